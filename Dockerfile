@@ -1,6 +1,6 @@
 # The production image: Node and production dependencies only, without compiler and development
 # database. Does not run as root.
-FROM node:24-slim AS dependencies
+FROM node:24.21.0-slim AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json ./
 # The optional dependency is the PostgreSQL server for development. No production dependency needs
@@ -10,7 +10,7 @@ RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund \
  && find node_modules -type f \( -name '*.map' -o -name '*.md' \
       -o -name '*.d.ts' -o -name '*.d.mts' -o -name '*.d.cts' \) -delete
 
-FROM node:24-slim
+FROM node:24.21.0-slim
 ENV NODE_ENV=production \
     HTTP_HOST=0.0.0.0 \
     ADMIN_HTTP_HOST=0.0.0.0

@@ -148,7 +148,7 @@ interface OpenPoolOptions {
   readonly target: DatabaseTarget
   readonly warnOfSchemas: WarnOfSchemas
   /** Added to each log line. */
-  readonly logFields?: Readonly<Record<string, string>>
+  readonly logFields?: { readonly server?: 'replica' }
 }
 
 /** Opens a pool that logs when connecting fails and when it succeeds again. */
@@ -156,6 +156,7 @@ function openPool (
   log: FastifyBaseLogger,
   { config, target, warnOfSchemas, logFields = {} }: OpenPoolOptions
 ): ConnectionPool {
+  let product: string | undefined
   /** Warnings that were logged. */
   const warned = new Set<string>()
   /** Reasons of failed connections that were logged since the last success. */
@@ -169,9 +170,12 @@ function openPool (
     prepares: config.PREPARED_STATEMENTS === 'on',
     extraSchemas: config.DB_EXTRA_SEARCH_PATH.filter(schema => !config.DB_SCHEMAS.includes(schema)),
     onOpened: connection => {
-      if (logged.size > 0) log.info(logFields, 'reconnected to the database')
+      if (product !== connection.product) {
+        ;({ product } = connection)
+        log.info({ ...logFields, product }, 'connected to the database')
+      } else if (logged.size > 0) log.info(logFields, 'reconnected to the database')
       logged.clear()
-      for (const { fields, message } of findWarnings(connection, target)) {
+      for (const { fields, message } of findWarnings(connection, target, logFields.server)) {
         if (!warned.has(message)) log.warn({ ...logFields, ...fields }, message)
         warned.add(message)
       }
@@ -196,7 +200,8 @@ interface Warning {
 /** What is wrong with a database that is served. */
 function findWarnings (
   { privileged, overridden, losesCommits, rolesWithoutLogin }: Connection,
-  { user, engine }: DatabaseTarget
+  { user, engine }: DatabaseTarget,
+  server: 'replica' | undefined
 ): readonly Warning[] {
   const warnings: ReadonlyArray<Warning | false> = [
     privileged && {
@@ -208,7 +213,8 @@ function findWarnings (
       fields: { engine, reason: overridden },
       message: 'DATABASE_ENGINE overrides the refusal of this database: policies may fail open'
     },
-    losesCommits && {
+    // Batches on the replica commit nothing.
+    losesCommits && server === undefined && {
       fields: {},
       message: 'replication is asynchronous: a failover can lose batches that were answered 200'
     },

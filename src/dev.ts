@@ -23,6 +23,7 @@ import {
   type Postgres
 } from './dev/postgres.ts'
 import { openBatchSet, type BatchSet } from './named/batch-set.ts'
+import { onNpmEnded, onSignals } from './parent.ts'
 import { batchLimits } from './plan/read-batch.ts'
 import { createLogger, loadPretty } from './server/logger.ts'
 import { migrate } from './postgres/migrate.ts'
@@ -34,6 +35,7 @@ const SHOP_BATCHES = join(root, 'deploy/batches')
 const LOGIN_ROLE = 'oneflight'
 /** Used unless it is taken, so that connection settings of other tools stay valid. */
 const DATABASE_PORT = 15_432
+const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT'] as const
 const TOKEN_SECONDS = 30 * 24 * 3600
 
 const USAGE = 'usage: npm run dev [-- [--reset] [file.sql]]'
@@ -94,9 +96,18 @@ async function start (options: Options): Promise<void> {
     port: await preferPort(DATABASE_PORT)
   })
   const started: Array<{ stop(): Promise<void> }> = [server]
-  closeWithGrace({ delay: 15_000, logger: false }, async () => {
+  const skip = [...SIGNALS]
+  const grace = closeWithGrace({ delay: 15_000, logger: false, skip }, async () => {
     for (const part of started.toReversed()) await part.stop()
   })
+  let stopping = false
+  const stop = (): void => {
+    if (stopping) return
+    stopping = true
+    grace.close()
+  }
+  onSignals(SIGNALS, stop, () => process.exit(1))
+  onNpmEnded(stop)
   const database = await prepareDatabase(server.url, {
     file: options.file,
     name: options.database,

@@ -3,11 +3,13 @@
  * time would end the process with a failure or, as the first process of a container, be ignored.
  */
 
+import { terminalWasClosed } from './parent.ts'
+
 /** Nothing was started yet that has to be stopped. */
 const leave = (): void => process.exit(0)
-/** With named batches it asks to read their folder, which is still to be read. */
+/** Otherwise it asks to read BATCHES_DIR, which is still to be read. */
 const hangUp = (): void => {
-  if (!process.env['BATCHES_DIR']) leave()
+  if (terminalWasClosed()) leave()
 }
 process.on('SIGTERM', leave).on('SIGINT', leave).on('SIGHUP', hangUp)
 

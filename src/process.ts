@@ -3,6 +3,7 @@
  * on a signal. Apart from the other entry points no file uses `process`.
  */
 import cluster from 'node:cluster'
+import { createRequire } from 'node:module'
 import closeWithGrace from 'close-with-grace'
 import type { Logger } from 'pino'
 import { killWorkers, sendBatches } from './cluster/spawned-worker.ts'
@@ -10,6 +11,7 @@ import { onOrphaned, receiveBatches, startWorker } from './cluster/worker.ts'
 import { startPrimary } from './cluster/primary.ts'
 import { readConfig, type Settings } from './config/config.ts'
 import { openBatchSet, type BatchSet } from './named/batch-set.ts'
+import { onNpmEnded, onSignals, terminalWasClosed } from './parent.ts'
 import type { BatchFiles } from './named/read-folder.ts'
 import { batchLimits } from './plan/read-batch.ts'
 import { openLogDestination, type LogDestination } from './server/log-destination.ts'
@@ -20,6 +22,10 @@ import { startService, type Service } from './server/service.ts'
 const starts = { single: startService, primary: startPrimary, worker: startWorker }
 
 type Role = keyof typeof starts
+
+const { version } = createRequire(import.meta.url)('oneflight/package.json') as {
+  readonly version: string
+}
 
 /** Awaited here, because `run` must handle signals before its first await. */
 const pretty = await loadPretty(process.stdout)
@@ -47,6 +53,7 @@ export async function run (): Promise<void> {
   // target_session_attrs.
   delete process.env['PGTARGETSESSIONATTRS']
   const { logger, output } = openLog(config.LOG_LEVEL, role)
+  if (role !== 'worker') logger.info({ version, node: process.version }, 'starting')
   // The primary serves no requests and has no spans.
   const telemetry = settings.tracing && role !== 'primary'
     ? import('./server/open-telemetry.ts').then(({ startOpenTelemetry }) =>
@@ -61,12 +68,18 @@ export async function run (): Promise<void> {
       batches: own ?? openBatches(config, await receiveBatches()),
       tracerProvider: (await telemetry)?.tracerProvider
     }))()
-  if (config.BATCHES_DIR !== undefined && own !== undefined) reloadOnSignal(own, logger)
-  stopOnSignals({ config, role, logger, output }, async now => {
+  const stop = stopOnSignals({ config, role, logger, output }, async now => {
     // A signal may arrive before everything has started.
     await (await starting).stop(now)
     await (await telemetry)?.stop()
   })
+  if (own !== undefined) {
+    onNpmEnded(stop)
+    process.on('SIGHUP', () => {
+      if (terminalWasClosed()) stop()
+      else reload(config.BATCHES_DIR, own, logger)
+    })
+  }
   try {
     await starting
   } catch (error) {
@@ -89,33 +102,32 @@ function openLog (level: string, role: Role): Pick<Process, 'logger' | 'output'>
 
 /**
  * Calls `stop` at the first signal or uncaught error, then exits. A second signal or error, or
- * `SHUTDOWN_TIMEOUT_MS`, ends the process at once with exit code 1.
+ * `SHUTDOWN_TIMEOUT_MS`, ends the process at once with exit code 1. Returns a function that does
+ * the same as a signal, but only once.
  */
 function stopOnSignals (
   { config, role, logger, output }: Process,
   stop: Service['stop']
-): void {
+): () => void {
   let stopping = false
+  let signal: NodeJS.Signals | undefined
   const grace = closeWithGrace({
     delay: config.SHUTDOWN_TIMEOUT_MS,
     // It would log error objects with their messages.
     logger: false,
-    skip: GROUP_SIGNALS.filter(signal =>
-      role === 'worker' || (signal === 'SIGHUP' && config.BATCHES_DIR !== undefined)
-    ),
-    onSecondSignal: signal =>
-      logger.fatal({ signal }, 'second signal received: exiting immediately'),
+    skip: [...GROUP_SIGNALS],
     onSecondError: error =>
       logger.fatal({ reason: origin(error) }, 'second error: exiting immediately'),
     onTimeout: delay => logger.fatal({ delay }, 'shutdown timed out: exiting immediately')
-  }, async ({ signal, err, manual }) => {
+  }, async ({ err, manual }) => {
     stopping = true
-    const uncaught = signal === undefined && manual !== true
+    const uncaught = manual !== true
     if (uncaught) logger.fatal({ reason: origin(err) }, 'uncaught error: stopping')
     else logger.info({ signal }, 'stopping')
     try {
       // After an uncaught error the state is unknown: no new connections are accepted.
       await stop(uncaught ? 'now' : undefined)
+      logger.info('stopped')
     } catch (error) {
       logger.fatal({ reason: origin(error) }, 'could not stop the service cleanly')
       throw error
@@ -123,38 +135,51 @@ function stopOnSignals (
       await output.flush()
     }
   })
+  const stopOnce = (): void => {
+    if (!stopping) grace.close()
+  }
   // No worker outlives the primary. If SIGKILL ends the primary, the workers stop on their own.
   if (role === 'primary') process.once('exit', killWorkers)
-  if (role === 'worker') {
-    stopWorkerOnSignals(config.BATCHES_DIR !== undefined, () => {
-      if (!stopping) grace.close()
-    })
+  if (role === 'worker') stopWorkerOnSignals(stopOnce)
+  else {
+    const force = (signal: NodeJS.Signals): void => {
+      logger.fatal({ signal }, 'second signal received: exiting immediately')
+      process.exit(1)
+    }
+    onSignals(GROUP_SIGNALS.filter(name => name !== 'SIGHUP'), name => {
+      if (stopping) force(name)
+      signal = name
+      stopOnce()
+    }, force)
   }
+  return stopOnce
 }
 
 /**
  * A worker may receive a signal twice, from the primary and with the process group. The second one
- * must not force its exit: the primary does that when necessary. `reloads`: SIGHUP is for the
- * primary, which sends the batches.
+ * must not force its exit: the primary does that when necessary. SIGHUP is for the primary, which
+ * stops the workers or sends them the batches.
  */
-function stopWorkerOnSignals (reloads: boolean, stop: () => void): void {
+function stopWorkerOnSignals (stop: () => void): void {
   for (const signal of GROUP_SIGNALS) {
-    process.on(signal, signal === 'SIGHUP' && reloads ? () => {} : stop)
+    process.on(signal, signal === 'SIGHUP' ? () => {} : stop)
   }
   onOrphaned(stop)
 }
 
-/** At SIGHUP the folder is read again. With a fault in any file, the current batches stay. */
-function reloadOnSignal (batches: BatchSet, logger: Logger): void {
-  process.on('SIGHUP', () => {
-    const faults = batches.reload()
-    if (faults.length > 0) {
-      logger.error({ faults }, 'BATCHES_DIR has faults: the named batches stay as they were')
-      return
-    }
-    sendBatches(batches.files())
-    logger.info({ batches: batches.current().size }, 'read BATCHES_DIR')
-  })
+/** Reads the folder again. With a fault in any file, the current batches stay. */
+function reload (folder: string | undefined, batches: BatchSet, logger: Logger): void {
+  if (folder === undefined) {
+    logger.warn('SIGHUP has no effect without BATCHES_DIR')
+    return
+  }
+  const faults = batches.reload()
+  if (faults.length > 0) {
+    logger.error({ faults }, 'BATCHES_DIR has faults: the named batches stay as they were')
+    return
+  }
+  sendBatches(batches.files())
+  logger.info({ batches: batches.current().size }, 'read BATCHES_DIR')
 }
 
 function openBatches (config: Settings['config'], files?: BatchFiles): BatchSet {

@@ -29,7 +29,9 @@ API reference  ${adminUrl}/reference   send batches from the browser
 database       ${database.url}
 data           ${dataDir}
 
-${token === undefined ? describeTokens(facts) : describeShop(url, token)}
+${token === undefined ? describeTokens(facts) : describeShop(url, token)}${
+    token === undefined ? describeGrants(facts) : ''
+  }
 ${
     database.outdated
       ? `The SQL file has changed since this database was created. To create it again: ${fresh}`
@@ -63,14 +65,35 @@ Named batches, for example POST /batches/order: deploy/batches
 function describeTokens ({ url, secretFile, database: { roles } }: StartFacts): string {
   const [role] = roles
   if (role === undefined) {
-    return `No role that can use this database is granted to oneflight, so batches are refused.
-docs/guides/getting-started.md shows the statements, in the section "Your own database".
-`
+    return 'No role that can use this database is granted to oneflight, so batches are refused.\n'
   }
   return `Set a token. Roles of this database: ${roles.join(', ')}
 
 export JWT_SECRET=$(cat ${secretFile})
 ${exportsFor(url, `$(npm run -s oneflight -- token --role ${role} --sub alice)`)}
+`
+}
+
+/** Longest list of tables. */
+const MAX_TABLES = 5
+
+/** The statements that let batches use tables without grants. */
+function describeGrants ({ file, database: { roles, ungranted } }: StartFacts): string {
+  if (ungranted.length === 0) return ''
+  const [role = 'app_user'] = roles
+  const tables = ungranted.slice(0, MAX_TABLES)
+  const more = ungranted.length - tables.length
+  const create = roles.length === 0
+    ? `create role ${role} nologin;\ngrant ${role} to oneflight;\n`
+    : ''
+  return `
+No role of a token may use ${tables.join(', ')}${more === 0 ? '' : ` and ${more} more`}.
+To let ${role} read and change all rows, add this to ${file}, and start again with --reset:
+
+${create}grant select, insert, update, delete on ${tables.join(', ')} to ${role};
+grant usage on all sequences in schema public to ${role};
+
+docs/guides/row-level-security.md limits a role to some of the rows.
 `
 }
 

@@ -20,6 +20,8 @@ export interface Database {
   readonly outdated: boolean
   /** Roles that the login role can take and that have privileges or policies in the database. */
   readonly roles: readonly string[]
+  /** Tables on which these roles have no privilege, as they are written in SQL. */
+  readonly ungranted: readonly string[]
 }
 
 /** The databases of a new server. */
@@ -53,7 +55,12 @@ export async function prepareDatabase (
       await admin`alter database ${admin(partial)} rename to ${admin(name)}`
     }
     const outdated = existing !== undefined && existing['digest'] !== digest
-    return { url: own, outdated, roles: await usableRoles(admin, name, loginRole) }
+    return {
+      url: own,
+      outdated,
+      roles: await usableRoles(admin, name, loginRole),
+      ungranted: await ungrantedTables(own, loginRole)
+    }
   } finally {
     await admin.end()
   }
@@ -63,7 +70,10 @@ function urlOf (server: string, database: string): string {
   return server.slice(0, server.lastIndexOf('/') + 1) + encodeURIComponent(database)
 }
 
-/** Runs the statements of the file. An error begins with the name of the file and the line. */
+/**
+ * Runs the statements of the file as one transaction. An error has the name of the file, the line
+ * and the statement.
+ */
 async function runFile (url: string, file: string, text: string): Promise<void> {
   const sql = postgres(url, { max: 1, onnotice: () => {} })
   // Dumps of pg_dump contain these two commands of psql.
@@ -71,14 +81,61 @@ async function runFile (url: string, file: string, text: string): Promise<void> 
   try {
     await sql.unsafe(statements)
   } catch (error) {
-    const { message, position } = error as Error & { readonly position?: string }
-    const line = position === undefined
-      ? ''
-      : `:${[...statements].slice(0, Number(position) - 1).filter(c => c === '\n').length + 1}`
-    throw new Error(`${relative('', file)}${line}: ${message}`)
+    const place = await findStatement(sql, statements, error as SqlError)
+    const { message } = error as Error
+    const [line, statement] = place === undefined ? ['', ''] : [`:${place.line}`, place.statement]
+    throw new Error(`${relative('', file)}${line}: ${message}${statement}`)
   } finally {
     await sql.end()
   }
+}
+
+type SqlError = Error & { readonly code?: string, readonly position?: string }
+
+/** Longest part of a statement in an error. */
+const MAX_STATEMENT = 80
+
+/** The place of an error. If PostgreSQL does not tell it, the statements run again one by one. */
+async function findStatement (
+  sql: Sql,
+  text: string,
+  { code, position }: SqlError
+): Promise<{ readonly line: number, readonly statement: string } | undefined> {
+  const { postgreSplitterOptions, splitQuery } = await import('dbgate-query-splitter')
+  const statements = splitQuery(text, { ...postgreSplitterOptions, returnRichInfo: true })
+    .filter(item => typeof item === 'object')
+  const offset = position === undefined
+    ? undefined
+    : [...text].slice(0, Number(position) - 1).join('').length
+  const found = offset === undefined
+    ? await runSeparately(sql, statements, code)
+    : statements.find(({ end }) => offset < end.position)
+  if (found === undefined) return undefined
+  const start = offset ?? found.trimStart?.position ?? found.start.position
+  const statement = found.text.trim().replaceAll(/\s+/g, ' ')
+  const shown = statement.length > MAX_STATEMENT
+    ? `${statement.slice(0, MAX_STATEMENT)}…`
+    : statement
+  return { line: text.slice(0, start).split('\n').length, statement: `; statement: ${shown}` }
+}
+
+/** Returns the first statement that fails with this SQLSTATE, if none fails before it. */
+async function runSeparately<Statement extends { readonly text: string }> (
+  sql: Sql,
+  statements: readonly Statement[],
+  code: string | undefined
+): Promise<Statement | undefined> {
+  await sql.unsafe('begin')
+  for (const statement of statements) {
+    try {
+      await sql.unsafe(statement.text)
+    } catch (error) {
+      await sql.unsafe('rollback')
+      return (error as SqlError).code === code ? statement : undefined
+    }
+  }
+  await sql.unsafe('rollback')
+  return undefined
 }
 
 async function usableRoles (admin: Sql, name: string, loginRole: string): Promise<string[]> {
@@ -94,4 +151,27 @@ async function usableRoles (admin: Sql, name: string, loginRole: string): Promis
     )
     order by role`
   return rows.map(({ role }) => role)
+}
+
+/** Tables of the user on which no role that the login role can take has a privilege. */
+async function ungrantedTables (url: string, loginRole: string): Promise<string[]> {
+  const sql = postgres(url, { max: 1, onnotice: () => {} })
+  try {
+    const rows = await sql<Array<{ name: string }>>`
+      select c.oid::regclass::text as name
+      from pg_class c
+      where c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition
+        and c.relnamespace in (
+          select oid from pg_namespace
+          where nspname !~ '^pg_' and nspname not in ('information_schema', 'oneflight'))
+        and not exists (
+          select from pg_auth_members m
+          join pg_roles l on l.oid = m.member and l.rolname = ${loginRole}
+          where has_table_privilege(m.roleid, c.oid, 'select, insert, update, delete')
+            or has_any_column_privilege(m.roleid, c.oid, 'select, insert, update'))
+      order by name`
+    return rows.map(({ name }) => name)
+  } finally {
+    await sql.end()
+  }
 }

@@ -25,6 +25,8 @@ export interface Connection extends ConnectionFacts {
    * every transaction.
    */
   readonly backend: Backend | undefined
+  /** The product and its version, such as `PostgreSQL 18.4`. */
+  readonly product: string
   /** Whether the login role is superuser or BYPASSRLS. */
   readonly privileged: boolean
   /** Why the connection would be refused if DATABASE_ENGINE did not choose its engine. */

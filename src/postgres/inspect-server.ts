@@ -24,6 +24,7 @@ export interface ServerFacts
     Connection,
     | 'backend'
     | 'server'
+    | 'product'
     | 'privileged'
     | 'engine'
     | 'overridden'
@@ -69,6 +70,7 @@ export async function inspectServer (
     matches,
     backend,
     server: backend === undefined || !prepares ? undefined : readFacts(server),
+    product: product.version.split(' on ', 1)[0] as string,
     privileged: server.privileged === 't',
     engine,
     overridden: refusal,

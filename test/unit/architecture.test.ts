@@ -70,7 +70,7 @@ const modules: ReadonlyArray<
   ]],
   [
     'process',
-    /^src\/(main|process|dev|migrate|cli|index)\.ts$/,
+    /^src\/(main|process|parent|dev|migrate|cli|index)\.ts$/,
     ['server', 'cluster', 'cli', 'named', 'plan', 'config', 'auth', 'dev', 'postgres', 'schemas']
   ]
 ]
@@ -134,7 +134,7 @@ const restrictions: ReadonlyArray<readonly [what: string, code: RegExp, files: R
   [
     'use the process',
     /\bprocess\b\.(?!nextTick\()/,
-    /^src\/(main|process|dev|migrate|cli)\.ts$|^src\/dev\//
+    /^src\/(main|process|parent|dev|migrate|cli)\.ts$|^src\/dev\//
   ],
   ['begin a transaction', /\.begin\(/, /^src\/transaction\/attempt\.ts$/],
   [

@@ -7,7 +7,7 @@ const facts = {
   adminUrl: 'http://127.0.0.1:9568',
   dataDir: '/work/.data/postgres',
   secretFile: '.data/jwt-secret',
-  database: { url: 'postgres://postgres@127.0.0.1:15432/shop', outdated: false, roles: [] }
+  database: { url: 'postgres://postgres@127.0.0.1:15432/shop', outdated: false, roles: [], ungranted: [] }
 }
 
 t.test('the shop: a token, and the URL only when the command line needs it', async t => {
@@ -36,4 +36,24 @@ export ONEFLIGHT_TOKEN=$(npm run -s oneflight -- token --role admin --sub alice)
     / has changed since .*: npm run dev -- --reset notes\.sql\n/
   )
   t.match(describeStart({ ...facts, file: 'notes.sql' }), '\nNo role that can use this database ')
+})
+
+t.test('tables without grants: the statements to add', async t => {
+  const describe = (roles: string[], ungranted: string[]): string =>
+    describeStart({ ...facts, database: { ...facts.database, roles, ungranted }, file: 'n.sql' })
+  t.match(
+    describe([], ['notes']),
+    `
+No role of a token may use notes.
+To let app_user read and change all rows, add this to n.sql, and start again with --reset:
+
+create role app_user nologin;
+grant app_user to oneflight;
+grant select, insert, update, delete on notes to app_user;
+grant usage on all sequences in schema public to app_user;
+`
+  )
+  const several = describe(['reader'], ['a', 'b', 'c', 'd', 'e', 'f', 'g'])
+  t.match(several, '\nNo role of a token may use a, b, c, d, e and 2 more.\nTo let reader ')
+  t.notMatch(several, 'create role')
 })
