@@ -11,6 +11,13 @@ import type { Observer } from '../src/transaction/observer.ts'
 import type { ConnectionCount } from '../src/postgres/pool.ts'
 import type { BatchReport, OperationReport } from '../src/transaction/report.ts'
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** What the requests of a route are counted as, beside their path. */
+    kind?: 'batch'
+  }
+}
+
 type Client = IFastifyMetrics['client']
 type Registry = InstanceType<Client['Registry']>
 
@@ -29,22 +36,32 @@ async function metrics (app: FastifyInstance): Promise<void> {
     defaultMetrics: { enabled: true, register },
     routeMetrics: {
       enabled: { histogram: true, summary: false },
+      customLabels: { kind: ({ routeOptions }) => routeOptions.config.kind ?? 'other' },
       overrides: {
         histogram: { registers: [register] },
         summary: { registers: [new client.Registry()] }
       }
     }
   })
-  app.decorate('observer', createObserver(client, register))
+  const batchLabel = createBoundedLabel(MAX_BATCHES)
+  app.decorate('observer', createObserver(client, register, batchLabel))
   const errors = new client.Counter({
     name: 'service_error_count',
     help: 'Error responses, by code, without malformed HTTP and disconnected clients',
     labelNames: ['code'],
     registers: [register]
   })
-  app.addHook('onResponse', ({ access: { failure } }, _reply, done) => {
+  const namedErrors = new client.Counter({
+    name: 'service_batch_error_count',
+    help: 'Error responses to requests for named batches, by name and code',
+    labelNames: ['batch', 'code'],
+    registers: [register]
+  })
+  app.addHook('onResponse', ({ access: { failure, batch } }, _reply, done) => {
     if (failure !== undefined) {
-      errors.inc({ code: codes.has(failure.code) ? failure.code : 'other' })
+      const code = codes.has(failure.code) ? failure.code : 'other'
+      errors.inc({ code })
+      if (batch !== undefined) namedErrors.inc({ batch: batchLabel(batch), code })
     }
     done()
   })
@@ -70,7 +87,11 @@ export async function loadClient (app: FastifyInstance): Promise<Client> {
   return client as Client
 }
 
-function createObserver (client: Client, register: Registry): Observer {
+function createObserver (
+  client: Client,
+  register: Registry,
+  batchLabel: BoundedLabel
+): Observer {
   const retries = new client.Counter({
     name: 'service_txn_retry_count',
     help: 'Transaction retries, by reason',
@@ -84,6 +105,12 @@ function createObserver (client: Client, register: Registry): Observer {
   })
   const countTransaction = createTransactionMetrics(client, register)
   const countNamed = createLabelMetrics(client, register, NAMED)
+  const countNamedOperation = new client.Counter({
+    name: 'service_batch_op_count',
+    help: 'Operations of named batches, by name and outcome',
+    labelNames: ['batch', 'outcome'],
+    registers: [register]
+  })
   const countRouted = createLabelMetrics(client, register, ROUTED)
   const countOperation = createOperationMetrics(client, register)
   return {
@@ -93,7 +120,13 @@ function createObserver (client: Client, register: Registry): Observer {
     replicaBehind: () => behind.inc(),
     batch (batch, { batch: name, route }) {
       countTransaction(batch)
-      if (name !== undefined) countNamed(name, batch)
+      if (name !== undefined) {
+        const label = batchLabel(name)
+        countNamed(label, batch)
+        for (const { outcome } of batch.operations) {
+          countNamedOperation.inc({ batch: label, outcome })
+        }
+      }
       if (route !== undefined) countRouted(route, batch)
       for (const operation of batch.operations) countOperation(operation)
     },
@@ -134,7 +167,6 @@ interface LabelMetrics {
   readonly duration: { readonly name: string, readonly help: string }
 }
 
-/** The names are those of BATCHES_DIR, so there are few. */
 const NAMED: LabelMetrics = {
   label: 'batch',
   count: {
@@ -204,7 +236,7 @@ function createOperationMetrics (
     labelNames: ['op'],
     registers: [register]
   })
-  const tableLabel = createTableLabel()
+  const tableLabel = createBoundedLabel(MAX_TABLES)
   return ({ op, table, outcome, ms }) => {
     if (outcome === 'skipped') return skipped.inc({ op })
     count.inc({ op, outcome })
@@ -218,12 +250,18 @@ function createOperationMetrics (
  */
 const MAX_TABLES = 1000
 
-function createTableLabel (): (table: string | undefined) => string {
-  const tables = new Set<string>()
-  return table => {
-    if (table === undefined || (tables.size >= MAX_TABLES && !tables.has(table))) return 'other'
-    tables.add(table)
-    return table
+/** Maximum names of batches in labels. Files can get other names while the process runs. */
+const MAX_BATCHES = 200
+
+/** Returns a name, or `other` when there are too many, or none. */
+type BoundedLabel = (name: string | undefined) => string
+
+function createBoundedLabel (max: number): BoundedLabel {
+  const names = new Set<string>()
+  return name => {
+    if (name === undefined || (names.size >= max && !names.has(name))) return 'other'
+    names.add(name)
+    return name
   }
 }
 

@@ -46,6 +46,10 @@ async function batch (
   const limits = batchLimits(config)
   const planner = new BatchPlanner(limits)
   const turns = new Turns()
+  // Alerts and dashboards count all routes of this plugin.
+  app.addHook('onRoute', route => {
+    route.config = { ...route.config, kind: 'batch' }
+  })
   // Fastify's own parsers would also accept text/plain.
   app.removeAllContentTypeParsers()
   const options = { parseAs: 'buffer', bodyLimit: config.MAX_BODY_BYTES } as const

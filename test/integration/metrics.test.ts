@@ -280,7 +280,7 @@ t.test('two services in one process count separately', async t => {
   t.same(await scrape(other), {})
 })
 
-t.test('the number of table names in labels is limited', async t => {
+t.test('the number of names of tables and batches in labels is limited', async t => {
   const app = Fastify()
   t.teardown(() => app.close())
   await app.register(requestLog)
@@ -301,7 +301,7 @@ t.test('the number of table names in labels is limited', async t => {
         since: 0,
         ms: 1
       }]
-    }, { batch: undefined, route: undefined })
+    }, { batch: `b${i % 210}`, route: undefined })
   }
   const { text } = await observer.scrape()
   const tables = [
@@ -310,4 +310,12 @@ t.test('the number of table names in labels is limited', async t => {
   t.equal(tables.length, 1001)
   t.same(Object.fromEntries(tables)['other'], 50)
   t.same(Object.fromEntries(tables)['public.t7'], 2, 'names seen earlier keep their label')
+  for (const metric of ['service_batch_count', 'service_batch_op_count']) {
+    const batches = Array.from(
+      text.matchAll(new RegExp(`^${metric}\\{batch="([^"]*)",outcome="error"\\} (\\d+)$`, 'gm')),
+      ([, batch, count]) => [batch, Number(count)] as const
+    )
+    t.equal(batches.length, 201)
+    t.same(Object.fromEntries(batches)['other'], 50)
+  }
 })

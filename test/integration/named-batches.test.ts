@@ -316,6 +316,8 @@ t.test('metrics and the access log name the batch', async t => {
   const { text } = await ask(`${service.adminUrl}/metrics`)
   t.match(text, 'service_batch_count{batch="nothing",outcome="ok"} 1')
   t.match(text, 'service_batch_duration_milliseconds_count{batch="nothing",outcome="ok"} 1')
+  t.match(text, 'service_batch_op_count{batch="nothing",outcome="ok"} 1')
+  t.match(text, 'service_batch_error_count{batch="nothing",code="params_invalid"} 1')
   await until(() => service.log.some(({ path }) => path === '/batches/nothing'))
   t.match(service.log.filter(({ path }) => path === '/batches/nothing'), [
     { batch: 'nothing', operations: 1, status: 200 },

@@ -77,6 +77,8 @@ t.test('a service is scraped after batches of every outcome', async t => {
   const found = { id: 'f', op: 'select', table: 'notes', expect: 1 }
   t.match(await service.post([found, skipped]), { status: 200 })
   t.match(await service.run('all', {}), { status: 200 })
+  t.match(await service.run('all', { x: 1 }), { status: 422 })
+  t.match(await ask(`${service.url}/health`), { status: 200 })
   const slow = Array.from(
     { length: 5 },
     () => service.post([{ id: 's', op: 'select', table: 'slow' }])
@@ -145,8 +147,19 @@ t.test('label values in expressions exist in the scrape or the configuration', a
         )
       )
     )
-  t.same([...used('route')], ['/'])
-  t.ok(sent('route').has('/'))
+  t.same([...used('kind')], ['batch'])
+  t.same([...used('route')], [], 'a new route of batches counts in all expressions')
+  const counted = (route: string): ReadonlySet<string | undefined> =>
+    new Set(
+      Array.from(
+        text.matchAll(/^http_request_duration_seconds_count\{(.*)\}/gm),
+        ([, labels = '']) =>
+          labels.includes(`route="${route}"`) ? /kind="(\w+)"/.exec(labels)?.[1] : ''
+      ).filter(kind => kind !== '')
+    )
+  t.same(counted('/'), new Set(['batch']))
+  t.same(counted('/batches/:name'), new Set(['batch']))
+  t.same(counted('/health'), new Set(['other']))
   t.same([...used('outcome')].filter(value => !sent('outcome').has(value)), [])
   t.ok(used('status_code').has('503') && sent('status_code').has('503'))
   const { scrape_configs: jobs } = parse(
