@@ -5,15 +5,21 @@
  */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Config } from '../schemas/config.ts'
 import { Failure, failure } from '../src/errors/catalogue.ts'
 import { answerFailure } from '../src/errors/envelope.ts'
 
-async function errors (app: FastifyInstance): Promise<void> {
+interface ErrorsOptions {
+  readonly config: Pick<Config, 'ERROR_VERBOSITY'>
+}
+
+async function errors (app: FastifyInstance, { config }: ErrorsOptions): Promise<void> {
   const { earlyFailures } = app
+  const verbose = config.ERROR_VERBOSITY === 'verbose'
   const answer = (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
     const refused = toFailure(error, request, earlyFailures.get(request.raw))
     request.access.failure = refused
-    return sendFailure(refused, request, reply)
+    return sendFailure(refused, { request, reply, verbose })
   }
   // A hook instead of a not-found handler, which runs only after the body was parsed.
   app.addHook('onRequest', (request, reply, done) => {
@@ -42,7 +48,11 @@ export function sendFrameworkError (
     'request completed'
   )
   // No hook has checked how much of a body is still to come.
-  sendFailure(refused, request, reply.header('connection', 'close'))
+  sendFailure(refused, {
+    request,
+    reply: reply.header('connection', 'close'),
+    verbose: false
+  })
 }
 
 /** The catch-all route of the cors plugin exists only for preflights, which it has answered. */
@@ -97,12 +107,14 @@ function describe (error: unknown): object {
   }
 }
 
-function sendFailure (
-  refused: Failure,
-  request: FastifyRequest,
-  reply: FastifyReply
-): FastifyReply {
-  const { status, headers, body } = answerFailure(refused, request.id)
+interface Exchange {
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+  readonly verbose: boolean
+}
+
+function sendFailure (refused: Failure, { request, reply, verbose }: Exchange): FastifyReply {
+  const { status, headers, body } = answerFailure(refused, request.id, verbose)
   return reply.code(status).headers(headers).send(body)
 }
 

@@ -432,8 +432,8 @@ export const ConfigSchema = Type.Object({
   }),
   ERROR_VERBOSITY: Type.Union([Type.Literal('terse'), Type.Literal('verbose')], {
     description:
-      '`verbose` sends `detail` and `hint` of PostgreSQL errors, and values in ' +
-      'messages. They may contain data that the role cannot read',
+      '`verbose` sends `detail` and `hint` of PostgreSQL errors, values in messages, and why a ' +
+      'token or a privilege was refused. They may contain data that the role cannot read',
     default: 'terse',
     printable
   })

@@ -92,7 +92,12 @@ export const ErrorObject = Type.Object({
     Type.Boolean({ description: 'whether a retry of the same batch may succeed' })
   ),
   detail: Type.Optional(Type.String({ description: 'only with ERROR_VERBOSITY=verbose' })),
-  hint: Type.Optional(Type.String({ description: 'only with ERROR_VERBOSITY=verbose' })),
+  hint: Type.Optional(
+    Type.String({
+      description: 'only with ERROR_VERBOSITY=verbose; of a refused token or a missing privilege ' +
+        'the reason that the log has'
+    })
+  ),
   errors: Type.Optional(
     // As a type those of operations, which the code reads; those of parameters it only writes.
     Type.Unsafe<Issue[]>(

@@ -59,6 +59,31 @@ export const slips: readonly Slip[] = [
     message: 'The role of the token is not allowed. The log states the reason.'
   },
   {
+    mistake: '"where": {"sku": {"eq": "apple"}, "limit": 1',
+    repair: '"where": {"sku": {"eq": "apple"}}, "limit": 1',
+    status: 400,
+    code: 'body_invalid',
+    message: 'The body is not valid JSON: unexpected character at line 1, column 93.'
+  },
+  {
+    batch: '[{"id": "a", <here>}]',
+    mistake: '"table": "stock"',
+    repair: '"op": "select", "table": "stock"',
+    status: 422,
+    code: 'member_missing',
+    path: ['op'],
+    message: '"op" is required: one of insert, update, delete, select, call.'
+  },
+  {
+    batch: '[{"id": "a", "op": "insert", "table": "jobs", "values": [{"task": {}}], <here>}]',
+    mistake: '"returning": "*"',
+    repair: '"returning": ["*"]',
+    status: 422,
+    code: 'member_invalid',
+    path: ['returning'],
+    message: '"returning" must be an array of columns, for example ["*"].'
+  },
+  {
     mistake: '"where": {"sku": "apple"}',
     repair: '"where": {"sku": {"eq": "apple"}}',
     status: 422,

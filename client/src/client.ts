@@ -49,6 +49,11 @@ export interface Client<
   ): Promise<BatchResult<NamedData<Batches, Name, Options>>>
 }
 
+/** Without `strict`, every type contains null, and the types of rows become `{}`. */
+type Strict = undefined extends string
+  ? { readonly 'oneflight-client needs "strict": true in tsconfig.json': true }
+  : unknown
+
 /**
  * Creates a client of the service at `url`. `Database` is the output of
  * `supabase gen types typescript` or kysely-codegen, or your own interface of tables. `Schema` is
@@ -60,14 +65,14 @@ export function createClient<
   Schema extends string = 'public',
   Batches = AnyBatches
 > (
-  options: ClientOptions & { readonly numbers: 'bigint' }
+  options: Strict & ClientOptions & { readonly numbers: 'bigint' }
 ): Client<Database, Schema, 'bigint', Batches>
 export function createClient<
   Database = AnyDatabase,
   Schema extends string = 'public',
   Batches = AnyBatches
 > (
-  options: ClientOptions & { readonly numbers?: 'number' }
+  options: Strict & ClientOptions & { readonly numbers?: 'number' }
 ): Client<Database, Schema, 'number', Batches>
 export function createClient (client: ClientOptions): Client<AnyDatabase, string, Numbers> {
   return {

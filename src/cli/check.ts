@@ -14,7 +14,7 @@ import type { DatabaseCheck } from './check-database.ts'
 import type { CheckOptions } from './commands.ts'
 import type { CliContext } from './context.ts'
 import { readBatchFolder, readInput, type Input } from './input.ts'
-import { parseJsonText, positionOf, type Position } from '../json/json-text.ts'
+import { findSyntaxError, positionOf, type Position } from '../json/json-text.ts'
 import { finish } from '../json/pieces.ts'
 import { count, visible } from './text.ts'
 
@@ -110,6 +110,6 @@ function describe ({ code, message, details }: Failure, input: Input): readonly 
 
 /** Position of the first syntax error or duplicate key; undefined when the text has neither. */
 function findInvalidJson (text: string): Position | undefined {
-  const offset = parseJsonText(text).error ?? findDuplicate(text)?.position
+  const offset = findSyntaxError(text) ?? findDuplicate(text)?.position
   return offset === undefined ? undefined : positionOf(text, offset)
 }

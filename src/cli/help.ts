@@ -15,7 +15,7 @@ export function renderHelp (command: CommandName | undefined): string {
   if (command === undefined) {
     return [
       'Usage: oneflight [command] [options]',
-      'Run a JSON batch of inserts, updates, deletes and selects on PostgreSQL as one transaction.',
+      'Run a JSON array of database operations on PostgreSQL as one transaction.',
       `Commands:\n${
         renderList(Object.entries(commands).map(([name, { summary }]) => [name, summary]))
       }`,

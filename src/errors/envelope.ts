@@ -11,8 +11,15 @@ export interface FailureAnswer {
   readonly body: string
 }
 
-/** The complete response to a failed request, including the `X-Request-Id` header. */
-export function answerFailure (failure: Failure, requestId: string): FailureAnswer {
+/**
+ * The complete response to a failed request, including the `X-Request-Id` header. `verbose`: with
+ * the reason that is otherwise only in the log, as `hint`.
+ */
+export function answerFailure (
+  failure: Failure,
+  requestId: string,
+  verbose = false
+): FailureAnswer {
   const error: ErrorObject = {
     type: failure.type,
     code: failure.code,
@@ -20,7 +27,8 @@ export function answerFailure (failure: Failure, requestId: string): FailureAnsw
     committed: failure.committed,
     request_id: requestId,
     ...(failure.status === 503 ? { retryable: true } : {}),
-    ...failure.details
+    ...failure.details,
+    ...(verbose && failure.reason !== undefined ? { hint: failure.reason } : {})
   }
   return {
     status: failure.status,

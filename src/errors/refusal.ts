@@ -1,12 +1,17 @@
 /**
  * Failures whose reason is in the log and not in the response: it would tell a caller which tokens
- * are accepted.
+ * are accepted. With ERROR_VERBOSITY=verbose it is the `hint` of the response.
  */
 import { failure, type Failure, type FailureCode } from './catalogue.ts'
 
 /** Creates a failure of the catalogue that is logged with `reason`. */
 export function refuse (code: FailureCode, reason: string): Failure {
-  return Object.assign(failure(code), { reason })
+  return withReason(failure(code), reason)
+}
+
+/** Adds the reason to a failure. */
+export function withReason (failure: Failure, reason: string): Failure {
+  return Object.assign(failure, { reason })
 }
 
 /** Maximum length of a quoted value. */

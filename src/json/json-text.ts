@@ -5,6 +5,7 @@
 import {
   findNodeAtLocation,
   parseTree,
+  visit,
   type Node,
   type ParseError
 } from 'jsonc-parser'
@@ -33,6 +34,21 @@ export function parseJsonText (text: string): JsonTree {
     // RangeError: maximum call stack size exceeded
     return { root: undefined, error: undefined }
   }
+}
+
+/** Offset of the first syntax error; undefined if there is none or the text is nested too deep. */
+export function findSyntaxError (text: string): number | undefined {
+  let first: number | undefined
+  try {
+    visit(text, {
+      onError: (_code, offset) => {
+        first ??= offset
+      }
+    }, { disallowComments: true })
+  } catch {
+    // RangeError: maximum call stack size exceeded
+  }
+  return first
 }
 
 /** Offset of the value at `path`, or of its closest existing parent. Members start at their key. */

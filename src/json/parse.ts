@@ -10,6 +10,7 @@ import { randomBytes } from 'node:crypto'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import { maxDepth } from '../../schemas/operation.ts'
 import { findDuplicate } from './duplicate-key.ts'
+import { findSyntaxError, positionOf } from './json-text.ts'
 import { finish, type Pieces } from './pieces.ts'
 import { LARGE, QUOTE, scanJson, type ByteSpan, type ScanFacts, type ValuesSpan } from './scan.ts'
 
@@ -171,21 +172,26 @@ function parseText (text: string, sent: string): Json {
   try {
     return JSON.parse(text) as Json
   } catch (error) {
-    if (text === sent) throw toFailure(error)
+    if (text === sent) throw toFailure(error, text)
     return parseText(sent, sent)
   }
 }
 
-/** V8 quotes the text around the error, which may be a secret, so only the position is kept. */
-function toFailure (error: unknown): Failure {
+/**
+ * V8 quotes the text around the error, which may be a secret, so only the position is kept. It does
+ * not tell the position of every error.
+ */
+function toFailure (error: unknown, text: string): Failure {
   const position = / in JSON at position (\d+)(?: \(line \d+ column \d+\))?$/.exec(
     (error as Error).message
   )?.[1]
+  const offset = position === undefined ? findSyntaxError(text) : Number(position)
+  if (offset === undefined) return failure('body_invalid', 'The body is not valid JSON.')
+  const { line, column } = positionOf(text, offset)
+  const what = offset < text.trimEnd().length ? 'unexpected character' : 'unexpected end'
   return failure(
     'body_invalid',
-    position === undefined
-      ? 'The body is not valid JSON.'
-      : `The body is not valid JSON: unexpected character at position ${position}.`
+    `The body is not valid JSON: ${what} at line ${line}, column ${column}.`
   )
 }
 

@@ -129,8 +129,8 @@ function optionsOf (config: DescribedConfig, server: string): FastifyDynamicSwag
 }
 
 const introduction =
-  'Runs a JSON batch of inserts, updates, deletes and selects on PostgreSQL as one transaction, ' +
-  `with the database role of the caller's token.
+  'Runs a JSON array of database operations on PostgreSQL as one transaction, with the database ' +
+  `role of the caller's token.
 
 A batch is an array of operations that run in order. A string such as \`"$order.0.id"\` refers ` +
   'to a row of an earlier operation. Either all operations are committed or none.'
@@ -141,7 +141,7 @@ function tokensOf ({ JWT_ALGORITHMS }: DescribedConfig): Array<Record<string, st
 }
 
 /**
- * Adds what the schemas of single operations do not contain: the union of the four operations, no
+ * Adds what the schemas of single operations do not contain: the union of the operations, no
  * additional members, and the limit of rows. The service itself ignores a `values`, `set` or
  * `where` that has no meaning for an operation; a client does not need them.
  */

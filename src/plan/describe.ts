@@ -48,7 +48,7 @@ const MAX_NAME_LENGTH = 20
 /** A column and its direction, as they may be sent: `sku`, `sku.desc` or `sku desc`. */
 function readOrder (value: Json): { readonly column: string, readonly direction: string } {
   const text = typeof value === 'string' && value.length <= MAX_NAME_LENGTH ? value : ''
-  const [, column = 'sku', direction = 'asc'] = /^(\w+)(?:[ .](asc|desc))?$/i.exec(text) ?? []
+  const [, column = 'sku', direction = 'asc'] = /^(\w+|\*)(?:[ .](asc|desc))?$/i.exec(text) ?? []
   return { column, direction: direction.toLowerCase() }
 }
 

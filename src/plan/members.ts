@@ -25,8 +25,11 @@ export function readKind (
   operation: JsonObject,
   context: PlanContext
 ): OperationKind | undefined {
-  const op = requireMember({ operation, context }, 'op')
-  if (op === undefined) return undefined
+  const kinds = Object.keys(operations).join(', ')
+  if (!has(operation, 'op')) {
+    return context.addIssue('member_missing', ['op'], `"op" is required: one of ${kinds}.`)
+  }
+  const { op } = operation
   if (typeof op !== 'string') {
     return context.addIssue('member_invalid', ['op'], '"op" must be a string.')
   }
@@ -34,7 +37,7 @@ export function readKind (
     return context.addIssue(
       'op_unknown',
       ['op'],
-      `"op" must be one of ${Object.keys(operations).join(', ')}.`
+      `"op" must be one of ${kinds}.`
     )
   }
   return op as OperationKind

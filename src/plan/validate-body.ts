@@ -36,7 +36,7 @@ function describeError (error: ValueError | undefined): Failure {
         'too_many_ops',
         `The batch has ${(error.value as unknown[]).length} operations; at most ${
           String(error.schema['maxItems'])
-        } are allowed.`
+        } are allowed (MAX_OPS).`
       )
     case ValueErrorType.Array:
       return failure('body_invalid', 'The body must be a JSON array of operations.')

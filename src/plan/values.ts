@@ -76,7 +76,7 @@ export function readRowList (values: Json, context: PlanContext): readonly Json[
     return context.addIssue(
       'rows_limit',
       path,
-      `"values" has ${rows.length} rows; at most ${maxRows} are allowed.`
+      `"values" has ${rows.length} rows; at most ${maxRows} are allowed (MAX_ROWS).`
     )
   }
   return rows

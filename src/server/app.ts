@@ -61,7 +61,7 @@ export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
   await app.register(requestLog)
   await app.register(tracing, { tracerProvider, database: target })
   await app.register(cors, { config })
-  await app.register(errors)
+  await app.register(errors, { config })
   await app.register(metrics)
   await app.register(database, { config, database: target, replica, routes })
   await app.register(mediaType)

@@ -4,6 +4,7 @@
  */
 import { operators, type OperatorName } from '../../schemas/operator.ts'
 import { quotedText, type DatabaseError } from '../errors/postgres.ts'
+import { quote } from '../errors/refusal.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
 import {
   assignmentsOf,
@@ -69,6 +70,42 @@ export function describeHint ({ hint, position }: DatabaseError): string | undef
   return position === undefined
     ? hint
     : hint?.replaceAll(/(["«„“‘「])(?:t\d*|x|n|o|excluded|\*SELECT\*)\./g, '$1')
+}
+
+/** The statement that gives a role what an operation without privileges needs. */
+export function describeGrant (
+  { code, routine }: DatabaseError,
+  node: PlanNode,
+  role: string
+): string | undefined {
+  // Errors of policies have the same code.
+  if (code !== SqlState.insufficient_privilege || routine !== 'aclcheck_error') return undefined
+  const object = render(tableName(node.table)).text
+  const privileges = node.kind === 'call'
+    ? `EXECUTE ON FUNCTION ${object}`
+    : `${privilegesOf(node).join(', ')} ON ${object}`
+  return `a privilege is missing: run GRANT ${privileges} TO ${quote(role)}, or grant what the ` +
+    'message names'
+}
+
+function privilegesOf (node: PlanNode): readonly string[] {
+  switch (node.kind) {
+    case 'insert': {
+      const { conflict, output } = node
+      const reads = output?.length !== 0 || conflict !== undefined
+      const changes = conflict?.update !== undefined
+      return ['INSERT', ...reads ? ['SELECT'] : [], ...changes ? ['UPDATE'] : []]
+    }
+    case 'update':
+    case 'keyed_update':
+      return ['SELECT', 'UPDATE']
+    case 'delete':
+      return ['SELECT', 'DELETE']
+    case 'select':
+      return node.lock === undefined ? ['SELECT'] : ['SELECT', 'UPDATE']
+    case 'call':
+      return ['EXECUTE']
+  }
 }
 
 /** A missing table is also a missing type: that of its rows. */

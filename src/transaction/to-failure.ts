@@ -3,7 +3,7 @@
  */
 import { Failure, failure, type FailureDetails } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
-import { quote, refuse } from '../errors/refusal.ts'
+import { quote, refuse, withReason } from '../errors/refusal.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 import type {
   Expectation,
@@ -18,6 +18,7 @@ import { columnsRead, listsRead } from '../sql/publication.ts'
 import { readMarker, type Marker, type ValueFault } from '../sql/marker.ts'
 import {
   describeError,
+  describeGrant,
   describeHint,
   isMissingFunction,
   modifierHelp,
@@ -73,7 +74,9 @@ export function toFailure (
   }
   const { position, ...unplaced } = error
   const origin = position !== undefined && isMissingFunction(error, node) ? unplaced : error
-  return { failure: fromDatabase(origin, { ...place, ...options }), operation }
+  const failed = fromDatabase(origin, { ...place, ...options })
+  const grant = describeGrant(error, node, options.role)
+  return { failure: grant === undefined ? failed : withReason(failed, grant), operation }
 }
 
 /** Reasons for the log. The response is the same: otherwise it would tell which roles exist. */
@@ -81,7 +84,9 @@ const ROLE_DENIED: ReadonlyMap<string, (role: string) => string> = new Map([
   [SqlState.invalid_parameter_value, () => 'the role does not exist'],
   [
     SqlState.insufficient_privilege,
-    (role: string) => `the role is not granted to the login role: run GRANT ${role} TO <login role>`
+    (role: string) =>
+      'the role is not granted to the login role. If tokens may have it, and it is no superuser, ' +
+      `run GRANT ${role} TO <login role>`
   ]
 ])
 

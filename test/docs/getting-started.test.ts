@@ -4,14 +4,12 @@
  * printed response, and the program prints the documented output. commands.test.ts and
  * e2e/dev.test.ts run the other commands.
  */
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { freePort } from '../../src/dev/port.ts'
 import { openShell, settleJson } from '../support/docs/commands.ts'
 import { useDatabase, withAdmin } from '../support/database/database.ts'
+import { childEnvironment, startGroup } from '../support/process/process.ts'
 import { readBlocks, readPage, root } from '../support/docs/pages.ts'
 import { ask } from '../support/service.ts'
 import { until } from '../support/until.ts'
@@ -31,38 +29,24 @@ const textOf = (language: string): readonly string[] =>
 const [schema = '', loginRole = ''] = textOf('sql')
 const [answer = ''] = textOf('json')
 const [program = ''] = textOf('ts')
-const [, sign = '', , send = '', start = ''] = textOf('sh')
+const [, sign = '', , send = '', start = '', , runProgram = ''] = textOf('sh')
 
 t.teardown(() => withAdmin(sql => sql.unsafe(rename('drop role if exists oneflight, app_user'))))
 
-/**
- * Starts the service with the commands of a block, but runs the script of `npm start` directly.
- * Stops it at the end of `t`.
- */
+/** Starts the service with the commands of a block, and stops it at the end of `t`. */
 function run (t: Test, script: string, env: Readonly<Record<string, string>>): void {
-  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
-    scripts: { start: string }
-  }
-  const command = script.replace(/^npm start$/m, () => `exec ${scripts.start}`)
-  t.not(command, script)
-  const child = spawn('sh', ['-euc', command], {
+  const { child, ended } = startGroup(t, ['sh', ['-euc', script]], {
     cwd: root,
-    env: {
-      PATH: `${join(root, 'node_modules/.bin')}:${process.env['PATH']}`,
-      LOG_LEVEL: 'warn',
-      ...env
-    },
-    stdio: ['ignore', 'inherit', 'inherit']
+    env: childEnvironment({ HOME: process.env['HOME'], LOG_LEVEL: 'warn', ...env })
   })
   t.teardown(async () => {
-    const ended = once(child, 'exit')
-    child.kill('SIGTERM')
+    process.kill(-(child.pid as number), 'SIGTERM')
     await ended
   })
 }
 
 t.test('the service runs on your own database as described', async t => {
-  t.same(['sql', 'json', 'ts', 'sh'].map(language => textOf(language).length), [2, 1, 1, 6])
+  t.same(['sql', 'json', 'ts', 'sh'].map(language => textOf(language).length), [2, 1, 1, 7])
   const database = await useDatabase(t)
   await database.sql.unsafe(rename(`${loginRole}\n${schema}`))
 
@@ -104,8 +88,7 @@ t.test('the service runs on your own database as described', async t => {
     () => `'${join(root, 'client/src/index.ts')}'`
   )
   const ran = await terminal.run(
-    `cat > notes.mts << 'END OF FILE'\n${typescript}\nEND OF FILE\nnode ` +
-      '--disable-warning=ExperimentalWarning notes.mts'
+    `cat > notes.mts << 'END OF FILE'\n${typescript}\nEND OF FILE\n${runProgram}`
   )
   t.equal(ran.code, 0, ran.stderr)
   t.equal(ran.stdout, "[ { body: 'Bake a pie' } ]\n")

@@ -1,24 +1,18 @@
 /**
- * Tests docs/guides/row-level-security.md: its SQL creates the database, the service uses its login
- * role, and its batches return the printed responses. Tests that the tests named in
+ * Tests docs/guides/row-level-security.md: its commands run in their order, its SQL with `npm run
+ * dev`, and its batches return the printed responses. Tests that the tests named in
  * docs/operations/security.md exist.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { STATUS_CODES } from 'node:http'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { withAdmin } from '../support/database/database.ts'
-import { codeBlocks, compact, type CodeBlock } from '../support/docs/markdown.ts'
+import { openShell, settleJson } from '../support/docs/commands.ts'
+import { codeBlocks, type CodeBlock } from '../support/docs/markdown.ts'
+import { readBlocks } from '../support/docs/pages.ts'
+import { childEnvironment, startGroup } from '../support/process/process.ts'
 import { makeKeyTable, token, useService } from '../support/service.ts'
-
-interface Example {
-  readonly heading: string
-  /** The name of the payload for the token; undefined for a request without token. */
-  readonly bearer: string | undefined
-  readonly batch: string
-  /** The printed status line and headers. */
-  head: readonly string[]
-  answer: string
-}
+import { until } from '../support/until.ts'
 
 const read = (path: string): string =>
   readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
@@ -40,41 +34,28 @@ const blocks = codeBlocks(page).filter(({ heading }) =>
   major >= 15 || heading !== 'Views'
 )
 const schema = rename(
+  "create role oneflight login noinherit password 'change-me';\n" +
   blocks.filter(({ language }) => language === 'sql').map(({ text }) => text).join('\n')
 )
 const roles = Array.from(schema.matchAll(/^create role (\w+)/gm), ([, name]) => name as string)
 const payloads = JSON.parse(blocks.find(isPayloads)?.text ?? '{}') as Readonly<
   Record<string, Readonly<Record<string, unknown>>>
 >
-const examples = readExamples()
 
 function isPayloads ({ language, text }: CodeBlock): boolean {
   return language === 'json' && text.startsWith('{\n  "corner-shop"')
 }
 
-/** Reads the headers of the request, the batch, optional response headers and the response. */
-function readExamples (): readonly Example[] {
-  const found: Example[] = []
-  let request: string | undefined
-  for (const block of blocks) {
-    const { language, text, heading } = block
-    const last = found.at(-1)
-    if (language === 'http' && text.startsWith('HTTP/1.1 ') && last !== undefined) {
-      last.head = text.split('\n')
-    } else if (language === 'http') request = text
-    else if (language === 'json' && text.startsWith('[')) {
-      if (request === undefined) throw new Error(`no request headers above ${text}`)
-      found.push({
-        heading,
-        bearer: /^Authorization: Bearer <(.+)>$/.exec(request)?.[1],
-        batch: text,
-        head: ['HTTP/1.1 200 OK'],
-        answer: ''
-      })
-      request = undefined
-    } else if (language === 'json' && last !== undefined) last.answer = text
-  }
-  return found
+/** The printed response of each batch, and its status line. */
+function readAnswers (): ReadonlyArray<{ readonly head: string, readonly answer: string }> {
+  const blocks = readBlocks(page)
+  return blocks.flatMap(({ language, text }, i) => {
+    if (language !== 'sh' || !text.startsWith('curl ')) return []
+    const [next, afterNext] = blocks.slice(i + 1)
+    return next?.language === 'http'
+      ? [{ head: next.text.split('\n', 1)[0] as string, answer: afterNext?.text ?? '' }]
+      : [{ head: 'HTTP/1.1 200 OK', answer: next?.text ?? '' }]
+  })
 }
 
 // Teardown handlers run in reverse order, so the databases that refer to the roles are already
@@ -84,28 +65,46 @@ t.teardown(() => withAdmin(sql => sql.unsafe(`drop role if exists ${roles.join()
 const login = (url: string): string =>
   Object.assign(new URL(url), { username: rename('oneflight'), password: 'change-me' }).href
 
-t.test('the examples return the printed responses', async t => {
-  const service = await useService(t, {
-    schema,
-    env: { ANON_ROLE: rename('shop_guest') },
-    databaseUrl: login
+/** Runs the service of `npm run dev` as the page says, with free ports. */
+async function startDev (
+  t: Test,
+  folder: string,
+  commands: string
+): Promise<{ readonly url: string }> {
+  const group = startGroup(t, ['sh', ['-euc', commands]], {
+    cwd: folder,
+    env: childEnvironment({ HOME: process.env['HOME'], HTTP_PORT: '0', ADMIN_HTTP_PORT: '0' })
   })
-  t.not(examples.length, 0)
-  for (const { heading, bearer, batch, head, answer } of examples) {
-    const name = `${heading}: ${bearer ?? 'no token'} ${compact(batch).slice(0, 60)}`
-    if (bearer !== undefined) t.hasProp(payloads, bearer)
-    const authorization = bearer === undefined
-      ? {}
-      : { authorization: `Bearer ${token(JSON.parse(rename(JSON.stringify(payloads[bearer]))))}` }
-    const { status, headers, text } = await service.post(batch, {
-      role: null,
-      headers: { 'x-request-id': 'docs', ...authorization }
-    })
-    t.equal(`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, head[0], `${name}, status`)
-    for (const [header = '', value] of head.slice(1).map(line => line.split(': '))) {
-      t.equal(headers.get(header), value, `${name}, ${header}`)
-    }
-    t.equal(compact(text), compact(answer), name)
+  t.teardown(async () => {
+    process.kill(-(group.child.pid as number), 'SIGTERM')
+    await group.ended
+  })
+  const url = await until(() => {
+    if (group.child.exitCode !== null) throw new Error(group.output())
+    return /main server +(http:\S+)/.exec(group.output())?.[1]
+  })
+  return { url }
+}
+
+t.test('the page, pasted from top to bottom, gives the printed responses', async t => {
+  const [start = '', ...commands] = readBlocks(page).filter(({ language }) => language === 'sh')
+    .map(({ text }) => text)
+  const terminal = openShell(t, {})
+  // Prints the status, too.
+  await terminal.run('mkdir .home && echo \'write-out = "\\\\n%{http_code}"\' > .home/.curlrc')
+  const { url } = await startDev(t, terminal.folder, start)
+  const printed = readAnswers()
+  t.equal(commands.length, printed.length + 1)
+  for (const [i, command] of commands.entries()) {
+    const { code, stdout, stderr } = await terminal.run(
+      command.replaceAll('http://127.0.0.1:4000', url)
+    )
+    t.equal(code, 0, `${command}: ${stderr}`)
+    const { head, answer } = printed[i - 1] ?? { head: undefined, answer: '' }
+    if (head === undefined) continue
+    const [, body = '', status = ''] = /^([^]*)\n(\d+)$/.exec(stdout.trimEnd()) ?? []
+    t.equal(`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, head, command)
+    t.equal(settleJson(body), settleJson(answer), command)
   }
 })
 

@@ -211,7 +211,8 @@ t.test('the role', async t => {
     [
       claim('postgres'),
       'role_denied',
-      'the role is not granted to the login role: run GRANT "postgres" TO <login role>'
+      'the role is not granted to the login role. If tokens may have it, and it is no superuser, ' +
+        'run GRANT "postgres" TO <login role>'
     ]
   ])
   t.match(

@@ -16,6 +16,8 @@ import { CUSTOMER, useShopService } from '../database/shop.ts'
 const TIMEOUT_MS = 60_000
 
 export interface Terminal {
+  /** The working directory. */
+  readonly folder: string
   /** Runs a block. Variables that it exports are available to the next one. */
   run(text: string): Promise<Output>
 }
@@ -43,7 +45,7 @@ export async function useShop (
 
 /**
  * Opens a terminal that uses the service of `useShop` instead of `npm run dev`, with
- * ONEFLIGHT_TOKEN exported.
+ * ONEFLIGHT_TOKEN exported. Of a command, only the addresses are replaced.
  */
 export function openTerminal (t: Test, service: ServiceUnderTest): Terminal {
   const ports = [['4000', service.url], ['9568', service.adminUrl]] as const
@@ -57,10 +59,11 @@ export function openTerminal (t: Test, service: ServiceUnderTest): Terminal {
       text
     )
   // The command line uses port 4000 by default.
-  const { run } = openShell(t, { ONEFLIGHT_TOKEN: token(CUSTOMER), ONEFLIGHT_URL: service.url })
-  const replaceProgram = (text: string): string =>
-    text.replaceAll(/\bnpx oneflight\b/g, 'node src/cli.ts')
-  return { run: text => run(replaceProgram(replaceAddresses(text))) }
+  const { folder, run } = openShell(t, {
+    ONEFLIGHT_TOKEN: token(CUSTOMER),
+    ONEFLIGHT_URL: service.url
+  })
+  return { folder, run: text => run(replaceAddresses(text)) }
 }
 
 /**
@@ -78,6 +81,7 @@ export function openShell (t: Test, variables: Readonly<Record<string, string>>)
   writeFileSync(state, '')
   const path = [join(root, 'node_modules/.bin'), process.env['PATH']].join(delimiter)
   return {
+    folder,
     run: text =>
       new Promise(resolve => {
         const script = `. '${state}'\n${text}\nexport -p > '${state}'\n`

@@ -107,8 +107,11 @@ t.test('a body that cannot be stored exactly is rejected', async t => {
   const bom = 'body_invalid: The body must not begin with a byte order mark.'
   const twice = (key: string): string =>
     `body_invalid: The body has an object with the duplicate key ${key}.`
-  const at = (position: number): string =>
-    `body_invalid: The body is not valid JSON: unexpected character at position ${position}.`
+  const syntax = 'body_invalid: The body is not valid JSON'
+  const at = (column: number, line = 1): string =>
+    `${syntax}: unexpected character at line ${line}, column ${column}.`
+  const end = (column: number): string =>
+    `${syntax}: unexpected end at line 1, column ${column}.`
   const rows: ReadonlyArray<readonly [body: string | Buffer, expected: string]> = [
     ['\ufeff[]', bom],
     [Buffer.from([0xff, 0xfe, 0x5b, 0, 0x5d, 0]), utf8],
@@ -130,28 +133,31 @@ t.test('a body that cannot be stored exactly is rejected', async t => {
     ['{"":1,"":2}', twice('""')],
     ['{"a\\"":1,"a\\"":2}', twice('"a\\""')],
     ['{"a":1.10,"a":1.10}', twice('"a"')],
-    ['[1,]', 'body_invalid: The body is not valid JSON.'],
-    ['{"a":1,}', at(7)],
-    ['[1 2]', at(3)],
-    ['[01]', at(2)],
-    ['[1.50, 01.50]', at(8)],
-    ['[1.50,1.5.0]', at(9)],
-    ['[1.50,1e]', at(8)],
-    ['[1.50 1.50]', at(6)],
-    ['["a"1.50]', at(4)],
-    ['[1.50"a"]', at(5)],
-    ['{1.50:1}', at(1)],
-    ['["ä",{"b":1.50,1.50:2}]', at(15)],
-    ['["a\nb"]', at(3)],
-    ["{'a':1}", at(1)],
-    ['', 'body_invalid: The body is not valid JSON.'],
-    [' ', 'body_invalid: The body is not valid JSON.'],
-    ['[', 'body_invalid: The body is not valid JSON.'],
-    ['nul', 'body_invalid: The body is not valid JSON.'],
-    ['NaN', 'body_invalid: The body is not valid JSON.'],
-    ['undefined', 'body_invalid: The body is not valid JSON.'],
-    ['x in JSON at position 42', 'body_invalid: The body is not valid JSON.'],
-    ['\0', 'body_invalid: The body is not valid JSON.']
+    ['[1,]', at(4)],
+    ['{"a":1,}', at(8)],
+    ['[1 2]', at(4)],
+    ['[01]', at(3)],
+    ['[1.50, 01.50]', at(9)],
+    ['[1.50,1.5.0]', at(10)],
+    ['[1.50,1e]', at(9)],
+    ['[1.50 1.50]', at(7)],
+    ['["a"1.50]', at(5)],
+    ['[1.50"a"]', at(6)],
+    ['{1.50:1}', at(2)],
+    ['["ä",{"b":1.50,1.50:2}]', at(16)],
+    ['["😀",x]', at(6)],
+    ['[1,\n  x]', at(3, 2)],
+    ['["a\nb"]', at(4)],
+    ["{'a':1}", at(2)],
+    ['', end(1)],
+    [' ', end(2)],
+    ['[', end(2)],
+    ['nul', at(1)],
+    ['NaN', at(1)],
+    ['undefined', at(1)],
+    ['x in JSON at position 42', at(1)],
+    ['\0', at(1)],
+    [`${'['.repeat(100_000)}x`, 'body_invalid: The body is not valid JSON.']
   ]
   for (const [body, expected] of rows) t.equal(resultOf(body), expected, name(body))
 })
