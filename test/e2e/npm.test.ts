@@ -69,7 +69,9 @@ async function startAndStop (
   )
   t.equal((await ask(`${url}/health`)).status, 200, title)
   group.child.kill(how === 'terminal' ? 'SIGKILL' : how)
+  // `script` ends before the processes on its terminal.
   await group.ended
+  if (how === 'terminal') await until(async () => !await listens(url))
   t.notOk(await listens(url), `${title}: the service has stopped`)
   if (options.env['DATABASE_URL'] === undefined) {
     await until(async () => !await listens(database))
