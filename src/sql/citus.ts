@@ -11,10 +11,12 @@
 import type { Failure } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
 import { SqlState } from '../errors/sqlstates.ts'
-import type { InsertNode, PlanNode } from '../plan/nodes.ts'
+import type { ModifierName } from '../../schemas/modifier.ts'
+import type { Assignment, InsertNode, PlanNode } from '../plan/nodes.ts'
 import { ALL_COLUMNS } from '../plan/output.ts'
 import { sql, type Fragment } from './fragment.ts'
 import { isMarked } from './inserted.ts'
+import { canOrderOutside } from './select.ts'
 
 /** A local relation: a query that reads it is finished on the coordinator. */
 export const fence: Fragment = sql`, (select 1 as one from pg_catalog.pg_am limit 1) as fence`
@@ -44,11 +46,25 @@ interface Limits {
  */
 export function distributeNode (node: PlanNode, { maxRows }: Limits): PlanNode {
   const output = node.output ?? [{ name: ALL_COLUMNS, path: undefined, aggregate: undefined }]
+  const refused = assignmentsOf(node).find(({ modifier }) => REFUSED_MODIFIERS.has(modifier))
+  if (refused !== undefined) {
+    throw notOnCitus(
+      `Citus cannot run "${refused.modifier}" on column "${refused.column}". Read the value, and ` +
+        'set it as a whole.',
+      node
+    )
+  }
   switch (node.kind) {
     case 'call':
       return node
     case 'select': {
-      const { limit = maxRows + 1, nested } = node
+      const { limit = maxRows + 1, nested, having, order } = node
+      if (having.length > 0 && order.length > 0 && !canOrderOutside({ order, output })) {
+        throw notOnCitus(
+          'Citus loses the order of a select with "having" and all columns. Name the columns.',
+          node
+        )
+      }
       return nested === undefined ? { ...node, output, limit } : { ...node, limit }
     }
     case 'insert':
@@ -56,6 +72,23 @@ export function distributeNode (node: PlanNode, { maxRows }: Limits): PlanNode {
       return { ...node, output }
     default:
       return { ...node, output }
+  }
+}
+
+/** Their checks are functions that Citus does not run on workers. */
+const REFUSED_MODIFIERS: ReadonlySet<ModifierName> = new Set(['$append', '$merge'])
+
+/** The computed values that an operation assigns to columns of distributed rows. */
+function assignmentsOf (node: PlanNode): readonly Assignment[] {
+  switch (node.kind) {
+    case 'update':
+      return node.computed
+    case 'keyed_update':
+      return node.groups.flatMap(({ computed }) => computed)
+    case 'insert':
+      return node.conflict?.update?.set ?? []
+    default:
+      return []
   }
 }
 

@@ -179,6 +179,11 @@ export class CteBuilder implements ArgumentBuilder, ChangeBuilder {
     return this.#options.findColumns?.(this.table)?.kinds.get(column)
   }
 
+  /** Whether the types of the columns of the table are known. */
+  knowsColumns (): boolean {
+    return this.#options.findColumns?.(this.table) !== undefined
+  }
+
   ofTable (table: TableName): CteBuilder {
     const row = sql`t${integer(++this.#collected.rows)}`
     const options = { ...this.#options, call: undefined }

@@ -3,8 +3,9 @@
  * PostgreSQL converts to the types of the columns.
  */
 import { toPath } from '../plan/name.ts'
-import type { ConflictNode, RowGroup } from '../plan/nodes.ts'
+import type { Assignment, InsertNode, RowGroup } from '../plan/nodes.ts'
 import { buildAssignment } from './assignment.ts'
+import { notOnCitus } from './citus.ts'
 import type { CteBuilder } from './cte-builder.ts'
 import { buildWhere } from './filter.ts'
 import {
@@ -18,6 +19,7 @@ import {
   type Fragment
 } from './fragment.ts'
 import { markRow } from './inserted.ts'
+import { unusedName } from './output.ts'
 import { buildDocument, buildVerifiedDocument, jsonNullRows } from './reference.ts'
 import { nullRow, tableName } from './table.ts'
 
@@ -158,16 +160,9 @@ function numberRow (number: Fragment): Fragment {
 export const rowNumber: Fragment =
   sql`nullif(pg_catalog.current_setting(${NUMBER_SETTING}, true), '')::int`
 
-/** Returns a short name that is not in `names`. */
-export function unusedName (names: readonly string[]): string {
-  let i = 0
-  while (names.includes(`n${i}`)) i++
-  return `n${i}`
-}
-
 /** Builds ` on conflict …`, which is the same for every group of rows, or an empty fragment. */
 export function buildConflictClause (
-  conflict: ConflictNode | undefined,
+  { conflict, ...place }: Pick<InsertNode, 'conflict' | 'id' | 'index'>,
   ctes: CteBuilder,
   { marked }: Pick<InsertOptions, 'marked'>
 ): Fragment {
@@ -179,7 +174,40 @@ export function buildConflictClause (
       buildWhere(target.where, ctes, { constants: true })
     }`
   if (update === undefined) return sql` on conflict${at} do nothing`
-  const set = join(update.set.map(value => buildAssignment(value, ctes)), sql`, `)
+  const assignments = update.set.map(value => {
+    const text = ctes.distributed ? distributedText(value, ctes) : undefined
+    if (text === null) throw notOnCitus(`${CONFLICT_VALUE}{"$excluded": "${value.column}"}.`, place)
+    return text === undefined
+      ? buildAssignment(value, ctes)
+      : sql`${identifier(value.column)} = ${parameter(text)}`
+  })
+  const set = join(assignments, sql`, `)
   const also = marked ? [markRow(false)] : []
   return sql` on conflict${at} do update set ${set}${buildWhere(update.where, ctes, { also })}`
+}
+
+const CONFLICT_VALUE = 'Citus takes only single values in "set" of "on_conflict", and text that ' +
+  'may be JSON only for columns that are known. Insert the value, and set the column to '
+
+const MAY_BE_JSON = /^\s*(?:[-\d"[{]|true|false|null)/
+
+/**
+ * A plain value of `set` of `on_conflict` as text, which PostgreSQL reads in the type of its
+ * column: Citus takes no function there that is not immutable, and those of JSON are not.
+ * Undefined: another assignment. Null: the value has no text that is right for every type.
+ */
+function distributedText (
+  { column, modifier, operand }: Assignment,
+  ctes: CteBuilder
+): string | null | undefined {
+  if (modifier !== '$value' || operand?.kind !== 'document') return undefined
+  const { pieces: [json = ''], references } = operand
+  if (references.length > 0) return null
+  const kind = ctes.kindOf(column)
+  if (kind === 'json') return json
+  if (/^[[{n]/.test(json)) return null
+  if (!json.startsWith('"')) return kind === undefined ? json : null
+  const text = JSON.parse(json) as string
+  if (kind !== undefined) return null
+  return ctes.knowsColumns() || !MAY_BE_JSON.test(text) ? text : null
 }

@@ -21,7 +21,7 @@ import type {
 import { empty, identifier, integer, join, sql, type Fragment } from './fragment.ts'
 import { raise } from './marker.ts'
 import { wholeRow } from './output.ts'
-import { buildRows, type Read } from './select.ts'
+import { buildOutput, buildRows, type Read } from './select.ts'
 import { tableName } from './table.ts'
 import type { ValueBuilder } from './value-builder.ts'
 
@@ -114,6 +114,80 @@ function nameKeys (
   return new Map([...columns].map((column, i) => [column, free[i] as string]))
 }
 
+/**
+ * The same for Citus, which joins the rows of a shard on its worker. Rows are JSON, because a
+ * worker cannot send composite values. Each level reads its rows and those that belong to them in one
+ * query, because the result of a subquery with a limit is not on the shards. The rows are added up
+ * at the end:
+ *
+ *     select s.row from (
+ *       select q.row, sum(q.n) over (rows unbounded preceding) as total from (
+ *         select to_json(p.*) as row, 1 + n0.n as n from "orders" as t
+ *           cross join lateral (select json_agg(…) as rows, sum(…) as n from …) as n0
+ *           cross join lateral (select t.*, n0.rows as "items") as p
+ *         order by … limit …
+ *       ) as q
+ *     ) as s where <total is not too large>
+ */
+export function buildDistributedNestedSelect (
+  node: NestedSelect,
+  values: ValueBuilder,
+  exposed: ExposedColumns
+): Fragment {
+  const { nested, table } = node
+  const rows = buildDistributedLevel({ read: node, table, nested, also: [] }, values, exposed)
+  return sql`select s.row${exposed()} from (
+    select q.row${exposed()}, sum(q.n) over (rows unbounded preceding) as total
+    from (${rows}) as q) as s where ${checkTotal(nested)}`
+}
+
+/** Builds the rows of a level as `row`, and as `n` the number of rows of each with those in it. */
+function buildDistributedLevel (
+  { read, table, nested: { reads, maxRows }, also }: Omit<Level, 'depth'>,
+  values: ValueBuilder,
+  exposed = NOTHING
+): Fragment {
+  const members = reads.map((read, i) => {
+    const { name, table, one, on, nested = { reads: [], maxRows }, ...parts } = read
+    const inner = values.ofTable(table)
+    const matches = on.map(([column, outer]) =>
+      sql`${inner.row}.${identifier(column)} = ${values.row}.${identifier(outer)}`
+    )
+    const limited = { ...PLAIN_READ, ...parts, limit: parts.limit ?? maxRows + 1 }
+    const level = buildDistributedLevel({ read: limited, table, nested, also: matches }, inner)
+    const alias = sql`n${integer(i)}`
+    return {
+      source: sql` cross join lateral (select ${memberRows(one)} as rows,
+        coalesce(sum(m.n), 0) as n from (${level}) as m) as ${alias}`,
+      value: sql`, ${alias}.rows as ${identifier(name)}`,
+      count: sql` + ${alias}.n`,
+      // PostgreSQL refuses a name that the table has as well.
+      guard: sql`p.${identifier(name)} as ${identifier(String(i))}`
+    }
+  })
+  const own = read.output === undefined ? sql`${values.row}.*` : buildOutput(read.output, values)
+  const all = (part: keyof typeof members[number], separator = empty): Fragment =>
+    join(members.map(member => member[part]), separator)
+  const guard = members.length === 0
+    ? empty
+    : sql` cross join lateral (select ${all('guard', sql`, `)}) as g`
+  return buildRows({ ...read, output: undefined }, values, {
+    source: tableName(table),
+    row: sql`pg_catalog.to_json(p.*) as row`,
+    more: sql`${exposed(sql`p`)}, 1${all('count')} as n`,
+    joins: sql`${all('source')} cross join lateral (select ${own}${all('value')}) as p${guard}`,
+    also
+  })
+}
+
+const PLAIN_READ = {
+  distinct: false,
+  groupBy: [],
+  having: [],
+  after: undefined,
+  lock: undefined
+} as const
+
 interface MemberOptions {
   readonly also: readonly Fragment[]
   readonly depth: number
@@ -126,18 +200,8 @@ function buildMember (
   values: ValueBuilder,
   { also, depth, maxRows }: MemberOptions
 ): Fragment {
-  const read = {
-    ...parts,
-    distinct: false,
-    groupBy: [],
-    having: [],
-    after: undefined,
-    lock: undefined
-  }
-  const rows = one
-    ? sql`case when count(*) > 1 then ${raise('ambiguous')}::json
-      else json_agg(m.row) operator(pg_catalog.->) 0 end`
-    : sql`coalesce(json_agg(m.row), '[]')`
+  const read = { ...parts, ...PLAIN_READ }
+  const rows = memberRows(one)
   if (nested !== undefined) {
     const level = buildLevel({ read, table, nested, also, depth: depth + 1 }, values, NOTHING)
     return sql`select ${rows} as rows, coalesce(max(m.total), 0) as n
@@ -153,6 +217,14 @@ function buildMember (
     : sql`select q.*::record as row from (${source}) as q`
   return sql`select ${rows} as rows, count(*) as n
     from (select * from (${whole}) as l limit ${integer(maxRows + 1)}) as m`
+}
+
+/** The value of a member: the rows `m.row`, or with `one` the only row or NULL. */
+function memberRows (one: boolean): Fragment {
+  return one
+    ? sql`case when count(*) > 1 then ${raise('ambiguous')}::json
+      else json_agg(m.row) operator(pg_catalog.->) 0 end`
+    : sql`coalesce(json_agg(m.row), '[]')`
 }
 
 /** A condition that is true, or fails with the marker `rows`. */

@@ -29,15 +29,14 @@ import {
   buildInsert,
   buildInsertOfRow,
   numberRows,
-  rowNumber,
-  unusedName
+  rowNumber
 } from './insert.ts'
 import { buildQueryInsert } from './insert-query.ts'
 import { isMarked, markRow } from './inserted.ts'
 import { buildAmbiguityCheck, buildKeyedUpdates, rowPosition } from './keyed-update.ts'
 import { raise } from './marker.ts'
-import { returningList, rowValue, wholeRow } from './output.ts'
-import { buildNestedSelect, isNested } from './nested.ts'
+import { returningList, rowValue, unusedName, wholeRow } from './output.ts'
+import { buildDistributedNestedSelect, buildNestedSelect, isNested } from './nested.ts'
 import { buildSelect } from './select.ts'
 import { buildStoredRow, buildUpdate, newValue } from './update.ts'
 
@@ -74,8 +73,9 @@ export function buildOperationCte (node: PlanNode, options: OperationCteOptions)
       return buildReturningCte(node, buildDelete(node, ctes), options)
     case 'select':
     case 'call': {
+      const buildNested = ctes.distributed ? buildDistributedNestedSelect : buildNestedSelect
       const rows = isNested(node)
-        ? buildNestedSelect(node, ctes, row => ctes.exposedColumns(row))
+        ? buildNested(node, ctes, row => ctes.exposedColumns(row))
         : buildSelect(node, ctes)
       return sql`${name} as (${gateRows(rows, ctes.evaluateOnce(buildGate(node)))})`
     }
@@ -191,7 +191,7 @@ export function buildKeyCheck (node: PlanNode): readonly Check[] {
 function buildInsertCte (node: InsertNode, options: OperationCteOptions): Fragment {
   const { ctes, shape, name } = options
   const marked = isMarked(node)
-  const conflict = buildConflictClause(node.conflict, ctes, { marked })
+  const conflict = buildConflictClause(node, ctes, { marked })
   const gate = buildGate(node)
   const { query } = node
   if (query !== undefined) {

@@ -6,7 +6,7 @@ import type { Cell, KeyedGroup, KeyedUpdateNode } from '../plan/nodes.ts'
 import { buildConditions } from './filter.ts'
 import { empty, identifier, integer, join, sql, type Fragment } from './fragment.ts'
 import { gateChecks } from './gate.ts'
-import { unusedName } from './insert.ts'
+import { unusedName } from './output.ts'
 import {
   buildKeyedUpdate,
   checkDistinct,

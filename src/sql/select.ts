@@ -8,7 +8,7 @@ import { buildCall } from './call.ts'
 import { columnValue, comparableValue, type RowColumns } from './column.ts'
 import { buildWhere } from './filter.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
-import { buildNameClash, outputValue, rowValue, wholeRow } from './output.ts'
+import { buildNameClash, outputValue, rowValue, unusedName, wholeRow } from './output.ts'
 import { OutputValues } from './output-values.ts'
 import { tableName } from './table.ts'
 import type { CteBuilder } from './cte-builder.ts'
@@ -74,13 +74,15 @@ export interface RowSource {
   readonly more?: Fragment
   /** Further conditions. */
   readonly also?: readonly Fragment[]
+  /** Joins of whole rows, in which all columns are read. */
+  readonly joins?: Fragment
 }
 
 /** Builds a query whose rows are the output columns, or one value `row`. */
 export function buildRows (
   node: Read,
   values: ValueBuilder,
-  { source, row, more = empty, also = [] }: RowSource
+  { source, row, more = empty, also = [], joins }: RowSource
 ): Fragment {
   const { output, distinct, groupBy, having } = node
   const from = sql`from ${source} as ${values.row}`
@@ -88,7 +90,7 @@ export function buildRows (
     if (distinct) return buildDistinctRows(node, values, { source, row })
     const columns = collectColumns([], values)
     const order = buildOrder(node.order, columns.comparable)
-    return sql`select ${row}${more} ${from}${columns.guard()}${
+    return sql`select ${row}${more} ${from}${joins ?? columns.guard()}${
       buildConditions(node, values, also)
     }${order}${buildLimits(node)}`
   }
@@ -101,15 +103,70 @@ export function buildRows (
     ? sql` group by ${join(groupBy.map(columns.comparable), sql`, `)}`
     : empty
   const order = buildOrder(node.order, columns.comparable)
+  const outer = having.length === 0 ? undefined : orderOutside(node, output, columns)
   const conditions = buildConditions(node, values, also)
-  const rows = sql`select ${distinct ? DISTINCT : empty}${selected}${more} ${from}${
-    columns.guard(output)
-  }${conditions}${groups}${order}`
+  const rows = sql`select ${distinct ? DISTINCT : empty}${selected}${more}${
+    outer?.keys ?? empty
+  } ${from}${columns.guard(output)}${conditions}${groups}${outer === undefined ? order : empty}`
   if (having.length === 0) return sql`${rows}${buildLimits(node)}`
-  // The order of a subquery stays, and PostgreSQL moves the conditions into it where it can.
-  return sql`select o.* from (${rows}) as o${
+  // PostgreSQL moves the conditions into the subquery where it can.
+  return sql`select ${outer?.selected ?? sql`o.*`} from (${rows}) as o${
     buildWhere(having, new OutputValues(values, output), { ordered: true })
-  }${buildLimits(node)}`
+  }${outer?.order ?? empty}${buildLimits(node)}`
+}
+
+interface OuterOrder {
+  /** More columns of the subquery, which only the order reads. */
+  readonly keys: Fragment
+  /** The output columns, without these. */
+  readonly selected: Fragment
+  readonly order: Fragment
+}
+
+/**
+ * The order of a select with `having` outside of the subquery that `having` reads: of several
+ * shards, Citus drops the order of a subquery. Undefined where nothing is ordered, and where the
+ * names of the output columns are not known: there the subquery is ordered, which PostgreSQL keeps.
+ */
+function orderOutside (
+  { order, distinct }: Read,
+  output: readonly OutputColumn[],
+  columns: Columns
+): OuterOrder | undefined {
+  if (!canOrderOutside({ order, output })) return undefined
+  const names = output.map(({ name }) => name)
+  const keys: Fragment[] = []
+  const addKey = (path: ColumnPath): string => {
+    // DISTINCT compares all columns, so it orders by one of them.
+    const same = output.find(column =>
+      distinct && column.aggregate === undefined &&
+      JSON.stringify(column.path) === JSON.stringify(path)
+    )
+    if (same !== undefined) return same.name
+    const name = unusedName(names)
+    names.push(name)
+    keys.push(sql`, ${columns.comparable(path)} as ${identifier(name)}`)
+    return name
+  }
+  const outer = order.map(key => ({
+    ...key,
+    by: typeof key.by === 'string' ? key.by : addKey(key.by)
+  }))
+  const written = (by: string): Fragment => sql`o.${identifier(by)}`
+  return {
+    keys: join(keys, empty),
+    selected: join(output.map(({ name }) => written(name)), sql`, `),
+    order: sql` order by ${
+      join(outer.map(key => sql`${written(key.by)}${buildDirection(key)}`), sql`, `)
+    }`
+  }
+}
+
+/** Whether the names of the columns are known that the order of a select with `having` reads. */
+export function canOrderOutside (
+  { order, output }: Pick<Read, 'order'> & { readonly output: readonly OutputColumn[] }
+): boolean {
+  return order.length > 0 && !output.some(isAllColumns)
 }
 
 function buildConditions (
@@ -136,6 +193,20 @@ function buildDistinctRows (
   return sql`select d.* from (select distinct ${row} from ${from}${
     buildConditions(node, values)
   }) as d${order}${buildLimits(node)}`
+}
+
+/** The output columns of a select without groups. */
+export function buildOutput (output: readonly OutputColumn[], values: RowColumns): Fragment {
+  return join(
+    output.map(column =>
+      isAllColumns(column)
+        ? sql`${values.row}.*`
+        : sql`${outputValue(column, columnValue(column.path as ColumnPath, values))} as ${
+          identifier(column.name)
+        }`
+    ),
+    sql`, `
+  )
 }
 
 /** `compared`: equal values are one value. */
@@ -257,13 +328,19 @@ function buildOrder (order: readonly SortKey[], column: (path: ColumnPath) => Fr
   if (order.length === 0) return empty
   return sql` order by ${
     join(
-      order.map(({ by, direction, nulls }) =>
-        sql`${typeof by === 'string' ? identifier(by) : column(by)}${
-          direction === undefined ? empty : DIRECTIONS[direction]
-        }${nulls === undefined ? empty : NULLS[nulls]}`
+      order.map(key =>
+        sql`${typeof key.by === 'string' ? identifier(key.by) : column(key.by)}${
+          buildDirection(key)
+        }`
       ),
       sql`, `
     )
+  }`
+}
+
+function buildDirection ({ direction, nulls }: Omit<SortKey, 'by'>): Fragment {
+  return sql`${direction === undefined ? empty : DIRECTIONS[direction]}${
+    nulls === undefined ? empty : NULLS[nulls]
   }`
 }
 

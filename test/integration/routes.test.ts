@@ -380,7 +380,9 @@ t.test('while a database is down the others serve', async t => {
   service.proxies.globex.open = true
   await answering(`${service.adminUrl}/ready`)
   t.equal((await service.send('globex', place)).status, 200)
-  await until(() => linesOf(globex).some(line => line.endsWith('connected to the database')))
+  await until(() =>
+    linesOf(globex).some(line => String(line).endsWith('connected to the database'))
+  )
   t.ok(linesOf(globex).includes('health check of the database succeeded again'))
 })
 

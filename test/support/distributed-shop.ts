@@ -306,6 +306,157 @@ const CASES: readonly Case[] = [
     ]
   },
   {
+    name: 'an upsert with values',
+    batch: [
+      {
+        id: 'a',
+        op: 'insert',
+        table: 'stock',
+        values: [{ sku: 'apple', price: 1, qty: 1 }, { sku: 'nut', price: 1, qty: 1 }],
+        on_conflict: {
+          columns: ['tenant', 'sku'],
+          do: 'update',
+          set: { price: 2.5, qty: { $inc: 4 } },
+          where: { qty: { lt: 1000 } }
+        }
+      },
+      {
+        id: 'c',
+        op: 'insert',
+        table: 'customers',
+        values: [{ id: 3, name: 'x' }, { id: 90, name: 'y' }],
+        on_conflict: {
+          columns: ['tenant', 'id'],
+          do: 'update',
+          set: { name: "it's \\n", data: { a: ['12', null] } }
+        },
+        returning: ['id', 'name', 'data']
+      },
+      {
+        id: 'd',
+        op: 'insert',
+        table: 'customers',
+        values: [{ id: 3, name: 'x' }],
+        on_conflict: {
+          columns: ['tenant', 'id'],
+          do: 'update',
+          set: { data: 'text', name: { $excluded: 'name' } }
+        },
+        returning: ['id', 'name', 'data']
+      }
+    ]
+  },
+  {
+    name: 'conditions on groups of all shards, in an order',
+    batch: [
+      {
+        id: 'h',
+        op: 'select',
+        table: 'events',
+        columns: ['tenant', { fn: 'sum', column: 'id', as: 'total' }],
+        group_by: ['tenant'],
+        having: { total: { gt: 2 } },
+        order: [{ total: 'desc' }],
+        limit: 3
+      },
+      {
+        id: 'g',
+        op: 'select',
+        table: 'events',
+        columns: [{ fn: 'max', column: 'id', as: 'last' }],
+        group_by: ['tenant', 'note'],
+        having: { last: { gte: 1 } },
+        order: [{ note: 'desc' }, { tenant: 'asc' }],
+        offset: 1
+      },
+      {
+        id: 'd',
+        op: 'select',
+        table: 'events',
+        columns: ['tenant', 'note'],
+        distinct: true,
+        having: { note: { neq: 'n3' } },
+        order: [{ tenant: 'desc' }],
+        limit: 4
+      }
+    ]
+  },
+  {
+    name: 'nested rows of one shard',
+    batch: [
+      {
+        id: 'c',
+        op: 'select',
+        table: 'customers',
+        where: ofAcme,
+        columns: ['tenant', 'id', 'name'],
+        order: [{ id: 'asc' }],
+        with: {
+          orders: {
+            table: 'orders',
+            on: { tenant: 'tenant', customer_id: 'id' },
+            order: [{ id: 'desc' }],
+            with: {
+              items: {
+                table: 'order_items',
+                on: { tenant: 'tenant', order_id: 'id' },
+                columns: ['sku', 'qty'],
+                order: [{ sku: 'asc' }],
+                limit: 1
+              }
+            }
+          }
+        }
+      },
+      {
+        id: 'o',
+        op: 'select',
+        table: 'orders',
+        where: { ...ofAcme, customer_id: { eq: '$c.1.id' } },
+        with: {
+          customer: {
+            table: 'customers',
+            on: { tenant: 'tenant', id: 'customer_id' },
+            columns: ['name'],
+            one: true
+          }
+        }
+      }
+    ]
+  },
+  {
+    name: 'nested rows of all shards',
+    batch: [{
+      id: 'e',
+      op: 'select',
+      table: 'events',
+      columns: ['tenant', 'id'],
+      order: [{ id: 'desc' }],
+      limit: 5,
+      with: {
+        notes: {
+          table: 'events',
+          on: { tenant: 'tenant' },
+          columns: ['note'],
+          order: [{ id: 'asc' }]
+        },
+        rate: { table: 'currencies', on: { code: 'note' }, one: true }
+      }
+    }]
+  },
+  {
+    name: 'several rows for one member',
+    batch: [{
+      id: 'c',
+      op: 'select',
+      table: 'customers',
+      where: ofAcme,
+      columns: ['id'],
+      with: { stock: { table: 'stock', on: { tenant: 'tenant' }, one: true } }
+    }],
+    code: 'rows_ambiguous'
+  },
+  {
     name: 'an update by key',
     batch: [
       {
