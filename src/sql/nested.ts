@@ -116,9 +116,9 @@ function nameKeys (
 
 /**
  * The same for Citus, which joins the rows of a shard on its worker. Rows are JSON, because a
- * worker cannot send composite values. Each level reads its rows and those that belong to them in one
- * query, because the result of a subquery with a limit is not on the shards. The rows are added up
- * at the end:
+ * worker cannot send composite values. Each level reads its rows and those that belong to them in
+ * one query, because the result of a subquery with a limit is not on the shards. The rows are added
+ * up at the end:
  *
  *     select s.row from (
  *       select q.row, sum(q.n) over (rows unbounded preceding) as total from (
