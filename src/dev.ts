@@ -23,7 +23,7 @@ import {
   type Postgres
 } from './dev/postgres.ts'
 import { openBatchSet, type BatchSet } from './named/batch-set.ts'
-import { onNpmEnded, onSignals } from './parent.ts'
+import { onNpmEnded } from './parent.ts'
 import { batchLimits } from './plan/read-batch.ts'
 import { createLogger, loadPretty } from './server/logger.ts'
 import { migrate } from './postgres/migrate.ts'
@@ -100,14 +100,10 @@ async function start (options: Options): Promise<void> {
   const grace = closeWithGrace({ delay: 15_000, logger: false, skip }, async () => {
     for (const part of started.toReversed()) await part.stop()
   })
-  let stopping = false
-  const stop = (): void => {
-    if (stopping) return
-    stopping = true
-    grace.close()
-  }
-  onSignals(SIGNALS, stop, () => process.exit(1))
-  onNpmEnded(stop)
+  const asked = Promise.withResolvers<void>()
+  for (const signal of SIGNALS) process.on(signal, () => asked.resolve())
+  onNpmEnded(asked.resolve)
+  asked.promise.then(grace.close)
   const database = await prepareDatabase(server.url, {
     file: options.file,
     name: options.database,

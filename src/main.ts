@@ -3,14 +3,10 @@
  * time would end the process with a failure or, as the first process of a container, be ignored.
  */
 
-import { terminalWasClosed } from './parent.ts'
-
 /** Nothing was started yet that has to be stopped. */
 const leave = (): void => process.exit(0)
-/** Otherwise it asks to read BATCHES_DIR, which is still to be read. */
-const hangUp = (): void => {
-  if (terminalWasClosed()) leave()
-}
+/** It asks to read BATCHES_DIR, which is still to be read. */
+const hangUp = (): void => {}
 process.on('SIGTERM', leave).on('SIGINT', leave).on('SIGHUP', hangUp)
 
 const { run } = await import('./process.ts')

@@ -147,7 +147,6 @@ function stopOnSignals (
       process.exit(1)
     }
     onSignals(GROUP_SIGNALS.filter(name => name !== 'SIGHUP'), name => {
-      if (stopping) force(name)
       signal = name
       stopOnce()
     }, force)

@@ -111,31 +111,32 @@ async function findStatement (
     ? await runSeparately(sql, statements, code)
     : statements.find(({ end }) => offset < end.position)
   if (found === undefined) return undefined
-  const start = offset ?? found.trimStart?.position ?? found.start.position
-  const statement = found.text.trim().replaceAll(/\s+/g, ' ')
-  const shown = statement.length > MAX_STATEMENT
-    ? `${statement.slice(0, MAX_STATEMENT)}…`
-    : statement
-  return { line: text.slice(0, start).split('\n').length, statement: `; statement: ${shown}` }
+  const start = offset ?? text.indexOf(found.text.trim(), found.start.position)
+  const statement = found.text.trim().replaceAll(/\s+/g, ' ').slice(0, MAX_STATEMENT)
+  return { line: text.slice(0, start).split('\n').length, statement: `; statement: ${statement}` }
 }
 
-/** Returns the first statement that fails with this SQLSTATE, if none fails before it. */
+/**
+ * Returns the first statement that fails, if it fails with this SQLSTATE: a body with several
+ * statements may be taken apart.
+ */
 async function runSeparately<Statement extends { readonly text: string }> (
   sql: Sql,
   statements: readonly Statement[],
   code: string | undefined
 ): Promise<Statement | undefined> {
   await sql.unsafe('begin')
-  for (const statement of statements) {
-    try {
-      await sql.unsafe(statement.text)
-    } catch (error) {
-      await sql.unsafe('rollback')
-      return (error as SqlError).code === code ? statement : undefined
-    }
+  let failed: unknown
+  let i = -1
+  // Some statement fails: all of them did.
+  while (failed === undefined) {
+    i++
+    await sql.unsafe(String(statements[i]?.text)).catch(error => {
+      failed = error
+    })
   }
   await sql.unsafe('rollback')
-  return undefined
+  return (failed as SqlError).code === code ? statements[i] : undefined
 }
 
 async function usableRoles (admin: Sql, name: string, loginRole: string): Promise<string[]> {
@@ -155,7 +156,7 @@ async function usableRoles (admin: Sql, name: string, loginRole: string): Promis
 
 /** Tables of the user on which no role that the login role can take has a privilege. */
 async function ungrantedTables (url: string, loginRole: string): Promise<string[]> {
-  const sql = postgres(url, { max: 1, onnotice: () => {} })
+  const sql = postgres(url, { max: 1 })
   try {
     const rows = await sql<Array<{ name: string }>>`
       select c.oid::regclass::text as name

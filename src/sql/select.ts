@@ -195,15 +195,13 @@ function buildDistinctRows (
   }) as d${order}${buildLimits(node)}`
 }
 
-/** The output columns of a select without groups. */
+/** The output columns of a select without groups and without `"*"`. */
 export function buildOutput (output: readonly OutputColumn[], values: RowColumns): Fragment {
   return join(
     output.map(column =>
-      isAllColumns(column)
-        ? sql`${values.row}.*`
-        : sql`${outputValue(column, columnValue(column.path as ColumnPath, values))} as ${
-          identifier(column.name)
-        }`
+      sql`${outputValue(column, columnValue(column.path as ColumnPath, values))} as ${
+        identifier(column.name)
+      }`
     ),
     sql`, `
   )

@@ -83,30 +83,19 @@ export function describeGrant (
   const object = render(tableName(node.table)).text
   const privileges = node.kind === 'call'
     ? `EXECUTE ON FUNCTION ${object}`
-    : `${privilegesOf(node).join(', ')} ON ${object}`
+    : `${PRIVILEGES[node.kind]} ON ${object}`
   return `a privilege is missing: run GRANT ${privileges} TO ${quote(role)}, or grant what the ` +
     'message names'
 }
 
-function privilegesOf (node: PlanNode): readonly string[] {
-  switch (node.kind) {
-    case 'insert': {
-      const { conflict, output } = node
-      const reads = output?.length !== 0 || conflict !== undefined
-      const changes = conflict?.update !== undefined
-      return ['INSERT', ...reads ? ['SELECT'] : [], ...changes ? ['UPDATE'] : []]
-    }
-    case 'update':
-    case 'keyed_update':
-      return ['SELECT', 'UPDATE']
-    case 'delete':
-      return ['SELECT', 'DELETE']
-    case 'select':
-      return node.lock === undefined ? ['SELECT'] : ['SELECT', 'UPDATE']
-    case 'call':
-      return ['EXECUTE']
-  }
-}
+/** What the operations need; `on_conflict` and `lock` also need UPDATE. */
+const PRIVILEGES = {
+  insert: 'SELECT, INSERT',
+  update: 'SELECT, UPDATE',
+  keyed_update: 'SELECT, UPDATE',
+  delete: 'SELECT, DELETE',
+  select: 'SELECT'
+} as const
 
 /** A missing table is also a missing type: that of its rows. */
 function describeTable (

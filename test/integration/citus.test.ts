@@ -26,6 +26,39 @@ t.test('what Citus would accept and not keep is refused', async t => {
     returning: [{ fn: 'inserted' }]
   }
   t.match(await as(acme, [upsert]), refused)
+  const ofAcme = { tenant: { eq: 'acme' } }
+  const customer = { id: 'c', op: 'select', table: 'customers', where: ofAcme }
+  const set = (set: object): object => ({
+    id: 'i',
+    op: 'insert',
+    table: 'customers',
+    values: [{ id: 1, name: 'x' }],
+    on_conflict: { columns: ['tenant', 'id'], do: 'update', set }
+  })
+  const rows = [{ tenant: 'acme', id: 1, tags: { $append: ['x'] } }]
+  for (const batch of [
+    // The types of the columns are not known yet.
+    [set({ name: '12' })],
+    [set({ tags: ['x'] })],
+    [customer, set({ name: '$c.0.name' })],
+    [set({ tags: { $append: ['x'] } })],
+    [{ id: 'u', op: 'update', table: 'customers', set: { data: { $merge: {} } }, where: ofAcme }],
+    [{ id: 'k', op: 'update', table: 'customers', key: ['tenant', 'id'], values: rows }],
+    [{
+      ...select,
+      columns: ['*'],
+      distinct: true,
+      having: { qty: { gt: 1 } },
+      order: [{ sku: 'asc' }]
+    }]
+  ]) {
+    const answer = await as(acme, batch)
+    t.match(answer, refused, JSON.stringify(batch))
+    t.match(answer.body.error?.message, /^Citus /)
+  }
+  for (let i = 0; i < 3; i++) await as(acme, [customer])
+  t.equal((await as(acme, [set({ name: '12' })])).status, 200, 'now they are known')
+  for (const tags of ['x', 1]) t.match(await as(acme, [set({ tags })]), refused)
   t.equal((await as(acme, [select])).status, 200, 'the connection is free again')
 })
 

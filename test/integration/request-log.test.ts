@@ -127,7 +127,9 @@ t.test('each request is logged as one line without text of the client', async t 
     t.match(linesOf(service, id), [{ ...line, msg: 'request completed', status: answer?.status }])
     t.equal(linesOf(service, id).length, 1)
   }
-  t.equal(service.log.length - before, rows.length)
+  const others = new Set(['connected to the database'])
+  const lines = service.log.slice(before).filter(({ msg }) => !others.has(String(msg)))
+  t.equal(lines.length, rows.length)
   const text = JSON.stringify(service.log)
   t.notMatch(text, /hush/)
   t.notOk(text.includes(authorization.slice(7, 40)))

@@ -553,3 +553,30 @@ t.test('an operator that no part of the operation explains is not named', t => {
   t.equal(describeError({ ...error, code: '23505' }, 'm', context), 'm')
   t.end()
 })
+
+t.test('in development, a missing privilege has its GRANT', async t => {
+  const schema = `create table bare (id int primary key, n int);
+    create function bare_function() returns int language sql as 'select 1';
+    revoke execute on function bare_function from public`
+  const service = await useService(t, { schema, env: { ERROR_VERBOSITY: 'verbose' } })
+  const of = (op: string, members: object): object => ({ id: 'a', op, table: 'bare', ...members })
+  const where = { id: { eq: 1 } }
+  const rows: ReadonlyArray<readonly [operation: object, grant: string]> = [
+    [of('insert', { values: [{ id: 1 }] }), 'SELECT, INSERT ON "public"."bare"'],
+    [of('update', { set: { n: 1 }, where }), 'SELECT, UPDATE ON "public"."bare"'],
+    [of('update', { key: ['id'], values: [{ id: 1, n: 2 }] }), 'SELECT, UPDATE ON "public"."bare"'],
+    [of('delete', { where }), 'SELECT, DELETE ON "public"."bare"'],
+    [of('select', {}), 'SELECT ON "public"."bare"'],
+    [
+      { id: 'a', op: 'call', function: 'bare_function' },
+      'EXECUTE ON FUNCTION "public"."bare_function"'
+    ]
+  ]
+  for (const [operation, grant] of rows) {
+    const { status, body } = await service.post([operation])
+    t.equal(status, 403)
+    t.match(body.error?.hint, `run GRANT ${grant} TO "oneflight_user", or`)
+  }
+  const denied = await service.post([of('select', {})], { role: 'nobody_has_this_name' })
+  t.equal(denied.body.error?.hint, 'the role does not exist')
+})

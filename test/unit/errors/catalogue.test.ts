@@ -2,6 +2,7 @@
  * Tests the error response of every code of the catalogue: type, status and headers.
  */
 import t from 'tap'
+import { fromDatabase } from '../../../src/errors/postgres.ts'
 import { catalogue, failure, type FailureCode } from '../../../src/errors/catalogue.ts'
 import { answerFailure } from '../../../src/errors/envelope.ts'
 
@@ -108,4 +109,24 @@ t.test('details of a failure are in the response, its cause is not', async t => 
     index: 1
   })
   t.notOk('cause' in failure('id_duplicate'))
+})
+
+t.test('an error of a Citus worker names the table and the constraint, and no shard', async t => {
+  const place = { op: 'i', index: 0, anonymous: false, verbose: true }
+  const ofWorker = { severity: 'ERROR', routine: 'ReportResultError' }
+  const violation = fromDatabase({
+    ...ofWorker,
+    code: '23505',
+    message: 'duplicate key value violates unique constraint "orders_2024_pkey_102029"',
+    detail: 'Key (id)=(1) already exists in "orders_102030".'
+  }, place)
+  t.equal(violation.message, 'duplicate key value violates unique constraint "orders_2024_pkey"')
+  t.match(violation.details, {
+    constraint: 'orders_2024_pkey',
+    detail: 'Key (id)=(1) already exists in "orders".'
+  })
+  const message = 'null value in column "a" of relation "t_100000" violates not-null constraint'
+  const other = fromDatabase({ ...ofWorker, code: '23502', message }, place)
+  t.equal(other.message, message, 'no id of a shard')
+  t.notOk('constraint' in other.details)
 })
