@@ -1,5 +1,5 @@
 /**
- * Signals of whoever started the process: a terminal, a supervisor, or npm.
+ * Handles the signals of the terminal, the supervisor or the npm that started the process.
  */
 import { closeSync, openSync } from 'node:fs'
 

@@ -36,7 +36,10 @@ export function parseJsonText (text: string): JsonTree {
   }
 }
 
-/** Offset of the first syntax error; undefined if there is none or the text is nested too deep. */
+/**
+ * Returns the offset of the first syntax error, or undefined if there is none or the text is nested
+ * too deeply.
+ */
 export function findSyntaxError (text: string): number | undefined {
   let first: number | undefined
   try {

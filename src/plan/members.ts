@@ -20,14 +20,15 @@ export interface OperationSource {
   readonly context: PlanContext
 }
 
+const KINDS = Object.keys(operations).join(', ')
+
 /** Reads `op`; returns undefined after an issue. */
 export function readKind (
   operation: JsonObject,
   context: PlanContext
 ): OperationKind | undefined {
-  const kinds = Object.keys(operations).join(', ')
   if (!has(operation, 'op')) {
-    return context.addIssue('member_missing', ['op'], `"op" is required: one of ${kinds}.`)
+    return context.addIssue('member_missing', ['op'], `"op" is required: one of ${KINDS}.`)
   }
   const { op } = operation
   if (typeof op !== 'string') {
@@ -37,7 +38,7 @@ export function readKind (
     return context.addIssue(
       'op_unknown',
       ['op'],
-      `"op" must be one of ${kinds}.`
+      `"op" must be one of ${KINDS}.`
     )
   }
   return op as OperationKind

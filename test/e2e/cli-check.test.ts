@@ -75,14 +75,12 @@ t.test('an issue in text with too deep nesting has no line and column', async t 
 })
 
 t.test('an invalid body is reported', async t => {
+  const syntax = 'body_invalid: The body is not valid JSON'
   const rows: ReadonlyArray<readonly [input: string | Buffer, line: string]> = [
-    ['', ':1:1: body_invalid: The body is not valid JSON.'],
-    [
-      '[\n{"id": "a",\n',
-      ':3:1: body_invalid: The body is not valid JSON: unexpected character at position 14.'
-    ],
-    ['[\n{"id": x}]', ':2:8: body_invalid: The body is not valid JSON.'],
-    ['[\n{"id": "a"},\n  ]', ':3:3: body_invalid: The body is not valid JSON.'],
+    ['', `:1:1: ${syntax}: unexpected end at line 1, column 1.`],
+    ['[\n{"id": "a",\n', `:3:1: ${syntax}: unexpected end at line 3, column 1.`],
+    ['[\n{"id": x}]', `:2:8: ${syntax}: unexpected character at line 2, column 8.`],
+    ['[\n{"id": "a"},\n  ]', `:3:3: ${syntax}: unexpected character at line 3, column 3.`],
     [
       '[{"id":"a",\n"b":{"c":1,"\\u0063":2}}]',
       ':2:12: body_invalid: The body has an object with the duplicate key "\\u0063".'
@@ -136,7 +134,7 @@ t.test('limits come from the environment and default to those of the service', a
     [
       {},
       many(101),
-      /^<stdin>: too_many_ops: The batch has 101 operations; at most 100 are allowed\.$/
+      /^<stdin>: too_many_ops: The batch has 101 operations; at most 100 are allowed \(MAX_OPS\)\.$/
     ],
     [{ MAX_OPS: '1', MAX_ROWS: '' }, many(2), /^<stdin>: too_many_ops: /],
     [{ MAX_ROWS: '1' }, insert, /rows_limit at values: /],

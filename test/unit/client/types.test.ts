@@ -914,7 +914,7 @@ t.test('compiler messages name the mistake', async t => {
   }
 })
 
-t.test('a program without "strict" is told to set it', async t => {
+t.test('without "strict", the compiler asks for it', async t => {
   const text = "import { createClient } from './src/index.ts'\ncreateClient({ url: 'http://x' })"
   t.match(compile(text, { strict: false }).messages.get(2), '"strict": true in tsconfig.json')
   t.same([...compile(text).messages], [])

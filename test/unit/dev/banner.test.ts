@@ -7,7 +7,12 @@ const facts = {
   adminUrl: 'http://127.0.0.1:9568',
   dataDir: '/work/.data/postgres',
   secretFile: '.data/jwt-secret',
-  database: { url: 'postgres://postgres@127.0.0.1:15432/shop', outdated: false, roles: [], ungranted: [] }
+  database: {
+    url: 'postgres://postgres@127.0.0.1:15432/shop',
+    outdated: false,
+    roles: [],
+    ungranted: []
+  }
 }
 
 t.test('the shop: a token, and the URL only when the command line needs it', async t => {

@@ -39,7 +39,7 @@ t.test('a valid file is a batch', async t => {
 })
 
 const faults: ReadonlyArray<readonly [text: string, ...faults: string[]]> = [
-  ['', 'dir/order.json:1:1: The file is not valid JSON'],
+  ['', 'dir/order.json:1:1: The file is not valid JSON: unexpected end at line 1, column 1.'],
   ['{"operations": [}', 'dir/order.json:1:17: The file is not valid JSON'],
   ['[]', 'dir/order.json:1:1: The file must be a JSON object with "operations".'],
   ['{"a": 1, "a": 2}', 'dir/order.json:1:1: The file has an object with the duplicate key "a".'],
