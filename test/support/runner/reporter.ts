@@ -1,6 +1,7 @@
 /**
- * A reporter for tap: one line per finished test file, its failures in full, and at the end the
- * skipped tests with their reasons. Sends the totals to the parent process (tap.ts).
+ * A reporter for tap: one line per finished test file and its failures in full, which are repeated
+ * at the end, after the skipped tests and their reasons. Sends the totals to the parent process
+ * (tap.ts).
  *
  * tap calls it as a React component; it renders nothing. The raw TAP would show a file only when
  * all files before it have finished.
@@ -55,6 +56,7 @@ export default function Reporter ({ test }: { readonly test: Suite }): null {
 function attach (suite: Suite): void {
   const outputs = new Map<TestFile, Output>()
   const omissions: string[] = []
+  const failures: string[] = []
   let added = 0
   let finished = 0
   suite.on('subtestAdd', () => added++)
@@ -65,12 +67,16 @@ function attach (suite: Suite): void {
     omissions.push(...output.omissions())
     console.log(`[${finished}/${added}] ${describe(file)}`)
     if (output.stderr() !== '') console.log(output.stderr())
-    if (!file.passing()) console.log(describeFailure(file, output.failures()))
+    if (file.passing()) return
+    const failure = describeFailure(file, output.failures())
+    failures.push(`${describe(file)}\n${failure}`)
+    console.log(failure)
   })
   suite.on('complete', () => {
     for (const omission of omissions) console.log(`# ${omission}`)
     const { pass, fail, skip, todo } = suite.counts
     if (skip + todo > 0) console.log(`# ${skip + todo} skipped or to do`)
+    for (const failure of failures) console.log(failure)
     process.send?.({ passed: pass, failed: fail } satisfies Totals)
   })
 }
