@@ -7,6 +7,9 @@ import { Type, type Static } from '@sinclair/typebox'
 export const batchName = /^[a-z0-9][a-z0-9_-]{0,62}$/
 
 export const NamedBatchFile = Type.Object({
+  $schema: Type.Optional(
+    Type.String({ description: 'the URL of the schema of this file, for editors' })
+  ),
   description: Type.Optional(
     Type.String({ description: 'what the batch does, for the OpenAPI description' })
   ),

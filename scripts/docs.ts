@@ -1,7 +1,8 @@
 /**
  * Generates the parts of the documentation between `<!-- name:begin -->` and `<!-- name:end -->`,
  * one for each entry of `blocks`. `npm run docs` writes them. `npm run docs -- --check` writes
- * nothing and fails if a part is out of date. Paths are relative to the working directory.
+ * nothing and fails if a part is out of date. The JSON Schema of batch files, to which the files of
+ * deploy/batches refer, is generated as a whole. Paths are relative to the working directory.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import type { TObject, TSchema } from '@sinclair/typebox'
@@ -16,6 +17,8 @@ import { modifiers, type Modifier } from '../schemas/modifier.ts'
 import { memberKinds, operations, type OperationKind } from '../schemas/operation.ts'
 import { describeValue, preferenceItems } from '../schemas/prefer.ts'
 import { commands, describeOption, writeOption, type CommandName } from '../src/cli/commands.ts'
+import { writeBatchSchema } from '../src/cli/schema.ts'
+import { readLimits } from '../src/config/config.ts'
 import { catalogue } from '../src/errors/catalogue.ts'
 import { isReached, type Figure } from '../test/chaos/scenario.ts'
 import {
@@ -51,6 +54,7 @@ const blocks: readonly Block[] = [
   { file: 'docs/reference/cli.md', name: 'start', render: () => renderCommand('start') },
   { file: 'docs/reference/cli.md', name: 'run', render: () => renderCommand('run') },
   { file: 'docs/reference/cli.md', name: 'check', render: () => renderCommand('check') },
+  { file: 'docs/reference/cli.md', name: 'schema', render: () => renderCommand('schema') },
   { file: 'docs/reference/cli.md', name: 'types', render: () => renderCommand('types') },
   { file: 'docs/reference/cli.md', name: 'token', render: () => renderCommand('token') },
   { file: 'docs/reference/cli.md', name: 'migrate', render: () => renderCommand('migrate') },
@@ -65,11 +69,14 @@ const blocks: readonly Block[] = [
 ]
 
 const check = process.argv.includes('--check')
-for (const file of new Set(blocks.map(block => block.file))) update(file)
+for (const file of new Set(blocks.map(block => block.file))) {
+  update(file, text => blocks.filter(block => block.file === file).reduce(replaceBlock, text))
+}
+update('schemas/batch-file.json', () => writeBatchSchema(readLimits({})))
 
-function update (file: string): void {
-  const before = readFileSync(file, 'utf8')
-  const after = blocks.filter(block => block.file === file).reduce(replaceBlock, before)
+function update (file: string, change: (text: string) => string): void {
+  const before = existsSync(file) ? readFileSync(file, 'utf8') : ''
+  const after = change(before)
   if (after === before) return
   if (!check) return writeFileSync(file, after)
   console.error(`${file} is out of date: run "npm run docs"`)

@@ -131,7 +131,7 @@ export type RunOptions = Given<typeof run>
 export type CheckOptions = Given<typeof check>
 export type TokenOptions = Given<typeof token>
 
-type Name = 'start' | 'run' | 'check' | 'types' | 'token' | 'migrate'
+type Name = 'start' | 'run' | 'check' | 'schema' | 'types' | 'token' | 'migrate'
 export const commands: Readonly<Record<Name, CommandItem>> = {
   start: {
     summary: 'Start the service (the default command)',
@@ -147,8 +147,9 @@ export const commands: Readonly<Record<Name, CommandItem>> = {
     operands: '<file|->',
     options: run,
     notes: [
-      'The file is sent unchanged. `-` reads standard input. The response goes to standard ' +
-      'output, everything else to standard error.',
+      'The file is sent unchanged, or without what is around its operations: ' +
+      '`{"$schema": "…", "operations": […]}`. `-` reads standard input. The response goes to ' +
+      'standard output, everything else to standard error.',
       'Exit codes: 0, committed, or completed with an option that commits nothing. 1, rejected ' +
       'or failed, and nothing was committed. 2, invalid command line or file, and nothing was ' +
       'sent. 3, unknown whether the batch was committed.'
@@ -169,6 +170,16 @@ export const commands: Readonly<Record<Name, CommandItem>> = {
       'DATABASE_ROUTES, each issue of a database has its name before the message.',
       'Exit codes: 0, valid. 1, invalid. 2, invalid command line, environment or file, or a ' +
       'database cannot be used.'
+    ]
+  },
+  schema: {
+    summary: 'Write the JSON Schema of batch files, for editors',
+    operands: '',
+    options: { help },
+    notes: [
+      'The schema describes files of batches and of named batches. Its limits are MAX_OPS and ' +
+      'MAX_ROWS.',
+      'Exit codes: 0, written. 2, invalid command line or environment.'
     ]
   },
   types: {

@@ -4,6 +4,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
+import { childrenOf, membersOf, parseJsonText, sourceOf } from '../json/json-text.ts'
 import { readFolder, type ReadFolder } from '../named/read-folder.ts'
 import type { BatchLimits } from '../plan/read-batch.ts'
 import { UsageError } from './arguments.ts'
@@ -14,11 +15,29 @@ export interface Input {
   readonly bytes: Buffer
 }
 
-/** Reads a file; `-` is standard input. Throws a UsageError when it cannot be read. */
+/** Reads a batch; `-` is standard input. Throws a UsageError when it cannot be read. */
 export async function readInput (file: string, stdin: Readable): Promise<Input> {
-  return file === '-'
-    ? { name: '<stdin>', bytes: await buffer(stdin) }
-    : { name: file, bytes: await readBytes(file) }
+  const [name, bytes] = file === '-'
+    ? ['<stdin>', await buffer(stdin)] as const
+    : [file, await readBytes(file)] as const
+  return { name, bytes: blankSchema(bytes) }
+}
+
+/**
+ * Replaces what is around the operations in `{"$schema": "…", "operations": […]}` by spaces, so
+ * that their positions hold. Returns any other text unchanged.
+ */
+function blankSchema (bytes: Buffer): Buffer {
+  const text = bytes.toString()
+  const { root, error } = parseJsonText(text)
+  if (root?.type !== 'object' || error !== undefined) return bytes
+  const members = new Map(membersOf(root))
+  const operations = members.get('operations')
+  const isBatch = operations !== undefined && childrenOf(root).length === members.size &&
+    [...members.keys()].every(name => name === '$schema' || name === 'operations')
+  if (!isBatch) return bytes
+  const before = text.slice(0, operations.offset).replaceAll(/[^\n]/g, ' ')
+  return Buffer.from(`${before}${sourceOf(text, operations)}`)
 }
 
 /** Throws a UsageError when the file cannot be read. */

@@ -1,12 +1,13 @@
 /**
- * Runs the commands `run`, `check`, `types` and `token`, `--help` and `--version`. src/cli.ts runs
- * `start` and `migrate`.
+ * Runs the commands of the command line, `--help` and `--version`, without `start` and `migrate`,
+ * which src/cli.ts runs.
  */
 import { readArguments, UsageError } from './arguments.ts'
 import { check } from './check.ts'
 import type { CheckOptions, RunOptions, TokenOptions } from './commands.ts'
 import { renderHelp } from './help.ts'
 import { run } from './run.ts'
+import { printSchema } from './schema.ts'
 import { visible } from './text.ts'
 import { printToken } from './token.ts'
 import { printTypes } from './types.ts'
@@ -40,6 +41,9 @@ export async function runCommand (
           throw new UsageError('expected a file, or - for standard input')
         }
         return await check(options as CheckOptions, operands, context)
+      case 'schema':
+        if (operands.length > 0) throw new UsageError('schema takes no arguments')
+        return printSchema(context)
       case 'token':
         if (operands.length > 0) throw new UsageError('token takes only options')
         return printToken(options as TokenOptions, context)

@@ -18,10 +18,10 @@ import {
   Unhealthy,
   type AnswerHeader
 } from '../../schemas/http.ts'
-import { operations } from '../../schemas/operation.ts'
 import { errorAnswers, type BatchKind } from './error-responses.ts'
 import { collectComponents, type Components, type JsonSchema } from './json-schema.ts'
 import { describeNamedBatches, type DescribedBatch, type Operation } from './named-batches.ts'
+import { describeOperations } from './operations.ts'
 
 export interface ApiDocument {
   readonly openapi: string
@@ -81,7 +81,7 @@ export async function describeApi (
     paths: { '/': adhoc as Operation, ...named.paths, ...others },
     components: {
       ...document.components,
-      schemas: { ...complete(components.schemas, config), ...named.schemas },
+      schemas: { ...describeOperations(components, config), ...named.schemas },
       ...batches.length === 0 ? {} : { responses: named.responses }
     }
   }
@@ -140,45 +140,7 @@ function tokensOf ({ JWT_ALGORITHMS }: DescribedConfig): Array<Record<string, st
   return JWT_ALGORITHMS.length === 0 ? [] : [{ bearer: [] }]
 }
 
-/**
- * Adds what the schemas of single operations do not contain: the union of the operations, no
- * additional members, and the limit of rows. The service itself ignores a `values`, `set` or
- * `where` that has no meaning for an operation; a client does not need them.
- */
-function complete (
-  schemas: Components['schemas'],
-  { MAX_ROWS }: DescribedConfig
-): Components['schemas'] {
-  const kinds = Object.entries(operations).map(([op, { title = '' }]) => ({
-    op,
-    title,
-    $ref: `#/components/schemas/${title}`
-  }))
-  const closed = kinds.map(({ title }) =>
-    [title, { ...schemas[title], additionalProperties: false }] as const
-  )
-  const { Insert } = schemas
-  const properties = Insert?.['properties'] as Readonly<Record<string, JsonSchema>>
-  return {
-    Operation: {
-      oneOf: kinds.map(({ $ref }) => ({ $ref })),
-      discriminator: {
-        propertyName: 'op',
-        mapping: Object.fromEntries(kinds.map(({ op, $ref }) => [op, $ref]))
-      }
-    },
-    ...schemas,
-    ...Object.fromEntries(closed),
-    Insert: {
-      ...Insert,
-      properties: { ...properties, values: { ...properties['values'], maxItems: MAX_ROWS } },
-      additionalProperties: false
-    }
-  }
-}
-
 function batchRoute (config: DescribedConfig, components: Components): FastifySchema {
-  for (const schema of Object.values(operations)) components.describe(schema)
   return {
     operationId: 'runBatch',
     summary: 'Run a batch',

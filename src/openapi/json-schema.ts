@@ -20,11 +20,12 @@ export interface Components {
   describe(schema: TSchema, titles?: Titles): JsonSchema
 }
 
-export function collectComponents (): Components {
+/** `place`: where the components are in the document, as a JSON Pointer. */
+export function collectComponents (place = '/components/schemas'): Components {
   const schemas: Record<string, JsonSchema> = {}
   const describe = (schema: TSchema, titles: Titles): JsonSchema => {
     if (schema[Kind] === 'This') {
-      return refer(schema, titles.get(schema['$ref'] as string) as string)
+      return refer(schema, place, titles.get(schema['$ref'] as string) as string)
     }
     const { title } = schema
     const inner = schema.$id === undefined
@@ -32,7 +33,7 @@ export function collectComponents (): Components {
       : new Map(titles).set(schema.$id, title as string)
     if (title === undefined) return write(schema, part => describe(part, inner))
     schemas[title] ??= write(schema, part => describe(part, inner))
-    return refer(schema, title)
+    return refer(schema, place, title)
   }
   return { schemas, describe: (schema, titles = new Map()) => describe(schema, titles) }
 }
@@ -42,9 +43,9 @@ export type Titles = ReadonlyMap<string, string>
 
 type Describe = (schema: TSchema) => JsonSchema
 
-function refer ({ meaning }: TSchema, title: string): JsonSchema {
+function refer ({ meaning }: TSchema, place: string, title: string): JsonSchema {
   return {
-    $ref: `#/components/schemas/${title}`,
+    $ref: `#${place}/${title}`,
     ...(meaning === undefined ? {} : { description: meaning as unknown })
   }
 }

@@ -25,6 +25,20 @@ t.test('a valid batch prints its number of operations', async t => {
   t.same(out.match(/^.*(?=: ok)/gm), files)
 })
 
+t.test('a file may name its schema beside its operations', async t => {
+  const inFile = (operations: string, more = ''): string =>
+    `{\n  "$schema": "batch-file.json",\n  "operations": ${operations}${more}\n}`
+  const slip = '[{"id": "a", "op": "select", "tabel": "t"}]'
+  t.same((await check(inFile('[{"id": "a", "op": "select", "table": "t"}]'))).code, 0)
+  const { out } = await check(inFile(slip))
+  t.match(out, /^<stdin>:3:46: operation 0 \(a\): member_unknown at tabel/m)
+  const notArray = ': body_invalid: The body must be a JSON array of operations.'
+  for (const more of [', "params": {}', ', "operations": []', ', "a": 1']) {
+    t.match(await check(inFile(slip, more)), { code: 1, out: /body_invalid/ }, more)
+  }
+  t.same(await check('{"$schema": "batch-file.json"}'), failed(notArray))
+})
+
 t.test('all issues of all files are printed', async t => {
   const directory = t.testdir({
     'a.json':

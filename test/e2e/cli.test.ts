@@ -130,6 +130,21 @@ t.test('JSON: requests and responses keep their bytes', async t => {
     code: 0,
     out: '{"error":null,"data":{"i":[{"id":77,"price":0.10}]}}\n'
   })
+  const input = `{"$schema": "batch-file.json", "operations": ${insert('78')}}`
+  t.match(await run(['-'], { input }), {
+    code: 0,
+    out: '{"error":null,"data":{"i":[{"id":78,"price":0.10}]}}\n'
+  }, 'of a file with a schema, only the operations are sent')
+})
+
+t.test('the schema of batch files is printed with the limits of the environment', async t => {
+  const committed = readFileSync(join(import.meta.dirname, '../../schemas/batch-file.json'), 'utf8')
+  t.same(await runInside(['schema']), { code: 0, out: committed, err: '' })
+  const { out } = await runInside(['schema'], { env: { MAX_OPS: '7', MAX_ROWS: '8' } })
+  t.match(JSON.parse(out), {
+    anyOf: [{ maxItems: 7 }, { properties: { operations: { maxItems: 7 } } }]
+  })
+  t.match(await runInside(['schema', 'x']), { code: 2, err: /schema takes no arguments/ })
 })
 
 t.test('on a terminal: tables, or blocks if a table is too wide', async t => {

@@ -25,9 +25,9 @@ export const emptyPages: Readonly<Record<string, string>> = Object.fromEntries(f
   return [file, `# Before\n${blocks.join('')}After\n`]
 }))
 
-/** The same pages as a directory for `t.testdir`. */
+/** The same pages as a directory for `t.testdir`, with a folder for the generated schema. */
 export function emptyProject (): Directory {
-  const project: Directory = {}
+  const project: Directory = { schemas: {} }
   for (const [file, text] of Object.entries(emptyPages)) {
     const folders = file.split('/')
     const name = folders.pop() as string
