@@ -6,6 +6,9 @@ import { Type, type Static } from '@sinclair/typebox'
 /** The name of a batch, which is the name of its file without `.json`. */
 export const batchName = /^[a-z0-9][a-z0-9_-]{0,62}$/
 
+/** The id that references to the parameters of a named batch have. */
+export const paramsId = 'params'
+
 export const NamedBatchFile = Type.Object({
   $schema: Type.Optional(
     Type.String({ description: 'the URL of the schema of this file, for editors' })

@@ -4,9 +4,8 @@
  */
 import { batchSchema } from '../../schemas/batch.ts'
 import type { Config } from '../../schemas/config.ts'
-import { NamedBatchFile } from '../../schemas/named-batch.ts'
+import { NamedBatchFile, paramsId } from '../../schemas/named-batch.ts'
 import { InsertedParameter, JoinedParameter } from '../../schemas/operation.ts'
-import { paramsId } from '../plan/reference.ts'
 import { collectComponents, type Components, type JsonSchema } from './json-schema.ts'
 import { describeOperations } from './operations.ts'
 

@@ -1,6 +1,7 @@
 /**
  * Plans rows of a parameter of a named batch, and `"values": "$params.items"` of an insert.
  */
+import { paramsId } from '../../schemas/named-batch.ts'
 import { maxColumns } from '../../schemas/operation.ts'
 import type { JsonObject } from '../json/parse.ts'
 import { findParameterProblem, type Place, type PlanContext } from './context.ts'
@@ -13,7 +14,7 @@ import type {
   StoredJson,
   UncertainColumn
 } from './nodes.ts'
-import { NO_SOURCE, paramsId } from './reference.ts'
+import { NO_SOURCE } from './reference.ts'
 
 /** A parameter whose values are rows. */
 type RowsParameter = Parameter & { readonly rows: ParameterRows }

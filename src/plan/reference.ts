@@ -2,6 +2,7 @@
  * Parses references in strings. It knows only the ids of earlier operations: whether a row or a
  * column exists is known when the batch runs.
  */
+import { paramsId } from '../../schemas/named-batch.ts'
 import { referenceAttempt } from '../../schemas/operand.ts'
 import { maxInt4 } from '../../schemas/operation.ts'
 import type { Parameter, ParsedString } from './nodes.ts'
@@ -19,9 +20,6 @@ const plainTextHint = 'To send plain text, start the string with $$.'
 const malformedMessage =
   'A reference must have the form $op, $op.column, $op.row, $op.row.column or $op.*.column. ' +
   plainTextHint
-
-/** The id that references to the parameters of a named batch have. */
-export const paramsId = 'params'
 
 /** What a reference can name. */
 export interface KnownOperations {

@@ -60,6 +60,7 @@ const modules: ReadonlyArray<
   ['cli', /^src\/cli\//, [
     'transaction',
     'named',
+    'openapi',
     'postgres',
     'config',
     'auth',
