@@ -228,23 +228,20 @@ async function runReader (operation: Operation, index: number, context: Context)
   throw endWith({ kind: 'refused', refusals })
 }
 
-/** What does nothing is checked all the same: its values may be converted, or not. */
+/**
+ * What does nothing is checked all the same: its values may be converted, or not. Those of missing
+ * rows are null here.
+ */
 async function skip (operation: Operation, index: number, context: Context): Promise<Rows> {
   const { op, on_conflict: conflict } = operation
-  const { results, readOnly } = context
-  if (readOnly && op !== 'select') throw failWith('25006', index)
+  if (context.readOnly && op !== 'select') throw failWith('25006', index)
   if (op === 'insert' && (conflict as Conflict | undefined)?.do === 'update') {
     throw endWith({ kind: 'open' })
   }
-  const readable = results.every(({ texts }, source) =>
-    referencesOf(operation, source).every(({ rows }) => rows <= texts.length)
-  ) && firstsOf(operation).every(first => chooseRow(first, results) !== undefined)
-  if (readable) {
-    // To insert rows would use values of sequences.
-    const run = op === 'insert' ? convertInserted : runOperation
-    const failures = await failuresOf(() => run(operation, context), index, context)
-    await context.session.query('rollback to before')
-    if (failures.length > 0) throw endWith({ kind: 'open' })
-  }
+  // To insert rows would use values of sequences.
+  const run = op === 'insert' ? convertInserted : runOperation
+  const failures = await failuresOf(() => run(operation, context), index, context)
+  await context.session.query('rollback to before')
+  if (failures.length > 0) throw endWith({ kind: 'open' })
   return { texts: [], ordered: true, skipped: true }
 }
