@@ -27,7 +27,8 @@ import { onNpmEnded } from './parent.ts'
 import { batchLimits } from './plan/read-batch.ts'
 import { createLogger, loadPretty } from './server/logger.ts'
 import { migrate } from './postgres/migrate.ts'
-import { startService, type Service } from './server/service.ts'
+import type { Service } from './server/main-server.ts'
+import { startService } from './server/service.ts'
 
 const root = resolve(import.meta.dirname, '..')
 const SHOP = join(root, 'deploy/shop.sql')

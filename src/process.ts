@@ -8,7 +8,6 @@ import closeWithGrace from 'close-with-grace'
 import type { Logger } from 'pino'
 import { killWorkers, sendBatches } from './cluster/spawned-worker.ts'
 import { onOrphaned, receiveBatches, startWorker } from './cluster/worker.ts'
-import { startPrimary } from './cluster/primary.ts'
 import { readConfig, type Settings } from './config/config.ts'
 import { openBatchSet, type BatchSet } from './named/batch-set.ts'
 import { onNpmEnded, onSignals, terminalWasClosed } from './parent.ts'
@@ -16,10 +15,17 @@ import type { BatchFiles } from './named/read-folder.ts'
 import { batchLimits } from './plan/read-batch.ts'
 import { openLogDestination, type LogDestination } from './server/log-destination.ts'
 import { createLogger, loadPretty } from './server/logger.ts'
-import { startService, type Service } from './server/service.ts'
+import type { Service } from './server/main-server.ts'
 
-/** The roles of a process: `single`, or with `WORKERS` from 2 on `primary` and `worker`. */
-const starts = { single: startService, primary: startPrimary, worker: startWorker }
+/**
+ * The roles of a process: `single`, or with `WORKERS` from 2 on `primary` and `worker`. Each loads
+ * only what it needs, which takes time and memory.
+ */
+const starts = {
+  single: async () => (await import('./server/service.ts')).startService,
+  primary: async () => (await import('./cluster/primary.ts')).startPrimary,
+  worker: async () => startWorker
+}
 
 type Role = keyof typeof starts
 
@@ -60,14 +66,16 @@ export async function run (): Promise<void> {
       startOpenTelemetry(logger)
     )
     : undefined
-  const starting = (async () =>
-    starts[role]({
+  const starting = (async () => {
+    const start = await starts[role]()
+    return await start({
       ...settings,
       logger,
       // A worker has those of the primary, also if the folder has become faulty meanwhile.
       batches: own ?? openBatches(config, await receiveBatches()),
       tracerProvider: (await telemetry)?.tracerProvider
-    }))()
+    })
+  })()
   const stop = stopOnSignals({ config, role, logger, output }, async now => {
     // A signal may arrive before everything has started.
     await (await starting).stop(now)

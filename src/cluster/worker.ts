@@ -9,7 +9,7 @@ import type { BatchSet } from '../named/batch-set.ts'
 import type { BatchFiles } from '../named/read-folder.ts'
 import type { Databases } from '../transaction/database.ts'
 import type { Observer } from '../transaction/observer.ts'
-import { startMain, type Service } from '../server/service.ts'
+import type { Service } from '../server/main-server.ts'
 
 /**
  * Asks the primary for the files of the named batches. A message without a listener is lost. Throws
@@ -28,6 +28,8 @@ export async function receiveBatches (): Promise<BatchFiles> {
 export async function startWorker (
   options: AppOptions & { readonly batches: BatchSet }
 ): Promise<Pick<Service, 'stop'>> {
+  // The primary loads this file without it.
+  const { startMain } = await import('../server/main-server.ts')
   const { app, stop } = await startMain(options)
   const { snapshot } = app.getDecorator<Observer>('observer')
   const databases = app.getDecorator<Databases>('databases')

@@ -17,7 +17,7 @@ import { FORMS, formSettings, type FormName } from '../support/form-settings.ts'
 import { token, useService, type ServiceUnderTest } from '../support/service.ts'
 import { dial, type WireAnswer } from '../support/network/wire.ts'
 
-const runs = propertyRuns(800, 2000)
+const runs = propertyRuns(800, 1200)
 const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
 const timeout = 60_000 + runs * 50
 t.setTimeout(4 * timeout)

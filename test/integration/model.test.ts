@@ -14,7 +14,7 @@ import { modelReset, modelSchema } from '../support/model/tables.ts'
 import { propertyRuns } from '../support/runs.ts'
 import { useService, type Answer } from '../support/service.ts'
 
-const runs = propertyRuns(60, 400)
+const runs = propertyRuns(60, 200)
 const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
 
 /**
