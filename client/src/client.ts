@@ -46,7 +46,7 @@ export interface Client<
     name: Name,
     params: ParamsOf<Batches, Name>,
     options?: Options
-  ): Promise<BatchResult<NamedData<Batches, Name, Options>>>
+  ): Promise<BatchResult<NamedData<Batches, Name, Options, Mode>>>
 }
 
 /** Without `strict`, every type contains null, and the types of rows become `{}`. */
@@ -56,9 +56,9 @@ type Strict = undefined extends string
 
 /**
  * Creates a client of the service at `url`. `Database` is the output of
- * `supabase gen types typescript` or kysely-codegen, or your own interface of tables. `Schema` is
- * the first schema of the service's `DB_SCHEMAS`. Tables of this schema can be named without it.
- * `Batches` is the output of `oneflight types`.
+ * `oneflight types --database`, `supabase gen types typescript` or kysely-codegen, or your own
+ * interface of tables. `Schema` is the first schema of the service's `DB_SCHEMAS`. Tables of this
+ * schema can be named without it. `Batches` is the output of `oneflight types`.
  */
 export function createClient<
   Database = AnyDatabase,

@@ -209,6 +209,7 @@ type AsJson<Select, Insert> = unknown extends Select ? Select
         : Select
 
 /** Drivers take JSON as serialized text; this client serializes it. */
-type Written<Select, Value> = [Exclude<Value, undefined>] extends [string]
-  ? [Select] extends [TextOfDriver] ? Value : Select | Extract<Value, undefined>
-  : Value
+type Written<Select, Value> = [Value] extends [never] ? never
+  : [Exclude<Value, undefined>] extends [string]
+      ? [Select] extends [TextOfDriver] ? Value : Select | Extract<Value, undefined>
+      : Value

@@ -2,7 +2,7 @@
  * Types of the options of a client and of a batch, and of the result of a batch.
  */
 import type { HasResult } from './operation.ts'
-import type { Numbers } from './values.ts'
+import type { Numbers, ResultRow } from './values.ts'
 
 /** The type of `fetch` that the client requires. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
@@ -161,10 +161,19 @@ export type ParamsOf<Batches, Name extends keyof Batches> = Batches[Name] extend
 { readonly params: infer Params } ? Params : never
 
 /** The results of a named batch by operation id. */
-export type NamedData<Batches, Name extends keyof Batches, Options> = Batches[Name] extends
-{ readonly result: infer Results }
-  ? { [Id in keyof Results]: ResultOf<Results[Id], Options> }
+export type NamedData<
+  Batches,
+  Name extends keyof Batches,
+  Options,
+  Mode extends Numbers
+> = Batches[Name] extends { readonly result: infer Results }
+  ? { [Id in keyof Results]: ResultOf<NamedRows<Results[Id], Mode>, Options> }
   : never
+
+/** The rows of an operation, with the numbers of the client. */
+type NamedRows<Result, Mode extends Numbers> = Result extends readonly unknown[]
+  ? { [Row in keyof Result]: ResultRow<Result[Row], Mode> }
+  : Result
 
 type ResultOf<Result, Options> = Options extends { readonly explain: true } ? QueryPlan[]
   : Options extends { readonly return: 'minimal' } ? number | Extract<Result, null>

@@ -110,6 +110,21 @@ const check = {
   help
 } as const satisfies Record<string, OptionItem>
 
+const types = {
+  database: {
+    type: 'boolean',
+    description:
+      'Write the types of the tables in DB_SCHEMAS of DATABASE_URL, and those of rows of named ' +
+      'batches'
+  },
+  role: {
+    type: 'string',
+    value: '<role>',
+    description: 'With --database: only the tables and columns that the role may use'
+  },
+  help
+} as const satisfies Record<string, OptionItem>
+
 const token = {
   role: { type: 'string', value: '<role>', description: 'Database role, in the role claim' },
   sub: { type: 'string', value: '<subject>', description: 'Subject: the claim `sub`' },
@@ -129,6 +144,7 @@ type Given<Items extends Readonly<Record<string, OptionItem>>> = {
 }
 export type RunOptions = Given<typeof run>
 export type CheckOptions = Given<typeof check>
+export type TypesOptions = Given<typeof types>
 export type TokenOptions = Given<typeof token>
 
 type Name = 'start' | 'run' | 'check' | 'schema' | 'types' | 'token' | 'migrate'
@@ -183,14 +199,16 @@ export const commands: Readonly<Record<Name, CommandItem>> = {
     ]
   },
   types: {
-    summary: 'Write the TypeScript of a folder of named batches',
-    operands: '<folder>',
-    options: { help },
+    summary: 'Write the TypeScript of a database and of a folder of named batches',
+    operands: '[<folder>]',
+    options: types,
     notes: [
-      'Prints an interface with the parameters and results of each batch, for the client. The ' +
-      'limits are read from the environment, as for check.',
+      'Prints interfaces for the client: with --database one with the tables and views, and with ' +
+      'a folder one with the parameters and results of each batch. The limits are read from the ' +
+      'environment, as for check. With DATABASE_ROUTES, the first database is read.',
       'Exit codes: 0, written. 1, a file is invalid, and its faults are printed to standard ' +
-      'error. 2, invalid command line or environment, or the folder cannot be read.'
+      'error. 2, invalid command line or environment, or the folder or the database cannot be ' +
+      'read.'
     ]
   },
   token: {

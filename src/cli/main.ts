@@ -4,7 +4,7 @@
  */
 import { readArguments, UsageError } from './arguments.ts'
 import { check } from './check.ts'
-import type { CheckOptions, RunOptions, TokenOptions } from './commands.ts'
+import type { CheckOptions, RunOptions, TokenOptions, TypesOptions } from './commands.ts'
 import { renderHelp } from './help.ts'
 import { run } from './run.ts'
 import { printSchema } from './schema.ts'
@@ -48,8 +48,10 @@ export async function runCommand (
         if (operands.length > 0) throw new UsageError('token takes only options')
         return printToken(options as TokenOptions, context)
       case 'types':
-        if (operands.length !== 1) throw new UsageError('expected one folder')
-        return await printTypes(operands[0] as string, context)
+        if (operands.length > 1 || (operands.length === 0 && options['database'] !== true)) {
+          throw new UsageError('expected one folder, or --database')
+        }
+        return await printTypes(options as TypesOptions, operands[0], context)
       default:
         throw new UsageError(`${command} takes no arguments`)
     }

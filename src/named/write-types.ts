@@ -1,21 +1,29 @@
 /**
  * Writes the TypeScript of named batches: for each name the types of its parameters and of its
- * results. Columns are `unknown`, because only the database knows their types.
+ * results. Only the database knows the types of columns; without it they are `unknown`.
  */
 import { has, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
-import type { Plan } from '../plan/nodes.ts'
+import type { NestedReads, OutputColumn, Plan, PlanNode, TableName } from '../plan/nodes.ts'
+import { isAllColumns } from '../plan/output.ts'
 import type { NamedBatch } from './named-batch.ts'
 import { findReferred } from './schema-parts.ts'
+import { union, UNKNOWN, writeObject, type Member } from './typescript.ts'
 
-/** Returns a module that exports `Batches`, for `createClient` of oneflight-client. */
-export function writeTypes (batches: Iterable<NamedBatch>): string {
+/** The types of the columns of a table, by name; undefined: they are not known. */
+export type ColumnsOf = (table: TableName) => ReadonlyMap<string, string> | undefined
+
+/** Returns the declaration of `Batches`, for `createClient` of oneflight-client. */
+export function writeTypes (
+  batches: Iterable<NamedBatch>,
+  columnsOf: ColumnsOf = () => undefined
+): string {
   const members = [...batches].map(({ name, description, schema, planner }) => ({
     name,
     description,
     optional: false,
     type: writeObject([
       { name: 'params', optional: false, type: writeParameters(schema) },
-      { name: 'result', optional: false, type: writeResult(planner.outline) }
+      { name: 'result', optional: false, type: writeResult(planner.outline, columnsOf) }
     ])
   }))
   return [
@@ -23,46 +31,54 @@ export function writeTypes (batches: Iterable<NamedBatch>): string {
     `export interface Batches ${writeObject(members)}`,
     '',
     '/** A row: its columns are not checked. */',
-    'export interface Row {',
+    `export interface ${ROW} {`,
     '  [column: string]: unknown',
     '}',
     ''
   ].join('\n')
 }
 
-interface Member {
-  readonly name: string
-  readonly description?: Json | undefined
-  readonly optional: boolean
-  readonly type: string
-}
-
-function writeObject (members: readonly Member[], others: readonly string[] = []): string {
-  const lines = members.flatMap(({ name, description, optional, type }) => [
-    ...typeof description === 'string' ? [writeComment(description)] : [],
-    `${writeKey(name)}${optional ? '?' : ''}: ${type}`
-  ])
-  return `{\n${[...lines, ...others].map(line => `${indent(line)}\n`).join('')}}`
-}
-
-function indent (text: string): string {
-  return text.split('\n').map(line => `  ${line}`).join('\n')
-}
-
-function writeComment (text: string): string {
-  return `/** ${text.replaceAll(/\s+/g, ' ').replaceAll('*/', '*\\/').trim()} */`
-}
-
-function writeKey (name: string): string {
-  return /^[A-Za-z_$][\w$]*$/.test(name) ? name : JSON.stringify(name)
-}
-
-function writeResult ({ operations }: Plan): string {
-  return writeObject(operations.map(({ id, answersCount, expect, when }) => {
-    const rows = expect?.min === 1 && expect.max === 1 ? '[Row]' : 'Row[]'
+function writeResult ({ operations }: Plan, columnsOf: ColumnsOf): string {
+  return writeObject(operations.map(node => {
+    const { id, kind, answersCount, expect, when } = node
+    const nested = kind === 'select' ? node.nested : undefined
+    const row = kind === 'call' ? ROW : writeRow(node, nested, columnsOf)
+    const rows = expect?.min === 1 && expect.max === 1 ? `[${row}]` : `${row}[]`
     const types = [answersCount === true ? 'number' : rows, ...when.length > 0 ? ['null'] : []]
     return { name: id, optional: false, type: union(types) }
   }))
+}
+
+/** A row with columns of unknown types. */
+const ROW = 'Row'
+
+/** The row that an operation or a nested read returns. */
+function writeRow (
+  { table, output }: Pick<PlanNode, 'table' | 'output'>,
+  nested: NestedReads | undefined,
+  columnsOf: ColumnsOf
+): string {
+  const columns = columnsOf(table)
+  if (columns === undefined || output?.length === 0) return ROW
+  const all = [...columns].map(([name, type]) => ({ name, type, optional: false }))
+  const own = output?.flatMap(column =>
+    isAllColumns(column) ? all : [writeOutput(column, columns)]) ?? all
+  const read = nested?.reads.map(({ name, one, nested, ...part }): Member => {
+    const row = writeRow(part, nested, columnsOf)
+    return { name, optional: false, type: one ? `${row} | null` : `${row}[]` }
+  }) ?? []
+  return writeObject([...own, ...read])
+}
+
+/** What is computed from columns is `unknown`, except for numbers of rows. */
+function writeOutput (
+  { name, path, aggregate, cast, inserted }: OutputColumn,
+  columns: ReadonlyMap<string, string>
+): Member {
+  const isPlain = aggregate === undefined && cast === undefined && path?.keys.length === 0
+  const type = isPlain ? columns.get(path.column) : undefined
+  const known = aggregate === 'count' ? 'bigint' : inserted === undefined ? type : 'boolean'
+  return { name, optional: false, type: known ?? UNKNOWN }
 }
 
 /** The service refuses parameters that the schema does not declare. */
@@ -91,7 +107,6 @@ interface Place {
  */
 const MAX_FOLLOWED = 1000
 
-const UNKNOWN = 'unknown'
 const EMPTY = 'Record<string, never>'
 
 /** The type of the values of a schema, or one that contains them. */
@@ -110,10 +125,6 @@ function writeType (schema: Json | undefined, place: Place): string {
     ...listOf(allOf) ?? [],
     has(schema, 'const') || values !== undefined ? UNKNOWN : writeTypeWord(schema, place)
   ])
-}
-
-function union (types: readonly string[] = [UNKNOWN]): string {
-  return types.includes(UNKNOWN) ? UNKNOWN : [...new Set(types)].join(' | ')
 }
 
 function intersect (types: readonly string[]): string {

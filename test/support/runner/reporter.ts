@@ -76,7 +76,7 @@ function attach (suite: Suite): void {
     for (const omission of omissions) console.log(`# ${omission}`)
     const { pass, fail, skip, todo } = suite.counts
     if (skip + todo > 0) console.log(`# ${skip + todo} skipped or to do`)
-    for (const failure of failures) console.log(failure)
+    if (finished > 1) for (const failure of failures) console.log(failure)
     process.send?.({ passed: pass, failed: fail } satisfies Totals)
   })
 }

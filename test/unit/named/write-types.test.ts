@@ -4,15 +4,15 @@
  */
 import t from 'tap'
 import { readNamedBatch } from '../../../src/named/read-file.ts'
-import { writeTypes } from '../../../src/named/write-types.ts'
+import { writeTypes, type ColumnsOf } from '../../../src/named/write-types.ts'
 import { batchLimits } from '../../../src/plan/read-batch.ts'
 import { readLimits } from '../../../src/config/config.ts'
 
-const write = (name: string, content: object): string => {
+const write = (name: string, content: object, columnsOf?: ColumnsOf): string => {
   const bytes = Buffer.from(JSON.stringify(content))
   const read = readNamedBatch(`${name}.json`, bytes, batchLimits(readLimits({})))
   if ('faults' in read) throw new Error(read.faults.join('\n'))
-  return writeTypes([read.batch])
+  return writeTypes([read.batch], columnsOf)
 }
 const select = { id: 's', op: 'select', table: 't' }
 
@@ -54,6 +54,58 @@ export interface Row {
   [column: string]: unknown
 }
 `)
+})
+
+t.test('rows have the types of columns that are known', async t => {
+  const columns = new Map([['id', 'bigint'], ['note', 'string | null']])
+  const count = { fn: 'count' }
+  const text = write('rows', {
+    operations: [
+      { ...select, expect: 1 },
+      {
+        ...select,
+        id: 'some',
+        columns: ['note', count, 'gone', 'note->>a', { column: 'id', cast: 'text' }]
+      },
+      {
+        ...select,
+        id: 'all',
+        columns: ['*', { ...count, column: 'id', as: 'n' }],
+        group_by: ['id', 'note']
+      },
+      { ...select, id: 'other', table: 'u' },
+      {
+        id: 'new',
+        op: 'insert',
+        table: 't',
+        values: [{}],
+        returning: ['id', { fn: 'inserted' }],
+        on_conflict: { columns: ['id'], do: 'nothing' }
+      },
+      { id: 'silent', op: 'insert', table: 't', values: [{}], returning: [] },
+      { id: 'called', op: 'call', function: 't' },
+      {
+        ...select,
+        id: 'nested',
+        columns: ['id'],
+        with: {
+          many: { table: 't', on: { id: 'id' }, columns: ['note'] },
+          one: { table: 'u', on: { id: 'id' }, one: true }
+        }
+      }
+    ]
+  }, ({ name }) => name === 't' ? columns : undefined)
+  const shown = text.slice(text.indexOf('result: '), text.indexOf('/** A row')).replaceAll(/\s+/g, ' ')
+  t.equal(shown, 'result: { ' + [
+    's: [{ id: bigint note: string | null }]',
+    'some: { note: string | null count: bigint gone: unknown a: unknown id: unknown }[]',
+    'all: { id: bigint note: string | null n: bigint }[]',
+    'other: Row[]',
+    'new: { id: bigint inserted: boolean }[]',
+    'silent: Row[]',
+    'called: Row[]',
+    'nested: { id: bigint many: { note: string | null }[] one: Row | null }[]'
+  ].join(' ') + ' } } } ')
 })
 
 t.test('a batch without parameters takes an empty object', async t => {
