@@ -422,6 +422,13 @@ export const ConfigSchema = Type.Object({
     default: 'off',
     printable
   }),
+  API_TABLES: Type.Union([Type.Literal('on'), Type.Literal('off')], {
+    description:
+      'Serve `GET /tables`: the tables and columns that the role of the token may use. The API ' +
+      'page then has it, too',
+    default: 'off',
+    printable
+  }),
   SQL_COMMENTS: Type.Union([Type.Literal('on'), Type.Literal('off')], {
     description:
       'Append the request id and trace to every statement of a batch, as an ' +

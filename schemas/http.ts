@@ -87,3 +87,27 @@ export const Unhealthy = Type.Object({
   description: 'The database is unavailable, no connection of the pool becomes free, or this ' +
     'instance is shutting down.'
 })
+
+/** The response body of `GET /tables`. */
+export const TableList = Type.Object({
+  error: Type.Null(),
+  data: Type.Object({
+    tables: Type.Array(Type.Object({
+      name: Type.String({ description: 'as operations name it' }),
+      comment: Type.Union([Type.String(), Type.Null()]),
+      columns: Type.Array(Type.Object({
+        name: Type.String(),
+        type: Type.String({ description: 'the type in PostgreSQL' }),
+        comment: Type.Union([Type.String(), Type.Null()]),
+        nullable: Type.Boolean(),
+        optional: Type.Boolean({ description: 'whether it has a default' }),
+        select: Type.Boolean({ description: 'whether the role may read it' }),
+        insert: Type.Boolean({ description: 'whether the role may insert it' }),
+        update: Type.Boolean({ description: 'whether the role may update it' })
+      }))
+    }))
+  })
+}, {
+  title: 'TableList',
+  description: 'The tables and views of `DB_SCHEMAS`, with the columns that the role may use.'
+})

@@ -127,8 +127,9 @@ async function startDevelopmentService (
   secret: string
 ): Promise<Service> {
   const settings = readConfig({
-    // Query plans and verbose messages show statistics and values, which are the developer's own.
+    // They show statistics, values and names, which are the developer's own.
     EXPLAIN: 'on',
+    API_TABLES: 'on',
     ERROR_VERBOSITY: 'verbose',
     // There is no load balancer to wait for.
     SHUTDOWN_DELAY_MS: '0',

@@ -54,7 +54,7 @@ async function apiReference (
   })
   app.post(`${tryUrl}/`, forward(() => '/', main))
   app.post(`${tryUrl}/batches/:name`, forward(pathOfBatch, main))
-  app.get(`${tryUrl}/health`, forward(() => '/health', main))
+  for (const path of ['/health', '/tables']) app.get(`${tryUrl}${path}`, forward(() => path, main))
 }
 
 function servePage (app: FastifyInstance): void {

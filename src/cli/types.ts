@@ -49,10 +49,8 @@ async function readDatabase (
   // Loaded only now: other commands do not need a database.
   const { describeTables } = await import('../postgres/read-tables.ts')
   try {
-    return {
-      all: await describeTables(database, schemas, role),
-      schema: schemas[0] as string
-    }
+    const options = { schemas, role, timeoutMs: config.STATEMENT_TIMEOUT_MS }
+    return { all: await describeTables(database, options), schema: schemas[0] as string }
   } catch (error) {
     throw new UsageError(`cannot read the database: ${(error as Error).message}`)
   }

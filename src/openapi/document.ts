@@ -15,6 +15,7 @@ import {
   AnswerHeaders,
   Healthy,
   RequestHeaders,
+  TableList,
   Unhealthy,
   type AnswerHeader
 } from '../../schemas/http.ts'
@@ -34,7 +35,7 @@ export interface ApiDocument {
 /** The configuration that the document mentions. */
 export type DescribedConfig = Pick<
   Config,
-  'MAX_OPS' | 'MAX_ROWS' | 'MAX_BODY_BYTES' | 'ANON_ROLE' | 'JWT_ALGORITHMS'
+  'MAX_OPS' | 'MAX_ROWS' | 'MAX_BODY_BYTES' | 'ANON_ROLE' | 'JWT_ALGORITHMS' | 'API_TABLES'
 >
 
 /** The path of the operation from which those of the named batches are made. */
@@ -63,6 +64,15 @@ export async function describeApi (
     handler,
     ...unchecked
   })
+  if (config.API_TABLES === 'on') {
+    app.route({
+      method: 'GET',
+      url: '/tables',
+      schema: tablesRoute(config, components),
+      handler,
+      ...unchecked
+    })
+  }
   app.route({
     method: 'GET',
     url: '/health',
@@ -158,11 +168,16 @@ function namedBatchRoute (config: DescribedConfig, components: Components): Fast
   return { ...commonParts(config), response: batchResponses('named', components) } as FastifySchema
 }
 
+/** Without a token, the anonymous role is used. */
+function securityOf (config: DescribedConfig): object[] {
+  return [...tokensOf(config), ...(config.ANON_ROLE === undefined ? [] : [{}])]
+}
+
 /** What all requests that run a batch have in common. */
 function commonParts (config: DescribedConfig): object {
   const headers = Object.entries(RequestHeaders.properties)
   return {
-    security: [...tokensOf(config), ...(config.ANON_ROLE === undefined ? [] : [{}])],
+    security: securityOf(config),
     headers: {
       type: 'object',
       properties: Object.fromEntries(headers.map(([name, schema]) => [name, writeHeader(schema)]))
@@ -217,6 +232,29 @@ function batchResponses (kind: BatchKind, components: Components): object {
       headers: ['x-request-id']
     })
   }
+}
+
+function tablesRoute (config: DescribedConfig, components: Components): FastifySchema {
+  return {
+    operationId: 'listTables',
+    summary: 'List tables',
+    description: 'Lists the tables and columns that the role of the token may use.',
+    security: securityOf(config),
+    response: {
+      200: answerOf({
+        description: TableList.description as string,
+        schema: components.describe(TableList),
+        examples: {},
+        headers: ['x-request-id']
+      }),
+      default: answerOf({
+        description: 'The token is refused, or the database is unavailable.',
+        schema: components.describe(ErrorEnvelope),
+        examples: {},
+        headers: ['x-request-id']
+      })
+    }
+  } as FastifySchema
 }
 
 function healthRoute (components: Components): FastifySchema {

@@ -2,8 +2,8 @@
  * Reads the tables and views of schemas from the catalogue: their columns, who may write them, and
  * how JSON represents their types.
  */
-import { constant, join, render, sql, type Fragment } from '../sql/fragment.ts'
 import type { DatabaseTarget } from '../../schemas/database.ts'
+import { constant, identifier, integer, join, render, sql, type Fragment } from '../sql/fragment.ts'
 import { closeConnection, query, type Connection } from './connection.ts'
 import { openConnection } from './open-connection.ts'
 
@@ -40,40 +40,72 @@ interface Field {
   readonly type: TypeDescription
 }
 
+export interface TableOptions {
+  /** Tables are listed in this order, then by name. */
+  readonly schemas: readonly string[]
+  /** Only the tables and columns that this role may use. The login role must be able to take it. */
+  readonly role: string | undefined
+  /** Maximum time of the statement. */
+  readonly timeoutMs: number
+}
+
 /**
- * Returns the tables, views, materialized views and foreign tables, without partitions, in the
- * order of `schemas` and of their names. `role`: only the tables and columns that it may use.
- * Rejects when the connection fails or the role does not exist.
+ * Returns the tables, views, materialized views and foreign tables, without partitions and tables
+ * that a batch cannot name. Rejects when the connection fails or the role cannot be taken.
  */
 export async function describeTables (
   target: DatabaseTarget,
-  schemas: readonly string[],
-  role: string | undefined
+  options: TableOptions
 ): Promise<readonly TableDescription[]> {
   const connection = await openConnection(target, { roleSettings: false })
   try {
-    return await readTables(connection, schemas, role)
+    const { tables, types } = await read<Catalogue>(connection, options, sql`
+      ${describedTables(options, sql`'oid', atttypid::int8`)}
+      select (${listOf(sql`select schema, name, comment, columns from described`)}) as tables,
+        (${listOf(TYPES)}) as types`)
+    const typesByOid = new Map((JSON.parse(types) as readonly TypeRow[]).map(row => [row.oid, row]))
+    return (JSON.parse(tables) as readonly TableRow[]).map(table => ({
+      ...table,
+      columns: table.columns.map(({ oid, ...column }) =>
+        ({ ...column, type: describeType(oid, typesByOid) }))
+    }))
   } finally {
     await closeConnection(connection)
   }
 }
 
-async function readTables (
+/**
+ * Returns the same tables as JSON text for clients: the member `tables` of TableList
+ * (schemas/http.ts). Returns undefined if it is larger than `maxBytes`.
+ */
+export async function listTables (
   connection: Connection,
-  schemas: readonly string[],
-  role: string | undefined
-): Promise<readonly TableDescription[]> {
-  await query(connection, 'set search_path = pg_catalog')
-  const rows = await query<Catalogue>(connection, render(catalogueQuery(schemas, role)).text)
-  const { tables, types } = rows[0] as Catalogue
-  const typesByOid = new Map((JSON.parse(types) as readonly TypeRow[]).map(row => [row.oid, row]))
-  return (JSON.parse(tables) as readonly TableRow[]).map(table => ({
-    ...table,
-    columns: table.columns.map(({ oid, ...column }) => {
-      const { type, notNull } = describeType(oid, typesByOid)
-      return { ...column, type, nullable: column.nullable && !notNull }
-    })
-  }))
+  { maxBytes, ...options }: TableOptions & { readonly maxBytes: number }
+): Promise<string | undefined> {
+  const first = constant(options.schemas[0] as string)
+  const { list } = await read<{ list: string | null }>(connection, options, sql`
+    ${describedTables(options, sql`'type', format_type(atttypid, atttypmod)`)}
+    select case when octet_length(list) <= ${integer(maxBytes)} then list end as list
+    from (select (${listOf(sql`
+      select case when schema = ${first} then name else schema || '.' || name end as name, comment,
+        columns from described`)}) as list) as listed`)
+  return list ?? undefined
+}
+
+/** Returns the row of a statement that finds the objects of pg_catalog without their schema. */
+async function read<Row extends Readonly<Record<string, string | null>>> (
+  connection: Connection,
+  { role, timeoutMs }: TableOptions,
+  statement: Fragment
+): Promise<Row> {
+  const settings = sql`set local search_path = pg_catalog;
+    set local statement_timeout = ${integer(timeoutMs)}${
+      role === undefined ? sql`` : sql`; set local role ${identifier(role)}`
+    }`
+  // In one message, the statements are one transaction, also behind a pooler.
+  const results = await query(connection, render(sql`${settings}; ${statement}`).text)
+  const [row] = results.at(-1) as unknown as [Row]
+  return row
 }
 
 type Catalogue = Readonly<Record<'tables' | 'types', string>>
@@ -85,57 +117,72 @@ interface TableRow extends Omit<TableDescription, 'columns'> {
 interface TypeRow {
   readonly oid: number
   readonly name: string
-  readonly notNull: boolean
   /** OIDs; null: the type is no domain or array. */
   readonly base: number | null
   readonly element: number | null
   readonly labels: readonly string[] | null
-  readonly fields: ReadonlyArray<{ readonly name: string, readonly oid: number }> | null
+  readonly fields: readonly TypedName[] | null
 }
 
-function describeType (
-  oid: number,
-  types: ReadonlyMap<number, TypeRow>
-): { readonly type: TypeDescription, readonly notNull: boolean } {
-  const { name, notNull, base, element, labels, fields } = types.get(oid) as TypeRow
-  if (base !== null) {
-    const inner = describeType(base, types)
-    return { type: inner.type, notNull: notNull || inner.notNull }
-  }
-  const part = (of: number): TypeDescription => describeType(of, types).type
-  if (element !== null) return { type: { kind: 'array', element: part(element) }, notNull }
-  if (labels !== null) return { type: { kind: 'enum', labels }, notNull }
-  if (fields === null) return { type: { kind: 'plain', name }, notNull }
-  const described = fields.map(field => ({ name: field.name, type: part(field.oid) }))
-  return { type: { kind: 'composite', fields: described }, notNull }
+interface TypedName {
+  readonly name: string
+  /** That of the type. */
+  readonly oid: number
 }
 
-/** One row: the tables, and every type that their columns contain. */
-function catalogueQuery (schemas: readonly string[], role: string | undefined): Fragment {
-  const names = join(schemas.map(constant), sql`, `)
-  // A name instead of an OID gives the error that the role does not exist.
+function describeType (oid: number, types: ReadonlyMap<number, TypeRow>): TypeDescription {
+  const { name, base, element, labels, fields } = types.get(oid) as TypeRow
+  if (base !== null) return describeType(base, types)
+  if (element !== null) return { kind: 'array', element: describeType(element, types) }
+  if (labels !== null) return { kind: 'enum', labels }
+  if (fields === null) return { kind: 'plain', name }
+  const describeField = (field: TypedName): Field =>
+    ({ name: field.name, type: describeType(field.oid, types) })
+  return { kind: 'composite', fields: fields.map(describeField) }
+}
+
+/** A JSON array of the rows of a query, as text. */
+function listOf (rows: Fragment): Fragment {
+  return sql`select coalesce(json_agg(row), '[]')::text from (${rows}) as row`
+}
+
+/**
+ * The table expression `described`: the tables in their order. `type`: the member of each column
+ * that tells its type.
+ */
+function describedTables ({ schemas, role }: TableOptions, type: Fragment): Fragment {
+  const names = sql`array[${join(schemas.map(constant), sql`, `)}]::name[]`
   const may = (privilege: string): Fragment =>
     role === undefined
       ? sql`true`
-      : sql`(has_schema_privilege(${constant(role)}, n.oid, 'usage')
-          and has_column_privilege(${constant(role)}, c.oid, a.attnum, ${constant(privilege)}))`
-  const writable = (event: Fragment): Fragment =>
-    sql`(a.attidentity <> 'a' and a.attgenerated = ''
-      and (pg_relation_is_updatable(c.oid, false) & ${event}) <> 0
-      and (c.relkind in ('r', 'p') or pg_column_is_updatable(c.oid, a.attnum, false)))`
+      : sql`(has_schema_privilege(n.oid, 'usage')
+          and has_column_privilege(c.oid, a.attnum, ${constant(privilege)}))`
+  /** The events are bits: 4 is an update and 8 an insert. */
+  const accepts = (event: number): Fragment =>
+    sql`a.attidentity <> 'a' and a.attgenerated = ''
+      and (pg_relation_is_updatable(c.oid, false) & ${integer(event)}) <> 0
+      and (c.relkind in ('r', 'p') or pg_column_is_updatable(c.oid, a.attnum, false))`
   return sql`with recursive columns as (
-      select c.oid as table_oid, n.nspname, c.relname, a.attnum, a.attname, a.atttypid,
-        not a.attnotnull as nullable,
-        a.atthasdef or a.attidentity <> '' as optional,
+      select c.oid as table_oid, n.nspname as schema, c.relname as name, a.*,
         ${may('select')} as may_select,
-        ${may('insert')} and ${writable(sql`8`)} as may_insert,
-        ${may('update')} and ${writable(sql`4`)} as may_update
+        ${may('insert')} and ${accepts(8)} as may_insert,
+        ${may('update')} and ${accepts(4)} as may_update
       from pg_class as c
       join pg_namespace as n on n.oid = c.relnamespace
       join pg_attribute as a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-      where n.nspname in (${names}) and c.relkind in ('r', 'p', 'v', 'm', 'f')
+      where n.nspname = any(${names}) and c.relkind in ('r', 'p', 'v', 'm', 'f')
         and not c.relispartition and c.relname !~ '[.]'),
     usable as (select * from columns where may_select or may_insert or may_update),
+    described as (
+      select schema, name, obj_description(table_oid, 'pg_class') as comment,
+        json_agg(json_build_object('name', attname, ${type},
+          'comment', col_description(table_oid, attnum),
+          'nullable', not attnotnull
+            and not (select typnotnull from pg_type where oid = atttypid),
+          'optional', atthasdef or attidentity <> '', 'select', may_select,
+          'insert', may_insert, 'update', may_update) order by attnum) as columns
+      from usable group by table_oid, schema, name
+      order by array_position(${names}, schema), name),
     parts (oid) as (
       select atttypid from usable
       union
@@ -145,25 +192,18 @@ function catalogueQuery (schemas: readonly string[], role: string | undefined): 
           union all select t.typelem where t.typcategory = 'A'
           union all select f.atttypid from pg_attribute as f where t.typtype = 'c'
             and f.attrelid = t.typrelid and f.attnum > 0 and not f.attisdropped) as part
-      where part.oid is not null)
-    select (select coalesce(json_agg(described order by position, name), '[]') from (
-        select array_position(array[${names}]::name[], nspname) as position, nspname as schema,
-          relname as name, obj_description(table_oid, 'pg_class') as comment,
-          json_agg(json_build_object('name', attname, 'oid', atttypid::int8,
-            'comment', col_description(table_oid, attnum), 'nullable', nullable,
-            'optional', optional, 'select', may_select, 'insert', may_insert,
-            'update', may_update) order by attnum) as columns
-        from usable group by table_oid, nspname, relname) as described)::text as tables,
-      (select coalesce(json_agg(json_build_object('oid', t.oid::int8, 'name', t.typname,
-          'notNull', t.typnotnull,
-          'base', case t.typtype when 'd' then t.typbasetype::int8 end,
-          'element', case t.typcategory when 'A' then t.typelem::int8 end,
-          'labels', case t.typtype when 'e' then (
-            select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum as e
-            where e.enumtypid = t.oid) end,
-          'fields', case t.typtype when 'c' then (
-            select json_agg(json_build_object('name', f.attname, 'oid', f.atttypid::int8)
-              order by f.attnum) from pg_attribute as f
-            where f.attrelid = t.typrelid and f.attnum > 0 and not f.attisdropped) end)), '[]')
-        from parts join pg_type as t on t.oid = parts.oid)::text as types`
+      where part.oid is not null)`
 }
+
+/** Every type that the columns contain. */
+const TYPES = sql`select t.oid::int8, t.typname as name,
+    case t.typtype when 'd' then t.typbasetype::int8 end as base,
+    case t.typcategory when 'A' then t.typelem::int8 end as element,
+    case t.typtype when 'e' then (
+      select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum as e
+      where e.enumtypid = t.oid) end as labels,
+    case t.typtype when 'c' then (
+      select json_agg(json_build_object('name', f.attname, 'oid', f.atttypid::int8)
+        order by f.attnum) from pg_attribute as f
+      where f.attrelid = t.typrelid and f.attnum > 0 and not f.attisdropped) end as fields
+  from parts join pg_type as t on t.oid = parts.oid`

@@ -22,6 +22,7 @@ import requestLog from '../../plugins/request-log.ts'
 import batch from '../../plugins/routes/batch.ts'
 import health from '../../plugins/routes/health.ts'
 import openapi from '../../plugins/routes/openapi.ts'
+import tables from '../../plugins/routes/tables.ts'
 import tracing from '../../plugins/tracing.ts'
 import type { Settings } from '../config/config.ts'
 import type { BatchSet } from '../named/batch-set.ts'
@@ -73,6 +74,7 @@ export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
   await app.register(admission, { config })
   await app.register(health)
   await app.register(openapi, { config, server: () => '/', batches: named })
+  if (config.API_TABLES === 'on') await app.register(tables, { config })
   await app.register(batch, { config, batchSettings })
   return app
 }

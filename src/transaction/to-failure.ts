@@ -2,7 +2,7 @@
  * Turns the outcome of a batch that failed into the failure that the client gets.
  */
 import { Failure, failure, type FailureDetails } from '../errors/catalogue.ts'
-import { fromDatabase } from '../errors/postgres.ts'
+import { fromDatabase, type DatabaseError } from '../errors/postgres.ts'
 import { quote, refuse, withReason } from '../errors/refusal.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 import type {
@@ -24,13 +24,16 @@ import {
   modifierHelp,
   placeName
 } from './describe-error.ts'
-import type { Failed } from './outcome.ts'
+import type { Failed, Place } from './outcome.ts'
 
-export interface ToFailureOptions {
+export interface FailureOptions {
   /** The role of the batch. */
   readonly role: string
   readonly anonymous: boolean
   readonly verbose: boolean
+}
+
+export interface ToFailureOptions extends FailureOptions {
   readonly maxRows: number
   readonly maxBytes: number
   /** DB_SCHEMAS */
@@ -51,14 +54,7 @@ export function toFailure (
   const operation = typeof at === 'number' ? at : undefined
   if (error instanceof Failure) return { failure: error, operation }
   if (operation === undefined) {
-    const denied = at === 'session' ? ROLE_DENIED.get(error.code) : undefined
-    const place = { op: null, index: null }
-    return {
-      failure: denied === undefined
-        ? fromDatabase(error, { ...place, ...options })
-        : refuse('role_denied', denied(quote(options.role))),
-      operation
-    }
+    return { failure: describeOutside(error, at, options), operation }
   }
   const marker = readMarker(error)
   if (marker !== undefined) return describeMarker(marker, { plan, at: operation, ...options })
@@ -77,6 +73,18 @@ export function toFailure (
   const failed = fromDatabase(origin, { ...place, ...options })
   const grant = describeGrant(error, node, options.role)
   return { failure: grant === undefined ? failed : withReason(failed, grant), operation }
+}
+
+/** Describes an error that belongs to no operation. */
+export function describeOutside (
+  error: DatabaseError,
+  at: Place,
+  options: FailureOptions
+): Failure {
+  const denied = at === 'session' ? ROLE_DENIED.get(error.code) : undefined
+  return denied === undefined
+    ? fromDatabase(error, { op: null, index: null, ...options })
+    : refuse('role_denied', denied(quote(options.role)))
 }
 
 /** Reasons for the log. The response is the same: otherwise it would tell which roles exist. */

@@ -71,6 +71,7 @@ t.test('unset variables have their defaults', async t => {
     LOG_LEVEL: 'info',
     COMPRESSION: 'off',
     EXPLAIN: 'off',
+    API_TABLES: 'off',
     SQL_COMMENTS: 'off',
     ERROR_VERBOSITY: 'terse'
   })

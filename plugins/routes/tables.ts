@@ -1,0 +1,41 @@
+/**
+ * `GET /tables` lists the tables and columns that the role of the request may use (API_TABLES).
+ */
+import type { FastifyInstance, onRequestHookHandler } from 'fastify'
+import fp from 'fastify-plugin'
+import type { Config } from '../../schemas/config.ts'
+import { clientClosed } from '../../src/response/client-closed.ts'
+import { choosePool, type Databases } from '../../src/transaction/database.ts'
+import { listTablesOf } from '../../src/transaction/list-tables.ts'
+
+async function tables (
+  app: FastifyInstance,
+  { config }: { readonly config: Config }
+): Promise<void> {
+  const databases = app.getDecorator<Databases>('databases')
+  const authenticate = app.getDecorator<onRequestHookHandler>('authenticate')
+  app.get('/tables', { onRequest: authenticate }, async (request, reply) => {
+    const { identity } = request
+    const pool = choosePool(databases.of(identity), { access: 'read-only' })
+    const tables = await listTablesOf(pool, {
+      role: identity.role,
+      anonymous: identity.anonymous,
+      schemas: config.DB_SCHEMAS,
+      verbose: config.ERROR_VERBOSITY === 'verbose',
+      maxBytes: config.MAX_RESPONSE_BYTES,
+      timeoutMs: config.STATEMENT_TIMEOUT_MS,
+      deadline: performance.now() - reply.elapsedTime + config.REQUEST_TIMEOUT_MS,
+      clientClosed: clientClosed(reply)
+    })
+    return reply.type('application/json; charset=utf-8').send(
+      `{"error":null,"data":{"tables":${tables}}}`
+    )
+  })
+}
+
+export default fp(tables, {
+  name: 'tables',
+  fastify: '5.x',
+  encapsulate: true,
+  dependencies: ['auth', 'database']
+})
