@@ -132,7 +132,8 @@ function drawContenders (record: BenchRecord): EChartsOption | undefined {
   return {
     title: title(
       'Orders per second without added round trip, by contender',
-      'more is better; "own ids": the client chooses the ids, as PostGraphile requires'
+      'more is better; "own ids": the client chooses the ids, as PostGraphile requires; ' +
+        'these two took turns at another time'
     ),
     grid: { ...grid, left: 168, right: 48 },
     xAxis: {
@@ -183,7 +184,8 @@ function drawCpu (record: BenchRecord): EChartsOption | undefined {
   return {
     title: title(
       'Processor time of one order',
-      '5 operations; less is better; "own ids": the client chooses the ids; pgbench has no Node'
+      '5 operations; less is better; "own ids": the client chooses the ids, at another time; ' +
+        'pgbench has no Node'
     ),
     legend,
     grid: { ...grid, left: 168 },

@@ -48,27 +48,32 @@ export const growthTables = {
 const SCALES = [1, 10, 100, 1000] as const
 const scaling = (anchor: string, text: string): string => `[${text}](scaling.md#${anchor})`
 
+/** What is computed has two digits: measured costs spread by a fifth. */
+function about (value: number): string {
+  return show(Number(value.toPrecision(2)))
+}
+
 /** What each scale needs, one column each. */
 export function renderPlans ({ costs, limits }: Sources): string {
   const plans = SCALES.map(scale => planFor(costs.today * scale, costs, limits))
   const row = (name: string, cell: (plan: Plan) => string): readonly string[] =>
     [name, ...plans.map(cell)]
-  const cores = (busy: number): string => `${show(busy)} of ${show(Math.ceil(busy / limits.use))}`
+  const cores = (busy: number): string => `${about(busy)} of ${about(Math.ceil(busy / limits.use))}`
   const rows = [
-    row('Batches/s', ({ rate }) => show(rate)),
+    row('Batches/s', ({ rate }) => about(rate)),
     row('Load balancer, busy cores', ({ balancerCores }) => cores(balancerCores)),
     row('Service, busy cores', ({ serviceCores, processes }) =>
-      `${show(serviceCores)} of ${show(processes)}`),
-    row('Processes', ({ processes }) => show(processes)),
-    row('Connections that run a batch', ({ busyConnections }) => show(busyConnections)),
-    row('Databases', ({ databases }) => show(databases)),
+      `${about(serviceCores)} of ${about(processes)}`),
+    row('Processes', ({ processes }) => about(processes)),
+    row('Connections that run a batch', ({ busyConnections }) => about(busyConnections)),
+    row('Databases', ({ databases }) => about(databases)),
     row('Each process uses', ({ databases, cells }) =>
       databases === 1 ? 'the database' : cells ? 'one database' : 'all databases'),
     row('`POOL_SIZE`', ({ poolSize }) => show(poolSize)),
-    row('Connections of each database', ({ connections }) => show(connections)),
+    row('Connections of each database', ({ connections }) => about(connections)),
     row('Each database, busy cores', ({ databaseCores, databases }) =>
       cores(databaseCores / databases)),
-    row('Log of each database', ({ logBytes }) => `${show(logBytes / 1e6)} MB/s`),
+    row('Log of each database', ({ logBytes }) => `${about(logBytes / 1e6)} MB/s`),
     row('Gives way next', plan => describeNext(plan, { costs, limits }))
   ]
   return renderTable(['', ...SCALES.map(scale => `${show(scale)} ×`)], rows)
@@ -78,8 +83,8 @@ function describeNext (plan: Plan, { costs, limits }: Pick<Sources, 'costs' | 'l
   const next = nextTier(plan, costs, limits)
   const largest = limits.use * limits.cores * 1000 / costs.databaseMs
   return next === undefined
-    ? `a tenant that is too large for one database, at ${show(largest)}/s`
-    : `${names(limits)[next.name]}, at ${show(next.limit * limits.use)}/s`
+    ? `a tenant that is too large for one database, at ${about(largest)}/s`
+    : `${names(limits)[next.name]}, at ${about(next.limit * limits.use)}/s`
 }
 
 function names (limits: Assumptions): Readonly<Record<TierName, string>> {
@@ -109,7 +114,7 @@ export function renderTiers ({ costs, limits, measured }: Sources): string {
       '`POOL_SIZE`',
     balancer: 'more cores: haproxy uses all of its machine',
     database: `${scaling('reads-on-a-standby', 'reads on a standby')}, which serves ${
-      show(limits.use * limits.cores * 1000 / costs.readDatabaseMs)
+      about(limits.use * limits.cores * 1000 / costs.readDatabaseMs)
     } batches of one select per second as planned; then ` +
       scaling('tenants-on-several-databases', 'routes'),
     connections: `${scaling('tenants-on-several-databases', 'routes')}, or ` +
@@ -121,7 +126,7 @@ export function renderTiers ({ costs, limits, measured }: Sources): string {
     log: 'a faster disk, or routes'
   }
   const rows = tiersOf(costs, limits).map(({ name, limit }: Tier) =>
-    [names(limits)[name], show(limit * limits.use), show(limit), remedies[name]]
+    [names(limits)[name], about(limit * limits.use), about(limit), remedies[name]]
   )
   return renderTable(['Tier', 'Planned, batches/s', 'Limit, batches/s', 'Remedy'], rows)
 }
@@ -133,11 +138,11 @@ const LOADS = [0.6, 0.8, 0.95, 1.2] as const
 export function renderShapes ({ costs, limits, measured }: Sources): string {
   const rows = shapesOf({ costs, limits, measured }).map(shape => [
     shape.name,
-    show(shape.limit),
+    about(shape.limit),
     ...LOADS.map(load => {
       const { p50Ms, p99Ms, refused } = simulateAt(shape, load)
-      const times = `${show(p50Ms)} / ${show(p99Ms)}`
-      return refused < 0.0005 ? times : `${times}, ${show(refused * 100)} % refused`
+      const times = `${about(p50Ms)} / ${about(p99Ms)}`
+      return refused < 0.0005 ? times : `${times}, ${about(refused * 100)} % refused`
     })
   ])
   const head = LOADS.map(load => `${load * 100} %`)

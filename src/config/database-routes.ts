@@ -73,10 +73,10 @@ function readEntry (draft: Draft, entry: string): void {
 
 /** The number of buckets that the key of an entry has: 1 without a hash. */
 function readBucketCount (key: string): number {
-  if (!key.startsWith('hash(')) return 1
+  if (!/^hash\(/i.test(key)) return 1
   const count = Number(/^hash\(([1-9][0-9]{0,3})\)$/.exec(key)?.[1] ?? 0)
   if (count < 1 || count > MAX_BUCKETS) {
-    throw new Error(`hash(…) takes a number of buckets from 1 to ${MAX_BUCKETS}`)
+    throw new Error(`hash(…), in lower case, takes a number of buckets from 1 to ${MAX_BUCKETS}`)
   }
   return count
 }

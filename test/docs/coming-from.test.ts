@@ -94,7 +94,9 @@ t.test('the SQL function for PostgREST places an order', async t => {
   const { database: { sql } } = await useShop(t)
   await sql.unsafe(blocks.find(({ language }) => language === 'sql')?.text ?? '')
   const [placed] = await sql.begin(async sql => {
-    await sql`select set_config('request.jwt.claims', ${JSON.stringify(CUSTOMER)}, true)`
+    // As PostgREST does. The policies apply.
+    await sql`select set_config('role', ${CUSTOMER.role}, true),
+      set_config('request.jwt.claims', ${JSON.stringify(CUSTOMER)}, true)`
     return sql`select id from place_order('Bakery',
       '[{"sku": "apple", "qty": 4}, {"sku": "pear", "qty": 1}]'::jsonb)`
   })

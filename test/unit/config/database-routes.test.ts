@@ -56,7 +56,7 @@ t.test('a list of URLs repeats over the buckets', async t => {
 t.test('problems name the entry and show no part of it', async t => {
   const list = 'expected value=url; write a comma inside a URL as %2C'
   const only = 'only one entry may be * or hash(…)'
-  const buckets = 'hash(…) takes a number of buckets from 1 to 1024'
+  const buckets = 'hash(…), in lower case, takes a number of buckets from 1 to 1024'
   const rows: ReadonlyArray<readonly [text: string, problem: string]> = [
     [url('a'), `entry 1: ${list}`],
     ['hunter2', `entry 1: ${list}`],
@@ -74,8 +74,8 @@ t.test('problems name the entry and show no part of it', async t => {
     ],
     [`*=${url('a')},hash(2)=${url('b')}`, `entry 2: ${only}`],
     [`*=${url('a')},*=${url('a')}`, `entry 2: ${only}`],
-    ...['hash()', 'hash(0)', 'hash(1025)', 'hash(1.5)', 'hash(4', 'hash(04)', 'hash(16)x']
-      .map(key => [`${key}=${url('a')}`, `entry 1: ${buckets}`] as const),
+    ...['()', '(0)', '(1025)', '(1.5)', '(4', '(04)', '(16)x'].map(count => `hash${count}`)
+      .concat('Hash(2)').map(key => [`${key}=${url('a')}`, `entry 1: ${buckets}`] as const),
     [
       `hash(4)=${url('a')}|${url('b')}|${url('c')}`,
       'entry 1: the number of URLs must divide 4, got 3'
