@@ -101,7 +101,8 @@ const lockWait = oneOf('nowait', 'skip_locked')
 const lock = Type.Union([
   lockMode,
   Type.Object({ mode: Type.Optional(lockMode), wait: Type.Optional(lockWait) }, {
-    additionalProperties: false
+    additionalProperties: false,
+    expected: 'an object such as {"mode": "update", "wait": "nowait"}'
   })
 ], {
   title: 'Lock',
@@ -484,6 +485,7 @@ export const Call = Type.Object({
   function: FunctionText,
   args: Type.Optional(Type.Record(Type.String(), Type.Unknown({ reference: 'any' }), {
     keys: 'column',
+    expected: 'an object of parameters and their values, for example {"id": 1}',
     description: 'parameter → value; parameters that are missing take their defaults'
   })),
   where: Type.Optional(Filter),

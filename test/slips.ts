@@ -164,7 +164,35 @@ export const slips: readonly Slip[] = [
     status: 422,
     code: 'reference_unknown',
     path: ['where', 'order_id', 'in'],
-    message: 'Operation "order" comes later in the batch; move it before this operation.'
+    message: 'Operation "order" comes later in the batch; move it before this operation. ' +
+      'To send plain text, start the string with $$.'
+  },
+  {
+    mistake: '"columns": ["count(*)"]',
+    repair: '"columns": [{"fn": "count"}]',
+    status: 400,
+    code: 'undefined_column',
+    message: 'Table "stock" has no column "count(*)". An aggregate is an object such as ' +
+      '{"fn": "count"}.'
+  },
+  {
+    batch: `[{"id": "a", ${orders}, <here>}]`,
+    mistake: '"lock": "nowait"',
+    repair: '"lock": {"mode": "update", "wait": "nowait"}',
+    status: 422,
+    code: 'member_invalid',
+    path: ['lock'],
+    message: '"lock" must be "update", "no_key_update", "share", "key_share" or an object such ' +
+      'as {"mode": "update", "wait": "nowait"}.'
+  },
+  {
+    batch: '[{"id": "a", "op": "call", "function": "order_total", <here>}]',
+    mistake: '"args": [1]',
+    repair: '"args": {"id": 1}',
+    status: 422,
+    code: 'member_invalid',
+    path: ['args'],
+    message: '"args" must be an object of parameters and their values, for example {"id": 1}.'
   }
 ]
 

@@ -85,7 +85,7 @@ const MAX_NAME_LENGTH = 63
 /** Says why the name in a reference is no earlier operation. */
 function describeUnknown (text: string, name: string, known: KnownOperations): string {
   const reason = describeOrder(name, known)
-  if (reason !== undefined) return reason
+  if (reason !== undefined) return `${reason} ${plainTextHint}`
   // Without a dot the string may be a password, which is not quoted.
   const problem = text.includes('.') && name.length <= MAX_NAME_LENGTH
     ? `Unknown operation "${name}".`

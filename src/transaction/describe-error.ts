@@ -121,7 +121,10 @@ function describeColumn (
   if (column === undefined) return message
   const quoted = tableAtError(error)
   const table = tables.find(table => render(tableName(table)).text === quoted) ?? node.table
-  return `Table "${table.name}" has no column "${column}".`
+  const help = /^(?:count|sum|avg|min|max)\s*\(/i.test(column)
+    ? ' An aggregate is an object such as {"fn": "count"}.'
+    : ''
+  return `Table "${table.name}" has no column "${column}".${help}`
 }
 
 /** An output column has the name of a column of the table, which "*" returns too. */

@@ -192,12 +192,12 @@ t.test('an invalid reference is answered with the operations that it can name', 
       [
         ['a'],
         '$own.id',
-        '"own" is this operation itself; a reference must name an earlier operation.'
+        `"own" is this operation itself; a reference must name an earlier operation. ${plain}`
       ],
       [
         ['a'],
         '$later',
-        'Operation "later" comes later in the batch; move it before this operation.'
+        `Operation "later" comes later in the batch; move it before this operation. ${plain}`
       ],
       [
         ['a'],
