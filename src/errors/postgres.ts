@@ -3,6 +3,7 @@
  * message only the text in quotes.
  */
 import { Failure, failure, type FailureDetails } from './catalogue.ts'
+import { fromCitus } from './citus.ts'
 import { conditions } from './conditions.ts'
 import { classOf, isValueError, SqlState, SqlStateClass } from './sqlstates.ts'
 
@@ -113,7 +114,7 @@ export interface ErrorPlace {
 
 /** Translates a PostgreSQL error of a transaction that did not commit. */
 export function fromDatabase (reported: DatabaseError, place: ErrorPlace): Failure {
-  const error = withoutShards(reported)
+  const error = fromCitus(reported)
   const details = describe(error, place)
   if (isUnavailable(error)) return failure('database_unavailable', undefined, details, error)
   return new Failure({
@@ -124,37 +125,6 @@ export function fromDatabase (reported: DatabaseError, place: ErrorPlace): Failu
     details: { ...details, retryable: retryable.has(error.code) },
     cause: error
   })
-}
-
-/** The first id that Citus gives a shard. */
-const FIRST_SHARD = 102_008
-
-/** Violations whose message ends with the name of the constraint. */
-const namesConstraint: ReadonlySet<string> = new Set([
-  SqlState.unique_violation,
-  SqlState.foreign_key_violation,
-  SqlState.check_violation,
-  SqlState.exclusion_violation
-])
-
-/**
- * Citus passes on the message of a worker, in which tables and constraints have the id of a shard
- * at their end, and leaves out the fields of the error.
- */
-function withoutShards (error: DatabaseError): DatabaseError {
-  if (error.routine !== 'ReportResultError') return error
-  const remove = (text: string): string =>
-    text.replaceAll(/_(\d{6,18})(?=")/g, (all, id) => Number(id) < FIRST_SHARD ? all : '')
-  const message = remove(error.message)
-  const constraint = /"([^"]*)"[^"]*$/.exec(message)?.[1]
-  return {
-    ...error,
-    message,
-    ...(error.detail === undefined ? {} : { detail: remove(error.detail) }),
-    ...(namesConstraint.has(error.code) && constraint !== undefined
-      ? { constraint_name: constraint }
-      : {})
-  }
 }
 
 /** The server cannot be used: connection lost, shutting down, out of connections or resources. */

@@ -69,6 +69,13 @@ export function distributeNode (node: PlanNode, { maxRows }: Limits): PlanNode {
     }
     case 'insert':
       if (isMarked(node)) throw notOnCitus('Citus cannot tell which rows are "inserted".', node)
+      if (updatesOnConflict(node) && node.groups.length > 1) {
+        throw notOnCitus(
+          'Citus does not notice rows with the same key in several statements. Name the same ' +
+            'columns in all rows.',
+          node
+        )
+      }
       return { ...node, output }
     default:
       return { ...node, output }
@@ -119,13 +126,19 @@ const MAX_SEPARATE_ROWS = 20
 export function needsOneShard (node: InsertNode): boolean {
   const [group, ...more] = node.groups
   return group !== undefined && more.length === 0 &&
-    (group.positions.length > MAX_SEPARATE_ROWS || hasUncountedRows(node))
+    (group.positions.length > MAX_SEPARATE_ROWS || hasUncountedRows(node) ||
+      // Of rows with the same key, PostgreSQL refuses the second only in one statement.
+      (group.positions.length > 1 && updatesOnConflict(node)))
+}
+
+function updatesOnConflict ({ conflict }: InsertNode): boolean {
+  return conflict?.update !== undefined
 }
 
 /** What the marker `shards` means; see buildShardCheck. */
 export const SEVERAL_SHARDS = 'Citus does not return the rows of several shards in their order. ' +
-  `Insert at most ${MAX_SEPARATE_ROWS} rows, or rows with the same value of the distribution ` +
-  'column, which "returning" must contain, or use "returning": [].'
+  `Insert at most ${MAX_SEPARATE_ROWS} rows (one with "do": "update"), or rows with the same ` +
+  'value of the distribution column, which "returning" must contain, or use "returning": [].'
 
 /** Returns the row of `from` as JSON, without its last column `position`, an integer. */
 export function withoutPosition (from: Fragment, position: Fragment): Fragment {

@@ -18,6 +18,7 @@ import type {
   SelectNode,
   TableName
 } from '../plan/nodes.ts'
+import { isAllColumns } from '../plan/output.ts'
 import { empty, identifier, integer, join, sql, type Fragment } from './fragment.ts'
 import { raise } from './marker.ts'
 import { wholeRow } from './output.ts'
@@ -165,17 +166,28 @@ function buildDistributedLevel (
       guard: sql`p.${identifier(name)} as ${identifier(String(i))}`
     }
   })
-  const own = read.output === undefined ? sql`${values.row}.*` : buildOutput(read.output, values)
-  const all = (part: keyof typeof members[number], separator = empty): Fragment =>
-    join(members.map(member => member[part]), separator)
-  const guard = members.length === 0
+  const { output } = read
+  const whole = sql`${values.row}.*`
+  const own = output?.map(column => isAllColumns(column) ? whole : buildOutput([column], values))
+  // Beside all columns, the others must not have their names either.
+  const added = output?.some(isAllColumns) === true
+    ? output.filter(column => !isAllColumns(column))
+    : []
+  const guards = [
+    ...members.map(({ guard }) => guard),
+    ...added.map(({ name }, i) => sql`p.${identifier(name)} as ${identifier(`c${i}`)}`)
+  ]
+  const all = (part: 'source' | 'value' | 'count'): Fragment =>
+    join(members.map(member => member[part]), empty)
+  const guard = guards.length === 0
     ? empty
-    : sql` cross join lateral (select ${all('guard', sql`, `)}) as g`
+    : sql` cross join lateral (select ${join(guards, sql`, `)}) as g`
   return buildRows({ ...read, output: undefined }, values, {
     source: tableName(table),
     row: sql`pg_catalog.to_json(p.*) as row`,
     more: sql`${exposed(sql`p`)}, 1${all('count')} as n`,
-    joins: sql`${all('source')} cross join lateral (select ${own}${all('value')}) as p${guard}`,
+    joins: sql`${all('source')} cross join lateral (
+      select ${join(own ?? [whole], sql`, `)}${all('value')}) as p${guard}`,
     also
   })
 }

@@ -42,6 +42,10 @@ t.test('what Citus would accept and not keep is refused', async t => {
     [set({ tags: ['x'] })],
     [customer, set({ name: '$c.0.name' })],
     [set({ tags: { $append: ['x'] } })],
+    [{
+      ...set({ name: 'y' }),
+      values: [{ tenant: 'acme', id: 1, name: 'x' }, { id: 1, name: 'x' }]
+    }],
     [{ id: 'u', op: 'update', table: 'customers', set: { data: { $merge: {} } }, where: ofAcme }],
     [{ id: 'k', op: 'update', table: 'customers', key: ['tenant', 'id'], values: rows }],
     [{

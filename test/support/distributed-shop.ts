@@ -32,9 +32,17 @@ const distribute = `
     using (nullif(current_setting('request.jwt.claims', true), '')::json ->> 'tier'
       is distinct from 'guest');`
 
-/** The same tables without Citus. */
+/** The same tables without Citus, and of its catalogue the part that the service reads. */
 const undistributed = `${shop}${more}${distribute}`
-  .replaceAll(/^.*select create_(distributed|reference)_table.*$/gm, '')
+  .replaceAll(/^.*select create_(distributed|reference)_table.*$/gm, '') + `
+  set allow_system_table_mods to on;
+  create table pg_catalog.pg_dist_partition (logicalrelid regclass, partkey text);
+  create function pg_catalog.column_to_column_name(regclass, text) returns text
+    language sql immutable as 'select $2';
+  insert into pg_catalog.pg_dist_partition select attrelid, 'tenant' from pg_attribute
+    where attname = 'tenant' and attrelid::regclass::text in (select relname from pg_class
+      where relkind = 'r' and relnamespace = 'public'::regnamespace);
+  grant select on pg_catalog.pg_dist_partition to public;`
 
 export interface Caller {
   readonly tenant?: string
@@ -330,7 +338,7 @@ const CASES: readonly Case[] = [
           do: 'update',
           set: { name: "it's \\n", data: { a: ['12', null] } }
         },
-        returning: ['id', 'name', 'data']
+        returning: ['tenant', 'id', 'name', 'data']
       },
       {
         id: 'd',
@@ -441,6 +449,25 @@ const CASES: readonly Case[] = [
           order: [{ id: 'asc' }]
         },
         rate: { table: 'currencies', on: { code: 'note' }, one: true }
+      }
+    }]
+  },
+  {
+    name: 'all columns and another one in nested rows',
+    batch: [{
+      id: 'c',
+      op: 'select',
+      table: 'customers',
+      where: ofAcme,
+      columns: ['id'],
+      order: [{ id: 'asc' }],
+      with: {
+        stock: {
+          table: 'stock',
+          on: { tenant: 'tenant' },
+          columns: ['*', { column: 'sku', as: 'article' }],
+          order: [{ sku: 'asc' }]
+        }
       }
     }]
   },

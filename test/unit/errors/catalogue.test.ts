@@ -59,6 +59,33 @@ const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
   }
 }
 
+t.test('what Citus refuses says what to do', async t => {
+  const refused = (code: string, message: string) =>
+    fromDatabase({ code, message }, { op: 'a', index: 0, anonymous: false, verbose: false })
+  for (
+    const [code, message, instead] of [
+      ['0A000', 'complex joins are only supported when all', /Compare that column in "on"/],
+      ['0A000', 'cannot push down this subquery', /Compare that column in "on"/],
+      ['0A000', 'found no worker with all shard placements', /Read the other rows first/],
+      ['0A000', 'direct joins between distributed and local tables are not', /a reference table/],
+      ['XX000', 'relation notes is not distributed', /Read them first/],
+      ['0A000', 'could not run distributed query with FOR UPDATE/SHARE', /one value in "where"/],
+      ['0A000', 'non-IMMUTABLE functions are not allowed in the RETURNING', /as a plain one/],
+      ['42704', 'unrecognized configuration parameter "oneflight.c0"', /Leave "when"/]
+    ] as const
+  ) {
+    t.match(refused(code, message), {
+      code: 'feature_not_supported',
+      status: 400,
+      message: instead
+    }, message)
+  }
+  t.match(refused('22023', 'relation notes is not distributed'), {
+    code: 'invalid_parameter_value',
+    message: 'relation notes is not distributed'
+  })
+})
+
 t.test('every code has the type, status and headers of the contract', async t => {
   const rows = Object.entries(contract).flatMap(([type, statuses]) =>
     Object.entries(statuses).flatMap(([status, codes = []]) =>

@@ -1,0 +1,109 @@
+/**
+ * Errors of Citus: those of workers as PostgreSQL would report them, and what Citus refuses in
+ * words that say what to do.
+ */
+import { SqlState } from './sqlstates.ts'
+
+/** The fields of an error of PostgreSQL that are read or changed here. */
+interface Reported {
+  readonly code: string
+  readonly message: string
+  readonly routine?: string
+  readonly detail?: string
+  readonly constraint_name?: string
+}
+
+/** Returns the error with the names and the message that the client gets. */
+export function fromCitus<Error extends Reported> (error: Error): Error {
+  const message = refusals.find(([pattern]) => pattern.test(error.message))?.[1]
+  return message !== undefined && refusing.has(error.code)
+    ? { ...error, code: SqlState.feature_not_supported, message }
+    : withoutShards(error)
+}
+
+/** The codes of what Citus refuses. */
+const refusing: ReadonlySet<string> = new Set([
+  SqlState.feature_not_supported,
+  SqlState.internal_error,
+  SqlState.undefined_object
+])
+
+/** The beginning of a message of Citus, and what is said instead. */
+const refusals: ReadonlyArray<readonly [message: RegExp, instead: string]> = [
+  [
+    /^(?:complex joins are only|cannot push down this subquery|correlated subqueries are)/,
+    'Citus reads rows of several tables only where all are distributed by the same column and ' +
+    'compared in it. Compare that column in "on", or with one value in "where". A table without ' +
+    'it must be a reference table.'
+  ],
+  [
+    /^(?:router planner does not support queries that|found no worker with all shard placements)/,
+    'Citus changes rows by those of another table only where both are distributed by the same ' +
+    'column and compared in it. Read the other rows first, and use their values.'
+  ],
+  [
+    /^direct joins between distributed and local tables/,
+    'Citus does not join distributed tables with local ones. Make the local table a reference ' +
+    'table.'
+  ],
+  [
+    /^relation \S+ is not distributed$/,
+    'Citus does not change a local table by rows of a reference table. Read them first, and use ' +
+    'their values.'
+  ],
+  [
+    /^only reference tables may be queried when targeting a reference table/,
+    'Citus changes a reference table only by rows of reference tables. Read the others ' +
+    'first, and use their values.'
+  ],
+  [
+    /^could not run distributed query with FOR UPDATE/,
+    'Citus locks rows of one shard only. Compare the distribution column with one value in ' +
+    '"where".'
+  ],
+  [
+    /^modifying the partition value of rows is not allowed/,
+    'Citus does not change the distribution column of a row. Delete the row, and insert another.'
+  ],
+  [
+    /^(?:STABLE functions used in|functions used in the|non-IMMUTABLE functions are not)/,
+    'Citus takes here only values that depend on nothing else, such as the time zone or an ' +
+    'earlier operation. Read the value first, and send it as a plain one.'
+  ],
+  [
+    /^unrecognized configuration parameter "oneflight\./,
+    'Citus changes a reference table only by rows of reference tables. Read the others ' +
+    'first, and use their values.'
+  ]
+]
+
+/** The first id that Citus gives a shard. */
+const FIRST_SHARD = 102_008
+
+/** Violations whose message ends with the name of the constraint. */
+const namesConstraint: ReadonlySet<string> = new Set([
+  SqlState.unique_violation,
+  SqlState.foreign_key_violation,
+  SqlState.check_violation,
+  SqlState.exclusion_violation
+])
+
+/**
+ * Citus passes on the message of a worker, in which tables and constraints have the id of a shard
+ * at their end, and leaves out the fields of the error.
+ */
+function withoutShards<Error extends Reported> (error: Error): Error {
+  if (error.routine !== 'ReportResultError') return error
+  const remove = (text: string): string =>
+    text.replaceAll(/_(\d{6,18})(?=")/g, (all, id) => Number(id) < FIRST_SHARD ? all : '')
+  const message = remove(error.message)
+  const constraint = /"([^"]*)"[^"]*$/.exec(message)?.[1]
+  return {
+    ...error,
+    message,
+    ...(error.detail === undefined ? {} : { detail: remove(error.detail) }),
+    ...(namesConstraint.has(error.code) && constraint !== undefined
+      ? { constraint_name: constraint }
+      : {})
+  }
+}
