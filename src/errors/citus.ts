@@ -57,6 +57,11 @@ const refusals: ReadonlyArray<readonly [message: RegExp, instead: string]> = [
     'first, and use their values.'
   ],
   [
+    /^cannot modify table "[^"]*" because there was a parallel operation/,
+    'Citus does not change a reference table after the batch has read several shards. Move the ' +
+    'change in front of the read, or send it by itself.'
+  ],
+  [
     /^could not run distributed query with FOR UPDATE/,
     'Citus locks rows of one shard only. Compare the distribution column with one value in ' +
     '"where".'
@@ -72,8 +77,8 @@ const refusals: ReadonlyArray<readonly [message: RegExp, instead: string]> = [
   ],
   [
     /^unrecognized configuration parameter "oneflight\./,
-    'Citus changes a reference table only by rows of reference tables. Read the others ' +
-    'first, and use their values.'
+    'Citus cannot check on a worker what this operation needs of an earlier one. Leave "when" ' +
+    'and references out of it.'
   ]
 ]
 

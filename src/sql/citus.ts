@@ -76,10 +76,17 @@ export function distributeNode (node: PlanNode, { maxRows }: Limits): PlanNode {
           node
         )
       }
-      return { ...node, output }
+      return { ...node, output, ...keepOrder(node, maxRows) }
     default:
       return { ...node, output }
   }
+}
+
+/** The query of an insert keeps its order only with a limit, like that of a select. */
+function keepOrder ({ query }: InsertNode, maxRows: number): Pick<InsertNode, 'query'> {
+  if (query?.source.kind !== 'table') return { query }
+  const { source } = query
+  return { query: { ...query, source: { ...source, limit: source.limit ?? maxRows + 1 } } }
 }
 
 /** Their checks are functions that Citus does not run on workers. */
@@ -139,6 +146,10 @@ function updatesOnConflict ({ conflict }: InsertNode): boolean {
 export const SEVERAL_SHARDS = 'Citus does not return the rows of several shards in their order. ' +
   `Insert at most ${MAX_SEPARATE_ROWS} rows (one with "do": "update"), or rows with the same ` +
   'value of the distribution column, which "returning" must contain, or use "returning": [].'
+
+/** The same of a call; see buildShardCheck. */
+export const INLINED = 'Citus would read no rows of distributed tables in this function: it is ' +
+  'written in SQL, returns a set and is not volatile. Declare it volatile, or write it in PL/pgSQL.'
 
 /** Returns the row of `from` as JSON, without its last column `position`, an integer. */
 export function withoutPosition (from: Fragment, position: Fragment): Fragment {

@@ -49,7 +49,8 @@ function missingSetting (kind: string): string {
  *   requirement, from 1, see buildRequirements
  * - `lists`: too many lists are read from so many rows; the value is the number of rows
  * - `order`: the order of inserted rows is lost; see buildOrderCheck
- * - `shards`: inserted rows may be of several shards of Citus; see buildShardCheck
+ * - `shards`: inserted rows may be of several shards of Citus, or a call reads none; see
+ *   buildShardCheck
  * - `session`: the session was changed; see sessionUnchanged
  * - `inspect`: a value may not fit its type; see buildValueCheck
  * - `value`: a value does not fit its type; see verifyDocument

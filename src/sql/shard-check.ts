@@ -11,10 +11,22 @@ import type { Shape } from './operation-cte.ts'
 import { tableName } from './table.ts'
 
 /**
- * Fails if rows of `r` may be of several shards: they differ in the distribution column, or do not
- * have it. Tables that are not distributed have no such column, and their rows are on one server.
+ * Fails if PostgreSQL inlines a function that is called: Citus then does not see that its tables
+ * are distributed, and reads the empty tables of the coordinator. Or fails if rows of `r` may be
+ * of several shards: they differ in the distribution column, or do not have it. Tables that are
+ * not distributed have no such column, and their rows are on one server.
  */
 export function buildShardCheck (node: PlanNode, shape: Shape): readonly Check[] {
+  if (node.kind === 'call') {
+    const inlined = sql`(select exists (select from pg_catalog.pg_proc as f
+      join pg_catalog.pg_namespace as n on n.oid operator(pg_catalog.=) f.pronamespace
+      join pg_catalog.pg_language as l on l.oid operator(pg_catalog.=) f.prolang
+      where n.nspname operator(pg_catalog.=) ${constant(node.table.schema)}
+        and f.proname operator(pg_catalog.=) ${constant(node.table.name)}
+        and l.lanname operator(pg_catalog.=) 'sql' and f.proretset
+        and f.provolatile operator(pg_catalog.<>) 'v'))`
+    return [{ when: inlined, then: raise('shards') }]
+  }
   if (node.kind !== 'insert' || shape === 'nothing' || !needsOneShard(node)) return []
   const table = constant(render(tableName(node.table)).text)
   const name = sql`select pg_catalog.column_to_column_name(logicalrelid, partkey) as name

@@ -13,7 +13,7 @@ import type {
   Requirement,
   Requirements
 } from '../plan/nodes.ts'
-import { notOnCitus, SEVERAL_SHARDS } from '../sql/citus.ts'
+import { INLINED, notOnCitus, SEVERAL_SHARDS } from '../sql/citus.ts'
 import { columnsRead, listsRead } from '../sql/publication.ts'
 import { readMarker, type Marker, type ValueFault } from '../sql/marker.ts'
 import {
@@ -130,8 +130,11 @@ function describeMarker (marker: Marker, context: MarkerContext): BatchFailure {
         'which of them are new, is lost.'
       return { failure: failure('internal', message, place), operation: at }
     }
-    case 'shards':
-      return { failure: notOnCitus(SEVERAL_SHARDS, plan.operations[at]), operation: at }
+    case 'shards': {
+      const node = plan.operations[at] as PlanNode
+      const message = node.kind === 'call' ? INLINED : SEVERAL_SHARDS
+      return { failure: notOnCitus(message, node), operation: at }
+    }
     case 'duplicate': {
       const message = `Row ${marker.value} of "values" has the same key as an earlier row.`
       return { failure: failure('key_duplicate', message, place), operation: at }

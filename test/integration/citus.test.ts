@@ -42,6 +42,7 @@ t.test('what Citus would accept and not keep is refused', async t => {
     [set({ tags: ['x'] })],
     [customer, set({ name: '$c.0.name' })],
     [set({ tags: { $append: ['x'] } })],
+    [{ id: 'f', op: 'call', function: 'list_stock' }],
     [{
       ...set({ name: 'y' }),
       values: [{ tenant: 'acme', id: 1, name: 'x' }, { id: 1, name: 'x' }]

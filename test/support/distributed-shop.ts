@@ -16,6 +16,8 @@ const more = `
   create table events (tenant text not null, id int, note text, at timestamptz,
     primary key (tenant, id));
   create table notes (id int primary key, note text);
+  create function list_stock() returns setof stock language sql stable as 'select * from stock';
+  create function read_stock() returns setof stock language sql as 'select * from stock';
   grant select, insert, update, delete on events, notes to oneflight_user;`
 const distribute = `
   select create_distributed_table('events', 'tenant', colocate_with => 'none');
@@ -451,6 +453,20 @@ const CASES: readonly Case[] = [
         rate: { table: 'currencies', on: { code: 'note' }, one: true }
       }
     }]
+  },
+  {
+    name: 'a function that returns rows, and an insert from a query in its order',
+    batch: [
+      { id: 'f', op: 'call', function: 'read_stock', order: [{ tenant: 'asc' }, { sku: 'asc' }] },
+      {
+        id: 'n',
+        op: 'insert',
+        table: 'notes',
+        from: { table: 'events', order: [{ tenant: 'desc' }, { id: 'desc' }] },
+        columns: { id: 50, note: { $col: 'tenant' } },
+        on_conflict: { columns: ['id'], do: 'nothing' }
+      }
+    ]
   },
   {
     name: 'all columns and another one in nested rows',

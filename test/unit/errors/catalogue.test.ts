@@ -68,6 +68,7 @@ t.test('what Citus refuses says what to do', async t => {
       ['0A000', 'cannot push down this subquery', /Compare that column in "on"/],
       ['0A000', 'found no worker with all shard placements', /Read the other rows first/],
       ['0A000', 'direct joins between distributed and local tables are not', /a reference table/],
+      ['XX000', 'cannot modify table "a" because there was a parallel operation', /in front/],
       ['XX000', 'relation notes is not distributed', /Read them first/],
       ['0A000', 'could not run distributed query with FOR UPDATE/SHARE', /one value in "where"/],
       ['0A000', 'non-IMMUTABLE functions are not allowed in the RETURNING', /as a plain one/],
