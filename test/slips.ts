@@ -154,8 +154,8 @@ export const slips: readonly Slip[] = [
     status: 422,
     code: 'reference_unknown',
     path: ['where', 'order_id', 'in'],
-    message: 'Unknown operation "ordr". Earlier operations: order. To send plain text, start the ' +
-      'string with $$.'
+    message: 'Unknown operation "ordr". Earlier operations: order. To send it as text, ' +
+      'double its first $.'
   },
   {
     batch: '[<here>]',
@@ -165,7 +165,7 @@ export const slips: readonly Slip[] = [
     code: 'reference_unknown',
     path: ['where', 'order_id', 'in'],
     message: 'Operation "order" comes later in the batch; move it before this operation. ' +
-      'To send plain text, start the string with $$.'
+      'To send it as text, double its first $.'
   },
   {
     mistake: '"columns": ["count(*)"]',

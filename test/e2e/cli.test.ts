@@ -274,8 +274,8 @@ t.test('errors are printed to standard error with the position of every issue', 
   <stdin>:4:68: operation 1 (two): member_invalid at values[2]: A row must ` +
     `be an object, for example {"sku": "apple"}.
   <stdin>:4:28: operation 1 (two): reference_unknown at values[1].id: Unknown ` +
-    'operation "nobody". Earlier operations: one. To send plain text, start the string ' +
-    `with $$.
+    'operation "nobody". Earlier operations: one. To send it as text, double its first ' +
+    `$.
   nothing was committed; request r
 `
   ])
@@ -339,7 +339,7 @@ t.test('the exit code is that of the batch when standard output is closed', asyn
 t.test('an invalid command line: exit code 2, one line, nothing is sent', async t => {
   const directory = t.testdir({ 'batch.json': all, 'token\n': '' })
   const rows: ReadonlyArray<readonly [args: readonly string[], line: RegExp]> = [
-    [['frob'], /^unknown command "frob" \(expected start, run, check, types, token or migrate\)$/],
+    [['frob'], /^unknown command "frob" \(expected start, run, check, schema, types, token or migrate\)$/],
     [['--frob'], /^Unknown option '--frob'$/],
     [['-'], /^expected a command$/],
     [['--', 'run'], /^expected a command$/],
@@ -371,8 +371,8 @@ t.test('an invalid command line: exit code 2, one line, nothing is sent', async 
     [['run', '--token-file', join(directory, 'none'), '-'], /none: ENOENT: no such file/],
     [['run', directory], /EISDIR/],
     [['run', join(directory, 'a\u001bb')], /a\\u001bb: ENOENT/],
-    [['types'], /^expected one folder$/],
-    [['types', 'a', 'b'], /^expected one folder$/],
+    [['types'], /^expected one folder, or --database$/],
+    [['types', 'a', 'b'], /^expected one folder, or --database$/],
     [['types', 'none'], /^none: ENOENT/],
     [['check'], /^expected a file, or - for standard input$/],
     ...['0', '-1', 'x', '86401', '1e3', '9'.repeat(400)].map((seconds): [string[], RegExp] => [

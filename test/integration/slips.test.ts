@@ -173,7 +173,7 @@ t.test('an unknown name is answered with the known one that it resembles', async
 
 t.test('an invalid reference is answered with the operations that it can name', async t => {
   const service = await useShopService(t)
-  const plain = 'To send plain text, start the string with $$.'
+  const plain = 'To send it as text, double its first $.'
   const unquoted = 'The string looks like a reference, but names no earlier operation.'
   const many = Array.from({ length: 11 }, (_, i) => `o${i}`)
   const rows: ReadonlyArray<readonly [earlier: readonly string[], text: string, message: string]> =
