@@ -71,8 +71,9 @@ const output = Type.Union([
     { additionalProperties: false }
   )
 ], { title: 'Output' })
+export const aggregateNames = ['count', 'sum', 'avg', 'min', 'max'] as const
 const aggregate = Type.Object({
-  fn: oneOf('count', 'sum', 'avg', 'min', 'max'),
+  fn: oneOf(...aggregateNames),
   column: Type.Optional(columnPath),
   cast: Type.Optional(Cast),
   distinct: Type.Optional(Type.Literal(true, { description: 'each value counts once' })),

@@ -29,8 +29,10 @@ export async function readInput (file: string, stdin: Readable): Promise<Input> 
  */
 function blankSchema (bytes: Buffer): Buffer {
   const text = bytes.toString()
+  // Most batches are arrays, whose text is parsed later.
+  if (!/^\s*\{/.test(text)) return bytes
   const { root, error } = parseJsonText(text)
-  if (root?.type !== 'object' || error !== undefined) return bytes
+  if (root === undefined || error !== undefined) return bytes
   const members = new Map(membersOf(root))
   const operations = members.get('operations')
   const isBatch = operations !== undefined && childrenOf(root).length === members.size &&

@@ -17,11 +17,9 @@ export function writeTables (tables: readonly TableDescription[], schema: string
   const members = tables.map(table => ({
     name: table.schema === schema ? table.name : `${table.schema}.${table.name}`,
     description: table.comment,
-    optional: false,
     type: writeObject(table.columns.map(column => ({
       name: column.name,
       description: column.comment,
-      optional: false,
       type: writeColumn(column)
     })))
   }))
@@ -66,7 +64,6 @@ function writeType (type: TypeDescription): string {
     case 'composite':
       return writeObject(type.fields.map(field => ({
         name: field.name,
-        optional: false,
         type: orNull(writeType(field.type), true)
       })))
   }

@@ -15,10 +15,12 @@ interface Reported {
 
 /** Returns the error with the names and the message that the client gets. */
 export function fromCitus<Error extends Reported> (error: Error): Error {
-  const message = refusals.find(([pattern]) => pattern.test(error.message))?.[1]
-  return message !== undefined && refusing.has(error.code)
-    ? { ...error, code: SqlState.feature_not_supported, message }
-    : withoutShards(error)
+  const message = refusing.has(error.code)
+    ? refusals.find(([pattern]) => pattern.test(error.message))?.[1]
+    : undefined
+  return message === undefined
+    ? withoutShards(error)
+    : { ...error, code: SqlState.feature_not_supported, message }
 }
 
 /** The codes of what Citus refuses. */

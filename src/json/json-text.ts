@@ -36,10 +36,7 @@ export function parseJsonText (text: string): JsonTree {
   }
 }
 
-/**
- * Returns the offset of the first syntax error, or undefined if there is none or the text is nested
- * too deeply.
- */
+/** The offset of the first syntax error. Undefined: the text has none, or is nested too deeply. */
 export function findSyntaxError (text: string): number | undefined {
   let first: number | undefined
   try {

@@ -6,7 +6,7 @@ import type { Json } from '../json/parse.ts'
 export interface Member {
   readonly name: string
   readonly description?: Json | undefined
-  readonly optional: boolean
+  readonly optional?: boolean
   readonly type: string
 }
 
@@ -19,7 +19,7 @@ export function writeObject (
 ): string {
   const lines = members.flatMap(({ name, description, optional, type }) => [
     ...typeof description === 'string' ? [writeComment(description)] : [],
-    `${writeKey(name)}${optional ? '?' : ''}: ${type}`
+    `${writeKey(name)}${optional === true ? '?' : ''}: ${type}`
   ])
   return `{\n${[...lines, ...others].map(line => `${indent(line)}\n`).join('')}}`
 }

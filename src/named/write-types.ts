@@ -20,10 +20,9 @@ export function writeTypes (
   const members = [...batches].map(({ name, description, schema, planner }) => ({
     name,
     description,
-    optional: false,
     type: writeObject([
-      { name: 'params', optional: false, type: writeParameters(schema) },
-      { name: 'result', optional: false, type: writeResult(planner.outline, columnsOf) }
+      { name: 'params', type: writeParameters(schema) },
+      { name: 'result', type: writeResult(planner.outline, columnsOf) }
     ])
   }))
   return [
@@ -45,7 +44,7 @@ function writeResult ({ operations }: Plan, columnsOf: ColumnsOf): string {
     const row = kind === 'call' ? ROW : writeRow(node, nested, columnsOf)
     const rows = expect?.min === 1 && expect.max === 1 ? `[${row}]` : `${row}[]`
     const types = [answersCount === true ? 'number' : rows, ...when.length > 0 ? ['null'] : []]
-    return { name: id, optional: false, type: union(types) }
+    return { name: id, type: union(types) }
   }))
 }
 
@@ -60,12 +59,12 @@ function writeRow (
 ): string {
   const columns = columnsOf(table)
   if (columns === undefined || output?.length === 0) return ROW
-  const all = [...columns].map(([name, type]) => ({ name, type, optional: false }))
+  const all = [...columns].map(([name, type]) => ({ name, type }))
   const own = output?.flatMap(column =>
     isAllColumns(column) ? all : [writeOutput(column, columns)]) ?? all
   const read = nested?.reads.map(({ name, one, nested, ...part }): Member => {
     const row = writeRow(part, nested, columnsOf)
-    return { name, optional: false, type: one ? `${row} | null` : `${row}[]` }
+    return { name, type: one ? `${row} | null` : `${row}[]` }
   }) ?? []
   return writeObject([...own, ...read])
 }
@@ -78,7 +77,7 @@ function writeOutput (
   const isPlain = aggregate === undefined && cast === undefined && path?.keys.length === 0
   const type = isPlain ? columns.get(path.column) : undefined
   const known = aggregate === 'count' ? 'bigint' : inserted === undefined ? type : 'boolean'
-  return { name, optional: false, type: known ?? UNKNOWN }
+  return { name, type: known ?? UNKNOWN }
 }
 
 /** The service refuses parameters that the schema does not declare. */

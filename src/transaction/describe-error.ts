@@ -2,6 +2,7 @@
  * Puts errors of PostgreSQL into the words of the request: its table, columns and operators, and
  * no alias of our statements.
  */
+import { aggregateNames } from '../../schemas/operation.ts'
 import { operators, type OperatorName } from '../../schemas/operator.ts'
 import { quotedText, type DatabaseError } from '../errors/postgres.ts'
 import { quote } from '../errors/refusal.ts'
@@ -121,11 +122,14 @@ function describeColumn (
   if (column === undefined) return message
   const quoted = tableAtError(error)
   const table = tables.find(table => render(tableName(table)).text === quoted) ?? node.table
-  const help = /^(?:count|sum|avg|min|max)\s*\(/i.test(column)
+  const help = aggregateCall.test(column)
     ? ' An aggregate is an object such as {"fn": "count"}.'
     : ''
   return `Table "${table.name}" has no column "${column}".${help}`
 }
+
+/** SQL for an aggregate in place of a column. */
+const aggregateCall = new RegExp(`^(?:${aggregateNames.join('|')})\\s*\\(`, 'i')
 
 /** An output column has the name of a column of the table, which "*" returns too. */
 function describeClash (error: DatabaseError, message: string): string {

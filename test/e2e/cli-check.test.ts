@@ -37,6 +37,7 @@ t.test('a file may name its schema beside its operations', async t => {
     t.match(await check(inFile(slip, more)), { code: 1, out: /body_invalid/ }, more)
   }
   t.same(await check('{"$schema": "batch-file.json"}'), failed(notArray))
+  t.match(await check('{"operations": ['), { code: 1, out: /^<stdin>:1:17: body_invalid: / })
 })
 
 t.test('all issues of all files are printed', async t => {

@@ -102,6 +102,13 @@ interface Case {
 }
 
 /** Batches of which each runs after those before it. */
+const readCustomers = {
+  id: 'c',
+  op: 'select',
+  table: 'customers',
+  where: ofAcme,
+  columns: ['id']
+}
 const CASES: readonly Case[] = [
   {
     name: 'an insert of one row',
@@ -471,11 +478,7 @@ const CASES: readonly Case[] = [
   {
     name: 'all columns and another one in nested rows',
     batch: [{
-      id: 'c',
-      op: 'select',
-      table: 'customers',
-      where: ofAcme,
-      columns: ['id'],
+      ...readCustomers,
       order: [{ id: 'asc' }],
       with: {
         stock: {
@@ -490,11 +493,7 @@ const CASES: readonly Case[] = [
   {
     name: 'several rows for one member',
     batch: [{
-      id: 'c',
-      op: 'select',
-      table: 'customers',
-      where: ofAcme,
-      columns: ['id'],
+      ...readCustomers,
       with: { stock: { table: 'stock', on: { tenant: 'tenant' }, one: true } }
     }],
     code: 'rows_ambiguous'
