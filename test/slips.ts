@@ -100,6 +100,42 @@ export const slips: readonly Slip[] = [
     message: 'Unknown operator "equals". Did you mean "eq"?'
   },
   {
+    mistake: '"where": {"sku": {"any": ["apple", "pear"]}}',
+    repair: '"where": {"sku": {"in": ["apple", "pear"]}}',
+    status: 422,
+    code: 'operator_unknown',
+    path: ['where', 'sku', 'any'],
+    message: 'Unknown operator "any". Did you mean "in"?'
+  },
+  {
+    mistake: '"limit": "1"',
+    repair: '"limit": 1',
+    status: 422,
+    code: 'member_invalid',
+    path: ['limit'],
+    message:
+      '"limit" must be an integer from 0 to 9007199254740991, written in digits without quotes.'
+  },
+  {
+    batch: '[{"id": "a", "op": "update", "table": "jobs", <here>}]',
+    mistake: '"set": {"attempts": 0}',
+    repair: '"set": {"attempts": 0}, "where": {"id": {"eq": 1}}',
+    status: 422,
+    code: 'member_missing',
+    path: ['where'],
+    message: '"where" is required, for example {"id": {"eq": 1}}; to affect every row, ' +
+      'use "all": true.'
+  },
+  {
+    batch: '[{"id": "a", "op": "update", "table": "jobs", <here>, "where": {"id": {"eq": 1}}}]',
+    mistake: '"values": {"attempts": 0}',
+    repair: '"set": {"attempts": 0}',
+    status: 422,
+    code: 'member_missing',
+    path: ['set'],
+    message: '"set" is required. "values" is used only beside "key".'
+  },
+  {
     mistake: '"order": "sku"',
     repair: '"order": [{"sku": "asc"}]',
     status: 422,
@@ -145,7 +181,7 @@ export const slips: readonly Slip[] = [
     code: 'value_invalid',
     message: 'Row 0 of values, column "started_at": the type timestamp with time zone takes one ' +
       'value, not an array or an object. The modifier $now works only in "set"; "values" takes ' +
-      'the value itself.'
+      'the value itself, such as "now".'
   },
   {
     batch: `[{"id": "order", ${orders}}, {"id": "items", ${items}, <here>}]`,

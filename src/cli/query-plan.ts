@@ -48,19 +48,16 @@ function findOperation (root: PlanNode): readonly PlanNode[] {
 
 function simplify (node: PlanNode): readonly PlanNode[] {
   const children = childrenOf(node).filter(child => !isConversion(child)).flatMap(simplify)
-  return isWrapper(node, children.length) ? children : [{ ...node, Plans: children }]
+  return isWrapper(node) ? children : [{ ...node, Plans: children }]
 }
 
-/** A subquery of the service, or a join of the table with values of the batch. */
-function isWrapper (node: PlanNode, children: number): boolean {
-  if (children !== 1) return false
-  return (node['Node Type'] === 'Subquery Scan' && /^[pr]$/.test(String(node['Alias']))) ||
-    (node['Node Type'] === 'Nested Loop' && !('Join Filter' in node))
+/** A subquery of the service. */
+function isWrapper (node: PlanNode): boolean {
+  return node['Node Type'] === 'Subquery Scan' && /^[pqr]$/.test(String(node['Alias']))
 }
 
-/** Values of the batch: `InitPlan`s without a table, rows made of JSON. */
+/** Values of the batch: `InitPlan`s without a table. */
 function isConversion (node: PlanNode): boolean {
-  if (String(node['Function Name']).startsWith('json_populate_record')) return true
   return node['Parent Relationship'] === 'InitPlan' && !usesTable(node)
 }
 

@@ -15,29 +15,34 @@ interface Reported {
 
 /** Returns the error with the names and the message that the client gets. */
 export function fromCitus<Error extends Reported> (error: Error): Error {
-  const message = refusing.has(error.code)
-    ? refusals.find(([pattern]) => pattern.test(error.message))?.[1]
+  const found = refusing.has(error.code)
+    ? refusals.find(([pattern]) => pattern.test(error.message))
     : undefined
-  return message === undefined
-    ? withoutShards(error)
-    : { ...error, code: SqlState.feature_not_supported, message }
+  if (found === undefined) return withoutShards(error)
+  const [, message, code = SqlState.feature_not_supported] = found
+  return { ...error, code, message }
 }
 
 /** The codes of what Citus refuses. */
 const refusing: ReadonlySet<string> = new Set([
   SqlState.feature_not_supported,
   SqlState.internal_error,
-  SqlState.undefined_object
+  SqlState.undefined_object,
+  SqlState.undefined_function,
+  SqlState.null_value_not_allowed
 ])
 
-/** The beginning of a message of Citus, and what is said instead. */
-const refusals: ReadonlyArray<readonly [message: RegExp, instead: string]> = [
+const JOINED = 'Citus reads rows of several tables only where all are distributed by the same ' +
+  'column and compared in it. Compare that column in "on", or with one value in "where". A table ' +
+  'without it must be a reference table.'
+
+/** The beginning of a message of Citus, what is said instead, and its code. */
+const refusals: ReadonlyArray<readonly [message: RegExp, instead: string, code?: string]> = [
   [
     /^(?:complex joins are only|cannot push down this subquery|correlated subqueries are)/,
-    'Citus reads rows of several tables only where all are distributed by the same column and ' +
-    'compared in it. Compare that column in "on", or with one value in "where". A table without ' +
-    'it must be a reference table.'
+    JOINED
   ],
+  [/^Distributed queries with outer joins/, JOINED],
   [
     /^(?:router planner does not support queries that|found no worker with all shard placements)/,
     'Citus changes rows by those of another table only where both are distributed by the same ' +
@@ -76,6 +81,16 @@ const refusals: ReadonlyArray<readonly [message: RegExp, instead: string]> = [
     /^(?:STABLE functions used in|functions used in the|non-IMMUTABLE functions are not)/,
     'Citus takes here only values that depend on nothing else, such as the time zone or an ' +
     'earlier operation. Read the value first, and send it as a plain one.'
+  ],
+  [
+    /^function \S{1,200}_\d{6,18}\) does not exist/,
+    'Citus does not compute a column by a function of the row. Leave it out, and compute it from ' +
+    'other columns.'
+  ],
+  [
+    /^the partition column of table/,
+    'Citus needs a value in the distribution column of each row.',
+    SqlState.not_null_violation
   ],
   [
     /^unrecognized configuration parameter "oneflight\./,

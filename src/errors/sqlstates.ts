@@ -32,6 +32,7 @@ export const SqlState = {
   invalid_sql_statement_name: '26000',
   invalid_text_representation: '22P02',
   lock_not_available: '55P03',
+  null_value_not_allowed: '22004',
   not_null_violation: '23502',
   object_not_in_prerequisite_state: '55000',
   program_limit_exceeded: '54000',

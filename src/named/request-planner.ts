@@ -19,7 +19,8 @@ import type {
 } from '../plan/nodes.ts'
 import { planBatch } from '../plan/plan-batch.ts'
 import { isData } from '../plan/reference.ts'
-import { isNested, leastCertain } from '../plan/stored-values.ts'
+import { leastCertain } from '../plan/stored-values.ts'
+import { isNested } from '../plan/value-text.ts'
 import type { ParameterFault, Parameters } from './parameters.ts'
 
 /**

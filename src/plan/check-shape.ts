@@ -13,7 +13,7 @@ import type { Place } from './context.ts'
 import { describe, describeExpected, describeUnknown, nameOf, variantsOf } from './describe.ts'
 import { readDollarMember } from './document.ts'
 import { countKeys, findColumnProblem, findPathProblem, findPlainColumnProblem } from './name.ts'
-import { isNested } from './stored-values.ts'
+import { isNested } from './value-text.ts'
 import { units } from './work.ts'
 
 interface ShapePlace extends Place {

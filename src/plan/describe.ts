@@ -65,10 +65,10 @@ export function describeUnknown (
   return `Unknown ${kind} "${name}". ${help}`
 }
 
-/** Also finds the operator of an SQL symbol (`>=`), and names with a prefix (`$eq`, `_eq`). */
+/** Also finds the operator of SQL (`>=`, `any`), and names with a prefix (`$eq`, `_eq`). */
 function findNearOperator (name: string, known: readonly string[]): string | undefined {
-  const symbol = Object.entries(operators)
-    .find(([, { sql }]) => sql === `<column> ${name} <operand>`)?.[0]
+  const forms = [`<column> ${name} <operand>`, `<column> = ${name} (<operand>)`]
+  const symbol = Object.entries(operators).find(([, { sql }]) => forms.includes(sql))?.[0]
   return symbol !== undefined && known.includes(symbol)
     ? symbol
     : findNearName(name.replace(/^[$_]+/, ''), known)
@@ -91,7 +91,7 @@ export function describe (schema: TSchema): string {
     case 'Number':
       return 'a number'
     case 'Integer':
-      return `an integer from 0 to ${Number.MAX_SAFE_INTEGER}, written in digits only`
+      return `an integer from 0 to ${Number.MAX_SAFE_INTEGER}, written in digits without quotes`
     case 'Boolean':
       return 'a boolean'
     case 'Null':

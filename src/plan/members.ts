@@ -92,13 +92,18 @@ function findUser (name: string, op: OperationKind, operation: JsonObject): stri
   return has(operation, 'on_conflict') ? 'on_conflict' : undefined
 }
 
-/** Returns a required member without checking its shape; undefined after an issue. */
+/**
+ * Returns a required member without checking its shape; undefined after an issue, whose message
+ * ends with `hint`.
+ */
 export function requireMember (
   { operation, context }: Pick<OperationSource, 'operation' | 'context'>,
-  name: string
+  name: string,
+  hint?: string
 ): Json | undefined {
   if (has(operation, name)) return operation[name]
-  return context.addIssue('member_missing', [name], `"${name}" is required.`)
+  const message = `"${name}" is required.${hint === undefined ? '' : ` ${hint}`}`
+  return context.addIssue('member_missing', [name], message)
 }
 
 /** Returns an optional member that matches its schema; undefined if absent or after an issue. */

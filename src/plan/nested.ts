@@ -11,7 +11,7 @@ import { has, type JsonObject } from '../json/parse.ts'
 import type { Place, PlanContext } from './context.ts'
 import { planFilter } from './filter.ts'
 import { planTable } from './name.ts'
-import type { NestedRead, NestedReads, OutputColumn } from './nodes.ts'
+import type { NestedRead, NestedReads, OutputColumn, PlanNode, SelectNode } from './nodes.ts'
 import { isAllColumns, planColumns, planOrder } from './output.ts'
 import { units } from './work.ts'
 
@@ -108,4 +108,12 @@ function planRead (
       : planNested(inner as Reads, output, { ...within('with'), level: level + 1 })
   }
   return table && { ...planned, table }
+}
+
+/** A select with nested rows. */
+export type NestedSelect = SelectNode & { readonly nested: NestedReads }
+
+/** Whether an operation returns rows with nested ones. */
+export function isNested (node: PlanNode): node is NestedSelect {
+  return node.kind === 'select' && node.nested !== undefined
 }

@@ -120,7 +120,7 @@ export interface UncertainColumn {
  */
 export type Cell =
   | { readonly kind: 'data', readonly value: Json }
-  | { readonly kind: 'mixed' }
+  | { readonly kind: 'mixed', readonly document: JsonDocument }
   | Reference
 
 /**

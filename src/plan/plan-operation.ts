@@ -53,7 +53,7 @@ import {
 import { planJoin, withJoin, type PlannedJoin } from './join.ts'
 import { planInsertColumns, planSet } from './set.ts'
 import { planFrom } from './from.ts'
-import { isNested } from './stored-values.ts'
+import { isNested } from './value-text.ts'
 import { countRepeatedParts, planRowGroups, readRows } from './values.ts'
 import { units } from './work.ts'
 
@@ -202,7 +202,11 @@ function planUpdate (
   common: CommonMembers
 ): UpdateNode | KeyedUpdateNode | undefined {
   if (has(source.operation, 'key')) return planKeyedUpdate(source, common)
-  const set = requireMember(source, 'set')
+  const set = requireMember(
+    source,
+    'set',
+    has(source.operation, 'values') ? '"values" is used only beside "key".' : undefined
+  )
   const joined = planJoin(source)
   const changes = set === undefined ? undefined : planSet(set, source.context, joined?.read)
   const where = planRequiredFilter(source, joined)
@@ -342,7 +346,7 @@ function planRequiredFilter (
     context.addIssue(
       'member_missing',
       ['where'],
-      '"where" is required; to affect every row, use "all": true.'
+      '"where" is required, for example {"id": {"eq": 1}}; to affect every row, use "all": true.'
     )
   }
   if (where === undefined) return []

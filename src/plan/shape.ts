@@ -17,7 +17,8 @@ import {
 import { readDollarMember } from './document.ts'
 import { hasEqualKeys } from './key-rows.ts'
 import { isData } from './reference.ts'
-import { isNested, MAX_CELL_ROWS } from './stored-values.ts'
+import { MAX_CELL_ROWS } from './stored-values.ts'
+import { isList, isNested, listText, textOf } from './value-text.ts'
 
 export interface Shape {
   /** The batch as JSON, with a placeholder for each value. */
@@ -39,6 +40,9 @@ export function readShape (batch: Batch): Shape | undefined {
   return writer.finish()
 }
 
+/** Modifiers that take the name of a column. */
+const NAMING: ReadonlySet<string> = new Set(['$col', '$excluded', '$from'])
+
 class ShapeWriter {
   readonly #values: Json[] = []
   #text = ''
@@ -58,10 +62,11 @@ class ShapeWriter {
   addOperation (operation: JsonObject): void {
     if (this.#isRefused()) return
     if (this.#text !== '') this.#text += ','
-    this.#unsupported ||= has(operation, 'on_conflict') || operation['op'] === 'call'
+    this.#unsupported ||= operation['op'] === 'call'
     this.#addObject(operation, (name, value) => {
       if (name === 'values') this.#addRows(value, operation)
       else if (name === 'set' || name === 'columns') this.#addSet(value)
+      else if (name === 'on_conflict') this.#addConflict(value)
       else if (name === 'from') this.#addRead(value)
       else if (name === 'where' || name === 'having') this.#addFilter(value)
       else if (name === 'with') this.#addObject(value, (_, read) => this.#addRead(read))
@@ -83,9 +88,19 @@ class ShapeWriter {
   #addSet (set: Json): void {
     this.#addObject(set, (_, value) => {
       const [modifier, operand] = readDollarMember(value) ?? []
-      const isName = modifier === '$col' || modifier === '$from'
+      const isName = modifier !== undefined && NAMING.has(modifier)
       if (modifier === undefined || isName || operand === undefined) this.#addStored(value)
       else this.#addObject(value, () => this.#addScalar(operand))
+    })
+  }
+
+  #addConflict (conflict: Json): void {
+    this.#addObject(conflict, (name, value) => {
+      // Its values are text of the statement, which is not kept then.
+      this.#unsupported ||= name === 'index_where'
+      if (name === 'set') this.#addSet(value)
+      else if (name === 'where') this.#addFilter(value)
+      else this.#addFixed(value)
     })
   }
 
@@ -174,9 +189,15 @@ const POSITION_DIGITS = 5
 /** Returns the placeholder of a value, as JSON of the same kind. */
 function placeholderOf (value: Json, position: number): string {
   if (typeof value === 'string') return jsonPlaceholder(position)
-  return isNumber(value)
-    ? SECRET_DIGITS + String(position).padStart(POSITION_DIGITS, '0')
+  if (isNumber(value)) return SECRET_DIGITS + String(position).padStart(POSITION_DIGITS, '0')
+  return isList(value)
+    ? `["${listPlaceholder(position)}"]`
     : `{"${textPlaceholder(position)}":0}`
+}
+
+/** The element of the placeholder of a list. */
+function listPlaceholder (position: number): string {
+  return `${textPlaceholder(position)}list`
 }
 
 /** The placeholder of a text. */
@@ -192,22 +213,25 @@ export function jsonPlaceholder (position: number): string {
 /** A placeholder in a parameter of a statement. */
 export interface Placeholder {
   readonly position: number
-  /** Whether the parameter is the value as JSON, and not the text itself. */
-  readonly json: boolean
+  /** The parameter is the text itself, the value as JSON, or a list as the text of an array. */
+  readonly as: 'text' | 'json' | 'array'
 }
 
 const TEXT = new RegExp(`^${SECRET}\\.(\\d+)\\.$`)
+const ARRAY = new RegExp(`^\\{"${SECRET}\\.(\\d+)\\.list"\\}$`)
 const JSON_TEXT = new RegExp(
-  `^(?:"${SECRET}\\.(\\d+)\\."|\\{"${SECRET}\\.(\\d+)\\.":0\\}` +
-    `|${SECRET_DIGITS}(\\d{${POSITION_DIGITS}}))$`
+  `^(?:"${SECRET}\\.(\\d+)\\."|\\["${SECRET}\\.(\\d+)\\.list"\\]` +
+    `|\\{"${SECRET}\\.(\\d+)\\.":0\\}|${SECRET_DIGITS}(\\d{${POSITION_DIGITS}}))$`
 )
 
 /** Returns the placeholder that a parameter consists of, or undefined. */
 export function readPlaceholder (parameter: string): Placeholder | undefined {
   const [, text] = TEXT.exec(parameter) ?? []
-  if (text !== undefined) return { position: Number(text), json: false }
+  if (text !== undefined) return { position: Number(text), as: 'text' }
+  const [, array] = ARRAY.exec(parameter) ?? []
+  if (array !== undefined) return { position: Number(array), as: 'array' }
   const position = JSON_TEXT.exec(parameter)?.slice(1).find(found => found !== undefined)
-  return position === undefined ? undefined : { position: Number(position), json: true }
+  return position === undefined ? undefined : { position: Number(position), as: 'json' }
 }
 
 /** The values of placeholders, by their positions. */
@@ -215,13 +239,13 @@ export type Values = readonly Json[]
 
 /** Returns the parameter for a placeholder. An object or an array as text is undefined. */
 export function fillPlaceholder (
-  { position, json }: Placeholder,
+  { position, as }: Placeholder,
   values: Values
 ): string | null | undefined {
   const value = values[position] as Json
-  if (json) return writeJson(value)
-  if (typeof value === 'string' || value === null) return value
-  return isNested(value) ? undefined : JSON.stringify(value)
+  if (as === 'json') return writeJson(value)
+  if (as === 'array') return listText(value)
+  return isNested(value) ? undefined : textOf(value)
 }
 
 /** Whether a text contains a placeholder. */

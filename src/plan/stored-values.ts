@@ -3,7 +3,7 @@
  * References and issues are found at once. What only the general form of a statement needs, the
  * JSON text of all values, is written when it is read.
  */
-import { isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
+import { writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { Path, PlanContext } from './context.ts'
 import {
   cutDocument,
@@ -116,7 +116,13 @@ class StoredValues implements StoredJson {
     const replaced = replaceStrings(value, path, { context, minRows: 0, references })
     this.#replaced.set(member, replaced)
     if (references.length === before) return { kind: 'data', value: replaced }
-    return findReference(replaced, references) ?? { kind: 'mixed' }
+    return findReference(replaced, references) ?? {
+      kind: 'mixed',
+      document: {
+        ...splitDocument(JSON.stringify(replaced), references.slice(before)),
+        shape: shapeOf(value)
+      }
+    }
   }
 
   get document (): JsonDocument {
@@ -241,9 +247,4 @@ function collectUncertainColumns () {
     },
     all: (): readonly UncertainColumn[] => [...uncertainColumns.values()]
   }
-}
-
-/** Whether a value is JSON that only json and jsonb store unchanged: an object or an array. */
-export function isNested (value: Json): value is JsonObject | readonly Json[] {
-  return Array.isArray(value) || isObject(value)
 }

@@ -11,9 +11,8 @@ const MAX_KEPT_BYTES = 1024 * 1024
 /** The longest UTF-8 form of a UTF-16 unit. */
 const MAX_BYTES_PER_UNIT = 3
 
-const [PARSE, BIND, DESCRIBE, EXECUTE, FLUSH, SYNC, QUERY] = ['P', 'B', 'D', 'E', 'H', 'S', 'Q']
-  .map(letter => letter.charCodeAt(0)) as [number, number, number, number, number, number, number]
-const STATEMENT = 'S'.charCodeAt(0)
+const [PARSE, BIND, EXECUTE, FLUSH, SYNC, QUERY] = ['P', 'B', 'E', 'H', 'S', 'Q']
+  .map(letter => letter.charCodeAt(0)) as [number, number, number, number, number, number]
 /** The binary form of values. */
 const BINARY = 1
 
@@ -26,11 +25,6 @@ export class MessageWriter {
   /** Prepares a statement. PostgreSQL infers the types of its parameters. */
   parse (name: string, text: string): this {
     return this.#open(PARSE).#text(name).#text(text).#int16(0).#close()
-  }
-
-  /** Asks for the types of the parameters and the columns of a prepared statement. */
-  describe (name: string): this {
-    return this.#open(DESCRIBE).#byte(STATEMENT).#text(name).#close()
   }
 
   /** Gives a prepared statement its parameters. */
@@ -77,12 +71,6 @@ export class MessageWriter {
 
   #close (): this {
     this.#bytes.writeUInt32BE(this.#end - this.#start, this.#start)
-    return this
-  }
-
-  #byte (value: number): this {
-    this.#reserve(1)
-    this.#bytes[this.#end++] = value
     return this
   }
 

@@ -5,7 +5,7 @@
 import type { DatabaseError } from '../errors/postgres.ts'
 import type { DriverSocket, Receiver } from './driver-socket.ts'
 import { MessageWriter } from './message-writer.ts'
-import { readColumnTypes, readError, readTag, Reply, type Message } from './wire-protocol.ts'
+import { readError, readTag, Reply, type Message } from './wire-protocol.ts'
 
 /** One statement, by the extended protocol. */
 export interface Request {
@@ -15,8 +15,6 @@ export interface Request {
   readonly name: string
   /** Prepare it first. */
   readonly parse: boolean
-  /** Do not run it, but ask for the types of the columns of its result. */
-  readonly describe?: boolean
   /**
    * Let the server send the answers so far at once, instead of at the end of the group. It costs
    * the server about 15 us, and the service a read.
@@ -38,8 +36,6 @@ export interface AnswerHandler {
   exceeded(): void
   /** The server has prepared the statement of a request. */
   parsed(request: number): void
-  /** The types of the columns of a request with `describe`, as OIDs. */
-  described(request: number, types: readonly number[]): void
   /** The body of a DataRow. */
   row(request: number, body: Buffer): void
   /** The request succeeded, with this command tag. */
@@ -76,11 +72,10 @@ export function encodePipeline (groups: readonly Group[]): Pipeline {
 
 function writeRequest (
   writer: MessageWriter,
-  { name, text, parameters, parse, describe = false, flush = false }: Request
+  { name, text, parameters, parse, flush = false }: Request
 ): void {
   if (parse) writer.parse(name, text)
-  if (describe) writer.describe(name)
-  else writer.bind(name, parameters).execute()
+  writer.bind(name, parameters).execute()
   if (flush) writer.flush()
 }
 
@@ -122,13 +117,8 @@ class AnswerReader implements Receiver {
         return this.#readError(body)
       case Reply.ready:
         return this.#endGroup()
-      case Reply.rowDescription:
-        // A text by the simple protocol describes its rows without being asked.
-        return this.#isDescribed()
-          ? this.#handler.described(this.#request++, readColumnTypes(body))
-          : undefined
       case Reply.bindComplete:
-      case Reply.parameterDescription:
+      case Reply.rowDescription: // of a text by the simple protocol
       case Reply.notice:
       case Reply.notification:
       case Reply.parameterStatus:
@@ -147,12 +137,6 @@ class AnswerReader implements Receiver {
     // A later statement of a text by the simple protocol.
     if (this.#request === this.#nextGroup && this.#isText()) return
     this.#expectRequest(() => this.#handler.completed(this.#request++, readTag(body)))
-  }
-
-  #isDescribed (): boolean {
-    const group = this.#groups[this.#group] as Group
-    if (typeof group === 'string') return false
-    return group.at(this.#request - this.#nextGroup)?.describe === true
   }
 
   #isText (): boolean {

@@ -36,8 +36,8 @@ export function noPreparedStatements (): PreparedStatements {
   return { names: new Map(), createName: () => `${prefix}.${count++}` }
 }
 
-/** A statement to be sent. Without `prepare` it is only prepared, and described. */
-type Sendable = Pick<Request, 'text' | 'parameters'> & { readonly prepare?: boolean }
+/** A statement to be sent. `prepare`: whether its text may recur. */
+type Sendable = Pick<Request, 'text' | 'parameters'> & { readonly prepare: boolean }
 
 /**
  * Returns the requests that run the statements, in one group. A text is prepared when it is seen
@@ -50,10 +50,8 @@ export function toRequests (
   const { names, createName } = connection.prepared
   /** Names of statements that this group prepares. */
   const added = new Map<string, string>()
-  const described = statements.filter(({ prepare }) => prepare === undefined).length
-  const free = MAX_PREPARED - names.size - described
+  const free = MAX_PREPARED - names.size
   const requests = statements.map(({ text, parameters, prepare }): Request => {
-    if (prepare === undefined) return toDescribe(text, createName())
     const request = { text, parameters, name: '', parse: true }
     if (!connection.prepares || !prepare || text.length > MAX_KEPT_LENGTH) return request
     const recurs = doesRecur(text)
@@ -66,22 +64,6 @@ export function toRequests (
   })
   if (added.size >= free) connection.state.retired = true
   return requests
-}
-
-function toDescribe (text: string, name: string): Request {
-  return { text, parameters: [], name, parse: true, describe: true }
-}
-
-/**
- * Whether a connection can prepare one more statement, with this text in the plain form; `others`:
- * how many it prepares before.
- */
-export function canPrepare (
-  { prepared, prepares }: PreparingConnection,
-  text: string,
-  others: number
-): boolean {
-  return prepares && doesRecur(text) && prepared.names.size + others < MAX_PREPARED
 }
 
 /** Whether a text is seen for the second time. */

@@ -28,7 +28,6 @@ const typeOf = (letter: string): number => letter.charCodeAt(0)
 export const Reply = {
   parseComplete: typeOf('1'),
   bindComplete: typeOf('2'),
-  parameterDescription: typeOf('t'),
   rowDescription: typeOf('T'),
   noData: typeOf('n'),
   dataRow: typeOf('D'),
@@ -123,15 +122,6 @@ export function readRow (body: Buffer, count: number): ReadonlyArray<string | nu
     if (length < 0) return null
     offset += length
     return body.toString('utf8', offset - length, offset)
-  })
-}
-
-/** Returns the types in a RowDescription, as OIDs. Each column has 18 bytes after its name. */
-export function readColumnTypes (body: Buffer): readonly number[] {
-  let offset = 2
-  return Array.from({ length: body.readUInt16BE(0) }, () => {
-    offset = body.indexOf(0, offset) + 19
-    return body.readUInt32BE(offset - 12)
   })
 }
 

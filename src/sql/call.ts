@@ -20,15 +20,16 @@ import {
   type FunctionVariants
 } from './function-types.ts'
 import { raise, raiseText, type ValueFault } from './marker.ts'
-import { buildDocument, type PublicationReader } from './reference.ts'
 import { tableName } from './table.ts'
-import { verifyDocument } from './value-checks.ts'
+import { convertChecked } from './typed-json.ts'
 
 /** What arguments need from the builder of a statement. */
-export interface ArgumentBuilder extends PublicationReader {
+export interface ArgumentBuilder {
   readonly findFunction: FindFunction | undefined
   /** See CompileOptions. */
   readonly checkValues: boolean
+  /** Builds a document as json, in which PostgreSQL replaces the references with their values. */
+  buildDocument(document: JsonDocument): Fragment
   /** Returns the conditions that check columns of the row `x`. */
   checkStoredRows(columns: readonly UncertainColumn[]): readonly Fragment[]
 }
@@ -106,7 +107,10 @@ function buildArgument (
     return { argument: write(buildConstant(node, constant, known)), variadic }
   }
   if (types.size === 1 && type !== undefined) {
-    return { argument: write(convert(name, value, { type, values })), variadic }
+    const { shape } = value
+    const json = values.buildDocument(value)
+    const converted = convertChecked(json, type, { values, shape, label: name })
+    return { argument: write(converted), variadic }
   }
   if (value.references.length === 0) {
     return { argument: write(parameter(value.pieces[0] as string)), variadic }
@@ -130,27 +134,4 @@ function buildConstant (
   type: Fragment | undefined
 ): Fragment {
   return when.length === 0 || type === undefined ? constant : sql`(select ${constant}::${type})`
-}
-
-interface ConversionContext {
-  readonly type: Fragment
-  readonly values: ArgumentBuilder
-}
-
-/** Converts JSON to a type. */
-function convert (
-  name: string,
-  document: JsonDocument,
-  { type, values }: ConversionContext
-): Fragment {
-  const object = sql`pg_catalog.json_build_object('v', ${buildDocument(document, values)})`
-  const { shape } = document
-  const record = values.checkValues
-    ? verifyDocument(object, [{ member: 'v', example: sql`null::${type}`, label: name }])
-    : object
-  const checks = shape === 'scalar'
-    ? []
-    : values.checkStoredRows([{ column: 'v', shape, references: [] }])
-  const where = checks.length === 0 ? empty : sql` where ${join(checks, sql` and `)}`
-  return sql`(select x.v from pg_catalog.json_to_record(${record}) as x (v ${type})${where})`
 }

@@ -1,7 +1,7 @@
 /**
  * What differs in the SQL for Citus, which runs parts of a statement on workers:
  * - A statement for one shard goes to its worker as a whole. A fence keeps everything on the
- *   coordinator that publishes, reads settings or checks rows.
+ *   coordinator that shares results, reads settings or checks rows.
  * - Rows of distributed tables have the types of their shards, so they are columns or JSON here,
  *   and never a value of the type of the table.
  * - Rows come back shard by shard. Rows whose order counts are written by one statement each.
@@ -34,9 +34,11 @@ export function notOnCitus (message: string, place?: Pick<PlanNode, 'id' | 'inde
   })
 }
 
-/** The rows that a statement reads at most, to find out whether they are too many. */
-interface Limits {
+interface DistributeOptions {
+  /** The rows that a statement reads at most, to find out whether they are too many. */
   readonly maxRows: number
+  /** Whether only the number of its rows is needed. */
+  readonly onlyCounts?: boolean
 }
 
 /**
@@ -44,7 +46,10 @@ interface Limits {
  * select has a limit: of several shards, Citus merges a subquery without one into the conversion to
  * JSON, which then loses the order and names columns `f1`, `f2`, ….
  */
-export function distributeNode (node: PlanNode, { maxRows }: Limits): PlanNode {
+export function distributeNode (
+  node: PlanNode,
+  { maxRows, onlyCounts = false }: DistributeOptions
+): PlanNode {
   const output = node.output ?? [{ name: ALL_COLUMNS, path: undefined, aggregate: undefined }]
   const refused = assignmentsOf(node).find(({ modifier }) => REFUSED_MODIFIERS.has(modifier))
   if (refused !== undefined) {
@@ -65,7 +70,9 @@ export function distributeNode (node: PlanNode, { maxRows }: Limits): PlanNode {
           node
         )
       }
-      return nested === undefined ? { ...node, output, limit } : { ...node, limit }
+      if (nested === undefined) return { ...node, output, limit }
+      // PostgreSQL does not compute nested rows that nothing reads.
+      return onlyCounts ? { ...node, output, limit, nested: undefined } : { ...node, limit }
     }
     case 'insert':
       if (isMarked(node)) throw notOnCitus('Citus cannot tell which rows are "inserted".', node)

@@ -25,6 +25,7 @@ import {
   empty,
   integer,
   join,
+  parameter,
   render,
   sql,
   type Fragment,
@@ -33,14 +34,18 @@ import {
 import { buildGate, buildRequirements } from './gate.ts'
 import { buildKeyCheck, buildOperationCte, buildOrderCheck, shapeOf } from './operation-cte.ts'
 import { hideSecrets } from './marker.ts'
-import { operationTimes } from './output.ts'
+import { answersOnlyCount, operationTimes } from './output.ts'
 import {
   buildColumnSearch,
-  buildPublication,
+  buildExistenceCheck,
+  buildSharing,
   columnsRead,
   exposedColumns,
-  needsColumnSearch
-} from './publication.ts'
+  findShared,
+  needsColumnSearch,
+  type SharedResult
+} from './shared-results.ts'
+import { findSeparateSources } from './separate-rows.ts'
 import { sourceColumns } from './source.ts'
 import { buildShardCheck } from './shard-check.ts'
 import { sessionUnchanged, withSessionFormats, type SessionIdentity } from './session-checks.ts'
@@ -100,11 +105,15 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
   const { session, checkValues, restoreSession, findColumns, findFunction } = options
   const { distributed = false } = options
   const inSession = sessionUnchanged(session, { distributed })
+  const results = findShared(plan)
+  // With value checks all operations have this form, which counts rows.
+  const separate = checkValues === true ? undefined : findSeparateSources(plan, results, options)
   return plan.operations.map((planned, i) => {
-    const node = distributed ? distributeNode(planned, options) : planned
-    const uses = plan.referenceUses.get(node.index) ?? []
+    const uses = plan.referenceUses.get(planned.index) ?? []
+    const onlyCounts = answersOnlyCount(planned, options.minimal) && uses.length === 0
+    const node = distributed ? distributeNode(planned, { ...options, onlyCounts }) : planned
     const exposed = exposedColumns(node, uses)
-    const ctes = new CteBuilder(node.table, plan.referenceUses, {
+    const ctes = new CteBuilder(node.table, results, {
       checkValues,
       restoreSession,
       distributed,
@@ -122,13 +131,20 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
     const body = buildStatement(node, ctes, {
       ...options,
       uses,
+      shared: results.get(node.index) ?? [],
       counted,
       sessionChecks,
       sizeCheck: checkValues === true && operations > 1
         ? buildSumCheck(JSON_ROWS, options.maxBytes)
         : buildSizeCheck(JSON_ROWS, options.maxBytes, operations)
     })
-    const conditions = [inSession, ...buildRequirements(node, plan.requirements.get(node.index))]
+    const conditions = [
+      inSession,
+      ...[...separate?.get(node.index)?.values() ?? []].map(({ setting }) =>
+        buildExistenceCheck(parameter(setting))
+      ),
+      ...buildRequirements(node, plan.requirements.get(node.index))
+    ]
     const statement = renderNode(
       node,
       i === 0 ? body : sql`${body} where ${join(conditions, sql` and `)}`
@@ -143,12 +159,7 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
   })
 }
 
-/**
- * Returns statements that return the query plan of each operation, in the shape of rows:
- * `[{"Plan": {…}}]`. They explain only what the operation does to its table; the conversion to
- * JSON and the checks are the same for every operation. They contain no secrets of markers, because
- * a plan shows the parameters of its query. No operation is skipped.
- */
+/** The same as compilePlainQueryPlans in the general form. */
 export function compileQueryPlans (
   plan: Plan,
   { maxRows, distributed = false, findColumns, findFunction }: Pick<
@@ -156,12 +167,13 @@ export function compileQueryPlans (
     'maxRows' | 'distributed' | 'findColumns' | 'findFunction'
   >
 ): readonly Statement[] {
+  const results = findShared(plan)
   return plan.operations.map(planned => {
     const node = {
       ...distributed ? distributeNode(planned, { maxRows }) : planned,
       when: []
     }
-    const ctes = new CteBuilder(node.table, plan.referenceUses, {
+    const ctes = new CteBuilder(node.table, results, {
       explain: true,
       distributed,
       source: sourceColumns(node, findColumns),
@@ -198,6 +210,7 @@ function tooManyParameters ({ id, index }: PlanNode): Failure {
 interface StatementOptions extends CompileOptions {
   /** What later operations read from this one. */
   readonly uses: readonly ReferenceUse[]
+  readonly shared: readonly SharedResult[]
   /** Whether later operations depend on the number of its rows. */
   readonly counted: boolean
   readonly sessionChecks: readonly Check[]
@@ -205,13 +218,13 @@ interface StatementOptions extends CompileOptions {
 }
 
 /**
- * Wraps an operation: returns its rows as one JSON text, checks their number, and publishes them if
+ * Wraps an operation: returns its rows as one JSON text, checks their number, and shares them if
  * later operations read them. The caller adds the condition on the session.
  */
 function buildStatement (node: PlanNode, ctes: CteBuilder, options: StatementOptions): Fragment {
-  const { maxRows, keep = false, uses, counted, sessionChecks, sizeCheck } = options
+  const { maxRows, keep = false, uses, shared, counted, sessionChecks, sizeCheck } = options
   const kept = keep ? node.index : undefined
-  const minimal = options.minimal === true || node.answersCount === true
+  const minimal = answersOnlyCount(node, options.minimal)
   const hidden = minimal || node.output?.length === 0
   const shape = shapeOf(node, hidden && uses.length === 0)
   const name = ctes.restoreSession ? OPERATION_ROWS : ROWS
@@ -222,8 +235,9 @@ function buildStatement (node: PlanNode, ctes: CteBuilder, options: StatementOpt
     ...buildKeyCheck(node),
     ...buildRowCountChecks(node, sql`j.n`, maxRows),
     ...ctes.distributed ? buildShardCheck(node, shape) : buildOrderCheck(node, shape),
-    ...buildPublication(node, {
+    ...buildSharing(node, {
       uses,
+      shared,
       counted,
       maxRows,
       hidden,

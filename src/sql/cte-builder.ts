@@ -1,8 +1,8 @@
 /**
  * Collects the common table expressions (CTEs) of a statement. PostgreSQL computes each of them
  * once, before it reads a row of the table:
- * - `s0`, `s1`, …: rows that earlier operations published. They are numbered by first use, so the
- *   text of an operation is the same at every position in a batch.
+ * - `s0`, `s1`, …: what earlier operations share. They are numbered by first use, so the text of an
+ *   operation is the same at every position in a batch.
  * - `v0`, `v1`, …: JSON, converted to the types of columns.
  * - `l0`, `l1`, …: JSON arrays, converted to arrays of the types of columns.
  * - `x0`, `x1`, …: rows that the operation stores or reads from other tables, if the session may
@@ -18,7 +18,6 @@ import type {
   UncertainColumn,
   JsonDocument,
   JsonShape,
-  Plan,
   Reference,
   RowsSource,
   TableName
@@ -34,6 +33,7 @@ import {
   parameter,
   sharedParameter,
   sql,
+  whereAll,
   type Fragment
 } from './fragment.ts'
 import { raiseText, type ValueFault } from './marker.ts'
@@ -45,7 +45,15 @@ import {
   referenceJson,
   referenceText
 } from './reference.ts'
-import { rowsSetting } from './settings.ts'
+import {
+  exposeColumns,
+  readShared,
+  sharedElements,
+  sharedOf,
+  type ExposedColumns,
+  type SharedResult,
+  type SharedResults
+} from './shared-results.ts'
 import { MAX_TYPE_GUARDS, nullRow, tableName, typeGuard } from './table.ts'
 import {
   buildTypedList,
@@ -61,7 +69,7 @@ import {
   type TypedValue
 } from './typed-json.ts'
 import type { ChangeBuilder, ReferenceOptions } from './value-builder.ts'
-import { buildValueCheck, isJson } from './value-checks.ts'
+import { buildColumnCheck, isJson } from './value-checks.ts'
 
 export interface CteBuilderOptions {
   /** See CompileOptions. */
@@ -69,7 +77,7 @@ export interface CteBuilderOptions {
   /** See CompileOptions. */
   readonly restoreSession?: boolean | undefined
   /** Output columns of which later operations read single values. */
-  readonly exposed?: ReadonlyArray<readonly [column: string, position: number]>
+  readonly exposed?: ExposedColumns
   /** See sourceColumns. */
   readonly source: RowColumns
   /** The types of columns, if they are known. */
@@ -110,10 +118,10 @@ interface Collected {
   rows: number
   /** Columns that give parameters their types, by name. */
   readonly parameterColumns: Map<string, readonly [table: TableName, column: string]>
-  /** Names of the CTEs with published rows, by operation. */
-  readonly sources: Map<number, string>
-  /** Parameters with the names of settings, by operation. */
-  readonly settings: Map<number, Fragment>
+  /** Names of the CTEs with shared results. */
+  readonly sources: Map<SharedResult, string>
+  /** Parameters with the names of settings. */
+  readonly settings: Map<SharedResult, Fragment>
   /** The values of `v0`, `v1`, …; those of one CTE meet columns of one table. */
   readonly values: TypedValues[]
   readonly lists: Array<{ readonly nulls: Fragment, readonly list: TypedList }>
@@ -141,14 +149,15 @@ export class CteBuilder implements ArgumentBuilder, ChangeBuilder {
   readonly checkValues: boolean
   readonly restoreSession: boolean
   readonly distributed: boolean
-  readonly #referenceUses: Plan['referenceUses']
+  readonly #results: SharedResults
   readonly #options: CteBuilderOptions
-  readonly #exposed: NonNullable<CteBuilderOptions['exposed']>
+  /** The columns that stand beside the row, with `checkValues`. */
+  readonly exposed: ExposedColumns
   readonly #collected: Collected
 
   constructor (
     table: TableName,
-    referenceUses: Plan['referenceUses'],
+    results: SharedResults,
     options: CteBuilderOptions,
     collected = nothingCollected(),
     row = sql`t`
@@ -159,9 +168,9 @@ export class CteBuilder implements ArgumentBuilder, ChangeBuilder {
     this.checkValues = options.checkValues === true
     this.restoreSession = options.restoreSession === true
     this.distributed = options.distributed === true
-    this.#referenceUses = referenceUses
+    this.#results = results
     this.#options = options
-    this.#exposed = options.exposed ?? []
+    this.exposed = (this.checkValues && options.exposed) || []
     this.#collected = collected
   }
 
@@ -179,43 +188,39 @@ export class CteBuilder implements ArgumentBuilder, ChangeBuilder {
     return this.#options.findColumns?.(this.table)?.kinds.get(column)
   }
 
-  /** Whether the types of the columns of the table are known. */
-  knowsColumns (): boolean {
-    return this.#options.findColumns?.(this.table) !== undefined
-  }
-
   ofTable (table: TableName): CteBuilder {
     const row = sql`t${integer(++this.#collected.rows)}`
     const options = { ...this.#options, call: undefined }
-    return new CteBuilder(table, this.#referenceUses, options, this.#collected, row)
+    return new CteBuilder(table, this.#results, options, this.#collected, row)
   }
 
-  /**
-   * Returns the name of the CTE with the published rows of operation `source`: one row, whose
-   * column `rows` is of type json[].
-   */
-  readPublished (source: number): Fragment {
+  buildDocument (document: JsonDocument): Fragment {
+    return buildDocument(document, this)
+  }
+
+  sharedOf (reference: Reference): SharedResult {
+    return sharedOf(reference, this.#results)
+  }
+
+  readElements (result: SharedResult): Fragment {
     const { sources } = this.#collected
-    const name = sources.get(source) ?? `s${sources.size}`
-    sources.set(source, name)
+    const name = sources.get(result) ?? `s${sources.size}`
+    sources.set(result, name)
     return identifier(name)
   }
 
-  /**
-   * Returns the published rows of operation `source` as one JSON array. Returns undefined if they
-   * are many or are read often: then use `readPublished`.
-   */
-  readPublishedDirectly (source: number): Fragment | undefined {
-    if (
-      this.#collected.directReads++ >= MAX_DIRECT_READS ||
-      this.#referenceUses.get(source)?.some(({ reference, rows }) =>
-        reference.row === '*' || rows > MAX_DIRECT_ROWS
-      ) !== false
-    ) return undefined
+  readDirectly (result: SharedResult): Fragment | undefined {
+    const { rows = Infinity } = result
+    return rows > MAX_DIRECT_ROWS || this.#collected.directReads++ >= MAX_DIRECT_READS
+      ? undefined
+      : this.readArray(result)
+  }
+
+  readArray (result: SharedResult): Fragment {
     const { settings } = this.#collected
-    const setting = settings.get(source) ?? sharedParameter(rowsSetting(source))
-    settings.set(source, setting)
-    return sql`current_setting(${setting})::json`
+    const setting = settings.get(result) ?? sharedParameter(result.setting)
+    settings.set(result, setting)
+    return readShared(setting)
   }
 
   /** Converts JSON of the given shape to the type of a column path. */
@@ -235,7 +240,7 @@ export class CteBuilder implements ArgumentBuilder, ChangeBuilder {
 
   /**
    * A value that is only compared needs no check, because it is not stored. There the JSON null
-   * counts as NULL; published rows do not distinguish them.
+   * counts as NULL; shared results do not distinguish them.
    */
   buildReference (
     reference: Reference,
@@ -317,8 +322,8 @@ export class CteBuilder implements ArgumentBuilder, ChangeBuilder {
     if (!this.#computesFirst()) return sql`${rows} as x`
     const names = join(columns.map(identifier), sql`, `)
     const checks = this.distributed ? this.checkStoredRows(uncertainColumns) : []
-    const where = checks.length === 0 ? empty : sql` where ${join(checks, sql` and `)}`
-    return sql`${this.addRows(sql`select ${names} from ${rows} as x${where}`)} as x`
+    const all = sql`select ${names} from ${rows} as x${whereAll(checks)}`
+    return sql`${this.addRows(all)} as x`
   }
 
   /**
@@ -361,11 +366,7 @@ export class CteBuilder implements ArgumentBuilder, ChangeBuilder {
   checkStoredRows (columns: readonly UncertainColumn[]): readonly Fragment[] {
     this.#collected.needsValueChecks ||= columns.length > 0
     if (this.explain || this.checkValues || columns.length === 0) return []
-    return [
-      buildValueCheck(
-        columns.map(({ column, shape }) => ({ value: sql`x.${identifier(column)}`, shape }))
-      )
-    ]
+    return [buildColumnCheck(columns)]
   }
 
   /** Registers that a parameter takes its type from a column. */
@@ -377,24 +378,9 @@ export class CteBuilder implements ArgumentBuilder, ChangeBuilder {
     this.#collected.parameterColumns.set(name, [table, column])
   }
 
-  /**
-   * With `checkValues`: the values that later operations read, as further columns beside the row:
-   * `, <from>."<column>" as "n0", …`. Without `from` only their names; with `source` each of them
-   * is a subquery of it.
-   */
+  /** See exposeColumns. */
   exposedColumns (from?: Fragment, source?: Fragment): Fragment {
-    if (!this.checkValues) return empty
-    return join(
-      this.#exposed.map(([column, position]) => {
-        const name = identifier(`n${position}`)
-        if (from === undefined) return sql`, ${name}`
-        const value = sql`${from}.${identifier(column)}`
-        return sql`, ${
-          source === undefined ? value : sql`(select ${value} from ${source})`
-        } as ${name}`
-      }),
-      empty
-    )
+    return exposeColumns(this.exposed, from, source)
   }
 
   /** Whether the statement stores or compares JSON that may not fit the type of its column. */
@@ -419,7 +405,7 @@ export class CteBuilder implements ArgumentBuilder, ChangeBuilder {
     const cte = (name: string, query: Fragment): Fragment =>
       sql`${identifier(name)} as materialized (${query})`
     return [
-      ...[...sources].map(([source, name]) => cte(name, publishedRows(source))),
+      ...[...sources].map(([{ setting }, name]) => cte(name, sharedElements(setting))),
       ...values.map(({ nulls, values }, i) =>
         cte(`v${i}`, buildTypedValues(values, nulls, this.checkValues))
       ),
@@ -470,14 +456,4 @@ export class CteBuilder implements ArgumentBuilder, ChangeBuilder {
     const field = identifier(fieldName(values.push(value) - 1))
     return sql`(select ${query}.${field} from ${query})`
   }
-}
-
-/**
- * Splits the published JSON into rows once. To parse the text for each reference is slower
- * (measured: 1000 references to 10 000 rows took 44 s, this way 1.6 s).
- */
-function publishedRows (source: number): Fragment {
-  return sql`select array(select element from json_array_elements(current_setting(${
-    parameter(rowsSetting(source))
-  })::json) as elements (element)) as rows`
 }

@@ -3,16 +3,25 @@
  * rows of a keyed update, and those of a parameter.
  */
 import { casts } from '../../schemas/cast.ts'
-import type { JsonDocument, RowsSource, SourceField, UncertainColumn } from '../plan/nodes.ts'
-import { empty, fill, join, sql, type Fragment } from './fragment.ts'
-import { buildDocument, type PublicationReader } from './reference.ts'
+import type {
+  JsonDocument,
+  RowsSource,
+  SourceField,
+  TableName,
+  UncertainColumn
+} from '../plan/nodes.ts'
+import { fill, sql, whereAll, type Fragment } from './fragment.ts'
 import { nullRow } from './table.ts'
 import { pathLabel, typeExample } from './typed-json.ts'
 import { verifyDocument, type CheckedMember } from './value-checks.ts'
 
 /** What the rows need from a builder. */
-export interface RowsBuilder extends PublicationReader {
+export interface RowsBuilder {
+  readonly table: TableName
   readonly checkValues: boolean
+
+  /** Builds JSON, in which PostgreSQL replaces the references with their values. */
+  buildDocument(document: JsonDocument): Fragment
 
   checkStoredRows(columns: readonly UncertainColumn[]): readonly Fragment[]
 
@@ -37,7 +46,7 @@ export function buildFieldRows (
   { document, examples, uncertain, positions, conditions = [] }: FieldRows,
   ctes: RowsBuilder
 ): Fragment {
-  const json = buildDocument(document, ctes)
+  const json = ctes.buildDocument(document)
   const verified = ctes.checkValues
     ? verifyDocument(json, uncertain.map(([, member]) => member), {
       positions,
@@ -45,8 +54,7 @@ export function buildFieldRows (
     })
     : json
   const all = [...ctes.checkStoredRows(uncertain.map(([column]) => column)), ...conditions]
-  const where = all.length === 0 ? empty : sql` where ${join(all, sql` and `)}`
-  return sql`select x.* from (${ctes.buildTypedRows(verified, examples)}) as x${where}`
+  return sql`select x.* from (${ctes.buildTypedRows(verified, examples)}) as x${whereAll(all)}`
 }
 
 /** Builds the query of the rows of a parameter. */

@@ -4,7 +4,7 @@
 import { operators, type Operator } from '../../schemas/operator.ts'
 import type { Condition, Exists, Operand, Predicate } from '../plan/nodes.ts'
 import { comparableValue } from './column.ts'
-import { empty, fill, identifier, join, sql, type Fragment } from './fragment.ts'
+import { empty, fill, identifier, join, sql, whereAll, type Fragment } from './fragment.ts'
 import {
   buildArray,
   buildKeyword,
@@ -38,8 +38,7 @@ export function buildWhere (
   values: ValueBuilder,
   { constants = false, ordered = false, also = [] }: WhereOptions = {}
 ): Fragment {
-  const conditions = [...buildConditions(where, values, { constants, ordered }), ...also]
-  return conditions.length === 0 ? empty : sql` where ${join(conditions, sql` and `)}`
+  return whereAll([...buildConditions(where, values, { constants, ordered }), ...also])
 }
 
 /** Builds the conditions, all of which must hold. */

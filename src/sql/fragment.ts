@@ -35,7 +35,7 @@ interface Parameter {
 /** A statement: `$1` … in `text` refer to `parameters`, which are values in their text form. */
 export interface RenderedSql {
   readonly text: string
-  readonly parameters: readonly string[]
+  readonly parameters: ReadonlyArray<string | null>
   /** The text contains a value of a request: it is neither kept nor prepared. */
   readonly unique?: true
 }
@@ -56,12 +56,7 @@ export function identifier (name: string): Fragment {
  * A value that never becomes SQL text. PostgreSQL infers its type from the context; write a cast
  * where it cannot.
  */
-export function parameter (value: string): Fragment {
-  return { [brand]: { kind: 'parameter', value, shared: false } }
-}
-
-/** A parameter that may be NULL, for renderNullable. */
-export function nullableParameter (value: string | null): Fragment {
+export function parameter (value: string | null): Fragment {
   return { [brand]: { kind: 'parameter', value, shared: false } }
 }
 
@@ -122,19 +117,19 @@ export function join (fragments: readonly Fragment[], separator: Fragment): Frag
   return { [brand]: { kind: 'list', items: fragments, separator } }
 }
 
+/** ` where …`, or nothing without conditions. */
+export function whereAll (conditions: readonly Fragment[]): Fragment {
+  return conditions.length === 0 ? empty : sql` where ${join(conditions, AND)}`
+}
+
+const AND = sql` and `
+
 function verbatim (text: string): Fragment {
   return { [brand]: { kind: 'text', text, ofRequest: false } }
 }
 
 /** Renders a fragment. Parameters are numbered in the order of their first use. */
 export function render (fragment: Fragment): RenderedSql {
-  return renderNullable(fragment) as RenderedSql
-}
-
-/** The same for a fragment with nullable parameters. */
-export function renderNullable (
-  fragment: Fragment
-): Omit<RenderedSql, 'parameters'> & { readonly parameters: ReadonlyArray<string | null> } {
   const shape: Step[] = []
   const parameters: Array<string | null> = []
   const shared = new Map<Parameter, number>()
@@ -167,13 +162,4 @@ export function renderNullable (
   return unique
     ? { text: writeText(shape), parameters, unique }
     : { text: textOf(shape), parameters }
-}
-
-/** Returns the text form of a PostgreSQL array (docs: "Array Input and Output Syntax"). */
-export function arrayText (elements: ReadonlyArray<string | number | null>): string {
-  return `{${
-    elements.map(element =>
-      typeof element === 'string' ? `"${element.replace(/["\\]/g, '\\$&')}"` : String(element)
-    ).join(',')
-  }}`
 }

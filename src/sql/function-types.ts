@@ -7,14 +7,12 @@
 import { LRUCache } from 'lru-cache'
 import type { CallNode, TableName } from '../plan/nodes.ts'
 import {
-  arrayText,
   identifier,
-  parameter,
   render,
   sql,
-  type Fragment,
-  type RenderedSql
+  type Fragment
 } from './fragment.ts'
+import { namesAsRows } from './table.ts'
 
 /** A parameter of a function. */
 export interface Parameter {
@@ -42,10 +40,8 @@ export interface FunctionVariants {
 /** Finds what is known about the functions of a name. */
 export type FindFunction = (name: TableName) => FunctionVariants | undefined
 
-/** Builds a statement that returns the functions of these names as JSON, for `remember`. */
-export function functionTypesStatement (functions: readonly TableName[]): RenderedSql {
-  const names = (values: readonly string[]): Fragment =>
-    sql`${parameter(arrayText(values))}::pg_catalog.name[]`
+/** Returns the text of a statement that returns these functions as JSON, for `remember`. */
+export function functionTypesStatement (functions: readonly TableName[]): string {
   return render(sql`select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
         'schema', q.schema, 'name', q.name, 'version', ${versionOf(sql`q.schema`, sql`q.name`)},
         'variants', (
@@ -62,9 +58,7 @@ export function functionTypesStatement (functions: readonly TableName[]): Render
             join pg_catalog.pg_namespace as n on n.oid operator(pg_catalog.=) p.pronamespace
             where n.nspname operator(pg_catalog.=) q.schema
               and p.proname operator(pg_catalog.=) q.name))), '[]')
-      from unnest(${names(functions.map(({ schema }) => schema))}, ${
-      names(functions.map(({ name }) => name))
-    }) as q (schema, name)`)
+      from ${namesAsRows(functions)}`).text
 }
 
 /** A text that changes when a function of this name is created, replaced or dropped. */

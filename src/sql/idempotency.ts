@@ -4,15 +4,8 @@
  * the storing after it is reset. All names and operators include their schema: other users may
  * create objects in schemas of the login role's search_path, and a trigger may have changed it.
  */
-import {
-  arrayText,
-  integer,
-  parameter,
-  render,
-  requestConstant,
-  sql,
-  type Fragment
-} from './fragment.ts'
+import { arrayText } from '../plan/value-text.ts'
+import { integer, parameter, render, requestConstant, sql, type Fragment } from './fragment.ts'
 import type { Statement } from './compile.ts'
 import { raise } from './marker.ts'
 import { checkConnection } from './session.ts'

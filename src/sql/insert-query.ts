@@ -4,7 +4,7 @@
 import type { InsertNode, InsertQuery } from '../plan/nodes.ts'
 import { buildNewValue } from './assignment.ts'
 import { SOURCE_ROW } from './column.ts'
-import { empty, identifier, integer, join, sql, type Fragment } from './fragment.ts'
+import { empty, identifier, integer, join, sql, whereAll, type Fragment } from './fragment.ts'
 import { buildGate } from './gate.ts'
 import { raise } from './marker.ts'
 import { buildSource } from './source.ts'
@@ -45,7 +45,7 @@ export function buildQueryInsert (
   return sql`insert into ${tableName(table)} as t (${join(names, COMMA)}) select ${
     join([...values, ...computedValues], COMMA)
   } from ${join([sql`${rows} as ${SOURCE_ROW}`, ...stored], COMMA)}${
-    conditions.length === 0 ? empty : sql` where ${join(conditions, sql` and `)}`
+    whereAll(conditions)
   }${conflict}`
 }
 

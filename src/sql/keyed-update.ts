@@ -15,7 +15,7 @@ import { fieldName } from '../plan/stored-values.ts'
 import { applyModifier, buildAssignment } from './assignment.ts'
 import type { Check } from './checks.ts'
 import type { CteBuilder } from './cte-builder.ts'
-import { buildFieldRows } from './field-rows.ts'
+import { buildFieldRows, type RowsBuilder } from './field-rows.ts'
 import { buildConditions } from './filter.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
 import { buildSkipped, gateChecks } from './gate.ts'
@@ -23,11 +23,13 @@ import { raise, raiseNumber, raiseText } from './marker.ts'
 import { jsonNullRows } from './reference.ts'
 import { tableName } from './table.ts'
 import { typeExample, type TypedAs } from './typed-json.ts'
-import type { ChangeBuilder } from './value-builder.ts'
+import type { ChangeBuilder, ValueBuilder } from './value-builder.ts'
 
 const AND = sql` and `
 const COMMA = sql`, `
-const POSITION_NAME = identifier(fieldName(0))
+
+/** The name of the position among the columns of the rows. */
+export const POSITION_NAME: Fragment = identifier(fieldName(0))
 
 /** In `returning`: the position of a row in `values`. */
 export const rowPosition: Fragment = sql`x.${POSITION_NAME}`
@@ -39,7 +41,7 @@ export function rowColumns ({ fields }: KeyedGroup): Fragment {
 
 /** Builds the statement of each group, without `returning`. */
 export function buildKeyedUpdates (node: KeyedUpdateNode, ctes: CteBuilder): readonly Fragment[] {
-  const rows = node.groups.map(group => ctes.addRows(buildRows(group, node, ctes)))
+  const rows = node.groups.map(group => ctes.addRows(buildKeyedRows(group, node, ctes)))
   const distinct = ctes.explain
     ? []
     : checkDistinct(node, rows).map(query => sql`(select * from ${ctes.addRows(query)})`)
@@ -98,7 +100,11 @@ function readField ({ name }: RowField): Fragment {
 }
 
 /** Builds the query of the rows of a group, with the types of its fields. */
-function buildRows (group: KeyedGroup, node: KeyedUpdateNode, ctes: CteBuilder): Fragment {
+export function buildKeyedRows (
+  group: KeyedGroup,
+  node: KeyedUpdateNode,
+  ctes: RowsBuilder & Pick<ChangeBuilder, 'explain'>
+): Fragment {
   const { fields, positions, rows: { document } } = group
   const uncertain = uncertainFields(group).map(([{ name, column }, uncertain]) => {
     const example = typeExample(toPath(column), ctes.table, 'value')
@@ -135,18 +141,22 @@ function uncertainFields (
 }
 
 /** The value of a field, or the JSON null where a reference has that value. */
-function readStored (field: RowField, group: KeyedGroup, ctes: CteBuilder): Fragment {
+export function readStored (
+  field: RowField,
+  group: KeyedGroup,
+  values: ValueBuilder & Pick<RowsBuilder, 'checkValues'>
+): Fragment {
   const value = readField(field)
   const [, uncertain] = uncertainFields(group).find(([{ name }]) => name === field.name) ?? []
-  if (!ctes.checkValues || uncertain === undefined || uncertain.references.length === 0) {
+  if (!values.checkValues || uncertain === undefined || uncertain.references.length === 0) {
     return value
   }
   const references = uncertain.references.map(({ row, reference }) =>
     ({ row: group.positions[row] as number, reference })
   )
-  return sql`coalesce(${value}, case when ${rowPosition} operator(pg_catalog.+) 1 = any (${
+  return sql`case when ${rowPosition} operator(pg_catalog.+) 1 = any (${
     jsonNullRows(references)
-  }) then ${ctes.addJsonNull(toPath(field.column))} end)`
+  }) then ${values.buildJsonNull(toPath(field.column), { refuse: false })} else ${value} end`
 }
 
 /**

@@ -30,7 +30,9 @@ const SETTINGS = {
   session: missingSetting('session'),
   inspect: missingSetting('inspect'),
   ambiguous: missingSetting('ambiguous'),
+  missing: missingSetting('missing'),
   function: missingSetting('function'),
+  types: missingSetting('types'),
   busy: missingSetting('busy'),
   taken: missingSetting('taken')
 }
@@ -44,6 +46,7 @@ function missingSetting (kind: string): string {
  * - `bytes`: the rows are larger than allowed; see buildSizeCheck
  * - `expect`: a number of rows other than expected
  * - `row`: a referenced row is missing
+ * - `missing`: the same, noticed by the operation that refers to it
  * - `column`: a referenced column is missing; the value is its position in `columnsRead`
  * - `absent`: a row does not exist that the operation reads; the value is the position of the
  *   requirement, from 1, see buildRequirements
@@ -57,6 +60,7 @@ function missingSetting (kind: string): string {
  * - `ambiguous`: several rows match where one is required
  * - `duplicate`: several rows of `values` have the same key; the value is the position of one
  * - `function`: a function was replaced since the types of its parameters were read
+ * - `types`: the type of a column has changed since it was read
  * - `busy`, `taken`: the idempotency key is in use or was used; see claimStatement
  */
 export type MarkerKind = keyof typeof KINDS | keyof typeof SETTINGS | 'bytes'

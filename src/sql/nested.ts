@@ -14,10 +14,9 @@
 import type {
   NestedRead,
   NestedReads,
-  PlanNode,
-  SelectNode,
   TableName
 } from '../plan/nodes.ts'
+import type { NestedSelect } from '../plan/nested.ts'
 import { isAllColumns } from '../plan/output.ts'
 import { empty, identifier, integer, join, sql, type Fragment } from './fragment.ts'
 import { raise } from './marker.ts'
@@ -25,13 +24,6 @@ import { wholeRow } from './output.ts'
 import { buildOutput, buildRows, type Read } from './select.ts'
 import { tableName } from './table.ts'
 import type { ValueBuilder } from './value-builder.ts'
-
-type NestedSelect = SelectNode & { readonly nested: NestedReads }
-
-/** Whether an operation returns rows with nested ones. */
-export function isNested (node: PlanNode): node is NestedSelect {
-  return node.kind === 'select' && node.nested !== undefined
-}
 
 /** Builds further columns of a row; without `row` only their names. */
 type ExposedColumns = (row?: Fragment) => Fragment

@@ -3,16 +3,9 @@
  * column. Only paths into jsonb, whose type is known, need a cast.
  */
 import type { ColumnOperand, ColumnPath, List, Literal, Operand, Single } from '../plan/nodes.ts'
+import { arrayText } from '../plan/value-text.ts'
 import { columnValue, comparableValue, type RowColumns } from './column.ts'
-import {
-  arrayText,
-  empty,
-  identifier,
-  parameter,
-  requestConstant,
-  sql,
-  type Fragment
-} from './fragment.ts'
+import { empty, identifier, parameter, requestConstant, sql, type Fragment } from './fragment.ts'
 import type { ValueBuilder } from './value-builder.ts'
 
 export interface OperandContext {

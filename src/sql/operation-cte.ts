@@ -9,21 +9,14 @@ import type {
   RowGroup
 } from '../plan/nodes.ts'
 import { isAllColumns } from '../plan/output.ts'
+import { arrayText } from '../plan/value-text.ts'
 import type { Check } from './checks.ts'
 import { needsOneShard, storesSeveral, withoutPosition } from './citus.ts'
+import type { RowColumns } from './column.ts'
 import type { CteBuilder } from './cte-builder.ts'
 import { buildDelete } from './delete.ts'
 import { buildGate, gateRows } from './gate.ts'
-import {
-  arrayText,
-  empty,
-  identifier,
-  integer,
-  join,
-  parameter,
-  sql,
-  type Fragment
-} from './fragment.ts'
+import { empty, identifier, integer, join, parameter, sql, type Fragment } from './fragment.ts'
 import {
   buildConflictClause,
   buildInsert,
@@ -36,8 +29,10 @@ import { isMarked, markRow } from './inserted.ts'
 import { buildAmbiguityCheck, buildKeyedUpdates, rowPosition } from './keyed-update.ts'
 import { raise } from './marker.ts'
 import { returningList, rowValue, unusedName, wholeRow } from './output.ts'
-import { buildDistributedNestedSelect, buildNestedSelect, isNested } from './nested.ts'
+import { isNested } from '../plan/nested.ts'
+import { buildDistributedNestedSelect, buildNestedSelect } from './nested.ts'
 import { buildSelect } from './select.ts'
+import { exposeColumns, type ExposedColumns } from './shared-results.ts'
 import { buildStoredRow, buildUpdate, newValue } from './update.ts'
 
 /**
@@ -103,17 +98,28 @@ function returned (
   return shape === 'nothing' ? sql`null` : returningList(output, ctes)
 }
 
-function hasAllColumns ({ output = [] }: PlanNode): boolean {
+export function hasAllColumns ({ output = [] }: PlanNode): boolean {
   return output.some(isAllColumns)
 }
 
-/** The output columns as one value `row`: beside the number of a row, their names are not known. */
-function returnedRow (node: InsertNode | KeyedUpdateNode, ctes: CteBuilder): Fragment {
+/**
+ * The output columns as one value `row`, because beside the number of a row their names are not
+ * known, and the exposed columns.
+ */
+export function returnedRecord (
+  node: PlanNode,
+  columns: RowColumns,
+  exposed: ExposedColumns
+): Fragment {
+  const source = returnedColumns(node, columns)
+  return sql`(select q.*::record from ${source}) as row${exposeColumns(exposed, sql`q`, source)}`
+}
+
+function returnedColumns (node: PlanNode, columns: RowColumns): Fragment {
   // A subquery that depends on no row is computed once.
   const each = isMarked(node) ? sql` where pg_catalog.num_nulls(t.*) is not null` : empty
-  const list = returningList(node.output as readonly OutputColumn[], ctes)
-  const columns = sql`(select ${list}${each}) as q`
-  return sql`(select q.*::record from ${columns}) as row${ctes.exposedColumns(sql`q`, columns)}`
+  const list = returningList(node.output as readonly OutputColumn[], columns)
+  return sql`(select ${list}${each}) as q`
 }
 
 /** The returned columns of `from` as one value `row`. */
@@ -132,7 +138,7 @@ function buildKeyedUpdateCte (
   const { ctes, shape, name } = options
   if (ctes.distributed) return buildDistributedKeyedUpdateCte(node, options)
   const columns = shape === 'columns'
-    ? returnedRow(node, ctes)
+    ? returnedRecord(node, ctes, ctes.exposed)
     : shape === 'whole' ? returned(node, options) : sql`row() as row`
   const updates = buildKeyedUpdates(node, ctes).map((statement, i) =>
     sql`${nameUpdate(i)} as (${statement} returning ${columns}, ${rowPosition} as position)`
@@ -191,7 +197,8 @@ export function buildKeyCheck (node: PlanNode): readonly Check[] {
 function buildInsertCte (node: InsertNode, options: OperationCteOptions): Fragment {
   const { ctes, shape, name } = options
   const marked = isMarked(node)
-  const conflict = buildConflictClause(node, ctes, { marked })
+  const { distributed } = ctes
+  const conflict = buildConflictClause(node, ctes, { marked, distributed })
   const gate = buildGate(node)
   const { query } = node
   if (query !== undefined) {
@@ -223,7 +230,7 @@ function buildInsertCte (node: InsertNode, options: OperationCteOptions): Fragme
       numbered: number !== undefined
     })
     const columns = number !== undefined && hasAllColumns(node)
-      ? returnedRow(node, ctes)
+      ? returnedRecord(node, ctes, ctes.exposed)
       : returned(node, options)
     const numbers = number === undefined ? empty : sql`, ${rowNumber} as ${number}`
     return sql`${name} as (${statement} returning ${columns}${numbers})`
@@ -258,7 +265,7 @@ function buildRowByRow (
 }
 
 /** One of several groups of an insert. */
-interface NamedGroup {
+export interface NamedGroup {
   readonly group: RowGroup
   /** The CTE that inserts the group. */
   readonly name: Fragment
@@ -266,7 +273,10 @@ interface NamedGroup {
   readonly number: Fragment | undefined
 }
 
-function nameGroups ({ groups, output = [] }: InsertNode, shape: Shape): readonly NamedGroup[] {
+export function nameGroups (
+  { groups, output = [] }: InsertNode,
+  shape: Shape
+): readonly NamedGroup[] {
   const number = identifier(
     // Such rows are one value, with exposed columns named n0, n1, … beside it.
     output.some(isAllColumns) ? 'number' : unusedName(output.map(({ name }) => name))
@@ -292,13 +302,10 @@ function selectWithPosition (
   { group, name, number }: NamedGroup,
   { ctes, shape }: OperationCteOptions
 ): Fragment {
-  const positions = sql`(${parameter(arrayText(group.positions))}::int[])`
-  const next = sql`row_number() over ()`
+  const position = sql`${positionInValues({ group, name, number })} as position`
   if (number === undefined) {
-    return sql`select ${asRow(name, shape, ctes)}, ${positions}[${next}] as position from ${name}`
+    return sql`select ${asRow(name, shape, ctes)}, ${position} from ${name}`
   }
-  // For rows without a number see buildOrderCheck.
-  const position = sql`${positions}[coalesce(${name}.${number}, ${next})] as position`
   if (shape === 'whole') return sql`select row, ${position} from ${name}`
   if (hasAllColumns(node)) {
     return sql`select row${ctes.exposedColumns()}, ${position} from ${name}`
@@ -307,6 +314,15 @@ function selectWithPosition (
   const columns = join(output.map(column => sql`${name}.${identifier(column.name)}`), sql`, `)
   const outputColumns = sql`cross join lateral (select ${columns}) as q`
   return sql`select ${asRow(sql`q`, shape, ctes)}, ${position} from ${name} ${outputColumns}`
+}
+
+/** The position in `values` of a row of the CTE of a group. */
+export function positionInValues ({ group, name, number }: NamedGroup): Fragment {
+  const positions = sql`(${parameter(arrayText(group.positions))}::pg_catalog.int4[])`
+  const next = sql`row_number() over ()`
+  // For rows without a number see buildOrderCheck.
+  const at = number === undefined ? next : sql`coalesce(${name}.${number}, ${next})`
+  return sql`${positions}[${at}]`
 }
 
 /**

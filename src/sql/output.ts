@@ -1,7 +1,7 @@
 /**
  * SQL for the output of an operation.
  */
-import type { ColumnPath, OutputColumn, TableName } from '../plan/nodes.ts'
+import type { ColumnPath, OutputColumn, PlanNode, TableName } from '../plan/nodes.ts'
 import { casts } from '../../schemas/cast.ts'
 import { isAllColumns } from '../plan/output.ts'
 import { columnValue, type RowColumns } from './column.ts'
@@ -12,6 +12,14 @@ import { tableName } from './table.ts'
 /** Columns 1 and 2 of each operation: when it began, and when its rows were ready. */
 export const operationTimes: Fragment =
   sql`, pg_catalog.statement_timestamp(), pg_catalog.clock_timestamp()`
+
+/** Whether the result is the number of rows. `minimal`: see CompileOptions. */
+export function answersOnlyCount (
+  { answersCount }: Pick<PlanNode, 'answersCount'>,
+  minimal: boolean | undefined
+): boolean {
+  return minimal === true || answersCount === true
+}
 
 /**
  * The rows of `t`, or of another name, as values of the table's row type, with the name `row`.

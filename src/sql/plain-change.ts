@@ -6,26 +6,30 @@ import type {
   DeleteNode,
   InsertNode,
   NewValues,
-  StoredJson,
+  RowGroup,
   UpdateNode
 } from '../plan/nodes.ts'
 import { buildAssignment } from './assignment.ts'
 import { buildDelete } from './delete.ts'
 import { buildGate, gateChecks } from './gate.ts'
-import { empty, identifier, join, sql, type Fragment } from './fragment.ts'
+import { empty, identifier, join, parameter, sql, whereAll, type Fragment } from './fragment.ts'
+import { buildConflictClause, numberRow } from './insert.ts'
+import { isMarked, markRow } from './inserted.ts'
 import { buildQueryInsert } from './insert-query.ts'
 import { buildJoin } from './join.ts'
-import type { PlainBuilder } from './plain-builder.ts'
+import { unusedName } from './output.ts'
+import type { PlainBuilder, StoredRows } from './plain-builder.ts'
 import { tableName } from './table.ts'
 
-const COMMA = sql`, `
-const AND = sql` and `
+type Cells = ReadonlyArray<ReadonlyMap<string, Cell>>
 
-/** Builds the statement without `returning`. Returns undefined if it has no plain form. */
+const COMMA = sql`, `
+
+/** Builds the statement without `returning`. */
 export function buildPlainChange (
   node: InsertNode | UpdateNode | DeleteNode,
   values: PlainBuilder
-): Fragment | undefined {
+): Fragment {
   switch (node.kind) {
     case 'insert':
       return buildPlainInsert(node, values)
@@ -36,52 +40,133 @@ export function buildPlainChange (
   }
 }
 
-function buildPlainInsert (
+interface InsertedRows {
+  /** One of several groups. */
+  readonly group?: RowGroup
+  /** Whether `returning` reads the number of each row; see numberRow. */
+  readonly numbered?: boolean
+}
+
+/** Builds the INSERT of all rows, or of one group, without `returning`. */
+export function buildPlainInsert (
   node: InsertNode,
-  values: PlainBuilder
-): Fragment | undefined {
-  const { table, groups: [group, ...more], query, conflict, when } = node
+  values: PlainBuilder,
+  { group = node.groups[0] as RowGroup, numbered = false }: InsertedRows = {}
+): Fragment {
+  const { table, query, when } = node
+  const marked = isMarked(node)
+  const conflict = buildConflictClause(node, values, { marked, distributed: false })
+  const mark = marked ? [markRow(true)] : []
   if (query !== undefined) {
-    if (conflict !== undefined) return undefined
     const stored = buildPlainValues(query, values)
-    return buildQueryInsert({ table, query, when }, values, { values: stored })
+    const rest = { values: stored, also: mark, conflict }
+    return buildQueryInsert({ table, query, when }, values, rest)
   }
-  if (group === undefined || more.length > 0 || conflict !== undefined) return undefined
-  const { columns, rows: { cells } } = group
   const insert = sql`insert into ${tableName(table)} as t`
-  const gate = buildGate({ when })
-  if (cells === undefined) {
-    if (columns.length === 0 || !isParameter(group.rows)) return undefined
-    const names = join(columns.map(identifier), COMMA)
-    const where = gate.length === 0 ? empty : sql` where ${join(gate, AND)}`
-    return sql`${insert} (${names}) select ${names} from ${
-      values.buildStoredRows(columns, group.rows)
-    }${where}`
-  }
+  const conditions = [...buildGate({ when }), ...mark]
+  const build = numbered ? buildNumberedRows : buildRows
+  return sql`${insert}${build(group, conditions, values)}${conflict}`
+}
+
+/** The same as buildRows with the number of each row. */
+function buildNumberedRows (
+  group: RowGroup,
+  conditions: readonly Fragment[],
+  values: PlainBuilder
+): Fragment {
+  const { columns, positions } = group
+  const number = identifier(unusedName(columns))
+  const where = whereAll([...conditions, numberRow(number)])
   if (columns.length === 0) {
-    if (cells.length > 1) return undefined
-    return gate.length === 0
-      ? sql`${insert} default values`
-      : sql`${insert} select where ${join(gate, AND)}`
+    return sql` select from ${countTo(positions.length)} as x (${number})${where}`
   }
+  const names = join(columns.map(identifier), COMMA)
+  const { from, stored, checks } = buildSource(group, values)
+  const renamed = columns.map((column, i) => sql`${stored[i] as Fragment} as ${identifier(column)}`)
+  const rows = sql`select ${join(renamed, COMMA)}, row_number() over () as ${number} from ${from}${
+    whereAll(checks)
+  }`
+  return sql` (${names}) select ${names} from (${rows}) as x${where}`
+}
+
+/** The rows of a group as a source of rows. */
+function buildSource (group: RowGroup, values: PlainBuilder): StoredRows {
+  const { columns } = group
+  const cells = cellsOf(group, values)
+  if (cells === undefined) return values.buildStoredRows(group)
+  const names = join(columns.map(identifier), COMMA)
+  return {
+    from: sql`(${buildValues(columns, cells, values)}) as x (${names})`,
+    stored: columns.map(column => sql`x.${identifier(column)}`),
+    checks: []
+  }
+}
+
+/** More values have a long text. PostgreSQL reads them from their JSON. */
+const MAX_CELLS = 128
+
+/** The values of the rows, if each of them is written as an expression. */
+function cellsOf (
+  { columns, rows }: RowGroup,
+  values: PlainBuilder
+): Cells | undefined {
+  const { cells } = rows
+  if (cells === undefined || !values.storesCells(cells)) return undefined
+  const isLong = cells.length * columns.length > MAX_CELLS && values.readsRows
+  // The document is written when it is read.
+  return isLong && rows.document.references.length === 0 ? undefined : cells
+}
+
+function buildValues (
+  columns: readonly string[],
+  cells: Cells,
+  values: PlainBuilder
+): Fragment {
   const rows = cells.map(row => {
-    const built = columns.map(column => values.buildCell(row.get(column), column, { always: true }))
+    const built = columns.map(column =>
+      values.buildCell(row.get(column) as Cell, column, { always: true })
+    )
     return sql`(${join(built, COMMA)})`
   })
-  const stored = sql`values ${join(rows, COMMA)}`
-  return sql`${insert} (${join(columns.map(identifier), COMMA)}) ${
-    gate.length === 0 ? stored : sql`select * from (${stored}) as v where ${join(gate, AND)}`
+  return sql`values ${join(rows, COMMA)}`
+}
+
+function countTo (rows: number): Fragment {
+  return sql`pg_catalog.generate_series(1, ${parameter(String(rows))}::pg_catalog.int4)`
+}
+
+/** Builds the columns of an insert, and its rows. */
+function buildRows (
+  group: RowGroup,
+  conditions: readonly Fragment[],
+  values: PlainBuilder
+): Fragment {
+  const { columns, positions } = group
+  const where = whereAll(conditions)
+  if (columns.length === 0) {
+    if (positions.length === 1) return conditions.length === 0 ? DEFAULTS : sql` select${where}`
+    return sql` select from ${countTo(positions.length)}${where}`
+  }
+  const names = join(columns.map(identifier), COMMA)
+  const cells = cellsOf(group, values)
+  if (cells === undefined) {
+    const { from, stored, checks } = values.buildStoredRows(group)
+    return sql` (${names}) select ${join(stored, COMMA)} from ${from}${
+      whereAll([...checks, ...conditions])
+    }`
+  }
+  const stored = buildValues(columns, cells, values)
+  return sql` (${names}) ${
+    conditions.length === 0 ? stored : sql`select * from (${stored}) as v${where}`
   }`
 }
 
-/** Whether the rows are those of a parameter. */
-function isParameter ({ document: { references } }: StoredJson): boolean {
-  return references[0]?.parameter !== undefined
-}
+const DEFAULTS = sql` default values`
 
 function buildPlainUpdate (node: UpdateNode, values: PlainBuilder): Fragment {
   const { table, columns, computed } = node
   const stored = buildPlainValues(node, values)
+  const converted = values.convertFirst()
   const assignments = [
     ...columns.map((column, i) => sql`${identifier(column)} = ${stored[i] as Fragment}`),
     ...computed.map(value => buildAssignment(value, values))
@@ -89,7 +174,7 @@ function buildPlainUpdate (node: UpdateNode, values: PlainBuilder): Fragment {
   const { source, where, unambiguous } = buildJoin(node, values)
   const from = source.length === 0 ? empty : sql` from ${join(source, COMMA)}`
   return sql`update ${tableName(table)} as t set ${join(assignments, COMMA)}${from}${
-    where(gateChecks(node, unambiguous()))
+    where(gateChecks(node, [...converted, ...unambiguous()]))
   }`
 }
 
@@ -98,11 +183,11 @@ function buildPlainValues (
   { columns, set }: Pick<NewValues, 'columns' | 'set'>,
   values: PlainBuilder
 ): readonly Fragment[] {
-  const [cells] = set.cells as ReadonlyArray<ReadonlyMap<string, Cell>>
+  const [cells] = set.cells as Cells
   return columns.map(column => {
-    const cell = cells?.get(column)
+    const cell = cells?.get(column) as Cell
     const value = values.buildCell(cell, column, { always: false })
     // A subquery is computed once, and not for each row.
-    return cell?.kind === 'reference' ? sql`(select ${value})` : value
+    return cell.kind === 'reference' ? sql`(select ${value})` : value
   })
 }

@@ -1,7 +1,7 @@
 /**
- * Builds references to the results of earlier operations. A referenced operation publishes its rows
- * as JSON in a setting of the transaction (see publication.ts), and the reader takes them from
- * there. Chains of references therefore need no additional round trip.
+ * Builds references to the results of earlier operations, which share them in settings of the
+ * transaction (see shared-results.ts). Chains of references therefore need no additional round
+ * trip.
  */
 import type {
   UncertainColumn,
@@ -10,8 +10,8 @@ import type {
   StoredJson,
   TableName
 } from '../plan/nodes.ts'
+import { arrayText } from '../plan/value-text.ts'
 import {
-  arrayText,
   constant,
   empty,
   identifier,
@@ -23,6 +23,7 @@ import {
 } from './fragment.ts'
 import { buildFirst } from './gate.ts'
 import { jsonNullsSetting } from './settings.ts'
+import type { SharedResult } from './shared-results.ts'
 import { jsonOfParameter } from '../plan/parameter.ts'
 import { nullRow } from './table.ts'
 import { verifyDocument } from './value-checks.ts'
@@ -31,50 +32,61 @@ import { verifyDocument } from './value-checks.ts'
  * Up to this many references are looked up one by one, which costs a third of a join (0.01 ms
  * instead of 0.03 for one reference).
  */
-const MAX_CONCATENATED = 8
+export const MAX_CONCATENATED = 8
 
-/** Reads the rows that earlier operations published. */
-export interface PublicationReader {
-  readonly table: TableName
-  readPublished(source: number): Fragment
-  readPublishedDirectly(source: number): Fragment | undefined
+/** Reads what earlier operations share. */
+export interface SharedReader {
+  /** Returns the shared result in which a reference finds its value. */
+  sharedOf(reference: Reference): SharedResult
+  /** Returns a shared result as one JSON array. */
+  readArray(result: SharedResult): Fragment
+  /**
+   * The same for single elements. Returns undefined if they are many or are read often: then use
+   * `readElements`.
+   */
+  readDirectly(result: SharedResult): Fragment | undefined
+  /** Returns the name of a CTE with a shared result: one row, whose column `rows` is json[]. */
+  readElements(result: SharedResult): Fragment
 }
 
-/** The row number of a reference to a list. */
-const EVERY_ROW = -1
-
-/** Stands for an operation whose rows are the values of `$first` and of parameters. */
+/** Stands for a shared result whose elements are lists and the values of `$first`. */
 const OTHERS = -1
 
 /** The value, the row or the list of a reference, as json. */
-export function referenceJson (reference: Reference, ctes: PublicationReader): Fragment {
-  return buildFirst(reference, one => publishedJson(one, ctes))
+export function referenceJson (reference: Reference, ctes: SharedReader): Fragment {
+  return buildFirst(reference, one => sharedJson(one, ctes))
 }
 
-function publishedJson (
-  { source, row, column, parameter: of }: Reference,
-  ctes: PublicationReader
-): Fragment {
+function sharedJson (reference: Reference, ctes: SharedReader): Fragment {
+  const { row, parameter: of } = reference
   if (of !== undefined) return sql`${parameter(jsonOfParameter(of))}::json`
+  const result = ctes.sharedOf(reference)
+  const key = keyIn(result, reference)
+  const value = key === undefined ? empty : sql` -> ${parameter(key)}::text`
   if (row === '*') {
-    return sql`(select coalesce(json_agg(element -> ${
-      parameter(column as string)
-    }::text), '[]') from ${ctes.readPublished(source)} as s, unnest(s.rows) as element)`
+    if (key === undefined) return ctes.readArray(result)
+    return sql`(select coalesce(json_agg(element${value}), '[]') from ${
+      ctes.readElements(result)
+    } as s, unnest(s.rows) as element)`
   }
-  const value = column === undefined ? empty : sql` -> ${parameter(column)}::text`
-  const rows = ctes.readPublishedDirectly(source)
+  const rows = ctes.readDirectly(result)
   if (rows !== undefined) return sql`(${rows} -> ${parameter(String(row))}::int${value})`
   return sql`(select s.rows[${parameter(String(row + 1))}::int]${value} from ${
-    ctes.readPublished(source)
+    ctes.readElements(result)
   } as s)`
 }
 
+/** The member of an element that a reference reads; undefined: it reads the element. */
+function keyIn (result: SharedResult, { column }: Reference): string | undefined {
+  return result.column === undefined ? column : undefined
+}
+
 /** The value of a reference as text; strings are without quotes. */
-export function referenceText (reference: Reference, ctes: PublicationReader): Fragment {
+export function referenceText (reference: Reference, ctes: SharedReader): Fragment {
   return sql`(select json_build_array(${referenceJson(reference, ctes)}) ->> 0)`
 }
 
-/** A condition: the value of a reference is the JSON null. See publishJsonNulls. */
+/** A condition: the value of a reference is the JSON null. See shareJsonNulls. */
 export function isJsonNull (reference: Reference): Fragment {
   return buildFirst(reference, ({ source, row, column, parameter: of }) => {
     // NULL of a parameter is not stored as the JSON null.
@@ -93,7 +105,7 @@ export function jsonNullRows (nulls: UncertainColumn['references']): Fragment {
     nulls.filter(({ reference }) => isFirst(reference)),
     ({ reference }) => reference
   )
-  const rows = jsonNullRowsOf(nulls.filter(({ reference }) => isPublished(reference)))
+  const rows = jsonNullRowsOf(nulls.filter(({ reference }) => isShared(reference)))
   if (firsts.size === 0) return rows
   const more = [...firsts].map(([reference, uses]) =>
     sql`case when ${isJsonNull(reference)} then ${
@@ -110,8 +122,8 @@ function isFirst ({ otherwise }: Reference): boolean {
   return otherwise !== undefined
 }
 
-/** Whether a reference reads the published rows of one operation. */
-function isPublished ({ otherwise, parameter }: Reference): boolean {
+/** Whether a reference reads what one operation shares. */
+function isShared ({ otherwise, parameter }: Reference): boolean {
   return otherwise === undefined && parameter === undefined
 }
 
@@ -131,13 +143,21 @@ function jsonNullRowsOf (nulls: UncertainColumn['references']): Fragment {
 /** Builds a document as json, in which PostgreSQL replaces the references with their values. */
 export function buildDocument (
   { pieces, references }: JsonDocument,
-  ctes: PublicationReader
+  ctes: SharedReader
 ): Fragment {
   const [reference] = references
   if (reference === undefined) return sql`${parameter(pieces[0] as string)}::json`
   if (pieces.every(piece => piece === '')) return referenceJson(reference, ctes)
-  if (references.length <= MAX_CONCATENATED) return concatenation(pieces, references, ctes)
+  if (references.length <= MAX_CONCATENATED) {
+    return concatenate(pieces, references.map(one => referenceJson(one, ctes)))
+  }
   return joinPieces(pieces, references, ctes)
+}
+
+/** Builds documents for the columns of a table. */
+interface DocumentBuilder {
+  readonly table: TableName
+  buildDocument(document: JsonDocument): Fragment
 }
 
 /**
@@ -146,7 +166,7 @@ export function buildDocument (
  */
 export function buildVerifiedDocument (
   { document, uncertainColumns }: StoredJson,
-  ctes: PublicationReader,
+  values: DocumentBuilder,
   positions?: readonly number[]
 ): Fragment {
   const members = uncertainColumns.map(({ column }) => ({
@@ -154,97 +174,80 @@ export function buildVerifiedDocument (
     example: sql`n.${identifier(column)}`,
     label: column
   }))
-  const from = sql`, json_populate_record(${nullRow(ctes.table)}, '{}') as n`
-  return verifyDocument(buildDocument(document, ctes), members, { positions, from })
+  const from = sql`, json_populate_record(${nullRow(values.table)}, '{}') as n`
+  return verifyDocument(values.buildDocument(document), members, { positions, from })
 }
 
-/** Concatenates the pieces of a document and its references. */
-function concatenation (
-  pieces: readonly string[],
-  references: readonly Reference[],
-  ctes: PublicationReader
-): Fragment {
+/** Concatenates the pieces of a document and the values of its references, which are json. */
+export function concatenate (pieces: readonly string[], values: readonly Fragment[]): Fragment {
   const parts = pieces.flatMap((piece, i) => {
-    const reference = references[i]
-    const text = sql`${parameter(piece)}::text`
-    return reference === undefined ? [text] : [text, sql`${referenceJson(reference, ctes)}::text`]
+    const value = values[i]
+    const text = sql`${parameter(piece)}::pg_catalog.text`
+    if (value === undefined) return [text]
+    // PostgreSQL may plan the statement before the row exists.
+    return [text, sql`coalesce(${value}::pg_catalog.text, 'null')`]
   })
-  return sql`concat(${join(parts, sql`, `)})::json`
+  return sql`pg_catalog.concat(${join(parts, sql`, `)})::pg_catalog.json`
 }
 
 /**
  * Puts a document together by a join. A lookup per reference would be slower: this way 1000
  * references cost as much as literals.
  */
-function joinPieces (
+export function joinPieces (
   pieces: readonly string[],
   references: readonly Reference[],
-  ctes: PublicationReader
+  ctes: SharedReader
 ): Fragment {
-  const others = [...new Set(references.filter(reference => !isPublished(reference)))]
-  const rows = publishedRows(references, others, ctes)
-  const lists = references.filter(({ row }) => row === '*')
-  const hasLists = lists.length > 0
+  const results = new Map<SharedResult, number>()
+  // Lists of one setting are read once.
+  const others = new Map<Reference | string, readonly [number, Reference]>()
   const places = references.map((reference): readonly [number, number, string | null] => {
-    const { source, row, column = null } = reference
-    if (!isPublished(reference)) return [OTHERS, others.indexOf(reference), null]
-    return [source, row === '*' ? EVERY_ROW : row, column]
+    if (isElement(reference)) {
+      const result = ctes.sharedOf(reference)
+      const number = results.get(result) ?? results.size
+      results.set(result, number)
+      return [number, Number(reference.row), keyIn(result, reference) ?? null]
+    }
+    const { source, row, column = '' } = reference
+    const key = row === '*' ? `${source} ${column}` : reference
+    const [number] = others.get(key) ?? [others.size]
+    others.set(key, [number, reference])
+    return [OTHERS, number, null]
   })
-  const sources = parameter(arrayText(places.map(([source]) => source)))
-  const numbers = places.map(([, row]) => row)
-  const keys = parameter(arrayText(places.map(([, , key]) => key)))
-  return sql`(with published as (${rows})${
-    hasLists ? sql`, lists as (${listValues(lists)})` : empty
-  }
-    select string_agg(cut.piece || coalesce(${
-    hasLists ? sql`lists.value, ` : empty
-  }(case when cut.key is null then found.element else found.element -> cut.key end)::text, ''), ''
-    order by cut.position)
-    from unnest(${parameter(arrayText(pieces))}::text[], ${sources}::int[],
-      ${parameter(arrayText(numbers))}::int[], ${keys}::text[]
-    ) with ordinality as cut (piece, source, row, key, position)
-    left join published as found on found.source = cut.source and found.row = cut.row${
-    hasLists ? joinLists() : empty
-  })::json`
+  const list = (position: 0 | 1 | 2): Fragment =>
+    parameter(arrayText(places.map(place => place[position])))
+  const values = [...others.values()].map(([, reference]) => reference)
+  return sql`(with shared as (${allElements([...results.keys()], values, ctes)})
+    select string_agg(cut.piece || coalesce(
+      (case when cut.key is null then found.element else found.element -> cut.key end)::text, ''),
+      '' order by cut.position)
+    from unnest(${parameter(arrayText(pieces))}::text[], ${list(0)}::int[], ${list(1)}::int[],
+      ${list(2)}::text[]) with ordinality as cut (piece, result, row, key, position)
+    left join shared as found on found.result = cut.result and found.row = cut.row)::json`
 }
 
-function joinLists (): Fragment {
-  const everyRow = sql`${parameter(String(EVERY_ROW))}::int`
-  return sql` left join lists on lists.source = cut.source and lists.key = cut.key
-      and cut.row = ${everyRow}`
+/** Whether a reference reads one element of what an operation shares. */
+function isElement (reference: Reference): boolean {
+  return isShared(reference) && reference.row !== '*'
 }
 
-/** All rows of the operations that the references read, and the values of the others. */
-function publishedRows (
-  references: readonly Reference[],
+/** All elements of shared results, and the values of the other references. */
+function allElements (
+  results: readonly SharedResult[],
   others: readonly Reference[],
-  ctes: PublicationReader
+  ctes: SharedReader
 ): Fragment {
-  const rows = references.filter(isPublished)
-  const sources = [...new Set(rows.map(({ source }) => source))]
-  const queries = sources.map(source =>
-    sql`select ${parameter(String(source))}::int as source, position - 1 as row, element
+  const elements = results.map((result, i) =>
+    sql`select ${integer(i)} as result, position - 1 as row, element
     from ${
-      ctes.readPublished(source)
+      ctes.readElements(result)
     } as s, unnest(s.rows) with ordinality as elements (element, position)`
   )
   const values = others.map((reference, i) =>
-    sql`select ${integer(OTHERS)} as source, ${integer(i)} as row, ${
+    sql`select ${integer(OTHERS)} as result, ${integer(i)} as row, ${
       referenceJson(reference, ctes)
     } as element`
   )
-  return join([...queries, ...values], sql` union all `)
-}
-
-/** The distinct lists of the references, each as JSON text. */
-function listValues (lists: readonly Reference[]): Fragment {
-  const distinct = [
-    ...new Map(lists.map(list => [JSON.stringify([list.source, list.column]), list])).values()
-  ]
-  return sql`select list.source, list.key, coalesce(json_agg(published.element -> list.key
-    order by published.row) filter (where published.source is not null), '[]')::text as value
-    from unnest(${parameter(arrayText(distinct.map(({ source }) => source)))}::int[], ${
-    parameter(arrayText(distinct.map(({ column }) => column as string)))
-  }::text[]) as list (source, key)
-    left join published on published.source = list.source group by list.source, list.key`
+  return join([...elements, ...values], sql` union all `)
 }

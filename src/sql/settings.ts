@@ -6,19 +6,12 @@ import { randomUUID } from 'node:crypto'
 const ANSWER = `oneflight.answer_${randomUUID().replaceAll('-', '')}`
 
 /**
- * The setting that holds the published rows of operation `index`. It uses the index and not the id:
- * setting names ignore case and operation ids do not.
+ * The setting that holds a shared result of operation `index`; `position` is its position among
+ * those of the operation. The name has the index and not the id: setting names ignore case and
+ * operation ids do not.
  */
-export function rowsSetting (index: number): string {
-  return `oneflight.r${index}`
-}
-
-/**
- * The setting that holds one published value of operation `index` in the plain form; `position` is
- * its position among the published values of that operation.
- */
-export function valueSetting (index: number, position: number): string {
-  return `oneflight.v${index}_${position}`
+export function sharedSetting (index: number, position: number): string {
+  return `oneflight.r${index}_${position}`
 }
 
 /** The setting that holds the number of rows of operation `index`. */
@@ -26,7 +19,7 @@ export function countSetting (index: number): string {
   return `oneflight.c${index}`
 }
 
-/** The setting that lists which published values of operation `index` are the JSON null. */
+/** The setting that lists which shared values of operation `index` are the JSON null. */
 export function jsonNullsSetting (index: number | ''): string {
   return `oneflight.n${index}`
 }

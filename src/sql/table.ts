@@ -2,11 +2,21 @@
  * SQL for the name of a table and for a row of NULLs of its type.
  */
 import type { TableName } from '../plan/nodes.ts'
-import { identifier, sql, type Fragment } from './fragment.ts'
+import { arrayText } from '../plan/value-text.ts'
+import { identifier, requestConstant, sql, type Fragment } from './fragment.ts'
 
 /** `"schema"."name"`. */
 export function tableName (table: TableName): Fragment {
   return sql`${identifier(table.schema)}.${identifier(table.name)}`
+}
+
+/** The names as rows of `q`: constants, because a query without parameters takes one round trip. */
+export function namesAsRows (names: readonly TableName[]): Fragment {
+  const list = (values: readonly string[]): Fragment =>
+    sql`${requestConstant(arrayText(values))}::pg_catalog.name[]`
+  return sql`unnest(${list(names.map(({ schema }) => schema))}, ${
+    list(names.map(({ name }) => name))
+  }) as q (schema, name)`
 }
 
 /** PostgreSQL copies the description of the table for each of them in a statement. */

@@ -1,7 +1,7 @@
 /**
  * Converts JSON to the types of a table's columns, without naming these types.
  */
-import type { ColumnPath, JsonShape, TableName } from '../plan/nodes.ts'
+import type { ColumnPath, JsonShape, TableName, UncertainColumn } from '../plan/nodes.ts'
 import { fieldName } from '../plan/stored-values.ts'
 import { SYSTEM_COLUMNS } from './column.ts'
 import {
@@ -12,6 +12,7 @@ import {
   parameter,
   render,
   sql,
+  whereAll,
   type Fragment
 } from './fragment.ts'
 import { tableName } from './table.ts'
@@ -134,6 +135,58 @@ export function typeExample (
     : sql`n.${name}`
   return sql`case when false
     then ${as === 'difference' ? sql`${value} - ${value}` : value} end`
+}
+
+/** Converts a value to a type that is named, as PostgreSQL converts the members of a record. */
+export function convertJson (value: Fragment, type: Fragment): Fragment {
+  return convertRecord(sql`pg_catalog.json_build_object('v', ${value})`, type)
+}
+
+/** Whether values are checked, and how rows `x` of a first attempt are. */
+interface ValueChecker {
+  readonly checkValues: boolean
+  checkStoredRows(columns: readonly UncertainColumn[]): readonly Fragment[]
+}
+
+interface CheckedValueOptions {
+  readonly values: ValueChecker
+  readonly shape: JsonShape
+  /** Its name in error messages. */
+  readonly label: string
+  /** The name of the member that a hint of PostgreSQL names, with value checks. */
+  readonly member?: string
+}
+
+/** The same with the checks that JSON of this shape needs. */
+export function convertChecked (
+  value: Fragment,
+  type: Fragment,
+  { values, shape, label, member = 'v' }: CheckedValueOptions
+): Fragment {
+  if (values.checkValues) {
+    const key = sql`${parameter(member)}::pg_catalog.text`
+    const object = sql`pg_catalog.json_build_object(${key}, ${value})`
+    const checked = { member, example: sql`null::${type}`, label }
+    const record = shape === 'scalar' ? object : verifyDocument(object, [checked])
+    return convertRecord(record, type, { member: identifier(member) })
+  }
+  const checks = shape === 'scalar'
+    ? []
+    : values.checkStoredRows([{ column: 'v', shape, references: [] }])
+  return convertRecord(sql`pg_catalog.json_build_object('v', ${value})`, type, { checks })
+}
+
+/** Converts a member of an object. `checks` are conditions on the row `x`. */
+function convertRecord (
+  object: Fragment,
+  type: Fragment,
+  { checks = [], member = sql`v` }: {
+    readonly checks?: readonly Fragment[],
+    readonly member?: Fragment
+  } = {}
+): Fragment {
+  const record = sql`pg_catalog.json_to_record(${object}) as x (${member} ${type})`
+  return sql`(select x.${member} from ${record}${whereAll(checks)})`
 }
 
 /** A JSON array as jsonb[] or text[]. */

@@ -8,12 +8,13 @@
  * `verifyDocument` compares the JSON with the type by the catalogue, and reports the first value
  * that does not fit.
  */
-import type { JsonShape } from '../plan/nodes.ts'
+import type { JsonShape, UncertainColumn } from '../plan/nodes.ts'
+import { arrayText } from '../plan/value-text.ts'
 import {
-  arrayText,
   constant,
   empty,
   fixed,
+  identifier,
   join,
   parameter,
   sql,
@@ -91,6 +92,13 @@ export function buildValueCheck (values: readonly CheckedValue[]): Fragment {
   })
   return sql`case when ${join(conditions, sql` and `)} then true
     else ${raise('inspect')} is null end`
+}
+
+/** The same for columns of the row `x`. */
+export function buildColumnCheck (columns: readonly UncertainColumn[]): Fragment {
+  return buildValueCheck(
+    columns.map(({ column, shape }) => ({ value: sql`x.${identifier(column)}`, shape }))
+  )
 }
 
 /** A member of a JSON object, a NULL of its type, and its name for error messages. */

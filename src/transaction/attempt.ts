@@ -13,7 +13,7 @@
  */
 import { failure } from '../errors/catalogue.ts'
 import type { DatabaseError } from '../errors/postgres.ts'
-import { classOf, SqlState } from '../errors/sqlstates.ts'
+import { SqlState } from '../errors/sqlstates.ts'
 import { destroyConnection, type Connection } from '../postgres/connection.ts'
 import {
   encodePipeline,
@@ -31,12 +31,10 @@ import {
 } from '../postgres/wire-protocol.ts'
 import { POSITION } from '../sql/position.ts'
 import { ROW_SEPARATOR, type PlainStatement } from '../sql/plain.ts'
-import { chooseForms, refusePlain } from './choose-forms.ts'
 import type { AttemptBatch, TransactionMode } from './compiled-batch.ts'
 import { isCommitUncertain } from './lost-commit.ts'
 import { settleTimes } from './operation-times.ts'
 import type { AttemptOutcome, AttemptTimes, Failed, Lost, TransactionId } from './outcome.ts'
-import { GENERAL_FORM_CLASSES } from './retry-policy.ts'
 import {
   beginOptions,
   buildReceivedSteps,
@@ -72,19 +70,14 @@ export function startAttempt (
 }
 
 /** Statements that return one row. */
-const NEEDS_ROW: ReadonlySet<Step['answer']> = new Set([
-  'claim',
-  'session',
-  'operation',
-  'column types'
-])
+const NEEDS_ROW: ReadonlySet<Step['answer']> = new Set(['claim', 'session', 'operation'])
 
 /** Its role is the login role: COMMIT has reset it. */
 const READ_POSITION: Request = { text: POSITION, parameters: [], name: '', parse: true }
 
 /**
  * What an answer may have beside the rows that PostgreSQL counts: results that are too small to be
- * counted, types of columns, errors and notices.
+ * counted, errors and notices.
  */
 const UNCOUNTED_BYTES = 16 * 1024 * 1024
 
@@ -143,10 +136,8 @@ class Attempt implements AnswerHandler {
     this.#batch = batch
     this.maxBytes = batch.maxBytes + UNCOUNTED_BYTES
     this.#begunByDriver = performance.now() - connection.socket.heardAt > MAX_QUIET_MS
-    const { operations, unverified } = chooseForms(batch, connection, batch.variant)
     const steps = buildSteps(batch, {
-      operations,
-      unverified,
+      operations: batch.operations(),
       connection,
       begin: !this.#begunByDriver,
       refusePrepared: this.#mustRefusePrepared()
@@ -237,22 +228,8 @@ class Attempt implements AnswerHandler {
   }
 
   parsed (request: number): void {
-    const { name, text, describe } = this.#requests[request] ?? READ_POSITION
-    if (name !== '' && describe !== true) this.#connection.prepared.names.set(text, name)
-  }
-
-  described (request: number, types: readonly number[]): void {
-    const { statement } = this.#steps[request] as Step
-    const { name, text } = this.#requests[request] as Request
-    const { expectedTypes } = statement as PlainStatement
-    const actual = types.slice(types.length - expectedTypes.length)
-    if (expectedTypes.every((type, i) => type === actual[i])) {
-      this.#connection.prepared.names.set(text, name)
-      return
-    }
-    this.#batch.plain?.forget()
-    // The connection keeps a statement that is never used.
-    this.#connection.state.retired = true
+    const { name, text } = this.#requests[request] ?? READ_POSITION
+    if (name !== '') this.#connection.prepared.names.set(text, name)
   }
 
   row (request: number, body: Buffer): void {
@@ -290,7 +267,6 @@ class Attempt implements AnswerHandler {
     const [cell = NO_VALUE] = cells
     if (answer === 'claim') this.#keyClaimed = true
     if (answer === 'session') this.#arrived.sessionSet = performance.now()
-    if (answer === 'column types') this.#batch.plain?.remember(cell.toString())
     if (answer === 'operation') {
       this.#completeOperation(separateRows ? joinRows(cells) : cell, serverTimes)
     }
@@ -338,11 +314,6 @@ class Attempt implements AnswerHandler {
       return
     }
     const { answer, place = 'commit', statement } = this.#steps[request] ?? {}
-    if (answer === 'plain' && statement !== undefined && isFinalRefusal(error)) {
-      refusePlain(statement)
-      // The statement names types that the columns may not have any more.
-      this.#batch.plain?.forget()
-    }
     this.#refused ||= answer === 'check' ||
       (answer === 'begin' && !isImpossibleMode(error, this.#batch.mode))
     // After the end, the reset failed.
@@ -350,7 +321,7 @@ class Attempt implements AnswerHandler {
     if (request <= this.#steps.length && !this.#refused) {
       const { text: query = '', name = '', parse } = this.#requests[request] ?? {}
       const wasPrepared = name !== '' && parse === false
-      const plain = isPlain(statement)
+      const plain = isPlain(statement) && !statement.isFinal
       this.#firstError ??= { error: { ...error, query }, at: place, wasPrepared, plain }
     }
     if (request === this.#steps.length) this.#resolveFailure()
@@ -447,11 +418,6 @@ function isImpossibleMode (refusal: unknown, mode: TransactionMode): refusal is 
 
 function isPlain (statement: Step['statement'] | undefined): statement is PlainStatement {
   return statement !== undefined && 'separateRows' in statement
-}
-
-/** Whether a plain statement can never be prepared, by any role. */
-function isFinalRefusal ({ code }: DatabaseError): boolean {
-  return GENERAL_FORM_CLASSES.has(classOf(code)) && code !== SqlState.insufficient_privilege
 }
 
 /** Joins rows as json_agg does. */

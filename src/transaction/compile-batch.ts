@@ -10,20 +10,29 @@ import type { Plan } from '../plan/nodes.ts'
 import { notOnCitus } from '../sql/citus.ts'
 import { commentOn } from '../sql/comment.ts'
 import { columnTypesStatement, type ColumnTypes } from '../sql/column-types.ts'
-import { compile, compileQueryPlans, type Statement } from '../sql/compile.ts'
 import {
   functionTypesStatement,
   needsTypes,
   type FunctionTypes
 } from '../sql/function-types.ts'
 import type { Key } from '../sql/idempotency.ts'
-import { emptyPublications } from '../sql/publication.ts'
+import { emptyResults } from '../sql/shared-results.ts'
 import type { ConnectionFacts, SessionDefaults } from '../sql/session.ts'
 import { workerSettings } from '../sql/worker-session.ts'
-import { compileGeneral, fillStatements, type FindTypes } from './compile-general.ts'
-import { compilePlainBatch } from './compile-plain.ts'
+import {
+  compileChecked,
+  compileOperations,
+  compilePlans,
+  type FindTypes,
+  type OperationStatement
+} from './compile-operations.ts'
 import { compileSession } from './compile-session.ts'
-import { mayCommit, type CompiledBatch, type TransactionMode } from './compiled-batch.ts'
+import {
+  mayCommit,
+  type CompiledBatch,
+  type LearnedTypes,
+  type TransactionMode
+} from './compiled-batch.ts'
 import type { DatabaseNumber } from './template-cache.ts'
 
 /** The properties of a request that a batch needs. Fastify's request has them. */
@@ -92,7 +101,7 @@ function compileFor (
     ...identity,
     requestId: id,
     writes: writes(outline, mode, key),
-    ...isQueryPlan && { settings: emptyPublications(outline) }
+    ...isQueryPlan && { settings: emptyResults(outline) }
   }
   return {
     role: identity.role,
@@ -104,12 +113,8 @@ function compileFor (
     writes: session.writes,
     ...isQueryPlan
       ? compileRenewable(batch, settings, find =>
-        fillStatements(
-          batch,
-          compileQueryPlans(batch.plan(), { maxRows: settings.maxRows, distributed, ...find })
-        )
-      )
-      : compileOperations(batch, request, {
+        compilePlans(batch, { maxRows: settings.maxRows, distributed, ...find }))
+      : compileRows(batch, request, {
         ...settings,
         keepAnswers: key !== undefined,
         distributed
@@ -134,12 +139,12 @@ function readMode (preferences: Preferences): TransactionMode {
   return wantsQueryPlan(preferences) ? { ...preferences, tx: 'rollback' } : preferences
 }
 
-function compileOperations (
+function compileRows (
   batch: PlannedBatch,
   { identity, preferences }: BatchRequest,
   settings: CompileSettings & { readonly keepAnswers: boolean, readonly distributed: boolean }
-): Pick<CompiledBatch, 'operations' | 'columns' | 'functions' | 'plain' | 'compileChecked'> {
-  const { keepAnswers, distributed, sqlComments, plainForm = true, ...types } = settings
+): Pick<CompiledBatch, 'operations' | 'types' | 'compileChecked'> {
+  const { keepAnswers, distributed, plainForm = true, ...types } = settings
   const { maxRows, maxBytes, database } = settings
   const options = {
     session: identity,
@@ -151,21 +156,10 @@ function compileOperations (
     database
   }
   return {
-    ...compileRenewable(batch, types, find => compileGeneral(batch, { ...options, ...find })),
-    // With a comment nothing is prepared.
-    plain: plainForm && !sqlComments
-      ? compilePlainBatch(batch, options, types.columnTypes)
-      : undefined,
+    ...compileRenewable(batch, types, find =>
+      compileOperations(batch, { ...options, ...find, plainForm })),
     compileChecked: restoreSession =>
-      fillStatements(
-        batch,
-        compile(batch.plan(), {
-          ...options,
-          checkValues: true,
-          restoreSession,
-          ...findTypes(types)
-        })
-      )
+      compileChecked(batch, { ...options, ...findTypes(types), plainForm, restoreSession })
   }
 }
 
@@ -180,44 +174,53 @@ function findTypes ({ columnTypes, functionTypes }: Types): FindTypes {
 }
 
 /**
- * The operations in the general form. They are compiled when they are first needed, and again when
- * a column or a function has changed whose type they depend on.
+ * The operations. They are compiled when they are first needed, and again when types were read that
+ * they depend on.
  */
 function compileRenewable (
   { outline }: PlannedBatch,
   types: Types,
-  create: (find: FindTypes) => readonly Statement[]
-): Pick<CompiledBatch, 'operations' | 'columns' | 'functions'> {
-  const compileLater = (): () => readonly Statement[] => once(() => create(findTypes(types)))
-  let operations = compileLater()
-  const { columnTypes, functionTypes } = types
-  const functions = outline.operations
-    .filter(node => node.kind === 'call' && needsTypes(node)).map(({ table }) => table)
+  compileFor: (find: FindTypes) => readonly OperationStatement[]
+): Pick<CompiledBatch, 'operations' | 'types'> {
+  const compileLater = () => once(() => compileFor(findTypes(types)))
+  let compiled = compileLater()
   return {
-    operations: () => operations(),
-    columns: {
-      lookup: () => columnTypesStatement(outline.tables),
-      remember (json) {
-        columnTypes.remember(json)
-        operations = compileLater()
-      }
-    },
-    functions: functions.length === 0
-      ? undefined
-      : {
-          lookup () {
-            const unknown = functions.filter(name => functionTypes.lookup(name) === undefined)
-            return unknown.length === 0 ? undefined : functionTypesStatement(unknown)
-          },
+    operations: () => compiled(),
+    types: learnTypes(outline, types, () => {
+      compiled = compileLater()
+    })
+  }
+}
+
+/** The types on which a batch depends. `renew` is called when they were read. */
+function learnTypes (
+  { tables, operations }: Plan,
+  { columnTypes, functionTypes }: Types,
+  renew: () => void
+): LearnedTypes {
+  const functions = operations
+    .filter(node => node.kind === 'call' && needsTypes(node)).map(({ table }) => table)
+  const sources = [
+    { names: tables, types: columnTypes, read: columnTypesStatement },
+    { names: functions, types: functionTypes, read: functionTypesStatement }
+  ]
+  return {
+    ofFunctions: functions.length > 0,
+    unknown: () =>
+      sources.flatMap(({ names, types, read }) => {
+        const unknown = names.filter(name => types.lookup(name) === undefined)
+        if (unknown.length === 0) return []
+        return {
+          text: read(unknown),
           remember (json) {
-            functionTypes.remember(json)
-            operations = compileLater()
-          },
-          forget () {
-            for (const name of functions) functionTypes.forget(name)
-            operations = compileLater()
+            types.remember(json)
+            renew()
           }
         }
+      }),
+    forget () {
+      for (const { names, types } of sources) for (const name of names) types.forget(name)
+    }
   }
 }
 

@@ -3,10 +3,9 @@
  */
 import type { Preferences } from '../../schemas/prefer.ts'
 import type { Statement } from '../sql/compile.ts'
-import type { RenderedSql } from '../sql/fragment.ts'
 import type { Key } from '../sql/idempotency.ts'
-import type { PlainStatement } from '../sql/plain.ts'
 import type { ConnectionFacts } from '../sql/session.ts'
+import type { OperationStatement } from './compile-operations.ts'
 
 /** How a transaction begins and ends. */
 export type TransactionMode = Pick<Preferences, 'tx' | 'isolation' | 'access'>
@@ -28,19 +27,15 @@ export interface CompiledBatch {
   /** Whether the batch can write. Then the session returns the id of the transaction. */
   readonly writes?: boolean
   readonly count: number
-  /** Returns the operations in the general form, which is compiled when it is needed. */
-  readonly operations: () => readonly Statement[]
-  /** The operations in the plain form. undefined: the batch is only run in the general form. */
-  readonly plain?: PlainBatch | undefined
+  /** Returns the operations, which are compiled when they are needed. */
+  readonly operations: () => readonly OperationStatement[]
   /**
    * Compiles the operations with value checks, and with a session that is restored after each of
    * them when `restoreSession` is true.
    */
-  readonly compileChecked?: ((restoreSession: boolean) => readonly Statement[]) | undefined
-  /** The columns of its tables. */
-  readonly columns?: LearnedTypes
-  /** The functions that the batch calls with arguments whose types must be known. */
-  readonly functions?: CalledFunctions | undefined
+  readonly compileChecked?: ((restoreSession: boolean) => readonly OperationStatement[]) | undefined
+  /** The types of its tables, and of the functions that it calls. */
+  readonly types?: LearnedTypes | undefined
   /** Operations read rows of earlier operations. */
   readonly hasReferences?: boolean
   readonly mode: TransactionMode
@@ -57,31 +52,21 @@ export interface CompiledBatch {
   readonly comment?: string
 }
 
-/** Types that are read before a batch begins. */
+/** Types that are read before a batch begins. The operations are compiled for those known. */
 export interface LearnedTypes {
-  /** Returns the statement that reads what is not known yet; undefined: all is known. */
-  readonly lookup: () => RenderedSql | undefined
+  /** Whether the batch calls functions with arguments whose types must be known. */
+  readonly ofFunctions: boolean
+  /** Returns what must be read because it is not known; nothing: all is known. */
+  readonly unknown: () => readonly UnknownTypes[]
+  /** Some types have changed. */
+  readonly forget: () => void
+}
+
+export interface UnknownTypes {
+  /** The text that reads them. */
+  readonly text: string
   /** Keeps its result. */
   readonly remember: (types: string) => void
-}
-
-/** What a batch needs to know about the functions that it calls; see src/sql/function-types.ts. */
-export interface CalledFunctions extends LearnedTypes {
-  /** A function was replaced. */
-  readonly forget: () => void
-}
-
-/** The operations of a batch in the plain form; see src/sql/plain.ts. */
-export interface PlainBatch {
-  /** undefined: an operation that has no plain form. */
-  readonly statements: ReadonlyArray<PlainStatement | undefined>
-  /** See linkOperations. */
-  readonly links: readonly number[]
-  /** Reads the types of columns that are not known; undefined: all are known. */
-  readonly columnTypes: Statement | undefined
-  readonly remember: (columnTypes: string) => void
-  /** The types of some columns have changed. */
-  readonly forget: () => void
 }
 
 /** What an attempt does differently from the first one. */
@@ -90,14 +75,8 @@ export interface AttemptVariant {
   readonly checkValues?: boolean
   /** Set the session again after each operation, because a trigger changes it. */
   readonly restoreSession?: boolean
-  /** Use only the general form. */
-  readonly general?: boolean
-  /** Do not read types of columns after the operations, which may have set a short timeout. */
-  readonly onlyOperations?: boolean
-  /** Read the types of the columns again, before the batch begins. */
-  readonly freshColumns?: boolean
-  /** Read the types of the parameters of functions again. */
-  readonly freshFunctions?: boolean
+  /** All types were read again. */
+  readonly freshTypes?: boolean
   /** Use no statement that was prepared before. */
   readonly unprepared?: boolean
 }

@@ -226,7 +226,9 @@ export function modifierHelp (node: PlanNode, place: ValuePlace): string | undef
   }
   return modifier === undefined
     ? undefined
-    : `The modifier ${modifier} works only in "set"; "values" takes the value itself.`
+    : `The modifier ${modifier} works only in "set"; "values" takes the value itself${
+      modifier === '$now' ? ', such as "now"' : ''
+    }.`
 }
 
 /** The name of a place in messages. */

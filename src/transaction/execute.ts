@@ -5,9 +5,9 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { failure, type Failure, type FailureCode } from '../errors/catalogue.ts'
-import { isValueError, SqlState } from '../errors/sqlstates.ts'
+import { SqlState } from '../errors/sqlstates.ts'
 import { smallTurn, type Turn } from '../plan/turns.ts'
-import { destroyConnection, type Connection } from '../postgres/connection.ts'
+import { destroyConnection, query, type Connection } from '../postgres/connection.ts'
 import { Lease, type ConnectionPool } from '../postgres/pool.ts'
 import type { Statement } from '../sql/compile.ts'
 import type { Key } from '../sql/idempotency.ts'
@@ -18,7 +18,6 @@ import {
   mayCommit,
   type AttemptBatch,
   type AttemptVariant,
-  type LearnedTypes,
   type CompiledBatch
 } from './compiled-batch.ts'
 import { resolveKeyFailure } from './idempotency.ts'
@@ -28,6 +27,7 @@ import type { AttemptOutcome, BatchOutcome, Failed, Lost, Place, RetryReason } f
 import {
   decide,
   isConnectionStale,
+  isPlainRefusal,
   isSessionChanged,
   isStatementStale,
   markerKind,
@@ -108,32 +108,29 @@ async function runAttempts (
     if (retry === undefined) return lost?.outcome ?? conclude(last.outcome, softDeadline)
     if (retry.pauseMs > 0) await delay(retry.pauseMs)
     variant = { ...variant, ...retry.variant }
-    if (retry.variant.freshFunctions === true) batch.functions?.forget()
+    if (retry.variant.freshTypes === true) batch.types?.forget()
     const answer = lost?.outcome ?? (retry.isAnswer ? last.outcome as BatchOutcome : undefined)
     const next = await runAttempt(run, variant, retry.reason).catch((error: unknown) => {
       const { code } = error as Failure
       if (lost === undefined && (answer === undefined || !NO_CONNECTION.has(code))) throw error
     })
     if (next === undefined) return answer as BatchOutcome
-    const isFinal = retry.reason === 'values' && retry.variant.general !== true &&
-      !tellsMore(next.outcome, last.outcome as Failed)
+    const isFinal = retry.reason === 'values' && !tellsMore(next.outcome, last.outcome as Failed)
     if (isFinal) return last.outcome as BatchOutcome
-    if (isStatementStale(last.outcome) && codeOf(next.outcome) !== codeOf(last.outcome)) {
-      abandonStatement(last)
-    }
+    if (codeOf(next.outcome) !== codeOf(last.outcome)) abandonStatement(last)
     last = next
   }
 }
 
 /**
- * The prepared statement failed and another one did not. In the plain form that may have two
- * reasons: the type of the column has changed, and then its next statement has another text; or no
- * row needs the value, which the general form does not convert then.
+ * A statement failed, and another one did not. In the plain form its types may have changed, and
+ * then the next one has another text; or no row needs the value, which value checks do not convert
+ * then.
  */
 function abandonStatement ({ batch, outcome, connection }: FinishedAttempt): void {
-  const { plain, error } = outcome as Failed
-  if (plain === true && isValueError(error.code)) batch.plain?.forget()
-  else connection.state.retired = true
+  if (outcome.kind !== 'failed') return
+  if (isPlainRefusal(outcome)) batch.types?.forget()
+  else if (isStatementStale(outcome)) connection.state.retired = true
 }
 
 /**
@@ -190,11 +187,12 @@ async function runAttempt (
   const { connection } = lease
   if (mayBegin?.() === false) throw failure('overloaded')
   if (reason !== undefined) onRetry(reason)
-  const batch = adaptBatch(compiled, connection)
+  const batch = chooseEngine(compiled, connection)
   lease.endBy(softDeadline)
   const hasRoleSettings = connection.roleSettings.has(batch.role)
-  if (batch.functions !== undefined) await learnTypes(connection, batch.functions)
-  if (variant.freshColumns === true) await learnTypes(connection, batch.columns as LearnedTypes)
+  await learnTypes(connection, batch)
+  // Compiles it, which also finds what Citus cannot do.
+  if (batch !== compiled) turn.run(() => batch.operations())
   const run = (sent: AttemptBatch): Promise<AttemptOutcome> => {
     const { outcome, released } = turn.run(() => startAttempt(connection, sent, clientClosed))
     lease.free = released
@@ -221,28 +219,24 @@ async function runAttempt (
   return result
 }
 
-/** Returns the batch in the SQL of the engine. Throws what the engine cannot do. */
-function adaptBatch (batch: CompiledBatch, { engine }: Connection): CompiledBatch {
-  if (engine === 'postgresql') return batch
-  const adapted = batch.forCitus?.() ?? batch
-  // Compiles it, which also finds what it cannot do.
-  adapted.operations()
-  return adapted
+/** Returns the batch in the SQL of the engine. */
+function chooseEngine (batch: CompiledBatch, { engine }: Connection): CompiledBatch {
+  return engine === 'postgresql' ? batch : batch.forCitus?.() ?? batch
 }
 
 /**
- * Reads types before the batch begins. If that fails, the connection is lost, and so is the
- * attempt.
+ * Reads the types that are not known before the batch begins. If that fails, the connection is
+ * lost, and so is the attempt.
  */
-async function learnTypes (connection: Connection, types: LearnedTypes): Promise<void> {
-  const statement = types.lookup()
-  if (statement === undefined) return
-  try {
-    const { text, parameters } = statement
-    const [row] = await connection.client.unsafe(text, [...parameters])
-    types.remember(row?.['coalesce'] as string)
-  } catch {
-    destroyConnection(connection)
+async function learnTypes (connection: Connection, { types }: CompiledBatch): Promise<void> {
+  for (const { text, remember } of types?.unknown() ?? []) {
+    try {
+      const [row] = await query(connection, text)
+      remember(row?.['coalesce'] as string)
+    } catch {
+      destroyConnection(connection)
+      return
+    }
   }
 }
 
@@ -254,17 +248,13 @@ async function learnTypes (connection: Connection, types: LearnedTypes): Promise
 const checkedTexts = new RecentTexts(1024 * 1024)
 
 function rememberChecks ({ batch, outcome }: AttemptResult): void {
-  if (outcome.kind !== 'failed' || outcome.plain === true) return
-  if (markerKind(outcome) !== 'inspect') return
+  if (outcome.kind !== 'failed' || markerKind(outcome) !== 'inspect') return
   const { text, unique } = batch.operations()[outcome.at as number] as Statement
   if (unique !== true) checkedTexts.add(text)
 }
 
-function isKnownToNeedChecks (
-  { operations, functions, plain, hasReferences }: CompiledBatch
-): boolean {
-  return hasReferences !== true && functions === undefined &&
-    plain?.statements.includes(undefined) !== false &&
+function isKnownToNeedChecks ({ operations, types, hasReferences }: CompiledBatch): boolean {
+  return hasReferences !== true && types?.ofFunctions !== true &&
     operations().some(({ text, needsValueChecks }) =>
       needsValueChecks === true && checkedTexts.has(text)
     )
@@ -272,7 +262,8 @@ function isKnownToNeedChecks (
 
 /** Whether an attempt with value checks says more about the failure than the one before it. */
 function tellsMore (outcome: AttemptOutcome, before: Failed): boolean {
-  if (outcome.kind !== 'failed' || markerKind(before) !== undefined) return true
+  if (outcome.kind !== 'failed' || before.plain === true) return true
+  if (markerKind(before) !== undefined) return true
   return markerKind(outcome) === 'value'
 }
 

@@ -29,7 +29,7 @@ export interface Failed {
   readonly kind: 'failed'
   readonly error: DatabaseError
   readonly at: Place
-  /** The operation ran in the plain form. */
+  /** The operation ran in the plain form, and is no call. */
   readonly plain?: boolean
   /** The statement that failed had been prepared by an earlier batch. */
   readonly wasPrepared?: boolean
@@ -78,10 +78,9 @@ export interface AttemptTimes {
 
 /**
  * The statement that failed: the index of an operation; `session`: BEGIN or the session before the
- * operations; `commit`: the end after them; `key`: a statement about the idempotency key; `plain`:
- * a statement that prepares the plain form for later batches.
+ * operations; `commit`: the end after them; `key`: a statement about the idempotency key.
  */
-export type Place = number | 'session' | 'commit' | 'key' | 'plain'
+export type Place = number | 'session' | 'commit' | 'key'
 
 /** Identifies a transaction after its connection was lost. All values are text from PostgreSQL. */
 export interface TransactionId {

@@ -60,7 +60,7 @@ export function createReport (
       ms: (answered[index] ?? now) - since
     }
   }
-  // A missing row or column fails where it is published. The operations between there and the
+  // A missing row or column fails where it is shared. The operations between there and the
   // operation that reads it count as done.
   const done = plan.operations.slice(0, failed ?? answered.length)
     .map(({ index }) => describe(index, isSkipped(batch.rows?.[index]) ? 'skipped' : 'ok'))

@@ -54,24 +54,23 @@ export function decide (result: AttemptResult, budget: RetryBudget): Retry | und
     if (outcome.sent) return --budget.losses > 0 && !late ? retry('lost') : undefined
     return --budget.connections > 0 && !late ? retry('lane') : undefined
   }
-  if (mayKnowOldFunctions(result.batch, outcome)) {
-    return { ...retry('stale_plan'), variant: { freshFunctions: true }, isAnswer: true }
-  }
-  if (mayKnowOldColumns(result.batch, outcome)) {
-    const variant = { freshColumns: true, general: true }
+  if (mayKnowOldTypes(result.batch, outcome)) {
+    // Another error than that of a check may have another reason.
+    const variant = { freshTypes: true, ...isPlainRefusal(outcome) && { checkValues: true } }
     return { ...retry('stale_plan'), variant, isAnswer: true }
   }
   if (exceedsShare(result.batch, outcome)) {
-    return { ...retry('values'), variant: { checkValues: true, general: true } }
+    return { ...retry('values'), variant: { checkValues: true } }
   }
   const stale = isStatementStale(outcome)
   const variant: AttemptVariant = stale ? { unprepared: true } : {}
-  if (needsGeneralForm(outcome)) {
-    // A statement that cannot be prepared may be of outdated types.
-    const outdated = stale || outcome.at === 'plain' || isConnectionStale(result)
+  if (needsPlace(outcome)) {
+    // A missing row and a value are due to the data, everything else to names and types.
+    const ofData = markerKind(outcome) === 'missing' || isValueError(outcome.error.code)
+    const outdated = stale || isConnectionStale(result) || !ofData
     return {
       ...retry(outdated ? 'stale_plan' : 'values'),
-      variant: { ...variant, general: true, ...outcome.at === 'plain' && { onlyOperations: true } }
+      variant: { ...variant, checkValues: true }
     }
   }
   if (needsValueChecks(result)) {
@@ -148,30 +147,44 @@ const JSON_ROUTINES: ReadonlySet<string | undefined> = new Set([
 ])
 
 /**
- * Only the general form tells what is wrong: the plain form refused an operation, or it could not
- * be prepared. A failure for another reason is the same in both forms.
+ * Only an attempt with value checks tells what is wrong: an operation in the plain form was
+ * refused. A failure for another reason is the same in both.
  */
-function needsGeneralForm (outcome: Failed): boolean {
-  if (outcome.at === 'plain') return !isConflict(outcome)
-  if (outcome.plain !== true) return false
+function needsPlace (outcome: Failed): boolean {
   const kind = markerKind(outcome)
-  if (kind !== undefined) return kind === 'inspect'
-  return GENERAL_FORM_CLASSES.has(classOf(outcome.error.code))
+  return isPlainRefusal(outcome) || kind === 'missing' || kind === 'types'
 }
 
-/** Conditions with which PostgreSQL refuses a statement in the plain form. */
-export const GENERAL_FORM_CLASSES: ReadonlySet<string> = new Set([
+/**
+ * Whether PostgreSQL refused an operation in the plain form, also by a domain that was no domain
+ * when its type was read. Functions can raise 0A000, which Citus reports without a context.
+ */
+export function isPlainRefusal (outcome: Failed): boolean {
+  const { plain, error: { code, where, routine } } = outcome
+  if (plain !== true || markerKind(outcome) !== undefined) return false
+  if (code === SqlState.feature_not_supported) return where === undefined
+  if (code === SqlState.insufficient_privilege) return false
+  return GENERAL_FORM_CLASSES.has(classOf(code)) || routine === 'domain_check_input'
+}
+
+const GENERAL_FORM_CLASSES: ReadonlySet<string> = new Set([
   SqlStateClass.data_exception,
-  SqlStateClass.syntax_error_or_access_rule_violation,
-  SqlStateClass.feature_not_supported
+  SqlStateClass.syntax_error_or_access_rule_violation
 ])
 
-/** A function was replaced or dropped since the types of its parameters were read. */
-function mayKnowOldFunctions ({ functions, variant }: AttemptBatch, outcome: Failed): boolean {
-  if (functions === undefined || variant?.freshFunctions === true) return false
-  const { error: { code } } = outcome
-  return markerKind(outcome) === 'function' || code === SqlState.undefined_function ||
-    code === SqlState.undefined_object
+/**
+ * Types have changed since they were read, or may have: a function was replaced or dropped, a type
+ * of its parameters does not exist, a path goes into a column that has none, or a search reads it.
+ */
+function mayKnowOldTypes ({ types, variant }: AttemptBatch, outcome: Failed): boolean {
+  if (types === undefined || variant?.freshTypes === true) return false
+  const kind = markerKind(outcome)
+  if (kind !== undefined) return kind === 'types' || kind === 'function'
+  const { error } = outcome
+  const isUndefined = error.code === SqlState.undefined_function
+  if (types.ofFunctions && (isUndefined || error.code === SqlState.undefined_object)) return true
+  return (isUndefined || error.code === SqlState.cannot_coerce) &&
+    dependsOnKind(textAtError(error))
 }
 
 /** An operation returned more than its share of the bytes. The next attempt adds them up. */
@@ -179,14 +192,6 @@ function exceedsShare ({ count, variant }: AttemptBatch, outcome: Failed): boole
   // In the plain form, each row of an insert has a share.
   return markerKind(outcome) === 'bytes' && variant?.checkValues !== true &&
     (count > 1 || outcome.plain === true)
-}
-
-/** A path goes into a column whose type is not known or has changed, or a search reads it. */
-function mayKnowOldColumns ({ columns, variant }: AttemptBatch, { error }: Failed): boolean {
-  const { code } = error
-  return columns !== undefined && variant?.freshColumns !== true &&
-    (code === SqlState.undefined_function || code === SqlState.cannot_coerce) &&
-    dependsOnKind(textAtError(error))
 }
 
 /**

@@ -36,12 +36,6 @@ export interface BatchSettings extends CompileSettings {
   readonly replicaWaitMs: number
   /** Where a batch runs if the replica does not have it then. */
   readonly replicaBehind: Config['REPLICA_BEHIND']
-  /** Called before each batch, for tests. */
-  readonly beforeBatch?: (
-    batch: PlannedBatch,
-    request: BatchRequest,
-    options: RunBatchOptions
-  ) => Promise<void>
 }
 
 /** The settings that the configuration contains. */
@@ -86,7 +80,6 @@ export async function runBatch (
   options: RunBatchOptions
 ): Promise<BatchResult> {
   const { database, settings, turn = smallTurn } = options
-  await settings.beforeBatch?.(planned, request, options)
   const batch = await turn.finish(compileAll(planned, request, settings))
   const compiledAt = performance.now()
   const outcome = await executeOn(database, batch, { ...options, position: request.position })
@@ -108,7 +101,7 @@ export async function runBatch (
   }
 }
 
-/** Compiles also the general form where it is needed: its errors are found without a connection. */
+/** Compiles also the operations: their errors are found without a connection. */
 function * compileAll (
   planned: PlannedBatch,
   request: BatchRequest,
@@ -117,10 +110,7 @@ function * compileAll (
   // The piece before is that of the plan.
   yield
   const batch = compileBatch(planned, request, settings)
-  if (batch.plain?.statements.includes(undefined) !== false) {
-    yield
-    batch.operations()
-  }
+  batch.operations()
   return batch
 }
 

@@ -7,7 +7,6 @@
  *     settings of workers                              on Citus
  *     session
  *     operation 1 … n                                  each followed by the session, if restored
- *     types of columns, plain statements               for later batches; see choose-forms.ts
  *     SET CONSTRAINTS ALL IMMEDIATE                    with a key, and in a dry run
  *     login role, answers stored, session              with a key
  *     COMMIT AND CHAIN                                 in a dry run: ROLLBACK AND CHAIN
@@ -17,7 +16,6 @@
  * RESET ALL removes the settings in which operations keep them.
  */
 import type { Statement } from '../sql/compile.ts'
-import type { PlainStatement } from '../sql/plain.ts'
 import type { ConnectionFacts } from '../sql/session.ts'
 import {
   claimStatement,
@@ -27,15 +25,15 @@ import {
   twoPhaseStatement,
   type Key
 } from '../sql/idempotency.ts'
-import type { OperationStatement } from './choose-forms.ts'
+import type { OperationStatement } from './compile-operations.ts'
 import type { AttemptBatch, TransactionMode } from './compiled-batch.ts'
 import type { Place } from './outcome.ts'
 
 export interface Step {
-  readonly statement: OperationStatement | PlainStatement
+  readonly statement: OperationStatement
   readonly place: Place
   /** What its answer means; undefined: only whether it succeeded counts. */
-  readonly answer?: 'begin' | 'check' | 'claim' | 'session' | 'operation' | 'column types' | 'plain'
+  readonly answer?: 'begin' | 'check' | 'claim' | 'session' | 'operation'
 }
 
 /**
@@ -59,8 +57,6 @@ export function beginOptions ({ isolation, access }: TransactionMode): string {
 
 export interface StepOptions {
   readonly operations: readonly OperationStatement[]
-  /** Plain statements to prepare for later batches. */
-  readonly unverified: readonly PlainStatement[]
   /** Facts for the session statement. */
   readonly connection: ConnectionFacts
   /** Send BEGIN. */
@@ -123,9 +119,9 @@ function sessionAgain (
 
 function buildBatchSteps (
   batch: AttemptBatch,
-  { operations, unverified, connection }: StepOptions
+  { operations, connection }: StepOptions
 ): readonly Step[] {
-  const { session, workerSession, plain, variant, key, mode } = batch
+  const { session, workerSession, variant, key, mode } = batch
   const onWorkers = workerSession?.(connection) ?? []
   const restore = variant?.restoreSession === true
     ? restoreSteps([...onWorkers, ...sessionAgain(batch, connection)])
@@ -150,10 +146,6 @@ function buildBatchSteps (
       { statement, place, answer: 'operation' },
       ...restore
     ]),
-    ...unverified.map(statement => ({ statement, place: 'plain', answer: 'plain' }) as const),
-    ...plain?.columnTypes === undefined || variant?.onlyOperations === true
-      ? []
-      : [{ statement: plain.columnTypes, place: 'plain', answer: 'column types' } as const],
     ...key === undefined && mode.tx === 'commit'
       ? []
       : [{ statement: checkConstraints, place: 'commit' } as const],

@@ -14,7 +14,7 @@ import type {
   Requirements
 } from '../plan/nodes.ts'
 import { INLINED, notOnCitus, SEVERAL_SHARDS } from '../sql/citus.ts'
-import { columnsRead, listsRead } from '../sql/publication.ts'
+import { columnsRead, listsRead } from '../sql/shared-results.ts'
 import { readMarker, type Marker, type ValueFault } from '../sql/marker.ts'
 import {
   describeError,

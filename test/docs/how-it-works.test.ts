@@ -39,7 +39,7 @@ t.test('the SQL has the described effect', async t => {
   const text = readBlocks(page).find(({ language }) => language === 'sql')?.text ?? ''
   const connection = await sql.reserve()
   await connection.unsafe(text)
-  const [settings] = await connection`select current_setting('oneflight.v0_0', true) as value,
+  const [settings] = await connection`select current_setting('oneflight.r0_0', true) as value,
     current_setting('role') as role`
   connection.release()
   t.same(settings, { value: '', role: 'none' }, 'settings end with the transaction')

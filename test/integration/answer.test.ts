@@ -58,9 +58,7 @@ t.test('both forms of a statement agree', async t => {
   const { general, plain, used } = await forms.run(batch)
   t.same(plain, general)
   t.same(general.results, [...Object.values(counts).map(String), '[{"id":103}]'])
-  t.same(used.map((form, i) => form === 'general' ? batch[i]?.id : ''), [
-    '', '', 'mixed', '', '', '', '', '', '', ''
-  ])
+  t.notOk(used.includes('general'))
   const referring = await forms.run([
     { id: 's', op: 'select', table, where: { id: { eq: 102 } }, answer },
     { id: 'c', op: 'insert', table: 'copies', values: [{ name: '$s.0.name' }], answer }

@@ -516,7 +516,7 @@ t.test('filters use the expected indexes', async t => {
       throw new Error('a batch of two operations has two statements')
     }
     const call = `execute p (${
-      reader.parameters.map(value => `'${value.replaceAll("'", "''")}'`).join()
+      reader.parameters.map(value => `'${String(value).replaceAll("'", "''")}'`).join()
     })`
     const plan = await service.database.sql.begin(async sql => {
       await sql.unsafe(session.text, [...session.parameters])

@@ -1,6 +1,6 @@
 /**
- * Tests schema changes between the verification of a plain statement and its use: the response and
- * the stored values are those of the general form, and the types of columns are learned again.
+ * Tests schema changes after the types of columns were read: the response and the stored values are
+ * those of the general form, and the types are learned again.
  */
 import t from 'tap'
 import { useTwins, type Twins } from '../support/twins.ts'
@@ -97,7 +97,8 @@ function batches (table: string, id: number, v: unknown): ReadonlyArray<readonly
       insert(id),
       { id: 'r', op: 'insert', table: 'results', values: [{ id: '$i.0.id', v: '$i.0.v' }] }
     ],
-    [{ id: 'u', op: 'update', table, set: { v }, where: { id: { eq: id } }, ...named }],
+    // Row 0 exists: without a row, only the plain form refuses an object for a text.
+    [{ id: 'u', op: 'update', table, set: { v }, where: { id: { in: [0, id] } }, ...named }],
     [{ id: 's', op: 'select', table, where: { v: { eq: scalar } }, order: [{ id: 'asc' }] }],
     [{ id: 's', op: 'select', table, where: { v: { in: [scalar] } }, columns: ['id'] }],
     [
@@ -119,9 +120,8 @@ async function postAll (
   }
 }
 
-/** After these changes nothing is run in the plain form: there is no such column, or a domain. */
+/** After these changes nothing is run in the plain form: there is no such column. */
 const general: ReadonlySet<string> = new Set([
-  'an enum that is replaced by a domain',
   'a dropped column',
   'a renamed column'
 ])

@@ -706,7 +706,7 @@ async function sendInvalid (t: Test, form: FormName): Promise<void> {
   const service = await useService(t, {
     schema: modelSchema,
     keys: true,
-    env: { LOG_LEVEL: 'warn', ...form === 'plain' ? { POOL_SIZE: '1' } : {} },
+    env: { LOG_LEVEL: 'warn' },
     batchSettings: formSettings(form)
   })
   const { check, seen } = await startCheck(service)

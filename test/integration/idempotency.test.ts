@@ -1291,7 +1291,8 @@ t.test('a batch with a key takes no more round trips than one without', async t 
     env: { POOL_SIZE: '1' }
   })
   await untilAlone(proxy)
-  await service.post([{ id: 's', op: 'select', table: 'slots' }])
+  // The first batch that names a table reads the types of its columns.
+  await service.post([{ id: 's', op: 'select', table: 'entries' }])
   // The proxy withholds responses until the pipeline was sent completely. A client that waited for
   // a response in between would hang.
   holdUntilWritten(proxy)
@@ -1321,7 +1322,7 @@ t.test('a batch with a key takes no more round trips than one without', async t 
       const least = length + (begin === undefined ? 4 : 3)
       t.match(
         messageTypes(pipeline),
-        new RegExp(`^(P?BEH?){${least},${least + 1}}(PD)*(P?BE)?(P?BE){4}SQQ$`),
+        new RegExp(`^(P?BEH?){${least},${least + 1}}(P?BE){4}SQQ$`),
         `${length} operations, ${time} time`
       )
     }

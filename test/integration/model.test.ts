@@ -100,11 +100,9 @@ for (const form of FORMS) {
 }
 
 async function compareWithModel (t: Test, form: FormName): Promise<void> {
-  const forms = { plain: 0, all: 0 }
   const service = await useService(t, {
     schema: modelSchema,
-    batchSettings: formSettings(form, forms),
-    env: form === 'plain' ? { POOL_SIZE: '1' } : {}
+    batchSettings: formSettings(form)
   })
   const { sql: plain } = await useDatabase(t, { schema: modelSchema })
   const sides = [service.database.sql, plain] as const
@@ -152,8 +150,7 @@ async function compareWithModel (t: Test, form: FormName): Promise<void> {
     }),
     { numRuns: runs, seed }
   )
-  t.comment(JSON.stringify({ ...seen, forms }))
-  if (form === 'plain') t.ok(forms.plain > forms.all / 3, 'many operations have a plain form')
+  t.comment(JSON.stringify(seen))
   t.ok((seen['done'] ?? 0) > runs / 4, `${seen['done']} of ${runs} batches succeeded`)
   t.ok((seen['skipped'] ?? 0) > runs / 100, `${seen['skipped']} operations were skipped`)
   t.ok((seen['refused'] ?? 0) > runs / 20, `${seen['refused']} were rejected`)

@@ -292,6 +292,31 @@ t.test('each caller has its own session, rows and preferences, in every form', a
   }
 })
 
+t.test('query plans of a named batch are those of its parameters', async t => {
+  const all = {
+    params: { type: 'object', properties: { x: true }, required: ['x'] },
+    operations: [
+      { id: 'i', op: 'insert', table: 'v', values: Array(17).fill({ t: '$params.x' }) },
+      { id: 'u', op: 'update', table: 'v', key: ['t'], values: [{ t: 'a', n: '$params.x' }] },
+      { id: 'c', op: 'call', function: 'now_is', args: { a: '$params.x' } },
+      { id: 's', op: 'select', table: 'v', where: { t: { eq: '$i.0.t' } }, limit: 1 }
+    ]
+  }
+  const service = await useService(t, {
+    schema: `create table v (t text, n text); grant all on v to oneflight_user;
+      create function now_is(a text) returns text language sql as 'select a';`,
+    batches: { all },
+    env: { EXPLAIN: 'on' }
+  })
+  for (const x of ['b', 1, null, { a: 1 }, ['c']]) {
+    const { body } = await service.run('all', { x }, { headers: { prefer: 'explain' } })
+    t.same(Object.keys(body.data ?? {}), ['i', 'u', 'c', 's'], `${x}`)
+    t.match(Object.values(body.data), Array(4).fill([{ Plan: {} }]), `${x}`)
+  }
+  const { body } = await service.run('all', { x: 'b' })
+  t.match(body.data, { i: { length: 17 }, u: [], c: [{ now_is: 'b' }], s: [{ t: 'b', n: null }] })
+})
+
 t.test('a key belongs to the name of the batch', async t => {
   const add = {
     params: { type: 'object', properties: { t: { type: 'string' } }, required: ['t'] },

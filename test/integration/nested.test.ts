@@ -179,9 +179,7 @@ t.test('both forms of a statement agree', async t => {
     ])
     t.equal(general.failure, undefined)
     t.same(plain, general, `select ${i}`)
-    // Arrays are compared in the general form.
-    const plainly = !JSON.stringify(select).includes('tags')
-    t.equal(used[1] !== 'general', plainly, `select ${i} is plain`)
+    t.not(used[1], 'general', `select ${i} is plain`)
   }
 })
 

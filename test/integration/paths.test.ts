@@ -339,10 +339,8 @@ t.test('types are read once, and again after they have changed', async t => {
     return body.data?.o ?? text
   }
   const expected = [{ id: 1, no: 12345678901234567000 }]
-  t.same(await street(), expected)
-  t.equal(await retries(), 1, 'the types were not known')
-  for (let i = 0; i < 4; i++) t.same(await street(), expected)
-  t.equal(await retries(), 1)
+  for (let i = 0; i < 5; i++) t.same(await street(), expected)
+  t.notOk(await retries(), 'the types were read before the first batch')
   await sql`drop view streets`
   const changes = [
     ['jsonb', 'to_jsonb(home)'],
@@ -358,7 +356,7 @@ t.test('types are read once, and again after they have changed', async t => {
     await sql.unsafe(`alter table places alter home type ${type} using ${using}`)
     for (let i = 0; i < 3; i++) t.same(await street(), none === undefined ? expected : [], type)
   }
-  t.ok(await retries() > 1)
+  t.ok(await retries() > 0)
 })
 
 t.test('a column without a path is refused, and nothing happens', async t => {

@@ -92,6 +92,7 @@ t.test('run --explain prints the plan of each operation on its table', async t =
     { id: 'new', op: 'insert', table: 'customers', values: [{ id: -1 }, { name: '$all.0.name' }] },
     { id: 'set', op: 'update', table: 'customers', set: { data: {} }, where: { id: { eq: 7 } } },
     { id: 'del', op: 'delete', table: 'customers', where: { id: { eq: '$all.1.id' } } },
+    { id: 'few', op: 'select', table: 'customers', order: [{ id: 'asc' }], limit: 1 },
     { id: 'path', op: 'select', table: 'paths' }
   ]
   const text = await explain(['--table'], batch)
@@ -114,7 +115,9 @@ Index Scan using customers_pkey on customers t
 
 new: insert customers
 Insert on customers t
+  ->  Result
 Insert on customers t_1
+  ->  Result
 (n steps to compute values or return rows not shown; see --json)
 
 set: update customers
@@ -127,6 +130,11 @@ del: delete customers
 Delete on customers t
   ->  Index Scan using customers_pkey on customers t
         Index Cond: (id = $n)
+(n steps to compute values or return rows not shown; see --json)
+
+few: select customers
+Limit
+  ->  Index Scan using customers_pkey on customers t
 (n steps to compute values or return rows not shown; see --json)
 
 path: select paths

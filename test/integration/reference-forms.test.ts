@@ -566,7 +566,7 @@ t.test('an empty list never makes a condition match more rows', async t => {
   }
 })
 
-t.test('references take less than ten times as long as literals', async t => {
+t.test('references take less than twenty times as long as literals', async t => {
   const service = await useService(t, {
     schema: `${thingsSchema} ${sourceSchema} create table wide (n int, txt text, jb jsonb); ` +
       "insert into wide select i, 'text ' || i, jsonb_build_object('n', i) from " +
@@ -623,7 +623,7 @@ t.test('references take less than ten times as long as literals', async t => {
       slow = Math.min(slow, await time(references))
       fast = Math.min(fast, await time(literals))
     }
-    t.ok(slow < 10 * fast, `${name}: ${(slow / fast).toFixed(1)} times`)
+    t.ok(slow < 20 * fast, `${name}: ${(slow / fast).toFixed(1)} times`)
   }
 })
 

@@ -3,7 +3,7 @@
  * server.
  */
 import t from 'tap'
-import { useService } from '../support/service.ts'
+import { gauge, useService } from '../support/service.ts'
 
 const schema = `
   create table a (id int generated always as identity primary key, big bigint, num numeric,
@@ -527,4 +527,19 @@ t.test('a chain of 100 operations, and ids such as "x", "X" and "__proto__"', as
   ])
   t.match(text, '"arr":["x","X","__proto__","constructor","toString","_"]')
   t.match(text, '"__proto__":[{')
+})
+
+t.test('a row that is missing where it is read runs the batch once more, not for DDL', async t => {
+  const service = await useService(t, {
+    schema: `${schema}
+      create function swallow() returns trigger language plpgsql as 'begin return null; end';
+      create trigger swallow before insert on a for each row execute function swallow()`
+  })
+  const { status, body } = await service.post([
+    { id: 'a', op: 'insert', table: 'a', values: [{ txt: 'x' }] },
+    { id: 'b', op: 'select', table: 'b', where: { a_id: { eq: '$a.0.id' } } }
+  ])
+  t.same([status, body.error.code], [422, 'reference_row_missing'])
+  t.equal(await gauge(service, 'service_txn_retry_count{reason="values"}'), 1)
+  t.notOk(await gauge(service, 'service_txn_retry_count{reason="stale_plan"}'))
 })

@@ -62,7 +62,7 @@ t.test('both forms refuse the same batches', { timeout: 120_000 }, async t => {
       text('c', 50_000)
     ], 'bytes at 2', 'direct'],
     ['columns', [grown('a', [60, 60], { returning: ['text'] })], 'bytes at 0', 'direct'],
-    ['an insert of many rows', [grown('a', Array(20).fill(6))], 'bytes at 0', 'general'],
+    ['an insert of many rows', [grown('a', Array(20).fill(6))], 'bytes at 0', 'aggregated'],
     ['an update', [
       { id: 'a', op: 'insert', table: 'grown', values: [{ id: 1, text: 'x' }] },
       { id: 'b', op: 'update', table: 'grown', set: { text: 'y'.repeat(101) }, all: true }
@@ -77,7 +77,7 @@ t.test('both forms refuse the same batches', { timeout: 120_000 }, async t => {
       with: { texts: { table: 'texts', on: { note: 'id' } } }
     }], 'bytes at 0', 'aggregated'],
     ['call', [{ id: 'a', op: 'call', function: 'repeated', args: { size: MAX } }],
-      'bytes at 0', 'general'],
+      'bytes at 0', 'aggregated'],
     ['no rows', [{ id: 'a', op: 'select', table: 'texts', where: { id: { eq: -1 } } }, all],
       'bytes at 1', 'aggregated']
   ]

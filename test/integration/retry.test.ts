@@ -233,23 +233,6 @@ t.test('a failure that repeats on every connection is returned', async t => {
   })
 })
 
-t.test('what follows the operations does not fail them', async t => {
-  const database = await useDatabase(t, { schema })
-  const { pool } = useEngine(t, database.loginUrl)
-  const reasons: string[] = []
-  const outcome = await executeBatch(pool, {
-    ...plainBatch(["select set_config('statement_timeout', '1', false)"]),
-    plain: {
-      statements: [undefined],
-      links: [0],
-      columnTypes: { text: 'select pg_sleep(60)::text', parameters: [], prepare: false },
-      remember () {},
-      forget () {}
-    }
-  }, { deadline: performance.now() + 60_000, onRetry: reason => reasons.push(reason) })
-  t.match([outcome.kind, reasons], ['committed', ['stale_plan']])
-})
-
 t.test('a statement can have 65533 parameters', async t => {
   const database = await useDatabase(t, { schema })
   const { pool, run } = useEngine(t, database.loginUrl)

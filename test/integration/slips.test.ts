@@ -472,6 +472,11 @@ t.test('a value that PostgreSQL refuses is answered with its column', async t =>
     [update({ i: { $value: 'x' } }), `Column "i": ${integer}`],
     [update({ a: { $append: [1, 'x'] } }), `Column "a": ${integer}`],
     [update({ a: { x: 1 } }), 'Column "a": expected JSON array'],
+    // No row needs the value.
+    [
+      { op: 'update', set: { s: { x: 1 } }, where: { id: { eq: 99 } } },
+      'Column "s": the type text takes one value, not an array or an object.'
+    ],
     [where({ a: { cs: { x: 1 } } }), 'expected JSON array'],
     [onConflict({ set: { i: 'x' } }), `Column "i": ${integer}`],
     // Both columns have the value.
@@ -499,15 +504,15 @@ t.test('a value that PostgreSQL refuses is answered with its column', async t =>
 
 t.test('a modifier in "values" is data, unless the column cannot store it', async t => {
   const service = await useService(t, { schema: values })
-  const help = (name: string): string =>
-    `The modifier ${name} works only in "set"; "values" takes the value itself.`
+  const help = (name: string, example = ''): string =>
+    `The modifier ${name} works only in "set"; "values" takes the value itself${example}.`
   const scalar = (type: string): string =>
     `the type ${type} takes one value, not an array or an object.`
   const rows: ReadonlyArray<readonly [values: readonly object[], message: string]> = [
     [[{ i: { $inc: 1 } }], `Row 0 of values, column "i": ${scalar('integer')} ${help('$inc')}`],
     [
       [{ id: 2, i: 1 }, { id: 3, d: '2020-01-01' }, { id: 4, d: { $now: true } }],
-      `Row 2 of values, column "d": ${scalar('date')} ${help('$now')}`
+      `Row 2 of values, column "d": ${scalar('date')} ${help('$now', ', such as "now"')}`
     ],
     [
       [{ p: { $merge: {} } }],

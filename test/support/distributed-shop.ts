@@ -499,6 +499,14 @@ const CASES: readonly Case[] = [
     code: 'rows_ambiguous'
   },
   {
+    name: 'the number of rows with several rows for one member',
+    batch: [{
+      ...readCustomers,
+      answer: 'count',
+      with: { stock: { table: 'stock', on: { tenant: 'tenant' }, one: true } }
+    }]
+  },
+  {
     name: 'an update by key',
     batch: [
       {

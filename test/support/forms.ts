@@ -2,6 +2,7 @@
  * Runs a batch in the general and in the plain form, each in a transaction that is rolled back.
  */
 import { deepEqual } from 'node:assert/strict'
+import { isDeepStrictEqual } from 'node:util'
 import postgres from 'postgres'
 import type { Test } from 'tap'
 import type { Batch } from '../../schemas/batch.ts'
@@ -9,12 +10,17 @@ import { parseJson } from '../../src/json/parse.ts'
 import { finish } from '../../src/json/pieces.ts'
 import { BatchPlanner, toPlannedBatch, type PlannedBatch } from '../../src/plan/batch-planner.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
-import { ColumnTypes, type FindColumns } from '../../src/sql/column-types.ts'
+import { ColumnTypes, columnTypesStatement, type FindColumns } from '../../src/sql/column-types.ts'
 import { compile, type Statement } from '../../src/sql/compile.ts'
+import {
+  FunctionTypes,
+  functionTypesStatement,
+  type FindFunction
+} from '../../src/sql/function-types.ts'
 import { readMarker, type MarkedError } from '../../src/sql/marker.ts'
 import { ROW_SEPARATOR, type PlainStatement } from '../../src/sql/plain.ts'
 import { sessionStatement } from '../../src/sql/session.ts'
-import { compilePlainBatch } from '../../src/transaction/compile-plain.ts'
+import { compileChecked, compileOperations } from '../../src/transaction/compile-operations.ts'
 import { useDatabase } from './database/database.ts'
 
 export interface FormsOptions {
@@ -55,6 +61,7 @@ export async function useForms (
   t.teardown(() => sql.end({ timeout: 1 }))
   await admin.unsafe(CONTENT)
   const types = new ColumnTypes()
+  const functionTypes = new FunctionTypes()
   const execute = async (
     statements: ReadonlyArray<Statement | PlainStatement>,
     role: string
@@ -87,58 +94,67 @@ export async function useForms (
       const plan = planBatch(operations, limits)
       const session = { role, claims: '{}' }
       const options = { session, maxRows, maxBytes, minimal, keep: false }
-      const { columnTypes } = compilePlainBatch(toPlannedBatch(plan), options, types)
-      if (columnTypes !== undefined) {
-        const [row] = await sendExtended(
-          sql as unknown as postgres.TransactionSql,
-          columnTypes,
-          false
-        )
-        types.remember(String(row?.[0]))
-      }
       const findColumns: FindColumns = table => types.lookup(table)
-      const general = compile(plan, { ...options, findColumns })
-      const { statements: plain, links: groups } = compilePlainBatch(
-        toPlannedBatch(plan),
-        options,
-        types
-      )
+      const unknown = plan.tables.filter(table => findColumns(table) === undefined)
+      if (unknown.length > 0) {
+        const [row] = await sql.unsafe(columnTypesStatement(unknown))
+        types.remember(row?.['coalesce'] as string)
+      }
+      const functions = plan.operations.filter(({ kind }) => kind === 'call')
+        .map(({ table }) => table)
+      if (functions.length > 0) {
+        const [row] = await sql.unsafe(functionTypesStatement(functions))
+        functionTypes.remember(row?.['coalesce'] as string)
+      }
+      const findFunction: FindFunction = name => functionTypes.lookup(name)
+      const typed = { ...options, findColumns, findFunction }
+      const general = compile(plan, typed)
+      const chosen = compileOperations(toPlannedBatch(plan), typed)
       const planner = new BatchPlanner(limits)
       const plans = Array.from({ length: 3 }, () => finish(planner.plan(operations)))
       deepEqual(
-        compilePlainBatch(plans[2] as PlannedBatch, options, types).statements,
-        plain,
+        compileOperations(plans[2] as PlannedBatch, typed),
+        chosen,
         'the plan of a shape gives the same statements'
       )
-      const chosen = general.map((statement, i) => {
-        const whole = plain.every((other, j) => groups[i] !== groups[j] || other !== undefined)
-        return whole ? plain[i] as PlainStatement : statement
-      })
       // The service then checks each value against its type, and adds up the bytes of the results.
       const executeChecked = async (
         statements: ReadonlyArray<Statement | PlainStatement>,
-        kinds: RegExp
+        checked: ReadonlyArray<Statement | PlainStatement>
       ): Promise<Effect> => {
         const effect = await execute(statements, role)
-        if (effect.failure === undefined || !kinds.test(effect.failure)) return effect
-        return execute(compile(plan, { ...options, findColumns, checkValues: true }), role)
+        if (effect.failure === undefined || !CHECKED.test(effect.failure)) return effect
+        return execute(checked, role)
       }
-      const effect = await executeChecked(general, /^(?:inspect|bytes) /)
+      const used = chosen.map(formOf)
+      const checkedGeneral = compile(plan, { ...typed, checkValues: true })
+      const effect = await executeChecked(general, checkedGeneral)
+      const checked = compileChecked(toPlannedBatch(plan), { ...typed, restoreSession: false })
+      const effectOfChecked = await execute(checked, role)
+      deepEqual(
+        effectOfChecked,
+        await execute(checkedGeneral, role),
+        'both forms have the same effect with value checks'
+      )
+      const restoring = { ...typed, checkValues: true, restoreSession: true }
+      const restored = await execute(compileChecked(toPlannedBatch(plan), restoring), role)
+      // Values that no row needs are computed, and may be refused, if the session is restored.
+      if (!isDeepStrictEqual(restored, effectOfChecked)) {
+        deepEqual(restored, await execute(compile(plan, restoring), role))
+      }
+      const isGeneral = used.every(form => form === 'general')
       return {
         general: effect,
-        plain: chosen.every((statement, i) => statement === general[i])
-          ? effect
-          : await executeChecked(chosen, /^bytes /),
-        used: chosen.map(statement =>
-          !('separateRows' in statement)
-            ? 'general'
-            : statement.separateRows
-              ? 'direct'
-              : 'aggregated'
-        )
+        plain: isGeneral ? effect : await executeChecked(chosen, checked),
+        used
       }
     }
   }
+}
+
+function formOf (statement: Statement | PlainStatement): string {
+  if (!('separateRows' in statement)) return 'general'
+  return statement.separateRows ? 'direct' : 'aggregated'
 }
 
 /** Parameters and results are texts, as in the service. */
@@ -148,6 +164,9 @@ const TEXT_TYPE = {
   serialize: (text: string) => text,
   parse: (text: string) => text
 }
+
+/** Failures after which the service checks all values. */
+const CHECKED = /^(?:inspect|bytes|22\w{3}) /
 
 const ROLLBACK = new Error('roll back')
 
@@ -181,7 +200,6 @@ type RawRows = ReadonlyArray<ReadonlyArray<Buffer | null>>
 /** A query of postgres.js, with members that are missing from its types. */
 interface RawQuery extends PromiseLike<RawRows> {
   parameters: ReadonlyArray<string | null>
-  readonly statement: { readonly columns?: unknown } | null
   execute(): RawQuery
 }
 
@@ -206,7 +224,6 @@ async function runStatements (
     const query = sendExtended(transaction, statement as Statement, true)
     try {
       const rows = await query
-      checkTypes(statement, query.statement?.columns)
       results.push(
         'separateRows' in statement && statement.separateRows
           ? `[${rows.map(row => String(row[0])).join(ROW_SEPARATOR)}]`
@@ -219,15 +236,4 @@ async function runStatements (
     }
   }
   return { results }
-}
-
-/** Fails if PostgreSQL reports other types than expected. */
-function checkTypes (statement: Statement | PlainStatement, columns: unknown): void {
-  if (!('expectedTypes' in statement)) return
-  const reported = (columns as ReadonlyArray<{ readonly type: number }>).map(({ type }) => type)
-  const { expectedTypes } = statement
-  const guards = expectedTypes.length === 0 ? [] : reported.slice(-expectedTypes.length)
-  if (String(guards) !== String(expectedTypes)) {
-    throw new Error(`types ${guards} instead of ${expectedTypes}`)
-  }
 }

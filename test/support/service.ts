@@ -120,7 +120,6 @@ export async function useService (
       ? { DATABASE_URL: databaseUrl(database.loginUrl) }
       : { DATABASE_ROUTES: routes(database.loginUrl) },
     ...testEnvironment,
-    ...process.env['TEST_FORMS'] === 'plain' ? { POOL_SIZE: '1' } : {},
     ...replicaUrl === undefined ? {} : { DATABASE_REPLICA_URL: replicaUrl(database.loginUrl) },
     ...env
   })

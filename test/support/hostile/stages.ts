@@ -188,13 +188,12 @@ class StageClock {
   }
 
   #compile (planned: PlannedBatch): void {
-    const compile = () => compileBatch(planned, request, settings)
+    const compile = (more: Partial<CompileSettings> = {}) =>
+      compileBatch(planned, request, { ...settings, ...more })
     const stage = (name: string, create: () => readonly Sendable[]): void =>
       this.#attempt(() => this.run(name, () => this.#write(create())))
-    stage('general', () => compile().operations())
-    stage('plain', () =>
-      (compile().plain?.statements ?? []).flatMap(statement =>
-        statement === undefined ? [] : [{ ...statement, prepare: true }]))
+    stage('operations', () => compile().operations())
+    stage('general', () => compile({ plainForm: false }).operations())
     stage('checked', () => compile().compileChecked?.(false) ?? [])
     stage('restored', () => compile().compileChecked?.(true) ?? [])
     this.#attempt(() => this.#describeErrors(planned, compile().operations()))
@@ -214,7 +213,7 @@ class StageClock {
   }
 
   /** Describes errors at the end of the longest statement. */
-  #describeErrors (planned: PlannedBatch, statements: readonly Statement[]): void {
+  #describeErrors (planned: PlannedBatch, statements: readonly Sendable[]): void {
     const lengths = statements.map(({ text }) => text.length)
     const at = lengths.indexOf(Math.max(...lengths))
     const query = statements[at]?.text ?? ''
@@ -237,4 +236,4 @@ class StageClock {
   }
 }
 
-type Sendable = Statement | (PlainStatement & { readonly prepare: boolean })
+type Sendable = Statement | PlainStatement

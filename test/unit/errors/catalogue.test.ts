@@ -72,7 +72,9 @@ t.test('what Citus refuses says what to do', async t => {
       ['XX000', 'relation notes is not distributed', /Read them first/],
       ['0A000', 'could not run distributed query with FOR UPDATE/SHARE', /one value in "where"/],
       ['0A000', 'non-IMMUTABLE functions are not allowed in the RETURNING', /as a plain one/],
-      ['42704', 'unrecognized configuration parameter "oneflight.c0"', /Leave "when"/]
+      ['42704', 'unrecognized configuration parameter "oneflight.c0"', /Leave "when"/],
+      ['XX000', 'Distributed queries with outer joins and pseudoconstant', /Compare that column/],
+      ['42883', 'function public.label(stock_102034) does not exist', /a function of the row/]
     ] as const
   ) {
     t.match(refused(code, message), {
@@ -81,6 +83,11 @@ t.test('what Citus refuses says what to do', async t => {
       message: instead
     }, message)
   }
+  t.match(refused('22004', 'the partition column of table public.events cannot be NULL'), {
+    code: 'not_null_violation',
+    status: 400,
+    message: 'Citus needs a value in the distribution column of each row.'
+  })
   t.match(refused('22023', 'relation notes is not distributed'), {
     code: 'invalid_parameter_value',
     message: 'relation notes is not distributed'

@@ -16,16 +16,21 @@ const shapeOf = (operation: string) => readShape(read(`[{"id":"a",${operation}}]
 const insert = (row: string): string => `"op":"insert","table":"t","values":[${row}]`
 const update = (set: string): string =>
   `"op":"update","table":"t","set":${set},"where":{"id":{"eq":1}}`
+const upsert = (set: string, where = '{}'): string =>
+  `${insert('{"n":1}')},"on_conflict":{"columns":["n"],"do":"update","set":${set},"where":${where}}`
 const select = (where: string): string => `"op":"select","table":"t","where":${where}`
 
 t.test('values of one kind have the same shape', async t => {
   const groups: ReadonlyArray<readonly string[]> = [
     [insert('{"n":1}'), insert('{"n":-2.5e10}'), insert('{"n":12345678901234567890.10}')],
     [insert('{"n":"x"}'), insert('{"n":""}'), insert('{"n":"$5.00 \\" \\u00e9"}')],
-    [insert('{"n":{}}'), insert('{"n":{"b":[1,"x"]}}'), insert('{"n":[1]}'), insert('{"n":[]}')],
+    [insert('{"n":{}}'), insert('{"n":{"b":[1,"x"]}}'), insert('{"n":[[1]]}')],
+    [insert('{"n":[]}'), insert('{"n":[1]}'), insert('{"n":["a",null,true]}')],
     [update('{"n":1}'), update('{"n":2}')],
     [update('{"n":{"$inc":1}}'), update('{"n":{"$inc":-7}}')],
     [update('{"n":{"$value":"a"}}'), update('{"n":{"$value":"b"}}')],
+    [upsert('{"n":{"$inc":1}}', '{"n":{"lt":1}}'), upsert('{"n":{"$inc":2}}', '{"n":{"lt":2}}')],
+    [upsert('{"n":"a"}'), upsert('{"n":"b"}')],
     [select('{"n":{"gt":1,"lt":2}}'), select('{"n":{"gt":3,"lt":4}}')],
     [select('{"n":{"eq":"a"}}'), select('{"n":{"eq":"b"}}')],
     [select('{"n":{"between":[1,"a"]}}'), select('{"n":{"between":[2,"b"]}}')],
@@ -47,6 +52,8 @@ t.test('everything else makes another shape', async t => {
     insert('{"n":false}'),
     insert('{"n":null}'),
     insert('{"n":{}}'),
+    insert('{"n":[]}'),
+    insert('{"n":["$b"]}'),
     insert('{"n":{"a":"$b"}}'),
     insert('{"n":"$a.0.id"}'),
     insert('{"n":"$$a.0.id"}'),
@@ -62,6 +69,11 @@ t.test('everything else makes another shape', async t => {
     update('{"n":{"$col":"a"}}'),
     update('{"n":{"$col":"b"}}'),
     update('{"n":{"$now":true}}'),
+    `${insert('{"n":1}')},"on_conflict":{"columns":["n"],"do":"nothing"}`,
+    upsert('{"n":1}'),
+    upsert('{"n":{"$excluded":"a"}}'),
+    upsert('{"n":{"$excluded":"b"}}'),
+    upsert('{"n":1}', '{"n":{"lt":1}}'),
     select('{}'),
     select('{"n":{"eq":1}}'),
     select('{"n":{"gt":1}}'),
@@ -94,7 +106,7 @@ t.test('some batches have no shape', async t => {
   const deep = `{"n":${'['.repeat(100)}${']'.repeat(100)}}`
   for (
     const operation of [
-      `${insert('{"n":1}')},"on_conflict":{"columns":["n"],"do":"nothing"}`,
+      `${insert('{"n":1}')},"on_conflict":{"columns":["n"],"index_where":{},"do":"nothing"}`,
       insert(rows),
       insert(deep),
       select(`{"n":{"in":["${'x'.repeat(9000)}"]}}`),
@@ -109,9 +121,11 @@ t.test('some batches have no shape', async t => {
 
 t.test('placeholders are found only as a whole', async t => {
   const name = textPlaceholder(12)
-  t.same(readPlaceholder(name), { position: 12, json: false })
-  t.same(readPlaceholder(`"${name}"`), { position: 12, json: true })
-  t.same(readPlaceholder(`{"${name}":0}`), { position: 12, json: true })
+  t.same(readPlaceholder(name), { position: 12, as: 'text' })
+  t.same(readPlaceholder(`"${name}"`), { position: 12, as: 'json' })
+  t.same(readPlaceholder(`{"${name}":0}`), { position: 12, as: 'json' })
+  t.same(readPlaceholder(`["${name}list"]`), { position: 12, as: 'json' })
+  t.same(readPlaceholder(`{"${name}list"}`), { position: 12, as: 'array' })
   for (const text of [`${name} `, `x${name}`, `["${name}"]`, '', '12']) {
     t.equal(readPlaceholder(text), undefined, text)
   }

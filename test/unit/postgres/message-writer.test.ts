@@ -23,11 +23,6 @@ t.test('each message has the bytes of the protocol', async t => {
       'P\0\0\0\x0c' + 's1\0' + '\xc3\xa9\0' + '\0\0'
     ],
     [
-      'Describe of a statement',
-      writer => writer.describe('s1'),
-      'D\0\0\0\x08' + 'S' + 's1\0'
-    ],
-    [
       'Bind without parameters',
       writer => writer.bind('s1', []),
       'B\0\0\0\x10' + '\0' + 's1\0' + '\0\0' + '\0\0' + '\0\x01\0\x01'

@@ -131,7 +131,11 @@ function useRequests () {
     functionTypes,
     isCompiled,
     compile: (asked: Asked, more: Partial<CompileSettings> = {}): readonly Statement[] =>
-      compileBatch(read(asked.x ?? 1), request(asked), { ...settings, ...more }).operations(),
+      compileBatch(read(asked.x ?? 1), request(asked), { ...settings, ...more })
+        .operations() as readonly Statement[],
+    checked: (asked: Asked): readonly Statement[] =>
+      compileBatch(read(asked.x), request(asked), { ...settings, plainForm: true })
+        .compileChecked?.(false) ?? [],
     alone ({ x = 1, ...asked }: Asked): readonly Statement[] {
       const { identity, preferences, idempotencyKey } = request(asked)
       const statements = compile(read(x).plan(), {
@@ -173,6 +177,15 @@ t.test('each request has the statements of its parameters, session and preferenc
     texts.add(statements[2]?.text ?? '')
   }
   t.equal(texts.size, 4, 'the preferences change the text')
+})
+
+t.test('with value checks, a parameter of any type has a text', t => {
+  const { checked } = useRequests()
+  for (const x of ['text', { a: 1 }]) {
+    const [, , select] = checked({ x })
+    t.ok(select?.parameters.includes(JSON.stringify(x)))
+  }
+  t.end()
 })
 
 t.test('statements are compiled once, and again for other types', async t => {
