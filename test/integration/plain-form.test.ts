@@ -347,6 +347,10 @@ const batches: ReadonlyArray<readonly [name: string, ops: readonly object[], use
     user('c', 'select', 'v', { where: { 'jb->a': { eq: 1 }, 'jb->l->>0': { in: ['1', '2'] } } }),
     user('d', 'select', 'v', { where: { 'jb->a': { isdistinct: '$o.1.n' } } })
   ], 'aggregated aggregated aggregated aggregated aggregated'],
+  ['a text that would contain a list', [
+    user('o', 'select', 'v', { order: [{ id: 'asc' }] }),
+    user('a', 'select', 'v', { where: { 'jb->>l': { cs: '$o.*.id' } } })
+  ], 'aggregated aggregated'],
   ['operators', [
     user('a', 'select', 'v', { where: { id: { in: [1, 3] }, txt: { like: 'o%', ilike: 'O%' } } }),
     user('b', 'select', 'v', { where: { jb: { cs: { a: 1 } } } }),

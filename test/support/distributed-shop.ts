@@ -465,6 +465,7 @@ const CASES: readonly Case[] = [
     name: 'a function that returns rows, and an insert from a query in its order',
     batch: [
       { id: 'f', op: 'call', function: 'read_stock', order: [{ tenant: 'asc' }, { sku: 'asc' }] },
+      { id: 'g', op: 'call', function: 'read_stock', where: { sku: { eq: '$f.0.sku' } } },
       {
         id: 'n',
         op: 'insert',
