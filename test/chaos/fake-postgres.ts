@@ -23,6 +23,7 @@ import {
   rowDescription,
   type Frame
 } from './messages.ts'
+import { resetSocket } from '../support/network/reset.ts'
 
 /**
  * The kinds of requests. `reset` is any statement after `commit`, `end` the COMMIT or ROLLBACK that
@@ -273,7 +274,7 @@ class FakeSession {
     } else if (joined.length > 0) this.#socket.write(joined)
     this.#silent = then !== undefined
     if (then === 'close') this.#socket.end()
-    if (then === 'reset') this.#socket.resetAndDestroy()
+    if (then === 'reset') resetSocket(this.#socket)
     const frames = createFramer().feed(joined)
     const state = frames.findLast(({ type }) => type === 'Z')?.body.toString()
     if (state !== undefined) this.#state = state as State

@@ -22,6 +22,7 @@ import {
 } from '../support/service.ts'
 import { moodySchema } from '../support/database/triggers.ts'
 import { until } from '../support/until.ts'
+import { resetSocket } from '../support/network/reset.ts'
 import { dial, request, speak, type Line } from '../support/network/wire.ts'
 
 const schema = `
@@ -389,7 +390,7 @@ t.test('the bytes of a request are released exactly once, however it ends', asyn
     const line = await dial(service.url)
     line.send(bytes)
     await until(async () => !await fits(service, MOST))
-    line.socket.resetAndDestroy()
+    resetSocket(line.socket)
   }
   const ends: ReadonlyArray<
     readonly [name: string, end: () => Promise<unknown>, statuses: readonly number[] | undefined]
@@ -480,7 +481,7 @@ t.test('the bytes of a request are released exactly once, however it ends', asyn
       line.send(request('POST', '/', headers(), JSON.stringify(touch).padEnd(MOST)))
       await slot.awaited()
       t.notOk(await fits(service, 2), 'held while it runs')
-      line.socket.resetAndDestroy()
+      resetSocket(line.socket)
       await slot.free()
     }, undefined],
     ['a response that is not read', async () => {
@@ -592,7 +593,7 @@ t.test('a disconnect during token verification releases the bytes of the request
     request('POST', '/', { ...headers({ authorization }), 'content-length': '1000' }) + text
   )
   await until(() => server.asked.length === 1)
-  await once(client.socket.resetAndDestroy(), 'close')
+  await once(resetSocket(client.socket), 'close')
   // The service has processed the disconnect before it responds to this request.
   await answering(`${service.url}/health`)
   release()

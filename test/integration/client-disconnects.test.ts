@@ -25,6 +25,7 @@ import {
   type UseServiceOptions
 } from '../support/service.ts'
 import { until } from '../support/until.ts'
+import { resetSocket } from '../support/network/reset.ts'
 import { request } from '../support/network/wire.ts'
 
 const schema = `
@@ -76,7 +77,7 @@ async function send (
   )
   return {
     leave: how => {
-      how === 'end' ? socket.end() : socket.resetAndDestroy()
+      how === 'end' ? socket.end() : resetSocket(socket)
     }
   }
 }
@@ -352,7 +353,7 @@ t.test('a disconnect during the body starts no transaction', async t => {
     await once(socket, 'connect')
     const before = logged(service, 'body').length
     await new Promise(resolve => socket.write(text.slice(0, part), resolve))
-    await once(socket.resetAndDestroy(), 'close')
+    await once(resetSocket(socket), 'close')
     await until(() => logged(service, 'body').length === before + 1)
     t.match(logged(service, 'body').at(-1), { status: 499, code: 'client_closed_request' })
   }
@@ -380,7 +381,7 @@ t.test('200 disconnects at random moments: the log is correct and nothing stays 
     )
     socket.write(id % 10 === 0 ? text.slice(0, Math.random() * text.length) : text)
     await delay(Math.random() * 60)
-    id % 3 === 0 ? socket.destroy() : socket.resetAndDestroy()
+    id % 3 === 0 ? socket.destroy() : resetSocket(socket)
   }
   await Promise.all(Array.from({ length: 200 }, (_, id) => one(id)))
   await waitUntilIdle(t, service)

@@ -22,6 +22,7 @@ import {
   type ServiceUnderTest
 } from '../support/service.ts'
 import { until } from '../support/until.ts'
+import { resetSocket } from '../support/network/reset.ts'
 import { dial, request, speak, type Line, type WireAnswer } from '../support/network/wire.ts'
 
 const schema = `${readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')}
@@ -411,7 +412,7 @@ t.test('disconnects are logged and do not disturb the service', async t => {
       const { hostname, port } = new URL(service.url)
       const socket = connect(Number(port), hostname, () =>
         socket.write(bytes, () => {
-          socket.resetAndDestroy()
+          resetSocket(socket)
           resolve()
         }))
       socket.on('error', () => {})
@@ -431,7 +432,7 @@ t.test('disconnects are logged and do not disturb the service', async t => {
   await whileBatchRuns(service, async bytes => {
     line.send(bytes)
     await untilBlocked(service)
-    line.socket.resetAndDestroy()
+    resetSocket(line.socket)
   })
   await until(() => logged('slow').length > 0)
   t.match(logged('slow'), [{ status: 200, operations: 1 }])

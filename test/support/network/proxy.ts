@@ -8,6 +8,7 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import type { Test } from 'tap'
 import { createFramer, type Frame, type Framer } from '../../chaos/messages.ts'
 import { until } from '../until.ts'
+import { resetSocket } from './reset.ts'
 
 export type Side = 'client' | 'server'
 
@@ -206,7 +207,7 @@ export async function useProxy (t: Pick<Test, 'teardown'>, url: string): Promise
     },
     cut (how = 'end') {
       // Not only those of `links`: one side of a swallowed connection may still be open.
-      for (const socket of sockets) how === 'reset' ? socket.resetAndDestroy() : socket.destroy()
+      for (const socket of sockets) how === 'reset' ? resetSocket(socket) : socket.destroy()
     }
   }
   t.teardown(async () => {
@@ -346,7 +347,7 @@ function createLine (
       add(network().latencyMs, () => {
         if (target.destroyed) return
         // After the written bytes, which a RST would overtake.
-        if (reset) target.write('', () => target.resetAndDestroy())
+        if (reset) target.write('', () => resetSocket(target))
         else target.end()
       })
     }

@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs'
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 import { createServer as createTlsServer, TLSSocket } from 'node:tls'
 import { until } from '../until.ts'
+import { resetSocket } from './reset.ts'
 
 /** How the server responds to an SSLRequest, or, for `direct…`, to a handshake without one. */
 export type Behaviour =
@@ -71,7 +72,7 @@ export async function startServer (behaviour: Behaviour, path?: string): Promise
     close: socket => socket.end(),
     'broken-handshake': socket => {
       socket.write('S')
-      socket.once('data', () => socket.resetAndDestroy())
+      socket.once('data', () => resetSocket(socket))
     }
   }
 

@@ -69,7 +69,8 @@ function attach (suite: Suite): void {
     if (output.stderr() !== '') console.log(output.stderr())
     if (file.passing()) return
     const failure = describeFailure(file, output.failures())
-    failures.push(`${describe(file)}\n${failure}`)
+    // At the end of a long run only the last lines may be kept.
+    failures.push([describe(file), failure, output.stderr()].join('\n').trimEnd())
     console.log(failure)
   })
   suite.on('complete', () => {
