@@ -120,7 +120,7 @@ function measureRefusal (database: Database, effort: Effort): Promise<number> {
   })
 }
 
-/** A service behind a pooler prepares no statements, and uses their general form. */
+/** A service behind a pooler prepares no statements. */
 function measureUnprepared (database: Database, effort: Effort): Promise<number> {
   return onStage(async stage => {
     const env = { PREPARED_STATEMENTS: 'off' }

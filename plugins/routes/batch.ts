@@ -24,24 +24,19 @@ import { batchSettings, runBatch, type BatchSettings } from '../../src/transacti
 
 interface BatchOptions {
   readonly config: Config
-  /** Settings that the configuration does not contain. */
-  readonly batchSettings?: Partial<BatchSettings> | undefined
 }
 
 /** Reads and plans a body. */
 type Planning = (bytes: Buffer) => Pieces<PlannedBatch>
 
-async function batch (
-  app: FastifyInstance,
-  { config, batchSettings: moreSettings }: BatchOptions
-): Promise<void> {
+async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<void> {
   const observer = app.getDecorator<Observer>('observer')
   const spans = app.getDecorator<Spans>('spans')
   const databases = app.getDecorator<Databases>('databases')
   const mayBegin = app.getDecorator<() => boolean>('mayBegin')
   // What is known about types belongs to a database.
   const settingsOf = new Map(databases.all.map((database, number) =>
-    [database, { ...batchSettings(config), database: number, ...moreSettings }]
+    [database, { ...batchSettings(config), database: number }]
   ))
   const limits = batchLimits(config)
   const planner = new BatchPlanner(limits)

@@ -18,7 +18,7 @@ export interface PlannedBatch {
   readonly values: readonly Json[] | undefined
   /** Returns the plan with all values, or with those placeholders that `values` fills. */
   readonly plan: () => Plan
-  /** Whether the batch has a name: its statements have placeholders in both forms. */
+  /** Whether the batch has a name: its plans always have placeholders. */
   readonly named?: boolean
 }
 

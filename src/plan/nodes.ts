@@ -124,8 +124,8 @@ export type Cell =
   | Reference
 
 /**
- * Rows, or the new values of one row. The general form stores the document, and checks the
- * uncertain columns. Both are computed when they are read.
+ * Rows, or the new values of one row. A statement stores the values of `cells`, or the document, of
+ * which it checks the uncertain columns. These two are computed when they are read.
  */
 export interface StoredJson {
   readonly document: JsonDocument

@@ -46,7 +46,7 @@ const NAMING: ReadonlySet<string> = new Set(['$col', '$excluded', '$from'])
 class ShapeWriter {
   readonly #values: Json[] = []
   #text = ''
-  /** Some operation has no plain form, or contains a long list. */
+  /** Some operation is a call, or contains a long list. */
   #unsupported = false
 
   finish (): Shape | undefined {

@@ -1,7 +1,7 @@
 /**
  * Plans values that an operation stores: the rows of an insert, or the new values of an update.
- * References and issues are found at once. What only the general form of a statement needs, the
- * JSON text of all values, is written when it is read.
+ * References and issues are found at once. The JSON text of all values, which few statements need,
+ * is written when it is read.
  */
 import { writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { Path, PlanContext } from './context.ts'

@@ -27,7 +27,6 @@ import tracing from '../../plugins/tracing.ts'
 import type { Settings } from '../config/config.ts'
 import type { BatchSet } from '../named/batch-set.ts'
 import type { NamedBatches } from '../named/named-batch.ts'
-import type { BatchSettings } from '../transaction/run-batch.ts'
 import { createHttpServer, originForm } from './http-server.ts'
 
 export interface AppOptions extends Settings {
@@ -36,8 +35,6 @@ export interface AppOptions extends Settings {
   readonly tracerProvider?: TracerProvider | undefined
   /** The named batches, if the service has any. */
   readonly batches?: Pick<BatchSet, 'current'> | undefined
-  /** Settings of batches that the configuration does not contain, for tests. */
-  readonly batchSettings?: Partial<BatchSettings> | undefined
 }
 
 /** Maximum time, in milliseconds, for a client to read the last response on its connection. */
@@ -49,7 +46,7 @@ const LINGER_MS = 5000
  */
 export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
   const { config, database: target, replica, routes, keys } = options
-  const { tracerProvider, batchSettings } = options
+  const { tracerProvider } = options
   const named = namedBatchesOf(options)
   const app = createFastify(options)
   await app.register(connections, {
@@ -75,7 +72,7 @@ export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
   await app.register(health)
   await app.register(openapi, { config, server: () => '/', batches: named })
   if (config.API_TABLES === 'on') await app.register(tables, { config })
-  await app.register(batch, { config, batchSettings })
+  await app.register(batch, { config })
   return app
 }
 

@@ -1,7 +1,6 @@
 /**
- * What the service knows about the types of columns, for the plain form of statements. It is read
- * from the catalogue and kept per process. It may be outdated after DDL, so each plain statement
- * checks the types on which it depends.
+ * What the service knows about the types of columns. It is read from the catalogue and kept per
+ * process. It may be outdated after DDL, so each statement checks the types on which it depends.
  */
 import { LRUCache } from 'lru-cache'
 import type { TableName } from '../plan/nodes.ts'
@@ -9,7 +8,7 @@ import type { ColumnKind } from './column.ts'
 import { constant, identifier, integer, join, render, sql, type Fragment } from './fragment.ts'
 import { namesAsRows, nullRow, tableName } from './table.ts'
 
-/** A column whose type the plain form can name. */
+/** A type that statements name. */
 export interface ColumnType {
   readonly oid: number
   /** The type without length or precision, as SQL. */
@@ -25,7 +24,7 @@ export interface LiteralType {
 }
 
 export interface TableColumns {
-  /** The types of the columns that the plain form supports. That of a domain is its base type. */
+  /** The types of columns that statements name. That of a domain is its base type. */
   readonly supported: ReadonlyMap<string, ColumnType>
   /** Other types, which PostgreSQL reads from a text of the request. */
   readonly literals: ReadonlyMap<string, LiteralType>
@@ -50,7 +49,7 @@ export interface TypeCheck {
 /** The columns of a table, or undefined if they are not known. */
 export type FindColumns = (table: TableName) => TableColumns | undefined
 
-/** OIDs of types that the plain form treats in a special way (pg_type.dat). */
+/** OIDs of types that are treated in a special way (pg_type.dat). */
 export const TypeOid = { json: 114, jsonb: 3802, timestamptz: 1184, timetz: 1266 } as const
 
 /** Whether a type is json or jsonb. */
@@ -264,7 +263,6 @@ export function compareTypes (
     const current = isMany
       ? sql`(select ${array} from pg_catalog.json_populate_record(${nullRow(table)}, '{}') as n)`
       : array
-    // Where a type has no name, the statement has no plain form.
     const known = columns.map(check => (byName && check.byName) || check.byOid)
     return sql`${current} operator(pg_catalog.=) array[${join(known, COMMA)}]::pg_catalog.oid[]`
   })

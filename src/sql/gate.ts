@@ -1,7 +1,7 @@
 /**
  * Builds what makes PostgreSQL skip an operation (`when`), and what an operation checks before it
  * reads rows of earlier ones. An operation on which later ones depend in this way publishes the
- * number of its rows in a setting of the transaction; both forms of a statement do it alike.
+ * number of its rows in a setting of the transaction.
  *
  * The conditions contain no column. PostgreSQL evaluates such a condition once, before it reads a
  * row or computes a value of the query (a one-time filter). The statement triggers of an operation

@@ -6,7 +6,7 @@
  */
 import { arrayText } from '../plan/value-text.ts'
 import { integer, parameter, render, requestConstant, sql, type Fragment } from './fragment.ts'
-import type { Statement } from './compile.ts'
+import type { Statement } from './statement.ts'
 import { raise } from './marker.ts'
 import { checkConnection } from './session.ts'
 import { answerSetting } from './settings.ts'

@@ -4,7 +4,7 @@
 import type { InsertNode, InsertQuery } from '../plan/nodes.ts'
 import { buildNewValue } from './assignment.ts'
 import { SOURCE_ROW } from './column.ts'
-import { empty, identifier, integer, join, sql, whereAll, type Fragment } from './fragment.ts'
+import { identifier, integer, join, sql, whereAll, type Fragment } from './fragment.ts'
 import { buildGate } from './gate.ts'
 import { raise } from './marker.ts'
 import { buildSource } from './source.ts'
@@ -14,12 +14,10 @@ import type { ChangeBuilder } from './value-builder.ts'
 interface InsertOptions {
   /** The values of `columns`, which are the same for all rows. */
   readonly values: readonly Fragment[]
-  /** Further rows to read from, which `values` use. */
-  readonly stored?: readonly Fragment[]
   /** Further conditions. */
-  readonly also?: readonly Fragment[]
+  readonly also: readonly Fragment[]
   /** The clause of buildConflictClause. */
-  readonly conflict?: Fragment
+  readonly conflict: Fragment
 }
 
 const COMMA = sql`, `
@@ -34,7 +32,7 @@ const NUMBER = identifier('->')
 export function buildQueryInsert (
   { table, query, when }: Pick<InsertNode, 'table' | 'when'> & { readonly query: InsertQuery },
   builder: ChangeBuilder,
-  { values, stored = [], also = [], conflict = empty }: InsertOptions
+  { values, also, conflict }: InsertOptions
 ): Fragment {
   const { columns, computed, source, maxRows } = query
   const names = [...columns, ...computed.map(({ column }) => column)].map(identifier)
@@ -44,9 +42,7 @@ export function buildQueryInsert (
   const conditions = [...also, ...buildGate({ when }), ...checkNumber(maxRows, builder)]
   return sql`insert into ${tableName(table)} as t (${join(names, COMMA)}) select ${
     join([...values, ...computedValues], COMMA)
-  } from ${join([sql`${rows} as ${SOURCE_ROW}`, ...stored], COMMA)}${
-    whereAll(conditions)
-  }${conflict}`
+  } from ${rows} as ${SOURCE_ROW}${whereAll(conditions)}${conflict}`
 }
 
 function checkNumber (maxRows: number, { explain }: ChangeBuilder): readonly Fragment[] {

@@ -1,17 +1,10 @@
 /**
- * Builds the INSERT of an insert operation. Any number of rows is one JSON parameter, which
- * PostgreSQL converts to the types of the columns.
+ * Builds the INSERT of an insert operation.
  */
-import { toPath } from '../plan/name.ts'
-import type { Assignment, InsertNode, RowGroup } from '../plan/nodes.ts'
-import { buildAssignment } from './assignment.ts'
-import { notOnCitus } from './citus.ts'
-import type { RowColumns } from './column.ts'
-import type { CteBuilder } from './cte-builder.ts'
-import { buildWhere } from './filter.ts'
+import type { Cell, InsertNode, NewValues, RowGroup } from '../plan/nodes.ts'
+import { buildConflictClause } from './conflict.ts'
 import {
   constant,
-  empty,
   identifier,
   integer,
   join,
@@ -20,119 +13,208 @@ import {
   whereAll,
   type Fragment
 } from './fragment.ts'
-import { markRow } from './inserted.ts'
+import { buildGate } from './gate.ts'
+import { buildQueryInsert } from './insert-query.ts'
+import { isMarked, markRow } from './inserted.ts'
 import { unusedName } from './output.ts'
-import { buildDocument, buildVerifiedDocument, jsonNullRows } from './reference.ts'
-import { nullRow, tableName } from './table.ts'
-import type { ValueBuilder } from './value-builder.ts'
+import { tableName } from './table.ts'
+import { TypedValues, type StoredRows } from './typed-values.ts'
 
-interface InsertOptions {
-  /** The clause of buildConflictClause. */
-  readonly conflict: Fragment
-  /** The conditions of buildGate. */
-  readonly gate: readonly Fragment[]
-  /** Whether `returning` tells which rows are new. */
-  readonly marked: boolean
-  /** Whether `returning` can read the number of each row; see numberRow. */
+type Cells = ReadonlyArray<ReadonlyMap<string, Cell>>
+
+const COMMA = sql`, `
+
+interface InsertedRows {
+  /** One of several groups. */
+  readonly group?: RowGroup
+  /** Whether `returning` reads the number of each row; see numberRow. */
   readonly numbered?: boolean
 }
 
-/** The rows of a group, with their numbers. */
-interface NumberedRows {
-  readonly group: RowGroup
-  /** The name of their CTE. */
-  readonly name: Fragment
-}
-
-/**
- * Builds the CTE with the rows of a group and their numbers, from 1, so that each of them can be
- * inserted by a statement of its own; see buildInsertOfRow.
- */
-export function numberRows (group: RowGroup, ctes: CteBuilder): NumberedRows {
-  const { columns } = group
-  const names = columns.map(name => sql`x.${identifier(name)}`)
-  const number = sql`row_number() over () as ${identifier(unusedName(columns))}`
-  const source = sql`select ${join([...names, number], sql`, `)} from ${buildRows(group, ctes)}`
-  return { group, name: ctes.addRows(source) }
-}
-
-/** Builds the statement that inserts one row, by its position in the group. */
-export function buildInsertOfRow (
-  { group, name }: NumberedRows,
-  position: number,
-  ctes: CteBuilder,
-  { conflict, gate }: Pick<InsertOptions, 'conflict' | 'gate'>
-): Fragment {
-  const number = identifier(unusedName(group.columns))
-  const names = join(group.columns.map(identifier), sql`, `)
-  const values = ctes.checkValues ? valuesWithJsonNull(group, number, ctes) : names
-  const conditions = [sql`x.${number} = ${integer(position + 1)}`, ...gate]
-  return sql`insert into ${tableName(ctes.table)} as t (${names}) select ${values} from ${
-    name
-  } as x${whereAll(conditions)}${conflict}`
-}
-
-/** Builds the statement for one group of rows, without `returning`. */
+/** Builds the INSERT of all rows, or of one group, without `returning`. */
 export function buildInsert (
-  group: RowGroup,
-  ctes: CteBuilder,
-  { conflict, gate, marked, numbered = false }: InsertOptions
+  node: InsertNode,
+  values: TypedValues,
+  { group = node.groups[0] as RowGroup, numbered = false }: InsertedRows = {}
 ): Fragment {
-  const { columns, positions, rows: { uncertainColumns } } = group
-  const insert = sql`insert into ${tableName(ctes.table)} as t`
-  const number = identifier(unusedName(columns))
-  const conditions = [
-    ...gate,
-    ...marked ? [markRow(true)] : [],
-    ...numbered ? [numberRow(number)] : []
-  ]
-  // The insert names no column: every column takes its default.
-  if (columns.length === 0) {
-    const count = parameter(String(positions.length))
-    const series = sql`generate_series(1, ${count}::int) as x (${number})`
-    return sql`${insert} select from ${series}${whereAll(conditions)}${conflict}`
+  const { table, query, when } = node
+  const marked = isMarked(node)
+  const conflict = buildConflictClause(node, values, { marked })
+  const mark = marked ? [markRow(true)] : []
+  if (query !== undefined) {
+    const stored = buildNewValues(query, values)
+    const rest = { values: stored, also: mark, conflict }
+    return buildQueryInsert({ table, query, when }, values, rest)
   }
-  const names = join(columns.map(identifier), sql`, `)
-  const values = ctes.checkValues ? valuesWithJsonNull(group, number, ctes) : names
-  const needsNumber = numbered ||
-    (ctes.checkValues && uncertainColumns.some(({ references }) => references.length > 0))
-  const rows = buildRows(group, ctes)
-  const source = needsNumber
-    ? sql`(select ${names}, row_number() over () as ${number} from ${rows}) as x`
-    : rows
-  return sql`${insert} (${names}) select ${values} from ${source}${
-    whereAll([
-      ...ctes.distributed ? [] : ctes.checkStoredRows(uncertainColumns),
-      ...conditions
-    ])
-  }${conflict}`
+  const insert = sql`insert into ${tableName(table)} as t`
+  const conditions = [...buildGate({ when }), ...mark]
+  const build = numbered ? buildNumberedRows : buildRows
+  return sql`${insert}${build(group, conditions, values)}${conflict}`
 }
 
-/** The values of a row, with the JSON null where a reference has that value. */
-function valuesWithJsonNull (
-  { columns, rows: { uncertainColumns } }: RowGroup,
-  number: Fragment,
-  ctes: CteBuilder
-): Fragment {
-  const values = columns.map(column => {
-    const value = sql`x.${identifier(column)}`
-    const uncertain = uncertainColumns.find(({ column: name }) => name === column)
-    const references = uncertain?.references ?? []
-    if (references.length === 0) return value
-    const jsonNull = ctes.addJsonNull(toPath(column))
-    return sql`coalesce(${value},
-      case when x.${number} = any (${jsonNullRows(references)}) then ${jsonNull} end)`
+/** The INSERT of one row. */
+interface SeparateInsert {
+  /** The position of the row in `values`. */
+  readonly position: number
+  readonly statement: Fragment
+}
+
+/** Builds an INSERT of each row, without `returning`, in the order of `values`. */
+export function buildSeparateInserts (
+  node: InsertNode,
+  values: TypedValues
+): readonly SeparateInsert[] {
+  const conflict = buildConflictClause(node, values, { marked: false })
+  const gate = buildGate(node)
+  const inserts = node.groups.flatMap(group => {
+    const rows = buildSeparateRows(group, gate, values)
+    return group.positions.map((position, i) => ({
+      position,
+      statement: sql`insert into ${tableName(node.table)} as t${rows[i] as Fragment}${conflict}`
+    }))
   })
-  return join(values, sql`, `)
+  return inserts.sort((a, b) => a.position - b.position)
 }
 
-function buildRows ({ columns, positions, rows }: RowGroup, ctes: CteBuilder): Fragment {
-  const document = ctes.checkValues
-    ? buildVerifiedDocument(rows, ctes, positions)
-    : buildDocument(rows.document, ctes)
-  const source = sql`json_populate_recordset(${nullRow(ctes.table)}, ${document})`
-  return ctes.addStoredRows(source, columns, rows.uncertainColumns)
+/** The same as buildRows for each row of a group. */
+function buildSeparateRows (
+  group: RowGroup,
+  conditions: readonly Fragment[],
+  values: TypedValues
+): readonly Fragment[] {
+  const { columns, positions } = group
+  if (columns.length === 0) {
+    const row = conditions.length === 0 ? DEFAULTS : sql` select${whereAll(conditions)}`
+    return positions.map(() => row)
+  }
+  const names = join(columns.map(identifier), COMMA)
+  const cells = cellsOf(group, values)
+  const built = cells?.map(row => buildRow(columns, row, values))
+  if (built !== undefined && values.rows === 0 && conditions.length === 0) {
+    return built.map(row => sql` (${names}) values ${row}`)
+  }
+  const number = identifier(unusedName(columns))
+  const { from, stored, checks } = built === undefined
+    ? values.buildStoredRows(group)
+    : valuesAsSource(columns, sql`values ${join(built, COMMA)}`)
+  const source = values.addRows(sql`select ${
+    join(columns.map((column, i) => sql`${stored[i] as Fragment} as ${identifier(column)}`), COMMA)
+  }, pg_catalog.row_number() over () as ${number} from ${from}${whereAll(checks)}`)
+  return positions.map((_, i) => {
+    const isRow = sql`x.${number} operator(pg_catalog.=) ${integer(i + 1)}`
+    return sql` (${names}) select ${names} from ${source} as x${whereAll([isRow, ...conditions])}`
+  })
 }
+
+/** The same as buildRows with the number of each row. */
+function buildNumberedRows (
+  group: RowGroup,
+  conditions: readonly Fragment[],
+  values: TypedValues
+): Fragment {
+  const { columns, positions } = group
+  const number = identifier(unusedName(columns))
+  const where = whereAll([...conditions, numberRow(number)])
+  if (columns.length === 0) {
+    return sql` select from ${countTo(positions.length)} as x (${number})${where}`
+  }
+  const names = join(columns.map(identifier), COMMA)
+  const { from, stored, checks } = buildSource(group, values)
+  const renamed = columns.map((column, i) => sql`${stored[i] as Fragment} as ${identifier(column)}`)
+  const rows = sql`select ${join(renamed, COMMA)}, row_number() over () as ${number} from ${from}${
+    whereAll(checks)
+  }`
+  return sql` (${names}) select ${names} from (${rows}) as x${where}`
+}
+
+/** The rows of a group as a source of rows. */
+function buildSource (group: RowGroup, values: TypedValues): StoredRows {
+  const { columns } = group
+  const cells = cellsOf(group, values)
+  return cells === undefined
+    ? values.buildStoredRows(group)
+    : valuesAsSource(columns, buildValues(columns, cells, values))
+}
+
+/** VALUES as a source of rows. */
+function valuesAsSource (columns: readonly string[], rows: Fragment): StoredRows {
+  const names = columns.map(identifier)
+  return {
+    from: sql`(${rows}) as x (${join(names, COMMA)})`,
+    stored: names.map(name => sql`x.${name}`),
+    checks: []
+  }
+}
+
+/** More values have a long text. PostgreSQL reads them from their JSON. */
+const MAX_CELLS = 128
+
+/** The values of the rows, if each of them is written as an expression. */
+function cellsOf (
+  { columns, rows }: RowGroup,
+  values: TypedValues
+): Cells | undefined {
+  const { cells } = rows
+  if (cells === undefined || !values.storesCells(cells)) return undefined
+  // Citus would pull rows of JSON to the coordinator.
+  const isLong = cells.length * columns.length > MAX_CELLS && !values.distributed
+  // The document is written when it is read.
+  return isLong && rows.document.references.length === 0 ? undefined : cells
+}
+
+function buildValues (
+  columns: readonly string[],
+  cells: Cells,
+  values: TypedValues
+): Fragment {
+  return sql`values ${join(cells.map(row => buildRow(columns, row, values)), COMMA)}`
+}
+
+function buildRow (
+  columns: readonly string[],
+  row: ReadonlyMap<string, Cell>,
+  values: TypedValues
+): Fragment {
+  const built = columns.map(column =>
+    values.buildCell(row.get(column) as Cell, column, { always: true })
+  )
+  return sql`(${join(built, COMMA)})`
+}
+
+function countTo (rows: number): Fragment {
+  return sql`pg_catalog.generate_series(1, ${parameter(String(rows))}::pg_catalog.int4)`
+}
+
+/** Builds the columns of an insert, and its rows. */
+function buildRows (
+  group: RowGroup,
+  conditions: readonly Fragment[],
+  values: TypedValues
+): Fragment {
+  const { columns, positions } = group
+  const where = whereAll(conditions)
+  if (columns.length === 0) {
+    if (positions.length === 1) return conditions.length === 0 ? DEFAULTS : sql` select${where}`
+    return sql` select from ${countTo(positions.length)}${where}`
+  }
+  const names = join(columns.map(identifier), COMMA)
+  const cells = cellsOf(group, values)
+  const select = ({ from, stored, checks }: StoredRows): Fragment =>
+    sql` (${names}) select ${join(stored, COMMA)} from ${from}${
+      whereAll([...checks, ...conditions])
+    }`
+  if (cells === undefined) return select(values.buildStoredRows(group))
+  const rows = buildValues(columns, cells, values)
+  // Citus takes no subqueries beside VALUES.
+  if (values.distributed && (values.rows > 0 || conditions.length > 0)) {
+    return select(values.collectRows(columns, valuesAsSource(columns, rows)))
+  }
+  return sql` (${names}) ${
+    conditions.length === 0 ? rows : sql`select * from (${rows}) as v${where}`
+  }`
+}
+
+const DEFAULTS = sql` default values`
 
 const NUMBER_SETTING = constant('oneflight.number')
 
@@ -148,7 +230,7 @@ const NUMBER_SETTING = constant('oneflight.number')
  * the outer query, so it evaluates this condition last and once per row. A counter in the setting
  * would be wrong after a trigger resets it. Measured on PostgreSQL 14 and 18: 2 to 3 us per row.
  */
-export function numberRow (number: Fragment): Fragment {
+function numberRow (number: Fragment): Fragment {
   return sql`pg_catalog.set_config(${NUMBER_SETTING}, x.${number}::text, true) is not null`
 }
 
@@ -159,50 +241,16 @@ export function numberRow (number: Fragment): Fragment {
 export const rowNumber: Fragment =
   sql`nullif(pg_catalog.current_setting(${NUMBER_SETTING}, true), '')::int`
 
-/** Builds ` on conflict …`, which is the same for every group of rows, or an empty fragment. */
-export function buildConflictClause (
-  { conflict, ...place }: Pick<InsertNode, 'conflict' | 'id' | 'index'>,
-  values: ValueBuilder,
-  { marked, distributed }: Pick<InsertOptions, 'marked'> & { readonly distributed: boolean }
-): Fragment {
-  if (conflict === undefined) return empty
-  const { target, update } = conflict
-  const at = 'constraint' in target
-    ? sql` on constraint ${identifier(target.constraint)}`
-    : sql` (${join(target.columns.map(identifier), sql`, `)})${
-      buildWhere(target.where, values, { constants: true })
-    }`
-  if (update === undefined) return sql` on conflict${at} do nothing`
-  const assignments = update.set.map(value => {
-    const text = distributed ? distributedText(value, values) : undefined
-    if (text === null) throw notOnCitus(`${CONFLICT_VALUE}{"$excluded": "${value.column}"}.`, place)
-    return text === undefined
-      ? buildAssignment(value, values)
-      : sql`${identifier(value.column)} = ${parameter(text)}`
+/** The values of columns that are the same in all rows. */
+export function buildNewValues (
+  { columns, set }: Pick<NewValues, 'columns' | 'set'>,
+  values: TypedValues
+): readonly Fragment[] {
+  const [cells] = set.cells as Cells
+  return columns.map(column => {
+    const cell = cells?.get(column) as Cell
+    const value = values.buildCell(cell, column, { always: false })
+    // A subquery is computed once, and not for each row. On Citus the value is one already.
+    return cell.kind === 'reference' && !values.distributed ? sql`(select ${value})` : value
   })
-  const set = join(assignments, sql`, `)
-  const also = marked ? [markRow(false)] : []
-  return sql` on conflict${at} do update set ${set}${buildWhere(update.where, values, { also })}`
-}
-
-const CONFLICT_VALUE = 'Citus takes only single values in "set" of "on_conflict". Insert the ' +
-  'value, and set the column to '
-
-/**
- * A plain value of `set` of `on_conflict` as text, which PostgreSQL reads in the type of its
- * column: Citus takes no function there that is not immutable, and those of JSON are not.
- * Undefined: another assignment. Null: the value has no text that is right for every type.
- */
-function distributedText (
-  { column, modifier, operand }: Assignment,
-  columns: RowColumns
-): string | null | undefined {
-  if (modifier !== '$value' || operand?.kind !== 'document') return undefined
-  const { pieces: [json = ''], references } = operand
-  if (references.length > 0) return null
-  const kind = columns.kindOf(column)
-  if (kind === 'json') return json
-  if (/^[[{n]/.test(json)) return null
-  if (!json.startsWith('"')) return kind === undefined ? json : null
-  return kind === undefined ? JSON.parse(json) as string : null
 }

@@ -9,54 +9,173 @@
  * exact type. Conditions on a CTE can use an index.
  */
 import { modifiers, type Modifier } from '../../schemas/modifier.ts'
-import type { KeyedGroup, KeyedUpdateNode, RowField, UncertainColumn } from '../plan/nodes.ts'
 import { toPath } from '../plan/name.ts'
+import type { Cell, KeyedGroup, KeyedUpdateNode, RowField, UncertainColumn } from '../plan/nodes.ts'
 import { fieldName } from '../plan/stored-values.ts'
 import { applyModifier, buildAssignment } from './assignment.ts'
 import type { Check } from './checks.ts'
-import type { CteBuilder } from './cte-builder.ts'
+import { withoutPosition } from './citus.ts'
 import { buildFieldRows, type RowsBuilder } from './field-rows.ts'
 import { buildConditions } from './filter.ts'
-import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
+import {
+  empty,
+  identifier,
+  integer,
+  join,
+  parameter,
+  sql,
+  whereAll,
+  type Fragment
+} from './fragment.ts'
 import { buildSkipped, gateChecks } from './gate.ts'
 import { raise, raiseNumber, raiseText } from './marker.ts'
-import { jsonNullRows } from './reference.ts'
+import { unusedName } from './output.ts'
+import { exposeColumns, type ExposedColumns } from './shared-results.ts'
 import { tableName } from './table.ts'
 import { typeExample, type TypedAs } from './typed-json.ts'
-import type { ChangeBuilder, ValueBuilder } from './value-builder.ts'
+import { buildRecordset, TypedValues } from './typed-values.ts'
+import type { ChangeBuilder } from './value-builder.ts'
 
 const AND = sql` and `
 const COMMA = sql`, `
 
 /** The name of the position among the columns of the rows. */
-export const POSITION_NAME: Fragment = identifier(fieldName(0))
+const POSITION_NAME: Fragment = identifier(fieldName(0))
 
 /** In `returning`: the position of a row in `values`. */
-export const rowPosition: Fragment = sql`x.${POSITION_NAME}`
+const rowPosition: Fragment = sql`x.${POSITION_NAME}`
 
 /** The names of the columns of the rows: the position and the fields. */
-export function rowColumns ({ fields }: KeyedGroup): Fragment {
+function rowColumns ({ fields }: KeyedGroup): Fragment {
   return join([POSITION_NAME, ...fields.map(({ name }) => identifier(name))], COMMA)
 }
 
-/** Builds the statement of each group, without `returning`. */
-export function buildKeyedUpdates (node: KeyedUpdateNode, ctes: CteBuilder): readonly Fragment[] {
-  const rows = node.groups.map(group => ctes.addRows(buildKeyedRows(group, node, ctes)))
-  const distinct = ctes.explain
+export interface KeyedUpdate {
+  /** CTEs, of which `r` has the rows. */
+  readonly ctes: readonly Fragment[]
+  /** A query of the positions of all rows. */
+  readonly positions: Fragment
+}
+
+export interface ReturnedColumns {
+  /** The list after `returning`. */
+  readonly returned: Fragment
+  /** The names of the columns of `r`. */
+  readonly names: readonly string[]
+  /**
+   * The names of the list are not known: `r` has its columns as JSON, and these columns beside it.
+   * Citus returns no values of the type of a row.
+   */
+  readonly unnamed?: ExposedColumns | undefined
+}
+
+export function buildKeyedUpdate (
+  node: KeyedUpdateNode,
+  values: TypedValues,
+  { returned, names, unnamed }: ReturnedColumns
+): KeyedUpdate {
+  const groups = node.groups.map((group, i) => ({
+    group,
+    source: values.addRows(buildRows(node, group, values)),
+    changed: sql`u${integer(i)}`
+  }))
+  const distinct = values.explain
     ? []
-    : checkDistinct(node, rows).map(query => sql`(select * from ${ctes.addRows(query)})`)
+    : checkDistinct(node, groups.map(({ source }) => source)).map(query =>
+      values.computeFirst(sql`(${query})`)
+    )
   const conditions = [
-    ...buildConditions(node.where, ctes),
-    ...ctes.evaluateOnce(gateChecks(node, distinct))
+    ...buildConditions(node.where, values),
+    ...values.evaluateOnce(gateChecks(node, distinct))
   ]
-  return node.groups.map((group, i) =>
-    buildKeyedUpdate(node, group, {
-      source: rows[i] as Fragment,
-      conditions,
-      values: ctes,
-      read: field => readStored(field, group, ctes)
-    })
+  const position = unnamed === undefined ? identifier(unusedName(names)) : UNNAMED_POSITION
+  const updates = groups.map(({ group, source, changed }) => {
+    const read = (field: RowField): Fragment => readStored(field, group, values)
+    const statement = buildGroupUpdate(node, group, { source, conditions, values, read })
+    return sql`${changed} as (${statement} returning ${returned}, ${rowPosition} as ${position})`
+  })
+  const ofAll = (select: (changed: Fragment) => Fragment): Fragment =>
+    join(
+      groups.map(({ changed }) => sql`select ${select(changed)} from ${changed}`),
+      sql` union all `
+    )
+  const columns = join(names.map(identifier), COMMA)
+  const rows = ofAll(changed =>
+    unnamed === undefined
+      ? sql`${columns}, ${position}`
+      : sql`${withoutPosition(changed, position)} as row${
+        exposeColumns(unnamed, changed)
+      }, ${changed}.${position}`
   )
+  const ctes = [
+    ...updates,
+    sql`r as (select ${columns} from (${rows}) as u order by ${position})`
+  ]
+  return { ctes, positions: ofAll(() => position) }
+}
+
+/** No column has a name with an arrow. */
+const UNNAMED_POSITION = identifier('->')
+
+function buildRows (
+  node: KeyedUpdateNode,
+  group: KeyedGroup,
+  values: TypedValues
+): Fragment {
+  const cells = values.checkValues ? undefined : group.rows.cells
+  const source = cells === undefined
+    ? buildManyRows(group, values)
+    : sql`(values ${join(buildCells(group, cells, values), COMMA)}) as x (${rowColumns(group)})`
+  if (source === undefined) return buildKeyedRows(group, node, values)
+  // A CTE keeps the collation of an expression, of which the branch is never computed.
+  const columns = group.fields.map(({ name, column, modifier }) => {
+    const value = sql`x.${identifier(name)}`
+    return modifier !== undefined || cells?.length === 1
+      ? value
+      : sql`case when false then (null::${tableName(values.table)}).${identifier(column)}
+          else ${value} end as ${identifier(name)}`
+  })
+  return sql`select ${join([rowPosition, ...columns], COMMA)} from ${source}${
+    whereAll(values.explain ? [] : checkKeys(group, node))
+  }`
+}
+
+function buildCells (
+  { fields, positions }: KeyedGroup,
+  cells: ReadonlyArray<ReadonlyMap<string, Cell>>,
+  values: TypedValues
+): readonly Fragment[] {
+  return cells.map((row, i) => {
+    const built = fields.map(field => {
+      const cell = row.get(field.name) as Cell
+      return values.buildCell(cell, field.column, { always: false, as: readAs(field) })
+    })
+    return sql`(${join([integer(positions[i] as number), ...built], COMMA)})`
+  })
+}
+
+/**
+ * Rows of JSON without references, of which the first field is the position; undefined: a type has
+ * no name here.
+ */
+function buildManyRows (
+  { fields, rows: { document, uncertainColumns } }: KeyedGroup,
+  values: TypedValues
+): Fragment | undefined {
+  const shapes = new Map(uncertainColumns.map(({ column, shape }) => [column, shape]))
+  const types = fields.map(field => ({
+    name: field.name,
+    type: values.fieldType(
+      { path: toPath(field.column), as: readAs(field) },
+      shapes.get(field.name)
+    )
+  }))
+  if (document.references.length > 0 || types.some(({ type }) => type === undefined)) {
+    return undefined
+  }
+  const columns = types.map(({ name, type }) => sql`${identifier(name)} ${type as Fragment}`)
+  const position = sql`${POSITION_NAME} pg_catalog.int4`
+  return buildRecordset(parameter(document.pieces[0] as string), [position, ...columns])
 }
 
 interface UpdateParts {
@@ -65,14 +184,14 @@ interface UpdateParts {
   readonly conditions: readonly Fragment[]
   readonly values: ChangeBuilder
   /** Builds the value of a field that is stored. */
-  readonly read?: (field: RowField) => Fragment
+  readonly read: (field: RowField) => Fragment
 }
 
 /** Builds the statement of a group, without `returning`. */
-export function buildKeyedUpdate (
+function buildGroupUpdate (
   { table }: KeyedUpdateNode,
   group: KeyedGroup,
-  { source, conditions, values, read = readField }: UpdateParts
+  { source, conditions, values, read }: UpdateParts
 ): Fragment {
   const assignments = [
     ...group.fields.flatMap(field => {
@@ -100,7 +219,7 @@ function readField ({ name }: RowField): Fragment {
 }
 
 /** Builds the query of the rows of a group, with the types of its fields. */
-export function buildKeyedRows (
+function buildKeyedRows (
   group: KeyedGroup,
   node: KeyedUpdateNode,
   ctes: RowsBuilder & Pick<ChangeBuilder, 'explain'>
@@ -125,7 +244,7 @@ export function buildKeyedRows (
 }
 
 /** How a field is read; see TypedAs. */
-export function readAs ({ modifier }: RowField): TypedAs | 'text' {
+function readAs ({ modifier }: RowField): TypedAs | 'text' {
   const { reads }: Pick<Modifier, 'reads'> = modifiers[modifier ?? '$value']
   return reads === 'difference' || reads === 'text' ? reads : 'value'
 }
@@ -141,10 +260,10 @@ function uncertainFields (
 }
 
 /** The value of a field, or the JSON null where a reference has that value. */
-export function readStored (
+function readStored (
   field: RowField,
   group: KeyedGroup,
-  values: ValueBuilder & Pick<RowsBuilder, 'checkValues'>
+  values: TypedValues
 ): Fragment {
   const value = readField(field)
   const [, uncertain] = uncertainFields(group).find(([{ name }]) => name === field.name) ?? []
@@ -155,7 +274,7 @@ export function readStored (
     ({ row: group.positions[row] as number, reference })
   )
   return sql`case when ${rowPosition} operator(pg_catalog.+) 1 = any (${
-    jsonNullRows(references)
+    values.buildJsonNullRows(references)
   }) then ${values.buildJsonNull(toPath(field.column), { refuse: false })} else ${value} end`
 }
 
@@ -163,7 +282,7 @@ export function readStored (
  * Builds conditions on the rows that are true, or fail: a reference in a key is NULL. PostgreSQL
  * may evaluate them while it plans the statement, also if the operation is skipped.
  */
-export function checkKeys (group: KeyedGroup, node: KeyedUpdateNode): readonly Fragment[] {
+function checkKeys (group: KeyedGroup, node: KeyedUpdateNode): readonly Fragment[] {
   const keys = keysOf(group)
   const { rows } = group
   const known = rows.cells === undefined
@@ -185,7 +304,7 @@ export function checkKeys (group: KeyedGroup, node: KeyedUpdateNode): readonly F
  * key. PostgreSQL would use one of them. Equality is that of the columns: the rows have their types
  * and collations. `rows` are the rows of the groups. Of one row there is nothing to check.
  */
-export function checkDistinct (
+function checkDistinct (
   { groups }: KeyedUpdateNode,
   rows: readonly Fragment[]
 ): readonly Fragment[] {

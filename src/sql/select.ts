@@ -1,17 +1,15 @@
 /**
  * Builds the SELECT of a select operation.
  */
-import type { CallNode, ColumnPath, OutputColumn, SelectNode, SortKey } from '../plan/nodes.ts'
+import type { ColumnPath, OutputColumn, SelectNode, SortKey } from '../plan/nodes.ts'
 import { isAllColumns } from '../plan/output.ts'
 import { buildAfter } from './after.ts'
-import { buildCall } from './call.ts'
 import { columnValue, comparableValue, type RowColumns } from './column.ts'
 import { buildWhere } from './filter.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
-import { buildNameClash, outputValue, rowValue, unusedName, wholeRow } from './output.ts'
+import { buildNameClash, outputValue, unusedName, wholeRow } from './output.ts'
 import { OutputValues } from './output-values.ts'
 import { tableName } from './table.ts'
-import type { CteBuilder } from './cte-builder.ts'
 import type { ValueBuilder } from './value-builder.ts'
 
 const DISTINCT = sql`distinct `
@@ -24,19 +22,6 @@ const LOCK_MODES = {
   key_share: sql`key share`
 }
 const LOCK_WAITS = { nowait: sql` nowait`, skip_locked: sql` skip locked` }
-
-/** Builds a query whose rows are one value `row` each. The caller limits the number of rows. */
-export function buildSelect (node: SelectNode | CallNode, values: CteBuilder): Fragment {
-  const rows = node.kind === 'call'
-    ? buildRows(node, values, {
-      source: buildCall(node, values),
-      row: sql`t.*::record as row${values.exposedColumns(sql`t`)}`
-    })
-    : buildSelectRows(node, values)
-  if (node.output === undefined) return rows
-  const row = rowValue(sql`p`, values)
-  return sql`select ${row} as row${values.exposedColumns(sql`p`)} from (${rows}) as p`
-}
 
 /**
  * Builds a query whose rows are the output columns, or one value `row` and the columns of `more`.

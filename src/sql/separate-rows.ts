@@ -1,5 +1,5 @@
 /**
- * Which operations return each row as soon as it is there, in the plain form, without an aggregate.
+ * Which operations return each row as soon as it is there, without an aggregate.
  * Nothing counts their rows, so an operation that reads one of them must check that it exists.
  */
 import type { InsertNode, Plan, PlanNode } from '../plan/nodes.ts'

@@ -13,7 +13,7 @@ import {
   sql,
   type Fragment
 } from './fragment.ts'
-import type { Statement } from './compile.ts'
+import type { Statement } from './statement.ts'
 import { SEARCH_PATH } from './session-checks.ts'
 
 /** The identity and the settings of a batch. */

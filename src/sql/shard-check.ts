@@ -7,14 +7,20 @@ import type { Check } from './checks.ts'
 import { needsOneShard } from './citus.ts'
 import { constant, render, sql, type Fragment } from './fragment.ts'
 import { raise } from './marker.ts'
-import type { Shape } from './operation-cte.ts'
+import type { Shape } from './returned-rows.ts'
 import { tableName } from './table.ts'
 
-/** Fails with the marker `shards` if a call reads no rows, or an insert returns them unordered. */
-export function buildShardCheck (node: PlanNode, shape: Shape): readonly Check[] {
+/**
+ * Fails with the marker `shards` if a call reads no rows, or an insert returns them unordered.
+ * `row`: a row of `r` as JSON.
+ */
+export function buildShardCheck (
+  node: PlanNode,
+  { shape, row }: { readonly shape: Shape, readonly row: Fragment }
+): readonly Check[] {
   if (node.kind === 'call') return [{ when: isInlined(node.table), then: raise('shards') }]
   if (node.kind !== 'insert' || shape === 'nothing' || !needsOneShard(node)) return []
-  return [{ when: hasSeveralShards(node.table), then: raise('shards') }]
+  return [{ when: hasSeveralShards(node.table, row), then: raise('shards') }]
 }
 
 /**
@@ -36,12 +42,12 @@ function isInlined ({ schema, name }: TableName): Fragment {
  * distribution column, or do not have it. Tables that are not distributed have no such column, and
  * their rows are on one server.
  */
-function hasSeveralShards (inserted: TableName): Fragment {
+function hasSeveralShards (inserted: TableName, row: Fragment): Fragment {
   const table = constant(render(tableName(inserted)).text)
   const name = sql`select pg_catalog.column_to_column_name(logicalrelid, partkey) as name
     from pg_catalog.pg_dist_partition
     where logicalrelid operator(pg_catalog.=) ${table}::pg_catalog.regclass`
-  const values = sql`select r.row operator(pg_catalog.->>) d.name as value
+  const values = sql`select ${row} operator(pg_catalog.->>) d.name as value
     from r, (${name}) as d where d.name is not null`
   return sql`(select pg_catalog.count(distinct s.value) operator(pg_catalog.>) 1
     or pg_catalog.count(s.value) operator(pg_catalog.<) pg_catalog.count(*) from (${values}) as s)`

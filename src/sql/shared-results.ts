@@ -1,7 +1,6 @@
 /**
  * Shares results of an operation with later ones, in settings of the transaction. Each setting is a
- * JSON array: the values of one column, or whole rows, up to the last row that is read. Both forms
- * of a statement write and read them alike.
+ * JSON array: the values of one column, or whole rows, up to the last row that is read.
  *
  * The operation that shares a result checks that the rows and columns exist to which later ones
  * refer. The reader cannot: PostgreSQL does not evaluate its subquery if no row needs the value, so
@@ -9,19 +8,9 @@
  */
 import type { Plan, PlanNode, Reference, ReferenceUse } from '../plan/nodes.ts'
 import { mayReturn } from '../plan/output.ts'
-import { arrayText } from '../plan/value-text.ts'
 import type { Check } from './checks.ts'
 import { isNested } from '../plan/nested.ts'
-import {
-  empty,
-  identifier,
-  integer,
-  join,
-  parameter,
-  sharedParameter,
-  sql,
-  type Fragment
-} from './fragment.ts'
+import { empty, identifier, integer, join, parameter, sql, type Fragment } from './fragment.ts'
 import { raise, raiseNumber } from './marker.ts'
 import { countSetting, jsonNullsSetting, sharedSetting } from './settings.ts'
 
@@ -73,19 +62,6 @@ export const MAX_LISTS = 100
 
 /** Up to this many columns are each checked by an expression of their own. */
 export const MAX_COLUMN_CHECKS = 4
-
-export interface SharingOptions {
-  /** Later operations depend on the number of rows. */
-  readonly counted: boolean
-  readonly uses: readonly ReferenceUse[]
-  readonly shared: readonly SharedResult[]
-  readonly maxRows: number
-  /** Whether the statement does not return the rows, so `j.rows` does not exist. */
-  readonly hidden: boolean
-  /** The rows as JSON; see buildStatement. */
-  readonly rowsJson: Fragment
-  readonly checkValues: boolean
-}
 
 /**
  * Returns the distinct columns that later operations read from one operation. The value of a
@@ -156,63 +132,9 @@ export function nameExposed (position: number): string {
   return `n${position}`
 }
 
-/** Shares what later operations read: the number of rows, and rows. */
-export function buildSharing (node: PlanNode, options: SharingOptions): readonly Check[] {
-  return [
-    ...shareRows(node, options),
-    ...options.counted ? [shareCount(node.index, sql`j.n`)] : []
-  ]
-}
-
 /** Shares the number of rows, an expression. */
 export function shareCount (index: number, rows: Fragment): Check {
   return share(countSetting(index), sql`(${rows})::text`)
-}
-
-/**
- * Shares rows, and checks that those exist which the readers do not check. Where possible the text
- * of the result is used: rendering the rows again took twice the time.
- */
-function shareRows (node: PlanNode, options: SharingOptions): readonly Check[] {
-  const { uses, shared, maxRows, checkValues } = options
-  if (uses.length === 0) return []
-  const minRows = countRows(uses.filter(({ checked }) => checked))
-  return [
-    ...(minRows === 0
-      ? []
-      : [{
-          when: sql`j.n < ${parameter(String(minRows))}::bigint`,
-          then: raiseNumber('row', sql`j.n`)
-        }]),
-    ...buildListCheck(uses, sql`j.n`, maxRows),
-    ...buildColumnChecks(columnsRead(uses)),
-    ...checkValues && valuesRead(uses).length > 0
-      ? shareJsonNulls(node, uses, sql`${parameter(String(countRows(uses)))}::bigint`)
-      : [],
-    ...shared.map(result => share(result.setting, sharedText(result, options)))
-  ]
-}
-
-function sharedText (
-  { column, rows }: SharedResult,
-  { hidden, rowsJson }: SharingOptions
-): Fragment {
-  const needed = rows === undefined
-    ? undefined
-    : sql`${sharedParameter(String(rows))}::bigint`
-  const rendered = sql`(select ${rowsJson} from (select * from r${
-    needed === undefined ? empty : sql` limit ${needed}`
-  }) as r)`
-  const json = hidden
-    ? rendered
-    : needed === undefined
-      ? sql`j.rows`
-      : sql`case when j.n <= ${needed} then j.rows else ${rendered} end`
-  if (column === undefined) return sql`(${json})::text`
-  const key = sql`${parameter(column)}::text`
-  if (rows === 1) return sql`json_build_array((${json}) -> 0 -> ${key})::text`
-  return sql`(select coalesce(json_agg(e.value -> ${key}), '[]')::text
-    from json_array_elements(${json}) as e (value))`
 }
 
 /** Positions in an array have the type int4. */
@@ -291,57 +213,6 @@ export function buildListCheck (
     when: sql`${rows} > ${integer(MAX_LISTS * maxRows / lists)}`,
     then: raiseNumber('lists', rows)
   }]
-}
-
-/** Checks that the first row has the columns. */
-function buildColumnChecks (columns: readonly string[]): readonly Check[] {
-  if (needsColumnSearch(columns)) {
-    return [{
-      when: sql`j.n > 0 and m.position is not null`,
-      then: raiseNumber('column', sql`m.position`)
-    }]
-  }
-  // `->` returns NULL for a missing member, and the JSON null for a member that is null.
-  return columns.map((column, i) => ({
-    when: sql`j.n > 0 and (select to_json(r.row) -> ${
-      parameter(column)
-    }::text from (select * from r limit 1) as r) is null`,
-    then: raiseNumber('column', sql`j.n * 0 + ${integer(i + 1)}`)
-  }))
-}
-
-/** Whether the statement needs the CTE of buildColumnSearch. */
-export function needsColumnSearch (columns: readonly string[]): boolean {
-  return columns.length > MAX_COLUMN_CHECKS
-}
-
-/**
- * Builds the CTE `m`: the position, from 1, of the first of these columns that the rows do not
- * have, or NULL. It uses one array: an expression for each of 21 000 columns took a backend 2.8 GB.
- */
-export function buildColumnSearch (columns: readonly string[]): Fragment {
-  return sql`, m as (
-    select min(c.position) as position from unnest(${
-    parameter(arrayText(columns))
-  }::text[]) with ordinality as c (name, position)
-    where c.name not in (select json_object_keys(to_json(r.row)) from (select * from r limit 1)
-      as r)
-  )`
-}
-
-/** Shares which columns of each row, up to the last one that is read, are the JSON null. */
-function shareJsonNulls (
-  node: PlanNode,
-  uses: readonly ReferenceUse[],
-  needed: Fragment
-): readonly Check[] {
-  const names = valuesRead(uses)
-  const columns = node.output === undefined && hasTypedRows(node)
-    ? sql`(r.row).*`
-    : nameColumns(exposedColumns(node, uses))
-  const rows = sql`(select coalesce(json_agg(${jsonNullsOf(names, columns)}), '[]')::text
-    from (select * from r limit ${needed}) as r)`
-  return [share(jsonNullsSetting(node.index), rows)]
 }
 
 /** The exposed columns of `r` with their own names. */

@@ -19,17 +19,6 @@ export function namesAsRows (names: readonly TableName[]): Fragment {
   }) as q (schema, name)`
 }
 
-/** PostgreSQL copies the description of the table for each of them in a statement. */
-export const MAX_TYPE_GUARDS = 16
-
-/**
- * A NULL of the type of a column, as a column of the result: PostgreSQL refuses to run a prepared
- * statement whose result types have changed.
- */
-export function typeGuard (table: TableName, column: string): Fragment {
-  return sql`case when false then (null::${tableName(table)}).${identifier(column)} end`
-}
-
 /**
  * A row of `table` in which every column is NULL. `null::"schema"."name"` does not work here:
  * json_populate_record then checks NULL against the domain of every column that the JSON does not

@@ -10,7 +10,6 @@ import {
   identifier,
   join,
   parameter,
-  render,
   sql,
   whereAll,
   type Fragment
@@ -195,20 +194,6 @@ export function jsonElements (json: Fragment, resultType: 'json' | 'text'): Frag
     ? sql`e.value #>> '{}'`
     : sql`case json_typeof(e.value) when 'null' then null else e.value::jsonb end`
   return sql`(select coalesce(array_agg(${value}), '{}') from json_array_elements(${json}) as e)`
-}
-
-/**
- * A row of the table in PostgreSQL's text form, in which one column is the JSON null and every
- * other one NULL. json_populate_record converts null to NULL always, but it parses a text as a row
- * where it expects a row.
- */
-export function rowOfJsonNull (table: TableName, column: string): Fragment {
-  return sql`(select '(' ||
-      string_agg(case when a.attname = ${parameter(column)} then 'null' else '' end, ','
-        order by a.attnum) || ')'
-    from pg_catalog.pg_attribute as a
-    where a.attrelid = ${constant(render(tableName(table)).text)}::regclass and a.attnum > 0
-      and not a.attisdropped)`
 }
 
 /** The name of a column path in error messages. */

@@ -1,7 +1,6 @@
 /**
- * What conditions and assignments need from the form of a statement. The general form converts JSON
- * to the types of columns without knowing them (cte-builder.ts). The plain form names these types
- * (plain-builder.ts).
+ * What conditions and assignments need to write values. Those that meet the columns of a table are
+ * built by typed-values.ts, those that meet output columns by output-values.ts.
  */
 import type { JsonDocument, Reference, RowsSource, TableName } from '../plan/nodes.ts'
 import type { RowColumns } from './column.ts'

@@ -2,7 +2,7 @@
  * Sets on the workers of Citus what policies and values depend on. Settings made by `set_config`
  * stay on the coordinator; Citus repeats only SET LOCAL on every worker of the transaction.
  */
-import type { Statement } from './compile.ts'
+import type { Statement } from './statement.ts'
 import { identifier, join, render, requestConstant, sql, type Fragment } from './fragment.ts'
 import {
   FIXED_SETTINGS,

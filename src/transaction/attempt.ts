@@ -29,8 +29,8 @@ import {
   readStatementTimes,
   type StatementTimes
 } from '../postgres/wire-protocol.ts'
+import { ROW_SEPARATOR } from '../sql/compile.ts'
 import { POSITION } from '../sql/position.ts'
-import { ROW_SEPARATOR, type PlainStatement } from '../sql/plain.ts'
 import type { AttemptBatch, TransactionMode } from './compiled-batch.ts'
 import { isCommitUncertain } from './lost-commit.ts'
 import { settleTimes } from './operation-times.ts'
@@ -259,7 +259,7 @@ class Attempt implements AnswerHandler {
     const serverTimes = this.#serverTimes
     this.#cells = []
     this.#serverTimes = undefined
-    const separateRows = isPlain(statement) && statement.separateRows
+    const separateRows = statement?.separateRows === true
     if (answer !== undefined && NEEDS_ROW.has(answer) && !separateRows && cells.length !== 1) {
       this.violated()
       return
@@ -321,8 +321,8 @@ class Attempt implements AnswerHandler {
     if (request <= this.#steps.length && !this.#refused) {
       const { text: query = '', name = '', parse } = this.#requests[request] ?? {}
       const wasPrepared = name !== '' && parse === false
-      const plain = isPlain(statement) && !statement.isFinal
-      this.#firstError ??= { error: { ...error, query }, at: place, wasPrepared, plain }
+      const checkable = statement?.isFinal === false
+      this.#firstError ??= { error: { ...error, query }, at: place, wasPrepared, checkable }
     }
     if (request === this.#steps.length) this.#resolveFailure()
     if (this.#ended) this.#commit()
@@ -414,10 +414,6 @@ function isImpossibleMode (refusal: unknown, mode: TransactionMode): refusal is 
   const { severity, code } = (refusal ?? {}) as Partial<DatabaseError>
   return severity === 'ERROR' && code === SqlState.feature_not_supported &&
     mode.access === 'read-only'
-}
-
-function isPlain (statement: Step['statement'] | undefined): statement is PlainStatement {
-  return statement !== undefined && 'separateRows' in statement
 }
 
 /** Joins rows as json_agg does. */

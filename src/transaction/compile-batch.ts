@@ -18,13 +18,13 @@ import {
 import type { Key } from '../sql/idempotency.ts'
 import { emptyResults } from '../sql/shared-results.ts'
 import type { ConnectionFacts, SessionDefaults } from '../sql/session.ts'
+import type { Statement } from '../sql/statement.ts'
 import { workerSettings } from '../sql/worker-session.ts'
 import {
   compileChecked,
   compileOperations,
   compilePlans,
-  type FindTypes,
-  type OperationStatement
+  type FindTypes
 } from './compile-operations.ts'
 import { compileSession } from './compile-session.ts'
 import {
@@ -60,8 +60,6 @@ export interface CompileSettings extends SessionDefaults, DatabaseNumber {
   readonly functionTypes: FunctionTypes
   /** Whether answers of batches that write tell the position after COMMIT; false by default. */
   readonly returnsPosition?: boolean
-  /** Whether the plain form is used at all; true by default. */
-  readonly plainForm?: boolean
 }
 
 export function compileBatch (
@@ -144,7 +142,7 @@ function compileRows (
   { identity, preferences }: BatchRequest,
   settings: CompileSettings & { readonly keepAnswers: boolean, readonly distributed: boolean }
 ): Pick<CompiledBatch, 'operations' | 'types' | 'compileChecked'> {
-  const { keepAnswers, distributed, plainForm = true, ...types } = settings
+  const { keepAnswers, distributed, ...types } = settings
   const { maxRows, maxBytes, database } = settings
   const options = {
     session: identity,
@@ -157,9 +155,9 @@ function compileRows (
   }
   return {
     ...compileRenewable(batch, types, find =>
-      compileOperations(batch, { ...options, ...find, plainForm })),
+      compileOperations(batch, { ...options, ...find })),
     compileChecked: restoreSession =>
-      compileChecked(batch, { ...options, ...findTypes(types), plainForm, restoreSession })
+      compileChecked(batch, { ...options, ...findTypes(types), restoreSession })
   }
 }
 
@@ -180,7 +178,7 @@ function findTypes ({ columnTypes, functionTypes }: Types): FindTypes {
 function compileRenewable (
   { outline }: PlannedBatch,
   types: Types,
-  compileFor: (find: FindTypes) => readonly OperationStatement[]
+  compileFor: (find: FindTypes) => readonly Statement[]
 ): Pick<CompiledBatch, 'operations' | 'types'> {
   const compileLater = () => once(() => compileFor(findTypes(types)))
   let compiled = compileLater()

@@ -4,7 +4,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import { textPlaceholder } from '../plan/shape.ts'
-import type { Statement } from '../sql/compile.ts'
+import type { Statement } from '../sql/statement.ts'
 import {
   sessionStatements,
   type ConnectionFacts,

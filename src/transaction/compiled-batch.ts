@@ -2,10 +2,9 @@
  * A batch as statements, ready to be sent, and the variants in which an attempt can send it.
  */
 import type { Preferences } from '../../schemas/prefer.ts'
-import type { Statement } from '../sql/compile.ts'
+import type { Statement } from '../sql/statement.ts'
 import type { Key } from '../sql/idempotency.ts'
 import type { ConnectionFacts } from '../sql/session.ts'
-import type { OperationStatement } from './compile-operations.ts'
 
 /** How a transaction begins and ends. */
 export type TransactionMode = Pick<Preferences, 'tx' | 'isolation' | 'access'>
@@ -28,12 +27,12 @@ export interface CompiledBatch {
   readonly writes?: boolean
   readonly count: number
   /** Returns the operations, which are compiled when they are needed. */
-  readonly operations: () => readonly OperationStatement[]
+  readonly operations: () => readonly Statement[]
   /**
    * Compiles the operations with value checks, and with a session that is restored after each of
    * them when `restoreSession` is true.
    */
-  readonly compileChecked?: ((restoreSession: boolean) => readonly OperationStatement[]) | undefined
+  readonly compileChecked?: ((restoreSession: boolean) => readonly Statement[]) | undefined
   /** The types of its tables, and of the functions that it calls. */
   readonly types?: LearnedTypes | undefined
   /** Operations read rows of earlier operations. */

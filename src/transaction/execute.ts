@@ -9,7 +9,7 @@ import { SqlState } from '../errors/sqlstates.ts'
 import { smallTurn, type Turn } from '../plan/turns.ts'
 import { destroyConnection, query, type Connection } from '../postgres/connection.ts'
 import { Lease, type ConnectionPool } from '../postgres/pool.ts'
-import type { Statement } from '../sql/compile.ts'
+import type { Statement } from '../sql/statement.ts'
 import type { Key } from '../sql/idempotency.ts'
 import { RecentTexts } from '../sql/text-cache.ts'
 import { startAttempt } from './attempt.ts'
@@ -27,7 +27,7 @@ import type { AttemptOutcome, BatchOutcome, Failed, Lost, Place, RetryReason } f
 import {
   decide,
   isConnectionStale,
-  isPlainRefusal,
+  isCheckableRefusal,
   isSessionChanged,
   isStatementStale,
   markerKind,
@@ -123,13 +123,12 @@ async function runAttempts (
 }
 
 /**
- * A statement failed, and another one did not. In the plain form its types may have changed, and
- * then the next one has another text; or no row needs the value, which value checks do not convert
- * then.
+ * A statement failed, and another one did not. Its types may have changed, and then the next one
+ * has another text; or no row needs the value, which value checks do not convert then.
  */
 function abandonStatement ({ batch, outcome, connection }: FinishedAttempt): void {
   if (outcome.kind !== 'failed') return
-  if (isPlainRefusal(outcome)) batch.types?.forget()
+  if (isCheckableRefusal(outcome)) batch.types?.forget()
   else if (isStatementStale(outcome)) connection.state.retired = true
 }
 
@@ -262,7 +261,7 @@ function isKnownToNeedChecks ({ operations, types, hasReferences }: CompiledBatc
 
 /** Whether an attempt with value checks says more about the failure than the one before it. */
 function tellsMore (outcome: AttemptOutcome, before: Failed): boolean {
-  if (outcome.kind !== 'failed' || before.plain === true) return true
+  if (outcome.kind !== 'failed' || before.checkable === true) return true
   if (markerKind(before) !== undefined) return true
   return markerKind(outcome) === 'value'
 }

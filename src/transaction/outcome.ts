@@ -29,8 +29,8 @@ export interface Failed {
   readonly kind: 'failed'
   readonly error: DatabaseError
   readonly at: Place
-  /** The operation ran in the plain form, and is no call. */
-  readonly plain?: boolean
+  /** An attempt with value checks may tell more about the error; see Statement.isFinal. */
+  readonly checkable?: boolean
   /** The statement that failed had been prepared by an earlier batch. */
   readonly wasPrepared?: boolean
   /** The results of the operations before. */

@@ -56,7 +56,7 @@ export function decide (result: AttemptResult, budget: RetryBudget): Retry | und
   }
   if (mayKnowOldTypes(result.batch, outcome)) {
     // Another error than that of a check may have another reason.
-    const variant = { freshTypes: true, ...isPlainRefusal(outcome) && { checkValues: true } }
+    const variant = { freshTypes: true, ...isCheckableRefusal(outcome) && { checkValues: true } }
     return { ...retry('stale_plan'), variant, isAnswer: true }
   }
   if (exceedsShare(result.batch, outcome)) {
@@ -147,27 +147,27 @@ const JSON_ROUTINES: ReadonlySet<string | undefined> = new Set([
 ])
 
 /**
- * Only an attempt with value checks tells what is wrong: an operation in the plain form was
- * refused. A failure for another reason is the same in both.
+ * Only an attempt with value checks tells what is wrong. A failure for another reason is the same
+ * in every attempt.
  */
 function needsPlace (outcome: Failed): boolean {
   const kind = markerKind(outcome)
-  return isPlainRefusal(outcome) || kind === 'missing' || kind === 'types'
+  return isCheckableRefusal(outcome) || kind === 'missing' || kind === 'types'
 }
 
 /**
- * Whether PostgreSQL refused an operation in the plain form, also by a domain that was no domain
+ * Whether PostgreSQL refused a value of an operation, also by a domain that was no domain
  * when its type was read. Functions can raise 0A000, which Citus reports without a context.
  */
-export function isPlainRefusal (outcome: Failed): boolean {
-  const { plain, error: { code, where, routine } } = outcome
-  if (plain !== true || markerKind(outcome) !== undefined) return false
+export function isCheckableRefusal (outcome: Failed): boolean {
+  const { checkable, error: { code, where, routine } } = outcome
+  if (checkable !== true || markerKind(outcome) !== undefined) return false
   if (code === SqlState.feature_not_supported) return where === undefined
   if (code === SqlState.insufficient_privilege) return false
-  return GENERAL_FORM_CLASSES.has(classOf(code)) || routine === 'domain_check_input'
+  return CHECKABLE_CLASSES.has(classOf(code)) || routine === 'domain_check_input'
 }
 
-const GENERAL_FORM_CLASSES: ReadonlySet<string> = new Set([
+const CHECKABLE_CLASSES: ReadonlySet<string> = new Set([
   SqlStateClass.data_exception,
   SqlStateClass.syntax_error_or_access_rule_violation
 ])
@@ -189,9 +189,9 @@ function mayKnowOldTypes ({ types, variant }: AttemptBatch, outcome: Failed): bo
 
 /** An operation returned more than its share of the bytes. The next attempt adds them up. */
 function exceedsShare ({ count, variant }: AttemptBatch, outcome: Failed): boolean {
-  // In the plain form, each row of an insert has a share.
+  // Each row of an insert that returns separate rows has a share.
   return markerKind(outcome) === 'bytes' && variant?.checkValues !== true &&
-    (count > 1 || outcome.plain === true)
+    (count > 1 || outcome.checkable === true)
 }
 
 /**

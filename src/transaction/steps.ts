@@ -15,7 +15,7 @@
  * With a key, an attempt that restores the session waits for its results before it stores them:
  * RESET ALL removes the settings in which operations keep them.
  */
-import type { Statement } from '../sql/compile.ts'
+import type { Statement } from '../sql/statement.ts'
 import type { ConnectionFacts } from '../sql/session.ts'
 import {
   claimStatement,
@@ -25,12 +25,11 @@ import {
   twoPhaseStatement,
   type Key
 } from '../sql/idempotency.ts'
-import type { OperationStatement } from './compile-operations.ts'
 import type { AttemptBatch, TransactionMode } from './compiled-batch.ts'
 import type { Place } from './outcome.ts'
 
 export interface Step {
-  readonly statement: OperationStatement
+  readonly statement: Statement
   readonly place: Place
   /** What its answer means; undefined: only whether it succeeded counts. */
   readonly answer?: 'begin' | 'check' | 'claim' | 'session' | 'operation'
@@ -56,7 +55,7 @@ export function beginOptions ({ isolation, access }: TransactionMode): string {
 }
 
 export interface StepOptions {
-  readonly operations: readonly OperationStatement[]
+  readonly operations: readonly Statement[]
   /** Facts for the session statement. */
   readonly connection: ConnectionFacts
   /** Send BEGIN. */

@@ -5,8 +5,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Plan } from '../plan/nodes.ts'
 import { textPlaceholder, type Values } from '../plan/shape.ts'
-import type { CompileOptions, Statement } from '../sql/compile.ts'
-import type { PlainStatement } from '../sql/plain.ts'
+import type { CompileOptions, Statement } from '../sql/statement.ts'
 import type { SessionIdentity } from '../sql/session-checks.ts'
 import type { Template } from '../sql/template.ts'
 import { bytesOf } from '../sql/text-cache.ts'
@@ -84,7 +83,7 @@ export class TemplateCache<Templates> {
   }
 }
 
-type AnyTemplate = Template<PlainStatement | Statement>
+type AnyTemplate = Template<Statement>
 
 /** Returns the memory that templates take, at most. */
 export function templateBytes (templates: ReadonlyArray<AnyTemplate | undefined>): number {

@@ -1,9 +1,9 @@
 /**
  * Tests that `after` returns exactly the rows behind the given values: for random orders with mixed
- * directions and NULLs, for every row, with literals and references, in both forms of a statement.
+ * directions and NULLs, for every row, with literals and references, in all runs of a batch.
  */
 import t from 'tap'
-import { useForms } from '../support/forms.ts'
+import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { useService } from '../support/service.ts'
 
 const schema = `
@@ -117,8 +117,8 @@ t.test('pages follow each other in random orders', async t => {
   }
 })
 
-t.test('both forms of a statement agree', async t => {
-  const forms = await useForms(t, { schema, tables: ['items'] })
+t.test('all runs of a batch have the same effect', async t => {
+  const runs = await useRuns(t, { schema, tables: ['items'] })
   const orders: ReadonlyArray<readonly [order: readonly SortElement[], after: readonly unknown[]]> =
     [
       [[{ id: 'asc' }], [20]],
@@ -135,24 +135,24 @@ t.test('both forms of a statement agree', async t => {
     ]
   for (const [order, after] of orders) {
     const plainColumns = ['id', 'a', 'b', 'data->k']
-    const literals = await forms.run([select(order, { columns: plainColumns, after })])
-    t.same(literals.plain, literals.general, JSON.stringify(order))
+    const literals = await runs.run([select(order, { columns: plainColumns, after })])
+    expectSame(t, literals, JSON.stringify(order))
     t.same(literals.used, ['aggregated'])
     const whole = { id: 's', op: 'select', table: 'items', order, after, limit: 5 }
-    const rows = await forms.run([whole])
-    t.same(rows.plain, rows.general)
-    const distinct = await forms.run([{ ...whole, distinct: true }])
-    t.same(distinct.plain, distinct.general)
-    t.same(distinct.general, rows.general)
-    const having = await forms.run([
+    const rows = await runs.run([whole])
+    expectSame(t, rows)
+    const distinct = await runs.run([{ ...whole, distinct: true }])
+    expectSame(t, distinct)
+    t.same(distinct.checked, rows.checked)
+    const having = await runs.run([
       select(order, { columns: ['*'], having: { id: { gt: 0 } }, after, limit: 5 })
     ])
-    t.same(having.general, rows.general)
+    t.same(having.checked, rows.checked)
   }
   const at = { id: 'at', op: 'select', table: 'items', where: { id: { eq: 8 } } }
   const order = [{ a: 'desc' }, { id: 'asc' }]
-  const referring = await forms.run([at, select(order, { columns: ['id'], after: ['$at.0.a', 8] })])
-  t.same(referring.plain, referring.general)
+  const referring = await runs.run([at, select(order, { columns: ['id'], after: ['$at.0.a', 8] })])
+  expectSame(t, referring)
   t.same(referring.used, ['aggregated', 'aggregated'])
 })
 

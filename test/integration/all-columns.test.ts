@@ -1,9 +1,9 @@
 /**
- * Tests `"*"` in `returning`, beside other columns, in every kind of operation and both forms of a
- * statement. No object ever has a name twice.
+ * Tests `"*"` in `returning`, beside other columns, in every kind of operation and all runs of a
+ * batch. No object ever has a name twice.
  */
 import t from 'tap'
-import { useForms } from '../support/forms.ts'
+import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { useService } from '../support/service.ts'
 
 const schema = `
@@ -48,15 +48,15 @@ const cases: ReadonlyArray<readonly [operation: object, rows: readonly string[]]
     [inserted(111, 'a', '1.50', '{"n": null}', 'null')]]
 ]
 
-t.test('all columns are returned beside others, in both forms', async t => {
-  const forms = await useForms(t, { schema, tables: ['items'] })
+t.test('all columns are returned beside others, by all runs', async t => {
+  const runs = await useRuns(t, { schema, tables: ['items'] })
   for (const [operation, rows] of cases) {
     const common = { id: 'o', table: 'items', ...operation }
-    const { general, plain } = await forms.run([{ ...common, returning }])
-    t.same(plain, general)
-    t.equal(general.results?.[0], `[${rows.join(', \n ')}]`)
-    const only = await forms.run([{ ...common, returning: ['*'] }])
-    const without = await forms.run([common])
+    const result = await runs.run([{ ...common, returning }])
+    expectSame(t, result)
+    t.equal(result.checked.results?.[0], `[${rows.join(', \n ')}]`)
+    const only = await runs.run([{ ...common, returning: ['*'] }])
+    const without = await runs.run([common])
     t.same(only, without, 'only "*" is the same as no list')
   }
 })

@@ -1,9 +1,9 @@
 /**
- * Tests that `"answer": "count"` returns the number of rows of an operation, in both forms of a
- * statement, and that everything else about the operation stays the same.
+ * Tests that `"answer": "count"` returns the number of rows of an operation, in all runs of
+ * a batch, and that everything else about the operation stays the same.
  */
 import t from 'tap'
-import { useForms } from '../support/forms.ts'
+import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { makeKeyTable, useService } from '../support/service.ts'
 
 const schema = `
@@ -53,24 +53,23 @@ t.test('the number of rows is returned', async t => {
   t.same(secret.body.data, { i: 1 }, 'an insert needs no SELECT privilege')
 })
 
-t.test('both forms of a statement agree', async t => {
-  const forms = await useForms(t, { schema, tables: ['items', 'copies'] })
-  const { general, plain, used } = await forms.run(batch)
-  t.same(plain, general)
-  t.same(general.results, [...Object.values(counts).map(String), '[{"id":103}]'])
-  t.notOk(used.includes('general'))
-  const referring = await forms.run([
+t.test('all runs of a batch have the same effect', async t => {
+  const runs = await useRuns(t, { schema, tables: ['items', 'copies'] })
+  const result = await runs.run(batch)
+  expectSame(t, result)
+  t.same(result.checked.results, [...Object.values(counts).map(String), '[{"id":103}]'])
+  const referring = await runs.run([
     { id: 's', op: 'select', table, where: { id: { eq: 102 } }, answer },
     { id: 'c', op: 'insert', table: 'copies', values: [{ name: '$s.0.name' }], answer }
   ])
-  t.same(referring.plain, referring.general)
-  t.same(referring.general.results, ['1', '1'])
-  t.match(referring.general.stored, /copies\n\(b\)\n/)
-  const missing = await forms.run([
+  expectSame(t, referring)
+  t.same(referring.checked.results, ['1', '1'])
+  t.match(referring.checked.stored, /copies\n\(b\)\n/)
+  const missing = await runs.run([
     { id: 's', op: 'select', table, where: { id: { eq: 0 } }, answer },
     { id: 'c', op: 'insert', table: 'copies', values: [{ name: '$s.0.name' }] }
   ])
-  t.equal(missing.general.failure, 'row at 0')
+  t.equal(missing.checked.failure, 'row at 0')
 })
 
 t.test('an idempotency key stores the number', async t => {

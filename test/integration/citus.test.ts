@@ -156,6 +156,54 @@ t.test('more than 20 rows are returned if they are of one shard', async t => {
   }
 })
 
+t.test('rows without values are inserted one by one', async t => {
+  const { post } = await useService(t, { schema: catalogue, env })
+  const none = { id: 'n', op: 'select', table: 't', where: { a: { eq: 7 } } }
+  const insert = { id: 'i', op: 'insert', table: 't', values: [{}, { a: 1 }, {}, { b: 'x' }] }
+  const i = [{ a: null, b: null }, { a: 1, b: null }, { a: null, b: null }, { a: null, b: 'x' }]
+  t.match(await post([insert]), { status: 200, body: { data: { i } } })
+  const gated = (rows: number): object => ({ ...insert, when: { n: rows } })
+  t.match(await post([none, gated(0)]), { status: 200, body: { data: { n: [], i } } })
+  t.match(await post([none, gated(1)]), { status: 200, body: { data: { n: [], i: null } } })
+  t.match(await post([none, { ...gated(0), returning: [] }]), {
+    status: 200,
+    body: { data: { n: [], i: [] } }
+  })
+})
+
+t.test('parameters of named batches have the types of their columns', async t => {
+  const { run } = await useService(t, {
+    schema: catalogue,
+    env: { ...env, EXPLAIN: 'on' },
+    batches: {
+      change: {
+        params: { type: 'object', properties: { a: true, b: true }, required: ['a', 'b'] },
+        operations: [
+          { id: 'i', op: 'insert', table: 't', values: [{ a: '$params.a', b: '$params.b' }] },
+          { id: 's', op: 'select', table: 't', where: { a: { eq: '$params.a' } } },
+          {
+            id: 'u',
+            op: 'update',
+            table: 't',
+            set: { b: '$i.0.a' },
+            where: { a: { eq: '$s.0.a' } }
+          }
+        ]
+      }
+    }
+  })
+  for (const round of [1, 2, 3]) {
+    const rows = Array.from({ length: round }, (_, n) => ({ a: 5, b: n === round - 1 ? 'x' : '5' }))
+    const { body } = await run('change', { a: 5, b: 'x' })
+    t.same(body.data?.s.toSorted((one: { b: string }) => one.b === 'x' ? 1 : -1), rows)
+    t.same(body.data?.u, Array(round).fill({ a: 5, b: '5' }))
+  }
+  const plans = await run('change', { a: 5, b: 'x' }, { headers: { prefer: 'explain' } })
+  t.match(plans.body.data, { i: [{ Plan: {} }], s: [{ Plan: {} }], u: [{ Plan: {} }] })
+  const refused = await run('change', { a: 5, b: { x: 1 } })
+  t.match(refused.body, { error: { code: 'value_invalid' } })
+})
+
 t.test('nested rows are returned', async t => {
   const { as } = await useShop(t, 'postgresql', env)
   const nested = { ...select, with: { items: { table: 'order_items', on: { sku: 'sku' } } } }

@@ -250,16 +250,10 @@ async function readPrepared (
     .sort((one, other) => one.statement < other.statement ? -1 : 1)
 }
 
-/** The form, the operation and the table of a statement, for example `plain insert into orders`. */
-function nameStatement (prepared: Prepared): string {
-  const match = /(insert into|update|delete from|from) "public"\."(\w+)"/.exec(prepared.statement)
-  const words = match?.slice(1) ?? [prepared.statement]
-  return [isGeneral(prepared) ? 'general' : 'plain', ...words].join(' ')
-}
-
-/** Whether a statement has the general form, in which a query of its own counts the rows. */
-function isGeneral ({ statement }: Prepared): boolean {
-  return statement.includes(' j as (')
+/** The operation and the table of a statement, for example `insert into orders`. */
+function nameStatement ({ statement }: Prepared): string {
+  const match = /(insert into|update|delete from|from) "public"\."(\w+)"/.exec(statement)
+  return match?.slice(1).join(' ') ?? statement
 }
 
 async function usePrepared (
@@ -276,14 +270,13 @@ const minimal = { headers: { prefer: 'return=minimal' } }
 
 t.test('statements are prepared when seen twice and keep their plans after five runs', async t => {
   const { service, before } = await usePrepared(t)
-  const operations = [
+  const all = [
     'from stock',
     'insert into customers',
     'insert into order_items',
     'insert into orders',
     'update orders'
   ]
-  const all = operations.map(operation => `plain ${operation}`)
   const runs = async (first: number, last: number): Promise<void> => {
     for (let run = first; run <= last; run++) {
       await service.post(
@@ -312,13 +305,13 @@ t.test('statements are prepared when seen twice and keep their plans after five 
   t.same(
     await readPrepared(service, before),
     after10.map(held => ({ ...held, custom_plans: 5, generic_plans: 14 })),
-    `14 of the 19 runs of the plain statements use generic plans: ${MEANT}`
+    `14 of the 19 runs of each statement use generic plans: ${MEANT}`
   )
 })
 
 /**
  * Batches of the same shape with different data. `texts` is the number of distinct statements that
- * are prepared for them: in the general form and in the plain form.
+ * are prepared for them.
  */
 const shapes: ReadonlyArray<
   {
@@ -328,9 +321,9 @@ const shapes: ReadonlyArray<
   }
 > = [
   {
-    // The plain form has one statement for each number of rows, and none for 500.
+    // One for each number of rows.
     name: 'rows of an insert',
-    texts: 1 + 3,
+    texts: 4,
     batches: [1, 2, 9, 500].map(
       length => [{
         id: 'a',
@@ -344,9 +337,7 @@ const shapes: ReadonlyArray<
     )
   },
   {
-    // In the general form one statement for each number of references up to eight, which are looked
-    // up one by one, and one for all larger numbers. In the plain form one for each of the 12
-    // numbers of rows. Both forms have one more, of the select.
+    // One for each number of rows, and that of the select.
     name: 'references in the rows of an insert, and the statement they refer to',
     texts: 13,
     batches: Array.from({ length: 12 }, (_, rows) => [
@@ -428,10 +419,7 @@ t.test('the number of prepared statements of a connection is limited', async t =
   t.ok((await readPrepared(service)).length < 10, 'the full connection was replaced')
 })
 
-/**
- * Heap bytes for parsing, planning and compiling one batch of a settled run: the plain form, or the
- * general form if an operation has no plain form.
- */
+/** Heap bytes for parsing, planning and compiling one batch of a settled run. */
 const allocations: ReadonlyArray<{
   readonly name: string,
   readonly batch: readonly object[],

@@ -1,10 +1,10 @@
 /**
- * Tests that `in` with an empty array matches no row, in both forms of a statement, and that it is
+ * Tests that `in` with an empty array matches no row, in all runs of a batch, and that it is
  * refused where it would match every row.
  */
 import t from 'tap'
 import { ids } from '../support/database/same-rows.ts'
-import { useForms } from '../support/forms.ts'
+import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { useService } from '../support/service.ts'
 
 const schema = `
@@ -22,7 +22,6 @@ t.test('an empty list matches no row', async t => {
   const table = 'items'
   const select = (id: string, where: object): object => ({ id, op: 'select', table, where })
   for (const column of columns) {
-    // The plain form is used from the second batch on.
     for (const attempt of [1, 2, 3]) {
       const { body, text } = await service.post([
         select('none', { [column]: { in: [] } }),
@@ -43,17 +42,17 @@ t.test('an empty list matches no row', async t => {
   }
 })
 
-t.test('both forms of a statement agree', async t => {
-  const forms = await useForms(t, { schema, tables: ['items'] })
+t.test('all runs of a batch have the same effect', async t => {
+  const runs = await useRuns(t, { schema, tables: ['items'] })
   for (const column of columns) {
     const where = { or: [{ [column]: { in: [] } }, { id: { in: [2] } }] }
-    const { general, plain, used } = await forms.run([
+    const result = await runs.run([
       { id: 's', op: 'select', table: 'items', columns: ['id'], where },
       { id: 'u', op: 'update', table: 'items', set: { name: 'x' }, where }
     ])
-    t.same(plain, general, column)
-    t.same(general.results?.[0], '[{"id":2}]')
-    t.same(used, ['aggregated', 'aggregated'], column)
+    expectSame(t, result, column)
+    t.same(result.checked.results?.[0], '[{"id":2}]')
+    t.same(result.used, ['aggregated', 'aggregated'], column)
   }
 })
 

@@ -7,6 +7,7 @@ import t from 'tap'
 import { parseJson } from '../../src/json/parse.ts'
 import type { Batch } from '../../schemas/batch.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
+import { ColumnTypes, columnTypesStatement } from '../../src/sql/column-types.ts'
 import { compile } from '../../src/sql/compile.ts'
 import { sessionStatement } from '../../src/sql/session.ts'
 import { ids, sameRows, thingsSchema, type FilterRow } from '../support/database/same-rows.ts'
@@ -495,6 +496,7 @@ t.test('filters use the expected indexes', async t => {
     maxConditions: 1000,
     maxWork: 100_000
   }
+  const types = new ColumnTypes()
   for (const [where, index] of rows) {
     const batch = [{ id: 'one', op: 'select', table: 'one' }, {
       id: 's',
@@ -502,10 +504,15 @@ t.test('filters use the expected indexes', async t => {
       table: 'many',
       where
     }]
-    const [source, reader] = compile(
-      planBatch(parseJson(Buffer.from(JSON.stringify(batch))) as unknown as Batch, limits),
-      { ...limits, session: { role: 'oneflight_user', claims: '{}' } }
-    )
+    const operations = parseJson(Buffer.from(JSON.stringify(batch))) as unknown as Batch
+    const plan = planBatch(operations, limits)
+    const [row] = await service.database.sql.unsafe(columnTypesStatement(plan.tables))
+    types.remember(JSON.stringify(row?.['coalesce']))
+    const [source, reader] = compile(plan, {
+      ...limits,
+      session: { role: 'oneflight_user', claims: '{}' },
+      findColumns: table => types.lookup(table)
+    })
     const session = sessionStatement({ role: 'oneflight_user', claims: '{}', requestId: 'x' }, {
       schemas: ['public'],
       statementTimeoutMs: 5000,
@@ -518,7 +525,7 @@ t.test('filters use the expected indexes', async t => {
     const call = `execute p (${
       reader.parameters.map(value => `'${String(value).replaceAll("'", "''")}'`).join()
     })`
-    const plan = await service.database.sql.begin(async sql => {
+    const queryPlan = await service.database.sql.begin(async sql => {
       await sql.unsafe(session.text, [...session.parameters])
       await sql.unsafe(source.text, [...source.parameters])
       await sql.unsafe(`prepare p as ${reader.text}`)
@@ -530,9 +537,9 @@ t.test('filters use the expected indexes', async t => {
       return JSON.stringify(row)
     })
     t.ok(
-      plan.includes(`"Index Name":"${index}"`),
+      queryPlan.includes(`"Index Name":"${index}"`),
       `${JSON.stringify(where)} by ${index}${
-        plan.includes(index) ? '' : `: ${plan.slice(0, 1500)}`
+        queryPlan.includes(index) ? '' : `: ${queryPlan.slice(0, 1500)}`
       }`
     )
   }

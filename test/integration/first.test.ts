@@ -1,9 +1,9 @@
 /**
  * Tests `$first`: it is the first of several references whose row exists, wherever a reference to
- * one value may stand, in both forms of a statement.
+ * one value may stand, in all runs of a batch.
  */
 import t from 'tap'
-import { useForms } from '../support/forms.ts'
+import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { useService } from '../support/service.ts'
 
 const schema = `
@@ -89,7 +89,7 @@ function readersOf (column: string, value: unknown): readonly Op[] {
 }
 
 t.test('it reads the value of the row that exists', { timeout: 240_000 }, async t => {
-  const { run } = await useForms(t, { schema, tables })
+  const { run } = await useRuns(t, { schema, tables })
   const used = new Set<string>()
   for (const column of columns) {
     const single = `$some.0.${column}`
@@ -111,12 +111,11 @@ t.test('it reads the value of the row that exists', { timeout: 240_000 }, async 
           // Most combinations are alike, so each list is tried with a part of them.
           if ((i + j + row) % 3 > 0 && column !== 'num' && column !== 'data') continue
           const name = `${column}, row ${row}: ${JSON.stringify(reader)}`
-          const { general, plain, used: forms } = await run([...before, { id: 'it', ...reader }])
+          const result = await run([...before, { id: 'it', ...reader }])
           const direct = await run([...before, { id: 'it', ...expected[j] }])
-          t.same(general, direct.general, name)
-          // Then the service runs all operations in the general form.
-          if (plain.failure !== 'inspect at 4') t.same(plain, general, `${name}: plain`)
-          used.add(`${reader['op'] as string} ${forms[4]}`)
+          t.same(result.checked, direct.checked, name)
+          expectSame(t, result, name)
+          used.add(`${reader['op'] as string} ${result.used[4]}`)
         }
       }
     }
@@ -125,7 +124,7 @@ t.test('it reads the value of the row that exists', { timeout: 240_000 }, async 
 })
 
 t.test('modifiers, keys and searches', async t => {
-  const { run } = await useForms(t, { schema, tables })
+  const { run } = await useRuns(t, { schema, tables })
   const before = [source('none', 77), source('some', 1)]
   const where = { id: { eq: 1 } }
   const update = (set: object): Op => ({ op: 'update', table: 'targets', set, where })
@@ -157,14 +156,15 @@ t.test('modifiers, keys and searches', async t => {
     })
   ]
   for (const [i, kind] of kinds.entries()) {
-    const { general, plain } = await run([
+    const result = await run([
       ...before,
       { id: 'it', ...kind(name => ({ $first: [`$none.${name}`, `$some.${name}`] })) }
     ])
     const direct = await run([...before, { id: 'it', ...kind(name => `$some.${name}`) }])
-    t.same(general, direct.general, `kind ${i}`)
-    t.same(plain, general, `kind ${i}: plain`)
-    t.ok(general.results !== undefined || i === 4, `kind ${i}: ${JSON.stringify(general)}`)
+    t.same(result.checked, direct.checked, `kind ${i}`)
+    expectSame(t, result, `kind ${i}`)
+    const { results, failure } = result.checked
+    t.ok(results !== undefined || i === 4, `kind ${i}: ${failure}`)
   }
 })
 
@@ -208,7 +208,7 @@ t.test('a value that is the JSON null is stored as such', async t => {
 })
 
 t.test('without any row the batch fails, even if no row needs the value', async t => {
-  const { run } = await useForms(t, { schema, tables })
+  const { run } = await useRuns(t, { schema, tables })
   const value = { $first: ['$none.0.n', '$some.1.n', '$none.n'] }
   for (const reader of [
     ...readersOf('n', value),
@@ -217,12 +217,12 @@ t.test('without any row the batch fails, even if no row needs the value', async 
     { op: 'select', table: 'targets', where: { or: [{ id: { eq: 1 } }, { n: { eq: value } }] } }
   ]) {
     const before = [source('none', 77), source('some', 1), source('many', 1)]
-    const { general, plain } = await run([...before, { id: 'it', ...reader }])
-    t.same(general, { failure: 'absent at 3' }, JSON.stringify(reader))
-    t.same(plain, general, `${JSON.stringify(reader)}: plain`)
+    const result = await run([...before, { id: 'it', ...reader }])
+    t.same(result.checked, { failure: 'absent at 3' }, JSON.stringify(reader))
+    expectSame(t, result, JSON.stringify(reader))
     const skipped = await run([...before, { id: 'it', ...reader, when: { some: 0 } }])
-    t.match(skipped.general.results, { 3: 'null' }, 'a skipped operation needs no row')
-    t.same(skipped.plain, skipped.general)
+    t.match(skipped.checked.results, { 3: 'null' }, 'a skipped operation needs no row')
+    expectSame(t, skipped)
   }
 })
 

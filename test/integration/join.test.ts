@@ -1,10 +1,10 @@
 /**
  * Tests that update and delete with `from` change the same rows as UPDATE … FROM and DELETE …
- * USING in SQL, in both forms of a statement, that a row that meets several rows is refused, and
+ * USING in SQL, in all runs of a batch, that a row that meets several rows is refused, and
  * that a mistake never widens what is changed.
  */
 import t from 'tap'
-import { useForms } from '../support/forms.ts'
+import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { useService } from '../support/service.ts'
 
 const schema = `
@@ -200,19 +200,18 @@ t.test('a change joined to another table changes what it changes in SQL', async 
   }
 })
 
-t.test('both forms of a statement agree', async t => {
-  const forms = await useForms(t, { schema, tables })
+t.test('all runs of a batch have the same effect', async t => {
+  const runs = await useRuns(t, { schema, tables })
   for (const [i, [operation]] of changes.entries()) {
     for (const more of [{}, { returning: ['*', { column: 'sku', as: 's' }] }, { returning: [] }]) {
       if (i === changes.length - 1 && !('returning' in more)) continue
-      const { general, plain, used } = await forms.run([
+      const result = await runs.run([
         first,
         { id: 'c', ...operation, ...i < changes.length - 1 && more },
         { id: 's', op: 'select', table: 'stock' }
       ])
-      t.equal(general.failure, undefined, `change ${i}`)
-      t.same(plain, general, `change ${i}`)
-      t.not(used[1], 'general', `the form of change ${i}`)
+      t.equal(result.checked.failure, undefined, `change ${i}`)
+      expectSame(t, result, `change ${i}`)
     }
   }
 })

@@ -1,11 +1,11 @@
 /**
- * Tests updates with a row of values for each key: what they change and answer, in both forms of a
- * statement, and what they refuse.
+ * Tests updates with a row of values for each key: what they change and answer, in all runs of a
+ * batch, and what they refuse.
  */
 import { deepEqual } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
-import { useForms } from '../support/forms.ts'
+import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { ask, useService, type ServiceUnderTest } from '../support/service.ts'
 
 const schema = `
@@ -479,14 +479,14 @@ const cases: Readonly<Record<string, Case>> = {
   }
 }
 
-t.test('both forms return the rows of the keys', async t => {
-  const forms = await useForms(t, { schema, tables })
+t.test('all runs return the rows of the keys', async t => {
+  const runs = await useRuns(t, { schema, tables })
   for (const [name, { batch, rows }] of Object.entries(cases)) {
-    const { general, plain, used } = await forms.run(batch)
-    if (plain.failure === undefined || /^[a-z]/.test(plain.failure)) t.same(plain, general, name)
-    const last = general.results?.at(-1)
-    t.same(last === undefined ? general.failure : JSON.parse(last), rows, name)
-    const operation = used[typeof batch === 'string' || batch[0]?.['id'] === 'u' ? 0 : 1]
+    const result = await runs.run(batch)
+    expectSame(t, result, name)
+    const last = result.checked.results?.at(-1)
+    t.same(last === undefined ? result.checked.failure : JSON.parse(last), rows, name)
+    const operation = result.used[typeof batch === 'string' || batch[0]?.['id'] === 'u' ? 0 : 1]
     t.equal(operation, 'aggregated', name)
   }
 })

@@ -1,6 +1,6 @@
 /**
  * Tests that rows of a parameter are inserted, and joined to rows of a table, as if they were
- * written into the batch, in both forms of a statement.
+ * written into the batch.
  */
 import t from 'tap'
 import { useService } from '../support/service.ts'
@@ -61,7 +61,6 @@ const asData = (value: string): string =>
 t.test('rows store the same values as rows of the batch', { timeout: 180_000 }, async t => {
   const service = await useService(t, {
     schema,
-    // The second request runs in the plain form.
     env: { POOL_SIZE: '1' },
     batches: {
       rows: insertRows,

@@ -1,9 +1,9 @@
 /**
- * Tests nested reads (`with`): the same rows as hand-written SQL in both forms of a statement,
- * their limits, and that mistakes are refused.
+ * Tests nested reads (`with`): the same rows as hand-written SQL in all runs of a batch, their
+ * limits, and that mistakes are refused.
  */
 import t from 'tap'
-import { useForms } from '../support/forms.ts'
+import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { useService } from '../support/service.ts'
 
 const schema = `
@@ -157,10 +157,10 @@ t.test('nested rows are those of hand-written SQL', async t => {
   }
 })
 
-t.test('both forms of a statement agree', async t => {
-  const forms = await useForms(t, { schema, tables })
+t.test('all runs of a batch have the same effect', async t => {
+  const runs = await useRuns(t, { schema, tables })
   for (const [i, [select]] of selects.entries()) {
-    const { general, plain, used } = await forms.run([
+    const result = await runs.run([
       { id: 'some', op: 'select', table: 'customers', where: { id: { lt: 3 } } },
       { id: 's', op: 'select', ...select },
       {
@@ -177,9 +177,8 @@ t.test('both forms of a statement agree', async t => {
       },
       { id: 'q', op: 'select', table: 'customers', where: { id: { eq: '$r.0.id' } } }
     ])
-    t.equal(general.failure, undefined)
-    t.same(plain, general, `select ${i}`)
-    t.not(used[1], 'general', `select ${i} is plain`)
+    t.equal(result.checked.failure, undefined)
+    expectSame(t, result, `select ${i}`)
   }
 })
 

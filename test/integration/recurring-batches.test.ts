@@ -1,6 +1,6 @@
 /**
  * Batches of the same shape share one plan. Each must store, return and report its own values. The
- * twin service compiles every batch anew, in the general form.
+ * twin service starts anew for each batch, so that it plans and compiles every batch for itself.
  */
 import t from 'tap'
 import { token } from '../support/service.ts'
@@ -13,7 +13,7 @@ const schema = `
     account int not null references accounts, amount numeric(12, 2), doc json);
   grant all on all tables in schema public to oneflight_user, oneflight_other;`
 
-/** More than it takes until a batch runs in the plain form. */
+/** More than it takes until the plan of a shape is used. */
 const TIMES = 6
 
 interface Case {
@@ -170,10 +170,11 @@ const cases: readonly Case[] = [
 ]
 
 t.test('batches of one shape have the answers and the effects of their own values', async t => {
-  const { post, compare } = await useTwins(t, { schema, env: { EXPLAIN: 'on' } })
+  const { post, compare, restartSecond } = await useTwins(t, { schema, env: { EXPLAIN: 'on' } })
   for (const { name, batch, headers } of cases) {
     const statuses = new Set<number>()
     for (let i = 0; i < TIMES; i++) {
+      await restartSecond()
       statuses.add((await post(batch(i), `${name}, ${i}`, headers)).status)
     }
     t.ok(statuses.has(200), name)
@@ -182,18 +183,19 @@ t.test('batches of one shape have the answers and the effects of their own value
   }
 })
 
-t.test('the plain form is used, and follows a change of the types of columns', async t => {
-  const { post, compare, countPlain, sql } = await useTwins(t, { schema })
+t.test('statements are prepared, and follow a change of the types of columns', async t => {
+  const { post, compare, countPrepared, restartSecond, sql } = await useTwins(t, { schema })
   const settle = async (name: string): Promise<number> => {
-    const before = await countPlain('accounts')
+    const before = await countPrepared('accounts')
     for (let i = 0; i < TIMES; i++) {
       await post([{ ...open(i), op: 'insert' }], `${name}, ${i}`, { prefer: 'tx=rollback' })
     }
-    return await countPlain('accounts') - before
+    return await countPrepared('accounts') - before
   }
   t.ok(await settle('before') > 0)
   await sql(`alter table accounts alter balance type text using balance::text,
     drop constraint funded`)
+  await restartSecond()
   await settle('after')
   t.ok(await settle('once more') > 0)
   await post([open(1)], 'stored')
@@ -201,7 +203,7 @@ t.test('the plain form is used, and follows a change of the types of columns', a
 })
 
 t.test('each caller has its own role and claims', async t => {
-  const { chosen: { post } } = await useTwins(t, {
+  const { first: { post } } = await useTwins(t, {
     schema: `${schema}
       alter table accounts enable row level security;
       create policy own on accounts using (owner =

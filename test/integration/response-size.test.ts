@@ -1,9 +1,9 @@
 /**
- * Tests MAX_RESPONSE_BYTES: a batch with larger rows is rolled back, in both forms of a statement,
+ * Tests MAX_RESPONSE_BYTES: a batch with larger rows is rolled back, in all runs of a batch,
  * and the service keeps none of them.
  */
 import t from 'tap'
-import { useForms } from '../support/forms.ts'
+import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { useService } from '../support/service.ts'
 
 const MAX = 100_000
@@ -45,8 +45,8 @@ const grown = (id: string, lengths: readonly number[], more: object = {}): objec
 const many = (count: number): readonly object[] =>
   Array.from({ length: count }, (_, i) => text(`t${i}`, 30_000))
 
-t.test('both forms refuse the same batches', { timeout: 120_000 }, async t => {
-  const forms = await useForms(t, { schema, tables: ['grown', 'notes'] })
+t.test('all runs refuse the same batches', { timeout: 120_000 }, async t => {
+  const runs = await useRuns(t, { schema, tables: ['grown', 'notes'] })
   const all = { id: 'all', op: 'select', table: 'texts' }
   const cases: ReadonlyArray<
     readonly [name: string, batch: readonly object[], failure: string | undefined, form: string]
@@ -82,13 +82,13 @@ t.test('both forms refuse the same batches', { timeout: 120_000 }, async t => {
       'bytes at 1', 'aggregated']
   ]
   for (const [name, batch, failure, form] of cases) {
-    const { general, plain, used } = await forms.run(batch, { maxBytes: MAX })
-    t.equal(general.failure, failure, name)
-    t.same(plain, general, `${name}: plain`)
-    t.equal(used.includes(form), true, `${name}: ${used.join()}`)
-    const counts = await forms.run(batch, { maxBytes: MAX, minimal: true })
-    t.equal(counts.general.failure, undefined, `${name}: return=minimal`)
-    t.same(counts.plain, counts.general, `${name}: return=minimal, plain`)
+    const result = await runs.run(batch, { maxBytes: MAX })
+    t.equal(result.checked.failure, failure, name)
+    expectSame(t, result, name)
+    t.equal(result.used.includes(form), true, `${name}: ${result.used.join()}`)
+    const counts = await runs.run(batch, { maxBytes: MAX, minimal: true })
+    t.equal(counts.checked.failure, undefined, `${name}: return=minimal`)
+    expectSame(t, counts, `${name}: return=minimal`)
   }
 })
 

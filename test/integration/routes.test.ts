@@ -7,7 +7,6 @@ import t, { type Test } from 'tap'
 import { bucketOf } from '../../src/auth/route.ts'
 import { useDatabase, type Database } from '../support/database/database.ts'
 import { holdRow } from '../support/database/hold.ts'
-import { formSettings } from '../support/form-settings.ts'
 import { CLAIMS, useProxy, type Proxy } from '../support/network/proxy.ts'
 import {
   answering,
@@ -16,8 +15,7 @@ import {
   token,
   useService,
   type Answer,
-  type ServiceUnderTest,
-  type UseServiceOptions
+  type ServiceUnderTest
 } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
@@ -64,7 +62,6 @@ async function useRoutes (
     /** Further entries of DATABASE_ROUTES. */
     readonly more?: string
     readonly batches?: Readonly<Record<string, unknown>>
-    readonly batchSettings?: UseServiceOptions['batchSettings']
   } = {}
 ): Promise<Routed> {
   const databases = {
@@ -176,10 +173,7 @@ t.test('concurrent transfers of both tenants keep the sum of each database', asy
 })
 
 t.test('the types of columns are those of each database', async t => {
-  const service = await useRoutes(t, {
-    env: { POOL_SIZE: '1' },
-    batchSettings: formSettings('chosen')
-  })
+  const service = await useRoutes(t, { env: { POOL_SIZE: '1' } })
   const words = { acme: 'ok', globex: 'fine' }
   const stored = { acme: '0.13', globex: '0.125' }
   // Recurring batches are prepared with the types of their columns.

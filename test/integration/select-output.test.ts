@@ -1,10 +1,10 @@
 /**
- * Tests that what a select returns is what the same select in SQL returns, in both forms of a
- * statement: `distinct`, `having`, `*`, `cast`.
+ * Tests that what a select returns is what the same select in SQL returns, in all runs of a batch:
+ * `distinct`, `having`, `*`, `cast`.
  */
 import type postgres from 'postgres'
 import t from 'tap'
-import { useForms } from '../support/forms.ts'
+import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { useService } from '../support/service.ts'
 
 const schema = `
@@ -257,7 +257,6 @@ t.test('a select returns the rows of the same select in SQL', async t => {
   const service = await useService(t, { schema })
   for (const [members, query] of cases) {
     const rows = await selectJson(service.database.sql, query)
-    // The plain form is used from the second batch on.
     for (const attempt of [1, 2, 3]) {
       const { text } = await service.post([toSelect(members)])
       t.equal(text, `{"error":null,"data":{"s":${rows}}}`, `${query}, attempt ${attempt}`)
@@ -265,13 +264,13 @@ t.test('a select returns the rows of the same select in SQL', async t => {
   }
 })
 
-t.test('both forms of a statement agree', async t => {
-  const forms = await useForms(t, { schema, tables })
+t.test('all runs of a batch have the same effect', async t => {
+  const runs = await useRuns(t, { schema, tables })
   for (const [members, query] of cases) {
-    const { general, plain, used } = await forms.run([toSelect(members)])
-    t.same(plain, general, query)
-    t.equal(general.failure, undefined, query)
-    t.same(used, ['aggregated'], query)
+    const result = await runs.run([toSelect(members)])
+    expectSame(t, result, query)
+    t.equal(result.checked.failure, undefined, query)
+    t.same(result.used, ['aggregated'], query)
   }
 })
 
@@ -325,17 +324,17 @@ t.test('conditions of the output can refer to earlier operations', async t => {
     grant select on vals to oneflight_user`
   const values = { id: 'v', op: 'select', table: 'vals' }
   const service = await useService(t, { schema: withValues })
-  const forms = await useForms(t, { schema: withValues, tables })
+  const runs = await useRuns(t, { schema: withValues, tables })
   for (const [members, query] of referring) {
     const rows = await selectJson(service.database.sql, query)
     for (const attempt of [1, 2, 3]) {
       const { text } = await service.post([values, toSelect(members)])
       t.match(text, `"s":${rows}}}`, `${query}, attempt ${attempt}`)
     }
-    const { general, plain, used } = await forms.run([values, toSelect(members)])
-    t.same(plain, general, query)
-    t.equal(general.results?.[1], rows)
-    t.equal(used[1], 'aggregated', query)
+    const result = await runs.run([values, toSelect(members)])
+    expectSame(t, result, query)
+    t.equal(result.checked.results?.[1], rows)
+    t.equal(result.used[1], 'aggregated', query)
   }
 })
 

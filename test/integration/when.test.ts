@@ -3,7 +3,7 @@
  * forms of a statement. An operation that is skipped does nothing, and nothing reads its rows.
  */
 import t from 'tap'
-import { useForms } from '../support/forms.ts'
+import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { ask, useService, type ServiceUnderTest } from '../support/service.ts'
 import { useTwins } from '../support/twins.ts'
 
@@ -30,7 +30,7 @@ type Op = Readonly<Record<string, unknown>>
 const found = (name: unknown): Op =>
   ({ id: 'found', op: 'select', table: 'tags', where: { name: { in: [name, 'z'] } } })
 
-/** Operations of every kind that change or read something; `conflict` has only the general form. */
+/** Operations of every kind that change or read something. */
 const kinds: Readonly<Record<string, Op>> = {
   'one row': { op: 'insert', table: 'uses', values: [{ tag_id: 7, data: { a: [1] } }] },
   rows: {
@@ -105,38 +105,33 @@ const kinds: Readonly<Record<string, Op>> = {
 }
 
 t.test('an operation runs as without `when`, or does nothing', async t => {
-  const forms = await useForms(t, { schema, tables })
-  const before = (await forms.run([found('a')])).general.stored
+  const runs = await useRuns(t, { schema, tables })
+  const before = (await runs.run([found('a')])).checked.stored
   for (const [name, operation] of Object.entries(kinds)) {
     for (const minimal of [false, true]) {
-      const run = (when: object | undefined): ReturnType<typeof forms.run> =>
-        forms.run([found('a'), { id: 'it', ...operation, when }], { minimal })
-      const plain = await run(undefined)
+      const run = (when: object | undefined): ReturnType<typeof runs.run> =>
+        runs.run([found('a'), { id: 'it', ...operation, when }], { minimal })
+      const always = await run(undefined)
       for (const when of [{ found: 1 }, { found: { min: 1 } }, { found: { min: 0, max: 1 } }]) {
         const chosen = await run(when)
-        t.same(chosen.general, plain.general, `${name}, ${JSON.stringify(when)}`)
-        t.same(chosen.plain, plain.general, `${name}, ${JSON.stringify(when)}: plain`)
-        t.equal(
-          chosen.used[1] === 'general',
-          plain.used[1] === 'general',
-          `${name}: the plain form is kept`
-        )
+        t.same(chosen.checked, always.checked, `${name}, ${JSON.stringify(when)}`)
+        expectSame(t, chosen, `${name}, ${JSON.stringify(when)}`)
       }
       for (const found of [0, 2, { min: 2 }, { max: 0 }]) {
         const skipped = await run({ found })
-        t.match(skipped.general, { results: [String, 'null'], stored: before }, `${name}: skipped`)
-        t.same(skipped.plain, skipped.general, `${name}: skipped in the plain form`)
+        t.match(skipped.checked, { results: [String, 'null'], stored: before }, `${name}: skipped`)
+        expectSame(t, skipped, `${name}: skipped`)
       }
     }
   }
 })
 
 t.test('several conditions must all hold, and a skipped operation counts as no row', async t => {
-  const { run } = await useForms(t, { schema, tables })
+  const { run } = await useRuns(t, { schema, tables })
   const count = { op: 'select', table: 'uses', columns: [{ fn: 'count' }] }
   for (const a of [0, 1]) {
     for (const b of [0, 1]) {
-      const { general, plain } = await run([
+      const result = await run([
         { ...found('a'), id: 'a' },
         { id: 'b', op: 'update', table: 'uses', set: { note: 'z' }, where: { id: { eq: 901 } } },
         { id: 'both', ...count, when: { a, b } },
@@ -145,17 +140,17 @@ t.test('several conditions must all hold, and a skipped operation counts as no r
       ])
       const ran = a === 1 && b === 1
       t.same(
-        general.results?.slice(2),
+        result.checked.results?.slice(2),
         ran ? ['[{"count":3}]', 'null', '[{"count":3}]'] : ['null', '[{"count":3}]', 'null'],
         `${a} ${b}`
       )
-      t.same(plain, general)
+      expectSame(t, result)
     }
   }
 })
 
 t.test('`expect` of a skipped operation is not asked', async t => {
-  const { run } = await useForms(t, { schema, tables })
+  const { run } = await useRuns(t, { schema, tables })
   for (const expect of [1, { min: 1 }, { min: 2, max: 3 }]) {
     for (const op of [
       { op: 'delete', table: 'uses', where: { id: { eq: 77 } } },
@@ -164,17 +159,17 @@ t.test('`expect` of a skipped operation is not asked', async t => {
       const batch = (n: number): readonly Op[] =>
         [found('a'), { id: 'x', ...op, expect, when: { found: n } }]
       const skipped = await run(batch(0))
-      t.match(skipped.general.results, [String, 'null'])
-      t.same(skipped.plain, skipped.general)
+      t.match(skipped.checked.results, [String, 'null'])
+      expectSame(t, skipped)
       const failed = await run(batch(1))
-      t.equal(failed.general.failure, 'expect at 1')
-      t.same(failed.plain, failed.general)
+      t.equal(failed.checked.failure, 'expect at 1')
+      expectSame(t, failed)
     }
   }
 })
 
 t.test('references of and to operations that are skipped', async t => {
-  const { run } = await useForms(t, { schema, tables })
+  const { run } = await useRuns(t, { schema, tables })
   const made = { id: 'made', op: 'insert', table: 'tags', values: [{ name: 'n' }] }
   const use = (value: unknown, when?: object): Op =>
     ({ id: 'use', op: 'insert', table: 'uses', values: [{ tag_id: value }], when })
@@ -197,9 +192,9 @@ t.test('references of and to operations that are skipped', async t => {
     })
   for (const reader of [use, change, never]) {
     const both = async (batch: readonly Op[], expected: object, name: string): Promise<void> => {
-      const { general, plain } = await run(batch)
-      t.match(general, expected, `${reader.name}: ${name}`)
-      t.same(plain, general, `${reader.name}: ${name}: plain`)
+      const result = await run(batch)
+      t.match(result.checked, expected, `${reader.name}: ${name}`)
+      expectSame(t, result, `${reader.name}: ${name}`)
     }
     const read = reader('$made.0.id')
     await both(
@@ -241,7 +236,7 @@ t.test('references of and to operations that are skipped', async t => {
     [{ found: 0 }, '[]'],
     [{ found: 1 }, '[{"id":901}, \n {"id":902}]']
   ] as const) {
-    const { general, plain } = await run([
+    const result = await run([
       found('a'),
       { id: 'some', op: 'select', table: 'tags', where: { id: { lt: 903 } }, when },
       {
@@ -261,19 +256,20 @@ t.test('references of and to operations that are skipped', async t => {
         returning: ['data']
       }
     ])
-    t.equal(general.results?.[2], rows, 'a list')
-    t.equal(general.results?.[3], `[{"data":{"l": [${when.found === 0 ? '' : '901, 902'}]}}]`)
-    t.same(plain, general)
+    t.equal(result.checked.results?.[2], rows, 'a list')
+    const list = when.found === 0 ? '' : '901, 902'
+    t.equal(result.checked.results?.[3], `[{"data":{"l": [${list}]}}]`)
+    expectSame(t, result)
   }
   const nin = (when: object): readonly Op[] => [
     found('q'),
     { id: 'gone', op: 'delete', table: 'uses', where: { id: { nin: '$found.*.id' } }, when }
   ]
-  t.equal((await run(nin({ found: 0 }))).general.failure, 'absent at 1', 'an empty list for `nin`')
-  t.match((await run(nin({ found: 1 }))).general.results, ['[]', 'null'])
+  t.equal((await run(nin({ found: 0 }))).checked.failure, 'absent at 1', 'an empty list for `nin`')
+  t.match((await run(nin({ found: 1 }))).checked.results, ['[]', 'null'])
 })
 
-/** Sends a batch four times, so that every form and a plan that is kept are used. */
+/** Sends a batch four times, so that a plan that is kept is used, too. */
 async function repeat (
   { post }: ServiceUnderTest,
   batch: (round: number) => readonly Op[],
@@ -437,18 +433,18 @@ t.test('preferences and idempotency keys', async t => {
 })
 
 t.test('row level security decides which rows are counted', async t => {
-  const { run, sql } = await useForms(t, {
+  const { run, sql } = await useRuns(t, {
     schema: `${schema}; alter table tags enable row level security;
       create policy own on tags using (name = 'b');`,
     tables
   })
-  for (const [name, result] of [['a', 'null'], ['b', '[{"count":3}]']]) {
-    const { general, plain } = await run([
+  for (const [name, counted] of [['a', 'null'], ['b', '[{"count":3}]']]) {
+    const result = await run([
       found(name),
       { id: 'n', op: 'select', table: 'uses', columns: [{ fn: 'count' }], when: { found: 1 } }
     ])
-    t.equal(general.results?.[1], result)
-    t.same(plain, general)
+    t.equal(result.checked.results?.[1], counted)
+    expectSame(t, result)
   }
   t.same(await sql`select count(*)::int as n from tags`, [{ n: 3 }])
 })
@@ -531,7 +527,7 @@ t.test('invalid conditions are refused, each with its path', async t => {
   ])
 })
 
-t.test('a trigger changes the session: either form has the same effect', {
+t.test('a trigger changes the session: prepared statements have the same effect', {
   timeout: 120_000
 }, async t => {
   const twins = await useTwins(t, {

@@ -768,6 +768,40 @@ const CASES: readonly Case[] = [
     ]
   },
   {
+    name: 'many references in one insert, and in an upsert',
+    batch: [
+      {
+        id: 'c',
+        op: 'insert',
+        table: 'customers',
+        values: [{ id: 190, name: 'many' }, { id: 191, name: 'others' }]
+      },
+      {
+        id: 'o',
+        op: 'insert',
+        table: 'orders',
+        values: Array.from({ length: 9 }, (_, id) => ({
+          id: 900 + id,
+          customer_id: '$c.0.id',
+          tenant: '$c.1.tenant'
+        })),
+        returning: ['tenant', 'id', 'customer_id']
+      },
+      {
+        id: 'u',
+        op: 'insert',
+        table: 'customers',
+        values: [{ id: 190, name: '$c.1.name' }],
+        on_conflict: {
+          columns: ['tenant', 'id'],
+          do: 'update',
+          set: { name: { $excluded: 'name' } }
+        },
+        returning: ['id', 'name']
+      }
+    ]
+  },
+  {
     name: 'a policy that excludes only guests',
     batch: [{ id: 's', op: 'select', table: 'events' }],
     caller: { tier: 'guest' }

@@ -22,7 +22,6 @@ import { migrate } from '../../src/postgres/migrate.ts'
 import type { Service } from '../../src/server/main-server.ts'
 import { startService } from '../../src/server/service.ts'
 import { LOGIN_ROLE, useDatabase, type Database } from './database/database.ts'
-import { formSettings } from './form-settings.ts'
 import { until } from './until.ts'
 
 export const SECRET = 'a secret of the test suite, more than 32 bytes'
@@ -84,8 +83,6 @@ export interface UseServiceOptions {
   readonly tracerProvider?: AppOptions['tracerProvider']
   /** Named batches instead of those of BATCHES_DIR: the content of each file, by name. */
   readonly batches?: Readonly<Record<string, unknown>>
-  /** See form-settings.ts. */
-  readonly batchSettings?: AppOptions['batchSettings']
 }
 
 /** Starts the service. The end of `t` stops it. */
@@ -100,8 +97,7 @@ export async function useService (
     replicaUrl,
     routes,
     tracerProvider,
-    batches,
-    batchSettings = formSettings()
+    batches
   }: UseServiceOptions = {}
 ): Promise<ServiceUnderTest> {
   const database = await provide(t, { schema: schema ?? '' })
@@ -127,8 +123,7 @@ export async function useService (
     ...settings,
     batches: openBatches(batches, settings.config),
     logger: pino({ level: settings.config.LOG_LEVEL }, sink),
-    tracerProvider,
-    batchSettings
+    tracerProvider
   })
   t.teardown(() => service.stop())
   const send = async (

@@ -1,16 +1,15 @@
 /**
- * Two services with equal databases: one chooses the form of its statements, the other one only
- * uses the general form. Both get the same requests; their responses must have the same bytes.
+ * Two services with equal databases. The first one keeps what it learned: the types of columns, the
+ * plans of batches of the same shape, and its prepared statements. The second one prepares nothing,
+ * and can start anew. Both get the same requests; their responses must have the same bytes.
  */
 import type { Test } from 'tap'
-import { formSettings } from './form-settings.ts'
 import { token, useService, type Answer, type ServiceUnderTest, type UseServiceOptions }
   from './service.ts'
 import { until } from './until.ts'
 
 export interface Twins {
-  readonly chosen: ServiceUnderTest
-  readonly general: ServiceUnderTest
+  readonly first: ServiceUnderTest
   /** Posts the same batch to both, compares the responses, and returns the first one. */
   post(batch: unknown, name: string, headers?: Readonly<Record<string, string>>): Promise<Answer>
   /** Runs the same SQL in both databases. */
@@ -19,15 +18,17 @@ export interface Twins {
   compare(query: string, name: string): Promise<readonly unknown[]>
   /** Terminates the connections of both services, so that the next batch opens new ones. */
   reconnect(): Promise<void>
-  /** How often the connection of the first service has run plain statements on a table. */
-  countPlain(table: string): Promise<number>
+  /** Starts the second service anew, so that it knows nothing. */
+  restartSecond(): Promise<void>
+  /** How often the connection of the first service has run prepared statements on a table. */
+  countPrepared(table: string): Promise<number>
 }
 
-const plainUses = `
-  create view plain_uses as
+const preparedUses = `
+  create view prepared_uses as
     select statement, generic_plans + custom_plans as n from pg_prepared_statements
-      where statement !~ 'json_populate|with .*j as \\(|plain_uses';
-  grant select on plain_uses to oneflight_user, oneflight_other;`
+      where statement !~ 'prepared_uses';
+  grant select on prepared_uses to oneflight_user, oneflight_other;`
 
 /** The responses are those of one request id and one user. */
 const authorization = `Bearer ${token({ role: 'oneflight_user', sub: 'twin' })}`
@@ -36,33 +37,31 @@ export async function useTwins (
   t: Test,
   { schema = '', env = {}, ...options }: UseServiceOptions
 ): Promise<Twins> {
-  const settings = { schema: schema + plainUses, env: { POOL_SIZE: '1', ...env }, ...options }
-  const chosen = await useService(t, settings)
-  const general = await useService(t, { ...settings, batchSettings: formSettings('general') })
-  const both = [chosen, general] as const
+  const settings = { schema: schema + preparedUses, env: { POOL_SIZE: '1', ...env }, ...options }
+  const withoutPreparing = { ...settings, env: { ...settings.env, PREPARED_STATEMENTS: 'off' } }
+  const first = await useService(t, settings)
+  let second = await useService(t, withoutPreparing)
+  const databases = [first.database, second.database] as const
   return {
-    chosen,
-    general,
+    first,
     async post (batch, name, headers = {}) {
-      const [first, second] = await Promise.all(both.map(({ post }) =>
+      const [one, other] = await Promise.all([first, second].map(({ post }) =>
         post(batch, { headers: { 'x-request-id': 'twin', authorization, ...headers } })
       )) as [Answer, Answer]
-      t.equal(first.text, second.text, `${name}: the same response`)
-      t.equal(first.status, second.status, name)
-      return first
+      t.equal(one.text, other.text, `${name}: the same response`)
+      t.equal(one.status, other.status, name)
+      return one
     },
     async sql (text) {
-      await Promise.all(both.map(({ database }) => database.sql.unsafe(text)))
+      await Promise.all(databases.map(({ sql }) => sql.unsafe(text)))
     },
     async compare (query, name) {
-      const [first, second] = await Promise.all(
-        both.map(({ database }) => database.sql.unsafe(query))
-      )
-      t.same(first, second, `${name}: the same rows`)
-      return first as readonly unknown[]
+      const [rows, others] = await Promise.all(databases.map(({ sql }) => sql.unsafe(query)))
+      t.same(rows, others, `${name}: the same rows`)
+      return rows as readonly unknown[]
     },
     async reconnect () {
-      for (const { database: { sql, name } } of both) {
+      for (const { sql, name } of databases) {
         await sql`select pg_terminate_backend(pid) from pg_stat_activity
           where datname = ${name} and usename <> current_user`
         await until(async () =>
@@ -71,11 +70,20 @@ export async function useTwins (
         )
       }
     },
-    async countPlain (table) {
-      const { body } = await chosen.post([{
+    async restartSecond () {
+      const { database, stop } = second
+      await stop()
+      second = await useService(t, {
+        ...withoutPreparing,
+        keys: false,
+        provide: async () => database
+      })
+    },
+    async countPrepared (table) {
+      const { body } = await first.post([{
         id: 'n',
         op: 'select',
-        table: 'plain_uses',
+        table: 'prepared_uses',
         columns: [{ fn: 'sum', column: 'n' }],
         where: { statement: { like: `%"${table}"%` } }
       }], { headers: { authorization } })

@@ -9,9 +9,9 @@ import type { CompiledBatch } from '../../../src/transaction/compiled-batch.ts'
 import { executeBatch } from '../../../src/transaction/execute.ts'
 import type { BatchOutcome } from '../../../src/transaction/outcome.ts'
 import { createPool, type ConnectionPool, type PoolOptions } from '../../../src/postgres/pool.ts'
-import type { Statement } from '../../../src/sql/compile.ts'
 import { until } from '../until.ts'
 import { sessionStatements } from '../../../src/sql/session.ts'
+import type { Statement } from '../../../src/sql/statement.ts'
 
 export interface Engine {
   readonly pool: ConnectionPool

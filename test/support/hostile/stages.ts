@@ -12,9 +12,8 @@ import { batchLimits, readBatch } from '../../../src/plan/read-batch.ts'
 import { MessageWriter } from '../../../src/postgres/message-writer.ts'
 import { noPreparedStatements, toRequests } from '../../../src/postgres/prepared-statements.ts'
 import { ColumnTypes } from '../../../src/sql/column-types.ts'
-import type { Statement } from '../../../src/sql/compile.ts'
 import { FunctionTypes } from '../../../src/sql/function-types.ts'
-import type { PlainStatement } from '../../../src/sql/plain.ts'
+import type { Statement } from '../../../src/sql/statement.ts'
 import { compileBatch, type CompileSettings } from '../../../src/transaction/compile-batch.ts'
 import { batchSettings } from '../../../src/transaction/run-batch.ts'
 import { toFailure } from '../../../src/transaction/to-failure.ts'
@@ -29,7 +28,7 @@ export interface Measured {
   readonly failure: unknown
   /** Bytes of the response of a body that is refused. */
   readonly answerBytes: number
-  /** Bytes for PostgreSQL, of the form with most. */
+  /** Bytes for PostgreSQL, of the run with most. */
   readonly sentBytes: number
 }
 
@@ -188,18 +187,16 @@ class StageClock {
   }
 
   #compile (planned: PlannedBatch): void {
-    const compile = (more: Partial<CompileSettings> = {}) =>
-      compileBatch(planned, request, { ...settings, ...more })
-    const stage = (name: string, create: () => readonly Sendable[]): void =>
+    const compile = () => compileBatch(planned, request, settings)
+    const stage = (name: string, create: () => readonly Statement[]): void =>
       this.#attempt(() => this.run(name, () => this.#write(create())))
     stage('operations', () => compile().operations())
-    stage('general', () => compile({ plainForm: false }).operations())
     stage('checked', () => compile().compileChecked?.(false) ?? [])
     stage('restored', () => compile().compileChecked?.(true) ?? [])
     this.#attempt(() => this.#describeErrors(planned, compile().operations()))
   }
 
-  #write (statements: readonly Sendable[]): void {
+  #write (statements: readonly Statement[]): void {
     const writer = new MessageWriter()
     const connection = {
       prepared: noPreparedStatements(),
@@ -213,7 +210,7 @@ class StageClock {
   }
 
   /** Describes errors at the end of the longest statement. */
-  #describeErrors (planned: PlannedBatch, statements: readonly Sendable[]): void {
+  #describeErrors (planned: PlannedBatch, statements: readonly Statement[]): void {
     const lengths = statements.map(({ text }) => text.length)
     const at = lengths.indexOf(Math.max(...lengths))
     const query = statements[at]?.text ?? ''
@@ -235,5 +232,3 @@ class StageClock {
       JSON.stringify({ error: { code, message, ...details }, data: null })))
   }
 }
-
-type Sendable = Statement | PlainStatement

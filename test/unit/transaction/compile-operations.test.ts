@@ -1,6 +1,6 @@
 /**
- * The general form of a named batch: its statements are compiled once, and each request gets those
- * of its own parameters, session and preferences.
+ * The statements of a named batch are compiled once, and each request gets those of its own
+ * parameters, session and preferences.
  */
 import t from 'tap'
 import type { Identity } from '../../../schemas/claims.ts'
@@ -12,10 +12,11 @@ import { readNamedBatch } from '../../../src/named/read-file.ts'
 import type { PlannedBatch } from '../../../src/plan/batch-planner.ts'
 import type { Plan } from '../../../src/plan/nodes.ts'
 import { ColumnTypes } from '../../../src/sql/column-types.ts'
-import { compile, type Statement } from '../../../src/sql/compile.ts'
+import { compile } from '../../../src/sql/compile.ts'
 import { FunctionTypes } from '../../../src/sql/function-types.ts'
 import type { Key } from '../../../src/sql/idempotency.ts'
 import { createTemplate, fillTemplate, type Template } from '../../../src/sql/template.ts'
+import type { Statement } from '../../../src/sql/statement.ts'
 import {
   compileBatch,
   type BatchRequest,
@@ -114,7 +115,6 @@ function useRequests () {
     maxRows: 10,
     maxBytes: 100_000,
     sqlComments: false,
-    plainForm: false,
     columnTypes,
     functionTypes
   }
@@ -132,9 +132,9 @@ function useRequests () {
     isCompiled,
     compile: (asked: Asked, more: Partial<CompileSettings> = {}): readonly Statement[] =>
       compileBatch(read(asked.x ?? 1), request(asked), { ...settings, ...more })
-        .operations() as readonly Statement[],
+        .operations(),
     checked: (asked: Asked): readonly Statement[] =>
-      compileBatch(read(asked.x), request(asked), { ...settings, plainForm: true })
+      compileBatch(read(asked.x), request(asked), settings)
         .compileChecked?.(false) ?? [],
     alone ({ x = 1, ...asked }: Asked): readonly Statement[] {
       const { identity, preferences, idempotencyKey } = request(asked)
@@ -155,12 +155,18 @@ function useRequests () {
   }
 }
 
+/** Whether a value is a parameter, as JSON or as its text. */
+function hasText ({ parameters }: Statement, value: unknown): boolean {
+  return parameters.includes(JSON.stringify(value)) ||
+    (typeof value === 'string' && parameters.includes(value))
+}
+
 t.test('each request has the statements of its parameters, session and preferences', async t => {
   const { compile, alone } = useRequests()
   const requests: readonly Asked[] = [
     { x: 1 },
     { x: '"2" $params.x', identity: bob },
-    { x: [{ b: null }], preferences: minimal },
+    { x: 3, preferences: minimal },
     { x: 4, idempotencyKey: key },
     { x: 5, identity: bob, preferences: minimal, idempotencyKey: key },
     { x: 6 }
@@ -173,17 +179,19 @@ t.test('each request has the statements of its parameters, session and preferenc
     for (const { parameters } of statements.slice(1)) {
       t.ok(parameters.includes(role) && parameters.includes(claims), 'its session')
     }
-    t.ok(statements.every(({ parameters }) => parameters.includes(JSON.stringify(asked.x))))
+    t.ok(statements.every(statement => hasText(statement, asked.x)), 'its parameters')
     texts.add(statements[2]?.text ?? '')
   }
   t.equal(texts.size, 4, 'the preferences change the text')
 })
 
-t.test('with value checks, a parameter of any type has a text', t => {
-  const { checked } = useRequests()
-  for (const x of ['text', { a: 1 }]) {
-    const [, , select] = checked({ x })
-    t.ok(select?.parameters.includes(JSON.stringify(x)))
+t.test('a parameter of any type has a text', t => {
+  const { compile, checked } = useRequests()
+  for (const x of ['text', { a: 1 }, [{ b: null }]]) {
+    for (const statements of [compile({ x }), checked({ x })]) {
+      t.equal(statements.length, 3)
+      t.ok(statements.every(statement => hasText(statement, x)), JSON.stringify(x))
+    }
   }
   t.end()
 })

@@ -3,8 +3,8 @@
  */
 import t from 'tap'
 import type { Plan } from '../../../src/plan/nodes.ts'
-import type { Statement } from '../../../src/sql/compile.ts'
 import { createTemplate, type Template } from '../../../src/sql/template.ts'
+import type { Statement } from '../../../src/sql/statement.ts'
 import { TemplateCache } from '../../../src/transaction/template-cache.ts'
 
 type Templates = ReadonlyArray<Template<Statement> | undefined>

@@ -11,20 +11,10 @@ import type {
   TableName
 } from '../plan/nodes.ts'
 import { arrayText } from '../plan/value-text.ts'
-import {
-  constant,
-  empty,
-  identifier,
-  integer,
-  join,
-  parameter,
-  sql,
-  type Fragment
-} from './fragment.ts'
+import { constant, identifier, integer, join, parameter, sql, type Fragment } from './fragment.ts'
 import { buildFirst } from './gate.ts'
 import { jsonNullsSetting } from './settings.ts'
 import type { SharedResult } from './shared-results.ts'
-import { jsonOfParameter } from '../plan/parameter.ts'
 import { nullRow } from './table.ts'
 import { verifyDocument } from './value-checks.ts'
 
@@ -38,13 +28,8 @@ export const MAX_CONCATENATED = 8
 export interface SharedReader {
   /** Returns the shared result in which a reference finds its value. */
   sharedOf(reference: Reference): SharedResult
-  /** Returns a shared result as one JSON array. */
-  readArray(result: SharedResult): Fragment
-  /**
-   * The same for single elements. Returns undefined if they are many or are read often: then use
-   * `readElements`.
-   */
-  readDirectly(result: SharedResult): Fragment | undefined
+  /** Returns the value, the row or the list of a reference, as json. */
+  jsonOf(reference: Reference): Fragment
   /** Returns the name of a CTE with a shared result: one row, whose column `rows` is json[]. */
   readElements(result: SharedResult): Fragment
 }
@@ -52,38 +37,9 @@ export interface SharedReader {
 /** Stands for a shared result whose elements are lists and the values of `$first`. */
 const OTHERS = -1
 
-/** The value, the row or the list of a reference, as json. */
-export function referenceJson (reference: Reference, ctes: SharedReader): Fragment {
-  return buildFirst(reference, one => sharedJson(one, ctes))
-}
-
-function sharedJson (reference: Reference, ctes: SharedReader): Fragment {
-  const { row, parameter: of } = reference
-  if (of !== undefined) return sql`${parameter(jsonOfParameter(of))}::json`
-  const result = ctes.sharedOf(reference)
-  const key = keyIn(result, reference)
-  const value = key === undefined ? empty : sql` -> ${parameter(key)}::text`
-  if (row === '*') {
-    if (key === undefined) return ctes.readArray(result)
-    return sql`(select coalesce(json_agg(element${value}), '[]') from ${
-      ctes.readElements(result)
-    } as s, unnest(s.rows) as element)`
-  }
-  const rows = ctes.readDirectly(result)
-  if (rows !== undefined) return sql`(${rows} -> ${parameter(String(row))}::int${value})`
-  return sql`(select s.rows[${parameter(String(row + 1))}::int]${value} from ${
-    ctes.readElements(result)
-  } as s)`
-}
-
 /** The member of an element that a reference reads; undefined: it reads the element. */
 function keyIn (result: SharedResult, { column }: Reference): string | undefined {
   return result.column === undefined ? column : undefined
-}
-
-/** The value of a reference as text; strings are without quotes. */
-export function referenceText (reference: Reference, ctes: SharedReader): Fragment {
-  return sql`(select json_build_array(${referenceJson(reference, ctes)}) ->> 0)`
 }
 
 /** A condition: the value of a reference is the JSON null. See shareJsonNulls. */
@@ -138,20 +94,6 @@ function jsonNullRowsOf (nulls: UncertainColumn['references']): Fragment {
       ${list(references.map(({ column }) => column as string))}::text[])
       as p (row, source, at, key)
     where (current_setting(${constant(jsonNullsSetting(''))} || p.source)::jsonb -> p.at) ? p.key)`
-}
-
-/** Builds a document as json, in which PostgreSQL replaces the references with their values. */
-export function buildDocument (
-  { pieces, references }: JsonDocument,
-  ctes: SharedReader
-): Fragment {
-  const [reference] = references
-  if (reference === undefined) return sql`${parameter(pieces[0] as string)}::json`
-  if (pieces.every(piece => piece === '')) return referenceJson(reference, ctes)
-  if (references.length <= MAX_CONCATENATED) {
-    return concatenate(pieces, references.map(one => referenceJson(one, ctes)))
-  }
-  return joinPieces(pieces, references, ctes)
 }
 
 /** Builds documents for the columns of a table. */
@@ -246,7 +188,7 @@ function allElements (
   )
   const values = others.map((reference, i) =>
     sql`select ${integer(OTHERS)} as result, ${integer(i)} as row, ${
-      referenceJson(reference, ctes)
+      ctes.jsonOf(reference)
     } as element`
   )
   return join([...elements, ...values], sql` union all `)

@@ -1,7 +1,6 @@
 /**
- * Reads what earlier operations share, in statements in the plain form.
+ * Reads what earlier operations share.
  */
-import { isValue } from '../plan/document.ts'
 import type { JsonDocument, OutputColumn, Plan, Reference } from '../plan/nodes.ts'
 import { isAllColumns, isUnchanged } from '../plan/output.ts'
 import { jsonOfParameter, textOfParameter } from '../plan/parameter.ts'
@@ -21,8 +20,8 @@ import {
   type Fragment
 } from './fragment.ts'
 import { buildFirst } from './gate.ts'
-import type { PlainNeeds } from './plain-needs.ts'
-import { concatenate, joinPieces, MAX_CONCATENATED, type SharedReader } from './reference.ts'
+import type { StatementNeeds } from './statement-needs.ts'
+import { concatenate, joinPieces, MAX_CONCATENATED, type SharedReader } from './documents.ts'
 import {
   buildExistenceCheck,
   columnsRead,
@@ -117,9 +116,9 @@ interface ReadOptions {
  */
 const MAX_DIRECT_READS = 16
 
-export class PlainReferences implements SharedReader {
+export class References implements SharedReader {
   readonly #earlier: Earlier
-  readonly #needs: PlainNeeds
+  readonly #needs: StatementNeeds
   /** Parameters with the names of settings. */
   readonly #settings = new Map<string, Fragment>()
   /** Names of the CTEs with the elements of shared results. */
@@ -129,26 +128,23 @@ export class PlainReferences implements SharedReader {
   /** The elements that were read from the text of a setting. */
   #reads = 0
 
-  constructor (earlier: Earlier, needs: PlainNeeds) {
+  constructor (earlier: Earlier, needs: StatementNeeds) {
     this.#earlier = earlier
     this.#needs = needs
   }
 
   /** Whether the statement reads settings of earlier operations. */
   get readsSettings (): boolean {
-    return this.#settings.size > 0
+    return this.#settings.size > 0 || this.#sources.size > 0
+  }
+
+  /** Whether the next element is read from the text of a setting, and not from a CTE. */
+  get readsDirectly (): boolean {
+    return this.#reads < MAX_DIRECT_READS
   }
 
   sharedOf (reference: Reference): SharedResult {
     return sharedOf(reference, this.#earlier.results)
-  }
-
-  readArray ({ setting }: SharedResult): Fragment {
-    return readShared(this.#setting(setting))
-  }
-
-  readDirectly (): undefined {
-    return undefined
   }
 
   readElements (result: SharedResult): Fragment {
@@ -177,7 +173,6 @@ export class PlainReferences implements SharedReader {
     if (references.length <= MAX_CONCATENATED) {
       return concatenate(pieces, references.map(reference => this.jsonOf(reference)))
     }
-    this.#needs.requireOneServer()
     for (const reference of references) {
       for (const one of [reference, ...reference.otherwise ?? []]) this.#addUnchecked(one)
     }
@@ -187,7 +182,7 @@ export class PlainReferences implements SharedReader {
   /** Whether the text of a reference is that of its JSON in the type of a column. */
   isTyped (reference: Reference, type: ColumnType): boolean {
     return [reference, ...reference.otherwise ?? []].every(({ source, row, column, parameter }) => {
-      if (parameter !== undefined) return true
+      if (parameter !== undefined) return parameter.shape === 'scalar' || isJsonType(type)
       const scalar = row === '*' || column === undefined
         ? undefined
         : this.#earlier.scalars.get(source)?.get(column)
@@ -202,8 +197,8 @@ export class PlainReferences implements SharedReader {
     if (of === undefined) {
       return this.#shared(reference, sql`operator(pg_catalog.->>)`, options)
     }
-    // An object or an array has a text only here.
-    return this.#needs.facts.checkValues
+    // An object or an array is sent as JSON only.
+    return this.#needs.facts.checkValues || of.shape !== 'scalar'
       ? sql`(${this.jsonOf(reference)} operator(pg_catalog.#>>) '{}')`
       : sql`${parameter(textOfParameter(of))}::pg_catalog.text`
   }
@@ -246,7 +241,6 @@ export class PlainReferences implements SharedReader {
     result: SharedResult,
     { json = false }: ReadOptions
   ): Fragment {
-    this.#needs.requireOneServer()
     const element = sql`s.rows[${integer(Number(row) + 1)}]`
     const member = result.column === undefined && column !== undefined
       ? sql`${element} operator(pg_catalog.->) ${parameter(column)}`
@@ -261,7 +255,6 @@ export class PlainReferences implements SharedReader {
     const result = this.sharedOf(reference)
     const scalar = column === undefined ? undefined : scalars.get(source)?.get(column)
     if (scalar !== undefined) this.#needs.addTypeCheck(scalar.check)
-    else if (isValue(reference)) this.#needs.requireOneServer()
     const setting = this.#setting(result.setting)
     if (!checked) this.#addUnchecked(reference)
     return { result, setting, column: result.column === undefined ? column : undefined }

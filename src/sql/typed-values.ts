@@ -1,6 +1,5 @@
 /**
- * Builds the values of a statement in the plain form, in which the types of columns are named. What
- * Citus does not run in this form clears `plain`; the statement must not be used then.
+ * Builds the values of a statement, in which the types of columns are named.
  */
 import { isValue, shapeOf, shapeOfReference } from '../plan/document.ts'
 import { toPath } from '../plan/name.ts'
@@ -38,15 +37,16 @@ import {
   join,
   parameter,
   sql,
+  whereAll,
   type Fragment
 } from './fragment.ts'
 import type { FindFunction } from './function-types.ts'
 import { buildSourceRows, type RowsBuilder } from './field-rows.ts'
 import { raiseText, type ValueFault } from './marker.ts'
 import { unusedName } from './output.ts'
-import type { PlainNeeds } from './plain-needs.ts'
-import type { PlainReferences } from './plain-references.ts'
-import { buildVerifiedDocument, isJsonNull, jsonNullRows } from './reference.ts'
+import type { StatementNeeds } from './statement-needs.ts'
+import type { References } from './references.ts'
+import { buildVerifiedDocument, isJsonNull, jsonNullRows } from './documents.ts'
 import { nullRow } from './table.ts'
 import {
   buildTypedList,
@@ -137,7 +137,7 @@ const NO_COLUMNS: TableColumns = {
   kinds: new Map()
 }
 
-export class PlainBuilder implements ArgumentBuilder, ChangeBuilder, RowsBuilder {
+export class TypedValues implements ArgumentBuilder, ChangeBuilder, RowsBuilder {
   readonly table: TableName
   readonly row: Fragment
   readonly explain: boolean
@@ -146,14 +146,14 @@ export class PlainBuilder implements ArgumentBuilder, ChangeBuilder, RowsBuilder
   readonly #columns: TableColumns
   /** The operation whose function returns the rows. */
   readonly #call: CallNode | undefined
-  readonly #references: PlainReferences
-  readonly #needs: PlainNeeds
+  readonly #references: References
+  readonly #needs: StatementNeeds
 
   constructor (
     table: TableName,
     findColumns: FindColumns,
-    references: PlainReferences,
-    needs: PlainNeeds,
+    references: References,
+    needs: StatementNeeds,
     row = sql`t`
   ) {
     this.table = table
@@ -168,10 +168,7 @@ export class PlainBuilder implements ArgumentBuilder, ChangeBuilder, RowsBuilder
     this.checkValues = needs.facts.checkValues
     this.#references = references
     this.#needs = needs
-    if (columns === undefined) {
-      this.#needs.hasUnknownTypes = true
-      this.#needs.requireOneServer()
-    }
+    if (columns === undefined) this.#needs.hasUnknownTypes = true
   }
 
   get source (): RowColumns {
@@ -187,7 +184,6 @@ export class PlainBuilder implements ArgumentBuilder, ChangeBuilder, RowsBuilder
   }
 
   buildTypedRows (json: Fragment, examples: readonly Fragment[]): Fragment {
-    this.#needs.requireOneServer()
     return buildTypedRows(json, examples, this.#nulls())
   }
 
@@ -198,9 +194,9 @@ export class PlainBuilder implements ArgumentBuilder, ChangeBuilder, RowsBuilder
     return [buildColumnCheck(columns)]
   }
 
-  ofTable (table: TableName): PlainBuilder {
+  ofTable (table: TableName): TypedValues {
     const row = this.#needs.nameRow()
-    return new PlainBuilder(table, this.#findColumns, this.#references, this.#needs, row)
+    return new TypedValues(table, this.#findColumns, this.#references, this.#needs, row)
   }
 
   addSource (query: Fragment): Fragment {
@@ -219,10 +215,13 @@ export class PlainBuilder implements ArgumentBuilder, ChangeBuilder, RowsBuilder
     return this.addSource(sql`select * from ${buildRecordset(json, columns)}`)
   }
 
-  /** Whether buildStoredRows can build rows of values that are written as expressions, too. */
-  get readsRows (): boolean {
-    // Citus would pull the rows to the coordinator.
-    return !this.#needs.facts.distributed
+  get distributed (): boolean {
+    return this.#needs.facts.distributed
+  }
+
+  /** The number of CTEs that values have so far. */
+  get rows (): number {
+    return this.#needs.rows
   }
 
   /**
@@ -249,12 +248,24 @@ export class PlainBuilder implements ArgumentBuilder, ChangeBuilder, RowsBuilder
    * PostgreSQL reads the rows as those of the table.
    */
   buildStoredRows (group: RowGroup): StoredRows {
-    if (this.checkValues) return this.#buildVerifiedRows(group)
-    const { columns, positions, rows } = group
+    const built = this.checkValues ? this.#buildVerifiedRows(group) : this.#buildRecordset(group)
+    return this.distributed ? this.collectRows(group.columns, built) : built
+  }
+
+  /** Rows as a CTE: the coordinator of Citus computes it. */
+  collectRows (columns: readonly string[], { from, stored, checks }: StoredRows): StoredRows {
+    const names = columns.map(identifier)
+    const values = names.map((name, i) => sql`${stored[i] as Fragment} as ${name}`)
+    const query = sql`select ${join(values, sql`, `)} from ${from}${whereAll(checks)}`
+    return {
+      from: sql`${this.addRows(query)} as x`,
+      stored: names.map(name => sql`x.${name}`),
+      checks: []
+    }
+  }
+
+  #buildRecordset ({ columns, positions, rows }: RowGroup): StoredRows {
     const { document, uncertainColumns } = rows
-    const isParameter = document.references[0]?.parameter !== undefined &&
-      document.pieces.every(piece => piece === '')
-    if (!isParameter && !this.readsRows) this.#needs.refuse()
     const same = findSame(rows, positions.length)
     const json = same.size === 0
       ? this.buildDocument(document)
@@ -275,7 +286,10 @@ export class PlainBuilder implements ArgumentBuilder, ChangeBuilder, RowsBuilder
       const inexact = uncertain.filter(({ column, shape, references }) =>
         references.length > 0 || !this.#isExact(column, shape)
       )
-      return { from: buildRecordset(json, typed), stored, checks: this.checkStoredRows(inexact) }
+      const from = own.length === 0
+        ? sql`pg_catalog.json_array_elements(${json}::pg_catalog.json) as x`
+        : buildRecordset(json, typed)
+      return { from, stored, checks: this.checkStoredRows(inexact) }
     }
     const from = sql`pg_catalog.json_populate_recordset(${
       nullRow(this.table)
@@ -349,8 +363,14 @@ export class PlainBuilder implements ArgumentBuilder, ChangeBuilder, RowsBuilder
     )
   }
 
+  /**
+   * On Citus the conditions are a CTE: it refuses CASE in the condition of a change, and a worker
+   * does not have the settings of earlier operations.
+   */
   evaluateOnce (conditions: readonly Fragment[]): readonly Fragment[] {
-    return conditions
+    if (!this.distributed || conditions.length === 0) return conditions
+    const all = this.addRows(sql`select ${join(conditions, sql` and `)} as ok`)
+    return [sql`(select c.ok from ${all} as c)`]
   }
 
   kindOf (column: string): ColumnKind | undefined {
@@ -360,16 +380,13 @@ export class PlainBuilder implements ArgumentBuilder, ChangeBuilder, RowsBuilder
   addParameterType (column: string): void {
     const check = this.#columns.checks.get(column)
     if (check !== undefined) this.#needs.addTypeCheck(check)
-    else if (!SYSTEM_COLUMNS.has(column)) {
-      this.#needs.hasUnknownTypes = true
-      this.#needs.requireOneServer()
-    }
+    else if (!SYSTEM_COLUMNS.has(column)) this.#needs.hasUnknownTypes = true
   }
 
   /**
-   * Builds a value of a row that is stored. `always`: PostgreSQL computes it in any case, and so
-   * finds that a referenced row is missing: its setting is not set, or is no JSON. `as`: how it is
-   * read, see TypedAs.
+   * Builds a value of a row that is stored. `always`: it is a value of a row that is inserted.
+   * PostgreSQL computes it in any case, and so finds that a referenced row is missing: its setting
+   * is not set, or is no JSON. `as`: how it is read, see TypedAs.
    */
   buildCell (
     cell: Cell,
@@ -420,7 +437,11 @@ export class PlainBuilder implements ArgumentBuilder, ChangeBuilder, RowsBuilder
   #storedReference (reference: Reference, column: string, checked = false): Fragment {
     const type = this.#typeOf(column)
     if (!this.checkValues && type !== undefined && this.#references.isTyped(reference, type)) {
-      return this.#typedValue(reference, type, checked)
+      // The coordinator of Citus computes the values of inserted rows, but no CASE or subquery.
+      const isSimple = checked && reference.otherwise === undefined && !type.isEnum &&
+        this.#references.readsDirectly
+      const value = this.#typedValue(reference, type, checked)
+      return isSimple ? value : this.#onCoordinator(value, type.isEnum ? undefined : reference)
     }
     const path = toPath(column)
     const json = this.#references.jsonOf(reference, { checked })
@@ -432,7 +453,30 @@ export class PlainBuilder implements ArgumentBuilder, ChangeBuilder, RowsBuilder
   #orJsonNull (value: Fragment, reference: Reference, path: TypedPath): Fragment {
     if (!this.checkValues || !isValue(reference)) return value
     const jsonNull = this.buildJsonNull(path, { refuse: false })
-    return sql`case when ${isJsonNull(reference)} then ${jsonNull} else ${value} end`
+    return this.#onCoordinator(
+      sql`case when ${isJsonNull(reference)} then ${jsonNull} else ${value} end`
+    )
+  }
+
+  /**
+   * On Citus, makes a value a CTE that the coordinator computes: a worker does not have the
+   * settings that references read. It does have the value of a reference to a parameter.
+   */
+  #onCoordinator (value: Fragment, reference?: Reference): Fragment {
+    const isParameter = reference?.parameter !== undefined && reference.otherwise === undefined
+    return this.distributed && !isParameter ? this.computeFirst(value) : value
+  }
+
+  /** The rows in which references are the JSON null; see jsonNullRows. */
+  buildJsonNullRows (references: UncertainColumn['references']): Fragment {
+    // Without `coalesce` it would be a subquery after `any`, whose rows are compared.
+    const rows = jsonNullRows(references)
+    return this.distributed ? sql`coalesce(${this.computeFirst(rows)})` : rows
+  }
+
+  /** A subquery with the value of a reference, which is computed once. */
+  #subquery (value: Fragment, reference: Reference): Fragment {
+    return this.#onCoordinator(sql`(select ${value})`, reference)
   }
 
   /**
@@ -444,7 +488,6 @@ export class PlainBuilder implements ArgumentBuilder, ChangeBuilder, RowsBuilder
     path: TypedPath,
     { as = 'value', shape }: { readonly as?: TypedAs, readonly shape: JsonShape }
   ): Fragment {
-    this.#needs.requireOneServer()
     const { column, resultType, example } = path
     const isColumn = resultType === 'column' && example === undefined && as === 'value'
     const name = isColumn ? this.#nameOf(column) : undefined
@@ -468,9 +511,9 @@ export class PlainBuilder implements ArgumentBuilder, ChangeBuilder, RowsBuilder
     return this.#needs.addRows(query)
   }
 
-  /** Returns a value that depends on no row of the statement; see PlainNeeds. */
+  /** Returns a value that depends on no row of the statement; see StatementNeeds. */
   computeFirst (value: Fragment): Fragment {
-    if (!this.#needs.facts.restoreSession) return value
+    if (!this.#needs.computesFirst) return value
     return sql`(select c.value from ${this.addRows(sql`select ${value} as value`)} as c)`
   }
 
@@ -506,14 +549,17 @@ export class PlainBuilder implements ArgumentBuilder, ChangeBuilder, RowsBuilder
   ): Fragment {
     if (path.resultType === 'text') return this.buildReferenceText(reference)
     if (path.resultType === 'json') {
-      return sql`(select ${this.#references.jsonTextOf(reference)}::pg_catalog.jsonb)`
+      const json = sql`${this.#references.jsonTextOf(reference)}::pg_catalog.jsonb`
+      return this.#subquery(json, reference)
     }
     const type = this.#typeOf(path.column, path.example)
     const isCompared = as === 'difference' || (isValue(reference) && !stored)
     const isExact = type !== undefined && (as === 'value' || isNumber(type)) &&
       (this.#references.isTyped(reference, type) || (isCompared && isJsonType(type)))
     // A subquery is computed once, and conditions on it can use an index.
-    if (isExact && !this.checkValues) return sql`(select ${this.#typedValue(reference, type)})`
+    if (isExact && !this.checkValues) {
+      return this.#subquery(this.#typedValue(reference, type), reference)
+    }
     const value = this.#convert(this.#references.jsonOf(reference), path, {
       as,
       shape: isCompared ? 'scalar' : shapeOfReference(reference)
@@ -522,7 +568,7 @@ export class PlainBuilder implements ArgumentBuilder, ChangeBuilder, RowsBuilder
   }
 
   buildReferenceText (reference: Reference): Fragment {
-    return sql`(select ${this.#references.textOf(reference)})`
+    return this.#subquery(this.#references.textOf(reference), reference)
   }
 
   buildJson (document: JsonDocument, path: TypedPath): Fragment {
@@ -532,10 +578,7 @@ export class PlainBuilder implements ArgumentBuilder, ChangeBuilder, RowsBuilder
     if (path.resultType === 'json') return this.#documentAs(document, sql`pg_catalog.jsonb`)
     const { pieces: [json = ''], references, shape } = document
     const type = path.resultType === 'text' ? undefined : this.#typeOf(path.column, path.example)
-    if (type !== undefined && isJsonType(type)) {
-      if (references.length > 0) this.#needs.requireOneServer()
-      return this.#documentAs(document, type.sql)
-    }
+    if (type !== undefined && isJsonType(type)) return this.#documentAs(document, type.sql)
     const isColumn = path.resultType === 'column' && path.example === undefined
     if (references.length === 0 && isColumn && this.#columns.literals.has(path.column)) {
       const value = JSON.parse(json) as DataCell['value']
@@ -551,7 +594,7 @@ export class PlainBuilder implements ArgumentBuilder, ChangeBuilder, RowsBuilder
     const { pieces: [json = ''], references } = document
     return references.length === 0
       ? sql`${parameter(json)}::${type}`
-      : sql`(select ${this.buildDocument(document)}::${type})`
+      : this.#onCoordinator(sql`(select ${this.buildDocument(document)}::${type})`)
   }
 
   buildJsonNull (path: TypedPath, { refuse }: { readonly refuse: boolean }): Fragment {
@@ -581,13 +624,11 @@ export class PlainBuilder implements ArgumentBuilder, ChangeBuilder, RowsBuilder
 
   buildList (document: JsonDocument, path: TypedPath): Fragment {
     if (path.resultType !== 'column') {
-      this.#needs.requireOneServer()
-      return jsonElements(this.buildDocument(document), path.resultType)
+      return this.#onCoordinator(jsonElements(this.buildDocument(document), path.resultType))
     }
     const { pieces, references } = document
     const type = this.#typeOf(path.column, path.example)
     if (type === undefined || isJsonType(type)) {
-      this.#needs.requireOneServer()
       const json = this.buildDocument(document)
       const typed = { json, example: typeExample(path, this.table, 'value') }
       return this.computeFirst(sql`(select l.f1 from (${

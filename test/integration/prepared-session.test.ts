@@ -1,10 +1,10 @@
 /**
- * Tests that the form of statements is not visible when triggers change the session or its prepared
- * statements, suppress rows, or raise notices, and when responses are stored for a key.
+ * Tests that a service that prepares statements answers like one that does not when triggers change
+ * the session or its prepared statements, suppress rows, or raise notices, and when responses are
+ * stored for a key.
  */
 import t from 'tap'
 import { trapSchema } from '../support/database/triggers.ts'
-import { formSettings } from '../support/form-settings.ts'
 import { token, useService } from '../support/service.ts'
 import { useTwins } from '../support/twins.ts'
 
@@ -72,19 +72,43 @@ const commands = [
   'commit'
 ]
 
-t.test('a trigger changes the session: either form has the same effect', {
+/** The commands that a trigger must not run, and the code of the response. */
+const refused: Readonly<Record<string, string>> = {
+  'select 1 / 0': 'division_by_zero',
+  'copy t to stdout': 'feature_not_supported',
+  commit: 'feature_not_supported'
+}
+const stored = {
+  id: 1,
+  at: '2026-01-02T03:04:05+00:00',
+  ...row,
+  role: 'oneflight_user',
+  claims: /"sub":"twin"/
+}
+
+t.test('a trigger changes the session: prepared statements have the same effect', {
   timeout: 240_000
 }, async t => {
   const twins = await useTwins(t, { schema, env: { LOG_LEVEL: 'error' } })
+  const post = async (batch: readonly object[], name: string): Promise<unknown> => {
+    const { body: { data, error } } = await twins.post(batch, name)
+    for (const rows of [data?.a, data?.b]) {
+      if (rows !== undefined) t.match(rows, [stored], `${name}: what other operations store`)
+    }
+    return error?.code
+  }
   const uses = { id: 'r', op: 'select', table: 'many', where: { n: { eq: '$a.0.id' } } }
   for (const command of commands) {
     // A new connection verifies a statement in the first round and uses it in the second.
     for (let i = 0; i < 3; i++) {
       const name = `${command} ${i}`
       const quiet = i < 2 ? 'select 1' : command
-      await twins.post([insert('a'), trap(quiet), insert('b'), select, update], `${name}: row`)
-      await twins.post([insert('a'), uses, select, trap(quiet)], `${name}: last`)
-      await twins.post([trap(quiet), insert('a'), uses], `${name}: first`)
+      const codes = [
+        await post([insert('a'), trap(quiet), insert('b'), select, update], `${name}: row`),
+        await post([insert('a'), uses, select, trap(quiet)], `${name}: last`),
+        await post([trap(quiet), insert('a'), uses], `${name}: first`)
+      ]
+      t.same(codes, Array(3).fill(refused[quiet]), name)
     }
     for (const [before, after] of [
       [command, 'set local role oneflight_user'],
@@ -97,9 +121,9 @@ t.test('a trigger changes the session: either form has the same effect', {
           ('before', array[$x$${first}$x$]), ('after', array[$x$${last}$x$])`.replaceAll(
           'do $x$', 'do $y$'
         ).replaceAll('end $x$$x$', 'end $y$$x$'))
-        await twins.post([insert('a'), staged, uses, insert('b'), update], `${command} ${i} staged`)
-        await twins.post([insert('a'), uses, staged], `${command} ${i}: staged is last`)
-        await twins.post([staged], `${command} ${i}: only staged`)
+        await post([insert('a'), staged, uses, insert('b'), update], `${command} ${i} staged`)
+        await post([insert('a'), uses, staged], `${command} ${i}: staged is last`)
+        await post([staged], `${command} ${i}: only staged`)
       }
     }
     await twins.compare(
@@ -110,7 +134,7 @@ t.test('a trigger changes the session: either form has the same effect', {
   }
 })
 
-t.test('suppressed rows, expectations and limits: either form has the same effect', async t => {
+t.test('suppressed rows, expectations and limits have the same effect', async t => {
   const twins = await useTwins(t, { schema, env: { MAX_ROWS: '4', LOG_LEVEL: 'error' } })
   const picky = (name: string): object =>
     ({ id: 'p', op: 'insert', table: 'picky', values: [{ id: 1, name }] })
@@ -190,10 +214,10 @@ t.test('rows of an insert have the bytes of json_agg; replays have the same byte
   await twins.compare('select k::text from kinds as k order by 1', 'kinds')
 })
 
-t.test('without prepared statements there is no plain form', async t => {
+t.test('without prepared statements nothing is prepared', async t => {
   const twins = await useTwins(t, { schema, env: { PREPARED_STATEMENTS: 'off' } })
   for (let i = 0; i < 6; i++) await twins.post([insert('a'), select], String(i))
-  t.equal(await twins.countPlain('t'), 0)
+  t.equal(await twins.countPrepared('t'), 0)
 })
 
 t.test('equal operations of a batch are prepared once', async t => {
@@ -216,8 +240,7 @@ t.test('equal operations of a batch are prepared once', async t => {
 t.test('a BEGIN that a function replaced leaves nothing that is reported as failed', async t => {
   const { post, database: { sql } } = await useService(t, {
     schema,
-    env: { POOL_SIZE: '1', LOG_LEVEL: 'error' },
-    batchSettings: formSettings('chosen')
+    env: { POOL_SIZE: '1', LOG_LEVEL: 'error' }
   })
   const authorization = `Bearer ${token({ role: 'oneflight_user', sub: 'one' })}`
   const replace = `do $do$ declare r record; begin

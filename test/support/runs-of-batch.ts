@@ -1,8 +1,8 @@
 /**
- * Runs a batch in the general and in the plain form, each in a transaction that is rolled back.
+ * Runs a batch in all ways in which the service may run it, each in a transaction that is rolled
+ * back.
  */
 import { deepEqual } from 'node:assert/strict'
-import { isDeepStrictEqual } from 'node:util'
 import postgres from 'postgres'
 import type { Test } from 'tap'
 import type { Batch } from '../../schemas/batch.ts'
@@ -11,19 +11,19 @@ import { finish } from '../../src/json/pieces.ts'
 import { BatchPlanner, toPlannedBatch, type PlannedBatch } from '../../src/plan/batch-planner.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
 import { ColumnTypes, columnTypesStatement, type FindColumns } from '../../src/sql/column-types.ts'
-import { compile, type Statement } from '../../src/sql/compile.ts'
+import { ROW_SEPARATOR } from '../../src/sql/compile.ts'
 import {
   FunctionTypes,
   functionTypesStatement,
   type FindFunction
 } from '../../src/sql/function-types.ts'
 import { readMarker, type MarkedError } from '../../src/sql/marker.ts'
-import { ROW_SEPARATOR, type PlainStatement } from '../../src/sql/plain.ts'
 import { sessionStatement } from '../../src/sql/session.ts'
+import type { Statement } from '../../src/sql/statement.ts'
 import { compileChecked, compileOperations } from '../../src/transaction/compile-operations.ts'
 import { useDatabase } from './database/database.ts'
 
-export interface FormsOptions {
+export interface RunOptions {
   readonly minimal?: boolean
   readonly maxRows?: number
   readonly maxBytes?: number
@@ -38,34 +38,48 @@ export interface Effect {
   readonly failure?: string
 }
 
-export interface Forms {
-  readonly general: Effect
-  readonly plain: Effect
-  /** The form of each operation: `general`, `direct` or `aggregated`. */
+export interface Runs {
+  /** The first run, repeated with value checks if a value may be the cause of its failure. */
+  readonly first: Effect
+  /** The run with value checks. */
+  readonly checked: Effect
+  /** The run with value checks that restores the session after each operation. */
+  readonly restored: Effect
+  /**
+   * How the first run returns the rows of each operation: `direct`, one row of the result for each,
+   * or `aggregated`, as one JSON text.
+   */
   readonly used: readonly string[]
 }
 
-export interface FormsUnderTest {
+export interface BatchRunner {
   readonly sql: postgres.Sql
-  /** Runs a batch, JSON text or a value, in both forms. */
-  run(batch: unknown, options?: FormsOptions): Promise<Forms>
+  /** Runs a batch, JSON text or a value, in each way. */
+  run(batch: unknown, options?: RunOptions): Promise<Runs>
+}
+
+/** Tests that all runs of a batch have the same effect. */
+export function expectSame (
+  t: Test,
+  { first, checked, restored }: Runs,
+  name = 'the batch'
+): void {
+  t.same(first, checked, name)
+  t.same(restored, checked, `${name}, restoring the session`)
 }
 
 /** Creates a database with `schema`, of which `tables` are compared after each batch. */
-export async function useForms (
+export async function useRuns (
   t: Test,
   { schema, tables }: { readonly schema: string, readonly tables: readonly string[] }
-): Promise<FormsUnderTest> {
+): Promise<BatchRunner> {
   const { sql: admin, loginUrl } = await useDatabase(t, { schema })
   const sql = postgres(loginUrl, { max: 1, types: { text: TEXT_TYPE }, onnotice: () => {} })
   t.teardown(() => sql.end({ timeout: 1 }))
   await admin.unsafe(CONTENT)
   const types = new ColumnTypes()
   const functionTypes = new FunctionTypes()
-  const execute = async (
-    statements: ReadonlyArray<Statement | PlainStatement>,
-    role: string
-  ): Promise<Effect> => {
+  const execute = async (statements: readonly Statement[], role: string): Promise<Effect> => {
     let effect: Effect = {}
     await sql.begin(async transaction => {
       await transaction`select restart_sequences()`
@@ -108,53 +122,27 @@ export async function useForms (
       }
       const findFunction: FindFunction = name => functionTypes.lookup(name)
       const typed = { ...options, findColumns, findFunction }
-      const general = compile(plan, typed)
-      const chosen = compileOperations(toPlannedBatch(plan), typed)
+      const planned = toPlannedBatch(plan)
+      const statements = compileOperations(planned, typed)
       const planner = new BatchPlanner(limits)
       const plans = Array.from({ length: 3 }, () => finish(planner.plan(operations)))
       deepEqual(
         compileOperations(plans[2] as PlannedBatch, typed),
-        chosen,
+        statements,
         'the plan of a shape gives the same statements'
       )
-      // The service then checks each value against its type, and adds up the bytes of the results.
-      const executeChecked = async (
-        statements: ReadonlyArray<Statement | PlainStatement>,
-        checked: ReadonlyArray<Statement | PlainStatement>
-      ): Promise<Effect> => {
-        const effect = await execute(statements, role)
-        if (effect.failure === undefined || !CHECKED.test(effect.failure)) return effect
-        return execute(checked, role)
-      }
-      const used = chosen.map(formOf)
-      const checkedGeneral = compile(plan, { ...typed, checkValues: true })
-      const effect = await executeChecked(general, checkedGeneral)
-      const checked = compileChecked(toPlannedBatch(plan), { ...typed, restoreSession: false })
-      const effectOfChecked = await execute(checked, role)
-      deepEqual(
-        effectOfChecked,
-        await execute(checkedGeneral, role),
-        'both forms have the same effect with value checks'
-      )
-      const restoring = { ...typed, checkValues: true, restoreSession: true }
-      const restored = await execute(compileChecked(toPlannedBatch(plan), restoring), role)
-      // Values that no row needs are computed, and may be refused, if the session is restored.
-      if (!isDeepStrictEqual(restored, effectOfChecked)) {
-        deepEqual(restored, await execute(compile(plan, restoring), role))
-      }
-      const isGeneral = used.every(form => form === 'general')
+      const executeChecked = async (restoreSession: boolean): Promise<Effect> =>
+        execute(compileChecked(planned, { ...typed, restoreSession }), role)
+      const first = await execute(statements, role)
+      const checked = await executeChecked(false)
       return {
-        general: effect,
-        plain: isGeneral ? effect : await executeChecked(chosen, checked),
-        used
+        first: first.failure !== undefined && REPEATED.test(first.failure) ? checked : first,
+        checked,
+        restored: await executeChecked(true),
+        used: statements.map(({ separateRows }) => separateRows === true ? 'direct' : 'aggregated')
       }
     }
   }
-}
-
-function formOf (statement: Statement | PlainStatement): string {
-  if (!('separateRows' in statement)) return 'general'
-  return statement.separateRows ? 'direct' : 'aggregated'
 }
 
 /** Parameters and results are texts, as in the service. */
@@ -165,8 +153,11 @@ const TEXT_TYPE = {
   parse: (text: string) => text
 }
 
-/** Failures after which the service checks all values. */
-const CHECKED = /^(?:inspect|bytes|22\w{3}) /
+/**
+ * Failures after which the service checks each value against its type, and adds up the bytes of
+ * all results.
+ */
+const REPEATED = /^(?:inspect|bytes|22\w{3}) /
 
 const ROLLBACK = new Error('roll back')
 
@@ -206,7 +197,7 @@ interface RawQuery extends PromiseLike<RawRows> {
 /** Sends a statement with its parameters as text; PostgreSQL infers their types. */
 function sendExtended (
   transaction: postgres.TransactionSql,
-  { text, parameters }: Pick<PlainStatement, 'text' | 'parameters'>,
+  { text, parameters }: Statement,
   prepare: boolean
 ): RawQuery {
   const options = { prepare, simple: false } as postgres.UnsafeQueryOptions
@@ -217,15 +208,15 @@ function sendExtended (
 
 async function runStatements (
   transaction: postgres.TransactionSql,
-  statements: ReadonlyArray<Statement | PlainStatement>
+  statements: readonly Statement[]
 ): Promise<Effect> {
   const results: string[] = []
   for (const [i, statement] of statements.entries()) {
-    const query = sendExtended(transaction, statement as Statement, true)
+    const query = sendExtended(transaction, statement, true)
     try {
       const rows = await query
       results.push(
-        'separateRows' in statement && statement.separateRows
+        statement.separateRows === true
           ? `[${rows.map(row => String(row[0])).join(ROW_SEPARATOR)}]`
           : String(rows[0]?.[0])
       )

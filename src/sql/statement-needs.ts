@@ -1,6 +1,5 @@
 /**
- * What a statement in the plain form needs besides its values, which the builders of its tables
- * collect together.
+ * What a statement needs besides its values, which the builders of its tables collect together.
  */
 import type { CallNode } from '../plan/nodes.ts'
 import type { RowColumns } from './column.ts'
@@ -10,7 +9,7 @@ import type { FindFunction } from './function-types.ts'
 import { raise } from './marker.ts'
 
 /** What is known about a statement before its values are built. */
-interface PlainStatementFacts {
+interface StatementFacts {
   /** See sourceColumns. */
   readonly source: RowColumns
   readonly distributed: boolean
@@ -25,10 +24,8 @@ interface PlainStatementFacts {
   readonly explain: boolean
 }
 
-export class PlainNeeds {
-  readonly facts: PlainStatementFacts
-  /** Whether the statement has a plain form. */
-  plain = true
+export class StatementNeeds {
+  readonly facts: StatementFacts
   /** Whether a parameter has a type that the service does not know. */
   hasUnknownTypes = false
   /** Whether a value may differ from its JSON, which the statement checks. */
@@ -40,7 +37,7 @@ export class PlainNeeds {
   readonly #queries: Fragment[] = []
   readonly #typeChecks = new Set<TypeCheck>()
 
-  constructor (facts: PlainStatementFacts) {
+  constructor (facts: StatementFacts) {
     this.facts = facts
   }
 
@@ -55,17 +52,28 @@ export class PlainNeeds {
     return sql`c${integer(this.#queries.push(query) - 1)}`
   }
 
+  /** The number of queries of addRows so far. */
+  get rows (): number {
+    return this.#queries.length
+  }
+
   /**
-   * Returns a query as a source of rows, which depend on no row of the statement. If the session is
-   * restored they are computed before the operation starts, whose triggers may change the session.
+   * Whether values that depend on no row are CTEs. If the session is restored they are computed
+   * before the operation starts, whose triggers may change the session. On Citus the coordinator
+   * computes them, because workers do not have the settings of earlier operations.
    */
+  get computesFirst (): boolean {
+    return this.facts.restoreSession || this.facts.distributed
+  }
+
+  /** Returns a query as a source of rows, which depend on no row of the statement. */
   computeFirst (query: Fragment): Fragment {
-    return this.facts.restoreSession ? this.addRows(query) : sql`(${query})`
+    return this.computesFirst ? this.addRows(query) : sql`(${query})`
   }
 
   /** The CTEs of addRows. */
   rowCtes (): readonly Fragment[] {
-    const as = this.facts.restoreSession ? sql`as materialized` : sql`as`
+    const as = this.computesFirst ? sql`as materialized` : sql`as`
     return this.#queries.map((query, i) => sql`c${integer(i)} ${as} (${query})`)
   }
 
@@ -78,27 +86,22 @@ export class PlainNeeds {
 
   /** The statement depends on the type of a column. */
   addTypeCheck (check: TypeCheck): void {
-    if (this.facts.distributed && check.byName === undefined) this.refuse()
-    else this.#typeChecks.add(check)
+    this.#typeChecks.add(check)
   }
 
-  /** Citus does not run everything in a condition or in a value that it distributes. */
-  requireOneServer (): void {
-    if (this.facts.distributed) this.refuse()
-  }
-
-  refuse (): void {
-    this.plain = false
+  /** Whether a worker of Citus can check the types, of which those of users have other OIDs. */
+  get checksByName (): boolean {
+    return [...this.#typeChecks].every(({ byName }) => byName !== undefined)
   }
 
   /**
    * Returns a condition that is true, or fails with the marker `types`: a column that a value meets
    * has another type than the catalogue told. It contains no column, so PostgreSQL evaluates it
-   * before it reads a row. Nothing if no value meets a column.
+   * before it reads a row. Nothing if no value meets a column. `byName`: on a worker of Citus.
    */
-  typeChecks (): readonly Fragment[] {
+  typeChecks ({ byName }: { readonly byName: boolean }): readonly Fragment[] {
     if (this.#typeChecks.size === 0) return []
-    const same = compareTypes([...this.#typeChecks], { byName: this.facts.distributed })
+    const same = compareTypes([...this.#typeChecks], { byName })
     return [sql`case when ${join(same, sql` and `)} then true
       else ${raise('types')} is null end`]
   }

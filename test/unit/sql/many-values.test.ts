@@ -1,0 +1,49 @@
+/**
+ * The protocol counts parameters in 16 bits. An operation with more values stores rows of JSON.
+ */
+import t from 'tap'
+import type { Batch } from '../../../schemas/batch.ts'
+import { planBatch } from '../../../src/plan/plan-batch.ts'
+import { ColumnTypes } from '../../../src/sql/column-types.ts'
+import { compile } from '../../../src/sql/compile.ts'
+
+const columns = Array.from({ length: 210 }, (_, i) => `c${i}`)
+
+/** Groups of rows, each with a column that the others do not have. */
+function rowsOf (row: (n: number) => object): readonly object[] {
+  return Array.from({ length: 20 * 16 }, (_, n) => row(n))
+}
+
+t.test('rows of many groups with many columns are JSON', async t => {
+  const types = new ColumnTypes()
+  const known = ['id', ...columns, ...Array.from({ length: 20 }, (_, i) => `g${i}`)]
+  types.remember(JSON.stringify([{
+    schema: 'public',
+    name: 't',
+    columns: known.map(name => [name, 25, -1, 'b', 'pg_catalog', 'text', 'S', 0])
+  }]))
+  const all = (n: number): object => ({
+    ...Object.fromEntries(columns.map(name => [name, 'x'])),
+    [`g${n % 20}`]: '$s.0.id'
+  })
+  const batches = {
+    insert: { op: 'insert', values: rowsOf(all) },
+    update: { op: 'update', key: ['id'], values: rowsOf(n => ({ id: `k${n}`, ...all(n) })) }
+  }
+  for (const [name, operation] of Object.entries(batches)) {
+    const batch = [{ id: 's', op: 'select', table: 't' }, { id: 'o', table: 't', ...operation }]
+    const plan = planBatch(batch as unknown as Batch, {
+      schemas: ['public'],
+      maxRows: 1000,
+      maxConditions: 1000,
+      maxWork: 10_000_000
+    })
+    const [, statement] = compile(plan, {
+      session: { role: 'r', claims: '{}' },
+      maxRows: 1000,
+      maxBytes: 100_000,
+      findColumns: table => types.lookup(table)
+    })
+    t.ok((statement?.parameters.length ?? Infinity) < 65_534, name)
+  }
+})

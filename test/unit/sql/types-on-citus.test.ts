@@ -1,0 +1,43 @@
+/**
+ * On Citus, a statement that runs on a worker as a whole compares types there by name, because they
+ * have other OIDs. A role may not use names of another schema than that of the table; then the
+ * coordinator compares OIDs.
+ */
+import t from 'tap'
+import type { Batch } from '../../../schemas/batch.ts'
+import { planBatch } from '../../../src/plan/plan-batch.ts'
+import { ColumnTypes } from '../../../src/sql/column-types.ts'
+import { compile } from '../../../src/sql/compile.ts'
+
+t.test('types of another schema are compared on the coordinator', t => {
+  const batch = [{ id: 's', op: 'select', table: 't', where: { a: { eq: 'x' } } }] as const
+  const plan = planBatch(batch as unknown as Batch, {
+    schemas: ['public'],
+    maxRows: 10,
+    maxConditions: 10,
+    maxWork: 1000
+  })
+  const compileFor = (typeSchema: string, distributed: boolean): string | undefined => {
+    const types = new ColumnTypes()
+    types.remember(JSON.stringify([{
+      schema: 'public',
+      name: 't',
+      columns: [['a', 20_000, -1, 'e', typeSchema, 'mood', 'E', 0]]
+    }]))
+    return compile(plan, {
+      session: { role: 'r', claims: '{}' },
+      maxRows: 10,
+      maxBytes: 1000,
+      distributed,
+      findColumns: table => types.lookup(table)
+    })[0]?.text
+  }
+  const byName = /'"public"\."mood"'::pg_catalog\.regtype/
+  const byOid = /operator\(pg_catalog\.=\) array\[20000\]::pg_catalog\.oid\[\]/
+  t.match(compileFor('public', true), byName)
+  t.notMatch(compileFor('public', true), /as fence/)
+  t.match(compileFor('other', true), byOid)
+  t.match(compileFor('other', true), /as fence/)
+  t.match(compileFor('other', false), byOid)
+  t.end()
+})
