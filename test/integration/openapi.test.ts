@@ -154,6 +154,7 @@ t.test('the document is valid and uses only keywords of OpenAPI and JSON Schema'
   const names = new Set(['properties', 'dependentSchemas'])
   const data = new Set(['const', 'enum', 'required', 'discriminator', 'dependentRequired'])
   const unknown = new Set<string>()
+  const references = new Set<string>()
   const visit = (schema: unknown): void => {
     if (Array.isArray(schema)) return schema.forEach(visit)
     if (typeof schema !== 'object' || schema === null) return
@@ -161,19 +162,15 @@ t.test('the document is valid and uses only keywords of OpenAPI and JSON Schema'
       if (!keywords.has(keyword)) unknown.add(keyword)
       if (names.has(keyword)) Object.values(value as object).forEach(visit)
       else if (!data.has(keyword)) visit(value)
-      if (keyword === '$ref') {
-        t.ok(
-          Object.hasOwn(
-            document.components.schemas,
-            (value as string).replace('#/components/schemas/', '')
-          ),
-          value as string
-        )
-      }
+      if (keyword === '$ref') references.add(value as string)
     }
   }
   visit(Object.values(document.components.schemas))
   t.same([...unknown], [])
+  const targets = Object.keys(document.components.schemas).map(name =>
+    `#/components/schemas/${name}`
+  )
+  t.same([...references].filter(reference => !targets.includes(reference)), [])
   const text = JSON.stringify(document.components)
   for (const name of Object.keys(document.components.schemas)) {
     if (name !== 'Operation') {
@@ -296,7 +293,14 @@ t.test('the security requirements follow the configuration', async t => {
 
 t.test('schemas with the same title are equal', async t => {
   const seen = new Map<string, number>()
+  // Many schemas contain the same ones: without it, 100 000 comparisons took 30 s.
+  const visited = new Map<TSchema, Set<string>>()
   const visit = (schema: TSchema, titles: Titles = new Map()): void => {
+    const context = JSON.stringify([...titles])
+    const contexts = visited.get(schema) ?? new Set()
+    visited.set(schema, contexts)
+    if (contexts.has(context)) return
+    contexts.add(context)
     const { title } = schema
     if (title !== undefined && schema[Kind] !== 'This') {
       const { describe, schemas } = collectComponents()
