@@ -802,6 +802,25 @@ const CASES: readonly Case[] = [
     ]
   },
   {
+    name: 'an array for a scalar, beside a reference to JSON, in an update by key',
+    batch: [
+      {
+        id: 'c',
+        op: 'insert',
+        table: 'customers',
+        values: [{ id: 290, name: 'x', data: { a: null } }]
+      },
+      {
+        id: 'k',
+        op: 'update',
+        table: 'customers',
+        key: ['tenant', 'id'],
+        values: [{ tenant: 'acme', id: 290, data: '$c.0.data', name: ['x'] }]
+      }
+    ],
+    code: 'value_invalid'
+  },
+  {
     name: 'a policy that excludes only guests',
     batch: [{ id: 's', op: 'select', table: 'events' }],
     caller: { tier: 'guest' }

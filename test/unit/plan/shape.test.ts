@@ -145,6 +145,7 @@ t.test('a statement with a placeholder inside its text or a parameter is no temp
     text: 'select $1, $2, $3, $4',
     parameters: [null, 'fixed', 'a "b"', '"a \\"b\\""']
   })
+  t.equal(template && fillTemplate(template, [{ a: 1 }]), undefined, 'an object has no text')
 })
 
 t.test('an outline is made when a valid shape is seen for the second time', async t => {
