@@ -15,6 +15,7 @@ import { fieldName } from '../plan/stored-values.ts'
 import { applyModifier, buildAssignment } from './assignment.ts'
 import type { Check } from './checks.ts'
 import { withoutPosition } from './citus.ts'
+import { jsonNullRows } from './documents.ts'
 import { buildFieldRows, type RowsBuilder } from './field-rows.ts'
 import { buildConditions } from './filter.ts'
 import {
@@ -89,9 +90,13 @@ export function buildKeyedUpdate (
     ...values.evaluateOnce(gateChecks(node, distinct))
   ]
   const position = unnamed === undefined ? identifier(unusedName(names)) : UNNAMED_POSITION
-  const updates = groups.map(({ group, source, changed }) => {
+  const updates = groups.map(({ group, source: rows, changed }) => {
     const read = (field: RowField): Fragment => readStored(field, group, values)
-    const statement = buildGroupUpdate(node, group, { source, conditions, values, read })
+    // A worker does not have the settings that tell where a reference is the JSON null.
+    const { source, ...parts } = values.distributed && values.checkValues
+      ? { source: values.addRows(selectFields(group, rows, read)), read: readField }
+      : { source: rows, read }
+    const statement = buildGroupUpdate(node, group, { source, conditions, values, ...parts })
     return sql`${changed} as (${statement} returning ${returned}, ${rowPosition} as ${position})`
   })
   const ofAll = (select: (changed: Fragment) => Fragment): Fragment =>
@@ -112,6 +117,16 @@ export function buildKeyedUpdate (
     sql`r as (select ${columns} from (${rows}) as u order by ${position})`
   ]
   return { ctes, positions: ofAll(() => position) }
+}
+
+/** A query of the rows of a group with the values that are stored. */
+function selectFields (
+  { fields }: KeyedGroup,
+  source: Fragment,
+  read: (field: RowField) => Fragment
+): Fragment {
+  const stored = fields.map(field => sql`${read(field)} as ${identifier(field.name)}`)
+  return sql`select ${join([rowPosition, ...stored], COMMA)} from ${source} as x`
 }
 
 /** No column has a name with an arrow. */
@@ -274,7 +289,7 @@ function readStored (
     ({ row: group.positions[row] as number, reference })
   )
   return sql`case when ${rowPosition} operator(pg_catalog.+) 1 = any (${
-    values.buildJsonNullRows(references)
+    jsonNullRows(references)
   }) then ${values.buildJsonNull(toPath(field.column), { refuse: false })} else ${value} end`
 }
 

@@ -467,13 +467,6 @@ export class TypedValues implements ArgumentBuilder, ChangeBuilder, RowsBuilder 
     return this.distributed && !isParameter ? this.computeFirst(value) : value
   }
 
-  /** The rows in which references are the JSON null; see jsonNullRows. */
-  buildJsonNullRows (references: UncertainColumn['references']): Fragment {
-    // Without `coalesce` it would be a subquery after `any`, whose rows are compared.
-    const rows = jsonNullRows(references)
-    return this.distributed ? sql`coalesce(${this.computeFirst(rows)})` : rows
-  }
-
   /** A subquery with the value of a reference, which is computed once. */
   #subquery (value: Fragment, reference: Reference): Fragment {
     return this.#onCoordinator(sql`(select ${value})`, reference)
