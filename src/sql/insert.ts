@@ -18,7 +18,7 @@ import { buildQueryInsert } from './insert-query.ts'
 import { isMarked, markRow } from './inserted.ts'
 import { unusedName } from './output.ts'
 import { tableName } from './table.ts'
-import { TypedValues, type StoredRows } from './typed-values.ts'
+import type { StoredRows, TypedValues } from './typed-values.ts'
 
 type Cells = ReadonlyArray<ReadonlyMap<string, Cell>>
 
