@@ -13,7 +13,7 @@ import type { ValueBuilder } from './value-builder.ts'
 /** Builds ` on conflict …`, which is the same for every group of rows, or an empty fragment. */
 export function buildConflictClause (
   { conflict, ...place }: Pick<InsertNode, 'conflict' | 'id' | 'index'>,
-  values: ValueBuilder & { readonly distributed: boolean },
+  values: ValueBuilder,
   { marked }: { readonly marked: boolean }
 ): Fragment {
   if (conflict === undefined) return empty

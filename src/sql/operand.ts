@@ -73,10 +73,13 @@ export function buildArray ({ literals, references }: List, context: OperandCont
   const constantPart = literals.length === 0 ? undefined : buildLiteralArray(literals, context)
   const { values, path } = context
   const referencePart = values.buildList(references, path)
-  // Without `coalesce` it would be a subquery after `any`, whose rows are compared.
-  if (constantPart === undefined) return sql`coalesce(${referencePart})`
-  // The subquery runs once. Without it, array_cat would run for each row.
-  return sql`coalesce((select pg_catalog.array_cat(${constantPart}, ${referencePart})))`
+  const array = constantPart === undefined
+    ? referencePart
+    // The subquery runs once. Without it, array_cat would run for each row.
+    : sql`(select pg_catalog.array_cat(${constantPart}, ${referencePart}))`
+  // Alone it would be a subquery after `any`, whose rows are compared. Citus takes no `coalesce` of
+  // what is not immutable in a change; `any` reads an array of arrays like their elements.
+  return values.distributed ? sql`array[${array}]` : sql`coalesce(${array})`
 }
 
 /** Builds the operand of `is`: `null`, `not null`, `true` … */

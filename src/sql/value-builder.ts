@@ -16,6 +16,8 @@ export interface ReferenceOptions {
 export interface ValueBuilder extends RowColumns {
   /** The table whose columns the values meet. */
   readonly table: TableName
+  /** Whether the statement is for Citus. */
+  readonly distributed: boolean
   /** The columns of the rows of `from`, of builders for statements that can have it. */
   readonly source?: RowColumns
 

@@ -821,6 +821,52 @@ const CASES: readonly Case[] = [
     code: 'value_invalid'
   },
   {
+    name: 'lists of references in conditions of changes and on groups',
+    batch: [
+      {
+        id: 'i',
+        op: 'insert',
+        table: 'events',
+        values: rows(['l1', 'l2', 'l3', 'l1', 'l2', 'l3']).map((row, n) => ({
+          ...row,
+          id: 500 + n
+        }))
+      },
+      {
+        id: 's',
+        op: 'select',
+        table: 'events',
+        columns: ['id', 'note', { column: 'tenant', as: 'owner' }],
+        where: { id: { in: [501, 504] } },
+        order: [{ id: 'asc' }]
+      },
+      {
+        id: 'd',
+        op: 'delete',
+        table: 'events',
+        where: { note: { in: '$s.*.note' }, id: { gte: 500 } },
+        answer: 'count'
+      },
+      {
+        id: 'u',
+        op: 'update',
+        table: 'events',
+        set: { note: 'kept' },
+        where: { id: { gte: 500, nin: [500, '$s.0.id'] }, tenant: { neq: { all: '$s.*.owner' } } },
+        answer: 'count'
+      },
+      {
+        id: 'g',
+        op: 'select',
+        table: 'events',
+        columns: ['note', { fn: 'max', column: 'id', as: 'last' }],
+        where: { id: { gte: 500 } },
+        group_by: ['note'],
+        having: { last: { in: [505, '$s.0.id'] } }
+      }
+    ]
+  },
+  {
     name: 'a policy that excludes only guests',
     batch: [{ id: 's', op: 'select', table: 'events' }],
     caller: { tier: 'guest' }
