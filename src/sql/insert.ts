@@ -18,7 +18,7 @@ import { buildQueryInsert } from './insert-query.ts'
 import { isMarked, markRow } from './inserted.ts'
 import { unusedName } from './output.ts'
 import { tableName } from './table.ts'
-import type { StoredRows, TypedValues } from './typed-values.ts'
+import { nameStored, type StoredRows, type TypedValues } from './typed-values.ts'
 
 type Cells = ReadonlyArray<ReadonlyMap<string, Cell>>
 
@@ -98,7 +98,7 @@ function buildSeparateRows (
     ? values.buildStoredRows(group)
     : valuesAsSource(columns, sql`values ${join(built, COMMA)}`)
   const source = values.addRows(sql`select ${
-    join(columns.map((column, i) => sql`${stored[i] as Fragment} as ${identifier(column)}`), COMMA)
+    nameStored(columns, stored)
   }, pg_catalog.row_number() over () as ${number} from ${from}${whereAll(checks)}`)
   return positions.map((_, i) => {
     const isRow = sql`x.${number} operator(pg_catalog.=) ${integer(i + 1)}`
@@ -120,10 +120,8 @@ function buildNumberedRows (
   }
   const names = join(columns.map(identifier), COMMA)
   const { from, stored, checks } = buildSource(group, values)
-  const renamed = columns.map((column, i) => sql`${stored[i] as Fragment} as ${identifier(column)}`)
-  const rows = sql`select ${join(renamed, COMMA)}, row_number() over () as ${number} from ${from}${
-    whereAll(checks)
-  }`
+  const rows = sql`select ${nameStored(columns, stored)}, row_number() over () as ${number}
+    from ${from}${whereAll(checks)}`
   return sql` (${names}) select ${names} from (${rows}) as x${where}`
 }
 

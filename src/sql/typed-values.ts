@@ -89,6 +89,12 @@ export interface StoredRows {
   readonly checks: readonly Fragment[]
 }
 
+/** `<value> as "column", …` */
+export function nameStored (columns: readonly string[], stored: readonly Fragment[]): Fragment {
+  const values = columns.map((name, i) => sql`${stored[i] as Fragment} as ${identifier(name)}`)
+  return join(values, sql`, `)
+}
+
 /** Rows of JSON with typed columns. */
 export function buildRecordset (json: Fragment, columns: readonly Fragment[]): Fragment {
   return sql`pg_catalog.json_to_recordset(${json}::pg_catalog.json) as x (${
@@ -255,8 +261,7 @@ export class TypedValues implements ArgumentBuilder, ChangeBuilder, RowsBuilder 
   /** Rows as a CTE: the coordinator of Citus computes it. */
   collectRows (columns: readonly string[], { from, stored, checks }: StoredRows): StoredRows {
     const names = columns.map(identifier)
-    const values = names.map((name, i) => sql`${stored[i] as Fragment} as ${name}`)
-    const query = sql`select ${join(values, sql`, `)} from ${from}${whereAll(checks)}`
+    const query = sql`select ${nameStored(columns, stored)} from ${from}${whereAll(checks)}`
     return {
       from: sql`${this.addRows(query)} as x`,
       stored: names.map(name => sql`x.${name}`),
