@@ -17,7 +17,7 @@ import type { Config } from '../schemas/config.ts'
 import { bareKey, maxKeyLength, quotedKey, readTtl } from '../schemas/idempotency.ts'
 import { ownerOf, type KeyOwner } from '../src/auth/principal.ts'
 import { failure } from '../src/errors/catalogue.ts'
-import type { Key } from '../src/sql/idempotency.ts'
+import type { Key } from '../src/sql/frame/idempotency.ts'
 
 export interface IdempotencyKeyOptions {
   readonly config: Config

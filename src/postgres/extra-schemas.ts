@@ -5,7 +5,7 @@
  * off when a token's role can create objects in it.
  */
 import type postgres from 'postgres'
-import { constant, identifier, join, render, sql, type Fragment } from '../sql/fragment.ts'
+import { constant, identifier, join, render, sql, type Fragment } from '../fragment/fragment.ts'
 
 export interface ExtraSchemas {
   /** Existing, safe schemas in configured order. */

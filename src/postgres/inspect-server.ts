@@ -1,8 +1,8 @@
 /** Reads what the service needs to know about the server of a new connection. */
 import type postgres from 'postgres'
 import type { DatabaseTarget } from '../../schemas/database.ts'
-import { constant, join, render, sql } from '../sql/fragment.ts'
-import { FIXED_SETTINGS } from '../sql/session.ts'
+import { constant, join, render, sql } from '../fragment/fragment.ts'
+import { FIXED_SETTINGS } from '../sql/frame/session.ts'
 import type { Backend, Connection } from './connection.ts'
 import { recognizeEngine, refuseProduct } from './engine.ts'
 import { readExtraSchemas } from './extra-schemas.ts'

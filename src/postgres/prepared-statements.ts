@@ -4,7 +4,7 @@
  * replaced.
  */
 import { randomUUID } from 'node:crypto'
-import { MAX_KEPT_LENGTH, RecentTexts } from '../sql/text-cache.ts'
+import { MAX_KEPT_LENGTH, RecentTexts } from '../fragment/text-cache.ts'
 import type { Request } from './pipeline.ts'
 
 const MAX_PREPARED = 250

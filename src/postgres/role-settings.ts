@@ -4,8 +4,8 @@
  * set are left out: one that fails would fail every batch of its role.
  */
 import postgres from 'postgres'
-import { constant, render, sql } from '../sql/fragment.ts'
-import type { RoleSettings } from '../sql/session.ts'
+import { constant, render, sql } from '../fragment/fragment.ts'
+import type { RoleSettings } from '../sql/frame/session.ts'
 
 /**
  * Settings that the service controls, that cannot be set within a transaction, or that close the

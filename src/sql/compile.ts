@@ -32,9 +32,9 @@ import {
   LAST_OPERATION_CHECKS,
   SINGLE_OPERATION_CHECKS,
   type Check
-} from './checks.ts'
-import { distributeNode, fence } from './citus.ts'
-import type { FindColumns, TableColumns } from './column-types.ts'
+} from './statement/checks.ts'
+import { distributeNode, fence } from './citus/citus.ts'
+import type { FindColumns, TableColumns } from './values/column-types.ts'
 import {
   empty,
   identifier,
@@ -45,17 +45,17 @@ import {
   sql,
   whereAll,
   type Fragment
-} from './fragment.ts'
-import { buildGate, buildRequirements, gateChecks } from './gate.ts'
-import { hideSecrets, raiseNumber } from './marker.ts'
-import { buildOperation, type OperationContext } from './operation.ts'
-import { answersOnlyCount, operationTimes, rowValue } from './output.ts'
-import { buildFence, isPushedDown } from './placement.ts'
-import { findScalars, References, type Earlier, type Scalar } from './references.ts'
-import { shapeOf, type BuiltOperation, type Shape } from './returned-rows.ts'
-import { findSeparateSources, returnsSeparateRows } from './separate-rows.ts'
-import { sessionUnchanged, withSessionFormats } from './session-checks.ts'
-import { buildShardCheck } from './shard-check.ts'
+} from '../fragment/fragment.ts'
+import { buildGate, buildRequirements, gateChecks } from './statement/gate.ts'
+import { hideSecrets, raiseNumber } from './statement/marker.ts'
+import { buildOperation, type OperationContext } from './operations/operation.ts'
+import { answersOnlyCount, operationTimes, rowValue } from './operations/output.ts'
+import { buildFence, isPushedDown } from './citus/placement.ts'
+import { findScalars, References, type Earlier, type Scalar } from './values/references.ts'
+import { shapeOf, type BuiltOperation, type Shape } from './operations/returned-rows.ts'
+import { findSeparateSources, returnsSeparateRows } from './operations/separate-rows.ts'
+import { sessionUnchanged, withSessionFormats } from './statement/session-checks.ts'
+import { buildShardCheck } from './citus/shard-check.ts'
 import {
   buildListCheck,
   columnsRead,
@@ -67,12 +67,12 @@ import {
   shareValue,
   shareValues,
   type SharedResult
-} from './shared-results.ts'
-import { sourceColumns } from './source.ts'
-import { StatementNeeds } from './statement-needs.ts'
-import type { CompileOptions, Statement } from './statement.ts'
-import { MAX_KEPT_LENGTH } from './text-cache.ts'
-import { TypedValues } from './typed-values.ts'
+} from './statement/shared-results.ts'
+import { sourceColumns } from './operations/source.ts'
+import { StatementNeeds } from './values/statement-needs.ts'
+import type { CompileOptions, Statement } from './statement/statement.ts'
+import { MAX_KEPT_LENGTH } from '../fragment/text-cache.ts'
+import { TypedValues } from './values/typed-values.ts'
 
 /** What json_agg writes between two rows. */
 export const ROW_SEPARATOR = ', \n '

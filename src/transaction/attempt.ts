@@ -30,8 +30,8 @@ import {
   type StatementTimes
 } from '../postgres/wire-protocol.ts'
 import { ROW_SEPARATOR } from '../sql/compile.ts'
-import { POSITION } from '../sql/position.ts'
-import type { AttemptBatch, TransactionMode } from './compiled-batch.ts'
+import { POSITION } from '../sql/frame/position.ts'
+import type { AttemptBatch, TransactionMode } from '../sql/frame/compiled-batch.ts'
 import { isCommitUncertain } from './lost-commit.ts'
 import { settleTimes } from './operation-times.ts'
 import type { AttemptOutcome, AttemptTimes, Failed, Lost, TransactionId } from './outcome.ts'
@@ -43,7 +43,7 @@ import {
   resetText,
   storesReceived,
   type Step
-} from './steps.ts'
+} from '../sql/frame/steps.ts'
 
 /** Neither promise rejects. */
 export interface StartedAttempt {

@@ -2,7 +2,7 @@
  * The databases as plugins use them: their pools and their health.
  */
 import type { Identity } from '../../schemas/claims.ts'
-import type { TransactionMode } from './compiled-batch.ts'
+import type { TransactionMode } from '../sql/frame/compiled-batch.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
 import type { HealthCheck } from '../postgres/health-check.ts'
 

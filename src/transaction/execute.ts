@@ -9,9 +9,9 @@ import { SqlState } from '../errors/sqlstates.ts'
 import { smallTurn, type Turn } from '../plan/turns.ts'
 import { destroyConnection, query, type Connection } from '../postgres/connection.ts'
 import { Lease, type ConnectionPool } from '../postgres/pool.ts'
-import type { Statement } from '../sql/statement.ts'
-import type { Key } from '../sql/idempotency.ts'
-import { RecentTexts } from '../sql/text-cache.ts'
+import type { Statement } from '../sql/statement/statement.ts'
+import type { Key } from '../sql/frame/idempotency.ts'
+import { RecentTexts } from '../fragment/text-cache.ts'
 import { startAttempt } from './attempt.ts'
 import {
   applyVariant,
@@ -19,7 +19,7 @@ import {
   type AttemptBatch,
   type AttemptVariant,
   type CompiledBatch
-} from './compiled-batch.ts'
+} from '../sql/frame/compiled-batch.ts'
 import { resolveKeyFailure } from './idempotency.ts'
 import { acquireAtPosition, readPosition, type NeededPosition } from './position.ts'
 import { resolveLostCommit } from './lost-commit.ts'

@@ -19,7 +19,7 @@ export interface Committed {
   readonly rows: readonly Buffer[]
   /** The rows are those of an earlier request with the same idempotency key; nothing ran now. */
   readonly replayed?: boolean
-  /** The position after COMMIT; see src/sql/position.ts. */
+  /** The position after COMMIT; see src/sql/frame/position.ts. */
   readonly position?: string
   readonly times: AttemptTimes
 }

@@ -8,7 +8,7 @@ import type { DatabaseTarget } from '../../schemas/database.ts'
 import { isUndefinedTable } from '../errors/sqlstates.ts'
 import { closeConnection, destroyConnection, query } from '../postgres/connection.ts'
 import { openConnection } from '../postgres/open-connection.ts'
-import { pruneText } from '../sql/idempotency.ts'
+import { pruneText } from '../sql/frame/idempotency.ts'
 
 export interface KeyPrunerOptions {
   readonly target: DatabaseTarget

@@ -6,15 +6,15 @@ import { failure, type Failure } from '../errors/catalogue.ts'
 import type { Pieces } from '../json/pieces.ts'
 import type { PlannedBatch } from '../plan/batch-planner.ts'
 import { smallTurn } from '../plan/turns.ts'
-import { ColumnTypes } from '../sql/column-types.ts'
-import { FunctionTypes } from '../sql/function-types.ts'
+import { ColumnTypes } from '../sql/values/column-types.ts'
+import { FunctionTypes } from '../sql/values/function-types.ts'
 import {
   compileBatch,
   wantsQueryPlan,
   type BatchRequest,
   type CompileSettings
-} from './compile-batch.ts'
-import { mayCommit, type CompiledBatch } from './compiled-batch.ts'
+} from '../sql/compile-batch.ts'
+import { mayCommit, type CompiledBatch } from '../sql/frame/compiled-batch.ts'
 import { choosePool, type Database } from './database.ts'
 import { executeBatch, type ExecuteOptions } from './execute.ts'
 import type { BatchOutcome } from './outcome.ts'

@@ -13,9 +13,9 @@ import type {
   Requirement,
   Requirements
 } from '../plan/nodes.ts'
-import { INLINED, notOnCitus, SEVERAL_SHARDS } from '../sql/citus.ts'
-import { columnsRead, listsRead } from '../sql/shared-results.ts'
-import { readMarker, type Marker, type ValueFault } from '../sql/marker.ts'
+import { INLINED, notOnCitus, SEVERAL_SHARDS } from '../sql/citus/citus.ts'
+import { columnsRead, listsRead } from '../sql/statement/shared-results.ts'
+import { readMarker, type Marker, type ValueFault } from '../sql/statement/marker.ts'
 import {
   describeError,
   describeGrant,
@@ -104,7 +104,7 @@ interface MarkerContext extends Pick<ToFailureOptions, 'maxRows' | 'maxBytes'> {
   readonly at: number
 }
 
-/** Describes what a statement of the service found; see src/sql/marker.ts. */
+/** Describes what a statement of the service found; see src/sql/statement/marker.ts. */
 function describeMarker (marker: Marker, context: MarkerContext): BatchFailure {
   const { plan, at, maxRows, maxBytes } = context
   const place = finalPlace(plan, at)

@@ -7,7 +7,7 @@ import t, { type Test } from 'tap'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { executeBatch } from '../../src/transaction/execute.ts'
 import type { BatchOutcome } from '../../src/transaction/outcome.ts'
-import type { Key } from '../../src/sql/idempotency.ts'
+import type { Key } from '../../src/sql/frame/idempotency.ts'
 import { plainBatch, untilQuiet, useEngine, type Engine } from '../support/database/engine.ts'
 import { until } from '../support/until.ts'
 import {

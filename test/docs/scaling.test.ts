@@ -61,7 +61,7 @@ t.test('every command is listed', async t => {
 
 t.test('every setting of a transaction is listed', async t => {
   const settings = Array.from(
-    read('src/sql/session.ts').matchAll(
+    read('src/sql/frame/session.ts').matchAll(
       /\['(\w+)', '[^']*'\]|sql`'([\w.]+)'`|set_config\('(\w+)'/g
     ),
     ([, ...names]) => names.find(name => name !== undefined) as string

@@ -470,8 +470,8 @@ t.test('parsing, planning and compiling allocate the expected bytes', t => {
     import { parseJson } from ${url('json/parse.ts')}
     import { finish } from ${url('json/pieces.ts')}
     import { BatchPlanner } from ${url('plan/batch-planner.ts')}
-    import { ColumnTypes } from ${url('sql/column-types.ts')}
-    import { compileBatch } from ${url('transaction/compile-batch.ts')}
+    import { ColumnTypes } from ${url('sql/values/column-types.ts')}
+    import { compileBatch } from ${url('sql/compile-batch.ts')}
     const limits = {
       schemas: ['public'],
       maxRows: 10_000,

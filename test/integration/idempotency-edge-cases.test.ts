@@ -4,7 +4,7 @@
  */
 import postgres from 'postgres'
 import t from 'tap'
-import { claimStatement, type Key } from '../../src/sql/idempotency.ts'
+import { claimStatement, type Key } from '../../src/sql/frame/idempotency.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { useProxy } from '../support/network/proxy.ts'
 import {

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import tap from 'tap'
 import { availableMajors, reachableDataDirectory, startPostgres } from '../../src/dev/postgres.ts'
-import { commentOn } from '../../src/sql/comment.ts'
+import { commentOn } from '../../src/sql/frame/comment.ts'
 import { useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 

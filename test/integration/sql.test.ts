@@ -6,10 +6,10 @@ import t from 'tap'
 import { parseJson } from '../../src/json/parse.ts'
 import type { Batch } from '../../schemas/batch.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
-import { ColumnTypes, type FindColumns } from '../../src/sql/column-types.ts'
+import { ColumnTypes, type FindColumns } from '../../src/sql/values/column-types.ts'
 import { compile } from '../../src/sql/compile.ts'
-import { readMarker } from '../../src/sql/marker.ts'
-import type { Statement } from '../../src/sql/statement.ts'
+import { readMarker } from '../../src/sql/statement/marker.ts'
+import type { Statement } from '../../src/sql/statement/statement.ts'
 import { useService } from '../support/service.ts'
 
 const MAX_ROWS = 600

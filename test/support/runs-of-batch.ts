@@ -10,17 +10,17 @@ import { parseJson } from '../../src/json/parse.ts'
 import { finish } from '../../src/json/pieces.ts'
 import { BatchPlanner, toPlannedBatch, type PlannedBatch } from '../../src/plan/batch-planner.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
-import { ColumnTypes, columnTypesStatement, type FindColumns } from '../../src/sql/column-types.ts'
+import { ColumnTypes, columnTypesStatement, type FindColumns } from '../../src/sql/values/column-types.ts'
 import { ROW_SEPARATOR } from '../../src/sql/compile.ts'
 import {
   FunctionTypes,
   functionTypesStatement,
   type FindFunction
-} from '../../src/sql/function-types.ts'
-import { readMarker, type MarkedError } from '../../src/sql/marker.ts'
-import { sessionStatement } from '../../src/sql/session.ts'
-import type { Statement } from '../../src/sql/statement.ts'
-import { compileChecked, compileOperations } from '../../src/transaction/compile-operations.ts'
+} from '../../src/sql/values/function-types.ts'
+import { readMarker, type MarkedError } from '../../src/sql/statement/marker.ts'
+import { sessionStatement } from '../../src/sql/frame/session.ts'
+import type { Statement } from '../../src/sql/statement/statement.ts'
+import { compileChecked, compileOperations } from '../../src/sql/compile-operations.ts'
 import { useDatabase } from './database/database.ts'
 
 export interface RunOptions {

@@ -8,7 +8,7 @@ import { finish } from '../../../src/json/pieces.ts'
 import { BatchPlanner } from '../../../src/plan/batch-planner.ts'
 import { hasPlaceholder, readPlaceholder, readShape, textPlaceholder }
   from '../../../src/plan/shape.ts'
-import { createTemplate, fillTemplate } from '../../../src/sql/template.ts'
+import { createTemplate, fillTemplate } from '../../../src/sql/statement/template.ts'
 
 const read = (text: string): Batch => parseJson(Buffer.from(text)) as unknown as Batch
 const shapeOf = (operation: string) => readShape(read(`[{"id":"a",${operation}}]`))

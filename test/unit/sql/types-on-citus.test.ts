@@ -6,7 +6,7 @@
 import t from 'tap'
 import type { Batch } from '../../../schemas/batch.ts'
 import { planBatch } from '../../../src/plan/plan-batch.ts'
-import { ColumnTypes } from '../../../src/sql/column-types.ts'
+import { ColumnTypes } from '../../../src/sql/values/column-types.ts'
 import { compile } from '../../../src/sql/compile.ts'
 
 t.test('types of another schema are compared on the coordinator', t => {

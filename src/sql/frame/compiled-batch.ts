@@ -1,0 +1,100 @@
+/**
+ * A batch as statements, ready to be sent, and the variants in which an attempt can send it.
+ */
+import type { Preferences } from '../../../schemas/prefer.ts'
+import type { Statement } from '../statement/statement.ts'
+import type { Key } from './idempotency.ts'
+import type { ConnectionFacts } from './session.ts'
+
+/** How a transaction begins and ends. */
+export type TransactionMode = Pick<Preferences, 'tx' | 'isolation' | 'access'>
+
+/** One transaction: the session, then the operations. Each operation answers one row and column. */
+export interface CompiledBatch {
+  readonly role: string
+  /** The role and the claims. */
+  readonly principal: string
+  /**
+   * Builds the statements that set role, claims and settings; they depend on the connection. The
+   * last one returns the id of the transaction.
+   */
+  readonly session: (connection: ConnectionFacts) => readonly Statement[]
+  /** Builds the statements that set on workers what operations need there; only for Citus. */
+  readonly workerSession?: (connection: ConnectionFacts) => readonly Statement[]
+  /** Returns the same batch in the SQL of Citus. */
+  readonly forCitus?: () => CompiledBatch
+  /** Whether the batch can write. Then the session returns the id of the transaction. */
+  readonly writes?: boolean
+  readonly count: number
+  /** Returns the operations, which are compiled when they are needed. */
+  readonly operations: () => readonly Statement[]
+  /**
+   * Compiles the operations with value checks, and with a session that is restored after each of
+   * them when `restoreSession` is true.
+   */
+  readonly compileChecked?: ((restoreSession: boolean) => readonly Statement[]) | undefined
+  /** The types of its tables, and of the functions that it calls. */
+  readonly types?: LearnedTypes | undefined
+  /** Operations read rows of earlier operations. */
+  readonly hasReferences?: boolean
+  readonly mode: TransactionMode
+  /** Maximum bytes of the rows of a response. */
+  readonly maxBytes: number
+  /** Whether the answer tells the position after COMMIT. */
+  readonly returnsPosition?: boolean
+  /** The answers are stored under this key, in the same transaction. */
+  readonly key?: Key | undefined
+  /**
+   * Appended to every statement, for the log of the server. The text then differs in each batch, so
+   * nothing is prepared.
+   */
+  readonly comment?: string
+}
+
+/** Types that are read before a batch begins. The operations are compiled for those known. */
+export interface LearnedTypes {
+  /** Whether the batch calls functions with arguments whose types must be known. */
+  readonly ofFunctions: boolean
+  /** Returns what must be read because it is not known; nothing: all is known. */
+  readonly unknown: () => readonly UnknownTypes[]
+  /** Some types have changed. */
+  readonly forget: () => void
+}
+
+export interface UnknownTypes {
+  /** The text that reads them. */
+  readonly text: string
+  /** Keeps its result. */
+  readonly remember: (types: string) => void
+}
+
+/** What an attempt does differently from the first one. */
+export interface AttemptVariant {
+  /** Check more closely that every value fits its column. */
+  readonly checkValues?: boolean
+  /** Set the session again after each operation, because a trigger changes it. */
+  readonly restoreSession?: boolean
+  /** All types were read again. */
+  readonly freshTypes?: boolean
+  /** Use no statement that was prepared before. */
+  readonly unprepared?: boolean
+}
+
+/** A batch as one attempt sends it. */
+export interface AttemptBatch extends CompiledBatch {
+  readonly variant?: AttemptVariant
+}
+
+/** The batch in this variant. An attempt that restores the session also checks the values. */
+export function applyVariant (batch: CompiledBatch, variant: AttemptVariant): AttemptBatch {
+  const { checkValues, restoreSession = false } = variant
+  if (checkValues !== true && !restoreSession) return { ...batch, variant }
+  const checked = batch.compileChecked?.(restoreSession)
+  const operations = checked === undefined ? batch.operations : () => checked
+  return { ...batch, operations, variant: { ...variant, checkValues: true } }
+}
+
+/** Whether the transaction can change the database. If not, it can be run again in every case. */
+export function mayCommit ({ tx, access }: TransactionMode): boolean {
+  return tx === 'commit' && access === 'read-write'
+}

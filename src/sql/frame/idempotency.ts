@@ -1,0 +1,176 @@
+/**
+ * Statements for batches with an idempotency key. They use the table of deploy/migrate.sql, which
+ * only the login role may access. The claim therefore runs before the role of the token is set, and
+ * the storing after it is reset. All names and operators include their schema: other users may
+ * create objects in schemas of the login role's search_path, and a trigger may have changed it.
+ */
+import { arrayText } from '../../plan/value-text.ts'
+import { integer, parameter, render, requestConstant, sql, type Fragment } from '../../fragment/fragment.ts'
+import type { Statement } from '../statement/statement.ts'
+import { raise } from '../statement/marker.ts'
+import { checkConnection } from './session.ts'
+import { answerSetting } from '../statement/settings.ts'
+
+/** The idempotency key of a request. Hashes are in hexadecimal digits. */
+export interface Key {
+  /** The hash of the owner of the key. */
+  readonly principal: string
+  /** The hash of its claims, which detects another owner with the same principal. */
+  readonly claims: string
+  readonly text: string
+  /** The hash of the request, which detects another request with the same key. */
+  readonly fingerprint: string
+  /** The number of the advisory lock that a request holds while it runs. */
+  readonly lock: bigint
+  /** How long the response is stored. */
+  readonly ttlSeconds: number
+  /** How long the server waits for the statements after the claim. */
+  readonly idleTimeoutMs: number
+}
+
+const TABLE = sql`oneflight.idempotency_keys`
+
+/**
+ * Claims the key for this transaction, or fails with the marker `busy` (another transaction has it)
+ * or `taken` (there is a stored response). The timeouts release the locks of a service that has
+ * died. The statement inserts the row instead of only reading it: a snapshot may be older than the
+ * row, but an index is always current.
+ */
+export function claimStatement (
+  { principal, claims, text, fingerprint, lock, ttlSeconds, idleTimeoutMs }: Key
+): Statement {
+  return prepared(sql`with l as materialized (
+      select pg_catalog.set_config('idle_in_transaction_session_timeout', ${
+    parameter(String(idleTimeoutMs))
+  }, true), ${checkConnection},
+        pg_catalog.pg_try_advisory_xact_lock(${parameter(String(lock))}::pg_catalog.int8) as free
+    ), i as (
+      insert into ${TABLE} as k (principal, key, fingerprint, claims, expires_at)
+      select pg_catalog.decode(${parameter(principal)}, 'hex'), ${
+    parameter(text)
+  }, pg_catalog.decode(${parameter(fingerprint)}, 'hex'), pg_catalog.decode(${
+    parameter(claims)
+  }, 'hex'),
+        pg_catalog.now() operator(pg_catalog.+) pg_catalog.make_interval(secs => ${
+    parameter(String(ttlSeconds))
+  })
+      from l where l.free
+      on conflict (principal, key) do update set fingerprint = excluded.fingerprint,
+        claims = excluded.claims, answer = null, created_at = excluded.created_at,
+        expires_at = excluded.expires_at
+        where k.expires_at operator(pg_catalog.<=) pg_catalog.now()
+      returning 1
+    )
+    select case when not l.free then ${raise('busy')}
+      when not exists (select from i) then ${raise('taken')} end from l`)
+}
+
+/**
+ * On Citus: makes the commit of the transaction a two-phase one, so that the key and the changes on
+ * workers are committed together. The table is empty; see deploy/migrate.sql.
+ */
+export const twoPhaseStatement: Statement = prepared(sql`delete from oneflight.two_phase_commit`)
+
+/**
+ * Resets the role of the token, and sets a search_path without functions or operators of users.
+ * This statement and the next are not prepared: a trigger may have prepared another statement with
+ * the same name.
+ */
+export const releaseStatement: Statement = {
+  ...render(
+    sql`select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
+      pg_catalog.set_config('role', 'none', true)`
+  ),
+  prepare: false
+}
+
+/**
+ * Stores the results that operations have kept in settings. Fails with the marker `session` if one
+ * is missing, because a trigger reset the settings.
+ */
+export function storeKeptStatement (key: Key, operations: number): Statement {
+  const names = arrayText(Array.from({ length: operations }, (_, i) => answerSetting(i)))
+  const missing = raise('session')
+  return storeStatement(
+    key,
+    sql`(select pg_catalog.array_agg(case when pg_catalog.current_setting(a.name,
+          true) operator(pg_catalog.<>) '' then pg_catalog.current_setting(a.name,
+          true) else ${missing} end order by a.position)
+        from pg_catalog.unnest(${
+      parameter(names)
+    }::pg_catalog.text[]) with ordinality as a (name, position))`
+  )
+}
+
+/** Stores results that the service has received. */
+export function storeReceivedStatement (key: Key, results: readonly Buffer[]): Statement {
+  return storeStatement(key, sql`${parameter(arrayText(results.map(String)))}::pg_catalog.text[]`)
+}
+
+/** Stores the answer; its lifetime starts now. */
+function storeStatement ({ principal, text, ttlSeconds }: Key, answer: Fragment): Statement {
+  return {
+    ...render(
+      sql`update ${TABLE} set expires_at = pg_catalog.clock_timestamp() operator(pg_catalog.+)
+        pg_catalog.make_interval(secs => ${parameter(String(ttlSeconds))}), answer = ${
+        answer
+      } where ${sameKey(principal, text, parameter)} returning null`
+    ),
+    prepare: false
+  }
+}
+
+/**
+ * Returns a query with one row per operation: what differs from the request that stored the key
+ * (`claims`, `request` or `nothing`), whether the key was still valid `secondsAgo`, and the result.
+ * There is no row for an unknown key. An expired key is known until its row is deleted. A row of an
+ * earlier version has no claims to compare.
+ */
+export function answerText (
+  { principal, claims, text, fingerprint }: Key,
+  secondsAgo: number
+): string {
+  return render(
+    sql`select case when k.claims operator(pg_catalog.<>) pg_catalog.decode(${
+      requestConstant(claims)
+    }, 'hex') then 'claims' when k.fingerprint operator(pg_catalog.<>) pg_catalog.decode(${
+      requestConstant(fingerprint)
+    }, 'hex') then 'request' else 'nothing' end, k.expires_at operator(pg_catalog.>)
+      (pg_catalog.clock_timestamp() operator(pg_catalog.-) pg_catalog.make_interval(secs => ${
+      requestConstant(String(secondsAgo))
+    })), a.answer
+    from ${TABLE} as k, pg_catalog.unnest(k.answer) with ordinality as a (answer, position)
+    where ${sameKey(principal, text, requestConstant)} order by a.position`
+  ).text
+}
+
+/** Returns a statement that waits until no transaction uses the key. */
+export function waitText ({ lock }: Key): string {
+  return `select pg_catalog.pg_advisory_xact_lock(${lock})`
+}
+
+/**
+ * Returns a statement that deletes up to `limit` expired keys and returns their number. It skips
+ * rows that a request is about to reuse. It also keeps rows for an hour, the longest time of a
+ * request, because a request may still look for them.
+ */
+export function pruneText (limit: number): string {
+  return render(sql`with d as (
+      delete from ${TABLE} where ctid operator(pg_catalog.=) any (array(
+        select ctid from ${TABLE} where expires_at operator(pg_catalog.<=) (pg_catalog.now()
+          operator(pg_catalog.-) pg_catalog.make_interval(hours => 1)) order by expires_at limit ${
+    integer(limit)
+  } for update skip locked
+      )) returning 1
+    ) select pg_catalog.count(*) as deleted from d`).text
+}
+
+function sameKey (principal: string, text: string, value: (text: string) => Fragment): Fragment {
+  return sql`principal operator(pg_catalog.=) pg_catalog.decode(${
+    value(principal)
+  }, 'hex') and key operator(pg_catalog.=) ${value(text)}`
+}
+
+function prepared (statement: Fragment): Statement {
+  return { ...render(statement), prepare: true }
+}

@@ -1,0 +1,236 @@
+/**
+ * Builds the statement that sets the role and all settings of a transaction, for this transaction
+ * only. A trigger can leave any setting changed on a connection, so every setting is set again.
+ */
+import type { EngineName } from '../../../schemas/engine.ts'
+import {
+  constant,
+  identifier,
+  join,
+  parameter,
+  render,
+  sharedParameter,
+  sql,
+  type Fragment
+} from '../../fragment/fragment.ts'
+import type { Statement } from '../statement/statement.ts'
+import { SEARCH_PATH } from '../statement/session-checks.ts'
+
+/** The identity and the settings of a batch. */
+export interface Session {
+  readonly role: string
+  /** JSON text: the payload of the token, or `{"role": …}` for the anonymous role. */
+  readonly claims: string
+  readonly requestId: string
+  /**
+   * Whether the batch can write. Then its transaction gets an id, by which its status is looked up.
+   */
+  readonly writes?: boolean
+  /** Additional settings of the transaction. */
+  readonly settings?: ReadonlyArray<readonly [name: string, value: string]>
+}
+
+/**
+ * The settings of `ALTER ROLE … SET` by role, as far as a transaction may set them. PostgreSQL
+ * applies them only at login, not for SET ROLE.
+ */
+export type RoleSettings = ReadonlyMap<
+  string,
+  ReadonlyArray<readonly [name: string, value: string]>
+>
+
+/** Facts about the database that were read when the connection was opened. */
+export interface ConnectionFacts {
+  readonly roleSettings: RoleSettings
+  /** Schemas after DB_SCHEMAS in search_path. Operations cannot name them. */
+  readonly extraSchemas: readonly string[]
+  /** Undefined behind a pooler, where the server can change with every transaction. */
+  readonly server: ServerFacts | undefined
+  /** Whose SQL the connection gets. */
+  readonly engine: EngineName
+}
+
+/** Facts about the server, which a connection that is reset after every batch relies on. */
+export interface ServerFacts {
+  /** Settings that have their value in every batch from the start; see FIXED_SETTINGS. */
+  readonly defaults: ReadonlySet<string>
+  /** The login role. */
+  readonly login: string
+  /** Whether it has tcp_user_timeout; other systems log a message when it is set. */
+  readonly isLinux: boolean
+  /** The value of client_connection_check_interval; PostgreSQL on Windows accepts only 0. */
+  readonly connectionCheck: string
+  /** When the server was started, in seconds of its clock, as text. */
+  readonly started: string
+  /** When the connection was opened, in seconds of the server's clock, as text. */
+  readonly openedAt: string
+}
+
+const NO_FACTS: ConnectionFacts = {
+  roleSettings: new Map(),
+  extraSchemas: [],
+  server: undefined,
+  engine: 'postgresql'
+}
+
+/** Settings that are the same for every transaction. Times are in milliseconds. */
+export interface SessionDefaults {
+  readonly schemas: readonly string[]
+  readonly statementTimeoutMs: number
+  readonly lockTimeoutMs: number
+  /** How long the server waits for the rest of a pipeline that has arrived in part. */
+  readonly idleTimeoutMs: number
+}
+
+/** Settings with the same value in every batch. */
+export const FIXED_SETTINGS = [
+  ['row_security', 'on'],
+  ['client_encoding', 'UTF8'],
+  ['DateStyle', 'ISO, YMD'],
+  ['IntervalStyle', 'postgres'],
+  ['TimeZone', 'UTC'],
+  ['bytea_output', 'hex'],
+  ['extra_float_digits', '1']
+] as const
+
+/**
+ * Makes PostgreSQL cancel the statement of a client that has disconnected. Without it, a service
+ * killed with SIGKILL would hold its locks until the statement ends. PostgreSQL on Windows accepts
+ * only 0.
+ */
+export const checkConnection: Fragment =
+  sql`pg_catalog.set_config('client_connection_check_interval', case
+    when pg_catalog.version() operator(pg_catalog.~*) 'visual c|msvc|mingw' then '0' else '1000'
+    end, true)`
+
+/**
+ * Builds the statements of the session. The role comes first, if possible, in a statement that is
+ * not prepared: nothing that a function may have replaced runs as the login role.
+ */
+export function sessionStatements (
+  session: Session,
+  defaults: SessionDefaults,
+  connection: ConnectionFacts = NO_FACTS
+): readonly Statement[] {
+  const { role } = session
+  const { roleSettings, server } = connection
+  if (server === undefined || roleSettings.has(role) || role === server.login) {
+    return [sessionStatement(session, defaults, connection)]
+  }
+  const setRole = render(sql`set local role ${identifier(role)}`)
+  const settings = [
+    ...transactionColumns(session.writes === true, connection),
+    ...buildSettings(session, defaults, connection)
+  ]
+  return [{ ...setRole, prepare: false }, prepared(settings)]
+}
+
+/**
+ * Builds `select <transaction id or null>, …`, with one `set_config(…, true)` per setting;
+ * behind a pooler also the start of the server and its clock. All batches that write share one
+ * text, and all others share another, so the statement can be prepared. Roles with their own
+ * settings have one text per number of settings. All names include their schema, because the
+ * search_path may have been changed.
+ */
+export function sessionStatement (
+  session: Session,
+  defaults: SessionDefaults,
+  connection: ConnectionFacts = NO_FACTS
+): Statement {
+  return prepared([
+    ...transactionColumns(session.writes === true, connection),
+    // The role is reset first and set last: the login role may have privileges on settings that
+    // other roles lack.
+    sql`pg_catalog.set_config('role', 'none', true)`,
+    ...buildSettings(session, defaults, connection),
+    buildRole(session.role)
+  ])
+}
+
+function prepared (columns: readonly Fragment[]): Statement {
+  return { ...render(sql`select ${join(columns, sql`, `)}`), prepare: true }
+}
+
+/**
+ * The columns that identify the transaction, for batches that write. An id for every select would
+ * bring the next VACUUM FREEZE nearer, and a standby cannot assign one.
+ */
+function transactionColumns (
+  writes: boolean,
+  { server }: ConnectionFacts
+): readonly Fragment[] {
+  if (!writes) return [sql`null`]
+  const id = sql`pg_catalog.pg_current_xact_id()::pg_catalog.text`
+  if (server !== undefined) return [id]
+  const seconds = (time: Fragment): Fragment => sql`extract(epoch from ${time})::pg_catalog.text`
+  return [
+    id,
+    seconds(sql`pg_catalog.pg_postmaster_start_time()`),
+    seconds(sql`pg_catalog.clock_timestamp()`)
+  ]
+}
+
+/**
+ * The settings of the transaction. Of two values for one setting the last one counts: settings of
+ * the role override the timeouts, and the settings after them override those of the role.
+ */
+function buildSettings (
+  session: Session,
+  defaults: SessionDefaults,
+  { roleSettings, extraSchemas, server }: ConnectionFacts
+): readonly Fragment[] {
+  const path = constant(render(searchPath(defaults, { extraSchemas })).text)
+  return [
+    setting(sql`'statement_timeout'`, constant(String(defaults.statementTimeoutMs))),
+    setting(sql`'lock_timeout'`, constant(String(defaults.lockTimeoutMs))),
+    ...[...roleSettings.get(session.role) ?? [], ...session.settings ?? []].map(([name, value]) =>
+      setting(parameter(name), parameter(value))
+    ),
+    setting(sql`'request.jwt.claims'`, parameter(session.claims)),
+    setting(sql`'request.id'`, parameter(session.requestId)),
+    setting(sql`'search_path'`, path),
+    setting(constant(SEARCH_PATH), path),
+    setting(timeoutName(server), constant(String(defaults.idleTimeoutMs))),
+    ...FIXED_SETTINGS.filter(([name]) => server?.defaults.has(name) !== true)
+      .map(([name, value]) => setting(constant(name), constant(value))),
+    server === undefined
+      ? checkConnection
+      : setting(sql`'client_connection_check_interval'`, constant(server.connectionCheck))
+  ]
+}
+
+/**
+ * The search_path. pg_temp is last. If it is not named it comes first, and a temporary table would
+ * hide the real one.
+ */
+export function searchPath (
+  { schemas }: Pick<SessionDefaults, 'schemas'>,
+  { extraSchemas }: Pick<ConnectionFacts, 'extraSchemas'>
+): Fragment {
+  return join([...[...schemas, ...extraSchemas].map(identifier), sql`pg_temp`], sql`, `)
+}
+
+/**
+ * The timeout for the rest of a batch that has arrived in part. The answers of the part that has
+ * arrived are not acknowledged any more when the service or the network is gone. The server does
+ * not count as idle before Sync.
+ */
+function timeoutName (server: ServerFacts | undefined): Fragment {
+  return server?.isLinux === true
+    ? sql`'tcp_user_timeout'`
+    : sql`'idle_in_transaction_session_timeout'`
+}
+
+/**
+ * Sets the role. It refuses the login role, because a pooler may log in with another name than the
+ * URL has: no role has the name ''.
+ */
+function buildRole (role: string): Fragment {
+  const name = sql`${sharedParameter(role)}::pg_catalog.text`
+  return sql`pg_catalog.set_config('role', case when session_user operator(pg_catalog.=) ${name}
+    then '' else ${name} end, true)`
+}
+
+function setting (name: Fragment, value: Fragment): Fragment {
+  return sql`pg_catalog.set_config(${name}, ${value}, true)`
+}

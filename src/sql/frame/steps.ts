@@ -1,0 +1,207 @@
+/**
+ * The statements of one attempt, in the order in which they are sent:
+ *
+ *     BEGIN                                            unless sql.begin has sent it
+ *     look at the prepared statements                  for another principal than before
+ *     claim of the idempotency key                     with a key; on Citus also two_phase_commit
+ *     settings of workers                              on Citus
+ *     session
+ *     operation 1 … n                                  each followed by the session, if restored
+ *     SET CONSTRAINTS ALL IMMEDIATE                    with a key, and in a dry run
+ *     login role, answers stored, session              with a key
+ *     COMMIT AND CHAIN                                 in a dry run: ROLLBACK AND CHAIN
+ *     reset of the connection, COMMIT
+ *
+ * With a key, an attempt that restores the session waits for its results before it stores them:
+ * RESET ALL removes the settings in which operations keep them.
+ */
+import type { Statement } from '../statement/statement.ts'
+import type { ConnectionFacts } from './session.ts'
+import {
+  claimStatement,
+  releaseStatement,
+  storeKeptStatement,
+  storeReceivedStatement,
+  twoPhaseStatement,
+  type Key
+} from './idempotency.ts'
+import type { AttemptBatch, TransactionMode } from './compiled-batch.ts'
+import type { Place } from '../../transaction/outcome.ts'
+
+export interface Step {
+  readonly statement: Statement
+  readonly place: Place
+  /** What its answer means; undefined: only whether it succeeded counts. */
+  readonly answer?: 'begin' | 'check' | 'claim' | 'session' | 'operation'
+}
+
+/**
+ * The end of a transaction and its command tag on success. It goes by the simple protocol: with the
+ * extended one, 79 of 282 batches that failed while backends were terminated had in fact committed.
+ * A COMMIT of a failed transaction returns the tag ROLLBACK and no error. AND CHAIN keeps a
+ * pooler from giving the connection to another client before it is reset.
+ */
+export const END = {
+  commit: { text: 'commit and chain', tag: 'COMMIT' },
+  rollback: { text: 'rollback and chain', tag: 'ROLLBACK' }
+} as const satisfies Record<TransactionMode['tx'], object>
+
+const checkConstraints = unprepared('set constraints all immediate')
+const setEncoding = unprepared("select pg_catalog.set_config('client_encoding', 'UTF8', true)")
+
+/** The options of BEGIN. All are explicit: a trigger may have changed default_transaction_*. */
+export function beginOptions ({ isolation, access }: TransactionMode): string {
+  return `isolation level ${isolation} ${access} not deferrable`.replaceAll('-', ' ')
+}
+
+export interface StepOptions {
+  readonly operations: readonly Statement[]
+  /** Facts for the session statement. */
+  readonly connection: ConnectionFacts
+  /** Send BEGIN. */
+  readonly begin: boolean
+  /** Refuse a connection on which a statement was prepared in SQL; see REFUSE_PREPARED. */
+  readonly refusePrepared: boolean
+}
+
+/** Whether the results of the operations must be received before they are stored. */
+export function storesReceived ({ key, variant }: AttemptBatch): boolean {
+  return key !== undefined && variant?.restoreSession === true
+}
+
+/** Returns the steps before the end, or before `buildReceivedSteps`. */
+export function buildSteps (
+  batch: AttemptBatch,
+  options: StepOptions
+): readonly Step[] {
+  const { begin, refusePrepared } = options
+  const beginning = unprepared(`begin ${beginOptions(batch.mode)}`)
+  return addComment(batch, [
+    // Not prepared, because it runs as the login role; see REFUSE_PREPARED.
+    ...begin ? [{ statement: beginning, place: 'session', answer: 'begin' } as const] : [],
+    ...refusePrepared
+      ? [{ statement: REFUSE_PREPARED, place: 'session', answer: 'check' } as const]
+      : [],
+    ...buildBatchSteps(batch, options)
+  ])
+}
+
+/** Returns the steps that store received results, for `storesReceived`. */
+export function buildReceivedSteps (
+  batch: AttemptBatch,
+  connection: ConnectionFacts,
+  results: readonly Buffer[]
+): readonly Step[] {
+  const store = storeReceivedStatement(batch.key as Key, results)
+  return addComment(batch, [
+    { statement: setEncoding, place: 'key' },
+    ...storeSteps(store, sessionAgain(batch, connection))
+  ])
+}
+
+function addComment ({ comment = '' }: AttemptBatch, steps: readonly Step[]): readonly Step[] {
+  if (comment === '') return steps
+  return steps.map(step => ({
+    ...step,
+    statement: { ...step.statement, text: step.statement.text + comment, prepare: false }
+  }))
+}
+
+/** The session once more. Without the facts it relies on nothing that was set before. */
+function sessionAgain (
+  { session }: AttemptBatch,
+  connection: ConnectionFacts
+): readonly Statement[] {
+  return session({ ...connection, server: undefined })
+    .map(statement => ({ ...statement, prepare: false }))
+}
+
+function buildBatchSteps (
+  batch: AttemptBatch,
+  { operations, connection }: StepOptions
+): readonly Step[] {
+  const { session, workerSession, variant, key, mode } = batch
+  const onWorkers = workerSession?.(connection) ?? []
+  const restore = variant?.restoreSession === true
+    ? restoreSteps([...onWorkers, ...sessionAgain(batch, connection)])
+    : []
+  return [
+    ...key === undefined
+      ? []
+      : [
+          { statement: claimStatement(key), place: 'key', answer: 'claim' } as const,
+          ...workerSession === undefined
+            ? []
+            : [{ statement: twoPhaseStatement, place: 'key' } as const]
+        ],
+    // Before the session, because it writes search_path in another way.
+    ...onWorkers.map(statement => ({ statement, place: 'session' }) as const),
+    ...session(connection).map((statement, i, { length }): Step => ({
+      statement,
+      place: 'session',
+      ...i === length - 1 && { answer: 'session' }
+    })),
+    ...operations.flatMap((statement, place): readonly Step[] => [
+      { statement, place, answer: 'operation' },
+      ...restore
+    ]),
+    ...key === undefined && mode.tx === 'commit'
+      ? []
+      : [{ statement: checkConstraints, place: 'commit' } as const],
+    ...key === undefined || storesReceived(batch)
+      ? []
+      : storeSteps(storeKeptStatement(key, operations.length), sessionAgain(batch, connection))
+  ]
+}
+
+/**
+ * Sets the session again. Nothing is prepared, because what changes the session may also have
+ * replaced a prepared statement. The encoding comes first: the parameters of the rest are read in
+ * it.
+ */
+function restoreSteps (session: readonly Statement[]): readonly Step[] {
+  return [setEncoding, ...session].map(statement => ({ statement, place: 'session' }))
+}
+
+/**
+ * Stores the results as the login role. Deferred constraints were checked before: until PostgreSQL
+ * 17 their triggers run under the current role. The session is set again for triggers that are
+ * deferred a second time, to COMMIT.
+ */
+function storeSteps (store: Statement, session: readonly Statement[]): readonly Step[] {
+  return [releaseStatement, store, ...session]
+    .map(statement => ({ statement, place: 'key' }))
+}
+
+/**
+ * Undoes what a trigger can leave behind in a session, however its transaction ended: settings,
+ * temporary tables, values of sequences, cursors WITH HOLD, LISTEN, advisory locks, and the role,
+ * which RESET ALL keeps. DISCARD ALL would also forget our prepared statements, and is not allowed
+ * in a transaction.
+ */
+const RESET = 'set session authorization default; reset all; discard temp; discard sequences; ' +
+  'close all; unlisten *; select pg_catalog.pg_advisory_unlock_all()'
+/** Behind a pooler we prepare nothing, and other clients get the connection. */
+const FORGET_PREPARED = '; deallocate all'
+
+/**
+ * Returns the text that resets a connection; `prepares`: it has prepared statements. It is not
+ * prepared: it runs as the login role, and a function may have replaced a prepared statement.
+ */
+export function resetText (prepares: boolean): string {
+  return `${RESET}${prepares ? '' : FORGET_PREPARED}; commit`
+}
+
+/**
+ * Fails, so that the connection is not used, when a statement was prepared in SQL: it may have the
+ * name of one of ours and would run instead, with the privileges of another principal or of the
+ * login role. It takes 0.05 ms, so a batch of the same principal as the one before does without,
+ * unless it runs a prepared statement as the login role.
+ */
+const REFUSE_PREPARED = unprepared(
+  'select 1 / (1 - from_sql::int) from pg_catalog.pg_prepared_statement() where from_sql'
+)
+
+function unprepared (text: string): Statement {
+  return { text, parameters: [], prepare: false }
+}

@@ -1,0 +1,120 @@
+/**
+ * Builds conditions.
+ */
+import { operators, type Operator } from '../../../schemas/operator.ts'
+import type { Condition, Exists, Operand, Predicate } from '../../plan/nodes.ts'
+import { comparableValue } from '../values/column.ts'
+import { empty, fill, identifier, join, sql, whereAll, type Fragment } from '../../fragment/fragment.ts'
+import {
+  buildArray,
+  buildKeyword,
+  buildSearchArguments,
+  buildSearchDocument,
+  buildText,
+  buildValue,
+  type OperandContext
+} from '../values/operand.ts'
+import { tableName } from '../statement/table.ts'
+import type { ValueBuilder } from '../values/value-builder.ts'
+
+interface WhereOptions {
+  /**
+   * For the predicate of a partial index, where PostgreSQL allows neither parameters nor the name
+   * of the table.
+   */
+  readonly constants?: boolean
+  /**
+   * For rows that are in order. PostgreSQL makes a join of `exists`, for example a hash join that
+   * reads the other table first. In CASE it remains a condition.
+   */
+  readonly ordered?: boolean
+  /** Further conditions. */
+  readonly also?: readonly Fragment[]
+}
+
+/** Builds ` where …` over the columns of `values`, or an empty fragment without conditions. */
+export function buildWhere (
+  where: readonly Predicate[],
+  values: ValueBuilder,
+  { constants = false, ordered = false, also = [] }: WhereOptions = {}
+): Fragment {
+  return whereAll([...buildConditions(where, values, { constants, ordered }), ...also])
+}
+
+/** Builds the conditions, all of which must hold. */
+export function buildConditions (
+  where: readonly Predicate[],
+  values: ValueBuilder,
+  { constants = false, ordered = false }: Omit<WhereOptions, 'also'> = {}
+): readonly Fragment[] {
+  return where.map(predicate => buildPredicate(predicate, { values, constants, ordered }))
+}
+
+type Context = Omit<OperandContext, 'path'> & Pick<WhereOptions, 'ordered'>
+
+function buildPredicate (predicate: Predicate, context: Context): Fragment {
+  const joinAll = (predicates: readonly Predicate[], operator: Fragment): Fragment =>
+    join(predicates.map(inner => buildPredicate(inner, context)), operator)
+  switch (predicate.kind) {
+    case 'and':
+      return sql`(${joinAll(predicate.of, sql` and `)})`
+    case 'or':
+      return sql`(${joinAll(predicate.of, sql` or `)})`
+    case 'not':
+      return sql`not (${buildPredicate(predicate.of, context)})`
+    case 'condition':
+      return buildCondition(predicate, context)
+    case 'exists':
+      return buildExists(predicate, context)
+  }
+}
+
+function buildExists (
+  { negated, table, on, where }: Exists,
+  { values, ordered = false }: Context
+): Fragment {
+  const inner = values.ofTable(table)
+  const matches = on.map(([column, outer]) =>
+    sql`${inner.row}.${identifier(column)} = ${values.row}.${identifier(outer)}`
+  )
+  const exists = sql`${negated ? sql`not ` : empty}exists (select from ${tableName(table)} as ${
+    inner.row
+  }${buildWhere(where, inner, { also: matches })})`
+  return ordered ? sql`case when ${exists} then true else false end` : exists
+}
+
+function buildCondition (
+  { column: path, operator: name, operand }: Condition,
+  { values, constants = false }: Context
+): Fragment {
+  const operator: Operator = operators[name]
+  return fill(operator.sql, {
+    column: constants ? identifier(path.column) : comparableValue(path, values),
+    operand: buildOperand(operand, operator, { values, path, constants }),
+    document: operand.kind === 'search'
+      ? buildSearchDocument(path, operand.config, values)
+      : empty
+  })
+}
+
+function buildOperand (operand: Operand, { takes }: Operator, context: OperandContext): Fragment {
+  switch (operand.kind) {
+    case 'list': {
+      if (takes !== 'keys') return buildArray(operand, context)
+      const path = { ...context.path, resultType: 'text' } as const
+      return sql`(${buildArray(operand, { ...context, path })})::text[]`
+    }
+    case 'quantified': {
+      const list = buildArray(operand.list, context)
+      return operand.quantifier === 'any' ? sql`any (${list})` : sql`all (${list})`
+    }
+    case 'bounds':
+      return sql`${buildValue(operand.low, context)} and ${buildValue(operand.high, context)}`
+    case 'keyword':
+      return buildKeyword(operand.word)
+    case 'search':
+      return buildSearchArguments(operand, context.values)
+    default:
+      return takes === 'key' ? buildText(operand, context.values) : buildValue(operand, context)
+  }
+}

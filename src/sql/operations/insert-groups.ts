@@ -1,0 +1,112 @@
+/**
+ * Builds the inserts of rows of different columns, a group of rows each.
+ */
+import type { InsertNode, RowGroup } from '../../plan/nodes.ts'
+import { isAllColumns } from '../../plan/output.ts'
+import { arrayText } from '../../plan/value-text.ts'
+import type { Check } from '../statement/checks.ts'
+import { empty, identifier, integer, join, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
+import { buildInsert, buildSeparateInserts, rowNumber } from './insert.ts'
+import type { ReturnedColumns } from './keyed-update.ts'
+import { raise } from '../statement/marker.ts'
+import { unusedName } from './output.ts'
+import type { BuiltOperation, Shape } from './returned-rows.ts'
+import type { TypedValues } from '../values/typed-values.ts'
+
+/** Inserts each group by a statement of its own, and sorts the rows into the order of `values`. */
+export function buildGroups (
+  node: InsertNode,
+  shape: Shape,
+  { returned, names, values }: ReturnedColumns & { readonly values: TypedValues }
+): BuiltOperation {
+  const groups = nameGroups(node, shape)
+  const inserts = groups.map(({ group, name, number }) => {
+    const numbers = number === undefined ? empty : sql`, ${rowNumber} as ${number}`
+    const statement = buildInsert(node, values, { group, numbered: number !== undefined })
+    return sql`${name} as (${statement} returning ${returned}${numbers})`
+  })
+  const columns = join(names.map(identifier), sql`, `)
+  const position = identifier(unusedName(names))
+  const placed = groups.map(group =>
+    sql`select ${columns}, ${positionInValues(group)} as ${position} from ${group.name}`
+  )
+  return {
+    ctes: [
+      ...inserts,
+      sql`r as (select ${columns} from (${
+        join(placed, sql` union all `)
+      }) as placed order by ${position})`
+    ],
+    rows: sql`r`,
+    checks: buildOrderCheck(groups)
+  }
+}
+
+/** One of several groups of an insert. */
+interface NamedGroup {
+  readonly group: RowGroup
+  /** The CTE that inserts the group. */
+  readonly name: Fragment
+  /** The column of that CTE with the row number, or undefined if none is needed. */
+  readonly number: Fragment | undefined
+}
+
+function nameGroups (
+  { groups, output = [] }: InsertNode,
+  shape: Shape
+): readonly NamedGroup[] {
+  const number = identifier(
+    // Such rows are one value, with exposed columns named n0, n1, … beside it.
+    output.some(isAllColumns) ? 'number' : unusedName(output.map(({ name }) => name))
+  )
+  return groups.map((group, i) => ({
+    group,
+    name: identifier(`g${i}`),
+    number: shape !== 'nothing' && hasGaps(group) ? number : undefined
+  }))
+}
+
+/**
+ * Whether there are rows of other groups between the rows of this one. Without gaps the order of
+ * the returned rows is right, even if some rows were not inserted.
+ */
+function hasGaps ({ positions }: RowGroup): boolean {
+  return (positions.at(-1) as number) - (positions[0] as number) >= positions.length
+}
+
+/** The position in `values` of a row of the CTE of a group. */
+function positionInValues ({ group, name, number }: NamedGroup): Fragment {
+  const positions = sql`(${parameter(arrayText(group.positions))}::pg_catalog.int4[])`
+  const next = sql`row_number() over ()`
+  // For rows without a number see buildOrderCheck.
+  const at = number === undefined ? next : sql`coalesce(${name}.${number}, ${next})`
+  return sql`${positions}[${at}]`
+}
+
+/**
+ * Fails if row numbers are missing because a trigger reset the settings of the session. If every
+ * row of a group was inserted, their order is known without numbers.
+ */
+function buildOrderCheck (groups: readonly NamedGroup[]): readonly Check[] {
+  const missing = groups.flatMap(({ group: { positions }, name, number }) => {
+    if (number === undefined) return []
+    const all = sql`${parameter(String(positions.length))}::int`
+    return sql`(select count(${number}) < count(*) and count(*) < ${all} from ${name})`
+  })
+  if (missing.length === 0) return []
+  return [{ when: join(missing, sql` or `), then: raise('order') }]
+}
+
+/** Inserts each row by a statement of its own, because Citus returns rows shard by shard. */
+export function buildRowByRow (
+  node: InsertNode,
+  returned: Fragment,
+  values: TypedValues
+): BuiltOperation {
+  const inserts = buildSeparateInserts(node, values)
+  const ctes = inserts.map(({ position, statement }) =>
+    sql`g${integer(position)} as (${statement} returning ${returned})`
+  )
+  const all = inserts.map(({ position }) => sql`select * from g${integer(position)}`)
+  return { ctes: [...ctes, sql`r as (${join(all, sql` union all `)})`], rows: sql`r` }
+}

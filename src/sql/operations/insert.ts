@@ -1,0 +1,254 @@
+/**
+ * Builds the INSERT of an insert operation.
+ */
+import type { Cell, InsertNode, NewValues, RowGroup } from '../../plan/nodes.ts'
+import { buildConflictClause } from './conflict.ts'
+import {
+  constant,
+  identifier,
+  integer,
+  join,
+  parameter,
+  sql,
+  whereAll,
+  type Fragment
+} from '../../fragment/fragment.ts'
+import { buildGate } from '../statement/gate.ts'
+import { buildQueryInsert } from './insert-query.ts'
+import { isMarked, markRow } from './inserted.ts'
+import { unusedName } from './output.ts'
+import { tableName } from '../statement/table.ts'
+import { nameStored, type StoredRows, type TypedValues } from '../values/typed-values.ts'
+
+type Cells = ReadonlyArray<ReadonlyMap<string, Cell>>
+
+const COMMA = sql`, `
+
+interface InsertedRows {
+  /** One of several groups. */
+  readonly group?: RowGroup
+  /** Whether `returning` reads the number of each row; see numberRow. */
+  readonly numbered?: boolean
+}
+
+/** Builds the INSERT of all rows, or of one group, without `returning`. */
+export function buildInsert (
+  node: InsertNode,
+  values: TypedValues,
+  { group = node.groups[0] as RowGroup, numbered = false }: InsertedRows = {}
+): Fragment {
+  const { table, query, when } = node
+  const marked = isMarked(node)
+  const conflict = buildConflictClause(node, values, { marked })
+  const mark = marked ? [markRow(true)] : []
+  if (query !== undefined) {
+    const stored = buildNewValues(query, values)
+    const rest = { values: stored, also: mark, conflict }
+    return buildQueryInsert({ table, query, when }, values, rest)
+  }
+  const insert = sql`insert into ${tableName(table)} as t`
+  const conditions = [...buildGate({ when }), ...mark]
+  const build = numbered ? buildNumberedRows : buildRows
+  return sql`${insert}${build(group, conditions, values)}${conflict}`
+}
+
+/** The INSERT of one row. */
+interface SeparateInsert {
+  /** The position of the row in `values`. */
+  readonly position: number
+  readonly statement: Fragment
+}
+
+/** Builds an INSERT of each row, without `returning`, in the order of `values`. */
+export function buildSeparateInserts (
+  node: InsertNode,
+  values: TypedValues
+): readonly SeparateInsert[] {
+  const conflict = buildConflictClause(node, values, { marked: false })
+  const gate = buildGate(node)
+  const inserts = node.groups.flatMap(group => {
+    const rows = buildSeparateRows(group, gate, values)
+    return group.positions.map((position, i) => ({
+      position,
+      statement: sql`insert into ${tableName(node.table)} as t${rows[i] as Fragment}${conflict}`
+    }))
+  })
+  return inserts.sort((a, b) => a.position - b.position)
+}
+
+/** The same as buildRows for each row of a group. */
+function buildSeparateRows (
+  group: RowGroup,
+  conditions: readonly Fragment[],
+  values: TypedValues
+): readonly Fragment[] {
+  const { columns, positions } = group
+  if (columns.length === 0) {
+    const row = conditions.length === 0 ? DEFAULTS : sql` select${whereAll(conditions)}`
+    return positions.map(() => row)
+  }
+  const names = join(columns.map(identifier), COMMA)
+  const cells = cellsOf(group, values)
+  const built = cells?.map(row => buildRow(columns, row, values))
+  if (built !== undefined && values.rows === 0 && conditions.length === 0) {
+    return built.map(row => sql` (${names}) values ${row}`)
+  }
+  const number = identifier(unusedName(columns))
+  const { from, stored, checks } = built === undefined
+    ? values.buildStoredRows(group)
+    : valuesAsSource(columns, sql`values ${join(built, COMMA)}`)
+  const source = values.addRows(sql`select ${
+    nameStored(columns, stored)
+  }, pg_catalog.row_number() over () as ${number} from ${from}${whereAll(checks)}`)
+  return positions.map((_, i) => {
+    const isRow = sql`x.${number} operator(pg_catalog.=) ${integer(i + 1)}`
+    return sql` (${names}) select ${names} from ${source} as x${whereAll([isRow, ...conditions])}`
+  })
+}
+
+/** The same as buildRows with the number of each row. */
+function buildNumberedRows (
+  group: RowGroup,
+  conditions: readonly Fragment[],
+  values: TypedValues
+): Fragment {
+  const { columns, positions } = group
+  const number = identifier(unusedName(columns))
+  const where = whereAll([...conditions, numberRow(number)])
+  if (columns.length === 0) {
+    return sql` select from ${countTo(positions.length)} as x (${number})${where}`
+  }
+  const names = join(columns.map(identifier), COMMA)
+  const { from, stored, checks } = buildSource(group, values)
+  const rows = sql`select ${nameStored(columns, stored)}, row_number() over () as ${number}
+    from ${from}${whereAll(checks)}`
+  return sql` (${names}) select ${names} from (${rows}) as x${where}`
+}
+
+/** The rows of a group as a source of rows. */
+function buildSource (group: RowGroup, values: TypedValues): StoredRows {
+  const { columns } = group
+  const cells = cellsOf(group, values)
+  return cells === undefined
+    ? values.buildStoredRows(group)
+    : valuesAsSource(columns, buildValues(columns, cells, values))
+}
+
+/** VALUES as a source of rows. */
+function valuesAsSource (columns: readonly string[], rows: Fragment): StoredRows {
+  const names = columns.map(identifier)
+  return {
+    from: sql`(${rows}) as x (${join(names, COMMA)})`,
+    stored: names.map(name => sql`x.${name}`),
+    checks: []
+  }
+}
+
+/** More values have a long text. PostgreSQL reads them from their JSON. */
+const MAX_CELLS = 128
+
+/** The values of the rows, if each of them is written as an expression. */
+function cellsOf (
+  { columns, rows }: RowGroup,
+  values: TypedValues
+): Cells | undefined {
+  const { cells } = rows
+  if (cells === undefined || !values.storesCells(cells)) return undefined
+  // Citus would pull rows of JSON to the coordinator.
+  const isLong = cells.length * columns.length > MAX_CELLS && !values.distributed
+  // The document is written when it is read.
+  return isLong && rows.document.references.length === 0 ? undefined : cells
+}
+
+function buildValues (
+  columns: readonly string[],
+  cells: Cells,
+  values: TypedValues
+): Fragment {
+  return sql`values ${join(cells.map(row => buildRow(columns, row, values)), COMMA)}`
+}
+
+function buildRow (
+  columns: readonly string[],
+  row: ReadonlyMap<string, Cell>,
+  values: TypedValues
+): Fragment {
+  const built = columns.map(column =>
+    values.buildCell(row.get(column) as Cell, column, { always: true })
+  )
+  return sql`(${join(built, COMMA)})`
+}
+
+function countTo (rows: number): Fragment {
+  return sql`pg_catalog.generate_series(1, ${parameter(String(rows))}::pg_catalog.int4)`
+}
+
+/** Builds the columns of an insert, and its rows. */
+function buildRows (
+  group: RowGroup,
+  conditions: readonly Fragment[],
+  values: TypedValues
+): Fragment {
+  const { columns, positions } = group
+  const where = whereAll(conditions)
+  if (columns.length === 0) {
+    if (positions.length === 1) return conditions.length === 0 ? DEFAULTS : sql` select${where}`
+    return sql` select from ${countTo(positions.length)}${where}`
+  }
+  const names = join(columns.map(identifier), COMMA)
+  const cells = cellsOf(group, values)
+  const select = ({ from, stored, checks }: StoredRows): Fragment =>
+    sql` (${names}) select ${join(stored, COMMA)} from ${from}${
+      whereAll([...checks, ...conditions])
+    }`
+  if (cells === undefined) return select(values.buildStoredRows(group))
+  const rows = buildValues(columns, cells, values)
+  // Citus takes no subqueries beside VALUES.
+  if (values.distributed && (values.rows > 0 || conditions.length > 0)) {
+    return select(values.collectRows(columns, valuesAsSource(columns, rows)))
+  }
+  return sql` (${names}) ${
+    conditions.length === 0 ? rows : sql`select * from (${rows}) as v${where}`
+  }`
+}
+
+const DEFAULTS = sql` default values`
+
+const NUMBER_SETTING = constant('oneflight.number')
+
+/**
+ * A condition that is true and makes the number of the row in its group, from 1, available to
+ * rowNumber in `returning`.
+ *
+ * PostgreSQL has no other way to find out which rows of an INSERT were suppressed, by `on conflict`
+ * or by a trigger. INSERT reads one row of its query at a time. The query puts the number into a
+ * setting, PostgreSQL inserts the row, evaluates `returning`, and then reads the next row.
+ *
+ * A window function in a subquery computes the number. PostgreSQL never merges such a subquery into
+ * the outer query, so it evaluates this condition last and once per row. A counter in the setting
+ * would be wrong after a trigger resets it. Measured on PostgreSQL 14 and 18: 2 to 3 us per row.
+ */
+function numberRow (number: Fragment): Fragment {
+  return sql`pg_catalog.set_config(${NUMBER_SETTING}, x.${number}::text, true) is not null`
+}
+
+/**
+ * In `returning` of a numbered insert: the number of the row, or NULL if a trigger of the row reset
+ * the settings of the session.
+ */
+export const rowNumber: Fragment =
+  sql`nullif(pg_catalog.current_setting(${NUMBER_SETTING}, true), '')::int`
+
+/** The values of columns that are the same in all rows. */
+export function buildNewValues (
+  { columns, set }: Pick<NewValues, 'columns' | 'set'>,
+  values: TypedValues
+): readonly Fragment[] {
+  const [cells] = set.cells as Cells
+  return columns.map(column => {
+    const cell = cells?.get(column) as Cell
+    const value = values.buildCell(cell, column, { always: false })
+    // A subquery is computed once, and not for each row. On Citus the value is one already.
+    return cell.kind === 'reference' && !values.distributed ? sql`(select ${value})` : value
+  })
+}

@@ -1,0 +1,347 @@
+/**
+ * Builds the UPDATEs of a keyed update, one for each group of rows:
+ *
+ *     update "articles" as t set "price" = x."f3" from x0 as x where t."sku" = x."f2"
+ *
+ * `x0` has the rows of the group: their position in `values`, their keys, and their new values or
+ * the operands of modifiers. They have the types of the columns without length, precision or
+ * domain, so that a key compares like the operand of a condition; an assignment converts to the
+ * exact type. Conditions on a CTE can use an index.
+ */
+import { modifiers, type Modifier } from '../../../schemas/modifier.ts'
+import { toPath } from '../../plan/name.ts'
+import type { Cell, KeyedGroup, KeyedUpdateNode, RowField, UncertainColumn } from '../../plan/nodes.ts'
+import { fieldName } from '../../plan/stored-values.ts'
+import { applyModifier, buildAssignment } from './assignment.ts'
+import type { Check } from '../statement/checks.ts'
+import { withoutPosition } from '../citus/citus.ts'
+import { jsonNullRows } from '../values/documents.ts'
+import { buildFieldRows, type RowsBuilder } from '../values/field-rows.ts'
+import { buildConditions } from './filter.ts'
+import {
+  empty,
+  identifier,
+  integer,
+  join,
+  parameter,
+  sql,
+  whereAll,
+  type Fragment
+} from '../../fragment/fragment.ts'
+import { buildSkipped, gateChecks } from '../statement/gate.ts'
+import { raise, raiseNumber, raiseText } from '../statement/marker.ts'
+import { unusedName } from './output.ts'
+import { exposeColumns, type ExposedColumns } from '../statement/shared-results.ts'
+import { tableName } from '../statement/table.ts'
+import { typeExample, type TypedAs } from '../values/typed-json.ts'
+import { buildRecordset, TypedValues } from '../values/typed-values.ts'
+import type { ChangeBuilder } from '../values/value-builder.ts'
+
+const AND = sql` and `
+const COMMA = sql`, `
+
+/** The name of the position among the columns of the rows. */
+const POSITION_NAME: Fragment = identifier(fieldName(0))
+
+/** In `returning`: the position of a row in `values`. */
+const rowPosition: Fragment = sql`x.${POSITION_NAME}`
+
+/** The names of the columns of the rows: the position and the fields. */
+function rowColumns ({ fields }: KeyedGroup): Fragment {
+  return join([POSITION_NAME, ...fields.map(({ name }) => identifier(name))], COMMA)
+}
+
+export interface KeyedUpdate {
+  /** CTEs, of which `r` has the rows. */
+  readonly ctes: readonly Fragment[]
+  /** A query of the positions of all rows. */
+  readonly positions: Fragment
+}
+
+export interface ReturnedColumns {
+  /** The list after `returning`. */
+  readonly returned: Fragment
+  /** The names of the columns of `r`. */
+  readonly names: readonly string[]
+  /**
+   * The names of the list are not known: `r` has its columns as JSON, and these columns beside it.
+   * Citus returns no values of the type of a row.
+   */
+  readonly unnamed?: ExposedColumns | undefined
+}
+
+export function buildKeyedUpdate (
+  node: KeyedUpdateNode,
+  values: TypedValues,
+  { returned, names, unnamed }: ReturnedColumns
+): KeyedUpdate {
+  const groups = node.groups.map((group, i) => ({
+    group,
+    source: values.addRows(buildRows(node, group, values)),
+    changed: sql`u${integer(i)}`
+  }))
+  const distinct = values.explain
+    ? []
+    : checkDistinct(node, groups.map(({ source }) => source)).map(query =>
+      values.computeFirst(sql`(${query})`)
+    )
+  const conditions = [
+    ...buildConditions(node.where, values),
+    ...values.evaluateOnce(gateChecks(node, distinct))
+  ]
+  const position = unnamed === undefined ? identifier(unusedName(names)) : UNNAMED_POSITION
+  const updates = groups.map(({ group, source: rows, changed }) => {
+    const read = (field: RowField): Fragment => readStored(field, group, values)
+    // A worker does not have the settings that tell where a reference is the JSON null.
+    const { source, ...parts } = values.distributed && values.checkValues
+      ? { source: values.addRows(selectFields(group, rows, read)), read: readField }
+      : { source: rows, read }
+    const statement = buildGroupUpdate(node, group, { source, conditions, values, ...parts })
+    return sql`${changed} as (${statement} returning ${returned}, ${rowPosition} as ${position})`
+  })
+  const ofAll = (select: (changed: Fragment) => Fragment): Fragment =>
+    join(
+      groups.map(({ changed }) => sql`select ${select(changed)} from ${changed}`),
+      sql` union all `
+    )
+  const columns = join(names.map(identifier), COMMA)
+  const rows = ofAll(changed =>
+    unnamed === undefined
+      ? sql`${columns}, ${position}`
+      : sql`${withoutPosition(changed, position)} as row${
+        exposeColumns(unnamed, changed)
+      }, ${changed}.${position}`
+  )
+  const ctes = [
+    ...updates,
+    sql`r as (select ${columns} from (${rows}) as u order by ${position})`
+  ]
+  return { ctes, positions: ofAll(() => position) }
+}
+
+/** A query of the rows of a group with the values that are stored. */
+function selectFields (
+  { fields }: KeyedGroup,
+  source: Fragment,
+  read: (field: RowField) => Fragment
+): Fragment {
+  const stored = fields.map(field => sql`${read(field)} as ${identifier(field.name)}`)
+  return sql`select ${join([rowPosition, ...stored], COMMA)} from ${source} as x`
+}
+
+/** No column has a name with an arrow. */
+const UNNAMED_POSITION = identifier('->')
+
+function buildRows (
+  node: KeyedUpdateNode,
+  group: KeyedGroup,
+  values: TypedValues
+): Fragment {
+  const cells = values.checkValues ? undefined : group.rows.cells
+  const source = cells === undefined
+    ? buildManyRows(group, values)
+    : sql`(values ${join(buildCells(group, cells, values), COMMA)}) as x (${rowColumns(group)})`
+  if (source === undefined) return buildKeyedRows(group, node, values)
+  // A CTE keeps the collation of an expression, of which the branch is never computed.
+  const columns = group.fields.map(({ name, column, modifier }) => {
+    const value = sql`x.${identifier(name)}`
+    return modifier !== undefined || cells?.length === 1
+      ? value
+      : sql`case when false then (null::${tableName(values.table)}).${identifier(column)}
+          else ${value} end as ${identifier(name)}`
+  })
+  return sql`select ${join([rowPosition, ...columns], COMMA)} from ${source}${
+    whereAll(values.explain ? [] : checkKeys(group, node))
+  }`
+}
+
+function buildCells (
+  { fields, positions }: KeyedGroup,
+  cells: ReadonlyArray<ReadonlyMap<string, Cell>>,
+  values: TypedValues
+): readonly Fragment[] {
+  return cells.map((row, i) => {
+    const built = fields.map(field => {
+      const cell = row.get(field.name) as Cell
+      return values.buildCell(cell, field.column, { always: false, as: readAs(field) })
+    })
+    return sql`(${join([integer(positions[i] as number), ...built], COMMA)})`
+  })
+}
+
+/**
+ * Rows of JSON without references, of which the first field is the position; undefined: a type has
+ * no name here.
+ */
+function buildManyRows (
+  { fields, rows: { document, uncertainColumns } }: KeyedGroup,
+  values: TypedValues
+): Fragment | undefined {
+  const shapes = new Map(uncertainColumns.map(({ column, shape }) => [column, shape]))
+  const types = fields.map(field => ({
+    name: field.name,
+    type: values.fieldType(
+      { path: toPath(field.column), as: readAs(field) },
+      shapes.get(field.name)
+    )
+  }))
+  if (document.references.length > 0 || types.some(({ type }) => type === undefined)) {
+    return undefined
+  }
+  const columns = types.map(({ name, type }) => sql`${identifier(name)} ${type as Fragment}`)
+  const position = sql`${POSITION_NAME} pg_catalog.int4`
+  return buildRecordset(parameter(document.pieces[0] as string), [position, ...columns])
+}
+
+interface UpdateParts {
+  /** The rows of the group. */
+  readonly source: Fragment
+  readonly conditions: readonly Fragment[]
+  readonly values: ChangeBuilder
+  /** Builds the value of a field that is stored. */
+  readonly read: (field: RowField) => Fragment
+}
+
+/** Builds the statement of a group, without `returning`. */
+function buildGroupUpdate (
+  { table }: KeyedUpdateNode,
+  group: KeyedGroup,
+  { source, conditions, values, read }: UpdateParts
+): Fragment {
+  const assignments = [
+    ...group.fields.flatMap(field => {
+      const { column, modifier } = field
+      if (modifier === undefined) return []
+      return [sql`${identifier(column)} = ${
+        applyModifier({ column, modifier }, read(field), values)
+      }`]
+    }),
+    ...group.computed.map(value => buildAssignment(value, values))
+  ]
+  const matches = keysOf(group).map(field =>
+    sql`${values.row}.${identifier(field.column)} = ${readField(field)}`
+  )
+  return sql`update ${tableName(table)} as t set ${join(assignments, COMMA)} from ${source} as x
+    where ${join([...matches, ...conditions], AND)}`
+}
+
+function keysOf ({ fields }: KeyedGroup): readonly RowField[] {
+  return fields.filter(({ modifier }) => modifier === undefined)
+}
+
+function readField ({ name }: RowField): Fragment {
+  return sql`x.${identifier(name)}`
+}
+
+/** Builds the query of the rows of a group, with the types of its fields. */
+function buildKeyedRows (
+  group: KeyedGroup,
+  node: KeyedUpdateNode,
+  ctes: RowsBuilder & Pick<ChangeBuilder, 'explain'>
+): Fragment {
+  const { fields, positions, rows: { document } } = group
+  const uncertain = uncertainFields(group).map(([{ name, column }, uncertain]) => {
+    const example = typeExample(toPath(column), ctes.table, 'value')
+    return [uncertain, { member: name, example, label: column }] as const
+  })
+  const examples = fields.map(field =>
+    readAs(field) === 'text'
+      ? sql`null::pg_catalog.text`
+      : typeExample(toPath(field.column), ctes.table, readAs(field) as TypedAs)
+  )
+  return buildFieldRows({
+    document,
+    examples: [sql`null::pg_catalog.int4`, ...examples],
+    uncertain,
+    positions,
+    conditions: ctes.explain ? [] : checkKeys(group, node)
+  }, ctes)
+}
+
+/** How a field is read; see TypedAs. */
+function readAs ({ modifier }: RowField): TypedAs | 'text' {
+  const { reads }: Pick<Modifier, 'reads'> = modifiers[modifier ?? '$value']
+  return reads === 'difference' || reads === 'text' ? reads : 'value'
+}
+
+/** The fields whose value the type may be unable to store. */
+function uncertainFields (
+  { fields, rows: { uncertainColumns } }: KeyedGroup
+): ReadonlyArray<readonly [RowField, UncertainColumn]> {
+  return fields.flatMap(field => {
+    const found = uncertainColumns.find(({ column }) => column === field.name)
+    return found === undefined || readAs(field) !== 'value' ? [] : [[field, found] as const]
+  })
+}
+
+/** The value of a field, or the JSON null where a reference has that value. */
+function readStored (
+  field: RowField,
+  group: KeyedGroup,
+  values: TypedValues
+): Fragment {
+  const value = readField(field)
+  const [, uncertain] = uncertainFields(group).find(([{ name }]) => name === field.name) ?? []
+  if (!values.checkValues || uncertain === undefined || uncertain.references.length === 0) {
+    return value
+  }
+  const references = uncertain.references.map(({ row, reference }) =>
+    ({ row: group.positions[row] as number, reference })
+  )
+  return sql`case when ${rowPosition} operator(pg_catalog.+) 1 = any (${
+    jsonNullRows(references)
+  }) then ${values.buildJsonNull(toPath(field.column), { refuse: false })} else ${value} end`
+}
+
+/**
+ * Builds conditions on the rows that are true, or fail: a reference in a key is NULL. PostgreSQL
+ * may evaluate them while it plans the statement, also if the operation is skipped.
+ */
+function checkKeys (group: KeyedGroup, node: KeyedUpdateNode): readonly Fragment[] {
+  const keys = keysOf(group)
+  const { rows } = group
+  const known = rows.cells === undefined
+    ? rows.document.references.length === 0
+    : rows.cells.every(row => keys.every(({ name }) => row.get(name)?.kind === 'data'))
+  if (known) return []
+  const missing = keys.map(field =>
+    sql` when ${readField(field)} is null then ${parameter(field.column)}::pg_catalog.text`
+  )
+  const fault = sql`pg_catalog.json_build_object('problem', 'key', 'path',
+    pg_catalog.json_build_array(${rowPosition}::pg_catalog.text, case${join(missing, empty)} end))`
+  const named = join(keys.map(field => sql`${readField(field)} is not null`), AND)
+  return [sql`case when ${buildSkipped(node)}${named}
+    then true else ${raiseText('value', sql`${fault}::pg_catalog.text`)} is null end`]
+}
+
+/**
+ * Builds a query that returns true, or fails with the marker `duplicate`: two rows have the same
+ * key. PostgreSQL would use one of them. Equality is that of the columns: the rows have their types
+ * and collations. `rows` are the rows of the groups. Of one row there is nothing to check.
+ */
+function checkDistinct (
+  { groups }: KeyedUpdateNode,
+  rows: readonly Fragment[]
+): readonly Fragment[] {
+  const [group] = groups as readonly [KeyedGroup, ...KeyedGroup[]]
+  if (groups.length === 1 && group.positions.length === 1) return []
+  const keys = join(keysOf(group).map(({ name }) => identifier(name)), COMMA)
+  const all = join(
+    rows.map(source => sql`select ${POSITION_NAME}, ${keys} from ${source}`),
+    sql` union all `
+  )
+  return [sql`select case when q.position is null then true
+      else ${raiseNumber('duplicate', sql`q.position`)} is null end
+    from (select pg_catalog.min(d.position) as position from (
+      select pg_catalog.max(${POSITION_NAME}) as position from (${all}) as k group by ${keys}
+        having pg_catalog.count(*) operator(pg_catalog.>) 1) as d) as q`]
+}
+
+/** Fails if a key meets several rows. `positions`: a query that returns those of all rows. */
+export function buildAmbiguityCheck (positions: Fragment): Check {
+  return {
+    when: sql`(select pg_catalog.count(*) operator(pg_catalog.>) pg_catalog.count(distinct u.n)
+      from (${positions}) as u (n))`,
+    then: raise('ambiguous')
+  }
+}

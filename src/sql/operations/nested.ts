@@ -1,0 +1,237 @@
+/**
+ * Builds a select whose rows have rows of other tables as members. Each level reads its rows first,
+ * with their order and limits, and then, for each of them, those that belong to it:
+ *
+ *     select s.row from (
+ *       select p.*::record as row, sum(1 + n0.n) over (rows unbounded preceding) as total
+ *       from (select t.*::"orders" as row, t."id" as "k0" from "orders" as t …) as b0
+ *         cross join lateral (select json_agg(…) as rows, count(*) as n from …) as n0
+ *         cross join lateral (select (b0.row).*, n0.rows as "items") as p
+ *     ) as s where <total is not too large>
+ *
+ * The total counts the rows of all levels so far, so a small request cannot read without limit.
+ */
+import type {
+  NestedRead,
+  NestedReads,
+  TableName
+} from '../../plan/nodes.ts'
+import type { NestedSelect } from '../../plan/nested.ts'
+import { isAllColumns } from '../../plan/output.ts'
+import { empty, identifier, integer, join, sql, type Fragment } from '../../fragment/fragment.ts'
+import { raise } from '../statement/marker.ts'
+import { wholeRow } from './output.ts'
+import { buildOutput, buildRows, type Read } from './select.ts'
+import { tableName } from '../statement/table.ts'
+import type { ValueBuilder } from '../values/value-builder.ts'
+
+/** Builds further columns of a row; without `row` only their names. */
+type ExposedColumns = (row?: Fragment) => Fragment
+
+const NOTHING: ExposedColumns = () => empty
+
+/** Builds a query whose rows are one value `row` each, and the `exposed` columns. */
+export function buildNestedSelect (
+  node: NestedSelect,
+  values: ValueBuilder,
+  exposed = NOTHING
+): Fragment {
+  const level = { read: node, table: node.table, nested: node.nested, also: [], depth: 0 }
+  const rows = buildLevel(level, values, exposed)
+  return sql`select s.row${exposed()} from (${rows}) as s where ${checkTotal(node.nested)}`
+}
+
+/** Rows with nested ones. */
+interface Level {
+  readonly read: Read
+  readonly table: TableName
+  readonly nested: NestedReads
+  /** Further conditions: the rows belong to a row of the level above. */
+  readonly also: readonly Fragment[]
+  /** Number of levels above. */
+  readonly depth: number
+}
+
+/** Builds the rows of a level as `row`, and as `total` the number of all rows so far. */
+function buildLevel (
+  { read, table, nested: { reads, maxRows }, also, depth }: Level,
+  values: ValueBuilder,
+  exposed: ExposedColumns
+): Fragment {
+  const base = sql`b${integer(depth)}`
+  const keys = nameKeys(reads, read.output?.map(({ name }) => name) ?? [])
+  const more = [...keys].map(([column, key]) =>
+    sql`, ${values.row}.${identifier(column)} as ${identifier(key)}`
+  )
+  const rows = buildRows(read, values, {
+    source: tableName(table),
+    row: wholeRow(table, values.row),
+    more: join(more, empty),
+    also
+  })
+  const members = reads.map((read, i) => {
+    const inner = values.ofTable(read.table)
+    const matches = read.on.map(([column, outer]) =>
+      sql`${inner.row}.${identifier(column)} = ${base}.${identifier(keys.get(outer) as string)}`
+    )
+    const member = buildMember(read, inner, { also: matches, depth, maxRows })
+    const alias = sql`n${integer(i)}`
+    return {
+      source: sql` cross join lateral (${member}) as ${alias}`,
+      value: sql`, ${alias}.rows as ${identifier(read.name)}`,
+      count: sql` + ${alias}.n`,
+      // PostgreSQL refuses a name that the table has as well.
+      guard: sql`p.${identifier(read.name)} as ${identifier(String(i))}`
+    }
+  })
+  const own = read.output === undefined
+    ? sql`(${base}.row).*`
+    : join(read.output.map(({ name }) => sql`${base}.${identifier(name)}`), sql`, `)
+  const all = (part: keyof typeof members[number], separator = empty): Fragment =>
+    join(members.map(member => member[part]), separator)
+  return sql`select p.*::record as row${exposed(sql`p`)},
+      sum(1${all('count')}) over (rows unbounded preceding) as total
+    from (${rows}) as ${base}${all('source')}
+    cross join lateral (select ${own}${all('value')}) as p
+    left join lateral (select ${all('guard', sql`, `)}) as g on false`
+}
+
+/** The columns that nested reads compare, each with a name that no output column has. */
+function nameKeys (
+  reads: readonly NestedRead[],
+  taken: readonly string[]
+): ReadonlyMap<string, string> {
+  const columns = new Set(reads.flatMap(({ on }) => on.map(([, outer]) => outer)))
+  const free = Array.from({ length: columns.size + taken.length }, (_, i) => `k${i}`)
+    .filter(name => !taken.includes(name))
+  return new Map([...columns].map((column, i) => [column, free[i] as string]))
+}
+
+/**
+ * The same for Citus, which joins the rows of a shard on its worker. Rows are JSON, because a
+ * worker cannot send composite values. Each level reads its rows and those that belong to them in
+ * one query, because the result of a subquery with a limit is not on the shards. The rows are added
+ * up at the end:
+ *
+ *     select s.row from (
+ *       select q.row, sum(q.n) over (rows unbounded preceding) as total from (
+ *         select to_json(p.*) as row, 1 + n0.n as n from "orders" as t
+ *           cross join lateral (select json_agg(…) as rows, sum(…) as n from …) as n0
+ *           cross join lateral (select t.*, n0.rows as "items") as p
+ *         order by … limit …
+ *       ) as q
+ *     ) as s where <total is not too large>
+ */
+export function buildDistributedNestedSelect (
+  node: NestedSelect,
+  values: ValueBuilder,
+  exposed: ExposedColumns
+): Fragment {
+  const { nested, table } = node
+  const rows = buildDistributedLevel({ read: node, table, nested, also: [] }, values, exposed)
+  return sql`select s.row${exposed()} from (
+    select q.row${exposed()}, sum(q.n) over (rows unbounded preceding) as total
+    from (${rows}) as q) as s where ${checkTotal(nested)}`
+}
+
+/** Builds the rows of a level as `row`, and as `n` the number of rows of each with those in it. */
+function buildDistributedLevel (
+  { read, table, nested: { reads, maxRows }, also }: Omit<Level, 'depth'>,
+  values: ValueBuilder,
+  exposed = NOTHING
+): Fragment {
+  const members = reads.map((read, i) => {
+    const { name, table, one, on, nested = { reads: [], maxRows }, ...parts } = read
+    const inner = values.ofTable(table)
+    const matches = on.map(([column, outer]) =>
+      sql`${inner.row}.${identifier(column)} = ${values.row}.${identifier(outer)}`
+    )
+    const limited = { ...PLAIN_READ, ...parts, limit: parts.limit ?? maxRows + 1 }
+    const level = buildDistributedLevel({ read: limited, table, nested, also: matches }, inner)
+    const alias = sql`n${integer(i)}`
+    return {
+      source: sql` cross join lateral (select ${memberRows(one)} as rows,
+        coalesce(sum(m.n), 0) as n from (${level}) as m) as ${alias}`,
+      value: sql`, ${alias}.rows as ${identifier(name)}`,
+      count: sql` + ${alias}.n`,
+      // PostgreSQL refuses a name that the table has as well.
+      guard: sql`p.${identifier(name)} as ${identifier(String(i))}`
+    }
+  })
+  const { output } = read
+  const whole = sql`${values.row}.*`
+  const own = output?.map(column => isAllColumns(column) ? whole : buildOutput([column], values))
+  // Beside all columns, the others must not have their names either.
+  const added = output?.some(isAllColumns) === true
+    ? output.filter(column => !isAllColumns(column))
+    : []
+  const guards = [
+    ...members.map(({ guard }) => guard),
+    ...added.map(({ name }, i) => sql`p.${identifier(name)} as ${identifier(`c${i}`)}`)
+  ]
+  const all = (part: 'source' | 'value' | 'count'): Fragment =>
+    join(members.map(member => member[part]), empty)
+  const guard = guards.length === 0
+    ? empty
+    : sql` cross join lateral (select ${join(guards, sql`, `)}) as g`
+  return buildRows({ ...read, output: undefined }, values, {
+    source: tableName(table),
+    row: sql`pg_catalog.to_json(p.*) as row`,
+    more: sql`${exposed(sql`p`)}, 1${all('count')} as n`,
+    joins: sql`${all('source')} cross join lateral (
+      select ${join(own ?? [whole], sql`, `)}${all('value')}) as p${guard}`,
+    also
+  })
+}
+
+const PLAIN_READ = {
+  distinct: false,
+  groupBy: [],
+  having: [],
+  after: undefined,
+  lock: undefined
+} as const
+
+interface MemberOptions {
+  readonly also: readonly Fragment[]
+  readonly depth: number
+  readonly maxRows: number
+}
+
+/** Builds one row: the member as `rows`, and the number of its rows of all levels as `n`. */
+function buildMember (
+  { table, one, nested, ...parts }: NestedRead,
+  values: ValueBuilder,
+  { also, depth, maxRows }: MemberOptions
+): Fragment {
+  const read = { ...parts, ...PLAIN_READ }
+  const rows = memberRows(one)
+  if (nested !== undefined) {
+    const level = buildLevel({ read, table, nested, also, depth: depth + 1 }, values, NOTHING)
+    return sql`select ${rows} as rows, coalesce(max(m.total), 0) as n
+      from (select * from (${level}) as s where ${checkTotal(nested)}) as m`
+  }
+  const source = buildRows(read, values, {
+    source: tableName(table),
+    row: wholeRow(table, values.row),
+    also
+  })
+  const whole = read.output === undefined
+    ? source
+    : sql`select q.*::record as row from (${source}) as q`
+  return sql`select ${rows} as rows, count(*) as n
+    from (select * from (${whole}) as l limit ${integer(maxRows + 1)}) as m`
+}
+
+/** The value of a member: the rows `m.row`, or with `one` the only row or NULL. */
+function memberRows (one: boolean): Fragment {
+  return one
+    ? sql`case when count(*) > 1 then ${raise('ambiguous')}::json
+      else json_agg(m.row) operator(pg_catalog.->) 0 end`
+    : sql`coalesce(json_agg(m.row), '[]')`
+}
+
+/** A condition that is true, or fails with the marker `rows`. */
+function checkTotal ({ maxRows }: NestedReads): Fragment {
+  return sql`case when s.total > ${integer(maxRows)} then ${raise('rows')} is null else true end`
+}

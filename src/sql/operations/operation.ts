@@ -1,0 +1,110 @@
+/**
+ * Builds what an operation does to its table, and the rows that it returns.
+ */
+import { isNested } from '../../plan/nested.ts'
+import type { OutputColumn, PlanNode } from '../../plan/nodes.ts'
+import { buildCall } from '../values/call.ts'
+import { buildChange } from './change.ts'
+import { needsOneShard, storesSeveral } from '../citus/citus.ts'
+import { empty, identifier, join, sql, type Fragment } from '../../fragment/fragment.ts'
+import { buildGate, gateRows } from '../statement/gate.ts'
+import { buildGroups, buildRowByRow } from './insert-groups.ts'
+import { buildAmbiguityCheck, buildKeyedUpdate } from './keyed-update.ts'
+import { buildDistributedNestedSelect, buildNestedSelect } from './nested.ts'
+import { jsonRow, returningList, wholeRow } from './output.ts'
+import { isPushedDown, type Placement } from '../citus/placement.ts'
+import { hasAllColumns, returnedRecord, type BuiltOperation, type Shape } from './returned-rows.ts'
+import { buildRows, buildSelectRows } from './select.ts'
+import {
+  exposeColumns,
+  nameExposed,
+  type ExposedColumns,
+  type SharedResult
+} from '../statement/shared-results.ts'
+import type { TypedValues } from '../values/typed-values.ts'
+
+export interface OperationContext extends Placement {
+  readonly shared: readonly SharedResult[]
+  /** See findKnown. */
+  readonly hasColumn: (column: string) => boolean
+  readonly values: TypedValues
+  /** Columns that stand beside the row. */
+  readonly exposed: ExposedColumns
+  /** Whole rows are JSON. */
+  readonly json?: boolean
+}
+
+export function buildOperation (
+  node: PlanNode,
+  shape: Shape,
+  context: OperationContext
+): BuiltOperation {
+  const { shared, exposed, hasColumn, distributed, values, json = false } = context
+  const beside = shared.flatMap(({ column }, i) =>
+    shape === 'whole' && column !== undefined && hasColumn(column)
+      ? [{ column, name: `p${i}` }]
+      : []
+  )
+  const more = join(
+    beside.map(({ column, name }) => sql`, t.${identifier(column)} as ${identifier(name)}`),
+    empty
+  )
+  if (node.kind === 'call') {
+    const row = sql`t.*::record as row${exposeColumns(exposed, sql`t`)}`
+    const rows = buildRows(node, values, { source: buildCall(node, values), row })
+    return placeRows(node, rows, context)
+  }
+  if (node.kind === 'select') {
+    const buildNested = distributed ? buildDistributedNestedSelect : buildNestedSelect
+    const rows = isNested(node)
+      ? buildNested(node, values, from => exposeColumns(exposed, from))
+      : buildSelectRows(node, values, more)
+    return placeRows(node, rows, context)
+  }
+  const hasGroups = node.kind === 'keyed_update' ||
+    (node.kind === 'insert' && node.groups.length > 1)
+  const isRecord = shape === 'columns' && hasGroups && hasAllColumns(node)
+  const returned = shape === 'nothing'
+    ? sql`null as row`
+    : shape === 'whole'
+      ? sql`${json ? jsonRow(node.table) : wholeRow(node.table)}${more}`
+      : isRecord && !distributed
+        ? returnedRecord(node, values, exposed)
+        : returningList(node.output as readonly OutputColumn[], values)
+  const names = shape === 'columns' && !isRecord
+    ? (node.output as readonly OutputColumn[]).map(({ name }) => name)
+    : [
+        'row',
+        ...beside.map(({ name }) => name),
+        ...isRecord ? exposed.map(([, position]) => nameExposed(position)) : []
+      ]
+  if (node.kind === 'keyed_update') {
+    const unnamed = isRecord && distributed ? exposed : undefined
+    const update = buildKeyedUpdate(node, values, { returned, names, unnamed })
+    const checks = [buildAmbiguityCheck(update.positions)]
+    return { ctes: update.ctes, rows: sql`r`, checks, isRecord }
+  }
+  const isSeparated = distributed && node.kind === 'insert' && shape !== 'nothing' &&
+    storesSeveral(node) && !needsOneShard(node)
+  if (isSeparated) {
+    const columns = returningList(node.output as readonly OutputColumn[], values)
+    return buildRowByRow(node, columns, values)
+  }
+  if (node.kind === 'insert' && node.groups.length > 1) {
+    return { ...buildGroups(node, shape, { returned, names, values }), isRecord }
+  }
+  const statement = buildChange(node, values)
+  return { ctes: [sql`r as (${statement} returning ${returned})`], rows: sql`r` }
+}
+
+/**
+ * The rows of a select or a call. On Citus they are a CTE, if not the whole statement runs on a
+ * worker: it cannot join the fence to a subquery that reads other CTEs.
+ */
+function placeRows (node: PlanNode, rows: Fragment, context: OperationContext): BuiltOperation {
+  if (!context.distributed || isPushedDown(node, context)) {
+    return { ctes: [], rows: sql`(${rows}) as q` }
+  }
+  const gate = context.values.evaluateOnce(buildGate(node))
+  return { ctes: [sql`r as materialized (${gateRows(rows, gate)})`], rows: sql`r` }
+}

@@ -1,0 +1,332 @@
+/**
+ * Builds the SELECT of a select operation.
+ */
+import type { ColumnPath, OutputColumn, SelectNode, SortKey } from '../../plan/nodes.ts'
+import { isAllColumns } from '../../plan/output.ts'
+import { buildAfter } from './after.ts'
+import { columnValue, comparableValue, type RowColumns } from '../values/column.ts'
+import { buildWhere } from './filter.ts'
+import { empty, identifier, join, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
+import { buildNameClash, outputValue, unusedName, wholeRow } from './output.ts'
+import { OutputValues } from './output-values.ts'
+import { tableName } from '../statement/table.ts'
+import type { ValueBuilder } from '../values/value-builder.ts'
+
+const DISTINCT = sql`distinct `
+const DIRECTIONS = { asc: sql` asc`, desc: sql` desc` }
+const NULLS = { first: sql` nulls first`, last: sql` nulls last` }
+const LOCK_MODES = {
+  update: sql`update`,
+  no_key_update: sql`no key update`,
+  share: sql`share`,
+  key_share: sql`key share`
+}
+const LOCK_WAITS = { nowait: sql` nowait`, skip_locked: sql` skip locked` }
+
+/**
+ * Builds a query whose rows are the output columns, or one value `row` and the columns of `more`.
+ */
+export function buildSelectRows (
+  node: SelectNode,
+  values: ValueBuilder,
+  more: Fragment = empty
+): Fragment {
+  const { table } = node
+  const row = sql`${wholeRow(table)}${more}`
+  return buildRows(node, values, { source: tableName(table), row })
+}
+
+/** What is read, and how. */
+export type Read = Pick<
+  SelectNode,
+  | 'output'
+  | 'where'
+  | 'distinct'
+  | 'groupBy'
+  | 'having'
+  | 'order'
+  | 'after'
+  | 'limit'
+  | 'offset'
+  | 'lock'
+>
+
+export interface RowSource {
+  readonly source: Fragment
+  /** The value `row` of a row, and other columns, if the operation returns whole rows. */
+  readonly row: Fragment
+  /** Further columns beside the row or the output columns. */
+  readonly more?: Fragment
+  /** Further conditions. */
+  readonly also?: readonly Fragment[]
+  /** Joins of whole rows, in which all columns are read. */
+  readonly joins?: Fragment
+}
+
+/** Builds a query whose rows are the output columns, or one value `row`. */
+export function buildRows (
+  node: Read,
+  values: ValueBuilder,
+  { source, row, more = empty, also = [], joins }: RowSource
+): Fragment {
+  const { output, distinct, groupBy, having } = node
+  const from = sql`from ${source} as ${values.row}`
+  if (output === undefined) {
+    if (distinct) return buildDistinctRows(node, values, { source, row })
+    const columns = collectColumns([], values)
+    const order = buildOrder(node.order, columns.comparable)
+    return sql`select ${row}${more} ${from}${joins ?? columns.guard()}${
+      buildConditions(node, values, also)
+    }${order}${buildLimits(node)}`
+  }
+  const columns = collectColumns(orderedPaths(node), values)
+  const selected = join(
+    output.map(column => outputColumn(column, columns, groupBy.length > 0 || distinct)),
+    sql`, `
+  )
+  const groups = groupBy.length > 0
+    ? sql` group by ${join(groupBy.map(columns.comparable), sql`, `)}`
+    : empty
+  const order = buildOrder(node.order, columns.comparable)
+  const outer = having.length === 0 ? undefined : orderOutside(node, output, columns)
+  const conditions = buildConditions(node, values, also)
+  const rows = sql`select ${distinct ? DISTINCT : empty}${selected}${more}${
+    outer?.keys ?? empty
+  } ${from}${columns.guard(output)}${conditions}${groups}${outer === undefined ? order : empty}`
+  if (having.length === 0) return sql`${rows}${buildLimits(node)}`
+  // PostgreSQL moves the conditions into the subquery where it can.
+  return sql`select ${outer?.selected ?? sql`o.*`} from (${rows}) as o${
+    buildWhere(having, new OutputValues(values, output), { ordered: true })
+  }${outer?.order ?? empty}${buildLimits(node)}`
+}
+
+interface OuterOrder {
+  /** More columns of the subquery, which only the order reads. */
+  readonly keys: Fragment
+  /** The output columns, without these. */
+  readonly selected: Fragment
+  readonly order: Fragment
+}
+
+/**
+ * The order of a select with `having` outside of the subquery that `having` reads: of several
+ * shards, Citus drops the order of a subquery. Undefined where nothing is ordered, and where the
+ * names of the output columns are not known: there the subquery is ordered, which PostgreSQL keeps.
+ */
+function orderOutside (
+  { order, distinct }: Read,
+  output: readonly OutputColumn[],
+  columns: Columns
+): OuterOrder | undefined {
+  if (!canOrderOutside({ order, output })) return undefined
+  const names = output.map(({ name }) => name)
+  const keys: Fragment[] = []
+  const addKey = (path: ColumnPath): string => {
+    // DISTINCT compares all columns, so it orders by one of them.
+    const same = output.find(column =>
+      distinct && column.aggregate === undefined &&
+      JSON.stringify(column.path) === JSON.stringify(path)
+    )
+    if (same !== undefined) return same.name
+    const name = unusedName(names)
+    names.push(name)
+    keys.push(sql`, ${columns.comparable(path)} as ${identifier(name)}`)
+    return name
+  }
+  const outer = order.map(key => ({
+    ...key,
+    by: typeof key.by === 'string' ? key.by : addKey(key.by)
+  }))
+  const written = (by: string): Fragment => sql`o.${identifier(by)}`
+  return {
+    keys: join(keys, empty),
+    selected: join(output.map(({ name }) => written(name)), sql`, `),
+    order: sql` order by ${
+      join(outer.map(key => sql`${written(key.by)}${buildDirection(key)}`), sql`, `)
+    }`
+  }
+}
+
+/** Whether the names of the columns are known that the order of a select with `having` reads. */
+export function canOrderOutside (
+  { order, output }: Pick<Read, 'order'> & { readonly output: readonly OutputColumn[] }
+): boolean {
+  return order.length > 0 && !output.some(isAllColumns)
+}
+
+function buildConditions (
+  { where, after }: Read,
+  values: ValueBuilder,
+  also: readonly Fragment[] = []
+): Fragment {
+  const page = after === undefined ? [] : [buildAfter(after, values)]
+  return buildWhere(where, values, { also: [...page, ...also] })
+}
+
+/**
+ * The whole rows of a table, each once. They are ordered outside: PostgreSQL orders distinct rows
+ * only by what it returns, which is one value.
+ */
+function buildDistinctRows (
+  node: Read,
+  values: ValueBuilder,
+  { source, row }: RowSource
+): Fragment {
+  const columns = collectColumns([], values, sql`(d.row)`)
+  const order = buildOrder(node.order, columns.comparable)
+  const from = sql`${source} as ${values.row}${columns.guard()}`
+  return sql`select d.* from (select distinct ${row} from ${from}${
+    buildConditions(node, values)
+  }) as d${order}${buildLimits(node)}`
+}
+
+/** The output columns of a select without groups and without `"*"`. */
+export function buildOutput (output: readonly OutputColumn[], values: RowColumns): Fragment {
+  return join(
+    output.map(column =>
+      sql`${outputValue(column, columnValue(column.path as ColumnPath, values))} as ${
+        identifier(column.name)
+      }`
+    ),
+    sql`, `
+  )
+}
+
+/** `compared`: equal values are one value. */
+function outputColumn (column: OutputColumn, columns: Columns, compared: boolean): Fragment {
+  if (isAllColumns(column)) return columns.all
+  const { name, path, distinct } = column
+  const value = path === undefined
+    ? sql`*`
+    : compared || distinct === true
+      ? columns.comparable(path)
+      : columns.plain(path)
+  return sql`${outputValue(column, value)} as ${identifier(name)}`
+}
+
+/** Writes the columns that a select reads. */
+interface Columns {
+  /** All columns of the table. */
+  readonly all: Fragment
+  /** The value of a column path as it is returned. */
+  plain(path: ColumnPath): Fragment
+  /** The value of a column path as it is compared. */
+  comparable(path: ColumnPath): Fragment
+  /**
+   * The joins after the table. All columns must have been written before. `output`: its names must
+   * be different.
+   */
+  guard(output?: readonly OutputColumn[]): Fragment
+}
+
+/**
+ * Returns the paths into json or jsonb that a select both returns and orders by. With groups or
+ * `distinct`, there are none, because they return the value that is compared. With locks, there are
+ * none either: if another transaction has changed a row, PostgreSQL reads the row again, but not
+ * the joined subquery.
+ */
+function orderedPaths (
+  { output = [], distinct, groupBy, order, lock }: Read
+): readonly ColumnPath[] {
+  if (distinct || groupBy.length > 0 || lock !== undefined) return []
+  const ordered = new Set(order.map(({ by }) => JSON.stringify(by)))
+  const paths = new Map<string, ColumnPath>()
+  for (const { path, aggregate } of output) {
+    const key = JSON.stringify(path)
+    if (path?.resultType !== 'json' || aggregate !== undefined) continue
+    if (ordered.has(key)) paths.set(key, path)
+  }
+  return [...paths.values()]
+}
+
+/**
+ * Writes the same path always as the same fragment, so its keys are the same parameters. GROUP BY,
+ * ORDER BY and the output are then one expression, which PostgreSQL computes once per row.
+ *
+ * A json path is two expressions, because it is returned as json and compared as jsonb. The
+ * `shared` paths are therefore computed in a joined subquery. Unless a path is volatile, PostgreSQL
+ * merges the subquery into the outer query, so an index can still provide the order.
+ *
+ * If the table has no column "count", `t."count"` is count(t), which would turn the select into an
+ * aggregate. The guard names every column again in a subquery, in which PostgreSQL refuses
+ * aggregates. It joins on false, so PostgreSQL never evaluates it: a computed column that is
+ * volatile or returns a set is called once, and an index can still provide the order.
+ */
+function collectColumns (
+  shared: readonly ColumnPath[],
+  rowColumns: RowColumns,
+  row = rowColumns.row
+): Columns {
+  const table = rowColumns.row
+  const values = new Map<string, Fragment>()
+  const names = new Set<string>()
+  const sharedValues = shared.map((path, i) => {
+    const name = identifier(String(i))
+    values.set(JSON.stringify(path), sql`c.${name}`)
+    values.set(`comparable ${JSON.stringify(path)}`, sql`(c.${name})::jsonb`)
+    return sql`${columnValue(path, rowColumns)} as ${name}`
+  })
+  const subquery = sharedValues.length === 0
+    ? empty
+    : sql` cross join lateral (select ${join(sharedValues, sql`, `)}) as c`
+  const write = (key: string, path: ColumnPath, create: typeof columnValue): Fragment => {
+    names.add(path.column)
+    const value = values.get(key) ?? create(path, rowColumns, row)
+    values.set(key, value)
+    return value
+  }
+  return {
+    all: sql`${table}.*`,
+    plain: path => write(JSON.stringify(path), path, columnValue),
+    comparable: path => write(`comparable ${JSON.stringify(path)}`, path, comparableValue),
+    guard (output = []) {
+      const clash = buildNameClash(
+        output,
+        [...names].map(name => sql`${table}.${identifier(name)}`),
+        table
+      )
+      if (clash !== undefined) {
+        return sql`${subquery} left join lateral (select ${clash}) as g on false`
+      }
+      const named = [...names].map((name, i) =>
+        sql`${table}.${identifier(name)} as ${identifier(String(i))}`
+      )
+      if (named.length === 0) return empty
+      return sql`${subquery} left join lateral (select ${join(named, sql`, `)}) as g on false`
+    }
+  }
+}
+
+/** Builds everything after ORDER BY: the limits and the lock. */
+function buildLimits ({ limit, offset, lock }: Read): Fragment {
+  const parts = [
+    limit === undefined ? empty : sql` limit ${parameter(String(limit))}`,
+    offset === undefined ? empty : sql` offset ${parameter(String(offset))}`,
+    lock === undefined ? empty : buildLock(lock)
+  ]
+  return join(parts, empty)
+}
+
+function buildOrder (order: readonly SortKey[], column: (path: ColumnPath) => Fragment): Fragment {
+  if (order.length === 0) return empty
+  return sql` order by ${
+    join(
+      order.map(key =>
+        sql`${typeof key.by === 'string' ? identifier(key.by) : column(key.by)}${
+          buildDirection(key)
+        }`
+      ),
+      sql`, `
+    )
+  }`
+}
+
+function buildDirection ({ direction, nulls }: Omit<SortKey, 'by'>): Fragment {
+  return sql`${direction === undefined ? empty : DIRECTIONS[direction]}${
+    nulls === undefined ? empty : NULLS[nulls]
+  }`
+}
+
+function buildLock ({ mode, wait }: NonNullable<SelectNode['lock']>): Fragment {
+  return sql` for ${LOCK_MODES[mode]} of t${wait === undefined ? empty : LOCK_WAITS[wait]}`
+}

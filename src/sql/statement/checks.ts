@@ -1,0 +1,137 @@
+/**
+ * Checks that a statement makes after its operation has run, before it returns the result.
+ */
+import type { PlanNode } from '../../plan/nodes.ts'
+import {
+  constant,
+  empty,
+  fixed,
+  integer,
+  join,
+  parameter,
+  sql,
+  type Fragment
+} from '../../fragment/fragment.ts'
+import { raise, raiseNumber } from './marker.ts'
+import { formatsUnchanged, searchPathUnchanged } from './session-checks.ts'
+import { buildGate } from './gate.ts'
+import { answerSetting } from './settings.ts'
+
+/**
+ * A case of the statement's CASE. `then` raises a failure or is NULL. The first true case counts.
+ */
+export interface Check {
+  readonly when: Fragment
+  readonly then: Fragment
+}
+
+const raiseSession = raise('session')
+
+/**
+ * The check of a batch that is one operation. It ignores the search_path: there is no other
+ * operation that could depend on it.
+ */
+export const SINGLE_OPERATION_CHECKS: readonly Check[] = [
+  { when: fixed(sql`not (${formatsUnchanged})`), then: raiseSession }
+]
+
+/** The check of the last of several operations. */
+export const LAST_OPERATION_CHECKS: readonly Check[] = [
+  { when: fixed(sql`not (${formatsUnchanged} and ${searchPathUnchanged})`), then: raiseSession }
+]
+
+/**
+ * Checks the number of rows, an expression, against MAX_ROWS and `expect`, which an operation that
+ * is skipped does not meet.
+ */
+export function buildRowCountChecks (
+  { expect, when }: PlanNode,
+  rows: Fragment,
+  maxRows: number
+): readonly Check[] {
+  const limit = { when: sql`${rows} > ${integer(maxRows)}`, then: raise('rows') }
+  if (expect === undefined) return [limit]
+  const { min, max } = expect
+  const bounds = [
+    ...(min > 0
+      ? [join([...buildGate({ when }), sql`${rows} < ${parameter(String(min))}`], sql` and `)]
+      : []),
+    ...(max < Infinity ? [sql`${rows} > ${parameter(String(max))}`] : [])
+  ]
+  return [limit, ...bounds.map(when => ({ when, then: raiseNumber('expect', rows) }))]
+}
+
+/** PostgreSQL's own header of a value. */
+const HEADER_BYTES = 4
+
+/**
+ * Checks the size of a result, an expression of type json, which is not copied for it. It may have
+ * one of `parts` equal parts of `maxBytes`. The batch is sent together with its COMMIT, so the
+ * service cannot stop it when it has received the rows.
+ */
+export function buildSizeCheck (result: Fragment, maxBytes: number, parts: number): Check {
+  // A power of two: an operation has few texts in batches of any length.
+  const most = maxBytes / 2 ** Math.ceil(Math.log2(parts))
+  return { when: isLarger(result, most), then: raise('bytes') }
+}
+
+function isLarger (result: Fragment, bytes: number): Fragment {
+  const most = integer(bytes + HEADER_BYTES)
+  return sql`pg_catalog.pg_column_size(${result}) operator(pg_catalog.>) ${most}`
+}
+
+/** The setting that holds the bytes of the larger results so far. */
+const BYTES = constant('oneflight.bytes')
+
+/** Results of up to this many bytes are not counted. */
+const MAX_UNCOUNTED_BYTES = 8192
+
+/**
+ * Checks the size of the results of all operations so far. It costs PostgreSQL 3 us, the other
+ * check 1 us. So in the first attempt each operation has its share of the bytes.
+ */
+export function buildSumCheck (result: Fragment, maxBytes: number): Check {
+  const before = sql`pg_catalog.concat('0', pg_catalog.current_setting(${BYTES}, true))`
+  const sum = sql`pg_catalog.set_config(${BYTES}, (${before}::pg_catalog.int8
+    operator(pg_catalog.+) pg_catalog.pg_column_size(${result}))::pg_catalog.text,
+    true)::pg_catalog.int8`
+  const isTooMuch = sql`${sum} operator(pg_catalog.>) ${integer(maxBytes)}`
+  const when = sql`case when ${isLarger(result, MAX_UNCOUNTED_BYTES)} then ${isTooMuch} end`
+  return { when, then: raise('bytes') }
+}
+
+/**
+ * Builds the case of an operation that was skipped: its result is the JSON null. `keep`: see
+ * buildCases.
+ */
+export function buildSkipCheck (
+  node: Pick<PlanNode, 'when'>,
+  keep: number | undefined
+): readonly Check[] {
+  const gate = buildGate(node)
+  if (gate.length === 0) return []
+  return [{ when: sql`(${join(gate, sql` and `)}) is not true`, then: keepAnswer(NULL, keep) }]
+}
+
+const NULL = sql`'null'`
+
+/**
+ * Builds the cases of the checks and the result. With `keep`, the index of the operation, the
+ * result goes through a setting. The type is json and not text, which would be a copy: 10 000 rows
+ * took a backend 15.2 ms instead of 13.3.
+ */
+export function buildCases (
+  checks: readonly Check[],
+  result: Fragment,
+  keep: number | undefined
+): Fragment {
+  const type = keep === undefined ? sql`::json` : empty
+  const cases = checks.map(({ when, then }) => sql` when ${when} then ${then}${type}`)
+  return sql`${join(cases, empty)} else ${keepAnswer(result, keep)}`
+}
+
+function keepAnswer (result: Fragment, keep: number | undefined): Fragment {
+  return keep === undefined
+    ? result
+    : sql`pg_catalog.set_config(${parameter(answerSetting(keep))}, (${result})::text, true)`
+}

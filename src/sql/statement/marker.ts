@@ -1,0 +1,185 @@
+/**
+ * Raises our own failures in SQL, so that the transaction cannot commit, and recognises them: a
+ * look at a setting that does not exist, or a cast of a text that is no number. Its name, or the
+ * text, contains a secret marker.
+ */
+import { randomBytes, randomUUID } from 'node:crypto'
+import { textAtError, type PlacedError } from './error-place.ts'
+import { constant, sharedParameter, sql, type Fragment, type RenderedSql } from '../../fragment/fragment.ts'
+
+const SECRET = `oneflight-${randomUUID()}`
+const RAISED = new RegExp(`${SECRET}:([a-z]+):([0-9a-f]+)`)
+const secretText = sql`${sharedParameter(`${SECRET}:`)}::pg_catalog.text`
+
+/** The kinds with a number or a text, as text of statements. */
+const KINDS = {
+  row: constant('row:'),
+  column: constant('column:'),
+  absent: constant('absent:'),
+  expect: constant('expect:'),
+  lists: constant('lists:'),
+  value: constant('value:'),
+  duplicate: constant('duplicate:')
+}
+
+/** The kinds without, as settings that do not exist. Their names cannot be guessed. */
+const SETTINGS = {
+  rows: missingSetting('rows'),
+  order: missingSetting('order'),
+  shards: missingSetting('shards'),
+  session: missingSetting('session'),
+  inspect: missingSetting('inspect'),
+  ambiguous: missingSetting('ambiguous'),
+  missing: missingSetting('missing'),
+  function: missingSetting('function'),
+  types: missingSetting('types'),
+  busy: missingSetting('busy'),
+  taken: missingSetting('taken')
+}
+
+function missingSetting (kind: string): string {
+  return `oneflight.${kind}_${randomBytes(10).toString('hex')}`
+}
+
+/**
+ * - `rows`: more rows than allowed
+ * - `bytes`: the rows are larger than allowed; see buildSizeCheck
+ * - `expect`: a number of rows other than expected
+ * - `row`: a referenced row is missing
+ * - `missing`: the same, noticed by the operation that refers to it
+ * - `column`: a referenced column is missing; the value is its position in `columnsRead`
+ * - `absent`: a row does not exist that the operation reads; the value is the position of the
+ *   requirement, from 1, see buildRequirements
+ * - `lists`: too many lists are read from so many rows; the value is the number of rows
+ * - `order`: the order of inserted rows is lost; see buildOrderCheck
+ * - `shards`: inserted rows may be of several shards of Citus, or a call reads none; see
+ *   buildShardCheck
+ * - `session`: the session was changed; see sessionUnchanged
+ * - `inspect`: a value may not fit its type; see buildValueCheck
+ * - `value`: a value does not fit its type; see verifyDocument
+ * - `ambiguous`: several rows match where one is required
+ * - `duplicate`: several rows of `values` have the same key; the value is the position of one
+ * - `function`: a function was replaced since the types of its parameters were read
+ * - `types`: the type of a column has changed since it was read
+ * - `busy`, `taken`: the idempotency key is in use or was used; see claimStatement
+ */
+export type MarkerKind = keyof typeof KINDS | keyof typeof SETTINGS | 'bytes'
+
+export interface Marker {
+  readonly kind: MarkerKind
+  /** A number, for kinds that have one. */
+  readonly value: number
+  /** For `value`: the value that does not fit, and the reason. */
+  readonly fault?: ValueFault
+}
+
+/** A value that does not fit its column. */
+export interface ValueFault {
+  /**
+   * - `member`: the composite `type` has no such member
+   * - `list`: `type` takes one value, and this is an array or an object
+   * - `type`: the type of this parameter of a function is not known
+   * - `null`: this is the JSON null, and `type` is neither json nor jsonb
+   * - `key`: this is NULL, and a part of a key
+   * - `$append`: the current value is not an array
+   * - `$merge`: the current value or the operand is not a jsonb object
+   */
+  readonly problem: 'member' | 'list' | 'type' | 'null' | 'key' | '$append' | '$merge'
+  /** The row in `values` (or ''), the column, and the path into the value. */
+  readonly path: readonly string[]
+  readonly type?: string
+}
+
+/**
+ * An expression of type text that fails with a marker when it is evaluated. It is a single function
+ * call: many statements contain it, few fail, and PostgreSQL prepares each call at every execution.
+ */
+export function raise (kind: keyof typeof SETTINGS | 'bytes'): Fragment {
+  return raised[kind]
+}
+
+const names = Object.fromEntries(
+  Object.entries(SETTINGS).map(([kind, name]) => [kind, sharedParameter(name)])
+) as Record<keyof typeof SETTINGS, Fragment>
+
+/** Ends the name of `bytes`, which begins with that of `rows`: it adds no parameter. */
+const BYTES = '_bytes'
+
+const raised = {
+  ...Object.fromEntries(
+    Object.entries(names).map(([kind, name]) => [kind, sql`pg_catalog.current_setting(${name})`])
+  ) as Record<keyof typeof SETTINGS, Fragment>,
+  bytes: sql`pg_catalog.current_setting(
+    ${names.rows}::pg_catalog.text operator(pg_catalog.||) ${constant(BYTES)})`
+}
+
+/**
+ * The same with a number. `value` is an integer expression; it must not be a constant, which
+ * PostgreSQL would evaluate during planning. The operators name their schema: with a search_path, a
+ * user could create an operator that fits better and disables the failure.
+ */
+export function raiseNumber (kind: keyof typeof KINDS, value: Fragment): Fragment {
+  return sql`cast(cast(${secretText} operator(pg_catalog.||) ${
+    KINDS[kind]
+  } operator(pg_catalog.||) cast(${value} as pg_catalog.text) as pg_catalog.int4)
+    as pg_catalog.text)`
+}
+
+/**
+ * The same with a text: the JSON of a `ValueFault`. It is encoded in hexadecimal digits, so no
+ * translation of the error message can cut it.
+ */
+export function raiseText (kind: 'value', text: Fragment): Fragment {
+  return raiseNumber(kind, sql`pg_catalog.encode(pg_catalog.convert_to(${text}, 'UTF8'), 'hex')`)
+}
+
+const SECRETS: ReadonlySet<unknown> = new Set([`${SECRET}:`, ...Object.values(SETTINGS)])
+
+/** Replaces the secrets of markers among the parameters of a statement that a client sees. */
+export function hideSecrets ({ text, parameters }: RenderedSql): RenderedSql {
+  return {
+    text,
+    parameters: parameters.map(value => SECRETS.has(value) ? 'oneflight.check' : value)
+  }
+}
+
+/** The members of a PostgreSQL error that identify a marker. */
+export interface MarkedError extends PlacedError {
+  readonly code: string
+  readonly message: string
+}
+
+/** Returns the marker in a PostgreSQL error, or undefined if it is not one of our failures. */
+export function readMarker (error: MarkedError): Marker | undefined {
+  if (error.code === '42883' || error.code === '42725') return readMissingOperator(error)
+  if (error.code === '42704') return readMissingSetting(error)
+  const found = error.code === '22P02' ? RAISED.exec(error.message) : null
+  if (found === null) return undefined
+  const [, kind, text = ''] = found
+  if (kind !== 'value') return { kind: kind as MarkerKind, value: Number(text) }
+  return { kind, value: 0, fault: JSON.parse(Buffer.from(text, 'hex').toString()) as ValueFault }
+}
+
+function readMissingSetting ({ message }: MarkedError): Marker | undefined {
+  const kinds = Object.keys(SETTINGS) as ReadonlyArray<keyof typeof SETTINGS>
+  const kind = kinds.find(kind => message.includes(SETTINGS[kind]))
+  if (kind === undefined) return undefined
+  const isOfBytes = kind === 'rows' && message.includes(SETTINGS[kind] + BYTES)
+  return { kind: isOfBytes ? 'bytes' : kind, value: 0 }
+}
+
+/** The operator of $append and $merge, as schemas/modifier.ts writes it. */
+const JOIN_OPERATOR =
+  /^operator\(pg_catalog\.\|\|\) \/\* (\$append|\$merge) \*\/ [a-z ]+ t\."((?:""|[^"])+)"/
+
+/**
+ * Recognises the failure of $append or $merge for a column whose type does not have their operator,
+ * or can be cast to several types that have it ("char").
+ */
+function readMissingOperator (error: MarkedError): Marker | undefined {
+  const found = JOIN_OPERATOR.exec(textAtError(error))
+  if (found === null) return undefined
+  const [, problem, column = ''] = found
+  const path = ['', column.replaceAll('""', '"')]
+  return { kind: 'value', value: 0, fault: { problem: problem as '$append' | '$merge', path } }
+}

@@ -1,0 +1,137 @@
+/**
+ * Builds the call of a function as a source of rows.
+ */
+import type { Argument, CallNode, JsonDocument, UncertainColumn } from '../../plan/nodes.ts'
+import {
+  constant,
+  empty,
+  identifier,
+  join,
+  parameter,
+  render,
+  sql,
+  type Fragment
+} from '../../fragment/fragment.ts'
+import {
+  findParameters,
+  needsTypes,
+  versionOf,
+  type FindFunction,
+  type FunctionVariants
+} from './function-types.ts'
+import { raise, raiseText, type ValueFault } from '../statement/marker.ts'
+import { tableName } from '../statement/table.ts'
+import { convertChecked } from './typed-json.ts'
+
+/** What arguments need from the builder of a statement. */
+export interface ArgumentBuilder {
+  readonly findFunction: FindFunction | undefined
+  /** See CompileOptions. */
+  readonly checkValues: boolean
+  /** Builds a document as json, in which PostgreSQL replaces the references with their values. */
+  buildDocument(document: JsonDocument): Fragment
+  /** Returns the conditions that check columns of the row `x`. */
+  checkStoredRows(columns: readonly UncertainColumn[]): readonly Fragment[]
+}
+
+/** The type of a function that returns nothing (pg_type.dat). */
+const VOID = sql`2278`
+
+/**
+ * Builds a query whose rows are those of `select * from f(…)`, and none for a function that
+ * returns nothing. The alias is the name of the function, because PostgreSQL names the column of a
+ * scalar after it.
+ */
+export function buildCall (node: CallNode, values: ArgumentBuilder): Fragment {
+  const { table } = node
+  const name = identifier(table.name)
+  const variants = needsTypes(node) ? values.findFunction?.(table) : undefined
+  const find = variants === undefined ? () => [] : findParameters(variants, node)
+  const built = node.args.map(argument => buildArgument(node, argument, { values, find }))
+  const list = built.toSorted((a, b) => Number(a.variadic) - Number(b.variadic))
+    .map(({ argument }) => argument)
+  const conditions = [
+    sql`pg_catalog.pg_typeof(${name})::pg_catalog.oid operator(pg_catalog.<>) ${VOID}`,
+    ...built.flatMap(({ refusal }) => refusal === undefined ? [] : [sql`${refusal} is null`]),
+    ...variants === undefined ? [] : [isCurrent(node, variants)]
+  ]
+  return sql`(select ${name}.* from ${tableName(table)}(${join(list, sql`, `)}) as ${name}
+    where ${join(conditions, sql` and `)})`
+}
+
+/** A row of NULLs of the types that the function returns. It is not called for that. */
+export function nullRowOfCall (node: CallNode, values: ArgumentBuilder): Fragment {
+  return sql`(select n.* from (select) as one left join ${buildCall(node, values)} as n on false)`
+}
+
+/** A condition that is true, or fails with the marker `function`: the types are outdated. */
+function isCurrent ({ table }: CallNode, { version }: FunctionVariants): Fragment {
+  const current = versionOf(constant(table.schema), constant(table.name))
+  return sql`case when ${current} operator(pg_catalog.=) ${parameter(version)} then true
+    else ${raise('function')} is null end`
+}
+
+interface ArgumentContext {
+  readonly values: ArgumentBuilder
+  /** Finds the parameters that can take an argument; none if their types are not known. */
+  readonly find: ReturnType<typeof findParameters>
+}
+
+interface BuiltArgument {
+  readonly argument: Fragment
+  /** PostgreSQL requires it to be the last one. */
+  readonly variadic: boolean
+  /** An expression that fails: the value cannot be converted. */
+  readonly refusal?: Fragment
+}
+
+/**
+ * Builds an argument. PostgreSQL converts a literal to the type of the parameter, and chooses the
+ * function by it. JSON and references are converted to the type in the catalogue. If there are
+ * several, PostgreSQL decides about JSON as about a literal, and references are refused.
+ */
+function buildArgument (
+  node: CallNode,
+  [name, value]: readonly [name: string, value: Argument],
+  { values, find }: ArgumentContext
+): BuiltArgument {
+  const found = find(name)
+  const variadic = found.some(parameter => parameter.variadic)
+  const write = (value: Fragment): Fragment =>
+    sql`${variadic ? sql`variadic ` : empty}${identifier(name)} => ${value}`
+  const types = new Set(found.map(({ type = empty }) => render(type).text))
+  const type = found[0]?.type
+  if (value.kind !== 'document') {
+    const constant = value.kind === 'null' ? sql`null` : parameter(value.text)
+    const known = types.size === 1 ? type : undefined
+    return { argument: write(buildConstant(node, constant, known)), variadic }
+  }
+  if (types.size === 1 && type !== undefined) {
+    const { shape } = value
+    const json = values.buildDocument(value)
+    const converted = convertChecked(json, type, { values, shape, label: name })
+    return { argument: write(converted), variadic }
+  }
+  if (value.references.length === 0) {
+    return { argument: write(parameter(value.pieces[0] as string)), variadic }
+  }
+  const fault: ValueFault = { problem: 'type', path: ['', name] }
+  return {
+    argument: write(sql`null::${type ?? sql`pg_catalog.text`}`),
+    variadic,
+    refusal: raiseText('value', parameter(JSON.stringify(fault)))
+  }
+}
+
+/**
+ * PostgreSQL runs an IMMUTABLE function with constant arguments while it plans the statement, and
+ * does not know yet that the call is skipped. For the planner, a subquery is not a constant.
+ * Without `type`, the value must stay a literal, by which PostgreSQL chooses the function.
+ */
+function buildConstant (
+  { when }: CallNode,
+  constant: Fragment,
+  type: Fragment | undefined
+): Fragment {
+  return when.length === 0 || type === undefined ? constant : sql`(select ${constant}::${type})`
+}

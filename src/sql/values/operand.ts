@@ -1,0 +1,152 @@
+/**
+ * Builds operands. A literal is a parameter without a cast, so PostgreSQL gives it the type of the
+ * column. Only paths into jsonb, whose type is known, need a cast.
+ */
+import type { ColumnOperand, ColumnPath, List, Literal, Operand, Single } from '../../plan/nodes.ts'
+import { arrayText } from '../../plan/value-text.ts'
+import { columnValue, comparableValue, type RowColumns } from './column.ts'
+import { empty, identifier, parameter, requestConstant, sql, type Fragment } from '../../fragment/fragment.ts'
+import type { ValueBuilder } from './value-builder.ts'
+
+export interface OperandContext {
+  readonly values: ValueBuilder
+  /** The column path that the operand is compared with or assigned to. */
+  readonly path: ColumnPath
+  /** Writes literals as constants; see `requestConstant`. */
+  readonly constants?: boolean
+  /** Whether the operand is assigned, and not only compared. */
+  readonly stored?: boolean
+}
+
+/** Builds one value of the type of the column path. */
+export function buildValue (operand: Single, context: OperandContext): Fragment {
+  const { values, path, stored = false } = context
+  switch (operand.kind) {
+    case 'null':
+      return sql`null`
+    case 'literal':
+      return buildLiteral(operand, context)
+    case 'reference':
+      return values.buildReference(operand, path, { stored })
+    case 'document': {
+      if (operand.pieces[0] === 'null') return values.buildJsonNull(path, { refuse: !stored })
+      const { references: [reference] } = operand
+      if (reference !== undefined && operand.pieces.every(piece => piece === '')) {
+        return values.buildReference(reference, path, { stored })
+      }
+      return values.buildJson(operand, path)
+    }
+    case 'column':
+      return buildColumn(operand, values)
+  }
+}
+
+function buildColumn ({ path, of }: ColumnOperand, values: ValueBuilder): Fragment {
+  if (of === 'source') return comparableValue(path, values.source as RowColumns)
+  return comparableValue(path, values, of === 'row' ? values.row : sql`excluded`)
+}
+
+/** Builds a value that is added to the column. */
+export function buildDifference (operand: Single, context: OperandContext): Fragment {
+  const { values, path } = context
+  if (operand.kind === 'reference') {
+    return values.buildReference(operand, path, { stored: true, as: 'difference' })
+  }
+  const column = sql`${values.row}.${identifier(path.column)}`
+  const value = buildValue(operand, context)
+  return sql`coalesce(case when false then ${column} - ${column} end, ${value})`
+}
+
+/** Builds a text, for example a key of jsonb. */
+export function buildText (operand: Single, values: ValueBuilder): Fragment {
+  return operand.kind === 'reference'
+    ? values.buildReferenceText(operand)
+    : sql`${parameter((operand as Literal).text)}::text`
+}
+
+/**
+ * Builds the literals and references of a list as one array of the type of the column path. With
+ * one array, PostgreSQL computes the column that it is compared with once per row.
+ */
+export function buildArray ({ literals, references }: List, context: OperandContext): Fragment {
+  if (references === undefined) return buildLiteralArray(literals, context)
+  const constantPart = literals.length === 0 ? undefined : buildLiteralArray(literals, context)
+  const { values, path } = context
+  const referencePart = values.buildList(references, path)
+  const array = constantPart === undefined
+    ? referencePart
+    // The subquery runs once. Without it, array_cat would run for each row.
+    : sql`(select pg_catalog.array_cat(${constantPart}, ${referencePart}))`
+  // Alone it would be a subquery after `any`, whose rows are compared. Citus takes no `coalesce` of
+  // what is not immutable in a change; `any` reads an array of arrays like their elements.
+  return values.distributed ? sql`array[${array}]` : sql`coalesce(${array})`
+}
+
+/** Builds the operand of `is`: `null`, `not null`, `true` … */
+export function buildKeyword (word: Extract<Operand, { kind: 'keyword' }>['word']): Fragment {
+  switch (word) {
+    case null:
+      return sql`null`
+    case 'not_null':
+      return sql`not null`
+    case 'unknown':
+      return sql`unknown`
+    default:
+      return word ? sql`true` : sql`false`
+  }
+}
+
+/** Builds the arguments of to_tsquery and similar functions. */
+export function buildSearchArguments (
+  { query, config }: Extract<Operand, { kind: 'search' }>,
+  values: ValueBuilder
+): Fragment {
+  return sql`${configurationArgument(config)}${buildText(query, values)}`
+}
+
+/**
+ * Builds the document that a full-text search reads: a tsvector itself, the strings in JSON, and
+ * any other type as text, each in the given configuration. Whether a column is a tsvector, the
+ * planner decides, so an index on the column or on to_tsvector(…) can be used: as a tsvector, `1`
+ * reads `'1'`. That expression is never computed, so a computed column is called once per row.
+ */
+export function buildSearchDocument (
+  path: ColumnPath,
+  config: string | undefined,
+  columns: RowColumns
+): Fragment {
+  const value = columnValue(path, columns)
+  const argument = configurationArgument(config)
+  if (path.resultType === 'json') return sql`to_tsvector(${argument}(${value})::jsonb)`
+  const isJson = path.resultType === 'column' && columns.kindOf(path.column) === 'json'
+  if (path.resultType === 'text' || isJson) return sql`to_tsvector(${argument}${value})`
+  const isVector = sql`coalesce(case when false then ${value} end, '1')::text = '''1'''`
+  return sql`case when ${isVector} then ${value}::tsvector
+    else to_tsvector(${argument}${value}::text) end`
+}
+
+function configurationArgument (config: string | undefined): Fragment {
+  return config === undefined ? empty : sql`${parameter(config)}::regconfig, `
+}
+
+function buildLiteral (
+  { text, json }: Literal,
+  { values, path, constants = false }: OperandContext
+): Fragment {
+  if (constants) return requestConstant(text)
+  if (path.resultType === 'column') values.addParameterType(path.column)
+  return path.resultType === 'json' ? sql`${parameter(json)}::jsonb` : parameter(text)
+}
+
+function buildLiteralArray (
+  literals: readonly Literal[],
+  { values, path, constants = false }: OperandContext
+): Fragment {
+  if (path.resultType === 'json') {
+    return sql`${parameter(arrayText(literals.map(({ json }) => json)))}::jsonb[]`
+  }
+  const texts = arrayText(literals.map(({ text }) => text))
+  if (constants) return requestConstant(texts)
+  if (path.resultType === 'column') values.addParameterType(path.column)
+  return parameter(texts)
+}

@@ -1,0 +1,295 @@
+/**
+ * Reads what earlier operations share.
+ */
+import type { JsonDocument, OutputColumn, Plan, Reference } from '../../plan/nodes.ts'
+import { isAllColumns, isUnchanged } from '../../plan/output.ts'
+import { jsonOfParameter, textOfParameter } from '../../plan/parameter.ts'
+import {
+  isJsonType,
+  TypeOid,
+  type ColumnType,
+  type FindColumns,
+  type TypeCheck
+} from './column-types.ts'
+import {
+  identifier,
+  integer,
+  parameter,
+  sharedParameter,
+  sql,
+  type Fragment
+} from '../../fragment/fragment.ts'
+import { buildFirst } from '../statement/gate.ts'
+import type { StatementNeeds } from './statement-needs.ts'
+import { concatenate, joinPieces, MAX_CONCATENATED, type SharedReader } from './documents.ts'
+import {
+  buildExistenceCheck,
+  columnsRead,
+  readShared,
+  sharedElements,
+  sharedOf,
+  type SharedResult,
+  type SharedResults
+} from '../statement/shared-results.ts'
+
+/** A shared column of which all values are scalars, of one type. */
+export interface Scalar {
+  readonly type: ColumnType
+  /** What checks that it has this type. */
+  readonly check: TypeCheck
+}
+
+/** The shared columns of scalars, by operation. */
+type Scalars = ReadonlyMap<number, ReadonlyMap<string, Scalar>>
+
+/** What a statement needs to know about earlier operations. */
+export interface Earlier {
+  readonly results: SharedResults
+  readonly scalars: Scalars
+  /** See findSeparateSources. */
+  readonly separate: ReadonlyMap<number, SharedResult> | undefined
+}
+
+/** Finds the columns of scalars that operations share: those that they return unchanged. */
+export function findScalars (
+  { operations, referenceUses }: Plan,
+  findColumns: FindColumns
+): Scalars {
+  return new Map([...referenceUses].map(([index, uses]) => {
+    // A plan of one operation, for `oneflight check`, refers to operations that it lacks.
+    const node = operations[index]
+    const isTable = node?.index === index && node.kind !== 'call'
+    const columns = isTable ? findColumns(node.table) : undefined
+    const found = new Map<string, Scalar>()
+    if (columns === undefined) return [index, found]
+    const columnOf = readOutput(node?.output)
+    for (const name of columnsRead(uses)) {
+      const column = columnOf(name) ?? ''
+      const type = columns.supported.get(column)
+      if (type === undefined || isJsonType(type)) continue
+      found.set(name, { type, check: columns.checks.get(column) as TypeCheck })
+    }
+    return [index, found]
+  }))
+}
+
+/** Finds the column of the table that an output column returns unchanged. */
+function readOutput (
+  output: readonly OutputColumn[] | undefined
+): (name: string) => string | undefined {
+  if (output === undefined) return name => name
+  const hasAll = output.some(isAllColumns)
+  // Both lists come from the client.
+  const byName = new Map(output.map(column => [column.name, column]))
+  return name => {
+    const found = byName.get(name)
+    if (found === undefined) return hasAll ? name : undefined
+    return isUnchanged(found) && found.path.resultType === 'column' ? found.path.column : undefined
+  }
+}
+
+/** Whether its values depend on the time zone in which they are read. */
+function isZoned ({ oid }: ColumnType): boolean {
+  return oid === TypeOid.timestamptz || oid === TypeOid.timetz
+}
+
+/** What a reference reads. */
+interface ReadSetting {
+  readonly result: SharedResult
+  /** A parameter with the name of its setting. */
+  readonly setting: Fragment
+  /** The member of its elements, if these are rows. */
+  readonly column: string | undefined
+}
+
+/** How a reference is read. */
+interface ReadOptions {
+  /** Reading it shows whether its row exists. */
+  readonly checked?: boolean
+  /** It is read as JSON, and so may be a list or a row. */
+  readonly json?: boolean
+}
+
+/**
+ * Each reading of one element parses the text of the setting. More of them read from a CTE, which
+ * parses it once.
+ */
+const MAX_DIRECT_READS = 16
+
+export class References implements SharedReader {
+  readonly #earlier: Earlier
+  readonly #needs: StatementNeeds
+  /** Parameters with the names of settings. */
+  readonly #settings = new Map<string, Fragment>()
+  /** Names of the CTEs with the elements of shared results. */
+  readonly #sources = new Map<SharedResult, string>()
+  /** A setting of each operation whose readers check that its row exists. */
+  readonly #unchecked = new Map<number, Fragment>()
+  /** The elements that were read from the text of a setting. */
+  #reads = 0
+
+  constructor (earlier: Earlier, needs: StatementNeeds) {
+    this.#earlier = earlier
+    this.#needs = needs
+  }
+
+  /** Whether the statement reads settings of earlier operations. */
+  get readsSettings (): boolean {
+    return this.#settings.size > 0 || this.#sources.size > 0
+  }
+
+  /** Whether the next element is read from the text of a setting, and not from a CTE. */
+  get readsDirectly (): boolean {
+    return this.#reads < MAX_DIRECT_READS
+  }
+
+  sharedOf (reference: Reference): SharedResult {
+    return sharedOf(reference, this.#earlier.results)
+  }
+
+  readElements (result: SharedResult): Fragment {
+    const name = this.#sources.get(result) ?? `s${this.#sources.size}`
+    this.#sources.set(result, name)
+    return identifier(name)
+  }
+
+  /** The CTEs with the elements of shared results. */
+  sourceCtes (): readonly Fragment[] {
+    return [...this.#sources].map(([{ setting }, name]) =>
+      sql`${identifier(name)} as materialized (${sharedElements(setting)})`
+    )
+  }
+
+  /** Conditions that the rows exist which the statement reads; see buildExistenceCheck. */
+  existenceChecks (): readonly Fragment[] {
+    return [...this.#unchecked.values()].map(buildExistenceCheck)
+  }
+
+  /** Builds JSON, in which PostgreSQL replaces the references with their values. */
+  buildDocument (document: JsonDocument): Fragment {
+    const { pieces, references } = document
+    if (references.length === 0) return sql`${parameter(pieces[0] as string)}::pg_catalog.json`
+    if (pieces.every(piece => piece === '')) return this.jsonOf(references[0] as Reference)
+    if (references.length <= MAX_CONCATENATED) {
+      return concatenate(pieces, references.map(reference => this.jsonOf(reference)))
+    }
+    for (const reference of references) {
+      for (const one of [reference, ...reference.otherwise ?? []]) this.#addUnchecked(one)
+    }
+    return joinPieces(pieces, references, this)
+  }
+
+  /** Whether the text of a reference is that of its JSON in the type of a column. */
+  isTyped (reference: Reference, type: ColumnType): boolean {
+    return [reference, ...reference.otherwise ?? []].every(({ source, row, column, parameter }) => {
+      if (parameter !== undefined) return parameter.shape === 'scalar' || isJsonType(type)
+      const scalar = row === '*' || column === undefined
+        ? undefined
+        : this.#earlier.scalars.get(source)?.get(column)
+      // The conversion of other types depends on the time zone.
+      return scalar !== undefined && (!isZoned(type) || scalar.type.oid === type.oid)
+    })
+  }
+
+  /** The value of a reference as text. */
+  textOf (reference: Reference, options: ReadOptions = {}): Fragment {
+    const { parameter: of } = reference
+    if (of === undefined) {
+      return this.#shared(reference, sql`operator(pg_catalog.->>)`, options)
+    }
+    // An object or an array is sent as JSON only.
+    return this.#needs.facts.checkValues || of.shape !== 'scalar'
+      ? sql`(${this.jsonOf(reference)} operator(pg_catalog.#>>) '{}')`
+      : sql`${parameter(textOfParameter(of))}::pg_catalog.text`
+  }
+
+  /** The value, the row or the list of a reference, as json. */
+  jsonOf (reference: Reference, options: ReadOptions = {}): Fragment {
+    const { parameter: of } = reference
+    return of === undefined
+      ? this.#shared(reference, sql`operator(pg_catalog.->)`, { ...options, json: true })
+      : sql`${parameter(jsonOfParameter(of))}::pg_catalog.json`
+  }
+
+  /** The same as text. NULL is shared as `null`, and a text `null` has quotes. */
+  jsonTextOf (reference: Reference, options: ReadOptions = {}): Fragment {
+    return sql`nullif(${this.jsonOf(reference, options)}::pg_catalog.text, 'null')`
+  }
+
+  /** `arrow`: the operator that takes the value from the shared JSON. */
+  #shared (reference: Reference, arrow: Fragment, options: ReadOptions): Fragment {
+    return buildFirst(reference, one => {
+      if (one.row === '*') {
+        const list = this.#sharedList(one, options)
+        return options.json === true ? list : sql`${list}::pg_catalog.text`
+      }
+      const { setting, column, result } = this.#readSetting(one, options)
+      this.#reads++
+      if (this.#reads > MAX_DIRECT_READS) return this.#readElement(one, result, options)
+      const row = integer(Number(one.row))
+      const element = sql`${readShared(setting)} ${
+        column === undefined ? arrow : sql`operator(pg_catalog.->)`
+      } ${row}`
+      return column === undefined
+        ? sql`(${element})`
+        : sql`(${element} ${arrow} ${parameter(column)})`
+    })
+  }
+
+  #readElement (
+    { row, column }: Reference,
+    result: SharedResult,
+    { json = false }: ReadOptions
+  ): Fragment {
+    const element = sql`s.rows[${integer(Number(row) + 1)}]`
+    const member = result.column === undefined && column !== undefined
+      ? sql`${element} operator(pg_catalog.->) ${parameter(column)}`
+      : element
+    const value = json ? member : sql`(${member}) operator(pg_catalog.#>>) '{}'`
+    return sql`(select ${value} from ${this.readElements(result)} as s)`
+  }
+
+  #readSetting (reference: Reference, { checked = false }: ReadOptions): ReadSetting {
+    const { source, column } = reference
+    const { scalars } = this.#earlier
+    const result = this.sharedOf(reference)
+    const scalar = column === undefined ? undefined : scalars.get(source)?.get(column)
+    if (scalar !== undefined) this.#needs.addTypeCheck(scalar.check)
+    const setting = this.#setting(result.setting)
+    if (!checked) this.#addUnchecked(reference)
+    return { result, setting, column: result.column === undefined ? column : undefined }
+  }
+
+  /** A parameter with the name of a setting. */
+  #setting (name: string): Fragment {
+    const setting = this.#settings.get(name) ?? sharedParameter(name)
+    this.#settings.set(name, setting)
+    return setting
+  }
+
+  /** Nothing else shows whether the row exists that a reference reads. */
+  #addUnchecked (reference: Reference): void {
+    const { source } = reference
+    if (reference.parameter === undefined && this.#earlier.separate?.has(source) === true) {
+      this.#unchecked.set(source, this.#setting(this.sharedOf(reference).setting))
+    }
+  }
+
+  /** The elements of a list, as texts. */
+  listElements (list: Reference): Fragment {
+    const { parameter: of } = list
+    const json = of === undefined
+      ? this.#sharedList(list)
+      : sql`${parameter(jsonOfParameter(of))}::pg_catalog.json`
+    return sql`pg_catalog.json_array_elements_text(${json})`
+  }
+
+  /** The values of a column in all rows, as one JSON array. */
+  #sharedList (list: Reference, options: ReadOptions = {}): Fragment {
+    const { setting, column } = this.#readSetting(list, options)
+    if (column === undefined) return readShared(setting)
+    return sql`(select coalesce(pg_catalog.json_agg(e.value operator(pg_catalog.->) ${
+      parameter(column)
+    }), '[]') from pg_catalog.json_array_elements(${readShared(setting)}) as e (value))`
+  }
+}

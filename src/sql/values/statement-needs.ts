@@ -1,0 +1,108 @@
+/**
+ * What a statement needs besides its values, which the builders of its tables collect together.
+ */
+import type { CallNode } from '../../plan/nodes.ts'
+import type { RowColumns } from './column.ts'
+import { compareTypes, type TypeCheck } from './column-types.ts'
+import { integer, join, sql, type Fragment } from '../../fragment/fragment.ts'
+import type { FindFunction } from './function-types.ts'
+import { raise } from '../statement/marker.ts'
+
+/** What is known about a statement before its values are built. */
+interface StatementFacts {
+  /** See sourceColumns. */
+  readonly source: RowColumns
+  readonly distributed: boolean
+  /** See CompileOptions. */
+  readonly checkValues: boolean
+  /** See CompileOptions. */
+  readonly restoreSession: boolean
+  /** The operation, if it calls a function. */
+  readonly call: CallNode | undefined
+  readonly findFunction: FindFunction | undefined
+  /** See ChangeBuilder. */
+  readonly explain: boolean
+}
+
+export class StatementNeeds {
+  readonly facts: StatementFacts
+  /** Whether a parameter has a type that the service does not know. */
+  hasUnknownTypes = false
+  /** Whether a value may differ from its JSON, which the statement checks. */
+  needsValueChecks = false
+  /** Values that PostgreSQL converts and may refuse, also if no row needs them. */
+  readonly converted: Fragment[] = []
+  #rows = 0
+  /** The queries of the CTEs `c0`, `c1`, … */
+  readonly #queries: Fragment[] = []
+  readonly #typeChecks = new Set<TypeCheck>()
+
+  constructor (facts: StatementFacts) {
+    this.facts = facts
+  }
+
+  /** Returns a name for a row of another table. */
+  nameRow (): Fragment {
+    this.#rows++
+    return sql`t${integer(this.#rows)}`
+  }
+
+  /** Adds a CTE with the rows of a query, and returns its name. */
+  addRows (query: Fragment): Fragment {
+    return sql`c${integer(this.#queries.push(query) - 1)}`
+  }
+
+  /** The number of queries of addRows so far. */
+  get rows (): number {
+    return this.#queries.length
+  }
+
+  /**
+   * Whether values that depend on no row are CTEs. If the session is restored they are computed
+   * before the operation starts, whose triggers may change the session. On Citus the coordinator
+   * computes them, because workers do not have the settings of earlier operations.
+   */
+  get computesFirst (): boolean {
+    return this.facts.restoreSession || this.facts.distributed
+  }
+
+  /** Returns a query as a source of rows, which depend on no row of the statement. */
+  computeFirst (query: Fragment): Fragment {
+    return this.computesFirst ? this.addRows(query) : sql`(${query})`
+  }
+
+  /** The CTEs of addRows. */
+  rowCtes (): readonly Fragment[] {
+    const as = this.computesFirst ? sql`as materialized` : sql`as`
+    return this.#queries.map((query, i) => sql`c${integer(i)} ${as} (${query})`)
+  }
+
+  /** Conditions that are true, and compute the rows of addRows. */
+  rowsComputed (): readonly Fragment[] {
+    return this.#queries.map((_, i) =>
+      sql`(select pg_catalog.count(*) from c${integer(i)}) is not null`
+    )
+  }
+
+  /** The statement depends on the type of a column. */
+  addTypeCheck (check: TypeCheck): void {
+    this.#typeChecks.add(check)
+  }
+
+  /** Whether a worker of Citus can check the types, of which those of users have other OIDs. */
+  get checksByName (): boolean {
+    return [...this.#typeChecks].every(({ byName }) => byName !== undefined)
+  }
+
+  /**
+   * Returns a condition that is true, or fails with the marker `types`: a column that a value meets
+   * has another type than the catalogue told. It contains no column, so PostgreSQL evaluates it
+   * before it reads a row. Nothing if no value meets a column. `byName`: on a worker of Citus.
+   */
+  typeChecks ({ byName }: { readonly byName: boolean }): readonly Fragment[] {
+    if (this.#typeChecks.size === 0) return []
+    const same = compareTypes([...this.#typeChecks], { byName })
+    return [sql`case when ${join(same, sql` and `)} then true
+      else ${raise('types')} is null end`]
+  }
+}

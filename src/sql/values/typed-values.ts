@@ -1,0 +1,673 @@
+/**
+ * Builds the values of a statement, in which the types of columns are named.
+ */
+import { isValue, shapeOf, shapeOfReference } from '../../plan/document.ts'
+import { toPath } from '../../plan/name.ts'
+import { isList, isNested, listText, textOf } from '../../plan/value-text.ts'
+import type {
+  CallNode,
+  Cell,
+  ColumnPath,
+  JsonDocument,
+  JsonShape,
+  Parameter,
+  Reference,
+  RowGroup,
+  RowsSource,
+  StoredJson,
+  TableName,
+  UncertainColumn
+} from '../../plan/nodes.ts'
+import { casts, type CastName } from '../../../schemas/cast.ts'
+import { jsonOfParameter, textOfParameter } from '../../plan/parameter.ts'
+import { nullRowOfCall, type ArgumentBuilder } from './call.ts'
+import { SYSTEM_COLUMNS, type ColumnKind, type RowColumns } from './column.ts'
+import {
+  NUMBER_OIDS,
+  isJsonType,
+  type ColumnType,
+  type FindColumns,
+  type LiteralType,
+  type TableColumns
+} from './column-types.ts'
+import {
+  empty,
+  fill,
+  identifier,
+  join,
+  parameter,
+  sql,
+  whereAll,
+  type Fragment
+} from '../../fragment/fragment.ts'
+import type { FindFunction } from './function-types.ts'
+import { buildSourceRows, type RowsBuilder } from './field-rows.ts'
+import { raiseText, type ValueFault } from '../statement/marker.ts'
+import { unusedName } from '../operations/output.ts'
+import type { StatementNeeds } from './statement-needs.ts'
+import type { References } from './references.ts'
+import { buildVerifiedDocument, isJsonNull, jsonNullRows } from './documents.ts'
+import { nullRow } from '../statement/table.ts'
+import {
+  buildTypedList,
+  buildTypedRows,
+  buildTypedValues,
+  convertChecked,
+  convertJson,
+  jsonElements,
+  pathLabel,
+  typeExample,
+  type TypedAs,
+  type TypedPath
+} from './typed-json.ts'
+import type { ChangeBuilder, ReferenceOptions } from './value-builder.ts'
+import { buildColumnCheck, isJson } from './value-checks.ts'
+
+/** Converts a text to an enum without a cast, which its owner can define. */
+function convertText (text: Fragment, type: ColumnType): Fragment {
+  return convertJson(text, type.sql)
+}
+
+/** Whether the difference of two values has the same type. */
+function isNumber ({ oid }: ColumnType): boolean {
+  return NUMBER_OIDS.has(oid)
+}
+
+type DataCell = Extract<Cell, { readonly kind: 'data' }>
+
+/** Whether a value has a text that PostgreSQL reads exactly. */
+function canWrite ({ value }: DataCell, { isArray }: LiteralType): boolean {
+  return !isNested(value) || (isArray && isList(value))
+}
+
+/** Rows that are stored. */
+export interface StoredRows {
+  /** What follows FROM; its rows are `x`. */
+  readonly from: Fragment
+  /** The values of the columns. */
+  readonly stored: readonly Fragment[]
+  readonly checks: readonly Fragment[]
+}
+
+/** `<value> as "column", …` */
+export function nameStored (columns: readonly string[], stored: readonly Fragment[]): Fragment {
+  const values = columns.map((name, i) => sql`${stored[i] as Fragment} as ${identifier(name)}`)
+  return join(values, sql`, `)
+}
+
+/** Rows of JSON with typed columns. */
+export function buildRecordset (json: Fragment, columns: readonly Fragment[]): Fragment {
+  return sql`pg_catalog.json_to_recordset(${json}::pg_catalog.json) as x (${
+    join(columns, sql`, `)
+  })`
+}
+
+/**
+ * Finds the columns whose value is one reference, the same in all of this many rows; none if there
+ * are other references.
+ */
+function findSame (
+  { document, uncertainColumns }: StoredJson,
+  rows: number
+): ReadonlyMap<string, Reference> {
+  const same = new Map<string, Reference>()
+  for (const { column, references } of uncertainColumns) {
+    const first = references[0]?.reference
+    if (first === undefined || references.length < rows || first.otherwise !== undefined) continue
+    const isSame = references.every(({ reference: { source, row, column, ...rest } }) =>
+      source === first.source && row === first.row && column === first.column &&
+      rest.otherwise === undefined && rest.parameter === first.parameter
+    )
+    if (isSame) same.set(column, first)
+  }
+  return same.size * rows === document.references.length ? same : new Map<string, Reference>()
+}
+
+function jsonParameter (value: DataCell['value']): Fragment {
+  return sql`${parameter(JSON.stringify(value))}::pg_catalog.json`
+}
+
+/** The type of a cast, as which PostgreSQL reads JSON exactly. */
+function castType (
+  name: CastName,
+  shape: UncertainColumn['shape'] | undefined
+): Fragment | undefined {
+  return shape === undefined || name.startsWith('json') ? fill(casts[name], {}) : undefined
+}
+
+/** The columns of a function are not known, nor are those of a table that does not exist. */
+const NO_COLUMNS: TableColumns = {
+  supported: new Map(),
+  literals: new Map(),
+  checks: new Map(),
+  kinds: new Map()
+}
+
+export class TypedValues implements ArgumentBuilder, ChangeBuilder, RowsBuilder {
+  readonly table: TableName
+  readonly row: Fragment
+  readonly explain: boolean
+  readonly checkValues: boolean
+  readonly #findColumns: FindColumns
+  readonly #columns: TableColumns
+  /** The operation whose function returns the rows. */
+  readonly #call: CallNode | undefined
+  readonly #references: References
+  readonly #needs: StatementNeeds
+
+  constructor (
+    table: TableName,
+    findColumns: FindColumns,
+    references: References,
+    needs: StatementNeeds,
+    row = sql`t`
+  ) {
+    this.table = table
+    this.row = row
+    this.#findColumns = findColumns
+    // A table that a condition reads can have the name of the function.
+    const { call } = needs.facts
+    this.#call = table === call?.table ? call : undefined
+    const columns = this.#call === undefined ? findColumns(table) : NO_COLUMNS
+    this.#columns = columns ?? NO_COLUMNS
+    this.explain = needs.facts.explain
+    this.checkValues = needs.facts.checkValues
+    this.#references = references
+    this.#needs = needs
+    if (columns === undefined) this.#needs.hasUnknownTypes = true
+  }
+
+  get source (): RowColumns {
+    return this.#needs.facts.source
+  }
+
+  get findFunction (): FindFunction | undefined {
+    return this.#needs.facts.findFunction
+  }
+
+  buildDocument (document: JsonDocument): Fragment {
+    return this.#references.buildDocument(document)
+  }
+
+  buildTypedRows (json: Fragment, examples: readonly Fragment[]): Fragment {
+    return buildTypedRows(json, examples, this.#nulls())
+  }
+
+  /** Returns the conditions that check columns of the row `x`, whose value may drop something. */
+  checkStoredRows (columns: readonly UncertainColumn[]): readonly Fragment[] {
+    if (this.explain || this.checkValues || columns.length === 0) return []
+    this.#needs.needsValueChecks = true
+    return [buildColumnCheck(columns)]
+  }
+
+  ofTable (table: TableName): TypedValues {
+    const row = this.#needs.nameRow()
+    return new TypedValues(table, this.#findColumns, this.#references, this.#needs, row)
+  }
+
+  addSource (query: Fragment): Fragment {
+    return this.#needs.computeFirst(query)
+  }
+
+  buildSourceRows (source: RowsSource): Fragment {
+    const { fields, document, uncertainColumns } = source
+    const types = fields.map(({ name, type }) => {
+      const shape = uncertainColumns.find(({ column }) => column === name)?.shape
+      return typeof type === 'string' ? castType(type, shape) : this.fieldType(type, shape)
+    })
+    if (types.some(type => type === undefined)) return this.addSource(buildSourceRows(source, this))
+    const columns = fields.map(({ name }, i) => sql`${identifier(name)} ${types[i] as Fragment}`)
+    const json = parameter(jsonOfParameter(document.references[0]?.parameter as Parameter))
+    return this.addSource(sql`select * from ${buildRecordset(json, columns)}`)
+  }
+
+  get distributed (): boolean {
+    return this.#needs.facts.distributed
+  }
+
+  /** The number of CTEs that values have so far. */
+  get rows (): number {
+    return this.#needs.rows
+  }
+
+  /**
+   * Whether each value of rows that are stored can be written as an expression. With value checks
+   * they are JSON, of which an error names the row.
+   */
+  storesCells (cells: ReadonlyArray<ReadonlyMap<string, Cell>>): boolean {
+    return !this.checkValues && cells.every(row =>
+      [...row].every(([column, cell]) => this.#storesCell(column, cell))
+    )
+  }
+
+  #storesCell (column: string, cell: Cell): boolean {
+    const type = this.#columns.supported.get(column)
+    if (cell.kind !== 'data') return true
+    if (type !== undefined) return isJsonType(type) || !isNested(cell.value)
+    const literal = this.#columns.literals.get(column)
+    return literal !== undefined && canWrite(cell, literal)
+  }
+
+  /**
+   * Builds rows that are stored from their JSON. A column whose value is the same reference in all
+   * rows is that value, so the JSON is one parameter. If a column has a type without a name here,
+   * PostgreSQL reads the rows as those of the table.
+   */
+  buildStoredRows (group: RowGroup): StoredRows {
+    const built = this.checkValues ? this.#buildVerifiedRows(group) : this.#buildRecordset(group)
+    return this.distributed ? this.collectRows(group.columns, built) : built
+  }
+
+  /** Rows as a CTE: the coordinator of Citus computes it. */
+  collectRows (columns: readonly string[], { from, stored, checks }: StoredRows): StoredRows {
+    const names = columns.map(identifier)
+    const query = sql`select ${nameStored(columns, stored)} from ${from}${whereAll(checks)}`
+    return {
+      from: sql`${this.addRows(query)} as x`,
+      stored: names.map(name => sql`x.${name}`),
+      checks: []
+    }
+  }
+
+  #buildRecordset ({ columns, positions, rows }: RowGroup): StoredRows {
+    const { document, uncertainColumns } = rows
+    const same = findSame(rows, positions.length)
+    const json = same.size === 0
+      ? this.buildDocument(document)
+      : parameter(document.pieces.join('null'))
+    const own = columns.filter(column => !same.has(column))
+    const types = own.map(column => this.#nameOf(column))
+    const stored = columns.map(column => {
+      const reference = same.get(column)
+      return reference === undefined
+        ? sql`x.${identifier(column)}`
+        : sql`(select ${this.#storedReference(reference, column)})`
+    })
+    const uncertain = uncertainColumns.filter(({ column }) => !same.has(column))
+    if (types.every(type => type !== undefined)) {
+      for (const column of own) this.addParameterType(column)
+      const typed = own.map((column, i) => sql`${identifier(column)} ${types[i] as Fragment}`)
+      // A reference may have been the JSON null.
+      const inexact = uncertain.filter(({ column, shape, references }) =>
+        references.length > 0 || !this.#isExact(column, shape)
+      )
+      const from = own.length === 0
+        ? sql`pg_catalog.json_array_elements(${json}::pg_catalog.json) as x`
+        : buildRecordset(json, typed)
+      return { from, stored, checks: this.checkStoredRows(inexact) }
+    }
+    const from = sql`pg_catalog.json_populate_recordset(${
+      nullRow(this.table)
+    }, ${json}::pg_catalog.json) as x`
+    return { from, stored, checks: this.checkStoredRows(uncertain) }
+  }
+
+  /** The same with value checks. A reference may have been the JSON null. */
+  #buildVerifiedRows ({ columns, positions, rows }: RowGroup): StoredRows {
+    const { uncertainColumns } = rows
+    const number = identifier(unusedName(columns))
+    const json = buildVerifiedDocument(rows, this, positions)
+    const stored = columns.map(column => {
+      const value = sql`x.${identifier(column)}`
+      const references = uncertainColumns.find(({ column: name }) => name === column)?.references
+      return references === undefined || references.length === 0
+        ? value
+        : sql`case when x.${number} = any (${jsonNullRows(references)})
+            then ${this.buildJsonNull(toPath(column), { refuse: false })} else ${value} end`
+    })
+    const read = columns.map(column => sql`r.${identifier(column)}, `)
+    const query = sql`select ${join(read, empty)}pg_catalog.row_number() over () as ${number}
+      from pg_catalog.json_populate_recordset(${nullRow(this.table)}, ${json}) as r`
+    return { from: sql`${this.#needs.computeFirst(query)} as x`, stored, checks: [] }
+  }
+
+  /**
+   * The type as which PostgreSQL reads JSON that meets a column path exactly; undefined: none has
+   * a name here. `shape`: of JSON that is no scalar.
+   */
+  fieldType (
+    { path: { column, resultType }, as }: {
+      readonly path: ColumnPath
+      readonly as: TypedAs | 'text'
+    },
+    shape: UncertainColumn['shape'] | undefined
+  ): Fragment | undefined {
+    if (resultType === 'json') return sql`pg_catalog.jsonb`
+    if (as === 'text' || resultType === 'text') {
+      return shape === undefined || as === 'text' ? sql`pg_catalog.text` : undefined
+    }
+    const type = this.#typeOf(column)
+    if (as === 'difference') return type !== undefined && isNumber(type) ? type.sql : undefined
+    if (!this.#isExact(column, shape)) return undefined
+    this.addParameterType(column)
+    return this.#nameOf(column)
+  }
+
+  /** Whether PostgreSQL reads JSON of this shape exactly, in the type that #nameOf returns. */
+  #isExact (column: string, shape: UncertainColumn['shape'] | undefined): boolean {
+    const { supported, literals } = this.#columns
+    const type = supported.get(column)
+    return shape === undefined || (type !== undefined && isJsonType(type)) ||
+      (shape === 'list' && literals.get(column)?.isArray === true)
+  }
+
+  /** The type of a column without length or precision; undefined: it has no name here. */
+  #nameOf (column: string): Fragment | undefined {
+    const { supported, literals } = this.#columns
+    return supported.get(column)?.sql ?? literals.get(column)?.sql
+  }
+
+  /**
+   * Returns conditions that are true, and compute the values so far that PostgreSQL may refuse: it
+   * would not compute those of an update that matches no row.
+   */
+  convertFirst (): readonly Fragment[] {
+    if (this.explain) return []
+    return this.#needs.converted.map(value =>
+      sql`case when ${value} is null then true else true end`
+    )
+  }
+
+  /**
+   * On Citus the conditions are a CTE: it refuses CASE in the condition of a change, and a worker
+   * does not have the settings of earlier operations.
+   */
+  evaluateOnce (conditions: readonly Fragment[]): readonly Fragment[] {
+    if (!this.distributed || conditions.length === 0) return conditions
+    const all = this.addRows(sql`select ${join(conditions, sql` and `)} as ok`)
+    return [sql`(select c.ok from ${all} as c)`]
+  }
+
+  kindOf (column: string): ColumnKind | undefined {
+    return this.#columns.kinds.get(column)
+  }
+
+  addParameterType (column: string): void {
+    const check = this.#columns.checks.get(column)
+    if (check !== undefined) this.#needs.addTypeCheck(check)
+    else if (!SYSTEM_COLUMNS.has(column)) this.#needs.hasUnknownTypes = true
+  }
+
+  /**
+   * Builds a value of a row that is stored. `always`: it is a value of a row that is inserted.
+   * PostgreSQL computes it in any case, and so finds that a referenced row is missing: its setting
+   * is not set, or is no JSON. `as`: how it is read, see TypedAs.
+   */
+  buildCell (
+    cell: Cell,
+    column: string,
+    { always, as = 'value' }: { readonly always: boolean, readonly as?: TypedAs | 'text' }
+  ): Fragment {
+    const path = toPath(column)
+    if (as === 'text') {
+      return cell.kind === 'reference'
+        ? this.#references.textOf(cell)
+        : sql`${parameter((cell as DataCell).value as string)}::pg_catalog.text`
+    }
+    if (cell.kind === 'reference') {
+      return as === 'difference'
+        ? this.buildReference(cell, path, { stored: true, as })
+        : this.#storedReference(cell, column, always)
+    }
+    if (cell.kind === 'mixed') return this.buildJson(cell.document, path)
+    const { value } = cell
+    // A parameter would be converted also if no row needs it.
+    if (this.checkValues) {
+      return this.#convert(jsonParameter(value), path, { as, shape: shapeOf(value) })
+    }
+    const type = this.#typeOf(column)
+    if (as === 'difference' && (type === undefined || !isNumber(type))) {
+      return this.#convert(jsonParameter(value), path, { as, shape: 'scalar' })
+    }
+    if (type === undefined) return this.#buildLiteral(cell, column)
+    if (isJsonType(type) && value !== null) {
+      return sql`${parameter(JSON.stringify(value))}::${type.sql}`
+    }
+    return isNested(value)
+      ? this.#buildLiteral(cell, column)
+      : sql`${parameter(textOf(value))}::${type.sql}`
+  }
+
+  /** Builds a value of another type, which PostgreSQL reads from its text or its JSON. */
+  #buildLiteral ({ value }: DataCell, column: string): Fragment {
+    const type = this.#columns.literals.get(column)
+    if (type !== undefined && canWrite({ kind: 'data', value }, type)) {
+      this.addParameterType(column)
+      return sql`${parameter(listText(value) ?? textOf(value))}::${type.sql}`
+    }
+    return this.#convert(jsonParameter(value), toPath(column), { shape: shapeOf(value) })
+  }
+
+  /** The value of a reference that is stored, in the type of a column. */
+  #storedReference (reference: Reference, column: string, checked = false): Fragment {
+    const type = this.#typeOf(column)
+    if (!this.checkValues && type !== undefined && this.#references.isTyped(reference, type)) {
+      // The coordinator of Citus computes the values of inserted rows, but no CASE or subquery.
+      const isSimple = checked && reference.otherwise === undefined && !type.isEnum &&
+        this.#references.readsDirectly
+      const value = this.#typedValue(reference, type, checked)
+      return isSimple ? value : this.#onCoordinator(value, type.isEnum ? undefined : reference)
+    }
+    const path = toPath(column)
+    const json = this.#references.jsonOf(reference, { checked })
+    const value = this.#convert(json, path, { shape: shapeOfReference(reference) })
+    return this.#orJsonNull(value, reference, path)
+  }
+
+  /** With value checks: NULL of a value that a reference reads may have been the JSON null. */
+  #orJsonNull (value: Fragment, reference: Reference, path: TypedPath): Fragment {
+    if (!this.checkValues || !isValue(reference)) return value
+    const jsonNull = this.buildJsonNull(path, { refuse: false })
+    return this.#onCoordinator(
+      sql`case when ${isJsonNull(reference)} then ${jsonNull} else ${value} end`
+    )
+  }
+
+  /**
+   * On Citus, makes a value a CTE that the coordinator computes: a worker does not have the
+   * settings that references read. It does have the value of a reference to a parameter.
+   */
+  #onCoordinator (value: Fragment, reference?: Reference): Fragment {
+    const isParameter = reference?.parameter !== undefined && reference.otherwise === undefined
+    return this.distributed && !isParameter ? this.computeFirst(value) : value
+  }
+
+  /** A subquery with the value of a reference, which is computed once. */
+  #subquery (value: Fragment, reference: Reference): Fragment {
+    return this.#onCoordinator(sql`(select ${value})`, reference)
+  }
+
+  /**
+   * Converts JSON to the type of a column path, without its length or precision, as PostgreSQL
+   * converts the members of a record. What it may drop from JSON of this shape is checked.
+   */
+  #convert (
+    json: Fragment,
+    path: TypedPath,
+    { as = 'value', shape }: { readonly as?: TypedAs, readonly shape: JsonShape }
+  ): Fragment {
+    const { column, resultType, example } = path
+    const isColumn = resultType === 'column' && example === undefined && as === 'value'
+    const name = isColumn ? this.#nameOf(column) : undefined
+    const value = name === undefined
+      ? this.#convertUnnamed(json, path, { as, shape })
+      // The hint of an error names the column, too.
+      : convertChecked(json, name, {
+        values: this,
+        shape,
+        label: pathLabel(path),
+        member: column
+      })
+    if (name !== undefined) this.addParameterType(column)
+    const computed = this.computeFirst(value)
+    if (shape !== 'scalar') this.#needs.converted.push(computed)
+    return computed
+  }
+
+  /** Adds a CTE with the rows of a query, and returns its name. */
+  addRows (query: Fragment): Fragment {
+    return this.#needs.addRows(query)
+  }
+
+  /** Returns a value that depends on no row of the statement; see StatementNeeds. */
+  computeFirst (value: Fragment): Fragment {
+    if (!this.#needs.computesFirst) return value
+    return sql`(select c.value from ${this.addRows(sql`select ${value} as value`)} as c)`
+  }
+
+  /** PostgreSQL takes the type from the column. */
+  #convertUnnamed (
+    json: Fragment,
+    path: TypedPath,
+    { as, shape }: { readonly as: TypedAs, readonly shape: JsonShape }
+  ): Fragment {
+    this.#needs.needsValueChecks ||= shape !== 'scalar'
+    const typed = {
+      json,
+      example: typeExample(path, this.table, as),
+      shape: this.explain ? 'scalar' : shape,
+      label: pathLabel(path)
+    } as const
+    const query = buildTypedValues([typed], this.#nulls(), this.checkValues)
+    return sql`(select v.f1 from (${query}) as v)`
+  }
+
+  /** A row of the table, or of the function, in which every column is NULL. */
+  #nulls (): Fragment {
+    return this.#call === undefined
+      ? sql`pg_catalog.json_populate_record(${nullRow(this.table)}, '{}')`
+      : nullRowOfCall(this.#call, this)
+  }
+
+  /** A value that is only compared is not checked. There the JSON null counts as NULL. */
+  buildReference (
+    reference: Reference,
+    path: TypedPath,
+    { stored, as = 'value' }: ReferenceOptions
+  ): Fragment {
+    if (path.resultType === 'text') return this.buildReferenceText(reference)
+    if (path.resultType === 'json') {
+      const json = sql`${this.#references.jsonTextOf(reference)}::pg_catalog.jsonb`
+      return this.#subquery(json, reference)
+    }
+    const type = this.#typeOf(path.column, path.example)
+    const isCompared = as === 'difference' || (isValue(reference) && !stored)
+    const isExact = type !== undefined && (as === 'value' || isNumber(type)) &&
+      (this.#references.isTyped(reference, type) || (isCompared && isJsonType(type)))
+    // A subquery is computed once, and conditions on it can use an index.
+    if (isExact && !this.checkValues) {
+      return this.#subquery(this.#typedValue(reference, type), reference)
+    }
+    const value = this.#convert(this.#references.jsonOf(reference), path, {
+      as,
+      shape: isCompared ? 'scalar' : shapeOfReference(reference)
+    })
+    return isCompared ? value : this.#orJsonNull(value, reference, path)
+  }
+
+  buildReferenceText (reference: Reference): Fragment {
+    return this.#subquery(this.#references.textOf(reference), reference)
+  }
+
+  buildJson (document: JsonDocument, path: TypedPath): Fragment {
+    if (this.checkValues) {
+      return this.#convert(this.buildDocument(document), path, { shape: document.shape })
+    }
+    if (path.resultType === 'json') return this.#documentAs(document, sql`pg_catalog.jsonb`)
+    const { pieces: [json = ''], references, shape } = document
+    const type = path.resultType === 'text' ? undefined : this.#typeOf(path.column, path.example)
+    if (type !== undefined && isJsonType(type)) return this.#documentAs(document, type.sql)
+    const isColumn = path.resultType === 'column' && path.example === undefined
+    if (references.length === 0 && isColumn && this.#columns.literals.has(path.column)) {
+      const value = JSON.parse(json) as DataCell['value']
+      // Other numbers would change their text.
+      const isExact = isList(value) && JSON.stringify(value) === json
+      if (isExact) return this.#buildLiteral({ kind: 'data', value }, path.column)
+    }
+    return this.#convert(this.buildDocument(document), path, { shape })
+  }
+
+  /** A document in the type json or jsonb. With references it is a subquery, computed once. */
+  #documentAs (document: JsonDocument, type: Fragment): Fragment {
+    const { pieces: [json = ''], references } = document
+    return references.length === 0
+      ? sql`${parameter(json)}::${type}`
+      : this.#onCoordinator(sql`(select ${this.buildDocument(document)}::${type})`)
+  }
+
+  buildJsonNull (path: TypedPath, { refuse }: { readonly refuse: boolean }): Fragment {
+    const { column, resultType, example } = path
+    if (resultType === 'json') return sql`'null'::pg_catalog.jsonb`
+    const type = this.#typeOf(column, example)
+    if (type !== undefined && isJsonType(type)) return sql`'null'::${type.sql}`
+    const fault: ValueFault = { problem: 'null', path: ['', pathLabel(path)] }
+    const text = sql`${parameter(JSON.stringify(fault))}::pg_catalog.text`
+    const isRefused = refuse && !this.explain
+    if (example === undefined && !this.#columns.checks.has(column)) {
+      // Whether it is json or jsonb, PostgreSQL decides. Its type is that of the column.
+      const value = sql`${this.row}.${identifier(column)}`
+      // Not a constant; see raiseNumber.
+      const fault = sql`${text} operator(pg_catalog.||)
+        pg_catalog.left(pg_catalog.pg_typeof(${value})::pg_catalog.text, 0)`
+      const failure = isRefused && this.#call === undefined
+        ? sql` else case when ${raiseText('value', fault)} is null then null end`
+        : empty
+      return sql`case when ${isJson(value)}
+        then case when false then ${value} else 'null' end${failure} end`
+    }
+    return isRefused
+      ? this.#convert(sql`${raiseText('value', text)}::pg_catalog.json`, path, { shape: 'scalar' })
+      : sql`null`
+  }
+
+  buildList (document: JsonDocument, path: TypedPath): Fragment {
+    if (path.resultType !== 'column') {
+      return this.#onCoordinator(jsonElements(this.buildDocument(document), path.resultType))
+    }
+    const { pieces, references } = document
+    const type = this.#typeOf(path.column, path.example)
+    if (type === undefined || isJsonType(type)) {
+      const json = this.buildDocument(document)
+      const typed = { json, example: typeExample(path, this.table, 'value') }
+      return this.computeFirst(sql`(select l.f1 from (${
+        buildTypedList(typed, this.#nulls())
+      }) as l)`)
+    }
+    const [list] = references as readonly [Reference, ...Reference[]]
+    // A subquery is computed once.
+    if (pieces.every(piece => piece === '')) {
+      return this.computeFirst(sql`(select array(select ${this.#convertElement(type)} from ${
+        this.#references.listElements(list)
+      } as e (value)))`)
+    }
+    const values = references.map(reference =>
+      this.#references.isTyped(reference, type)
+        ? this.#typedValue(reference, type)
+        : convertJson(this.#references.jsonOf(reference), type.sql)
+    )
+    return this.computeFirst(sql`(select array[${join(values, sql`, `)}])`)
+  }
+
+  #convertElement (type: ColumnType): Fragment {
+    // The owner of an enum can define the cast from text.
+    return type.isEnum ? convertText(sql`e.value`, type) : sql`e.value::${type.sql}`
+  }
+
+  /** The type of a column that a value meets; that of an expression is not known. */
+  #typeOf (column: string, expression?: Fragment): ColumnType | undefined {
+    if (expression !== undefined) return undefined
+    const type = this.#columns.supported.get(column)
+    if (type !== undefined) this.addParameterType(column)
+    return type
+  }
+
+  /** The value of a reference in the type of a column. */
+  #typedValue (reference: Reference, type: ColumnType, checked = false): Fragment {
+    const references = this.#references
+    if (isJsonType(type)) return sql`${references.jsonTextOf(reference, { checked })}::${type.sql}`
+    const { parameter: of } = reference
+    if (of !== undefined) return sql`${parameter(textOfParameter(of))}::${type.sql}`
+    const text = references.textOf(reference, { checked })
+    return type.isEnum ? convertText(text, type) : sql`${text}::${type.sql}`
+  }
+}
