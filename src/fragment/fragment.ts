@@ -2,8 +2,6 @@
  * SQL as an opaque type, so that no string can be used as SQL by mistake. Text is a literal of the
  * source code, a quoted identifier or a parameter. The idea comes from pg-sql2.
  */
-import { textOf, writeText, type Step } from './text-cache.ts'
-
 const brand: unique symbol = Symbol('sql')
 
 /** A piece of SQL. Only the functions of this file create it. */
@@ -130,36 +128,48 @@ function verbatim (text: string): Fragment {
 
 /** Renders a fragment. Parameters are numbered in the order of their first use. */
 export function render (fragment: Fragment): RenderedSql {
-  const shape: Step[] = []
   const parameters: Array<string | null> = []
   const shared = new Map<Parameter, number>()
+  let text = ''
   let unique = false
   const walk = ({ [brand]: node }: Fragment): void => {
     switch (node.kind) {
-      case 'template':
-        shape.push(node.texts)
-        for (const hole of node.holes) walk(hole)
+      case 'template': {
+        const texts = inOneLine.get(node.texts) ?? joinLines(node.texts)
+        text += texts[0] as string
+        for (let i = 0; i < node.holes.length; i++) {
+          walk(node.holes[i] as Fragment)
+          text += texts[i + 1] as string
+        }
         break
+      }
       case 'list':
-        shape.push(-node.items.length)
         for (let i = 0; i < node.items.length; i++) {
           if (i > 0) walk(node.separator)
           walk(node.items[i] as Fragment)
         }
         break
       case 'text':
-        shape.push(node.text)
+        text += node.text
         unique ||= node.ofRequest
         break
       case 'parameter': {
         const number = shared.get(node) ?? parameters.push(node.value)
         if (node.shared) shared.set(node, number)
-        shape.push(number)
+        text += `$${number}`
       }
     }
   }
   walk(fragment)
-  return unique
-    ? { text: writeText(shape), parameters, unique }
-    : { text: textOf(shape), parameters }
+  return unique ? { text, parameters, unique } : { text, parameters }
+}
+
+/** The texts of templates in one line. The source code has a limited number of templates. */
+const inOneLine = new WeakMap<readonly string[], readonly string[]>()
+
+/** A line break of the source code, with its indentation, becomes one space. */
+function joinLines (texts: readonly string[]): readonly string[] {
+  const joined = texts.map(text => text.replaceAll(/\n\s*/g, ' '))
+  inOneLine.set(texts, joined)
+  return joined
 }

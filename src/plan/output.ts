@@ -14,7 +14,14 @@ import { has, isObject, type Json } from '../json/parse.ts'
 import type { Place, PlanContext } from './context.ts'
 import { findColumnProblem, readPath } from './name.ts'
 import { readMember, type OperationSource } from './members.ts'
-import type { ColumnPath, Expectation, OutputColumn, RowCondition, SortKey } from './nodes.ts'
+import type {
+  ColumnPath,
+  Expectation,
+  InsertNode,
+  OutputColumn,
+  RowCondition,
+  SortKey
+} from './nodes.ts'
 import { units } from './work.ts'
 
 /** An element of `columns` or `returning`. */
@@ -94,6 +101,11 @@ export function isUnchanged (
 ): column is OutputColumn & { readonly path: ColumnPath } {
   const { path, aggregate, cast } = column
   return path !== undefined && aggregate === undefined && cast === undefined
+}
+
+/** Whether `returning` tells which rows are new, where an update can take their place. */
+export function isMarked ({ output = [] }: Pick<InsertNode, 'output'>): boolean {
+  return output.some(({ inserted }) => inserted === 'unless updated')
 }
 
 /** Whether the output is the whole row. */

@@ -2,7 +2,7 @@
 import type postgres from 'postgres'
 import type { DatabaseTarget } from '../../schemas/database.ts'
 import { constant, join, render, sql } from '../fragment/fragment.ts'
-import { FIXED_SETTINGS } from '../sql/frame/session.ts'
+import { FIXED_SETTINGS } from './facts.ts'
 import type { Backend, Connection } from './connection.ts'
 import { recognizeEngine, refuseProduct } from './engine.ts'
 import { readExtraSchemas } from './extra-schemas.ts'

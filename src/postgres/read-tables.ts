@@ -3,7 +3,15 @@
  * how JSON represents their types.
  */
 import type { DatabaseTarget } from '../../schemas/database.ts'
-import { constant, identifier, integer, join, render, sql, type Fragment } from '../fragment/fragment.ts'
+import {
+  constant,
+  identifier,
+  integer,
+  join,
+  render,
+  sql,
+  type Fragment
+} from '../fragment/fragment.ts'
 import { closeConnection, query, type Connection } from './connection.ts'
 import { openConnection } from './open-connection.ts'
 

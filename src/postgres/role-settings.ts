@@ -5,7 +5,7 @@
  */
 import postgres from 'postgres'
 import { constant, render, sql } from '../fragment/fragment.ts'
-import type { RoleSettings } from '../sql/frame/session.ts'
+import type { RoleSettings } from './facts.ts'
 
 /**
  * Settings that the service controls, that cannot be set within a transaction, or that close the

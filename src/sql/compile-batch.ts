@@ -17,7 +17,8 @@ import {
 } from './values/function-types.ts'
 import type { Key } from './frame/idempotency.ts'
 import { emptyResults } from './statement/shared-results.ts'
-import type { ConnectionFacts, SessionDefaults } from './frame/session.ts'
+import type { ConnectionFacts } from '../postgres/facts.ts'
+import type { SessionDefaults } from './frame/session.ts'
 import type { Statement } from './statement/statement.ts'
 import { workerSettings } from './citus/worker-session.ts'
 import {

@@ -3,8 +3,8 @@
  * the values of each batch.
  */
 import { once, type PlannedBatch } from '../plan/batch-planner.ts'
-import { compile, compileQueryPlans } from './compile.ts'
-import type { CompileOptions, Statement } from './statement/statement.ts'
+import { compile, compileQueryPlans, type CompileOptions } from './compile.ts'
+import type { Statement } from './statement/statement.ts'
 import { createTemplate, fillTemplate, type Template } from './statement/template.ts'
 import {
   sessionPlaceholders,

@@ -5,12 +5,8 @@
 import { LRUCache } from 'lru-cache'
 import { textPlaceholder } from '../plan/shape.ts'
 import type { Statement } from './statement/statement.ts'
-import {
-  sessionStatements,
-  type ConnectionFacts,
-  type Session,
-  type SessionDefaults
-} from './frame/session.ts'
+import type { ConnectionFacts } from '../postgres/facts.ts'
+import { sessionStatements, type Session, type SessionDefaults } from './frame/session.ts'
 import { createTemplate, fillTemplate, type Template } from './statement/template.ts'
 import { templateBytes } from './template-cache.ts'
 

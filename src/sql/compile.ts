@@ -35,6 +35,7 @@ import {
 } from './statement/checks.ts'
 import { distributeNode, fence } from './citus/citus.ts'
 import type { FindColumns, TableColumns } from './values/column-types.ts'
+import type { FindFunction } from './values/function-types.ts'
 import {
   empty,
   identifier,
@@ -54,7 +55,11 @@ import { buildFence, isPushedDown } from './citus/placement.ts'
 import { findScalars, References, type Earlier, type Scalar } from './values/references.ts'
 import { shapeOf, type BuiltOperation, type Shape } from './operations/returned-rows.ts'
 import { findSeparateSources, returnsSeparateRows } from './operations/separate-rows.ts'
-import { sessionUnchanged, withSessionFormats } from './statement/session-checks.ts'
+import {
+  sessionUnchanged,
+  withSessionFormats,
+  type SessionIdentity
+} from './statement/session-checks.ts'
 import { buildShardCheck } from './citus/shard-check.ts'
 import {
   buildListCheck,
@@ -70,9 +75,40 @@ import {
 } from './statement/shared-results.ts'
 import { sourceColumns } from './operations/source.ts'
 import { StatementNeeds } from './values/statement-needs.ts'
-import type { CompileOptions, Statement } from './statement/statement.ts'
+import type { Statement } from './statement/statement.ts'
 import { MAX_KEPT_LENGTH } from '../fragment/text-cache.ts'
 import { TypedValues } from './values/typed-values.ts'
+
+export interface CompileOptions {
+  /** The role and the claims that every operation must run with. */
+  readonly session: SessionIdentity
+  /** Maximum rows per operation. */
+  readonly maxRows: number
+  /** Maximum bytes of the rows of a response. */
+  readonly maxBytes: number
+  /** Returns the number of rows instead of the rows, also of operations that are not `counted`. */
+  readonly minimal?: boolean
+  /** Also keeps each result in a setting of the transaction, for storeStatement. */
+  readonly keep?: boolean
+  /**
+   * Checks each value against its type by the catalogue (see value-checks.ts), distinguishes the
+   * JSON null from NULL, and adds up the bytes of all operations. For a batch that failed because a
+   * value may not fit its type, or an operation returned more than its share of the bytes.
+   */
+  readonly checkValues?: boolean
+  /**
+   * Computes the values of an operation before it starts and writes its rows after it has ended, so
+   * that settings changed by a trigger affect neither. For the retry of a batch whose session was
+   * changed; it also sets the session again after each operation.
+   */
+  readonly restoreSession?: boolean
+  /** Builds the SQL for Citus; see citus.ts. */
+  readonly distributed?: boolean
+  /** Finds the types of columns; by default no table is known. */
+  readonly findColumns?: FindColumns
+  /** Finds the types of the parameters of functions; undefined: they are not known. */
+  readonly findFunction?: FindFunction
+}
 
 /** What json_agg writes between two rows. */
 export const ROW_SEPARATOR = ', \n '

@@ -34,7 +34,8 @@ import { POSITION } from '../sql/frame/position.ts'
 import type { AttemptBatch, TransactionMode } from '../sql/frame/compiled-batch.ts'
 import { isCommitUncertain } from './lost-commit.ts'
 import { settleTimes } from './operation-times.ts'
-import type { AttemptOutcome, AttemptTimes, Failed, Lost, TransactionId } from './outcome.ts'
+import type { TransactionId } from '../sql/frame/transaction-status.ts'
+import type { AttemptOutcome, AttemptTimes, Failed, Lost } from './outcome.ts'
 import {
   beginOptions,
   buildReceivedSteps,

@@ -18,7 +18,12 @@ import { flattenConditions } from '../plan/filter.ts'
 import type { Condition, Exists, PlanNode, TableName } from '../plan/nodes.ts'
 import { sourceOf } from '../plan/source.ts'
 import { isPath } from '../sql/values/column.ts'
-import { columnAtError, columnBeforeError, tableAtError, textAtError } from '../sql/statement/error-place.ts'
+import {
+  columnAtError,
+  columnBeforeError,
+  tableAtError,
+  textAtError
+} from '../sql/statement/error-place.ts'
 import { render } from '../fragment/fragment.ts'
 import { tableName } from '../sql/statement/table.ts'
 

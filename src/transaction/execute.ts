@@ -23,7 +23,8 @@ import {
 import { resolveKeyFailure } from './idempotency.ts'
 import { acquireAtPosition, readPosition, type NeededPosition } from './position.ts'
 import { resolveLostCommit } from './lost-commit.ts'
-import type { AttemptOutcome, BatchOutcome, Failed, Lost, Place, RetryReason } from './outcome.ts'
+import type { Place } from '../sql/frame/steps.ts'
+import type { AttemptOutcome, BatchOutcome, Failed, Lost, RetryReason } from './outcome.ts'
 import {
   decide,
   isConnectionStale,

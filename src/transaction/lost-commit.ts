@@ -18,7 +18,13 @@ import { terminateBackend } from '../postgres/terminate-backend.ts'
 import { millisecondsUntil } from '../postgres/timer.ts'
 import { answerText, waitText, type Key } from '../sql/frame/idempotency.ts'
 import { mayCommit, type CompiledBatch } from '../sql/frame/compiled-batch.ts'
-import type { Lost, TransactionId } from './outcome.ts'
+import {
+  FAIL_ON_STANDBY,
+  statusText,
+  type TransactionStatus,
+  type TransactionId
+} from '../sql/frame/transaction-status.ts'
+import type { Lost } from './outcome.ts'
 
 /**
  * `rows lost`: the transaction is committed, but its rows were lost. `rolled back`: it is not in
@@ -108,10 +114,6 @@ async function findByKey (
   return { kind: keyClaimed || backend !== undefined ? 'rolled back' : 'absent' }
 }
 
-/** Divides by zero on a standby. */
-const FAIL_ON_STANDBY =
-  'select 1 operator(pg_catalog./) (not pg_catalog.pg_is_in_recovery())::pg_catalog.int4'
-
 /** What is stored under a key. */
 export interface StoredAnswer {
   /** What its request had otherwise: the claims, the request itself, or neither. */
@@ -155,27 +157,12 @@ async function findById (
   return rows.length === count ? { kind: 'committed', rows } : { kind: 'rows lost' }
 }
 
-interface TransactionStatus {
-  /** null on a standby, which may not have received the transaction yet. */
-  readonly status: string | null
-  /** 't': the server that ran it, without a crash since (a crash resets its statistics). */
-  readonly same: string | null
-}
-
 async function readStatus (
   connection: Connection,
-  { xid, serverStarted, reportedAt }: TransactionId
+  id: TransactionId
 ): Promise<TransactionStatus> {
-  const seconds = (time: string): string => `extract(epoch from ${time})`
-  const started = seconds('pg_catalog.pg_postmaster_start_time()')
-  const text = `
-    select case when not pg_catalog.pg_is_in_recovery() then
-        pg_catalog.pg_xact_status('${xid}'::pg_catalog.xid8) end as status,
-      ${started}::pg_catalog.text operator(pg_catalog.=) '${serverStarted}'
-        and exists (select from pg_catalog.pg_stat_wal
-          where ${seconds('stats_reset')} operator(pg_catalog.<) '${reportedAt}') as same`
   try {
-    const rows = await query<Record<keyof TransactionStatus, string | null>>(connection, text)
+    const rows = await query<TransactionStatus>(connection, statusText(id))
     return rows[0] as TransactionStatus
   } catch (error) {
     // The server crashed and does not know the id, so the transaction was never durable.

@@ -2,6 +2,8 @@
  * How an attempt to run a batch can end, and how the batch can end.
  */
 import type { DatabaseError } from '../errors/postgres.ts'
+import type { Place } from '../sql/frame/steps.ts'
+import type { TransactionId } from '../sql/frame/transaction-status.ts'
 
 /** Every outcome of a batch or of one attempt. */
 export type Outcome = Committed | Failed | Lost | Unknown
@@ -74,21 +76,6 @@ export interface AttemptTimes {
   readonly sessionSet?: number | undefined
   /** The end of each operation that was answered, in their order; see settleTimes. */
   readonly operations: readonly number[]
-}
-
-/**
- * The statement that failed: the index of an operation; `session`: BEGIN or the session before the
- * operations; `commit`: the end after them; `key`: a statement about the idempotency key.
- */
-export type Place = number | 'session' | 'commit' | 'key'
-
-/** Identifies a transaction after its connection was lost. All values are text from PostgreSQL. */
-export interface TransactionId {
-  readonly xid: string
-  /** When the server was started, in seconds of its clock. */
-  readonly serverStarted: string
-  /** A time before the transaction was committed, in seconds of the server's clock. */
-  readonly reportedAt: string
 }
 
 /** Why a batch was run again; the label `reason` of `service_txn_retry_count`. */

@@ -24,7 +24,8 @@ import {
   modifierHelp,
   placeName
 } from './describe-error.ts'
-import type { Failed, Place } from './outcome.ts'
+import type { Place } from '../sql/frame/steps.ts'
+import type { Failed } from './outcome.ts'
 
 export interface FailureOptions {
   /** The role of the batch. */

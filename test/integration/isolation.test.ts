@@ -6,7 +6,7 @@
 import { randomInt } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
-import { FIXED_SETTINGS } from '../../src/sql/frame/session.ts'
+import { FIXED_SETTINGS } from '../../src/postgres/facts.ts'
 import { ensureRoles, LOGIN_ROLE } from '../support/database/database.ts'
 import { trapSchema } from '../support/database/triggers.ts'
 import { thorough } from '../support/runs.ts'

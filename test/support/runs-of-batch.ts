@@ -10,7 +10,11 @@ import { parseJson } from '../../src/json/parse.ts'
 import { finish } from '../../src/json/pieces.ts'
 import { BatchPlanner, toPlannedBatch, type PlannedBatch } from '../../src/plan/batch-planner.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
-import { ColumnTypes, columnTypesStatement, type FindColumns } from '../../src/sql/values/column-types.ts'
+import {
+  ColumnTypes,
+  columnTypesStatement,
+  type FindColumns
+} from '../../src/sql/values/column-types.ts'
 import { ROW_SEPARATOR } from '../../src/sql/compile.ts'
 import {
   FunctionTypes,

@@ -13,10 +13,8 @@ import { fromDatabase } from '../../errors/postgres.ts'
 import { SqlState } from '../../errors/sqlstates.ts'
 import type { ModifierName } from '../../../schemas/modifier.ts'
 import type { Assignment, InsertNode, PlanNode } from '../../plan/nodes.ts'
-import { ALL_COLUMNS } from '../../plan/output.ts'
+import { ALL_COLUMNS, isAllColumns, isMarked } from '../../plan/output.ts'
 import { sql, type Fragment } from '../../fragment/fragment.ts'
-import { isMarked } from '../operations/inserted.ts'
-import { canOrderOutside } from '../operations/select.ts'
 
 /** A local relation: a query that reads it is finished on the coordinator. */
 export const fence: Fragment = sql`, (select 1 as one from pg_catalog.pg_am limit 1) as fence`
@@ -64,7 +62,7 @@ export function distributeNode (
       return node
     case 'select': {
       const { limit = maxRows + 1, nested, having, order } = node
-      if (having.length > 0 && order.length > 0 && !canOrderOutside({ order, output })) {
+      if (having.length > 0 && order.length > 0 && output.some(isAllColumns)) {
         throw notOnCitus(
           'Citus loses the order of a select with "having" and all columns. Name the columns.',
           node

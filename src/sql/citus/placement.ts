@@ -6,10 +6,11 @@ import { fence } from './citus.ts'
 import { empty, type Fragment } from '../../fragment/fragment.ts'
 import type { References } from '../values/references.ts'
 import type { StatementNeeds } from '../values/statement-needs.ts'
-import type { CompileOptions } from '../statement/statement.ts'
 
 /** What decides where Citus runs a statement. */
-export interface Placement extends Pick<CompileOptions, 'keep'> {
+export interface Placement {
+  /** The result goes through a setting. */
+  readonly keep?: boolean
   /** What later operations read from this one. */
   readonly uses: readonly ReferenceUse[]
   /** Later operations depend on the number of its rows. */

@@ -3,14 +3,16 @@
  * stay on the coordinator; Citus repeats only SET LOCAL on every worker of the transaction.
  */
 import type { Statement } from '../statement/statement.ts'
-import { identifier, join, render, requestConstant, sql, type Fragment } from '../../fragment/fragment.ts'
 import {
-  FIXED_SETTINGS,
-  searchPath,
-  type ConnectionFacts,
-  type Session,
-  type SessionDefaults
-} from '../frame/session.ts'
+  identifier,
+  join,
+  render,
+  requestConstant,
+  sql,
+  type Fragment
+} from '../../fragment/fragment.ts'
+import { FIXED_SETTINGS, type ConnectionFacts } from '../../postgres/facts.ts'
+import { searchPath, type Session, type SessionDefaults } from '../frame/session.ts'
 
 /** Settings that Citus sets on its connections to workers itself. */
 const SET_BY_CITUS: ReadonlySet<string> = new Set(['client_encoding'])

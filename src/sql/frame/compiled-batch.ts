@@ -4,7 +4,7 @@
 import type { Preferences } from '../../../schemas/prefer.ts'
 import type { Statement } from '../statement/statement.ts'
 import type { Key } from './idempotency.ts'
-import type { ConnectionFacts } from './session.ts'
+import type { ConnectionFacts } from '../../postgres/facts.ts'
 
 /** How a transaction begins and ends. */
 export type TransactionMode = Pick<Preferences, 'tx' | 'isolation' | 'access'>

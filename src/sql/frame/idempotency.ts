@@ -5,7 +5,14 @@
  * create objects in schemas of the login role's search_path, and a trigger may have changed it.
  */
 import { arrayText } from '../../plan/value-text.ts'
-import { integer, parameter, render, requestConstant, sql, type Fragment } from '../../fragment/fragment.ts'
+import {
+  integer,
+  parameter,
+  render,
+  requestConstant,
+  sql,
+  type Fragment
+} from '../../fragment/fragment.ts'
 import type { Statement } from '../statement/statement.ts'
 import { raise } from '../statement/marker.ts'
 import { checkConnection } from './session.ts'

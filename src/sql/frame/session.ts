@@ -2,7 +2,6 @@
  * Builds the statement that sets the role and all settings of a transaction, for this transaction
  * only. A trigger can leave any setting changed on a connection, so every setting is set again.
  */
-import type { EngineName } from '../../../schemas/engine.ts'
 import {
   constant,
   identifier,
@@ -13,6 +12,7 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
+import { FIXED_SETTINGS, type ConnectionFacts, type ServerFacts } from '../../postgres/facts.ts'
 import type { Statement } from '../statement/statement.ts'
 import { SEARCH_PATH } from '../statement/session-checks.ts'
 
@@ -30,42 +30,6 @@ export interface Session {
   readonly settings?: ReadonlyArray<readonly [name: string, value: string]>
 }
 
-/**
- * The settings of `ALTER ROLE … SET` by role, as far as a transaction may set them. PostgreSQL
- * applies them only at login, not for SET ROLE.
- */
-export type RoleSettings = ReadonlyMap<
-  string,
-  ReadonlyArray<readonly [name: string, value: string]>
->
-
-/** Facts about the database that were read when the connection was opened. */
-export interface ConnectionFacts {
-  readonly roleSettings: RoleSettings
-  /** Schemas after DB_SCHEMAS in search_path. Operations cannot name them. */
-  readonly extraSchemas: readonly string[]
-  /** Undefined behind a pooler, where the server can change with every transaction. */
-  readonly server: ServerFacts | undefined
-  /** Whose SQL the connection gets. */
-  readonly engine: EngineName
-}
-
-/** Facts about the server, which a connection that is reset after every batch relies on. */
-export interface ServerFacts {
-  /** Settings that have their value in every batch from the start; see FIXED_SETTINGS. */
-  readonly defaults: ReadonlySet<string>
-  /** The login role. */
-  readonly login: string
-  /** Whether it has tcp_user_timeout; other systems log a message when it is set. */
-  readonly isLinux: boolean
-  /** The value of client_connection_check_interval; PostgreSQL on Windows accepts only 0. */
-  readonly connectionCheck: string
-  /** When the server was started, in seconds of its clock, as text. */
-  readonly started: string
-  /** When the connection was opened, in seconds of the server's clock, as text. */
-  readonly openedAt: string
-}
-
 const NO_FACTS: ConnectionFacts = {
   roleSettings: new Map(),
   extraSchemas: [],
@@ -81,17 +45,6 @@ export interface SessionDefaults {
   /** How long the server waits for the rest of a pipeline that has arrived in part. */
   readonly idleTimeoutMs: number
 }
-
-/** Settings with the same value in every batch. */
-export const FIXED_SETTINGS = [
-  ['row_security', 'on'],
-  ['client_encoding', 'UTF8'],
-  ['DateStyle', 'ISO, YMD'],
-  ['IntervalStyle', 'postgres'],
-  ['TimeZone', 'UTC'],
-  ['bytea_output', 'hex'],
-  ['extra_float_digits', '1']
-] as const
 
 /**
  * Makes PostgreSQL cancel the statement of a client that has disconnected. Without it, a service

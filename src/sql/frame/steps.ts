@@ -16,7 +16,7 @@
  * RESET ALL removes the settings in which operations keep them.
  */
 import type { Statement } from '../statement/statement.ts'
-import type { ConnectionFacts } from './session.ts'
+import type { ConnectionFacts } from '../../postgres/facts.ts'
 import {
   claimStatement,
   releaseStatement,
@@ -26,7 +26,12 @@ import {
   type Key
 } from './idempotency.ts'
 import type { AttemptBatch, TransactionMode } from './compiled-batch.ts'
-import type { Place } from '../../transaction/outcome.ts'
+
+/**
+ * What a statement belongs to: the index of an operation; `session`: BEGIN or the session before
+ * the operations; `commit`: the end after them; `key`: a statement about the idempotency key.
+ */
+export type Place = number | 'session' | 'commit' | 'key'
 
 export interface Step {
   readonly statement: Statement

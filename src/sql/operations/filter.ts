@@ -4,7 +4,15 @@
 import { operators, type Operator } from '../../../schemas/operator.ts'
 import type { Condition, Exists, Operand, Predicate } from '../../plan/nodes.ts'
 import { comparableValue } from '../values/column.ts'
-import { empty, fill, identifier, join, sql, whereAll, type Fragment } from '../../fragment/fragment.ts'
+import {
+  empty,
+  fill,
+  identifier,
+  join,
+  sql,
+  whereAll,
+  type Fragment
+} from '../../fragment/fragment.ts'
 import {
   buildArray,
   buildKeyword,

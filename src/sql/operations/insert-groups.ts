@@ -5,11 +5,19 @@ import type { InsertNode, RowGroup } from '../../plan/nodes.ts'
 import { isAllColumns } from '../../plan/output.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import type { Check } from '../statement/checks.ts'
-import { empty, identifier, integer, join, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
+import {
+  empty,
+  identifier,
+  integer,
+  join,
+  parameter,
+  sql,
+  type Fragment
+} from '../../fragment/fragment.ts'
 import { buildInsert, buildSeparateInserts, rowNumber } from './insert.ts'
 import type { ReturnedColumns } from './keyed-update.ts'
 import { raise } from '../statement/marker.ts'
-import { unusedName } from './output.ts'
+import { unusedName } from '../statement/table.ts'
 import type { BuiltOperation, Shape } from './returned-rows.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 

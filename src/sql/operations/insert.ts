@@ -15,9 +15,9 @@ import {
 } from '../../fragment/fragment.ts'
 import { buildGate } from '../statement/gate.ts'
 import { buildQueryInsert } from './insert-query.ts'
-import { isMarked, markRow } from './inserted.ts'
-import { unusedName } from './output.ts'
-import { tableName } from '../statement/table.ts'
+import { isMarked } from '../../plan/output.ts'
+import { markRow } from './inserted.ts'
+import { tableName, unusedName } from '../statement/table.ts'
 import { nameStored, type StoredRows, type TypedValues } from '../values/typed-values.ts'
 
 type Cells = ReadonlyArray<ReadonlyMap<string, Cell>>

@@ -10,7 +10,13 @@
  */
 import { modifiers, type Modifier } from '../../../schemas/modifier.ts'
 import { toPath } from '../../plan/name.ts'
-import type { Cell, KeyedGroup, KeyedUpdateNode, RowField, UncertainColumn } from '../../plan/nodes.ts'
+import type {
+  Cell,
+  KeyedGroup,
+  KeyedUpdateNode,
+  RowField,
+  UncertainColumn
+} from '../../plan/nodes.ts'
 import { fieldName } from '../../plan/stored-values.ts'
 import { applyModifier, buildAssignment } from './assignment.ts'
 import type { Check } from '../statement/checks.ts'
@@ -30,9 +36,8 @@ import {
 } from '../../fragment/fragment.ts'
 import { buildSkipped, gateChecks } from '../statement/gate.ts'
 import { raise, raiseNumber, raiseText } from '../statement/marker.ts'
-import { unusedName } from './output.ts'
 import { exposeColumns, type ExposedColumns } from '../statement/shared-results.ts'
-import { tableName } from '../statement/table.ts'
+import { tableName, unusedName } from '../statement/table.ts'
 import { typeExample, type TypedAs } from '../values/typed-json.ts'
 import { buildRecordset, TypedValues } from '../values/typed-values.ts'
 import type { ChangeBuilder } from '../values/value-builder.ts'

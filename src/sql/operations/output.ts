@@ -96,10 +96,3 @@ export function buildNameClash (
   const nulls = names.map(name => sql`, null as ${name}`)
   return sql`row(${join(columns, sql`, `)}) as "0" from (select ${row}.*${join(nulls, empty)}) as o`
 }
-
-/** Returns a short name that is not in `names`. */
-export function unusedName (names: readonly string[]): string {
-  let i = 0
-  while (names.includes(`n${i}`)) i++
-  return `n${i}`
-}

@@ -3,11 +3,10 @@
  */
 import { isNested } from '../../plan/nested.ts'
 import type { OutputColumn, PlanNode } from '../../plan/nodes.ts'
-import { isAllColumns } from '../../plan/output.ts'
+import { isAllColumns, isMarked } from '../../plan/output.ts'
 import type { Check } from '../statement/checks.ts'
 import type { RowColumns } from '../values/column.ts'
 import { empty, sql, type Fragment } from '../../fragment/fragment.ts'
-import { isMarked } from './inserted.ts'
 import { returningList } from './output.ts'
 import { exposeColumns, type ExposedColumns } from '../statement/shared-results.ts'
 

@@ -7,9 +7,9 @@ import { buildAfter } from './after.ts'
 import { columnValue, comparableValue, type RowColumns } from '../values/column.ts'
 import { buildWhere } from './filter.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
-import { buildNameClash, outputValue, unusedName, wholeRow } from './output.ts'
+import { buildNameClash, outputValue, wholeRow } from './output.ts'
 import { OutputValues } from './output-values.ts'
-import { tableName } from '../statement/table.ts'
+import { tableName, unusedName } from '../statement/table.ts'
 import type { ValueBuilder } from '../values/value-builder.ts'
 
 const DISTINCT = sql`distinct `
@@ -118,7 +118,7 @@ function orderOutside (
   output: readonly OutputColumn[],
   columns: Columns
 ): OuterOrder | undefined {
-  if (!canOrderOutside({ order, output })) return undefined
+  if (order.length === 0 || output.some(isAllColumns)) return undefined
   const names = output.map(({ name }) => name)
   const keys: Fragment[] = []
   const addKey = (path: ColumnPath): string => {
@@ -145,13 +145,6 @@ function orderOutside (
       join(outer.map(key => sql`${written(key.by)}${buildDirection(key)}`), sql`, `)
     }`
   }
-}
-
-/** Whether the names of the columns are known that the order of a select with `having` reads. */
-export function canOrderOutside (
-  { order, output }: Pick<Read, 'order'> & { readonly output: readonly OutputColumn[] }
-): boolean {
-  return order.length > 0 && !output.some(isAllColumns)
 }
 
 function buildConditions (

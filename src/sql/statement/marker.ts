@@ -5,7 +5,13 @@
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { textAtError, type PlacedError } from './error-place.ts'
-import { constant, sharedParameter, sql, type Fragment, type RenderedSql } from '../../fragment/fragment.ts'
+import {
+  constant,
+  sharedParameter,
+  sql,
+  type Fragment,
+  type RenderedSql
+} from '../../fragment/fragment.ts'
 
 const SECRET = `oneflight-${randomUUID()}`
 const RAISED = new RegExp(`${SECRET}:([a-z]+):([0-9a-f]+)`)

@@ -6,7 +6,15 @@
  * - At the end of the last operation: all other settings that control how values are read and
  *   written (`formatsUnchanged`, `searchPathUnchanged`).
  */
-import { constant, empty, fixed, join, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
+import {
+  constant,
+  empty,
+  fixed,
+  join,
+  parameter,
+  sql,
+  type Fragment
+} from '../../fragment/fragment.ts'
 import { raise } from './marker.ts'
 
 /** The role and the claims that every operation of a batch must run with. */

@@ -10,7 +10,15 @@ import type { Plan, PlanNode, Reference, ReferenceUse } from '../../plan/nodes.t
 import { mayReturn } from '../../plan/output.ts'
 import type { Check } from './checks.ts'
 import { isNested } from '../../plan/nested.ts'
-import { empty, identifier, integer, join, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
+import {
+  empty,
+  identifier,
+  integer,
+  join,
+  parameter,
+  sql,
+  type Fragment
+} from '../../fragment/fragment.ts'
 import { raise, raiseNumber } from './marker.ts'
 import { countSetting, jsonNullsSetting, sharedSetting } from './settings.ts'
 

@@ -1,5 +1,5 @@
 /**
- * SQL for the name of a table and for a row of NULLs of its type.
+ * SQL for the name of a table, a row of NULLs of its type, and names that are free.
  */
 import type { TableName } from '../../plan/nodes.ts'
 import { arrayText } from '../../plan/value-text.ts'
@@ -27,4 +27,11 @@ export function namesAsRows (names: readonly TableName[]): Fragment {
 export function nullRow (table: TableName): Fragment {
   const type = tableName(table)
   return sql`(select x.*::${type} from (select (null::${type}).*) as x)`
+}
+
+/** Returns a short name that is not in `names`. */
+export function unusedName (names: readonly string[]): string {
+  let i = 0
+  while (names.includes(`n${i}`)) i++
+  return `n${i}`
 }

@@ -5,7 +5,15 @@
 import { LRUCache } from 'lru-cache'
 import type { TableName } from '../../plan/nodes.ts'
 import type { ColumnKind } from './column.ts'
-import { constant, identifier, integer, join, render, sql, type Fragment } from '../../fragment/fragment.ts'
+import {
+  constant,
+  identifier,
+  integer,
+  join,
+  render,
+  sql,
+  type Fragment
+} from '../../fragment/fragment.ts'
 import { namesAsRows, nullRow, tableName } from '../statement/table.ts'
 
 /** A type that statements name. */

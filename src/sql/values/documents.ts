@@ -11,7 +11,15 @@ import type {
   TableName
 } from '../../plan/nodes.ts'
 import { arrayText } from '../../plan/value-text.ts'
-import { constant, identifier, integer, join, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
+import {
+  constant,
+  identifier,
+  integer,
+  join,
+  parameter,
+  sql,
+  type Fragment
+} from '../../fragment/fragment.ts'
 import { buildFirst } from '../statement/gate.ts'
 import { jsonNullsSetting } from '../statement/settings.ts'
 import type { SharedResult } from '../statement/shared-results.ts'

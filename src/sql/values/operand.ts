@@ -5,7 +5,14 @@
 import type { ColumnOperand, ColumnPath, List, Literal, Operand, Single } from '../../plan/nodes.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import { columnValue, comparableValue, type RowColumns } from './column.ts'
-import { empty, identifier, parameter, requestConstant, sql, type Fragment } from '../../fragment/fragment.ts'
+import {
+  empty,
+  identifier,
+  parameter,
+  requestConstant,
+  sql,
+  type Fragment
+} from '../../fragment/fragment.ts'
 import type { ValueBuilder } from './value-builder.ts'
 
 export interface OperandContext {

@@ -43,11 +43,10 @@ import {
 import type { FindFunction } from './function-types.ts'
 import { buildSourceRows, type RowsBuilder } from './field-rows.ts'
 import { raiseText, type ValueFault } from '../statement/marker.ts'
-import { unusedName } from '../operations/output.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 import type { References } from './references.ts'
 import { buildVerifiedDocument, isJsonNull, jsonNullRows } from './documents.ts'
-import { nullRow } from '../statement/table.ts'
+import { nullRow, unusedName } from '../statement/table.ts'
 import {
   buildTypedList,
   buildTypedRows,

@@ -1,0 +1,52 @@
+/**
+ * What the service knows about the server of a connection, on which the statements of a batch
+ * depend.
+ */
+import type { EngineName } from '../../schemas/engine.ts'
+
+/** Settings with the same value in every batch. */
+export const FIXED_SETTINGS = [
+  ['row_security', 'on'],
+  ['client_encoding', 'UTF8'],
+  ['DateStyle', 'ISO, YMD'],
+  ['IntervalStyle', 'postgres'],
+  ['TimeZone', 'UTC'],
+  ['bytea_output', 'hex'],
+  ['extra_float_digits', '1']
+] as const
+
+/**
+ * The settings of `ALTER ROLE … SET` by role, as far as a transaction may set them. PostgreSQL
+ * applies them only at login, not for SET ROLE.
+ */
+export type RoleSettings = ReadonlyMap<
+  string,
+  ReadonlyArray<readonly [name: string, value: string]>
+>
+
+/** Facts about the database that were read when the connection was opened. */
+export interface ConnectionFacts {
+  readonly roleSettings: RoleSettings
+  /** Schemas after DB_SCHEMAS in search_path. Operations cannot name them. */
+  readonly extraSchemas: readonly string[]
+  /** Undefined behind a pooler, where the server can change with every transaction. */
+  readonly server: ServerFacts | undefined
+  /** Whose SQL the connection gets. */
+  readonly engine: EngineName
+}
+
+/** Facts about the server, which a connection that is reset after every batch relies on. */
+export interface ServerFacts {
+  /** Settings that have their value in every batch from the start; see FIXED_SETTINGS. */
+  readonly defaults: ReadonlySet<string>
+  /** The login role. */
+  readonly login: string
+  /** Whether it has tcp_user_timeout; other systems log a message when it is set. */
+  readonly isLinux: boolean
+  /** The value of client_connection_check_interval; PostgreSQL on Windows accepts only 0. */
+  readonly connectionCheck: string
+  /** When the server was started, in seconds of its clock, as text. */
+  readonly started: string
+  /** When the connection was opened, in seconds of the server's clock, as text. */
+  readonly openedAt: string
+}
