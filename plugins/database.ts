@@ -12,6 +12,9 @@ import { findProblem, type Database, type Databases } from '../src/transaction/d
 import type { Connection } from '../src/postgres/connection.ts'
 import { createPool, type ConnectionPool } from '../src/postgres/pool.ts'
 import { createHealthCheck } from '../src/postgres/health-check.ts'
+import { Compiler } from '../src/sql/compiler.ts'
+import { TemplateCache } from '../src/sql/template-cache.ts'
+import { batchSettings } from '../src/transaction/run-batch.ts'
 import { startKeyPruner, type KeyPruner } from '../src/transaction/prune-keys.ts'
 import type { Observer, PoolLabels } from '../src/transaction/observer.ts'
 
@@ -34,7 +37,12 @@ async function database (
   const places: readonly Place[] = routes === undefined
     ? [{ route: undefined, target, replica }]
     : routes.all.map(route => ({ route, target: route.target, replica: undefined }))
-  const opened = new Map(places.map(place => [place.route, openDatabase(app, config, place)]))
+  // The databases share the memory for statements.
+  const templates = new TemplateCache()
+  const opened = new Map(places.map(place => {
+    const compiler = new Compiler(batchSettings(config), templates)
+    return [place.route, openDatabase(app, config, { ...place, compiler })]
+  }))
   const all = [...opened.values()]
   const observer = app.getDecorator<Observer>('observer')
   observer.pools(new Map(all.flatMap(({ pools }) => [...pools])))
@@ -75,7 +83,7 @@ interface OpenedDatabase {
 function openDatabase (
   app: FastifyInstance,
   config: Config,
-  { route, target, replica: replicaTarget }: Place
+  { route, target, replica: replicaTarget, compiler }: Place & Pick<Database, 'compiler'>
 ): OpenedDatabase {
   // Log lines and gauges without routes have no such member.
   const common = route === undefined ? {} : { route: route.name }
@@ -103,7 +111,7 @@ function openDatabase (
   let pruner: KeyPruner | undefined
   return {
     name: route?.name,
-    database: { pool, replica, probe },
+    database: { pool, replica, probe, compiler },
     pools,
     start () {
       for (const opened of pools.values()) opened.warm()

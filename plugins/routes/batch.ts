@@ -20,7 +20,7 @@ import { compression } from '../../src/response/compression.ts'
 import { respond } from '../../src/response/respond.ts'
 import type { Databases } from '../../src/transaction/database.ts'
 import type { Observer, Spans } from '../../src/transaction/observer.ts'
-import { batchSettings, runBatch, type BatchSettings } from '../../src/transaction/run-batch.ts'
+import { batchSettings, runBatch } from '../../src/transaction/run-batch.ts'
 
 interface BatchOptions {
   readonly config: Config
@@ -34,10 +34,7 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
   const spans = app.getDecorator<Spans>('spans')
   const databases = app.getDecorator<Databases>('databases')
   const mayBegin = app.getDecorator<() => boolean>('mayBegin')
-  // What is known about types belongs to a database.
-  const settingsOf = new Map(databases.all.map((database, number) =>
-    [database, { ...batchSettings(config), database: number }]
-  ))
+  const settings = batchSettings(config)
   const limits = batchLimits(config)
   const planner = new BatchPlanner(limits)
   const turns = new Turns()
@@ -74,10 +71,9 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
     const times = { received, read: performance.now() }
     const batch = await turn.finish(plan(bytes))
     request.access.operations = batch.outline.operations.length
-    const database = databases.of(request.identity)
     const result = await runBatch(batch, request, {
-      database,
-      settings: settingsOf.get(database) as BatchSettings,
+      database: databases.of(request.identity),
+      settings,
       deadline: times.received + config.REQUEST_TIMEOUT_MS,
       clientClosed: clientClosed(reply),
       mayBegin,

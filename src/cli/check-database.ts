@@ -11,6 +11,7 @@ import { SqlState } from '../errors/sqlstates.ts'
 import type { Plan } from '../plan/nodes.ts'
 import { createPool } from '../postgres/pool.ts'
 import { checkBatch, type CheckIssue } from '../transaction/check-batch.ts'
+import { Compiler } from '../sql/compiler.ts'
 import { batchSettings } from '../transaction/run-batch.ts'
 import { UsageError } from './arguments.ts'
 import { describeIssues, type BatchText } from './batch.ts'
@@ -74,10 +75,12 @@ function openOne ({ config, name, target, role }: OneDatabase): DatabaseCheck {
       reason = withoutValues(error as DatabaseError)
     }
   })
+  const settings = { ...batchSettings(config), verbose: true }
   const options = {
     pool,
+    compiler: new Compiler(settings),
     role,
-    settings: { ...batchSettings(config), verbose: true },
+    settings,
     timeoutMs: config.REQUEST_TIMEOUT_MS
   }
   return {

@@ -14,7 +14,7 @@ import type { BatchLimits } from '../plan/read-batch.ts'
 import { validateBody } from '../plan/validate-body.ts'
 import type { NamedBatch } from './named-batch.ts'
 import { readParameters } from './parameters.ts'
-import { RequestPlanner } from './request-planner.ts'
+import { PlanCache, RequestPlanner } from './request-planner.ts'
 
 type Path = ReadonlyArray<string | number>
 
@@ -30,7 +30,12 @@ export type ReadFile =
   | { readonly faults: readonly string[] }
 
 /** `name`: that of the file, as faults show it. */
-export function readNamedBatch (name: string, bytes: Buffer, limits: BatchLimits): ReadFile {
+export function readNamedBatch (
+  name: string,
+  bytes: Buffer,
+  limits: BatchLimits,
+  plans = new PlanCache()
+): ReadFile {
   const id = basename(name, '.json')
   if (!batchName.test(id)) {
     return { faults: [`${name}: The name of the file must match ${batchName.source}.json.`] }
@@ -42,16 +47,15 @@ export function readNamedBatch (name: string, bytes: Buffer, limits: BatchLimits
     const { line, column } = positionOf(text, offset)
     return `${name}:${line}:${column}: ${message}`
   }
-  const read = readContent(bytes, limits)
-  return 'faults' in read
-    ? { faults: read.faults.map(describe) }
-    : { batch: { name: id, ...read } }
+  const read = readContent({ name: id, bytes }, limits, plans)
+  return 'faults' in read ? { faults: read.faults.map(describe) } : { batch: read }
 }
 
 function readContent (
-  bytes: Buffer,
-  limits: BatchLimits
-): Omit<NamedBatch, 'name'> | { readonly faults: readonly Fault[] } {
+  { name, bytes }: { readonly name: string, readonly bytes: Buffer },
+  limits: BatchLimits,
+  plans: PlanCache
+): NamedBatch | { readonly faults: readonly Fault[] } {
   const file = tryTo(() => parseJson(bytes))
   if ('failure' in file) return { faults: [describeJson(file.failure)] }
   const content = file.result
@@ -67,9 +71,14 @@ function readContent (
   const declared = parameters as NamedBatch['parameters']
   const problem = validateBody(operations, limits.maxOps) ?? findReservedId(operations as Batch)
   if (problem !== undefined) return { faults: describeFailure(problem) }
-  const planner = tryTo(() => new RequestPlanner(operations as Batch, limits, declared.known))
+  const planner = tryTo(() =>
+    new RequestPlanner({ name, operations: operations as Batch }, limits, {
+      known: declared.known,
+      plans
+    }))
   if ('failure' in planner) return { faults: describeFailure(planner.failure) }
   return {
+    name,
     description,
     roles: roles && new Set(roles),
     schema: params === undefined ? {} : declared.schema,

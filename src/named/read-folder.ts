@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import type { BatchLimits } from '../plan/read-batch.ts'
 import type { NamedBatch, NamedBatches } from './named-batch.ts'
 import { readNamedBatch } from './read-file.ts'
+import { PlanCache } from './request-planner.ts'
 
 /** The files of a folder, by path. */
 export type BatchFiles = ReadonlyArray<readonly [path: string, bytes: Uint8Array]>
@@ -37,8 +38,9 @@ export function readFolder (folder: string | undefined, limits: BatchLimits): Re
 export function readFiles (files: BatchFiles, limits: BatchLimits): ReadFolder {
   const batches = new Map<string, NamedBatch>()
   const faults: string[] = []
+  const plans = new PlanCache()
   for (const [path, bytes] of files) {
-    const read = readNamedBatch(path, Buffer.from(bytes), limits)
+    const read = readNamedBatch(path, Buffer.from(bytes), limits, plans)
     if ('faults' in read) faults.push(...read.faults)
     else batches.set(read.batch.name, read.batch)
   }

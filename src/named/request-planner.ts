@@ -24,13 +24,17 @@ import { isNested } from '../plan/value-text.ts'
 import type { ParameterFault, Parameters } from './parameters.ts'
 
 /**
- * The plans of all named batches, by the number of their planner and what they depend on. Clients
+ * The plans of several named batches, by the name of a batch and what else they depend on. Clients
  * leave out the same members of rows, so a batch has few plans.
  */
-const plans = new LRUCache<string, KeptPlan>({
-  maxSize: 8 * 1024 * 1024,
-  sizeCalculation: ({ length }, key) => planBytes(length + key.length)
-})
+export class PlanCache extends LRUCache<string, KeptPlan> {
+  constructor () {
+    super({
+      maxSize: 8 * 1024 * 1024,
+      sizeCalculation: ({ length }, key) => planBytes(length + key.length)
+    })
+  }
+}
 
 interface KeptPlan {
   readonly plan: Plan
@@ -40,8 +44,6 @@ interface KeptPlan {
 
 /** A longer key, of hundreds of columns, hardly recurs. */
 const MAX_KEY_LENGTH = 8192
-
-let planners = 0
 
 type Rows = readonly JsonObject[]
 type RequestParameters = ReadonlyMap<string, Parameter>
@@ -58,11 +60,18 @@ export class RequestPlanner {
   readonly #rowParameters: ReadonlyArray<readonly [name: string, position: number]>
   /** The positions of the other parameters. */
   readonly #others: readonly number[]
-  readonly #number = planners++
+  readonly #name: string
+  readonly #plans: PlanCache
   readonly #length: number
 
   /** Throws `validation_failed` with all issues of the operations. */
-  constructor (operations: Batch, limits: PlanLimits, known: Parameters['known']) {
+  constructor (
+    { name, operations }: { readonly name: string, readonly operations: Batch },
+    limits: PlanLimits,
+    { known, plans }: { readonly known: Parameters['known'], readonly plans: PlanCache }
+  ) {
+    this.#name = name
+    this.#plans = plans
     this.#operations = operations
     this.#length = JSON.stringify(operations).length
     this.#limits = limits
@@ -120,11 +129,11 @@ export class RequestPlanner {
     const all = [...parameters.values()]
     if (all.some(({ rows }) => rows?.data !== undefined)) return this.#plan(parameters)
     const key = JSON.stringify([
-      this.#number,
+      this.#name,
       ...all.map(({ shape, rows }) => rows === undefined ? shape : [rows.columns, [...rows.shapes]])
     ])
-    const plan = plans.get(key)?.plan ?? this.#plan(parameters)
-    if (key.length <= MAX_KEY_LENGTH) plans.set(key, { plan, length: this.#length })
+    const plan = this.#plans.get(key)?.plan ?? this.#plan(parameters)
+    if (key.length <= MAX_KEY_LENGTH) this.#plans.set(key, { plan, length: this.#length })
     return plan
   }
 

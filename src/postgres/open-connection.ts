@@ -4,6 +4,7 @@
  */
 import postgres from 'postgres'
 import type { DatabaseTarget } from '../../schemas/database.ts'
+import type { RecentTexts } from '../fragment/recent-texts.ts'
 import { connectSocket } from './connect.ts'
 import { closeConnection, type Connection, type ConnectionState } from './connection.ts'
 import { DriverSocket } from './driver-socket.ts'
@@ -19,6 +20,8 @@ export interface OpenOptions {
   readonly extraSchemas?: readonly string[] | undefined
   /** Whether statements may be prepared. False behind a transaction pooler. */
   readonly prepares?: boolean | undefined
+  /** Shared by the connections of a pool; see toRequests. */
+  readonly recentTexts?: RecentTexts | undefined
   /** Cancels the opening of the connection. Has no effect on an open connection. */
   readonly signal?: AbortSignal | undefined
 }
@@ -175,7 +178,7 @@ class Opening {
     return {
       client,
       socket: this.#socket as DriverSocket,
-      prepared: noPreparedStatements(),
+      prepared: noPreparedStatements(this.#options.recentTexts),
       prepares,
       ...facts,
       // Spread by a tenth: connections opened together do not all close at the same time.

@@ -13,6 +13,7 @@ import {
   type Connection
 } from './connection.ts'
 import { openConnection, type OpenOptions } from './open-connection.ts'
+import { noRecentTexts } from './prepared-statements.ts'
 import { terminateBackend } from './terminate-backend.ts'
 import { millisecondsUntil } from './timer.ts'
 
@@ -134,6 +135,7 @@ export function createPool (options: PoolOptions): ConnectionPool {
 class BoundedPool implements ConnectionPool {
   readonly size: number
   readonly #options: PoolOptions
+  readonly #recentTexts = noRecentTexts()
   readonly #batchPool: Pool<Connection>
   readonly #recoveryPool: Pool<Connection>
   readonly #open = new Set<Connection>()
@@ -187,7 +189,13 @@ class BoundedPool implements ConnectionPool {
   async #openForBatches (): Promise<Connection> {
     const { target, lifetimeMs, prepares, extraSchemas, onOpened } = this.#options
     const { signal } = this.#closed
-    const connection = await openConnection(target, { lifetimeMs, prepares, extraSchemas, signal })
+    const connection = await openConnection(target, {
+      lifetimeMs,
+      prepares,
+      extraSchemas,
+      recentTexts: this.#recentTexts,
+      signal
+    })
     this.#open.add(connection)
     onOpened?.(connection)
     return connection

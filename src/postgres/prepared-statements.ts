@@ -4,19 +4,19 @@
  * replaced.
  */
 import { randomUUID } from 'node:crypto'
-import { MAX_KEPT_LENGTH, RecentTexts } from '../fragment/text-cache.ts'
+import { MAX_KEPT_LENGTH, RecentTexts } from '../fragment/recent-texts.ts'
 import type { Request } from './pipeline.ts'
 
 const MAX_PREPARED = 250
 /** Some thousands of texts. */
 const MAX_RECENT_BYTES = 4 * 1024 * 1024
 
-const recentTexts = new RecentTexts(MAX_RECENT_BYTES)
-
 /** The statements that are prepared on a connection. */
 export interface PreparedStatements {
   /** Their names by text. */
   readonly names: Map<string, string>
+  /** The texts that were seen, also on the other connections of a pool. */
+  readonly recentTexts: RecentTexts
   /** Returns a new name. */
   readonly createName: () => string
 }
@@ -30,10 +30,15 @@ interface PreparingConnection {
   readonly state: { retired: boolean }
 }
 
-export function noPreparedStatements (): PreparedStatements {
+/** Returns an empty memory for the texts of the connections of a pool. */
+export function noRecentTexts (): RecentTexts {
+  return new RecentTexts(MAX_RECENT_BYTES)
+}
+
+export function noPreparedStatements (recentTexts = noRecentTexts()): PreparedStatements {
   const prefix = randomUUID().slice(0, 8)
   let count = 0
-  return { names: new Map(), createName: () => `${prefix}.${count++}` }
+  return { names: new Map(), recentTexts, createName: () => `${prefix}.${count++}` }
 }
 
 /** A statement to be sent. `prepare`: whether its text may recur. */
@@ -47,14 +52,15 @@ export function toRequests (
   connection: PreparingConnection,
   statements: readonly Sendable[]
 ): readonly Request[] {
-  const { names, createName } = connection.prepared
+  const { names, recentTexts, createName } = connection.prepared
   /** Names of statements that this group prepares. */
   const added = new Map<string, string>()
   const free = MAX_PREPARED - names.size
   const requests = statements.map(({ text, parameters, prepare }): Request => {
     const request = { text, parameters, name: '', parse: true }
     if (!connection.prepares || !prepare || text.length > MAX_KEPT_LENGTH) return request
-    const recurs = doesRecur(text)
+    const recurs = recentTexts.has(text)
+    recentTexts.add(text)
     const name = names.get(text) ?? added.get(text)
     if (name !== undefined) return { ...request, name, parse: false }
     if (!recurs || added.size >= free) return request
@@ -64,11 +70,4 @@ export function toRequests (
   })
   if (added.size >= free) connection.state.retired = true
   return requests
-}
-
-/** Whether a text is seen for the second time. */
-function doesRecur (text: string): boolean {
-  const recurs = recentTexts.has(text)
-  recentTexts.add(text)
-  return recurs
 }

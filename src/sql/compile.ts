@@ -76,7 +76,7 @@ import {
 import { sourceColumns } from './operations/source.ts'
 import { StatementNeeds } from './values/statement-needs.ts'
 import type { Statement } from './statement/statement.ts'
-import { MAX_KEPT_LENGTH } from '../fragment/text-cache.ts'
+import { MAX_KEPT_LENGTH } from '../fragment/recent-texts.ts'
 import { TypedValues } from './values/typed-values.ts'
 
 export interface CompileOptions {
@@ -449,7 +449,7 @@ function buildAggregated (node: PlanNode, context: Context): Body {
   const checks = [
     ...checkRequiredRows(node, context),
     ...operation.checks ?? [],
-    ...distributed ? buildShardCheck(node, { shape, row }) : [],
+    ...distributed ? buildShardCheck(node, { returnsRows: shape !== 'nothing', row }) : [],
     ...buildChecks(node, { ...context, shape, row, isRecord, exposed }),
     ...size
   ]

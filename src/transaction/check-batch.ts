@@ -12,13 +12,14 @@ import { isAllColumns } from '../plan/output.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
 import { columnAtError } from '../sql/statement/error-place.ts'
 import { columnsRead } from '../sql/statement/shared-results.ts'
-import { compileBatch, type BatchRequest } from '../sql/compile-batch.ts'
+import type { Compiler, BatchRequest } from '../sql/compiler.ts'
 import { executeBatch } from './execute.ts'
 import type { BatchSettings } from './run-batch.ts'
 import { toFailure } from './to-failure.ts'
 
 export interface CheckOptions {
   readonly pool: ConnectionPool
+  readonly compiler: Compiler
   /** The operations are planned with the privileges and policies of this role. */
   readonly role: string
   readonly settings: BatchSettings
@@ -56,7 +57,7 @@ export async function checkBatch (
 async function explain (
   node: PlanNode,
   plan: Plan,
-  { pool, role, settings, timeoutMs }: CheckOptions
+  { pool, compiler, role, settings, timeoutMs }: CheckOptions
 ): Promise<CheckIssue | undefined> {
   const { index } = node
   const request: BatchRequest = {
@@ -67,7 +68,7 @@ async function explain (
     trace: undefined
   }
   const planned = toPlannedBatch({ ...plan, operations: [node] })
-  const batch = compileBatch(planned, request, settings)
+  const batch = compiler.compile(planned, request)
   const outcome = await executeBatch(pool, batch, { deadline: performance.now() + timeoutMs })
   if (outcome.kind !== 'failed') return undefined
   const at = typeof outcome.at === 'number' ? index : outcome.at

@@ -4,6 +4,7 @@
 import type { Identity } from '../../schemas/claims.ts'
 import type { TransactionMode } from '../sql/frame/compiled-batch.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
+import type { Compiler } from '../sql/compiler.ts'
 import type { HealthCheck } from '../postgres/health-check.ts'
 
 /** The decorator `databases` of the database plugin. */
@@ -25,6 +26,8 @@ export type DatabaseProblem = 'database' | 'pool'
 /** A database with its replica. */
 export interface Database {
   readonly pool: ConnectionPool
+  /** What is known about types belongs to a database. */
+  readonly compiler: Compiler
   /** The connections of DATABASE_REPLICA_URL. */
   readonly replica: ConnectionPool | undefined
   readonly probe: HealthCheck

@@ -9,9 +9,7 @@ import { SqlState } from '../errors/sqlstates.ts'
 import { smallTurn, type Turn } from '../plan/turns.ts'
 import { destroyConnection, query, type Connection } from '../postgres/connection.ts'
 import { Lease, type ConnectionPool } from '../postgres/pool.ts'
-import type { Statement } from '../sql/statement/statement.ts'
 import type { Key } from '../sql/frame/idempotency.ts'
-import { RecentTexts } from '../fragment/text-cache.ts'
 import { startAttempt } from './attempt.ts'
 import {
   applyVariant,
@@ -240,24 +238,15 @@ async function learnTypes (connection: Connection, { types }: CompiledBatch): Pr
   }
 }
 
-/**
- * Statements whose values needed checks because of their type, such as a composite: the next batch
- * with the same statement checks them in its first attempt. A batch with references does not: a row
- * may be missing, which only the first attempt reports.
- */
-const checkedTexts = new RecentTexts(1024 * 1024)
-
+/** The next batch with the same statement checks its values in the first attempt. */
 function rememberChecks ({ batch, outcome }: AttemptResult): void {
   if (outcome.kind !== 'failed' || markerKind(outcome) !== 'inspect') return
-  const { text, unique } = batch.operations()[outcome.at as number] as Statement
-  if (unique !== true) checkedTexts.add(text)
+  batch.checks?.remember(outcome.at as number)
 }
 
-function isKnownToNeedChecks ({ operations, types, hasReferences }: CompiledBatch): boolean {
-  return hasReferences !== true && types?.ofFunctions !== true &&
-    operations().some(({ text, needsValueChecks }) =>
-      needsValueChecks === true && checkedTexts.has(text)
-    )
+/** A batch with references does not: a row may be missing, which only the first attempt reports. */
+function isKnownToNeedChecks ({ checks, types, hasReferences }: CompiledBatch): boolean {
+  return hasReferences !== true && types?.ofFunctions !== true && checks?.areNeeded() === true
 }
 
 /** Whether an attempt with value checks says more about the failure than the one before it. */

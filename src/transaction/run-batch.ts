@@ -6,14 +6,12 @@ import { failure, type Failure } from '../errors/catalogue.ts'
 import type { Pieces } from '../json/pieces.ts'
 import type { PlannedBatch } from '../plan/batch-planner.ts'
 import { smallTurn } from '../plan/turns.ts'
-import { ColumnTypes } from '../sql/values/column-types.ts'
-import { FunctionTypes } from '../sql/values/function-types.ts'
 import {
-  compileBatch,
   wantsQueryPlan,
   type BatchRequest,
+  type Compiler,
   type CompileSettings
-} from '../sql/compile-batch.ts'
+} from '../sql/compiler.ts'
 import { mayCommit, type CompiledBatch } from '../sql/frame/compiled-batch.ts'
 import { choosePool, type Database } from './database.ts'
 import { executeBatch, type ExecuteOptions } from './execute.ts'
@@ -48,8 +46,6 @@ export function batchSettings (config: Config): BatchSettings {
     lockTimeoutMs: config.LOCK_TIMEOUT_MS,
     idleTimeoutMs: config.IDLE_TRANSACTION_TIMEOUT_MS,
     sqlComments: config.SQL_COMMENTS === 'on',
-    columnTypes: new ColumnTypes(),
-    functionTypes: new FunctionTypes(),
     returnsPosition: config.DATABASE_REPLICA_URL !== undefined,
     replicaWaitMs: config.REPLICA_WAIT_MS,
     replicaBehind: config.REPLICA_BEHIND,
@@ -80,7 +76,7 @@ export async function runBatch (
   options: RunBatchOptions
 ): Promise<BatchResult> {
   const { database, settings, turn = smallTurn } = options
-  const batch = await turn.finish(compileAll(planned, request, settings))
+  const batch = await turn.finish(compileAll(planned, request, database.compiler))
   const compiledAt = performance.now()
   const outcome = await executeOn(database, batch, { ...options, position: request.position })
   const { role, anonymous } = request.identity
@@ -105,11 +101,11 @@ export async function runBatch (
 function * compileAll (
   planned: PlannedBatch,
   request: BatchRequest,
-  settings: BatchSettings
+  compiler: Compiler
 ): Pieces<CompiledBatch> {
   // The piece before is that of the plan.
   yield
-  const batch = compileBatch(planned, request, settings)
+  const batch = compiler.compile(planned, request)
   batch.operations()
   return batch
 }

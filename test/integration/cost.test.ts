@@ -470,8 +470,7 @@ t.test('parsing, planning and compiling allocate the expected bytes', t => {
     import { parseJson } from ${url('json/parse.ts')}
     import { finish } from ${url('json/pieces.ts')}
     import { BatchPlanner } from ${url('plan/batch-planner.ts')}
-    import { ColumnTypes } from ${url('sql/values/column-types.ts')}
-    import { compileBatch } from ${url('sql/compile-batch.ts')}
+    import { Compiler } from ${url('sql/compiler.ts')}
     const limits = {
       schemas: ['public'],
       maxRows: 10_000,
@@ -484,15 +483,14 @@ t.test('parsing, planning and compiling allocate the expected bytes', t => {
       identity: { role: 'oneflight_user', claims: '{"role":"oneflight_user"}' },
       preferences: { tx: 'commit', access: 'read-write' }
     }
-    const settings = { ...limits, columnTypes: new ColumnTypes() }
+    const compiler = new Compiler(limits)
     const planner = new BatchPlanner(limits)
     const { batches, columnTypes } = JSON.parse(readFileSync(0, 'utf8'))
-    settings.columnTypes.remember(JSON.stringify(columnTypes))
+    compiler.columnTypes.remember(JSON.stringify(columnTypes))
     const run = bytes => {
-      const { operations, types } = compileBatch(
+      const { operations, types } = compiler.compile(
         finish(planner.plan(parseJson(bytes))),
-        request,
-        settings
+        request
       )
       if (types.unknown().length > 0) throw new Error('the types of columns are not known')
       operations()
@@ -504,8 +502,8 @@ t.test('parsing, planning and compiling allocate the expected bytes', t => {
       return (process.memoryUsage().heapUsed - before) / times
     }
     const bodies = batches.map(({ batch }) => Buffer.from(JSON.stringify(batch)))
-    // The first run compiles the functions and finds the texts. Sometimes Node allocates for itself
-    // or frees something: the middle one of three runs counts.
+    // The first run compiles the functions and makes the templates. Sometimes Node allocates for
+    // itself or frees something: the middle one of three runs counts.
     console.log(JSON.stringify(bodies.map(bytes => {
       perBatch(bytes, 40)
       return [1, 2, 3].map(() => perBatch(bytes, 10)).toSorted((a, b) => a - b)[1]

@@ -6,26 +6,25 @@ import { deepEqual } from 'node:assert/strict'
 import postgres from 'postgres'
 import type { Test } from 'tap'
 import type { Batch } from '../../schemas/batch.ts'
+import { defaultPreferences } from '../../schemas/prefer.ts'
 import { parseJson } from '../../src/json/parse.ts'
 import { finish } from '../../src/json/pieces.ts'
 import { BatchPlanner, toPlannedBatch, type PlannedBatch } from '../../src/plan/batch-planner.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
-import {
-  ColumnTypes,
-  columnTypesStatement,
-  type FindColumns
-} from '../../src/sql/values/column-types.ts'
 import { ROW_SEPARATOR } from '../../src/sql/compile.ts'
-import {
-  FunctionTypes,
-  functionTypesStatement,
-  type FindFunction
-} from '../../src/sql/values/function-types.ts'
 import { readMarker, type MarkedError } from '../../src/sql/statement/marker.ts'
 import { sessionStatement } from '../../src/sql/frame/session.ts'
 import type { Statement } from '../../src/sql/statement/statement.ts'
-import { compileChecked, compileOperations } from '../../src/sql/compile-operations.ts'
+import { Compiler, type BatchRequest } from '../../src/sql/compiler.ts'
 import { useDatabase } from './database/database.ts'
+
+const SETTINGS = {
+  schemas: ['public'],
+  statementTimeoutMs: 0,
+  lockTimeoutMs: 0,
+  idleTimeoutMs: 0,
+  sqlComments: false
+}
 
 export interface RunOptions {
   readonly minimal?: boolean
@@ -81,8 +80,14 @@ export async function useRuns (
   const sql = postgres(loginUrl, { max: 1, types: { text: TEXT_TYPE }, onnotice: () => {} })
   t.teardown(() => sql.end({ timeout: 1 }))
   await admin.unsafe(CONTENT)
-  const types = new ColumnTypes()
-  const functionTypes = new FunctionTypes()
+  // One for each set of limits, which knows the types after the first batch.
+  const compilers = new Map<string, Compiler>()
+  const compilerFor = (limits: { readonly maxRows: number, readonly maxBytes: number }) => {
+    const key = JSON.stringify(limits)
+    const compiler = compilers.get(key) ?? new Compiler({ ...SETTINGS, ...limits })
+    compilers.set(key, compiler)
+    return compiler
+  }
   const execute = async (statements: readonly Statement[], role: string): Promise<Effect> => {
     let effect: Effect = {}
     await sql.begin(async transaction => {
@@ -107,36 +112,35 @@ export async function useRuns (
       { minimal = false, maxRows = 600, maxBytes = 2 ** 20, role = 'oneflight_user' } = {}
     ) {
       const text = typeof batch === 'string' ? batch : JSON.stringify(batch)
-      const operations = parseJson(Buffer.from(text)) as unknown as Batch
+      const parsed = parseJson(Buffer.from(text)) as unknown as Batch
       const limits = { schemas: ['public'], maxRows, maxConditions: 1000, maxWork: 100_000 }
-      const plan = planBatch(operations, limits)
-      const session = { role, claims: '{}' }
-      const options = { session, maxRows, maxBytes, minimal, keep: false }
-      const findColumns: FindColumns = table => types.lookup(table)
-      const unknown = plan.tables.filter(table => findColumns(table) === undefined)
-      if (unknown.length > 0) {
-        const [row] = await sql.unsafe(columnTypesStatement(unknown))
-        types.remember(row?.['coalesce'] as string)
-      }
-      const functions = plan.operations.filter(({ kind }) => kind === 'call')
-        .map(({ table }) => table)
-      if (functions.length > 0) {
-        const [row] = await sql.unsafe(functionTypesStatement(functions))
-        functionTypes.remember(row?.['coalesce'] as string)
-      }
-      const findFunction: FindFunction = name => functionTypes.lookup(name)
-      const typed = { ...options, findColumns, findFunction }
+      const plan = planBatch(parsed, limits)
       const planned = toPlannedBatch(plan)
-      const statements = compileOperations(planned, typed)
+      const compiler = compilerFor({ maxRows, maxBytes })
+      const request = {
+        id: 'r',
+        identity: { role, claims: '{}' },
+        preferences: { ...defaultPreferences, return: minimal ? 'minimal' : 'representation' }
+      } as BatchRequest
+      const { operations, compileChecked, types } = compiler.compile(planned, request)
+      // Functions may have been replaced since the batch before.
+      for (const node of plan.operations) {
+        if (node.kind === 'call') compiler.functionTypes.forget(node.table)
+      }
+      for (const { text, remember } of types?.unknown() ?? []) {
+        const [row] = await sql.unsafe(text)
+        remember(row?.['coalesce'] as string)
+      }
+      const statements = operations()
       const planner = new BatchPlanner(limits)
-      const plans = Array.from({ length: 3 }, () => finish(planner.plan(operations)))
+      const plans = Array.from({ length: 3 }, () => finish(planner.plan(parsed)))
       deepEqual(
-        compileOperations(plans[2] as PlannedBatch, typed),
+        compiler.compile(plans[2] as PlannedBatch, request).operations(),
         statements,
         'the plan of a shape gives the same statements'
       )
       const executeChecked = async (restoreSession: boolean): Promise<Effect> =>
-        execute(compileChecked(planned, { ...typed, restoreSession }), role)
+        execute(compileChecked?.(restoreSession) ?? [], role)
       const first = await execute(statements, role)
       const checked = await executeChecked(false)
       return {

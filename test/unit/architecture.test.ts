@@ -21,19 +21,59 @@ const modules: ReadonlyArray<
   ['named', /^src\/named\//, ['plan', 'json', 'errors', 'schemas']],
   ['fragment', /^src\/fragment\//, []],
   ['postgres', /^src\/postgres\//, ['fragment', 'errors', 'schemas']],
+  ['sql', /^src\/sql\/[a-z-]+\.ts$/, [
+    'sql/operations',
+    'sql/citus',
+    'sql/values',
+    'sql/frame',
+    'sql/statement',
+    'fragment',
+    'postgres',
+    'plan',
+    'errors',
+    'schemas'
+  ]],
+  ['sql/operations', /^src\/sql\/operations\//, [
+    'sql/citus',
+    'sql/values',
+    'sql/statement',
+    'fragment',
+    'plan',
+    'schemas'
+  ]],
+  ['sql/citus', /^src\/sql\/citus\//, [
+    'sql/values',
+    'sql/frame',
+    'sql/statement',
+    'fragment',
+    'postgres',
+    'plan',
+    'errors',
+    'schemas'
+  ]],
+  ['sql/values', /^src\/sql\/values\//, ['sql/statement', 'fragment', 'plan', 'schemas']],
+  ['sql/frame', /^src\/sql\/frame\//, [
+    'sql/statement',
+    'fragment',
+    'postgres',
+    'plan',
+    'schemas'
+  ]],
+  ['sql/statement', /^src\/sql\/statement\//, ['fragment', 'plan']],
   ['transaction', /^src\/transaction\//, [
     'sql',
-    'statement',
-    'values',
-    'frame',
-    'citus',
+    'sql/citus',
+    'sql/values',
+    'sql/frame',
+    'sql/statement',
+    'fragment',
     'postgres',
     'plan',
     'json',
     'errors',
     'schemas'
   ]],
-  ['response', /^src\/response\//, ['transaction', 'plan', 'errors', 'schemas']],
+  ['response', /^src\/response\//, ['transaction', 'plan', 'schemas']],
   ['openapi', /^src\/openapi\//, ['json', 'errors', 'schemas']],
   ['auth', /^src\/auth\//, ['json', 'errors', 'schemas']],
   ['config', /^src\/config\//, ['auth', 'errors', 'schemas']],
@@ -44,8 +84,9 @@ const modules: ReadonlyArray<
     'openapi',
     'response',
     'transaction',
-    'postgres',
     'sql',
+    'sql/frame',
+    'postgres',
     'plan',
     'json',
     'errors',
@@ -55,7 +96,6 @@ const modules: ReadonlyArray<
     'plugins',
     'named',
     'transaction',
-    'postgres',
     'config',
     'schemas'
   ]],
@@ -63,13 +103,11 @@ const modules: ReadonlyArray<
     'server',
     'plugins',
     'named',
-    'transaction',
-    'postgres',
-    'config',
-    'schemas'
+    'transaction'
   ]],
   ['cli', /^src\/cli\//, [
     'transaction',
+    'sql',
     'named',
     'openapi',
     'postgres',
@@ -121,6 +159,20 @@ t.test('every import follows the allowed directions', async t => {
   }
 })
 
+t.test('every direction is used', async t => {
+  for (const [module, path, imports] of modules) {
+    const own = sources.filter(({ file }) => path.test(file))
+    const used = new Set(own.flatMap(({ imports }) => imports.map(moduleOf)))
+    t.same(imports.filter(name => !used.has(name)), [], module)
+  }
+})
+
+t.test('the compiler imports nothing of a connection but what is known of its server', async t => {
+  const found = sources.filter(({ file }) => file.startsWith('src/sql/'))
+    .flatMap(({ imports }) => imports.filter(path => path.startsWith('src/postgres/')))
+  t.same([...new Set(found)], ['src/postgres/facts.ts'])
+})
+
 t.test('there are no import cycles', async t => {
   const importsOf = new Map(sources.map(({ file, imports }) => [file, imports]))
   const clean = new Set<string>()
@@ -154,6 +206,7 @@ const restrictions: ReadonlyArray<readonly [what: string, code: RegExp, files: R
     /from 'postgres'/,
     /^src\/(postgres|transaction)\/|^src\/dev(\.ts$|\/)/
   ],
+  ['write SQL', /\bsql`|\bpg_catalog\b/, /^(?:schemas|src\/(?:fragment|sql|postgres|dev))\//],
   ['re-export everything (a barrel)', /export \*/, /^$/]
 ]
 

@@ -7,7 +7,6 @@ import type { Check } from '../statement/checks.ts'
 import { needsOneShard } from './citus.ts'
 import { constant, render, sql, type Fragment } from '../../fragment/fragment.ts'
 import { raise } from '../statement/marker.ts'
-import type { Shape } from '../operations/returned-rows.ts'
 import { tableName } from '../statement/table.ts'
 
 /**
@@ -16,10 +15,10 @@ import { tableName } from '../statement/table.ts'
  */
 export function buildShardCheck (
   node: PlanNode,
-  { shape, row }: { readonly shape: Shape, readonly row: Fragment }
+  { returnsRows, row }: { readonly returnsRows: boolean, readonly row: Fragment }
 ): readonly Check[] {
   if (node.kind === 'call') return [{ when: isInlined(node.table), then: raise('shards') }]
-  if (node.kind !== 'insert' || shape === 'nothing' || !needsOneShard(node)) return []
+  if (node.kind !== 'insert' || !returnsRows || !needsOneShard(node)) return []
   return [{ when: hasSeveralShards(node.table, row), then: raise('shards') }]
 }
 

@@ -33,6 +33,8 @@ export interface CompiledBatch {
    * them when `restoreSession` is true.
    */
   readonly compileChecked?: ((restoreSession: boolean) => readonly Statement[]) | undefined
+  /** What is remembered of its statements; undefined: nothing. */
+  readonly checks?: RememberedChecks | undefined
   /** The types of its tables, and of the functions that it calls. */
   readonly types?: LearnedTypes | undefined
   /** Operations read rows of earlier operations. */
@@ -49,6 +51,16 @@ export interface CompiledBatch {
    * nothing is prepared.
    */
   readonly comment?: string
+}
+
+/**
+ * Statements whose values needed checks because of their type: the next batch with the same
+ * statement checks them in its first attempt.
+ */
+export interface RememberedChecks {
+  readonly areNeeded: () => boolean
+  /** The operation with this index needed them. */
+  readonly remember: (index: number) => void
 }
 
 /** Types that are read before a batch begins. The operations are compiled for those known. */

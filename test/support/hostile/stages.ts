@@ -11,10 +11,8 @@ import { BatchPlanner, type PlannedBatch } from '../../../src/plan/batch-planner
 import { batchLimits, readBatch } from '../../../src/plan/read-batch.ts'
 import { MessageWriter } from '../../../src/postgres/message-writer.ts'
 import { noPreparedStatements, toRequests } from '../../../src/postgres/prepared-statements.ts'
-import { ColumnTypes } from '../../../src/sql/values/column-types.ts'
-import { FunctionTypes } from '../../../src/sql/values/function-types.ts'
 import type { Statement } from '../../../src/sql/statement/statement.ts'
-import { compileBatch, type CompileSettings } from '../../../src/sql/compile-batch.ts'
+import { Compiler } from '../../../src/sql/compiler.ts'
 import { batchSettings } from '../../../src/transaction/run-batch.ts'
 import { toFailure } from '../../../src/transaction/to-failure.ts'
 import { namedBatches } from './named.ts'
@@ -49,17 +47,16 @@ const columns: ReadonlyArray<readonly [name: string, oid: number, category: stri
   ...Array.from({ length: 1590 }, (_, i) => [`c${1589 - i}`, 23, 'N'] as const)
 ]
 
-/** What is known about the tables and functions that the bodies name. */
-function knownTypes (): Pick<CompileSettings, 'columnTypes' | 'functionTypes'> {
-  const columnTypes = new ColumnTypes()
-  columnTypes.remember(JSON.stringify(['t', 'u'].map(name => ({
+/** A compiler that knows the tables and functions which the bodies name. */
+function createCompiler (): Compiler {
+  const compiler = new Compiler(batchSettings(config))
+  compiler.columnTypes.remember(JSON.stringify(['t', 'u'].map(name => ({
     schema: 'public',
     name,
     columns: columns.map(([column, oid, category]) =>
       [column, oid, -1, 'b', 'pg_catalog', 'x', category, 0])
   }))))
-  const functionTypes = new FunctionTypes()
-  functionTypes.remember(JSON.stringify([{
+  compiler.functionTypes.remember(JSON.stringify([{
     schema: 'public',
     name: 'f',
     version: '1',
@@ -69,14 +66,10 @@ function knownTypes (): Pick<CompileSettings, 'columnTypes' | 'functionTypes'> {
       columns.slice(-100).map(([name]) => [name, 'pg_catalog', 'jsonb', 'b', 'i'])
     ]]
   }]))
-  return { columnTypes, functionTypes }
+  return compiler
 }
 
-const settings: CompileSettings = {
-  ...batchSettings(config),
-  database: 0,
-  ...knownTypes()
-}
+const compiler = createCompiler()
 
 const request = {
   id: 'r',
@@ -187,7 +180,7 @@ class StageClock {
   }
 
   #compile (planned: PlannedBatch): void {
-    const compile = () => compileBatch(planned, request, settings)
+    const compile = () => compiler.compile(planned, request)
     const stage = (name: string, create: () => readonly Statement[]): void =>
       this.#attempt(() => this.run(name, () => this.#write(create())))
     stage('operations', () => compile().operations())

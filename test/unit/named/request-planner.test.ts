@@ -5,7 +5,7 @@ import t from 'tap'
 import type { Batch } from '../../../schemas/batch.ts'
 import { parseJson, type Json, type JsonObject } from '../../../src/json/parse.ts'
 import { readParameters, type Parameters } from '../../../src/named/parameters.ts'
-import { RequestPlanner } from '../../../src/named/request-planner.ts'
+import { PlanCache, RequestPlanner } from '../../../src/named/request-planner.ts'
 
 const rows = { type: 'array', items: { type: 'object', properties: { a: true, b: true } } }
 const parameters = readParameters({
@@ -33,7 +33,8 @@ const operations = [
   }
 ] as unknown as Batch
 const limits = { schemas: ['public'], maxRows: 4, maxConditions: 10, maxWork: 100_000 }
-const planner = new RequestPlanner(operations, limits, parameters.known)
+const known = { known: parameters.known, plans: new PlanCache() }
+const planner = new RequestPlanner({ name: 'a', operations }, limits, known)
 const plan = (text: string) => {
   const values = parseJson(Buffer.from(text)) as readonly Json[]
   t.same(planner.findFaults(values), [])
@@ -64,7 +65,11 @@ t.test('equal shapes have one plan', async t => {
 })
 
 t.test('without inserted rows, the plan of the file is that of scalars', async t => {
-  const withoutInsert = new RequestPlanner(operations.slice(1), limits, parameters.known)
+  const withoutInsert = new RequestPlanner(
+    { name: 'b', operations: operations.slice(1) },
+    limits,
+    known
+  )
   const outlineOf = (text: string): unknown =>
     withoutInsert.plan(parseJson(Buffer.from(text)) as readonly Json[]).outline
   for (const text of ['[0, [], 5, 0]', '[0, [{"a": "x"}, {"a": 1.10, "c": []}], null, "$x"]']) {

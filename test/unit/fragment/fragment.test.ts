@@ -1,6 +1,5 @@
 /**
- * Tests that rendered SQL does not depend on earlier statements in the text cache: shapes with a
- * common prefix, shapes that differ only in parameter numbers, shapes too long or too many for it.
+ * Tests how SQL is rendered, and which texts are remembered.
  */
 import fc from 'fast-check'
 import t from 'tap'
@@ -17,7 +16,7 @@ import {
   sql,
   type Fragment
 } from '../../../src/fragment/fragment.ts'
-import { RecentTexts } from '../../../src/fragment/text-cache.ts'
+import { RecentTexts } from '../../../src/fragment/recent-texts.ts'
 
 /** A fragment and a simple reference implementation of its text and parameters. */
 interface Sample {
@@ -75,26 +74,9 @@ t.test('property: a fragment renders as the concatenation of its parts', async t
       const parameters: string[] = []
       const text = write(parameters, new Map())
       t.strictSame(render(fragment), { text, parameters })
-      t.strictSame(render(fragment), { text, parameters }, 'from the cache')
     }),
     { numRuns: 500 }
   )
-})
-
-t.test('texts too long or too many for the cache are rendered correctly', async t => {
-  const items = Array.from({ length: 90_000 }, (_, i) => `c${i}`)
-  t.equal(
-    render(join(items.map(identifier), sql`,`)).text,
-    items.map(item => `"${item}"`).join(',')
-  )
-  const long = 'x'.repeat(9000)
-  for (const round of ['first', 'second']) {
-    t.equal(render(sql`select ${identifier(long)}`).text, `select "${long}"`, round)
-    t.ok(
-      items.every(item => render(sql`select ${identifier(item)}`).text === `select "${item}"`),
-      round
-    )
-  }
 })
 
 t.test('a statement with a value of a request is marked', async t => {

@@ -11,17 +11,12 @@ import { checkParameters, type NamedBatch } from '../../../src/named/named-batch
 import { readNamedBatch } from '../../../src/named/read-file.ts'
 import type { PlannedBatch } from '../../../src/plan/batch-planner.ts'
 import type { Plan } from '../../../src/plan/nodes.ts'
-import { ColumnTypes } from '../../../src/sql/values/column-types.ts'
 import { compile } from '../../../src/sql/compile.ts'
-import { FunctionTypes } from '../../../src/sql/values/function-types.ts'
 import type { Key } from '../../../src/sql/frame/idempotency.ts'
 import { createTemplate, fillTemplate, type Template } from '../../../src/sql/statement/template.ts'
 import type { Statement } from '../../../src/sql/statement/statement.ts'
-import {
-  compileBatch,
-  type BatchRequest,
-  type CompileSettings
-} from '../../../src/sql/compile-batch.ts'
+import { Compiler, type BatchRequest } from '../../../src/sql/compiler.ts'
+import { TemplateCache } from '../../../src/sql/template-cache.ts'
 
 const limits = { schemas: ['public'], maxOps: 3, maxRows: 10, maxConditions: 10, maxWork: 100_000 }
 const file = {
@@ -101,23 +96,22 @@ const functions = (type: string): string =>
     variants: [[0, [['a', 'pg_catalog', type, 'b', 'i']]]]
   }])
 
+const settings = {
+  schemas: ['public'],
+  statementTimeoutMs: 1000,
+  lockTimeoutMs: 1000,
+  idleTimeoutMs: 1000,
+  maxRows: 10,
+  maxBytes: 100_000,
+  sqlComments: false
+}
+
 /** Compiles requests of one batch, and what they should be: compiled for each request alone. */
 function useRequests () {
   const { read, isCompiled } = useBatch()
-  const columnTypes = new ColumnTypes()
-  const functionTypes = new FunctionTypes()
+  const only = new Compiler(settings)
+  const { columnTypes, functionTypes } = only
   functionTypes.remember(functions('int4'))
-  const settings = {
-    schemas: ['public'],
-    statementTimeoutMs: 1000,
-    lockTimeoutMs: 1000,
-    idleTimeoutMs: 1000,
-    maxRows: 10,
-    maxBytes: 100_000,
-    sqlComments: false,
-    columnTypes,
-    functionTypes
-  }
   const request = ({ x: _, ...asked }: Asked): BatchRequest => ({
     id: 'r',
     preferences,
@@ -130,12 +124,10 @@ function useRequests () {
     columnTypes,
     functionTypes,
     isCompiled,
-    compile: (asked: Asked, more: Partial<CompileSettings> = {}): readonly Statement[] =>
-      compileBatch(read(asked.x ?? 1), request(asked), { ...settings, ...more })
-        .operations(),
+    compile: (asked: Asked, compiler = only): readonly Statement[] =>
+      compiler.compile(read(asked.x ?? 1), request(asked)).operations(),
     checked: (asked: Asked): readonly Statement[] =>
-      compileBatch(read(asked.x), request(asked), settings)
-        .compileChecked?.(false) ?? [],
+      only.compile(read(asked.x), request(asked)).compileChecked?.(false) ?? [],
     alone ({ x = 1, ...asked }: Asked): readonly Statement[] {
       const { identity, preferences, idempotencyKey } = request(asked)
       const statements = compile(read(x).plan(), {
@@ -222,14 +214,14 @@ t.test('statements are compiled once, and again for other types', async t => {
 
 t.test('the statements of each database are kept', async t => {
   const { compile, isCompiled } = useRequests()
-  const databases = [25, 3802].map((oid, database) => {
-    const columnTypes = new ColumnTypes()
-    columnTypes.remember(columns(oid))
-    return { columnTypes, database }
-  })
-  const isCompiledFor = databases.map(database => () => {
-    compile({}, database)
-    return isCompiled()
+  const templates = new TemplateCache()
+  const isCompiledFor = [25, 3802].map(oid => {
+    const compiler = new Compiler(settings, templates)
+    compiler.columnTypes.remember(columns(oid))
+    return () => {
+      compile({}, compiler)
+      return isCompiled()
+    }
   })
   t.same(isCompiledFor.map(test => test()), [true, true])
   t.same(isCompiledFor.map(test => test()), [false, false], 'they do not replace each other')

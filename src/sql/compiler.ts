@@ -1,0 +1,304 @@
+/**
+ * Compiles planned batches for requests: the session, the operations, how the transaction ends. It
+ * keeps what recurs. Requests whose plan is the same have the same statements, which are compiled
+ * once, with placeholders for values and session, and filled for each request.
+ */
+import { LRUCache } from 'lru-cache'
+import type { EngineName } from '../../schemas/engine.ts'
+import type { Identity } from '../../schemas/claims.ts'
+import { enabled, type Preferences } from '../../schemas/prefer.ts'
+import type { Trace } from '../../schemas/trace-context.ts'
+import { RecentTexts } from '../fragment/recent-texts.ts'
+import { once, type PlannedBatch } from '../plan/batch-planner.ts'
+import type { CallNode, Plan, PlanNode } from '../plan/nodes.ts'
+import { textPlaceholder } from '../plan/shape.ts'
+import type { ConnectionFacts } from '../postgres/facts.ts'
+import { notOnCitus } from './citus/citus.ts'
+import { workerSettings } from './citus/worker-session.ts'
+import { compile, compileQueryPlans, type CompileOptions } from './compile.ts'
+import { commentOn } from './frame/comment.ts'
+import {
+  mayCommit,
+  type CompiledBatch,
+  type LearnedTypes,
+  type TransactionMode
+} from './frame/compiled-batch.ts'
+import type { Key } from './frame/idempotency.ts'
+import { sessionStatements, type Session, type SessionDefaults } from './frame/session.ts'
+import { emptyResults } from './statement/shared-results.ts'
+import type { Statement } from './statement/statement.ts'
+import { createTemplate, fillTemplate, type Template } from './statement/template.ts'
+import { TemplateCache, templateBytes, type Variants } from './template-cache.ts'
+import { ColumnTypes, columnTypesStatement } from './values/column-types.ts'
+import { FunctionTypes, functionTypesStatement, needsTypes } from './values/function-types.ts'
+
+/** The properties of a request that a batch needs. Fastify's request has them. */
+export interface BatchRequest {
+  readonly id: string
+  readonly identity: Identity
+  readonly preferences: Preferences
+  readonly idempotencyKey: Key | undefined
+  readonly trace: Trace | undefined
+  /** What the batch must see; see frame/position.ts. */
+  readonly position?: string | undefined
+}
+
+/** Settings that all batches share. */
+export interface CompileSettings extends SessionDefaults {
+  /** Maximum rows per operation. */
+  readonly maxRows: number
+  /** Maximum bytes of the rows of a response. */
+  readonly maxBytes: number
+  /** Add request id and trace to every statement (SQL_COMMENTS). */
+  readonly sqlComments: boolean
+  /** Whether answers of batches that write tell the position after COMMIT; false by default. */
+  readonly returnsPosition?: boolean
+}
+
+/** Those of the session, by whether the batch writes and by role. */
+type SessionTemplates = LRUCache<string, ReadonlyArray<Template<Statement>>>
+
+/** A connection has few roles, but the names in tokens are not limited. */
+const MAX_SESSION_BYTES = 512 * 1024
+const MAX_CHECKED_BYTES = 1024 * 1024
+
+/** Compiles the batches of one database. */
+export class Compiler {
+  /** What is known about the types of columns. */
+  readonly columnTypes = new ColumnTypes()
+  /** What is known about the parameters of functions. */
+  readonly functionTypes = new FunctionTypes()
+  readonly #settings: CompileSettings
+  readonly #templates: TemplateCache
+  readonly #plans = new WeakMap<Plan, Variants>()
+  readonly #sessions = new WeakMap<ConnectionFacts, SessionTemplates>()
+  /** Statements that needed value checks because of a type, such as a composite. */
+  readonly #checked = new RecentTexts(MAX_CHECKED_BYTES)
+  readonly #find: Required<Pick<CompileOptions, 'findColumns' | 'findFunction'>> = {
+    findColumns: table => this.columnTypes.lookup(table),
+    findFunction: name => this.functionTypes.lookup(name)
+  }
+
+  /** `templates`: where statements are kept, which several compilers can share. */
+  constructor (settings: CompileSettings, templates = new TemplateCache()) {
+    this.#settings = settings
+    this.#templates = templates
+  }
+
+  compile (batch: PlannedBatch, request: BatchRequest): CompiledBatch {
+    return {
+      ...this.#compileFor('postgresql', batch, request),
+      forCitus: once(() => this.#compileFor('citus', batch, request))
+    }
+  }
+
+  #compileFor (engine: EngineName, batch: PlannedBatch, request: BatchRequest): CompiledBatch {
+    const distributed = engine === 'citus'
+    const settings = this.#settings
+    const { outline } = batch
+    const { id, identity, trace, preferences } = request
+    const isQueryPlan = wantsQueryPlan(preferences)
+    const mode = readMode(preferences)
+    if (distributed && mode.isolation !== 'read-committed') {
+      throw notOnCitus(
+        `Citus cannot keep isolation=${mode.isolation}: its nodes have no common snapshot.`
+      )
+    }
+    // A batch that commits nothing stores no answer: it can run as often as it is sent.
+    const key = mayCommit(mode) ? request.idempotencyKey : undefined
+    const session = {
+      ...identity,
+      requestId: id,
+      writes: writes(outline, mode, key),
+      ...isQueryPlan && { settings: emptyResults(outline) }
+    }
+    const { maxRows, maxBytes } = settings
+    return {
+      role: identity.role,
+      principal: `${identity.role}\n${identity.claims}`,
+      session: connection => this.#compileSession(session, connection),
+      ...distributed && {
+        workerSession: (connection: ConnectionFacts) =>
+          workerSettings(session, settings, connection)
+      },
+      writes: session.writes,
+      ...isQueryPlan
+        ? this.#renewable(outline, () => {
+          const options = { maxRows, distributed, ...this.#find }
+          return fillAlone(batch, compileQueryPlans(batch.plan(), options))
+        })
+        : this.#compileRows(batch, {
+          session: identity,
+          maxRows,
+          maxBytes,
+          minimal: preferences.return === 'minimal',
+          keep: key !== undefined,
+          distributed,
+          ...this.#find
+        }),
+      count: outline.operations.length,
+      hasReferences: outline.referenceUses.size > 0,
+      mode,
+      maxBytes,
+      returnsPosition: settings.returnsPosition === true && session.writes,
+      key,
+      comment: settings.sqlComments ? commentOn(id, trace) : ''
+    }
+  }
+
+  #compileRows (
+    batch: PlannedBatch,
+    options: CompileOptions
+  ): Pick<CompiledBatch, 'operations' | 'types' | 'compileChecked' | 'checks'> {
+    const renewable = this.#renewable(batch.outline, () => this.#compileOperations(batch, options))
+    return {
+      ...renewable,
+      // Each request has statements of its own.
+      compileChecked: restoreSession =>
+        fillAlone(batch, compile(batch.plan(), { ...options, checkValues: true, restoreSession })),
+      checks: {
+        areNeeded: () => renewable.operations().some(({ text, needsValueChecks }) =>
+          needsValueChecks === true && this.#checked.has(text)),
+        remember: index => {
+          const { text, unique } = renewable.operations()[index] as Statement
+          if (unique !== true) this.#checked.add(text)
+        }
+      }
+    }
+  }
+
+  /** Compiles the operations, or fills the statements that are kept for their plan. */
+  #compileOperations (batch: PlannedBatch, options: CompileOptions): readonly Statement[] {
+    const { outline, values, plan } = batch
+    if (values === undefined) return compile(plan(), options)
+    const { session: { role, claims }, minimal, keep, distributed } = options
+    const templates = this.#templates.find(this.#variantsOf(outline), {
+      variant: JSON.stringify([minimal, keep, distributed]),
+      types: [
+        ...outline.tables.map(table => this.columnTypes.lookup(table)),
+        ...outline.operations.map(node =>
+          node.kind === 'call' && this.functionTypes.lookup(node.table))
+      ]
+    }, () => {
+      const [role, claims] = [0, 1].map(i => textPlaceholder(values.length + i))
+      return compile(outline, { ...options, session: { role, claims } as typeof options.session })
+        .map(createTemplate)
+    })
+    const alone = once(() => fillAlone(batch, compile(plan(), options)))
+    const allValues = [...values, role, claims]
+    return templates.map((template, i) =>
+      (template && fillTemplate(template, allValues)) ?? alone()[i] as Statement
+    )
+  }
+
+  #variantsOf (plan: Plan): Variants {
+    const variants = this.#plans.get(plan) ?? new Map()
+    this.#plans.set(plan, variants)
+    return variants
+  }
+
+  /**
+   * The statements of the session. For all batches of a role on one connection they are the same,
+   * except for the claims and the request id.
+   */
+  #compileSession (session: Session, connection: ConnectionFacts): readonly Statement[] {
+    // The settings of query plans depend on the batch. A session that is set again has facts of its
+    // own, which no later batch has.
+    if (session.settings !== undefined || connection.server === undefined) {
+      return sessionStatements(session, this.#settings, connection)
+    }
+    const ofConnection: SessionTemplates = this.#sessions.get(connection) ??
+      new LRUCache<string, ReadonlyArray<Template<Statement>>>({
+        maxSize: MAX_SESSION_BYTES,
+        sizeCalculation: templateBytes
+      })
+    this.#sessions.set(connection, ofConnection)
+    const key = `${session.writes === true} ${session.role}`
+    let templates = ofConnection.get(key)
+    if (templates === undefined) {
+      const [claims, requestId] = [textPlaceholder(0), textPlaceholder(1)]
+      templates = sessionStatements({ ...session, claims, requestId }, this.#settings, connection)
+        .map(statement => createTemplate(statement) as Template<Statement>)
+      ofConnection.set(key, templates)
+    }
+    const values = [session.claims, session.requestId]
+    return templates.map(template => fillTemplate(template, values) as Statement)
+  }
+
+  /**
+   * Statements that are compiled when they are first needed, and again when types were read on
+   * which they depend.
+   */
+  #renewable (
+    outline: Plan,
+    compileNow: () => readonly Statement[]
+  ): Pick<CompiledBatch, 'operations'> & { readonly types: LearnedTypes } {
+    let compiled = once(compileNow)
+    return {
+      operations: () => compiled(),
+      types: this.#learnTypes(outline, () => {
+        compiled = once(compileNow)
+      })
+    }
+  }
+
+  /** The types on which a batch depends. `renew` is called when they were read. */
+  #learnTypes ({ tables, operations }: Plan, renew: () => void): LearnedTypes {
+    const functions = operations.filter(isTypedCall).map(({ table }) => table)
+    const sources = [
+      { names: tables, types: this.columnTypes, read: columnTypesStatement },
+      { names: functions, types: this.functionTypes, read: functionTypesStatement }
+    ]
+    return {
+      ofFunctions: functions.length > 0,
+      unknown: () =>
+        sources.flatMap(({ names, types, read }) => {
+          const unknown = names.filter(name => types.lookup(name) === undefined)
+          if (unknown.length === 0) return []
+          return {
+            text: read(unknown),
+            remember (json) {
+              types.remember(json)
+              renew()
+            }
+          }
+        }),
+      forget () {
+        for (const { names, types } of sources) for (const name of names) types.forget(name)
+      }
+    }
+  }
+}
+
+/** A call with arguments whose types must be known. */
+function isTypedCall (node: PlanNode): node is CallNode {
+  return node.kind === 'call' && needsTypes(node)
+}
+
+/** Whether the client requests query plans instead of rows. */
+export function wantsQueryPlan ({ explain }: Preferences): boolean {
+  return explain === enabled
+}
+
+/** Query plans are read in a transaction that is rolled back. */
+function readMode (preferences: Preferences): TransactionMode {
+  return wantsQueryPlan(preferences) ? { ...preferences, tx: 'rollback' } : preferences
+}
+
+/** Whether the transaction changes the database, so that it needs an id from its start. */
+function writes (plan: Plan, mode: TransactionMode, key: Key | undefined): boolean {
+  if (!mayCommit(mode)) return false
+  return key !== undefined || plan.operations.some(({ kind }) => kind !== 'select')
+}
+
+/** Fills the values of a named batch into statements that were compiled for one request. */
+function fillAlone (
+  { named = false, values = [] }: PlannedBatch,
+  statements: readonly Statement[]
+): readonly Statement[] {
+  return named
+    ? statements.map(statement =>
+      fillTemplate(createTemplate(statement) as Template<Statement>, values) as Statement
+    )
+    : statements
+}
