@@ -15,7 +15,7 @@ const read = (...patterns: readonly string[]): string =>
     .join('\n')
 
 /** The sources that contain SQL, without comments and with strings of several lines joined. */
-const sent = read('src/sql/*.ts', 'src/postgres/*.ts', 'src/transaction/*.ts', 'deploy/migrate.sql')
+const sent = read('src/{sql,postgres}/**/*.ts', 'deploy/migrate.sql')
   .replaceAll(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$|^--.*$|' \+\n *'/gm, '')
 
 t.test('every server function is listed', async t => {
@@ -61,7 +61,7 @@ t.test('every command is listed', async t => {
 
 t.test('every setting of a transaction is listed', async t => {
   const settings = Array.from(
-    read('src/sql/frame/session.ts').matchAll(
+    read('src/sql/frame/session.ts', 'src/postgres/facts.ts').matchAll(
       /\['(\w+)', '[^']*'\]|sql`'([\w.]+)'`|set_config\('(\w+)'/g
     ),
     ([, ...names]) => names.find(name => name !== undefined) as string
