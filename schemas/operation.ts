@@ -486,7 +486,7 @@ export const Call = Type.Object({
   function: FunctionText,
   args: Type.Optional(Type.Record(Type.String(), Type.Unknown({ reference: 'any' }), {
     keys: 'column',
-    expected: 'an object of parameters and their values, for example {"id": 1}',
+    expected: 'an object with the names of the parameters, for example {"id": 1}',
     description: 'parameter → value; parameters that are missing take their defaults'
   })),
   where: Type.Optional(Filter),

@@ -133,7 +133,7 @@ export const slips: readonly Slip[] = [
     status: 422,
     code: 'member_missing',
     path: ['set'],
-    message: '"set" is required. "values" is used only beside "key".'
+    message: '"set" is required. "values" works only together with "key".'
   },
   {
     mistake: '"order": "sku"',
@@ -190,7 +190,7 @@ export const slips: readonly Slip[] = [
     status: 422,
     code: 'reference_unknown',
     path: ['where', 'order_id', 'in'],
-    message: 'Unknown operation "ordr". Earlier operations: order. To send it as text, ' +
+    message: 'Unknown operation "ordr". Earlier operations: order. To send the string itself, ' +
       'double its first $.'
   },
   {
@@ -201,7 +201,17 @@ export const slips: readonly Slip[] = [
     code: 'reference_unknown',
     path: ['where', 'order_id', 'in'],
     message: 'Operation "order" comes later in the batch; move it before this operation. ' +
-      'To send it as text, double its first $.'
+      'To send the string itself, double its first $.'
+  },
+  {
+    batch: '[{"id": "a", "table": "tags", "values": [{"name": "new"}], <here>}]',
+    mistake: '"op": "upsert"',
+    repair: '"op": "insert", "on_conflict": {"columns": ["owner", "name"], "do": "nothing"}',
+    status: 422,
+    code: 'op_unknown',
+    path: ['op'],
+    message: '"op" must be one of insert, update, delete, select, call. An upsert is an "insert" ' +
+      'with "on_conflict".'
   },
   {
     mistake: '"columns": ["count(*)"]',
@@ -228,7 +238,7 @@ export const slips: readonly Slip[] = [
     status: 422,
     code: 'member_invalid',
     path: ['args'],
-    message: '"args" must be an object of parameters and their values, for example {"id": 1}.'
+    message: '"args" must be an object with the names of the parameters, for example {"id": 1}.'
   }
 ]
 

@@ -22,6 +22,10 @@ export interface OperationSource {
 
 const KINDS = Object.keys(operations).join(', ')
 
+/** What other systems call it. */
+const UPSERTS = /^(?:upsert|merge|replace)$/i
+const UPSERT = ' An upsert is an "insert" with "on_conflict".'
+
 /** Reads `op`; returns undefined after an issue. */
 export function readKind (
   operation: JsonObject,
@@ -38,7 +42,7 @@ export function readKind (
     return context.addIssue(
       'op_unknown',
       ['op'],
-      `"op" must be one of ${KINDS}.`
+      `"op" must be one of ${KINDS}.${UPSERTS.test(op) ? UPSERT : ''}`
     )
   }
   return op as OperationKind

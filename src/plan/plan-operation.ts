@@ -205,7 +205,7 @@ function planUpdate (
   const set = requireMember(
     source,
     'set',
-    has(source.operation, 'values') ? '"values" is used only beside "key".' : undefined
+    has(source.operation, 'values') ? '"values" works only together with "key".' : undefined
   )
   const joined = planJoin(source)
   const changes = set === undefined ? undefined : planSet(set, source.context, joined?.read)

@@ -15,7 +15,7 @@ const escaped = /^\$\$+[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
 const form =
   /^(?:|\.(?<row>0|[1-9][0-9]*)|\.(?:(?<rowOf>0|[1-9][0-9]*|\*)\.|(?!(?:[0-9]+|\*)$))(?<column>[^.]+))$/
 
-const plainTextHint = 'To send it as text, double its first $.'
+const plainTextHint = 'To send the string itself, double its first $.'
 // The string is not quoted: it may be a password.
 const malformedMessage =
   'A reference must have the form $op, $op.column, $op.row, $op.row.column or $op.*.column. ' +

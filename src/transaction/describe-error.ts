@@ -15,7 +15,7 @@ import {
   type ValuePlace
 } from '../plan/find-value.ts'
 import { flattenConditions } from '../plan/filter.ts'
-import type { Condition, Exists, PlanNode, TableName } from '../plan/nodes.ts'
+import type { CallNode, Condition, Exists, PlanNode, TableName } from '../plan/nodes.ts'
 import { sourceOf } from '../plan/source.ts'
 import { isPath } from '../sql/values/column.ts'
 import {
@@ -82,26 +82,33 @@ export function describeHint ({ hint, position }: DatabaseError): string | undef
 export function describeGrant (
   { code, routine }: DatabaseError,
   node: PlanNode,
-  role: string
+  { role, anonymous }: { readonly role: string, readonly anonymous: boolean }
 ): string | undefined {
   // Errors of policies have the same code.
   if (code !== SqlState.insufficient_privilege || routine !== 'aclcheck_error') return undefined
   const object = render(tableName(node.table)).text
   const privileges = node.kind === 'call'
     ? `EXECUTE ON FUNCTION ${object}`
-    : `${PRIVILEGES[node.kind]} ON ${object}`
-  return `a privilege is missing: run GRANT ${privileges} TO ${quote(role)}, or grant what the ` +
-    'message names'
+    : `SELECT${findPrivileges(node)} ON ${object}`
+  const grant = `run GRANT ${privileges} TO ${quote(role)}, or grant what the message names`
+  return anonymous
+    ? `no token was sent. Send one; if requests without a token may do this, ${grant}`
+    : `a privilege is missing: ${grant}`
 }
 
-/** What the operations need; `on_conflict` and `lock` also need UPDATE. */
-const PRIVILEGES = {
-  insert: 'SELECT, INSERT',
-  update: 'SELECT, UPDATE',
-  keyed_update: 'SELECT, UPDATE',
-  delete: 'SELECT, DELETE',
-  select: 'SELECT'
-} as const
+/** What an operation needs beside SELECT. */
+function findPrivileges (node: Exclude<PlanNode, CallNode>): string {
+  switch (node.kind) {
+    case 'insert':
+      return node.conflict?.update === undefined ? ', INSERT' : ', INSERT, UPDATE'
+    case 'select':
+      return node.lock === undefined ? '' : ', UPDATE'
+    case 'delete':
+      return ', DELETE'
+    default:
+      return ', UPDATE'
+  }
+}
 
 /** A missing table is also a missing type: that of its rows. */
 function describeTable (

@@ -72,7 +72,7 @@ export function toFailure (
   const { position, ...unplaced } = error
   const origin = position !== undefined && isMissingFunction(error, node) ? unplaced : error
   const failed = fromDatabase(origin, { ...place, ...options })
-  const grant = describeGrant(error, node, options.role)
+  const grant = describeGrant(error, node, options)
   return { failure: grant === undefined ? failed : withReason(failed, grant), operation }
 }
 
@@ -205,7 +205,8 @@ function describeReference (marker: Marker, { plan, at }: MarkerContext): BatchF
   }
   if (marker.kind === 'column') {
     const { reader, reference } = findMissingColumn(uses, marker.value) as ReferenceUse
-    const message = `"${source}" returned no column "${String(reference.column)}".`
+    const message = `"${source}" returned no column "${String(reference.column)}". If this is ` +
+      'no reference, double its first $.'
     const place = finalPlace(plan, reader)
     return { failure: failure('reference_column_missing', message, place), operation: reader }
   }

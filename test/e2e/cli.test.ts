@@ -274,7 +274,7 @@ t.test('errors are printed to standard error with the position of every issue', 
   <stdin>:4:68: operation 1 (two): member_invalid at values[2]: A row must ` +
     `be an object, for example {"sku": "apple"}.
   <stdin>:4:28: operation 1 (two): reference_unknown at values[1].id: Unknown ` +
-    'operation "nobody". Earlier operations: one. To send it as text, double its first ' +
+    'operation "nobody". Earlier operations: one. To send the string itself, double its first ' +
     `$.
   nothing was committed; request r
 `

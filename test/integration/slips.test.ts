@@ -173,7 +173,7 @@ t.test('an unknown name is answered with the known one that it resembles', async
 
 t.test('an invalid reference is answered with the operations that it can name', async t => {
   const service = await useShopService(t)
-  const plain = 'To send it as text, double its first $.'
+  const plain = 'To send the string itself, double its first $.'
   const unquoted = 'The string looks like a reference, but names no earlier operation.'
   const many = Array.from({ length: 11 }, (_, i) => `o${i}`)
   const rows: ReadonlyArray<readonly [earlier: readonly string[], text: string, message: string]> =
@@ -563,7 +563,8 @@ t.test('in development, a missing privilege has its GRANT', async t => {
   const schema = `create table bare (id int primary key, n int);
     create function bare_function() returns int language sql as 'select 1';
     revoke execute on function bare_function from public`
-  const service = await useService(t, { schema, env: { ERROR_VERBOSITY: 'verbose' } })
+  const env = { ERROR_VERBOSITY: 'verbose', ANON_ROLE: 'oneflight_user' }
+  const service = await useService(t, { schema, env })
   const of = (op: string, members: object): object => ({ id: 'a', op, table: 'bare', ...members })
   const where = { id: { eq: 1 } }
   const rows: ReadonlyArray<readonly [operation: object, grant: string]> = [
@@ -572,6 +573,11 @@ t.test('in development, a missing privilege has its GRANT', async t => {
     [of('update', { key: ['id'], values: [{ id: 1, n: 2 }] }), 'SELECT, UPDATE ON "public"."bare"'],
     [of('delete', { where }), 'SELECT, DELETE ON "public"."bare"'],
     [of('select', {}), 'SELECT ON "public"."bare"'],
+    [of('select', { lock: 'update' }), 'SELECT, UPDATE ON "public"."bare"'],
+    [
+      of('insert', { values: [{ id: 1 }], on_conflict: { columns: ['id'], do: 'update' } }),
+      'SELECT, INSERT, UPDATE ON "public"."bare"'
+    ],
     [
       { id: 'a', op: 'call', function: 'bare_function' },
       'EXECUTE ON FUNCTION "public"."bare_function"'
@@ -582,6 +588,8 @@ t.test('in development, a missing privilege has its GRANT', async t => {
     t.equal(status, 403)
     t.match(body.error?.hint, `run GRANT ${grant} TO "oneflight_user", or`)
   }
+  const anonymous = await service.post([of('select', {})], { role: null })
+  t.match(anonymous.body.error?.hint, /^no token was sent\. Send one; if .*, run GRANT SELECT ON/)
   const denied = await service.post([of('select', {})], { role: 'nobody_has_this_name' })
   t.equal(denied.body.error?.hint, 'the role does not exist')
 })
