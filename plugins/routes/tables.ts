@@ -6,7 +6,7 @@ import fp from 'fastify-plugin'
 import type { Config } from '../../schemas/config.ts'
 import { clientClosed } from '../../src/response/client-closed.ts'
 import { choosePool, type Databases } from '../../src/transaction/database.ts'
-import { listTablesOf } from '../../src/transaction/list-tables.ts'
+import { listTablesOf } from '../../src/tables/list-tables.ts'
 
 async function tables (
   app: FastifyInstance,

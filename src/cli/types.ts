@@ -5,7 +5,7 @@
 import { readDatabaseSettings, readLimits } from '../config/config.ts'
 import { writeTypes, type ColumnsOf } from '../named/write-types.ts'
 import { batchLimits } from '../plan/read-batch.ts'
-import type { TableDescription } from '../postgres/read-tables.ts'
+import type { TableDescription } from '../tables/read-tables.ts'
 import { readSettings, UsageError } from './arguments.ts'
 import type { TypesOptions } from './commands.ts'
 import type { CliContext } from './context.ts'
@@ -47,7 +47,7 @@ async function readDatabase (
   const { config, database } = readSettings(readDatabaseSettings, env)
   const { DB_SCHEMAS: schemas } = config
   // Loaded only now: other commands do not need a database.
-  const { describeTables } = await import('../postgres/read-tables.ts')
+  const { describeTables } = await import('../tables/read-tables.ts')
   try {
     const options = { schemas, role, timeoutMs: config.STATEMENT_TIMEOUT_MS }
     return { all: await describeTables(database, options), schema: schemas[0] as string }

@@ -7,7 +7,7 @@ import type {
   ColumnDescription,
   TableDescription,
   TypeDescription
-} from '../postgres/read-tables.ts'
+} from '../tables/read-tables.ts'
 
 /**
  * Returns the declaration of `Database`, for `createClient` of oneflight-client. `schema`: that of

@@ -15,7 +15,8 @@ import { textPlaceholder } from '../plan/shape.ts'
 import type { ConnectionFacts } from '../postgres/facts.ts'
 import { notOnCitus } from './citus/citus.ts'
 import { workerSettings } from './citus/worker-session.ts'
-import { compile, compileQueryPlans, type CompileOptions } from './compile.ts'
+import { compile, compileQueryPlans } from './compile.ts'
+import type { CompileOptions } from './context.ts'
 import { commentOn } from './frame/comment.ts'
 import {
   mayCommit,

@@ -29,7 +29,7 @@ import {
   readStatementTimes,
   type StatementTimes
 } from '../postgres/wire-protocol.ts'
-import { ROW_SEPARATOR } from '../sql/compile.ts'
+import { ROW_SEPARATOR } from '../sql/result.ts'
 import { POSITION } from '../sql/frame/position.ts'
 import type { AttemptBatch, TransactionMode } from '../sql/frame/compiled-batch.ts'
 import { isCommitUncertain } from './lost-commit.ts'

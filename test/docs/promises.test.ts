@@ -9,7 +9,7 @@ import type { Figure } from '../chaos/scenario.ts'
 import { figuresFile, promises, readFigures, type ScenarioRun } from '../promises.ts'
 import { emptyProject } from '../support/docs/generated.ts'
 
-const root = new URL('../../', import.meta.url)
+const root = new URL('../..', import.meta.url)
 const script = `${import.meta.dirname}/../../scripts/docs.ts`
 
 const lost: Figure = {

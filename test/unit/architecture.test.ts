@@ -73,6 +73,7 @@ const modules: ReadonlyArray<
     'errors',
     'schemas'
   ]],
+  ['tables', /^src\/tables\//, ['transaction', 'fragment', 'postgres', 'errors', 'schemas']],
   ['response', /^src\/response\//, ['transaction', 'plan', 'schemas']],
   ['openapi', /^src\/openapi\//, ['json', 'errors', 'schemas']],
   ['auth', /^src\/auth\//, ['json', 'errors', 'schemas']],
@@ -83,6 +84,7 @@ const modules: ReadonlyArray<
     'named',
     'openapi',
     'response',
+    'tables',
     'transaction',
     'sql',
     'sql/frame',
@@ -106,6 +108,7 @@ const modules: ReadonlyArray<
     'transaction'
   ]],
   ['cli', /^src\/cli\//, [
+    'tables',
     'transaction',
     'sql',
     'named',
@@ -204,9 +207,9 @@ const restrictions: ReadonlyArray<readonly [what: string, code: RegExp, files: R
   [
     'import the database driver',
     /from 'postgres'/,
-    /^src\/(postgres|transaction)\/|^src\/dev(\.ts$|\/)/
+    /^src\/(postgres|transaction|tables)\/|^src\/dev(\.ts$|\/)/
   ],
-  ['write SQL', /\bsql`|\bpg_catalog\b/, /^(?:schemas|src\/(?:fragment|sql|postgres|dev))\//],
+  ['write SQL', /\bsql`|\bpg_catalog\b/, /^(?:schemas|src\/(?:fragment|sql|postgres|tables|dev))\//],
   ['re-export everything (a barrel)', /export \*/, /^$/]
 ]
 

@@ -12,8 +12,8 @@ import {
   sql,
   type Fragment
 } from '../fragment/fragment.ts'
-import { closeConnection, query, type Connection } from './connection.ts'
-import { openConnection } from './open-connection.ts'
+import { closeConnection, query, type Connection } from '../postgres/connection.ts'
+import { openConnection } from '../postgres/open-connection.ts'
 
 export interface TableDescription {
   readonly schema: string

@@ -1,0 +1,66 @@
+/**
+ * What the compiler needs to know: of a batch, and of one of its operations.
+ */
+import type { ReferenceUse, Requirements } from '../plan/nodes.ts'
+import type { SessionIdentity } from './statement/session-checks.ts'
+import type { SharedResult } from './statement/shared-results.ts'
+import type { FindColumns } from './values/column-types.ts'
+import type { FindFunction } from './values/function-types.ts'
+import type { References, Scalar } from './values/references.ts'
+import type { StatementNeeds } from './values/statement-needs.ts'
+import type { TypedValues } from './values/typed-values.ts'
+
+export interface CompileOptions {
+  /** The role and the claims that every operation must run with. */
+  readonly session: SessionIdentity
+  /** Maximum rows per operation. */
+  readonly maxRows: number
+  /** Maximum bytes of the rows of a response. */
+  readonly maxBytes: number
+  /** Returns the number of rows instead of the rows, also of operations that are not `counted`. */
+  readonly minimal?: boolean
+  /** Also keeps each result in a setting of the transaction, for storeStatement. */
+  readonly keep?: boolean
+  /**
+   * Checks each value against its type by the catalogue (see value-checks.ts), distinguishes the
+   * JSON null from NULL, and adds up the bytes of all operations. For a batch that failed because a
+   * value may not fit its type, or an operation returned more than its share of the bytes.
+   */
+  readonly checkValues?: boolean
+  /**
+   * Computes the values of an operation before it starts and writes its rows after it has ended, so
+   * that settings changed by a trigger affect neither. For the retry of a batch whose session was
+   * changed; it also sets the session again after each operation.
+   */
+  readonly restoreSession?: boolean
+  /** Builds the SQL for Citus; see citus.ts. */
+  readonly distributed?: boolean
+  /** Finds the types of columns; by default no table is known. */
+  readonly findColumns?: FindColumns
+  /** Finds the types of the parameters of functions; undefined: they are not known. */
+  readonly findFunction?: FindFunction
+}
+
+/** Of the statement of an operation. */
+export interface StatementContext extends CompileOptions {
+  readonly findColumns: FindColumns
+  readonly uses: readonly ReferenceUse[]
+  readonly counted: boolean
+  readonly shared: readonly SharedResult[]
+  /** Its columns of scalars that are shared. */
+  readonly scalars: ReadonlyMap<string, Scalar> | undefined
+  readonly requirements: Requirements | undefined
+  readonly distributed: boolean
+  readonly checkValues: boolean
+  readonly restoreSession: boolean
+  /** Whether the rows are known to have a column that others read. */
+  readonly hasColumn: (column: string) => boolean
+  readonly needs: StatementNeeds
+  readonly references: References
+  readonly values: TypedValues
+  /** See returnsSeparateRows. */
+  readonly separate: boolean
+  readonly last: boolean
+  /** The number of operations of the batch. */
+  readonly operations: number
+}
