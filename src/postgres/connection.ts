@@ -9,9 +9,9 @@
  * with a network failure is therefore marked dead and never reused.
  */
 import type postgres from 'postgres'
-import type { ConnectionFacts } from './facts.ts'
-import type { UnsafeSchema } from './extra-schemas.ts'
 import type { DriverSocket } from './driver-socket.ts'
+import type { UnsafeSchema } from './extra-schemas.ts'
+import type { ConnectionFacts } from './facts.ts'
 import type { PreparedStatements } from './prepared-statements.ts'
 
 export interface Connection extends ConnectionFacts {

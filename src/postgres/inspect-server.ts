@@ -2,10 +2,10 @@
 import type postgres from 'postgres'
 import type { DatabaseTarget } from '../../schemas/database.ts'
 import { constant, join, render, sql } from '../fragment/fragment.ts'
-import { FIXED_SETTINGS } from './facts.ts'
 import type { Backend, Connection } from './connection.ts'
 import { recognizeEngine, refuseProduct } from './engine.ts'
 import { readExtraSchemas } from './extra-schemas.ts'
+import { FIXED_SETTINGS } from './facts.ts'
 import { readRoleSettings } from './role-settings.ts'
 
 type SessionAttrs = DatabaseTarget['targetSessionAttrs']

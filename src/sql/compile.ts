@@ -10,6 +10,8 @@
 import type { Failure } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
 import { SqlState } from '../errors/sqlstates.ts'
+import { empty, integer, join, render, sql, whereAll, type Fragment } from '../fragment/fragment.ts'
+import { MAX_KEPT_LENGTH } from '../fragment/recent-texts.ts'
 import { isNested } from '../plan/nested.ts'
 import type {
   InsertNode,
@@ -21,25 +23,23 @@ import type {
 } from '../plan/nodes.ts'
 import { isAllColumns } from '../plan/output.ts'
 import { distributeNode, fence } from './citus/citus.ts'
-import type { FindColumns, TableColumns } from './values/column-types.ts'
-import { empty, integer, join, render, sql, whereAll, type Fragment } from '../fragment/fragment.ts'
-import { buildGate, gateChecks } from './statement/gate.ts'
-import { hideSecrets } from './statement/marker.ts'
+import { buildFence, isPushedDown } from './citus/placement.ts'
+import type { CompileOptions, StatementContext } from './context.ts'
 import { buildOperation } from './operations/operation.ts'
 import { answersOnlyCount, operationTimes } from './operations/output.ts'
-import { buildFence, isPushedDown } from './citus/placement.ts'
-import { findScalars, References, type Earlier } from './values/references.ts'
 import { shapeOf, type BuiltOperation } from './operations/returned-rows.ts'
 import { findSeparateSources, returnsSeparateRows } from './operations/separate-rows.ts'
+import { sourceColumns } from './operations/source.ts'
+import { buildAggregated, buildDirect, requiredRows } from './result.ts'
+import { buildGate, gateChecks } from './statement/gate.ts'
+import { hideSecrets } from './statement/marker.ts'
 import { sessionUnchanged } from './statement/session-checks.ts'
 import { findShared } from './statement/shared-results.ts'
-import { sourceColumns } from './operations/source.ts'
-import { StatementNeeds } from './values/statement-needs.ts'
 import type { Statement } from './statement/statement.ts'
-import { MAX_KEPT_LENGTH } from '../fragment/recent-texts.ts'
+import type { FindColumns, TableColumns } from './values/column-types.ts'
+import { findScalars, References, type Earlier } from './values/references.ts'
+import { StatementNeeds } from './values/statement-needs.ts'
 import { TypedValues } from './values/typed-values.ts'
-import type { CompileOptions, StatementContext } from './context.ts'
-import { buildAggregated, buildDirect, requiredRows } from './result.ts'
 
 /** The protocol counts parameters in 16 bits. */
 const MAX_PARAMETERS = 65_533
@@ -276,4 +276,3 @@ function findKnown (
   const names = new Set(output?.map(({ name }) => name))
   return column => names.has(column) || (ofTable && columns?.checks.has(column) === true)
 }
-

@@ -4,8 +4,8 @@
  * once, with placeholders for values and session, and filled for each request.
  */
 import { LRUCache } from 'lru-cache'
-import type { EngineName } from '../../schemas/engine.ts'
 import type { Identity } from '../../schemas/claims.ts'
+import type { EngineName } from '../../schemas/engine.ts'
 import { enabled, type Preferences } from '../../schemas/prefer.ts'
 import type { Trace } from '../../schemas/trace-context.ts'
 import { RecentTexts } from '../fragment/recent-texts.ts'

@@ -16,9 +16,9 @@ import { arrayText } from '../plan/value-text.ts'
 import { buildFence, isPushedDown } from './citus/placement.ts'
 import { buildShardCheck } from './citus/shard-check.ts'
 import type { StatementContext } from './context.ts'
-import { shapeOf, type BuiltOperation, type Shape } from './operations/returned-rows.ts'
 import { buildOperation, type OperationContext } from './operations/operation.ts'
 import { rowValue } from './operations/output.ts'
+import { shapeOf, type BuiltOperation, type Shape } from './operations/returned-rows.ts'
 import {
   LAST_OPERATION_CHECKS,
   SINGLE_OPERATION_CHECKS,
@@ -146,7 +146,10 @@ const ROW_COUNT = sql`count(*)`
 
 function buildChecks (
   node: PlanNode,
-  { shape, row, isRecord, exposed, ...context }: StatementContext & Row & Pick<OperationContext, 'exposed'>
+  { shape, row, isRecord, exposed, ...context }:
+    & StatementContext
+    & Row
+    & Pick<OperationContext, 'exposed'>
 ): readonly Check[] {
   const { maxRows, keep = false, uses, counted, shared, scalars, distributed, last } = context
   const lastChecks = node.index === 0 ? SINGLE_OPERATION_CHECKS : LAST_OPERATION_CHECKS

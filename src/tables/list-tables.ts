@@ -6,9 +6,13 @@ import { Failure, failure } from '../errors/catalogue.ts'
 import type { DatabaseError } from '../errors/postgres.ts'
 import { withTimeout } from '../postgres/connection.ts'
 import { Lease, type AcquireOptions, type ConnectionPool } from '../postgres/pool.ts'
-import { listTables, type TableOptions } from './read-tables.ts'
 import { millisecondsUntil } from '../postgres/timer.ts'
-import { describeOutside, responseTooLarge, type FailureOptions } from '../transaction/to-failure.ts'
+import {
+  describeOutside,
+  responseTooLarge,
+  type FailureOptions
+} from '../transaction/to-failure.ts'
+import { listTables, type TableOptions } from './read-tables.ts'
 
 export interface ListOptions
   extends TableOptions, FailureOptions, Pick<AcquireOptions, 'clientClosed'> {

@@ -29,13 +29,8 @@ import {
   readStatementTimes,
   type StatementTimes
 } from '../postgres/wire-protocol.ts'
-import { ROW_SEPARATOR } from '../sql/result.ts'
-import { POSITION } from '../sql/frame/position.ts'
 import type { AttemptBatch, TransactionMode } from '../sql/frame/compiled-batch.ts'
-import { isCommitUncertain } from './lost-commit.ts'
-import { settleTimes } from './operation-times.ts'
-import type { TransactionId } from '../sql/frame/transaction-status.ts'
-import type { AttemptOutcome, AttemptTimes, Failed, Lost } from './outcome.ts'
+import { POSITION } from '../sql/frame/position.ts'
 import {
   beginOptions,
   buildReceivedSteps,
@@ -45,6 +40,11 @@ import {
   storesReceived,
   type Step
 } from '../sql/frame/steps.ts'
+import type { TransactionId } from '../sql/frame/transaction-status.ts'
+import { ROW_SEPARATOR } from '../sql/result.ts'
+import { isCommitUncertain } from './lost-commit.ts'
+import { settleTimes } from './operation-times.ts'
+import type { AttemptOutcome, AttemptTimes, Failed, Lost } from './outcome.ts'
 
 /** Neither promise rejects. */
 export interface StartedAttempt {

@@ -2,10 +2,10 @@
  * The databases as plugins use them: their pools and their health.
  */
 import type { Identity } from '../../schemas/claims.ts'
-import type { TransactionMode } from '../sql/frame/compiled-batch.ts'
+import type { HealthCheck } from '../postgres/health-check.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
 import type { Compiler } from '../sql/compiler.ts'
-import type { HealthCheck } from '../postgres/health-check.ts'
+import type { TransactionMode } from '../sql/frame/compiled-batch.ts'
 
 /** The decorator `databases` of the database plugin. */
 export interface Databases {

@@ -7,6 +7,8 @@ import { operators, type OperatorName } from '../../schemas/operator.ts'
 import { quotedText, type DatabaseError } from '../errors/postgres.ts'
 import { quote } from '../errors/refusal.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
+import { render } from '../fragment/fragment.ts'
+import { flattenConditions } from '../plan/filter.ts'
 import {
   assignmentsOf,
   findModifier,
@@ -14,18 +16,16 @@ import {
   findStoredColumn,
   type ValuePlace
 } from '../plan/find-value.ts'
-import { flattenConditions } from '../plan/filter.ts'
 import type { CallNode, Condition, Exists, PlanNode, TableName } from '../plan/nodes.ts'
 import { sourceOf } from '../plan/source.ts'
-import { isPath } from '../sql/values/column.ts'
 import {
   columnAtError,
   columnBeforeError,
   tableAtError,
   textAtError
 } from '../sql/statement/error-place.ts'
-import { render } from '../fragment/fragment.ts'
 import { tableName } from '../sql/statement/table.ts'
+import { isPath } from '../sql/values/column.ts'
 
 /** The operation that failed. */
 export interface ErrorContext {

@@ -9,8 +9,6 @@ import { SqlState } from '../errors/sqlstates.ts'
 import { smallTurn, type Turn } from '../plan/turns.ts'
 import { destroyConnection, query, type Connection } from '../postgres/connection.ts'
 import { Lease, type ConnectionPool } from '../postgres/pool.ts'
-import type { Key } from '../sql/frame/idempotency.ts'
-import { startAttempt } from './attempt.ts'
 import {
   applyVariant,
   mayCommit,
@@ -18,11 +16,13 @@ import {
   type AttemptVariant,
   type CompiledBatch
 } from '../sql/frame/compiled-batch.ts'
-import { resolveKeyFailure } from './idempotency.ts'
-import { acquireAtPosition, readPosition, type NeededPosition } from './position.ts'
-import { resolveLostCommit } from './lost-commit.ts'
+import type { Key } from '../sql/frame/idempotency.ts'
 import type { Place } from '../sql/frame/steps.ts'
+import { startAttempt } from './attempt.ts'
+import { resolveKeyFailure } from './idempotency.ts'
+import { resolveLostCommit } from './lost-commit.ts'
 import type { AttemptOutcome, BatchOutcome, Failed, Lost, RetryReason } from './outcome.ts'
+import { acquireAtPosition, readPosition, type NeededPosition } from './position.ts'
 import {
   decide,
   isConnectionStale,

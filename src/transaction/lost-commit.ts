@@ -16,8 +16,8 @@ import {
 import { Lease, type ConnectionPool } from '../postgres/pool.ts'
 import { terminateBackend } from '../postgres/terminate-backend.ts'
 import { millisecondsUntil } from '../postgres/timer.ts'
-import { answerText, waitText, type Key } from '../sql/frame/idempotency.ts'
 import { mayCommit, type CompiledBatch } from '../sql/frame/compiled-batch.ts'
+import { answerText, waitText, type Key } from '../sql/frame/idempotency.ts'
 import {
   FAIL_ON_STANDBY,
   statusText,

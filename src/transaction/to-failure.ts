@@ -14,8 +14,9 @@ import type {
   Requirements
 } from '../plan/nodes.ts'
 import { INLINED, notOnCitus, SEVERAL_SHARDS } from '../sql/citus/citus.ts'
-import { columnsRead, listsRead } from '../sql/statement/shared-results.ts'
+import type { Place } from '../sql/frame/steps.ts'
 import { readMarker, type Marker, type ValueFault } from '../sql/statement/marker.ts'
+import { columnsRead, listsRead } from '../sql/statement/shared-results.ts'
 import {
   describeError,
   describeGrant,
@@ -24,7 +25,6 @@ import {
   modifierHelp,
   placeName
 } from './describe-error.ts'
-import type { Place } from '../sql/frame/steps.ts'
 import type { Failed } from './outcome.ts'
 
 export interface FailureOptions {

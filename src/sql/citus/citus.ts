@@ -8,13 +8,13 @@
  *
  * worker-session.ts sets the session of the workers.
  */
+import type { ModifierName } from '../../../schemas/modifier.ts'
 import type { Failure } from '../../errors/catalogue.ts'
 import { fromDatabase } from '../../errors/postgres.ts'
 import { SqlState } from '../../errors/sqlstates.ts'
-import type { ModifierName } from '../../../schemas/modifier.ts'
+import { sql, type Fragment } from '../../fragment/fragment.ts'
 import type { Assignment, InsertNode, PlanNode } from '../../plan/nodes.ts'
 import { ALL_COLUMNS, isAllColumns, isMarked } from '../../plan/output.ts'
-import { sql, type Fragment } from '../../fragment/fragment.ts'
 
 /** A local relation: a query that reads it is finished on the coordinator. */
 export const fence: Fragment = sql`, (select 1 as one from pg_catalog.pg_am limit 1) as fence`

@@ -1,11 +1,11 @@
 /**
  * Where Citus runs a statement: on a worker as a whole, or on the coordinator.
  */
-import type { PlanNode, ReferenceUse, Requirements } from '../../plan/nodes.ts'
-import { fence } from './citus.ts'
 import { empty, type Fragment } from '../../fragment/fragment.ts'
+import type { PlanNode, ReferenceUse, Requirements } from '../../plan/nodes.ts'
 import type { References } from '../values/references.ts'
 import type { StatementNeeds } from '../values/statement-needs.ts'
+import { fence } from './citus.ts'
 
 /** What decides where Citus runs a statement. */
 export interface Placement {

@@ -2,12 +2,12 @@
  * Checks on Citus what it would do otherwise than PostgreSQL, which only the catalogue or the rows
  * show.
  */
+import { constant, render, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { PlanNode, TableName } from '../../plan/nodes.ts'
 import type { Check } from '../statement/checks.ts'
-import { needsOneShard } from './citus.ts'
-import { constant, render, sql, type Fragment } from '../../fragment/fragment.ts'
 import { raise } from '../statement/marker.ts'
 import { tableName } from '../statement/table.ts'
+import { needsOneShard } from './citus.ts'
 
 /**
  * Fails with the marker `shards` if a call reads no rows, or an insert returns them unordered.

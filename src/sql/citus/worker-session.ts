@@ -2,7 +2,6 @@
  * Sets on the workers of Citus what policies and values depend on. Settings made by `set_config`
  * stay on the coordinator; Citus repeats only SET LOCAL on every worker of the transaction.
  */
-import type { Statement } from '../statement/statement.ts'
 import {
   identifier,
   join,
@@ -13,6 +12,7 @@ import {
 } from '../../fragment/fragment.ts'
 import { FIXED_SETTINGS, type ConnectionFacts } from '../../postgres/facts.ts'
 import { searchPath, type Session, type SessionDefaults } from '../frame/session.ts'
+import type { Statement } from '../statement/statement.ts'
 
 /** Settings that Citus sets on its connections to workers itself. */
 const SET_BY_CITUS: ReadonlySet<string> = new Set(['client_encoding'])

@@ -2,9 +2,9 @@
  * A batch as statements, ready to be sent, and the variants in which an attempt can send it.
  */
 import type { Preferences } from '../../../schemas/prefer.ts'
+import type { ConnectionFacts } from '../../postgres/facts.ts'
 import type { Statement } from '../statement/statement.ts'
 import type { Key } from './idempotency.ts'
-import type { ConnectionFacts } from '../../postgres/facts.ts'
 
 /** How a transaction begins and ends. */
 export type TransactionMode = Pick<Preferences, 'tx' | 'isolation' | 'access'>

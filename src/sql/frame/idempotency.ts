@@ -4,7 +4,6 @@
  * the storing after it is reset. All names and operators include their schema: other users may
  * create objects in schemas of the login role's search_path, and a trigger may have changed it.
  */
-import { arrayText } from '../../plan/value-text.ts'
 import {
   integer,
   parameter,
@@ -13,10 +12,11 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import type { Statement } from '../statement/statement.ts'
+import { arrayText } from '../../plan/value-text.ts'
 import { raise } from '../statement/marker.ts'
-import { checkConnection } from './session.ts'
 import { answerSetting } from '../statement/settings.ts'
+import type { Statement } from '../statement/statement.ts'
+import { checkConnection } from './session.ts'
 
 /** The idempotency key of a request. Hashes are in hexadecimal digits. */
 export interface Key {

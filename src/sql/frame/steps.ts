@@ -15,8 +15,9 @@
  * With a key, an attempt that restores the session waits for its results before it stores them:
  * RESET ALL removes the settings in which operations keep them.
  */
-import type { Statement } from '../statement/statement.ts'
 import type { ConnectionFacts } from '../../postgres/facts.ts'
+import type { Statement } from '../statement/statement.ts'
+import type { AttemptBatch, TransactionMode } from './compiled-batch.ts'
 import {
   claimStatement,
   releaseStatement,
@@ -25,7 +26,6 @@ import {
   twoPhaseStatement,
   type Key
 } from './idempotency.ts'
-import type { AttemptBatch, TransactionMode } from './compiled-batch.ts'
 
 /**
  * What a statement belongs to: the index of an operation; `session`: BEGIN or the session before

@@ -1,9 +1,9 @@
 /**
  * Builds the condition of `after`: a row comes behind the given values in the order of the select.
  */
+import { join, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { PageStart } from '../../plan/nodes.ts'
 import { comparableValue } from '../values/column.ts'
-import { join, sql, type Fragment } from '../../fragment/fragment.ts'
 import { buildValue } from '../values/operand.ts'
 import type { ValueBuilder } from '../values/value-builder.ts'
 

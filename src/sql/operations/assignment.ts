@@ -2,9 +2,9 @@
  * Builds assignments of computed values: `{"$inc": 1}` in `set`.
  */
 import { modifiers, type Modifier } from '../../../schemas/modifier.ts'
+import { empty, fill, identifier, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
 import { toPath } from '../../plan/name.ts'
 import type { Assignment, JsonDocument, Single } from '../../plan/nodes.ts'
-import { empty, fill, identifier, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
 import { raiseText, type ValueFault } from '../statement/marker.ts'
 import { buildDifference, buildText, buildValue, type OperandContext } from '../values/operand.ts'
 import type { ValueBuilder } from '../values/value-builder.ts'

@@ -1,14 +1,14 @@
 /**
  * Builds the INSERT, UPDATE or DELETE of an operation.
  */
-import type { DeleteNode, InsertNode, UpdateNode } from '../../plan/nodes.ts'
-import { buildAssignment } from './assignment.ts'
 import { empty, identifier, join, sql, type Fragment } from '../../fragment/fragment.ts'
+import type { DeleteNode, InsertNode, UpdateNode } from '../../plan/nodes.ts'
 import { buildGate, gateChecks } from '../statement/gate.ts'
-import { buildInsert, buildNewValues } from './insert.ts'
-import { buildJoin } from './join.ts'
 import { tableName } from '../statement/table.ts'
 import type { TypedValues } from '../values/typed-values.ts'
+import { buildAssignment } from './assignment.ts'
+import { buildInsert, buildNewValues } from './insert.ts'
+import { buildJoin } from './join.ts'
 
 const COMMA = sql`, `
 

@@ -1,14 +1,14 @@
 /**
  * Builds the clause of an insert that says what happens to a row that exists.
  */
+import { empty, identifier, join, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { Assignment, InsertNode } from '../../plan/nodes.ts'
-import { buildAssignment } from './assignment.ts'
 import { notOnCitus } from '../citus/citus.ts'
 import type { RowColumns } from '../values/column.ts'
-import { buildWhere } from './filter.ts'
-import { empty, identifier, join, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
-import { markRow } from './inserted.ts'
 import type { ValueBuilder } from '../values/value-builder.ts'
+import { buildAssignment } from './assignment.ts'
+import { buildWhere } from './filter.ts'
+import { markRow } from './inserted.ts'
 
 /** Builds ` on conflict …`, which is the same for every group of rows, or an empty fragment. */
 export function buildConflictClause (

@@ -2,8 +2,6 @@
  * Builds conditions.
  */
 import { operators, type Operator } from '../../../schemas/operator.ts'
-import type { Condition, Exists, Operand, Predicate } from '../../plan/nodes.ts'
-import { comparableValue } from '../values/column.ts'
 import {
   empty,
   fill,
@@ -13,6 +11,9 @@ import {
   whereAll,
   type Fragment
 } from '../../fragment/fragment.ts'
+import type { Condition, Exists, Operand, Predicate } from '../../plan/nodes.ts'
+import { tableName } from '../statement/table.ts'
+import { comparableValue } from '../values/column.ts'
 import {
   buildArray,
   buildKeyword,
@@ -22,7 +23,6 @@ import {
   buildValue,
   type OperandContext
 } from '../values/operand.ts'
-import { tableName } from '../statement/table.ts'
 import type { ValueBuilder } from '../values/value-builder.ts'
 
 interface WhereOptions {

@@ -1,10 +1,6 @@
 /**
  * Builds the inserts of rows of different columns, a group of rows each.
  */
-import type { InsertNode, RowGroup } from '../../plan/nodes.ts'
-import { isAllColumns } from '../../plan/output.ts'
-import { arrayText } from '../../plan/value-text.ts'
-import type { Check } from '../statement/checks.ts'
 import {
   empty,
   identifier,
@@ -14,12 +10,16 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import { buildInsert, buildSeparateInserts, rowNumber } from './insert.ts'
-import type { ReturnedColumns } from './keyed-update.ts'
+import type { InsertNode, RowGroup } from '../../plan/nodes.ts'
+import { isAllColumns } from '../../plan/output.ts'
+import { arrayText } from '../../plan/value-text.ts'
+import type { Check } from '../statement/checks.ts'
 import { raise } from '../statement/marker.ts'
 import { unusedName } from '../statement/table.ts'
-import type { BuiltOperation, Shape } from './returned-rows.ts'
 import type { TypedValues } from '../values/typed-values.ts'
+import { buildInsert, buildSeparateInserts, rowNumber } from './insert.ts'
+import type { ReturnedColumns } from './keyed-update.ts'
+import type { BuiltOperation, Shape } from './returned-rows.ts'
 
 /** Inserts each group by a statement of its own, and sorts the rows into the order of `values`. */
 export function buildGroups (

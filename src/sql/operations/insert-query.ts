@@ -1,15 +1,15 @@
 /**
  * Builds the INSERT of an insert whose rows come from a query.
  */
-import type { InsertNode, InsertQuery } from '../../plan/nodes.ts'
-import { buildNewValue } from './assignment.ts'
-import { SOURCE_ROW } from '../values/column.ts'
 import { identifier, integer, join, sql, whereAll, type Fragment } from '../../fragment/fragment.ts'
+import type { InsertNode, InsertQuery } from '../../plan/nodes.ts'
 import { buildGate } from '../statement/gate.ts'
 import { raise } from '../statement/marker.ts'
-import { buildSource } from './source.ts'
 import { tableName } from '../statement/table.ts'
+import { SOURCE_ROW } from '../values/column.ts'
 import type { ChangeBuilder } from '../values/value-builder.ts'
+import { buildNewValue } from './assignment.ts'
+import { buildSource } from './source.ts'
 
 interface InsertOptions {
   /** The values of `columns`, which are the same for all rows. */

@@ -1,8 +1,6 @@
 /**
  * Builds the INSERT of an insert operation.
  */
-import type { Cell, InsertNode, NewValues, RowGroup } from '../../plan/nodes.ts'
-import { buildConflictClause } from './conflict.ts'
 import {
   constant,
   identifier,
@@ -13,12 +11,14 @@ import {
   whereAll,
   type Fragment
 } from '../../fragment/fragment.ts'
-import { buildGate } from '../statement/gate.ts'
-import { buildQueryInsert } from './insert-query.ts'
+import type { Cell, InsertNode, NewValues, RowGroup } from '../../plan/nodes.ts'
 import { isMarked } from '../../plan/output.ts'
-import { markRow } from './inserted.ts'
+import { buildGate } from '../statement/gate.ts'
 import { tableName, unusedName } from '../statement/table.ts'
 import { nameStored, type StoredRows, type TypedValues } from '../values/typed-values.ts'
+import { buildConflictClause } from './conflict.ts'
+import { buildQueryInsert } from './insert-query.ts'
+import { markRow } from './inserted.ts'
 
 type Cells = ReadonlyArray<ReadonlyMap<string, Cell>>
 

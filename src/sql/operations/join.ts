@@ -1,14 +1,14 @@
 /**
  * Builds the conditions of an update or a delete, and what joins it to the rows of `from`.
  */
-import type { DeleteNode, Join, UpdateNode } from '../../plan/nodes.ts'
-import { columnValue, SOURCE_ROW } from '../values/column.ts'
-import { buildWhere } from './filter.ts'
 import { identifier, join, sql, type Fragment } from '../../fragment/fragment.ts'
+import type { DeleteNode, Join, UpdateNode } from '../../plan/nodes.ts'
 import { raise } from '../statement/marker.ts'
-import { buildSource } from './source.ts'
 import { tableName } from '../statement/table.ts'
+import { columnValue, SOURCE_ROW } from '../values/column.ts'
 import type { ChangeBuilder } from '../values/value-builder.ts'
+import { buildWhere } from './filter.ts'
+import { buildSource } from './source.ts'
 
 type Target = Pick<UpdateNode | DeleteNode, 'table' | 'join' | 'where'>
 

@@ -9,21 +9,6 @@
  * exact type. Conditions on a CTE can use an index.
  */
 import { modifiers, type Modifier } from '../../../schemas/modifier.ts'
-import { toPath } from '../../plan/name.ts'
-import type {
-  Cell,
-  KeyedGroup,
-  KeyedUpdateNode,
-  RowField,
-  UncertainColumn
-} from '../../plan/nodes.ts'
-import { fieldName } from '../../plan/stored-values.ts'
-import { applyModifier, buildAssignment } from './assignment.ts'
-import type { Check } from '../statement/checks.ts'
-import { withoutPosition } from '../citus/citus.ts'
-import { jsonNullRows } from '../values/documents.ts'
-import { buildFieldRows, type RowsBuilder } from '../values/field-rows.ts'
-import { buildConditions } from './filter.ts'
 import {
   empty,
   identifier,
@@ -34,13 +19,28 @@ import {
   whereAll,
   type Fragment
 } from '../../fragment/fragment.ts'
+import { toPath } from '../../plan/name.ts'
+import type {
+  Cell,
+  KeyedGroup,
+  KeyedUpdateNode,
+  RowField,
+  UncertainColumn
+} from '../../plan/nodes.ts'
+import { fieldName } from '../../plan/stored-values.ts'
+import { withoutPosition } from '../citus/citus.ts'
+import type { Check } from '../statement/checks.ts'
 import { buildSkipped, gateChecks } from '../statement/gate.ts'
 import { raise, raiseNumber, raiseText } from '../statement/marker.ts'
 import { exposeColumns, type ExposedColumns } from '../statement/shared-results.ts'
 import { tableName, unusedName } from '../statement/table.ts'
+import { jsonNullRows } from '../values/documents.ts'
+import { buildFieldRows, type RowsBuilder } from '../values/field-rows.ts'
 import { typeExample, type TypedAs } from '../values/typed-json.ts'
 import { buildRecordset, TypedValues } from '../values/typed-values.ts'
 import type { ChangeBuilder } from '../values/value-builder.ts'
+import { applyModifier, buildAssignment } from './assignment.ts'
+import { buildConditions } from './filter.ts'
 
 const AND = sql` and `
 const COMMA = sql`, `

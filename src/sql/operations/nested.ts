@@ -11,19 +11,19 @@
  *
  * The total counts the rows of all levels so far, so a small request cannot read without limit.
  */
+import { empty, identifier, integer, join, sql, type Fragment } from '../../fragment/fragment.ts'
+import type { NestedSelect } from '../../plan/nested.ts'
 import type {
   NestedRead,
   NestedReads,
   TableName
 } from '../../plan/nodes.ts'
-import type { NestedSelect } from '../../plan/nested.ts'
 import { isAllColumns } from '../../plan/output.ts'
-import { empty, identifier, integer, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import { raise } from '../statement/marker.ts'
-import { wholeRow } from './output.ts'
-import { buildOutput, buildRows, type Read } from './select.ts'
 import { tableName } from '../statement/table.ts'
 import type { ValueBuilder } from '../values/value-builder.ts'
+import { wholeRow } from './output.ts'
+import { buildOutput, buildRows, type Read } from './select.ts'
 
 /** Builds further columns of a row; without `row` only their names. */
 type ExposedColumns = (row?: Fragment) => Fragment

@@ -1,27 +1,27 @@
 /**
  * Builds what an operation does to its table, and the rows that it returns.
  */
+import { empty, identifier, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import { isNested } from '../../plan/nested.ts'
 import type { OutputColumn, PlanNode } from '../../plan/nodes.ts'
-import { buildCall } from '../values/call.ts'
-import { buildChange } from './change.ts'
 import { needsOneShard, storesSeveral } from '../citus/citus.ts'
-import { empty, identifier, join, sql, type Fragment } from '../../fragment/fragment.ts'
-import { buildGate, gateRows } from '../statement/gate.ts'
-import { buildGroups, buildRowByRow } from './insert-groups.ts'
-import { buildAmbiguityCheck, buildKeyedUpdate } from './keyed-update.ts'
-import { buildDistributedNestedSelect, buildNestedSelect } from './nested.ts'
-import { jsonRow, returningList, wholeRow } from './output.ts'
 import { isPushedDown, type Placement } from '../citus/placement.ts'
-import { hasAllColumns, returnedRecord, type BuiltOperation, type Shape } from './returned-rows.ts'
-import { buildRows, buildSelectRows } from './select.ts'
+import { buildGate, gateRows } from '../statement/gate.ts'
 import {
   exposeColumns,
   nameExposed,
   type ExposedColumns,
   type SharedResult
 } from '../statement/shared-results.ts'
+import { buildCall } from '../values/call.ts'
 import type { TypedValues } from '../values/typed-values.ts'
+import { buildChange } from './change.ts'
+import { buildGroups, buildRowByRow } from './insert-groups.ts'
+import { buildAmbiguityCheck, buildKeyedUpdate } from './keyed-update.ts'
+import { buildDistributedNestedSelect, buildNestedSelect } from './nested.ts'
+import { jsonRow, returningList, wholeRow } from './output.ts'
+import { hasAllColumns, returnedRecord, type BuiltOperation, type Shape } from './returned-rows.ts'
+import { buildRows, buildSelectRows } from './select.ts'
 
 export interface OperationContext extends Placement {
   readonly shared: readonly SharedResult[]

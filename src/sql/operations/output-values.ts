@@ -1,6 +1,7 @@
 /**
  * The values that meet the output columns of a select. The row with the name `o` has these columns.
  */
+import { sql, type Fragment } from '../../fragment/fragment.ts'
 import type {
   ColumnPath,
   JsonDocument,
@@ -9,12 +10,11 @@ import type {
   TableName
 } from '../../plan/nodes.ts'
 import { isUnchanged } from '../../plan/output.ts'
-import { comparableValue, kindOfOutput, type ColumnKind } from '../values/column.ts'
-import { sql, type Fragment } from '../../fragment/fragment.ts'
-import { outputValue } from './output.ts'
 import { tableName } from '../statement/table.ts'
+import { comparableValue, kindOfOutput, type ColumnKind } from '../values/column.ts'
 import type { TypedPath } from '../values/typed-json.ts'
 import type { ReferenceOptions, ValueBuilder } from '../values/value-builder.ts'
+import { outputValue } from './output.ts'
 
 export class OutputValues implements ValueBuilder {
   readonly table: TableName

@@ -1,13 +1,13 @@
 /**
  * SQL for the output of an operation.
  */
-import type { ColumnPath, OutputColumn, PlanNode, TableName } from '../../plan/nodes.ts'
 import { casts } from '../../../schemas/cast.ts'
-import { isAllColumns } from '../../plan/output.ts'
-import { columnValue, type RowColumns } from '../values/column.ts'
 import { empty, fill, identifier, join, sql, type Fragment } from '../../fragment/fragment.ts'
-import { isInserted } from './inserted.ts'
+import type { ColumnPath, OutputColumn, PlanNode, TableName } from '../../plan/nodes.ts'
+import { isAllColumns } from '../../plan/output.ts'
 import { tableName } from '../statement/table.ts'
+import { columnValue, type RowColumns } from '../values/column.ts'
+import { isInserted } from './inserted.ts'
 
 /** Columns 1 and 2 of each operation: when it began, and when its rows were ready. */
 export const operationTimes: Fragment =

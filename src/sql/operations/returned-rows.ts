@@ -1,14 +1,14 @@
 /**
  * What a statement reads of the rows of its operation.
  */
+import { empty, sql, type Fragment } from '../../fragment/fragment.ts'
 import { isNested } from '../../plan/nested.ts'
 import type { OutputColumn, PlanNode } from '../../plan/nodes.ts'
 import { isAllColumns, isMarked } from '../../plan/output.ts'
 import type { Check } from '../statement/checks.ts'
-import type { RowColumns } from '../values/column.ts'
-import { empty, sql, type Fragment } from '../../fragment/fragment.ts'
-import { returningList } from './output.ts'
 import { exposeColumns, type ExposedColumns } from '../statement/shared-results.ts'
+import type { RowColumns } from '../values/column.ts'
+import { returningList } from './output.ts'
 
 /**
  * The part of the rows that the statement reads: whole rows, the output columns, or nothing. To

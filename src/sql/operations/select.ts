@@ -1,16 +1,16 @@
 /**
  * Builds the SELECT of a select operation.
  */
+import { empty, identifier, join, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { ColumnPath, OutputColumn, SelectNode, SortKey } from '../../plan/nodes.ts'
 import { isAllColumns } from '../../plan/output.ts'
-import { buildAfter } from './after.ts'
-import { columnValue, comparableValue, type RowColumns } from '../values/column.ts'
-import { buildWhere } from './filter.ts'
-import { empty, identifier, join, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
-import { buildNameClash, outputValue, wholeRow } from './output.ts'
-import { OutputValues } from './output-values.ts'
 import { tableName, unusedName } from '../statement/table.ts'
+import { columnValue, comparableValue, type RowColumns } from '../values/column.ts'
 import type { ValueBuilder } from '../values/value-builder.ts'
+import { buildAfter } from './after.ts'
+import { buildWhere } from './filter.ts'
+import { OutputValues } from './output-values.ts'
+import { buildNameClash, outputValue, wholeRow } from './output.ts'
 
 const DISTINCT = sql`distinct `
 const DIRECTIONS = { asc: sql` asc`, desc: sql` desc` }

@@ -3,8 +3,8 @@
  * Nothing counts their rows, so an operation that reads one of them must check that it exists.
  */
 import type { InsertNode, Plan, PlanNode } from '../../plan/nodes.ts'
-import { answersOnlyCount } from './output.ts'
 import type { SharedResult, SharedResults } from '../statement/shared-results.ts'
+import { answersOnlyCount } from './output.ts'
 
 /** See CompileOptions. */
 interface Options {

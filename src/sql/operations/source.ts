@@ -1,15 +1,15 @@
 /**
  * Builds the query of `from`.
  */
+import { empty, identifier, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { PlanNode, RowsSource, Source, SourceField } from '../../plan/nodes.ts'
 import { sourceOf } from '../../plan/source.ts'
-import { kindOfOutput, SOURCE_ROW, type ColumnKind, type RowColumns } from '../values/column.ts'
+import { tableName } from '../statement/table.ts'
 import type { FindColumns } from '../values/column-types.ts'
-import { empty, identifier, join, sql, type Fragment } from '../../fragment/fragment.ts'
+import { kindOfOutput, SOURCE_ROW, type ColumnKind, type RowColumns } from '../values/column.ts'
+import type { ChangeBuilder } from '../values/value-builder.ts'
 import { outputValue } from './output.ts'
 import { buildRows } from './select.ts'
-import { tableName } from '../statement/table.ts'
-import type { ChangeBuilder } from '../values/value-builder.ts'
 
 /** The columns of the rows of `from`. */
 export function sourceColumns (node: PlanNode, findColumns?: FindColumns): RowColumns {

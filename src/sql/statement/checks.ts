@@ -1,7 +1,6 @@
 /**
  * Checks that a statement makes after its operation has run, before it returns the result.
  */
-import type { PlanNode } from '../../plan/nodes.ts'
 import {
   constant,
   empty,
@@ -12,9 +11,10 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
+import type { PlanNode } from '../../plan/nodes.ts'
+import { buildGate } from './gate.ts'
 import { raise, raiseNumber } from './marker.ts'
 import { formatsUnchanged, searchPathUnchanged } from './session-checks.ts'
-import { buildGate } from './gate.ts'
 import { answerSetting } from './settings.ts'
 
 /**

@@ -7,8 +7,8 @@
  * row or computes a value of the query (a one-time filter). The statement triggers of an operation
  * that is skipped still run.
  */
-import type { PlanNode, Reference, Requirement, Requirements } from '../../plan/nodes.ts'
 import { empty, integer, join, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
+import type { PlanNode, Reference, Requirement, Requirements } from '../../plan/nodes.ts'
 import { raiseNumber } from './marker.ts'
 import { countSetting } from './settings.ts'
 

@@ -4,7 +4,6 @@
  * text, contains a secret marker.
  */
 import { randomBytes, randomUUID } from 'node:crypto'
-import { textAtError, type PlacedError } from './error-place.ts'
 import {
   constant,
   sharedParameter,
@@ -12,6 +11,7 @@ import {
   type Fragment,
   type RenderedSql
 } from '../../fragment/fragment.ts'
+import { textAtError, type PlacedError } from './error-place.ts'
 
 const SECRET = `oneflight-${randomUUID()}`
 const RAISED = new RegExp(`${SECRET}:([a-z]+):([0-9a-f]+)`)

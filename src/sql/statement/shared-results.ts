@@ -6,10 +6,6 @@
  * refer. The reader cannot: PostgreSQL does not evaluate its subquery if no row needs the value, so
  * a missing row would go unnoticed.
  */
-import type { Plan, PlanNode, Reference, ReferenceUse } from '../../plan/nodes.ts'
-import { mayReturn } from '../../plan/output.ts'
-import type { Check } from './checks.ts'
-import { isNested } from '../../plan/nested.ts'
 import {
   empty,
   identifier,
@@ -19,6 +15,10 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
+import { isNested } from '../../plan/nested.ts'
+import type { Plan, PlanNode, Reference, ReferenceUse } from '../../plan/nodes.ts'
+import { mayReturn } from '../../plan/output.ts'
+import type { Check } from './checks.ts'
 import { raise, raiseNumber } from './marker.ts'
 import { countSetting, jsonNullsSetting, sharedSetting } from './settings.ts'
 

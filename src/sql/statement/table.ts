@@ -1,9 +1,9 @@
 /**
  * SQL for the name of a table, a row of NULLs of its type, and names that are free.
  */
+import { identifier, requestConstant, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { TableName } from '../../plan/nodes.ts'
 import { arrayText } from '../../plan/value-text.ts'
-import { identifier, requestConstant, sql, type Fragment } from '../../fragment/fragment.ts'
 
 /** `"schema"."name"`. */
 export function tableName (table: TableName): Fragment {

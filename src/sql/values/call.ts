@@ -1,7 +1,6 @@
 /**
  * Builds the call of a function as a source of rows.
  */
-import type { Argument, CallNode, JsonDocument, UncertainColumn } from '../../plan/nodes.ts'
 import {
   constant,
   empty,
@@ -12,6 +11,9 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
+import type { Argument, CallNode, JsonDocument, UncertainColumn } from '../../plan/nodes.ts'
+import { raise, raiseText, type ValueFault } from '../statement/marker.ts'
+import { tableName } from '../statement/table.ts'
 import {
   findParameters,
   needsTypes,
@@ -19,8 +21,6 @@ import {
   type FindFunction,
   type FunctionVariants
 } from './function-types.ts'
-import { raise, raiseText, type ValueFault } from '../statement/marker.ts'
-import { tableName } from '../statement/table.ts'
 import { convertChecked } from './typed-json.ts'
 
 /** What arguments need from the builder of a statement. */

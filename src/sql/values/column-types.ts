@@ -3,8 +3,6 @@
  * process. It may be outdated after DDL, so each statement checks the types on which it depends.
  */
 import { LRUCache } from 'lru-cache'
-import type { TableName } from '../../plan/nodes.ts'
-import type { ColumnKind } from './column.ts'
 import {
   constant,
   identifier,
@@ -14,7 +12,9 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
+import type { TableName } from '../../plan/nodes.ts'
 import { namesAsRows, nullRow, tableName } from '../statement/table.ts'
+import type { ColumnKind } from './column.ts'
 
 /** A type that statements name. */
 export interface ColumnType {

@@ -7,8 +7,6 @@
  * notation. It does not exclude aggregates (`t."count"`). Conditions and RETURNING refuse these,
  * and for the rest see select.ts.
  */
-import type { ColumnPath, OutputColumn } from '../../plan/nodes.ts'
-import { isUnchanged } from '../../plan/output.ts'
 import {
   empty,
   identifier,
@@ -18,6 +16,8 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
+import type { ColumnPath, OutputColumn } from '../../plan/nodes.ts'
+import { isUnchanged } from '../../plan/output.ts'
 
 /** The name of a row of `from`. */
 export const SOURCE_ROW: Fragment = sql`f`

@@ -3,14 +3,6 @@
  * transaction (see shared-results.ts). Chains of references therefore need no additional round
  * trip.
  */
-import type {
-  UncertainColumn,
-  JsonDocument,
-  Reference,
-  StoredJson,
-  TableName
-} from '../../plan/nodes.ts'
-import { arrayText } from '../../plan/value-text.ts'
 import {
   constant,
   identifier,
@@ -20,6 +12,14 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
+import type {
+  UncertainColumn,
+  JsonDocument,
+  Reference,
+  StoredJson,
+  TableName
+} from '../../plan/nodes.ts'
+import { arrayText } from '../../plan/value-text.ts'
 import { buildFirst } from '../statement/gate.ts'
 import { jsonNullsSetting } from '../statement/settings.ts'
 import type { SharedResult } from '../statement/shared-results.ts'

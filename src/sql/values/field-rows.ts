@@ -3,6 +3,7 @@
  * rows of a keyed update, and those of a parameter.
  */
 import { casts } from '../../../schemas/cast.ts'
+import { fill, sql, whereAll, type Fragment } from '../../fragment/fragment.ts'
 import type {
   JsonDocument,
   RowsSource,
@@ -10,7 +11,6 @@ import type {
   TableName,
   UncertainColumn
 } from '../../plan/nodes.ts'
-import { fill, sql, whereAll, type Fragment } from '../../fragment/fragment.ts'
 import { nullRow } from '../statement/table.ts'
 import { pathLabel, typeExample } from './typed-json.ts'
 import { verifyDocument, type CheckedMember } from './value-checks.ts'

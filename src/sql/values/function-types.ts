@@ -5,13 +5,13 @@
  * process. A call checks that it is not outdated.
  */
 import { LRUCache } from 'lru-cache'
-import type { CallNode, TableName } from '../../plan/nodes.ts'
 import {
   identifier,
   render,
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
+import type { CallNode, TableName } from '../../plan/nodes.ts'
 import { namesAsRows } from '../statement/table.ts'
 
 /** A parameter of a function. */

@@ -2,9 +2,6 @@
  * Builds operands. A literal is a parameter without a cast, so PostgreSQL gives it the type of the
  * column. Only paths into jsonb, whose type is known, need a cast.
  */
-import type { ColumnOperand, ColumnPath, List, Literal, Operand, Single } from '../../plan/nodes.ts'
-import { arrayText } from '../../plan/value-text.ts'
-import { columnValue, comparableValue, type RowColumns } from './column.ts'
 import {
   empty,
   identifier,
@@ -13,6 +10,9 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
+import type { ColumnOperand, ColumnPath, List, Literal, Operand, Single } from '../../plan/nodes.ts'
+import { arrayText } from '../../plan/value-text.ts'
+import { columnValue, comparableValue, type RowColumns } from './column.ts'
 import type { ValueBuilder } from './value-builder.ts'
 
 export interface OperandContext {

@@ -1,16 +1,6 @@
 /**
  * Reads what earlier operations share.
  */
-import type { JsonDocument, OutputColumn, Plan, Reference } from '../../plan/nodes.ts'
-import { isAllColumns, isUnchanged } from '../../plan/output.ts'
-import { jsonOfParameter, textOfParameter } from '../../plan/parameter.ts'
-import {
-  isJsonType,
-  TypeOid,
-  type ColumnType,
-  type FindColumns,
-  type TypeCheck
-} from './column-types.ts'
 import {
   identifier,
   integer,
@@ -19,9 +9,10 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
+import type { JsonDocument, OutputColumn, Plan, Reference } from '../../plan/nodes.ts'
+import { isAllColumns, isUnchanged } from '../../plan/output.ts'
+import { jsonOfParameter, textOfParameter } from '../../plan/parameter.ts'
 import { buildFirst } from '../statement/gate.ts'
-import type { StatementNeeds } from './statement-needs.ts'
-import { concatenate, joinPieces, MAX_CONCATENATED, type SharedReader } from './documents.ts'
 import {
   buildExistenceCheck,
   columnsRead,
@@ -31,6 +22,15 @@ import {
   type SharedResult,
   type SharedResults
 } from '../statement/shared-results.ts'
+import {
+  isJsonType,
+  TypeOid,
+  type ColumnType,
+  type FindColumns,
+  type TypeCheck
+} from './column-types.ts'
+import { concatenate, joinPieces, MAX_CONCATENATED, type SharedReader } from './documents.ts'
+import type { StatementNeeds } from './statement-needs.ts'
 
 /** A shared column of which all values are scalars, of one type. */
 export interface Scalar {

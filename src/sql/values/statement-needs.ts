@@ -1,12 +1,12 @@
 /**
  * What a statement needs besides its values, which the builders of its tables collect together.
  */
-import type { CallNode } from '../../plan/nodes.ts'
-import type { RowColumns } from './column.ts'
-import { compareTypes, type TypeCheck } from './column-types.ts'
 import { integer, join, sql, type Fragment } from '../../fragment/fragment.ts'
-import type { FindFunction } from './function-types.ts'
+import type { CallNode } from '../../plan/nodes.ts'
 import { raise } from '../statement/marker.ts'
+import { compareTypes, type TypeCheck } from './column-types.ts'
+import type { RowColumns } from './column.ts'
+import type { FindFunction } from './function-types.ts'
 
 /** What is known about a statement before its values are built. */
 interface StatementFacts {

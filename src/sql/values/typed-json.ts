@@ -1,9 +1,6 @@
 /**
  * Converts JSON to the types of a table's columns, without naming these types.
  */
-import type { ColumnPath, JsonShape, TableName, UncertainColumn } from '../../plan/nodes.ts'
-import { fieldName } from '../../plan/stored-values.ts'
-import { SYSTEM_COLUMNS } from './column.ts'
 import {
   constant,
   empty,
@@ -14,7 +11,10 @@ import {
   whereAll,
   type Fragment
 } from '../../fragment/fragment.ts'
+import type { ColumnPath, JsonShape, TableName, UncertainColumn } from '../../plan/nodes.ts'
+import { fieldName } from '../../plan/stored-values.ts'
 import { tableName } from '../statement/table.ts'
+import { SYSTEM_COLUMNS } from './column.ts'
 import { buildValueCheck, verifyDocument, type CheckedValue } from './value-checks.ts'
 
 /**

@@ -1,9 +1,19 @@
 /**
  * Builds the values of a statement, in which the types of columns are named.
  */
+import { casts, type CastName } from '../../../schemas/cast.ts'
+import {
+  empty,
+  fill,
+  identifier,
+  join,
+  parameter,
+  sql,
+  whereAll,
+  type Fragment
+} from '../../fragment/fragment.ts'
 import { isValue, shapeOf, shapeOfReference } from '../../plan/document.ts'
 import { toPath } from '../../plan/name.ts'
-import { isList, isNested, listText, textOf } from '../../plan/value-text.ts'
 import type {
   CallNode,
   Cell,
@@ -18,10 +28,11 @@ import type {
   TableName,
   UncertainColumn
 } from '../../plan/nodes.ts'
-import { casts, type CastName } from '../../../schemas/cast.ts'
 import { jsonOfParameter, textOfParameter } from '../../plan/parameter.ts'
+import { isList, isNested, listText, textOf } from '../../plan/value-text.ts'
+import { raiseText, type ValueFault } from '../statement/marker.ts'
+import { nullRow, unusedName } from '../statement/table.ts'
 import { nullRowOfCall, type ArgumentBuilder } from './call.ts'
-import { SYSTEM_COLUMNS, type ColumnKind, type RowColumns } from './column.ts'
 import {
   NUMBER_OIDS,
   isJsonType,
@@ -30,23 +41,12 @@ import {
   type LiteralType,
   type TableColumns
 } from './column-types.ts'
-import {
-  empty,
-  fill,
-  identifier,
-  join,
-  parameter,
-  sql,
-  whereAll,
-  type Fragment
-} from '../../fragment/fragment.ts'
-import type { FindFunction } from './function-types.ts'
-import { buildSourceRows, type RowsBuilder } from './field-rows.ts'
-import { raiseText, type ValueFault } from '../statement/marker.ts'
-import type { StatementNeeds } from './statement-needs.ts'
-import type { References } from './references.ts'
+import { SYSTEM_COLUMNS, type ColumnKind, type RowColumns } from './column.ts'
 import { buildVerifiedDocument, isJsonNull, jsonNullRows } from './documents.ts'
-import { nullRow, unusedName } from '../statement/table.ts'
+import { buildSourceRows, type RowsBuilder } from './field-rows.ts'
+import type { FindFunction } from './function-types.ts'
+import type { References } from './references.ts'
+import type { StatementNeeds } from './statement-needs.ts'
 import {
   buildTypedList,
   buildTypedRows,

@@ -2,9 +2,9 @@
  * What conditions and assignments need to write values. Those that meet the columns of a table are
  * built by typed-values.ts, those that meet output columns by output-values.ts.
  */
+import type { Fragment } from '../../fragment/fragment.ts'
 import type { JsonDocument, Reference, RowsSource, TableName } from '../../plan/nodes.ts'
 import type { RowColumns } from './column.ts'
-import type { Fragment } from '../../fragment/fragment.ts'
 import type { TypedAs, TypedPath } from './typed-json.ts'
 
 /** `stored`: the value is assigned, and not only compared. */

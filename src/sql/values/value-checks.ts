@@ -8,8 +8,6 @@
  * `verifyDocument` compares the JSON with the type by the catalogue, and reports the first value
  * that does not fit.
  */
-import type { JsonShape, UncertainColumn } from '../../plan/nodes.ts'
-import { arrayText } from '../../plan/value-text.ts'
 import {
   constant,
   empty,
@@ -20,6 +18,8 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
+import type { JsonShape, UncertainColumn } from '../../plan/nodes.ts'
+import { arrayText } from '../../plan/value-text.ts'
 import { raise, raiseText } from '../statement/marker.ts'
 
 const oids = (...types: readonly number[]): Fragment =>
