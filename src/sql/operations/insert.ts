@@ -15,7 +15,8 @@ import type { Cell, InsertNode, NewValues, RowGroup } from '../../plan/nodes.ts'
 import { isMarked } from '../../plan/output.ts'
 import { buildGate } from '../statement/gate.ts'
 import { tableName, unusedName } from '../statement/table.ts'
-import { nameStored, type StoredRows, type TypedValues } from '../values/typed-values.ts'
+import { buildStoredRows, collectRows, nameStored, type StoredRows } from '../values/stored-rows.ts'
+import type { TypedValues } from '../values/typed-values.ts'
 import { buildConflictClause } from './conflict.ts'
 import { buildQueryInsert } from './insert-query.ts'
 import { markRow } from './inserted.ts'
@@ -95,7 +96,7 @@ function buildSeparateRows (
   }
   const number = identifier(unusedName(columns))
   const { from, stored, checks } = built === undefined
-    ? values.buildStoredRows(group)
+    ? buildStoredRows(group, values)
     : valuesAsSource(columns, sql`values ${join(built, COMMA)}`)
   const source = values.addRows(sql`select ${
     nameStored(columns, stored)
@@ -130,7 +131,7 @@ function buildSource (group: RowGroup, values: TypedValues): StoredRows {
   const { columns } = group
   const cells = cellsOf(group, values)
   return cells === undefined
-    ? values.buildStoredRows(group)
+    ? buildStoredRows(group, values)
     : valuesAsSource(columns, buildValues(columns, cells, values))
 }
 
@@ -153,7 +154,8 @@ function cellsOf (
   values: TypedValues
 ): Cells | undefined {
   const { cells } = rows
-  if (cells === undefined || !values.storesCells(cells)) return undefined
+  // With value checks the rows are JSON, of which an error names the row.
+  if (cells === undefined || values.checkValues || !values.canWriteCells(cells)) return undefined
   // Citus would pull rows of JSON to the coordinator.
   const isLong = cells.length * columns.length > MAX_CELLS && !values.distributed
   // The document is written when it is read.
@@ -201,11 +203,11 @@ function buildRows (
     sql` (${names}) select ${join(stored, COMMA)} from ${from}${
       whereAll([...checks, ...conditions])
     }`
-  if (cells === undefined) return select(values.buildStoredRows(group))
+  if (cells === undefined) return select(buildStoredRows(group, values))
   const rows = buildValues(columns, cells, values)
   // Citus takes no subqueries beside VALUES.
   if (values.distributed && (values.rows > 0 || conditions.length > 0)) {
-    return select(values.collectRows(columns, valuesAsSource(columns, rows)))
+    return select(collectRows(columns, valuesAsSource(columns, rows), values))
   }
   return sql` (${names}) ${
     conditions.length === 0 ? rows : sql`select * from (${rows}) as v${where}`

@@ -136,6 +136,13 @@ export function typeExample (
     then ${as === 'difference' ? sql`${value} - ${value}` : value} end`
 }
 
+/** Rows of JSON with typed columns. */
+export function buildRecordset (json: Fragment, columns: readonly Fragment[]): Fragment {
+  return sql`pg_catalog.json_to_recordset(${json}::pg_catalog.json) as x (${
+    join(columns, sql`, `)
+  })`
+}
+
 /** Converts a value to a type that is named, as PostgreSQL converts the members of a record. */
 export function convertJson (value: Fragment, type: Fragment): Fragment {
   return convertRecord(sql`pg_catalog.json_build_object('v', ${value})`, type)

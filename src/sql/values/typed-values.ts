@@ -9,7 +9,6 @@ import {
   join,
   parameter,
   sql,
-  whereAll,
   type Fragment
 } from '../../fragment/fragment.ts'
 import { isValue, shapeOf, shapeOfReference } from '../../plan/document.ts'
@@ -17,34 +16,31 @@ import { toPath } from '../../plan/name.ts'
 import type {
   CallNode,
   Cell,
-  ColumnPath,
   JsonDocument,
   JsonShape,
   Parameter,
   Reference,
-  RowGroup,
   RowsSource,
-  StoredJson,
   TableName,
   UncertainColumn
 } from '../../plan/nodes.ts'
 import { jsonOfParameter, textOfParameter } from '../../plan/parameter.ts'
 import { isList, isNested, listText, textOf } from '../../plan/value-text.ts'
 import { raiseText, type ValueFault } from '../statement/marker.ts'
-import { nullRow, unusedName } from '../statement/table.ts'
+import { nullRow } from '../statement/table.ts'
 import { nullRowOfCall, type ArgumentBuilder } from './call.ts'
-import {
-  NUMBER_OIDS,
-  isJsonType,
-  type ColumnType,
-  type FindColumns,
-  type LiteralType,
-  type TableColumns
-} from './column-types.ts'
-import { SYSTEM_COLUMNS, type ColumnKind, type RowColumns } from './column.ts'
-import { buildVerifiedDocument, isJsonNull, jsonNullRows } from './documents.ts'
+import { isJsonType, type ColumnType, type FindColumns } from './column-types.ts'
+import type { RowColumns } from './column.ts'
+import { isJsonNull } from './documents.ts'
 import { buildSourceRows, type RowsBuilder } from './field-rows.ts'
 import type { FindFunction } from './function-types.ts'
+import {
+  KnownColumns,
+  NO_COLUMNS,
+  canWrite,
+  isNumber,
+  type DataCell
+} from './known-columns.ts'
 import type { References } from './references.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 import {
@@ -57,7 +53,8 @@ import {
   pathLabel,
   typeExample,
   type TypedAs,
-  type TypedPath
+  type TypedPath,
+  buildRecordset
 } from './typed-json.ts'
 import type { ChangeBuilder, ReferenceOptions } from './value-builder.ts'
 import { buildColumnCheck, isJson } from './value-checks.ts'
@@ -65,61 +62,6 @@ import { buildColumnCheck, isJson } from './value-checks.ts'
 /** Converts a text to an enum without a cast, which its owner can define. */
 function convertText (text: Fragment, type: ColumnType): Fragment {
   return convertJson(text, type.sql)
-}
-
-/** Whether the difference of two values has the same type. */
-function isNumber ({ oid }: ColumnType): boolean {
-  return NUMBER_OIDS.has(oid)
-}
-
-type DataCell = Extract<Cell, { readonly kind: 'data' }>
-
-/** Whether a value has a text that PostgreSQL reads exactly. */
-function canWrite ({ value }: DataCell, { isArray }: LiteralType): boolean {
-  return !isNested(value) || (isArray && isList(value))
-}
-
-/** Rows that are stored. */
-export interface StoredRows {
-  /** What follows FROM; its rows are `x`. */
-  readonly from: Fragment
-  /** The values of the columns. */
-  readonly stored: readonly Fragment[]
-  readonly checks: readonly Fragment[]
-}
-
-/** `<value> as "column", …` */
-export function nameStored (columns: readonly string[], stored: readonly Fragment[]): Fragment {
-  const values = columns.map((name, i) => sql`${stored[i] as Fragment} as ${identifier(name)}`)
-  return join(values, sql`, `)
-}
-
-/** Rows of JSON with typed columns. */
-export function buildRecordset (json: Fragment, columns: readonly Fragment[]): Fragment {
-  return sql`pg_catalog.json_to_recordset(${json}::pg_catalog.json) as x (${
-    join(columns, sql`, `)
-  })`
-}
-
-/**
- * Finds the columns whose value is one reference, the same in all of this many rows; none if there
- * are other references.
- */
-function findSame (
-  { document, uncertainColumns }: StoredJson,
-  rows: number
-): ReadonlyMap<string, Reference> {
-  const same = new Map<string, Reference>()
-  for (const { column, references } of uncertainColumns) {
-    const first = references[0]?.reference
-    if (first === undefined || references.length < rows || first.otherwise !== undefined) continue
-    const isSame = references.every(({ reference: { source, row, column, ...rest } }) =>
-      source === first.source && row === first.row && column === first.column &&
-      rest.otherwise === undefined && rest.parameter === first.parameter
-    )
-    if (isSame) same.set(column, first)
-  }
-  return same.size * rows === document.references.length ? same : new Map<string, Reference>()
 }
 
 function jsonParameter (value: DataCell['value']): Fragment {
@@ -134,21 +76,13 @@ function castType (
   return shape === undefined || name.startsWith('json') ? fill(casts[name], {}) : undefined
 }
 
-/** The columns of a function are not known, nor are those of a table that does not exist. */
-const NO_COLUMNS: TableColumns = {
-  supported: new Map(),
-  literals: new Map(),
-  checks: new Map(),
-  kinds: new Map()
-}
-
-export class TypedValues implements ArgumentBuilder, ChangeBuilder, RowsBuilder {
+export class TypedValues extends KnownColumns
+  implements ArgumentBuilder, ChangeBuilder, RowsBuilder {
   readonly table: TableName
   readonly row: Fragment
   readonly explain: boolean
   readonly checkValues: boolean
   readonly #findColumns: FindColumns
-  readonly #columns: TableColumns
   /** The operation whose function returns the rows. */
   readonly #call: CallNode | undefined
   readonly #references: References
@@ -161,19 +95,17 @@ export class TypedValues implements ArgumentBuilder, ChangeBuilder, RowsBuilder 
     needs: StatementNeeds,
     row = sql`t`
   ) {
+    // A table that a condition reads can have the name of the function.
+    const call = table === needs.facts.call?.table ? needs.facts.call : undefined
+    super(call === undefined ? findColumns(table) : NO_COLUMNS, needs)
     this.table = table
     this.row = row
     this.#findColumns = findColumns
-    // A table that a condition reads can have the name of the function.
-    const { call } = needs.facts
-    this.#call = table === call?.table ? call : undefined
-    const columns = this.#call === undefined ? findColumns(table) : NO_COLUMNS
-    this.#columns = columns ?? NO_COLUMNS
+    this.#call = call
     this.explain = needs.facts.explain
     this.checkValues = needs.facts.checkValues
     this.#references = references
     this.#needs = needs
-    if (columns === undefined) this.#needs.hasUnknownTypes = true
   }
 
   get source (): RowColumns {
@@ -230,133 +162,6 @@ export class TypedValues implements ArgumentBuilder, ChangeBuilder, RowsBuilder 
   }
 
   /**
-   * Whether each value of rows that are stored can be written as an expression. With value checks
-   * they are JSON, of which an error names the row.
-   */
-  storesCells (cells: ReadonlyArray<ReadonlyMap<string, Cell>>): boolean {
-    return !this.checkValues && cells.every(row =>
-      [...row].every(([column, cell]) => this.#storesCell(column, cell))
-    )
-  }
-
-  #storesCell (column: string, cell: Cell): boolean {
-    const type = this.#columns.supported.get(column)
-    if (cell.kind !== 'data') return true
-    if (type !== undefined) return isJsonType(type) || !isNested(cell.value)
-    const literal = this.#columns.literals.get(column)
-    return literal !== undefined && canWrite(cell, literal)
-  }
-
-  /**
-   * Builds rows that are stored from their JSON. A column whose value is the same reference in all
-   * rows is that value, so the JSON is one parameter. If a column has a type without a name here,
-   * PostgreSQL reads the rows as those of the table.
-   */
-  buildStoredRows (group: RowGroup): StoredRows {
-    const built = this.checkValues ? this.#buildVerifiedRows(group) : this.#buildRecordset(group)
-    return this.distributed ? this.collectRows(group.columns, built) : built
-  }
-
-  /** Rows as a CTE: the coordinator of Citus computes it. */
-  collectRows (columns: readonly string[], { from, stored, checks }: StoredRows): StoredRows {
-    const names = columns.map(identifier)
-    const query = sql`select ${nameStored(columns, stored)} from ${from}${whereAll(checks)}`
-    return {
-      from: sql`${this.addRows(query)} as x`,
-      stored: names.map(name => sql`x.${name}`),
-      checks: []
-    }
-  }
-
-  #buildRecordset ({ columns, positions, rows }: RowGroup): StoredRows {
-    const { document, uncertainColumns } = rows
-    const same = findSame(rows, positions.length)
-    const json = same.size === 0
-      ? this.buildDocument(document)
-      : parameter(document.pieces.join('null'))
-    const own = columns.filter(column => !same.has(column))
-    const types = own.map(column => this.#nameOf(column))
-    const stored = columns.map(column => {
-      const reference = same.get(column)
-      return reference === undefined
-        ? sql`x.${identifier(column)}`
-        : sql`(select ${this.#storedReference(reference, column)})`
-    })
-    const uncertain = uncertainColumns.filter(({ column }) => !same.has(column))
-    if (types.every(type => type !== undefined)) {
-      for (const column of own) this.addParameterType(column)
-      const typed = own.map((column, i) => sql`${identifier(column)} ${types[i] as Fragment}`)
-      // A reference may have been the JSON null.
-      const inexact = uncertain.filter(({ column, shape, references }) =>
-        references.length > 0 || !this.#isExact(column, shape)
-      )
-      const from = own.length === 0
-        ? sql`pg_catalog.json_array_elements(${json}::pg_catalog.json) as x`
-        : buildRecordset(json, typed)
-      return { from, stored, checks: this.checkStoredRows(inexact) }
-    }
-    const from = sql`pg_catalog.json_populate_recordset(${
-      nullRow(this.table)
-    }, ${json}::pg_catalog.json) as x`
-    return { from, stored, checks: this.checkStoredRows(uncertain) }
-  }
-
-  /** The same with value checks. A reference may have been the JSON null. */
-  #buildVerifiedRows ({ columns, positions, rows }: RowGroup): StoredRows {
-    const { uncertainColumns } = rows
-    const number = identifier(unusedName(columns))
-    const json = buildVerifiedDocument(rows, this, positions)
-    const stored = columns.map(column => {
-      const value = sql`x.${identifier(column)}`
-      const references = uncertainColumns.find(({ column: name }) => name === column)?.references
-      return references === undefined || references.length === 0
-        ? value
-        : sql`case when x.${number} = any (${jsonNullRows(references)})
-            then ${this.buildJsonNull(toPath(column), { refuse: false })} else ${value} end`
-    })
-    const read = columns.map(column => sql`r.${identifier(column)}, `)
-    const query = sql`select ${join(read, empty)}pg_catalog.row_number() over () as ${number}
-      from pg_catalog.json_populate_recordset(${nullRow(this.table)}, ${json}) as r`
-    return { from: sql`${this.#needs.computeFirst(query)} as x`, stored, checks: [] }
-  }
-
-  /**
-   * The type as which PostgreSQL reads JSON that meets a column path exactly; undefined: none has
-   * a name here. `shape`: of JSON that is no scalar.
-   */
-  fieldType (
-    { path: { column, resultType }, as }: {
-      readonly path: ColumnPath
-      readonly as: TypedAs | 'text'
-    },
-    shape: UncertainColumn['shape'] | undefined
-  ): Fragment | undefined {
-    if (resultType === 'json') return sql`pg_catalog.jsonb`
-    if (as === 'text' || resultType === 'text') {
-      return shape === undefined || as === 'text' ? sql`pg_catalog.text` : undefined
-    }
-    const type = this.#typeOf(column)
-    if (as === 'difference') return type !== undefined && isNumber(type) ? type.sql : undefined
-    if (!this.#isExact(column, shape)) return undefined
-    this.addParameterType(column)
-    return this.#nameOf(column)
-  }
-
-  /** Whether PostgreSQL reads JSON of this shape exactly, in the type that #nameOf returns. */
-  #isExact (column: string, shape: UncertainColumn['shape'] | undefined): boolean {
-    const { supported, literals } = this.#columns
-    const type = supported.get(column)
-    return shape === undefined || (type !== undefined && isJsonType(type)) ||
-      (shape === 'list' && literals.get(column)?.isArray === true)
-  }
-
-  /** The type of a column without length or precision; undefined: it has no name here. */
-  #nameOf (column: string): Fragment | undefined {
-    const { supported, literals } = this.#columns
-    return supported.get(column)?.sql ?? literals.get(column)?.sql
-  }
-
-  /**
    * Returns conditions that are true, and compute the values so far that PostgreSQL may refuse: it
    * would not compute those of an update that matches no row.
    */
@@ -375,16 +180,6 @@ export class TypedValues implements ArgumentBuilder, ChangeBuilder, RowsBuilder 
     if (!this.distributed || conditions.length === 0) return conditions
     const all = this.addRows(sql`select ${join(conditions, sql` and `)} as ok`)
     return [sql`(select c.ok from ${all} as c)`]
-  }
-
-  kindOf (column: string): ColumnKind | undefined {
-    return this.#columns.kinds.get(column)
-  }
-
-  addParameterType (column: string): void {
-    const check = this.#columns.checks.get(column)
-    if (check !== undefined) this.#needs.addTypeCheck(check)
-    else if (!SYSTEM_COLUMNS.has(column)) this.#needs.hasUnknownTypes = true
   }
 
   /**
@@ -406,7 +201,7 @@ export class TypedValues implements ArgumentBuilder, ChangeBuilder, RowsBuilder 
     if (cell.kind === 'reference') {
       return as === 'difference'
         ? this.buildReference(cell, path, { stored: true, as })
-        : this.#storedReference(cell, column, always)
+        : this.storedReference(cell, column, always)
     }
     if (cell.kind === 'mixed') return this.buildJson(cell.document, path)
     const { value } = cell
@@ -414,7 +209,7 @@ export class TypedValues implements ArgumentBuilder, ChangeBuilder, RowsBuilder 
     if (this.checkValues) {
       return this.#convert(jsonParameter(value), path, { as, shape: shapeOf(value) })
     }
-    const type = this.#typeOf(column)
+    const type = this.typeOf(column)
     if (as === 'difference' && (type === undefined || !isNumber(type))) {
       return this.#convert(jsonParameter(value), path, { as, shape: 'scalar' })
     }
@@ -429,7 +224,7 @@ export class TypedValues implements ArgumentBuilder, ChangeBuilder, RowsBuilder 
 
   /** Builds a value of another type, which PostgreSQL reads from its text or its JSON. */
   #buildLiteral ({ value }: DataCell, column: string): Fragment {
-    const type = this.#columns.literals.get(column)
+    const type = this.literalOf(column)
     if (type !== undefined && canWrite({ kind: 'data', value }, type)) {
       this.addParameterType(column)
       return sql`${parameter(listText(value) ?? textOf(value))}::${type.sql}`
@@ -438,8 +233,8 @@ export class TypedValues implements ArgumentBuilder, ChangeBuilder, RowsBuilder 
   }
 
   /** The value of a reference that is stored, in the type of a column. */
-  #storedReference (reference: Reference, column: string, checked = false): Fragment {
-    const type = this.#typeOf(column)
+  storedReference (reference: Reference, column: string, checked = false): Fragment {
+    const type = this.typeOf(column)
     if (!this.checkValues && type !== undefined && this.#references.isTyped(reference, type)) {
       // The coordinator of Citus computes the values of inserted rows, but no CASE or subquery.
       const isSimple = checked && reference.otherwise === undefined && !type.isEnum &&
@@ -487,7 +282,7 @@ export class TypedValues implements ArgumentBuilder, ChangeBuilder, RowsBuilder 
   ): Fragment {
     const { column, resultType, example } = path
     const isColumn = resultType === 'column' && example === undefined && as === 'value'
-    const name = isColumn ? this.#nameOf(column) : undefined
+    const name = isColumn ? this.nameOf(column) : undefined
     const value = name === undefined
       ? this.#convertUnnamed(json, path, { as, shape })
       // The hint of an error names the column, too.
@@ -549,7 +344,7 @@ export class TypedValues implements ArgumentBuilder, ChangeBuilder, RowsBuilder 
       const json = sql`${this.#references.jsonTextOf(reference)}::pg_catalog.jsonb`
       return this.#subquery(json, reference)
     }
-    const type = this.#typeOf(path.column, path.example)
+    const type = this.typeOf(path.column, path.example)
     const isCompared = as === 'difference' || (isValue(reference) && !stored)
     const isExact = type !== undefined && (as === 'value' || isNumber(type)) &&
       (this.#references.isTyped(reference, type) || (isCompared && isJsonType(type)))
@@ -574,10 +369,10 @@ export class TypedValues implements ArgumentBuilder, ChangeBuilder, RowsBuilder 
     }
     if (path.resultType === 'json') return this.#documentAs(document, sql`pg_catalog.jsonb`)
     const { pieces: [json = ''], references, shape } = document
-    const type = path.resultType === 'text' ? undefined : this.#typeOf(path.column, path.example)
+    const type = path.resultType === 'text' ? undefined : this.typeOf(path.column, path.example)
     if (type !== undefined && isJsonType(type)) return this.#documentAs(document, type.sql)
     const isColumn = path.resultType === 'column' && path.example === undefined
-    if (references.length === 0 && isColumn && this.#columns.literals.has(path.column)) {
+    if (references.length === 0 && isColumn && this.literalOf(path.column) !== undefined) {
       const value = JSON.parse(json) as DataCell['value']
       // Other numbers would change their text.
       const isExact = isList(value) && JSON.stringify(value) === json
@@ -597,12 +392,12 @@ export class TypedValues implements ArgumentBuilder, ChangeBuilder, RowsBuilder 
   buildJsonNull (path: TypedPath, { refuse }: { readonly refuse: boolean }): Fragment {
     const { column, resultType, example } = path
     if (resultType === 'json') return sql`'null'::pg_catalog.jsonb`
-    const type = this.#typeOf(column, example)
+    const type = this.typeOf(column, example)
     if (type !== undefined && isJsonType(type)) return sql`'null'::${type.sql}`
     const fault: ValueFault = { problem: 'null', path: ['', pathLabel(path)] }
     const text = sql`${parameter(JSON.stringify(fault))}::pg_catalog.text`
     const isRefused = refuse && !this.explain
-    if (example === undefined && !this.#columns.checks.has(column)) {
+    if (example === undefined && !this.has(column)) {
       // Whether it is json or jsonb, PostgreSQL decides. Its type is that of the column.
       const value = sql`${this.row}.${identifier(column)}`
       // Not a constant; see raiseNumber.
@@ -624,7 +419,7 @@ export class TypedValues implements ArgumentBuilder, ChangeBuilder, RowsBuilder 
       return this.#onCoordinator(jsonElements(this.buildDocument(document), path.resultType))
     }
     const { pieces, references } = document
-    const type = this.#typeOf(path.column, path.example)
+    const type = this.typeOf(path.column, path.example)
     if (type === undefined || isJsonType(type)) {
       const json = this.buildDocument(document)
       const typed = { json, example: typeExample(path, this.table, 'value') }
@@ -650,14 +445,6 @@ export class TypedValues implements ArgumentBuilder, ChangeBuilder, RowsBuilder 
   #convertElement (type: ColumnType): Fragment {
     // The owner of an enum can define the cast from text.
     return type.isEnum ? convertText(sql`e.value`, type) : sql`e.value::${type.sql}`
-  }
-
-  /** The type of a column that a value meets; that of an expression is not known. */
-  #typeOf (column: string, expression?: Fragment): ColumnType | undefined {
-    if (expression !== undefined) return undefined
-    const type = this.#columns.supported.get(column)
-    if (type !== undefined) this.addParameterType(column)
-    return type
   }
 
   /** The value of a reference in the type of a column. */

@@ -1,0 +1,127 @@
+/**
+ * What a statement knows of the columns whose values it writes. It collects the types on which it
+ * depends.
+ */
+import { sql, type Fragment } from '../../fragment/fragment.ts'
+import type { Cell, ColumnPath, UncertainColumn } from '../../plan/nodes.ts'
+import { isList, isNested } from '../../plan/value-text.ts'
+import {
+  NUMBER_OIDS,
+  isJsonType,
+  type ColumnType,
+  type LiteralType,
+  type TableColumns
+} from './column-types.ts'
+import { SYSTEM_COLUMNS, type ColumnKind } from './column.ts'
+import type { StatementNeeds } from './statement-needs.ts'
+import type { TypedAs } from './typed-json.ts'
+
+export type DataCell = Extract<Cell, { readonly kind: 'data' }>
+
+/** Whether a value has a text that PostgreSQL reads exactly. */
+export function canWrite ({ value }: DataCell, { isArray }: LiteralType): boolean {
+  return !isNested(value) || (isArray && isList(value))
+}
+
+/** Whether the difference of two values has the same type. */
+export function isNumber ({ oid }: ColumnType): boolean {
+  return NUMBER_OIDS.has(oid)
+}
+
+/** The columns of a function are not known, nor are those of a table that does not exist. */
+export const NO_COLUMNS: TableColumns = {
+  supported: new Map(),
+  literals: new Map(),
+  checks: new Map(),
+  kinds: new Map()
+}
+
+export class KnownColumns {
+  readonly #columns: TableColumns
+  readonly #needs: StatementNeeds
+
+  /** `columns`: undefined if they are not known. */
+  constructor (columns: TableColumns | undefined, needs: StatementNeeds) {
+    this.#columns = columns ?? NO_COLUMNS
+    this.#needs = needs
+    if (columns === undefined) needs.hasUnknownTypes = true
+  }
+
+  kindOf (column: string): ColumnKind | undefined {
+    return this.#columns.kinds.get(column)
+  }
+
+  addParameterType (column: string): void {
+    const check = this.#columns.checks.get(column)
+    if (check !== undefined) this.#needs.addTypeCheck(check)
+    else if (!SYSTEM_COLUMNS.has(column)) this.#needs.hasUnknownTypes = true
+  }
+
+  /** Whether the catalogue has the column. */
+  has (column: string): boolean {
+    return this.#columns.checks.has(column)
+  }
+
+  /** The type of a column that a value meets; that of an expression is not known. */
+  typeOf (column: string, expression?: Fragment): ColumnType | undefined {
+    if (expression !== undefined) return undefined
+    const type = this.#columns.supported.get(column)
+    if (type !== undefined) this.addParameterType(column)
+    return type
+  }
+
+  /** Another type, which PostgreSQL reads from a text of the request. */
+  literalOf (column: string): LiteralType | undefined {
+    return this.#columns.literals.get(column)
+  }
+
+  /**
+   * The type as which PostgreSQL reads JSON that meets a column path exactly; undefined: none has
+   * a name here. `shape`: of JSON that is no scalar.
+   */
+  fieldType (
+    { path: { column, resultType }, as }: {
+      readonly path: ColumnPath
+      readonly as: TypedAs | 'text'
+    },
+    shape: UncertainColumn['shape'] | undefined
+  ): Fragment | undefined {
+    if (resultType === 'json') return sql`pg_catalog.jsonb`
+    if (as === 'text' || resultType === 'text') {
+      return shape === undefined || as === 'text' ? sql`pg_catalog.text` : undefined
+    }
+    const type = this.typeOf(column)
+    if (as === 'difference') return type !== undefined && isNumber(type) ? type.sql : undefined
+    if (!this.isExact(column, shape)) return undefined
+    this.addParameterType(column)
+    return this.nameOf(column)
+  }
+
+  /** Whether PostgreSQL reads JSON of this shape exactly, in the type that nameOf returns. */
+  isExact (column: string, shape: UncertainColumn['shape'] | undefined): boolean {
+    const { supported, literals } = this.#columns
+    const type = supported.get(column)
+    return shape === undefined || (type !== undefined && isJsonType(type)) ||
+      (shape === 'list' && literals.get(column)?.isArray === true)
+  }
+
+  /** The type of a column without length or precision; undefined: it has no name here. */
+  nameOf (column: string): Fragment | undefined {
+    const { supported, literals } = this.#columns
+    return supported.get(column)?.sql ?? literals.get(column)?.sql
+  }
+
+  /** Whether each value of these rows can be written as an expression. */
+  canWriteCells (cells: ReadonlyArray<ReadonlyMap<string, Cell>>): boolean {
+    return cells.every(row => [...row].every(([column, cell]) => this.#canWriteCell(column, cell)))
+  }
+
+  #canWriteCell (column: string, cell: Cell): boolean {
+    const { supported } = this.#columns
+    const type = supported.get(column)
+    if (cell.kind !== 'data') return true
+    if (type !== undefined) return isJsonType(type) || !isNested(cell.value)
+    const literal = this.literalOf(column)
+    return literal !== undefined && canWrite(cell, literal)
+  }
+}
