@@ -4,7 +4,8 @@
  * that a mistake never widens what is changed.
  */
 import t from 'tap'
-import { expectSame, useRuns } from '../support/runs-of-batch.ts'
+import { ROW_SEPARATOR } from '../../src/sql/result.ts'
+import { expectSame, useRuns, type Effect } from '../support/runs-of-batch.ts'
 import { useService } from '../support/service.ts'
 
 const schema = `
@@ -200,6 +201,13 @@ t.test('a change joined to another table changes what it changes in SQL', async 
   }
 })
 
+/** The order of the rows of a change is not defined: PostgreSQL 14 joins them in another one. */
+function inOrder ({ results, ...effect }: Effect): Effect {
+  if (results === undefined) return effect
+  const sortRows = (rows: string): string => rows.slice(1, -1).split(ROW_SEPARATOR).sort().join()
+  return { ...effect, results: results.map(sortRows) }
+}
+
 t.test('all runs of a batch have the same effect', async t => {
   const runs = await useRuns(t, { schema, tables })
   for (const [i, [operation]] of changes.entries()) {
@@ -211,7 +219,14 @@ t.test('all runs of a batch have the same effect', async t => {
         { id: 's', op: 'select', table: 'stock' }
       ])
       t.equal(result.checked.failure, undefined, `change ${i}`)
-      expectSame(t, result, `change ${i}`)
+      const { first: direct, checked, restored } = result
+      const runsInOrder = {
+        ...result,
+        first: inOrder(direct),
+        checked: inOrder(checked),
+        restored: inOrder(restored)
+      }
+      expectSame(t, runsInOrder, `change ${i}`)
     }
   }
 })
