@@ -106,6 +106,11 @@ export interface Pace {
 
 const BATCHES_DIR = join(import.meta.dirname, 'batches')
 
+export interface Server {
+  readonly url: string
+  readonly pid: number
+}
+
 interface ServerOptions {
   readonly databaseUrl: string
   /** The number of clients and of database connections. */
@@ -118,7 +123,7 @@ export async function useServer (
   stage: Stage,
   contender: Contender,
   { databaseUrl, connections = CONNECTIONS, env = {} }: ServerOptions
-): Promise<{ readonly url: string, readonly pid: number }> {
+): Promise<Server> {
   const settings = {
     DATABASE_URL: databaseUrl,
     POOL_SIZE: String(connections),
@@ -136,19 +141,17 @@ export async function useServer (
 }
 
 interface SideOptions {
+  readonly server: Server
   readonly load: ScriptProcess
   readonly work: Work
-  readonly databaseUrl: string
 }
 
-/** Starts a contender for the load process, and sends it one request. */
-export async function useSide (
-  stage: Stage,
-  contender: Contender,
-  { load, work, databaseUrl }: SideOptions
+/** Sends one request to a contender that was started. */
+export async function makeSide (
+  { name, dialect, path, keyed = false }: Contender,
+  { server: { pid, url: serverUrl }, load, work }: SideOptions
 ): Promise<Side> {
-  const { url, pid } = await useServer(stage, contender, { databaseUrl })
-  const { name, dialect, keyed = false } = contender
+  const { href: url } = new URL(path, serverUrl)
   return {
     name,
     pid,

@@ -3,7 +3,14 @@
  * row, each with several round trips, and the read of one row.
  */
 import { takeTurns, warmUp, type Measure } from '../compare.ts'
-import { contenders, pgbenchSide, useSide, type Contender, type Side } from '../contenders.ts'
+import {
+  contenders,
+  makeSide,
+  pgbenchSide,
+  useServer,
+  type Contender,
+  type Side
+} from '../contenders.ts'
 import { measureRoundTrip, resetTables, useRoute, type Database } from '../database.ts'
 import type { Comparison } from '../record.ts'
 import type { Work } from '../requests.ts'
@@ -98,7 +105,8 @@ export function play (
     const workload = { work, sql: database.sql, pid: database.pid }
     const sides: Side[] = []
     for (const contender of [oneflight, ...against]) {
-      sides.push(await useSide(stage, contender, { load, work, databaseUrl: url }))
+      const server = await useServer(stage, contender, { databaseUrl: url })
+      sides.push(await makeSide(contender, { server, load, work }))
     }
     const withoutService = pgbench ? pgbenchSide(url) : undefined
     if (withoutService !== undefined) sides.push(withoutService)
