@@ -7,7 +7,7 @@ import type { Sql } from 'postgres'
 import { CONNECTIONS, type Pace, type Side } from './contenders.ts'
 import { cpuOf, cpuOfServer } from './cpu.ts'
 import type { Comparison, Slice } from './record.ts'
-import { traceQueries, traces, type Work } from './requests.ts'
+import { clearQuery, traceQueries, traces, type Work } from './requests.ts'
 
 /** How much is measured of each contender. */
 export interface Measure {
@@ -83,7 +83,7 @@ async function takeSlice (side: Side, workload: Workload, batches: number): Prom
     node: side.pid === undefined ? undefined : cpuOf(side.pid),
     postgres: cpuOfServer(workload.pid)
   })
-  const before = await countRows(workload)
+  const before = await prepareRows(workload)
   const start = cpu()
   const pace = await side.run(batches)
   const end = cpu()
@@ -102,13 +102,20 @@ async function takeSlice (side: Side, workload: Workload, batches: number): Prom
 
 /** Runs batches and checks the rows that they add. */
 async function runChecked (side: Side, workload: Workload, batches: number): Promise<Pace> {
-  const before = await countRows(workload)
+  const before = await prepareRows(workload)
   const pace = await side.run(batches)
   checkRows({ side, workload, before, after: await countRows(workload), batches })
   return pace
 }
 
 type RowCounts = Readonly<Record<string, number>>
+
+/** Removes the rows of the last slice, if the work has to, and counts those that are left. */
+async function prepareRows (workload: Workload): Promise<RowCounts> {
+  const clear = clearQuery(workload.work)
+  if (clear !== undefined) await workload.sql.unsafe(clear)
+  return countRows(workload)
+}
 
 async function countRows ({ work, sql }: Workload): Promise<RowCounts> {
   const [row = {}] = await sql.unsafe(traceQueries[work])

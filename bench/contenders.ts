@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { spawn, spawnSync } from 'node:child_process'
 import { join } from 'node:path'
+import { useBatches } from './batches.ts'
 import { SECRET, tokens, withUrlParts } from './database.ts'
 import {
   gist,
@@ -65,11 +66,11 @@ export const contenders = {
     script: 'peers/postgres-js.ts',
     path: '/orders'
   },
-  read: {
+  'word by hand': {
     name: 'Fastify + postgres.js',
     dialect: 'endpoint',
-    script: 'peers/postgres-js.ts',
-    path: '/reads'
+    script: 'peers/words.ts',
+    path: '/'
   },
   'order function': {
     name: 'PL/pgSQL in sql.begin',
@@ -104,8 +105,6 @@ export interface Pace {
   readonly p99Ms?: number | undefined
 }
 
-const BATCHES_DIR = join(import.meta.dirname, 'batches')
-
 export interface Server {
   readonly url: string
   readonly pid: number
@@ -132,13 +131,16 @@ export async function useServer (
   }
   const { script, path } = contender
   const { pid, url } = script === undefined
-    ? await useService(stage, { ...settings, BATCHES_DIR })
+    ? await useService(stage, { ...settings, BATCHES_DIR: useBatches(stage) })
     : await useScript(stage, script, { env: settings }).then(({ pid, hello }) => ({
       pid,
       url: hello.url as string
     }))
   return { pid, url: `${url}${path}` }
 }
+
+/** The values of the first request, which are the same for all contenders. */
+const firstValues = { caller: 0, random: () => 0.5 }
 
 interface SideOptions {
   readonly server: Server
@@ -152,10 +154,11 @@ export async function makeSide (
   { server: { pid, url: serverUrl }, load, work }: SideOptions
 ): Promise<Side> {
   const { href: url } = new URL(path, serverUrl)
+  const first = await post(url, makeBody(dialect, work, firstValues), keyed)
   return {
     name,
     pid,
-    gist: gist(dialect, work, await post(url, makeBody(dialect, work), keyed)),
+    gist: gist(dialect, work, first),
     async run (requests) {
       const order: LoadOrder = {
         url,

@@ -34,7 +34,7 @@ const {
   'bare function': bare,
   'postgres.js': postgresJs,
   postgraphile,
-  read
+  'word by hand': byHand
 } = contenders
 
 /** Returns the goals of a run, in the order of the page. */
@@ -151,8 +151,8 @@ function otherGoals (record: BenchRecord): readonly Goal[] {
   return [
     {
       work: 'one operation (select by key), 0 ms',
-      against: `${read.name}, sql.begin and role`,
-      figure: paceRatio(find(record, 'read', 0), read.name),
+      against: `${byHand.name}, sql.begin and role`,
+      figure: paceRatio(find(record, 'read', 0), byHand.name),
       unit: '×',
       atLeast: 1
     },

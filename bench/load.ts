@@ -44,7 +44,7 @@ async function sendLoad (
             authorization: `Bearer ${tokens[caller]}`,
             ...keyed ? { 'idempotency-key': randomUUID() } : {}
           },
-          body: makeBody(dialect, work, caller)
+          body: makeBody(dialect, work, { caller })
         }
       },
       onResponse (status, body) {

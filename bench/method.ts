@@ -21,11 +21,12 @@ COMMIT. Every Node contender, ${names.oneflight.name} too, checks the token of e
     `operation; the others return those of the last one |
 | ${names['oneflight with a key'].name} | the same, with a new \`Idempotency-Key\` in every ` +
     `request |
-| ${names['named batch'].name} | the same order as ` +
-    '[a file](../../bench/batches/order.json), which a request runs by its name and with ' +
-    `parameters |
+| ${names['named batch'].name} | the same operations as ` +
+    'a file, such as [that of the order](../../bench/batches/order.json), which a request runs ' +
+    `by its name and with parameters |
 | ${names.awaits.name}; ${names['postgres.js'].name} | ` +
-    '[peers/postgres-js.ts](../../bench/peers/postgres-js.ts): a Fastify endpoint with ' +
+    '[peers/postgres-js.ts](../../bench/peers/postgres-js.ts), for single words ' +
+    '[peers/words.ts](../../bench/peers/words.ts): a Fastify endpoint with ' +
     '`sql.begin`, one statement for role and claims, each statement awaited, and the default ' +
     `settings of the driver |
 | ${names.pg.name} | [peers/pg.ts](../../bench/peers/pg.ts): the same with \`pg\` and named ` +
@@ -90,9 +91,9 @@ export function describeRepetition (): string {
 
 <!-- not run: it takes minutes and writes the record -->
 \`\`\`sh
-npm run bench                  # all parts, about 15 minutes, writes this page
+npm run bench                  # all parts, about 25 minutes, writes this page
 npm run bench -- --quick       # short slices, for a test; writes nothing
-npm run bench hot wire         # some of order, hot, read, wire, bulk, cost; writes nothing
+npm run bench hot wire         # some of order, hot, words, wire, bulk, cost; writes nothing
 npm run bench:report           # writes this page from bench/results.json
 # orders with some round trips against one contender, in two minutes; writes nothing
 npm run bench order -- --round-trips=0,2.5 --against=postgres.js

@@ -10,9 +10,11 @@ import {
   throughputOf,
   throughputRatio,
   type BenchRecord,
+  type Comparison,
   type Spread
 } from './record.ts'
 import type { Work } from './requests.ts'
+import { words } from './words/words.ts'
 
 /** A work that is measured with several round trips. */
 export interface Race {
@@ -113,26 +115,58 @@ export function renderRatios (record: BenchRecord, race: Race): string {
 
 /** The order as a batch of the client and as a named one, where both were measured. */
 export function renderForms ({ comparisons }: BenchRecord): string | undefined {
-  const { oneflight, 'named batch': named } = contenders
-  const measured = comparisons.filter(comparison => slicesOf(comparison, named.name).length > 0)
-  const rows = measured.flatMap(comparison =>
-    [oneflight, named].map(({ name }) => {
-      const slices = slicesOf(comparison, name)
-      const awaited = slicesOf(comparison, orderRace.awaited)
-      return [
-        `${comparison.roundTripMs} (${show(comparison.measuredRoundTripMs)})`,
-        name,
-        showFigure({ figure: throughputOf(slices), unit: '' }),
-        ...[
-          throughputRatio(slices, awaited),
-          divideCpu(slices, awaited, 'node'),
-          divideCpu(slices, awaited, 'postgres')
-        ].map(figure => showFigure({ figure, unit: '×' }))
-      ]
-    })
+  const measured = comparisons.filter(comparison =>
+    comparison.work === orderRace.work && areMeasured(comparison, forms)
   )
-  const head = [ROUND_TRIP, 'Contender', 'Batches/s', 'Throughput', 'Node CPU', 'PostgreSQL CPU']
-  return rows.length === 0 ? undefined : renderTable(head, rows)
+  const rows = measured.flatMap(comparison =>
+    compareForms(comparison, orderRace.awaited).map(cells => [
+      `${comparison.roundTripMs} (${show(comparison.measuredRoundTripMs)})`,
+      ...cells
+    ])
+  )
+  return rows.length === 0 ? undefined : renderTable([ROUND_TRIP, ...FORMS_HEAD], rows)
+}
+
+/** Each word in both forms. Undefined if no word was measured in both forms. */
+export function renderWords (
+  { comparisons }: Pick<BenchRecord, 'comparisons'>
+): string | undefined {
+  const byHand = contenders['word by hand'].name
+  const rows = Object.entries(words).flatMap(([word, { title }]) => {
+    const comparison = comparisons.find(({ work }) => work === word)
+    return areMeasured(comparison, [...forms, byHand])
+      ? compareForms(comparison, byHand).map(cells => [title, ...cells])
+      : []
+  })
+  return rows.length === 0 ? undefined : renderTable(['Work', ...FORMS_HEAD], rows)
+}
+
+/** A batch of the client, and a named one. */
+const forms = [contenders.oneflight.name, contenders['named batch'].name] as const
+const FORMS_HEAD = ['Contender', 'Batches/s', 'Throughput', 'Node CPU', 'PostgreSQL CPU'] as const
+
+function areMeasured (comparison: Comparison | undefined, names: readonly string[]): boolean {
+  return names.every(name => slicesOf(comparison, name).length > 0)
+}
+
+/** The cells of each form, divided by what the other contender does. */
+function compareForms (
+  comparison: Comparison | undefined,
+  other: string
+): ReadonlyArray<readonly string[]> {
+  return forms.map(name => {
+    const slices = slicesOf(comparison, name)
+    const divisor = slicesOf(comparison, other)
+    return [
+      name,
+      showFigure({ figure: throughputOf(slices), unit: '' }),
+      ...[
+        throughputRatio(slices, divisor),
+        divideCpu(slices, divisor, 'node'),
+        divideCpu(slices, divisor, 'postgres')
+      ].map(figure => showFigure({ figure, unit: '×' }))
+    ]
+  })
 }
 
 function showMedian (figure: Spread | undefined): string {

@@ -9,7 +9,14 @@ import { contenders } from './contenders.ts'
 import { goalsOf, paceRatio, show, showFigure, showGoal, showVerdict, type Goal } from './goals.ts'
 import { describeContenders, describeLimits, describeMethod, describeRepetition } from './method.ts'
 import { overloadGoals } from './overload.ts'
-import { hotRowRace, orderRace, renderForms, renderRatios, renderTable } from './ratios.ts'
+import {
+  hotRowRace,
+  orderRace,
+  renderForms,
+  renderRatios,
+  renderTable,
+  renderWords
+} from './ratios.ts'
 import {
   cpuPerBatch,
   readRecord,
@@ -68,7 +75,9 @@ until it commits. This design is made for such a row. The figures are divided as
 
 ${renderRatios(record, hotRowRace)}
 
-${chart('hot-row.svg', 'Batches per second on one hot row, by round trip and contender')}## Goals
+${chart('hot-row.svg', 'Batches per second on one hot row, by round trip and contender')}${
+      describeWords(record)
+    }## Goals
 
 ${renderGoalTable([...goalsOf(record), ...overloadGoals()])}
 
@@ -109,6 +118,23 @@ function describeForms (record: BenchRecord): string {
 
 The same order as a [named batch](../reference/named-batches.md), which the service has planned when
 it started: a request has the values only. The figures are divided as above.
+
+${table}
+
+`
+}
+
+/** The table of every word, if it was measured. */
+function describeWords (record: BenchRecord): string {
+  const table = renderWords(record)
+  return table === undefined
+    ? ''
+    : `## Every word
+
+Each [word of the language](../../bench/words/) by itself, without added round trip. A batch of one
+statement has no round trips to save, so this is what the language itself costs. The figures are
+divided by those of an endpoint with the [statements](../../bench/peers/words.ts) that a person
+writes. A slice takes half as long as that of an order.
 
 ${table}
 
@@ -205,7 +231,7 @@ function renderGoalTable (goals: readonly Goal[]): string {
 }
 
 /** The general case first. */
-const WORKS: Readonly<Record<Work, string>> = {
+const WORKS: Readonly<Partial<Record<Work, string>>> = {
   order: 'Order of 5 operations',
   'order with ids': 'Order of 5 operations, ids chosen by the client',
   invoice: 'One hot row (an invoice with the next number)',

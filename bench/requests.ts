@@ -3,12 +3,23 @@
  * the response that must be the same, and the rows that a batch adds to the database.
  */
 import { randomUUID } from 'node:crypto'
+import type { Random } from './words/word.ts'
+import {
+  gistOfRows,
+  hasProof,
+  lastRows,
+  mapWords,
+  traceQuery,
+  tracesOf,
+  words,
+  type WordName
+} from './words/words.ts'
 
 /**
  * `invoice`: one hot row, 4 operations with references. `order`: 5 operations, no contention.
- * `order with ids`: the same with ids chosen by the client. `read`: one row by a unique number.
+ * `order with ids`: the same with ids chosen by the client. Words: one or two operations each.
  */
-export type Work = 'invoice' | 'order' | 'order with ids' | 'read'
+export type Work = 'invoice' | 'order' | 'order with ids' | WordName
 /** The request format of a contender. `named`: the parameters of a batch in bench/batches/. */
 export type Dialect = 'oneflight' | 'named' | 'endpoint' | 'graphql'
 
@@ -46,10 +57,10 @@ const invoice = { note: 'Corner Shop', article: 'apple', qty: 4 } as const
 const name = 'Corner Shop'
 
 /** Creates a body for a caller: the owner of some rows, by its place among the tokens. */
-type MakeBody = (caller: number) => unknown
+type MakeBody = (caller: number, random: Random) => unknown
 
-/** Each caller owns every hundredth invoice of reset_tables(), from its place up. */
-const numberOf = (caller: number): number => caller + 100 * (1 + Math.floor(Math.random() * 99))
+/** The values of the words, which are the whole body where the operations are known. */
+const values = mapWords(({ make }): MakeBody => make)
 
 const bodies: Readonly<Record<Dialect, Partial<Record<Work, MakeBody>>>> = {
   oneflight: {
@@ -88,17 +99,16 @@ const bodies: Readonly<Record<Dialect, Partial<Record<Work, MakeBody>>>> = {
         ...rest
       ]
     },
-    read: caller => [
-      { id: 'found', op: 'select', table: 'invoices', where: { number: { eq: numberOf(caller) } } }
-    ]
+    ...mapWords(({ make, operations }): MakeBody => (...owner) => operations(make(...owner)))
   },
   named: {
-    order: () => ({ name, items })
+    order: () => ({ name, items }),
+    ...values
   },
   endpoint: {
     invoice: () => invoice,
     order: () => ({ name, items }),
-    read: caller => ({ number: numberOf(caller) })
+    ...values
   },
   graphql: {
     'order with ids': () => {
@@ -162,19 +172,30 @@ const mutation = `mutation Order(
 }`
 
 /** Creates a body with new values, as JSON text. Throws if the dialect does not have the work. */
-export function makeBody (dialect: Dialect, work: Work, caller = 0): string {
+export function makeBody (
+  dialect: Dialect,
+  work: Work,
+  { caller = 0, random = Math.random }: {
+    readonly caller?: number,
+    readonly random?: Random
+  } = {}
+): string {
   const make = bodies[dialect][work]
   if (make === undefined) throw new Error(`${dialect} does not have the work ${work}`)
-  return JSON.stringify(make(caller))
+  return JSON.stringify(make(caller, random))
 }
 
 /**
  * Whether a response with status 200 reports success. GraphQL reports errors only in the body. A
- * read leaves no trace, so its response must have the row.
+ * read leaves no trace, so its response must have the rows.
  */
 export function succeeded (dialect: Dialect, work: Work, body: string): boolean {
   return (dialect !== 'graphql' || !body.includes('"errors"')) &&
-    (work !== 'read' || body.includes('"earlier"'))
+    (!isWord(work) || hasProof(words[work], body))
+}
+
+export function isWord (work: string): work is WordName {
+  return work in words
 }
 
 /**
@@ -184,10 +205,11 @@ export function succeeded (dialect: Dialect, work: Work, body: string): boolean 
 export function gist (dialect: Dialect, work: Work, answer: unknown): unknown {
   const at = (...path: readonly (string | number)[]): any =>
     path.reduce<any>((value, step) => value?.[step], answer)
-  if (work === 'invoice' || work === 'read') {
-    const made = dialect === 'oneflight'
-      ? at('data', work === 'read' ? 'found' : 'made', 0)
-      : answer as any
+  if (isWord(work)) {
+    return gistOfRows(words[work], dialect === 'endpoint' ? answer as any : lastRows(at('data')))
+  }
+  if (work === 'invoice') {
+    const made = dialect === 'oneflight' ? at('data', 'made', 0) : answer as any
     return { note: made?.note, owner: made?.owner, numbered: Number(made?.number) > 0 }
   }
   const lines = dialect === 'oneflight' || dialect === 'named'
@@ -207,7 +229,7 @@ export const traces: Readonly<Record<Work, Readonly<Record<string, number>>>> = 
   invoice: { counted: 1, invoices: 1, lines: 1 },
   order: { customers: 1, 'orders paid': 1, items: 3, 'items of the right articles': 3 },
   'order with ids': { customers: 1, 'orders paid': 1, items: 3, 'items of the right articles': 3 },
-  read: { counted: 0, invoices: 0, lines: 0 }
+  ...mapWords(tracesOf)
 }
 
 const invoiceTraces =
@@ -225,5 +247,10 @@ export const traceQueries: Readonly<Record<Work, string>> = {
   invoice: invoiceTraces,
   order: orderTraces,
   'order with ids': orderTraces,
-  read: invoiceTraces
+  ...mapWords(() => traceQuery)
+}
+
+/** What removes the rows of earlier slices, if they would fill the tables. */
+export function clearQuery (work: Work): string | undefined {
+  return isWord(work) && words[work].adds !== undefined ? 'call clear_added()' : undefined
 }

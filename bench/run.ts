@@ -2,7 +2,7 @@
  * `npm run bench [part …] [-- --quick]`: runs the benchmark, writes `bench/results.json` and the
  * report. Exit code 1 if a contender did different work than requested. Partial and quick runs
  * write nothing. `--round-trips=0,2.5 --against=postgres.js` selects round trips (ms) and
- * contenders (their keys in bench/contenders.ts, or pgbench) of order, read and hot.
+ * contenders (their keys in bench/contenders.ts, or pgbench) of order and hot.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -14,6 +14,7 @@ import type { Measure } from './compare.ts'
 import { CONNECTIONS, contenders, findProgram } from './contenders.ts'
 import { useDatabase, type Database } from './database.ts'
 import { cpuRatio, paceRatio, renderGoals, showFigure } from './goals.ts'
+import { renderWords } from './ratios.ts'
 import { resultsFile, throughputOf, type BenchRecord, type Comparison } from './record.ts'
 import { writeReport } from './report.ts'
 import { compareBulk, measureMemory } from './rows/bulk.ts'
@@ -22,11 +23,11 @@ import {
   hotMatches,
   orderMatches,
   play,
-  readMatches,
   selectMatches,
   type Match
 } from './rows/throughput.ts'
 import { countAll } from './rows/wire.ts'
+import { wordMatches } from './rows/words.ts'
 import { onStage } from '../src/dev/stage.ts'
 import { endAll } from './stage.ts'
 
@@ -42,12 +43,12 @@ const parts: Readonly<
   Record<string, (database: Database, measure: Measure) => Promise<Partial<Measured>>>
 > = {
   order: async (database, measure) => ({
-    comparisons: await playAll(orderMatches, database, measure)
+    comparisons: await playAll(selectMatches(orderMatches, selection), database, measure)
   }),
-  hot: async (database, measure) => ({ comparisons: await playAll(hotMatches, database, measure) }),
-  read: async (database, measure) => ({
-    comparisons: await playAll(readMatches, database, measure)
+  hot: async (database, measure) => ({
+    comparisons: await playAll(selectMatches(hotMatches, selection), database, measure)
   }),
+  words: async (database, measure) => ({ comparisons: await playWords(database, measure) }),
   wire: async database => ({ wire: await countAll(database) }),
   bulk: async (database, { slices }) => ({
     bulk: await compareBulk(database, slices * 5),
@@ -174,12 +175,25 @@ async function playAll (
   measure: Measure
 ): Promise<BenchRecord['comparisons']> {
   const played = []
-  for (const match of selectMatches(matches, selection)) {
+  for (const match of matches) {
     const comparison = await play(match, database, measure)
     console.log(describeComparison(comparison))
     played.push(comparison)
   }
   return played
+}
+
+/** Half a slice is enough: there are many words, and all of them are fast. */
+async function playWords (
+  database: Database,
+  { seconds, ...measure }: Measure
+): Promise<BenchRecord['comparisons']> {
+  const comparisons = await playAll(wordMatches(), database, {
+    ...measure,
+    seconds: seconds / 2
+  })
+  console.log(`\nDivided by the endpoint:\n\n${renderWords({ comparisons })}\n`)
+  return comparisons
 }
 
 /** The batches per second of each contender, and what Oneflight's are divided by them. */

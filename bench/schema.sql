@@ -60,6 +60,48 @@ create table readings (
   taken_at timestamptz not null
 );
 
+-- The words of the batch language (bench/words/). Each caller has 100 boxes on 10 shelves, with 3
+-- items in each box. The boxes have room on their pages for updated rows.
+create table boxes (
+  id int primary key,
+  shelf int not null,
+  label text not null,
+  weight int not null,
+  changes int not null default 0,
+  owner text not null default caller()
+) with (fillfactor = 50);
+create index on boxes (shelf);
+
+create table box_items (
+  box_id int not null references boxes,
+  sku text not null,
+  qty int not null,
+  price numeric(10, 2) not null,
+  owner text not null default caller(),
+  primary key (box_id, sku)
+);
+
+create table entries (
+  id bigint generated always as identity primary key,
+  box_id int not null,
+  sku text not null,
+  qty int not null check (qty > 0),
+  price numeric(10, 2) not null,
+  owner text not null default caller()
+);
+
+create type colour as enum ('red', 'green', 'blue');
+create domain share as numeric(4, 3) check (value between 0 and 1);
+
+create table parcels (
+  id bigint generated always as identity primary key,
+  tags text[] not null,
+  colour colour not null,
+  data jsonb not null,
+  filled share not null,
+  owner text not null default caller()
+);
+
 alter table invoices enable row level security;
 alter table invoice_lines enable row level security;
 alter table customers enable row level security;
@@ -75,7 +117,28 @@ create policy own on orders to oneflight_bench_user
   using (owner = caller()) with check (owner = caller());
 create policy own on order_items to oneflight_bench_user
   using (owner = caller()) with check (owner = caller());
+-- These statements have many rows: they read the caller once, not once per row.
+alter table boxes enable row level security;
+alter table box_items enable row level security;
+alter table entries enable row level security;
+alter table parcels enable row level security;
+create policy own on boxes to oneflight_bench_user using (owner = (select caller()));
+create policy own on box_items to oneflight_bench_user using (owner = (select caller()));
+create policy own on entries to oneflight_bench_user using (owner = (select caller()));
+create policy own on parcels to oneflight_bench_user using (owner = (select caller()));
 grant select, insert, update, delete on all tables in schema public to oneflight_bench_user;
+
+-- Computes the lines of an offer.
+create function quote(prefix text, discount numeric, items jsonb)
+  returns table (article text, qty int, total numeric)
+  stable language plpgsql as $$
+begin
+  return query
+    select quote.prefix || i.sku, i.qty, round(i.qty * i.price * (1 - quote.discount), 2)
+    from jsonb_to_recordset(quote.items) as i(sku text, qty int, price numeric)
+    order by i.sku;
+end
+$$;
 
 -- The whole hot batch as one function.
 create function number_invoice(note text, article text, qty int, owner text) returns json
@@ -121,10 +184,19 @@ create policy limit_of_the_bench on invoices to oneflight_bench_login
 create policy limit_of_the_bench on invoice_lines to oneflight_bench_login
   using (true) with check (true);
 
+-- Removes what the words have inserted.
+create procedure clear_added() language plpgsql as $$
+begin
+  truncate entries, parcels;
+  delete from boxes where id >= 10000;
+end
+$$;
+
 -- The contents before each comparison: not empty, so that plans are made for tables with rows.
 create procedure reset_tables() language plpgsql as $$
 begin
-  truncate counters, invoices, invoice_lines, customers, orders, order_items, readings;
+  truncate counters, invoices, invoice_lines, customers, orders, order_items, readings, boxes,
+    box_items, entries, parcels;
   insert into counters values (1, 10000);
   insert into invoices (number, note, owner)
     select n, 'earlier', 'caller-' || n % 100 from generate_series(1, 10000) n;
@@ -135,5 +207,11 @@ begin
   insert into orders (customer_id, status, owner) select id, 'shipped', owner from customers;
   insert into order_items (order_id, sku, qty, price, owner)
     select id, sku, 1, 1, owner from orders, unnest(array['fig', 'nut', 'plum']) sku;
+  insert into boxes (id, shelf, label, weight, owner)
+    select n, n % 100 + 100 * (n / 1000), 'box', 1, 'caller-' || n % 100
+    from generate_series(0, 9999) n;
+  insert into box_items (box_id, sku, qty, price, owner)
+    select id, sku, 1 + id / 100 % 10, 1.5, owner
+    from boxes, unnest(array['fig', 'nut', 'plum']) sku;
 end
 $$;

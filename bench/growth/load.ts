@@ -55,7 +55,7 @@ async function sendLoad ({ url, work, tokens, rate, seconds }: LoadOrder): Promi
     const start = performance.now()
     const { status, text } = await post(
       url,
-      { agent, token: tokens[caller] as string, body: makeBody('oneflight', work, caller) }
+      { agent, token: tokens[caller] as string, body: makeBody('oneflight', work, { caller }) }
     )
     if (status === 200) {
       state.served++

@@ -108,7 +108,7 @@ function measureRefusal (database: Database, effort: Effort): Promise<number> {
       const refused = await locker.begin(async sql => {
         await sql`set local role ${sql(role)}`
         await sql`lock table customers in access exclusive mode`
-        const blocked = post(scene.url, makeBody('oneflight', 'order', 0))
+        const blocked = post(scene.url, makeBody('oneflight', 'order'))
         const waiting = () => database.sql`select from pg_locks where not granted`
         while ((await waiting()).length === 0) await sleep(10)
         return { ms: await perBatch(takeSlice(scene, effort), 'arrived'), blocked }

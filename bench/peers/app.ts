@@ -5,6 +5,7 @@
 import jwt from '@fastify/jwt'
 import Fastify, { type FastifyInstance } from 'fastify'
 import type { Sql, TransactionSql } from 'postgres'
+import { strictObject, text } from '../words/word.ts'
 
 /** The settings of a peer. */
 export const settings = {
@@ -24,9 +25,6 @@ export interface Invoice {
   readonly article: string
   readonly qty: number
 }
-export interface Read {
-  readonly number: number
-}
 export interface Order {
   readonly name: string
   readonly items: ReadonlyArray<
@@ -34,19 +32,10 @@ export interface Order {
   >
 }
 
-const text = { type: 'string', maxLength: 100 } as const
 const qty = { type: 'integer', minimum: 1 } as const
-const strictObject = <T extends Record<string, object>>(properties: T) =>
-  ({
-    type: 'object',
-    required: Object.keys(properties),
-    additionalProperties: false,
-    properties
-  }) as const
 
 /** Options of the routes, with Fastify's validation of the body. */
 export const invoiceRoute = { schema: { body: strictObject({ note: text, article: text, qty }) } }
-export const readRoute = { schema: { body: strictObject({ number: { type: 'integer' } }) } }
 export const orderRoute = {
   schema: {
     body: strictObject({

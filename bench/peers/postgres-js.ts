@@ -8,13 +8,11 @@ import {
   invoiceRoute,
   makeApp,
   orderRoute,
-  readRoute,
   serve,
   settings,
   type Claims,
   type Invoice,
-  type Order,
-  type Read
+  type Order
 } from './app.ts'
 
 const sql = postgres(settings.databaseUrl, { max: settings.poolSize })
@@ -52,16 +50,6 @@ app.post<{ Body: Order }>(
       await tx`update orders set status = 'paid' where id = ${order?.['id']}`
       const items = await tx`select * from order_items where order_id = ${order?.['id']}`
       return { id: order?.['id'], items }
-    })
-)
-
-app.post<{ Body: Read }>(
-  '/reads',
-  readRoute,
-  ({ body, user }) =>
-    asCaller(sql, user as Claims, async tx => {
-      const [found] = await tx`select * from invoices where number = ${body.number}`
-      return found
     })
 )
 

@@ -1,6 +1,6 @@
 /**
  * Measures batches per second and their processor time: the order without contention and the hot
- * row, each with several round trips, and the read of one row.
+ * row, each with several round trips.
  */
 import { takeTurns, warmUp, type Measure } from '../compare.ts'
 import {
@@ -44,8 +44,7 @@ const {
   'postgres.js': postgresJs,
   'order function': orderFunction,
   pg,
-  postgraphile,
-  read
+  postgraphile
 } = contenders
 
 export const hotMatches: readonly Match[] = HOT_ROW_ROUND_TRIPS.map(roundTripMs => ({
@@ -67,7 +66,6 @@ export const orderMatches: readonly Match[] = [
   })),
   { work: 'order with ids', roundTripMs: 0, against: [postgraphile] }
 ]
-export const readMatches: readonly Match[] = [{ work: 'read', roundTripMs: 0, against: [read] }]
 
 export interface Selection {
   readonly roundTripsMs?: readonly number[] | undefined

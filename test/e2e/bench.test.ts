@@ -6,24 +6,34 @@
 import { existsSync, readFileSync } from 'node:fs'
 import t from 'tap'
 import { takeTurns, warmUp } from '../../bench/compare.ts'
-import { contenders, CONNECTIONS, type Side } from '../../bench/contenders.ts'
-import { measureRoundTrip, useDatabase, useRoute } from '../../bench/database.ts'
+import {
+  contenders,
+  CONNECTIONS,
+  makeSide,
+  useServer,
+  type Side
+} from '../../bench/contenders.ts'
+import {
+  measureRoundTrip,
+  resetTables,
+  useDatabase,
+  useRoute,
+  type Database
+} from '../../bench/database.ts'
 import { goalsOf, renderGoals, showVerdict } from '../../bench/goals.ts'
 import { renderSummary } from '../../bench/ratios.ts'
 import { overloadGoals } from '../../bench/overload.ts'
 import { cpuRatio, ratioOf, readRecord, spreadOf, type BenchRecord } from '../../bench/record.ts'
 import { renderReport } from '../../bench/report.ts'
+import { succeeded } from '../../bench/requests.ts'
 import { compareBulk, measureMemory } from '../../bench/rows/bulk.ts'
 import { measureCost, scales } from '../../bench/rows/cost.ts'
-import {
-  hotMatches,
-  orderMatches,
-  play,
-  readMatches,
-  selectMatches
-} from '../../bench/rows/throughput.ts'
+import { hotMatches, orderMatches, play, selectMatches } from '../../bench/rows/throughput.ts'
 import { countAll } from '../../bench/rows/wire.ts'
-import { onStage } from '../../src/dev/stage.ts'
+import { wordMatches } from '../../bench/rows/words.ts'
+import { useScript } from '../../bench/stage.ts'
+import { gistOfRows, words } from '../../bench/words/words.ts'
+import { onStage, type Stage } from '../../src/dev/stage.ts'
 import { countRoundTrips, readBursts } from '../../bench/wire.ts'
 
 // About 40 s on an idle machine. It starts a dozen servers.
@@ -38,7 +48,8 @@ const {
   'bare function': bare,
   'named batch': named,
   'order function': orderFunction,
-  'postgres.js': postgresJs
+  'postgres.js': postgresJs,
+  'word by hand': byHand
 } = contenders
 
 t.test('every part of the benchmark runs', async t => {
@@ -49,8 +60,7 @@ t.test('every part of the benchmark runs', async t => {
     const matches = [
       ...hotMatches.filter(({ roundTripMs }) => roundTripMs === 2),
       ...selectMatches(orderMatches, { roundTripsMs: [0] }),
-      ...selectMatches(orderMatches, { roundTripsMs: [0.5], against: ['postgres.js'] }),
-      ...readMatches
+      ...selectMatches(orderMatches, { roundTripsMs: [0.5], against: ['postgres.js'] })
     ]
     for (const match of matches) {
       const { work, roundTripMs, measuredRoundTripMs, contenders: taken } = await play(
@@ -73,6 +83,8 @@ t.test('every part of the benchmark runs', async t => {
       }
       t.ok(measuredRoundTripMs >= roundTripMs, 'the proxy adds at least the requested round trip')
     }
+    await checkWords(stage, database)
+
     const delayed = async (roundTripMs: number): Promise<number> => {
       const { url, slow } = await useRoute(stage, database, roundTripMs)
       await slow(true)
@@ -136,6 +148,22 @@ t.test('every part of the benchmark runs', async t => {
     )
   })
 })
+
+/** Runs a few batches of every word on servers that are started once. Throws if one differs. */
+async function checkWords (stage: Stage, { sql, url }: Database): Promise<void> {
+  await resetTables(sql)
+  const load = await useScript(stage, 'load.ts', { sendsHello: false })
+  const service = await useServer(stage, oneflight, { databaseUrl: url })
+  const endpoint = await useServer(stage, byHand, { databaseUrl: url })
+  for (const { work, against } of wordMatches()) {
+    const sides: Side[] = []
+    for (const contender of [oneflight, ...against]) {
+      const server = contender.dialect === 'endpoint' ? endpoint : service
+      sides.push(await makeSide(contender, { server, load, work }))
+    }
+    await warmUp(sides, { work, sql }, short)
+  }
+}
 
 t.test('statements are read from recorded bursts', async t => {
   const message = (type: string, ...texts: readonly string[]): Buffer => {
@@ -254,6 +282,48 @@ t.test('the order is shown as a named batch, beside the batch and the endpoint',
     ),
     [['the same ad hoc', 0.5], [postgresJs.name, 0.25]]
   )
+})
+
+t.test('every word is shown beside the endpoint, once it was measured', async t => {
+  const slice = { seconds: 1, p50Ms: null, p99Ms: null, nodeCpuMs: 30, postgresCpuMs: 60 }
+  const side = (name: string, batches: number) => ({ name, slices: [{ ...slice, batches }] })
+  const measured = { roundTripMs: 0, measuredRoundTripMs: 0.1 }
+  const comparisons = [
+    { ...measured, work: 'read', contenders: [side(oneflight.name, 30), side(byHand.name, 15)] },
+    {
+      ...measured,
+      work: 'upsert',
+      contenders: [
+        side(oneflight.name, 30),
+        side(named.name, 60),
+        side(byHand.name, 15)
+      ]
+    }
+  ]
+  const page = renderReport({ ...readRecord(), comparisons }).get('docs/internals/benchmarks.md')
+  t.match(page, '## Every word')
+  const title = words.upsert.title
+  t.match(page, `
+| --- | --- | --- | --- | --- | --- |
+| ${title} | ${oneflight.name} | 30 | 2× | 0.5× | 0.5× |
+| ${title} | ${named.name} | 60 | 4× | 0.25× | 0.25× |
+
+`, 'a word that was not measured in both forms is left out')
+  t.notMatch(
+    renderReport({ ...readRecord(), comparisons: comparisons.slice(0, 1) })
+      .get('docs/internals/benchmarks.md'),
+    '## Every word'
+  )
+})
+
+t.test('a response that lacks rows of its word is rejected', async t => {
+  t.ok(succeeded('oneflight', 'exists', '[{"shelf":1},'.repeat(5)))
+  t.notOk(succeeded('oneflight', 'exists', '[{"shelf":1},'.repeat(4)))
+  const { call } = words
+  const row = { article: 'shop apple', qty: 2, total: 2.7 }
+  t.strictSame(gistOfRows(call, [row]), gistOfRows(call, [{ ...row, total: '2.70' }]))
+  t.notSame(gistOfRows(call, [row]), gistOfRows(call, [{ ...row, total: 2.71 }]))
+  t.notSame(gistOfRows(call, [row]), gistOfRows(call, [row, row]))
 })
 
 t.test('figures are compared turn by turn', async t => {
