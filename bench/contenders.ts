@@ -28,6 +28,8 @@ export interface Contender {
   readonly dialect: Dialect
   /** Its script under bench/. Undefined for Oneflight. */
   readonly script?: string
+  /** The folder of Oneflight, if it is not this one. */
+  readonly checkout?: string
   readonly path: string
   /** Whether each request has a new Idempotency-Key. */
   readonly keyed?: boolean
@@ -129,9 +131,9 @@ export async function useServer (
     JWT_SECRET: SECRET,
     ...env
   }
-  const { script, path } = contender
+  const { script, checkout, path } = contender
   const { pid, url } = script === undefined
-    ? await useService(stage, { ...settings, BATCHES_DIR: useBatches(stage) })
+    ? await useService(stage, { ...settings, BATCHES_DIR: useBatches(stage) }, checkout)
     : await useScript(stage, script, { env: settings }).then(({ pid, hello }) => ({
       pid,
       url: hello.url as string

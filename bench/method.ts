@@ -97,6 +97,8 @@ npm run bench hot wire         # some of order, hot, words, wire, bulk, cost; wr
 npm run bench:report           # writes this page from bench/results.json
 # orders with some round trips against one contender, in two minutes; writes nothing
 npm run bench order -- --round-trips=0,2.5 --against=postgres.js
+# some words of the language, also against another checkout of the service; writes nothing
+npm run bench words -- --words=upsert,call --against-checkout=../oneflight-before
 \`\`\`
 
 PostgreSQL is the embedded one. Set \`DATABASE_URL\` to the URL of a superuser to use another

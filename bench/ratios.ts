@@ -119,7 +119,7 @@ export function renderForms ({ comparisons }: BenchRecord): string | undefined {
     comparison.work === orderRace.work && areMeasured(comparison, forms)
   )
   const rows = measured.flatMap(comparison =>
-    compareForms(comparison, orderRace.awaited).map(cells => [
+    compareForms(comparison, () => orderRace.awaited).map(cells => [
       `${comparison.roundTripMs} (${show(comparison.measuredRoundTripMs)})`,
       ...cells
     ])
@@ -127,15 +127,18 @@ export function renderForms ({ comparisons }: BenchRecord): string | undefined {
   return rows.length === 0 ? undefined : renderTable([ROUND_TRIP, ...FORMS_HEAD], rows)
 }
 
-/** Each word in both forms. Undefined if no word was measured in both forms. */
+/**
+ * Each word in both forms, divided by what `other` does for the same form: by default the endpoint.
+ * Undefined if no word was measured in both forms.
+ */
 export function renderWords (
-  { comparisons }: Pick<BenchRecord, 'comparisons'>
+  { comparisons }: Pick<BenchRecord, 'comparisons'>,
+  other: (form: string) => string = () => contenders['word by hand'].name
 ): string | undefined {
-  const byHand = contenders['word by hand'].name
   const rows = Object.entries(words).flatMap(([word, { title }]) => {
     const comparison = comparisons.find(({ work }) => work === word)
-    return areMeasured(comparison, [...forms, byHand])
-      ? compareForms(comparison, byHand).map(cells => [title, ...cells])
+    return areMeasured(comparison, [...forms, ...forms.map(other)])
+      ? compareForms(comparison, other).map(cells => [title, ...cells])
       : []
   })
   return rows.length === 0 ? undefined : renderTable(['Work', ...FORMS_HEAD], rows)
@@ -149,14 +152,14 @@ function areMeasured (comparison: Comparison | undefined, names: readonly string
   return names.every(name => slicesOf(comparison, name).length > 0)
 }
 
-/** The cells of each form, divided by what the other contender does. */
+/** The cells of each form, divided by what `other` does. */
 function compareForms (
   comparison: Comparison | undefined,
-  other: string
+  other: (form: string) => string
 ): ReadonlyArray<readonly string[]> {
   return forms.map(name => {
     const slices = slicesOf(comparison, name)
-    const divisor = slicesOf(comparison, other)
+    const divisor = slicesOf(comparison, other(name))
     return [
       name,
       showFigure({ figure: throughputOf(slices), unit: '' }),

@@ -3,15 +3,19 @@
  * report. Exit code 1 if a contender did different work than requested. Partial and quick runs
  * write nothing. `--round-trips=0,2.5 --against=postgres.js` selects round trips (ms) and
  * contenders (their keys in bench/contenders.ts, or pgbench) of order and hot.
+ *
+ * `--words=upsert,call` selects words of the part words, by their names in bench/words/.
+ * `--against-checkout=<folder>` compares them also with the service of another checkout, in turns,
+ * and prints the ratios of this one to the other one.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { findPackageJSON } from 'node:module'
 import { arch, availableParallelism, cpus, loadavg, platform, release, totalmem } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
+import { readArguments } from './arguments.ts'
 import type { Measure } from './compare.ts'
-import { CONNECTIONS, contenders, findProgram } from './contenders.ts'
+import { CONNECTIONS, findProgram } from './contenders.ts'
 import { useDatabase, type Database } from './database.ts'
 import { cpuRatio, paceRatio, renderGoals, showFigure } from './goals.ts'
 import { renderWords } from './ratios.ts'
@@ -27,7 +31,7 @@ import {
   type Match
 } from './rows/throughput.ts'
 import { countAll } from './rows/wire.ts'
-import { wordMatches } from './rows/words.ts'
+import { nameInCheckout, wordMatches } from './rows/words.ts'
 import { onStage } from '../src/dev/stage.ts'
 import { endAll } from './stage.ts'
 
@@ -63,7 +67,7 @@ const parts: Readonly<
   })
 }
 
-const { quick, names, selection, unknown } = readArguments()
+const { quick, names, selection, problem } = readArguments(Object.keys(parts))
 const measure: Measure = quick
   ? { slices: 2, seconds: 0.7, warmUp: { batches: 250, seconds: 1 } }
   : { slices: 5, seconds: 2, warmUp: { batches: 8000, seconds: 10 } }
@@ -78,12 +82,8 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 
-if (unknown.length > 0) {
-  console.error(
-    `unknown ${unknown.join(', ')} (expected ${Object.keys(parts).join(', ')}, --quick, ` +
-      `--round-trips=0,2.5 or --against= with some of ${Object.keys(contenders).join(', ')}, ` +
-      'pgbench, separated by commas)'
-  )
+if (problem !== undefined) {
+  console.error(problem)
   process.exitCode = 1
 } else {
   await runParts(Object.keys(parts).filter(name => names.length === 0 || names.includes(name)))
@@ -91,29 +91,6 @@ if (unknown.length > 0) {
       console.error(error)
       process.exitCode = 1
     })
-}
-
-/** Reads the command line. `unknown`: the arguments that mean nothing. */
-function readArguments () {
-  const { values, positionals } = parseArgs({
-    strict: false,
-    options: {
-      quick: { type: 'boolean' },
-      'round-trips': { type: 'string' },
-      against: { type: 'string' }
-    }
-  })
-  const { quick = false, 'round-trips': roundTrips, against, ...others } = values
-  const list = (value: unknown): readonly string[] | undefined =>
-    value === undefined ? undefined : String(value).split(',')
-  const selection = { roundTripsMs: list(roundTrips)?.map(Number), against: list(against) }
-  const unknown = [
-    ...positionals.filter(name => !(name in parts)),
-    ...Object.keys(others).map(name => `--${name}`),
-    ...list(roundTrips)?.filter(ms => Number.isNaN(Number(ms))) ?? [],
-    ...selection.against?.filter(name => !(name in contenders) && name !== 'pgbench') ?? []
-  ]
-  return { quick: quick === true, names: positionals, selection, unknown }
 }
 
 async function runParts (chosen: readonly string[]): Promise<void> {
@@ -188,11 +165,16 @@ async function playWords (
   database: Database,
   { seconds, ...measure }: Measure
 ): Promise<BenchRecord['comparisons']> {
-  const comparisons = await playAll(wordMatches(), database, {
+  const comparisons = await playAll(wordMatches(selection), database, {
     ...measure,
     seconds: seconds / 2
   })
-  console.log(`\nDivided by the endpoint:\n\n${renderWords({ comparisons })}\n`)
+  const hand = renderWords({ comparisons })
+  const checkout = renderWords({ comparisons }, nameInCheckout)
+  console.log(`\nDivided by the endpoint:\n\n${hand}\n`)
+  if (checkout !== undefined) {
+    console.log(`Divided by the other checkout, ${selection.checkout}:\n\n${checkout}\n`)
+  }
   return comparisons
 }
 

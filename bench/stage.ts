@@ -80,13 +80,14 @@ export async function useScript (
   }
 }
 
-/** Starts Oneflight like `npm start`, and waits until it is ready. */
+/** Starts Oneflight, this one or that of another folder, and waits until it is ready. */
 export async function useService (
   stage: Stage,
-  env: Environment
+  env: Environment,
+  checkout = join(bench, '..')
 ): Promise<{ readonly pid: number, readonly url: string }> {
   const port = await freePort()
-  const child = spawn(process.execPath, [...quiet, join(bench, '../src/main.ts')], {
+  const child = spawn(process.execPath, [...quiet, join(checkout, 'src/main.ts')], {
     env: {
       PATH: process.env['PATH'],
       NODE_ENV: 'production',

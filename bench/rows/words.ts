@@ -1,18 +1,41 @@
 /**
  * Every word of the batch language, as a batch of the client and as a named one, beside the
- * statements that a person writes.
+ * statements that a person writes. Optionally also beside the service of another checkout.
  */
-import { contenders } from '../contenders.ts'
+import { contenders, type Contender } from '../contenders.ts'
 import { words, type WordName } from '../words/words.ts'
 import type { Match } from './throughput.ts'
 
-const { 'named batch': named, 'word by hand': byHand } = contenders
+const { oneflight, 'named batch': named, 'word by hand': byHand } = contenders
 
-/** Returns a match for each word, without added round trip. */
-export function wordMatches (): readonly Match[] {
-  return (Object.keys(words) as WordName[]).map(word => ({
-    work: word,
-    roundTripMs: 0,
-    against: [{ ...named, path: `/batches/${word}` }, { ...byHand, path: `/${word}` }]
-  }))
+export interface WordSelection {
+  /** By default all. */
+  readonly words?: readonly string[] | undefined
+  /** The folder of another checkout. */
+  readonly checkout?: string | undefined
 }
+
+/** Returns a match for each of these words, without added round trip. */
+export function wordMatches (
+  { words: chosen, checkout }: WordSelection = {}
+): readonly Match[] {
+  return (Object.keys(words) as WordName[]).filter(word => chosen?.includes(word) ?? true)
+    .map(word => {
+      const batch: Contender = { ...named, path: `/batches/${word}` }
+      const others = checkout === undefined
+        ? []
+        : [oneflight, batch].map(form => ({ ...form, name: nameInCheckout(form.name), checkout }))
+      return {
+        work: word,
+        roundTripMs: 0,
+        // Both checkouts take their turns next to each other.
+        against: [...others.slice(0, 1), batch, ...others.slice(1), {
+          ...byHand,
+          path: `/${word}`
+        }]
+      }
+    })
+}
+
+/** The name of a contender of another checkout. */
+export const nameInCheckout = (name: string): string => `${name}, other checkout`

@@ -4,13 +4,17 @@
  * because the machine is shared.
  */
 import { existsSync, readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
 import t from 'tap'
+import { readArguments } from '../../bench/arguments.ts'
 import { takeTurns, warmUp } from '../../bench/compare.ts'
 import {
   contenders,
   CONNECTIONS,
   makeSide,
   useServer,
+  type Contender,
+  type Server,
   type Side
 } from '../../bench/contenders.ts'
 import {
@@ -21,7 +25,7 @@ import {
   type Database
 } from '../../bench/database.ts'
 import { goalsOf, renderGoals, showVerdict } from '../../bench/goals.ts'
-import { renderSummary } from '../../bench/ratios.ts'
+import { renderSummary, renderWords } from '../../bench/ratios.ts'
 import { overloadGoals } from '../../bench/overload.ts'
 import { cpuRatio, ratioOf, readRecord, spreadOf, type BenchRecord } from '../../bench/record.ts'
 import { renderReport } from '../../bench/report.ts'
@@ -30,7 +34,7 @@ import { compareBulk, measureMemory } from '../../bench/rows/bulk.ts'
 import { measureCost, scales } from '../../bench/rows/cost.ts'
 import { hotMatches, orderMatches, play, selectMatches } from '../../bench/rows/throughput.ts'
 import { countAll } from '../../bench/rows/wire.ts'
-import { wordMatches } from '../../bench/rows/words.ts'
+import { nameInCheckout, wordMatches } from '../../bench/rows/words.ts'
 import { useScript } from '../../bench/stage.ts'
 import { gistOfRows, words } from '../../bench/words/words.ts'
 import { onStage, type Stage } from '../../src/dev/stage.ts'
@@ -153,13 +157,18 @@ t.test('every part of the benchmark runs', async t => {
 async function checkWords (stage: Stage, { sql, url }: Database): Promise<void> {
   await resetTables(sql)
   const load = await useScript(stage, 'load.ts', { sendsHello: false })
-  const service = await useServer(stage, oneflight, { databaseUrl: url })
-  const endpoint = await useServer(stage, byHand, { databaseUrl: url })
-  for (const { work, against } of wordMatches()) {
+  const servers = new Map<string | undefined, Promise<Server>>()
+  for (const { work, against } of [
+    ...wordMatches({ words: ['upsert'], checkout: root }),
+    ...wordMatches()
+  ]) {
     const sides: Side[] = []
-    for (const contender of [oneflight, ...against]) {
-      const server = contender.dialect === 'endpoint' ? endpoint : service
-      sides.push(await makeSide(contender, { server, load, work }))
+    for (const contender of [oneflight, ...against] as readonly Contender[]) {
+      const { script, checkout } = contender
+      const server = servers.get(script ?? checkout) ??
+        useServer(stage, contender, { databaseUrl: url })
+      servers.set(script ?? checkout, server)
+      sides.push(await makeSide(contender, { server: await server, load, work }))
     }
     await warmUp(sides, { work, sql }, short)
   }
@@ -295,7 +304,9 @@ t.test('every word is shown beside the endpoint, once it was measured', async t 
       work: 'upsert',
       contenders: [
         side(oneflight.name, 30),
+        side(nameInCheckout(oneflight.name), 20),
         side(named.name, 60),
+        side(nameInCheckout(named.name), 20),
         side(byHand.name, 15)
       ]
     }
@@ -309,6 +320,9 @@ t.test('every word is shown beside the endpoint, once it was measured', async t 
 | ${title} | ${named.name} | 60 | 4× | 0.25× | 0.25× |
 
 `, 'a word that was not measured in both forms is left out')
+  t.match(renderWords({ comparisons }, nameInCheckout), `
+| ${title} | ${oneflight.name} | 30 | 1.5× | 0.667× | 0.667× |
+| ${title} | ${named.name} | 60 | 3× | 0.333× | 0.333× |`)
   t.notMatch(
     renderReport({ ...readRecord(), comparisons: comparisons.slice(0, 1) })
       .get('docs/internals/benchmarks.md'),
@@ -324,6 +338,25 @@ t.test('a response that lacks rows of its word is rejected', async t => {
   t.strictSame(gistOfRows(call, [row]), gistOfRows(call, [{ ...row, total: '2.70' }]))
   t.notSame(gistOfRows(call, [row]), gistOfRows(call, [{ ...row, total: 2.71 }]))
   t.notSame(gistOfRows(call, [row]), gistOfRows(call, [row, row]))
+})
+
+t.test('the command line selects parts and words', async t => {
+  const read = (...args: readonly string[]) => readArguments(['words', 'wire'], args)
+  t.match(read('words', '--quick', '--words=upsert,call', `--against-checkout=${root}`), {
+    quick: true,
+    names: ['words'],
+    selection: { words: ['upsert', 'call'], checkout: resolve(root) },
+    problem: undefined
+  })
+  t.strictSame(
+    wordMatches({ words: ['upsert'] }).map(({ against }) => against.map(({ path }) => path)),
+    [['/batches/upsert', '/upsert']]
+  )
+  const wrong = ['--words=upsert,cal', '--against=pgbench,x', '--against-checkout=/y', '--slow']
+  t.match(
+    read('wires', ...wrong).problem,
+    /^unknown wires, --slow, x, cal, \/y\. Expected/
+  )
 })
 
 t.test('figures are compared turn by turn', async t => {
