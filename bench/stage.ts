@@ -94,6 +94,8 @@ export async function useService (
       HTTP_PORT: String(port),
       ADMIN_HTTP_PORT: '0',
       LOG_LEVEL: 'warn',
+      // No load balancer has to notice the end.
+      SHUTDOWN_DELAY_MS: '0',
       ...env
     },
     stdio: ['ignore', 'inherit', 'inherit']

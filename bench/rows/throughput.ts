@@ -101,9 +101,12 @@ export function play (
     const load = await useScript(stage, 'load.ts', { sendsHello: false })
     const { url, slow } = await useRoute(stage, database, roundTripMs)
     const workload = { work, sql: database.sql, pid: database.pid }
+    const started = await Promise.all([oneflight, ...against].map(async contender => ({
+      contender,
+      server: await useServer(stage, contender, { databaseUrl: url })
+    })))
     const sides: Side[] = []
-    for (const contender of [oneflight, ...against]) {
-      const server = await useServer(stage, contender, { databaseUrl: url })
+    for (const { contender, server } of started) {
       sides.push(await makeSide(contender, { server, load, work }))
     }
     const withoutService = pgbench ? pgbenchSide(url) : undefined
