@@ -136,6 +136,19 @@ t.test('a JSON path uses the index on its expression, in conditions and in order
   }
 })
 
+t.test('a list of references uses the index of a table with policies', async t => {
+  const service = await useService(t, { schema, env: { EXPLAIN: 'on' } })
+  const found = { id: 'found', op: 'select', table: 'orders', where: { total: { lt: 9 } } }
+  const operands = ['$found.*.customer_id', ['$found.0.customer_id', 4]]
+  for (const operand of operands) {
+    const read = { id: 'read', op: 'select', table: 'customers', where: { id: { in: operand } } }
+    const { body } = await service.post([found, read], { headers: { prefer } })
+    const [plan] = body.data['read'] as ReadonlyArray<{ readonly Plan: Record<string, unknown> }>
+    const indexes = nodesOf(plan?.Plan ?? {}).map(node => node['Index Name'])
+    t.ok(indexes.includes('customers_pkey'), `${JSON.stringify(operand)}: ${JSON.stringify(plan)}`)
+  }
+})
+
 t.test('explain rejects what execution would reject', async t => {
   const service = await useService(t, { schema, env: { EXPLAIN: 'on', MAX_ROWS: '10' } })
   const rows: ReadonlyArray<readonly [string, object, object]> = [
