@@ -445,7 +445,7 @@ const columnTypes = Object.entries({
   schema: 'public',
   name,
   columns: Object.entries(columns).map(([column, oid]) => [
-    column, oid, -1, 'b', 'pg_catalog', '', '', 0
+    column, oid, -1, 'b', 'pg_catalog', '', '', 0, 1
   ])
 }))
 

@@ -40,6 +40,11 @@ export interface TableColumns {
   readonly checks: ReadonlyMap<string, TypeCheck>
   /** What the columns are that have a kind. */
   readonly kinds: ReadonlyMap<string, ColumnKind>
+  /**
+   * Columns of domains over types without a binary form, such as those of the extension isn. From
+   * JSON, PostgreSQL converts no value to such a domain.
+   */
+  readonly textDomains: ReadonlySet<string>
 }
 
 /**
@@ -124,7 +129,8 @@ export function columnTypesStatement (tables: readonly TableName[]): string {
         'schema', q.schema, 'name', q.name, 'columns', (
           select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(a.attname,
               a.atttypid::pg_catalog.int8, a.atttypmod, y.typtype, s.nspname, y.typname,
-              y.typcategory, y.typbasetype::pg_catalog.int8)), '[]')
+              y.typcategory, y.typbasetype::pg_catalog.int8,
+              y.typsend::pg_catalog.oid::pg_catalog.int8)), '[]')
             from pg_catalog.pg_attribute as a
             join pg_catalog.pg_type as y on y.oid operator(pg_catalog.=) a.atttypid
             join pg_catalog.pg_namespace as s on s.oid operator(pg_catalog.=) y.typnamespace
@@ -145,7 +151,9 @@ type ColumnRow = readonly [
   typeName: string,
   category: string,
   /** The OID of the type of a domain, or 0. */
-  base: number
+  base: number,
+  /** The OID of the function that writes the binary form, or 0. A domain has that of its type. */
+  send: number
 ]
 
 interface TableRow extends TableName {
@@ -162,9 +170,9 @@ const CHECK_BYTES = 700
 export class ColumnTypes {
   readonly #tables = new LRUCache<string, TableColumns>({
     maxSize: MAX_BYTES,
-    sizeCalculation: ({ supported, literals, checks, kinds }) =>
-      TABLE_BYTES + ENTRY_BYTES * (supported.size + literals.size + kinds.size) +
-      CHECK_BYTES * checks.size
+    sizeCalculation: ({ supported, literals, checks, kinds, textDomains }) =>
+      TABLE_BYTES + CHECK_BYTES * checks.size +
+      ENTRY_BYTES * (supported.size + literals.size + kinds.size + textDomains.size)
   })
 
   /** Keeps the result of columnTypesStatement. */
@@ -197,11 +205,13 @@ function readColumns (table: TableName, columns: readonly ColumnRow[]): TableCol
   const literals = new Map<string, LiteralType>()
   const checks = new Map<string, TypeCheck>()
   const kinds = new Map<string, ColumnKind>()
-  for (const [column, oid, modifier, kind, typeSchema, typeName, category, base] of columns) {
+  const textDomains = new Set<string>()
+  for (const [column, oid, modifier, kind, typeSchema, typeName, category, base, send] of columns) {
     // A domain has the category of its type. An assignment converts its base type to it.
     const baseOid = base === 0 ? oid : base
     const known = KIND_OF_CATEGORY.get(category) ?? KIND_OF_TYPE.get(baseOid)
     if (known !== undefined) kinds.set(column, known)
+    if (kind === 'd' && send === 0) textDomains.add(column)
     const name = typeSchema === table.schema
       ? sql`${identifier(typeSchema)}.${identifier(typeName)}`
       : undefined
@@ -221,7 +231,7 @@ function readColumns (table: TableName, columns: readonly ColumnRow[]): TableCol
       if (known !== undefined) literals.set(column, { sql: known, isArray: false })
     }
   }
-  return { supported, literals, checks, kinds }
+  return { supported, literals, checks, kinds, textDomains }
 }
 
 /** As `bit`, a value would have one bit. */

@@ -33,7 +33,8 @@ export const NO_COLUMNS: TableColumns = {
   supported: new Map(),
   literals: new Map(),
   checks: new Map(),
-  kinds: new Map()
+  kinds: new Map(),
+  textDomains: new Set()
 }
 
 export class KnownColumns {
@@ -73,6 +74,11 @@ export class KnownColumns {
   /** Another type, which PostgreSQL reads from a text of the request. */
   literalOf (column: string): LiteralType | undefined {
     return this.#columns.literals.get(column)
+  }
+
+  /** Whether PostgreSQL reads JSON as a row of the table with these columns. */
+  takeJson (columns: readonly string[]): boolean {
+    return !columns.some(column => this.#columns.textDomains.has(column))
   }
 
   /**

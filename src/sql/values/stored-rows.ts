@@ -12,7 +12,7 @@ import {
 } from '../../fragment/fragment.ts'
 import { toPath } from '../../plan/name.ts'
 import type { Reference, RowGroup, StoredJson } from '../../plan/nodes.ts'
-import { nullRow, unusedName } from '../statement/table.ts'
+import { unusedName } from '../statement/table.ts'
 import { buildVerifiedDocument, jsonNullRows } from './documents.ts'
 import { buildRecordset } from './typed-json.ts'
 import type { TypedValues } from './typed-values.ts'
@@ -105,9 +105,7 @@ function readRows ({ columns, positions, rows }: RowGroup, values: TypedValues):
       : buildRecordset(json, typed)
     return { from, stored, checks: values.checkStoredRows(inexact) }
   }
-  const from = sql`pg_catalog.json_populate_recordset(${
-    nullRow(values.table)
-  }, ${json}::pg_catalog.json) as x`
+  const from = sql`${values.buildTableRows(sql`${json}::pg_catalog.json`, own)} as x`
   return { from, stored, checks: values.checkStoredRows(uncertain) }
 }
 
@@ -126,6 +124,6 @@ function verifyRows ({ columns, positions, rows }: RowGroup, values: TypedValues
   })
   const read = columns.map(column => sql`r.${identifier(column)}, `)
   const query = sql`select ${join(read, empty)}pg_catalog.row_number() over () as ${number}
-    from pg_catalog.json_populate_recordset(${nullRow(values.table)}, ${json}) as r`
+    from ${values.buildTableRows(json, columns)} as r`
   return { from: sql`${values.addSource(query)} as x`, stored, checks: [] }
 }

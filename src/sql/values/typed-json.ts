@@ -11,9 +11,10 @@ import {
   whereAll,
   type Fragment
 } from '../../fragment/fragment.ts'
+import { toPath } from '../../plan/name.ts'
 import type { ColumnPath, JsonShape, TableName, UncertainColumn } from '../../plan/nodes.ts'
 import { fieldName } from '../../plan/stored-values.ts'
-import { tableName } from '../statement/table.ts'
+import { tableName, unusedName } from '../statement/table.ts'
 import { SYSTEM_COLUMNS } from './column.ts'
 import { buildValueCheck, verifyDocument, type CheckedValue } from './value-checks.ts'
 
@@ -97,6 +98,27 @@ export function buildTypedRows (
   nulls: Fragment
 ): Fragment {
   return sql`select (x.value).* from ${exampleRow(examples.map(example => ({ example })), nulls)}
+    cross join lateral (select example.value where false union all
+      select json_populate_recordset(example.value, ${json})) as x`
+}
+
+/**
+ * Builds the same query for objects whose members have the names of columns of the table. The rows
+ * have the types of the columns without domains, see typeExample.
+ */
+export function buildColumnRows (
+  json: Fragment,
+  columns: readonly string[],
+  { table, nulls }: { readonly table: TableName, readonly nulls: Fragment }
+): Fragment {
+  const row = identifier(unusedName(columns))
+  const examples = columns.map(column =>
+    sql`${typeExample(toPath(column), table, 'value')} as ${identifier(column)}`
+  )
+  return sql`select (x.value).* from ${nulls} as n
+    cross join lateral (
+      select ${row} as value from (select ${join(examples, sql`, `)}) as ${row}
+    ) as example
     cross join lateral (select example.value where false union all
       select json_populate_recordset(example.value, ${json})) as x`
 }

@@ -44,6 +44,7 @@ import {
 import type { References } from './references.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 import {
+  buildColumnRows,
   buildTypedList,
   buildTypedRows,
   buildTypedValues,
@@ -122,6 +123,17 @@ export class TypedValues extends KnownColumns
 
   buildTypedRows (json: Fragment, examples: readonly Fragment[]): Fragment {
     return buildTypedRows(json, examples, this.#nulls())
+  }
+
+  /**
+   * Builds a source of the rows of a JSON array, with these columns of the table. Where PostgreSQL
+   * cannot read them as rows of the table, each column has the type of its domain.
+   */
+  buildTableRows (json: Fragment, columns: readonly string[]): Fragment {
+    const { table } = this
+    return this.takeJson(columns)
+      ? sql`pg_catalog.json_populate_recordset(${nullRow(table)}, ${json})`
+      : sql`(${buildColumnRows(json, columns, { table, nulls: this.#nulls() })})`
   }
 
   /** Returns the conditions that check columns of the row `x`, whose value may drop something. */
