@@ -66,6 +66,12 @@ const classStatuses: ReadonlyMap<string, number> = new Map([
 ])
 
 /**
+ * The routine that fails for JSON with a value of a domain over a type without a binary form: to
+ * check the domain, PostgreSQL looks for it.
+ */
+export const NO_BINARY_INPUT = 'getTypeBinaryInputInfo'
+
+/**
  * PostgreSQL's routines that raise undefined_function because a type lacks an operator: the types
  * in the request do not match, which is a 400. Any other routine raises it for a missing function,
  * a 404, except when the error has a position. A position refers to the statement we built, and
@@ -82,7 +88,8 @@ const missingOperator: ReadonlySet<string | undefined> = new Set([
   'array_cmp',
   'array_contain_compare',
   'record_eq',
-  'record_cmp'
+  'record_cmp',
+  NO_BINARY_INPUT
 ])
 
 const retryable: ReadonlySet<string> = new Set([

@@ -4,7 +4,7 @@
  */
 import { aggregateNames } from '../../schemas/operation.ts'
 import { operators, type OperatorName } from '../../schemas/operator.ts'
-import { quotedText, type DatabaseError } from '../errors/postgres.ts'
+import { NO_BINARY_INPUT, quotedText, type DatabaseError } from '../errors/postgres.ts'
 import { quote } from '../errors/refusal.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
 import { render } from '../fragment/fragment.ts'
@@ -162,6 +162,11 @@ function describeGroup (error: DatabaseError, message: string): string {
 
 /** A function or an operator that does not exist for the type of the column. */
 function describeFunction (error: DatabaseError, message: string, node: PlanNode): string {
+  if (error.routine === NO_BINARY_INPUT) {
+    return `${message}. PostgreSQL needs it to convert JSON to a domain over this type. Write ` +
+      'the value as a string in the form of PostgreSQL, such as "{…}" for an array or "(…)" for ' +
+      'a composite.'
+  }
   const column = columnAtError(error) ?? columnBeforeError(error)
   if (column === undefined || isMissingFunction(error, node)) return message
   const text = textAtError(error)

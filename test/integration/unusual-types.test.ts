@@ -48,6 +48,7 @@ const types = `
   create domain numbered as ean13;
   create domain article as numbered check (value > '978-0-00-000000-2');
   create domain ext.coded as ext.code;
+  create type shelf as (article article, n int);
   create table docs (doc json);`
 
 /** A value as JSON and as text of PostgreSQL. */
@@ -530,4 +531,49 @@ t.test('operators outside the search path are refused, as by SQL', async t => {
     rows: [{ v: '1' }, { v: '5' }],
     used: [{ id: 9, v: '5' }]
   })
+})
+
+t.test('what PostgreSQL cannot convert from JSON is refused, and can be a string', async t => {
+  const service = await useService(t, {
+    schema: `${schema}
+      create table shelves (id int primary key, a article, v shelf, list article[], ids ids);
+      insert into shelves values (1, '${one}', '(${one},1)', '{${one}}', '{1,2}');
+      create function of_article (x article) returns text language sql as 'select x::text';
+      grant all on shelves to oneflight_user`
+  })
+  const shelves = { table: 'shelves' }
+  const insert = (row: object): object => ({ op: 'insert', ...shelves, values: [row] })
+  // PostgreSQL looks for the binary form of a domain, and its type has none.
+  for (const operation of [
+    insert({ id: 2, v: { article: two, n: 2 } }),
+    insert({ id: 2, list: [two] }),
+    insert({ id: 2, v: '$src.0.v' }),
+    insert({ id: 2, list: '$src.0.list' }),
+    { op: 'update', ...shelves, set: { v: { article: two } }, where: { id: { eq: 1 } } },
+    { op: 'delete', ...shelves, where: { v: { eq: { $value: { article: two } } } } },
+    { op: 'call', function: 'of_article', args: { x: '$src.0.a' } }
+  ]) {
+    await expectRefusal(t, service, operation, {
+      status: 400,
+      code: 'undefined_function',
+      message: /^no binary input function available for type ean13\. .* as a string/
+    })
+  }
+  // PostgreSQL has no type of arrays of arrays.
+  const refused = [[['{1,2}'], 'undefined_object'], ['$src.*.ids', 'undefined_function']]
+  for (const [list, code] of refused) {
+    const operation = { op: 'select', ...shelves, where: { ids: { in: list } } }
+    await expectRefusal(t, service, operation, { status: 400, code })
+  }
+  const { body, text } = await service.post([
+    { id: 'src', op: 'select', ...shelves },
+    { id: 'i', ...insert({ id: 2, a: '$src.0.a', v: `(${two},2)`, list: `{${two}}` }) },
+    { id: 'c', op: 'call', function: 'of_article', args: { x: three } }
+  ])
+  t.strictSame(
+    body.data?.i,
+    [{ id: 2, a: one, v: { article: two, n: 2 }, list: [two], ids: null }],
+    text
+  )
+  t.same(body.data?.c, [{ of_article: three }])
 })
