@@ -1,0 +1,474 @@
+/**
+ * What each word of the language sends. A batch that names a table for the first time takes two
+ * round trips, because the types of its columns are read first, and one from then on. A service
+ * that prepares nothing (`PREPARED_STATEMENTS=off`), and one that writes comments
+ * (`SQL_COMMENTS=on`), run the same texts.
+ */
+import t, { type Test } from 'tap'
+import { createFramer } from '../chaos/messages.ts'
+import {
+  holdUntilWritten,
+  isIdle,
+  messageTypes,
+  untilAlone,
+  useProxy,
+  type Proxy
+} from '../support/network/proxy.ts'
+import { token, useService } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+interface Word {
+  readonly name: string
+  /** `n`: the number of the batch, by which its rows differ from those of the others. */
+  readonly batch: (tables: Tables, n: number) => readonly object[]
+  readonly headers?: (n: number) => Readonly<Record<string, string>>
+  /** The round trips of the first batch; 2 by default. */
+  readonly first?: number
+}
+
+/** The tables and functions of a word, which no other word names. */
+interface Tables {
+  readonly orders: string
+  readonly items: string
+  readonly total: string
+  readonly found: string
+}
+
+function nameTables (n: number): Tables {
+  return { orders: `orders_${n}`, items: `items_${n}`, total: `total_${n}`, found: `found_${n}` }
+}
+
+function createTables (_: Word, n: number): string {
+  return `
+    create table orders_${n} (id int primary key, status status not null default 'open',
+      tags text[], data jsonb, placed timestamptz, prices numeric[]);
+    create table items_${n} (order_id int, sku text, qty int, primary key (order_id, sku));
+    insert into orders_${n} values (-1, 'paid', '{a}', '{"a": [1]}', '2024-01-01Z');
+    insert into orders_${n} values (-2);
+    insert into items_${n} values (-1, 'apple', 1), (-1, 'pear', 2), (-2, 'pear', 3);
+    create function total_${n} (of int, more int[] default '{}') returns bigint language sql
+      as 'select $1 + coalesce(sum(x), 0) from unnest($2) as x';
+    create function found_${n} () returns setof orders_${n} language sql
+      as 'select * from orders_${n} where id < 0';`
+}
+
+const insert = (table: string, values: readonly object[], more: object = {}): object =>
+  ({ id: 'i', op: 'insert', table, values, ...more })
+const select = (table: string, more: object = {}): object =>
+  ({ id: 's', op: 'select', table, ...more })
+const source = ({ orders }: Tables): object => ({
+  id: 'src',
+  op: 'select',
+  table: orders,
+  where: { id: { lt: 0 } },
+  order: [{ id: 'desc' }]
+})
+const rows = (count: number, row: (i: number) => object): readonly object[] =>
+  Array.from({ length: count }, (_, i) => row(i))
+
+const words: readonly Word[] = [
+  { name: 'select', batch: ({ orders }) => [select(orders)] },
+  {
+    name: 'filters',
+    batch: ({ orders, items }, n) => [
+      select(orders, {
+        where: {
+          id: { between: [-5, n], in: [-1, -2, n] },
+          or: [{ status: { neq: 'paid' } }, { 'data->a': { cs: [1] } }, { tags: { ov: ['a'] } }]
+        },
+        columns: ['id', 'data->a', { column: 'placed', cast: 'date', as: 'day' }]
+      }),
+      { id: 'l', op: 'select', table: items, where: { sku: { like: 'a%' } }, limit: 1, offset: n }
+    ]
+  },
+  {
+    name: 'insert',
+    batch: ({ orders }, n) => [insert(orders, [{ id: n, status: 'open', placed: '2024-02-29' }])]
+  },
+  {
+    name: 'arrays, enums and jsonb',
+    batch: ({ orders }, n) => [
+      insert(orders, [{ id: n, status: 'paid', tags: ['b', null], data: { n, list: [n] } }]),
+      select(orders, { where: { status: { eq: 'paid' }, data: { cs: { n } } } }),
+      {
+        id: 'u',
+        op: 'update',
+        table: orders,
+        set: { tags: { $append: ['c'] }, data: { $merge: { more: n } }, prices: [n, 1.5] },
+        where: { id: { eq: n } }
+      }
+    ]
+  },
+  {
+    name: 'rows of different columns',
+    batch: ({ orders }, n) => [insert(orders, [{ id: n }, { id: n + 1, tags: [] }, { id: n + 2 }])]
+  },
+  {
+    name: 'many rows',
+    batch: ({ items }, n) => [insert(items, rows(200, i => ({ order_id: n, sku: `${i}`, qty: i })))]
+  },
+  {
+    name: 'no rows in the answer',
+    batch: ({ items }, n) => [insert(items, [{ order_id: n, sku: 'x' }], { returning: [] })]
+  },
+  {
+    name: 'count as the answer',
+    batch: ({ items }, n) => [insert(items, [{ order_id: n, sku: 'x' }], { answer: 'count' })]
+  },
+  {
+    name: 'upsert',
+    batch: ({ items }, n) => [
+      insert(items, [{ order_id: -1, sku: 'apple', qty: n }, { order_id: n, sku: 'x', qty: 1 }], {
+        on_conflict: { columns: ['order_id', 'sku'], do: 'update' },
+        returning: ['sku', { fn: 'inserted' }]
+      }),
+      {
+        ...insert(items, [{ order_id: -1, sku: 'pear', qty: 1 }], {
+          on_conflict: {
+            columns: ['order_id', 'sku'],
+            do: 'update',
+            set: { qty: { $inc: n } },
+            where: { qty: { lt: { $excluded: 'qty' } } }
+          }
+        }),
+        id: 'set'
+      },
+      {
+        ...insert(items, [{ order_id: -1, sku: 'pear' }], {
+          on_conflict: { columns: ['order_id', 'sku'], do: 'nothing' }
+        }),
+        id: 'nothing'
+      }
+    ]
+  },
+  {
+    name: 'insert from a query',
+    batch: ({ orders, items }, n) => [
+      insert(orders, [{ id: n }]),
+      {
+        id: 'copied',
+        op: 'insert',
+        table: items,
+        from: { table: items, where: { order_id: { eq: -1 } }, order: [{ sku: 'asc' }] },
+        columns: { order_id: '$i.0.id', sku: { $col: 'sku' }, qty: 7 }
+      }
+    ]
+  },
+  {
+    name: 'update',
+    batch: ({ orders }, n) => [{
+      id: 'u',
+      op: 'update',
+      table: orders,
+      set: { status: 'paid', data: { n }, placed: { $now: true } },
+      where: { id: { eq: -1 } }
+    }]
+  },
+  {
+    name: 'update by key',
+    batch: ({ items }, n) => [
+      {
+        id: 'one',
+        op: 'update',
+        table: items,
+        key: ['order_id', 'sku'],
+        values: [{ order_id: -1, sku: 'pear', qty: n }]
+      },
+      {
+        id: 'groups',
+        op: 'update',
+        table: items,
+        key: ['order_id', 'sku'],
+        values: [
+          { order_id: -1, sku: 'pear', qty: { $inc: n } },
+          { order_id: '$one.0.order_id', sku: 'apple', qty: n }
+        ]
+      },
+      {
+        id: 'many',
+        op: 'update',
+        table: items,
+        key: ['order_id', 'sku'],
+        values: rows(50, i => ({ order_id: -2, sku: `${i}`, qty: n }))
+      }
+    ]
+  },
+  {
+    name: 'joined update and delete',
+    batch: ({ orders, items }) => [
+      {
+        id: 'u',
+        op: 'update',
+        table: orders,
+        from: { table: items, on: { id: 'order_id' }, where: { sku: { eq: 'apple' } } },
+        set: { data: { of: 'apple' } },
+        where: { id: { eq: { $from: 'order_id' } } }
+      },
+      {
+        id: 'd',
+        op: 'delete',
+        table: items,
+        from: { table: orders, on: { order_id: 'id' } },
+        where: { qty: { gt: 1000 } }
+      }
+    ]
+  },
+  {
+    name: 'delete',
+    batch: ({ items }, n) => [
+      { id: 'd', op: 'delete', table: items, where: { order_id: { eq: n } }, expect: 0 },
+      { id: 'all', op: 'delete', table: items, all: true, returning: ['sku'] }
+    ]
+  },
+  {
+    name: 'call',
+    batch: ({ total }, n) => [{ id: 'c', op: 'call', function: total, args: { of: n } }],
+    // PostgreSQL converts a literal.
+    first: 1
+  },
+  {
+    name: 'call with JSON',
+    batch: ({ total }, n) => [{ id: 'c', op: 'call', function: total, args: { of: 1, more: [n] } }]
+  },
+  {
+    name: 'call with a reference, beside a table',
+    batch: ({ orders, total, found }, n) => [
+      { id: 'f', op: 'call', function: found, args: {}, where: { id: { lt: n } } },
+      select(orders, { where: { id: { in: '$f.*.id' } } }),
+      { id: 'c', op: 'call', function: total, args: { of: '$s.0.id', more: '$f.*.id' } }
+    ],
+    first: 3
+  },
+  {
+    name: 'exists',
+    batch: ({ orders, items }) => [
+      select(orders, { where: { exists: { table: items, on: { order_id: 'id' } } } }),
+      {
+        id: 'd',
+        op: 'delete',
+        table: items,
+        where: { not_exists: { table: orders, on: { id: 'order_id' } } }
+      }
+    ]
+  },
+  {
+    name: 'with',
+    batch: ({ orders, items }) => [
+      select(orders, {
+        columns: ['id'],
+        order: [{ id: 'asc' }],
+        with: { items: { table: items, on: { order_id: 'id' }, order: [{ sku: 'asc' }] } }
+      })
+    ]
+  },
+  {
+    name: 'when and $first',
+    batch: ({ orders, items }, n) => [
+      select(orders, { where: { id: { eq: n } } }),
+      insert(orders, [{ id: n }], { when: { s: 0 } }),
+      {
+        id: 'item',
+        op: 'insert',
+        table: items,
+        values: [{ order_id: { $first: ['$s.0.id', '$i.0.id'] }, sku: 'x' }],
+        when: { i: { min: 1 } }
+      }
+    ]
+  },
+  {
+    name: 'references',
+    batch: (tables, n) => [
+      source(tables),
+      insert(tables.items, [{ order_id: n, sku: '$src.0.status', qty: '$src.0.id' }]),
+      insert(tables.orders, [{
+        id: n,
+        status: '$src.0.status',
+        tags: '$src.0.tags',
+        data: '$src.0.data',
+        placed: '$src.0.placed'
+      }], { id: 'copy' }),
+      {
+        id: 'u',
+        op: 'update',
+        table: tables.orders,
+        set: { data: { from: '$i.0.order_id' }, placed: '$src.0.placed' },
+        where: { id: { eq: '$copy.0.id' } }
+      }
+    ]
+  },
+  {
+    name: 'lists of references',
+    batch: (tables, n) => [
+      source(tables),
+      select(tables.items, { where: { order_id: { in: '$src.*.id' } } }),
+      insert(tables.items, rows(20, i => ({ order_id: n + i, sku: 'x', qty: `$src.${i % 2}.id` }))),
+      {
+        id: 'd',
+        op: 'delete',
+        table: tables.items,
+        where: { order_id: { nin: ['$src.0.id', '$src.1.id', -3] }, qty: { eq: '$i.3.qty' } }
+      }
+    ]
+  },
+  {
+    name: 'whole rows',
+    batch: (tables, n) => [
+      source(tables),
+      insert(tables.orders, [{ id: n, data: { row: '$src.0', ids: '$src.*.id' } }]),
+      insert(tables.orders, [{ id: n + 1, data: '$src.1' }], { id: 'row' })
+    ]
+  },
+  {
+    name: 'distinct, group_by and having',
+    batch: ({ items }, n) => [
+      select(items, {
+        columns: ['sku', { fn: 'sum', column: 'qty', as: 'pieces' }],
+        group_by: ['sku'],
+        having: { pieces: { gte: n - n } },
+        order: [{ pieces: 'desc' }]
+      }),
+      { id: 'd', op: 'select', table: items, columns: ['sku'], distinct: true }
+    ]
+  },
+  {
+    name: 'order and after',
+    batch: ({ items }, n) => [
+      select(items, { order: [{ order_id: 'asc' }, { sku: 'desc' }], limit: 1 }),
+      {
+        id: 'next',
+        op: 'select',
+        table: items,
+        order: [{ order_id: 'asc' }, { sku: 'desc' }],
+        after: ['$s.0.order_id', '$s.0.sku'],
+        limit: n
+      }
+    ]
+  },
+  {
+    name: 'lock and expect',
+    batch: ({ orders }) => [
+      select(orders, { where: { id: { eq: -1 } }, lock: 'update', expect: 1 })
+    ]
+  },
+  {
+    name: 'Idempotency-Key',
+    batch: ({ orders }, n) => [insert(orders, [{ id: n, data: { n } }]), select(orders)],
+    headers: n => ({ 'idempotency-key': `key-${n}` })
+  },
+  {
+    name: 'a dry run',
+    batch: ({ orders }, n) => [insert(orders, [{ id: n, tags: ['a'] }])],
+    headers: () => ({ prefer: 'tx=rollback' })
+  },
+  {
+    name: 'minimal answers',
+    batch: ({ orders }, n) => [insert(orders, [{ id: n }]), select(orders)],
+    headers: () => ({ prefer: 'return=minimal' })
+  }
+]
+
+const schema = `
+  create type status as enum ('open', 'paid');
+  create table nothing ();
+  ${words.map(createTables).join('')}
+  grant all on all tables in schema public to oneflight_user;`
+
+/** What the service sent for one batch. */
+interface Sent {
+  readonly roundTrips: number
+  /** The texts of the statements that name a table or a function of the batch. */
+  readonly texts: readonly string[]
+  /** Whether a statement was prepared, or run from a prepared one. */
+  readonly prepares: boolean
+}
+
+/** Starts a service with one connection, and posts each word several times. */
+async function sendWords (
+  t: Test,
+  times: number,
+  env: Readonly<Record<string, string>> = {}
+): Promise<ReadonlyArray<readonly Sent[]>> {
+  const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
+  const { post } = await useService(t, {
+    schema,
+    keys: true,
+    env: { POOL_SIZE: '1', ...env },
+    databaseUrl: proxy.through
+  })
+  await untilAlone(proxy)
+  const authorization = `Bearer ${token({ role: 'oneflight_user' })}`
+  // Opens the connection. No other one may interfere after that.
+  await post([{ id: 's', op: 'select', table: 'nothing' }], { headers: { authorization } })
+  await until(() => isIdle(proxy))
+  proxy.open = false
+  holdUntilWritten(proxy)
+  const names = new Map<string, string>()
+  const all: Sent[][] = []
+  for (const [i, { name, batch, headers }] of words.entries()) {
+    const sent: Sent[] = []
+    for (let time = 1; time <= times; time++) {
+      const n = 100 * time
+      proxy.record()
+      const { status, text } = await post(batch(nameTables(i), n), {
+        headers: { authorization, 'x-request-id': `request-${n}`, ...headers?.(n) }
+      })
+      if (status !== 200) throw new Error(`${name}: ${text}`)
+      // The response does not wait for the statements after COMMIT.
+      await until(() => isIdle(proxy))
+      sent.push(readSent(proxy, names))
+    }
+    all.push(sent)
+  }
+  return all
+}
+
+/** `names`: the texts of the prepared statements of the connection, by name. */
+function readSent ({ bursts }: Proxy, names: Map<string, string>): Sent {
+  const sent = bursts.filter(({ from }) => from === 'client').map(({ bytes }) => bytes)
+  // On a connection that was quiet for 100 ms, BEGIN is sent first.
+  const isBegin = (bytes: Buffer): boolean =>
+    messageTypes(bytes) === 'Q' && bytes.includes('begin isolation level')
+  const texts: string[] = []
+  let prepares = false
+  for (const { type, body } of createFramer().feed(Buffer.concat(sent))) {
+    const [first = '', second = ''] = body.toString('latin1').split('\0', 2)
+    if (type === 'P') names.set(first, second)
+    if (type !== 'B') continue
+    texts.push(names.get(second) as string)
+    prepares ||= second !== ''
+  }
+  return {
+    roundTrips: sent.filter(bytes => !isBegin(bytes)).length,
+    texts: texts.filter(text => text.includes('"public"."')),
+    prepares
+  }
+}
+
+const COMMENT = /^(.*) \/\*request_id='request-\d+'\*\/$/s
+
+t.test('each word takes two round trips for a new table, then one, with the same texts', {
+  timeout: 120_000
+}, async t => {
+  // The second time a text is prepared and its plan is kept, the third time both are used.
+  const kept = await sendWords(t, 3)
+  const unprepared = await sendWords(t, 2, { PREPARED_STATEMENTS: 'off' })
+  const commented = await sendWords(t, 2, { SQL_COMMENTS: 'on' })
+  for (const [i, { name, first = 2 }] of words.entries()) {
+    const services = { kept, unprepared, commented }
+    const texts = kept[i]?.[0]?.texts ?? []
+    t.ok(texts.length > 0, name)
+    for (const [service, all] of Object.entries(services)) {
+      const sent = all[i] as readonly Sent[]
+      const [unknown, ...known] = sent.map(({ roundTrips }) => roundTrips)
+      t.equal(unknown, first, `${name}, ${service}: the first time`)
+      t.ok(known.every(count => count === 1), `${name}, ${service}: ${known.join()} round trips`)
+      const isCommented = service === 'commented'
+      for (const { texts: found } of sent) {
+        const bare = isCommented ? found.map(text => COMMENT.exec(text)?.[1]) : found
+        t.same(bare, texts, `${name}, ${service}: the texts`)
+      }
+    }
+  }
+  t.ok(kept.flat().some(({ prepares }) => prepares))
+  t.notOk([...unprepared, ...commented].flat().some(({ prepares }) => prepares))
+})
