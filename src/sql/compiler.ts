@@ -8,6 +8,7 @@ import type { Identity } from '../../schemas/claims.ts'
 import type { EngineName } from '../../schemas/engine.ts'
 import { enabled, type Preferences } from '../../schemas/prefer.ts'
 import type { Trace } from '../../schemas/trace-context.ts'
+import { identifier, join, render, sql } from '../fragment/fragment.ts'
 import { RecentTexts } from '../fragment/recent-texts.ts'
 import { once, type PlannedBatch } from '../plan/batch-planner.ts'
 import type { CallNode, Plan, PlanNode } from '../plan/nodes.ts'
@@ -30,8 +31,8 @@ import { emptyResults } from './statement/shared-results.ts'
 import type { Statement } from './statement/statement.ts'
 import { createTemplate, fillTemplate, type Template } from './statement/template.ts'
 import { TemplateCache, templateBytes, type Variants } from './template-cache.ts'
-import { ColumnTypes, columnTypesStatement } from './values/column-types.ts'
-import { FunctionTypes, functionTypesStatement, needsTypes } from './values/function-types.ts'
+import { ColumnTypes, columnTypesQuery } from './values/column-types.ts'
+import { FunctionTypes, functionTypesQuery, needsTypes } from './values/function-types.ts'
 
 /** The properties of a request that a batch needs. Fastify's request has them. */
 export interface BatchRequest {
@@ -247,28 +248,39 @@ export class Compiler {
   #learnTypes ({ tables, operations }: Plan, renew: () => void): LearnedTypes {
     const functions = operations.filter(isTypedCall).map(({ table }) => table)
     const sources = [
-      { names: tables, types: this.columnTypes, read: columnTypesStatement },
-      { names: functions, types: this.functionTypes, read: functionTypesStatement }
+      { names: tables, types: this.columnTypes, query: columnTypesQuery },
+      { names: functions, types: this.functionTypes, query: functionTypesQuery }
     ]
     return {
       ofFunctions: functions.length > 0,
-      unknown: () =>
-        sources.flatMap(({ names, types, read }) => {
-          const unknown = names.filter(name => types.lookup(name) === undefined)
-          if (unknown.length === 0) return []
-          return {
-            text: read(unknown),
-            remember (json) {
-              types.remember(json)
-              renew()
+      unknown () {
+        const unknown = sources.flatMap(({ names, types, query }) => {
+          const missing = names.filter(name => types.lookup(name) === undefined)
+          return missing.length === 0 ? [] : [{ types, query: query(missing) }]
+        })
+        if (unknown.length === 0) return undefined
+        const columns = unknown.map(({ query }, i) =>
+          sql`(${query}) as ${identifier(nameTypes(i))}`
+        )
+        return {
+          text: render(sql`select ${join(columns, sql`, `)}`).text,
+          remember (row) {
+            for (const [i, { types }] of unknown.entries()) {
+              types.remember(row[nameTypes(i)] as string)
             }
+            renew()
           }
-        }),
+        }
+      },
       forget () {
         for (const { names, types } of sources) for (const name of names) types.forget(name)
       }
     }
   }
+}
+
+function nameTypes (i: number): string {
+  return `types${i}`
 }
 
 /** A call with arguments whose types must be known. */

@@ -227,14 +227,13 @@ function chooseEngine (batch: CompiledBatch, { engine }: Connection): CompiledBa
  * lost, and so is the attempt.
  */
 async function learnTypes (connection: Connection, { types }: CompiledBatch): Promise<void> {
-  for (const { text, remember } of types?.unknown() ?? []) {
-    try {
-      const [row] = await query(connection, text)
-      remember(row?.['coalesce'] as string)
-    } catch {
-      destroyConnection(connection)
-      return
-    }
+  const unknown = types?.unknown()
+  if (unknown === undefined) return
+  try {
+    const [row = {}] = await query(connection, unknown.text)
+    unknown.remember(row)
+  } catch {
+    destroyConnection(connection)
   }
 }
 

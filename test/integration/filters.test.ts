@@ -6,8 +6,9 @@ import fc from 'fast-check'
 import t from 'tap'
 import { parseJson } from '../../src/json/parse.ts'
 import type { Batch } from '../../schemas/batch.ts'
+import { render } from '../../src/fragment/fragment.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
-import { ColumnTypes, columnTypesStatement } from '../../src/sql/values/column-types.ts'
+import { ColumnTypes, columnTypesQuery } from '../../src/sql/values/column-types.ts'
 import { compile } from '../../src/sql/compile.ts'
 import { sessionStatement } from '../../src/sql/frame/session.ts'
 import { ids, sameRows, thingsSchema, type FilterRow } from '../support/database/same-rows.ts'
@@ -506,7 +507,7 @@ t.test('filters use the expected indexes', async t => {
     }]
     const operations = parseJson(Buffer.from(JSON.stringify(batch))) as unknown as Batch
     const plan = planBatch(operations, limits)
-    const [row] = await service.database.sql.unsafe(columnTypesStatement(plan.tables))
+    const [row] = await service.database.sql.unsafe(render(columnTypesQuery(plan.tables)).text)
     types.remember(JSON.stringify(row?.['coalesce']))
     const [source, reader] = compile(plan, {
       ...limits,

@@ -236,8 +236,7 @@ const words: readonly Word[] = [
       { id: 'f', op: 'call', function: found, args: {}, where: { id: { lt: n } } },
       select(orders, { where: { id: { in: '$f.*.id' } } }),
       { id: 'c', op: 'call', function: total, args: { of: '$s.0.id', more: '$f.*.id' } }
-    ],
-    first: 3
+    ]
   },
   {
     name: 'exists',

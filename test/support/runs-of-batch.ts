@@ -127,9 +127,10 @@ export async function useRuns (
       for (const node of plan.operations) {
         if (node.kind === 'call') compiler.functionTypes.forget(node.table)
       }
-      for (const { text, remember } of types?.unknown() ?? []) {
-        const [row] = await sql.unsafe(text)
-        remember(row?.['coalesce'] as string)
+      const unknown = types?.unknown()
+      if (unknown !== undefined) {
+        const [row = {}] = await sql.unsafe(unknown.text)
+        unknown.remember(row)
       }
       const statements = operations()
       const planner = new BatchPlanner(limits)

@@ -67,17 +67,17 @@ export interface RememberedChecks {
 export interface LearnedTypes {
   /** Whether the batch calls functions with arguments whose types must be known. */
   readonly ofFunctions: boolean
-  /** Returns what must be read because it is not known; nothing: all is known. */
-  readonly unknown: () => readonly UnknownTypes[]
+  /** Returns what must be read because it is not known; undefined: all is known. */
+  readonly unknown: () => UnknownTypes | undefined
   /** Some types have changed. */
   readonly forget: () => void
 }
 
 export interface UnknownTypes {
-  /** The text that reads them. */
+  /** The text that reads all of them, in one row. */
   readonly text: string
-  /** Keeps its result. */
-  readonly remember: (types: string) => void
+  /** Keeps this row. */
+  readonly remember: (row: Readonly<Record<string, string | null>>) => void
 }
 
 /** What an attempt does differently from the first one. */

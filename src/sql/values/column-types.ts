@@ -121,11 +121,11 @@ const ARRAYS: ReadonlyMap<number, Fragment> = new Map([
 ])
 
 /**
- * Returns the text of a statement that returns the columns of tables as JSON, for `remember`.
+ * Builds a query that returns the columns of tables as JSON, for `remember`.
  * Tables that do not exist are missing in it.
  */
-export function columnTypesStatement (tables: readonly TableName[]): string {
-  return render(sql`select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+export function columnTypesQuery (tables: readonly TableName[]): Fragment {
+  return sql`select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
         'schema', q.schema, 'name', q.name, 'columns', (
           select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(a.attname,
               a.atttypid::pg_catalog.int8, a.atttypmod, y.typtype, s.nspname, y.typname,
@@ -139,7 +139,7 @@ export function columnTypesStatement (tables: readonly TableName[]): string {
       from ${namesAsRows(tables)}
       join pg_catalog.pg_namespace as n on n.nspname operator(pg_catalog.=) q.schema
       join pg_catalog.pg_class as c on c.relnamespace operator(pg_catalog.=) n.oid
-        and c.relname operator(pg_catalog.=) q.name`).text
+        and c.relname operator(pg_catalog.=) q.name`
 }
 
 type ColumnRow = readonly [
@@ -175,7 +175,7 @@ export class ColumnTypes {
       ENTRY_BYTES * (supported.size + literals.size + kinds.size + textDomains.size)
   })
 
-  /** Keeps the result of columnTypesStatement. */
+  /** Keeps the result of columnTypesQuery. */
   remember (json: string): void {
     for (const { columns, ...table } of JSON.parse(json) as readonly TableRow[]) {
       this.#tables.set(keyOf(table), readColumns(table, columns))

@@ -7,7 +7,6 @@
 import { LRUCache } from 'lru-cache'
 import {
   identifier,
-  render,
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
@@ -40,9 +39,9 @@ export interface FunctionVariants {
 /** Finds what is known about the functions of a name. */
 export type FindFunction = (name: TableName) => FunctionVariants | undefined
 
-/** Returns the text of a statement that returns these functions as JSON, for `remember`. */
-export function functionTypesStatement (functions: readonly TableName[]): string {
-  return render(sql`select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+/** Builds a query that returns these functions as JSON, for `remember`. */
+export function functionTypesQuery (functions: readonly TableName[]): Fragment {
+  return sql`select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
         'schema', q.schema, 'name', q.name, 'version', ${versionOf(sql`q.schema`, sql`q.name`)},
         'variants', (
           select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(p.pronargdefaults, (
@@ -58,7 +57,7 @@ export function functionTypesStatement (functions: readonly TableName[]): string
             join pg_catalog.pg_namespace as n on n.oid operator(pg_catalog.=) p.pronamespace
             where n.nspname operator(pg_catalog.=) q.schema
               and p.proname operator(pg_catalog.=) q.name))), '[]')
-      from ${namesAsRows(functions)}`).text
+      from ${namesAsRows(functions)}`
 }
 
 /** A text that changes when a function of this name is created, replaced or dropped. */
@@ -102,7 +101,7 @@ export class FunctionTypes {
       )
   })
 
-  /** Keeps the result of functionTypesStatement, except for names without a function. */
+  /** Keeps the result of functionTypesQuery, except for names without a function. */
   remember (json: string): void {
     for (const { schema, name, version, variants } of JSON.parse(json) as readonly FunctionRow[]) {
       if (variants.length === 0) continue

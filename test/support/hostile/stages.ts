@@ -34,7 +34,7 @@ export interface Measured {
 const { config } = readConfig({ DATABASE_URL: 'postgres://login@localhost/test', ANON_ROLE: 'user' })
 const limits = { ...batchLimits(config), maxBytes: config.MAX_RESPONSE_BYTES }
 
-/** Names, types and categories of the columns of both tables; see columnTypesStatement. */
+/** Names, types and categories of the columns of both tables; see columnTypesQuery. */
 const columns: ReadonlyArray<readonly [name: string, oid: number, category: string]> = [
   ['id', 23, 'N'],
   ['a', 25, 'S'],
