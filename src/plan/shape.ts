@@ -46,7 +46,7 @@ const NAMING: ReadonlySet<string> = new Set(['$col', '$excluded', '$from'])
 class ShapeWriter {
   readonly #values: Json[] = []
   #text = ''
-  /** Some operation is a call, or contains a long list. */
+  /** Some operation contains a long list. */
   #unsupported = false
 
   finish (): Shape | undefined {
@@ -62,10 +62,10 @@ class ShapeWriter {
   addOperation (operation: JsonObject): void {
     if (this.#isRefused()) return
     if (this.#text !== '') this.#text += ','
-    this.#unsupported ||= operation['op'] === 'call'
     this.#addObject(operation, (name, value) => {
       if (name === 'values') this.#addRows(value, operation)
       else if (name === 'set' || name === 'columns') this.#addSet(value)
+      else if (name === 'args') this.#addObject(value, (_, arg) => this.#addArgument(arg))
       else if (name === 'on_conflict') this.#addConflict(value)
       else if (name === 'from') this.#addRead(value)
       else if (name === 'where' || name === 'having') this.#addFilter(value)
@@ -161,6 +161,12 @@ class ShapeWriter {
     const nested = isObject(value) || Array.isArray(value)
     if (nested && !JSON.stringify(value).includes('"$')) this.#addValue(value)
     else this.#addScalar(value)
+  }
+
+  /** Adds an argument. Whether its type takes lists of lists depends on what they contain. */
+  #addArgument (value: Json): void {
+    if (Array.isArray(value) && !isList(value)) this.#addFixed(value)
+    else this.#addStored(value)
   }
 
   #addScalar (value: Json): void {

@@ -218,7 +218,7 @@ function compileOperation (node: PlanNode, context: StatementContext): Statement
   if (statement.parameters.length > MAX_PARAMETERS) return undefined
   return {
     ...statement,
-    prepare: statement.unique !== true && node.kind !== 'call' && !needs.hasUnknownTypes &&
+    prepare: statement.unique !== true && !needs.hasUnknownTypes &&
       statement.text.length <= MAX_KEPT_LENGTH,
     needsValueChecks: needs.needsValueChecks,
     isFinal: context.checkValues || node.kind === 'call' || needs.hasUnknownTypes,

@@ -11,7 +11,7 @@ import type { Trace } from '../../schemas/trace-context.ts'
 import { identifier, join, render, sql } from '../fragment/fragment.ts'
 import { RecentTexts } from '../fragment/recent-texts.ts'
 import { once, type PlannedBatch } from '../plan/batch-planner.ts'
-import type { CallNode, Plan, PlanNode } from '../plan/nodes.ts'
+import type { Plan } from '../plan/nodes.ts'
 import { textPlaceholder } from '../plan/shape.ts'
 import type { ConnectionFacts } from '../postgres/facts.ts'
 import { notOnCitus } from './citus/citus.ts'
@@ -32,7 +32,7 @@ import type { Statement } from './statement/statement.ts'
 import { createTemplate, fillTemplate, type Template } from './statement/template.ts'
 import { TemplateCache, templateBytes, type Variants } from './template-cache.ts'
 import { ColumnTypes, columnTypesQuery } from './values/column-types.ts'
-import { FunctionTypes, functionTypesQuery, needsTypes } from './values/function-types.ts'
+import { FunctionTypes, functionTypesQuery } from './values/function-types.ts'
 
 /** The properties of a request that a batch needs. Fastify's request has them. */
 export interface BatchRequest {
@@ -246,7 +246,7 @@ export class Compiler {
 
   /** The types on which a batch depends. `renew` is called when they were read. */
   #learnTypes ({ tables, operations }: Plan, renew: () => void): LearnedTypes {
-    const functions = operations.filter(isTypedCall).map(({ table }) => table)
+    const functions = operations.filter(({ kind }) => kind === 'call').map(({ table }) => table)
     const sources = [
       { names: tables, types: this.columnTypes, query: columnTypesQuery },
       { names: functions, types: this.functionTypes, query: functionTypesQuery }
@@ -281,11 +281,6 @@ export class Compiler {
 
 function nameTypes (i: number): string {
   return `types${i}`
-}
-
-/** A call with arguments whose types must be known. */
-function isTypedCall (node: PlanNode): node is CallNode {
-  return node.kind === 'call' && needsTypes(node)
 }
 
 /** Whether the client requests query plans instead of rows. */

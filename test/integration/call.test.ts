@@ -243,6 +243,34 @@ t.test('a function can be replaced while the service runs', async t => {
   t.same(await call(service, 'sum_of', { v: [7] }), [{ sum_of: 7 }])
 })
 
+t.test('a call that was prepared follows what happens to its function', async t => {
+  const service = await useService(t, { env: { POOL_SIZE: '1' } })
+  const { sql } = service.database
+  const changes: readonly string[] = [
+    "create function kind_of(v int) returns text language sql as 'select $$int$$'",
+    // An unknown literal is a text, if there is a function for it.
+    "create function kind_of(v text) returns text language sql as 'select $$text$$'",
+    'drop function kind_of(text)',
+    "create or replace function kind_of(v int) returns text language sql as 'select $$again$$'",
+    `drop function kind_of(int);
+      create function kind_of(v jsonb) returns int language sql as 'select 7'`,
+    "create function kind_of(v jsonb, more int default 1) returns int language sql as 'select 8'",
+    'drop function kind_of(jsonb)'
+  ]
+  for (const change of changes) {
+    await sql.unsafe(change)
+    const read = sql.unsafe("select * from kind_of(v => '1')")
+    const expected = await read.then(rows => [...rows], ({ code }) => code) as unknown
+    // The text is prepared when it recurs.
+    for (let i = 0; i < 4; i++) {
+      const { body } = await service.post([
+        { id: 'c', op: 'call', function: 'kind_of', args: { v: 1 } }
+      ])
+      t.same(body.data?.['c'] ?? body.error?.sqlstate, expected, `${change}, call ${i}`)
+    }
+  }
+})
+
 t.test('without access to the catalogue of functions nothing is called', async t => {
   const service = await useService(t, {
     schema: `${schema}; revoke select on pg_catalog.pg_proc from public`

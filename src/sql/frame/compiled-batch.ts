@@ -65,7 +65,7 @@ export interface RememberedChecks {
 
 /** Types that are read before a batch begins. The operations are compiled for those known. */
 export interface LearnedTypes {
-  /** Whether the batch calls functions with arguments whose types must be known. */
+  /** Whether the batch calls functions. */
   readonly ofFunctions: boolean
   /** Returns what must be read because it is not known; undefined: all is known. */
   readonly unknown: () => UnknownTypes | undefined

@@ -16,7 +16,6 @@ import { raise, raiseText, type ValueFault } from '../statement/marker.ts'
 import { tableName } from '../statement/table.ts'
 import {
   findParameters,
-  needsTypes,
   versionOf,
   type FindFunction,
   type FunctionVariants
@@ -45,7 +44,7 @@ const VOID = sql`2278`
 export function buildCall (node: CallNode, values: ArgumentBuilder): Fragment {
   const { table } = node
   const name = identifier(table.name)
-  const variants = needsTypes(node) ? values.findFunction?.(table) : undefined
+  const variants = values.findFunction?.(table)
   const find = variants === undefined ? () => [] : findParameters(variants, node)
   const built = node.args.map(argument => buildArgument(node, argument, { values, find }))
   const list = built.toSorted((a, b) => Number(a.variadic) - Number(b.variadic))
@@ -64,10 +63,13 @@ export function nullRowOfCall (node: CallNode, values: ArgumentBuilder): Fragmen
   return sql`(select n.* from (select) as one left join ${buildCall(node, values)} as n on false)`
 }
 
-/** A condition that is true, or fails with the marker `function`: the types are outdated. */
+/**
+ * A condition that is true, or fails with the marker `function`: the types are outdated. The
+ * version belongs to the text: what was prepared before calls the function of another version.
+ */
 function isCurrent ({ table }: CallNode, { version }: FunctionVariants): Fragment {
   const current = versionOf(constant(table.schema), constant(table.name))
-  return sql`case when ${current} operator(pg_catalog.=) ${parameter(version)} then true
+  return sql`case when ${current} operator(pg_catalog.=) ${constant(version)} then true
     else ${raise('function')} is null end`
 }
 

@@ -2,7 +2,7 @@
  * What the service knows about the parameters of functions: PostgreSQL converts a literal to the
  * type of its parameter, but JSON and the values of other operations must be converted to a type
  * that the statement names. It is read from the catalogue before the first call and kept per
- * process. A call checks that it is not outdated.
+ * process. A call checks that it is not outdated, so its statement can be prepared.
  */
 import { LRUCache } from 'lru-cache'
 import {
@@ -135,14 +135,6 @@ function readParameter ([name, schema, type, kind, mode]: ParameterRow): Paramet
     type: kind === 'p' ? undefined : sql`${identifier(schema)}.${identifier(type)}`,
     variadic: mode === 'v'
   }
-}
-
-/**
- * Whether a call needs the types of its parameters: an argument is JSON or a reference, or the call
- * may be skipped; see buildConstant.
- */
-export function needsTypes ({ args, when }: CallNode): boolean {
-  return args.some(([, { kind }]) => kind === 'document' || when.length > 0)
 }
 
 /** Returns the parameters that can take each argument, one of each function that fits the call. */

@@ -26,8 +26,8 @@ interface StatementFacts {
 
 export class StatementNeeds {
   readonly facts: StatementFacts
-  /** Whether a parameter has a type that the service does not know. */
-  hasUnknownTypes = false
+  /** Whether a parameter, or the function that it calls, is one that the service does not know. */
+  hasUnknownTypes: boolean
   /** Whether a value may differ from its JSON, which the statement checks. */
   needsValueChecks = false
   /** Values that PostgreSQL converts and may refuse, also if no row needs them. */
@@ -39,6 +39,8 @@ export class StatementNeeds {
 
   constructor (facts: StatementFacts) {
     this.facts = facts
+    const { call, findFunction } = facts
+    this.hasUnknownTypes = call !== undefined && findFunction?.(call.table) === undefined
   }
 
   /** Returns a name for a row of another table. */
