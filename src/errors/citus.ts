@@ -16,7 +16,9 @@ interface Reported {
 /** Returns the error with the names and the message that the client gets. */
 export function fromCitus<Error extends Reported> (error: Error): Error {
   const found = refusing.has(error.code)
-    ? refusals.find(([pattern]) => pattern.test(error.message))
+    ? refusals.find(([pattern, , , detail]) =>
+      pattern.test(error.message) && (detail === undefined || detail.test(error.detail ?? ''))
+    )
     : undefined
   if (found === undefined) return withoutShards(error)
   const [, message, code = SqlState.feature_not_supported] = found
@@ -36,8 +38,20 @@ const JOINED = 'Citus reads rows of several tables only where all are distribute
   'column and compared in it. Compare that column in "on", or with one value in "where". A table ' +
   'without it must be a reference table.'
 
-/** The beginning of a message of Citus, what is said instead, and its code. */
-const refusals: ReadonlyArray<readonly [message: RegExp, instead: string, code?: string]> = [
+const COMPUTED = 'Citus does not compute a column by a function of the row. Leave it out, and ' +
+  'compute it from other columns.'
+
+/** The beginning of a message of Citus, what is said instead, its code, and the detail it has. */
+const refusals: ReadonlyArray<
+  readonly [message: RegExp, instead: string, code?: string | undefined, detail?: RegExp]
+> = [
+  // The service writes such a subquery only to name columns of a row.
+  [
+    /^cannot push down this subquery/,
+    COMPUTED,
+    undefined,
+    /^Subqueries without a FROM clause can only contain immutable/
+  ],
   [
     /^(?:complex joins are only|cannot push down this subquery|correlated subqueries are)/,
     JOINED
@@ -84,13 +98,23 @@ const refusals: ReadonlyArray<readonly [message: RegExp, instead: string, code?:
   ],
   [
     /^function \S{1,200}_\d{6,18}\) does not exist/,
-    'Citus does not compute a column by a function of the row. Leave it out, and compute it from ' +
-    'other columns.'
+    COMPUTED
   ],
   [
-    /^the partition column of table/,
-    'Citus needs a value in the distribution column of each row.',
+    /^(?:the partition column of table|cannot perform an INSERT without a partition column)/,
+    'Citus needs a value in the distribution column of each row, also of an insert that "when" ' +
+    'skips.',
     SqlState.not_null_violation
+  ],
+  [
+    /^cannot execute a distributed query from a query on a shard/,
+    'Citus does not read a distributed table in a function, trigger or policy that runs on a ' +
+    'worker. Read it in an operation of its own.'
+  ],
+  [
+    // A change that is one statement with its result, whose conditions no shard can meet.
+    /^could not find valid entry for shard 0$/,
+    'Citus does not run a change whose conditions contradict each other. Leave it out.'
   ],
   [
     /^unrecognized configuration parameter "oneflight\./,
@@ -102,7 +126,7 @@ const refusals: ReadonlyArray<readonly [message: RegExp, instead: string, code?:
 /** The first id that Citus gives a shard. */
 const FIRST_SHARD = 102_008
 
-/** Violations whose message ends with the name of the constraint. */
+/** Violations whose message names the constraint: alone, or after the table that violates it. */
 const namesConstraint: ReadonlySet<string> = new Set([
   SqlState.unique_violation,
   SqlState.foreign_key_violation,
@@ -119,7 +143,8 @@ function withoutShards<Error extends Reported> (error: Error): Error {
   const remove = (text: string): string =>
     text.replaceAll(/_(\d{6,18})(?=")/g, (all, id) => Number(id) < FIRST_SHARD ? all : '')
   const message = remove(error.message)
-  const constraint = /"([^"]*)"[^"]*$/.exec(message)?.[1]
+  const [first, second] = message.matchAll(/"([^"]*)"/g)
+  const constraint = (second ?? first)?.[1]
   return {
     ...error,
     message,

@@ -74,7 +74,9 @@ t.test('what Citus refuses says what to do', async t => {
       ['0A000', 'non-IMMUTABLE functions are not allowed in the RETURNING', /as a plain one/],
       ['42704', 'unrecognized configuration parameter "oneflight.c0"', /Leave "when"/],
       ['XX000', 'Distributed queries with outer joins and pseudoconstant', /Compare that column/],
-      ['42883', 'function public.label(stock_102034) does not exist', /a function of the row/]
+      ['42883', 'function public.label(stock_102034) does not exist', /a function of the row/],
+      ['XX000', 'cannot execute a distributed query from a query on a shard', /of its own/],
+      ['XX000', 'could not find valid entry for shard 0', /contradict each other/]
     ] as const
   ) {
     t.match(refused(code, message), {
@@ -83,10 +85,20 @@ t.test('what Citus refuses says what to do', async t => {
       message: instead
     }, message)
   }
+  const detail = 'Subqueries without a FROM clause can only contain immutable functions'
+  t.match(
+    fromDatabase({ code: '0A000', message: 'cannot push down this subquery', detail }, {
+      op: 'a',
+      index: 0,
+      anonymous: false,
+      verbose: false
+    }),
+    { message: /a function of the row/ }
+  )
   t.match(refused('22004', 'the partition column of table public.events cannot be NULL'), {
     code: 'not_null_violation',
     status: 400,
-    message: 'Citus needs a value in the distribution column of each row.'
+    message: /^Citus needs a value in the distribution column of each row/
   })
   t.match(refused('22023', 'relation notes is not distributed'), {
     code: 'invalid_parameter_value',
@@ -160,6 +172,13 @@ t.test('an error of a Citus worker names the table and the constraint, and no sh
     constraint: 'orders_2024_pkey',
     detail: 'Key (id)=(1) already exists in "orders".'
   })
+  const referenced = fromDatabase({
+    ...ofWorker,
+    code: '23503',
+    message: 'update or delete on table "customers_102008" violates foreign key constraint ' +
+      '"orders_customer_102016" on table "orders_102016"'
+  }, place)
+  t.match(referenced.details, { constraint: 'orders_customer' })
   const message = 'null value in column "a" of relation "t_100000" violates not-null constraint'
   const other = fromDatabase({ ...ofWorker, code: '23502', message }, place)
   t.equal(other.message, message, 'no id of a shard')
