@@ -13,6 +13,7 @@ import { OutputValues } from './output-values.ts'
 import { buildNameClash, outputValue, wholeRow } from './output.ts'
 
 const DISTINCT = sql`distinct `
+const NO_COLUMN = sql`true as ${identifier('-')}`
 const DIRECTIONS = { asc: sql` asc`, desc: sql` desc` }
 const NULLS = { first: sql` nulls first`, last: sql` nulls last` }
 const LOCK_MODES = {
@@ -80,10 +81,13 @@ export function buildRows (
     }${order}${buildLimits(node)}`
   }
   const columns = collectColumns(orderedPaths(node), values)
-  const selected = join(
-    output.map(column => outputColumn(column, columns, groupBy.length > 0 || distinct)),
-    sql`, `
-  )
+  // Of rows of which nothing is read, Citus cannot store an intermediate result.
+  const selected = output.length === 0 && values.distributed
+    ? NO_COLUMN
+    : join(
+      output.map(column => outputColumn(column, columns, groupBy.length > 0 || distinct)),
+      sql`, `
+    )
   const groups = groupBy.length > 0
     ? sql` group by ${join(groupBy.map(columns.comparable), sql`, `)}`
     : empty
