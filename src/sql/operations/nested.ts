@@ -111,16 +111,19 @@ function nameKeys (
  * The same for Citus, which joins the rows of a shard on its worker. Rows are JSON, because a
  * worker cannot send composite values. Each level reads its rows and those that belong to them in
  * one query, because the result of a subquery with a limit is not on the shards. The rows are added
- * up at the end:
+ * up at the end, and members with several rows for `one` are refused there: a worker also reads the
+ * members of rows beyond the limit:
  *
  *     select s.row from (
- *       select q.row, sum(q.n) over (rows unbounded preceding) as total from (
- *         select to_json(p.*) as row, 1 + n0.n as n from "orders" as t
- *           cross join lateral (select json_agg(…) as rows, sum(…) as n from …) as n0
+ *       select q.row, sum(q.n) over (rows unbounded preceding) as total, q.several from (
+ *         select to_json(p.*) as row, 1 + n0.n as n, n0.several as several from "orders" as t
+ *           cross join lateral (
+ *             select json_agg(…) as rows, sum(…) as n, count(*) > 1 as several from …
+ *           ) as n0
  *           cross join lateral (select t.*, n0.rows as "items") as p
  *         order by … limit …
  *       ) as q
- *     ) as s where <total is not too large>
+ *     ) as s where <total is not too large> and <not several>
  */
 export function buildDistributedNestedSelect (
   node: NestedSelect,
@@ -130,11 +133,15 @@ export function buildDistributedNestedSelect (
   const { nested, table } = node
   const rows = buildDistributedLevel({ read: node, table, nested, also: [] }, values, exposed)
   return sql`select s.row${exposed()} from (
-    select q.row${exposed()}, sum(q.n) over (rows unbounded preceding) as total
-    from (${rows}) as q) as s where ${checkTotal(nested)}`
+    select q.row${exposed()}, sum(q.n) over (rows unbounded preceding) as total, q.several
+    from (${rows}) as q) as s where ${checkTotal(nested)}
+    and case when s.several then ${raise('ambiguous')} is null else true end`
 }
 
-/** Builds the rows of a level as `row`, and as `n` the number of rows of each with those in it. */
+/**
+ * Builds the rows of a level as `row`, as `n` the number of rows of each with those in it, and as
+ * `several` whether a member with `one` has several.
+ */
 function buildDistributedLevel (
   { read, table, nested: { reads, maxRows }, also }: Omit<Level, 'depth'>,
   values: ValueBuilder,
@@ -150,10 +157,14 @@ function buildDistributedLevel (
     const level = buildDistributedLevel({ read: limited, table, nested, also: matches }, inner)
     const alias = sql`n${integer(i)}`
     return {
-      source: sql` cross join lateral (select ${memberRows(one)} as rows,
-        coalesce(sum(m.n), 0) as n from (${level}) as m) as ${alias}`,
+      source: sql` cross join lateral (select ${
+        one ? sql`json_agg(m.row) operator(pg_catalog.->) 0` : MEMBER_LIST
+      } as rows, coalesce(sum(m.n), 0) as n, ${
+        one ? sql`count(*) > 1 or ` : empty
+      }coalesce(bool_or(m.several), false) as several from (${level}) as m) as ${alias}`,
       value: sql`, ${alias}.rows as ${identifier(name)}`,
       count: sql` + ${alias}.n`,
+      several: sql` or ${alias}.several`,
       // PostgreSQL refuses a name that the table has as well.
       guard: sql`p.${identifier(name)} as ${identifier(String(i))}`
     }
@@ -169,7 +180,7 @@ function buildDistributedLevel (
     ...members.map(({ guard }) => guard),
     ...added.map(({ name }, i) => sql`p.${identifier(name)} as ${identifier(`c${i}`)}`)
   ]
-  const all = (part: 'source' | 'value' | 'count'): Fragment =>
+  const all = (part: 'source' | 'value' | 'count' | 'several'): Fragment =>
     join(members.map(member => member[part]), empty)
   const guard = guards.length === 0
     ? empty
@@ -177,7 +188,7 @@ function buildDistributedLevel (
   return buildRows({ ...read, output: undefined }, values, {
     source: tableName(table),
     row: sql`pg_catalog.to_json(p.*) as row`,
-    more: sql`${exposed(sql`p`)}, 1${all('count')} as n`,
+    more: sql`${exposed(sql`p`)}, 1${all('count')} as n, false${all('several')} as several`,
     joins: sql`${all('source')} cross join lateral (
       select ${join(own ?? [whole], sql`, `)}${all('value')}) as p${guard}`,
     also
@@ -223,12 +234,14 @@ function buildMember (
     from (select * from (${whole}) as l limit ${integer(maxRows + 1)}) as m`
 }
 
+const MEMBER_LIST = sql`coalesce(json_agg(m.row), '[]')`
+
 /** The value of a member: the rows `m.row`, or with `one` the only row or NULL. */
 function memberRows (one: boolean): Fragment {
   return one
     ? sql`case when count(*) > 1 then ${raise('ambiguous')}::json
       else json_agg(m.row) operator(pg_catalog.->) 0 end`
-    : sql`coalesce(json_agg(m.row), '[]')`
+    : MEMBER_LIST
 }
 
 /** A condition that is true, or fails with the marker `rows`. */
