@@ -88,7 +88,8 @@ export function buildKeyedUpdate (
   const distinct = values.explain
     ? []
     : checkDistinct(node, groups.map(({ source }) => source)).map(query =>
-      values.computeFirst(sql`(${query})`)
+      // Citus computes a CTE also if `when` skips the operation, and evaluateOnce is one already.
+      values.distributed ? sql`(${query})` : values.computeFirst(sql`(${query})`)
     )
   const conditions = [
     ...buildConditions(node.where, values),
