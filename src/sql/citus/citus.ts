@@ -13,7 +13,7 @@ import type { Failure } from '../../errors/catalogue.ts'
 import { fromDatabase } from '../../errors/postgres.ts'
 import { SqlState } from '../../errors/sqlstates.ts'
 import { sql, type Fragment } from '../../fragment/fragment.ts'
-import type { Assignment, InsertNode, PlanNode } from '../../plan/nodes.ts'
+import type { Assignment, InsertNode, PlanNode, Predicate } from '../../plan/nodes.ts'
 import { ALL_COLUMNS, isAllColumns, isMarked } from '../../plan/output.ts'
 
 /** A local relation: a query that reads it is finished on the coordinator. */
@@ -74,6 +74,13 @@ export function distributeNode (
     }
     case 'insert':
       if (isMarked(node)) throw notOnCitus('Citus cannot tell which rows are "inserted".', node)
+      if (node.conflict?.update?.where.some(hasExists) === true) {
+        throw notOnCitus(
+          'Citus cannot look into another table in "where" of "on_conflict". Read it first, and ' +
+            'use "when".',
+          node
+        )
+      }
       if (updatesOnConflict(node) && node.groups.length > 1) {
         throw notOnCitus(
           'Citus does not notice rows with the same key in several statements. Name the same ' +
@@ -84,6 +91,19 @@ export function distributeNode (
       return { ...node, output, ...keepOrder(node, maxRows) }
     default:
       return { ...node, output }
+  }
+}
+
+function hasExists (predicate: Predicate): boolean {
+  switch (predicate.kind) {
+    case 'exists':
+      return true
+    case 'condition':
+      return false
+    case 'not':
+      return hasExists(predicate.of)
+    default:
+      return predicate.of.some(hasExists)
   }
 }
 
