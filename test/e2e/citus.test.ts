@@ -193,6 +193,34 @@ t.test('what Citus cannot keep is refused', needsCitus, async t => {
   })
 })
 
+t.test('what only Citus refuses says what to do, and names no shard', needsCitus, async t => {
+  const { as } = await useShop(t, 'citus')
+  const stock = { id: 's', op: 'select', table: 'stock' }
+  const ofAcme = { tenant: { eq: 'acme' } }
+  const none = { id: 'n', op: 'select', table: 'notes' }
+  const row = { tenant: 'acme', sku: 'apple', price: 1, qty: 1 }
+  const insertStock = { id: 's', op: 'insert', table: 'stock', values: [row] }
+  const computed = /^Citus does not compute a column by a function of the row/
+  for (
+    const [batch, code, message] of [
+      [[{ ...stock, columns: ['label'] }], 'feature_not_supported', computed],
+      [[{ ...stock, columns: ['label'], where: ofAcme }], 'feature_not_supported', computed],
+      [[{ ...stock, where: { label: { eq: 'x' } } }], 'feature_not_supported', computed],
+      [[{ ...stock, order: [{ label: 'asc' }] }], 'feature_not_supported', computed],
+      [[{ ...insertStock, returning: ['label'] }], 'feature_not_supported', computed],
+      [
+        [none, { ...insert([{ id: 1 }]), when: { n: 1 } }],
+        'not_null_violation',
+        /^Citus needs a value in the distribution column of each row, also of an insert that "when"/
+      ]
+    ] as const
+  ) {
+    const answer = await as(acme, batch)
+    t.match(answer, { status: 400, body: { error: { code, message } } }, JSON.stringify(batch))
+    t.notMatch(answer.text, /_1\d{5}/)
+  }
+})
+
 t.test('the log names roles without LOGIN at the start', needsCitus, async t => {
   const role = 'oneflight_without_login'
   const { database: { sql } } = await useShop(t, 'citus')

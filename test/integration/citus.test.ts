@@ -43,6 +43,15 @@ t.test('what Citus would accept and not keep is refused', async t => {
     [{ id: 'f', op: 'call', function: 'list_stock' }],
     [{
       ...set({ name: 'y' }),
+      on_conflict: {
+        columns: ['tenant', 'id'],
+        do: 'update',
+        set: { name: 'y' },
+        where: { or: [{ not: { exists: { table: 'orders', on: { tenant: 'tenant' } } } }] }
+      }
+    }],
+    [{
+      ...set({ name: 'y' }),
       values: [{ tenant: 'acme', id: 1, name: 'x' }, { id: 1, name: 'x' }]
     }],
     [{ id: 'u', op: 'update', table: 'customers', set: { data: { $merge: {} } }, where: ofAcme }],

@@ -16,6 +16,7 @@ const more = `
   create table events (tenant text not null, id int, note text, at timestamptz,
     primary key (tenant, id));
   create table notes (id int primary key, note text);
+  create function label(stock) returns text language plpgsql stable as 'begin return $1.sku; end';
   create function list_stock() returns setof stock language sql stable as 'select * from stock';
   create function read_stock() returns setof stock language sql as 'select * from stock';
   grant select, insert, update, delete on events, notes to oneflight_user;`
@@ -508,6 +509,86 @@ const CASES: readonly Case[] = [
     }]
   },
   {
+    name: 'several rows for one member of a row beyond the limit',
+    batch: [{
+      ...readCustomers,
+      order: [{ id: 'desc' }],
+      limit: 1,
+      with: {
+        stock: {
+          table: 'orders',
+          on: { tenant: 'tenant', customer_id: 'id' },
+          one: true,
+          with: { stock: { table: 'stock', on: { tenant: 'tenant' }, one: true } }
+        }
+      }
+    }]
+  },
+  {
+    name: 'an insert from a query of all shards of which it reads no column',
+    batch: [
+      {
+        id: 'n',
+        op: 'insert',
+        table: 'notes',
+        from: { table: 'events', order: [{ tenant: 'asc' }, { id: 'asc' }], limit: 1 },
+        columns: { id: 60, note: 'one' }
+      },
+      {
+        id: 'e',
+        op: 'insert',
+        table: 'events',
+        from: { table: 'events', columns: ['tenant'], group_by: ['tenant'], limit: 1 },
+        columns: { tenant: 'group', id: 60 }
+      }
+    ]
+  },
+  {
+    name: 'changes whose conditions contradict each other',
+    batch: [
+      {
+        id: 'u',
+        op: 'update',
+        table: 'stock',
+        set: { qty: 1 },
+        where: { and: [ofAcme, { tenant: { in: ['other'] } }] }
+      },
+      {
+        id: 'd',
+        op: 'delete',
+        table: 'stock',
+        where: { ...ofAcme, not: { or: [{ tenant: { neq: 'other' } }] } },
+        expect: 0
+      },
+      {
+        id: 'x',
+        op: 'delete',
+        table: 'stock',
+        where: {
+          ...ofAcme,
+          exists: { table: 'customers', on: { tenant: 'tenant' }, where: { tenant: { eq: 'b' } } }
+        }
+      }
+    ]
+  },
+  {
+    name: 'a change whose conditions contradict each other, and an expectation',
+    batch: [{
+      id: 'u',
+      op: 'update',
+      table: 'stock',
+      set: { qty: 1 },
+      where: { and: [ofAcme, { tenant: { eq: 'other' } }] },
+      expect: 1
+    }],
+    code: 'expectation_failed'
+  },
+  {
+    name: 'a violated foreign key of another table',
+    batch: [{ id: 'd', op: 'delete', table: 'customers', where: { ...ofAcme, id: { eq: 2 } } }],
+    code: 'foreign_key_violation'
+  },
+  {
     name: 'an update by key',
     batch: [
       {
@@ -533,6 +614,24 @@ const CASES: readonly Case[] = [
         op: 'insert',
         table: 'notes',
         values: [{ id: 9, note: '$m.5.note' }]
+      }
+    ]
+  },
+  {
+    name: 'an update by the same key twice, which is skipped',
+    batch: [
+      { id: 's', op: 'select', table: 'stock', where: { ...ofAcme, sku: { eq: 'none' } } },
+      { id: 'p', op: 'select', table: 'stock', where: { ...ofAcme, sku: { eq: 'plum' } } },
+      {
+        id: 'k',
+        op: 'update',
+        table: 'stock',
+        key: ['tenant', 'sku'],
+        values: [
+          { tenant: 'acme', sku: 'plum', qty: 1 },
+          { tenant: 'acme', sku: '$p.0.sku', qty: 2 }
+        ],
+        when: { s: 1 }
       }
     ]
   },
@@ -897,5 +996,7 @@ export async function compareShops (t: Test, actual: Shop, expected: Shop): Prom
 function comparable ({ text }: Answer): unknown {
   const { error, ...answer } = JSON.parse(text, (name, value) =>
     name === 'created_at' || name === 'request_id' ? undefined : value)
-  return error === null ? answer : { code: error.code, op: error.op, committed: error.committed }
+  if (error === null) return answer
+  const { code, op, committed, constraint } = error
+  return { code, op, committed, constraint }
 }
