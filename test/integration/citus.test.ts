@@ -70,6 +70,14 @@ t.test('what Citus would accept and not keep is refused', async t => {
   }
   t.equal((await as(acme, [set({ name: '12' })])).status, 200, 'a text is not read as JSON')
   for (const tags of ['x', 1]) t.match(await as(acme, [set({ tags })]), refused)
+  const upsertStock = {
+    id: 'i',
+    op: 'insert',
+    table: 'stock',
+    values: [{ sku: 'fig', price: 1, qty: 1 }],
+    on_conflict: { columns: ['tenant', 'sku'], do: 'update', set: { price: 1, qty: 'many' } }
+  }
+  t.match((await as(acme, [upsertStock])).body.error?.message, /^Column "qty": invalid input/)
   t.equal((await as(acme, [select])).status, 200, 'the connection is free again')
 })
 

@@ -67,8 +67,10 @@ const MAX_CONTEXT = 16
 /** The column that stands last before the error: the one that an operator compares or computes. */
 export function columnBeforeError (error: PlacedError): string | undefined {
   const text = textBeforeError(error)
-  const column = findNames(text).findLast(({ start, isQualified }) =>
-    !isQualified && BEFORE_COLUMN.test(text.slice(Math.max(0, start - MAX_CONTEXT), start))
+  // A value that `set` of `on_conflict` assigns has no type of its own on Citus.
+  const column = findNames(text).findLast(({ start, end, isQualified }) =>
+    !isQualified && (text.slice(end) === ' = ' ||
+      BEFORE_COLUMN.test(text.slice(Math.max(0, start - MAX_CONTEXT), start)))
   )
   return unquote(column && text.slice(column.start + 1, column.end - 1))
 }
