@@ -110,7 +110,7 @@ Index Scan using customers_pkey on customers t
 
 read: select customers
 Index Scan using customers_pkey on customers t
-  Index Cond: (id = ANY (COALESCE($n)))
+  Index Cond: (id = ANY (ARRAY[$n]))
 (n steps to compute values or return rows not shown; see --json)
 
 new: insert customers
