@@ -5,7 +5,7 @@ import { empty, identifier, join, parameter, sql, type Fragment } from '../../fr
 import type { Assignment, InsertNode } from '../../plan/nodes.ts'
 import { notOnCitus } from '../citus/citus.ts'
 import type { RowColumns } from '../values/column.ts'
-import type { ValueBuilder } from '../values/value-builder.ts'
+import type { ChangeBuilder } from '../values/value-builder.ts'
 import { buildAssignment } from './assignment.ts'
 import { buildWhere } from './filter.ts'
 import { markRow } from './inserted.ts'
@@ -13,7 +13,7 @@ import { markRow } from './inserted.ts'
 /** Builds ` on conflict …`, which is the same for every group of rows, or an empty fragment. */
 export function buildConflictClause (
   { conflict, ...place }: Pick<InsertNode, 'conflict' | 'id' | 'index'>,
-  values: ValueBuilder,
+  values: ChangeBuilder,
   { marked }: { readonly marked: boolean }
 ): Fragment {
   if (conflict === undefined) return empty

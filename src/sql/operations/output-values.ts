@@ -29,10 +29,6 @@ export class OutputValues implements ValueBuilder {
     this.#output = output
   }
 
-  get distributed (): boolean {
-    return this.#values.distributed
-  }
-
   ofTable (table: TableName): ValueBuilder {
     return this.#values.ofTable(table)
   }

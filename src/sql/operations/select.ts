@@ -81,8 +81,8 @@ export function buildRows (
     }${order}${buildLimits(node)}`
   }
   const columns = collectColumns(orderedPaths(node), values)
-  // Of rows of which nothing is read, Citus cannot store an intermediate result.
-  const selected = output.length === 0 && values.distributed
+  // Citus cannot store an intermediate result of rows without columns.
+  const selected = output.length === 0
     ? NO_COLUMN
     : join(
       output.map(column => outputColumn(column, columns, groupBy.length > 0 || distinct)),

@@ -16,8 +16,6 @@ export interface ReferenceOptions {
 export interface ValueBuilder extends RowColumns {
   /** The table whose columns the values meet. */
   readonly table: TableName
-  /** Whether the statement is for Citus. */
-  readonly distributed: boolean
   /** The columns of the rows of `from`, of builders for statements that can have it. */
   readonly source?: RowColumns
 
@@ -48,6 +46,9 @@ export interface ValueBuilder extends RowColumns {
 
 /** Builds the values of a statement that changes its table, perhaps with rows of `from`. */
 export interface ChangeBuilder extends ValueBuilder {
+  /** Whether the statement is for Citus. */
+  readonly distributed: boolean
+
   readonly source: RowColumns
 
   /** Whether clients see the plan of the statement, so it contains no markers. */
