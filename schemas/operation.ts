@@ -176,6 +176,7 @@ export const OnConflict = Type.Object({
 }, {
   additionalProperties: false,
   title: 'OnConflict',
+  expected: 'an object, for example {"columns": ["id"], "do": "update"}',
   if: { required: ['constraint'] },
   then: { not: { anyOf: [{ required: ['columns'] }, { required: ['index_where'] }] } },
   else: { required: ['columns'] },

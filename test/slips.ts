@@ -211,7 +211,7 @@ export const slips: readonly Slip[] = [
     code: 'op_unknown',
     path: ['op'],
     message: '"op" must be one of insert, update, delete, select, call. An upsert is an "insert" ' +
-      'with "on_conflict".'
+      'with "on_conflict": {"columns": ["id"], "do": "update"}.'
   },
   {
     mistake: '"columns": ["count(*)"]',

@@ -24,7 +24,8 @@ const KINDS = Object.keys(operations).join(', ')
 
 /** What other systems call it. */
 const UPSERTS = /^(?:upsert|merge|replace)$/i
-const UPSERT = ' An upsert is an "insert" with "on_conflict".'
+const UPSERT =
+  ' An upsert is an "insert" with "on_conflict": {"columns": ["id"], "do": "update"}.'
 
 /** Reads `op`; returns undefined after an issue. */
 export function readKind (
