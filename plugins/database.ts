@@ -39,8 +39,9 @@ async function database (
     : routes.all.map(route => ({ route, target: route.target, replica: undefined }))
   // The databases share the memory for statements.
   const templates = new TemplateCache()
+  const settings = batchSettings(config)
   const opened = new Map(places.map(place => {
-    const compiler = new Compiler(batchSettings(config), templates)
+    const compiler = new Compiler(settings, templates)
     return [place.route, openDatabase(app, config, { ...place, compiler })]
   }))
   const all = [...opened.values()]

@@ -49,7 +49,7 @@ const inserts = (title: string, count: number) =>
     adds: { entries: count, prices: count * PRICE }
   }) as const satisfies Word
 
-/** The next box that nobody has inserted since reset_tables(). */
+/** The next box that does not exist: reset_tables() leaves those with smaller ids. */
 let newBox = 10_000
 
 export const changes = {

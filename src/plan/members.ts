@@ -22,7 +22,7 @@ export interface OperationSource {
 
 const KINDS = Object.keys(operations).join(', ')
 
-/** What other systems call it. */
+/** What other systems call an insert with `on_conflict`. */
 const UPSERTS = /^(?:upsert|merge|replace)$/i
 const UPSERT =
   ' An upsert is an "insert" with "on_conflict": {"columns": ["id"], "do": "update"}.'

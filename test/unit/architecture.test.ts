@@ -209,7 +209,11 @@ const restrictions: ReadonlyArray<readonly [what: string, code: RegExp, files: R
     /from 'postgres'/,
     /^src\/(postgres|transaction|tables)\/|^src\/dev(\.ts$|\/)/
   ],
-  ['write SQL', /\bsql`|\bpg_catalog\b/, /^(?:schemas|src\/(?:fragment|sql|postgres|tables|dev))\//],
+  [
+    'write SQL',
+    /\bsql`|\bpg_catalog\b/,
+    /^(?:schemas|src\/(?:fragment|sql|postgres|tables|dev))\//
+  ],
   ['re-export everything (a barrel)', /export \*/, /^$/]
 ]
 

@@ -1,6 +1,6 @@
 /**
- * Statements that find out what became of a transaction. They run as the login role, so they name
- * all functions and operators with their schema.
+ * Statements that look a transaction up after its connection was lost. They run as the login role,
+ * so they name all functions and operators with their schema.
  */
 
 /** Identifies a transaction after its connection was lost. All values are text from PostgreSQL. */

@@ -158,7 +158,7 @@ function buildDistributedLevel (
     const alias = sql`n${integer(i)}`
     return {
       source: sql` cross join lateral (select ${
-        one ? sql`json_agg(m.row) operator(pg_catalog.->) 0` : MEMBER_LIST
+        one ? ONLY_MEMBER : MEMBER_LIST
       } as rows, coalesce(sum(m.n), 0) as n, ${
         one ? sql`count(*) > 1 or ` : empty
       }coalesce(bool_or(m.several), false) as several from (${level}) as m) as ${alias}`,
@@ -235,12 +235,12 @@ function buildMember (
 }
 
 const MEMBER_LIST = sql`coalesce(json_agg(m.row), '[]')`
+const ONLY_MEMBER = sql`json_agg(m.row) operator(pg_catalog.->) 0`
 
 /** The value of a member: the rows `m.row`, or with `one` the only row or NULL. */
 function memberRows (one: boolean): Fragment {
   return one
-    ? sql`case when count(*) > 1 then ${raise('ambiguous')}::json
-      else json_agg(m.row) operator(pg_catalog.->) 0 end`
+    ? sql`case when count(*) > 1 then ${raise('ambiguous')}::json else ${ONLY_MEMBER} end`
     : MEMBER_LIST
 }
 

@@ -123,9 +123,8 @@ export class KnownColumns {
   }
 
   #canWriteCell (column: string, cell: Cell): boolean {
-    const { supported } = this.#columns
-    const type = supported.get(column)
     if (cell.kind !== 'data') return true
+    const type = this.#columns.supported.get(column)
     if (type !== undefined) return isJsonType(type) || !isNested(cell.value)
     const literal = this.literalOf(column)
     return literal !== undefined && canWrite(cell, literal)
