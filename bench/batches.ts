@@ -4,7 +4,7 @@
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Stage } from '../src/dev/stage.ts'
+import type { Stage } from '../scripts/dev/stage.ts'
 import { mapWords, namedBatchOf } from './words/words.ts'
 
 /** Writes their files to a folder, which is removed with the stage, and returns its path. */

@@ -4,8 +4,8 @@
  */
 import { once } from 'node:events'
 import { Agent, request as httpRequest } from 'node:http'
+import type { Stage } from '../scripts/dev/stage.ts'
 import { tokens } from './database.ts'
-import type { Stage } from '../src/dev/stage.ts'
 
 /**
  * Returns a function that posts a body on a kept connection and resolves with the bytes of the

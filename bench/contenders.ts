@@ -2,10 +2,11 @@
  * The contenders: each is a separate process on the same database, with as many database
  * connections as there are clients. Starts them and sends one request before any measurement.
  */
+import { spawn, spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { spawn, spawnSync } from 'node:child_process'
 import { join } from 'node:path'
+import type { Stage } from '../scripts/dev/stage.ts'
 import { useBatches } from './batches.ts'
 import { SECRET, tokens, withUrlParts } from './database.ts'
 import {
@@ -16,7 +17,6 @@ import {
   type LoadResult,
   type Work
 } from './requests.ts'
-import type { Stage } from '../src/dev/stage.ts'
 import { useScript, useService, type Environment, type ScriptProcess } from './stage.ts'
 
 /** There are as many clients as database connections, so no queue is measured. */

@@ -6,10 +6,10 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import postgres, { type Sql } from 'postgres'
-import { availableMajors, startPostgres } from '../src/dev/postgres.ts'
+import { availableMajors, startPostgres } from '../scripts/dev/postgres.ts'
+import type { Stage } from '../scripts/dev/stage.ts'
 import { signToken } from '../src/auth/sign-token.ts'
 import { postmasterOf } from './cpu.ts'
-import type { Stage } from '../src/dev/stage.ts'
 import { useScript } from './stage.ts'
 
 const DATABASE = 'oneflight_bench'

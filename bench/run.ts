@@ -13,6 +13,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { findPackageJSON } from 'node:module'
 import { arch, availableParallelism, cpus, loadavg, platform, release, totalmem } from 'node:os'
 import { join } from 'node:path'
+import { onStage } from '../scripts/dev/stage.ts'
 import { readArguments } from './arguments.ts'
 import type { Measure } from './compare.ts'
 import { CONNECTIONS, findProgram } from './contenders.ts'
@@ -23,16 +24,9 @@ import { resultsFile, throughputOf, type BenchRecord, type Comparison } from './
 import { writeReport } from './report.ts'
 import { compareBulk, measureMemory } from './rows/bulk.ts'
 import { measureCost, scales } from './rows/cost.ts'
-import {
-  hotMatches,
-  orderMatches,
-  play,
-  selectMatches,
-  type Match
-} from './rows/throughput.ts'
+import { hotMatches, orderMatches, play, selectMatches, type Match } from './rows/throughput.ts'
 import { countAll } from './rows/wire.ts'
 import { nameInCheckout, wordMatches } from './rows/words.ts'
-import { onStage } from '../src/dev/stage.ts'
 import { endAll } from './stage.ts'
 
 const root = join(import.meta.dirname, '..')

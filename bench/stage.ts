@@ -5,8 +5,8 @@ import { fork, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { accepts, freePort } from '../src/dev/port.ts'
-import type { Stage } from '../src/dev/stage.ts'
+import { accepts, freePort } from '../scripts/dev/port.ts'
+import type { Stage } from '../scripts/dev/stage.ts'
 
 const running = new Set<ChildProcess>()
 const state = { stopping: false }

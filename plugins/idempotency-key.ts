@@ -15,7 +15,7 @@ import fp from 'fastify-plugin'
 import type { Identity } from '../schemas/claims.ts'
 import type { Config } from '../schemas/config.ts'
 import { bareKey, maxKeyLength, quotedKey, readTtl } from '../schemas/idempotency.ts'
-import { ownerOf, type KeyOwner } from '../src/auth/principal.ts'
+import { ownerOf, type KeyOwner } from '../src/auth/key-owner.ts'
 import { failure } from '../src/errors/catalogue.ts'
 import type { Key } from '../src/sql/frame/idempotency.ts'
 

@@ -6,11 +6,11 @@
 import { readFile } from 'node:fs/promises'
 import { pino } from 'pino'
 import postgres from 'postgres'
-import { readConfig } from '../src/config/config.ts'
-import { availableMajors, startPostgres } from '../src/dev/postgres.ts'
 import { signToken } from '../src/auth/sign-token.ts'
+import { readConfig } from '../src/config/config.ts'
 import { startService } from '../src/server/service.ts'
 import { browserProgram, openBrowser, tryBatch } from '../test/support/process/browser.ts'
+import { availableMajors, startPostgres } from './dev/postgres.ts'
 
 if (browserProgram === undefined) throw new Error('Chromium is not installed')
 

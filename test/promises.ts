@@ -70,7 +70,7 @@ export const promises: readonly Promised[] = [
     tests: [
       ['integration/idempotency'],
       ['integration/idempotency-edge-cases', 'attempts to apply a batch twice'],
-      ['unit/auth/principal', 'the owner of a key'],
+      ['unit/auth/key-owner', 'the owner of a key'],
       ['e2e/migrate'],
       ['chaos/storm'],
       ['chaos/cuts'],

@@ -4,12 +4,12 @@
  */
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { accepts, freePort } from '../../scripts/dev/port.ts'
+import type { Stage } from '../../scripts/dev/stage.ts'
 import { contenders, useServer } from '../contenders.ts'
 import { cpuOf, cpuOfServer } from '../cpu.ts'
 import { tokens, useRoute, type Database } from '../database.ts'
 import { useScript, type Environment, type ScriptProcess } from '../stage.ts'
-import { accepts, freePort } from '../../src/dev/port.ts'
-import type { Stage } from '../../src/dev/stage.ts'
 import type { LoadOrder, LoadResult } from './load.ts'
 
 export interface SceneOptions {

@@ -3,15 +3,15 @@
  * run in turns on one connection each and must move the same rows. The time to start them does not
  * count. Also measures the memory of large responses.
  */
-import { once } from 'node:events'
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import postgres from 'postgres'
+import { onStage, type Stage } from '../../scripts/dev/stage.ts'
 import { useClient } from '../client.ts'
 import { contenders, findProgram, useServer } from '../contenders.ts'
 import { forgetPeak, memoryOf } from '../cpu.ts'
 import { resetTables, role, withUrlParts, type Database } from '../database.ts'
 import type { Bulk, Memory } from '../record.ts'
-import { onStage, type Stage } from '../../src/dev/stage.ts'
 
 const ROWS = 10_000
 /** 10 000 rows exceed the default size limit of a body, 1 MiB. */

@@ -2,11 +2,11 @@
  * Measures the cost of one operation in batches of different sizes, and of one row in operations of
  * different sizes. One client sends one batch after the other.
  */
+import { onStage } from '../../scripts/dev/stage.ts'
 import { useClient } from '../client.ts'
 import { contenders, useServer } from '../contenders.ts'
 import { resetTables, type Database } from '../database.ts'
 import type { Cost } from '../record.ts'
-import { onStage } from '../../src/dev/stage.ts'
 
 /** Creates batches of several sizes. `table` receives their rows. */
 interface Scale {

@@ -2,6 +2,7 @@
  * Measures batches per second and their processor time: the order without contention and the hot
  * row, each with several round trips.
  */
+import { onStage } from '../../scripts/dev/stage.ts'
 import { takeTurns, warmUp, type Measure } from '../compare.ts'
 import {
   contenders,
@@ -14,7 +15,6 @@ import {
 import { measureRoundTrip, resetTables, useRoute, type Database } from '../database.ts'
 import type { Comparison } from '../record.ts'
 import type { Work } from '../requests.ts'
-import { onStage } from '../../src/dev/stage.ts'
 import { useScript } from '../stage.ts'
 
 /**

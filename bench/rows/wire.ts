@@ -4,11 +4,11 @@
  * before.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { onStage } from '../../scripts/dev/stage.ts'
 import { contenders, post, useServer, type Contender } from '../contenders.ts'
 import { resetTables, withUrlParts, type Database } from '../database.ts'
 import type { Wire } from '../record.ts'
 import { makeBody, type Work } from '../requests.ts'
-import { onStage } from '../../src/dev/stage.ts'
 import { useScript } from '../stage.ts'
 import { countRoundTrips, readBursts, type Burst } from '../wire.ts'
 

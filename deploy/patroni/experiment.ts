@@ -5,8 +5,8 @@
  */
 import { readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
+import { onStage, type Stage } from '../../scripts/dev/stage.ts'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
-import { onStage, type Stage } from '../../src/dev/stage.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { schema } from '../../test/chaos/bank.ts'
 import { startCrowd, type Crowd, type Observations } from '../../test/chaos/crowd.ts'

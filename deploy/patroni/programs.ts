@@ -3,7 +3,7 @@ import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { closeSync, existsSync, openSync, readdirSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { as, type Account } from '../../src/dev/account.ts'
+import { as, type Account } from '../../scripts/dev/account.ts'
 import { findProgram } from '../../test/support/process/programs.ts'
 
 /** The directory of the newest PostgreSQL of Debian; undefined if none is installed. */

@@ -6,7 +6,7 @@
  */
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
-import { onStage } from '../../src/dev/stage.ts'
+import { onStage } from '../../scripts/dev/stage.ts'
 import { seeded } from '../../test/chaos/scenario.ts'
 import { startCluster } from './cluster.ts'
 import { runExperiment, type Experiment, type Result } from './experiment.ts'

@@ -7,7 +7,7 @@
  * machine, and is run only by its name: its servers are killed and started again.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { onStage, type Stage } from '../../src/dev/stage.ts'
+import { onStage, type Stage } from '../../scripts/dev/stage.ts'
 import { useCitusDatabase } from '../support/database/citus.ts'
 import { until } from '../support/until.ts'
 import { copyForAudit, countOverTwoWorkers, makeCitusBatch, schema } from './citus-bank.ts'

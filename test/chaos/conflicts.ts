@@ -5,7 +5,7 @@
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { onStage } from '../../src/dev/stage.ts'
+import { onStage } from '../../scripts/dev/stage.ts'
 import { until } from '../support/until.ts'
 import { encodeBatch, openConnection } from './client.ts'
 import {

@@ -5,10 +5,10 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { pino } from 'pino'
+import { onStage, type Stage } from '../../scripts/dev/stage.ts'
 import { readConfig } from '../../src/config/config.ts'
 import type { Service } from '../../src/server/main-server.ts'
 import { startService } from '../../src/server/service.ts'
-import { onStage, type Stage } from '../../src/dev/stage.ts'
 import { useProxy, type Fault, type Injected, type Proxy } from '../support/network/proxy.ts'
 import { until } from '../support/until.ts'
 import {

@@ -5,7 +5,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Stage } from '../../src/dev/stage.ts'
+import type { Stage } from '../../scripts/dev/stage.ts'
 import { namedBatches } from '../support/hostile/named.ts'
 import { encodeBatch } from './client.ts'
 import { bearer, ROLE } from './own-server.ts'

@@ -4,7 +4,7 @@
  * responsive, memory must not grow, and a client that behaves well must be served.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { onStage, type Stage } from '../../src/dev/stage.ts'
+import { onStage, type Stage } from '../../scripts/dev/stage.ts'
 import { createRequests, type HostileRequest } from '../support/hostile/requests.ts'
 import { until } from '../support/until.ts'
 import { openConnection, quantile, type Connection } from './client.ts'

@@ -7,7 +7,7 @@
  * machine changes from minute to minute.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { onStage, type Stage } from '../../src/dev/stage.ts'
+import { onStage, type Stage } from '../../scripts/dev/stage.ts'
 import { until } from '../support/until.ts'
 import { encode, encodeBatch, openConnection, quantile } from './client.ts'
 import {

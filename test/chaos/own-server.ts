@@ -14,11 +14,11 @@ import {
   reachableDataDirectory,
   startPostgres,
   type Postgres
-} from '../../src/dev/postgres.ts'
-import type { Stage } from '../../src/dev/stage.ts'
+} from '../../scripts/dev/postgres.ts'
+import type { Stage } from '../../scripts/dev/stage.ts'
+import { signToken } from '../../src/auth/sign-token.ts'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
-import { signToken } from '../../src/auth/sign-token.ts'
 import { childEnvironment } from '../support/process/process.ts'
 import { until } from '../support/until.ts'
 

@@ -5,7 +5,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import postgres from 'postgres'
-import { onStage } from '../../src/dev/stage.ts'
+import { onStage } from '../../scripts/dev/stage.ts'
 import { isAlive } from '../support/process/alive.ts'
 import { until } from '../support/until.ts'
 import { encodeBatch, openConnection, quantile } from './client.ts'

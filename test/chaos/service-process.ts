@@ -5,8 +5,8 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
-import { accepts, freePort } from '../../src/dev/port.ts'
-import type { Stage } from '../../src/dev/stage.ts'
+import { accepts, freePort } from '../../scripts/dev/port.ts'
+import type { Stage } from '../../scripts/dev/stage.ts'
 import { until } from '../support/until.ts'
 import { SECRET } from './own-server.ts'
 

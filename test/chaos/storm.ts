@@ -3,15 +3,15 @@
  * client connections while clients transfer money. Afterwards the audit checks the responses, and
  * the service must be healthy without leftover connections, sessions or locks.
  */
-import { onStage, type Stage } from '../../src/dev/stage.ts'
+import { onStage, type Stage } from '../../scripts/dev/stage.ts'
 import { until } from '../support/until.ts'
-import { createQueryClient, withTimeout, type QueryClient } from './query-client.ts'
 import { schema } from './bank.ts'
 import { startCrowd } from './crowd.ts'
 import { audit, replay } from './invariants.ts'
 import { killAll, type KillKind, type Kills } from './killers.ts'
 import { migrateServer, readMetric, useServer } from './own-server.ts'
 import { createPoster } from './poster.ts'
+import { createQueryClient, withTimeout, type QueryClient } from './query-client.ts'
 import { seeded, type Figure, type Scenario, type ScenarioOptions } from './scenario.ts'
 import { useRestartableService, type RestartableService } from './service-process.ts'
 

@@ -25,8 +25,8 @@ import {
   type Database
 } from '../../bench/database.ts'
 import { goalsOf, renderGoals, showVerdict } from '../../bench/goals.ts'
-import { renderSummary, renderWords } from '../../bench/ratios.ts'
 import { overloadGoals } from '../../bench/overload.ts'
+import { renderSummary, renderWords } from '../../bench/ratios.ts'
 import { cpuRatio, ratioOf, readRecord, spreadOf, type BenchRecord } from '../../bench/record.ts'
 import { renderReport } from '../../bench/report.ts'
 import { succeeded } from '../../bench/requests.ts'
@@ -36,9 +36,9 @@ import { hotMatches, orderMatches, play, selectMatches } from '../../bench/rows/
 import { countAll } from '../../bench/rows/wire.ts'
 import { nameInCheckout, wordMatches } from '../../bench/rows/words.ts'
 import { useScript } from '../../bench/stage.ts'
-import { gistOfRows, words } from '../../bench/words/words.ts'
-import { onStage, type Stage } from '../../src/dev/stage.ts'
 import { countRoundTrips, readBursts } from '../../bench/wire.ts'
+import { gistOfRows, words } from '../../bench/words/words.ts'
+import { onStage, type Stage } from '../../scripts/dev/stage.ts'
 
 // About 40 s on an idle machine. It starts a dozen servers.
 t.setTimeout(300_000)

@@ -2,18 +2,18 @@
  * Tests `oneflight run` with no response, a partial response or a response of another server: the
  * reported outcome and the exit code. Uses fake servers instead of the service.
  */
+import { readFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import { createServer as createHttpsServer } from 'node:https'
 import type { AddressInfo, Server } from 'node:net'
-import { readFileSync } from 'node:fs'
 import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { mock } from 'node:test'
 import t, { type Test } from 'tap'
+import { freePort } from '../../scripts/dev/port.ts'
 import { runCommand } from '../../src/cli/main.ts'
-import { freePort } from '../../src/dev/port.ts'
-import { oneflight, runInside, type Ended } from '../support/process/cli.ts'
 import { certs } from '../support/network/tls-server.ts'
+import { oneflight, runInside, type Ended } from '../support/process/cli.ts'
 
 const input = '[{"id":"a","op":"select","table":"t"}]'
 

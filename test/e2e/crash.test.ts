@@ -7,9 +7,13 @@ import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import tap from 'tap'
-import { availableMajors, reachableDataDirectory, startPostgres } from '../../src/dev/postgres.ts'
-import { isAlive } from '../support/process/alive.ts'
+import {
+  availableMajors,
+  reachableDataDirectory,
+  startPostgres
+} from '../../scripts/dev/postgres.ts'
 import { audit, ledgerSchema, pair, startLoad, type Load } from '../support/ledger.ts'
+import { isAlive } from '../support/process/alive.ts'
 import { useService, type ServiceUnderTest } from '../support/service.ts'
 import { until } from '../support/until.ts'
 

@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
 import t, { type Test } from 'tap'
-import { availableMajors, startPostgres, type Postgres } from '../../src/dev/postgres.ts'
+import { availableMajors, startPostgres, type Postgres } from '../../scripts/dev/postgres.ts'
 import { isAlive } from '../support/process/alive.ts'
 
 const major = Number(process.env['PG_MAJOR']) || availableMajors().at(-1) || 18
@@ -93,7 +93,7 @@ t.test('temporary data is removed at stop, and parallel starts do not conflict',
 
 t.test('a server neither outlives its parent process nor keeps it alive', async t => {
   const code = `import { startPostgres } from ${
-    JSON.stringify(new URL('../../src/dev/postgres.ts', import.meta.url).href)
+    JSON.stringify(new URL('../../scripts/dev/postgres.ts', import.meta.url).href)
   }
     process.stdout.write(JSON.stringify(await startPostgres({ major: ${major} })))
     if (process.argv[1] === 'stay') setInterval(() => {}, 1000)`

@@ -13,7 +13,7 @@ import { signToken } from '../../src/auth/sign-token.ts'
 import { readBlocks, readPage } from '../support/docs/pages.ts'
 import { ask } from '../support/service.ts'
 
-const program = resolve(import.meta.dirname, '../../src/dev.ts')
+const program = resolve(import.meta.dirname, '../../scripts/dev/main.ts')
 
 interface Running {
   readonly child: ChildProcess

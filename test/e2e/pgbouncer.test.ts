@@ -10,15 +10,20 @@ import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import postgres from 'postgres'
 import tap, { type Test } from 'tap'
-import { availableMajors, reachableDataDirectory, startPostgres } from '../../src/dev/postgres.ts'
+import {
+  availableMajors,
+  reachableDataDirectory,
+  startPostgres
+} from '../../scripts/dev/postgres.ts'
 import { ensureRoles, LOGIN_ROLE } from '../support/database/database.ts'
-import { audit, ledgerSchema, pair, startLoad, type Load } from '../support/ledger.ts'
 import {
   program,
   usePooler,
   type Pooler,
   type PoolerOptions
 } from '../support/database/pgbouncer.ts'
+import { trapSchema } from '../support/database/triggers.ts'
+import { audit, ledgerSchema, pair, startLoad, type Load } from '../support/ledger.ts'
 import {
   answering,
   ask,
@@ -27,7 +32,6 @@ import {
   type Answer,
   type ServiceUnderTest
 } from '../support/service.ts'
-import { trapSchema } from '../support/database/triggers.ts'
 import { until } from '../support/until.ts'
 
 const skip = program === undefined ? 'PgBouncer is not installed' : false

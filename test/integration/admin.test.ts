@@ -4,12 +4,12 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { configItems } from '../../schemas/config.ts'
-import { startPostgres } from '../../src/dev/postgres.ts'
+import { startPostgres } from '../../scripts/dev/postgres.ts'
 import { embeddedMajor } from '../chaos/own-server.ts'
 import { stopClock } from '../support/clock.ts'
+import { dial } from '../support/network/wire.ts'
 import { answering, ask, SECRET, useService, type Answer } from '../support/service.ts'
 import { until } from '../support/until.ts'
-import { dial } from '../support/network/wire.ts'
 
 const schema = readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')
 const skip = embeddedMajor === undefined ? 'no embedded PostgreSQL for this platform' : false

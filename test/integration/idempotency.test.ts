@@ -4,7 +4,7 @@
  *
  * Checks the header, concurrent requests, what frees a key, what is stored and for how long, and
  * triggers that try to forge a response. test/chaos cuts connections at every moment,
- * test/unit/auth/principal.test.ts tests the principal.
+ * test/unit/auth/key-owner.test.ts tests the principal.
  */
 import { readFile } from 'node:fs/promises'
 import type { Sql } from 'postgres'

@@ -8,8 +8,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import t, { type Test } from 'tap'
-import { availableMajors, reachableDataDirectory, startPostgres } from '../../src/dev/postgres.ts'
+import {
+  availableMajors,
+  reachableDataDirectory,
+  startPostgres
+} from '../../scripts/dev/postgres.ts'
 import { MAX_ATTEMPTS } from '../../src/transaction/retry-policy.ts'
+import { moodySchema } from '../support/database/triggers.ts'
 import {
   CLAIMS,
   holdUntilWritten,
@@ -22,6 +27,7 @@ import {
   type Link,
   type Proxy
 } from '../support/network/proxy.ts'
+import { request, speak } from '../support/network/wire.ts'
 import {
   ask,
   forbidAnswers,
@@ -30,9 +36,7 @@ import {
   type Answer,
   type ServiceUnderTest
 } from '../support/service.ts'
-import { moodySchema } from '../support/database/triggers.ts'
 import { until } from '../support/until.ts'
-import { request, speak } from '../support/network/wire.ts'
 
 /** A select of `gate` waits until no session holds the advisory lock 1 exclusively. */
 const schema = `

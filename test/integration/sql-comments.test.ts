@@ -8,7 +8,11 @@ import { readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import tap from 'tap'
-import { availableMajors, reachableDataDirectory, startPostgres } from '../../src/dev/postgres.ts'
+import {
+  availableMajors,
+  reachableDataDirectory,
+  startPostgres
+} from '../../scripts/dev/postgres.ts'
 import { commentOn } from '../../src/sql/frame/comment.ts'
 import { useService } from '../support/service.ts'
 import { until } from '../support/until.ts'

@@ -9,7 +9,7 @@
 import { spawnSync } from 'node:child_process'
 import { readFileSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { availableMajors } from '../../src/dev/postgres.ts'
+import { availableMajors } from '../../scripts/dev/postgres.ts'
 
 const root = resolve(import.meta.dirname, '../..')
 const summaryFile = join(root, '.tap', 'summary')

@@ -78,7 +78,6 @@ const modules: ReadonlyArray<
   ['openapi', /^src\/openapi\//, ['json', 'errors', 'schemas']],
   ['auth', /^src\/auth\//, ['json', 'errors', 'schemas']],
   ['config', /^src\/config\//, ['auth', 'errors', 'schemas']],
-  ['dev', /^src\/dev\//, []],
   ['plugins', /^plugins\//, [
     'auth',
     'named',
@@ -123,8 +122,8 @@ const modules: ReadonlyArray<
   ]],
   [
     'process',
-    /^src\/(main|process|parent|dev|migrate|cli|index)\.ts$/,
-    ['server', 'cluster', 'cli', 'named', 'plan', 'config', 'auth', 'dev', 'postgres', 'schemas']
+    /^src\/(main|process|parent|migrate|cli|index)\.ts$/,
+    ['server', 'cluster', 'cli', 'named', 'plan', 'config', 'postgres', 'schemas']
   ]
 ]
 
@@ -201,18 +200,18 @@ const restrictions: ReadonlyArray<readonly [what: string, code: RegExp, files: R
   [
     'use the process',
     /\bprocess\b\.(?!nextTick\()/,
-    /^src\/(main|process|parent|dev|migrate|cli)\.ts$|^src\/dev\//
+    /^src\/(main|process|parent|migrate|cli)\.ts$/
   ],
   ['begin a transaction', /\.begin\(/, /^src\/transaction\/attempt\.ts$/],
   [
     'import the database driver',
     /from 'postgres'/,
-    /^src\/(postgres|transaction|tables)\/|^src\/dev(\.ts$|\/)/
+    /^src\/(postgres|transaction|tables)\//
   ],
   [
     'write SQL',
     /\bsql`|\bpg_catalog\b/,
-    /^(?:schemas|src\/(?:fragment|sql|postgres|tables|dev))\//
+    /^(?:schemas|src\/(?:fragment|sql|postgres|tables))\//
   ],
   ['re-export everything (a barrel)', /export \*/, /^$/]
 ]

@@ -3,7 +3,7 @@
  * workers are those of the database in the URL.
  */
 import postgres, { type Sql } from 'postgres'
-import type { Stage } from '../../../src/dev/stage.ts'
+import type { Stage } from '../../../scripts/dev/stage.ts'
 import type { Database } from './database.ts'
 import { LOGIN_ROLE, TEST_ROLES } from './roles.ts'
 

@@ -3,7 +3,7 @@
  * server. It stops what it started; database.ts creates databases and roles.
  */
 import { statfs } from 'node:fs/promises'
-import { availableMajors, startPostgres } from '../../../src/dev/postgres.ts'
+import { availableMajors, startPostgres } from '../../../scripts/dev/postgres.ts'
 
 export interface Cluster {
   /** A superuser's connection string. */

@@ -9,13 +9,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import type { Test } from 'tap'
-import { give, serverAccount } from '../../../src/dev/account.ts'
+import { give, serverAccount } from '../../../scripts/dev/account.ts'
 import {
   availableMajors,
   reachableDataDirectory,
   startPostgres,
   type Postgres
-} from '../../../src/dev/postgres.ts'
+} from '../../../scripts/dev/postgres.ts'
 import { isAlive } from '../process/alive.ts'
 import { until } from '../until.ts'
 

@@ -5,7 +5,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { freePort } from '../../../src/dev/port.ts'
+import { freePort } from '../../../scripts/dev/port.ts'
 import { childEnvironment } from '../process/process.ts'
 import { findProgram, startProgram, type Running } from '../process/programs.ts'
 import { answering, ask, testEnvironment } from '../service.ts'

@@ -7,11 +7,11 @@ import { join } from 'node:path'
 import { parser } from '@prometheus-io/lezer-promql'
 import type { Test } from 'tap'
 import { parse, stringify } from 'yaml'
-import { freePort } from '../../../src/dev/port.ts'
-import { findProgram, startProgram } from './programs.ts'
-import { ask } from '../service.ts'
+import { freePort } from '../../../scripts/dev/port.ts'
 import { moodySchema } from '../database/triggers.ts'
+import { ask } from '../service.ts'
 import { until } from '../until.ts'
+import { findProgram, startProgram } from './programs.ts'
 
 export const promtool = findProgram('promtool')
 export const prometheus = findProgram('prometheus')

@@ -1,6 +1,6 @@
 /** Tests what `npm run dev` prints. e2e/dev.test.ts runs the printed commands. */
 import t from 'tap'
-import { describeStart } from '../../../src/dev/banner.ts'
+import { describeStart } from '../../../../scripts/dev/banner.ts'
 
 const facts = {
   url: 'http://127.0.0.1:4000',

@@ -9,28 +9,28 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { basename, join, relative, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import closeWithGrace from 'close-with-grace'
-import { signToken } from './auth/sign-token.ts'
-import { parseDatabaseUrl } from './config/database-url.ts'
-import { readConfig, type Settings } from './config/config.ts'
-import { describeStart } from './dev/banner.ts'
-import { prepareDatabase, type Database } from './dev/database.ts'
-import { preferPort } from './dev/port.ts'
+import { signToken } from '../../src/auth/sign-token.ts'
+import { readConfig, type Settings } from '../../src/config/config.ts'
+import { parseDatabaseUrl } from '../../src/config/database-url.ts'
+import { openBatchSet, type BatchSet } from '../../src/named/batch-set.ts'
+import { onNpmEnded } from '../../src/parent.ts'
+import { batchLimits } from '../../src/plan/read-batch.ts'
+import { migrate } from '../../src/postgres/migrate.ts'
+import { createLogger, loadPretty } from '../../src/server/logger.ts'
+import type { Service } from '../../src/server/main-server.ts'
+import { startService } from '../../src/server/service.ts'
+import { describeStart } from './banner.ts'
+import { prepareDatabase, type Database } from './database.ts'
+import { preferPort } from './port.ts'
 import {
   availableMajors,
   deleteDataDirectory,
   reachableDataDirectory,
   startPostgres,
   type Postgres
-} from './dev/postgres.ts'
-import { openBatchSet, type BatchSet } from './named/batch-set.ts'
-import { onNpmEnded } from './parent.ts'
-import { batchLimits } from './plan/read-batch.ts'
-import { createLogger, loadPretty } from './server/logger.ts'
-import { migrate } from './postgres/migrate.ts'
-import type { Service } from './server/main-server.ts'
-import { startService } from './server/service.ts'
+} from './postgres.ts'
 
-const root = resolve(import.meta.dirname, '..')
+const root = resolve(import.meta.dirname, '../..')
 const SHOP = join(root, 'deploy/shop.sql')
 const SHOP_BATCHES = join(root, 'deploy/batches')
 const LOGIN_ROLE = 'oneflight'

@@ -4,10 +4,16 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { as, give, reaches, scratchDirectory, serverAccount } from '../../../src/dev/account.ts'
-import { runnableBinaries } from '../../../src/dev/binaries.ts'
-import { reachableDataDirectory } from '../../../src/dev/datadir.ts'
-import { accepts, freePort, preferPort } from '../../../src/dev/port.ts'
+import {
+  as,
+  give,
+  reaches,
+  scratchDirectory,
+  serverAccount
+} from '../../../../scripts/dev/account.ts'
+import { runnableBinaries } from '../../../../scripts/dev/binaries.ts'
+import { reachableDataDirectory } from '../../../../scripts/dev/datadir.ts'
+import { accepts, freePort, preferPort } from '../../../../scripts/dev/port.ts'
 
 const account = serverAccount()
 

@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import { ownerOf, type KeyOwner } from '../../../src/auth/principal.ts'
+import { ownerOf, type KeyOwner } from '../../../src/auth/key-owner.ts'
 
 type Settings = Parameters<typeof ownerOf>[1]
 
