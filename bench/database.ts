@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import postgres, { type Sql } from 'postgres'
 import { availableMajors, startPostgres } from '../scripts/dev/postgres.ts'
 import type { Stage } from '../scripts/dev/stage.ts'
-import { signToken } from '../src/auth/sign-token.ts'
+import { signToken } from '../src/auth/token.ts'
 import { postmasterOf } from './cpu.ts'
 import { useScript } from './stage.ts'
 

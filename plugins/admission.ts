@@ -5,12 +5,7 @@
  * the responses of those before it may have become large.
  */
 import type { Socket } from 'node:net'
-import type {
-  FastifyInstance,
-  FastifyReply,
-  FastifyRequest,
-  onRequestHookHandler
-} from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
 import { failure } from '../src/errors/catalogue.ts'

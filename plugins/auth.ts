@@ -6,18 +6,15 @@
 import jwt from '@fastify/jwt'
 import type { FastifyInstance, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Identity } from '../schemas/claims.ts'
 import type { Config } from '../schemas/config.ts'
 import type { DatabaseRoutes } from '../schemas/database.ts'
-import { maxTokenBytes, type TokenHeader } from '../schemas/token.ts'
-import { findRoute } from '../src/auth/route.ts'
+import { type Identity, maxTokenBytes, type TokenHeader } from '../schemas/token.ts'
 import { checkParties, checkTimes, readRole } from '../src/auth/claims.ts'
+import { openKeySource, type TokenKeys } from '../src/auth/jwks.ts'
+import { findRoute } from '../src/auth/route.ts'
+import { createTokenCache, openToken } from '../src/auth/token.ts'
 import type { VerificationKey } from '../src/auth/verification-key.ts'
-import { createTokenCache } from '../src/auth/token-cache.ts'
-import { openKeySource, type TokenKeys } from '../src/auth/key-source.ts'
-import { openToken } from '../src/auth/token.ts'
-import { failure } from '../src/errors/catalogue.ts'
-import { quote, refuse } from '../src/errors/refusal.ts'
+import { failure, quote, refuse } from '../src/errors/catalogue.ts'
 
 export interface AuthOptions {
   readonly config: Config

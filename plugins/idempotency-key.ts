@@ -12,9 +12,9 @@ import type {
   onRequestHookHandler
 } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Identity } from '../schemas/claims.ts'
 import type { Config } from '../schemas/config.ts'
-import { bareKey, maxKeyLength, quotedKey, readTtl } from '../schemas/idempotency.ts'
+import { bareKey, maxKeyLength, quotedKey, readTtl } from '../schemas/http.ts'
+import type { Identity } from '../schemas/token.ts'
 import { ownerOf, type KeyOwner } from '../src/auth/key-owner.ts'
 import { failure } from '../src/errors/catalogue.ts'
 import type { Key } from '../src/sql/frame/idempotency.ts'

@@ -17,7 +17,7 @@ import {
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { DatabaseTarget } from '../schemas/database.ts'
-import { readTraceparent, renderTraceparent, type Trace } from '../schemas/trace-context.ts'
+import { readTraceparent, renderTraceparent, type Trace } from '../schemas/http.ts'
 import type { Failure } from '../src/errors/catalogue.ts'
 import type { Spans } from '../src/transaction/observer.ts'
 import type { BatchReport, OperationReport } from '../src/transaction/report.ts'

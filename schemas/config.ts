@@ -4,8 +4,8 @@
  * docs/reference/configuration.md.
  */
 import { Type, type Static } from '@sinclair/typebox'
-import { engineNames, type EngineName } from './engine.ts'
-import { ttlPattern } from './idempotency.ts'
+import { engineNames, type EngineName } from './database.ts'
+import { ttlPattern } from './http.ts'
 import { Algorithm } from './token.ts'
 
 /**

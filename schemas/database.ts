@@ -2,7 +2,6 @@
  * Types of a parsed database URL and of routes to several databases. src/config/ parses them,
  * src/postgres/connect.ts connects with a target.
  */
-import type { EngineName } from './engine.ts'
 
 /** Host name or address (IPv6 without brackets) and TCP port, or a Unix socket. */
 export type HostAddress =
@@ -67,3 +66,8 @@ export function describeAddress (host: HostAddress): string {
   if ('path' in host) return host.path
   return host.host.includes(':') ? `[${host.host}]:${host.port}` : `${host.host}:${host.port}`
 }
+
+/** The engines whose SQL the service knows: the values of `DATABASE_ENGINE`. */
+export const engineNames = ['postgresql', 'citus'] as const
+
+export type EngineName = typeof engineNames[number]

@@ -1,10 +1,61 @@
 /**
- * Headers of requests and responses, and the bodies of `/health`. Used for the OpenAPI document and
- * for CORS, not for validation.
+ * Headers of requests and responses, and the bodies of `/health`. The schemas are those of the
+ * OpenAPI document and of CORS; nothing is validated with them.
  */
 import { Type } from '@sinclair/typebox'
-import { bareKey, maxKeyLength, quotedKey } from './idempotency.ts'
 import { describeValue, preferenceItems } from './prefer.ts'
+
+/**
+ * `Idempotency-Key`: a bare key (visible ASCII), and a quoted one (a string of RFC 9651 §3.3.3 with
+ * the escapes `\"` and `\\`).
+ */
+export const bareKey = /^[!\x23-\x7e][\x21-\x7e]*$/
+export const quotedKey = /^"((?:[ !\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
+
+export const maxKeyLength = 255
+
+/** A duration with a unit: `24h`. */
+export const ttlPattern = '^[1-9][0-9]{0,5}(s|m|h|d)$'
+
+const unitSeconds = { s: 1, m: 60, h: 3600, d: 86_400 }
+
+/** Seconds of a duration that matches `ttlPattern`. */
+export function readTtl (text: string): number {
+  return Number(text.slice(0, -1)) * unitSeconds[text.slice(-1) as keyof typeof unitSeconds]
+}
+
+/** A span in a trace (W3C Trace Context), in lower-case hexadecimal digits. */
+export interface Trace {
+  /** 32 digits, not all 0. */
+  readonly traceId: string
+  /** 16 digits, not all 0. */
+  readonly spanId: string
+  /** 2 digits; the last bit is set when the trace is sampled. */
+  readonly flags: string
+}
+
+// https://www.w3.org/TR/trace-context/#traceparent-header
+// A later version may append fields to the flags. Version ff is invalid.
+const pattern =
+  /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
+
+/**
+ * Returns undefined for a missing or invalid header, which the standard requires to ignore.
+ * `parseTraceParent` of @opentelemetry/core 2.12 accepts a no-break space around the value, and its
+ * import adds 28 ms to every start, even with tracing off.
+ */
+export function readTraceparent (text: string | readonly string[] | undefined): Trace | undefined {
+  const [, version, traceId, spanId, flags, more] = typeof text === 'string'
+    ? pattern.exec(text) ?? []
+    : []
+  if (traceId === undefined || spanId === undefined || flags === undefined) return undefined
+  return version === '00' && more !== undefined ? undefined : { traceId, spanId, flags }
+}
+
+/** The value of `traceparent`. */
+export function renderTraceparent ({ traceId, spanId, flags }: Trace): string {
+  return `00-${traceId}-${spanId}-${flags}`
+}
 
 /** A position in the write-ahead log, as PostgreSQL writes it. */
 export const positionPattern = /^[0-9A-Fa-f]{1,8}\/[0-9A-Fa-f]{1,8}$/

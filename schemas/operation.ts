@@ -4,10 +4,17 @@
  */
 import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox'
 import { Cast } from './cast.ts'
-import { ChangingFilter, ConflictFilter, Filter, IndexFilter } from './filter.ts'
+import {
+  ChangingFilter,
+  ConflictFilter,
+  Filter,
+  IndexFilter,
+  FunctionText,
+  On,
+  TableText
+} from './filter.ts'
 import { ConflictNewValue, NewColumn, NewValue } from './modifier.ts'
 import { PageValue } from './operand.ts'
-import { FunctionText, On, TableText } from './table.ts'
 
 /** Maximum nesting of arrays and objects in a body, including the array of the batch. */
 export const maxDepth = 100

@@ -1,7 +1,9 @@
 /**
- * Algorithms (RFC 7518 §3.1, RFC 8037 §3.1) and header (RFC 7515 §4) of tokens.
+ * Tokens: algorithms (RFC 7518 §3.1, RFC 8037 §3.1), header (RFC 7515 §4), claims that the service
+ * reads (RFC 7519 §4.1), and JSON Web Key Sets (RFC 7517). All claims are passed to the database.
  */
 import { Type, type Static } from '@sinclair/typebox'
+import type { DatabaseRoute } from './database.ts'
 
 /** Every algorithm that can be configured. `none` is not supported. */
 export const Algorithm = Type.Union([
@@ -46,3 +48,58 @@ export const TokenHeader = Type.Object({
   enc: Type.Optional(Type.Never())
 })
 export type TokenHeader = Static<typeof TokenHeader>
+
+/** Times are finite numbers: seconds since 1970 (NumericDate). */
+export const TimeClaims = Type.Object({
+  exp: Type.Optional(Type.Number({ description: 'expiration time' })),
+  nbf: Type.Optional(Type.Number({ description: 'time before which the token is not valid' })),
+  iat: Type.Optional(
+    Type.Number({ description: 'time of issue; must not be in the future' })
+  )
+})
+export type TimeClaims = Static<typeof TimeClaims>
+
+/** The identity of a request: from its verified token, or from ANON_ROLE without a token. */
+export interface Identity {
+  readonly role: string
+  /** JSON text for `request.jwt.claims`: the token's payload as it was sent, or `{"role": …}`. */
+  readonly claims: string
+  readonly anonymous: boolean
+  /** The decoded token: one object for all requests while it is cached; undefined without one. */
+  readonly payload?: object
+  /** The database of the request; undefined without DATABASE_ROUTES. */
+  readonly route?: DatabaseRoute | undefined
+  /** The value of DATABASE_ROUTE_CLAIM; undefined without DATABASE_ROUTES. */
+  readonly tenant?: string | undefined
+}
+
+/**
+ * Roles that neither a token nor ANON_ROLE may name. SET ROLE NONE selects the login role. pg_* are
+ * predefined roles, with access to files and more.
+ */
+export function isReservedRole (role: string): boolean {
+  return role === 'none' || role.startsWith('pg_')
+}
+
+/**
+ * One key. `use`, `key_ops` and `alg` restrict its use. The numbers of an RSA key are limited to
+ * 16 384 and 64 bits: node:crypto takes three seconds to read an exponent of 128 kB, and minutes
+ * for one of 700 kB.
+ */
+export const Jwk = Type.Object({
+  n: Type.Optional(Type.String({ maxLength: 2736 })),
+  e: Type.Optional(Type.String({ maxLength: 11 })),
+  kty: Type.String(),
+  kid: Type.Optional(Type.String()),
+  use: Type.Optional(Type.String()),
+  key_ops: Type.Optional(Type.Array(Type.String())),
+  alg: Type.Optional(Type.String())
+})
+export type Jwk = Static<typeof Jwk>
+
+/**
+ * A key set. Keys are checked one by one, because a key of an unknown type must not invalidate the
+ * others (§5). Their number is limited: 80 000 keys, which fit in 1 MiB, blocked the process for
+ * four seconds.
+ */
+export const JwkSet = Type.Object({ keys: Type.Array(Type.Object({}), { maxItems: 1000 }) })

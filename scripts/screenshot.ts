@@ -6,7 +6,7 @@
 import { readFile } from 'node:fs/promises'
 import { pino } from 'pino'
 import postgres from 'postgres'
-import { signToken } from '../src/auth/sign-token.ts'
+import { signToken } from '../src/auth/token.ts'
 import { readConfig } from '../src/config/config.ts'
 import { startService } from '../src/server/service.ts'
 import { browserProgram, openBrowser, tryBatch } from '../test/support/process/browser.ts'

@@ -10,5 +10,5 @@
 export type { Config } from '../schemas/config.ts'
 export { buildApp, type AppOptions } from './server/app.ts'
 export { readConfig, type ConfigError, type Environment, type Settings } from './config/config.ts'
-export type { Service } from './server/main-server.ts'
+export type { Service } from './server/service.ts'
 export { startService } from './server/service.ts'

@@ -5,10 +5,10 @@
  * failure it prints one line and exits with code 1; databases before that one are migrated.
  */
 import { readFile } from 'node:fs/promises'
+import type { DatabaseTarget } from '../schemas/database.ts'
 import { readEngine } from './config/config.ts'
 import { parseDatabaseRoutes } from './config/database-routes.ts'
 import { parseDatabaseUrl } from './config/database-url.ts'
-import type { DatabaseTarget } from '../schemas/database.ts'
 import { migrate } from './postgres/migrate.ts'
 
 // Resolved from the package root, because the compiled file lies in another folder.

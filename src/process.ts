@@ -9,13 +9,16 @@ import type { Logger } from 'pino'
 import { killWorkers, sendBatches } from './cluster/spawned-worker.ts'
 import { onOrphaned, receiveBatches, startWorker } from './cluster/worker.ts'
 import { readConfig, type Settings } from './config/config.ts'
-import { openBatchSet, type BatchSet } from './named/batch-set.ts'
+import { openBatchSet, type BatchSet, type BatchFiles } from './named/read-files.ts'
 import { onNpmEnded, onSignals, terminalWasClosed } from './parent.ts'
-import type { BatchFiles } from './named/read-folder.ts'
 import { batchLimits } from './plan/read-batch.ts'
-import { openLogDestination, type LogDestination } from './server/log-destination.ts'
-import { createLogger, loadPretty } from './server/logger.ts'
-import type { Service } from './server/main-server.ts'
+import {
+  openLogDestination,
+  type LogDestination,
+  createLogger,
+  loadPretty
+} from './server/logger.ts'
+import type { Service } from './server/service.ts'
 
 /**
  * The roles of a process: `single`, or with `WORKERS` from 2 on `primary` and `worker`. Each loads

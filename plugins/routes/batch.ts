@@ -2,25 +2,18 @@
  * `POST /` runs a batch, `POST /batches/<name>` a named one. Hooks check the headers before the
  * body is read.
  */
-import type {
-  FastifyInstance,
-  FastifyReply,
-  FastifyRequest,
-  onRequestHookHandler
-} from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../../schemas/config.ts'
-import type { Pieces } from '../../src/json/pieces.ts'
+import type { Pieces } from '../../src/json/parse.ts'
 import { checkParameters, readParameters, type NamedBatch } from '../../src/named/named-batch.ts'
-import { BatchPlanner, type PlannedBatch } from '../../src/plan/batch-planner.ts'
+import { BatchPlanner, type PlannedBatch } from '../../src/plan/plan-batch.ts'
 import { batchLimits, readBatch } from '../../src/plan/read-batch.ts'
 import { Turns } from '../../src/plan/turns.ts'
-import { clientClosed } from '../../src/response/client-closed.ts'
-import { compression } from '../../src/response/compression.ts'
-import { respond } from '../../src/response/respond.ts'
 import type { Databases } from '../../src/transaction/database.ts'
 import type { Observer, Spans } from '../../src/transaction/observer.ts'
 import { batchSettings, runBatch } from '../../src/transaction/run-batch.ts'
+import { clientClosed, compression, respond } from './respond.ts'
 
 interface BatchOptions {
   readonly config: Config

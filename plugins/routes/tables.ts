@@ -4,9 +4,9 @@
 import type { FastifyInstance, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../../schemas/config.ts'
-import { clientClosed } from '../../src/response/client-closed.ts'
-import { choosePool, type Databases } from '../../src/transaction/database.ts'
 import { listTablesOf } from '../../src/tables/list-tables.ts'
+import { choosePool, type Databases } from '../../src/transaction/database.ts'
+import { clientClosed } from './respond.ts'
 
 async function tables (
   app: FastifyInstance,

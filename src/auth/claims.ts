@@ -2,10 +2,10 @@
  * Checks the claims of a verified token (RFC 7519 §4.1) and reads the role.
  */
 import { TypeCompiler } from '@sinclair/typebox/compiler'
-import { quote, refuse } from '../errors/refusal.ts'
-import { isReservedRole, TimeClaims } from '../../schemas/claims.ts'
 import type { Config } from '../../schemas/config.ts'
 import { maxIdentifierBytes } from '../../schemas/operation.ts'
+import { isReservedRole, TimeClaims } from '../../schemas/token.ts'
+import { quote, refuse } from '../errors/catalogue.ts'
 import type { Payload } from './token.ts'
 
 /**

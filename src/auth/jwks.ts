@@ -1,12 +1,51 @@
 /**
- * Reads a JSON Web Key Set (RFC 7517) and finds the key of a token in it.
+ * The source of verification keys: one key, a JSON Web Key Set (RFC 7517), or a URL that serves
+ * one.
  */
 import { Value } from '@sinclair/typebox/value'
-import { Jwk, JwkSet } from '../../schemas/jwk.ts'
-import { algorithms, type Algorithm, type TokenHeader } from '../../schemas/token.ts'
-import { findDuplicate } from '../json/duplicate-key.ts'
-import { tryParse } from '../json/try-parse.ts'
-import { readJwk, type VerificationKey } from './verification-key.ts'
+import { type Algorithm, type TokenHeader, Jwk, JwkSet, algorithms } from '../../schemas/token.ts'
+import { failure } from '../errors/catalogue.ts'
+import { findDuplicate, tryParse } from '../json/parse.ts'
+import { type VerificationKey, readJwk } from './verification-key.ts'
+
+/** The configured keys. */
+export type KeyMaterial =
+  | { readonly kind: 'one', readonly key: VerificationKey }
+  | { readonly kind: 'set', readonly keys: readonly VerificationKey[] }
+  | { readonly kind: 'url', readonly url: URL }
+
+/**
+ * The keys and the allowed algorithms. A token with another algorithm is rejected before the key
+ * lookup.
+ */
+export interface TokenKeys {
+  readonly material: KeyMaterial
+  readonly algorithms: readonly Algorithm[]
+}
+
+/** `timeoutMs` and `onChange` apply only to a URL; see RemoteJwksOptions. */
+export function openKeySource (
+  { material, algorithms }: TokenKeys,
+  options: Pick<RemoteJwksOptions, 'timeoutMs' | 'onChange'>
+): KeySource {
+  if (material.kind === 'url') {
+    return createRemoteJwks({ url: material.url, algorithms, ...options })
+  }
+  return { find: async header => findIn(material, header), close () {} }
+}
+
+function findIn (
+  material: Exclude<KeyMaterial, { kind: 'url' }>,
+  header: TokenHeader
+): VerificationKey | undefined {
+  switch (material.kind) {
+    // The key has no id, so it matches every `kid`.
+    case 'one':
+      return findKey([material.key], { alg: header.alg })
+    case 'set':
+      return findKey(material.keys, header)
+  }
+}
 
 /** One key of a set: usable, ignored because it has another purpose, or invalid. */
 export type JwkResult =
@@ -90,4 +129,151 @@ function readMember (member: object): JwkResult {
 function isIgnored ({ kty, use = 'sig', key_ops: operations = ['verify'], alg }: Jwk): boolean {
   return kty === 'oct' || use !== 'sig' || !operations.includes('verify') ||
     (alg !== undefined && !(algorithms as readonly string[]).includes(alg))
+}
+
+// Fetches and refreshes the key set at JWT_JWKS_URL. The last valid set is kept while the endpoint
+// fails. jose's remote set is not used: it drops its keys when a refresh fails, and sends a request
+// for every token with an unknown `kid` while the endpoint is down.
+
+export interface RemoteJwksOptions {
+  readonly url: URL
+  /** Allowed algorithms. Keys without any of them are dropped. */
+  readonly algorithms: readonly Algorithm[]
+  /** Maximum time of one fetch. All times are in milliseconds. */
+  readonly timeoutMs: number
+  /** Time from a successful fetch to the next scheduled one. */
+  readonly refreshMs?: number
+  /**
+   * Minimum time between fetches for unknown keys. Also the time from a failed fetch to the next
+   * scheduled one.
+   */
+  readonly cooldownMs?: number
+  /** Time from a failed fetch to the next one before the first success. */
+  readonly retryMs?: number
+  /**
+   * Called when fetching starts to fail (with the reason) or recovers (with the number of usable
+   * keys), and when the number of usable keys becomes zero or stops being zero.
+   */
+  readonly onChange: (change: { readonly failed: string } | { readonly keys: number }) => void
+}
+
+const MAX_BYTES = 1_048_576
+
+/**
+ * Starts fetching. When no key matches a token, `find` may fetch the set again before it resolves.
+ * `close` stops timers and aborts a running fetch.
+ */
+export function createRemoteJwks (options: RemoteJwksOptions): KeySource {
+  return new RemoteJwks(options)
+}
+
+class RemoteJwks implements KeySource {
+  readonly #options: Required<RemoteJwksOptions>
+  readonly #closing = new AbortController()
+  #keys: readonly VerificationKey[] | undefined
+  #pending: Promise<void> | undefined
+  #timer: NodeJS.Timeout | undefined
+  #failing = false
+  /** Earliest time of the next fetch for an unknown key. */
+  #nextFetchAt = -Infinity
+
+  constructor (options: RemoteJwksOptions) {
+    this.#options = { refreshMs: 600_000, cooldownMs: 30_000, retryMs: 1000, ...options }
+    this.#refresh()
+  }
+
+  async find (header: TokenHeader): Promise<VerificationKey | undefined> {
+    const first = this.#keys === undefined
+    if (first) await this.#pending
+    if (this.#keys === undefined) throw failure('keys_unavailable')
+    let key = findKey(this.#keys, header)
+    // A set that was fetched just now is not fetched again: a request waits once.
+    if (key === undefined && !first && this.#mayRefresh()) {
+      await this.#refresh()
+      key = findKey(this.#keys, header)
+    }
+    // A newer set might contain the key, but the source is closed.
+    if (key === undefined && this.#closing.signal.aborted) throw failure('shutting_down')
+    return key
+  }
+
+  close (): void {
+    clearTimeout(this.#timer)
+    this.#closing.abort()
+  }
+
+  /** Whether an unknown key may start a fetch or wait for the running one. */
+  #mayRefresh (): boolean {
+    if (this.#pending !== undefined) return true
+    const now = performance.now()
+    if (this.#closing.signal.aborted || now < this.#nextFetchAt) return false
+    this.#nextFetchAt = now + this.#options.cooldownMs
+    return true
+  }
+
+  #refresh (): Promise<void> {
+    clearTimeout(this.#timer)
+    this.#pending ??= this.#fetch().finally(() => {
+      this.#pending = undefined
+      if (this.#closing.signal.aborted) return
+      this.#timer = setTimeout(() => this.#refresh(), this.#pauseMs()).unref()
+    })
+    return this.#pending
+  }
+
+  #pauseMs (): number {
+    const { refreshMs, cooldownMs, retryMs } = this.#options
+    if (this.#keys === undefined) return retryMs
+    return this.#failing ? cooldownMs : refreshMs
+  }
+
+  async #fetch (): Promise<void> {
+    const { url, algorithms, timeoutMs, onChange } = this.#options
+    const { signal } = this.#closing
+    try {
+      const text = await download(url, AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]))
+      const found = readJwks(text)
+      if (found === undefined) throw new Error('the response is not a JSON Web Key Set')
+      const usable = narrowKeys(usableKeys(found), algorithms)
+      const hadKeys = this.#keys !== undefined && this.#keys.length > 0
+      if (this.#failing || this.#keys === undefined || hadKeys !== (usable.length > 0)) {
+        onChange({ keys: usable.length })
+      }
+      this.#keys = usable
+      this.#failing = false
+    } catch (error) {
+      if (!this.#failing && !signal.aborted) onChange({ failed: reasonOf(error) })
+      this.#failing = true
+    }
+  }
+}
+
+/** Redirects are not followed: only the configuration decides where keys come from. */
+async function download (url: URL, signal: AbortSignal): Promise<string> {
+  const response = await fetch(url, {
+    redirect: 'manual',
+    signal,
+    headers: { accept: 'application/jwk-set+json, application/json', connection: 'close' }
+  })
+  if (response.status !== 200) {
+    await response.body?.cancel()
+    throw new Error(`status ${response.status}`)
+  }
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  // Counts decoded bytes: a small compressed body may expand to a large one. A body always exists
+  // with status 200.
+  for await (const chunk of response.body as ReadableStream<Uint8Array>) {
+    bytes += chunk.byteLength
+    if (bytes > MAX_BYTES) throw new Error(`the response is larger than ${MAX_BYTES} bytes`)
+    chunks.push(chunk)
+  }
+  return new TextDecoder().decode(Buffer.concat(chunks))
+}
+
+/** Our own message or an error code: messages of the platform may contain the URL. */
+function reasonOf (error: unknown): string {
+  const { name, message, cause } = error as Error & { cause?: { code?: string } }
+  if (name === 'TimeoutError') return 'no response in time'
+  return cause?.code ?? (name === 'Error' ? message : 'the request failed')
 }

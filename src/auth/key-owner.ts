@@ -3,9 +3,9 @@
  * retries, and must not get the response of another client.
  */
 import { createHash } from 'node:crypto'
-import type { Identity } from '../../schemas/claims.ts'
 import type { Config } from '../../schemas/config.ts'
 import { maxDepth } from '../../schemas/operation.ts'
+import type { Identity } from '../../schemas/token.ts'
 import { failure } from '../errors/catalogue.ts'
 import { isObject, parseExact, type Json, type JsonObject } from '../json/parse.ts'
 import { scanJson } from '../json/scan.ts'

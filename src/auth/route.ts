@@ -3,7 +3,7 @@
  */
 import { createHash } from 'node:crypto'
 import type { DatabaseRoute, DatabaseRoutes } from '../../schemas/database.ts'
-import { quote, refuse } from '../errors/refusal.ts'
+import { quote, refuse } from '../errors/catalogue.ts'
 import { findClaim } from './claims.ts'
 import type { Payload } from './token.ts'
 

@@ -4,7 +4,7 @@
 import { parseArgs } from 'node:util'
 import type { ConfigError, Environment } from '../config/config.ts'
 import { commands, globalOptions, type CommandName, type OptionItem } from './commands.ts'
-import { listOf } from './text.ts'
+import { listOf } from './terminal.ts'
 
 /** Invalid command line, environment or file. The message is one line. */
 export class UsageError extends Error {

@@ -2,21 +2,21 @@
  * `oneflight check --database`: describes what PostgreSQL refuses in the database of DATABASE_URL,
  * or in each one of DATABASE_ROUTES.
  */
-import { isReservedRole } from '../../schemas/claims.ts'
 import type { DatabaseTarget } from '../../schemas/database.ts'
+import { isReservedRole } from '../../schemas/token.ts'
 import type { DatabaseSettings } from '../config/config.ts'
 import type { Failure } from '../errors/catalogue.ts'
 import { withoutValues, type DatabaseError } from '../errors/postgres.ts'
 import { SqlState } from '../errors/sqlstates.ts'
+import type { Position } from '../json/json-text.ts'
 import type { Plan } from '../plan/nodes.ts'
 import { createPool } from '../postgres/pool.ts'
-import { checkBatch, type CheckIssue } from '../transaction/check-batch.ts'
 import { Compiler } from '../sql/compiler.ts'
+import { checkBatch, type CheckIssue } from '../transaction/check-batch.ts'
 import { batchSettings } from '../transaction/run-batch.ts'
 import { UsageError } from './arguments.ts'
-import { describeIssues, type BatchText } from './batch.ts'
 import type { CheckOptions } from './commands.ts'
-import type { Position } from '../json/json-text.ts'
+import { describeIssues, type BatchText } from './input.ts'
 
 export interface DatabaseCheck {
   /**

@@ -4,19 +4,16 @@
  */
 import { readDatabaseSettings, readLimits, type Limits } from '../config/config.ts'
 import { Failure, failure } from '../errors/catalogue.ts'
-import { findDuplicate } from '../json/duplicate-key.ts'
+import { findSyntaxError, positionOf, type Position } from '../json/json-text.ts'
+import { findDuplicate, finish } from '../json/parse.ts'
 import type { Plan } from '../plan/nodes.ts'
 import { planBatch } from '../plan/plan-batch.ts'
 import { batchLimits, readBatch } from '../plan/read-batch.ts'
 import { readSettings, UsageError } from './arguments.ts'
-import { describeIssues, readBatchText } from './batch.ts'
 import type { DatabaseCheck } from './check-database.ts'
 import type { CheckOptions } from './commands.ts'
-import type { CliContext } from './context.ts'
-import { readBatchFolder, readInput, type Input } from './input.ts'
-import { findSyntaxError, positionOf, type Position } from '../json/json-text.ts'
-import { finish } from '../json/pieces.ts'
-import { count, visible } from './text.ts'
+import { describeIssues, readBatchText, readBatchFolder, readInput, type Input } from './input.ts'
+import { type CliContext, count, visible } from './terminal.ts'
 
 /** Prints one line per issue, or `ok` for a valid file. Resolves with the exit code. */
 export async function check (

@@ -4,7 +4,7 @@
  */
 import { ConfigSchema } from '../../schemas/config.ts'
 import { Preferences } from '../../schemas/prefer.ts'
-import { listOf } from './text.ts'
+import { listOf } from './terminal.ts'
 
 export interface OptionItem {
   readonly type: 'string' | 'boolean'

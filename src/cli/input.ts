@@ -1,11 +1,23 @@
 /**
- * Reads the files and folders that a command is given.
+ * Reads the files and folders that a command is given, and finds the positions of issues in them.
  */
 import { readdir, readFile } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
-import { childrenOf, membersOf, parseJsonText, sourceOf } from '../json/json-text.ts'
-import { readFolder, type ReadFolder } from '../named/read-folder.ts'
+import type { ErrorObject } from '../../schemas/error.ts'
+import { describeIssue, describeOperation } from '../errors/envelope.ts'
+import {
+  childrenOf,
+  membersOf,
+  parseJsonText,
+  sourceOf,
+  offsetOf,
+  positionOf,
+  type JsonNode,
+  type Position
+} from '../json/json-text.ts'
+import { tryParse } from '../json/parse.ts'
+import { readFolder, type ReadFolder } from '../named/read-files.ts'
 import type { BatchLimits } from '../plan/read-batch.ts'
 import { UsageError } from './arguments.ts'
 
@@ -62,4 +74,103 @@ export async function readBatchFolder (folder: string, limits: BatchLimits): Pro
     throw new UsageError(`${folder}: ${(error as Error).message}`)
   }
   return readFolder(folder, limits)
+}
+
+export interface BatchText {
+  readonly name: string
+  readonly text: string
+  /** Where `path` is in the text; undefined when that is unknown, for example in invalid JSON. */
+  locate(path: ReadonlyArray<string | number>): Position | undefined
+  /** Where an operation of a valid batch names a column or refers to one, else the operation. */
+  find(index: number, column: string, kind: 'column' | 'reference'): Position
+  /**
+   * Describes an operation: `insert orders`. `silent` is true when it returns no rows by request,
+   * so their number means nothing.
+   */
+  operation(id: string): { readonly title: string, readonly silent: boolean }
+}
+
+type Element = Readonly<Record<string, unknown>>
+
+export function readBatchText ({ name, bytes }: Input): BatchText {
+  const text = bytes.toString()
+  const batch = tryParse(text)
+  const root = batch === undefined ? undefined : parseJsonText(text).root
+  return {
+    name,
+    text,
+    locate: path => root === undefined ? undefined : positionOf(text, offsetOf(root, path)),
+    find (index, column, kind) {
+      const operation = childrenOf(root as JsonNode)[index] as JsonNode
+      return positionOf(text, (findColumn(operation, column, kind) ?? operation).offset)
+    },
+    operation (id) {
+      // The service ran it, so it exists.
+      const { op, table, returning } = (batch as readonly Element[]).find(element =>
+        element['id'] === id
+      ) as Element
+      return {
+        title: `${String(op)} ${String(table)}`,
+        silent: Array.isArray(returning) && returning.length === 0
+      }
+    }
+  }
+}
+
+const NOT_COLUMNS: readonly unknown[] = ['id', 'op', 'table']
+
+/** The outermost key, or string, or reference with this column. */
+function findColumn (
+  operation: JsonNode,
+  column: string,
+  kind: 'column' | 'reference'
+): JsonNode | undefined {
+  const found = textsOf(operation).filter(({ value }) =>
+    kind === 'reference'
+      ? /^\$[^$]/.test(value) && value.endsWith(`.${column}`)
+      : value === column || value.startsWith(`${column}->`)
+  )
+  // A string with the name of a column may be data.
+  return found.find(isKey) ?? found[0]
+}
+
+function isKey (node: JsonNode): boolean {
+  return node.parent?.type === 'property' && node.parent.children?.[0] === node
+}
+
+/** The keys and strings of an operation that may name columns, outer ones first. */
+function textsOf (operation: JsonNode): ReadonlyArray<JsonNode & { readonly value: string }> {
+  const nodes = membersOf(operation).flatMap(([name, value]) =>
+    NOT_COLUMNS.includes(name) ? [] : [value]
+  )
+  for (const node of nodes) {
+    for (const child of childrenOf(node)) nodes.push(child)
+  }
+  return nodes.filter(({ type }) => type === 'string') as Array<JsonNode & { value: string }>
+}
+
+/**
+ * One line per issue: `order.json:3:5: operation 1 (order): member_unknown at wheer: There is …`.
+ */
+export function describeIssues (
+  { errors, op, index, code, message }: Pick<
+    ErrorObject,
+    'errors' | 'op' | 'index' | 'code' | 'message'
+  >,
+  batch: BatchText,
+  position?: Position
+): readonly string[] {
+  if (errors !== undefined) {
+    return errors.map(issue => {
+      const at = batch.locate([issue.index, ...issue.path])
+      return `${describePosition(batch, at)}: ${describeIssue(issue)}`
+    })
+  }
+  const at = position ?? (typeof index === 'number' ? batch.locate([index]) : undefined)
+  const operation = typeof index === 'number' ? `: ${describeOperation({ op, index })}` : ''
+  return [`${describePosition(batch, at)}${operation}: ${code}: ${message}`]
+}
+
+function describePosition ({ name }: BatchText, position: Position | undefined): string {
+  return position === undefined ? name : `${name}:${position.line}:${position.column}`
 }

@@ -4,14 +4,23 @@
  */
 import { readArguments, UsageError } from './arguments.ts'
 import { check } from './check.ts'
-import type { CheckOptions, RunOptions, TokenOptions, TypesOptions } from './commands.ts'
-import { renderHelp } from './help.ts'
+import {
+  type CheckOptions,
+  type RunOptions,
+  type TokenOptions,
+  type TypesOptions,
+  commands,
+  describeOption,
+  globalOptions,
+  writeOption,
+  type CommandName,
+  type OptionItem
+} from './commands.ts'
 import { run } from './run.ts'
 import { printSchema } from './schema.ts'
-import { visible } from './text.ts'
+import { visible, type CliContext } from './terminal.ts'
 import { printToken } from './token.ts'
 import { printTypes } from './types.ts'
-import type { CliContext } from './context.ts'
 
 /**
  * Runs the command in `argv`, which excludes the program. Resolves with the exit code; 2 means an
@@ -73,4 +82,39 @@ function oneFile (operands: readonly string[]): string {
     throw new UsageError('expected one file, or - for standard input')
   }
   return file
+}
+
+/** Help for one command, or for the program. */
+export function renderHelp (command: CommandName | undefined): string {
+  if (command === undefined) {
+    return [
+      'Usage: oneflight [command] [options]',
+      'Run a JSON array of database operations on PostgreSQL as one transaction.',
+      `Commands:\n${
+        renderList(Object.entries(commands).map(([name, { summary }]) => [name, summary]))
+      }`,
+      renderOptions(globalOptions)
+    ].join('\n\n') + '\n'
+  }
+  const { summary, operands, options, notes } = commands[command]
+  const usage = `Usage: oneflight ${command} [options] ${operands}`.trimEnd()
+  return [
+    usage,
+    `${summary}.`,
+    ...notes,
+    renderOptions(options)
+  ].join('\n\n') + '\n'
+}
+
+function renderOptions (items: Readonly<Record<string, OptionItem>>): string {
+  return `Options:\n${
+    renderList(
+      Object.entries(items).map(([name, item]) => [writeOption(name, item), describeOption(item)])
+    )
+  }`
+}
+
+function renderList (rows: ReadonlyArray<readonly [string, string]>): string {
+  const width = Math.max(...rows.map(([left]) => left.length))
+  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`).join('\n')
 }

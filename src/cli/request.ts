@@ -1,12 +1,21 @@
 /**
- * Builds the HTTP request of `oneflight run` from its options and the environment.
+ * The HTTP request of `oneflight run`: built from its options and the environment, sent, and its
+ * response interpreted.
  */
-import { validateHeaderValue } from 'node:http'
+import { validateHeaderValue, request as requestHttp, type IncomingMessage } from 'node:http'
+import { request as requestHttps } from 'node:https'
+import { buffer } from 'node:stream/consumers'
+import { Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import { BatchAnswer } from '../../schemas/batch.ts'
+import { ErrorObject } from '../../schemas/error.ts'
+import { childrenOf, membersOf, parseJsonText, sourceOf, type JsonNode } from '../json/json-text.ts'
+import { tryParse } from '../json/parse.ts'
 import { UsageError } from './arguments.ts'
 import { commands, type OptionItem, type RunOptions } from './commands.ts'
-import type { CliContext } from './context.ts'
 import { readBytes } from './input.ts'
-import type { HttpRequest } from './send.ts'
+import type { Row } from './table.ts'
+import type { CliContext } from './terminal.ts'
 
 const MAX_SECONDS = 86_400
 
@@ -106,4 +115,108 @@ function valueOf (
 ): string | undefined {
   const { env: variable = '', default: fallback } = commands.run.options[name] as OptionItem
   return options[name] ?? (env[variable] || fallback)
+}
+
+export interface HttpRequest {
+  readonly url: URL
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Buffer
+  readonly timeoutMs: number
+}
+
+export interface HttpResponse {
+  readonly status: number
+  readonly headers: IncomingMessage['headers']
+  readonly body: Buffer
+}
+
+/** No response, or an incomplete one. */
+export interface LostResponse {
+  /** The service may have received the batch. */
+  readonly sent: boolean
+  /** Status of the incomplete response. */
+  readonly status: number | undefined
+  readonly reason: string
+}
+
+/** Posts a batch on a new connection. Never rejects. */
+export async function send (
+  { url, headers, body, timeoutMs }: HttpRequest
+): Promise<HttpResponse | LostResponse> {
+  const signal = AbortSignal.timeout(timeoutMs)
+  let [sent, status]: [boolean, number | undefined] = [false, undefined]
+  try {
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+    const secure = url.protocol === 'https:'
+    const options = {
+      method: 'POST',
+      agent: false,
+      signal,
+      headers: { ...headers, 'content-type': 'application/json', 'content-length': body.length }
+    }
+    const sending = (secure ? requestHttps : requestHttp)(url, options, resolve)
+    sending.on('error', reject).on(
+      'socket',
+      socket =>
+        socket.once(secure ? 'secureConnect' : 'connect', () => {
+          sent = true
+        })
+    )
+    sending.end(body)
+    const response = await promise
+    status = response.statusCode as number
+    return { status, headers: response.headers, body: await buffer(response) }
+  } catch (error) {
+    const { message, code } = error as NodeJS.ErrnoException
+    // The error of several addresses that all refuse has a code, but no message.
+    return {
+      sent,
+      status,
+      reason: signal.aborted ? `no response within ${timeoutMs / 1000} s` : message || String(code)
+    }
+  }
+}
+
+/** The result of one operation. */
+export interface Result {
+  readonly id: string
+  /** JSON text as it was sent. */
+  readonly source: string
+  readonly rows: readonly Row[]
+}
+
+export type BatchResponse =
+  /** `results` returns undefined when the values nest too deep to be split into rows. */
+  | { readonly kind: 'results', results(): readonly Result[] | undefined }
+  | { readonly kind: 'error', readonly error: ErrorObject }
+  /** Not sent by the service, but by a proxy for example. */
+  | { readonly kind: 'foreign' }
+
+/** The members of an error that are read. A later version may send more. */
+const AnyError = Type.Object({
+  error: Type.Pick(ErrorObject, ['code', 'message', 'committed', 'request_id'])
+})
+
+export function readResponse ({ status, body }: HttpResponse): BatchResponse {
+  const text = body.toString()
+  const value = tryParse(text)
+  if (status === 200 && Value.Check(BatchAnswer, value)) {
+    return { kind: 'results', results: () => readResults(text) }
+  }
+  return status !== 200 && Value.Check(AnyError, value)
+    ? { kind: 'error', error: value.error as ErrorObject }
+    : { kind: 'foreign' }
+}
+
+function readResults (text: string): readonly Result[] | undefined {
+  const { root } = parseJsonText(text)
+  if (root === undefined) return undefined
+  const { data } = Object.fromEntries(membersOf(root)) as { data: JsonNode }
+  return membersOf(data).map(([id, rows]) => ({
+    id,
+    source: sourceOf(text, rows),
+    rows: childrenOf(rows).map(row =>
+      new Map(membersOf(row).map(([name, value]) => [name, sourceOf(text, value)]))
+    )
+  }))
 }

@@ -4,17 +4,12 @@
  */
 import type { ErrorObject } from '../../schemas/error.ts'
 import { UsageError } from './arguments.ts'
-import { describeIssues, readBatchText, type BatchText } from './batch.ts'
 import type { RunOptions } from './commands.ts'
-import type { CliContext } from './context.ts'
-import { readInput } from './input.ts'
-import { buildRequest } from './request.ts'
-import { showProgress } from './progress.ts'
+import { describeIssues, readBatchText, type BatchText, readInput } from './input.ts'
 import { renderQueryPlan } from './query-plan.ts'
-import { readResponse, type Result } from './response.ts'
-import { send, type LostResponse } from './send.ts'
+import { buildRequest, readResponse, type Result, send, type LostResponse } from './request.ts'
 import { renderTable } from './table.ts'
-import { count, endLine, visible } from './text.ts'
+import { type CliContext, showProgress, count, endLine, visible } from './terminal.ts'
 
 /** Sends `file` and prints the response. Resolves with the exit code; throws a UsageError. */
 export async function run (

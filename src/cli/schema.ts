@@ -4,7 +4,7 @@
 import { readLimits, type Limits } from '../config/config.ts'
 import { describeBatchFile } from '../openapi/batch-file.ts'
 import { readSettings } from './arguments.ts'
-import type { CliContext } from './context.ts'
+import type { CliContext } from './terminal.ts'
 
 /** Prints the schema. Returns the exit code. */
 export function printSchema ({ env, stdout }: CliContext): number {

@@ -3,7 +3,7 @@
  * than the terminal. Numbers keep every digit, JSON takes one line, null is `(null)`.
  */
 import stringWidth from 'string-width'
-import { visible } from './text.ts'
+import { visible } from './terminal.ts'
 
 /** JSON text by column, in the order of the response. */
 export type Row = ReadonlyMap<string, string>

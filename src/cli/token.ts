@@ -2,12 +2,11 @@
  * `oneflight token`: signs a token with the secret of the service, for development and for tests of
  * a deployment. The token has the issuer, the audience and the role claim that the service expects.
  */
-import { signToken } from '../auth/sign-token.ts'
+import { signToken } from '../auth/token.ts'
 import { readSigning, type Signing } from '../config/config.ts'
 import { readSettings, UsageError } from './arguments.ts'
 import type { TokenOptions } from './commands.ts'
-import type { CliContext } from './context.ts'
-import { visible } from './text.ts'
+import { type CliContext, visible } from './terminal.ts'
 
 type Claims = Readonly<Record<string, unknown>>
 

@@ -1,17 +1,16 @@
 /**
  * `oneflight types`: writes the TypeScript of a database and of a folder of named batches, for
- * oneflight-client.
+ * oneflight-client. Tables have the form of Kysely: a member for each with the types of its
+ * columns, which are those of the service's JSON.
  */
 import { readDatabaseSettings, readLimits } from '../config/config.ts'
-import { writeTypes, type ColumnsOf } from '../named/write-types.ts'
+import { writeTypes, type ColumnsOf, union, writeObject } from '../named/write-types.ts'
 import { batchLimits } from '../plan/read-batch.ts'
-import type { TableDescription } from '../tables/read-tables.ts'
+import type { TableDescription, ColumnDescription, TypeDescription } from '../tables/read-tables.ts'
 import { readSettings, UsageError } from './arguments.ts'
 import type { TypesOptions } from './commands.ts'
-import type { CliContext } from './context.ts'
 import { readBatchFolder } from './input.ts'
-import { visible } from './text.ts'
-import { writeTables, writeValue } from './write-tables.ts'
+import { type CliContext, visible } from './terminal.ts'
 
 /** Prints a module, or one line per fault of a file. Resolves with the exit code. */
 export async function printTypes (
@@ -70,3 +69,72 @@ function writeImports (text: string): string {
     new RegExp(`\\b${name}\\b`).test(text))
   return used.length === 0 ? '' : `import type { ${used.join(', ')} } from 'oneflight-client'\n\n`
 }
+
+/**
+ * Returns the declaration of `Database`, for `createClient` of oneflight-client. `schema`: that of
+ * the tables that are named without it.
+ */
+export function writeTables (tables: readonly TableDescription[], schema: string): string {
+  const members = tables.map(table => ({
+    name: table.schema === schema ? table.name : `${table.schema}.${table.name}`,
+    description: table.comment,
+    type: writeObject(table.columns.map(column => ({
+      name: column.name,
+      description: column.comment,
+      type: writeColumn(column)
+    })))
+  }))
+  return `/** The tables of a database, written by \`oneflight types\`. */
+export interface Database ${writeObject(members)}
+`
+}
+
+/** The type of a column when it is read, inserted and updated. */
+function writeColumn (column: ColumnDescription): string {
+  const { optional, select, insert, update } = column
+  const type = writeValue(column)
+  if (select && insert && update) return optional ? `Generated<${type}>` : type
+  const inserted = optional ? `${type} | undefined` : type
+  return `ColumnType<${
+    [select ? type : 'never', insert ? inserted : 'never', update ? type : 'never'].join(', ')
+  }>`
+}
+
+/** The type of the values of a column. */
+export function writeValue ({ type, nullable }: ColumnDescription): string {
+  return orNull(writeType(type), nullable)
+}
+
+/** `Json` contains null. */
+function orNull (type: string, nullable: boolean): string {
+  return nullable && type !== 'Json' ? `${type} | null` : type
+}
+
+/**
+ * Arrays have one dimension and no null in them, as in the types of other generators: PostgreSQL
+ * does not know otherwise.
+ */
+function writeType (type: TypeDescription): string {
+  switch (type.kind) {
+    case 'plain':
+      return PLAIN.get(type.name) ?? 'string'
+    case 'enum':
+      return union(type.labels.map(label => JSON.stringify(label)))
+    case 'array':
+      return `Array<${writeType(type.element)}>`
+    case 'composite':
+      return writeObject(type.fields.map(field => ({
+        name: field.name,
+        type: orNull(writeType(field.type), true)
+      })))
+  }
+}
+
+/** The types that are not strings in JSON, by their names in pg_type. */
+const PLAIN: ReadonlyMap<string, string> = new Map([
+  ...['int2', 'int4', 'float4', 'float8', 'numeric'].map(name => [name, 'number'] as const),
+  ['int8', 'bigint'],
+  ['bool', 'boolean'],
+  ['json', 'Json'],
+  ['jsonb', 'Json']
+])

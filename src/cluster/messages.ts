@@ -1,7 +1,7 @@
 /**
  * Messages between the primary process and its workers (`WORKERS` from 2 on).
  */
-import type { BatchFiles } from '../named/read-folder.ts'
+import type { BatchFiles } from '../named/read-files.ts'
 import type { DatabaseProblem } from '../transaction/database.ts'
 import type { Snapshot } from '../transaction/observer.ts'
 

@@ -7,10 +7,10 @@
  * process; with an orchestrator that provides them, `WORKERS=1` is enough.
  */
 import cluster, { type Address } from 'node:cluster'
+import type { BatchSet } from '../named/read-files.ts'
 import { buildAdmin, listenAdmin, type NotReadyReason } from '../server/admin.ts'
 import type { AppOptions } from '../server/app.ts'
-import type { BatchSet } from '../named/batch-set.ts'
-import type { Service } from '../server/main-server.ts'
+import type { Service } from '../server/service.ts'
 import { createClusterMetrics } from './metrics.ts'
 import type { WorkerProcess } from './spawned-worker.ts'
 import { createWorkerSet } from './worker-set.ts'

@@ -2,10 +2,10 @@
  * A worker process as the primary sees it: its state from fork to exit, and questions to it.
  */
 import cluster, { type Worker } from 'node:cluster'
-import type { Question, ToPrimary, ToWorker } from './messages.ts'
-import type { BatchFiles } from '../named/read-folder.ts'
+import type { BatchFiles } from '../named/read-files.ts'
 import type { DatabaseProblem } from '../transaction/database.ts'
 import type { Snapshot } from '../transaction/observer.ts'
+import type { Question, ToPrimary, ToWorker } from './messages.ts'
 
 /** The answer to a question. */
 type Reply = true | DatabaseProblem

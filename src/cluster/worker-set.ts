@@ -3,7 +3,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
-import type { BatchFiles } from '../named/read-folder.ts'
+import type { BatchFiles } from '../named/read-files.ts'
 import type { ClusterMetrics } from './metrics.ts'
 import { spawnWorker, type WorkerProcess } from './spawned-worker.ts'
 

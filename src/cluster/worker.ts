@@ -3,13 +3,12 @@
  * share. The primary process has the admin server. This file does not end the process.
  */
 import cluster, { type Worker } from 'node:cluster'
+import type { BatchSet, BatchFiles } from '../named/read-files.ts'
 import type { AppOptions } from '../server/app.ts'
-import type { ToPrimary, ToWorker } from './messages.ts'
-import type { BatchSet } from '../named/batch-set.ts'
-import type { BatchFiles } from '../named/read-folder.ts'
+import type { Service } from '../server/service.ts'
 import type { Databases } from '../transaction/database.ts'
 import type { Observer } from '../transaction/observer.ts'
-import type { Service } from '../server/main-server.ts'
+import type { ToPrimary, ToWorker } from './messages.ts'
 
 /**
  * Asks the primary for the files of the named batches. A message without a listener is lost. Throws
@@ -29,7 +28,7 @@ export async function startWorker (
   options: AppOptions & { readonly batches: BatchSet }
 ): Promise<Pick<Service, 'stop'>> {
   // The primary loads this file without it.
-  const { startMain } = await import('../server/main-server.ts')
+  const { startMain } = await import('../server/service.ts')
   const { app, stop } = await startMain(options)
   const { snapshot } = app.getDecorator<Observer>('observer')
   const databases = app.getDecorator<Databases>('databases')

@@ -2,17 +2,15 @@
  * Reads the configuration from environment variables, and reports every problem at once. Problems
  * never contain a secret.
  */
-import { isReservedRole } from '../../schemas/claims.ts'
 import { configItems, type Config } from '../../schemas/config.ts'
-import type { DatabaseRoutes, DatabaseTarget } from '../../schemas/database.ts'
-import type { EngineName } from '../../schemas/engine.ts'
-import type { TokenKeys } from '../auth/key-source.ts'
+import type { DatabaseRoutes, DatabaseTarget, EngineName } from '../../schemas/database.ts'
+import { isReservedRole } from '../../schemas/token.ts'
+import type { TokenKeys } from '../auth/jwks.ts'
 import { parseDatabaseRoutes } from './database-routes.ts'
 import { parseDatabaseUrl } from './database-url.ts'
 import { keyVariables, readKeys } from './jwt-keys.ts'
-import { findNearMisses } from './near-misses.ts'
 import { readTracing } from './tracing.ts'
-import { readValue } from './value.ts'
+import { findNearMisses, readValue } from './variable.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 

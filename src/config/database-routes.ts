@@ -9,9 +9,9 @@ import {
   describeAddress,
   type DatabaseRoute,
   type DatabaseRoutes,
-  type DatabaseTarget
+  type DatabaseTarget,
+  type EngineName
 } from '../../schemas/database.ts'
-import type { EngineName } from '../../schemas/engine.ts'
 import { decode } from './database-parameters.ts'
 import { parseDatabaseUrl } from './database-url.ts'
 

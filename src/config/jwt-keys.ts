@@ -4,9 +4,8 @@
  */
 import type { Config } from '../../schemas/config.ts'
 import { algorithms, sharedAlgorithms, type Algorithm } from '../../schemas/token.ts'
+import { readJwks, usableKeys, type KeyMaterial, type TokenKeys } from '../auth/jwks.ts'
 import { readPublicKey, readSecret, type VerificationKey } from '../auth/verification-key.ts'
-import { readJwks, usableKeys } from '../auth/jwks.ts'
-import type { KeyMaterial, TokenKeys } from '../auth/key-source.ts'
 
 /** At most one of them is set. */
 export const keyVariables = ['JWT_SECRET', 'JWT_PUBLIC_KEY', 'JWT_JWKS_URL', 'JWT_JWKS'] as const

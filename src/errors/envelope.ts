@@ -1,7 +1,7 @@
 /**
  * Renders a failure as the response of the main server: status, headers and error envelope.
  */
-import type { ErrorObject } from '../../schemas/error.ts'
+import type { ErrorObject, Issue } from '../../schemas/error.ts'
 import { catalogue, type Failure } from './catalogue.ts'
 
 export interface FailureAnswer {
@@ -54,4 +54,25 @@ function headersOf ({ code, status }: Failure): Record<string, string> {
     }
   }
   return status === 503 ? { 'retry-after': '1' } : {}
+}
+
+/** `operation 1 (order): member_unknown at wheer: Unknown member …`. */
+export function describeIssue (issue: Issue): string {
+  const { code, path, message } = issue
+  return `${describeOperation(issue)}: ${code} at ${describePath(path)}: ${message}`
+}
+
+/** `operation 1 (order)`. */
+export function describeOperation (
+  { op, index }: { readonly op?: string | null | undefined, readonly index: number }
+): string {
+  return typeof op === 'string' ? `operation ${index} (${op})` : `operation ${index}`
+}
+
+/** `where.total.gte`, `values[0].sku`, `where["data->a"]`. */
+export function describePath (path: ReadonlyArray<string | number>): string {
+  return path.map(step => {
+    if (typeof step === 'string' && /^[\w$]+$/.test(step)) return `.${step}`
+    return `[${JSON.stringify(step)}]`
+  }).join('').replace(/^\./, '')
 }

@@ -3,9 +3,15 @@
  */
 import type { Issue, ParameterIssue } from '../../schemas/error.ts'
 import { failure } from '../errors/catalogue.ts'
-import { isDeep, isObject, parseInPieces, type Json, type JsonObject } from '../json/parse.ts'
-import type { Pieces } from '../json/pieces.ts'
-import { maxIssuesLength, shorten } from '../plan/issues.ts'
+import {
+  isDeep,
+  isObject,
+  parseInPieces,
+  type Json,
+  type JsonObject,
+  type Pieces
+} from '../json/parse.ts'
+import { maxIssuesLength, shorten } from '../plan/context.ts'
 import { toDoubles } from './numbers.ts'
 import type { ParameterFault, Parameters } from './parameters.ts'
 import type { RequestPlanner } from './request-planner.ts'

@@ -14,8 +14,8 @@ import {
   readDecimal,
   type Decimal
 } from '../json/decimal.ts'
-import { spendNested, spendUnique } from './check-work.ts'
 import { isNumber, isObject, type ExactNumber, type Json } from '../json/parse.ts'
+import { spendNested, spendUnique } from './check-work.ts'
 
 /** What was sent, for copies of objects and arrays that contain numbers that no double holds. */
 const sources = new WeakMap<object, Readonly<Record<string, Json>>>()

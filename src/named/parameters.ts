@@ -3,15 +3,15 @@
  * against their JSON Schema.
  */
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
+import { MAX_EXPONENT_DIGITS } from '../json/decimal.ts'
 import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { nameOf } from '../plan/describe.ts'
 import type { Parameter, ParameterRows } from '../plan/nodes.ts'
-import { MAX_EXPONENT_DIGITS } from '../json/decimal.ts'
 import { addUnits, addWorkKeyword, bound } from './check-work.ts'
 import { addNumberKeywords, findInexactNumber, findLongExponent, toDoubles } from './numbers.ts'
 import { compilePattern } from './pattern.ts'
-import { readSchema } from './schema.ts'
 import { findReferred, readStep } from './schema-parts.ts'
+import { readSchema } from './schema.ts'
 
 /** What is wrong with values or with a schema. `path` begins at the object of all parameters. */
 export interface ParameterFault {

@@ -5,7 +5,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Batch } from '../../schemas/batch.ts'
 import { has, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
-import { once, planBytes, type PlannedBatch } from '../plan/batch-planner.ts'
 import type { PlanLimits } from '../plan/context.ts'
 import { shapeOf } from '../plan/document.ts'
 import { keyOfPath, toPath } from '../plan/name.ts'
@@ -17,7 +16,7 @@ import type {
   Plan,
   RowsDocument
 } from '../plan/nodes.ts'
-import { planBatch } from '../plan/plan-batch.ts'
+import { once, planBytes, type PlannedBatch, planBatch } from '../plan/plan-batch.ts'
 import { isData } from '../plan/reference.ts'
 import { leastCertain } from '../plan/stored-values.ts'
 import { isNested } from '../plan/value-text.ts'

@@ -7,7 +7,6 @@ import type { NestedReads, OutputColumn, Plan, PlanNode, TableName } from '../pl
 import { isAllColumns } from '../plan/output.ts'
 import type { NamedBatch } from './named-batch.ts'
 import { findReferred } from './schema-parts.ts'
-import { union, UNKNOWN, writeObject, type Member } from './typescript.ts'
 
 /** The types of the columns of a table, by name; undefined: they are not known. */
 export type ColumnsOf = (table: TableName) => ReadonlyMap<string, string> | undefined
@@ -187,4 +186,41 @@ function writeObjectType (schema: JsonObject, place: Place): string {
     }),
     isOpen ? ['[name: string]: unknown'] : []
   )
+}
+
+export interface Member {
+  readonly name: string
+  readonly description?: Json | undefined
+  readonly optional?: boolean
+  readonly type: string
+}
+
+export const UNKNOWN = 'unknown'
+
+/** An object type with a line for each member; `others`: lines after them. */
+export function writeObject (
+  members: readonly Member[],
+  others: readonly string[] = []
+): string {
+  const lines = members.flatMap(({ name, description, optional, type }) => [
+    ...typeof description === 'string' ? [writeComment(description)] : [],
+    `${writeKey(name)}${optional === true ? '?' : ''}: ${type}`
+  ])
+  return `{\n${[...lines, ...others].map(line => `${indent(line)}\n`).join('')}}`
+}
+
+function indent (text: string): string {
+  return text.split('\n').map(line => `  ${line}`).join('\n')
+}
+
+function writeComment (text: string): string {
+  return `/** ${text.replaceAll(/\s+/g, ' ').replaceAll('*/', '*\\/').trim()} */`
+}
+
+function writeKey (name: string): string {
+  return /^[A-Za-z_$][\w$]*$/.test(name) ? name : JSON.stringify(name)
+}
+
+export function union (types: readonly string[] = [UNKNOWN]): string {
+  return types.includes(UNKNOWN) ? UNKNOWN : [...new Set(types)].join(' | ')
 }

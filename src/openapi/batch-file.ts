@@ -2,12 +2,15 @@
  * The JSON Schema of the files of batches, for editors: of an array of operations, as it is sent,
  * and of the file of a named batch, whose `"$schema"` names the schema.
  */
-import { batchSchema } from '../../schemas/batch.ts'
+import { batchSchema, NamedBatchFile, paramsId } from '../../schemas/batch.ts'
 import type { Config } from '../../schemas/config.ts'
-import { NamedBatchFile, paramsId } from '../../schemas/named-batch.ts'
 import { InsertedParameter, JoinedParameter } from '../../schemas/operation.ts'
-import { collectComponents, type Components, type JsonSchema } from './json-schema.ts'
-import { describeOperations } from './operations.ts'
+import {
+  collectComponents,
+  type Components,
+  type JsonSchema,
+  describeOperations
+} from './json-schema.ts'
 
 type Definitions = Components['schemas']
 

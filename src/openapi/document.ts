@@ -20,9 +20,13 @@ import {
   type AnswerHeader
 } from '../../schemas/http.ts'
 import { errorAnswers, type BatchKind } from './error-responses.ts'
-import { collectComponents, type Components, type JsonSchema } from './json-schema.ts'
+import {
+  collectComponents,
+  type Components,
+  type JsonSchema,
+  describeOperations
+} from './json-schema.ts'
 import { describeNamedBatches, type DescribedBatch, type Operation } from './named-batches.ts'
-import { describeOperations } from './operations.ts'
 
 export interface ApiDocument {
   readonly openapi: string

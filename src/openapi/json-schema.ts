@@ -4,8 +4,9 @@
  * replaced by keywords of JSON Schema with the same meaning.
  */
 import { Kind, type TSchema } from '@sinclair/typebox'
+import type { Config } from '../../schemas/config.ts'
 import { referenceAttempt, type ReferenceKind } from '../../schemas/operand.ts'
-import { maxIdentifierBytes } from '../../schemas/operation.ts'
+import { maxIdentifierBytes, operations } from '../../schemas/operation.ts'
 
 export type JsonSchema = Readonly<Record<string, unknown>>
 
@@ -170,5 +171,44 @@ function writeObject (schema: TSchema, describe: Describe): JsonSchema {
       ? {}
       : { additionalProperties: others === false ? false : describe(others) }),
     ...(keys === undefined ? {} : { propertyNames: nameWords[keys] })
+  }
+}
+
+/**
+ * Returns the components, with the operations and what the schemas of single operations do not
+ * contain: the union of the operations, no additional members, and the limit of rows. The service
+ * itself ignores a `values`, `set` or `where` that has no meaning for an operation; a client does
+ * not need them.
+ */
+export function describeOperations (
+  components: Components,
+  { MAX_ROWS }: Pick<Config, 'MAX_ROWS'>
+): Components['schemas'] {
+  const kinds = Object.entries(operations).map(([op, schema]: readonly [string, TSchema]) => ({
+    op,
+    title: schema.title as string,
+    $ref: components.describe(schema)['$ref'] as string
+  }))
+  const { schemas } = components
+  const closed = kinds.map(({ title }) =>
+    [title, { ...schemas[title], additionalProperties: false }] as const
+  )
+  const { Insert } = schemas
+  const properties = Insert?.['properties'] as Readonly<Record<string, JsonSchema>>
+  return {
+    Operation: {
+      oneOf: kinds.map(({ $ref }) => ({ $ref })),
+      discriminator: {
+        propertyName: 'op',
+        mapping: Object.fromEntries(kinds.map(({ op, $ref }) => [op, $ref]))
+      }
+    },
+    ...schemas,
+    ...Object.fromEntries(closed),
+    Insert: {
+      ...Insert,
+      properties: { ...properties, values: { ...properties['values'], maxItems: MAX_ROWS } },
+      additionalProperties: false
+    }
   }
 }

@@ -3,7 +3,7 @@
  */
 import { Kind, type TSchema } from '@sinclair/typebox'
 import { operators } from '../../schemas/operator.ts'
-import { findNearName } from '../errors/near-name.ts'
+import { suggest } from '../errors/suggestion.ts'
 import { isNumber, type Json } from '../json/parse.ts'
 import type { Path } from './context.ts'
 
@@ -58,7 +58,7 @@ export function describeUnknown (
   name: string,
   known: readonly string[]
 ): string {
-  const near = kind === 'operator' ? findNearOperator(name, known) : findNearName(name, known)
+  const near = kind === 'operator' ? suggestOperator(name, known) : suggest(name, known)
   const help = near === undefined
     ? `${capitalize(kind)}s: ${known.join(', ')}.`
     : `Did you mean "${near}"?`
@@ -66,12 +66,12 @@ export function describeUnknown (
 }
 
 /** Also finds the operator of SQL (`>=`, `any`), and names with a prefix (`$eq`, `_eq`). */
-function findNearOperator (name: string, known: readonly string[]): string | undefined {
+function suggestOperator (name: string, known: readonly string[]): string | undefined {
   const forms = [`<column> ${name} <operand>`, `<column> = ${name} (<operand>)`]
   const symbol = Object.entries(operators).find(([, { sql }]) => forms.includes(sql))?.[0]
   return symbol !== undefined && known.includes(symbol)
     ? symbol
-    : findNearName(name.replace(/^[$_]+/, ''), known)
+    : suggest(name.replace(/^[$_]+/, ''), known)
 }
 
 function capitalize (word: string): string {

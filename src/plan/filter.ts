@@ -3,8 +3,8 @@
  * filter are checked here. PostgreSQL checks whether an operand fits its column.
  */
 import type { OperandKind } from '../../schemas/operand.ts'
-import { operators, type Operator, type OperatorName } from '../../schemas/operator.ts'
 import { maxColumns } from '../../schemas/operation.ts'
+import { operators, type Operator, type OperatorName } from '../../schemas/operator.ts'
 import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import type { Place } from './context.ts'
 import {

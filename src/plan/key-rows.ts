@@ -2,8 +2,8 @@
  * Plans `key` and `values` of an update: JSON → groups of rows that change the same columns in
  * the same way. Each group is a separate UPDATE within the statement.
  */
-import { referenceAttempt } from '../../schemas/operand.ts'
 import { modifiers, type Modifier, type ModifierName } from '../../schemas/modifier.ts'
+import { referenceAttempt } from '../../schemas/operand.ts'
 import { has, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { Path, PlanContext } from './context.ts'
 import { readDollarMember } from './document.ts'

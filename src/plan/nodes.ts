@@ -3,9 +3,9 @@
  * and have a `kind`.
  */
 import type { CastName } from '../../schemas/cast.ts'
-import type { OperatorName } from '../../schemas/operator.ts'
 import type { ModifierName } from '../../schemas/modifier.ts'
 import type { Aggregate, LockMode, LockWait } from '../../schemas/operation.ts'
+import type { OperatorName } from '../../schemas/operator.ts'
 import type { Json, JsonObject } from '../json/parse.ts'
 
 export interface TableName {

@@ -1,6 +1,6 @@
 /**
- * Plans what an operation returns and in which order: `columns`, `returning`, `order` and `expect`,
- * and the rows that `when` expects. Their shapes are checked before.
+ * Plans what an operation returns and in which order: `columns`, `returning`, `having`, `order`,
+ * `after` and `expect`, and the rows that `when` expects. Their shapes are checked before.
  */
 import type {
   Aggregate,
@@ -10,17 +10,22 @@ import type {
   Output,
   When
 } from '../../schemas/operation.ts'
-import { has, isObject, type Json } from '../json/parse.ts'
+import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import type { Place, PlanContext } from './context.ts'
-import { findColumnProblem, readPath } from './name.ts'
+import { planScalar } from './document.ts'
+import { planFilter, type ReadColumn } from './filter.ts'
 import { readMember, type OperationSource } from './members.ts'
+import { findColumnProblem, readPath } from './name.ts'
 import type {
   ColumnPath,
   Expectation,
   InsertNode,
   OutputColumn,
   RowCondition,
-  SortKey
+  SortKey,
+  Predicate,
+  PageStart,
+  SelectNode
 } from './nodes.ts'
 import { units } from './work.ts'
 
@@ -191,4 +196,73 @@ export function planWhen (when: When = {}, { context, path }: Place): readonly R
     const rows = planExpectation(expected, place)
     return source === undefined || rows === undefined ? [] : [{ source, rows }]
   })
+}
+
+/** Plans a filter whose shape is valid. */
+export function planHaving (
+  filter: JsonObject,
+  output: readonly OutputColumn[],
+  place: Place
+): readonly Predicate[] {
+  const allColumns = output.some(isAllColumns)
+  const types = new Map(output.map(column => [column.name, resultTypeOf(column)]))
+  const read: ReadColumn = (text, { context, path }) => {
+    const resultType = types.get(text)
+    if (resultType !== undefined) return { column: text, keys: [], resultType }
+    const found = readPath(text)
+    if (!allColumns && (found.keys.length === 0 || !types.has(found.column))) {
+      context.addIssue(
+        'member_invalid',
+        path,
+        `"${text}" is not in "columns". Output columns: ${[...types.keys()].join(', ')}.`
+      )
+    }
+    return found
+  }
+  return planFilter(filter, place, { read })
+}
+
+/** The type of the values of an output column. An aggregate has a type of its own. */
+export function resultTypeOf (column: OutputColumn): ColumnPath['resultType'] {
+  if (isUnchanged(column)) return column.path.resultType
+  const cast = column.aggregate === undefined ? column.cast : undefined
+  if (cast === 'json' || cast === 'jsonb') return 'json'
+  return cast === 'text' ? 'text' : 'column'
+}
+
+const path = ['after']
+
+/** Plans values whose shape is valid. Returns undefined after an issue. */
+export function planAfter (
+  values: readonly Json[],
+  { order, output = [], groupBy }: Pick<SelectNode, 'order' | 'output' | 'groupBy'>,
+  context: PlanContext
+): readonly PageStart[] | undefined {
+  const planned = values.map((value, i): PageStart['value'] =>
+    value === null ? { kind: 'null' } : planScalar(value, { context, path: [...path, i] })
+  )
+  if (order.length === 0) {
+    return context.addIssue('member_missing', ['order'], '"after" requires "order".')
+  }
+  if (order.length !== values.length) {
+    return context.addIssue(
+      'member_invalid',
+      path,
+      `"after" must have one value for each element of "order", which has ${order.length}.`
+    )
+  }
+  const starts = order.flatMap(({ by, direction = 'asc', nulls }, i): readonly PageStart[] => {
+    const value = planned[i] as PageStart['value']
+    if (typeof by === 'string') return []
+    const nullsFirst = nulls === undefined ? direction === 'desc' : nulls === 'first'
+    return [{ path: by, descending: direction === 'desc', nullsFirst, value }]
+  })
+  const aggregated = groupBy.length > 0 || output.some(({ aggregate }) => aggregate !== undefined)
+  return aggregated || starts.length < order.length
+    ? context.addIssue(
+      'member_invalid',
+      path,
+      '"after" works only with an order of columns and paths, not with groups, aggregates or casts.'
+    )
+    : starts
 }

@@ -1,7 +1,7 @@
 /**
  * Plans rows of a parameter of a named batch, and `"values": "$params.items"` of an insert.
  */
-import { paramsId } from '../../schemas/named-batch.ts'
+import { paramsId } from '../../schemas/batch.ts'
 import { maxColumns } from '../../schemas/operation.ts'
 import type { JsonObject } from '../json/parse.ts'
 import { findParameterProblem, type Place, type PlanContext } from './context.ts'

@@ -1,20 +1,14 @@
 /**
  * Plans the operations of a batch: JSON → Plan, without SQL or a database. Reports all issues of
- * all operations together.
+ * all operations together, and keeps the plans of shapes that recur.
  */
+import { LRUCache } from 'lru-cache'
 import type { Batch } from '../../schemas/batch.ts'
-import { has, isDeep, type JsonObject } from '../json/parse.ts'
-import { createPlanContext, type PlanLimits } from './context.ts'
-import { collectIssues } from './issues.ts'
-import type {
-  Parameter,
-  Plan,
-  PlanNode,
-  ReferenceUse,
-  Requirement,
-  TableName
-} from './nodes.ts'
+import { has, isDeep, type JsonObject, parseJson, type Json, type Pieces } from '../json/parse.ts'
+import { createPlanContext, type PlanLimits, collectIssues } from './context.ts'
+import type { Parameter, Plan, PlanNode, ReferenceUse, Requirement, TableName } from './nodes.ts'
 import { planOperation } from './plan-operation.ts'
+import { readShape } from './shape.ts'
 import { createWorkBudget } from './work.ts'
 
 /**
@@ -73,5 +67,84 @@ export function planBatch (
     counted,
     usedRows,
     work: spent
+  }
+}
+
+/** A batch that is valid. */
+export interface PlannedBatch {
+  /** Its operations. Values may be placeholders; see shape.ts. */
+  readonly outline: Plan
+  /** The values of an outline with placeholders; undefined: it has none. */
+  readonly values: readonly Json[] | undefined
+  /** Returns the plan with all values, or with those placeholders that `values` fills. */
+  readonly plan: () => Plan
+  /** Whether the batch has a name: its plans always have placeholders. */
+  readonly named?: boolean
+}
+
+/** A service has some dozens of shapes of about one kB. */
+const MAX_BYTES = 16 * 1024 * 1024
+
+/** A plan took up to 28 times the bytes of its text, and a small one up to 4000 bytes more. */
+const PLAN_BYTES = 4000
+const BYTES_PER_CHARACTER = 30
+/** A text without a plan, beside its characters. */
+const SEEN_BYTES = 200
+
+/** Returns the memory of a plan, at most; `length`: of the text that it was read from. */
+export function planBytes (length: number): number {
+  return PLAN_BYTES + BYTES_PER_CHARACTER * length
+}
+
+export class BatchPlanner {
+  readonly #limits: PlanLimits
+  /** The outlines by the text of their shape; `seen`: not yet made. */
+  readonly #outlines = new LRUCache<string, Plan | 'seen'>({
+    maxSize: MAX_BYTES,
+    sizeCalculation: (plan, text) =>
+      plan === 'seen' ? SEEN_BYTES + 2 * text.length : planBytes(text.length)
+  })
+
+  constructor (limits: PlanLimits) {
+    this.#limits = limits
+  }
+
+  /** Plans a batch that validateBody accepted. Throws what planBatch throws. */
+  * plan (batch: Batch): Pieces<PlannedBatch> {
+    const shape = readShape(batch)
+    const known = shape && this.#outlines.get(shape.text)
+    if (shape !== undefined && known instanceof Object) {
+      return {
+        outline: known,
+        values: shape.values,
+        plan: once(() => planBatch(batch, this.#limits))
+      }
+    }
+    yield
+    const plan = planBatch(batch, this.#limits)
+    if (shape !== undefined) {
+      yield
+      this.#outlines.set(shape.text, known === undefined ? 'seen' : this.#planOutline(shape.text))
+    }
+    return toPlannedBatch(plan)
+  }
+
+  /** Plans a shape. It is valid, because a batch of this shape is. */
+  #planOutline (text: string): Plan {
+    return planBatch(parseJson(Buffer.from(text)) as unknown as Batch, this.#limits)
+  }
+}
+
+/** A batch whose plan is not shared. */
+export function toPlannedBatch (plan: Plan): PlannedBatch {
+  return { outline: plan, values: undefined, plan: () => plan }
+}
+
+/** Calls the function when its result is first needed. */
+export function once<Result> (create: () => Result): () => Result {
+  let result: Result | undefined
+  return () => {
+    result ??= create()
+    return result
   }
 }

@@ -12,11 +12,9 @@ import {
   type When
 } from '../../schemas/operation.ts'
 import { has, type Json, type JsonObject } from '../json/parse.ts'
-import { planAfter } from './after.ts'
-import type { Path, PlanContext } from './context.ts'
 import { planCall } from './call.ts'
+import type { Path, PlanContext } from './context.ts'
 import { flattenConditions, planFilter } from './filter.ts'
-import { planHaving } from './having.ts'
 import { planKeyRows, type KeyColumn } from './key-rows.ts'
 import {
   checkMembers,
@@ -26,6 +24,7 @@ import {
   type OperationSource
 } from './members.ts'
 import { planName, planTable, readPath } from './name.ts'
+import { checkNested, planNested } from './nested.ts'
 import type {
   ConflictNode,
   DeleteNode,
@@ -39,9 +38,10 @@ import type {
   TableName,
   UpdateNode
 } from './nodes.ts'
-import { checkNested, planNested } from './nested.ts'
 import { planConflict } from './on-conflict.ts'
 import {
+  planAfter,
+  planHaving,
   isWhole,
   planColumns,
   planExpectation,
@@ -50,9 +50,8 @@ import {
   planWhen,
   readColumns
 } from './output.ts'
-import { planJoin, withJoin, type PlannedJoin } from './join.ts'
 import { planInsertColumns, planSet } from './set.ts'
-import { planFrom } from './from.ts'
+import { planFrom, planJoin, withJoin, type PlannedJoin } from './source.ts'
 import { isNested } from './value-text.ts'
 import { countRepeatedParts, planRowGroups, readRows } from './values.ts'
 import { units } from './work.ts'

@@ -1,13 +1,14 @@
 /**
- * Reads the body of `POST /`: bytes → operations. The route and `oneflight check` share this
- * code, so they accept and refuse the same batches.
+ * Reads the body of `POST /`: bytes → operations, checked as a whole against schemas/batch.ts. The
+ * route and `oneflight check` share this code, so they accept and refuse the same batches.
  */
-import type { Batch } from '../../schemas/batch.ts'
+import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
+import { ValueErrorType, type ValueError } from '@sinclair/typebox/errors'
+import { type Batch, batchSchema } from '../../schemas/batch.ts'
 import type { Config } from '../../schemas/config.ts'
-import { parseInPieces } from '../json/parse.ts'
-import type { Pieces } from '../json/pieces.ts'
+import { failure, type Failure } from '../errors/catalogue.ts'
+import { parseInPieces, type Pieces } from '../json/parse.ts'
 import type { PlanLimits } from './context.ts'
-import { validateBody } from './validate-body.ts'
 
 /** Limits of one request. */
 export interface BatchLimits extends PlanLimits {
@@ -39,4 +40,60 @@ export function batchLimits (
     maxConditions: config.MAX_CONDITIONS,
     maxWork: config.MAX_WORK
   }
+}
+
+/**
+ * Returns the Failure of a body that is not a batch: `body_invalid`, `body_empty`, `too_many_ops`,
+ * `id_missing` or `id_duplicate`. Returns undefined for a valid body. `maxOps` is MAX_OPS.
+ */
+export function validateBody (body: unknown, maxOps: number): Failure | undefined {
+  const check = compileSchema(maxOps)
+  return check.Check(body) ? findDuplicateId(body) : describeError(check.Errors(body).First())
+}
+
+const compiled = new Map<number, TypeCheck<ReturnType<typeof batchSchema>>>()
+
+/** Compiles the schema once for each `maxOps`; a process has one value of it. */
+function compileSchema (maxOps: number): TypeCheck<ReturnType<typeof batchSchema>> {
+  const check = compiled.get(maxOps) ?? TypeCompiler.Compile(batchSchema(maxOps))
+  compiled.set(maxOps, check)
+  return check
+}
+
+/** Converts TypeBox's first error to a Failure. */
+function describeError (error: ValueError | undefined): Failure {
+  const index = Number(error?.path.split('/')[1])
+  switch (error?.type) {
+    case ValueErrorType.ArrayMinItems:
+      return failure('body_empty')
+    case ValueErrorType.ArrayMaxItems:
+      return failure(
+        'too_many_ops',
+        `The batch has ${(error.value as unknown[]).length} operations; at most ${
+          String(error.schema['maxItems'])
+        } are allowed (MAX_OPS).`
+      )
+    case ValueErrorType.Array:
+      return failure('body_invalid', 'The body must be a JSON array of operations.')
+    default:
+      return failure('id_missing', `Operation ${index} must be an object with a string "id".`, {
+        op: null,
+        index
+      })
+  }
+}
+
+function findDuplicateId (operations: Batch): Failure | undefined {
+  const seen = new Map<string, number>()
+  for (const [index, { id }] of operations.entries()) {
+    const first = seen.get(id)
+    if (first !== undefined) {
+      return failure('id_duplicate', `Operations ${first} and ${index} have the same id.`, {
+        op: id,
+        index
+      })
+    }
+    seen.set(id, index)
+  }
+  return undefined
 }

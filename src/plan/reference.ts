@@ -2,7 +2,7 @@
  * Parses references in strings. It knows only the ids of earlier operations: whether a row or a
  * column exists is known when the batch runs.
  */
-import { paramsId } from '../../schemas/named-batch.ts'
+import { paramsId } from '../../schemas/batch.ts'
 import { referenceAttempt } from '../../schemas/operand.ts'
 import { maxInt4 } from '../../schemas/operation.ts'
 import type { Parameter, ParsedString } from './nodes.ts'

@@ -2,9 +2,9 @@
  * Plans `set`, and `columns` of an insert: JSON → new values. A value is plain JSON, or a
  * modifier: an object with exactly one key, which begins with `$`.
  */
-import { maxColumns } from '../../schemas/operation.ts'
 import { modifiers, type Modifier, type ModifierName } from '../../schemas/modifier.ts'
 import { SourceOperand } from '../../schemas/operand.ts'
+import { maxColumns } from '../../schemas/operation.ts'
 import { isObject, type Json } from '../json/parse.ts'
 import { checkShape } from './check-shape.ts'
 import type { Place, PlanContext } from './context.ts'

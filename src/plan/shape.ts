@@ -16,6 +16,7 @@ import {
 } from '../json/parse.ts'
 import { readDollarMember } from './document.ts'
 import { hasEqualKeys } from './key-rows.ts'
+import type { Parameter } from './nodes.ts'
 import { isData } from './reference.ts'
 import { MAX_CELL_ROWS } from './stored-values.ts'
 import { isList, isNested, listText, textOf } from './value-text.ts'
@@ -257,4 +258,17 @@ export function fillPlaceholder (
 /** Whether a text contains a placeholder. */
 export function hasPlaceholder (text: string): boolean {
   return text.includes(SECRET) || text.includes(SECRET_DIGITS)
+}
+
+// Parameters of named batches in statements. The statements are compiled once, with a placeholder
+// for each value; a request fills in its own.
+
+/** The placeholder of the value as text; NULL for null. An object or an array has no such text. */
+export function textOfParameter ({ position }: Parameter): string {
+  return textPlaceholder(position)
+}
+
+/** The placeholder of the value as JSON. */
+export function jsonOfParameter ({ position }: Parameter): string {
+  return jsonPlaceholder(position)
 }

@@ -1,16 +1,45 @@
 /**
- * Plans `from`: a query of another table, whose rows an operation uses. The operation names their
- * columns by a column, a path or an alias; the query returns those that are named.
+ * Plans `from`: a query of another table, or rows of a parameter, whose rows an operation uses. The
+ * operation names their columns by a column, a path or an alias; the query returns those that are
+ * named. An update or a delete is joined to them.
  */
-import type { Aggregate, InsertSource, Ordering, Output } from '../../schemas/operation.ts'
-import type { Static } from '@sinclair/typebox'
-import type { JsonObject } from '../json/parse.ts'
-import type { Place } from './context.ts'
+import type { Static, TSchema } from '@sinclair/typebox'
+import {
+  type Aggregate,
+  type InsertSource,
+  type Ordering,
+  type Output,
+  JoinedParameter
+} from '../../schemas/operation.ts'
+import { type JsonObject, has, isObject, type Json } from '../json/parse.ts'
+import { checkShape } from './check-shape.ts'
+import type { Place, PlanContext } from './context.ts'
+import { describeUnknown } from './describe.ts'
 import { planFilter, type ReadColumn } from './filter.ts'
-import { planHaving, resultTypeOf } from './having.ts'
-import { planTable, readPath } from './name.ts'
-import type { OutputColumn, PlanNode, Source } from './nodes.ts'
-import { isAllColumns, planOrder, planOutput } from './output.ts'
+import { readMember, type OperationSource } from './members.ts'
+import { planTable, readPath, meetColumn, keyOfPath, toPath } from './name.ts'
+import type {
+  OutputColumn,
+  PlanNode,
+  Source,
+  DeleteNode,
+  Join,
+  UpdateNode,
+  ColumnPath,
+  Meeting,
+  ParameterRows,
+  SourceField
+} from './nodes.ts'
+import {
+  planHaving,
+  resultTypeOf,
+  isAllColumns,
+  planOrder,
+  planOutput,
+  isUnchanged
+} from './output.ts'
+import { documentOf, findRowsParameter, toUncertain } from './parameter-rows.ts'
+import { fieldName } from './stored-values.ts'
 import { units } from './work.ts'
 
 /** The members of `from` that are read. Those that the operation does not have are undefined. */
@@ -128,4 +157,251 @@ function findDeclared (
 export function sourceOf (node: PlanNode): Source | undefined {
   if (node.kind === 'insert') return node.query?.source
   return node.kind === 'update' || node.kind === 'delete' ? node.join?.source : undefined
+}
+
+/**
+ * Plans the member `from`. Returns undefined after an issue of its shape. `parameterSchema`: the
+ * shape of rows of a parameter, which only named batches have.
+ */
+export function planFrom (
+  source: OperationSource,
+  parameterSchema: TSchema
+): PlannedSource | undefined {
+  const { operation, context } = source
+  const place = { context, path: ['from'] }
+  const from = operation['from'] as Json
+  if (context.parameters === undefined || !isObject(from) || !has(from, 'param')) {
+    const members = readMember(source, 'from') as SourceMembers | undefined
+    return members && planSource(members, place)
+  }
+  return checkShape(parameterSchema, from, place)
+    ? planRowsSource(from as RowsMembers, place)
+    : undefined
+}
+
+export interface PlannedJoin {
+  /** Reads a column of `from`. */
+  readonly read: ReadColumn
+  /** Returns the join, after all columns were read; undefined after an issue. */
+  readonly finish: () => Join | undefined
+}
+
+/** Returns undefined if the operation has no `from`. */
+export function planJoin (source: OperationSource): PlannedJoin | undefined {
+  const { operation, context } = source
+  if (!has(operation, 'from')) return undefined
+  const planned = planFrom(source, JoinedParameter)
+  if (planned === undefined) return { read: readPath, finish: () => undefined }
+  const { read, finish } = planned
+  const { on: pairs } = operation['from'] as { readonly on: Readonly<Record<string, string>> }
+  const on = Object.entries(pairs).map(([column, name]) => {
+    const path = ['from', 'on', column]
+    return [column, read(name, { context, path }, meetColumn(column))] as const
+  })
+  return {
+    read,
+    finish () {
+      const source = finish()
+      return source && { source, on }
+    }
+  }
+}
+
+/** Adds the join to an operation. Returns undefined after an issue of the join. */
+export function withJoin<Node extends UpdateNode | DeleteNode> (
+  node: Node,
+  joined: PlannedJoin | undefined
+): Node | undefined {
+  if (joined === undefined) return node
+  const join = joined.finish()
+  return join && { ...node, join }
+}
+
+// Plans `"from": {"param": "items"}`: the rows of a parameter, which an operation reads. Each value
+// takes the type of the column that it meets, or that of a cast.
+
+/** The members of `from` that are read. */
+export type RowsMembers = Omit<Static<typeof JoinedParameter>, 'on'>
+
+/** Plans `{"param": "items"}`, whose shape is valid. */
+export function planRowsSource (
+  { param, columns, group_by: groupBy }: RowsMembers,
+  { context, path }: Place
+): PlannedSource {
+  const within = (step: string): Place => ({ context, path: [...path, step] })
+  const parameter = findRowsParameter(param, within('param'))
+  const fields = new Fields(parameter?.rows)
+  const groups = columns === undefined ? undefined : groupBy
+  if (groups !== groupBy) {
+    context.addIssue('member_missing', within('columns').path, '"group_by" requires "columns".')
+  }
+  const declared = planOutput(
+    columns as ReadonlyArray<Output | Aggregate> ?? [],
+    within('columns')
+  )
+  const isFixed = groups !== undefined || declared.some(({ aggregate }) => aggregate !== undefined)
+  const placeOf = (i: number): Place => ({ context, path: [...path, 'columns', i] })
+  if (isFixed) checkGrouped(declared, groups, placeOf)
+  const aliases: Aliases = new Map(
+    isFixed ? [] : declared.filter(isUnchanged).map(({ name, path }) => [name, path])
+  )
+  const output = declared.flatMap((column, i) =>
+    aliases.has(column.name) ? [] : [fields.addOutput(column, placeOf(i))]
+  )
+  const others = new Map<string, OutputColumn>()
+  return {
+    read (text, place, meets) {
+      const found = output.find(({ name }) => name === text)
+      if (found !== undefined) {
+        fields.meet(found, meets)
+        return toPath(text)
+      }
+      const into = readAlias(text, aliases)
+      if (into.keys.length > 0 && output.some(({ name }) => name === into.column)) return into
+      if (isFixed) {
+        const names = output.map(({ name }) => name).join(', ')
+        const message = `"${text}" is not in "columns" of "from". Output columns: ${names}.`
+        place.context.addIssue('member_invalid', place.path, message)
+        return into
+      }
+      const key = JSON.stringify([text, meets])
+      const other = others.get(key) ?? fields.addValue(into, { meets, place })
+      others.set(key, other)
+      return toPath(other.name)
+    },
+    finish () {
+      if (parameter === undefined || !fields.checkTypes()) return undefined
+      const { documents } = context.usedRows
+      const all = fields.all()
+      const position = (context.parameters as NonNullable<PlanContext['parameters']>).size +
+        documents.push({ parameter, fields: all }) - 1
+      const { shapes, data } = parameter.rows
+      return {
+        kind: 'rows',
+        fields: all,
+        document: documentOf(param, { ...parameter, position }),
+        uncertainColumns: all.flatMap(({ name, path }) => toUncertain(name, path, shapes)),
+        data: data ?? [],
+        output: [...output, ...others.values()],
+        groupBy: (groups ?? []).flatMap((text, i) => {
+          const field = fields.find(text)
+          if (field === undefined) {
+            const message = `"${text}" must also be in "columns".`
+            context.addIssue('member_invalid', [...path, 'group_by', i], message)
+          }
+          return field === undefined ? [] : [toPath(field)]
+        })
+      }
+    }
+  }
+}
+
+/** The members that output columns return as they are, by the names of the columns. */
+type Aliases = ReadonlyMap<string, ColumnPath>
+
+/** Reads the name of a member or of an alias, or a path into it. */
+function readAlias (text: string, aliases: Aliases): ColumnPath {
+  const path = readPath(text)
+  const alias = aliases.get(text) ?? aliases.get(path.column)
+  if (alias === undefined || aliases.has(text)) return alias ?? path
+  return { ...path, column: alias.column, keys: [...alias.keys, ...path.keys] }
+}
+
+/** Beside aggregates, only columns of the groups have one value. */
+function checkGrouped (
+  columns: readonly OutputColumn[],
+  groups: readonly string[] = [],
+  placeOf: (i: number) => Place
+): void {
+  const keys = new Set(groups.map(text => keyOfPath(readPath(text))))
+  for (const [i, { path: of, aggregate, name }] of columns.entries()) {
+    if (of === undefined || aggregate !== undefined || keys.has(keyOfPath(of))) continue
+    const { context, path } = placeOf(i)
+    context.addIssue('member_invalid', path, `"${name}" must be in "group_by", or be aggregated.`)
+  }
+}
+
+/** A field whose type may not be known yet. */
+interface OpenField extends Omit<SourceField, 'type'> {
+  type: SourceField['type'] | undefined
+  /** Where its type is missed. */
+  readonly place: Place
+}
+
+/** Collects the values that are read of each row. */
+class Fields {
+  readonly #rows: ParameterRows | undefined
+  readonly #fields: OpenField[] = []
+
+  /** `rows`: undefined after an issue. */
+  constructor (rows: ParameterRows | undefined) {
+    this.#rows = rows
+  }
+
+  /** Adds the field of a declared output column. Returns the column, which reads the field. */
+  addOutput (column: OutputColumn, place: Place): OutputColumn {
+    const { context, path: at } = place
+    const { path, aggregate, cast } = column
+    if (isAllColumns(column)) {
+      context.addIssue('member_invalid', at, '"*" is not possible with "param"; name the columns.')
+    }
+    // count(*)
+    if (path === undefined) return column
+    const type = aggregate === 'count' ? cast ?? 'jsonb' : cast
+    return { ...column, path: toPath(this.#add(path, { type, place })), cast: undefined }
+  }
+
+  /** Adds a value that is read where it meets a column. */
+  addValue (
+    path: ColumnPath,
+    { meets, place }: { readonly meets: Meeting | undefined, readonly place: Place }
+  ): OutputColumn {
+    const name = this.#add(path, { type: meets, place })
+    // No column that is declared has a name with an arrow.
+    return { name: `->${name}`, path: toPath(name), aggregate: undefined }
+  }
+
+  #add (path: ColumnPath, { type, place }: Pick<OpenField, 'type' | 'place'>): string {
+    const name = fieldName(this.#fields.length)
+    this.#fields.push({ name, path, type, place })
+    const declared = this.#rows?.declared
+    if (declared?.has(path.column) === false) {
+      const message = describeUnknown('member', path.column, [...declared])
+      place.context.addIssue('member_invalid', place.path, message)
+    }
+    return name
+  }
+
+  /** A declared column takes its type from the first column that its values meet. */
+  meet (column: OutputColumn, meets: Meeting | undefined): void {
+    if (!isUnchanged(column)) return
+    const field = this.#fields.find(({ name }) => name === column.path.column) as OpenField
+    field.type ??= meets
+  }
+
+  /** Finds the field of a declared output column that returns this member. */
+  find (text: string): string | undefined {
+    const key = keyOfPath(readPath(text))
+    return this.#fields.find(({ path }) => keyOfPath(path) === key)?.name
+  }
+
+  /** Adds an issue for each field without a type. */
+  checkTypes (): boolean {
+    const untyped = this.#fields.filter(({ type }) => type === undefined)
+    for (const { path: { column }, place: { context, path } } of untyped) {
+      context.addIssue(
+        'member_invalid',
+        path,
+        `"${column}" meets no column whose type it could take. Add {"column": "${column}", ` +
+          '"cast": …, "as": …} to "columns" of "from".'
+      )
+    }
+    return untyped.length === 0
+  }
+
+  /** All fields, at least one: PostgreSQL converts no rows without columns. */
+  all (): readonly SourceField[] {
+    if (this.#fields.length === 0) return [{ name: fieldName(0), path: toPath(''), type: 'text' }]
+    return this.#fields.map(({ name, path, type }) => ({ name, path, type: type as Meeting }))
+  }
 }

@@ -7,7 +7,7 @@
  */
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises'
 import { failure } from '../errors/catalogue.ts'
-import { finish, type Pieces } from '../json/pieces.ts'
+import { finish, type Pieces } from '../json/parse.ts'
 
 /** Smaller bodies do not wait: 16 KiB are read, planned and compiled in about 3 ms. */
 const LARGE_BYTES = 16_384

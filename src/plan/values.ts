@@ -1,8 +1,8 @@
 /**
  * Plans `values` of an insert: JSON → groups of rows that name the same columns.
  */
-import { isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { maxColumns } from '../../schemas/operation.ts'
+import { isObject, type Json, type JsonObject } from '../json/parse.ts'
 import type { PlanContext } from './context.ts'
 import { flattenConditions } from './filter.ts'
 import { findColumnProblem } from './name.ts'

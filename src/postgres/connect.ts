@@ -6,9 +6,8 @@
  */
 import { connect, type Socket } from 'node:net'
 import { describeAddress, type DatabaseTarget, type HostAddress } from '../../schemas/database.ts'
-import { connectWithReadBuffer } from './message-reader.ts'
-import { readCredentials, startTls, type StartTlsOptions } from './tls.ts'
-import { waitForEvent } from './wait-for-event.ts'
+import { connectWithReadBuffer } from './messages.ts'
+import { readCredentials, startTls, type StartTlsOptions, waitForEvent } from './tls.ts'
 
 /** Idle time before the kernel probes the server; Linux gives up after 9 more probes of 75 s. */
 const KEEP_ALIVE_DELAY_MS = 60_000

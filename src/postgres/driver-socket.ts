@@ -5,7 +5,7 @@
  */
 import { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
-import { createMessageReader } from './message-reader.ts'
+import { createMessageReader } from './messages.ts'
 import { readError, readMessage, Reply, type Message } from './wire-protocol.ts'
 
 const message = (type: string, body: string): Buffer => {

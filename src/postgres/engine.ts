@@ -2,7 +2,7 @@
  * Recognizes the database behind a connection. Many products speak PostgreSQL's protocol and do not
  * keep what the service relies on, so only products that are known to be right are served.
  */
-import type { EngineName } from '../../schemas/engine.ts'
+import type { EngineName } from '../../schemas/database.ts'
 
 /** A product by the text of its `version()`, and why it is refused. */
 interface Product {

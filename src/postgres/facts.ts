@@ -2,7 +2,7 @@
  * What the service knows about the server of a connection, on which the statements of a batch
  * depend.
  */
-import type { EngineName } from '../../schemas/engine.ts'
+import type { EngineName } from '../../schemas/database.ts'
 
 /** Settings with the same value in every batch. */
 export const FIXED_SETTINGS = [

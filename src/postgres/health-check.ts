@@ -4,13 +4,7 @@
  * a cached success.
  */
 import type { DatabaseTarget } from '../../schemas/database.ts'
-import {
-  closeConnection,
-  isUsable,
-  query,
-  withTimeout,
-  type Connection
-} from './connection.ts'
+import { closeConnection, isUsable, query, withTimeout, type Connection } from './connection.ts'
 import { openConnection } from './open-connection.ts'
 
 export interface HealthCheck {

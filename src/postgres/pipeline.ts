@@ -4,7 +4,7 @@
  */
 import type { DatabaseError } from '../errors/postgres.ts'
 import type { DriverSocket, Receiver } from './driver-socket.ts'
-import { MessageWriter } from './message-writer.ts'
+import { MessageWriter } from './messages.ts'
 import { readError, readTag, Reply, type Message } from './wire-protocol.ts'
 
 /** One statement, by the extended protocol. */

@@ -10,11 +10,11 @@ import {
   destroyConnection,
   isUsable,
   withTimeout,
-  type Connection
+  type Connection,
+  terminateBackend
 } from './connection.ts'
 import { openConnection, type OpenOptions } from './open-connection.ts'
 import { noRecentTexts } from './prepared-statements.ts'
-import { terminateBackend } from './terminate-backend.ts'
 import { millisecondsUntil } from './timer.ts'
 
 export interface PoolOptions extends Pick<OpenOptions, 'prepares' | 'extraSchemas' | 'lifetimeMs'> {

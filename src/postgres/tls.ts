@@ -4,6 +4,7 @@
  * that arrive before the handshake. Source:
  * https://www.postgresql.org/docs/18/protocol-flow.html#PROTOCOL-FLOW-SSL and …/libpq-ssl.html
  */
+import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { isIP, type Socket } from 'node:net'
 import {
@@ -14,7 +15,6 @@ import {
   type SecureContext
 } from 'node:tls'
 import type { DatabaseTls } from '../../schemas/database.ts'
-import { waitForEvent } from './wait-for-event.ts'
 
 /** SSLRequest: length 8, then a code that is no protocol version. */
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f])
@@ -133,4 +133,23 @@ async function requestTls (plain: Socket): Promise<boolean> {
     throw new Error('unexpected response to SSLRequest: expected one byte, S or N')
   }
   return answer === ACCEPTED
+}
+
+/**
+ * Resolves on `event` and leaves no listener behind. Throws the socket's error, or an Error when
+ * the socket closes. That includes closing right after the event, before the caller can listen for
+ * `close`. There is no deadline: destroy the socket to stop the wait.
+ */
+export async function waitForEvent (
+  socket: Socket,
+  event: 'connect' | 'readable' | 'secureConnect'
+): Promise<void> {
+  const settled = new AbortController()
+  const { signal } = settled
+  try {
+    await Promise.race([once(socket, event, { signal }), once(socket, 'close', { signal })])
+  } finally {
+    settled.abort()
+  }
+  if (socket.destroyed) throw new Error('the server closed the connection')
 }

@@ -11,9 +11,9 @@ import openapi from '../../plugins/routes/openapi.ts'
 import type { Config } from '../../schemas/config.ts'
 import { printableConfig } from '../config/config.ts'
 import type { NamedBatches } from '../named/named-batch.ts'
-import { listen } from './listen.ts'
 import type { DatabaseProblem } from '../transaction/database.ts'
 import type { Exposition } from '../transaction/observer.ts'
+import { listen } from './http-server.ts'
 
 /** Why the service is not ready: it is stopping, has no database, or no worker is running. */
 export type NotReadyReason = 'stopping' | DatabaseProblem | 'workers'

@@ -2,6 +2,7 @@
  * Node's HTTP server with the limits and timeouts of the main server.
  */
 import { createServer, type RequestListener, type Server } from 'node:http'
+import type { FastifyInstance } from 'fastify'
 
 /**
  * Longer than the 60 s after which most load balancers close an idle connection. If this side
@@ -35,4 +36,29 @@ export function originForm ({ url = '' }: { readonly url?: string | undefined })
   const path = url.replace(/^https?:\/\/[^/?#]+/i, '')
   // `*` as well: the router would treat this single character as `/`.
   return path.startsWith('/') ? path : `/${path}`
+}
+
+export interface ListenOptions {
+  readonly name: 'main' | 'admin'
+  readonly host: string
+  readonly port: number
+}
+
+/**
+ * Listens and returns the URL, for example `http://127.0.0.1:4000`. When the address is not
+ * available, the message of the error begins with the name of the variable to change.
+ */
+export function listen (
+  server: FastifyInstance,
+  { name, host, port }: ListenOptions
+): Promise<string> {
+  return server.listen({
+    host,
+    port,
+    listenTextResolver: address => `${name} server listening at ${address}`
+  }).catch((error: NodeJS.ErrnoException) => {
+    const variable = error.code === 'EADDRINUSE' || error.code === 'EACCES' ? 'PORT' : 'HOST'
+    error.message = `${name === 'main' ? '' : 'ADMIN_'}HTTP_${variable}: ${error.message}`
+    throw error
+  })
 }

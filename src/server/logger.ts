@@ -4,7 +4,7 @@
 import { Writable } from 'node:stream'
 import { pino, type Logger } from 'pino'
 import type { PinoPretty } from 'pino-pretty'
-import type { LogDestination } from './log-destination.ts'
+import sonicBoom from 'sonic-boom'
 
 type Pretty = typeof PinoPretty
 
@@ -50,4 +50,116 @@ function describeLine ({ method, path, status, ms }: Line): string | undefined {
   return status === undefined || ms === undefined
     ? undefined
     : `${String(method)} ${String(path)} ${String(status)} in ${String(ms)} ms`
+}
+
+// The log output. A slow or blocked reader delays no batch and ends no process: lines keep their
+// order, and those that do not fit into the buffer are dropped and counted. sonic-boom writes, as
+// in pino; pino without this file ends or hangs the process when a disk is full.
+
+/** Maximum UTF-8 bytes that wait for the reader or for disk space. Further lines are dropped. */
+const MAX_BUFFERED_BYTES = 4 * 1024 * 1024
+
+/**
+ * A write of this size to a pipe is atomic (PIPE_BUF of Linux), so that lines of several processes
+ * do not mix. A longer line can be torn.
+ */
+const ATOMIC_BYTES = 4096
+
+/**
+ * A write without progress for this many ticks is stuck. Ticks are counted, because a clock would
+ * also run while this process is paused.
+ */
+const STUCK_TICKS = 20
+const TICK_MS = 100
+
+export interface LogDestination {
+  /** Takes a line with its newline. Does not wait or throw. */
+  write(line: string): void
+  /** Resolves when everything is written, or the writer is stuck. */
+  flush(): Promise<void>
+  /**
+   * Writes the buffered lines synchronously at the exit of the process. Node waits for a stuck
+   * write at exit, so `kill` is called instead to end the process.
+   */
+  finish(kill: () => void): void
+}
+
+/** Opens `fd`. Once the output is writable again, `onDropped` receives the number of lost lines. */
+export function openLogDestination (
+  fd: number,
+  onDropped: (lines: number) => void
+): LogDestination {
+  const stream = new sonicBoom.SonicBoom({
+    fd,
+    maxLength: MAX_BUFFERED_BYTES,
+    maxWrite: ATOMIC_BYTES
+  })
+  const progress = watchProgress(stream, onDropped)
+  return {
+    write (line) {
+      stream.write(line)
+      if (progress.isWriting()) return
+      progress.startWrite()
+      // Flushes the first buffered line, which is another one if this line was dropped.
+      stream.flush()
+    },
+    async flush () {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      stream.flush(() => resolve())
+      const timer = setInterval(() => {
+        if (progress.isStuck()) resolve()
+      }, TICK_MS)
+      return promise.finally(() => clearInterval(timer))
+    },
+    finish (kill) {
+      if (progress.isStuck()) return kill()
+      try {
+        stream.flushSync()
+      } catch { /* The log is the only place to report it. */ }
+    }
+  }
+}
+
+interface Progress {
+  startWrite(): void
+  isWriting(): boolean
+  isStuck(): boolean
+}
+
+/** Watches whether a write is running and since how many ticks it wrote no byte. */
+function watchProgress (
+  stream: InstanceType<typeof sonicBoom.SonicBoom>,
+  onDropped: (lines: number) => void
+): Progress {
+  let dropped = 0
+  let writing = false
+  let ticks = 0
+  setInterval(() => {
+    ticks++
+  }, TICK_MS).unref()
+  stream.on('write', () => {
+    ticks = 0
+  })
+  // The unwritten part stays first in the buffer and is tried again with the next line.
+  stream.on('error', () => {
+    writing = false
+  })
+  stream.on('drop', () => {
+    dropped++
+  })
+  stream.on('drain', () => {
+    writing = false
+    if (dropped === 0) return
+    const lines = dropped
+    dropped = 0
+    onDropped(lines)
+  })
+  return {
+    startWrite () {
+      writing = true
+      ticks = 0
+    },
+    isWriting: () => writing,
+    isStuck: () => writing && ticks >= STUCK_TICKS
+  }
 }

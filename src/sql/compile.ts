@@ -26,16 +26,21 @@ import { distributeNode, fence } from './citus/citus.ts'
 import { buildFence, isPushedDown } from './citus/placement.ts'
 import type { CompileOptions, StatementContext } from './context.ts'
 import { buildOperation } from './operations/operation.ts'
-import { answersOnlyCount, operationTimes } from './operations/output.ts'
-import { shapeOf, type BuiltOperation } from './operations/returned-rows.ts'
-import { findSeparateSources, returnsSeparateRows } from './operations/separate-rows.ts'
+import {
+  answersOnlyCount,
+  operationTimes,
+  shapeOf,
+  type BuiltOperation,
+  findSeparateSources,
+  returnsSeparateRows
+} from './operations/output.ts'
 import { sourceColumns } from './operations/source.ts'
 import { buildAggregated, buildDirect, requiredRows } from './result.ts'
-import { buildGate, gateChecks } from './statement/gate.ts'
-import { hideSecrets } from './statement/marker.ts'
-import { sessionUnchanged } from './statement/session-checks.ts'
+import { hideSecrets } from './statement/raised-error.ts'
+import { sessionUnchanged } from './statement/settings.ts'
 import { findShared } from './statement/shared-results.ts'
 import type { Statement } from './statement/statement.ts'
+import { buildGate, gateChecks } from './statement/when.ts'
 import type { FindColumns, TableColumns } from './values/column-types.ts'
 import { findScalars, References, type Earlier } from './values/references.ts'
 import { StatementNeeds } from './values/statement-needs.ts'

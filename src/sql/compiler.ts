@@ -4,21 +4,20 @@
  * once, with placeholders for values and session, and filled for each request.
  */
 import { LRUCache } from 'lru-cache'
-import type { Identity } from '../../schemas/claims.ts'
-import type { EngineName } from '../../schemas/engine.ts'
+import type { EngineName } from '../../schemas/database.ts'
+import type { Trace } from '../../schemas/http.ts'
 import { enabled, type Preferences } from '../../schemas/prefer.ts'
-import type { Trace } from '../../schemas/trace-context.ts'
+import type { Identity } from '../../schemas/token.ts'
 import { identifier, join, render, sql } from '../fragment/fragment.ts'
 import { RecentTexts } from '../fragment/recent-texts.ts'
-import { once, type PlannedBatch } from '../plan/batch-planner.ts'
 import type { Plan } from '../plan/nodes.ts'
+import { once, type PlannedBatch } from '../plan/plan-batch.ts'
 import { textPlaceholder } from '../plan/shape.ts'
 import type { ConnectionFacts } from '../postgres/facts.ts'
 import { notOnCitus } from './citus/citus.ts'
 import { workerSettings } from './citus/worker-session.ts'
 import { compile, compileQueryPlans } from './compile.ts'
 import type { CompileOptions } from './context.ts'
-import { commentOn } from './frame/comment.ts'
 import {
   mayCommit,
   type CompiledBatch,
@@ -27,12 +26,17 @@ import {
 } from './frame/compiled-batch.ts'
 import type { Key } from './frame/idempotency.ts'
 import { sessionStatements, type Session, type SessionDefaults } from './frame/session.ts'
+import { commentOn } from './frame/steps.ts'
 import { emptyResults } from './statement/shared-results.ts'
-import type { Statement } from './statement/statement.ts'
-import { createTemplate, fillTemplate, type Template } from './statement/template.ts'
+import {
+  type Statement,
+  createTemplate,
+  fillTemplate,
+  type Template
+} from './statement/statement.ts'
 import { TemplateCache, templateBytes, type Variants } from './template-cache.ts'
+import { FunctionTypes, functionTypesQuery } from './values/call.ts'
 import { ColumnTypes, columnTypesQuery } from './values/column-types.ts'
-import { FunctionTypes, functionTypesQuery } from './values/function-types.ts'
 
 /** The properties of a request that a batch needs. Fastify's request has them. */
 export interface BatchRequest {

@@ -2,10 +2,10 @@
  * What the compiler needs to know: of a batch, and of one of its operations.
  */
 import type { ReferenceUse, Requirements } from '../plan/nodes.ts'
-import type { SessionIdentity } from './statement/session-checks.ts'
+import type { SessionIdentity } from './statement/settings.ts'
 import type { SharedResult } from './statement/shared-results.ts'
+import type { FindFunction } from './values/call.ts'
 import type { FindColumns } from './values/column-types.ts'
-import type { FindFunction } from './values/function-types.ts'
 import type { References, Scalar } from './values/references.ts'
 import type { StatementNeeds } from './values/statement-needs.ts'
 import type { TypedValues } from './values/typed-values.ts'

@@ -13,12 +13,10 @@ import {
 } from '../fragment/fragment.ts'
 import type { InsertNode, PlanNode } from '../plan/nodes.ts'
 import { arrayText } from '../plan/value-text.ts'
-import { buildFence, isPushedDown } from './citus/placement.ts'
-import { buildShardCheck } from './citus/shard-check.ts'
+import { buildFence, isPushedDown, buildShardCheck } from './citus/placement.ts'
 import type { StatementContext } from './context.ts'
 import { buildOperation, type OperationContext } from './operations/operation.ts'
-import { rowValue } from './operations/output.ts'
-import { shapeOf, type BuiltOperation, type Shape } from './operations/returned-rows.ts'
+import { rowValue, shapeOf, type BuiltOperation, type Shape } from './operations/output.ts'
 import {
   LAST_OPERATION_CHECKS,
   SINGLE_OPERATION_CHECKS,
@@ -29,9 +27,8 @@ import {
   buildSumCheck,
   type Check
 } from './statement/checks.ts'
-import { buildRequirements } from './statement/gate.ts'
-import { raiseNumber } from './statement/marker.ts'
-import { withSessionFormats } from './statement/session-checks.ts'
+import { raiseNumber } from './statement/raised-error.ts'
+import { withSessionFormats } from './statement/settings.ts'
 import {
   MAX_COLUMN_CHECKS,
   buildListCheck,
@@ -43,6 +40,7 @@ import {
   shareValues,
   type SharedResult
 } from './statement/shared-results.ts'
+import { buildRequirements } from './statement/when.ts'
 
 /** What json_agg writes between two rows. */
 export const ROW_SEPARATOR = ', \n '

@@ -3,8 +3,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import { bytesOf } from '../fragment/recent-texts.ts'
-import type { Statement } from './statement/statement.ts'
-import type { Template } from './statement/template.ts'
+import type { Statement, Template } from './statement/statement.ts'
 
 /** Those of a plan. Undefined: the statement depends on the values. */
 type Templates = ReadonlyArray<Template<Statement> | undefined>

@@ -30,7 +30,7 @@ import {
   type StatementTimes
 } from '../postgres/wire-protocol.ts'
 import type { AttemptBatch, TransactionMode } from '../sql/frame/compiled-batch.ts'
-import { POSITION } from '../sql/frame/position.ts'
+import { POSITION, type TransactionId } from '../sql/frame/server-state.ts'
 import {
   beginOptions,
   buildReceivedSteps,
@@ -40,11 +40,10 @@ import {
   storesReceived,
   type Step
 } from '../sql/frame/steps.ts'
-import type { TransactionId } from '../sql/frame/transaction-status.ts'
 import { ROW_SEPARATOR } from '../sql/result.ts'
 import { isCommitUncertain } from './lost-commit.ts'
-import { settleTimes } from './operation-times.ts'
 import type { AttemptOutcome, AttemptTimes, Failed, Lost } from './outcome.ts'
+import { settleTimes } from './report.ts'
 
 /** Neither promise rejects. */
 export interface StartedAttempt {

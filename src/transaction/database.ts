@@ -1,7 +1,7 @@
 /**
  * The databases as plugins use them: their pools and their health.
  */
-import type { Identity } from '../../schemas/claims.ts'
+import type { Identity } from '../../schemas/token.ts'
 import type { HealthCheck } from '../postgres/health-check.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
 import type { Compiler } from '../sql/compiler.ts'

@@ -4,8 +4,8 @@
  */
 import { aggregateNames } from '../../schemas/operation.ts'
 import { operators, type OperatorName } from '../../schemas/operator.ts'
+import { quote } from '../errors/catalogue.ts'
 import { NO_BINARY_INPUT, quotedText, type DatabaseError } from '../errors/postgres.ts'
-import { quote } from '../errors/refusal.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
 import { render } from '../fragment/fragment.ts'
 import { flattenConditions } from '../plan/filter.ts'

@@ -6,7 +6,7 @@ import { failure, type Failure } from '../errors/catalogue.ts'
 import { SqlState, isUndefinedTable } from '../errors/sqlstates.ts'
 import type { Connection } from '../postgres/connection.ts'
 import type { Key } from '../sql/frame/idempotency.ts'
-import { readMarker } from '../sql/statement/marker.ts'
+import { readMarker } from '../sql/statement/raised-error.ts'
 import { readAnswer } from './lost-commit.ts'
 import type { Committed, Failed } from './outcome.ts'
 

@@ -11,10 +11,10 @@ import {
   queryRaw,
   withTimeout,
   type Backend,
-  type Connection
+  type Connection,
+  terminateBackend
 } from '../postgres/connection.ts'
 import { Lease, type ConnectionPool } from '../postgres/pool.ts'
-import { terminateBackend } from '../postgres/terminate-backend.ts'
 import { millisecondsUntil } from '../postgres/timer.ts'
 import { mayCommit, type CompiledBatch } from '../sql/frame/compiled-batch.ts'
 import { answerText, waitText, type Key } from '../sql/frame/idempotency.ts'
@@ -23,7 +23,7 @@ import {
   statusText,
   type TransactionStatus,
   type TransactionId
-} from '../sql/frame/transaction-status.ts'
+} from '../sql/frame/server-state.ts'
 import type { Lost } from './outcome.ts'
 
 /**

@@ -2,8 +2,8 @@
  * How an attempt to run a batch can end, and how the batch can end.
  */
 import type { DatabaseError } from '../errors/postgres.ts'
+import type { TransactionId } from '../sql/frame/server-state.ts'
 import type { Place } from '../sql/frame/steps.ts'
-import type { TransactionId } from '../sql/frame/transaction-status.ts'
 
 /** Every outcome of a batch or of one attempt. */
 export type Outcome = Committed | Failed | Lost | Unknown
@@ -21,7 +21,7 @@ export interface Committed {
   readonly rows: readonly Buffer[]
   /** The rows are those of an earlier request with the same idempotency key; nothing ran now. */
   readonly replayed?: boolean
-  /** The position after COMMIT; see src/sql/frame/position.ts. */
+  /** The position after COMMIT; see src/sql/frame/server-state.ts. */
   readonly position?: string
   readonly times: AttemptTimes
 }

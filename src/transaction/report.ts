@@ -5,7 +5,8 @@ import type { OperationKind } from '../../schemas/operation.ts'
 import type { DatabaseError } from '../errors/postgres.ts'
 import { isUndefinedTable } from '../errors/sqlstates.ts'
 import type { Plan, PlanNode } from '../plan/nodes.ts'
-import type { BatchOutcome } from './outcome.ts'
+import type { StatementTimes } from '../postgres/wire-protocol.ts'
+import type { BatchOutcome, AttemptTimes } from './outcome.ts'
 
 export interface OperationReport {
   readonly id: string
@@ -89,4 +90,37 @@ function isTableKnown (
 ): boolean {
   if (outcome !== 'error' || batch.kind !== 'failed') return true
   return batch.at === index && !isUndefinedTable((batch.error as DatabaseError).code)
+}
+
+// When the session was set and when the operations ended. The answers of all operations arrive
+// together, so the time from one to the next is taken from the clock of the server.
+
+export interface ArrivedTimes extends AttemptTimes {
+  /** The times of each operation that was answered; undefined: it returned none. */
+  readonly server: ReadonlyArray<StatementTimes | undefined>
+}
+
+/**
+ * Computes the times from when the answers arrived. An operation ends when the next one begins, so
+ * its triggers count. The last one ends when its answer arrives, unless the next one failed.
+ */
+export function settleTimes (arrived: ArrivedTimes, count: number): AttemptTimes {
+  const { begun, sessionSet, operations, server } = arrived
+  const [first, arrival] = [server[0], operations.at(-1)]
+  if (
+    begun === undefined || sessionSet === undefined || arrival === undefined || first === undefined
+  ) return arrived
+  const span = (server.at(-1) ?? first).ended - first.began
+  // The answer of the session arrives with all others, unless it was sent at once.
+  const started = Math.min(sessionSet, arrival - span)
+  // The clock of the server may be set meanwhile.
+  let end = Math.max(begun, started)
+  const settled = { begun, sessionSet: end }
+  const ends = operations.map((_, i) => {
+    const next = server[i + 1]?.began ?? (i === count - 1 ? undefined : server[i]?.ended)
+    const ended = next === undefined ? arrival : started + (next - first.began)
+    end = Math.min(arrival, Math.max(end, ended))
+    return end
+  })
+  return { ...settled, operations: ends }
 }

@@ -5,7 +5,7 @@ import type { DatabaseError } from '../errors/postgres.ts'
 import { classOf, isValueError, SqlState, SqlStateClass } from '../errors/sqlstates.ts'
 import type { AttemptBatch, AttemptVariant } from '../sql/frame/compiled-batch.ts'
 import { textAtError } from '../sql/statement/error-place.ts'
-import { readMarker, type MarkerKind } from '../sql/statement/marker.ts'
+import { readMarker, type MarkerKind } from '../sql/statement/raised-error.ts'
 import { dependsOnKind } from '../sql/values/column.ts'
 import type { AttemptOutcome, Failed, RetryReason } from './outcome.ts'
 

@@ -3,8 +3,8 @@
  */
 import type { Config } from '../../schemas/config.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
-import type { Pieces } from '../json/pieces.ts'
-import type { PlannedBatch } from '../plan/batch-planner.ts'
+import type { Pieces } from '../json/parse.ts'
+import type { PlannedBatch } from '../plan/plan-batch.ts'
 import { smallTurn } from '../plan/turns.ts'
 import {
   wantsQueryPlan,

@@ -1,9 +1,15 @@
 /**
  * Turns the outcome of a batch that failed into the failure that the client gets.
  */
-import { Failure, failure, type FailureDetails } from '../errors/catalogue.ts'
+import {
+  Failure,
+  failure,
+  type FailureDetails,
+  quote,
+  refuse,
+  withReason
+} from '../errors/catalogue.ts'
 import { fromDatabase, type DatabaseError } from '../errors/postgres.ts'
-import { quote, refuse, withReason } from '../errors/refusal.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 import type {
   Expectation,
@@ -15,7 +21,7 @@ import type {
 } from '../plan/nodes.ts'
 import { INLINED, notOnCitus, SEVERAL_SHARDS } from '../sql/citus/citus.ts'
 import type { Place } from '../sql/frame/steps.ts'
-import { readMarker, type Marker, type ValueFault } from '../sql/statement/marker.ts'
+import { readMarker, type Marker, type ValueFault } from '../sql/statement/raised-error.ts'
 import { columnsRead, listsRead } from '../sql/statement/shared-results.ts'
 import {
   describeError,
@@ -105,7 +111,7 @@ interface MarkerContext extends Pick<ToFailureOptions, 'maxRows' | 'maxBytes'> {
   readonly at: number
 }
 
-/** Describes what a statement of the service found; see src/sql/statement/marker.ts. */
+/** Describes what a statement of the service found; see src/sql/statement/raised-error.ts. */
 function describeMarker (marker: Marker, context: MarkerContext): BatchFailure {
   const { plan, at, maxRows, maxBytes } = context
   const place = finalPlace(plan, at)

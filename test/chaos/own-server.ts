@@ -16,7 +16,7 @@ import {
   type Postgres
 } from '../../scripts/dev/postgres.ts'
 import type { Stage } from '../../scripts/dev/stage.ts'
-import { signToken } from '../../src/auth/sign-token.ts'
+import { signToken } from '../../src/auth/token.ts'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { childEnvironment } from '../support/process/process.ts'

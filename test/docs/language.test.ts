@@ -6,9 +6,8 @@ import { STATUS_CODES } from 'node:http'
 import t from 'tap'
 import { IssueCode } from '../../schemas/error.ts'
 import { maxFilterDepth } from '../../schemas/filter.ts'
-import { maxFirstReferences } from '../../schemas/operand.ts'
-import { operators, type Operator } from '../../schemas/operator.ts'
 import { modifiers } from '../../schemas/modifier.ts'
+import { maxFirstReferences } from '../../schemas/operand.ts'
 import {
   maxAllNestedReads,
   maxColumns,
@@ -16,6 +15,7 @@ import {
   memberKinds,
   OnConflict
 } from '../../schemas/operation.ts'
+import { operators, type Operator } from '../../schemas/operator.ts'
 import { preferenceItems } from '../../schemas/prefer.ts'
 import { maxFirsts } from '../../src/plan/context.ts'
 import { maxGroups, maxRepetition } from '../../src/plan/values.ts'

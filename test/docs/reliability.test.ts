@@ -12,9 +12,9 @@ import t, { type Test } from 'tap'
 import { configItems } from '../../schemas/config.ts'
 import { catalogue } from '../../src/errors/catalogue.ts'
 import { conditions } from '../../src/errors/conditions.ts'
+import { CUSTOMER, useShopService } from '../support/database/shop.ts'
 import { codeBlocks, compact, type CodeBlock } from '../support/docs/markdown.ts'
 import { token, type ServiceUnderTest } from '../support/service.ts'
-import { CUSTOMER, useShopService } from '../support/database/shop.ts'
 
 const read = (path: string): string =>
   readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')

@@ -3,16 +3,16 @@
  * output and exit codes. `check` is tested in cli-check.test.ts, network failures in
  * cli-lost.test.ts.
  */
-import { once } from 'node:events'
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { runCommand } from '../../src/cli/main.ts'
-import { oneflight, program, runInside, type Ended } from '../support/process/cli.ts'
 import { useDatabase } from '../support/database/database.ts'
+import { oneflight, program, runInside, type Ended } from '../support/process/cli.ts'
 import { childEnvironment } from '../support/process/process.ts'
 import { answering, SECRET, token, useService, type ServiceUnderTest } from '../support/service.ts'
 import { until } from '../support/until.ts'

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import postgres from 'postgres'
 import t, { type Test } from 'tap'
-import { signToken } from '../../src/auth/sign-token.ts'
+import { signToken } from '../../src/auth/token.ts'
 import { readBlocks, readPage } from '../support/docs/pages.ts'
 import { ask } from '../support/service.ts'
 

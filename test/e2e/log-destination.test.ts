@@ -10,8 +10,7 @@ import { text } from 'node:stream/consumers'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { freePort } from '../../scripts/dev/port.ts'
-import { openLogDestination } from '../../src/server/log-destination.ts'
-import { createLogger } from '../../src/server/logger.ts'
+import { openLogDestination, createLogger } from '../../src/server/logger.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { childEnvironment } from '../support/process/process.ts'
 import { findProgram, needs, runProgram } from '../support/process/programs.ts'
@@ -113,7 +112,7 @@ t.test(
     const { fd, read } = await pipe(t)
     const script = `
     const { openLogDestination } = await import(${
-      JSON.stringify(join(import.meta.dirname, '../../src/server/log-destination.ts'))
+      JSON.stringify(join(import.meta.dirname, '../../src/server/logger.ts'))
     })
     const output = openLogDestination(1, () => {})
     for (let n = 0; n < 3000; n++) {

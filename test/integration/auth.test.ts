@@ -5,8 +5,9 @@
 import { createHmac } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { signToken } from '../../src/auth/sign-token.ts'
+import { signToken } from '../../src/auth/token.ts'
 import { ensureRoles, LOGIN_ROLE } from '../support/database/database.ts'
+import { dial, request } from '../support/network/wire.ts'
 import {
   ask,
   SECRET,
@@ -15,7 +16,6 @@ import {
   type Answer,
   type ServiceUnderTest
 } from '../support/service.ts'
-import { dial, request } from '../support/network/wire.ts'
 
 const schema = `${readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')}
   create view me as select current_user::text as role, session_user::text as login,

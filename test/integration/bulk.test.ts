@@ -5,11 +5,11 @@
  */
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
+import type { Batch } from '../../schemas/batch.ts'
 import { parseJson, writeJson, type Json, type JsonObject } from '../../src/json/parse.ts'
 import type { InsertNode, PlanNode } from '../../src/plan/nodes.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
 import { compile } from '../../src/sql/compile.ts'
-import type { Batch } from '../../schemas/batch.ts'
 import { useService } from '../support/service.ts'
 
 const limits = {

@@ -4,7 +4,6 @@ import { createServer, type AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { defaultPreferences } from '../../schemas/prefer.ts'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
-import { startAttempt } from '../../src/transaction/attempt.ts'
 import {
   query,
   destroyConnection,
@@ -12,6 +11,7 @@ import {
   type Connection
 } from '../../src/postgres/connection.ts'
 import { openConnection } from '../../src/postgres/open-connection.ts'
+import { startAttempt } from '../../src/transaction/attempt.ts'
 import { useDatabase } from '../support/database/database.ts'
 
 /** Requests the password in clear text. Returns it and the startup message. */

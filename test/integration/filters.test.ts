@@ -4,13 +4,13 @@
  */
 import fc from 'fast-check'
 import t from 'tap'
-import { parseJson } from '../../src/json/parse.ts'
 import type { Batch } from '../../schemas/batch.ts'
 import { render } from '../../src/fragment/fragment.ts'
+import { parseJson } from '../../src/json/parse.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
-import { ColumnTypes, columnTypesQuery } from '../../src/sql/values/column-types.ts'
 import { compile } from '../../src/sql/compile.ts'
 import { sessionStatement } from '../../src/sql/frame/session.ts'
+import { ColumnTypes, columnTypesQuery } from '../../src/sql/values/column-types.ts'
 import { ids, sameRows, thingsSchema, type FilterRow } from '../support/database/same-rows.ts'
 import { useService } from '../support/service.ts'
 

@@ -12,9 +12,9 @@ import { ErrorEnvelope } from '../../schemas/error.ts'
 import { arbitraryTrial } from '../support/model/arbitrary-batch.ts'
 import { digitsOf, readRaw } from '../support/model/raw-json.ts'
 import { modelReset, modelSchema } from '../support/model/tables.ts'
+import { dial, type WireAnswer } from '../support/network/wire.ts'
 import { propertyRuns } from '../support/runs.ts'
 import { token, useService, type ServiceUnderTest } from '../support/service.ts'
-import { dial, type WireAnswer } from '../support/network/wire.ts'
 
 const runs = propertyRuns(800, 1200)
 const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)

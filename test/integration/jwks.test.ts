@@ -9,9 +9,17 @@ import type { IncomingMessage } from 'node:http'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import t, { type Test } from 'tap'
 import { algorithms, type Algorithm } from '../../schemas/token.ts'
-import { readJwks } from '../../src/auth/jwks.ts'
-import { createRemoteJwks, type RemoteJwksOptions } from '../../src/auth/remote-jwks.ts'
+import { readJwks, createRemoteJwks, type RemoteJwksOptions } from '../../src/auth/jwks.ts'
 import type { Failure } from '../../src/errors/catalogue.ts'
+import {
+  jwks,
+  keyPair,
+  makeToken,
+  privateJwk,
+  publicJwk,
+  publicPem,
+  type KeyKind
+} from '../support/keys.ts'
 import {
   body,
   bytes,
@@ -28,15 +36,7 @@ import {
   type Behaviour,
   type JwksServer
 } from '../support/network/jwks-server.ts'
-import {
-  jwks,
-  keyPair,
-  makeToken,
-  privateJwk,
-  publicJwk,
-  publicPem,
-  type KeyKind
-} from '../support/keys.ts'
+import { certs } from '../support/network/tls-server.ts'
 import {
   answering,
   ask,
@@ -44,7 +44,6 @@ import {
   type Answer,
   type ServiceUnderTest
 } from '../support/service.ts'
-import { certs } from '../support/network/tls-server.ts'
 import { until } from '../support/until.ts'
 
 /** Longer than any test: a timer with this delay never fires. */
@@ -602,7 +601,7 @@ t.test('after closing, the process exits without an unhandled rejection', async 
   const server = await useJwksServer(t)
   const script = `
     const { createRemoteJwks } = await import(${
-    JSON.stringify(new URL('../../src/auth/remote-jwks.ts', import.meta.url).href)
+    JSON.stringify(new URL('../../src/auth/jwks.ts', import.meta.url).href)
   })
     const keys = createRemoteJwks({ url: new URL(${
     JSON.stringify(server.url)

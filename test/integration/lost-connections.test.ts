@@ -2,16 +2,16 @@
  * Connections that are lost at every stage of a batch: the reported outcome is correct, and the
  * next batch succeeds.
  */
-import t from 'tap'
-import type { Test } from 'tap'
 import { setTimeout as delay } from 'node:timers/promises'
-import { startAttempt } from '../../src/transaction/attempt.ts'
-import { executeBatch } from '../../src/transaction/execute.ts'
-import { acquireAtPosition } from '../../src/transaction/position.ts'
-import type { Place } from '../../src/sql/frame/steps.ts'
-import type { BatchOutcome } from '../../src/transaction/outcome.ts'
+import t, { type Test } from 'tap'
 import { destroyConnection, type Connection } from '../../src/postgres/connection.ts'
 import { Lease } from '../../src/postgres/pool.ts'
+import type { Place } from '../../src/sql/frame/steps.ts'
+import { startAttempt } from '../../src/transaction/attempt.ts'
+import { executeBatch } from '../../src/transaction/execute.ts'
+import type { BatchOutcome } from '../../src/transaction/outcome.ts'
+import { acquireAtPosition } from '../../src/transaction/position.ts'
+import { errorResponse } from '../chaos/messages.ts'
 import { useDatabase, type Database } from '../support/database/database.ts'
 import {
   alterSession,
@@ -20,9 +20,8 @@ import {
   useEngine,
   type Engine
 } from '../support/database/engine.ts'
-import { errorResponse } from '../chaos/messages.ts'
-import { audit, ledgerSchema, pair, startLoad } from '../support/ledger.ts'
 import { holdRow } from '../support/database/hold.ts'
+import { audit, ledgerSchema, pair, startLoad } from '../support/ledger.ts'
 import { CLAIMS, useProxy, type Link, type Proxy } from '../support/network/proxy.ts'
 import { gauge, useService } from '../support/service.ts'
 import { until } from '../support/until.ts'

@@ -5,8 +5,8 @@
 import t from 'tap'
 import type { Batch } from '../../schemas/batch.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
-import { ColumnTypes } from '../../src/sql/values/column-types.ts'
 import { compile } from '../../src/sql/compile.ts'
+import { ColumnTypes } from '../../src/sql/values/column-types.ts'
 import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { useService, gauge, type ServiceUnderTest } from '../support/service.ts'
 

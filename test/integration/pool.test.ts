@@ -2,13 +2,13 @@
  * The connection pool: connections, queue and waits are limited, excess requests fail fast, and a
  * lost connection is never handed out.
  */
-import { createServer, type AddressInfo } from 'node:net'
 import { once } from 'node:events'
+import { createServer, type AddressInfo } from 'node:net'
 import t from 'tap'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { closeConnection } from '../../src/postgres/connection.ts'
-import { openConnection } from '../../src/postgres/open-connection.ts'
 import { createHealthCheck } from '../../src/postgres/health-check.ts'
+import { openConnection } from '../../src/postgres/open-connection.ts'
 import type { CompiledBatch } from '../../src/sql/frame/compiled-batch.ts'
 import { executeBatch } from '../../src/transaction/execute.ts'
 import { stopClock } from '../support/clock.ts'

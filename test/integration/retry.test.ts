@@ -2,13 +2,12 @@
  * Retries: temporary failures and failures of one connection are retried a limited number of times,
  * but never after a COMMIT that may have succeeded.
  */
-import t from 'tap'
-import type { Test } from 'tap'
-import { toFailure } from '../../src/transaction/to-failure.ts'
+import t, { type Test } from 'tap'
+import { failure } from '../../src/errors/catalogue.ts'
 import { executeBatch } from '../../src/transaction/execute.ts'
 import { createReport } from '../../src/transaction/report.ts'
 import { isConflict } from '../../src/transaction/retry-policy.ts'
-import { failure } from '../../src/errors/catalogue.ts'
+import { toFailure } from '../../src/transaction/to-failure.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { alterSession, plainBatch, useEngine } from '../support/database/engine.ts'
 import { holdRow } from '../support/database/hold.ts'

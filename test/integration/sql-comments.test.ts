@@ -13,7 +13,7 @@ import {
   reachableDataDirectory,
   startPostgres
 } from '../../scripts/dev/postgres.ts'
-import { commentOn } from '../../src/sql/frame/comment.ts'
+import { commentOn } from '../../src/sql/frame/steps.ts'
 import { useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 

@@ -3,13 +3,13 @@
  * database. The text of a statement is not fixed, but text from a request never becomes part of it.
  */
 import t from 'tap'
-import { parseJson } from '../../src/json/parse.ts'
 import type { Batch } from '../../schemas/batch.ts'
+import { parseJson } from '../../src/json/parse.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
-import { ColumnTypes, type FindColumns } from '../../src/sql/values/column-types.ts'
 import { compile } from '../../src/sql/compile.ts'
-import { readMarker } from '../../src/sql/statement/marker.ts'
+import { readMarker } from '../../src/sql/statement/raised-error.ts'
 import type { Statement } from '../../src/sql/statement/statement.ts'
+import { ColumnTypes, type FindColumns } from '../../src/sql/values/column-types.ts'
 import { useService } from '../support/service.ts'
 
 const MAX_ROWS = 600

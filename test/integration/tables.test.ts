@@ -7,8 +7,8 @@ import t from 'tap'
 import { TableList } from '../../schemas/http.ts'
 import { asCustomer, useShopService } from '../support/database/shop.ts'
 import { readBlocks, readPage } from '../support/docs/pages.ts'
-import { until } from '../support/until.ts'
 import { ask, token, useService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 const env = { API_TABLES: 'on' }
 const bearer = (claims: object = { role: 'oneflight_user' }) =>

@@ -7,15 +7,18 @@ import postgres from 'postgres'
 import type { Test } from 'tap'
 import type { Batch } from '../../schemas/batch.ts'
 import { defaultPreferences } from '../../schemas/prefer.ts'
-import { parseJson } from '../../src/json/parse.ts'
-import { finish } from '../../src/json/pieces.ts'
-import { BatchPlanner, toPlannedBatch, type PlannedBatch } from '../../src/plan/batch-planner.ts'
-import { planBatch } from '../../src/plan/plan-batch.ts'
-import { ROW_SEPARATOR } from '../../src/sql/result.ts'
-import { readMarker, type MarkedError } from '../../src/sql/statement/marker.ts'
-import { sessionStatement } from '../../src/sql/frame/session.ts'
-import type { Statement } from '../../src/sql/statement/statement.ts'
+import { parseJson, finish } from '../../src/json/parse.ts'
+import {
+  BatchPlanner,
+  toPlannedBatch,
+  type PlannedBatch,
+  planBatch
+} from '../../src/plan/plan-batch.ts'
 import { Compiler, type BatchRequest } from '../../src/sql/compiler.ts'
+import { sessionStatement } from '../../src/sql/frame/session.ts'
+import { ROW_SEPARATOR } from '../../src/sql/result.ts'
+import { readMarker, type MarkedError } from '../../src/sql/statement/raised-error.ts'
+import type { Statement } from '../../src/sql/statement/statement.ts'
 import { useDatabase } from './database/database.ts'
 
 const SETTINGS = {

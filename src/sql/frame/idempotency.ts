@@ -13,7 +13,7 @@ import {
   type Fragment
 } from '../../fragment/fragment.ts'
 import { arrayText } from '../../plan/value-text.ts'
-import { raise } from '../statement/marker.ts'
+import { raise } from '../statement/raised-error.ts'
 import { answerSetting } from '../statement/settings.ts'
 import type { Statement } from '../statement/statement.ts'
 import { checkConnection } from './session.ts'

@@ -13,7 +13,7 @@ import {
   type Fragment
 } from '../../fragment/fragment.ts'
 import { FIXED_SETTINGS, type ConnectionFacts, type ServerFacts } from '../../postgres/facts.ts'
-import { SEARCH_PATH } from '../statement/session-checks.ts'
+import { SEARCH_PATH } from '../statement/settings.ts'
 import type { Statement } from '../statement/statement.ts'
 
 /** The identity and the settings of a batch. */

@@ -15,6 +15,7 @@
  * With a key, an attempt that restores the session waits for its results before it stores them:
  * RESET ALL removes the settings in which operations keep them.
  */
+import { renderTraceparent, type Trace } from '../../../schemas/http.ts'
 import type { ConnectionFacts } from '../../postgres/facts.ts'
 import type { Statement } from '../statement/statement.ts'
 import type { AttemptBatch, TransactionMode } from './compiled-batch.ts'
@@ -209,4 +210,29 @@ const REFUSE_PREPARED = unprepared(
 
 function unprepared (text: string): Statement {
   return { text, parameters: [], prepare: false }
+}
+
+// Writes a comment at the end of a statement that connects PostgreSQL's log to a request, in the
+// format of sqlcommenter (https://google.github.io/sqlcommenter/spec/). Only here do request
+// headers become SQL text.
+
+/**
+ * Returns the comment with a space before it. Keys are in alphabetical order. Values are
+ * percent-encoded, so they cannot close the value or the comment.
+ */
+export function commentOn (requestId: string, trace: Trace | undefined): string {
+  const tags = [
+    tag('request_id', requestId),
+    ...trace === undefined ? [] : [tag('traceparent', renderTraceparent(trace))]
+  ]
+  return ` /*${tags.join(',')}*/`
+}
+
+function tag (name: string, value: string): string {
+  // encodeURIComponent does not encode these, which could close a quoted value or a comment.
+  const text = encodeURIComponent(value).replace(
+    /['*]/g,
+    character => `%${character.charCodeAt(0).toString(16).toUpperCase()}`
+  )
+  return `${name}='${text}'`
 }

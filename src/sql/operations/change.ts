@@ -3,12 +3,12 @@
  */
 import { empty, identifier, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { DeleteNode, InsertNode, UpdateNode } from '../../plan/nodes.ts'
-import { buildGate, gateChecks } from '../statement/gate.ts'
 import { tableName } from '../statement/table.ts'
+import { buildGate, gateChecks } from '../statement/when.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { buildAssignment } from './assignment.ts'
 import { buildInsert, buildNewValues } from './insert.ts'
-import { buildJoin } from './join.ts'
+import { buildJoin } from './source.ts'
 
 const COMMA = sql`, `
 

@@ -14,12 +14,12 @@ import type { InsertNode, RowGroup } from '../../plan/nodes.ts'
 import { isAllColumns } from '../../plan/output.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import type { Check } from '../statement/checks.ts'
-import { raise } from '../statement/marker.ts'
+import { raise } from '../statement/raised-error.ts'
 import { unusedName } from '../statement/table.ts'
 import type { TypedValues } from '../values/typed-values.ts'
+import type { ReturnedColumns } from './bulk-update.ts'
 import { buildInsert, buildSeparateInserts, rowNumber } from './insert.ts'
-import type { ReturnedColumns } from './keyed-update.ts'
-import type { BuiltOperation, Shape } from './returned-rows.ts'
+import type { BuiltOperation, Shape } from './output.ts'
 
 /** Inserts each group by a statement of its own, and sorts the rows into the order of `values`. */
 export function buildGroups (

@@ -11,15 +11,18 @@ import {
   whereAll,
   type Fragment
 } from '../../fragment/fragment.ts'
-import type { Cell, InsertNode, NewValues, RowGroup } from '../../plan/nodes.ts'
+import type { Cell, InsertNode, NewValues, RowGroup, InsertQuery } from '../../plan/nodes.ts'
 import { isMarked } from '../../plan/output.ts'
-import { buildGate } from '../statement/gate.ts'
+import { raise } from '../statement/raised-error.ts'
 import { tableName, unusedName } from '../statement/table.ts'
+import { buildGate } from '../statement/when.ts'
+import { SOURCE_ROW } from '../values/column.ts'
+import type { ChangeBuilder } from '../values/operand.ts'
 import { buildStoredRows, collectRows, nameStored, type StoredRows } from '../values/stored-rows.ts'
 import type { TypedValues } from '../values/typed-values.ts'
-import { buildConflictClause } from './conflict.ts'
-import { buildQueryInsert } from './insert-query.ts'
+import { buildConflictClause, buildNewValue } from './assignment.ts'
 import { markRow } from './inserted.ts'
+import { buildSource } from './source.ts'
 
 type Cells = ReadonlyArray<ReadonlyMap<string, Cell>>
 
@@ -120,14 +123,14 @@ function buildNumberedRows (
     return sql` select from ${countTo(positions.length)} as x (${number})${where}`
   }
   const names = join(columns.map(identifier), COMMA)
-  const { from, stored, checks } = buildSource(group, values)
+  const { from, stored, checks } = buildRowSource(group, values)
   const rows = sql`select ${nameStored(columns, stored)}, row_number() over () as ${number}
     from ${from}${whereAll(checks)}`
   return sql` (${names}) select ${names} from (${rows}) as x${where}`
 }
 
 /** The rows of a group as a source of rows. */
-function buildSource (group: RowGroup, values: TypedValues): StoredRows {
+function buildRowSource (group: RowGroup, values: TypedValues): StoredRows {
   const { columns } = group
   const cells = cellsOf(group, values)
   return cells === undefined
@@ -253,4 +256,42 @@ export function buildNewValues (
     // A subquery is computed once, and not for each row. On Citus the value is one already.
     return cell.kind === 'reference' && !values.distributed ? sql`(select ${value})` : value
   })
+}
+
+interface InsertOptions {
+  /** The values of `columns`, which are the same for all rows. */
+  readonly values: readonly Fragment[]
+  /** Further conditions. */
+  readonly also: readonly Fragment[]
+  /** The clause of buildConflictClause. */
+  readonly conflict: Fragment
+}
+
+/** The number of a row of the query. No column that is read has a name with an arrow. */
+const NUMBER = identifier('->')
+
+/**
+ * Builds the statement without `returning`. PostgreSQL inserts the rows in the order of the query,
+ * which fails if it has too many: with `on conflict`, not all of them would be counted afterwards.
+ */
+export function buildQueryInsert (
+  { table, query, when }: Pick<InsertNode, 'table' | 'when'> & { readonly query: InsertQuery },
+  builder: ChangeBuilder,
+  { values, also, conflict }: InsertOptions
+): Fragment {
+  const { columns, computed, source, maxRows } = query
+  const names = [...columns, ...computed.map(({ column }) => column)].map(identifier)
+  const computedValues = computed.map(assignment => buildNewValue(assignment, builder))
+  const rows = builder.addSource(sql`select q.*, pg_catalog.row_number() over () as ${NUMBER}
+    from (${buildSource(source, builder)}) as q limit ${integer(maxRows + 1)}`)
+  const conditions = [...also, ...buildGate({ when }), ...checkNumber(maxRows, builder)]
+  return sql`insert into ${tableName(table)} as t (${join(names, COMMA)}) select ${
+    join([...values, ...computedValues], COMMA)
+  } from ${rows} as ${SOURCE_ROW}${whereAll(conditions)}${conflict}`
+}
+
+function checkNumber (maxRows: number, { explain }: ChangeBuilder): readonly Fragment[] {
+  if (explain) return []
+  return [sql`case when ${SOURCE_ROW}.${NUMBER} > ${integer(maxRows)}
+    then ${raise('rows')} is null else true end`]
 }

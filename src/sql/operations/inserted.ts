@@ -10,7 +10,7 @@
  * per row.
  */
 import { constant, sql, type Fragment } from '../../fragment/fragment.ts'
-import { raise } from '../statement/marker.ts'
+import { raise } from '../statement/raised-error.ts'
 
 const SETTING = constant('oneflight.inserted')
 

@@ -13,15 +13,11 @@
  */
 import { empty, identifier, integer, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { NestedSelect } from '../../plan/nested.ts'
-import type {
-  NestedRead,
-  NestedReads,
-  TableName
-} from '../../plan/nodes.ts'
+import type { NestedRead, NestedReads, TableName } from '../../plan/nodes.ts'
 import { isAllColumns } from '../../plan/output.ts'
-import { raise } from '../statement/marker.ts'
+import { raise } from '../statement/raised-error.ts'
 import { tableName } from '../statement/table.ts'
-import type { ValueBuilder } from '../values/value-builder.ts'
+import type { ValueBuilder } from '../values/operand.ts'
 import { wholeRow } from './output.ts'
 import { buildOutput, buildRows, type Read } from './select.ts'
 

@@ -6,21 +6,28 @@ import { isNested } from '../../plan/nested.ts'
 import type { OutputColumn, PlanNode } from '../../plan/nodes.ts'
 import { needsOneShard, storesSeveral } from '../citus/citus.ts'
 import { isPushedDown, type Placement } from '../citus/placement.ts'
-import { buildGate, gateRows } from '../statement/gate.ts'
 import {
   exposeColumns,
   nameExposed,
   type ExposedColumns,
   type SharedResult
 } from '../statement/shared-results.ts'
+import { buildGate, gateRows } from '../statement/when.ts'
 import { buildCall } from '../values/call.ts'
 import type { TypedValues } from '../values/typed-values.ts'
+import { buildAmbiguityCheck, buildKeyedUpdate } from './bulk-update.ts'
 import { buildChange } from './change.ts'
 import { buildGroups, buildRowByRow } from './insert-groups.ts'
-import { buildAmbiguityCheck, buildKeyedUpdate } from './keyed-update.ts'
 import { buildDistributedNestedSelect, buildNestedSelect } from './nested.ts'
-import { jsonRow, returningList, wholeRow } from './output.ts'
-import { hasAllColumns, returnedRecord, type BuiltOperation, type Shape } from './returned-rows.ts'
+import {
+  jsonRow,
+  returningList,
+  wholeRow,
+  hasAllColumns,
+  returnedRecord,
+  type BuiltOperation,
+  type Shape
+} from './output.ts'
 import { buildRows, buildSelectRows } from './select.ts'
 
 export interface OperationContext extends Placement {

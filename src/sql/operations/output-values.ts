@@ -12,8 +12,8 @@ import type {
 import { isUnchanged } from '../../plan/output.ts'
 import { tableName } from '../statement/table.ts'
 import { comparableValue, kindOfOutput, type ColumnKind } from '../values/column.ts'
+import type { ReferenceOptions, ValueBuilder } from '../values/operand.ts'
 import type { TypedPath } from '../values/typed-json.ts'
-import type { ReferenceOptions, ValueBuilder } from '../values/value-builder.ts'
 import { outputValue } from './output.ts'
 
 export class OutputValues implements ValueBuilder {

@@ -6,9 +6,8 @@ import type { ColumnPath, OutputColumn, SelectNode, SortKey } from '../../plan/n
 import { isAllColumns } from '../../plan/output.ts'
 import { tableName, unusedName } from '../statement/table.ts'
 import { columnValue, comparableValue, type RowColumns } from '../values/column.ts'
-import type { ValueBuilder } from '../values/value-builder.ts'
-import { buildAfter } from './after.ts'
-import { buildWhere } from './filter.ts'
+import type { ValueBuilder } from '../values/operand.ts'
+import { buildAfter, buildWhere } from './filter.ts'
 import { OutputValues } from './output-values.ts'
 import { buildNameClash, outputValue, wholeRow } from './output.ts'
 

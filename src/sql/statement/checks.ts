@@ -12,10 +12,9 @@ import {
   type Fragment
 } from '../../fragment/fragment.ts'
 import type { PlanNode } from '../../plan/nodes.ts'
-import { buildGate } from './gate.ts'
-import { raise, raiseNumber } from './marker.ts'
-import { formatsUnchanged, searchPathUnchanged } from './session-checks.ts'
-import { answerSetting } from './settings.ts'
+import { raise, raiseNumber } from './raised-error.ts'
+import { formatsUnchanged, searchPathUnchanged, answerSetting } from './settings.ts'
+import { buildGate } from './when.ts'
 
 /**
  * A case of the statement's CASE. `then` raises a failure or is NULL. The first true case counts.

@@ -19,7 +19,7 @@ import { isNested } from '../../plan/nested.ts'
 import type { Plan, PlanNode, Reference, ReferenceUse } from '../../plan/nodes.ts'
 import { mayReturn } from '../../plan/output.ts'
 import type { Check } from './checks.ts'
-import { raise, raiseNumber } from './marker.ts'
+import { raise, raiseNumber } from './raised-error.ts'
 import { countSetting, jsonNullsSetting, sharedSetting } from './settings.ts'
 
 /** What later operations read of one operation. */

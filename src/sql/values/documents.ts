@@ -20,10 +20,10 @@ import type {
   TableName
 } from '../../plan/nodes.ts'
 import { arrayText } from '../../plan/value-text.ts'
-import { buildFirst } from '../statement/gate.ts'
 import { jsonNullsSetting } from '../statement/settings.ts'
 import type { SharedResult } from '../statement/shared-results.ts'
 import { nullRow } from '../statement/table.ts'
+import { buildFirst } from '../statement/when.ts'
 import { verifyDocument } from './value-checks.ts'
 
 /**

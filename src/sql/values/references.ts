@@ -11,8 +11,7 @@ import {
 } from '../../fragment/fragment.ts'
 import type { JsonDocument, OutputColumn, Plan, Reference } from '../../plan/nodes.ts'
 import { isAllColumns, isUnchanged } from '../../plan/output.ts'
-import { jsonOfParameter, textOfParameter } from '../../plan/parameter.ts'
-import { buildFirst } from '../statement/gate.ts'
+import { jsonOfParameter, textOfParameter } from '../../plan/shape.ts'
 import {
   buildExistenceCheck,
   columnsRead,
@@ -22,6 +21,7 @@ import {
   type SharedResult,
   type SharedResults
 } from '../statement/shared-results.ts'
+import { buildFirst } from '../statement/when.ts'
 import {
   isJsonType,
   TypeOid,

@@ -3,10 +3,10 @@
  */
 import { integer, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { CallNode } from '../../plan/nodes.ts'
-import { raise } from '../statement/marker.ts'
+import { raise } from '../statement/raised-error.ts'
+import type { FindFunction } from './call.ts'
 import { compareTypes, type TypeCheck } from './column-types.ts'
 import type { RowColumns } from './column.ts'
-import type { FindFunction } from './function-types.ts'
 
 /** What is known about a statement before its values are built. */
 interface StatementFacts {

@@ -24,23 +24,17 @@ import type {
   TableName,
   UncertainColumn
 } from '../../plan/nodes.ts'
-import { jsonOfParameter, textOfParameter } from '../../plan/parameter.ts'
+import { jsonOfParameter, textOfParameter } from '../../plan/shape.ts'
 import { isList, isNested, listText, textOf } from '../../plan/value-text.ts'
-import { raiseText, type ValueFault } from '../statement/marker.ts'
+import { raiseText, type ValueFault } from '../statement/raised-error.ts'
 import { nullRow } from '../statement/table.ts'
-import { nullRowOfCall, type ArgumentBuilder } from './call.ts'
+import { nullRowOfCall, type ArgumentBuilder, type FindFunction } from './call.ts'
 import { isJsonType, type ColumnType, type FindColumns } from './column-types.ts'
 import type { RowColumns } from './column.ts'
 import { isJsonNull } from './documents.ts'
 import { buildSourceRows, type RowsBuilder } from './field-rows.ts'
-import type { FindFunction } from './function-types.ts'
-import {
-  KnownColumns,
-  NO_COLUMNS,
-  canWrite,
-  isNumber,
-  type DataCell
-} from './known-columns.ts'
+import { KnownColumns, NO_COLUMNS, canWrite, isNumber, type DataCell } from './known-columns.ts'
+import type { ChangeBuilder, ReferenceOptions } from './operand.ts'
 import type { References } from './references.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 import {
@@ -57,7 +51,6 @@ import {
   type TypedPath,
   buildRecordset
 } from './typed-json.ts'
-import type { ChangeBuilder, ReferenceOptions } from './value-builder.ts'
 import { buildColumnCheck, isJson } from './value-checks.ts'
 
 /** Converts a text to an enum without a cast, which its owner can define. */

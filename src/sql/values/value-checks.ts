@@ -20,7 +20,7 @@ import {
 } from '../../fragment/fragment.ts'
 import type { JsonShape, UncertainColumn } from '../../plan/nodes.ts'
 import { arrayText } from '../../plan/value-text.ts'
-import { raise, raiseText } from '../statement/marker.ts'
+import { raise, raiseText } from '../statement/raised-error.ts'
 
 const oids = (...types: readonly number[]): Fragment =>
   fixed(sql`${constant(arrayText(types))}::pg_catalog.oid[]`)

@@ -5,13 +5,13 @@
 import type { Test } from 'tap'
 import { defaultPreferences } from '../../../schemas/prefer.ts'
 import { parseDatabaseUrl } from '../../../src/config/database-url.ts'
-import type { CompiledBatch } from '../../../src/sql/frame/compiled-batch.ts'
-import { executeBatch } from '../../../src/transaction/execute.ts'
-import type { BatchOutcome } from '../../../src/transaction/outcome.ts'
 import { createPool, type ConnectionPool, type PoolOptions } from '../../../src/postgres/pool.ts'
-import { until } from '../until.ts'
+import type { CompiledBatch } from '../../../src/sql/frame/compiled-batch.ts'
 import { sessionStatements } from '../../../src/sql/frame/session.ts'
 import type { Statement } from '../../../src/sql/statement/statement.ts'
+import { executeBatch } from '../../../src/transaction/execute.ts'
+import type { BatchOutcome } from '../../../src/transaction/outcome.ts'
+import { until } from '../until.ts'
 
 export interface Engine {
   readonly pool: ConnectionPool

@@ -1,7 +1,7 @@
 /**
  * Headers with as much of each of their parts as Node accepts: 16 KiB of all headers together.
  */
-import { signToken } from '../../../src/auth/sign-token.ts'
+import { signToken } from '../../../src/auth/token.ts'
 
 /** Names and values, in this order; a name can be there several times. */
 export type Headers = ReadonlyArray<readonly [name: string, value: string]>

@@ -1,11 +1,11 @@
 /**
  * Hostile requests as bytes: batches, named batches and headers, of any size up to the limits.
  */
-import { signToken } from '../../../src/auth/sign-token.ts'
+import { signToken } from '../../../src/auth/token.ts'
 import { MAX_BODY_BYTES, nameOf, writeBody, type Recipe } from './bodies.ts'
 import { headerParts, type Headers } from './headers.ts'
-import { type Part } from './part.ts'
 import { namedParts, type NamedPart } from './named.ts'
+import type { Part } from './part.ts'
 import { partGroups } from './parts.ts'
 
 export interface HostileRequest {

@@ -3,6 +3,9 @@
  */
 import fc from 'fast-check'
 import t from 'tap'
+import { readBatchText } from '../../../src/cli/input.ts'
+import { renderTable } from '../../../src/cli/table.ts'
+import { listOf, visible } from '../../../src/cli/terminal.ts'
 import {
   childrenOf,
   membersOf,
@@ -12,9 +15,6 @@ import {
   sourceOf,
   type JsonNode
 } from '../../../src/json/json-text.ts'
-import { readBatchText } from '../../../src/cli/batch.ts'
-import { renderTable } from '../../../src/cli/table.ts'
-import { listOf, visible } from '../../../src/cli/text.ts'
 import { propertyRuns } from '../../support/runs.ts'
 
 const isJson = (text: string): boolean => {

@@ -7,6 +7,7 @@
 import { join } from 'node:path'
 import t from 'tap'
 import ts from 'typescript'
+import type { AnyOperators } from '../../../client/src/filter.ts'
 import {
   createClient,
   $,
@@ -23,9 +24,8 @@ import {
   type ErrorType,
   type Where
 } from '../../../client/src/index.ts'
-import type { OperatorName } from '../../../client/src/words.ts'
-import type { AnyOperators } from '../../../client/src/filter.ts'
 import type { OnConflict, SelectOptions } from '../../../client/src/operation.ts'
+import type { OperatorName } from '../../../client/src/words.ts'
 import type { ErrorType as ServiceErrorType } from '../../../schemas/error.ts'
 import type {
   Insert,

@@ -5,15 +5,15 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { $, OneflightError } from '../../../client/src/index.ts'
 import { preferHeader } from '../../../client/src/headers.ts'
+import { $, OneflightError } from '../../../client/src/index.ts'
 import * as words from '../../../client/src/words.ts'
-import { operators } from '../../../schemas/operator.ts'
-import { bareKey, maxKeyLength } from '../../../schemas/idempotency.ts'
+import { ErrorObject } from '../../../schemas/error.ts'
+import { bareKey, maxKeyLength } from '../../../schemas/http.ts'
 import { modifiers } from '../../../schemas/modifier.ts'
 import { maxDepth, operationId } from '../../../schemas/operation.ts'
+import { operators } from '../../../schemas/operator.ts'
 import { preferenceItems, renderPreference } from '../../../schemas/prefer.ts'
-import { ErrorObject } from '../../../schemas/error.ts'
 
 const client = join(import.meta.dirname, '../../../client')
 

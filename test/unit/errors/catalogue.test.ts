@@ -2,9 +2,9 @@
  * Tests the error response of every code of the catalogue: type, status and headers.
  */
 import t from 'tap'
-import { fromDatabase } from '../../../src/errors/postgres.ts'
 import { catalogue, failure, type FailureCode } from '../../../src/errors/catalogue.ts'
 import { answerFailure } from '../../../src/errors/envelope.ts'
+import { fromDatabase } from '../../../src/errors/postgres.ts'
 
 const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
   request_error: {

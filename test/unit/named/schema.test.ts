@@ -3,11 +3,11 @@
  * values as JSON Schema says. No schema takes long, to read and to write as TypeScript.
  */
 import t from 'tap'
+import { readLimits } from '../../../src/config/config.ts'
 import { parseJson, type JsonObject } from '../../../src/json/parse.ts'
-import { readNamedBatch } from '../../../src/named/read-file.ts'
+import { readNamedBatch } from '../../../src/named/read-files.ts'
 import { writeTypes } from '../../../src/named/write-types.ts'
 import { batchLimits } from '../../../src/plan/read-batch.ts'
-import { readLimits } from '../../../src/config/config.ts'
 
 const operations = [{ id: 's', op: 'select', table: 't' }]
 

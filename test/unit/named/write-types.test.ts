@@ -3,10 +3,10 @@
  * parameter.
  */
 import t from 'tap'
-import { readNamedBatch } from '../../../src/named/read-file.ts'
+import { readLimits } from '../../../src/config/config.ts'
+import { readNamedBatch } from '../../../src/named/read-files.ts'
 import { writeTypes, type ColumnsOf } from '../../../src/named/write-types.ts'
 import { batchLimits } from '../../../src/plan/read-batch.ts'
-import { readLimits } from '../../../src/config/config.ts'
 
 const write = (name: string, content: object, columnsOf?: ColumnsOf): string => {
   const bytes = Buffer.from(JSON.stringify(content))

@@ -3,12 +3,15 @@
  */
 import t from 'tap'
 import type { Batch } from '../../../schemas/batch.ts'
-import { parseJson } from '../../../src/json/parse.ts'
-import { finish } from '../../../src/json/pieces.ts'
-import { BatchPlanner } from '../../../src/plan/batch-planner.ts'
-import { hasPlaceholder, readPlaceholder, readShape, textPlaceholder }
-  from '../../../src/plan/shape.ts'
-import { createTemplate, fillTemplate } from '../../../src/sql/statement/template.ts'
+import { parseJson, finish } from '../../../src/json/parse.ts'
+import { BatchPlanner } from '../../../src/plan/plan-batch.ts'
+import {
+  hasPlaceholder,
+  readPlaceholder,
+  readShape,
+  textPlaceholder
+} from '../../../src/plan/shape.ts'
+import { createTemplate, fillTemplate } from '../../../src/sql/statement/statement.ts'
 
 const read = (text: string): Batch => parseJson(Buffer.from(text)) as unknown as Batch
 const shapeOf = (operation: string) => readShape(read(`[{"id":"a",${operation}}]`))

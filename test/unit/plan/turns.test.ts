@@ -1,6 +1,6 @@
 /** Tests that large bodies leave time to other requests, and small ones do not wait. */
 import t from 'tap'
-import type { Pieces } from '../../../src/json/pieces.ts'
+import type { Pieces } from '../../../src/json/parse.ts'
 import { smallTurn, Turns } from '../../../src/plan/turns.ts'
 
 const LARGE = 1_000_000

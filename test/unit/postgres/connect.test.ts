@@ -6,7 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import t from 'tap'
-import { waitForEvent } from '../../../src/postgres/wait-for-event.ts'
+import { waitForEvent } from '../../../src/postgres/tls.ts'
 import { nameHosts, open, ping } from '../../support/network/sockets.ts'
 import { startServer } from '../../support/network/tls-server.ts'
 

@@ -2,11 +2,11 @@
  * Tests the message reader: it delivers every message completely and in order for any division into
  * chunks, and refuses what PostgreSQL cannot have sent.
  */
-import { createServer, type AddressInfo, type Socket } from 'node:net'
 import { deepEqual } from 'node:assert/strict'
 import { once } from 'node:events'
+import { createServer, type AddressInfo, type Socket } from 'node:net'
 import t from 'tap'
-import { connectWithReadBuffer, createMessageReader } from '../../../src/postgres/message-reader.ts'
+import { connectWithReadBuffer, createMessageReader } from '../../../src/postgres/messages.ts'
 
 const message = (size: number, type = 'D'): Buffer => {
   const bytes = Buffer.alloc(size, type.toLowerCase())

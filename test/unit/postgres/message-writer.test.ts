@@ -3,7 +3,7 @@
  * https://www.postgresql.org/docs/18/protocol-message-formats.html
  */
 import t from 'tap'
-import { MessageWriter } from '../../../src/postgres/message-writer.ts'
+import { MessageWriter } from '../../../src/postgres/messages.ts'
 
 const write = (compose: (writer: MessageWriter) => MessageWriter): Buffer =>
   compose(new MessageWriter()).finish()

@@ -3,19 +3,22 @@
  * parameters, session and preferences.
  */
 import t from 'tap'
-import type { Identity } from '../../../schemas/claims.ts'
 import type { Preferences } from '../../../schemas/prefer.ts'
-import type { JsonObject } from '../../../src/json/parse.ts'
-import { finish } from '../../../src/json/pieces.ts'
+import type { Identity } from '../../../schemas/token.ts'
+import { type JsonObject, finish } from '../../../src/json/parse.ts'
 import { checkParameters, type NamedBatch } from '../../../src/named/named-batch.ts'
-import { readNamedBatch } from '../../../src/named/read-file.ts'
-import type { PlannedBatch } from '../../../src/plan/batch-planner.ts'
+import { readNamedBatch } from '../../../src/named/read-files.ts'
 import type { Plan } from '../../../src/plan/nodes.ts'
+import type { PlannedBatch } from '../../../src/plan/plan-batch.ts'
 import { compile } from '../../../src/sql/compile.ts'
-import type { Key } from '../../../src/sql/frame/idempotency.ts'
-import { createTemplate, fillTemplate, type Template } from '../../../src/sql/statement/template.ts'
-import type { Statement } from '../../../src/sql/statement/statement.ts'
 import { Compiler, type BatchRequest } from '../../../src/sql/compiler.ts'
+import type { Key } from '../../../src/sql/frame/idempotency.ts'
+import {
+  type Statement,
+  createTemplate,
+  fillTemplate,
+  type Template
+} from '../../../src/sql/statement/statement.ts'
 import { TemplateCache } from '../../../src/sql/template-cache.ts'
 
 const limits = { schemas: ['public'], maxOps: 3, maxRows: 10, maxConditions: 10, maxWork: 100_000 }

@@ -4,8 +4,8 @@
 import t from 'tap'
 import type { Batch } from '../../../schemas/batch.ts'
 import { planBatch } from '../../../src/plan/plan-batch.ts'
-import { ColumnTypes } from '../../../src/sql/values/column-types.ts'
 import { compile } from '../../../src/sql/compile.ts'
+import { ColumnTypes } from '../../../src/sql/values/column-types.ts'
 
 const columns = Array.from({ length: 210 }, (_, i) => `c${i}`)
 

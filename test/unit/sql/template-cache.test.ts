@@ -2,7 +2,7 @@
  * Tests that templates of statements are limited by their bytes, over all plans and variants.
  */
 import t from 'tap'
-import { createTemplate } from '../../../src/sql/statement/template.ts'
+import { createTemplate } from '../../../src/sql/statement/statement.ts'
 import { TemplateCache, type Variants } from '../../../src/sql/template-cache.ts'
 
 const MAX_BYTES = 8 * 1024 * 1024

@@ -6,8 +6,8 @@
 import t from 'tap'
 import type { Batch } from '../../../schemas/batch.ts'
 import { planBatch } from '../../../src/plan/plan-batch.ts'
-import { ColumnTypes } from '../../../src/sql/values/column-types.ts'
 import { compile } from '../../../src/sql/compile.ts'
+import { ColumnTypes } from '../../../src/sql/values/column-types.ts'
 
 t.test('types of another schema are compared on the coordinator', t => {
   const batch = [{ id: 's', op: 'select', table: 't', where: { a: { eq: 'x' } } }] as const

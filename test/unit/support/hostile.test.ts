@@ -7,7 +7,6 @@ import { casts } from '../../../schemas/cast.ts'
 import { modifiers } from '../../../schemas/modifier.ts'
 import {
   operations,
-
   InsertSource,
   JoinedSource,
   NestedRead,
@@ -15,6 +14,7 @@ import {
 } from '../../../schemas/operation.ts'
 import { operators } from '../../../schemas/operator.ts'
 import { Failure } from '../../../src/errors/catalogue.ts'
+import { seeded } from '../../chaos/scenario.ts'
 import { nameOf, writeBody, type Recipe } from '../../support/hostile/bodies.ts'
 import { writeOperation } from '../../support/hostile/draft.ts'
 import { namedParts } from '../../support/hostile/named.ts'
@@ -26,7 +26,6 @@ import {
   measureParameters,
   type Measured
 } from '../../support/hostile/stages.ts'
-import { seeded } from '../../chaos/scenario.ts'
 
 t.test('hostile bodies contain every word of the language', async t => {
   const bodies = parts.flatMap(({ frames, make }) =>

@@ -2,7 +2,7 @@
  * The times of operations, computed from the arrival of the answers and the clock of the server.
  */
 import t from 'tap'
-import { settleTimes, type ArrivedTimes } from '../../../src/transaction/operation-times.ts'
+import { settleTimes, type ArrivedTimes } from '../../../src/transaction/report.ts'
 
 /** Answers of operations that arrive together, at 150; the server's clock began at 9000. */
 function arrived (

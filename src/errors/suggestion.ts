@@ -18,7 +18,7 @@ const MAX_LENGTH = 128
  * share two characters, and either be the beginning of `name` (`eq` of `equals`) or share half of
  * `name` (`where` and `wheer`). `known` must not be empty.
  */
-export function findNearName (name: string, known: readonly string[]): string | undefined {
+export function suggest (name: string, known: readonly string[]): string | undefined {
   const best = closestName(name, known)
   const length = commonLength(name.slice(0, MAX_LENGTH).toLowerCase(), best.toLowerCase())
   return length >= 2 && (length === best.length || length >= name.length / 2) ? best : undefined

@@ -3,15 +3,14 @@
  * values its parameters take.
  */
 import t from 'tap'
+import type { Failure } from '../../../src/errors/catalogue.ts'
 import { parseJson, type JsonObject } from '../../../src/json/parse.ts'
 import {
   readParameters,
   type ParameterFault,
   type Parameters
 } from '../../../src/named/parameters.ts'
-import { readNamedBatch } from '../../../src/named/read-file.ts'
-import { readFolder } from '../../../src/named/read-folder.ts'
-import type { Failure } from '../../../src/errors/catalogue.ts'
+import { readNamedBatch, readFolder } from '../../../src/named/read-files.ts'
 import { planBatch } from '../../../src/plan/plan-batch.ts'
 import { growthOf } from '../../support/growth.ts'
 

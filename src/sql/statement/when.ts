@@ -9,7 +9,7 @@
  */
 import { empty, integer, join, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { PlanNode, Reference, Requirement, Requirements } from '../../plan/nodes.ts'
-import { raiseNumber } from './marker.ts'
+import { raiseNumber } from './raised-error.ts'
 import { countSetting } from './settings.ts'
 
 const AND = sql` and `

@@ -2,7 +2,7 @@
  * Tests which known name is offered for a misspelled one.
  */
 import t from 'tap'
-import { closestName, findNearName } from '../../../src/errors/near-name.ts'
+import { closestName, suggest } from '../../../src/errors/suggestion.ts'
 
 t.test('a name is near if it shares its beginning with a known name', t => {
   const known = ['id', 'where', 'columns', 'has_key', 'has_keys_any']
@@ -19,7 +19,7 @@ t.test('a name is near if it shares its beginning with a known name', t => {
     ['', undefined],
     ['order', undefined]
   ] as const
-  for (const [name, near] of rows) t.equal(findNearName(name, known), near, name)
+  for (const [name, near] of rows) t.equal(suggest(name, known), near, name)
   t.end()
 })
 

@@ -1,20 +1,75 @@
 /**
- * Reads the file of a named batch: bytes → NamedBatch, or all of its faults with their positions.
+ * Reads BATCHES_DIR: all files of the folder whose names end with `.json`. A file becomes a
+ * NamedBatch, or all of its faults with their positions. A reload replaces all batches at once.
  */
-import { basename } from 'node:path'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join, basename } from 'node:path'
 import { Value } from '@sinclair/typebox/value'
-import type { Batch } from '../../schemas/batch.ts'
-import { batchName, NamedBatchFile, paramsId } from '../../schemas/named-batch.ts'
+import { type Batch, batchName, NamedBatchFile, paramsId } from '../../schemas/batch.ts'
 import type { Issue } from '../../schemas/error.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
-import { describeIssue, describeOperation, describePath } from '../errors/issue-text.ts'
+import { describeIssue, describeOperation, describePath } from '../errors/envelope.ts'
 import { offsetOf, parseJsonText, positionOf } from '../json/json-text.ts'
 import { isDeep, isObject, parseJson, type Json } from '../json/parse.ts'
-import type { BatchLimits } from '../plan/read-batch.ts'
-import { validateBody } from '../plan/validate-body.ts'
-import type { NamedBatch } from './named-batch.ts'
+import { type BatchLimits, validateBody } from '../plan/read-batch.ts'
+import type { NamedBatch, NamedBatches } from './named-batch.ts'
 import { readParameters } from './parameters.ts'
 import { PlanCache, RequestPlanner } from './request-planner.ts'
+
+/** The files of a folder, by path. */
+export type BatchFiles = ReadonlyArray<readonly [path: string, bytes: Uint8Array]>
+
+/** The batches of a folder, or the faults of all of its files. */
+export type ReadFolder =
+  | { readonly batches: NamedBatches, readonly files: BatchFiles }
+  | { readonly faults: readonly string[] }
+
+/** Without a folder there are no batches. */
+export function readFolder (folder: string | undefined, limits: BatchLimits): ReadFolder {
+  if (folder === undefined) return readFiles([], limits)
+  const names = tryToList(folder)
+  if (names === undefined) return { faults: [`${folder}: The folder cannot be read.`] }
+  const files: Array<BatchFiles[number]> = []
+  const unreadable: string[] = []
+  for (const name of names.filter(name => name.endsWith('.json'))) {
+    const path = join(folder, name)
+    const bytes = tryToRead(path)
+    if (bytes === undefined) unreadable.push(`${path}: The file cannot be read.`)
+    else files.push([path, bytes])
+  }
+  const read = readFiles(files, limits)
+  if (unreadable.length === 0) return read
+  return { faults: [...unreadable, ...'faults' in read ? read.faults : []] }
+}
+
+/** Reads files whose content is known. */
+export function readFiles (files: BatchFiles, limits: BatchLimits): ReadFolder {
+  const batches = new Map<string, NamedBatch>()
+  const faults: string[] = []
+  const plans = new PlanCache()
+  for (const [path, bytes] of files) {
+    const read = readNamedBatch(path, Buffer.from(bytes), limits, plans)
+    if ('faults' in read) faults.push(...read.faults)
+    else batches.set(read.batch.name, read.batch)
+  }
+  return faults.length > 0 ? { faults } : { batches, files }
+}
+
+function tryToList (folder: string): readonly string[] | undefined {
+  try {
+    return readdirSync(folder).sort()
+  } catch {
+    return undefined
+  }
+}
+
+function tryToRead (path: string): Buffer | undefined {
+  try {
+    return readFileSync(path)
+  } catch {
+    return undefined
+  }
+}
 
 type Path = ReadonlyArray<string | number>
 
@@ -132,5 +187,44 @@ function tryTo<Result> (
     return { result: run() }
   } catch (error) {
     return { failure: error as Failure }
+  }
+}
+
+export interface BatchSet {
+  readonly current: () => NamedBatches
+  /** The files of the current batches. */
+  readonly files: () => BatchFiles
+  /** Reads the folder again. Returns its faults, with which the current batches stay. */
+  readonly reload: () => readonly string[]
+  /** Takes other files, which are known to be valid. */
+  readonly replace: (files: BatchFiles) => void
+}
+
+interface Loaded {
+  readonly batches: NamedBatches
+  readonly files: BatchFiles
+}
+
+/** Opens a folder, or takes `given` files instead. Returns the faults of invalid files. */
+export function openBatchSet (
+  folder: string | undefined,
+  limits: BatchLimits,
+  given?: BatchFiles
+): BatchSet | readonly string[] {
+  const first = given === undefined ? readFolder(folder, limits) : readFiles(given, limits)
+  if ('faults' in first) return first.faults
+  let loaded: Loaded = first
+  return {
+    current: () => loaded.batches,
+    files: () => loaded.files,
+    reload () {
+      const read = readFolder(folder, limits)
+      if ('faults' in read) return read.faults
+      loaded = read
+      return []
+    },
+    replace (files) {
+      loaded = readFiles(files, limits) as Loaded
+    }
   }
 }
