@@ -15,7 +15,7 @@ import {
 
 /**
  * A modifier. `sql` has placeholders for the current value of the column, the operand, the `empty`
- * value in the type of the column, and an expression that fails with the marker `value`
+ * value in the type of the column, and an expression that raises `value`
  * (`<refused>`). `conflict` modifiers are allowed only in `on_conflict`.
  */
 export interface Modifier {

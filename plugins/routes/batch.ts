@@ -63,7 +63,7 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
     const turn = await turns.take(bytes.length)
     const times = { received, read: performance.now() }
     const batch = await turn.finish(plan(bytes))
-    request.access.operations = batch.outline.operations.length
+    request.access.operations = batch.genericPlan.operations.length
     const result = await runBatch(batch, request, {
       database: databases.of(request.identity),
       settings,
@@ -86,7 +86,7 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
       })
     }
     if (report !== undefined) spans.batch(request, report, failure)
-    return respond(reply, { plan: batch.outline, result, times })
+    return respond(reply, { plan: batch.genericPlan, result, times })
   }
 
   app.post<{ Body: Buffer }>('/', { onRequest: hooksOf('admitAdhoc') }, (request, reply) =>

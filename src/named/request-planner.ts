@@ -49,7 +49,7 @@ type RequestParameters = ReadonlyMap<string, Parameter>
 
 export class RequestPlanner {
   /** The plan of the file, which shows what its operations are. */
-  readonly outline: Plan
+  readonly genericPlan: Plan
   readonly #operations: Batch
   readonly #limits: PlanLimits
   readonly #known: Parameters['known']
@@ -75,8 +75,8 @@ export class RequestPlanner {
     this.#length = JSON.stringify(operations).length
     this.#limits = limits
     this.#known = known
-    this.outline = this.#plan(known)
-    const { inserted, documents } = this.outline.usedRows
+    this.genericPlan = this.#plan(known)
+    const { inserted, documents } = this.genericPlan.usedRows
     this.#rows = new Set([...inserted, ...documents.map(({ parameter }) => parameter.position)])
     const all = Array.from(known, ([name, { position }]) => [name, position] as const)
     this.#rowParameters = all.filter(([, position]) => this.#rows.has(position))
@@ -95,13 +95,13 @@ export class RequestPlanner {
 
   /** Plans a request with valid values, by the positions of parameters. */
   plan (values: readonly Json[]): PlannedBatch {
-    const documents = this.outline.usedRows.documents.map(({ parameter, fields }) =>
+    const documents = this.genericPlan.usedRows.documents.map(({ parameter, fields }) =>
       (values[parameter.position] as Rows).map(row => readFields(row, fields))
     )
     const describe = once(() => this.#describe(values, documents))
     return {
-      outline: this.#hasOnlyScalars(values, documents)
-        ? this.outline
+      genericPlan: this.#hasOnlyScalars(values, documents)
+        ? this.genericPlan
         : this.#findPlan(describe()),
       values: documents.length === 0 ? values : [...values, ...documents],
       plan: once(() => this.#plan(this.#withData(describe(), values))),
@@ -114,7 +114,7 @@ export class RequestPlanner {
    * and every value that is read is a scalar.
    */
   #hasOnlyScalars (values: readonly Json[], documents: readonly Rows[]): boolean {
-    return this.outline.usedRows.inserted.size === 0 &&
+    return this.genericPlan.usedRows.inserted.size === 0 &&
       this.#others.every(position => !isNested(values[position] as Json)) &&
       documents.every(rows => rows.every(hasOnlyScalars))
   }
@@ -138,7 +138,7 @@ export class RequestPlanner {
 
   /** The parameters with what the plan depends on. */
   #describe (values: readonly Json[], documents: readonly Rows[]): RequestParameters {
-    const { inserted, documents: planned } = this.outline.usedRows
+    const { inserted, documents: planned } = this.genericPlan.usedRows
     return new Map([...this.#known].map(([name, parameter]): readonly [string, Parameter] => {
       const { position } = parameter
       const value = values[position] as Json

@@ -21,7 +21,7 @@ export function writeTypes (
     description,
     type: writeObject([
       { name: 'params', type: writeParameters(schema) },
-      { name: 'result', type: writeResult(planner.outline, columnsOf) }
+      { name: 'result', type: writeResult(planner.genericPlan, columnsOf) }
     ])
   }))
   return [

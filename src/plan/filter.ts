@@ -1,6 +1,6 @@
 /**
- * Plans filters: JSON → predicates. checkShape has checked the shape, so only the limits of a whole
- * filter are checked here. PostgreSQL checks whether an operand fits its column.
+ * Plans filters: JSON → predicates. checkSchema has checked the shape, so only the limits of a
+ * whole filter are checked here. PostgreSQL checks whether an operand fits its column.
  */
 import type { OperandKind } from '../../schemas/operand.ts'
 import { maxColumns } from '../../schemas/operation.ts'

@@ -10,7 +10,7 @@ import { readDollarMember } from './document.ts'
 import type {
   Assignment,
   JsonDocument,
-  KeyedGroup,
+  BulkUpdateGroup,
   NewValues,
   PlanNode,
   RowsSource,
@@ -46,7 +46,7 @@ export function findValue (node: PlanNode, text: string): ValuePlace | undefined
  * such a member.
  */
 export function findStoredColumn (node: PlanNode, member: string): string | undefined {
-  if (node.kind === 'keyed_update') {
+  if (node.kind === 'bulk_update') {
     const columns = new Set(node.groups.map(group => columnOf(group, member)))
     return columns.size === 1 ? [...columns][0] : undefined
   }
@@ -55,8 +55,8 @@ export function findStoredColumn (node: PlanNode, member: string): string | unde
   return columns.includes(member) ? member : undefined
 }
 
-/** The column of a field of a keyed update. */
-function columnOf ({ fields }: KeyedGroup, name: string): string | undefined {
+/** The column of a field of a bulk update. */
+function columnOf ({ fields }: BulkUpdateGroup, name: string): string | undefined {
   return fields.find(field => field.name === name)?.column
 }
 
@@ -73,7 +73,7 @@ export function findModifier (node: PlanNode, { column, row }: ValuePlace): stri
 
 /** All computed values of an operation. */
 export function assignmentsOf (node: PlanNode): readonly Assignment[] {
-  if (node.kind === 'keyed_update') return node.groups.flatMap(assignmentsOfGroup)
+  if (node.kind === 'bulk_update') return node.groups.flatMap(assignmentsOfGroup)
   const computed = newValuesOf(node)?.computed ?? []
   return node.kind === 'insert' ? [...computed, ...node.conflict?.update?.set ?? []] : computed
 }
@@ -84,7 +84,7 @@ function newValuesOf (node: PlanNode): NewValues | undefined {
   return node.kind === 'insert' ? node.query : undefined
 }
 
-function assignmentsOfGroup ({ fields, computed }: KeyedGroup): readonly Assignment[] {
+function assignmentsOfGroup ({ fields, computed }: BulkUpdateGroup): readonly Assignment[] {
   const own = fields.flatMap(({ column, modifier }) =>
     modifier === undefined ? [] : [{ column, modifier, operand: undefined }]
   )
@@ -110,7 +110,7 @@ function findInDocument (node: PlanNode, text: string): readonly ValuePlace[] {
   if (values !== undefined) {
     return columnsWith(parseDocument(values.set.document) as JsonObject, text)
   }
-  if (node.kind === 'keyed_update') return node.groups.flatMap(group => findField(group, text))
+  if (node.kind === 'bulk_update') return node.groups.flatMap(group => findField(group, text))
   if (node.kind !== 'insert') return []
   return node.groups.flatMap(({ positions, rows }) =>
     parseRows(rows).flatMap((row, i) => columnsWith(row, text, positions[i]))
@@ -118,7 +118,7 @@ function findInDocument (node: PlanNode, text: string): readonly ValuePlace[] {
 }
 
 /** The places of a group that have this value. The position of a row is no value. */
-function findField (group: KeyedGroup, text: string): readonly ValuePlace[] {
+function findField (group: BulkUpdateGroup, text: string): readonly ValuePlace[] {
   return parseRows(group.rows).flatMap((row, i) =>
     columnsWith(row, text).flatMap(({ column: name }) => {
       const column = columnOf(group, name)

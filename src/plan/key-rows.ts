@@ -7,7 +7,7 @@ import { referenceAttempt } from '../../schemas/operand.ts'
 import { has, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { Path, PlanContext } from './context.ts'
 import { readDollarMember } from './document.ts'
-import type { Assignment, KeyedGroup, RowField } from './nodes.ts'
+import type { Assignment, BulkUpdateGroup, RowField } from './nodes.ts'
 import { checkModifier, planModifier } from './set.ts'
 import { fieldName, planFields, type DocumentMember } from './stored-values.ts'
 import { checkRows, maxGroups, maxRepetition, readRowList } from './values.ts'
@@ -48,7 +48,7 @@ export function planKeyRows (
   key: readonly KeyColumn[],
   values: Json,
   { parts, context }: { readonly parts: number, readonly context: PlanContext }
-): readonly KeyedGroup[] | undefined {
+): readonly BulkUpdateGroup[] | undefined {
   const keys = readKeys(key, context)
   const list = readRowList(values, context)
   if (list === undefined) return undefined
@@ -210,7 +210,7 @@ function planGroup (
   rows: readonly Row[],
   keys: readonly Key[],
   context: PlanContext
-): KeyedGroup {
+): BulkUpdateGroup {
   const { cells } = rows[0] as Row
   const own = cells.map(cell => isField(cell, rows.length))
   const fields: RowField[] = [

@@ -9,7 +9,7 @@ import {
   type OperationKind
 } from '../../schemas/operation.ts'
 import { has, type Json, type JsonObject } from '../json/parse.ts'
-import { checkShape } from './check-shape.ts'
+import { checkSchema } from './check-schema.ts'
 import type { PlanContext } from './context.ts'
 import { describeUnknown } from './describe.ts'
 
@@ -119,7 +119,7 @@ export function readMember (
   if (!has(operation, name)) return undefined
   const value = operation[name] as Json
   const properties: Readonly<Record<string, TSchema>> = operations[kind].properties
-  return checkShape(properties[name] as TSchema, value, { context, path: [name] })
+  return checkSchema(properties[name] as TSchema, value, { context, path: [name] })
     ? value
     : undefined
 }

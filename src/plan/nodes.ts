@@ -295,7 +295,7 @@ export interface UpdateNode extends OperationNode, NewValues {
   readonly where: readonly Predicate[]
 }
 /**
- * A value that each row of a keyed update has: a part of its key (without `modifier`), a new value
+ * A value that each row of a bulk update has: a part of its key (without `modifier`), a new value
  * (`$value`), or the operand of another modifier.
  */
 export interface RowField {
@@ -306,11 +306,11 @@ export interface RowField {
 }
 
 /**
- * Rows of a keyed update that change the same columns in the same way. `computed` are new values
+ * Rows of a bulk update that change the same columns in the same way. `computed` are new values
  * that are the same for each of them. `positions` are the positions of the rows in `values`, which
  * the document of `rows` has as the first field.
  */
-export interface KeyedGroup {
+export interface BulkUpdateGroup {
   readonly fields: readonly RowField[]
   readonly computed: readonly Assignment[]
   readonly positions: readonly number[]
@@ -318,9 +318,9 @@ export interface KeyedGroup {
 }
 
 /** An update with a row of values for each key. All groups have the same key columns. */
-export interface KeyedUpdateNode extends OperationNode {
-  readonly kind: 'keyed_update'
-  readonly groups: readonly KeyedGroup[]
+export interface BulkUpdateNode extends OperationNode {
+  readonly kind: 'bulk_update'
+  readonly groups: readonly BulkUpdateGroup[]
   readonly where: readonly Predicate[]
 }
 export interface DeleteNode extends OperationNode {
@@ -466,7 +466,7 @@ export interface SortKey {
 export type PlanNode =
   | InsertNode
   | UpdateNode
-  | KeyedUpdateNode
+  | BulkUpdateNode
   | DeleteNode
   | SelectNode
   | CallNode

@@ -4,7 +4,7 @@
 import type { Static } from '@sinclair/typebox'
 import { OnConflict } from '../../schemas/operation.ts'
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
-import { checkShape } from './check-shape.ts'
+import { checkSchema } from './check-schema.ts'
 import type { PlanContext } from './context.ts'
 import { planFilter } from './filter.ts'
 import type { Assignment, ConflictNode, Predicate, RowGroup } from './nodes.ts'
@@ -21,7 +21,7 @@ export function planConflict (
   runs: RunColumns,
   context: PlanContext
 ): ConflictNode | undefined {
-  if (!checkShape(OnConflict, value, { context, path })) {
+  if (!checkSchema(OnConflict, value, { context, path })) {
     // The schema does not check the values of `set`, so their issues are found here.
     const set = isObject(value) ? value['set'] : undefined
     if (isObject(set) && Object.keys(set).length > 0) {

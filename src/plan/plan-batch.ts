@@ -1,6 +1,6 @@
 /**
  * Plans the operations of a batch: JSON → Plan, without SQL or a database. Reports all issues of
- * all operations together, and keeps the plans of shapes that recur.
+ * all operations together, and keeps the plans of fingerprints that recur.
  */
 import { LRUCache } from 'lru-cache'
 import type { Batch } from '../../schemas/batch.ts'
@@ -8,7 +8,7 @@ import { has, isDeep, type JsonObject, parseJson, type Json, type Pieces } from 
 import { createPlanContext, type PlanLimits, collectIssues } from './context.ts'
 import type { Parameter, Plan, PlanNode, ReferenceUse, Requirement, TableName } from './nodes.ts'
 import { planOperation } from './plan-operation.ts'
-import { readShape } from './shape.ts'
+import { readFingerprint } from './fingerprint.ts'
 import { createWorkBudget } from './work.ts'
 
 /**
@@ -72,9 +72,9 @@ export function planBatch (
 
 /** A batch that is valid. */
 export interface PlannedBatch {
-  /** Its operations. Values may be placeholders; see shape.ts. */
-  readonly outline: Plan
-  /** The values of an outline with placeholders; undefined: it has none. */
+  /** Its operations. Values may be placeholders; see fingerprint.ts. */
+  readonly genericPlan: Plan
+  /** The values of the placeholders; undefined: it has none. */
   readonly values: readonly Json[] | undefined
   /** Returns the plan with all values, or with those placeholders that `values` fills. */
   readonly plan: () => Plan
@@ -82,7 +82,7 @@ export interface PlannedBatch {
   readonly named?: boolean
 }
 
-/** A service has some dozens of shapes of about one kB. */
+/** A service has some dozens of fingerprints of about one kB. */
 const MAX_BYTES = 16 * 1024 * 1024
 
 /** A plan took up to 28 times the bytes of its text, and a small one up to 4000 bytes more. */
@@ -98,8 +98,8 @@ export function planBytes (length: number): number {
 
 export class BatchPlanner {
   readonly #limits: PlanLimits
-  /** The outlines by the text of their shape; `seen`: not yet made. */
-  readonly #outlines = new LRUCache<string, Plan | 'seen'>({
+  /** By the text of their fingerprint; `seen`: not yet made. */
+  readonly #genericPlans = new LRUCache<string, Plan | 'seen'>({
     maxSize: MAX_BYTES,
     sizeCalculation: (plan, text) =>
       plan === 'seen' ? SEEN_BYTES + 2 * text.length : planBytes(text.length)
@@ -111,33 +111,34 @@ export class BatchPlanner {
 
   /** Plans a batch that validateBody accepted. Throws what planBatch throws. */
   * plan (batch: Batch): Pieces<PlannedBatch> {
-    const shape = readShape(batch)
-    const known = shape && this.#outlines.get(shape.text)
-    if (shape !== undefined && known instanceof Object) {
+    const fingerprint = readFingerprint(batch)
+    const known = fingerprint && this.#genericPlans.get(fingerprint.text)
+    if (fingerprint !== undefined && known instanceof Object) {
       return {
-        outline: known,
-        values: shape.values,
+        genericPlan: known,
+        values: fingerprint.values,
         plan: once(() => planBatch(batch, this.#limits))
       }
     }
     yield
     const plan = planBatch(batch, this.#limits)
-    if (shape !== undefined) {
+    if (fingerprint !== undefined) {
       yield
-      this.#outlines.set(shape.text, known === undefined ? 'seen' : this.#planOutline(shape.text))
+      const { text } = fingerprint
+      this.#genericPlans.set(text, known === undefined ? 'seen' : this.#planFingerprint(text))
     }
     return toPlannedBatch(plan)
   }
 
-  /** Plans a shape. It is valid, because a batch of this shape is. */
-  #planOutline (text: string): Plan {
+  /** Plans a fingerprint. It is valid, because a batch of this fingerprint is. */
+  #planFingerprint (text: string): Plan {
     return planBatch(parseJson(Buffer.from(text)) as unknown as Batch, this.#limits)
   }
 }
 
 /** A batch whose plan is not shared. */
 export function toPlannedBatch (plan: Plan): PlannedBatch {
-  return { outline: plan, values: undefined, plan: () => plan }
+  return { genericPlan: plan, values: undefined, plan: () => plan }
 }
 
 /** Calls the function when its result is first needed. */

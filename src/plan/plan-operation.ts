@@ -29,7 +29,7 @@ import type {
   ConflictNode,
   DeleteNode,
   InsertNode,
-  KeyedUpdateNode,
+  BulkUpdateNode,
   InsertQuery,
   OutputColumn,
   PlanNode,
@@ -199,8 +199,8 @@ function planQuery (source: OperationSource): {
 function planUpdate (
   source: OperationSource,
   common: CommonMembers
-): UpdateNode | KeyedUpdateNode | undefined {
-  if (has(source.operation, 'key')) return planKeyedUpdate(source, common)
+): UpdateNode | BulkUpdateNode | undefined {
+  if (has(source.operation, 'key')) return planBulkUpdate(source, common)
   const set = requireMember(
     source,
     'set',
@@ -214,10 +214,10 @@ function planUpdate (
   return withJoin({ kind: 'update', ...common, ...changes, where, output }, joined)
 }
 
-function planKeyedUpdate (
+function planBulkUpdate (
   source: OperationSource,
   common: CommonMembers
-): KeyedUpdateNode | undefined {
+): BulkUpdateNode | undefined {
   const { operation, context } = source
   for (const [name, reason] of Object.entries(besideKey)) {
     if (has(operation, name)) context.addIssue('member_invalid', [name], reason)
@@ -234,7 +234,7 @@ function planKeyedUpdate (
   if (values === undefined) return undefined
   const parts = flattenConditions(where).length + (output?.length ?? 0)
   const groups = planKeyRows(key ?? [], values, { parts, context })
-  return groups && { kind: 'keyed_update', ...common, groups, where, output }
+  return groups && { kind: 'bulk_update', ...common, groups, where, output }
 }
 
 /** Members that an update cannot have beside `key`. */

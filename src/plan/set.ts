@@ -6,7 +6,7 @@ import { modifiers, type Modifier, type ModifierName } from '../../schemas/modif
 import { SourceOperand } from '../../schemas/operand.ts'
 import { maxColumns } from '../../schemas/operation.ts'
 import { isObject, type Json } from '../json/parse.ts'
-import { checkShape } from './check-shape.ts'
+import { checkSchema } from './check-schema.ts'
 import type { Place, PlanContext } from './context.ts'
 import { describeUnknown } from './describe.ts'
 import { planDocument, planScalarOperand, readDollarMember } from './document.ts'
@@ -89,7 +89,7 @@ function planSourceValue (
   operand: Json,
   place: ModifierPlace
 ): readonly Assignment[] {
-  if (!checkShape(modifiers.$from.operand, operand, place)) return []
+  if (!checkSchema(modifiers.$from.operand, operand, place)) return []
   const planned = planSourceColumn(operand as string, place, {
     read: place.readSource,
     meets: meetColumn(column)
@@ -170,7 +170,7 @@ export function checkModifier (
   const modifier = findModifier(name, { context, path })
   if (modifier === undefined) return false
   if (modifier.joined !== true && !namesSource(operand, modifier, undefined)) {
-    return checkShape(modifier.operand, operand, { context, path: [...path, name] })
+    return checkSchema(modifier.operand, operand, { context, path: [...path, name] })
   }
   // It adds an issue.
   planModifier(column, [name, operand], { context, path })
@@ -189,7 +189,7 @@ export function planModifier (
   if (modifier === undefined) return []
   if (modifier.joined === true) return planSourceValue(column, operand, place)
   const joined = namesSource(operand, modifier, readSource)
-  if (!checkShape(joined ? SourceOperand : modifier.operand, operand, place)) return []
+  if (!checkSchema(joined ? SourceOperand : modifier.operand, operand, place)) return []
   const planned = joined
     ? planSourceColumn(
       (operand as { readonly $from: string }).$from,

@@ -12,7 +12,7 @@ import {
   JoinedParameter
 } from '../../schemas/operation.ts'
 import { type JsonObject, has, isObject, type Json } from '../json/parse.ts'
-import { checkShape } from './check-shape.ts'
+import { checkSchema } from './check-schema.ts'
 import type { Place, PlanContext } from './context.ts'
 import { describeUnknown } from './describe.ts'
 import { planFilter, type ReadColumn } from './filter.ts'
@@ -174,7 +174,7 @@ export function planFrom (
     const members = readMember(source, 'from') as SourceMembers | undefined
     return members && planSource(members, place)
   }
-  return checkShape(parameterSchema, from, place)
+  return checkSchema(parameterSchema, from, place)
     ? planRowsSource(from as RowsMembers, place)
     : undefined
 }

@@ -1,8 +1,8 @@
 /**
  * Writes the messages of a batch in PostgreSQL's wire protocol, any number of them in one buffer,
- * so that they are sent in one write, and divides what the server sends into messages. Parameters are
- * in their text form, results in their binary form: that of json and text is the text itself, and
- * times are numbers.
+ * so that they are sent in one write, and divides what the server sends into messages. Parameters
+ * are in their text form, results in their binary form: that of json and text is the text itself,
+ * and times are numbers.
  */
 import { connect, type NetConnectOpts, type Socket } from 'node:net'
 import { HEADER_BYTES, messageSize } from './wire-protocol.ts'

@@ -15,8 +15,8 @@ import { MAX_KEPT_LENGTH } from '../fragment/recent-texts.ts'
 import { isNested } from '../plan/nested.ts'
 import type {
   InsertNode,
-  KeyedGroup,
-  KeyedUpdateNode,
+  BulkUpdateGroup,
+  BulkUpdateNode,
   Plan,
   PlanNode,
   RowGroup
@@ -29,7 +29,7 @@ import { buildOperation } from './operations/operation.ts'
 import {
   answersOnlyCount,
   operationTimes,
-  shapeOf,
+  rowPartOf,
   type BuiltOperation,
   findSeparateSources,
   returnsSeparateRows
@@ -40,7 +40,7 @@ import { hideSecrets } from './statement/raised-error.ts'
 import { sessionUnchanged } from './statement/settings.ts'
 import { findShared } from './statement/shared-results.ts'
 import type { Statement } from './statement/statement.ts'
-import { buildGate, gateChecks } from './statement/when.ts'
+import { buildWhen, checksWhen } from './statement/when.ts'
 import type { FindColumns, TableColumns } from './values/column-types.ts'
 import { findScalars, References, type Earlier } from './values/references.ts'
 import { StatementNeeds } from './values/statement-needs.ts'
@@ -94,15 +94,15 @@ export function compile (
   })
 }
 
-type WithRows = InsertNode | KeyedUpdateNode
+type WithRows = InsertNode | BulkUpdateNode
 
 function hasRows (node: PlanNode): node is WithRows {
-  return node.kind === 'insert' || node.kind === 'keyed_update'
+  return node.kind === 'insert' || node.kind === 'bulk_update'
 }
 
 /** The same operation with the rows of each group as JSON, which is one parameter. */
 function asJson (node: WithRows): PlanNode {
-  const ofGroup = <Group extends RowGroup | KeyedGroup>(group: Group): Group => {
+  const ofGroup = <Group extends RowGroup | BulkUpdateGroup>(group: Group): Group => {
     const { document, uncertainColumns } = group.rows
     return { ...group, rows: { document, uncertainColumns, cells: undefined } }
   }
@@ -141,10 +141,10 @@ interface FindTypes {
 }
 
 /**
- * Returns statements that return the query plan of each operation, in the shape of rows:
- * `[{"Plan": {…}}]`. They explain only what the operation does to its table; the conversion to
- * JSON and the checks are the same for every operation. They contain no secrets of markers, because
- * a plan shows the parameters of its query. No operation is skipped.
+ * Returns statements that return the query plan of each operation, in the part of rows: `[{"Plan":
+ * {…}}]`. They explain only what the operation does to its table; the conversion to JSON and the
+ * checks are the same for every operation. They contain no secrets of raised errors, because a plan
+ * shows the parameters of its query. No operation is skipped.
  */
 export function compileQueryPlans (
   plan: Plan,
@@ -162,9 +162,9 @@ export function compileQueryPlans (
   return plan.operations.map(planned => {
     const node = { ...distributed ? distributeNode(planned, { maxRows }) : planned, when: [] }
     const builders = createBuilders(node, earlier, { ...types, ...EXPLAINED, distributed })
-    const shape = shapeOf(node, false)
+    const part = rowPartOf(node, false)
     const context = { ...builders, ...ALONE, distributed }
-    const operation = buildOperation(node, shape, context)
+    const operation = buildOperation(node, part, context)
     const ctes = buildCtes(operation, builders)
     const statement = sql`explain (format json) ${ctes}select * from ${operation.rows}${
       buildFence(node, context)
@@ -260,10 +260,10 @@ function computedFirst (
     'needs' | 'restoreSession' | 'distributed'
   >
 ): readonly Fragment[] {
-  if (restoreSession) return gateChecks(node, needs.rowsComputed())
+  if (restoreSession) return checksWhen(node, needs.rowsComputed())
   // On Citus the rows have the condition.
   if (distributed) return []
-  return node.kind === 'select' || node.kind === 'call' ? buildGate(node) : []
+  return node.kind === 'select' || node.kind === 'call' ? buildWhen(node) : []
 }
 
 /**

@@ -12,7 +12,7 @@ import { identifier, join, render, sql } from '../fragment/fragment.ts'
 import { RecentTexts } from '../fragment/recent-texts.ts'
 import type { Plan } from '../plan/nodes.ts'
 import { once, type PlannedBatch } from '../plan/plan-batch.ts'
-import { textPlaceholder } from '../plan/shape.ts'
+import { textPlaceholder } from '../plan/fingerprint.ts'
 import type { ConnectionFacts } from '../postgres/facts.ts'
 import { notOnCitus } from './citus/citus.ts'
 import { workerSettings } from './citus/worker-session.ts'
@@ -101,7 +101,7 @@ export class Compiler {
   #compileFor (engine: EngineName, batch: PlannedBatch, request: BatchRequest): CompiledBatch {
     const distributed = engine === 'citus'
     const settings = this.#settings
-    const { outline } = batch
+    const { genericPlan } = batch
     const { id, identity, trace, preferences } = request
     const isQueryPlan = wantsQueryPlan(preferences)
     const mode = readMode(preferences)
@@ -115,8 +115,8 @@ export class Compiler {
     const session = {
       ...identity,
       requestId: id,
-      writes: writes(outline, mode, key),
-      ...isQueryPlan && { settings: emptyResults(outline) }
+      writes: writes(genericPlan, mode, key),
+      ...isQueryPlan && { settings: emptyResults(genericPlan) }
     }
     const { maxRows, maxBytes } = settings
     return {
@@ -129,7 +129,7 @@ export class Compiler {
       },
       writes: session.writes,
       ...isQueryPlan
-        ? this.#renewable(outline, () => {
+        ? this.#renewable(genericPlan, () => {
           const options = { maxRows, distributed, ...this.#find }
           return fillAlone(batch, compileQueryPlans(batch.plan(), options))
         })
@@ -142,8 +142,8 @@ export class Compiler {
           distributed,
           ...this.#find
         }),
-      count: outline.operations.length,
-      hasReferences: outline.referenceUses.size > 0,
+      count: genericPlan.operations.length,
+      hasReferences: genericPlan.referenceUses.size > 0,
       mode,
       maxBytes,
       returnsPosition: settings.returnsPosition === true && session.writes,
@@ -156,7 +156,9 @@ export class Compiler {
     batch: PlannedBatch,
     options: CompileOptions
   ): Pick<CompiledBatch, 'operations' | 'types' | 'compileChecked' | 'checks'> {
-    const renewable = this.#renewable(batch.outline, () => this.#compileOperations(batch, options))
+    const renewable = this.#renewable(batch.genericPlan, () =>
+      this.#compileOperations(batch, options)
+    )
     return {
       ...renewable,
       // Each request has statements of its own.
@@ -175,20 +177,20 @@ export class Compiler {
 
   /** Compiles the operations, or fills the statements that are kept for their plan. */
   #compileOperations (batch: PlannedBatch, options: CompileOptions): readonly Statement[] {
-    const { outline, values, plan } = batch
+    const { genericPlan, values, plan } = batch
     if (values === undefined) return compile(plan(), options)
     const { session: { role, claims }, minimal, keep, distributed } = options
-    const templates = this.#templates.find(this.#variantsOf(outline), {
+    const templates = this.#templates.find(this.#variantsOf(genericPlan), {
       variant: JSON.stringify([minimal, keep, distributed]),
       types: [
-        ...outline.tables.map(table => this.columnTypes.lookup(table)),
-        ...outline.operations.map(node =>
+        ...genericPlan.tables.map(table => this.columnTypes.lookup(table)),
+        ...genericPlan.operations.map(node =>
           node.kind === 'call' && this.functionTypes.lookup(node.table))
       ]
     }, () => {
       const [role, claims] = [0, 1].map(i => textPlaceholder(values.length + i))
-      return compile(outline, { ...options, session: { role, claims } as typeof options.session })
-        .map(createTemplate)
+      const session = { role, claims } as typeof options.session
+      return compile(genericPlan, { ...options, session }).map(createTemplate)
     })
     const alone = once(() => fillAlone(batch, compile(plan(), options)))
     const allValues = [...values, role, claims]
@@ -236,13 +238,13 @@ export class Compiler {
    * which they depend.
    */
   #renewable (
-    outline: Plan,
+    genericPlan: Plan,
     compileNow: () => readonly Statement[]
   ): Pick<CompiledBatch, 'operations'> & { readonly types: LearnedTypes } {
     let compiled = once(compileNow)
     return {
       operations: () => compiled(),
-      types: this.#learnTypes(outline, () => {
+      types: this.#learnTypes(genericPlan, () => {
         compiled = once(compileNow)
       })
     }

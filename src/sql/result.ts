@@ -16,7 +16,7 @@ import { arrayText } from '../plan/value-text.ts'
 import { buildFence, isPushedDown, buildShardCheck } from './citus/placement.ts'
 import type { StatementContext } from './context.ts'
 import { buildOperation, type OperationContext } from './operations/operation.ts'
-import { rowValue, shapeOf, type BuiltOperation, type Shape } from './operations/output.ts'
+import { rowValue, rowPartOf, type BuiltOperation, type RowPart } from './operations/output.ts'
 import {
   LAST_OPERATION_CHECKS,
   SINGLE_OPERATION_CHECKS,
@@ -61,10 +61,10 @@ export interface Body {
  */
 export function buildDirect (node: PlanNode, context: StatementContext): Body {
   const { maxBytes, operations, shared, last } = context
-  const shape = shapeOf(node, false)
-  const operation = buildOperation(node, shape, { ...context, exposed: [], json: true })
+  const part = rowPartOf(node, false)
+  const operation = buildOperation(node, part, { ...context, exposed: [], json: true })
   const [group] = (node as InsertNode).groups as readonly [InsertNode['groups'][number]]
-  const row = shape === 'whole' ? sql`r.row` : sql`r.${JSON_ROW}`
+  const row = part === 'whole' ? sql`r.row` : sql`r.${JSON_ROW}`
   const checks = [
     ...last ? SINGLE_OPERATION_CHECKS : [],
     ...checkColumns(context, sql`pg_catalog.to_json(${row})`),
@@ -74,7 +74,7 @@ export function buildDirect (node: PlanNode, context: StatementContext): Body {
     const value = sharedExpression(result, {
       ...context,
       position: i,
-      shape,
+      part,
       row,
       isRecord: false
     })
@@ -86,7 +86,7 @@ export function buildDirect (node: PlanNode, context: StatementContext): Body {
     result: sql`case${buildCases(checks, row, undefined)} end`,
     settings: join(settings, empty),
     // Without OFFSET, PostgreSQL would render each row for every use of its JSON.
-    from: where => shape === 'whole'
+    from: where => part === 'whole'
       ? sql`${operation.rows}${where}`
       : sql`(select ${rest}pg_catalog.to_json(r.*) as ${JSON_ROW} from ${
         operation.rows
@@ -102,11 +102,11 @@ export function buildAggregated (node: PlanNode, context: StatementContext): Bod
   const { maxRows, maxBytes, operations, uses, distributed } = context
   const { minimal = false, keep = false, checkValues } = context
   const hidden = minimal || node.output?.length === 0
-  const shape = shapeOf(node, hidden && uses.length === 0)
+  const part = rowPartOf(node, hidden && uses.length === 0)
   const exposed = checkValues ? exposedColumns(node, uses) : []
-  const operation = buildOperation(node, shape, { ...context, exposed })
+  const operation = buildOperation(node, part, { ...context, exposed })
   const { isRecord = false } = operation
-  const read = shape === 'columns' && !isRecord ? rowValue(sql`r`, context) : sql`r.row`
+  const read = part === 'columns' && !isRecord ? rowValue(sql`r`, context) : sql`r.row`
   const row = inFormats(read, context)
   const result = minimal
     ? sql`pg_catalog.to_json(${ROW_COUNT})`
@@ -122,8 +122,8 @@ export function buildAggregated (node: PlanNode, context: StatementContext): Bod
   const checks = [
     ...checkRequiredRows(node, context),
     ...operation.checks ?? [],
-    ...distributed ? buildShardCheck(node, { returnsRows: shape !== 'nothing', row }) : [],
-    ...buildChecks(node, { ...context, shape, row, isRecord, exposed }),
+    ...distributed ? buildShardCheck(node, { returnsRows: part !== 'nothing', row }) : [],
+    ...buildChecks(node, { ...context, part, row, isRecord, exposed }),
     ...size
   ]
   return {
@@ -144,7 +144,7 @@ const ROW_COUNT = sql`count(*)`
 
 function buildChecks (
   node: PlanNode,
-  { shape, row, isRecord, exposed, ...context }:
+  { part, row, isRecord, exposed, ...context }:
     & StatementContext
     & Row
     & Pick<OperationContext, 'exposed'>
@@ -172,7 +172,7 @@ function buildChecks (
     ...shared.map((result, i) =>
       shareValues(
         result,
-        sharedExpression(result, { ...context, position: i, shape, row, isRecord }),
+        sharedExpression(result, { ...context, position: i, part, row, isRecord }),
         {
           isScalar: !context.restoreSession && result.column !== undefined &&
             scalars?.has(result.column) === true
@@ -182,7 +182,7 @@ function buildChecks (
     ...context.checkValues
       ? shareNulls(node, uses, {
         exposed,
-        hasColumn: shape === 'columns' && !isRecord ? context.hasColumn : undefined
+        hasColumn: part === 'columns' && !isRecord ? context.hasColumn : undefined
       })
       : [],
     ...counted ? [shareCount(node.index, ROW_COUNT)] : [],
@@ -222,7 +222,7 @@ function checkColumns (
 
 /** A row of `r`. */
 interface Row extends Pick<Required<BuiltOperation>, 'isRecord'> {
-  readonly shape: Shape
+  readonly part: RowPart
   /** The whole row. */
   readonly row: Fragment
 }
@@ -230,7 +230,7 @@ interface Row extends Pick<Required<BuiltOperation>, 'isRecord'> {
 /** A shared result in one row of `r`. */
 function sharedExpression (
   { column }: SharedResult,
-  { hasColumn, position, shape, row, isRecord, ...context }:
+  { hasColumn, position, part, row, isRecord, ...context }:
     & Pick<StatementContext, 'hasColumn' | 'restoreSession'>
     & Row
     & { readonly position: number }
@@ -241,7 +241,7 @@ function sharedExpression (
       parameter(column)
     }::pg_catalog.text)`
   }
-  const name = shape === 'columns' ? identifier(column) : nameShared(position)
+  const name = part === 'columns' ? identifier(column) : nameShared(position)
   return inFormats(sql`r.${name}`, context)
 }
 

@@ -29,7 +29,7 @@ import {
   isCheckableRefusal,
   isSessionChanged,
   isStatementStale,
-  markerKind,
+  raisedKind,
   MAX_ATTEMPTS,
   type AttemptResult,
   type RetryBudget
@@ -239,7 +239,7 @@ async function learnTypes (connection: Connection, { types }: CompiledBatch): Pr
 
 /** The next batch with the same statement checks its values in the first attempt. */
 function rememberChecks ({ batch, outcome }: AttemptResult): void {
-  if (outcome.kind !== 'failed' || markerKind(outcome) !== 'inspect') return
+  if (outcome.kind !== 'failed' || raisedKind(outcome) !== 'inspect') return
   batch.checks?.remember(outcome.at as number)
 }
 
@@ -251,8 +251,8 @@ function isKnownToNeedChecks ({ checks, types, hasReferences }: CompiledBatch): 
 /** Whether an attempt with value checks says more about the failure than the one before it. */
 function tellsMore (outcome: AttemptOutcome, before: Failed): boolean {
   if (outcome.kind !== 'failed' || before.checkable === true) return true
-  if (markerKind(before) !== undefined) return true
-  return markerKind(outcome) === 'value'
+  if (raisedKind(before) !== undefined) return true
+  return raisedKind(outcome) === 'value'
 }
 
 /** The outcome of an attempt whose COMMIT was lost; undefined: it was not. */

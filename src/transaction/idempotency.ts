@@ -6,7 +6,7 @@ import { failure, type Failure } from '../errors/catalogue.ts'
 import { SqlState, isUndefinedTable } from '../errors/sqlstates.ts'
 import type { Connection } from '../postgres/connection.ts'
 import type { Key } from '../sql/frame/idempotency.ts'
-import { readMarker } from '../sql/statement/raised-error.ts'
+import { readRaised } from '../sql/statement/raised-error.ts'
 import { readAnswer } from './lost-commit.ts'
 import type { Committed, Failed } from './outcome.ts'
 
@@ -21,12 +21,12 @@ export async function resolveKeyFailure (
   outcome: Failed
 ): Promise<Committed | Failed> {
   const { error, times } = outcome
-  const marker = readMarker(error)?.kind
+  const raised = readRaised(error)?.kind
   const fail = (error: Failure): Failed => ({ ...outcome, error })
   if (isTableMissing(error.code)) {
     return fail(failure('idempotency_key_invalid', TABLE_MISSING))
   }
-  if (marker === undefined) return outcome
+  if (raised === undefined) return outcome
   const stored = await readAnswer(connection, key).catch(() => undefined)
   if (stored === undefined || !stored.live) {
     return fail(failure('idempotency_key_in_progress', undefined, { retryable: true }))

@@ -54,7 +54,7 @@ export function createReport (
     const since = (index === 0 ? sessionSet : answered[index - 1]) ?? now
     return {
       id,
-      op: kind === 'keyed_update' ? 'update' : kind,
+      op: kind === 'bulk_update' ? 'update' : kind,
       table: isTableKnown(batch, index, outcome) ? `${table.schema}.${table.name}` : undefined,
       outcome,
       since,

@@ -5,7 +5,7 @@ import type { DatabaseError } from '../errors/postgres.ts'
 import { classOf, isValueError, SqlState, SqlStateClass } from '../errors/sqlstates.ts'
 import type { AttemptBatch, AttemptVariant } from '../sql/frame/compiled-batch.ts'
 import { textAtError } from '../sql/statement/error-place.ts'
-import { readMarker, type MarkerKind } from '../sql/statement/raised-error.ts'
+import { readRaised, type RaisedKind } from '../sql/statement/raised-error.ts'
 import { dependsOnKind } from '../sql/values/column.ts'
 import type { AttemptOutcome, Failed, RetryReason } from './outcome.ts'
 
@@ -66,7 +66,7 @@ export function decide (result: AttemptResult, budget: RetryBudget): Retry | und
   const variant: AttemptVariant = stale ? { unprepared: true } : {}
   if (needsPlace(outcome)) {
     // A missing row and a value are due to the data, everything else to names and types.
-    const ofData = markerKind(outcome) === 'missing' || isValueError(outcome.error.code)
+    const ofData = raisedKind(outcome) === 'missing' || isValueError(outcome.error.code)
     const outdated = stale || isConnectionStale(result) || !ofData
     return {
       ...retry(outdated ? 'stale_plan' : 'values'),
@@ -115,8 +115,8 @@ function retryConflict ({ error }: Failed, budget: RetryBudget): Retry | undefin
 export function isSessionChanged ({ batch, outcome }: AttemptResult): boolean {
   if (batch.variant?.restoreSession === true || outcome.kind !== 'failed') return false
   const { error, at, wasPrepared } = outcome
-  const marker = readMarker(error)
-  if (marker !== undefined) return marker.kind === 'session'
+  const raised = readRaised(error)
+  if (raised !== undefined) return raised.kind === 'session'
   if (typeof at !== 'number' || at === 0) return false
   // A prepared statement may know outdated types; see isStatementStale.
   return error.code === SqlState.insufficient_privilege ||
@@ -151,7 +151,7 @@ const JSON_ROUTINES: ReadonlySet<string | undefined> = new Set([
  * in every attempt.
  */
 function needsPlace (outcome: Failed): boolean {
-  const kind = markerKind(outcome)
+  const kind = raisedKind(outcome)
   return isCheckableRefusal(outcome) || kind === 'missing' || kind === 'types'
 }
 
@@ -161,7 +161,7 @@ function needsPlace (outcome: Failed): boolean {
  */
 export function isCheckableRefusal (outcome: Failed): boolean {
   const { checkable, error: { code, where, routine } } = outcome
-  if (checkable !== true || markerKind(outcome) !== undefined) return false
+  if (checkable !== true || raisedKind(outcome) !== undefined) return false
   if (code === SqlState.feature_not_supported) return where === undefined
   if (code === SqlState.insufficient_privilege) return false
   return CHECKABLE_CLASSES.has(classOf(code)) || routine === 'domain_check_input'
@@ -178,7 +178,7 @@ const CHECKABLE_CLASSES: ReadonlySet<string> = new Set([
  */
 function mayKnowOldTypes ({ types, variant }: AttemptBatch, outcome: Failed): boolean {
   if (types === undefined || variant?.freshTypes === true) return false
-  const kind = markerKind(outcome)
+  const kind = raisedKind(outcome)
   if (kind !== undefined) return kind === 'types' || kind === 'function'
   const { error } = outcome
   const isUndefined = error.code === SqlState.undefined_function
@@ -190,7 +190,7 @@ function mayKnowOldTypes ({ types, variant }: AttemptBatch, outcome: Failed): bo
 /** An operation returned more than its share of the bytes. The next attempt adds them up. */
 function exceedsShare ({ count, variant }: AttemptBatch, outcome: Failed): boolean {
   // Each row of an insert that returns separate rows has a share.
-  return markerKind(outcome) === 'bytes' && variant?.checkValues !== true &&
+  return raisedKind(outcome) === 'bytes' && variant?.checkValues !== true &&
     (count > 1 || outcome.checkable === true)
 }
 
@@ -202,7 +202,7 @@ export function needsValueChecks ({ batch, outcome }: AttemptResult): boolean {
   if (batch.variant?.checkValues === true || outcome.kind !== 'failed') return false
   const { at, error } = outcome
   if (typeof at !== 'number' || batch.operations()[at]?.needsValueChecks !== true) return false
-  const kind = markerKind(outcome)
+  const kind = raisedKind(outcome)
   return kind === undefined ? isValueError(error.code) : kind === 'inspect'
 }
 
@@ -238,7 +238,7 @@ export function isConnectionStale ({ outcome, hasRoleSettings }: AttemptResult):
  */
 export function isStatementStale (outcome: AttemptOutcome): boolean {
   if (outcome.kind !== 'failed' || outcome.wasPrepared !== true) return false
-  if (markerKind(outcome) !== undefined) return false
+  if (raisedKind(outcome) !== undefined) return false
   const { error: { code, routine }, at } = outcome
   if (classOf(code) === SqlStateClass.syntax_error_or_access_rule_violation) {
     return code !== SqlState.insufficient_privilege
@@ -250,9 +250,9 @@ export function isStatementStale (outcome: AttemptOutcome): boolean {
   )
 }
 
-/** The marker that the service raised in SQL, if the failure is one. */
-export function markerKind ({ error }: Pick<Failed, 'error'>): MarkerKind | undefined {
-  return readMarker(error)?.kind
+/** The raised that the service raised in SQL, if the failure is one. */
+export function raisedKind ({ error }: Pick<Failed, 'error'>): RaisedKind | undefined {
+  return readRaised(error)?.kind
 }
 
 /**

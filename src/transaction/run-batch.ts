@@ -88,7 +88,11 @@ export async function runBatch (
     outcome,
     failure: failed?.failure ?? describeUnknown(outcome),
     report: didRun(outcome, failed)
-      ? createReport(planned.outline, outcome, { role, failed: failed?.operation, now: answeredAt })
+      ? createReport(planned.genericPlan, outcome, {
+        role,
+        failed: failed?.operation,
+        now: answeredAt
+      })
       : undefined,
     isQueryPlan: wantsQueryPlan(request.preferences),
     mayCommit: mayCommit(batch.mode),

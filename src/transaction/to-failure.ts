@@ -21,7 +21,7 @@ import type {
 } from '../plan/nodes.ts'
 import { INLINED, notOnCitus, SEVERAL_SHARDS } from '../sql/citus/citus.ts'
 import type { Place } from '../sql/frame/steps.ts'
-import { readMarker, type Marker, type ValueFault } from '../sql/statement/raised-error.ts'
+import { readRaised, type RaisedError, type ValueFault } from '../sql/statement/raised-error.ts'
 import { columnsRead, listsRead } from '../sql/statement/shared-results.ts'
 import {
   describeError,
@@ -63,8 +63,8 @@ export function toFailure (
   if (operation === undefined) {
     return { failure: describeOutside(error, at, options), operation }
   }
-  const marker = readMarker(error)
-  if (marker !== undefined) return describeMarker(marker, { plan, at: operation, ...options })
+  const raised = readRaised(error)
+  if (raised !== undefined) return describeRaised(raised, { plan, at: operation, ...options })
   const node = plan.operations[operation] as PlanNode
   const place = {
     ...placeOf(plan, operation),
@@ -105,17 +105,17 @@ const ROLE_DENIED: ReadonlyMap<string, (role: string) => string> = new Map([
   ]
 ])
 
-interface MarkerContext extends Pick<ToFailureOptions, 'maxRows' | 'maxBytes'> {
+interface RaisedContext extends Pick<ToFailureOptions, 'maxRows' | 'maxBytes'> {
   readonly plan: Plan
-  /** The operation in which the marker was raised. */
+  /** The operation that raised it. */
   readonly at: number
 }
 
 /** Describes what a statement of the service found; see src/sql/statement/raised-error.ts. */
-function describeMarker (marker: Marker, context: MarkerContext): BatchFailure {
+function describeRaised (raised: RaisedError, context: RaisedContext): BatchFailure {
   const { plan, at, maxRows, maxBytes } = context
   const place = finalPlace(plan, at)
-  switch (marker.kind) {
+  switch (raised.kind) {
     case 'rows': {
       const message = `The operation returned or changed more than ${maxRows} rows.`
       return { failure: failure('rows_limit', message, place), operation: at }
@@ -123,7 +123,7 @@ function describeMarker (marker: Marker, context: MarkerContext): BatchFailure {
     case 'bytes':
       return { failure: responseTooLarge(maxBytes, place), operation: at }
     case 'value': {
-      const message = describeValue(marker.fault as ValueFault, plan.operations[at] as PlanNode)
+      const message = describeValue(raised.fault as ValueFault, plan.operations[at] as PlanNode)
       return { failure: failure('value_invalid', message, place), operation: at }
     }
     case 'session':
@@ -143,7 +143,7 @@ function describeMarker (marker: Marker, context: MarkerContext): BatchFailure {
       return { failure: notOnCitus(message, node), operation: at }
     }
     case 'duplicate': {
-      const message = `Row ${marker.value} of "values" has the same key as an earlier row.`
+      const message = `Row ${raised.value} of "values" has the same key as an earlier row.`
       return { failure: failure('key_duplicate', message, place), operation: at }
     }
     case 'ambiguous': {
@@ -151,13 +151,13 @@ function describeMarker (marker: Marker, context: MarkerContext): BatchFailure {
       return { failure: failure('rows_ambiguous', message, place), operation: at }
     }
     case 'expect': {
-      const message = describeExpectation(plan, at, marker.value)
+      const message = describeExpectation(plan, at, raised.value)
       return { failure: failure('expectation_failed', message, place), operation: at }
     }
     case 'absent':
-      return describeAbsent(marker, context)
+      return describeAbsent(raised, context)
     default:
-      return describeReference(marker, context)
+      return describeReference(raised, context)
   }
 }
 
@@ -170,9 +170,9 @@ export function responseTooLarge (maxBytes: number, place: FailureDetails): Fail
 const EMPTY_LIST = 'a condition with an empty list would match every row'
 
 /** A failure that the operation which reads the row found itself. */
-function describeAbsent (marker: Marker, { plan, at }: MarkerContext): BatchFailure {
+function describeAbsent (raised: RaisedError, { plan, at }: RaisedContext): BatchFailure {
   const requirements = plan.requirements.get(at) as Requirements
-  const { anyOf } = [...requirements.values()][marker.value - 1] as Requirement
+  const { anyOf } = [...requirements.values()][raised.value - 1] as Requirement
   const missing = anyOf.map(({ reference: { source, row } }) => {
     const { op } = placeOf(plan, source)
     return row === '*'
@@ -186,7 +186,7 @@ function describeAbsent (marker: Marker, { plan, at }: MarkerContext): BatchFail
 
 function describeAmbiguity (node: PlanNode | undefined): string {
   switch (node?.kind) {
-    case 'keyed_update':
+    case 'bulk_update':
       return 'Several rows have the same key of "values". Add columns to "key", or conditions to ' +
         '"where".'
     case 'update':
@@ -198,31 +198,31 @@ function describeAmbiguity (node: PlanNode | undefined): string {
   }
 }
 
-/** A failure of the operation that reads rows of another one, in which the marker was raised. */
-function describeReference (marker: Marker, { plan, at }: MarkerContext): BatchFailure {
+/** A failure of the operation that reads rows of another one, that raised it. */
+function describeReference (raised: RaisedError, { plan, at }: RaisedContext): BatchFailure {
   const uses = plan.referenceUses.get(at) as readonly ReferenceUse[]
   const { op: source } = placeOf(plan, at)
-  if (marker.kind === 'lists') {
+  if (raised.kind === 'lists') {
     const lists = listsRead(uses)
     const { reader } = lists[0] as ReferenceUse
-    const message = `"${source}" returned ${marker.value} rows; ` +
+    const message = `"${source}" returned ${raised.value} rows; ` +
       `${lists.length} references to lists of them are too many.`
     return { failure: failure('rows_limit', message, finalPlace(plan, reader)), operation: reader }
   }
-  if (marker.kind === 'column') {
-    const { reader, reference } = findMissingColumn(uses, marker.value) as ReferenceUse
+  if (raised.kind === 'column') {
+    const { reader, reference } = findMissingColumn(uses, raised.value) as ReferenceUse
     const message = `"${source}" returned no column "${String(reference.column)}". If this is ` +
       'no reference, double its first $.'
     const place = finalPlace(plan, reader)
     return { failure: failure('reference_column_missing', message, place), operation: reader }
   }
-  const { reader, reference } = findMissingRow(uses, marker.value) as ReferenceUse
-  const skipped = marker.value === 0 && (plan.operations[at] as PlanNode).when.length > 0
+  const { reader, reference } = findMissingRow(uses, raised.value) as ReferenceUse
+  const skipped = raised.value === 0 && (plan.operations[at] as PlanNode).when.length > 0
     ? ' or was skipped'
     : ''
   const message = reference.row === '*'
     ? `"${source}" returned no rows${skipped}; ${EMPTY_LIST}.`
-    : `"${source}" returned ${countRows(marker.value)}${skipped}; there is no row ${reference.row}.`
+    : `"${source}" returned ${countRows(raised.value)}${skipped}; there is no row ${reference.row}.`
   const place = finalPlace(plan, reader)
   return { failure: failure('reference_row_missing', message, place), operation: reader }
 }

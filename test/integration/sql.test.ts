@@ -7,7 +7,7 @@ import type { Batch } from '../../schemas/batch.ts'
 import { parseJson } from '../../src/json/parse.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
 import { compile } from '../../src/sql/compile.ts'
-import { readMarker } from '../../src/sql/statement/raised-error.ts'
+import { readRaised } from '../../src/sql/statement/raised-error.ts'
 import type { Statement } from '../../src/sql/statement/statement.ts'
 import { ColumnTypes, type FindColumns } from '../../src/sql/values/column-types.ts'
 import { useService } from '../support/service.ts'
@@ -253,16 +253,16 @@ t.test('the text of a statement does not depend on the number of many rows', asy
   }
 })
 
-t.test('only the markers of the service are read as markers', async t => {
+t.test('only errors that the service raises are read as such', async t => {
   t.equal(
-    readMarker({
+    readRaised({
       code: '22P02',
       message: 'invalid input syntax for type integer: "oneflight-x:rows:5"'
     }),
     undefined
   )
-  t.equal(readMarker({ code: 'P0001', message: 'x' }), undefined)
-  t.equal(readMarker({ code: '42883', message: 'x', position: '1' }), undefined)
+  t.equal(readRaised({ code: 'P0001', message: 'x' }), undefined)
+  t.equal(readRaised({ code: '42883', message: 'x', position: '1' }), undefined)
 })
 
 t.test('hostile names of tables and columns work', async t => {

@@ -17,7 +17,7 @@ import {
 import { Compiler, type BatchRequest } from '../../src/sql/compiler.ts'
 import { sessionStatement } from '../../src/sql/frame/session.ts'
 import { ROW_SEPARATOR } from '../../src/sql/result.ts'
-import { readMarker, type MarkedError } from '../../src/sql/statement/raised-error.ts'
+import { readRaised, type ServerError } from '../../src/sql/statement/raised-error.ts'
 import type { Statement } from '../../src/sql/statement/statement.ts'
 import { useDatabase } from './database/database.ts'
 
@@ -40,7 +40,7 @@ export interface RunOptions {
 export interface Effect {
   readonly results?: readonly string[]
   readonly stored?: string
-  /** The marker, or the SQLSTATE of the failure, and the index of its operation. */
+  /** The raised error, or the SQLSTATE of the failure, and the index of its operation. */
   readonly failure?: string
 }
 
@@ -233,9 +233,9 @@ async function runStatements (
           : String(rows[0]?.[0])
       )
     } catch (error) {
-      const { code } = error as MarkedError
+      const { code } = error as ServerError
       if (code === undefined) throw error
-      return { failure: `${readMarker(error as MarkedError)?.kind ?? code} at ${i}` }
+      return { failure: `${readRaised(error as ServerError)?.kind ?? code} at ${i}` }
     }
   }
   return { results }

@@ -138,7 +138,7 @@ export async function useService (
       },
       body: typeof body === 'string' ? body : JSON.stringify(body)
     })
-    checkShape(answer)
+    checkSchema(answer)
     return answer
   }
   return {
@@ -217,7 +217,7 @@ export async function ask (url: string, init?: RequestInit): Promise<Answer> {
 }
 
 /** Checks that a response has the shape that schemas/ describes. */
-function checkShape ({ status, body, text }: Answer): void {
+function checkSchema ({ status, body, text }: Answer): void {
   if (!Value.Check(status === 200 ? BatchAnswer : ErrorEnvelope, body)) {
     const start = text.slice(0, 500)
     throw new Error(`response with status ${status} does not match its schema: ${start}`)

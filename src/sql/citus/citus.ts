@@ -122,7 +122,7 @@ function assignmentsOf (node: PlanNode): readonly Assignment[] {
   switch (node.kind) {
     case 'update':
       return node.computed
-    case 'keyed_update':
+    case 'bulk_update':
       return node.groups.flatMap(({ computed }) => computed)
     case 'insert':
       return node.conflict?.update?.set ?? []
@@ -167,7 +167,7 @@ function updatesOnConflict ({ conflict }: InsertNode): boolean {
   return conflict?.update !== undefined
 }
 
-/** What the marker `shards` means; see buildShardCheck. */
+/** What the raised error `shards` means; see buildShardCheck. */
 export const SEVERAL_SHARDS = 'Citus does not return the rows of several shards in their order. ' +
   `Insert at most ${MAX_SEPARATE_ROWS} rows (one with "do": "update"), or rows with the same ` +
   'value of the distribution column, which "returning" must contain, or use "returning": [].'

@@ -108,7 +108,7 @@ export function buildFence (node: PlanNode, context: Placement): Fragment {
 // show.
 
 /**
- * Fails with the marker `shards` if a call reads no rows, or an insert returns them unordered.
+ * Raises `shards` if a call reads no rows, or an insert returns them unordered.
  * `row`: a row of `r` as JSON.
  */
 export function buildShardCheck (

@@ -38,7 +38,7 @@ export interface Key {
 const TABLE = sql`oneflight.idempotency_keys`
 
 /**
- * Claims the key for this transaction, or fails with the marker `busy` (another transaction has it)
+ * Claims the key for this transaction, or raises `busy` (another transaction has it)
  * or `taken` (there is a stored response). The timeouts release the locks of a service that has
  * died. The statement inserts the row instead of only reading it: a snapshot may be older than the
  * row, but an index is always current.
@@ -92,7 +92,7 @@ export const releaseStatement: Statement = {
 }
 
 /**
- * Stores the results that operations have kept in settings. Fails with the marker `session` if one
+ * Stores the results that operations have kept in settings. Raises `session` if one
  * is missing, because a trigger reset the settings.
  */
 export function storeKeptStatement (key: Key, operations: number): Statement {

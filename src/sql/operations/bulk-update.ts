@@ -1,5 +1,5 @@
 /**
- * Builds the UPDATEs of a keyed update, one for each group of rows:
+ * Builds the UPDATEs of a bulk update, one for each group of rows:
  *
  *     update "articles" as t set "price" = x."f3" from x0 as x where t."sku" = x."f2"
  *
@@ -22,8 +22,8 @@ import {
 import { toPath } from '../../plan/name.ts'
 import type {
   Cell,
-  KeyedGroup,
-  KeyedUpdateNode,
+  BulkUpdateGroup,
+  BulkUpdateNode,
   RowField,
   UncertainColumn
 } from '../../plan/nodes.ts'
@@ -33,7 +33,7 @@ import type { Check } from '../statement/checks.ts'
 import { raise, raiseNumber, raiseText } from '../statement/raised-error.ts'
 import { exposeColumns, type ExposedColumns } from '../statement/shared-results.ts'
 import { tableName, unusedName } from '../statement/table.ts'
-import { buildSkipped, gateChecks } from '../statement/when.ts'
+import { buildSkipped, checksWhen } from '../statement/when.ts'
 import { jsonNullRows } from '../values/documents.ts'
 import { buildFieldRows, type RowsBuilder } from '../values/field-rows.ts'
 import type { ChangeBuilder } from '../values/operand.ts'
@@ -52,11 +52,11 @@ const POSITION_NAME: Fragment = identifier(fieldName(0))
 const rowPosition: Fragment = sql`x.${POSITION_NAME}`
 
 /** The names of the columns of the rows: the position and the fields. */
-function rowColumns ({ fields }: KeyedGroup): Fragment {
+function rowColumns ({ fields }: BulkUpdateGroup): Fragment {
   return join([POSITION_NAME, ...fields.map(({ name }) => identifier(name))], COMMA)
 }
 
-export interface KeyedUpdate {
+export interface BulkUpdate {
   /** CTEs, of which `r` has the rows. */
   readonly ctes: readonly Fragment[]
   /** A query of the positions of all rows. */
@@ -75,11 +75,11 @@ export interface ReturnedColumns {
   readonly unnamed?: ExposedColumns | undefined
 }
 
-export function buildKeyedUpdate (
-  node: KeyedUpdateNode,
+export function buildBulkUpdate (
+  node: BulkUpdateNode,
   values: TypedValues,
   { returned, names, unnamed }: ReturnedColumns
-): KeyedUpdate {
+): BulkUpdate {
   const groups = node.groups.map((group, i) => ({
     group,
     source: values.addRows(buildRows(node, group, values)),
@@ -93,7 +93,7 @@ export function buildKeyedUpdate (
     )
   const conditions = [
     ...buildConditions(node.where, values),
-    ...values.evaluateOnce(gateChecks(node, distinct))
+    ...values.evaluateOnce(checksWhen(node, distinct))
   ]
   const position = unnamed === undefined ? identifier(unusedName(names)) : UNNAMED_POSITION
   const updates = groups.map(({ group, source: rows, changed }) => {
@@ -127,7 +127,7 @@ export function buildKeyedUpdate (
 
 /** A query of the rows of a group with the values that are stored. */
 function selectFields (
-  { fields }: KeyedGroup,
+  { fields }: BulkUpdateGroup,
   source: Fragment,
   read: (field: RowField) => Fragment
 ): Fragment {
@@ -139,15 +139,15 @@ function selectFields (
 const UNNAMED_POSITION = identifier('->')
 
 function buildRows (
-  node: KeyedUpdateNode,
-  group: KeyedGroup,
+  node: BulkUpdateNode,
+  group: BulkUpdateGroup,
   values: TypedValues
 ): Fragment {
   const cells = values.checkValues ? undefined : group.rows.cells
   const source = cells === undefined
     ? buildManyRows(group, values)
     : sql`(values ${join(buildCells(group, cells, values), COMMA)}) as x (${rowColumns(group)})`
-  if (source === undefined) return buildKeyedRows(group, node, values)
+  if (source === undefined) return buildBulkUpdateRows(group, node, values)
   // A CTE keeps the collation of an expression, of which the branch is never computed.
   const columns = group.fields.map(({ name, column, modifier }) => {
     const value = sql`x.${identifier(name)}`
@@ -162,7 +162,7 @@ function buildRows (
 }
 
 function buildCells (
-  { fields, positions }: KeyedGroup,
+  { fields, positions }: BulkUpdateGroup,
   cells: ReadonlyArray<ReadonlyMap<string, Cell>>,
   values: TypedValues
 ): readonly Fragment[] {
@@ -180,7 +180,7 @@ function buildCells (
  * no name here.
  */
 function buildManyRows (
-  { fields, rows: { document, uncertainColumns } }: KeyedGroup,
+  { fields, rows: { document, uncertainColumns } }: BulkUpdateGroup,
   values: TypedValues
 ): Fragment | undefined {
   const shapes = new Map(uncertainColumns.map(({ column, shape }) => [column, shape]))
@@ -210,8 +210,8 @@ interface UpdateParts {
 
 /** Builds the statement of a group, without `returning`. */
 function buildGroupUpdate (
-  { table }: KeyedUpdateNode,
-  group: KeyedGroup,
+  { table }: BulkUpdateNode,
+  group: BulkUpdateGroup,
   { source, conditions, values, read }: UpdateParts
 ): Fragment {
   const assignments = [
@@ -231,7 +231,7 @@ function buildGroupUpdate (
     where ${join([...matches, ...conditions], AND)}`
 }
 
-function keysOf ({ fields }: KeyedGroup): readonly RowField[] {
+function keysOf ({ fields }: BulkUpdateGroup): readonly RowField[] {
   return fields.filter(({ modifier }) => modifier === undefined)
 }
 
@@ -240,9 +240,9 @@ function readField ({ name }: RowField): Fragment {
 }
 
 /** Builds the query of the rows of a group, with the types of its fields. */
-function buildKeyedRows (
-  group: KeyedGroup,
-  node: KeyedUpdateNode,
+function buildBulkUpdateRows (
+  group: BulkUpdateGroup,
+  node: BulkUpdateNode,
   ctes: RowsBuilder & Pick<ChangeBuilder, 'explain'>
 ): Fragment {
   const { fields, positions, rows: { document } } = group
@@ -272,7 +272,7 @@ function readAs ({ modifier }: RowField): TypedAs | 'text' {
 
 /** The fields whose value the type may be unable to store. */
 function uncertainFields (
-  { fields, rows: { uncertainColumns } }: KeyedGroup
+  { fields, rows: { uncertainColumns } }: BulkUpdateGroup
 ): ReadonlyArray<readonly [RowField, UncertainColumn]> {
   return fields.flatMap(field => {
     const found = uncertainColumns.find(({ column }) => column === field.name)
@@ -283,7 +283,7 @@ function uncertainFields (
 /** The value of a field, or the JSON null where a reference has that value. */
 function readStored (
   field: RowField,
-  group: KeyedGroup,
+  group: BulkUpdateGroup,
   values: TypedValues
 ): Fragment {
   const value = readField(field)
@@ -303,7 +303,7 @@ function readStored (
  * Builds conditions on the rows that are true, or fail: a reference in a key is NULL. PostgreSQL
  * may evaluate them while it plans the statement, also if the operation is skipped.
  */
-function checkKeys (group: KeyedGroup, node: KeyedUpdateNode): readonly Fragment[] {
+function checkKeys (group: BulkUpdateGroup, node: BulkUpdateNode): readonly Fragment[] {
   const keys = keysOf(group)
   const { rows } = group
   const known = rows.cells === undefined
@@ -321,15 +321,15 @@ function checkKeys (group: KeyedGroup, node: KeyedUpdateNode): readonly Fragment
 }
 
 /**
- * Builds a query that returns true, or fails with the marker `duplicate`: two rows have the same
+ * Builds a query that returns true, or raises `duplicate`: two rows have the same
  * key. PostgreSQL would use one of them. Equality is that of the columns: the rows have their types
  * and collations. `rows` are the rows of the groups. Of one row there is nothing to check.
  */
 function checkDistinct (
-  { groups }: KeyedUpdateNode,
+  { groups }: BulkUpdateNode,
   rows: readonly Fragment[]
 ): readonly Fragment[] {
-  const [group] = groups as readonly [KeyedGroup, ...KeyedGroup[]]
+  const [group] = groups as readonly [BulkUpdateGroup, ...BulkUpdateGroup[]]
   if (groups.length === 1 && group.positions.length === 1) return []
   const keys = join(keysOf(group).map(({ name }) => identifier(name)), COMMA)
   const all = join(

@@ -4,7 +4,7 @@
 import { empty, identifier, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { DeleteNode, InsertNode, UpdateNode } from '../../plan/nodes.ts'
 import { tableName } from '../statement/table.ts'
-import { buildGate, gateChecks } from '../statement/when.ts'
+import { buildWhen, checksWhen } from '../statement/when.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { buildAssignment } from './assignment.ts'
 import { buildInsert, buildNewValues } from './insert.ts'
@@ -38,13 +38,13 @@ function buildUpdate (node: UpdateNode, values: TypedValues): Fragment {
   const { source, where, unambiguous } = buildJoin(node, values)
   const from = source.length === 0 ? empty : sql` from ${join(source, COMMA)}`
   return sql`update ${tableName(table)} as t set ${join(assignments, COMMA)}${from}${
-    where(values.evaluateOnce(gateChecks(node, [...converted, ...unambiguous()])))
+    where(values.evaluateOnce(checksWhen(node, [...converted, ...unambiguous()])))
   }`
 }
 
 function buildDelete (node: DeleteNode, values: TypedValues): Fragment {
   const { source, where } = buildJoin(node, values)
   const using = source.length === 0 ? empty : sql` using ${join(source, empty)}`
-  const gate = values.evaluateOnce(buildGate(node))
-  return sql`delete from ${tableName(node.table)} as t${using}${where(gate)}`
+  const when = values.evaluateOnce(buildWhen(node))
+  return sql`delete from ${tableName(node.table)} as t${using}${where(when)}`
 }

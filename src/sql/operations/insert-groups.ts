@@ -19,15 +19,15 @@ import { unusedName } from '../statement/table.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import type { ReturnedColumns } from './bulk-update.ts'
 import { buildInsert, buildSeparateInserts, rowNumber } from './insert.ts'
-import type { BuiltOperation, Shape } from './output.ts'
+import type { BuiltOperation, RowPart } from './output.ts'
 
 /** Inserts each group by a statement of its own, and sorts the rows into the order of `values`. */
 export function buildGroups (
   node: InsertNode,
-  shape: Shape,
+  part: RowPart,
   { returned, names, values }: ReturnedColumns & { readonly values: TypedValues }
 ): BuiltOperation {
-  const groups = nameGroups(node, shape)
+  const groups = nameGroups(node, part)
   const inserts = groups.map(({ group, name, number }) => {
     const numbers = number === undefined ? empty : sql`, ${rowNumber} as ${number}`
     const statement = buildInsert(node, values, { group, numbered: number !== undefined })
@@ -61,7 +61,7 @@ interface NamedGroup {
 
 function nameGroups (
   { groups, output = [] }: InsertNode,
-  shape: Shape
+  part: RowPart
 ): readonly NamedGroup[] {
   const number = identifier(
     // Such rows are one value, with exposed columns named n0, n1, … beside it.
@@ -70,7 +70,7 @@ function nameGroups (
   return groups.map((group, i) => ({
     group,
     name: identifier(`g${i}`),
-    number: shape !== 'nothing' && hasGaps(group) ? number : undefined
+    number: part !== 'nothing' && hasGaps(group) ? number : undefined
   }))
 }
 

@@ -15,7 +15,7 @@ import type { Cell, InsertNode, NewValues, RowGroup, InsertQuery } from '../../p
 import { isMarked } from '../../plan/output.ts'
 import { raise } from '../statement/raised-error.ts'
 import { tableName, unusedName } from '../statement/table.ts'
-import { buildGate } from '../statement/when.ts'
+import { buildWhen } from '../statement/when.ts'
 import { SOURCE_ROW } from '../values/column.ts'
 import type { ChangeBuilder } from '../values/operand.ts'
 import { buildStoredRows, collectRows, nameStored, type StoredRows } from '../values/stored-rows.ts'
@@ -51,7 +51,7 @@ export function buildInsert (
     return buildQueryInsert({ table, query, when }, values, rest)
   }
   const insert = sql`insert into ${tableName(table)} as t`
-  const conditions = [...buildGate({ when }), ...mark]
+  const conditions = [...buildWhen({ when }), ...mark]
   const build = numbered ? buildNumberedRows : buildRows
   return sql`${insert}${build(group, conditions, values)}${conflict}`
 }
@@ -69,9 +69,9 @@ export function buildSeparateInserts (
   values: TypedValues
 ): readonly SeparateInsert[] {
   const conflict = buildConflictClause(node, values, { marked: false })
-  const gate = buildGate(node)
+  const when = buildWhen(node)
   const inserts = node.groups.flatMap(group => {
-    const rows = buildSeparateRows(group, gate, values)
+    const rows = buildSeparateRows(group, when, values)
     return group.positions.map((position, i) => ({
       position,
       statement: sql`insert into ${tableName(node.table)} as t${rows[i] as Fragment}${conflict}`
@@ -284,7 +284,7 @@ export function buildQueryInsert (
   const computedValues = computed.map(assignment => buildNewValue(assignment, builder))
   const rows = builder.addSource(sql`select q.*, pg_catalog.row_number() over () as ${NUMBER}
     from (${buildSource(source, builder)}) as q limit ${integer(maxRows + 1)}`)
-  const conditions = [...also, ...buildGate({ when }), ...checkNumber(maxRows, builder)]
+  const conditions = [...also, ...buildWhen({ when }), ...checkNumber(maxRows, builder)]
   return sql`insert into ${tableName(table)} as t (${join(names, COMMA)}) select ${
     join([...values, ...computedValues], COMMA)
   } from ${rows} as ${SOURCE_ROW}${whereAll(conditions)}${conflict}`

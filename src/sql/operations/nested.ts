@@ -240,7 +240,7 @@ function memberRows (one: boolean): Fragment {
     : MEMBER_LIST
 }
 
-/** A condition that is true, or fails with the marker `rows`. */
+/** A condition that is true, or raises `rows`. */
 function checkTotal ({ maxRows }: NestedReads): Fragment {
   return sql`case when s.total > ${integer(maxRows)} then ${raise('rows')} is null else true end`
 }

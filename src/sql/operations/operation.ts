@@ -12,10 +12,10 @@ import {
   type ExposedColumns,
   type SharedResult
 } from '../statement/shared-results.ts'
-import { buildGate, gateRows } from '../statement/when.ts'
+import { buildWhen, rowsWhen } from '../statement/when.ts'
 import { buildCall } from '../values/call.ts'
 import type { TypedValues } from '../values/typed-values.ts'
-import { buildAmbiguityCheck, buildKeyedUpdate } from './bulk-update.ts'
+import { buildAmbiguityCheck, buildBulkUpdate } from './bulk-update.ts'
 import { buildChange } from './change.ts'
 import { buildGroups, buildRowByRow } from './insert-groups.ts'
 import { buildDistributedNestedSelect, buildNestedSelect } from './nested.ts'
@@ -26,7 +26,7 @@ import {
   hasAllColumns,
   returnedRecord,
   type BuiltOperation,
-  type Shape
+  type RowPart
 } from './output.ts'
 import { buildRows, buildSelectRows } from './select.ts'
 
@@ -43,12 +43,12 @@ export interface OperationContext extends Placement {
 
 export function buildOperation (
   node: PlanNode,
-  shape: Shape,
+  part: RowPart,
   context: OperationContext
 ): BuiltOperation {
   const { shared, exposed, hasColumn, distributed, values, json = false } = context
   const beside = shared.flatMap(({ column }, i) =>
-    shape === 'whole' && column !== undefined && hasColumn(column)
+    part === 'whole' && column !== undefined && hasColumn(column)
       ? [{ column, name: `p${i}` }]
       : []
   )
@@ -68,37 +68,37 @@ export function buildOperation (
       : buildSelectRows(node, values, more)
     return placeRows(node, rows, context)
   }
-  const hasGroups = node.kind === 'keyed_update' ||
+  const hasGroups = node.kind === 'bulk_update' ||
     (node.kind === 'insert' && node.groups.length > 1)
-  const isRecord = shape === 'columns' && hasGroups && hasAllColumns(node)
-  const returned = shape === 'nothing'
+  const isRecord = part === 'columns' && hasGroups && hasAllColumns(node)
+  const returned = part === 'nothing'
     ? sql`null as row`
-    : shape === 'whole'
+    : part === 'whole'
       ? sql`${json ? jsonRow(node.table) : wholeRow(node.table)}${more}`
       : isRecord && !distributed
         ? returnedRecord(node, values, exposed)
         : returningList(node.output as readonly OutputColumn[], values)
-  const names = shape === 'columns' && !isRecord
+  const names = part === 'columns' && !isRecord
     ? (node.output as readonly OutputColumn[]).map(({ name }) => name)
     : [
         'row',
         ...beside.map(({ name }) => name),
         ...isRecord ? exposed.map(([, position]) => nameExposed(position)) : []
       ]
-  if (node.kind === 'keyed_update') {
+  if (node.kind === 'bulk_update') {
     const unnamed = isRecord && distributed ? exposed : undefined
-    const update = buildKeyedUpdate(node, values, { returned, names, unnamed })
+    const update = buildBulkUpdate(node, values, { returned, names, unnamed })
     const checks = [buildAmbiguityCheck(update.positions)]
     return { ctes: update.ctes, rows: sql`r`, checks, isRecord }
   }
-  const isSeparated = distributed && node.kind === 'insert' && shape !== 'nothing' &&
+  const isSeparated = distributed && node.kind === 'insert' && part !== 'nothing' &&
     storesSeveral(node) && !needsOneShard(node)
   if (isSeparated) {
     const columns = returningList(node.output as readonly OutputColumn[], values)
     return buildRowByRow(node, columns, values)
   }
   if (node.kind === 'insert' && node.groups.length > 1) {
-    return { ...buildGroups(node, shape, { returned, names, values }), isRecord }
+    return { ...buildGroups(node, part, { returned, names, values }), isRecord }
   }
   const statement = buildChange(node, values)
   return { ctes: [sql`r as (${statement} returning ${returned})`], rows: sql`r` }
@@ -112,6 +112,6 @@ function placeRows (node: PlanNode, rows: Fragment, context: OperationContext): 
   if (!context.distributed || isPushedDown(node, context)) {
     return { ctes: [], rows: sql`(${rows}) as q` }
   }
-  const gate = context.values.evaluateOnce(buildGate(node))
-  return { ctes: [sql`r as materialized (${gateRows(rows, gate)})`], rows: sql`r` }
+  const when = context.values.evaluateOnce(buildWhen(node))
+  return { ctes: [sql`r as materialized (${rowsWhen(rows, when)})`], rows: sql`r` }
 }

@@ -116,10 +116,10 @@ export function buildNameClash (
  * The part of the rows that the statement reads: whole rows, the output columns, or nothing. To
  * read nothing needs no SELECT privilege.
  */
-export type Shape = 'whole' | 'columns' | 'nothing'
+export type RowPart = 'whole' | 'columns' | 'nothing'
 
-/** Returns the shape of an operation. `unread`: nothing reads its rows. */
-export function shapeOf (node: PlanNode, unread: boolean): Shape {
+/** Returns the part of an operation. `unread`: nothing reads its rows. */
+export function rowPartOf (node: PlanNode, unread: boolean): RowPart {
   if (unread || node.output?.length === 0) return 'nothing'
   return node.output === undefined || isNested(node) ? 'whole' : 'columns'
 }

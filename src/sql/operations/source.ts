@@ -118,7 +118,7 @@ function buildOn ({ on }: Join, { row, source }: ChangeBuilder): readonly Fragme
 }
 
 /**
- * Builds a condition that is true, or fails with the marker `ambiguous` if a row of the table meets
+ * Builds a condition that is true, or raises `ambiguous` if a row of the table meets
  * several rows, of which PostgreSQL would take any. That is so if there are more pairs of rows than
  * rows in a pair. To compare these numbers needs no key of the rows, and both queries can use the
  * indexes that the update uses. The condition contains no column of the update, so PostgreSQL

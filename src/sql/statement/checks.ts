@@ -14,7 +14,7 @@ import {
 import type { PlanNode } from '../../plan/nodes.ts'
 import { raise, raiseNumber } from './raised-error.ts'
 import { formatsUnchanged, searchPathUnchanged, answerSetting } from './settings.ts'
-import { buildGate } from './when.ts'
+import { buildWhen } from './when.ts'
 
 /**
  * A case of the statement's CASE. `then` raises a failure or is NULL. The first true case counts.
@@ -53,7 +53,7 @@ export function buildRowCountChecks (
   const { min, max } = expect
   const bounds = [
     ...(min > 0
-      ? [join([...buildGate({ when }), sql`${rows} < ${parameter(String(min))}`], sql` and `)]
+      ? [join([...buildWhen({ when }), sql`${rows} < ${parameter(String(min))}`], sql` and `)]
       : []),
     ...(max < Infinity ? [sql`${rows} > ${parameter(String(max))}`] : [])
   ]
@@ -107,9 +107,9 @@ export function buildSkipCheck (
   node: Pick<PlanNode, 'when'>,
   keep: number | undefined
 ): readonly Check[] {
-  const gate = buildGate(node)
-  if (gate.length === 0) return []
-  return [{ when: sql`(${join(gate, sql` and `)}) is not true`, then: keepAnswer(NULL, keep) }]
+  const when = buildWhen(node)
+  if (when.length === 0) return []
+  return [{ when: sql`(${join(when, sql` and `)}) is not true`, then: keepAnswer(NULL, keep) }]
 }
 
 const NULL = sql`'null'`

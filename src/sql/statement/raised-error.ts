@@ -1,7 +1,7 @@
 /**
  * Raises our own failures in SQL, so that the transaction cannot commit, and recognises them: a
  * look at a setting that does not exist, or a cast of a text that is no number. Its name, or the
- * text, contains a secret marker.
+ * text, contains a secret of this process.
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import {
@@ -69,10 +69,10 @@ function missingSetting (kind: string): string {
  * - `types`: the type of a column has changed since it was read
  * - `busy`, `taken`: the idempotency key is in use or was used; see claimStatement
  */
-export type MarkerKind = keyof typeof KINDS | keyof typeof SETTINGS | 'bytes'
+export type RaisedKind = keyof typeof KINDS | keyof typeof SETTINGS | 'bytes'
 
-export interface Marker {
-  readonly kind: MarkerKind
+export interface RaisedError {
+  readonly kind: RaisedKind
   /** A number, for kinds that have one. */
   readonly value: number
   /** For `value`: the value that does not fit, and the reason. */
@@ -97,7 +97,7 @@ export interface ValueFault {
 }
 
 /**
- * An expression of type text that fails with a marker when it is evaluated. It is a single function
+ * An expression of type text that fails when it is evaluated. It is a single function
  * call: many statements contain it, few fail, and PostgreSQL prepares each call at every execution.
  */
 export function raise (kind: keyof typeof SETTINGS | 'bytes'): Fragment {
@@ -141,7 +141,7 @@ export function raiseText (kind: 'value', text: Fragment): Fragment {
 
 const SECRETS: ReadonlySet<unknown> = new Set([`${SECRET}:`, ...Object.values(SETTINGS)])
 
-/** Replaces the secrets of markers among the parameters of a statement that a client sees. */
+/** Replaces the secrets of raised errors among the parameters of a statement that a client sees. */
 export function hideSecrets ({ text, parameters }: RenderedSql): RenderedSql {
   return {
     text,
@@ -149,24 +149,26 @@ export function hideSecrets ({ text, parameters }: RenderedSql): RenderedSql {
   }
 }
 
-/** The members of a PostgreSQL error that identify a marker. */
-export interface MarkedError extends PlacedError {
+/** The members of a PostgreSQL error that identify a raised error. */
+export interface ServerError extends PlacedError {
   readonly code: string
   readonly message: string
 }
 
-/** Returns the marker in a PostgreSQL error, or undefined if it is not one of our failures. */
-export function readMarker (error: MarkedError): Marker | undefined {
+/**
+ * Returns the raised error in an error of PostgreSQL; undefined if the service did not raise it.
+ */
+export function readRaised (error: ServerError): RaisedError | undefined {
   if (error.code === '42883' || error.code === '42725') return readMissingOperator(error)
   if (error.code === '42704') return readMissingSetting(error)
   const found = error.code === '22P02' ? RAISED.exec(error.message) : null
   if (found === null) return undefined
   const [, kind, text = ''] = found
-  if (kind !== 'value') return { kind: kind as MarkerKind, value: Number(text) }
+  if (kind !== 'value') return { kind: kind as RaisedKind, value: Number(text) }
   return { kind, value: 0, fault: JSON.parse(Buffer.from(text, 'hex').toString()) as ValueFault }
 }
 
-function readMissingSetting ({ message }: MarkedError): Marker | undefined {
+function readMissingSetting ({ message }: ServerError): RaisedError | undefined {
   const kinds = Object.keys(SETTINGS) as ReadonlyArray<keyof typeof SETTINGS>
   const kind = kinds.find(kind => message.includes(SETTINGS[kind]))
   if (kind === undefined) return undefined
@@ -182,7 +184,7 @@ const JOIN_OPERATOR =
  * Recognises the failure of $append or $merge for a column whose type does not have their operator,
  * or can be cast to several types that have it ("char").
  */
-function readMissingOperator (error: MarkedError): Marker | undefined {
+function readMissingOperator (error: ServerError): RaisedError | undefined {
   const found = JOIN_OPERATOR.exec(textAtError(error))
   if (found === null) return undefined
   const [, problem, column = ''] = found

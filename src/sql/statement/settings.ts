@@ -87,7 +87,7 @@ const setFormats = fixed(
 export const SEARCH_PATH = 'oneflight.search_path'
 
 /**
- * A condition that is true, or fails with the marker `session`: a trigger or function has changed
+ * A condition that is true, or raises `session`: a trigger or function has changed
  * the role, the claims, or how text and times are read. It contains no column, so PostgreSQL
  * evaluates it before it reads any row. Role and claims are parameters, because a function could
  * also change settings that hold them. The operators name their schema, so no search_path can

@@ -73,13 +73,13 @@ export const MAX_COLUMN_CHECKS = 4
 
 /**
  * Returns the distinct columns that later operations read from one operation. The value of a
- * `column` marker is a position in this list, from 1.
+ * `column` error is a position in this list, from 1.
  */
 export function columnsRead (uses: readonly ReferenceUse[]): readonly string[] {
   return [...new Set(uses.flatMap(({ reference: { column } }) => column ?? []))]
 }
 
-/** Returns the references to lists. A `lists` marker is reported at the first of them. */
+/** Returns the references to lists. A `lists` error is reported at the first of them. */
 export function listsRead (uses: readonly ReferenceUse[]): readonly ReferenceUse[] {
   return uses.filter(({ reference }) => reference.row === '*')
 }
@@ -187,7 +187,7 @@ export function sharedElements (setting: string): Fragment {
 }
 
 /**
- * A condition that is true, or fails with the marker `missing`: an operation that returns its row
+ * A condition that is true, or raises `missing`: an operation that returns its row
  * at once had none. `setting`: a parameter with the name of a setting of that operation.
  */
 export function buildExistenceCheck (setting: Fragment): Fragment {

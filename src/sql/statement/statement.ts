@@ -9,7 +9,7 @@ import {
   readPlaceholder,
   type Placeholder,
   type Values
-} from '../../plan/shape.ts'
+} from '../../plan/fingerprint.ts'
 
 export interface Statement extends RenderedSql {
   /** Whether the text does not depend on the amount of data, so that preparing it pays off. */

@@ -15,7 +15,7 @@ import { countSetting } from './settings.ts'
 const AND = sql` and `
 
 /** Builds the conditions under which an operation runs; none: it always does. */
-export function buildGate ({ when }: Pick<PlanNode, 'when'>): readonly Fragment[] {
+export function buildWhen ({ when }: Pick<PlanNode, 'when'>): readonly Fragment[] {
   return when.map(({ source, rows: { min, max } }) => {
     const count = countOf(source)
     if (min === max) return sql`${count} operator(pg_catalog.=) ${bigint(min)}`
@@ -26,29 +26,29 @@ export function buildGate ({ when }: Pick<PlanNode, 'when'>): readonly Fragment[
   })
 }
 
-/** The conditions of buildGate, and checks that an operation makes if it is not skipped. */
-export function gateChecks (
+/** The conditions of buildWhen, and checks that an operation makes if it is not skipped. */
+export function checksWhen (
   node: Pick<PlanNode, 'when'>,
   checks: readonly Fragment[]
 ): readonly Fragment[] {
-  const gate = buildGate(node)
-  if (gate.length === 0 || checks.length === 0) return [...gate, ...checks]
-  return [sql`case when ${join(gate, AND)} then ${join(checks, AND)} else false end`]
+  const when = buildWhen(node)
+  if (when.length === 0 || checks.length === 0) return [...when, ...checks]
+  return [sql`case when ${join(when, AND)} then ${join(checks, AND)} else false end`]
 }
 
 /** Builds `<the operation is skipped> or `; nothing if it always runs. */
 export function buildSkipped (node: Pick<PlanNode, 'when'>): Fragment {
-  const gate = buildGate(node)
-  return gate.length === 0 ? empty : sql`(${join(gate, AND)}) is not true or `
+  const when = buildWhen(node)
+  return when.length === 0 ? empty : sql`(${join(when, AND)}) is not true or `
 }
 
 /** Limits a query to an operation that runs. It also limits aggregates, which return a row. */
-export function gateRows (rows: Fragment, gate: readonly Fragment[]): Fragment {
-  return gate.length === 0 ? rows : sql`select * from (${rows}) as g where ${join(gate, AND)}`
+export function rowsWhen (rows: Fragment, when: readonly Fragment[]): Fragment {
+  return when.length === 0 ? rows : sql`select * from (${rows}) as g where ${join(when, AND)}`
 }
 
 /**
- * Builds conditions that are true, or fail with the marker `absent`: a row that the operation reads
+ * Builds conditions that are true, or raise `absent`: a row that the operation reads
  * does not exist. An operation that is skipped reads nothing.
  */
 export function buildRequirements (

@@ -65,7 +65,7 @@ export function nullRowOfCall (node: CallNode, values: ArgumentBuilder): Fragmen
 }
 
 /**
- * A condition that is true, or fails with the marker `function`: the types are outdated. The
+ * A condition that is true, or raises `function`: the types are outdated. The
  * version belongs to the text: what was prepared before calls the function of another version.
  */
 function isCurrent ({ table }: CallNode, { version }: FunctionVariants): Fragment {

@@ -1,6 +1,6 @@
 /**
  * Builds the rows of a JSON array of objects, whose members are fields with types of their own: the
- * rows of a keyed update, and those of a parameter.
+ * rows of a bulk update, and those of a parameter.
  */
 import { casts } from '../../../schemas/cast.ts'
 import { fill, sql, whereAll, type Fragment } from '../../fragment/fragment.ts'

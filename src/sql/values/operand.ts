@@ -70,7 +70,7 @@ export interface ChangeBuilder extends ValueBuilder {
 
   readonly source: RowColumns
 
-  /** Whether clients see the plan of the statement, so it contains no markers. */
+  /** Whether clients see the plan of the statement, so it raises no errors of ours. */
   readonly explain: boolean
 
   /** Returns a query as a source of rows. */

@@ -11,7 +11,7 @@ import {
 } from '../../fragment/fragment.ts'
 import type { JsonDocument, OutputColumn, Plan, Reference } from '../../plan/nodes.ts'
 import { isAllColumns, isUnchanged } from '../../plan/output.ts'
-import { jsonOfParameter, textOfParameter } from '../../plan/shape.ts'
+import { jsonOfParameter, textOfParameter } from '../../plan/fingerprint.ts'
 import {
   buildExistenceCheck,
   columnsRead,

@@ -97,7 +97,7 @@ export class StatementNeeds {
   }
 
   /**
-   * Returns a condition that is true, or fails with the marker `types`: a column that a value meets
+   * Returns a condition that is true, or raises `types`: a column that a value meets
    * has another type than the catalogue told. It contains no column, so PostgreSQL evaluates it
    * before it reads a row. Nothing if no value meets a column. `byName`: on a worker of Citus.
    */

@@ -24,7 +24,7 @@ import type {
   TableName,
   UncertainColumn
 } from '../../plan/nodes.ts'
-import { jsonOfParameter, textOfParameter } from '../../plan/shape.ts'
+import { jsonOfParameter, textOfParameter } from '../../plan/fingerprint.ts'
 import { isList, isNested, listText, textOf } from '../../plan/value-text.ts'
 import { raiseText, type ValueFault } from '../statement/raised-error.ts'
 import { nullRow } from '../statement/table.ts'

@@ -77,7 +77,7 @@ export interface CheckedValue {
 }
 
 /**
- * Builds a condition that is true, or fails with the marker `inspect` if a value may differ from
+ * Builds a condition that is true, or raises `inspect` if a value may differ from
  * the JSON. PostgreSQL has no regular expressions for nondeterministic collations, so the condition
  * names another one.
  */
@@ -116,7 +116,7 @@ interface VerifyOptions {
 }
 
 /**
- * Builds an expression that returns `document`, of type json, or fails with the marker `value` if a
+ * Builds an expression that returns `document`, of type json, or raises `value` if a
  * value in it does not fit its type. The document is an object, or with `positions` an array of
  * objects.
  */

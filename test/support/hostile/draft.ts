@@ -22,7 +22,7 @@ export const frames = {
     'from.table': ['"u"'],
     'from.on': ['"id":"id"']
   },
-  keyed_update: { op: ['"update"'], table: ['"t"'], key: ['"id"'] },
+  bulk_update: { op: ['"update"'], table: ['"t"'], key: ['"id"'] },
   delete: { op: ['"delete"'], table: ['"t"'] },
   delete_from: {
     op: ['"delete"'],
@@ -49,7 +49,7 @@ const defaults: Partial<Readonly<Record<Frame, Members>>> = {
   insert_from: { columns: ['"a":{"$col":"a"}'] },
   update: { set: ['"a":"x"'], where: ['{"id":{"eq":1}}'] },
   update_from: { set: ['"a":"x"'] },
-  keyed_update: { values: ['{"id":1,"a":"x"}'] },
+  bulk_update: { values: ['{"id":1,"a":"x"}'] },
   delete: { where: ['{"id":{"eq":1}}'] },
   nested: { with: ['"us":{"table":"u","on":{"t_id":"id"}}'] }
 }

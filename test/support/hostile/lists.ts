@@ -54,7 +54,7 @@ export const listPlaces: Readonly<Record<string, Place>> = {
   'set $value': inMember(writing, 'set', list => `"j":{"$value":[${list}]}`),
   'set $first': inMember(writing, 'set', list => `"j":{"$first":[${list}]}`),
   'set of on_conflict': inMember(['upsert'], 'on_conflict.set', list => `"j":[${list}]`),
-  'a value by key': inMember(['keyed_update'], 'values', list => `{"id":1,"j":[${list}]}`),
+  'a value by key': inMember(['bulk_update'], 'values', list => `{"id":1,"j":[${list}]}`),
   'columns of insert from': inMember(['insert_from'], 'columns', list => `"j":[${list}]`),
   'an argument': inMember(['call'], 'args', list => `"j":[${list}]`),
   after: {

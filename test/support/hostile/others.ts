@@ -204,7 +204,7 @@ const described: Readonly<Record<string, Described>> = {
     })
   },
   'columns of key': {
-    frames: ['keyed_update'],
+    frames: ['bulk_update'],
     max: MAX_COLUMNS,
     make: n => ({
       key: times(n, i => `"k${i}"`),
@@ -212,18 +212,18 @@ const described: Readonly<Record<string, Described>> = {
     })
   },
   'columns of key with aliases': {
-    frames: ['keyed_update'],
+    frames: ['bulk_update'],
     max: MAX_COLUMNS,
     make: n => ({
       key: times(n, i => `{"column":"k${i}","as":"l${i}"}`),
       values: [`{"id":1,"a":"x",${times(n, i => `"l${i}":${i}`).join()}}`]
     })
   },
-  'the same key': repeat(['keyed_update'], MAX_ROWS, { values: () => '{"id":1,"a":"x"}' }),
-  'keys that are references': repeat(['keyed_update'], MAX_ROWS, {
+  'the same key': repeat(['bulk_update'], MAX_ROWS, { values: () => '{"id":1,"a":"x"}' }),
+  'keys that are references': repeat(['bulk_update'], MAX_ROWS, {
     values: i => `{"id":"$p.${i}.id","a":"x"}`
   }),
-  'keys that are JSON': repeat(['keyed_update'], MAX_ROWS, {
+  'keys that are JSON': repeat(['bulk_update'], MAX_ROWS, {
     values: i => `{"id":{"k":[${i}]},"a":"x"}`
   }),
   'one row of columns': wrap(['insert', 'upsert'], MAX_COLUMNS, [
@@ -281,7 +281,7 @@ const described: Readonly<Record<string, Described>> = {
     list => `{${list}}`
   ]),
   'too many conditions': repeat(filtering, UNLIMITED, { where: () => '{"a":{"eq":1}}' }),
-  'too many rows': repeat(['insert', 'keyed_update'], UNLIMITED, { values: () => '{}' }),
+  'too many rows': repeat(['insert', 'bulk_update'], UNLIMITED, { values: () => '{}' }),
   'too many columns': repeat(['select'], UNLIMITED, { columns: quoted })
 }
 

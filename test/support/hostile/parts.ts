@@ -21,13 +21,13 @@ import { depthPlaces, depths, letters, numberPlaces, numbers, texts } from './te
 import { aggregates, conflictOnly, keyedRows, modifiers, outputs, rows } from './values.ts'
 
 const returning: readonly Frame[] =
-  ['insert', 'upsert', 'insert_from', 'update', 'update_from', 'keyed_update', 'delete']
+  ['insert', 'upsert', 'insert_from', 'update', 'update_from', 'bulk_update', 'delete']
 
 /** Groups of parts: each word of the language, and each kind of text, is in one of them. */
 export const partGroups: ReadonlyArray<readonly Part[]> = [
   Object.entries(conditions).map(([name, make]): Part => ({
     name: `conditions: ${name}`,
-    frames: [...filtering, 'keyed_update'],
+    frames: [...filtering, 'bulk_update'],
     max: MAX_CONDITIONS,
     make: n => ({ where: times(n, make) })
   })),
@@ -47,7 +47,7 @@ export const partGroups: ReadonlyArray<readonly Part[]> = [
   })),
   Object.entries(keyedRows).map(([name, make]): Part => ({
     name: `rows by key: ${name}`,
-    frames: ['keyed_update'],
+    frames: ['bulk_update'],
     max: MAX_ROWS,
     make: n => ({ values: times(n, i => `{"id":${i},${make(i)}}`) })
   })),

@@ -47,7 +47,7 @@ t.test('equal shapes have one plan', async t => {
     '[[{"b": null, "a": 9007199254740993}, {"a": 1, "b": 2}], [], "$x.0.id", [{"z": 1}]]',
     '[[{"a": "", "b": true}], [{"a": 2, "b": 3, "c": []}, {}], null, [{"z": {}}]]'
   ]
-  for (const text of sameShape) t.equal(plan(text).outline, first.outline, text)
+  for (const text of sameShape) t.equal(plan(text).genericPlan, first.genericPlan, text)
   const otherShapes = [
     '[[{"a": 1}], [], 5, []]',
     '[[], [], 5, []]',
@@ -55,12 +55,12 @@ t.test('equal shapes have one plan', async t => {
     '[[{"a": 1, "b": 1}], [{"a": {}}], 5, []]',
     '[[{"a": 1, "b": 1}], [], [], []]'
   ]
-  const plans = new Set([first.outline])
+  const plans = new Set([first.genericPlan])
   for (const text of otherShapes) {
-    const { outline } = plan(text)
-    t.notOk(plans.has(outline), text)
-    t.equal(plan(text).outline, outline, text)
-    plans.add(outline)
+    const { genericPlan } = plan(text)
+    t.notOk(plans.has(genericPlan), text)
+    t.equal(plan(text).genericPlan, genericPlan, text)
+    plans.add(genericPlan)
   }
 })
 
@@ -71,24 +71,24 @@ t.test('without inserted rows, the plan of the file is that of scalars', async t
     known
   )
   const outlineOf = (text: string): unknown =>
-    withoutInsert.plan(parseJson(Buffer.from(text)) as readonly Json[]).outline
+    withoutInsert.plan(parseJson(Buffer.from(text)) as readonly Json[]).genericPlan
   for (const text of ['[0, [], 5, 0]', '[0, [{"a": "x"}, {"a": 1.10, "c": []}], null, "$x"]']) {
-    t.equal(outlineOf(text), withoutInsert.outline, text)
+    t.equal(outlineOf(text), withoutInsert.genericPlan, text)
   }
   for (const text of ['[0, [{}], 5, []]', '[0, [], {"a": 1}, 0]', '[0, [{"a": []}], 5, 0]']) {
-    t.not(outlineOf(text), withoutInsert.outline, text)
+    t.not(outlineOf(text), withoutInsert.genericPlan, text)
     t.equal(outlineOf(text), outlineOf(text), text)
   }
 })
 
 t.test('a plan for rows of different members is not kept', async t => {
   const text = '[[{"a": 1}, {"b": "$i.0.id"}], [], 5, []]'
-  t.not(plan(text).outline, plan(text).outline)
-  t.match(plan(text).outline.operations[0], {
+  t.not(plan(text).genericPlan, plan(text).genericPlan)
+  t.match(plan(text).genericPlan.operations[0], {
     groups: [{ columns: ['a'], positions: [0] }, { columns: ['b'], positions: [1] }]
   })
   const empty = '[[{}, {}], [], 5, []]'
-  t.match(plan(empty).outline.operations[0], { groups: [{ columns: [], positions: [0, 1] }] })
+  t.match(plan(empty).genericPlan.operations[0], { groups: [{ columns: [], positions: [0, 1] }] })
 })
 
 t.test('rows that are read become objects of fields', async t => {
@@ -118,5 +118,5 @@ t.test('more rows than an operation may have are a fault', async t => {
 t.test('a plan for rows of very many columns is not kept', async t => {
   const row = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`column_${i}`, 1]))
   const text = JSON.stringify([[row], [], 5, []])
-  t.not(plan(text).outline, plan(text).outline)
+  t.not(plan(text).genericPlan, plan(text).genericPlan)
 })

@@ -52,9 +52,9 @@ function useBatch () {
   return {
     read (x: unknown): PlannedBatch {
       const planned = batch.planner.plan(finish(checkParameters(batch, { x } as JsonObject, 100)))
-      const outline = plans.get(planned.outline) ?? watch(planned.outline)
-      plans.set(planned.outline, outline)
-      return { ...planned, outline }
+      const genericPlan = plans.get(planned.genericPlan) ?? watch(planned.genericPlan)
+      plans.set(planned.genericPlan, genericPlan)
+      return { ...planned, genericPlan }
     },
     isCompiled () {
       const before = isCompiled

@@ -8,13 +8,13 @@ import { BatchPlanner } from '../../../src/plan/plan-batch.ts'
 import {
   hasPlaceholder,
   readPlaceholder,
-  readShape,
+  readFingerprint,
   textPlaceholder
-} from '../../../src/plan/shape.ts'
+} from '../../../src/plan/fingerprint.ts'
 import { createTemplate, fillTemplate } from '../../../src/sql/statement/statement.ts'
 
 const read = (text: string): Batch => parseJson(Buffer.from(text)) as unknown as Batch
-const shapeOf = (operation: string) => readShape(read(`[{"id":"a",${operation}}]`))
+const shapeOf = (operation: string) => readFingerprint(read(`[{"id":"a",${operation}}]`))
 
 const insert = (row: string): string => `"op":"insert","table":"t","values":[${row}]`
 const update = (set: string): string =>
@@ -98,8 +98,8 @@ t.test('everything else makes another shape', async t => {
   t.notOk(texts.includes(undefined))
   t.same(new Set(texts).size, all.length)
   t.not(
-    readShape(read('[{"id":"a","op":"select","table":"t"}]'))?.text,
-    readShape(read('[{"id":"b","op":"select","table":"t"}]'))?.text,
+    readFingerprint(read('[{"id":"a","op":"select","table":"t"}]'))?.text,
+    readFingerprint(read('[{"id":"b","op":"select","table":"t"}]'))?.text,
     'the id'
   )
 })
@@ -118,7 +118,7 @@ t.test('some batches have no shape', async t => {
   ) {
     t.equal(shapeOf(operation), undefined, operation.slice(0, 80))
     const two = read(`[{"id":"a",${operation}},{"id":"b",${insert('{"n":1}')}}]`)
-    t.equal(readShape(two), undefined)
+    t.equal(readFingerprint(two), undefined)
   }
 })
 
@@ -151,7 +151,7 @@ t.test('a statement with a placeholder inside its text or a parameter is no temp
   t.equal(template && fillTemplate(template, [{ a: 1 }]), undefined, 'an object has no text')
 })
 
-t.test('an outline is made when a valid shape is seen for the second time', async t => {
+t.test('an genericPlan is made when a valid shape is seen for the second time', async t => {
   const planner = new BatchPlanner({
     schemas: ['public'],
     maxRows: 10,
@@ -162,7 +162,7 @@ t.test('an outline is made when a valid shape is seen for the second time', asyn
   const [first, second, third, fourth] = [1, 2, 3, 4].map(n => finish(planner.plan(batch(n))))
   t.same([first?.values, second?.values], [undefined, undefined])
   t.same([third?.values, fourth?.values], [[3], [4]])
-  t.equal(third?.outline, fourth?.outline)
+  t.equal(third?.genericPlan, fourth?.genericPlan)
   t.equal(fourth?.plan(), fourth?.plan(), 'planned once')
   t.match(JSON.stringify(fourth?.plan()), '"positions":[0]')
   for (let i = 0; i < 3; i++) {

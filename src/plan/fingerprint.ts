@@ -1,6 +1,7 @@
 /**
- * The shape of a batch: everything except the values that its operations store and compare. Batches
- * of the same shape have the same plan and the same statements, and differ only in their values.
+ * The fingerprint of a batch: everything except the values that its operations store and compare.
+ * Batches of the same fingerprint have the same plan and the same statements, and differ only in
+ * their values.
  */
 import { randomBytes } from 'node:crypto'
 import type { Batch } from '../../schemas/batch.ts'
@@ -21,7 +22,7 @@ import { isData } from './reference.ts'
 import { MAX_CELL_ROWS } from './stored-values.ts'
 import { isList, isNested, listText, textOf } from './value-text.ts'
 
-export interface Shape {
+export interface Fingerprint {
   /** The batch as JSON, with a placeholder for each value. */
   readonly text: string
   /** Texts, numbers, and objects and arrays without references. */
@@ -33,10 +34,10 @@ const MAX_TEXT_LENGTH = 8192
 /** Nor does a longer list, for example of `in`, which takes time to write. */
 const MAX_FIXED_ELEMENTS = 100
 
-/** Returns the shape, or undefined for a batch whose plan is not kept. */
-export function readShape (batch: Batch): Shape | undefined {
+/** Returns the fingerprint, or undefined for a batch whose plan is not kept. */
+export function readFingerprint (batch: Batch): Fingerprint | undefined {
   if (isDeep(batch)) return undefined
-  const writer = new ShapeWriter()
+  const writer = new FingerprintWriter()
   for (const operation of batch) writer.addOperation(operation as unknown as JsonObject)
   return writer.finish()
 }
@@ -44,18 +45,18 @@ export function readShape (batch: Batch): Shape | undefined {
 /** Modifiers that take the name of a column. */
 const NAMING: ReadonlySet<string> = new Set(['$col', '$excluded', '$from'])
 
-class ShapeWriter {
+class FingerprintWriter {
   readonly #values: Json[] = []
   #text = ''
   /** Some operation contains a long list. */
   #unsupported = false
 
-  finish (): Shape | undefined {
+  finish (): Fingerprint | undefined {
     if (this.#isRefused()) return undefined
     return { text: `[${this.#text}]`, values: this.#values }
   }
 
-  /** Whether the batch has no shape that is kept. The rest is not read then. */
+  /** Whether the batch has no fingerprint that is kept. The rest is not read then. */
   #isRefused (): boolean {
     return this.#unsupported || this.#text.length > MAX_TEXT_LENGTH
   }

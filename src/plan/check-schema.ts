@@ -16,7 +16,7 @@ import { countKeys, findColumnProblem, findPathProblem, findPlainColumnProblem }
 import { isNested } from './value-text.ts'
 import { units } from './work.ts'
 
-interface ShapePlace extends Place {
+interface SchemaPlace extends Place {
   /** The code of a value that does not match. */
   readonly code: IssueCode
   /** Recursive schemas around this place, by $id. */
@@ -26,7 +26,7 @@ interface ShapePlace extends Place {
 }
 
 /** Returns whether `value` matches `schema`. Adds an issue for each problem. */
-export function checkShape (schema: TSchema, value: Json, { context, path }: Place): boolean {
+export function checkSchema (schema: TSchema, value: Json, { context, path }: Place): boolean {
   return check(schema, value, {
     context,
     path,
@@ -36,7 +36,7 @@ export function checkShape (schema: TSchema, value: Json, { context, path }: Pla
   })
 }
 
-function check (schema: TSchema, value: Json, outer: ShapePlace): boolean {
+function check (schema: TSchema, value: Json, outer: SchemaPlace): boolean {
   outer.context.spend(1)
   if (schema[Kind] === 'This') {
     return check(outer.recursive.get(schema['$ref'] as string) as TSchema, value, outer)
@@ -61,7 +61,7 @@ function check (schema: TSchema, value: Json, outer: ShapePlace): boolean {
 }
 
 /** The place with what `schema` changes for its inside. */
-function enter (schema: TSchema, place: ShapePlace): ShapePlace {
+function enter (schema: TSchema, place: SchemaPlace): SchemaPlace {
   if (schema['issueCode'] === undefined && schema.$id === undefined) return place
   return {
     ...place,
@@ -123,14 +123,14 @@ function limitOf (
   return (schema[name] as number | undefined) ?? (name.startsWith('min') ? 0 : Infinity)
 }
 
-function checkString (schema: TSchema, value: string, place: ShapePlace): boolean {
+function checkString (schema: TSchema, value: string, place: SchemaPlace): boolean {
   const problem = findNameProblem(schema['name'] as NameKind | undefined, value, place)
   if (problem !== undefined) return refuse(place, problem)
   return schema['reference'] === undefined ||
     checkReference(schema['reference'] as ReferenceKind, value, place)
 }
 
-function checkReference (kind: ReferenceKind, value: string, place: ShapePlace): boolean {
+function checkReference (kind: ReferenceKind, value: string, place: SchemaPlace): boolean {
   const parsed = place.context.parseString(value, place.path)
   if (parsed.kind === 'unknown' || parsed.kind === 'malformed') return false
   const isList = parsed.kind === 'reference' &&
@@ -151,7 +151,7 @@ function checkReference (kind: ReferenceKind, value: string, place: ShapePlace):
 }
 
 /** Checks every string inside any JSON. */
-function checkStrings (value: Json, place: ShapePlace): boolean {
+function checkStrings (value: Json, place: SchemaPlace): boolean {
   // One path for all: a path and a place for each value take most of the time.
   const path = [...place.path]
   const visit = (item: Json): boolean => {
@@ -179,7 +179,7 @@ function checkStrings (value: Json, place: ShapePlace): boolean {
   return visit(value)
 }
 
-function checkArray (schema: TSchema, value: readonly Json[], place: ShapePlace): boolean {
+function checkArray (schema: TSchema, value: readonly Json[], place: SchemaPlace): boolean {
   if (value.length < limitOf(schema, 'minItems')) {
     return refuse(
       { ...place, code: schema['emptyCode'] as IssueCode },
@@ -220,7 +220,7 @@ function isPlain (value: Json): boolean {
   return value !== null && !isNested(value)
 }
 
-function checkObject (schema: TSchema, value: JsonObject, place: ShapePlace): boolean {
+function checkObject (schema: TSchema, value: JsonObject, place: SchemaPlace): boolean {
   const names = Object.keys(value)
   place.context.spend(units.name * names.length)
   if (schema['exact'] === true && !hasExactMembers(schema, value)) {
@@ -255,7 +255,7 @@ function hasExactMembers (schema: TSchema, value: JsonObject): boolean {
 function checkMember (
   schema: TSchema,
   [key, value]: readonly [string, Json],
-  place: ShapePlace
+  place: SchemaPlace
 ): boolean {
   const properties = (schema['properties'] ?? {}) as Readonly<Record<string, TSchema>>
   if ((schema['nested'] as readonly string[] | undefined)?.includes(key) === true) {
@@ -275,7 +275,7 @@ function checkMember (
   return check(others, value, place)
 }
 
-function checkNested (schema: TSchema, value: Json, place: ShapePlace): boolean {
+function checkNested (schema: TSchema, value: Json, place: SchemaPlace): boolean {
   const depth = place.depth + 1
   if (depth <= maxFilterDepth) return check(schema, value, { ...place, depth })
   return refuse(
@@ -295,7 +295,7 @@ const nameChecks: Readonly<Record<NameKind, (name: string) => string | undefined
 function findNameProblem (
   kind: NameKind | undefined,
   name: string,
-  { context }: ShapePlace
+  { context }: SchemaPlace
 ): string | undefined {
   if (kind === undefined) return undefined
   context.spend(units.character * name.length + units.key * countKeys(name))
@@ -303,11 +303,11 @@ function findNameProblem (
 }
 
 /** Adds an issue at a place. Returns false, the result of a check that fails. */
-function refuse ({ context, code, path }: ShapePlace, message: string): false {
+function refuse ({ context, code, path }: SchemaPlace, message: string): false {
   context.addIssue(code, path, message)
   return false
 }
 
-function within (place: ShapePlace, step: string | number): ShapePlace {
+function within (place: SchemaPlace, step: string | number): SchemaPlace {
   return { ...place, path: [...place.path, step] }
 }
