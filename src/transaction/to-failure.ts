@@ -198,7 +198,7 @@ function describeAmbiguity (node: PlanNode | undefined): string {
   }
 }
 
-/** A failure of the operation that reads rows of another one, that raised it. */
+/** A failure of the operation that reads rows of another one. It raised the error. */
 function describeReference (raised: RaisedError, { plan, at }: RaisedContext): BatchFailure {
   const uses = plan.referenceUses.get(at) as readonly ReferenceUse[]
   const { op: source } = placeOf(plan, at)
