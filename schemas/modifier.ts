@@ -54,7 +54,7 @@ const isJsonb = `${type}::oid = 3802`
 const current = 'coalesce(<column>, <empty>)'
 // Converts to jsonb in any case, because the statement must be valid for every type.
 const kindOf = (value: string): string => `jsonb_typeof(to_jsonb(${value}))`
-// A type without this operator fails before anything is evaluated. marker.ts then reads in the
+// A type without this operator fails before anything is evaluated. raised-error.ts reads in the
 // statement which modifier of which column caused the error.
 const joined = (name: string, operand: string): string =>
   `${current} operator(pg_catalog.||) /* ${name} */` +

@@ -309,7 +309,7 @@ export class Failure extends Error {
   readonly code: string
   readonly status: number
   readonly details: FailureDetails
-  /** Why, for the log. Never sent. See refusal.ts. */
+  /** Why, for the log. Never sent. See refuse. */
   readonly reason?: string
 
   constructor (init: FailureInit) {

@@ -152,38 +152,12 @@ class BoundedPool implements ConnectionPool {
   constructor (options: PoolOptions) {
     this.size = options.size
     this.#options = options
-    this.#batchPool = this.#createPool(options.size, () => this.#openForBatches())
-    this.#recoveryPool = this.#createPool(RECOVERY_CONNECTIONS, () =>
-      openConnection(options.target, {
-        lifetimeMs: options.lifetimeMs,
-        roleSettings: false,
-        signal: this.#closed.signal
-      }))
-  }
-
-  #createPool (max: number, create: () => Promise<Connection>): Pool<Connection> {
-    const { target, queueTimeoutMs, onOpenFailed } = this.#options
-    const pool = new Pool<Connection>({
-      create,
-      validate: isUsable,
-      destroy: async connection => {
-        this.#open.delete(connection)
-        await closeConnection(connection)
-      },
-      min: 0,
-      max,
-      acquireTimeoutMillis: queueTimeoutMs,
-      createTimeoutMillis: target.connectTimeoutMs * target.hosts.length + 1000,
-      destroyTimeoutMillis: 2000,
-      idleTimeoutMillis: IDLE_TIMEOUT_MS,
-      createRetryIntervalMillis: 50,
-      // The request that needs the connection fails at once, instead of after the queue timeout.
-      propagateCreateError: true
-    })
-    pool.on('createFail', (_id: number, reason: unknown) => {
-      if (!this.#isClosing()) onOpenFailed(reason)
-    })
-    return pool
+    const { lifetimeMs, target } = options
+    const { signal } = this.#closed
+    const context = { options, signal, onClosed: this.#open.delete.bind(this.#open) }
+    this.#batchPool = createTarn(context, options.size, () => this.#openForBatches())
+    this.#recoveryPool = createTarn(context, RECOVERY_CONNECTIONS, () =>
+      openConnection(target, { lifetimeMs, roleSettings: false, signal }))
   }
 
   async #openForBatches (): Promise<Connection> {
@@ -264,21 +238,10 @@ class BoundedPool implements ConnectionPool {
     }
     this.#noteMove()
     // When this fails, PostgreSQL detects the loss after its own timeouts.
-    if (connection.state.dead) this.#terminateOrphan(connection).catch(() => {})
+    if (connection.state.dead && !this.#isClosing()) {
+      terminateOrphan(connection, this.#recoveryPool).catch(() => {})
+    }
     this.#batchPool.release(connection)
-  }
-
-  /**
-   * Terminates the backend of a connection that was lost without a fatal error: the part of a
-   * transaction that had arrived may hold locks.
-   */
-  async #terminateOrphan ({ backend, socket }: Connection): Promise<void> {
-    if (backend === undefined || socket.fatal || this.#isClosing()) return
-    const connection = await this.#recoveryPool.acquire().promise
-    const terminate = (): Promise<boolean> => terminateBackend(connection, backend)
-    await withTimeout(TERMINATE_TIMEOUT_MS, connection, terminate).finally(() =>
-      this.#recoveryPool.release(connection)
-    )
   }
 
   async warm (): Promise<void> {
@@ -311,4 +274,55 @@ class BoundedPool implements ConnectionPool {
   #isClosing (): boolean {
     return this.#closed.signal.aborted
   }
+}
+
+interface TarnContext {
+  readonly options: PoolOptions
+  /** Aborted when the pool closes. */
+  readonly signal: AbortSignal
+  readonly onClosed: (connection: Connection) => void
+}
+
+function createTarn (
+  { options: { target, queueTimeoutMs, onOpenFailed }, signal, onClosed }: TarnContext,
+  max: number,
+  create: () => Promise<Connection>
+): Pool<Connection> {
+  const pool = new Pool<Connection>({
+    create,
+    validate: isUsable,
+    destroy: async connection => {
+      onClosed(connection)
+      await closeConnection(connection)
+    },
+    min: 0,
+    max,
+    acquireTimeoutMillis: queueTimeoutMs,
+    createTimeoutMillis: target.connectTimeoutMs * target.hosts.length + 1000,
+    destroyTimeoutMillis: 2000,
+    idleTimeoutMillis: IDLE_TIMEOUT_MS,
+    createRetryIntervalMillis: 50,
+    // The request that needs the connection fails at once, instead of after the queue timeout.
+    propagateCreateError: true
+  })
+  pool.on('createFail', (_id: number, reason: unknown) => {
+    if (!signal.aborted) onOpenFailed(reason)
+  })
+  return pool
+}
+
+/**
+ * Terminates the backend of a connection that was lost without a fatal error: the part of a
+ * transaction that had arrived may hold locks.
+ */
+async function terminateOrphan (
+  { backend, socket }: Connection,
+  recoveryPool: Pool<Connection>
+): Promise<void> {
+  if (backend === undefined || socket.fatal) return
+  const connection = await recoveryPool.acquire().promise
+  const terminate = (): Promise<boolean> => terminateBackend(connection, backend)
+  await withTimeout(TERMINATE_TIMEOUT_MS, connection, terminate).finally(() =>
+    recoveryPool.release(connection)
+  )
 }

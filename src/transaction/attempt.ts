@@ -23,14 +23,8 @@ import {
   type Request
 } from '../postgres/pipeline.ts'
 import { toRequests } from '../postgres/prepared-statements.ts'
-import {
-  readCell,
-  readRow,
-  readStatementTimes,
-  type StatementTimes
-} from '../postgres/wire-protocol.ts'
 import type { AttemptBatch, TransactionMode } from '../sql/frame/compiled-batch.ts'
-import { POSITION, type TransactionId } from '../sql/frame/server-state.ts'
+import { POSITION } from '../sql/frame/server-state.ts'
 import {
   beginOptions,
   buildReceivedSteps,
@@ -40,10 +34,9 @@ import {
   storesReceived,
   type Step
 } from '../sql/frame/steps.ts'
-import { ROW_SEPARATOR } from '../sql/result.ts'
+import { Answers } from './answers.ts'
 import { isCommitUncertain } from './lost-commit.ts'
-import type { AttemptOutcome, AttemptTimes, Failed, Lost } from './outcome.ts'
-import { settleTimes } from './report.ts'
+import type { AttemptOutcome, Failed, Lost } from './outcome.ts'
 
 /** Neither promise rejects. */
 export interface StartedAttempt {
@@ -69,9 +62,6 @@ export function startAttempt (
   return new Attempt(connection, batch).start(clientClosed)
 }
 
-/** Statements that return one row. */
-const NEEDS_ROW: ReadonlySet<Step['answer']> = new Set(['claim', 'session', 'operation'])
-
 /** Its role is the login role: COMMIT has reset it. */
 const READ_POSITION: Request = { text: POSITION, parameters: [], name: '', parse: true }
 
@@ -81,9 +71,6 @@ const READ_POSITION: Request = { text: POSITION, parameters: [], name: '', parse
  */
 const UNCOUNTED_BYTES = 16 * 1024 * 1024
 
-/** Stands for NULL. */
-const NO_VALUE = Buffer.alloc(0)
-
 class Attempt implements AnswerHandler {
   readonly maxBytes: number
   readonly #connection: Connection
@@ -91,15 +78,7 @@ class Attempt implements AnswerHandler {
   readonly #outcome = Promise.withResolvers<AttemptOutcome>()
   /** Ends the callback of `sql.begin`. */
   readonly #answered = Promise.withResolvers<void>()
-  #rows: Buffer[] = []
-  /** When answers arrived. */
-  readonly #arrived = {
-    begun: undefined as number | undefined,
-    sessionSet: undefined as number | undefined,
-    operations: [] as number[],
-    server: [] as Array<StatementTimes | undefined>
-  }
-
+  readonly #answers: Answers
   #steps: readonly Step[] = []
   #requests: readonly Request[] = []
   readonly #pipeline: Pipeline
@@ -115,14 +94,8 @@ class Attempt implements AnswerHandler {
   #ended = false
   /** Whether the server has answered anything. */
   #begun = false
-  #keyClaimed = false
-  #transactionId: TransactionId | undefined
   /** The first error of the server. Later ones follow from it. */
   #firstError: Omit<Failed, 'kind' | 'rows' | 'times'> | undefined
-  /** The first columns of the rows of the current statement so far. */
-  #cells: Buffer[] = []
-  /** The times in the last of these rows. */
-  #serverTimes: StatementTimes | undefined
   /**
    * The server answered what PostgreSQL never answers. No answer counts then, and the state of the
    * transaction is looked up.
@@ -135,6 +108,7 @@ class Attempt implements AnswerHandler {
     this.#connection = connection
     this.#batch = batch
     this.maxBytes = batch.maxBytes + UNCOUNTED_BYTES
+    this.#answers = new Answers(connection.server)
     this.#begunByDriver = performance.now() - connection.socket.heardAt > MAX_QUIET_MS
     const steps = buildSteps(batch, {
       operations: batch.operations(),
@@ -179,7 +153,7 @@ class Attempt implements AnswerHandler {
     const { socket, state } = this.#connection
     state.principal = this.#batch.principal
     this.#sent = true
-    this.#arrived.begun = performance.now()
+    this.#answers.begin()
     this.#pipeline.send(socket, this)
   }
 
@@ -211,7 +185,8 @@ class Attempt implements AnswerHandler {
   /** Stores the results, which have arrived, and ends the transaction. */
   #sendReceived (): void {
     const hasFailed = this.#refused || this.#firstError !== undefined
-    const steps = hasFailed ? [] : buildReceivedSteps(this.#batch, this.#connection, this.#rows)
+    const { rows } = this.#answers
+    const steps = hasFailed ? [] : buildReceivedSteps(this.#batch, this.#connection, rows)
     this.#encode(steps, this.#end()).send(this.#connection.socket, this)
   }
 
@@ -233,55 +208,16 @@ class Attempt implements AnswerHandler {
   }
 
   row (request: number, body: Buffer): void {
-    const answer = request > this.#steps.length ? 'position' : this.#steps[request]?.answer
-    if (answer === undefined) return
-    if (answer === 'session') this.#readTransactionId(body)
-    if (answer === 'operation') this.#serverTimes = readStatementTimes(body)
-    // Only the session and the claim return NULL.
-    this.#cells.push(readCell(body) ?? NO_VALUE)
-  }
-
-  #readTransactionId (body: Buffer): void {
-    const { server } = this.#connection
-    const [xid, ...more] = readRow(body, 3)
-    if (xid == null) return
-    // Without facts about the server the next two columns are its start and its clock.
-    const [serverStarted, reportedAt] = server === undefined
-      ? more as [string, string]
-      : [server.started, server.openedAt]
-    this.#transactionId = { xid, serverStarted, reportedAt }
+    const { answer } = this.#steps[request] ?? {}
+    if (answer !== undefined || request > this.#steps.length) this.#answers.addRow(answer, body)
   }
 
   completed (request: number, tag: string): void {
     this.#begun = true
-    const { answer, statement } = this.#steps[request] ?? {}
-    const cells = this.#cells
-    const serverTimes = this.#serverTimes
-    this.#cells = []
-    this.#serverTimes = undefined
-    const separateRows = statement?.separateRows === true
-    if (answer !== undefined && NEEDS_ROW.has(answer) && !separateRows && cells.length !== 1) {
-      this.violated()
-      return
-    }
-    const [cell = NO_VALUE] = cells
-    if (answer === 'claim') this.#keyClaimed = true
-    if (answer === 'session') this.#arrived.sessionSet = performance.now()
-    if (answer === 'operation') {
-      this.#completeOperation(separateRows ? joinRows(cells) : cell, serverTimes)
-    }
-    if (request === this.#steps.length) this.#completeEnd(tag)
-    if (request > this.#steps.length && this.#ended) this.#commit(cell.toString())
-  }
-
-  #completeOperation (result: Buffer, serverTimes: StatementTimes | undefined): void {
-    if (result === NO_VALUE) {
-      this.violated()
-      return
-    }
-    this.#arrived.operations.push(performance.now())
-    this.#arrived.server.push(serverTimes)
-    this.#rows.push(result)
+    const cell = this.#answers.complete(this.#steps[request] ?? {})
+    if (cell === undefined) this.violated()
+    else if (request === this.#steps.length) this.#completeEnd(tag)
+    else if (request > this.#steps.length && this.#ended) this.#commit(cell.toString())
   }
 
   #completeEnd (tag: string): void {
@@ -300,9 +236,9 @@ class Attempt implements AnswerHandler {
     this.#ended = false
     this.#resolve({
       kind: 'committed',
-      rows: this.#rows,
+      rows: this.#answers.rows,
       ...position !== '' && { position },
-      times: this.#times()
+      times: this.#answers.times(this.#batch.count)
     })
   }
 
@@ -348,8 +284,7 @@ class Attempt implements AnswerHandler {
    */
   exceeded (): void {
     this.#isTooLarge = true
-    this.#rows = []
-    this.#cells = []
+    this.#answers.clear()
     destroyConnection(this.#connection)
   }
 
@@ -358,18 +293,14 @@ class Attempt implements AnswerHandler {
     this.#resolve({
       kind: 'failed',
       ...this.#firstError,
-      rows: this.#rows,
-      times: this.#times()
+      rows: this.#answers.rows,
+      times: this.#answers.times(this.#batch.count)
     })
   }
 
   #resolve (outcome: AttemptOutcome): void {
     this.#resolved = true
     this.#outcome.resolve(outcome)
-  }
-
-  #times (): AttemptTimes {
-    return settleTimes(this.#arrived, this.#batch.count)
   }
 
   /** Resolves the outcome if it is still open. `refusal`: BEGIN was refused, or `begin` failed. */
@@ -389,19 +320,21 @@ class Attempt implements AnswerHandler {
 
   #describeLoss (): Lost {
     const { backend, socket } = this.#connection
+    const { count } = this.#batch
+    const { rows, keyClaimed, transactionId } = this.#answers
     // Once all operations are answered a FATAL error shows nothing: COMMIT may have run. A pooler
     // also reports FATAL when it loses its server.
     const rolledBack = backend !== undefined && socket.fatal && !this.#protocolViolation &&
-      this.#rows.length < this.#batch.count
+      rows.length < count
     return {
       kind: 'lost',
       sent: this.#sent && !this.#refused && (this.#begun || this.#begunByDriver || !rolledBack),
       rolledBack,
-      keyClaimed: this.#keyClaimed,
+      keyClaimed,
       isTooLarge: this.#isTooLarge,
-      transactionId: this.#transactionId,
-      rows: this.#protocolViolation ? [] : this.#rows,
-      times: this.#times()
+      transactionId,
+      rows: this.#protocolViolation ? [] : rows,
+      times: this.#answers.times(count)
     }
   }
 }
@@ -415,11 +348,3 @@ function isImpossibleMode (refusal: unknown, mode: TransactionMode): refusal is 
   return severity === 'ERROR' && code === SqlState.feature_not_supported &&
     mode.access === 'read-only'
 }
-
-/** Joins rows as json_agg does. */
-function joinRows (rows: readonly Buffer[]): Buffer {
-  const parts = rows.flatMap((row, i) => i === 0 ? [row] : [SEPARATOR, row])
-  return Buffer.concat([Buffer.from('['), ...parts, Buffer.from(']')])
-}
-
-const SEPARATOR = Buffer.from(ROW_SEPARATOR)

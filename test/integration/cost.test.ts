@@ -468,8 +468,8 @@ t.test('parsing, planning and compiling allocate the expected bytes', t => {
   const script = `
     import { readFileSync } from 'node:fs'
     import { parseJson } from ${url('json/parse.ts')}
-    import { finish } from ${url('json/pieces.ts')}
-    import { BatchPlanner } from ${url('plan/batch-planner.ts')}
+    import { finish } from ${url('json/parse.ts')}
+    import { BatchPlanner } from ${url('plan/plan-batch.ts')}
     import { Compiler } from ${url('sql/compiler.ts')}
     const limits = {
       schemas: ['public'],

@@ -1,0 +1,110 @@
+/**
+ * What the server has answered to the statements of an attempt so far.
+ */
+import type { Connection } from '../postgres/connection.ts'
+import {
+  readCell,
+  readRow,
+  readStatementTimes,
+  type StatementTimes
+} from '../postgres/wire-protocol.ts'
+import type { TransactionId } from '../sql/frame/server-state.ts'
+import type { Step } from '../sql/frame/steps.ts'
+import { ROW_SEPARATOR } from '../sql/result.ts'
+import type { AttemptTimes } from './outcome.ts'
+import { settleTimes } from './report.ts'
+
+/** Statements that return one row. */
+const NEEDS_ROW: ReadonlySet<Step['answer']> = new Set(['claim', 'session', 'operation'])
+
+/** Stands for NULL. */
+const NO_VALUE = Buffer.alloc(0)
+
+const SEPARATOR = Buffer.from(ROW_SEPARATOR)
+
+export class Answers {
+  /** The JSON of each operation that was answered. */
+  rows: Buffer[] = []
+  /** The server has answered that this transaction holds the idempotency key. */
+  keyClaimed = false
+  transactionId: TransactionId | undefined
+  readonly #server: Connection['server']
+  /** When answers arrived. */
+  readonly #arrived = {
+    begun: undefined as number | undefined,
+    sessionSet: undefined as number | undefined,
+    operations: [] as number[],
+    server: [] as Array<StatementTimes | undefined>
+  }
+
+  /** The first columns of the rows of the current statement so far. */
+  #cells: Buffer[] = []
+  /** The times in the last of these rows. */
+  #serverTimes: StatementTimes | undefined
+
+  constructor (server: Connection['server']) {
+    this.#server = server
+  }
+
+  /** The statements are sent now. */
+  begin (): void {
+    this.#arrived.begun = performance.now()
+  }
+
+  addRow (answer: Step['answer'], body: Buffer): void {
+    if (answer === 'session') this.#readTransactionId(body)
+    if (answer === 'operation') this.#serverTimes = readStatementTimes(body)
+    // Only the session and the claim return NULL.
+    this.#cells.push(readCell(body) ?? NO_VALUE)
+  }
+
+  #readTransactionId (body: Buffer): void {
+    const [xid, ...more] = readRow(body, 3)
+    if (xid == null) return
+    // Without facts about the server the next two columns are its start and its clock.
+    const [serverStarted, reportedAt] = this.#server === undefined
+      ? more as [string, string]
+      : [this.#server.started, this.#server.openedAt]
+    this.transactionId = { xid, serverStarted, reportedAt }
+  }
+
+  /**
+   * Completes a statement. Returns its first cell, empty if it returned no value; undefined for an
+   * answer that PostgreSQL never gives.
+   */
+  complete ({ answer, statement }: Partial<Step>): Buffer | undefined {
+    const cells = this.#cells
+    const serverTimes = this.#serverTimes
+    this.#cells = []
+    this.#serverTimes = undefined
+    const separateRows = statement?.separateRows === true
+    if (NEEDS_ROW.has(answer) && !separateRows && cells.length !== 1) return undefined
+    const [cell = NO_VALUE] = cells
+    if (answer === 'claim') this.keyClaimed = true
+    if (answer === 'session') this.#arrived.sessionSet = performance.now()
+    if (answer !== 'operation') return cell
+    const result = separateRows ? joinRows(cells) : cell
+    if (result === NO_VALUE) return undefined
+    this.#arrived.operations.push(performance.now())
+    this.#arrived.server.push(serverTimes)
+    this.rows.push(result)
+    return cell
+  }
+
+  /** Forgets the rows, which are larger than allowed. */
+  clear (): void {
+    this.rows = []
+    this.#cells = []
+  }
+
+  /** `count`: the number of operations. */
+  times (count: number): AttemptTimes {
+    return settleTimes(this.#arrived, count)
+  }
+}
+
+/** Joins rows as json_agg does. */
+function joinRows (rows: readonly Buffer[]): Buffer {
+  const parts = rows.flatMap((row, i) => i === 0 ? [row] : [SEPARATOR, row])
+  return Buffer.concat([Buffer.from('['), ...parts, Buffer.from(']')])
+}
