@@ -187,7 +187,8 @@ class RemoteJwks implements KeySource {
     if (first) await this.#pending
     if (this.#keys === undefined) throw failure('keys_unavailable')
     let key = findKey(this.#keys, header)
-    // A set that was fetched just now is not fetched again: a request waits once.
+    // A request waits for one fetch at most. One that has waited for the first set does not fetch
+    // it again.
     if (key === undefined && !first && this.#mayRefresh()) {
       await this.#refresh()
       key = findKey(this.#keys, header)

@@ -36,9 +36,9 @@ export interface Receiver {
 
 export class DriverSocket extends EventEmitter {
   /**
-   * Whether the server reported that it ends the connection: the statement that ran at that moment,
-   * and those after it, had no effect. postgres.js does not report such an error when the
-   * connection closes right after it.
+   * Whether the server has sent a FATAL error, after which it closes the connection. The statement
+   * that ran at that moment, and those after it, had no effect. postgres.js does not report such an
+   * error if the connection closes right after it.
    */
   fatal = false
   /** When the server last sent something, as a time of performance.now(). */

@@ -296,9 +296,9 @@ function lossError (late: boolean): Failure | { readonly code: string, readonly 
 }
 
 /**
- * The first statement that was not answered. A server that ends the connection itself sends the
- * answers so far. Otherwise those of all operations arrive together, and the one that was running
- * is not known.
+ * The place of a loss: the first statement that was not answered. Before a server ends a connection
+ * (`rolledBack`), it sends the answers that it has. When the network is lost, no answer has
+ * arrived, because all of them are sent together; then the operation that was running is not known.
  */
 function findLoss ({ rolledBack, times }: Lost, { count }: CompiledBatch): Place {
   const answered = times.operations.length

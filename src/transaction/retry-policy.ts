@@ -118,7 +118,7 @@ export function isSessionChanged ({ batch, outcome }: AttemptResult): boolean {
   const raised = readRaised(error)
   if (raised !== undefined) return raised.kind === 'session'
   if (typeof at !== 'number' || at === 0) return false
-  // A prepared statement may know outdated types; see isStatementStale.
+  // Such an error of a prepared statement can have another cause: DDL; see isStatementStale.
   return error.code === SqlState.insufficient_privilege ||
     (wasPrepared !== true && (SESSION_ERRORS.has(error.code) || isJsonInvalid(error)))
 }
