@@ -21,6 +21,7 @@ import type {
 } from '../plan/nodes.ts'
 import { INLINED, notOnCitus, SEVERAL_SHARDS } from '../sql/citus/citus.ts'
 import type { Place } from '../sql/frame/steps.ts'
+import { exposedAtError } from '../sql/statement/error-place.ts'
 import { readRaised, type RaisedError, type ValueFault } from '../sql/statement/raised-error.ts'
 import { columnsRead, listsRead } from '../sql/statement/shared-results.ts'
 import {
@@ -63,7 +64,7 @@ export function toFailure (
   if (operation === undefined) {
     return { failure: describeOutside(error, at, options), operation }
   }
-  const raised = readRaised(error)
+  const raised = readRaised(error) ?? readMissingColumn(error, plan.referenceUses.get(operation))
   if (raised !== undefined) return describeRaised(raised, { plan, at: operation, ...options })
   const node = plan.operations[operation] as PlanNode
   const place = {
@@ -80,6 +81,16 @@ export function toFailure (
   const failed = fromDatabase(origin, { ...place, ...options })
   const grant = describeGrant(error, node, options)
   return { failure: grant === undefined ? failed : withReason(failed, grant), operation }
+}
+
+/** The marker of a column that the rows do not have, and which only later operations read. */
+function readMissingColumn (
+  error: DatabaseError,
+  uses: readonly ReferenceUse[] = []
+): RaisedError | undefined {
+  const column = error.code === SqlState.undefined_column ? exposedAtError(error) : undefined
+  const value = columnsRead(uses).findIndex(name => name === column) + 1
+  return value === 0 ? undefined : { kind: 'column', value }
 }
 
 /** Describes an error that belongs to no operation. */

@@ -360,4 +360,11 @@ t.test('mistakes are refused', async t => {
     with: { a: { table, on, one: true, order: [{ id: 'desc' }], limit: 1, columns: ['id'] } }
   }])
   t.match(first.body.data?.['s'], [{ a: { id: 2 } }])
+  const read = { id: 's', op: 'select', table: 'customers', with: { a: { table, on } } }
+  const reader = { id: 'r', op: 'select', table: 'customers', where: { id: { eq: '$s.0.nope' } } }
+  // With the second condition, the batch runs again with checks of its values.
+  for (const where of [{}, { id: { eq: 'many' } }]) {
+    const { body } = await service.post([{ ...read, where }, reader])
+    t.match(body.error, { code: 'reference_column_missing', op: 'r' }, JSON.stringify(where))
+  }
 })

@@ -43,6 +43,14 @@ export function columnAtError (error: PlacedError): string | undefined {
   return unquote(COLUMN_AT_ERROR.exec(textAtError(error))?.[1])
 }
 
+/** A column that stands beside the row for later operations; see exposeColumns. */
+const EXPOSED_AT_ERROR = /^[a-z]\d*\."((?:[^"]|"")+)" as "n\d+"/
+
+/** The column at the position of the error that only later operations read. */
+export function exposedAtError (error: PlacedError): string | undefined {
+  return unquote(EXPOSED_AT_ERROR.exec(textAtError(error))?.[1])
+}
+
 /**
  * The table, as SQL, of the column at the position of the error; undefined for the table of the
  * operation. Other tables have numbered aliases.
