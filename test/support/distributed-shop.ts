@@ -19,7 +19,8 @@ const more = `
   create function label(stock) returns text language plpgsql stable as 'begin return $1.sku; end';
   create function list_stock() returns setof stock language sql stable as 'select * from stock';
   create function read_stock() returns setof stock language sql as 'select * from stock';
-  grant select, insert, update, delete on events, notes to oneflight_user;`
+  create view all_events as select * from events;
+  grant select, insert, update, delete on events, notes, all_events to oneflight_user;`
 const distribute = `
   select create_distributed_table('events', 'tenant', colocate_with => 'none');
   alter table events enable row level security;
@@ -634,6 +635,20 @@ const CASES: readonly Case[] = [
         when: { s: 1 }
       }
     ]
+  },
+  {
+    name: 'an update by a key of which no row exists',
+    batch: [
+      { id: 's', op: 'select', table: 'stock', where: { ...ofAcme, sku: { eq: 'none' } } },
+      {
+        id: 'k',
+        op: 'update',
+        table: 'stock',
+        key: ['tenant', 'sku'],
+        values: [{ tenant: 'acme', sku: { $first: ['$s.0.sku', '$s.1.sku'] }, qty: 1 }]
+      }
+    ],
+    code: 'reference_row_missing'
   },
   {
     name: 'an insert from a query',

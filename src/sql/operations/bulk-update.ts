@@ -75,14 +75,19 @@ export interface ReturnedColumns {
   readonly unnamed?: ExposedColumns | undefined
 }
 
+interface BulkUpdateOptions extends ReturnedColumns {
+  /** Checks to make before keys are: Citus computes the rows of `values` before the statement. */
+  readonly required: readonly Fragment[]
+}
+
 export function buildBulkUpdate (
   node: BulkUpdateNode,
   values: TypedValues,
-  { returned, names, unnamed }: ReturnedColumns
+  { returned, names, unnamed, required }: BulkUpdateOptions
 ): BulkUpdate {
   const groups = node.groups.map((group, i) => ({
     group,
-    source: values.addRows(buildRows(node, group, values)),
+    source: values.addRows(buildRows(node, group, { values, required })),
     changed: sql`u${integer(i)}`
   }))
   const distinct = values.explain
@@ -141,13 +146,14 @@ const UNNAMED_POSITION = identifier('->')
 function buildRows (
   node: BulkUpdateNode,
   group: BulkUpdateGroup,
-  values: TypedValues
+  { values, required }: Pick<BulkUpdateOptions, 'required'> & { readonly values: TypedValues }
 ): Fragment {
+  const conditions = values.explain ? [] : [...required, ...checkKeys(group, node)]
   const cells = values.checkValues ? undefined : group.rows.cells
   const source = cells === undefined
     ? buildManyRows(group, values)
     : sql`(values ${join(buildCells(group, cells, values), COMMA)}) as x (${rowColumns(group)})`
-  if (source === undefined) return buildBulkUpdateRows(group, node, values)
+  if (source === undefined) return buildBulkUpdateRows(group, values, conditions)
   // A CTE keeps the collation of an expression, of which the branch is never computed.
   const columns = group.fields.map(({ name, column, modifier }) => {
     const value = sql`x.${identifier(name)}`
@@ -157,7 +163,7 @@ function buildRows (
           else ${value} end as ${identifier(name)}`
   })
   return sql`select ${join([rowPosition, ...columns], COMMA)} from ${source}${
-    whereAll(values.explain ? [] : checkKeys(group, node))
+    whereAll(conditions)
   }`
 }
 
@@ -242,8 +248,8 @@ function readField ({ name }: RowField): Fragment {
 /** Builds the query of the rows of a group, with the types of its fields. */
 function buildBulkUpdateRows (
   group: BulkUpdateGroup,
-  node: BulkUpdateNode,
-  ctes: RowsBuilder & Pick<ChangeBuilder, 'explain'>
+  ctes: RowsBuilder,
+  conditions: readonly Fragment[]
 ): Fragment {
   const { fields, positions, rows: { document } } = group
   const uncertain = uncertainFields(group).map(([{ name, column }, uncertain]) => {
@@ -260,7 +266,7 @@ function buildBulkUpdateRows (
     examples: [sql`null::pg_catalog.int4`, ...examples],
     uncertain,
     positions,
-    conditions: ctes.explain ? [] : checkKeys(group, node)
+    conditions
   }, ctes)
 }
 

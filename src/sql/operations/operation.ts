@@ -12,7 +12,7 @@ import {
   type ExposedColumns,
   type SharedResult
 } from '../statement/shared-results.ts'
-import { buildWhen, rowsWhen } from '../statement/when.ts'
+import { buildRequirements, buildWhen, rowsWhen } from '../statement/when.ts'
 import { buildCall } from '../values/call.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { buildAmbiguityCheck, buildBulkUpdate } from './bulk-update.ts'
@@ -87,7 +87,8 @@ export function buildOperation (
       ]
   if (node.kind === 'bulk_update') {
     const unnamed = isRecord && distributed ? exposed : undefined
-    const update = buildBulkUpdate(node, values, { returned, names, unnamed })
+    const required = distributed ? buildRequirements(node, context.requirements) : []
+    const update = buildBulkUpdate(node, values, { returned, names, unnamed, required })
     const checks = [buildAmbiguityCheck(update.positions)]
     return { ctes: update.ctes, rows: sql`r`, checks, isRecord }
   }
