@@ -31,12 +31,16 @@ const refusing: ReadonlySet<string> = new Set([
   SqlState.internal_error,
   SqlState.undefined_object,
   SqlState.undefined_function,
+  SqlState.undefined_table,
   SqlState.null_value_not_allowed
 ])
 
 const JOINED = 'Citus reads rows of several tables only where all are distributed by the same ' +
   'column and compared in it. Compare that column in "on", or with one value in "where". A table ' +
   'without it must be a reference table.'
+
+const VIEW = 'Citus does not change the rows of a view. Change those of its table, and add the ' +
+  'conditions of the view.'
 
 const COMPUTED = 'Citus does not compute a column by a function of the row. Leave it out, and ' +
   'compute it from other columns.'
@@ -77,6 +81,9 @@ const refusals: ReadonlyArray<
     'Citus changes a reference table only by rows of reference tables. Read the others ' +
     'first, and use their values.'
   ],
+  [/^cannot modify views when the query contains citus tables/, VIEW],
+  // An insert into a view with `on_conflict`.
+  [/^missing FROM-clause entry for table "excluded_\d+"/, VIEW],
   [
     /^cannot modify table "[^"]*" because there was a parallel operation/,
     'Citus does not change a reference table after the batch has read several shards. Move the ' +
@@ -141,7 +148,7 @@ const namesConstraint: ReadonlySet<string> = new Set([
 function withoutShards<Error extends Reported> (error: Error): Error {
   if (error.routine !== 'ReportResultError') return error
   const remove = (text: string): string =>
-    text.replaceAll(/_(\d{6,18})(?=")/g, (all, id) => Number(id) < FIRST_SHARD ? all : '')
+    text.replaceAll(/_(\d{6,18})(?="|$)/g, (all, id) => Number(id) < FIRST_SHARD ? all : '')
   const message = remove(error.message)
   const [first, second] = message.matchAll(/"([^"]*)"/g)
   const constraint = (second ?? first)?.[1]

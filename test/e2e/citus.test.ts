@@ -31,6 +31,9 @@ t.test('a policy never opens', needsCitus, async t => {
     [select(ofOne)],
     [select(ofAll)],
     [{ ...select({}), columns: [{ fn: 'max', column: 'note' }], group_by: ['tenant'] }],
+    // PostgreSQL reads a view as its owner.
+    [{ ...select({}), table: 'all_events' }],
+    [{ ...select(ofOne), table: 'all_events' }],
     [{ id: 'e', op: 'update', table: 'events', set, where: ofOne }],
     [{ id: 'e', op: 'update', table: 'events', set, where: ofAll }],
     [{ id: 'e', op: 'delete', table: 'events', where: ofOne }],
@@ -200,6 +203,8 @@ t.test('what only Citus refuses says what to do, and names no shard', needsCitus
   const none = { id: 'n', op: 'select', table: 'notes' }
   const row = { tenant: 'acme', sku: 'apple', price: 1, qty: 1 }
   const insertStock = { id: 's', op: 'insert', table: 'stock', values: [row] }
+  const ofView = { ...insert([{ tenant: 'a', id: 1 }]), table: 'all_events' }
+  const view = /^Citus does not change the rows of a view/
   const computed = /^Citus does not compute a column by a function of the row/
   for (
     const [batch, code, message] of [
@@ -208,6 +213,21 @@ t.test('what only Citus refuses says what to do, and names no shard', needsCitus
       [[{ ...stock, where: { label: { eq: 'x' } } }], 'feature_not_supported', computed],
       [[{ ...stock, order: [{ label: 'asc' }] }], 'feature_not_supported', computed],
       [[{ ...insertStock, returning: ['label'] }], 'feature_not_supported', computed],
+      [
+        [{ ...ofView, on_conflict: { columns: ['tenant', 'id'], do: 'update' } }],
+        'feature_not_supported',
+        view
+      ],
+      [
+        [{ id: 'u', op: 'update', table: 'all_events', set: { note: 'x' }, all: true }],
+        'feature_not_supported',
+        view
+      ],
+      [
+        [{ id: 'd', op: 'delete', table: 'all_events', where: { tenant: { eq: 'a' } } }],
+        'feature_not_supported',
+        view
+      ],
       [
         [none, { ...insert([{ id: 1 }]), when: { n: 1 } }],
         'not_null_violation',

@@ -76,7 +76,9 @@ t.test('what Citus refuses says what to do', async t => {
       ['XX000', 'Distributed queries with outer joins and pseudoconstant', /Compare that column/],
       ['42883', 'function public.label(stock_102034) does not exist', /a function of the row/],
       ['XX000', 'cannot execute a distributed query from a query on a shard', /of its own/],
-      ['XX000', 'could not find valid entry for shard 0', /contradict each other/]
+      ['XX000', 'could not find valid entry for shard 0', /contradict each other/],
+      ['0A000', 'cannot modify views when the query contains citus tables', /of its table/],
+      ['42P01', 'missing FROM-clause entry for table "excluded_1"', /of its table/]
     ] as const
   ) {
     t.match(refused(code, message), {
@@ -179,6 +181,9 @@ t.test('an error of a Citus worker names the table and the constraint, and no sh
       '"orders_customer_102016" on table "orders_102016"'
   }, place)
   t.match(referenced.details, { constraint: 'orders_customer' })
+  const denied = 'permission denied for table customers'
+  const ofView = fromDatabase({ ...ofWorker, code: '42501', message: `${denied}_102008` }, place)
+  t.equal(ofView.message, denied)
   const message = 'null value in column "a" of relation "t_100000" violates not-null constraint'
   const other = fromDatabase({ ...ofWorker, code: '23502', message }, place)
   t.equal(other.message, message, 'no id of a shard')
