@@ -242,10 +242,7 @@ export const promises: readonly Promised[] = [
     number: 19,
     group: 'Transactions',
     text: 'A batch takes one round trip to the database, two after a pause, and none under a lock.',
-    tests: [
-      ['integration/round-trips', 'counted on the wire'],
-      ['integration/idempotency', 'with a key']
-    ]
+    tests: [['integration/round-trips', 'counted on the wire']]
   },
   {
     number: 20,

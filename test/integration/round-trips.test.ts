@@ -6,7 +6,6 @@
  */
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import { useDatabase } from '../support/database/database.ts'
 import { useEngine } from '../support/database/engine.ts'
 import {
   holdUntilWritten,
@@ -16,10 +15,9 @@ import {
   untilAlone,
   untilQuiet,
   useProxy,
-  type Proxy,
   type SentBatch
 } from '../support/network/proxy.ts'
-import { useService, type ServiceUnderTest } from '../support/service.ts'
+import { useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 const schema = readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')
@@ -31,43 +29,41 @@ const chain = (length: number, name: string): object[] =>
       ? { id: 'o0', op: 'insert', table: 'customers', values: [{ name }] }
       : { id: `o${i}`, op: 'select', table: 'customers', where: { id: { eq: `$o${i - 1}.0.id` } } })
 
-interface Scene {
-  readonly service: ServiceUnderTest
-  readonly proxy: Proxy
-  /** Sends a batch and returns its status and what the service sent for it. */
-  readonly send: (batch: readonly object[]) => Promise<{ readonly status: number } & SentBatch>
+const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
+const { post, database } = await useService(t, {
+  schema,
+  keys: true,
+  env: { POOL_SIZE: '1' },
+  databaseUrl: proxy.through
+})
+await untilAlone(proxy)
+holdUntilWritten(proxy)
+// The first batch that names a table reads the types of its columns.
+for (const table of ['stock', 'customers']) await post([{ id: 'a', op: 'select', table }])
+
+/** Sends a batch and returns its status and what the service sent for it. */
+async function send (
+  batch: readonly object[],
+  headers: Readonly<Record<string, string>> = {}
+): Promise<{ readonly status: number } & SentBatch> {
+  await until(() => isIdle(proxy))
+  proxy.record()
+  const { status } = await post(batch, { headers })
+  // The response does not wait for the statements after COMMIT.
+  await until(() => proxy.bursts.length > 1 && isIdle(proxy))
+  return { status, ...readSentBatch(proxy) }
 }
 
-async function useScene (t: Test): Promise<Scene> {
-  const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
-  const service = await useService(t, {
-    schema,
-    env: { POOL_SIZE: '1' },
-    databaseUrl: proxy.through
-  })
-  await untilAlone(proxy)
-  holdUntilWritten(proxy)
-  // The first batch that names a table reads the types of its columns.
-  for (const table of ['stock', 'customers']) await service.post([{ id: 'a', op: 'select', table }])
-  return {
-    service,
-    proxy,
-    async send (batch) {
-      await until(() => isIdle(proxy))
-      proxy.record()
-      const { status } = await service.post(batch)
-      // The response does not wait for the statements after COMMIT.
-      await until(() => isIdle(proxy))
-      return { status, ...readSentBatch(proxy) }
-    }
-  }
+interface Sent extends SentBatch {
+  readonly operations: number
+  readonly name: string
+  readonly key?: boolean
 }
 
 /** Checks that BEGIN, the operations, COMMIT AND CHAIN and the reset are what was sent. */
 function checkPipeline (
   t: Test,
-  { begin, pipeline }: SentBatch,
-  { operations, name }: { readonly operations: number, readonly name: string }
+  { begin, pipeline, operations, name, key = false }: Sent
 ): void {
   // In the pipeline BEGIN is prepared, without its text.
   if (begin !== undefined) t.match(String(begin), /level read committed read write/, name)
@@ -76,35 +72,37 @@ function checkPipeline (
     /S.{4}Q.{4}commit and chain\0Q.{4}set session authorization default; [^\0]+commit\0$/s,
     `${name}: COMMIT is in the burst of the operations`
   )
-  // BEGIN, the role and the settings, and a look at the prepared statements if the principal has
-  // changed.
-  const least = operations + (begin === undefined ? 3 : 2)
+  // BEGIN, the claim of a key, the role and the settings, and a look at the prepared statements if
+  // the principal has changed.
+  const least = operations + (begin === undefined ? 3 : 2) + (key ? 1 : 0)
+  // With a key, SET CONSTRAINTS, the login role, storage and session again.
+  const most = `{${least},${least + 1}}${key ? '(P?BE){4}' : ''}`
   t.match(
     messageTypes(pipeline),
-    new RegExp(`^(P?BEH?){${least},${least + 1}}SQQ$`),
-    'one Sync, and nothing in between but a Flush after the settings'
+    new RegExp(`^(P?BEH?)${most}SQQ$`),
+    `${name}: one Sync, and nothing in between but a Flush after the settings`
   )
 }
 
 t.test('one round trip for any number of operations and references, prepared or not', async t => {
-  const { proxy, send } = await useScene(t)
-  for (const moment of ['just used', 'quiet']) {
-    for (const length of [1, 10, 100]) {
+  for (const moment of ['just used', 'quiet', 'with a key']) {
+    const key = moment === 'with a key'
+    for (const operations of [1, 10, 100]) {
       // The first time, a text is unknown. The second time it is prepared, the third time reused.
       for (const time of ['first', 'second', 'third']) {
-        const name = `${length} operations, ${time} time, ${moment}`
+        const name = `${operations} operations, ${time} time, ${moment}`
         if (moment === 'quiet') await untilQuiet(proxy)
-        const sent = await send(chain(length, name))
+        const headers = key ? { 'idempotency-key': `"${name}"` } : {}
+        const sent = await send(chain(operations, name), headers)
         t.equal(sent.status, 200)
         if (moment === 'quiet') t.ok(sent.begin, 'BEGIN is sent first')
-        checkPipeline(t, sent, { operations: length, name })
+        checkPipeline(t, { ...sent, operations, name, key })
       }
     }
   }
 })
 
 t.test('a connection that was just used takes one round trip', async t => {
-  const { proxy, send } = await useScene(t)
   // On a busy machine a batch may come too late.
   await until(async () => {
     const { begin } = await send([{ id: 'a', op: 'select', table: 'stock' }])
@@ -114,11 +112,8 @@ t.test('a connection that was just used takes one round trip', async t => {
 })
 
 t.test('large parameters and results take no more round trips', async t => {
-  const { send } = await useScene(t)
-  const rows = Array.from(
-    { length: 900 },
-    (_, i) => ({ name: `${i}`, email: `${'n'.repeat(1120)}${i}` })
-  )
+  const long = 'n'.repeat(1120)
+  const rows = Array.from({ length: 900 }, (_, i) => ({ name: `${i}`, email: `${long}${i}` }))
   const batch = [
     { id: 'in', op: 'insert', table: 'customers', values: rows },
     { id: 'out', op: 'select', table: 'customers', where: { name: { eq: '$in.7.name' } } },
@@ -129,13 +124,12 @@ t.test('large parameters and results take no more round trips', async t => {
   for (const time of ['first', 'second', 'third']) {
     const sent = await send(batch)
     t.equal(sent.status, 200)
-    checkPipeline(t, sent, { operations: batch.length, name: time })
+    checkPipeline(t, { ...sent, operations: batch.length, name: time })
   }
 })
 
 t.test('a call takes one round trip, once the types of its parameters are known', async t => {
-  const { service, send } = await useScene(t)
-  await service.database.sql.unsafe(
+  await database.sql.unsafe(
     `create function sum_of(v int[]) returns bigint
       language sql as 'select sum(x) from unnest(v) x';
     create function one() returns int language sql as 'select 1'`
@@ -144,23 +138,21 @@ t.test('a call takes one round trip, once the types of its parameters are known'
     { id: 'a', op: 'call', function: 'one' },
     { id: 'c', op: 'call', function: 'sum_of', args: { v: [1, '$a.0.one'] } }
   ]
-  await service.post(batch)
-  checkPipeline(t, await send(batch), { operations: 2, name: 'the second call' })
+  await post(batch)
+  checkPipeline(t, { ...await send(batch), operations: 2, name: 'the second call' })
 })
 
 t.test('a failed batch takes no more round trips', async t => {
-  const { send } = await useScene(t)
   const batch = [
     { id: 'a', op: 'select', table: 'customers', expect: { min: 1000 } },
     { id: 'b', op: 'select', table: 'stock' }
   ]
   const sent = await send(batch)
   t.equal(sent.status, 412)
-  checkPipeline(t, sent, { operations: batch.length, name: 'too few rows' })
+  checkPipeline(t, { ...sent, operations: batch.length, name: 'too few rows' })
 })
 
 t.test('a batch with a statement made stale by DDL is retried on a new connection', async t => {
-  const database = await useDatabase(t, { schema })
   const proxy = await useProxy(t, database.loginUrl)
   const engine = useEngine(t, proxy.through(database.loginUrl))
   const texts = ["select 'before'", 'select * from stock limit 1', "select 'after'"]
