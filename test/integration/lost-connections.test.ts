@@ -12,7 +12,7 @@ import { executeBatch } from '../../src/transaction/execute.ts'
 import type { BatchOutcome } from '../../src/transaction/outcome.ts'
 import { acquireAtPosition } from '../../src/transaction/position.ts'
 import { errorResponse } from '../chaos/messages.ts'
-import { useDatabase, type Database } from '../support/database/database.ts'
+import { useDatabase } from '../support/database/database.ts'
 import {
   alterSession,
   plainBatch,
@@ -35,88 +35,124 @@ const add = (n: number): string =>
   `with r as (insert into t values (${n}) returning n) select n::text from r`
 const touch = "with r as (update t set word = 'mine' where n = 0 returning n) select n::text from r"
 
+const database = await useDatabase(t, { schema: `${schema} ${ledgerSchema}` })
+const { sql, name } = database
+
 interface TestSetup {
-  readonly database: Database
   readonly proxy: Proxy
   readonly engine: Engine
 }
 
 async function useProxiedEngine (t: Test, { size = 1 } = {}): Promise<TestSetup> {
-  const database = await useDatabase(t, { schema })
+  await sql`delete from t where n > 0`
   const proxy = await useProxy(t, database.loginUrl)
   const engine = useEngine(t, proxy.through(database.loginUrl), { size })
   t.equal((await engine.run(["select 'warm'"])).kind, 'committed')
   // A batch does not wait for the statements after COMMIT. A fault must not hit those.
   await until(() => engine.pool.count().idle === 1)
-  return { database, proxy, engine }
+  return { proxy, engine }
 }
 
-const terminateConnections = ({ sql, name }: Database): Promise<unknown> =>
+const terminateConnections = () =>
   sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}
     and usename = 'oneflight_login'`
 
-const connections = async ({ sql, name }: Database): Promise<number> =>
+const connections = async (): Promise<number> =>
   (await sql`select from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'`)
     .length
+
+/** The numbers of the rows that batches have inserted. */
+const added = async (): Promise<unknown> =>
+  (await sql`select n from t where n > 0 order by n`).map(({ n }) => n)
+
+/** Locks the row that `touch` updates. */
+const holdTouched = () => holdRow(database, 'select from t where n = 0')
+const lostAt = (at: Place): object => ({ kind: 'failed', at, error: { code: '08006' } })
+const deadline = (ms = 5000): { readonly deadline: number } =>
+  ({ deadline: performance.now() + ms })
 
 /** True if a batch, COMMIT included, was sent on the link. */
 const inFlight = ({ sent }: Link): boolean => sent.includes(CLAIMS)
 
+const XID = 'pg_catalog.pg_current_xact_id()::pg_catalog.text'
+
+/** Runs `touch` with something else instead of the id of the transaction. */
+const touchWith = ({ pool }: Engine, id: string): Promise<BatchOutcome> =>
+  executeBatch(pool, alterSession(plainBatch([touch]), XID, id), deadline())
+
 t.test('a connection lost inside an operation is resolved as rolled back', async t => {
-  // The server sends the results so far, so the operation that was running is known.
-  const rows: ReadonlyArray<readonly [string, Place, (setup: TestSetup) => unknown]> = [
-    ['terminated by the server', 1, ({ database }) => terminateConnections(database)],
-    ['closed by the network with FIN', 'session', ({ proxy }) => proxy.cut()],
-    ['closed by the network with RST', 'session', ({ proxy }) => proxy.cut('reset')]
+  const insert = ({ run }: Engine): Promise<BatchOutcome> => run([add(1), touch, add(2)])
+  const close = (proxy: Proxy): void => {
+    proxy.open = false
+  }
+  const rows: ReadonlyArray<readonly [
+    name: string,
+    run: (engine: Engine) => Promise<BatchOutcome>,
+    lose: (proxy: Proxy) => unknown,
+    expected: object
+  ]> = [
+    // The server sends the results so far, so the operation that was running is known.
+    ['terminated by the server', insert, terminateConnections, lostAt(1)],
+    ['closed by the network with FIN', insert, proxy => proxy.cut(), lostAt('session')],
+    ['closed by the network with RST', insert, proxy => proxy.cut('reset'), lostAt('session')],
+    ['a FATAL error needs no lookup', engine => touchWith(engine, 'null'), proxy => {
+      close(proxy)
+      return terminateConnections()
+    }, lostAt(0)],
+    ['an outcome that cannot be looked up before the deadline is unknown', ({ run }) =>
+      run([touch], 3000), proxy => {
+      close(proxy)
+      proxy.cut()
+    }, { kind: 'unknown' }],
+    // The server does not know the id after a crash in which nothing of the batch became durable.
+    ['a transaction id unknown to the server', engine => touchWith(engine, "'999999999999'::text"),
+      proxy => proxy.cut(), lostAt('session')]
   ]
-  for (const [name, at, cut] of rows) {
+  for (const [name, run, lose, expected] of rows) {
     await t.test(name, async t => {
-      const setup = await useProxiedEngine(t)
-      const { database, engine } = setup
-      const lock = await holdRow(database, 'select from t where n = 0')
-      const batch = engine.run([add(1), touch, add(2)])
+      const { proxy, engine } = await useProxiedEngine(t)
+      const lock = await holdTouched()
+      const batch = run(engine)
       await lock.awaited()
-      await cut(setup)
-      t.match(await batch, { kind: 'failed', at, error: { code: '08006' } })
-      t.same(await database.sql`select n from t order by n`, [{ n: 0 }])
+      await lose(proxy)
+      t.match(await batch, expected)
+      t.same(await added(), [])
       await lock.free()
-      t.equal(
-        (await engine.run([touch])).kind,
-        'committed',
-        'the next batch succeeds at once, and the row is unlocked'
-      )
+      proxy.open = true
+      t.equal((await engine.run([touch])).kind, 'committed', 'the next batch, on the unlocked row')
     })
   }
 })
 
 t.test('a connection lost at COMMIT is resolved as rolled back if the server says so', async t => {
-  const { database, engine } = await useProxiedEngine(t)
-  await database.sql.unsafe(`
+  const { engine } = await useProxiedEngine(t)
+  await sql.unsafe(`
     create function wait() returns trigger language plpgsql as $$ begin perform from t where n = 0
       for update; return null; end $$;
     create constraint trigger late after insert on t deferrable initially deferred
       for each row execute function wait()`)
-  const lock = await holdRow(database, 'select from t where n = 0')
+  t.teardown(() => sql`drop trigger late on t`)
+  const lock = await holdTouched()
   const batch = engine.run([add(1)])
   await lock.awaited()
-  await terminateConnections(database)
-  t.match(await batch, { kind: 'failed', at: 'commit', error: { code: '08006' } })
+  await terminateConnections()
+  t.match(await batch, lostAt('commit'))
   await lock.free()
-  t.equal((await database.sql`select from t where n = 1`).length, 0)
+  t.same(await added(), [])
 })
 
 t.test('a COMMIT that succeeded before any response arrived has an unknown outcome', async t => {
-  const { database, proxy, engine } = await useProxiedEngine(t)
+  const { proxy, engine } = await useProxiedEngine(t)
   proxy.deliver = link => inFlight(link) ? 0 : link.held.length
   const batch = engine.run([add(1)])
-  await until(async () => (await database.sql`select from t where n = 1`).length === 1)
+  await until(async () => (await sql`select from t where n = 1`).length === 1)
   t.comment('the transaction id never reached the engine')
   proxy.cut()
   t.match(await batch, { kind: 'unknown', committed: false })
 })
 
 t.test('a commit whose response is lost is resolved by asking for its transaction id', async t => {
-  const { database, proxy, engine } = await useProxiedEngine(t)
+  const { proxy, engine } = await useProxiedEngine(t)
   /**
    * Runs an insert of `n`, delivers its responses up to `before` bytes ahead of `mark`, and cuts
    * the connection when the row is committed.
@@ -128,7 +164,7 @@ t.test('a commit whose response is lost is resolved by asking for its transactio
   ): Promise<BatchOutcome> => {
     proxy.deliver = ({ held }) => held.includes(mark) ? held.indexOf(mark) - before : held.length
     const batch = engine.run([add(n), "select 'answer'"])
-    await until(async () => (await database.sql`select from t where n = ${n}`).length === 1)
+    await until(async () => (await sql`select from t where n = ${n}`).length === 1)
     await until(() => [...proxy.links].some(({ held }) => held.indexOf(mark) === before))
     proxy.deliver = ({ held }) => held.length
     for (const { client, server } of proxy.links) {
@@ -167,12 +203,12 @@ t.test('a commit whose response is lost is resolved by asking for its transactio
 })
 
 t.test('a commit is known although its position is lost', async t => {
-  const { database, proxy, engine } = await useProxiedEngine(t)
+  const { proxy, engine } = await useProxiedEngine(t)
   const run = (n: number): Promise<BatchOutcome> =>
     executeBatch(
       engine.pool,
       { ...plainBatch([add(n)]), returnsPosition: true },
-      { deadline: performance.now() + 5000 }
+      deadline()
     )
   const tag = 'COMMIT\0'
   let ended = false
@@ -187,14 +223,13 @@ t.test('a commit is known although its position is lost', async t => {
   proxy.cut()
   const position = /^[0-9A-F]+\/[0-9A-F]+$/
   t.match(await batch, { kind: 'committed', rows: [Buffer.from('1')], position }, 'asked for again')
-  await database.sql`revoke execute on function pg_current_wal_insert_lsn from public`
+  await sql`revoke execute on function pg_current_wal_insert_lsn from public`
   const refused = await run(2)
   t.match(refused, { kind: 'committed', rows: [Buffer.from('2')] })
   t.notOk('position' in refused, 'it cannot be read')
-  await database.sql`grant execute on function pg_current_wal_insert_lsn to public`
+  await sql`grant execute on function pg_current_wal_insert_lsn to public`
   t.match(await run(3), { kind: 'committed', position })
-  const [stored] = await database.sql`select count(*)::int as n from t where n > 0`
-  t.equal(stored?.['n'], 3)
+  t.same(await added(), [1, 2, 3])
 })
 
 t.test('a position is asked for on the connection that runs the batch', async t => {
@@ -224,8 +259,8 @@ t.test('a position is asked for on the connection that runs the batch', async t 
 })
 
 t.test('resolving a lost connection does not wait for a free connection of the pool', async t => {
-  const { database, proxy, engine } = await useProxiedEngine(t, { size: 2 })
-  const lock = await holdRow(database, 'select from t where n = 0')
+  const { proxy, engine } = await useProxiedEngine(t, { size: 2 })
+  const lock = await holdTouched()
   const batch = engine.run([add(1), touch], 30_000)
   await lock.awaited()
   const [link] = [...proxy.links] as [Link]
@@ -234,58 +269,16 @@ t.test('resolving a lost connection does not wait for a free connection of the p
   link.client.destroy()
   t.match(
     await batch,
-    { kind: 'failed', at: 'session', error: { code: '08006' } },
+    lostAt('session'),
     'resolved while the other batches wait for the lock'
   )
   await lock.free()
   t.same((await Promise.all(queued)).map(({ kind }) => kind), ['committed', 'committed'])
 })
 
-t.test('a FATAL error before the commit is resolved as rolled back without a lookup', async t => {
-  const { database, proxy, engine } = await useProxiedEngine(t)
-  const lock = await holdRow(database, 'select from t where n = 0')
-  const batch = executeBatch(
-    engine.pool,
-    alterSession(plainBatch([touch]), 'pg_catalog.pg_current_xact_id()::pg_catalog.text', 'null'),
-    { deadline: performance.now() + 5000 }
-  )
-  await lock.awaited()
-  proxy.open = false
-  await terminateConnections(database)
-  t.match(await batch, { kind: 'failed', at: 0, error: { code: '08006' } })
-  await lock.free()
-})
-
-t.test('an outcome that cannot be looked up before the deadline is unknown', async t => {
-  const { database, proxy, engine } = await useProxiedEngine(t)
-  const lock = await holdRow(database, 'select from t where n = 0')
-  const batch = engine.run([touch], 3000)
-  await lock.awaited()
-  proxy.open = false
-  proxy.cut()
-  t.match(await batch, { kind: 'unknown' })
-  await lock.free()
-})
-
-t.test('a transaction id unknown to the server is resolved as rolled back', async t => {
-  // The server does not know the id after a crash in which nothing of the batch became durable.
-  const { database, proxy, engine } = await useProxiedEngine(t)
-  const lock = await holdRow(database, 'select from t where n = 0')
-  const unknownId = alterSession(
-    plainBatch([touch]),
-    'pg_catalog.pg_current_xact_id()::pg_catalog.text',
-    "'999999999999'::text"
-  )
-  const batch = executeBatch(engine.pool, unknownId, { deadline: performance.now() + 5000 })
-  await lock.awaited()
-  proxy.cut()
-  t.match(await batch, { kind: 'failed', at: 'session', error: { code: '08006' } })
-  await lock.free()
-})
-
 t.test('a deadline inside an operation rolls back at once and releases the locks', async t => {
-  const { database, engine } = await useProxiedEngine(t)
-  const lock = await holdRow(database, 'select from t where n = 0')
+  const { engine } = await useProxiedEngine(t)
+  const lock = await holdTouched()
   const batch = engine.run([add(1), touch], 5000)
   t.match(await batch, {
     kind: 'failed',
@@ -294,7 +287,7 @@ t.test('a deadline inside an operation rolls back at once and releases the locks
   })
   await lock.awaited(0)
   await lock.free()
-  t.same(await database.sql`select n from t`, [{ n: 0 }])
+  t.same(await added(), [])
 })
 
 t.test('a network that drops every byte: the batch fails before the deadline', async t => {
@@ -314,30 +307,23 @@ t.test('a network that drops every byte: the batch fails before the deadline', a
 })
 
 t.test('connections lost while idle are replaced without a failed batch', async t => {
-  const { database, engine } = await useProxiedEngine(t, { size: 3 })
+  const { engine } = await useProxiedEngine(t, { size: 3 })
   for (const moment of ['noticed', 'not noticed']) {
     await Promise.all(Array.from({ length: 3 }, () => engine.run(['select pg_sleep(0.1)::text'])))
-    await until(async () => await connections(database) === 3 && engine.pool.count().idle === 3)
+    await until(async () => await connections() === 3 && engine.pool.count().idle === 3)
     // A connection that was just used gets everything at once, which may be lost with it.
     const start = performance.now()
     await until(() => performance.now() - start > 100)
-    await terminateConnections(database)
+    await terminateConnections()
     if (moment === 'noticed') await until(() => engine.pool.count().idle === 0)
-    t.same(
-      await Promise.all(
-        Array.from(
-          { length: 6 },
-          async () => (await engine.run(['select pg_sleep(0.05)::text'])).kind
-        )
-      ),
-      Array(6).fill('committed'),
-      moment
-    )
+    const naps = Array.from({ length: 6 }, () => engine.run(['select pg_sleep(0.05)::text']))
+    const kinds = (await Promise.all(naps)).map(({ kind }) => kind)
+    t.same(kinds, Array(6).fill('committed'), moment)
   }
 })
 
 t.test('a connection on which BEGIN is refused is replaced', async t => {
-  const { database, engine } = await useProxiedEngine(t)
+  const { engine } = await useProxiedEngine(t)
   for (const moment of ['just used', 'quiet']) {
     // In a failed transaction, PostgreSQL refuses BEGIN and every other statement.
     const connection = await engine.pool.acquire(performance.now() + 1000)
@@ -347,7 +333,7 @@ t.test('a connection on which BEGIN is refused is replaced', async t => {
     if (moment === 'quiet') await untilQuiet(engine)
     t.equal((await engine.run([add(moment.length)])).kind, 'committed', moment)
     t.ok(connection.state.retired)
-    await until(async () => await connections(database) === 1)
+    await until(async () => await connections() === 1)
   }
 })
 
@@ -363,23 +349,21 @@ t.test('without a working connection, the number of attempts is limited', async 
 })
 
 t.test('no batch is sent on a connection that is being closed', async t => {
-  const { database, engine } = await useProxiedEngine(t)
+  const { engine } = await useProxiedEngine(t)
   await untilQuiet(engine)
   const connection = await engine.pool.acquire(performance.now() + 1000)
   const { outcome, released } = startAttempt(connection, plainBatch([add(1)]))
   connection.state.dead = true
   // In this state the server has executed BEGIN.
   await until(async () =>
-    (await database
-      .sql`select from pg_stat_activity where datname = ${database.name}
-        and state = 'idle in transaction'`)
-      .length === 1
+    (await sql`select from pg_stat_activity where datname = ${name}
+      and state = 'idle in transaction'`).length === 1
   )
   destroyConnection(connection)
   t.match(await outcome, { kind: 'lost', sent: false })
   await released
   engine.pool.release(connection)
-  t.equal((await database.sql`select from t where n = 1`).length, 0)
+  t.same(await added(), [])
 })
 
 t.test('a connection lost while the batch is being written', async t => {
@@ -415,32 +399,26 @@ t.test('a connection whose settings cannot be reset is replaced', async t => {
 })
 
 t.test('batches under load survive terminated connections', async t => {
-  const service = await useService(t, { schema: ledgerSchema })
+  const service = await useService(t, { provide: async () => database })
   const load = startLoad(service, 8)
   await until(() => load.answers.size > 20)
   const end = performance.now() + 3000
   let kills = 0
   while (performance.now() < end) {
     const before = load.answers.size
-    const killed = await service.database.sql`
-      select pg_terminate_backend(pid) from pg_stat_activity where datname =
-        ${service.database.name} and usename = 'oneflight_login'
-      order by random() limit 1`
+    const killed = await sql`select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = ${name} and usename = 'oneflight_login' order by random() limit 1`
     kills += killed.length
     await delay(20 + Math.random() * 40)
     await until(() => load.answers.size > before + 3)
   }
   await load.stop()
-  const codes = await audit(t, service.database.sql, load)
+  const codes = await audit(t, sql, load)
   t.comment(`${kills} terminated: ${JSON.stringify(codes)}`)
-  t.same(
-    Object.keys(codes).filter(code =>
-      !['ok', 'database_unavailable', 'commit_unknown'].includes(code)
-    ),
-    []
-  )
+  const allowed = ['ok', 'database_unavailable', 'commit_unknown']
+  t.same(Object.keys(codes).filter(code => !allowed.includes(code)), [])
   t.ok((codes['ok'] ?? 0) > kills, 'batches succeeded during the whole run')
-  const row = await holdRow(service.database, 'lock table left_side; select')
+  const row = await holdRow(database, 'lock table left_side; select')
   const batches = Array.from({ length: 4 }, (_, i) => service.post(pair(1_000_000 + i)))
   await row.awaited(4)
   await row.free()
