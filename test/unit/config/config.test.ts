@@ -13,6 +13,11 @@ const base = {
   DATABASE_URL: `postgres://app:${CANARY}@db.internal:6432/shop?application_name=x`,
   JWT_SECRET: CANARY
 }
+const paths = 'expected a comma-separated list of claims or dotted paths such as'
+const other = `postgres://reader:${CANARY}@standby/copy`
+const rest = `*=${base.DATABASE_URL}`
+const collector = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' }
+
 const problemsOf = (env: Environment): readonly string[] => {
   try {
     readConfig(env)
@@ -150,269 +155,151 @@ t.test('valid values are read', async t => {
   t.notOk('ANON_ROLE' in readConfig({ ...base, ANON_ROLE: '' }).config, 'empty counts as unset')
 })
 
-t.test('invalid values are reported', async t => {
-  const rows: ReadonlyArray<readonly [Environment, ...string[]]> = [
-    [{ DATABASE_URL: '' }, 'DATABASE_URL: required'],
-    [
-      { DATABASE_URL: `mysql://${CANARY}` },
-      'DATABASE_URL: expected postgres://user:password@host:port/database'
-    ],
-    [
-      { DATABASE_URL: `postgres://app:x@db/shop?pass=${CANARY}` },
-      'DATABASE_URL: has the unknown parameter pass'
-    ],
-    [{ JWT_SECRET: 'hunter2' }, 'JWT_SECRET: expected at least 32 bytes (the value is not shown)'],
-    [
-      { JWT_SECRET: '' },
-      'JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS_URL, JWT_JWKS, ANON_ROLE: at least one must be ' +
-      'set, or no request can be authorized'
-    ],
+/** Values of one variable that are invalid, and the fault without its name. `*` is the value. */
+const invalid: ReadonlyArray<readonly [name: string, fault: string, ...values: string[]]> = [
+  ['DATABASE_URL', 'required', ''],
+  ['DATABASE_URL', 'expected postgres://user:password@host:port/database', `mysql://${CANARY}`],
+  ['DATABASE_URL', 'has the unknown parameter pass', `postgres://app:x@db/shop?pass=${CANARY}`],
+  [
+    'POOL_SIZE',
+    'expected an integer from 1 to 1000, got "*"',
     ...['abc', '10abc', '1e3', '0x10', '1.0', ' 1', '-1', '+1', '01', '0', '1001', '9'.repeat(16)]
-      .map(text =>
-        [
-          { POOL_SIZE: text },
-          `POOL_SIZE: expected an integer from 1 to 1000, got "${text}"`
-        ] as const
-      ),
-    ...['0', '65', 'two', '1.5'].map(text =>
-      [{ WORKERS: text }, `WORKERS: expected an integer from 1 to 64, got "${text}"`] as const
-    ),
+  ],
+  ['POOL_SIZE', `expected an integer from 1 to 1000, got "${'x'.repeat(100)}…"`, 'x'.repeat(101)],
+  ['WORKERS', 'expected an integer from 1 to 64, got "*"', '0', '65', 'two', '1.5'],
+  ['LOCK_TIMEOUT_MS', 'expected an integer from 1 to 3600000 ms, got "*"', '0'],
+  ['HTTP_PORT', 'expected an integer from 0 to 65535, got "*"', '65536'],
+  ['JWT_REQUIRE_EXP', 'expected true or false, got "*"', 'yes'],
+  ['LOG_LEVEL', 'expected one of trace, debug, info, warn, error, fatal, silent, got "*"', 'INFO'],
+  ['JWT_ROLE_CLAIM', 'expected a dotted path such as app_metadata.role, got "*"', 'a..b'],
+  ['IDEMPOTENCY_TTL', 'expected a number of s, m, h or d, got "*"', '24'],
+  ['IDEMPOTENCY_SCOPE', `${paths} app_metadata.tenant, got "*"`, 'tenant,a..b'],
+  ['IDEMPOTENCY_IGNORED_CLAIMS', `${paths} session_id, got "*"`, 'session_id,'],
+  ['DATABASE_ENGINE', 'expected one of postgresql, citus, got "*"', 'oracle'],
+  ['PREPARED_STATEMENTS', 'expected one of on, off, got "*"', 'no'],
+  ['MAX_BYTES_IN_FLIGHT', 'must be at least MAX_BODY_BYTES (1048576)', '1000'],
+  ['SHUTDOWN_DELAY_MS', 'must be less than SHUTDOWN_TIMEOUT_MS (25000)', '25000'],
+  ['JWT_AUD', 'expected a comma-separated list without empty elements, got "*"', 'a,'],
+  ['ANON_ROLE', 'expected 1 to 63 bytes, got "*"', 'é'.repeat(32)],
+  ['ANON_ROLE', '"*" is reserved by PostgreSQL', 'none', 'pg_monitor'],
+  ['ANON_ROLE', 'must differ from the login role of DATABASE_URL', 'app'],
+  ['ADHOC_BATCHES', '"off" cannot be in a list of roles', 'a,off'],
+  ['ADHOC_BATCHES', '"on" cannot be in a list of roles', 'on,off'],
+  ['DB_SCHEMAS', '"api.v2" contains a dot, so operations cannot name its tables', 'api,api.v2'],
+  ['DB_SCHEMAS', 'expected a comma-separated list without empty elements, got "*"', ','],
+  ...['DB_SCHEMAS', 'DB_EXTRA_SEARCH_PATH'].flatMap(name => [
+    [name, '"ext" is given twice', 'ext,public,ext'] as const,
+    [name, 'name 2 is longer than 63 bytes', `ext,${'x'.repeat(64)}`] as const,
+    [name, '"$user" is not the name of a schema', 'api,$user'] as const,
+    ...['pg_catalog', 'information_schema', 'pg_toast', 'pg_temp', 'pg_temp_3'].map(schema =>
+      [name, `"${schema}" is reserved by PostgreSQL`, `api,${schema}`] as const
+    )
+  ]),
+  ['ADMIN_HTTP_PORT', 'must differ from HTTP_PORT on the same address', '4000'],
+  ['DATABASE_REPLICA_URL', 'expected postgres://user:password@host:port/database', 'x'],
+  ['DATABASE_ROUTE_CLAIM', 'requires DATABASE_ROUTES', 'org'],
+  ['OTEL_EXPORTER_OTLP_ENDPOINT', 'expected an http:// or https:// URL', CANARY],
+  [
+    'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT',
+    'expected an http:// or https:// URL',
+    `grpc://${CANARY}:4317`
+  ],
+  ...Object.entries({
+    DB_EXTRA_SEARCH: 'DB_EXTRA_SEARCH_PATH',
+    STATEMENT_TIMEOUT: 'STATEMENT_TIMEOUT_MS',
+    IDEMPOTENCY_SCOPES: 'IDEMPOTENCY_SCOPE',
+    JWT_SERCET: 'JWT_SECRET',
+    MAX_BDOY_BYTES: 'MAX_BODY_BYTES',
+    ADMIN_HTTP_PROT: 'ADMIN_HTTP_PORT',
+    DB_SCHEMA: 'DB_SCHEMAS',
+    DATABASE_ROUTE: 'DATABASE_ROUTES',
+    DATABASE_REPLICA: 'DATABASE_REPLICA_URL'
+  }).map(([name, meant]) =>
+    [name, `unknown variable; did you mean ${meant}?`, CANARY] as const
+  )
+]
+
+/** Variables that are invalid together. jwt-keys.test.ts has those of keys and algorithms. */
+const conflicts: ReadonlyArray<readonly [env: Environment, ...faults: string[]]> = [
+  ...['127.0.0.1', '0.0.0.0', '::'].map(HTTP_HOST =>
     [
-      { LOCK_TIMEOUT_MS: '0' },
-      'LOCK_TIMEOUT_MS: expected an integer from 1 to 3600000 ms, got "0"'
-    ],
-    [
-      { POOL_SIZE: 'x'.repeat(101) },
-      `POOL_SIZE: expected an integer from 1 to 1000, got "${'x'.repeat(100)}…"`
-    ],
-    [{ HTTP_PORT: '65536' }, 'HTTP_PORT: expected an integer from 0 to 65535, got "65536"'],
-    [{ JWT_REQUIRE_EXP: 'yes' }, 'JWT_REQUIRE_EXP: expected true or false, got "yes"'],
-    [
-      { LOG_LEVEL: 'INFO' },
-      'LOG_LEVEL: expected one of trace, debug, info, warn, error, fatal, silent, got "INFO"'
-    ],
-    [
-      { JWT_ROLE_CLAIM: 'a..b' },
-      'JWT_ROLE_CLAIM: expected a dotted path such as app_metadata.role, got "a..b"'
-    ],
-    [{ IDEMPOTENCY_TTL: '24' }, 'IDEMPOTENCY_TTL: expected a number of s, m, h or d, got "24"'],
-    [
-      { IDEMPOTENCY_SCOPE: 'tenant,a..b' },
-      'IDEMPOTENCY_SCOPE: expected a comma-separated list of claims or dotted paths such as ' +
-      'app_metadata.tenant, got "tenant,a..b"'
-    ],
-    [
-      { IDEMPOTENCY_IGNORED_CLAIMS: 'session_id,' },
-      'IDEMPOTENCY_IGNORED_CLAIMS: expected a comma-separated list of claims or dotted paths ' +
-      'such as session_id, got "session_id,"'
-    ],
-    [
-      { DATABASE_ENGINE: 'oracle' },
-      'DATABASE_ENGINE: expected one of postgresql, citus, got "oracle"'
-    ],
-    [{ PREPARED_STATEMENTS: 'no' }, 'PREPARED_STATEMENTS: expected one of on, off, got "no"'],
-    [
-      { MAX_BYTES_IN_FLIGHT: '1000' },
-      'MAX_BYTES_IN_FLIGHT: must be at least MAX_BODY_BYTES (1048576)'
-    ],
-    [
-      { SHUTDOWN_DELAY_MS: '25000' },
-      'SHUTDOWN_DELAY_MS: must be less than SHUTDOWN_TIMEOUT_MS (25000)'
-    ],
-    [
-      { JWT_AUD: 'a,' },
-      'JWT_AUD: expected a comma-separated list without empty elements, got "a,"'
-    ],
-    [{ ANON_ROLE: 'é'.repeat(32) }, `ANON_ROLE: expected 1 to 63 bytes, got "${'é'.repeat(32)}"`],
-    [{ ANON_ROLE: 'none' }, 'ANON_ROLE: "none" is reserved by PostgreSQL'],
-    [{ ANON_ROLE: 'pg_monitor' }, 'ANON_ROLE: "pg_monitor" is reserved by PostgreSQL'],
-    [{ ANON_ROLE: 'app' }, 'ANON_ROLE: must differ from the login role of DATABASE_URL'],
-    [
-      { JWT_ALGORITHMS: 'HS256,none' },
-      'JWT_ALGORITHMS: expected a comma-separated list of any of HS256, HS384, HS512, ' +
-      'RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA, got ' +
-      '"HS256,none"'
-    ],
-    [
-      { JWT_ALGORITHMS: 'HS256,RS256' },
-      'JWT_ALGORITHMS: RS256 is not supported by JWT_SECRET (expected HS256, HS384, HS512)'
-    ],
-    [
-      { JWT_ALGORITHMS: 'ES256', JWT_SECRET: '', ANON_ROLE: 'anon' },
-      'JWT_ALGORITHMS: requires a key'
-    ],
-    [
-      { JWT_JWKS_URL: 'https://id.example/keys', JWT_ALGORITHMS: 'HS256', JWT_SECRET: '' },
-      'JWT_ALGORITHMS: HS256 is not supported by JWT_JWKS_URL (expected RS256, RS384, RS512, ' +
-      'PS256, PS384, PS512, ES256, ES384, ES512, EdDSA)'
-    ],
-    [
-      { JWT_JWKS_URL: 'https://id.example/keys' },
-      'JWT_SECRET, JWT_JWKS_URL: mutually exclusive, set only one'
-    ],
-    [
-      { JWT_JWKS: 'x', JWT_PUBLIC_KEY: 'x' },
-      'JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS: mutually exclusive, set only one'
-    ],
-    ...[
-      'id.example/keys',
-      'ftp://id.example/keys',
-      `https://app:${CANARY}@id.example/keys`,
-      `https://${CANARY}@id.example/`,
-      `https://id.example/#${CANARY}`,
-      CANARY
-    ].map(url =>
-      [
-        { JWT_JWKS_URL: url, JWT_SECRET: '' },
-        'JWT_JWKS_URL: expected an http:// or https:// URL without user, password or fragment ' +
-        '(the value is not shown)'
-      ] as const
-    ),
-    [
-      { DB_SCHEMAS: 'api,api.v2' },
-      'DB_SCHEMAS: "api.v2" contains a dot, so operations cannot name its tables'
-    ],
-    [{ ADHOC_BATCHES: 'a,off' }, 'ADHOC_BATCHES: "off" cannot be in a list of roles'],
-    [{ ADHOC_BATCHES: 'on,off' }, 'ADHOC_BATCHES: "on" cannot be in a list of roles'],
-    [{ DB_SCHEMAS: 'api,api' }, 'DB_SCHEMAS: "api" is given twice'],
-    [{ DB_SCHEMAS: `api,${'x'.repeat(64)}` }, 'DB_SCHEMAS: name 2 is longer than 63 bytes'],
-    [{ DB_EXTRA_SEARCH_PATH: 'ext,public,ext' }, 'DB_EXTRA_SEARCH_PATH: "ext" is given twice'],
-    [
-      { DB_EXTRA_SEARCH_PATH: `ext,${'x'.repeat(64)}` },
-      'DB_EXTRA_SEARCH_PATH: name 2 is longer than 63 bytes'
-    ],
-    [
-      { DB_EXTRA_SEARCH: 'ext' },
-      'DB_EXTRA_SEARCH: unknown variable; did you mean DB_EXTRA_SEARCH_PATH?'
-    ],
-    ...['DB_SCHEMAS', 'DB_EXTRA_SEARCH_PATH'].flatMap(variable => [
-      [{ [variable]: 'api,$user' }, `${variable}: "$user" is not the name of a schema`] as const,
-      ...['pg_catalog', 'information_schema', 'pg_toast', 'pg_temp', 'pg_temp_3'].map(name =>
-        [{ [variable]: `api,${name}` }, `${variable}: "${name}" is reserved by PostgreSQL`] as const
-      )
-    ]),
-    ...['127.0.0.1', '0.0.0.0', '::'].map(host =>
-      [
-        { HTTP_HOST: host, HTTP_PORT: '9568' },
-        'ADMIN_HTTP_PORT: must differ from HTTP_PORT on the same address'
-      ] as const
-    ),
-    [
-      { ADMIN_HTTP_HOST: '0.0.0.0', ADMIN_HTTP_PORT: '4000' },
+      { HTTP_HOST, HTTP_PORT: '9568' },
       'ADMIN_HTTP_PORT: must differ from HTTP_PORT on the same address'
-    ],
-    [
-      { STATEMENT_TIMEOUT: CANARY },
-      'STATEMENT_TIMEOUT: unknown variable; did you mean STATEMENT_TIMEOUT_MS?'
-    ],
-    [
-      { IDEMPOTENCY_SCOPES: 'tenant' },
-      'IDEMPOTENCY_SCOPES: unknown variable; did you mean IDEMPOTENCY_SCOPE?'
-    ],
-    [{ JWT_SERCET: CANARY }, 'JWT_SERCET: unknown variable; did you mean JWT_SECRET?'],
-    [{ MAX_BDOY_BYTES: '1' }, 'MAX_BDOY_BYTES: unknown variable; did you mean MAX_BODY_BYTES?'],
-    [{ ADMIN_HTTP_PROT: '1' }, 'ADMIN_HTTP_PROT: unknown variable; did you mean ADMIN_HTTP_PORT?'],
-    [{ DB_SCHEMA: 'api' }, 'DB_SCHEMA: unknown variable; did you mean DB_SCHEMAS?'],
-    [
-      { POOL_SIZE: 'x', MAX_OPS: 'x', POOL_MAX: '1', DATABASE_URL: 'x' },
-      'POOL_MAX: unknown variable; did you mean POOL_SIZE?',
-      'MAX_OPS: expected an integer from 1 to 1000, got "x"',
-      'POOL_SIZE: expected an integer from 1 to 1000, got "x"',
-      'DATABASE_URL: expected postgres://user:password@host:port/database'
-    ],
-    [
-      { DATABASE_REPLICA_URL: 'x' },
-      'DATABASE_REPLICA_URL: expected postgres://user:password@host:port/database'
-    ],
-    [
-      { DATABASE_REPLICA_URL: `postgres://reader:${CANARY}@standby/copy` },
-      'DATABASE_REPLICA_URL: must have the same user as DATABASE_URL',
-      'DATABASE_REPLICA_URL: must have the same database as DATABASE_URL'
-    ],
-    [
-      { DATABASE_URL: '', DATABASE_REPLICA_URL: `postgres://reader:${CANARY}@standby/copy` },
-      'DATABASE_URL: required'
-    ],
-    [
-      { DATABASE_URL: '', DATABASE_ROUTES: 'x' },
-      'DATABASE_ROUTES: entry 1: expected value=url; write a comma inside a URL as %2C'
-    ],
-    [
-      { DATABASE_ROUTES: `*=${base.DATABASE_URL}` },
-      'DATABASE_URL: cannot be combined with DATABASE_ROUTES'
-    ],
-    [
-      {
-        DATABASE_URL: '',
-        DATABASE_ROUTES: `*=${base.DATABASE_URL}`,
-        DATABASE_REPLICA_URL: base.DATABASE_URL,
-        ANON_ROLE: 'anon'
-      },
-      'DATABASE_REPLICA_URL: cannot be combined with DATABASE_ROUTES',
-      'ANON_ROLE: cannot be combined with DATABASE_ROUTES'
-    ],
-    [{ DATABASE_ROUTE_CLAIM: 'org' }, 'DATABASE_ROUTE_CLAIM: requires DATABASE_ROUTES'],
-    [
-      {
-        DATABASE_URL: '',
-        DATABASE_ROUTES: `*=${base.DATABASE_URL}`,
-        DATABASE_ROUTE_CLAIM: 'org..id'
-      },
-      'DATABASE_ROUTE_CLAIM: expected a dotted path such as app_metadata.role, got "org..id"'
-    ],
-    [
-      { DATABASE_ROUTE: CANARY },
-      'DATABASE_ROUTE: unknown variable; did you mean DATABASE_ROUTES?'
-    ],
-    [
-      { DATABASE_REPLICA: CANARY },
-      'DATABASE_REPLICA: unknown variable; did you mean DATABASE_REPLICA_URL?'
-    ],
-    [
-      { OTEL_EXPORTER_OTLP_ENDPOINT: CANARY },
-      'OTEL_EXPORTER_OTLP_ENDPOINT: expected an http:// or https:// URL'
-    ],
-    [
-      { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `grpc://${CANARY}:4317` },
-      'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: expected an http:// or https:// URL'
-    ],
-    [
-      {
-        OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318',
-        OTEL_TRACES_EXPORTER: 'zipkin',
-        OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc'
-      },
-      'OTEL_TRACES_EXPORTER: expected otlp',
-      'OTEL_EXPORTER_OTLP_PROTOCOL: expected http/protobuf'
-    ],
-    [
-      {
-        OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318',
-        OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/json',
-        OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc'
-      },
-      'OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: expected http/protobuf'
-    ],
-    [
-      { DB_SCHEMAS: ',' },
-      'DB_SCHEMAS: expected a comma-separated list without empty elements, got ","'
-    ]
+    ] as const
+  ),
+  [
+    { ADMIN_HTTP_HOST: '0.0.0.0', ADMIN_HTTP_PORT: '4000' },
+    'ADMIN_HTTP_PORT: must differ from HTTP_PORT on the same address'
+  ],
+  [
+    { POOL_SIZE: 'x', MAX_OPS: 'x', POOL_MAX: '1', DATABASE_URL: 'x' },
+    'POOL_MAX: unknown variable; did you mean POOL_SIZE?',
+    'MAX_OPS: expected an integer from 1 to 1000, got "x"',
+    'POOL_SIZE: expected an integer from 1 to 1000, got "x"',
+    'DATABASE_URL: expected postgres://user:password@host:port/database'
+  ],
+  [
+    { DATABASE_REPLICA_URL: other },
+    'DATABASE_REPLICA_URL: must have the same user as DATABASE_URL',
+    'DATABASE_REPLICA_URL: must have the same database as DATABASE_URL'
+  ],
+  [{ DATABASE_URL: '', DATABASE_REPLICA_URL: other }, 'DATABASE_URL: required'],
+  [
+    { DATABASE_URL: '', DATABASE_ROUTES: 'x' },
+    'DATABASE_ROUTES: entry 1: expected value=url; write a comma inside a URL as %2C'
+  ],
+  [{ DATABASE_ROUTES: rest }, 'DATABASE_URL: cannot be combined with DATABASE_ROUTES'],
+  [
+    {
+      DATABASE_URL: '',
+      DATABASE_ROUTES: rest,
+      DATABASE_REPLICA_URL: base.DATABASE_URL,
+      ANON_ROLE: 'anon'
+    },
+    'DATABASE_REPLICA_URL: cannot be combined with DATABASE_ROUTES',
+    'ANON_ROLE: cannot be combined with DATABASE_ROUTES'
+  ],
+  [
+    { DATABASE_URL: '', DATABASE_ROUTES: rest, DATABASE_ROUTE_CLAIM: 'org..id' },
+    'DATABASE_ROUTE_CLAIM: expected a dotted path such as app_metadata.role, got "org..id"'
+  ],
+  [
+    { ...collector, OTEL_TRACES_EXPORTER: 'zipkin', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' },
+    'OTEL_TRACES_EXPORTER: expected otlp',
+    'OTEL_EXPORTER_OTLP_PROTOCOL: expected http/protobuf'
+  ],
+  [
+    {
+      ...collector,
+      OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/json',
+      OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc'
+    },
+    'OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: expected http/protobuf'
   ]
-  for (const [env, ...expected] of rows) {
+]
+
+t.test('invalid values are reported', async t => {
+  for (const [name, fault, ...values] of invalid) {
+    for (const value of values) {
+      const expected = `${name}: ${fault.replace('*', value)}`
+      t.strictSame(problemsOf({ ...base, [name]: value }), [expected], `${name} ${value}`)
+    }
+  }
+  for (const [env, ...expected] of conflicts) {
     t.strictSame(problemsOf({ ...base, ...env }), expected, JSON.stringify(env))
   }
 })
 
 t.test('tracing is on if an endpoint is set and the SDK is not disabled', async t => {
-  const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' }
+  const http = 'http/protobuf'
   const rows: ReadonlyArray<readonly [Environment, boolean]> = [
-    [endpoint, true],
+    [collector, true],
     [{ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'https://collector/v1/traces' }, true],
     [
       {
-        ...endpoint,
+        ...collector,
         OTEL_TRACES_EXPORTER: 'otlp',
-        OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf',
+        OTEL_EXPORTER_OTLP_PROTOCOL: http,
         OTEL_SDK_DISABLED: 'false',
         OTEL_SERVICE_NAME: 'shop'
       },
@@ -420,14 +307,14 @@ t.test('tracing is on if an endpoint is set and the SDK is not disabled', async 
     ],
     [
       {
-        ...endpoint,
-        OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/protobuf',
+        ...collector,
+        OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: http,
         OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc'
       },
       true
     ],
-    [{ ...endpoint, OTEL_SDK_DISABLED: 'TRUE' }, false],
-    [{ ...endpoint, OTEL_TRACES_EXPORTER: 'none' }, false],
+    [{ ...collector, OTEL_SDK_DISABLED: 'TRUE' }, false],
+    [{ ...collector, OTEL_TRACES_EXPORTER: 'none' }, false],
     [{ OTEL_SERVICE_NAME: 'shop', OTEL_TRACES_EXPORTER: 'zipkin' }, false]
   ]
   for (const [env, tracing] of rows) {
