@@ -456,22 +456,8 @@ t.test('incompatible keys and algorithms are rejected', async t => {
     ],
     [{ JWT_ALGORITHMS: 'HS256', ANON_ROLE: 'anon' }, 'JWT_ALGORITHMS: requires a key'],
     ...[
-      'none',
-      'HS256,none',
-      'hs256',
-      'HS257',
-      'RS1',
-      'ES256K',
-      'Ed25519',
-      'RSA-OAEP',
-      'HS256;HS384',
-      'HS256 HS384',
-      '*',
-      'all',
-      '__proto__',
-      'constructor',
-      'HS256,',
-      ','
+      'none', 'HS256,none', 'hs256', 'HS257', 'RS1', 'ES256K', 'Ed25519', 'RSA-OAEP', 'HS256;HS384',
+      'HS256 HS384', '*', 'all', '__proto__', 'constructor', 'HS256,', ','
     ].map(text =>
       [
         { JWT_SECRET: secret, JWT_ALGORITHMS: text },

@@ -177,11 +177,7 @@ t.test('Prometheus finds all instances under one DNS name', async t => {
     command?.at(-1)?.endsWith('exec node src/main.ts')
   )
   t.same(instances.map(([name]) => name).toSorted(), [
-    'oneflight',
-    'oneflight-1',
-    'oneflight-2',
-    'oneflight-3',
-    'pooled'
+    'oneflight', 'oneflight-1', 'oneflight-2', 'oneflight-3', 'pooled'
   ])
   for (const [name, { networks, stop_grace_period: grace = '' }] of instances) {
     t.ok([name, ...networks?.default.aliases ?? []].includes(String(found?.names[0])), name)
@@ -239,11 +235,7 @@ t.test('the hint prints a token for the secret of the service', async t => {
 t.test('every instance runs the named batches of the shop', async t => {
   const instances = all.filter(([, { environment = {} }]) => 'BATCHES_DIR' in environment)
   t.same(instances.map(([name]) => name).toSorted(), [
-    'oneflight',
-    'oneflight-1',
-    'oneflight-2',
-    'oneflight-3',
-    'pooled'
+    'oneflight', 'oneflight-1', 'oneflight-2', 'oneflight-3', 'pooled'
   ])
   for (const [name, { environment = {}, volumes = [] }] of instances) {
     t.same(volumes, [`./deploy/batches:${environment['BATCHES_DIR']}:ro`], name)

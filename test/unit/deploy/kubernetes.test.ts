@@ -214,28 +214,14 @@ t.test('the memory alert uses the memory limit', async t => {
 t.test(...needs('kustomize builds the manifests', { kubectl }), async t => {
   const overlays = [
     ['kubernetes', [
-      'ConfigMap',
-      'Deployment',
-      'HorizontalPodAutoscaler',
-      'NetworkPolicy',
-      'PodDisruptionBudget',
-      'Service',
-      'Service'
+      'ConfigMap', 'Deployment', 'HorizontalPodAutoscaler', 'NetworkPolicy', 'PodDisruptionBudget',
+      'Service', 'Service'
     ]],
     ['kubernetes/migrate', ['Job']],
     ['kubernetes/monitoring', ['PodMonitor']],
     ['pgbouncer', [
-      'ConfigMap',
-      'ConfigMap',
-      'Deployment',
-      'Deployment',
-      'HorizontalPodAutoscaler',
-      'NetworkPolicy',
-      'NetworkPolicy',
-      'PodDisruptionBudget',
-      'Service',
-      'Service',
-      'Service'
+      'ConfigMap', 'ConfigMap', 'Deployment', 'Deployment', 'HorizontalPodAutoscaler',
+      'NetworkPolicy', 'NetworkPolicy', 'PodDisruptionBudget', 'Service', 'Service', 'Service'
     ]]
   ] as const
   for (const [directory, kinds] of overlays) {

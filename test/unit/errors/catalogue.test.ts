@@ -9,21 +9,11 @@ import { fromDatabase } from '../../../src/errors/postgres.ts'
 const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
   request_error: {
     400: [
-      'body_invalid',
-      'body_empty',
-      'id_missing',
-      'id_duplicate',
-      'prefer_invalid',
-      'position_invalid',
-      'idempotency_key_invalid',
-      'http_malformed'
+      'body_invalid', 'body_empty', 'id_missing', 'id_duplicate', 'prefer_invalid',
+      'position_invalid', 'idempotency_key_invalid', 'http_malformed'
     ],
     401: [
-      'auth_required',
-      'token_invalid',
-      'token_expired',
-      'token_not_active',
-      'token_claims_invalid',
+      'auth_required', 'token_invalid', 'token_expired', 'token_not_active', 'token_claims_invalid',
       'role_missing'
     ],
     404: ['not_found', 'batch_unknown'],
@@ -42,13 +32,8 @@ const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
   execution_error: {
     412: ['expectation_failed'],
     422: [
-      'reference_row_missing',
-      'reference_column_missing',
-      'value_invalid',
-      'rows_limit',
-      'response_too_large',
-      'rows_ambiguous',
-      'key_duplicate'
+      'reference_row_missing', 'reference_column_missing', 'value_invalid', 'rows_limit',
+      'response_too_large', 'rows_ambiguous', 'key_duplicate'
     ]
   },
   service_error: {
