@@ -9,9 +9,10 @@ import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { closeConnection } from '../../src/postgres/connection.ts'
 import { openConnection } from '../../src/postgres/open-connection.ts'
 import { readRoleSettings } from '../../src/postgres/role-settings.ts'
-import { ensureRoles, LOGIN_ROLE, useDatabase, withAdmin } from '../support/database/database.ts'
+import { ensureRoles, LOGIN_ROLE, withAdmin } from '../support/database/database.ts'
 import { useProxy } from '../support/network/proxy.ts'
-import { useService, type ServiceUnderTest } from '../support/service.ts'
+import { useService, type ServiceUnderTest, type UseServiceOptions }
+  from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 // Roles belong to the whole cluster, which other test files use at the same time.
@@ -42,13 +43,19 @@ const schema = `
   create view interpreted as select interpret() as n;
   grant all on all tables in schema public to public;`
 
+const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+const { database, database: { sql, name, loginUrl } } = service
+/** Starts another service on the database. */
+const useAnother = (t: Test, options: UseServiceOptions): Promise<ServiceUnderTest> =>
+  useService(t, { ...options, provide: async () => database })
+
 type Settings = Readonly<Record<string, string>>
 
 /**
  * The settings that a batch of the role sees. An unset custom setting reads as null or, if it was
  * set on the connection before, as ''.
  */
-async function look ({ post }: ServiceUnderTest, role: string): Promise<Settings> {
+async function look (role: string, { post } = service): Promise<Settings> {
   const { status, body, text } = await post([{ id: 'l', op: 'select', table: 'look' }], { role })
   t.equal(status, 200, text)
   const settings: ReadonlyArray<{ name: string, value: string | null }> = body.data?.l ?? []
@@ -66,13 +73,10 @@ async function makeRoles (t: Test, names: readonly string[], attributes?: string
 }
 
 /**
- * Runs SQL as superuser, with `here` replaced by the service's database, and closes the service's
- * connections. Later batches use new ones.
+ * Runs SQL as superuser, with `here` replaced by the database, and closes the connections of the
+ * services. Later batches use new ones.
  */
-async function alter (
-  { database: { sql, name }, post }: ServiceUnderTest,
-  ...texts: readonly string[]
-): Promise<void> {
+async function alter (texts: readonly string[], { post } = service): Promise<void> {
   // After this batch, the connection that the service opens at its start is open, and no other is
   // being opened.
   await post([{ id: 'l', op: 'select', table: 'me' }])
@@ -81,8 +85,7 @@ async function alter (
     and pid <> pg_backend_pid() and application_name = 'oneflight'`
   await until(async () =>
     (await sql`select from pg_stat_activity where datname = ${name}
-      and application_name = 'oneflight'`)
-      .length === 0
+      and application_name = 'oneflight'`).length === 0
   )
 }
 
@@ -173,14 +176,12 @@ const rows: ReadonlyArray<readonly [clauses: readonly string[], differs: Setting
 ]
 
 t.test('settings of a role apply only to its batches', async t => {
-  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   const roles = rows.map((_, i) => `${prefix}_${i}`)
   await makeRoles(t, roles)
   await alter(
-    service,
-    ...rows.flatMap(([clauses], i) => clauses.map(clause => `alter role ${roles[i]} ${clause}`))
+    rows.flatMap(([clauses], i) => clauses.map(clause => `alter role ${roles[i]} ${clause}`))
   )
-  const before = await look(service, plain)
+  const before = await look(plain)
   t.match(before, {
     statement_timeout: '15s',
     lock_timeout: '5s',
@@ -192,14 +193,14 @@ t.test('settings of a role apply only to its batches', async t => {
   ): object => rest
   const check = async (): Promise<void> => {
     for (const [i, [clauses, differs]] of rows.entries()) {
-      const seen = await look(service, roles[i] as string)
+      const seen = await look(roles[i] as string)
       t.same(own(seen), own({ ...before, ...differs }), clauses.join('; '))
       t.match(seen, {
         role: roles[i],
         'request.jwt.claims': `"role":"${roles[i]}"`,
         'request.id': /^[0-9a-f-]{36}$/
       })
-      t.same(own(await look(service, plain)), own(before), `after ${clauses.join('; ')}`)
+      t.same(own(await look(plain)), own(before), `after ${clauses.join('; ')}`)
       t.match(
         (await service.post([{ id: 'm', op: 'select', table: 'me' }, {
           id: 'w',
@@ -218,25 +219,18 @@ t.test('settings of a role apply only to its batches', async t => {
 })
 
 t.test('timeouts of a role apply, also to the anonymous role', async t => {
-  const service = await useService(t, {
-    schema,
-    env: { POOL_SIZE: '1', ANON_ROLE: `${prefix}_anon` }
-  })
+  const service = await useAnother(t, { env: { POOL_SIZE: '1', ANON_ROLE: `${prefix}_anon` } })
   const hasty = [`${prefix}_hasty`, `${prefix}_anon`] as const
   await makeRoles(t, hasty)
-  await alter(
-    service,
-    ...hasty.map(role =>
-      `alter role ${role} set statement_timeout = '1s'; alter role ${role} in database ` +
-      "here set lock_timeout = '10ms'"
-    )
-  )
+  const texts = hasty.map(role => `alter role ${role} set statement_timeout = '1s';
+    alter role ${role} in database here set lock_timeout = '10ms'`)
+  await alter(texts, service)
   for (const role of [hasty[0], null]) {
     t.match(await service.post([{ id: 'n', op: 'select', table: 'nap' }], { role }), {
       status: 504,
       body: { error: { code: 'query_canceled', op: 'n', committed: false } }
     })
-    await service.database.sql.begin(async sql => {
+    await sql.begin(async sql => {
       await sql`lock table t`
       t.match(
         await service.post([{ id: 'w', op: 'insert', table: 't', values: [{ n: 1 }] }], { role }),
@@ -244,61 +238,50 @@ t.test('timeouts of a role apply, also to the anonymous role', async t => {
       )
     })
   }
-  t.match(await look(service, plain), { statement_timeout: '15s', lock_timeout: '5s' })
+  t.match(await look(plain, service), { statement_timeout: '15s', lock_timeout: '5s' })
 })
 
 t.test('a change takes effect on new connections', async t => {
-  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   const role = `${prefix}_changing`
   await makeRoles(t, [role])
-  const { sql } = service.database
-  t.match(await look(service, role), { 'app.tenant': '' })
+  t.match(await look(role), { 'app.tenant': '' })
   await sql.unsafe(`alter role ${role} set app.tenant = 'one'`)
   t.match(
-    await look(service, role),
+    await look(role),
     { 'app.tenant': '' },
     'settings are read when a connection opens'
   )
-  await alter(service, `alter role ${role} set app.tenant = 'two'`)
-  t.match(await look(service, role), { 'app.tenant': 'two' })
-  await alter(
-    service,
-    `alter role ${role} rename to ${role}_x; alter role ${role}_x rename to ${role}; alter ` +
-      `role ${role} reset all`
-  )
-  t.match(await look(service, role), { 'app.tenant': '' })
+  await alter([`alter role ${role} set app.tenant = 'two'`])
+  t.match(await look(role), { 'app.tenant': 'two' })
+  await alter([`alter role ${role} rename to ${role}_x; alter role ${role}_x rename to ${role};
+    alter role ${role} reset all`])
+  t.match(await look(role), { 'app.tenant': '' })
 })
 
+/** Gives a role a setting that is valid as long as its configuration exists. */
+const setGone = (role: string): string => `
+  create text search configuration gone (copy = pg_catalog.simple);
+  alter role ${role} in database here set default_text_search_config = 'public.gone';
+  alter role ${role} set app.tenant = 'x'`
+
 t.test('a setting that cannot be applied is skipped', async t => {
-  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   const role = `${prefix}_wrong`
   await makeRoles(t, [role])
-  await alter(
-    service,
-    `create text search configuration gone (copy = pg_catalog.simple); alter role ${role} ` +
-      `in database here set default_text_search_config = 'public.gone'; alter role ${role} ` +
-      "set app.tenant = 'x'; drop text search configuration gone"
-  )
-  t.match(await look(service, role), { 'app.tenant': 'x' })
+  await alter([setGone(role), 'drop text search configuration gone'])
+  t.match(await look(role), { 'app.tenant': 'x' })
 })
 
 t.test('a setting that can no longer be applied leads to a new connection', async t => {
-  const service = await useService(t, { schema, env: { POOL_SIZE: '2' } })
+  const service = await useAnother(t, { env: { POOL_SIZE: '2' } })
   const role = `${prefix}_later`
   await makeRoles(t, [role])
-  const { sql } = service.database
-  await alter(
-    service,
-    `create text search configuration gone (copy = pg_catalog.simple); alter role ${role} ` +
-      `in database here set default_text_search_config = 'public.gone'; alter role ${role} ` +
-      "set app.tenant = 'x'"
-  )
-  t.match(await look(service, role), {
+  await alter([setGone(role)], service)
+  t.match(await look(role, service), {
     'app.tenant': 'x',
     default_text_search_config: 'public.gone'
   })
   await sql`drop text search configuration gone`
-  t.match(await look(service, role), {
+  t.match(await look(role, service), {
     'app.tenant': 'x',
     default_text_search_config: /^pg_catalog[.]/
   })
@@ -311,13 +294,11 @@ t.test('a setting that can no longer be applied leads to a new connection', asyn
 })
 
 t.test('settings beyond 100 per role or 1024 bytes are left out', async t => {
-  const { loginUrl, sql } = await useDatabase(t)
   const role = `${prefix}_many`
   await makeRoles(t, [role])
-  await sql.unsafe(
-    `alter role ${role} set application_name = '${
-      'x'.repeat(1025)
-    }'; alter role ${role} set work_mem = '64kB';
+  await sql.unsafe(`
+    alter role ${role} set application_name = '${'x'.repeat(1025)}';
+    alter role ${role} set work_mem = '64kB';
     do $$ begin for i in 100..220 loop execute format('alter role ${role} set many.s%s = %L', i, i);
       end loop; end $$`
   )
@@ -328,20 +309,17 @@ t.test('settings beyond 100 per role or 1024 bytes are left out', async t => {
 })
 
 t.test('a server without privileges on parameters is not asked for them', async t => {
-  const { loginUrl, sql } = await useDatabase(t)
   const role = `${prefix}_old`
   await makeRoles(t, [role])
-  await sql.unsafe(
-    `alter role ${role} set work_mem = '64kB'; alter role ${role} set ` +
-      "log_min_duration_statement = '9s'"
-  )
+  await sql.unsafe(`
+    alter role ${role} set work_mem = '64kB';
+    alter role ${role} set log_min_duration_statement = '9s'`)
   const client = postgres(loginUrl, { max: 1, onnotice () {} })
   t.teardown(() => client.end())
   t.same((await readRoleSettings(client, 140_000)).get(role), [['work_mem', '64kB']])
 })
 
 t.test('a connection lost while settings are read fails to open', async t => {
-  const { loginUrl, sql } = await useDatabase(t)
   const role = `${prefix}_lost`
   await makeRoles(t, [role])
   await sql.unsafe(`alter role ${role} set work_mem = '64kB'`)
@@ -374,12 +352,10 @@ t.test('a connection lost while settings are read fails to open', async t => {
 })
 
 t.test('settings apply that the login role was granted with SET ON PARAMETER', async t => {
-  const service = await useService(t, {
-    schema,
+  const service = await useAnother(t, {
     env: { POOL_SIZE: '1' },
     databaseUrl: url => url.replace(`${LOGIN_ROLE}:login`, `${prefix}_login:login`)
   })
-  const { sql } = service.database
   const [login, role] = [`${prefix}_login`, `${prefix}_granted`] as const
   await makeRoles(t, [login], "login noinherit password 'login'")
   await makeRoles(t, [role])
@@ -389,12 +365,9 @@ t.test('settings apply that the login role was granted with SET ON PARAMETER', a
   const grantRoles = `grant ${role}, ${plain} to ${login}`
   const grantSet = `grant set on parameter log_min_duration_statement to ${login}`
   t.ok(await sql.unsafe(grants ? `${grantRoles}; ${grantSet}` : grantRoles))
-  await alter(
-    service,
-    `alter role ${role} set log_min_duration_statement = '9s'; alter role ${role} set ` +
-      'session_replication_role = replica'
-  )
-  t.match(await look(service, role), {
+  await alter([`alter role ${role} set log_min_duration_statement = '9s';
+    alter role ${role} set session_replication_role = replica`], service)
+  t.match(await look(role, service), {
     log_min_duration_statement: grants ? '9s' : '-1',
     session_replication_role: 'origin'
   })
@@ -408,7 +381,7 @@ t.test('settings apply that the login role was granted with SET ON PARAMETER', a
     { status: 403, body: { error: { code: 'insufficient_privilege', op: 'f' } } },
     'also if the session is set again'
   )
-  t.match(await look(service, plain), {
+  t.match(await look(plain, service), {
     log_min_duration_statement: '-1',
     session_replication_role: 'origin'
   })

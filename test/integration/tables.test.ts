@@ -43,8 +43,10 @@ const schema = `
   grant select on other.u, v to oneflight_user;
   grant select on secret to oneflight_other;`
 
+const { url, adminUrl, database } =
+  await useService(t, { schema, env: { ...env, DB_SCHEMAS: 'public,other' } })
+
 t.test('columns and schemas follow the privileges', async t => {
-  const { url } = await useService(t, { schema, env: { ...env, DB_SCHEMAS: 'public,other' } })
   const column = (name: string, type: string, may: object) => ({
     name,
     type,
@@ -77,7 +79,6 @@ t.test('columns and schemas follow the privileges', async t => {
 })
 
 t.test('it needs a token of a role that batches can take', async t => {
-  const { url } = await useService(t, { schema, env })
   t.match(await ask(`${url}/tables`), { status: 401, body: { error: { code: 'auth_required' } } })
   for (const role of ['nobody', 'postgres']) {
     t.match(await ask(`${url}/tables`, { headers: bearer({ role }) }), {
@@ -89,13 +90,12 @@ t.test('it needs a token of a role that batches can take', async t => {
 })
 
 t.test('it does not exist by default', async t => {
-  const { url, adminUrl } = await useService(t, { schema })
+  const { url, adminUrl } = await useService(t, { provide: async () => database })
   t.equal((await ask(`${url}/tables`, { headers: bearer() })).status, 404)
   t.equal((await ask(`${adminUrl}/reference/try/tables`, { headers: bearer() })).status, 404)
 })
 
 t.test('the API page has it', async t => {
-  const { url, adminUrl } = await useService(t, { schema, env })
   const { paths } = (await ask(`${url}/openapi.json`)).body
   t.match(paths['/tables'], { get: { operationId: 'listTables', security: [{ bearer: [] }] } })
   const { status, text } = await ask(`${adminUrl}/reference/try/tables`, { headers: bearer() })
@@ -123,8 +123,9 @@ t.test('a list that is late or loses its connection is an error, the next one is
     [{}, 503, 'database_unavailable']
   ] as const
   for (const [limits, status, code] of cases) {
-    const { url, database: { name, sql } } = await useService(t, {
-      schema: 'create table t (a int); grant select on t to oneflight_user',
+    const { name, sql } = database
+    const { url } = await useService(t, {
+      provide: async () => database,
       env: { ...env, ...limits }
     })
     await sql.begin(async lock => {
