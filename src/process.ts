@@ -11,7 +11,7 @@ import { onOrphaned, receiveBatches, startWorker } from './cluster/worker.ts'
 import { readConfig, type Settings } from './config/config.ts'
 import { openBatchSet, type BatchSet, type BatchFiles } from './named/read-files.ts'
 import { onNpmEnded, onSignals, terminalWasClosed } from './parent.ts'
-import { batchLimits } from './plan/read-batch.ts'
+import { batchLimits } from './plan/check/read-batch.ts'
 import {
   openLogDestination,
   type LogDestination,

@@ -8,7 +8,7 @@ import { findSyntaxError, positionOf, type Position } from '../json/json-text.ts
 import { findDuplicate, finish } from '../json/parse.ts'
 import type { Plan } from '../plan/nodes.ts'
 import { planBatch } from '../plan/plan-batch.ts'
-import { batchLimits, readBatch } from '../plan/read-batch.ts'
+import { batchLimits, readBatch } from '../plan/check/read-batch.ts'
 import { readSettings, UsageError } from './arguments.ts'
 import type { DatabaseCheck } from './check-database.ts'
 import type { CheckOptions } from './commands.ts'

@@ -18,7 +18,7 @@ import {
 } from '../json/json-text.ts'
 import { tryParse } from '../json/parse.ts'
 import { readFolder, type ReadFolder } from '../named/read-files.ts'
-import type { BatchLimits } from '../plan/read-batch.ts'
+import type { BatchLimits } from '../plan/check/read-batch.ts'
 import { UsageError } from './arguments.ts'
 
 export interface Input {

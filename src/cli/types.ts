@@ -5,7 +5,7 @@
  */
 import { readDatabaseSettings, readLimits } from '../config/config.ts'
 import { writeTypes, type ColumnsOf, union, writeObject } from '../named/write-types.ts'
-import { batchLimits } from '../plan/read-batch.ts'
+import { batchLimits } from '../plan/check/read-batch.ts'
 import type { TableDescription, ColumnDescription, TypeDescription } from '../tables/read-tables.ts'
 import { readSettings, UsageError } from './arguments.ts'
 import type { TypesOptions } from './commands.ts'

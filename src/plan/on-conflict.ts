@@ -4,7 +4,7 @@
 import type { Static } from '@sinclair/typebox'
 import { OnConflict } from '../../schemas/operation.ts'
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
-import { checkSchema } from './check-schema.ts'
+import { checkSchema } from './check/check-schema.ts'
 import type { PlanContext } from './context.ts'
 import { planFilter } from './filter.ts'
 import type { Assignment, ConflictNode, Predicate, RowGroup } from './nodes.ts'

@@ -14,7 +14,7 @@ import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import type { Place, PlanContext } from './context.ts'
 import { planScalar } from './document.ts'
 import { planFilter, type ReadColumn } from './filter.ts'
-import { readMember, type OperationSource } from './members.ts'
+import { readMember, type OperationSource } from './check/members.ts'
 import { findColumnProblem, readPath } from './name.ts'
 import type {
   ColumnPath,

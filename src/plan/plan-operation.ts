@@ -22,7 +22,7 @@ import {
   readMember,
   requireMember,
   type OperationSource
-} from './members.ts'
+} from './check/members.ts'
 import { planName, planTable, readPath } from './name.ts'
 import { checkNested, planNested } from './nested.ts'
 import type {

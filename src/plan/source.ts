@@ -12,11 +12,11 @@ import {
   JoinedParameter
 } from '../../schemas/operation.ts'
 import { type JsonObject, has, isObject, type Json } from '../json/parse.ts'
-import { checkSchema } from './check-schema.ts'
+import { checkSchema } from './check/check-schema.ts'
 import type { Place, PlanContext } from './context.ts'
-import { describeUnknown } from './describe.ts'
+import { describeUnknown } from './check/describe.ts'
 import { planFilter, type ReadColumn } from './filter.ts'
-import { readMember, type OperationSource } from './members.ts'
+import { readMember, type OperationSource } from './check/members.ts'
 import { planTable, readPath, meetColumn, keyOfPath, toPath } from './name.ts'
 import type {
   OutputColumn,

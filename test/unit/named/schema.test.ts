@@ -7,7 +7,7 @@ import { readLimits } from '../../../src/config/config.ts'
 import { parseJson, type JsonObject } from '../../../src/json/parse.ts'
 import { readNamedBatch } from '../../../src/named/read-files.ts'
 import { writeTypes } from '../../../src/named/write-types.ts'
-import { batchLimits } from '../../../src/plan/read-batch.ts'
+import { batchLimits } from '../../../src/plan/check/read-batch.ts'
 
 const operations = [{ id: 's', op: 'select', table: 't' }]
 

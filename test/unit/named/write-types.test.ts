@@ -6,7 +6,7 @@ import t from 'tap'
 import { readLimits } from '../../../src/config/config.ts'
 import { readNamedBatch } from '../../../src/named/read-files.ts'
 import { writeTypes, type ColumnsOf } from '../../../src/named/write-types.ts'
-import { batchLimits } from '../../../src/plan/read-batch.ts'
+import { batchLimits } from '../../../src/plan/check/read-batch.ts'
 
 const write = (name: string, content: object, columnsOf?: ColumnsOf): string => {
   const bytes = Buffer.from(JSON.stringify(content))

@@ -2,10 +2,10 @@
  * Describes schemas and places of a request, for the messages of issues.
  */
 import { Kind, type TSchema } from '@sinclair/typebox'
-import { operators } from '../../schemas/operator.ts'
-import { suggest } from '../errors/suggestion.ts'
-import { isNumber, type Json } from '../json/parse.ts'
-import type { Path } from './context.ts'
+import { operators } from '../../../schemas/operator.ts'
+import { suggest } from '../../errors/suggestion.ts'
+import { isNumber, type Json } from '../../json/parse.ts'
+import type { Path } from '../context.ts'
 
 /** The end of a path: `"sku"` for a member, `Element 0 of "order"` for an element of an array. */
 export function nameOf (path: Path): string {

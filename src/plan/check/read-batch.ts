@@ -4,11 +4,11 @@
  */
 import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import { ValueErrorType, type ValueError } from '@sinclair/typebox/errors'
-import { type Batch, batchSchema } from '../../schemas/batch.ts'
-import type { Config } from '../../schemas/config.ts'
-import { failure, type Failure } from '../errors/catalogue.ts'
-import { parseInPieces, type Pieces } from '../json/parse.ts'
-import type { PlanLimits } from './context.ts'
+import { type Batch, batchSchema } from '../../../schemas/batch.ts'
+import type { Config } from '../../../schemas/config.ts'
+import { failure, type Failure } from '../../errors/catalogue.ts'
+import { parseInPieces, type Pieces } from '../../json/parse.ts'
+import type { PlanLimits } from '../context.ts'
 
 /** Limits of one request. */
 export interface BatchLimits extends PlanLimits {

@@ -7,10 +7,10 @@ import {
   memberKinds,
   operations,
   type OperationKind
-} from '../../schemas/operation.ts'
-import { has, type Json, type JsonObject } from '../json/parse.ts'
+} from '../../../schemas/operation.ts'
+import { has, type Json, type JsonObject } from '../../json/parse.ts'
 import { checkSchema } from './check-schema.ts'
-import type { PlanContext } from './context.ts'
+import type { PlanContext } from '../context.ts'
 import { describeUnknown } from './describe.ts'
 
 /** An operation of the request. `kind` decides which schema its members must match. */
