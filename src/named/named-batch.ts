@@ -11,7 +11,7 @@ import {
   type JsonObject,
   type Pieces
 } from '../json/parse.ts'
-import { maxIssuesLength, shorten } from '../plan/context.ts'
+import { maxIssuesLength, shorten } from '../plan/check/issues.ts'
 import { toDoubles } from './numbers.ts'
 import type { ParameterFault, Parameters } from './parameters.ts'
 import type { RequestPlanner } from './request-planner.ts'

@@ -1,45 +1,38 @@
 /**
  * Plans a call of a function.
  */
-import type { Ordering } from '../../schemas/operation.ts'
-import { isObject, type Json, type JsonObject } from '../json/parse.ts'
+import { isObject, type Json } from '../json/parse.ts'
+import type { Members } from './check/members.ts'
 import type { PlanContext } from './context.ts'
-import { planDocument, planScalar, shapeOfReference } from './document.ts'
+import { planDocument, planScalar } from './document.ts'
 import { planFilter } from './filter.ts'
-import { readMember, type OperationSource } from './check/members.ts'
-import type { Argument, CallNode, PlanNode } from './nodes.ts'
-import { planColumns, planOrder, readColumns } from './output.ts'
+import type { Argument, CallNode, OperationNode } from './nodes.ts'
+import { planColumns, planOrder } from './output.ts'
+import { shapeOfReference } from './reference.ts'
 import { units } from './work.ts'
 
-/** Plans the members of a call. `common`: those that all operations have. */
 export function planCall (
-  source: OperationSource,
-  common: Pick<PlanNode, 'index' | 'id' | 'table' | 'expect' | 'answersCount' | 'when'>
+  { args = {}, where, columns, order, limit, offset }: Members<'call'>,
+  common: Omit<OperationNode, 'output'>,
+  context: PlanContext
 ): CallNode {
-  const { context } = source
-  const args = readMember(source, 'args') as JsonObject | undefined
-  const where = readMember(source, 'where') as JsonObject | undefined
-  const output = planColumns(readColumns(source, 'columns'), { context, path: ['columns'] })
+  const output = planColumns(columns, { context, path: ['columns'] })
   return {
     kind: 'call',
     ...common,
-    args: Object.entries(args ?? {}).map(([name, value]) => {
+    args: Object.entries(args).map(([name, value]) => {
       context.spend(units.part)
-      return [name, planArgument(value, name, context)] as const
+      return [name, planArgument(value as Json, name, context)]
     }),
-    where: where === undefined ? [] : planFilter(where, { context, path: ['where'] }),
+    where: planFilter(where, { context, path: ['where'] }),
     output,
     distinct: false,
     groupBy: [],
     having: [],
     after: undefined,
-    order: planOrder(
-      readMember(source, 'order') as ReadonlyArray<Record<string, Ordering>> | undefined,
-      output,
-      context
-    ),
-    limit: readMember(source, 'limit') as number | undefined,
-    offset: readMember(source, 'offset') as number | undefined,
+    order: planOrder(order, output, context),
+    limit,
+    offset,
     lock: undefined
   }
 }

@@ -1,9 +1,11 @@
 /**
  * The context in which one operation is planned: limits, references and the issues of the batch.
  */
-import type { IssueCode, Issue } from '../../schemas/error.ts'
+import { isDeep, type JsonObject } from '../json/parse.ts'
+import type { Batch } from '../../schemas/batch.ts'
+import type { IssueCode } from '../../schemas/error.ts'
 import { maxFirstReferences } from '../../schemas/operand.ts'
-import { Failure, failure } from '../errors/catalogue.ts'
+import { Issues } from './check/issues.ts'
 import type {
   Parameter,
   ParsedString,
@@ -13,11 +15,22 @@ import type {
   RowsDocument,
   TableName
 } from './nodes.ts'
-import { describeUnknownOperation, parseString, type KnownOperations } from './reference.ts'
-import { units, type WorkBudget } from './work.ts'
+import {
+  describeUnknownOperation,
+  isList,
+  parseString,
+  type KnownOperations
+} from './reference.ts'
+import { units, WorkBudget } from './work.ts'
 
 /** Path from the operation to a node of it; positions in arrays are numbers. */
 export type Path = ReadonlyArray<string | number>
+
+/** A node of the operation. Issues are added to the context, with the path. */
+export interface Place {
+  readonly context: PlanContext
+  readonly path: Path
+}
 
 /** Limits that planning enforces, from the configuration. */
 export interface PlanLimits {
@@ -27,42 +40,31 @@ export interface PlanLimits {
   readonly maxWork: number
 }
 
-/** See UsedRows. */
-export interface CollectedRows {
-  readonly inserted: Set<number>
-  readonly documents: RowsDocument[]
-}
-
-export interface PlanContext {
+/** What all operations of a batch share. */
+export class BatchContext implements KnownOperations {
+  readonly operations: Batch
   readonly limits: PlanLimits
+  readonly parameters: ReadonlyMap<string, Parameter> | undefined
+  /** Whether the body is nested too deeply somewhere. */
+  readonly isDeep: boolean
+  readonly work: WorkBudget
+  readonly issues = new Issues()
+  readonly earlier = new Map<string, number>()
   /** The tables that the batch names so far, by name. */
-  readonly tables: Map<string, TableName>
+  readonly tables = new Map<string, TableName>()
   /** The rows of parameters that the batch uses so far. */
-  readonly usedRows: CollectedRows
-  /** The parameters of a named batch, by name; undefined: the batch has no name. */
-  readonly parameters?: ReadonlyMap<string, Parameter> | undefined
-  /** Counts work of this operation; see work.ts. Throws `too_much_work`. */
-  spend(units: number): void
-  /** Adds an issue of this operation. Returns undefined, so that planners can return the call. */
-  addIssue(code: IssueCode, path: Path, message: string): undefined
-  /** Parses a string of the request. Adds an issue for an invalid reference. */
-  parseString(text: string, path: Path): ParsedString
-  /**
-   * Returns the unescaped data of a string, or its reference, and records the use of the reference.
-   * An invalid reference adds an issue and is returned as data. `minRows` is the minimum number of
-   * rows of a list.
-   */
-  resolveString(text: string, path: Path, minRows?: number): string | Reference
-  /**
-   * Returns the reference for the references in `$first`, and records their use. Adds an issue for
-   * each that does not name a column of one row.
-   */
-  resolveFirst(references: readonly string[], path: Path): Reference
-  /**
-   * Returns the index of an earlier operation whose number of rows is read. Returns undefined after
-   * an issue.
-   */
-  countRows(id: string, path: Path): number | undefined
+  readonly usedRows = { inserted: new Set<number>(), documents: [] as RowsDocument[] }
+  readonly referenceUses = new Map<number, ReferenceUse[]>()
+  readonly requirements = new Map<number, Map<string, Requirement>>()
+  readonly counted = new Set<number>()
+
+  constructor (operations: Batch, limits: PlanLimits, parameters: BatchContext['parameters']) {
+    this.operations = operations
+    this.limits = limits
+    this.parameters = parameters
+    this.isDeep = isDeep(operations)
+    this.work = new WorkBudget(limits.maxWork)
+  }
 }
 
 /**
@@ -73,32 +75,6 @@ export const maxFirsts = 100
 
 /** Stands for a `$first` that is refused. */
 const INVALID: Reference = { kind: 'reference', source: 0, row: 0, column: '' }
-
-/** A node of the operation: its path, and the context that issues at it are added to. */
-export interface Place {
-  readonly context: PlanContext
-  readonly path: Path
-}
-
-/** What all operations of a batch share. */
-export interface BatchState extends KnownOperations {
-  readonly limits: PlanLimits
-  readonly issues: Issues
-  readonly referenceUses: Map<number, ReferenceUse[]>
-  readonly requirements: Map<number, Map<string, Requirement>>
-  readonly counted: Set<number>
-  readonly tables: Map<string, TableName>
-  readonly usedRows: CollectedRows
-  readonly work: WorkBudget
-}
-
-/** The operation that is planned. */
-export interface PlannedOperation {
-  readonly op: string
-  readonly index: number
-  /** Whether it can be skipped. It then checks itself that the rows exist that it reads. */
-  readonly conditional: boolean
-}
 
 /**
  * Returns why a parameter cannot be used, or undefined. `minItems`: how many elements a list must
@@ -116,180 +92,151 @@ export function findParameterProblem (
     : undefined
 }
 
-/** Creates the context of an operation. */
-export function createPlanContext (
-  state: BatchState,
-  { op, index, conditional }: PlannedOperation
-): PlanContext {
-  const { limits, issues, referenceUses, requirements, counted, work, ...known } = state
-  const { tables, parameters, usedRows } = known
-  const spend = (units: number): void => work.spend(units, { op, index })
-  const addIssue: PlanContext['addIssue'] = (code, path, message) =>
-    issues.add({ op, index, code, path: [...path], message }) as undefined
+export class PlanContext {
+  readonly batch: BatchContext
+  readonly operation: JsonObject
+  readonly id: string
+  readonly index: number
+  /** Whether it can be skipped. It then checks itself that the rows exist that it reads. */
+  readonly #conditional: boolean
   /** References that were parsed, by their text: a batch often repeats them. */
-  const references = new Map<string, ParsedString>()
+  readonly #parsed = new Map<string, ParsedString>()
   /** References whose use is recorded. */
-  const resolved = new Set<Reference>()
-  const parse: PlanContext['parseString'] = (text, path) => {
+  readonly #resolved = new Set<Reference>()
+  /** The references of each `$first`. */
+  readonly #firsts = new Map<string, Reference>()
+
+  constructor (batch: BatchContext, index: number) {
+    const operation = batch.operations[index] as Batch[number]
+    this.batch = batch
+    this.operation = operation as unknown as JsonObject
+    this.id = operation.id
+    this.index = index
+    this.#conditional = Object.hasOwn(operation, 'when')
+  }
+
+  /** Counts work of this operation; see work.ts. Throws `too_much_work`. */
+  spend (units: number): void {
+    this.batch.work.spend(units, { op: this.id, index: this.index })
+  }
+
+  /** Adds an issue of this operation. Returns undefined, so that planners can return the call. */
+  addIssue (code: IssueCode, path: Path, message: string): undefined {
+    this.batch.issues.add({ op: this.id, index: this.index, code, path: [...path], message })
+  }
+
+  /** Parses a string of the request. Adds an issue for an invalid reference. */
+  parseString (text: string, path: Path): ParsedString {
     if (!text.startsWith('$')) return { kind: 'data', text }
-    const repeated = references.get(text)
+    const repeated = this.#parsed.get(text)
     if (repeated !== undefined) return repeated
-    const parsed = parseString(text, known)
+    const parsed = parseString(text, this.batch)
     if (parsed.kind === 'reference') {
-      spend(units.newReference)
-      references.set(text, parsed)
+      this.spend(units.newReference)
+      this.#parsed.set(text, parsed)
     }
-    if (parsed.kind === 'unknown') addIssue('reference_unknown', path, parsed.message)
-    if (parsed.kind === 'malformed') addIssue('reference_malformed', path, parsed.message)
+    if (parsed.kind === 'unknown') this.addIssue('reference_unknown', path, parsed.message)
+    if (parsed.kind === 'malformed') this.addIssue('reference_malformed', path, parsed.message)
     return parsed
   }
-  const addUse = (use: ReferenceUse): void => {
+
+  /**
+   * Returns the unescaped data of a string, or its reference, and records the use of the reference.
+   * An invalid reference adds an issue and is returned as data. `minRows` is the minimum number of
+   * rows of a list.
+   */
+  resolveString (text: string, path: Path, minRows: number): string | Reference {
+    const parsed = this.parseString(text, path)
+    if (parsed.kind !== 'reference') return parsed.kind === 'data' ? parsed.text : text
+    this.spend(units.reference)
+    if (parsed.parameter !== undefined) {
+      const problem = findParameterProblem(parsed.parameter, minRows)
+      if (problem !== undefined) this.addIssue('reference_malformed', path, `"${text}" ${problem}`)
+      return parsed
+    }
+    // Each use of a list counts: it is a list of its own.
+    if (!isList(parsed) && this.#resolved.has(parsed)) return parsed
+    this.#resolved.add(parsed)
+    const rows = parsed.row === '*' ? minRows : parsed.row + 1
+    const conditional = this.#conditional
+    const use = { reference: parsed, reader: this.index, rows, checked: !conditional }
+    if (conditional) this.#requireRows(use)
+    this.#addUse(use)
+    return parsed
+  }
+
+  /**
+   * Returns the reference for the references in `$first`, and records their use. Adds an issue for
+   * each that does not name a column of one row.
+   */
+  resolveFirst (texts: readonly string[], path: Path): Reference {
+    this.spend(units.choice * texts.length)
+    const key = JSON.stringify(texts)
+    const known = this.#firsts.get(key)
+    if (known !== undefined) return known
+    if (texts.length > maxFirstReferences) {
+      const message = `"$first" takes at most ${maxFirstReferences} references.`
+      this.addIssue('member_invalid', path, message)
+    }
+    if (this.#firsts.size === maxFirsts) {
+      const message = `An operation can have at most ${maxFirsts} different lists of "$first".`
+      this.addIssue('member_invalid', path, message)
+    }
+    const anyOf = texts.flatMap((text, i): readonly ReferenceUse[] => {
+      const reference = this.parseString(text, [...path, i])
+      if (reference.kind !== 'reference') return []
+      const { parameter, row, column } = reference
+      if (parameter === undefined && row !== '*' && column !== undefined) {
+        return [{ reference, reader: this.index, rows: row + 1, checked: false }]
+      }
+      const message = parameter === undefined
+        ? 'must have the form $op.row.column or $op.column.'
+        : 'always exists; use it without "$first".'
+      this.addIssue('reference_malformed', [...path, i], `"${text}" ${message}`)
+      return []
+    })
+    for (const use of anyOf) this.#addUse(use)
+    this.#addRequirement(key, anyOf)
+    const [first = INVALID, ...otherwise] = anyOf.map(({ reference }) => reference)
+    const chosen = { ...first, otherwise }
+    this.#firsts.set(key, chosen)
+    return chosen
+  }
+
+  /**
+   * Returns the index of an earlier operation whose number of rows is read. Returns undefined after
+   * an issue.
+   */
+  countRows (id: string, path: Path): number | undefined {
+    this.spend(units.choice)
+    const { earlier, counted } = this.batch
+    const source = earlier.get(id)
+    if (source === undefined) {
+      return this.addIssue('reference_unknown', path, describeUnknownOperation(id, this.batch))
+    }
+    counted.add(source)
+    return source
+  }
+
+  #addUse (use: ReferenceUse): void {
+    const { referenceUses } = this.batch
     const { source } = use.reference
     const uses = referenceUses.get(source)
     if (uses === undefined) referenceUses.set(source, [use])
     else uses.push(use)
   }
-  const addRequirement = (key: string, { anyOf }: Requirement): void => {
-    const known = requirements.get(index) ?? new Map<string, Requirement>()
-    requirements.set(index, known.set(key, { anyOf }))
+
+  /** Requires the most rows that any reference of the operation needs. */
+  #requireRows (use: ReferenceUse): void {
+    const key = String(use.reference.source)
+    const known = this.batch.requirements.get(this.index)?.get(key)?.anyOf[0]?.rows ?? 0
+    if (use.rows > known) this.#addRequirement(key, [use])
+  }
+
+  #addRequirement (key: string, anyOf: readonly ReferenceUse[]): void {
+    const { requirements, counted } = this.batch
+    const known = requirements.get(this.index) ?? new Map<string, Requirement>()
+    requirements.set(this.index, known.set(key, { anyOf }))
     for (const { reference: { source } } of anyOf) counted.add(source)
   }
-  /** Requires the most rows that any reference of the operation needs. */
-  const requireRows = (use: ReferenceUse): void => {
-    const key = String(use.reference.source)
-    const known = requirements.get(index)?.get(key)?.anyOf[0]?.rows ?? 0
-    if (use.rows > known) addRequirement(key, { anyOf: [use] })
-  }
-  const firsts = new Map<string, Reference>()
-  return {
-    limits,
-    tables,
-    parameters,
-    usedRows,
-    spend,
-    addIssue,
-    parseString: parse,
-    resolveString (text, path, minRows = 0) {
-      const parsed = parse(text, path)
-      if (parsed.kind !== 'reference') return parsed.kind === 'data' ? parsed.text : text
-      spend(units.reference)
-      if (parsed.parameter !== undefined) {
-        const problem = findParameterProblem(parsed.parameter, minRows)
-        if (problem !== undefined) addIssue('reference_malformed', path, `"${text}" ${problem}`)
-        return parsed
-      }
-      // Each use of a list counts: it is a list of its own.
-      if (parsed.row !== '*' && resolved.has(parsed)) return parsed
-      resolved.add(parsed)
-      const rows = parsed.row === '*' ? minRows : parsed.row + 1
-      const use = { reference: parsed, reader: index, rows, checked: !conditional }
-      if (conditional) requireRows(use)
-      addUse(use)
-      return parsed
-    },
-    resolveFirst (texts, path) {
-      spend(units.choice * texts.length)
-      const key = JSON.stringify(texts)
-      const known = firsts.get(key)
-      if (known !== undefined) return known
-      if (texts.length > maxFirstReferences) {
-        const message = `"$first" takes at most ${maxFirstReferences} references.`
-        addIssue('member_invalid', path, message)
-      }
-      if (firsts.size === maxFirsts) {
-        const message = `An operation can have at most ${maxFirsts} different lists of "$first".`
-        addIssue('member_invalid', path, message)
-      }
-      const anyOf = texts.flatMap((text, i): readonly ReferenceUse[] => {
-        const reference = parse(text, [...path, i])
-        if (reference.kind !== 'reference') return []
-        if (reference.parameter !== undefined) {
-          const message = `"${text}" always exists; use it without "$first".`
-          addIssue('reference_malformed', [...path, i], message)
-          return []
-        }
-        if (reference.row === '*' || reference.column === undefined) {
-          const message = `"${text}" must have the form $op.row.column or $op.column.`
-          addIssue('reference_malformed', [...path, i], message)
-          return []
-        }
-        return [{ reference, reader: index, rows: reference.row + 1, checked: false }]
-      })
-      anyOf.forEach(addUse)
-      addRequirement(key, { anyOf })
-      const [first = INVALID, ...otherwise] = anyOf.map(({ reference }) => reference)
-      const chosen = { ...first, otherwise }
-      firsts.set(key, chosen)
-      return chosen
-    },
-    countRows (id, path) {
-      spend(units.choice)
-      const source = known.earlier.get(id)
-      if (source === undefined) {
-        return addIssue('reference_unknown', path, describeUnknownOperation(id, known))
-      }
-      counted.add(source)
-      return source
-    }
-  }
-}
-
-/**
- * Maximum length of all listed issues as JSON. Each issue repeats the id and a path, so a body of
- * 1 MiB could otherwise cause a response of 500 MiB.
- */
-export const maxIssuesLength = 262_144
-
-export interface Issues {
-  /** Throws what throwIfAny throws if the issue does not fit. The rest is not checked then. */
-  add(issue: Issue): void
-  /**
-   * Throws `validation_failed` if there are issues. The status is 422, or 403 if every issue is
-   * `schema_forbidden`.
-   */
-  throwIfAny(): void
-}
-
-export function collectIssues (): Issues {
-  const listed: Issue[] = []
-  let count = 0
-  let length = 0
-  let forbidden = true
-  return {
-    add (sent) {
-      const issue = { ...sent, message: shorten(sent.message) }
-      count++
-      forbidden &&= issue.code === 'schema_forbidden'
-      length += JSON.stringify(issue).length
-      if (length <= maxIssuesLength || count === 1) listed.push(issue)
-      else this.throwIfAny()
-    },
-    throwIfAny () {
-      if (count === 0) return
-      const message = count === 1 ? listed[0]?.message : describeCount(count, listed.length)
-      const invalid = failure('validation_failed', message, { errors: listed })
-      throw forbidden ? withStatus(invalid, 403) : invalid
-    }
-  }
-}
-
-/** A message quotes names of any length. */
-const MAX_MESSAGE_LENGTH = 2000
-
-/** Leaves out the middle of a long message. */
-export function shorten (message: string): string {
-  const half = MAX_MESSAGE_LENGTH / 2
-  return message.length > MAX_MESSAGE_LENGTH
-    ? `${message.slice(0, half)}…${message.slice(-half)}`
-    : message
-}
-
-function describeCount (count: number, listed: number): string {
-  return listed < count
-    ? `The batch has more than ${listed} issues; these are listed.`
-    : `The batch has ${count} issues.`
-}
-
-function withStatus ({ type, code, message, details }: Failure, status: number): Failure {
-  return new Failure({ type, code, status, message, details })
 }

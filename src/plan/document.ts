@@ -7,6 +7,7 @@ import { referenceAttempt } from '../../schemas/operand.ts'
 import { isNumber, isObject, writeJson, type Json } from '../json/parse.ts'
 import type { Path, Place, PlanContext } from './context.ts'
 import type { JsonDocument, JsonShape, Literal, Reference } from './nodes.ts'
+import { shapeOfReference } from './reference.ts'
 import { units } from './work.ts'
 
 // Replaces reference number n while JSON.stringify writes the document. It is random, so data
@@ -56,7 +57,7 @@ export function planLiteral (value: Json): Literal | undefined {
 export function planScalar (value: Json, { path, context }: Place): Literal | Reference {
   const first = readFirst(value)
   if (first !== undefined) return context.resolveFirst(first, [...path, '$first'])
-  const resolved = typeof value === 'string' ? context.resolveString(value, path) : undefined
+  const resolved = typeof value === 'string' ? context.resolveString(value, path, 0) : undefined
   if (typeof resolved === 'object') return resolved
   const json = JSON.stringify(resolved ?? value)
   return { kind: 'literal', text: resolved ?? json, json }
@@ -72,8 +73,7 @@ export function planScalarOperand (value: Json, place: Place): Literal | Referen
 /** Plans any JSON. `minRows` is the minimum number of rows of a list in it. */
 export function planDocument (
   value: Json,
-  { path, context }: Place,
-  minRows = 0
+  { path, context, minRows = 0 }: Place & { readonly minRows?: number }
 ): JsonDocument {
   const cut = cutDocument(
     value,
@@ -81,24 +81,6 @@ export function planDocument (
   )
   const whole = cut.pieces.every(piece => piece === '') ? cut.references[0] : undefined
   return { ...cut, shape: whole === undefined ? shapeOf(value) : shapeOfReference(whole) }
-}
-
-/** Creates the JSON array of references. */
-export function createReferenceArray (references: readonly Reference[]): JsonDocument {
-  const pieces = ['[', ...references.slice(1).map(() => ','), ']']
-  return { kind: 'document', pieces, references, shape: 'array' }
-}
-
-/** Whether a reference gives one value, not a list or a row. */
-export function isValue ({ row, column }: Reference): boolean {
-  return row !== '*' && column !== undefined
-}
-
-/** The shape of what a reference gives. */
-export function shapeOfReference ({ row, column, parameter }: Reference): JsonShape {
-  if (parameter !== undefined) return parameter.shape
-  if (row === '*') return 'array'
-  return column === undefined ? 'object' : 'reference'
 }
 
 /** The shape of JSON that is not a reference itself. */
@@ -135,7 +117,7 @@ export function splitDocument (text: string, references: readonly Reference[]): 
 
 interface Replacement {
   readonly context: PlanContext
-  readonly minRows: number
+  readonly minRows?: number
   /** References found so far, by the number of their placeholder. */
   readonly references: Reference[]
 }
@@ -143,7 +125,7 @@ interface Replacement {
 /** Copies `value`, with placeholders for references and `$$` unescaped. */
 export function replaceStrings (value: Json, path: Path, replacement: Replacement): Json {
   if (typeof value === 'string') {
-    const { context, minRows, references } = replacement
+    const { context, minRows = 0, references } = replacement
     const resolved = context.resolveString(value, path, minRows)
     return typeof resolved === 'string'
       ? resolved

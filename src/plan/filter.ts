@@ -7,26 +7,17 @@ import { maxColumns } from '../../schemas/operation.ts'
 import { operators, type Operator, type OperatorName } from '../../schemas/operator.ts'
 import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import type { Place } from './context.ts'
-import {
-  createReferenceArray,
-  planDocument,
-  planLiteral,
-  planScalar,
-  planScalarOperand,
-  readDollarMember
-} from './document.ts'
+import { planDocument, planScalar, planScalarOperand, readDollarMember } from './document.ts'
+import { countRequiredRows, planList, planPossiblyEmptyList, type ListPlace } from './list.ts'
 import { planTable, readPath } from './name.ts'
 import type {
   ColumnOperand,
   ColumnPath,
   Condition,
   Exists,
-  List,
-  Literal,
   Meeting,
   Operand,
   Predicate,
-  Reference,
   Single
 } from './nodes.ts'
 import { units } from './work.ts'
@@ -41,30 +32,28 @@ interface FilterColumns {
   readonly readSource?: ReadColumn | undefined
 }
 
-interface FilterPlace extends Place, FilterColumns {
+interface FilterPlace extends ListPlace, FilterColumns {
   /** The column or path that operands meet; undefined outside of a column. */
   readonly column?: ColumnPath
   /** Whether the column is one of another table. */
   readonly isForeign?: boolean
-  /**
-   * Whether the place is inside an odd number of `not`. There, a condition that matches no row
-   * makes the filter match every row.
-   */
-  readonly negated: boolean
   /** Counts for the limits of the whole filter. */
   readonly used: { conditions: number, readonly columns: Set<string> }
 }
 
-/** Plans a filter whose shape is valid. All predicates must hold. */
+/**
+ * Plans a filter whose shape is valid. All predicates must hold; without a filter there are none.
+ */
 export function planFilter (
-  filter: JsonObject,
+  filter: object | undefined,
   { context, path }: Place,
   columns: Partial<FilterColumns> = {}
 ): readonly Predicate[] {
+  if (filter === undefined) return []
   const used = { conditions: 0, columns: new Set<string>() }
-  const place = { context, path, negated: false, used, read: readPath, ...columns }
-  const predicates = planMembers(filter, place)
-  const { maxConditions } = context.limits
+  const place = { context, path, negated: false, minRows: 0, used, read: readPath, ...columns }
+  const predicates = planMembers(filter as JsonObject, place)
+  const { maxConditions } = context.batch.limits
   const name = `"${path.join('.')}"`
   if (used.conditions > maxConditions) {
     context.addIssue(
@@ -146,8 +135,8 @@ function planConditions (
     place.used.conditions++
     place.context.spend(units.part)
     const operator: Operator = operators[name as OperatorName]
-    const minRows = countRequiredRows(operator.emptyMatches === true, place)
-    const planned = planners[operator.takes](operand, inner, minRows)
+    const minRows = countRequiredRows(operator.emptyMatches === true, place.negated)
+    const planned = planners[operator.takes](operand, { ...inner, minRows })
     return { kind: 'condition', column: path, operator: name as OperatorName, operand: planned }
   })
 }
@@ -174,28 +163,25 @@ function combine (predicates: readonly Predicate[]): Predicate {
   return predicates.length === 1 ? predicates[0] as Predicate : { kind: 'and', of: predicates }
 }
 
-/** `minRows` is the minimum number of rows of a list of an earlier operation. */
-type PlanOperand = (operand: Json, place: FilterPlace, minRows: number) => Operand
-
-const planners: Record<OperandKind, PlanOperand> = {
-  comparand (operand, place, minRows) {
+const planners: Record<OperandKind, (operand: Json, place: FilterPlace) => Operand> = {
+  comparand (operand, place) {
     const quantifier = isObject(operand)
       ? (['any', 'all'] as const).find(name => has(operand, name))
       : undefined
-    if (quantifier === undefined) return planSingle(operand, place, minRows)
+    if (quantifier === undefined) return planSingle(operand, place)
     const list = (operand as JsonObject)[quantifier] as Json
-    const inner = within(place, quantifier)
-    const required = countRequiredRows(quantifier === 'all', place)
-    return { kind: 'quantified', quantifier, list: planList(list, inner, required) }
+    const minRows = countRequiredRows(quantifier === 'all', place.negated)
+    const inner = { ...within(place, quantifier), minRows }
+    return { kind: 'quantified', quantifier, list: planList(list, inner) }
   },
-  distinct: (operand, place, minRows) =>
-    operand === null ? { kind: 'keyword', word: null } : planSingle(operand, place, minRows),
+  distinct: (operand, place) =>
+    operand === null ? { kind: 'keyword', word: null } : planSingle(operand, place),
   list: planPossiblyEmptyList,
   nonEmptyList: planList,
   keys: planList,
   bounds (operand, place) {
     const [low, high] = (operand as readonly [Json, Json]).map((bound, i) =>
-      planSingle(bound, within(place, i), 0)
+      planSingle(bound, within(place, i))
     ) as [Single, Single]
     return { kind: 'bounds', low, high }
   },
@@ -205,26 +191,23 @@ const planners: Record<OperandKind, PlanOperand> = {
   }),
   key: planSingle,
   search (operand, place) {
-    if (!isObject(operand) || has(operand, '$first')) {
-      return { kind: 'search', query: planScalar(operand, place), config: undefined }
-    }
+    const parts = isObject(operand) && !has(operand, '$first') ? operand : undefined
     return {
       kind: 'search',
-      query: planScalar(operand['query'] as Json, within(place, 'query')),
-      config: operand['config'] as string | undefined
+      query: parts === undefined
+        ? planScalar(operand, place)
+        : planScalar(parts['query'] as Json, within(place, 'query')),
+      config: parts?.['config'] as string | undefined
     }
   },
-  json: (operand, place, minRows) =>
+  json: (operand, place) =>
     readDollarMember(operand) === undefined
-      ? planDocument(operand, place, minRows)
-      : planSingle(operand, place, minRows)
+      ? planDocument(operand, place)
+      : planSingle(operand, place)
 }
 
-/**
- * Plans one value: a scalar, a reference, a column, or JSON inside `$value`, where lists must have
- * `minRows` rows.
- */
-function planSingle (operand: Json, place: FilterPlace, minRows: number): Single {
+/** Plans one value: a scalar, a reference, a column, or JSON inside `$value`. */
+function planSingle (operand: Json, place: FilterPlace): Single {
   if (!isObject(operand) || has(operand, '$first')) return planScalarOperand(operand, place)
   const inner = within(place, '$value')
   if (place.column?.resultType === 'text' && operand['$value'] === null) {
@@ -235,7 +218,7 @@ function planSingle (operand: Json, place: FilterPlace, minRows: number): Single
         'compare JSON.'
     )
   }
-  if (has(operand, '$value')) return planDocument(operand['$value'] as Json, inner, minRows)
+  if (has(operand, '$value')) return planDocument(operand['$value'] as Json, inner)
   if (has(operand, '$from')) {
     const { column, isForeign, readSource } = place
     const meets = column === undefined || isForeign === true
@@ -264,42 +247,6 @@ export function planSourceColumn (
     place.context.addIssue('member_invalid', place.path, '"$from" is only allowed beside "from".')
   }
   return { kind: 'column', path: (read ?? readPath)(text, place, meets), of: 'source' }
-}
-
-/** An empty list matches no row; inside `not` it would match every row. */
-function planPossiblyEmptyList (operand: Json, place: FilterPlace, minRows: number): List {
-  if (place.negated && Array.isArray(operand) && operand.length === 0) {
-    place.context.addIssue(
-      'operand_invalid',
-      place.path,
-      `"${place.path.at(-1)}" must not be an empty array inside "not" or "not_exists": the ` +
-        'condition would match every row.'
-    )
-  }
-  return planList(operand, place, minRows)
-}
-
-function planList (operand: Json, place: FilterPlace, minRows: number): List {
-  if (typeof operand === 'string') {
-    return { kind: 'list', literals: [], references: planDocument(operand, place, minRows) }
-  }
-  const literals: Literal[] = []
-  const references: Reference[] = []
-  for (const [i, member] of (operand as readonly Json[]).entries()) {
-    const planned = planLiteral(member) ?? planScalar(member, within(place, i))
-    if (planned.kind === 'literal') literals.push(planned)
-    else references.push(planned)
-  }
-  return {
-    kind: 'list',
-    literals,
-    references: references.length === 0 ? undefined : createReferenceArray(references)
-  }
-}
-
-/** Returns how many rows a list needs so that the condition does not match every row. */
-function countRequiredRows (emptyMatches: boolean, { negated }: FilterPlace): number {
-  return emptyMatches === negated ? 0 : 1
 }
 
 function within (place: FilterPlace, step: string | number): FilterPlace {

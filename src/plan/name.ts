@@ -13,7 +13,7 @@ import type { ColumnPath, Meeting, TableName } from './nodes.ts'
 export function planTable (text: string, place: Place): TableName | undefined {
   const name = planName(text, place)
   if (name === undefined) return undefined
-  const { tables } = place.context
+  const { tables } = place.context.batch
   const key = `${name.schema}\0${name.name}`
   const table = tables.get(key) ?? name
   tables.set(key, table)
@@ -22,7 +22,7 @@ export function planTable (text: string, place: Place): TableName | undefined {
 
 /** Parses the name of a table or a function. The last step of the path is the word for it. */
 export function planName (text: string, { context, path }: Place): TableName | undefined {
-  const { schemas } = context.limits
+  const { schemas } = context.batch.limits
   const word = String(path.at(-1))
   const parts = text.split('.')
   const schema = parts.length === 1 ? schemas[0] : parts[0]

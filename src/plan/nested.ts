@@ -73,7 +73,7 @@ export function planNested (
     }
     return planRead([name, read], { ...place, level })
   })
-  return { reads: planned.filter(read => read !== undefined), maxRows: context.limits.maxRows }
+  return { reads: planned.filter(read => read !== undefined), maxRows: context.batch.limits.maxRows }
 }
 
 /** The number of reads of all levels. */
@@ -99,7 +99,7 @@ function planRead (
     on: Object.entries(on as Readonly<Record<string, string>>),
     one,
     output,
-    where: where === undefined ? [] : planFilter(where as JsonObject, within('where')),
+    where: planFilter(where, within('where')),
     order: planOrder(order, output, context),
     limit,
     offset,

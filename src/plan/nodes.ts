@@ -223,7 +223,8 @@ export interface RowCondition {
   readonly rows: Expectation
 }
 
-interface OperationNode {
+/** What the nodes of all kinds have. */
+export interface OperationNode {
   readonly index: number
   readonly id: string
   readonly table: TableName

@@ -3,7 +3,7 @@
  */
 import type { Static } from '@sinclair/typebox'
 import { OnConflict } from '../../schemas/operation.ts'
-import { isObject, type Json, type JsonObject } from '../json/parse.ts'
+import { isObject, type Json } from '../json/parse.ts'
 import { checkSchema } from './check/check-schema.ts'
 import type { PlanContext } from './context.ts'
 import { planFilter } from './filter.ts'
@@ -33,12 +33,7 @@ export function planConflict (
   checkTarget(conflict, context)
   const { columns = [], constraint, index_where: indexWhere } = conflict
   const update = planUpdate(conflict, runs, context)
-  const where = indexWhere === undefined
-    ? []
-    : planFilter(
-      indexWhere as unknown as JsonObject,
-      { context, path: [...path, 'index_where'] }
-    )
+  const where = planFilter(indexWhere, { context, path: [...path, 'index_where'] })
   return { target: constraint === undefined ? { columns, where } : { constraint }, update }
 }
 
@@ -77,7 +72,7 @@ function planUpdate (
   }
   return {
     set: planAssignments(set as Json | undefined, runs, context),
-    where: planConditions(where as unknown as JsonObject | undefined, context)
+    where: planConditions(where, context)
   }
 }
 
@@ -107,13 +102,9 @@ function planAssignments (
   }))
 }
 
-function planConditions (
-  where: JsonObject | undefined,
-  context: PlanContext
-): readonly Predicate[] {
-  if (where === undefined) return []
+function planConditions (where: object | undefined, context: PlanContext): readonly Predicate[] {
   const place = { context, path: [...path, 'where'] }
-  if (Object.keys(where).length === 0) {
+  if (where !== undefined && Object.keys(where).length === 0) {
     context.addIssue(
       'where_empty',
       place.path,

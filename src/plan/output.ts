@@ -10,11 +10,10 @@ import type {
   Output,
   When
 } from '../../schemas/operation.ts'
-import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
+import type { Json } from '../json/parse.ts'
 import type { Place, PlanContext } from './context.ts'
 import { planScalar } from './document.ts'
 import { planFilter, type ReadColumn } from './filter.ts'
-import { readMember, type OperationSource } from './check/members.ts'
 import { findColumnProblem, readPath } from './name.ts'
 import type {
   ColumnPath,
@@ -31,32 +30,6 @@ import { units } from './work.ts'
 
 /** An element of `columns` or `returning`. */
 type Column = Output | Aggregate | Inserted
-
-/**
- * Reads a list of columns that matches its schema; undefined if absent or after an issue. Columns
- * that only an insert with `on_conflict` has get a message of their own.
- */
-export function readColumns (
-  source: OperationSource,
-  name: 'columns' | 'returning'
-): readonly Column[] | undefined {
-  const { operation, kind, context } = source
-  const value = operation[name]
-  const isMisplaced = (column: Json): boolean => isObject(column) && column['fn'] === 'inserted'
-  const allowed = kind === 'insert' && has(operation, 'on_conflict')
-  if (allowed || !Array.isArray(value) || !value.some(isMisplaced)) {
-    return readMember(source, name) as readonly Column[] | undefined
-  }
-  for (const [i, column] of (value as readonly Json[]).entries()) {
-    if (!isMisplaced(column)) continue
-    const message = '"inserted" works only in "returning" of an insert with "on_conflict".'
-    context.addIssue('member_invalid', [name, i, 'fn'], message)
-  }
-  // Finds the issues of the other columns.
-  const others = value.map((column: Json) => isMisplaced(column) ? ALL_COLUMNS : column)
-  readMember({ ...source, operation: { ...operation, [name]: others } }, name)
-  return undefined
-}
 
 /** Plans a list of columns. Without one, and with only `"*"`, the output is the whole row. */
 export function planColumns (
@@ -200,7 +173,7 @@ export function planWhen (when: When = {}, { context, path }: Place): readonly R
 
 /** Plans a filter whose shape is valid. */
 export function planHaving (
-  filter: JsonObject,
+  filter: object,
   output: readonly OutputColumn[],
   place: Place
 ): readonly Predicate[] {

@@ -22,8 +22,8 @@ type RowsParameter = Parameter & { readonly rows: ParameterRows }
 const PREFIX = `$${paramsId}.`
 
 /** Whether a string refers to a parameter. */
-export function namesParameter (text: string, { parameters }: PlanContext): boolean {
-  return parameters !== undefined && text.startsWith(PREFIX)
+export function namesParameter (text: string, { batch }: PlanContext): boolean {
+  return batch.parameters !== undefined && text.startsWith(PREFIX)
 }
 
 /** Rows to insert: either `data`, or any rows with these columns, which `stored` stands for. */
@@ -40,7 +40,7 @@ export function readParameterRows (
   const name = text.slice(PREFIX.length)
   const parameter = findRowsParameter(name, place)
   if (parameter === undefined || !checkColumns(name, parameter, place)) return undefined
-  context.usedRows.inserted.add(parameter.position)
+  context.batch.usedRows.inserted.add(parameter.position)
   const { columns, shapes, data } = parameter.rows
   if (data !== undefined && data.length > 0) return { data }
   return {
@@ -62,7 +62,7 @@ export function findRowsParameter (
   name: string,
   { context, path }: Place
 ): RowsParameter | undefined {
-  const { parameters = new Map<string, Parameter>() } = context
+  const { parameters = new Map<string, Parameter>() } = context.batch
   const parameter = parameters.get(name)
   if (parameter === undefined) {
     const bare = name.startsWith(PREFIX) ? name.slice(PREFIX.length) : name

@@ -4,12 +4,11 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Batch } from '../../schemas/batch.ts'
-import { has, isDeep, type JsonObject, parseJson, type Json, type Pieces } from '../json/parse.ts'
-import { createPlanContext, type PlanLimits, collectIssues } from './context.ts'
-import type { Parameter, Plan, PlanNode, ReferenceUse, Requirement, TableName } from './nodes.ts'
+import { parseJson, type Json, type Pieces } from '../json/parse.ts'
+import { BatchContext, PlanContext, type PlanLimits } from './context.ts'
+import type { Parameter, Plan, PlanNode } from './nodes.ts'
 import { planOperation } from './plan-operation.ts'
 import { readFingerprint } from './fingerprint.ts'
-import { createWorkBudget } from './work.ts'
 
 /**
  * Plans a batch that parseJson parsed and validateBody accepted. Throws `validation_failed` with
@@ -22,51 +21,26 @@ export function planBatch (
   limits: PlanLimits,
   parameters?: ReadonlyMap<string, Parameter>
 ): Plan {
-  const issues = collectIssues()
-  const referenceUses = new Map<number, ReferenceUse[]>()
-  const requirements = new Map<number, Map<string, Requirement>>()
-  const counted = new Set<number>()
-  const tables = new Map<string, TableName>()
-  const usedRows = { inserted: new Set<number>(), documents: [] }
-  const earlier = new Map<string, number>()
-  const planned: PlanNode[] = []
-  const deep = isDeep(batch)
-  const work = createWorkBudget(limits.maxWork)
-  const spent: number[] = []
-  for (const [index, element] of batch.entries()) {
-    const { id } = element
-    const operation = element as unknown as JsonObject
-    const context = createPlanContext(
-      {
-        limits,
-        issues,
-        referenceUses,
-        requirements,
-        counted,
-        tables,
-        usedRows,
-        earlier,
-        batch,
-        parameters,
-        work
-      },
-      { op: id, index, conditional: has(operation, 'when') }
-    )
-    const before = work.spent
-    const node = planOperation(operation, { index, id, deep }, context)
-    spent.push(work.spent - before)
-    if (node !== undefined) planned.push(node)
-    earlier.set(id, index)
+  const context = new BatchContext(batch, limits, parameters)
+  const { issues, tables, referenceUses, requirements, counted, usedRows } = context
+  const operations: PlanNode[] = []
+  const work: number[] = []
+  for (const [index, { id }] of batch.entries()) {
+    const before = context.work.spent
+    const node = planOperation(new PlanContext(context, index))
+    work.push(context.work.spent - before)
+    if (node !== undefined) operations.push(node)
+    context.earlier.set(id, index)
   }
   issues.throwIfAny()
   return {
-    operations: planned,
+    operations,
     tables: [...tables.values()],
     referenceUses,
     requirements,
     counted,
     usedRows,
-    work: spent
+    work
   }
 }
 

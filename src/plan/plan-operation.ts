@@ -1,36 +1,31 @@
 /**
  * Plans one operation. Each kind of operation has a planner, which reads the members of that kind.
  */
-import {
-  InsertedParameter,
-  maxDepth,
-  operationId,
-  type Expect,
-  type Lock,
-  type OperationKind,
-  type Ordering,
-  type When
-} from '../../schemas/operation.ts'
+import { maxDepth, operationId, type Lock, type OperationKind } from '../../schemas/operation.ts'
+import { FunctionText, TableText } from '../../schemas/filter.ts'
 import { has, type Json, type JsonObject } from '../json/parse.ts'
 import { planCall } from './call.ts'
+import { checkSchema } from './check/check-schema.ts'
+import {
+  besideKey,
+  checkMembers,
+  checkNames,
+  readKind,
+  requireMember,
+  type Members
+} from './check/members.ts'
 import type { Path, PlanContext } from './context.ts'
 import { flattenConditions, planFilter } from './filter.ts'
-import { planKeyRows, type KeyColumn } from './key-rows.ts'
-import {
-  checkMembers,
-  readKind,
-  readMember,
-  requireMember,
-  type OperationSource
-} from './check/members.ts'
+import { planKeyRows } from './key-rows.ts'
 import { planName, planTable, readPath } from './name.ts'
 import { checkNested, planNested } from './nested.ts'
 import type {
+  BulkUpdateNode,
   ConflictNode,
   DeleteNode,
   InsertNode,
-  BulkUpdateNode,
   InsertQuery,
+  OperationNode,
   OutputColumn,
   PlanNode,
   Predicate,
@@ -47,8 +42,7 @@ import {
   planExpectation,
   planOrder,
   planOutput,
-  planWhen,
-  readColumns
+  planWhen
 } from './output.ts'
 import { planInsertColumns, planSet } from './set.ts'
 import { planFrom, planJoin, withJoin, type PlannedJoin } from './source.ts'
@@ -56,28 +50,17 @@ import { isNested } from './value-text.ts'
 import { countRepeatedParts, planRowGroups, readRows } from './values.ts'
 import { units } from './work.ts'
 
-export interface OperationHead {
-  readonly index: number
-  readonly id: string
-  /** Whether the body is nested too deeply somewhere. */
-  readonly deep: boolean
-}
-
 /** Plans one operation of a batch; returns undefined after an issue. */
-export function planOperation (
-  operation: JsonObject,
-  { index, id, deep }: OperationHead,
-  context: PlanContext
-): PlanNode | undefined {
+export function planOperation (context: PlanContext): PlanNode | undefined {
+  const { operation, id, index } = context
   context.spend(units.operation)
   if (!operationId.test(id)) {
     context.addIssue('id_invalid', ['id'], `"id" must match ${operationId.source}.`)
   }
-  const op = readKind(operation, context)
-  const source: OperationSource = { operation, kind: op ?? 'select', context }
-  const table = op === 'call' ? readFunction(source) : readTable(source)
-  checkMembers(operation, op, context)
-  const tooDeep = deep ? findDeepNode(operation, 2) : undefined
+  const kind = readKind(context)
+  const table = planTarget(kind, context)
+  checkNames(kind, context)
+  const tooDeep = context.batch.isDeep ? findDeepNode(operation, 2) : undefined
   // The planners recurse, so they must not read this operation.
   if (tooDeep !== undefined) {
     return context.addIssue(
@@ -86,37 +69,35 @@ export function planOperation (
       `The body must not be nested more than ${maxDepth} levels deep.`
     )
   }
-  if (op === undefined) return undefined
+  if (kind === undefined) return undefined
+  const members = checkMembers(kind, context)
   const common = {
     index,
     id,
     table: table ?? invalidTable,
-    expect: planExpectation(
-      readMember(source, 'expect') as Expect | undefined,
-      { context, path: ['expect'] }
-    ),
-    answersCount: readMember(source, 'answer') === 'count',
-    when: planWhen(readMember(source, 'when') as When | undefined, { context, path: ['when'] })
+    expect: planExpectation(members.expect, { context, path: ['expect'] }),
+    answersCount: members.answer === 'count',
+    when: planWhen(members.when, { context, path: ['when'] })
   }
-  const node = planners[op](source, common)
+  const node = planners[kind](members as never, common, context)
   return table === undefined ? undefined : node
 }
 
 /** Replaces an invalid table, so that the issues of the other members are found as well. */
 const invalidTable: TableName = { schema: '', name: '' }
 
-function readTable (source: OperationSource): TableName | undefined {
-  if (requireMember(source, 'table') === undefined) return undefined
-  const text = readMember(source, 'table') as string | undefined
-  if (text === undefined) return undefined
-  return planTable(text, { context: source.context, path: ['table'] })
-}
-
-function readFunction (source: OperationSource): TableName | undefined {
-  if (requireMember(source, 'function') === undefined) return undefined
-  const text = readMember(source, 'function') as string | undefined
-  if (text === undefined) return undefined
-  return planName(text, { context: source.context, path: ['function'] })
+/** Plans the name of the table or of the function; returns undefined after an issue. */
+function planTarget (
+  kind: OperationKind | undefined,
+  context: PlanContext
+): TableName | undefined {
+  const [name, schema, plan] = kind === 'call'
+    ? ['function', FunctionText, planName] as const
+    : ['table', TableText, planTable] as const
+  const place = { context, path: [name] }
+  const text = requireMember(name, context)
+  if (text === undefined || !checkSchema(schema, text, place)) return undefined
+  return plan(text as string, place)
 }
 
 /**
@@ -136,13 +117,15 @@ function findDeepNode (node: Json, level: number): Path | undefined {
   return undefined
 }
 
-/** Members that the nodes of every kind have. */
-type CommonMembers = Pick<PlanNode, 'index' | 'id' | 'table' | 'expect' | 'answersCount' | 'when'>
+type CommonMembers = Omit<OperationNode, 'output'>
 
-const planners: Record<
-  OperationKind,
-  (source: OperationSource, common: CommonMembers) => PlanNode | undefined
-> = {
+const planners: {
+  readonly [Kind in OperationKind]: (
+    members: Members<Kind>,
+    common: CommonMembers,
+    context: PlanContext
+  ) => PlanNode | undefined
+} = {
   insert: planInsert,
   update: planUpdate,
   delete: planDelete,
@@ -150,16 +133,21 @@ const planners: Record<
   call: planCall
 }
 
-function planInsert (source: OperationSource, common: CommonMembers): InsertNode | undefined {
-  const { operation, context } = source
-  const query = planQuery(source)
-  const values = query === undefined ? requireMember(source, 'values') : undefined
+function planInsert (
+  members: Members<'insert'>,
+  common: CommonMembers,
+  context: PlanContext
+): InsertNode | undefined {
+  const { operation } = context
+  const query = planQuery(members, context)
+  const values = query === undefined ? requireMember('values', context) : undefined
   const rows = values === undefined ? undefined : readRows(values, context)
   const runs = query === undefined ? rows?.runs : query.runs
   const conflict = has(operation, 'on_conflict')
     ? planConflict(operation['on_conflict'] as Json, runs, context)
     : undefined
-  const output = planReturning(source)?.map(column => markInserted(column, conflict))
+  const output = planReturning(members.returning, context)
+    ?.map(column => markInserted(column, conflict))
   const node = { kind: 'insert' as const, ...common, conflict, output }
   if (query !== undefined) return query.planned && { ...node, groups: [], query: query.planned }
   if (rows === undefined) return undefined
@@ -168,11 +156,11 @@ function planInsert (source: OperationSource, common: CommonMembers): InsertNode
 }
 
 /** Plans the query of an insert without `values`. `runs`: the columns that it inserts. */
-function planQuery (source: OperationSource): {
+function planQuery ({ from }: Members<'insert'>, context: PlanContext): {
   readonly planned: InsertQuery | undefined,
   readonly runs: ReadonlyArray<{ readonly columns: readonly string[] }> | undefined
 } | undefined {
-  const { operation, context } = source
+  const { operation, batch: { limits } } = context
   if (!has(operation, 'from')) {
     if (has(operation, 'columns')) {
       context.addIssue('member_invalid', ['columns'], '"columns" requires "from" in an insert.')
@@ -182,8 +170,8 @@ function planQuery (source: OperationSource): {
   if (has(operation, 'values')) {
     context.addIssue('member_invalid', ['values'], '"values" and "from" exclude each other.')
   }
-  const columns = requireMember(source, 'columns')
-  const planned = planFrom(source, InsertedParameter)
+  const columns = requireMember('columns', context)
+  const planned = from && planFrom(from, context)
   // Without `from`, the other values are checked all the same.
   const values = columns === undefined
     ? undefined
@@ -191,108 +179,100 @@ function planQuery (source: OperationSource): {
   const query = planned?.finish()
   const names = values && [...values.columns, ...values.computed.map(({ column }) => column)]
   return {
-    planned: query && values && { source: query, ...values, maxRows: context.limits.maxRows },
+    planned: query && values && { source: query, ...values, maxRows: limits.maxRows },
     runs: names && [{ columns: names }]
   }
 }
 
 function planUpdate (
-  source: OperationSource,
-  common: CommonMembers
+  members: Members<'update'>,
+  common: CommonMembers,
+  context: PlanContext
 ): UpdateNode | BulkUpdateNode | undefined {
-  if (has(source.operation, 'key')) return planBulkUpdate(source, common)
+  const { operation } = context
+  if (has(operation, 'key')) return planBulkUpdate(members, common, context)
   const set = requireMember(
-    source,
     'set',
-    has(source.operation, 'values') ? '"values" works only together with "key".' : undefined
+    context,
+    has(operation, 'values') ? '"values" works only together with "key".' : undefined
   )
-  const joined = planJoin(source)
-  const changes = set === undefined ? undefined : planSet(set, source.context, joined?.read)
-  const where = planRequiredFilter(source, joined)
-  const output = planReturning(source)
+  const joined = planJoin(members.from, context)
+  const changes = set === undefined ? undefined : planSet(set, context, joined?.read)
+  const where = planRequiredFilter(members, joined, context)
+  const output = planReturning(members.returning, context)
   if (changes === undefined) return undefined
   return withJoin({ kind: 'update', ...common, ...changes, where, output }, joined)
 }
 
 function planBulkUpdate (
-  source: OperationSource,
-  common: CommonMembers
+  { key = [], where: filter, returning }: Members<'update'>,
+  common: CommonMembers,
+  context: PlanContext
 ): BulkUpdateNode | undefined {
-  const { operation, context } = source
   for (const [name, reason] of Object.entries(besideKey)) {
-    if (has(operation, name)) context.addIssue('member_invalid', [name], reason)
+    if (has(context.operation, name)) context.addIssue('member_invalid', [name], reason)
   }
-  const key = readMember(source, 'key') as readonly KeyColumn[] | undefined
-  const values = requireMember(source, 'values')
-  const filter = readMember(source, 'where') as JsonObject | undefined
+  const values = requireMember('values', context)
   if (filter !== undefined && Object.keys(filter).length === 0) {
     const message = '"where" must not be empty; to change the row of every key, remove it.'
     context.addIssue('where_empty', ['where'], message)
   }
-  const where = filter === undefined ? [] : planFilter(filter, { context, path: ['where'] })
-  const output = planReturning(source)
+  const where = planFilter(filter, { context, path: ['where'] })
+  const output = planReturning(returning, context)
   if (values === undefined) return undefined
   const parts = flattenConditions(where).length + (output?.length ?? 0)
-  const groups = planKeyRows(key ?? [], values, { parts, context })
+  const groups = planKeyRows(key, values, { parts, context })
   return groups && { kind: 'bulk_update', ...common, groups, where, output }
 }
 
-/** Members that an update cannot have beside `key`. */
-const besideKey = {
-  set: '"set" and "key" exclude each other; the new values are in "values".',
-  from: '"from" and "key" exclude each other.',
-  all: '"all" and "key" exclude each other; the keys choose the rows.'
-}
-
-function planDelete (source: OperationSource, common: CommonMembers): DeleteNode | undefined {
-  const joined = planJoin(source)
-  const where = planRequiredFilter(source, joined)
-  const output = planReturning(source)
+function planDelete (
+  members: Members<'delete'>,
+  common: CommonMembers,
+  context: PlanContext
+): DeleteNode | undefined {
+  const joined = planJoin(members.from, context)
+  const where = planRequiredFilter(members, joined, context)
+  const output = planReturning(members.returning, context)
   return withJoin({ kind: 'delete', ...common, where, output }, joined)
 }
 
-function planSelect (source: OperationSource, common: CommonMembers): SelectNode {
-  const { operation, context } = source
-  const where = readMember(source, 'where') as JsonObject | undefined
-  const columns = readColumns(source, 'columns')
-  const groupBy = readMember(source, 'group_by') as readonly string[] | undefined
+function planSelect (
+  members: Members<'select'>,
+  common: CommonMembers,
+  context: PlanContext
+): SelectNode {
+  const { operation } = context
+  const { where, columns, group_by: groups, having, with: nested, after, limit, offset } = members
   // A group has no whole row.
   const reader = ['group_by', 'having'].find(name => has(operation, name))
   if (reader !== undefined && !has(operation, 'columns')) {
     context.addIssue('member_missing', ['columns'], `"${reader}" requires "columns".`)
   }
-  const having = readMember(source, 'having') as JsonObject | undefined
-  const grouped = groupBy !== undefined || having !== undefined
+  const grouped = groups !== undefined || having !== undefined
   const output = columns === undefined || (isWhole(columns) && !grouped)
     ? undefined
     : planOutput(columns, { context, path: ['columns'] })
   checkLock(operation, context)
   checkNested(operation, output, context)
-  const nested = readMember(source, 'with') as Parameters<typeof planNested>[0] | undefined
   const sorted = {
     output,
-    groupBy: groupBy?.map(readPath) ?? [],
-    order: planOrder(
-      readMember(source, 'order') as ReadonlyArray<Record<string, Ordering>> | undefined,
-      output,
-      context
-    )
+    groupBy: groups?.map(readPath) ?? [],
+    order: planOrder(members.order, output, context)
   }
-  const after = readMember(source, 'after') as readonly Json[] | undefined
   return {
     kind: 'select',
     ...common,
     nested: nested && planNested(nested, output, { context, path: ['with'], level: 1 }),
-    distinct: readMember(source, 'distinct') === true,
+    distinct: members.distinct === true,
     having: having === undefined || output === undefined
       ? []
       : planHaving(having, output, { context, path: ['having'] }),
-    where: where === undefined ? [] : planFilter(where, { context, path: ['where'] }),
+    where: planFilter(where, { context, path: ['where'] }),
     ...sorted,
-    after: after === undefined ? undefined : planAfter(after, sorted, context),
-    limit: readMember(source, 'limit') as number | undefined,
-    offset: readMember(source, 'offset') as number | undefined,
-    lock: planLock(readMember(source, 'lock') as Lock | undefined)
+    after: after === undefined ? undefined : planAfter(after as readonly Json[], sorted, context),
+    limit,
+    offset,
+    lock: planLock(members.lock)
   }
 }
 
@@ -309,11 +289,11 @@ function planLock (lock: Lock | undefined): SelectNode['lock'] {
   return { mode, wait }
 }
 
-function planReturning (source: OperationSource): PlanNode['output'] {
-  return planColumns(readColumns(source, 'returning'), {
-    context: source.context,
-    path: ['returning']
-  })
+function planReturning (
+  columns: Members<'insert'>['returning'],
+  context: PlanContext
+): PlanNode['output'] {
+  return planColumns(columns, { context, path: ['returning'] })
 }
 
 /** Without an update, every returned row is new. */
@@ -328,12 +308,11 @@ function markInserted (column: OutputColumn, conflict: ConflictNode | undefined)
  * `"all": true`; an empty filter is an issue.
  */
 function planRequiredFilter (
-  source: OperationSource,
-  joined: PlannedJoin | undefined
+  { all: isAll, where }: Members<'update' | 'delete'>,
+  joined: PlannedJoin | undefined,
+  context: PlanContext
 ): readonly Predicate[] {
-  const { operation, context } = source
-  const all = readMember(source, 'all') === true
-  const where = readMember(source, 'where') as JsonObject | undefined
+  const all = isAll === true
   if (all && joined !== undefined) {
     context.addIssue(
       'member_invalid',
@@ -341,7 +320,7 @@ function planRequiredFilter (
       '"all" and "from" exclude each other: only rows that meet a row of "from" are affected.'
     )
   }
-  if (!has(operation, 'where') && !all && joined === undefined) {
+  if (!has(context.operation, 'where') && !all && joined === undefined) {
     context.addIssue(
       'member_missing',
       ['where'],

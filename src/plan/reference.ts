@@ -5,7 +5,7 @@
 import { paramsId } from '../../schemas/batch.ts'
 import { referenceAttempt } from '../../schemas/operand.ts'
 import { maxInt4 } from '../../schemas/operation.ts'
-import type { Parameter, ParsedString } from './nodes.ts'
+import type { JsonShape, Parameter, ParsedString, Reference } from './nodes.ts'
 
 const escaped = /^\$\$+[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
 /**
@@ -28,7 +28,7 @@ export interface KnownOperations {
   /** Index of every earlier operation, by id. */
   readonly earlier: ReadonlyMap<string, number>
   /** All operations of the batch. */
-  readonly batch: ReadonlyArray<{ readonly id: string }>
+  readonly operations: ReadonlyArray<{ readonly id: string }>
 }
 
 /** Whether a string is data as it is: no attempt at a reference, and not escaped. */
@@ -77,6 +77,23 @@ function parseParameter (
 /** The source of references to parameters. No operation has this index. */
 export const NO_SOURCE = -1
 
+/** Whether a reference gives a list: the values of a column in all rows, or a parameter. */
+export function isList ({ row, parameter }: Reference): boolean {
+  return parameter === undefined ? row === '*' : parameter.isList
+}
+
+/** Whether a reference gives one value, not a list or a row. */
+export function isValue ({ row, column }: Reference): boolean {
+  return row !== '*' && column !== undefined
+}
+
+/** The shape of what a reference gives. */
+export function shapeOfReference ({ row, column, parameter }: Reference): JsonShape {
+  if (parameter !== undefined) return parameter.shape
+  if (row === '*') return 'array'
+  return column === undefined ? 'object' : 'reference'
+}
+
 /** Maximum number of ids that a message lists. */
 const MAX_LISTED = 10
 /** Longest unknown name that a message quotes. */
@@ -100,8 +117,8 @@ export function describeUnknownOperation (name: string, known: KnownOperations):
 }
 
 /** Says that an operation of the batch is not an earlier one; undefined: it has none of this id. */
-function describeOrder (name: string, { earlier, batch }: KnownOperations): string | undefined {
-  const index = batch.findIndex(({ id }) => id === name)
+function describeOrder (name: string, { earlier, operations }: KnownOperations): string | undefined {
+  const index = operations.findIndex(({ id }) => id === name)
   // Ids are unique, so the number of earlier operations is the index of this one.
   if (index === earlier.size) {
     return `"${name}" is this operation itself; a reference must name an earlier operation.`

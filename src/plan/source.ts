@@ -3,20 +3,18 @@
  * operation names their columns by a column, a path or an alias; the query returns those that are
  * named. An update or a delete is joined to them.
  */
-import type { Static, TSchema } from '@sinclair/typebox'
+import type { Static } from '@sinclair/typebox'
 import {
   type Aggregate,
   type InsertSource,
   type Ordering,
-  type Output,
-  JoinedParameter
+  type JoinedParameter,
+  type Output
 } from '../../schemas/operation.ts'
-import { type JsonObject, has, isObject, type Json } from '../json/parse.ts'
-import { checkSchema } from './check/check-schema.ts'
+import { has } from '../json/parse.ts'
 import type { Place, PlanContext } from './context.ts'
 import { describeUnknown } from './check/describe.ts'
 import { planFilter, type ReadColumn } from './filter.ts'
-import { readMember, type OperationSource } from './check/members.ts'
 import { planTable, readPath, meetColumn, keyOfPath, toPath } from './name.ts'
 import type {
   OutputColumn,
@@ -73,12 +71,12 @@ export function planSource (members: SourceMembers, { context, path }: Place): P
     (distinct || groupBy.length > 0 || having !== undefined || aggregated)
   const source = {
     kind: 'table' as const,
-    where: where === undefined ? [] : planFilter(where as JsonObject, within('where')),
+    where: planFilter(where, within('where')),
     distinct,
     groupBy: groupBy.map(readPath),
     having: having === undefined || columns === undefined
       ? []
-      : planHaving(having as JsonObject, declared, within('having')),
+      : planHaving(having, declared, within('having')),
     order: planOrder(
       order as ReadonlyArray<Record<string, Ordering>> | undefined,
       declared,
@@ -159,24 +157,13 @@ export function sourceOf (node: PlanNode): Source | undefined {
   return node.kind === 'update' || node.kind === 'delete' ? node.join?.source : undefined
 }
 
-/**
- * Plans the member `from`. Returns undefined after an issue of its shape. `parameterSchema`: the
- * shape of rows of a parameter, which only named batches have.
- */
-export function planFrom (
-  source: OperationSource,
-  parameterSchema: TSchema
-): PlannedSource | undefined {
-  const { operation, context } = source
+/** The member `from`: a query, or rows of a parameter, which only named batches have. */
+type From = SourceMembers | RowsMembers
+
+/** Plans the member `from`, whose shape is valid. */
+export function planFrom (from: From, context: PlanContext): PlannedSource {
   const place = { context, path: ['from'] }
-  const from = operation['from'] as Json
-  if (context.parameters === undefined || !isObject(from) || !has(from, 'param')) {
-    const members = readMember(source, 'from') as SourceMembers | undefined
-    return members && planSource(members, place)
-  }
-  return checkSchema(parameterSchema, from, place)
-    ? planRowsSource(from as RowsMembers, place)
-    : undefined
+  return 'param' in from ? planRowsSource(from, place) : planSource(from, place)
 }
 
 export interface PlannedJoin {
@@ -187,14 +174,14 @@ export interface PlannedJoin {
 }
 
 /** Returns undefined if the operation has no `from`. */
-export function planJoin (source: OperationSource): PlannedJoin | undefined {
-  const { operation, context } = source
-  if (!has(operation, 'from')) return undefined
-  const planned = planFrom(source, JoinedParameter)
-  if (planned === undefined) return { read: readPath, finish: () => undefined }
-  const { read, finish } = planned
-  const { on: pairs } = operation['from'] as { readonly on: Readonly<Record<string, string>> }
-  const on = Object.entries(pairs).map(([column, name]) => {
+export function planJoin (
+  from: (From & Pick<Static<typeof JoinedParameter>, 'on'>) | undefined,
+  context: PlanContext
+): PlannedJoin | undefined {
+  if (!has(context.operation, 'from')) return undefined
+  if (from === undefined) return { read: readPath, finish: () => undefined }
+  const { read, finish } = planFrom(from, context)
+  const on = Object.entries(from.on).map(([column, name]) => {
     const path = ['from', 'on', column]
     return [column, read(name, { context, path }, meetColumn(column))] as const
   })
@@ -271,10 +258,10 @@ export function planRowsSource (
     },
     finish () {
       if (parameter === undefined || !fields.checkTypes()) return undefined
-      const { documents } = context.usedRows
+      const { usedRows: { documents }, parameters } = context.batch
       const all = fields.all()
-      const position = (context.parameters as NonNullable<PlanContext['parameters']>).size +
-        documents.push({ parameter, fields: all }) - 1
+      const { size } = parameters as NonNullable<typeof parameters>
+      const position = size + documents.push({ parameter, fields: all }) - 1
       const { shapes, data } = parameter.rows
       return {
         kind: 'rows',

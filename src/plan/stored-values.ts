@@ -8,10 +8,8 @@ import type { Path, PlanContext } from './context.ts'
 import {
   cutDocument,
   findReference,
-  isValue,
   replaceStrings,
   shapeOf,
-  shapeOfReference,
   splitDocument
 } from './document.ts'
 import type {
@@ -23,6 +21,7 @@ import type {
   StoredJson,
   UncertainColumn
 } from './nodes.ts'
+import { isValue, shapeOfReference } from './reference.ts'
 
 /** The values of more rows are not kept one by one. */
 export const MAX_CELL_ROWS = 16
@@ -113,7 +112,7 @@ class StoredValues implements StoredJson {
     if (!special) return { kind: 'data', value }
     const references = this.#references
     const before = references.length
-    const replaced = replaceStrings(value, path, { context, minRows: 0, references })
+    const replaced = replaceStrings(value, path, { context, references })
     this.#replaced.set(member, replaced)
     if (references.length === before) return { kind: 'data', value: replaced }
     return findReference(replaced, references) ?? {
@@ -168,7 +167,7 @@ function planManyRows ({ rows, columns, positions }: Rows, context: PlanContext)
     Object.fromEntries(
       Object.entries(row).map(([column, value]) => {
         const path = ['values', positions[i] as number, column]
-        const replaced = replaceStrings(value, path, { context, minRows: 0, references })
+        const replaced = replaceStrings(value, path, { context, references })
         const reference = findReference(replaced, references)
         if (reference !== undefined) uncertainColumns.addReference(column, i, reference)
         return [column, replaced]
@@ -200,7 +199,7 @@ function planManyFields (
     row: number,
     references: Reference[]
   ): readonly [string, Json] => {
-    const replaced = replaceStrings(value, path, { context, minRows: 0, references })
+    const replaced = replaceStrings(value, path, { context, references })
     const reference = findReference(replaced, references)
     if (reference !== undefined) uncertainColumns.addReference(column, row, reference)
     return [column, replaced]

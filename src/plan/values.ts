@@ -57,7 +57,7 @@ export function readRows (values: Json, context: PlanContext): InsertRows | unde
 /** Reads `values` as a list that is not empty and has at most MAX_ROWS elements. */
 export function readRowList (values: Json, context: PlanContext): readonly Json[] | undefined {
   const path = ['values']
-  const { maxRows } = context.limits
+  const { maxRows } = context.batch.limits
   if (!Array.isArray(values)) {
     return context.addIssue(
       'member_invalid',

@@ -40,33 +40,30 @@ export const units = {
   member: 0.5
 } as const
 
-/** The units that a batch has spent. */
-export interface WorkBudget {
-  readonly spent: number
-  /** Throws `too_much_work` when the batch spends more units than the limit. */
-  spend(units: number, place: { readonly op: string, readonly index: number }): void
-}
+/** The units that a batch may spend. */
+export class WorkBudget {
+  readonly #limit: number
+  #spent = 0
 
-/** `limit`: MAX_WORK. */
-export function createWorkBudget (limit: number): WorkBudget {
-  let spent = 0
-  return {
-    get spent () {
-      return spent
-    },
-    spend (units, place) {
-      spent += units
-      if (spent <= limit) return
-      throw failure('too_much_work', describeLimit(limit, place), place)
-    }
+  /** `limit`: MAX_WORK. */
+  constructor (limit: number) {
+    this.#limit = limit
   }
-}
 
-function describeLimit (
-  limit: number,
-  { op, index }: { readonly op: string, readonly index: number }
-): string {
-  return `The batch needs more than ${limit} units of work (MAX_WORK), exceeded in operation ` +
-    `${index} ("${op}"). Send its operations in several batches, or its conditions as lists ` +
-    '("in") and its values as rows.'
+  get spent (): number {
+    return this.#spent
+  }
+
+  /** Throws `too_much_work` when the batch spends more units than the limit. */
+  spend (units: number, { op, index }: { readonly op: string, readonly index: number }): void {
+    this.#spent += units
+    if (this.#spent <= this.#limit) return
+    throw failure(
+      'too_much_work',
+      `The batch needs more than ${this.#limit} units of work (MAX_WORK), exceeded in operation ` +
+        `${index} ("${op}"). Send its operations in several batches, or its conditions as lists ` +
+        '("in") and its values as rows.',
+      { op, index }
+    )
+  }
 }

@@ -13,6 +13,7 @@ import type { Place } from '../context.ts'
 import { describe, describeExpected, describeUnknown, nameOf, variantsOf } from './describe.ts'
 import { readDollarMember } from '../document.ts'
 import { countKeys, findColumnProblem, findPathProblem, findPlainColumnProblem } from '../name.ts'
+import { isList } from '../reference.ts'
 import { isNested } from '../value-text.ts'
 import { units } from '../work.ts'
 
@@ -133,15 +134,14 @@ function checkString (schema: TSchema, value: string, place: SchemaPlace): boole
 function checkReference (kind: ReferenceKind, value: string, place: SchemaPlace): boolean {
   const parsed = place.context.parseString(value, place.path)
   if (parsed.kind === 'unknown' || parsed.kind === 'malformed') return false
-  const isList = parsed.kind === 'reference' &&
-    (parsed.parameter === undefined ? parsed.row === '*' : parsed.parameter.isList)
-  if (kind === 'value' && isList) {
+  const givesList = parsed.kind === 'reference' && isList(parsed)
+  if (kind === 'value' && givesList) {
     return refuse(
       place,
       `"${value}" is a list; use it with "in", "nin", "any", "all", or to compare an array.`
     )
   }
-  if (kind === 'list' && !isList) {
+  if (kind === 'list' && !givesList) {
     return refuse(place, `${nameOf(place.path)} must be an array or a reference $op.*.column.`)
   }
   if (kind === 'none' && parsed.kind === 'reference') {

@@ -1,24 +1,22 @@
 /**
- * Reads the members of an operation and checks them against the schema of its kind.
+ * Checks the members of an operation against the schemas of its kind.
  */
-import type { TSchema } from '@sinclair/typebox'
+import type { Static, TSchema } from '@sinclair/typebox'
 import {
   ignoredMembers,
+  InsertedParameter,
+  JoinedParameter,
   memberKinds,
   operations,
   type OperationKind
 } from '../../../schemas/operation.ts'
-import { has, type Json, type JsonObject } from '../../json/parse.ts'
+import { has, isObject, type Json, type JsonObject } from '../../json/parse.ts'
+import type { Place, PlanContext } from '../context.ts'
 import { checkSchema } from './check-schema.ts'
-import type { PlanContext } from '../context.ts'
 import { describeUnknown } from './describe.ts'
 
-/** An operation of the request. `kind` decides which schema its members must match. */
-export interface OperationSource {
-  readonly operation: JsonObject
-  readonly kind: OperationKind
-  readonly context: PlanContext
-}
+/** The members that match their schemas; those that are missing or invalid are undefined. */
+export type Members<Kind extends OperationKind> = Partial<Static<typeof operations[Kind]>>
 
 const KINDS = Object.keys(operations).join(', ')
 
@@ -28,10 +26,8 @@ const UPSERT =
   ' An upsert is an "insert" with "on_conflict": {"columns": ["id"], "do": "update"}.'
 
 /** Reads `op`; returns undefined after an issue. */
-export function readKind (
-  operation: JsonObject,
-  context: PlanContext
-): OperationKind | undefined {
+export function readKind (context: PlanContext): OperationKind | undefined {
+  const { operation } = context
   if (!has(operation, 'op')) {
     return context.addIssue('member_missing', ['op'], `"op" is required: one of ${KINDS}.`)
   }
@@ -52,49 +48,106 @@ export function readKind (
 /**
  * Adds an issue for every member that the operation must not have. An unknown member is refused
  * because `wheer` would read the whole table. A member of another kind is refused too, except for
- * `ignoredMembers`.
+ * `ignoredMembers` that have no effect.
  */
-export function checkMembers (
-  operation: JsonObject,
-  op: OperationKind | undefined,
-  context: PlanContext
-): void {
+export function checkNames (kind: OperationKind | undefined, context: PlanContext): void {
+  const { operation } = context
   for (const name of Object.keys(operation)) {
     const kinds = memberKinds.get(name)
     if (kinds === undefined) {
-      context.addIssue('member_unknown', [name], describeUnknownMember(name, op))
-    } else if (op !== undefined && !kinds.includes(op) && !isIgnored(name, op, operation)) {
-      context.addIssue('member_invalid', [name], describeForeignMember(name, op, operation))
+      const known = kind === undefined ? memberKinds.keys() : Object.keys(operations[kind].properties)
+      context.addIssue('member_unknown', [name], describeUnknown('member', name, [...known]))
+    } else if (kind !== undefined && !kinds.includes(kind)) {
+      const user = findUser(name, kind, operation)
+      if (user === undefined && ignoredMembers.has(name)) continue
+      const message = user === undefined
+        ? `"${name}" is a member of ${kinds.join(' and ')}, not of ${kind}.`
+        : `"${name}" must be inside "${user}".`
+      context.addIssue('member_invalid', [name], message)
     }
   }
 }
 
-function describeUnknownMember (name: string, op: OperationKind | undefined): string {
-  const members = op === undefined ? memberKinds.keys() : Object.keys(operations[op].properties)
-  return describeUnknown('member', name, [...members])
-}
-
-/** Such a member has no effect, unless it is a mistake. */
-function isIgnored (name: string, op: OperationKind, operation: JsonObject): boolean {
-  return ignoredMembers.has(name) && findUser(name, op, operation) === undefined
-}
-
-function describeForeignMember (name: string, op: OperationKind, operation: JsonObject): string {
-  const user = findUser(name, op, operation)
-  const kinds = memberKinds.get(name) as readonly OperationKind[]
-  return user === undefined
-    ? `"${name}" is a member of ${kinds.join(' and ')}, not of ${op}.`
-    : `"${name}" must be inside "${user}".`
-}
-
 /** Finds a member of which the client expects that it uses an ignored one beside it. */
-function findUser (name: string, op: OperationKind, operation: JsonObject): string | undefined {
+function findUser (name: string, kind: OperationKind, operation: JsonObject): string | undefined {
   if (!ignoredMembers.has(name)) return undefined
-  if (op === 'insert' && name === 'where' && has(operation, 'from')) return 'from'
-  if (op === 'insert' && name === 'set' && has(operation, 'from')) {
+  if (kind === 'insert' && name === 'where' && has(operation, 'from')) return 'from'
+  if (kind === 'insert' && name === 'set' && has(operation, 'from')) {
     return has(operation, 'on_conflict') ? 'on_conflict' : 'columns'
   }
   return has(operation, 'on_conflict') ? 'on_conflict' : undefined
+}
+
+/** Members that are checked where they are planned. */
+const checkedLater: ReadonlySet<string> = new Set([
+  'id',
+  'op',
+  'table',
+  'function',
+  'values',
+  'set',
+  'on_conflict'
+])
+
+/** Members that an update cannot have beside `key`. */
+export const besideKey = {
+  set: '"set" and "key" exclude each other; the new values are in "values".',
+  from: '"from" and "key" exclude each other.',
+  all: '"all" and "key" exclude each other; the keys choose the rows.'
+}
+
+/** Checks all members of an operation against their schemas. Returns those that are valid. */
+export function checkMembers<Kind extends OperationKind> (
+  kind: Kind,
+  context: PlanContext
+): Members<Kind> {
+  const { operation } = context
+  const isBulkUpdate = kind === 'update' && has(operation, 'key')
+  const isLater = (name: string): boolean =>
+    checkedLater.has(name) || (kind === 'insert' && name === 'columns') ||
+    (isBulkUpdate && Object.hasOwn(besideKey, name))
+  const properties = Object.entries<TSchema>(operations[kind].properties)
+  return Object.fromEntries(
+    properties.filter(([name, schema]) =>
+      has(operation, name) && !isLater(name) && checkMember(name, schema, kind, context)
+    ).map(([name]) => [name, operation[name]])
+  ) as Members<Kind>
+}
+
+function checkMember (
+  name: string,
+  schema: TSchema,
+  kind: OperationKind,
+  context: PlanContext
+): boolean {
+  const value = context.operation[name] as Json
+  const place = { context, path: [name] }
+  if (name === 'columns' || name === 'returning') return checkColumns(schema, value, place)
+  // Only named batches have parameters.
+  const { parameters } = context.batch
+  if (name !== 'from' || parameters === undefined || !isObject(value) || !has(value, 'param')) {
+    return checkSchema(schema, value, place)
+  }
+  return checkSchema(kind === 'insert' ? InsertedParameter : JoinedParameter, value, place)
+}
+
+/** Checks a list of columns. `inserted`, which needs `on_conflict`, has a message of its own. */
+function checkColumns (schema: TSchema, value: Json, place: Place): boolean {
+  const { context, path } = place
+  const { operation } = context
+  const isAllowed = operation['op'] === 'insert' && has(operation, 'on_conflict')
+  const isMisplaced = (column: Json): boolean => isObject(column) && column['fn'] === 'inserted'
+  if (isAllowed || !Array.isArray(value) || !value.some(isMisplaced)) {
+    return checkSchema(schema, value, place)
+  }
+  for (const [i, column] of (value as readonly Json[]).entries()) {
+    if (!isMisplaced(column)) continue
+    const message = '"inserted" works only in "returning" of an insert with "on_conflict".'
+    context.addIssue('member_invalid', [...path, i, 'fn'], message)
+  }
+  // Finds the issues of the other columns.
+  checkSchema(schema, value.map((column: Json) => isMisplaced(column) ? '*' : column), place)
+  return false
 }
 
 /**
@@ -102,24 +155,11 @@ function findUser (name: string, op: OperationKind, operation: JsonObject): stri
  * ends with `hint`.
  */
 export function requireMember (
-  { operation, context }: Pick<OperationSource, 'operation' | 'context'>,
   name: string,
+  context: PlanContext,
   hint?: string
 ): Json | undefined {
-  if (has(operation, name)) return operation[name]
+  if (has(context.operation, name)) return context.operation[name]
   const message = `"${name}" is required.${hint === undefined ? '' : ` ${hint}`}`
   return context.addIssue('member_missing', [name], message)
-}
-
-/** Returns an optional member that matches its schema; undefined if absent or after an issue. */
-export function readMember (
-  { operation, kind, context }: OperationSource,
-  name: string
-): Json | undefined {
-  if (!has(operation, name)) return undefined
-  const value = operation[name] as Json
-  const properties: Readonly<Record<string, TSchema>> = operations[kind].properties
-  return checkSchema(properties[name] as TSchema, value, { context, path: [name] })
-    ? value
-    : undefined
 }

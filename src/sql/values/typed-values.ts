@@ -11,7 +11,8 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import { isValue, shapeOf, shapeOfReference } from '../../plan/document.ts'
+import { shapeOf } from '../../plan/document.ts'
+import { isValue, shapeOfReference } from '../../plan/reference.ts'
 import { toPath } from '../../plan/name.ts'
 import type {
   CallNode,
