@@ -124,7 +124,7 @@ export const promises: readonly Promised[] = [
       '`index_where`, or an encoded id in a comment (`SQL_COMMENTS=on`).',
     tests: [
       ['integration/sql'],
-      ['integration/on-conflict'],
+      ['integration/names', 'also constants of `index_where`'],
       ['integration/sql-comments'],
       ['integration/fuzz']
     ]
