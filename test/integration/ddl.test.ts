@@ -5,10 +5,14 @@
 import { isDeepStrictEqual } from 'node:util'
 import t, { type Test } from 'tap'
 import type { Sql } from 'postgres'
+import * as op from '../support/operations.ts'
+import { propertyRuns } from '../support/runs.ts'
 import { ask, useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 const CLIENTS = 8
+/** How often the statements of a change run. */
+const ROUNDS = propertyRuns(2, 4)
 
 /** `first` and `last` record each batch. All other tables are changed while batches run. */
 const schema = `
@@ -88,41 +92,23 @@ const changes: ReadonlyArray<readonly [name: string, work: readonly string[]]> =
 const batch = (id: number): object[] => {
   const row = 1 + id % 20
   return [
-    { id: 'first', op: 'insert', table: 'first', values: [{ id }] },
-    {
-      id: 'wide',
-      op: 'select',
-      table: 'wide',
-      columns: ['id', 'name'],
-      where: { id: { eq: row } }
-    },
-    { id: 'all', op: 'select', table: 'wide', where: { id: { eq: row } } },
-    {
-      id: 'update',
-      op: 'update',
-      table: 'wide',
-      set: { name: `row ${row}` },
-      where: { id: { eq: row } }
-    },
-    {
-      id: 'typed',
-      op: 'select',
-      table: 'typed',
+    op.insert('first', 'first', [{ id }]),
+    op.select('wide', 'wide', { columns: ['id', 'name'], where: { id: { eq: row } } }),
+    op.select('all', 'wide', { where: { id: { eq: row } } }),
+    op.update('update', 'wide', { set: { name: `row ${row}` }, where: { id: { eq: row } } }),
+    op.select('typed', 'typed', {
       columns: ['id'],
       where: { code: { eq: String(row) }, amount: { eq: String(row) }, day: { gte: '2026-10-31' } }
-    },
-    {
-      id: 'set',
-      op: 'update',
-      table: 'typed',
+    }),
+    op.update('set', 'typed', {
       set: { code: String(row), amount: String(row) },
       where: { id: { eq: row } },
       returning: ['id']
-    },
-    { id: 'swapped', op: 'select', table: 'swapped', where: { id: { eq: '$wide.0.id' } } },
-    { id: 'seen', op: 'select', table: 'seen', columns: ['name'], where: { id: { in: [row] } } },
-    { id: 'told', op: 'insert', table: 'told', values: [{ id: '$first.0.id' }], returning: ['id'] },
-    { id: 'last', op: 'insert', table: 'last', values: [{ id }], returning: ['id'] }
+    }),
+    op.select('swapped', 'swapped', { where: { id: { eq: '$wide.0.id' } } }),
+    op.select('seen', 'seen', { columns: ['name'], where: { id: { in: [row] } } }),
+    op.insert('told', 'told', [{ id: '$first.0.id' }], { returning: ['id'] }),
+    op.insert('last', 'last', [{ id }], { returning: ['id'] })
   ]
 }
 
@@ -166,14 +152,14 @@ async function assertRecorded (t: Test, sql: Sql, ids: readonly number[]): Promi
   }
 }
 
-for (const [name, work] of changes) {
-  t.test(`${name}: batches succeed`, async t => {
-    const service = await useService(t, { schema, env: { LOG_LEVEL: 'error' } })
-    const { database: { sql } } = service
+t.test('batches succeed while the schema changes', async t => {
+  const service = await useService(t, { schema, env: { LOG_LEVEL: 'error' } })
+  const { database: { sql } } = service
+  const acknowledged: number[] = []
+  let next = 0
+  for (const [name, work] of changes) {
     const wrong: unknown[] = []
-    const acknowledged: number[] = []
     const end = new AbortController()
-    let next = 0
     const clients = Promise.all(Array.from({ length: CLIENTS }, async () => {
       while (!end.signal.aborted) {
         const id = next++
@@ -182,7 +168,7 @@ for (const [name, work] of changes) {
         if (status !== 200 || !fits(id, body)) wrong.push({ id, status, text })
       }
     }))
-    for (let i = 0; i < 4; i++) {
+    for (let i = 0; i < ROUNDS; i++) {
       for (const text of work) {
         const before = acknowledged.length + wrong.length
         await until(() => acknowledged.length + wrong.length >= before + CLIENTS)
@@ -191,18 +177,14 @@ for (const [name, work] of changes) {
     }
     end.abort()
     await clients
-    t.same(
-      wrong.slice(0, 2),
-      [],
-      `${wrong.length} of ${next} batches did not return the expected rows`
-    )
+    t.same(wrong.slice(0, 2), [], `${name}: ${wrong.length} batches returned unexpected rows`)
     await assertRecorded(t, sql, acknowledged)
-    const retries = await retriesOf(service)
-    t.comment(`${next} batches, retries ${JSON.stringify(retries)}`)
-    // A type that is dropped between its lookup and its use looks like a changed search_path.
-    t.same(Object.keys(retries).filter(reason => !['stale_plan', 'session'].includes(reason)), [])
-  })
-}
+  }
+  const retries = await retriesOf(service)
+  t.comment(`${next} batches, retries ${JSON.stringify(retries)}`)
+  // A type that is dropped between its lookup and its use looks like a changed search_path.
+  t.same(Object.keys(retries).filter(reason => !['stale_plan', 'session'].includes(reason)), [])
+})
 
 t.test('after DEALLOCATE ALL, each affected batch is retried once', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1', LOG_LEVEL: 'error' } })
@@ -216,11 +198,7 @@ t.test('after DEALLOCATE ALL, each affected batch is retried once', async t => {
     // A statement is prepared when its text is seen twice, separately on each connection.
     for (let j = 0; j < 3; j++) await post(i * 4 + j)
     t.same(await retriesOf(service), i === 0 ? {} : { stale_plan: i })
-    t.equal(
-      (await service.post([{ id: 'f', op: 'insert', table: 'forget', values: [{ id: i }] }]))
-        .status,
-      200
-    )
+    t.equal((await service.post([op.insert('f', 'forget', [{ id: i }])])).status, 200)
     await post(i * 4 + 3)
     t.same(await retriesOf(service), { stale_plan: i + 1 })
   }
@@ -254,7 +232,7 @@ t.test('a prepared statement does not keep former types of its columns', async t
     const ids = []
     for (const where of wheres) {
       const { body, text } = await service.post([
-        { id: 's', op: 'select', table: 'days', where, order: [{ id: 'asc' }], columns: ['id'] }
+        op.select('s', 'days', { where, order: [{ id: 'asc' }], columns: ['id'] })
       ])
       ids.push(body.data?.s.map(({ id }: { id: number }) => id) ?? text)
     }
@@ -270,14 +248,11 @@ t.test('a prepared statement does not keep former types of its columns', async t
   await sql`alter table days alter column d type date`
   t.strictSame(await found(), [[1, 2], [1, 2], [1, 2], [1, 2], [1, 2], [], [1]])
 
-  const inc = [{
-    id: 'u',
-    op: 'update',
-    table: 'days',
+  const inc = [op.update('u', 'days', {
     set: { n: { $inc: 3_000_000_000 } },
     where: { id: { eq: 1 } },
     returning: ['n']
-  }]
+  })]
   const small = [{ ...inc[0], set: { n: { $inc: 1 } } }]
   for (let i = 0; i < 3; i++) t.equal((await service.post(small)).status, 200)
   await sql`alter table days alter column n type bigint`
@@ -300,9 +275,7 @@ t.test('a value is not rejected because of the former type of its column', async
   ]
   for (const [column, former, now] of columns) {
     const find = async (text: string): Promise<Answer> =>
-      post([
-        { id: 's', op: 'select', table: 'kinds', columns: ['r'], where: { [column]: { eq: text } } }
-      ])
+      post([op.select('s', 'kinds', { columns: ['r'], where: { [column]: { eq: text } } })])
     for (let i = 0; i < 3; i++) t.equal((await find(former)).status, 200)
     t.equal((await find(now)).status, 400, 'the type rejects the value')
     await sql.unsafe(`alter table kinds alter ${column} type text`)

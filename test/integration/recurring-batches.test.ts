@@ -1,8 +1,10 @@
 /**
  * Batches of the same shape share one plan. Each must store, return and report its own values. The
- * twin service starts anew for each batch, so that it plans and compiles every batch for itself.
+ * twin service starts anew before a shape recurs, so that it plans and compiles every batch for
+ * itself.
  */
 import t from 'tap'
+import * as op from '../support/operations.ts'
 import { token } from '../support/service.ts'
 import { useTwins } from '../support/twins.ts'
 
@@ -23,41 +25,30 @@ interface Case {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-const open = (i: number): object => ({
-  id: 'open',
-  op: 'insert',
-  table: 'accounts',
-  values: [{
-    id: i,
-    owner: `owner "${i}" $5.00 é`,
-    balance: i + 0.5,
-    active: i % 2 === 0,
-    tags: { i, list: [i, `${i}`] },
-    note: i % 2 === 0 ? null : `$2b$${i}`,
-    seen: `2024-01-0${1 + i % 9}T00:00:00Z`
-  }]
-})
+const open = (i: number): object => op.insert('open', 'accounts', [{
+  id: i,
+  owner: `owner "${i}" $5.00 é`,
+  balance: i + 0.5,
+  active: i % 2 === 0,
+  tags: { i, list: [i, `${i}`] },
+  note: i % 2 === 0 ? null : `$2b$${i}`,
+  seen: `2024-01-0${1 + i % 9}T00:00:00Z`
+}])
 
 const cases: readonly Case[] = [
   {
     name: 'an insert that others read',
     batch: i => [
       open(i),
-      {
-        id: 'entry',
-        op: 'insert',
-        table: 'entries',
-        values: [{ account: '$open.0.id', amount: i, doc: [i, { a: `${i}` }] }]
-      },
-      { id: 'all', op: 'select', table: 'entries', where: { account: { eq: '$open.0.id' } } }
+      op.insert('entry', 'entries', [
+        { account: '$open.0.id', amount: i, doc: [i, { a: `${i}` }] }
+      ]),
+      op.select('all', 'entries', { where: { account: { eq: '$open.0.id' } } })
     ]
   },
   {
     name: 'a computed value and several conditions',
-    batch: i => [{
-      id: 'paid',
-      op: 'update',
-      table: 'accounts',
+    batch: i => [op.update('paid', 'accounts', {
       set: { balance: { $inc: i }, note: `paid ${i}`, tags: { $merge: { paid: i } } },
       where: {
         id: { between: [0, i] },
@@ -65,14 +56,11 @@ const cases: readonly Case[] = [
         note: { isdistinct: `paid ${i}` }
       },
       returning: ['id', 'balance', 'note', 'tags']
-    }]
+    })]
   },
   {
     name: 'rows of values for keys, of which two are sometimes equal',
-    batch: i => [{
-      id: 'paid',
-      op: 'update',
-      table: 'accounts',
+    batch: i => [op.update('paid', 'accounts', {
       key: ['id', { column: 'owner', as: 'was' }],
       values: [
         { id: 1, was: 'owner "1" $5.00 é', balance: { $inc: i }, tags: { i }, note: `n${i}` },
@@ -85,101 +73,78 @@ const cases: readonly Case[] = [
         }
       ],
       returning: ['id', 'balance', 'note', 'tags']
-    }]
+    })]
   },
   {
     name: 'json paths',
-    batch: i => [{
-      id: 'found',
-      op: 'select',
-      table: 'accounts',
+    batch: i => [op.select('found', 'accounts', {
       columns: ['id'],
       where: { 'tags->i': { gte: i }, 'tags->>i': { neq: `${i}` } },
       order: [{ id: 'asc' }]
-    }]
+    })]
   },
   {
     name: 'values of other types',
-    batch: i => [{
-      id: 'found',
-      op: 'select',
-      table: 'accounts',
+    batch: i => [op.select('found', 'accounts', {
       columns: ['id'],
       where: { id: { eq: [1, '2', 1e2, 12345678901, '', 'x'][i] } }
-    }]
+    })]
   },
   {
     name: 'an expectation that sometimes fails',
-    batch: i => [{
-      id: 'one',
-      op: 'select',
-      table: 'accounts',
-      where: { id: { eq: i * 2 } },
-      expect: 1
-    }]
+    batch: i => [op.select('one', 'accounts', { where: { id: { eq: i * 2 } }, expect: 1 })]
   },
   {
     name: 'a value that sometimes does not fit',
     batch: i => [
-      { id: 'first', op: 'select', table: 'entries', limit: 1 },
-      {
-        id: 'entry',
-        op: 'insert',
-        table: 'entries',
-        values: [{ account: 1, amount: '1' }, { account: 2, amount: i === 4 ? 'much' : `${i}` }]
-      }
+      op.select('first', 'entries', { limit: 1 }),
+      op.insert('entry', 'entries', [
+        { account: 1, amount: '1' },
+        { account: 2, amount: i === 4 ? 'much' : `${i}` }
+      ])
     ]
   },
   {
     name: 'a constraint that sometimes fails',
     batch: i => [
-      { id: 'a', op: 'update', table: 'accounts', set: { balance: i === 4 ? -i : i }, all: true },
-      { id: 'entry', op: 'insert', table: 'entries', values: [{ account: i === 5 ? 77 : 1 }] }
+      op.update('a', 'accounts', { set: { balance: i === 4 ? -i : i }, all: true }),
+      op.insert('entry', 'entries', [{ account: i === 5 ? 77 : 1 }])
     ]
   },
   {
     name: 'a referenced row that is sometimes missing',
     batch: i => [
-      { id: 'found', op: 'select', table: 'accounts', where: { id: { eq: i === 4 ? 99 : 1 } } },
-      {
-        id: 'entry',
-        op: 'insert',
-        table: 'entries',
-        values: [{ account: '$found.0.id', amount: i }]
-      }
+      op.select('found', 'accounts', { where: { id: { eq: i === 4 ? 99 : 1 } } }),
+      op.insert('entry', 'entries', [{ account: '$found.0.id', amount: i }])
     ]
   },
   {
     name: 'minimal answers',
-    batch: i => [
-      open(10 + i),
-      { id: 'd', op: 'delete', table: 'entries', where: { amount: { eq: i } } }
-    ],
+    batch: i => [open(10 + i), op.delete('d', 'entries', { where: { amount: { eq: i } } })],
     headers: { prefer: 'return=minimal' }
   },
-  {
-    name: 'a dry run',
-    batch: i => [open(20 + i)],
-    headers: { prefer: 'tx=rollback' }
-  },
+  { name: 'a dry run', batch: i => [open(20 + i)], headers: { prefer: 'tx=rollback' } },
   {
     name: 'query plans',
-    batch: i => [{ id: 's', op: 'select', table: 'accounts', where: { id: { eq: i } } }],
+    batch: i => [op.select('s', 'accounts', { where: { id: { eq: i } } })],
     headers: { prefer: 'explain' }
   }
 ]
 
 t.test('batches of one shape have the answers and the effects of their own values', async t => {
   const { post, compare, restartSecond } = await useTwins(t, { schema, env: { EXPLAIN: 'on' } })
-  for (const { name, batch, headers } of cases) {
-    const statuses = new Set<number>()
+  // The first case stores what the others read.
+  for (const group of [cases.slice(0, 1), cases.slice(1)]) {
+    const succeeded = new Set<string>()
     for (let i = 0; i < TIMES; i++) {
       await restartSecond()
-      statuses.add((await post(batch(i), `${name}, ${i}`, headers)).status)
+      for (const { name, batch, headers } of group) {
+        if ((await post(batch(i), `${name}, ${i}`, headers)).status === 200) succeeded.add(name)
+        await compare('select * from accounts order by id', name)
+        await compare('select * from entries order by n', name)
+      }
     }
-    t.ok(statuses.has(200), name)
-    await compare('select * from accounts order by id', name)
-    await compare('select * from entries order by n', name)
+    t.same(group.filter(({ name }) => !succeeded.has(name)), [])
   }
 })
 
@@ -214,8 +179,8 @@ t.test('each caller has its own role and claims', async t => {
       const sub = `caller ${i}`
       const row = { id: 2 * i + (role === 'oneflight_user' ? 0 : 1), balance: 0 }
       const { status, body } = await post([
-        { id: 'a', op: 'insert', table: 'accounts', values: [{ ...row, owner: `${sub} ${role}` }] },
-        { id: 'mine', op: 'select', table: 'accounts', columns: ['id'] }
+        op.insert('a', 'accounts', [{ ...row, owner: `${sub} ${role}` }]),
+        op.select('mine', 'accounts', { columns: ['id'] })
       ], { headers: { authorization: `Bearer ${token({ role, sub })}` } })
       t.equal(status, 200)
       t.same(body.data.mine, [{ id: row.id }], `${sub} ${role}`)
