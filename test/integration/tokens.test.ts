@@ -11,15 +11,13 @@ import {
   privateEncrypt,
   sign
 } from 'node:crypto'
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { createServer, IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { IncomingMessage } from 'node:http'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { buildApp } from '../../src/server/app.ts'
 import { readConfig } from '../../src/config/config.ts'
-import { ensureRoles, LOGIN_ROLE } from '../support/database/database.ts'
+import { useDatabase } from '../support/database/database.ts'
 import {
   certificate,
   encode,
@@ -36,8 +34,10 @@ import {
   type KeyPair,
   type SigningKey
 } from '../support/keys.ts'
-import { SECRET, useService } from '../support/service.ts'
+import { set, useJwksServer } from '../support/network/jwks-server.ts'
 import { request, speak } from '../support/network/wire.ts'
+import { SECRET, useService, type ServiceUnderTest } from '../support/service.ts'
+import { nowhere, on } from '../support/shorthand.ts'
 
 const role = 'oneflight_user'
 const now = (): number => Math.floor(Date.now() / 1000)
@@ -50,40 +50,44 @@ const p521 = keyPair('p521')
 const ed25519 = keyPair('ed25519')
 const mallory = 'mallory'
 
-/** Sends a token to the service. Returns `passes` if it is accepted, otherwise the error code. */
-type Gate = (token: string) => Promise<string>
 type Row = readonly [what: string, token: string, verdict?: string]
+type Env = Readonly<Record<string, string>>
+
+const gates = new Map<string, Promise<ServiceUnderTest>>()
 
 /**
- * Starts a service with an anonymous role and an unreachable database. An accepted token leads to a
- * 503. A 401 or 403 therefore proves that the token was rejected without a connection, and that the
- * request did not run as the anonymous role.
+ * Starts a service with an anonymous role and an unreachable database, once for each `env`. An
+ * accepted token leads to a 503. A 401 or 403 therefore proves that the token was rejected without
+ * a connection, and that the request did not run as the anonymous role.
  */
-async function useGate (t: Test, env: Readonly<Record<string, string>>): Promise<Gate> {
-  const service = await useService(t, {
-    env: { JWT_SECRET: '', ANON_ROLE: 'oneflight_anon', ...env },
-    databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1')
+async function useGate (env: Env): Promise<ServiceUnderTest> {
+  const name = JSON.stringify(env)
+  const gate = gates.get(name) ?? useService(t, {
+    ...nowhere,
+    env: { JWT_SECRET: '', ANON_ROLE: 'oneflight_anon', ...env }
   })
-  return async token => {
-    const { status, body: { error }, headers } = await service.post(batch, {
-      headers: { authorization: `Bearer ${token}` }
-    })
-    const passes = status === 503 && error.code === 'database_unavailable'
-    t.equal(headers.get('www-authenticate'), status === 401 ? 'Bearer error="invalid_token"' : null)
-    t.ok(
-      passes || (status === 401 && error.type === 'request_error') ||
-        (status === 403 && error.code === 'role_denied'),
-      `${status} ${error.code}`
-    )
-    return passes ? 'passes' : error.code as string
-  }
+  gates.set(name, gate)
+  return gate
 }
 
-/** Checks the verdict of each token; the default is `token_invalid`. */
-async function check (t: Test, gate: Gate, rows: readonly Row[]): Promise<void> {
-  for (const [what, token, verdict = 'token_invalid'] of rows) {
-    t.equal(await gate(token), verdict, what)
-  }
+/** `passes` if the token is accepted, the error code if it is refused as specified. */
+async function verdictOn ({ post }: ServiceUnderTest, token: string): Promise<string> {
+  const { status, body: { error: { type, code } }, headers } = await post(batch, {
+    headers: { authorization: `Bearer ${token}` }
+  })
+  const response = `${status} ${type} ${headers.get('www-authenticate')}`
+  if (response === '503 service_error null' && code === 'database_unavailable') return 'passes'
+  const isRefusal = response === '401 request_error Bearer error="invalid_token"' ||
+    (response === '403 session_error null' && code === 'role_denied')
+  return isRefusal ? code : `${response} ${code}`
+}
+
+/** Checks the verdict on each token; the default is `token_invalid`. */
+async function check (t: Test, env: Env, rows: readonly Row[]): Promise<void> {
+  const gate = await useGate(env)
+  const found = []
+  for (const [what, token] of rows) found.push([what, await verdictOn(gate, token)])
+  t.strictSame(found, rows.map(([what, , verdict = 'token_invalid']) => [what, verdict]))
 }
 
 /**
@@ -98,13 +102,55 @@ function claim (claims: unknown): string {
   return makeToken({ alg: 'HS256', key: SECRET, payload: claims })
 }
 
+/** What a token signs: its header and payload. */
+function signedText (token: string): string {
+  return token.slice(0, token.lastIndexOf('.'))
+}
+
+/** JSON objects that begin with `start`, in bytes that are not UTF-8. */
+function notUtf8 (start: string): ReadonlyArray<readonly [what: string, bytes: Buffer]> {
+  const around = (...bytes: readonly number[]): Buffer =>
+    Buffer.concat([Buffer.from(`${start},"x":"`), Buffer.of(...bytes), Buffer.from('"}')])
+  return [
+    ['not UTF-8', Buffer.from(`${start},"x":"é"}`, 'latin1')],
+    ['not UTF-8 in a key', Buffer.from(`${start},"é":1}`, 'latin1')],
+    ['overlong UTF-8', around(0xc1, 0xa1)],
+    ['overlong UTF-8 of a slash', around(0xc0, 0xaf)],
+    ['a surrogate in UTF-8', around(0xed, 0xa0, 0x80)],
+    ['UTF-16', Buffer.from(`${start}}`, 'utf16le')]
+  ]
+}
+
 /** Replaces the signature of a token. */
 function resign (token: string, bytes: Buffer): string {
-  return `${token.slice(0, token.lastIndexOf('.'))}.${bytes.toString('base64url')}`
+  return `${signedText(token)}.${bytes.toString('base64url')}`
+}
+
+function bytesIn (part: string): Buffer {
+  return Buffer.from(part, 'base64url')
 }
 
 function signatureOf (token: string): Buffer {
-  return Buffer.from(token.slice(token.lastIndexOf('.') + 1), 'base64url')
+  return bytesIn(token.slice(token.lastIndexOf('.') + 1))
+}
+
+/** The token with damaged forms of its signature. */
+function damaged (token: string, what: string): readonly Row[] {
+  const good = signatureOf(token)
+  const half = good.length / 2
+  const zero = Buffer.of(0)
+  return Object.entries({
+    'no signature': Buffer.alloc(0),
+    zeros: Buffer.alloc(good.length),
+    ones: Buffer.alloc(good.length, 255),
+    'a byte short': good.subarray(0, -1),
+    'without its first byte': good.subarray(1),
+    'a byte long': Buffer.concat([good, zero]),
+    'a zero byte prepended': Buffer.concat([zero, good]),
+    repeated: Buffer.concat([good, good]),
+    'only the first half': good.subarray(0, half),
+    'halves swapped': Buffer.concat([good.subarray(half), good.subarray(0, half)])
+  }).map(([damage, bytes]) => [`${what}: ${damage}`, resign(token, bytes)])
 }
 
 /** Encodes `value` in `length` bytes, big-endian. */
@@ -129,42 +175,30 @@ t.test('every algorithm is accepted with every kind of key', async t => {
   const all = Object.entries(kindOf).map(([alg, kind]) => [alg, kind] as [Algorithm, KeyKind])
   const ofRsa = all.filter(([, kind]) => kind === 'rsa').map(([alg]) => [alg, rsa] as const)
   const kinds: readonly KeyKind[] = ['rsa', 'p256', 'p384', 'p521', 'ed25519']
-  const rows: ReadonlyArray<
-    readonly [
-      what: string,
-      env: Readonly<Record<string, string>>,
-      tokens: ReadonlyArray<readonly [alg: Algorithm, key: SigningKey, header?: object]>
-    ]
-  > = [
-    [
-      'JWT_SECRET',
-      { JWT_SECRET: SECRET },
-      [['HS256', SECRET], ['HS384', SECRET], ['HS512', SECRET, { typ: 'JWT', kid: 'unused' }]]
-    ],
-    [
-      'the length of a secret is counted in bytes',
-      { JWT_SECRET: 'é'.repeat(16) },
-      [['HS256', Buffer.from('é'.repeat(16))]]
-    ],
+  type Signed = readonly [alg: Algorithm, key: SigningKey, header?: object]
+  const rows: ReadonlyArray<readonly [what: string, env: Env, tokens: readonly Signed[]]> = [
+    ['JWT_SECRET', { JWT_SECRET: SECRET }, [
+      ['HS256', SECRET],
+      ['HS384', SECRET],
+      ['HS512', SECRET, { typ: 'JWT', kid: 'unused' }]
+    ]],
+    ['the length of a secret is counted in bytes', { JWT_SECRET: 'é'.repeat(16) }, [
+      ['HS256', Buffer.from('é'.repeat(16))]
+    ]],
     ['a secret with brackets', { JWT_SECRET: `{${SECRET}]` }, [['HS256', `{${SECRET}]`]]],
-    [
-      'PUBLIC KEY',
-      { JWT_PUBLIC_KEY: publicPem(rsa) },
-      [...ofRsa, ['RS256', rsa, { kid: 'unused' }]]
-    ],
+    ['PUBLIC KEY', { JWT_PUBLIC_KEY: publicPem(rsa) }, [
+      ...ofRsa,
+      ['RS256', rsa, { kid: 'unused' }]
+    ]],
     ['RSA PUBLIC KEY', { JWT_PUBLIC_KEY: publicPem(rsa, 'pkcs1') }, ofRsa],
     ['CERTIFICATE of RSA', { JWT_PUBLIC_KEY: certificate(rsa) }, [['RS256', rsa], ['PS512', rsa]]],
     ['CERTIFICATE of P-256', { JWT_PUBLIC_KEY: fixture('server.crt') }, [['ES256', server]]],
-    [
-      'escaped line ends',
-      { JWT_PUBLIC_KEY: publicPem(p256).replaceAll('\n', '\\n') },
-      [['ES256', p256]]
-    ],
-    [
-      'CRLF line ends',
-      { JWT_PUBLIC_KEY: publicPem(p384).replaceAll('\n', '\r\n') },
-      [['ES384', p384]]
-    ],
+    ['escaped line ends', { JWT_PUBLIC_KEY: publicPem(p256).replaceAll('\n', '\\n') }, [
+      ['ES256', p256]
+    ]],
+    ['CRLF line ends', { JWT_PUBLIC_KEY: publicPem(p384).replaceAll('\n', '\r\n') }, [
+      ['ES384', p384]
+    ]],
     ['no final line end', { JWT_PUBLIC_KEY: publicPem(p521).trim() }, [['ES512', p521]]],
     ['Ed25519', { JWT_PUBLIC_KEY: publicPem(ed25519) }, [['EdDSA', ed25519]]],
     ['Ed448', { JWT_PUBLIC_KEY: publicPem(ed448) }, [['EdDSA', ed448]]],
@@ -180,35 +214,26 @@ t.test('every algorithm is accepted with every kind of key', async t => {
       all.flatMap(([alg, kid]) => [[alg, keyPair(kid)], [alg, keyPair(kid), { kid }]] as const)
     ]
   ]
+  const database = await useDatabase(t, { schema })
   for (const [what, env, tokens] of rows) {
-    // On a busy machine opening connections may take longer than the default queue timeout.
-    const service = await useService(t, {
-      schema,
-      env: { JWT_SECRET: '', QUEUE_TIMEOUT_MS: '10000', ...env }
-    })
+    const service = await useService(t, { ...on(database), env: { JWT_SECRET: '', ...env } })
     for (const [alg, key, header] of tokens) {
       // The database must receive numbers, spaces, order and escapes as they were signed.
       const claims = ` { "alg":"${alg}", "exp": ${
         now() + 60
       }.50,\t"n":9007199254740993, "e":1e2, "u":"\\u00e9é\\/", "role" :"${role}"\n}`
-      const { status, body, text } = await service.post(batch, {
-        headers: {
-          authorization: `Bearer ${
-            makeToken({ alg, key, payload: claims, header: { alg, ...header } })
-          }`
-        }
+      const bearer = makeToken({ alg, key, payload: claims, header: { alg, ...header } })
+      const { body, text } = await service.post(batch, {
+        headers: { authorization: `Bearer ${bearer}` }
       })
-      t.equal(
-        status,
-        200,
-        `${what}: ${alg} ${JSON.stringify(header)} ${status === 200 ? '' : text}`
-      )
-      t.strictSame(body.data?.me, [{ role, claims }])
+      const name = `${what}: ${alg} ${JSON.stringify(header)}`
+      t.strictSame(body.data?.me, [{ role, claims }], body.error === null ? name : name + text)
     }
   }
 })
 
 t.test('a public key is rejected as an HMAC secret', async t => {
+  const hmacs = ['HS256', 'HS384', 'HS512'] as const
   for (const [kind, alg] of [['rsa', 'RS256'], ['p256', 'ES256'], ['ed25519', 'EdDSA']] as const) {
     const pair = keyPair(kind)
     const pem = publicPem(pair)
@@ -243,23 +268,21 @@ t.test('a public key is rejected as an HMAC secret', async t => {
         : []
     ]
     for (const env of [{ JWT_PUBLIC_KEY: pem }, { JWT_JWKS: set }]) {
-      const gate = await useGate(t, env)
-      t.equal(await gate(make(alg, pair, { kid: 'k' })), 'passes', kind)
-      for (const [what, secret] of forms) {
-        for (const hs of ['HS256', 'HS384', 'HS512'] as const) {
-          const row = `${kind} by ${Object.keys(env)[0]}: ${hs} with ${what}`
-          await check(t, gate, [[row, make(hs, secret, { kid: 'k' })]])
-        }
-      }
+      await check(t, env, [
+        [`${kind} by ${Object.keys(env)[0]}`, make(alg, pair, { kid: 'k' }), 'passes'],
+        ...forms.map(([what, secret], i): Row => {
+          const alg = hmacs[i % 3] as Algorithm
+          return [`${alg} with ${what}`, make(alg, secret, { kid: 'k' })]
+        }),
+        ...hmacs.map((alg): Row => [alg, make(alg, pem, { kid: 'k' })])
+      ])
     }
   }
 })
 
 t.test('an algorithm that is disabled or does not fit the key is rejected', async t => {
   const other = keyPair('rsa', mallory)
-  const groups: ReadonlyArray<
-    readonly [env: Readonly<Record<string, string>>, rows: readonly Row[]]
-  > = [
+  const groups: ReadonlyArray<readonly [env: Env, rows: readonly Row[]]> = [
     [{ JWT_SECRET: SECRET, JWT_ALGORITHMS: 'HS512' }, [
       ['HS512', make('HS512', SECRET), 'passes'],
       ['HS256', make('HS256', SECRET)],
@@ -349,359 +372,233 @@ t.test('an algorithm that is disabled or does not fit the key is rejected', asyn
     ]
   ]
   for (const [env, rows] of groups) {
-    await check(
-      t,
-      await useGate(t, env),
-      rows.map(([what, ...rest]) =>
-        [`${JSON.stringify(env).slice(0, 40)} ${what}`, ...rest] as const
-      )
-    )
+    const name = JSON.stringify(env).slice(0, 40)
+    await check(t, env, rows.map(([what, ...rest]) => [`${name} ${what}`, ...rest] as const))
   }
 })
 
 t.test('alg "none" and unknown algorithms are rejected', async t => {
   const words: readonly unknown[] = [
-    'none',
-    'None',
-    'NONE',
-    'nOnE',
-    '',
-    ' none',
-    'none ',
-    'none\0',
-    'HS256 ',
-    ' HS256',
-    'hs256',
-    'Hs256',
-    'HS256\0',
-    'HS256\n',
-    'HS-256',
-    'HS2',
-    'HS1',
-    'HS224',
-    'HS2560',
-    'SHA256',
-    'ＨS256',
-    'rs256',
-    'RS1',
-    'dir',
-    'A128KW',
-    'PBES2-HS256+A128KW',
-    'RSA-OAEP',
-    'ES256K',
-    'Ed25519',
-    'HS256,RS256',
-    '__proto__',
-    'constructor',
-    'toString',
-    'null',
-    'undefined',
-    undefined,
-    null,
-    true,
-    256,
-    0,
-    [],
-    ['HS256'],
-    ['RS256', 'HS256'],
-    {},
-    { alg: 'HS256' }
+    'none', 'None', 'NONE', 'nOnE', '', ' none', 'none ', 'none\0', 'HS256 ', ' HS256', 'hs256',
+    'Hs256', 'HS256\0', 'HS256\n', 'HS-256', 'HS2', 'HS1', 'HS224', 'HS2560', 'SHA256', 'ＨS256',
+    'rs256', 'RS1', 'dir', 'A128KW', 'PBES2-HS256+A128KW', 'RSA-OAEP', 'ES256K', 'Ed25519',
+    'HS256,RS256', '__proto__', 'constructor', 'toString', 'null', 'undefined', undefined, null,
+    true, 256, 0, [], ['HS256'], ['RS256', 'HS256'], {}, { alg: 'HS256' }
   ]
-  const services = [
+  const keys = [
     [{ JWT_SECRET: SECRET }, 'HS256', SECRET],
     [{ JWT_PUBLIC_KEY: publicPem(rsa) }, 'RS256', rsa],
     [{ JWT_JWKS: jwks(publicJwk(ed25519, { kid: 'k' })) }, 'EdDSA', ed25519]
   ] as const
-  for (const [env, alg, key] of services) {
-    const gate = await useGate(t, env)
-    t.equal(await gate(make(alg, key, { kid: 'k' })), 'passes')
-    for (const word of words) {
-      const token = make(alg, key, { alg: word, kid: 'k' })
-      await check(t, gate, [
-        [`${JSON.stringify(word)}, signed`, token],
-        [`${JSON.stringify(word)}, not signed`, resign(token, Buffer.alloc(0))],
-        [`${JSON.stringify(word)}, a signature of one byte`, resign(token, Buffer.of(0))]
-      ])
-    }
-    const [head, body] = make(alg, key, { alg: 'none' }).split('.')
-    await check(t, gate, [
-      ['two parts', `${head}.${body}`],
-      ['a valid header, not signed', resign(make(alg, key, { kid: 'k' }), Buffer.alloc(0))]
+  for (const [env, alg, key] of keys) {
+    const valid = make(alg, key, { kid: 'k' })
+    const none = make(alg, key, { alg: 'none', kid: 'k' })
+    await check(t, env, [
+      ['valid', valid, 'passes'],
+      ...words.flatMap((word): Row[] => {
+        const token = make(alg, key, { alg: word, kid: 'k' })
+        const name = JSON.stringify(word)
+        return [[`${name}, signed`, token], [`${name}, not signed`, resign(token, Buffer.alloc(0))]]
+      }),
+      ['none, a signature of one byte', resign(none, Buffer.of(0))],
+      ['none, two parts', signedText(none)],
+      ['a valid header, not signed', resign(valid, Buffer.alloc(0))]
     ])
   }
 })
 
 t.test('malformed RSA signatures are rejected', async t => {
-  const gate = await useGate(t, { JWT_PUBLIC_KEY: publicPem(rsa) })
   const token = make('RS256', rsa)
-  const text = Buffer.from(token.slice(0, token.lastIndexOf('.')))
+  const text = Buffer.from(signedText(token))
   const good = signatureOf(token)
   const n = numberOf(Buffer.from(publicJwk(rsa).n as string, 'base64url'))
   const digest = createHash('sha256').update(text).digest()
-  const pss = (hash: string, options: object): Buffer =>
-    sign(hash, text, { key: rsa.privateKey, padding: constants.RSA_PKCS1_PSS_PADDING, ...options })
+  const { privateKey } = rsa
+  const encrypted = (padding: number, bytes: Buffer): Buffer =>
+    privateEncrypt({ key: privateKey, padding }, bytes)
+  const pss = (text: Buffer, saltLength: number): Buffer =>
+    sign('sha256', text, { key: privateKey, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength })
   const asPs = make('PS256', rsa)
-  const textPs = Buffer.from(asPs.slice(0, asPs.lastIndexOf('.')))
-  const salted = (saltLength: number): Buffer =>
-    sign('sha256', textPs, {
-      key: rsa.privateKey,
-      padding: constants.RSA_PKCS1_PSS_PADDING,
-      saltLength
-    })
-  await check(t, gate, [
+  const salted = (saltLength: number): string =>
+    resign(asPs, pss(Buffer.from(signedText(asPs)), saltLength))
+  await check(t, { JWT_PUBLIC_KEY: publicPem(rsa) }, [
     ['valid', token, 'passes'],
+    ...damaged(token, 'RS256'),
+    ...damaged(asPs, 'PS256'),
     ...[0n, 1n, 2n, n - 1n, n, numberOf(good) + n].map((value): Row => [
       `the number ${value.toString().slice(0, 20)}…`,
-      resign(token, bytesOf(value, value > n && value >= 1n << 2048n ? 257 : 256))
+      resign(token, bytesOf(value, value >= 1n << 2048n ? 257 : 256))
     ]),
     ['1 in one byte', resign(token, Buffer.of(1))],
-    ['a byte short', resign(token, good.subarray(0, -1))],
-    ['without its first byte', resign(token, good.subarray(1))],
-    ['a byte long', resign(token, Buffer.concat([good, Buffer.of(0)]))],
-    ['a zero byte prepended', resign(token, Buffer.concat([Buffer.of(0), good]))],
-    ['repeated', resign(token, Buffer.concat([good, good]))],
-    ['no signature', resign(token, Buffer.alloc(0))],
-    ['SHA-1', resign(token, sign('sha1', text, rsa.privateKey))],
-    ['SHA-512', resign(token, sign('sha512', text, rsa.privateKey))],
-    [
-      'the bare digest',
-      resign(
-        token,
-        privateEncrypt({ key: rsa.privateKey, padding: constants.RSA_PKCS1_PADDING }, digest)
-      )
-    ],
+    ['SHA-1', resign(token, sign('sha1', text, privateKey))],
+    ['SHA-512', resign(token, sign('sha512', text, privateKey))],
+    ['the bare digest', resign(token, encrypted(constants.RSA_PKCS1_PADDING, digest))],
     [
       'no padding',
       resign(
         token,
-        privateEncrypt(
-          { key: rsa.privateKey, padding: constants.RSA_NO_PADDING },
-          Buffer.concat([Buffer.alloc(224), digest])
-        )
+        encrypted(constants.RSA_NO_PADDING, Buffer.concat([Buffer.alloc(224), digest]))
       )
     ],
     ['the signed text', resign(token, text)],
-    ['PSS signature, alg says RS256', resign(token, pss('sha256', { saltLength: 32 }))],
-    ['PS256, valid', resign(asPs, salted(32)), 'passes'],
-    ['PS256 without salt', resign(asPs, salted(0))],
-    ['PS256 with a salt of 20 bytes', resign(asPs, salted(20))],
-    ['PS256 with the longest possible salt', resign(asPs, salted(222))],
-    ['PS256 of zeros', resign(asPs, Buffer.alloc(256))],
+    ['PSS signature, alg says RS256', resign(token, pss(text, 32))],
+    ['PS256, valid', salted(32), 'passes'],
+    ['PS256 without salt', salted(0)],
+    ['PS256 with a salt of 20 bytes', salted(20)],
+    ['PS256 with the longest possible salt', salted(222)],
     ['the signature of another text', resign(make('RS256', rsa, { kid: 'x' }), good)]
   ])
 })
 
 t.test('malformed ECDSA signatures are rejected', async t => {
-  const order: Readonly<Record<string, bigint>> = {
-    ES256: 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n,
-    ES384: BigInt(
-      '0xffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf' +
-        '581a0db248b0a77aecec196accc52973'
-    ),
-    ES512: BigInt(
-      '0x1fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff' +
-        'ffa51868783bf2f966b7fcc0148f709a5d03bb5c9b8899c47aebb6fb71e91386409'
-    )
-  }
-  const algorithms = [['ES256', p256, 32], ['ES384', p384, 48], ['ES512', p521, 66]] as const
-  for (const [alg, key, length] of algorithms) {
-    const gate = await useGate(t, { JWT_PUBLIC_KEY: publicPem(key) })
+  // The orders of P-256, P-384 and P-521.
+  const rows = [
+    ['ES256', p256, 32, 'ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551'],
+    ['ES384', p384, 48, `${'f'.repeat(48)}c7634d81f4372ddf581a0db248b0a77aecec196accc52973`],
+    [
+      'ES512',
+      p521,
+      66,
+      `1${'f'.repeat(64)}fa51868783bf2f966b7fcc0148f709a5d03bb5c9b8899c47aebb6fb71e91386409`
+    ]
+  ] as const
+  for (const [alg, key, length, order] of rows) {
     const token = make(alg, key)
     const good = signatureOf(token)
-    const text = token.slice(0, token.lastIndexOf('.'))
-    const n = order[alg] as bigint
-    const [r, s] = [numberOf(good.subarray(0, length)), numberOf(good.subarray(length))]
+    const n = BigInt(`0x${order}`)
+    const halves = [good.subarray(0, length), good.subarray(length)] as const
+    const [r, s] = [numberOf(halves[0]), numberOf(halves[1])]
     const pairs: ReadonlyArray<readonly [bigint, bigint]> = [
-      [0n, 0n],
-      [0n, s],
-      [r, 0n],
-      [0n, 1n],
-      [1n, 0n],
-      [1n, 1n],
-      [n, n],
-      [0n, n],
-      [n, 0n],
-      [n, s],
-      [r, n],
-      [1n, n - 1n],
-      [n - 1n, n - 1n],
-      [s, r],
-      [r, (s + 1n) % n]
+      [0n, 0n], [0n, s], [r, 0n], [0n, 1n], [1n, 0n], [1n, 1n], [n, n], [0n, n], [n, 0n], [n, s],
+      [r, n], [1n, n - 1n], [n - 1n, n - 1n], [s, r], [r, (s + 1n) % n]
     ]
-    const sizes = [0, 1, 2, 8, length, 2 * length - 1, 2 * length + 1, 4 * length]
-    await check(t, gate, [
-      ['valid', token, 'passes'],
-      ...pairs.map((numbers, index): Row => [
-        `${alg}: r and s, pair ${index}`,
+    const sizes = [1, 2, 8, length, 2 * length - 1, 2 * length + 1, 4 * length]
+    const zero = Buffer.of(0)
+    const changes: ReadonlyArray<readonly [what: string, token: string]> = [
+      ...pairs.map((numbers, index) => [
+        `r and s, pair ${index}`,
         resign(token, Buffer.concat(numbers.map(number => bytesOf(number, length))))
-      ]),
-      ...sizes.map((size): Row => [`${alg}: ${size} zeros`, resign(token, Buffer.alloc(size))]),
-      [`${alg}: DER`, resign(token, sign(`sha${alg.slice(2)}`, Buffer.from(text), key.privateKey))],
-      [`${alg}: DER of two zeros`, resign(token, Buffer.from('3006020100020100', 'hex'))],
-      [`${alg}: a byte short`, resign(token, good.subarray(0, -1))],
-      [`${alg}: without its first byte`, resign(token, good.subarray(1))],
-      [`${alg}: a byte long`, resign(token, Buffer.concat([good, Buffer.of(0)]))],
+      ] as const),
+      ...sizes.map(size => [`${size} zeros`, resign(token, Buffer.alloc(size))] as const),
       [
-        `${alg}: a zero byte before each half`,
+        'DER',
         resign(
           token,
-          Buffer.concat([
-            Buffer.of(0),
-            good.subarray(0, length),
-            Buffer.of(0),
-            good.subarray(length)
-          ])
+          sign(`sha${alg.slice(2)}`, Buffer.from(signedText(token)), key.privateKey)
         )
       ],
-      [`${alg}: only r`, resign(token, good.subarray(0, length))],
-      [`${alg}: the signature of another text`, resign(make(alg, key, { kid: 'x' }), good)],
-      [`${alg}: all ones`, resign(token, Buffer.alloc(2 * length, 255))]
+      ['DER of two zeros', resign(token, Buffer.from('3006020100020100', 'hex'))],
+      [
+        'a zero byte before each half',
+        resign(token, Buffer.concat([zero, halves[0], zero, halves[1]]))
+      ],
+      ['the signature of another text', resign(make(alg, key, { kid: 'x' }), good)]
+    ]
+    await check(t, { JWT_PUBLIC_KEY: publicPem(key) }, [
+      ['valid', token, 'passes'],
+      ...damaged(token, alg),
+      ...changes.map(([what, token]): Row => [`${alg}: ${what}`, token])
     ])
   }
 })
 
 t.test('malformed EdDSA signatures are rejected', async t => {
-  const gate = await useGate(t, { JWT_PUBLIC_KEY: publicPem(ed25519) })
   const token = make('EdDSA', ed25519)
   const good = signatureOf(token)
+  const [r, s] = [good.subarray(0, 32), Buffer.from(good.subarray(32))]
   const order = 2n ** 252n + 27742317777372353535851937790883648493n
-  const half = numberOf(Buffer.from(good.subarray(32)).reverse())
   // RFC 8032 §5.1.7: S must be below the order of the group. Otherwise one signature would have
   // several valid encodings.
-  const sAndOrder = bytesOf(half + order, 32).reverse()
+  const sAndOrder = bytesOf(numberOf(s.reverse()) + order, 32).reverse()
   const identity = Buffer.concat([Buffer.of(1), Buffer.alloc(31)])
-  await check(t, gate, [
+  const digest = createHash('sha512').update(signedText(token)).digest()
+  await check(t, { JWT_PUBLIC_KEY: publicPem(ed25519) }, [
     ['valid', token, 'passes'],
-    ['all zeros', resign(token, Buffer.alloc(64))],
-    ['all ones', resign(token, Buffer.alloc(64, 255))],
+    ...damaged(token, 'EdDSA'),
     ['R is the identity, S is 0', resign(token, Buffer.concat([identity, Buffer.alloc(32)]))],
-    ['S is 0', resign(token, Buffer.concat([good.subarray(0, 32), Buffer.alloc(32)]))],
-    ['S plus the order', resign(token, Buffer.concat([good.subarray(0, 32), sAndOrder]))],
-    ['a byte short', resign(token, good.subarray(0, -1))],
-    ['a byte long', resign(token, Buffer.concat([good, Buffer.of(0)]))],
-    ['only R', resign(token, good.subarray(0, 32))],
-    ['halves swapped', resign(token, Buffer.concat([good.subarray(32), good.subarray(0, 32)]))],
-    ['no signature', resign(token, Buffer.alloc(0))],
+    ['S is 0', resign(token, Buffer.concat([r, Buffer.alloc(32)]))],
+    ['S plus the order', resign(token, Buffer.concat([r, sAndOrder]))],
     ['an Ed448 signature', resign(token, signatureOf(make('EdDSA', keyPair('ed448'))))],
-    [
-      'a signature of the digest',
-      resign(
-        token,
-        sign(
-          null,
-          createHash('sha512').update(token.slice(0, token.lastIndexOf('.'))).digest(),
-          ed25519.privateKey
-        )
-      )
-    ]
+    ['a signature of the digest', resign(token, sign(null, digest, ed25519.privateKey))]
   ])
 })
 
 t.test('malformed HMAC signatures are rejected', async t => {
-  const gate = await useGate(t, { JWT_SECRET: SECRET })
   const token = make('HS256', SECRET)
   const good = signatureOf(token)
-  const text = token.slice(0, token.lastIndexOf('.'))
-  await check(t, gate, [
+  const text = signedText(token)
+  const [head = '', body = ''] = text.split('.')
+  const decoded = [head, body].map(bytesIn).join('.')
+  const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest()
+  const others = Object.entries({
+    'as hexadecimal': Buffer.from(good.toString('hex')),
+    'HS512, truncated': signature('HS512', SECRET, text).subarray(0, 32),
+    'a digest without a key': sha256(text),
+    'a digest with the key before it': sha256(SECRET + text),
+    'of the header only': signature('HS256', SECRET, head),
+    'of the payload only': signature('HS256', SECRET, body),
+    'of header and payload with a final dot': signature('HS256', SECRET, `${text}.`),
+    'of the decoded parts': signature('HS256', SECRET, decoded)
+  })
+  await check(t, { JWT_SECRET: SECRET }, [
     ['valid', token, 'passes'],
-    ...[0, 1, 4, 10, 16, 31].map((size): Row => [
+    ...damaged(token, 'HS256'),
+    ...[1, 4, 10].map((size): Row => [
       `only the first ${size} bytes`,
       resign(token, good.subarray(0, size))
     ]),
-    ['a byte long', resign(token, Buffer.concat([good, Buffer.of(0)]))],
-    ['repeated', resign(token, Buffer.concat([good, good]))],
-    ['zeros', resign(token, Buffer.alloc(32))],
-    ['as hexadecimal', resign(token, Buffer.from(good.toString('hex')))],
-    ['HS512, truncated', resign(token, signature('HS512', SECRET, text).subarray(0, 32))],
-    ['a digest without a key', resign(token, createHash('sha256').update(text).digest())],
-    [
-      'a digest with the key before it',
-      resign(token, createHash('sha256').update(SECRET + text).digest())
-    ],
-    [
-      'of the header only',
-      resign(token, signature('HS256', SECRET, text.slice(0, text.indexOf('.'))))
-    ],
-    [
-      'of the payload only',
-      resign(token, signature('HS256', SECRET, text.slice(text.indexOf('.') + 1)))
-    ],
-    [
-      'of header and payload with a final dot',
-      resign(token, signature('HS256', SECRET, `${text}.`))
-    ],
-    [
-      'of the decoded parts',
-      resign(
-        token,
-        signature(
-          'HS256',
-          SECRET,
-          text.split('.').map(part => Buffer.from(part, 'base64url')).join('.')
-        )
-      )
-    ]
+    ...others.map(([what, bytes]): Row => [what, resign(token, bytes)])
   ])
 })
 
 t.test('a token with one flipped bit is rejected', async t => {
-  const services = [
+  const keys = [
     [{ JWT_SECRET: SECRET }, 'HS256', SECRET],
     [{ JWT_PUBLIC_KEY: publicPem(rsa) }, 'PS256', rsa],
     [{ JWT_PUBLIC_KEY: publicPem(p256) }, 'ES256', p256],
     [{ JWT_PUBLIC_KEY: publicPem(ed25519) }, 'EdDSA', ed25519]
   ] as const
-  for (const [env, alg, key] of services) {
-    const gate = await useGate(t, env)
+  for (const [env, alg, key] of keys) {
     const token = make(alg, key, { typ: 'JWT' })
-    t.equal(await gate(token), 'passes')
+    const flips: Row[] = [['valid', token, 'passes']]
     for (const part of [0, 1, 2]) {
-      const bytes = Buffer.from(token.split('.')[part] as string, 'base64url')
+      const bytes = bytesIn(token.split('.')[part] as string)
       for (const index of [0, 1, bytes.length >> 1, bytes.length - 2, bytes.length - 1]) {
         for (const bit of [1, 32, 128]) {
           const flipped = Buffer.from(bytes)
           flipped[index] = (flipped[index] as number) ^ bit
           const changed = token.split('.').with(part, flipped.toString('base64url')).join('.')
-          await check(t, gate, [[`${alg}: part ${part}, byte ${index}, bit ${bit}`, changed]])
+          flips.push([`${alg}: part ${part}, byte ${index}, bit ${bit}`, changed])
         }
       }
     }
+    await check(t, env, flips)
   }
 })
 
 t.test('only the canonical encoding of a token is accepted', async t => {
-  const gate = await useGate(t, { JWT_SECRET: SECRET })
   const token = make('HS256', SECRET)
   const parts = token.split('.') as [string, string, string]
   const [head, body, signed] = parts
   /** Changes the encoding of one part and signs the changed text. */
   const loose = (part: 0 | 1 | 2, change: (text: string) => string): string => {
-    const [head, body] = parts.with(part, change(parts[part]))
-    const sealed = signText(`${head}.${body}`, 'HS256', SECRET)
-    return part === 2
-      ? `${head}.${body}.${change(sealed.slice(sealed.lastIndexOf('.') + 1))}`
-      : sealed
+    if (part === 2) return `${head}.${body}.${change(signed)}`
+    return signText(parts.with(part, change(parts[part])).slice(0, 2).join('.'), 'HS256', SECRET)
   }
   const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
   const lastPlus = (by: number) => (text: string): string =>
     text.slice(0, -1) + String(alphabet[alphabet.indexOf(text.slice(-1)) + by])
   // {"alg":"HS256"} has 15 bytes, which base64 encodes without unused bits; 16 bytes leave some.
-  const unfilled = signText(`${lastPlus(1)(encode('{"alg":"HS256"} '))}.${body}`, 'HS256', SECRET)
-  const unfilledBody = signText(
-    `${head}.${lastPlus(1)(encode(payload.padEnd(Math.ceil(payload.length / 3) * 3 + 1)))}`,
-    'HS256',
-    SECRET
-  )
-  const filledBody = signText(
-    `${head}.${encode(payload.padEnd(Math.ceil(payload.length / 3) * 3 + 1))}`,
-    'HS256',
-    SECRET
-  )
-  await check(t, gate, [
+  const unfilled = lastPlus(1)(encode('{"alg":"HS256"} '))
+  const longer = encode(payload.padEnd(Math.ceil(payload.length / 3) * 3 + 1))
+  const sealed = (text: string): string => signText(text, 'HS256', SECRET)
+  const flattened = { payload: body, protected: head, signature: signed }
+  const general = { payload: body, signatures: [{ protected: head, signature: signed }] }
+  await check(t, { JWT_SECRET: SECRET }, [
     ['valid', token, 'passes'],
-    ['valid, with spaces in its JSON', filledBody, 'passes'],
-    ['unused bits set in the header', unfilled],
-    ['unused bits set in the payload', unfilledBody],
+    ['valid, with spaces in its JSON', sealed(`${head}.${longer}`), 'passes'],
+    ['unused bits set in the header', sealed(`${unfilled}.${body}`)],
+    ['unused bits set in the payload', sealed(`${head}.${lastPlus(1)(longer)}`)],
     ...[1, 2, 3].map((by): Row => [
       `unused bits set in the signature: ${by}`,
       loose(2, lastPlus(by))
@@ -712,11 +609,7 @@ t.test('only the canonical encoding of a token is accepted', async t => {
         ['one "=" appended', text => `${text}=`],
         ['one letter appended', text => `${text}A`],
         ['five letters appended', text => `${text}AAAAA`],
-        [
-          'an encoded NUL appended',
-          text =>
-            Buffer.concat([Buffer.from(text, 'base64url'), Buffer.of(0)]).toString('base64url')
-        ],
+        ['an encoded NUL appended', text => encode(Buffer.concat([bytesIn(text), Buffer.of(0)]))],
         ['a space before it', text => ` ${text}`],
         ['a space in it', text => `${text.slice(0, 4)} ${text.slice(4)}`],
         ['a tab in it', text => `${text.slice(0, 4)}\t${text.slice(4)}`],
@@ -745,34 +638,18 @@ t.test('only the canonical encoding of a token is accepted', async t => {
     ['token=', `token=${token}`],
     ['token="…"', `token="${token}"`],
     ['parts in another order', `${body}.${head}.${signed}`],
-    ['header twice', signText(`${head}.${head}`, 'HS256', SECRET), 'token_claims_invalid'],
-    ['payload twice', signText(`${body}.${body}`, 'HS256', SECRET)],
-    [
-      'hexadecimal',
-      signText(`${Buffer.from('{"alg":"HS256"}').toString('hex')}.${body}`, 'HS256', SECRET)
-    ],
-    [
-      'JSON serialisation, flattened',
-      JSON.stringify({ payload: body, protected: head, signature: signed })
-    ],
-    [
-      'JSON serialisation, general',
-      JSON.stringify({ payload: body, signatures: [{ protected: head, signature: signed }] })
-    ],
-    [
-      'JSON serialisation, encoded',
-      encode({ payload: body, signatures: [{ protected: head, signature: signed }] })
-    ],
-    [
-      'JSON serialisation in every part',
-      [1, 2, 3].map(() => encode({ payload: body, protected: head, signature: signed })).join('.')
-    ],
-    ['detached payload', signText(`${head}.${body}`, 'HS256', SECRET).replace(body, '')]
+    ['header twice', sealed(`${head}.${head}`), 'token_claims_invalid'],
+    ['payload twice', sealed(`${body}.${body}`)],
+    ['hexadecimal', sealed(`${Buffer.from('{"alg":"HS256"}').toString('hex')}.${body}`)],
+    ['JSON serialisation, flattened', JSON.stringify(flattened)],
+    ['JSON serialisation, general', JSON.stringify(general)],
+    ['JSON serialisation, encoded', encode(general)],
+    ['JSON serialisation in every part', [1, 2, 3].map(() => encode(flattened)).join('.')],
+    ['detached payload', token.replace(body, '')]
   ])
 })
 
 t.test('unsupported and malformed headers are rejected, unknown members are ignored', async t => {
-  const gate = await useGate(t, { JWT_SECRET: SECRET })
   const under = (header: unknown): string =>
     makeToken({ alg: 'HS256', key: SECRET, payload, header })
   const refused = (members: Readonly<Record<string, readonly unknown[]>>): readonly Row[] =>
@@ -784,7 +661,7 @@ t.test('unsupported and malformed headers are rejected, unknown members are igno
     )
   await check(
     t,
-    gate,
+    { JWT_SECRET: SECRET },
     refused({
       crit: [
         [],
@@ -806,47 +683,19 @@ t.test('unsupported and malformed headers are rejected, unknown members are igno
       b64: [true, false, null, 'false', 0, []],
       enc: ['A128GCM', '', null, 0],
       cty: [
-        'JWT',
-        'jwt',
-        'Jwt',
-        'application/jwt',
-        'APPLICATION/JWT',
-        'JWT; a=b',
-        ' JWT',
-        null,
-        1,
+        'JWT', 'jwt', 'Jwt', 'application/jwt', 'APPLICATION/JWT', 'JWT; a=b', ' JWT', null, 1,
         ['JWT']
       ],
       typ: [
-        'JOSE+JSON',
-        'jose+json',
-        'application/jose+json',
-        'logout+jwt',
-        'dpop+jwt',
-        'DPoP+JWT',
-        'secevent+jwt',
-        'application/secevent+jwt',
-        'token-introspection+jwt',
-        'oauth-authz-req+jwt',
-        'kb+jwt',
-        'dpop+jwt; a=b',
-        'dpop+jwt ;a',
-        'logout+jwt ',
-        ' application/dpop+jwt',
-        '+jwt',
-        'xat+jwt',
-        'at+jwt+jwt',
-        null,
-        1,
-        true,
-        [],
-        ['JWT'],
-        {}
+        'JOSE+JSON', 'jose+json', 'application/jose+json', 'logout+jwt', 'dpop+jwt', 'DPoP+JWT',
+        'secevent+jwt', 'application/secevent+jwt', 'token-introspection+jwt',
+        'oauth-authz-req+jwt', 'kb+jwt', 'dpop+jwt; a=b', 'dpop+jwt ;a', 'logout+jwt ',
+        ' application/dpop+jwt', '+jwt', 'xat+jwt', 'at+jwt+jwt', null, 1, true, [], ['JWT'], {}
       ],
       kid: [null, 0, 1, true, [], ['a'], {}, { kid: 'a' }]
     })
   )
-  await check(t, gate, [
+  await check(t, { JWT_SECRET: SECRET }, [
     [
       'crit with the member that it names',
       make('HS256', SECRET, { crit: ['http://example.com/x'], 'http://example.com/x': true })
@@ -855,27 +704,11 @@ t.test('unsupported and malformed headers are rejected, unknown members are igno
     ['crit and b64', make('HS256', SECRET, { crit: ['b64'], b64: false })],
     [
       'a payload that is not encoded',
-      `${encode({ alg: 'HS256', crit: ['b64'], b64: false })}.${payload}.${
-        signature(
-          'HS256',
-          SECRET,
-          `${encode({ alg: 'HS256', crit: ['b64'], b64: false })}.${payload}`
-        ).toString('base64url')
-      }`
+      signText(`${encode({ alg: 'HS256', crit: ['b64'], b64: false })}.${payload}`, 'HS256', SECRET)
     ],
     ...[
-      'JWT',
-      'jwt',
-      'JOSE',
-      'at+jwt',
-      'at+jwt; a=b',
-      ' at+jwt',
-      'AT+JWT',
-      'application/at+jwt',
-      'application/jwt',
-      '',
-      'x',
-      'jwt+x'
+      'JWT', 'jwt', 'JOSE', 'at+jwt', 'at+jwt; a=b', ' at+jwt', 'AT+JWT', 'application/at+jwt',
+      'application/jwt', '', 'x', 'jwt+x'
     ].map((typ): Row => [`typ: ${typ}`, make('HS256', SECRET, { typ }), 'passes']),
     ...['', 'json', 'application/json', 'jwt+json', 'JWT2'].map((cty): Row => [
       `cty: ${cty}`,
@@ -893,82 +726,28 @@ t.test('unsupported and malformed headers are rejected, unknown members are igno
     ['spaces', under(' {\n"alg" :\t"HS256" }\r\n'), 'passes'],
     ['escapes', under('{"\\u0061lg":"\\u0048S256"}'), 'passes'],
     ...[
-      '',
-      ' ',
-      '[]',
-      '["HS256"]',
-      '"HS256"',
-      'null',
-      'true',
-      '256',
-      '{}',
-      '{"alg"',
-      '{"alg":"HS256"',
-      '{"alg":"HS256",}',
-      "{'alg':'HS256'}",
-      '{alg:"HS256"}',
-      '{"alg":"HS256"}{}',
-      '{"alg":"HS256"}\0',
-      '\ufeff{"alg":"HS256"}',
-      '{"alg":"HS256"}//',
-      '{"Alg":"HS256"}',
-      '{"alg ":"HS256"}',
-      '[{"alg":"HS256"}]',
-      '{"__proto__":{"alg":"HS256"}}',
+      '', ' ', '[]', '["HS256"]', '"HS256"', 'null', 'true', '256', '{}', '{"alg"',
+      '{"alg":"HS256"', '{"alg":"HS256",}', "{'alg':'HS256'}", '{alg:"HS256"}', '{"alg":"HS256"}{}',
+      '{"alg":"HS256"}\0', '\ufeff{"alg":"HS256"}', '{"alg":"HS256"}//', '{"Alg":"HS256"}',
+      '{"alg ":"HS256"}', '[{"alg":"HS256"}]', '{"__proto__":{"alg":"HS256"}}',
       '{"header":{"alg":"HS256"}}'
     ].map((text): Row => [`header ${text}`, under(text)]),
-    ['not UTF-8', under(Buffer.from('{"alg":"HS256","x":"é"}', 'latin1'))],
-    [
-      'overlong UTF-8',
-      under(
-        Buffer.concat([
-          Buffer.from('{"alg":"HS256","x":"'),
-          Buffer.of(0xc0, 0xaf),
-          Buffer.from('"}')
-        ])
-      )
-    ],
-    [
-      'a surrogate in UTF-8',
-      under(
-        Buffer.concat([
-          Buffer.from('{"alg":"HS256","x":"'),
-          Buffer.of(0xed, 0xa0, 0x80),
-          Buffer.from('"}')
-        ])
-      )
-    ],
-    ['UTF-16', under(Buffer.from('{"alg":"HS256"}', 'utf16le'))],
+    ...notUtf8('{"alg":"HS256"').map(([what, bytes]): Row => [what, under(bytes)]),
     ...[
-      '{"alg":"HS256","alg":"HS256"}',
-      '{"alg":"none","alg":"HS256"}',
-      '{"alg":"HS256","alg":"none"}',
-      '{"alg":"HS256","\\u0061lg":"none"}',
-      '{"alg":"HS256","kid":"a","kid":"b"}',
-      '{"alg":"HS256","typ":"JWT","typ":"JWT"}',
-      '{"alg":"HS256","x":{"y":1,"y":1}}',
-      '{"alg":"HS256","x":[{"y":1,"\\u0079":2}]}',
-      '{"alg":"HS256","__proto__":1,"__proto__":2}',
-      '{"alg":"HS256","":1,"":2}'
+      '{"alg":"HS256","alg":"HS256"}', '{"alg":"none","alg":"HS256"}',
+      '{"alg":"HS256","alg":"none"}', '{"alg":"HS256","\\u0061lg":"none"}',
+      '{"alg":"HS256","kid":"a","kid":"b"}', '{"alg":"HS256","typ":"JWT","typ":"JWT"}',
+      '{"alg":"HS256","x":{"y":1,"y":1}}', '{"alg":"HS256","x":[{"y":1,"\\u0079":2}]}',
+      '{"alg":"HS256","__proto__":1,"__proto__":2}', '{"alg":"HS256","":1,"":2}'
     ].map((text): Row => [`duplicate member: ${text}`, under(text)])
   ])
 })
 
 t.test('keys and key URLs in the header of a token are ignored', async t => {
   const attacker = keyPair('rsa', mallory)
-  const requests: unknown[] = []
-  const server = createServer((request, response) => {
-    requests.push(request.url)
-    response.setHeader('content-type', 'application/json').end(
-      jwks(publicJwk(attacker, { kid: 'k' }))
-    )
-  }).listen(0, '127.0.0.1')
-  server.on('connection', () => requests.push('a connection'))
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.close()
-  })
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/jwks.json`
+  const server = await useJwksServer(t)
+  server.behave = set(publicJwk(attacker, { kid: 'k' }))
+  const { url } = server
   const der = certificate(attacker).replaceAll(/-----.*-----|\n/g, '')
   const members: readonly object[] = [
     { jku: url },
@@ -976,10 +755,7 @@ t.test('keys and key URLs in the header of a token are ignored', async t => {
     { jwk: publicJwk(attacker) },
     { jwk: publicJwk(attacker, { kid: 'k' }), jku: url, x5u: url },
     { x5c: [der] },
-    {
-      x5c: [der],
-      'x5t#S256': createHash('sha256').update(Buffer.from(der, 'base64')).digest('base64url')
-    },
+    { x5c: [der], 'x5t#S256': createHash('sha256').update(der, 'base64').digest('base64url') },
     { jwk: { kty: 'oct', k: encode('x'.repeat(32)) } },
     { key: publicPem(attacker) },
     { pem: publicPem(attacker) },
@@ -991,11 +767,10 @@ t.test('keys and key URLs in the header of a token are ignored', async t => {
     { JWT_JWKS: jwks(publicJwk(rsa, { kid: 'k' })) }
   ]
   for (const env of environments) {
-    const gate = await useGate(t, env)
     for (const member of members) {
       const what = JSON.stringify(member).slice(0, 50)
       const header = { kid: 'k', ...member }
-      await check(t, gate, [
+      await check(t, env, [
         [what, make('RS256', attacker, header)],
         [`${what}, HS256 with it`, make('HS256', 'x'.repeat(32), header)],
         [`${what}, without kid`, make('RS256', attacker, { ...member, kid: undefined })],
@@ -1008,7 +783,7 @@ t.test('keys and key URLs in the header of a token are ignored', async t => {
       ])
     }
   }
-  t.same(requests, [], 'the URL is never requested')
+  t.same([...server.asked, ...server.connections], [], 'the URL is never requested')
 })
 
 t.test('kid selects the key', async t => {
@@ -1016,7 +791,7 @@ t.test('kid selects the key', async t => {
   const twins = ['first', 'second'].map(owner => keyPair('p521', owner)) as [KeyPair, KeyPair]
   const other = keyPair('rsa', 'another key of the issuer')
   const attacker = keyPair('rsa', mallory)
-  const gate = await useGate(t, {
+  const env = {
     JWT_JWKS: jwks(
       publicJwk(rsa, { kid: 'a' }),
       publicJwk(other, { kid: 'b', alg: 'RS512' }),
@@ -1025,45 +800,15 @@ t.test('kid selects the key', async t => {
       publicJwk(ed25519, { kid: 'shared' }),
       ...twins.map(key => publicJwk(key, { kid: 'twin' }))
     )
-  })
+  }
   const unknown = [
-    '',
-    ' ',
-    'A',
-    'a ',
-    ' a',
-    'a\0',
-    'a\0b',
-    '\0',
-    'á',
-    '../../dev/null',
-    '/dev/null',
-    '../../../../proc/sys/kernel/randomize_va_space',
-    "' or 1=1 --",
-    "' union select 'x",
-    "a' or 'a'='a",
-    'a|b',
-    'a,b',
-    '$(id)',
-    '; id',
-    '%s',
-    '*',
-    '.*',
-    'constructor',
-    'toString',
-    'hasOwnProperty',
-    'length',
-    '0',
-    '-1',
-    'null',
-    'undefined',
-    'x'.repeat(8000),
-    'keys',
-    'http://127.0.0.1:1/',
-    '\ud800',
-    '{"kid":"a"}'
+    '', ' ', 'A', 'a ', ' a', 'a\0', 'a\0b', '\0', 'á', '../../dev/null', '/dev/null',
+    '../../../../proc/sys/kernel/randomize_va_space', "' or 1=1 --", "' union select 'x",
+    "a' or 'a'='a", 'a|b', 'a,b', '$(id)', '; id', '%s', '*', '.*', 'constructor', 'toString',
+    'hasOwnProperty', 'length', '0', '-1', 'null', 'undefined', 'x'.repeat(8000), 'keys',
+    'http://127.0.0.1:1/', '\ud800', '{"kid":"a"}'
   ]
-  await check(t, gate, [
+  await check(t, env, [
     ['the kid of the key', make('RS256', rsa, { kid: 'a' }), 'passes'],
     [
       'the kid of the key, escaped',
@@ -1087,10 +832,9 @@ t.test('kid selects the key', async t => {
       [`one kid and algorithm, two keys: ${index}`, make('ES512', key, { kid: 'twin' })],
       [`no kid, two keys of the algorithm: ${index}`, make('ES512', key)]
     ]),
-    ...unknown.map((kid): Row => [`kid ${kid.slice(0, 40)}`, make('RS256', rsa, { kid })]),
-    ...unknown.map((kid): Row => [
-      `kid ${kid.slice(0, 40)}, HS256 with an empty secret`,
-      make('HS256', '', { kid })
+    ...unknown.flatMap((kid): Row[] => [
+      [`kid ${kid.slice(0, 40)}`, make('RS256', rsa, { kid })],
+      [`kid ${kid.slice(0, 40)}, HS256 with an empty secret`, make('HS256', '', { kid })]
     ]),
     ...[null, 0, 1, true, [], ['a'], {}, { toString: 'a' }].map((kid): Row => [
       `kid ${JSON.stringify(kid)}`,
@@ -1099,85 +843,36 @@ t.test('kid selects the key', async t => {
     ['the kid of a key, the signature of another', make('RS256', attacker, { kid: 'a' })],
     ['alg "none" with a known kid', make('RS256', rsa, { alg: 'none', kid: 'a' })]
   ])
-  const withoutKid = await useGate(t, { JWT_JWKS: jwks(publicJwk(rsa)) })
-  await check(t, withoutKid, [
+  await check(t, { JWT_JWKS: jwks(publicJwk(rsa)) }, [
     ['a key without kid, a token without kid', make('RS256', rsa), 'passes'],
     ['a key without kid, a token with kid', make('RS256', rsa, { kid: 'a' })],
     ['a key without kid, a token with an empty kid', make('RS256', rsa, { kid: '' })],
     ['a key without kid, kid "undefined"', make('RS256', rsa, { kid: 'undefined' })]
   ])
-  const emptyKid = await useGate(t, { JWT_JWKS: jwks(publicJwk(rsa, { kid: '' })) })
-  await check(t, emptyKid, [
+  await check(t, { JWT_JWKS: jwks(publicJwk(rsa, { kid: '' })) }, [
     ['an empty kid', make('RS256', rsa, { kid: '' }), 'passes'],
     ['a key with an empty kid, a token without kid', make('RS256', rsa), 'passes'],
     ['a key with an empty kid, another kid', make('RS256', rsa, { kid: ' ' })]
   ])
-  const singleKey = await useGate(t, { JWT_PUBLIC_KEY: publicPem(rsa) })
-  await check(
-    t,
-    singleKey,
-    unknown.map((kid): Row => [
-      `a single key, kid is ignored: ${kid.slice(0, 40)}`,
-      make('RS256', rsa, { kid }),
-      'passes'
-    ])
-  )
+  await check(t, { JWT_PUBLIC_KEY: publicPem(rsa) }, unknown.map((kid): Row => [
+    `a single key, kid is ignored: ${kid.slice(0, 40)}`,
+    make('RS256', rsa, { kid }),
+    'passes'
+  ]))
 })
 
 t.test('a payload must be a JSON object without duplicate members', async t => {
-  const gate = await useGate(t, { JWT_SECRET: SECRET })
   const exp = now() + 3600
   const good = `"role":"${role}","exp":${exp}`
-  await check(t, gate, [
+  await check(t, { JWT_SECRET: SECRET }, [
     ...[
-      '',
-      ' ',
-      '[]',
-      `[{${good}}]`,
-      '"x"',
-      `"{${good}}"`,
-      'null',
-      'true',
-      '1',
-      '{',
-      `{${good}`,
-      `{${good},}`,
-      `{${good}}}`,
-      `{${good}}{}`,
-      `{${good}}\0`,
-      `\ufeff{${good}}`,
-      `{${good},'x':1}`,
-      `{${good},x:1}`,
-      `{${good}} // x`,
-      `/**/{${good}}`,
-      `{${good},"x":NaN}`,
-      `{${good},"x":Infinity}`,
-      `{${good},"x":0x10}`,
-      `{${good},"x":01}`,
-      `{${good},"x":+1}`,
-      `{${good},"x":"\t"}`,
-      `{${good},"x":"\\x41"}`,
-      `${good}`
+      '', ' ', '[]', `[{${good}}]`, '"x"', `"{${good}}"`, 'null', 'true', '1', '{', `{${good}`,
+      `{${good},}`, `{${good}}}`, `{${good}}{}`, `{${good}}\0`, `\ufeff{${good}}`,
+      `{${good},'x':1}`, `{${good},x:1}`, `{${good}} // x`, `/**/{${good}}`, `{${good},"x":NaN}`,
+      `{${good},"x":Infinity}`, `{${good},"x":0x10}`, `{${good},"x":01}`, `{${good},"x":+1}`,
+      `{${good},"x":"\t"}`, `{${good},"x":"\\x41"}`, `${good}`
     ].map((text): Row => [`payload ${text}`, claim(text)]),
-    ['not UTF-8', claim(Buffer.from(`{${good},"x":"é"}`, 'latin1'))],
-    ['not UTF-8 in a key', claim(Buffer.from(`{${good},"é":1}`, 'latin1'))],
-    [
-      'overlong UTF-8',
-      claim(
-        Buffer.concat([Buffer.from(`{${good},"x":"`), Buffer.of(0xc1, 0xa1), Buffer.from('"}')])
-      )
-    ],
-    [
-      'a surrogate in UTF-8',
-      claim(
-        Buffer.concat([
-          Buffer.from(`{${good},"x":"`),
-          Buffer.of(0xed, 0xa0, 0x80),
-          Buffer.from('"}')
-        ])
-      )
-    ],
-    ['UTF-16', claim(Buffer.from(`{${good}}`, 'utf16le'))],
+    ...notUtf8(`{${good}`).map(([what, bytes]): Row => [what, claim(bytes)]),
     ['bytes', claim(Buffer.of(0, 1, 2, 255))],
     ...[
       `${good},"role":"${role}"`,
@@ -1229,107 +924,54 @@ t.test('exp, nbf and iat must be numbers and are compared with the clock', async
   const at = (text: string): string => claim(`{"role":"${role}",${text}}`)
   const later = now() + 3600
   const invalid = 'token_claims_invalid'
-  const values = [
-    '"x"',
-    '""',
-    '"9999999999"',
-    '"1e10"',
-    '"Infinity"',
-    '"2100-01-01T00:00:00Z"',
-    'true',
-    'false',
-    'null',
-    '[]',
-    '{}',
-    `[${later}]`,
-    `{"value":${later}}`,
-    '1e999',
-    '-1e999',
-    '1'.padEnd(400, '0'),
+  const broken = [
+    '"x"', '""', '"9999999999"', '"1e10"', '"Infinity"', '"2100-01-01T00:00:00Z"', 'true', 'false',
+    'null', '[]', '{}', `[${later}]`, `{"value":${later}}`, '1e999', '-1e999', '1'.padEnd(400, '0'),
     '-1'.padEnd(400, '0')
   ]
-  for (const required of ['true', 'false']) {
-    const gate = await useGate(t, {
-      JWT_SECRET: SECRET,
-      JWT_LEEWAY_S: '600',
-      JWT_REQUIRE_EXP: required
-    })
-    await check(t, gate, [
-      ['no exp', at('"sub":"x"'), required === 'true' ? invalid : 'passes'],
-      [
-        'exp elsewhere',
-        at(`"claims":{"exp":${later}},"Exp":${later},"exp ":${later}`),
-        required === 'true' ? invalid : 'passes'
+  const begins: Readonly<Record<string, readonly string[]>> = {
+    [invalid]: broken,
+    passes: [
+      '0', '-0', '-1', '-1e308', '1e3', '0.5', `${now()}`, `${now()}.5`, `${now() + 300}`, '1e-400'
+    ],
+    token_not_active: [
+      `${now() + 900}`, `${now() + 900}.5`, '1e10', '1e308', '99999999999999999999999999',
+      `${later}000`
+    ]
+  }
+  const verdicts: Readonly<Record<string, typeof begins>> = {
+    exp: {
+      [invalid]: broken,
+      passes: [
+        `${later}`, `${later}.0`, `${later}.999999999999`, `${later}e0`, '4.1e9', '1e10', '1E+10',
+        '1e308', '41000000000e-1', '99999999999999999999999999', `${Number.MAX_SAFE_INTEGER}`,
+        `${now() - 300}`, `${now() - 300}.5`, '1.7976931348623157e308', `${later}000`
       ],
-      ...values.map((value): Row => [`exp ${value.slice(0, 30)}`, at(`"exp":${value}`), invalid]),
-      ...['nbf', 'iat'].flatMap(name =>
-        values.map((value): Row => [
-          `${name} ${value.slice(0, 30)}`,
-          at(`"exp":${later},"${name}":${value}`),
-          invalid
-        ])
-      ),
-      ...[
-        `${later}`,
-        `${later}.0`,
-        `${later}.999999999999`,
-        `${later}e0`,
-        '4.1e9',
-        '1e10',
-        '1E+10',
-        '1e308',
-        '41000000000e-1',
-        '99999999999999999999999999',
-        String(Number.MAX_SAFE_INTEGER),
-        `${now() - 300}`,
-        `${now() - 300}.5`,
-        '1.7976931348623157e308'
-      ].map((value): Row => [`exp ${value}`, at(`"exp":${value}`), 'passes']),
-      ...[
-        '0',
-        '-0',
-        '-0.0',
-        '0e0',
-        '1',
-        '-1',
-        '1e3',
-        '1e-400',
-        '0.1',
-        '-1e308',
-        `${now() - 900}`,
-        `${now() - 900}.999`,
-        '1700000000',
-        '-99999999999999999999',
-        '1.7e9'
-      ].map((value): Row => [`exp ${value}`, at(`"exp":${value}`), 'token_expired']),
-      ...['nbf', 'iat'].flatMap(name => [
-        ...[
-          '0',
-          '-0',
-          '-1',
-          '-1e308',
-          '1e3',
-          '0.5',
-          `${now()}`,
-          `${now()}.5`,
-          `${now() + 300}`,
-          '1e-400'
-        ].map((value): Row => [
-          `${name} ${value}`,
-          at(`"exp":${later},"${name}":${value}`),
-          'passes'
-        ]),
-        ...[`${now() + 900}`, `${now() + 900}.5`, '1e10', '1e308', '99999999999999999999999999']
-          .map((value): Row => [
-            `${name} ${value}`,
-            at(`"exp":${later},"${name}":${value}`),
-            'token_not_active'
-          ])
-      ]),
+      token_expired: [
+        '0', '-0', '-0.0', '0e0', '1', '-1', '1e3', '1e-400', '0.1', '-1e308', `${now() - 900}`,
+        `${now() - 900}.999`, '1700000000', '-99999999999999999999', '1.7e9'
+      ]
+    },
+    nbf: begins,
+    iat: begins
+  }
+  const rows = Object.entries(verdicts).flatMap(([name, verdicts]) =>
+    Object.entries(verdicts).flatMap(([verdict, values]) =>
+      values.map((value): Row => {
+        const exp = name === 'exp' ? '' : `"exp":${later},`
+        return [`${name} ${value.slice(0, 30)}`, at(`${exp}"${name}":${value}`), verdict]
+      })
+    )
+  )
+  for (const required of ['true', 'false']) {
+    const env = { JWT_SECRET: SECRET, JWT_LEEWAY_S: '600', JWT_REQUIRE_EXP: required }
+    const without = required === 'true' ? invalid : 'passes'
+    await check(t, env, [
+      ['no exp', at('"sub":"x"'), without],
+      ['exp elsewhere', at(`"claims":{"exp":${later}},"Exp":${later},"exp ":${later}`), without],
+      ...required === 'true' ? rows : rows.filter(([what]) => what.startsWith('exp')),
       ['expired and not active', at(`"exp":0,"nbf":${later}`), 'token_expired'],
-      ['expired and broken', at('"exp":0,"nbf":"x"'), invalid],
-      ['exp in milliseconds', at(`"exp":${later}000`), 'passes'],
-      ['nbf in milliseconds', at(`"exp":${later},"nbf":${later}000`), 'token_not_active']
+      ['expired and broken', at('"exp":0,"nbf":"x"'), invalid]
     ])
   }
 })
@@ -1342,40 +984,25 @@ t.test('JWT_ROLE_CLAIM is a path to the claim with the role', async t => {
     readonly [path: string, rows: ReadonlyArray<readonly [claims: string, verdict: string]>]
   > = [
     ['app_metadata.role', [
-      ['"app_metadata":{"role":"x"}', 'passes'],
-      ['"app_metadata":{"role":"x"},"role":1', 'passes'],
-      ['"app_metadata.role":"x"', missing],
-      ['"role":"x"', missing],
-      ['"app_metadata":"{\\"role\\":\\"x\\"}"', missing],
-      ['"app_metadata":null', missing],
-      ['"app_metadata":"role"', missing],
-      ['"app_metadata":1', missing],
-      ['"app_metadata":{}', missing],
-      ['"app_metadata":[]', missing],
-      ['"app_metadata":[{"role":"x"}]', missing],
-      ['"app_metadata":{"Role":"x"}', missing],
-      ['"App_metadata":{"role":"x"}', missing],
-      ['"app_metadata":{"role":{"role":"x"}}', invalid],
-      ['"app_metadata":{"role":["x"]}', invalid],
-      ['"app_metadata":{"role":1}', invalid],
-      ['"app_metadata":{"role":true}', invalid],
-      ['"app_metadata":{"role":false}', invalid],
-      ['"app_metadata":{"role":null}', invalid],
-      ['"app_metadata":{"role":""}', invalid],
+      ['"app_metadata":{"role":"x"}', 'passes'], ['"app_metadata":{"role":"x"},"role":1', 'passes'],
+      ['"app_metadata.role":"x"', missing], ['"role":"x"', missing],
+      ['"app_metadata":"{\\"role\\":\\"x\\"}"', missing], ['"app_metadata":null', missing],
+      ['"app_metadata":"role"', missing], ['"app_metadata":1', missing],
+      ['"app_metadata":{}', missing], ['"app_metadata":[]', missing],
+      ['"app_metadata":[{"role":"x"}]', missing], ['"app_metadata":{"Role":"x"}', missing],
+      ['"App_metadata":{"role":"x"}', missing], ['"app_metadata":{"role":{"role":"x"}}', invalid],
+      ['"app_metadata":{"role":["x"]}', invalid], ['"app_metadata":{"role":1}', invalid],
+      ['"app_metadata":{"role":true}', invalid], ['"app_metadata":{"role":false}', invalid],
+      ['"app_metadata":{"role":null}', invalid], ['"app_metadata":{"role":""}', invalid],
       ['"app_metadata":{"role":"none"}', 'role_denied'],
       ['"__proto__":{"app_metadata":{"role":"x"}}', missing],
       ['"app_metadata":{"__proto__":{"role":"x"}}', missing],
       ['"app_metadata":{"role":"x","\\u0072ole":"y"}', 'token_invalid']
     ]],
     ['roles.0', [
-      ['"roles":["x","y"]', 'passes'],
-      ['"roles":["none","y"]', 'role_denied'],
-      ['"roles":{"0":"x"}', 'passes'],
-      ['"roles":[]', missing],
-      ['"roles":"x"', missing],
-      ['"roles":[["x"]]', invalid],
-      ['"roles":[0]', invalid],
-      ['"roles":[null,"x"]', invalid]
+      ['"roles":["x","y"]', 'passes'], ['"roles":["none","y"]', 'role_denied'],
+      ['"roles":{"0":"x"}', 'passes'], ['"roles":[]', missing], ['"roles":"x"', missing],
+      ['"roles":[["x"]]', invalid], ['"roles":[0]', invalid], ['"roles":[null,"x"]', invalid]
     ]],
     ['roles.-1', [['"roles":["x"]', missing], ['"roles":{"-1":"x"}', 'passes']]],
     ['roles.00', [['"roles":["x"]', missing]]],
@@ -1412,104 +1039,11 @@ t.test('JWT_ROLE_CLAIM is a path to the claim with the role', async t => {
     ]]
   ]
   for (const [path, rows] of groups) {
-    const gate = await useGate(t, { JWT_SECRET: SECRET, JWT_ROLE_CLAIM: path })
-    await check(
-      t,
-      gate,
-      rows.map(([claims, verdict]): Row => [
-        `${path} in ${claims}`,
-        claim(`{${exp},${claims}}`),
-        verdict
-      ])
-    )
+    const env = { JWT_SECRET: SECRET, JWT_ROLE_CLAIM: path }
+    await check(t, env, rows.map(([claims, verdict]): Row =>
+      [`${path} in ${claims}`, claim(`{${exp},${claims}}`), verdict]
+    ))
   }
-})
-
-t.test('the response to a denied role is always the same, byte for byte', async t => {
-  // On the way to the database a lone surrogate becomes U+FFFD.
-  await ensureRoles(['oneflight_\ufffd'])
-  const service = await useService(t, {
-    env: { JWT_ROLE_CLAIM: 'app.roles.0', ANON_ROLE: 'oneflight_anon' }
-  })
-  const names = [
-    'nobody_has_this_name',
-    'postgres',
-    'none',
-    'NONE',
-    'None',
-    ' none',
-    'none ',
-    'default',
-    'public',
-    'current_user',
-    'session_user',
-    'pg_monitor',
-    'pg_',
-    'pg_unknown',
-    'PG_MONITOR',
-    LOGIN_ROLE,
-    LOGIN_ROLE.toUpperCase(),
-    `${LOGIN_ROLE} `,
-    `${role}\0`,
-    `\0${role}`,
-    `${role}\0x`,
-    `${role} `,
-    ` ${role}`,
-    `"${role}"`,
-    `'${role}'`,
-    role.toUpperCase(),
-    `${role}; reset role`,
-    `${role}' --`,
-    'ｏneflight_user',
-    'oneflight_usеr',
-    'é'.repeat(32),
-    'x'.repeat(63),
-    'x'.repeat(64),
-    'x'.repeat(4000),
-    `${role}${' '.repeat(63)}`,
-    '\ud800',
-    'oneflight_\ud800',
-    'oneflight_\udc00',
-    '\ufeff',
-    '\u200b',
-    '😀',
-    '*',
-    '0',
-    '-1',
-    '10',
-    '%',
-    '__proto__',
-    'constructor',
-    'null',
-    'undefined',
-    'true',
-    '{"role":"x"}',
-    '\n',
-    '\\',
-    '$user',
-    '@'
-  ]
-  const responses = new Set<string>()
-  for (const name of names) {
-    const { status, text, headers } = await service.post(
-      '[{"id":"a","op":"select","table":"pg_class"}]',
-      {
-        headers: { authorization: `Bearer ${claim({ app: { roles: [name] }, exp: now() + 3600 })}` }
-      }
-    )
-    t.equal(status, 403, JSON.stringify(name))
-    // Connection headers may differ because some requests are rejected before the body arrives.
-    const fields = [...headers].filter(([field]) =>
-      !['date', 'connection', 'keep-alive'].includes(field)
-    ).map(field => field.join(': ')).join('\n')
-    responses.add(`${fields}\n${text}`.replaceAll(headers.get('x-request-id') as string, ''))
-  }
-  t.equal(responses.size, 1, [...responses].join('\n\n'))
-  t.match(
-    [...responses][0],
-    '"code":"role_denied","message":"The role of the token is not allowed. The log states the ' +
-    'reason.","committed":false,'
-  )
 })
 
 t.test('a token may have 16 384 characters', async t => {
@@ -1538,26 +1072,22 @@ t.test('a token may have 16 384 characters', async t => {
       )
     }
   })
-  const send = async (token: string): Promise<{ status: number, code: string }> => {
-    const response = await app.inject(
-      {
-        method: 'POST',
-        url: '/',
-        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-        payload: batch,
-        Request
-      } as never
-    )
-    return {
-      status: response.statusCode,
-      code: response.json<{ error: { code: string } }>().error.code
-    }
+  const send = async (token: string): Promise<readonly unknown[]> => {
+    const response = await app.inject({
+      method: 'POST',
+      url: '/',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      payload: batch,
+      Request
+    } as never)
+    const { error } = response.json<{ error: { code: string } }>()
+    return [response.statusCode, error.code]
   }
   const fits = padded(max - 16)
   t.ok(fits.length < max && fits.length > max - 20, String(fits.length))
-  t.same(await send(fits), { status: 503, code: 'database_unavailable' })
+  t.same(await send(fits), [503, 'database_unavailable'])
   for (const length of [max + 1, 2 * max, 1_000_000]) {
-    t.same(await send(padded(length)), { status: 401, code: 'token_invalid' }, String(length))
+    t.same(await send(padded(length)), [401, 'token_invalid'], String(length))
   }
   const malformed = [
     ['a line end in it', make('HS256', SECRET).replace('.', '\n.')],
@@ -1566,12 +1096,12 @@ t.test('a token may have 16 384 characters', async t => {
     ['a NUL after it', `${make('HS256', SECRET)}\0`]
   ] as const
   for (const [what, token] of malformed) {
-    t.same(await send(token), { status: 401, code: 'token_invalid' }, what)
+    t.same(await send(token), [401, 'token_invalid'], what)
   }
   const service = await useService(t)
   const rows = [
     [padded(max + 1), 431, 'headers_too_large'],
-    [padded(15_000), 200, undefined],
+    [padded(15_000), 404, 'undefined_table'],
     ['x'.repeat(100_000), 431, 'headers_too_large'],
     [make('HS256', SECRET).replace('.', '\r\n .'), 400, 'http_malformed']
   ] as const
@@ -1584,9 +1114,6 @@ t.test('a token may have 16 384 characters', async t => {
         connection: 'close'
       }, '[{"id":"a","op":"select","table":"public.nothing"}]')
     )
-    t.match(
-      { status: response?.status, code: response?.body?.error.code },
-      code === undefined ? { status: 404, code: 'undefined_table' } : { status, code }
-    )
+    t.same([response?.status, response?.body?.error.code], [status, code])
   }
 })

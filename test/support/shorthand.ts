@@ -1,0 +1,44 @@
+/**
+ * Short forms of what many tests need: operations, headers, expected errors, and options of
+ * useService.
+ */
+import { readFileSync } from 'node:fs'
+import type { Database } from './database/database.ts'
+import { token, type UseServiceOptions } from './service.ts'
+
+export const shopSchema = readFileSync(new URL('./database/shop.sql', import.meta.url), 'utf8')
+
+/** The options of a service whose database is unreachable. No database is created for it. */
+export const nowhere = {
+  provide: async (): Promise<Database> => {
+    const loginUrl = 'postgres://oneflight_login:login@127.0.0.1:1/nowhere'
+    return { name: 'nowhere', url: loginUrl, loginUrl, sql: undefined as never }
+  }
+} satisfies UseServiceOptions
+
+/** The options of services that share a database. */
+export const on = (database: Database) =>
+  ({ provide: async () => database }) satisfies UseServiceOptions
+
+export const select = (id: string, table: string, more: object = {}): object =>
+  ({ id, op: 'select', table, ...more })
+
+/** An insert of one row, or of a list of rows. */
+export const insert = (id: string, table: string, values: object, more: object = {}): object =>
+  ({ id, op: 'insert', table, values: Array.isArray(values) ? values : [values], ...more })
+
+/** An update of the rows of `where`; of all rows without it. */
+export const update = (id: string, table: string, set: object, where?: object): object =>
+  ({ id, op: 'update', table, set, ...where === undefined ? { all: true } : { where } })
+
+/** An Authorization header for `oneflight_user`, or with other claims. */
+export const bearer = (claims: object = {}): string =>
+  `Bearer ${token({ role: 'oneflight_user', ...claims })}`
+
+/** The headers of a batch of `oneflight_user`. */
+export const headersOfBatch = (more: Readonly<Record<string, string>> = {}) =>
+  ({ authorization: bearer(), 'content-type': 'application/json', ...more })
+
+/** The pattern of an error response. */
+export const failed = (status: number, code: string | RegExp, more: object = {}) =>
+  ({ status, body: { error: { code, ...more } } })
