@@ -1,19 +1,26 @@
 /**
  * Metrics: their names, labels, units and exact counts. No client can create label values.
  */
-import { readFileSync } from 'node:fs'
 import Fastify from 'fastify'
 import t from 'tap'
 import metrics from '../../plugins/metrics.ts'
 import requestLog from '../../plugins/request-log.ts'
 import type { Observer } from '../../src/transaction/observer.ts'
+import { useDatabase } from '../support/database/database.ts'
 import { ask, token, useService, type ServiceUnderTest } from '../support/service.ts'
+import { insert, nowhere, on, select, shopSchema, update } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
-const schema = `${readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')}
+const schema = `${shopSchema}
   create table deferred (id int primary key, twin int unique deferrable initially deferred);
   create view slow as select pg_sleep(0.1)::text as x;
-  grant all on deferred, slow to oneflight_user;`
+  create function odd () returns trigger language plpgsql as $$ begin raise sqlstate 'XY123';
+    end $$;
+  create table odd (id int);
+  create trigger odd before insert on odd for each row execute function odd();
+  grant all on deferred, slow, odd to oneflight_user;`
+
+const database = await useDatabase(t, { schema })
 
 /**
  * The samples of transactions and operations, by name and sorted labels. Of histograms, only
@@ -44,149 +51,104 @@ const exception = (op: string, table: string): Record<string, number> => ({
   [`service_op_exceptions{op="${op}",table="${table}"}`]: 1
 })
 
-const select = (id: string, table = 'stock', where = {}): object => ({
-  id,
-  op: 'select',
-  table,
-  where
-})
-const negative = {
-  id: 'n',
-  op: 'update',
-  table: 'stock',
-  set: { qty: -1 },
-  where: { sku: { eq: 'pear' } }
-}
+const negative = update('n', 'stock', { qty: -1 }, { sku: { eq: 'pear' } })
 const user = 'oneflight_user'
 
 t.test('transactions and operations are counted by outcome', async t => {
+  const service = await useService(t, { ...on(database), env: { ANON_ROLE: 'oneflight_anon' } })
+  type Counts = Record<string, number>
   const rows: ReadonlyArray<
-    readonly [
-      title: string,
-      batch: unknown,
-      role: string | null,
-      status: number,
-      counts: Record<string, number>
-    ]
+    readonly [title: string, batch: unknown, role: string | null, status: number, counts: Counts]
   > = [
-    [
-      'committed',
-      [
-        {
-          id: 'i',
-          op: 'insert',
-          table: 'stock',
-          values: [{ sku: 'fig', qty: 1 }, { sku: 'nut', qty: 1 }]
-        },
-        select('s'),
-        select('t'),
-        { id: 'd', op: 'delete', table: 'public.stock', where: { sku: { eq: 'fig' } } }
-      ],
-      user,
-      200,
-      {
-        ...txn(user, 'ok', 1),
-        ...op('insert', 'ok', 1),
-        ...op('select', 'ok', 2),
-        ...op('delete', 'ok', 1)
-      }
-    ],
-    ['anonymous', [select('s')], null, 200, {
+    ['committed', [
+      insert('i', 'stock', [{ sku: 'fig', qty: 1 }, { sku: 'nut', qty: 1 }]),
+      select('s', 'stock'),
+      select('t', 'stock'),
+      { id: 'd', op: 'delete', table: 'public.stock', where: { sku: { eq: 'fig' } } }
+    ], user, 200, {
+      ...txn(user, 'ok', 1),
+      ...op('insert', 'ok', 1),
+      ...op('select', 'ok', 2),
+      ...op('delete', 'ok', 1)
+    }],
+    ['anonymous', [select('s', 'stock')], null, 200, {
       ...txn('oneflight_anon', 'ok', 1),
       ...op('select', 'ok', 1)
     }],
-    [
-      'failed in the middle',
-      [select('a'), negative, select('b'), { id: 'd', op: 'delete', table: 'stock', all: true }],
-      user,
-      400,
-      {
-        ...txn(user, 'error', 1),
-        ...op('select', 'ok', 1),
-        ...op('update', 'error', 1),
-        ...exception('update', 'public.stock')
-      }
-    ],
-    [
-      'failed at COMMIT',
-      [{
-        id: 'i',
-        op: 'insert',
-        table: 'deferred',
-        values: [{ id: 1, twin: 1 }, { id: 2, twin: 1 }]
-      }, select('s')],
-      user,
-      409,
-      { ...txn(user, 'error', 1), ...op('insert', 'ok', 1), ...op('select', 'ok', 1) }
-    ],
+    ['failed in the middle', [
+      select('a', 'stock'),
+      negative,
+      select('b', 'stock'),
+      { id: 'd', op: 'delete', table: 'stock', all: true }
+    ], user, 400, {
+      ...txn(user, 'error', 1),
+      ...op('select', 'ok', 1),
+      ...op('update', 'error', 1),
+      ...exception('update', 'public.stock')
+    }],
+    ['failed at COMMIT', [
+      insert('i', 'deferred', [{ id: 1, twin: 1 }, { id: 2, twin: 1 }]),
+      select('s', 'stock')
+    ], user, 409, { ...txn(user, 'error', 1), ...op('insert', 'ok', 1), ...op('select', 'ok', 1) }],
     ['no privilege', [select('s', 'customers')], null, 401, {
       ...txn('oneflight_anon', 'error', 1),
       ...op('select', 'error', 1),
       ...exception('select', 'public.customers')
     }],
-    ['no such table', [select('a'), select('s', 'made_up')], user, 404, {
+    ['no such table', [select('a', 'stock'), select('s', 'made_up')], user, 404, {
       ...txn(user, 'error', 1),
       ...op('select', 'ok', 1),
       ...op('select', 'error', 1),
       ...exception('select', 'other')
     }],
-    ['no such column', [select('s', 'stock', { made_up: { eq: 1 } })], user, 400, {
+    ['no such column', [select('s', 'stock', { where: { made_up: { eq: 1 } } })], user, 400, {
       ...txn(user, 'error', 1),
       ...op('select', 'error', 1),
       ...exception('select', 'public.stock')
     }],
-    [
-      'a missing referenced row',
-      [select('a'), select('s', 'orders'), {
-        id: 'i',
-        op: 'insert',
-        table: 'orders',
-        values: [{ customer_id: '$s.0.id' }]
-      }],
-      user,
-      422,
-      {
-        ...txn(user, 'error', 1),
-        ...op('select', 'ok', 2),
-        ...op('insert', 'error', 1),
-        ...exception('insert', 'other')
-      }
-    ],
-    ['a role that the database rejects', [select('s')], 'made_up', 403, {
+    ['a missing referenced row', [
+      select('a', 'stock'),
+      select('s', 'orders'),
+      insert('i', 'orders', { customer_id: '$s.0.id' })
+    ], user, 422, {
+      ...txn(user, 'error', 1),
+      ...op('select', 'ok', 2),
+      ...op('insert', 'error', 1),
+      ...exception('insert', 'other')
+    }],
+    ['a role that the database rejects', [select('s', 'stock')], 'made_up', 403, {
       ...txn('other', 'error', 1)
     }],
-    ['a role rejected by its name', [select('s')], 'pg_monitor', 403, {}],
-    [
-      'invalid operations',
-      [{ id: 'a', op: 'made_up', table: 'made_up' }, select('s', 'private.secrets')],
-      user,
-      422,
-      {}
-    ],
+    ['a role rejected by its name', [select('s', 'stock')], 'pg_monitor', 403, {}],
+    ['invalid operations', [
+      { id: 'a', op: 'made_up', table: 'made_up' },
+      select('s', 'private.secrets')
+    ], user, 422, {}],
     ['forbidden schema', [select('s', 'private.secrets')], user, 403, {}],
     ['empty batch', [], user, 400, {}],
     ['empty body', '', user, 400, {}]
   ]
+  let before = await scrape(service)
+  t.same(before, {})
   for (const [title, batch, role, status, counts] of rows) {
-    await t.test(title, async t => {
-      const service = await useService(t, { schema, env: { ANON_ROLE: 'oneflight_anon' } })
-      t.equal((await service.post(batch, { role })).status, status)
-      t.same(await scrape(service), counts)
-    })
+    t.equal((await service.post(batch, { role })).status, status, title)
+    const after = await scrape(service)
+    const added = Object.entries(after).map(([name, n]) => [name, n - (before[name] ?? 0)] as const)
+    t.same(Object.fromEntries(added.filter(([, n]) => n !== 0)), counts, title)
+    before = after
   }
+  const other = await useService(t, on(database))
+  t.same(await scrape(other), {}, 'another service in this process counts separately')
 })
 
 t.test('without a database there are no transactions', async t => {
-  const service = await useService(t, {
-    schema,
-    databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1')
-  })
-  t.equal((await service.post([select('s')])).status, 503)
+  const service = await useService(t, nowhere)
+  t.equal((await service.post([select('s', 'stock')])).status, 503)
   t.same(await scrape(service), {})
 })
 
 t.test('types, units and labels in the Prometheus format', async t => {
-  const service = await useService(t, { schema })
+  const service = await useService(t, on(database))
   await service.post([select('s', 'slow')])
   await service.post([negative])
   const { text, headers } = await ask(`${service.adminUrl}/metrics`)
@@ -222,7 +184,7 @@ t.test('types, units and labels in the Prometheus format', async t => {
 })
 
 t.test('clients cannot create label values', async t => {
-  const service = await useService(t, { schema })
+  const service = await useService(t, on(database))
   for (let i = 0; i < 20; i++) {
     await ask(`${service.url}/made-up-${i}`)
     await ask(service.url, { method: 'POST', headers: { 'content-type': `made/up${i}` } })
@@ -248,18 +210,12 @@ t.test('clients cannot create label values', async t => {
 })
 
 t.test('error responses are counted by code', async t => {
-  const odd = `${schema}
-    create function odd () returns trigger language plpgsql as $$ begin raise sqlstate 'XY123';
-      end $$;
-    create table odd (id int);
-    create trigger odd before insert on odd for each row execute function odd();
-    grant all on odd to oneflight_user;`
-  const service = await useService(t, { schema: odd })
-  await service.post([select('s')])
+  const service = await useService(t, on(database))
+  await service.post([select('s', 'stock')])
   await service.post([negative])
   await service.post([negative])
   await service.post([])
-  await service.post([{ id: 'i', op: 'insert', table: 'odd', values: [{ id: 1 }] }])
+  await service.post([insert('i', 'odd', { id: 1 })])
   await ask(`${service.url}/made_up`)
   const counts = async (): Promise<object> =>
     Object.fromEntries(
@@ -270,14 +226,6 @@ t.test('error responses are counted by code', async t => {
   // A response is counted after it was sent, so the client may be faster.
   await until(async () => Object.keys(await counts()).length === 4)
   t.same(await counts(), { check_violation: 2, body_empty: 1, other: 1, not_found: 1 })
-})
-
-t.test('two services in one process count separately', async t => {
-  const one = await useService(t, { schema })
-  const other = await useService(t, { schema })
-  await one.post([select('s')])
-  t.same(await scrape(one), { ...txn(user, 'ok', 1), ...op('select', 'ok', 1) })
-  t.same(await scrape(other), {})
 })
 
 t.test('the number of names of tables and batches in labels is limited', async t => {
