@@ -29,7 +29,13 @@ const schema = `
     texts text[] not null default '{}');
   create table secrets (id int primary key, word text not null);
   insert into secrets values (1, 'hidden');
+  create table events (id int primary key, at timestamptz, local timestamp, day date,
+    times timestamptz[]);
+  create table numbers (id int8, price numeric, whole numeric(30), tall float8, list int8[],
+    data jsonb);
   grant all on all tables in schema public to oneflight_user`
+
+const service = await useService(t, { schema, keys: true })
 
 /**
  * Texts that have a meaning in the batch language: references to operations of the batch, malformed
@@ -104,13 +110,6 @@ const { json } = fc.letrec<{ json: Json }>(tie => ({
 }))
 
 t.test('dates are the same in values and in filters', async t => {
-  const service = await useService(t, {
-    schema: `
-      create table events (id int primary key, at timestamptz, local timestamp, day date,
-        times timestamptz[]);
-      grant all on events to oneflight_user`,
-    keys: true
-  })
   const client = useClient<{
     events: {
       id: number,
@@ -167,7 +166,6 @@ t.test('dates are the same in values and in filters', async t => {
 })
 
 t.test('texts and JSON are stored unchanged by values and set, and match as operands', async t => {
-  const service = await useService(t, { schema, keys: true })
   const client = useClient<Database>(service)
   await fc.assert(
     fc.asyncProperty(text, json, fc.array(text, { maxLength: 3 }), async (word, value, words) => {
@@ -239,11 +237,6 @@ t.test('texts and JSON are stored unchanged by values and set, and match as oper
 })
 
 t.test('numbers beyond double precision keep every digit', async t => {
-  const service = await useService(t, {
-    keys: true,
-    schema: 'create table numbers (id int8, price numeric, whole numeric(30), tall float8, list ' +
-      'int8[], data jsonb); grant all on numbers to oneflight_user'
-  })
   interface Numbers {
     numbers: {
       id: bigint | null,

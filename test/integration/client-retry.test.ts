@@ -28,6 +28,20 @@ const write = (b: Batch<Database>) => ({ stock: b.insert('stock', { sku: 'apple'
 const read = (b: Batch<Database>) => ({ stock: b.select('stock') })
 const fast = { minDelay: 0, maxDelay: 0 }
 
+const service = await useService(t, { schema, keys: true })
+const { sql } = service.database
+
+t.beforeEach(async () => {
+  await sql`truncate stock`
+})
+
+/** Waits until a batch waits for a lock. */
+const untilLocked = (): Promise<unknown> =>
+  until(async () =>
+    (await sql`select from pg_stat_activity where datname = current_database()
+      and wait_event_type = 'Lock'`).length === 1
+  )
+
 /** A client that receives the given responses. */
 function fake (
   answers: readonly MakeResponse[],
@@ -57,7 +71,6 @@ const networkError = (code?: string) => (): never => {
 }
 
 t.test('a lost response is requested again, and the batch is applied once', async t => {
-  const service = await useService(t, { schema, keys: true })
   const keys: string[] = []
   const bodies: string[] = []
   const client = useClient<Database>(service, {
@@ -75,7 +88,7 @@ t.test('a lost response is requested again, and the batch is applied once', asyn
   t.same([new Set(keys).size, new Set(bodies).size], [1, 1], 'the same request')
   t.equal(idempotencyKey, keys[0])
   t.match(keys[0], /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
-  t.same(await service.database.sql`select count(*)::int as n from stock`, [{ n: 1 }])
+  t.same(await sql`select count(*)::int as n from stock`, [{ n: 1 }])
 
   const again = await client.batch(write, { idempotencyKey: idempotencyKey as string })
   t.match(
@@ -92,33 +105,19 @@ t.test('a lost response is requested again, and the batch is applied once', asyn
 })
 
 t.test('the client waits while its key is in progress', async t => {
-  const service = await useService(t, { schema, keys: true })
-  const { sql } = service.database
   const client = useClient<Database>(service, {
     retry: { attempts: 1000, minDelay: 1, maxDelay: 5 }
   })
   const key = { idempotencyKey: 'order-17' }
+  const put = (b: Batch<Database>) =>
+    b.insert('stock', { sku: 'apple', qty: 1 }, {
+      on_conflict: { columns: ['sku'], do: 'nothing' }
+    })
   const both = await sql.begin(async other => {
     await other`insert into stock values ('apple', 7)`
-    const first = client.batch(
-      b =>
-        b.insert('stock', { sku: 'apple', qty: 1 }, {
-          on_conflict: { columns: ['sku'], do: 'nothing' }
-        }),
-      key
-    )
-    await until(async () =>
-      (await sql`select from pg_stat_activity where datname = ${service.database.name}
-        and wait_event_type = 'Lock'`)
-        .length === 1
-    )
-    const second = client.batch(
-      b =>
-        b.insert('stock', { sku: 'apple', qty: 1 }, {
-          on_conflict: { columns: ['sku'], do: 'nothing' }
-        }),
-      key
-    )
+    const first = client.batch(put, key)
+    await untilLocked()
+    const second = client.batch(put, key)
     await until(() => service.log.some(({ code }) => code === 'idempotency_key_in_progress'))
     return [first, second] as const
   })
@@ -129,7 +128,6 @@ t.test('the client waits while its key is in progress', async t => {
 })
 
 t.test('a refused connection is reported as not committed and retried', async t => {
-  const service = await useService(t, { schema, keys: true })
   const free = createServer().listen(0, '127.0.0.1')
   await once(free, 'listening')
   const closed = `http://127.0.0.1:${(free.address() as AddressInfo).port}/`
@@ -222,6 +220,10 @@ t.test('transient errors are retried', async t => {
 })
 
 t.test('permanent errors, and unknown outcomes without a key, are not retried', async t => {
+  const withoutKey = { idempotency: false }
+  const html = new Headers({ 'content-type': 'text/html; charset=utf-8' })
+  const answer = (text: string | null, init: ResponseInit = {}) => () => new Response(text, init)
+  const invalid = { code: 'answer_invalid', committed: 'unknown' }
   const cases: ReadonlyArray<
     readonly [name: string, answer: () => Response, options: BatchOptions, expected: object]
   > = [
@@ -235,13 +237,14 @@ t.test('permanent errors, and unknown outcomes without a key, are not retried', 
       {},
       { code: 'validation_failed', committed: false, errors: [{ code: 'set_empty' }] }
     ],
-    ['504', refusal(504, { code: 'deadline_exceeded' }), {}, {
-      code: 'deadline_exceeded',
-      committed: false,
-      retryable: false
-    }],
+    [
+      '504',
+      refusal(504, { code: 'deadline_exceeded' }),
+      {},
+      { code: 'deadline_exceeded', committed: false, retryable: false }
+    ],
     ['500', refusal(500, { code: 'internal' }), {}, { code: 'internal', committed: false }],
-    ['no response', networkError(), { idempotency: false }, {
+    ['no response', networkError(), withoutKey, {
       code: 'network_error',
       committed: 'unknown',
       retryable: true,
@@ -250,45 +253,35 @@ t.test('permanent errors, and unknown outcomes without a key, are not retried', 
     }],
     [
       "a proxy's 502",
-      () =>
-        new Response('<html>', {
-          status: 502,
-          headers: { 'content-type': 'text/html; charset=utf-8' }
-        }),
-      { idempotency: false },
-      {
-        code: 'answer_invalid',
-        committed: 'unknown',
-        status: 502,
-        message: /502, text\/html, 6 characters/
-      }
+      answer('<html>', { status: 502, headers: html }),
+      withoutKey,
+      { ...invalid, status: 502, message: /502, text\/html, 6 characters/ }
     ],
-    ["a proxy's 404", () => new Response('{}', { status: 404 }), { idempotency: false }, {
-      code: 'answer_invalid',
-      committed: false,
-      status: 404
-    }],
+    [
+      "a proxy's 404",
+      answer('{}', { status: 404 }),
+      withoutKey,
+      { ...invalid, committed: false, status: 404 }
+    ],
     [
       'an empty response',
-      () => new Response(null, { status: 504, statusText: 'Gateway Timeout' }),
-      { idempotency: false },
-      {
-        code: 'answer_invalid',
-        committed: 'unknown',
-        message: /504 Gateway Timeout, no content type, 0 characters/
-      }
+      answer(null, { status: 504, statusText: 'Gateway Timeout' }),
+      withoutKey,
+      { ...invalid, message: /504 Gateway Timeout, no content type, 0 characters/ }
     ],
-    ['another server', () => new Response('{"ok":true}'), { idempotency: false }, {
-      code: 'answer_invalid',
-      committed: 'unknown',
-      status: 200
-    }],
-    ['an error of another server', () => new Response('{"error":{"code":"x"}}', { status: 500 }), {
-      idempotency: false
-    }, { code: 'answer_invalid', committed: 'unknown' }],
-    ['an unknown commit', refusal(500, { code: 'commit_unknown', committed: 'unknown' }), {
-      idempotency: false
-    }, { code: 'commit_unknown', committed: 'unknown', retryable: true }]
+    ['another server', answer('{"ok":true}'), withoutKey, { ...invalid, status: 200 }],
+    [
+      'an error of another server',
+      answer('{"error":{"code":"x"}}', { status: 500 }),
+      withoutKey,
+      invalid
+    ],
+    [
+      'an unknown commit',
+      refusal(500, { code: 'commit_unknown', committed: 'unknown' }),
+      withoutKey,
+      { code: 'commit_unknown', committed: 'unknown', retryable: true }
+    ]
   ]
   for (const [name, answer, options, expected] of cases) {
     const { client, asked } = fake([answer, rows({ stock: [] })])
@@ -433,8 +426,6 @@ t.test('an abort signal ends the batch before, during and between attempts', asy
 })
 
 t.test('an abort while the service runs the batch leaves the outcome unknown', async t => {
-  const service = await useService(t, { schema, keys: true })
-  const { sql } = service.database
   const controller = new AbortController()
   const client = useClient<Database>(service)
   await sql`insert into stock values ('apple', 7)`
@@ -445,11 +436,7 @@ t.test('an abort while the service runs the batch leaves the outcome unknown', a
         signal: controller.signal
       })
     )
-    await until(async () =>
-      (await sql`select from pg_stat_activity where datname = ${service.database.name}
-        and wait_event_type = 'Lock'`)
-        .length === 1
-    )
+    await untilLocked()
     controller.abort()
     return waiting
   })
@@ -457,7 +444,6 @@ t.test('an abort while the service runs the batch leaves the outcome unknown', a
 })
 
 t.test('an expired token is renewed once, and token errors are reported', async t => {
-  const service = await useService(t, { schema, keys: true })
   const tokens = [token({ role: 'oneflight_user', exp: 1 }), token({ role: 'oneflight_user' })]
   let asked = 0
   const client = useClient<Database>(service, { token: async () => tokens[asked++] })

@@ -22,6 +22,10 @@ const add = {
 }
 const schema = 'create table t (id bigint, data jsonb); grant all on t to oneflight_user'
 
+const service = await useService(t, { schema, keys: true, batches: { add } })
+// The URL may end with a slash.
+const client = useClient({ url: `${service.url}/` })
+
 const failureOf = async (promise: Promise<unknown>): Promise<OneflightError> => {
   const error: unknown = await promise.then(() => undefined, (error: unknown) => error)
   if (error instanceof OneflightError) return error
@@ -29,8 +33,6 @@ const failureOf = async (promise: Promise<unknown>): Promise<OneflightError> => 
 }
 
 t.test('a named batch runs once per key', async t => {
-  const service = await useService(t, { schema, keys: true, batches: { add } })
-  const client = useClient(service)
   const params = { id: 9007199254740993n, data: { a: '$added.0.id', when: new Date(0) } }
   const first = await client.run('add', params)
   const { idempotencyKey } = first
@@ -49,16 +51,7 @@ t.test('a named batch runs once per key', async t => {
   t.same(await service.database.sql`select id::text from t`, [{ id: '9007199254740993' }])
 })
 
-t.test('the URL may end with a slash', async t => {
-  const service = await useService(t, { schema, keys: true, batches: { add } })
-  const client = useClient({ url: `${service.url}/` })
-  const { data } = await client.run('add', { id: 1, data: null })
-  t.match(data, { added: [{ id: 1 }] })
-})
-
 t.test('invalid parameters and names have the errors of the service', async t => {
-  const service = await useService(t, { schema, keys: true, batches: { add } })
-  const client = useClient(service)
   const invalid = await failureOf(client.run('add', { id: 'x', data: 1, qty: 0 }))
   t.match(invalid, {
     code: 'params_invalid',

@@ -29,6 +29,12 @@ const schema = `
   grant usage on schema billing to oneflight_user;
   grant all on all tables in schema public, billing to oneflight_user`
 
+const service = await useService(t, { schema, keys: true, env: { DB_SCHEMAS: 'public,billing' } })
+
+t.beforeEach(async () => {
+  await service.database.sql`truncate customers, stock, billing.invoices restart identity`
+})
+
 /** A client that receives `answer`, and its last request body as text and as parsed JSON. */
 function recorder (options: Partial<Omit<ClientOptions, 'numbers'>> = {}, answer = rows({})) {
   const { fetch, asked } = fakeFetch([answer])
@@ -52,7 +58,6 @@ async function refused (build: (b: any) => unknown): Promise<string> {
 }
 
 t.test('results have the shape of what the function returns', async t => {
-  const service = await useService(t, { schema, keys: true, env: { DB_SCHEMAS: 'public,billing' } })
   const client = useClient<Database & { 'billing.invoices': { id: number } }>(service)
   const { data } = await client.batch(b => {
     const customer = b.insert('customers', { name: 'Corner Shop' }, { expect: 1 })
@@ -101,7 +106,6 @@ t.test('results have the shape of what the function returns', async t => {
 })
 
 t.test('results can be nested in objects and arrays', async t => {
-  const service = await useService(t, { schema, keys: true })
   const client = useClient<Database>(service)
   const { data } = await client.batch(b => {
     const stock = b.insert('stock', [{ sku: 'apple', qty: 3 }, { sku: 'pear', qty: 4 }])
@@ -173,7 +177,6 @@ t.test('an id is the name, the path in the return value, or the position', async
 })
 
 t.test('an error names the operation as the program does', async t => {
-  const service = await useService(t, { schema, keys: true })
   const client = useClient<Database>(service)
   const fail = (build: (b: Batch<Database>) => undefined) =>
     client.batch(build).catch(({ op, index }: OneflightError) => [op, index])
@@ -250,7 +253,6 @@ t.test('references are sent as paths of operation, row and column', async t => {
 })
 
 t.test('a reference stated as not null is checked by the database only', async t => {
-  const service = await useService(t, { schema, keys: true })
   const client = useClient<Database>(service)
   const copy = (b: Batch<Database>) => {
     const most = b.select('stock', { columns: [{ fn: 'max', column: 'qty' }] })
@@ -400,198 +402,131 @@ t.test('values are sent as exact JSON', async t => {
 t.test('an invalid batch is rejected before anything is sent', async t => {
   const cyclic: { self?: unknown } = {}
   cyclic.self = cyclic
+  const mustReturn = 'The batch function must return operations of this batch'
+  const stringified = 'reference or modifier cannot be converted to a string or to JSON'
+  const another = 'A reference points to an operation of another batch.'
+  const when = 'select stock: when must be a list of operations with numbers of rows: [[found, 0]].'
+  const noReference = 'select stock: limit does not accept a reference.'
   let foreign: { row(): object } = { row: () => ({}) }
   await recorder().client.batch(b => {
     foreign = b.select('stock')
   })
-  const cases: ReadonlyArray<readonly [(b: Batch<Database>) => unknown, string]> = [
+  type Case = readonly [build: (b: Batch<Database>) => unknown, message: string]
+  const cases: readonly Case[] = [
     [() => undefined, 'The batch has no operations.'],
-    [
-      (b: Batch<Database>) => [b.select('stock'), 1],
-      'The batch function must return operations of this batch (one, or arrays and ' +
-      'objects of them) or nothing.'
-    ],
-    [
-      async (b: Batch<Database>) => b.select('stock'),
-      'The batch function must return operations'
-    ],
-    [(b: Batch<Database>) => {
+    [b => [b.select('stock'), 1], `${mustReturn} (one, or arrays and objects of them) or nothing.`],
+    [async b => b.select('stock'), mustReturn],
+    ...[foreign, 'a'].map((returned): Case => [b => {
       b.select('stock')
-      return foreign
-    }, 'The batch function must return operations of this batch'],
-    [(b: Batch<Database>) => {
-      b.select('stock')
-      return 'a'
-    }, 'The batch function must return operations'],
+      return returned
+    }, mustReturn]),
+    [b => b.select('stock').row(), mustReturn],
     [
-      (b: Batch<Database>) => b.select('stock').row(),
-      'The batch function must return operations'
-    ],
-    [
-      (b: Batch<Database>) => ({ 'my-op': b.select('stock') }),
+      b => ({ 'my-op': b.select('stock') }),
       'Invalid operation name "my-op": use letters, digits and _, and begin with no digit.'
     ],
     [
-      (b: Batch<Database>) => ({ a: [{ 'my-op': b.select('stock') }] }),
+      b => ({ a: [{ 'my-op': b.select('stock') }] }),
       'Invalid operation name "a_0_my-op": use letters'
     ],
+    [b => b.select('stock').as('1st'), 'Invalid operation name "1st": use letters'],
+    [b => ({ a: { b: [b.select('stock').rows] } }), mustReturn],
+    [b => ({ a: { b: [b.select('stock'), undefined] } }), mustReturn],
+    [b => b.insert('stock', { sku: foreign.row() as never, qty: 1 }), another],
+    [b => b.select('stock').row(-1), 'row() expects a row index (0, 1, 2, …), not -1.'],
+    [b => b.select('stock').row(0.5), 'row() expects a row index (0, 1, 2, …), not 0.5.'],
     [
-      (b: Batch<Database>) => b.select('stock').as('1st'),
-      'Invalid operation name "1st": use letters'
-    ],
-    [
-      (b: Batch<Database>) => ({ a: { b: [b.select('stock').rows] } }),
-      'The batch function must return operations of this batch'
-    ],
-    [
-      (b: Batch<Database>) => ({ a: { b: [b.select('stock'), undefined] } }),
-      'The batch function must return operations of this batch'
-    ],
-    [
-      (b: Batch<Database>) => b.insert('stock', { sku: foreign.row() as never, qty: 1 }),
-      'A reference points to an operation of another batch.'
-    ],
-    [
-      (b: Batch<Database>) => b.select('stock').row(-1),
-      'row() expects a row index (0, 1, 2, …), not -1.'
-    ],
-    [
-      (b: Batch<Database>) => b.select('stock').row(0.5),
-      'row() expects a row index (0, 1, 2, …), not 0.5.'
-    ],
-    [
-      (b: Batch<Database>) =>
-        (b.select('stock').row() as unknown as Record<string, unknown>)['a.b'],
+      b => (b.select('stock').row() as unknown as Record<string, unknown>)['a.b'],
       'References do not support the column "a.b" because its name contains a dot.'
     ],
+    [b => b.insert('stock', { sku: `no ${b.select('stock').row().sku}`, qty: 1 }), stringified],
+    [b => b.insert('stock', { sku: `no ${String(b.select('stock').row())}`, qty: 1 }), stringified],
     [
-      (b: Batch<Database>) =>
-        b.insert('stock', { sku: `no ${b.select('stock').row().sku}`, qty: 1 }),
-      'An operation, reference or modifier cannot be converted to a string or to JSON'
+      b => b.insert('stock', { sku: JSON.stringify({ a: b.select('stock').row().sku }), qty: 1 }),
+      stringified
     ],
     [
-      (b: Batch<Database>) =>
-        b.insert('stock', { sku: `no ${String(b.select('stock').row())}`, qty: 1 }),
-      'An operation, reference or modifier cannot be converted to a string or to JSON'
-    ],
-    [
-      (b: Batch<Database>) =>
-        b.insert('stock', { sku: JSON.stringify({ a: b.select('stock').row().sku }), qty: 1 }),
-      'An operation, reference or modifier cannot be converted'
-    ],
-    [
-      (b: Batch<Database>) => b.insert('stock', { sku: 'a', qty: 1, note: b.select('stock') }),
+      b => b.insert('stock', { sku: 'a', qty: 1, note: b.select('stock') }),
       'insert stock: values.0.note is an operation; use its row(0) or a column of it, ' +
       'row(0).<column>.'
     ],
     [
-      (b: Batch<Database>) =>
-        b.insert('stock', { sku: 'a', qty: 1, note: [b.select('stock').rows] }),
+      b => b.insert('stock', { sku: 'a', qty: 1, note: [b.select('stock').rows] }),
       'insert stock: values.0.note.0 is the rows of an operation; use a column of them, ' +
       'rows.<column>.'
     ],
     [
-      (b: Batch<Database>) => b.insert('stock', { sku: 'a', qty: $.inc(1) as never }),
+      b => b.insert('stock', { sku: 'a', qty: $.inc(1) as never }),
       'insert stock: values.0.qty is $.inc, which is allowed only as a whole value of set ' +
       'or as an operand; omit a column to use its default.'
     ],
     [
-      (b: Batch<Database>) => b.update('stock', { set: { note: { a: $.now() } }, all: true }),
+      b => b.update('stock', { set: { note: { a: $.now() } }, all: true }),
       'update stock: set.note.a is $.now, which is allowed only as a whole value of set or as ' +
       'an operand.'
     ],
     [
-      (b: Batch<Database>) => b.update('stock', { set: { qty: $.inc('5 apples') }, all: true }),
+      b => b.update('stock', { set: { qty: $.inc('5 apples') }, all: true }),
       'update stock: set.qty.$inc must be a number, not "5 apples".'
     ],
+    ...([
+      ['where', { where: undefined }],
+      ['where.sku', { where: { sku: undefined } }],
+      ['where.or.0.sku.not.eq', { where: { or: [{ sku: { not: { eq: undefined } } }] } }]
+    ] as const).map(([path, members]): Case => [
+      b => b.select('stock', members as never),
+      `select stock: ${path} is undefined; omit it.`
+    ]),
     [
-      (b: Batch<Database>) => b.select('stock', { where: undefined as never }),
-      'select stock: where is undefined; omit it.'
-    ],
-    [
-      (b: Batch<Database>) => b.select('stock', { where: { sku: undefined as never } }),
-      'select stock: where.sku is undefined; omit it.'
-    ],
-    [
-      (b: Batch<Database>) =>
-        b.delete('stock', { where: { or: [{ sku: { not: { eq: undefined as never } } }] } }),
-      'delete stock: where.or.0.sku.not.eq is undefined; omit it.'
-    ],
-    [
-      (b: Batch<Database>) =>
-        b.select('stock', { where: { sku: { in: ['a', undefined as never] } } }),
+      b => b.select('stock', { where: { sku: { in: ['a', undefined as never] } } }),
       'select stock: where.sku.in.1 is undefined, which JSON cannot represent.'
     ],
+    [b => b.select('stock', { limit: b.select('stock').row().qty as never }), noReference],
     [
-      (b: Batch<Database>) => b.select('stock', { limit: b.select('stock').row().qty as never }),
-      'select stock: limit does not accept a reference.'
-    ],
-    [
-      (b: Batch<Database>) =>
-        b.insert('stock', { sku: $.first(b.select('stock').row().sku, 'a' as never), qty: 1 }),
+      b => b.insert('stock', { sku: $.first(b.select('stock').row().sku, 'a' as never), qty: 1 }),
       '$.first() expects references: $.first(found.row().id, created.row().id).'
     ],
     [
-      (b: Batch<Database>) => b.insert('stock', { sku: ($.first as () => never)(), qty: 1 }),
+      b => b.insert('stock', { sku: ($.first as () => never)(), qty: 1 }),
       '$.first() expects references'
     ],
     [
-      (b: Batch<Database>) => {
+      b => {
         const { sku } = foreign.row() as { sku: Reference<string> }
         return b.insert('stock', { sku: $.first(sku), qty: 1 })
       },
-      'A reference points to an operation of another batch.'
+      another
     ],
+    [b => b.select('stock', { limit: $.first(b.select('stock').row().qty) as never }), noReference],
+    [b => b.select('stock', { when: { stock: 1 } as never }), when],
+    [b => b.select('stock', { when: [b.select('stock'), 1] as never }), when],
     [
-      (b: Batch<Database>) =>
-        b.select('stock', { limit: $.first(b.select('stock').row().qty) as never }),
-      'select stock: limit does not accept a reference.'
-    ],
-    [
-      (b: Batch<Database>) => b.select('stock', { when: { stock: 1 } as never }),
-      'select stock: when must be a list of operations with numbers of rows: [[found, 0]].'
-    ],
-    [
-      (b: Batch<Database>) => b.select('stock', { when: [b.select('stock'), 1] as never }),
-      'select stock: when must be a list of operations with numbers of rows: [[found, 0]].'
-    ],
-    [
-      (b: Batch<Database>) => b.select('stock', { when: [[b.select('stock').row(), 1]] as never }),
+      b => b.select('stock', { when: [[b.select('stock').row(), 1]] as never }),
       'select stock: when.0 must begin with an operation.'
     ],
     [
-      (b: Batch<Database>) => {
+      b => {
         const found = b.select('stock')
         return b.select('stock', { when: [[found, 1], [found, 2]] })
       },
       'select stock: when.1 names an operation twice.'
     ],
+    [b => b.select('stock', { when: [[foreign as never, 1]] }), another],
+    ...([
+      [NaN, 'NaN'],
+      [new Date('x'), 'an invalid Date'],
+      [() => {}, 'a function'],
+      [new Map(), 'a Map']
+    ] as const).map(([note, what]): Case => [
+      b => b.insert('stock', { sku: 'a', qty: 1, note }),
+      `insert stock: values.0.note is ${what}, which JSON cannot represent.`
+    ]),
     [
-      (b: Batch<Database>) => b.select('stock', { when: [[foreign as never, 1]] }),
-      'A reference points to an operation of another batch.'
-    ],
-    [
-      (b: Batch<Database>) => b.insert('stock', { sku: 'a', qty: NaN }),
-      'insert stock: values.0.qty is NaN, which JSON cannot represent.'
-    ],
-    [
-      (b: Batch<Database>) => b.insert('stock', { sku: new Date('x'), qty: 1 }),
-      'insert stock: values.0.sku is an invalid Date, which JSON cannot represent.'
-    ],
-    [
-      (b: Batch<Database>) => b.delete('stock', { where: { sku: { isdistinct: new Date(NaN) } } }),
+      b => b.delete('stock', { where: { sku: { isdistinct: new Date(NaN) } } }),
       'delete stock: where.sku.isdistinct is an invalid Date, which JSON cannot represent.'
     ],
     [
-      (b: Batch<Database>) => b.insert('stock', { sku: 'a', qty: 1, note: () => {} }),
-      'insert stock: values.0.note is a function, which JSON cannot represent.'
-    ],
-    [
-      (b: Batch<Database>) => b.insert('stock', { sku: 'a', qty: 1, note: new Map() }),
-      'insert stock: values.0.note is a Map, which JSON cannot represent.'
-    ],
-    [
-      (b: Batch<Database>) => b.insert('stock', { sku: 'a', qty: 1, note: cyclic }),
+      b => b.insert('stock', { sku: 'a', qty: 1, note: cyclic }),
       'nests deeper than 100 arrays and objects.'
     ]
   ]
@@ -616,7 +551,6 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
 })
 
 t.test('shapes that the service refuses are sent unchanged', async t => {
-  const service = await useService(t, { schema, keys: true })
   const client = useClient<any>(service)
   const error = await client.batch((b: any) => {
     b.select('stock', { where: 5, with: 'x' })
@@ -662,7 +596,6 @@ t.test('shapes that the service refuses are sent unchanged', async t => {
 })
 
 t.test('options are sent as preferences', async t => {
-  const service = await useService(t, { schema, keys: true })
   const client = useClient<Database>(service)
   const insert = (b: Batch<Database>) => ({
     apple: b.insert('stock', { sku: 'apple', qty: 1 }),
@@ -714,7 +647,6 @@ t.test('options are sent as preferences', async t => {
 })
 
 t.test('headers are sent and received', async t => {
-  const service = await useService(t, { schema, keys: true })
   const seen: Array<Record<string, string>> = []
   const trace = {
     traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
