@@ -6,10 +6,10 @@
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import type { TObject, TSchema } from '@sinclair/typebox'
-import { growthTables, readSources } from '../bench/growth/page.ts'
+import { growthTables, readSources } from '../test/experiments/growth/page.ts'
 import { renderSummary } from '../bench/ratios.ts'
 import { readRecord } from '../bench/record.ts'
-import { renderPatroniFigures } from '../deploy/patroni/figures.ts'
+import { renderPatroniFigures } from '../test/experiments/patroni/figures.ts'
 import { configItems, describeLimits, type ConfigItem } from '../schemas/config.ts'
 import { modifiers, type Modifier } from '../schemas/modifier.ts'
 import { operands } from '../schemas/operand.ts'
@@ -20,7 +20,7 @@ import { commands, describeOption, writeOption, type CommandName } from '../src/
 import { writeBatchSchema } from '../src/cli/schema.ts'
 import { readLimits } from '../src/config/config.ts'
 import { catalogue } from '../src/errors/catalogue.ts'
-import { isReached, type Figure } from '../test/chaos/scenario.ts'
+import { isReached, type Figure } from '../test/experiments/scenario.ts'
 import {
   figuresFile,
   promises,

@@ -1,9 +1,9 @@
 /**
  * Lists the promises of the service with the test files that prove them, and reads the figures that
  * the fault harness measures for them. `npm run docs` generates docs/internals/promises.md and the
- * table of docs/operations/reliability.md from this list. test/chaos/scenario.ts describes figures.
+ * table of docs/operations/reliability.md from this list. test/experiments/scenario.ts describes figures.
  */
-import type { Figure } from './chaos/scenario.ts'
+import type { Figure } from './experiments/scenario.ts'
 
 /** A file under test/ without `.test.ts`, and a description if its name does not suffice. */
 export type Evidence = readonly [file: string, what?: string]
@@ -27,9 +27,9 @@ export const promises: readonly Promised[] = [
     text: 'A batch is applied completely or not at all, even if the client, the service or the ' +
       'database crashes.',
     tests: [
-      ['chaos/storm', 'kills everything under load, checks a ledger'],
-      ['chaos/cuts', 'cuts the connection at every message'],
-      ['chaos/list-append', 'looks for parts of batches in histories'],
+      ['experiments/storm', 'kills everything under load, checks a ledger'],
+      ['experiments/cuts', 'cuts the connection at every message'],
+      ['experiments/list-append', 'looks for parts of batches in histories'],
       ['integration/lost-connections'],
       ['e2e/crash'],
       ['e2e/stop'],
@@ -42,9 +42,9 @@ export const promises: readonly Promised[] = [
     group: 'Transactions',
     text: 'A 200 means committed.',
     tests: [
-      ['chaos/storm'],
-      ['chaos/cuts'],
-      ['chaos/protocol', 'servers that break the protocol'],
+      ['experiments/storm'],
+      ['experiments/cuts'],
+      ['experiments/protocol', 'servers that break the protocol'],
       ['integration/lost-connections'],
       ['e2e/crash'],
       ['e2e/failover']
@@ -55,8 +55,8 @@ export const promises: readonly Promised[] = [
     group: 'Transactions',
     text: 'Every error states whether anything was committed.',
     tests: [
-      ['chaos/cuts', 'COMMIT runs, its response is withheld'],
-      ['chaos/protocol'],
+      ['experiments/cuts', 'COMMIT runs, its response is withheld'],
+      ['experiments/protocol'],
       ['integration/lost-connections'],
       ['unit/postgres/driver-socket', 'the last message of a server'],
       ['e2e/crash'],
@@ -72,8 +72,8 @@ export const promises: readonly Promised[] = [
       ['integration/idempotency-edge-cases', 'attempts to apply a batch twice'],
       ['unit/auth/key-owner', 'the owner of a key'],
       ['e2e/migrate'],
-      ['chaos/storm'],
-      ['chaos/cuts'],
+      ['experiments/storm'],
+      ['experiments/cuts'],
       ['e2e/haproxy', 'three instances, one stopped and one killed under load'],
       ['e2e/move-tenant', 'a tenant moves to another database under load'],
       ['docs/reliability', 'the documented behaviour']
@@ -134,9 +134,9 @@ export const promises: readonly Promised[] = [
     group: 'Availability',
     text: 'Overload is refused quickly, and memory stays bounded.',
     tests: [
-      ['chaos/overload'],
-      ['chaos/hostile', 'requests that use every limit'],
-      ['chaos/fairness', 'one hostile request beside another client'],
+      ['experiments/overload'],
+      ['experiments/hostile', 'requests that use every limit'],
+      ['experiments/fairness', 'one hostile request beside another client'],
       ['unit/support/hostile', 'the time for a body as it grows'],
       ['integration/admission'],
       ['integration/pool']
@@ -148,7 +148,7 @@ export const promises: readonly Promised[] = [
     text: 'Every request is answered before its deadline.',
     tests: [
       ['integration/deadlines'],
-      ['chaos/cuts', 'silent and slow connections'],
+      ['experiments/cuts', 'silent and slow connections'],
       ['integration/lost-connections'],
       ['integration/wire']
     ]
@@ -159,9 +159,9 @@ export const promises: readonly Promised[] = [
     text: 'The process survives restarts of the database and serves batches again within one ' +
       'second.',
     tests: [
-      ['chaos/restart'],
-      ['chaos/storm'],
-      ['chaos/protocol'],
+      ['experiments/restart'],
+      ['experiments/storm'],
+      ['experiments/protocol'],
       ['e2e/crash'],
       ['e2e/failover']
     ]
@@ -184,7 +184,7 @@ export const promises: readonly Promised[] = [
     tests: [
       ['integration/client-disconnects'],
       ['e2e/stop', 'SIGKILL of the service'],
-      ['chaos/storm']
+      ['experiments/storm']
     ]
   },
   {
@@ -198,7 +198,7 @@ export const promises: readonly Promised[] = [
     group: 'Transactions',
     text: 'Deadlocks and serialization failures are retried, then reported as retryable.',
     tests: [
-      ['chaos/conflicts'],
+      ['experiments/conflicts'],
       ['integration/retry'],
       ['e2e/failover', 'conflicts with recovery']
     ]
@@ -313,7 +313,7 @@ export const promises: readonly Promised[] = [
     group: 'Transactions',
     text: 'The responses to batches show no anomaly that their isolation level excludes, also ' +
       'while processes are killed and connections cut.',
-    tests: [['chaos/list-append', 'histories checked in the manner of Elle'], ['chaos/conflicts']]
+    tests: [['experiments/list-append', 'histories checked in the manner of Elle'], ['experiments/conflicts']]
   }
 ]
 
@@ -332,7 +332,7 @@ export interface ScenarioRun {
 }
 
 /** Path of the figures from the root of the project. `npm run test:chaos` writes them. */
-export const figuresFile = 'test/chaos/figures.json'
+export const figuresFile = 'test/experiments/figures.json'
 
 /**
  * Parses the contents of `figuresFile`: the last run of each scenario. Throws an Error that names

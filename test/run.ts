@@ -18,7 +18,7 @@ import { runTap } from './support/runner/tap.ts'
 const SUITES = {
   unit: ['test/unit'],
   default: ['test/unit', 'test/integration', 'test/docs'],
-  all: ['test/unit', 'test/integration', 'test/docs', 'test/e2e', 'test/chaos']
+  all: ['test/unit', 'test/integration', 'test/docs', 'test/e2e', 'test/experiments']
 }
 
 const root = resolve(import.meta.dirname, '..')

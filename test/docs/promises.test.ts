@@ -5,7 +5,7 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import t from 'tap'
-import type { Figure } from '../chaos/scenario.ts'
+import type { Figure } from '../experiments/scenario.ts'
 import { figuresFile, promises, readFigures, type ScenarioRun } from '../promises.ts'
 import { emptyProject } from '../support/docs/generated.ts'
 
@@ -78,12 +78,12 @@ t.test('the generated pages show promises and figures', async t => {
     return file => readFileSync(`${directory}/${file}`, 'utf8')
   }
   const measured = (...runs: readonly ScenarioRun[]) =>
-    write({ test: { chaos: { 'figures.json': JSON.stringify(runs) } } })
+    write({ test: { experiments: { 'figures.json': JSON.stringify(runs) } } })
 
   const before = write({})
   t.match(
     before('docs/internals/promises.md'),
-    /^- \*\*2\.\*\* .+\n {2}- \[chaos\/storm\]\(\.\.\/\.\.\/test\/chaos\/storm\.test\.ts\)$/m
+    /^- \*\*2\.\*\* .+\n {2}- \[experiments\/storm\]\(\.\.\/\.\.\/test\/experiments\/storm\.test\.ts\)$/m
   )
   t.match(before('docs/operations/reliability.md'), /Nothing is measured yet/)
   t.match(before('docs/operations/databases.md'), /Run `npm run test:chaos citus`/)

@@ -1,16 +1,16 @@
 /**
  * Tests the shipped configuration of Patroni: its leader is killed under load, and the service
- * knows when a failover can lose commits. deploy/patroni/run.ts runs all experiments.
+ * knows when a failover can lose commits. test/experiments/patroni/run.ts runs all experiments.
  */
 import t from 'tap'
-import { startCluster } from '../../deploy/patroni/cluster.ts'
-import { runExperiment } from '../../deploy/patroni/experiment.ts'
-import { renderPatroniFigures } from '../../deploy/patroni/figures.ts'
-import { programs } from '../../deploy/patroni/programs.ts'
+import { startCluster } from '../experiments/patroni/cluster.ts'
+import { runExperiment } from '../experiments/patroni/experiment.ts'
+import { renderPatroniFigures } from '../experiments/patroni/figures.ts'
+import { programs } from '../experiments/patroni/programs.ts'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { closeConnection } from '../../src/postgres/connection.ts'
 import { openConnection } from '../../src/postgres/open-connection.ts'
-import { seeded } from '../chaos/scenario.ts'
+import { seeded } from '../experiments/scenario.ts'
 import { needs } from '../support/process/programs.ts'
 
 // About a minute on an idle machine: 20 s until another server may take over.

@@ -2,7 +2,7 @@
  * Tests admission: while the queue is full, the service refuses a batch after reading its headers
  * and before its body. The bytes that requests and responses hold are limited and released.
  *
- * Checks the responses over HTTP, the order of refusals and exact byte counts. test/chaos/overload
+ * Checks the responses over HTTP, the order of refusals and exact byte counts. test/experiments/overload
  * measures how fast refusals are, test/integration/pool.test.ts tests the pool itself.
  */
 import { once } from 'node:events'

@@ -3,7 +3,7 @@
  * for byte, and a key belongs to one principal.
  *
  * Checks the header, concurrent requests, what frees a key, what is stored and for how long.
- * test/chaos cuts connections at every moment, test/unit/auth/key-owner.test.ts tests the
+ * test/experiments cuts connections at every moment, test/unit/auth/key-owner.test.ts tests the
  * principal, test/integration/idempotency-edge-cases.test.ts the triggers that attack keys.
  */
 import type { Sql } from 'postgres'

@@ -11,7 +11,7 @@ import { startAttempt } from '../../src/transaction/attempt.ts'
 import { executeBatch } from '../../src/transaction/execute.ts'
 import type { BatchOutcome } from '../../src/transaction/outcome.ts'
 import { acquireAtPosition } from '../../src/transaction/position.ts'
-import { errorResponse } from '../chaos/messages.ts'
+import { errorResponse } from '../support/network/messages.ts'
 import { useDatabase } from '../support/database/database.ts'
 import {
   alterSession,

@@ -5,7 +5,7 @@
  * (`SQL_COMMENTS=on`), run the same texts.
  */
 import t, { type Test } from 'tap'
-import { createFramer } from '../chaos/messages.ts'
+import { createFramer } from '../support/network/messages.ts'
 import {
   holdUntilWritten,
   isIdle,

@@ -6,7 +6,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
 import type { Test } from 'tap'
-import { createFramer, type Frame } from '../chaos/messages.ts'
+import { createFramer, type Frame } from './network/messages.ts'
 import {
   holdUntilWritten,
   isIdle,

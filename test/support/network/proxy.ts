@@ -6,7 +6,7 @@
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import type { Test } from 'tap'
-import { createFramer, type Frame, type Framer } from '../../chaos/messages.ts'
+import { createFramer, type Frame, type Framer } from './messages.ts'
 import { until } from '../until.ts'
 import { resetSocket } from './reset.ts'
 

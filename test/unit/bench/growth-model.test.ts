@@ -3,19 +3,19 @@
  * tables of its page.
  */
 import t from 'tap'
-import type { Costs } from '../../../bench/growth/costs.ts'
-import { readMeasured } from '../../../bench/growth/measured.ts'
-import { costsOf } from '../../../bench/growth/costs.ts'
+import type { Costs } from '../../experiments/growth/costs.ts'
+import { readMeasured } from '../../experiments/growth/measured.ts'
+import { costsOf } from '../../experiments/growth/costs.ts'
 import {
   heldMs,
   nextTier,
   planFor,
   tiersOf,
   type Assumptions
-} from '../../../bench/growth/model.ts'
-import { growthTables, readSources, renderPlans } from '../../../bench/growth/page.ts'
-import { compareAll } from '../../../bench/growth/reality.ts'
-import { shapesOf, simulateAt } from '../../../bench/growth/shapes.ts'
+} from '../../experiments/growth/model.ts'
+import { growthTables, readSources, renderPlans } from '../../experiments/growth/page.ts'
+import { compareAll } from '../../experiments/growth/reality.ts'
+import { shapesOf, simulateAt } from '../../experiments/growth/shapes.ts'
 import { readRecord } from '../../../bench/record.ts'
 
 /** A process runs 1000 batches per second, a core of PostgreSQL 500. */

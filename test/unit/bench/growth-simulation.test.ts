@@ -3,7 +3,7 @@
  * result never changes; the tolerance is for the finite number of batches.
  */
 import t, { type Test } from 'tap'
-import { simulate, type Setting } from '../../../bench/growth/simulate.ts'
+import { simulate, type Setting } from '../../experiments/growth/simulate.ts'
 
 const work = {
   requestMs: 0,

@@ -9,7 +9,7 @@ import type { Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import { DriverSocket, type Receiver } from '../../../src/postgres/driver-socket.ts'
-import { complete, errorResponse, message, ready } from '../../chaos/messages.ts'
+import { complete, errorResponse, message, ready } from '../../support/network/messages.ts'
 
 const error = (severity: string, code = '57P01'): Buffer =>
   message('E', `STÖDLICH\0V${severity}\0C${code}\0Mterminating\0\0`)

@@ -14,7 +14,7 @@ import {
 } from '../../../schemas/operation.ts'
 import { operators } from '../../../schemas/operator.ts'
 import { Failure } from '../../../src/errors/catalogue.ts'
-import { seeded } from '../../chaos/scenario.ts'
+import { seeded } from '../../experiments/scenario.ts'
 import { nameOf, writeBody, type Recipe } from '../../support/hostile/bodies.ts'
 import { writeOperation } from '../../support/hostile/draft.ts'
 import { namedParts } from '../../support/hostile/named.ts'

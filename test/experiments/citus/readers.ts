@@ -2,10 +2,10 @@
  * Clients of one tenant that read and change all the time what belongs to others. Their policies
  * show every row if the claims do not reach a worker; see citus-bank.ts.
  */
-import { signToken } from '../../src/auth/token.ts'
-import { TENANTS } from './citus-bank.ts'
-import { encodeBatch, openConnection } from './client.ts'
-import { ROLE, SECRET } from './own-server.ts'
+import { signToken } from '../../../src/auth/token.ts'
+import { TENANTS } from './bank.ts'
+import { encodeBatch, openConnection } from '../client.ts'
+import { ROLE, SECRET } from '../own-server.ts'
 
 export interface Readings {
   /** Batches with status 200. */

@@ -1,16 +1,16 @@
 /**
  * What one batch costs: the inputs of the model. They come from bench/results.json and, for what
- * the benchmark does not measure, from bench/growth/measured.json.
+ * the benchmark does not measure, from test/experiments/growth/measured.json.
  */
-import { contenders } from '../contenders.ts'
-import { find, slicesOf } from '../goals.ts'
+import { contenders } from '../../../bench/contenders.ts'
+import { find, slicesOf } from '../../../bench/goals.ts'
 import {
   cpuPerBatch,
   throughputOf,
   type BenchRecord,
   type Comparison,
   type Spread
-} from '../record.ts'
+} from '../../../bench/record.ts'
 import type { Measured } from './measured.ts'
 
 /** The round trip inside one zone of a cloud, with which the order was measured. */

@@ -8,7 +8,7 @@
 import { once } from 'node:events'
 import { Agent, request as httpRequest, type IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { makeBody, type Work } from '../requests.ts'
+import { makeBody, type Work } from '../../../bench/requests.ts'
 
 export interface LoadOrder {
   readonly url: string

@@ -31,7 +31,7 @@ import {
   parseComplete,
   ready,
   rowDescription
-} from './messages.ts'
+} from '../support/network/messages.ts'
 
 interface Case {
   readonly name: string

@@ -5,10 +5,10 @@ import { execFile, spawn } from 'node:child_process'
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { isAlive } from '../support/process/alive.ts'
-import { until } from '../support/until.ts'
-import { waitUntilAccepting } from './killers.ts'
-import { createQueryClient, withTimeout } from './query-client.ts'
+import { isAlive } from '../../support/process/alive.ts'
+import { until } from '../../support/until.ts'
+import { waitUntilAccepting } from '../killers.ts'
+import { createQueryClient, withTimeout } from '../query-client.ts'
 
 const run = promisify(execFile)
 

@@ -3,9 +3,9 @@
  * it, where the service, PostgreSQL and all other processes share the cores. What a batch costs is
  * measured in the same slice, so the comparison is one of queues and response times.
  */
-import { show, showFigure } from '../goals.ts'
-import { renderTable } from '../ratios.ts'
-import { spreadOf } from '../record.ts'
+import { show, showFigure } from '../../../bench/goals.ts'
+import { renderTable } from '../../../bench/ratios.ts'
+import { spreadOf } from '../../../bench/record.ts'
 import type { Slice } from './measure.ts'
 import type { Comparison, Measured } from './measured.ts'
 import { simulate, type Setting, type Simulated, type Work } from './simulate.ts'

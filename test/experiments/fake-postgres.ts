@@ -22,7 +22,7 @@ import {
   ready,
   rowDescription,
   type Frame
-} from './messages.ts'
+} from '../support/network/messages.ts'
 import { resetSocket } from '../support/network/reset.ts'
 
 /**

@@ -1,9 +1,9 @@
 /**
  * The tables of docs/operations/growth.md, from the costs, the model and the simulation.
  */
-import { show } from '../goals.ts'
-import { renderTable } from '../ratios.ts'
-import { readRecord } from '../record.ts'
+import { show } from '../../../bench/goals.ts'
+import { renderTable } from '../../../bench/ratios.ts'
+import { readRecord } from '../../../bench/record.ts'
 import { costsOf, type Costs } from './costs.ts'
 import { readMeasured, type Measured } from './measured.ts'
 import {

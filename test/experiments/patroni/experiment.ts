@@ -5,18 +5,18 @@
  */
 import { readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
-import { onStage, type Stage } from '../../scripts/dev/stage.ts'
-import { parseDatabaseUrl } from '../../src/config/database-url.ts'
-import { migrate } from '../../src/postgres/migrate.ts'
-import { schema } from '../../test/chaos/bank.ts'
-import { startCrowd, type Crowd, type Observations } from '../../test/chaos/crowd.ts'
-import { audit, replay } from '../../test/chaos/invariants.ts'
-import { ROLE } from '../../test/chaos/own-server.ts'
-import { createPoster } from '../../test/chaos/poster.ts'
-import { createQueryClient, withTimeout, type QueryClient } from '../../test/chaos/query-client.ts'
-import { isReached, type Figure } from '../../test/chaos/scenario.ts'
-import { useRestartableService, type RestartableService } from '../../test/chaos/service-process.ts'
-import { until } from '../../test/support/until.ts'
+import { onStage, type Stage } from '../../../scripts/dev/stage.ts'
+import { parseDatabaseUrl } from '../../../src/config/database-url.ts'
+import { migrate } from '../../../src/postgres/migrate.ts'
+import { schema } from '../bank.ts'
+import { startCrowd, type Crowd, type Observations } from '../crowd.ts'
+import { audit, replay } from '../invariants.ts'
+import { ROLE } from '../own-server.ts'
+import { createPoster } from '../poster.ts'
+import { createQueryClient, withTimeout, type QueryClient } from '../query-client.ts'
+import { isReached, type Figure } from '../scenario.ts'
+import { useRestartableService, type RestartableService } from '../service-process.ts'
+import { until } from '../../support/until.ts'
 import { RECOVERY_MS, type Cluster } from './cluster.ts'
 import type { Node } from './node.ts'
 
@@ -228,7 +228,7 @@ async function createDatabase (cluster: Cluster, database: string): Promise<void
   ])
   const url = await cluster.superuserUrl(database)
   await execute(url, [schema])
-  const text = await readFile(new URL('../migrate.sql', import.meta.url), 'utf8')
+  const text = await readFile(new URL('../../../deploy/migrate.sql', import.meta.url), 'utf8')
   await migrate(parseDatabaseUrl(url), text, 'oneflight')
 }
 

@@ -4,12 +4,12 @@
  */
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { accepts, freePort } from '../../scripts/dev/port.ts'
-import type { Stage } from '../../scripts/dev/stage.ts'
-import { contenders, useServer } from '../contenders.ts'
-import { cpuOf, cpuOfServer } from '../cpu.ts'
-import { tokens, useRoute, type Database } from '../database.ts'
-import { useScript, type Environment, type ScriptProcess } from '../stage.ts'
+import { accepts, freePort } from '../../../scripts/dev/port.ts'
+import type { Stage } from '../../../scripts/dev/stage.ts'
+import { contenders, useServer } from '../../../bench/contenders.ts'
+import { cpuOf, cpuOfServer } from '../../../bench/cpu.ts'
+import { tokens, useRoute, type Database } from '../../../bench/database.ts'
+import { useScript, type Environment, type ScriptProcess } from '../../../bench/stage.ts'
 import type { LoadOrder, LoadResult } from './load.ts'
 
 export interface SceneOptions {
@@ -59,7 +59,7 @@ export async function useScene (
   database: Database,
   { poolSize, queueSize, roundTripMs = 0, env = {} }: SceneOptions
 ): Promise<Scene> {
-  const load = await useScript(stage, 'growth/load.ts', { sendsHello: false })
+  const load = await useScript(stage, '../test/experiments/growth/load.ts', { sendsHello: false })
   const route = await useRoute(stage, database, roundTripMs)
   await route.slow(true)
   const adminPort = await freePort()

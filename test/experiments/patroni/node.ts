@@ -2,11 +2,11 @@
 import { execFileSync, type ChildProcess } from 'node:child_process'
 import { chmod, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { give } from '../../scripts/dev/account.ts'
-import { freePort } from '../../scripts/dev/port.ts'
-import type { Stage } from '../../scripts/dev/stage.ts'
-import { isAlive } from '../../test/support/process/alive.ts'
-import { until } from '../../test/support/until.ts'
+import { give } from '../../../scripts/dev/account.ts'
+import { freePort } from '../../../scripts/dev/port.ts'
+import type { Stage } from '../../../scripts/dev/stage.ts'
+import { isAlive } from '../../support/process/alive.ts'
+import { until } from '../../support/until.ts'
 import { binDirectory, copyShipped, spawnProgram, type Host } from './programs.ts'
 
 /** One node: Patroni and the PostgreSQL that it starts. */

@@ -2,8 +2,8 @@
  * The bank of bank.ts on Citus: its tables are distributed by tenant, so a transfer between two
  * tenants may write on two workers.
  */
-import { ACCOUNTS, BALANCE } from './bank.ts'
-import { ROLE } from './own-server.ts'
+import { ACCOUNTS, BALANCE } from '../bank.ts'
+import { ROLE } from '../own-server.ts'
 
 /** The accounts of a tenant have every TENANTS-th id. */
 export const TENANTS = 20

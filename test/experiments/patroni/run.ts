@@ -1,13 +1,13 @@
 /**
- * `node deploy/patroni/run.ts [word …]`: runs all experiments (about 20 minutes), or those that all
+ * `node test/experiments/patroni/run.ts [word …]`: runs all experiments (about 20 minutes), or those that all
  * words describe (`freeze asynchronous`), on a cluster of this machine. Prints their results and
  * writes them to `figures.json`. Exit code 1 if a promise was broken. Needs Debian's packages
  * patroni, etcd-server, haproxy and postgresql.
  */
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
-import { onStage } from '../../scripts/dev/stage.ts'
-import { seeded } from '../../test/chaos/scenario.ts'
+import { onStage } from '../../../scripts/dev/stage.ts'
+import { seeded } from '../scenario.ts'
 import { startCluster } from './cluster.ts'
 import { runExperiment, type Experiment, type Result } from './experiment.ts'
 import { figuresFile, readRecord, type PatroniRecord } from './figures.ts'

@@ -1,5 +1,5 @@
 /**
- * The record of `npm run growth`, bench/growth/measured.json: costs that the benchmark does not
+ * The record of `npm run growth`, test/experiments/growth/measured.json: costs that the benchmark does not
  * measure, and the service under loads that the simulation is compared with.
  */
 import { readFileSync } from 'node:fs'

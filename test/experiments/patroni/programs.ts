@@ -3,8 +3,8 @@ import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { closeSync, existsSync, openSync, readdirSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { as, type Account } from '../../scripts/dev/account.ts'
-import { findProgram } from '../../test/support/process/programs.ts'
+import { as, type Account } from '../../../scripts/dev/account.ts'
+import { findProgram } from '../../support/process/programs.ts'
 
 /** The directory of the newest PostgreSQL of Debian; undefined if none is installed. */
 export const binDirectory = findPostgres()
@@ -45,7 +45,7 @@ export async function copyShipped (
   change: (text: string) => string = text => text
 ): Promise<string> {
   const copy = join(directory, name)
-  await writeFile(copy, change(await readFile(join(import.meta.dirname, name), 'utf8')))
+  await writeFile(copy, change(await readFile(join(import.meta.dirname, '../../../deploy/patroni', name), 'utf8')))
   return copy
 }
 

@@ -1,7 +1,7 @@
 /**
  * `npm run growth [-- --quick]`: measures what the model of growth needs and the benchmark does not
  * measure, and the service under loads that the simulation is compared with. Writes
- * bench/growth/measured.json; `npm run docs` writes the page. A quick run, for a test, writes
+ * test/experiments/growth/measured.json; `npm run docs` writes the page. A quick run, for a test, writes
  * nothing.
  *
  * It needs Linux, haproxy and the embedded PostgreSQL. It waits, for some time, until other
@@ -12,10 +12,10 @@ import { writeFileSync } from 'node:fs'
 import { availableParallelism, cpus } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { availableMajors, startPostgres } from '../../scripts/dev/postgres.ts'
-import { onStage, type Stage } from '../../scripts/dev/stage.ts'
-import { resetTables, useDatabase, type Database } from '../database.ts'
-import { endAll } from '../stage.ts'
+import { availableMajors, startPostgres } from '../../../scripts/dev/postgres.ts'
+import { onStage, type Stage } from '../../../scripts/dev/stage.ts'
+import { resetTables, useDatabase, type Database } from '../../../bench/database.ts'
+import { endAll } from '../../../bench/stage.ts'
 import { cpuOfMachine, takeSlice, type Scene, type Slice } from './measure.ts'
 import { measuredFile, type Comparison, type Measured } from './measured.ts'
 import { measureOtherCosts, useWarmScene, type Effort } from './other-costs.ts'
@@ -59,7 +59,7 @@ await onStage(async stage => {
     return console.log('not written: other processes used more than a fifth of the machine')
   }
   writeFileSync(measuredFile, `${JSON.stringify(measured, null, 1)}\n`)
-  console.log('written: bench/growth/measured.json')
+  console.log('written: test/experiments/growth/measured.json')
 })
 
 /** Starts a PostgreSQL that allows many connections and times the flushes of its log. */

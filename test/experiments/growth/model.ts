@@ -2,7 +2,7 @@
  * Growth on paper: what a number of batches per second needs at each tier, and where each tier
  * gives way. Pure: the costs are measured, everything else is an assumption.
  */
-import { configItems } from '../../schemas/config.ts'
+import { configItems } from '../../../schemas/config.ts'
 import type { Costs } from './costs.ts'
 
 export interface Assumptions {

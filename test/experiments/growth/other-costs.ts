@@ -9,13 +9,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
-import { accepts, freePort } from '../../scripts/dev/port.ts'
-import { onStage, type Stage } from '../../scripts/dev/stage.ts'
-import { post } from '../contenders.ts'
-import { cpuOf } from '../cpu.ts'
-import { role, type Database } from '../database.ts'
-import { spreadOf } from '../record.ts'
-import { makeBody } from '../requests.ts'
+import { accepts, freePort } from '../../../scripts/dev/port.ts'
+import { onStage, type Stage } from '../../../scripts/dev/stage.ts'
+import { post } from '../../../bench/contenders.ts'
+import { cpuOf } from '../../../bench/cpu.ts'
+import { role, type Database } from '../../../bench/database.ts'
+import { spreadOf } from '../../../bench/record.ts'
+import { makeBody } from '../../../bench/requests.ts'
 import { takeSlice, useScene, type Scene, type SceneOptions, type Slice } from './measure.ts'
 import type { Measured } from './measured.ts'
 
@@ -67,7 +67,7 @@ export async function useWarmScene (
 async function measureBalancer (stage: Stage, scene: Scene, effort: Effort): Promise<number> {
   const [port, statsPort] = [await freePort(), await freePort()]
   const [service, admin] = [new URL(scene.url), new URL(scene.metricsUrl)]
-  const shipped = new URL('../../deploy/haproxy/haproxy.cfg', import.meta.url)
+  const shipped = new URL('../../../deploy/haproxy/haproxy.cfg', import.meta.url)
   const config = readFileSync(shipped, 'utf8')
     .replace('bind :4000', `bind 127.0.0.1:${port}`)
     .replace('bind :8404', `bind 127.0.0.1:${statsPort}`)
