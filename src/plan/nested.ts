@@ -73,7 +73,8 @@ export function planNested (
     }
     return planRead([name, read], { ...place, level })
   })
-  return { reads: planned.filter(read => read !== undefined), maxRows: context.batch.limits.maxRows }
+  const { maxRows } = context.batch.limits
+  return { reads: planned.filter(read => read !== undefined), maxRows }
 }
 
 /** The number of reads of all levels. */

@@ -117,7 +117,10 @@ export function describeUnknownOperation (name: string, known: KnownOperations):
 }
 
 /** Says that an operation of the batch is not an earlier one; undefined: it has none of this id. */
-function describeOrder (name: string, { earlier, operations }: KnownOperations): string | undefined {
+function describeOrder (
+  name: string,
+  { earlier, operations }: KnownOperations
+): string | undefined {
   const index = operations.findIndex(({ id }) => id === name)
   // Ids are unique, so the number of earlier operations is the index of this one.
   if (index === earlier.size) {

@@ -38,7 +38,9 @@ export class Issues {
       : `The batch has ${count} issues.`
     const message = count === 1 ? this.#listed[0]?.message : several
     const invalid = failure('validation_failed', message, { errors: this.#listed })
-    throw this.#forbidden ? new Failure({ ...invalid, message: invalid.message, status: 403 }) : invalid
+    throw this.#forbidden
+      ? new Failure({ ...invalid, message: invalid.message, status: 403 })
+      : invalid
   }
 }
 

@@ -55,8 +55,10 @@ export function checkNames (kind: OperationKind | undefined, context: PlanContex
   for (const name of Object.keys(operation)) {
     const kinds = memberKinds.get(name)
     if (kinds === undefined) {
-      const known = kind === undefined ? memberKinds.keys() : Object.keys(operations[kind].properties)
-      context.addIssue('member_unknown', [name], describeUnknown('member', name, [...known]))
+      const known = kind === undefined
+        ? [...memberKinds.keys()]
+        : Object.keys(operations[kind].properties)
+      context.addIssue('member_unknown', [name], describeUnknown('member', name, known))
     } else if (kind !== undefined && !kinds.includes(kind)) {
       const user = findUser(name, kind, operation)
       if (user === undefined && ignoredMembers.has(name)) continue
