@@ -27,8 +27,12 @@ writeFileSync(
  * run conditions\`; not edited by hand. Source:
  * https://www.postgresql.org/docs/18/errcodes-appendix.html
  */
-export const conditions: ReadonlyMap<string, string> = new Map([
+const names = [
 ${[...names].map(([code, name]) => `  ['${code}', '${name}']`).join(',\n')}
-])
+] as const
+
+export type ConditionName = typeof names[number][1]
+
+export const conditions: ReadonlyMap<string, string> = new Map(names)
 `
 )

@@ -3,7 +3,7 @@
  * run conditions`; not edited by hand. Source:
  * https://www.postgresql.org/docs/18/errcodes-appendix.html
  */
-export const conditions: ReadonlyMap<string, string> = new Map([
+const names = [
   ['00000', 'successful_completion'],
   ['01000', 'warning'],
   ['0100C', 'dynamic_result_sets_returned'],
@@ -266,4 +266,8 @@ export const conditions: ReadonlyMap<string, string> = new Map([
   ['XX000', 'internal_error'],
   ['XX001', 'data_corrupted'],
   ['XX002', 'index_corrupted']
-])
+] as const
+
+export type ConditionName = typeof names[number][1]
+
+export const conditions: ReadonlyMap<string, string> = new Map(names)

@@ -1,53 +1,12 @@
 /**
- * The SQLSTATEs that the service acts on, by PostgreSQL's condition name. conditions.ts maps every
- * code to its name; a test compares the two.
+ * SQLSTATEs by PostgreSQL's condition names, and their classes.
  */
+import { conditions, type ConditionName } from './conditions.ts'
 
-/** SQLSTATE by condition name: only the ones in use. */
-export const SqlState = {
-  admin_shutdown: '57P01',
-  ambiguous_column: '42702',
-  ambiguous_function: '42725',
-  cannot_coerce: '42846',
-  cannot_connect_now: '57P03',
-  character_not_in_repertoire: '22021',
-  check_violation: '23514',
-  configuration_limit_exceeded: '53400',
-  connection_failure: '08006',
-  crash_shutdown: '57P02',
-  datatype_mismatch: '42804',
-  datetime_field_overflow: '22008',
-  deadlock_detected: '40P01',
-  exclusion_violation: '23P01',
-  feature_not_supported: '0A000',
-  foreign_key_violation: '23503',
-  grouping_error: '42803',
-  insufficient_privilege: '42501',
-  internal_error: 'XX000',
-  io_error: '58030',
-  invalid_datetime_format: '22007',
-  invalid_parameter_value: '22023',
-  invalid_schema_name: '3F000',
-  duplicate_prepared_statement: '42P05',
-  invalid_sql_statement_name: '26000',
-  invalid_text_representation: '22P02',
-  lock_not_available: '55P03',
-  null_value_not_allowed: '22004',
-  not_null_violation: '23502',
-  object_not_in_prerequisite_state: '55000',
-  program_limit_exceeded: '54000',
-  query_canceled: '57014',
-  read_only_sql_transaction: '25006',
-  restrict_violation: '23001',
-  serialization_failure: '40001',
-  syntax_error: '42601',
-  undefined_column: '42703',
-  undefined_function: '42883',
-  undefined_object: '42704',
-  undefined_table: '42P01',
-  unique_violation: '23505',
-  untranslatable_character: '22P05'
-} as const
+/** SQLSTATE by condition name. Of several with the same name, it is the first. */
+export const SqlState = Object.fromEntries(
+  [...conditions].reverse().map(([code, name]) => [name, code])
+) as Readonly<Record<ConditionName, string>>
 
 /** The first two characters of an SQLSTATE, by the name of the class. */
 export const SqlStateClass = {
