@@ -10,133 +10,93 @@ interface Entry {
   readonly meaning: string
 }
 
-export const catalogue = {
+/** The failures of one type, by their codes. */
+function failuresOf<Code extends string> (
+  type: ErrorType,
+  entries: Readonly<Record<Code, Omit<Entry, 'type'>>>
+): Readonly<Record<Code, Entry>> {
+  const all = Object.entries<Omit<Entry, 'type'>>(entries)
+  return Object.fromEntries(all.map(([code, entry]) => [code, { type, ...entry }])) as
+    Record<Code, Entry>
+}
+
+const requestErrors = failuresOf('request_error', {
   body_invalid: {
-    type: 'request_error',
     status: 400,
     meaning:
       'The request body is not a JSON array, or contains JSON that cannot be stored exactly ' +
       '(duplicate keys, U+0000, lone surrogates, invalid UTF-8, a byte order mark).'
   },
-  body_empty: {
-    type: 'request_error',
-    status: 400,
-    meaning: 'The batch is empty.'
-  },
+  body_empty: { status: 400, meaning: 'The batch is empty.' },
   id_missing: {
-    type: 'request_error',
     status: 400,
     meaning: 'An element of the batch is not an object, or its `id` is missing or not a string.'
   },
-  id_duplicate: {
-    type: 'request_error',
-    status: 400,
-    meaning: 'Two operations have the same `id`.'
-  },
+  id_duplicate: { status: 400, meaning: 'Two operations have the same `id`.' },
   prefer_invalid: {
-    type: 'request_error',
     status: 400,
     meaning:
       'With `handling=strict`: the `Prefer` header is malformed, or contains an unknown ' +
       'preference or value.'
   },
   position_invalid: {
-    type: 'request_error',
     status: 400,
     meaning: 'The `Oneflight-Position` header is not that of a response.'
   },
   idempotency_key_invalid: {
-    type: 'request_error',
     status: 400,
     meaning:
       'The `Idempotency-Key` header is malformed, or the table of keys is missing or of an ' +
       'earlier version. The batch was not run.'
   },
   idempotency_key_in_progress: {
-    type: 'request_error',
     status: 409,
     meaning:
       'A request with this `Idempotency-Key` is still running. Send the same request again to ' +
       'get its response.'
   },
   idempotency_key_reused: {
-    type: 'request_error',
     status: 422,
     meaning:
-      'The `Idempotency-Key` was used for another request, which was committed: with a different ' +
-      'body, different preferences or other claims of the token. This request was not run.'
+      'The `Idempotency-Key` was used for another request, which was committed: with a ' +
+      'different body, different preferences or other claims of the token. This request was not ' +
+      'run.'
   },
   http_malformed: {
-    type: 'request_error',
     status: 400,
     meaning: 'The request is not valid HTTP/1.1, or its path cannot be decoded.'
   },
   auth_required: {
-    type: 'request_error',
     status: 401,
-    meaning: 'No token was sent, and anonymous access is not configured. Send the header ' +
+    meaning:
+      'No token was sent, and anonymous access is not configured. Send the header ' +
       '`Authorization: Bearer <token>`.'
   },
   token_invalid: {
-    type: 'request_error',
     status: 401,
     meaning:
-      'The `Authorization` header is not exactly one valid Bearer token. The log states the reason.'
+      'The `Authorization` header is not exactly one valid Bearer token. The log states the ' +
+      'reason.'
   },
-  token_expired: {
-    type: 'request_error',
-    status: 401,
-    meaning: 'The token has expired (`exp`).'
-  },
-  token_not_active: {
-    type: 'request_error',
-    status: 401,
-    meaning: 'The token is not valid yet (`nbf`, `iat`).'
-  },
-  token_claims_invalid: {
-    type: 'request_error',
-    status: 401,
-    meaning: 'A required claim is missing or invalid.'
-  },
-  role_missing: {
-    type: 'request_error',
-    status: 401,
-    meaning: 'The token has no role claim.'
-  },
+  token_expired: { status: 401, meaning: 'The token has expired (`exp`).' },
+  token_not_active: { status: 401, meaning: 'The token is not valid yet (`nbf`, `iat`).' },
+  token_claims_invalid: { status: 401, meaning: 'A required claim is missing or invalid.' },
+  role_missing: { status: 401, meaning: 'The token has no role claim.' },
   not_found: {
-    type: 'request_error',
     status: 404,
     meaning: 'Path not found. Batches are sent with `POST /` or `POST /batches/<name>`.'
   },
-  batch_unknown: {
-    type: 'request_error',
-    status: 404,
-    meaning: 'There is no named batch with this name.'
-  },
+  batch_unknown: { status: 404, meaning: 'There is no named batch with this name.' },
   method_not_allowed: {
-    type: 'request_error',
     status: 405,
     meaning:
       'Method not allowed. The `Allow` header lists the allowed methods. Batches are sent with ' +
       '`POST /` or `POST /batches/<name>`.'
   },
-  request_timeout: {
-    type: 'request_error',
-    status: 408,
-    meaning: 'The request was not received in time.'
-  },
-  body_too_large: {
-    type: 'request_error',
-    status: 413,
-    meaning: 'The request body is larger than `MAX_BODY_BYTES`.'
-  },
-  too_many_ops: {
-    type: 'request_error',
-    status: 413,
-    meaning: 'The batch contains more than `MAX_OPS` operations.'
-  },
+  request_timeout: { status: 408, meaning: 'The request was not received in time.' },
+  body_too_large: { status: 413, meaning: 'The request body is larger than `MAX_BODY_BYTES`.' },
+  too_many_ops: { status: 413, meaning: 'The batch contains more than `MAX_OPS` operations.' },
   too_much_work: {
-    type: 'request_error',
     status: 413,
     meaning:
       'The operations of the batch, or the check of its parameters, need more work of the ' +
@@ -144,148 +104,122 @@ export const catalogue = {
       'conditions and operations.'
   },
   content_type_unsupported: {
-    type: 'request_error',
     status: 415,
     meaning:
-      'The body must be sent with `Content-Type: application/json`, in UTF-8 and without content ' +
-      'encoding.'
+      'The body must be sent with `Content-Type: application/json`, in UTF-8 and without ' +
+      'content encoding.'
   },
   client_closed_request: {
-    type: 'request_error',
     status: 499,
     meaning:
       'The client disconnected before the batch was sent to the database. Appears only in logs.'
   },
-  expectation_unsupported: {
-    type: 'request_error',
-    status: 417,
-    meaning: 'The `Expect` header is not `100-continue`.'
-  },
-  headers_too_large: {
-    type: 'request_error',
-    status: 431,
-    meaning: 'The request headers are larger than 16 KiB.'
-  },
+  expectation_unsupported: { status: 417, meaning: 'The `Expect` header is not `100-continue`.' },
+  headers_too_large: { status: 431, meaning: 'The request headers are larger than 16 KiB.' }
+})
+
+const validationErrors = failuresOf('validation_error', {
   validation_failed: {
-    type: 'validation_error',
     status: 422,
     meaning:
       'Operations are invalid. `errors` lists every issue. The status is 403 when every issue ' +
       'is `schema_forbidden`.'
   },
   params_invalid: {
-    type: 'validation_error',
     status: 422,
     meaning: 'The parameters of a named batch are invalid. `errors` lists every fault.'
-  },
-  role_forbidden: {
-    type: 'session_error',
-    status: 403,
-    meaning: 'The named batch is not for the role of the token.'
-  },
+  }
+})
+
+const sessionErrors = failuresOf('session_error', {
+  role_forbidden: { status: 403, meaning: 'The named batch is not for the role of the token.' },
   adhoc_forbidden: {
-    type: 'session_error',
     status: 403,
     meaning: 'The role of the token may run named batches only (`ADHOC_BATCHES`).'
   },
   role_denied: {
-    type: 'session_error',
     status: 403,
     meaning: 'The role of the token is not allowed. The log states the reason.'
   },
   route_unknown: {
-    type: 'session_error',
     status: 403,
-    meaning: 'No database is configured for the token (`DATABASE_ROUTES`). The log states the ' +
-      'reason.'
-  },
+    meaning:
+      'No database is configured for the token (`DATABASE_ROUTES`). The log states the reason.'
+  }
+})
+
+const executionErrors = failuresOf('execution_error', {
   reference_row_missing: {
-    type: 'execution_error',
     status: 422,
     meaning: 'A reference names a row that the earlier operation did not return.'
   },
   reference_column_missing: {
-    type: 'execution_error',
     status: 422,
     meaning: 'A reference names a column that the earlier operation did not return.'
   },
   expectation_failed: {
-    type: 'execution_error',
     status: 412,
     meaning: 'The number of rows that an operation affected or returned does not match `expect`.'
   },
   value_invalid: {
-    type: 'execution_error',
     status: 422,
     meaning:
-      'A value does not match the type of its column: an unknown member of a composite type, an' +
-      ' array or object for a column that holds a single value, `$append` to a value that is ' +
-      'not an array, or `$merge` with a value that is not a jsonb object.'
+      'A value does not match the type of its column: an unknown member of a composite type, an ' +
+      'array or object for a column that holds a single value, `$append` to a value that is not ' +
+      'an array, or `$merge` with a value that is not a jsonb object.'
   },
   rows_limit: {
-    type: 'execution_error',
     status: 422,
     meaning: 'An operation returned or changed more than `MAX_ROWS` rows.'
   },
   response_too_large: {
-    type: 'execution_error',
     status: 422,
     meaning: 'The rows of the response are larger than `MAX_RESPONSE_BYTES`, together.'
   },
   rows_ambiguous: {
-    type: 'execution_error',
     status: 422,
-    meaning: 'More than one row matched where one was required: several rows belong to a member ' +
-      'with `one`, have the same key of `values`, or are met by one row in `from`.'
+    meaning:
+      'More than one row matched where one was required: several rows belong to a member with ' +
+      '`one`, have the same key of `values`, or are met by one row in `from`.'
   },
-  key_duplicate: {
-    type: 'execution_error',
-    status: 422,
-    meaning: 'Two rows of `values` of an update have the same key.'
-  },
+  key_duplicate: { status: 422, meaning: 'Two rows of `values` of an update have the same key.' }
+})
+
+const serviceErrors = failuresOf('service_error', {
   overloaded: {
-    type: 'service_error',
     status: 503,
     meaning: 'All connections are busy, and the queue is full or the wait exceeded its limit.'
   },
-  database_unavailable: {
-    type: 'service_error',
-    status: 503,
-    meaning: 'The database is unreachable or shutting down.'
-  },
+  database_unavailable: { status: 503, meaning: 'The database is unreachable or shutting down.' },
   replica_behind: {
-    type: 'service_error',
     status: 503,
-    meaning: 'The replica did not reach `Oneflight-Position` within `REPLICA_WAIT_MS`, and ' +
+    meaning:
+      'The replica did not reach `Oneflight-Position` within `REPLICA_WAIT_MS`, and ' +
       '`REPLICA_BEHIND=refuse`.'
   },
   keys_unavailable: {
-    type: 'service_error',
     status: 503,
     meaning: 'The keys at `JWT_JWKS_URL` have not been fetched since the start.'
   },
-  shutting_down: {
-    type: 'service_error',
-    status: 503,
-    meaning: 'This instance is shutting down.'
-  },
+  shutting_down: { status: 503, meaning: 'This instance is shutting down.' },
   deadline_exceeded: {
-    type: 'service_error',
     status: 504,
     meaning: 'The request took longer than `REQUEST_TIMEOUT_MS`. Nothing was committed.'
   },
   commit_unknown: {
-    type: 'service_error',
     status: 500,
-    meaning:
-      'The connection was lost after COMMIT was sent: the batch may or may not be committed.'
+    meaning: 'The connection was lost after COMMIT was sent: the batch may or may not be committed.'
   },
-  internal: {
-    type: 'service_error',
-    status: 500,
-    meaning: 'Internal error of the service. Nothing was committed.'
-  }
-} as const satisfies Record<string, Entry>
+  internal: { status: 500, meaning: 'Internal error of the service. Nothing was committed.' }
+})
+
+export const catalogue = {
+  ...requestErrors,
+  ...validationErrors,
+  ...sessionErrors,
+  ...executionErrors,
+  ...serviceErrors
+}
 
 export type FailureCode = keyof typeof catalogue
 
