@@ -123,7 +123,6 @@ export const AnswerHeaders = Type.Object({
     description: 'Trace of the response (W3C Trace Context)'
   })
 })
-export type AnswerHeader = keyof typeof AnswerHeaders.properties
 
 /** Bodies of `GET /health`. */
 export const Healthy = Type.Object({ ok: Type.Literal(true) }, {

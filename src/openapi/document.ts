@@ -16,8 +16,7 @@ import {
   Healthy,
   RequestHeaders,
   TableList,
-  Unhealthy,
-  type AnswerHeader
+  Unhealthy
 } from '../../schemas/http.ts'
 import { errorAnswers, type BatchKind } from './error-responses.ts'
 import {
@@ -54,36 +53,15 @@ export async function describeApi (
   const components = collectComponents()
   const app = Fastify()
   await app.register(swagger, optionsOf(config, server))
-  app.route({
-    method: 'POST',
-    url: '/',
-    schema: batchRoute(config, components),
-    handler,
-    ...unchecked
-  })
-  app.route({
-    method: 'POST',
-    url: TEMPLATE,
-    schema: namedBatchRoute(config, components),
-    handler,
-    ...unchecked
-  })
-  if (config.API_TABLES === 'on') {
-    app.route({
-      method: 'GET',
-      url: '/tables',
-      schema: tablesRoute(config, components),
-      handler,
-      ...unchecked
-    })
+  const routes = [
+    ['POST', '/', batchRoute(config, components)],
+    ['POST', TEMPLATE, namedBatchRoute(config, components)],
+    ...config.API_TABLES === 'on' ? [['GET', '/tables', tablesRoute(config, components)]] : [],
+    ['GET', '/health', healthRoute(components)]
+  ] as ReadonlyArray<readonly [method: string, url: string, schema: FastifySchema]>
+  for (const [method, url, schema] of routes) {
+    app.route({ method, url, schema, handler, ...unchecked })
   }
-  app.route({
-    method: 'GET',
-    url: '/health',
-    schema: healthRoute(components),
-    handler,
-    ...unchecked
-  })
   await app.ready()
   const document = app.swagger() as unknown as ApiDocument
   await app.close()
@@ -214,9 +192,9 @@ function batchResponses (kind: BatchKind, components: Components): object {
     200: answerOf({
       description: BatchAnswer.description as string,
       schema: components.describe(BatchAnswer),
-      examples: kind === 'named'
-        ? {}
-        : { order: { summary: 'Rows of every operation', value: exampleAnswer } },
+      ...kind === 'adhoc' && {
+        examples: { order: { summary: 'Rows of every operation', value: exampleAnswer } }
+      },
       headers: [
         'x-request-id',
         'preference-applied',
@@ -231,9 +209,7 @@ function batchResponses (kind: BatchKind, components: Components): object {
       description:
         'A status that a database function sets by raising an error whose SQLSTATE is `PT` and ' +
         'three digits.',
-      schema: envelope,
-      examples: {},
-      headers: ['x-request-id']
+      schema: envelope
     })
   }
 }
@@ -247,56 +223,51 @@ function tablesRoute (config: DescribedConfig, components: Components): FastifyS
     response: {
       200: answerOf({
         description: TableList.description as string,
-        schema: components.describe(TableList),
-        examples: {},
-        headers: ['x-request-id']
+        schema: components.describe(TableList)
       }),
       default: answerOf({
         description: 'The token is refused, or the database is unavailable.',
-        schema: components.describe(ErrorEnvelope),
-        examples: {},
-        headers: ['x-request-id']
+        schema: components.describe(ErrorEnvelope)
       })
     }
   } as FastifySchema
 }
 
 function healthRoute (components: Components): FastifySchema {
-  const answers = { 200: Healthy, 503: Unhealthy }
   return {
     operationId: 'checkHealth',
     summary: 'Health check',
     description: 'Checks that the database is available. For load balancers. Requires no token.',
     security: [],
-    response: Object.fromEntries(
-      Object.entries(answers).map(([status, schema]) => [
-        status,
-        answerOf({
-          description: schema.description as string,
-          schema: components.describe(schema),
-          examples: {},
-          headers: status === '503' ? ['x-request-id', 'retry-after'] : ['x-request-id']
-        })
-      ])
-    )
+    response: {
+      200: answerOf({
+        description: Healthy.description as string,
+        schema: components.describe(Healthy)
+      }),
+      503: answerOf({
+        description: Unhealthy.description as string,
+        schema: components.describe(Unhealthy),
+        headers: ['x-request-id', 'retry-after']
+      })
+    }
   } as FastifySchema
 }
 
 interface Answer {
   readonly description: string
   readonly schema: JsonSchema
-  readonly examples: Readonly<Record<string, unknown>>
-  readonly headers: readonly string[]
+  readonly examples?: Readonly<Record<string, unknown>>
+  /** Names of headers, in lower case. */
+  readonly headers?: readonly string[]
 }
 
-function answerOf ({ description, schema, examples, headers }: Answer): object {
-  const names = (Object.keys(AnswerHeaders.properties) as AnswerHeader[]).filter(name =>
-    headers.includes(name.toLowerCase())
-  )
+function answerOf ({ description, schema, examples = {}, headers = ['x-request-id'] }: Answer) {
+  const all = Object.entries<TSchema>(AnswerHeaders.properties)
   return {
     description,
     headers: Object.fromEntries(
-      names.map(name => [name, writeHeader(AnswerHeaders.properties[name])])
+      all.filter(([name]) => headers.includes(name.toLowerCase()))
+        .map(([name, header]) => [name, writeHeader(header)])
     ),
     content: {
       'application/json': { schema, ...(Object.keys(examples).length === 0 ? {} : { examples }) }
