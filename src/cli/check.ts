@@ -6,7 +6,7 @@ import { readDatabaseSettings, readLimits, type Limits } from '../config/config.
 import { Failure, failure } from '../errors/catalogue.ts'
 import { findSyntaxError, positionOf, type Position } from '../json/json-text.ts'
 import { findDuplicate, finish } from '../json/parse.ts'
-import type { Plan } from '../plan/nodes.ts'
+import type { Plan } from '../plan/plan.ts'
 import { planBatch } from '../plan/plan-batch.ts'
 import { batchLimits, readBatch } from '../plan/check/read-batch.ts'
 import { readSettings, UsageError } from './arguments.ts'

@@ -6,7 +6,7 @@ import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.
 import { MAX_EXPONENT_DIGITS } from '../json/decimal.ts'
 import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { nameOf } from '../plan/check/describe.ts'
-import type { Parameter, ParameterRows } from '../plan/nodes.ts'
+import type { Parameter, ParameterRows } from '../plan/shape.ts'
 import { addUnits, addWorkKeyword, bound } from './check-work.ts'
 import { addNumberKeywords, findInexactNumber, findLongExponent, toDoubles } from './numbers.ts'
 import { compilePattern } from './pattern.ts'

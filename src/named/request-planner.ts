@@ -8,14 +8,9 @@ import { has, isObject, writeJson, type Json, type JsonObject } from '../json/pa
 import type { PlanLimits } from '../plan/context.ts'
 import { shapeOf } from '../plan/document.ts'
 import { keyOfPath, toPath } from '../plan/name.ts'
-import type {
-  ColumnPath,
-  JsonShape,
-  Parameter,
-  ParameterRows,
-  Plan,
-  RowsDocument
-} from '../plan/nodes.ts'
+import type { ColumnPath } from '../plan/nodes.ts'
+import type { JsonShape, Parameter, ParameterRows } from '../plan/shape.ts'
+import type { Plan, RowsDocument } from '../plan/plan.ts'
 import { once, planBytes, type PlannedBatch, planBatch } from '../plan/plan-batch.ts'
 import { isData } from '../plan/reference.ts'
 import { leastCertain } from '../plan/stored-values.ts'

@@ -3,7 +3,8 @@
  * results. Only the database knows the types of columns; without it they are `unknown`.
  */
 import { has, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
-import type { NestedReads, OutputColumn, Plan, PlanNode, TableName } from '../plan/nodes.ts'
+import type { NestedReads, OutputColumn, PlanNode, TableName } from '../plan/nodes.ts'
+import type { Plan } from '../plan/plan.ts'
 import { isAllColumns } from '../plan/output.ts'
 import type { NamedBatch } from './named-batch.ts'
 import { findReferred } from './schema-parts.ts'

@@ -6,20 +6,15 @@ import type { Batch } from '../../schemas/batch.ts'
 import type { IssueCode } from '../../schemas/error.ts'
 import { maxFirstReferences } from '../../schemas/operand.ts'
 import { Issues } from './check/issues.ts'
-import type {
-  Parameter,
-  ParsedString,
-  Reference,
-  ReferenceUse,
-  Requirement,
-  RowsDocument,
-  TableName
-} from './nodes.ts'
+import type { Reference, TableName } from './nodes.ts'
+import type { Parameter } from './shape.ts'
+import type { ReferenceUse, Requirement, RowsDocument } from './plan.ts'
 import {
   describeUnknownOperation,
   isList,
   parseString,
-  type KnownOperations
+  type KnownOperations,
+  type ParsedString
 } from './reference.ts'
 import { units, WorkBudget } from './work.ts'
 

@@ -17,7 +17,7 @@ import {
 } from '../json/parse.ts'
 import { readDollarMember } from './document.ts'
 import { hasEqualKeys } from './key-rows.ts'
-import type { Parameter } from './nodes.ts'
+import type { Parameter } from './shape.ts'
 import { isData } from './reference.ts'
 import { MAX_CELL_ROWS } from './stored-values.ts'
 import { isList, isNested, listText, textOf } from './value-text.ts'

@@ -1,12 +1,13 @@
 /**
- * The plan of a batch: its operations after validation, before they become SQL. Nodes are readonly
- * and have a `kind`.
+ * The operations of a plan, after validation and before they become SQL. Nodes are readonly and
+ * have a `kind`.
  */
 import type { CastName } from '../../schemas/cast.ts'
 import type { ModifierName } from '../../schemas/modifier.ts'
 import type { Aggregate, LockMode, LockWait } from '../../schemas/operation.ts'
 import type { OperatorName } from '../../schemas/operator.ts'
 import type { Json, JsonObject } from '../json/parse.ts'
+import type { JsonShape, Parameter } from './shape.ts'
 
 export interface TableName {
   readonly schema: string
@@ -37,60 +38,12 @@ export interface Reference {
   readonly parameter?: Parameter
 }
 
-/** A parameter of a named batch. */
-export interface Parameter {
-  readonly position: number
-  /** Whether its values are arrays. */
-  readonly isList: boolean
-  /** How many elements its arrays have at least. */
-  readonly minItems: number
-  /** Whether a request may leave it out, although it has no default. */
-  readonly isOptional: boolean
-  /** The shape of its value. */
-  readonly shape: JsonShape
-  /** What is known about rows, if its values are arrays of objects. */
-  readonly rows?: ParameterRows | undefined
-}
-
-/** The rows of a parameter. */
-export interface ParameterRows {
-  /** The members that its schema declares. */
-  readonly declared: ReadonlySet<string>
-  /** Whether the schema refuses other members. */
-  readonly isClosed: boolean
-  /** The members that each row has, if all have the same. */
-  readonly columns: readonly string[]
-  /** The least certain shapes of members and of paths into them; see keyOfPath. */
-  readonly shapes: ReadonlyMap<string, JsonShape>
-  /**
-   * The rows themselves, in which no string is a reference. undefined: the plan is used for all
-   * rows with these columns and shapes.
-   */
-  readonly data?: readonly JsonObject[] | undefined
-}
-
-/** A string of the request: data (unescaped), a reference, or an invalid reference. */
-export type ParsedString =
-  | { readonly kind: 'data', readonly text: string }
-  | { readonly kind: 'malformed' | 'unknown', readonly message: string }
-  | Reference
-
 /** A scalar of the request: as text for the type of the column, and as JSON. */
 export interface Literal {
   readonly kind: 'literal'
   readonly text: string
   readonly json: string
 }
-
-/**
- * The shape of a JSON value, as far as the request shows it:
- * - `scalar`: one value
- * - `list`: an array of values, of any number of dimensions
- * - `object`: an object, or an array that contains one
- * - `array`: an array that contains references, or both values and arrays; or a reference to a list
- * - `reference`: a reference to one value, which may be any JSON
- */
-export type JsonShape = 'scalar' | 'list' | 'object' | 'array' | 'reference'
 
 /**
  * JSON text, cut at its references: pieces[0] references[0] pieces[1] … It has one more piece than
@@ -152,9 +105,7 @@ export interface List {
 }
 
 /** SQL's NULL. The document `null` is different: the JSON null, which json and jsonb can store. */
-export interface Null {
-  readonly kind: 'null'
-}
+export interface Null { readonly kind: 'null' }
 
 export type Single = Literal | Reference | ColumnOperand | JsonDocument | Null
 export type Operand =
@@ -295,6 +246,7 @@ export interface UpdateNode extends OperationNode, NewValues {
   readonly join?: Join | undefined
   readonly where: readonly Predicate[]
 }
+
 /**
  * A value that each row of a bulk update has: a part of its key (without `modifier`), a new value
  * (`$value`), or the operand of another modifier.
@@ -324,6 +276,7 @@ export interface BulkUpdateNode extends OperationNode {
   readonly groups: readonly BulkUpdateGroup[]
   readonly where: readonly Predicate[]
 }
+
 export interface DeleteNode extends OperationNode {
   readonly kind: 'delete'
   readonly join?: Join | undefined
@@ -340,20 +293,16 @@ export interface Join {
 /** A query whose rows an operation uses (`from`). Its output has the columns that are used. */
 export type Source = TableSource | RowsSource
 
-export interface TableSource extends SourceQuery {
+export interface TableSource extends Query {
   readonly kind: 'table'
   readonly table: TableName
-  readonly where: readonly Predicate[]
-  readonly distinct: boolean
-  readonly having: readonly Predicate[]
-  readonly order: readonly SortKey[]
-  readonly limit: number | undefined
-  readonly offset: number | undefined
+  readonly output: readonly OutputColumn[]
 }
 
 /** Rows of a parameter. The columns of the query are `fields`. */
-export interface RowsSource extends SourceQuery {
+export interface RowsSource extends Pick<Query, 'groupBy'> {
   readonly kind: 'rows'
+  readonly output: readonly OutputColumn[]
   readonly fields: readonly SourceField[]
   /** The rows, as objects of fields. */
   readonly document: JsonDocument
@@ -378,27 +327,8 @@ export interface Meeting {
   readonly as: 'value' | 'difference'
 }
 
-/** The rows of a parameter as a statement takes them: objects of fields. */
-export interface RowsDocument {
-  readonly parameter: Parameter
-  readonly fields: ReadonlyArray<Pick<SourceField, 'name' | 'path'>>
-}
-
-/** The parameters whose values are used as rows. */
-export interface UsedRows {
-  /** The positions of those that are inserted (`values`). */
-  readonly inserted: ReadonlySet<number>
-  /** Those that are read (`from`). The positions of their documents follow all parameters. */
-  readonly documents: readonly RowsDocument[]
-}
-
-interface SourceQuery {
-  readonly output: readonly OutputColumn[]
-  readonly groupBy: readonly ColumnPath[]
-}
-
-/** What select and call have in common: they return rows of a source. */
-interface ReadNode extends OperationNode {
+/** Which rows of a table or a function are returned, and in which order. */
+interface Query {
   readonly where: readonly Predicate[]
   /** Whether equal rows of the output are returned once. */
   readonly distinct: boolean
@@ -406,10 +336,13 @@ interface ReadNode extends OperationNode {
   readonly having: readonly Predicate[]
   readonly groupBy: readonly ColumnPath[]
   readonly order: readonly SortKey[]
-  /** Where the rows begin, for each element of `order`. Undefined: at the first row. */
-  readonly after: readonly PageStart[] | undefined
   readonly limit: number | undefined
   readonly offset: number | undefined
+}
+
+interface ReadNode extends OperationNode, Query {
+  /** Where the rows begin, for each element of `order`. Undefined: at the first row. */
+  readonly after: readonly PageStart[] | undefined
   readonly lock: { readonly mode: LockMode, readonly wait: LockWait | undefined } | undefined
 }
 
@@ -426,20 +359,15 @@ export interface NestedReads {
 }
 
 /** The rows of another table that belong to a row, as its member `name`. */
-export interface NestedRead {
+export interface NestedRead
+  extends Pick<Query, 'where' | 'order' | 'limit' | 'offset'>, Pick<Exists, 'table' | 'on'> {
   readonly name: string
-  readonly table: TableName
-  /** Columns of that table, each with the column that it equals. */
-  readonly on: ReadonlyArray<readonly [column: string, outer: string]>
   /** The member is one row or NULL, and not an array. */
   readonly one: boolean
   readonly output: readonly OutputColumn[] | undefined
-  readonly where: readonly Predicate[]
-  readonly order: readonly SortKey[]
-  readonly limit: number | undefined
-  readonly offset: number | undefined
   readonly nested: NestedReads | undefined
 }
+
 /** A call of the function that `table` names. It has neither groups nor a lock. */
 export interface CallNode extends ReadNode {
   readonly kind: 'call'
@@ -465,47 +393,4 @@ export interface SortKey {
 }
 
 export type PlanNode =
-  | InsertNode
-  | UpdateNode
-  | BulkUpdateNode
-  | DeleteNode
-  | SelectNode
-  | CallNode
-
-/**
- * The use of a reference. `reader` is the index of the operation that uses it; `rows` is how many
- * rows the earlier operation must have at least. `checked`: the earlier operation checks that it
- * has them, otherwise the reader does, see Requirement.
- */
-export interface ReferenceUse {
-  readonly reference: Reference
-  readonly reader: number
-  readonly rows: number
-  readonly checked: boolean
-}
-
-/**
- * What a reader checks itself when it runs: at least one of these earlier operations has so many
- * rows. There are several for `$first`. A reader that is skipped checks nothing.
- */
-export interface Requirement {
-  readonly anyOf: ReadonlyArray<Pick<ReferenceUse, 'reference' | 'rows'>>
-}
-
-/** The requirements of one operation, each once. */
-export type Requirements = ReadonlyMap<string, Requirement>
-
-export interface Plan {
-  readonly operations: readonly PlanNode[]
-  /** All tables that the operations name, each once. */
-  readonly tables: readonly TableName[]
-  /** Every reference to an operation, by its index, in the order of the batch. */
-  readonly referenceUses: ReadonlyMap<number, readonly ReferenceUse[]>
-  /** What operations check themselves before they read references, by their index. */
-  readonly requirements: ReadonlyMap<number, Requirements>
-  /** The operations on whose number of rows later ones depend, by their index. */
-  readonly counted: ReadonlySet<number>
-  readonly usedRows: UsedRows
-  /** The units of work of each operation; see work.ts. */
-  readonly work: readonly number[]
-}
+  InsertNode | UpdateNode | BulkUpdateNode | DeleteNode | SelectNode | CallNode

@@ -6,14 +6,8 @@ import { maxColumns } from '../../schemas/operation.ts'
 import type { JsonObject } from '../json/parse.ts'
 import { findParameterProblem, type Place, type PlanContext } from './context.ts'
 import { findColumnProblem, keyOfPath, toPath } from './name.ts'
-import type {
-  ColumnPath,
-  JsonDocument,
-  Parameter,
-  ParameterRows,
-  StoredJson,
-  UncertainColumn
-} from './nodes.ts'
+import type { ColumnPath, JsonDocument, StoredJson, UncertainColumn } from './nodes.ts'
+import type { Parameter, ParameterRows } from './shape.ts'
 import { NO_SOURCE } from './reference.ts'
 
 /** A parameter whose values are rows. */

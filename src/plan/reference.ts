@@ -5,7 +5,8 @@
 import { paramsId } from '../../schemas/batch.ts'
 import { referenceAttempt } from '../../schemas/operand.ts'
 import { maxInt4 } from '../../schemas/operation.ts'
-import type { JsonShape, Parameter, ParsedString, Reference } from './nodes.ts'
+import type { Reference } from './nodes.ts'
+import type { JsonShape, Parameter } from './shape.ts'
 
 const escaped = /^\$\$+[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
 /**
@@ -20,6 +21,12 @@ const plainTextHint = 'To send the string itself, double its first $.'
 const malformedMessage =
   'A reference must have the form $op, $op.column, $op.row, $op.row.column or $op.*.column. ' +
   plainTextHint
+
+/** A string of the request: data (unescaped), a reference, or an invalid reference. */
+export type ParsedString =
+  | { readonly kind: 'data', readonly text: string }
+  | { readonly kind: 'malformed' | 'unknown', readonly message: string }
+  | Reference
 
 /** What a reference can name. */
 export interface KnownOperations {

@@ -25,9 +25,9 @@ import type {
   UpdateNode,
   ColumnPath,
   Meeting,
-  ParameterRows,
   SourceField
 } from './nodes.ts'
+import type { ParameterRows } from './shape.ts'
 import {
   planHaving,
   resultTypeOf,

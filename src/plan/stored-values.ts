@@ -15,12 +15,12 @@ import {
 import type {
   Cell,
   JsonDocument,
-  JsonShape,
   Reference,
   RowGroup,
   StoredJson,
   UncertainColumn
 } from './nodes.ts'
+import type { JsonShape } from './shape.ts'
 import { isValue, shapeOfReference } from './reference.ts'
 
 /** The values of more rows are not kept one by one. */
@@ -42,7 +42,18 @@ export function planFields (
   rows: ReadonlyArray<readonly DocumentMember[]>,
   context: PlanContext
 ): StoredJson {
-  if (rows.length > MAX_CELL_ROWS) return planManyFields(rows, context)
+  if (rows.length > MAX_CELL_ROWS) {
+    const columns = (rows[0] as readonly DocumentMember[]).map(({ column }) => column)
+    const fields = new Map(columns.map((column, i) => [column, i]))
+    const pathOf = (i: number, column: string): Path => {
+      const members = rows[i] as readonly DocumentMember[]
+      return (members[fields.get(column) as number] as DocumentMember).path
+    }
+    const objects = rows.map(members =>
+      Object.fromEntries(members.map(({ column, value }) => [column, value]))
+    )
+    return planMany({ rows: objects, columns, pathOf }, context)
+  }
   const values = new StoredValues(true)
   for (const members of rows) values.addRow(members, context)
   return values
@@ -64,8 +75,11 @@ interface Rows extends Pick<RowGroup, 'columns' | 'positions'> {
 
 /** Plans rows of `values` that name these `columns`, at these `positions`. */
 export function planRows (group: Rows, context: PlanContext): StoredJson {
-  const { rows, positions } = group
-  if (rows.length > MAX_CELL_ROWS) return planManyRows(group, context)
+  const { rows, columns, positions } = group
+  if (rows.length > MAX_CELL_ROWS) {
+    const pathOf = (i: number, column: string): Path => ['values', positions[i] as number, column]
+    return planMany({ rows, columns, pathOf }, context)
+  }
   const values = new StoredValues(rows)
   for (let i = 0; i < rows.length; i++) {
     const position = positions[i] as number
@@ -161,13 +175,20 @@ class StoredValues implements StoredJson {
   }
 }
 
-function planManyRows ({ rows, columns, positions }: Rows, context: PlanContext): StoredJson {
+interface ManyRows {
+  readonly rows: readonly JsonObject[]
+  readonly columns: readonly string[]
+  /** The path of a value in the request. */
+  readonly pathOf: (row: number, column: string) => Path
+}
+
+/** Plans rows of which only the document is kept. */
+function planMany ({ rows, columns, pathOf }: ManyRows, context: PlanContext): StoredJson {
   const uncertainColumns = collectUncertainColumns()
   const replaceRow = (row: JsonObject, i: number, references: Reference[]): Json =>
     Object.fromEntries(
       Object.entries(row).map(([column, value]) => {
-        const path = ['values', positions[i] as number, column]
-        const replaced = replaceStrings(value, path, { context, references })
+        const replaced = replaceStrings(value, pathOf(i, column), { context, references })
         const reference = findReference(replaced, references)
         if (reference !== undefined) uncertainColumns.addReference(column, i, reference)
         return [column, replaced]
@@ -182,35 +203,6 @@ function planManyRows ({ rows, columns, positions }: Rows, context: PlanContext)
   const document = cutDocument(
     rows,
     references => rows.map((row, i) => replaceRow(row, i, references))
-  )
-  return { document, uncertainColumns: uncertainColumns.all(), cells: undefined }
-}
-
-function planManyFields (
-  rows: ReadonlyArray<readonly DocumentMember[]>,
-  context: PlanContext
-): StoredJson {
-  const uncertainColumns = collectUncertainColumns()
-  for (const members of rows) {
-    for (const { column, value } of members) uncertainColumns.addValue(column, value)
-  }
-  const replaceMember = (
-    { column, value, path }: DocumentMember,
-    row: number,
-    references: Reference[]
-  ): readonly [string, Json] => {
-    const replaced = replaceStrings(value, path, { context, references })
-    const reference = findReference(replaced, references)
-    if (reference !== undefined) uncertainColumns.addReference(column, row, reference)
-    return [column, replaced]
-  }
-  const document = cutDocument(
-    rows.map(members =>
-      Object.fromEntries(members.map(({ column, value }) => [column, value]))
-    ),
-    references => rows.map((members, i) =>
-      Object.fromEntries(members.map(member => replaceMember(member, i, references)))
-    )
   )
   return { document, uncertainColumns: uncertainColumns.all(), cells: undefined }
 }

@@ -17,10 +17,10 @@ import type {
   InsertNode,
   BulkUpdateGroup,
   BulkUpdateNode,
-  Plan,
   PlanNode,
   RowGroup
 } from '../plan/nodes.ts'
+import type { Plan } from '../plan/plan.ts'
 import { isAllColumns } from '../plan/output.ts'
 import { distributeNode, fence } from './citus/citus.ts'
 import { buildFence, isPushedDown } from './citus/placement.ts'

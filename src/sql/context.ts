@@ -1,7 +1,7 @@
 /**
  * What the compiler needs to know: of a batch, and of one of its operations.
  */
-import type { ReferenceUse, Requirements } from '../plan/nodes.ts'
+import type { ReferenceUse, Requirements } from '../plan/plan.ts'
 import type { SessionIdentity } from './statement/settings.ts'
 import type { SharedResult } from './statement/shared-results.ts'
 import type { FindFunction } from './values/call.ts'

@@ -4,7 +4,8 @@
 import type { OperationKind } from '../../schemas/operation.ts'
 import type { DatabaseError } from '../errors/postgres.ts'
 import { isUndefinedTable } from '../errors/sqlstates.ts'
-import type { Plan, PlanNode } from '../plan/nodes.ts'
+import type { PlanNode } from '../plan/nodes.ts'
+import type { Plan } from '../plan/plan.ts'
 import type { StatementTimes } from '../postgres/wire-protocol.ts'
 import type { BatchOutcome, AttemptTimes } from './outcome.ts'
 

@@ -11,14 +11,8 @@ import {
 } from '../errors/catalogue.ts'
 import { fromDatabase, type DatabaseError } from '../errors/postgres.ts'
 import { SqlState } from '../errors/sqlstates.ts'
-import type {
-  Expectation,
-  Plan,
-  PlanNode,
-  ReferenceUse,
-  Requirement,
-  Requirements
-} from '../plan/nodes.ts'
+import type { Expectation, PlanNode } from '../plan/nodes.ts'
+import type { Plan, ReferenceUse, Requirement, Requirements } from '../plan/plan.ts'
 import { INLINED, notOnCitus, SEVERAL_SHARDS } from '../sql/citus/citus.ts'
 import type { Place } from '../sql/frame/steps.ts'
 import { exposedAtError } from '../sql/statement/error-place.ts'

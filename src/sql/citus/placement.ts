@@ -3,13 +3,8 @@
  */
 import type { OperatorName } from '../../../schemas/operator.ts'
 import { empty, type Fragment, constant, render, sql } from '../../fragment/fragment.ts'
-import type {
-  PlanNode,
-  Predicate,
-  ReferenceUse,
-  Requirements,
-  TableName
-} from '../../plan/nodes.ts'
+import type { PlanNode, Predicate, TableName } from '../../plan/nodes.ts'
+import type { ReferenceUse, Requirements } from '../../plan/plan.ts'
 import type { Check } from '../statement/checks.ts'
 import { raise } from '../statement/raised-error.ts'
 import { tableName } from '../statement/table.ts'

@@ -4,14 +4,8 @@
 import { casts } from '../../../schemas/cast.ts'
 import { empty, fill, identifier, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import { isNested } from '../../plan/nested.ts'
-import type {
-  ColumnPath,
-  OutputColumn,
-  PlanNode,
-  TableName,
-  InsertNode,
-  Plan
-} from '../../plan/nodes.ts'
+import type { ColumnPath, OutputColumn, PlanNode, TableName, InsertNode } from '../../plan/nodes.ts'
+import type { Plan } from '../../plan/plan.ts'
 import { isAllColumns, isMarked } from '../../plan/output.ts'
 import type { Check } from '../statement/checks.ts'
 import {

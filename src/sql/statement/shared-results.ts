@@ -16,7 +16,8 @@ import {
   type Fragment
 } from '../../fragment/fragment.ts'
 import { isNested } from '../../plan/nested.ts'
-import type { Plan, PlanNode, Reference, ReferenceUse } from '../../plan/nodes.ts'
+import type { PlanNode, Reference } from '../../plan/nodes.ts'
+import type { Plan, ReferenceUse } from '../../plan/plan.ts'
 import { mayReturn } from '../../plan/output.ts'
 import type { Check } from './checks.ts'
 import { raise, raiseNumber } from './raised-error.ts'

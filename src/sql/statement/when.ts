@@ -8,7 +8,8 @@
  * that is skipped still run.
  */
 import { empty, integer, join, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
-import type { PlanNode, Reference, Requirement, Requirements } from '../../plan/nodes.ts'
+import type { PlanNode, Reference } from '../../plan/nodes.ts'
+import type { Requirement, Requirements } from '../../plan/plan.ts'
 import { raiseNumber } from './raised-error.ts'
 import { countSetting } from './settings.ts'
 

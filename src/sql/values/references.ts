@@ -9,7 +9,8 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import type { JsonDocument, OutputColumn, Plan, Reference } from '../../plan/nodes.ts'
+import type { JsonDocument, OutputColumn, Reference } from '../../plan/nodes.ts'
+import type { Plan } from '../../plan/plan.ts'
 import { isAllColumns, isUnchanged } from '../../plan/output.ts'
 import { jsonOfParameter, textOfParameter } from '../../plan/fingerprint.ts'
 import {

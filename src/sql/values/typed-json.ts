@@ -12,7 +12,8 @@ import {
   type Fragment
 } from '../../fragment/fragment.ts'
 import { toPath } from '../../plan/name.ts'
-import type { ColumnPath, JsonShape, TableName, UncertainColumn } from '../../plan/nodes.ts'
+import type { ColumnPath, TableName, UncertainColumn } from '../../plan/nodes.ts'
+import type { JsonShape } from '../../plan/shape.ts'
 import { fieldName } from '../../plan/stored-values.ts'
 import { tableName, unusedName } from '../statement/table.ts'
 import { SYSTEM_COLUMNS } from './column.ts'

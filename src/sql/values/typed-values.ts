@@ -18,13 +18,12 @@ import type {
   CallNode,
   Cell,
   JsonDocument,
-  JsonShape,
-  Parameter,
   Reference,
   RowsSource,
   TableName,
   UncertainColumn
 } from '../../plan/nodes.ts'
+import type { JsonShape, Parameter } from '../../plan/shape.ts'
 import { jsonOfParameter, textOfParameter } from '../../plan/fingerprint.ts'
 import { isList, isNested, listText, textOf } from '../../plan/value-text.ts'
 import { raiseText, type ValueFault } from '../statement/raised-error.ts'

@@ -18,7 +18,8 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import type { JsonShape, UncertainColumn } from '../../plan/nodes.ts'
+import type { UncertainColumn } from '../../plan/nodes.ts'
+import type { JsonShape } from '../../plan/shape.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import { raise, raiseText } from '../statement/raised-error.ts'
 

@@ -1,0 +1,57 @@
+/**
+ * The plan of a batch: its operations, and what they have to do with each other.
+ */
+import type { PlanNode, Reference, SourceField, TableName } from './nodes.ts'
+import type { Parameter } from './shape.ts'
+
+/**
+ * The use of a reference. `reader` is the index of the operation that uses it; `rows` is how many
+ * rows the earlier operation must have at least. `checked`: the earlier operation checks that it
+ * has them, otherwise the reader does, see Requirement.
+ */
+export interface ReferenceUse {
+  readonly reference: Reference
+  readonly reader: number
+  readonly rows: number
+  readonly checked: boolean
+}
+
+/**
+ * What a reader checks itself when it runs: at least one of these earlier operations has so many
+ * rows. There are several for `$first`. A reader that is skipped checks nothing.
+ */
+export interface Requirement {
+  readonly anyOf: ReadonlyArray<Pick<ReferenceUse, 'reference' | 'rows'>>
+}
+
+/** The requirements of one operation, each once. */
+export type Requirements = ReadonlyMap<string, Requirement>
+
+export interface Plan {
+  readonly operations: readonly PlanNode[]
+  /** All tables that the operations name, each once. */
+  readonly tables: readonly TableName[]
+  /** Every reference to an operation, by its index, in the order of the batch. */
+  readonly referenceUses: ReadonlyMap<number, readonly ReferenceUse[]>
+  /** What operations check themselves before they read references, by their index. */
+  readonly requirements: ReadonlyMap<number, Requirements>
+  /** The operations on whose number of rows later ones depend, by their index. */
+  readonly counted: ReadonlySet<number>
+  readonly usedRows: UsedRows
+  /** The units of work of each operation; see work.ts. */
+  readonly work: readonly number[]
+}
+
+/** The rows of a parameter as a statement takes them: objects of fields. */
+export interface RowsDocument {
+  readonly parameter: Parameter
+  readonly fields: ReadonlyArray<Pick<SourceField, 'name' | 'path'>>
+}
+
+/** The parameters whose values are used as rows. */
+export interface UsedRows {
+  /** The positions of those that are inserted (`values`). */
+  readonly inserted: ReadonlySet<number>
+  /** Those that are read (`from`). The positions of their documents follow all parameters. */
+  readonly documents: readonly RowsDocument[]
+}
