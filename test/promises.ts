@@ -275,9 +275,9 @@ export const promises: readonly Promised[] = [
     group: 'Values and queries',
     text: 'A typo never widens a query.',
     tests: [
-      ['integration/validation'],
-      ['integration/filter-validation'],
-      ['integration/extension-validation'],
+      ['unit/plan/validation'],
+      ['unit/plan/filter-validation'],
+      ['unit/plan/extension-validation'],
       ['unit/plan/grammar'],
       ['integration/openapi'],
       ['e2e/cli-check']

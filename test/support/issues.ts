@@ -1,0 +1,68 @@
+/**
+ * Plans batches as the route and `oneflight check` do, without a service and a database. An issue
+ * is compared as a text, for example `member_invalid values[0].sku`.
+ */
+import type { Test } from 'tap'
+import type { Issue } from '../../schemas/error.ts'
+import { type Environment, readLimits } from '../../src/config/config.ts'
+import { Failure } from '../../src/errors/catalogue.ts'
+import { describePath } from '../../src/errors/envelope.ts'
+import { finish } from '../../src/json/parse.ts'
+import { planBatch } from '../../src/plan/plan-batch.ts'
+import { batchLimits, readBatch } from '../../src/plan/read-batch.ts'
+
+/**
+ * Returns the failure of a batch, JSON text or a value; undefined if it is valid. `settings`: the
+ * environment variables of limits.
+ */
+export function findFailure (batch: unknown, settings: Environment = {}): Failure | undefined {
+  const text = typeof batch === 'string' ? batch : JSON.stringify(batch)
+  const limits = batchLimits(readLimits(settings))
+  try {
+    planBatch(finish(readBatch(Buffer.from(text), limits)), limits)
+    return undefined
+  } catch (error) {
+    if (error instanceof Failure) return error
+    throw error
+  }
+}
+
+/** Returns the issues as sorted texts. */
+export function toTexts (issues: ReadonlyArray<Pick<Issue, 'code' | 'path'>> = []): string[] {
+  return issues.map(({ code, path }) => `${code} ${describePath(path)}`).sort()
+}
+
+/** Returns the issues of a batch as sorted texts. */
+export function issuesOf (batch: unknown, settings?: Environment): string[] {
+  return toTexts(findFailure(batch, settings)?.details.errors)
+}
+
+/** An operation, and exactly the issues that it has. */
+export type InvalidOperation = readonly [operation: object, ...issues: string[]]
+
+/** Asserts the issues of each operation. It stands between the selects `before` and `later`. */
+export function assertIssues (
+  t: Test,
+  operations: readonly InvalidOperation[],
+  settings?: Environment
+): void {
+  const select = { op: 'select', table: 'things' }
+  for (const [operation, ...issues] of operations) {
+    const { id, ...members } = { id: 'o', ...operation }
+    const failure = findFailure(
+      [{ id: 'before', ...select }, { id, ...members }, { id: 'later', ...select }],
+      settings
+    )
+    const name = encodeURI(JSON.stringify(operation).slice(0, 250))
+    const { errors = [] } = failure?.details ?? {}
+    t.strictSame(toTexts(errors), issues.sort(), name)
+    t.match(failure, {
+      type: 'validation_error',
+      code: 'validation_failed',
+      status: issues.every(issue => issue.startsWith('schema_forbidden')) ? 403 : 422,
+      committed: false,
+      message: errors.length === 1 ? errors[0]?.message : `The batch has ${errors.length} issues.`
+    }, name)
+    for (const issue of errors) t.match(issue, { op: id, index: 1, message: /^.+[.?]$/s })
+  }
+}

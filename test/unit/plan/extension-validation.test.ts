@@ -1,0 +1,526 @@
+/**
+ * Tests invalid extensions of an operation. Each is rejected before the transaction, with the code
+ * and the path of every issue.
+ */
+import t from 'tap'
+import { assertIssues, findFailure, type InvalidOperation, issuesOf }
+  from '../../support/issues.ts'
+
+const insert = { op: 'insert', table: 'things', values: [{ id: 1, name: 'x' }] }
+const update = { op: 'update', table: 'things', set: { name: 'x' }, where: { id: { eq: 1 } } }
+const remove = { op: 'delete', table: 'things', where: { id: { eq: 1 } } }
+const select = { op: 'select', table: 'things' }
+const nothing = { columns: ['id'], do: 'nothing' }
+const upsert = { columns: ['id'], do: 'update' }
+const long = 'x'.repeat(64)
+const conflict = (onConflict: unknown): object => ({ ...insert, on_conflict: onConflict })
+const many = (count: number): string[] => Array.from({ length: count }, (_, i) => `c${i}`)
+
+/** The values of a member, by the path of their issue. */
+type ValuesByPath = Readonly<Record<string, readonly unknown[]>>
+
+/** Invalid values, of which each has one issue. `withValue` creates the operation. */
+function invalid (
+  values: ValuesByPath,
+  withValue: (value: unknown) => object,
+  code = 'member_invalid'
+): InvalidOperation[] {
+  return Object.entries(values).flatMap(([path, list]) =>
+    list.map((value): InvalidOperation => [withValue(value), `${code} ${path}`])
+  )
+}
+
+t.test('a member of another kind of operation, or null, is refused', async t => {
+  const ofSelect = {
+    columns: ['id'],
+    group_by: ['id'],
+    order: [{ id: 'asc' }],
+    limit: 1,
+    offset: 1,
+    lock: 'update'
+  }
+  const foreign: ReadonlyArray<readonly [operation: object, members: object]> = [
+    [insert, { ...ofSelect, all: true }],
+    [update, { ...ofSelect, on_conflict: nothing }],
+    [remove, { ...ofSelect, on_conflict: nothing }],
+    [select, { returning: ['id'], on_conflict: nothing, all: true }]
+  ]
+  const optional: ReadonlyArray<readonly [operation: object, members: readonly string[]]> = [
+    [insert, ['returning', 'on_conflict', 'expect']],
+    [update, ['returning', 'expect', 'all']],
+    [remove, ['returning', 'expect', 'all']],
+    [select, ['columns', 'order', 'limit', 'offset', 'lock', 'expect', 'where']],
+    [{ ...select, columns: ['id'] }, ['group_by']]
+  ]
+  assertIssues(t, [
+    ...foreign.flatMap(([operation, members]) =>
+      Object.entries(members).map(([name, value]): InvalidOperation =>
+        [{ ...operation, [name]: value }, `member_invalid ${name}`]
+      )
+    ),
+    ...optional.flatMap(([operation, members]) =>
+      members.map((name): InvalidOperation =>
+        [{ ...operation, [name]: null }, `member_invalid ${name}`]
+      )
+    )
+  ])
+})
+
+t.test('a typo never widens an operation', async t => {
+  assertIssues(t, [
+    [
+      { ...select, Limit: 1, orderBy: [], groupBy: [], colums: [] },
+      'member_unknown Limit',
+      'member_unknown orderBy',
+      'member_unknown groupBy',
+      'member_unknown colums'
+    ],
+    [
+      { ...insert, onConflict: nothing, expected: 1, return: [] },
+      'member_unknown onConflict',
+      'member_unknown expected',
+      'member_unknown return'
+    ]
+  ])
+})
+
+t.test('returning', async t => {
+  const values = {
+    returning: ['id', {}, true, '*', many(1601)],
+    'returning[0]': [
+      [1], [null], [['id']], [long], ['data->'], ['->a'], ['data->>a->b'], ['data->>a->>b'],
+      ['data->->b'], [`${long}->a`]
+    ],
+    'returning[0].column': [[{ column: '' }], [{ column: 1 }], [{ column: null }]],
+    'returning[0].as': ['', long, null, 1].map(as => [{ column: 'id', as }]),
+    'returning[1]': [
+      ['id', ''],
+      ['id', 'id'],
+      ['data->name', 'name'],
+      [{ column: 'n', as: 'id' }, { column: 'name', as: 'id' }],
+      ['data->0', 'data']
+    ],
+    'returning[2]': [['id', 'name', { column: 'n', as: 'id' }]]
+  }
+  const column = '{"column":"id","__proto__":{}}'
+  assertIssues(t, [
+    ...[insert, update, remove].flatMap(operation =>
+      invalid(values, returning => ({ ...operation, returning }))
+    ),
+    ...invalid(
+      { 'returning[0].column': [[{}], [{ as: 'x' }]] },
+      returning => ({ ...update, returning }),
+      'member_missing'
+    ),
+    [
+      { ...update, returning: [{ column: 'id', alias: 'x' }] },
+      'member_unknown returning[0].alias'
+    ],
+    [
+      { ...update, returning: [{ column: 'id', constructor: 'x' }] },
+      'member_unknown returning[0].constructor'
+    ],
+    [
+      JSON.parse(`{"op":"delete","table":"things","all":true,"returning":[${column}]}`),
+      'member_unknown returning[0].__proto__'
+    ],
+    [
+      { ...update, returning: [1, 'id', ''] },
+      'member_invalid returning[0]',
+      'member_invalid returning[2]'
+    ],
+    [
+      { ...update, returning: ['n', 'id', 'n', { column: 'name', as: 'id' }] },
+      'member_invalid returning[2]',
+      'member_invalid returning[3]'
+    ]
+  ])
+})
+
+t.test('columns and group_by', async t => {
+  const columns = {
+    columns: [[], 'id', {}, many(1601)],
+    'columns[0]': [
+      [2], [null], [[]], [''], ['data->'], ['->a'], ['->>a'], ['data->>a->b'], ['data->->b'], [{}]
+    ],
+    'columns[1]': [
+      ['id', long],
+      ['id', 'id'],
+      ['id', { column: 'name', as: 'id' }],
+      ['data->a', 'data->b->a'],
+      [{ fn: 'count' }, { fn: 'count', column: 'id' }],
+      ['count', { fn: 'count' }],
+      [{ fn: 'sum', column: 'id' }, { fn: 'sum', column: 'n' }],
+      [{ fn: 'sum', column: 'n', as: 'id' }, 'id']
+    ],
+    'columns[0].column': [
+      [{ column: 'data->', as: 'x' }],
+      [{ column: [], as: 'x' }],
+      [{ fn: 'count', column: null }]
+    ],
+    'columns[1].column': [[{ fn: 'count', column: '*' }, { fn: 'max', column: '' }]],
+    'columns[0].as': [
+      [{ column: 'id', as: '' }],
+      [{ column: 'id', as: 'ä'.repeat(32) }],
+      [{ fn: 'count', as: null }],
+      [{ fn: 'sum', column: 'id', as: '' }]
+    ],
+    'columns[0].fn': [
+      [{ fn: 'COUNT' }],
+      ...['median', 1, null, 'constructor'].map(fn => [{ fn, column: 'id' }])
+    ]
+  }
+  const groupBy = {
+    group_by: ['id', {}],
+    'group_by[0]': [[1], [null], [{ column: 'id' }], [''], ['data->']],
+    'group_by[1]': [['id', long]]
+  }
+  assertIssues(t, [
+    ...invalid(columns, columns => ({ ...select, columns })),
+    ...invalid(
+      { 'columns[1].column': ['sum', 'avg', 'min', 'max'].map(fn => ['id', { fn, as: 'x' }]) },
+      columns => ({ ...select, columns }),
+      'member_missing'
+    ),
+    [
+      { ...select, columns: [{ fn: 'count', distinct: true }] },
+      'member_missing columns[0].column'
+    ],
+    [
+      { ...select, columns: [{ column: 'id', x: 1 }, { column: 'n', as: '' }, 'name'] },
+      'member_unknown columns[0].x',
+      'member_invalid columns[1].as'
+    ],
+    [{ ...select, group_by: ['id'] }, 'member_missing columns'],
+    ...invalid(groupBy, value => ({ ...select, columns: ['id'], group_by: value }))
+  ])
+})
+
+t.test('order, limit, offset and lock', async t => {
+  const order = {
+    order: ['id', { id: 'asc' }],
+    'order[0]': [['id'], [null], [[]], [{}], [{ id: 'asc', name: 'asc' }]],
+    'order[0].id': ['ASC', 'up', 1, null, ['asc'], {}, true].map(id => [{ id }]),
+    'order[1].id.direction': [[{ n: 'asc' }, { id: { direction: 'down' } }]],
+    'order[0].id.direction': [[{ id: { direction: null } }]],
+    'order[0].id.nulls': [
+      [{ id: { nulls: 'smallest' } }],
+      [{ id: { direction: 'asc', nulls: null } }]
+    ],
+    'order[0][""]': [[{ '': 'asc' }]],
+    [`order[0].${long}`]: [[{ [long]: 'asc' }]],
+    'order[0]["data->"]': [[{ 'data->': 'asc' }]],
+    'order[0]["data->>a->b"]': [[{ 'data->>a->b': 'asc' }]]
+  }
+  const lock = {
+    lock: ['exclusive', 'UPDATE', 'for update', '', true, 1, ['update']],
+    'lock.mode': [{ mode: 'exclusive' }, { mode: null }, { mode: 'constructor' }],
+    'lock.wait': [{ mode: 'share', wait: 'no' }, { wait: null }, { wait: true }]
+  }
+  const numbers = [-1, 1.5, '1', true, [], {}, '$o.0.id']
+  assertIssues(t, [
+    ...invalid(order, order => ({ ...select, order })),
+    [{ ...select, order: [{ id: { dir: 'asc' } }] }, 'member_unknown order[0].id.dir'],
+    [
+      { ...select, order: [{ id: { direction: 'asc', null: 'first' } }, { n: 'x' }] },
+      'member_unknown order[0].id.null',
+      'member_invalid order[1].n'
+    ],
+    ...invalid({ limit: numbers }, limit => ({ ...select, limit })),
+    ...invalid({ offset: numbers }, offset => ({ ...select, offset })),
+    ...invalid(lock, lock => ({ ...select, lock })),
+    [
+      { ...select, lock: { mode: 'share', skip_locked: true } },
+      'member_unknown lock.skip_locked'
+    ],
+    [
+      { ...select, lock: { mode: 'x', wait: 'y', of: 'z' } },
+      'member_invalid lock.mode',
+      'member_invalid lock.wait',
+      'member_unknown lock.of'
+    ]
+  ])
+})
+
+t.test('expect', async t => {
+  const values = {
+    expect: [-1, 1.5, '1', true, [1], {}, { min: 2, max: 1 }],
+    'expect.min': [{ min: -1 }, { min: '1' }],
+    'expect.max': [{ max: 0.5 }, { min: 1, max: null }]
+  }
+  assertIssues(t, [
+    ...[insert, update, remove, select].flatMap(operation =>
+      invalid(values, expect => ({ ...operation, expect }))
+    ),
+    [{ ...select, expect: { exactly: 1 } }, 'member_unknown expect.exactly'],
+    [{ ...select, expect: { min: 1, most: 2 } }, 'member_unknown expect.most']
+  ])
+})
+
+t.test('on_conflict', async t => {
+  const one = { n: { eq: 1 } }
+  const values = {
+    on_conflict: ['nothing', [], true, 1],
+    'on_conflict.do': ['ignore', null, 1].map(action => ({ columns: ['id'], do: action })),
+    'on_conflict.columns': [[], 'id', null].map(columns => ({ columns, do: 'nothing' })),
+    'on_conflict.columns[0]': [[''], [long]].map(columns => ({ columns, do: 'nothing' })),
+    'on_conflict.columns[1]': [{ columns: ['id', 1], do: 'nothing' }],
+    'on_conflict.constraint': ['', 1, null, long, ['a']].map(constraint =>
+      ({ constraint, do: 'nothing' })
+    ),
+    'on_conflict.set': [
+      { ...nothing, set: { n: 1 } },
+      { ...upsert, set: null },
+      { ...upsert, set: [] },
+      { ...upsert, set: Object.fromEntries(many(1601).map(name => [name, 1])) }
+    ],
+    'on_conflict.set[""]': [{ ...upsert, set: { '': 1 } }],
+    [`on_conflict.set.${long}`]: [{ ...upsert, set: { [long]: 1 } }],
+    'on_conflict.set.n.$plus': [{ ...upsert, set: { n: { $plus: 1 } } }],
+    'on_conflict.where': [
+      { ...nothing, where: one },
+      ...[null, [], 'true'].map(where => ({ ...upsert, where }))
+    ],
+    'on_conflict.index_where': [
+      { constraint: 'c', do: 'nothing', index_where: one },
+      { constraint: 'c', do: 'update', index_where: one },
+      ...[null, [], 'n = 1'].map(where => ({ ...nothing, index_where: where }))
+    ]
+  }
+  assertIssues(t, [
+    ...invalid(values, conflict),
+    [conflict({ columns: ['id'] }), 'member_missing on_conflict.do'],
+    [
+      conflict({ ...nothing, target: 'x', doo: 'y' }),
+      'member_unknown on_conflict.target',
+      'member_unknown on_conflict.doo'
+    ],
+    [conflict({ ...upsert, set: {} }), 'set_empty on_conflict.set'],
+    [conflict({ ...upsert, where: { n: {} } }), 'where_empty on_conflict.where.n'],
+    [
+      conflict({ ...upsert, where: { n: { eq: null }, name: { nope: 1 } } }),
+      'operand_invalid on_conflict.where.n.eq',
+      'operator_unknown on_conflict.where.name.nope'
+    ],
+    [
+      conflict({
+        ...upsert,
+        set: { n: '$later.0.id', data: [{ x: '$o.id' }] },
+        where: { n: { eq: '$nope.id' } }
+      }),
+      'reference_unknown on_conflict.set.n',
+      'reference_unknown on_conflict.set.data[0].x',
+      'reference_unknown on_conflict.where.n.eq'
+    ],
+    // the default set would write defaults to columns that a row does not name
+    ...invalid({
+      'on_conflict.set': [
+        [{ id: 1, n: 1 }, { id: 2 }],
+        [{ id: 1, n: 1 }, { id: 2, name: 'x' }],
+        [{}]
+      ]
+    }, values => ({ ...insert, values, on_conflict: upsert })),
+    // Other inserts ignore these members. Here they look like conditions of the conflict.
+    [
+      { ...insert, on_conflict: upsert, where: { n: { gt: 1 } }, set: { n: 1 } },
+      'member_invalid where',
+      'member_invalid set'
+    ],
+    [{ ...insert, values: [1], on_conflict: upsert }, 'member_invalid values[0]']
+  ])
+})
+
+t.test('index_where accepts only columns and constants', async t => {
+  const withFilter = (where: unknown): object => conflict({ ...nothing, index_where: where })
+  const at = 'on_conflict.index_where'
+  const unknown = [
+    'like', 'ilike', 'match', 'imatch', 'nin', 'between', 'isdistinct', 'fts', 'cs', 'ov', 'sl',
+    'has_key', 'EQ'
+  ]
+  assertIssues(t, [
+    ...invalid({
+      [`${at}.n.eq`]: [
+        '$before.0.id', { $col: 'id' }, { $excluded: 'id' }, null, { any: [1] }
+      ].map(eq => ({ n: { eq } })),
+      [`${at}.n.in[1]`]: [{ n: { in: [1, '$before.0.id'] } }],
+      [`${at}.n.in`]: ['$before.*.id', [], 5].map(list => ({ n: { in: list } })),
+      [`${at}.n.is`]: [{ n: { is: 'maybe' } }],
+      [`${at}.n.gt`]: [{ n: { gt: [1] } }],
+      [`${at}.data.eq`]: [{ data: { eq: { $value: {} } } }, { data: { eq: {} } }],
+      [`${at}.n`]: [{ n: {} }]
+    }, withFilter, 'operand_invalid'),
+    [withFilter({ 'data->n': { eq: 1 } }), `member_invalid ${at}["data->n"]`],
+    ...unknown.map((operator): InvalidOperation =>
+      [withFilter({ name: { [operator]: 'x' } }), `operator_unknown ${at}.name.${operator}`]
+    )
+  ])
+})
+
+t.test('modifiers', async t => {
+  const names = [
+    '$nope', '$', '$$inc', '$INC', '$Inc', '$set', '$unset', '$push', '$excluded', '$constructor',
+    '$__proto__', '$inc '
+  ]
+  const operands = {
+    $inc: ['1', null, true, [1], {}, { $col: 'n' }, '$$later.0.id'],
+    $mul: ['2', null, { $inc: 1 }],
+    $now: [false, null, 1, 'true', {}],
+    $default: [false, null, 5],
+    $col: ['', long, 1, null, ['n'], 'data->', '->x', 'data->>a->b'],
+    $merge: [null, 1, 'text', [1], true],
+    $append: [null, 1, 'text', { a: 1 }],
+    $remove: [null, 1, ['a'], {}]
+  }
+  assertIssues(t, [
+    ...names.map((name): InvalidOperation => [
+      { ...update, set: { n: { [name]: 1 } } },
+      `member_invalid set.n${name === '$inc ' ? '["$inc "]' : `.${name}`}`
+    ]),
+    ...Object.entries(operands).flatMap(([name, list]) =>
+      list.flatMap((operand): InvalidOperation[] => {
+        const set = { n: { [name]: operand } }
+        return [
+          [{ ...update, set }, `member_invalid set.n.${name}`],
+          [conflict({ ...upsert, set }), `member_invalid on_conflict.set.n.${name}`]
+        ]
+      })
+    ),
+    ...invalid(
+      { 'on_conflict.set.n.$excluded': ['', long, 1, null, 'data->'] },
+      column => conflict({ ...upsert, set: { n: { $excluded: column } } })
+    ),
+    [
+      {
+        ...update,
+        set: {
+          n: { $inc: '$later.0.id' },
+          name: { $remove: '$nope.' },
+          data: { $merge: { a: ['$o.id'] } },
+          tags: { $append: ['x', '$nope.id'] }
+        }
+      },
+      'reference_unknown set.n.$inc',
+      'reference_unknown set.name.$remove',
+      'reference_unknown set.data.$merge.a[0]',
+      'reference_unknown set.tags.$append[1]'
+    ],
+    [
+      { ...update, set: { n: { $inc: '$before.' }, data: { $value: { x: '$before.0.' } } } },
+      'reference_malformed set.n.$inc',
+      'reference_malformed set.data.$value.x'
+    ],
+    // $excluded is valid only in on_conflict
+    ...[update, select].map((operation): InvalidOperation => [
+      { ...operation, where: { id: { eq: { $excluded: 'id' } } } },
+      'operand_invalid where.id.eq'
+    ])
+  ])
+})
+
+t.test('several issues are reported at once', async t => {
+  assertIssues(t, [
+    [
+      {
+        ...select,
+        columns: ['', { fn: 'x' }],
+        group_by: [1],
+        order: [{ id: 'x' }],
+        limit: -1,
+        offset: '1',
+        lock: 'x',
+        expect: {},
+        returning: []
+      },
+      'member_invalid columns[0]',
+      'member_invalid columns[1].fn',
+      'member_invalid group_by[0]',
+      'member_invalid order[0].id',
+      'member_invalid limit',
+      'member_invalid offset',
+      'member_invalid lock',
+      'member_invalid expect',
+      'member_invalid returning'
+    ],
+    [
+      {
+        ...update,
+        set: { n: { $nope: 1 }, name: '$nope.id', '': 1 },
+        where: { id: { nope: 1, eq: '$o.id' } },
+        returning: [1],
+        expect: -1,
+        limit: 1
+      },
+      'member_invalid set.n.$nope',
+      'reference_unknown set.name',
+      'member_invalid set[""]',
+      'operator_unknown where.id.nope',
+      'reference_unknown where.id.eq',
+      'member_invalid returning[0]',
+      'member_invalid expect',
+      'member_invalid limit'
+    ],
+    [
+      {
+        ...insert,
+        values: [{ id: '$nope.id' }, 5],
+        returning: ['id', 'id'],
+        expect: { min: 2, max: 1 },
+        on_conflict: { columns: ['id'], constraint: 'x', do: 'nothing', set: { n: 1 } }
+      },
+      'reference_unknown values[0].id',
+      'member_invalid values[1]',
+      'member_invalid returning[1]',
+      'member_invalid expect',
+      'member_invalid on_conflict',
+      'member_invalid on_conflict.set'
+    ],
+    [
+      conflict({
+        columns: ['id'],
+        do: 'update',
+        set: { n: { $inc: 'x' }, name: '$nope.id', '': 1 },
+        where: { n: { eq: [1] } },
+        index_where: { n: { eq: {} } },
+        x: 1
+      }),
+      'member_invalid on_conflict.set.n.$inc',
+      'reference_unknown on_conflict.set.name',
+      'member_invalid on_conflict.set[""]',
+      'operand_invalid on_conflict.where.n.eq',
+      'operand_invalid on_conflict.index_where.n.eq',
+      'member_unknown on_conflict.x'
+    ]
+  ])
+})
+
+t.test('an issue of a whole member has the path of the member', async t => {
+  const rows: ReadonlyArray<readonly [operation: object, member: string]> = [
+    [conflict({ do: 'nothing' }), 'on_conflict'],
+    [conflict({ do: 'update', set: { n: 1 } }), 'on_conflict'],
+    [conflict({ columns: ['id'], constraint: 'things_pkey', do: 'nothing' }), 'on_conflict'],
+    [conflict({}), 'on_conflict'],
+    [conflict({ ...upsert, where: {} }), 'on_conflict'],
+    [conflict({ columns: ['id', 'id'], do: 'nothing', x: 1 }), 'on_conflict'],
+    [{ ...update, returning: [{ fn: 'count' }] }, 'returning'],
+    [{ ...update, returning: [{ fn: 'max', column: 'id' }] }, 'returning']
+  ]
+  for (const [operation, member] of rows) {
+    const failure = findFailure([{ id: 'o', ...operation }])
+    t.match(failure?.details.errors?.[0], { op: 'o', path: [member] }, JSON.stringify(operation))
+  }
+})
+
+t.test('the number and the depth of conditions of on_conflict are limited', async t => {
+  const four = { id: { gt: 0, lt: 9 }, n: { gt: 0, lt: 9 } }
+  const nested = (depth: number): object =>
+    depth === 0 ? { n: { eq: 1 } } : { not: nested(depth - 1) }
+  for (const [member, action] of [['where', upsert], ['index_where', nothing]] as const) {
+    const check = (where: object): string[] => issuesOf(
+      [{ id: 'o', ...conflict({ ...action, [member]: where }) }],
+      { MAX_CONDITIONS: '3' }
+    )
+    t.same(check(four), [`member_invalid on_conflict.${member}`])
+    t.same(check(nested(11)), [`depth_exceeded on_conflict.${member}${'.not'.repeat(11)}`])
+    t.same(check(nested(10)), [])
+  }
+})

@@ -1,0 +1,412 @@
+/**
+ * Tests invalid filters. All issues are reported at once before the transaction, with code and
+ * path. Above all, no invalid filter widens a query.
+ */
+import t, { type Test } from 'tap'
+import type { Environment } from '../../../src/config/config.ts'
+import { describePath } from '../../../src/errors/envelope.ts'
+import { findFailure, issuesOf, toTexts } from '../../support/issues.ts'
+
+/**
+ * A filter and its issues. The code `empty` is that of an empty filter: `operand_invalid` in a
+ * select, `where_empty` if the operation changes rows.
+ */
+type IssueRow = readonly [where: unknown, ...issues: string[]]
+
+/** Uses each filter in a select, an update and a delete and asserts exactly the issues of each. */
+function assertRefused (t: Test, rows: readonly IssueRow[], settings?: Environment): void {
+  for (const [where, ...issues] of rows) {
+    for (const op of ['select', 'update', 'delete']) {
+      const failure = findFailure([
+        { id: 'src', op: 'select', table: 'things' },
+        { id: 'o', op, table: 'things', where, ...op === 'update' ? { set: { n: 1 } } : {} }
+      ], settings)
+      const { errors } = failure?.details ?? {}
+      const empty = op === 'select' ? 'operand_invalid' : 'where_empty'
+      t.strictSame(
+        toTexts(errors),
+        issues.map(text => text.replace(/^empty/, empty)).sort(),
+        encodeURI(`${op} ${JSON.stringify(where).slice(0, 200)}`)
+      )
+      t.ok(errors?.every(({ op }) => op === 'o'))
+    }
+  }
+}
+
+/** Filters with the same issue. */
+const each = (issue: string, filters: readonly unknown[]): IssueRow[] =>
+  filters.map(where => [where, issue])
+
+/** Operands of an operator of `column` with the same issue. */
+const operands = (issue: string, name: string, list: readonly unknown[], column = 'id') =>
+  each(issue, list.map(operand => ({ [column]: { [name]: operand } })))
+
+/** The issues of the elements of a list. */
+const elements = (issue: string, indexes: readonly number[]): string[] =>
+  indexes.map(index => `${issue}[${index}]`)
+
+const long = 'x'.repeat(64)
+
+t.test('empty filters are rejected', async t => {
+  assertRefused(t, [
+    ...each('empty where.id', [{ id: {} }, { id: {}, n: { eq: 1 } }]),
+    ...each('empty where.id.not', [{ id: { not: {} } }, { id: { eq: 1, not: {} } }]),
+    [{ id: { not: { not: {} } } }, 'empty where.id.not.not'],
+    [{ and: [] }, 'empty where.and'],
+    [{ or: [] }, 'empty where.or'],
+    [{ not: {} }, 'empty where.not'],
+    [
+      { id: { eq: 1 }, and: [], or: [], not: {} },
+      'empty where.and',
+      'empty where.or',
+      'empty where.not'
+    ],
+    [{ and: [{}] }, 'empty where.and[0]'],
+    [{ or: [{ id: { eq: 1 } }, {}] }, 'empty where.or[1]'],
+    [{ or: [{}, { id: { eq: 1 } }, {}] }, 'empty where.or[0]', 'empty where.or[2]'],
+    [{ not: { and: [] } }, 'empty where.not.and'],
+    [{ not: { not: {} } }, 'empty where.not.not'],
+    [{ and: [{ id: {} }] }, 'empty where.and[0].id'],
+    [
+      { or: [{ and: [] }, { or: [{}] }, { not: { id: {} } }, { n: { not: {} } }] },
+      'empty where.or[0].and',
+      'empty where.or[1].or[0]',
+      'empty where.or[2].not.id',
+      'empty where.or[3].n.not'
+    ],
+    [{ 'jb->a': {} }, 'empty where["jb->a"]']
+  ])
+})
+
+t.test('unknown combinators and operators are rejected', async t => {
+  const names = [
+    'EQ', '=', '', ' eq', 'eq ', '$eq', '$in', 'Not', 'nott', 'ne', 'notin', 'not_in', 'isnull',
+    'is_null', 'is_distinct', 'isDistinct', 'contains', 'haskey', 'hasKey', 'any', 'all', '$col',
+    '$value', '$excluded', 'constructor', 'toString', 'hasOwnProperty', 'exists', 'fts(english)',
+    'eq(any)', 'not.eq'
+  ]
+  assertRefused(t, [
+    ...each('operand_invalid where.and', [{ and: { eq: 1 } }, { and: 1 }]),
+    ...each('operand_invalid where.or', [{ or: { id: { eq: 1 } } }, { or: null }, { or: 'x' }]),
+    ...each('operand_invalid where.not', [
+      { not: [] },
+      { not: [{ id: { eq: 1 } }] },
+      { not: null },
+      { not: 1 }
+    ]),
+    [{ not: { eq: 1 } }, 'operand_invalid where.not.eq'],
+    [
+      { and: [1, null, 'x', [], [{ id: { eq: 1 } }]] },
+      ...elements('operand_invalid where.and', [0, 1, 2, 3, 4])
+    ],
+    [{ or: [{ id: 1 }] }, 'operand_invalid where.or[0].id'],
+    [{ not: { id: null } }, 'operand_invalid where.not.id'],
+    ...each('operand_invalid where.id', [
+      { id: [] },
+      { id: [{ eq: 1 }] },
+      { id: '$src.id' },
+      { id: true }
+    ]),
+    ...['AND', '$and', 'Or', 'nor'].map((name): IssueRow =>
+      [{ [name]: [{ id: { eq: 1 } }] }, `operand_invalid where.${name}`]
+    ),
+    [{ Not: { id: { eq: 1 } } }, 'operator_unknown where.Not.id'],
+    [{ id: { or: [{ eq: 1 }, { eq: 2 }] } }, 'operator_unknown where.id.or'],
+    [{ id: { and: [{ eq: 1 }] } }, 'operator_unknown where.id.and'],
+    ...operands('operand_invalid where.id.not', 'not', [1, null, 'null', [{ eq: 1 }]]),
+    [{ id: { not: { nope: 1 } } }, 'operator_unknown where.id.not.nope'],
+    [{ id: { not: { eq: null } } }, 'operand_invalid where.id.not.eq'],
+    ...names.map((name): IssueRow =>
+      [{ id: { [name]: 1, lt: 5 } }, `operator_unknown ${describePath(['where', 'id', name])}`]
+    ),
+    [JSON.parse('{"id":{"__proto__":1}}'), 'operator_unknown where.id.__proto__'],
+    [
+      { id: { eq: 1, nope: 2 }, n: { nin: [] }, or: [{ txt: { Eq: 'x' } }, {}] },
+      'operator_unknown where.id.nope',
+      'operand_invalid where.n.nin',
+      'operator_unknown where.or[0].txt.Eq',
+      'empty where.or[1]'
+    ]
+  ])
+})
+
+t.test('invalid operands of comparisons and patterns are rejected', async t => {
+  const comparisons =
+    ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'like', 'ilike', 'match', 'imatch']
+  assertRefused(t, [
+    ...comparisons.flatMap((name): IssueRow[] => {
+      const issue = `operand_invalid where.id.${name}`
+      return [
+        ...operands(issue, name, [
+          null, [], [1, 2], {}, { x: 1 }, { $nope: 1 }, { col: 'n' }, { $COL: 'n' },
+          { $excluded: 'n' }, { any: [1], all: [1] }, { any: [1], x: 1 }, { $col: 'n', $value: 1 },
+          '$src.*.n'
+        ]),
+        ...operands(`${issue}.any`, name, [
+          { any: [] },
+          { any: 'x' },
+          { any: {} },
+          { any: '$$src.*.n' }
+        ]),
+        ...operands(`${issue}.all`, name, [{ all: [] }, { all: null }, { all: '$src.0.n' }]),
+        [
+          { id: { [name]: { any: [1, null, [2], {}, { $col: 'n' }] } } },
+          ...elements(`${issue}.any`, [1, 2, 3, 4])
+        ],
+        [{ id: { [name]: { all: [1, '$src.*.n', '$src.n'] } } }, `${issue}.all[1]`]
+      ]
+    }),
+    ...operands('operand_invalid where.id.isdistinct', 'isdistinct', [
+      [], {}, { any: [1] }, { all: [1] }, '$src.*.n', { x: 1 }
+    ]),
+    ...operands('operand_invalid where.flag.is', 'is', [
+      'null', 'NULL', 'notnull', 'not null', 'NOT_NULL', 'true', 'Unknown', '', 0, 1, [], {},
+      [null], '$src.flag', '$$src.flag', { $col: 'n' }
+    ], 'flag')
+  ])
+})
+
+t.test('invalid columns and values as operands are rejected', async t => {
+  const columns = [1, null, true, [], ['n'], {}, '', long, 'jb->', '->a', 'jb->>a->b']
+  assertRefused(t, [
+    ...operands('operand_invalid where.id.eq.$col', 'eq', columns.map($col => ({ $col }))),
+    ...['eq', 'isdistinct'].map((name): IssueRow => [
+      { 'jb->>a': { [name]: { $value: null } } },
+      `operand_invalid where["jb->>a"].${name}.$value`
+    ])
+  ])
+})
+
+t.test('invalid lists and bounds are rejected', async t => {
+  const between = 'operand_invalid where.id.between'
+  assertRefused(t, [
+    [{ id: { nin: [] } }, 'operand_invalid where.id.nin'],
+    ...['in', 'nin'].flatMap((name): IssueRow[] => {
+      const issue = `operand_invalid where.id.${name}`
+      return [
+        ...operands(issue, name, [
+          null, 1, true, 'x', '1,2', '(1,2)', '{1,2}', {}, { any: [1] }, { $col: 'ints' },
+          { $value: [1] }, '$src.0.n', '$src.n', '$src', '$$src.*.n', '$5'
+        ]),
+        [{ id: { [name]: [null] } }, `${issue}[0]`],
+        [
+          { id: { [name]: [1, null, [2], {}, { $col: 'n' }, { $value: 1 }, '$src.0.n'] } },
+          ...elements(issue, [1, 2, 3, 4, 5])
+        ],
+        [{ id: { [name]: ['$src.*.n', 1, '$src.*.n'] } }, ...elements(issue, [0, 2])]
+      ]
+    }),
+    ...operands(between, 'between', [
+      [], [1], [1, 2, 3], null, 1, '1,2', {}, { low: 1, high: 2 }, { $col: 'n' }, '$src.*.n',
+      '$src.n'
+    ]),
+    ...operands(`${between}[0]`, 'between', [[null, 1], [{ $col: 'n', x: 1 }, 1]]),
+    [{ id: { between: [1, null] } }, `${between}[1]`],
+    ...[
+      [[1], {}],
+      [{ any: [1] }, { $value: 1 }],
+      ['$src.*.n', { $excluded: 'n' }]
+    ].map((bounds): IssueRow => [{ id: { between: bounds } }, ...elements(between, [0, 1])]),
+    [
+      { id: { between: [{ $col: '' }, { $col: 5 }] } },
+      `${between}[0].$col`,
+      `${between}[1].$col`
+    ]
+  ])
+})
+
+t.test('invalid operands of containment, key and full-text operators are rejected', async t => {
+  assertRefused(t, [
+    ...['cs', 'cd', 'ov', 'sl', 'sr', 'nxr', 'nxl', 'adj'].flatMap((name): IssueRow[] => [
+      ...operands(`operand_invalid where.jb.${name}`, name, [
+        null, { $nope: 1 }, { $excluded: 'n' }, { $inc: 1 }
+      ], 'jb'),
+      [{ jb: { [name]: { a: [{ b: '$nope.x' }] } } }, `reference_unknown where.jb.${name}.a[0].b`],
+      [{ jb: { [name]: ['$src.'] } }, `reference_malformed where.jb.${name}[0]`],
+      [
+        { jb: { [name]: { $value: { $x: '$src.*' } } } },
+        `reference_malformed where.jb.${name}.$value.$x`
+      ]
+    ]),
+    ...operands('operand_invalid where.jb.has_key', 'has_key', [
+      null, 1, true, [], ['a'], {}, { $col: 'txt' }, { $value: 'a' }, '$src.*.txt'
+    ], 'jb'),
+    ...['has_keys_any', 'has_keys_all'].flatMap((name): IssueRow[] => {
+      const issue = `operand_invalid where.jb.${name}`
+      return [
+        ...operands(issue, name, [
+          null, 1, true, [], {}, 'a', 'a,b', { $value: ['a'] }, { $col: 'txt' }, '$src.0.txt',
+          '$$src.*.txt'
+        ], 'jb'),
+        [
+          { jb: { [name]: ['a', 1, null, true, ['b'], {}] } },
+          ...elements(issue, [1, 2, 3, 4, 5])
+        ],
+        [{ jb: { [name]: ['a', '$src.*.txt'] } }, `${issue}[1]`]
+      ]
+    }),
+    ...['fts', 'plfts', 'phfts', 'wfts'].flatMap((name): IssueRow[] => {
+      const issue = `operand_invalid where.tsv.${name}`
+      const queries = [null, 1, [], {}, '$src.*.txt']
+      const configs = [null, 1, [], {}]
+      return [
+        ...operands(issue, name, [
+          null, 1, true, [], ['a'], {}, { config: 'english' },
+          { query: 'a', config: 'english', x: 1 }, { query: 'a', lang: 'english' },
+          { $col: 'txt' }, { $value: 'a' }, { any: ['a'] }, '$src.*.txt'
+        ], 'tsv'),
+        ...operands(`${issue}.query`, name, queries.map(query => ({ query })), 'tsv'),
+        ...operands(
+          `${issue}.config`,
+          name,
+          configs.map(config => ({ query: 'a', config })),
+          'tsv'
+        ),
+        [{ tsv: { [name]: { query: '$nope.x' } } }, `reference_unknown where.tsv.${name}.query`]
+      ]
+    })
+  ])
+})
+
+t.test('issues of the schema and of references are reported together', async t => {
+  const deep = JSON.parse('{"not":'.repeat(11) + '{"n":{"eq":1}}' + '}'.repeat(11)) as object
+  assertRefused(t, [
+    [
+      {
+        id: { in: [1, null, '$src.*.n'], eq: { $excluded: 'n' }, nope: 1 },
+        n: { gt: '$nope.x', lt: '$src.' },
+        jb: { eq: { $value: 1, more: 1 } },
+        or: [{}, deep]
+      },
+      ...elements('operand_invalid where.id.in', [1, 2]),
+      'operand_invalid where.id.eq',
+      'operator_unknown where.id.nope',
+      'reference_unknown where.n.gt',
+      'reference_malformed where.n.lt',
+      'operand_invalid where.jb.eq',
+      'empty where.or[0]',
+      `depth_exceeded where.or[1]${'.not'.repeat(10)}`
+    ]
+  ])
+})
+
+t.test('invalid names and paths are rejected', async t => {
+  const names = [
+    '', long, 'jb->', 'jb->>', '->a', '->>a', '->', '->>', 'jb->a->', 'jb->a->>', 'jb->>a->b',
+    'jb->>a->>b', 'jb->->a', 'jb->a->->b', 'jb->->>a', `${long}->a`, `${'ä'.repeat(32)}->>a`
+  ]
+  assertRefused(t, [
+    ...names.map((name): IssueRow =>
+      [{ [name]: { eq: 1 } }, `member_invalid ${describePath(['where', name])}`]
+    ),
+    [
+      { or: [{ id: { eq: 1 } }, { 'jb->': { eq: 1 } }], not: { '': { eq: 1 } } },
+      'member_invalid where.or[1]["jb->"]',
+      'member_invalid where.not[""]'
+    ]
+  ])
+})
+
+t.test('unknown and malformed references are rejected in every position', async t => {
+  const positions: ReadonlyArray<readonly [where: (reference: string) => unknown, path: string]> = [
+    [x => ({ id: { gt: x } }), '.id.gt'],
+    [x => ({ id: { isdistinct: x } }), '.id.isdistinct'],
+    [x => ({ id: { in: [1, x] } }), '.id.in[1]'],
+    [x => ({ id: { nin: [x] } }), '.id.nin[0]'],
+    [x => ({ id: { eq: { any: [x] } } }), '.id.eq.any[0]'],
+    [x => ({ txt: { like: { all: ['a', x] } } }), '.txt.like.all[1]'],
+    [x => ({ id: { between: [x, 1] } }), '.id.between[0]'],
+    [x => ({ id: { between: [1, x] } }), '.id.between[1]'],
+    [x => ({ tsv: { fts: x } }), '.tsv.fts'],
+    [x => ({ tsv: { wfts: { query: x, config: 'simple' } } }), '.tsv.wfts.query'],
+    [x => ({ jb: { has_key: x } }), '.jb.has_key'],
+    [x => ({ jb: { has_keys_any: ['a', x] } }), '.jb.has_keys_any[1]'],
+    [x => ({ jb: { cs: x } }), '.jb.cs'],
+    [x => ({ jb: { cs: { a: [x] } } }), '.jb.cs.a[0]'],
+    [x => ({ jb: { eq: { $value: { a: x } } } }), '.jb.eq.$value.a'],
+    [x => ({ id: { not: { eq: x } } }), '.id.not.eq'],
+    [x => ({ or: [{ n: { eq: 1 } }, { not: { id: { eq: x } } }] }), '.or[1].not.id.eq'],
+    [x => ({ 'jb->>a': { eq: x } }), '["jb->>a"].eq']
+  ]
+  const references = {
+    reference_unknown:
+      ['$nope.id', '$nope.*.id', '$later.0.id', '$nope', '$nope.*', '$SRC.0.id'],
+    reference_malformed: [
+      '$src.', '$src.*', '$src.*.', '$src.0.', '$src.00', '$src.01.id', '$src..id', '$src.0.a.b',
+      '$src.*.a.b', '$src.a.b', '$src.-1.id', '$src.*.*.id'
+    ]
+  }
+  for (const [code, texts] of Object.entries(references)) {
+    assertRefused(t, positions.flatMap(([where, path]) =>
+      each(`${code} where${path}`, texts.map(where))
+    ))
+  }
+  assertRefused(t, ['in', 'nin', 'has_keys_all'].flatMap((name): IssueRow[] => [
+    [{ id: { [name]: '$nope.*.id' } }, `reference_unknown where.id.${name}`],
+    [{ id: { [name]: '$src.*.' } }, `reference_malformed where.id.${name}`]
+  ]))
+})
+
+t.test('at most ten nested combinators are accepted', async t => {
+  const wrap = (inner: unknown, keys: readonly string[]): object =>
+    keys.reduceRight(
+      (filter, key) => ({ [key]: key === 'not' ? filter : [filter] }),
+      inner
+    ) as object
+  const path = (keys: readonly string[]): string =>
+    keys.map(key => key === 'not' ? '.not' : `.${key}[0]`).join('')
+  const keys = (count: number): string[] =>
+    Array.from({ length: count }, (_, i) => ['and', 'not', 'or'][i % 3] as string)
+  const nots = (count: number): object =>
+    ({ id: JSON.parse('{"not":'.repeat(count) + '{"eq":-1}' + '}'.repeat(count)) })
+  const leaf = { id: { eq: -1 } }
+  const negated = { id: { not: { eq: 1 } } }
+  const valid = [
+    wrap(leaf, keys(10)),
+    wrap(leaf, Array(10).fill('not')),
+    wrap(negated, keys(9)),
+    nots(10)
+  ]
+  for (const where of valid) t.same(issuesOf([{ id: 's', op: 'delete', table: 't', where }]), [])
+  const ten = path(keys(10))
+  assertRefused(t, [
+    [wrap(leaf, keys(11)), `depth_exceeded where${ten}.not`],
+    [wrap(leaf, Array(11).fill('not')), `depth_exceeded where${'.not'.repeat(11)}`],
+    [wrap(leaf, Array(11).fill('and')), `depth_exceeded where${'.and[0]'.repeat(10)}.and`],
+    [wrap(leaf, keys(30)), `depth_exceeded where${ten}.not`],
+    [wrap(negated, keys(10)), `depth_exceeded where${ten}.id.not`],
+    [nots(11), `depth_exceeded where.id${'.not'.repeat(11)}`],
+    [
+      { id: { eq: 1 }, or: [leaf, wrap(leaf, keys(11))] },
+      `depth_exceeded where.or[1]${path(keys(9))}.and`
+    ],
+    [{ ...leaf, ...wrap(leaf, keys(11)) }, `depth_exceeded where${ten}.not`]
+  ])
+})
+
+t.test('at most MAX_CONDITIONS conditions are accepted, at any depth', async t => {
+  const settings = { MAX_CONDITIONS: '5' }
+  const five: readonly object[] = [
+    { id: { gt: 1, lt: 2, eq: 3, neq: 4, gte: 5 } },
+    {
+      or: [{ id: { eq: 1 } }, { id: { eq: 2 } }, { not: { id: { eq: 3 }, n: { eq: 4 } } }],
+      id: { eq: -1 }
+    },
+    { id: { not: { gt: 1, not: { lt: 1, eq: 2 } }, eq: 1 }, n: { eq: 5 } },
+    {
+      and: [
+        { and: [{ id: { in: [1, 2, 3, 4, 5, 6, 7] } }, { id: { between: [1, 2] } }] },
+        { id: { eq: { any: [1, 2, 3, 4, 5, 6] } } },
+        { id: { eq: -1 }, n: { eq: 1 } }
+      ]
+    }
+  ]
+  for (const where of five) {
+    t.same(issuesOf([{ id: 's', op: 'select', table: 't', where }], settings), [])
+  }
+  assertRefused(t, five.flatMap(where => each('member_invalid where', [
+    { ...where, txt: { eq: 'x' } },
+    { ...where, 'jb->>a': { not: { eq: 'x' } } },
+    { and: [where, { txt: { is: null } }] }
+  ])), settings)
+})

@@ -1,0 +1,421 @@
+/**
+ * Tests validation: the code and path of every issue that is found before the transaction starts,
+ * and the checks of the body that precede it.
+ */
+import t from 'tap'
+import { assertIssues, findFailure, type InvalidOperation, issuesOf, toTexts }
+  from '../../support/issues.ts'
+
+const settings = { DB_SCHEMAS: 'public,other', MAX_ROWS: '5', MAX_CONDITIONS: '3', MAX_OPS: '12' }
+const insert = { op: 'insert', table: 'things', values: [{ name: 'x' }] }
+const update = { op: 'update', table: 'things', set: { name: 'x' }, where: { id: { eq: 1 } } }
+const remove = { op: 'delete', table: 'things', where: { id: { eq: 1 } } }
+const select = { op: 'select', table: 'things' }
+const long = 'x'.repeat(64)
+const wide = 'ä'.repeat(32)
+
+/**
+ * Returns nested arrays. As the value of a member, the innermost array is at level `depth` of the
+ * body.
+ */
+const nested = (depth: number): unknown => JSON.parse('['.repeat(depth - 2) + ']'.repeat(depth - 2))
+const inner = '[0]'.repeat(98)
+const repeat = <T>(count: number, create: (i: number) => T): T[] =>
+  Array.from({ length: count }, (_, i) => create(i))
+const columns = (count: number): object =>
+  Object.fromEntries(repeat(count, i => [`c${i}`, 1]))
+
+/** The same issue for each value of a member. */
+const each = (
+  operation: object,
+  member: string,
+  code: string,
+  values: readonly unknown[]
+): InvalidOperation[] =>
+  values.map(value => [{ ...operation, [member]: value }, `${code} ${member}`])
+
+t.test('every issue of one operation is reported with its code and path', async t => {
+  const ids = ['', '1a', 'a-b', 'a.b', 'ä', 'a\n', ' a', '"}],"x":[{"']
+  assertIssues(t, [
+    ...each(select, 'id', 'id_invalid', ids),
+
+    // op
+    [{ table: 'things' }, 'member_missing op'],
+    ...each(select, 'op', 'member_invalid', [1, null]),
+    ...each(select, 'op', 'op_unknown', ['SELECT', 'upsert', 'constructor', '__proto__']),
+    [{}, 'member_missing table', 'member_missing op'],
+
+    // table
+    [{ op: 'select' }, 'member_missing table'],
+    ...each(select, 'table', 'member_invalid', [1, null, ['things']]),
+    ...each(select, 'table', 'table_invalid', [
+      '', '.', '.things', 'public.', 'db.public.things', long, wide, `${long}.things`
+    ]),
+    ...each(select, 'table', 'schema_forbidden', [
+      'hidden.things', 'pg_catalog.pg_authid', 'PUBLIC.things', '"public".things'
+    ]),
+
+    // members
+    [{ ...select, wheer: {} }, 'member_unknown wheer'],
+    [
+      { ...remove, limit: 1, order: [], columns: ['id'], lock: 'update' },
+      'member_invalid limit',
+      'member_invalid order',
+      'member_invalid columns',
+      'member_invalid lock'
+    ],
+    [
+      { ...select, returning: [], on_conflict: {} },
+      'member_invalid returning',
+      'member_invalid on_conflict'
+    ],
+    [{ ...insert, limit: null, group_by: [] }, 'member_invalid limit', 'member_invalid group_by'],
+    [
+      { ...select, toString: 1, constructor: 1 },
+      'member_unknown toString',
+      'member_unknown constructor'
+    ],
+    [{ ...select, '': 1 }, 'member_unknown [""]'],
+
+    // values
+    [{ op: 'insert', table: 'things' }, 'member_missing values'],
+    ...each(insert, 'values', 'member_invalid', [null, {}, '$a.0.b']),
+    [{ ...insert, values: [] }, 'values_empty values'],
+    [
+      { ...insert, values: [1, {}, null, [], 'x'] },
+      ...[0, 2, 3, 4].map(i => `member_invalid values[${i}]`)
+    ],
+    [{ ...insert, values: repeat(6, () => ({})) }, 'rows_limit values'],
+    [{ ...insert, values: [{ name: 1 }, { '': 1 }] }, 'member_invalid values[1][""]'],
+    [
+      { ...insert, values: [{ [long]: 1, [wide]: 2 }] },
+      `member_invalid values[0].${long}`,
+      `member_invalid values[0]["${wide}"]`
+    ],
+
+    // set
+    [{ op: 'update', table: 'things', where: { id: { eq: 1 } } }, 'member_missing set'],
+    ...each(update, 'set', 'member_invalid', [null, [], [{ name: 1 }]]),
+    [{ ...update, set: {} }, 'set_empty set'],
+    [
+      { ...update, set: { '': 1, [long]: 1 } },
+      'member_invalid set[""]',
+      `member_invalid set.${long}`
+    ],
+    [
+      { ...update, set: { data: { $inc: '1' }, name: { $nope: [] } } },
+      'member_invalid set.data.$inc',
+      'member_invalid set.name.$nope'
+    ],
+
+    // where
+    [{ op: 'update', table: 'things', set: { name: 'x' } }, 'member_missing where'],
+    [{ op: 'delete', table: 'things' }, 'member_missing where'],
+    [{ ...update, where: {} }, 'where_empty where'],
+    [{ ...remove, where: {} }, 'where_empty where'],
+    [{ ...update, where: { id: {} } }, 'where_empty where.id'],
+    [{ ...remove, where: { id: {}, name: { eq: 1 } } }, 'where_empty where.id'],
+    [{ ...select, where: { id: {} } }, 'operand_invalid where.id'],
+    ...each(select, 'where', 'member_invalid', [null, [], 'id = 1']),
+    ...each(remove, 'where', 'member_invalid', [null, '1=1']),
+    [
+      { ...select, where: { id: 1, name: null, data: [1] } },
+      'operand_invalid where.id',
+      'operand_invalid where.name',
+      'operand_invalid where.data'
+    ],
+    [{ ...select, where: { '': { eq: 1 } } }, 'member_invalid where[""]'],
+    [
+      { ...select, where: { id: { '=': 1, constructor: 1, __proto__: 1, EQ: 1 } } },
+      'operator_unknown where.id["="]',
+      'operator_unknown where.id.constructor',
+      'operator_unknown where.id.EQ'
+    ],
+    [
+      JSON.parse('{"op":"select","table":"things","where":{"id":{"__proto__":1}},"__proto__":{}}'),
+      'member_unknown __proto__',
+      'operator_unknown where.id.__proto__'
+    ],
+    [
+      { ...select, where: { id: { eq: null }, name: { like: [], match: {} } } },
+      'operand_invalid where.id.eq',
+      'operand_invalid where.name.like',
+      'operand_invalid where.name.match'
+    ],
+    [
+      {
+        ...select,
+        where: { id: { eq: { $cool: 'name' } }, name: { eq: { any: ['x'], all: ['y'] } } }
+      },
+      'operand_invalid where.id.eq',
+      'operand_invalid where.name.eq'
+    ],
+    [
+      { ...select, where: { and: { id: { eq: 1 } }, not: [], or: [{}] } },
+      'operand_invalid where.and',
+      'operand_invalid where.not',
+      'operand_invalid where.or[0]'
+    ],
+    [
+      { ...select, where: { id: { gt: 1, lt: 5 }, name: { eq: 'x', neq: 'y' } } },
+      'member_invalid where'
+    ],
+
+    // all
+    [{ ...update, all: true }, 'member_invalid all'],
+    ...each(remove, 'all', 'member_invalid', [true, false]),
+    [
+      { op: 'delete', table: 'things', all: 1 },
+      'member_invalid all',
+      'member_missing where'
+    ],
+    [
+      { op: 'delete', table: 'things', all: null, where: {} },
+      'member_invalid all',
+      'where_empty where'
+    ],
+    [{ ...remove, all: true, where: null }, 'member_invalid where'],
+    [{ ...insert, all: true }, 'member_invalid all'],
+    [{ ...select, all: true }, 'member_invalid all'],
+
+    // references
+    [
+      { ...insert, values: [{ name: '$nope.0.id', data: ['$o.id', { x: '$nope.' }] }] },
+      'reference_unknown values[0].name',
+      'reference_unknown values[0].data[0]',
+      'reference_unknown values[0].data[1].x'
+    ],
+    [
+      { ...insert, values: [{ name: 'a' }, { data: '$nope.id' }, { name: '$nope.id' }] },
+      'reference_unknown values[1].data',
+      'reference_unknown values[2].name'
+    ],
+    [
+      { ...insert, values: [{ name: '$nope.id' }, 5] },
+      'member_invalid values[1]',
+      'reference_unknown values[0].name'
+    ],
+    [
+      { ...update, set: { name: '$nope' }, where: { id: { eq: '$o.0.id' } } },
+      'reference_unknown set.name',
+      'reference_unknown where.id.eq'
+    ],
+
+    // depth: the batch is level 1, the operation 2, its member 3
+    [{ ...insert, values: nested(101) }, `depth_exceeded values${inner}`],
+    [
+      { ...select, where: JSON.parse('{"a":'.repeat(200) + '1' + '}'.repeat(200)) },
+      `depth_exceeded where${'.a'.repeat(98)}`
+    ],
+    [
+      { op: 'nope', table: 1, x: nested(101) },
+      'member_invalid table',
+      'member_unknown x',
+      'op_unknown op',
+      `depth_exceeded x${inner}`
+    ],
+    [{ ...select, values: nested(101) }, `depth_exceeded values${inner}`],
+
+    // several members at once
+    [
+      { op: 'update', table: 'a.b.c', sett: 1, set: {}, where: {} },
+      'table_invalid table',
+      'member_unknown sett',
+      'set_empty set',
+      'where_empty where'
+    ],
+
+    // as many columns as a table can have
+    [{ ...update, set: columns(1601) }, 'member_invalid set'],
+    [{ ...insert, values: [columns(1601)] }, 'member_invalid values']
+  ], settings)
+  const tooWide = {
+    set: { ...update, set: columns(1601) },
+    values: { ...insert, values: [columns(1601)] }
+  }
+  for (const [member, operation] of Object.entries(tooWide)) {
+    t.equal(
+      findFailure([{ id: 'a', ...operation }])?.message,
+      `"${member}" names 1601 columns; at most 1600 are allowed.`
+    )
+  }
+})
+
+t.test('operations at the limits are valid', async t => {
+  const valid = [
+    { ...insert, values: [{ data: nested(97) }] },
+    { ...select, table: 'other.things' },
+    { ...select, where: { id: { gt: 1, lt: 5, neq: 3 } } },
+    { ...update, set: columns(1600) },
+    { ...insert, values: [columns(1600)] }
+  ]
+  for (const operation of valid) {
+    t.equal(findFailure([{ id: 'o', ...operation }], settings), undefined)
+  }
+})
+
+t.test('the issues of all operations are reported together, with id and index', async t => {
+  const failure = findFailure([
+    { id: 'a', ...insert, values: [{ name: '$b.0.id' }] },
+    { id: '__proto__', op: 'nope', table: 'things' },
+    { id: 'b', ...select, table: 'hidden.things' },
+    { id: 'constructor', ...update, set: {}, where: { id: { eq: '$constructor.id' } } },
+    { id: 'c', ...select }
+  ])
+  t.equal(failure?.status, 422)
+  t.strictSame(
+    failure?.details.errors?.map(issue => [issue.op, issue.index, ...toTexts([issue])]),
+    [
+      ['a', 0, 'reference_unknown values[0].name'],
+      ['__proto__', 1, 'op_unknown op'],
+      ['b', 2, 'schema_forbidden table'],
+      ['constructor', 3, 'set_empty set'],
+      ['constructor', 3, 'reference_unknown where.id.eq']
+    ]
+  )
+})
+
+t.test('the status is 403 only if every issue is a forbidden schema', async t => {
+  const forbidden = { ...select, table: 'hidden.things' }
+  const other = { id: 'b', ...select }
+  const rows = [
+    [[{ id: 'a', ...forbidden }, other, { id: 'c', ...forbidden }], 403],
+    [[{ id: 'a', ...forbidden }, { ...other, op: 'x' }], 422],
+    [[{ id: 'a', ...forbidden, x: 1 }], 422]
+  ] as const
+  for (const [batch, status] of rows) t.equal(findFailure(batch)?.status, status)
+})
+
+t.test('the body is checked before its operations', async t => {
+  const inserted = (values: string): string =>
+    `[{"id":"a","op":"insert","table":"things","values":[${values}]}]`
+  const bodies: ReadonlyArray<readonly [code: string, status: number, bodies: readonly string[]]> =
+    [
+      ['body_invalid', 400, [
+        '', '{', 'null', '5', '1.10', '"[]"', 'true', '{}', '{"id":"a"}', '[{"id":"a","id":"a"}]',
+        inserted('{"name":"x","\\u006eame":"y"}'),
+        inserted('{"data":{"k":[{"a":1,"a":1}]}}'),
+        inserted('{"name":"\\u0000"}'),
+        inserted('{"data":{"\\ud800":1}}'),
+        '\ufeff[{"id":"a","op":"select","table":"things"}]'
+      ]],
+      ['body_empty', 400, ['[]', ' [\n] ']],
+      ['id_missing', 400, [
+        '[1]', '[null]', '["a"]', '[[]]', '[1.10]', '[{}]', '[{"id":null}]', '[{"id":1}]',
+        '[{"id":1.10}]', '[{"id":["a"]}]', '[{"ID":"a"}]', '[{"__proto__":{"id":"a"}}]',
+        `${'['.repeat(500_000)}${']'.repeat(500_000)}`,
+        '[{"id":"a","op":"nope"},{"op":"nope"}]'
+      ]],
+      ['id_duplicate', 400, [
+        '[{"id":"a"},{"id":"b"},{"id":"a"}]',
+        '[{"id":"-"},{"id":"-"}]',
+        '[{"id":"__proto__"},{"id":"__proto__"}]',
+        '[{"id":"a"},{"id":"\\u0061"}]'
+      ]],
+      ['too_many_ops', 413, [JSON.stringify(repeat(13, i => ({ id: `a${i}` })))]],
+      ['validation_failed', 422, [
+        inserted(`{"data":${'['.repeat(400_000)}1.10${']'.repeat(400_000)}}`)
+      ]]
+    ]
+  for (const [code, status, texts] of bodies) {
+    const type = status === 422 ? 'validation_error' : 'request_error'
+    for (const text of texts) {
+      t.match(
+        findFailure(text, settings),
+        { code, status, type, committed: false, message: /\.$/ },
+        encodeURI(text.slice(0, 100))
+      )
+    }
+  }
+})
+
+t.test('the size of all issues is bounded', async t => {
+  const id = 'x'.repeat(500_000)
+  const members = Object.fromEntries(repeat(1000, i => [`member${i}`, 1]))
+  const rows: ReadonlyArray<readonly [what: string, operation: object, issues: number]> = [
+    ['many issues', { id: 'a', ...insert, values: repeat(5000, () => 1) }, 5000],
+    ['a long id', { id, ...select, ...members }, 1000],
+    ['many references', {
+      id: 'a',
+      ...insert,
+      values: [{ data: repeat(100_000, () => '$b.*') }]
+    }, 100_000]
+  ]
+  for (const [what, operation, issues] of rows) {
+    const failure = findFailure([{ id: 'b', ...select }, operation])
+    const errors = failure?.details.errors ?? []
+    t.equal(failure?.status, 422, what)
+    t.ok(errors.length >= 1 && errors.length < issues, `${errors.length} of ${issues} listed`)
+    t.equal(
+      failure?.message,
+      `The batch has more than ${errors.length} issues; these are listed.`
+    )
+    t.ok(JSON.stringify(errors).length < 262_144 + 2 * id.length)
+  }
+})
+
+t.test('at most 1600 distinct columns are accepted in a filter', async t => {
+  const conditions = (count: number): object =>
+    Object.fromEntries(repeat(count, i => [`c${i}`, { eq: 1 }]))
+  const check = (where: object): string[] => issuesOf(
+    [{ id: 'o', ...select, where }],
+    { MAX_CONDITIONS: '10000', MAX_WORK: '1000000' }
+  )
+  t.same(check(conditions(1601)), ['member_invalid where'])
+  t.same(check({ or: [conditions(1000), { not: conditions(1601) }] }), ['member_invalid where'])
+  t.same(check(conditions(1600)), [])
+  const repeated = { or: repeat(2000, () => ({ id: { eq: 1 } })) }
+  t.same(check(repeated), [], 'only distinct columns are counted')
+})
+
+t.test('a path can have as many keys as JSON can have levels', async t => {
+  const check = (keys: number): string[] => {
+    const column = `j${'->a'.repeat(keys)}`
+    const members = {
+      where: { [column]: { isdistinct: 1 } },
+      columns: [{ column, as: 'a' }],
+      order: [{ [column]: 'asc' }],
+      group_by: [column]
+    }
+    return issuesOf([{ id: 's', ...select, ...members }]).map(text => text.replace(column, 'j'))
+  }
+  t.same(check(100), [])
+  t.same(check(101), [
+    'member_invalid columns[0].column',
+    'member_invalid group_by[0]',
+    'member_invalid order[0]["j"]',
+    'member_invalid where["j"]'
+  ])
+})
+
+t.test('malformed and unknown references are refused in every kind of operation', async t => {
+  const references = {
+    reference_malformed: [
+      '$src.', '$src.*', '$src.*.', '$src.*.txt.x', '$src.*.*.txt', '$src..txt', '$src.0.',
+      '$src.0..', '$src.0.*.txt', '$src.00.txt', '$src.01.txt', '$src.-1.txt', '$src.+1.txt',
+      '$src.1e0.txt', '$src.0.x.y', '$src.txt.0', '$src. 0.txt', '$src.0x0.txt', '$src.٣.txt'
+    ],
+    reference_unknown: [
+      '$nope', '$nope.id', '$SRC.id', '$later.id', '$o.id', '$o.0.id', '$later', '$__proto__.id',
+      '$constructor.id', '$toString.0.id', '$_.x'
+    ]
+  }
+  const readers: ReadonlyArray<(reference: string) => readonly [operation: object, path: string]> =
+    [
+      x => [
+        { ...insert, values: [{ id: 1 }, { data: { 'a.b': [0, { $x: x }] } }] },
+        'values[1].data["a.b"][1].$x'
+      ],
+      x => [{ ...update, set: { name: x } }, 'set.name'],
+      x => [{ ...remove, where: { id: { eq: 1, lt: x } } }, 'where.id.lt'],
+      x => [{ ...select, where: { name: { like: x } } }, 'where.name.like']
+    ]
+  for (const [code, texts] of Object.entries(references)) {
+    for (const text of texts) {
+      for (const reader of readers) {
+        const [operation, path] = reader(text.replace('$src', '$before'))
+        assertIssues(t, [[operation, `${code} ${path}`]])
+      }
+    }
+  }
+})
