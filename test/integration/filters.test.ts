@@ -1,6 +1,6 @@
 /**
  * Tests that filters match the same rows as the same condition in SQL (comparisons, patterns,
- * lists, combinators, paths), and that they use indexes.
+ * lists, containment, ranges, keys, combinators, paths), and that they use indexes.
  */
 import fc from 'fast-check'
 import t from 'tap'
@@ -12,12 +12,13 @@ import { compile } from '../../src/sql/compile.ts'
 import { sessionStatement } from '../../src/sql/frame/session.ts'
 import { ColumnTypes, columnTypesQuery } from '../../src/sql/values/column-types.ts'
 import { ids, sameRows, thingsSchema, type FilterRow } from '../support/database/same-rows.ts'
+import { useDatabase } from '../support/database/database.ts'
 import { useService } from '../support/service.ts'
 
+const service = await useService(t, { schema: thingsSchema })
 const comparisons = { eq: '=', neq: '<>', gt: '>', gte: '>=', lt: '<', lte: '<=' } as const
 
 t.test('comparisons use the type of the column', async t => {
-  const service = await useService(t, { schema: thingsSchema })
   /** Operands, as JSON and as SQL, lie between stored values: each comparison matches some rows. */
   const operands: ReadonlyArray<readonly [column: string, operand: string, literal: string]> = [
     ['n', '2', '2'],
@@ -119,7 +120,6 @@ t.test('comparisons use the type of the column', async t => {
 })
 
 t.test('a column of the same row can be an operand', async t => {
-  const service = await useService(t, { schema: thingsSchema })
   await sameRows(t, service, [
     ...Object.entries(comparisons).map(([name, operator]): FilterRow =>
       [{ n: { [name]: { $col: 'm' } } }, `n ${operator} m`]
@@ -146,7 +146,6 @@ t.test('a column of the same row can be an operand', async t => {
 })
 
 t.test('tests for NULL, patterns and lists match the same rows as SQL', async t => {
-  const service = await useService(t, { schema: thingsSchema })
   await sameRows(t, service, [
     // is
     [{ flag: { is: null } }, 'flag is null'],
@@ -223,19 +222,13 @@ t.test('tests for NULL, patterns and lists match the same rows as SQL', async t 
     [{ 'jb->a': { nin: [1] } }, "jb -> 'a' not in ('1')"],
     [{ n: { in: Array.from({ length: 5000 }, (_, i) => i + 1) } }, 'n between 1 and 5000'],
     // any, all
+    [{ n: { neq: { any: [1, 8] } } }, 'n is not null', 'all but NULL'],
+    [{ n: { eq: { all: [1, 8] } } }, 'false', 'none'],
     ...Object.entries(comparisons).flatMap(([name, operator]): FilterRow[] =>
-      [
-        [
-          { n: { [name]: { any: [1, 8] } } },
-          `n ${operator} any (array[1, 8])`,
-          name === 'neq' ? 'all but NULL' : undefined
-        ],
-        [
-          { n: { [name]: { all: [1, 8] } } },
-          `n ${operator} all (array[1, 8])`,
-          name === 'eq' ? 'none' : undefined
-        ]
-      ].map(row => row.filter(part => part !== undefined) as unknown as FilterRow)
+      ['any', 'all'].filter(which => !['neq any', 'eq all'].includes(`${name} ${which}`))
+        .map(which =>
+          [{ n: { [name]: { [which]: [1, 8] } } }, `n ${operator} ${which} (array[1, 8])`]
+        )
     ),
     [{ txt: { like: { any: ['a%', '%dogs'] } } }, "txt like any (array['a%', '%dogs'])"],
     [{ txt: { like: { all: ['%p%', '%e'] } } }, "txt like '%p%' and txt like '%e'"],
@@ -263,8 +256,122 @@ t.test('tests for NULL, patterns and lists match the same rows as SQL', async t 
   ])
 })
 
+t.test('array filters match the same rows as SQL', async t => {
+  await sameRows(t, service, [
+    [{ ints: { cs: [1, 3] } }, "ints @> '{1,3}'"],
+    [{ ints: { cs: [3] } }, "ints @> '{3}'"],
+    [{ ints: { cs: [] } }, 'ints is not null'],
+    [{ ints: { cs: '{1,3}' } }, "ints @> '{1,3}'"],
+    [{ ints: { cs: ['1', '2'] } }, "ints @> '{1,2}'"],
+    [{ ints: { cs: [null] } }, "ints @> '{null}'", 'none: NULL is contained in nothing'],
+    [{ ints: { cd: [1, 2, 3] } }, "ints <@ '{1,2,3}'"],
+    [{ ints: { cd: [] } }, "ints = '{}'"],
+    [{ ints: { ov: [1, 7] } }, "ints && '{1,7}'"],
+    [{ ints: { ov: [] } }, 'false', 'none'],
+    [{ texts: { cs: ['red'] } }, "texts @> '{red}'"],
+    [{ texts: { cs: ['a,b', '{x}'] } }, 'id = 6'],
+    [{ texts: { ov: ['$$x.y', '', 'ünï'] } }, "texts && array['', 'ünï']"],
+    [{ texts: { cd: ['red', 'green', 'blue'] } }, "texts <@ '{red,green,blue}'"],
+    [{ texts: { cs: '{"a,b"}' } }, 'id = 6'],
+    [{ moods: { cs: ['ok'] } }, "moods @> '{ok}'"],
+    [{ moods: { ov: ['happy', 'ok'] } }, "moods && '{happy,ok}'"],
+    [{ ints: { cs: { $value: [1] } } }, "ints @> '{1}'"],
+    [{ ints: { not: { ov: [1] } } }, "not ints && '{1}'"],
+    [{ ints: { cs: { $col: 'ints' } } }, 'ints @> ints'],
+    [{ texts: { cs: [true] } }, "texts @> '{true}'", 'none']
+  ])
+})
+
+t.test('range filters match the same rows as SQL', async t => {
+  const operators =
+    { cs: '@>', cd: '<@', ov: '&&', sl: '<<', sr: '>>', nxr: '&<', nxl: '&>', adj: '-|-' }
+  const literals = {
+    span: ['[4,6)', '[1,5)', '(,0]', '[5,5]', '(11,)'],
+    period: [
+      '[2024-01-16Z,2024-01-17Z)',
+      '[2024-02-01T01:00:00+01,)',
+      '(,2024-01-01Z)',
+      '["2024-03-01 00:00:00+00",2024-03-02Z)'
+    ]
+  }
+  await sameRows(t, service, [
+    ...Object.entries(literals).flatMap(([column, list]) =>
+      list.flatMap(literal =>
+        Object.entries(operators).map(([name, operator]): FilterRow => [
+          { [column]: { [name]: literal } },
+          `${column} ${operator} '${literal}'`,
+          'perhaps none'
+        ])
+      )
+    ),
+    [{ span: { sl: '[5,10)' } }, "span << '[5,10)'"],
+    [{ span: { sr: '[1,5)' } }, "span >> '[1,5)'"],
+    [{ span: { nxr: '[1,5)' } }, "span &< '[1,5)'"],
+    [{ span: { nxl: '[5,10)' } }, "span &> '[5,10)'"],
+    [{ span: { adj: '[5,10)' } }, "span -|- '[5,10)'"],
+    [{ span: { ov: '[4,6)' } }, "span && '[4,6)'"],
+    [{ span: { cd: '[0,11)' } }, "span <@ '[0,11)'"],
+    [{ span: { cs: '[3,4)' } }, "span @> '[3,4)'"],
+    [{ span: { cs: 'empty' } }, 'span is not null'],
+    [{ span: { cd: 'empty' } }, "span = 'empty'"],
+    [
+      { period: { cs: '[2024-01-16Z,2024-01-17Z)' } },
+      "period @> '[2024-01-16Z,2024-01-17Z)'::tstzrange"
+    ],
+    [{ period: { adj: '[2024-02-01Z,2024-03-01Z)' } }, "period -|- '[2024-02-01Z,2024-03-01Z)'"],
+    [{ n: { cd: { $col: 'span' } } }, 'n <@ span'],
+    [{ span: { cs: { $col: 'm' } } }, 'span @> m'],
+    [{ span: { not: { ov: '[4,6)' } } }, "not span && '[4,6)'"]
+  ])
+})
+
+t.test('JSON filters match the same rows as SQL', async t => {
+  await sameRows(t, service, [
+    [{ jb: { cs: { a: 1 } } }, 'jb @> \'{"a": 1}\''],
+    [{ jb: { cs: { k: null } } }, 'id = 2'],
+    [{ jb: { cs: {} } }, "jsonb_typeof(jb) = 'object'"],
+    [{ jb: { cs: [] } }, "jsonb_typeof(jb) = 'array'"],
+    [{ jb: { cs: [1, null] } }, 'id = 6'],
+    [{ jb: { cs: [{ a: 1 }] } }, 'id = 6'],
+    [{ jb: { cs: 1 } }, "jb @> '1'"],
+    [{ jb: { cs: true } }, 'id = 10'],
+    ['{"jb":{"cs":{"a":1.0}}}', 'jb @> \'{"a": 1}\''],
+    [{ jb: { cs: { items: [{ sku: 'p2' }] } } }, 'id = 1'],
+    [{ jb: { cs: { a: { b: [20] } } } }, 'id = 8'],
+    [
+      { jb: { cd: { a: '1', k: null, 'with space': true, 'quo"te': 1, 'a-b': 1, more: 5 } } },
+      'id in (2, 3)'
+    ],
+    [{ jb: { cd: {} } }, "jb = '{}'"],
+    [{ jb: { cd: [1, 5, 'x', true, null] } }, 'jb <@ \'[1, 5, "x", true, null]\''],
+    [{ jb: { cs: { $value: { $col: 'n' } } } }, 'id = 8'],
+    [{ jb: { cs: { $value: { a: 1 } } } }, 'jb @> \'{"a": 1}\''],
+    [{ jb: { cs: { $col: 'n', tags: ['red'] } } }, 'id = 8'],
+    [{ jb: { cs: { k: '$$x.y' } } }, 'false', 'none: the operand is an escaped string'],
+    [{ jb: { cs: { $col: 'jb' } } }, 'jb is not null'],
+    [{ jb: { not: { cs: { a: 1 } } } }, 'not jb @> \'{"a": 1}\''],
+    [{ 'jb->a': { cs: { b: [10] } } }, 'id = 8'],
+    [{ 'jb->items': { cs: [{ qty: 2 }] } }, 'id = 1'],
+    [{ 'doc->items': { cd: [{ sku: 'p1', qty: 2 }, { sku: 'p2' }] } }, 'id = 1'],
+    // keys
+    [{ jb: { has_key: 'a' } }, "jb ? 'a'"],
+    [{ jb: { has_key: 'x' } }, "jb ? 'x'"],
+    [{ jb: { has_key: 'with space' } }, 'id = 2'],
+    [{ jb: { has_key: '$$col' } }, 'id = 8'],
+    [{ jb: { has_key: '0' } }, 'id = 8'],
+    [{ jb: { has_key: 'quo"te' } }, 'id = 2'],
+    [{ jb: { has_keys_any: ['k', 'tags'] } }, 'id in (1, 2, 8)'],
+    [{ jb: { has_keys_any: ['a,b', '{a}', 'NULL', 'quo"te'] } }, 'id = 2'],
+    [{ jb: { has_keys_all: ['a', 'k'] } }, 'id in (1, 2)'],
+    [{ jb: { has_keys_all: ['a'] } }, "jb ? 'a'"],
+    [{ jb: { not: { has_keys_any: ['a'] } } }, "not jb ? 'a'"],
+    [{ jb: { not: { has_keys_all: ['a', 'k'] } } }, "not (jb ? 'a' and jb ? 'k')"],
+    [{ 'jb->tags': { has_keys_all: ['red', 'blue'] } }, 'id = 8'],
+    [{ 'jb->a': { has_key: 'b' } }, 'id = 8']
+  ])
+})
+
 t.test('paths into JSON match the same rows as SQL', async t => {
-  const service = await useService(t, { schema: thingsSchema })
   await sameRows(t, service, [
     [{ 'jb->>a': { eq: '1' } }, "jb ->> 'a' = '1'"],
     [{ 'jb->>a': { eq: 1 } }, "jb ->> 'a' = '1'"],
@@ -301,7 +408,6 @@ t.test('paths into JSON match the same rows as SQL', async t => {
 })
 
 t.test('combinators match the same rows as SQL', async t => {
-  const service = await useService(t, { schema: thingsSchema })
   const deep = (inner: object, levels: number): object =>
     levels === 0 ? inner : deep({ [levels % 2 ? 'and' : 'or']: [inner] }, levels - 1)
   await sameRows(t, service, [
@@ -349,9 +455,8 @@ t.test('combinators match the same rows as SQL', async t => {
   ])
 })
 
-t.test('property: randomly nested filters match the same rows as SQL', async t => {
-  const service = await useService(t, { schema: thingsSchema })
-  const leaf = fc.constantFrom<ReadonlyArray<readonly [object, string]>[number]>(
+t.test('property: randomly nested filters match the same rows as SQL', async () => {
+  const leaf = fc.constantFrom<readonly [object, string]>(
     [{ n: { gt: 1 } }, 'n > 1'],
     [{ m: { in: [1, 9] } }, 'm in (1, 9)'],
     [{ txt: { ilike: '%a%' } }, "txt ilike '%a%'"],
@@ -367,17 +472,11 @@ t.test('property: randomly nested filters match the same rows as SQL', async t =
     filter: fc.oneof(
       { maxDepth: 6 },
       leaf,
-      fc.array(tie('filter'), { minLength: 1, maxLength: 3 }).map(all =>
-        [
-          { and: all.map(([json]) => json) },
-          `(${all.map(([, text]) => text).join(' and ')})`
-        ] as const
-      ),
-      fc.array(tie('filter'), { minLength: 1, maxLength: 3 }).map(all =>
-        [
-          { or: all.map(([json]) => json) },
-          `(${all.map(([, text]) => text).join(' or ')})`
-        ] as const
+      ...['and', 'or'].map(word =>
+        fc.array(tie('filter'), { minLength: 1, maxLength: 3 }).map(all => [
+          { [word]: all.map(([json]) => json) },
+          `(${all.map(([, text]) => text).join(` ${word} `)})`
+        ] as const)
       ),
       tie('filter').map(([json, text]) => [{ not: json }, `not (${text})`] as const)
     )
@@ -402,39 +501,37 @@ t.test('property: randomly nested filters match the same rows as SQL', async t =
 })
 
 t.test('an operand or operator that does not fit the column is an error of PostgreSQL', async t => {
-  const service = await useService(t, { schema: thingsSchema })
-  const rows: ReadonlyArray<readonly [where: object, status: number, code: string]> = [
-    [{ n: { like: '1%' } }, 400, 'undefined_function'],
-    [{ n: { eq: 'x' } }, 400, 'invalid_text_representation'],
-    [{ n: { in: [1, 'x'] } }, 400, 'invalid_text_representation'],
-    [{ mood: { eq: 'angry' } }, 400, 'invalid_text_representation'],
-    [{ txt: { match: '(' } }, 400, 'invalid_regular_expression'],
-    [{ nope: { eq: 1 } }, 400, 'undefined_column'],
-    [{ n: { eq: { $col: 'nope' } } }, 400, 'undefined_column'],
-    [{ n: { is: true } }, 400, 'datatype_mismatch'],
-    [{ doc: { eq: { $value: {} } } }, 400, 'undefined_function'],
-    [{ txt: { like: 'a\\' } }, 400, 'invalid_escape_sequence'],
-    [{ day: { between: ['2024-02-30', 'infinity'] } }, 400, 'datetime_field_overflow'],
-    [{ 'nope->>a': { eq: 1 } }, 400, 'undefined_column'],
-    [{ n: { has_key: 'a' } }, 400, 'undefined_function'],
-    [{ ints: { eq: { $value: ['x'] } } }, 400, 'invalid_text_representation']
+  const rows: ReadonlyArray<readonly [where: object, code: string]> = [
+    [{ n: { like: '1%' } }, 'undefined_function'],
+    [{ n: { eq: 'x' } }, 'invalid_text_representation'],
+    [{ n: { in: [1, 'x'] } }, 'invalid_text_representation'],
+    [{ mood: { eq: 'angry' } }, 'invalid_text_representation'],
+    [{ txt: { match: '(' } }, 'invalid_regular_expression'],
+    [{ nope: { eq: 1 } }, 'undefined_column'],
+    [{ n: { eq: { $col: 'nope' } } }, 'undefined_column'],
+    [{ n: { is: true } }, 'datatype_mismatch'],
+    [{ doc: { eq: { $value: {} } } }, 'undefined_function'],
+    [{ txt: { like: 'a\\' } }, 'invalid_escape_sequence'],
+    [{ day: { between: ['2024-02-30', 'infinity'] } }, 'datetime_field_overflow'],
+    [{ 'nope->>a': { eq: 1 } }, 'undefined_column'],
+    [{ n: { has_key: 'a' } }, 'undefined_function'],
+    [{ ints: { eq: { $value: ['x'] } } }, 'invalid_text_representation']
   ]
-  for (const [where, status, code] of rows) {
-    const { body, ...response } = await service.post([{ id: 'a', op: 'select', table: 'things' }, {
-      id: 'o',
-      op: 'select',
-      table: 'things',
-      where
-    }])
-    t.match({ status: response.status, error: body.error }, {
-      status,
+  const select = { op: 'select', table: 'things' }
+  for (const [where, code] of rows) {
+    const { status, body } = await service.post([
+      { id: 'a', ...select },
+      { id: 'o', ...select, where }
+    ])
+    t.match({ status, error: body.error }, {
+      status: 400,
       error: { type: 'execution_error', code, committed: false, op: 'o', index: 1 }
     }, JSON.stringify(where))
   }
 })
 
 t.test('filters use the expected indexes', async t => {
-  const service = await useService(t, {
+  const { sql } = await useDatabase(t, {
     schema: `
       create table many (id int constraint many_id primary key, grp int, label text, tags int[],
         data jsonb, tsv tsvector, span int4range);
@@ -447,6 +544,7 @@ t.test('filters use the expected indexes', async t => {
       create index many_sku on many ((data ->> 'sku')); create index many_n on many ((data -> 'n'));
         create index many_tsv on many using gin (tsv); create index many_span on many
         using gist (span); create index many_words on many using gin (to_tsvector('simple', label));
+        create index many_text on many using gin (to_tsvector('english', data));
       create table one (n int, label text, tags int[], doc jsonb, word text);
       insert into one values (7, 'label 7', '{7}', '{"sku": "s7"}', 'word7');
       grant all on many, one to oneflight_user;
@@ -487,6 +585,7 @@ t.test('filters use the expected indexes', async t => {
     [{ tsv: { plfts: { query: 'word7', config: 'simple' } } }, 'many_tsv'],
     [{ tsv: { fts: '$one.word' } }, 'many_tsv'],
     [{ label: { plfts: { query: '77', config: 'simple' } } }, 'many_words'],
+    [{ data: { plfts: { query: 's7', config: 'english' } } }, 'many_text'],
     [{ span: { cs: '[7,8)' } }, 'many_span'],
     [{ span: { ov: '[7,9)' } }, 'many_span']
   ]
@@ -499,15 +598,15 @@ t.test('filters use the expected indexes', async t => {
   }
   const types = new ColumnTypes()
   for (const [where, index] of rows) {
-    const batch = [{ id: 'one', op: 'select', table: 'one' }, {
-      id: 's',
-      op: 'select',
-      table: 'many',
-      where
-    }]
-    const operations = parseJson(Buffer.from(JSON.stringify(batch))) as unknown as Batch
-    const plan = planBatch(operations, limits)
-    const [row] = await service.database.sql.unsafe(render(columnTypesQuery(plan.tables)).text)
+    const batch = [
+      { id: 'one', op: 'select', table: 'one' },
+      { id: 's', op: 'select', table: 'many', where }
+    ]
+    const plan = planBatch(
+      parseJson(Buffer.from(JSON.stringify(batch))) as unknown as Batch,
+      limits
+    )
+    const [row] = await sql.unsafe(render(columnTypesQuery(plan.tables)).text)
     types.remember(JSON.stringify(row?.['coalesce']))
     const [source, reader] = compile(plan, {
       ...limits,
@@ -526,7 +625,7 @@ t.test('filters use the expected indexes', async t => {
     const call = `execute p (${
       reader.parameters.map(value => `'${String(value).replaceAll("'", "''")}'`).join()
     })`
-    const queryPlan = await service.database.sql.begin(async sql => {
+    const queryPlan = await sql.begin(async sql => {
       await sql.unsafe(session.text, [...session.parameters])
       await sql.unsafe(source.text, [...source.parameters])
       await sql.unsafe(`prepare p as ${reader.text}`)

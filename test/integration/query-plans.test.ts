@@ -23,8 +23,17 @@ const schema = `
   insert into customers (name, owner) select 'c' || n, 'oneflight_user' from generate_series(1,
     2000) as n;
   insert into orders (customer_id, total) select n, n from generate_series(1, 2000) as n;
+  create table many (id int primary key, data jsonb);
+  insert into many select i, jsonb_build_object('n', i, 'word', 'w' || i)
+    from generate_series(1, 2000) as i;
+  create index many_n on many ((data -> 'n'));
+  create index many_word on many ((data ->> 'word'));
+  create function total_of(id bigint) returns numeric language sql stable
+    as 'select sum(total) from orders where customer_id = id';
+  create function either(a int) returns text language sql as $$ select 'int' $$;
+  create function either(a jsonb) returns text language sql as $$ select 'jsonb' $$;
   analyze;
-  grant all on customers, orders, journal to oneflight_user;`
+  grant all on customers, orders, journal, many to oneflight_user;`
 
 const batch = [
   { id: 'customer', op: 'select', table: 'customers', where: { id: { eq: 7 } } },
@@ -51,6 +60,8 @@ const batch = [
 ]
 const prefer = 'explain'
 
+const service = await useService(t, { schema, env: { EXPLAIN: 'on' }, keys: true })
+
 /** Names and texts that a batch must not know. */
 const SECRETS = /oneflight-[0-9a-f]{8}|oneflight\.[a-z]+_[0-9a-f]{8}/
 
@@ -63,7 +74,6 @@ function nodesOf (plan: Record<string, unknown>): ReadonlyArray<Record<string, u
 }
 
 t.test('explain returns the plan of each operation and executes nothing', async t => {
-  const service = await useService(t, { schema, env: { EXPLAIN: 'on' }, keys: true })
   const { sql } = service.database
   const state = async (): Promise<unknown> =>
     sql`select (select count(*) from orders) as orders, (select count(*) from journal)
@@ -109,35 +119,21 @@ t.test('explain returns the plan of each operation and executes nothing', async 
   t.notMatch(text, /^service_(txn|op)_count\{/m, 'a plan is not counted as a transaction')
 })
 
-t.test('a JSON path uses the index on its expression, in conditions and in order', async t => {
-  const { post } = await useService(t, {
-    schema: `
-      create table many (id int primary key, data jsonb);
-      insert into many select i, jsonb_build_object('n', i, 'word', 'w' || i)
-        from generate_series(1, 2000) as i;
-      create index many_n on many ((data -> 'n'));
-      create index many_word on many ((data ->> 'word'));
-      analyze many;
-      grant select on many to oneflight_user`,
-    env: { EXPLAIN: 'on' }
-  })
+t.test('the order by a JSON path uses the index on its expression', async t => {
   const cases: ReadonlyArray<readonly [select: object, index: string]> = [
-    [{ columns: ['id'], where: { 'data->n': { eq: 7 } } }, 'many_n'],
-    [{ columns: ['id'], where: { 'data->>word': { in: ['w7', 'w8'] } } }, 'many_word'],
     [{ columns: ['id'], order: [{ 'data->n': 'asc' }], limit: 1 }, 'many_n'],
     [{ columns: ['id', 'data->n'], order: [{ 'data->n': 'asc' }], limit: 1 }, 'many_n'],
     [{ columns: ['id', 'data->>word'], order: [{ 'data->>word': 'asc' }], limit: 1 }, 'many_word']
   ]
   for (const [select, index] of cases) {
     const batch = [{ id: 's', op: 'select', table: 'many', ...select }]
-    const { body } = await post(batch, { headers: { prefer } })
+    const { body } = await service.post(batch, { headers: { prefer } })
     const nodes = nodesOf(body.data.s[0].Plan)
     t.ok(nodes.some(node => node['Index Name'] === index), JSON.stringify(select))
   }
 })
 
 t.test('a list of references uses the index of a table with policies', async t => {
-  const service = await useService(t, { schema, env: { EXPLAIN: 'on' } })
   const found = { id: 'found', op: 'select', table: 'orders', where: { total: { lt: 9 } } }
   const operands = ['$found.*.customer_id', ['$found.0.customer_id', 4]]
   for (const operand of operands) {
@@ -150,37 +146,22 @@ t.test('a list of references uses the index of a table with policies', async t =
 })
 
 t.test('explain rejects what execution would reject', async t => {
-  const service = await useService(t, { schema, env: { EXPLAIN: 'on', MAX_ROWS: '10' } })
-  const rows: ReadonlyArray<readonly [string, object, object]> = [
-    ['validation', { id: 's', op: 'select', table: 'orders', where: { id: { eq: null } } }, {
-      code: 'validation_failed'
-    }],
-    ['missing privilege', { id: 's', op: 'select', table: 'customers' }, {
-      code: 'insufficient_privilege',
-      op: 's',
-      index: 0
-    }],
-    ['missing column', { id: 's', op: 'select', table: 'orders', where: { nothing: { eq: 1 } } }, {
-      code: 'undefined_column',
-      op: 's'
-    }],
-    ['missing table', { id: 's', op: 'select', table: 'nothing' }, {
-      code: 'undefined_table',
-      op: 's'
-    }]
+  const orders = { id: 's', op: 'select', table: 'orders' }
+  const rows: ReadonlyArray<readonly [operation: object, error: object]> = [
+    [{ ...orders, where: { id: { eq: null } } }, { code: 'validation_failed' }],
+    [{ ...orders, table: 'customers' }, { code: 'insufficient_privilege', op: 's', index: 0 }],
+    [{ ...orders, where: { nothing: { eq: 1 } } }, { code: 'undefined_column', op: 's' }],
+    [{ ...orders, table: 'nothing' }, { code: 'undefined_table', op: 's' }]
   ]
-  for (const [name, operation, error] of rows) {
+  for (const [operation, error] of rows) {
     const { body } = await service.post([operation], {
       role: 'oneflight_other',
       headers: { prefer }
     })
-    t.match(body.error, { ...error, committed: false }, name)
+    t.match(body.error, { ...error, committed: false })
   }
   // The failed batch is retried, because a trigger could have changed search_path.
-  const later = [
-    { id: 's', op: 'select', table: 'orders' },
-    { id: 'l', op: 'select', table: 'orders', where: { id: { like: 'a' } } }
-  ]
+  const later = [orders, { ...orders, id: 'l', where: { id: { like: 'a' } } }]
   t.match((await service.post(later, { headers: { prefer } })).body, {
     error: { code: 'undefined_function', op: 'l', index: 1, committed: false }
   })
@@ -237,14 +218,6 @@ t.test('every documented example has a plan without internals of the service', a
 })
 
 t.test('plans contain no secrets of the checks', async t => {
-  const service = await useService(t, {
-    schema: `${schema}
-      create function total_of(id bigint) returns numeric language sql stable
-        as 'select sum(total) from orders where customer_id = id';
-      create function either(a int) returns text language sql as $$ select 'int' $$;
-      create function either(a jsonb) returns text language sql as $$ select 'jsonb' $$;`,
-    env: { EXPLAIN: 'on' }
-  })
   const customer = { id: 'a', op: 'select', table: 'customers', limit: 2 }
   const row = { table: 'customers', on: { id: 'customer_id' }, one: true }
   const batches = [

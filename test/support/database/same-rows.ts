@@ -72,38 +72,58 @@ export const thingsSchema = `
   grant all on things, doomed to oneflight_user;
 `
 
+/** The number of filters that fit into a batch of 100 operations. */
+const PER_BATCH = 33
+
 /** Checks each filter in a select, an update and a delete against its condition. */
 export async function sameRows (
   t: Test,
   service: ServiceUnderTest,
   rows: readonly FilterRow[]
 ): Promise<void> {
-  const allIds = await matchingIds(service, 'true')
-  for (const [filter, condition, why] of rows) {
-    const where = typeof filter === 'string' ? filter : JSON.stringify(filter)
-    const expected = await matchingIds(service, condition)
-    const { body, text } = await service.post(
-      `[{"id":"s","op":"select","table":"things","where":${where}},
-      {"id":"u","op":"update","table":"things","set":{"mark":1},"where":${where}},
-        {"id":"d","op":"delete","table":"doomed","where":${where}}]`
+  const [allIds = []] = await matchingIds(service, ['true'])
+  for (let start = 0; start < rows.length; start += PER_BATCH) {
+    const part = rows.slice(start, start + PER_BATCH)
+    const wheres = part.map(([filter]) =>
+      typeof filter === 'string' ? filter : JSON.stringify(filter)
     )
-    const actual = body.error === null ? ['s', 'u', 'd'].map(id => ids(body.data[id])) : text
-    t.strictSame(actual, [expected, expected, expected], encodeURI(`${where} ${why ?? ''}`))
-    if (why === undefined) {
-      t.ok(
-        expected.length > 0 && expected.length < allIds.length,
-        encodeURI(`${condition} matches some rows but not all`)
-      )
+    const conditions = part.map(([, condition]) => condition)
+    const matching = await matchingIds(service, conditions)
+    const operations = wheres.map((where, i) =>
+      `{"id":"s${i}","op":"select","table":"things","where":${where}},
+      {"id":"u${i}","op":"update","table":"things","set":{"mark":1},"where":${where}},
+      {"id":"d${i}","op":"delete","table":"doomed","where":${where}}`
+    )
+    const { body, text } = await service.post(`[${operations.join()}]`)
+    for (const [i, [, condition, why]] of part.entries()) {
+      const expected = matching[i] ?? []
+      const actual = body.error === null
+        ? ['s', 'u', 'd'].map(kind => ids(body.data[`${kind}${i}`]))
+        : text
+      const name = encodeURI(`${wheres[i]} ${why ?? ''}`)
+      t.strictSame(actual, [expected, expected, expected], name)
+      if (why === undefined) {
+        t.ok(
+          expected.length > 0 && expected.length < allIds.length,
+          encodeURI(`${condition} matches some rows but not all`)
+        )
+      }
     }
   }
 }
 
-async function matchingIds (service: ServiceUnderTest, condition: string): Promise<number[]> {
-  return ids(
-    await service.database.sql.unsafe<Array<{ id: number }>>(
-      `select id from things where ${condition}`
-    )
+/** The ids of the rows that each condition matches. */
+async function matchingIds (
+  service: ServiceUnderTest,
+  conditions: readonly string[]
+): Promise<number[][]> {
+  const queries = conditions.map((condition, i) =>
+    `select ${i} as i, array(select id from things where ${condition} order by id) as ids`
   )
+  const rows = await service.database.sql.unsafe<Array<{ ids: number[] }>>(
+    `${queries.join(' union all ')} order by i`
+  )
+  return rows.map(({ ids }) => ids)
 }
 
 /** Returns the ids of rows in ascending order. */
