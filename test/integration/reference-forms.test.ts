@@ -4,7 +4,7 @@
  */
 import t, { type Test } from 'tap'
 import { ids, thingsSchema } from '../support/database/same-rows.ts'
-import { useService, type ServiceUnderTest } from '../support/service.ts'
+import { useService } from '../support/service.ts'
 
 const sourceSchema = `
   create table src (
@@ -25,10 +25,17 @@ const sourceSchema = `
   create table many (n int);
   insert into many select generate_series(1, 1000);
   create table dst (id int generated always as identity primary key, n int, big bigint, num numeric,
-    nums numeric[], txt text, ts timestamptz, raw bytea, flag bool, ints int[], texts text[],
-    jb jsonb, doc json, span int4range, rec src, other text);
-  grant all on src, many, dst to oneflight_user;
+    nums numeric[], txt text, ts timestamptz, local timestamp, day date, raw bytea, flag bool,
+    ints int[], texts text[], jb jsonb, doc json, span int4range, rec src, other text);
+  create table kinds (id int, big bigint, txt text);
+  create table empty (id int);
+  create function label(src) returns text language sql immutable as 'select $1.txt';
+  create table wide (n int, txt text, jb jsonb);
+  insert into wide select i, 'text ' || i, jsonb_build_object('n', i)
+    from generate_series(0, 499) as i;
+  grant all on src, many, dst, kinds, empty, wide to oneflight_user;
 `
+const service = await useService(t, { schema: `${thingsSchema} ${sourceSchema}` })
 /** `s` returns 3 rows, `none` no row, `one` one row and `many` 1000 rows. */
 const sources = [
   { id: 's', op: 'select', table: 'src' },
@@ -38,7 +45,6 @@ const sources = [
 ]
 
 t.test('references as values equal the values of the earlier row', async t => {
-  const service = await useService(t, { schema: `${thingsSchema} ${sourceSchema}` })
   const of = (row: number, expression: string): string =>
     `(select ${expression} from src where id = ${row + 1})`
   const rows: ReadonlyArray<readonly [column: string, sent: unknown, want: string]> = [
@@ -48,6 +54,9 @@ t.test('references as values equal the values of the earlier row', async t => {
         [0, 1, 2].map(row => [column, `$s.${row}.${column}`, of(row, column)] as const)
       ),
     ['num', '$s.num', of(0, 'num')],
+    ['local', '$s.ts', of(0, "ts at time zone 'UTC'")],
+    ['day', '$s.ts', of(0, "(ts at time zone 'UTC')::date")],
+    ['texts', '$s.ints', "'{1,3}'"],
     ['txt', '$s.with space', of(0, '"with space"')],
     ['txt', '$s.1.We"ird', of(1, '"We""ird"')],
     ['txt', '$s.0.*', of(0, '"*"')],
@@ -124,16 +133,16 @@ t.test('references as values equal the values of the earlier row', async t => {
     ['txt', '$$none.*', "'$none.*'"]
   ]
   for (const [column, sent, want] of rows) {
+    const insert = { op: 'insert', table: 'dst' }
     const { body, text } = await service.post([
       ...sources,
-      { id: 'a', op: 'insert', table: 'dst', values: [{ [column]: sent }] },
+      { id: 'a', ...insert, values: [{ [column]: sent }] },
       {
         id: 'b',
-        op: 'insert',
-        table: 'dst',
+        ...insert,
         values: [{ other: 'x' }, { [column]: sent, other: '$s.txt' }, { [column]: sent }]
       },
-      { id: 'c', op: 'insert', table: 'dst', values: [{ other: 'y' }] },
+      { id: 'c', ...insert, values: [{ other: 'y' }] },
       {
         id: 'd',
         op: 'update',
@@ -143,14 +152,13 @@ t.test('references as values equal the values of the earlier row', async t => {
       }
     ])
     const name = encodeURI(`${column} ${JSON.stringify(sent)}`)
-    if (body.error !== null) {
-      t.fail(`${name} ${encodeURI(text)}`)
-      continue
-    }
-    const written = [body.data.a[0].id, body.data.b[1].id, body.data.b[2].id, body.data.d[0].id]
+    t.equal(body.error, null, `${name} ${encodeURI(text)}`)
+    if (body.error !== null) continue
+    const { a, b, d } = body.data
+    const written = [a[0], b[1], b[2], d[0]].map(({ id }) => id as number)
     const found = await service.database.sql.unsafe(
-      `select ${column}::text as got, (${want})::text as want from dst where id in ` +
-        `(${written.join()})`
+      `select ${column}::text as got, (${want})::text as want from dst
+        where id in (${written.join()})`
     )
     t.strictSame(
       found.map(({ got }) => got as unknown),
@@ -161,7 +169,6 @@ t.test('references as values equal the values of the earlier row', async t => {
 })
 
 t.test('references as operands equal literals in every position of a filter', async t => {
-  const service = await useService(t, { schema: `${thingsSchema} ${sourceSchema}` })
   const columns: ReadonlyArray<readonly [column: string, reference: string, literal: string]> = [
     ['n', '$s.n', '2'],
     ['big', '$s.big', '9007199254740993'],
@@ -326,27 +333,28 @@ t.test('references as operands equal literals in every position of a filter', as
       ] as const
     )
   ]
-  for (const [reference, literal] of pairs) {
+  // 96 operations of 16 pairs, and the sources
+  for (let start = 0; start < pairs.length; start += 16) {
+    const part = pairs.slice(start, start + 16)
     const operations = [
       ...sources.map(source => JSON.stringify(source)),
-      ...[reference, literal].flatMap((where, i) => [
+      ...part.flat().flatMap((where, i) => [
         `{"id":"s${i}","op":"select","table":"things","where":${where}}`,
         `{"id":"u${i}","op":"update","table":"things","set":{"mark":1},"where":${where}}`,
         `{"id":"d${i}","op":"delete","table":"doomed","where":${where}}`
       ])
     ]
     const { body, text } = await service.post(`[${operations.join()}]`)
+    t.equal(body.error, null, text)
     const found = (i: number): unknown =>
-      body.error === null ? ['s', 'u', 'd'].map(kind => ids(body.data[`${kind}${i}`])) : text
-    t.strictSame(found(0), body.error === null ? found(1) : 'rows', encodeURI(reference))
+      ['s', 'u', 'd'].map(kind => ids(body.data?.[`${kind}${i}`] ?? []))
+    for (const [i, [reference]] of part.entries()) {
+      t.strictSame(found(2 * i), found(2 * i + 1), encodeURI(reference))
+    }
   }
 })
 
 t.test('references read rows of every kind of operation', async t => {
-  const service = await useService(t, {
-    schema: `${thingsSchema} ${sourceSchema} create table kinds (id int, big bigint, txt text); ` +
-      'grant all on kinds to oneflight_user'
-  })
   const { body, text } = await service.post([
     {
       id: 'i',
@@ -382,58 +390,45 @@ t.test('references read rows of every kind of operation', async t => {
   ])
 })
 
+/** Filters with a reference, by the name of its position. */
+const filterPositions: Readonly<Record<string, (reference: string) => object>> = {
+  eq: x => ({ txt: { eq: x } }),
+  isdistinct: x => ({ txt: { isdistinct: x } }),
+  any: x => ({ txt: { eq: { any: ['a', x] } } }),
+  all: x => ({ txt: { like: { all: [x] } } }),
+  in: x => ({ txt: { in: [x, 'a'] } }),
+  nin: x => ({ txt: { nin: ['a', x] } }),
+  low: x => ({ txt: { between: [x, 'b'] } }),
+  high: x => ({ txt: { between: ['a', x] } }),
+  cs: x => ({ jb: { cs: x } }),
+  'inside cs': x => ({ jb: { cs: { a: [x] } } }),
+  $value: x => ({ jb: { eq: { $value: { a: x } } } }),
+  ov: x => ({ texts: { ov: [x] } }),
+  has_key: x => ({ jb: { has_key: x } }),
+  has_keys_all: x => ({ jb: { has_keys_all: ['a', x] } }),
+  fts: x => ({ txt: { fts: x } }),
+  'query of fts': x => ({ txt: { wfts: { query: x, config: 'simple' } } }),
+  not: x => ({ txt: { not: { eq: x } } }),
+  or: x => ({ or: [{ id: { eq: -1 } }, { not: { txt: { eq: x } } }] })
+}
+
+const none = { id: { eq: -1 } }
+const dst = { table: 'dst' }
+
+/** Operations with a reference, by the name of its position. */
 const positions: Readonly<Record<string, (reference: string) => object>> = {
-  value: x => ({ op: 'insert', table: 'dst', values: [{ jb: x }] }),
-  'inside a value': x => ({ op: 'insert', table: 'dst', values: [{}, { jb: { a: [x] } }] }),
-  set: x => ({ op: 'update', table: 'dst', set: { jb: x }, where: { id: { eq: -1 } } }),
-  'inside set': x => ({
-    op: 'update',
-    table: 'dst',
-    set: { jb: { a: [x] } },
-    where: { id: { eq: -1 } }
-  }),
+  value: x => ({ ...dst, op: 'insert', values: [{ jb: x }] }),
+  'inside a value': x => ({ ...dst, op: 'insert', values: [{}, { jb: { a: [x] } }] }),
+  set: x => ({ ...dst, op: 'update', set: { jb: x }, where: none }),
+  'inside set': x => ({ ...dst, op: 'update', set: { jb: { a: [x] } }, where: none }),
   ...Object.fromEntries(
-    Object.entries<(reference: string) => object>({
-      eq: x => ({ txt: { eq: x } }),
-      isdistinct: x => ({ txt: { isdistinct: x } }),
-      any: x => ({ txt: { eq: { any: ['a', x] } } }),
-      all: x => ({ txt: { like: { all: [x] } } }),
-      in: x => ({ txt: { in: [x, 'a'] } }),
-      nin: x => ({ txt: { nin: ['a', x] } }),
-      low: x => ({ txt: { between: [x, 'b'] } }),
-      high: x => ({ txt: { between: ['a', x] } }),
-      cs: x => ({ jb: { cs: x } }),
-      'inside cs': x => ({ jb: { cs: { a: [x] } } }),
-      $value: x => ({ jb: { eq: { $value: { a: x } } } }),
-      ov: x => ({ texts: { ov: [x] } }),
-      has_key: x => ({ jb: { has_key: x } }),
-      has_keys_all: x => ({ jb: { has_keys_all: ['a', x] } }),
-      fts: x => ({ txt: { fts: x } }),
-      'query of fts': x => ({ txt: { wfts: { query: x, config: 'simple' } } }),
-      not: x => ({ txt: { not: { eq: x } } }),
-      or: x => ({ or: [{ id: { eq: -1 } }, { not: { txt: { eq: x } } }] })
-    }).flatMap(([name, where]) => [
-      [
-        `${name} of a select`,
-        (x: string) => ({ op: 'select', table: 'dst', where: { id: { eq: -1 }, ...where(x) } })
-      ],
-      [
-        `${name} of an update`,
-        (x: string) => ({
-          op: 'update',
-          table: 'dst',
-          set: { n: 1 },
-          where: { ...where(x), id: { eq: -1 } }
-        })
-      ],
-      [
-        `${name} of a delete`,
-        (x: string) => ({
-          op: 'delete',
-          table: 'dst',
-          where: { and: [{ id: { eq: -1 } }, where(x)] }
-        })
-      ]
+    Object.entries(filterPositions).flatMap(([name, filter]) => [
+      [`${name} of a select`, (x: string) =>
+        ({ ...dst, op: 'select', where: { ...none, ...filter(x) } })],
+      [`${name} of an update`, (x: string) =>
+        ({ ...dst, op: 'update', set: { n: 1 }, where: { ...filter(x), ...none } })],
+      [`${name} of a delete`, (x: string) =>
+        ({ ...dst, op: 'delete', where: { and: [none, filter(x)] } })]
     ])
   )
 }
@@ -441,30 +436,41 @@ const positions: Readonly<Record<string, (reference: string) => object>> = {
 /** Asserts that a batch with `reader` fails and that the error names the reader. */
 async function assertFails (
   t: Test,
-  service: ServiceUnderTest,
   reader: object,
   code: string,
-  name: string
+  name: string,
+  source: object = sources[0] as object
 ): Promise<void> {
   const { status, body } = await service.post([
-    ...sources.slice(0, 3),
+    source,
+    ...sources.slice(1, 3),
     { id: 'before', op: 'insert', table: 'dst', values: [{ txt: 'x' }] },
     { id: 'reader', ...reader }
   ])
   t.match({ status, error: body.error }, {
     status: 422,
-    error: { type: 'execution_error', code, committed: false, op: 'reader', index: 4 }
-  }, encodeURI(name))
+    error: {
+      type: 'execution_error',
+      code,
+      committed: false,
+      op: 'reader',
+      index: 4,
+      message: /^"\w+" returned /
+    }
+  }, encodeURI(name.slice(0, 100)))
 }
 
+const countRows = async (): Promise<unknown> =>
+  await service.database.sql`select count(*) from dst union all select count(*) from src`
+
 t.test('a missing row or column fails the batch in every position, even if unused', async t => {
-  const service = await useService(t, { schema: `${thingsSchema} ${sourceSchema}` })
+  const before = await countRows()
   for (const [name, reader] of Object.entries(positions)) {
-    for (const text of ['$s.3.txt', '$none.n', '$none.0.n', '$none', '$s.3', '$s.4294967296']) {
-      await assertFails(t, service, reader(text), 'reference_row_missing', `${name} ${text}`)
+    for (const text of ['$s.3.txt', '$none', '$none.n']) {
+      await assertFails(t, reader(text), 'reference_row_missing', `${name} ${text}`)
     }
-    for (const text of ['$s.nope', '$s.2.nope', '$s.TXT', '$one.*x']) {
-      await assertFails(t, service, reader(text), 'reference_column_missing', `${name} ${text}`)
+    for (const text of ['$s.2.nope', '$one.*x']) {
+      await assertFails(t, reader(text), 'reference_column_missing', `${name} ${text}`)
     }
   }
   const filters = [
@@ -474,29 +480,47 @@ t.test('a missing row or column fails the batch in every position, even if unuse
     { txt: { eq: { any: '$s.*.TXT' } } },
     { jb: { has_keys_any: '$s.*.nope' } }
   ]
-  for (const where of filters) {
-    await assertFails(
-      t,
-      service,
-      { op: 'select', table: 'dst', where: { id: { eq: -1 }, ...where } },
-      'reference_column_missing',
-      JSON.stringify(where)
+  const lists = [
+    ...filters.map(where => ({ op: 'select', table: 'dst', where: { id: { eq: -1 }, ...where } })),
+    ...['$s.*.nope', { a: ['$one.*.txt'] }].map(jb =>
+      ({ op: 'insert', table: 'dst', values: [{ jb }] })
     )
+  ]
+  for (const reader of lists) {
+    await assertFails(t, reader, 'reference_column_missing', JSON.stringify(reader))
   }
-  for (const jb of ['$s.*.nope', { a: ['$one.*.txt'] }]) {
-    await assertFails(
-      t,
-      service,
-      { op: 'insert', table: 'dst', values: [{ jb }] },
-      'reference_column_missing',
-      JSON.stringify(jb)
-    )
+  t.same(await countRows(), before)
+})
+
+t.test('every form of a missing row or column fails every kind of operation', async t => {
+  const before = await countRows()
+  const texts = {
+    reference_row_missing: [
+      '$none.0.n', '$none.nope', '$s.3', '$s.2147483647.txt', '$s.2147483648.txt',
+      '$s.4294967296', '$s.99999999999999999999999999.txt'
+    ],
+    reference_column_missing: [
+      '$s.nope', '$s.TXT', '$s.ctid', '$s.label', `$s.${'x'.repeat(200)}`, "$s.' || 1 --"
+    ]
   }
-  t.same(await service.database.sql`select * from dst`, [])
+  const kinds = ['value', 'set', 'eq of a select', 'eq of an update', 'eq of a delete']
+  const changes = [
+    { id: 's', op: 'delete', table: 'empty', all: true },
+    { id: 's', op: 'update', table: 'src', set: { txt: 'x' }, where: none }
+  ]
+  for (const kind of kinds) {
+    const reader = positions[kind] as (reference: string) => object
+    for (const [code, list] of Object.entries(texts)) {
+      for (const text of list) await assertFails(t, reader(text), code, `${kind} ${text}`)
+    }
+    for (const source of changes) {
+      await assertFails(t, reader('$s.id'), 'reference_row_missing', `${kind} ${source.op}`, source)
+    }
+  }
+  t.same(await countRows(), before)
 })
 
 t.test('an empty list never makes a condition match more rows', async t => {
-  const service = await useService(t, { schema: `${thingsSchema} ${sourceSchema}` })
   const widening: readonly object[] = [
     { n: { nin: '$none.*.n' } },
     { n: { eq: { all: '$none.*.n' } } },
@@ -528,19 +552,13 @@ t.test('an empty list never makes a condition match more rows', async t => {
     { ints: { not: { ov: { $value: '$none.*.n' } } } }
   ]
   for (const where of widening) {
-    const readers = [
+    for (const reader of [
       { op: 'select', table: 'things', where },
       { op: 'update', table: 'things', set: { mark: 1 }, where },
       { op: 'delete', table: 'doomed', where }
-    ]
-    for (const reader of readers) {
-      await assertFails(
-        t,
-        service,
-        reader,
-        'reference_row_missing',
-        `${reader.op} ${JSON.stringify(where)}`
-      )
+    ]) {
+      const name = `${reader.op} ${JSON.stringify(where)}`
+      await assertFails(t, reader, 'reference_row_missing', name)
     }
   }
   const narrowing: readonly object[] = [
@@ -552,63 +570,52 @@ t.test('an empty list never makes a condition match more rows', async t => {
     { not: { n: { not: { in: '$none.*.n' } } } },
     { not: { not: { ints: { ov: '$none.*.n' } } } }
   ]
-  for (const where of narrowing) {
-    const { body, text } = await service.post([
-      ...sources,
-      { id: 'found', op: 'select', table: 'things', where },
-      { id: 'deleted', op: 'delete', table: 'doomed', where }
+  const { body, text } = await service.post([
+    ...sources,
+    ...narrowing.flatMap((where, i) => [
+      { id: `found${i}`, op: 'select', table: 'things', where },
+      { id: `deleted${i}`, op: 'delete', table: 'doomed', where }
     ])
-    t.same(
-      [body.data?.found, body.data?.deleted],
-      [[], []],
-      `${JSON.stringify(where)} ${body.error === null ? '' : text}`
-    )
+  ])
+  t.equal(body.error, null, text)
+  for (const [i, where] of narrowing.entries()) {
+    const { [`found${i}`]: found, [`deleted${i}`]: deleted } = body.data
+    t.same([found, deleted], [[], []], JSON.stringify(where))
   }
 })
 
 t.test('references take less than twenty times as long as literals', async t => {
-  const service = await useService(t, {
-    schema: `${thingsSchema} ${sourceSchema} create table wide (n int, txt text, jb jsonb); ` +
-      "insert into wide select i, 'text ' || i, jsonb_build_object('n', i) from " +
-      'generate_series(0, 499) as i; grant all on wide to oneflight_user'
-  })
   const source = { id: 'w', op: 'select', table: 'wide' }
   const list = <T>(make: (i: number) => T): T[] => Array.from({ length: 500 }, (_, i) => make(i))
+  const insert = (make: (i: number) => object): object =>
+    ({ op: 'insert', table: 'dst', values: list(make) })
+  const select = (where: object): object => ({ op: 'select', table: 'wide', where })
   const pairs: Readonly<Record<string, readonly [references: object, literals: object]>> = {
-    'a value in each row': [{
-      op: 'insert',
-      table: 'dst',
-      values: list(i => ({ txt: `$w.${i}.txt`, n: i }))
-    }, { op: 'insert', table: 'dst', values: list(i => ({ txt: `text ${i}`, n: i })) }],
-    'a row in each row': [{ op: 'insert', table: 'dst', values: list(i => ({ jb: `$w.${i}` })) }, {
-      op: 'insert',
-      table: 'dst',
-      values: list(i => ({ jb: { n: i, txt: `text ${i}`, jb: { n: i } } }))
-    }],
-    'a list in each row': [
-      { op: 'insert', table: 'dst', values: list(() => ({ ints: '$w.*.n' })) },
-      { op: 'insert', table: 'dst', values: list(() => ({ ints: list(i => i) })) }
+    'a value in each row': [
+      insert(i => ({ txt: `$w.${i}.txt`, n: i })),
+      insert(i => ({ txt: `text ${i}`, n: i }))
     ],
-    'members of a list': [{
-      op: 'select',
-      table: 'wide',
-      where: { n: { in: list(i => `$w.${i}.n`) } }
-    }, { op: 'select', table: 'wide', where: { n: { in: list(i => i) } } }],
-    'a list': [{ op: 'select', table: 'wide', where: { n: { in: '$w.*.n' } } }, {
-      op: 'select',
-      table: 'wide',
-      where: { n: { in: list(i => i) } }
-    }],
-    'an operand of each condition': [{
-      op: 'select',
-      table: 'wide',
-      where: { or: list(i => ({ n: { eq: `$w.${i}.n` } })) }
-    }, { op: 'select', table: 'wide', where: { or: list(i => ({ n: { eq: i } })) } }],
-    'inside an operand': [{
-      op: 'select',
-      table: 'wide',
-      where: { jb: { cd: list(i => `$w.${i}.jb`) } }
-    }, { op: 'select', table: 'wide', where: { jb: { cd: list(i => ({ n: i })) } } }]
+    'a row in each row': [
+      insert(i => ({ jb: `$w.${i}` })),
+      insert(i => ({ jb: { n: i, txt: `text ${i}`, jb: { n: i } } }))
+    ],
+    'a list in each row': [
+      insert(() => ({ ints: '$w.*.n' })),
+      insert(() => ({ ints: list(i => i) }))
+    ],
+    'members of a list': [
+      select({ n: { in: list(i => `$w.${i}.n`) } }),
+      select({ n: { in: list(i => i) } })
+    ],
+    'a list': [select({ n: { in: '$w.*.n' } }), select({ n: { in: list(i => i) } })],
+    'an operand of each condition': [
+      select({ or: list(i => ({ n: { eq: `$w.${i}.n` } })) }),
+      select({ or: list(i => ({ n: { eq: i } })) })
+    ],
+    'inside an operand': [
+      select({ jb: { cd: list(i => `$w.${i}.jb`) } }),
+      select({ jb: { cd: list(i => ({ n: i })) } })
+    ]
   }
   const time = async (operation: object): Promise<number> => {
     const start = performance.now()
@@ -629,9 +636,12 @@ t.test('references take less than twenty times as long as literals', async t => 
 
 t.test('the number of references to a list is limited by its length', async t => {
   const service = await useService(t, {
-    schema: 'create table few (n int); insert into few select generate_series(1, 9); create ' +
-      'table t (j jsonb); insert into t values (null); grant all on few, t to ' +
-      'oneflight_user',
+    schema: `
+      create table few (n int);
+      insert into few select generate_series(1, 9);
+      create table t (j jsonb);
+      insert into t values (null);
+      grant all on few, t to oneflight_user`,
     env: { MAX_ROWS: '10' }
   })
   const batch = (lists: number) =>
@@ -662,7 +672,6 @@ t.test('the number of references to a list is limited by its length', async t =>
 })
 
 t.test('an operation reads any number of references to any number of columns', async t => {
-  const service = await useService(t, { schema: sourceSchema })
   // The generated SQL depends on the number of references. The result must not.
   const columns = ['n', 'big', 'num', 'txt', 'flag', 'nil', 'doc', 'mood', 'texts', 'day']
   for (let count = 1; count <= 10; count++) {
@@ -673,21 +682,20 @@ t.test('an operation reads any number of references to any number of columns', a
         id: 'i',
         op: 'insert',
         table: 'dst',
-        values: [{ jb: values.map(column => `$s.1.${column}`) }, {
-          jb: [...values.map(column => `$s.2.${column}`), '$s.*.n']
-        }],
+        values: [
+          { jb: values.map(column => `$s.1.${column}`) },
+          { jb: [...values.map(column => `$s.2.${column}`), '$s.*.n'] }
+        ],
         returning: ['jb']
       }
     ])
     t.equal(body.error, null)
-    const [{ want }] = await service.database.sql.unsafe(`
-      select (select json_agg(json_build_object('jb', jb)) from (
+    const [row] = await service.database.sql.unsafe<Array<{ want: string }>>(`
+      select json_agg(json_build_object('jb', jb))::text as want from (
         select jsonb_build_array(${values.join()}) as jb from src where id = 2 union all
         select jsonb_build_array(${values.join()}, (select jsonb_agg(n order by id) from src))
-          from src where id = 3) as rows)::text as want`) as unknown as [
-      { want: string }
-    ]
-    t.strictSame(body.data.i, JSON.parse(want), `${count} references`)
+          from src where id = 3) as rows`)
+    t.strictSame(body.data.i, JSON.parse(row?.want ?? ''), `${count} references`)
     for (let missing = 0; missing < count; missing++) {
       const requested = values.map((column, i) => i === missing ? 'nowhere' : column)
       const failed = await service.post([
