@@ -1,6 +1,6 @@
 /** Tests `expect`: if an operation has another number of rows, it fails with 412 and rolls back. */
 import t from 'tap'
-import { useService } from '../support/service.ts'
+import { ask, useService } from '../support/service.ts'
 
 const schema = `
   create table t (id int primary key, v int not null default 0);
@@ -9,10 +9,15 @@ const schema = `
   create function swallow() returns trigger language plpgsql as $$ begin if new.id > 0 then
     return new; end if; return null; end $$;
   create trigger quiet before insert or update on quiet for each row execute function swallow();
-  grant all on t, other, quiet to oneflight_user;
+  create table doc (id int primary key, version int, text text);
+  insert into doc values (1, 1, 'first');
+  grant all on t, other, quiet, doc to oneflight_user;
 `
-const seeds = 'truncate t, other, quiet; insert into t select n, n from generate_series(1, 4) n; ' +
-  'insert into quiet values (5)'
+const seeds = `truncate t, other, quiet; insert into t select n, n from generate_series(1, 4) n;
+  insert into quiet values (5)`
+const service = await useService(t, { schema, env: { POOL_SIZE: '6' } })
+const { sql } = service.database
+const failed = { code: 'expectation_failed', type: 'execution_error', committed: false }
 const insert = { op: 'insert', table: 't', values: [{ id: 10 }, { id: 11 }] }
 const update = { op: 'update', table: 't', set: { v: { $inc: 1 } }, where: { id: { lte: 3 } } }
 const remove = { op: 'delete', table: 't', where: { id: { lte: 3 } } }
@@ -73,8 +78,8 @@ const counted: ReadonlyArray<readonly [operation: Record<string, unknown>, count
 ]
 
 t.test('each kind of operation is checked against exact numbers, minimum and maximum', async t => {
-  const service = await useService(t, { schema })
-  const { sql } = service.database
+  await sql.unsafe(seeds)
+  const before = await sql`select id, v from t order by id`
   for (const [operation, count] of counted) {
     const good = [
       count,
@@ -91,48 +96,30 @@ t.test('each kind of operation is checked against exact numbers, minimum and max
       ...count > 0 ? [count - 1, 0, { max: count - 1 }, { min: 0, max: count - 1 }] : []
     ]
     for (const expect of good) {
-      await sql.unsafe(seeds)
-      const response = await service.post([{ id: 'o', ...operation, expect }])
-      t.equal(
-        response.status,
-        200,
-        encodeURI(
-          `${JSON.stringify(operation)} ${JSON.stringify(expect)} ${
-            response.status === 200 ? '' : response.text
-          }`
-        )
-      )
+      const { status, text } = await service.post([{ id: 'o', ...operation, expect }], {
+        headers: { prefer: 'tx=rollback' }
+      })
+      t.equal(status, 200, encodeURI(`${JSON.stringify(operation)} ${text}`))
     }
-    await sql.unsafe(seeds)
-    const before = await sql`select * from t`
     for (const expect of bad) {
-      const response = await service.post([
+      const { status, body, text } = await service.post([
         { id: 'before', op: 'insert', table: 'other', values: [{ id: 1 }] },
         { id: 'o', ...operation, expect },
         { id: 'after', op: 'insert', table: 'other', values: [{ id: 2 }] }
       ])
-      t.match({ status: response.status, body: response.body }, {
+      t.match({ status, body }, {
         status: 412,
-        body: {
-          data: null,
-          error: {
-            type: 'execution_error',
-            code: 'expectation_failed',
-            op: 'o',
-            index: 1,
-            committed: false
-          }
-        }
-      }, encodeURI(`${JSON.stringify(operation)} ${JSON.stringify(expect)} ${response.text}`))
+        body: { data: null, error: { ...failed, op: 'o', index: 1 } }
+      }, encodeURI(`${JSON.stringify(operation)} ${text}`))
     }
-    t.same(await sql`select * from t`, before)
+    t.same(await sql`select id, v from t order by id`, before)
     t.same(await sql`select * from quiet`, [{ id: 5 }])
     t.same(await sql`select * from other`, [])
   }
 })
 
 t.test('the error states the expected and the actual number and has no SQLSTATE', async t => {
-  const service = await useService(t, { schema: `${schema} ${seeds}` })
+  await sql.unsafe(seeds)
   const rows: ReadonlyArray<readonly [expect: unknown, pattern: RegExp]> = [
     [1, /\b1\b/],
     [{ min: 4 }, /\b4\b/],
@@ -149,55 +136,38 @@ t.test('the error states the expected and the actual number and has no SQLSTATE'
 })
 
 t.test('the error names the first operation that fails', async t => {
-  const service = await useService(t, { schema: `${schema} ${seeds}` })
+  await sql.unsafe(seeds)
   const { status, body } = await service.post([
     { id: 'a', ...update, expect: 3 },
     { id: 'b', ...update, expect: 2 },
     { id: 'c', ...update, expect: 1 },
     { id: 'd', op: 'insert', table: 't', values: [{ id: 1 }] }
   ])
-  t.match({ status, error: body.error }, {
-    status: 412,
-    error: { code: 'expectation_failed', op: 'b', index: 1 }
-  })
-  const duplicate = await service.post([{
-    id: 'a',
-    op: 'insert',
-    table: 't',
-    values: [{ id: 1 }],
-    expect: 5
-  }])
+  t.match({ status, error: body.error }, { status: 412, error: { ...failed, op: 'b', index: 1 } })
+  const duplicate = await service.post([
+    { id: 'a', op: 'insert', table: 't', values: [{ id: 1 }], expect: 5 }
+  ])
   t.match({ status: duplicate.status, error: duplicate.body.error }, {
     status: 409,
     error: { code: 'unique_violation', op: 'a' }
   })
-  t.same(await service.database.sql`select sum(v)::int as v from t`, [{ v: 10 }])
+  t.same(await sql`select sum(v)::int as v from t`, [{ v: 10 }])
 })
 
 t.test('expect is checked before references to the operation are resolved', async t => {
-  const service = await useService(t, { schema: `${schema} ${seeds}` })
+  await sql.unsafe(seeds)
   const reader = { id: 'r', op: 'insert', table: 'other', values: [{ id: '$o.0.id' }] }
-  t.match(
-    (await service.post([{ id: 'o', ...select, order: [{ id: 'desc' }], expect: 3 }, reader])).body,
-    { error: null, data: { r: [{ id: 3 }] } }
-  )
-  const wrong = await service.post([{ id: 'o', ...select, expect: 1 }, reader])
-  t.match({ status: wrong.status, error: wrong.body.error }, {
-    status: 412,
-    error: { code: 'expectation_failed', op: 'o', index: 0 }
-  })
-  const none = await service.post([
-    { id: 'o', ...select, where: { id: { eq: -1 } }, expect: 1 },
+  const none = { ...select, where: { id: { eq: -1 } } }
+  const found = await service.post([
+    { id: 'o', ...select, order: [{ id: 'desc' }], expect: 3 },
     reader
   ])
-  t.match({ status: none.status, error: none.body.error }, {
-    status: 412,
-    error: { code: 'expectation_failed', op: 'o', index: 0 }
-  }, 'the expectation fails before the reference')
-  const missing = await service.post([
-    { id: 'o', ...select, where: { id: { eq: -1 } }, expect: 0 },
-    reader
-  ])
+  t.match(found.body, { error: null, data: { r: [{ id: 3 }] } })
+  for (const wrong of [select, none]) {
+    const { status, body } = await service.post([{ id: 'o', ...wrong, expect: 1 }, reader])
+    t.match({ status, error: body.error }, { status: 412, error: { ...failed, op: 'o', index: 0 } })
+  }
+  const missing = await service.post([{ id: 'o', ...none, expect: 0 }, reader])
   t.match({ status: missing.status, error: missing.body.error }, {
     status: 422,
     error: { code: 'reference_row_missing', op: 'r', index: 1 }
@@ -206,53 +176,40 @@ t.test('expect is checked before references to the operation are resolved', asyn
 
 t.test('MAX_ROWS applies in addition to expect', async t => {
   const service = await useService(t, { schema: `${schema} ${seeds}`, env: { MAX_ROWS: '3' } })
-  const rows: ReadonlyArray<
-    readonly [operation: Record<string, unknown>, status: number, code: string | undefined]
-  > = [
-    [{ ...select, expect: 3 }, 200, undefined],
-    [{ ...select, expect: { min: 1, max: 10000 } }, 200, undefined],
+  const update = { op: 'update', table: 't', set: { v: 1 }, all: true }
+  const rows: ReadonlyArray<readonly [operation: object, status: number, code?: string]> = [
+    [{ ...select, expect: 3 }, 200],
+    [{ ...select, expect: { min: 1, max: 10000 } }, 200],
     [{ ...select, expect: 1000000 }, 412, 'expectation_failed'],
     [{ ...select, expect: { max: 2 } }, 412, 'expectation_failed'],
-    [{ op: 'select', table: 't', limit: 3, expect: 3 }, 200, undefined],
+    [{ op: 'select', table: 't', limit: 3, expect: 3 }, 200],
     [{ op: 'select', table: 't', expect: 4 }, 422, 'rows_limit'],
     [{ op: 'select', table: 't', expect: { min: 1 } }, 422, 'rows_limit'],
     [{ op: 'select', table: 't', limit: 4 }, 422, 'rows_limit'],
-    [{ op: 'update', table: 't', set: { v: 1 }, all: true, expect: 4 }, 422, 'rows_limit'],
-    [
-      { op: 'update', table: 't', set: { v: 1 }, all: true, returning: [], expect: 4 },
-      422,
-      'rows_limit'
-    ],
-    [{ op: 'update', table: 't', set: { v: 1 }, all: true, returning: [] }, 422, 'rows_limit'],
+    [{ ...update, expect: 4 }, 422, 'rows_limit'],
+    [{ ...update, returning: [], expect: 4 }, 422, 'rows_limit'],
+    [{ ...update, returning: [] }, 422, 'rows_limit'],
     [{ op: 'delete', table: 't', all: true, returning: [] }, 422, 'rows_limit'],
-    [{ op: 'select', table: 't', columns: [{ fn: 'count' }], expect: 1 }, 200, undefined]
+    [{ op: 'select', table: 't', columns: [{ fn: 'count' }], expect: 1 }, 200]
   ]
   for (const [operation, status, code] of rows) {
     const response = await service.post([{ id: 'o', ...operation }])
     t.equal(response.status, status, encodeURI(`${JSON.stringify(operation)} ${response.text}`))
     t.equal(response.body.error?.code, code)
   }
-  t.same(await service.database.sql`select count(*)::int as n, sum(v)::int as v from t`, [{
-    n: 4,
-    v: 10
-  }])
+  const { sql } = service.database
+  t.same(await sql`select count(*)::int as n, sum(v)::int as v from t`, [{ n: 4, v: 10 }])
 })
 
 t.test('a failed expectation is counted as an error of the operation', async t => {
   const service = await useService(t, { schema: `${schema} ${seeds}` })
   await service.post([{ id: 'a', op: 'select', table: 'other' }, { id: 'o', ...remove, expect: 1 }])
-  const metrics =
-    await (await fetch(`${service.adminUrl}/metrics`, { headers: { connection: 'close' } })).text()
+  const { text: metrics } = await ask(`${service.adminUrl}/metrics`)
   t.match(metrics, /service_op_count\{op="delete",outcome="error"\} 1/)
   t.match(metrics, /service_op_exceptions\{op="delete",table="public\.t"\} 1/)
 })
 
 t.test('optimistic locking: of many writers of the same version one succeeds', async t => {
-  const service = await useService(t, {
-    schema: 'create table doc (id int primary key, version int, text text); insert into doc ' +
-      "values (1, 1, 'first'); grant all on doc to oneflight_user",
-    env: { POOL_SIZE: '6' }
-  })
   const responses = await Promise.all(Array.from({ length: 12 }, (_, i) =>
     service.post([
       {
@@ -265,5 +222,5 @@ t.test('optimistic locking: of many writers of the same version one succeeds', a
       }
     ])))
   t.same(responses.map(({ status }) => status).sort(), [200, ...Array(11).fill(412)])
-  t.match(await service.database.sql`select version from doc`, [{ version: 2 }])
+  t.match(await sql`select version from doc`, [{ version: 2 }])
 })
