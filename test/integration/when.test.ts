@@ -3,8 +3,11 @@
  * forms of a statement. An operation that is skipped does nothing, and nothing reads its rows.
  */
 import t from 'tap'
+import type { Issue } from '../../schemas/error.ts'
+import { trapSchema } from '../support/database/triggers.ts'
+import { findFailure, toTexts } from '../support/issues.ts'
 import { expectSame, useRuns } from '../support/runs-of-batch.ts'
-import { ask, useService, type ServiceUnderTest } from '../support/service.ts'
+import { ask, useService } from '../support/service.ts'
 import { useTwins } from '../support/twins.ts'
 
 const schema = `
@@ -104,21 +107,32 @@ const kinds: Readonly<Record<string, Op>> = {
   }
 }
 
+const { run } = await useRuns(t, { schema, tables })
+const service = await useService(t, { schema, keys: true, env: { EXPLAIN: 'on' } })
+const { post, database: { sql } } = service
+
 t.test('an operation runs as without `when`, or does nothing', async t => {
-  const runs = await useRuns(t, { schema, tables })
-  const before = (await runs.run([found('a')])).checked.stored
+  const before = (await run([found('a')])).checked.stored
+  const fulfilled = [1, { min: 1 }, { min: 0, max: 1 }]
+  const unfulfilled = [0, 2, { min: 2 }, { max: 0 }]
+  let turn = 0
   for (const [name, operation] of Object.entries(kinds)) {
     for (const minimal of [false, true]) {
-      const run = (when: object | undefined): ReturnType<typeof runs.run> =>
-        runs.run([found('a'), { id: 'it', ...operation, when }], { minimal })
-      const always = await run(undefined)
-      for (const when of [{ found: 1 }, { found: { min: 1 } }, { found: { min: 0, max: 1 } }]) {
-        const chosen = await run(when)
-        t.same(chosen.checked, always.checked, `${name}, ${JSON.stringify(when)}`)
-        expectSame(t, chosen, `${name}, ${JSON.stringify(when)}`)
+      const runWhen = (rows: unknown): ReturnType<typeof run> => {
+        const when = rows === undefined ? undefined : { found: rows }
+        return run([found('a'), { id: 'it', ...operation, when }], { minimal })
       }
-      for (const found of [0, 2, { min: 2 }, { max: 0 }]) {
-        const skipped = await run({ found })
+      // The forms of a condition take turns; the first kind of operation has all of them.
+      const pick = <T>(forms: readonly T[]): readonly T[] =>
+        name === 'one row' ? forms : [forms[turn++ % forms.length] as T]
+      const always = await runWhen(undefined)
+      for (const found of pick(fulfilled)) {
+        const chosen = await runWhen(found)
+        t.same(chosen.checked, always.checked, `${name}, ${JSON.stringify(found)}`)
+        expectSame(t, chosen, `${name}, ${JSON.stringify(found)}`)
+      }
+      for (const found of pick(unfulfilled)) {
+        const skipped = await runWhen(found)
         t.match(skipped.checked, { results: [String, 'null'], stored: before }, `${name}: skipped`)
         expectSame(t, skipped, `${name}: skipped`)
       }
@@ -127,7 +141,6 @@ t.test('an operation runs as without `when`, or does nothing', async t => {
 })
 
 t.test('several conditions must all hold, and a skipped operation counts as no row', async t => {
-  const { run } = await useRuns(t, { schema, tables })
   const count = { op: 'select', table: 'uses', columns: [{ fn: 'count' }] }
   for (const a of [0, 1]) {
     for (const b of [0, 1]) {
@@ -150,7 +163,6 @@ t.test('several conditions must all hold, and a skipped operation counts as no r
 })
 
 t.test('`expect` of a skipped operation is not asked', async t => {
-  const { run } = await useRuns(t, { schema, tables })
   for (const expect of [1, { min: 1 }, { min: 2, max: 3 }]) {
     for (const op of [
       { op: 'delete', table: 'uses', where: { id: { eq: 77 } } },
@@ -169,34 +181,20 @@ t.test('`expect` of a skipped operation is not asked', async t => {
 })
 
 t.test('references of and to operations that are skipped', async t => {
-  const { run } = await useRuns(t, { schema, tables })
   const made = { id: 'made', op: 'insert', table: 'tags', values: [{ name: 'n' }] }
-  const use = (value: unknown, when?: object): Op =>
-    ({ id: 'use', op: 'insert', table: 'uses', values: [{ tag_id: value }], when })
-  const change = (value: unknown, when?: object): Op =>
-    ({
-      id: 'use',
-      op: 'update',
-      table: 'uses',
-      set: { note: 'm' },
-      where: { tag_id: { eq: value } },
-      when
-    })
-  const never = (value: unknown, when?: object): Op =>
-    ({
-      id: 'use',
-      op: 'delete',
-      table: 'uses',
-      where: { id: { eq: -1 }, tag_id: { eq: value } },
-      when
-    })
+  const use = (value: unknown): Op => ({ op: 'insert', table: 'uses', values: [{ tag_id: value }] })
+  const change = (value: unknown): Op =>
+    ({ op: 'update', table: 'uses', set: { note: 'm' }, where: { tag_id: { eq: value } } })
+  const never = (value: unknown): Op =>
+    ({ op: 'delete', table: 'uses', where: { id: { eq: -1 }, tag_id: { eq: value } } })
   for (const reader of [use, change, never]) {
     const both = async (batch: readonly Op[], expected: object, name: string): Promise<void> => {
       const result = await run(batch)
       t.match(result.checked, expected, `${reader.name}: ${name}`)
       expectSame(t, result, `${reader.name}: ${name}`)
     }
-    const read = reader('$made.0.id')
+    const read = { id: 'use', ...reader('$made.0.id') }
+    const readLater = { id: 'use', ...reader('$found.1.id') }
     await both(
       [found('a'), { ...made, when: { found: 0 } }, read],
       { failure: 'row at 1' },
@@ -213,21 +211,17 @@ t.test('references of and to operations that are skipped', async t => {
       'both run'
     )
     await both(
-      [found('q'), { ...reader('$found.0.id'), when: { found: 0 } }],
+      [found('q'), { id: 'use', ...reader('$found.0.id'), when: { found: 0 } }],
       { failure: 'absent at 1' },
       'the operation runs, and its row is missing'
     )
     await both(
-      [
-        { ...found('a'), id: 'other' },
-        found('q'),
-        { ...reader('$found.1.id'), when: { other: 1 } }
-      ],
+      [{ ...found('a'), id: 'other' }, found('q'), { ...readLater, when: { other: 1 } }],
       { failure: 'absent at 2' },
       'a later row is missing'
     )
     await both(
-      [found('a'), { ...reader('$found.1.id'), when: { found: 2 } }],
+      [found('a'), { ...readLater, when: { found: 2 } }],
       { results: [String, 'null'] },
       'a skipped operation reads no later row'
     )
@@ -271,22 +265,19 @@ t.test('references of and to operations that are skipped', async t => {
 
 /** Sends a batch four times, so that a plan that is kept is used, too. */
 async function repeat (
-  { post }: ServiceUnderTest,
-  batch: (round: number) => readonly Op[],
-  check: (body: any, status: number, round: number) => void
+  batch: readonly Op[],
+  check: (body: any, status: number) => void
 ): Promise<void> {
   for (let round = 0; round < 4; round++) {
-    const { body, status } = await post(batch(round))
-    check(body, status, round)
+    const { body, status } = await post(batch)
+    check(body, status)
   }
 }
 
 t.test('find or create, then use: repeated batches', async t => {
   const use = (tag: string): Op => ({ op: 'insert', table: 'uses', values: [{ tag_id: tag }] })
-  const service = await useService(t, { schema })
-  const { sql } = service.database
   for (const name of ['a', 'new', 'new']) {
-    await repeat(service, () => [
+    await repeat([
       { id: 'found', op: 'select', table: 'tags', where: { name: { eq: name } } },
       { id: 'made', op: 'insert', table: 'tags', values: [{ name }], when: { found: 0 } },
       { id: 'known', ...use('$found.0.id'), when: { found: 1 } },
@@ -315,71 +306,53 @@ t.test('find or create, then use: repeated batches', async t => {
 })
 
 t.test('failures name the operation that reads', async t => {
-  const service = await useService(t, { schema })
   const insert = { id: 'use', op: 'insert', table: 'uses', values: [{ tag_id: '$found.0.id' }] }
   const many = { id: 'many', op: 'delete', table: 'uses', where: { id: { nin: '$found.*.id' } } }
   const none = { id: 'found', op: 'select', table: 'tags', where: { name: { eq: 'q' } } }
-  await repeat(service, () => [none, { ...insert, when: { found: 0 } }], ({ error }, status) => {
-    t.equal(status, 422)
-    t.match(error, {
-      code: 'reference_row_missing',
-      message: '"found" returned no row 0.',
-      op: 'use',
-      index: 1,
-      retryable: false,
-      committed: false
-    })
-  })
-  await repeat(service, () => [none, { ...many, when: { found: 0 } }], ({ error }) => {
-    t.match(error, {
-      code: 'reference_row_missing',
-      message: '"found" returned no rows; a condition with an empty list would match every row.',
-      op: 'many'
-    })
-  })
   const skipped = { id: 'found', op: 'select', table: 'tags', when: { none: 1 } }
   const first = { ...none, id: 'none' }
-  await repeat(service, () => [first, skipped, insert], ({ error }) => {
-    t.match(error, {
-      code: 'reference_row_missing',
-      message: '"found" returned 0 rows or was skipped; there is no row 0.',
-      op: 'use',
-      index: 2
-    })
-  })
-  await repeat(service, () => [first, skipped, many], ({ error }) => {
-    t.match(error, {
-      message: '"found" returned no rows or was skipped; a condition with an empty list would ' +
-        'match every row.'
-    })
-  })
-  const two = [
-    { id: 'found', op: 'select', table: 'tags', where: { id: { eq: 901 } } },
-    { ...insert, values: [{ tag_id: '$found.0.id', note: '$found.2.name' }], when: { found: 1 } }
+  const one = { id: 'found', op: 'select', table: 'tags', where: { id: { eq: 901 } } }
+  const two = { ...insert, values: [{ tag_id: '$found.0.id', note: '$found.2.name' }] }
+  const emptyList = 'a condition with an empty list would match every row.'
+  const failing: ReadonlyArray<readonly [batch: readonly Op[], op: string, message: string]> = [
+    [[none, { ...insert, when: { found: 0 } }], 'use', '"found" returned no row 0.'],
+    [[none, { ...many, when: { found: 0 } }], 'many', `"found" returned no rows; ${emptyList}`],
+    [
+      [first, skipped, insert],
+      'use',
+      '"found" returned 0 rows or was skipped; there is no row 0.'
+    ],
+    [[first, skipped, many], 'many', `"found" returned no rows or was skipped; ${emptyList}`],
+    [[one, { ...two, when: { found: 1 } }], 'use', '"found" returned no row 2.']
   ]
-  await repeat(service, () => two, ({ error }) => {
-    t.match(error, { message: '"found" returned no row 2.', op: 'use', index: 1 })
-  })
+  for (const [batch, op, message] of failing) {
+    await repeat(batch, ({ error }, status) => {
+      t.equal(status, 422)
+      t.match(error, {
+        code: 'reference_row_missing',
+        message,
+        op,
+        index: batch.length - 1,
+        retryable: false,
+        committed: false
+      })
+    })
+  }
 })
 
 t.test('what a skipped operation needs must exist all the same', async t => {
-  const service = await useService(t, { schema })
   for (const [operation, code] of [
     [{ op: 'select', table: 'secret' }, 'insufficient_privilege'],
     [{ op: 'delete', table: 'secret', all: true }, 'insufficient_privilege'],
     [{ op: 'select', table: 'nothing' }, 'undefined_table'],
     [{ op: 'update', table: 'uses', set: { nothing: 1 }, all: true }, 'undefined_column']
   ] as const) {
-    await repeat(
-      service,
-      () => [found('a'), { id: 'it', ...operation, when: { found: 0 } }],
-      ({ error }) => t.match(error, { code, op: 'it', index: 1 })
-    )
+    const it = { id: 'it', ...operation, when: { found: 0 } }
+    await repeat([found('a'), it], ({ error }) => t.match(error, { code, op: 'it', index: 1 }))
   }
 })
 
 t.test('statement triggers of a skipped operation run, those of rows do not', async t => {
-  const { post, database: { sql } } = await useService(t, { schema })
   const { body } = await post([
     found('a'),
     { id: 'i', op: 'insert', table: 'noted', values: [{ id: 2 }], when: { found: 0 } },
@@ -391,7 +364,6 @@ t.test('statement triggers of a skipped operation run, those of rows do not', as
 })
 
 t.test('a skipped select locks nothing', async t => {
-  const { post, database: { sql } } = await useService(t, { schema })
   await sql.begin(async other => {
     await other`select from uses for update`
     const lock = { id: 'l', op: 'select', table: 'uses', lock: { wait: 'nowait' } }
@@ -401,8 +373,6 @@ t.test('a skipped select locks nothing', async t => {
 })
 
 t.test('preferences and idempotency keys', async t => {
-  const service = await useService(t, { schema, keys: true, env: { EXPLAIN: 'on' } })
-  const { post, database: { sql } } = service
   const batch = [
     found('a'),
     { id: 'made', op: 'insert', table: 'tags', values: [{ name: 'k' }], when: { found: 0 } },
@@ -450,8 +420,7 @@ t.test('row level security decides which rows are counted', async t => {
 })
 
 t.test('metrics count skipped operations on their own', async t => {
-  const service = await useService(t, { schema })
-  const { post, adminUrl } = service
+  const { post, adminUrl } = await useService(t, { schema })
   await post([
     found('a'),
     { id: 'i', op: 'insert', table: 'tags', values: [{ name: 'q' }], when: { found: 0 } },
@@ -477,38 +446,39 @@ t.test('metrics count skipped operations on their own', async t => {
 })
 
 t.test('invalid conditions are refused, each with its path', async t => {
-  const { post } = await useService(t, { schema })
   const select = { op: 'select', table: 'tags' }
-  const { status, body } = await post([
-    { id: 'a', ...select, when: {} },
-    { id: 'b', ...select, when: { a: -1, c: 0, b: 0, nobody: 1, toString: 1 } },
-    { id: 'c', ...select, when: { a: { min: 2, max: 1 }, b: {}, d: { most: 1 } } },
-    { id: 'd', ...select, when: null },
-    { id: 'e', ...select, when: [] },
-    { id: 'f', ...select, when: { a: { min: 2, max: 1 }, b: 1 } },
-    { id: 'g', ...select, when: { z: 1 }, where: { id: { eq: '$y.0.id' } } }
-  ])
-  t.equal(status, 422)
+  const issues = (batch: readonly object[]): readonly Issue[] =>
+    findFailure(batch)?.details.errors ?? []
+  const messages = (batch: readonly object[]): readonly string[] =>
+    issues(batch).map(({ message }) => message)
   t.same(
-    body.error.errors.map(({ op, code, path }: Record<string, unknown>) => [op, code, path]),
+    issues([
+      { id: 'a', ...select, when: {} },
+      { id: 'b', ...select, when: { a: -1, c: 0, b: 0, nobody: 1, toString: 1 } },
+      { id: 'c', ...select, when: { a: { min: 2, max: 1 }, b: {}, d: { most: 1 } } },
+      { id: 'd', ...select, when: null },
+      { id: 'e', ...select, when: [] },
+      { id: 'f', ...select, when: { a: { min: 2, max: 1 }, b: 1 } },
+      { id: 'g', ...select, when: { z: 1 }, where: { id: { eq: '$y.0.id' } } }
+    ]).map(issue => `${issue.op}: ${toTexts([issue]).join()}`),
     [
-      ['a', 'member_invalid', ['when']],
-      ['b', 'member_invalid', ['when', 'a']],
-      ['c', 'member_invalid', ['when', 'b']],
-      ['c', 'member_unknown', ['when', 'd', 'most']],
-      ['d', 'member_invalid', ['when']],
-      ['e', 'member_invalid', ['when']],
-      ['f', 'member_invalid', ['when', 'a']],
-      ['g', 'reference_unknown', ['when', 'z']],
-      ['g', 'reference_unknown', ['where', 'id', 'eq']]
+      'a: member_invalid when',
+      'b: member_invalid when.a',
+      'c: member_invalid when.b',
+      'c: member_unknown when.d.most',
+      'd: member_invalid when',
+      'e: member_invalid when',
+      'f: member_invalid when.a',
+      'g: reference_unknown when.z',
+      'g: reference_unknown where.id.eq'
     ]
   )
-  t.match(
-    (await post([
+  t.same(
+    messages([
       { id: 'a', ...select },
       { id: 'b', ...select, when: { b: 0, c: 0, nobody: 1, toString: 1 } },
       { id: 'c', ...select }
-    ])).body.error.errors.map(({ message }: { readonly message: string }) => message),
+    ]),
     [
       '"b" is this operation itself; a reference must name an earlier operation.',
       'Operation "c" comes later in the batch; move it before this operation.',
@@ -516,14 +486,10 @@ t.test('invalid conditions are refused, each with its path', async t => {
       'Unknown operation "toString". Earlier operations: a.'
     ]
   )
-  t.match((await post([{ id: 'a', ...select, when: {} }])).body.error.errors, [
-    { message: '"when" must not be empty.' }
-  ])
-  t.match((await post([{ id: 'a', ...select, when: 0 }])).body.error.errors, [
-    {
-      message: '"when" must be an object of earlier operations and their numbers of rows, for ' +
-        'example {"found": 0}.'
-    }
+  t.same(messages([{ id: 'a', ...select, when: {} }]), ['"when" must not be empty.'])
+  t.same(messages([{ id: 'a', ...select, when: 0 }]), [
+    '"when" must be an object of earlier operations and their numbers of rows, for example ' +
+      '{"found": 0}.'
   ])
 })
 
@@ -531,13 +497,8 @@ t.test('a trigger changes the session: prepared statements have the same effect'
   timeout: 120_000
 }, async t => {
   const twins = await useTwins(t, {
-    schema: `create table t (id int, f float8 default 0.1::float8 + 0.2, at timestamptz);
-      create table trap (commands text[]);
-      create function spring() returns trigger language plpgsql as $$
-        declare command text; begin
-          foreach command in array new.commands loop execute command; end loop; return new;
-        end $$;
-      create trigger spring before insert on trap for each row execute function spring();
+    schema: `${trapSchema}
+      create table t (id int, f float8 default 0.1::float8 + 0.2, at timestamptz);
       grant all on t, trap to oneflight_user, oneflight_other;`,
     env: { LOG_LEVEL: 'error' }
   })
