@@ -3,6 +3,7 @@
  * directions and NULLs, for every row, with literals and references, in all runs of a batch.
  */
 import t from 'tap'
+import { assertIssues } from '../support/issues.ts'
 import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { useService } from '../support/service.ts'
 
@@ -18,7 +19,11 @@ const schema = `
     case when i % 4 > 0 then jsonb_build_object('k', i % 3, 's', nullif(i % 2, 1)::text) end
     from generate_series(1, 24) as i;
   create function label(items) returns text language sql stable as 'select $1.b || ''!''';
-  grant all on items to oneflight_user;
+  create table numbers (n int, id int primary key);
+  insert into numbers select i / 3, i from generate_series(1, 30000) as i;
+  create index on numbers (n, id);
+  analyze numbers;
+  grant all on items, numbers to oneflight_user;
 `
 const columns = ['a', 'b', 'c', 'd', 'm', 'f', 'data->k', 'data->>s', 'label']
 
@@ -53,18 +58,13 @@ function createOrders (count: number): ReadonlyArray<readonly SortElement[]> {
   })
 }
 
+const service = await useService(t, { schema, env: { EXPLAIN: 'on' } })
 const outputs = columns.map((column, i) => ({ column, as: `o${i}` }))
+const items = { op: 'select', table: 'items' }
 
 /** A select in this order; its rows have the values of all columns. */
 function select (order: readonly SortElement[], more: object = {}): object {
-  return {
-    id: 's',
-    op: 'select',
-    table: 'items',
-    columns: ['id', ...outputs],
-    order,
-    ...more
-  }
+  return { ...items, id: 's', columns: ['id', ...outputs], order, ...more }
 }
 
 type Row = Readonly<Record<string, unknown>>
@@ -84,7 +84,6 @@ function referenceTo (element: SortElement): string {
 }
 
 t.test('pages follow each other in random orders', async t => {
-  const service = await useService(t, { schema })
   const texts = outputs.map(output => output.column === 'c' ? { ...output, cast: 'text' } : output)
   for (const order of createOrders(40)) {
     const { body, text } = await service.post([select(order, { columns: ['id', ...texts] })])
@@ -92,13 +91,7 @@ t.test('pages follow each other in random orders', async t => {
     const rows = body.data['s'] as readonly Row[]
     const batch = rows.flatMap((row, i): object[] => [
       select(order, { id: `l${i}`, after: order.map(element => literalOf(element, row)) }),
-      {
-        id: `at${i}`,
-        op: 'select',
-        table: 'items',
-        columns: ['id', ...outputs],
-        where: { id: { eq: row['id'] as number } }
-      },
+      { ...items, id: `at${i}`, columns: ['id', ...outputs], where: { id: { eq: row['id'] } } },
       select(order, {
         id: `r${i}`,
         after: order.map(element => referenceTo(element).replace('$at', `$at${i}`)),
@@ -138,7 +131,7 @@ t.test('all runs of a batch have the same effect', async t => {
     const literals = await runs.run([select(order, { columns: plainColumns, after })])
     expectSame(t, literals, JSON.stringify(order))
     t.same(literals.used, ['aggregated'])
-    const whole = { id: 's', op: 'select', table: 'items', order, after, limit: 5 }
+    const whole = { ...items, id: 's', order, after, limit: 5 }
     const rows = await runs.run([whole])
     expectSame(t, rows)
     const distinct = await runs.run([{ ...whole, distinct: true }])
@@ -149,7 +142,7 @@ t.test('all runs of a batch have the same effect', async t => {
     ])
     t.same(having.checked, rows.checked)
   }
-  const at = { id: 'at', op: 'select', table: 'items', where: { id: { eq: 8 } } }
+  const at = { ...items, id: 'at', where: { id: { eq: 8 } } }
   const order = [{ a: 'desc' }, { id: 'asc' }]
   const referring = await runs.run([at, select(order, { columns: ['id'], after: ['$at.0.a', 8] })])
   expectSame(t, referring)
@@ -157,15 +150,6 @@ t.test('all runs of a batch have the same effect', async t => {
 })
 
 t.test('an index finds the page of an order in one direction', async t => {
-  const service = await useService(t, {
-    schema: `${schema}
-      create table numbers (n int, id int primary key);
-      insert into numbers select i / 3, i from generate_series(1, 30000) as i;
-      create index on numbers (n, id);
-      analyze numbers;
-      grant all on numbers to oneflight_user`,
-    env: { EXPLAIN: 'on' }
-  })
   const explain = async (order: readonly SortElement[], after: readonly unknown[]) => {
     const { text } = await service.post(
       [{ id: 's', op: 'select', table: 'numbers', order, after, limit: 10 }],
@@ -184,37 +168,26 @@ t.test('an index finds the page of an order in one direction', async t => {
 })
 
 t.test('mistakes are refused', async t => {
-  const service = await useService(t, { schema })
   const order = [{ a: 'asc' }, { id: 'asc' }]
-  const invalid: ReadonlyArray<readonly [members: object, code: string, path: unknown[]]> = [
-    [{ after: [1] }, 'member_missing', ['order']],
-    [{ order: [], after: [1] }, 'member_missing', ['order']],
-    [{ order, after: [] }, 'member_invalid', ['after']],
-    [{ order, after: [1] }, 'member_invalid', ['after']],
-    [{ order, after: [1, 2, 3] }, 'member_invalid', ['after']],
-    [{ order, after: { a: 1 } }, 'member_invalid', ['after']],
-    [{ order, after: [1, [2]] }, 'member_invalid', ['after', 1]],
-    [{ order, after: [1, '$at.*.id'] }, 'member_invalid', ['after', 1]],
-    [{ order, after: [1, '$nope.0.id'] }, 'reference_unknown', ['after', 1]],
-    [{ order: [{ n: 'asc' }], after: [1], columns: [{ fn: 'count', as: 'n' }] }, 'member_invalid',
-      ['after']],
-    [{ order: [{ a: 'asc' }], after: [1], columns: ['a'], group_by: ['a'] }, 'member_invalid',
-      ['after']],
-    [{ order: [{ n: 'asc' }], after: [1], columns: [{ column: 'a', cast: 'text', as: 'n' }] },
-      'member_invalid', ['after']]
+  const invalid: ReadonlyArray<readonly [members: object, issue: string]> = [
+    [{ after: [1] }, 'member_missing order'],
+    [{ order: [], after: [1] }, 'member_missing order'],
+    ...[[], [1], [1, 2, 3], { a: 1 }].map(after =>
+      [{ order, after }, 'member_invalid after'] as const
+    ),
+    [{ order, after: [1, [2]] }, 'member_invalid after[1]'],
+    [{ order, after: [1, '$before.*.id'] }, 'member_invalid after[1]'],
+    [{ order, after: [1, '$nope.0.id'] }, 'reference_unknown after[1]'],
+    ...[
+      { order: [{ n: 'asc' }], columns: [{ fn: 'count', as: 'n' }] },
+      { order: [{ a: 'asc' }], columns: ['a'], group_by: ['a'] },
+      { order: [{ n: 'asc' }], columns: [{ column: 'a', cast: 'text', as: 'n' }] }
+    ].map(members => [{ ...members, after: [1] }, 'member_invalid after'] as const)
   ]
-  const at = { id: 'at', op: 'select', table: 'items' }
-  for (const [members, code, path] of invalid) {
-    const { body, status } = await service.post([
-      at,
-      { id: 's', op: 'select', table: 'items', ...members }
-    ])
-    t.equal(status, 422)
-    t.match(body.error?.errors, [{ code, path }], JSON.stringify(members))
-  }
+  assertIssues(t, invalid.map(([members, issue]) => [{ ...items, ...members }, issue]))
   for (const attempt of [1, 2, 3]) {
     const { body, status } = await service.post([
-      { id: 's', op: 'select', table: 'items', order, after: ['x', 1] }
+      { ...items, id: 's', order, after: ['x', 1] }
     ])
     t.equal(status, 400)
     t.match(body.error, { message: /^Column "a": invalid input syntax/ }, `attempt ${attempt}`)

@@ -5,8 +5,9 @@ import { forbidAnswers, useService } from '../support/service.ts'
 
 const schema = readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')
 
+const service = await useService(t, { schema })
+
 t.test('one batch is one transaction', async t => {
-  const service = await useService(t, { schema })
   const committed = await service.post([
     { id: 'customer', op: 'insert', table: 'customers', values: [{ name: 'Corner Shop' }] },
     {
@@ -19,11 +20,10 @@ t.test('one batch is one transaction', async t => {
       id: 'items',
       op: 'insert',
       table: 'order_items',
-      values: [{ order_id: '$order.0.id', sku: 'apple', qty: 2 }, {
-        order_id: '$order.0.id',
-        sku: 'pear',
-        qty: 1
-      }]
+      values: [
+        { order_id: '$order.0.id', sku: 'apple', qty: 2 },
+        { order_id: '$order.0.id', sku: 'pear', qty: 1 }
+      ]
     },
     {
       id: 'stock',
@@ -67,17 +67,13 @@ t.test('one batch is one transaction', async t => {
 })
 
 t.test('a response that cannot be rendered becomes an error that states the commit', async t => {
-  const service = await useService(t, { schema })
   forbidAnswers(t)
-  const { status, body } = await service.post([{
-    id: 'a',
-    op: 'insert',
-    table: 'customers',
-    values: [{ name: 'Corner Shop' }]
-  }])
+  const { status, body } = await service.post([
+    { id: 'a', op: 'insert', table: 'customers', values: [{ name: 'Market Stall' }] }
+  ])
   t.match({ status, error: body.error }, {
     status: 500,
     error: { code: 'commit_unknown', committed: 'unknown', message: /is committed/ }
   })
-  t.same(await service.database.sql`select count(*)::int as n from customers`, [{ n: 1 }])
+  t.same(await service.database.sql`select count(*)::int as n from customers`, [{ n: 2 }])
 })

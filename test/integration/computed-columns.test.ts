@@ -3,7 +3,7 @@
  * called as often as in handwritten SQL, and aggregates are refused.
  */
 import t from 'tap'
-import { useService, type ServiceUnderTest } from '../support/service.ts'
+import { useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 const schema = `
@@ -28,9 +28,10 @@ const schema = `
       perform nextval('calls'); return $1.id; end $$;
   grant all on t, calls to oneflight_user`
 
+const { post, database: { sql, name } } = await useService(t, { schema })
+
 /** Runs a select and returns its rows and the number of function calls. */
 async function select (
-  { post, database: { sql } }: ServiceUnderTest,
   select: object,
   before: readonly object[] = []
 ): Promise<{ rows: any, calls: number }> {
@@ -46,77 +47,69 @@ async function select (
 }
 
 t.test('a function that returns a set multiplies the rows once', async t => {
-  const service = await useService(t, { schema })
-  const { rows } = await select(service, {
+  const all = await select({
     columns: ['id', 'words'],
     where: { id: { lte: 2 } },
     order: [{ id: 'asc' }]
   })
-  t.strictSame(rows, [1, 2].flatMap(id => ['a', 'b', 'c'].map(words => ({ id, words }))))
-  t.strictSame(
-    (await select(service, {
-      columns: ['words', { fn: 'count' }],
-      group_by: ['words'],
-      order: [{ words: 'asc' }]
-    })).rows,
-    ['a', 'b', 'c'].map(words => ({ words, count: 12 }))
-  )
+  t.strictSame(all.rows, [1, 2].flatMap(id => ['a', 'b', 'c'].map(words => ({ id, words }))))
+  const groups = await select({
+    columns: ['words', { fn: 'count' }],
+    group_by: ['words'],
+    order: [{ words: 'asc' }]
+  })
+  t.strictSame(groups.rows, ['a', 'b', 'c'].map(words => ({ words, count: 12 })))
 })
 
 t.test('a volatile function is called once for each row', async t => {
-  const service = await useService(t, { schema })
   const first = [
     { id: 'f', op: 'select', table: 't', order: [{ id: 'asc' }], columns: ['id', 'a'] }
   ]
-  const cases: ReadonlyArray<
-    readonly [select: object, calls: number, before?: readonly object[]]
-  > = [
-    [{ columns: ['id', 'price'] }, 12],
-    [{ columns: ['id', 'price'], order: [{ id: 'asc' }], limit: 3 }, 3],
-    [{ columns: ['id', 'price'], order: [{ price: 'asc' }], limit: 3 }, 12],
-    [{ columns: ['id'], order: [{ price: 'desc' }], limit: 3 }, 12],
-    [{ order: [{ price: 'desc' }], limit: 3 }, 12],
-    [{ columns: ['price', { fn: 'count' }], group_by: ['price'], order: [{ price: 'asc' }] }, 12],
-    [{ columns: [{ fn: 'sum', column: 'price' }] }, 12],
-    [{ columns: ['doc->x'] }, 12],
-    [{
-      columns: ['doc->>x', { fn: 'count' }],
-      group_by: ['doc->>x'],
-      order: [{ 'doc->>x': 'asc' }]
-    }, 12],
-    [{ columns: ['doc->x'], order: [{ 'doc->x': 'asc' }] }, 12],
-    [{ columns: ['text_doc->x'] }, 12],
-    [{ columns: ['text_doc->x'], order: [{ 'text_doc->x': 'asc' }] }, 12],
-    [{
+  const group = (column: string): object => ({
+    columns: [column, { fn: 'count' }],
+    group_by: [column],
+    order: [{ [column]: 'asc' }]
+  })
+  const ordered = (column: string): object => ({ columns: [column], order: [{ [column]: 'asc' }] })
+  const filters = [
+    { price: { gt: 2 } },
+    { note: { fts: 'fox' } },
+    { strict_id: { eq: '$f.0.id' } },
+    { strict_id: { in: [3, '$f.0.id', '$f.1.id'] } },
+    { strict_id: { nin: [3, '$f.0.id'] } },
+    { strict_id: { gt: { any: [3, '$f.0.id'] } } }
+  ]
+  const once: readonly object[] = [
+    { columns: ['id', 'price'] },
+    { columns: ['id', 'price'], order: [{ price: 'asc' }], limit: 3 },
+    { columns: ['id'], order: [{ price: 'desc' }], limit: 3 },
+    { order: [{ price: 'desc' }], limit: 3 },
+    ...['price', 'doc->>x', 'text_doc->x'].map(group),
+    { columns: [{ fn: 'sum', column: 'price' }] },
+    { columns: ['doc->x'] },
+    { columns: ['text_doc->x'] },
+    ...['doc->x', 'text_doc->x', 'text_doc->>x'].map(ordered),
+    {
       columns: ['id', 'text_doc->x', { column: 'text_doc->x', as: 'again' }, 'text_doc->x->a'],
       where: { id: { gt: 6 } },
       order: [{ 'text_doc->x->a': 'asc' }, { 'text_doc->x': 'desc' }, { id: 'asc' }],
       limit: 2
-    }, 12],
-    [{ columns: ['text_doc->>x'], order: [{ 'text_doc->>x': 'asc' }] }, 12],
-    [{
-      columns: ['text_doc->x', { fn: 'count' }],
-      group_by: ['text_doc->x'],
-      order: [{ 'text_doc->x': 'asc' }]
-    }, 12],
-    [{ columns: [{ fn: 'count', column: 'text_doc->x' }], order: [{ count: 'asc' }] }, 12],
-    [{ columns: ['id'], where: { price: { gt: 2 } } }, 12],
-    [{ columns: ['id'], where: { note: { fts: 'fox' } } }, 12],
-    [{ columns: ['id'], where: { strict_id: { eq: '$f.0.id' } } }, 12, first],
-    [{ columns: ['id'], where: { strict_id: { in: [3, '$f.0.id', '$f.1.id'] } } }, 12, first],
-    [{ columns: ['id'], where: { strict_id: { nin: [3, '$f.0.id'] } } }, 12, first],
-    [{ columns: ['id'], where: { strict_id: { gt: { any: [3, '$f.0.id'] } } } }, 12, first]
+    },
+    { columns: [{ fn: 'count', column: 'text_doc->x' }], order: [{ count: 'asc' }] },
+    ...filters.map(where => ({ columns: ['id'], where }))
   ]
-  for (const [query, calls, before] of cases) {
-    t.equal((await select(service, query, before)).calls, calls, JSON.stringify(query))
+  for (const query of once) {
+    t.equal((await select(query, first)).calls, 12, JSON.stringify(query))
   }
-  const found = await select(service, {
+  const limited = { columns: ['id', 'price'], order: [{ id: 'asc' }], limit: 3 }
+  t.equal((await select(limited)).calls, 3)
+  const found = await select({
     columns: ['id'],
     where: { strict_id: { in: [3, '$f.0.id'] } },
     order: [{ id: 'asc' }]
   }, first)
   t.strictSame(found.rows, [{ id: 1 }, { id: 3 }])
-  await service.database.sql`select setval('calls', 1, false)`
+  await sql`select setval('calls', 1, false)`
   const insert = {
     id: 'i',
     op: 'insert',
@@ -124,16 +117,13 @@ t.test('a volatile function is called once for each row', async t => {
     values: [{ id: 20, a: 1 }, { id: 21, a: 2 }],
     returning: ['id', 'price']
   }
-  t.strictSame(
-    (await service.post([insert])).body.data.i,
-    [{ id: 20, price: 2 }, { id: 21, price: 4 }]
-  )
-  t.same(await service.database.sql`select last_value::int from calls`, [{ last_value: 2 }])
+  const inserted = await post([insert], { headers: { prefer: 'tx=rollback' } })
+  t.strictSame(inserted.body.data.i, [{ id: 20, price: 2 }, { id: 21, price: 4 }])
+  t.same(await sql`select last_value::int from calls`, [{ last_value: 2 }])
 })
 
 t.test('a path into json is returned unchanged and ordered as jsonb', async t => {
-  const service = await useService(t, { schema })
-  const { text } = await service.post([{
+  const { text } = await post([{
     id: 's',
     op: 'select',
     table: 't',
@@ -149,7 +139,6 @@ t.test('a path into json is returned unchanged and ordered as jsonb', async t =>
 })
 
 t.test('a row that is locked after a wait is returned in its latest state', async t => {
-  const { post, database: { sql, name } } = await useService(t, { schema })
   const pending = await sql.begin(async sql => {
     await sql`update t set data = '{"x": 7}' where id = 1`
     const waiting = post([{
@@ -172,7 +161,6 @@ t.test('a row that is locked after a wait is returned in its latest state', asyn
 })
 
 t.test('an aggregate cannot be read as a column', async t => {
-  const { post } = await useService(t, { schema })
   const queries = [
     { columns: ['count'] },
     { columns: ['id', 'count'] },

@@ -4,7 +4,6 @@
  */
 import t from 'tap'
 import { renderQueryPlan } from '../../src/cli/query-plan.ts'
-import { useDatabase } from '../support/database/database.ts'
 import { runInside } from '../support/process/cli.ts'
 import { token, useService } from '../support/service.ts'
 
@@ -19,16 +18,16 @@ const schema = `
   create view paths as select current_setting('search_path') as path;
   grant all on customers, orders, paths to oneflight_user;`
 
+const service = await useService(t, { schema, env: { EXPLAIN: 'on' } })
+const { sql } = service.database
+
 /** A plan of the service has an outer Limit. */
 const wrap = (plan: object): string =>
-  JSON.stringify([{
-    Plan: { 'Node Type': 'Limit', Plans: [plan] }
-  }])
+  JSON.stringify([{ Plan: { 'Node Type': 'Limit', Plans: [plan] } }])
 
 const note = /^\(\d+ steps? to compute values or return rows not shown; see --json\)$/
 
 t.test('a plan is printed as by EXPLAIN', async t => {
-  const { sql } = await useDatabase(t, { schema })
   const queries: ReadonlyArray<readonly [query: string, settings?: string]> = [
     ['select * from orders'],
     ['select * from customers as c where id = 7 and name like \'x%\''],
@@ -76,7 +75,6 @@ t.test('a plan is printed as by EXPLAIN', async t => {
 })
 
 t.test('run --explain prints the plan of each operation on its table', async t => {
-  const service = await useService(t, { schema, env: { EXPLAIN: 'on' } })
   const explain = async (args: readonly string[], batch: readonly object[]): Promise<string> => {
     const { code, out, err } = await runInside(['run', '--explain', ...args, '-'], {
       env: { ONEFLIGHT_URL: service.url, ONEFLIGHT_TOKEN: token({ role: 'oneflight_user' }) },
@@ -147,7 +145,6 @@ Limit
 })
 
 t.test('members that are objects are left out', async t => {
-  const { sql } = await useDatabase(t, { schema })
   const [row] = await sql`explain (format json)
     select customer, total, count(*) from orders group by cube (customer, total)`
   t.match(
