@@ -2,9 +2,8 @@
  * `lock` of a select: which locks conflict with it, what it waits for, and which rows it locks. A
  * batch is held at a chosen point by a row that the test has locked.
  */
-import t from 'tap'
-import type { Test } from 'tap'
-import { useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
+import t, { type Test } from 'tap'
+import { useService, type Answer } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 const schema = `
@@ -14,7 +13,10 @@ const schema = `
   create table gate (id int primary key);
   insert into gate values (1), (2);
   create view open_jobs as select id, state from jobs where state = 'new';
-  grant all on jobs, gate, open_jobs to oneflight_user;
+  create view counted as select state, count(*) from jobs group by state;
+  create table seen (id int);
+  grant all on jobs, gate, open_jobs, counted to oneflight_user;
+  grant select on seen to oneflight_user;
 `
 /** An operation that waits until the test opens the gate. */
 const gate = { id: 'gate', op: 'select', table: 'gate', where: { id: { eq: 1 } }, lock: 'update' }
@@ -25,12 +27,11 @@ interface Held {
   open(): Promise<void>
 }
 
+const service = await useService(t, { schema, env: { POOL_SIZE: '6', MAX_ROWS: '5' } })
+const { sql, name } = service.database
+
 /** Takes a lock in a separate transaction. */
-async function hold (
-  t: Test,
-  { database: { sql } }: ServiceUnderTest,
-  text = 'select from gate where id = 1 for update'
-): Promise<Held> {
+async function hold (t: Test, text = 'select from gate where id = 1 for update'): Promise<Held> {
   const connection = await sql.reserve()
   let closed = false
   const open = async (): Promise<void> => {
@@ -44,7 +45,8 @@ async function hold (
   return { run: text => connection.unsafe(text), open }
 }
 
-const waiting = ({ database: { sql, name } }: ServiceUnderTest, count: number): Promise<unknown> =>
+/** Resolves when `count` batches wait for a lock. */
+const waiting = (count = 1): Promise<unknown> =>
   until(async () =>
     (await sql`select from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'
       and wait_event_type = 'Lock'`)
@@ -52,13 +54,27 @@ const waiting = ({ database: { sql, name } }: ServiceUnderTest, count: number): 
   )
 
 /** Ids of the rows that a session can lock with `mode` at once. */
-async function free ({ database: { sql } }: ServiceUnderTest, mode = 'update'): Promise<number[]> {
+async function free (mode = 'update'): Promise<number[]> {
   const rows = await sql.unsafe(`select id from jobs order by id for ${mode} skip locked`)
   return rows.map(({ id }) => id as number)
 }
 
+/** Runs a select, and calls `check` while the batch holds its locks. */
+async function whileLocked (
+  t: Test,
+  select: object,
+  check: () => Promise<void>,
+  more: readonly object[] = []
+): Promise<Answer> {
+  const held = await hold(t)
+  const answer = service.post([{ id: 's', op: 'select', table: 'jobs', ...select }, ...more, gate])
+  await waiting()
+  await check()
+  await held.open()
+  return await answer
+}
+
 t.test('each mode conflicts with the same modes as in PostgreSQL', async t => {
-  const service = await useService(t, { schema })
   const sqlModes = {
     update: 'update',
     no_key_update: 'no key update',
@@ -79,34 +95,27 @@ t.test('each mode conflicts with the same modes as in PostgreSQL', async t => {
       [{ mode: 'key_share', wait: 'nowait' }, ['no_key_update', 'share', 'key_share']]
     ]
   for (const [lock, allowed] of rows) {
-    const held = await hold(t, service)
-    const select = { id: 's', op: 'select', table: 'jobs', where: { id: { eq: 2 } }, lock }
-    const answer = service.post([select, gate])
-    await waiting(service, 1)
-    const found = []
-    for (const [name, mode] of Object.entries(sqlModes)) {
-      if ((await free(service, mode)).includes(2)) found.push(name)
-    }
-    t.same(found, allowed, JSON.stringify(lock))
-    t.same((await free(service)).length, 8, 'no other row is locked')
-    await held.open()
-    t.match((await answer).body.data, { s: [{ id: 2, prio: 2, state: 'new', payload: { n: 2 } }] })
+    const { body } = await whileLocked(t, { where: { id: { eq: 2 } }, lock }, async () => {
+      const found = []
+      for (const [name, mode] of Object.entries(sqlModes)) {
+        if ((await free(mode)).includes(2)) found.push(name)
+      }
+      t.same(found, allowed, JSON.stringify(lock))
+      t.same((await free()).length, 8, 'no other row is locked')
+    })
+    t.match(body.data, { s: [{ id: 2, prio: 2, state: 'new', payload: { n: 2 } }] })
   }
-  t.equal((await free(service)).length, 9, 'the end of the batch releases the locks')
+  t.equal((await free()).length, 9, 'the end of the batch releases the locks')
 })
 
 t.test('a select without lock locks no row', async t => {
-  const service = await useService(t, { schema })
-  const held = await hold(t, service)
-  const answer = service.post([{ id: 's', op: 'select', table: 'jobs' }, gate])
-  await waiting(service, 1)
-  t.equal((await free(service)).length, 9)
-  await held.open()
-  t.equal((await answer).status, 200)
+  const { status } = await whileLocked(t, { limit: 5 }, async () => {
+    t.equal((await free()).length, 9)
+  })
+  t.equal(status, 200)
 })
 
 t.test('only the returned rows are locked', async t => {
-  const service = await useService(t, { schema, env: { MAX_ROWS: '5' } })
   const rows: ReadonlyArray<readonly [select: Record<string, unknown>, locked: readonly number[]]> =
     [
       [{ order: [{ id: 'asc' }], limit: 2 }, [1, 2]],
@@ -119,59 +128,39 @@ t.test('only the returned rows are locked', async t => {
       [{ limit: 0 }, []]
     ]
   for (const [select, locked] of rows) {
-    const held = await hold(t, service)
-    const operation = { id: 's', op: 'select', table: 'jobs', ...select, lock: 'update' }
-    const answer = service.post([operation, gate])
-    await waiting(service, 1)
-    const rest = await free(service)
-    t.same(
-      [1, 2, 3, 4, 5, 6, 7, 8, 9].filter(id => !rest.includes(id)),
-      locked.toSorted((a, b) => a - b),
-      JSON.stringify(select)
-    )
-    await held.open()
-    const { status, body, text } = await answer
-    t.equal(status, 200, encodeURI(text))
-    t.equal(body.data.s.length, locked.length)
+    const { body, text } = await whileLocked(t, { ...select, lock: 'update' }, async () => {
+      const rest = await free()
+      t.same(
+        [1, 2, 3, 4, 5, 6, 7, 8, 9].filter(id => !rest.includes(id)),
+        locked.toSorted((a, b) => a - b),
+        JSON.stringify(select)
+      )
+    })
+    t.equal(body.data?.s.length, locked.length, encodeURI(text))
   }
 })
 
-t.test('a lock waits and returns the row as it is after the wait', async t => {
-  const service = await useService(t, { schema })
-  const held = await hold(t, service, "update jobs set state = 'changed' where id = 2")
-  const answer = service.post([{
-    id: 's',
-    op: 'select',
-    table: 'jobs',
-    where: { id: { eq: 2 } },
-    columns: ['state'],
-    lock: 'update'
-  }])
-  await waiting(service, 1)
-  await held.run('commit')
-  await held.open()
-  t.same((await answer).body.data.s, [{ state: 'changed' }])
-})
-
-t.test('a lock that waited evaluates its condition again', async t => {
-  const service = await useService(t, { schema })
-  const held = await hold(t, service, "update jobs set state = 'taken' where id = 2")
-  const answer = service.post([{
-    id: 's',
-    op: 'select',
-    table: 'jobs',
-    where: { id: { eq: 2 }, state: { eq: 'new' } },
-    lock: 'update'
-  }])
-  await waiting(service, 1)
-  await held.run('commit')
-  await held.open()
-  t.same((await answer).body.data.s, [])
+t.test('a lock waits for the row as it is then, and evaluates its condition again', async t => {
+  const rows: ReadonlyArray<readonly [select: object, found: readonly object[]]> = [
+    [{ where: { id: { eq: 2 } }, columns: ['state'] }, [{ state: 'changed' }]],
+    [{ where: { id: { eq: 2 }, state: { eq: 'new' } } }, []]
+  ]
+  for (const [select, found] of rows) {
+    await sql`update jobs set state = 'new'`
+    const held = await hold(t, "update jobs set state = 'changed' where id = 2")
+    const answer = service.post([
+      { id: 's', op: 'select', table: 'jobs', ...select, lock: 'update' }
+    ])
+    await waiting()
+    await held.run('commit')
+    await held.open()
+    t.same((await answer).body.data.s, found)
+  }
+  await sql`update jobs set state = 'new'`
 })
 
 t.test('nowait fails immediately with a retryable error', async t => {
-  const service = await useService(t, { schema })
-  const held = await hold(t, service, 'select from jobs where id = 2 for share')
+  const held = await hold(t, 'select from jobs where id = 2 for share')
   const select = (lock: unknown, id = 2): unknown => [
     { id: 'first', op: 'insert', table: 'gate', values: [{ id: 50 + id }] },
     { id: 's', op: 'select', table: 'jobs', where: { id: { eq: id } }, lock }
@@ -189,40 +178,30 @@ t.test('nowait fails immediately with a retryable error', async t => {
       index: 1
     }
   })
-  t.equal((await service.database.sql`select from gate where id > 2`).length, 0)
-  t.equal(
-    (await service.post(select({ mode: 'share', wait: 'nowait' }))).status,
-    200,
-    'two transactions hold share locks'
-  )
+  t.equal((await sql`select from gate where id > 2`).length, 0)
+  const share = await service.post(select({ mode: 'share', wait: 'nowait' }))
+  t.equal(share.status, 200, 'two transactions hold share locks')
   t.equal((await service.post(select({ wait: 'nowait' }, 3))).status, 200)
   await held.open()
-  t.equal(
-    (await service.post([{ id: 's', op: 'select', table: 'jobs', lock: { wait: 'nowait' } }]))
-      .status,
-    200
-  )
+  t.equal((await service.post(select({ wait: 'nowait' }, 4))).status, 200)
+  await sql`delete from gate where id > 2`
 })
 
 t.test('without nowait, the wait ends after LOCK_TIMEOUT_MS with the same error', async t => {
   const service = await useService(t, { schema, env: { LOCK_TIMEOUT_MS: '50' } })
-  const held = await hold(t, service, 'select from jobs where id = 2 for update')
-  const { status, body } = await service.post([{
-    id: 's',
-    op: 'select',
-    table: 'jobs',
-    where: { id: { eq: 2 } },
-    lock: 'key_share'
-  }])
+  const { status, body } = await service.database.sql.begin(async other => {
+    await other`select from jobs where id = 2 for update`
+    return await service.post([
+      { id: 's', op: 'select', table: 'jobs', where: { id: { eq: 2 } }, lock: 'key_share' }
+    ])
+  })
   t.match({ status, error: body.error }, {
     status: 409,
     error: { code: 'lock_not_available', retryable: true, op: 's' }
   })
-  await held.open()
 })
 
 t.test('workers that use skip_locked take different jobs', async t => {
-  const service = await useService(t, { schema, env: { POOL_SIZE: '6' } })
   const take = [
     {
       id: 'job',
@@ -243,11 +222,11 @@ t.test('workers that use skip_locked take different jobs', async t => {
     },
     { ...gate, lock: 'share' }
   ]
-  const held = await hold(t, service)
+  const held = await hold(t)
   const workers: Array<Promise<Answer>> = []
   for (const count of [1, 2, 3, 4]) {
     workers.push(service.post(take))
-    await waiting(service, count)
+    await waiting(count)
   }
   await held.open()
   const answers = await Promise.all(workers)
@@ -262,20 +241,11 @@ t.test('workers that use skip_locked take different jobs', async t => {
   // job is taken twice.
   t.equal(new Set(taken).size, taken.length)
   t.ok(taken.length > 0)
-  t.match(
-    (await service.post([...take.slice(0, 2), {
-      id: 'all',
-      op: 'select',
-      table: 'jobs',
-      where: { state: { eq: 'new' } }
-    }])).status,
-    200
-  )
+  await sql`update jobs set state = 'new'`
 })
 
 t.test('skip_locked applies before limit, and expect counts the remaining rows', async t => {
-  const service = await useService(t, { schema })
-  const held = await hold(t, service, 'select from jobs where id in (1, 2, 4) for no key update')
+  const held = await hold(t, 'select from jobs where id in (1, 2, 4) for no key update')
   const select = {
     id: 's',
     op: 'select',
@@ -285,19 +255,18 @@ t.test('skip_locked applies before limit, and expect counts the remaining rows',
     limit: 3,
     lock: { mode: 'update', wait: 'skip_locked' }
   }
-  t.same((await service.post([select])).body.data.s, [{ id: 3 }, { id: 5 }, { id: 6 }])
+  const found = async (more: object): Promise<unknown> =>
+    (await service.post([{ ...select, ...more }])).body.data.s
+  t.same(await found({}), [{ id: 3 }, { id: 5 }, { id: 6 }])
   t.same(
-    (await service.post([{ ...select, lock: { mode: 'key_share', wait: 'skip_locked' } }])).body
-      .data.s,
+    await found({ lock: { mode: 'key_share', wait: 'skip_locked' } }),
     [{ id: 1 }, { id: 2 }, { id: 3 }],
     'a weaker lock is compatible'
   )
-  t.same((await service.post([{ ...select, offset: 5 }])).body.data.s, [{ id: 9 }])
-  const { status, body } = await service.post([{
-    ...select,
-    where: { id: { lte: 4 } },
-    expect: { min: 2 }
-  }])
+  t.same(await found({ offset: 5 }), [{ id: 9 }])
+  const { status, body } = await service.post([
+    { ...select, where: { id: { lte: 4 } }, expect: { min: 2 } }
+  ])
   t.match({ status, error: body.error }, {
     status: 412,
     error: { code: 'expectation_failed', op: 's' }
@@ -306,51 +275,25 @@ t.test('skip_locked applies before limit, and expect counts the remaining rows',
 })
 
 t.test('a locked row that is referenced stays locked until the batch ends', async t => {
-  const service = await useService(t, { schema })
-  const held = await hold(t, service)
-  const answer = service.post([
-    {
-      id: 's',
-      op: 'select',
-      table: 'jobs',
-      columns: ['id'],
-      where: { id: { eq: 3 } },
-      lock: 'update'
-    },
-    { id: 'r', op: 'select', table: 'jobs', columns: ['id'], where: { id: { eq: '$s.0.id' } } },
-    gate
+  const select = { columns: ['id'], where: { id: { eq: 3 } }, lock: 'update' }
+  const { body } = await whileLocked(t, select, async () => {
+    t.notOk((await free()).includes(3))
+  }, [
+    { id: 'r', op: 'select', table: 'jobs', columns: ['id'], where: { id: { eq: '$s.0.id' } } }
   ])
-  await waiting(service, 1)
-  t.notOk((await free(service)).includes(3))
-  await held.open()
-  t.match((await answer).body.data, { s: [{ id: 3 }], r: [{ id: 3 }] })
+  t.match(body.data, { s: [{ id: 3 }], r: [{ id: 3 }] })
 })
 
 t.test('a lock through a view locks the rows of its table', async t => {
-  const service = await useService(t, { schema })
-  const held = await hold(t, service)
-  const answer = service.post([{
-    id: 's',
-    op: 'select',
-    table: 'open_jobs',
-    where: { id: { eq: 3 } },
-    lock: 'update'
-  }, gate])
-  await waiting(service, 1)
-  t.notOk((await free(service)).includes(3))
-  await held.open()
-  t.same((await answer).body.data.s, [{ id: 3, state: 'new' }])
+  const select = { table: 'open_jobs', where: { id: { eq: 3 } }, lock: 'update' }
+  const { body } = await whileLocked(t, select, async () => {
+    t.notOk((await free()).includes(3))
+  })
+  t.same(body.data.s, [{ id: 3, state: 'new' }])
 })
 
 t.test('queries that PostgreSQL cannot lock, and missing privileges, are rejected', async t => {
-  const service = await useService(t, {
-    schema: `${schema} create table seen (id int); grant select on seen to oneflight_user; ` +
-      'create view counted as select state, count(*) from jobs group by state; grant all ' +
-      'on counted to oneflight_user'
-  })
-  const rows: ReadonlyArray<
-    readonly [select: Record<string, unknown>, status: number, code: string]
-  > = [
+  const rows: ReadonlyArray<readonly [select: object, status: number, code: string]> = [
     [{ table: 'jobs', columns: [{ fn: 'count' }] }, 400, 'feature_not_supported'],
     [{ table: 'jobs', columns: ['state'], group_by: ['state'] }, 400, 'feature_not_supported'],
     [{ table: 'counted' }, 400, 'feature_not_supported'],
