@@ -15,11 +15,11 @@ import {
   answering,
   ask,
   gauge,
-  token,
   useService,
   type Answer,
   type ServiceUnderTest
 } from '../support/service.ts'
+import { failed, headersOfBatch, insert, select, update } from '../support/shorthand.ts'
 import { moodySchema } from '../support/database/triggers.ts'
 import { until } from '../support/until.ts'
 import { resetSocket } from '../support/network/reset.ts'
@@ -35,54 +35,20 @@ const schema = `
   grant all on all tables in schema public to oneflight_user;
   grant all on tries to oneflight_user;`
 
-const headers = (more: Readonly<Record<string, string>> = {}): Record<string, string> => ({
-  authorization: `Bearer ${token({ role: 'oneflight_user' })}`,
-  'content-type': 'application/json',
-  ...more
-})
+const headers = headersOfBatch
 /** The headers of a batch, without the body. */
 const announce = (more: Readonly<Record<string, string>>): string =>
   request('POST', '/', headers(more))
+/** A batch on a connection that the service closes afterwards. */
+const closing = (body: string, more: Readonly<Record<string, string>> = {}): string =>
+  request('POST', '/', headers({ connection: 'close', ...more }), body)
 const chunk = (data: string): string => `${Buffer.byteLength(data).toString(16)}\r\n${data}\r\n`
-const touch = [{
-  id: 't',
-  op: 'update',
-  table: 'slots',
-  set: { n: { $inc: 1 } },
-  where: { id: { eq: 0 } }
-}]
-const add = [{ id: 'a', op: 'insert', table: 'entries', values: [{}] }]
+const touch = [update('t', 'slots', { n: { $inc: 1 } }, { id: { eq: 0 } })]
+const add = [insert('a', 'entries', {})]
+const text = JSON.stringify(add)
 
 const waiting = async (service: ServiceUnderTest, batches: number): Promise<unknown> =>
   until(async () => await gauge(service, 'service_pool_waiting') === batches)
-
-/** Starts a service with one connection and a queue of one. Both are occupied until `free`. */
-async function useFullService (
-  t: Test,
-  env: Readonly<Record<string, string>> = {}
-): Promise<{ service: ServiceUnderTest, free(): Promise<void> }> {
-  const service = await useService(t, {
-    schema,
-    keys: true,
-    env: { POOL_SIZE: '1', QUEUE_SIZE: '1', QUEUE_TIMEOUT_MS: '60000', ...env }
-  })
-  const slot = await holdRow(service.database)
-  const first = service.post(touch)
-  await slot.awaited()
-  const second = service.post(touch)
-  await waiting(service, 1)
-  return {
-    service,
-    async free () {
-      await slot.free()
-      t.same(
-        (await Promise.all([first, second])).map(({ status }) => status),
-        [200, 200],
-        'the admitted batches succeed'
-      )
-    }
-  }
-}
 
 const overloaded = {
   status: 503,
@@ -90,138 +56,116 @@ const overloaded = {
   body: { error: { type: 'service_error', code: 'overloaded', committed: false }, data: null }
 }
 
-t.test('with a full queue, a batch is refused before its body is read', async t => {
-  const { service, free } = await useFullService(t)
-  const line = await dial(service.url)
-  line.send(announce({ 'content-length': '100', 'x-request-id': 'mine' }))
-  t.match(await line.answers(1), [{
-    ...overloaded,
-    headers: { 'retry-after': '1', 'x-request-id': 'mine' },
-    body: { error: { request_id: 'mine' } }
-  }], 'refused although no byte of the body was sent')
-  line.send('x'.repeat(100) + request('GET', '/health'))
-  t.match(
-    await line.answers(2),
-    [overloaded, { status: 200 }],
-    'the connection stays usable after the body'
-  )
-  line.socket.destroy()
-
-  const requests: ReadonlyArray<readonly [name: string, bytes: string]> = [
-    ['a batch', request('POST', '/', headers({ connection: 'close' }), JSON.stringify(add))],
-    ['invalid JSON', request('POST', '/', headers({ connection: 'close' }), '[{')],
-    ['not an array', request('POST', '/', headers({ connection: 'close' }), '{}')],
-    ['no operations', request('POST', '/', headers({ connection: 'close' }), '[]')],
-    [
-      'an invalid operation',
-      request('POST', '/', headers({ connection: 'close' }), '[{"id":"a","op":"drop"}]')
-    ],
-    ['chunked', announce({ 'transfer-encoding': 'chunked', connection: 'close' }) + chunk('[')],
-    [
-      'with an idempotency key',
-      request(
-        'POST',
-        '/',
-        headers({ connection: 'close', 'idempotency-key': 'k' }),
-        JSON.stringify(add)
-      )
-    ],
-    [
-      'a dry run',
-      request(
-        'POST',
-        '/',
-        headers({ connection: 'close', prefer: 'tx=rollback' }),
-        JSON.stringify(add)
-      )
-    ],
-    [
-      'no 100 Continue',
-      announce({ 'content-length': '100', expect: '100-continue', connection: 'close' })
-    ]
-  ]
-  for (const [name, bytes] of requests) {
+t.test('with one connection and a queue of one, both taken', async t => {
+  const service = await useService(t, {
+    schema,
+    keys: true,
+    env: {
+      POOL_SIZE: '1',
+      QUEUE_SIZE: '1',
+      QUEUE_TIMEOUT_MS: '60000',
+      MAX_BODY_BYTES: '1000'
+    }
+  })
+  const slot = await holdRow(service.database)
+  const first = service.post(touch)
+  await slot.awaited()
+  const admitted = [first, service.post(touch)]
+  await waiting(service, 1)
+  const answerTo = async (bytes: string): Promise<unknown> => {
     const line = await dial(service.url)
     line.send(bytes)
     const [response] = await line.answers(1)
-    t.match(response, overloaded, name)
     line.socket.destroy()
+    return response
   }
-  await until(() =>
-    service.log.filter(({ code }) => code === 'overloaded').length === requests.length + 1
-  )
-  t.match(service.log.filter(({ request_id: id }) => id === 'mine'), [{
-    status: 503,
-    code: 'overloaded',
-    path: '/'
-  }])
-  await free()
+
+  await t.test('a batch is refused before its body is read', async t => {
+    const line = await dial(service.url)
+    line.send(announce({ 'content-length': '100', 'x-request-id': 'mine' }))
+    t.match(await line.answers(1), [{
+      ...overloaded,
+      headers: { 'retry-after': '1', 'x-request-id': 'mine' },
+      body: { error: { request_id: 'mine' } }
+    }], 'refused although no byte of the body was sent')
+    line.send('x'.repeat(100) + request('GET', '/health'))
+    t.match(
+      await line.answers(2),
+      [overloaded, { status: 200 }],
+      'the connection stays usable after the body'
+    )
+    line.socket.destroy()
+
+    const requests = Object.entries({
+      'a batch': closing(text),
+      'invalid JSON': closing('[{'),
+      'not an array': closing('{}'),
+      'no operations': closing('[]'),
+      'an invalid operation': closing('[{"id":"a","op":"drop"}]'),
+      chunked: announce({ 'transfer-encoding': 'chunked', connection: 'close' }) + chunk('['),
+      'with an idempotency key': closing(text, { 'idempotency-key': 'k' }),
+      'a dry run': closing(text, { prefer: 'tx=rollback' }),
+      'no 100 Continue': announce({
+        'content-length': '100',
+        expect: '100-continue',
+        connection: 'close'
+      })
+    })
+    for (const [name, bytes] of requests) t.match(await answerTo(bytes), overloaded, name)
+    await until(() =>
+      service.log.filter(({ code }) => code === 'overloaded').length === requests.length + 1
+    )
+    t.match(service.log.filter(({ request_id: id }) => id === 'mine'), [
+      { status: 503, code: 'overloaded', path: '/' }
+    ])
+  })
+
+  await t.test('errors in the headers are still reported', async t => {
+    const json = { 'content-type': 'application/json' }
+    const post = (more: Readonly<Record<string, string>>) =>
+      request('POST', '/', headers(more), '[]')
+    const rows: ReadonlyArray<readonly [bytes: string, status: number, code: string]> = [
+      [post({ 'content-type': 'text/plain' }), 415, 'content_type_unsupported'],
+      [request('POST', '/', json, '[]'), 401, 'auth_required'],
+      [post({ authorization: 'Bearer x' }), 401, 'token_invalid'],
+      [post({ prefer: 'handling=strict, tx=now' }), 400, 'prefer_invalid'],
+      [post({ 'idempotency-key': '"' }), 400, 'idempotency_key_invalid'],
+      [request('POST', '/nowhere', headers(), '[]'), 404, 'not_found'],
+      [request('PUT', '/', headers(), '[]'), 405, 'method_not_allowed'],
+      [post({ expect: 'x' }), 417, 'expectation_unsupported'],
+      ['nonsense\r\n\r\n', 400, 'http_malformed']
+    ]
+    for (const [bytes, status, code] of rows) {
+      t.match(await answerTo(bytes), failed(status, code), code)
+    }
+  })
+
+  await t.test('health, liveness, readiness and metrics respond at once', async t => {
+    const paths = [
+      `${service.url}/health`,
+      ...['live', 'ready', 'metrics', 'config'].map(path => `${service.adminUrl}/${path}`)
+    ]
+    t.same(await Promise.all(paths.map(async path => (await ask(path)).status)), Array(5).fill(200))
+    const gauges = ['service_pool_lanes_busy', 'service_pool_waiting']
+    const full = await Promise.all(gauges.map(name => gauge(service, name)))
+    t.same(full, [1, 1], 'still full')
+  })
+
+  await slot.free()
+  t.match(await Promise.all(admitted), [{ status: 200 }, { status: 200 }], 'they succeed')
   t.same(await service.database.sql`select from entries`, [], 'refused batches have no effect')
   t.equal((await service.post(add)).status, 200)
 })
 
-t.test('with a full queue, errors in the headers are still reported', async t => {
-  const { service, free } = await useFullService(t, { MAX_BODY_BYTES: '1000' })
-  const rows: ReadonlyArray<readonly [bytes: string, status: number, code: string]> = [
-    [
-      request('POST', '/', headers({ 'content-type': 'text/plain' }), '[]'),
-      415,
-      'content_type_unsupported'
-    ],
-    [request('POST', '/', { 'content-type': 'application/json' }, '[]'), 401, 'auth_required'],
-    [request('POST', '/', headers({ authorization: 'Bearer x' }), '[]'), 401, 'token_invalid'],
-    [
-      request('POST', '/', headers({ prefer: 'handling=strict, tx=now' }), '[]'),
-      400,
-      'prefer_invalid'
-    ],
-    [
-      request('POST', '/', headers({ 'idempotency-key': '"' }), '[]'),
-      400,
-      'idempotency_key_invalid'
-    ],
-    [request('POST', '/nowhere', headers(), '[]'), 404, 'not_found'],
-    [request('PUT', '/', headers(), '[]'), 405, 'method_not_allowed'],
-    [request('POST', '/', headers({ expect: 'x' }), '[]'), 417, 'expectation_unsupported'],
-    ['nonsense\r\n\r\n', 400, 'http_malformed']
-  ]
-  for (const [bytes, status, code] of rows) {
-    const line = await dial(service.url)
-    line.send(bytes)
-    t.match(await line.answers(1), [{ status, body: { error: { code } } }], code)
-    line.socket.destroy()
-  }
-  await free()
-})
-
-t.test('with a full queue, health, liveness, readiness and metrics respond at once', async t => {
-  const { service, free } = await useFullService(t)
-  const paths = [
-    `${service.url}/health`,
-    `${service.adminUrl}/live`,
-    `${service.adminUrl}/ready`,
-    `${service.adminUrl}/metrics`,
-    `${service.adminUrl}/config`
-  ]
-  t.same(await Promise.all(paths.map(async path => (await ask(path)).status)), Array(5).fill(200))
-  t.same(
-    [await gauge(service, 'service_pool_lanes_busy'), await gauge(service, 'service_pool_waiting')],
-    [1, 1],
-    'still full'
-  )
-  await free()
-})
-
 t.test('a batch is refused if the queue fills while its body arrives', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1', QUEUE_SIZE: '0' } })
-  const body = JSON.stringify(add)
   const line = await dial(service.url)
-  line.send(announce({ 'content-length': String(body.length), expect: '100-continue' }))
+  line.send(announce({ 'content-length': String(text.length), expect: '100-continue' }))
   t.match(await line.answers(1), [{ status: 100 }], 'admitted')
   const slot = await holdRow(service.database)
   const first = service.post(touch)
   await slot.awaited()
-  line.send(body)
+  line.send(text)
   t.match(await line.answers(2), [{ status: 100 }, overloaded])
   line.socket.destroy()
   await slot.free()
@@ -235,10 +179,7 @@ t.test('with QUEUE_SIZE=0, a batch without a free connection is refused', async 
   const running = [service.post(touch), service.post(touch)]
   await slot.awaited(2)
   const refused = await Promise.all(Array.from({ length: 20 }, () => service.post(add)))
-  t.match(
-    refused.map(({ status, body }) => [status, body.error.code]),
-    Array(20).fill([503, 'overloaded'])
-  )
+  t.match(refused, Array(20).fill(failed(503, 'overloaded')))
   await slot.free()
   t.same((await Promise.all(running)).map(({ status }) => status), [200, 200])
   // The connection becomes free a moment after the response.
@@ -259,7 +200,7 @@ t.test('a batch that is retried is not refused by a full queue', async t => {
   })
   Math.random = () => 0.99
   const slot = await holdRow(service.database)
-  const retried = service.post([{ id: 'm', op: 'insert', table: 'moody', values: [{ times: 9 }] }])
+  const retried = service.post([insert('m', 'moody', { times: 9 })])
   await until(async () =>
     (await service.database.sql`select from tries where is_called`).length === 1
   )
@@ -272,11 +213,7 @@ t.test('a batch that is retried is not refused by a full queue', async t => {
   }
   await waiting(service, 1)
   t.comment('the retried batch waits although QUEUE_SIZE is 0')
-  t.match(
-    await service.post(add),
-    { status: 503, body: { error: { code: 'overloaded' } } },
-    'a new batch is refused'
-  )
+  t.match(await service.post(add), failed(503, 'overloaded'), 'a new batch is refused')
   await slot.free()
   t.equal(await occupying, 200)
   t.equal((await retried).status, 200)
@@ -357,13 +294,7 @@ t.test('announced bodies are counted exactly', async t => {
   const refused = await offer(service, 'unknown')
   t.notOk(refused.taken, 'a body of unknown length counts as MAX_BODY_BYTES')
   refused.line.socket.destroy()
-  t.match(
-    await speak(
-      service.url,
-      request('POST', '/', headers({ connection: 'close' }), `[${' '.repeat(500)}]`)
-    ),
-    [overloaded]
-  )
+  t.match(await speak(service.url, closing(`[${' '.repeat(500)}]`)), [overloaded])
   const health = await ask(`${service.url}/health`)
   t.equal(health.status, 200, 'requests without a body are not limited')
   one.line.socket.destroy()
@@ -372,10 +303,7 @@ t.test('announced bodies are counted exactly', async t => {
   t.ok(unknown.taken)
   t.notOk(await fits(service, 501))
   unknown.line.send(chunk('[]') + chunk(''))
-  t.match(await unknown.line.answers(2), [{ status: 100 }, {
-    status: 400,
-    body: { error: { code: 'body_empty' } }
-  }])
+  t.match(await unknown.line.answers(2), [{ status: 100 }, failed(400, 'body_empty')])
   await until(() => fits(service, 1000))
   unknown.line.socket.destroy()
   two.line.socket.destroy()
@@ -383,9 +311,11 @@ t.test('announced bodies are counted exactly', async t => {
 
 t.test('the bytes of a request are released exactly once, however it ends', async t => {
   const service = await useService(t, { schema, env: bytesEnv })
-  const post = (body: string, more: Readonly<Record<string, string>> = {}) => () =>
-    speak(service.url, request('POST', '/', headers({ connection: 'close', ...more }), body))
-  const text = JSON.stringify(add)
+  const sent = (bytes: string) => () => speak(service.url, bytes)
+  const post = (body: string, more: Readonly<Record<string, string>> = {}) =>
+    sent(closing(body, more))
+  const chunked = (...chunks: readonly string[]) =>
+    sent(announce({ 'transfer-encoding': 'chunked', connection: 'close' }) + chunks.join(''))
   const cut = (bytes: string) => async (): Promise<void> => {
     const line = await dial(service.url)
     line.send(bytes)
@@ -396,66 +326,30 @@ t.test('the bytes of a request are released exactly once, however it ends', asyn
     readonly [name: string, end: () => Promise<unknown>, statuses: readonly number[] | undefined]
   > = [
     ['a batch', post(text), [200]],
-    [
-      'chunked',
-      async () =>
-        await speak(
-          service.url,
-          announce({ 'transfer-encoding': 'chunked', connection: 'close' }) + chunk(text) +
-            chunk('')
-        ),
-      [200]
-    ],
+    ['chunked', chunked(chunk(text), chunk('')), [200]],
     [
       'a response longer than the limit',
-      async () => [await service.post([{ id: 'b', op: 'select', table: 'big' }])],
+      async () => [await service.post([select('b', 'big')])],
       [200]
     ],
-    [
-      'with an idempotency key but without the table of keys',
-      post(text, { 'idempotency-key': 'k' }),
-      [400]
-    ],
+    ['with a key but without the table of keys', post(text, { 'idempotency-key': 'k' }), [400]],
     ['an invalid batch', post('[{"id":"a","op":"drop"}]'), [422]],
     ['an error of the database', post('[{"id":"a","op":"select","table":"nowhere"}]'), [404]],
     ['invalid JSON', post('[{'), [400]],
     [
       'a body over the limit',
-      async () =>
-        await speak(service.url, announce({ 'content-length': '1001', connection: 'close' })),
+      sent(announce({ 'content-length': '1001', connection: 'close' })),
       [413]
     ],
-    [
-      'chunks over the limit',
-      async () =>
-        await speak(
-          service.url,
-          announce({ 'transfer-encoding': 'chunked', connection: 'close' }) +
-            chunk('x'.repeat(600)) + chunk('x'.repeat(600))
-        ),
-      [413]
-    ],
-    [
-      'malformed chunks',
-      async () =>
-        await speak(
-          service.url,
-          announce({ 'transfer-encoding': 'chunked', connection: 'close' }) + chunk('[') + 'zz\r\n'
-        ),
-      [400]
-    ],
+    ['chunks over the limit', chunked(chunk('x'.repeat(600)), chunk('x'.repeat(600))), [413]],
+    ['malformed chunks', chunked(chunk('['), 'zz\r\n'), [400]],
     ['a bad token', post(text, { authorization: 'Bearer x' }), [401]],
     ['another media type', post(text, { 'content-type': 'text/plain' }), [415]],
     ['an unsupported expectation', post(text, { expect: 'x' }), [417]],
     ['an invalid content length', post(text, { 'content-length': '-5' }), [400]],
     [
       'two requests on one connection',
-      async () =>
-        await speak(
-          service.url,
-          request('POST', '/', headers(), text) +
-            request('POST', '/', headers({ connection: 'close' }), text)
-        ),
+      sent(request('POST', '/', headers(), text) + closing(text)),
       undefined
     ],
     [
@@ -517,11 +411,7 @@ t.test('unread responses count against the limit until they are read or dropped'
   const slow = await askUnread(service)
   t.equal((await service.post(add)).status, 200, '40 MB of 60 MB')
   const slower = await askUnread(service)
-  t.match(
-    await service.post(add),
-    { status: 503, body: { error: { code: 'overloaded' } } },
-    '80 MB of 60 MB'
-  )
+  t.match(await service.post(add), failed(503, 'overloaded'), '80 MB of 60 MB')
   await answering(`${service.url}/health`)
   // Read one response completely.
   let read = 0
@@ -579,19 +469,11 @@ t.test('a disconnect during token verification releases the bytes of the request
   const authorization = `Bearer ${bearer}`
   const service = await useService(t, {
     schema,
-    env: {
-      JWT_SECRET: '',
-      JWT_JWKS_URL: server.url,
-      MAX_BODY_BYTES: '1000',
-      MAX_BYTES_IN_FLIGHT: '1000'
-    }
+    env: { ...bytesEnv, JWT_SECRET: '', JWT_JWKS_URL: server.url }
   })
-  const text = JSON.stringify(add)
   const client = await dial(service.url)
   client.socket.on('error', () => {})
-  client.send(
-    request('POST', '/', { ...headers({ authorization }), 'content-length': '1000' }) + text
-  )
+  client.send(announce({ authorization, 'content-length': '1000' }) + text)
   await until(() => server.asked.length === 1)
   await once(resetSocket(client.socket), 'close')
   // The service has processed the disconnect before it responds to this request.
