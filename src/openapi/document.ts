@@ -53,12 +53,12 @@ export async function describeApi (
   const components = collectComponents()
   const app = Fastify()
   await app.register(swagger, optionsOf(config, server))
-  const routes = [
+  const routes: ReadonlyArray<readonly [method: string, url: string, schema: FastifySchema]> = [
     ['POST', '/', batchRoute(config, components)],
     ['POST', TEMPLATE, namedBatchRoute(config, components)],
-    ...config.API_TABLES === 'on' ? [['GET', '/tables', tablesRoute(config, components)]] : [],
+    ...config.API_TABLES === 'on' ? [['GET', '/tables', tablesRoute(config, components)] as const] : [],
     ['GET', '/health', healthRoute(components)]
-  ] as ReadonlyArray<readonly [method: string, url: string, schema: FastifySchema]>
+  ]
   for (const [method, url, schema] of routes) {
     app.route({ method, url, schema, handler, ...unchecked })
   }
