@@ -53,7 +53,7 @@ export async function describeApi (
   const components = collectComponents()
   const app = Fastify()
   await app.register(swagger, optionsOf(config, server))
-  const routes: ReadonlyArray<readonly [method: string, url: string, schema: FastifySchema]> = [
+  const routes: ReadonlyArray<readonly [method: string, url: string, schema: object]> = [
     ['POST', '/', batchRoute(config, components)],
     ['POST', TEMPLATE, namedBatchRoute(config, components)],
     ...config.API_TABLES === 'on' ? [['GET', '/tables', tablesRoute(config, components)] as const] : [],

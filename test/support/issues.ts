@@ -9,7 +9,7 @@ import { Failure } from '../../src/errors/catalogue.ts'
 import { describePath } from '../../src/errors/envelope.ts'
 import { finish } from '../../src/json/parse.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
-import { batchLimits, readBatch } from '../../src/plan/read-batch.ts'
+import { batchLimits, readBatch } from '../../src/plan/check/read-batch.ts'
 
 /**
  * Returns the failure of a batch, JSON text or a value; undefined if it is valid. `settings`: the
