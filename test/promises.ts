@@ -1,7 +1,8 @@
 /**
  * Lists the promises of the service with the test files that prove them, and reads the figures that
  * the fault harness measures for them. `npm run docs` generates docs/internals/promises.md and the
- * table of docs/operations/reliability.md from this list. test/experiments/scenario.ts describes figures.
+ * table of docs/operations/reliability.md from this list. test/experiments/scenario.ts describes
+ * figures.
  */
 import type { Figure } from './experiments/scenario.ts'
 
@@ -313,7 +314,10 @@ export const promises: readonly Promised[] = [
     group: 'Transactions',
     text: 'The responses to batches show no anomaly that their isolation level excludes, also ' +
       'while processes are killed and connections cut.',
-    tests: [['experiments/list-append', 'histories checked in the manner of Elle'], ['experiments/conflicts']]
+    tests: [
+      ['experiments/list-append', 'histories checked in the manner of Elle'],
+      ['experiments/conflicts']
+    ]
   }
 ]
 

@@ -56,7 +56,9 @@ export async function describeApi (
   const routes: ReadonlyArray<readonly [method: string, url: string, schema: object]> = [
     ['POST', '/', batchRoute(config, components)],
     ['POST', TEMPLATE, namedBatchRoute(config, components)],
-    ...config.API_TABLES === 'on' ? [['GET', '/tables', tablesRoute(config, components)] as const] : [],
+    ...config.API_TABLES === 'on'
+      ? [['GET', '/tables', tablesRoute(config, components)] as const]
+      : [],
     ['GET', '/health', healthRoute(components)]
   ]
   for (const [method, url, schema] of routes) {

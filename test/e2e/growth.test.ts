@@ -15,7 +15,8 @@ import { needs } from '../support/process/programs.ts'
 t.setTimeout(300_000)
 
 const root = join(import.meta.dirname, '../..')
-const record = (): string => readFileSync(join(root, 'test/experiments/growth/measured.json'), 'utf8')
+const record = (): string =>
+  readFileSync(join(root, 'test/experiments/growth/measured.json'), 'utf8')
 
 t.test(...needs('a quick run measures everything, and writes nothing', { haproxy }), async t => {
   const before = record()

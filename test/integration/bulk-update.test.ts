@@ -5,6 +5,7 @@
 import { deepEqual } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
+import * as op from '../support/operations.ts'
 import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { ask, useService, type ServiceUnderTest } from '../support/service.ts'
 
@@ -46,10 +47,10 @@ const schema = `
 const tables = ['articles', 'codes', 'parts', 'secret', 'noted']
 
 type Op = Readonly<Record<string, unknown>>
-const articles = { id: 'u', op: 'update', table: 'articles', key: ['sku'] }
+const articles = op.update('u', 'articles', { key: ['sku'] })
 const codes = { ...articles, table: 'codes', key: ['code'] }
 const read = (table: string, column: string): Op =>
-  ({ id: 's', op: 'select', table, order: [{ [column]: 'asc' }] })
+  op.select('s', table, { order: [{ [column]: 'asc' }] })
 
 interface Case {
   readonly batch: readonly Op[] | string
@@ -149,11 +150,7 @@ const cases: Readonly<Record<string, Case>> = {
         { sku, region: { $default: true }, due: { $now: true }, tags: { $col: 'tags' } }
       ))
     }, { ...read('articles', 'sku'), columns: ['region', 'tags'] }],
-    rows: [
-      { region: 'n', tags: ['red'] },
-      { region: 'n', tags: null },
-      { region: 'n', tags: [] }
-    ]
+    rows: [{ region: 'n', tags: ['red'] }, { region: 'n', tags: null }, { region: 'n', tags: [] }]
   },
   'rows that name different columns': {
     batch: [{
@@ -177,26 +174,17 @@ const cases: Readonly<Record<string, Case>> = {
       returning: ['*', { column: 'qty', as: 'row' }],
       where: { data: { isdistinct: 1 } },
       values: [{ sku: 'pear', qty: 1 }, { sku: 'apple', data: null }, { sku: 'fig', qty: 3 }]
-    }, {
-      id: 'n',
-      op: 'select',
-      table: 'articles',
-      where: { qty: { eq: '$u.2.row' } },
-      columns: ['sku']
-    }],
+    }, op.select('n', 'articles', { where: { qty: { eq: '$u.2.row' } }, columns: ['sku'] })],
     rows: [{ sku: 'fig' }]
   },
   'the JSON null': {
     batch: [
       { ...articles, values: [{ sku: 'fig', data: { $value: null } }], returning: [] },
-      {
-        id: 's',
-        op: 'select',
-        table: 'articles',
+      op.select('s', 'articles', {
         where: { data: { is: 'not_null' } },
         columns: ['sku'],
         order: [{ sku: 'asc' }]
-      }
+      })
     ],
     rows: [{ sku: 'apple' }, { sku: 'fig' }]
   },
@@ -264,13 +252,7 @@ const cases: Readonly<Record<string, Case>> = {
   'the result that later operations read': {
     batch: [
       { ...articles, values: [{ sku: 'pear', qty: 1 }, { sku: 'apple', qty: 2 }] },
-      {
-        id: 'n',
-        op: 'select',
-        table: 'articles',
-        where: { sku: { eq: '$u.1.sku' } },
-        columns: ['qty']
-      }
+      op.select('n', 'articles', { where: { sku: { eq: '$u.1.sku' } }, columns: ['qty'] })
     ],
     rows: [{ qty: 2 }]
   },
@@ -535,15 +517,10 @@ const refused: ReadonlyArray<
     ['member_invalid', ['values', 0, 'x'.repeat(64)]]],
   [{ set: { qty: 1 } }, ['member_invalid', ['set']]],
   [{ all: true }, ['member_invalid', ['all']]],
-  [
-    { from: { table: 'codes', on: { sku: 'code' } } },
-    ['member_invalid', ['from']]
-  ],
-  [
-    { values: [{ sku: 'a', qty: { $from: 'n' }, price: { $inc: { $from: 'n' } } }] },
+  [{ from: { table: 'codes', on: { sku: 'code' } } }, ['member_invalid', ['from']]],
+  [{ values: [{ sku: 'a', qty: { $from: 'n' }, price: { $inc: { $from: 'n' } } }] },
     ['member_invalid', ['values', 0, 'price', '$inc', '$from']],
-    ['member_invalid', ['values', 0, 'qty', '$from']]
-  ],
+    ['member_invalid', ['values', 0, 'qty', '$from']]],
   [{ where: {} }, ['where_empty', ['where']]],
   [{ where: { qty: 1 } }, ['operand_invalid', ['where', 'qty']]],
   [{ values: rowsOf(501, () => ({ qty: 1 })) }, ['rows_limit', ['values']]],
@@ -564,10 +541,10 @@ t.test('mistakes are refused, all at once', async t => {
       .map(({ code, path }) => [code, path])
     t.same(found, issues, JSON.stringify(members).slice(0, 80).replaceAll('\\', ''))
   }
-  const foreign = await service.post([{ id: 's', op: 'select', table: 'articles', key: ['sku'] }])
+  const foreign = await service.post([op.select('s', 'articles', { key: ['sku'] })])
   t.match(foreign.body.error.errors, [{ code: 'member_invalid', path: ['key'] }])
   const ignored = await service.post([
-    { id: 'u', op: 'update', table: 'articles', values: 5, set: { qty: 1 }, all: true }
+    op.update('u', 'articles', { values: 5, set: { qty: 1 }, all: true })
   ])
   t.equal(ignored.status, 200, '"values" without "key" is ignored')
 })
@@ -576,59 +553,36 @@ t.test('failures name the row and say what to do', async t => {
   const service = await useService(t, { schema })
   const source = read('articles', 'sku')
   const failures: ReadonlyArray<readonly [ops: readonly Op[], code: string, message: string]> = [
-    [
-      [source, {
-        ...articles,
-        values: [{ sku: 'x', qty: 1 }, { sku: '$s.0.sku', qty: 1 },
-          { sku: 'apple', qty: 2 }]
-      }],
-      'key_duplicate',
-      'Row 2 of "values" has the same key as an earlier row.'
-    ],
+    [[source, {
+      ...articles,
+      values: [{ sku: 'x', qty: 1 }, { sku: '$s.0.sku', qty: 1 }, { sku: 'apple', qty: 2 }]
+    }], 'key_duplicate', 'Row 2 of "values" has the same key as an earlier row.'],
     [
       [{ ...articles, key: ['region'], values: [{ region: 'n', qty: 1 }] }],
       'rows_ambiguous',
       'Several rows have the same key of "values". Add columns to "key", or conditions to "where".'
     ],
-    [
-      [source, {
-        ...articles,
-        key: ['sku', 'qty'],
-        values: [{ sku: 'a', qty: 1, price: 1 },
-          { sku: 'b', qty: '$s.1.qty', price: 2 }]
-      }],
-      'value_invalid',
-      'Row 1 of values, column "qty": a key must not be null.'
-    ],
-    [
-      [{ ...articles, values: [{ sku: 'fig', qty: 1 }, { sku: 'pear', qty: [1] }] }],
+    [[source, {
+      ...articles,
+      key: ['sku', 'qty'],
+      values: [{ sku: 'a', qty: 1, price: 1 }, { sku: 'b', qty: '$s.1.qty', price: 2 }]
+    }], 'value_invalid', 'Row 1 of values, column "qty": a key must not be null.'],
+    [[{ ...articles, values: [{ sku: 'fig', qty: 1 }, { sku: 'pear', qty: [1] }] }],
       'value_invalid',
       'Row 1 of values, column "qty": the type integer takes one value, not an array or an ' +
-        'object. To store JSON text, send it as a string.'
-    ],
-    [
-      [{ ...articles, values: [{ sku: 'fig', qty: 1 }, { sku: 'pear', qty: 'many' }] }],
+        'object. To store JSON text, send it as a string.'],
+    [[{ ...articles, values: [{ sku: 'fig', qty: 1 }, { sku: 'pear', qty: 'many' }] }],
       'invalid_text_representation',
-      'Row 1 of values, column "qty": invalid input syntax for type integer: "…"'
-    ],
-    [
-      [{ ...articles, values: [{ sku: 'fig', tags: { a: 1 } }, { sku: 'pear', tags: [] }] }],
-      'invalid_text_representation',
-      'Column "tags": expected JSON array'
-    ],
-    [
-      [{
-        ...articles,
-        values: [{ sku: 'fig', tags: { a: 1 } }, { sku: 'pear', price: 1, qty: 1 }]
-      }],
-      'invalid_text_representation',
-      'expected JSON array'
-    ],
-    [
-      [{ ...articles, values: [{ sku: 'fig', due: '2024-01-01' }, { sku: 'pear', due: '1' }] }],
+      'Row 1 of values, column "qty": invalid input syntax for type integer: "…"'],
+    [[{ ...articles, values: [{ sku: 'fig', tags: { a: 1 } }, { sku: 'pear', tags: [] }] }],
+      'invalid_text_representation', 'Column "tags": expected JSON array'],
+    [[{
+      ...articles,
+      values: [{ sku: 'fig', tags: { a: 1 } }, { sku: 'pear', price: 1, qty: 1 }]
+    }], 'invalid_text_representation', 'expected JSON array'],
+    [[{ ...articles, values: [{ sku: 'fig', due: '2024-01-01' }, { sku: 'pear', due: '1' }] }],
       'invalid_datetime_format',
-      'Row 1 of values, column "due": invalid input syntax for type date: "…"'
-    ],
+      'Row 1 of values, column "due": invalid input syntax for type date: "…"'],
     [
       [{
         ...articles,
@@ -640,28 +594,21 @@ t.test('failures name the row and say what to do', async t => {
     [
       [{
         ...articles,
-        values: [{ sku: 'apple', data: { $append: [1] } },
-          { sku: 'fig', data: { $append: [] } }]
+        values: [{ sku: 'apple', data: { $append: [1] } }, { sku: 'fig', data: { $append: [] } }]
       }],
       'value_invalid',
       'Column "data": $append needs an array in the row. To replace the value, set the value ' +
         'itself.'
     ],
-    [
-      [{ ...articles, key: ['nope'], values: [{ nope: 1, qty: 1 }] }],
-      'undefined_column',
-      'Table "articles" has no column "nope".'
-    ],
-    [
-      [{ ...articles, values: [{ sku: 'fig', nope: 1 }] }],
-      'undefined_column',
-      'Table "articles" has no column "nope".'
-    ]
+    [[{ ...articles, key: ['nope'], values: [{ nope: 1, qty: 1 }] }], 'undefined_column',
+      'Table "articles" has no column "nope".'],
+    [[{ ...articles, values: [{ sku: 'fig', nope: 1 }] }], 'undefined_column',
+      'Table "articles" has no column "nope".']
   ]
   for (const [ops, code, message] of failures) {
     for (const attempt of [1, 2, 3]) {
       const { body } = await service.post([
-        { id: 'first', op: 'update', table: 'noted', set: { a: 9 }, all: true },
+        op.update('first', 'noted', { set: { a: 9 }, all: true }),
         ...ops
       ])
       t.match(body.error, { code, message, op: 'u' }, `${message} ${attempt}`.replaceAll('$', ''))
@@ -706,7 +653,7 @@ t.test('rows of keys change what an update of each row changes', async t => {
     const single = await service.post([
       first,
       ...rows.map(([sku, set], i) =>
-        ({ id: `u${i}`, op: 'update', table: 'articles', set, where: { sku: { eq: sku } } })
+        op.update(`u${i}`, 'articles', { set, where: { sku: { eq: sku } } })
       ),
       last
     ], { headers })
@@ -746,8 +693,8 @@ t.test('references give JSON as it is', async t => {
         (3, '1', '1', 'x'), (4, '1', '1', 'x'), (5, '[1]', '1', 'x');
       grant all on docs to oneflight_user;`
   })
-  const source = { id: 's', op: 'select', table: 'docs', order: [{ id: 'asc' }] }
-  const update = { id: 'u', op: 'update', table: 'docs', key: ['id'] }
+  const source = op.select('s', 'docs', { order: [{ id: 'asc' }] })
+  const update = op.update('u', 'docs', { key: ['id'] })
   const values = [3, 4].map((id, i) =>
     ({ id, jb: `$s.${i}.jb`, js: `$s.${i}.js`, word: `$s.${i}.word` })
   )
@@ -771,18 +718,14 @@ t.test('references give JSON as it is', async t => {
   t.equal(row?.['jb'], 'null ["$x", 2] ["$x", 2]')
   const nested = await service.post([source, {
     ...update,
-    values: [{ id: 3, word: '$s.4.jb' },
-      { id: 4, word: 'y' }]
+    values: [{ id: 3, word: '$s.4.jb' }, { id: 4, word: 'y' }]
   }])
   t.match(nested.body.error, { code: 'value_invalid', op: 'u' })
   t.match(nested.body.error.message, /^Row 0 of values, column "word": the type text/)
   const keys = await service.post([source, {
     ...update,
     key: ['jb'],
-    values: [{
-      jb: '$s.1.jb',
-      word: 'x'
-    }]
+    values: [{ jb: '$s.1.jb', word: 'x' }]
   }])
   t.match(keys.body.error, { message: 'Row 0 of values, column "jb": a key must not be null.' })
 })
@@ -796,7 +739,7 @@ t.test('many rows are found by their index', async t => {
       grant all on big to oneflight_user;`,
     env: { EXPLAIN: 'on' }
   })
-  const update = { id: 'u', op: 'update', table: 'big', key: ['sku'], returning: ['id', 'n'] }
+  const update = op.update('u', 'big', { key: ['sku'], returning: ['id', 'n'] })
   const explained = await service.post(
     [{ ...update, values: rowsOf(40, n => ({ n })) }],
     { headers: { Prefer: 'explain' } }
@@ -830,16 +773,13 @@ t.test('a trigger that changes the session does not change the values', async t 
   const at = '2024-01-01T00:00:00+00:00'
   for (const more of [{}, { when: { s: 2 } }]) {
     const { body, text } = await service.post([
-      { id: 's', op: 'select', table: 'times' },
-      {
-        id: 'u',
-        op: 'update',
-        table: 'times',
+      op.select('s', 'times'),
+      op.update('u', 'times', {
         key: ['id'],
         ...more,
         values: [{ id: 2, at: '2024-01-01 00:00' }, { id: 1, at: '2024-01-01 00:00' }]
-      },
-      { id: 'n', op: 'select', table: 'times' }
+      }),
+      op.select('n', 'times')
     ])
     t.same(body.data?.['u'], [{ id: 2, at }, { id: 1, at }], text)
   }
@@ -850,7 +790,7 @@ t.test('metrics count an update by key as an update', async t => {
     schema: 'create table t (id int, n int); grant all on t to oneflight_user'
   })
   const { status } = await service.post([
-    { id: 'u', op: 'update', table: 't', key: ['id'], values: [{ id: 1, n: 2 }] }
+    op.update('u', 't', { key: ['id'], values: [{ id: 1, n: 2 }] })
   ])
   t.equal(status, 200)
   const { text } = await ask(`${service.adminUrl}/metrics`)

@@ -10,6 +10,7 @@ import { parseJson, writeJson, type Json, type JsonObject } from '../../src/json
 import type { InsertNode, PlanNode } from '../../src/plan/nodes.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
 import { compile } from '../../src/sql/compile.ts'
+import * as op from '../support/operations.ts'
 import { useService } from '../support/service.ts'
 
 const limits = {
@@ -122,12 +123,9 @@ t.test('the maximum number of rows is stored and returned with every digit', asy
   t.equal(stored.n, 10_000)
   t.equal(stored.rows.replaceAll(/,\s+/g, ','), rows)
   t.equal(inserted.text, `{"error":null,"data":{"a":${stored.rows}}}`)
-  const selected = await service.post([{
-    id: 'all',
-    op: 'select',
-    table: 't',
+  const selected = await service.post([op.select('all', 't', {
     order: [{ id: 'asc' }]
-  }, { id: 'one', op: 'select', table: 't', where: { id: { eq: 1 } } }])
+  }), op.select('one', 't', { where: { id: { eq: 1 } } })])
   const [single = ''] = /\{"id":1,.*/.exec(stored.rows) ?? []
   const last = single.replace(/, *$/, '')
   t.equal(selected.text, `{"error":null,"data":{"all":${stored.rows},"one":[${last}]}}`)
@@ -140,11 +138,11 @@ t.test('a response of 50 MB arrives completely', async t => {
   })
   const text = randomBytes(2500).toString('hex')
   await service.database.sql`insert into wide select n, ${text} from generate_series(1, 10000) n`
-  const { status, body, headers, text: response } = await service.post([{
-    id: 'a',
-    op: 'select',
-    table: 'wide'
-  }, { id: 'b', op: 'select', table: 'wide', limit: 1 }])
+  const { status, body, headers, text: response } = await service.post([
+    op.select('a', 'wide'),
+    op.select('b', 'wide', {
+      limit: 1
+    })])
   t.equal(status, 200)
   t.ok(response.length > 50_000_000)
   t.equal(Number(headers.get('content-length')), response.length)
@@ -206,7 +204,7 @@ t.test('rows with mixed columns keep their order in every kind of relation', asy
   const expected = values.filter(({ id }) => id % 5 > 0).map(row => ({ a: -1, b: -2, ...row }))
   for (const table of ['plain', 'parted', 'simple', 'nowhere', 'ruled', 'noted', 'guarded']) {
     await service.database.sql`truncate plain`
-    const insert = { id: 'i', op: 'insert', table, values }
+    const insert = op.insert('i', table, values)
     const allColumns = await service.post([insert], { headers: { prefer: 'tx=rollback' } })
     t.same(allColumns.body.data?.i, expected, table)
     const returning = ['a', { column: 'id', as: 'x' }]
@@ -225,7 +223,7 @@ t.test('rows without columns are inserted among others', async t => {
       grant all on t to oneflight_user;`
   })
   const values = Array.from({ length: 300 }, (_, i) => i % 2 === 0 ? {} : { a: i })
-  const { body } = await service.post([{ id: 'i', op: 'insert', table: 't', values }])
+  const { body } = await service.post([op.insert('i', 't', values)])
   // The rows without columns are inserted first and have the numbers from 1 to 150.
   const numbered = values.map((row, i) => ({
     id: i % 2 === 0 ? i / 2 + 1 : 150 + (i + 1) / 2,
@@ -248,7 +246,7 @@ t.test('a trigger that resets settings does not mix up rows with mixed columns',
   })
   const rows = (count: number): object[] =>
     Array.from({ length: count }, (_, id) => id % 2 === 0 ? { id, a: id } : { id, b: id })
-  const insert = (values: object[]): object => ({ id: 'i', op: 'insert', table: 't', values })
+  const insert = (values: object[]): object => op.insert('i', 't', values)
   const post = (...operations: object[]): ReturnType<typeof service.post> =>
     service.post(operations, { headers: { prefer: 'tx=rollback' } })
   const all = rows(300)
@@ -298,7 +296,7 @@ t.test('the maximum number of rows of a few shapes is inserted however they are 
   const rollback = { headers: { prefer: 'tx=rollback' } }
   for (const [mix, shapeOf] of Object.entries(mixes)) {
     const values = mixRows(shapeOf) as ReadonlyArray<{ readonly id: number, readonly a?: number }>
-    const insert = { id: 'i', op: 'insert', table: 'items', values }
+    const insert = op.insert('i', 'items', values)
     await sql`truncate items`
     const plain = await service.post([insert], rollback)
     t.strictSame(plain.body.data?.i, values.map(row => ({ ...defaults, ...row })), mix)

@@ -3,6 +3,7 @@
  * types of the parameters, also after these have changed, and that mistakes are refused.
  */
 import t from 'tap'
+import * as op from '../support/operations.ts'
 import { useService, type ServiceUnderTest } from '../support/service.ts'
 
 const schema = `
@@ -90,11 +91,8 @@ t.test('a call returns the rows of select * from f(…)', async t => {
     ['js', { j: [1, [2]] }, "js('[1, [2]]')"],
     ['js', { j: '{"a": 1}' }, 'js(\'{"a": 1}\')'],
     ['text_of', { t: '$$order.0.id' }, "text_of('$order.0.id')"],
-    [
-      'typed',
-      { d: '2026-02-28', m: 'happy', e: 4, n: '1.10' },
-      "typed('2026-02-28', 'happy', 4, 1.10)"
-    ],
+    ['typed', { d: '2026-02-28', m: 'happy', e: 4, n: '1.10' },
+      "typed('2026-02-28', 'happy', 4, 1.10)"],
     ['outs', { a: 4 }, 'outs(4)'],
     ['rows_of', { max: 2 }, 'rows_of(2)'],
     ['items_of', { ids: [1, 3] }, "items_of('{1,3}')"],
@@ -120,16 +118,10 @@ t.test('rows of a call are read as those of a select', async t => {
       { id: 3, name: 'r3' },
       { id: 4, name: 'r4' }
     ]],
-    [
-      { max: 9 },
-      { columns: ['name'], order: [{ id: 'desc' }], limit: 2, offset: 1 },
-      [{ name: 'r8' }, { name: 'r7' }]
-    ],
-    [
-      { max: 9 },
-      { columns: [{ fn: 'count' }, { fn: 'max', column: 'id', as: 'last' }] },
-      [{ count: 9, last: 9 }]
-    ],
+    [{ max: 9 }, { columns: ['name'], order: [{ id: 'desc' }], limit: 2, offset: 1 },
+      [{ name: 'r8' }, { name: 'r7' }]],
+    [{ max: 9 }, { columns: [{ fn: 'count' }, { fn: 'max', column: 'id', as: 'last' }] },
+      [{ count: 9, last: 9 }]],
     [{ max: 3 }, { where: { exists: { table: 'items', on: { id: 'id' } }, id: { gt: 2 } } }, [
       { id: 3, name: 'r3' }
     ]],
@@ -171,28 +163,18 @@ t.test('a function that returns nothing gives no row, and runs once', async t =>
 t.test('references have the type of the parameter', async t => {
   const service = await useService(t, { schema })
   const batch = [
-    { id: 'i', op: 'select', table: 'items', order: [{ id: 'asc' }] },
-    { id: 'value', op: 'call', function: 'add', args: { a: '$i.1.id' } },
-    { id: 'list', op: 'call', function: 'sum_of', args: { v: '$i.*.id' } },
-    { id: 'inside', op: 'call', function: 'sum_of', args: { v: [40, '$value.0.add'] } },
-    { id: 'row', op: 'call', function: 'js', args: { j: '$i.0' } },
-    { id: 'tags', op: 'call', function: 'after_first', args: { first: 0, v: '$i.0.tags' } },
-    { id: 'json', op: 'call', function: 'js', args: { j: '$i.0.data' } },
-    { id: 'null', op: 'call', function: 'js', args: { j: '$i.1.data' } },
-    {
-      id: 'where',
-      op: 'call',
-      function: 'many',
-      args: { n: 20 },
+    op.select('i', 'items', { order: [{ id: 'asc' }] }),
+    op.call('value', 'add', { a: '$i.1.id' }),
+    op.call('list', 'sum_of', { v: '$i.*.id' }),
+    op.call('inside', 'sum_of', { v: [40, '$value.0.add'] }),
+    op.call('row', 'js', { j: '$i.0' }),
+    op.call('tags', 'after_first', { first: 0, v: '$i.0.tags' }),
+    op.call('json', 'js', { j: '$i.0.data' }),
+    op.call('null', 'js', { j: '$i.1.data' }),
+    op.call('where', 'many', { n: 20 }, {
       where: { many: { in: '$i.*.id', gt: '$i.0.id', lt: { $value: '$value.0.add' } } }
-    },
-    {
-      id: 'stored',
-      op: 'insert',
-      table: 'log',
-      values: [{ note: '$list.0.sum_of' }],
-      returning: ['note']
-    }
+    }),
+    op.insert('stored', 'log', [{ note: '$list.0.sum_of' }], { returning: ['note'] })
   ]
   for (const attempt of [1, 2, 3]) {
     const { body, text } = await service.post(batch)
@@ -216,8 +198,8 @@ t.test('rows of a call are stored without loss', async t => {
   const service = await useService(t, { schema })
   for (const [sent, stored] of [['null', 'null'], ['{"a": 1.10}', '{"a": 1.10}']] as const) {
     const { body, text } = await service.post([
-      { id: 'c', op: 'call', function: 'js', args: { j: sent } },
-      { id: 'i', op: 'update', table: 'items', set: { data: '$c.0.js' }, where: { id: { eq: 2 } } }
+      op.call('c', 'js', { j: sent }),
+      op.update('i', 'items', { set: { data: '$c.0.js' }, where: { id: { eq: 2 } } })
     ])
     t.equal(body.error, null, text)
     const [row] = await service.database.sql`select data::text as data from items where id = 2`
@@ -263,9 +245,7 @@ t.test('a call that was prepared follows what happens to its function', async t 
     const expected = await read.then(rows => [...rows], ({ code }) => code) as unknown
     // The text is prepared when it recurs.
     for (let i = 0; i < 4; i++) {
-      const { body } = await service.post([
-        { id: 'c', op: 'call', function: 'kind_of', args: { v: 1 } }
-      ])
+      const { body } = await service.post([op.call('c', 'kind_of', { v: 1 })])
       t.same(body.data?.['c'] ?? body.error?.sqlstate, expected, `${change}, call ${i}`)
     }
   }
@@ -276,8 +256,8 @@ t.test('without access to the catalogue of functions nothing is called', async t
     schema: `${schema}; revoke select on pg_catalog.pg_proc from public`
   })
   const { status, body } = await service.post([
-    { id: 'n', op: 'insert', table: 'log', values: [{ note: 'x' }] },
-    { id: 'c', op: 'call', function: 'sum_of', args: { v: [1] } }
+    op.insert('n', 'log', [{ note: 'x' }]),
+    op.call('c', 'sum_of', { v: [1] })
   ])
   t.equal(status, 503)
   t.match(body.error, { code: 'database_unavailable', committed: false })
@@ -297,8 +277,8 @@ t.test('a batch that replaces the function that it calls is rolled back', async 
     `
   })
   const { status, body } = await service.post([
-    { id: 'r', op: 'call', function: 'replace_it', args: { note: 'x' } },
-    { id: 'c', op: 'call', function: 'target', args: { v: [1, 2] } }
+    op.call('r', 'replace_it', { note: 'x' }),
+    op.call('c', 'target', { v: [1, 2] })
   ])
   t.equal(status, 500)
   t.match(body.error, { code: 'internal', op: 'c', committed: false })
@@ -346,8 +326,8 @@ t.test('mistakes are refused', async t => {
   ]
   for (const [operation, status, error] of refused) {
     const answer = await service.post([
-      { id: 'i', op: 'select', table: 'items' },
-      { id: 'n', op: 'insert', table: 'log', values: [{ note: 'x' }] },
+      op.select('i', 'items'),
+      op.insert('n', 'log', [{ note: 'x' }]),
       { id: 'c', op: 'call', ...operation }
     ])
     t.equal(answer.status, status, JSON.stringify(operation))
@@ -370,7 +350,7 @@ t.test('mistakes are refused', async t => {
   ]
   for (const [operation, code, path] of invalid) {
     const { body } = await service.post([
-      { id: 'i', op: 'select', table: 'items' },
+      op.select('i', 'items'),
       { id: 'c', op: 'call', ...operation }
     ])
     t.match(body.error?.errors, [{ op: 'c', code, path }], JSON.stringify(operation))
@@ -381,12 +361,11 @@ t.test('mistakes are refused', async t => {
 t.test('a call works with keys, row counts, a dry run and query plans', async t => {
   const service = await useService(t, { schema, keys: true, env: { EXPLAIN: 'on' } })
   const batch = [
-    { id: 'n', op: 'call', function: 'note', args: { text: 'x' } },
-    { id: 'p', op: 'call', function: 'pairs', args: { ps: [{ x: 1, y: 'a' }] } }
+    op.call('n', 'note', { text: 'x' }),
+    op.call('p', 'pairs', { ps: [{ x: 1, y: 'a' }] })
   ]
   const post = (headers: Readonly<Record<string, string>>) => service.post(batch, { headers })
-  const rows = async (): Promise<number> =>
-    (await service.database.sql`select * from log`).length
+  const rows = async (): Promise<number> => (await service.database.sql`select * from log`).length
   t.same((await post({ Prefer: 'tx=rollback' })).body.data, { n: [], p: [{ x: 1, y: 'a' }] })
   t.equal(await rows(), 0)
   t.same((await post({ Prefer: 'return=minimal' })).body.data, { n: 0, p: 1 })
@@ -422,9 +401,9 @@ t.test('a call that is skipped does not run its function', async t => {
   ]
   for (const [name, args] of calls) {
     const batch = (rows: number): unknown => [
-      { id: 'found', op: 'select', table: 'items', where: { id: { eq: 1 } } },
-      { id: 'c', op: 'call', function: name, args, when: { found: rows }, columns: ['*'] },
-      { id: 'd', op: 'call', function: name, args, when: { found: rows } }
+      op.select('found', 'items', { where: { id: { eq: 1 } } }),
+      op.call('c', name, args, { when: { found: rows }, columns: ['*'] }),
+      op.call('d', name, args, { when: { found: rows } })
     ]
     for (const attempt of [1, 2, 3]) {
       const skipped = await service.post(batch(0))
@@ -434,8 +413,8 @@ t.test('a call that is skipped does not run its function', async t => {
     t.match(body.error, { op: 'c', sqlstate: 'P0001', message: 'it has run' }, name)
   }
   const text = (value: unknown): unknown => [
-    { id: 'found', op: 'select', table: 'items', where: { id: { eq: 1 } } },
-    { id: 'c', op: 'call', function: 'typed', args: value, when: { found: 1 } }
+    op.select('found', 'items', { where: { id: { eq: 1 } } }),
+    op.call('c', 'typed', value, { when: { found: 1 } })
   ]
   const args = { d: '2020-02-03', m: 'happy', e: 4, n: '1.10' }
   t.same((await service.post(text(args))).body.data.c, [{ typed: '2020-02-03|happy|4|1.10' }])

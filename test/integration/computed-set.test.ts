@@ -4,6 +4,7 @@
  */
 import t from 'tap'
 import type { Test } from 'tap'
+import * as op from '../support/operations.ts'
 import { useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
 
 const columns = `
@@ -44,28 +45,20 @@ const source = '{"id":"src","op":"select","table":"src","order":[{"id":"asc"}]}'
 /** [set, the same change in SQL where x is the existing row]: run as update and as on_conflict. */
 const changes: ReadonlyArray<readonly [set: string, sql: string]> = [
   // numbers
-  [
-    '{"i2":{"$inc":1},"i4":{"$inc":-1},"i8":{"$inc":9007199254740993}}',
-    'i2 = x.i2 + 1, i4 = x.i4 - 1, i8 = x.i8 + 9007199254740993'
-  ],
+  ['{"i2":{"$inc":1},"i4":{"$inc":-1},"i8":{"$inc":9007199254740993}}',
+    'i2 = x.i2 + 1, i4 = x.i4 - 1, i8 = x.i8 + 9007199254740993'],
   ['{"i8":{"$inc":9223372036854775777}}', 'i8 = x.i8 + 9223372036854775777'],
-  [
-    '{"i2":{"$mul":-2},"i4":{"$mul":3},"i8":{"$mul":9007199254740993}}',
-    'i2 = x.i2 * -2, i4 = x.i4 * 3, i8 = x.i8 * 9007199254740993'
-  ],
+  ['{"i2":{"$mul":-2},"i4":{"$mul":3},"i8":{"$mul":9007199254740993}}',
+    'i2 = x.i2 * -2, i4 = x.i4 * 3, i8 = x.i8 * 9007199254740993'],
   ['{"num":{"$inc":0.0000000001}}', 'num = x.num + 0.0000000001'],
-  [
-    '{"num":{"$inc":12345678901234567890.1234567890}}',
-    'num = x.num + 12345678901234567890.1234567890'
-  ],
+  ['{"num":{"$inc":12345678901234567890.1234567890}}',
+    'num = x.num + 12345678901234567890.1234567890'],
   ['{"num":{"$inc":-0}}', 'num = x.num + 0'],
   ['{"num":{"$inc":1e400}}', 'num = x.num + 1e400'],
   ['{"num":{"$inc":1.10}}', 'num = x.num + 1.10'],
   ['{"num":{"$mul":1.10}}', 'num = x.num * 1.10'],
-  [
-    '{"num":{"$mul":12345678901234567890.1234567890}}',
-    'num = x.num * 12345678901234567890.1234567890'
-  ],
+  ['{"num":{"$mul":12345678901234567890.1234567890}}',
+    'num = x.num * 12345678901234567890.1234567890'],
   ['{"num":{"$mul":0}}', 'num = x.num * 0'],
   ['{"n62":{"$mul":0.333}}', 'n62 = x.n62 * 0.333'],
   ['{"n62":{"$inc":0.004}}', 'n62 = x.n62 + 0.004'],
@@ -75,102 +68,72 @@ const changes: ReadonlyArray<readonly [set: string, sql: string]> = [
   ['{"f8":{"$mul":3}}', 'f8 = x.f8 * 3'],
   ['{"f8":{"$mul":1e-320}}', 'f8 = x.f8 * 1e-320::float8'],
   // subtraction
-  [
-    '{"i2":{"$dec":1},"i4":{"$dec":-1},"i8":{"$dec":9007199254740993}}',
-    'i2 = x.i2 - 1, i4 = x.i4 + 1, i8 = x.i8 - 9007199254740993'
-  ],
-  [
-    '{"num":{"$dec":12345678901234567890.1234567890},"n62":{"$dec":0.004},"f8":{"$dec":0.2}}',
-    'num = x.num - 12345678901234567890.1234567890, n62 = x.n62 - 0.004, f8 = x.f8 - 0.2::float8'
-  ],
+  ['{"i2":{"$dec":1},"i4":{"$dec":-1},"i8":{"$dec":9007199254740993}}',
+    'i2 = x.i2 - 1, i4 = x.i4 + 1, i8 = x.i8 - 9007199254740993'],
+  ['{"num":{"$dec":12345678901234567890.1234567890},"n62":{"$dec":0.004},"f8":{"$dec":0.2}}',
+    'num = x.num - 12345678901234567890.1234567890, n62 = x.n62 - 0.004, f8 = x.f8 - 0.2::float8'],
   ['{"num":{"$dec":"$src.0.num"}}', 'num = x.num - 12345678901234567890.1234567890'],
-  [
-    '{"i8":{"$dec":"$src.0.big"},"i4":{"$dec":"$src.1.id"},"i2":{"$dec":"$src.0.nothing"}}',
-    'i8 = x.i8 - 9007199254740993, i4 = x.i4 - 6, i2 = null'
-  ],
+  ['{"i8":{"$dec":"$src.0.big"},"i4":{"$dec":"$src.1.id"},"i2":{"$dec":"$src.0.nothing"}}',
+    'i8 = x.i8 - 9007199254740993, i4 = x.i4 - 6, i2 = null'],
   // references as operands take the type of the column
   ['{"num":{"$inc":"$src.0.num"}}', 'num = x.num + 12345678901234567890.1234567890'],
   ['{"num":{"$mul":"$src.num"}}', 'num = x.num * 12345678901234567890.1234567890'],
-  [
-    '{"i8":{"$inc":"$src.0.big"},"i4":{"$inc":"$src.1.id"},"i2":{"$mul":"$src.0.txt"}}',
-    'i8 = x.i8 + 9007199254740993, i4 = x.i4 + 6, i2 = x.i2 * 7'
-  ],
+  ['{"i8":{"$inc":"$src.0.big"},"i4":{"$inc":"$src.1.id"},"i2":{"$mul":"$src.0.txt"}}',
+    'i8 = x.i8 + 9007199254740993, i4 = x.i4 + 6, i2 = x.i2 * 7'],
   ['{"i4":{"$inc":"$src.0.nothing"},"num":{"$mul":"$src.nothing"}}', 'i4 = null, num = null'],
   ['{"n62":{"$inc":"$src.id"},"f8":{"$mul":"$src.id"}}', 'n62 = x.n62 + 5, f8 = x.f8 * 5'],
   // $default
-  [
-    '{"w":{"$default":true},"i4":{"$default":true},"gen":{"$default":true}}',
-    'w = default, i4 = default, gen = default'
-  ],
+  ['{"w":{"$default":true},"i4":{"$default":true},"gen":{"$default":true}}',
+    'w = default, i4 = default, gen = default'],
   // $col
   ['{"x":{"$col":"t"},"t":{"$col":"x"}}', 'x = x.t, t = x.x'],
-  [
-    '{"i8":{"$col":"i4"},"i4":{"$col":"i8"},"num":{"$col":"i2"},"txt":{"$col":"num"}}',
-    'i8 = x.i4, i4 = x.i8, num = x.i2, txt = x.num'
-  ],
+  ['{"i8":{"$col":"i4"},"i4":{"$col":"i8"},"num":{"$col":"i2"},"txt":{"$col":"num"}}',
+    'i8 = x.i4, i4 = x.i8, num = x.i2, txt = x.num'],
   [
     '{"txt":{"$col":"j->>name"},"j":{"$col":"j->inner->q"},"with ' +
     'space":{"$col":"j->inner->q->>1"}}',
-    "txt = x.j->>'name', j = x.j->'inner'->'q', \"with space\" = x.j->'inner'->'q'->>1"
-  ],
+    "txt = x.j->>'name', j = x.j->'inner'->'q', \"with space\" = x.j->'inner'->'q'->>1"],
   ['{"j":{"$col":"j->0"},"txt":{"$col":"j->>1"}}', 'j = x.j->0, txt = x.j->>1'],
-  [
-    '{"order":{"$col":"we\\"ird"},"we\\"ird":{"$col":"$inc"},"$inc":{"$col":"order"}}',
-    '"order" = x."we""ird", "we""ird" = x."$inc", "$inc" = x."order"'
-  ],
+  ['{"order":{"$col":"we\\"ird"},"we\\"ird":{"$col":"$inc"},"$inc":{"$col":"order"}}',
+    '"order" = x."we""ird", "we""ird" = x."$inc", "$inc" = x."order"'],
   ['{"k":{"$col":"k"}}', 'k = x.k'],
   // jsonb
-  [
-    '{"j":{"$merge":{"a":{"b":1},"n":1.10,"big":12345678901234567890.1234567890,"z":null,"":-0}}}',
+  ['{"j":{"$merge":{"a":{"b":1},"n":1.10,"big":12345678901234567890.1234567890,"z":null,"":-0}}}',
     'j = coalesce(x.j, $$ {}$$) || $$ ' +
-    '{"a":{"b":1},"n":1.10,"big":12345678901234567890.1234567890,"z":null,"":-0}$$'
-  ],
+    '{"a":{"b":1},"n":1.10,"big":12345678901234567890.1234567890,"z":null,"":-0}$$'],
   ['{"j":{"$merge":{}}}', "j = coalesce(x.j, '{}') || '{}'"],
   [
     '{"j":{"$merge":{"ref":"$src.0.num","deep":[{"x":"$src.1.id"},"$src.0.nothing"],' +
     '"raw":"$$src.0.num","obj":"$src.0.j"}}}',
     'j = coalesce(x.j, $$ {}$$) || $$ ' +
     '{"ref":12345678901234567890.1234567890,"deep":[{"x":6},null],"raw":"$src.0.num","obj":{"a": ' +
-    '{"z": 1.10}, "new": null}}$$'
-  ],
-  [
-    '{"j":{"$merge":{"$inc":1,"$col":"x","__proto__":{"y":1},"constructor":2}}}',
-    'j = coalesce(x.j, $$ {}$$) || $$ {"$inc":1,"$col":"x","__proto__":{"y":1},"constructor":2}$$'
-  ],
+    '{"z": 1.10}, "new": null}}$$'],
+  ['{"j":{"$merge":{"$inc":1,"$col":"x","__proto__":{"y":1},"constructor":2}}}',
+    'j = coalesce(x.j, $$ {}$$) || $$ {"$inc":1,"$col":"x","__proto__":{"y":1},"constructor":2}$$'],
   ['{"j":{"$merge":{"$inc":1}}}', 'j = coalesce(x.j, $$ {}$$) || $$ {"$inc":1}$$'],
-  [
-    '{"j":{"$merge":"$src.0.j"}}',
-    'j = coalesce(x.j, $$ {}$$) || $$ {"a": {"z": 1.10}, "new": null}$$'
-  ],
-  [
-    '{"j":{"$merge":"$src.1"}}',
+  ['{"j":{"$merge":"$src.0.j"}}',
+    'j = coalesce(x.j, $$ {}$$) || $$ {"a": {"z": 1.10}, "new": null}$$'],
+  ['{"j":{"$merge":"$src.1"}}',
     'j = coalesce(x.j, $$ {}$$) || $$ ' +
     '{"id":6,"num":null,"big":null,"txt":null,"word":null,"nothing":null,"arr":null,' +
-    '"words":null,"j":null,"scalar":null}$$'
-  ],
-  [
-    '{"j":{"$append":[1,{"a":1.10},[2],null,"$src.0.id","$src.0.nothing","$$src"]}}',
-    'j = coalesce(x.j, $$[]$$) || $$[1,{"a":1.10},[2],null,5,null,"$src"]$$'
-  ],
+    '"words":null,"j":null,"scalar":null}$$'],
+  ['{"j":{"$append":[1,{"a":1.10},[2],null,"$src.0.id","$src.0.nothing","$$src"]}}',
+    'j = coalesce(x.j, $$[]$$) || $$[1,{"a":1.10},[2],null,5,null,"$src"]$$'],
   ['{"j":{"$append":[]}}', "j = coalesce(x.j, '[]') || '[]'"],
   ['{"j":{"$append":"$src.*.id"}}', "j = coalesce(x.j, '[]') || '[5,6]'"],
   ['{"j":{"$append":"$src.0.arr"}}', "j = coalesce(x.j, '[]') || '[8,9]'"],
   ['{"j":{"$append":"$src.0.id"}}', "j = coalesce(x.j, '[]') || '5'"],
   ['{"j":{"$append":"$src.0.scalar"}}', 'j = coalesce(x.j, $$[]$$) || $$"text"$$'],
   // arrays
-  [
-    '{"arr":{"$append":[3,null,"$src.0.id","$src.nothing","4"]}}',
-    "arr = coalesce(x.arr, '{}') || '{3,null,5,null,4}'::int[]"
-  ],
+  ['{"arr":{"$append":[3,null,"$src.0.id","$src.nothing","4"]}}',
+    "arr = coalesce(x.arr, '{}') || '{3,null,5,null,4}'::int[]"],
   ['{"arr":{"$append":[]}}', "arr = coalesce(x.arr, '{}') || '{}'::int[]"],
   ['{"arr":{"$append":"$src.0.arr"}}', "arr = coalesce(x.arr, '{}') || '{8,9}'::int[]"],
   ['{"arr":{"$append":"$src.*.id"}}', "arr = coalesce(x.arr, '{}') || '{5,6}'::int[]"],
   ['{"grid":{"$append":[[3,4],[5,6]]}}', "grid = coalesce(x.grid, '{}') || '{{3,4},{5,6}}'::int[]"],
-  [
-    '{"tarr":{"$append":["b,c","{}","\\"\\\\","NULL","","$src.0.word","$$src.0.word"]}}',
+  ['{"tarr":{"$append":["b,c","{}","\\"\\\\","NULL","","$src.0.word","$$src.0.word"]}}',
     "tarr = coalesce(x.tarr, $$ {}$$) || array['b,c', '{}', '\"\\', 'NULL', '', 'word', " +
-    "'$src.0.word']"
-  ],
+    "'$src.0.word']"],
   ['{"tarr":{"$append":"$src.0.words"}}', "tarr = coalesce(x.tarr, '{}') || '{p,q}'::text[]"],
   // $value, and data that only looks like a modifier
   ['{"j":{"$value":{"$inc":1}}}', 'j = $$ {"$inc":1}$$'],
@@ -178,12 +141,9 @@ const changes: ReadonlyArray<readonly [set: string, sql: string]> = [
   [
     '{"j":{"$value":{"$nope":1.10}},"txt":{"$value":"t"},"i4":{"$value":7},' +
     '"arr":{"$value":[1]},"x":{"$value":null}}',
-    'j = $$ {"$nope":1.10}$$, txt = $$t$$, i4 = 7, arr = $$ {1}$$, x = null'
-  ],
-  [
-    '{"j":{"$value":{"n":"$src.0.num"}},"i4":{"$value":"$src.0.id"}}',
-    'j = $$ {"n":12345678901234567890.1234567890}$$, i4 = 5'
-  ],
+    'j = $$ {"$nope":1.10}$$, txt = $$t$$, i4 = 7, arr = $$ {1}$$, x = null'],
+  ['{"j":{"$value":{"n":"$src.0.num"}},"i4":{"$value":"$src.0.id"}}',
+    'j = $$ {"n":12345678901234567890.1234567890}$$, i4 = 5'],
   ['{"j":{"$inc":1,"x":2}}', 'j = $$ {"$inc":1,"x":2}$$'],
   ['{"j":{"x":{"$inc":1}}}', 'j = $$ {"x":{"$inc":1}}$$'],
   ['{"j":[{"$inc":1}]}', 'j = $$[{"$inc":1}]$$'],
@@ -199,8 +159,7 @@ const changes: ReadonlyArray<readonly [set: string, sql: string]> = [
     'i4 = x.i4 + 1, txt = $$plain$$, num = 1.10, j = coalesce(x.j, $$ {}$$) || $$ ' +
     '{"m":1}$$, arr = coalesce(x.arr, $$ {}$$) || $$ {7}$$::int[], w = default, r = x.i4, ' +
     'excluded = x.excluded * 2, "we""ird" = x."we""ird" + 1, "__proto__" = x."__proto__" + ' +
-    '2, x = x.x + 1, t = null'
-  ]
+    '2, x = x.x + 1, t = null']
 ]
 
 /** Changes that do not fit every row: [set, SQL, key of the row]. */
@@ -236,9 +195,7 @@ t.test('each change equals the one written in SQL, in update and in on_conflict'
   for (const [set, sql] of changes) {
     const applicable = set.includes('$merge')
       ? [1, 2]
-      : set.startsWith('{"j":{"$append"')
-        ? [2, 3]
-        : keys
+      : set.startsWith('{"j":{"$append"') ? [2, 3] : keys
     await compare(t, service, { set, sql, keys: applicable })
   }
   for (const [set, sql, k] of single) await compare(t, service, { set, sql, keys: [k] })
@@ -253,21 +210,14 @@ t.test('$now is the start time of the transaction in every operation', async t =
       insert into n values (1, '2000-01-01'), (2, '2000-01-01'); grant all on n to oneflight_user`
   })
   const { body, text } = await service.post([
-    { id: 'i', op: 'insert', table: 'n', values: [{ k: 3 }] },
-    {
-      id: 'u',
-      op: 'update',
-      table: 'n',
+    op.insert('i', 'n', [{ k: 3 }]),
+    op.update('u', 'n', {
       set: { tz: { $now: true }, ts: { $now: true }, d: { $now: true }, other: { $col: 'tz' } },
       where: { k: { eq: 1 } }
-    },
-    {
-      id: 'c',
-      op: 'insert',
-      table: 'n',
-      values: [{ k: 2 }],
+    }),
+    op.insert('c', 'n', [{ k: 2 }], {
       on_conflict: { columns: ['k'], do: 'update', set: { tz: { $now: true } } }
-    }
+    })
   ])
   const now = body.data?.i?.[0]?.tz as string
   t.match(now, /^20.*\+00:00$/, text)
@@ -373,7 +323,7 @@ t.test('$merge takes objects and treats NULL as an empty object', async t => {
         union all select k, j from kept where k > 1;
       grant all on kept, given to oneflight_user`
   })
-  const given = { id: 'given', op: 'select', table: 'given', order: [{ k: 'asc' }] }
+  const given = op.select('given', 'given', { order: [{ k: 'asc' }] })
   const operands = [
     '$given.0.j',
     '$given.1.j',
@@ -458,7 +408,7 @@ t.test('$merge and $append reject unsupported types and name the column', async 
       insert into given values (null), ('{"a": 1}'), ('[1]');
       grant all on wide, given to oneflight_user`
   })
-  const given = { id: 'given', op: 'select', table: 'given' }
+  const given = op.select('given', 'given')
   const scalars = ['a 𝄞"b', ...unsupported.map((_, i) => `c${i}`)]
   const cases = [
     ['$merge', [...scalars, 'list'], [{ a: 1 }, '$given.0.j', '$given.1.j']],
@@ -469,7 +419,7 @@ t.test('$merge and $append reject unsupported types and name the column', async 
       for (const operand of operands) {
         const set = { [column]: { [modifier]: operand } }
         const { status, body } = await service.post(
-          [given, { id: 'o', op: 'update', table: 'wide', set, all: true }]
+          [given, op.update('o', 'wide', { set, all: true })]
         )
         t.match({ status, ...body.error }, {
           status: 422,
@@ -503,13 +453,9 @@ t.test('values of an insert are data, even if on_conflict uses them', async t =>
   ]
   for (const data of values) {
     for (const onConflict of conflicts) {
-      const { body, text } = await service.post([{
-        id: 'i',
-        op: 'insert',
-        table: 'v',
-        values: [{ k: 1, j: data }],
+      const { body, text } = await service.post([op.insert('i', 'v', [{ k: 1, j: data }], {
         on_conflict: onConflict
-      }])
+      })])
       t.same(body.data?.i, [{ k: 1, j: data }], encodeURI(text))
     }
   }
@@ -528,14 +474,7 @@ t.test('a role needs SELECT only on the columns that are read', async t => {
     [{ n: { $col: 'secret' } }, 403]
   ]
   for (const [set, status] of rows) {
-    const response = await service.post([{
-      id: 'o',
-      op: 'update',
-      table: 'p',
-      set,
-      all: true,
-      returning: []
-    }])
+    const response = await service.post([op.update('o', 'p', { set, all: true, returning: [] })])
     t.equal(response.status, status, encodeURI(`${JSON.stringify(set)} ${response.text}`))
   }
   t.same(await service.database.sql`select * from p`, [{ k: 1, n: 9, secret: 5 }])
@@ -593,11 +532,7 @@ t.test('operands of types with a length, domains and enums are checked, not trun
   for (const [set, result] of rows) {
     const operations = [
       { op: 'update', set, where: { k: { eq: 1 } } },
-      {
-        op: 'insert',
-        values: [{ k: 1 }],
-        on_conflict: { columns: ['k'], do: 'update', set }
-      }
+      { op: 'insert', values: [{ k: 1 }], on_conflict: { columns: ['k'], do: 'update', set } }
     ]
     for (const operation of operations) {
       const { body, text } = await service.post([{
@@ -609,11 +544,7 @@ t.test('operands of types with a length, domains and enums are checked, not trun
       if (typeof result === 'string') {
         t.equal(body.error?.code, result, encodeURI(`${JSON.stringify(operation)} ${text}`))
       } else {
-        t.strictSame(
-          body.data?.o,
-          [result],
-          encodeURI(`${JSON.stringify(operation)} ${text}`)
-        )
+        t.strictSame(body.data?.o, [result], encodeURI(`${JSON.stringify(operation)} ${text}`))
       }
     }
   }
@@ -626,13 +557,10 @@ t.test('modifiers work through an updatable view', async t => {
       create view simple as select k as key, n as amount, j from base; grant all on base,
         simple to oneflight_user`
   })
-  const { body, text } = await service.post([{
-    id: 'o',
-    op: 'update',
-    table: 'simple',
+  const { body, text } = await service.post([op.update('o', 'simple', {
     set: { amount: { $inc: 2 }, j: { $merge: { a: 1 } } },
     where: { key: { eq: 1 } }
-  }])
+  })])
   t.same(body.data?.o, [{ key: 1, amount: 3, j: { a: 1 } }], text)
 })
 
@@ -643,18 +571,15 @@ async function compare (
   { set, sql, keys }: { set: string, sql: string, keys: readonly number[] }
 ): Promise<void> {
   const variants: ReadonlyArray<readonly [operation: string, statement: string]> = [
-    [
-      `"op":"update","set":${set},"where":{"or":[${keys.map(k => `{"k":{"eq":${k}}}`).join()}]}`,
-      `update twin as x set ${sql} where k in (${keys.join()}) returning x.*`
-    ],
+    [`"op":"update","set":${set},"where":{"or":[${keys.map(k => `{"k":{"eq":${k}}}`).join()}]}`,
+      `update twin as x set ${sql} where k in (${keys.join()}) returning x.*`],
     [
       `"op":"insert","values":[${
         keys.map(k => `{"k":${k}}`).join()
       }],"on_conflict":{"columns":["k"],"do":"update","set":${set}}`,
       `insert into twin as x (k) values ${
         keys.map(k => `(${k})`).join()
-      } on conflict (k) do update set ${sql} returning x.*`
-    ]
+      } on conflict (k) do update set ${sql} returning x.*`]
   ]
   for (const [operation, statement] of variants) {
     await service.database.sql.unsafe(seeds)
@@ -670,11 +595,7 @@ async function compare (
       splitRows(await rendered(service, 'select * from changed', `with changed as (${statement})`)),
       'the same rows are returned'
     )
-    t.equal(
-      await contents(service, 't'),
-      await contents(service, 'twin'),
-      'both tables are equal'
-    )
+    t.equal(await contents(service, 't'), await contents(service, 'twin'), 'both tables are equal')
   }
 }
 

@@ -3,6 +3,7 @@
  * by hand, in all runs of a batch, and that a mistake is refused and stores nothing.
  */
 import t from 'tap'
+import * as op from '../support/operations.ts'
 import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { useService } from '../support/service.ts'
 
@@ -30,15 +31,12 @@ const schema = `
   grant all on carts, cart_items, orders, order_items, hidden, cheap to oneflight_user;
 `
 const from = { table: 'cart_items', where: { cart_id: { eq: 7 } }, order: [{ sku: 'asc' }] }
-const order = { id: 'order', op: 'insert', table: 'orders', values: [{ note: 'new' }] }
+const order = op.insert('order', 'orders', [{ note: 'new' }])
 
 /** Inserts, each with its columns and the same query in SQL. */
 const inserts: ReadonlyArray<readonly [members: object, columns: string, query: string]> = [
-  [
-    { from, columns: { order_id: '$order.0.id', sku: { $col: 'sku' }, qty: { $col: 'qty' } } },
-    'order_id, sku, qty',
-    'select 1, sku, qty from cart_items where cart_id = 7 order by sku'
-  ],
+  [{ from, columns: { order_id: '$order.0.id', sku: { $col: 'sku' }, qty: { $col: 'qty' } } },
+    'order_id, sku, qty', 'select 1, sku, qty from cart_items where cart_id = 7 order by sku'],
   [
     {
       from: { ...from, order: [{ qty: 'desc' }], limit: 1, offset: 1 },
@@ -77,22 +75,14 @@ const inserts: ReadonlyArray<readonly [members: object, columns: string, query: 
     'sku, qty',
     'select sku, sum(qty) from cart_items group by sku having sum(qty) > 1 order by sum(qty) desc'
   ],
-  [
-    {
-      from: { table: 'cart_items', columns: [{ fn: 'count', as: 'n' }] },
-      columns: { qty: { $col: 'n' }, note: { all: true } }
-    },
-    'qty, note',
-    'select count(*), \'{"all": true}\'::jsonb from cart_items'
-  ],
-  [
-    {
-      from: { table: 'cart_items', columns: ['sku'], distinct: true, order: [{ sku: 'desc' }] },
-      columns: { sku: { $col: 'sku' }, order_id: 5 }
-    },
-    'sku, order_id',
-    'select distinct sku, 5 from cart_items order by sku desc'
-  ],
+  [{
+    from: { table: 'cart_items', columns: [{ fn: 'count', as: 'n' }] },
+    columns: { qty: { $col: 'n' }, note: { all: true } }
+  }, 'qty, note', 'select count(*), \'{"all": true}\'::jsonb from cart_items'],
+  [{
+    from: { table: 'cart_items', columns: ['sku'], distinct: true, order: [{ sku: 'desc' }] },
+    columns: { sku: { $col: 'sku' }, order_id: 5 }
+  }, 'sku, order_id', 'select distinct sku, 5 from cart_items order by sku desc'],
   [
     {
       from: {
@@ -105,19 +95,12 @@ const inserts: ReadonlyArray<readonly [members: object, columns: string, query: 
     'qty, order_id, note',
     'select qty, price::int, (data -> \'t\')::jsonb from cart_items where cart_id = 8'
   ],
-  [
-    {
-      from: { table: 'cart_items', columns: ['*'], distinct: true, order: [{ sku: 'asc' }] },
-      columns: { sku: { $col: 'tags' } }
-    },
-    'sku',
-    'select null from cart_items where false'
-  ],
-  [
-    { from: { table: 'carts' }, columns: { sku: '$$x', note: null, data: { $value: null } } },
-    'sku, note, data',
-    'select \'$x\', null::jsonb, \'null\'::json from carts'
-  ],
+  [{
+    from: { table: 'cart_items', columns: ['*'], distinct: true, order: [{ sku: 'asc' }] },
+    columns: { sku: { $col: 'tags' } }
+  }, 'sku', 'select null from cart_items where false'],
+  [{ from: { table: 'carts' }, columns: { sku: '$$x', note: null, data: { $value: null } } },
+    'sku, note, data', 'select \'$x\', null::jsonb, \'null\'::json from carts'],
   [
     {
       from: { table: 'carts', order: [{ id: 'asc' }] },
@@ -132,19 +115,12 @@ const inserts: ReadonlyArray<readonly [members: object, columns: string, query: 
     `select '{"$col": "x", "id": 1}'::jsonb, 'new', id, array['new', 'b']
       from carts order by id`
   ],
-  [
-    {
-      from: { table: 'cheap', where: { exists: { table: 'carts', on: { id: 'qty' } } } },
-      columns: { sku: { $col: 'sku' } }
-    },
-    'sku',
-    'select sku from cheap where exists (select from carts where id = qty)'
-  ],
-  [
-    { from: { table: 'hidden' }, columns: { sku: { $col: 'sku' } } },
-    'sku',
-    'select sku from hidden'
-  ]
+  [{
+    from: { table: 'cheap', where: { exists: { table: 'carts', on: { id: 'qty' } } } },
+    columns: { sku: { $col: 'sku' } }
+  }, 'sku', 'select sku from cheap where exists (select from carts where id = qty)'],
+  [{ from: { table: 'hidden' }, columns: { sku: { $col: 'sku' } } }, 'sku',
+    'select sku from hidden']
 ]
 /** An array does not fit a text. */
 const FAILS = 7
@@ -167,7 +143,7 @@ t.test('an insert from a query stores what INSERT … SELECT stores', async t =>
       const { body, text } = await service.post([
         order,
         { id: 'i', op: 'insert', table: 'order_items', ...members },
-        { id: 's', op: 'select', table: 'order_items', order: [{ n: 'asc' }] }
+        op.select('s', 'order_items', { order: [{ n: 'asc' }] })
       ])
       t.equal(body.error, null, `${query}: ${text}`)
       t.same(body.data['i'], expected, `${query}, attempt ${attempt}`)
@@ -183,7 +159,7 @@ t.test('all runs of a batch have the same effect', async t => {
       const result = await runs.run([
         order,
         { id: 'i', op: 'insert', table: 'order_items', ...members, ...more },
-        { id: 'after', op: 'select', table: 'order_items', where: { order_id: { eq: 1 } } }
+        op.select('after', 'order_items', { where: { order_id: { eq: 1 } } })
       ])
       if (i === FAILS) t.ok(result.checked.failure, 'the types do not fit')
       else {
@@ -247,9 +223,9 @@ t.test('the number of rows is checked, expected, counted and skipped as elsewher
     )
     t.same(counted.body.data, { i: 3 })
     const skipped = await service.post([
-      { id: 'none', op: 'select', table: 'carts', where: { id: { eq: 0 } } },
+      op.select('none', 'carts', { where: { id: { eq: 0 } } }),
       insert({ when: { none: 1 } }),
-      { id: 'read', op: 'select', table: 'order_items', where: { id: { in: '$i.*.n' } } }
+      op.select('read', 'order_items', { where: { id: { in: '$i.*.n' } } })
     ].slice(0, 2))
     t.same(skipped.body.data, { none: [], i: null }, 'MAX_ROWS does not count what is skipped')
   }
@@ -270,11 +246,8 @@ t.test('mistakes are refused and store nothing', async t => {
     [{ from, columns, values: [{ sku: 'x' }] }, 'member_invalid', ['values']],
     [{ from, columns, where: { sku: { eq: 'x' } } }, 'member_invalid', ['where']],
     [{ from, columns, set: { sku: 'x' } }, 'member_invalid', ['set']],
-    [
-      { from, columns, set: {}, on_conflict: { columns: ['sku'], do: 'nothing' } },
-      'member_invalid',
-      ['set']
-    ],
+    [{ from, columns, set: {}, on_conflict: { columns: ['sku'], do: 'nothing' } }, 'member_invalid',
+      ['set']],
     [{ from: {}, columns }, 'member_missing', ['from', 'table']],
     [{ from: 'cart_items', columns }, 'member_invalid', ['from']],
     [{ from: { ...from, wher: {} }, columns }, 'member_unknown', ['from', 'wher']],
@@ -317,9 +290,7 @@ t.test('mistakes are refused and store nothing', async t => {
     { code: 'member_invalid', path: ['columns'], message: '"columns" requires "from"' },
     { code: 'member_missing', path: ['values'] }
   ])
-  const failing: ReadonlyArray<
-    readonly [members: object, code: string, message: string]
-  > = [
+  const failing: ReadonlyArray<readonly [members: object, code: string, message: string]> = [
     [{ from, columns: { sku: { $col: 'skuu' } } }, 'undefined_column', '"cart_items" has no'],
     [{ from, columns: { skuu: { $col: 'sku' } } }, 'undefined_column', '"order_items" has no'],
     [{ from: { table: 'secret' }, columns }, 'insufficient_privilege', 'secret'],

@@ -3,7 +3,8 @@
  * every kind of relation, and that it is refused everywhere else.
  */
 import t from 'tap'
-import { useService, type ServiceUnderTest } from '../support/service.ts'
+import * as op from '../support/operations.ts'
+import { useService } from '../support/service.ts'
 
 const schema = `
   create table plain (id int primary key, a int default -1, b int default -2);
@@ -37,11 +38,9 @@ const kinds = ['plain', 'parted', 'simple', 'above', 'guarded', 'hidden']
 const created = { fn: 'inserted', as: 'created' }
 const update = { columns: ['id'], do: 'update', set: { a: { $excluded: 'a' } } }
 const rollback = { headers: { prefer: 'tx=rollback' } }
-const use = (t: Parameters<typeof useService>[0]): Promise<ServiceUnderTest> =>
-  useService(t, { schema, env: { DB_SCHEMAS: 'public' } })
+const service = await useService(t, { schema })
 
 t.test('new rows are told from existing ones in every kind of relation', async t => {
-  const service = await use(t)
   const save = { id: 'i', op: 'insert', on_conflict: update, returning: ['id', created] }
   const uniform = [1, 2, 3, 4, 5].map(id => ({ id, a: 7 }))
   // So many that rows which name the same columns are inserted together.
@@ -71,7 +70,6 @@ t.test('new rows are told from existing ones in every kind of relation', async t
 })
 
 t.test('what the transaction did to a row before does not count', async t => {
-  const service = await use(t)
   const table = 'plain'
   const save = {
     op: 'insert',
@@ -81,13 +79,13 @@ t.test('what the transaction did to a row before does not count', async t => {
     returning: [created]
   }
   const { body } = await service.post([
-    { id: 'locked', op: 'select', table, where: { id: { eq: 2 } }, lock: 'update' },
-    { id: 'shared', op: 'select', table, where: { id: { eq: 4 } }, lock: 'key_share' },
-    { id: 'changed', op: 'update', table, set: { b: 5 }, where: { id: { eq: 4 } } },
-    { id: 'added', op: 'insert', table, values: [{ id: 5 }] },
+    op.select('locked', table, { where: { id: { eq: 2 } }, lock: 'update' }),
+    op.select('shared', table, { where: { id: { eq: 4 } }, lock: 'key_share' }),
+    op.update('changed', table, { set: { b: 5 }, where: { id: { eq: 4 } } }),
+    op.insert('added', table, [{ id: 5 }]),
     { ...save, id: 'first' },
     { ...save, id: 'second' },
-    { id: 'gone', op: 'delete', table, where: { id: { in: [2, 7] } } },
+    op.delete('gone', table, { where: { id: { in: [2, 7] } } }),
     { ...save, id: 'third' }
   ], rollback)
   const rows = (...values: boolean[]): object[] => values.map(value => ({ created: value }))
@@ -114,14 +112,11 @@ t.test('triggers that suppress rows, or roll back a part, do not mix up the rows
         for each row execute function watch();
       grant all on audit to oneflight_user;`
   })
-  const { body } = await service.post([{
-    id: 'i',
-    op: 'insert',
-    table: 'plain',
-    values: [{ id: 2, a: 100 }, { id: 5, a: 1 }, { id: 4, a: 1 }, { id: 3, a: 1 }, { id: 7, a: 1 }],
+  const values = [{ id: 2, a: 100 }, ...[5, 4, 3, 7].map(id => ({ id, a: 1 }))]
+  const { body } = await service.post([op.insert('i', 'plain', values, {
     on_conflict: update,
     returning: ['id', created]
-  }], rollback)
+  })], rollback)
   t.same(body.data?.i, [
     { id: 5, created: true },
     { id: 4, created: false },
@@ -149,22 +144,14 @@ t.test('a trigger that resets the settings fails the batch', async t => {
 })
 
 t.test('later operations read it, and depend on it', async t => {
-  const service = await use(t)
-  const save = (id: string, values: object[], more: object = {}): object => ({
-    id,
-    op: 'insert',
-    table: 'plain',
-    values,
-    on_conflict: update,
-    returning: [created],
-    ...more
-  })
+  const save = (id: string, values: object[], more: object = {}): object =>
+    op.insert(id, 'plain', values, {
+      on_conflict: update,
+      returning: [created],
+      ...more
+    })
   const note = (reference: string): object =>
-    ({
-      id: reference.slice(1).replaceAll('.', '_'),
-      op: 'insert',
-      table: 'notes',
-      values: [{ created: reference }],
+    op.insert(reference.slice(1).replaceAll('.', '_'), 'notes', [{ created: reference }], {
       returning: ['created']
     })
   const values = [{ id: 1, a: 1 }, { id: 2, b: 1 }, { id: 3, a: 1 }]
@@ -194,12 +181,8 @@ t.test('later operations read it, and depend on it', async t => {
 })
 
 t.test('values that are checked again do not change it', async t => {
-  const service = await use(t)
-  const save = (returning: unknown[]): object => ({
-    id: 'i',
-    op: 'insert',
-    table: 'plain',
-    values: Array.from({ length: 300 }, (_, i) => i % 2 === 0 ? { id: i, a: 1 } : { id: i, b: 1 }),
+  const values = Array.from({ length: 300 }, (_, id) => id % 2 === 0 ? { id, a: 1 } : { id, b: 1 })
+  const save = (returning: unknown[]): object => op.insert('i', 'plain', values, {
     on_conflict: update,
     returning
   })
@@ -207,21 +190,18 @@ t.test('values that are checked again do not change it', async t => {
     // The word could be JSON, so the batch runs again.
     const { body } = await service.post([
       save(returning),
-      { id: 'w', op: 'insert', table: 'notes', values: [{ word: '[1]' }] },
-      {
-        id: 'n',
-        op: 'insert',
-        table: 'notes',
-        returning: ['created'],
-        values: [0, 1, 2, 3].map(row => ({ created: `$i.${row}.created`, word: '$w.0.word' }))
-      }
+      op.insert('w', 'notes', [{ word: '[1]' }]),
+      op.insert('n', 'notes', [0, 1, 2, 3].map(row =>
+        ({ created: `$i.${row}.created`, word: '$w.0.word' })
+      ), {
+        returning: ['created']
+      })
     ], rollback)
     t.same(body.data?.n, [true, true, false, true].map(created => ({ created })))
   }
 })
 
 t.test('rows of a query can be new too', async t => {
-  const service = await use(t)
   const copy = (columns: object): object => ({
     id: 'i',
     op: 'insert',
@@ -244,11 +224,7 @@ t.test('rows without columns can be new too', async t => {
       create table singles (id int primary key default 1, n int default 0);
       grant all on singles to oneflight_user;`
   })
-  const { body } = await service.post(['a', 'b'].map(id => ({
-    id,
-    op: 'insert',
-    table: 'singles',
-    values: [{}],
+  const { body } = await service.post(['a', 'b'].map(id => op.insert(id, 'singles', [{}], {
     on_conflict: { columns: ['id'], do: 'update', set: { n: { $inc: 1 } } },
     returning: ['n', { fn: 'inserted' }]
   })), rollback)
@@ -256,53 +232,33 @@ t.test('rows without columns can be new too', async t => {
 })
 
 t.test('it is refused elsewhere, with every other issue', async t => {
-  const service = await use(t)
   const misplaced = (path: unknown[]): object => ({
     code: 'member_invalid',
     path,
     message: '"inserted" works only in "returning" of an insert with "on_conflict".'
   })
-  const insert = { id: 'o', op: 'insert', table: 'plain', values: [{ id: 1 }] }
+  const insert = op.insert('o', 'plain', [{ id: 1 }])
   const conflict = { ...insert, on_conflict: update }
   const where = { id: { eq: 1 } }
   const cases: ReadonlyArray<readonly [operation: object, errors: readonly object[]]> = [
     [{ ...insert, returning: [created] }, [misplaced(['returning', 0, 'fn'])]],
-    [
-      { id: 'o', op: 'update', table: 'plain', set: { a: 1 }, where, returning: ['id', created] },
-      [misplaced(['returning', 1, 'fn'])]
-    ],
-    [
-      { id: 'o', op: 'delete', table: 'plain', where, returning: [created, { colum: 'id' }] },
-      [
-        misplaced(['returning', 0, 'fn']),
+    [op.update('o', 'plain', { set: { a: 1 }, where, returning: ['id', created] }),
+      [misplaced(['returning', 1, 'fn'])]],
+    [op.delete('o', 'plain', { where, returning: [created, { colum: 'id' }] }),
+      [misplaced(['returning', 0, 'fn']),
         { code: 'member_missing', path: ['returning', 1, 'column'] },
-        { code: 'member_unknown', path: ['returning', 1, 'colum'] }
-      ]
-    ],
-    [
-      { id: 'o', op: 'select', table: 'plain', columns: [created] },
-      [misplaced(['columns', 0, 'fn'])]
-    ],
-    [
-      { id: 'o', op: 'call', function: 'f', columns: ['a', created] },
-      [misplaced(['columns', 1, 'fn'])]
-    ],
-    [
-      { ...insert, on_conflict: { columns: ['id'] }, returning: [created] },
-      [{ code: 'member_missing', path: ['on_conflict', 'do'] }]
-    ],
-    [
-      { ...conflict, returning: [{ fn: 'created' }] },
-      [{ code: 'member_invalid', path: ['returning', 0, 'fn'], message: /"inserted"/ }]
-    ],
-    [
-      { ...conflict, returning: [{ fn: 'inserted', column: 'id' }] },
-      [{ code: 'member_unknown', path: ['returning', 0, 'column'] }]
-    ],
-    [
-      { ...conflict, returning: ['id', { fn: 'inserted', as: 'id' }] },
-      [{ code: 'member_invalid', path: ['returning', 1] }]
-    ]
+        { code: 'member_unknown', path: ['returning', 1, 'colum'] }]],
+    [op.select('o', 'plain', { columns: [created] }), [misplaced(['columns', 0, 'fn'])]],
+    [{ id: 'o', op: 'call', function: 'f', columns: ['a', created] },
+      [misplaced(['columns', 1, 'fn'])]],
+    [{ ...insert, on_conflict: { columns: ['id'] }, returning: [created] },
+      [{ code: 'member_missing', path: ['on_conflict', 'do'] }]],
+    [{ ...conflict, returning: [{ fn: 'created' }] },
+      [{ code: 'member_invalid', path: ['returning', 0, 'fn'], message: /"inserted"/ }]],
+    [{ ...conflict, returning: [{ fn: 'inserted', column: 'id' }] },
+      [{ code: 'member_unknown', path: ['returning', 0, 'column'] }]],
+    [{ ...conflict, returning: ['id', { fn: 'inserted', as: 'id' }] },
+      [{ code: 'member_invalid', path: ['returning', 1] }]]
   ]
   for (const [operation, errors] of cases) {
     const { status, body } = await service.post([operation])
@@ -310,9 +266,7 @@ t.test('it is refused elsewhere, with every other issue', async t => {
     t.match(body.error?.errors, errors)
     t.equal(body.error?.errors?.length, errors.length)
   }
-  const clash = await service.post([{
-    ...conflict, returning: ['*', { fn: 'inserted', as: 'a' }]
-  }])
+  const clash = await service.post([{ ...conflict, returning: ['*', { fn: 'inserted', as: 'a' }] }])
   t.match(clash, { status: 400, body: { error: { code: 'ambiguous_column' } } })
   t.equal((await service.database.sql`select * from plain`).length, 200, 'nothing was written')
 })

@@ -4,6 +4,7 @@
 import t from 'tap'
 import type { PlanNode } from '../../src/plan/nodes.ts'
 import { describeError } from '../../src/transaction/describe-error.ts'
+import * as op from '../support/operations.ts'
 import { asCustomer, CUSTOMER, useShopService } from '../support/database/shop.ts'
 import {
   SECRET,
@@ -63,60 +64,31 @@ t.test('the example of a message suits what was sent', async t => {
   const rows: readonly Row[] = [
     [{ where: { qty: 3 } }, ['where', 'qty'], `"qty" ${operators('{"qty": {"eq": 10}}')}`],
     [{ where: { a: false } }, ['where', 'a'], `"a" ${operators('{"a": {"eq": true}}')}`],
-    [
-      { where: { sku: null } },
-      ['where', 'sku'],
+    [{ where: { sku: null } }, ['where', 'sku'],
       `"sku" ${operators('{"sku": {"eq": "apple"}}')} In SQL, nothing equals null; ` +
-      'use {"is": null}.'
-    ],
-    [
-      { where: { sku: ['pear'] } },
-      ['where', 'sku'],
-      `"sku" ${operators('{"sku": {"eq": "apple"}}')}`
-    ],
-    [
-      { where: { 'a->"b"': 'pear' } },
-      ['where', 'a->"b"'],
-      `"a->"b"" ${operators('{"a->\\"b\\"": {"eq": "apple"}}')}`
-    ],
-    [
-      { where: { sku: { not: 'pear' } } },
-      ['where', 'sku', 'not'],
-      `"not" ${operators('{"not": {"eq": "apple"}}')}`
-    ],
+      'use {"is": null}.'],
+    [{ where: { sku: ['pear'] } }, ['where', 'sku'],
+      `"sku" ${operators('{"sku": {"eq": "apple"}}')}`],
+    [{ where: { 'a->"b"': 'pear' } }, ['where', 'a->"b"'],
+      `"a->"b"" ${operators('{"a->\\"b\\"": {"eq": "apple"}}')}`],
+    [{ where: { sku: { not: 'pear' } } }, ['where', 'sku', 'not'],
+      `"not" ${operators('{"not": {"eq": "apple"}}')}`],
     [{ order: ['qty'] }, ['order', 0], element('{"qty": "asc"}')],
     [{ order: ['qty.DESC'] }, ['order', 0], element('{"qty": "desc"}')],
     [{ order: ['qty desc'] }, ['order', 0], element('{"qty": "desc"}')],
     [{ order: ['-qty'] }, ['order', 0], element('{"sku": "asc"}')],
     [{ order: ['q'.repeat(21)] }, ['order', 0], element('{"sku": "asc"}')],
-    [
-      { order: { qty: 'asc' } },
-      ['order'],
-      '"order" must be an array of objects, for example [{"sku": "asc"}].'
-    ],
+    [{ order: { qty: 'asc' } }, ['order'],
+      '"order" must be an array of objects, for example [{"sku": "asc"}].'],
     [{ columns: 'qty' }, ['columns'], columns('columns', '["qty"]')],
     [{ columns: 'sku, qty' }, ['columns'], columns('columns', '["sku"]')],
-    [
-      { columns: ['qty'], group_by: 'qty' },
-      ['group_by'],
-      columns('group_by', '["qty"]')
-    ],
-    [
-      { columns: [] },
-      ['columns'],
-      '"columns" must be a non-empty array of at most 1600 elements.'
-    ],
-    [
-      { order: Array.from({ length: 1601 }, () => ({ sku: 'asc' })) },
-      ['order'],
-      '"order" must be an array of at most 1600 elements.'
-    ]
+    [{ columns: ['qty'], group_by: 'qty' }, ['group_by'], columns('group_by', '["qty"]')],
+    [{ columns: [] }, ['columns'], '"columns" must be a non-empty array of at most 1600 elements.'],
+    [{ order: Array.from({ length: 1601 }, () => ({ sku: 'asc' })) }, ['order'],
+      '"order" must be an array of at most 1600 elements.']
   ]
   for (const [members, path, message] of rows) {
-    const answer = await service.post(
-      [{ id: 'a', op: 'select', table: 'stock', ...members }],
-      { headers: asCustomer() }
-    )
+    const answer = await service.post([op.select('a', 'stock', members)], { headers: asCustomer() })
     const { path: actualPath, message: actualMessage } = answer.body.error.errors[0]
     t.same([actualPath, actualMessage], [path, message], JSON.stringify(members).slice(0, 60))
   }
@@ -139,34 +111,21 @@ t.test('an unknown name is answered with the known one that it resembles', async
     [operator(''), `Unknown operator "". ${all}`],
     [operator('ink'), 'Unknown operator "ink". Did you mean "in"?'],
     [{ wheer: {} }, 'Unknown member "wheer". Did you mean "where"?'],
-    [
-      { filter: {} },
+    [{ filter: {} },
       'Unknown member "filter". Members: id, op, table, where, columns, distinct, group_by, ' +
-      'having, order, after, limit, offset, lock, with, expect, answer, when.'
-    ],
-    [
-      { order: [{ qty: { dir: 'asc' } }] },
-      'Unknown member "dir". Did you mean "direction"?'
-    ],
-    [
-      { op: 'update', set: { qty: { $increment: 1 } }, all: true },
+      'having, order, after, limit, offset, lock, with, expect, answer, when.'],
+    [{ order: [{ qty: { dir: 'asc' } }] }, 'Unknown member "dir". Did you mean "direction"?'],
+    [{ op: 'update', set: { qty: { $increment: 1 } }, all: true },
       'Unknown modifier "$increment". Did you mean "$inc"? ' +
-      'To store the object itself, use {"$value": …}.'
-    ],
-    [
-      {
-        op: 'insert',
-        values: [{}],
-        on_conflict: { columns: ['sku'], do: 'nothing', index_where: { qty: { '@>': 1 } } }
-      },
-      'Unknown operator "@>". Operators: eq, neq, gt, gte, lt, lte, in, is, not.'
-    ]
+      'To store the object itself, use {"$value": …}.'],
+    [{
+      op: 'insert',
+      values: [{}],
+      on_conflict: { columns: ['sku'], do: 'nothing', index_where: { qty: { '@>': 1 } } }
+    }, 'Unknown operator "@>". Operators: eq, neq, gt, gte, lt, lte, in, is, not.']
   ]
   for (const [members, message] of rows) {
-    const answer = await service.post(
-      [{ id: 'a', op: 'select', table: 'stock', ...members }],
-      { headers: asCustomer() }
-    )
+    const answer = await service.post([op.select('a', 'stock', members)], { headers: asCustomer() })
     t.same(answer.body.error.errors[0].message, message)
   }
 })
@@ -180,31 +139,19 @@ t.test('an invalid reference is answered with the operations that it can name', 
     [
       [[], '$x.id', `Unknown operation "x". There is no earlier operation. ${plain}`],
       [['a', 'b'], '$c.*.id', `Unknown operation "c". Earlier operations: a, b. ${plain}`],
-      [
-        many,
-        '$o.0.id',
+      [many, '$o.0.id',
         `Unknown operation "o". Earlier operations: ${many.slice(0, 10).join(', ')} and 1 more. ` +
-        plain
-      ],
+        plain],
       // It may be a password.
       [['a'], '$ecret', `${unquoted} Earlier operations: a. ${plain}`],
       [['a'], `$${'s'.repeat(64)}.id`, `${unquoted} Earlier operations: a. ${plain}`],
-      [
-        ['a'],
-        '$own.id',
-        `"own" is this operation itself; a reference must name an earlier operation. ${plain}`
-      ],
-      [
-        ['a'],
-        '$later',
-        `Operation "later" comes later in the batch; move it before this operation. ${plain}`
-      ],
-      [
-        ['a'],
-        '$a.01',
+      [['a'], '$own.id',
+        `"own" is this operation itself; a reference must name an earlier operation. ${plain}`],
+      [['a'], '$later',
+        `Operation "later" comes later in the batch; move it before this operation. ${plain}`],
+      [['a'], '$a.01',
         'A reference must have the form $op, $op.column, $op.row, $op.row.column or ' +
-        `$op.*.column. ${plain}`
-      ]
+        `$op.*.column. ${plain}`]
     ]
   for (const [earlier, text, message] of rows) {
     const select = { op: 'select', table: 'stock' }
@@ -271,95 +218,60 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
     [update({ nam: 'x' }), missing('nam')],
     [update({ nam: { $inc: 1 } }), missing('nam')],
     [update({ nam: { $now: true } }), missing('nam')],
-    [
-      { where: { 'name->a': { eq: 1 } } },
+    [{ where: { 'name->a': { eq: 1 } } },
       'Column "name" has no path: paths go into json, jsonb, arrays and composites, ' +
-      'and in results of functions only into json and jsonb.'
-    ],
+      'and in results of functions only into json and jsonb.'],
     [{ where: { id: { like: '1%' } } }, misfit('like', 'id', 'integer ~~ unknown')],
-    [
-      { where: { or: [{ name: { eq: 'x' } }, { not: { id: { gt: 2, match: '1' } } }] } },
-      misfit('match', 'id', 'integer ~ unknown')
-    ],
+    [{ where: { or: [{ name: { eq: 'x' } }, { not: { id: { gt: 2, match: '1' } } }] } },
+      misfit('match', 'id', 'integer ~ unknown')],
     [{ where: { 'a "b': { cs: [1] } } }, misfit('cs', 'a "b', 'integer @> integer')],
     [{ where: { id: { gt: { $col: 'name' } } } }, misfit('gt', 'id', 'integer > text')],
     [{ where: { name: { has_key: 'x' } } }, misfit('has_key', 'name', 'text ? text')],
-    [
-      {
-        ...insert,
-        on_conflict: {
-          constraint: 'things_pkey',
-          do: 'update',
-          set: { name: 'x' },
-          where: { id: { like: '1%' } }
-        }
-      },
-      misfit('like', 'id', 'integer ~~ unknown')
-    ],
-    [
-      {
-        ...insert,
-        on_conflict: { columns: ['id'], do: 'nothing', index_where: { raw: { eq: 'x' } } }
-      },
-      misfit('eq', 'raw', 'json = unknown')
-    ],
+    [{
+      ...insert,
+      on_conflict: {
+        constraint: 'things_pkey',
+        do: 'update',
+        set: { name: 'x' },
+        where: { id: { like: '1%' } }
+      }
+    }, misfit('like', 'id', 'integer ~~ unknown')],
+    [{
+      ...insert,
+      on_conflict: { columns: ['id'], do: 'nothing', index_where: { raw: { eq: 'x' } } }
+    }, misfit('eq', 'raw', 'json = unknown')],
     [update({ name: { $inc: 1 } }), misfit('$inc', 'name', 'text - text')],
     [onConflict({ set: { name: { $mul: 2 } } }), misfit('$mul', 'name', 'text * unknown')],
-    [
-      { columns: [{ fn: 'sum', column: 'name' }] },
-      '"sum" does not work with column "name": function sum(text) does not exist'
-    ],
-    [
-      { where: { name: { is: true } } },
-      'Column "name": argument of IS TRUE must be type boolean, not type text'
-    ],
-    [
-      { order: [{ raw: 'asc' }] },
-      'Column "raw": could not identify an ordering operator for type json'
-    ],
-    [
-      { columns: ['raw'], group_by: ['raw'] },
-      'Column "raw": could not identify an equality operator for type json'
-    ],
-    [
-      { columns: ['data->a', { fn: 'count' }] },
-      'Column "data" must be in "group_by" or in an aggregate ("fn").'
-    ],
-    [
-      { columns: ['data->a', { fn: 'count' }], order: [{ 'data->a': 'asc' }] },
-      'Every column of "columns" and "order" must be in "group_by" or in an aggregate ("fn").'
-    ],
-    [
-      { columns: ['name', { fn: 'count' }] },
-      'Column "name" must be in "group_by" or in an aggregate ("fn").'
-    ],
+    [{ columns: [{ fn: 'sum', column: 'name' }] },
+      '"sum" does not work with column "name": function sum(text) does not exist'],
+    [{ where: { name: { is: true } } },
+      'Column "name": argument of IS TRUE must be type boolean, not type text'],
+    [{ order: [{ raw: 'asc' }] },
+      'Column "raw": could not identify an ordering operator for type json'],
+    [{ columns: ['raw'], group_by: ['raw'] },
+      'Column "raw": could not identify an equality operator for type json'],
+    [{ columns: ['data->a', { fn: 'count' }] },
+      'Column "data" must be in "group_by" or in an aggregate ("fn").'],
+    [{ columns: ['data->a', { fn: 'count' }], order: [{ 'data->a': 'asc' }] },
+      'Every column of "columns" and "order" must be in "group_by" or in an aggregate ("fn").'],
+    [{ columns: ['name', { fn: 'count' }] },
+      'Column "name" must be in "group_by" or in an aggregate ("fn").'],
     // Messages that name everything already.
-    [
-      update({ id: { $col: 'name' } }),
-      'column "id" is of type integer but expression is of type text'
-    ],
-    [
-      { ...insert, on_conflict: { constraint: 'nope', do: 'nothing' } },
-      'constraint "nope" for table "things" does not exist'
-    ],
+    [update({ id: { $col: 'name' } }),
+      'column "id" is of type integer but expression is of type text'],
+    [{ ...insert, on_conflict: { constraint: 'nope', do: 'nothing' } },
+      'constraint "nope" for table "things" does not exist'],
     // Errors of a trigger are about its own statements.
     [{ ...insert, table: 'checked' }, 'column "nope" does not exist'],
-    [
-      { ...insert, table: 'checked', values: [{ id: 2 }] },
-      'function nope(integer) does not exist'
-    ],
+    [{ ...insert, table: 'checked', values: [{ id: 2 }] }, 'function nope(integer) does not exist'],
     [{ ...insert, table: 'checked', values: [{ id: 3 }] }, 'relation "nope" does not exist'],
-    [
-      { ...insert, table: 'checked', values: [{ id: 4 }] },
-      'column "c.id" must appear in the GROUP BY clause or be used in an aggregate function'
-    ],
-    [
-      { ...insert, table: 'checked', values: [{ id: 5 }] },
-      'argument of WHERE must be type boolean, not type integer'
-    ]
+    [{ ...insert, table: 'checked', values: [{ id: 4 }] },
+      'column "c.id" must appear in the GROUP BY clause or be used in an aggregate function'],
+    [{ ...insert, table: 'checked', values: [{ id: 5 }] },
+      'argument of WHERE must be type boolean, not type integer']
   ]
   for (const [members, message] of rows) {
-    const operation = { id: 'a', op: 'select', table: 'things', ...members }
+    const operation = op.select('a', 'things', members)
     const { body } = await service.post([operation])
     t.equal(body.error?.message, message, JSON.stringify(members))
   }
@@ -370,11 +282,8 @@ t.test('a hint names columns as the request does', async t => {
   const rows = [
     [{ op: 'select' }, { where: { nam: { eq: 'x' } } }, /the column "name"\.$/],
     [{ op: 'update' }, { set: { nam: 'x' }, all: true }, /the column "name"\.$/],
-    [
-      { op: 'insert', values: [{ id: 1 }] },
-      { on_conflict: { columns: ['idd'], do: 'nothing' } },
-      /the column "id" or the column "id"\.$/
-    ],
+    [{ op: 'insert', values: [{ id: 1 }] }, { on_conflict: { columns: ['idd'], do: 'nothing' } },
+      /the column "id" or the column "id"\.$/],
     // The hint of a trigger is about its own statement.
     [{ op: 'insert' }, { table: 'checked', values: [{ id: 6 }] }, /the column "t\.id"\.$/]
   ] as const
@@ -387,8 +296,8 @@ t.test('a hint names columns as the request does', async t => {
 t.test('a reference that does not fit is answered with the modifier that takes it', async t => {
   const service = await useService(t, { schema })
   const { body } = await service.post([
-    { id: 'a', op: 'insert', table: 'things', values: [{ id: 1 }] },
-    { id: 'b', op: 'update', table: 'things', set: { name: { $inc: '$a.id' } }, all: true }
+    op.insert('a', 'things', [{ id: 1 }]),
+    op.update('b', 'things', { set: { name: { $inc: '$a.id' } }, all: true })
   ])
   t.match(body.error, {
     op: 'b',
@@ -426,66 +335,43 @@ t.test('a value that PostgreSQL refuses is answered with its column', async t =>
     // PostgreSQL reports the number of the parameter.
     [where({ s: { eq: 'x' }, i: { gt: 'x' } }), `Column "i": ${integer}`],
     [where({ id: { in: [1, 2] }, i: { in: [1, 'x'] } }), `Column "i": ${integer}`],
-    [
-      where({ d: { between: ['2020-01-01', 'x'] } }),
-      'Column "d": invalid input syntax for type date: "…"'
-    ],
-    [
-      where({ s: { eq: 'a' }, i: { gt: 99999999999 } }),
-      'Column "i": value "…" is out of range for type integer'
-    ],
+    [where({ d: { between: ['2020-01-01', 'x'] } }),
+      'Column "d": invalid input syntax for type date: "…"'],
+    [where({ s: { eq: 'a' }, i: { gt: 99999999999 } }),
+      'Column "i": value "…" is out of range for type integer'],
     [update({ i: { $inc: 1.5 } }), `Column "i": ${integer}`],
     [
       where(Object.fromEntries(
         ['s', 'd', 'i'].map(name => [name, { not: { in: ['2020-01-01', '2021-01-01'] } }])
-      )),
-      `Column "i": ${integer}`
-    ],
+      )), `Column "i": ${integer}`],
     // PostgreSQL reports the position.
-    [
-      {
-        ...insert({ id: 1 }),
-        on_conflict: { columns: ['id'], do: 'nothing', index_where: { i: { eq: 'x' } } }
-      },
-      `Column "i": ${integer}`
-    ],
+    [{
+      ...insert({ id: 1 }),
+      on_conflict: { columns: ['id'], do: 'nothing', index_where: { i: { eq: 'x' } } }
+    }, `Column "i": ${integer}`],
     // PostgreSQL quotes the value.
     [insert({ i: 'x' }), `Row 0 of values, column "i": ${integer}`],
-    [
-      insert({ id: 2, i: 1 }, { id: 3, i: 1.5 }, { id: 4, i: 1.5 }),
-      `Row 1 of values, column "i": ${integer}`
-    ],
-    [
-      insert({ id: 2, i: 1 }, { id: 3, j: 1 }, { id: 4, i: 1, s: '$$x' }, { id: 5, j: true }),
-      `Row 3 of values, column "j": ${integer}`
-    ],
-    [
-      insert({ m: 'bad', s: 'good' }),
-      'Row 0 of values, column "m": invalid input value for enum mood: "…"'
-    ],
+    [insert({ id: 2, i: 1 }, { id: 3, i: 1.5 }, { id: 4, i: 1.5 }),
+      `Row 1 of values, column "i": ${integer}`],
+    [insert({ id: 2, i: 1 }, { id: 3, j: 1 }, { id: 4, i: 1, s: '$$x' }, { id: 5, j: true }),
+      `Row 3 of values, column "j": ${integer}`],
+    [insert({ m: 'bad', s: 'good' }),
+      'Row 0 of values, column "m": invalid input value for enum mood: "…"'],
     [insert({ a: [1, 'x'] }), `Row 0 of values, column "a": ${integer}`],
     [insert({ p: { x: 1, y: 'x' } }), `Row 0 of values, column "p": ${integer}`],
-    [
-      update({ d: '2020-13-01', s: 'x' }),
-      'Column "d": date/time field value out of range: "…"'
-    ],
+    [update({ d: '2020-13-01', s: 'x' }), 'Column "d": date/time field value out of range: "…"'],
     [update({ i: { $value: 'x' } }), `Column "i": ${integer}`],
     [update({ a: { $append: [1, 'x'] } }), `Column "a": ${integer}`],
     [update({ a: { x: 1 } }), 'Column "a": expected JSON array'],
     // No row needs the value.
-    [
-      { op: 'update', set: { s: { x: 1 } }, where: { id: { eq: 99 } } },
-      'Column "s": the type text takes one value, not an array or an object.'
-    ],
+    [{ op: 'update', set: { s: { x: 1 } }, where: { id: { eq: 99 } } },
+      'Column "s": the type text takes one value, not an array or an object.'],
     [where({ a: { cs: { x: 1 } } }), 'expected JSON array'],
     [onConflict({ set: { i: 'x' } }), `Column "i": ${integer}`],
     // Both columns have the value.
     [insert({ i: 'x', s: 'x' }), integer],
     // The message quotes no value.
-    [
-      where({ s: { match: '(' } }),
-      'invalid regular expression: parentheses () not balanced'
-    ],
+    [where({ s: { match: '(' } }), 'invalid regular expression: parentheses () not balanced'],
     [insert({ n: 1000 }), 'numeric field overflow'],
     // Values of conditions without a parameter of their own are not compared; see find-value.ts.
     [where({ s: { fts: 'a b' } }), 'syntax error in tsquery: "…"'],
@@ -495,7 +381,7 @@ t.test('a value that PostgreSQL refuses is answered with its column', async t =>
   ]
   for (const [operation, message] of rows) {
     const { body } = await service.post([
-      { id: 'row', op: 'insert', table: 'v', values: [{ id: 9, s: 'apple' }] },
+      op.insert('row', 'v', [{ id: 9, s: 'apple' }]),
       { id: 'a', table: 'v', ...operation }
     ])
     t.match(body.error, { op: 'a', message }, JSON.stringify(operation))
@@ -510,33 +396,23 @@ t.test('a modifier in "values" is data, unless the column cannot store it', asyn
     `the type ${type} takes one value, not an array or an object.`
   const rows: ReadonlyArray<readonly [values: readonly object[], message: string]> = [
     [[{ i: { $inc: 1 } }], `Row 0 of values, column "i": ${scalar('integer')} ${help('$inc')}`],
-    [
-      [{ id: 2, i: 1 }, { id: 3, d: '2020-01-01' }, { id: 4, d: { $now: true } }],
-      `Row 2 of values, column "d": ${scalar('date')} ${help('$now', ', such as "now"')}`
-    ],
-    [
-      [{ p: { $merge: {} } }],
-      `Row 0 of values, column "p": the type point2 has no member "$merge". ${help('$merge')}`
-    ],
-    [
-      [{ id: 2, data: {} }, { id: 3, a: { $append: [1] } }],
-      `Column "a": expected JSON array. ${help('$append')}`
-    ],
+    [[{ id: 2, i: 1 }, { id: 3, d: '2020-01-01' }, { id: 4, d: { $now: true } }],
+      `Row 2 of values, column "d": ${scalar('date')} ${help('$now', ', such as "now"')}`],
+    [[{ p: { $merge: {} } }],
+      `Row 0 of values, column "p": the type point2 has no member "$merge". ${help('$merge')}`],
+    [[{ id: 2, data: {} }, { id: 3, a: { $append: [1] } }],
+      `Column "a": expected JSON array. ${help('$append')}`],
     [[{ a: { x: 1 } }], 'Column "a": expected JSON array'],
     // PostgreSQL's hint names the member of the composite value.
     [[{ w: { list: { x: 1 } } }], 'expected JSON array'],
-    [
-      [{ i: { $nope: 1 } }],
-      `Row 0 of values, column "i": ${scalar('integer')} To store JSON text, send it as a string.`
-    ]
+    [[{ i: { $nope: 1 } }],
+      `Row 0 of values, column "i": ${scalar('integer')} To store JSON text, send it as a string.`]
   ]
   for (const [values, message] of rows) {
-    const { body } = await service.post([{ id: 'a', op: 'insert', table: 'v', values }])
+    const { body } = await service.post([op.insert('a', 'v', values)])
     t.equal(body.error?.message, message, JSON.stringify(values))
   }
-  const { body } = await service.post([
-    { id: 'a', op: 'insert', table: 'v', values: [{ id: 2, data: { $inc: 1 } }] }
-  ])
+  const { body } = await service.post([op.insert('a', 'v', [{ id: 2, data: { $inc: 1 } }])])
   t.same(body.data.a[0].data, { $inc: 1 })
 })
 
@@ -574,14 +450,10 @@ t.test('in development, a missing privilege has its GRANT', async t => {
     [of('delete', { where }), 'SELECT, DELETE ON "public"."bare"'],
     [of('select', {}), 'SELECT ON "public"."bare"'],
     [of('select', { lock: 'update' }), 'SELECT, UPDATE ON "public"."bare"'],
-    [
-      of('insert', { values: [{ id: 1 }], on_conflict: { columns: ['id'], do: 'update' } }),
-      'SELECT, INSERT, UPDATE ON "public"."bare"'
-    ],
-    [
-      { id: 'a', op: 'call', function: 'bare_function' },
-      'EXECUTE ON FUNCTION "public"."bare_function"'
-    ]
+    [of('insert', { values: [{ id: 1 }], on_conflict: { columns: ['id'], do: 'update' } }),
+      'SELECT, INSERT, UPDATE ON "public"."bare"'],
+    [{ id: 'a', op: 'call', function: 'bare_function' },
+      'EXECUTE ON FUNCTION "public"."bare_function"']
   ]
   for (const [operation, grant] of rows) {
     const { status, body } = await service.post([operation])

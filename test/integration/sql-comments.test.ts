@@ -14,6 +14,7 @@ import {
   startPostgres
 } from '../../scripts/dev/postgres.ts'
 import { commentOn } from '../../src/sql/frame/steps.ts'
+import * as op from '../support/operations.ts'
 import { useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
@@ -33,12 +34,8 @@ const trace = {
 }
 const traceparent = `00-${trace.traceId}-${trace.spanId}-${trace.flags}`
 
-const insert = (id: number, other?: number): object => ({
-  id: `i${id}`,
-  op: 'insert',
-  table: 't',
-  values: [{ id, ...other === undefined ? {} : { other } }]
-})
+const insert = (id: number, other?: number): object =>
+  op.insert(`i${id}`, 't', [{ id, ...other === undefined ? {} : { other } }])
 
 tap.test('the comment has the format of sqlcommenter and escapes every id', async t => {
   t.equal(commentOn('a', undefined), " /*request_id='a'*/")
@@ -89,7 +86,7 @@ tap.test(title('the log of the server names the request of each statement'), { s
   const comment = (id: string): string => `/*request_id='${id}',traceparent='${traceparent}'*/`
   for (const [n, id] of ['first', 'again'].entries()) {
     t.equal(
-      (await post([insert(n), { id: 's', op: 'select', table: 't' }], {
+      (await post([insert(n), op.select('s', 't')], {
         headers: { traceparent, 'x-request-id': id }
       })).status,
       200

@@ -3,6 +3,7 @@
  */
 import t from 'tap'
 import { fromDatabase, quotedText, statusOf, withoutValues } from '../../src/errors/postgres.ts'
+import * as op from '../support/operations.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { useService } from '../support/service.ts'
 
@@ -150,10 +151,7 @@ function envelope (
   }
 }
 
-const verbosities = [
-  ['terse', {}],
-  ['verbose', { detail: 'a detail', hint: 'a hint' }]
-] as const
+const verbosities = [['terse', {}], ['verbose', { detail: 'a detail', hint: 'a hint' }]] as const
 const tables = [
   ['at_once', { op: 'o', index: 1 }],
   ['at_commit', { op: null, index: null }]
@@ -164,9 +162,9 @@ for (const [verbosity, more] of verbosities) {
     for (const row of verbosity === 'terse' ? rows : rows.slice(0, 30)) {
       for (const [table, position] of tables) {
         const { status, headers, body } = await service.post([
-          { id: 'fine', op: 'insert', table, values: [{ k: 1 }] },
-          { id: 'o', op: 'insert', table, values: [{ k: 2, state: row[0], rule: 'a_rule' }] },
-          { id: 'after', op: 'select', table }
+          op.insert('fine', table, [{ k: 1 }]),
+          op.insert('o', table, [{ k: 2, state: row[0], rule: 'a_rule' }]),
+          op.select('after', table)
         ])
         const { request_id: requestId, message, ...error } = body.error
         const want = envelope(row, position) as { body: { error: Record<string, unknown> } }
@@ -227,11 +225,8 @@ t.test('errors that PostgreSQL raises itself have a status and a code', async t 
     [{ op: 'select', table: 'parents', where: { nope: { eq: 1 } } }, 400, {
       code: 'undefined_column'
     }],
-    [
-      { op: 'select', table: 'parents', where: { id: { like: 'x' } } },
-      400,
-      { code: 'undefined_function' }
-    ],
+    [{ op: 'select', table: 'parents', where: { id: { like: 'x' } } }, 400,
+      { code: 'undefined_function' }],
     [{ op: 'select', table: 'at_once', where: { state: { match: '(' } } }, 400, {
       code: 'invalid_regular_expression'
     }],
@@ -248,9 +243,7 @@ t.test('errors that PostgreSQL raises itself have a status and a code', async t 
     t.notOk('detail' in body.error || 'hint' in body.error)
   }
 
-  const anonymous = await service.post([{ id: 'o', op: 'select', table: 'forbidden' }], {
-    role: null
-  })
+  const anonymous = await service.post([op.select('o', 'forbidden')], { role: null })
   t.match({
     status: anonymous.status,
     challenge: anonymous.headers.get('www-authenticate'),
@@ -263,7 +256,7 @@ t.test('errors that PostgreSQL raises itself have a status and a code', async t 
 
   await service.database.sql.begin(async sql => {
     await sql`lock table parents`
-    const { status, body } = await service.post([{ id: 'o', op: 'select', table: 'parents' }])
+    const { status, body } = await service.post([op.select('o', 'parents')])
     t.match({ status, error: body.error }, {
       status: 409,
       error: { code: 'lock_not_available', retryable: true, op: 'o' }
@@ -348,13 +341,13 @@ t.test('a missing operator of a type is 400, a missing function 404', async t =>
     [{ op: 'insert', table: 'stopped', values: [{ n: 1 }] }, 404],
     [{ op: 'insert', table: 'stopped_late', values: [{ n: 1 }] }, 404, null]
   ]
-  for (const [operation, status, op = 'o'] of cases) {
-    const answer = await post([{ id: 'o', op: 'select', table: 'kinds', ...operation }])
+  for (const [operation, status, at = 'o'] of cases) {
+    const answer = await post([op.select('o', 'kinds', operation)])
     const expected = {
       type: 'execution_error',
       code: 'undefined_function',
       sqlstate: '42883',
-      op,
+      op: at,
       committed: false,
       retryable: false
     }
@@ -375,7 +368,7 @@ t.test('a request that exceeds temp_file_limit is not retryable', async t => {
     await database.sql.unsafe(`alter database ${database.name} set ${setting} = '64kB'`)
   }
   const { post } = await useService(t, { databaseUrl: () => database.loginUrl })
-  const select = { id: 'o', op: 'select', table: 'big', limit: 5000 }
+  const select = op.select('o', 'big', { limit: 5000 })
   const { status, body: { error } } = await post([{ ...select, order: [{ word: 'asc' }] }])
   t.match({ status, ...error }, {
     status: 400,
@@ -447,26 +440,14 @@ t.test('messages contain values only with ERROR_VERBOSITY=verbose', async t => {
     `Row 0 of values, column "i": invalid input syntax for type integer: "${value}"`
   )
   const rows: ReadonlyArray<readonly [code: string, message: string, shown: string]> = [
-    [
-      '22P02',
-      'ungültige Eingabesyntax für Typ integer: »x«',
-      'ungültige Eingabesyntax für Typ integer: »…«'
-    ],
-    [
-      '22P02',
-      'syntaxe en entrée invalide pour le type integer : « x »',
-      'syntaxe en entrée invalide pour le type integer : «…»'
-    ],
-    [
-      '22P02',
-      '型integerの入力構文が不正です: "x"',
-      '型integerの入力構文が不正です: "…"'
-    ],
-    [
-      '23505',
-      'duplicate key value violates unique constraint "k"',
-      'duplicate key value violates unique constraint "k"'
-    ]
+    ['22P02', 'ungültige Eingabesyntax für Typ integer: »x«',
+      'ungültige Eingabesyntax für Typ integer: »…«'],
+    ['22P02', 'syntaxe en entrée invalide pour le type integer : « x »',
+      'syntaxe en entrée invalide pour le type integer : «…»'],
+    ['22P02', '型integerの入力構文が不正です: "x"',
+      '型integerの入力構文が不正です: "…"'],
+    ['23505', 'duplicate key value violates unique constraint "k"',
+      'duplicate key value violates unique constraint "k"']
   ]
   for (const [code, message, shown] of rows) {
     t.equal(withoutValues({ code, message }), shown)

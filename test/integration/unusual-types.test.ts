@@ -5,6 +5,7 @@
  * Every word of the language has the effect of plain SQL, or is refused with a clear error.
  */
 import t, { type Test } from 'tap'
+import * as op from '../support/operations.ts'
 import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { useService, type ServiceUnderTest } from '../support/service.ts'
 
@@ -137,8 +138,7 @@ interface Scene {
 }
 
 function createScene ({ values, composite }: Kind, n: number): Scene {
-  const each = <T>(map: (value: Value) => T): [T, T, T] =>
-    values.map(map) as [T, T, T]
+  const each = <T>(map: (value: Value) => T): [T, T, T] => values.map(map) as [T, T, T]
   return {
     t: `t${n}`,
     k: `k${n}`,
@@ -155,7 +155,7 @@ const byN = { order: [{ n: 'asc' }] }
 
 /** What others refer to: the first two values. */
 const source = ({ t }: Scene): Step => [
-  { id: 'src', op: 'select', table: t, where: { id: { lt: 3 } }, ...byId },
+  op.select('src', t, { where: { id: { lt: 3 } }, ...byId }),
   `select * from ${t} where id < 3 order by id`
 ]
 
@@ -177,18 +177,12 @@ function readRows (scene: Scene): readonly Step[] {
     [{ ...select, ...byId }, `select * from ${t} order by id`],
     [{ ...select, order: [{ v: 'desc' }] }, `select * from ${t} order by v desc`],
     [{ ...select, ...groups }, `select v, count(*) from ${t} group by v order by v`],
-    [
-      { ...select, columns: ['v'], distinct: true, order: [{ v: 'asc' }] },
-      `select distinct v from ${t} order by v`
-    ],
-    [
-      { ...select, columns: [{ fn: 'count', column: 'v', distinct: true }] },
-      `select count(distinct v) from ${t}`
-    ],
-    [
-      { ...select, ...byId, with: { kids } },
-      `select *, (select to_json(k) from ${k} as k where n = id) as kids from ${t} order by id`
-    ],
+    [{ ...select, columns: ['v'], distinct: true, order: [{ v: 'asc' }] },
+      `select distinct v from ${t} order by v`],
+    [{ ...select, columns: [{ fn: 'count', column: 'v', distinct: true }] },
+      `select count(distinct v) from ${t}`],
+    [{ ...select, ...byId, with: { kids } },
+      `select *, (select to_json(k) from ${k} as k where n = id) as kids from ${t} order by id`],
     source(scene),
     [
       {
@@ -208,16 +202,12 @@ function insertRows (scene: Scene): readonly Step[] {
   const { t, k, c, json, stored } = scene
   const insert = (rows: ReadonlyArray<readonly [json: unknown, sql: string]>, from: number): Step =>
     [
-      {
-        id: `i${from}`,
-        op: 'insert',
-        table: t,
-        values: rows.map(([v], i) => ({ id: from + i, ...v === undefined ? {} : { v } }))
-      },
+      op.insert(`i${from}`, t, rows.map(([v], i) =>
+        ({ id: from + i, ...v === undefined ? {} : { v } })
+      )),
       `insert into ${t} as t values ${rows.map(([, v], i) => `(${from + i}, ${v})`).join()}`
     ]
-  const literal = (i: number): readonly [unknown, string] =>
-    [json[i % 3], stored[i % 3] as string]
+  const literal = (i: number): readonly [unknown, string] => [json[i % 3], stored[i % 3] as string]
   const reference = (i: number): readonly [string, string] =>
     [`$src.${i % 2}.v`, stored[i % 2] as string]
   const rows = (
@@ -254,15 +244,12 @@ function insertRows (scene: Scene): readonly Step[] {
       `insert into ${k} as t values (${stored[2]}, 7), (${stored[1]}, 8)
         on conflict (v) do update set n = excluded.n`
     ],
-    [
-      {
-        op: 'insert',
-        table: k,
-        values: [{ v: json[0] }],
-        on_conflict: { columns: ['v'], do: 'nothing' }
-      },
-      `insert into ${k} as t values (${stored[0]}) on conflict do nothing`
-    ],
+    [{
+      op: 'insert',
+      table: k,
+      values: [{ v: json[0] }],
+      on_conflict: { columns: ['v'], do: 'nothing' }
+    }, `insert into ${k} as t values (${stored[0]}) on conflict do nothing`],
     [
       {
         op: 'insert',
@@ -272,15 +259,12 @@ function insertRows (scene: Scene): readonly Step[] {
       },
       `insert into ${t} as t values (1, ${stored[1]}) on conflict (id) do update set v = excluded.v`
     ],
-    [
-      {
-        op: 'insert',
-        table: t,
-        values: [{ id: 2 }],
-        on_conflict: { columns: ['id'], do: 'update', set: { v: json[2] } }
-      },
-      `insert into ${t} as t values (2) on conflict (id) do update set v = ${stored[2]}`
-    ],
+    [{
+      op: 'insert',
+      table: t,
+      values: [{ id: 2 }],
+      on_conflict: { columns: ['id'], do: 'update', set: { v: json[2] } }
+    }, `insert into ${t} as t values (2) on conflict (id) do update set v = ${stored[2]}`],
     ...readStored(scene)
   ]
 }
@@ -306,15 +290,12 @@ function updateRows (scene: Scene): readonly Step[] {
     keyed([{ id: 1, v: json[2] }, { id: 2, v: json[0] }], [c, a]),
     keyed([{ id: 1, v: '$src.0.v' }, { id: 2, v: '$src.1.v' }], [a, b]),
     keyed([{ id: 1, v: json[0] }, ...many], [a, b]),
-    [
-      {
-        op: 'update',
-        table: t,
-        from: { table: k, on: { id: 'n' }, where: { n: { eq: 2 } } },
-        set: { v: { $from: 'v' } }
-      },
-      `update ${t} as t set v = x.v from ${k} as x where t.id = x.n and x.n = 2`
-    ],
+    [{
+      op: 'update',
+      table: t,
+      from: { table: k, on: { id: 'n' }, where: { n: { eq: 2 } } },
+      set: { v: { $from: 'v' } }
+    }, `update ${t} as t set v = x.v from ${k} as x where t.id = x.n and x.n = 2`],
     ...readStored(scene)
   ]
 }
@@ -348,52 +329,31 @@ function compareRows (scene: Scene, { lists }: Kind): readonly Step[] {
           where({ nin: ['$src.1.v'] }, `not in (${y})`),
           where({ in: '$src.*.v' }, `in (${x}, ${y})`)
         ],
-    [
-      { ...select, order: [{ v: 'asc' }], after: ['$src.0.v'] },
-      `select * from ${t} where v > ${x} or v is null order by v`
-    ],
-    [
-      { ...select, where: { exists: other } },
-      `select * from ${t} as t where exists (select from ${k} as k where k.v = t.v) order by id`
-    ],
-    [
-      { ...select, with: { kid: { ...other, one: true } } },
+    [{ ...select, order: [{ v: 'asc' }], after: ['$src.0.v'] },
+      `select * from ${t} where v > ${x} or v is null order by v`],
+    [{ ...select, where: { exists: other } },
+      `select * from ${t} as t where exists (select from ${k} as k where k.v = t.v) order by id`],
+    [{ ...select, with: { kid: { ...other, one: true } } },
       `select *, (select to_json(k) from ${k} as k where k.v = t.v) as kid from ${t} as t
-        order by id`
-    ],
-    [
-      { op: 'update', table: t, set: { id: 10 }, where: { v: { eq: a } } },
-      `update ${t} as t set id = 10 where v = ${x}`
-    ],
-    [
-      { op: 'update', table: t, key: ['v'], values: [{ v: '$src.0.v', id: 11 }] },
-      `update ${t} as t set id = 11 where v = ${x}`
-    ],
-    [
-      {
-        op: 'update',
-        table: t,
-        key: ['v'],
-        values: [
-          { v: operandToKey(a), id: 21 },
-          { v: operandToKey(b), id: 22 }
-        ]
-      },
-      `update ${t} as t set id = case when v = ${x} then 21 else 22 end where id in (2, 11)`
-    ],
-    [
-      {
-        op: 'update',
-        table: t,
-        from: { ...other, where: { n: { eq: 2 } } },
-        set: { id: { $from: 'n' } }
-      },
-      `update ${t} as t set id = k.n from ${k} as k where k.v = t.v and k.n = 2`
-    ],
-    [
-      { op: 'delete', table: t, where: { v: { eq: '$src.1.v' } } },
-      `delete from ${t} as t where v = ${y}`
-    ],
+        order by id`],
+    [{ op: 'update', table: t, set: { id: 10 }, where: { v: { eq: a } } },
+      `update ${t} as t set id = 10 where v = ${x}`],
+    [{ op: 'update', table: t, key: ['v'], values: [{ v: '$src.0.v', id: 11 }] },
+      `update ${t} as t set id = 11 where v = ${x}`],
+    [{
+      op: 'update',
+      table: t,
+      key: ['v'],
+      values: [{ v: operandToKey(a), id: 21 }, { v: operandToKey(b), id: 22 }]
+    }, `update ${t} as t set id = case when v = ${x} then 21 else 22 end where id in (2, 11)`],
+    [{
+      op: 'update',
+      table: t,
+      from: { ...other, where: { n: { eq: 2 } } },
+      set: { id: { $from: 'n' } }
+    }, `update ${t} as t set id = k.n from ${k} as k where k.v = t.v and k.n = 2`],
+    [{ op: 'delete', table: t, where: { v: { eq: '$src.1.v' } } },
+      `delete from ${t} as t where v = ${y}`],
     ...readStored(scene)
   ]
 }
@@ -482,7 +442,7 @@ async function expectRefusal (
   error: object
 ): Promise<void> {
   const { status, text, body } = await post([
-    { id: 'src', op: 'select', table: 'shelves', order: [{ id: 'asc' }] },
+    op.select('src', 'shelves', { order: [{ id: 'asc' }] }),
     { id: 'o', ...operation }
   ])
   const name = JSON.stringify(operation)
@@ -498,15 +458,11 @@ t.test('operators outside the search path are refused, as by SQL', async t => {
     [{ op: 'select', where: { v: { eq: 1 } } }, /^"eq" does not work with column "v": /],
     [{ op: 'select', where: { v: { in: [1, 2] } } }, /^"in" does not work with column "v": /],
     [{ op: 'delete', where: { v: { gt: 1 } } }, /^"gt" does not work with column "v": /],
-    [
-      { op: 'select', where: { exists: { table: other, on: { v: 'v' } } } },
-      /^Column "v": operator does not exist: ext\.code = ext\.code$/
-    ],
+    [{ op: 'select', where: { exists: { table: other, on: { v: 'v' } } } },
+      /^Column "v": operator does not exist: ext\.code = ext\.code$/],
     [{ op: 'update', key: ['v'], values: [{ v: 1, id: 5 }] }, /^Column "v": operator does not/],
-    [
-      { op: 'update', from: { table: other, on: { v: 'v' } }, set: { id: 5 } },
-      /operator does not exist: ext\.code = ext\.code$/
-    ]
+    [{ op: 'update', from: { table: other, on: { v: 'v' } }, set: { id: 5 } },
+      /operator does not exist: ext\.code = ext\.code$/]
   ]
   for (const [operation, message] of refused) {
     await expectRefusal(t, service, { table, ...operation }, {
@@ -522,9 +478,9 @@ t.test('operators outside the search path are refused, as by SQL', async t => {
     message: /schema ext/
   })
   const { body } = await service.post([
-    { id: 'literal', op: 'call', function: `f${n}`, args: { x: 1 } },
+    op.call('literal', `f${n}`, { x: 1 }),
     { id: 'rows', op: 'call', function: `g${n}`, columns: ['v'] },
-    { id: 'used', op: 'insert', table, values: [{ id: 9, v: '$rows.1.v' }] }
+    op.insert('used', table, [{ id: 9, v: '$rows.1.v' }])
   ])
   t.strictSame(body.data, {
     literal: [{ [`f${n}`]: '1' }],
@@ -568,7 +524,7 @@ t.test('what PostgreSQL cannot convert from JSON is refused, and can be a string
   const { body, text } = await service.post([
     { id: 'src', op: 'select', ...shelves },
     { id: 'i', ...insert({ id: 2, a: '$src.0.a', v: `(${two},2)`, list: `{${two}}` }) },
-    { id: 'c', op: 'call', function: 'of_article', args: { x: three } }
+    op.call('c', 'of_article', { x: three })
   ])
   t.strictSame(
     body.data?.i,

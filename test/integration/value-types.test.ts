@@ -3,7 +3,8 @@
  * operation, the column and the member, and nothing is changed.
  */
 import t, { type Test } from 'tap'
-import { useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
+import * as op from '../support/operations.ts'
+import { useService, type Answer } from '../support/service.ts'
 
 const seeds = `
   insert into t (id, kind, tags, ints, data, plain, document, day, price) values
@@ -27,15 +28,12 @@ const schema = `
   ${seeds};
   grant all on t to oneflight_user`
 
-const source = {
-  id: 'src',
-  op: 'select',
-  table: 't',
-  where: { id: { lte: 3 } },
-  order: [{ id: 'asc' }]
-}
-const stored = async ({ database: { sql } }: ServiceUnderTest): Promise<unknown> =>
-  sql`select t::text from t order by id`
+const source = op.select('src', 't', { where: { id: { lte: 3 } }, order: [{ id: 'asc' }] })
+const service = await useService(t, { schema })
+const { post, database: { sql } } = service
+const stored = async (): Promise<unknown> => sql`select t::text from t order by id`
+const reset = (): Promise<unknown> => sql.unsafe(`truncate t; ${seeds}`)
+t.beforeEach(reset)
 let id = 100
 
 /** Operations that write `value`: inserts, an update and an insert with on_conflict. */
@@ -43,27 +41,17 @@ function * writesOf (
   column: string,
   value: unknown
 ): Generator<{ readonly op: object, readonly way: string }> {
-  yield {
-    way: 'insert',
-    op: { id: 'w', op: 'insert', table: 't', values: [{ id: ++id, [column]: value }] }
-  }
-  yield {
-    way: 'rows',
-    op: { id: 'w', op: 'insert', table: 't', values: [{ id: ++id }, { id: ++id, [column]: value }] }
-  }
+  yield { way: 'insert', op: op.insert('w', 't', [{ id: ++id, [column]: value }]) }
+  yield { way: 'rows', op: op.insert('w', 't', [{ id: ++id }, { id: ++id, [column]: value }]) }
   yield {
     way: 'set',
-    op: { id: 'w', op: 'update', table: 't', set: { [column]: value }, where: { id: { eq: 1 } } }
+    op: op.update('w', 't', { set: { [column]: value }, where: { id: { eq: 1 } } })
   }
   yield {
     way: 'on_conflict',
-    op: {
-      id: 'w',
-      op: 'insert',
-      table: 't',
-      values: [{ id: 1 }],
+    op: op.insert('w', 't', [{ id: 1 }], {
       on_conflict: { columns: ['id'], do: 'update', set: { [column]: value } }
-    }
+    })
   }
 }
 
@@ -84,57 +72,46 @@ function expectRejection (t: Test, response: Answer, message: RegExp, what: stri
 }
 
 t.test('an unknown member of a composite type is rejected', async t => {
-  const service = await useService(t, { schema })
-  const before = await stored(service)
+  const before = await stored()
   const cases: ReadonlyArray<readonly [column: string, value: unknown, message: RegExp]> = [
-    [
-      'price',
-      { amount: 5, cur: 'EUR' },
-      /column "price": the type money_amount has no member "cur"\.$/i
-    ],
-    [
-      'price',
-      { amount: 5, curr: 'EUR', note: null },
-      /column "price": the type money_amount has no member "note"\.$/i
-    ],
+    ['price', { amount: 5, cur: 'EUR' },
+      /column "price": the type money_amount has no member "cur"\.$/i],
+    ['price', { amount: 5, curr: 'EUR', note: null },
+      /column "price": the type money_amount has no member "note"\.$/i],
     ['paid', { amount: 5, x: 1 }, /column "paid": the type money_amount has no member "x"\.$/i],
-    [
-      'entries',
-      [{ sku: 'a' }, { sku: 'b', price: { amount: 1, 'it\'s "x"': 1 } }],
-      /column "entries", at 1\.price: the type money_amount has no member "it's "x""\.$/i
-    ],
+    ['entries', [{ sku: 'a' }, { sku: 'b', price: { amount: 1, 'it\'s "x"': 1 } }],
+      /column "entries", at 1\.price: the type money_amount has no member "it's "x""\.$/i],
     ['price', '$src.0', /column "price": the type money_amount has no member "id"\.$/i],
     ['price', '$src.0.data', /column "price": the type money_amount has no member "a"\.$/i]
   ]
   for (const [column, value, message] of cases) {
     for (const { way, op } of writesOf(column, value)) {
-      expectRejection(t, await service.post([source, op]), message, `${way} ${column}`)
+      expectRejection(t, await post([source, op]), message, `${way} ${column}`)
     }
   }
-  const response = await service.post([source, [...writesOf('price', { cur: 1 })][1]?.op])
+  const response = await post([source, [...writesOf('price', { cur: 1 })][1]?.op])
   t.match(response.body.error.message, /^Row 1 of values, column "price": /)
   const where = { price: { eq: { $value: { amount: 5, currency: 'EUR' } } } }
   expectRejection(
     t,
-    await service.post([{ id: 'w', op: 'delete', table: 't', where }]),
+    await post([op.delete('w', 't', { where })]),
     /^Column "price": the type money_amount has no member "currency"\.$/,
     'a filter'
   )
-  t.same(await stored(service), before)
+  t.same(await stored(), before)
   const entries = [{ sku: 'a', price: { amount: 1.50, curr: 'EUR' }, tags: ['x', null] }, null]
   for (const { way, op } of writesOf('entries', entries)) {
-    t.equal((await service.post([op])).status, 200, way)
+    t.equal((await post([op])).status, 200, way)
   }
   t.same(
-    await service.database.sql`
+    await sql`
       select distinct entries::text from t where entries is not null`,
     [{ entries: '{"(a,\\"(1.50,EUR)\\",\\"{x,NULL}\\")",NULL}'.replace('1.50', '1.5') }]
   )
 })
 
 t.test('an array or an object is rejected for a scalar column', async t => {
-  const service = await useService(t, { schema })
-  const before = await stored(service)
+  const before = await stored()
   const scalars = {
     kind: 'text',
     name: 'character varying',
@@ -166,10 +143,9 @@ t.test('an array or an object is rejected for a scalar column', async t => {
         if (way === 'rows') continue
         expectRejection(
           t,
-          await service.post([source, op]),
+          await post([source, op]),
           new RegExp(
-            `column "${column}": the type ${type} ` +
-              'takes one value, not an array or an object',
+            `column "${column}": the type ${type} ` + 'takes one value, not an array or an object',
             'i'
           ),
           `${way} ${column} ${JSON.stringify(value)}`
@@ -181,27 +157,23 @@ t.test('an array or an object is rejected for a scalar column', async t => {
     for (const { way, op } of writesOf('tags', value)) {
       expectRejection(
         t,
-        await service.post([source, op]),
+        await post([source, op]),
         /column "tags", at [01]: the type text takes one value/i,
         `${way} ${JSON.stringify(value)}`
       )
     }
   }
-  const append = {
-    id: 'w',
-    op: 'update',
-    table: 't',
+  const append = op.update('w', 't', {
     set: { tags: { $append: [{ a: 1 }] } },
     where: { id: { eq: 1 } }
-  }
-  expectRejection(t, await service.post([append]), /^Column "tags", at 0: /, '$append')
-  const filter = { id: 'w', op: 'delete', table: 't', where: { kind: { neq: '$src.0' } } }
-  expectRejection(t, await service.post([source, filter]), /^Column "kind": /, 'a filter')
-  t.same(await stored(service), before)
+  })
+  expectRejection(t, await post([append]), /^Column "tags", at 0: /, '$append')
+  const filter = op.delete('w', 't', { where: { kind: { neq: '$src.0' } } })
+  expectRejection(t, await post([source, filter]), /^Column "kind": /, 'a filter')
+  t.same(await stored(), before)
 })
 
 t.test('ranges, points, arrays, composite types and JSON accept fitting values', async t => {
-  const service = await useService(t, { schema })
   const cases: ReadonlyArray<readonly [column: string, value: unknown, text: string | null]> = [
     ['span', [1, 5], '[1,6)'],
     ['span', '[1,5)', '[1,5)'],
@@ -228,24 +200,23 @@ t.test('ranges, points, arrays, composite types and JSON accept fitting values',
   ]
   for (const [column, value, text] of cases) {
     for (const { way, op } of writesOf(column, value)) {
-      const { body } = await service.post([source, { ...op, returning: ['id'] }])
+      const { body } = await post([source, { ...op, returning: ['id'] }])
       const written = body.data.w.at(-1).id as number
       t.same(
-        await service.database.sql.unsafe(
+        await sql.unsafe(
           `select "${column}"::text as text from t where id = ${written}`
         ),
         [{ text }],
         `${way} ${column} ${JSON.stringify(value)}`
       )
-      await service.database.sql.unsafe(`truncate t; ${seeds}`)
+      await reset()
     }
   }
 })
 
 t.test('a column may have an array in one row and a reference in another', async t => {
-  const { post } = await useService(t, { schema })
   const values = [{ id: 71, tags: ['a'] }, { id: 72, tags: '$src.0.tags' }, { id: 73, tags: null }]
-  const insert = { id: 'w', op: 'insert', table: 't', values, returning: ['tags'] }
+  const insert = op.insert('w', 't', values, { returning: ['tags'] })
   t.strictSame(
     (await post([source, insert])).body.data?.w,
     [{ tags: ['a'] }, { tags: ['a'] }, { tags: null }]
@@ -260,12 +231,7 @@ t.test('a column may have an array in one row and a reference in another', async
 })
 
 t.test('a nested array is a second dimension, or rejected', async t => {
-  const { post } = await useService(t, { schema })
-  const insert = (row: object): object => ({
-    id: 'w',
-    op: 'insert',
-    table: 't',
-    values: [{ id: ++id, ...row }],
+  const insert = (row: object): object => op.insert('w', 't', [{ id: ++id, ...row }], {
     returning: pair
   })
   const pair = ['tags', 'ints']
@@ -295,16 +261,12 @@ t.test('a nested array is a second dimension, or rejected', async t => {
 })
 
 t.test('a list of references compares with each referenced value', async t => {
-  const { post, database: { sql } } = await useService(t, { schema })
   await sql.unsafe(`
     create table lists (id int primary key, data jsonb, ints int[], n int);
     insert into lists values (1, '[]', '{}', 1), (2, '[1, 2]', '{1,2}', 2), (3, '1', null, 3),
       (4, '{"a": [1]}', null, null), (5, '{"a": 1}', null, 5), (6, null, null, 6);
     grant all on lists to oneflight_user`)
-  const read = (...ids: readonly number[]): object => ({
-    id: 'src',
-    op: 'select',
-    table: 'lists',
+  const read = (...ids: readonly number[]): object => op.select('src', 'lists', {
     where: { id: { in: ids } },
     order: [{ id: 'asc' }],
     columns: ['data', 'ints', 'n', 'data->a']
@@ -312,7 +274,7 @@ t.test('a list of references compares with each referenced value', async t => {
   const idsOf = async (ids: readonly number[], where: object): Promise<unknown> =>
     (await post([
       read(...ids),
-      { id: 's', op: 'select', table: 'lists', where, columns: ['id'], order: [{ id: 'asc' }] }
+      op.select('s', 'lists', { where, columns: ['id'], order: [{ id: 'asc' }] })
     ])).body.data?.s.map(({ id }: { id: number }) => id)
   t.same(await idsOf([1], { data: { in: '$src.*.data' } }), [1])
   t.same(await idsOf([1], { data: { nin: '$src.*.data' } }), [2, 3, 4, 5])
@@ -323,28 +285,19 @@ t.test('a list of references compares with each referenced value', async t => {
   t.same(await idsOf([4, 6], { 'data->a': { nin: '$src.*.a' } }), [], 'the list contains NULL')
   t.same(await idsOf([2, 4], { 'data->>a': { in: '$src.*.a' } }), [4], 'as text')
   t.same(await idsOf([2, 3], { n: { in: ['$src.0.n', 1, '$src.1.n'] } }), [1, 2, 3])
-  const none = {
-    id: 'src',
-    op: 'select',
-    table: 'lists',
-    where: { id: { eq: 0 } },
-    columns: ['data', 'n']
-  }
+  const none = op.select('src', 'lists', { where: { id: { eq: 0 } }, columns: ['data', 'n'] })
   for (const list of ['data', 'n']) {
     t.same(
-      (await post([none, {
-        id: 's',
-        op: 'select',
-        table: 'lists',
+      (await post([none, op.select('s', 'lists', {
         where: { [list]: { in: `$src.*.${list}` } }
-      }])).body.data?.s,
+      })])).body.data?.s,
       []
     )
   }
   t.same(
     (await post([
       read(1),
-      { id: 's', op: 'select', table: 't', where: { kind: { in: '$src.*.ints' } } }
+      op.select('s', 't', { where: { kind: { in: '$src.*.ints' } } })
     ])).body.data?.s,
     [],
     'an array does not equal a text'
@@ -352,24 +305,12 @@ t.test('a list of references compares with each referenced value', async t => {
 })
 
 t.test('a multi-row insert keeps JSON null and NULL apart', async t => {
-  const { post, database: { sql } } = await useService(t, { schema })
-  const groups = {
-    id: 'w',
-    op: 'insert',
-    table: 't',
-    values: [
-      { id: 81, data: '$src.2.data' },
-      { id: 82, tags: ['a'] },
-      { id: 83, tags: '$src.0.tags' }
-    ],
-    returning: ['id', 'data']
-  }
-  const reader = {
-    id: 'r',
-    op: 'insert',
-    table: 't',
-    values: [{ id: 84, data: '$w.0.data' }, { id: 85, data: '$w.1.data' }]
-  }
+  const groups = op.insert('w', 't', [
+    { id: 81, data: '$src.2.data' },
+    { id: 82, tags: ['a'] },
+    { id: 83, tags: '$src.0.tags' }
+  ], { returning: ['id', 'data'] })
+  const reader = op.insert('r', 't', [{ id: 84, data: '$w.0.data' }, { id: 85, data: '$w.1.data' }])
   const response = await post([source, groups, reader])
   t.equal(response.status, 200, response.text)
   t.strictSame(
@@ -379,16 +320,13 @@ t.test('a multi-row insert keeps JSON null and NULL apart', async t => {
 })
 
 t.test('JSON null and NULL are different values', async t => {
-  const service = await useService(t, { schema })
   const row = async (id: number): Promise<unknown> =>
-    (await service.database.sql.unsafe(
+    (await sql.unsafe(
       `select data::text, plain::text, document::text, kind, n from t where id = ${id}`
     ))[0]
-  const change = (set: object): object => (
-    { id: 'u', op: 'update', table: 't', set, where: { id: { eq: 2 } } }
-  )
+  const change = (set: object): object => op.update('u', 't', { set, where: { id: { eq: 2 } } })
   t.equal(
-    (await service.post([change({
+    (await post([change({
       data: { $value: null },
       plain: { $value: null },
       document: { $value: null },
@@ -398,16 +336,12 @@ t.test('JSON null and NULL are different values', async t => {
     200
   )
   t.same(await row(2), { data: 'null', plain: 'null', document: 'null', kind: null, n: null })
-  t.equal((await service.post([change({ data: null, plain: null, document: null })])).status, 200)
+  t.equal((await post([change({ data: null, plain: null, document: null })])).status, 200)
   t.same(await row(2), { data: null, plain: null, document: null, kind: null, n: null })
-  const conflict = (set: object): object => ({
-    id: 'i',
-    op: 'insert',
-    table: 't',
-    values: [{ id: 2 }],
+  const conflict = (set: object): object => op.insert('i', 't', [{ id: 2 }], {
     on_conflict: { columns: ['id'], do: 'update', set }
   })
-  t.equal((await service.post([conflict({ data: { $value: null }, document: null })])).status, 200)
+  t.equal((await post([conflict({ data: { $value: null }, document: null })])).status, 200)
   t.match(await row(2), { data: 'null', document: null })
 
   const copies = {
@@ -418,38 +352,35 @@ t.test('JSON null and NULL are different values', async t => {
     n: '$src.2.data'
   }
   const nulls = { data: '$src.1.price', plain: '$src.1.plain', document: '$src.1.price' }
-  const allColumns = { id: 'src', op: 'select', table: 't', order: [{ id: 'asc' }] }
+  const allColumns = op.select('src', 't', { order: [{ id: 'asc' }] })
   const someColumns = { ...allColumns, columns: ['id', 'data', 'plain', 'document', 'price'] }
   for (const source of [allColumns, someColumns]) {
-    await service.database.sql`update t set data = null, plain = null, document = null where id = 2`
+    await sql`update t set data = null, plain = null, document = null where id = 2`
     t.equal(
-      (await service.post([source, {
-        id: 'i',
-        op: 'insert',
-        table: 't',
-        values: [{ id: 50, ...copies }, { id: 51, ...nulls }, { id: 52, data: '$src.0.data' }]
-      }])).status,
+      (await post([source, op.insert('i', 't', [
+        { id: 50, ...copies },
+        { id: 51, ...nulls },
+        { id: 52, data: '$src.0.data' }
+      ])])).status,
       200,
       'rows with different columns'
     )
     t.same(await row(50), { data: 'null', plain: 'null', document: 'null', kind: null, n: null })
     t.same(await row(51), { data: null, plain: null, document: null, kind: null, n: null })
-    await service.database.sql`delete from t where id >= 50`
+    await sql`delete from t where id >= 50`
     t.equal(
-      (await service.post([source, {
-        id: 'i',
-        op: 'insert',
-        table: 't',
-        values: [{ id: 50, ...copies }, { id: 51, ...copies, ...nulls }]
-      }])).status,
+      (await post([source, op.insert('i', 't', [
+        { id: 50, ...copies },
+        { id: 51, ...copies, ...nulls }
+      ])])).status,
       200
     )
     t.same(await row(50), { data: 'null', plain: 'null', document: 'null', kind: null, n: null })
     t.same(await row(51), { data: null, plain: null, document: null, kind: null, n: null })
-    t.equal((await service.post([source, change(copies)])).status, 200)
+    t.equal((await post([source, change(copies)])).status, 200)
     t.same(await row(2), { data: 'null', plain: 'null', document: 'null', kind: null, n: null })
     t.equal(
-      (await service.post([
+      (await post([
         source,
         change({ data: null }),
         conflict({ data: '$src.2.data', plain: '$src.2.plain' })
@@ -457,26 +388,20 @@ t.test('JSON null and NULL are different values', async t => {
       200
     )
     t.match(await row(2), { data: 'null', plain: 'null' })
-    await service.database.sql`delete from t where id >= 50`
+    await sql`delete from t where id >= 50`
   }
   const idsOf = async (where: object): Promise<unknown> =>
-    (await service.post([
+    (await post([
       source,
-      { id: 's', op: 'select', table: 't', where, columns: ['id'], order: [{ id: 'asc' }] }
+      op.select('s', 't', { where, columns: ['id'], order: [{ id: 'asc' }] })
     ])).body.data?.s.map(({ id }: { id: number }) => id)
-  await service.database.sql`update t set data = null where id = 2`
-  const checked = {
-    id: 'c',
-    op: 'update',
-    table: 't',
-    set: { price: { amount: 1 } },
-    where: { id: { eq: 1 } }
-  }
+  await sql`update t set data = null where id = 2`
+  const checked = op.update('c', 't', { set: { price: { amount: 1 } }, where: { id: { eq: 1 } } })
   for (const more of [[], [checked]]) {
     t.same(
-      (await service.post([
+      (await post([
         source,
-        { id: 's', op: 'select', table: 't', where: { data: { eq: '$src.2.data' } } },
+        op.select('s', 't', { where: { data: { eq: '$src.2.data' } } }),
         ...more
       ])).body.data?.s,
       [],
@@ -488,36 +413,30 @@ t.test('JSON null and NULL are different values', async t => {
   t.same(await idsOf({ document: { neq: { $value: null } } }), [1])
   t.same(await idsOf({ data: { isdistinct: { $value: null } } }), [1, 2])
   t.same(await idsOf({ data: { cs: { $value: null } } }), [3])
-  const eq = (where: object): object => ({ id: 'w', op: 'delete', table: 't', where })
+  const eq = (where: object): object => op.delete('w', 't', { where })
   expectRejection(
     t,
-    await service.post([eq({ kind: { neq: { $value: null } } })]),
+    await post([eq({ kind: { neq: { $value: null } } })]),
     /^Column "kind": only json and jsonb can hold the JSON null/,
     'text'
   )
   expectRejection(
     t,
-    await service.post([eq({ n: { eq: { $value: null } } })]),
+    await post([eq({ n: { eq: { $value: null } } })]),
     /^Column "n": only json and jsonb can hold the JSON null/,
     'int'
   )
-  t.match(await service.post([eq({ 'data->>n': { eq: { $value: null } } })]), {
+  t.match(await post([eq({ 'data->>n': { eq: { $value: null } } })]), {
     status: 422,
     body: {
-      error: {
-        errors: [{ code: 'operand_invalid', path: ['where', 'data->>n', 'eq', '$value'] }]
-      }
+      error: { errors: [{ code: 'operand_invalid', path: ['where', 'data->>n', 'eq', '$value'] }] }
     }
   })
 })
 
 t.test('$append is rejected unless the value is an array; $inc and $dec count days', async t => {
-  const service = await useService(t, { schema })
-  const before = await stored(service)
-  const change = (set: object, id = 1): object => ({
-    id: 'w',
-    op: 'update',
-    table: 't',
+  const before = await stored()
+  const change = (set: object, id = 1): object => op.update('w', 't', {
     set,
     where: { id: { eq: id } },
     returning: Object.keys(set)
@@ -527,15 +446,15 @@ t.test('$append is rejected unless the value is an array; $inc and $dec count da
     for (const value of [[1], [], '$src.*.id', '$src.0.id']) {
       expectRejection(
         t,
-        await service.post([source, change({ [column]: { $append: value } }, id)]),
+        await post([source, change({ [column]: { $append: value } }, id)]),
         new RegExp(`^Column "${column}": \\$append needs an array in the row`),
         JSON.stringify(value)
       )
     }
   }
-  const notArray = await service.post([change({ kind: { $append: [] } })])
+  const notArray = await post([change({ kind: { $append: [] } })])
   expectRejection(t, notArray, /^Column "kind": /, 'text')
-  t.same(await stored(service), before)
+  t.same(await stored(), before)
   const works: ReadonlyArray<readonly [set: object, id: number, row: object]> = [
     [{ data: { $append: [{ a: 1 }, null] } }, 2, { data: [1, { a: 1 }, null] }],
     [{ docs: { $append: [{ a: 1 }] } }, 1, { docs: [{ a: 1 }] }],
@@ -549,11 +468,11 @@ t.test('$append is rejected unless the value is an array; $inc and $dec count da
     [{ day: { $inc: 3 } }, 2, { day: null }]
   ]
   for (const [set, id, row] of works) {
-    const { body } = await service.post([source, change(set, id)])
+    const { body } = await post([source, change(set, id)])
     t.strictSame(body.data?.w, [row], JSON.stringify(set))
   }
   t.match(
-    await service.post([change({ day: { $inc: 1.5 } })]),
+    await post([change({ day: { $inc: 1.5 } })]),
     { status: 400, body: { error: { code: 'invalid_text_representation', op: 'w' } } }
   )
 })
@@ -566,9 +485,7 @@ t.test('only values that need a type check cost a second attempt, once per type'
         await (await fetch(`${service.adminUrl}/metrics`)).text()
       )?.[1] ?? 0
     )
-  const insert = (row: object): object => (
-    { id: 'w', op: 'insert', table: 't', values: [{ id: ++id, ...row }] }
-  )
+  const insert = (row: object): object => op.insert('w', 't', [{ id: ++id, ...row }])
   const unchecked = [
     { kind: 'x' },
     { n: '$src.0.id' },
@@ -599,23 +516,14 @@ t.test('only values that need a type check cost a second attempt, once per type'
 })
 
 t.test('a second attempt does not change the error of a batch', async t => {
-  const { post } = await useService(t, { schema })
-  const checked = { id: 'c', op: 'insert', table: 't', values: [{ id: 60, kind: '$src.1.kind' }] }
+  const checked = op.insert('c', 't', [{ id: 60, kind: '$src.1.kind' }])
   for (const columns of [undefined, ['id', 'kind']]) {
-    const read = {
-      id: 'read',
-      op: 'select',
-      table: 't',
+    const read = op.select('read', 't', {
       where: { id: { eq: 1 } },
       ...columns === undefined ? {} : { columns }
-    }
+    })
     for (const column of ['nope', 'row', 'count']) {
-      const reader = {
-        id: 'reader',
-        op: 'select',
-        table: 't',
-        where: { kind: { eq: `$read.0.${column}` } }
-      }
+      const reader = op.select('reader', 't', { where: { kind: { eq: `$read.0.${column}` } } })
       t.match(
         await post([source, checked, read, reader]),
         { status: 422, body: { error: { code: 'reference_column_missing', op: 'reader' } } },
@@ -627,7 +535,7 @@ t.test('a second attempt does not change the error of a batch', async t => {
         source,
         checked,
         { ...read, where: { id: { eq: 99 } } },
-        { id: 'reader', op: 'select', table: 't', where: { 'data->a': { eq: '$read.0.kind' } } }
+        op.select('reader', 't', { where: { 'data->a': { eq: '$read.0.kind' } } })
       ]),
       { status: 422, body: { error: { code: 'reference_row_missing', op: 'reader' } } }
     )
@@ -635,18 +543,15 @@ t.test('a second attempt does not change the error of a batch', async t => {
       source,
       checked,
       read,
-      {
-        id: 'reader',
-        op: 'select',
-        table: 't',
+      op.select('reader', 't', {
         where: { 'data->>a': { neq: '$read.0.kind' }, 'data->n': { isdistinct: '$read.0.kind' } },
         columns: ['id']
-      }
+      })
     ], { headers: { prefer: 'tx=rollback' } })
     t.strictSame(works.body.data?.reader, [{ id: 1 }])
   }
   // PostgreSQL rejects the id; the array causes a second attempt.
-  const invalid = { id: 'w', op: 'insert', table: 't', values: [{ id: 'x', tags: ['a'] }] }
+  const invalid = op.insert('w', 't', [{ id: 'x', tags: ['a'] }])
   t.match(
     await post([invalid]),
     { status: 400, body: { error: { code: 'invalid_text_representation', op: 'w' } } }
@@ -654,15 +559,11 @@ t.test('a second attempt does not change the error of a batch', async t => {
 })
 
 t.test('references to system columns keep their type', async t => {
-  const { post } = await useService(t, { schema })
-  const first = {
-    id: 'f',
-    op: 'select',
-    table: 't',
+  const first = op.select('f', 't', {
     columns: ['id', 'ctid', 'xmin', 'tableoid'],
     order: [{ id: 'asc' }],
     limit: 2
-  }
+  })
   const filters = [
     { ctid: { eq: '$f.1.ctid' } },
     { ctid: { in: ['$f.1.ctid'] } },
@@ -672,7 +573,7 @@ t.test('references to system columns keep their type', async t => {
   for (const where of filters) {
     const { body } = await post([
       first,
-      { id: 's', op: 'update', table: 't', set: { n: 1 }, where, returning: ['id'] }
+      op.update('s', 't', { set: { n: 1 }, where, returning: ['id'] })
     ])
     t.strictSame(body.data?.s, [{ id: 2 }], JSON.stringify(where))
   }

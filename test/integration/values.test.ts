@@ -4,6 +4,7 @@
  * by returning and select, matched by `eq` and copied by a reference.
  */
 import t from 'tap'
+import * as op from '../support/operations.ts'
 import { useService } from '../support/service.ts'
 
 const schema = `
@@ -281,9 +282,7 @@ t.test('values of every built-in type are stored and returned exactly', async t 
       t.ok(
         actual === want,
         encodeURI(
-          actual === want
-            ? 'byte for byte'
-            : `${actual.slice(0, 600)} is not ${want.slice(0, 600)}`
+          actual === want ? 'byte for byte' : `${actual.slice(0, 600)} is not ${want.slice(0, 600)}`
         )
       )
     }
@@ -297,8 +296,8 @@ t.test('a json column is returned unchanged, byte for byte', async t => {
   const stored = '{ "a" : 1,\t"a":\n 2.0, "b":"\\u00e4\\/" }'
   await service.database.sql.unsafe('insert into j values (1, $1::text::json)', [stored])
   const { text } = await service.post([
-    { id: 's', op: 'select', table: 'j' },
-    { id: 'i', op: 'insert', table: 'j', values: [{ k: 2, v: '$s.v' }] }
+    op.select('s', 'j'),
+    op.insert('i', 'j', [{ k: 2, v: '$s.v' }])
   ])
   t.equal(text, `{"error":null,"data":{"s":[{"k":1,"v":${stored}}],"i":[{"k":2,"v":${stored}}]}}`)
 })
@@ -309,15 +308,9 @@ t.test('null is stored as NULL in columns of every type', async t => {
       "'x'); grant all on n to oneflight_user"
   })
   const { body } = await service.post([
-    { id: 'i', op: 'insert', table: 'n', values: [{ k: 1, v: null, a: null, s: null }] },
-    { id: 'd', op: 'insert', table: 'n', values: [{ k: 2 }] },
-    {
-      id: 'u',
-      op: 'update',
-      table: 'n',
-      set: { v: null, a: null, s: null },
-      where: { k: { eq: 2 } }
-    }
+    op.insert('i', 'n', [{ k: 1, v: null, a: null, s: null }]),
+    op.insert('d', 'n', [{ k: 2 }]),
+    op.update('u', 'n', { set: { v: null, a: null, s: null }, where: { k: { eq: 2 } } })
   ])
   t.same(body.data, {
     i: [{ k: 1, v: null, a: null, s: null }],
@@ -378,9 +371,9 @@ t.test('a column of a NOT NULL domain gets its default if a row omits it', async
       `${schema} create table x (k int, e email default 'a@b'); grant all on x to oneflight_user`
   })
   const { body } = await service.post([
-    { id: 'i', op: 'insert', table: 'x', values: [{ k: 1 }] },
-    { id: 'm', op: 'insert', table: 'x', values: [{ k: 2 }, { k: 3, e: 'c@d' }, {}] },
-    { id: 'u', op: 'update', table: 'x', set: { k: 4 }, where: { k: { eq: '$i.k' } } }
+    op.insert('i', 'x', [{ k: 1 }]),
+    op.insert('m', 'x', [{ k: 2 }, { k: 3, e: 'c@d' }, {}]),
+    op.update('u', 'x', { set: { k: 4 }, where: { k: { eq: '$i.k' } } })
   ])
   t.same(body.data, {
     i: [{ k: 1, e: 'a@b' }],

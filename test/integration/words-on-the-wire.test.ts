@@ -6,6 +6,7 @@
  */
 import t, { type Test } from 'tap'
 import { createFramer } from '../support/network/messages.ts'
+import * as op from '../support/operations.ts'
 import {
   holdUntilWritten,
   isIdle,
@@ -51,13 +52,9 @@ function createTables (_: Word, n: number): string {
 }
 
 const insert = (table: string, values: readonly object[], more: object = {}): object =>
-  ({ id: 'i', op: 'insert', table, values, ...more })
-const select = (table: string, more: object = {}): object =>
-  ({ id: 's', op: 'select', table, ...more })
-const source = ({ orders }: Tables): object => ({
-  id: 'src',
-  op: 'select',
-  table: orders,
+  op.insert('i', table, values, more)
+const select = (table: string, more: object = {}): object => op.select('s', table, more)
+const source = ({ orders }: Tables): object => op.select('src', orders, {
   where: { id: { lt: 0 } },
   order: [{ id: 'desc' }]
 })
@@ -76,7 +73,7 @@ const words: readonly Word[] = [
         },
         columns: ['id', 'data->a', { column: 'placed', cast: 'date', as: 'day' }]
       }),
-      { id: 'l', op: 'select', table: items, where: { sku: { like: 'a%' } }, limit: 1, offset: n }
+      op.select('l', items, { where: { sku: { like: 'a%' } }, limit: 1, offset: n })
     ]
   },
   {
@@ -88,13 +85,10 @@ const words: readonly Word[] = [
     batch: ({ orders }, n) => [
       insert(orders, [{ id: n, status: 'paid', tags: ['b', null], data: { n, list: [n] } }]),
       select(orders, { where: { status: { eq: 'paid' }, data: { cs: { n } } } }),
-      {
-        id: 'u',
-        op: 'update',
-        table: orders,
+      op.update('u', orders, {
         set: { tags: { $append: ['c'] }, data: { $merge: { more: n } }, prices: [n, 1.5] },
         where: { id: { eq: n } }
-      }
+      })
     ]
   },
   {
@@ -154,96 +148,67 @@ const words: readonly Word[] = [
   },
   {
     name: 'update',
-    batch: ({ orders }, n) => [{
-      id: 'u',
-      op: 'update',
-      table: orders,
+    batch: ({ orders }, n) => [op.update('u', orders, {
       set: { status: 'paid', data: { n }, placed: { $now: true } },
       where: { id: { eq: -1 } }
-    }]
+    })]
   },
   {
     name: 'update by key',
     batch: ({ items }, n) => [
-      {
-        id: 'one',
-        op: 'update',
-        table: items,
+      op.update('one', items, {
         key: ['order_id', 'sku'],
         values: [{ order_id: -1, sku: 'pear', qty: n }]
-      },
-      {
-        id: 'groups',
-        op: 'update',
-        table: items,
+      }),
+      op.update('groups', items, {
         key: ['order_id', 'sku'],
         values: [
           { order_id: -1, sku: 'pear', qty: { $inc: n } },
           { order_id: '$one.0.order_id', sku: 'apple', qty: n }
         ]
-      },
-      {
-        id: 'many',
-        op: 'update',
-        table: items,
+      }),
+      op.update('many', items, {
         key: ['order_id', 'sku'],
         values: rows(50, i => ({ order_id: -2, sku: `${i}`, qty: n }))
-      }
+      })
     ]
   },
   {
     name: 'joined update and delete',
     batch: ({ orders, items }) => [
-      {
-        id: 'u',
-        op: 'update',
-        table: orders,
+      op.update('u', orders, {
         from: { table: items, on: { id: 'order_id' }, where: { sku: { eq: 'apple' } } },
         set: { data: { of: 'apple' } },
         where: { id: { eq: { $from: 'order_id' } } }
-      },
-      {
-        id: 'd',
-        op: 'delete',
-        table: items,
+      }),
+      op.delete('d', items, {
         from: { table: orders, on: { order_id: 'id' } },
         where: { qty: { gt: 1000 } }
-      }
+      })
     ]
   },
   {
     name: 'delete',
     batch: ({ items }, n) => [
-      { id: 'd', op: 'delete', table: items, where: { order_id: { eq: n } }, expect: 0 },
-      { id: 'all', op: 'delete', table: items, all: true, returning: ['sku'] }
+      op.delete('d', items, { where: { order_id: { eq: n } }, expect: 0 }),
+      op.delete('all', items, { all: true, returning: ['sku'] })
     ]
   },
-  {
-    name: 'call',
-    batch: ({ total }, n) => [{ id: 'c', op: 'call', function: total, args: { of: n } }]
-  },
-  {
-    name: 'call with JSON',
-    batch: ({ total }, n) => [{ id: 'c', op: 'call', function: total, args: { of: 1, more: [n] } }]
-  },
+  { name: 'call', batch: ({ total }, n) => [op.call('c', total, { of: n })] },
+  { name: 'call with JSON', batch: ({ total }, n) => [op.call('c', total, { of: 1, more: [n] })] },
   {
     name: 'call with a reference, beside a table',
     batch: ({ orders, total, found }, n) => [
-      { id: 'f', op: 'call', function: found, args: {}, where: { id: { lt: n } } },
+      op.call('f', found, {}, { where: { id: { lt: n } } }),
       select(orders, { where: { id: { in: '$f.*.id' } } }),
-      { id: 'c', op: 'call', function: total, args: { of: '$s.0.id', more: '$f.*.id' } }
+      op.call('c', total, { of: '$s.0.id', more: '$f.*.id' })
     ]
   },
   {
     name: 'exists',
     batch: ({ orders, items }) => [
       select(orders, { where: { exists: { table: items, on: { order_id: 'id' } } } }),
-      {
-        id: 'd',
-        op: 'delete',
-        table: items,
-        where: { not_exists: { table: orders, on: { id: 'order_id' } } }
-      }
+      op.delete('d', items, { where: { not_exists: { table: orders, on: { id: 'order_id' } } } })
     ]
   },
   {
@@ -261,13 +226,9 @@ const words: readonly Word[] = [
     batch: ({ orders, items }, n) => [
       select(orders, { where: { id: { eq: n } } }),
       insert(orders, [{ id: n }], { when: { s: 0 } }),
-      {
-        id: 'item',
-        op: 'insert',
-        table: items,
-        values: [{ order_id: { $first: ['$s.0.id', '$i.0.id'] }, sku: 'x' }],
+      op.insert('item', items, [{ order_id: { $first: ['$s.0.id', '$i.0.id'] }, sku: 'x' }], {
         when: { i: { min: 1 } }
-      }
+      })
     ]
   },
   {
@@ -282,13 +243,10 @@ const words: readonly Word[] = [
         data: '$src.0.data',
         placed: '$src.0.placed'
       }], { id: 'copy' }),
-      {
-        id: 'u',
-        op: 'update',
-        table: tables.orders,
+      op.update('u', tables.orders, {
         set: { data: { from: '$i.0.order_id' }, placed: '$src.0.placed' },
         where: { id: { eq: '$copy.0.id' } }
-      }
+      })
     ]
   },
   {
@@ -297,12 +255,9 @@ const words: readonly Word[] = [
       source(tables),
       select(tables.items, { where: { order_id: { in: '$src.*.id' } } }),
       insert(tables.items, rows(20, i => ({ order_id: n + i, sku: 'x', qty: `$src.${i % 2}.id` }))),
-      {
-        id: 'd',
-        op: 'delete',
-        table: tables.items,
+      op.delete('d', tables.items, {
         where: { order_id: { nin: ['$src.0.id', '$src.1.id', -3] }, qty: { eq: '$i.3.qty' } }
-      }
+      })
     ]
   },
   {
@@ -322,21 +277,18 @@ const words: readonly Word[] = [
         having: { pieces: { gte: n - n } },
         order: [{ pieces: 'desc' }]
       }),
-      { id: 'd', op: 'select', table: items, columns: ['sku'], distinct: true }
+      op.select('d', items, { columns: ['sku'], distinct: true })
     ]
   },
   {
     name: 'order and after',
     batch: ({ items }, n) => [
       select(items, { order: [{ order_id: 'asc' }, { sku: 'desc' }], limit: 1 }),
-      {
-        id: 'next',
-        op: 'select',
-        table: items,
+      op.select('next', items, {
         order: [{ order_id: 'asc' }, { sku: 'desc' }],
         after: ['$s.0.order_id', '$s.0.sku'],
         limit: n
-      }
+      })
     ]
   },
   {
@@ -393,7 +345,7 @@ async function sendWords (
   await untilAlone(proxy)
   const authorization = `Bearer ${token({ role: 'oneflight_user' })}`
   // Opens the connection. No other one may interfere after that.
-  await post([{ id: 's', op: 'select', table: 'nothing' }], { headers: { authorization } })
+  await post([op.select('s', 'nothing')], { headers: { authorization } })
   await until(() => isIdle(proxy))
   proxy.open = false
   holdUntilWritten(proxy)

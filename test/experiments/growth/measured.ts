@@ -1,6 +1,6 @@
 /**
- * The record of `npm run growth`, test/experiments/growth/measured.json: costs that the benchmark does not
- * measure, and the service under loads that the simulation is compared with.
+ * The record of `npm run growth`, test/experiments/growth/measured.json: costs that the benchmark
+ * does not measure, and the service under loads that the simulation is compared with.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

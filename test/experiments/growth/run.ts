@@ -1,8 +1,8 @@
 /**
  * `npm run growth [-- --quick]`: measures what the model of growth needs and the benchmark does not
  * measure, and the service under loads that the simulation is compared with. Writes
- * test/experiments/growth/measured.json; `npm run docs` writes the page. A quick run, for a test, writes
- * nothing.
+ * test/experiments/growth/measured.json; `npm run docs` writes the page. A quick run, for a test,
+ * writes nothing.
  *
  * It needs Linux, haproxy and the embedded PostgreSQL. It waits, for some time, until other
  * processes leave the machine to it, and takes the quietest of several turns. If they do not leave

@@ -45,7 +45,8 @@ export async function copyShipped (
   change: (text: string) => string = text => text
 ): Promise<string> {
   const copy = join(directory, name)
-  await writeFile(copy, change(await readFile(join(import.meta.dirname, '../../../deploy/patroni', name), 'utf8')))
+  const original = join(import.meta.dirname, '../../../deploy/patroni', name)
+  await writeFile(copy, change(await readFile(original, 'utf8')))
   return copy
 }
 

@@ -1,8 +1,8 @@
 /**
- * `node test/experiments/patroni/run.ts [word …]`: runs all experiments (about 20 minutes), or those that all
- * words describe (`freeze asynchronous`), on a cluster of this machine. Prints their results and
- * writes them to `figures.json`. Exit code 1 if a promise was broken. Needs Debian's packages
- * patroni, etcd-server, haproxy and postgresql.
+ * `node test/experiments/patroni/run.ts [word …]`: runs all experiments (about 20 minutes), or
+ * those that all words describe (`freeze asynchronous`), on a cluster of this machine. Prints their
+ * results and writes them to `figures.json`. Exit code 1 if a promise was broken. Needs Debian's
+ * packages patroni, etcd-server, haproxy and postgresql.
  */
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
