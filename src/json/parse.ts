@@ -291,7 +291,7 @@ export function findDuplicate (text: string): Duplicate | undefined {
 }
 
 /**
- * Work in pieces. A generator yields where others may proceed: turns.ts lets other requests do so
+ * Work in pieces. A generator yields where others may proceed: work.ts lets other requests do so
  * for the work of a large body, `finish` does not.
  */
 export type Pieces<Result> = Generator<undefined, Result, undefined>

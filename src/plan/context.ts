@@ -1,13 +1,12 @@
 /**
  * The context in which one operation is planned: limits, references and the issues of the batch.
  */
-import { isDeep, type JsonObject } from '../json/parse.ts'
 import type { Batch } from '../../schemas/batch.ts'
 import type { IssueCode } from '../../schemas/error.ts'
 import { maxFirstReferences } from '../../schemas/operand.ts'
+import { isDeep, type JsonObject } from '../json/parse.ts'
 import { Issues } from './check/issues.ts'
 import type { Reference, TableName } from './nodes.ts'
-import type { Parameter } from './shape.ts'
 import type { ReferenceUse, Requirement, RowsDocument } from './plan.ts'
 import {
   describeUnknownOperation,
@@ -16,6 +15,7 @@ import {
   type KnownOperations,
   type ParsedString
 } from './reference.ts'
+import type { Parameter } from './shape.ts'
 import { units, WorkBudget } from './work.ts'
 
 /** Path from the operation to a node of it; positions in arrays are numbers. */

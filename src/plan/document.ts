@@ -7,8 +7,8 @@ import { referenceAttempt } from '../../schemas/operand.ts'
 import { isNumber, isObject, writeJson, type Json } from '../json/parse.ts'
 import type { Path, Place, PlanContext } from './context.ts'
 import type { JsonDocument, Literal, Reference } from './nodes.ts'
-import type { JsonShape } from './shape.ts'
 import { shapeOfReference } from './reference.ts'
+import type { JsonShape } from './shape.ts'
 import { units } from './work.ts'
 
 // Replaces reference number n while JSON.stringify writes the document. It is random, so data

@@ -1,8 +1,8 @@
 /**
  * Plans one operation. Each kind of operation has a planner, which reads the members of that kind.
  */
-import { maxDepth, operationId, type Lock, type OperationKind } from '../../schemas/operation.ts'
 import { FunctionText, TableText } from '../../schemas/filter.ts'
+import { maxDepth, operationId, type Lock, type OperationKind } from '../../schemas/operation.ts'
 import { has, type Json, type JsonObject } from '../json/parse.ts'
 import { planCall } from './call.ts'
 import { checkSchema } from './check/check-schema.ts'

@@ -4,16 +4,16 @@
  * named. An update or a delete is joined to them.
  */
 import type { Static } from '@sinclair/typebox'
-import {
-  type Aggregate,
-  type InsertSource,
-  type Ordering,
-  type JoinedParameter,
-  type Output
+import type {
+  Aggregate,
+  InsertSource,
+  Ordering,
+  JoinedParameter,
+  Output
 } from '../../schemas/operation.ts'
 import { has } from '../json/parse.ts'
-import type { Place, PlanContext } from './context.ts'
 import { describeUnknown } from './check/describe.ts'
+import type { Place, PlanContext } from './context.ts'
 import { planFilter, type ReadColumn } from './filter.ts'
 import { planTable, readPath, meetColumn, keyOfPath, toPath } from './name.ts'
 import type {
@@ -27,7 +27,6 @@ import type {
   Meeting,
   SourceField
 } from './nodes.ts'
-import type { ParameterRows } from './shape.ts'
 import {
   planHaving,
   resultTypeOf,
@@ -37,6 +36,7 @@ import {
   isUnchanged
 } from './output.ts'
 import { documentOf, findRowsParameter, toUncertain } from './parameter-rows.ts'
+import type { ParameterRows } from './shape.ts'
 import { fieldName } from './stored-values.ts'
 import { units } from './work.ts'
 

@@ -11,11 +11,11 @@ import {
   isUsable,
   withTimeout,
   type Connection,
-  terminateBackend
+  terminateBackend,
+  millisecondsUntil
 } from './connection.ts'
 import { openConnection, type OpenOptions } from './open-connection.ts'
 import { noRecentTexts } from './prepared-statements.ts'
-import { millisecondsUntil } from './timer.ts'
 
 export interface PoolOptions extends Pick<OpenOptions, 'prepares' | 'extraSchemas' | 'lifetimeMs'> {
   readonly target: DatabaseTarget

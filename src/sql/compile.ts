@@ -20,8 +20,8 @@ import type {
   PlanNode,
   RowGroup
 } from '../plan/nodes.ts'
-import type { Plan } from '../plan/plan.ts'
 import { isAllColumns } from '../plan/output.ts'
+import type { Plan } from '../plan/plan.ts'
 import { distributeNode, fence } from './citus/citus.ts'
 import { buildFence, isPushedDown } from './citus/placement.ts'
 import type { CompileOptions, StatementContext } from './context.ts'

@@ -4,9 +4,8 @@
 import postgres from 'postgres'
 import { Failure, failure } from '../errors/catalogue.ts'
 import type { DatabaseError } from '../errors/postgres.ts'
-import { withTimeout } from '../postgres/connection.ts'
+import { withTimeout, millisecondsUntil } from '../postgres/connection.ts'
 import { Lease, type AcquireOptions, type ConnectionPool } from '../postgres/pool.ts'
-import { millisecondsUntil } from '../postgres/timer.ts'
 import {
   describeOutside,
   responseTooLarge,

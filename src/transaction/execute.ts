@@ -6,7 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { failure, type Failure, type FailureCode } from '../errors/catalogue.ts'
 import { SqlState } from '../errors/sqlstates.ts'
-import { smallTurn, type Turn } from '../plan/turns.ts'
+import { smallTurn, type Turn } from '../plan/work.ts'
 import { destroyConnection, query, type Connection } from '../postgres/connection.ts'
 import { Lease, type ConnectionPool } from '../postgres/pool.ts'
 import {
@@ -19,8 +19,7 @@ import {
 import type { Key } from '../sql/frame/idempotency.ts'
 import type { Place } from '../sql/frame/steps.ts'
 import { startAttempt } from './attempt.ts'
-import { resolveKeyFailure } from './idempotency.ts'
-import { resolveLostCommit } from './lost-commit.ts'
+import { resolveKeyFailure, resolveLostCommit } from './lost-commit.ts'
 import type { AttemptOutcome, BatchOutcome, Failed, Lost, RetryReason } from './outcome.ts'
 import { acquireAtPosition, readPosition, type NeededPosition } from './position.ts'
 import {

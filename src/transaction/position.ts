@@ -4,9 +4,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { failure } from '../errors/catalogue.ts'
-import { query, withTimeout, type Connection } from '../postgres/connection.ts'
+import { query, withTimeout, type Connection, millisecondsUntil } from '../postgres/connection.ts'
 import { Lease, type ConnectionPool } from '../postgres/pool.ts'
-import { millisecondsUntil } from '../postgres/timer.ts'
 import { isAtPosition, POSITION } from '../sql/frame/server-state.ts'
 
 /** A position that a standby may not have yet. */

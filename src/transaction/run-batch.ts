@@ -5,7 +5,7 @@ import type { Config } from '../../schemas/config.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import type { Pieces } from '../json/parse.ts'
 import type { PlannedBatch } from '../plan/plan-batch.ts'
-import { smallTurn } from '../plan/turns.ts'
+import { smallTurn } from '../plan/work.ts'
 import {
   wantsQueryPlan,
   type BatchRequest,

@@ -3,13 +3,13 @@
  * knows when a failover can lose commits. test/experiments/patroni/run.ts runs all experiments.
  */
 import t from 'tap'
+import { parseDatabaseUrl } from '../../src/config/database-url.ts'
+import { closeConnection } from '../../src/postgres/connection.ts'
+import { openConnection } from '../../src/postgres/open-connection.ts'
 import { startCluster } from '../experiments/patroni/cluster.ts'
 import { runExperiment } from '../experiments/patroni/experiment.ts'
 import { renderPatroniFigures } from '../experiments/patroni/figures.ts'
 import { programs } from '../experiments/patroni/programs.ts'
-import { parseDatabaseUrl } from '../../src/config/database-url.ts'
-import { closeConnection } from '../../src/postgres/connection.ts'
-import { openConnection } from '../../src/postgres/open-connection.ts'
 import { seeded } from '../experiments/scenario.ts'
 import { needs } from '../support/process/programs.ts'
 

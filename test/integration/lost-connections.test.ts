@@ -11,7 +11,6 @@ import { startAttempt } from '../../src/transaction/attempt.ts'
 import { executeBatch } from '../../src/transaction/execute.ts'
 import type { BatchOutcome } from '../../src/transaction/outcome.ts'
 import { acquireAtPosition } from '../../src/transaction/position.ts'
-import { errorResponse } from '../support/network/messages.ts'
 import { useDatabase } from '../support/database/database.ts'
 import {
   alterSession,
@@ -22,6 +21,7 @@ import {
 } from '../support/database/engine.ts'
 import { holdRow } from '../support/database/hold.ts'
 import { audit, ledgerSchema, pair, startLoad } from '../support/ledger.ts'
+import { errorResponse } from '../support/network/messages.ts'
 import { CLAIMS, useProxy, type Link, type Proxy } from '../support/network/proxy.ts'
 import { gauge, useService } from '../support/service.ts'
 import { until } from '../support/until.ts'

@@ -11,8 +11,7 @@ import { openConnection } from '../../src/postgres/open-connection.ts'
 import { readRoleSettings } from '../../src/postgres/role-settings.ts'
 import { ensureRoles, LOGIN_ROLE, withAdmin } from '../support/database/database.ts'
 import { useProxy } from '../support/network/proxy.ts'
-import { useService, type ServiceUnderTest, type UseServiceOptions }
-  from '../support/service.ts'
+import { useService, type ServiceUnderTest, type UseServiceOptions } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 // Roles belong to the whole cluster, which other test files use at the same time.

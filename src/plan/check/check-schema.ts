@@ -10,12 +10,12 @@ import { maxFilterDepth } from '../../../schemas/filter.ts'
 import type { ReferenceKind } from '../../../schemas/operand.ts'
 import { has, isNumber, isObject, type Json, type JsonObject } from '../../json/parse.ts'
 import type { Place } from '../context.ts'
-import { describe, describeExpected, describeUnknown, nameOf, variantsOf } from './describe.ts'
 import { readDollarMember } from '../document.ts'
 import { countKeys, findColumnProblem, findPathProblem, findPlainColumnProblem } from '../name.ts'
 import { isList } from '../reference.ts'
 import { isNested } from '../value-text.ts'
 import { units } from '../work.ts'
+import { describe, describeExpected, describeUnknown, nameOf, variantsOf } from './describe.ts'
 
 interface SchemaPlace extends Place {
   /** The code of a value that does not match. */

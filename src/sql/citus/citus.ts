@@ -5,16 +5,25 @@
  * - Rows of distributed tables have the types of their shards, so they are columns or JSON here,
  *   and never a value of the type of the table.
  * - Rows come back shard by shard. Rows whose order counts are written by one statement each.
- *
- * worker-session.ts sets the session of the workers.
+ * - The session of a batch is set on the workers as well.
  */
 import type { ModifierName } from '../../../schemas/modifier.ts'
 import type { Failure } from '../../errors/catalogue.ts'
 import { fromDatabase } from '../../errors/postgres.ts'
 import { SqlState } from '../../errors/sqlstates.ts'
-import { sql, type Fragment } from '../../fragment/fragment.ts'
+import {
+  sql,
+  type Fragment,
+  identifier,
+  join,
+  render,
+  requestConstant
+} from '../../fragment/fragment.ts'
 import type { Assignment, InsertNode, PlanNode, Predicate } from '../../plan/nodes.ts'
 import { ALL_COLUMNS, isAllColumns, isMarked } from '../../plan/output.ts'
+import { FIXED_SETTINGS, type ConnectionFacts } from '../../postgres/facts.ts'
+import { searchPath, type Session, type SessionDefaults } from '../frame/session.ts'
+import type { Statement } from '../statement/statement.ts'
 
 /** A local relation: a query that reads it is finished on the coordinator. */
 export const fence: Fragment = sql`, (select 1 as one from pg_catalog.pg_am limit 1) as fence`
@@ -182,4 +191,47 @@ export function withoutPosition (from: Fragment, position: Fragment): Fragment {
   const length = sql`pg_catalog.length(${from}.${position}::pg_catalog.text)`
   // The text ends with `,"->":<number>}`.
   return sql`(pg_catalog.left(${json}, -7 - ${length}) operator(pg_catalog.||) '}')::json`
+}
+
+// Sets on the workers of Citus what policies and values depend on. Settings made by `set_config`
+// stay on the coordinator; Citus repeats only SET LOCAL on every worker of the transaction.
+
+/** Settings that Citus sets on its connections to workers itself. */
+const SET_BY_CITUS: ReadonlySet<string> = new Set(['client_encoding'])
+
+/**
+ * Builds the statements that set on workers what policies and values depend on. They are utility
+ * statements, so no function can replace them. Workers also apply the settings of the role, because
+ * Citus logs in there as the role; only the timeouts override them.
+ */
+export function workerSettings (
+  session: Session,
+  defaults: SessionDefaults,
+  facts: Pick<ConnectionFacts, 'roleSettings' | 'extraSchemas'>
+): readonly Statement[] {
+  const ofRole = new Map(facts.roleSettings.get(session.role))
+  const timeout = (name: string, milliseconds: number): readonly [string, string] =>
+    [name, ofRole.get(name) ?? String(milliseconds)]
+  const values: ReadonlyArray<readonly [name: string, value: string]> = [
+    timeout('statement_timeout', defaults.statementTimeoutMs),
+    timeout('lock_timeout', defaults.lockTimeoutMs),
+    ['request.jwt.claims', session.claims],
+    ['request.id', session.requestId],
+    ...FIXED_SETTINGS.filter(([name]) => !SET_BY_CITUS.has(name))
+  ]
+  return [
+    sql`set local citus.propagate_set_commands to local`,
+    // Without it, selects would read on workers outside of the transaction and its settings.
+    sql`set local citus.select_opens_transaction_block to on`,
+    sql`set local role ${identifier(session.role)}`,
+    sql`set local search_path to ${searchPath(defaults, facts)}`,
+    ...values.map(([name, value]) =>
+      sql`set local ${settingName(name)} to ${requestConstant(value)}`
+    ),
+    sql`set local citus.propagate_set_commands to none`
+  ].map(statement => ({ ...render(statement), prepare: false }))
+}
+
+function settingName (name: string): Fragment {
+  return join(name.split('.').map(identifier), sql`.`)
 }

@@ -3,7 +3,13 @@
  */
 import { empty, identifier, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import { isNested } from '../../plan/nested.ts'
-import type { OutputColumn, PlanNode } from '../../plan/nodes.ts'
+import type {
+  OutputColumn,
+  PlanNode,
+  DeleteNode,
+  InsertNode,
+  UpdateNode
+} from '../../plan/nodes.ts'
 import { needsOneShard, storesSeveral } from '../citus/citus.ts'
 import { isPushedDown, type Placement } from '../citus/placement.ts'
 import {
@@ -12,12 +18,14 @@ import {
   type ExposedColumns,
   type SharedResult
 } from '../statement/shared-results.ts'
-import { buildRequirements, buildWhen, rowsWhen } from '../statement/when.ts'
+import { tableName } from '../statement/table.ts'
+import { buildRequirements, buildWhen, rowsWhen, checksWhen } from '../statement/when.ts'
 import { buildCall } from '../values/call.ts'
 import type { TypedValues } from '../values/typed-values.ts'
+import { buildAssignment } from './assignment.ts'
 import { buildAmbiguityCheck, buildBulkUpdate } from './bulk-update.ts'
-import { buildChange } from './change.ts'
 import { buildGroups, buildRowByRow } from './insert-groups.ts'
+import { buildInsert, buildNewValues } from './insert.ts'
 import { buildDistributedNestedSelect, buildNestedSelect } from './nested.ts'
 import {
   jsonRow,
@@ -29,6 +37,7 @@ import {
   type RowPart
 } from './output.ts'
 import { buildRows, buildSelectRows } from './select.ts'
+import { buildJoin } from './source.ts'
 
 export interface OperationContext extends Placement {
   readonly shared: readonly SharedResult[]
@@ -115,4 +124,43 @@ function placeRows (node: PlanNode, rows: Fragment, context: OperationContext): 
   }
   const when = context.values.evaluateOnce(buildWhen(node))
   return { ctes: [sql`r as materialized (${rowsWhen(rows, when)})`], rows: sql`r` }
+}
+
+const COMMA = sql`, `
+
+/** Builds the statement without `returning`. */
+export function buildChange (
+  node: InsertNode | UpdateNode | DeleteNode,
+  values: TypedValues
+): Fragment {
+  switch (node.kind) {
+    case 'insert':
+      return buildInsert(node, values)
+    case 'update':
+      return buildUpdate(node, values)
+    case 'delete':
+      return buildDelete(node, values)
+  }
+}
+
+function buildUpdate (node: UpdateNode, values: TypedValues): Fragment {
+  const { table, columns, computed } = node
+  const stored = buildNewValues(node, values)
+  const converted = values.convertFirst()
+  const assignments = [
+    ...columns.map((column, i) => sql`${identifier(column)} = ${stored[i] as Fragment}`),
+    ...computed.map(value => buildAssignment(value, values))
+  ]
+  const { source, where, unambiguous } = buildJoin(node, values)
+  const from = source.length === 0 ? empty : sql` from ${join(source, COMMA)}`
+  return sql`update ${tableName(table)} as t set ${join(assignments, COMMA)}${from}${
+    where(values.evaluateOnce(checksWhen(node, [...converted, ...unambiguous()])))
+  }`
+}
+
+function buildDelete (node: DeleteNode, values: TypedValues): Fragment {
+  const { source, where } = buildJoin(node, values)
+  const using = source.length === 0 ? empty : sql` using ${join(source, empty)}`
+  const when = values.evaluateOnce(buildWhen(node))
+  return sql`delete from ${tableName(node.table)} as t${using}${where(when)}`
 }

@@ -1,7 +1,7 @@
 /** Tests that large bodies leave time to other requests, and small ones do not wait. */
 import t from 'tap'
 import type { Pieces } from '../../../src/json/parse.ts'
-import { smallTurn, Turns } from '../../../src/plan/turns.ts'
+import { smallTurn, Turns } from '../../../src/plan/work.ts'
 
 const LARGE = 1_000_000
 const SMALL = 100
