@@ -50,8 +50,8 @@ t.test('issues are reported with status 422, a body with 400, and nothing is wri
       return issue
     }),
     [
-      { op: 'b', index: 1, code: 'set_empty', path: ['set'] },
       { op: 'b', index: 1, code: 'reference_unknown', path: ['where', 'id', 'eq'] },
+      { op: 'b', index: 1, code: 'set_empty', path: ['set'] },
       { op: 'c', index: 2, code: 'schema_forbidden', path: ['table'] }
     ]
   )

@@ -469,8 +469,8 @@ t.test('invalid conditions are refused, each with its path', async t => {
       'd: member_invalid when',
       'e: member_invalid when',
       'f: member_invalid when.a',
-      'g: reference_unknown when.z',
-      'g: reference_unknown where.id.eq'
+      'g: reference_unknown where.id.eq',
+      'g: reference_unknown when.z'
     ]
   )
   t.same(
