@@ -269,8 +269,8 @@ t.test('the issues of all operations are reported together, with id and index', 
       ['a', 0, 'reference_unknown values[0].name'],
       ['__proto__', 1, 'op_unknown op'],
       ['b', 2, 'schema_forbidden table'],
-      ['constructor', 3, 'set_empty set'],
-      ['constructor', 3, 'reference_unknown where.id.eq']
+      ['constructor', 3, 'reference_unknown where.id.eq'],
+      ['constructor', 3, 'set_empty set']
     ]
   )
 })
