@@ -5,7 +5,7 @@
 import { Value } from '@sinclair/typebox/value'
 import { type Algorithm, type TokenHeader, Jwk, JwkSet, algorithms } from '../../schemas/token.ts'
 import { failure } from '../errors/catalogue.ts'
-import { findDuplicate, tryParse } from '../json/parse.ts'
+import { findDuplicate, tryParse } from '../json/try-parse.ts'
 import { type VerificationKey, readJwk } from './verification-key.ts'
 
 /** The configured keys. */

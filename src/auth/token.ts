@@ -9,7 +9,7 @@ import { TypeCompiler, type ValueError } from '@sinclair/typebox/compiler'
 import { LRUCache } from 'lru-cache'
 import { TokenHeader } from '../../schemas/token.ts'
 import { refuse } from '../errors/catalogue.ts'
-import { findDuplicate, tryParse } from '../json/parse.ts'
+import { findDuplicate, tryParse } from '../json/try-parse.ts'
 import type { VerificationKey } from './verification-key.ts'
 
 export type Payload = Readonly<Record<string, unknown>>

@@ -4,7 +4,7 @@
  */
 import { createPublicKey, type AsymmetricKeyDetails, type KeyObject } from 'node:crypto'
 import { sharedAlgorithms, type Algorithm } from '../../schemas/token.ts'
-import { tryParse } from '../json/parse.ts'
+import { tryParse } from '../json/try-parse.ts'
 
 /** A key that can verify tokens. */
 export interface VerificationKey {

@@ -16,7 +16,7 @@ import {
   type JsonNode,
   type Position
 } from '../json/json-text.ts'
-import { tryParse } from '../json/parse.ts'
+import { tryParse } from '../json/try-parse.ts'
 import { readFolder, type ReadFolder } from '../named/read-files.ts'
 import type { BatchLimits } from '../plan/check/read-batch.ts'
 import { UsageError } from './arguments.ts'

@@ -2,7 +2,7 @@
  * Renders the query plan of an operation as psql does. Steps in which the service converts values
  * and returns rows are left out.
  */
-import { tryParse } from '../json/parse.ts'
+import { tryParse } from '../json/try-parse.ts'
 import { count } from './terminal.ts'
 
 /** A node of EXPLAIN (FORMAT JSON). Which members it has depends on its type. */

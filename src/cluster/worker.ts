@@ -3,12 +3,31 @@
  * share. The primary process has the admin server. This file does not end the process.
  */
 import cluster, { type Worker } from 'node:cluster'
-import type { BatchSet, BatchFiles } from '../named/read-files.ts'
+import type { BatchFiles, BatchSet } from '../named/read-files.ts'
 import type { AppOptions } from '../server/app.ts'
 import type { Service } from '../server/service.ts'
-import type { Databases } from '../transaction/database.ts'
-import type { Observer } from '../transaction/observer.ts'
-import type { ToPrimary, ToWorker } from './messages.ts'
+import type { DatabaseProblem, Databases } from '../transaction/database.ts'
+import type { Snapshot, Observer } from '../transaction/observer.ts'
+
+/** From the primary to a worker. */
+export type ToWorker =
+  | { readonly type: Question, readonly id: number }
+  /** The files of the named batches: when the worker starts, and after each reload. */
+  | { readonly type: 'batches', readonly files: BatchFiles }
+
+/** Asks for the worker's metrics, or whether it can run batches. */
+export type Question = 'metrics' | 'ready'
+
+/** From a worker to the primary. */
+export type ToPrimary =
+  /** Asks for the named batches. */
+  | { readonly type: 'starting' }
+  | { readonly type: 'serving' }
+  /** The worker accepts no more connections. */
+  | { readonly type: 'leaving' }
+  /** With the id of the question, or without one before the worker exits. */
+  | { readonly type: 'metrics', readonly id?: number, readonly metrics: Snapshot }
+  | { readonly type: 'ready', readonly id: number, readonly problem: DatabaseProblem | undefined }
 
 /**
  * Asks the primary for the files of the named batches. A message without a listener is lost. Throws
@@ -28,7 +47,7 @@ export async function startWorker (
   options: AppOptions & { readonly batches: BatchSet }
 ): Promise<Pick<Service, 'stop'>> {
   // The primary loads this file without it.
-  const { startMain } = await import('../server/service.ts')
+  const { startMain } = await import('../server/app.ts')
   const { app, stop } = await startMain(options)
   const { snapshot } = app.getDecorator<Observer>('observer')
   const databases = app.getDecorator<Databases>('databases')

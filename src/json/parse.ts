@@ -11,6 +11,7 @@ import { maxDepth } from '../../schemas/operation.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import { findSyntaxError, positionOf } from './json-text.ts'
 import { LARGE, QUOTE, scanJson, type ByteSpan, type ScanFacts, type ValuesSpan } from './scan.ts'
+import { findDuplicate } from './try-parse.ts'
 
 /** A number kept as its source text because a JavaScript number would change it (JSON.rawJSON). */
 export interface ExactNumber {
@@ -262,34 +263,6 @@ function findStringProblem (text: string): string | undefined {
     : 'The body contains a lone surrogate, which is not a valid character.'
 }
 
-/** A key that repeats in its object: quoted as written the second time, and its position. */
-export interface Duplicate {
-  readonly quoted: string
-  readonly position: number
-}
-
-/**
- * Returns the first duplicate key or undefined. `text` must be valid JSON. This is slower than
- * parsing, so bodies get it only if they are known to have a duplicate. Tokens are short and always
- * get it.
- */
-export function findDuplicate (text: string): Duplicate | undefined {
-  const scopes: Array<Set<string>> = []
-  // Matches strings (a key if a colon follows) and the brackets of objects.
-  for (const { 0: token, index } of text.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"(?:\s*:)?|[{}]/g)) {
-    if (token === '{') scopes.push(new Set())
-    else if (token === '}') scopes.pop()
-    else if (token.endsWith(':')) {
-      const quoted = token.slice(0, token.lastIndexOf('"') + 1)
-      const key = JSON.parse(quoted) as string
-      const scope = scopes.at(-1)
-      if (scope?.has(key) === true) return { quoted, position: index }
-      scope?.add(key)
-    }
-  }
-  return undefined
-}
-
 /**
  * Work in pieces. A generator yields where others may proceed: work.ts lets other requests do so
  * for the work of a large body, `finish` does not.
@@ -301,17 +274,5 @@ export function finish<Result> (pieces: Pieces<Result>): Result {
   for (;;) {
     const { done, value } = pieces.next()
     if (done === true) return value
-  }
-}
-
-/**
- * Returns the value of a JSON text, or undefined if it is not JSON. It is as lossy as JSON.parse,
- * for callers with their own error messages; request bodies use parseJson.
- */
-export function tryParse (text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown
-  } catch {
-    return undefined
   }
 }

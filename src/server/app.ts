@@ -1,6 +1,8 @@
 /**
- * The main server: registers the plugins in the order of their dependencies. It does not listen.
+ * The main server: registers the plugins in the order of their dependencies, and starts it. A
+ * worker process has no other server, so it loads this file and not service.ts.
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import type { TracerProvider } from '@opentelemetry/api'
 import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import admission from '../../plugins/admission.ts'
@@ -27,7 +29,7 @@ import tracing from '../../plugins/tracing.ts'
 import type { Settings } from '../config/config.ts'
 import type { NamedBatches } from '../named/named-batch.ts'
 import type { BatchSet } from '../named/read-files.ts'
-import { createHttpServer, originForm } from './http-server.ts'
+import { createHttpServer, listen, originForm } from './http-server.ts'
 
 export interface AppOptions extends Settings {
   readonly logger: FastifyBaseLogger
@@ -100,4 +102,40 @@ function createFastify ({ config, logger }: AppOptions): FastifyInstance {
     // does not see.
     serverFactory: handler => createHttpServer(handler, config.REQUEST_TIMEOUT_MS)
   })
+}
+
+export interface StartedServer {
+  readonly app: FastifyInstance
+  /** URL of the main server, for example `http://127.0.0.1:4000`. */
+  readonly url: string
+  /**
+   * Stops the service. It is not ready from now on, and accepts connections for another
+   * `SHUTDOWN_DELAY_MS`, or not at all with `now`. Running batches are finished, then all database
+   * connections are closed.
+   */
+  stop(now?: 'now'): Promise<void>
+}
+
+/** Starts the main server. Throws when it cannot listen, and leaves nothing running. */
+export async function startMain (options: AppOptions): Promise<StartedServer> {
+  const { HTTP_HOST: host, HTTP_PORT: port, SHUTDOWN_DELAY_MS: delayMs } = options.config
+  const app = await buildApp(options)
+  await app.ready()
+  try {
+    const url = await listen(app, { name: 'main', host, port })
+    return {
+      app,
+      url,
+      async stop (now) {
+        app.announceStop()
+        // Closing the listening socket resets connections that the kernel has accepted and we have
+        // not. Load balancers need this time to stop sending new ones.
+        if (now === undefined) await delay(delayMs)
+        await app.close()
+      }
+    }
+  } catch (error) {
+    await app.close()
+    throw error
+  }
 }

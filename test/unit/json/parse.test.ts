@@ -2,7 +2,8 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { Failure } from '../../../src/errors/catalogue.ts'
-import { findDuplicate, isNumber, isObject, parseJson, type Json } from '../../../src/json/parse.ts'
+import { isNumber, isObject, parseJson, type Json } from '../../../src/json/parse.ts'
+import { findDuplicate } from '../../../src/json/try-parse.ts'
 
 const parse = (text: string | Buffer): Json => parseJson(Buffer.from(text as string))
 
