@@ -65,7 +65,7 @@ export function readJwks (text: string): readonly JwkResult[] | undefined {
 }
 
 /** Source of verification keys. */
-export interface KeySource {
+interface KeySource {
   /**
    * The key for a token with this header; undefined when there is none. A remote source throws
    * `keys_unavailable` before the first successful fetch, and `shutting_down` when no key matches

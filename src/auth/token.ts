@@ -14,7 +14,7 @@ import type { VerificationKey } from './verification-key.ts'
 
 export type Payload = Readonly<Record<string, unknown>>
 
-export interface OpenedToken {
+interface OpenedToken {
   readonly header: TokenHeader
   readonly payload: Payload
   /** The payload text as it was signed, so that no number is rounded. */

@@ -85,7 +85,7 @@ function oneFile (operands: readonly string[]): string {
 }
 
 /** Help for one command, or for the program. */
-export function renderHelp (command: CommandName | undefined): string {
+function renderHelp (command: CommandName | undefined): string {
   if (command === undefined) {
     return [
       'Usage: oneflight [command] [options]',

@@ -117,14 +117,14 @@ function valueOf (
   return options[name] ?? (env[variable] || fallback)
 }
 
-export interface HttpRequest {
+interface HttpRequest {
   readonly url: URL
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer
   readonly timeoutMs: number
 }
 
-export interface HttpResponse {
+interface HttpResponse {
   readonly status: number
   readonly headers: IncomingMessage['headers']
   readonly body: Buffer

@@ -74,7 +74,7 @@ function writeImports (text: string): string {
  * Returns the declaration of `Database`, for `createClient` of oneflight-client. `schema`: that of
  * the tables that are named without it.
  */
-export function writeTables (tables: readonly TableDescription[], schema: string): string {
+function writeTables (tables: readonly TableDescription[], schema: string): string {
   const members = tables.map(table => ({
     name: table.schema === schema ? table.name : `${table.schema}.${table.name}`,
     description: table.comment,
@@ -101,7 +101,7 @@ function writeColumn (column: ColumnDescription): string {
 }
 
 /** The type of the values of a column. */
-export function writeValue ({ type, nullable }: ColumnDescription): string {
+function writeValue ({ type, nullable }: ColumnDescription): string {
   return orNull(writeType(type), nullable)
 }
 

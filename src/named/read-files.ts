@@ -43,7 +43,7 @@ export function readFolder (folder: string | undefined, limits: BatchLimits): Re
 }
 
 /** Reads files whose content is known. */
-export function readFiles (files: BatchFiles, limits: BatchLimits): ReadFolder {
+function readFiles (files: BatchFiles, limits: BatchLimits): ReadFolder {
   const batches = new Map<string, NamedBatch>()
   const faults: string[] = []
   const plans = new PlanCache()

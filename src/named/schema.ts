@@ -191,7 +191,7 @@ interface Extent {
 }
 
 /** `targets`: the parts that references name, by the key of the part that refers. */
-export function findEndless (
+function findEndless (
   parts: readonly Part[],
   targets: ReadonlyMap<string, Part>
 ): SchemaFault | undefined {

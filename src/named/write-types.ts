@@ -189,14 +189,14 @@ function writeObjectType (schema: JsonObject, place: Place): string {
   )
 }
 
-export interface Member {
+interface Member {
   readonly name: string
   readonly description?: Json | undefined
   readonly optional?: boolean
   readonly type: string
 }
 
-export const UNKNOWN = 'unknown'
+const UNKNOWN = 'unknown'
 
 /** An object type with a line for each member; `others`: lines after them. */
 export function writeObject (

@@ -22,7 +22,7 @@ import { isData } from './reference.ts'
 import { MAX_CELL_ROWS } from './stored-values.ts'
 import { isList, isNested, listText, textOf } from './value-text.ts'
 
-export interface Fingerprint {
+interface Fingerprint {
   /** The batch as JSON, with a placeholder for each value. */
   readonly text: string
   /** Texts, numbers, and objects and arrays without references. */
@@ -214,7 +214,7 @@ export function textPlaceholder (position: number): string {
 }
 
 /** The placeholder of a value as JSON. */
-export function jsonPlaceholder (position: number): string {
+function jsonPlaceholder (position: number): string {
   return `"${textPlaceholder(position)}"`
 }
 

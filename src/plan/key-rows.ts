@@ -14,7 +14,7 @@ import { checkRows, maxGroups, maxRepetition, readRowList } from './values.ts'
 import { units } from './work.ts'
 
 /** An element of `key`. */
-export type KeyColumn = string | { readonly column: string, readonly as: string }
+type KeyColumn = string | { readonly column: string, readonly as: string }
 
 interface Key {
   readonly column: string

@@ -41,10 +41,10 @@ import { fieldName } from './stored-values.ts'
 import { units } from './work.ts'
 
 /** The members of `from` that are read. Those that the operation does not have are undefined. */
-export type SourceMembers = Partial<Static<typeof InsertSource>>
+type SourceMembers = Partial<Static<typeof InsertSource>>
 
 /** Rows that an operation uses. */
-export interface PlannedSource {
+interface PlannedSource {
   /** Reads the name of a column of the rows. */
   readonly read: ReadColumn
   /** Returns the query, after all names were read; undefined after an issue of the table. */
@@ -52,7 +52,7 @@ export interface PlannedSource {
 }
 
 /** Plans a query whose shape is valid. */
-export function planSource (members: SourceMembers, { context, path }: Place): PlannedSource {
+function planSource (members: SourceMembers, { context, path }: Place): PlannedSource {
   const within = (step: string): Place => ({ context, path: [...path, step] })
   const { columns, distinct = false, group_by: groupBy = [], having, order, limit, offset } =
     members
@@ -208,10 +208,10 @@ export function withJoin<Node extends UpdateNode | DeleteNode> (
 // takes the type of the column that it meets, or that of a cast.
 
 /** The members of `from` that are read. */
-export type RowsMembers = Omit<Static<typeof JoinedParameter>, 'on'>
+type RowsMembers = Omit<Static<typeof JoinedParameter>, 'on'>
 
 /** Plans `{"param": "items"}`, whose shape is valid. */
-export function planRowsSource (
+function planRowsSource (
   { param, columns, group_by: groupBy }: RowsMembers,
   { context, path }: Place
 ): PlannedSource {

@@ -126,7 +126,7 @@ export interface StoredAnswer {
 }
 
 /** Reads what is stored under the key, as of `secondsAgo`; undefined: nothing. */
-export async function readAnswer (
+async function readAnswer (
   connection: Connection,
   key: Key,
   secondsAgo = 0

@@ -56,7 +56,7 @@ function rowColumns ({ fields }: BulkUpdateGroup): Fragment {
   return join([POSITION_NAME, ...fields.map(({ name }) => identifier(name))], COMMA)
 }
 
-export interface BulkUpdate {
+interface BulkUpdate {
   /** CTEs, of which `r` has the rows. */
   readonly ctes: readonly Fragment[]
   /** A query of the positions of all rows. */

@@ -274,7 +274,7 @@ const NUMBER = identifier('->')
  * Builds the statement without `returning`. PostgreSQL inserts the rows in the order of the query,
  * which fails if it has too many: with `on conflict`, not all of them would be counted afterwards.
  */
-export function buildQueryInsert (
+function buildQueryInsert (
   { table, query, when }: Pick<InsertNode, 'table' | 'when'> & { readonly query: InsertQuery },
   builder: ChangeBuilder,
   { values, also, conflict }: InsertOptions

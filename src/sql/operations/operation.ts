@@ -129,7 +129,7 @@ function placeRows (node: PlanNode, rows: Fragment, context: OperationContext): 
 const COMMA = sql`, `
 
 /** Builds the statement without `returning`. */
-export function buildChange (
+function buildChange (
   node: InsertNode | UpdateNode | DeleteNode,
   values: TypedValues
 ): Fragment {

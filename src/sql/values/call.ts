@@ -161,7 +161,7 @@ interface Variant {
 }
 
 /** All functions of one name. */
-export interface FunctionVariants {
+interface FunctionVariants {
   readonly variants: readonly Variant[]
   /** Changes when one of them is created, replaced or dropped. */
   readonly version: string
@@ -192,7 +192,7 @@ export function functionTypesQuery (functions: readonly TableName[]): Fragment {
 }
 
 /** A text that changes when a function of this name is created, replaced or dropped. */
-export function versionOf (schema: Fragment, name: Fragment): Fragment {
+function versionOf (schema: Fragment, name: Fragment): Fragment {
   return sql`(select coalesce(pg_catalog.string_agg(
       pg_catalog.concat(p.oid, ' ', p.xmin, ' ', p.ctid), ',' order by p.oid), '')
     from pg_catalog.pg_proc as p
@@ -269,7 +269,7 @@ function readParameter ([name, schema, type, kind, mode]: ParameterRow): Paramet
 }
 
 /** Returns the parameters that can take each argument, one of each function that fits the call. */
-export function findParameters (
+function findParameters (
   { variants }: FunctionVariants,
   { args }: CallNode
 ): (argument: string) => readonly Parameter[] {
