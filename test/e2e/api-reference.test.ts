@@ -5,7 +5,6 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { pino } from 'pino'
@@ -20,11 +19,11 @@ import { browserProgram, openBrowser, tryBatch } from '../support/process/browse
 import { childEnvironment } from '../support/process/process.ts'
 import { ask, SECRET, testEnvironment, token, useService, type Answer } from '../support/service.ts'
 import { until } from '../support/until.ts'
+import { shopSchema as schema } from '../support/shorthand.ts'
 
 // The browser and the processes take time to start.
 t.setTimeout(120_000)
 
-const schema = readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')
 const select = '[{"id":"s","op":"select","table":"stock"}]'
 
 const adminOptions: Omit<AdminOptions, 'config' | 'main'> = {

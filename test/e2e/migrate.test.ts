@@ -16,6 +16,7 @@ import {
   type Database
 } from '../support/database/database.ts'
 import { childEnvironment } from '../support/process/process.ts'
+import { quoteName } from '../support/operations.ts'
 
 const script = join(import.meta.dirname, '../../src/migrate.ts')
 
@@ -238,7 +239,7 @@ t.test('a login role that may create schemas can migrate', async t => {
 t.test('role names are quoted', async t => {
   const database = await useDatabase(t)
   for (const name of ['Corner "Shop" $& Röle', "o'; drop schema oneflight cascade; --"]) {
-    const quoted = `"${name.replaceAll('"', '""')}"`
+    const quoted = quoteName(name)
     await withAdmin(sql => sql.unsafe(`create role ${quoted} login`))
     t.teardown(() => withAdmin(sql => sql.unsafe(`drop role ${quoted}`)))
     t.teardown(() => database.sql.unsafe(`drop owned by ${quoted}`))

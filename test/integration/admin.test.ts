@@ -1,7 +1,6 @@
 /**
 * Tests the admin server: liveness, readiness, metrics and configuration, which hides secrets.
 */
-import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { configItems } from '../../schemas/config.ts'
 import { startPostgres } from '../../scripts/dev/postgres.ts'
@@ -10,8 +9,8 @@ import { stopClock } from '../support/clock.ts'
 import { dial } from '../support/network/wire.ts'
 import { answering, ask, SECRET, useService, type Answer } from '../support/service.ts'
 import { until } from '../support/until.ts'
+import { shopSchema as schema } from '../support/shorthand.ts'
 
-const schema = readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')
 const skip = embeddedMajor === undefined ? 'no embedded PostgreSQL for this platform' : false
 const brief = ({ status, text }: Answer): unknown => [status, text]
 

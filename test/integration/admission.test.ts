@@ -20,7 +20,8 @@ import {
   type Answer,
   type ServiceUnderTest
 } from '../support/service.ts'
-import { failed, headersOfBatch, insert, select, update } from '../support/shorthand.ts'
+import { select } from '../support/operations.ts'
+import { failed, headersOfBatch, insert, update } from '../support/shorthand.ts'
 import { moodySchema } from '../support/database/triggers.ts'
 import { until } from '../support/until.ts'
 import { resetSocket } from '../support/network/reset.ts'

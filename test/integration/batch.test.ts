@@ -1,9 +1,7 @@
 /** Tests that a batch runs as one transaction, and the response if rendering fails after COMMIT. */
-import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { forbidAnswers, useService } from '../support/service.ts'
-
-const schema = readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')
+import { shopSchema as schema } from '../support/shorthand.ts'
 
 const service = await useService(t, { schema })
 

@@ -23,7 +23,8 @@ import {
   type ServiceUnderTest,
   type UseServiceOptions
 } from '../support/service.ts'
-import { failed, headersOfBatch, insert, select, update } from '../support/shorthand.ts'
+import { select } from '../support/operations.ts'
+import { failed, headersOfBatch, insert, update } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 import { resetSocket } from '../support/network/reset.ts'
 import { request } from '../support/network/wire.ts'

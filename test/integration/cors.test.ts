@@ -1,11 +1,10 @@
 /** Tests `CORS_ORIGINS`: the CORS headers of all responses, and their absence by default. */
-import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { readConfig, type ConfigError } from '../../src/config/config.ts'
 import { ask, SECRET, useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
 import { dial } from '../support/network/wire.ts'
+import { shopSchema as schema } from '../support/shorthand.ts'
 
-const schema = readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')
 const app = 'https://app.example.com'
 const select = [{ id: 's', op: 'select', table: 'stock' }]
 const allowed = [

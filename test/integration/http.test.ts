@@ -2,7 +2,6 @@
  * Tests requests that any HTTP client can send: routes, media types, the order of the checks,
  * request ids and the error envelope.
  */
-import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { useProxy } from '../support/network/proxy.ts'
 import {
@@ -15,8 +14,8 @@ import {
 } from '../support/service.ts'
 import { until } from '../support/until.ts'
 import { dial, request, speak } from '../support/network/wire.ts'
+import { shopSchema as schema } from '../support/shorthand.ts'
 
-const schema = readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 const json = { 'content-type': 'application/json' }
 const stock = '[{"id":"s","op":"select","table":"stock"}]'

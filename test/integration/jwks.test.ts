@@ -45,6 +45,7 @@ import {
   type ServiceUnderTest
 } from '../support/service.ts'
 import { until } from '../support/until.ts'
+import { shopSchema } from '../support/shorthand.ts'
 
 /** Longer than any test: a timer with this delay never fires. */
 const NEVER_MS = 3_600_000
@@ -634,7 +635,7 @@ t.test('after closing, the process exits without an unhandled rejection', async 
   }
 })
 
-const schema = `${readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')}
+const schema = `${shopSchema}
   create view me as select current_user::text as role;
   grant select on me to public; grant usage on schema public to public;`
 const me = '[{"id":"me","op":"select","table":"me"}]'

@@ -8,7 +8,8 @@ import requestLog from '../../plugins/request-log.ts'
 import type { Observer } from '../../src/transaction/observer.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { ask, token, useService, type ServiceUnderTest } from '../support/service.ts'
-import { insert, nowhere, on, select, shopSchema, update } from '../support/shorthand.ts'
+import { select } from '../support/operations.ts'
+import { insert, nowhere, on, shopSchema, update } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 const schema = `${shopSchema}

@@ -16,6 +16,7 @@ import { LOGIN_ROLE } from '../support/database/database.ts'
 import { plainBatch, useEngine } from '../support/database/engine.ts'
 import { ask, gauge, token, useService, type ServiceUnderTest } from '../support/service.ts'
 import { until } from '../support/until.ts'
+import { quoteName } from '../support/operations.ts'
 
 /** All ways to change the role. */
 const roleChanges: readonly string[] = [
@@ -205,7 +206,7 @@ t.test('locks, tables, cursors and statements of a trigger do not outlive the ba
 
 t.test('names of roles are quoted', async t => {
   for (const name of ['Oneflight "Quoted" Röle', "oneflight'; drop table t; --"]) {
-    const quoted = `"${name.replaceAll('"', '""')}"`
+    const quoted = quoteName(name)
     await sql.unsafe(
       `create role ${quoted}; grant ${quoted} to oneflight_login; grant select on seen to ${quoted}`
     )

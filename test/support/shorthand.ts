@@ -4,6 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import type { Database } from './database/database.ts'
+import * as op from './operations.ts'
 import { token, type UseServiceOptions } from './service.ts'
 
 export const shopSchema = readFileSync(new URL('./database/shop.sql', import.meta.url), 'utf8')
@@ -20,16 +21,13 @@ export const nowhere = {
 export const on = (database: Database) =>
   ({ provide: async () => database }) satisfies UseServiceOptions
 
-export const select = (id: string, table: string, more: object = {}): object =>
-  ({ id, op: 'select', table, ...more })
-
 /** An insert of one row, or of a list of rows. */
 export const insert = (id: string, table: string, values: object, more: object = {}): object =>
-  ({ id, op: 'insert', table, values: Array.isArray(values) ? values : [values], ...more })
+  op.insert(id, table, Array.isArray(values) ? values : [values], more)
 
 /** An update of the rows of `where`; of all rows without it. */
 export const update = (id: string, table: string, set: object, where?: object): object =>
-  ({ id, op: 'update', table, set, ...where === undefined ? { all: true } : { where } })
+  op.update(id, table, { set, ...where === undefined ? { all: true } : { where } })
 
 /** An Authorization header for `oneflight_user`, or with other claims. */
 export const bearer = (claims: object = {}): string =>
