@@ -42,7 +42,8 @@ interface FilterPlace extends ListPlace, FilterColumns {
 }
 
 /**
- * Plans a filter whose shape is valid. All predicates must hold; without a filter there are none.
+ * Plans a filter whose shape is valid. Returns predicates of which all must hold, or an empty list
+ * if there is no filter.
  */
 export function planFilter (
   filter: object | undefined,

@@ -1,6 +1,6 @@
 /**
  * Plans the operations of a batch: JSON → Plan, without SQL or a database. Reports all issues of
- * all operations together, and keeps the plans of fingerprints that recur.
+ * all operations together, and keeps the plans of batches that recur.
  */
 import { LRUCache } from 'lru-cache'
 import type { Batch } from '../../schemas/batch.ts'
@@ -58,7 +58,7 @@ export interface PlannedBatch {
   readonly named?: boolean
 }
 
-/** A service has some dozens of fingerprints of about one kB. */
+/** A service has some dozens of different batches, with fingerprints of about one kB. */
 const MAX_BYTES = 16 * 1024 * 1024
 
 /** A plan took up to 28 times the bytes of its text, and a small one up to 4000 bytes more. */
@@ -106,7 +106,7 @@ export class BatchPlanner {
     return toPlannedBatch(plan)
   }
 
-  /** Plans a fingerprint. It is valid, because a batch of this fingerprint is. */
+  /** Plans the batch of a fingerprint, which is valid because another batch with it is. */
   #planFingerprint (text: string): Plan {
     return planBatch(parseJson(Buffer.from(text)) as unknown as Batch, this.#limits)
   }
