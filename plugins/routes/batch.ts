@@ -12,7 +12,7 @@ import { BatchPlanner, type PlannedBatch } from '../../src/plan/plan-batch.ts'
 import { Turns } from '../../src/plan/work.ts'
 import type { Databases } from '../../src/transaction/database.ts'
 import type { Observer, Spans } from '../../src/transaction/observer.ts'
-import { batchSettings, runBatch } from '../../src/transaction/run-batch.ts'
+import { batchSettings, runBatch, type BatchResult } from '../../src/transaction/run-batch.ts'
 import { clientClosed, compression, respond } from './respond.ts'
 
 interface BatchOptions {
@@ -42,17 +42,6 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
 
   if (config.COMPRESSION === 'on') await app.register(import('@fastify/compress'), compression)
 
-  const hooksOf = (admission: string): onRequestHookHandler[] =>
-    [
-      'requireJson',
-      'authenticate',
-      admission,
-      'readPreferences',
-      'readIdempotencyKey',
-      'readPosition',
-      'admit'
-    ].map(name => app.getDecorator<onRequestHookHandler>(name))
-
   const run = async (
     request: FastifyRequest,
     reply: FastifyReply,
@@ -77,19 +66,11 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
         spans.retry(request, reason)
       }
     })
-    request.access.committed = result.mayCommit && result.failure === undefined
-    const { report, isQueryPlan, failure } = result
-    if (report !== undefined && !isQueryPlan) {
-      observer.batch(report, {
-        batch: request.namedBatch?.name,
-        route: request.identity.route?.name
-      })
-    }
-    if (report !== undefined) spans.batch(request, report, failure)
+    observe(request, result, { observer, spans })
     return respond(reply, { plan: batch.genericPlan, result, times })
   }
 
-  app.post<{ Body: Buffer }>('/', { onRequest: hooksOf('admitAdhoc') }, (request, reply) =>
+  app.post('/', { onRequest: hooksOf(app, 'admitAdhoc') }, (request, reply) =>
     run(request, reply, function * (bytes) {
       const operations = yield * readBatch(bytes, limits)
       // Also logged if they are invalid.
@@ -97,19 +78,43 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
       yield
       return yield * planner.plan(operations)
     }))
-  app.post<{ Body: Buffer }>(
-    '/batches/:name',
-    { onRequest: hooksOf('findNamedBatch') },
-    (request, reply) =>
-      run(request, reply, function * (bytes) {
-        const named = request.namedBatch as NamedBatch
-        const given = yield * readParameters(bytes)
-        yield
-        const values = yield * checkParameters(named, given, bytes.length)
-        yield
-        return named.planner.plan(values)
-      })
-  )
+  app.post('/batches/:name', { onRequest: hooksOf(app, 'findNamedBatch') }, (request, reply) =>
+    run(request, reply, bytes => planNamed(request.namedBatch as NamedBatch, bytes)))
+}
+
+function hooksOf (app: FastifyInstance, admission: string): onRequestHookHandler[] {
+  return [
+    'requireJson',
+    'authenticate',
+    admission,
+    'readPreferences',
+    'readIdempotencyKey',
+    'readPosition',
+    'admit'
+  ].map(name => app.getDecorator<onRequestHookHandler>(name))
+}
+
+function * planNamed (named: NamedBatch, bytes: Buffer): Pieces<PlannedBatch> {
+  const given = yield * readParameters(bytes)
+  yield
+  const values = yield * checkParameters(named, given, bytes.length)
+  yield
+  return named.planner.plan(values)
+}
+
+/** Tells the log, the metrics and the trace how a batch ended. */
+function observe (
+  request: FastifyRequest,
+  { mayCommit, report, isQueryPlan, failure }: BatchResult,
+  { observer, spans }: { readonly observer: Observer, readonly spans: Spans }
+): void {
+  request.access.committed = mayCommit && failure === undefined
+  if (report === undefined) return
+  const { namedBatch, identity } = request
+  if (!isQueryPlan) {
+    observer.batch(report, { batch: namedBatch?.name, route: identity.route?.name })
+  }
+  spans.batch(request, report, failure)
 }
 
 export default fp(batch, {

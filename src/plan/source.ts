@@ -43,6 +43,8 @@ import { units } from './work.ts'
 /** The members of `from` that are read. Those that the operation does not have are undefined. */
 type SourceMembers = Partial<Static<typeof InsertSource>>
 
+type DeclaredColumns = ReadonlyArray<Output | Aggregate>
+
 /** Rows that an operation uses. */
 interface PlannedSource {
   /** Reads the name of a column of the rows. */
@@ -65,7 +67,7 @@ function planSource (members: SourceMembers, { context, path }: Place): PlannedS
   const table = planTable(members.table as string, within('table'))
   const declared = columns === undefined
     ? []
-    : planOutput(columns as ReadonlyArray<Output | Aggregate>, within('columns'))
+    : planOutput(columns as DeclaredColumns, within('columns'))
   const aggregated = declared.some(({ aggregate }) => aggregate !== undefined)
   const fixed = columns !== undefined &&
     (distinct || groupBy.length > 0 || having !== undefined || aggregated)
@@ -105,12 +107,7 @@ function fixedOutput (declared: readonly OutputColumn[]): SourceOutput {
       const found = findDeclared(declared, text)
       if (found !== undefined) return found
       if (!declared.some(isAllColumns)) {
-        const names = declared.map(({ name }) => name).join(', ')
-        context.addIssue(
-          'member_invalid',
-          path,
-          `"${text}" is not in "columns" of "from". Output columns: ${names}.`
-        )
+        refuseColumn(text, declared, { context, path })
       }
       return readPath(text)
     }
@@ -134,6 +131,16 @@ function openOutput (declared: readonly OutputColumn[]): SourceOutput {
       return { column: name, keys: [], resultType: path.resultType }
     }
   }
+}
+
+function refuseColumn (
+  text: string,
+  output: readonly OutputColumn[],
+  { context, path }: Place
+): void {
+  const names = output.map(({ name }) => name).join(', ')
+  const message = `"${text}" is not in "columns" of "from". Output columns: ${names}.`
+  context.addIssue('member_invalid', path, message)
 }
 
 /** Finds an output column by its name, or by a path into it. */
@@ -222,10 +229,7 @@ function planRowsSource (
   if (groups !== groupBy) {
     context.addIssue('member_missing', within('columns').path, '"group_by" requires "columns".')
   }
-  const declared = planOutput(
-    columns as ReadonlyArray<Output | Aggregate> ?? [],
-    within('columns')
-  )
+  const declared = planOutput((columns ?? []) as DeclaredColumns, within('columns'))
   const isFixed = groups !== undefined || declared.some(({ aggregate }) => aggregate !== undefined)
   const placeOf = (i: number): Place => ({ context, path: [...path, 'columns', i] })
   if (isFixed) checkGrouped(declared, groups, placeOf)
@@ -246,9 +250,7 @@ function planRowsSource (
       const into = readAlias(text, aliases)
       if (into.keys.length > 0 && output.some(({ name }) => name === into.column)) return into
       if (isFixed) {
-        const names = output.map(({ name }) => name).join(', ')
-        const message = `"${text}" is not in "columns" of "from". Output columns: ${names}.`
-        place.context.addIssue('member_invalid', place.path, message)
+        refuseColumn(text, output, place)
         return into
       }
       const key = JSON.stringify([text, meets])
@@ -270,14 +272,7 @@ function planRowsSource (
         uncertainColumns: all.flatMap(({ name, path }) => toUncertain(name, path, shapes)),
         data: data ?? [],
         output: [...output, ...others.values()],
-        groupBy: (groups ?? []).flatMap((text, i) => {
-          const field = fields.find(text)
-          if (field === undefined) {
-            const message = `"${text}" must also be in "columns".`
-            context.addIssue('member_invalid', [...path, 'group_by', i], message)
-          }
-          return field === undefined ? [] : [toPath(field)]
-        })
+        groupBy: fields.planGroups(groups, within('group_by'))
       }
     }
   }
@@ -366,10 +361,16 @@ class Fields {
     field.type ??= meets
   }
 
-  /** Finds the field of a declared output column that returns this member. */
-  find (text: string): string | undefined {
-    const key = keyOfPath(readPath(text))
-    return this.#fields.find(({ path }) => keyOfPath(path) === key)?.name
+  /** Finds the fields of declared output columns that return these members. */
+  planGroups (groups: readonly string[] = [], { context, path: at }: Place): ColumnPath[] {
+    return groups.flatMap((text, i) => {
+      const key = keyOfPath(readPath(text))
+      const field = this.#fields.find(({ path }) => keyOfPath(path) === key)
+      if (field !== undefined) return [toPath(field.name)]
+      const message = `"${text}" must also be in "columns".`
+      context.addIssue('member_invalid', [...at, i], message)
+      return []
+    })
   }
 
   /** Adds an issue for each field without a type. */

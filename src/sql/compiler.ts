@@ -34,7 +34,7 @@ import {
   type Template
 } from './statement/statement.ts'
 import { TemplateCache, templateBytes, type Variants } from './template-cache.ts'
-import { FunctionTypes, functionTypesQuery } from './values/call.ts'
+import { FunctionTypes, functionTypesQuery } from './values/function-types.ts'
 import { ColumnTypes, columnTypesQuery } from './values/column-types.ts'
 
 /** The properties of a request that a batch needs. Fastify's request has them. */

@@ -4,7 +4,7 @@
 import type { ReferenceUse, Requirements } from '../plan/plan.ts'
 import type { SessionIdentity } from './statement/settings.ts'
 import type { SharedResult } from './statement/shared-results.ts'
-import type { FindFunction } from './values/call.ts'
+import type { FindFunction } from './values/function-types.ts'
 import type { FindColumns } from './values/column-types.ts'
 import type { References, Scalar } from './values/references.ts'
 import type { StatementNeeds } from './values/statement-needs.ts'

@@ -51,7 +51,7 @@ const modules: ReadonlyArray<
     'errors',
     'schemas'
   ]],
-  ['sql/values', /^src\/sql\/values\//, ['sql/statement', 'fragment', 'plan', 'schemas']],
+  ['sql/values', /^src\/sql\/values\//, ['sql/statement', 'fragment', 'plan']],
   ['sql/frame', /^src\/sql\/frame\//, [
     'sql/statement',
     'fragment',

@@ -22,9 +22,9 @@ import {
   buildText,
   buildValue,
   type OperandContext,
-  type ValueBuilder,
-  type ChangeBuilder
+  type ValueBuilder
 } from '../values/operand.ts'
+import type { TypedValues } from '../values/typed-values.ts'
 import { buildWhere } from './filter.ts'
 import { markRow } from './inserted.ts'
 
@@ -87,7 +87,7 @@ function buildOperand (operand: Single, { reads }: Modifier, context: OperandCon
 /** Builds ` on conflict …`, which is the same for every group of rows, or an empty fragment. */
 export function buildConflictClause (
   { conflict, ...place }: Pick<InsertNode, 'conflict' | 'id' | 'index'>,
-  values: ChangeBuilder,
+  values: TypedValues,
   { marked }: { readonly marked: boolean }
 ): Fragment {
   if (conflict === undefined) return empty

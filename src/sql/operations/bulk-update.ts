@@ -35,8 +35,6 @@ import { exposeColumns, type ExposedColumns } from '../statement/shared-results.
 import { tableName, unusedName } from '../statement/table.ts'
 import { buildSkipped, checksWhen } from '../statement/when.ts'
 import { jsonNullRows } from '../values/documents.ts'
-import { buildFieldRows, type RowsBuilder } from '../values/field-rows.ts'
-import type { ChangeBuilder } from '../values/operand.ts'
 import { typeExample, type TypedAs, buildRecordset } from '../values/typed-json.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { applyModifier, buildAssignment } from './assignment.ts'
@@ -209,7 +207,7 @@ interface UpdateParts {
   /** The rows of the group. */
   readonly source: Fragment
   readonly conditions: readonly Fragment[]
-  readonly values: ChangeBuilder
+  readonly values: TypedValues
   /** Builds the value of a field that is stored. */
   readonly read: (field: RowField) => Fragment
 }
@@ -248,26 +246,24 @@ function readField ({ name }: RowField): Fragment {
 /** Builds the query of the rows of a group, with the types of its fields. */
 function buildBulkUpdateRows (
   group: BulkUpdateGroup,
-  ctes: RowsBuilder,
+  values: TypedValues,
   conditions: readonly Fragment[]
 ): Fragment {
   const { fields, positions, rows: { document } } = group
-  const uncertain = uncertainFields(group).map(([{ name, column }, uncertain]) => {
-    const example = typeExample(toPath(column), ctes.table, 'value')
-    return [uncertain, { member: name, example, label: column }] as const
-  })
-  const examples = fields.map(field =>
+  const exampleOf = (field: RowField): Fragment =>
     readAs(field) === 'text'
       ? sql`null::pg_catalog.text`
-      : typeExample(toPath(field.column), ctes.table, readAs(field) as TypedAs)
-  )
-  return buildFieldRows({
-    document,
-    examples: [sql`null::pg_catalog.int4`, ...examples],
-    uncertain,
+      : typeExample(toPath(field.column), values.table, readAs(field) as TypedAs)
+  return values.converter.buildFieldRows({
+    json: values.buildDocument(document),
+    examples: [sql`null::pg_catalog.int4`, ...fields.map(exampleOf)],
+    uncertain: uncertainFields(group).map(([field, { shape }]) => {
+      const { name, column } = field
+      return { column: name, shape, member: name, example: exampleOf(field), label: column }
+    }),
     positions,
     conditions
-  }, ctes)
+  })
 }
 
 /** How a field is read; see TypedAs. */

@@ -17,7 +17,6 @@ import { raise } from '../statement/raised-error.ts'
 import { tableName, unusedName } from '../statement/table.ts'
 import { buildWhen } from '../statement/when.ts'
 import { SOURCE_ROW } from '../values/column.ts'
-import type { ChangeBuilder } from '../values/operand.ts'
 import { buildStoredRows, collectRows, nameStored, type StoredRows } from '../values/stored-rows.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { buildConflictClause, buildNewValue } from './assignment.ts'
@@ -276,7 +275,7 @@ const NUMBER = identifier('->')
  */
 function buildQueryInsert (
   { table, query, when }: Pick<InsertNode, 'table' | 'when'> & { readonly query: InsertQuery },
-  builder: ChangeBuilder,
+  builder: TypedValues,
   { values, also, conflict }: InsertOptions
 ): Fragment {
   const { columns, computed, source, maxRows } = query
@@ -290,7 +289,7 @@ function buildQueryInsert (
   } from ${rows} as ${SOURCE_ROW}${whereAll(conditions)}${conflict}`
 }
 
-function checkNumber (maxRows: number, { explain }: ChangeBuilder): readonly Fragment[] {
+function checkNumber (maxRows: number, { explain }: TypedValues): readonly Fragment[] {
   if (explain) return []
   return [sql`case when ${SOURCE_ROW}.${NUMBER} > ${integer(maxRows)}
     then ${raise('rows')} is null else true end`]

@@ -55,12 +55,8 @@ export function buildOperation (
   part: RowPart,
   context: OperationContext
 ): BuiltOperation {
-  const { shared, exposed, hasColumn, distributed, values, json = false } = context
-  const beside = shared.flatMap(({ column }, i) =>
-    part === 'whole' && column !== undefined && hasColumn(column)
-      ? [{ column, name: `p${i}` }]
-      : []
-  )
+  const { exposed, distributed, values } = context
+  const beside = part === 'whole' ? columnsBeside(context) : []
   const more = join(
     beside.map(({ column, name }) => sql`, t.${identifier(column)} as ${identifier(name)}`),
     empty
@@ -80,13 +76,7 @@ export function buildOperation (
   const hasGroups = node.kind === 'bulk_update' ||
     (node.kind === 'insert' && node.groups.length > 1)
   const isRecord = part === 'columns' && hasGroups && hasAllColumns(node)
-  const returned = part === 'nothing'
-    ? sql`null as row`
-    : part === 'whole'
-      ? sql`${json ? jsonRow(node.table) : wholeRow(node.table)}${more}`
-      : isRecord && !distributed
-        ? returnedRecord(node, values, exposed)
-        : returningList(node.output as readonly OutputColumn[], values)
+  const returned = buildReturned(node, part, { ...context, isRecord, more })
   const names = part === 'columns' && !isRecord
     ? (node.output as readonly OutputColumn[]).map(({ name }) => name)
     : [
@@ -112,6 +102,32 @@ export function buildOperation (
   }
   const statement = buildChange(node, values)
   return { ctes: [sql`r as (${statement} returning ${returned})`], rows: sql`r` }
+}
+
+/** The columns that stand beside a whole row, and their names there. */
+function columnsBeside ({ shared, hasColumn }: OperationContext) {
+  return shared.flatMap(({ column }, i) =>
+    column !== undefined && hasColumn(column) ? [{ column, name: `p${i}` }] : []
+  )
+}
+
+interface Returned extends OperationContext {
+  readonly isRecord: boolean
+  /** The columns beside a whole row. */
+  readonly more: Fragment
+}
+
+/** Builds what follows `returning`. */
+function buildReturned (
+  node: PlanNode,
+  part: RowPart,
+  { values, exposed, distributed, json = false, isRecord, more }: Returned
+): Fragment {
+  if (part === 'nothing') return sql`null as row`
+  if (part === 'whole') return sql`${json ? jsonRow(node.table) : wholeRow(node.table)}${more}`
+  return isRecord && !distributed
+    ? returnedRecord(node, values, exposed)
+    : returningList(node.output as readonly OutputColumn[], values)
 }
 
 /**

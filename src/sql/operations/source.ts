@@ -1,7 +1,16 @@
 /**
  * Builds the query of `from`, and what joins an update or a delete to its rows.
  */
-import { empty, identifier, join, sql, type Fragment } from '../../fragment/fragment.ts'
+import { casts, type CastName } from '../../../schemas/cast.ts'
+import {
+  empty,
+  fill,
+  identifier,
+  join,
+  parameter,
+  sql,
+  type Fragment
+} from '../../fragment/fragment.ts'
 import type {
   PlanNode,
   RowsSource,
@@ -9,8 +18,11 @@ import type {
   SourceField,
   DeleteNode,
   Join,
+  UncertainColumn,
   UpdateNode
 } from '../../plan/nodes.ts'
+import { jsonOfParameter } from '../../plan/fingerprint.ts'
+import type { Parameter } from '../../plan/shape.ts'
 import { sourceOf } from '../../plan/source.ts'
 import { raise } from '../statement/raised-error.ts'
 import { tableName } from '../statement/table.ts'
@@ -22,7 +34,8 @@ import {
   type RowColumns,
   columnValue
 } from '../values/column.ts'
-import type { ChangeBuilder } from '../values/operand.ts'
+import { buildRecordset, pathLabel, typeExample } from '../values/typed-json.ts'
+import type { TypedValues } from '../values/typed-values.ts'
 import { buildWhere } from './filter.ts'
 import { outputValue } from './output.ts'
 import { buildRows } from './select.ts'
@@ -52,7 +65,7 @@ function kindOfField (
 }
 
 /** Builds the query whose rows have the columns of the source. */
-export function buildSource (source: Source, values: ChangeBuilder): Fragment {
+export function buildSource (source: Source, values: TypedValues): Fragment {
   if (source.kind === 'rows') return buildRowsQuery(source, values)
   const inner = values.ofTable(source.table)
   return buildRows({ ...source, after: undefined, lock: undefined }, inner, {
@@ -61,7 +74,7 @@ export function buildSource (source: Source, values: ChangeBuilder): Fragment {
   })
 }
 
-function buildRowsQuery (source: RowsSource, values: ChangeBuilder): Fragment {
+function buildRowsQuery (source: RowsSource, values: TypedValues): Fragment {
   const { output, groupBy } = source
   const field = (name: string): Fragment => sql`r.${identifier(name)}`
   const columns = output.map(column => {
@@ -72,8 +85,51 @@ function buildRowsQuery (source: RowsSource, values: ChangeBuilder): Fragment {
     ? empty
     : sql` group by ${join(groupBy.map(({ column }) => field(column)), sql`, `)}`
   return sql`select ${join(columns, sql`, `)} from ${
-    values.buildSourceRows(source)
+    values.addSource(buildSourceRows(source, values))
   } as r${groups}`
+}
+
+/** Builds the query of the rows of a parameter. */
+function buildSourceRows (
+  { fields, document, uncertainColumns, data }: RowsSource,
+  values: TypedValues
+): Fragment {
+  const shapes = new Map(uncertainColumns.map(({ column, shape }) => [column, shape]))
+  const types = fields.map(({ name, type }) =>
+    typeof type === 'string'
+      ? castType(type, shapes.get(name))
+      : values.fieldType(type, shapes.get(name))
+  )
+  if (types.every(type => type !== undefined)) {
+    const columns = fields.map(({ name }, i) => sql`${identifier(name)} ${types[i] as Fragment}`)
+    const json = parameter(jsonOfParameter(document.references[0]?.parameter as Parameter))
+    return sql`select * from ${buildRecordset(json, columns)}`
+  }
+  const examples = fields.map(({ type }) =>
+    typeof type === 'string'
+      ? sql`null::${fill(casts[type], {})}`
+      : typeExample(type.path, values.table, type.as)
+  )
+  const uncertain = fields.flatMap(({ name, path, type }, i) => {
+    const shape = shapes.get(name)
+    if (shape === undefined || (typeof type === 'object' && type.as === 'difference')) return []
+    const example = examples[i] as Fragment
+    return [{ column: name, shape, member: name, example, label: pathLabel(path) }]
+  })
+  return values.converter.buildFieldRows({
+    json: values.buildDocument(document),
+    examples,
+    uncertain,
+    positions: data.map((_, i) => i)
+  })
+}
+
+/** The type of a cast, as which PostgreSQL reads JSON exactly. */
+function castType (
+  name: CastName,
+  shape: UncertainColumn['shape'] | undefined
+): Fragment | undefined {
+  return shape === undefined || name.startsWith('json') ? fill(casts[name], {}) : undefined
 }
 
 type Target = Pick<UpdateNode | DeleteNode, 'table' | 'join' | 'where'>
@@ -88,7 +144,7 @@ interface JoinParts {
 }
 
 /** Builds the parts of a statement whose table is `t`. */
-export function buildJoin (target: Target, values: ChangeBuilder): JoinParts {
+export function buildJoin (target: Target, values: TypedValues): JoinParts {
   const { table, join: joined, where } = target
   if (joined === undefined) {
     return {
@@ -111,7 +167,7 @@ export function buildJoin (target: Target, values: ChangeBuilder): JoinParts {
   }
 }
 
-function buildOn ({ on }: Join, { row, source }: ChangeBuilder): readonly Fragment[] {
+function buildOn ({ on }: Join, { row, source }: TypedValues): readonly Fragment[] {
   return on.map(([column, path]) =>
     sql`${row}.${identifier(column)} = ${columnValue(path, source)}`
   )

@@ -5,26 +5,17 @@
  */
 import {
   constant,
-  identifier,
   integer,
   join,
   parameter,
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import type {
-  UncertainColumn,
-  JsonDocument,
-  Reference,
-  StoredJson,
-  TableName
-} from '../../plan/nodes.ts'
+import type { Reference, UncertainColumn } from '../../plan/nodes.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import { jsonNullsSetting } from '../statement/settings.ts'
 import type { SharedResult } from '../statement/shared-results.ts'
-import { nullRow } from '../statement/table.ts'
 import { buildFirst } from '../statement/when.ts'
-import { verifyDocument } from './value-checks.ts'
 
 /**
  * Up to this many references are looked up one by one, which costs a third of a join (0.01 ms
@@ -102,30 +93,6 @@ function jsonNullRowsOf (nulls: UncertainColumn['references']): Fragment {
       ${list(references.map(({ column }) => column as string))}::text[])
       as p (row, source, at, key)
     where (current_setting(${constant(jsonNullsSetting(''))} || p.source)::jsonb -> p.at) ? p.key)`
-}
-
-/** Builds documents for the columns of a table. */
-interface DocumentBuilder {
-  readonly table: TableName
-  buildDocument(document: JsonDocument): Fragment
-}
-
-/**
- * Builds a document of rows or of new values, and checks its values against the types of their
- * columns. `positions` are the positions of the rows in the request.
- */
-export function buildVerifiedDocument (
-  { document, uncertainColumns }: StoredJson,
-  values: DocumentBuilder,
-  positions?: readonly number[]
-): Fragment {
-  const members = uncertainColumns.map(({ column }) => ({
-    member: column,
-    example: sql`n.${identifier(column)}`,
-    label: column
-  }))
-  const from = sql`, json_populate_record(${nullRow(values.table)}, '{}') as n`
-  return verifyDocument(values.buildDocument(document), members, { positions, from })
 }
 
 /** Concatenates the pieces of a document and the values of its references, which are json. */

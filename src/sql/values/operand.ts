@@ -13,7 +13,6 @@ import {
 import type {
   JsonDocument,
   Reference,
-  RowsSource,
   TableName,
   ColumnOperand,
   ColumnPath,
@@ -61,26 +60,6 @@ export interface ValueBuilder extends RowColumns {
    * NULL, or with `refuse` a failure (`value`).
    */
   buildJsonNull(path: TypedPath, options: { readonly refuse: boolean }): Fragment
-}
-
-/** Builds the values of a statement that changes its table, perhaps with rows of `from`. */
-export interface ChangeBuilder extends ValueBuilder {
-  /** Whether the statement is for Citus. */
-  readonly distributed: boolean
-
-  readonly source: RowColumns
-
-  /** Whether clients see the plan of the statement, so it raises no errors of ours. */
-  readonly explain: boolean
-
-  /** Returns a query as a source of rows. */
-  addSource(query: Fragment): Fragment
-
-  /** Returns the rows of a parameter as a source of rows. */
-  buildSourceRows(source: RowsSource): Fragment
-
-  /** Returns conditions, which contain no column of the table, where they are evaluated once. */
-  evaluateOnce(conditions: readonly Fragment[]): readonly Fragment[]
 }
 
 // Builds operands. A literal is a parameter without a cast, so PostgreSQL gives it the type of the

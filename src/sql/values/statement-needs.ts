@@ -4,7 +4,7 @@
 import { integer, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { CallNode } from '../../plan/nodes.ts'
 import { raise } from '../statement/raised-error.ts'
-import type { FindFunction } from './call.ts'
+import type { FindFunction } from './function-types.ts'
 import { compareTypes, type TypeCheck } from './column-types.ts'
 import type { RowColumns } from './column.ts'
 
@@ -20,7 +20,7 @@ interface StatementFacts {
   /** The operation, if it calls a function. */
   readonly call: CallNode | undefined
   readonly findFunction: FindFunction | undefined
-  /** See ChangeBuilder. */
+  /** See TypedValues. */
   readonly explain: boolean
 }
 

@@ -13,7 +13,7 @@ import {
 import { toPath } from '../../plan/name.ts'
 import type { Reference, RowGroup, StoredJson } from '../../plan/nodes.ts'
 import { unusedName } from '../statement/table.ts'
-import { buildVerifiedDocument, jsonNullRows } from './documents.ts'
+import { jsonNullRows } from './documents.ts'
 import { buildRecordset } from './typed-json.ts'
 import type { TypedValues } from './typed-values.ts'
 
@@ -103,17 +103,22 @@ function readRows ({ columns, positions, rows }: RowGroup, values: TypedValues):
     const from = own.length === 0
       ? sql`pg_catalog.json_array_elements(${json}::pg_catalog.json) as x`
       : buildRecordset(json, typed)
-    return { from, stored, checks: values.checkStoredRows(inexact) }
+    return { from, stored, checks: values.converter.checkColumns(inexact) }
   }
   const from = sql`${values.buildTableRows(sql`${json}::pg_catalog.json`, own)} as x`
-  return { from, stored, checks: values.checkStoredRows(uncertain) }
+  return { from, stored, checks: values.converter.checkColumns(uncertain) }
 }
 
 /** The same with value checks. A reference may have been the JSON null. */
 function verifyRows ({ columns, positions, rows }: RowGroup, values: TypedValues): StoredRows {
-  const { uncertainColumns } = rows
+  const { document, uncertainColumns } = rows
   const number = identifier(unusedName(columns))
-  const json = buildVerifiedDocument(rows, values, positions)
+  const members = uncertainColumns.map(({ column }) => ({
+    member: column,
+    example: sql`n.${identifier(column)}`,
+    label: column
+  }))
+  const json = values.converter.verifyRows(values.buildDocument(document), members, positions)
   const stored = columns.map(column => {
     const value = sql`x.${identifier(column)}`
     const references = uncertainColumns.find(({ column: name }) => name === column)?.references

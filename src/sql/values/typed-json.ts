@@ -1,9 +1,8 @@
 /**
- * Converts JSON to the types of a table's columns, without naming these types.
+ * Converts JSON to the types of a table's columns.
  */
 import {
   constant,
-  empty,
   identifier,
   join,
   parameter,
@@ -12,12 +11,18 @@ import {
   type Fragment
 } from '../../fragment/fragment.ts'
 import { toPath } from '../../plan/name.ts'
-import type { ColumnPath, TableName, UncertainColumn } from '../../plan/nodes.ts'
+import type { ColumnPath, TableName } from '../../plan/nodes.ts'
 import type { JsonShape } from '../../plan/shape.ts'
 import { fieldName } from '../../plan/stored-values.ts'
-import { tableName, unusedName } from '../statement/table.ts'
+import { nullRow, tableName, unusedName } from '../statement/table.ts'
 import { SYSTEM_COLUMNS } from './column.ts'
-import { buildValueCheck, verifyDocument, type CheckedValue } from './value-checks.ts'
+import type { StatementNeeds } from './statement-needs.ts'
+import {
+  buildValueCheck,
+  verifyDocument,
+  type CheckedColumn,
+  type CheckedMember
+} from './value-checks.ts'
 
 /**
  * The type in which JSON is read: that of the column, or that of the difference of two of its
@@ -31,109 +36,159 @@ export interface TypedPath extends ColumnPath {
   readonly example?: Fragment
 }
 
-export interface TypedList {
-  readonly json: Fragment
-  /** A NULL of the type; see typeExample. */
-  readonly example: Fragment
-}
-
-export interface TypedValue extends TypedList {
+/** How JSON of a shape is converted. */
+export interface Conversion {
+  readonly as?: TypedAs
   readonly shape: JsonShape
-  /** The column, for error messages. */
+}
+
+interface NamedConversion {
+  readonly shape: JsonShape
+  /** Its name in error messages. */
   readonly label: string
+  /** The name of the member that a hint of PostgreSQL names, with value checks. */
+  readonly member?: string
 }
 
-/**
- * Builds the query that converts values, each as one field of its row. Only json_populate_record
- * converts JSON to a type that is not named, and it takes the type from an example: a row of NULLs.
- * The branch that never runs tells the parser the types of the fields. The examples refer to `n`, a
- * row of the table in which every column is NULL, and not to `(null::"table")."column"`: PostgreSQL
- * copies the description of the row for each of these (measured: 750 MB for 1500 columns).
- */
-export function buildTypedValues (
-  values: readonly TypedValue[],
-  nulls: Fragment,
-  checkValues: boolean
-): Fragment {
-  const members = values.map(({ json }, i) => sql`${constant(fieldName(i))}, ${json}`)
-  const object = sql`json_build_object(${join(members, sql`, `)})`
-  const checked = values.flatMap(({ shape, example, label }, i) =>
-    shape === 'scalar' ? [] : [{ shape, example, label, member: fieldName(i) }]
-  )
-  const results = checked.map(({ shape, member }): CheckedValue => ({
-    value: sql`(x.value).${identifier(member)}`,
-    shape: shape as CheckedValue['shape']
-  }))
-  const json = checkValues ? verifyDocument(object, checked) : object
-  const where = checkValues || results.length === 0
-    ? empty
-    : sql` where ${buildValueCheck(results)}`
-  return sql`select (x.value).* from ${exampleRow(values, nulls)}
-    cross join lateral (select example.value where false union all
-      select json_populate_record(example.value, ${json})) as x${where}`
+/** The rows of a JSON array of objects, whose members are fields with types of their own. */
+interface FieldRows {
+  readonly json: Fragment
+  /** A NULL of the type of each field, see typeExample. Their names are those of ROW(…). */
+  readonly examples: readonly Fragment[]
+  /** The fields whose type may be unable to store a value. */
+  readonly uncertain: ReadonlyArray<CheckedColumn & CheckedMember>
+  /** The positions of the rows in the request. */
+  readonly positions: readonly number[]
+  /** Conditions on the row `x`. */
+  readonly conditions?: readonly Fragment[]
 }
 
-/**
- * Builds the query that converts a JSON array, one element at a time. Converted as a whole, a
- * nested array would become another dimension, and an empty one would be lost. Measured: 10 000
- * numbers take 31 ms instead of 13.
- */
-export function buildTypedList (
-  { json, example }: TypedList,
-  nulls: Fragment
-): Fragment {
-  return sql`select coalesce(array_agg((x.value).f1), '{}') as f1
-    from ${exampleRow([{ example }], nulls)}
-    cross join lateral (select example.value where false union all
-      select json_populate_record(example.value, json_build_object('f1', e.value))
-      from json_array_elements(${json}) as e) as x`
+export class JsonConverter {
+  readonly table: TableName
+  readonly #needs: StatementNeeds
+  readonly #nulls: () => Fragment
+
+  /** `nulls` builds a row of the table in which every column is NULL. */
+  constructor (table: TableName, needs: StatementNeeds, nulls: () => Fragment) {
+    this.table = table
+    this.#needs = needs
+    this.#nulls = nulls
+  }
+
+  get #checkValues (): boolean {
+    return this.#needs.facts.checkValues
+  }
+
+  /** Returns the conditions that check columns of the row `x`, whose value may drop something. */
+  checkColumns (columns: readonly CheckedColumn[]): readonly Fragment[] {
+    if (this.#needs.facts.explain || this.#checkValues || columns.length === 0) return []
+    this.#needs.needsValueChecks = true
+    return [buildValueCheck(columns)]
+  }
+
+  /**
+   * Converts JSON to the type of a column path, which is not named: PostgreSQL takes it from the
+   * column.
+   */
+  convert (json: Fragment, path: TypedPath, { as = 'value', shape }: Conversion): Fragment {
+    const example = typeExample(path, this.table, as)
+    const column = fieldName(0)
+    const object = sql`json_build_object(${constant(column)}, ${json})`
+    this.#needs.needsValueChecks ||= shape !== 'scalar'
+    const checked = shape === 'scalar' || this.#needs.facts.explain
+      ? []
+      : [{ column, shape, member: column, example, label: pathLabel(path) }]
+    const verified = this.#checkValues ? verifyDocument(object, checked) : object
+    const record = sql`json_populate_record(example.value, ${verified})`
+    return sql`(select x.f1 from (${this.#buildRecords(record, [example])}) as x${
+      whereAll(this.checkColumns(checked))
+    })`
+  }
+
+  /** Converts JSON to a type that is named, with the checks that JSON of this shape needs. */
+  convertNamed (
+    json: Fragment,
+    type: Fragment,
+    { shape, label, member = 'v' }: NamedConversion
+  ): Fragment {
+    if (!this.#checkValues) {
+      const checks = shape === 'scalar' ? [] : this.checkColumns([{ column: 'v', shape }])
+      return convertJson(json, type, checks)
+    }
+    const key = sql`${parameter(member)}::pg_catalog.text`
+    const object = sql`pg_catalog.json_build_object(${key}, ${json})`
+    const checked = { member, example: sql`null::${type}`, label }
+    const record = shape === 'scalar' ? object : verifyDocument(object, [checked])
+    return convertMember(record, identifier(member), { type })
+  }
+
+  /**
+   * Converts a JSON array, one element at a time. Converted as a whole, a nested array would become
+   * another dimension, and an empty one would be lost. Measured: 10 000 numbers take 31 ms instead
+   * of 13.
+   */
+  convertList (json: Fragment, path: TypedPath): Fragment {
+    const records = sql`json_populate_record(example.value, json_build_object('f1', e.value))
+      from json_array_elements(${json}) as e`
+    const query = this.#buildRecords(records, [typeExample(path, this.table, 'value')])
+    return sql`(select coalesce(array_agg(l.f1), '{}') from (${query}) as l)`
+  }
+
+  /** Builds a query of rows with the types of their fields. */
+  buildFieldRows (
+    { json, examples, uncertain, positions, conditions = [] }: FieldRows
+  ): Fragment {
+    const verified = this.#checkValues
+      ? this.verifyRows(json, uncertain, positions)
+      : json
+    const records = sql`json_populate_recordset(example.value, ${verified})`
+    return sql`select x.* from (${this.#buildRecords(records, examples)}) as x${
+      whereAll([...this.checkColumns(uncertain), ...conditions])
+    }`
+  }
+
+  /** Returns the rows of a JSON array, of which the members are checked. */
+  verifyRows (
+    json: Fragment,
+    members: readonly CheckedMember[],
+    positions: readonly number[]
+  ): Fragment {
+    const from = sql`, json_populate_record(${nullRow(this.table)}, '{}') as n`
+    return verifyDocument(json, members, { positions, from })
+  }
+
+  /**
+   * Builds a query of rows with the names of columns. They have the types of the columns without
+   * domains, see typeExample.
+   */
+  buildColumnRows (json: Fragment, columns: readonly string[]): Fragment {
+    const row = identifier(unusedName(columns))
+    const examples = columns.map(column =>
+      sql`${typeExample(toPath(column), this.table, 'value')} as ${identifier(column)}`
+    )
+    const example = sql`${row} as value from (select ${join(examples, COMMA)}) as ${row}`
+    return this.#populate(sql`json_populate_recordset(example.value, ${json})`, example)
+  }
+
+  #buildRecords (records: Fragment, examples: readonly Fragment[]): Fragment {
+    return this.#populate(records, sql`row(${join(examples, COMMA)}) as value`)
+  }
+
+  /**
+   * Builds the query of records of the same type as an example, whose fields are NULL. Only
+   * json_populate_record converts JSON to a type that is not named. The branch that never runs
+   * tells the parser the types of the fields. The example refers to `n`, a row of NULLs, and not to
+   * `(null::"table")."column"`: PostgreSQL copies the description of the row for each of these
+   * (measured: 750 MB for 1500 columns).
+   */
+  #populate (records: Fragment, example: Fragment): Fragment {
+    return sql`select (x.value).* from ${this.#nulls()} as n
+      cross join lateral (select ${example}) as example
+      cross join lateral (select example.value where false union all select ${records}) as x`
+  }
 }
 
-/**
- * Builds the query that converts a JSON array of objects, whose members have the names of fields of
- * ROW(…), to rows of the types of `examples`.
- */
-export function buildTypedRows (
-  json: Fragment,
-  examples: readonly Fragment[],
-  nulls: Fragment
-): Fragment {
-  return sql`select (x.value).* from ${exampleRow(examples.map(example => ({ example })), nulls)}
-    cross join lateral (select example.value where false union all
-      select json_populate_recordset(example.value, ${json})) as x`
-}
-
-/**
- * Builds the same query for objects whose members have the names of columns of the table. The rows
- * have the types of the columns without domains, see typeExample.
- */
-export function buildColumnRows (
-  json: Fragment,
-  columns: readonly string[],
-  { table, nulls }: { readonly table: TableName, readonly nulls: Fragment }
-): Fragment {
-  const row = identifier(unusedName(columns))
-  const examples = columns.map(column =>
-    sql`${typeExample(toPath(column), table, 'value')} as ${identifier(column)}`
-  )
-  return sql`select (x.value).* from ${nulls} as n
-    cross join lateral (
-      select ${row} as value from (select ${join(examples, sql`, `)}) as ${row}
-    ) as example
-    cross join lateral (select example.value where false union all
-      select json_populate_recordset(example.value, ${json})) as x`
-}
-
-/** `example`: a row of the types to which JSON is converted. */
-function exampleRow (
-  values: ReadonlyArray<Pick<TypedList, 'example'>>,
-  nulls: Fragment
-): Fragment {
-  return sql`${nulls} as n
-    cross join lateral (
-      select row(${join(values.map(({ example }) => example), sql`, `)}) as value
-    ) as example`
-}
+const COMMA = sql`, `
 
 /**
  * A NULL of the type to which JSON is converted. It must compare like a literal, so it has the type
@@ -162,57 +217,27 @@ export function typeExample (
 /** Rows of JSON with typed columns. */
 export function buildRecordset (json: Fragment, columns: readonly Fragment[]): Fragment {
   return sql`pg_catalog.json_to_recordset(${json}::pg_catalog.json) as x (${
-    join(columns, sql`, `)
+    join(columns, COMMA)
   })`
 }
 
-/** Converts a value to a type that is named, as PostgreSQL converts the members of a record. */
-export function convertJson (value: Fragment, type: Fragment): Fragment {
-  return convertRecord(sql`pg_catalog.json_build_object('v', ${value})`, type)
-}
-
-/** Whether values are checked, and how rows `x` of a first attempt are. */
-interface ValueChecker {
-  readonly checkValues: boolean
-  checkStoredRows(columns: readonly UncertainColumn[]): readonly Fragment[]
-}
-
-interface CheckedValueOptions {
-  readonly values: ValueChecker
-  readonly shape: JsonShape
-  /** Its name in error messages. */
-  readonly label: string
-  /** The name of the member that a hint of PostgreSQL names, with value checks. */
-  readonly member?: string
-}
-
-/** The same with the checks that JSON of this shape needs. */
-export function convertChecked (
+/**
+ * Converts a value to a type that is named, as PostgreSQL converts the members of a record.
+ * `checks`: conditions on the row `x`, whose column is `v`.
+ */
+export function convertJson (
   value: Fragment,
   type: Fragment,
-  { values, shape, label, member = 'v' }: CheckedValueOptions
+  checks: readonly Fragment[] = []
 ): Fragment {
-  if (values.checkValues) {
-    const key = sql`${parameter(member)}::pg_catalog.text`
-    const object = sql`pg_catalog.json_build_object(${key}, ${value})`
-    const checked = { member, example: sql`null::${type}`, label }
-    const record = shape === 'scalar' ? object : verifyDocument(object, [checked])
-    return convertRecord(record, type, { member: identifier(member) })
-  }
-  const checks = shape === 'scalar'
-    ? []
-    : values.checkStoredRows([{ column: 'v', shape, references: [] }])
-  return convertRecord(sql`pg_catalog.json_build_object('v', ${value})`, type, { checks })
+  const object = sql`pg_catalog.json_build_object('v', ${value})`
+  return convertMember(object, sql`v`, { type, checks })
 }
 
-/** Converts a member of an object. `checks` are conditions on the row `x`. */
-function convertRecord (
+function convertMember (
   object: Fragment,
-  type: Fragment,
-  { checks = [], member = sql`v` }: {
-    readonly checks?: readonly Fragment[],
-    readonly member?: Fragment
-  } = {}
+  member: Fragment,
+  { type, checks = [] }: { readonly type: Fragment, readonly checks?: readonly Fragment[] }
 ): Fragment {
   const record = sql`pg_catalog.json_to_record(${object}) as x (${member} ${type})`
   return sql`(select x.${member} from ${record}${whereAll(checks)})`

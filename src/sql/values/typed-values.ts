@@ -1,10 +1,8 @@
 /**
  * Builds the values of a statement, in which the types of columns are named.
  */
-import { casts, type CastName } from '../../../schemas/cast.ts'
 import {
   empty,
-  fill,
   identifier,
   join,
   parameter,
@@ -19,39 +17,31 @@ import type {
   Cell,
   JsonDocument,
   Reference,
-  RowsSource,
-  TableName,
-  UncertainColumn
+  TableName
 } from '../../plan/nodes.ts'
-import type { JsonShape, Parameter } from '../../plan/shape.ts'
-import { jsonOfParameter, textOfParameter } from '../../plan/fingerprint.ts'
+import { textOfParameter } from '../../plan/fingerprint.ts'
 import { isList, isNested, listText, textOf } from '../../plan/value-text.ts'
 import { raiseText, type ValueFault } from '../statement/raised-error.ts'
 import { nullRow } from '../statement/table.ts'
-import { nullRowOfCall, type ArgumentBuilder, type FindFunction } from './call.ts'
+import { nullRowOfCall, type ArgumentBuilder } from './call.ts'
 import { isJsonType, type ColumnType, type FindColumns } from './column-types.ts'
 import type { RowColumns } from './column.ts'
 import { isJsonNull } from './documents.ts'
-import { buildSourceRows, type RowsBuilder } from './field-rows.ts'
+import type { FindFunction } from './function-types.ts'
 import { KnownColumns, NO_COLUMNS, canWrite, isNumber, type DataCell } from './known-columns.ts'
-import type { ChangeBuilder, ReferenceOptions } from './operand.ts'
+import type { ReferenceOptions, ValueBuilder } from './operand.ts'
 import type { References } from './references.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 import {
-  buildColumnRows,
-  buildTypedList,
-  buildTypedRows,
-  buildTypedValues,
-  convertChecked,
+  JsonConverter,
   convertJson,
   jsonElements,
   pathLabel,
-  typeExample,
+  type Conversion,
   type TypedAs,
-  type TypedPath,
-  buildRecordset
+  type TypedPath
 } from './typed-json.ts'
-import { buildColumnCheck, isJson } from './value-checks.ts'
+import { isJson } from './value-checks.ts'
 
 /** Converts a text to an enum without a cast, which its owner can define. */
 function convertText (text: Fragment, type: ColumnType): Fragment {
@@ -62,20 +52,13 @@ function jsonParameter (value: DataCell['value']): Fragment {
   return sql`${parameter(JSON.stringify(value))}::pg_catalog.json`
 }
 
-/** The type of a cast, as which PostgreSQL reads JSON exactly. */
-function castType (
-  name: CastName,
-  shape: UncertainColumn['shape'] | undefined
-): Fragment | undefined {
-  return shape === undefined || name.startsWith('json') ? fill(casts[name], {}) : undefined
-}
-
-export class TypedValues extends KnownColumns
-  implements ArgumentBuilder, ChangeBuilder, RowsBuilder {
+export class TypedValues extends KnownColumns implements ArgumentBuilder, ValueBuilder {
   readonly table: TableName
   readonly row: Fragment
+  /** Whether clients see the plan of the statement, so it raises no errors of ours. */
   readonly explain: boolean
   readonly checkValues: boolean
+  readonly converter: JsonConverter
   readonly #findColumns: FindColumns
   /** The operation whose function returns the rows. */
   readonly #call: CallNode | undefined
@@ -100,8 +83,13 @@ export class TypedValues extends KnownColumns
     this.checkValues = needs.facts.checkValues
     this.#references = references
     this.#needs = needs
+    this.converter = new JsonConverter(table, needs, () =>
+      call === undefined
+        ? sql`pg_catalog.json_populate_record(${nullRow(table)}, '{}')`
+        : nullRowOfCall(call, this))
   }
 
+  /** The columns of the rows of `from`. */
   get source (): RowColumns {
     return this.#needs.facts.source
   }
@@ -114,26 +102,14 @@ export class TypedValues extends KnownColumns
     return this.#references.buildDocument(document)
   }
 
-  buildTypedRows (json: Fragment, examples: readonly Fragment[]): Fragment {
-    return buildTypedRows(json, examples, this.#nulls())
-  }
-
   /**
    * Builds a source of the rows of a JSON array, with these columns of the table. Where PostgreSQL
    * cannot read them as rows of the table, each column has the type of its domain.
    */
   buildTableRows (json: Fragment, columns: readonly string[]): Fragment {
-    const { table } = this
     return this.takeJson(columns)
-      ? sql`pg_catalog.json_populate_recordset(${nullRow(table)}, ${json})`
-      : sql`(${buildColumnRows(json, columns, { table, nulls: this.#nulls() })})`
-  }
-
-  /** Returns the conditions that check columns of the row `x`, whose value may drop something. */
-  checkStoredRows (columns: readonly UncertainColumn[]): readonly Fragment[] {
-    if (this.explain || this.checkValues || columns.length === 0) return []
-    this.#needs.needsValueChecks = true
-    return [buildColumnCheck(columns)]
+      ? sql`pg_catalog.json_populate_recordset(${nullRow(this.table)}, ${json})`
+      : sql`(${this.converter.buildColumnRows(json, columns)})`
   }
 
   ofTable (table: TableName): TypedValues {
@@ -141,22 +117,12 @@ export class TypedValues extends KnownColumns
     return new TypedValues(table, this.#findColumns, this.#references, this.#needs, row)
   }
 
+  /** Returns a query as a source of rows. */
   addSource (query: Fragment): Fragment {
     return this.#needs.computeFirst(query)
   }
 
-  buildSourceRows (source: RowsSource): Fragment {
-    const { fields, document, uncertainColumns } = source
-    const types = fields.map(({ name, type }) => {
-      const shape = uncertainColumns.find(({ column }) => column === name)?.shape
-      return typeof type === 'string' ? castType(type, shape) : this.fieldType(type, shape)
-    })
-    if (types.some(type => type === undefined)) return this.addSource(buildSourceRows(source, this))
-    const columns = fields.map(({ name }, i) => sql`${identifier(name)} ${types[i] as Fragment}`)
-    const json = parameter(jsonOfParameter(document.references[0]?.parameter as Parameter))
-    return this.addSource(sql`select * from ${buildRecordset(json, columns)}`)
-  }
-
+  /** Whether the statement is for Citus. */
   get distributed (): boolean {
     return this.#needs.facts.distributed
   }
@@ -178,7 +144,8 @@ export class TypedValues extends KnownColumns
   }
 
   /**
-   * On Citus the conditions are a CTE: it refuses CASE in the condition of a change, and a worker
+   * Returns conditions, which contain no column of the table, where they are evaluated once. On
+   * Citus they are a CTE: it refuses CASE in the condition of a change, and a worker
    * does not have the settings of earlier operations.
    */
   evaluateOnce (conditions: readonly Fragment[]): readonly Fragment[] {
@@ -280,24 +247,15 @@ export class TypedValues extends KnownColumns
    * Converts JSON to the type of a column path, without its length or precision, as PostgreSQL
    * converts the members of a record. What it may drop from JSON of this shape is checked.
    */
-  #convert (
-    json: Fragment,
-    path: TypedPath,
-    { as = 'value', shape }: { readonly as?: TypedAs, readonly shape: JsonShape }
-  ): Fragment {
+  #convert (json: Fragment, path: TypedPath, { as = 'value', shape }: Conversion): Fragment {
     const { column, resultType, example } = path
     const isColumn = resultType === 'column' && example === undefined && as === 'value'
     const name = isColumn ? this.nameOf(column) : undefined
-    const value = name === undefined
-      ? this.#convertUnnamed(json, path, { as, shape })
-      // The hint of an error names the column, too.
-      : convertChecked(json, name, {
-        values: this,
-        shape,
-        label: pathLabel(path),
-        member: column
-      })
     if (name !== undefined) this.addParameterType(column)
+    // The hint of an error names the column, too.
+    const value = name === undefined
+      ? this.converter.convert(json, path, { as, shape })
+      : this.converter.convertNamed(json, name, { shape, label: pathLabel(path), member: column })
     const computed = this.computeFirst(value)
     if (shape !== 'scalar') this.#needs.converted.push(computed)
     return computed
@@ -312,30 +270,6 @@ export class TypedValues extends KnownColumns
   computeFirst (value: Fragment): Fragment {
     if (!this.#needs.computesFirst) return value
     return sql`(select c.value from ${this.addRows(sql`select ${value} as value`)} as c)`
-  }
-
-  /** PostgreSQL takes the type from the column. */
-  #convertUnnamed (
-    json: Fragment,
-    path: TypedPath,
-    { as, shape }: { readonly as: TypedAs, readonly shape: JsonShape }
-  ): Fragment {
-    this.#needs.needsValueChecks ||= shape !== 'scalar'
-    const typed = {
-      json,
-      example: typeExample(path, this.table, as),
-      shape: this.explain ? 'scalar' : shape,
-      label: pathLabel(path)
-    } as const
-    const query = buildTypedValues([typed], this.#nulls(), this.checkValues)
-    return sql`(select v.f1 from (${query}) as v)`
-  }
-
-  /** A row of the table, or of the function, in which every column is NULL. */
-  #nulls (): Fragment {
-    return this.#call === undefined
-      ? sql`pg_catalog.json_populate_record(${nullRow(this.table)}, '{}')`
-      : nullRowOfCall(this.#call, this)
   }
 
   /** A value that is only compared is not checked. There the JSON null counts as NULL. */
@@ -426,11 +360,7 @@ export class TypedValues extends KnownColumns
     const { pieces, references } = document
     const type = this.typeOf(path.column, path.example)
     if (type === undefined || isJsonType(type)) {
-      const json = this.buildDocument(document)
-      const typed = { json, example: typeExample(path, this.table, 'value') }
-      return this.computeFirst(sql`(select l.f1 from (${
-        buildTypedList(typed, this.#nulls())
-      }) as l)`)
+      return this.computeFirst(this.converter.convertList(this.buildDocument(document), path))
     }
     const [list] = references as readonly [Reference, ...Reference[]]
     // A subquery is computed once.

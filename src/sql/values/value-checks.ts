@@ -18,7 +18,6 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import type { UncertainColumn } from '../../plan/nodes.ts'
 import type { JsonShape } from '../../plan/shape.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import { raise, raiseText } from '../statement/raised-error.ts'
@@ -71,9 +70,9 @@ export function isJson (value: Fragment): Fragment {
   return sql`${typeOf(value)} operator(pg_catalog.=) any (${JSON_TYPES})`
 }
 
-/** A value that was converted from JSON of this shape. */
-export interface CheckedValue {
-  readonly value: Fragment
+/** A column of the row `x`, whose value was converted from JSON of this shape. */
+export interface CheckedColumn {
+  readonly column: string
   readonly shape: Exclude<JsonShape, 'scalar'>
 }
 
@@ -82,8 +81,9 @@ export interface CheckedValue {
  * the JSON. PostgreSQL has no regular expressions for nondeterministic collations, so the condition
  * names another one.
  */
-export function buildValueCheck (values: readonly CheckedValue[]): Fragment {
-  const conditions = values.map(({ value, shape }) => {
+export function buildValueCheck (columns: readonly CheckedColumn[]): Fragment {
+  const conditions = columns.map(({ column, shape }) => {
+    const value = sql`x.${identifier(column)}`
     if (shape === 'object') return isJson(value)
     if (shape === 'list') return sql`${typeOf(value)} operator(pg_catalog.=) any (${LIST_TYPES})`
     return sql`coalesce(${value}::pg_catalog.text, 'NULL') collate pg_catalog."C"
@@ -93,13 +93,6 @@ export function buildValueCheck (values: readonly CheckedValue[]): Fragment {
   })
   return sql`case when ${join(conditions, sql` and `)} then true
     else ${raise('inspect')} is null end`
-}
-
-/** The same for columns of the row `x`. */
-export function buildColumnCheck (columns: readonly UncertainColumn[]): Fragment {
-  return buildValueCheck(
-    columns.map(({ column, shape }) => ({ value: sql`x.${identifier(column)}`, shape }))
-  )
 }
 
 /** A member of a JSON object, a NULL of its type, and its name for error messages. */

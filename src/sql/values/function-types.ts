@@ -1,0 +1,151 @@
+/**
+ * What the service knows about the parameters of functions: PostgreSQL converts a literal to the
+ * type of its parameter, but JSON and the values of other operations must be converted to a type
+ * that the statement names. It is read from the catalogue before the first call and kept per
+ * process. A call checks that it is not outdated, so its statement can be prepared.
+ */
+import { LRUCache } from 'lru-cache'
+import { identifier, sql, type Fragment } from '../../fragment/fragment.ts'
+import type { CallNode, TableName } from '../../plan/nodes.ts'
+import { namesAsRows } from '../statement/table.ts'
+
+/** A parameter of a function. */
+interface Parameter {
+  readonly name: string
+  /** Its type as SQL. Undefined: PostgreSQL decides by the value (anyelement). */
+  readonly type: Fragment | undefined
+  /** Whether it takes the values of VARIADIC as one array. */
+  readonly variadic: boolean
+}
+
+/** A function, or one of several with the same name. */
+interface Variant {
+  /** The parameters that take a value. The last `defaults` of them may be missing. */
+  readonly parameters: readonly Parameter[]
+  readonly defaults: number
+}
+
+/** All functions of one name. */
+export interface FunctionVariants {
+  readonly variants: readonly Variant[]
+  /** Changes when one of them is created, replaced or dropped. */
+  readonly version: string
+}
+
+/** Finds what is known about the functions of a name. */
+export type FindFunction = (name: TableName) => FunctionVariants | undefined
+
+/** Builds a query that returns these functions as JSON, for `remember`. */
+export function functionTypesQuery (functions: readonly TableName[]): Fragment {
+  return sql`select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+        'schema', q.schema, 'name', q.name, 'version', ${versionOf(sql`q.schema`, sql`q.name`)},
+        'variants', (
+          select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(p.pronargdefaults, (
+            select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(
+                coalesce(p.proargnames[a.position], ''), s.nspname, y.typname, y.typtype,
+                coalesce(p.proargmodes[a.position], 'i')) order by a.position), '[]')
+              from unnest(coalesce(p.proallargtypes, p.proargtypes::pg_catalog.oid[]))
+                with ordinality as a (type, position)
+              join pg_catalog.pg_type as y on y.oid operator(pg_catalog.=) a.type
+              join pg_catalog.pg_namespace as s on s.oid operator(pg_catalog.=) y.typnamespace
+              where coalesce(p.proargmodes[a.position], 'i') in ('i', 'b', 'v')))), '[]')
+            from pg_catalog.pg_proc as p
+            join pg_catalog.pg_namespace as n on n.oid operator(pg_catalog.=) p.pronamespace
+            where n.nspname operator(pg_catalog.=) q.schema
+              and p.proname operator(pg_catalog.=) q.name))), '[]')
+      from ${namesAsRows(functions)}`
+}
+
+/** A text that changes when a function of this name is created, replaced or dropped. */
+export function versionOf (schema: Fragment, name: Fragment): Fragment {
+  return sql`(select coalesce(pg_catalog.string_agg(
+      pg_catalog.concat(p.oid, ' ', p.xmin, ' ', p.ctid), ',' order by p.oid), '')
+    from pg_catalog.pg_proc as p
+    join pg_catalog.pg_namespace as n on n.oid operator(pg_catalog.=) p.pronamespace
+    where n.nspname operator(pg_catalog.=) ${schema} and p.proname operator(pg_catalog.=) ${name})`
+}
+
+interface FunctionRow extends TableName {
+  readonly version: string
+  readonly variants: ReadonlyArray<
+    readonly [defaults: number, parameters: readonly ParameterRow[]]
+  >
+}
+
+type ParameterRow = readonly [
+  name: string,
+  schema: string,
+  type: string,
+  kind: string,
+  mode: string
+]
+
+/** More than a thousand functions with ten parameters. */
+const MAX_BYTES = 8 * 1024 * 1024
+/** A name, a variant and a parameter. */
+const NAME_BYTES = 500
+const VARIANT_BYTES = 200
+const PARAMETER_BYTES = 300
+
+export class FunctionTypes {
+  readonly #functions = new LRUCache<string, FunctionVariants>({
+    maxSize: MAX_BYTES,
+    sizeCalculation: ({ variants, version }) =>
+      variants.reduce(
+        (sum, { parameters }) => sum + VARIANT_BYTES + PARAMETER_BYTES * parameters.length,
+        NAME_BYTES + 2 * version.length
+      )
+  })
+
+  /** Keeps the result of functionTypesQuery, except for names without a function. */
+  remember (json: string): void {
+    for (const { schema, name, version, variants } of JSON.parse(json) as readonly FunctionRow[]) {
+      if (variants.length === 0) continue
+      this.#functions.set(keyOf({ schema, name }), {
+        version,
+        variants: variants.map(([defaults, parameters]) => ({
+          defaults,
+          parameters: parameters.map(readParameter)
+        }))
+      })
+    }
+  }
+
+  forget (name: TableName): void {
+    this.#functions.delete(keyOf(name))
+  }
+
+  lookup (name: TableName): FunctionVariants | undefined {
+    return this.#functions.get(keyOf(name))
+  }
+}
+
+/** A name can contain a dot, but no U+0000. */
+function keyOf ({ schema, name }: TableName): string {
+  return `${schema}\0${name}`
+}
+
+function readParameter ([name, schema, type, kind, mode]: ParameterRow): Parameter {
+  return {
+    name,
+    type: kind === 'p' ? undefined : sql`${identifier(schema)}.${identifier(type)}`,
+    variadic: mode === 'v'
+  }
+}
+
+/** Returns the parameters that can take each argument, one of each function that fits the call. */
+export function findParameters (
+  { variants }: FunctionVariants,
+  { args }: CallNode
+): (argument: string) => readonly Parameter[] {
+  const given = new Set(args.map(([name]) => name))
+  const fitting = variants
+    .map(({ parameters, defaults }) => ({
+      byName: new Map(parameters.map(parameter => [parameter.name, parameter])),
+      required: parameters.slice(0, parameters.length - defaults)
+    }))
+    .filter(({ byName, required }) =>
+      [...given].every(name => byName.has(name)) && required.every(({ name }) => given.has(name))
+    )
+  return argument => fitting.map(({ byName }) => byName.get(argument) as Parameter)
+}
