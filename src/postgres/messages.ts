@@ -14,8 +14,8 @@ const MAX_KEPT_BYTES = 1024 * 1024
 /** The longest UTF-8 form of a UTF-16 unit. */
 const MAX_BYTES_PER_UNIT = 3
 
-const [PARSE, BIND, EXECUTE, FLUSH, SYNC, QUERY] = ['P', 'B', 'E', 'H', 'S', 'Q']
-  .map(letter => letter.charCodeAt(0)) as [number, number, number, number, number, number]
+const [PARSE, BIND, EXECUTE, FLUSH, SYNC, QUERY, CALL] = ['P', 'B', 'E', 'H', 'S', 'Q', 'F']
+  .map(letter => letter.charCodeAt(0)) as [number, number, number, number, number, number, number]
 /** The binary form of values. */
 const BINARY = 1
 
@@ -56,6 +56,11 @@ export class MessageWriter {
   /** Runs a text without parameters by the simple protocol. */
   query (text: string): this {
     return this.#open(QUERY).#text(text).#close()
+  }
+
+  /** Calls a function without arguments, by its OID. */
+  call (oid: number): this {
+    return this.#open(CALL).#int32(oid).#int16(0).#int16(0).#int16(BINARY).#close()
   }
 
   finish (): Buffer {

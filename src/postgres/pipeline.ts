@@ -22,11 +22,16 @@ export interface Request {
   readonly flush?: boolean
 }
 
+/** The call of a function without arguments. PostgreSQL parses and plans nothing for it. */
+export interface FunctionCall {
+  readonly oid: number
+}
+
 /**
  * Statements that end with one Sync, or a text by the simple protocol, which is one request
- * whatever the number of its statements.
+ * whatever the number of its statements, or the call of a function, which is one, too.
  */
-export type Group = readonly Request[] | string
+export type Group = readonly Request[] | string | FunctionCall
 
 /** Receives the answers. A request is given by its number in all groups, from 0. */
 export interface AnswerHandler {
@@ -40,6 +45,7 @@ export interface AnswerHandler {
   row(request: number, body: Buffer): void
   /** The request succeeded, with this command tag. */
   completed(request: number, tag: string): void
+  /** For a later statement of a text it is the number after that of the text. */
   failed(request: number, error: DatabaseError): void
   /** All groups are answered. */
   finished(): void
@@ -57,6 +63,7 @@ export function encodePipeline (groups: readonly Group[]): Pipeline {
   const writer = new MessageWriter()
   for (const group of groups) {
     if (typeof group === 'string') writer.query(group)
+    else if ('oid' in group) writer.call(group.oid)
     else {
       for (const request of group) writeRequest(writer, request)
       writer.sync()
@@ -112,7 +119,9 @@ class AnswerReader implements Receiver {
       case Reply.parseComplete:
         return this.#expectRequest(() => this.#handler.parsed(this.#request))
       case Reply.commandComplete:
-        return this.#complete(body)
+        return this.#complete(readTag(body))
+      case Reply.functionResult:
+        return this.#complete('')
       case Reply.error:
         return this.#readError(body)
       case Reply.ready:
@@ -133,10 +142,10 @@ class AnswerReader implements Receiver {
     else this.#violate()
   }
 
-  #complete (body: Buffer): void {
+  #complete (tag: string): void {
     // A later statement of a text by the simple protocol.
     if (this.#request === this.#nextGroup && this.#isText()) return
-    this.#expectRequest(() => this.#handler.completed(this.#request++, readTag(body)))
+    this.#expectRequest(() => this.#handler.completed(this.#request++, tag))
   }
 
   #isText (): boolean {
@@ -147,7 +156,7 @@ class AnswerReader implements Receiver {
     const error = readError(body)
     // The server closes the connection after a FATAL error, which belongs to no statement.
     if ((error.severity || error.severity_local) !== 'ERROR') return
-    if (this.#isText()) this.#handler.failed(this.#nextGroup - 1, error)
+    if (this.#isText()) this.#handler.failed(this.#request, error)
     else this.#expectRequest(() => this.#handler.failed(this.#request, error))
     this.#request = this.#nextGroup
   }
@@ -171,5 +180,5 @@ class AnswerReader implements Receiver {
 
 function sizeOf (group: Group | undefined): number {
   if (group === undefined) return 0
-  return typeof group === 'string' ? 1 : group.length
+  return typeof group === 'string' || 'oid' in group ? 1 : group.length
 }

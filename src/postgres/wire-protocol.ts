@@ -32,6 +32,7 @@ export const Reply = {
   noData: typeOf('n'),
   dataRow: typeOf('D'),
   commandComplete: typeOf('C'),
+  functionResult: typeOf('V'),
   error: typeOf('E'),
   notice: typeOf('N'),
   notification: typeOf('A'),

@@ -4,10 +4,10 @@
  *
  *     BEGIN, session, operation 1 … n, COMMIT AND CHAIN, reset, COMMIT        one round trip
  *
- * The answer is known when COMMIT AND CHAIN is answered. The reset runs in the chained transaction,
- * while no client waits. The BEGIN and COMMIT of `sql.begin` are among these statements; see
- * driver-socket.ts. On a connection that was quiet, BEGIN is sent first and its answer awaited: it
- * shows that the connection lives.
+ * The answer is known when COMMIT AND CHAIN is answered. The reset runs in the chained transaction.
+ * The BEGIN and COMMIT of `sql.begin` are among these statements; see driver-socket.ts. On a
+ * connection that was quiet, BEGIN is sent first and its answer awaited: it shows that the
+ * connection lives.
  *
  * This file reports what happened; execute.ts and to-failure.ts decide what follows from it.
  */
@@ -29,8 +29,10 @@ import {
   beginOptions,
   buildReceivedSteps,
   buildSteps,
+  buildEnd,
+  buildReset,
   END,
-  resetText,
+  endsWithReset,
   storesReceived,
   type Step
 } from '../sql/frame/steps.ts'
@@ -45,6 +47,9 @@ export interface StartedAttempt {
   /** Resolves when the connection is free for the next transaction. */
   readonly released: Promise<void>
 }
+
+/** Its role is the login role: COMMIT has reset it. */
+const READ_POSITION: Request = { text: POSITION, parameters: [], name: '', parse: true }
 
 /** A connection that answered within this time is taken to be alive. */
 const MAX_QUIET_MS = 100
@@ -61,9 +66,6 @@ export function startAttempt (
 ): StartedAttempt {
   return new Attempt(connection, batch).start(clientClosed)
 }
-
-/** Its role is the login role: COMMIT has reset it. */
-const READ_POSITION: Request = { text: POSITION, parameters: [], name: '', parse: true }
 
 /**
  * What an answer may have beside the rows that PostgreSQL counts: results that are too small to be
@@ -87,6 +89,8 @@ class Attempt implements AnswerHandler {
   #sent = false
   /** Whether the end is a part of what is sent. */
   #hasEnd = false
+  /** COMMIT has failed, and the connection is not reset. */
+  #mustReset = false
   /** Nothing ran, because the connection cannot be used. */
   #refused = false
   #resolved = false
@@ -173,13 +177,9 @@ class Attempt implements AnswerHandler {
 
   /** The groups after the steps. */
   #end (): readonly Group[] {
-    const { comment = '', mode, returnsPosition } = this.#batch
     this.#hasEnd = true
-    return [
-      `${END[mode.tx].text}${comment}`,
-      ...returnsPosition === true ? [[READ_POSITION]] : [],
-      resetText(this.#connection.prepares)
-    ]
+    const [end, ...reset] = buildEnd(this.#batch, this.#connection)
+    return [end, ...this.#batch.returnsPosition === true ? [[READ_POSITION]] : [], ...reset]
   }
 
   /** Stores the results, which have arrived, and ends the transaction. */
@@ -260,15 +260,37 @@ class Attempt implements AnswerHandler {
       const checkable = statement?.isFinal === false
       this.#firstError ??= { error: { ...error, query }, at: place, wasPrepared, checkable }
     }
-    if (request === this.#steps.length) this.#resolveFailure()
+    if (request === this.#steps.length) {
+      this.#mustReset = endsWithReset(this.#batch, this.#connection)
+      this.#resolveFailure()
+    }
     if (this.#ended) this.#commit()
   }
 
   finished (): void {
-    if (!this.#hasEnd) {
-      this.#sendReceived()
-      return
-    }
+    if (!this.#hasEnd) this.#sendReceived()
+    else if (this.#mustReset) this.#reset()
+    else this.#release()
+  }
+
+  /** Resets the connection after a COMMIT that failed, and with it the text that resets. */
+  #reset (): void {
+    const { socket, state } = this.#connection
+    encodePipeline(buildReset(this.#connection)).send(socket, {
+      maxBytes: UNCOUNTED_BYTES,
+      exceeded: () => destroyConnection(this.#connection),
+      parsed () {},
+      row () {},
+      completed () {},
+      failed () {
+        state.retired = true
+      },
+      finished: () => this.#release(),
+      violated: () => destroyConnection(this.#connection)
+    })
+  }
+
+  #release (): void {
     this.#connection.socket.answerCommit()
     this.#answered.resolve()
   }

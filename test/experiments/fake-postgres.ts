@@ -15,6 +15,7 @@ import {
   createFramer,
   dataRow,
   errorResponse,
+  functionResult,
   noData,
   parameterDescription,
   parameterStatus,
@@ -27,8 +28,8 @@ import { resetSocket } from '../support/network/reset.ts'
 
 /**
  * The kinds of requests. `reset` is any statement after `commit`, `end` the COMMIT or ROLLBACK that
- * follows them; `ready` is Sync or the end of a simple query; `lookup` asks for the status of a
- * transaction.
+ * follows them, `unlock` a function call; `ready` is Sync or the end of a simple query or of a
+ * function call; `lookup` asks for the status of a transaction.
  */
 export type Kind =
   | 'startup'
@@ -41,6 +42,7 @@ export type Kind =
   | 'commit'
   | 'reset'
   | 'end'
+  | 'unlock'
   | 'ready'
   | 'lookup'
   | KeyKind
@@ -195,6 +197,9 @@ class FakeSession {
     else if (type === 'S') this.#ready()
     else if (type === 'Q') {
       this.#query(readText(body, 0))
+      if (!this.#silent) this.#ready()
+    } else if (type === 'F') {
+      this.#reply('unlock', '', [functionResult])
       if (!this.#silent) this.#ready()
     } else if (!this.#skipping) this.#handleExtended(type, body)
   }

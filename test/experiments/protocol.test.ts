@@ -312,21 +312,6 @@ const cases: readonly Case[] = [
     connection: 'replaced'
   },
   {
-    name: 'FATAL after the response to COMMIT',
-    script: readyAfter('commit', ({ response }) => ({
-      bytes: [...response, fatal],
-      then: 'close'
-    })),
-    expected: COMMITTED,
-    connection: 'replaced'
-  },
-  {
-    name: 'the connection closes after the response to COMMIT',
-    script: readyAfter('commit', ({ response }) => ({ bytes: response, then: 'close' })),
-    expected: COMMITTED,
-    connection: 'replaced'
-  },
-  {
     name: 'all responses in one write',
     script: inOnePiece(),
     expected: COMMITTED,
@@ -413,6 +398,30 @@ const cases: readonly Case[] = [
     connection: 'replaced'
   },
   {
+    name: 'advisory locks cannot be released',
+    script: at('unlock', () => ({ bytes: [errorResponse('42501')] })),
+    expected: COMMITTED,
+    connection: 'replaced'
+  },
+  {
+    name: 'COMMIT fails, and then the reset',
+    script: all(
+      at('commit', () => ({ bytes: [errorResponse('23503')] })),
+      at('reset', () => ({ bytes: [errorResponse('42501')] }))
+    ),
+    expected: 'failed at commit 23503',
+    connection: 'replaced'
+  },
+  {
+    name: 'COMMIT fails, and the reset is answered by what no server sends',
+    script: all(
+      at('commit', () => ({ bytes: [errorResponse('23503')] })),
+      at('reset', () => ({ bytes: [ready('I'), ready('I'), ready('I')] }))
+    ),
+    expected: 'failed at commit 23503',
+    connection: 'replaced'
+  },
+  {
     name: 'FATAL instead of the response to the reset',
     script: at('reset', () => ({ bytes: [fatal], then: 'close' })),
     expected: COMMITTED,
@@ -441,13 +450,13 @@ const cases: readonly Case[] = [
   },
   {
     name: 'FATAL while idle',
-    script: readyAfter('end', ({ response }) => ({ bytes: [...response, fatal], then: 'close' })),
+    script: readyAfter('unlock', ({ response }) => ({ bytes: [...response, fatal], then: 'close' })),
     expected: COMMITTED,
     connection: 'replaced'
   },
   {
     name: 'an ERROR while idle',
-    script: readyAfter('end', ({ response }) => ({
+    script: readyAfter('unlock', ({ response }) => ({
       bytes: [...response, errorResponse('XX000')]
     })),
     expected: COMMITTED,
@@ -744,7 +753,7 @@ const cases: readonly Case[] = [
   },
   {
     name: 'an additional ReadyForQuery after the reset',
-    script: readyAfter('end', ({ response }) => ({ bytes: [...response, ready('I')] })),
+    script: readyAfter('unlock', ({ response }) => ({ bytes: [...response, ready('I')] })),
     expected: COMMITTED,
     connection: 'kept'
   }

@@ -69,7 +69,7 @@ function checkPipeline (
   if (begin !== undefined) t.match(String(begin), /level read committed read write/, name)
   t.match(
     pipeline.toString('latin1'),
-    /S.{4}Q.{4}commit and chain\0Q.{4}set session authorization default; [^\0]+commit\0$/s,
+    /S.{4}Q.{4}commit and chain; set session authorization default; [^\0]+commit\0F.{14}$/s,
     `${name}: COMMIT is in the burst of the operations`
   )
   // BEGIN, the claim of a key, the role and the settings, and a look at the prepared statements if
@@ -79,7 +79,7 @@ function checkPipeline (
   const most = `{${least},${least + 1}}${key ? '(P?BE){4}' : ''}`
   t.match(
     messageTypes(pipeline),
-    new RegExp(`^(P?BEH?)${most}SQQ$`),
+    new RegExp(`^(P?BEH?)${most}SQF$`),
     `${name}: one Sync, and nothing in between but a Flush after the settings`
   )
 }

@@ -127,7 +127,7 @@ tap.test(title('the log of the server names the request of each statement'), { s
   )
   const log = await until(async () => {
     const text = await readFile(join(server.socketDir, 'server.log'), 'utf8')
-    return /commit and chain$/m.test(text) ? text : undefined
+    return /commit and chain; set session/m.test(text) ? text : undefined
   })
   t.notMatch(log, "request_id='quiet'")
 })

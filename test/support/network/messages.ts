@@ -81,6 +81,7 @@ export const authenticationOk = message('R', int32(0))
 export const parseComplete = message('1')
 export const bindComplete = message('2')
 export const noData = message('n')
+export const functionResult = message('V', int32(0))
 
 /** ReadyForQuery with status idle (I), in a transaction (T) or in a failed transaction (E). */
 export function ready (state: 'I' | 'T' | 'E'): Buffer {

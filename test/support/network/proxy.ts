@@ -373,16 +373,25 @@ export async function untilAlone (proxy: Proxy): Promise<void> {
 }
 
 /**
- * Whether nothing was recorded or the last message was ReadyForQuery with status I: no transaction
- * is open.
+ * Whether nothing was recorded or the last message was ReadyForQuery with status I, after the
+ * answer to a function call if one was sent: no transaction is open.
  */
 export function isIdle ({ bursts }: Proxy): boolean {
   const last = bursts.at(-1)
-  return last === undefined ||
-    (last.from === 'server' && last.bytes.subarray(-IDLE.length).equals(IDLE))
+  if (last === undefined) return true
+  const sent = bursts.findLast(({ from }) => from === 'client')?.bytes
+  const idle = sent !== undefined && endsWith(sent, UNLOCK) ? UNLOCKED : IDLE
+  return last.from === 'server' && endsWith(last.bytes, idle)
+}
+
+function endsWith (bytes: Buffer, end: Buffer): boolean {
+  return bytes.subarray(-end.length).equals(end)
 }
 
 const IDLE = Buffer.from([0x5a, 0, 0, 0, 5, 0x49])
+/** The call of a function, which returns void: pg_advisory_unlock_all. */
+const UNLOCK = Buffer.from([0x46, 0, 0, 0, 14, 0, 0, 0x0b, 0x4c, 0, 0, 0, 0, 0, 1])
+const UNLOCKED = Buffer.concat([Buffer.from([0x56, 0, 0, 0, 8, 0, 0, 0, 0]), IDLE])
 
 /**
  * Delivers responses only after the complete transaction was sent. An engine that waits for a
@@ -392,11 +401,12 @@ export function holdUntilWritten (proxy: Proxy): void {
   proxy.deliver = ({ sent, held }) => isUnfinished(sent) ? 0 : held.length
 }
 
-/** Whether a transaction was started and its end not sent: the COMMIT after the reset. */
+/** Whether a transaction was started, and the end of its reset not sent. */
 function isUnfinished (sent: Buffer): boolean {
-  return sent.includes(CLAIMS) && !sent.subarray(-END.length).equals(END)
+  return sent.includes(CLAIMS) && !endsWith(sent, UNLOCK) && !endsWith(sent, END)
 }
 
+/** The end behind a pooler. */
 const END = Buffer.from('commit\0')
 
 /** On a connection that was quiet for longer, the service sends BEGIN and awaits its answer. */
@@ -406,7 +416,7 @@ const MAX_QUIET_MS = 100
 export interface SentBatch {
   /** BEGIN, if it was sent first. */
   readonly begin: Buffer | undefined
-  /** Everything else, from the service until the COMMIT after the reset. */
+  /** Everything else, until the end of the reset. */
   readonly pipeline: Buffer
 }
 
