@@ -12,6 +12,7 @@ import type { Connection } from '../src/postgres/connection.ts'
 import { createHealthCheck } from '../src/postgres/health-check.ts'
 import { createPool, type ConnectionPool } from '../src/postgres/pool.ts'
 import { Compiler } from '../src/sql/compiler.ts'
+import { startupSettings } from '../src/sql/frame/session.ts'
 import { TemplateCache } from '../src/sql/template-cache.ts'
 import { findProblem, type Database, type Databases } from '../src/transaction/database.ts'
 import type { Observer, PoolLabels } from '../src/transaction/observer.ts'
@@ -165,6 +166,7 @@ function openPool (
   log: FastifyBaseLogger,
   { config, target, warnOfSchemas, logFields = {} }: OpenPoolOptions
 ): ConnectionPool {
+  const settings = batchSettings(config)
   let product: string | undefined
   /** Warnings that were logged. */
   const warned = new Set<string>()
@@ -178,6 +180,7 @@ function openPool (
     batchTimeoutMs: config.REQUEST_TIMEOUT_MS,
     prepares: config.PREPARED_STATEMENTS === 'on',
     extraSchemas: config.DB_EXTRA_SEARCH_PATH.filter(schema => !config.DB_SCHEMAS.includes(schema)),
+    startup: connection => startupSettings(settings, connection),
     onOpened: connection => {
       if (product !== connection.product) {
         ;({ product } = connection)

@@ -15,14 +15,14 @@ export const FIXED_SETTINGS = [
   ['extra_float_digits', '1']
 ] as const
 
+/** Settings with their values. */
+export type Settings = ReadonlyArray<readonly [name: string, value: string]>
+
 /**
  * The settings of `ALTER ROLE … SET` by role, as far as a transaction may set them. PostgreSQL
  * applies them only at login, not for SET ROLE.
  */
-export type RoleSettings = ReadonlyMap<
-  string,
-  ReadonlyArray<readonly [name: string, value: string]>
->
+export type RoleSettings = ReadonlyMap<string, Settings>
 
 /** Facts about the database that were read when the connection was opened. */
 export interface ConnectionFacts {
@@ -37,8 +37,8 @@ export interface ConnectionFacts {
 
 /** Facts about the server, which a connection that is reset after every batch relies on. */
 export interface ServerFacts {
-  /** Settings that have their value in every batch from the start; see FIXED_SETTINGS. */
-  readonly defaults: ReadonlySet<string>
+  /** Settings with the values to which RESET ALL returns, as far as batches set them. */
+  readonly defaults: ReadonlyMap<string, string>
   /** The login role. */
   readonly login: string
   /** Whether it has tcp_user_timeout; other systems log a message when it is set. */

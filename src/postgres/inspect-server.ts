@@ -5,7 +5,7 @@ import { constant, join, render, sql } from '../fragment/fragment.ts'
 import type { Backend, Connection } from './connection.ts'
 import { recognizeEngine, refuseProduct } from './engine.ts'
 import { readExtraSchemas } from './extra-schemas.ts'
-import { FIXED_SETTINGS } from './facts.ts'
+import { FIXED_SETTINGS, type Settings } from './facts.ts'
 import { readRoleSettings } from './role-settings.ts'
 
 type SessionAttrs = DatabaseTarget['targetSessionAttrs']
@@ -16,6 +16,8 @@ export interface InspectOptions {
   readonly roleSettings?: boolean | undefined
   readonly extraSchemas?: readonly string[] | undefined
   readonly prepares?: boolean | undefined
+  /** Settings of the startup message. */
+  readonly startup?: Settings | undefined
 }
 
 export interface ServerFacts
@@ -46,8 +48,9 @@ export interface ServerFacts
 export async function inspectServer (
   client: postgres.Sql,
   { hosts, targetSessionAttrs, engine: chosen }: InspectTarget,
-  { roleSettings: forBatches = true, extraSchemas: names = [], prepares = true }: InspectOptions
+  options: InspectOptions
 ): Promise<ServerFacts> {
+  const { roleSettings: forBatches = true, extraSchemas: names = [], prepares = true } = options
   // Alone, because another product may not have what the rest reads.
   const [product] = await client.unsafe<[{ version: string }]>('select version() as version')
   const refused = refuseProduct(product.version)
@@ -69,7 +72,7 @@ export async function inspectServer (
   return {
     matches,
     backend,
-    server: backend === undefined || !prepares ? undefined : readFacts(server),
+    server: backend === undefined || !prepares ? undefined : readFacts(server, options.startup),
     product: product.version.split(' on ', 1)[0] as string,
     privileged: server.privileged === 't',
     engine,
@@ -91,15 +94,17 @@ async function readRolesWithoutLogin (client: postgres.Sql): Promise<readonly st
 }
 
 function readFacts (
-  { login, linux, serverStarted, openedAt, connectionCheck, defaults }: Server
+  { login, linux, serverStarted, openedAt, connectionCheck, defaults }: Server,
+  startup: Settings = []
 ): ServerFacts['server'] {
+  const names = new Set(defaults.split(','))
   return {
     login,
     isLinux: linux === 't',
     started: serverStarted,
     openedAt,
     connectionCheck,
-    defaults: new Set(defaults.split(','))
+    defaults: new Map([...FIXED_SETTINGS.filter(([name]) => names.has(name)), ...startup])
   }
 }
 

@@ -8,6 +8,7 @@ import type { RecentTexts } from '../fragment/recent-texts.ts'
 import { connectSocket } from './connect.ts'
 import { closeConnection, type Connection, type ConnectionState } from './connection.ts'
 import { DriverSocket } from './driver-socket.ts'
+import type { Settings } from './facts.ts'
 import { inspectServer, type ServerFacts } from './inspect-server.ts'
 import { noPreparedStatements } from './prepared-statements.ts'
 
@@ -20,6 +21,8 @@ export interface OpenOptions {
   readonly extraSchemas?: readonly string[] | undefined
   /** Whether statements may be prepared. False behind a transaction pooler. */
   readonly prepares?: boolean | undefined
+  /** Settings to which RESET ALL returns. A pooler may refuse them. */
+  readonly startup?: Settings | undefined
   /** Shared by the connections of a pool; see toRequests. */
   readonly recentTexts?: RecentTexts | undefined
   /** Cancels the opening of the connection. Has no effect on an open connection. */
@@ -123,8 +126,8 @@ class Opening {
   }
 
   async run (): Promise<OpenedConnection> {
-    const { prepares = true, signal } = this.#options
-    const client = createClient(this.#target, () => this.#connect())
+    const { prepares = true, startup, signal } = this.#options
+    const client = createClient(this.#target, startup, () => this.#connect())
     const cancel = (): void => this.#giveUp('the connection is no longer needed')
     signal?.addEventListener('abort', cancel)
     // postgres.js does not settle queries that wait when their connection closes.
@@ -190,6 +193,7 @@ class Opening {
 
 function createClient (
   target: DatabaseTarget,
+  startup: Settings = [],
   socket: () => Promise<DriverSocket>
 ): postgres.Sql {
   const options = {
@@ -212,6 +216,7 @@ function createClient (
       // Poolers know these two as well.
       DateStyle: 'ISO, YMD',
       TimeZone: 'UTC',
+      ...Object.fromEntries(startup),
       ...(target.options === undefined ? {} : { options: target.options })
     },
     onnotice () {},

@@ -14,6 +14,7 @@ import {
   terminateBackend,
   millisecondsUntil
 } from './connection.ts'
+import type { Settings } from './facts.ts'
 import { openConnection, type OpenOptions } from './open-connection.ts'
 import { noRecentTexts } from './prepared-statements.ts'
 
@@ -27,6 +28,10 @@ export interface PoolOptions extends Pick<OpenOptions, 'prepares' | 'extraSchema
   readonly queueTimeoutMs: number
   /** Longest time that a batch keeps a connection. */
   readonly batchTimeoutMs: number
+  /**
+   * Returns the settings that later connections get when they start. It is asked for each new one.
+   */
+  readonly startup?: ((connection: Connection) => Settings) | undefined
   /** Called with every new connection. */
   readonly onOpened?: ((connection: Connection) => void) | undefined
   /** Called with every error of opening a connection. */
@@ -142,6 +147,7 @@ class BoundedPool implements ConnectionPool {
   readonly #busy = new Set<Connection>()
   readonly #waits = new Set<{ abort(): void }>()
   readonly #closed = new AbortController()
+  #startup: Settings | undefined
   /** Waits of `warm`, which belong to no batch. */
   #warming = 0
   /** When a connection was last acquired or released, as a time of performance.now(). */
@@ -161,15 +167,21 @@ class BoundedPool implements ConnectionPool {
   }
 
   async #openForBatches (): Promise<Connection> {
-    const { target, lifetimeMs, prepares, extraSchemas, onOpened } = this.#options
+    const { target, lifetimeMs, prepares, extraSchemas, startup, onOpened } = this.#options
     const { signal } = this.#closed
     const connection = await openConnection(target, {
       lifetimeMs,
       prepares,
       extraSchemas,
+      startup: this.#startup,
       recentTexts: this.#recentTexts,
       signal
+    }).catch((error: unknown) => {
+      // A pooler that took the place of the server may refuse them.
+      this.#startup = undefined
+      throw error
     })
+    this.#startup = startup?.(connection)
     this.#open.add(connection)
     onOpened?.(connection)
     return connection

@@ -180,7 +180,7 @@ const cases: readonly Case[] = [
     // which recurs. After the operation, parsed in every run: SET CONSTRAINTS, the login role,
     // the answer stored, the session.
     messages: ['3 PBE BEH 5 PBE S Q F', '3 PBE BEH 5 PBE S Q F', 'PBE BE PBE BEH BE 4 PBE S Q F'],
-    sent: 3544,
+    sent: 3547,
     received: 870
   },
   {

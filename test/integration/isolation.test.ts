@@ -74,7 +74,8 @@ const schema = `
   create view look as select current_user::text as role, session_user::text as login,
     setting('role') as setting, setting('request.jwt.claims') as claims,
     setting('request.id') as id, setting('app.left') as app,
-    (select json_object_agg(name, setting) from pg_settings where source = 'session' or name in
+    (select json_object_agg(name, setting) from pg_settings
+      where source in ('session', 'client') or name in
       (${FIXED_SETTINGS.map(([name]) => `'${name}'`).join()})) as settings,
     (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()) as locks,
     (select count(*) from pg_class where relnamespace = pg_my_temp_schema()) as tables,
@@ -88,8 +89,9 @@ const schema = `
   grant all on all tables in schema public, fake to public;
   grant all on s to public;`
 
-/** All settings that differ from the start of a connection. Any other one was left behind. */
+/** All settings that are not those of the server. Any other one was left behind. */
 const settings = {
+  application_name: 'oneflight',
   DateStyle: 'ISO, YMD',
   IntervalStyle: 'postgres',
   TimeZone: 'UTC',

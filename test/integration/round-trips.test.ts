@@ -6,7 +6,8 @@
  */
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import { useEngine } from '../support/database/engine.ts'
+import { startupSettings } from '../../src/sql/frame/session.ts'
+import { sessionDefaults, useEngine } from '../support/database/engine.ts'
 import {
   holdUntilWritten,
   isIdle,
@@ -173,4 +174,35 @@ t.test('a batch with a statement made stale by DDL is retried on a new connectio
     'pg_is_in_recovery',
     'commit and chain'
   ], 'one attempt on the old connection, one on a new connection')
+})
+
+t.test('later connections start with the settings of batches', async t => {
+  const proxy = await useProxy(t, database.loginUrl)
+  const { pool, run } = useEngine(t, proxy.through(database.loginUrl), {
+    startup: connection => startupSettings(sessionDefaults, connection)
+  })
+  const names = ['lock_timeout', 'search_path', 'oneflight.search_path', 'tcp_user_timeout']
+  const shown = [names.map(name => `current_setting('${name}')`).join(" || ' ' || ")]
+  const show = async (): Promise<{ readonly answer: unknown, readonly sent: string }> => {
+    proxy.record()
+    const answer = await run(shown.map(columns => `select ${columns}`))
+    await until(() => isIdle(proxy))
+    const sent = proxy.bursts.filter(({ from }) => from === 'client')
+    return { answer, sent: sent.map(({ bytes }) => bytes.toString('latin1')).join('') }
+  }
+  const rows = ({ answer }: { readonly answer: any }): readonly string[] => answer.rows.map(String)
+  const first = await show()
+  t.match(rows(first), [/^15s "public", pg_temp "public", pg_temp 15000$/])
+  const connection = await pool.acquire(performance.now() + 5000)
+  connection.state.retired = true
+  pool.release(connection)
+  const second = await show()
+  t.same(rows(second), rows(first))
+  for (const name of names) {
+    t.ok(first.sent.includes(`'${name}', E'`), `the first connection sets ${name} for a batch`)
+    t.notOk(second.sent.includes(`'${name}', E'`), 'the second one does not')
+    t.match(second.sent, `\0${name}\0`, 'its startup message has it')
+  }
+  await run(names.map(name => `select set_config('${name}', '7', false)`))
+  t.same(rows(await show()), rows(first), 'the reset returns to it')
 })

@@ -12,7 +12,12 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import { FIXED_SETTINGS, type ConnectionFacts, type ServerFacts } from '../../postgres/facts.ts'
+import {
+  FIXED_SETTINGS,
+  type ConnectionFacts,
+  type ServerFacts,
+  type Settings
+} from '../../postgres/facts.ts'
 import { SEARCH_PATH } from '../statement/settings.ts'
 import type { Statement } from '../statement/statement.ts'
 
@@ -130,25 +135,56 @@ function transactionColumns (
 function buildSettings (
   session: Session,
   defaults: SessionDefaults,
-  { roleSettings, extraSchemas, server }: ConnectionFacts
+  connection: ConnectionFacts
 ): readonly Fragment[] {
-  const path = constant(render(searchPath(defaults, { extraSchemas })).text)
+  const { roleSettings, server } = connection
+  const constants = (settings: Settings): readonly Fragment[] =>
+    settings.filter(([name, value]) => server?.defaults.get(name) !== value)
+      .map(([name, value]) => setting(constant(name), constant(value)))
   return [
     setting(sql`'statement_timeout'`, constant(String(defaults.statementTimeoutMs))),
-    setting(sql`'lock_timeout'`, constant(String(defaults.lockTimeoutMs))),
+    ...constants([lockTimeout(defaults)]),
     ...[...roleSettings.get(session.role) ?? [], ...session.settings ?? []].map(([name, value]) =>
       setting(parameter(name), parameter(value))
     ),
     setting(sql`'request.jwt.claims'`, parameter(session.claims)),
     setting(sql`'request.id'`, parameter(session.requestId)),
-    setting(sql`'search_path'`, path),
-    setting(constant(SEARCH_PATH), path),
-    setting(timeoutName(server), constant(String(defaults.idleTimeoutMs))),
-    ...FIXED_SETTINGS.filter(([name]) => server?.defaults.has(name) !== true)
-      .map(([name, value]) => setting(constant(name), constant(value))),
-    server === undefined
-      ? checkConnection
-      : setting(sql`'client_connection_check_interval'`, constant(server.connectionCheck))
+    ...constants([...ownSettings(defaults, connection), ...FIXED_SETTINGS]),
+    ...server === undefined ? [checkConnection] : constants([connectionCheck(server)])
+  ]
+}
+
+/**
+ * Returns the settings of every batch that a connection can have from its start, given what is
+ * known of another connection to the server. None of them starts a timer while no batch runs.
+ */
+export function startupSettings (
+  defaults: SessionDefaults,
+  connection: ConnectionFacts
+): Settings {
+  const { server } = connection
+  if (server === undefined) return []
+  return [lockTimeout(defaults), ...ownSettings(defaults, connection), connectionCheck(server)]
+}
+
+function lockTimeout ({ lockTimeoutMs }: SessionDefaults): Settings[number] {
+  return ['lock_timeout', String(lockTimeoutMs)]
+}
+
+function connectionCheck (server: ServerFacts): Settings[number] {
+  return ['client_connection_check_interval', server.connectionCheck]
+}
+
+/** Settings that roles cannot override. */
+function ownSettings (
+  defaults: SessionDefaults,
+  { extraSchemas, server }: ConnectionFacts
+): Settings {
+  const path = render(searchPath(defaults, { extraSchemas })).text
+  return [
+    ['search_path', path],
+    [SEARCH_PATH, path],
+    [timeoutName(server), String(defaults.idleTimeoutMs)]
   ]
 }
 
@@ -168,10 +204,8 @@ export function searchPath (
  * arrived are not acknowledged any more when the service or the network is gone. The server does
  * not count as idle before Sync.
  */
-function timeoutName (server: ServerFacts | undefined): Fragment {
-  return server?.isLinux === true
-    ? sql`'tcp_user_timeout'`
-    : sql`'idle_in_transaction_session_timeout'`
+function timeoutName (server: ServerFacts | undefined): string {
+  return server?.isLinux === true ? 'tcp_user_timeout' : 'idle_in_transaction_session_timeout'
 }
 
 /**

@@ -7,7 +7,7 @@ import { defaultPreferences } from '../../../schemas/prefer.ts'
 import { parseDatabaseUrl } from '../../../src/config/database-url.ts'
 import { createPool, type ConnectionPool, type PoolOptions } from '../../../src/postgres/pool.ts'
 import type { CompiledBatch } from '../../../src/sql/frame/compiled-batch.ts'
-import { sessionStatements } from '../../../src/sql/frame/session.ts'
+import { sessionStatements, type SessionDefaults } from '../../../src/sql/frame/session.ts'
 import type { Statement } from '../../../src/sql/statement/statement.ts'
 import { executeBatch } from '../../../src/transaction/execute.ts'
 import type { BatchOutcome } from '../../../src/transaction/outcome.ts'
@@ -60,11 +60,18 @@ export function alterSession (batch: CompiledBatch, from: string, to: string): C
   return { ...batch, session: connection => change(batch.session(connection)) }
 }
 
+export const sessionDefaults: SessionDefaults = {
+  schemas: ['public'],
+  statementTimeoutMs: 15_000,
+  lockTimeoutMs: 15_000,
+  idleTimeoutMs: 15_000
+}
+
 /**
  * Creates a batch of statements without parameters. Its session statement asks for the transaction
  * id.
  */
-export function plainBatch (texts: readonly string[], statementTimeoutMs = 15_000): CompiledBatch {
+export function plainBatch (texts: readonly string[]): CompiledBatch {
   return {
     role: 'oneflight_user',
     principal: 'oneflight_user',
@@ -76,7 +83,7 @@ export function plainBatch (texts: readonly string[], statementTimeoutMs = 15_00
           requestId: 'test',
           writes: true
         },
-        { schemas: ['public'], statementTimeoutMs, lockTimeoutMs: 15_000, idleTimeoutMs: 15_000 },
+        sessionDefaults,
         connection
       ),
     writes: true,
