@@ -37,7 +37,10 @@ export function planCall (
   }
 }
 
-/** JSON of the request stays JSON until PostgreSQL knows the type of the parameter. */
+/**
+ * Plans one argument. Objects, arrays and references stay JSON, because only PostgreSQL knows the
+ * type of the parameter.
+ */
 function planArgument (value: Json, name: string, context: PlanContext): Argument {
   const place = { context, path: ['args', name] }
   if (value === null) return { kind: 'null' }

@@ -18,7 +18,7 @@ import {
 import type { Parameter } from './shape.ts'
 import { units, WorkBudget } from './work.ts'
 
-/** Path from the operation to a node of it; positions in arrays are numbers. */
+/** Path from the operation to one of its nodes; positions in arrays are numbers. */
 export type Path = ReadonlyArray<string | number>
 
 /** A node of the operation. Issues are added to the context, with the path. */
@@ -63,12 +63,12 @@ export class BatchContext implements KnownOperations {
 }
 
 /**
- * Maximum number of different `$first` in an operation. Each is a condition and, for each of its
- * references, a few function calls of the statement.
+ * Maximum number of different `$first` in an operation. Each adds a condition to the statement, and
+ * a few function calls for each of its references.
  */
 export const maxFirsts = 100
 
-/** Stands for a `$first` that is refused. */
+/** Replaces a `$first` whose references are all invalid. */
 const INVALID: Reference = { kind: 'reference', source: 0, row: 0, column: '' }
 
 /**
@@ -92,7 +92,9 @@ export class PlanContext {
   readonly operation: JsonObject
   readonly id: string
   readonly index: number
-  /** Whether it can be skipped. It then checks itself that the rows exist that it reads. */
+  /**
+   * Whether the operation has `when`. It then checks itself whether the rows that it reads exist.
+   */
   readonly #conditional: boolean
   /** References that were parsed, by their text: a batch often repeats them. */
   readonly #parsed = new Map<string, ParsedString>()
@@ -161,8 +163,8 @@ export class PlanContext {
   }
 
   /**
-   * Returns the reference for the references in `$first`, and records their use. Adds an issue for
-   * each that does not name a column of one row.
+   * Combines the references in `$first` into one, and records their use. Adds an issue for each
+   * that does not name a column of one row.
    */
   resolveFirst (texts: readonly string[], path: Path): Reference {
     this.spend(units.choice * texts.length)
@@ -199,8 +201,8 @@ export class PlanContext {
   }
 
   /**
-   * Returns the index of an earlier operation whose number of rows is read. Returns undefined after
-   * an issue.
+   * Records that the number of rows of an earlier operation is read. Returns its index, or
+   * undefined after an issue.
    */
   countRows (id: string, path: Path): number | undefined {
     this.spend(units.choice)
@@ -221,7 +223,7 @@ export class PlanContext {
     else uses.push(use)
   }
 
-  /** Requires the most rows that any reference of the operation needs. */
+  /** Keeps, for each earlier operation, the largest number of rows that a reference needs. */
   #requireRows (use: ReferenceUse): void {
     const key = String(use.reference.source)
     const known = this.batch.requirements.get(this.index)?.get(key)?.anyOf[0]?.rows ?? 0

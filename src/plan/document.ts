@@ -31,8 +31,8 @@ export function readDollarMember (
 }
 
 /**
- * Returns the references of `{"$first": [reference, …]}`. Inside JSON every other object is data,
- * also one with a list of something else.
+ * Returns the references of `{"$first": [reference, …]}`. Returns undefined for data: any other
+ * object, also a `$first` whose list contains something else.
  */
 export function readFirst (value: Json): readonly string[] | undefined {
   const [name, list] = readDollarMember(value) ?? []
@@ -43,7 +43,10 @@ export function readFirst (value: Json): readonly string[] | undefined {
     : undefined
 }
 
-/** Plans a value that is a literal at sight; undefined: it may be a reference, or escaped. */
+/**
+ * Plans a value that is certainly a literal. Returns undefined for other values, such as strings
+ * that may be references or escaped.
+ */
 export function planLiteral (value: Json): Literal | undefined {
   if (typeof value === 'string') {
     if (value.startsWith('$')) return undefined
@@ -95,7 +98,7 @@ export function shapeOf (value: Json): JsonShape {
   }
   if (inside.has('reference') || inside.has('array')) return 'array'
   if (inside.has('object')) return 'object'
-  // A list next to a value does not form an array of more dimensions.
+  // A list beside a scalar does not form an array of several dimensions.
   return inside.has('list') && inside.has('scalar') ? 'array' : 'list'
 }
 
@@ -149,7 +152,7 @@ export function replaceStrings (value: Json, path: Path, replacement: Replacemen
   )
 }
 
-/** The last reference, if `replaced` is its placeholder. */
+/** Returns the last reference if `replaced` is its placeholder. */
 export function findReference (
   replaced: Json,
   references: readonly Reference[]

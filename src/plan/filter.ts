@@ -22,7 +22,10 @@ import type {
 } from './nodes.ts'
 import { units } from './work.ts'
 
-/** Reads the name of a column, or a path. `meets`: the column that its value meets, if any. */
+/**
+ * Reads the name of a column, or a path. `meets`: the column that its value is compared with or
+ * stored in, if any.
+ */
 export type ReadColumn = (text: string, place: Place, meets?: Meeting) => ColumnPath
 
 /** How a filter reads the names of columns. */
@@ -33,9 +36,9 @@ interface FilterColumns {
 }
 
 interface FilterPlace extends ListPlace, FilterColumns {
-  /** The column or path that operands meet; undefined outside of a column. */
+  /** The column or path that operands are compared with; undefined outside its conditions. */
   readonly column?: ColumnPath
-  /** Whether the column is one of another table. */
+  /** Whether the column belongs to the table of `exists`. */
   readonly isForeign?: boolean
   /** Counts for the limits of the whole filter. */
   readonly used: { conditions: number, readonly columns: Set<string> }

@@ -1,8 +1,8 @@
 /**
  * Finds where an operation stores a value. If PostgreSQL cannot convert a value, it does not name
  * the column, but quotes the value. Values of conditions are not searched: PostgreSQL reports the
- * number of their parameter. And with thousands of guesses in a condition, a caller could find out
- * a value of another row that a view cannot convert.
+ * number of their parameter. Also, a caller who puts thousands of guesses into a condition could
+ * learn a value of another row that a view cannot convert.
  */
 import { modifiers } from '../../schemas/modifier.ts'
 import { isObject, parseJson, type Json, type JsonObject } from '../json/parse.ts'
@@ -42,8 +42,8 @@ export function findValue (node: PlanNode, text: string): ValuePlace | undefined
 }
 
 /**
- * Returns the column whose value a member of the stored JSON is, or undefined: PostgreSQL names
- * such a member.
+ * Returns the column that a member of the stored JSON is written to, or undefined. Errors of
+ * PostgreSQL name the member.
  */
 export function findStoredColumn (node: PlanNode, member: string): string | undefined {
   if (node.kind === 'bulk_update') {
@@ -60,7 +60,7 @@ function columnOf ({ fields }: BulkUpdateGroup, name: string): string | undefine
   return fields.find(field => field.name === name)?.column
 }
 
-/** The modifier that `values` has in a column, as data: `$inc` of `{"$inc": 1}`. */
+/** Returns the modifier that an insert stores in a column as data: `$inc` of `{"$inc": 1}`. */
 export function findModifier (node: PlanNode, { column, row }: ValuePlace): string | undefined {
   const groups = node.kind === 'insert' ? node.groups : []
   const values = groups.flatMap(({ positions, rows }) =>
@@ -97,7 +97,7 @@ function findStored (node: PlanNode, text: string): readonly ValuePlace[] {
   return [...read, ...findInDocument(node, text)]
 }
 
-/** The places in rows of a parameter, of the members that the operation reads. */
+/** Returns the places in rows of a parameter, among the members that the operation reads. */
 function findMember ({ data, fields }: RowsSource, text: string): readonly ValuePlace[] {
   const read = new Set(fields.map(({ path }) => path.column))
   return data.flatMap((row, i) => columnsWith(row, text, i)).filter(({ column }) =>
@@ -117,7 +117,7 @@ function findInDocument (node: PlanNode, text: string): readonly ValuePlace[] {
   )
 }
 
-/** The places of a group that have this value. The position of a row is no value. */
+/** Returns the places of a value in a group. The field with the position of the row is skipped. */
 function findField (group: BulkUpdateGroup, text: string): readonly ValuePlace[] {
   return parseRows(group.rows).flatMap((row, i) =>
     columnsWith(row, text).flatMap(({ column: name }) => {

@@ -29,9 +29,12 @@ interface Fingerprint {
   readonly values: readonly Json[]
 }
 
-/** A longer text hardly recurs. */
+/** Maximum length of the text. Longer ones hardly recur. */
 const MAX_TEXT_LENGTH = 8192
-/** Nor does a longer list, for example of `in`, which takes time to write. */
+/**
+ * Maximum length of a list in the text, for example of `in`. Longer ones hardly recur and take time
+ * to write.
+ */
 const MAX_FIXED_ELEMENTS = 100
 
 /** Returns the fingerprint, or undefined for a batch whose plan is not kept. */
@@ -48,7 +51,7 @@ const NAMING: ReadonlySet<string> = new Set(['$col', '$excluded', '$from'])
 class FingerprintWriter {
   readonly #values: Json[] = []
   #text = ''
-  /** Some operation contains a long list. */
+  /** Whether an operation contains something that excludes a fingerprint, such as a long list. */
   #unsupported = false
 
   finish (): Fingerprint | undefined {
@@ -56,7 +59,7 @@ class FingerprintWriter {
     return { text: `[${this.#text}]`, values: this.#values }
   }
 
-  /** Whether the batch has no fingerprint that is kept. The rest is not read then. */
+  /** Whether the batch gets no fingerprint. The rest of it is then not read. */
   #isRefused (): boolean {
     return this.#unsupported || this.#text.length > MAX_TEXT_LENGTH
   }
@@ -98,7 +101,7 @@ class FingerprintWriter {
 
   #addConflict (conflict: Json): void {
     this.#addObject(conflict, (name, value) => {
-      // Its values are text of the statement, which is not kept then.
+      // The statement contains its values as text, so it cannot be used for other values.
       this.#unsupported ||= name === 'index_where'
       if (name === 'set') this.#addSet(value)
       else if (name === 'where') this.#addFilter(value)
@@ -115,7 +118,7 @@ class FingerprintWriter {
     })
   }
 
-  /** Adds what `exists` or `from` takes, or a member of `with`: rows of another table. */
+  /** Adds a read of another table: the operand of `exists` or `from`, or a member of `with`. */
   #addRead (read: Json): void {
     this.#addObject(read, (name, value) => {
       if (name === 'where' || name === 'having') this.#addFilter(value)
@@ -165,7 +168,10 @@ class FingerprintWriter {
     else this.#addScalar(value)
   }
 
-  /** Adds an argument. Whether its type takes lists of lists depends on what they contain. */
+  /**
+   * Adds an argument. Nested arrays are part of the text: their contents decide whether they fit an
+   * array type.
+   */
   #addArgument (value: Json): void {
     if (Array.isArray(value) && !isList(value)) this.#addFixed(value)
     else this.#addStored(value)
@@ -190,7 +196,7 @@ class FingerprintWriter {
 
 /** Random, so that no data looks like a placeholder. */
 const SECRET = randomBytes(9).toString('hex')
-/** The digits of a number that JavaScript cannot hold, so it is kept as it is. */
+/** The digits of a number that a double cannot represent, so its source text is kept. */
 const SECRET_DIGITS = String(10n ** 20n + randomBytes(8).readBigUInt64BE())
 const POSITION_DIGITS = 5
 
@@ -245,7 +251,7 @@ export function readPlaceholder (parameter: string): Placeholder | undefined {
 /** The values of placeholders, by their positions. */
 export type Values = readonly Json[]
 
-/** Returns the parameter for a placeholder. An object or an array as text is undefined. */
+/** Returns the parameter for a placeholder; undefined for an object or an array as text. */
 export function fillPlaceholder (
   { position, as }: Placeholder,
   values: Values

@@ -25,7 +25,7 @@ interface Key {
 /** The new value of a column in a row. */
 interface Cell {
   readonly column: string
-  /** `$value` also for a value that is no modifier. */
+  /** `$value` also for a plain value. */
   readonly modifier: ModifierName
   readonly operand: Json
   readonly path: Path
@@ -158,13 +158,16 @@ function readCell (
   return { column, modifier, operand, path: [...path, name], sign: signCell(modifier, operand) }
 }
 
-/** Of some modifiers each row has its own operand; the others are the same in all rows. */
+/**
+ * Returns what must be equal in all rows of a group: the modifier, and its operand if rows cannot
+ * have different ones.
+ */
 function signCell (modifier: ModifierName, operand: Json): string {
   const { reads }: Modifier = modifiers[modifier]
   return reads === 'nothing' || reads === 'column' ? JSON.stringify([modifier, operand]) : modifier
 }
 
-/** Adds an issue for each row whose key is the text of an earlier one. */
+/** Adds an issue for each row whose key, as text, equals that of an earlier row. */
 function checkDuplicates (
   rows: readonly Row[],
   { length }: readonly Key[],
@@ -172,7 +175,7 @@ function checkDuplicates (
 ): void {
   const known = new Map<string, number>()
   for (const { position, keys } of rows) {
-    // Other rows have an issue.
+    // A row without a complete key already has an issue.
     if (length === 0 || keys.length < length) continue
     if (!keys.every(({ value }) => isLiteral(value))) continue
     const text = keys.map(({ value }) => writeJson(value)).join()
@@ -236,14 +239,17 @@ function planGroup (
   }
 }
 
-/** Whether a cell is a field of its row. One row computes its values as `set` does. */
+/**
+ * Whether the operand of a cell is a field of its row. A single row computes its values as `set`
+ * does.
+ */
 function isField ({ sign, modifier }: Cell, rows: number): boolean {
   return sign === '' || (sign === modifier && rows > 1)
 }
 
 /**
- * Whether rows of an operation that is not checked yet may have the same key: then it has an issue
- * that depends on its values.
+ * Whether rows of an unchecked operation may have the same key. The operation may then have an
+ * issue that depends on its values.
  */
 export function hasEqualKeys ({ key, values }: JsonObject): boolean {
   if (!Array.isArray(key) || !Array.isArray(values)) return true

@@ -27,7 +27,10 @@ export function countRequiredRows (emptyMatches: boolean, negated: boolean): num
   return emptyMatches === negated ? 0 : 1
 }
 
-/** Plans a list that may be empty. It matches no row; inside `not` it would match every row. */
+/**
+ * Plans a list that may be empty. An empty list matches no row; inside `not`, where it would match
+ * every row, it is an issue.
+ */
 export function planPossiblyEmptyList (operand: Json, place: ListPlace): List {
   if (place.negated && Array.isArray(operand) && operand.length === 0) {
     place.context.addIssue(

@@ -20,7 +20,10 @@ export function planTable (text: string, place: Place): TableName | undefined {
   return table
 }
 
-/** Parses the name of a table or a function. The last step of the path is the word for it. */
+/**
+ * Parses the name of a table or a function. The last step of the path (`table` or `function`) is
+ * the word for it in messages.
+ */
 export function planName (text: string, { context, path }: Place): TableName | undefined {
   const { schemas } = context.batch.limits
   const word = String(path.at(-1))
@@ -52,7 +55,7 @@ export function findColumnProblem (name: string): string | undefined {
     : `A column name must be 1 to ${maxIdentifierBytes} bytes long.`
 }
 
-/** The same where JSON paths, which filters allow elsewhere, are not allowed. */
+/** Returns what is wrong with the name of a column where no JSON path is allowed, or undefined. */
 export function findPlainColumnProblem (name: string): string | undefined {
   return name.includes('->')
     ? 'A JSON path is not allowed here; use the name of a column.'
@@ -62,7 +65,7 @@ export function findPlainColumnProblem (name: string): string | undefined {
 /** Returns what is wrong with a column or a path into its JSON, or undefined. */
 export function findPathProblem (text: string): string | undefined {
   if (!text.includes('->')) return findColumnProblem(text)
-  // JSON is never deeper, so a longer path finds nothing and only costs time.
+  // A request cannot store deeper JSON, so a longer path would find nothing and only cost time.
   if (countKeys(text) > maxDepth) {
     return `A JSON path must have at most ${maxDepth} keys.`
   }
@@ -76,7 +79,7 @@ export function findPathProblem (text: string): string | undefined {
     : undefined
 }
 
-/** The number of keys of a path, at most as many as it may have. */
+/** Returns the number of keys of a path. It stops at one key more than a path may have. */
 export function countKeys (text: string): number {
   return text.includes('->') ? text.split('->', maxDepth + 2).length - 1 : 0
 }
@@ -104,7 +107,7 @@ export function toPath (column: string): ColumnPath {
   return { column, keys: [], resultType: 'column' }
 }
 
-/** That a value meets this column; see Meeting. */
+/** Returns the meeting of a value with this column. */
 export function meetColumn (column: string, as: Meeting['as'] = 'value'): Meeting {
   return { path: toPath(column), as }
 }

@@ -17,7 +17,7 @@ import { units } from './work.ts'
 
 type Reads = Readonly<Record<string, Static<typeof Schema>>>
 
-/** Members of a select that exclude `with`, because its rows are not rows of the table. */
+/** Members of a select that cannot be combined with `with`. */
 const EXCLUDED = ['group_by', 'having', 'distinct', 'lock']
 
 /** Adds an issue for every member beside `with` that excludes it. */

@@ -78,7 +78,8 @@ export type Cell =
 
 /**
  * Rows, or the new values of one row. A statement stores the values of `cells`, or the document, of
- * which it checks the uncertain columns. These two are computed when they are read.
+ * which it checks the uncertain columns. `document` and `uncertainColumns` are computed when they
+ * are read.
  */
 export interface StoredJson {
   readonly document: JsonDocument
@@ -144,8 +145,8 @@ export type Predicate =
   | { readonly kind: 'not', readonly of: Predicate }
 
 /**
- * An output column. Without `path` it is `count(*)` or `inserted`, or without these all columns of
- * the table.
+ * An output column. Without `path` it is `count(*)` or `inserted`. Without `path`, `aggregate` and
+ * `inserted` it stands for all columns of the table.
  */
 export interface OutputColumn {
   readonly name: string
@@ -153,11 +154,11 @@ export interface OutputColumn {
   readonly aggregate: Aggregate['fn'] | undefined
   /** The type that the value is converted to, before it is aggregated. */
   readonly cast?: CastName | undefined
-  /** Whether the aggregate reads each value once. */
+  /** Whether the aggregate reads equal values only once. */
   readonly distinct?: boolean
   /**
-   * Whether the row is new, of an insert with `on_conflict`: `always`, because only new rows are
-   * returned, or `unless updated`.
+   * Set if the column shows whether the row is new, in an insert with `on_conflict`. `always`: all
+   * returned rows are new. `unless updated`: some may be updated rows.
    */
   readonly inserted?: 'always' | 'unless updated' | undefined
 }
@@ -308,7 +309,7 @@ export interface RowsSource extends Pick<Query, 'groupBy'> {
   readonly document: JsonDocument
   /** The fields whose values their types may be unable to store. */
   readonly uncertainColumns: readonly UncertainColumn[]
-  /** The rows as sent; none if the plan is used for other rows, too. */
+  /** The rows as sent; empty if the plan is also used for other rows. */
   readonly data: readonly JsonObject[]
 }
 
@@ -321,7 +322,10 @@ export interface SourceField {
   readonly type: CastName | Meeting
 }
 
-/** A column that a value meets, and how it is read; see TypedAs. */
+/**
+ * The column that a value meets, that is, is compared with or stored in. The value takes its type.
+ * `as` is how the value is read; see TypedAs.
+ */
 export interface Meeting {
   readonly path: ColumnPath
   readonly as: 'value' | 'difference'
@@ -332,7 +336,7 @@ interface Query {
   readonly where: readonly Predicate[]
   /** Whether equal rows of the output are returned once. */
   readonly distinct: boolean
-  /** Its columns are those of the output. */
+  /** Conditions on columns of the output. */
   readonly having: readonly Predicate[]
   readonly groupBy: readonly ColumnPath[]
   readonly order: readonly SortKey[]
@@ -376,7 +380,7 @@ export interface CallNode extends ReadNode {
 
 export type Argument = Literal | JsonDocument | Null
 
-/** The value of an element of the order behind which the rows of a page begin. */
+/** One element of the order, and the value after which the rows of a page begin. */
 export interface PageStart {
   readonly path: ColumnPath
   readonly descending: boolean

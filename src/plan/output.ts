@@ -81,7 +81,7 @@ export function isUnchanged (
   return path !== undefined && aggregate === undefined && cast === undefined
 }
 
-/** Whether `returning` tells which rows are new, where an update can take their place. */
+/** Whether `returning` shows which rows are new, in an insert that may update rows instead. */
 export function isMarked ({ output = [] }: Pick<InsertNode, 'output'>): boolean {
   return output.some(({ inserted }) => inserted === 'unless updated')
 }
@@ -171,7 +171,7 @@ export function planWhen (when: When = {}, { context, path }: Place): readonly R
   })
 }
 
-/** Plans a filter whose shape is valid. */
+/** Plans `having`, whose shape is valid. It names output columns. */
 export function planHaving (
   filter: object,
   output: readonly OutputColumn[],
@@ -205,7 +205,7 @@ export function resultTypeOf (column: OutputColumn): ColumnPath['resultType'] {
 
 const path = ['after']
 
-/** Plans values whose shape is valid. Returns undefined after an issue. */
+/** Plans `after`, whose shape is valid. Returns undefined after an issue. */
 export function planAfter (
   values: readonly Json[],
   { order, output = [], groupBy }: Pick<SelectNode, 'order' | 'output' | 'groupBy'>,

@@ -20,7 +20,7 @@ export function namesParameter (text: string, { batch }: PlanContext): boolean {
   return batch.parameters !== undefined && text.startsWith(PREFIX)
 }
 
-/** Rows to insert: either `data`, or any rows with these columns, which `stored` stands for. */
+/** Rows to insert: either `data`, or `stored`, a placeholder for any rows with these columns. */
 export type InsertedRows =
   | { readonly data: readonly JsonObject[], readonly columns?: never, readonly stored?: never }
   | { readonly columns: readonly string[], readonly stored: StoredJson }
@@ -73,7 +73,9 @@ export function findRowsParameter (
   return context.addIssue('reference_malformed', path, `"${PREFIX}${name}" ${problem}`)
 }
 
-/** Whether a client can name only columns that the schema declares. */
+/**
+ * Whether the schema refuses undeclared columns, and its columns are valid. Otherwise adds issues.
+ */
 function checkColumns (
   name: string,
   { rows: { declared, isClosed } }: RowsParameter,
@@ -107,7 +109,7 @@ export function documentOf (name: string, parameter: Parameter): JsonDocument {
   return { kind: 'document', pieces: ['', ''], references: [reference], shape: 'object' }
 }
 
-/** A column whose type may be unable to store the values of a path. */
+/** Returns the column if its type may be unable to store the values of a path. */
 export function toUncertain (
   column: string,
   path: ColumnPath,

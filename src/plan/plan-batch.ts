@@ -48,7 +48,7 @@ export function planBatch (
 
 /** A batch that is valid. */
 export interface PlannedBatch {
-  /** Its operations. Values may be placeholders; see fingerprint.ts. */
+  /** The plan. Its values may be placeholders; see fingerprint.ts. */
   readonly genericPlan: Plan
   /** The values of the placeholders; undefined: it has none. */
   readonly values: readonly Json[] | undefined
@@ -58,23 +58,28 @@ export interface PlannedBatch {
   readonly named?: boolean
 }
 
-/** A service has some dozens of different batches, with fingerprints of about one kB. */
+/**
+ * Maximum memory of the cache. A service has some dozens of different batches, with fingerprints of
+ * about one kB.
+ */
 const MAX_BYTES = 16 * 1024 * 1024
 
 /** A plan took up to 28 times the bytes of its text, and a small one up to 4000 bytes more. */
 const PLAN_BYTES = 4000
 const BYTES_PER_CHARACTER = 30
-/** A text without a plan, beside its characters. */
+/** Bytes of an entry without a plan, in addition to the characters of its text. */
 const SEEN_BYTES = 200
 
-/** Returns the memory of a plan, at most; `length`: of the text that it was read from. */
+/** Returns the maximum memory of a plan in bytes, from the length of the text of its batch. */
 export function planBytes (length: number): number {
   return PLAN_BYTES + BYTES_PER_CHARACTER * length
 }
 
 export class BatchPlanner {
   readonly #limits: PlanLimits
-  /** By the text of their fingerprint; `seen`: not yet made. */
+  /**
+   * Plans by the text of their fingerprint. `seen`: the batch has come once, and has no plan yet.
+   */
   readonly #genericPlans = new LRUCache<string, Plan | 'seen'>({
     maxSize: MAX_BYTES,
     sizeCalculation: (plan, text) =>
@@ -106,7 +111,7 @@ export class BatchPlanner {
     return toPlannedBatch(plan)
   }
 
-  /** Plans the batch of a fingerprint, which is valid because another batch with it is. */
+  /** Plans the batch of a fingerprint. It is valid, because a batch with this fingerprint was. */
   #planFingerprint (text: string): Plan {
     return planBatch(parseJson(Buffer.from(text)) as unknown as Batch, this.#limits)
   }
@@ -117,7 +122,7 @@ export function toPlannedBatch (plan: Plan): PlannedBatch {
   return { genericPlan: plan, values: undefined, plan: () => plan }
 }
 
-/** Calls the function when its result is first needed. */
+/** Returns a function that calls `create` once, when its result is first needed. */
 export function once<Result> (create: () => Result): () => Result {
   let result: Result | undefined
   return () => {

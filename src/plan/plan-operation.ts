@@ -101,8 +101,8 @@ function planTarget (
 }
 
 /**
- * Returns the path to the first node that is nested too deeply. It never recurses deeper itself. An
- * operation is level 2 of the body.
+ * Returns the path to the first node that is nested too deeply. It does not recurse deeper than
+ * that. An operation is level 2 of the body.
  */
 function findDeepNode (node: Json, level: number): Path | undefined {
   if (!isNested(node)) return undefined
@@ -172,7 +172,7 @@ function planQuery ({ from }: Members<'insert'>, context: PlanContext): {
   }
   const columns = requireMember('columns', context)
   const planned = from && planFrom(from, context)
-  // Without `from`, the other values are checked all the same.
+  // Without a valid `from`, the other values are still checked.
   const values = columns === undefined
     ? undefined
     : planInsertColumns(columns, context, planned?.read ?? readPath)
@@ -276,7 +276,7 @@ function planSelect (
   }
 }
 
-/** Of these selects, a row of the table may have no row, or be one of several. */
+/** Adds an issue for a lock if returned rows are not single rows of the table. */
 function checkLock (operation: JsonObject, context: PlanContext): void {
   const other = ['distinct', 'having'].find(name => has(operation, name))
   if (!has(operation, 'lock') || other === undefined) return

@@ -1,5 +1,5 @@
 /**
- * The plan of a batch: its operations, and what they have to do with each other.
+ * The plan of a batch: its operations, and how they depend on each other.
  */
 import type { PlanNode, Reference, SourceField, TableName } from './nodes.ts'
 import type { Parameter } from './shape.ts'
@@ -17,8 +17,8 @@ export interface ReferenceUse {
 }
 
 /**
- * What a reader checks itself when it runs: at least one of these earlier operations has so many
- * rows. There are several for `$first`. A reader that is skipped checks nothing.
+ * What a reader checks itself when it runs: at least one of these earlier operations has this
+ * number of rows. `$first` has several. A reader that is skipped checks nothing.
  */
 export interface Requirement {
   readonly anyOf: ReadonlyArray<Pick<ReferenceUse, 'reference' | 'rows'>>
@@ -31,11 +31,14 @@ export interface Plan {
   readonly operations: readonly PlanNode[]
   /** All tables that the operations name, each once. */
   readonly tables: readonly TableName[]
-  /** Every reference to an operation, by its index, in the order of the batch. */
+  /**
+   * The uses of references, by the index of the operation that they refer to, in the order of the
+   * batch.
+   */
   readonly referenceUses: ReadonlyMap<number, readonly ReferenceUse[]>
   /** What operations check themselves before they read references, by their index. */
   readonly requirements: ReadonlyMap<number, Requirements>
-  /** The operations on whose number of rows later ones depend, by their index. */
+  /** Indexes of the operations on whose number of rows later ones depend. */
   readonly counted: ReadonlySet<number>
   readonly usedRows: UsedRows
   /** The units of work of each operation; see work.ts. */

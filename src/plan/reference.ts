@@ -38,7 +38,7 @@ export interface KnownOperations {
   readonly operations: ReadonlyArray<{ readonly id: string }>
 }
 
-/** Whether a string is data as it is: no attempt at a reference, and not escaped. */
+/** Whether a string is data as it stands: neither an attempt at a reference nor escaped. */
 export function isData (text: string): boolean {
   return !text.startsWith('$') || !(escaped.test(text) || referenceAttempt.test(text))
 }
@@ -123,7 +123,7 @@ export function describeUnknownOperation (name: string, known: KnownOperations):
     `Unknown operation "${name}". ${listEarlier([...known.earlier.keys()])}`
 }
 
-/** Says that an operation of the batch is not an earlier one; undefined: it has none of this id. */
+/** Says that the name is that of this operation or a later one; otherwise undefined. */
 function describeOrder (
   name: string,
   { earlier, operations }: KnownOperations

@@ -29,8 +29,8 @@ export function planSet (
 }
 
 /**
- * Plans `columns` of an insert whose rows come from a query. Its only words are `$col`, which names
- * a column of the query, `$first` and `$value`. Returns undefined after an issue.
+ * Plans `columns` of an insert whose rows come from a query. Its only keys with `$` are `$col`,
+ * which names a column of the query, `$first` and `$value`. Returns undefined after an issue.
  */
 export function planInsertColumns (
   columns: Json,
@@ -159,8 +159,8 @@ interface ModifierPlace extends Place {
 }
 
 /**
- * Whether a modifier exists and takes this operand, without columns of `from`. Adds an issue for
- * each problem, except for references that do not exist.
+ * Whether a modifier exists and takes this operand. Columns of `from` are not allowed in it. Adds
+ * an issue for each problem, except for references that do not exist.
  */
 export function checkModifier (
   column: string,
@@ -172,7 +172,7 @@ export function checkModifier (
   if (modifier.joined !== true && !namesSource(operand, modifier, undefined)) {
     return checkSchema(modifier.operand, operand, { context, path: [...path, name] })
   }
-  // It adds an issue.
+  // This always adds an issue, because there is no `from`.
   planModifier(column, [name, operand], { context, path })
   return false
 }
@@ -224,7 +224,7 @@ function findModifier (
 }
 
 /**
- * Whether the operand of a modifier that computes is `{"$from": column}`. Without `from`, such an
+ * Whether the operand of a modifier such as `$inc` is `{"$from": column}`. Without `from`, such an
  * object in `$merge` is data.
  */
 function namesSource (

@@ -99,7 +99,10 @@ interface SourceOutput {
   readonly columns: () => readonly OutputColumn[]
 }
 
-/** The rows have exactly these columns: more would be other rows. */
+/**
+ * The rows have exactly these columns. With groups or `distinct`, another column would change which
+ * rows there are.
+ */
 function fixedOutput (declared: readonly OutputColumn[]): SourceOutput {
   return {
     columns: () => declared,
@@ -124,7 +127,7 @@ function openOutput (declared: readonly OutputColumn[]): SourceOutput {
       const found = findDeclared(named, text)
       if (found !== undefined) return found
       const path = readPath(text)
-      // No column and no alias that is read has a name with an arrow.
+      // A name with an arrow is free: no column and no alias that is read has one.
       const { name } = others.get(text) ??
         { name: path.keys.length === 0 ? path.column : `->${others.size}` }
       others.set(text, { name, path, aggregate: undefined })
@@ -289,7 +292,7 @@ function readAlias (text: string, aliases: Aliases): ColumnPath {
   return { ...path, column: alias.column, keys: [...alias.keys, ...path.keys] }
 }
 
-/** Beside aggregates, only columns of the groups have one value. */
+/** Adds an issue for each column that is neither aggregated nor in `group_by`. */
 function checkGrouped (
   columns: readonly OutputColumn[],
   groups: readonly string[] = [],
@@ -306,7 +309,7 @@ function checkGrouped (
 /** A field whose type may not be known yet. */
 interface OpenField extends Omit<SourceField, 'type'> {
   type: SourceField['type'] | undefined
-  /** Where its type is missed. */
+  /** Where the issue is reported if the field gets no type. */
   readonly place: Place
 }
 
@@ -339,7 +342,7 @@ class Fields {
     { meets, place }: { readonly meets: Meeting | undefined, readonly place: Place }
   ): OutputColumn {
     const name = this.#add(path, { type: meets, place })
-    // No column that is declared has a name with an arrow.
+    // A name with an arrow is free: no declared column has one.
     return { name: `->${name}`, path: toPath(name), aggregate: undefined }
   }
 
@@ -361,7 +364,7 @@ class Fields {
     field.type ??= meets
   }
 
-  /** Finds the fields of declared output columns that return these members. */
+  /** Returns the fields to group by. Each must also be returned by an output column. */
   planGroups (groups: readonly string[] = [], { context, path: at }: Place): ColumnPath[] {
     return groups.flatMap((text, i) => {
       const key = keyOfPath(readPath(text))
@@ -387,7 +390,7 @@ class Fields {
     return untyped.length === 0
   }
 
-  /** All fields, at least one: PostgreSQL converts no rows without columns. */
+  /** Returns all fields, at least one: PostgreSQL cannot convert JSON to rows without columns. */
   all (): readonly SourceField[] {
     if (this.#fields.length === 0) return [{ name: fieldName(0), path: toPath(''), type: 'text' }]
     return this.#fields.map(({ name, path, type }) => ({ name, path, type: type as Meeting }))

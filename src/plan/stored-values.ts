@@ -23,7 +23,7 @@ import type {
 import type { JsonShape } from './shape.ts'
 import { isValue, shapeOfReference } from './reference.ts'
 
-/** The values of more rows are not kept one by one. */
+/** Maximum number of rows whose values are kept one by one (`cells`). */
 export const MAX_CELL_ROWS = 16
 
 export interface DocumentMember {

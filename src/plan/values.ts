@@ -47,7 +47,7 @@ export function readRows (values: Json, context: PlanContext): InsertRows | unde
   const rows = readRowList(values, context)
   if (rows === undefined) return undefined
   if (checkRows(rows, context)) return { rows, runs: findRuns(rows) }
-  // Finds the invalid references of the other rows.
+  // Also reports the invalid references in all rows.
   for (const [i, row] of rows.entries()) {
     if (isObject(row)) planRows({ rows: [row], columns: [], positions: [i] }, context)
   }

@@ -83,12 +83,12 @@ const LARGE_BYTES = 16_384
 const PAUSE = 2
 
 /**
- * Large bodies leave no time if there was no small one for this long, in milliseconds. A small one
- * is not seen during a piece of work for a large one.
+ * If no small body came for this many milliseconds, large ones do not wait. It is longer than a
+ * piece of work for a large body, during which no small one is noticed.
  */
 const MAX_QUIET_MS = 250
 
-/** Milliseconds for a byte that are not measured: to receive it and to send it on. */
+/** Estimated milliseconds to receive a byte and to send it on, which are not measured. */
 const MS_PER_BYTE = 1e-5
 
 /** More bodies than this do not wait; by default, pool and queue take 50 batches. */

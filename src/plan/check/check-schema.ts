@@ -1,8 +1,8 @@
 /**
  * Checks a value of the request against a schema of `schemas/`, and adds an issue with code and
- * path for each problem. TypeBox's own check knows neither codes nor ExactNumber; a test holds that
- * both accept the same values. The keywords that schemas have beside TypeBox's own are listed in
- * schemas/filter.ts.
+ * path for each problem. TypeBox's own check knows neither codes nor ExactNumber; a test checks
+ * that both accept the same values. The keywords that schemas have beside TypeBox's own are listed
+ * in schemas/filter.ts.
  */
 import { Kind, type TSchema } from '@sinclair/typebox'
 import type { IssueCode } from '../../../schemas/error.ts'
@@ -61,7 +61,7 @@ function check (schema: TSchema, value: Json, outer: SchemaPlace): boolean {
   return true
 }
 
-/** The place with what `schema` changes for its inside. */
+/** Returns the place with the issue code and the $id of `schema`, if it has them. */
 function enter (schema: TSchema, place: SchemaPlace): SchemaPlace {
   if (schema['issueCode'] === undefined && schema.$id === undefined) return place
   return {
@@ -152,7 +152,7 @@ function checkReference (kind: ReferenceKind, value: string, place: SchemaPlace)
 
 /** Checks every string inside any JSON. */
 function checkStrings (value: Json, place: SchemaPlace): boolean {
-  // One path for all: a path and a place for each value take most of the time.
+  // All values share one path: to create a path and a place for each took most of the time.
   const path = [...place.path]
   const visit = (item: Json): boolean => {
     if (isPlain(item)) return true
@@ -190,7 +190,8 @@ function checkArray (schema: TSchema, value: readonly Json[], place: SchemaPlace
   const accepted = acceptedScalars(items)
   place.context.spend(value.length * units.element)
   let valid = true
-  // By index: a path and a place for each of many thousand elements take most of the time.
+  // No path and no place is created for a plain element: for many thousand elements, that took most
+  // of the time.
   for (let i = 0; i < value.length; i++) {
     const item = value[i] as Json
     if (isPlain(item) && accepted.has(isNumber(item) ? 'number' : typeof item)) continue
@@ -214,7 +215,7 @@ function acceptedScalars (schema: TSchema): ReadonlySet<string> {
   return accepted
 }
 
-/** Whether a value is a scalar but no null, and no string that may be a reference. */
+/** Whether a value is a number, a boolean or a string that cannot be a reference. */
 function isPlain (value: Json): boolean {
   if (typeof value === 'string') return !value.startsWith('$')
   return value !== null && !isNested(value)

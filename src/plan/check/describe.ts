@@ -17,7 +17,7 @@ export function nameOf (path: Path): string {
 
 /** Describes what a schema accepts in place of `value`, to follow "must be". */
 export function describeExpected (schema: TSchema, value: Json, path: Path): string {
-  // An array in place of an array has too few or too many elements.
+  // If an array was sent and an array is expected, its number of elements is wrong.
   const fits = schema[Kind] === 'Array' && Array.isArray(value)
   const text = describe(fits ? { ...schema, expected: undefined } : schema)
   return text.replaceAll(/<(\w+)>/g, (_, kind: SampleKind) => samples[kind](value, path))
@@ -25,7 +25,7 @@ export function describeExpected (schema: TSchema, value: Json, path: Path): str
 
 type SampleKind = 'name' | 'scalar' | 'column' | 'order'
 
-/** The placeholders of `expected`. */
+/** Texts for the placeholders in `expected`, such as `<name>`. */
 const samples: Readonly<Record<SampleKind, (value: Json, path: Path) => string>> = {
   name: (_, path) => JSON.stringify(path.at(-1)),
   scalar: sampleScalar,
@@ -36,23 +36,30 @@ const samples: Readonly<Record<SampleKind, (value: Json, path: Path) => string>>
   }
 }
 
-/** A scalar of the same type. The value itself is not repeated: clients and proxies log answers. */
+/**
+ * A scalar of the same type. The value itself is not repeated: clients and proxies log responses.
+ */
 function sampleScalar (value: Json): string {
   if (isNumber(value)) return '10'
   return typeof value === 'boolean' ? 'true' : '"apple"'
 }
 
-/** Longest text that may be a name of a column. */
+/** Maximum length of a text that is taken for the name of a column. */
 const MAX_NAME_LENGTH = 20
 
-/** A column and its direction, as they may be sent: `sku`, `sku.desc` or `sku desc`. */
+/**
+ * Reads a column and its direction as a client may have written them: `sku`, `sku.desc` or `sku
+ * desc`.
+ */
 function readOrder (value: Json): { readonly column: string, readonly direction: string } {
   const text = typeof value === 'string' && value.length <= MAX_NAME_LENGTH ? value : ''
   const [, column = 'sku', direction = 'asc'] = /^(\w+|\*)(?:[ .](asc|desc))?$/i.exec(text) ?? []
   return { column, direction: direction.toLowerCase() }
 }
 
-/** The message for an unknown name: the known name that it resembles, otherwise all of them. */
+/**
+ * Returns the message for an unknown name. It suggests a similar name, or lists all known names.
+ */
 export function describeUnknown (
   kind: 'member' | 'operator' | 'modifier',
   name: string,
@@ -65,7 +72,10 @@ export function describeUnknown (
   return `Unknown ${kind} "${name}". ${help}`
 }
 
-/** Also finds the operator of SQL (`>=`, `any`), and names with a prefix (`$eq`, `_eq`). */
+/**
+ * Also finds the name for an operator of SQL (`>=`, `any`), or for one with a prefix (`$eq`,
+ * `_eq`).
+ */
 function suggestOperator (name: string, known: readonly string[]): string | undefined {
   const forms = [`<column> ${name} <operand>`, `<column> = ${name} (<operand>)`]
   const symbol = Object.entries(operators).find(([, { sql }]) => forms.includes(sql))?.[0]
@@ -112,8 +122,8 @@ export function describe (schema: TSchema): string {
 const variants = new WeakMap<TSchema, readonly TSchema[]>()
 
 /**
- * The variants of a union, including those of nested unions. Another schema is its own variant.
- * They are kept, because collecting them took 4 % of the time of reading a batch.
+ * The variants of a union, including those of nested unions. Any other schema is its only variant.
+ * The result is cached, because collecting took 4 % of the time of reading a batch.
  */
 export function variantsOf (schema: TSchema): readonly TSchema[] {
   const known = variants.get(schema)

@@ -16,7 +16,10 @@ export class Issues {
   #length = 0
   #forbidden = true
 
-  /** Throws what throwIfAny throws if the issue does not fit. The rest is not checked then. */
+  /**
+   * Adds an issue. If it does not fit, throws what throwIfAny throws; the rest of the batch is then
+   * not checked.
+   */
   add (sent: Issue): void {
     const issue = { ...sent, message: shorten(sent.message) }
     this.#count++
@@ -44,7 +47,7 @@ export class Issues {
   }
 }
 
-/** A message quotes names of any length. */
+/** Maximum length of a message, because messages quote names of any length. */
 const MAX_MESSAGE_LENGTH = 2000
 
 /** Leaves out the middle of a long message. */

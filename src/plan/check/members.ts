@@ -47,8 +47,8 @@ export function readKind (context: PlanContext): OperationKind | undefined {
 
 /**
  * Adds an issue for every member that the operation must not have. An unknown member is refused
- * because `wheer` would read the whole table. A member of another kind is refused too, except for
- * `ignoredMembers` that have no effect.
+ * because `wheer` would read the whole table. A member that only other kinds have is refused too,
+ * unless it is one of `ignoredMembers` and has no effect.
  */
 export function checkNames (kind: OperationKind | undefined, context: PlanContext): void {
   const { operation } = context
@@ -70,7 +70,7 @@ export function checkNames (kind: OperationKind | undefined, context: PlanContex
   }
 }
 
-/** Finds a member of which the client expects that it uses an ignored one beside it. */
+/** Returns the member that probably should contain an ignored one: `from` for `where` beside it. */
 function findUser (name: string, kind: OperationKind, operation: JsonObject): string | undefined {
   if (!ignoredMembers.has(name)) return undefined
   if (kind === 'insert' && name === 'where' && has(operation, 'from')) return 'from'

@@ -53,7 +53,7 @@ export function validateBody (body: unknown, maxOps: number): Failure | undefine
 
 const compiled = new Map<number, TypeCheck<ReturnType<typeof batchSchema>>>()
 
-/** Compiles the schema once for each `maxOps`; a process has one value of it. */
+/** Returns the compiled schema from a cache. A process uses only one value of `maxOps`. */
 function compileSchema (maxOps: number): TypeCheck<ReturnType<typeof batchSchema>> {
   const check = compiled.get(maxOps) ?? TypeCompiler.Compile(batchSchema(maxOps))
   compiled.set(maxOps, check)
