@@ -141,7 +141,7 @@ interface FindTypes {
 }
 
 /**
- * Returns statements that return the query plan of each operation, in the part of rows: `[{"Plan":
+ * Returns statements that return the query plan of each operation, in place of its rows: `[{"Plan":
  * {…}}]`. They explain only what the operation does to its table; the conversion to JSON and the
  * checks are the same for every operation. They contain no secrets of raised errors, because a plan
  * shows the parameters of its query. No operation is skipped.
@@ -179,7 +179,7 @@ const EXPLAINED = {
   explain: true
 } as const
 
-/** An operation whose rows no other one reads. */
+/** The context of an operation whose rows no other operation reads. */
 const ALONE = {
   uses: [],
   shared: [],
@@ -189,7 +189,7 @@ const ALONE = {
   requirements: undefined
 } as const
 
-/** `with … `, or nothing. It is complete only when everything else was built. */
+/** Builds `with … `, or nothing. It is called last, because building the other parts adds CTEs. */
 function buildCtes (
   { ctes }: Pick<BuiltOperation, 'ctes'>,
   { references, needs }: Pick<Builders, 'references' | 'needs'>
@@ -244,8 +244,8 @@ function tooManyParameters ({ id, index }: PlanNode): Failure {
 }
 
 /**
- * All rows are read before the first one is written: to write them sets settings on which triggers
- * may depend.
+ * Reads all rows before the first one is written as JSON, because writing changes settings on which
+ * triggers may depend.
  */
 const ALL_READ = sql` where (select pg_catalog.count(*) from a) is not null`
 
@@ -267,8 +267,8 @@ function computedFirst (
 }
 
 /**
- * Tells whether the rows are known to have a column that others read. Of a function its columns are
- * not known, and nested rows are JSON.
+ * Returns a function that tells whether the rows are known to have a column that others read. The
+ * columns of a function are not known, and nested rows are JSON.
  */
 function findKnown (
   node: PlanNode,
@@ -277,7 +277,7 @@ function findKnown (
   if (isNested(node)) return () => false
   const { output } = node
   const ofTable = output === undefined || output.some(isAllColumns)
-  // Both lists come from the client.
+  // A set, because both lists come from the client and may be long.
   const names = new Set(output?.map(({ name }) => name))
   return column => names.has(column) || (ofTable && columns?.checks.has(column) === true)
 }

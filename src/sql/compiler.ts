@@ -44,7 +44,7 @@ export interface BatchRequest {
   readonly preferences: Preferences
   readonly idempotencyKey: Key | undefined
   readonly trace: Trace | undefined
-  /** What the batch must see; see frame/position.ts. */
+  /** The position in the write-ahead log that the batch must see; see isAtPosition. */
   readonly position?: string | undefined
 }
 
@@ -56,14 +56,16 @@ export interface CompileSettings extends SessionDefaults {
   readonly maxBytes: number
   /** Add request id and trace to every statement (SQL_COMMENTS). */
   readonly sqlComments: boolean
-  /** Whether answers of batches that write tell the position after COMMIT; false by default. */
+  /**
+   * Whether responses of batches that write contain the position after COMMIT; false by default.
+   */
   readonly returnsPosition?: boolean
 }
 
-/** Those of the session, by whether the batch writes and by role. */
+/** The templates of the session statements, by role and by whether the batch writes. */
 type SessionTemplates = LRUCache<string, ReadonlyArray<Template<Statement>>>
 
-/** A connection has few roles, but the names in tokens are not limited. */
+/** Maximum memory for a connection. It has few roles, but the names in tokens are not limited. */
 const MAX_SESSION_BYTES = 512 * 1024
 const MAX_CHECKED_BYTES = 1024 * 1024
 
@@ -84,7 +86,7 @@ export class Compiler {
     findFunction: name => this.functionTypes.lookup(name)
   }
 
-  /** `templates`: where statements are kept, which several compilers can share. */
+  /** `templates`: a cache of statements, which several compilers can share. */
   constructor (settings: CompileSettings, templates = new TemplateCache()) {
     this.#settings = settings
     this.#templates = templates
@@ -109,7 +111,7 @@ export class Compiler {
         `Citus cannot keep isolation=${mode.isolation}: its nodes have no common snapshot.`
       )
     }
-    // A batch that commits nothing stores no answer: it can run as often as it is sent.
+    // A batch that commits nothing stores no response: it can run as often as it is sent.
     const key = mayCommit(mode) ? request.idempotencyKey : undefined
     const session = {
       ...identity,
@@ -160,7 +162,7 @@ export class Compiler {
     )
     return {
       ...renewable,
-      // Each request has statements of its own.
+      // Compiled anew for each request.
       compileChecked: restoreSession =>
         fillAlone(batch, compile(batch.plan(), { ...options, checkValues: true, restoreSession })),
       checks: {
@@ -209,8 +211,8 @@ export class Compiler {
    * except for the claims and the request id.
    */
   #compileSession (session: Session, connection: ConnectionFacts): readonly Statement[] {
-    // The settings of query plans depend on the batch. A session that is set again has facts of its
-    // own, which no later batch has.
+    // The settings of query plans depend on the batch. The facts for a session that is set again
+    // are used only once.
     if (session.settings !== undefined || connection.server === undefined) {
       return sessionStatements(session, this.#settings, connection)
     }
@@ -233,8 +235,8 @@ export class Compiler {
   }
 
   /**
-   * Statements that are compiled when they are first needed, and again when types were read on
-   * which they depend.
+   * Returns statements that are compiled when they are first needed, and again after types on which
+   * they depend have been read.
    */
   #renewable (
     genericPlan: Plan,
@@ -249,7 +251,7 @@ export class Compiler {
     }
   }
 
-  /** The types on which a batch depends. `renew` is called when they were read. */
+  /** The types on which a batch depends. `renew` is called after they have been read. */
   #learnTypes ({ tables, operations }: Plan, renew: () => void): LearnedTypes {
     const functions = operations.filter(({ kind }) => kind === 'call').map(({ table }) => table)
     const sources = [

@@ -1,5 +1,5 @@
 /**
- * What the compiler needs to know: of a batch, and of one of its operations.
+ * What the compiler needs to know about a batch, and about one of its operations.
  */
 import type { ReferenceUse, Requirements } from '../plan/plan.ts'
 import type { SessionIdentity } from './statement/settings.ts'
@@ -17,7 +17,7 @@ export interface CompileOptions {
   readonly maxRows: number
   /** Maximum bytes of the rows of a response. */
   readonly maxBytes: number
-  /** Returns the number of rows instead of the rows, also of operations that are not `counted`. */
+  /** Returns the number of rows instead of the rows, for every operation. */
   readonly minimal?: boolean
   /** Also keeps each result in a setting of the transaction, for storeStatement. */
   readonly keep?: boolean
@@ -41,13 +41,13 @@ export interface CompileOptions {
   readonly findFunction?: FindFunction
 }
 
-/** Of the statement of an operation. */
+/** What is known about the statement of one operation. */
 export interface StatementContext extends CompileOptions {
   readonly findColumns: FindColumns
   readonly uses: readonly ReferenceUse[]
   readonly counted: boolean
   readonly shared: readonly SharedResult[]
-  /** Its columns of scalars that are shared. */
+  /** Its shared columns whose values are all scalars. */
   readonly scalars: ReadonlyMap<string, Scalar> | undefined
   readonly requirements: Requirements | undefined
   readonly distributed: boolean

@@ -57,7 +57,7 @@ export interface Body {
 
 /**
  * Returns each row as soon as it is inserted. The insert is a CTE, so that the session is checked
- * before its statement triggers run, which could hide a change.
+ * before its statement triggers run: these could hide a change of the session.
  */
 export function buildDirect (node: PlanNode, context: StatementContext): Body {
   const { maxBytes, operations, shared, last } = context
@@ -202,7 +202,7 @@ function checkColumns (
   const unknown = columnsRead(uses).map((name, i) => ({ name, position: i + 1 }))
     .filter(({ name }) => !hasColumn(name))
   if (unknown.length === 0) return []
-  // Of few columns, a check of each costs less. Not a constant; see raiseNumber.
+  // For few columns, one check each costs less. Not a constant; see raiseNumber.
   if (count !== undefined && unknown.length <= MAX_COLUMN_CHECKS) {
     return unknown.map(({ name, position }) => ({
       when: sql`${count} > 0 and (${first} operator(pg_catalog.->) ${
@@ -258,7 +258,7 @@ function nameShared (position: number): Fragment {
   return identifier(`p${position}`)
 }
 
-/** Conditions that the rows exist which the operation reads. They are true, or fail. */
+/** Builds conditions that are true, or fail if a row that the operation reads does not exist. */
 export function requiredRows (
   node: PlanNode,
   { references, requirements }: Pick<StatementContext, 'references' | 'requirements'>
@@ -267,8 +267,9 @@ export function requiredRows (
 }
 
 /**
- * The same as checks of the result. PostgreSQL evaluates no condition on the rows of a query if it
- * finds that another one is false. What changes rows is a CTE, and has conditions of its own.
+ * Builds the conditions of `requiredRows` as checks of the result, for a select or a call:
+ * PostgreSQL does not evaluate a condition of a query if it finds that another one is false.
+ * Operations that change rows are CTEs with conditions of their own.
  */
 function checkRequiredRows (node: PlanNode, context: StatementContext): readonly Check[] {
   if (node.kind !== 'select' && node.kind !== 'call') return []

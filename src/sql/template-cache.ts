@@ -1,11 +1,11 @@
 /**
- * Keeps the templates of statements, at most 8 MiB of them. Those that were used last are kept.
+ * Caches the templates of statements, up to 8 MiB. The least recently used ones are dropped first.
  */
 import { LRUCache } from 'lru-cache'
 import { bytesOf } from '../fragment/recent-texts.ts'
 import type { Statement, Template } from './statement/statement.ts'
 
-/** Those of a plan. Undefined: the statement depends on the values. */
+/** The templates of a plan. Undefined: the text of the statement depends on the values. */
 type Templates = ReadonlyArray<Template<Statement> | undefined>
 
 interface Kept {
@@ -19,12 +19,12 @@ export type Variants = Map<string, Kept>
 
 const MAX_BYTES = 8 * 1024 * 1024
 
-/** A template without its text and its parameters, and a parameter; measured. */
+/** Bytes of a template without its text and its parameters, and of a parameter; measured. */
 const TEMPLATE_BYTES = 400
 const PARAMETER_BYTES = 100
 
 export class TemplateCache {
-  /** With what removes them from their plan. */
+  /** Each entry with the function that removes it from its plan. */
   readonly #kept = new LRUCache<Kept, () => void>({
     maxSize: MAX_BYTES,
     sizeCalculation: (_, { templates }) => templateBytes(templates),

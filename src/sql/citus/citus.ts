@@ -1,10 +1,10 @@
 /**
  * What differs in the SQL for Citus, which runs parts of a statement on workers:
- * - A statement for one shard goes to its worker as a whole. A fence keeps everything on the
- *   coordinator that shares results, reads settings or checks rows.
+ * - A statement for one shard goes to its worker as a whole. A fence keeps statements on the
+ *   coordinator that share results, read settings or check rows.
  * - Rows of distributed tables have the types of their shards, so they are columns or JSON here,
  *   and never a value of the type of the table.
- * - Rows come back shard by shard. Rows whose order counts are written by one statement each.
+ * - Rows come back shard by shard. Rows whose order matters are inserted by one statement each.
  * - The session of a batch is set on the workers as well.
  */
 import type { ModifierName } from '../../../schemas/modifier.ts'
@@ -25,12 +25,12 @@ import { FIXED_SETTINGS, type ConnectionFacts } from '../../postgres/facts.ts'
 import { searchPath, type Session, type SessionDefaults } from '../frame/session.ts'
 import type { Statement } from '../statement/statement.ts'
 
-/** A local relation: a query that reads it is finished on the coordinator. */
+/** A local relation: a query that reads it is completed on the coordinator. */
 export const fence: Fragment = sql`, (select 1 as one from pg_catalog.pg_am limit 1) as fence`
 
 /**
- * Returns the failure of what Citus would accept and not do. `place`: the operation; undefined: the
- * transaction.
+ * Returns the failure for something that Citus cannot do, or would do wrong. `place`: the
+ * operation; undefined: the transaction.
  */
 export function notOnCitus (message: string, place?: Pick<PlanNode, 'id' | 'index'>): Failure {
   return fromDatabase({ code: SqlState.feature_not_supported, message }, {
@@ -42,15 +42,15 @@ export function notOnCitus (message: string, place?: Pick<PlanNode, 'id' | 'inde
 }
 
 interface DistributeOptions {
-  /** The rows that a statement reads at most, to find out whether they are too many. */
+  /** MAX_ROWS. A statement reads one row more, to find out whether there are too many. */
   readonly maxRows: number
   /** Whether only the number of its rows is needed. */
   readonly onlyCounts?: boolean
 }
 
 /**
- * The operation as Citus can run it: with the columns of the table where it returns whole rows. A
- * select has a limit: of several shards, Citus merges a subquery without one into the conversion to
+ * Returns the operation as Citus can run it: with `*` where it returns whole rows, and with a limit
+ * for a select. From several shards, Citus merges a subquery without a limit into the conversion to
  * JSON, which then loses the order and names columns `f1`, `f2`, ….
  */
 export function distributeNode (
@@ -123,7 +123,7 @@ function keepOrder ({ query }: InsertNode, maxRows: number): Pick<InsertNode, 'q
   return { query: { ...query, source: { ...source, limit: source.limit ?? maxRows + 1 } } }
 }
 
-/** Their checks are functions that Citus does not run on workers. */
+/** Modifiers whose checks are functions that Citus does not run on workers. */
 const REFUSED_MODIFIERS: ReadonlySet<ModifierName> = new Set(['$append', '$merge'])
 
 /** The computed values that an operation assigns to columns of distributed rows. */
@@ -147,7 +147,10 @@ export function storesSeveral (node: InsertNode): boolean {
     hasUncountedRows(node)
 }
 
-/** Whether an insert stores the rows of a parameter. Its statement is the same for any number. */
+/**
+ * Whether an insert stores the rows of a parameter. Its statement is the same for any number of
+ * rows.
+ */
 function hasUncountedRows ({ groups }: InsertNode): boolean {
   return groups.some(({ rows: { cells, document: { references } } }) =>
     cells === undefined && references[0]?.parameter?.rows !== undefined
@@ -176,12 +179,12 @@ function updatesOnConflict ({ conflict }: InsertNode): boolean {
   return conflict?.update !== undefined
 }
 
-/** What the raised error `shards` means; see buildShardCheck. */
+/** The message of the raised error `shards` for an insert; see buildShardCheck. */
 export const SEVERAL_SHARDS = 'Citus does not return the rows of several shards in their order. ' +
   `Insert at most ${MAX_SEPARATE_ROWS} rows (one with "do": "update"), or rows with the same ` +
   'value of the distribution column, which "returning" must contain, or use "returning": [].'
 
-/** The same of a call; see buildShardCheck. */
+/** The message of `shards` for a call; see buildShardCheck. */
 export const INLINED = 'Citus would read no rows of distributed tables in this function: it is ' +
   'written in SQL, returns a set and is not volatile. Declare it volatile, or write it in PL/pgSQL.'
 

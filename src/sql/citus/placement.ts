@@ -71,8 +71,8 @@ function mayContradict (where: readonly Predicate[]): boolean {
 }
 
 /**
- * The columns of conditions that select shards. Those of another table have the name of the column
- * that they equal, which `names` has.
+ * The columns of conditions that select shards. A column of another table counts as the column that
+ * it equals, which `names` contains.
  */
 function selectingColumns (
   predicates: readonly Predicate[],
@@ -99,12 +99,12 @@ export function buildFence (node: PlanNode, context: Placement): Fragment {
   return context.distributed && !isPushedDown(node, context) ? fence : empty
 }
 
-// Checks on Citus what it would do otherwise than PostgreSQL, which only the catalogue or the rows
-// show.
+// Checks for cases in which Citus would behave differently from PostgreSQL, and which only the
+// catalogue or the rows show.
 
 /**
- * Raises `shards` if a call reads no rows, or an insert returns them unordered.
- * `row`: a row of `r` as JSON.
+ * Raises `shards` if a call would read no rows, or an insert would return them unordered. `row`: a
+ * row of `r` as JSON.
  */
 export function buildShardCheck (
   node: PlanNode,

@@ -9,7 +9,7 @@ import type { Key } from './idempotency.ts'
 /** How a transaction begins and ends. */
 export type TransactionMode = Pick<Preferences, 'tx' | 'isolation' | 'access'>
 
-/** One transaction: the session, then the operations. Each operation answers one row and column. */
+/** One transaction: the session, then the operations. Each operation is one statement. */
 export interface CompiledBatch {
   readonly role: string
   /** The role and the claims. */
@@ -42,9 +42,9 @@ export interface CompiledBatch {
   readonly mode: TransactionMode
   /** Maximum bytes of the rows of a response. */
   readonly maxBytes: number
-  /** Whether the answer tells the position after COMMIT. */
+  /** Whether the response contains the position after COMMIT. */
   readonly returnsPosition?: boolean
-  /** The answers are stored under this key, in the same transaction. */
+  /** The results are stored under this key, in the same transaction. */
   readonly key?: Key | undefined
   /**
    * Appended to every statement, for the log of the server. The text then differs in each batch, so
@@ -59,17 +59,20 @@ export interface CompiledBatch {
  */
 export interface RememberedChecks {
   readonly areNeeded: () => boolean
-  /** The operation with this index needed them. */
+  /** Remembers that the operation with this index needed them. */
   readonly remember: (index: number) => void
 }
 
-/** Types that are read before a batch begins. The operations are compiled for those known. */
+/**
+ * Types that are read before a batch begins. The operations are compiled for the types that are
+ * known.
+ */
 export interface LearnedTypes {
   /** Whether the batch calls functions. */
   readonly ofFunctions: boolean
   /** Returns what must be read because it is not known; undefined: all is known. */
   readonly unknown: () => UnknownTypes | undefined
-  /** Some types have changed. */
+  /** Called when some types have changed. */
   readonly forget: () => void
 }
 

@@ -62,8 +62,9 @@ export const checkConnection: Fragment =
     end, true)`
 
 /**
- * Builds the statements of the session. The role comes first, if possible, in a statement that is
- * not prepared: nothing that a function may have replaced runs as the login role.
+ * Builds the statements of the session. If possible, the role is set first, by a statement that is
+ * not prepared. Then no prepared statement, which a function may have replaced, runs as the login
+ * role.
  */
 export function sessionStatements (
   session: Session,
@@ -200,17 +201,18 @@ export function searchPath (
 }
 
 /**
- * The timeout for the rest of a batch that has arrived in part. The answers of the part that has
- * arrived are not acknowledged any more when the service or the network is gone. The server does
- * not count as idle before Sync.
+ * Returns the name of the timeout for the rest of a batch that has arrived in part. If the service
+ * or the network is gone, the results of that part are no longer acknowledged, which
+ * tcp_user_timeout detects. The idle timeout is second choice: before Sync, the server does not
+ * count as idle.
  */
 function timeoutName (server: ServerFacts | undefined): string {
   return server?.isLinux === true ? 'tcp_user_timeout' : 'idle_in_transaction_session_timeout'
 }
 
 /**
- * Sets the role. It refuses the login role, because a pooler may log in with another name than the
- * URL has: no role has the name ''.
+ * Sets the role. Fails for the login role, by setting '', which is the name of no role. The server
+ * checks this, because a pooler may log in with another name than the URL has.
  */
 function buildRole (role: string): Fragment {
   const name = sql`${sharedParameter(role)}::pg_catalog.text`

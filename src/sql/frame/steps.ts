@@ -113,7 +113,10 @@ function addComment ({ comment = '' }: AttemptBatch, steps: readonly Step[]): re
   }))
 }
 
-/** The session once more. Without the facts it relies on nothing that was set before. */
+/**
+ * Returns the statements that set the session again. Without the facts of the server, they rely on
+ * nothing that was set before.
+ */
 function sessionAgain (
   { session }: AttemptBatch,
   connection: ConnectionFacts
@@ -242,7 +245,7 @@ export function buildEnd (
 /**
  * Fails, so that the connection is not used, when a statement was prepared in SQL: it may have the
  * name of one of ours and would run instead, with the privileges of another principal or of the
- * login role. It takes 0.05 ms, so a batch of the same principal as the one before does without,
+ * login role. It takes 0.05 ms, so it is left out for the same principal as in the previous batch,
  * unless it runs a prepared statement as the login role.
  */
 const REFUSE_PREPARED = unprepared(

@@ -45,7 +45,7 @@ export function buildNewValue (
   return applyModifier({ column, modifier: name }, built, values)
 }
 
-/** The same with an operand that is an expression of the right type. */
+/** Builds the new value of a column from an operand that is an expression of the right type. */
 export function applyModifier (
   { column, modifier: name }: Pick<Assignment, 'column' | 'modifier'>,
   operand: Fragment,

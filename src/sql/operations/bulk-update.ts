@@ -57,7 +57,7 @@ function rowColumns ({ fields }: BulkUpdateGroup): Fragment {
 interface BulkUpdate {
   /** CTEs, of which `r` has the rows. */
   readonly ctes: readonly Fragment[]
-  /** A query of the positions of all rows. */
+  /** A query of the positions in `values` of all updated rows. */
   readonly positions: Fragment
 }
 
@@ -67,14 +67,17 @@ export interface ReturnedColumns {
   /** The names of the columns of `r`. */
   readonly names: readonly string[]
   /**
-   * The names of the list are not known: `r` has its columns as JSON, and these columns beside it.
-   * Citus returns no values of the type of a row.
+   * Set if the names in the list are not known: `r` then has each row as JSON, and these columns
+   * beside it. Citus cannot return values of a row type.
    */
   readonly unnamed?: ExposedColumns | undefined
 }
 
 interface BulkUpdateOptions extends ReturnedColumns {
-  /** Checks to make before keys are: Citus computes the rows of `values` before the statement. */
+  /**
+   * Checks that come before those of the keys: Citus computes the rows of `values` before the
+   * statement.
+   */
   readonly required: readonly Fragment[]
 }
 
@@ -152,7 +155,8 @@ function buildRows (
     ? buildManyRows(group, values)
     : sql`(values ${join(buildCells(group, cells, values), COMMA)}) as x (${rowColumns(group)})`
   if (source === undefined) return buildBulkUpdateRows(group, values, conditions)
-  // A CTE keeps the collation of an expression, of which the branch is never computed.
+  // The CASE gives a value the collation of its column, which the CTE keeps. The branch with the
+  // column is never computed.
   const columns = group.fields.map(({ name, column, modifier }) => {
     const value = sql`x.${identifier(name)}`
     return modifier !== undefined || cells?.length === 1
@@ -180,8 +184,8 @@ function buildCells (
 }
 
 /**
- * Rows of JSON without references, of which the first field is the position; undefined: a type has
- * no name here.
+ * Builds the rows from JSON, of which the first field is the position. Returns undefined if there
+ * are references, or if a type has no name here.
  */
 function buildManyRows (
   { fields, rows: { document, uncertainColumns } }: BulkUpdateGroup,
@@ -302,8 +306,8 @@ function readStored (
 }
 
 /**
- * Builds conditions on the rows that are true, or fail: a reference in a key is NULL. PostgreSQL
- * may evaluate them while it plans the statement, also if the operation is skipped.
+ * Builds conditions on the rows that are true, or fail because a reference in a key is NULL.
+ * PostgreSQL may evaluate them while it plans the statement, also if the operation is skipped.
  */
 function checkKeys (group: BulkUpdateGroup, node: BulkUpdateNode): readonly Fragment[] {
   const keys = keysOf(group)
@@ -323,9 +327,9 @@ function checkKeys (group: BulkUpdateGroup, node: BulkUpdateNode): readonly Frag
 }
 
 /**
- * Builds a query that returns true, or raises `duplicate`: two rows have the same
- * key. PostgreSQL would use one of them. Equality is that of the columns: the rows have their types
- * and collations. `rows` are the rows of the groups. Of one row there is nothing to check.
+ * Builds a query that returns true, or raises `duplicate`: two rows have the same key. PostgreSQL
+ * would use one of them. Keys compare like the columns, because the rows have their types and
+ * collations. `rows` are the rows of the groups. A single row needs no check.
  */
 function checkDistinct (
   { groups }: BulkUpdateNode,
@@ -345,7 +349,10 @@ function checkDistinct (
         having pg_catalog.count(*) operator(pg_catalog.>) 1) as d) as q`]
 }
 
-/** Fails if a key meets several rows. `positions`: a query that returns those of all rows. */
+/**
+ * Fails if a key matches several rows. `positions`: a query that returns the positions of all
+ * updated rows.
+ */
 export function buildAmbiguityCheck (positions: Fragment): Check {
   return {
     when: sql`(select pg_catalog.count(*) operator(pg_catalog.>) pg_catalog.count(distinct u.n)

@@ -33,8 +33,8 @@ interface WhereOptions {
    */
   readonly constants?: boolean
   /**
-   * For rows that are in order. PostgreSQL makes a join of `exists`, for example a hash join that
-   * reads the other table first. In CASE it remains a condition.
+   * For conditions on rows that are already in order. PostgreSQL turns `exists` into a join, for
+   * example a hash join that reads the other table first. Inside CASE it stays a condition.
    */
   readonly ordered?: boolean
   /** Further conditions. */
@@ -130,9 +130,9 @@ function buildOperand (operand: Operand, { takes }: Operator, context: OperandCo
 
 /**
  * With one direction, and NULL before all values, the condition is a comparison of rows, for which
- * PostgreSQL can use an index. Otherwise it is `a > 1 or (a = 1 and (b > 2 or …))`. If the NULLs
- * of the first column come first, a limit of that column is added, for which it can use an index
- * too.
+ * PostgreSQL can use an index. Otherwise it is `a > 1 or (a = 1 and (b > 2 or …))`. If the NULLs of
+ * the first column come first, a bound of that column is added, for which PostgreSQL can use an
+ * index, too.
  */
 export function buildAfter (starts: readonly PageStart[], values: ValueBuilder): Fragment {
   const keys = starts.map((start): Key => ({

@@ -1,5 +1,5 @@
 /**
- * Builds the inserts of rows of different columns, a group of rows each.
+ * Builds an insert whose rows name different columns, with one INSERT for each group of rows.
  */
 import {
   empty,

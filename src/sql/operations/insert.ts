@@ -147,7 +147,10 @@ function valuesAsSource (columns: readonly string[], rows: Fragment): StoredRows
   }
 }
 
-/** More values have a long text. PostgreSQL reads them from their JSON. */
+/**
+ * Maximum number of values that are written as expressions. The text of more would be long, so
+ * PostgreSQL reads them from JSON.
+ */
 const MAX_CELLS = 128
 
 /** The values of the rows, if each of them is written as an expression. */
@@ -156,11 +159,11 @@ function cellsOf (
   values: TypedValues
 ): Cells | undefined {
   const { cells } = rows
-  // With value checks the rows are JSON, of which an error names the row.
+  // With value checks the rows are JSON, so that an error can name the row.
   if (cells === undefined || values.checkValues || !values.canWriteCells(cells)) return undefined
   // Citus would pull rows of JSON to the coordinator.
   const isLong = cells.length * columns.length > MAX_CELLS && !values.distributed
-  // The document is written when it is read.
+  // To read `document` writes the JSON, so it is read last.
   return isLong && rows.document.references.length === 0 ? undefined : cells
 }
 

@@ -1,7 +1,7 @@
 /**
- * SQL that tells whether a row of an insert with `on_conflict` is new. PostgreSQL tells it only in
- * part: version 18 has `old`, before that `xmax` is 0, but not in a view, and not everywhere in a
- * partitioned table, and the role may be unable to read it.
+ * SQL that tells whether a row of an insert with `on_conflict` is new. PostgreSQL shows it only in
+ * part. Version 18 has `old`. Before that, `xmax` of a new row is 0, but not in a view and not
+ * everywhere in a partitioned table, and the role may be unable to read it.
  *
  * INSERT reads one row of its query at a time. The query first marks the row as inserted, in a
  * setting. Then PostgreSQL inserts the row, or it finds and locks an existing one, evaluates the

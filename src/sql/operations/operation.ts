@@ -131,8 +131,8 @@ function buildReturned (
 }
 
 /**
- * The rows of a select or a call. On Citus they are a CTE, if not the whole statement runs on a
- * worker: it cannot join the fence to a subquery that reads other CTEs.
+ * The rows of a select or a call. On Citus they are a CTE, unless the whole statement runs on a
+ * worker: Citus cannot join the fence to a subquery that reads other CTEs.
  */
 function placeRows (node: PlanNode, rows: Fragment, context: OperationContext): BuiltOperation {
   if (!context.distributed || isPushedDown(node, context)) {

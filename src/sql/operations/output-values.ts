@@ -1,5 +1,5 @@
 /**
- * The values that meet the output columns of a select. The row with the name `o` has these columns.
+ * Builds values that are compared with output columns of a select. The row `o` has these columns.
  */
 import { sql, type Fragment } from '../../fragment/fragment.ts'
 import type {
@@ -39,7 +39,7 @@ export class OutputValues implements ValueBuilder {
 
   addParameterType (column: string): void {
     const found = this.#find(column)
-    // Without one, it is among all columns of the table.
+    // No output column has this name, so it is a column of the table (`*`).
     const name = found === undefined ? column : found.path?.column
     if (name !== undefined) this.#values.addParameterType(name)
   }

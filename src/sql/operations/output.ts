@@ -91,8 +91,8 @@ function returnedValue (column: OutputColumn, columns: RowColumns): Fragment {
 
 /**
  * Columns of a subquery, and its FROM, in which PostgreSQL refuses a name that is both a column of
- * the table and that of another output column: JSON would keep only one of them. Undefined if that
- * cannot be. `row`: the name of the row.
+ * the table and that of another output column: JSON would keep only one of them. Undefined if there
+ * can be no such name. `row`: the name of the row.
  */
 export function buildNameClash (
   output: readonly OutputColumn[],
@@ -123,8 +123,8 @@ export function hasAllColumns ({ output = [] }: PlanNode): boolean {
 }
 
 /**
- * The output columns as one value `row`, because beside the number of a row their names are not
- * known, and the exposed columns.
+ * Builds the output columns as one value `row`, and the exposed columns. With `*` the names of the
+ * columns are not known, so the number of a row could not be named beside them.
  */
 export function returnedRecord (
   node: PlanNode,
@@ -136,7 +136,7 @@ export function returnedRecord (
 }
 
 function returnedColumns (node: PlanNode, columns: RowColumns): Fragment {
-  // A subquery that depends on no row is computed once.
+  // This makes the subquery depend on the row: otherwise it is computed once for all rows.
   const each = isMarked(node) ? sql` where pg_catalog.num_nulls(t.*) is not null` : empty
   const list = returningList(node.output as readonly OutputColumn[], columns)
   return sql`(select ${list}${each}) as q`
@@ -163,8 +163,8 @@ interface Options {
 
 /**
  * Whether an operation returns separate rows. It must return as many rows as the request has, and
- * no check may follow it. They are few: an aggregate of 1000 rows took PostgreSQL a tenth less
- * time, and the service half.
+ * no check may follow it. These rows are few. For 1000 rows, an aggregate is better: it took
+ * PostgreSQL a tenth less time, and the service half the time.
  */
 export function returnsSeparateRows (
   node: PlanNode,
@@ -186,7 +186,10 @@ export function returnsSeparateRows (
     (node.groups[0]?.positions.length === 1 && uses.every(({ rows }) => rows === 1))
 }
 
-/** By the index of an operation that reads separate rows: what the operation behind them shares. */
+/**
+ * For each operation that reads separate rows, by index: what the operations that return them
+ * share.
+ */
 export type SeparateSources = ReadonlyMap<number, ReadonlyMap<number, SharedResult>>
 
 /** Finds the operations that read separate rows. */

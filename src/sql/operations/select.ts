@@ -59,7 +59,7 @@ export interface RowSource {
   readonly more?: Fragment
   /** Further conditions. */
   readonly also?: readonly Fragment[]
-  /** Joins of whole rows, in which all columns are read. */
+  /** Joins of whole rows, which take the place of the guard. */
   readonly joins?: Fragment
 }
 
@@ -112,9 +112,10 @@ interface OuterOrder {
 }
 
 /**
- * The order of a select with `having` outside of the subquery that `having` reads: of several
- * shards, Citus drops the order of a subquery. Undefined where nothing is ordered, and where the
- * names of the output columns are not known: there the subquery is ordered, which PostgreSQL keeps.
+ * Orders a select with `having` outside of the subquery that `having` reads, because Citus drops
+ * the order of a subquery that reads several shards. Undefined where nothing is ordered, and where
+ * the names of the output columns are not known: there the subquery is ordered, which PostgreSQL
+ * keeps.
  */
 function orderOutside (
   { order, distinct }: Read,
@@ -125,7 +126,7 @@ function orderOutside (
   const names = output.map(({ name }) => name)
   const keys: Fragment[] = []
   const addKey = (path: ColumnPath): string => {
-    // DISTINCT compares all columns, so it orders by one of them.
+    // A further column would change which rows are distinct, so the order uses an output column.
     const same = output.find(column =>
       distinct && column.aggregate === undefined &&
       JSON.stringify(column.path) === JSON.stringify(path)
@@ -188,7 +189,7 @@ export function buildOutput (output: readonly OutputColumn[], values: RowColumns
   )
 }
 
-/** `compared`: equal values are one value. */
+/** `compared`: whether equal values count as one value, as with groups and `distinct`. */
 function outputColumn (column: OutputColumn, columns: Columns, compared: boolean): Fragment {
   if (isAllColumns(column)) return columns.all
   const { name, path, distinct } = column

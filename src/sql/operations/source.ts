@@ -124,7 +124,7 @@ function buildSourceRows (
   })
 }
 
-/** The type of a cast, as which PostgreSQL reads JSON exactly. */
+/** Returns the type of a cast if PostgreSQL reads JSON of this shape exactly in this type. */
 function castType (
   name: CastName,
   shape: UncertainColumn['shape'] | undefined
@@ -139,7 +139,7 @@ interface JoinParts {
   readonly source: readonly Fragment[]
   /** Builds ` where …` with further conditions. */
   readonly where: (conditions: readonly Fragment[]) => Fragment
-  /** Builds the condition that no row of the table meets several rows. */
+  /** Builds the condition that no row of the table matches several rows of `from`. */
   readonly unambiguous: () => readonly Fragment[]
 }
 
@@ -174,11 +174,11 @@ function buildOn ({ on }: Join, { row, source }: TypedValues): readonly Fragment
 }
 
 /**
- * Builds a condition that is true, or raises `ambiguous` if a row of the table meets
- * several rows, of which PostgreSQL would take any. That is so if there are more pairs of rows than
- * rows in a pair. To compare these numbers needs no key of the rows, and both queries can use the
- * indexes that the update uses. The condition contains no column of the update, so PostgreSQL
- * evaluates it once, before it updates a row.
+ * Builds a condition that is true, or raises `ambiguous` if a row of the table matches several rows
+ * of `from`, of which PostgreSQL would use any. That is so if there are more pairs of rows than
+ * rows of the table in a pair. To compare these numbers needs no key of the rows, and both queries
+ * can use the indexes that the update uses. The condition contains no column of the update, so
+ * PostgreSQL evaluates it once, before it updates a row.
  */
 function checkPairs (
   { rows, source, where }: Readonly<Record<'rows' | 'source' | 'where', Fragment>>

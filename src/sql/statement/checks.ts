@@ -40,8 +40,8 @@ export const LAST_OPERATION_CHECKS: readonly Check[] = [
 ]
 
 /**
- * Checks the number of rows, an expression, against MAX_ROWS and `expect`, which an operation that
- * is skipped does not meet.
+ * Checks the number of rows, an expression, against MAX_ROWS and `expect`. The minimum does not
+ * apply to an operation that is skipped.
  */
 export function buildRowCountChecks (
   { expect, when }: PlanNode,
@@ -64,12 +64,13 @@ export function buildRowCountChecks (
 const HEADER_BYTES = 4
 
 /**
- * Checks the size of a result, an expression of type json, which is not copied for it. It may have
- * one of `parts` equal parts of `maxBytes`. The batch is sent together with its COMMIT, so the
- * service cannot stop it when it has received the rows.
+ * Checks the size of a result, an expression of type json, without copying it. A result may take
+ * one of `parts` equal parts of `maxBytes`. The check is in SQL because COMMIT is sent along: when
+ * the service receives the rows, it can no longer stop the batch.
  */
 export function buildSizeCheck (result: Fragment, maxBytes: number, parts: number): Check {
-  // A power of two: an operation has few texts in batches of any length.
+  // The number of parts is rounded up to a power of two, so an operation has only few different
+  // texts.
   const most = maxBytes / 2 ** Math.ceil(Math.log2(parts))
   return { when: isLarger(result, most), then: raise('bytes') }
 }
@@ -86,8 +87,9 @@ const BYTES = constant('oneflight.bytes')
 const MAX_UNCOUNTED_BYTES = 8192
 
 /**
- * Checks the size of the results of all operations so far. It costs PostgreSQL 3 us, the other
- * check 1 us. So in the first attempt each operation has its share of the bytes.
+ * Checks the size of the results of all operations so far. It costs PostgreSQL 3 us, and
+ * buildSizeCheck 1 us. In the first attempt, each operation therefore has a fixed part of the
+ * bytes.
  */
 export function buildSumCheck (result: Fragment, maxBytes: number): Check {
   const before = sql`pg_catalog.concat('0', pg_catalog.current_setting(${BYTES}, true))`

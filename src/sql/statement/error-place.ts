@@ -19,7 +19,7 @@ export function textAtError ({ position, query = '' }: PlacedError): string {
   return position === undefined ? '' : query.slice(unitOf(query, Number(position) - 1))
 }
 
-/** The position of a character. PostgreSQL counts characters; some are two UTF-16 units. */
+/** Converts a position in characters, as PostgreSQL counts, to UTF-16 units. */
 function unitOf (text: string, character: number): number {
   if (!/[\ud800-\udbff]/.test(text)) return character
   let unit = 0
@@ -29,7 +29,9 @@ function unitOf (text: string, character: number): number {
   return unit
 }
 
-/** The aliases of a table, of its new values, of a row of NULLs and of the output. */
+/**
+ * A quoted column behind one of our aliases: of a table, new values, a row of NULLs or the output.
+ */
 const COLUMN_AT_ERROR = new RegExp(
   String.raw`^\(*(?:\w+\((?:distinct )?\(*)?(?:(?:t\d*|x|n|o|excluded)\.)?` +
     String.raw`"((?:[^"]|"")+)"(?!\.)`

@@ -1,7 +1,7 @@
 /**
- * Raises our own failures in SQL, so that the transaction cannot commit, and recognises them: a
- * look at a setting that does not exist, or a cast of a text that is no number. Its name, or the
- * text, contains a secret of this process.
+ * Raises our own failures in SQL, so that the transaction cannot commit, and recognises them. The
+ * SQL reads a setting that does not exist, or casts a text that is not a number. The name or the
+ * text contains a secret of this process.
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import {
@@ -17,7 +17,7 @@ const SECRET = `oneflight-${randomUUID()}`
 const RAISED = new RegExp(`${SECRET}:([a-z]+):([0-9a-f]+)`)
 const secretText = sql`${sharedParameter(`${SECRET}:`)}::pg_catalog.text`
 
-/** The kinds with a number or a text, as text of statements. */
+/** The kinds with a number or a text, as constants of statements. */
 const KINDS = {
   row: constant('row:'),
   column: constant('column:'),
@@ -28,7 +28,7 @@ const KINDS = {
   duplicate: constant('duplicate:')
 }
 
-/** The kinds without, as settings that do not exist. Their names cannot be guessed. */
+/** The other kinds, as settings that do not exist. Their names cannot be guessed. */
 const SETTINGS = {
   rows: missingSetting('rows'),
   order: missingSetting('order'),
@@ -54,9 +54,9 @@ function missingSetting (kind: string): string {
  * - `row`: a referenced row is missing
  * - `missing`: the same, noticed by the operation that refers to it
  * - `column`: a referenced column is missing; the value is its position in `columnsRead`
- * - `absent`: a row does not exist that the operation reads; the value is the position of the
+ * - `absent`: a row that the operation reads does not exist; the value is the position of the
  *   requirement, from 1, see buildRequirements
- * - `lists`: too many lists are read from so many rows; the value is the number of rows
+ * - `lists`: too many lists are read from this many rows; the value is the number of rows
  * - `order`: the order of inserted rows is lost; see buildOrderCheck
  * - `shards`: inserted rows may be of several shards of Citus, or a call reads none; see
  *   buildShardCheck
@@ -108,7 +108,10 @@ const names = Object.fromEntries(
   Object.entries(SETTINGS).map(([kind, name]) => [kind, sharedParameter(name)])
 ) as Record<keyof typeof SETTINGS, Fragment>
 
-/** Ends the name of `bytes`, which begins with that of `rows`: it adds no parameter. */
+/**
+ * The end of the setting for `bytes`. Its name begins with that for `rows`, so it needs no
+ * parameter of its own.
+ */
 const BYTES = '_bytes'
 
 const raised = {
@@ -120,9 +123,9 @@ const raised = {
 }
 
 /**
- * The same with a number. `value` is an integer expression; it must not be a constant, which
- * PostgreSQL would evaluate during planning. The operators name their schema: with a search_path, a
- * user could create an operator that fits better and disables the failure.
+ * Raises a failure with a number. `value` is an integer expression; it must not be a constant,
+ * which PostgreSQL would evaluate during planning. The operators name their schema: with a
+ * search_path, a user could create an operator that fits better and disables the failure.
  */
 export function raiseNumber (kind: keyof typeof KINDS, value: Fragment): Fragment {
   return sql`cast(cast(${secretText} operator(pg_catalog.||) ${
@@ -132,8 +135,8 @@ export function raiseNumber (kind: keyof typeof KINDS, value: Fragment): Fragmen
 }
 
 /**
- * The same with a text: the JSON of a `ValueFault`. It is encoded in hexadecimal digits, so no
- * translation of the error message can cut it.
+ * Raises a failure with a text, the JSON of a `ValueFault`. It is encoded in hexadecimal digits, so
+ * no translation of the error message can cut it.
  */
 export function raiseText (kind: 'value', text: Fragment): Fragment {
   return raiseNumber(kind, sql`pg_catalog.encode(pg_catalog.convert_to(${text}, 'UTF8'), 'hex')`)

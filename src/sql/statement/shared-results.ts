@@ -2,8 +2,8 @@
  * Shares results of an operation with later ones, in settings of the transaction. Each setting is a
  * JSON array: the values of one column, or whole rows, up to the last row that is read.
  *
- * The operation that shares a result checks that the rows and columns exist to which later ones
- * refer. The reader cannot: PostgreSQL does not evaluate its subquery if no row needs the value, so
+ * The operation that shares a result checks that the rows and columns to which later ones refer
+ * exist. The reader cannot: PostgreSQL does not evaluate its subquery if no row needs the value, so
  * a missing row would go unnoticed.
  */
 import {
@@ -233,8 +233,9 @@ function nameColumns (exposed: ExposedColumns): Fragment {
 }
 
 /**
- * The same in a statement that aggregates the rows. `hasColumn` tells which of the columns `r` has
- * with their own names; undefined: it exposes columns, or its row has the type of the table.
+ * Shares which of the values that later operations read are the JSON null, in a statement that
+ * aggregates the rows. `hasColumn` tells which of the columns `r` has with their own names;
+ * undefined: it exposes columns, or its row has the type of the table.
  */
 export function shareNulls (
   node: PlanNode,

@@ -32,7 +32,10 @@ export const SYSTEM_COLUMNS: ReadonlySet<string> = new Set([
   'ctid'
 ])
 
-/** The kinds of types that have SQL of their own, also by a domain. `json` is json or jsonb. */
+/**
+ * The kinds of types that need SQL of their own, also as the base of a domain. `json` is json or
+ * jsonb.
+ */
 export type ColumnKind = 'json' | 'array' | 'composite'
 
 /** The columns of a row in a statement. */
@@ -51,7 +54,7 @@ export function kindOfOutput (
   kindOf: RowColumns['kindOf']
 ): ColumnKind | undefined {
   const found = output.find(column => column.name === name)
-  // Without one, it is among all columns of the table.
+  // No output column has this name, so it is a column of the table (`*`).
   if (found === undefined) return kindOf(name)
   const unchanged = isUnchanged(found) && found.path.resultType === 'column'
   return unchanged ? kindOf(found.path.column) : undefined

@@ -33,7 +33,9 @@ export interface SharedReader {
   readElements(result: SharedResult): Fragment
 }
 
-/** Stands for a shared result whose elements are lists and the values of `$first`. */
+/**
+ * Instead of the number of a shared result: its elements are the lists and the values of `$first`.
+ */
 const OTHERS = -1
 
 /** The member of an element that a reference reads; undefined: it reads the element. */
@@ -41,7 +43,7 @@ function keyIn (result: SharedResult, { column }: Reference): string | undefined
   return result.column === undefined ? column : undefined
 }
 
-/** A condition: the value of a reference is the JSON null. See shareJsonNulls. */
+/** A condition: the value of a reference is the JSON null. See shareNulls. */
 export function isJsonNull (reference: Reference): Fragment {
   return buildFirst(reference, ({ source, row, column, parameter: of }) => {
     // NULL of a parameter is not stored as the JSON null.

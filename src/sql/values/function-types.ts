@@ -80,9 +80,9 @@ type ParameterRow = readonly [
   mode: string
 ]
 
-/** More than a thousand functions with ten parameters. */
+/** Maximum memory of the cache, enough for more than a thousand functions with ten parameters. */
 const MAX_BYTES = 8 * 1024 * 1024
-/** A name, a variant and a parameter. */
+/** Bytes of a name, of a variant and of a parameter. */
 const NAME_BYTES = 500
 const VARIANT_BYTES = 200
 const PARAMETER_BYTES = 300

@@ -1,6 +1,6 @@
 /**
- * What a statement knows of the columns whose values it writes. It collects the types on which it
- * depends.
+ * What a statement knows about the columns whose values it writes. It collects the types on which
+ * it depends.
  */
 import { sql, type Fragment } from '../../fragment/fragment.ts'
 import type { Cell, ColumnPath, UncertainColumn } from '../../plan/nodes.ts'
@@ -82,8 +82,8 @@ export class KnownColumns {
   }
 
   /**
-   * The type as which PostgreSQL reads JSON that meets a column path exactly; undefined: none has
-   * a name here. `shape`: of JSON that is no scalar.
+   * Returns the type in which PostgreSQL reads JSON for a column path exactly, or undefined if no
+   * such type has a name here. `shape`: that of JSON that is not a scalar.
    */
   fieldType (
     { path: { column, resultType }, as }: {

@@ -112,8 +112,8 @@ interface ReadOptions {
 }
 
 /**
- * Each reading of one element parses the text of the setting. More of them read from a CTE, which
- * parses it once.
+ * Maximum number of elements that a statement reads directly, which parses the text of the setting
+ * each time. Further ones are read from a CTE, which parses it once.
  */
 const MAX_DIRECT_READS = 16
 
@@ -161,7 +161,7 @@ export class References implements SharedReader {
     )
   }
 
-  /** Conditions that the rows exist which the statement reads; see buildExistenceCheck. */
+  /** Conditions that the rows that the statement reads exist; see buildExistenceCheck. */
   existenceChecks (): readonly Fragment[] {
     return [...this.#unchecked.values()].map(buildExistenceCheck)
   }
@@ -212,7 +212,9 @@ export class References implements SharedReader {
       : sql`${parameter(jsonOfParameter(of))}::pg_catalog.json`
   }
 
-  /** The same as text. NULL is shared as `null`, and a text `null` has quotes. */
+  /**
+   * The JSON of a reference as text, or NULL, which is shared as `null`. A text `null` has quotes.
+   */
   jsonTextOf (reference: Reference, options: ReadOptions = {}): Fragment {
     return sql`nullif(${this.jsonOf(reference, options)}::pg_catalog.text, 'null')`
   }
@@ -268,7 +270,7 @@ export class References implements SharedReader {
     return setting
   }
 
-  /** Nothing else shows whether the row exists that a reference reads. */
+  /** Registers that nothing else checks whether the row of a reference exists. */
   #addUnchecked (reference: Reference): void {
     const { source } = reference
     if (reference.parameter === undefined && this.#earlier.separate?.has(source) === true) {

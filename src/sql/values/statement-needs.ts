@@ -26,7 +26,7 @@ interface StatementFacts {
 
 export class StatementNeeds {
   readonly facts: StatementFacts
-  /** Whether a parameter, or the function that it calls, is one that the service does not know. */
+  /** Whether the service does not know the type of a parameter, or the function that is called. */
   hasUnknownTypes: boolean
   /** Whether a value may differ from its JSON, which the statement checks. */
   needsValueChecks = false
@@ -86,7 +86,7 @@ export class StatementNeeds {
     )
   }
 
-  /** The statement depends on the type of a column. */
+  /** Registers that the statement depends on the type of a column. */
   addTypeCheck (check: TypeCheck): void {
     this.#typeChecks.add(check)
   }
@@ -97,8 +97,8 @@ export class StatementNeeds {
   }
 
   /**
-   * Returns a condition that is true, or raises `types`: a column that a value meets
-   * has another type than the catalogue told. It contains no column, so PostgreSQL evaluates it
+   * Returns a condition that is true, or raises `types`: a column that a value meets has another
+   * type than the one that the service has read. It contains no column, so PostgreSQL evaluates it
    * before it reads a row. Nothing if no value meets a column. `byName`: on a worker of Citus.
    */
   typeChecks ({ byName }: { readonly byName: boolean }): readonly Fragment[] {

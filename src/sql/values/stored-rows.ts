@@ -33,8 +33,8 @@ export function nameStored (columns: readonly string[], stored: readonly Fragmen
 }
 
 /**
- * Finds the columns whose value is one reference, the same in all of this many rows; none if there
- * are other references.
+ * Finds the columns whose value is the same reference in all rows. Returns none if the rows contain
+ * other references. `rows`: their number.
  */
 function findSame (
   { document, uncertainColumns }: StoredJson,
@@ -54,8 +54,8 @@ function findSame (
 }
 
 /**
- * Builds rows that are stored from their JSON. A column whose value is the same reference in all
- * rows is that value, so the JSON is one parameter. If a column has a type without a name here,
+ * Builds rows that are stored from their JSON. A reference that is the value of a column in all
+ * rows is written once, so the JSON is one parameter. If a column has a type without a name here,
  * PostgreSQL reads the rows as those of the table.
  */
 export function buildStoredRows (group: RowGroup, values: TypedValues): StoredRows {

@@ -104,7 +104,8 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, ValueB
 
   /**
    * Builds a source of the rows of a JSON array, with these columns of the table. Where PostgreSQL
-   * cannot read them as rows of the table, each column has the type of its domain.
+   * cannot read them as rows of the table, a column with a domain has the type of the domain's
+   * base.
    */
   buildTableRows (json: Fragment, columns: readonly string[]): Fragment {
     return this.takeJson(columns)
@@ -337,7 +338,8 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, ValueB
     const text = sql`${parameter(JSON.stringify(fault))}::pg_catalog.text`
     const isRefused = refuse && !this.explain
     if (example === undefined && !this.has(column)) {
-      // Whether it is json or jsonb, PostgreSQL decides. Its type is that of the column.
+      // PostgreSQL finds out whether the column is json or jsonb. The result has the type of the
+      // column.
       const value = sql`${this.row}.${identifier(column)}`
       // Not a constant; see raiseNumber.
       const fault = sql`${text} operator(pg_catalog.||)
