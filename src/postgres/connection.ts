@@ -36,7 +36,10 @@ export interface Connection extends ConnectionFacts {
    * hosts or managed by Patroni, and COMMIT does not wait for a standby.
    */
   readonly losesCommits: boolean
-  /** Only for Citus: roles of which batches fail, because it logs in to workers as the role. */
+  /**
+   * Only for Citus: roles that cannot log in. Their batches fail, because Citus logs in to workers
+   * as the role.
+   */
   readonly rolesWithoutLogin: readonly string[]
   /** Configured schemas that are left off, because a token's role can create objects in them. */
   readonly unsafeSchemas: readonly UnsafeSchema[]

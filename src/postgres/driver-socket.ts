@@ -29,7 +29,7 @@ const COMMITTED = Buffer.concat([
 
 /** Receives the messages of the server while a batch runs. */
 export interface Receiver {
-  /** A message begins that has this type and size in bytes. */
+  /** Called when a message of this type and size in bytes begins. */
   announce(type: number, size: number): void
   read(message: Message): void
 }

@@ -1,6 +1,6 @@
 /**
- * Recognizes the database behind a connection. Many products speak PostgreSQL's protocol and do not
- * keep what the service relies on, so only products that are known to be right are served.
+ * Recognizes the database behind a connection. Many products speak PostgreSQL's protocol but lack
+ * what the service relies on, so it serves only products that are known to have it.
  */
 import type { EngineName } from '../../schemas/database.ts'
 
@@ -50,7 +50,7 @@ const POSTGRESQL = new RegExp(
     String.raw`( \([^)]+\)| - [^,]+?)*( on \S+)?, compiled by `
 )
 
-/** Settings, functions and SQL of the service need this version. */
+/** The service needs settings, functions and SQL of this version. */
 const FIRST_MAJOR = 14
 
 /** The version of Citus whose behaviour is tested. */
@@ -63,7 +63,7 @@ const SHARED_RESULTS = 'a standby of the coordinator of Citus is not supported: 
   'transactions as the coordinator does, so on workers each could read rows of the other'
 
 export interface RecognizedEngine {
-  /** Whose SQL the connection gets. */
+  /** The engine whose SQL the connection gets. */
   readonly engine: EngineName
   /** Why the database is not served as this engine: the text of a log message. */
   readonly refusal: string | undefined

@@ -31,7 +31,7 @@ export interface ConnectionFacts {
   readonly extraSchemas: readonly string[]
   /** Undefined behind a pooler, where the server can change with every transaction. */
   readonly server: ServerFacts | undefined
-  /** Whose SQL the connection gets. */
+  /** The engine whose SQL the connection gets. */
   readonly engine: EngineName
 }
 

@@ -41,9 +41,9 @@ export interface ServerFacts
 }
 
 /**
- * Inspects the server over a new connection. Throws when the engine is not known to be right, and
- * DATABASE_ENGINE does not choose one. A server that does not match is not asked about roles and
- * schemas.
+ * Inspects the server over a new connection. Throws when the product or the engine is not
+ * supported, and DATABASE_ENGINE does not choose one. A server that does not match is not asked
+ * about roles and schemas.
  */
 export async function inspectServer (
   client: postgres.Sql,

@@ -49,7 +49,7 @@ export interface AnswerHandler {
   failed(request: number, error: DatabaseError): void
   /** All groups are answered. */
   finished(): void
-  /** The server sent what it never sends; nothing is called after this. */
+  /** The server violated the protocol; nothing is called after this. */
   violated(): void
 }
 

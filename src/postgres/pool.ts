@@ -74,7 +74,7 @@ export interface ConnectionPool {
 }
 
 export interface AcquireOptions {
-  /** The batch had a connection before: it is not refused because the queue is full. */
+  /** The batch had a connection before, so it is not refused when the queue is full. */
   readonly retry?: boolean
   readonly clientClosed?: AbortSignal | undefined
   /**
@@ -99,7 +99,7 @@ const RELEASE_TIMEOUT_MS = 2000
 /** A connection that returns to its pool at the end of the block that declares it with `using`. */
 export class Lease implements Disposable {
   readonly connection: Connection
-  /** When the connection is free. What follows an answer takes no time, if the server responds. */
+  /** Resolves when the connection is free: what is sent after COMMIT has been answered. */
   free = Promise.resolve()
   readonly #pool: Pick<ConnectionPool, 'release'>
   #owned = true

@@ -8,7 +8,7 @@ import { MAX_KEPT_LENGTH, RecentTexts } from '../fragment/recent-texts.ts'
 import type { Request } from './pipeline.ts'
 
 const MAX_PREPARED = 250
-/** Some thousands of texts. */
+/** Maximum memory for recent texts, enough for some thousands of them. */
 const MAX_RECENT_BYTES = 4 * 1024 * 1024
 
 /** The statements that are prepared on a connection. */

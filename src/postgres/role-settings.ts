@@ -18,8 +18,8 @@ const EXCLUDED_NAMES =
   '|idle_(in_transaction_)?session_timeout|tcp_.*|exit_on_error|temp_buffers)$'
 
 /**
- * A role can give itself settings. Every connection reads them and every batch of the role carries
- * them.
+ * Limits, because a role can give itself settings: every connection reads them, and every batch of
+ * the role sends them.
  */
 const MAX_VALUE_BYTES = 1024
 const MAX_PER_ROLE = 100

@@ -46,7 +46,7 @@ export class Answers {
     this.#server = server
   }
 
-  /** The statements are sent now. */
+  /** Called when the statements are sent. */
   begin (): void {
     this.#arrived.begun = performance.now()
   }

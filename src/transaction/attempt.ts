@@ -4,10 +4,10 @@
  *
  *     BEGIN, session, operation 1 … n, COMMIT AND CHAIN, reset, COMMIT        one round trip
  *
- * The answer is known when COMMIT AND CHAIN is answered. The reset runs in the chained transaction.
- * The BEGIN and COMMIT of `sql.begin` are among these statements; see driver-socket.ts. On a
- * connection that was quiet, BEGIN is sent first and its answer awaited: it shows that the
- * connection lives.
+ * The outcome is known when COMMIT AND CHAIN is answered. The reset runs in the chained
+ * transaction. The BEGIN and COMMIT of `sql.begin` are among these statements; see
+ * driver-socket.ts. On a connection that was quiet, BEGIN is sent first and its answer awaited: it
+ * shows that the connection lives.
  *
  * This file reports what happened; execute.ts and to-failure.ts decide what follows from it.
  */
@@ -48,7 +48,7 @@ export interface StartedAttempt {
   readonly released: Promise<void>
 }
 
-/** Its role is the login role: COMMIT has reset it. */
+/** Runs as the login role, because COMMIT has reset the role. */
 const READ_POSITION: Request = { text: POSITION, parameters: [], name: '', parse: true }
 
 /** A connection that answered within this time is taken to be alive. */
@@ -68,8 +68,8 @@ export function startAttempt (
 }
 
 /**
- * What an answer may have beside the rows that PostgreSQL counts: results that are too small to be
- * counted, errors and notices.
+ * Maximum bytes of an answer in addition to the rows that PostgreSQL counts: results that are too
+ * small to be counted, errors and notices.
  */
 const UNCOUNTED_BYTES = 16 * 1024 * 1024
 
@@ -87,7 +87,7 @@ class Attempt implements AnswerHandler {
   /** Whether `sql.begin` has begun the transaction. */
   readonly #begunByDriver: boolean
   #sent = false
-  /** Whether the end is a part of what is sent. */
+  /** Whether COMMIT (or ROLLBACK) was sent along. */
   #hasEnd = false
   /** COMMIT has failed, and the connection is not reset. */
   #mustReset = false
@@ -101,8 +101,8 @@ class Attempt implements AnswerHandler {
   /** The first error of the server. Later ones follow from it. */
   #firstError: Omit<Failed, 'kind' | 'rows' | 'times'> | undefined
   /**
-   * The server answered what PostgreSQL never answers. No answer counts then, and the state of the
-   * transaction is looked up.
+   * The server violated the protocol. Then no answer counts, and the state of the transaction is
+   * looked up.
    */
   #protocolViolation = false
   /** The answers are larger than allowed. */
@@ -191,8 +191,9 @@ class Attempt implements AnswerHandler {
   }
 
   /**
-   * Whether another principal may have left a statement on the connection, or this one a statement
-   * that would run as the login role: the claim of a key, the session of a role with settings.
+   * Whether to check for statements that were prepared in SQL. Another principal may have left one,
+   * or this principal may have replaced a statement that runs as the login role: the claim of a
+   * key, or the session of a role with settings.
    */
   #mustRefusePrepared (): boolean {
     const { prepared, prepares, roleSettings, state } = this.#connection
@@ -252,7 +253,7 @@ class Attempt implements AnswerHandler {
     const { answer, place = 'commit', statement } = this.#steps[request] ?? {}
     this.#refused ||= answer === 'check' ||
       (answer === 'begin' && !isImpossibleMode(error, this.#batch.mode))
-    // After the end, the reset failed.
+    // After COMMIT, it was the position or the reset that failed.
     if (this.#refused || request > this.#steps.length) this.#connection.state.retired = true
     if (request <= this.#steps.length && !this.#refused) {
       const { text: query = '', name = '', parse } = this.#requests[request] ?? {}
@@ -301,8 +302,9 @@ class Attempt implements AnswerHandler {
   }
 
   /**
-   * PostgreSQL counts the rows, but not where a function resets the settings of the transaction, in
-   * query plans, or all rows of the workers of Citus. An error can quote a value of any size.
+   * Called when the server sends more than `maxBytes`. PostgreSQL itself limits the rows, but not
+   * if a function resets the settings of the transaction, not in query plans, and not for all
+   * workers of Citus. An error can quote a value of any size.
    */
   exceeded (): void {
     this.#isTooLarge = true

@@ -28,7 +28,7 @@ export interface CheckOptions {
   readonly timeoutMs: number
 }
 
-/** What PostgreSQL refuses. */
+/** An operation that PostgreSQL refuses, and why. */
 export interface CheckIssue {
   readonly failure: Failure
   /** The operation. */

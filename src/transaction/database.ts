@@ -26,7 +26,7 @@ export type DatabaseProblem = 'database' | 'pool'
 /** A database with its replica. */
 export interface Database {
   readonly pool: ConnectionPool
-  /** What is known about types belongs to a database. */
+  /** Each database has its own, because it contains what is known about types. */
   readonly compiler: Compiler
   /** The connections of DATABASE_REPLICA_URL. */
   readonly replica: ConnectionPool | undefined

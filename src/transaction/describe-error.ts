@@ -221,11 +221,11 @@ function describeRefused (error: DatabaseError, message: string, node: PlanNode)
   return `${at(place, message, node)}${help === undefined ? '' : `. ${help}`}`
 }
 
-/** Where the value is that PostgreSQL cannot convert. */
+/** Finds the value that PostgreSQL cannot convert. */
 function findRefused (error: DatabaseError, node: PlanNode): ValuePlace | undefined {
   const column = columnBeforeError(error)
   if (column !== undefined) return { column }
-  // A function has a context: its values are not those of the request.
+  // An error with a context is one inside a function, whose values are not those of the request.
   if (error.where !== undefined) return undefined
   const text = quotedText(error.message)
   if (text !== undefined) return findValue(node, text)

@@ -1,7 +1,7 @@
 /**
  * Executes one batch on a pooled connection, and again as long as that is safe and can succeed.
  * retry-policy.ts decides about the next attempt; lost-commit.ts finds out whether a transaction
- * was committed whose connection was lost.
+ * was committed although its connection was lost.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { failure, type Failure, type FailureCode } from '../errors/catalogue.ts'
@@ -42,7 +42,7 @@ export interface ExecuteOptions {
   readonly needs?: NeededPosition | undefined
   /** Aborted when the client has disconnected. Nothing is sent to the database after that. */
   readonly clientClosed?: AbortSignal | undefined
-  /** Whether there is memory for its rows; asked when it has a connection. */
+  /** Whether there is memory for the rows of the batch; called when it has a connection. */
   readonly mayBegin?: (() => boolean) | undefined
   /** The turn of its body, which may be large. */
   readonly turn?: Turn
@@ -82,7 +82,7 @@ export async function executeBatch (
 ): Promise<BatchOutcome> {
   const { returnsPosition } = batch
   const outcome = await runAttempts(pool, batch, options)
-  // An answer that was found or stored after its COMMIT was lost.
+  // There is no position if COMMIT was lost, or if the response was stored with the key.
   if (returnsPosition !== true || outcome.kind !== 'committed') return outcome
   if (outcome.position !== undefined) return outcome
   return { ...outcome, ...await readPosition(pool, options.deadline) }
@@ -121,8 +121,9 @@ async function runAttempts (
 }
 
 /**
- * A statement failed, and another one did not. Its types may have changed, and then the next one
- * has another text; or no row needs the value, which value checks do not convert then.
+ * Called when a statement failed and the next attempt did not fail in the same way. Its types may
+ * have changed: new statements then have another text. Or no row needs the value, which value
+ * checks do not convert then.
  */
 function abandonStatement ({ batch, outcome, connection }: FinishedAttempt): void {
   if (outcome.kind !== 'failed') return

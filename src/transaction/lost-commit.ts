@@ -1,5 +1,5 @@
 /**
- * Finds out whether a transaction was committed whose connection was lost after COMMIT was sent:
+ * Finds out whether a transaction was committed if its connection was lost after COMMIT was sent:
  * from the idempotency key of the batch, or from the id of the transaction. It never guesses.
  */
 import { setTimeout as delay } from 'node:timers/promises'
@@ -44,7 +44,7 @@ export interface LostCommit {
   readonly backend: Backend | undefined
 }
 
-/** Between two attempts to find out. */
+/** Pause between two lookups. */
 const PAUSE_MS = 20
 
 /**
@@ -63,7 +63,7 @@ export function isCommitUncertain ({ routine }: DatabaseError): boolean {
   return UNCERTAIN_ROUTINES.has(routine)
 }
 
-/** Tries until `until`, a time of performance.now(). Does not reject. */
+/** Looks the outcome up until `until`, a time of performance.now(). Does not reject. */
 export async function resolveLostCommit (
   pool: ConnectionPool,
   commit: LostCommit,
@@ -95,8 +95,9 @@ async function withConnection<Result> (
 }
 
 /**
- * Looks the answer up by the key. The lost server process has to end first, so that it reads
- * nothing later; then the request that holds the key is waited for. undefined: to be tried again.
+ * Looks the answer up by the key. First the lost server process has to end, so that it reads
+ * nothing later. Then the lookup waits for the request that holds the key. undefined: to be tried
+ * again.
  */
 async function findByKey (
   connection: Connection,
@@ -118,7 +119,7 @@ async function findByKey (
 
 /** What is stored under a key. */
 export interface StoredAnswer {
-  /** What its request had otherwise: the claims, the request itself, or neither. */
+  /** What differs from the request that stored it: the claims, the request itself, or nothing. */
   readonly differs: 'claims' | 'request' | 'nothing'
   /** It had not expired at the given time. */
   readonly live: boolean

@@ -15,7 +15,7 @@ export interface NeededPosition {
   readonly until: number
 }
 
-/** The first pause between two questions; each is twice as long as the one before. */
+/** The first pause between two queries; each is twice as long as the one before. */
 const FIRST_PAUSE_MS = 1
 const MAX_PAUSE_MS = 50
 
@@ -53,8 +53,8 @@ async function acquireOnce (
 
 /**
  * Whether the server of a connection has a position. It is false for a connection through a pooler,
- * which may send the batch to another server than the question. A lost connection counts as one
- * that has it: the attempt then notices the loss.
+ * which may send the batch to another server than this query. A lost connection counts as one that
+ * has it: the attempt then notices the loss.
  */
 async function hasPosition (connection: Connection, position: string): Promise<boolean> {
   if (connection.backend === undefined) return false

@@ -16,7 +16,7 @@ export interface KeyPrunerOptions {
   readonly everyMs: number
   /**
    * Called when PostgreSQL refuses a run, e.g. for a missing privilege, but not twice in a row for
-   * the same reason. Without the table keys are not in use, which is no reason.
+   * the same reason. A missing table is not reported: idempotency keys are then not in use.
    */
   readonly onRefused: (reason: postgres.PostgresError) => void
 }

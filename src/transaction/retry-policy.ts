@@ -9,7 +9,10 @@ import { readRaised, type RaisedKind } from '../sql/statement/raised-error.ts'
 import { dependsOnKind } from '../sql/values/column.ts'
 import type { AttemptOutcome, Failed, RetryReason } from './outcome.ts'
 
-/** Attempts after a deadlock or serialization failure. Then the client may try again later. */
+/**
+ * Maximum number of attempts that end with a deadlock or serialization failure. After that, the
+ * client may try again later.
+ */
 export const MAX_ATTEMPTS = 15
 
 /** Longest pause before an attempt after a conflict, in milliseconds. */
@@ -33,7 +36,9 @@ export interface Retry {
   readonly pauseMs: number
   /** What the next attempts do differently. */
   readonly variant: AttemptVariant
-  /** Where there is no connection for another attempt, the outcome of this one is the answer. */
+  /**
+   * Whether the outcome of this attempt is the response if there is no connection for another one.
+   */
   readonly isAnswer: boolean
 }
 
@@ -55,7 +60,8 @@ export function decide (result: AttemptResult, budget: RetryBudget): Retry | und
     return --budget.connections > 0 && !late ? retry('lane') : undefined
   }
   if (mayKnowOldTypes(result.batch, outcome)) {
-    // Another error than that of a check may have another reason.
+    // An error that PostgreSQL raised itself may have another reason, so the values are checked,
+    // too.
     const variant = { freshTypes: true, ...isCheckableRefusal(outcome) && { checkValues: true } }
     return { ...retry('stale_plan'), variant, isAnswer: true }
   }
@@ -106,11 +112,11 @@ function retryConflict ({ error }: Failed, budget: RetryBudget): Retry | undefin
 }
 
 /**
- * An operation found that the session was changed, or failed because a trigger before it may have
- * changed the role (insufficient_privilege is checked first), the search_path (no such function or
- * object), the claims that a policy reads, the format of times or the encoding. The session is not
- * checked before every operation, because that costs a statement each (measured: 12 to 17 % of the
- * throughput).
+ * Whether an operation found that the session was changed, or failed because a trigger before it
+ * may have changed the role (insufficient_privilege is checked first), the search_path (no such
+ * function or object), the claims that a policy reads, the format of times or the encoding. The
+ * session is not checked before every operation, because that costs a statement each (measured: 12
+ * to 17 % of the throughput).
  */
 export function isSessionChanged ({ batch, outcome }: AttemptResult): boolean {
   if (batch.variant?.restoreSession === true || outcome.kind !== 'failed') return false
@@ -147,8 +153,8 @@ const JSON_ROUTINES: ReadonlySet<string | undefined> = new Set([
 ])
 
 /**
- * Only an attempt with value checks tells what is wrong. A failure for another reason is the same
- * in every attempt.
+ * Whether only an attempt with value checks can tell what is wrong. A failure for another reason is
+ * the same in every attempt.
  */
 function needsPlace (outcome: Failed): boolean {
   const kind = raisedKind(outcome)
@@ -250,7 +256,7 @@ export function isStatementStale (outcome: AttemptOutcome): boolean {
   )
 }
 
-/** The raised that the service raised in SQL, if the failure is one. */
+/** The kind of the failure that the service raised in SQL; undefined for an error of PostgreSQL. */
 export function raisedKind ({ error }: Pick<Failed, 'error'>): RaisedKind | undefined {
   return readRaised(error)?.kind
 }

@@ -32,7 +32,7 @@ export interface BatchSettings extends CompileSettings {
   readonly verbose: boolean
   /** Longest wait until the replica has the position of a request. */
   readonly replicaWaitMs: number
-  /** Where a batch runs if the replica does not have it then. */
+  /** What happens to a batch if the replica does not have it by then. */
   readonly replicaBehind: Config['REPLICA_BEHIND']
 }
 
@@ -101,13 +101,13 @@ export async function runBatch (
   }
 }
 
-/** Compiles also the operations: their errors are found without a connection. */
+/** Also compiles the operations, so that their errors are found without a connection. */
 function * compileAll (
   planned: PlannedBatch,
   request: BatchRequest,
   compiler: Compiler
 ): Pieces<CompiledBatch> {
-  // The piece before is that of the plan.
+  // The previous piece of work was planning.
   yield
   const batch = compiler.compile(planned, request)
   batch.operations()

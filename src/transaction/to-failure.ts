@@ -77,7 +77,9 @@ export function toFailure (
   return { failure: grant === undefined ? failed : withReason(failed, grant), operation }
 }
 
-/** The marker of a column that the rows do not have, and which only later operations read. */
+/**
+ * Recognizes the error for a column that the rows do not have and that only later operations read.
+ */
 function readMissingColumn (
   error: DatabaseError,
   uses: readonly ReferenceUse[] = []
@@ -174,7 +176,7 @@ export function responseTooLarge (maxBytes: number, place: FailureDetails): Fail
 
 const EMPTY_LIST = 'a condition with an empty list would match every row'
 
-/** A failure that the operation which reads the row found itself. */
+/** Describes a failure that was found by the operation that reads the missing row. */
 function describeAbsent (raised: RaisedError, { plan, at }: RaisedContext): BatchFailure {
   const requirements = plan.requirements.get(at) as Requirements
   const { anyOf } = [...requirements.values()][raised.value - 1] as Requirement
@@ -203,7 +205,9 @@ function describeAmbiguity (node: PlanNode | undefined): string {
   }
 }
 
-/** A failure of the operation that reads rows of another one. It raised the error. */
+/**
+ * Describes a failure that the operation `at` raised, but that belongs to one that reads its rows.
+ */
 function describeReference (raised: RaisedError, { plan, at }: RaisedContext): BatchFailure {
   const uses = plan.referenceUses.get(at) as readonly ReferenceUse[]
   const { op: source } = placeOf(plan, at)
