@@ -1,6 +1,6 @@
 /**
- * The service process: reads the environment, starts the service or its part of it, and stops it
- * on a signal. Apart from the other entry points no file uses `process`.
+ * The service process: reads the environment, starts the service or its part of it, and stops it on
+ * a signal. Apart from the other entry points and parent.ts, no file uses `process`.
  */
 import cluster from 'node:cluster'
 import { createRequire } from 'node:module'

@@ -92,8 +92,8 @@ export function findClaim (payload: Payload, path: string): unknown {
 }
 
 /**
- * Roles that are rejected before any SQL, like unknown roles: reserved roles, the login role, and
- * names that PostgreSQL would change because they are too long or not well-formed.
+ * Roles that are rejected before any SQL, with the response for unknown roles: reserved roles, the
+ * login role, and names that PostgreSQL would change because they are too long or not well-formed.
  */
 function problemOf (role: string, loginRole: string): string | undefined {
   if (isReservedRole(role)) return 'is reserved'

@@ -29,7 +29,10 @@ type OwnerSettings = Pick<Config, 'IDEMPOTENCY_SCOPE' | 'IDEMPOTENCY_IGNORED_CLA
 /** The names from a claim to a member of it. */
 type Path = readonly string[]
 
-/** Claims of each token (RFC 7519 §4.1). More of them would change principals without subject. */
+/**
+ * Claims of each token (RFC 7519 §4.1). Another claim here would change the principals of tokens
+ * without a subject.
+ */
 const tokenClaims: readonly Path[] = [['exp'], ['nbf'], ['iat'], ['jti']]
 /** Claims of each login and session (OpenID Connect Core §2, Front-Channel Logout §3). */
 const loginClaims: readonly Path[] = [['auth_time'], ['sid']]

@@ -76,13 +76,13 @@ export interface CachedToken extends OpenedToken {
   readonly key: VerificationKey
 }
 
-/** About a thousand tokens of the usual size. */
+/** Maximum memory of the cache: about a thousand tokens of the usual size. */
 const MAX_BYTES = 8 * 1024 * 1024
 
-/** Tokens of about 2 kB. Longer ones are not cached. */
+/** Maximum memory of an entry: tokens of about 2 kB. Longer ones are not cached. */
 const MAX_ENTRY_BYTES = 48 * 1024
 
-/** An entry, and what a character of the claims takes as text and as objects; measured. */
+/** Bytes of an entry, and of a character of the claims as text and as objects; measured. */
 const ENTRY_BYTES = 500
 const BYTES_PER_CHARACTER = 26
 

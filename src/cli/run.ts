@@ -50,7 +50,7 @@ export async function run (
     return response.error.committed === 'unknown' ? 3 : 1
   }
   if (tables) {
-    // Some terminals have no width, for example those of kinds.
+    // Some terminals report a width of 0.
     const columns = stdout.columns === 0 ? 80 : stdout.columns
     const style = { explain: options.explain === true, columns }
     const results = response.results()?.map(result => renderResult(result, batch, style))

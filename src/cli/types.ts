@@ -112,7 +112,7 @@ function orNull (type: string, nullable: boolean): string {
 
 /**
  * Arrays have one dimension and no null in them, as in the types of other generators: PostgreSQL
- * does not know otherwise.
+ * records neither.
  */
 function writeType (type: TypeDescription): string {
   switch (type.kind) {

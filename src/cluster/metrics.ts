@@ -16,7 +16,7 @@ export interface ClusterMetrics {
 
 type Metric = Snapshot[number]
 
-/** Creates the sum, and starts to collect the process metrics of this process. */
+/** Creates the aggregation, and starts to collect the process metrics of this process. */
 export async function createClusterMetrics (): Promise<ClusterMetrics> {
   // An app that never listens: the client library is available only through one.
   const client = await loadClient(Fastify())

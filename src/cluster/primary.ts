@@ -30,7 +30,7 @@ export async function startPrimary (
 ): Promise<Pick<Service, 'stop'>> {
   const metrics = await createClusterMetrics()
   const workers = createWorkerSet(logger, metrics, batches.files)
-  /** Of the last worker that listens: all workers share one address. */
+  /** The address of the last worker that has started to listen; all workers share it. */
   let main: Address | undefined
   cluster.on('listening', (_worker, address) => {
     main = address
@@ -49,7 +49,7 @@ export async function startPrimary (
   })
   try {
     await listenAdmin(admin, config)
-    // Structured clones: JSON has no NaN, which a metric may be.
+    // Messages are structured clones, because JSON has no NaN, which a metric may be.
     cluster.setupPrimary({ serialization: 'advanced' })
     await workers.start(config.WORKERS)
   } catch (error) {

@@ -46,7 +46,7 @@ export async function receiveBatches (): Promise<BatchFiles> {
 export async function startWorker (
   options: AppOptions & { readonly batches: BatchSet }
 ): Promise<Pick<Service, 'stop'>> {
-  // The primary loads this file without it.
+  // Imported here, because the primary loads this file, too, but not the app.
   const { startMain } = await import('../server/app.ts')
   const { app, stop } = await startMain(options)
   const { snapshot } = app.getDecorator<Observer>('observer')

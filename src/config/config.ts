@@ -33,7 +33,7 @@ interface Draft {
 /** The configuration with its parsed database URLs and token keys. */
 export interface Settings {
   readonly config: Config
-  /** With routes the first of their databases. */
+  /** With DATABASE_ROUTES, the first of its databases. */
   readonly database: DatabaseTarget
   readonly replica: DatabaseTarget | undefined
   /** The databases of DATABASE_ROUTES; undefined: there is one database. */
@@ -175,7 +175,7 @@ export function printableConfig (config: Config): Readonly<Record<string, unknow
   }
 }
 
-/** The databases of the values, and of the buckets of all others. */
+/** Returns the names of the databases, by value and by bucket. */
 function printableRoutes ({ all: [first], values, buckets }: DatabaseRoutes): object {
   return {
     user: first.target.user,
@@ -241,7 +241,10 @@ function readDatabases (draft: Draft): Draft {
   }
 }
 
-/** What DATABASE_ROUTES excludes: a request without a token has no claim. */
+/**
+ * Variables that cannot be combined with DATABASE_ROUTES. A request without a token has no claim,
+ * so ANON_ROLE is one of them.
+ */
 const notWithRoutes = ['DATABASE_URL', 'DATABASE_REPLICA_URL', 'ANON_ROLE'] as const
 
 function checkDatabases (given: Environment): readonly string[] {
@@ -349,7 +352,10 @@ function checkSchemas (values: Partial<Config>): readonly string[] {
     .flatMap(name => checkNames(name, values[name] ?? []))
 }
 
-/** The words are no roles: a role of that name would get in, or everyone would. */
+/**
+ * In a list of roles, `on` and `off` would be ambiguous: they could be names of roles, or allow
+ * every role or none.
+ */
 function checkAdhocBatches ({ ADHOC_BATCHES: list = [] }: Partial<Config>): readonly string[] {
   const word = list.length > 1 ? list.find(name => name === 'on' || name === 'off') : undefined
   return word === undefined ? [] : [`ADHOC_BATCHES: "${word}" cannot be in a list of roles`]

@@ -60,7 +60,7 @@ function readMaterial (name: KeyVariable, text: string): KeyMaterial {
   }
 }
 
-/** fetch rejects a user and password in a URL, and sends no fragment. */
+/** Refuses what fetch rejects (user and password) or does not send (a fragment). */
 function readUrl (text: string): URL {
   const url = URL.parse(text)
   if (

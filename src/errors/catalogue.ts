@@ -237,13 +237,16 @@ interface FailureInit {
   readonly cause?: unknown
 }
 
-/** The only error class. It is sent as the error envelope (schemas/error.ts) with its `status`. */
+/**
+ * The only error class of the service. It is sent as the error envelope (schemas/error.ts) with its
+ * `status`.
+ */
 export class Failure extends Error {
   readonly type: ErrorType
   readonly code: string
   readonly status: number
   readonly details: FailureDetails
-  /** Why, for the log. Never sent. See refuse. */
+  /** Why, for the log. Sent only with ERROR_VERBOSITY=verbose; see refuse. */
   readonly reason?: string
 
   constructor (init: FailureInit) {

@@ -1,6 +1,6 @@
 /**
- * Errors of Citus: those of workers as PostgreSQL would report them, and what Citus refuses in
- * words that say what to do.
+ * Translates errors of Citus. Those of workers become errors as PostgreSQL would report them, and
+ * refusals get a message that says what to do.
  */
 import { SqlState } from './sqlstates.ts'
 
@@ -133,7 +133,7 @@ const refusals: ReadonlyArray<
 /** The first id that Citus gives a shard. */
 const FIRST_SHARD = 102_008
 
-/** Violations whose message names the constraint: alone, or after the table that violates it. */
+/** Violations whose message names only the constraint, or the table and then the constraint. */
 const namesConstraint: ReadonlySet<string> = new Set([
   SqlState.unique_violation,
   SqlState.foreign_key_violation,

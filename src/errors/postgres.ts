@@ -67,7 +67,7 @@ const classStatuses: ReadonlyMap<string, number> = new Map([
 
 /**
  * The routine that fails for JSON with a value of a domain over a type without a binary form: to
- * check the domain, PostgreSQL looks for it.
+ * check the domain, PostgreSQL looks for the binary form.
  */
 export const NO_BINARY_INPUT = 'getTypeBinaryInputInfo'
 
@@ -113,7 +113,7 @@ export interface ErrorPlace {
   readonly anonymous: boolean
   /** ERROR_VERBOSITY=verbose: send `detail`, `hint` and values in messages. */
   readonly verbose: boolean
-  /** Puts a message of PostgreSQL into the words of the request. */
+  /** Rewrites a message of PostgreSQL in terms of the request. */
   readonly describe?: (message: string) => string
   /** Replaces the hint of the error. */
   readonly hint?: string | undefined
@@ -188,7 +188,7 @@ function messageOf (
 
 /**
  * The message of an error without the value that it quotes: `invalid input syntax for type integer:
- * "…"`. The value may come from a row, and clients and proxies log answers. Covers the quotes of
+ * "…"`. The value may come from a row, and clients and proxies log responses. Covers the quotes of
  * every language PostgreSQL is translated to.
  */
 export function withoutValues (

@@ -6,7 +6,7 @@ import { LRUCache } from 'lru-cache'
 /** Longer texts rarely recur: they are not remembered, and not prepared. */
 export const MAX_KEPT_LENGTH = 8192
 
-/** An entry of the set, without its text. */
+/** Bytes of an entry of the set, without its text. */
 const ENTRY_BYTES = 100
 
 /** Returns the memory that a text takes, at most. */
@@ -14,7 +14,7 @@ export function bytesOf (text: string): number {
   return 2 * text.length
 }
 
-/** At most `maxBytes` of texts. Those that were used last are kept. */
+/** Keeps at most `maxBytes` of texts. The oldest ones are dropped first. */
 export class RecentTexts {
   readonly #texts: LRUCache<string, true>
 

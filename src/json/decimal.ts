@@ -12,7 +12,10 @@ export interface Decimal {
   readonly magnitude: number
 }
 
-/** The length of a text can be added to such an exponent without loss. */
+/**
+ * Maximum digits of an exponent that is exact: the length of a text can be added to it without
+ * loss.
+ */
 export const MAX_EXPONENT_DIGITS = 15
 
 const LONG_EXPONENT = new RegExp(`e[+-]?[0-9]{${MAX_EXPONENT_DIGITS + 1}}`, 'i')
@@ -68,7 +71,7 @@ export function isMultipleOf (value: Decimal, divisor: Decimal): boolean {
   return isDivisible(value.digits + zeros, divisor.digits)
 }
 
-/** A double has every decimal of so many digits. */
+/** A double can represent every decimal with this many digits. */
 export const EXACT_DIGITS = 15
 
 /** Long division: no step has more digits than the divisor and a few of the value. */

@@ -39,7 +39,7 @@ export function parseJson (bytes: Buffer): Json {
   return finish(parseInPieces(bytes))
 }
 
-/** Does the same in pieces, each of which reads the whole body. */
+/** Does the same in pieces of work, each of which is a pass over the whole body. */
 export function * parseInPieces (bytes: Buffer): Pieces<Json> {
   if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) {
     throw failure('body_invalid', 'The body must not begin with a byte order mark.')
@@ -177,8 +177,8 @@ function parseText (text: string, sent: string): Json {
 }
 
 /**
- * V8 quotes the text around the error, which may be a secret, so only the position is kept. It does
- * not tell the position of every error.
+ * V8 quotes the text around the error, which may be a secret, so only the position is kept. V8 does
+ * not report the position of every error.
  */
 function toFailure (error: unknown, text: string): Failure {
   const position = / in JSON at position (\d+)(?: \(line \d+ column \d+\))?$/.exec(
@@ -264,8 +264,8 @@ function findStringProblem (text: string): string | undefined {
 }
 
 /**
- * Work in pieces. A generator yields where others may proceed: work.ts lets other requests do so
- * for the work of a large body, `finish` does not.
+ * Work in pieces: a generator that yields between them. For a large body, work.ts lets other
+ * requests proceed there; `finish` does not.
  */
 export type Pieces<Result> = Generator<undefined, Result, undefined>
 

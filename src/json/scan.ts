@@ -160,7 +160,7 @@ function isPlain (bytes: Buffer, start: number, end: number): boolean {
   return isShortPlain(bytes, start, end) ?? roundTrips(bytes.toString('latin1', start, end))
 }
 
-/** The same for a number of few digits and decimal places; undefined: it is another one. */
+/** The same for a number with few digits and decimal places; undefined for any other number. */
 function isShortPlain (bytes: Buffer, start: number, end: number): boolean | undefined {
   if (end - start > EXACT_DIGITS) return undefined
   const isNegative = bytes[start] === MINUS
@@ -170,7 +170,7 @@ function isShortPlain (bytes: Buffer, start: number, end: number): boolean | und
     if (bytes[i] === POINT) point = i
     else if (!isDigit(bytes[i] as number)) return undefined
   }
-  // There is no -0 in JavaScript's text.
+  // JavaScript writes -0 as 0.
   if (point === end) return !isNegative || bytes[first] !== ZERO
   if (bytes[end - 1] === ZERO) return false
   return end - point <= 1 + MAX_PLACES ? true : undefined

@@ -1,7 +1,7 @@
 /**
- * The work of the check of parameters. A schema may apply thousands of parts to every value, so
+ * Limits the work of checking parameters. A schema may apply thousands of parts to every value, so
  * only a budget bounds the product of both: each part spends units when it is applied to a value.
- * They are those of plan/work.ts.
+ * The units are those of plan/work.ts.
  */
 import { _, type Ajv2020 } from 'ajv/dist/2020.js'
 import { failure } from '../errors/catalogue.ts'
@@ -21,7 +21,7 @@ const units = {
   /** A regular expression, and a character that it reads. */
   pattern: 0.7,
   patternCharacter: 0.05,
-  /** An item of a list without duplicates, a nested one, and a character of its text. */
+  /** For `uniqueItems`: an item, a nested value in it, and a character of its text. */
   unique: 0.3,
   uniqueNested: 1.5,
   uniqueCharacter: 0.01

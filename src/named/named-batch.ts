@@ -59,8 +59,8 @@ export function * checkParameters (
 }
 
 /**
- * Of a larger body, only the first fault of the schema is looked for: Ajv creates an object for
- * each fault before any is listed (500 000 of a body of 1 MiB, in a second).
+ * For a larger body, only the first fault is looked for: Ajv creates an object for each fault
+ * before any is listed (500 000 of a body of 1 MiB, in a second).
  */
 const MAX_LISTED_BODY = 65_536
 

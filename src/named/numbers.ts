@@ -37,7 +37,7 @@ function copyWithDoubles (node: Json): unknown {
     return copied
   }
   if (!isObject(node)) return node
-  // A member of every name, also `__proto__`, exists and is assigned as data.
+  // The copy has every member, also `__proto__`, so the assignments below set data.
   const copied: Record<string, unknown> = { ...node }
   let replaced = false
   for (const key of Object.keys(node)) {
@@ -85,7 +85,7 @@ function isDouble (number: number, decimal: Decimal): boolean {
   return Number.isFinite(number) && compareDecimals(decimal, decimalOf(number)) === 0
 }
 
-/** Within it, a double has every decimal of EXACT_DIGITS. */
+/** Below this magnitude, a double can represent every decimal of EXACT_DIGITS. */
 const MAX_MAGNITUDE = 300
 
 /** The path to the first number that a double cannot hold. */

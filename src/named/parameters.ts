@@ -25,8 +25,8 @@ export interface Parameters {
   /** By name, in the order of their positions. */
   readonly known: ReadonlyMap<string, Parameter>
   /**
-   * Returns what is wrong with the values of a request. They are described one by one, as far as
-   * they are read. Throws `too_much_work`.
+   * Returns what is wrong with the values of a request. Each fault is described only when it is
+   * read. Throws `too_much_work`.
    */
   check(values: JsonObject, options?: CheckOptions): Iterable<ParameterFault>
   /** Returns the values by position, with defaults. They must be valid. */
@@ -71,7 +71,7 @@ export function readParameters (
     const message = `"properties" does not contain "${required[undeclared]}".`
     return [{ path: ['required', undeclared], message }]
   }
-  // Other faults, such as missing parameters, are those of a request.
+  // Other faults, such as missing parameters, do not concern the defaults.
   const wrong = [...describeErrors(validate, { values: defaults, doubles: toDoubles(defaults) })]
     .filter(({ path }) => has(defaults, String(path[0])))
   if (wrong.length > 0) {
@@ -108,7 +108,7 @@ export function readParameters (
 
 const DIALECT = 'https://json-schema.org/draft/2020-12/schema'
 
-/** Returns what is wrong with a schema apart from JSON Schema. */
+/** Returns what the service does not allow in a schema, although JSON Schema does. */
 function findSchemaProblem (schema: Json): ParameterFault | undefined {
   if (!isObject(schema) || schema['type'] !== 'object') {
     return { path: [], message: '"params" must be a JSON Schema with "type": "object".' }

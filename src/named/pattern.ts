@@ -49,7 +49,7 @@ function compileLinear (pattern: string): RE2JS {
   }
 }
 
-/** Writes the words that RE2 reads in another way. */
+/** Rewrites the tokens that RE2 reads in another way. */
 function translate (pattern: string): string {
   let inClass = false
   return pattern.replace(TOKENS, token => {

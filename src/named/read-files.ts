@@ -153,7 +153,7 @@ function findShapeFaults (content: Json): readonly Fault[] {
   })
 }
 
-/** References to it would be ambiguous. */
+/** Finds an operation with the id of the parameters: references to it would be ambiguous. */
 function findReservedId (operations: Batch): Failure | undefined {
   const index = operations.findIndex(({ id }) => id === paramsId)
   if (index < 0) return undefined
@@ -194,9 +194,9 @@ export interface BatchSet {
   readonly current: () => NamedBatches
   /** The files of the current batches. */
   readonly files: () => BatchFiles
-  /** Reads the folder again. Returns its faults, with which the current batches stay. */
+  /** Reads the folder again. Returns its faults; if there are any, the current batches stay. */
   readonly reload: () => readonly string[]
-  /** Takes other files, which are known to be valid. */
+  /** Replaces the batches by those of other files, which are known to be valid. */
   readonly replace: (files: BatchFiles) => void
 }
 

@@ -36,7 +36,7 @@ interface KeptPlan {
   readonly length: number
 }
 
-/** A longer key, of hundreds of columns, hardly recurs. */
+/** Maximum length of a key that is kept. A longer one, of hundreds of columns, hardly recurs. */
 const MAX_KEY_LENGTH = 8192
 
 type Rows = readonly JsonObject[]
@@ -50,7 +50,7 @@ export class RequestPlanner {
   readonly #known: Parameters['known']
   /** The positions of the parameters whose values are rows. */
   readonly #rows: ReadonlySet<number>
-  /** Their names and positions. */
+  /** The names and positions of these parameters. */
   readonly #rowParameters: ReadonlyArray<readonly [name: string, position: number]>
   /** The positions of the other parameters. */
   readonly #others: readonly number[]
@@ -131,7 +131,7 @@ export class RequestPlanner {
     return plan
   }
 
-  /** The parameters with what the plan depends on. */
+  /** Returns the parameters with everything that the plan depends on. */
   #describe (values: readonly Json[], documents: readonly Rows[]): RequestParameters {
     const { inserted, documents: planned } = this.genericPlan.usedRows
     return new Map([...this.#known].map(([name, parameter]): readonly [string, Parameter] => {
@@ -145,7 +145,7 @@ export class RequestPlanner {
       ))
       const known = parameter.rows as ParameterRows
       const isDescribed = inserted.has(position) && (value as Rows).length > 0
-      // Of an empty list, the plan has all declared columns.
+      // For an empty list, the plan has all declared columns.
       const described = isDescribed ? describeRows(value as Rows) : { shapes: [] }
       for (const [key, shape] of described.shapes) shapes.set(key, shape)
       const rows = { ...known, ...described, shapes }
@@ -153,7 +153,7 @@ export class RequestPlanner {
     }))
   }
 
-  /** The parameters with the rows themselves. */
+  /** Returns the parameters with the rows themselves. */
   #withData (parameters: RequestParameters, values: readonly Json[]): RequestParameters {
     return new Map([...parameters].map(([name, parameter]) => {
       const { rows, position } = parameter
@@ -163,7 +163,10 @@ export class RequestPlanner {
   }
 }
 
-/** Describes rows that are inserted: they name the same columns, or they are given as they are. */
+/**
+ * Describes rows that are inserted: by their columns if all rows name the same ones, otherwise by
+ * the rows themselves.
+ */
 function describeRows (rows: Rows): Pick<ParameterRows, 'columns' | 'data'> & {
   readonly shapes: ReadonlyArray<readonly [string, JsonShape]>
 } {

@@ -58,7 +58,7 @@ function describeUnknown (word: string): string {
   return `Unknown keyword "${word}".${near === undefined ? '' : ` Did you mean "${near}"?`}`
 }
 
-/** Ajv skips it, so its value would not be checked. */
+/** A member that Ajv skips, so its value would not be checked. */
 const UNCHECKED = '__proto__'
 
 function findMemberFault (word: string, value: Json): string | undefined {
@@ -118,7 +118,7 @@ function readUri (text: string, base?: string): string | undefined {
   return URL.parse(text, base)?.href.split('#', 1)[0]
 }
 
-/** The path of what a reference names. Nothing need be there. */
+/** Returns the path that a reference names. It need not exist. */
 function findTarget (
   reference: string,
   own: Resource,
@@ -179,8 +179,8 @@ function rewrite (schema: Json, path: Path, targets: References['targets']): Jso
 // one value without end, or too often.
 
 /**
- * How many schemas may apply to one value, and how many of them one because of the other. The check
- * of a value of depth 100 overflows the stack at a chain of about 60.
+ * Maximum number of schemas that apply to one value, and of schemas in a chain, in which each one
+ * applies the next. The check of a value of depth 100 overflows the stack at a chain of about 60.
  */
 const MAX_APPLIED = 10_000
 const MAX_CHAIN = 20

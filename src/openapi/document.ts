@@ -69,7 +69,8 @@ export async function describeApi (
   await app.close()
   const { '/': adhoc, [TEMPLATE]: template, ...others } = document.paths
   const named = describeNamedBatches(batches, template?.['post'] as Operation, config)
-  // Not done by the library: its conversion for OpenAPI 3.0 drops keywords of 3.1.
+  // The library does not convert the components: its conversion for OpenAPI 3.0 drops keywords of
+  // 3.1.
   return {
     ...document,
     paths: { '/': adhoc as Operation, ...named.paths, ...others },

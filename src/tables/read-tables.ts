@@ -156,7 +156,7 @@ function listOf (rows: Fragment): Fragment {
 
 /**
  * The table expression `described`: the tables in their order. `type`: the member of each column
- * that tells its type.
+ * that contains its type.
  */
 function describedTables ({ schemas, role }: TableOptions, type: Fragment): Fragment {
   const names = sql`array[${join(schemas.map(constant), sql`, `)}]::name[]`
