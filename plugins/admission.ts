@@ -2,7 +2,7 @@
  * Backpressure: refuses a request by its headers, before the body is read, while the pool or the
  * memory for bodies and responses is full. Routes that use the pool take the decorator `admit` as
  * an onRequest hook. `mayBegin` asks for the memory again when a batch has waited for a connection:
- * the responses of those before it may have become large.
+ * the responses of earlier batches may have become large.
  */
 import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
@@ -28,7 +28,7 @@ async function admission (app: FastifyInstance, { config }: AdmissionOptions): P
   const databases = app.getDecorator<Databases>('databases')
   const { MAX_BYTES_IN_FLIGHT: maxBytes, MAX_BODY_BYTES: maxBodyBytes } = config
   const memory = createReservations()
-  /** When a connection was refused last, in the time of performance.now(). */
+  /** When a request on a client connection was last refused, as a time of performance.now(). */
   const refusedAt = new WeakMap<Socket, number>()
   const admit: onRequestHookHandler = (request, reply, done) => {
     const { headers, socket, identity } = request

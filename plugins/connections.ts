@@ -86,9 +86,9 @@ async function connections (app: FastifyInstance, options: ConnectionsOptions): 
     state.stopping = true
   })
   app.decorate('isStopping', () => state.stopping)
-  // Asynchronous, unlike the other hooks: the parser calls it after the headers, and it reads the
-  // rest of the packet before the next hook. Otherwise no request would be complete, even without
-  // a body.
+  // Asynchronous, unlike the other hooks. It is called after the headers are parsed, and so the
+  // parser reads the rest of the packet before the next hook. Otherwise no request would be
+  // complete, even without a body.
   app.addHook('onRequest', async ({ raw }, reply) => {
     if (state.dropped.has(raw)) reply.hijack()
   })

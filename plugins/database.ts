@@ -24,7 +24,7 @@ export interface DatabaseOptions {
   readonly database: DatabaseTarget
   /** The server of read-only batches; undefined: the primary. */
   readonly replica: DatabaseTarget | undefined
-  /** The databases of DATABASE_ROUTES, instead of the two. */
+  /** The databases of DATABASE_ROUTES, instead of `database` and `replica`. */
   readonly routes?: DatabaseRoutes | undefined
 }
 

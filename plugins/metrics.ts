@@ -13,7 +13,7 @@ import type { BatchReport, OperationReport } from '../src/transaction/report.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** What the requests of a route are counted as, beside their path. */
+    /** The label `kind` of the requests of a route. */
     kind?: 'batch'
   }
 }
@@ -192,7 +192,7 @@ const ROUTED: LabelMetrics = {
   }
 }
 
-/** Metrics of their own, because a further label would multiply the series of all batches. */
+/** Creates separate metrics, because a further label would multiply the series of all batches. */
 function createLabelMetrics (
   client: Client,
   register: Registry,
@@ -301,7 +301,7 @@ function createRouteMetrics (
     help: 'Whether a database of DATABASE_ROUTES answers (1) or not (0)',
     labelNames: ['route'],
     registers: [register],
-    // Of several workers, one that does not reach the database counts.
+    // With several workers, 0 if one of them does not reach the database.
     aggregator: 'min',
     async collect () {
       await Promise.all(Array.from(probes, async ([route, probe]) => {

@@ -42,7 +42,7 @@ async function namedBatches (
   app.decorate('admitAdhoc', admitAdhoc)
 }
 
-/** The roles of ADHOC_BATCHES; undefined: every role. Its words are no roles. */
+/** The roles of ADHOC_BATCHES; undefined: every role. `on` and `off` are not roles. */
 function rolesOf (list: Config['ADHOC_BATCHES']): ReadonlySet<string> | undefined {
   const [word] = list
   return word === 'on' ? undefined : new Set(word === 'off' ? [] : list)

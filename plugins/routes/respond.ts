@@ -1,6 +1,6 @@
 /**
- * Sends the response of a batch: its rows, or its failure. What PostgreSQL rendered is sent as it
- * is: neither parsed nor written again.
+ * Sends the response of a batch: its rows, or its failure. The rows that PostgreSQL rendered are
+ * sent unchanged, without parsing.
  */
 import { Readable } from 'node:stream'
 import { constants } from 'node:zlib'
@@ -42,8 +42,8 @@ const head = '{"error":null,"data":{'
 const tail = '}}'
 
 /**
- * From this many bytes on the answer stays in pieces: put together, one of 51 MB took 3 times its
- * size at the peak, in pieces twice.
+ * From this many bytes on, a response is sent in pieces: as one piece, a response of 51 MB took 3
+ * times its size in memory at the peak, in pieces twice its size.
  */
 const manyBytes = 256 * 1024
 
@@ -68,7 +68,9 @@ function renderBody (
   return { pieces, length }
 }
 
-/** Writes the answer into one buffer. One of five operations took half the time of concat. */
+/**
+ * Writes the response into one buffer. For five operations it took half the time of Buffer.concat.
+ */
 function join (names: readonly string[], rows: readonly Buffer[], length: number): Buffer {
   const body = Buffer.allocUnsafe(length)
   let end = 0
@@ -91,14 +93,17 @@ interface Milestones {
   readonly answered: number
 }
 
-/** Of many operations the slowest are named: clients take headers of 16 KiB or less. */
+/**
+ * Maximum number of operations in the header. Of more, the slowest are named, because clients limit
+ * headers to 16 KiB or less.
+ */
 const MOST_OPERATIONS = 20
-/** Longer ids are left out. */
+/** Maximum length of an id. Longer ones are left out. */
 const LONGEST_ID = 63
 
 /**
- * The value of `Server-Timing` (W3C), in milliseconds. Without a report nothing was run: the batch
- * was answered by its key.
+ * The value of `Server-Timing` (W3C), in milliseconds. Without a report nothing was run: the
+ * response was stored with its key, or its key was refused.
  */
 function renderTiming (
   { received, read, compiled, answered }: Milestones,
@@ -115,7 +120,7 @@ function renderTiming (
   ].join(', ')
 }
 
-/** `wait` ends when the statements of the last try are sent. */
+/** `wait` ends when the statements of the last attempt are sent. */
 function describe ({ ms, sessionMs = ms, operations }: BatchReport): readonly string[] {
   const slowest = new Set(
     operations.toSorted((one, other) => other.ms - one.ms).slice(0, MOST_OPERATIONS)
