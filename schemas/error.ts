@@ -99,7 +99,8 @@ export const ErrorObject = Type.Object({
     })
   ),
   errors: Type.Optional(
-    // As a type those of operations, which the code reads; those of parameters it only writes.
+    // The type has only the issues of operations, which the code reads. It writes those of
+    // parameters, but does not read them.
     Type.Unsafe<Issue[]>(
       Type.Union([Type.Array(Issue), Type.Array(ParameterIssue)], {
         description: 'with the code validation_failed: all issues of all operations; with ' +

@@ -1,6 +1,6 @@
 /**
- * Headers of requests and responses, and the bodies of `/health`. The schemas are those of the
- * OpenAPI document and of CORS; nothing is validated with them.
+ * Headers of requests and responses, and the bodies of `/health` and `/tables`. The schemas are
+ * those of the OpenAPI document and of CORS; nothing is validated with them.
  */
 import { Type } from '@sinclair/typebox'
 import { describeValue, preferenceItems } from './prefer.ts'

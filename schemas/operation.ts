@@ -531,10 +531,12 @@ export type LockWait = Static<typeof lockWait>
 export type Expect = Static<typeof expect>
 export type When = Static<typeof when>
 
-/** Members of other kinds that an operation ignores. It refuses every other foreign member. */
+/**
+ * Members of other kinds that an operation ignores. It refuses all other members of other kinds.
+ */
 export const ignoredMembers: ReadonlySet<string> = new Set(['values', 'set', 'where'])
 
-/** The kinds of operation that have a member: `limit` → [`select`]. */
+/** The kinds of operation that have a member: `limit` → [`select`, `call`]. */
 export const memberKinds: ReadonlyMap<string, readonly OperationKind[]> = new Map(
   [...new Set(Object.values(operations).flatMap(({ properties }) => Object.keys(properties)))]
     .map(

@@ -1,7 +1,7 @@
 /**
  * The preferences of the `Prefer` header (RFC 7240), with their values, defaults and meanings. The
- * header parser, the options of a batch and the table in docs/reference/language.md all come from
- * this object.
+ * header parser, the options of a batch and the table in docs/reference/preferences.md all come
+ * from this object.
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
