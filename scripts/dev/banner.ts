@@ -10,9 +10,9 @@ export interface StartFacts {
   readonly database: Database
   /** Path of the file that contains the token secret. */
   readonly secretFile: string
-  /** Token of the shop; undefined for a database of an own file. */
+  /** Token of the shop; undefined for a database that is created from the user's own file. */
   readonly token?: string
-  /** Path of the own file. */
+  /** Path of the user's own file. */
   readonly file?: string
 }
 
@@ -74,7 +74,7 @@ ${exportsFor(url, `$(npm run -s oneflight -- token --role ${role} --sub alice)`)
 `
 }
 
-/** Longest list of tables. */
+/** Maximum number of tables that are listed. */
 const MAX_TABLES = 5
 
 /** The statements that let batches use tables without grants. */

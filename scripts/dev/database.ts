@@ -128,7 +128,7 @@ async function runSeparately<Statement extends { readonly text: string }> (
   await sql.unsafe('begin')
   let failed: unknown
   let i = -1
-  // Some statement fails: all of them did.
+  // The loop ends, because one of the statements fails: all of them together did.
   while (failed === undefined) {
     i++
     await sql.unsafe(String(statements[i]?.text)).catch(error => {
