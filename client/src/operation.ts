@@ -388,7 +388,7 @@ export type UpdateOptions<Row, Update, Mode extends Numbers, Tables> =
 /** An update with a row of values for each key. */
 export type KeyedUpdateOptions<Row, Update, Mode extends Numbers, Tables> =
   & {
-    /** A condition that the rows must match, beside their key. */
+    /** A condition that the rows must match, in addition to their key. */
     readonly where?: Filter<Row, Mode, Tables>,
     readonly set?: never,
     readonly from?: never,
@@ -428,7 +428,7 @@ export type DeleteOptions<Row, Mode extends Numbers, Tables> =
   | JoinedTarget<Row, Mode, Tables>
   | (Target<Row, Mode, Tables> & { readonly from?: never })
 
-/** Only rows that meet a row of `from` are changed. */
+/** Only rows that match a row of `from` are changed. */
 interface JoinedTarget<Row, Mode extends Numbers, Tables> {
   readonly from: JoinedSource<Row, Mode, Tables>
   readonly where?: Filter<
@@ -440,7 +440,7 @@ interface JoinedTarget<Row, Mode extends Numbers, Tables> {
   readonly all?: never
 }
 
-/** What can be read of a table that an operation uses. */
+/** What an operation can read from another table. */
 interface Source<Table extends string, Row, Mode extends Numbers, Tables> {
   readonly table: Table
   readonly where?: Filter<Row, Mode, Tables>

@@ -103,7 +103,10 @@ export interface BatchResult<Data> {
    * Whether the batch was committed before with the same key. `data` is the result of that attempt.
    */
   readonly replayed: boolean
-  /** What was committed, for reads that must see it on a standby. Only of a service with one. */
+  /**
+   * The position of the database after the batch, for reads that must see it on a standby.
+   * Undefined if the service has no standby.
+   */
   readonly position: string | undefined
   /**
    * The preferences that the service applied: `{ tx: 'rollback' }`. A preference without a value is

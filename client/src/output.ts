@@ -16,7 +16,7 @@ export type Output<Row> = '*' | ColumnPath<Row> | {
 /** The types that a value can be converted to. */
 export type Cast = keyof CastTypes
 
-/** How JSON represents them. */
+/** How JSON represents the types of `Cast`. */
 interface CastTypes {
   text: string | null
   int: number | null
@@ -46,7 +46,7 @@ export type Aggregate<Row> =
   | {
     readonly fn: 'count' | 'sum' | 'avg' | 'min' | 'max',
     readonly column: ColumnPath<Row>,
-    /** The type that the values are converted to before. */
+    /** The type that the values are converted to before they are aggregated. */
     readonly cast?: Cast,
     /** Each value counts once. */
     readonly distinct?: true,

@@ -89,7 +89,7 @@ function writeFilter (writer: Writer, filter: unknown): void {
   })
 }
 
-/** Writes what is read of another table. */
+/** Writes a read of another table. */
 function writeRead (writer: Writer, read: unknown): void {
   if (isObject(read)) writeOperation(writer, read)
   else writeLiteral(writer, read)
