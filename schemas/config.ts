@@ -75,8 +75,8 @@ export const ConfigSchema = Type.Object({
     minimum: 0
   }),
   REPLICA_BEHIND: Type.Union([Type.Literal('primary'), Type.Literal('refuse')], {
-    description: 'What happens to such a request then: it runs on the primary, or gets 503 ' +
-      '`replica_behind`',
+    description: 'What happens to a request if the replica does not reach its position in time: ' +
+      'it runs on the primary, or gets 503 `replica_behind`',
     default: 'primary',
     printable
   }),
@@ -97,9 +97,9 @@ export const ConfigSchema = Type.Object({
   DATABASE_ENGINE: Type.Optional(
     Type.Unsafe<EngineName>({
       anyOf: engineNames.map(name => ({ const: name })),
-      description: 'Serve the database as this engine, whatever it is recognized as. Nothing ' +
-        'then holds that its documentation does not promise: policies can fail open. If unset, ' +
-        'the engine is recognized, and one that is not known to be right is refused',
+      description: 'Serve the database as this engine, even if the service recognizes another ' +
+        'one. Promises of the service may then not hold: policies can fail open. If unset, the ' +
+        'engine is recognized, and one that is not known to work correctly is refused',
       printable
     })
   ),
@@ -385,8 +385,8 @@ export const ConfigSchema = Type.Object({
   IDEMPOTENCY_SCOPE: Type.Optional(
     Type.Array(claimPaths('app_metadata.tenant'), {
       description: 'Claims that own an `Idempotency-Key` together with role, issuer and subject, ' +
-        'comma-separated: tenants with one subject then have keys of their own. After a change, ' +
-        'keys of before are not found',
+        'comma-separated: tenants with one subject then have separate keys. After a change, ' +
+        'earlier keys are not found',
       printable
     })
   ),

@@ -285,7 +285,7 @@ export const JoinedSource = Type.Object({
   additionalProperties: false,
   title: 'JoinedSource',
   dependentRequired: { group_by: ['columns'], having: ['columns'] },
-  description: 'rows of another table: only rows that meet one of them are affected. `{"table", ' +
+  description: 'rows of another table: only rows that match one of them are affected. `{"table", ' +
     '"on", "where", "columns", "group_by", "having"}`'
 })
 
@@ -464,8 +464,8 @@ export const Select = Type.Object({
       minItems: 1,
       maxItems: maxPageValues,
       expected: 'a non-empty array of values, one for each element of "order"',
-      description: 'returns the rows behind these values of `order`: one scalar, reference or ' +
-        'null for each of its elements'
+      description: 'returns the rows that follow these values of `order`: one scalar, reference ' +
+        'or null for each of its elements'
     })
   ),
   limit,

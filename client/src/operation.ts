@@ -496,7 +496,7 @@ export interface SelectOptions<
   readonly order?: ReadonlyArray<
     { readonly [Name in ColumnPath<Row> | OutputNames<Outputs>]?: Ordering }
   >
-  /** Returns the rows behind these values of `order`, one for each of its elements. */
+  /** Returns the rows that follow these values of `order`, one for each of its elements. */
   readonly after?: ReadonlyArray<PageValue<Mode>>
   /** Maximum number of rows. */
   readonly limit?: number

@@ -180,7 +180,7 @@ const executionErrors = failuresOf('execution_error', {
     status: 422,
     meaning:
       'More than one row matched where one was required: several rows belong to a member with ' +
-      '`one`, have the same key of `values`, or are met by one row in `from`.'
+      '`one`, have the same key of `values`, or are rows of `from` that match one row of an update.'
   },
   key_duplicate: { status: 422, meaning: 'Two rows of `values` of an update have the same key.' }
 })
