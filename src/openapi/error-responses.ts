@@ -38,7 +38,6 @@ const notOfKind: Readonly<Record<BatchKind, readonly FailureCode[]>> = {
     'id_missing',
     'id_duplicate',
     'too_many_ops',
-    'too_much_work',
     'validation_failed'
   ]
 }

@@ -163,7 +163,8 @@ t.test('named batches have their own errors', async t => {
     [404, 'batch_unknown'],
     [422, 'params_invalid'],
     [403, 'role_forbidden'],
-    [412, 'expectation_failed']
+    [412, 'expectation_failed'],
+    [413, 'too_much_work']
   ] as const
   for (const [status, code] of own) {
     t.match(responses[`named_${status}`]?.description, `\`${code}\`: `)

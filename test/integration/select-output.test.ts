@@ -384,6 +384,8 @@ t.test('mistakes are refused', async t => {
   const failing: ReadonlyArray<readonly [members: object, code: string, message: RegExp]> = [
     [{ columns: ['kind'], distinct: true, order: [{ qty: 'asc' }] },
       'invalid_column_reference', /SELECT DISTINCT/],
+    [{ columns: ['kind'], distinct: true, having: { kind: { neq: 'z' } }, order: [{ qty: 'asc' }] },
+      'invalid_column_reference', /SELECT DISTINCT/],
     [{ columns: ['raw'], distinct: true }, 'undefined_function', /Column "raw".*type json/],
     [{ table: 'jsons', distinct: true }, 'undefined_function', /type/],
     [{ columns: [{ fn: 'sum', column: 'kind', distinct: true }] }, 'undefined_function',

@@ -126,27 +126,27 @@ function orderOutside (
   const names = output.map(({ name }) => name)
   const keys: Fragment[] = []
   const addKey = (path: ColumnPath): string => {
-    // A further column would change which rows are distinct, so the order uses an output column.
-    const same = output.find(column =>
-      distinct && column.aggregate === undefined &&
-      JSON.stringify(column.path) === JSON.stringify(path)
-    )
-    if (same !== undefined) return same.name
     const name = unusedName(names)
     names.push(name)
     keys.push(sql`, ${columns.comparable(path)} as ${identifier(name)}`)
     return name
   }
-  const outer = order.map(key => ({
-    ...key,
-    by: typeof key.by === 'string' ? key.by : addKey(key.by)
+  const ownColumn = (path: ColumnPath): string | undefined =>
+    output.find(column =>
+      column.aggregate === undefined && JSON.stringify(column.path) === JSON.stringify(path)
+    )?.name
+  const outer = order.map(({ by, ...direction }) => ({
+    ...direction,
+    by: typeof by === 'string' ? by : distinct ? ownColumn(by) : addKey(by)
   }))
+  // A further column would change which rows are distinct. PostgreSQL refuses such an order.
+  if (!outer.every(key => key.by !== undefined)) return undefined
   const written = (by: string): Fragment => sql`o.${identifier(by)}`
   return {
     keys: join(keys, empty),
     selected: join(output.map(({ name }) => written(name)), sql`, `),
     order: sql` order by ${
-      join(outer.map(key => sql`${written(key.by)}${buildDirection(key)}`), sql`, `)
+      join(outer.map(key => sql`${written(key.by as string)}${buildDirection(key)}`), sql`, `)
     }`
   }
 }
