@@ -2,25 +2,46 @@
  * Tests requests that any HTTP client can send: routes, media types, the order of the checks,
  * request ids and the error envelope.
  */
+import { pino } from 'pino'
 import t, { type Test } from 'tap'
+import { buildApp } from '../../src/server/app.ts'
+import { readConfig } from '../../src/config/config.ts'
+import { holdRow } from '../support/database/hold.ts'
 import { useProxy } from '../support/network/proxy.ts'
 import {
   answering,
   ask,
-  token,
   useService,
   type Answer,
-  type ServiceUnderTest
+  type UseServiceOptions
 } from '../support/service.ts'
-import { until } from '../support/until.ts'
-import { dial, request, speak } from '../support/network/wire.ts'
-import { shopSchema as schema } from '../support/shorthand.ts'
+import { dial, request, speak, type WireAnswer } from '../support/network/wire.ts'
+import { bearer, nowhere, on, shopSchema, update } from '../support/shorthand.ts'
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 const json = { 'content-type': 'application/json' }
 const stock = '[{"id":"s","op":"select","table":"stock"}]'
+const schema = `${shopSchema}
+  create table deferred (id int primary key, twin int unique deferrable initially deferred);
+  create function fail (state text) returns void language plpgsql as $$
+    begin raise sqlstate 'PT503' using message = 'later', detail = 'secret detail',
+    hint = 'secret hint'; end $$;
+  create view failing as select fail('x')::text as x;
+  grant all on deferred, failing to oneflight_user;`
 
-const bearer = (): string => `Bearer ${token({ role: 'oneflight_user' })}`
+const service = await useService(t, { schema, env: { COMPRESSION: 'on' } })
+await answering(`${service.url}/health`)
+/** Starts another service on the same database. */
+const useAnother = (t: Test, options: UseServiceOptions) =>
+  useService(t, { ...on(service.database), ...options })
+/** Sends one request on a connection that stays open until the response has arrived. */
+async function exchange (bytes: string | Buffer): Promise<WireAnswer> {
+  const line = await dial(service.url)
+  line.send(bytes)
+  const [response] = await line.answers(1)
+  line.socket.destroy()
+  return response as WireAnswer
+}
 
 /** Asserts an error response: exactly the envelope, with the request id of the header. */
 function refused (
@@ -55,8 +76,6 @@ function refused (
 const common = ['type', 'code', 'message', 'committed', 'request_id']
 
 t.test('unknown methods and paths are rejected', async t => {
-  const service = await useService(t, { schema })
-  await answering(`${service.url}/health`)
   const health = await ask(`${service.url}/health`)
   t.same([health.status, health.text, health.headers.get('content-type')], [
     200,
@@ -67,11 +86,7 @@ t.test('unknown methods and paths are rejected', async t => {
   t.equal((await ask(`${service.url}/health?probe=1`)).status, 200)
 
   const methods = [
-    ['GET', '/', 'POST'],
-    ['PUT', '/', 'POST'],
-    ['PATCH', '/', 'POST'],
-    ['DELETE', '/', 'POST'],
-    ['OPTIONS', '/', 'POST'],
+    ...['GET', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'].map(method => [method, '/', 'POST'] as const),
     ['GET', '/?q=1', 'POST'],
     ['POST', '/health', 'GET, HEAD'],
     ['DELETE', '/health', 'GET, HEAD'],
@@ -84,30 +99,22 @@ t.test('unknown methods and paths are rejected', async t => {
     t.equal(response.headers.get('allow'), allow, `${method} ${path}`)
   }
   const unknownPaths = [
-    ['GET', '/nothing'],
-    ['POST', '/nothing'],
-    ['POST', '/health/'],
-    ['GET', '//'],
-    ['OPTIONS', '/x'],
-    ['GET', '/metrics'],
-    ['GET', '/config']
-  ] as const
-  for (const [method, path] of unknownPaths) {
-    refused(t, await ask(service.url + path, { method }), 404, 'not_found')
+    'GET /nothing', 'POST /nothing', 'POST /health/', 'GET //', 'OPTIONS /x', 'GET /metrics',
+    'GET /config'
+  ]
+  for (const line of unknownPaths) {
+    const [method = '', path] = line.split(' ')
+    refused(t, await ask(`${service.url}${path}`, { method }), 404, 'not_found')
   }
   for (const target of ['/%', '/%zz?x=1', '/%c3%28/%']) {
-    const line = await dial(service.url)
-    line.send(request('POST', target, { ...json, 'x-request-id': 'mine' }, stock))
-    const [response] = await line.answers(1)
-    refused(t, response!, 400, 'http_malformed')
-    t.equal(response?.headers['x-request-id'], 'mine')
-    line.socket.destroy()
+    const response =
+      await exchange(request('POST', target, { ...json, 'x-request-id': 'mine' }, stock))
+    refused(t, response, 400, 'http_malformed')
+    t.equal(response.headers['x-request-id'], 'mine')
   }
 })
 
 t.test('unusual targets and methods are handled', async t => {
-  const service = await useService(t, { schema })
-  await answering(`${service.url}/health`)
   const targets = [
     ['GET', 'http://example.org/health', 200, undefined],
     ['GET', 'HTTP://user:secret@example.org:80/health?x', 200, undefined],
@@ -174,7 +181,6 @@ t.test('unusual targets and methods are handled', async t => {
 })
 
 t.test('no header takes longer than another one of its length', async t => {
-  const service = await useService(t, { schema, env: { COMPRESSION: 'on' } })
   const size = 14_000
   const fastest = async (headers: Readonly<Record<string, string>>): Promise<number> => {
     const times = []
@@ -208,49 +214,25 @@ t.test('no header takes longer than another one of its length', async t => {
 })
 
 t.test('only JSON without a content encoding is accepted', async t => {
-  const service = await useService(t, { schema })
   const accepted = [
-    'application/json',
-    'Application/JSON',
-    'application/json;charset=utf-8',
-    'application/json; charset=UTF-8',
-    'application/json ; Charset="Utf-8"',
-    'application/json;',
+    'application/json', 'Application/JSON', 'application/json;charset=utf-8',
+    'application/json; charset=UTF-8', 'application/json ; Charset="Utf-8"', 'application/json;',
     'application/json; charset=utf-8 '
   ]
   for (const type of accepted) {
     t.equal((await service.post(stock, { headers: { 'content-type': type } })).status, 200, type)
   }
   const rejected = [
-    'text/plain',
-    'application/json; charset=latin1',
-    'application/json; charset=utf8',
-    'application/json; charset=',
-    'application/json; version=1',
-    'application/json; charset=utf-8; charset=utf-8',
-    'application/vnd.api+json',
-    'application/jsonp',
-    'application/json, text/plain',
-    'application/json,application/json',
-    'text/json',
-    'multipart/form-data',
-    'application',
-    '/',
-    ';',
-    '',
-    '*/*',
-    'application/json charset=utf-8',
-    'application/ json',
-    '"application/json"',
-    'constructor'
+    'text/plain', 'application/json; charset=latin1', 'application/json; charset=utf8',
+    'application/json; charset=', 'application/json; version=1',
+    'application/json; charset=utf-8; charset=utf-8', 'application/vnd.api+json',
+    'application/jsonp', 'application/json, text/plain', 'application/json,application/json',
+    'text/json', 'multipart/form-data', 'application', '/', ';', '', '*/*',
+    'application/json charset=utf-8', 'application/ json', '"application/json"', 'constructor'
   ]
   for (const type of rejected) {
-    refused(
-      t,
-      await service.post(stock, { headers: { 'content-type': type } }),
-      415,
-      'content_type_unsupported'
-    )
+    const response = await service.post(stock, { headers: { 'content-type': type } })
+    refused(t, response, 415, 'content_type_unsupported')
   }
   const rejectedHeaders = [
     { ...json, 'content-encoding': 'gzip' },
@@ -260,17 +242,15 @@ t.test('only JSON without a content encoding is accepted', async t => {
     { 'content-type': 'application/json\r\nContent-Type: application/json' }
   ]
   for (const headers of rejectedHeaders) {
-    const line = await dial(service.url)
-    line.send(request('POST', '/', { authorization: bearer(), ...headers }, stock))
-    refused(t, (await line.answers(1))[0]!, 415, 'content_type_unsupported')
-    line.socket.destroy()
+    const bytes = request('POST', '/', { authorization: bearer(), ...headers }, stock)
+    refused(t, await exchange(bytes), 415, 'content_type_unsupported')
   }
   refused(t, await ask(service.url, { method: 'POST' }), 415, 'content_type_unsupported')
 })
 
 /** Each row has the errors of all rows below it, too. Only its first error is reported. */
 t.test('checks run in the order of the contract', async t => {
-  const service = await useService(t, { schema, env: { MAX_BODY_BYTES: '300', MAX_OPS: '3' } })
+  const service = await useAnother(t, { env: { MAX_BODY_BYTES: '300', MAX_OPS: '3' } })
   const big = JSON.stringify(
     [...Array(4)].map(() => ({ id: 1, op: 'drop', table: 'x'.repeat(100) }))
   )
@@ -280,89 +260,58 @@ t.test('checks run in the order of the contract', async t => {
     'idempotency-key': 'k'
   }
   const many = '[{"id":"a"},{},{"id":"a"},{"id":"a"}]'
-  const rows: ReadonlyArray<
-    readonly [
-      status: number,
-      code: string,
-      method: string,
-      path: string,
-      headers: Record<string, string>,
-      body: string
-    ]
-  > = [
-    [404, 'not_found', 'POST', '/x', { ...bad, 'content-type': 'text/plain' }, '{"broken'],
-    [404, 'not_found', 'POST', '/x', { ...bad, ...json }, big],
-    [405, 'method_not_allowed', 'PUT', '/', { ...bad, 'content-type': 'text/plain' }, big],
-    [405, 'method_not_allowed', 'PUT', '/', { ...bad, ...json }, '{"broken'],
-    [415, 'content_type_unsupported', 'POST', '/', { ...bad, 'content-type': 'text/plain' }, big],
-    [401, 'token_invalid', 'POST', '/', { ...bad, ...json }, big],
-    [401, 'auth_required', 'POST', '/', { ...json, prefer: 'handling=strict, tx=now' }, '{"broken'],
-    [400, 'prefer_invalid', 'POST', '/', { ...bad, ...json, authorization: bearer() }, big],
-    [400, 'idempotency_key_invalid', 'POST', '/', {
-      ...json,
-      authorization: bearer(),
-      'idempotency-key': ''
-    }, big],
-    [413, 'body_too_large', 'POST', '/', { ...json, authorization: bearer() }, big],
-    [413, 'too_many_ops', 'POST', '/', { ...json, authorization: bearer() }, many],
-    [
-      400,
-      'id_missing',
-      'POST',
-      '/',
-      { ...json, authorization: bearer() },
-      '[{"id":"a"},{"id":"a"},{"id":1}]'
-    ],
-    [
-      400,
-      'id_duplicate',
-      'POST',
-      '/',
-      { ...json, authorization: bearer() },
-      '[{"id":"a","op":"drop"},{"id":"a"}]'
-    ]
+  const plain = { ...bad, 'content-type': 'text/plain' }
+  const good = { ...json, authorization: bearer() }
+  const rows: ReadonlyArray<readonly [
+    status: number, code: string, line: string, headers: Record<string, string>, body: string
+  ]> = [
+    [404, 'not_found', 'POST /x', plain, '{"broken'],
+    [404, 'not_found', 'POST /x', { ...bad, ...json }, big],
+    [405, 'method_not_allowed', 'PUT /', plain, big],
+    [405, 'method_not_allowed', 'PUT /', { ...bad, ...json }, '{"broken'],
+    [415, 'content_type_unsupported', 'POST /', plain, big],
+    [401, 'token_invalid', 'POST /', { ...bad, ...json }, big],
+    [401, 'auth_required', 'POST /', { ...json, prefer: 'handling=strict, tx=now' }, '{"broken'],
+    [400, 'prefer_invalid', 'POST /', { ...bad, ...good }, big],
+    [400, 'idempotency_key_invalid', 'POST /', { ...good, 'idempotency-key': '' }, big],
+    [413, 'body_too_large', 'POST /', good, big],
+    [413, 'too_many_ops', 'POST /', good, many],
+    [400, 'id_missing', 'POST /', good, '[{"id":"a"},{"id":"a"},{"id":1}]'],
+    [400, 'id_duplicate', 'POST /', good, '[{"id":"a","op":"drop"},{"id":"a"}]']
   ]
-  for (const [status, code, method, path, headers, body] of rows) {
-    refused(t, await ask(service.url + path, { method, headers, body }), status, code)
+  for (const [status, code, line, headers, body] of rows) {
+    const [method = '', path] = line.split(' ')
+    refused(t, await ask(`${service.url}${path}`, { method, headers, body }), status, code)
   }
-  const invalid = await service.post([{ id: 'a', op: 'drop', table: 'stock' }, {
-    id: 'b',
-    op: 'select',
-    table: 'nothing'
-  }])
+  const invalid = await service.post([
+    { id: 'a', op: 'drop', table: 'stock' },
+    { id: 'b', op: 'select', table: 'nothing' }
+  ])
   refused(t, invalid, 422, 'validation_failed', 'validation_error')
   t.same(Object.keys(invalid.body.error), [...common, 'errors'])
   t.notOk(service.log.some(({ operations }) => operations === 4))
 })
 
 t.test('an invalid body is rejected, and the connection stays open', async t => {
-  const service = await useService(t, { schema, env: { MAX_OPS: '2' } })
+  const service = await useAnother(t, { env: { MAX_OPS: '2' } })
   const line = await dial(service.url)
   t.teardown(() => line.socket.destroy())
-  const bodies = [
-    ['', 400, 'body_invalid'],
-    [' ', 400, 'body_invalid'],
-    ['[', 400, 'body_invalid'],
-    ['{"id":"a"}', 400, 'body_invalid'],
-    ['null', 400, 'body_invalid'],
-    ['"x"', 400, 'body_invalid'],
-    ['1.0', 400, 'body_invalid'],
-    ['[] []', 400, 'body_invalid'],
-    ['\ufeff[]', 400, 'body_invalid'],
-    ['[{"id":"a","id":"a"}]', 400, 'body_invalid'],
-    ['[]', 400, 'body_empty'],
-    [' [ ] ', 400, 'body_empty'],
-    ['[1]', 400, 'id_missing', { op: null, index: 0 }],
-    ['[{"id":"a"},null]', 400, 'id_missing', { op: null, index: 1 }],
-    ['[[]]', 400, 'id_missing', { op: null, index: 0 }],
-    ['[1.5]', 400, 'id_missing', { op: null, index: 0 }],
-    ['[{"id":12345678901234567890}]', 400, 'id_missing', { op: null, index: 0 }],
-    ['[{"op":"select"}]', 400, 'id_missing', { op: null, index: 0 }],
-    ['[{"id":null}]', 400, 'id_missing', { op: null, index: 0 }],
-    ['[{"id":"a"},{"id":"a"}]', 400, 'id_duplicate', { op: 'a', index: 1 }],
-    ['[{"id":"__proto__"},{"id":"__proto__"}]', 400, 'id_duplicate', { op: '__proto__', index: 1 }],
+  const at = (index: number, op: string | null = null): object => ({ op, index })
+  const bodies: ReadonlyArray<
+    readonly [body: string, status: number, code: string, more?: object]
+  > = [
+    ...[
+      '', ' ', '[', '{"id":"a"}', 'null', '"x"', '1.0', '[] []', '\ufeff[]', '[{"id":"a","id":"a"}]'
+    ].map(body => [body, 400, 'body_invalid'] as const),
+    ...['[]', ' [ ] '].map(body => [body, 400, 'body_empty'] as const),
+    ...[
+      '[1]', '[[]]', '[1.5]', '[{"id":12345678901234567890}]', '[{"op":"select"}]', '[{"id":null}]'
+    ].map(body => [body, 400, 'id_missing', at(0)] as const),
+    ['[{"id":"a"},null]', 400, 'id_missing', at(1)],
+    ['[{"id":"a"},{"id":"a"}]', 400, 'id_duplicate', at(1, 'a')],
+    ['[{"id":"__proto__"},{"id":"__proto__"}]', 400, 'id_duplicate', at(1, '__proto__')],
     ['[1,2,3]', 413, 'too_many_ops']
-  ] as const
+  ]
   for (const [i, [body, status, code, more]] of bodies.entries()) {
     const response = await service.post(body)
     refused(t, response, status, code)
@@ -373,16 +322,14 @@ t.test('an invalid body is rejected, and the connection stays open', async t => 
     t.equal(kept?.status, status)
     t.not(kept?.headers['connection'], 'close', 'the complete body was read')
   }
-  const large = await useService(t, { schema, env: { MAX_BODY_BYTES: '3000000' } })
+  const large = await useAnother(t, { env: { MAX_BODY_BYTES: '3000000' } })
   t.equal((await large.post(stock + ' '.repeat(2_000_000))).status, 200)
-  const exact = await useService(t, { schema, env: { MAX_BODY_BYTES: String(stock.length) } })
+  const exact = await useAnother(t, { env: { MAX_BODY_BYTES: String(stock.length) } })
   t.equal((await exact.post(stock)).status, 200)
   refused(t, await exact.post(`${stock} `), 413, 'body_too_large')
 })
 
 t.test('valid request ids are returned, others are replaced', async t => {
-  const service = await useService(t, { schema })
-  await answering(`${service.url}/health`)
   const good = ['a', 'A-z.0_9:/+=@', 'x'.repeat(128), '0']
   const long = 'x'.repeat(129)
   const bad = ['', ' ', 'a b', 'a,b', long, 'é', '"', '<script>', '%0d', '\\', '{}', "'"]
@@ -407,21 +354,8 @@ t.test('valid request ids are returned, others are replaced', async t => {
   t.not(one.headers.get('x-request-id'), other.headers.get('x-request-id'))
 })
 
-t.test('without the table of keys, an idempotency key is refused and not ignored', async t => {
-  const service = await useService(t, { schema })
-  refused(
-    t,
-    await service.post(stock, { headers: { 'idempotency-key': 'k' } }),
-    400,
-    'idempotency_key_invalid'
-  )
-})
-
 t.test('every 503 has a Retry-After header', async t => {
-  const service = await useService(t, {
-    schema,
-    databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1')
-  })
+  const service = await useService(t, nowhere)
   const health = await ask(`${service.url}/health`)
   t.same([health.status, health.text, health.headers.get('retry-after')], [
     503,
@@ -432,96 +366,48 @@ t.test('every 503 has a Retry-After header', async t => {
   refused(t, await service.post(stock), 503, 'database_unavailable', 'service_error')
   // Rejected before a database connection is needed.
   refused(t, await service.post('[]'), 400, 'body_empty')
-  refused(
-    t,
-    await service.post([{ id: 'a', op: 'drop', table: 't' }]),
-    422,
-    'validation_failed',
-    'validation_error'
-  )
+  const invalid = await service.post([{ id: 'a', op: 'drop', table: 't' }])
+  refused(t, invalid, 422, 'validation_failed', 'validation_error')
 })
 
 t.test('errors of PostgreSQL are reported in the envelope', async t => {
-  const service = await useService(t, {
-    schema: `${schema}
-    create table deferred (id int primary key, twin int unique deferrable initially deferred);
-    create function fail (state text) returns void language plpgsql as $$
-      begin raise sqlstate 'PT503' using message = 'later', detail = 'secret detail',
-      hint = 'secret hint'; end $$;
-    create view failing as select fail('x')::text as x;
-    grant all on deferred, failing to oneflight_user;`
-  })
   const failures: ReadonlyArray<
-    readonly [batch: unknown, status: number, code: string, more: object]
+    readonly [operation: object, status: number, code: string, more: object]
   > = [
     [
-      [{ id: 'a', op: 'insert', table: 'stock', values: [{ sku: 'apple', qty: 1 }] }],
-      409,
-      'unique_violation',
-      { op: 'a', index: 0, sqlstate: '23505', constraint: 'stock_pkey', retryable: false }
+      { op: 'insert', table: 'stock', values: [{ sku: 'apple', qty: 1 }] },
+      409, 'unique_violation', { op: 'a', index: 0, sqlstate: '23505', constraint: 'stock_pkey' }
     ],
     [
-      [{
-        id: 'a',
-        op: 'insert',
-        table: 'deferred',
-        values: [{ id: 1, twin: 1 }, { id: 2, twin: 1 }]
-      }],
-      409,
-      'unique_violation',
-      {
-        op: null,
-        index: null,
-        sqlstate: '23505',
-        constraint: 'deferred_twin_key',
-        retryable: false
-      }
+      { op: 'insert', table: 'deferred', values: [{ id: 1, twin: 1 }, { id: 2, twin: 1 }] },
+      409, 'unique_violation',
+      { op: null, index: null, sqlstate: '23505', constraint: 'deferred_twin_key' }
     ],
-    [[{ id: 'a', op: 'select', table: 'nothing' }], 404, 'undefined_table', {
-      op: 'a',
-      index: 0,
-      sqlstate: '42P01',
-      retryable: false
-    }],
-    [[{ id: 'a', op: 'select', table: 'failing' }], 503, 'PT503', {
-      op: 'a',
-      index: 0,
-      sqlstate: 'PT503',
-      retryable: false
-    }]
+    [
+      { op: 'select', table: 'nothing' },
+      404, 'undefined_table', { op: 'a', index: 0, sqlstate: '42P01' }
+    ],
+    [{ op: 'select', table: 'failing' }, 503, 'PT503', { op: 'a', index: 0, sqlstate: 'PT503' }]
   ]
-  for (const [batch, status, code, more] of failures) {
-    const response = await service.post(batch)
+  for (const [operation, status, code, more] of failures) {
+    const response = await service.post([{ id: 'a', ...operation }])
     refused(t, response, status, code, 'execution_error')
     const { type, code: _, message, committed, request_id: id, ...rest } = response.body.error
-    t.same(rest, more)
+    t.same(rest, { ...more, retryable: false })
     t.notMatch(response.text, /secret|Key \(/)
   }
 })
 
 t.test('an unknown outcome is reported as commit_unknown', async t => {
-  const proxy = await useProxy(t, String(process.env['TEST_DATABASE_URL']))
-  const service = await useService(t, { schema, databaseUrl: url => proxy.through(url) })
-  const { sql } = service.database
-  const response = await sql.begin(async sql => {
-    await sql`update stock set qty = qty`
-    const pending = service.post([{
-      id: 'u',
-      op: 'update',
-      table: 'stock',
-      set: { qty: 7 },
-      all: true
-    }])
-    await until(async () =>
-      (await service.database
-        .sql`select from pg_stat_activity where datname = current_database()
-          and wait_event_type = 'Lock'`)
-        .length > 0
-    )
-    proxy.open = false
-    proxy.cut('reset')
-    return pending
-  })
+  const proxy = await useProxy(t, service.database.loginUrl)
+  const proxied = await useAnother(t, { databaseUrl: proxy.through })
+  const lock = await holdRow(service.database, 'select from stock')
+  const pending = proxied.post([update('u', 'stock', { qty: 7 })])
+  await lock.awaited()
+  proxy.open = false
+  proxy.cut('reset')
+  const response = await pending
+  await lock.free()
   t.match(response, {
     status: 500,
     body: {
@@ -534,46 +420,29 @@ t.test('an unknown outcome is reported as commit_unknown', async t => {
       }
     }
   })
-  const { text } = await ask(`${service.adminUrl}/metrics`)
+  const { text } = await ask(`${proxied.adminUrl}/metrics`)
   // The label is `other` if the answer of the session is lost with the connection.
   t.match(text, /^service_txn_count\{role="(oneflight_user|other)",outcome="error"\} 1$/m)
 })
 
 t.test('an internal error of the service is logged without secrets', async t => {
-  const { url, log } = await startFailingApp(t)
+  const log: Array<Record<string, unknown>> = []
+  const app = await buildApp({
+    ...readConfig({ DATABASE_URL: 'postgres://app@127.0.0.1:1/db', ANON_ROLE: 'web' }),
+    logger: pino({}, { write: line => log.push(JSON.parse(line) as Record<string, unknown>) })
+  })
+  app.get('/fault', () => {
+    throw Object.assign(new TypeError('the secret of a driver'), { detail: 'secret' })
+  })
+  t.teardown(() => app.close())
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
   const response = await ask(`${url}/fault`, { headers: { 'x-request-id': 'mine' } })
   refused(t, response, 500, 'internal', 'service_error')
   t.notMatch(response.text, 'secret')
-  const lines = log().filter(({ request_id: id }) => id === 'mine')
+  const lines = log.filter(({ request_id: id }) => id === 'mine')
   t.match(lines, [
     { level: 50, msg: 'internal error', fault: 'TypeError', at: [/^at .*http\.test\.ts/] },
     { level: 50, msg: 'request completed', status: 500, code: 'internal' }
   ])
   t.notMatch(JSON.stringify(lines), 'secret')
 })
-
-/** Starts the main server with a route that throws. */
-async function startFailingApp (
-  t: Test
-): Promise<{ url: string, log: () => ServiceUnderTest['log'] }> {
-  const { Writable } = await import('node:stream')
-  const { pino } = await import('pino')
-  const { buildApp } = await import('../../src/server/app.ts')
-  const { readConfig } = await import('../../src/config/config.ts')
-  const lines: Array<Record<string, unknown>> = []
-  const sink = new Writable({
-    write (chunk, _encoding, done) {
-      lines.push(JSON.parse(String(chunk)) as Record<string, unknown>)
-      done()
-    }
-  })
-  const app = await buildApp({
-    ...readConfig({ DATABASE_URL: 'postgres://app@127.0.0.1:1/db', ANON_ROLE: 'web' }),
-    logger: pino(sink)
-  })
-  app.get('/fault', () => {
-    throw Object.assign(new TypeError('the secret of a driver'), { detail: 'secret' })
-  })
-  t.teardown(() => app.close())
-  return { url: await app.listen({ host: '127.0.0.1', port: 0 }), log: () => lines }
-}
