@@ -151,11 +151,11 @@ t.test('invalid keys are rejected', async t => {
     'instead'
   const noPem = 'JWT_PUBLIC_KEY: expected one PEM block: PUBLIC KEY, RSA PUBLIC KEY or CERTIFICATE'
   const privateKey = 'JWT_PUBLIC_KEY: is a private key; expected a public key'
-  const noSet =
-    'JWT_JWKS: expected a JSON Web Key Set, {"keys": [{…}]} (the value is not shown)'
+  const noSet = 'JWT_JWKS: expected a JSON Web Key Set, {"keys": [{…}]} (the value is not shown)'
   const useless = 'JWT_JWKS: contains no key that can verify tokens'
   const offCurve = { ...publicJwk(p256), y: publicJwk(p256).x }
   const { n: _n, ...withoutModulus } = publicJwk(rsa)
+  const { e: _e, ...withoutExponent } = publicJwk(rsa)
   const { y: _y, ...withoutY } = publicJwk(p256)
   const rows: ReadonlyArray<readonly [problem: string, name: string, texts: readonly string[]]> = [
     [
@@ -164,26 +164,12 @@ t.test('invalid keys are rejected', async t => {
       [secret.slice(0, 31), 'é'.repeat(15), ' ', 'none']
     ],
     [looksLike, 'JWT_SECRET', [
-      pem,
-      pem.trim(),
-      pem.replaceAll('\n', '\\n'),
-      pem.replaceAll('\n', ''),
-      ` ${pem}`,
-      `key: ${pem}`,
-      publicPem(rsa, 'pkcs1'),
-      certificate(rsa),
-      publicPem(p256),
-      privatePem(rsa),
-      privatePem(p256, 'sec1'),
-      block('EC PARAMETERS'),
-      block('SOMETHING'),
-      JSON.stringify(publicJwk(rsa)),
-      JSON.stringify(publicJwk(p256), null, 2),
-      ` \n${JSON.stringify(privateJwk(p256))}`,
-      JSON.stringify({ kty: 'oct', k: encode(secret) }),
-      jwks(publicJwk(rsa)),
-      JSON.stringify([publicJwk(p256)]),
-      `\ufeff${jwks(publicJwk(p256))}`
+      pem, pem.trim(), pem.replaceAll('\n', '\\n'), pem.replaceAll('\n', ''), ` ${pem}`,
+      `key: ${pem}`, publicPem(rsa, 'pkcs1'), certificate(rsa), publicPem(p256), privatePem(rsa),
+      privatePem(p256, 'sec1'), block('EC PARAMETERS'), block('SOMETHING'),
+      JSON.stringify(publicJwk(rsa)), JSON.stringify(publicJwk(p256), null, 2),
+      ` \n${JSON.stringify(privateJwk(p256))}`, JSON.stringify({ kty: 'oct', k: encode(secret) }),
+      jwks(publicJwk(rsa)), JSON.stringify([publicJwk(p256)]), `\ufeff${jwks(publicJwk(p256))}`
     ]],
     [privateKey, 'JWT_PUBLIC_KEY', [
       privatePem(rsa),
@@ -204,31 +190,14 @@ t.test('invalid keys are rejected', async t => {
       }) as string
     ]],
     [noPem, 'JWT_PUBLIC_KEY', [
-      'x',
-      secret,
-      body,
-      '/etc/keys/public.pem',
-      'https://id.example/keys',
-      JSON.stringify(publicJwk(rsa)),
-      jwks(publicJwk(rsa)),
-      JSON.stringify(privateJwk(rsa)),
-      `${pem}${pem}`,
-      `${pem}${publicPem(p256)}`,
-      `${pem}${certificate(rsa)}`,
-      `${certificate(rsa)}${certificate(rsa)}`,
-      `a key\n${pem}`,
-      `${pem}and more`,
-      `"${pem}"`,
-      pem.replace('-----BEGIN', '----BEGIN'),
-      pem.slice(0, 300),
-      pem.slice(10),
-      pem.replace('-----END PUBLIC KEY-----', ''),
-      block('PUBLIC KEY', body, 'CERTIFICATE'),
-      block('PUBLIC KEY', body, 'RSA PUBLIC KEY'),
-      block('EC PUBLIC KEY'),
-      block('CERTIFICATE REQUEST'),
-      block('public key'),
-      block('X509 CRL'),
+      'x', secret, body, '/etc/keys/public.pem', 'https://id.example/keys',
+      JSON.stringify(publicJwk(rsa)), jwks(publicJwk(rsa)), JSON.stringify(privateJwk(rsa)),
+      `${pem}${pem}`, `${pem}${publicPem(p256)}`, `${pem}${certificate(rsa)}`,
+      `${certificate(rsa)}${certificate(rsa)}`, `a key\n${pem}`, `${pem}and more`, `"${pem}"`,
+      pem.replace('-----BEGIN', '----BEGIN'), pem.slice(0, 300), pem.slice(10),
+      pem.replace('-----END PUBLIC KEY-----', ''), block('PUBLIC KEY', body, 'CERTIFICATE'),
+      block('PUBLIC KEY', body, 'RSA PUBLIC KEY'), block('EC PUBLIC KEY'),
+      block('CERTIFICATE REQUEST'), block('public key'), block('X509 CRL'),
       '-----BEGIN PUBLIC KEY----------END PUBLIC KEY-----',
       'ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQDF shop@example'
     ]],
@@ -256,47 +225,26 @@ t.test('invalid keys are rejected', async t => {
       kinds('secp256k1', 'x25519', 'pss').map(pair => publicPem(pair))
     ],
     [noSet, 'JWT_JWKS', [
-      'x',
-      secret,
-      pem,
-      '[]',
-      '{}',
-      'null',
-      '"keys"',
-      '1',
-      '{"keys":{}}',
-      '{"keys":null}',
-      '{"keys":"x"}',
-      '{"keys":["x"]}',
-      '{"keys":[null]}',
-      '{"keys":[[]]}',
-      '{"keys":[1]}',
-      '{"Keys":[]}',
-      '{"keys":[',
-      `\ufeff${jwks(publicJwk(rsa))}`,
-      JSON.stringify(publicJwk(rsa)),
-      JSON.stringify([publicJwk(rsa)]),
-      JSON.stringify(privateJwk(p256)),
-      'https://id.example/keys',
-      `${jwks(publicJwk(rsa))},`
+      'x', secret, pem, '[]', '{}', 'null', '"keys"', '1', '{"keys":{}}', '{"keys":null}',
+      '{"keys":"x"}', '{"keys":["x"]}', '{"keys":[null]}', '{"keys":[[]]}', '{"keys":[1]}',
+      '{"Keys":[]}', '{"keys":[', `\ufeff${jwks(publicJwk(rsa))}`, JSON.stringify(publicJwk(rsa)),
+      JSON.stringify([publicJwk(rsa)]), JSON.stringify(privateJwk(p256)), 'https://id.example/keys',
+      `${jwks(publicJwk(rsa))},`, jwks(publicJwk(rsa)).repeat(2), jwks(publicJwk(rsa)).slice(1),
+      JSON.stringify(jwks(publicJwk(rsa))), jwks(publicJwk(rsa), 'x'), jwks([publicJwk(rsa)]),
+      `{"jwks":${jwks(publicJwk(rsa))}}`, `\0${jwks(publicJwk(rsa))}`
     ]],
     [
       useless,
       'JWT_JWKS',
       [
-        jwks(),
-        jwks({ kty: 'oct', k: encode(secret) }),
+        jwks(), jwks({ kty: 'oct', k: encode(secret) }),
         jwks({ kty: 'oct', k: encode(secret), use: 'sig', alg: 'HS256' }),
-        jwks(publicJwk(rsa, { use: 'enc' })),
-        jwks(publicJwk(rsa, { use: '' })),
-        jwks(publicJwk(rsa, { key_ops: [] })),
-        jwks(publicJwk(rsa, { key_ops: ['sign'] })),
+        jwks(publicJwk(rsa, { use: 'enc' })), jwks(publicJwk(rsa, { use: '' })),
+        jwks(publicJwk(rsa, { key_ops: [] })), jwks(publicJwk(rsa, { key_ops: ['sign'] })),
         jwks(publicJwk(rsa, { key_ops: ['encrypt', 'wrapKey'] })),
-        jwks(publicJwk(rsa, { alg: 'RSA-OAEP' })),
-        jwks(publicJwk(p256, { alg: 'none' })),
+        jwks(publicJwk(rsa, { alg: 'RSA-OAEP' })), jwks(publicJwk(p256, { alg: 'none' })),
         jwks(publicJwk(keyPair('secp256k1'), { alg: 'ES256K' })),
-        jwks(publicJwk(p256, { alg: '' })),
-        jwks(publicJwk(p256, { alg: 'es256' }))
+        jwks(publicJwk(p256, { alg: '' })), jwks(publicJwk(p256, { alg: 'es256' }))
       ]
     ],
     [
@@ -305,12 +253,14 @@ t.test('invalid keys are rejected', async t => {
       [
         jwks({}),
         jwks({ ...publicJwk(p256), kty: undefined }),
+        `{"keys":[{"__proto__":${JSON.stringify(publicJwk(p256))}}]}`,
         jwks({ ...publicJwk(p256), kty: 1 }),
         jwks({ ...publicJwk(p256), kty: ['EC'] }),
         ...[1, null, [], {}, true].map(kid => jwks({ ...publicJwk(p256), kid })),
         jwks(publicJwk(p256, { alg: ['ES256'] })),
         jwks(publicJwk(p256, { alg: null })),
         jwks(publicJwk(p256, { use: 1 })),
+        jwks(publicJwk(p256, { use: ['sig'] })),
         jwks(publicJwk(p256, { key_ops: 'verify' })),
         jwks(publicJwk(p256, { key_ops: [1] }))
       ]
@@ -347,6 +297,7 @@ t.test('invalid keys are rejected', async t => {
       'JWT_JWKS',
       [
         jwks(withoutModulus),
+        jwks(withoutExponent),
         jwks(withoutY),
         jwks(offCurve),
         jwks({ ...publicJwk(p256), crv: 'P-999' }),
@@ -366,10 +317,8 @@ t.test('invalid keys are rejected', async t => {
       'JWT_JWKS: key 1 has an alg that does not match its type',
       'JWT_JWKS',
       [
-        jwks(publicJwk(rsa, { alg: 'ES256' })),
-        jwks(publicJwk(p256, { alg: 'ES384' })),
-        jwks(publicJwk(p256, { alg: 'RS256' })),
-        jwks(publicJwk(rsa, { alg: 'HS256' })),
+        jwks(publicJwk(rsa, { alg: 'ES256' })), jwks(publicJwk(p256, { alg: 'ES384' })),
+        jwks(publicJwk(p256, { alg: 'RS256' })), jwks(publicJwk(rsa, { alg: 'HS256' })),
         jwks(publicJwk(keyPair('ed25519'), { alg: 'ES256' }))
       ]
     ],
@@ -378,20 +327,10 @@ t.test('invalid keys are rejected', async t => {
       '(the value is not shown)',
       'JWT_JWKS_URL',
       [
-        'x',
-        'id.example',
-        '//id.example/keys',
-        'file:///etc/keys.json',
-        'data:application/json,{"keys":[]}',
-        'ftp://id.example/',
-        'https://',
-        'https://u:p@id.example/',
-        'https://u@id.example/',
-        'https://:p@id.example/',
-        'https://id.example/#x',
-        jwks(publicJwk(rsa)),
-        pem,
-        secret
+        'x', 'id.example', '//id.example/keys', 'file:///etc/keys.json',
+        'data:application/json,{"keys":[]}', 'ftp://id.example/', 'https://',
+        'https://u:p@id.example/', 'https://u@id.example/', 'https://:p@id.example/',
+        'https://id.example/#x', jwks(publicJwk(rsa)), pem, secret
       ]
     ]
   ]
@@ -532,9 +471,7 @@ t.test('incompatible keys and algorithms are rejected', async t => {
 
 t.test('all forms of a key give the same verification key', async t => {
   const forms = [
-    publicPem(rsa),
-    publicPem(rsa, 'pkcs1'),
-    certificate(rsa),
+    publicPem(rsa), publicPem(rsa, 'pkcs1'), certificate(rsa),
     publicPem(rsa).replaceAll('\n', '\\n')
   ].map(readPublicKey)
   for (const key of [...forms, readJwk(publicJwk(rsa) as Record<string, unknown>, undefined)]) {
@@ -599,12 +536,8 @@ t.test('kid and alg select the key of a token', async t => {
     ...algorithms: VerificationKey['algorithms']
   ): VerificationKey => ({ kid, algorithms, material: `${kid}` })
   const [a, b, twin1, twin2, withoutKid, proto] = [
-    key('a', 'RS256', 'PS256'),
-    key('b', 'ES256'),
-    key('twin', 'ES384'),
-    key('twin', 'ES384'),
-    key(undefined, 'EdDSA'),
-    key('__proto__', 'ES512')
+    key('a', 'RS256', 'PS256'), key('b', 'ES256'), key('twin', 'ES384'), key('twin', 'ES384'),
+    key(undefined, 'EdDSA'), key('__proto__', 'ES512')
   ]
   const keys = [a, b, twin1, twin2, withoutKid, proto]
   const rows: ReadonlyArray<
