@@ -220,8 +220,7 @@ t.test('every algorithm is accepted with every kind of key', async t => {
     for (const [alg, key, header] of tokens) {
       // The database must receive numbers, spaces, order and escapes as they were signed.
       const claims = ` { "alg":"${alg}", "exp": ${
-        now() + 60
-      }.50,\t"n":9007199254740993, "e":1e2, "u":"\\u00e9é\\/", "role" :"${role}"\n}`
+        now() + 60}.50,\t"n":9007199254740993, "e":1e2, "u":"\\u00e9é\\/", "role" :"${role}"\n}`
       const bearer = makeToken({ alg, key, payload: claims, header: { alg, ...header } })
       const { body, text } = await service.post(batch, {
         headers: { authorization: `Bearer ${bearer}` }
@@ -435,10 +434,7 @@ t.test('malformed RSA signatures are rejected', async t => {
     ['the bare digest', resign(token, encrypted(constants.RSA_PKCS1_PADDING, digest))],
     [
       'no padding',
-      resign(
-        token,
-        encrypted(constants.RSA_NO_PADDING, Buffer.concat([Buffer.alloc(224), digest]))
-      )
+      resign(token, encrypted(constants.RSA_NO_PADDING, Buffer.concat([Buffer.alloc(224), digest])))
     ],
     ['the signed text', resign(token, text)],
     ['PSS signature, alg says RS256', resign(token, pss(text, 32))],
@@ -482,10 +478,7 @@ t.test('malformed ECDSA signatures are rejected', async t => {
       ...sizes.map(size => [`${size} zeros`, resign(token, Buffer.alloc(size))] as const),
       [
         'DER',
-        resign(
-          token,
-          sign(`sha${alg.slice(2)}`, Buffer.from(signedText(token)), key.privateKey)
-        )
+        resign(token, sign(`sha${alg.slice(2)}`, Buffer.from(signedText(token)), key.privateKey))
       ],
       ['DER of two zeros', resign(token, Buffer.from('3006020100020100', 'hex'))],
       [
@@ -875,35 +868,21 @@ t.test('a payload must be a JSON object without duplicate members', async t => {
     ...notUtf8(`{${good}`).map(([what, bytes]): Row => [what, claim(bytes)]),
     ['bytes', claim(Buffer.of(0, 1, 2, 255))],
     ...[
-      `${good},"role":"${role}"`,
-      `"role":"oneflight_other",${good}`,
-      `${good},"role":"postgres"`,
-      `${good},"\\u0072ole":"postgres"`,
-      `"\\u0072ole":"postgres",${good}`,
-      `${good},"exp":${exp}`,
-      `"exp":0,${good}`,
-      `${good},"e\\u0078p":1`,
-      `${good},"x":{"y":1,"y":2}`,
-      `${good},"x":[1,{"a":{"y":1,"z":2,"\\u0079":3}}]`,
-      `${good},"__proto__":1,"__proto__":2`,
-      `${good},"x":1,"y":2,"x":1`,
-      `${good},"":1,"":1`,
-      `${good},"x" :1,"x"\n: 2`,
-      `${good},"\\"":1,"\\u0022":2`,
-      `${good},"é":1,"\\u00e9":1`,
-      `${good},"0":1,"0":2`
+      `${good},"role":"${role}"`, `"role":"oneflight_other",${good}`, `${good},"role":"postgres"`,
+      `${good},"\\u0072ole":"postgres"`, `"\\u0072ole":"postgres",${good}`, `${good},"exp":${exp}`,
+      `"exp":0,${good}`, `${good},"e\\u0078p":1`, `${good},"x":{"y":1,"y":2}`,
+      `${good},"x":[1,{"a":{"y":1,"z":2,"\\u0079":3}}]`, `${good},"__proto__":1,"__proto__":2`,
+      `${good},"x":1,"y":2,"x":1`, `${good},"":1,"":1`, `${good},"x" :1,"x"\n: 2`,
+      `${good},"\\"":1,"\\u0022":2`, `${good},"é":1,"\\u00e9":1`, `${good},"0":1,"0":2`
     ].map((text): Row => [`duplicate member: ${text.replace(good, '…')}`, claim(`{${text}}`)]),
     ...[
       `${good},"x":{"role":"postgres","exp":0}`,
       `${good},"Role":"postgres","ROLE":"postgres","role ":"x"`,
-      `"\\u0072ole":"${role}","exp":${exp}`,
-      `"r\\u006fle":"${role}","\\u0065xp":${exp}`,
+      `"\\u0072ole":"${role}","exp":${exp}`, `"r\\u006fle":"${role}","\\u0065xp":${exp}`,
       `${good},"x":["role","role"],"y":"\\"role\\":1","z":"\\"role\\":2"`,
-      `${good},"a":{"y":1},"b":{"y":1}`,
-      `${good},"__proto__":{"role":"postgres"}`,
+      `${good},"a":{"y":1},"b":{"y":1}`, `${good},"__proto__":{"role":"postgres"}`,
       `${good},"constructor":null,"toString":1,"hasOwnProperty":1`,
-      `${good},"x":${'['.repeat(3000)}${']'.repeat(3000)}`,
-      `${good},"x":1e400,"y":-0,"z":1.000`,
+      `${good},"x":${'['.repeat(3000)}${']'.repeat(3000)}`, `${good},"x":1e400,"y":-0,"z":1.000`,
       `${good},"x":"\\ud800 \\u0000"`
     ].map((text): Row => [`valid: ${text.slice(0, 80)}`, claim(`{${text}}`), 'passes']),
     ['compressed', make('HS256', SECRET, { zip: 'DEF' }), 'passes'],
