@@ -13,9 +13,9 @@ import { readConfig } from '../../src/config/config.ts'
 import {
   ensureRoles,
   LOGIN_ROLE,
-  TEST_ROLES,
   useDatabase,
-  withAdmin
+  withAdmin,
+  type Database
 } from '../support/database/database.ts'
 import { body as answering, redirect, set, useJwksServer } from '../support/network/jwks-server.ts'
 import {
@@ -28,6 +28,7 @@ import {
   publicPem
 } from '../support/keys.ts'
 import { useProxy } from '../support/network/proxy.ts'
+import * as op from '../support/operations.ts'
 import { childEnvironment } from '../support/process/process.ts'
 import {
   ask,
@@ -39,40 +40,14 @@ import {
   type ServiceUnderTest,
   type UseServiceOptions
 } from '../support/service.ts'
+import { on } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 const names = [
-  'secret',
-  'password',
-  'option',
-  'application',
-  'queryPassword',
-  'keyQuery',
-  'keyBody',
-  'keyId',
-  'claim',
-  'badClaim',
-  'badToken',
-  'basic',
-  'header',
-  'cookie',
-  'agent',
-  'idempotency',
-  'prefer',
-  'expect',
-  'media',
-  'requestId',
-  'query',
-  'malformed',
-  'inserted',
-  'filtered',
-  'referred',
-  'json',
-  'hidden',
-  'raised',
-  'detail',
-  'hint',
-  'variable'
+  'secret', 'password', 'option', 'application', 'queryPassword', 'keyQuery', 'keyBody', 'keyId',
+  'claim', 'badClaim', 'badToken', 'basic', 'header', 'cookie', 'agent', 'idempotency', 'prefer',
+  'media', 'requestId', 'query', 'malformed', 'inserted', 'filtered', 'referred', 'json', 'hidden',
+  'raised', 'detail', 'hint', 'variable'
 ] as const
 type Name = typeof names[number]
 
@@ -121,10 +96,7 @@ const headersOf = ({ headers }: Answer): string => JSON.stringify([...headers])
 
 t.test('the search finds a word in every encoding', async t => {
   const variants = [
-    words.secret,
-    `x${words.secret}`,
-    encodeURIComponent(words.secret),
-    words.secret.toUpperCase()
+    words.secret, `x${words.secret}`, encodeURIComponent(words.secret), words.secret.toUpperCase()
   ]
   for (const form of variants) {
     t.same(leaks(`… ${form} …`), ['secret'])
@@ -171,240 +143,166 @@ const schema = `
   create table private.things (n int);
   grant all on all tables in schema public to public;`
 
-const op = (more: object): readonly object[] => [{ id: 'a', op: 'insert', table: 'kinds', ...more }]
-const insert = (column: string, value: unknown): readonly object[] =>
-  op({ values: [{ [column]: value }] })
-const select = (where: object, more: object = {}): readonly object[] =>
-  op({ op: 'select', where, ...more })
+const role = 'oneflight_user'
 
-/** A request and the pattern of its error code. */
-interface Row {
-  readonly batch?: unknown
-  /** `undefined` means success. */
-  readonly code: string | undefined
+/** An Authorization header with a token of the service. */
+const bearer = (claims: object = {}, secret: string = words.secret): string =>
+  `Bearer ${token({ role, email: words.claim, ...claims }, secret)}`
+
+const insert = (column: string, value: unknown): readonly object[] =>
+  [op.insert('a', 'kinds', [{ [column]: value }])]
+const select = (where: object = {}, more: object = {}): readonly object[] =>
+  [op.select('a', 'kinds', { where, ...more })]
+const person = (values: object): readonly object[] =>
+  [op.insert('a', 'people', [{ id: 2, ...values }], { returning: [] })]
+/** Inserts a word, then runs another operation. */
+const after = (operation: object, word = words.inserted): readonly object[] =>
+  [...insert('word', word), operation]
+const napping = after(op.select('n', 'napping', { where: { slept: { neq: words.filtered } } }))
+
+interface RequestOptions {
   readonly headers?: Readonly<Record<string, string>>
   readonly path?: string
   readonly method?: string
-  /** Words that the response body may contain. */
-  readonly allowed?: readonly Name[]
 }
 
+/** Sends a batch; a string is sent unchanged. */
+const send = (
+  { url }: Pick<ServiceUnderTest, 'url'>,
+  batch: unknown,
+  { headers = {}, path = '/', method = 'POST' }: RequestOptions = {}
+): Promise<Answer> =>
+  ask(url + path, {
+    method,
+    headers: { 'content-type': 'application/json', authorization: bearer(), ...headers },
+    body: typeof batch === 'string' ? batch : JSON.stringify(batch)
+  })
+
+/** Resolves when a session runs the view `napping`. */
+const untilNapping = ({ sql }: Database): Promise<unknown> =>
+  until(async () =>
+    (await sql`select from pg_stat_activity
+      where datname = current_database() and wait_event = 'PgSleep'`).length > 0)
+
+/**
+ * The pattern of an error code, undefined for success; a batch; the request, and the words that the
+ * response body may contain.
+ */
+type Row = readonly [
+  code: string | undefined,
+  batch: unknown,
+  more?: RequestOptions & { readonly allowed?: readonly Name[] }
+]
+const withHeader = (name: string, value: string): RequestOptions => ({ headers: { [name]: value } })
+
 const rows: readonly Row[] = [
-  {
-    batch: [...insert('word', words.inserted), {
-      id: 'b',
-      op: 'insert',
-      table: 'kinds',
-      values: [{ word: '$a.0.word', doc: { x: words.json } }]
-    }, { id: 'c', op: 'select', table: 'kinds', where: { word: { eq: words.filtered } } }],
-    code: undefined
-  },
+  [undefined, [
+    ...after(op.insert('b', 'kinds', [{ word: '$a.0.word', doc: { x: words.json } }])),
+    op.select('c', 'kinds', { where: { word: { eq: words.filtered } } })
+  ]],
   // Values that a type rejects.
   ...[
-    'n',
-    'small',
-    'mood',
-    'day',
-    'at',
-    'uuid',
-    'list',
-    'span',
-    'address',
-    'bits',
-    'bytes',
-    'yes',
-    'length',
-    'place'
-  ].map(column => ({
-    batch: insert(column, column === 'bytes' ? `\\x${words.inserted}` : words.inserted),
-    code: /./.source
-  })),
-  { batch: insert('short', words.inserted), code: 'string_data_right_truncation' },
-  { batch: insert('n', { x: words.json }), code: '.' },
-  { batch: insert('list', [words.json]), code: '.' },
-  { batch: insert('found', `${words.inserted}:`), code: '.' },
-  { batch: insert('found', `'${words.inserted}`), code: '.' },
-  { batch: insert('at', `2026-01-01 00:00 Asia/${words.inserted}`), code: '.' },
-  { batch: insert('at', `2026-01-01 00:00 ${words.inserted}`), code: '.' },
+    'n', 'small', 'mood', 'day', 'at', 'uuid', 'list', 'span', 'address', 'bits', 'bytes', 'yes',
+    'length', 'place'
+  ].map((column): Row => [
+    '.',
+    insert(column, column === 'bytes' ? `\\x${words.inserted}` : words.inserted)
+  ]),
+  ['string_data_right_truncation', insert('short', words.inserted)],
+  ['.', insert('n', { x: words.json })],
+  ['.', insert('list', [words.json])],
+  ['.', insert('found', `${words.inserted}:`)],
+  ['.', insert('found', `'${words.inserted}`)],
+  ['.', insert('at', `2026-01-01 00:00 Asia/${words.inserted}`)],
+  ['.', insert('at', `2026-01-01 00:00 ${words.inserted}`)],
   // Names of missing tables, roles and types.
-  ...['thing', 'who', 'kind'].map(column => ({
-    batch: insert(column, words.inserted),
-    code: 'undefined_(table|object)',
-    allowed: ['inserted'] as const
-  })),
-  { batch: insert('kind', `${words.inserted}[`), code: '.' },
-  {
-    batch: [...insert('word', words.referred), {
-      id: 'b',
-      op: 'insert',
-      table: 'kinds',
-      values: [{ n: '$a.0.word' }]
-    }],
-    code: 'invalid_text_representation'
-  },
-  {
-    batch: [...insert('word', words.referred), {
-      id: 'b',
-      op: 'select',
-      table: 'kinds',
-      where: { day: { in: '$a.*.word' } }
-    }],
-    code: 'invalid_datetime_format'
-  },
-  ...['n', 'mood', 'day', 'uuid', 'address'].map(column => ({
-    batch: select({ [column]: { eq: words.filtered } }),
-    code: '.'
-  })),
-  { batch: select({ n: { in: [1, words.filtered] } }), code: '.' },
-  { batch: select({ word: { match: `(${words.filtered}` } }), code: 'invalid_regular_expression' },
-  { batch: select({ found: { fts: `${words.filtered} (` } }), code: '.' },
-  {
-    batch: select({ found: { fts: { query: 'x', config: words.filtered } } }),
-    code: 'undefined_object',
-    allowed: ['filtered']
-  },
-  {
-    batch: [{ id: 'a', op: 'update', table: 'kinds', set: { n: words.inserted }, all: true }],
-    code: 'invalid_text_representation'
-  },
+  ...['thing', 'who', 'kind'].map((column): Row =>
+    ['undefined_(table|object)', insert(column, words.inserted), { allowed: ['inserted'] }]
+  ),
+  ['.', insert('kind', `${words.inserted}[`)],
+  [
+    'invalid_text_representation',
+    after(op.insert('b', 'kinds', [{ n: '$a.0.word' }]), words.referred)
+  ],
+  [
+    'invalid_datetime_format',
+    after(op.select('b', 'kinds', { where: { day: { in: '$a.*.word' } } }), words.referred)
+  ],
+  ...['n', 'mood', 'day', 'uuid', 'address'].map((column): Row =>
+    ['.', select({ [column]: { eq: words.filtered } })]
+  ),
+  ['.', select({ n: { in: [1, words.filtered] } })],
+  ['invalid_regular_expression', select({ word: { match: `(${words.filtered}` } })],
+  ['.', select({ found: { fts: `${words.filtered} (` } })],
+  [
+    'undefined_object',
+    select({ found: { fts: { query: 'x', config: words.filtered } } }),
+    { allowed: ['filtered'] }
+  ],
+  [
+    'invalid_text_representation',
+    [op.update('a', 'kinds', { set: { n: words.inserted }, all: true })]
+  ],
   // Rows that the role may not see, and columns that the request does not name.
-  {
-    batch: [{
-      id: 'a',
-      op: 'insert',
-      table: 'people',
-      values: [{ id: 2, email: `${words.hidden}@example.org` }],
-      returning: []
-    }],
-    code: 'unique_violation'
-  },
-  {
-    batch: [{
-      id: 'a',
-      op: 'insert',
-      table: 'people',
-      values: [{ id: 2, email: words.inserted, secret: 'bad' }],
-      returning: []
-    }],
-    code: 'check_violation'
-  },
-  {
-    batch: [{
-      id: 'a',
-      op: 'insert',
-      table: 'people',
-      values: [{ id: 2, email: words.inserted, needed: null }],
-      returning: []
-    }],
-    code: 'not_null_violation'
-  },
-  {
-    batch: [{ id: 'a', op: 'insert', table: 'pets', values: [{ owner: 99 }] }],
-    code: 'foreign_key_violation'
-  },
-  {
-    batch: [{ id: 'a', op: 'insert', table: 'pets', values: [{ n: 1 }, { n: 1 }] }],
-    code: 'unique_violation'
-  },
-  { batch: [{ id: 'a', op: 'select', table: 'revealing' }], code: 'invalid_text_representation' },
-  { batch: [{ id: 'a', op: 'select', table: 'looking' }], code: 'syntax_error' },
-  {
-    batch: [{ id: 'a', op: 'select', table: 'raising' }],
-    code: 'raise_exception',
-    allowed: ['raised']
-  },
-  { batch: [{ id: 'a', op: 'select', table: 'choosing' }], code: 'PT422', allowed: ['raised'] },
+  ['unique_violation', person({ email: `${words.hidden}@example.org` })],
+  ['check_violation', person({ email: words.inserted, secret: 'bad' })],
+  ['not_null_violation', person({ email: words.inserted, needed: null })],
+  ['foreign_key_violation', [op.insert('a', 'pets', [{ owner: 99 }])]],
+  ['unique_violation', [op.insert('a', 'pets', [{ n: 1 }, { n: 1 }])]],
+  ['invalid_text_representation', [op.select('a', 'revealing')]],
+  ['syntax_error', [op.select('a', 'looking')]],
+  ['raise_exception', [op.select('a', 'raising')], { allowed: ['raised'] }],
+  ['PT422', [op.select('a', 'choosing')], { allowed: ['raised'] }],
   // Other errors of a batch.
-  { batch: [{ id: 'a', op: 'select', table: 'napping' }], code: 'query_canceled' },
-  {
-    batch: [{
-      id: 'a',
-      op: 'select',
-      table: 'private.things',
-      where: { n: { eq: words.filtered } }
-    }],
-    code: 'validation_failed'
-  },
-  {
-    batch: op({ op: 'select', table: words.filtered }),
-    code: 'undefined_table',
-    allowed: ['filtered']
-  },
-  {
-    batch: select({ [words.filtered]: { eq: 1 } }),
-    code: 'undefined_column',
-    allowed: ['filtered']
-  },
-  {
-    batch: [...insert('word', words.inserted), {
-      id: 'b',
-      op: 'insert',
-      table: 'kinds',
-      values: [{ word: '$a.1.word' }]
-    }],
-    code: 'reference_row_missing'
-  },
-  { batch: select({ word: { eq: words.filtered } }, { expect: 1 }), code: 'expectation_failed' },
-  {
-    batch: op({ values: Array(4).fill({ word: words.inserted }) }),
-    code: 'rows_limit|validation_failed'
-  },
+  ['query_canceled', napping],
+  [
+    'validation_failed',
+    [op.select('a', 'private.things', { where: { n: { eq: words.filtered } } })]
+  ],
+  ['undefined_table', [op.select('a', words.filtered)], { allowed: ['filtered'] }],
+  ['undefined_column', select({ [words.filtered]: { eq: 1 } }), { allowed: ['filtered'] }],
+  ['reference_row_missing', after(op.insert('b', 'kinds', [{ word: '$a.1.word' }]))],
+  ['expectation_failed', select({ word: { eq: words.filtered } }, { expect: 1 })],
+  [
+    'rows_limit|validation_failed',
+    [op.insert('a', 'kinds', Array(4).fill({ word: words.inserted }))]
+  ],
   // Invalid batches.
-  { batch: select({ word: { is: words.filtered } }), code: 'validation_failed' },
-  { batch: select({ word: { between: [words.filtered] } }), code: 'validation_failed' },
-  { batch: select({ word: { eq: { $value: words.json, x: 1 } } }), code: 'validation_failed' },
-  { batch: select({ word: { in: words.filtered } }), code: 'validation_failed' },
-  { batch: select({ word: words.filtered }), code: 'validation_failed' },
-  {
-    batch: select({ word: { eq: `$${words.referred}.0.x` } }),
-    code: 'validation_failed',
-    allowed: ['referred']
-  },
-  {
-    batch: select({}, {
-      limit: words.malformed,
-      offset: words.malformed,
-      order: words.malformed,
-      columns: words.malformed,
-      lock: words.malformed,
-      expect: words.malformed
-    }),
-    code: 'validation_failed'
-  },
-  {
-    batch: [{ id: 'a', op: words.malformed, table: 'kinds' }],
-    code: 'validation_failed',
-    allowed: ['malformed']
-  },
-  {
-    batch: [{ id: 'a', op: 'insert', table: 'kinds', values: words.inserted }],
-    code: 'validation_failed'
-  },
-  {
-    batch: [{ id: 'a', op: 'insert', table: 'kinds', values: [words.inserted] }],
-    code: 'validation_failed'
-  },
-  {
-    batch: [{ id: words.malformed }, { id: words.malformed }],
-    code: 'id_duplicate',
-    allowed: ['malformed']
-  },
-  { batch: words.malformed, code: 'body_invalid' },
-  { batch: `["${words.malformed}`, code: 'body_invalid' },
-  {
-    batch: `[{"${words.malformed}":1,"${words.malformed}":2}]`,
-    code: 'body_invalid',
-    allowed: ['malformed']
-  },
-  { batch: `["${words.malformed}\\u0000"]`, code: 'body_invalid' },
-  { batch: `["${words.malformed}\\ud800"]`, code: 'body_invalid' },
-  { batch: `{"${words.malformed}":1}`, code: 'body_invalid' },
-  { batch: `["${words.malformed}"]`, code: 'id_missing' },
-  { batch: JSON.stringify([words.malformed.repeat(100)]), code: 'body_too_large' },
+  ['validation_failed', select({ word: { is: words.filtered } })],
+  ['validation_failed', select({ word: { between: [words.filtered] } })],
+  ['validation_failed', select({ word: { eq: { $value: words.json, x: 1 } } })],
+  ['validation_failed', select({ word: { in: words.filtered } })],
+  ['validation_failed', select({ word: words.filtered })],
+  [
+    'validation_failed',
+    select({ word: { eq: `$${words.referred}.0.x` } }),
+    { allowed: ['referred'] }
+  ],
+  ['validation_failed', select({}, Object.fromEntries(
+    ['limit', 'offset', 'order', 'columns', 'lock', 'expect'].map(name => [name, words.malformed])
+  ))],
+  [
+    'validation_failed',
+    [{ id: 'a', op: words.malformed, table: 'kinds' }],
+    { allowed: ['malformed'] }
+  ],
+  ['validation_failed', [op.insert('a', 'kinds', words.inserted)]],
+  ['validation_failed', [op.insert('a', 'kinds', [words.inserted])]],
+  [
+    'id_duplicate',
+    [{ id: words.malformed }, { id: words.malformed }],
+    { allowed: ['malformed'] }
+  ],
+  ['body_invalid', words.malformed],
+  ['body_invalid', `["${words.malformed}`],
+  ['body_invalid', `[{"${words.malformed}":1,"${words.malformed}":2}]`, { allowed: ['malformed'] }],
+  ['body_invalid', `["${words.malformed}\\u0000"]`],
+  ['body_invalid', `["${words.malformed}\\ud800"]`],
+  ['body_invalid', `{"${words.malformed}":1}`],
+  ['id_missing', `["${words.malformed}"]`],
+  ['body_too_large', JSON.stringify([words.malformed.repeat(100)])],
   // Headers and URLs.
-  {
-    batch: select({}),
-    code: undefined,
+  [undefined, select(), {
     headers: {
       'x-secret': words.header,
       cookie: `session=${words.cookie}`,
@@ -414,115 +312,62 @@ const rows: readonly Row[] = [
       origin: `http://${words.header}`
     },
     path: `/?token=${words.query}`
-  },
-  {
-    batch: select({}),
-    code: undefined,
-    headers: { prefer: `handling=lenient, return=${words.prefer}, ${words.prefer}=1, tx=rollback` }
-  },
-  {
-    batch: select({}),
-    code: 'prefer_invalid',
-    headers: { prefer: `handling=strict, ${words.prefer}` },
+  }],
+  [undefined, select(), withHeader(
+    'prefer',
+    `handling=lenient, return=${words.prefer}, ${words.prefer}=1, tx=rollback`
+  )],
+  ...['', 'tx='].map((name): Row => ['prefer_invalid', select(), {
+    ...withHeader('prefer', `handling=strict, ${name}${words.prefer}`),
     allowed: ['prefer']
-  },
-  {
-    batch: select({}),
-    code: 'prefer_invalid',
-    headers: { prefer: `handling=strict, tx=${words.prefer}` },
-    allowed: ['prefer']
-  },
-  {
-    batch: select({}),
-    code: 'idempotency_key_invalid',
-    headers: { 'idempotency-key': words.idempotency }
-  },
-  {
-    batch: select({}),
-    code: 'content_type_unsupported',
-    headers: { 'content-type': `application/${words.media}` }
-  },
-  {
-    batch: select({}),
-    code: 'content_type_unsupported',
-    headers: { 'content-encoding': words.media }
-  },
-  { batch: select({}), code: undefined, headers: { 'x-request-id': `${words.requestId} !` } },
-  {
-    batch: select({}),
-    code: 'token_invalid',
-    headers: { authorization: `Basic ${Buffer.from(`user:${words.basic}`).toString('base64')}` }
-  },
-  {
-    batch: select({}),
-    code: 'token_invalid',
-    headers: { authorization: `Bearer ${words.badToken}` }
-  },
-  {
-    batch: select({}),
-    code: 'token_invalid',
-    headers: {
-      authorization: `Bearer ${
-        token({ role: 'oneflight_user', x: words.badClaim }, `another ${SECRET}`)
-      }`
-    }
-  },
-  {
-    batch: select({}),
-    code: 'token_expired',
-    headers: {
-      authorization: `Bearer ${
-        token({ role: 'oneflight_user', x: words.badClaim, exp: 1 }, words.secret)
-      }`
-    }
-  },
-  {
-    batch: select({}),
-    code: 'token_claims_invalid',
-    headers: {
-      authorization: `Bearer ${
-        token({ role: 'oneflight_user', aud: words.badClaim, exp: words.badClaim }, words.secret)
-      }`
-    }
-  },
-  {
-    batch: select({}),
-    code: 'token_claims_invalid',
-    headers: { authorization: `Bearer ${token({ role: { x: words.badClaim } }, words.secret)}` }
-  },
-  {
-    batch: select({}),
-    code: 'role_denied',
-    headers: {
-      authorization: `Bearer ${token({ role: 'postgres', x: words.badClaim }, words.secret)}`
-    }
-  },
-  { code: 'not_found', path: `/nothing?${words.query}`, method: 'GET' },
-  { code: 'method_not_allowed', path: `/?${words.query}`, method: 'GET' },
-  { code: 'http_malformed', path: `/%zz?${words.query}`, method: 'GET' },
-  { code: 'headers_too_large', headers: { 'x-secret': words.header.repeat(1000) }, method: 'GET' }
+  }]),
+  ['idempotency_key_invalid', select(), withHeader('idempotency-key', words.idempotency)],
+  ['content_type_unsupported', select(), withHeader('content-type', `application/${words.media}`)],
+  ['content_type_unsupported', select(), withHeader('content-encoding', words.media)],
+  [undefined, select(), withHeader('x-request-id', `${words.requestId} !`)],
+  ...([
+    ['token_invalid', `Basic ${Buffer.from(`user:${words.basic}`).toString('base64')}`],
+    ['token_invalid', `Bearer ${words.badToken}`],
+    ['token_invalid', bearer({ x: words.badClaim }, `another ${SECRET}`)],
+    ['token_expired', bearer({ x: words.badClaim, exp: 1 })],
+    ['token_claims_invalid', bearer({ aud: words.badClaim, exp: words.badClaim })],
+    ['token_claims_invalid', bearer({ role: { x: words.badClaim } })],
+    ['role_denied', bearer({ role: 'postgres', x: words.badClaim })]
+  ] as const).map(([code, value]): Row => [code, select(), withHeader('authorization', value)]),
+  ['not_found', undefined, { path: `/nothing?${words.query}`, method: 'GET' }],
+  ['method_not_allowed', undefined, { path: `/?${words.query}`, method: 'GET' }],
+  ['http_malformed', undefined, { path: `/%zz?${words.query}`, method: 'GET' }],
+  [
+    'headers_too_large',
+    undefined,
+    { ...withHeader('x-secret', words.header.repeat(1000)), method: 'GET' }
+  ]
 ]
 
-const role = 'oneflight_user'
 const login = `oneflight_secrets_${process.pid}`
+
+const database = await useDatabase(t, { schema })
+await ensureRoles([login], `login noinherit password '${words.password}é'`)
+await withAdmin(admin => admin.unsafe(`grant ${role}, oneflight_other to ${login}`))
+t.teardown(() =>
+  withAdmin(async admin => {
+    await admin.unsafe(`drop owned by ${login}; drop role ${login}`)
+  })
+)
 
 /**
  * Starts a service with secrets in its configuration and database URL, and with log level trace.
  */
-async function useSecretService (
+const useSecretService = (
   t: Test,
-  options: UseServiceOptions = {}
-): Promise<ServiceUnderTest> {
-  await ensureRoles(TEST_ROLES)
-  await ensureRoles([login], `login noinherit password '${words.password}é'`)
-  await withAdmin(admin => admin.unsafe(`grant ${role}, oneflight_other to ${login}`))
-  return useService(t, {
-    schema,
-    databaseUrl: url => withSecrets(url),
+  { env, ...options }: UseServiceOptions = {}
+): Promise<ServiceUnderTest> =>
+  useService(t, {
+    ...on(database),
+    databaseUrl: withSecrets,
     ...options,
-    env: { JWT_SECRET: words.secret, LOG_LEVEL: 'trace', ...options.env }
+    env: { JWT_SECRET: words.secret, LOG_LEVEL: 'trace', ...env }
   })
-}
 
 /** The login URL with a fully percent-encoded password and with secrets in its query. */
 function withSecrets (url: string): string {
@@ -558,14 +403,9 @@ async function assertNoLeaks (
   )
 }
 
-t.teardown(() =>
-  withAdmin(async admin => {
-    await admin.unsafe(`drop owned by ${login}; drop role ${login}`)
-  })
-)
-
 t.test('no request, valid or invalid, reveals secrets or data', async t => {
   for (const verbosity of ['terse', 'verbose']) {
+    await database.sql`truncate kinds`
     const service = await useSecretService(t, {
       env: {
         ERROR_VERBOSITY: verbosity,
@@ -575,23 +415,15 @@ t.test('no request, valid or invalid, reveals secrets or data', async t => {
         POOL_SIZE: '2'
       }
     })
-    const bearer = token({ role, exp: 9_999_999_999, email: words.claim }, words.secret)
-    watch('token', bearer.slice(-40))
-    for (const { batch, code, headers = {}, path = '/', method = 'POST', allowed = [] } of rows) {
-      const answer = await ask(service.url + path, {
-        method,
-        headers: {
-          'content-type': 'application/json',
-          authorization: `Bearer ${bearer}`,
-          ...headers
-        },
-        ...(batch === undefined
-          ? {}
-          : { body: typeof batch === 'string' ? batch : JSON.stringify(batch) })
+    const authorization = bearer({ exp: 9_999_999_999 })
+    watch('token', authorization.slice(-40))
+    for (const [code, batch, { headers = {}, allowed = [], ...options } = {}] of rows) {
+      const answer = await send(service, batch, {
+        ...options,
+        headers: { authorization, ...headers }
       })
-      const label = `${verbosity}: ${code ?? 'ok'} ${path} ${JSON.stringify(headers)} ${
-        JSON.stringify(batch)
-      } ${answer.text}`
+      const label = `${verbosity}: ${code ?? 'ok'} ${JSON.stringify([options, headers, batch])} ${
+        answer.text}`
       t.match(answer.body.error?.code ?? '', code === undefined ? /^$/ : new RegExp(code), label)
       t.same(leaks(headersOf(answer)), [], label)
       if (answer.status !== 200 && verbosity === 'terse') {
@@ -607,69 +439,35 @@ t.test('overload, lost connections and failed responses reveal nothing', async t
   const service = await useSecretService(t, {
     env: { POOL_SIZE: '1', QUEUE_SIZE: '1', QUEUE_TIMEOUT_MS: '60000' }
   })
-  const post = (batch: unknown): Promise<Answer> =>
-    ask(service.url, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        authorization: `Bearer ${token({ role, email: words.claim }, words.secret)}`
-      },
-      body: JSON.stringify(batch)
-    })
-  const { sql } = service.database
   const seen = new Set<string>()
   const check = ({ status, text, body }: Answer): void => {
     seen.add(status === 200 ? 'ok' : String(body.error.code))
     if (status !== 200) t.same(leaks(text), [], text)
   }
-  t.equal((await post(insert('doc', { x: words.json }))).status, 200)
-  const napping = post([...insert('word', words.inserted), {
-    id: 'n',
-    op: 'select',
-    table: 'napping'
-  }])
-  await until(async () =>
-    (await sql`select from pg_stat_activity where datname = current_database()
-      and wait_event = 'PgSleep'`)
-      .length > 0
-  )
+  t.equal((await send(service, insert('doc', { x: words.json }))).status, 200)
+  const running = send(service, napping)
+  await untilNapping(database)
   // One of them waits, which fills the queue.
-  const more = [1, 2].map(() => post(insert('word', words.inserted)).then(check))
+  const more = [1, 2].map(() => send(service, insert('word', words.inserted)).then(check))
   await Promise.race(more)
-  await sql`select pg_terminate_backend(pid) from pg_stat_activity
+  await database.sql`select pg_terminate_backend(pid) from pg_stat_activity
     where datname = current_database() and usename = ${login} and wait_event = 'PgSleep'`
-  check(await napping)
+  check(await running)
   await Promise.all(more)
   forbidAnswers(t)
-  check(await post(insert('word', words.inserted)))
+  check(await send(service, insert('word', words.inserted)))
   t.same([...seen].sort(), ['commit_unknown', 'database_unavailable', 'ok', 'overloaded'])
   await assertNoLeaks(t, service, 'faults')
 })
 
 t.test('a connection reset during a batch reveals nothing', async t => {
-  const database = await useDatabase(t, { schema })
   const proxy = await useProxy(t, database.loginUrl)
   const service = await useSecretService(t, {
-    databaseUrl: () => withSecrets(proxy.through(database.loginUrl)),
+    databaseUrl: url => withSecrets(proxy.through(url)),
     env: { POOL_SIZE: '1', REQUEST_TIMEOUT_MS: '3000' }
   })
-  const batch = [...insert('word', words.inserted), {
-    id: 'n',
-    op: 'select',
-    table: 'napping',
-    where: { slept: { eq: words.filtered } }
-  }]
-  const headers = {
-    'content-type': 'application/json',
-    authorization: `Bearer ${token({ role, email: words.claim }, words.secret)}`
-  }
-  const running = ask(service.url, { method: 'POST', headers, body: JSON.stringify(batch) })
-  await until(async () =>
-    (await database
-      .sql`select from pg_stat_activity where datname = current_database()
-        and wait_event = 'PgSleep'`)
-      .length > 0
-  )
+  const running = send(service, napping)
+  await untilNapping(database)
   proxy.open = false
   proxy.cut('reset')
   const answer = await running
@@ -729,14 +527,7 @@ t.test('an unreachable database reveals nothing', async t => {
   ]
   for (const [reason, change] of changes) {
     const service = await useSecretService(t, { databaseUrl: url => change(withSecrets(url)) })
-    const answer = await ask(service.url, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        authorization: `Bearer ${token({ role }, words.secret)}`
-      },
-      body: JSON.stringify(insert('word', words.inserted))
-    })
+    const answer = await send(service, insert('word', words.inserted))
     t.match(
       answer,
       { status: 503, body: { error: { code: 'database_unavailable' } } },
@@ -815,11 +606,11 @@ t.test('keys of tokens from any source are not revealed', async t => {
       [unknownKey, '.']
     ] as const
     for (const [authorization, expected] of tokens) {
-      const answer = await ask(service.url, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', authorization: `Bearer ${authorization}` },
-        body: JSON.stringify(insert('word', words.inserted))
-      })
+      const answer = await send(
+        service,
+        insert('word', words.inserted),
+        withHeader('authorization', `Bearer ${authorization}`)
+      )
       t.match(
         answer.body.error?.code ?? '',
         expected === undefined ? /^$/ : new RegExp(expected),
@@ -873,20 +664,19 @@ async function runMain (
   return { output, code }
 }
 
+const processEnvironment = {
+  DATABASE_URL: withSecrets(database.loginUrl),
+  JWT_SECRET: words.secret
+}
+
 t.test('the output of the process reveals nothing from start to exit', async t => {
-  const { loginUrl } = await useSecretService(t).then(({ database }) => database)
-  const { output, code } = await runMain(t, {
-    DATABASE_URL: withSecrets(loginUrl),
-    JWT_SECRET: words.secret
-  }, async (url, adminUrl) => {
-    const post = (authorization: string): Promise<Answer> =>
-      ask(`${url}/?${words.query}`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', authorization, cookie: words.cookie },
-        body: JSON.stringify(insert('word', words.inserted))
-      })
-    t.equal((await post(`Bearer ${token({ role, email: words.claim }, words.secret)}`)).status, 200)
-    t.equal((await post(`Bearer ${words.badToken}`)).status, 401)
+  const { output, code } = await runMain(t, processEnvironment, async (url, adminUrl) => {
+    for (const [authorization, status] of [[bearer(), 200], [`Bearer ${words.badToken}`, 401]]) {
+      const headers = { authorization: String(authorization), cookie: words.cookie }
+      const path = `/?${words.query}`
+      const answer = await send({ url }, insert('word', words.inserted), { headers, path })
+      t.equal(answer.status, status)
+    }
     const config = await ask(`${adminUrl}/config`)
     t.match(config.body, {
       JWT_SECRET: '[redacted]',
@@ -910,38 +700,30 @@ t.test('a rejected configuration is explained without secrets', async t => {
   const marked = (text: string): string => text.replace('\n', `\n${words.keyBody}\n`)
   const url = `postgres://app:${words.password}@db/shop`
   const base = { DATABASE_URL: url, JWT_SECRET: words.secret }
-  const without = { DATABASE_URL: url }
+  const each = (name: string, ...values: readonly string[]) =>
+    values.map(value => ({ DATABASE_URL: url, [name]: value }))
   const environments: ReadonlyArray<Readonly<Record<string, string>>> = [
-    { ...without, JWT_SECRET: words.secret.slice(0, 25) },
-    { ...without, JWT_SECRET: secretPem },
-    { ...without, JWT_SECRET: publicPem(pair) },
-    { ...without, JWT_SECRET: JSON.stringify(privateJwk(pair)) },
-    { ...without, JWT_SECRET: jwks({ kty: 'oct', k: words.keyBody }) },
-    { ...without, JWT_PUBLIC_KEY: words.keyBody },
-    { ...without, JWT_PUBLIC_KEY: secretPem },
-    { ...without, JWT_PUBLIC_KEY: marked(publicPem(pair)) },
-    { ...without, JWT_PUBLIC_KEY: `${publicPem(pair)}${words.keyBody}` },
-    { ...without, JWT_PUBLIC_KEY: publicPem(pair) + publicPem(keyPair('p256')) },
-    { ...without, JWT_PUBLIC_KEY: publicPem(keyPair('weakRsa')) },
-    { ...without, JWT_PUBLIC_KEY: publicPem(keyPair('secp256k1')) },
-    { ...without, JWT_JWKS: words.keyBody },
-    { ...without, JWT_JWKS: `{"keys": ["${words.keyBody}"]}` },
-    {
-      ...without,
-      JWT_JWKS:
-        `{"keys": [{"kty": "RSA", "kid": "${words.keyId}", "n": "${words.keyBody}", "e": "AQAB"}]}`
-    },
-    { ...without, JWT_JWKS: jwks(privateJwk(pair, { kid: words.keyId })) },
-    { ...without, JWT_JWKS: jwks({ kty: 'oct', k: words.keyBody, kid: words.keyId }) },
-    { ...without, JWT_JWKS: `{"keys": [], "keys": ["${words.keyBody}"]}` },
-    ...[
-      `https://user:${words.keyQuery}@id/keys`,
-      `https://${words.keyQuery}@id/keys`,
-      `https://id/keys#${words.keyQuery}`,
-      `ftp://id/${words.keyQuery}`,
-      `${words.keyQuery}`,
+    ...each(
+      'JWT_SECRET', words.secret.slice(0, 25), secretPem, publicPem(pair),
+      JSON.stringify(privateJwk(pair)), jwks({ kty: 'oct', k: words.keyBody })
+    ),
+    ...each(
+      'JWT_PUBLIC_KEY', words.keyBody, secretPem, marked(publicPem(pair)),
+      `${publicPem(pair)}${words.keyBody}`, publicPem(pair) + publicPem(keyPair('p256')),
+      publicPem(keyPair('weakRsa')), publicPem(keyPair('secp256k1'))
+    ),
+    ...each(
+      'JWT_JWKS', words.keyBody, `{"keys": ["${words.keyBody}"]}`,
+      `{"keys": [{"kty": "RSA", "kid": "${words.keyId}", "n": "${words.keyBody}", "e": "AQAB"}]}`,
+      jwks(privateJwk(pair, { kid: words.keyId })),
+      jwks({ kty: 'oct', k: words.keyBody, kid: words.keyId }),
+      `{"keys": [], "keys": ["${words.keyBody}"]}`
+    ),
+    ...each(
+      'JWT_JWKS_URL', `https://user:${words.keyQuery}@id/keys`, `https://${words.keyQuery}@id/keys`,
+      `https://id/keys#${words.keyQuery}`, `ftp://id/${words.keyQuery}`, words.keyQuery,
       `http://[${words.keyQuery}`
-    ].map(JWT_JWKS_URL => ({ ...without, JWT_JWKS_URL })),
+    ),
     { ...base, JWT_PUBLIC_KEY: publicPem(pair), JWT_JWKS: jwks(publicJwk(pair)) },
     { ...base, JWT_JWKS_URL: `https://id/keys?${words.keyQuery}` },
     { ...base, JWT_ALGORITHMS: 'RS256' },
@@ -949,28 +731,19 @@ t.test('a rejected configuration is explained without secrets', async t => {
     { ...base, JWT_ALGORITHM: words.variable },
     { ...base, POOL_SIZE: '0' },
     ...[
-      `mysql://app:${words.password}@db/shop`,
-      `postgres://app:${words.password}@x@db/shop`,
-      `postgres://app:x/${words.password}@db/shop`,
-      `postgres://app:%zz${words.password}@db/shop`,
-      `postgres://:${words.password}@db/shop`,
-      `postgres://app:${words.password}@[db/shop`,
-      `postgres://app:${words.password}@d b/shop`,
-      `postgres://app:${words.password}@db:x/shop`,
-      `postgres://app:${words.password}@db:1,db:2/shop?port=1,2,3`,
-      `${url}?password=${words.queryPassword}&password=x`,
-      `${url}?${words.option}=1`,
-      `${url}?password=a&${words.queryPassword}`,
-      `${url}?connect_timeout=${words.option}`,
-      `${url}?sslmode=${words.option}`,
-      `${url}?target_session_attrs=${words.option}`,
-      `${url}?options=%zz${words.option}`,
-      `${url}?sslrootcert=${words.option}`,
-      `${url}?application_name=&options=${words.option}`,
-      `${url}?passwort=${words.queryPassword}`,
-      words.password,
-      `app:${words.password}@db`
-    ].map(DATABASE_URL => ({ JWT_SECRET: words.secret, DATABASE_URL }))
+      'mysql://app:PASSWORD@db/shop', 'postgres://app:PASSWORD@x@db/shop',
+      'postgres://app:x/PASSWORD@db/shop', 'postgres://app:%zzPASSWORD@db/shop',
+      'postgres://:PASSWORD@db/shop', 'postgres://app:PASSWORD@[db/shop',
+      'postgres://app:PASSWORD@d b/shop', 'postgres://app:PASSWORD@db:x/shop',
+      'postgres://app:PASSWORD@db:1,db:2/shop?port=1,2,3', `${url}?password=PASSWORD&password=x`,
+      `${url}?OPTION=1`, `${url}?password=a&PASSWORD`, `${url}?connect_timeout=OPTION`,
+      `${url}?sslmode=OPTION`, `${url}?target_session_attrs=OPTION`, `${url}?options=%zzOPTION`,
+      `${url}?sslrootcert=OPTION`, `${url}?application_name=&options=OPTION`,
+      `${url}?passwort=PASSWORD`, 'PASSWORD', 'app:PASSWORD@db'
+    ].map(text => ({
+      JWT_SECRET: words.secret,
+      DATABASE_URL: text.replace('PASSWORD', words.password).replace('OPTION', words.option)
+    }))
   ]
   for (const env of environments) {
     // The process prints the message of the thrown error. It runs only for two of the
@@ -997,16 +770,14 @@ function messageOf (env: Readonly<Record<string, string>>): string {
 }
 
 t.test('a failed start and a forced shutdown reveal nothing', async t => {
-  const { database } = await useSecretService(t)
   const taken = createServer()
   taken.listen(0, '127.0.0.1')
   await once(taken, 'listening')
   t.teardown(() => {
     taken.close()
   })
-  const env = { DATABASE_URL: withSecrets(database.loginUrl), JWT_SECRET: words.secret }
   const failed = await runMain(t, {
-    ...env,
+    ...processEnvironment,
     HTTP_PORT: String((taken.address() as AddressInfo).port)
   })
   t.equal(failed.code, 1)
@@ -1019,28 +790,12 @@ t.test('a failed start and a forced shutdown reveal nothing', async t => {
     ).replaceAll("'", '%27')
   }`
   const forced = await runMain(t, {
-    ...env,
+    ...processEnvironment,
     SHUTDOWN_TIMEOUT_MS: '200',
     NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} ${thrown}`
   }, async url => {
-    ask(url, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        authorization: `Bearer ${token({ role, email: words.claim }, words.secret)}`
-      },
-      body: JSON.stringify([...insert('word', words.inserted), {
-        id: 'n',
-        op: 'select',
-        table: 'napping'
-      }])
-    }).catch(() => {})
-    await until(async () =>
-      (await database
-        .sql`select from pg_stat_activity where datname = current_database()
-          and wait_event = 'PgSleep'`)
-        .length > 0
-    )
+    send({ url }, napping).catch(() => {})
+    await untilNapping(database)
   })
   t.equal(forced.code, 1)
   t.match(forced.output, /shutdown timed out/)
