@@ -27,15 +27,17 @@ import {
   type Link,
   type Proxy
 } from '../support/network/proxy.ts'
+import * as op from '../support/operations.ts'
 import { request, speak } from '../support/network/wire.ts'
 import {
   ask,
   forbidAnswers,
-  token,
   useService,
   type Answer,
-  type ServiceUnderTest
+  type ServiceUnderTest,
+  type UseServiceOptions
 } from '../support/service.ts'
+import { failed, headersOfBatch, on } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 /** A select of `gate` waits until no session holds the advisory lock 1 exclusively. */
@@ -55,28 +57,40 @@ const schema = `
   grant all on all tables in schema public to oneflight_user;
   grant all on all sequences in schema public to oneflight_user;`
 
-const insert = (id: string, word: string, more = {}): object => ({
-  id,
-  op: 'insert',
-  table: 't',
-  values: [{ word, ...more }]
+const service = await useService(t, { schema })
+const { post, database: { sql } } = service
+/** Starts another service on the same database. */
+const useAnother = (t: Test, options: UseServiceOptions): Promise<ServiceUnderTest> =>
+  useService(t, { ...on(service.database), ...options })
+
+t.beforeEach(async () => {
+  await sql`truncate t, entries, moody restart identity`
+  await sql`select setval('tries', 1, false)`
 })
-const select = (id: string, table: string): object => ({ id, op: 'select', table })
+
+const insert = (id: string, word: string, more = {}): object =>
+  op.insert(id, 't', [{ word, ...more }])
+const select = (id: string, table: string): object => op.select(id, table)
 
 /** Posts a batch with a Prefer header. */
 const preferring = (
-  { post }: ServiceUnderTest,
   prefer: string,
-  batch: readonly object[]
+  batch: readonly object[],
+  { post }: Pick<ServiceUnderTest, 'post'> = service
 ): Promise<Answer> => post(batch, { headers: { prefer } })
 
-const words = async ({ database: { sql } }: ServiceUnderTest): Promise<unknown[]> =>
+const words = async (): Promise<unknown[]> =>
   (await sql`select word from t order by id`).map(({ word }) => word as unknown)
 
+/** Reads a counter of a service. Its name has its labels. */
+async function readMetric (name: string, { adminUrl } = service): Promise<number> {
+  const { text } = await ask(`${adminUrl}/metrics`)
+  const line = text.split('\n').find(line => line.startsWith(`${name} `))
+  return Number(line?.slice(name.length) ?? 0)
+}
+
 /** Closes `gate`. Each call of `awaited` resolves when another session waits at the gate. */
-async function closeGate (
-  { database: { sql } }: ServiceUnderTest
-): Promise<{ open(): Promise<void>, awaited(): Promise<unknown> }> {
+async function closeGate (): Promise<{ open(): Promise<void>, awaited(): Promise<unknown> }> {
   const connection = await sql.reserve()
   await connection`select pg_advisory_lock(1)`
   const seen = new Set<unknown>()
@@ -98,7 +112,6 @@ async function closeGate (
 }
 
 t.test('the header is parsed according to RFC 7240', async t => {
-  const service = await useService(t, { schema })
   const long = (text: string): string => text.repeat(Math.floor(7000 / text.length))
   const rows: ReadonlyArray<readonly [prefer: string, applied: string | null, message?: RegExp]> = [
     ['', null],
@@ -169,169 +182,112 @@ t.test('the header is parsed according to RFC 7240', async t => {
     [long(','), null]
   ]
   for (const [prefer, applied, message] of rows) {
-    const { status, headers, body } = await preferring(service, prefer, [insert('i', 'a')])
-    t.same({ status, applied: headers.get('preference-applied') }, {
-      status: message === undefined ? 200 : 400,
-      applied
-    }, prefer.slice(0, 100))
+    const { status, headers, body } = await preferring(prefer, [insert('i', 'a')])
+    const code = message === undefined ? 200 : 400
+    t.same([status, headers.get('preference-applied')], [code, applied], prefer.slice(0, 100))
     if (message !== undefined) {
-      t.match(body.error, {
-        type: 'request_error',
-        code: 'prefer_invalid',
-        committed: false,
-        message
-      })
+      const error = { type: 'request_error', code: 'prefer_invalid', committed: false, message }
+      t.match(body.error, error)
     }
   }
 })
 
 t.test('several header lines count as one header', async t => {
-  const { url } = await useService(t, { schema })
-  const post = async (headers: Readonly<Record<string, string>>): Promise<unknown> => {
-    const common = {
-      connection: 'close',
-      'content-type': 'application/json',
-      authorization: `Bearer ${token({ role: 'oneflight_user' })}`
-    }
-    const [answer] = await speak(
-      url,
-      request('POST', '/', { ...common, ...headers }, JSON.stringify([select('s', 't')]))
-    )
+  const send = async (more: Readonly<Record<string, string>>): Promise<unknown> => {
+    const headers = headersOfBatch({ connection: 'close', ...more })
+    const bytes = request('POST', '/', headers, JSON.stringify([select('s', 't')]))
+    const [answer] = await speak(service.url, bytes)
     return answer?.headers['preference-applied'] ?? answer?.body.error.message
   }
   t.equal(
-    await post({ prefer: 'handling=strict', Prefer: 'tx=rollback', PREFER: 'tx=commit' }),
+    await send({ prefer: 'handling=strict', Prefer: 'tx=rollback', PREFER: 'tx=commit' }),
     'handling=strict, tx=rollback'
   )
   t.match(
-    await post({ prefer: 'x="never closed', Prefer: 'handling=strict' }),
+    await send({ prefer: 'x="never closed', Prefer: 'handling=strict' }),
     /Malformed Prefer header at: x="never closed$/
   )
 })
 
 t.test('preferences are checked between token and body, and reported only on success', async t => {
-  const { url, post } = await useService(t, { schema, env: { MAX_BODY_BYTES: '100' } })
+  const { url, post } = await useAnother(t, { env: { MAX_BODY_BYTES: '100' } })
   const prefer = 'handling=strict, foo'
+  const key = { prefer: 'foo', 'idempotency-key': 'a b' }
+  const strict = { headers: { prefer: 'handling=strict' } }
+  const dry = { headers: { prefer: 'tx=rollback' } }
+  const plain = { headers: { prefer, 'content-type': 'text/plain' } }
   const rows: ReadonlyArray<readonly [string, Parameters<typeof post>, string]> = [
-    [
-      'media type first',
-      ['[]', { headers: { prefer, 'content-type': 'text/plain' } }],
-      'content_type_unsupported'
-    ],
+    ['media type first', ['[]', plain], 'content_type_unsupported'],
     ['then the token', ['[]', { role: null, headers: { prefer } }], 'auth_required'],
     ['then preferences', ['nonsense', { headers: { prefer } }], 'prefer_invalid'],
-    [
-      'then the key',
-      ['nonsense', { headers: { prefer: 'foo', 'idempotency-key': 'a b' } }],
-      'idempotency_key_invalid'
-    ],
-    [
-      'then the size',
-      [' '.repeat(101), { headers: { prefer: 'handling=strict' } }],
-      'body_too_large'
-    ],
-    ['then the body', ['[]', { headers: { prefer: 'handling=strict' } }], 'body_empty'],
-    [
-      'then operations',
-      [[{ id: 'a' }], { headers: { prefer: 'tx=rollback' } }],
-      'validation_failed'
-    ],
-    [
-      'then the transaction',
-      [[select('a', 'nowhere')], { headers: { prefer: 'tx=rollback' } }],
-      'undefined_table'
-    ]
+    ['then the key', ['nonsense', { headers: key }], 'idempotency_key_invalid'],
+    ['then the size', [' '.repeat(101), strict], 'body_too_large'],
+    ['then the body', ['[]', strict], 'body_empty'],
+    ['then operations', [[{ id: 'a' }], dry], 'validation_failed'],
+    ['then the transaction', [[select('a', 'nowhere')], dry], 'undefined_table']
   ]
   for (const [name, parameters, code] of rows) {
     const answer = await post(...parameters)
     t.equal(answer.body.error.code, code, name)
     t.equal(answer.headers.get('preference-applied'), null)
   }
-  t.equal(
-    (await ask(`${url}/health`, { headers: { prefer: 'tx=rollback' } })).headers.get(
-      'preference-applied'
-    ),
-    null,
-    '/health has no preferences'
-  )
+  const { headers } = await ask(`${url}/health`, dry)
+  t.equal(headers.get('preference-applied'), null, '/health has no preferences')
 })
 
 t.test('tx=rollback executes the batch, returns its rows and commits nothing', async t => {
-  const service = await useService(t, { schema })
   const batch = [
     insert('one', 'first'),
     insert('two', 'second', { parent: '$one.0.id' }),
-    {
-      id: 'three',
-      op: 'update',
-      table: 't',
-      set: { word: 'changed' },
-      where: { id: { eq: '$one.0.id' } }
-    },
+    op.update('three', 't', { set: { word: 'changed' }, where: { id: { eq: '$one.0.id' } } }),
     select('all', 't')
   ]
-  const dry = await preferring(service, 'tx=rollback', batch)
+  const countCommitted = () => readMetric('service_txn_count{role="oneflight_user",outcome="ok"}')
+  const before = await countCommitted()
+  const dry = await preferring('tx=rollback', batch)
   t.equal(dry.status, 200)
-  t.same(dry.body.data.all, [{ id: 2, word: 'second', parent: 1 }, {
-    id: 1,
-    word: 'changed',
-    parent: null
-  }])
-  t.same(await words(service), [])
-  t.match(
-    (await ask(`${service.adminUrl}/metrics`)).text,
-    /\nservice_txn_count\{role="oneflight_user",outcome="ok"\} 1\n/
-  )
+  t.same(dry.body.data.all, [
+    { id: 2, word: 'second', parent: 1 },
+    { id: 1, word: 'changed', parent: null }
+  ])
+  t.same(await words(), [])
+  t.equal(await countCommitted() - before, 1)
 
-  const committed = await preferring(service, 'tx=commit', batch)
+  const committed = await preferring('tx=commit', batch)
   const second = { id: 4, word: 'second', parent: 3 }
   t.match(committed.body.data.two, [second], 'sequences are not rolled back')
-  t.same(await words(service), ['changed', 'second'])
+  t.same(await words(), ['changed', 'second'])
 })
 
 t.test('tx=rollback fails at the same operation as tx=commit', async t => {
-  const service = await useService(t, { schema })
-  const rows: ReadonlyArray<readonly [string, readonly object[], object]> = [
-    ['a deferred constraint', [insert('a', 'x', { parent: 99 })], {
-      status: 409,
-      body: {
-        error: { code: 'foreign_key_violation', op: null, index: null, constraint: 't_parent_fkey' }
-      }
-    }],
-    ['an operation', [insert('a', 'x'), insert('b', 'y', { id: 1 }), insert('c', 'z', { id: 1 })], {
-      status: 409,
-      body: { error: { code: 'unique_violation', index: 1 } }
-    }],
-    ['the last operation', [insert('a', 'x'), select('b', 'nowhere')], {
-      status: 404,
-      body: { error: { code: 'undefined_table', op: 'b', index: 1 } }
-    }],
-    ['a missing row', [select('a', 't'), insert('b', '$a.0.word')], {
-      status: 422,
-      body: { error: { code: 'reference_row_missing', op: 'b' } }
-    }]
+  const foreignKey =
+    { code: 'foreign_key_violation', op: null, index: null, constraint: 't_parent_fkey' }
+  const twice = [insert('a', 'x'), insert('b', 'y', { id: 1 }), insert('c', 'z', { id: 1 })]
+  const rows: ReadonlyArray<
+    readonly [name: string, batch: readonly object[], status: number, error: object]
+  > = [
+    ['a deferred constraint', [insert('a', 'x', { parent: 99 })], 409, foreignKey],
+    ['an operation', twice, 409, { code: 'unique_violation', index: 1 }],
+    ['the last operation', [insert('a', 'x'), select('b', 'nowhere')], 404,
+      { code: 'undefined_table', op: 'b', index: 1 }],
+    ['a missing row', [select('a', 't'), insert('b', '$a.0.word')], 422,
+      { code: 'reference_row_missing', op: 'b' }]
   ]
   // The first insert takes id 1 from the sequence, also in the row "an operation".
-  for (const [name, batch, expected] of rows) {
-    await service.database.sql`truncate t restart identity`
+  for (const [name, batch, status, error] of rows) {
     for (const prefer of ['tx=rollback', 'tx=commit']) {
-      await service.database.sql`select setval('t_id_seq', 1, false)`
-      const answer = await preferring(service, prefer, batch)
-      t.match(answer, expected, `${name}, ${prefer}`)
-      t.equal(answer.body.error.committed, false)
-      t.same(await words(service), [])
+      await sql`select setval('t_id_seq', 1, false)`
+      const answer = await preferring(prefer, batch)
+      const body = { error: { ...error, committed: false } }
+      t.match(answer, { status, body }, `${name}, ${prefer}`)
+      t.same(await words(), [])
     }
   }
-  t.match(
-    (await service.post([{ id: 'm', op: 'insert', table: 'moody', values: [{ times: 0 }] }]))
-      .status,
-    200,
-    'the connections still work'
-  )
+  const next = await post([op.insert('m', 'moody', [{ times: 0 }])])
+  t.equal(next.status, 200, 'the connections still work')
 })
 
 t.test('a response that cannot be rendered reports whether the batch committed', async t => {
-  const service = await useService(t, { schema })
   forbidAnswers(t)
   const rows = [
     ['tx=commit', 'commit_unknown', 'unknown'],
@@ -339,41 +295,28 @@ t.test('a response that cannot be rendered reports whether the batch committed',
     ['access=read-only', 'internal', false]
   ] as const
   for (const [prefer, code, committed] of rows) {
-    t.match(await preferring(service, prefer, [select('s', 't')]), {
-      status: 500,
-      body: { error: { code, committed } }
-    }, prefer)
+    const answer = await preferring(prefer, [select('s', 't')])
+    t.match(answer, failed(500, code, { committed }), prefer)
   }
 })
 
 t.test('access=read-only rejects writes and assigns no transaction id', async t => {
-  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  const service = await useAnother(t, { env: { POOL_SIZE: '1' } })
   const readOnly = (operation: object): Promise<Answer> =>
-    preferring(service, 'access=read-only', [select('m', 'mode'), operation])
+    preferring('access=read-only', [select('m', 'mode'), operation], service)
   t.match(await readOnly(select('s', 't')), {
     status: 200,
     body: { data: { m: [{ readonly: 'on', assigned: false }], s: [] } }
   })
   const writes = [
     insert('w', 'x'),
-    { id: 'w', op: 'update', table: 't', set: { word: 'x' }, all: true },
-    { id: 'w', op: 'delete', table: 't', all: true }
+    op.update('w', 't', { set: { word: 'x' }, all: true }),
+    op.delete('w', 't', { all: true })
   ]
-  for (const operation of writes) {
-    t.match(await readOnly(operation), {
-      status: 403,
-      body: {
-        error: {
-          type: 'execution_error',
-          code: 'read_only_sql_transaction',
-          sqlstate: '25006',
-          op: 'w',
-          index: 1,
-          committed: false
-        }
-      }
-    })
-  }
+  const refusal = failed(403, 'read_only_sql_transaction', {
+    type: 'execution_error', sqlstate: '25006', op: 'w', index: 1, committed: false
+  })
+  for (const operation of writes) t.match(await readOnly(operation), refusal)
   t.match(await service.post([select('m', 'mode'), insert('w', 'x')]), {
     status: 200,
     body: { data: { m: [{ readonly: 'off', assigned: true }] } }
@@ -381,7 +324,7 @@ t.test('access=read-only rejects writes and assigns no transaction id', async t 
 })
 
 t.test('isolation applies to its batch only', async t => {
-  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  const service = await useAnother(t, { env: { POOL_SIZE: '1' } })
   const rows = [
     ['read-committed', 'read committed', 1],
     ['repeatable-read', 'repeatable read', 0],
@@ -389,15 +332,12 @@ t.test('isolation applies to its batch only', async t => {
   ] as const
   for (const [isolation, name, visible] of rows) {
     for (const more of ['', ', access=read-only', ', tx=rollback']) {
-      const gate = await closeGate(service)
-      const batch = preferring(service, `isolation=${isolation}${more}`, [
-        select('m', 'mode'),
-        select('a', 't'),
-        select('g', 'gate'),
-        select('b', 't')
-      ])
+      const gate = await closeGate()
+      const batch = preferring(`isolation=${isolation}${more}`, [
+        select('m', 'mode'), select('a', 't'), select('g', 'gate'), select('b', 't')
+      ], service)
       await gate.awaited()
-      await service.database.sql`insert into t (word) values ('meanwhile')`
+      await sql`insert into t (word) values ('meanwhile')`
       await gate.open()
       const { body: { data } } = await batch
       t.match(data.m, [{ isolation: name }])
@@ -411,10 +351,7 @@ t.test('isolation applies to its batch only', async t => {
 })
 
 t.test('a serialization failure at the end of the transaction is retried', async t => {
-  const service = await useService(t, { schema })
-  const { sql } = service.database
-  const batch = (times: number): readonly object[] =>
-    [{ id: 'm', op: 'insert', table: 'moody', values: [{ times }] }]
+  const batch = (times: number): readonly object[] => [op.insert('m', 'moody', [{ times }])]
   const rows = [
     ['isolation=serializable', 1],
     ['isolation=repeatable-read', 1],
@@ -422,22 +359,13 @@ t.test('a serialization failure at the end of the transaction is retried', async
   ] as const
   for (const [prefer, committed] of rows) {
     await sql`select setval('tries', 1, false)`
-    t.equal((await preferring(service, prefer, batch(3))).status, 200, prefer)
+    t.equal((await preferring(prefer, batch(3))).status, 200, prefer)
     t.same(await sql`select last_value::int as tries from tries`, [{ tries: 4 }])
     t.equal((await sql`delete from moody`).count, committed)
     await sql`select setval('tries', 1, false)`
-    t.match(await preferring(service, prefer, batch(1000)), {
-      status: 409,
-      body: {
-        error: {
-          code: 'serialization_failure',
-          retryable: true,
-          committed: false,
-          op: null,
-          index: null
-        }
-      }
-    })
+    const refusal = { retryable: true, committed: false, op: null, index: null }
+    const answer = await preferring(prefer, batch(1000))
+    t.match(answer, failed(409, 'serialization_failure', refusal))
     t.same(await sql`select last_value::int as tries from tries`, [{ tries: MAX_ATTEMPTS }])
   }
 })
@@ -448,21 +376,19 @@ t.test('a serialization failure at the end of the transaction is retried', async
  */
 const skew = (last: string): readonly object[] => [
   select('c', 'tally'),
-  { id: 'e', op: 'insert', table: 'entries', values: [{ n: '$c.0.n' }] },
+  op.insert('e', 'entries', [{ n: '$c.0.n' }]),
   select('last', last)
 ]
 
 t.test('of two serializable batches with write skew, one is retried', async t => {
-  const service = await useService(t, { schema })
-  const { sql } = service.database
   const rows = [
     ['serializable', [0, 1], 3],
     ['repeatable-read', [0, 0], 2]
   ] as const
   for (const [isolation, expected, tries] of rows) {
     await sql`truncate entries restart identity`
-    const gate = await closeGate(service)
-    const both = [1, 2].map(() => preferring(service, `isolation=${isolation}`, skew('gate')))
+    const gate = await closeGate()
+    const both = [1, 2].map(() => preferring(`isolation=${isolation}`, skew('gate')))
     await gate.awaited()
     await gate.awaited()
     await gate.open()
@@ -476,74 +402,55 @@ t.test('of two serializable batches with write skew, one is retried', async t =>
 })
 
 t.test('under concurrent write skew, every committed batch saw the previous one', async t => {
-  const service = await useService(t, { schema })
-  const { sql } = service.database
   const counted: number[] = []
+  const refusal = { retryable: true, committed: false }
   const work = async (): Promise<void> => {
     for (let i = 0; i < 15; i++) {
-      const { status, body } = await preferring(
-        service,
-        'isolation=serializable, handling=strict',
-        skew('pause')
-      )
-      if (status === 200) counted.push(body.data.e[0].n as number)
-      else {
-        t.match({ status, body }, {
-          status: 409,
-          body: { error: { code: 'serialization_failure', retryable: true, committed: false } }
-        })
-      }
+      const answer = await preferring('isolation=serializable, handling=strict', skew('pause'))
+      if (answer.status === 200) counted.push(answer.body.data.e[0].n as number)
+      else t.match(answer, failed(409, 'serialization_failure', refusal))
     }
   }
   await Promise.all(Array.from({ length: 8 }, work))
   const expected = counted.map((_, i) => i)
   t.same(counted.sort((a, b) => a - b), expected, 'returned')
-  t.same(
-    (await sql`select n from entries order by n`).map(({ n }) => n as number),
-    expected,
-    'stored'
-  )
+  const stored = await sql`select n from entries order by n`
+  t.same(stored.map(({ n }) => n as number), expected, 'stored')
   const [tries] = await sql`select last_value::int as n from entries_try_seq`
   t.comment(`${counted.length} of 120 committed, ${String(tries?.['n'])} tries`)
   t.ok((tries?.['n'] as number) > counted.length, 'there were conflicts')
 })
 
 t.test('return=minimal returns counts instead of rows', async t => {
-  const service = await useService(t, { schema, env: { MAX_ROWS: '3' } })
+  const service = await useAnother(t, { env: { MAX_ROWS: '3' } })
   const batch = [
-    { id: 'i', op: 'insert', table: 't', values: [{ word: 'a' }, { word: 'b', parent: null }, {}] },
-    {
-      id: 'u',
-      op: 'update',
-      table: 't',
-      set: { parent: '$i.1.id' },
-      where: { word: { eq: '$i.0.word' } }
-    },
-    { id: 's', op: 'select', table: 't', where: { word: { eq: 'nobody' } } },
-    { id: 'd', op: 'delete', table: 't', where: { parent: { eq: '$i.1.id' } } }
+    op.insert('i', 't', [{ word: 'a' }, { word: 'b', parent: null }, {}]),
+    op.update('u', 't', { set: { parent: '$i.1.id' }, where: { word: { eq: '$i.0.word' } } }),
+    op.select('s', 't', { where: { word: { eq: 'nobody' } } }),
+    op.delete('d', 't', { where: { parent: { eq: '$i.1.id' } } })
   ]
   for (const prefer of ['return=minimal, tx=rollback', 'return=minimal']) {
-    const { status, text } = await preferring(service, prefer, batch)
-    t.same({ status, text }, {
-      status: 200,
-      text: '{"error":null,"data":{"i":3,"u":1,"s":0,"d":1}}'
-    }, prefer)
+    const { status, text } = await preferring(prefer, batch, service)
+    t.same([status, text], [200, '{"error":null,"data":{"i":3,"u":1,"s":0,"d":1}}'], prefer)
   }
-  t.same(await words(service), ['b', null])
+  t.same(await words(), ['b', null])
   const tooMany = [insert('a', 'x'), insert('b', 'y'), select('s', 't')]
-  t.match(await preferring(service, 'return=minimal', tooMany), {
-    status: 422,
-    body: { error: { code: 'rows_limit', op: 's' } }
-  })
+  const answer = await preferring('return=minimal', tooMany, service)
+  t.match(answer, failed(422, 'rows_limit', { op: 's' }))
 })
 
+/** Starts a service with one connection, behind a proxy. */
+async function useProxied (
+  t: Test,
+  env: Readonly<Record<string, string>> = { POOL_SIZE: '1' }
+): Promise<ServiceUnderTest & { readonly proxy: Proxy }> {
+  const proxy = await useProxy(t, service.database.loginUrl)
+  return { ...await useAnother(t, { env, databaseUrl: proxy.through }), proxy }
+}
+
 t.test('every preference takes one round trip, and one more for BEGIN when quiet', async t => {
-  const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
-  const service = await useService(t, {
-    schema,
-    env: { POOL_SIZE: '1' },
-    databaseUrl: proxy.through
-  })
+  const service = await useProxied(t)
+  const { proxy } = service
   await untilAlone(proxy)
   // The first batch that names a table reads the types of its columns.
   for (const table of ['t', 'tally']) await service.post([select('s', table)])
@@ -553,18 +460,10 @@ t.test('every preference takes one round trip, and one more for BEGIN when quiet
     readonly [prefer: string, begin: string, end: string, checks: number]
   > = [
     ['tx=rollback', 'read committed read write', 'rollback', 1],
-    [
-      'tx=rollback, access=read-only, isolation=serializable',
-      'serializable read only',
-      'rollback',
-      1
-    ],
-    [
-      'isolation=repeatable-read, access=read-only, return=minimal',
-      'repeatable read read only',
-      'commit',
-      0
-    ]
+    ['tx=rollback, access=read-only, isolation=serializable', 'serializable read only',
+      'rollback', 1],
+    ['isolation=repeatable-read, access=read-only, return=minimal', 'repeatable read read only',
+      'commit', 0]
   ]
   const batches = [
     [[select('a', 't'), select('b', 'tally')], 200],
@@ -575,7 +474,7 @@ t.test('every preference takes one round trip, and one more for BEGIN when quiet
       // BEGIN is then sent first, and always with its text.
       await untilQuiet(proxy)
       proxy.record()
-      t.equal((await preferring(service, prefer, batch)).status, status, prefer)
+      t.equal((await preferring(prefer, batch, service)).status, status, prefer)
       // The response does not wait for the statements after COMMIT.
       await until(() => isIdle(proxy))
       const { begin, pipeline } = readSentBatch(proxy)
@@ -586,15 +485,12 @@ t.test('every preference takes one round trip, and one more for BEGIN when quiet
       )
       // The role, the settings, two operations, perhaps the types of columns, SET CONSTRAINTS; and
       // a look at the prepared statements if the principal has changed.
-      t.match(
-        messageTypes(pipeline),
-        new RegExp(`^(P?BEH?){4,5}(PD)*(P?BE)?(P?BE){${checks}}SQF$`)
-      )
+      t.match(messageTypes(pipeline), new RegExp(`^(P?BEH?){4,5}(PD)*(P?BE)?(P?BE){${checks}}SQF$`))
       if (checks > 0) t.match(pipeline.toString('latin1'), /set constraints all immediate/)
 
       await until(() => isIdle(proxy))
       proxy.record()
-      t.equal((await preferring(service, prefer, batch)).status, status, prefer)
+      t.equal((await preferring(prefer, batch, service)).status, status, prefer)
       await until(() => isIdle(proxy))
       t.ok(readSentBatch(proxy).pipeline.includes(`${end} and chain`), 'again, in one round trip')
     }
@@ -602,19 +498,11 @@ t.test('every preference takes one round trip, and one more for BEGIN when quiet
 })
 
 t.test('a lost batch without commit is retried and never unknown', async t => {
-  const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
-  const service = await useService(t, {
-    schema,
-    env: { POOL_SIZE: '1' },
-    databaseUrl: proxy.through
-  })
+  const service = await useProxied(t)
+  const { proxy } = service
   await service.post([select('s', 't')])
   const batches: ReadonlyArray<readonly [prefer: string, batch: readonly object[], tag: string]> = [
-    [
-      'tx=rollback',
-      [insert('a', 'dry'), select('g', 'gate'), insert('b', 'dry')],
-      'ROLLBACK\0'
-    ],
+    ['tx=rollback', [insert('a', 'dry'), select('g', 'gate'), insert('b', 'dry')], 'ROLLBACK\0'],
     ['access=read-only', [select('a', 't'), select('g', 'gate'), select('b', 't')], 'COMMIT\0']
   ]
   const inFlight = ({ sent }: Link): boolean => sent.includes(CLAIMS)
@@ -637,85 +525,67 @@ t.test('a lost batch without commit is retried and never unknown', async t => {
     ]
     for (const [moment, deliver] of moments) {
       for (const losses of [1, 2]) {
-        const gate = moment === 'inside an operation' ? await closeGate(service) : undefined
+        const gate = moment === 'inside an operation' ? await closeGate() : undefined
         // The end of the previous batch must not count as the end of this one.
         await until(() => proxy.links.size === 0 || isIdle(proxy))
         proxy.deliver = deliver
-        const answer = preferring(service, prefer, batch)
+        const answer = preferring(prefer, batch, service)
         for (let i = 0; i < losses; i++) {
           await (gate?.awaited() ?? heldBack())
           if (i === losses - 1) proxy.deliver = ({ held }) => held.length
           proxy.cut()
         }
         if (losses === 1) await gate?.awaited()
-        const expected = {
-          status: 503,
-          body: {
-            error: {
-              type: 'service_error',
-              code: 'database_unavailable',
-              committed: false,
-              op: null,
-              index: null
-            }
-          }
-        }
+        const expected = failed(503, 'database_unavailable', {
+          type: 'service_error', committed: false, op: null, index: null
+        })
         if (losses === 2) t.match(await answer, expected, `${prefer}, ${moment}, twice`)
         await gate?.open()
         if (losses === 1) t.equal((await answer).status, 200, `${prefer}, ${moment}, once`)
-        t.same(await words(service), [])
+        t.same(await words(), [])
       }
     }
   }
   // Here the answer of the session arrives with all others, at the end of the operations.
-  t.match(
-    (await ask(`${service.adminUrl}/metrics`)).text,
-    /\nservice_txn_count\{role="other",outcome="error"\} 4\n/,
+  t.equal(
+    await readMetric('service_txn_count{role="other",outcome="error"}', service),
+    4,
     'lost batches count under their role only if the session was set'
   )
 })
 
 t.test('a lost dry run without another connection fails as database_unavailable', async t => {
-  const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
-  const service = await useService(t, { schema, databaseUrl: proxy.through })
+  const service = await useProxied(t)
+  const { proxy } = service
   await service.post([select('s', 't')])
-  const gate = await closeGate(service)
-  const answer = preferring(service, 'tx=rollback', [insert('a', 'dry'), select('g', 'gate')])
+  const gate = await closeGate()
+  const batch = [insert('a', 'dry'), select('g', 'gate')]
+  const answer = preferring('tx=rollback', batch, service)
   await gate.awaited()
   proxy.open = false
   proxy.cut('reset')
-  t.match(await answer, {
-    status: 503,
-    body: { error: { code: 'database_unavailable', committed: false } }
-  })
+  t.match(await answer, failed(503, 'database_unavailable', { committed: false }))
   await gate.open()
-  t.same(await words(service), [])
+  t.same(await words(), [])
 })
 
 t.test('a deadline in a batch without commit reports committed: false', async t => {
-  const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
-  const service = await useService(t, {
-    schema,
-    env: { REQUEST_TIMEOUT_MS: '3000' },
-    databaseUrl: proxy.through
-  })
+  const service = await useProxied(t, { REQUEST_TIMEOUT_MS: '3000' })
+  const { proxy } = service
   await service.post([select('s', 't')])
   const rows = [
     ['tx=rollback', insert('a', 'dry')],
     ['access=read-only', select('a', 't')]
   ] as const
   for (const [prefer, operation] of rows) {
-    const gate = await closeGate(service)
-    const answer = preferring(service, prefer, [operation, select('g', 'gate')])
+    const gate = await closeGate()
+    const answer = preferring(prefer, [operation, select('g', 'gate')], service)
     await gate.awaited()
     proxy.open = false
-    t.match(await answer, {
-      status: 504,
-      body: { error: { code: 'deadline_exceeded', committed: false } }
-    }, prefer)
+    t.match(await answer, failed(504, 'deadline_exceeded', { committed: false }), prefer)
     proxy.open = true
     await gate.open()
-    t.same(await words(service), [])
+    t.same(await words(), [])
   }
 })
 
@@ -730,22 +600,16 @@ t.test('a standby runs read-only batches and rejects others', { skip }, async t 
   const rows: ReadonlyArray<readonly [prefer: string, operation: object, expected: object]> = [
     ['access=read-only', select('m', 't'), { status: 200, body: { data: { m: [{ id: 1 }] } } }],
     ['access=read-only, isolation=repeatable-read, tx=rollback', select('m', 't'), { status: 200 }],
-    ['access=read-only', insert('w', 'x'), {
-      status: 403,
-      body: { error: { code: 'read_only_sql_transaction', op: 'w', index: 0 } }
-    }],
-    ['access=read-only, isolation=serializable', select('m', 't'), {
-      status: 400,
-      body: { error: { code: 'feature_not_supported', op: null, index: null, committed: false } }
-    }],
-    ['access=read-write', select('m', 't'), {
-      status: 503,
-      body: { error: { code: 'database_unavailable', committed: false } }
-    }],
+    ['access=read-only', insert('w', 'x'),
+      failed(403, 'read_only_sql_transaction', { op: 'w', index: 0 })],
+    ['access=read-only, isolation=serializable', select('m', 't'),
+      failed(400, 'feature_not_supported', { op: null, index: null, committed: false })],
+    ['access=read-write', select('m', 't'),
+      failed(503, 'database_unavailable', { committed: false })],
     ['access=read-only', select('m', 't'), { status: 200 }]
   ]
   for (const [prefer, operation, expected] of rows) {
-    t.match(await preferring(service, prefer, [operation]), expected, prefer)
+    t.match(await preferring(prefer, [operation], service), expected, prefer)
   }
 })
 
