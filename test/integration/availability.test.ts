@@ -5,6 +5,7 @@
 import t from 'tap'
 import { ask, gauge, useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
+import * as op from '../support/operations.ts'
 
 const schema = 'create table t (id int primary key, a text, b int, j jsonb); ' +
   "insert into t values (1, 'x', 1, '{}'); grant all on t to oneflight_user"
@@ -15,10 +16,7 @@ const path = (keys: number): string => `j${'->k'.repeat(keys)}`
 const one = [{ id: 'a', op: 'select', table: 't', where: { id: { eq: 1 } } }]
 
 /** About 65 530 parameters with checks of values, fewer without. */
-const manyWithChecks = [{
-  id: 'a',
-  op: 'select',
-  table: 't',
+const manyWithChecks = [op.select('a', 't', {
   where: {
     or: [
       { a: { eq: { $value: [1] } } },
@@ -26,15 +24,12 @@ const manyWithChecks = [{
       ...list(29, () => ({ b: { eq: 1 } }))
     ]
   }
-}]
+})]
 
 /** More parameters than the protocol can count, beside a reference. */
-const manyWithReference = [...one, {
-  id: 'b',
-  op: 'select',
-  table: 't',
+const manyWithReference = [...one, op.select('b', 't', {
   where: { id: { eq: '$a.0.id' }, or: list(700, () => ({ [path(99)]: { eq: 1 } })) }
-}]
+})]
 
 const env = { POOL_SIZE: '2', QUEUE_TIMEOUT_MS: '200' }
 

@@ -157,11 +157,7 @@ t.test('a commit whose response is lost is resolved by asking for its transactio
    * Runs an insert of `n`, delivers its responses up to `before` bytes ahead of `mark`, and cuts
    * the connection when the row is committed.
    */
-  const loseResponse = async (
-    n: number,
-    mark: string,
-    before: number
-  ): Promise<BatchOutcome> => {
+  const loseResponse = async (n: number, mark: string, before: number): Promise<BatchOutcome> => {
     proxy.deliver = ({ held }) => held.includes(mark) ? held.indexOf(mark) - before : held.length
     const batch = engine.run([add(n), "select 'answer'"])
     await until(async () => (await sql`select from t where n = ${n}`).length === 1)
@@ -205,11 +201,7 @@ t.test('a commit whose response is lost is resolved by asking for its transactio
 t.test('a commit is known although its position is lost', async t => {
   const { proxy, engine } = await useProxiedEngine(t)
   const run = (n: number): Promise<BatchOutcome> =>
-    executeBatch(
-      engine.pool,
-      { ...plainBatch([add(n)]), returnsPosition: true },
-      deadline()
-    )
+    executeBatch(engine.pool, { ...plainBatch([add(n)]), returnsPosition: true }, deadline())
   const tag = 'COMMIT\0'
   let ended = false
   proxy.deliver = ({ held }) => {
@@ -267,11 +259,7 @@ t.test('resolving a lost connection does not wait for a free connection of the p
   const queued = [touch, touch].map(text => engine.run([text], 30_000))
   link.server.destroy()
   link.client.destroy()
-  t.match(
-    await batch,
-    lostAt('session'),
-    'resolved while the other batches wait for the lock'
-  )
+  t.match(await batch, lostAt('session'), 'resolved while the other batches wait for the lock')
   await lock.free()
   t.same((await Promise.all(queued)).map(({ kind }) => kind), ['committed', 'committed'])
 })

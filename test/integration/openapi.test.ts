@@ -28,6 +28,7 @@ import { codeBlocks } from '../support/docs/markdown.ts'
 import { languagePages } from '../support/docs/pages.ts'
 import { arbitraryTrial } from '../support/model/arbitrary-batch.ts'
 import { answerPointer, batchPointer, validatorsOf } from '../support/openapi.ts'
+import * as op from '../support/operations.ts'
 import { ask, SECRET, useService } from '../support/service.ts'
 
 const read = (path: string): string =>
@@ -122,34 +123,10 @@ t.test('the document is valid and uses only keywords of OpenAPI and JSON Schema'
   t.same(result, { valid: true })
 
   const keywords = new Set([
-    '$ref',
-    'description',
-    'type',
-    'const',
-    'enum',
-    'pattern',
-    'minimum',
-    'maximum',
-    'minLength',
-    'maxLength',
-    'minItems',
-    'maxItems',
-    'minProperties',
-    'maxProperties',
-    'required',
-    'properties',
-    'additionalProperties',
-    'propertyNames',
-    'items',
-    'anyOf',
-    'oneOf',
-    'discriminator',
-    'not',
-    'if',
-    'then',
-    'else',
-    'dependentRequired',
-    'dependentSchemas'
+    '$ref', 'description', 'type', 'const', 'enum', 'pattern', 'minimum', 'maximum', 'minLength',
+    'maxLength', 'minItems', 'maxItems', 'minProperties', 'maxProperties', 'required', 'properties',
+    'additionalProperties', 'propertyNames', 'items', 'anyOf', 'oneOf', 'discriminator', 'not',
+    'if', 'then', 'else', 'dependentRequired', 'dependentSchemas'
   ])
   const names = new Set(['properties', 'dependentSchemas'])
   const data = new Set(['const', 'enum', 'required', 'discriminator', 'dependentRequired'])
@@ -211,12 +188,7 @@ t.test('the document describes every route, preference, operator and error code'
   t.same(
     parameters.map(({ name, in: place, required }) => [name, place, required]),
     [
-      'Prefer',
-      'Idempotency-Key',
-      'Oneflight-Position',
-      'X-Request-Id',
-      'traceparent',
-      'tracestate'
+      'Prefer', 'Idempotency-Key', 'Oneflight-Position', 'X-Request-Id', 'traceparent', 'tracestate'
     ].map(name => [name, 'header', false])
   )
   for (const [name, { anyOf }] of preferenceItems) {
@@ -238,12 +210,8 @@ t.test('the document describes every route, preference, operator and error code'
     t.equal(
       listed,
       ![
-        'not_found',
-        'method_not_allowed',
-        'client_closed_request',
-        'batch_unknown',
-        'params_invalid',
-        'role_forbidden'
+        'not_found', 'method_not_allowed', 'client_closed_request', 'batch_unknown',
+        'params_invalid', 'role_forbidden'
       ].includes(code),
       code
     )
@@ -253,12 +221,8 @@ t.test('the document describes every route, preference, operator and error code'
     t.match(responses[409]?.description, `\`${code}\``)
   }
   const success = [
-    'X-Request-Id',
-    'Preference-Applied',
-    'Idempotent-Replayed',
-    'Oneflight-Position',
-    'Server-Timing',
-    'traceparent'
+    'X-Request-Id', 'Preference-Applied', 'Idempotent-Replayed', 'Oneflight-Position',
+    'Server-Timing', 'traceparent'
   ]
   const headersByStatus = {
     200: success,
@@ -381,19 +345,10 @@ t.test('the schemas accept the responses of the service', async t => {
     [413, 'too_many_ops', [select, select, select, select]],
     [413, 'body_too_large', JSON.stringify([{ ...insert, values: [{ sku: 'x'.repeat(3000) }] }])],
     [415, 'content_type_unsupported', [select], { headers: { 'content-type': 'text/plain' } }],
-    [422, 'validation_failed', [{
-      id: 'o',
-      op: 'update',
-      table: 'stock',
-      set: {},
-      where: { sku: { equals: 1 } }
-    }]],
-    [422, 'reference_row_missing', [select, {
-      id: 'n',
-      op: 'select',
-      table: 'stock',
-      where: { sku: { eq: '$s.99.sku' } }
-    }]]
+    [422, 'validation_failed',
+      [op.update('o', 'stock', { set: {}, where: { sku: { equals: 1 } } })]],
+    [422, 'reference_row_missing',
+      [select, op.select('n', 'stock', { where: { sku: { eq: '$s.99.sku' } } })]]
   ]
   for (const [status, code, batch, options] of rows) {
     const answer = await service.post(batch, options)
@@ -445,22 +400,11 @@ function issuesOf (batch: unknown): readonly Issue[] {
 t.test('the schemas and the planner agree on which batches are valid', async t => {
   const isBatch = validatorsOf(document)(batchPointer)
   const update = (set: object) => ({ id: 'o', op: 'update', table: 't', set, all: true })
-  const keyed = (members: object) => JSON.parse(JSON.stringify({
-    id: 'o',
-    op: 'update',
-    table: 't',
-    key: ['a'],
-    values: [{ a: 1, b: 2 }],
-    ...members
-  })) as object
+  const keyed = (members: object) => JSON.parse(JSON.stringify(
+    op.update('o', 't', { key: ['a'], values: [{ a: 1, b: 2 }], ...members })
+  )) as object
   const select = (members: object) => ({ id: 'o', op: 'select', table: 't', ...members })
-  const insert = (members: object) => ({
-    id: 'o',
-    op: 'insert',
-    table: 't',
-    values: [{ a: 1 }],
-    ...members
-  })
+  const insert = (members: object) => op.insert('o', 't', [{ a: 1 }], members)
   const first = { id: 'a', op: 'select', table: 't' }
 
   const pages = [...languagePages, 'docs/guides/row-level-security.md']
