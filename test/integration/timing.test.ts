@@ -14,6 +14,10 @@ const schema = `
   create trigger doze after insert on slow execute function doze();
   grant all on t, nap, slow to oneflight_user;`
 
+const { post, database: { sql } } = await useService(t, { schema, keys: true })
+
+t.beforeEach(() => sql`truncate t, slow`)
+
 interface Entry {
   readonly name: string
   readonly ms: number
@@ -33,20 +37,11 @@ function entriesOf ({ headers }: Answer): readonly Entry[] {
 }
 
 t.test('Server-Timing lists the duration of every stage and operation', async t => {
-  const { post } = await useService(t, { schema })
   const response = await post([select('a'), select('sleepy', 'nap'), select('b')], { headers })
   t.equal(response.headers.get('preference-applied'), 'timing')
   const entries = entriesOf(response)
   t.same(entries.map(({ name }) => name), [
-    'request',
-    'plan',
-    'wait',
-    'session',
-    'op0',
-    'op1',
-    'op2',
-    'commit',
-    'total'
+    'request', 'plan', 'wait', 'session', 'op0', 'op1', 'op2', 'commit', 'total'
   ])
   t.same(entries.map(({ id }) => id).slice(4, 7), ['a', 'sleepy', 'b'])
   const ms = Object.fromEntries(entries.map(({ name, ms }) => [name, ms]))
@@ -56,7 +51,6 @@ t.test('Server-Timing lists the duration of every stage and operation', async t 
 })
 
 t.test('the time of an operation includes its triggers, and no other operation', async t => {
-  const { post } = await useService(t, { schema })
   const insert = (id: string, table: string): object => ({ id, op: 'insert', table, values: [{}] })
   const late = { ...select('late'), expect: { min: 1000 } }
   const cases: ReadonlyArray<readonly [readonly object[], slow: string]> = [
@@ -74,7 +68,6 @@ t.test('the time of an operation includes its triggers, and no other operation',
 })
 
 t.test('without Prefer: timing there is no Server-Timing header', async t => {
-  const { post } = await useService(t, { schema })
   for (const prefer of ['', 'return=minimal', 'timing=off']) {
     t.equal(
       (await post([select('a')], { headers: { prefer } })).headers.has('server-timing'),
@@ -85,29 +78,16 @@ t.test('without Prefer: timing there is no Server-Timing header', async t => {
 })
 
 t.test('a failed batch has the header too', async t => {
-  const { post } = await useService(t, { schema })
   const insert = { id: 'i', op: 'insert', table: 't', values: [{ id: 1 }, { id: 1 }] }
   const failed = await post([select('a'), insert, select('b')], { headers })
   t.equal(failed.status, 409)
   t.same(entriesOf(failed).map(({ name }) => name), [
-    'request',
-    'plan',
-    'wait',
-    'session',
-    'op0',
-    'op1',
-    'commit',
-    'total'
+    'request', 'plan', 'wait', 'session', 'op0', 'op1', 'commit', 'total'
   ])
   const denied = await post([select('a')], { headers, role: 'postgres' })
   t.equal(denied.status, 403)
   t.same(entriesOf(denied).map(({ name }) => name), [
-    'request',
-    'plan',
-    'wait',
-    'session',
-    'commit',
-    'total'
+    'request', 'plan', 'wait', 'session', 'commit', 'total'
   ])
   t.equal(
     (await post([{ id: 'x' }], { headers })).headers.has('server-timing'),
@@ -117,7 +97,6 @@ t.test('a failed batch has the header too', async t => {
 })
 
 t.test('only the 20 slowest operations are listed, in the order of the batch', async t => {
-  const { post } = await useService(t, { schema })
   const long = 'x'.repeat(64)
   const operations = Array.from(
     { length: 40 },
@@ -135,7 +114,6 @@ t.test('only the 20 slowest operations are listed, in the order of the batch', a
 })
 
 t.test('a replayed response has the time of the key lookup', async t => {
-  const { post } = await useService(t, { schema, keys: true })
   const repeat = () =>
     post([{ id: 'i', op: 'insert', table: 't', values: [{ id: 1 }] }], {
       headers: { ...headers, 'idempotency-key': 'k' }

@@ -200,8 +200,7 @@ const invalid: ReadonlyArray<readonly [name: string, fault: string, ...values: s
   ['DATABASE_ROUTE_CLAIM', 'requires DATABASE_ROUTES', 'org'],
   ['OTEL_EXPORTER_OTLP_ENDPOINT', 'expected an http:// or https:// URL', CANARY],
   [
-    'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT',
-    'expected an http:// or https:// URL',
+    'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'expected an http:// or https:// URL',
     `grpc://${CANARY}:4317`
   ],
   ...Object.entries({
@@ -214,8 +213,7 @@ const invalid: ReadonlyArray<readonly [name: string, fault: string, ...values: s
     DB_SCHEMA: 'DB_SCHEMAS',
     DATABASE_ROUTE: 'DATABASE_ROUTES',
     DATABASE_REPLICA: 'DATABASE_REPLICA_URL'
-  }).map(([name, meant]) =>
-    [name, `unknown variable; did you mean ${meant}?`, CANARY] as const
+  }).map(([name, meant]) => [name, `unknown variable; did you mean ${meant}?`, CANARY] as const
   )
 ]
 
@@ -265,8 +263,7 @@ const conflicts: ReadonlyArray<readonly [env: Environment, ...faults: string[]]>
   ],
   [
     { ...collector, OTEL_TRACES_EXPORTER: 'zipkin', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' },
-    'OTEL_TRACES_EXPORTER: expected otlp',
-    'OTEL_EXPORTER_OTLP_PROTOCOL: expected http/protobuf'
+    'OTEL_TRACES_EXPORTER: expected otlp', 'OTEL_EXPORTER_OTLP_PROTOCOL: expected http/protobuf'
   ],
   [
     {
