@@ -3,11 +3,10 @@
  * that no span is created or exported unless tracing is configured. Most tests read finished spans
  * in memory; one reads the bytes that a collector receives.
  */
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { resolve } from 'node:path'
+import { join } from 'node:path'
 import { propagation, SpanKind, SpanStatusCode } from '@opentelemetry/api'
 import {
   AlwaysOnSampler,
@@ -18,14 +17,15 @@ import {
   type ReadableSpan
 } from '@opentelemetry/sdk-trace-node'
 import t, { type Test } from 'tap'
+import { startGroup } from '../support/process/process.ts'
 import {
   ask,
   testEnvironment,
-  token,
   useService,
   type ServiceUnderTest,
   type UseServiceOptions
 } from '../support/service.ts'
+import { headersOfBatch, insert } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 const schema = `
@@ -38,12 +38,7 @@ const schema = `
   insert into counter values (0);
   grant all on all tables in schema public to oneflight_user;`
 
-const insert = (id: string, table: string, values: object): object => ({
-  id,
-  op: 'insert',
-  table,
-  values: [values]
-})
+const main = join(import.meta.dirname, '../../src/main.ts')
 const CLIENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
 const [, TRACE, PARENT] = CLIENT.split('-')
 
@@ -78,17 +73,10 @@ t.test('a request span contains a batch span, which contains a span per operatio
   )
   t.equal(status, 200)
   await until(() => ended().length === 4)
-  const [first, second, batch, request] = ended() as readonly [
-    ReadableSpan,
-    ReadableSpan,
-    ReadableSpan,
-    ReadableSpan
-  ]
+  type Span = ReadableSpan
+  const [first, second, batch, request] = ended() as readonly [Span, Span, Span, Span]
   t.same([request, batch, first, second].map(({ name }) => name), [
-    'POST /',
-    'batch',
-    'insert public.t',
-    'select public.t'
+    'POST /', 'batch', 'insert public.t', 'select public.t'
   ])
   t.same(
     [request, batch, first, second].map(({ parentSpanContext }) => parentSpanContext?.spanId),
@@ -168,11 +156,7 @@ t.test('the spans of a request and of its batch have the name of the batch', asy
     await service.run(name, parameters)
     await until(() => ended().length > before)
     t.match(ended().slice(before), [
-      {
-        name: 'POST /batches/:name',
-        status: { message },
-        attributes: { 'oneflight.batch': batch }
-      }
+      { name: 'POST /batches/:name', status: { message }, attributes: { 'oneflight.batch': batch } }
     ])
   }
   const before = ended().length
@@ -202,19 +186,11 @@ t.test('the span of a skipped operation says so', async t => {
 t.test('a failed span has the error code, but no text of the client or the database', async t => {
   const { service, ended } = await useTracing(t)
   const rows: ReadonlyArray<readonly [string, unknown, string, number]> = [
-    [
-      'a trigger',
-      [insert('a', 't', {}), insert('hush_id', 'failing', { id: 1 })],
-      'raise_exception',
-      4
-    ],
+    ['a trigger', [insert('a', 't', {}), insert('hush_id', 'failing', { id: 1 })],
+      'raise_exception', 4],
     ['an unknown table', [insert('a', 'hush-table', {})], 'undefined_table', 3],
-    [
-      'a violated expectation',
-      [{ id: 'a', op: 'select', table: 't', expect: 7 }],
-      'expectation_failed',
-      3
-    ],
+    ['a violated expectation', [{ id: 'a', op: 'select', table: 't', expect: 7 }],
+      'expectation_failed', 3],
     ['a batch that fails validation', [{ id: 'hush-id' }], 'validation_failed', 1],
     ['a body that is not JSON', '["hush', 'body_invalid', 1]
   ]
@@ -337,45 +313,28 @@ t.test('spans are sent to OTEL_EXPORTER_OTLP_ENDPOINT, and flushed at shutdown',
     collector.close()
   })
   await once(collector, 'listening')
-  const start = async (
-    env: Readonly<Record<string, string>>
-  ): Promise<{ url: string, output: () => string, stop(): Promise<number | null> }> => {
-    const child = spawn(process.execPath, [resolve(import.meta.dirname, '../../src/main.ts')], {
+  const { port } = collector.address() as AddressInfo
+  const start = async (env: Readonly<Record<string, string>>) => {
+    const { child, output, ended } = startGroup(t, [process.execPath, [main]], {
       env: {
         ...process.env,
         DATABASE_URL: loginUrl,
         ...testEnvironment,
-        OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${
-          (collector.address() as AddressInfo).port
-        }`,
+        OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
         ...env
-      },
-      stdio: ['ignore', 'pipe', 'inherit']
-    })
-    t.teardown(() => child.kill('SIGKILL'))
-    let output = ''
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      output += text
-    })
-    const url = await until(() => /main server listening at (http:[^"]+)/.exec(output)?.[1])
-    return {
-      url,
-      output: () => output,
-      async stop () {
-        const ended = once(child, 'exit')
-        child.kill('SIGTERM')
-        await ended
-        return child.exitCode
       }
+    })
+    const url = await until(() => /main server listening at (http:[^"]+)/.exec(output())?.[1])
+    const stop = (): Promise<number | string> => {
+      child.kill('SIGTERM')
+      return ended
     }
+    return { url, output, stop }
   }
   const post = (url: string): Promise<unknown> =>
     ask(url, {
       method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        authorization: `Bearer ${token({ role: 'oneflight_user' })}`
-      },
+      headers: headersOfBatch(),
       body: JSON.stringify([insert('a', 't', {})])
     })
 
