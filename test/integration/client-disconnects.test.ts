@@ -390,9 +390,7 @@ t.test('200 disconnects at random moments: the log is correct and nothing stays 
     [],
     'no other warnings are logged'
   )
-  const after = await Promise.all(
-    Array.from({ length: 4 }, (_, i) => service.post(pair(1000 + i)))
-  )
+  const after = await Promise.all(Array.from({ length: 4 }, (_, i) => service.post(pair(1000 + i))))
   t.same(after.map(({ status }) => status), Array(4).fill(200))
   await until(async () => await gauge(service, 'service_pool_lanes_idle') === 4)
 })

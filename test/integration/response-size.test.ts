@@ -5,6 +5,7 @@
 import t from 'tap'
 import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { useService } from '../support/service.ts'
+import * as op from '../support/operations.ts'
 
 const MAX = 100_000
 
@@ -25,22 +26,12 @@ const schema = `
   insert into notes values (1);
   grant all on texts, grown, notes to oneflight_user;
 `
-const mark = { id: 'mark', op: 'update', table: 'notes', set: { n: { $inc: 1 } }, all: true }
+const mark = op.update('mark', 'notes', { set: { n: { $inc: 1 } }, all: true })
 
-const text = (id: string, size: number): object => ({
-  id,
-  op: 'select',
-  table: 'texts',
-  columns: ['text'],
-  where: { size: { eq: size } }
-})
-const grown = (id: string, lengths: readonly number[], more: object = {}): object => ({
-  id,
-  op: 'insert',
-  table: 'grown',
-  values: lengths.map((length, i) => ({ id: i, text: 'y'.repeat(length) })),
-  ...more
-})
+const text = (id: string, size: number): object =>
+  op.select(id, 'texts', { columns: ['text'], where: { size: { eq: size } } })
+const grown = (id: string, lengths: readonly number[], more: object = {}): object =>
+  op.insert(id, 'grown', lengths.map((length, i) => ({ id: i, text: 'y'.repeat(length) })), more)
 
 const many = (count: number): readonly object[] =>
   Array.from({ length: count }, (_, i) => text(`t${i}`, 30_000))
@@ -70,12 +61,8 @@ t.test('all runs refuse the same batches', { timeout: 120_000 }, async t => {
     ['a delete', [{ ...all, op: 'delete', all: true }], 'bytes at 0', 'aggregated'],
     ['several operations together', many(4), 'bytes at 3', 'aggregated'],
     ['several that fit', many(3), undefined, 'aggregated'],
-    ['with', [{
-      id: 'a',
-      op: 'select',
-      table: 'notes',
-      with: { texts: { table: 'texts', on: { note: 'id' } } }
-    }], 'bytes at 0', 'aggregated'],
+    ['with', [op.select('a', 'notes', { with: { texts: { table: 'texts', on: { note: 'id' } } } })],
+      'bytes at 0', 'aggregated'],
     ['call', [{ id: 'a', op: 'call', function: 'repeated', args: { size: MAX } }],
       'bytes at 0', 'aggregated'],
     ['no rows', [{ id: 'a', op: 'select', table: 'texts', where: { id: { eq: -1 } } }, all],

@@ -49,8 +49,7 @@ const faults: ReadonlyArray<readonly [text: string, ...faults: string[]]> = [
   ['{"operations": []}', 'dir/order.json:1:2: "operations": '],
   [
     `{"roles": [], "description": 5, "operations": [${select}]}`,
-    'dir/order.json:1:15: "description"',
-    'dir/order.json:1:2: "roles"'
+    'dir/order.json:1:15: "description"', 'dir/order.json:1:2: "roles"'
   ],
   [`{"operations": [${select}, ${select}]}`, 'dir/order.json:1:60: operation 1 (s): id_duplicate'],
   ['{"operations": [5]}', 'dir/order.json:1:17: operation 0: id_missing'],
@@ -80,10 +79,7 @@ const faults: ReadonlyArray<readonly [text: string, ...faults: string[]]> = [
     'dir/order.json:3:40: operation 0 (s): operand_invalid at where.id.eq: "$params.x" is a list'
   ],
   [
-    file(
-      object('{"x": {"type": "array"}}', ', "required": ["x"]'),
-      '{"id": {"nin": "$params.x"}}'
-    ),
+    file(object('{"x": {"type": "array"}}', ', "required": ["x"]'), '{"id": {"nin": "$params.x"}}'),
     'dir/order.json:3:20: operation 0 (s): reference_malformed at where.id.nin: "$params.x" can ' +
     'be an empty list'
   ],
@@ -183,10 +179,7 @@ const rowFaults: ReadonlyArray<readonly [text: string, ...faults: string[]]> = [
     'reference_malformed at values: A column name must be'
   ],
   [
-    rowsFile(
-      items(', "additionalProperties": false, "patternProperties": {"^a": true}'),
-      insert
-    ),
+    rowsFile(items(', "additionalProperties": false, "patternProperties": {"^a": true}'), insert),
     'reference_malformed at values: "items" of "$params.rows" must have "additionalProperties"'
   ],
   [
@@ -348,21 +341,14 @@ const numbers: ReadonlyArray<
   readonly [schema: string, valid: readonly string[], invalid: readonly string[]]
 > = [
   ['{"type": "integer"}', ['1', '1.0', '1e2', '9007199254740993', '-0', '1e400'], [
-    '1.5',
-    '9007199254740993.5',
-    '"1"',
-    'null'
+    '1.5', '9007199254740993.5', '"1"', 'null'
   ]],
   ['{"type": "number"}', ['1.5', '1e999999', '0.1e-999999'], ['"1"', 'true']],
   ['{"type": "array", "uniqueItems": true}', ['[9007199254740993, 9007199254740992]'], [
-    '[9007199254740993, 9007199254740993.0]',
-    '[1e400, 10e399]',
-    '[0.1e-400, -0.0, 0.10e-400]'
+    '[9007199254740993, 9007199254740993.0]', '[1e400, 10e399]', '[0.1e-400, -0.0, 0.10e-400]'
   ]],
   ['{"maximum": 9007199254740992}', ['9007199254740992', '1', '"x"'], [
-    '9007199254740993',
-    '9007199254740992.0000000001',
-    '1e400'
+    '9007199254740993', '9007199254740992.0000000001', '1e400'
   ]],
   ['{"exclusiveMinimum": 0.1}', ['0.1000000000000000000001', '5'], ['0.1', '-1e400', '0.10']],
   ['{"minimum": -1, "exclusiveMaximum": 1}', ['-1', '0.99999999999999999999999'], [
@@ -370,9 +356,7 @@ const numbers: ReadonlyArray<
     '1'
   ]],
   ['{"multipleOf": 0.01}', ['0.29', '1e400', '12345678901234567890.12', '0'], [
-    '0.291',
-    '12345678901234567890.123',
-    '1e-400'
+    '0.291', '12345678901234567890.123', '1e-400'
   ]],
   ['{"multipleOf": 3}', ['9', '-6.0', '0', '3e20'], ['10', '1e20', '9.5']],
   // The numbers that stand for others in the check of Ajv.
@@ -386,15 +370,12 @@ const numbers: ReadonlyArray<
     '[9007199254740993, 9007199254740993]'
   ]],
   ['{"uniqueItems": true}', [
-    '"x"',
-    '[]',
-    '["1", 1, [1], {"a": 1}, null, "null"]',
+    '"x"', '[]', '["1", 1, [1], {"a": 1}, null, "null"]',
     '[{"a": 1, "b": 2}, {"a": 2, "b": 1}, {"a": 1}]',
     '[0.123456789012, 0.1234567890120000000001, 1e400, 1e401]'
   ], [
     '[{"a": 1, "b": [2]}, {"b": [2.0], "a": 1.0}]',
-    '[[{"a": 9007199254740993}], 1, [{"a": 9007199254740993.0}]]',
-    '[0, 1, -0]'
+    '[[{"a": 9007199254740993}], 1, [{"a": 9007199254740993.0}]]', '[0, 1, -0]'
   ]],
   ['{"uniqueItems": false}', ['[1, 1]'], []],
   ['{"$ref": "#/$defs/n"}', ['4'], ['5']]
@@ -416,9 +397,7 @@ t.test('numbers are checked by their digits', async t => {
 function prepareCheck (schema: string): (value: string) => readonly ParameterFault[] {
   const text = `{"type": "object", "properties": {"x": ${schema}}}`
   const parameters = readParameters(parseJson(Buffer.from(text)), 100_000) as Parameters
-  return value => [
-    ...parameters.check(parseJson(Buffer.from(`{"x": ${value}}`)) as JsonObject)
-  ]
+  return value => [...parameters.check(parseJson(Buffer.from(`{"x": ${value}}`)) as JsonObject)]
 }
 
 /** The keywords that compare numbers. */
