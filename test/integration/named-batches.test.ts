@@ -5,6 +5,7 @@
 import t from 'tap'
 import { ask, token, useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
+import * as op from '../support/operations.ts'
 
 const schema = `
   create type mood as enum ('sad', 'glad');
@@ -13,7 +14,12 @@ const schema = `
     j json, jb jsonb, tags text[], m mood);
   insert into v (id, i, t, jb, n) values (100, 1, 'one', '{"a": 1}', 1.5), (101, 2, 'two', '[]', 2),
     (102, null, null, null, null);
-  grant all on v to oneflight_user;
+  create table t (a jsonb, b text, c int);
+  insert into t values ('{"k": {"x": 1}}', '{"x":1}', 1);
+  create function told(i int, t text, list int[], doc jsonb) returns text language sql
+    return concat_ws('; ', i + 1, t, array_to_string(list, '+'), doc ->> 'a');
+  grant all on v, t to oneflight_user;
+  grant execute on function told to oneflight_user;
   grant usage on all sequences in schema public to oneflight_user;
 `
 const anything = { type: 'object', properties: { x: true }, required: ['x'] }
@@ -21,20 +27,8 @@ const store = (column: string): object => ({
   params: anything,
   operations: [
     { id: 'i', op: 'insert', table: 'v', values: [{ [column]: '$params.x' }] },
-    {
-      id: 'u',
-      op: 'update',
-      table: 'v',
-      set: { [column]: '$params.x' },
-      where: { id: { eq: 100 } }
-    },
-    {
-      id: 's',
-      op: 'select',
-      table: 'v',
-      columns: ['id', column],
-      where: { id: { eq: '$i.0.id' } }
-    }
+    op.update('u', 'v', { set: { [column]: '$params.x' }, where: { id: { eq: 100 } } }),
+    { id: 's', op: 'select', table: 'v', columns: ['id', column], where: { id: { eq: '$i.0.id' } } }
   ]
 })
 
@@ -48,11 +42,83 @@ const values = [
   '[1, [2]]', '[1, 2, 3]', '["2024-01-02"]'
 ]
 
+const find = {
+  description: 'Finds rows',
+  roles: ['oneflight_user', 'oneflight_other'],
+  params: {
+    type: 'object',
+    properties: {
+      ids: { type: 'array', items: { type: 'integer' } },
+      least: { type: 'integer', minimum: 0, default: 2 },
+      text: { type: ['string', 'null'], maxLength: 5, default: null },
+      key: { type: 'integer', default: 1 },
+      some: { type: 'array', items: { type: 'string' }, minItems: 1, default: ['none'] }
+    },
+    required: ['ids']
+  },
+  operations: [
+    { id: 'in', op: 'select', table: 'v', columns: ['id'], where: { id: { in: '$params.ids' } } },
+    op.select('least', 'v', { columns: ['id'], where: { i: { gte: '$params.least' } } }),
+    { id: 'text', op: 'select', table: 'v', columns: ['id'], where: { t: { eq: '$params.text' } } },
+    op.select('path', 'v', { columns: ['id'], where: { 'jb->>a': { eq: '$params.key' } } }),
+    { id: 'nin', op: 'select', table: 'v', columns: ['id'], where: { t: { nin: '$params.some' } } },
+    op.update('when', 'v', {
+      when: { text: 1 },
+      set: { t: '$params.text', jb: { list: '$params.ids', least: '$params.least' } },
+      where: { id: { eq: '$text.0.id' } },
+      returning: ['id', 't', 'jb']
+    })
+  ]
+}
+const nothing = { operations: [{ id: 's', op: 'select', table: 'v', columns: ['id'] }] }
+
+const texts = {
+  params: anything,
+  operations: [
+    op.select('s', 't', { columns: ['c'], where: { 'a->>k': { eq: '$params.x' } } }),
+    op.insert('i', 't', [{ a: '$params.x' }], { returning: ['a'] }),
+    op.update('u', 't', { set: { a: '$params.x' }, where: { c: { eq: 1 } } })
+  ]
+}
+const numbers = { type: 'array', items: { type: 'integer' } }
+const keys = {
+  params: { type: 'object', properties: { x: { type: 'object', additionalProperties: numbers } } },
+  operations: nothing.operations
+}
+const add = {
+  params: { type: 'object', properties: { t: { type: 'string' } }, required: ['t'] },
+  operations: [op.insert('i', 'v', [{ t: '$params.t' }])]
+}
+const tell = {
+  params: {
+    type: 'object',
+    properties: { i: true, t: true, list: true, doc: true },
+    required: ['i', 't', 'list', 'doc']
+  },
+  operations: [
+    op.call('f', 'told', {
+      i: '$params.i', t: '$params.t', list: '$params.list', doc: '$params.doc'
+    })
+  ]
+}
+const service = await useService(t, {
+  schema,
+  keys: true,
+  batches: {
+    ...Object.fromEntries(columns.map(column => [`store-${column}`, store(column)])),
+    find,
+    nothing,
+    counted: nothing,
+    texts,
+    keys,
+    add,
+    other: add,
+    tell
+  },
+  env: { EXPLAIN: 'on' }
+})
+
 t.test('a parameter is stored as the same value in a batch', { timeout: 120_000 }, async t => {
-  const service = await useService(t, {
-    schema,
-    batches: Object.fromEntries(columns.map(column => [`store-${column}`, store(column)]))
-  })
   // A value of a batch in which nothing is a word.
   const asData = (value: string): string =>
     value.replaceAll(/"\$(?!(?:inc|value|first)")(?!\$x)/g, () => '"$$')
@@ -78,53 +144,7 @@ t.test('a parameter is stored as the same value in a batch', { timeout: 120_000 
   }
 })
 
-const find = {
-  description: 'Finds rows',
-  roles: ['oneflight_user', 'oneflight_other'],
-  params: {
-    type: 'object',
-    properties: {
-      ids: { type: 'array', items: { type: 'integer' } },
-      least: { type: 'integer', minimum: 0, default: 2 },
-      text: { type: ['string', 'null'], maxLength: 5, default: null },
-      key: { type: 'integer', default: 1 },
-      some: { type: 'array', items: { type: 'string' }, minItems: 1, default: ['none'] }
-    },
-    required: ['ids']
-  },
-  operations: [
-    { id: 'in', op: 'select', table: 'v', columns: ['id'], where: { id: { in: '$params.ids' } } },
-    {
-      id: 'least',
-      op: 'select',
-      table: 'v',
-      columns: ['id'],
-      where: { i: { gte: '$params.least' } }
-    },
-    { id: 'text', op: 'select', table: 'v', columns: ['id'], where: { t: { eq: '$params.text' } } },
-    {
-      id: 'path',
-      op: 'select',
-      table: 'v',
-      columns: ['id'],
-      where: { 'jb->>a': { eq: '$params.key' } }
-    },
-    { id: 'nin', op: 'select', table: 'v', columns: ['id'], where: { t: { nin: '$params.some' } } },
-    {
-      id: 'when',
-      op: 'update',
-      table: 'v',
-      when: { text: 1 },
-      set: { t: '$params.text', jb: { list: '$params.ids', least: '$params.least' } },
-      where: { id: { eq: '$text.0.id' } },
-      returning: ['id', 't', 'jb']
-    }
-  ]
-}
-const nothing = { operations: [{ id: 's', op: 'select', table: 'v', columns: ['id'] }] }
-
 t.test('lists, defaults and conditions take parameters', async t => {
-  const service = await useService(t, { schema, batches: { find } })
   const headers = { prefer: 'tx=rollback' }
   const ids = (...numbers: readonly number[]): readonly object[] => numbers.map(id => ({ id }))
   for (const attempt of [1, 2, 3]) {
@@ -154,27 +174,6 @@ t.test('lists, defaults and conditions take parameters', async t => {
 })
 
 t.test('a condition on a text takes a parameter of any type', async t => {
-  const service = await useService(t, {
-    schema: `create table t (a jsonb, b text, c int); grant all on t to oneflight_user;
-      insert into t values ('{"k": {"x": 1}}', '{"x":1}', 1)`,
-    batches: {
-      texts: {
-        params: { type: 'object', properties: { x: true }, required: ['x'] },
-        operations: [
-          {
-            id: 's',
-            op: 'select',
-            table: 't',
-            columns: ['c'],
-            where: { 'a->>k': { eq: '$params.x' } }
-          },
-          { id: 'i', op: 'insert', table: 't', values: [{ a: '$params.x' }], returning: ['a'] },
-          { id: 'u', op: 'update', table: 't', set: { a: '$params.x' }, where: { c: { eq: 1 } } }
-        ]
-      }
-    },
-    env: { EXPLAIN: 'on' }
-  })
   // Its statements are compiled for the first value, and filled with the others.
   for (const x of ['a', { x: 1 }, [{ b: null }], 'b']) {
     const { status, body, text } = await service.run('texts', { x }, {
@@ -188,7 +187,6 @@ t.test('a condition on a text takes a parameter of any type', async t => {
 })
 
 t.test('every fault of the parameters is listed with its path', async t => {
-  const service = await useService(t, { schema, batches: { find, nothing } })
   const rows: ReadonlyArray<
     readonly [body: string, faults: ReadonlyArray<readonly [path: unknown[], message: string]>]
   > = [
@@ -226,19 +224,6 @@ t.test('every fault of the parameters is listed with its path', async t => {
 })
 
 t.test('the response to invalid parameters is bounded', async t => {
-  const numbers = { type: 'array', items: { type: 'integer' } }
-  const service = await useService(t, {
-    schema,
-    batches: {
-      keys: {
-        params: {
-          type: 'object',
-          properties: { x: { type: 'object', additionalProperties: numbers } }
-        },
-        operations: nothing.operations
-      }
-    }
-  })
   const run = async (key: string, count: number): Promise<readonly unknown[]> => {
     const { status, text, body } = await service.run('keys', {
       x: { [key]: Array.from({ length: count }, () => '') }
@@ -348,11 +333,6 @@ t.test('query plans of a named batch are those of its parameters', async t => {
 })
 
 t.test('a key belongs to the name of the batch', async t => {
-  const add = {
-    params: { type: 'object', properties: { t: { type: 'string' } }, required: ['t'] },
-    operations: [{ id: 'i', op: 'insert', table: 'v', values: [{ t: '$params.t' }] }]
-  }
-  const service = await useService(t, { schema, keys: true, batches: { add, other: add } })
   const headers = { 'idempotency-key': 'k' }
   const first = await service.run('add', { t: 'x' }, { headers })
   const again = await service.run('add', { t: 'x' }, { headers })
@@ -365,18 +345,17 @@ t.test('a key belongs to the name of the batch', async t => {
 })
 
 t.test('metrics and the access log name the batch', async t => {
-  const service = await useService(t, { schema, batches: { nothing } })
-  await service.run('nothing', {})
-  await service.run('nothing', { x: 1 })
+  await service.run('counted', {})
+  await service.run('counted', { x: 1 })
   const { text } = await ask(`${service.adminUrl}/metrics`)
-  t.match(text, 'service_batch_count{batch="nothing",outcome="ok"} 1')
-  t.match(text, 'service_batch_duration_milliseconds_count{batch="nothing",outcome="ok"} 1')
-  t.match(text, 'service_batch_op_count{batch="nothing",outcome="ok"} 1')
-  t.match(text, 'service_batch_error_count{batch="nothing",code="params_invalid"} 1')
-  await until(() => service.log.some(({ path }) => path === '/batches/nothing'))
-  t.match(service.log.filter(({ path }) => path === '/batches/nothing'), [
-    { batch: 'nothing', operations: 1, status: 200 },
-    { batch: 'nothing', status: 422, code: 'params_invalid' }
+  t.match(text, 'service_batch_count{batch="counted",outcome="ok"} 1')
+  t.match(text, 'service_batch_duration_milliseconds_count{batch="counted",outcome="ok"} 1')
+  t.match(text, 'service_batch_op_count{batch="counted",outcome="ok"} 1')
+  t.match(text, 'service_batch_error_count{batch="counted",code="params_invalid"} 1')
+  await until(() => service.log.some(({ path }) => path === '/batches/counted'))
+  t.match(service.log.filter(({ path }) => path === '/batches/counted'), [
+    { batch: 'counted', operations: 1, status: 200 },
+    { batch: 'counted', status: 422, code: 'params_invalid' }
   ])
 })
 
@@ -386,28 +365,6 @@ t.test('without BATCHES_DIR there are no named batches', async t => {
 })
 
 t.test('a function takes parameters', async t => {
-  const service = await useService(t, {
-    schema: `${schema}
-      create function told(i int, t text, list int[], doc jsonb) returns text language sql
-        return concat_ws('; ', i + 1, t, array_to_string(list, '+'), doc ->> 'a');
-      grant execute on function told to oneflight_user;
-    `,
-    batches: {
-      tell: {
-        params: {
-          type: 'object',
-          properties: { i: true, t: true, list: true, doc: true },
-          required: ['i', 't', 'list', 'doc']
-        },
-        operations: [{
-          id: 'f',
-          op: 'call',
-          function: 'told',
-          args: { i: '$params.i', t: '$params.t', list: '$params.list', doc: '$params.doc' }
-        }]
-      }
-    }
-  })
   const values = { i: 1, t: '$params.t', list: [2, 3], doc: { a: '$f.0.told' } }
   for (const attempt of [1, 2]) {
     const told = await service.run('tell', values)

@@ -4,6 +4,7 @@
  */
 import t from 'tap'
 import { useService } from '../support/service.ts'
+import * as op from '../support/operations.ts'
 
 const schema = `
   create type mood as enum ('sad', 'glad');
@@ -48,11 +49,7 @@ const insertRows = {
 }
 const insertFrom = (column: string): object => ({
   params: rowsOf(everyColumn),
-  operations: [{
-    ...insert,
-    from: { param: 'rows' },
-    columns: { [column]: { $col: column } }
-  }]
+  operations: [{ ...insert, from: { param: 'rows' }, columns: { [column]: { $col: column } } }]
 })
 const asData = (value: string): string =>
   value.replaceAll(/"\$(?!(?:inc|value|first)")(?!\$x)/g, () => '"$$')
@@ -93,207 +90,96 @@ const line = { sku: { type: 'string' }, qty: { type: 'integer' }, note: true }
 const lines = { id: 'l', op: 'insert', table: 'lines', returning: ['sku', 'qty', 'note'] }
 const join = (on: object, more = {}): object => ({ from: { param: 'rows', on, ...more } })
 const bySku = join({ sku: 'sku' })
-const stock = { table: 'stock', returning: ['sku', 'qty'] }
 const dollar = (column: string): object => ({ $col: column })
 const from = (column: string): object => ({ $from: column })
 
+/** The file of a batch with these members of a row. */
+const file = (properties: object, ...operations: readonly object[]): object =>
+  ({ params: rowsOf(properties), operations })
+const update = (members: object, source = bySku): object =>
+  op.update('u', 'stock', { returning: ['sku', 'qty'], ...source, ...members })
+const upsert = (conflict: object): object => op.insert('s', 'stock', '$params.rows', {
+  returning: ['sku', 'qty'],
+  on_conflict: { columns: ['sku'], do: 'update', ...conflict }
+})
+/** An insert of the rows of a query of rows. */
+const copy = (columns: object, query: object = {}): object =>
+  ({ ...lines, from: { param: 'rows', ...query }, columns })
+
 const batches = {
-  values: { params: rowsOf(line), operations: [{ ...lines, values: '$params.rows' }] },
-  upsert: {
-    params: rowsOf({ sku: true, qty: true, due: true }),
-    operations: [{
-      id: 's',
-      op: 'insert',
-      ...stock,
-      values: '$params.rows',
-      on_conflict: {
-        columns: ['sku'],
-        do: 'update',
-        set: { qty: { $excluded: 'qty' } }
-      }
-    }]
-  },
-  upsert_all: {
-    params: rowsOf({ sku: true, qty: true }),
-    operations: [{
-      id: 's',
-      op: 'insert',
-      ...stock,
-      values: '$params.rows',
-      on_conflict: { columns: ['sku'], do: 'update' }
-    }]
-  },
-  copy: {
-    params: rowsOf(line),
-    operations: [
-      {
-        ...lines,
-        from: { param: 'rows' },
-        columns: { sku: dollar('sku'), qty: dollar('qty'), note: dollar('note->a->0') }
-      },
-      {
-        id: 'first',
-        op: 'select',
-        table: 'stock',
-        columns: ['sku', 'qty'],
-        where: { sku: { eq: '$l.0.sku' } }
-      }
-    ]
-  },
-  total: {
-    params: rowsOf(line),
-    operations: [{
-      ...lines,
-      from: {
-        param: 'rows',
-        columns: ['sku', { fn: 'sum', column: 'qty', cast: 'int', as: 'total' }],
-        group_by: ['sku']
-      },
-      columns: { sku: dollar('sku'), qty: dollar('total') }
-    }]
-  },
-  count: {
-    params: rowsOf(line),
-    operations: [{
-      ...lines,
-      from: { param: 'rows', columns: [{ fn: 'count', as: 'n' }] },
-      columns: { qty: dollar('n'), sku: 'all' }
-    }]
-  },
-  constant: {
-    params: rowsOf(line),
-    operations: [{ ...lines, from: { param: 'rows' }, columns: { sku: 'same' } }]
-  },
-  take: {
-    params: rowsOf(line),
-    operations: [{ id: 'u', op: 'update', ...stock, ...bySku, set: { qty: { $inc: from('qty') } } }]
-  },
-  take_total: {
-    params: rowsOf(line),
-    operations: [{
-      id: 'u',
-      op: 'update',
-      ...stock,
-      ...join({ sku: 'sku' }, {
-        columns: ['sku', { fn: 'sum', column: 'qty', cast: 'bigint', as: 'total' }],
-        group_by: ['sku']
+  values: file(line, { ...lines, values: '$params.rows' }),
+  upsert: file({ sku: true, qty: true, due: true }, upsert({ set: { qty: { $excluded: 'qty' } } })),
+  upsert_all: file({ sku: true, qty: true }, upsert({})),
+  copy: file(
+    line,
+    copy({ sku: dollar('sku'), qty: dollar('qty'), note: dollar('note->a->0') }),
+    op.select('first', 'stock', { columns: ['sku', 'qty'], where: { sku: { eq: '$l.0.sku' } } })
+  ),
+  total: file(line, copy({ sku: dollar('sku'), qty: dollar('total') }, {
+    columns: ['sku', { fn: 'sum', column: 'qty', cast: 'int', as: 'total' }],
+    group_by: ['sku']
+  })),
+  count: file(line, copy({ qty: dollar('n'), sku: 'all' }, {
+    columns: [{ fn: 'count', as: 'n' }]
+  })),
+  constant: file(line, copy({ sku: 'same' })),
+  take: file(line, update({ set: { qty: { $inc: from('qty') } } })),
+  take_total: file(line, update({ set: { qty: { $inc: from('total') } } }, join({ sku: 'sku' }, {
+    columns: ['sku', { fn: 'sum', column: 'qty', cast: 'bigint', as: 'total' }],
+    group_by: ['sku']
+  }))),
+  change: file({ sku: true, days: true, more: true, tags: true, least: true }, update({
+    returning: ['sku', 'due', 'info', 'tags', 'price'],
+    set: {
+      due: { $inc: from('days') },
+      info: { $merge: from('more') },
+      tags: from('tags'),
+      price: from('price')
+    },
+    where: { qty: { gte: from('least') }, 'info->>a': { neq: from('more->>no') } }
+  }, join({ sku: 'sku' }, { columns: [{ column: 'least', cast: 'numeric', as: 'price' }] }))),
+  paths: file(
+    line,
+    op.select('some', 'stock', { where: { sku: { eq: 'apple' } }, answer: 'count' }),
+    { ...lines, when: { some: 1 }, values: '$params.rows' },
+    {
+      ...copy({ sku: dollar('n->>a'), note: dollar('n->b') }, {
+        columns: [{ column: 'note', cast: 'jsonb', as: 'n' }]
       }),
-      set: { qty: { $inc: from('total') } }
-    }]
-  },
-  change: {
-    params: rowsOf({ sku: true, days: true, more: true, tags: true, least: true }),
-    operations: [{
-      id: 'u',
-      op: 'update',
-      table: 'stock',
-      returning: ['sku', 'due', 'info', 'tags', 'price'],
-      ...join({ sku: 'sku' }, { columns: [{ column: 'least', cast: 'numeric', as: 'price' }] }),
-      set: {
-        due: { $inc: from('days') },
-        info: { $merge: from('more') },
-        tags: from('tags'),
-        price: from('price')
-      },
-      where: { qty: { gte: from('least') }, 'info->>a': { neq: from('more->>no') } }
-    }]
-  },
-  paths: {
-    params: rowsOf(line),
-    operations: [
-      {
-        id: 'some',
-        op: 'select',
-        table: 'stock',
-        where: { sku: { eq: 'apple' } },
-        answer: 'count'
-      },
-      { ...lines, when: { some: 1 }, values: '$params.rows' },
-      {
-        ...lines,
-        id: 'into',
-        from: { param: 'rows', columns: [{ column: 'note', cast: 'jsonb', as: 'n' }] },
-        columns: { sku: dollar('n->>a'), note: dollar('n->b') }
-      }
+      id: 'into'
+    }
+  ),
+  tagged: file(line, update({
+    set: { tags: from('note'), sku: from('note->>1'), info: from('note') },
+    where: { 'info->a': { eq: from('qty') } },
+    returning: ['sku', 'tags']
+  }, join({ sku: 'sku' }, { columns: ['note', 'sku'] }))),
+  counts: file(line, copy({ qty: dollar('n'), sku: dollar('skus') }, {
+    columns: [
+      { fn: 'count', column: 'note', as: 'n' },
+      { fn: 'count', column: 'sku', cast: 'text', distinct: true, as: 'skus' }
     ]
-  },
-  tagged: {
-    params: rowsOf(line),
-    operations: [
-      {
-        id: 'u',
-        op: 'update',
-        ...stock,
-        ...join({ sku: 'sku' }, { columns: ['note', 'sku'] }),
-        set: { tags: from('note'), sku: from('note->>1'), info: from('note') },
-        where: { 'info->a': { eq: from('qty') } },
-        returning: ['sku', 'tags']
-      }
-    ]
-  },
-  counts: {
-    params: rowsOf(line),
-    operations: [{
-      ...lines,
-      from: {
-        param: 'rows',
-        columns: [
-          { fn: 'count', column: 'note', as: 'n' },
-          { fn: 'count', column: 'sku', cast: 'text', distinct: true, as: 'skus' }
-        ]
-      },
-      columns: { qty: dollar('n'), sku: dollar('skus') }
-    }]
-  },
-  grouped: {
-    params: rowsOf(line),
-    operations: [{
-      id: 'u',
-      op: 'update',
-      ...stock,
-      ...join({ info: 'note' }, {
-        columns: ['note', { fn: 'count', as: 'n' }],
-        group_by: ['note']
-      }),
-      set: { qty: { $inc: from('n') } },
-      where: { sku: { neq: from('note->>a') } }
-    }]
-  },
-  no_path: {
-    params: rowsOf(line),
-    operations: [{
-      ...lines,
-      from: { param: 'rows', columns: [{ column: 'qty', cast: 'int', as: 'q' }] },
-      columns: { note: dollar('q->a') }
-    }]
-  },
-  one: {
-    params: rowsOf({ sku: true }),
-    operations: [{ id: 's', op: 'insert', ...stock, values: '$params.rows', expect: 1 }]
-  },
-  texts: {
-    params: rowsOf(line),
-    operations: [{
-      id: 'u',
-      op: 'update',
-      ...stock,
-      ...join({ sku: 'sku' }, { columns: [{ column: 'note', cast: 'text', as: 'n' }] }),
-      set: { tags: [] },
-      where: { 'info->>a': { eq: from('note->0') }, sku: { neq: from('n') } }
-    }]
-  },
-  drop: {
-    params: rowsOf({ sku: true }),
-    operations: [{ id: 'd', op: 'delete', ...stock, ...bySku }]
-  }
+  })),
+  grouped: file(line, update({
+    set: { qty: { $inc: from('n') } },
+    where: { sku: { neq: from('note->>a') } }
+  }, join({ info: 'note' }, { columns: ['note', { fn: 'count', as: 'n' }], group_by: ['note'] }))),
+  no_path: file(line, copy({ note: dollar('q->a') }, {
+    columns: [{ column: 'qty', cast: 'int', as: 'q' }]
+  })),
+  one: file({ sku: true }, op.insert('s', 'stock', '$params.rows', {
+    returning: ['sku', 'qty'],
+    expect: 1
+  })),
+  texts: file(line, update({
+    set: { tags: [] },
+    where: { 'info->>a': { eq: from('note->0') }, sku: { neq: from('n') } }
+  }, join({ sku: 'sku' }, { columns: [{ column: 'note', cast: 'text', as: 'n' }] }))),
+  drop: file({ sku: true }, op.delete('d', 'stock', { returning: ['sku', 'qty'], ...bySku }))
 }
 
 t.test('rows of a parameter', { timeout: 120_000 }, async t => {
-  const service = await useService(t, {
-    schema,
-    batches,
-    env: { POOL_SIZE: '1', MAX_ROWS: '20' }
-  })
+  const service = await useService(t, { schema, batches, env: { POOL_SIZE: '1', MAX_ROWS: '20' } })
   const headers = { prefer: 'tx=rollback' }
   const apple = { sku: 'apple', qty: 2, note: null }
   const big = { sku: 'fig', qty: 9, note: { a: ['$l.0.sku', 1] } }
@@ -352,9 +238,7 @@ t.test('rows of a parameter', { timeout: 120_000 }, async t => {
         { sku: 'apple', days: 3, more: { x: 1 }, tags: ['a', '$b'], least: 5 },
         { sku: 'fig', days: 3, more: { x: 1 }, least: 1 }
       ],
-      {
-        u: []
-      }
+      { u: [] }
     ],
     [
       'change',
