@@ -5,7 +5,6 @@
  */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { spawn } from 'node:child_process'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -29,7 +28,7 @@ import {
 } from '../support/keys.ts'
 import { useProxy } from '../support/network/proxy.ts'
 import * as op from '../support/operations.ts'
-import { childEnvironment } from '../support/process/process.ts'
+import { childEnvironment, startGroup } from '../support/process/process.ts'
 import {
   ask,
   forbidAnswers,
@@ -235,8 +234,7 @@ const rows: readonly Row[] = [
   ['invalid_regular_expression', select({ word: { match: `(${words.filtered}` } })],
   ['.', select({ found: { fts: `${words.filtered} (` } })],
   [
-    'undefined_object',
-    select({ found: { fts: { query: 'x', config: words.filtered } } }),
+    'undefined_object', select({ found: { fts: { query: 'x', config: words.filtered } } }),
     { allowed: ['filtered'] }
   ],
   [
@@ -274,8 +272,7 @@ const rows: readonly Row[] = [
   ['validation_failed', select({ word: { in: words.filtered } })],
   ['validation_failed', select({ word: words.filtered })],
   [
-    'validation_failed',
-    select({ word: { eq: `$${words.referred}.0.x` } }),
+    'validation_failed', select({ word: { eq: `$${words.referred}.0.x` } }),
     { allowed: ['referred'] }
   ],
   ['validation_failed', select({}, Object.fromEntries(
@@ -338,8 +335,7 @@ const rows: readonly Row[] = [
   ['method_not_allowed', undefined, { path: `/?${words.query}`, method: 'GET' }],
   ['http_malformed', undefined, { path: `/%zz?${words.query}`, method: 'GET' }],
   [
-    'headers_too_large',
-    undefined,
+    'headers_too_large', undefined,
     { ...withHeader('x-secret', words.header.repeat(1000)), method: 'GET' }
   ]
 ]
@@ -581,13 +577,11 @@ t.test('keys of tokens from any source are not revealed', async t => {
     [{ JWT_JWKS_URL: url }, answering(words.keyBody, { status: 500 }), 'keys_unavailable'],
     [{ JWT_JWKS_URL: url }, answering(`{"keys": ${words.keyBody}`), 'keys_unavailable'],
     [
-      { JWT_JWKS_URL: url },
-      redirect(`${server.url}?${words.keyBody}`, 302, words.keyBody),
+      { JWT_JWKS_URL: url }, redirect(`${server.url}?${words.keyBody}`, 302, words.keyBody),
       'keys_unavailable'
     ],
     [
-      { JWT_JWKS_URL: `http://127.0.0.1:1/keys?key=${words.keyQuery}` },
-      set(jwk),
+      { JWT_JWKS_URL: `http://127.0.0.1:1/keys?key=${words.keyQuery}` }, set(jwk),
       'keys_unavailable'
     ],
     [
@@ -631,9 +625,9 @@ async function runMain (
   env: Readonly<Record<string, string>>,
   use?: (url: string, adminUrl: string) => Promise<void>
 ): Promise<{ readonly output: string, readonly code: unknown }> {
-  const child = spawn(process.execPath, [
-    '--disable-warning=ExperimentalWarning',
-    join(import.meta.dirname, '../../src/main.ts')
+  const { child, output, ended } = startGroup(t, [
+    process.execPath,
+    ['--disable-warning=ExperimentalWarning', join(import.meta.dirname, '../../src/main.ts')]
   ], {
     env: childEnvironment({
       HTTP_PORT: '0',
@@ -641,27 +635,16 @@ async function runMain (
       LOG_LEVEL: 'trace',
       SHUTDOWN_DELAY_MS: '0',
       ...env
-    }),
-    stdio: ['ignore', 'pipe', 'pipe']
-  })
-  let output = ''
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on('data', (bytes: Buffer) => {
-      output += bytes.toString()
     })
-  }
-  const closed = once(child, 'close')
-  t.teardown(() => {
-    child.kill('SIGKILL')
   })
   if (use !== undefined) {
     const address = (name: string): Promise<string> =>
-      until(() => new RegExp(`${name} server listening at (http://[^"]+)`).exec(output)?.[1])
+      until(() => new RegExp(`${name} server listening at (http://[^"]+)`).exec(output())?.[1])
     await use(await address('main'), await address('admin'))
     child.kill('SIGTERM')
   }
-  const [code] = await closed
-  return { output, code }
+  const code = await ended
+  return { output: output(), code }
 }
 
 const processEnvironment = {
