@@ -3,8 +3,6 @@
  * output and exit codes. `check` is tested in cli-check.test.ts, network failures in
  * cli-lost.test.ts.
  */
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
@@ -12,9 +10,11 @@ import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { runCommand } from '../../src/cli/main.ts'
 import { useDatabase } from '../support/database/database.ts'
+import * as op from '../support/operations.ts'
 import { oneflight, program, runInside, type Ended } from '../support/process/cli.ts'
-import { childEnvironment } from '../support/process/process.ts'
+import { childEnvironment, startGroup } from '../support/process/process.ts'
 import { answering, SECRET, token, useService, type ServiceUnderTest } from '../support/service.ts'
+import { on } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 // Starts many processes, each of which loads the program.
@@ -25,35 +25,24 @@ const schema = `
   create table things (
     id int8 primary key, price numeric, name text, data jsonb, raw json, ok boolean
   );
+  create table many (n int, filler text);
+  insert into many select n, repeat('x', 1000) from generate_series(1, 5000) as n;
+  grant all on things, many to ${role};`
+
+const contents = `
+  truncate things;
   insert into things values
     (1, 1.10, 'apple', '{"a": [1, 2.50], "b": null}', '{ "z": 1,  "a": 1.0 }', true),
     (9007199254740993, -0.00, E'two\\nlines\\u001b[31m', '"text"', 'null', false),
     (3, null, null, null, null, null),
     (4, 1e20, '日本語 🍎 é', '[]', '[]', true),
-    (5, 'NaN', 'null', 'null', '12.340', true);
-  create table many (n int, filler text);
-  insert into many select n, repeat('x', 1000) from generate_series(1, 5000) as n;
-  grant all on things, many to ${role};`
+    (5, 'NaN', 'null', 'null', '12.340', true)`
 
 const all = JSON.stringify([
   { id: 'all', op: 'select', table: 'things', order: [{ id: 'asc' }] },
   { id: 'none', op: 'delete', table: 'public.things', where: { id: { lt: 0 } } },
-  {
-    id: 'some',
-    op: 'select',
-    table: 'things',
-    columns: ['name', 'ok'],
-    order: [{ id: 'asc' }],
-    limit: 1
-  },
-  {
-    id: 'bare',
-    op: 'update',
-    table: 'things',
-    set: { ok: false },
-    where: { id: { eq: 5 } },
-    returning: []
-  }
+  op.select('some', 'things', { columns: ['name', 'ok'], order: [{ id: 'asc' }], limit: 1 }),
+  op.update('bare', 'things', { set: { ok: false }, where: { id: { eq: 5 } }, returning: [] })
 ])
 
 /* eslint-disable @stylistic/max-len -- tables as they are printed */
@@ -98,19 +87,26 @@ async function useClient (
   }
 }
 
+const { service, run } = await useClient(t, {
+  keys: true,
+  env: { ANON_ROLE: 'oneflight_anon', EXPLAIN: 'on' }
+})
+const { sql } = service.database
+const environment = { ONEFLIGHT_URL: service.url, ONEFLIGHT_TOKEN: token({ role }) }
+
+t.beforeEach(() => sql.unsafe(contents))
+
 const insert = (id: string): string =>
   `[{"id":"i","op":"insert","table":"things","values":[{"id":${id},"price":0.10}],` +
   '"returning":["id","price"]}]'
-const inserted = async ({ database: { sql } }: ServiceUnderTest, id: number): Promise<boolean> =>
+const inserted = async (id: number): Promise<boolean> =>
   (await sql`select from things where id = ${id}`).length === 1
 
 t.test('tables are printed exactly', async t => {
-  const { run } = await useClient(t)
   t.same(await run(['--table', '-']), { code: 0, out: allTables, err: '' })
 })
 
 t.test('JSON: requests and responses keep their bytes', async t => {
-  const { service, run } = await useClient(t)
   await service.post(all)
   const { text } = await service.post(all)
   for (const args of [['-'], ['--json', '-']]) {
@@ -148,18 +144,12 @@ t.test('the schema of batch files is printed with the limits of the environment'
 })
 
 t.test('on a terminal: tables, or blocks if a table is too wide', async t => {
-  const { service } = await useClient(t)
   const show = async (columns: number): Promise<string> => {
     const [stdout, stderr] = [
       Object.assign(new PassThrough(), { isTTY: true, columns }),
       new PassThrough()
     ]
-    const context = {
-      env: { ONEFLIGHT_URL: service.url, ONEFLIGHT_TOKEN: token({ role }) },
-      stdin: Readable.from([Buffer.from(all)]),
-      stdout,
-      stderr
-    }
+    const context = { env: environment, stdin: Readable.from([Buffer.from(all)]), stdout, stderr }
     t.equal(await runCommand(['run', '-'], '1.0.0', context), 0)
     return await text(stdout.end())
   }
@@ -191,7 +181,6 @@ data  | text
 })
 
 t.test('the token comes from the variable, an option or a file', async t => {
-  const { run } = await useClient(t, { env: { ANON_ROLE: 'oneflight_anon' } })
   const file = join(t.testdir({ token: `${token({ role })}\n`, empty: '\n' }), 'token')
   const none = { ONEFLIGHT_TOKEN: '' }
   t.equal((await run(['--token-file', file, '-'], { env: none })).code, 0)
@@ -201,36 +190,27 @@ t.test('the token comes from the variable, an option or a file', async t => {
     0,
     'the option takes precedence'
   )
-  t.match(
-    await run(['-'], { env: none }),
-    { code: 1, err: /permission denied/ },
-    'without a token the request is anonymous'
-  )
-  t.match(await run(['--token', '', '-'], { env: { ONEFLIGHT_TOKEN: 'bad' } }), {
-    code: 1,
-    err: /permission denied/
-  }, 'an empty token counts as none')
-  t.match(await run(['-'], { env: { ONEFLIGHT_TOKEN: 'bad' } }), {
-    code: 1,
-    err: /^oneflight: <stdin>: token_invalid: /
-  })
+  const denied = { code: 1, err: /permission denied/ }
+  const bad = { env: { ONEFLIGHT_TOKEN: 'bad' } }
+  t.match(await run(['-'], { env: none }), denied, 'without a token the request is anonymous')
+  t.match(await run(['--token', '', '-'], bad), denied, 'an empty token counts as none')
+  t.match(await run(['-'], bad), { code: 1, err: /^oneflight: <stdin>: token_invalid: / })
 })
 
 t.test('options for preferences, keys and request ids work', async t => {
-  const { service, run } = await useClient(t, { keys: true })
   t.same(await run(['--dry-run', '--table', '-'], { input: insert('100') }), {
     code: 0,
     out: 'i: insert things, 1 row\n id  | price\n-----+-------\n 100 |  0.10\n',
     err: 'oneflight: dry run: nothing was committed\n'
   })
-  t.notOk(await inserted(service, 100))
+  t.notOk(await inserted(100))
   t.match(await run(['--read-only', '-'], { input: insert('100') }), {
     code: 1,
     err:
       /^oneflight: <stdin>:1:2: operation 0 \(i\): read_only_sql_transaction: .*\n {2}sqlstate: 25006\n {2}nothing was committed; request /
   })
   const level = '[{"id":"l","op":"select","table":"level"}]'
-  await service.database.sql.unsafe(
+  await sql.unsafe(
     "create view level as select current_setting('transaction_isolation') as level; grant " +
       `select on level to ${role}`
   )
@@ -256,7 +236,6 @@ t.test('options for preferences, keys and request ids work', async t => {
 })
 
 t.test('errors are printed to standard error with the position of every issue', async t => {
-  const { run } = await useClient(t)
   const input = `[
   {"id": "one", "op": "select", "wheer": {}},
   {"id": "two", "op": "insert", "table": "things",
@@ -285,55 +264,41 @@ t.test('errors are printed to standard error with the position of every issue', 
     'the response is printed to standard output'
   )
   t.same((await run(['--table', '-'], { input })).out, '', 'tables replace the response')
-  t.match(await run(['-'], { input: '[{"id":"a"},' }), {
-    code: 1,
-    err: /^oneflight: <stdin>: body_invalid: /
-  })
-  t.match(await run(['-'], { input: '[1]' }), {
-    code: 1,
-    err: /^oneflight: <stdin>:1:2: operation 0: id_missing: /
-  })
-  t.match(
-    await run(['-'], {
-      input: '[{"id":"l","op":"select","table":"things","lock":{"wait":"nowait"},"expect":3}]'
-    }),
-    { code: 1, err: /expectation_failed/ }
-  )
+  const rows = [
+    ['[{"id":"a"},', /^oneflight: <stdin>: body_invalid: /],
+    ['[1]', /^oneflight: <stdin>:1:2: operation 0: id_missing: /],
+    ['[{"id":"l","op":"select","table":"things","expect":3}]', /expectation_failed/]
+  ] as const
+  for (const [input, err] of rows) t.match(await run(['-'], { input }), { code: 1, err })
 })
 
 t.test('retryable errors, detail and hint are printed', async t => {
-  const { service, run } = await useClient(t, { env: { ERROR_VERBOSITY: 'verbose' } })
+  const { run } = await useClient(t, {
+    ...on(service.database),
+    env: { ERROR_VERBOSITY: 'verbose' }
+  })
   t.match(await run(['-'], { input: insert('1') }), {
     code: 1,
     err: '\n  detail: Key (id)=(1) already exists.\n'
   })
-  await service.database.sql.begin(async holder => {
+  await sql.begin(async holder => {
     await holder`lock table things`
     t.match(
       await run(['-'], {
         input: '[{"id":"l","op":"select","table":"things","lock":{"wait":"nowait"}}]'
       }),
-      {
-        code: 1,
-        err:
-          /nothing was committed; request \S+; a retry may succeed\n$/
-      }
+      { code: 1, err: /nothing was committed; request \S+; a retry may succeed\n$/ }
     )
   })
 })
 
 t.test('the exit code is that of the batch when standard output is closed', async t => {
-  const { service } = await useClient(t)
   const input =
     '[{"id":"m","op":"select","table":"many"},{"id":"i","op":"insert","table":"things",' +
     '"values":[{"id":200}]}]'
-  const { code, err } = await oneflight(['run', '-'], {
-    env: { ONEFLIGHT_URL: service.url, ONEFLIGHT_TOKEN: token({ role }) },
-    input,
-    deaf: true
-  })
+  const { code, err } = await oneflight(['run', '-'], { env: environment, input, deaf: true })
   t.same([code, err], [0, ''])
-  t.ok(await inserted(service, 200))
+  t.ok(await inserted(200))
 })
 
 t.test('an invalid command line: exit code 2, one line, nothing is sent', async t => {
@@ -397,34 +362,16 @@ t.test('an invalid command line: exit code 2, one line, nothing is sent', async 
 })
 
 t.test('internal errors of the program are thrown', async t => {
-  const stdout = Object.defineProperty(new PassThrough(), 'isTTY', {
+  const broken = {
     get () {
       throw new RangeError('broken')
     }
-  })
-  await t.rejects(
-    runCommand(['run', 'examples/order.json'], '1.0.0', {
-      env: {},
-      stdin: Readable.from([]),
-      stdout,
-      stderr: new PassThrough()
-    }),
-    RangeError
-  )
-  const brokenOutput = Object.defineProperty(new PassThrough(), 'write', {
-    value () {
-      throw new RangeError('broken')
-    }
-  })
-  await t.rejects(
-    runCommand(['check', 'examples/order.json'], '1.0.0', {
-      env: {},
-      stdin: Readable.from([]),
-      stdout: brokenOutput,
-      stderr: new PassThrough()
-    }),
-    RangeError
-  )
+  }
+  for (const [command, member] of [['run', 'isTTY'], ['check', 'write']] as const) {
+    const stdout = Object.defineProperty(new PassThrough(), member, broken)
+    const context = { env: {}, stdin: Readable.from([]), stdout, stderr: new PassThrough() }
+    await t.rejects(runCommand([command, 'examples/order.json'], '1.0.0', context), RangeError)
+  }
 })
 
 t.test('help and version are printed', async t => {
@@ -485,37 +432,28 @@ t.test('start and migrate work like npm start and npm run migrate', async t => {
     err: /^oneflight: DATABASE_URL: required\n/
   })
   for (const args of [[], ['start']]) {
-    const env = childEnvironment({
-      DATABASE_URL: loginUrl,
-      JWT_SECRET: SECRET,
-      HTTP_PORT: '0',
-      ADMIN_HTTP_PORT: '0'
+    const { child, output, ended } = startGroup(t, [
+      process.execPath,
+      ['--disable-warning=ExperimentalWarning', program, ...args]
+    ], {
+      env: childEnvironment({
+        DATABASE_URL: loginUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0'
+      })
     })
-    const child = spawn(process.execPath, [
-      '--disable-warning=ExperimentalWarning',
-      program,
-      ...args
-    ], { env, stdio: ['ignore', 'pipe', 'inherit'] })
-    t.teardown(() => child.kill('SIGKILL'))
-    let output = ''
-    child.stdout.on('data', (bytes: Buffer) => {
-      output += bytes.toString()
-    })
-    const address = await until(() => /main server listening at (http:\/\/[^"]+)/.exec(output)?.[1])
+    const address = await until(() =>
+      /main server listening at (http:\/\/[^"]+)/.exec(output())?.[1])
     await answering(`${address}/health`)
-    const closed = once(child, 'close')
     child.kill('SIGTERM')
-    t.same(await closed, [0, null])
+    t.equal(await ended, 0)
   }
 })
 
 t.test('plans replace rows, and timings are printed', async t => {
-  const { service, run } = await useClient(t, { env: { EXPLAIN: 'on' } })
   const explained = await run(['--explain', '--timing', '-'], { input: insert('77') })
   t.equal(explained.code, 0, explained.err)
   t.match((JSON.parse(explained.out) as { data: { i: readonly object[] } }).data.i, [{
     Plan: { 'Node Type': 'Limit' }
   }])
   t.match(explained.err, /op0;dur=[0-9.]+;desc="i"/)
-  t.notOk(await inserted(service, 77))
+  t.notOk(await inserted(77))
 })
