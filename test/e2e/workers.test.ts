@@ -9,14 +9,8 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { useDatabase, type Database } from '../support/database/database.ts'
 import { childEnvironment, preload, startGroup, type Group } from '../support/process/process.ts'
-import {
-  answering,
-  ask,
-  refusing,
-  testEnvironment,
-  token,
-  type Answer
-} from '../support/service.ts'
+import { answering, ask, refusing, testEnvironment, type Answer } from '../support/service.ts'
+import { headersOfBatch } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 // Most tests start at least three processes.
@@ -83,17 +77,14 @@ async function run (
   const database = await useDatabase(t, { schema })
   const { loginUrl } = database
   const service = spawnService(t, {
-    ...routes === undefined
-      ? { DATABASE_URL: loginUrl }
-      : { DATABASE_ROUTES: routes(loginUrl) },
+    ...routes === undefined ? { DATABASE_URL: loginUrl } : { DATABASE_ROUTES: routes(loginUrl) },
     ...env
   })
   const address = (name: string): string | undefined =>
     new RegExp(`${name} server listening at (http://[^"]+)`).exec(service.output())?.[1]
   await until(() => serving(service).length === workers || service.child.exitCode !== null)
   await until(() =>
-    service.child.exitCode !== null ||
-    service.output().includes('limits apply to each worker')
+    service.child.exitCode !== null || service.output().includes('limits apply to each worker')
   )
   return {
     ...service,
@@ -113,13 +104,8 @@ const pidOf = (service: ServiceGroup, worker: number): number =>
   serving(service).find(line => line['worker'] === worker)?.['pid'] as number
 
 const insert = [{ id: 'i', op: 'insert', table: 't', values: [{ n: 1 }] }]
-const nap = (seconds: number): object[] => [
-  { id: 'n', op: 'insert', table: 'nap', values: [{ seconds }] }
-]
-const headers = {
-  'content-type': 'application/json',
-  authorization: `Bearer ${token({ role: user })}`
-}
+const nap = [{ id: 'n', op: 'insert', table: 'nap', values: [{ seconds: 60 }] }]
+const headers = headersOfBatch()
 /** Posts a batch on a new connection. */
 const post = ({ url }: Running, batch: unknown): Promise<Answer> =>
   ask(url, { method: 'POST', headers, body: JSON.stringify(batch) })
@@ -180,6 +166,14 @@ const untilReady = ({ adminUrl }: Running): Promise<unknown> => answering(`${adm
 const yes = [200, '{"ok":true}']
 const no = (error: string): unknown => [503, `{"ok":false,"error":"${error}"}`]
 
+async function stopCleanly (t: Test, { child, ended }: ServiceGroup): Promise<void> {
+  child.kill('SIGTERM')
+  t.equal(await ended, 0)
+}
+/** Resolves when this number of processes has logged that it stops. */
+const untilStopping = ({ lines }: ServiceGroup, processes: number): Promise<unknown> =>
+  until(() => lines().filter(({ msg }) => msg === 'stopping').length === processes)
+
 t.test('all workers serve every database of DATABASE_ROUTES', async t => {
   const service = await run(t, {
     routes: url => `other=${url.replace(/[^/]*$/, 'oneflight_nowhere')},*=${url}`,
@@ -194,8 +188,7 @@ t.test('all workers serve every database of DATABASE_ROUTES', async t => {
   t.match(text, `service_route_up{route="${host}/${name}"} 1\n`, 'not the sum of the workers')
   t.match(text, `service_route_up{route="${host}/oneflight_nowhere"} 0\n`)
   t.match(service.lines().find(({ workers }) => workers === 2), { databases: 2, connections: 16 })
-  service.child.kill('SIGTERM')
-  t.equal(await service.ended, 0)
+  await stopCleanly(t, service)
 })
 
 t.test('all workers serve, and the admin server sums their metrics', async t => {
@@ -239,8 +232,7 @@ t.test('all workers serve, and the admin server sums their metrics', async t => 
     pool_size: 4,
     connections: 24
   })
-  service.child.kill('SIGTERM')
-  t.equal(await service.ended, 0)
+  await stopCleanly(t, service)
   await untilNoSessions(service)
 })
 
@@ -272,8 +264,7 @@ t.test('a killed worker is replaced, and no counter decreases', async t => {
   t.same(await ready(service), no('workers'), 'not ready until a new worker serves')
   t.equal(metric(await scrape(service), 'service_txn_count'), 30)
   await untilReady(service)
-  service.child.kill('SIGTERM')
-  t.equal(await service.ended, 0)
+  await stopCleanly(t, service)
 })
 
 t.test('a worker with an uncaught error finishes its batches and is replaced', async t => {
@@ -351,7 +342,7 @@ t.test('a stopping service is alive, not ready, and serves accepted batches', as
   // More batches than connections.
   const answers = await whileWaiting(service, 12, async () => {
     service.child.kill('SIGTERM')
-    await until(() => service.lines().filter(({ msg }) => msg === 'stopping').length === 3)
+    await untilStopping(service, 3)
     t.same(await ready(service), no('stopping'))
     t.same(brief(await ask(`${service.adminUrl}/live`)), yes)
     await refusing(service)
@@ -366,7 +357,7 @@ t.test('Ctrl-C reaches every process, and each finishes its batches', async t =>
   const service = await run(t)
   const answers = await whileWaiting(service, 4, async () => {
     process.kill(-(service.child.pid as number), 'SIGINT')
-    await until(() => service.lines().filter(({ msg }) => msg === 'stopping').length === 3)
+    await untilStopping(service, 3)
   })
   t.same(answers, Array(4).fill(200))
   t.equal(await service.ended, 0)
@@ -380,11 +371,11 @@ t.test('a second signal and SHUTDOWN_TIMEOUT_MS force the exit of all processes'
   ] as const
   for (const [env, logged] of rows) {
     const service = await run(t, { env })
-    const batch = post(service, nap(60)).catch(() => 'cut')
+    const batch = post(service, nap).catch(() => 'cut')
     await untilSleeping(service)
     service.child.kill('SIGTERM')
     if (logged === 'second signal received') {
-      await until(() => service.lines().filter(({ msg }) => msg === 'stopping').length === 3)
+      await untilStopping(service, 3)
       service.child.kill('SIGTERM')
     }
     t.equal(await service.ended, 1)
@@ -398,7 +389,7 @@ t.test('SIGKILL of the primary: the workers finish their batches and exit', asyn
   const service = await run(t)
   const answers = await whileWaiting(service, 4, async () => {
     service.child.kill('SIGKILL')
-    await until(() => service.lines().filter(({ msg }) => msg === 'stopping').length === 2)
+    await untilStopping(service, 2)
   })
   t.same(answers, Array(4).fill(200))
   t.equal(await service.ended, 'SIGKILL')
@@ -424,8 +415,7 @@ t.test('hanging workers do not delay readiness while one responds', async t => {
   process.kill(pids[1] as number, 'SIGCONT')
   t.equal(metric(await asking, 'service_txn_count'), 4)
   await until(() => serving(service).length === 3)
-  service.child.kill('SIGTERM')
-  t.equal(await service.ended, 0)
+  await stopCleanly(t, service)
 })
 
 t.test('without a database it is not ready; a worker that gets SIGTERM is replaced', async t => {
@@ -439,8 +429,7 @@ t.test('without a database it is not ready; a worker that gets SIGTERM is replac
   await until(() => exits(service).length === 1)
   t.match(exits(service), [{ worker: 1, code: 0 }])
   await until(() => pidOf(service, 3))
-  service.child.kill('SIGTERM')
-  t.equal(await service.ended, 0)
+  await stopCleanly(t, service)
 })
 
 t.test('failing workers are restarted with growing pauses', async t => {
@@ -451,9 +440,7 @@ t.test('failing workers are restarted with growing pauses', async t => {
   await untilReady(service)
   await until(() => pidOf(service, 5))
   t.match(exits(service), [{ worker: 2, code: 1 }, { worker: 3, code: 1 }, { worker: 4, code: 1 }])
-  const [second = NaN, third = NaN, fourth = NaN] = exits(service).map(({ time }) =>
-    time as number
-  )
+  const [second = NaN, third = NaN, fourth = NaN] = exits(service).map(({ time }) => time as number)
   t.ok(third - second >= 250 && fourth - third >= 500, 'each pause is longer')
 })
 
@@ -526,6 +513,5 @@ t.test('WORKERS=1 runs one process', async t => {
   await until(() => service.output().includes('admin server'))
   t.same([...new Set(service.lines().map(({ pid }) => pid as number))], [service.child.pid])
   t.notMatch(service.output(), /"workers?"/)
-  service.child.kill('SIGTERM')
-  t.equal(await service.ended, 0)
+  await stopCleanly(t, service)
 })
