@@ -37,6 +37,9 @@ async function migrate (env: Readonly<Record<string, string | undefined>>): Prom
   return { code: await ended, out, err }
 }
 
+/** The variables of a migration by the owner, for a login role without privileges. */
+const envOf = ({ url, loginUrl }: Database) =>
+  ({ MIGRATE_DATABASE_URL: url, DATABASE_URL: loginUrl })
 const succeeded = (login: string): Run => ({
   code: 0,
   out: `oneflight: schema oneflight is ready for role ${login}\n`,
@@ -79,7 +82,7 @@ const snapshot = async ({ sql }: Database): Promise<unknown> =>
 
 t.test('an owner migrates an empty database for a login role without privileges', async t => {
   const database = await useDatabase(t)
-  const env = { MIGRATE_DATABASE_URL: database.url, DATABASE_URL: database.loginUrl }
+  const env = envOf(database)
   t.same(await migrate(env), succeeded(LOGIN_ROLE))
   t.same(await privilegesOf(database, LOGIN_ROLE), needed)
   for (const role of [...TEST_ROLES, 'public']) {
@@ -91,18 +94,14 @@ t.test('an owner migrates an empty database for a login role without privileges'
       from pg_namespace where nspname = 'oneflight' union all select relacl from pg_class
       where relnamespace = 'oneflight'::regnamespace) as a`
   t.same(row, { public: false })
-  t.same(
-    (await snapshot(database) as Array<{ name: string, columns: string }>).filter(({ name }) =>
-      name === 'idempotency_keys'
-    ).map(({ columns }) => columns),
-    [
-      'principal bytea not null, key text not null, fingerprint bytea not null, answer ' +
-      'text[], created_at timestamp with time zone not null, expires_at timestamp with ' +
-      'time zone not null, claims bytea'
-    ]
+  const objects = await snapshot(database) as Array<{ name: string, columns: string }>
+  t.equal(
+    objects.find(({ name }) => name === 'idempotency_keys')?.columns,
+    'principal bytea not null, key text not null, fingerprint bytea not null, answer ' +
+    'text[], created_at timestamp with time zone not null, expires_at timestamp with ' +
+    'time zone not null, claims bytea'
   )
-  const indexes = await database
-    .sql`select pg_get_indexdef(indexrelid) as def from pg_index
+  const indexes = await database.sql`select pg_get_indexdef(indexrelid) as def from pg_index
       where indrelid = 'oneflight.idempotency_keys'::regclass order by 1`
   t.match(indexes.map(({ def }) => def as string), [
     /^CREATE INDEX .* \(expires_at\)$/,
@@ -112,7 +111,7 @@ t.test('an owner migrates an empty database for a login role without privileges'
 
 t.test('repeated and concurrent migrations change and lose nothing', async t => {
   const database = await useDatabase(t)
-  const env = { MIGRATE_DATABASE_URL: database.url, DATABASE_URL: database.loginUrl }
+  const env = envOf(database)
   t.same(
     await Promise.all(Array.from({ length: 4 }, () => migrate(env))),
     Array(4).fill(succeeded(LOGIN_ROLE))
@@ -155,10 +154,6 @@ const earlierTable = `
 
 t.test('the table of an earlier version keeps its rows and becomes that of this one', async t => {
   const [earlier, fresh] = [await useDatabase(t, { schema: earlierTable }), await useDatabase(t)]
-  const envOf = ({ url, loginUrl }: Database): Readonly<Record<string, string>> => ({
-    MIGRATE_DATABASE_URL: url,
-    DATABASE_URL: loginUrl
-  })
   // A statement that a service of the earlier version has prepared, with the names of its columns.
   const service = postgres(earlier.loginUrl, { max: 1 })
   t.teardown(() => service.end({ timeout: 1 }))
@@ -181,7 +176,7 @@ t.test('the table of an earlier version keeps its rows and becomes that of this 
 
 t.test('a repeated migration does not wait for a backup', async t => {
   const database = await useDatabase(t)
-  const env = { MIGRATE_DATABASE_URL: database.url, DATABASE_URL: database.loginUrl }
+  const env = envOf(database)
   t.same(await migrate(env), succeeded(LOGIN_ROLE))
   await database.sql.unsafe(`alter database ${database.name} set lock_timeout = '5s'`)
   await database.sql.begin(async sql => {
@@ -258,6 +253,7 @@ t.test('a failed migration prints one line without secrets and creates nothing',
   const { url, loginUrl, name } = database
   const change = (from: string, parts: Readonly<Record<string, string>>): string =>
     Object.assign(new URL(from), { password: 'hunter2', ...parts }).href
+  const nobody = change(loginUrl, { username: 'oneflight_nobody' })
   const rows: ReadonlyArray<
     readonly [what: string, env: Readonly<Record<string, string>>, line: RegExp]
   > = [
@@ -268,48 +264,31 @@ t.test('a failed migration prints one line without secrets and creates nothing',
     ],
     ['no URL', {}, /^oneflight: DATABASE_URL: required$/],
     ['an empty URL', { DATABASE_URL: '' }, /^oneflight: DATABASE_URL: required$/],
+    ['no login', { MIGRATE_DATABASE_URL: url }, /^oneflight: DATABASE_URL: required$/],
+    ...[
+      'mysql://u:hunter2@127.0.0.1/d', 'postgres://127.0.0.1/d?password=hunter2',
+      change(loginUrl, { search: '?sslmode=maybe' })
+    ].map(DATABASE_URL =>
+      ['an invalid URL', { DATABASE_URL }, /^oneflight: DATABASE_URL: /] as const),
+    ...([
+      ['postgres://u:hunter2@127.0.0.1:port/d', /^oneflight: MIGRATE_DATABASE_URL: /],
+      [change(url, { host: '127.0.0.1:1' }), /^oneflight: .*127\.0\.0\.1:1/],
+      [
+        change(url, { pathname: '/oneflight_nowhere' }),
+        /^oneflight: .*"oneflight_nowhere" does not exist$/
+      ]
+    ] as const).map(([MIGRATE_DATABASE_URL, line]) => [
+      `the owner's URL ${MIGRATE_DATABASE_URL}`,
+      { DATABASE_URL: loginUrl, MIGRATE_DATABASE_URL },
+      line
+    ] as const),
+    ['an unknown user', { DATABASE_URL: nobody }, /^oneflight: .*oneflight_nobody/],
     [
-      'only MIGRATE_DATABASE_URL',
-      { MIGRATE_DATABASE_URL: url },
-      /^oneflight: DATABASE_URL: required$/
+      'an unknown login role', { DATABASE_URL: nobody, MIGRATE_DATABASE_URL: url },
+      /^oneflight: .*role "oneflight_nobody" does not exist$/
     ],
     [
-      'not a PostgreSQL URL',
-      { DATABASE_URL: 'mysql://u:hunter2@127.0.0.1/d' },
-      /^oneflight: DATABASE_URL: /
-    ],
-    [
-      'no user',
-      { DATABASE_URL: 'postgres://127.0.0.1/d?password=hunter2' },
-      /^oneflight: DATABASE_URL: /
-    ],
-    ['an invalid MIGRATE_DATABASE_URL', {
-      DATABASE_URL: loginUrl,
-      MIGRATE_DATABASE_URL: 'postgres://u:hunter2@127.0.0.1:port/d'
-    }, /^oneflight: MIGRATE_DATABASE_URL: /],
-    [
-      'an invalid option',
-      { DATABASE_URL: change(loginUrl, { search: '?sslmode=maybe' }) },
-      /^oneflight: DATABASE_URL: /
-    ],
-    ['an unreachable server', {
-      DATABASE_URL: loginUrl,
-      MIGRATE_DATABASE_URL: change(url, { host: '127.0.0.1:1' })
-    }, /^oneflight: .*127\.0\.0\.1:1/],
-    ['an unknown database', {
-      DATABASE_URL: loginUrl,
-      MIGRATE_DATABASE_URL: change(url, { pathname: '/oneflight_nowhere' })
-    }, /^oneflight: .*"oneflight_nowhere" does not exist$/],
-    ['an unknown user', {
-      DATABASE_URL: change(loginUrl, { username: 'oneflight_nobody' })
-    }, /^oneflight: .*oneflight_nobody/],
-    ['an unknown login role', {
-      DATABASE_URL: change(loginUrl, { username: 'oneflight_nobody' }),
-      MIGRATE_DATABASE_URL: url
-    }, /^oneflight: .*role "oneflight_nobody" does not exist$/],
-    [
-      'a login role without privileges',
-      { DATABASE_URL: loginUrl },
+      'a login role without privileges', { DATABASE_URL: loginUrl },
       new RegExp(`^oneflight: .*permission denied for database ${name}$`)
     ]
   ]
@@ -328,10 +307,7 @@ t.test('a read-only server is reported', async t => {
   await database.sql.unsafe(
     `alter database ${database.name} set default_transaction_read_only = on`
   )
-  const { code, err } = await migrate({
-    DATABASE_URL: database.loginUrl,
-    MIGRATE_DATABASE_URL: database.url
-  })
+  const { code, err } = await migrate(envOf(database))
   t.equal(code, 1)
   t.match(err, /^oneflight: cannot execute .* in a read-only transaction\n$/)
 })
@@ -351,10 +327,7 @@ t.test('functions in public with better matching types are not called', async t 
       ['now', 'int default 0']
     ].map(([name = '', types = '']) => fake(name, types)).join('\n')
   }`)
-  t.same(
-    await migrate({ DATABASE_URL: database.loginUrl, MIGRATE_DATABASE_URL: database.url }),
-    succeeded(LOGIN_ROLE)
-  )
+  t.same(await migrate(envOf(database)), succeeded(LOGIN_ROLE))
   t.same(await database.sql`select * from ran`, [])
   t.same(await privilegesOf(database, LOGIN_ROLE), needed)
 })
