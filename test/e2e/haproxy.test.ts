@@ -6,21 +6,23 @@
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { Value } from '@sinclair/typebox/value'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { ErrorEnvelope } from '../../schemas/error.ts'
 import { configItems } from '../../schemas/config.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { haproxy, startBalancer, startInstance, type Balancer } from '../support/network/haproxy.ts'
 import { needs } from '../support/process/programs.ts'
-import { ask, makeKeyTable, token, type Answer } from '../support/service.ts'
+import { ask, makeKeyTable, type Answer } from '../support/service.ts'
+import { bearer, headersOfBatch } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 const schema = `
   create table moves (id int not null);
   create view pause as select pg_sleep(0.004)::text as slept;
+  create view nap as select pg_sleep(60)::text as slept;
   grant all on all tables in schema public to oneflight_user;`
 
-const authorization = `Bearer ${token({ role: 'oneflight_user', sub: 'client' })}`
+const authorization = bearer({ sub: 'client' })
 
 /**
  * Posts a batch. Undefined: the connection closed before the response, so the outcome is unknown.
@@ -32,7 +34,7 @@ async function post (
 ): Promise<Answer | undefined> {
   return await ask(url, {
     method: 'POST',
-    headers: { authorization, 'content-type': 'application/json', ...headers },
+    headers: headersOfBatch({ authorization, ...headers }),
     body: JSON.stringify(batch)
   }).catch(() => undefined)
 }
@@ -103,6 +105,13 @@ const waitForBatches = async (load: Load, n: number): Promise<void> => {
   await until(() => load.done.size >= before + n)
 }
 
+/** Starts one instance, which haproxy takes for three. */
+async function useOne (t: Test, change?: (config: string) => string) {
+  const database = await useDatabase(t, { schema })
+  const instance = await startInstance(t, database.loginUrl)
+  return { database, instance, balancer: await startBalancer(t, Array(3).fill(instance), change) }
+}
+
 t.test(...needs('a stopped and a killed instance lose no batch', { haproxy }), async t => {
   const database = await useDatabase(t, { schema })
   await makeKeyTable(database)
@@ -165,8 +174,8 @@ t.test(...needs('a rolling restart causes no error', { haproxy }), async t => {
   const loads = balancers.map((balancer, i) => startClients(balancer, 6, [], `client-${i}`))
   const state = (name: string): Promise<unknown> =>
     Promise.all(
-      balancers.map(balancer =>
-        until(async () => (await balancer.states())['oneflight-2'] === name)
+      balancers.map(balancer => until(async () =>
+        (await balancer.states())['oneflight-2'] === name)
       )
     )
   const waitForAll = (n: number): Promise<unknown> =>
@@ -186,9 +195,7 @@ t.test(...needs('a rolling restart causes no error', { haproxy }), async t => {
 t.test(...needs('the limits of the page on security hold per address', { haproxy }), async t => {
   const page = readFileSync(new URL('../../docs/operations/security.md', import.meta.url), 'utf8')
   const limits = /^```\n( +stick-table [^]*?)```$/m.exec(page)?.[1] as string
-  const database = await useDatabase(t, { schema })
-  const instance = await startInstance(t, database.loginUrl)
-  const balancer = await startBalancer(t, [instance, instance, instance], config =>
+  const { balancer } = await useOne(t, config =>
     config.replace('\nbackend instances', `${limits}$&`))
   const { hostname, port } = new URL(balancer.url)
   const open = (): Socket => connect(Number(port), hostname).on('error', () => {})
@@ -217,15 +224,11 @@ t.test(...needs('the limits of the page on security hold per address', { haproxy
 })
 
 t.test(...needs('errors of haproxy have the format of the service', { haproxy }), async t => {
-  const database = await useDatabase(t, { schema })
-  const instance = await startInstance(t, database.loginUrl)
-  const balancer = await startBalancer(t, [instance, instance, instance])
+  const { database, instance, balancer } = await useOne(t)
   const nap = [
     { id: 'm', op: 'insert', table: 'moves', values: [{ id: 1 }] },
     { id: 'p', op: 'select', table: 'nap' }
   ]
-  await database.sql`create view nap as select pg_sleep(60)::text as slept`
-  await database.sql`grant select on nap to oneflight_user`
 
   await t.test('a valid request id is passed on, an invalid one replaced', async t => {
     const given = await post(balancer.url, move(0), { 'x-request-id': 'order-17' })
@@ -258,8 +261,7 @@ t.test(...needs('errors of haproxy have the format of the service', { haproxy })
   await t.test('an instance that is killed during a batch yields commit_unknown', async t => {
     const answer = post(balancer.url, nap, { 'x-request-id': 'lost' })
     await until(async () =>
-      (await database
-        .sql`select from pg_stat_activity where datname = ${database.name}
+      (await database.sql`select from pg_stat_activity where datname = ${database.name}
           and wait_event = 'PgSleep'`)
         .length === 1
     )
@@ -304,16 +306,8 @@ t.test(...needs('errors of haproxy have the format of the service', { haproxy })
 })
 
 t.test(...needs('a response timeout yields commit_unknown', { haproxy }), async t => {
-  const database = await useDatabase(t, {
-    schema: `${schema} create view nap as select pg_sleep(60)::text as slept; grant select on ` +
-      'nap to oneflight_user;'
-  })
-  const instance = await startInstance(t, database.loginUrl)
-  const balancer = await startBalancer(
-    t,
-    [instance, instance, instance],
-    config => config.replace('timeout server 35s', 'timeout server 300ms')
-  )
+  const { instance, balancer } = await useOne(t, config =>
+    config.replace('timeout server 35s', 'timeout server 300ms'))
   const response = await post(balancer.url, [{ id: 'p', op: 'select', table: 'nap' }], {
     'x-request-id': 'late'
   })
