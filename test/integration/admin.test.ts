@@ -6,10 +6,11 @@ import { configItems } from '../../schemas/config.ts'
 import { startPostgres } from '../../scripts/dev/postgres.ts'
 import { embeddedMajor } from '../experiments/own-server.ts'
 import { stopClock } from '../support/clock.ts'
+import { holdRow } from '../support/database/hold.ts'
 import { dial } from '../support/network/wire.ts'
 import { answering, ask, SECRET, useService, type Answer } from '../support/service.ts'
 import { until } from '../support/until.ts'
-import { shopSchema as schema } from '../support/shorthand.ts'
+import { nowhere, shopSchema as schema, update } from '../support/shorthand.ts'
 
 const skip = embeddedMajor === undefined ? 'no embedded PostgreSQL for this platform' : false
 const brief = ({ status, text }: Answer): unknown => [status, text]
@@ -25,20 +26,12 @@ t.test('both probes succeed while the database is reachable', async t => {
     t.equal((await ask(url + path)).status, 404, 'not on the main server')
   }
   t.equal((await ask(`${adminUrl}/health`)).status, 404)
-  t.equal(
-    (await ask(adminUrl, {
-      method: 'POST',
-      body: '[]',
-      headers: { 'content-type': 'application/json' }
-    })).status,
-    404
-  )
+  const headers = { 'content-type': 'application/json' }
+  t.equal((await ask(adminUrl, { method: 'POST', body: '[]', headers })).status, 404)
 })
 
 t.test('without a reachable database, liveness succeeds and readiness fails', async t => {
-  const { url, adminUrl } = await useService(t, {
-    databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1')
-  })
+  const { url, adminUrl } = await useService(t, nowhere)
   t.same(brief(await ask(`${adminUrl}/live`)), [200, '{"ok":true}'])
   t.same(brief(await ask(`${adminUrl}/ready`)), [503, '{"ok":false,"error":"database"}'])
   t.same(brief(await ask(`${url}/health`)), [503, '{"ok":false,"error":"database"}'])
@@ -65,8 +58,7 @@ t.test('liveness does not ask the database', async t => {
   const { adminUrl, database } = await useService(t, { schema })
   // The probe uses its own connection and opens it at the first readiness request.
   const probeConnections = async (): Promise<number> =>
-    (await database
-      .sql`select from pg_stat_activity where usename = 'oneflight_login'
+    (await database.sql`select from pg_stat_activity where usename = 'oneflight_login'
         and datname = current_database() and query = 'select 1'`)
       .length
   for (let i = 0; i < 3; i++) t.equal((await ask(`${adminUrl}/live`)).status, 200)
@@ -77,23 +69,14 @@ t.test('liveness does not ask the database', async t => {
 
 t.test('a stopping service reports that it is not ready until it has stopped', async t => {
   const service = await useService(t, { schema })
-  const { sql } = service.database
-  let batch: Promise<Answer> | undefined
-  let stopped: Promise<void> | undefined
-  await sql.begin(async sql => {
-    await sql`update stock set qty = qty`
-    batch = service.post([{ id: 'u', op: 'update', table: 'stock', set: { qty: 3 }, all: true }])
-    await until(async () =>
-      (await service.database
-        .sql`select from pg_stat_activity where datname = current_database()
-          and wait_event_type = 'Lock'`)
-        .length > 0
-    )
-    stopped = service.stop()
-    t.same(brief(await ask(`${service.adminUrl}/ready`)), [503, '{"ok":false,"error":"stopping"}'])
-    t.same(brief(await ask(`${service.adminUrl}/live`)), [200, '{"ok":true}'])
-  })
-  t.equal((await batch)?.status, 200)
+  const lock = await holdRow(service.database, 'select from stock')
+  const batch = service.post([update('u', 'stock', { qty: 3 })])
+  await lock.awaited(1)
+  const stopped = service.stop()
+  t.same(brief(await ask(`${service.adminUrl}/ready`)), [503, '{"ok":false,"error":"stopping"}'])
+  t.same(brief(await ask(`${service.adminUrl}/live`)), [200, '{"ok":true}'])
+  await lock.free()
+  t.equal((await batch).status, 200)
   await stopped
 })
 

@@ -2,16 +2,24 @@
  * Tests COMPRESSION=on: which responses are compressed, that their content stays the same, and what
  * a failed compression says about COMMIT.
  */
-import { request as httpRequest, type IncomingHttpHeaders } from 'node:http'
 import { once } from 'node:events'
+import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
+import { buffer } from 'node:stream/consumers'
 import zlib from 'node:zlib'
 import t, { type Test } from 'tap'
-import { token, useService, type ServiceUnderTest } from '../support/service.ts'
+import { useService, type ServiceUnderTest } from '../support/service.ts'
+import { headersOfBatch, on } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
+import * as op from '../support/operations.ts'
 
 const schema = `create table words (n int generated always as identity, word text);
   insert into words (word) select md5(n::text) from generate_series(1, 9000) n;
   grant all on words to oneflight_user;`
+
+const service = await useService(t, { schema, keys: true, env: { COMPRESSION: 'on' } })
+/** Starts another service on the same database. */
+const useAnother = (t: Test, env: Readonly<Record<string, string>> = {}) =>
+  useService(t, { ...on(service.database), env })
 
 interface Raw {
   readonly status: number
@@ -23,39 +31,38 @@ interface Raw {
 const read = (limit: number): string =>
   JSON.stringify([{ id: 'w', op: 'select', table: 'words', order: [{ n: 'asc' }], limit }])
 
-/** Sends a batch and does not decode the response, as fetch would. */
-async function post (
-  { url }: ServiceUnderTest,
+/** Sends a batch. The body of the response is not decoded, as fetch would do. */
+async function send (
+  { url }: Pick<ServiceUnderTest, 'url'>,
   body: string,
-  headers: Readonly<Record<string, string>> = {}
+  headers: Readonly<Record<string, string>>
+): Promise<IncomingMessage> {
+  const options = { method: 'POST', agent: false, headers: headersOfBatch(headers) }
+  const request = httpRequest(url, options)
+  request.on('error', () => {}).end(body)
+  const [response] = await once(request, 'response') as [IncomingMessage]
+  return response
+}
+
+async function post (
+  body: string,
+  headers: Readonly<Record<string, string>> = {},
+  to: Pick<ServiceUnderTest, 'url'> = service
 ): Promise<Raw> {
-  const request = httpRequest(url, {
-    method: 'POST',
-    agent: false,
-    headers: {
-      'content-type': 'application/json',
-      authorization: `Bearer ${token({ role: 'oneflight_user' })}`,
-      ...headers
-    }
-  })
-  request.end(body)
-  const [response] = await once(request, 'response')
-  const chunks: Buffer[] = []
-  for await (const chunk of response) chunks.push(chunk as Buffer)
-  return { status: response.statusCode, headers: response.headers, bytes: Buffer.concat(chunks) }
+  const response = await send(to, body, headers)
+  const bytes = await buffer(response)
+  return { status: Number(response.statusCode), headers: response.headers, bytes }
 }
 
 const gzip = { 'accept-encoding': 'gzip' }
 
 t.test('without COMPRESSION, nothing is compressed', async t => {
-  const service = await useService(t, { schema })
-  const { headers, bytes } = await post(service, read(1000), gzip)
+  const { headers, bytes } = await post(read(1000), gzip, await useAnother(t))
   t.match(headers, { 'content-encoding': undefined, vary: undefined })
   t.equal(Number(headers['content-length']), bytes.length)
 })
 
 t.test('responses are compressed from 10 KiB on, with the same content', async t => {
-  const service = await useService(t, { schema, env: { COMPRESSION: 'on' } })
   const rows = [
     // A large response is compressed while it is sent, so its length is not known.
     [9000, 'gzip', 'gzip', 'chunked'],
@@ -71,10 +78,9 @@ t.test('responses are compressed from 10 KiB on, with the same content', async t
   ] as const
   const decoders = { gzip: zlib.gunzipSync, br: zlib.brotliDecompressSync }
   for (const [limit, accepted, encoding, transfer] of rows) {
-    const plain = await post(service, read(limit))
-    const { status, headers, bytes } = await post(service, read(limit), {
-      'accept-encoding': accepted
-    })
+    const plain = await post(read(limit))
+    const encodings = { 'accept-encoding': accepted }
+    const { status, headers, bytes } = await post(read(limit), encodings)
     t.equal(status, 200)
     t.equal(headers['content-encoding'], encoding, `${limit} ${accepted}`)
     t.equal(headers.vary, encoding === undefined ? undefined : 'accept-encoding')
@@ -89,20 +95,19 @@ t.test('responses are compressed from 10 KiB on, with the same content', async t
       'without Accept-Encoding'
     )
   }
-  t.match(await post(service, '[]', { 'content-encoding': 'gzip' }), { status: 415 })
+  t.match(await post('[]', { 'content-encoding': 'gzip' }), { status: 415 })
 })
 
 t.test('a stored response and an error are compressed, too', async t => {
-  const service = await useService(t, { schema, keys: true, env: { COMPRESSION: 'on' } })
   const headers = { ...gzip, 'idempotency-key': 'k' }
-  const first = await post(service, read(1000), headers)
-  const again = await post(service, read(1000), headers)
+  const first = await post(read(1000), headers)
+  const again = await post(read(1000), headers)
   t.match(again, { status: 200, headers: { 'idempotent-replayed': 'true' } })
   t.ok(again.bytes.equals(first.bytes))
   const invalid = JSON.stringify(
     Array.from({ length: 100 }, (_, i) => ({ id: `o${i}`, op: 'select', table: 1 }))
   )
-  const refused = await post(service, invalid, gzip)
+  const refused = await post(invalid, gzip)
   t.match(refused, { status: 422, headers: { 'content-encoding': 'gzip' } })
   t.match(JSON.parse(zlib.gunzipSync(refused.bytes).toString()), {
     error: { code: 'validation_failed', request_id: refused.headers['x-request-id'] }
@@ -110,29 +115,15 @@ t.test('a stored response and an error are compressed, too', async t => {
 })
 
 t.test('a client that disconnects releases the memory of its response', async t => {
-  const service = await useService(t, {
-    schema,
-    // Room for one response.
-    env: { COMPRESSION: 'on', MAX_BODY_BYTES: '1000', MAX_BYTES_IN_FLIGHT: '600000' }
-  })
+  // Room for one response.
+  const limits = { MAX_BODY_BYTES: '1000', MAX_BYTES_IN_FLIGHT: '600000' }
+  const service = await useAnother(t, { COMPRESSION: 'on', ...limits })
   for (let i = 0; i < 5; i++) {
-    const request = httpRequest(service.url, {
-      method: 'POST',
-      agent: false,
-      headers: {
-        ...gzip,
-        'content-type': 'application/json',
-        authorization: `Bearer ${token({ role: 'oneflight_user' })}`,
-        'x-request-id': `gone-${i}`
-      }
-    })
-    request.on('error', () => {})
-    request.end(read(9000))
-    const [response] = await once(request, 'response')
+    const response = await send(service, read(9000), { ...gzip, 'x-request-id': `gone-${i}` })
     response.destroy()
     await until(() => service.log.some(line => line['request_id'] === `gone-${i}`))
   }
-  t.match(await post(service, read(9000), gzip), { status: 200 })
+  t.match(await post(read(9000), gzip, service), { status: 200 })
   t.same(service.log.filter(({ level }) => level === 50), [])
 })
 
@@ -149,20 +140,16 @@ function breakGzip (t: Test): void {
 
 t.test('a failed compression reports whether the batch committed', async t => {
   breakGzip(t)
-  const service = await useService(t, { schema, env: { COMPRESSION: 'on' } })
-  const insert = JSON.stringify([{
-    id: 'w',
-    op: 'insert',
-    table: 'words',
-    values: [{ word: 'x'.repeat(20_000) }]
-  }])
+  // A service takes the functions of zlib when it starts.
+  const service = await useAnother(t, { COMPRESSION: 'on' })
+  const insert = JSON.stringify([op.insert('w', 'words', [{ word: 'x'.repeat(20_000) }])])
   for (
     const [prefer, code, committed] of [
       ['tx=commit', 'commit_unknown', 'unknown'],
       ['tx=rollback', 'internal', false]
     ] as const
   ) {
-    const { status, headers, bytes } = await post(service, insert, { ...gzip, prefer })
+    const { status, headers, bytes } = await post(insert, { ...gzip, prefer }, service)
     t.equal(status, 500)
     t.equal(headers['content-encoding'], undefined)
     t.match(JSON.parse(bytes.toString()), { error: { code, committed }, data: null }, prefer)

@@ -12,7 +12,8 @@ import { describeApi, type ApiDocument } from '../../src/openapi/document.ts'
 import { batchLimits } from '../../src/plan/check/read-batch.ts'
 import { buildApp } from '../../src/server/app.ts'
 import { answerPointer, validatorsOf } from '../support/openapi.ts'
-import { ask, SECRET, token, useService } from '../support/service.ts'
+import { ask, SECRET, useService, type Answer } from '../support/service.ts'
+import { headersOfBatch } from '../support/shorthand.ts'
 
 const environment = { DATABASE_URL: 'postgres://app@127.0.0.1:1/shop', JWT_SECRET: SECRET }
 const { config } = readConfig(environment)
@@ -104,10 +105,7 @@ t.test('each named batch has a path with the schema of its parameters', async t 
   t.same(schemas['order_params']?.['properties'], {
     ...order.params.properties,
     a: { $ref: '#/components/schemas/order_params/$defs/id' },
-    $ref: {
-      type: 'array',
-      items: { $ref: '#/components/schemas/order_params/$defs/item' }
-    },
+    $ref: { type: 'array', items: { $ref: '#/components/schemas/order_params/$defs/item' } },
     tree: { $ref: '#/components/schemas/order_params' },
     near: { $ref: '#/components/schemas/order_params/$defs/other' },
     other: { $ref: '#/components/schemas/order_params/$defs/other' }
@@ -187,6 +185,12 @@ t.test('both servers describe the batches, and responses match', async t => {
   t.same(admin, { ...document, servers: [{ url }] })
   const validate = validatorsOf(document)
   const template = document.components as unknown as { readonly responses: object }
+  const forward = (name: string, values: object): Promise<Answer> =>
+    ask(`${adminUrl}/reference/try/batches/${name}`, {
+      method: 'POST',
+      headers: headersOfBatch(),
+      body: JSON.stringify(values)
+    })
   const rows = [['order', { a: 1 }, 200], ['order', { a: 'x' }, 422], ['list', {}, 200]] as const
   for (const [name, values, status] of rows) {
     const answer = await run(name, values)
@@ -194,24 +198,10 @@ t.test('both servers describe the batches, and responses match', async t => {
     t.ok(`named_${status}` in template.responses)
     const place = answerPointer(document, '/', 'post', status)
     t.ok(validate(place)(answer.body), answer.text)
-    const forwarded = await ask(`${adminUrl}/reference/try/batches/${name}`, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        authorization: `Bearer ${token({ role: 'oneflight_user' })}`
-      },
-      body: JSON.stringify(values)
-    })
+    const forwarded = await forward(name, values)
     t.equal(forwarded.status, status, 'from the reference page')
   }
-  const unknown = await ask(`${adminUrl}/reference/try/batches/no%2Fne`, {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      authorization: `Bearer ${token({ role: 'oneflight_user' })}`
-    },
-    body: '{}'
-  })
+  const unknown = await forward('no%2Fne', {})
   t.same([unknown.status, unknown.body.error.code], [404, 'batch_unknown'])
 })
 
@@ -237,10 +227,7 @@ t.test('after a reload the document shows the current batches', async t => {
 })
 
 t.test('an app without a folder has no named batches', async t => {
-  const app = await buildApp({
-    ...readConfig(environment),
-    logger: pino({ level: 'silent' })
-  })
+  const app = await buildApp({ ...readConfig(environment), logger: pino({ level: 'silent' }) })
   t.teardown(() => app.close())
   const { body } = await app.inject('/openapi.json')
   t.same(Object.keys((JSON.parse(body) as ApiDocument).paths), ['/', '/health'])
