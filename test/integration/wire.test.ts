@@ -3,7 +3,6 @@
  * disconnects and shutdown. They also check the connection after each response, because the body of
  * a rejected request must never be parsed as the next request.
  */
-import { readFileSync } from 'node:fs'
 import { once } from 'node:events'
 import { Agent, get, request as httpRequest, type IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
@@ -12,19 +11,14 @@ import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { buildApp } from '../../src/server/app.ts'
 import { readConfig } from '../../src/config/config.ts'
-import {
-  ask,
-  refusing,
-  SECRET,
-  token,
-  useService,
-  type ServiceUnderTest
-} from '../support/service.ts'
+import { ask, refusing, SECRET, useService, type ServiceUnderTest } from '../support/service.ts'
+import { headersOfBatch, shopSchema, update } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
+import { holdRow, type HeldRow } from '../support/database/hold.ts'
 import { resetSocket } from '../support/network/reset.ts'
 import { dial, request, speak, type Line, type WireAnswer } from '../support/network/wire.ts'
 
-const schema = `${readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')}
+const schema = `${shopSchema}
   create view big as select repeat('x', 4000) as x from generate_series(1, 10000);
   grant select on big to oneflight_user;`
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
@@ -33,11 +27,7 @@ const stock = '[{"id":"s","op":"select","table":"stock"}]'
 const add = (sku: string): string =>
   `[{"id":"a","op":"insert","table":"stock","values":[{"sku":"${sku}","qty":1}]}]`
 
-const headers = (more: Readonly<Record<string, string>> = {}): Record<string, string> => ({
-  authorization: `Bearer ${token({ role: 'oneflight_user' })}`,
-  ...json,
-  ...more
-})
+const headers = headersOfBatch
 const batch = (body: string, more: Readonly<Record<string, string>> = {}): string =>
   request('POST', '/', headers(more), body)
 const chunk = (data: string): string => `${Buffer.byteLength(data).toString(16)}\r\n${data}\r\n`
@@ -77,25 +67,13 @@ function useAgent (t: Test): Agent {
  * Runs `work` while a transaction holds the lock of a row. `bytes` is a request whose batch updates
  * that row and therefore waits until `work` has finished.
  */
-async function whileBatchRuns (work: (bytes: string) => Promise<void>): Promise<void> {
-  await sql.begin(async sql => {
-    await sql`update stock set qty = qty where sku = 'apple'`
-    await work(
-      batch(
-        '[{"id":"u","op":"update","table":"stock","set":{"qty":7},"where":{"sku":{"eq":"apple"}}}]',
-        { 'x-request-id': 'slow' }
-      )
-    )
-  })
-}
-
-/** Waits until `batches` batches wait for a lock. */
-async function untilBlocked (batches = 1): Promise<void> {
-  await until(async () =>
-    (await sql`select from pg_stat_activity where datname = current_database()
-        and wait_event_type = 'Lock'`)
-      .length >= batches
-  )
+async function whileBatchRuns (
+  work: (bytes: string, row: HeldRow) => Promise<void>
+): Promise<void> {
+  const row = await holdRow(database, "select from stock where sku = 'apple'")
+  const operation = update('u', 'stock', { qty: 7 }, { sku: { eq: 'apple' } })
+  await work(batch(JSON.stringify([operation]), { 'x-request-id': 'slow' }), row)
+  await row.free()
 }
 
 const service = await useService(t, { schema, env: { MAX_BODY_BYTES: '1000' } })
@@ -107,6 +85,8 @@ const useAnother = (t: Test, env: Readonly<Record<string, string>> = {}) =>
 t.beforeEach(() => sql`update stock set qty = 10 where sku = 'apple'`)
 
 t.test('input that is not HTTP gets one 400 and a closed connection', async t => {
+  const chunked =
+    request('POST', '/', headers({ 'transfer-encoding': 'chunked', 'x-request-id': 'mine' }))
   const rows: ReadonlyArray<readonly [bytes: string | Buffer, id?: string]> = [
     ['nonsense\r\n\r\n'],
     [Buffer.from([0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3])], // TLS
@@ -122,21 +102,9 @@ t.test('input that is not HTTP gets one 400 and a closed connection', async t =>
     ['POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n[]'],
     [request('POST', '/', headers({ 'transfer-encoding': 'chunked' }), stock)],
     [request('POST', '/', headers({ 'transfer-encoding': 'chunked, gzip' }))],
-    [
-      request('POST', '/', headers({ 'transfer-encoding': 'chunked', 'x-request-id': 'mine' })) +
-      'zz\r\n[]\r\n0\r\n\r\n',
-      'mine'
-    ],
-    [
-      request('POST', '/', headers({ 'transfer-encoding': 'chunked', 'x-request-id': 'mine' })) +
-      '2\r\n[]]]\r\n0\r\n\r\n',
-      'mine'
-    ],
-    [
-      request('POST', '/', headers({ 'transfer-encoding': 'chunked', 'x-request-id': 'mine' })) +
-      `1;${'x'.repeat(20_000)}\r\n[\r\n`,
-      'mine'
-    ]
+    ...[
+      'zz\r\n[]\r\n0\r\n\r\n', '2\r\n[]]]\r\n0\r\n\r\n', `1;${'x'.repeat(20_000)}\r\n[\r\n`
+    ].map(chunks => [chunked + chunks, 'mine'] as const)
   ]
   for (const [bytes, id] of rows) {
     const responses = await speak(service.url, bytes)
@@ -152,8 +120,7 @@ t.test('input that is not HTTP gets one 400 and a closed connection', async t =>
 
 t.test('the size of the headers is limited, their number is not', async t => {
   const fields = [
-    `X-Big: ${'x'.repeat(20_000)}`,
-    `X-Big: ${'x'.repeat(2_000_000)}`,
+    `X-Big: ${'x'.repeat(20_000)}`, `X-Big: ${'x'.repeat(2_000_000)}`,
     `Authorization: Bearer ${'e'.repeat(17_000)}`,
     `Cookie: ${'x'.repeat(20_000)}\r\nX-Request-Id: mine`
   ]
@@ -349,12 +316,12 @@ t.test('the connection of an endless body is closed', async t => {
 
 t.test('pipelined requests are answered in order', async t => {
   const line = await dial(service.url)
-  await whileBatchRuns(async bytes => {
+  await whileBatchRuns(async (bytes, row) => {
     line.send(
       bytes + request('GET', '/health', { 'x-request-id': 'b' }) +
         request('GET', '/nothing', { 'x-request-id': 'c' })
     )
-    await untilBlocked()
+    await row.awaited()
   })
   t.match((await line.answers(3)).map(({ status, headers }) => [status, headers['x-request-id']]), [
     [200, 'slow'],
@@ -376,9 +343,9 @@ t.test('invalid input after a request does not change the response to its batch'
   ] as const
   for (const [invalid, statuses] of rows) {
     const line = await dial(service.url)
-    await whileBatchRuns(async bytes => {
+    await whileBatchRuns(async (bytes, row) => {
       line.send(bytes + invalid)
-      await untilBlocked()
+      await row.awaited()
       for (let i = 0; i < 20; i++) line.send(invalid)
     })
     t.same((await line.end()).map(({ status }) => status), statuses, invalid.slice(0, 20))
@@ -394,8 +361,7 @@ t.test('invalid input after a request does not change the response to its batch'
 
 t.test('disconnects are logged and do not disturb the service', async t => {
   const before = service.log.length
-  const logged = (id: string) =>
-    service.log.slice(before).filter(line => line['request_id'] === id)
+  const logged = (id: string) => service.log.slice(before).filter(line => line['request_id'] === id)
   const sendAndReset = (bytes: string): Promise<void> =>
     new Promise(resolve => {
       const { hostname, port } = new URL(service.url)
@@ -418,9 +384,9 @@ t.test('disconnects are logged and do not disturb the service', async t => {
   expectError(t, (await half.end())[0], 400, 'http_malformed', 'fin')
   // The client disconnects while the batch runs: the batch commits, and the log shows the 200.
   const line = await dial(service.url)
-  await whileBatchRuns(async bytes => {
+  await whileBatchRuns(async (bytes, row) => {
     line.send(bytes)
-    await untilBlocked()
+    await row.awaited()
     resetSocket(line.socket)
   })
   await until(() => logged('slow').length > 0)
@@ -441,17 +407,17 @@ t.test('shutdown: accepted requests get a response, idle connections are closed'
   const running = await dial(service.url)
   const pipelined = await dial(service.url)
   let stopped: Promise<void> | undefined
-  await whileBatchRuns(async bytes => {
+  await whileBatchRuns(async (bytes, row) => {
     running.send(bytes)
     pipelined.send(request('GET', '/health'))
     await pipelined.answers(1)
     pipelined.send(bytes)
-    await untilBlocked(2)
+    await row.awaited(2)
     stopped = service.stop()
     await refusing(service)
     // One more request is served. Its response closes the connection.
     pipelined.send(bytes + batch(add('unanswered')))
-    await untilBlocked(3)
+    await row.awaited(3)
   })
   t.equal((await silent.end()).length, 0)
   t.equal((await idle.end()).length, 1)
@@ -469,15 +435,13 @@ t.test('shutdown delay: the last pipelined response closes the connection', asyn
   const service = await useAnother(t, { SHUTDOWN_DELAY_MS: '1000' })
   const pipelined = await dial(service.url)
   let stopped: Promise<void> | undefined
-  await whileBatchRuns(async bytes => {
+  await whileBatchRuns(async (bytes, row) => {
     pipelined.send(bytes)
-    await untilBlocked()
+    await row.awaited()
     stopped = service.stop()
     // This response is ready before that of the batch.
     pipelined.send(batch(add('second')) + batch(add('unanswered')))
-    await until(async () =>
-      (await sql`select from stock where sku = 'second'`).length === 1
-    )
+    await until(async () => (await sql`select from stock where sku = 'second'`).length === 1)
   })
   t.match(await pipelined.end(), [{ status: 200, headers: { connection: 'keep-alive' } }, {
     status: 200,
