@@ -62,12 +62,7 @@ t.test('with one connection and a queue of one, both taken', async t => {
   const service = await useService(t, {
     schema,
     keys: true,
-    env: {
-      POOL_SIZE: '1',
-      QUEUE_SIZE: '1',
-      QUEUE_TIMEOUT_MS: '60000',
-      MAX_BODY_BYTES: '1000'
-    }
+    env: { POOL_SIZE: '1', QUEUE_SIZE: '1', QUEUE_TIMEOUT_MS: '60000', MAX_BODY_BYTES: '1000' }
   })
   const slot = await holdRow(service.database)
   const first = service.post(touch)
@@ -330,8 +325,7 @@ t.test('the bytes of a request are released exactly once, however it ends', asyn
     ['a batch', post(text), [200]],
     ['chunked', chunked(chunk(text), chunk('')), [200]],
     [
-      'a response longer than the limit',
-      async () => [await service.post([select('b', 'big')])],
+      'a response longer than the limit', async () => [await service.post([select('b', 'big')])],
       [200]
     ],
     ['with a key but without the table of keys', post(text, { 'idempotency-key': 'k' }), [400]],
@@ -339,8 +333,7 @@ t.test('the bytes of a request are released exactly once, however it ends', asyn
     ['an error of the database', post('[{"id":"a","op":"select","table":"nowhere"}]'), [404]],
     ['invalid JSON', post('[{'), [400]],
     [
-      'a body over the limit',
-      sent(announce({ 'content-length': '1001', connection: 'close' })),
+      'a body over the limit', sent(announce({ 'content-length': '1001', connection: 'close' })),
       [413]
     ],
     ['chunks over the limit', chunked(chunk('x'.repeat(600)), chunk('x'.repeat(600))), [413]],
@@ -350,19 +343,16 @@ t.test('the bytes of a request are released exactly once, however it ends', asyn
     ['an unsupported expectation', post(text, { expect: 'x' }), [417]],
     ['an invalid content length', post(text, { 'content-length': '-5' }), [400]],
     [
-      'two requests on one connection',
-      sent(request('POST', '/', headers(), text) + closing(text)),
+      'two requests on one connection', sent(request('POST', '/', headers(), text) + closing(text)),
       undefined
     ],
     [
-      'a reset in the middle of a body',
-      cut(`${announce({ 'content-length': '1000' })}[`),
+      'a reset in the middle of a body', cut(`${announce({ 'content-length': '1000' })}[`),
       undefined
     ],
     [
       'a reset in the middle of chunks',
-      cut(announce({ 'transfer-encoding': 'chunked' }) + chunk('[')),
-      undefined
+      cut(announce({ 'transfer-encoding': 'chunked' }) + chunk('[')), undefined
     ],
     ['a reset before the body', cut(announce({ 'content-length': '1000' })), undefined],
     ['an end in the middle of a body', async () => {

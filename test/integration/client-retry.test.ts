@@ -70,6 +70,12 @@ const networkError = (code?: string) => (): never => {
   })
 }
 
+const overloaded = refusal(503, { code: 'overloaded' }, { 'retry-after': '0' })
+const commitUnknown = refusal(500, { code: 'commit_unknown', committed: 'unknown' })
+const inProgress = refusal(409, {
+  type: 'request_error', code: 'idempotency_key_in_progress', retryable: true
+})
+
 t.test('a lost response is requested again, and the batch is applied once', async t => {
   const keys: string[] = []
   const bodies: string[] = []
@@ -90,17 +96,10 @@ t.test('a lost response is requested again, and the batch is applied once', asyn
   t.match(keys[0], /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
   t.same(await sql`select count(*)::int as n from stock`, [{ n: 1 }])
 
-  const again = await client.batch(write, { idempotencyKey: idempotencyKey as string })
-  t.match(
-    again,
-    { data, replayed: true, attempts: 1 },
-    'the same key replays the response'
-  )
-  const other = await failure(
-    client.batch(b => b.insert('stock', { sku: 'pear', qty: 1 }), {
-      idempotencyKey: idempotencyKey as string
-    })
-  )
+  const key = { idempotencyKey: idempotencyKey as string }
+  const again = await client.batch(write, key)
+  t.match(again, { data, replayed: true, attempts: 1 }, 'the same key replays the response')
+  const other = await failure(client.batch(b => b.insert('stock', { sku: 'pear', qty: 1 }), key))
   t.match(other, { code: 'idempotency_key_reused', committed: false, attempts: 1 })
 })
 
@@ -189,18 +188,14 @@ t.test('without the table of keys the error states what to do', async t => {
 
 t.test('transient errors are retried', async t => {
   const transient = Object.entries({
-    503: refusal(503, { code: 'overloaded' }, { 'retry-after': '0' }),
+    503: overloaded,
     'a conflict': refusal(409, {
       type: 'execution_error',
       code: 'serialization_failure',
       retryable: true
     }),
-    'a key in progress': refusal(409, {
-      type: 'request_error',
-      code: 'idempotency_key_in_progress',
-      retryable: true
-    }),
-    'an unknown commit': refusal(500, { code: 'commit_unknown', committed: 'unknown' }),
+    'a key in progress': inProgress,
+    'an unknown commit': commitUnknown,
     408: refusal(408, { type: 'request_error', code: 'request_timeout' }),
     'no response': networkError(),
     'half a response': () =>
@@ -252,34 +247,24 @@ t.test('permanent errors, and unknown outcomes without a key, are not retried', 
       cause: TypeError
     }],
     [
-      "a proxy's 502",
-      answer('<html>', { status: 502, headers: html }),
-      withoutKey,
+      "a proxy's 502", answer('<html>', { status: 502, headers: html }), withoutKey,
       { ...invalid, status: 502, message: /502, text\/html, 6 characters/ }
     ],
     [
-      "a proxy's 404",
-      answer('{}', { status: 404 }),
-      withoutKey,
+      "a proxy's 404", answer('{}', { status: 404 }), withoutKey,
       { ...invalid, committed: false, status: 404 }
     ],
     [
-      'an empty response',
-      answer(null, { status: 504, statusText: 'Gateway Timeout' }),
-      withoutKey,
+      'an empty response', answer(null, { status: 504, statusText: 'Gateway Timeout' }), withoutKey,
       { ...invalid, message: /504 Gateway Timeout, no content type, 0 characters/ }
     ],
     ['another server', answer('{"ok":true}'), withoutKey, { ...invalid, status: 200 }],
     [
-      'an error of another server',
-      answer('{"error":{"code":"x"}}', { status: 500 }),
-      withoutKey,
+      'an error of another server', answer('{"error":{"code":"x"}}', { status: 500 }), withoutKey,
       invalid
     ],
     [
-      'an unknown commit',
-      refusal(500, { code: 'commit_unknown', committed: 'unknown' }),
-      withoutKey,
+      'an unknown commit', commitUnknown, withoutKey,
       { code: 'commit_unknown', committed: 'unknown', retryable: true }
     ]
   ]
@@ -317,32 +302,21 @@ t.test('the outcome of a batch that writes nothing is never unknown', async t =>
 t.test('an unknown outcome stays unknown until a response settles it', async t => {
   const expired = refusal(401, { type: 'request_error', code: 'token_expired' })
   const cases = [
-    ['refused by admission control', refusal(503, { code: 'overloaded' }), 'unknown'],
-    [
-      'still running',
-      refusal(409, {
-        type: 'request_error',
-        code: 'idempotency_key_in_progress',
-        retryable: true
-      }),
-      'unknown'
-    ],
+    ['refused by admission control', overloaded, 'unknown'],
+    ['still running', inProgress, 'unknown'],
     ['an expired token', expired, 'unknown'],
     ['connection refused', networkError('ECONNREFUSED'), 'unknown'],
     [
-      'executed and failed',
-      refusal(409, { type: 'execution_error', code: 'unique_violation' }),
+      'executed and failed', refusal(409, { type: 'execution_error', code: 'unique_violation' }),
       false
     ],
     [
       'invalid from the start',
-      refusal(422, { type: 'validation_error', code: 'validation_failed' }),
-      false
+      refusal(422, { type: 'validation_error', code: 'validation_failed' }), false
     ],
     [
       'the key of a batch that differs, or of this one with another token',
-      refusal(422, { type: 'request_error', code: 'idempotency_key_reused' }),
-      'unknown'
+      refusal(422, { type: 'request_error', code: 'idempotency_key_reused' }), 'unknown'
     ]
   ] as const
   for (const [name, second, committed] of cases) {
@@ -352,9 +326,8 @@ t.test('an unknown outcome stays unknown until a response settles it', async t =
 })
 
 t.test('attempts, pauses and the total time are limited', async t => {
-  const busy = refusal(503, { code: 'overloaded' }, { 'retry-after': '0' })
   for (const [retry, attempts] of [[fast, 5], [{ ...fast, attempts: 2 }, 2], [false, 1]] as const) {
-    const { client, asked } = fake([busy], { retry })
+    const { client, asked } = fake([overloaded], { retry })
     t.match(await failure(client.batch(write)), {
       code: 'overloaded',
       status: 503,
@@ -363,7 +336,7 @@ t.test('attempts, pauses and the total time are limited', async t => {
     })
     t.equal(asked.length, attempts)
   }
-  const { client } = fake([busy])
+  const { client } = fake([overloaded])
   t.match(
     await failure(client.batch(write, { retry: false })),
     { attempts: 1 },
