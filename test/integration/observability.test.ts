@@ -58,12 +58,7 @@ t.test('a service is scraped after batches of every outcome', async t => {
     batches: { all: { operations: [{ id: 's', op: 'select', table: 'notes' }] } },
     // With a route, all metrics have samples.
     routes: url => `*=${url}`,
-    env: {
-      DATABASE_ROUTE_CLAIM: 'role',
-      POOL_SIZE: '1',
-      QUEUE_SIZE: '1',
-      QUEUE_TIMEOUT_MS: '5000'
-    }
+    env: { DATABASE_ROUTE_CLAIM: 'role', POOL_SIZE: '1', QUEUE_SIZE: '1', QUEUE_TIMEOUT_MS: '5000' }
   })
   const insert = (table: string, row: object) =>
     service.post([{ id: 'n', op: 'insert', table, values: [row] }])
@@ -121,10 +116,7 @@ t.test('the checks detect an invalid expression and a missing metric', async t =
   t.not(readExpression('sum by (rate(x[5m])').faults.length, 0)
   t.same(readExpression('sum by (a) (rate(service_txn_count{b="1", c=~"2"}[5m])) / on (d) up'), {
     faults: [],
-    selectors: [{ metric: 'service_txn_count', labels: ['b', 'c'] }, {
-      metric: 'up',
-      labels: []
-    }],
+    selectors: [{ metric: 'service_txn_count', labels: ['b', 'c'] }, { metric: 'up', labels: [] }],
     grouping: ['a', 'd']
   })
   t.equal(familyOf('service_txn_total'), undefined)
@@ -165,11 +157,7 @@ t.test('label values in expressions exist in the scrape or the configuration', a
   const { scrape_configs: jobs } = parse(
     readFileSync(join(observability, 'prometheus.yml'), 'utf8')
   ) as { scrape_configs: ReadonlyArray<{ job_name: string }> }
-  t.same(
-    used('job'),
-    new Set(jobs.map(({ job_name: name }) => name)),
-    'the jobs of prometheus.yml'
-  )
+  t.same(used('job'), new Set(jobs.map(({ job_name: name }) => name)), 'the jobs of prometheus.yml')
   const reasons = /export type RetryReason =(.*?)\n(?:\n|$)/s.exec(
     readFileSync(new URL('../../src/transaction/outcome.ts', import.meta.url), 'utf8')
   )?.[1] ?? ''

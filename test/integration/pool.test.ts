@@ -433,8 +433,7 @@ t.test('an error in any step of an attempt returns the connection', async t => {
     ...plainBatch(["insert into t values (1) returning '[]'"]),
     functions: { lookup: () => undefined, remember () {}, forget () {} }
   }
-  const rows = async (): Promise<unknown> =>
-    (await sql`select from t`).length
+  const rows = async (): Promise<unknown> => (await sql`select from t`).length
   let backend: string | undefined
   let committed = false
   for (let step = 1; !committed; step++) {

@@ -8,6 +8,7 @@ import { bucketOf } from '../../src/auth/route.ts'
 import { useDatabase, type Database } from '../support/database/database.ts'
 import { holdRow } from '../support/database/hold.ts'
 import { CLAIMS, useProxy, type Proxy } from '../support/network/proxy.ts'
+import * as op from '../support/operations.ts'
 import {
   answering,
   ask,
@@ -139,20 +140,8 @@ t.test('concurrent transfers of both tenants keep the sum of each database', asy
   const service = await useRoutes(t, { env: { QUEUE_SIZE: '100' } })
   // Rows are locked in the same order, so that there are no deadlocks.
   const transfer = (from: number, to: number, amount: number): object[] => [
-    {
-      id: 'a',
-      op: 'update',
-      table: 'account',
-      set: { amount: { $inc: -amount } },
-      where: { id: { eq: from } }
-    },
-    {
-      id: 'b',
-      op: 'update',
-      table: 'account',
-      set: { amount: { $inc: amount } },
-      where: { id: { eq: to } }
-    },
+    op.update('a', 'account', { set: { amount: { $inc: -amount } }, where: { id: { eq: from } } }),
+    op.update('b', 'account', { set: { amount: { $inc: amount } }, where: { id: { eq: to } } }),
     { id: 'log', op: 'insert', table: 'account', values: [{ id: 100 + amount, amount: 0 }] }
   ]
   const answers = await Promise.all(Array.from({ length: 60 }, async (_, i) => {
@@ -252,13 +241,7 @@ t.test('tenants of one database do not share the keys of one subject', async t =
   await makeKeyTable(database)
   const service = await useService(t, { routes: () => `hash(1)=${database.loginUrl}` })
   const raise = [
-    {
-      id: 'u',
-      op: 'update',
-      table: 'account',
-      set: { amount: { $inc: 1 } },
-      where: { id: { eq: 1 } }
-    }
+    op.update('u', 'account', { set: { amount: { $inc: 1 } }, where: { id: { eq: 1 } } })
   ]
   for (const replayed of [null, 'true']) {
     for (const tenant of tenants) {
@@ -374,8 +357,8 @@ t.test('while a database is down the others serve', async t => {
   service.proxies.globex.open = true
   await answering(`${service.adminUrl}/ready`)
   t.equal((await service.send('globex', place)).status, 200)
-  await until(() =>
-    linesOf(globex).some(line => String(line).endsWith('connected to the database'))
+  await until(() => linesOf(globex).some(line =>
+    String(line).endsWith('connected to the database'))
   )
   t.ok(linesOf(globex).includes('health check of the database succeeded again'))
 })
