@@ -303,11 +303,8 @@ t.test('every word is shown beside the endpoint, once it was measured', async t 
       ...measured,
       work: 'upsert',
       contenders: [
-        side(oneflight.name, 30),
-        side(nameInCheckout(oneflight.name), 20),
-        side(named.name, 60),
-        side(nameInCheckout(named.name), 20),
-        side(byHand.name, 15)
+        side(oneflight.name, 30), side(nameInCheckout(oneflight.name), 20), side(named.name, 60),
+        side(nameInCheckout(named.name), 20), side(byHand.name, 15)
       ]
     }
   ]
@@ -353,10 +350,7 @@ t.test('the command line selects parts and words', async t => {
     [['/batches/upsert', '/upsert']]
   )
   const wrong = ['--words=upsert,cal', '--against=pgbench,x', '--against-checkout=/y', '--slow']
-  t.match(
-    read('wires', ...wrong).problem,
-    /^unknown wires, --slow, x, cal, \/y\. Expected/
-  )
+  t.match(read('wires', ...wrong).problem, /^unknown wires, --slow, x, cal, \/y\. Expected/)
 })
 
 t.test('figures are compared turn by turn', async t => {
