@@ -450,27 +450,28 @@ t.test('the schemas and the planner agree on which batches are valid', async t =
     t.same(issuesOf(batch), [], JSON.stringify(batch))
     t.ok(isBatch(batch), `${JSON.stringify(batch)}: ${JSON.stringify(isBatch.errors)}`)
   }
-  const rejected = [
-    [{ op: 'select', table: 't' }],
-    [{ id: '1', op: 'select', table: 't' }],
-    [{ id: 'o', op: 'upsert', table: 't' }],
-    [{ id: 'o', op: 'select' }],
-    [select({ wheer: {} })],
-    [select({ values: 1, returning: [] })],
-    [insert({ returning: [{ fn: 'inserted' }] })],
-    [{ ...update({ a: 1 }), returning: [{ fn: 'inserted' }] }],
-    [insert({ values: [] })],
-    [insert({ values: [1] })],
-    [insert({ values: {} })],
-    [insert({ where: {}, on_conflict: { columns: ['a'], do: 'nothing' } })],
-    [insert({ all: true })],
-    [insert({ expect: -1 })],
-    [insert({ expect: {} })],
-    [insert({ returning: null })],
+  const rejected: ReadonlyArray<readonly object[]> = [
     ...[
-      { do: 'nothing' },
-      { columns: ['a'] },
-      { columns: [], do: 'nothing' },
+      { op: 'select', table: 't' }, { id: '1', op: 'select', table: 't' },
+      { id: 'o', op: 'upsert', table: 't' }, { id: 'o', op: 'select' },
+      { ...update({ a: 1 }), returning: [{ fn: 'inserted' }] },
+      { id: 'o', op: 'update', table: 't', set: { a: 1 } },
+      { id: 'o', op: 'delete', table: 't', where: {} },
+      { id: 'o', op: 'delete', table: 't', where: { a: { eq: 1 } }, all: true },
+      { id: 'o', op: 'delete', table: 't', all: false }
+    ].map(operation => [operation]),
+    ...[
+      { wheer: {} }, { values: 1, returning: [] }, { columns: [] }, { columns: [{ fn: 'sum' }] },
+      { columns: [{ column: '' }] }, { group_by: ['a'] }, { order: [{ a: 'up' }] },
+      { order: [{ a: 'asc', b: 'asc' }] }, { limit: 1.5 }, { lock: 'all' }
+    ].map(members => [select(members)]),
+    ...[
+      { values: [] }, { values: [1] }, { values: {} }, { all: true }, { expect: -1 },
+      { expect: {} }, { returning: null }, { returning: [{ fn: 'inserted' }] },
+      { where: {}, on_conflict: { columns: ['a'], do: 'nothing' } }
+    ].map(members => [insert(members)]),
+    ...[
+      { do: 'nothing' }, { columns: ['a'] }, { columns: [], do: 'nothing' },
       { columns: ['a'], constraint: 'c', do: 'nothing' },
       { columns: ['a'], do: 'nothing', set: { a: 1 } },
       { constraint: 'c', do: 'nothing', index_where: {} },
@@ -478,56 +479,23 @@ t.test('the schemas and the planner agree on which batches are valid', async t =
       { columns: ['a'], do: 'nothing', index_where: { a: { like: 'x' } } },
       { columns: ['a'], do: 'nothing', index_where: { 'a->b': { eq: 'x' } } }
     ].map(conflict => [insert({ on_conflict: conflict })]),
-    [keyed({ values: undefined })],
-    [keyed({ values: [] })],
-    [keyed({ values: [1] })],
-    [keyed({ values: [{ a: 1, b: { $up: 1 } }] })],
-    [keyed({ key: [] })],
-    [keyed({ key: [{ column: 'a' }] })],
-    [keyed({ set: { a: 1 } })],
-    [keyed({ all: true })],
-    [keyed({ where: {} })],
-    [update({})],
-    [update({ a: { $inc: 'x' } })],
-    [update({ a: { $up: 1 } })],
-    [update({ a: { $excluded: 'a' } })],
-    [update({ a: { $now: false } })],
-    [update({ a: { $merge: [] } })],
-    [{ id: 'o', op: 'update', table: 't', set: { a: 1 } }],
-    [{ id: 'o', op: 'delete', table: 't', where: {} }],
-    [{ id: 'o', op: 'delete', table: 't', where: { a: { eq: 1 } }, all: true }],
-    [{ id: 'o', op: 'delete', table: 't', all: false }],
     ...[
-      { a: 1 },
-      { a: {} },
-      { a: { equals: 1 } },
-      { a: { eq: null } },
-      { a: { eq: [] } },
-      { a: { nin: [] } },
-      { a: { in: ['x', null] } },
-      { a: { between: [1] } },
-      { a: { is: 'null' } },
-      { a: { eq: { $col: 1 } } },
-      { a: { cs: { $cool: 1 } } },
-      { a: { any: [1] } },
-      { and: [] },
-      { and: {} },
-      { not: {} },
-      { or: [{}] },
-      { '': { eq: 1 } },
-      { a: { fts: { config: 'x' } } },
-      { a: { has_key: 1 } },
-      { a: { in: '$a.0.id' } },
-      { a: { eq: '$a.*.id' } }
-    ].map(where => [first, select({ where })]),
-    [select({ columns: [] })],
-    [select({ columns: [{ fn: 'sum' }] })],
-    [select({ columns: [{ column: '' }] })],
-    [select({ group_by: ['a'] })],
-    [select({ order: [{ a: 'up' }] })],
-    [select({ order: [{ a: 'asc', b: 'asc' }] })],
-    [select({ limit: 1.5 })],
-    [select({ lock: 'all' })]
+      { values: undefined }, { values: [] }, { values: [1] },
+      { values: [{ a: 1, b: { $up: 1 } }] }, { key: [] }, { key: [{ column: 'a' }] },
+      { set: { a: 1 } }, { all: true }, { where: {} }
+    ].map(members => [keyed(members)]),
+    ...[
+      {}, { a: { $inc: 'x' } }, { a: { $up: 1 } }, { a: { $excluded: 'a' } },
+      { a: { $now: false } }, { a: { $merge: [] } }
+    ].map(set => [update(set)]),
+    ...[
+      { a: 1 }, { a: {} }, { a: { equals: 1 } }, { a: { eq: null } }, { a: { eq: [] } },
+      { a: { nin: [] } }, { a: { in: ['x', null] } }, { a: { between: [1] } },
+      { a: { is: 'null' } }, { a: { eq: { $col: 1 } } }, { a: { cs: { $cool: 1 } } },
+      { a: { any: [1] } }, { and: [] }, { and: {} }, { not: {} }, { or: [{}] },
+      { '': { eq: 1 } }, { a: { fts: { config: 'x' } } }, { a: { has_key: 1 } },
+      { a: { in: '$a.0.id' } }, { a: { eq: '$a.*.id' } }
+    ].map(where => [first, select({ where })])
   ]
   for (const batch of rejected) {
     t.ok(

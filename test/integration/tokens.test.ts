@@ -37,7 +37,7 @@ import {
 import { set, useJwksServer } from '../support/network/jwks-server.ts'
 import { request, speak } from '../support/network/wire.ts'
 import { SECRET, useService, type ServiceUnderTest } from '../support/service.ts'
-import { nowhere, on } from '../support/shorthand.ts'
+import { headersOfBatch, nowhere, on } from '../support/shorthand.ts'
 
 const role = 'oneflight_user'
 const now = (): number => Math.floor(Date.now() / 1000)
@@ -72,9 +72,9 @@ async function useGate (env: Env): Promise<ServiceUnderTest> {
 
 /** `passes` if the token is accepted, the error code if it is refused as specified. */
 async function verdictOn ({ post }: ServiceUnderTest, token: string): Promise<string> {
-  const { status, body: { error: { type, code } }, headers } = await post(batch, {
-    headers: { authorization: `Bearer ${token}` }
-  })
+  const authorization = `Bearer ${token}`
+  const { status, body, headers } = await post(batch, { headers: { authorization } })
+  const { type, code } = body.error
   const response = `${status} ${type} ${headers.get('www-authenticate')}`
   if (response === '503 service_error null' && code === 'database_unavailable') return 'passes'
   const isRefusal = response === '401 request_error Bearer error="invalid_token"' ||
@@ -222,9 +222,8 @@ t.test('every algorithm is accepted with every kind of key', async t => {
       const claims = ` { "alg":"${alg}", "exp": ${
         now() + 60}.50,\t"n":9007199254740993, "e":1e2, "u":"\\u00e9é\\/", "role" :"${role}"\n}`
       const bearer = makeToken({ alg, key, payload: claims, header: { alg, ...header } })
-      const { body, text } = await service.post(batch, {
-        headers: { authorization: `Bearer ${bearer}` }
-      })
+      const headers = { authorization: `Bearer ${bearer}` }
+      const { body, text } = await service.post(batch, { headers })
       const name = `${what}: ${alg} ${JSON.stringify(header)}`
       t.strictSame(body.data?.me, [{ role, claims }], body.error === null ? name : name + text)
     }
@@ -536,10 +535,8 @@ t.test('malformed HMAC signatures are rejected', async t => {
   await check(t, { JWT_SECRET: SECRET }, [
     ['valid', token, 'passes'],
     ...damaged(token, 'HS256'),
-    ...[1, 4, 10].map((size): Row => [
-      `only the first ${size} bytes`,
-      resign(token, good.subarray(0, size))
-    ]),
+    ...[1, 4, 10].map((size): Row =>
+      [`only the first ${size} bytes`, resign(token, good.subarray(0, size))]),
     ...others.map(([what, bytes]): Row => [what, resign(token, bytes)])
   ])
 })
@@ -592,10 +589,7 @@ t.test('only the canonical encoding of a token is accepted', async t => {
     ['valid, with spaces in its JSON', sealed(`${head}.${longer}`), 'passes'],
     ['unused bits set in the header', sealed(`${unfilled}.${body}`)],
     ['unused bits set in the payload', sealed(`${head}.${lastPlus(1)(longer)}`)],
-    ...[1, 2, 3].map((by): Row => [
-      `unused bits set in the signature: ${by}`,
-      loose(2, lastPlus(by))
-    ]),
+    ...[1, 2, 3].map((by): Row => [`unused bits in the signature: ${by}`, loose(2, lastPlus(by))]),
     ...([0, 1, 2] as const).flatMap(part =>
       ([
         ['padding', text => `${text}${'='.repeat((4 - text.length % 4) % 4 || 4)}`],
@@ -657,21 +651,8 @@ t.test('unsupported and malformed headers are rejected, unknown members are igno
     { JWT_SECRET: SECRET },
     refused({
       crit: [
-        [],
-        ['exp'],
-        ['b64'],
-        ['kid'],
-        ['alg'],
-        [1],
-        [null],
-        [['exp']],
-        'exp',
-        '',
-        null,
-        true,
-        false,
-        0,
-        {}
+        [], ['exp'], ['b64'], ['kid'], ['alg'], [1], [null], [['exp']], 'exp', '', null, true,
+        false, 0, {}
       ],
       b64: [true, false, null, 'false', 0, []],
       enc: ['A128GCM', '', null, 0],
@@ -703,11 +684,8 @@ t.test('unsupported and malformed headers are rejected, unknown members are igno
       'JWT', 'jwt', 'JOSE', 'at+jwt', 'at+jwt; a=b', ' at+jwt', 'AT+JWT', 'application/at+jwt',
       'application/jwt', '', 'x', 'jwt+x'
     ].map((typ): Row => [`typ: ${typ}`, make('HS256', SECRET, { typ }), 'passes']),
-    ...['', 'json', 'application/json', 'jwt+json', 'JWT2'].map((cty): Row => [
-      `cty: ${cty}`,
-      make('HS256', SECRET, { cty }),
-      'passes'
-    ]),
+    ...['', 'json', 'application/json', 'jwt+json', 'JWT2'].map((cty): Row =>
+      [`cty: ${cty}`, make('HS256', SECRET, { cty }), 'passes']),
     [
       'unknown members',
       under(
@@ -829,10 +807,8 @@ t.test('kid selects the key', async t => {
       [`kid ${kid.slice(0, 40)}`, make('RS256', rsa, { kid })],
       [`kid ${kid.slice(0, 40)}, HS256 with an empty secret`, make('HS256', '', { kid })]
     ]),
-    ...[null, 0, 1, true, [], ['a'], {}, { toString: 'a' }].map((kid): Row => [
-      `kid ${JSON.stringify(kid)}`,
-      make('RS256', rsa, { kid })
-    ]),
+    ...[null, 0, 1, true, [], ['a'], {}, { toString: 'a' }].map((kid): Row =>
+      [`kid ${JSON.stringify(kid)}`, make('RS256', rsa, { kid })]),
     ['the kid of a key, the signature of another', make('RS256', attacker, { kid: 'a' })],
     ['alg "none" with a known kid', make('RS256', rsa, { alg: 'none', kid: 'a' })]
   ])
@@ -847,11 +823,8 @@ t.test('kid selects the key', async t => {
     ['a key with an empty kid, a token without kid', make('RS256', rsa), 'passes'],
     ['a key with an empty kid, another kid', make('RS256', rsa, { kid: ' ' })]
   ])
-  await check(t, { JWT_PUBLIC_KEY: publicPem(rsa) }, unknown.map((kid): Row => [
-    `a single key, kid is ignored: ${kid.slice(0, 40)}`,
-    make('RS256', rsa, { kid }),
-    'passes'
-  ]))
+  await check(t, { JWT_PUBLIC_KEY: publicPem(rsa) }, unknown.map((kid): Row =>
+    [`a single key, kid is ignored: ${kid.slice(0, 40)}`, make('RS256', rsa, { kid }), 'passes']))
 })
 
 t.test('a payload must be a JSON object without duplicate members', async t => {
@@ -886,15 +859,12 @@ t.test('a payload must be a JSON object without duplicate members', async t => {
       `${good},"x":"\\ud800 \\u0000"`
     ].map((text): Row => [`valid: ${text.slice(0, 80)}`, claim(`{${text}}`), 'passes']),
     ['compressed', make('HS256', SECRET, { zip: 'DEF' }), 'passes'],
-    [
-      'nested',
-      makeToken({
-        alg: 'HS256',
-        key: SECRET,
-        payload: make('HS256', SECRET),
-        header: { alg: 'HS256', cty: 'JWT' }
-      })
-    ],
+    ['nested', makeToken({
+      alg: 'HS256',
+      key: SECRET,
+      payload: make('HS256', SECRET),
+      header: { alg: 'HS256', cty: 'JWT' }
+    })],
     ['nested, without cty', claim(make('HS256', SECRET))]
   ])
 })
@@ -1068,31 +1038,21 @@ t.test('a token may have 16 384 characters', async t => {
   for (const length of [max + 1, 2 * max, 1_000_000]) {
     t.same(await send(padded(length)), [401, 'token_invalid'], String(length))
   }
-  const malformed = [
-    ['a line end in it', make('HS256', SECRET).replace('.', '\n.')],
-    ['a line end after it', `${make('HS256', SECRET)}\n`],
-    ['spaces after it', `${make('HS256', SECRET)}  `],
-    ['a NUL after it', `${make('HS256', SECRET)}\0`]
-  ] as const
-  for (const [what, token] of malformed) {
-    t.same(await send(token), [401, 'token_invalid'], what)
+  const good = make('HS256', SECRET)
+  for (const token of [good.replace('.', '\n.'), `${good}\n`, `${good}  `, `${good}\0`]) {
+    t.same(await send(token), [401, 'token_invalid'], JSON.stringify(token.slice(-5)))
   }
   const service = await useService(t)
   const rows = [
     [padded(max + 1), 431, 'headers_too_large'],
     [padded(15_000), 404, 'undefined_table'],
     ['x'.repeat(100_000), 431, 'headers_too_large'],
-    [make('HS256', SECRET).replace('.', '\r\n .'), 400, 'http_malformed']
+    [good.replace('.', '\r\n .'), 400, 'http_malformed']
   ] as const
   for (const [token, status, code] of rows) {
-    const [response] = await speak(
-      service.url,
-      request('POST', '/', {
-        authorization: `Bearer ${token}`,
-        'content-type': 'application/json',
-        connection: 'close'
-      }, '[{"id":"a","op":"select","table":"public.nothing"}]')
-    )
+    const headers = headersOfBatch({ authorization: `Bearer ${token}`, connection: 'close' })
+    const body = '[{"id":"a","op":"select","table":"public.nothing"}]'
+    const [response] = await speak(service.url, request('POST', '/', headers, body))
     t.same([response?.status, response?.body?.error.code], [status, code])
   }
 })

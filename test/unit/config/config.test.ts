@@ -213,8 +213,7 @@ const invalid: ReadonlyArray<readonly [name: string, fault: string, ...values: s
     DB_SCHEMA: 'DB_SCHEMAS',
     DATABASE_ROUTE: 'DATABASE_ROUTES',
     DATABASE_REPLICA: 'DATABASE_REPLICA_URL'
-  }).map(([name, meant]) => [name, `unknown variable; did you mean ${meant}?`, CANARY] as const
-  )
+  }).map(([name, meant]) => [name, `unknown variable; did you mean ${meant}?`, CANARY] as const)
 ]
 
 /** Variables that are invalid together. jwt-keys.test.ts has those of keys and algorithms. */
