@@ -11,6 +11,7 @@ import t, { type Test } from 'tap'
 import { algorithms, type Algorithm } from '../../schemas/token.ts'
 import { readJwks, createRemoteJwks, type RemoteJwksOptions } from '../../src/auth/jwks.ts'
 import type { Failure } from '../../src/errors/catalogue.ts'
+import { useDatabase } from '../support/database/database.ts'
 import {
   jwks,
   keyPair,
@@ -45,7 +46,7 @@ import {
   type ServiceUnderTest
 } from '../support/service.ts'
 import { until } from '../support/until.ts'
-import { shopSchema } from '../support/shorthand.ts'
+import { failed, nowhere, on, shopSchema } from '../support/shorthand.ts'
 
 /** Longer than any test: a timer with this delay never fires. */
 const NEVER_MS = 3_600_000
@@ -410,21 +411,16 @@ t.test('an untrusted certificate is a failure', async t => {
 })
 
 t.test('a URL without https causes a warning, except on the local host', async t => {
-  const rows: ReadonlyArray<readonly [url: string, warned: boolean]> = [
-    ['http://keys.invalid/jwks?hush', true],
-    ['http://127.0.0.1.keys.invalid/', true],
-    ['https://keys.invalid/', false],
-    ['http://localhost:1/', false],
-    ['http://127.9.9.9:1/', false],
-    ['http://[::1]:1/', false]
+  const insecure = ['http://keys.invalid/jwks?hush', 'http://127.0.0.1.keys.invalid/']
+  const urls = [
+    ...insecure, 'https://keys.invalid/', 'http://localhost:1/', 'http://127.9.9.9:1/',
+    'http://[::1]:1/'
   ]
-  for (const [url, warned] of rows) {
-    const { log } = await useService(t, { env: { JWT_SECRET: '', JWT_JWKS_URL: url } })
-    t.equal(
-      log.filter(({ msg }) => String(msg).startsWith('JWT_JWKS_URL does not use https')).length,
-      warned ? 1 : 0,
-      url
-    )
+  for (const url of urls) {
+    const { log } = await useService(t, { ...nowhere, env: { JWT_SECRET: '', JWT_JWKS_URL: url } })
+    const warnings = log.filter(({ msg }) =>
+      String(msg).startsWith('JWT_JWKS_URL does not use https'))
+    t.equal(warnings.length, insecure.includes(url) ? 1 : 0, url)
     t.notMatch(JSON.stringify(log), /hush/)
   }
 })
@@ -508,38 +504,26 @@ t.test('after closing, the process exits without an unhandled rejection', async 
 const schema = `${shopSchema}
   create view me as select current_user::text as role;
   grant select on me to public; grant usage on schema public to public;`
+const database = await useDatabase(t, { schema })
 const me = '[{"id":"me","op":"select","table":"me"}]'
 
 /** A token with this `kid`, signed with the key `owner`; `claims` and `header` override. */
-function tokenOf (
+const tokenOf = (
   kid: string,
-  { claims = {}, header = {}, owner = kid }: {
-    readonly claims?: object,
-    readonly header?: object,
+  { claims = {}, header = {}, owner = kid }: Partial<Record<'claims' | 'header', object>> & {
     readonly owner?: string
   } = {}
-): string {
-  const payload = {
-    role: 'oneflight_user',
-    exp: Math.floor(Date.now() / 1000) + 3600,
-    hush: 'hush',
-    ...claims
-  }
-  return makeToken({
+): string =>
+  makeToken({
     alg: 'EdDSA',
     key: keyPair('ed25519', owner),
     header: { alg: 'EdDSA', kid, ...header },
-    payload
+    payload: {
+      role: 'oneflight_user', exp: Math.floor(Date.now() / 1000) + 3600, hush: 'hush', ...claims
+    }
   })
-}
-const envOf = (
-  { url }: JwksServer,
-  more: Readonly<Record<string, string>> = {}
-): Readonly<Record<string, string>> => ({
-  JWT_SECRET: '',
-  JWT_JWKS_URL: `${url}?key=canary`,
-  ...more
-})
+const envOf = ({ url }: JwksServer, more: Readonly<Record<string, string>> = {}) =>
+  ({ JWT_SECRET: '', JWT_JWKS_URL: `${url}?key=canary`, ...more })
 const post = (service: ServiceUnderTest, token: string, batch = me): Promise<Answer> =>
   service.post(batch, {
     headers: { authorization: `Bearer ${token}`, cookie: 'hush=1', 'x-request-id': 'hush' }
@@ -556,7 +540,7 @@ t.test('the service starts without keys and accepts tokens once they arrive', as
   const server = await useJwksServer(t)
   await server.leave()
   const service = await useService(t, {
-    schema,
+    ...on(database),
     env: envOf(server, { ANON_ROLE: 'oneflight_anon', LOG_LEVEL: 'trace' })
   })
   const signed = [
@@ -565,28 +549,15 @@ t.test('the service starts without keys and accepts tokens once they arrive', as
   ]
   for (const token of signed) {
     const answer = await post(service, token, 'no JSON')
-    t.match(answer, {
-      status: 503,
-      body: {
-        data: null,
-        error: {
-          type: 'service_error',
-          code: 'keys_unavailable',
-          committed: false,
-          request_id: 'hush'
-        }
-      }
-    })
+    t.match(answer, failed(503, 'keys_unavailable', {
+      type: 'service_error', committed: false, request_id: 'hush'
+    }))
     t.match(answer.headers.get('retry-after'), /^[1-9]\d*$/)
     t.equal(answer.headers.get('www-authenticate'), null)
   }
   const headers = [
-    { alg: 'none' },
-    { alg: 'HS256' },
-    { alg: 'ES999' },
-    { kid: 1 },
-    { crit: ['exp'] },
-    { alg: undefined }
+    { alg: 'none' }, { alg: 'HS256' }, { alg: 'ES999' }, { alg: undefined }, { kid: 1 },
+    { crit: ['exp'] }
   ]
   for (const header of headers) {
     const answer = await post(service, tokenOf('new', { header }))
@@ -639,10 +610,7 @@ t.test('the service starts without keys and accepts tokens once they arrive', as
 t.test('missing keys are reported without a database', async t => {
   const server = await useJwksServer(t)
   await server.leave()
-  const service = await useService(t, {
-    env: envOf(server),
-    databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1')
-  })
+  const service = await useService(t, { ...nowhere, env: envOf(server) })
   t.same(brief(await post(service, tokenOf('new'))), [503, 'keys_unavailable'])
   t.same(brief(await service.post(me, { role: null })), [401, 'auth_required'])
 })
@@ -650,7 +618,7 @@ t.test('missing keys are reported without a database', async t => {
 t.test('keys rotate under traffic', async t => {
   const server = await useJwksServer(t)
   server.behave = set(key('old'))
-  const service = await useService(t, { schema, env: envOf(server) })
+  const service = await useService(t, { ...on(database), env: envOf(server) })
   t.same(brief(await post(service, tokenOf('old'))), [200, 'oneflight_user'])
   const { behave, release } = hold(set(key('old'), key('new')))
   server.behave = behave
@@ -677,7 +645,7 @@ t.test('a silent endpoint delays a request by at most half of its timeout', asyn
   const server = await useJwksServer(t)
   server.behave = silence
   const service = await useService(t, {
-    schema,
+    ...on(database),
     env: envOf(server, { REQUEST_TIMEOUT_MS: '2000', ANON_ROLE: 'oneflight_anon' })
   })
   const waiting = Array.from({ length: 20 }, () => post(service, tokenOf('new')))
@@ -693,14 +661,14 @@ t.test('a silent endpoint delays a request by at most half of its timeout', asyn
 t.test('stopping does not wait for keys', async t => {
   const server = await useJwksServer(t)
   server.behave = silence
-  const idle = await useService(t, { schema, env: envOf(server) })
+  const idle = await useService(t, { ...on(database), env: envOf(server) })
   await until(() => server.asked.length === 1)
   await idle.stop()
   await until(() => server.connections.size === 0)
   t.same(linesOf(idle), [], 'the ended fetch is not logged as a failure')
 
   server.behave = set(key('old'))
-  const busy = await useService(t, { schema, env: envOf(server) })
+  const busy = await useService(t, { ...on(database), env: envOf(server) })
   t.equal((await post(busy, tokenOf('old'))).status, 200)
   server.behave = silence
   const answer = post(busy, tokenOf('new'))
