@@ -18,12 +18,12 @@ import {
 import { token, useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
-interface Word {
-  readonly name: string
+type Word = readonly [
+  name: string,
   /** `n`: the number of the batch, by which its rows differ from those of the others. */
-  readonly batch: (tables: Tables, n: number) => readonly object[]
-  readonly headers?: (n: number) => Readonly<Record<string, string>>
-}
+  batch: (tables: Tables, n: number) => readonly object[],
+  headers?: (n: number) => Readonly<Record<string, string>>
+]
 
 /** The tables and functions of a word, which no other word names. */
 interface Tables {
@@ -62,256 +62,177 @@ const rows = (count: number, row: (i: number) => object): readonly object[] =>
   Array.from({ length: count }, (_, i) => row(i))
 
 const words: readonly Word[] = [
-  { name: 'select', batch: ({ orders }) => [select(orders)] },
-  {
-    name: 'filters',
-    batch: ({ orders, items }, n) => [
-      select(orders, {
-        where: {
-          id: { between: [-5, n], in: [-1, -2, n] },
-          or: [{ status: { neq: 'paid' } }, { 'data->a': { cs: [1] } }, { tags: { ov: ['a'] } }]
-        },
-        columns: ['id', 'data->a', { column: 'placed', cast: 'date', as: 'day' }]
-      }),
-      op.select('l', items, { where: { sku: { like: 'a%' } }, limit: 1, offset: n })
-    ]
-  },
-  {
-    name: 'insert',
-    batch: ({ orders }, n) => [insert(orders, [{ id: n, status: 'open', placed: '2024-02-29' }])]
-  },
-  {
-    name: 'arrays, enums and jsonb',
-    batch: ({ orders }, n) => [
-      insert(orders, [{ id: n, status: 'paid', tags: ['b', null], data: { n, list: [n] } }]),
-      select(orders, { where: { status: { eq: 'paid' }, data: { cs: { n } } } }),
-      op.update('u', orders, {
-        set: { tags: { $append: ['c'] }, data: { $merge: { more: n } }, prices: [n, 1.5] },
-        where: { id: { eq: n } }
-      })
-    ]
-  },
-  {
-    name: 'rows of different columns',
-    batch: ({ orders }, n) => [insert(orders, [{ id: n }, { id: n + 1, tags: [] }, { id: n + 2 }])]
-  },
-  {
-    name: 'many rows',
-    batch: ({ items }, n) => [insert(items, rows(200, i => ({ order_id: n, sku: `${i}`, qty: i })))]
-  },
-  {
-    name: 'no rows in the answer',
-    batch: ({ items }, n) => [insert(items, [{ order_id: n, sku: 'x' }], { returning: [] })]
-  },
-  {
-    name: 'count as the answer',
-    batch: ({ items }, n) => [insert(items, [{ order_id: n, sku: 'x' }], { answer: 'count' })]
-  },
-  {
-    name: 'upsert',
-    batch: ({ items }, n) => [
-      insert(items, [{ order_id: -1, sku: 'apple', qty: n }, { order_id: n, sku: 'x', qty: 1 }], {
-        on_conflict: { columns: ['order_id', 'sku'], do: 'update' },
-        returning: ['sku', { fn: 'inserted' }]
-      }),
-      {
-        ...insert(items, [{ order_id: -1, sku: 'pear', qty: 1 }], {
-          on_conflict: {
-            columns: ['order_id', 'sku'],
-            do: 'update',
-            set: { qty: { $inc: n } },
-            where: { qty: { lt: { $excluded: 'qty' } } }
-          }
-        }),
-        id: 'set'
+  ['select', ({ orders }) => [select(orders)]],
+  ['filters', ({ orders, items }, n) => [
+    select(orders, {
+      where: {
+        id: { between: [-5, n], in: [-1, -2, n] },
+        or: [{ status: { neq: 'paid' } }, { 'data->a': { cs: [1] } }, { tags: { ov: ['a'] } }]
       },
-      {
-        ...insert(items, [{ order_id: -1, sku: 'pear' }], {
-          on_conflict: { columns: ['order_id', 'sku'], do: 'nothing' }
-        }),
-        id: 'nothing'
+      columns: ['id', 'data->a', { column: 'placed', cast: 'date', as: 'day' }]
+    }),
+    op.select('l', items, { where: { sku: { like: 'a%' } }, limit: 1, offset: n })
+  ]],
+  ['insert', ({ orders }, n) =>
+    [insert(orders, [{ id: n, status: 'open', placed: '2024-02-29' }])]],
+  ['arrays, enums and jsonb', ({ orders }, n) => [
+    insert(orders, [{ id: n, status: 'paid', tags: ['b', null], data: { n, list: [n] } }]),
+    select(orders, { where: { status: { eq: 'paid' }, data: { cs: { n } } } }),
+    op.update('u', orders, {
+      set: { tags: { $append: ['c'] }, data: { $merge: { more: n } }, prices: [n, 1.5] },
+      where: { id: { eq: n } }
+    })
+  ]],
+  ['rows of different columns', ({ orders }, n) =>
+    [insert(orders, [{ id: n }, { id: n + 1, tags: [] }, { id: n + 2 }])]],
+  ['many rows', ({ items }, n) =>
+    [insert(items, rows(200, i => ({ order_id: n, sku: `${i}`, qty: i })))]],
+  ['no rows in the answer', ({ items }, n) =>
+    [insert(items, [{ order_id: n, sku: 'x' }], { returning: [] })]],
+  ['count as the answer', ({ items }, n) =>
+    [insert(items, [{ order_id: n, sku: 'x' }], { answer: 'count' })]],
+  ['upsert', ({ items }, n) => [
+    insert(items, [{ order_id: -1, sku: 'apple', qty: n }, { order_id: n, sku: 'x', qty: 1 }], {
+      on_conflict: { columns: ['order_id', 'sku'], do: 'update' },
+      returning: ['sku', { fn: 'inserted' }]
+    }),
+    op.insert('set', items, [{ order_id: -1, sku: 'pear', qty: 1 }], {
+      on_conflict: {
+        columns: ['order_id', 'sku'],
+        do: 'update',
+        set: { qty: { $inc: n } },
+        where: { qty: { lt: { $excluded: 'qty' } } }
       }
-    ]
-  },
-  {
-    name: 'insert from a query',
-    batch: ({ orders, items }, n) => [
-      insert(orders, [{ id: n }]),
-      {
-        id: 'copied',
-        op: 'insert',
-        table: items,
-        from: { table: items, where: { order_id: { eq: -1 } }, order: [{ sku: 'asc' }] },
-        columns: { order_id: '$i.0.id', sku: { $col: 'sku' }, qty: 7 }
-      }
-    ]
-  },
-  {
-    name: 'update',
-    batch: ({ orders }, n) => [op.update('u', orders, {
-      set: { status: 'paid', data: { n }, placed: { $now: true } },
-      where: { id: { eq: -1 } }
-    })]
-  },
-  {
-    name: 'update by key',
-    batch: ({ items }, n) => [
-      op.update('one', items, {
-        key: ['order_id', 'sku'],
-        values: [{ order_id: -1, sku: 'pear', qty: n }]
-      }),
-      op.update('groups', items, {
-        key: ['order_id', 'sku'],
-        values: [
-          { order_id: -1, sku: 'pear', qty: { $inc: n } },
-          { order_id: '$one.0.order_id', sku: 'apple', qty: n }
-        ]
-      }),
-      op.update('many', items, {
-        key: ['order_id', 'sku'],
-        values: rows(50, i => ({ order_id: -2, sku: `${i}`, qty: n }))
-      })
-    ]
-  },
-  {
-    name: 'joined update and delete',
-    batch: ({ orders, items }) => [
-      op.update('u', orders, {
-        from: { table: items, on: { id: 'order_id' }, where: { sku: { eq: 'apple' } } },
-        set: { data: { of: 'apple' } },
-        where: { id: { eq: { $from: 'order_id' } } }
-      }),
-      op.delete('d', items, {
-        from: { table: orders, on: { order_id: 'id' } },
-        where: { qty: { gt: 1000 } }
-      })
-    ]
-  },
-  {
-    name: 'delete',
-    batch: ({ items }, n) => [
-      op.delete('d', items, { where: { order_id: { eq: n } }, expect: 0 }),
-      op.delete('all', items, { all: true, returning: ['sku'] })
-    ]
-  },
-  { name: 'call', batch: ({ total }, n) => [op.call('c', total, { of: n })] },
-  { name: 'call with JSON', batch: ({ total }, n) => [op.call('c', total, { of: 1, more: [n] })] },
-  {
-    name: 'call with a reference, beside a table',
-    batch: ({ orders, total, found }, n) => [
-      op.call('f', found, {}, { where: { id: { lt: n } } }),
-      select(orders, { where: { id: { in: '$f.*.id' } } }),
-      op.call('c', total, { of: '$s.0.id', more: '$f.*.id' })
-    ]
-  },
-  {
-    name: 'exists',
-    batch: ({ orders, items }) => [
-      select(orders, { where: { exists: { table: items, on: { order_id: 'id' } } } }),
-      op.delete('d', items, { where: { not_exists: { table: orders, on: { id: 'order_id' } } } })
-    ]
-  },
-  {
-    name: 'with',
-    batch: ({ orders, items }) => [
-      select(orders, {
-        columns: ['id'],
-        order: [{ id: 'asc' }],
-        with: { items: { table: items, on: { order_id: 'id' }, order: [{ sku: 'asc' }] } }
-      })
-    ]
-  },
-  {
-    name: 'when and $first',
-    batch: ({ orders, items }, n) => [
-      select(orders, { where: { id: { eq: n } } }),
-      insert(orders, [{ id: n }], { when: { s: 0 } }),
-      op.insert('item', items, [{ order_id: { $first: ['$s.0.id', '$i.0.id'] }, sku: 'x' }], {
-        when: { i: { min: 1 } }
-      })
-    ]
-  },
-  {
-    name: 'references',
-    batch: (tables, n) => [
-      source(tables),
-      insert(tables.items, [{ order_id: n, sku: '$src.0.status', qty: '$src.0.id' }]),
-      insert(tables.orders, [{
-        id: n,
-        status: '$src.0.status',
-        tags: '$src.0.tags',
-        data: '$src.0.data',
-        placed: '$src.0.placed'
-      }], { id: 'copy' }),
-      op.update('u', tables.orders, {
-        set: { data: { from: '$i.0.order_id' }, placed: '$src.0.placed' },
-        where: { id: { eq: '$copy.0.id' } }
-      })
-    ]
-  },
-  {
-    name: 'lists of references',
-    batch: (tables, n) => [
-      source(tables),
-      select(tables.items, { where: { order_id: { in: '$src.*.id' } } }),
-      insert(tables.items, rows(20, i => ({ order_id: n + i, sku: 'x', qty: `$src.${i % 2}.id` }))),
-      op.delete('d', tables.items, {
-        where: { order_id: { nin: ['$src.0.id', '$src.1.id', -3] }, qty: { eq: '$i.3.qty' } }
-      })
-    ]
-  },
-  {
-    name: 'whole rows',
-    batch: (tables, n) => [
-      source(tables),
-      insert(tables.orders, [{ id: n, data: { row: '$src.0', ids: '$src.*.id' } }]),
-      insert(tables.orders, [{ id: n + 1, data: '$src.1' }], { id: 'row' })
-    ]
-  },
-  {
-    name: 'distinct, group_by and having',
-    batch: ({ items }, n) => [
-      select(items, {
-        columns: ['sku', { fn: 'sum', column: 'qty', as: 'pieces' }],
-        group_by: ['sku'],
-        having: { pieces: { gte: n - n } },
-        order: [{ pieces: 'desc' }]
-      }),
-      op.select('d', items, { columns: ['sku'], distinct: true })
-    ]
-  },
-  {
-    name: 'order and after',
-    batch: ({ items }, n) => [
-      select(items, { order: [{ order_id: 'asc' }, { sku: 'desc' }], limit: 1 }),
-      op.select('next', items, {
-        order: [{ order_id: 'asc' }, { sku: 'desc' }],
-        after: ['$s.0.order_id', '$s.0.sku'],
-        limit: n
-      })
-    ]
-  },
-  {
-    name: 'lock and expect',
-    batch: ({ orders }) => [
-      select(orders, { where: { id: { eq: -1 } }, lock: 'update', expect: 1 })
-    ]
-  },
-  {
-    name: 'Idempotency-Key',
-    batch: ({ orders }, n) => [insert(orders, [{ id: n, data: { n } }]), select(orders)],
-    headers: n => ({ 'idempotency-key': `key-${n}` })
-  },
-  {
-    name: 'a dry run',
-    batch: ({ orders }, n) => [insert(orders, [{ id: n, tags: ['a'] }])],
-    headers: () => ({ prefer: 'tx=rollback' })
-  },
-  {
-    name: 'minimal answers',
-    batch: ({ orders }, n) => [insert(orders, [{ id: n }]), select(orders)],
-    headers: () => ({ prefer: 'return=minimal' })
-  }
+    }),
+    op.insert('nothing', items, [{ order_id: -1, sku: 'pear' }], {
+      on_conflict: { columns: ['order_id', 'sku'], do: 'nothing' }
+    })
+  ]],
+  ['insert from a query', ({ orders, items }, n) => [
+    insert(orders, [{ id: n }]),
+    {
+      id: 'copied',
+      op: 'insert',
+      table: items,
+      from: { table: items, where: { order_id: { eq: -1 } }, order: [{ sku: 'asc' }] },
+      columns: { order_id: '$i.0.id', sku: { $col: 'sku' }, qty: 7 }
+    }
+  ]],
+  ['update', ({ orders }, n) => [op.update('u', orders, {
+    set: { status: 'paid', data: { n }, placed: { $now: true } },
+    where: { id: { eq: -1 } }
+  })]],
+  ['update by key', ({ items }, n) => [
+    op.update('one', items, {
+      key: ['order_id', 'sku'],
+      values: [{ order_id: -1, sku: 'pear', qty: n }]
+    }),
+    op.update('groups', items, {
+      key: ['order_id', 'sku'],
+      values: [
+        { order_id: -1, sku: 'pear', qty: { $inc: n } },
+        { order_id: '$one.0.order_id', sku: 'apple', qty: n }
+      ]
+    }),
+    op.update('many', items, {
+      key: ['order_id', 'sku'],
+      values: rows(50, i => ({ order_id: -2, sku: `${i}`, qty: n }))
+    })
+  ]],
+  ['joined update and delete', ({ orders, items }) => [
+    op.update('u', orders, {
+      from: { table: items, on: { id: 'order_id' }, where: { sku: { eq: 'apple' } } },
+      set: { data: { of: 'apple' } },
+      where: { id: { eq: { $from: 'order_id' } } }
+    }),
+    op.delete('d', items, {
+      from: { table: orders, on: { order_id: 'id' } },
+      where: { qty: { gt: 1000 } }
+    })
+  ]],
+  ['delete', ({ items }, n) => [
+    op.delete('d', items, { where: { order_id: { eq: n } }, expect: 0 }),
+    op.delete('all', items, { all: true, returning: ['sku'] })
+  ]],
+  ['call', ({ total }, n) => [op.call('c', total, { of: n })]],
+  ['call with JSON', ({ total }, n) => [op.call('c', total, { of: 1, more: [n] })]],
+  ['call with a reference, beside a table', ({ orders, total, found }, n) => [
+    op.call('f', found, {}, { where: { id: { lt: n } } }),
+    select(orders, { where: { id: { in: '$f.*.id' } } }),
+    op.call('c', total, { of: '$s.0.id', more: '$f.*.id' })
+  ]],
+  ['exists', ({ orders, items }) => [
+    select(orders, { where: { exists: { table: items, on: { order_id: 'id' } } } }),
+    op.delete('d', items, { where: { not_exists: { table: orders, on: { id: 'order_id' } } } })
+  ]],
+  ['with', ({ orders, items }) => [
+    select(orders, {
+      columns: ['id'],
+      order: [{ id: 'asc' }],
+      with: { items: { table: items, on: { order_id: 'id' }, order: [{ sku: 'asc' }] } }
+    })
+  ]],
+  ['when and $first', ({ orders, items }, n) => [
+    select(orders, { where: { id: { eq: n } } }),
+    insert(orders, [{ id: n }], { when: { s: 0 } }),
+    op.insert('item', items, [{ order_id: { $first: ['$s.0.id', '$i.0.id'] }, sku: 'x' }], {
+      when: { i: { min: 1 } }
+    })
+  ]],
+  ['references', (tables, n) => [
+    source(tables),
+    insert(tables.items, [{ order_id: n, sku: '$src.0.status', qty: '$src.0.id' }]),
+    insert(tables.orders, [{
+      id: n,
+      status: '$src.0.status',
+      tags: '$src.0.tags',
+      data: '$src.0.data',
+      placed: '$src.0.placed'
+    }], { id: 'copy' }),
+    op.update('u', tables.orders, {
+      set: { data: { from: '$i.0.order_id' }, placed: '$src.0.placed' },
+      where: { id: { eq: '$copy.0.id' } }
+    })
+  ]],
+  ['lists of references', (tables, n) => [
+    source(tables),
+    select(tables.items, { where: { order_id: { in: '$src.*.id' } } }),
+    insert(tables.items, rows(20, i => ({ order_id: n + i, sku: 'x', qty: `$src.${i % 2}.id` }))),
+    op.delete('d', tables.items, {
+      where: { order_id: { nin: ['$src.0.id', '$src.1.id', -3] }, qty: { eq: '$i.3.qty' } }
+    })
+  ]],
+  ['whole rows', (tables, n) => [
+    source(tables),
+    insert(tables.orders, [{ id: n, data: { row: '$src.0', ids: '$src.*.id' } }]),
+    insert(tables.orders, [{ id: n + 1, data: '$src.1' }], { id: 'row' })
+  ]],
+  ['distinct, group_by and having', ({ items }, n) => [
+    select(items, {
+      columns: ['sku', { fn: 'sum', column: 'qty', as: 'pieces' }],
+      group_by: ['sku'],
+      having: { pieces: { gte: n - n } },
+      order: [{ pieces: 'desc' }]
+    }),
+    op.select('d', items, { columns: ['sku'], distinct: true })
+  ]],
+  ['order and after', ({ items }, n) => [
+    select(items, { order: [{ order_id: 'asc' }, { sku: 'desc' }], limit: 1 }),
+    op.select('next', items, {
+      order: [{ order_id: 'asc' }, { sku: 'desc' }],
+      after: ['$s.0.order_id', '$s.0.sku'],
+      limit: n
+    })
+  ]],
+  ['lock and expect', ({ orders }) => [
+    select(orders, { where: { id: { eq: -1 } }, lock: 'update', expect: 1 })
+  ]],
+  ['Idempotency-Key', ({ orders }, n) => [insert(orders, [{ id: n, data: { n } }]), select(orders)],
+    n => ({ 'idempotency-key': `key-${n}` })],
+  ['a dry run', ({ orders }, n) => [insert(orders, [{ id: n, tags: ['a'] }])],
+    () => ({ prefer: 'tx=rollback' })],
+  ['minimal answers', ({ orders }, n) => [insert(orders, [{ id: n }]), select(orders)],
+    () => ({ prefer: 'return=minimal' })]
 ]
 
 const schema = `
@@ -351,7 +272,7 @@ async function sendWords (
   holdUntilWritten(proxy)
   const names = new Map<string, string>()
   const all: Sent[][] = []
-  for (const [i, { name, batch, headers }] of words.entries()) {
+  for (const [i, [name, batch, headers]] of words.entries()) {
     const sent: Sent[] = []
     for (let time = 1; time <= times; time++) {
       const n = 100 * time
@@ -400,7 +321,7 @@ t.test('each word takes two round trips for a new table, then one, with the same
   const kept = await sendWords(t, 3)
   const unprepared = await sendWords(t, 2, { PREPARED_STATEMENTS: 'off' })
   const commented = await sendWords(t, 2, { SQL_COMMENTS: 'on' })
-  for (const [i, { name }] of words.entries()) {
+  for (const [i, [name]] of words.entries()) {
     const services = { kept, unprepared, commented }
     const texts = kept[i]?.[0]?.texts ?? []
     t.ok(texts.length > 0, name)
