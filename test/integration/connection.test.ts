@@ -2,7 +2,6 @@
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
-import { defaultPreferences } from '../../schemas/prefer.ts'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import {
   query,
@@ -13,13 +12,18 @@ import {
 import { openConnection } from '../../src/postgres/open-connection.ts'
 import { startAttempt } from '../../src/transaction/attempt.ts'
 import { useDatabase } from '../support/database/database.ts'
+import { plainBatch } from '../support/database/engine.ts'
+
+const { loginUrl } = await useDatabase(t)
+
+interface Login {
+  readonly startup: string
+  readonly password: string
+}
 
 /** Requests the password in clear text. Returns it and the startup message. */
-async function captureLogin (
-  t: Test,
-  login: string
-): Promise<{ startup: string, password: string }> {
-  const { promise, resolve } = Promise.withResolvers<{ startup: string, password: string }>()
+async function captureLogin (t: Test, login: string): Promise<Login> {
+  const { promise, resolve } = Promise.withResolvers<Login>()
   const server = createServer(socket => {
     socket.once('data', startup => {
       socket.write(Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 3]))
@@ -34,13 +38,8 @@ async function captureLogin (
   }).listen(0, '127.0.0.1')
   t.teardown(() => server.close())
   await once(server, 'listening')
-  await t.rejects(
-    openConnection(
-      parseDatabaseUrl(
-        `postgres://${login}@127.0.0.1:${(server.address() as AddressInfo).port}/shop`
-      )
-    )
-  )
+  const { port } = server.address() as AddressInfo
+  await t.rejects(openConnection(parseDatabaseUrl(`postgres://${login}@127.0.0.1:${port}/shop`)))
   return promise
 }
 
@@ -57,7 +56,6 @@ t.test('a login uses user, database and password of the URL and ignores PGPASSWO
 })
 
 t.test('a connection to a fallback server is recycled sooner', async t => {
-  const { loginUrl } = await useDatabase(t)
   const [fallback, preferred] = await Promise.all([
     openConnection(parseDatabaseUrl(`${loginUrl}?target_session_attrs=prefer-standby`)),
     openConnection(parseDatabaseUrl(loginUrl))
@@ -68,21 +66,12 @@ t.test('a connection to a fallback server is recycled sooner', async t => {
 })
 
 t.test('an attempt ends with its connection, even if begin never settles', async t => {
-  const database = await useDatabase(t)
-  const connection = await openConnection(parseDatabaseUrl(database.loginUrl))
+  const connection = await openConnection(parseDatabaseUrl(loginUrl))
   const neverBegins = {
     ...connection,
     client: { begin: () => new Promise(() => {}) } as unknown as Connection['client']
   }
-  const { outcome, released } = startAttempt(neverBegins, {
-    role: 'x',
-    principal: 'x',
-    session: () => [{ text: 'select 1', parameters: [], prepare: false }],
-    count: 0,
-    operations: () => [],
-    mode: defaultPreferences,
-    maxBytes: 100_000
-  })
+  const { outcome, released } = startAttempt(neverBegins, plainBatch([]))
   connection.socket.destroy()
   t.match(await outcome, { kind: 'lost', sent: false })
   await released
@@ -91,14 +80,11 @@ t.test('an attempt ends with its connection, even if begin never settles', async
 })
 
 t.test('a query fails when its connection is lost', async t => {
-  const connection = await openConnection(parseDatabaseUrl((await useDatabase(t)).loginUrl))
+  const connection = await openConnection(parseDatabaseUrl(loginUrl))
   t.same(await query(connection, "select 'x' as y"), [{ y: 'x' }])
   const pending = query(connection, 'select pg_sleep(60)')
   destroyConnection(connection)
-  await t.rejects(pending, { message: 'the connection was lost' })
-  await t.rejects(
-    query(connection, 'select 1'),
-    { message: 'the connection was lost' },
-    'a query on a lost connection fails at once'
-  )
+  const lost = { message: 'the connection was lost' }
+  await t.rejects(pending, lost)
+  await t.rejects(query(connection, 'select 1'), lost, 'at once')
 })

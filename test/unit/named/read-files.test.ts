@@ -25,6 +25,10 @@ const file = (params: string, where: string): string =>
 const object = (properties: string, more = ''): string =>
   `{"type": "object", "properties": ${properties}${more}}`
 
+/** A file with the parameter `x`, which is required. */
+const fileWithX = (schema: string, where: string, more = ', "required": ["x"]'): string =>
+  file(object(`{"x": ${schema}}`, more), where)
+
 t.test('a valid file is a batch', async t => {
   const result = read(
     `{"description": "d", "roles": ["a"], "params": ${
@@ -37,111 +41,81 @@ t.test('a valid file is a batch', async t => {
   t.same(result.batch.parameters.read({ x: null }), [null, 5])
 })
 
+/** The content of a file, and its faults, each without the name of the file. */
 const faults: ReadonlyArray<readonly [text: string, ...faults: string[]]> = [
-  ['', 'dir/order.json:1:1: The file is not valid JSON: unexpected end at line 1, column 1.'],
-  ['{"operations": [}', 'dir/order.json:1:17: The file is not valid JSON'],
-  ['[]', 'dir/order.json:1:1: The file must be a JSON object with "operations".'],
-  ['{"a": 1, "a": 2}', 'dir/order.json:1:1: The file has an object with the duplicate key "a".'],
-  [
-    `{"operations": [${select}],\n "rolls": []}`,
-    'dir/order.json:2:2: "rolls": Unexpected property.'
-  ],
-  ['{"operations": []}', 'dir/order.json:1:2: "operations": '],
+  ['', '1:1: The file is not valid JSON: unexpected end at line 1, column 1.'],
+  ['{"operations": [}', '1:17: The file is not valid JSON'],
+  ['[]', '1:1: The file must be a JSON object with "operations".'],
+  ['{"a": 1, "a": 2}', '1:1: The file has an object with the duplicate key "a".'],
+  [`{"operations": [${select}],\n "rolls": []}`, '2:2: "rolls": Unexpected property.'],
+  ['{"operations": []}', '1:2: "operations": '],
   [
     `{"roles": [], "description": 5, "operations": [${select}]}`,
-    'dir/order.json:1:15: "description"', 'dir/order.json:1:2: "roles"'
+    '1:15: "description"', '1:2: "roles"'
   ],
-  [`{"operations": [${select}, ${select}]}`, 'dir/order.json:1:60: operation 1 (s): id_duplicate'],
-  ['{"operations": [5]}', 'dir/order.json:1:17: operation 0: id_missing'],
+  [`{"operations": [${select}, ${select}]}`, '1:60: operation 1 (s): id_duplicate'],
+  ['{"operations": [5]}', '1:17: operation 0: id_missing'],
   [
     `{"operations": [${[1, 2, 3, 4].map(n => select.replace('"s"', `"s${n}"`)).join()}]}`,
-    'dir/order.json:1:2: too_many_ops'
+    '1:2: too_many_ops'
   ],
   [
     `{"operations": [${select.replace('"s"', '"params"')}]}`,
-    'dir/order.json:1:17: operation 0 (params): id_duplicate: The id "params" is reserved'
+    '1:17: operation 0 (params): id_duplicate: The id "params" is reserved'
   ],
   [
     file(object('{}'), '{"id": {"eqq": 1}, "n": {"eq": "$params.x"}}'),
-    'dir/order.json:3:20: operation 0 (s): operator_unknown at where.id.eqq',
-    'dir/order.json:3:37: operation 0 (s): reference_unknown at where.n.eq: "$params.x" names no'
+    '3:20: operation 0 (s): operator_unknown at where.id.eqq',
+    '3:37: operation 0 (s): reference_unknown at where.n.eq: "$params.x" names no'
   ],
   [
-    file(object('{"x": true}'), '{"id": {"eq": "$params.x"}}'),
-    'dir/order.json:3:20: operation 0 (s): reference_malformed at where.id.eq: "$params.x" can ' +
+    fileWithX('true', '{"id": {"eq": "$params.x"}}', ''),
+    '3:20: operation 0 (s): reference_malformed at where.id.eq: "$params.x" can ' +
     'be missing: add it to "required"'
   ],
   [
-    file(
-      object('{"x": {"type": "array"}}', ', "required": ["x"]'),
-      '{"id": {"nin": "$params.x", "eq": "$params.x"}}'
-    ),
-    'dir/order.json:3:40: operation 0 (s): operand_invalid at where.id.eq: "$params.x" is a list'
+    fileWithX('{"type": "array"}', '{"id": {"nin": "$params.x", "eq": "$params.x"}}'),
+    '3:40: operation 0 (s): operand_invalid at where.id.eq: "$params.x" is a list'
   ],
   [
-    file(object('{"x": {"type": "array"}}', ', "required": ["x"]'), '{"id": {"nin": "$params.x"}}'),
-    'dir/order.json:3:20: operation 0 (s): reference_malformed at where.id.nin: "$params.x" can ' +
+    fileWithX('{"type": "array"}', '{"id": {"nin": "$params.x"}}'),
+    '3:20: operation 0 (s): reference_malformed at where.id.nin: "$params.x" can ' +
     'be an empty list'
   ],
   [
-    file(
-      object('{"x": {"type": "integer"}}', ', "required": ["x"]'),
-      '{"id": {"in": "$params.x"}}'
-    ),
-    'dir/order.json:3:20: operation 0 (s): operand_invalid at where.id.in'
+    fileWithX('{"type": "integer"}', '{"id": {"in": "$params.x"}}'),
+    '3:20: operation 0 (s): operand_invalid at where.id.in'
   ],
-  [
-    `{"roles": ["a", 5], "operations": [${select}]}`,
-    'dir/order.json:1:17: "roles[1]": Expected string.'
-  ],
-  [
-    `{"operations": [${'['.repeat(100)}${']'.repeat(100)}]}`,
-    'dir/order.json:1:1: The file is nested too deeply.'
-  ],
+  [`{"roles": ["a", 5], "operations": [${select}]}`, '1:17: "roles[1]": Expected string.'],
+  [`{"operations": [${'['.repeat(100)}${']'.repeat(100)}]}`, '1:1: The file is nested too deeply.'],
   [
     `{"operations": [${'['.repeat(9000)}${']'.repeat(9000)}]}`,
-    'dir/order.json:1:1: The file is nested too deeply.'
+    '1:1: The file is nested too deeply.'
   ],
   [
-    file(
-      object('{"x": {"type": "integer"}}', ', "required": ["x"]'),
-      '{"id": {"eq": {"$first": ["$params.x"]}}}'
-    ),
-    'dir/order.json:3:38: operation 0 (s): reference_malformed at where.id.eq.$first[0]: ' +
+    fileWithX('{"type": "integer"}', '{"id": {"eq": {"$first": ["$params.x"]}}}'),
+    '3:38: operation 0 (s): reference_malformed at where.id.eq.$first[0]: ' +
     '"$params.x" always exists'
   ],
+  [file(object('{"__proto__": true}'), '{}'), '1:31: A member cannot have the name "__proto__".'],
+  [file('{"type": "string"}', '{}'), '1:2: "params" must be a JSON Schema with'],
+  [file('5', '{}'), '1:2: "params" must be'],
+  [file('{"type": "object", "properties": []}', '{}'), '1:31: "properties" must be an object'],
   [
-    file(object('{"__proto__": true}'), '{}'),
-    'dir/order.json:1:31: A member cannot have the name "__proto__".'
-  ],
-  [file('{"type": "string"}', '{}'), 'dir/order.json:1:2: "params" must be a JSON Schema with'],
-  [file('5', '{}'), 'dir/order.json:1:2: "params" must be'],
-  [
-    file('{"type": "object", "properties": []}', '{}'),
-    'dir/order.json:1:31: "properties" must be an object'
-  ],
-  [
-    file(object('{"x": {"type": "strnig"}}'), '{}'),
-    'dir/order.json:1:52: "type" must be equal to one of the allowed values: ["array"',
-    'dir/order.json:1:52: "type" must be array.',
-    'dir/order.json:1:52: "type" must match a schema in anyOf.'
+    fileWithX('{"type": "strnig"}', '{}', ''),
+    '1:52: "type" must be equal to one of the allowed values: ["array"',
+    '1:52: "type" must be array.', '1:52: "type" must match a schema in anyOf.'
   ],
   [
-    file(object('{"x": {"minLenght": 1}}'), '{}'),
-    'dir/order.json:1:52: Unknown keyword "minLenght". Did you mean "minLength"?'
+    fileWithX('{"minLenght": 1}', '{}', ''),
+    '1:52: Unknown keyword "minLenght". Did you mean "minLength"?'
   ],
+  [fileWithX('{"$ref": "http://a/b"}', '{}', ''), '1:52: "http://a/b" does not name a schema'],
   [
-    file(object('{"x": {"$ref": "http://a/b"}}'), '{}'),
-    'dir/order.json:1:52: "http://a/b" does not name a schema'
+    fileWithX('{"maximum": 9007199254740993}', '{}', ''),
+    '1:52: The number has more digits than a double can hold.'
   ],
-  [
-    file(object('{"x": {"maximum": 9007199254740993}}'), '{}'),
-    'dir/order.json:1:52: The number has more digits than a double can hold.'
-  ],
-  [
-    file(object('{"x": {"type": "integer", "default": "a"}}'), '{}'),
-    'dir/order.json:1:71: "x" must be integer.'
-  ]
+  [fileWithX('{"type": "integer", "default": "a"}', '{}', ''), '1:71: "x" must be integer.']
 ]
 
 /** A file with one operation and the parameter `rows`. */
@@ -295,7 +269,7 @@ t.test('every fault has its position', async t => {
     const got = 'faults' in result ? result.faults : []
     t.equal(got.length, expected.length, got.join('\n'))
     for (const [i, fault] of expected.entries()) {
-      t.ok(got[i]?.startsWith(fault), `${fault} | ${got[i]}`)
+      t.ok(got[i]?.startsWith(`dir/order.json:${fault}`), `${fault} | ${got[i]}`)
     }
   }
   for (const name of ['Order.json', 'a b.json', `${'x'.repeat(64)}.json`, '.json', '-a.json']) {
