@@ -147,23 +147,21 @@ t.test('invalid keys are rejected', async t => {
     `-----BEGIN ${label}-----\n${text}\n-----END ${end}-----\n`
   const kinds = (...names: readonly KeyKind[]) => names.map(name => keyPair(name))
   const looksLike =
-    'JWT_SECRET: expected a secret, got a key or a key set; use JWT_PUBLIC_KEY or JWT_JWKS ' +
-    'instead'
-  const noPem = 'JWT_PUBLIC_KEY: expected one PEM block: PUBLIC KEY, RSA PUBLIC KEY or CERTIFICATE'
-  const privateKey = 'JWT_PUBLIC_KEY: is a private key; expected a public key'
-  const noSet = 'JWT_JWKS: expected a JSON Web Key Set, {"keys": [{…}]} (the value is not shown)'
-  const useless = 'JWT_JWKS: contains no key that can verify tokens'
-  const offCurve = { ...publicJwk(p256), y: publicJwk(p256).x }
-  const { n: _n, ...withoutModulus } = publicJwk(rsa)
-  const { e: _e, ...withoutExponent } = publicJwk(rsa)
-  const { y: _y, ...withoutY } = publicJwk(p256)
-  const rows: ReadonlyArray<readonly [problem: string, name: string, texts: readonly string[]]> = [
+    'expected a secret, got a key or a key set; use JWT_PUBLIC_KEY or JWT_JWKS instead'
+  const encrypted = rsa.privateKey.export({
+    type: 'pkcs8', format: 'pem', cipher: 'aes-128-cbc', passphrase: 'x'
+  })
+  /** Sets of one key, each with other members. */
+  const ecSets = (...members: readonly object[]) =>
+    members.map(more => jwks(publicJwk(p256, more)))
+  const rsaSets = (...members: readonly object[]) =>
+    members.map(more => jwks(publicJwk(rsa, more)))
+  const rows: ReadonlyArray<readonly [name: string, problem: string, texts: readonly string[]]> = [
     [
-      'JWT_SECRET: expected at least 32 bytes (the value is not shown)',
-      'JWT_SECRET',
+      'JWT_SECRET', 'expected at least 32 bytes (the value is not shown)',
       [secret.slice(0, 31), 'é'.repeat(15), ' ', 'none']
     ],
-    [looksLike, 'JWT_SECRET', [
+    ['JWT_SECRET', looksLike, [
       pem, pem.trim(), pem.replaceAll('\n', '\\n'), pem.replaceAll('\n', ''), ` ${pem}`,
       `key: ${pem}`, publicPem(rsa, 'pkcs1'), certificate(rsa), publicPem(p256), privatePem(rsa),
       privatePem(p256, 'sec1'), block('EC PARAMETERS'), block('SOMETHING'),
@@ -171,25 +169,13 @@ t.test('invalid keys are rejected', async t => {
       ` \n${JSON.stringify(privateJwk(p256))}`, JSON.stringify({ kty: 'oct', k: encode(secret) }),
       jwks(publicJwk(rsa)), JSON.stringify([publicJwk(p256)]), `\ufeff${jwks(publicJwk(p256))}`
     ]],
-    [privateKey, 'JWT_PUBLIC_KEY', [
-      privatePem(rsa),
-      privatePem(rsa, 'pkcs1'),
-      privatePem(p256),
-      privatePem(p256, 'sec1'),
-      privatePem(keyPair('ed25519')),
-      privatePem(rsa).replaceAll('\n', '\\n'),
-      `${pem}${privatePem(rsa)}`,
-      `${privatePem(rsa)}${pem}`,
-      block('ENCRYPTED PRIVATE KEY'),
-      block('OPENSSH PRIVATE KEY'),
-      rsa.privateKey.export({
-        type: 'pkcs8',
-        format: 'pem',
-        cipher: 'aes-128-cbc',
-        passphrase: 'x'
-      }) as string
+    ['JWT_PUBLIC_KEY', 'is a private key; expected a public key', [
+      privatePem(rsa), privatePem(rsa, 'pkcs1'), privatePem(p256), privatePem(p256, 'sec1'),
+      privatePem(keyPair('ed25519')), privatePem(rsa).replaceAll('\n', '\\n'),
+      `${pem}${privatePem(rsa)}`, `${privatePem(rsa)}${pem}`, block('ENCRYPTED PRIVATE KEY'),
+      block('OPENSSH PRIVATE KEY'), encrypted as string
     ]],
-    [noPem, 'JWT_PUBLIC_KEY', [
+    ['JWT_PUBLIC_KEY', 'expected one PEM block: PUBLIC KEY, RSA PUBLIC KEY or CERTIFICATE', [
       'x', secret, body, '/etc/keys/public.pem', 'https://id.example/keys',
       JSON.stringify(publicJwk(rsa)), jwks(publicJwk(rsa)), JSON.stringify(privateJwk(rsa)),
       `${pem}${pem}`, `${pem}${publicPem(p256)}`, `${pem}${certificate(rsa)}`,
@@ -201,30 +187,20 @@ t.test('invalid keys are rejected', async t => {
       '-----BEGIN PUBLIC KEY----------END PUBLIC KEY-----',
       'ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQDF shop@example'
     ]],
+    ['JWT_PUBLIC_KEY', 'cannot be read', [
+      ...[' ', '!!!!', 'AAAA', body.slice(0, 100)].map(text => block('PUBLIC KEY', text)),
+      block('CERTIFICATE'), block('CERTIFICATE', encode(secret)),
+      block('RSA PUBLIC KEY', certificate(rsa).replaceAll(/-----.*-----|\n/g, ''))
+    ]],
     [
-      'JWT_PUBLIC_KEY: cannot be read',
-      'JWT_PUBLIC_KEY',
-      [
-        block('PUBLIC KEY', ' '),
-        block('PUBLIC KEY', '!!!!'),
-        block('PUBLIC KEY', 'AAAA'),
-        block('PUBLIC KEY', body.slice(0, 100)),
-        block('CERTIFICATE'),
-        block('RSA PUBLIC KEY', certificate(rsa).replaceAll(/-----.*-----|\n/g, '')),
-        block('CERTIFICATE', encode(secret))
-      ]
-    ],
-    [
-      'JWT_PUBLIC_KEY: is an RSA key of fewer than 2048 bits',
-      'JWT_PUBLIC_KEY',
+      'JWT_PUBLIC_KEY', 'is an RSA key of fewer than 2048 bits',
       [publicPem(weak), publicPem(weak, 'pkcs1'), certificate(weak)]
     ],
     [
-      'JWT_PUBLIC_KEY: has a type that no algorithm supports',
-      'JWT_PUBLIC_KEY',
+      'JWT_PUBLIC_KEY', 'has a type that no algorithm supports',
       kinds('secp256k1', 'x25519', 'pss').map(pair => publicPem(pair))
     ],
-    [noSet, 'JWT_JWKS', [
+    ['JWT_JWKS', 'expected a JSON Web Key Set, {"keys": [{…}]} (the value is not shown)', [
       'x', secret, pem, '[]', '{}', 'null', '"keys"', '1', '{"keys":{}}', '{"keys":null}',
       '{"keys":"x"}', '{"keys":["x"]}', '{"keys":[null]}', '{"keys":[[]]}', '{"keys":[1]}',
       '{"Keys":[]}', '{"keys":[', `\ufeff${jwks(publicJwk(rsa))}`, JSON.stringify(publicJwk(rsa)),
@@ -233,99 +209,62 @@ t.test('invalid keys are rejected', async t => {
       JSON.stringify(jwks(publicJwk(rsa))), jwks(publicJwk(rsa), 'x'), jwks([publicJwk(rsa)]),
       `{"jwks":${jwks(publicJwk(rsa))}}`, `\0${jwks(publicJwk(rsa))}`
     ]],
-    [
-      useless,
-      'JWT_JWKS',
-      [
-        jwks(), jwks({ kty: 'oct', k: encode(secret) }),
-        jwks({ kty: 'oct', k: encode(secret), use: 'sig', alg: 'HS256' }),
-        jwks(publicJwk(rsa, { use: 'enc' })), jwks(publicJwk(rsa, { use: '' })),
-        jwks(publicJwk(rsa, { key_ops: [] })), jwks(publicJwk(rsa, { key_ops: ['sign'] })),
-        jwks(publicJwk(rsa, { key_ops: ['encrypt', 'wrapKey'] })),
-        jwks(publicJwk(rsa, { alg: 'RSA-OAEP' })), jwks(publicJwk(p256, { alg: 'none' })),
-        jwks(publicJwk(keyPair('secp256k1'), { alg: 'ES256K' })),
-        jwks(publicJwk(p256, { alg: '' })), jwks(publicJwk(p256, { alg: 'es256' }))
-      ]
-    ],
-    [
-      'JWT_JWKS: key 1 is malformed',
-      'JWT_JWKS',
-      [
-        jwks({}),
-        jwks({ ...publicJwk(p256), kty: undefined }),
-        `{"keys":[{"__proto__":${JSON.stringify(publicJwk(p256))}}]}`,
-        jwks({ ...publicJwk(p256), kty: 1 }),
-        jwks({ ...publicJwk(p256), kty: ['EC'] }),
-        ...[1, null, [], {}, true].map(kid => jwks({ ...publicJwk(p256), kid })),
-        jwks(publicJwk(p256, { alg: ['ES256'] })),
-        jwks(publicJwk(p256, { alg: null })),
-        jwks(publicJwk(p256, { use: 1 })),
-        jwks(publicJwk(p256, { use: ['sig'] })),
-        jwks(publicJwk(p256, { key_ops: 'verify' })),
-        jwks(publicJwk(p256, { key_ops: [1] }))
-      ]
-    ],
-    ['JWT_JWKS: key 2 is a private key', 'JWT_JWKS', [
-      ...kinds('rsa', 'p256', 'ed25519').map(pair => jwks(publicJwk(rsa), privateJwk(pair))),
+    ['JWT_JWKS', 'contains no key that can verify tokens', [
+      jwks(), jwks({ kty: 'oct', k: encode(secret) }),
+      jwks({ kty: 'oct', k: encode(secret), use: 'sig', alg: 'HS256' }),
+      ...rsaSets(
+        { use: 'enc' }, { use: '' }, { key_ops: [] }, { key_ops: ['sign'] },
+        { key_ops: ['encrypt', 'wrapKey'] }, { alg: 'RSA-OAEP' }
+      ),
+      ...ecSets({ alg: 'none' }, { alg: '' }, { alg: 'es256' }),
+      jwks(publicJwk(keyPair('secp256k1'), { alg: 'ES256K' }))
+    ]],
+    ['JWT_JWKS', 'key 1 is malformed', [
+      jwks({}), `{"keys":[{"__proto__":${JSON.stringify(publicJwk(p256))}}]}`,
+      ...ecSets(
+        { kty: undefined }, { kty: 1 }, { kty: ['EC'] }, { kid: 1 }, { kid: null }, { kid: [] },
+        { kid: {} }, { kid: true }, { alg: ['ES256'] }, { alg: null }, { use: 1 },
+        { use: ['sig'] }, { key_ops: 'verify' }, { key_ops: [1] }
+      )
+    ]],
+    ['JWT_JWKS', 'key 2 is a private key', [
+      ...kinds('rsa', 'p256', 'ed25519').map(pair => privateJwk(pair)),
       // A private key is rejected even if it would not be used.
-      jwks(publicJwk(rsa), privateJwk(p256, { use: 'enc' })),
-      jwks(publicJwk(rsa), privateJwk(rsa, { alg: 'RSA-OAEP' })),
-      jwks(publicJwk(rsa), privateJwk(rsa, { key_ops: ['sign'] })),
-      jwks(publicJwk(rsa), privateJwk(keyPair('x25519'), { use: 'enc' }))
+      privateJwk(p256, { use: 'enc' }), privateJwk(rsa, { alg: 'RSA-OAEP' }),
+      privateJwk(rsa, { key_ops: ['sign'] }), privateJwk(keyPair('x25519'), { use: 'enc' })
+    ].map(key => jwks(publicJwk(rsa), key))],
+    ['JWT_JWKS', 'key 1 is an RSA key of fewer than 2048 bits', [
+      jwks(publicJwk(weak), publicJwk(rsa)), ...rsaSets({ n: '' }),
+      jwks({ ...publicJwk(weak), n: `AAAA${'AAAA'.repeat(60)}${publicJwk(weak).n}` })
     ]],
     [
-      'JWT_JWKS: key 1 is an RSA key of fewer than 2048 bits',
-      'JWT_JWKS',
-      [
-        jwks(publicJwk(weak), publicJwk(rsa)),
-        jwks({ ...publicJwk(rsa), n: '' }),
-        jwks({ ...publicJwk(weak), n: `AAAA${'AAAA'.repeat(60)}${publicJwk(weak).n}` })
-      ]
+      'JWT_JWKS', 'key 1 is an RSA key of more than 16384 bits',
+      rsaSets({ n: Buffer.alloc(2049, 255).toString('base64url') })
     ],
     [
-      'JWT_JWKS: key 1 is an RSA key of more than 16384 bits',
-      'JWT_JWKS',
-      [jwks({ ...publicJwk(rsa), n: Buffer.alloc(2049, 255).toString('base64url') })]
-    ],
-    [
-      'JWT_JWKS: key 1 has a type that no algorithm supports',
-      'JWT_JWKS',
+      'JWT_JWKS', 'key 1 has a type that no algorithm supports',
       kinds('secp256k1', 'x25519').map(pair => jwks(publicJwk(pair)))
     ],
+    ['JWT_JWKS', 'key 1 cannot be read', [
+      ...rsaSets({ n: undefined }, { e: undefined }),
+      ...ecSets(
+        { y: undefined }, { y: publicJwk(p256).x }, { crv: 'P-999' }, { crv: 'P-384' }, { x: 1 },
+        { x: '' }
+      ),
+      ...['RSA', 'EC', 'OKP', 'XYZ'].map(kty => jwks({ kty })),
+      jwks({ kty: 'rsa', n: publicJwk(rsa).n, e: 'AQAB' }),
+      jwks({ kty: 'RSA', x5c: [certificate(rsa).replaceAll(/-----.*-----|\n/g, '')] }),
+      jwks({ ...publicJwk(keyPair('ed25519')), x: 'AAAA' })
+    ]],
+    ['JWT_JWKS', 'key 1 has an alg that does not match its type', [
+      ...rsaSets({ alg: 'ES256' }, { alg: 'HS256' }),
+      ...ecSets({ alg: 'ES384' }, { alg: 'RS256' }),
+      jwks(publicJwk(keyPair('ed25519'), { alg: 'ES256' }))
+    ]],
     [
-      'JWT_JWKS: key 1 cannot be read',
-      'JWT_JWKS',
-      [
-        jwks(withoutModulus),
-        jwks(withoutExponent),
-        jwks(withoutY),
-        jwks(offCurve),
-        jwks({ ...publicJwk(p256), crv: 'P-999' }),
-        jwks({ ...publicJwk(p256), crv: 'P-384' }),
-        jwks({ ...publicJwk(p256), x: 1 }),
-        jwks({ ...publicJwk(p256), x: '' }),
-        jwks({ kty: 'RSA' }),
-        jwks({ kty: 'EC' }),
-        jwks({ kty: 'OKP' }),
-        jwks({ kty: 'XYZ' }),
-        jwks({ kty: 'rsa', n: publicJwk(rsa).n, e: 'AQAB' }),
-        jwks({ kty: 'RSA', x5c: [certificate(rsa).replaceAll(/-----.*-----|\n/g, '')] }),
-        jwks({ ...publicJwk(keyPair('ed25519')), x: 'AAAA' })
-      ]
-    ],
-    [
-      'JWT_JWKS: key 1 has an alg that does not match its type',
-      'JWT_JWKS',
-      [
-        jwks(publicJwk(rsa, { alg: 'ES256' })), jwks(publicJwk(p256, { alg: 'ES384' })),
-        jwks(publicJwk(p256, { alg: 'RS256' })), jwks(publicJwk(rsa, { alg: 'HS256' })),
-        jwks(publicJwk(keyPair('ed25519'), { alg: 'ES256' }))
-      ]
-    ],
-    [
-      'JWT_JWKS_URL: expected an http:// or https:// URL without user, password or fragment ' +
-      '(the value is not shown)',
       'JWT_JWKS_URL',
+      'expected an http:// or https:// URL without user, password or fragment ' +
+      '(the value is not shown)',
       [
         'x', 'id.example', '//id.example/keys', 'file:///etc/keys.json',
         'data:application/json,{"keys":[]}', 'ftp://id.example/', 'https://',
@@ -334,9 +273,10 @@ t.test('invalid keys are rejected', async t => {
       ]
     ]
   ]
-  for (const [problem, name, texts] of rows) {
+  for (const [name, problem, texts] of rows) {
     for (const text of texts) {
-      t.strictSame(problemsOf({ [name]: text }), [problem], `${name} ${text.slice(0, 100)}`)
+      const expected = [`${name}: ${problem}`]
+      t.strictSame(problemsOf({ [name]: text }), expected, `${name} ${text.slice(0, 100)}`)
     }
   }
   // Generating DSA keys of 2048 bits takes seconds. This shorter one is invalid for two reasons.
