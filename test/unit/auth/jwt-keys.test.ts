@@ -303,89 +303,50 @@ t.test('incompatible keys and algorithms are rejected', async t => {
   const set = jwks(publicJwk(p256), publicJwk(rsa, { alg: 'PS256' }))
   const known =
     'HS256, HS384, HS512, RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA'
-  const unfit = (algorithm: string, name: string, fits: readonly string[]): string =>
-    `JWT_ALGORITHMS: ${algorithm} is not supported by ${name} (expected ${fits.join(', ')})`
+  const url = 'https://id.example/'
+  /** The last algorithm of each text is not one that the key supports. */
+  const unfit = (key: Environment, fits: readonly string[], ...texts: readonly string[]) =>
+    texts.map(text => [
+      { ...key, JWT_ALGORITHMS: text },
+      `JWT_ALGORITHMS: ${text.split(',').at(-1)} is not supported by ${Object.keys(key)[0]} ` +
+      `(expected ${fits.join(', ')})`
+    ] as const)
   const rows: ReadonlyArray<readonly [env: Environment, ...problems: readonly string[]]> = [
     [
       {},
       'JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS_URL, JWT_JWKS, ANON_ROLE: at least one must be ' +
       'set, or no request can be authorized'
     ],
-    [
+    ...[
       { JWT_SECRET: secret, JWT_PUBLIC_KEY: pem },
-      'JWT_SECRET, JWT_PUBLIC_KEY: mutually exclusive, set only one'
-    ],
-    [
       { JWT_PUBLIC_KEY: pem, JWT_JWKS: set },
-      'JWT_PUBLIC_KEY, JWT_JWKS: mutually exclusive, set only one'
-    ],
-    [
-      { JWT_JWKS_URL: 'https://id.example/', JWT_JWKS: set },
-      'JWT_JWKS_URL, JWT_JWKS: mutually exclusive, set only one'
-    ],
-    [
-      {
-        JWT_SECRET: secret,
-        JWT_PUBLIC_KEY: pem,
-        JWT_JWKS_URL: 'https://id.example/',
-        JWT_JWKS: set,
-        ANON_ROLE: 'anon'
-      },
-      'JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS_URL, JWT_JWKS: mutually exclusive, set only one'
-    ],
+      { JWT_JWKS_URL: url, JWT_JWKS: set },
+      { JWT_SECRET: secret, JWT_PUBLIC_KEY: pem, JWT_JWKS_URL: url, JWT_JWKS: set }
+    ].map(keys => [
+      { ...keys, ANON_ROLE: 'anon' },
+      `${Object.keys(keys).join(', ')}: mutually exclusive, set only one`
+    ] as const),
     [{ JWT_ALGORITHMS: 'HS256', ANON_ROLE: 'anon' }, 'JWT_ALGORITHMS: requires a key'],
     ...[
       'none', 'HS256,none', 'hs256', 'HS257', 'RS1', 'ES256K', 'Ed25519', 'RSA-OAEP', 'HS256;HS384',
       'HS256 HS384', '*', 'all', '__proto__', 'constructor', 'HS256,', ','
-    ].map(text =>
-      [
-        { JWT_SECRET: secret, JWT_ALGORITHMS: text },
-        `JWT_ALGORITHMS: expected a comma-separated list of any of ${known}, got "${text}"`
-      ] as const
+    ].map(text => [
+      { JWT_SECRET: secret, JWT_ALGORITHMS: text },
+      `JWT_ALGORITHMS: expected a comma-separated list of any of ${known}, got "${text}"`
+    ] as const),
+    ...unfit({ JWT_SECRET: secret }, sharedAlgorithms, 'RS256', 'PS256', 'ES256', 'EdDSA'),
+    ...unfit({ JWT_PUBLIC_KEY: pem }, rsaAlgorithms, 'HS256', 'ES256', 'EdDSA', 'RS256,HS256'),
+    ...unfit(
+      { JWT_PUBLIC_KEY: publicPem(p256) }, ['ES256'], 'HS256', 'ES384', 'RS256', 'EdDSA'
     ),
-    ...['RS256', 'PS256', 'ES256', 'EdDSA'].map(text =>
-      [
-        { JWT_SECRET: secret, JWT_ALGORITHMS: text },
-        unfit(text, 'JWT_SECRET', sharedAlgorithms)
-      ] as const
+    ...unfit({ JWT_PUBLIC_KEY: publicPem(keyPair('ed448')) }, ['EdDSA'], 'ES512'),
+    ...unfit({ JWT_JWKS: set }, ['PS256', 'ES256'], 'HS256', 'RS256', 'ES384', 'EdDSA'),
+    ...unfit(
+      { JWT_JWKS: jwks({ kty: 'oct', k: encode(secret) }, publicJwk(p256)) }, ['ES256'], 'HS256'
     ),
-    ...['HS256', 'ES256', 'EdDSA'].map(text =>
-      [
-        { JWT_PUBLIC_KEY: pem, JWT_ALGORITHMS: text },
-        unfit(text, 'JWT_PUBLIC_KEY', rsaAlgorithms)
-      ] as const
+    ...unfit(
+      { JWT_JWKS_URL: url }, [...rsaAlgorithms, 'ES256', 'ES384', 'ES512', 'EdDSA'], 'RS256,HS256'
     ),
-    [
-      { JWT_PUBLIC_KEY: pem, JWT_ALGORITHMS: 'RS256,HS256' },
-      unfit('HS256', 'JWT_PUBLIC_KEY', rsaAlgorithms)
-    ],
-    ...['HS256', 'ES384', 'RS256', 'EdDSA'].map(text =>
-      [
-        { JWT_PUBLIC_KEY: publicPem(p256), JWT_ALGORITHMS: text },
-        unfit(text, 'JWT_PUBLIC_KEY', ['ES256'])
-      ] as const
-    ),
-    [
-      { JWT_PUBLIC_KEY: publicPem(keyPair('ed448')), JWT_ALGORITHMS: 'ES512' },
-      unfit('ES512', 'JWT_PUBLIC_KEY', ['EdDSA'])
-    ],
-    ...['HS256', 'RS256', 'ES384', 'EdDSA'].map(text =>
-      [
-        { JWT_JWKS: set, JWT_ALGORITHMS: text },
-        unfit(text, 'JWT_JWKS', ['PS256', 'ES256'])
-      ] as const
-    ),
-    [
-      {
-        JWT_JWKS: jwks({ kty: 'oct', k: encode(secret) }, publicJwk(p256)),
-        JWT_ALGORITHMS: 'HS256'
-      },
-      unfit('HS256', 'JWT_JWKS', ['ES256'])
-    ],
-    [
-      { JWT_JWKS_URL: 'https://id.example/', JWT_ALGORITHMS: 'RS256,HS256' },
-      unfit('HS256', 'JWT_JWKS_URL', [...rsaAlgorithms, 'ES256', 'ES384', 'ES512', 'EdDSA'])
-    ],
     // All problems are reported at once.
     [
       { JWT_PUBLIC_KEY: publicPem(weak), JWT_ALGORITHMS: 'x', JWT_LEEWAY_S: '-1' },
