@@ -27,6 +27,7 @@ import {
   publicPem
 } from '../support/keys.ts'
 import { useProxy } from '../support/network/proxy.ts'
+import { message } from '../support/network/messages.ts'
 import * as op from '../support/operations.ts'
 import { childEnvironment, startGroup } from '../support/process/process.ts'
 import {
@@ -39,7 +40,7 @@ import {
   type ServiceUnderTest,
   type UseServiceOptions
 } from '../support/service.ts'
-import { on } from '../support/shorthand.ts'
+import { failed, on } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 const names = [
@@ -475,11 +476,6 @@ t.test('a connection reset during a batch reveals nothing', async t => {
 
 /** A PostgreSQL server that requests the password and rejects it. Returns its port. */
 async function useRejectingServer (t: Test): Promise<number> {
-  const message = (type: string, content: string): Buffer => {
-    const bytes = Buffer.from(`${type}xxxx${content}`)
-    bytes.writeUInt32BE(bytes.length - 1, 1)
-    return bytes
-  }
   const server = createServer(socket => {
     socket.on('error', () => {}).once('data', () => {
       socket.write(message('R', '\0\0\0\x03'))
@@ -507,34 +503,30 @@ t.test('an unreachable database reveals nothing', async t => {
     }),
     'bad.pem'
   )
-  const changes: ReadonlyArray<readonly [reason: RegExp, change: (url: string) => string]> = [
-    [/ECONNREFUSED/, url => url.replace(/@[^/]+/, '@127.0.0.1:1')],
-    [/ECONNREFUSED/, url => url.replace(/:(%..)+@[^/]+/, `:${words.password}@127.0.0.1:1`)],
-    [/password authentication failed/, url => url.replace(/@[^/]+/, `@127.0.0.1:${strict}`)],
-    [
-      /password authentication failed/,
-      url => `${url.replace(/@[^/]+/, `@127.0.0.1:${strict}`)}&password=${words.queryPassword}`
-    ],
-    [/does not exist/, url => url.replace(/(@[^/]+\/)\w+/, '$1no_such_database')],
-    [/./, url => `${url.replace(login, 'nobody_knows_this_role')}&password=${words.queryPassword}`],
-    [/./, url => `${url}&sslmode=verify-full&sslrootcert=${encodeURIComponent(file)}`],
-    [/ENOENT/, url => `${url}&sslmode=verify-full&sslrootcert=/nowhere/ca.pem`],
-    [/./, url => `${url.replace(/@[^/]+/, `@127.0.0.1:${strict}`)}&sslmode=require`]
+  const url = withSecrets(database.loginUrl)
+  const at = (port: number): string => url.replace(/@[^/]+/, `@127.0.0.1:${port}`)
+  const queryPassword = `&password=${words.queryPassword}`
+  const rows: ReadonlyArray<readonly [reason: RegExp, url: string]> = [
+    [/ECONNREFUSED/, at(1)],
+    [/ECONNREFUSED/, at(1).replace(/:(%..)+@/, `:${words.password}@`)],
+    [/password authentication failed/, at(strict)],
+    [/password authentication failed/, at(strict) + queryPassword],
+    [/does not exist/, url.replace(/(@[^/]+\/)\w+/, '$1no_such_database')],
+    [/./, url.replace(login, 'nobody_knows_this_role') + queryPassword],
+    [/./, `${url}&sslmode=verify-full&sslrootcert=${encodeURIComponent(file)}`],
+    [/ENOENT/, `${url}&sslmode=verify-full&sslrootcert=/nowhere/ca.pem`],
+    [/./, `${at(strict)}&sslmode=require`]
   ]
-  for (const [reason, change] of changes) {
-    const service = await useSecretService(t, { databaseUrl: url => change(withSecrets(url)) })
+  for (const [reason, databaseUrl] of rows) {
+    const service = await useSecretService(t, { databaseUrl: () => databaseUrl })
     const answer = await send(service, insert('word', words.inserted))
-    t.match(
-      answer,
-      { status: 503, body: { error: { code: 'database_unavailable' } } },
-      String(change)
-    )
+    t.match(answer, failed(503, 'database_unavailable'), databaseUrl)
     t.same(leaks(answer.text + headersOf(answer)), [])
     const line = await until(() =>
       service.log.find(({ msg }) => msg === 'could not connect to the database')
     )
-    t.match(line['reason'], reason, String(change))
-    await assertNoLeaks(t, service, String(change))
+    t.match(line['reason'], reason, databaseUrl)
+    await assertNoLeaks(t, service, databaseUrl)
   }
 })
 
@@ -559,38 +551,27 @@ t.test('keys of tokens from any source are not revealed', async t => {
     header: { alg: 'RS256', kid: `unknown-${words.keyId}`, jku: words.badToken }
   })
   watch('token', bearer.slice(-40))
-  const rows: ReadonlyArray<
-    readonly [
-      env: Readonly<Record<string, string>>,
-      behave: typeof server.behave,
-      code: string | undefined
-    ]
-  > = [
-    [{ JWT_PUBLIC_KEY: pem }, set(jwk), undefined],
-    [{ JWT_JWKS: jwks(jwk) }, set(jwk), undefined],
-    [{ JWT_JWKS_URL: url }, set(jwk), undefined],
+  const query = `?key=${words.keyQuery}`
+  const { port } = new URL(server.url)
+  const unusable = privateJwk(pair, { kid: words.keyId })
+  const rows: ReadonlyArray<readonly [
+    env: Readonly<Record<string, string>>, code?: string, behave?: typeof server.behave
+  ]> = [
+    [{ JWT_PUBLIC_KEY: pem }],
+    [{ JWT_JWKS: jwks(jwk) }],
+    [{ JWT_JWKS_URL: url }],
     [
-      { JWT_JWKS_URL: url },
-      set({ kty: words.keyBody, kid: words.keyId }, privateJwk(pair, { kid: words.keyId })),
-      'token_invalid'
+      { JWT_JWKS_URL: url }, 'token_invalid',
+      set({ kty: words.keyBody, kid: words.keyId }, unusable)
     ],
-    [{ JWT_JWKS_URL: url }, answering(words.keyBody, { status: 500 }), 'keys_unavailable'],
-    [{ JWT_JWKS_URL: url }, answering(`{"keys": ${words.keyBody}`), 'keys_unavailable'],
-    [
-      { JWT_JWKS_URL: url }, redirect(`${server.url}?${words.keyBody}`, 302, words.keyBody),
-      'keys_unavailable'
-    ],
-    [
-      { JWT_JWKS_URL: `http://127.0.0.1:1/keys?key=${words.keyQuery}` }, set(jwk),
-      'keys_unavailable'
-    ],
-    [
-      { JWT_JWKS_URL: `https://127.0.0.1:${new URL(server.url).port}/keys?key=${words.keyQuery}` },
-      set(jwk),
-      'keys_unavailable'
-    ]
+    ...[
+      answering(words.keyBody, { status: 500 }), answering(`{"keys": ${words.keyBody}`),
+      redirect(`${server.url}?${words.keyBody}`, 302, words.keyBody)
+    ].map(behave => [{ JWT_JWKS_URL: url }, 'keys_unavailable', behave] as const),
+    ...[`http://127.0.0.1:1/keys${query}`, `https://127.0.0.1:${port}/keys${query}`]
+      .map(url => [{ JWT_JWKS_URL: url }, 'keys_unavailable'] as const)
   ]
-  for (const [env, behave, code] of rows) {
+  for (const [env, code, behave = set(jwk)] of rows) {
     server.behave = behave
     const service = await useSecretService(t, { env: { JWT_SECRET: '', ...env } })
     const label = `${Object.keys(env)} ${code}`
