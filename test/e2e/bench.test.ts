@@ -211,24 +211,24 @@ t.test('the report matches the recorded results', async t => {
   }
 })
 
+/** A contender that ran this number of batches in one second. */
+const side = (name: string, batches: number, nodeCpuMs = 30, postgresCpuMs = 60) =>
+  ({ name, slices: [{ seconds: 1, p50Ms: null, p99Ms: null, nodeCpuMs, postgresCpuMs, batches }] })
+
 t.test('missed goals are shown as missed', async t => {
-  const slice = { seconds: 1, p50Ms: null, p99Ms: null, nodeCpuMs: 30, postgresCpuMs: 90 }
   const record: BenchRecord = {
     ...readRecord(),
     comparisons: [{
       work: 'invoice',
       roundTripMs: 2,
       measuredRoundTripMs: 2,
-      contenders: [{ name: oneflight.name, slices: [{ ...slice, batches: 30 }] }, {
-        name: awaits.name,
-        slices: [{ ...slice, batches: 2, nodeCpuMs: 2 * 2 / 3, postgresCpuMs: 4 / 3 }]
-      }, { name: inBegin.name, slices: [{ ...slice, batches: 15 }] }]
+      contenders: [
+        side(oneflight.name, 30, 30, 90), side(awaits.name, 2, 4 / 3, 4 / 3),
+        side(inBegin.name, 15, 30, 90)
+      ]
     }],
-    wire: [
-      { name: oneflight.name, work: 'x', roundTrips: 2, afterBatch: 1, underLock: 0 },
-      { name: oneflight.name, work: 'y', roundTrips: 2, afterBatch: 1, underLock: 0 },
-      { name: oneflight.name, work: 'z', roundTrips: 3, afterBatch: 1, underLock: 0 }
-    ],
+    wire: [2, 2, 3].map((roundTrips, i) =>
+      ({ name: oneflight.name, work: `${i}`, roundTrips, afterBatch: 1, underLock: 0 })),
     memory: []
   }
   t.match(
@@ -266,18 +266,13 @@ t.test('missed goals are shown as missed', async t => {
 })
 
 t.test('the order is shown as a named batch, beside the batch and the endpoint', async t => {
-  const slice = { seconds: 1, p50Ms: null, p99Ms: null, nodeCpuMs: 30, postgresCpuMs: 60 }
   const record: BenchRecord = {
     ...readRecord(),
     comparisons: [{
       work: 'order',
       roundTripMs: 0,
       measuredRoundTripMs: 0.1,
-      contenders: [
-        { name: oneflight.name, slices: [{ ...slice, batches: 30 }] },
-        { name: named.name, slices: [{ ...slice, batches: 60 }] },
-        { name: postgresJs.name, slices: [{ ...slice, batches: 15 }] }
-      ]
+      contenders: [side(oneflight.name, 30), side(named.name, 60), side(postgresJs.name, 15)]
     }]
   }
   const page = renderReport(record).get('docs/internals/benchmarks.md')
@@ -294,8 +289,6 @@ t.test('the order is shown as a named batch, beside the batch and the endpoint',
 })
 
 t.test('every word is shown beside the endpoint, once it was measured', async t => {
-  const slice = { seconds: 1, p50Ms: null, p99Ms: null, nodeCpuMs: 30, postgresCpuMs: 60 }
-  const side = (name: string, batches: number) => ({ name, slices: [{ ...slice, batches }] })
   const measured = { roundTripMs: 0, measuredRoundTripMs: 0.1 }
   const comparisons = [
     { ...measured, work: 'read', contenders: [side(oneflight.name, 30), side(byHand.name, 15)] },
