@@ -19,8 +19,16 @@ import { shuffle } from './killers.ts'
 import { migrateServer } from './own-server.ts'
 import { createPoster } from './poster.ts'
 import { createQueryClient, withTimeout, type QueryClient } from './query-client.ts'
-import { seeded, type Figure, type Scenario, type ScenarioOptions } from './scenario.ts'
+import {
+  figureFor,
+  seeded,
+  type Figure,
+  type Scenario,
+  type ScenarioOptions
+} from './scenario.ts'
 import { useRestartableService } from './service-process.ts'
+
+const figure = figureFor(1)
 
 /** Kinds of kills, by the places of the killed servers in the list of nodes. */
 const kinds = {
@@ -95,15 +103,15 @@ async function runScenario (
   const copies = createQueryClient(`${database.url}?search_path=audit`)
   stage.teardown(() => copies.close())
   return [
-    describe('batches', crowd.finished(), { atLeast: form.batches }),
-    describe('committed batches over two workers', overTwo?.['count'] as number, { atLeast: 1 }),
-    ...[...killed].map(([kind, count]) => describe(kind, count, { atLeast: form.kills })),
+    figure('batches', crowd.finished(), { atLeast: form.batches }),
+    figure('committed batches over two workers', overTwo?.['count'] as number, { atLeast: 1 }),
+    ...[...killed].map(([kind, count]) => figure(kind, count, { atLeast: form.kills })),
     ...await audit(copies, crowd.observed),
     ...replayed,
     ...describeResponses(crowd.observed),
     ...describeReadings(readers.readings),
-    describe('prepared transactions left after recovery', prepared, { exactly: 0 }),
-    describe('unexpected exits of the service', service.crashes.length, { exactly: 0 })
+    figure('prepared transactions left after recovery', prepared, { exactly: 0 }),
+    figure('unexpected exits of the service', service.crashes.length, { exactly: 0 })
   ]
 }
 
@@ -151,29 +159,21 @@ async function recoverPrepared (client: QueryClient): Promise<number> {
   return rows.reduce((sum, { result }) => sum + Number(result), 0)
 }
 
-function describe (
-  name: string,
-  value: number,
-  goal?: Figure['goal']
-): Figure {
-  return { name, value, unit: '', ...goal && { goal }, promises: [1] }
-}
-
 function describeResponses ({ unkeyed, responses }: Observations): readonly Figure[] {
   const count = (counts: Readonly<Record<string, number>>): number =>
     Object.values(counts).reduce((sum, value) => sum + value, 0)
   return [
-    describe('requests', count(responses)),
-    describe('batches without a key', count(unkeyed)),
-    describe('of these, answered commit_unknown', unkeyed['commit_unknown'] ?? 0)
+    figure('requests', count(responses)),
+    figure('batches without a key', count(unkeyed)),
+    figure('of these, answered commit_unknown', unkeyed['commit_unknown'] ?? 0)
   ]
 }
 
 function describeReadings ({ answered, own, foreign, refused }: Readings): readonly Figure[] {
   return [
-    describe('batches of readers answered 200', answered, { atLeast: 1 }),
-    describe('batches of readers answered otherwise', refused),
-    describe('rows of their own tenant', own, { atLeast: 1 }),
-    describe('rows of other tenants, returned or changed', foreign, { exactly: 0 })
+    figure('batches of readers answered 200', answered, { atLeast: 1 }),
+    figure('batches of readers answered otherwise', refused),
+    figure('rows of their own tenant', own, { atLeast: 1 }),
+    figure('rows of other tenants, returned or changed', foreign, { exactly: 0 })
   ]
 }

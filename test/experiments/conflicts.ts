@@ -17,7 +17,15 @@ import {
   type OwnServer,
   type ServiceProcess
 } from './own-server.ts'
-import type { Figure, Scenario, ScenarioOptions } from './scenario.ts'
+import {
+  figureFor,
+  mustBeZero,
+  type Figure,
+  type Scenario,
+  type ScenarioOptions
+} from './scenario.ts'
+
+const figure = figureFor(15)
 
 const CLIENTS = 20
 const ROWS = 8
@@ -201,66 +209,42 @@ async function compareWithDatabase (
     (ok + refused) / (ok + refused + conflict + other)
   )
   const added = counts.reduce((sum, { ok }, i) => sum + ok * (loads[i]?.adds ?? 0), 0)
-  const mustBeZero = (name: string, value: number, promises: readonly number[] = [15]): Figure => ({
-    name,
-    value,
-    unit: '',
-    goal: { exactly: 0 },
-    promises
-  })
   return [
-    {
-      name: 'batches',
-      value: total('ok') + total('refused') + total('conflict') + total('other'),
-      unit: '',
-      promises: [15]
-    },
-    {
-      name: 'serialization failures raised by the database',
-      value: serializations,
-      unit: '',
-      goal: { atLeast: 1 },
-      promises: [15]
-    },
-    {
-      name: 'deadlocks raised by the database',
-      value: deadlocks,
-      unit: '',
-      goal: { atLeast: 1 },
-      promises: [15]
-    },
-    {
-      name: 'batches completed despite conflicts, worst load',
-      value: Math.min(...completed),
-      unit: '%',
-      goal: { atLeast: 0.995 },
-      promises: [15]
-    },
-    mustBeZero(
+    figure('batches', total('ok') + total('refused') + total('conflict') + total('other')),
+    figure('serialization failures raised by the database', serializations, { atLeast: 1 }),
+    figure('deadlocks raised by the database', deadlocks, { atLeast: 1 }),
+    figure(
+      'batches completed despite conflicts, worst load',
+      Math.min(...completed),
+      { unit: '%', atLeast: 0.995 }
+    ),
+    mustBeZero(15)(
       'responses other than success, a failed `expect` or a retryable conflict',
       total('other')
     ),
-    mustBeZero(
+    mustBeZero(15)(
       'conflicts neither retried nor reported',
       serializations + deadlocks - retries.all - total('conflict')
     ),
-    mustBeZero(
+    mustBeZero(15)(
       'retries counted under the wrong reason',
       Math.max(0, retries.serialization - serializations) +
         Math.max(0, retries.deadlock - deadlocks) + retries.all - retries.serialization -
         retries.deadlock
     ),
-    mustBeZero(
+    mustBeZero(15)(
       'deadlocks in the log minus deadlocks in the statistics',
       deadlocks - await countDeadlocks(server)
     ),
-    mustBeZero('transactions counted as ok minus responses with status 200', counted - total('ok')),
-    mustBeZero(
-      'sum of the counters minus acknowledged increments',
-      Number(state?.['sum']) - added,
-      [1, 2, 15]
+    mustBeZero(15)(
+      'transactions counted as ok minus responses with status 200',
+      counted - total('ok')
     ),
-    mustBeZero('teams with nobody on duty', Number(state?.['empty']), [15])
+    mustBeZero(1, 2, 15)(
+      'sum of the counters minus acknowledged increments',
+      Number(state?.['sum']) - added
+    ),
+    mustBeZero(15)('teams with nobody on duty', Number(state?.['empty']))
   ]
 }
 

@@ -19,7 +19,13 @@ import {
   useServer,
   type OwnServer
 } from './own-server.ts'
-import type { Figure, Scenario, ScenarioOptions } from './scenario.ts'
+import {
+  figureFor,
+  mustBeZero,
+  type Figure,
+  type Scenario,
+  type ScenarioOptions
+} from './scenario.ts'
 
 /**
  * No constraint rejects a batch that is applied twice. Each batch updates its own row of `held`,
@@ -251,40 +257,28 @@ async function loseCommits (scene: Scene, times: number): Promise<readonly Figur
   }
   const { applied, wrong } = await audit(scene, posted)
   return [
-    {
-      name: 'COMMIT executed and its response lost, without a key',
-      value: posted.length,
-      unit: '',
-      goal: { atLeast: times },
-      promises: [3]
-    },
-    mustBeZero(
-      'of these, without the fault or not committed',
-      missed + posted.length - applied,
-      [3]
+    figureFor(3)(
+      'COMMIT executed and its response lost, without a key',
+      posted.length,
+      { atLeast: times }
     ),
-    mustBeZero(
+    mustBeZero(3)('of these, without the fault or not committed', missed + posted.length - applied),
+    mustBeZero(2, 3)(
       'of these, reported as not committed',
-      posted.filter(({ committed }) => committed === false).length,
-      [2, 3]
+      posted.filter(({ committed }) => committed === false).length
     ),
-    {
-      name: 'of these, answered 200 with the rows',
-      value: posted.filter(({ status }) => status === 200).length,
-      unit: '',
-      promises: [3]
-    },
-    {
-      name: 'of these, answered commit_unknown',
-      value: posted.filter(({ code }) => code === 'commit_unknown').length,
-      unit: '',
-      promises: [3]
-    },
-    mustBeZero(
+    figureFor(3)(
+      'of these, answered 200 with the rows',
+      posted.filter(({ status }) => status === 200).length
+    ),
+    figureFor(3)(
+      'of these, answered commit_unknown',
+      posted.filter(({ code }) => code === 'commit_unknown').length
+    ),
+    mustBeZero(3)(
       'of these, answered otherwise or reported wrong',
       posted.filter(({ status, code }) => status !== 200 && code !== 'commit_unknown').length +
-        wrong,
-      [3]
+        wrong
     )
   ]
 }
@@ -304,17 +298,15 @@ async function loseCommitsWithKey (scene: Scene, times: number): Promise<readonl
   }
   const { applied, wrong } = await audit(scene, posted)
   return [
-    {
-      name: 'COMMIT executed and its response lost, with a key',
-      value: posted.length,
-      unit: '',
-      goal: { atLeast: times },
-      promises: [4]
-    },
-    mustBeZero('of these, without the fault or not applied', missed + posted.length - applied, [4]),
-    mustBeZero('of these, not answered 200', countOther(posted), [4]),
-    mustBeZero('of these, applied twice or reported wrong', wrong, [4]),
-    mustBeZero('of these, answered with other bytes when sent again', different, [4])
+    figureFor(4)(
+      'COMMIT executed and its response lost, with a key',
+      posted.length,
+      { atLeast: times }
+    ),
+    mustBeZero(4)('of these, without the fault or not applied', missed + posted.length - applied),
+    mustBeZero(4)('of these, not answered 200', countOther(posted)),
+    mustBeZero(4)('of these, applied twice or reported wrong', wrong),
+    mustBeZero(4)('of these, answered with other bytes when sent again', different)
   ]
 }
 
@@ -349,37 +341,22 @@ async function cutEverywhere (scene: Scene, { bytes, cutEvery }: Form): Promise<
   const count = (code: string, keyed: boolean): number =>
     posted.filter(batch => batch.code === code && (batch.key !== undefined) === keyed).length
   return [
-    {
-      name: 'cuts at every message and at random bytes of a transaction',
-      value: posted.length,
-      unit: '',
-      promises: [1, 3]
-    },
-    mustBeZero('of these, reported wrong', wrong, [1, 2, 3]),
-    mustBeZero('of these, applied twice', twice, [1, 4]),
-    mustBeZero(
+    figureFor(1, 3)('cuts at every message and at random bytes of a transaction', posted.length),
+    mustBeZero(1, 2, 3)('of these, reported wrong', wrong),
+    mustBeZero(1, 4)('of these, applied twice', twice),
+    mustBeZero(4)(
       'of these, with a key and not answered 200',
-      posted.filter(({ key, status }) => key !== undefined && status !== 200).length,
-      [4]
+      posted.filter(({ key, status }) => key !== undefined && status !== 200).length
     ),
-    {
-      name: 'of these, without a key and answered 200',
-      value: count('ok', false),
-      unit: '',
-      promises: [3]
-    },
-    {
-      name: 'of these, without a key and reported as not committed',
-      value: posted.filter(({ committed }) => committed === false).length,
-      unit: '',
-      promises: [3]
-    },
-    {
-      name: 'of these, without a key and answered commit_unknown',
-      value: count('commit_unknown', false),
-      unit: '',
-      promises: [3]
-    }
+    figureFor(3)('of these, without a key and answered 200', count('ok', false)),
+    figureFor(3)(
+      'of these, without a key and reported as not committed',
+      posted.filter(({ committed }) => committed === false).length
+    ),
+    figureFor(3)(
+      'of these, without a key and answered commit_unknown',
+      count('commit_unknown', false)
+    )
   ]
 }
 
@@ -486,46 +463,29 @@ async function disturb (scene: Scene, { silentEvery, spareMs }: Form): Promise<r
   const afterwards = await postConcurrently(CONNECTIONS, 'afterwards')
   const { wrong } = await audit(scene, [...posted, ...afterwards])
   return [
-    {
-      name: 'transactions whose messages were dropped from some point on',
-      value: dropped,
-      unit: '',
-      promises: [10]
-    },
-    {
-      name: 'requests over a silent, slow or delayed network',
-      value: posted.length,
-      unit: '',
-      promises: [10]
-    },
-    mustBeZero(
+    figureFor(10)('transactions whose messages were dropped from some point on', dropped),
+    figureFor(10)('requests over a silent, slow or delayed network', posted.length),
+    mustBeZero(10)(
       `of these, answered later than ${
         DEADLINE_MS + spareMs
       } ms, with REQUEST_TIMEOUT_MS=${DEADLINE_MS}`,
-      posted.filter(({ ms }) => ms > DEADLINE_MS + spareMs).length,
-      [10]
+      posted.filter(({ ms }) => ms > DEADLINE_MS + spareMs).length
     ),
-    {
-      name: `slowest response, with REQUEST_TIMEOUT_MS=${DEADLINE_MS}`,
-      value: slowest,
-      unit: 'ms',
-      promises: [10]
-    },
-    mustBeZero('of these, reported wrong', wrong, [2, 3]),
-    mustBeZero('sessions left in a transaction with locks', leftBehind.withLocks, [13]),
-    mustBeZero('sessions left in a transaction without locks', leftBehind.withoutLocks, [13]),
-    {
-      name: 'longest time until the last session left its transaction',
-      value: longest,
-      unit: 'ms',
-      promises: [13]
-    },
-    mustBeZero(
-      'later requests not answered 200',
-      countOther(afterwards),
-      [10]
+    figureFor(10)(
+      `slowest response, with REQUEST_TIMEOUT_MS=${DEADLINE_MS}`,
+      slowest,
+      { unit: 'ms' }
     ),
-    mustBeZero('connections still busy', await readMetric(service, 'service_pool_lanes_busy'), [13])
+    mustBeZero(2, 3)('of these, reported wrong', wrong),
+    mustBeZero(13)('sessions left in a transaction with locks', leftBehind.withLocks),
+    mustBeZero(13)('sessions left in a transaction without locks', leftBehind.withoutLocks),
+    figureFor(13)(
+      'longest time until the last session left its transaction',
+      longest,
+      { unit: 'ms' }
+    ),
+    mustBeZero(10)('later requests not answered 200', countOther(afterwards)),
+    mustBeZero(13)('connections still busy', await readMetric(service, 'service_pool_lanes_busy'))
   ]
 }
 
@@ -597,14 +557,12 @@ async function measureLockRelease (scene: Scene): Promise<Figure> {
   const ms = performance.now() - start
   proxy.cut()
   await answer
-  return {
-    name: 'time until the row lock of an incomplete transaction is released, with ' +
+  return figureFor(13)(
+    'time until the row lock of an incomplete transaction is released, with ' +
       `REQUEST_TIMEOUT_MS=${DEADLINE_MS}`,
-    value: ms,
-    unit: 'ms',
-    goal: { atLeast: SENDING_SHARE * DEADLINE_MS - 200, atMost: DEADLINE_MS + 1000 },
-    promises: [13]
-  }
+    ms,
+    { unit: 'ms', atLeast: SENDING_SHARE * DEADLINE_MS - 200, atMost: DEADLINE_MS + 1000 }
+  )
 }
 
 /**
@@ -658,8 +616,4 @@ type Times = [left: number, held: number, right: number]
 /** Counts the responses with a status other than 200. */
 function countOther (posted: readonly PostedBatch[]): number {
   return posted.filter(({ status }) => status !== 200).length
-}
-
-function mustBeZero (name: string, value: number, promises: readonly number[]): Figure {
-  return { name, value, unit: '', goal: { exactly: 0 }, promises }
 }

@@ -14,7 +14,9 @@ import { until } from '../support/until.ts'
 import { openConnection, quantile } from './client.ts'
 import { orderRequest, schema, useBatchFolder } from './hostile-schema.ts'
 import { bearer, SECRET, useServer, useServiceProcess, type ServiceProcess } from './own-server.ts'
-import type { Figure, Scenario, ScenarioOptions } from './scenario.ts'
+import { figureFor, type Figure, type Scenario, type ScenarioOptions } from './scenario.ts'
+
+const figure = figureFor(9)
 
 /** Connections of the client that behaves well. */
 const CLIENTS = 4
@@ -219,25 +221,20 @@ function describe ({ name, share, median, statuses }: Result, alone: number): st
 function summarize (results: readonly Result[]): readonly Figure[] {
   const shares = results.map(({ share }) => share)
   return [
-    { name: 'kinds of hostile requests', value: results.length, unit: '', promises: [9] },
-    {
-      name: 'kinds beside which another client has less than 40 % of its throughput',
-      value: shares.filter(share => share < 0.4).length,
-      unit: '',
-      promises: [9]
-    },
-    {
-      name: 'smallest throughput beside a hostile request, of that without',
-      value: Math.min(...shares),
-      unit: '%',
-      goal: { atLeast: 0.4 },
-      promises: [9]
-    },
-    {
-      name: 'longest median response time beside a hostile request',
-      value: Math.max(...results.map(({ median }) => median)),
-      unit: 'ms',
-      promises: [9]
-    }
+    figure('kinds of hostile requests', results.length),
+    figure(
+      'kinds beside which another client has less than 40 % of its throughput',
+      shares.filter(share => share < 0.4).length
+    ),
+    figure(
+      'smallest throughput beside a hostile request, of that without',
+      Math.min(...shares),
+      { unit: '%', atLeast: 0.4 }
+    ),
+    figure(
+      'longest median response time beside a hostile request',
+      Math.max(...results.map(({ median }) => median)),
+      { unit: 'ms' }
+    )
   ]
 }

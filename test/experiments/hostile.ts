@@ -19,7 +19,15 @@ import {
   type OwnServer,
   type ServiceProcess
 } from './own-server.ts'
-import type { Figure, Scenario, ScenarioOptions } from './scenario.ts'
+import {
+  figureFor,
+  mustBeZero,
+  type Figure,
+  type Scenario,
+  type ScenarioOptions
+} from './scenario.ts'
+
+const figure = figureFor(9)
 
 interface Form {
   readonly requests: number
@@ -245,33 +253,18 @@ function summarize ({ statuses, problems, finished, lost, largest, longest }: Se
   const count = (least: number, most: number): number =>
     Array.from(statuses).filter(([status]) => status >= least && status <= most)
       .reduce((sum, [, count]) => sum + count, 0)
-  const described = { unit: '', promises: [9] } as const
   return [
-    { name: 'hostile requests', value: finished, ...described },
-    { name: 'responses with status 2xx', value: count(200, 299), ...described },
-    { name: 'responses with status 4xx', value: count(400, 499), ...described },
-    { name: 'statements cancelled after their time', value: count(504, 504), ...described },
-    {
-      name: 'server errors, retryable errors and lost connections',
-      value: Array.from(problems.values()).reduce((sum, count) => sum + count, 0),
-      goal: { exactly: 0 },
-      ...described
-    },
-    { name: 'requests without a response', value: lost, goal: { exactly: 0 }, ...described },
-    {
-      name: 'largest response of an error',
-      value: largest.bytes / 2 ** 20,
-      unit: 'MiB',
-      goal: { atMost: 1.1 },
-      promises: [9]
-    },
-    {
-      name: 'longest response time of /live',
-      value: longest,
-      unit: 'ms',
-      goal: { atMost: MAX_LIVE_MS },
-      promises: [9]
-    }
+    figure('hostile requests', finished),
+    figure('responses with status 2xx', count(200, 299)),
+    figure('responses with status 4xx', count(400, 499)),
+    figure('statements cancelled after their time', count(504, 504)),
+    mustBeZero(9)(
+      'server errors, retryable errors and lost connections',
+      Array.from(problems.values()).reduce((sum, count) => sum + count, 0)
+    ),
+    mustBeZero(9)('requests without a response', lost),
+    figure('largest response of an error', largest.bytes / 2 ** 20, { unit: 'MiB', atMost: 1.1 }),
+    figure('longest response time of /live', longest, { unit: 'ms', atMost: MAX_LIVE_MS })
   ]
 }
 
@@ -286,22 +279,23 @@ interface Memory {
 function summarizeMemory ({ memory, kept, warmUp }: Memory): readonly Figure[] {
   const [first = 0] = kept
   const last = kept.at(-1) ?? 0
-  const figure = (name: string, bytes: number): Figure =>
-    ({ name, value: toMiB(bytes), unit: 'MiB', promises: [9] })
   return [
-    figure(`memory after the first ${warmUp} requests, without garbage`, first),
-    figure('memory at the end, without garbage', last),
-    {
-      name: 'memory at the end of that after the first requests',
-      value: last / first,
-      unit: '%',
-      goal: { atMost: 1.2 },
-      promises: [9]
-    },
-    {
-      ...figure('largest memory under load', Math.max(...memory)),
-      goal: { atMost: MAX_MEMORY_MIB }
-    }
+    figure(
+      `memory after the first ${warmUp} requests, without garbage`,
+      toMiB(first),
+      { unit: 'MiB' }
+    ),
+    figure('memory at the end, without garbage', toMiB(last), { unit: 'MiB' }),
+    figure(
+      'memory at the end of that after the first requests',
+      last / first,
+      { unit: '%', atMost: 1.2 }
+    ),
+    figure(
+      'largest memory under load',
+      toMiB(Math.max(...memory)),
+      { unit: 'MiB', atMost: MAX_MEMORY_MIB }
+    )
   ]
 }
 
@@ -339,32 +333,17 @@ async function summarizeEnd (
   })
   const served = times.filter(ms => ms >= 0)
   return [
-    {
-      name: 'database connections that are busy afterwards',
-      value: busy.count,
-      unit: '',
-      goal: { exactly: 0 },
-      promises: [9]
-    },
-    {
-      name: 'orders of another client that were refused, also afterwards',
-      value: times.length - served.length + (status === 200 ? 0 : 1),
-      unit: '',
-      goal: { exactly: 0 },
-      promises: [9]
-    },
-    { name: 'orders of another client', value: served.length, unit: '', promises: [9] },
-    {
-      name: 'response time of these orders, median',
-      value: quantile(served, 0.5),
-      unit: 'ms',
-      promises: [9]
-    },
-    {
-      name: 'response time of these orders, 99th percentile',
-      value: quantile(served, 0.99),
-      unit: 'ms',
-      promises: [9]
-    }
+    mustBeZero(9)('database connections that are busy afterwards', busy.count),
+    mustBeZero(9)(
+      'orders of another client that were refused, also afterwards',
+      times.length - served.length + (status === 200 ? 0 : 1)
+    ),
+    figure('orders of another client', served.length),
+    figure('response time of these orders, median', quantile(served, 0.5), { unit: 'ms' }),
+    figure(
+      'response time of these orders, 99th percentile',
+      quantile(served, 0.99),
+      { unit: 'ms' }
+    )
   ]
 }

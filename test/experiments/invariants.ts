@@ -6,7 +6,7 @@ import type { QueryClient } from './query-client.ts'
 import { ACCOUNTS, BALANCE } from './bank.ts'
 import type { Observations } from './crowd.ts'
 import type { Poster } from './poster.ts'
-import type { Figure } from './scenario.ts'
+import { figureFor, mustBeZero, type Figure } from './scenario.ts'
 
 /** Counts violations. Every figure must be 0. */
 export async function audit (
@@ -33,31 +33,22 @@ export async function audit (
   const applied = new Set(JSON.parse(counts?.['batches'] as string) as number[])
   const count = (...outcomes: readonly string[]): number[] =>
     [...known.keys()].filter(id => outcomes.includes(known[id] as string))
-  const mustBeZero = (name: string, value: number, promises: readonly number[]): Figure => ({
-    name,
-    value: Number(value),
-    unit: '',
-    goal: { exactly: 0 },
-    promises
-  })
   return [
-    mustBeZero('partially applied batches', counts?.['partial'] as number, [1]),
-    mustBeZero('batches applied twice', counts?.['twice'] as number, [1, 4]),
-    mustBeZero('money gained or lost', counts?.['gained'] as number, [1]),
-    mustBeZero('accounts that differ from the ledger', counts?.['unexplained'] as number, [1, 5]),
-    mustBeZero(
+    mustBeZero(1)('partially applied batches', counts?.['partial'] as number),
+    mustBeZero(1, 4)('batches applied twice', counts?.['twice'] as number),
+    mustBeZero(1)('money gained or lost', counts?.['gained'] as number),
+    mustBeZero(1, 5)('accounts that differ from the ledger', counts?.['unexplained'] as number),
+    mustBeZero(2)(
       'batches answered 200 but not in the database',
-      count('committed').filter(id => !applied.has(id)).length,
-      [2]
+      count('committed').filter(id => !applied.has(id)).length
     ),
-    mustBeZero(
+    mustBeZero(3)(
       'batches reported as not committed but in the database',
-      count('not committed', 'refused').filter(id => applied.has(id)).length + denied,
-      [3]
+      count('not committed', 'refused').filter(id => applied.has(id)).length + denied
     ),
-    mustBeZero('batches with a key and no final response', count('unanswered').length, [4]),
-    mustBeZero('batches with a key that were rejected', count('refused').length, [4]),
-    mustBeZero('responses with rows of another batch', foreign, [5])
+    mustBeZero(4)('batches with a key and no final response', count('unanswered').length),
+    mustBeZero(4)('batches with a key that were rejected', count('refused').length),
+    mustBeZero(5)('responses with rows of another batch', foreign)
   ]
 }
 
@@ -80,13 +71,7 @@ export async function replay (
   }
   await Promise.all(Array.from({ length: 8 }, work))
   return [
-    { name: 'committed batches that were sent again', value: kept.length, unit: '', promises: [4] },
-    {
-      name: 'of these, not answered with the same bytes',
-      value: different,
-      unit: '',
-      goal: { exactly: 0 },
-      promises: [4]
-    }
+    figureFor(4)('committed batches that were sent again', kept.length),
+    mustBeZero(4)('of these, not answered with the same bytes', different)
   ]
 }

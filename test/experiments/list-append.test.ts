@@ -2,7 +2,6 @@
  * Runs the short form of the scenario. Also tests that the check detects broken engines: a gateway
  * in front of the service breaks atomicity, durability or isolation.
  */
-import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -14,27 +13,14 @@ import { useService } from '../support/service.ts'
 import { listAppend } from './list-append.ts'
 import { startListClients } from './list-clients.ts'
 import { schema } from './lists.ts'
-import { embeddedMajor, ROLE, SECRET } from './own-server.ts'
-import { isReached, seeded } from './scenario.ts'
-
-const seed = Number(process.env['SEED'] ?? randomInt(2 ** 31))
+import { ROLE, SECRET } from './own-server.ts'
+import { seeded } from './scenario.ts'
+import { seed, testShortForm } from './short-form.ts'
 
 // About 20 s on an idle machine. Processes start seven times, which takes longer on a busy one.
 t.setTimeout(300_000)
 
-t.test('responses show no anomaly that their isolation level excludes', {
-  skip: embeddedMajor === undefined ? 'no embedded PostgreSQL for this platform' : false
-}, async t => {
-  t.comment(`SEED=${seed}`)
-  const figures = await listAppend.run({
-    long: false,
-    random: seeded(seed),
-    log: text => t.comment(text)
-  })
-  for (const figure of figures) {
-    t.ok(isReached(figure), `${figure.name}: ${figure.value}`, { figure, seed })
-  }
-})
+testShortForm(listAppend)
 
 type Headers = Readonly<Record<string, string>>
 

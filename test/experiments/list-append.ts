@@ -15,7 +15,14 @@ import { killAll, type KillKind, type Targets } from './killers.ts'
 import { startListClients, type ListClients } from './list-clients.ts'
 import { levels, schema } from './lists.ts'
 import { migrateServer, useServer } from './own-server.ts'
-import { seeded, type Figure, type Scenario, type ScenarioOptions } from './scenario.ts'
+import {
+  figureFor,
+  seeded,
+  type Figure,
+  type Goal,
+  type Scenario,
+  type ScenarioOptions
+} from './scenario.ts'
 import { useRestartableService } from './service-process.ts'
 
 interface Form {
@@ -89,15 +96,10 @@ async function runLevel (
   const verdict = await judge(clients.history, level, log)
   const count = (type: HistoryEvent['type']): number =>
     clients.history.filter(event => event.type === type).length
-  const figure = (name: string, value: number, goal?: Figure['goal']): Figure => ({
-    name: `${name}, ${level.replace('-', ' ')}`,
-    value,
-    unit: '',
-    ...goal === undefined ? {} : { goal },
-    promises: [27]
-  })
+  const figure = (name: string, value: number, goal?: Goal): Figure =>
+    figureFor(27)(`${name}, ${level.replace('-', ' ')}`, value, goal)
   // On a busy machine the short form meets more faults than transactions.
-  const many = (atLeast: number): Figure['goal'] => long ? { atLeast } : undefined
+  const many = (atLeast: number): Goal | undefined => long ? { atLeast } : undefined
   const killed = Object.values(kills.counts).reduce((sum, number) => sum + number, 0)
   return [
     figure('batches', count('invoke'), { atLeast: transactions }),

@@ -1,23 +1,5 @@
-/**
- * Runs the short form of the scenario: one round of each load.
- */
-import { randomInt } from 'node:crypto'
-import t from 'tap'
+/** Runs the short form of the scenario: one round of each load. */
 import { overload } from './overload.ts'
-import { embeddedMajor } from './own-server.ts'
-import { counts, isReached, seeded } from './scenario.ts'
+import { testShortForm } from './short-form.ts'
 
-const skip = embeddedMajor === undefined ? 'no embedded PostgreSQL for this platform' : false
-
-t.test(`overload${skip === false ? '' : ` (skipped: ${skip})`}`, { skip }, async t => {
-  const seed = Number(process.env['SEED'] ?? randomInt(2 ** 31))
-  t.comment(`SEED=${seed}`)
-  const figures = await overload.run({
-    long: false,
-    random: seeded(seed),
-    log: text => t.comment(text)
-  })
-  for (const figure of counts(figures)) {
-    t.ok(isReached(figure), `${figure.name}: ${figure.value} ${figure.unit}`)
-  }
-})
+testShortForm(overload)

@@ -14,7 +14,9 @@ import {
   measureParameters,
   type Measured
 } from '../support/hostile/stages.ts'
-import type { Figure, Scenario, ScenarioOptions } from './scenario.ts'
+import { figureFor, type Figure, type Scenario, type ScenarioOptions } from './scenario.ts'
+
+const figure = figureFor(9)
 
 interface Body {
   readonly name: string
@@ -45,14 +47,12 @@ export const pieces: Scenario = {
     const longest = measured.toSorted((a, b) => b.ms - a.ms).slice(0, MAX_LISTED)
     for (const { name, ms } of longest) log(`${ms.toFixed(0)} ms: ${name}`)
     return [
-      { name: 'bodies', value: measured.length, unit: '', promises: [9] },
-      {
-        name: 'processor time of the longest piece of work for a body',
-        value: longest[0]?.ms ?? 0,
-        unit: 'ms',
-        goal: { atMost: 100 },
-        promises: [9]
-      }
+      figure('bodies', measured.length),
+      figure(
+        'processor time of the longest piece of work for a body',
+        longest[0]?.ms ?? 0,
+        { unit: 'ms', atMost: 100 }
+      )
     ]
   }
 }

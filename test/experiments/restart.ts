@@ -17,7 +17,7 @@ import {
   type OwnServer,
   type ServiceProcess
 } from './own-server.ts'
-import type { Figure, Scenario } from './scenario.ts'
+import { figureFor, mustBeZero, type Figure, type Scenario } from './scenario.ts'
 
 const CLIENTS = 4
 
@@ -57,42 +57,21 @@ export const restart: Scenario = {
       )
       return [
         ...(['stop', 'kill'] as const).flatMap((mode): readonly Figure[] => [
-          {
-            name: `restarts (${mode})`,
-            value: times[mode].length,
-            unit: '',
-            goal: { atLeast: long ? 10 : 1 },
-            promises: [11]
-          },
-          {
-            name: `time from the server's first response to the first 200, median (${mode})`,
-            value: quantile(times[mode], 0.5),
-            unit: 'ms',
-            promises: [11]
-          },
-          {
-            name: `time from the server's first response to the first 200, longest (${mode})`,
-            value: Math.max(...times[mode]),
-            unit: 'ms',
-            goal: { atMost: 1000 },
-            promises: [11]
-          }
+          figureFor(11)(`restarts (${mode})`, times[mode].length, { atLeast: long ? 10 : 1 }),
+          figureFor(11)(
+            `time from the server's first response to the first 200, median (${mode})`,
+            quantile(times[mode], 0.5),
+            { unit: 'ms' }
+          ),
+          figureFor(11)(
+            `time from the server's first response to the first 200, longest (${mode})`,
+            Math.max(...times[mode]),
+            { unit: 'ms', atMost: 1000 }
+          )
         ]),
-        { name: 'batches', value: responses.size, unit: '', promises: [11] },
-        {
-          name: 'batches reported wrong',
-          value: wrong.length,
-          unit: '',
-          goal: { exactly: 0 },
-          promises: [2, 3]
-        },
-        {
-          name: 'batches applied twice',
-          value: rows.filter(({ times }) => times > 1).length,
-          unit: '',
-          goal: { exactly: 0 },
-          promises: [1]
-        }
+        figureFor(11)('batches', responses.size),
+        mustBeZero(2, 3)('batches reported wrong', wrong.length),
+        mustBeZero(1)('batches applied twice', rows.filter(({ times }) => times > 1).length)
       ]
     })
 }

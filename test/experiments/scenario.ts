@@ -45,18 +45,34 @@ export interface Scenario {
   readonly run: (options: ScenarioOptions) => Promise<readonly Figure[]>
 }
 
+/**
+ * Returns a function that makes a figure of these promises. Its unit is '' by default, and without
+ * bounds it has no goal.
+ */
+export function figureFor (...promises: readonly number[]) {
+  return (
+    name: string,
+    value: number,
+    { unit = '', ...goal }: Goal & Partial<Pick<Figure, 'unit'>> = {}
+  ): Figure => ({
+    name,
+    value,
+    unit,
+    ...Object.keys(goal).length > 0 && { goal },
+    promises
+  })
+}
+
+/** The same for figures whose goal is 0. */
+export function mustBeZero (...promises: readonly number[]) {
+  return (name: string, value: number): Figure =>
+    figureFor(...promises)(name, value, { exactly: 0 })
+}
+
 /** True if the figure reaches its goal or has none. */
 export function isReached ({ value, goal = {} }: Figure): boolean {
   const { atLeast = -Infinity, atMost = Infinity, exactly = value } = goal
   return value >= atLeast && value <= atMost && value === exactly
-}
-
-/**
- * Returns the figures that do not depend on the load of the machine. Times and rates are only
- * checked in the long form, on an idle machine.
- */
-export function counts (figures: readonly Figure[]): readonly Figure[] {
-  return figures.filter(({ unit }) => unit === '')
 }
 
 /** Returns a generator of random numbers from 0 to 1 (mulberry32). */

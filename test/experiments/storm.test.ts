@@ -7,29 +7,16 @@ import { ensureRoles, useDatabase } from '../support/database/database.ts'
 import { makeBatch, schema } from './bank.ts'
 import type { KnownOutcome } from './crowd.ts'
 import { audit, replay } from './invariants.ts'
-import { embeddedMajor, ROLE } from './own-server.ts'
-import { counts, isReached, seeded, type Figure } from './scenario.ts'
+import { ROLE } from './own-server.ts'
+import { isReached, seeded, type Figure } from './scenario.ts'
+import { testShortForm } from './short-form.ts'
 import { storm } from './storm.ts'
-
-const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 
 // About 15 s on an idle machine. The scenario starts five servers, which takes longer on a busy
 // machine.
 t.setTimeout(300_000)
 
-t.test('responses are true when processes are killed under load', {
-  skip: embeddedMajor === undefined ? 'no embedded PostgreSQL for this platform' : false
-}, async t => {
-  t.comment(`SEED=${seed}`)
-  const figures = await storm.run({
-    long: false,
-    random: seeded(seed),
-    log: text => t.comment(text)
-  })
-  for (const figure of counts(figures).filter(({ goal }) => goal !== undefined)) {
-    t.ok(isReached(figure), `${figure.name}: ${figure.value}`, { figure, seed })
-  }
-})
+testShortForm(storm)
 
 const missedGoals = (figures: readonly Figure[]): object =>
   Object.fromEntries(

@@ -12,7 +12,14 @@ import { killAll, type KillKind, type Kills } from './killers.ts'
 import { migrateServer, readMetric, useServer } from './own-server.ts'
 import { createPoster } from './poster.ts'
 import { createQueryClient, withTimeout, type QueryClient } from './query-client.ts'
-import { seeded, type Figure, type Scenario, type ScenarioOptions } from './scenario.ts'
+import {
+  figureFor,
+  mustBeZero,
+  seeded,
+  type Figure,
+  type Scenario,
+  type ScenarioOptions
+} from './scenario.ts'
 import { useRestartableService, type RestartableService } from './service-process.ts'
 
 interface Form {
@@ -98,48 +105,22 @@ async function runStorm (
   for (const output of service.crashes) log(`the service exited unexpectedly: ${output}`)
   const { observed } = crowd
   return [
-    {
-      name: 'batches',
-      value: crowd.finished(),
-      unit: '',
-      goal: { atLeast: form.batches },
-      promises: [1]
-    },
+    figureFor(1)('batches', crowd.finished(), { atLeast: form.batches }),
     ...describeKills(kills, form, observed.disconnected),
     ...audited,
     ...replayed,
-    {
-      name: 'batches without a key',
-      value: Object.values(observed.unkeyed).reduce((sum, count) => sum + count, 0),
-      unit: '',
-      promises: [3]
-    },
-    {
-      name: 'of these, answered commit_unknown',
-      value: observed.unkeyed['commit_unknown'] ?? 0,
-      unit: '',
-      promises: [3]
-    },
-    {
-      name: 'of these, without a response',
-      value: observed.unkeyed['none'] ?? 0,
-      unit: '',
-      promises: [3]
-    },
-    {
-      name: 'unexpected exits of the service',
-      value: service.crashes.length,
-      unit: '',
-      goal: { exactly: 0 },
-      promises: [11]
-    },
-    {
-      name: 'longest time from PostgreSQL accepting connections to the next 200',
-      value: Math.max(...kills.pauses),
-      unit: 'ms',
-      goal: { atMost: 1000 },
-      promises: [11]
-    },
+    figureFor(3)(
+      'batches without a key',
+      Object.values(observed.unkeyed).reduce((sum, count) => sum + count, 0)
+    ),
+    figureFor(3)('of these, answered commit_unknown', observed.unkeyed['commit_unknown'] ?? 0),
+    figureFor(3)('of these, without a response', observed.unkeyed['none'] ?? 0),
+    mustBeZero(11)('unexpected exits of the service', service.crashes.length),
+    figureFor(11)(
+      'longest time from PostgreSQL accepting connections to the next 200',
+      Math.max(...kills.pauses),
+      { unit: 'ms', atMost: 1000 }
+    ),
     ...leftovers,
     lock
   ]
@@ -150,13 +131,8 @@ function describeKills (
   { kills: planned, terminated: minimum }: Form,
   disconnected: number
 ): readonly Figure[] {
-  const killed = (name: string, value: number, atLeast: number): Figure => ({
-    name,
-    value,
-    unit: '',
-    goal: { atLeast },
-    promises: [1]
-  })
+  const killed = (name: string, value: number, atLeast: number): Figure =>
+    figureFor(1)(name, value, { atLeast })
   return [
     killed('sessions terminated by pg_terminate_backend', terminated, minimum),
     killed('SIGKILL of one PostgreSQL backend', counts.backend, planned.backend),
@@ -194,7 +170,7 @@ async function countLeftovers (
         : 1
   }
   return Promise.all(
-    Object.entries(counters).map(async ([name, read]): Promise<Figure> => {
+    Object.entries(counters).map(async ([name, read]) => {
       let value = await read()
       // After the timeout the last value is the figure.
       await withTimeout(
@@ -205,7 +181,7 @@ async function countLeftovers (
         CLEANUP_MS,
         ''
       ).catch(() => {})
-      return { name, value, unit: '', goal: { exactly: 0 }, promises: [13] }
+      return mustBeZero(13)(name, value)
     })
   )
 }
@@ -248,13 +224,11 @@ async function measureLockRelease (
     poster.close()
     await service.start()
   }
-  return {
-    name: 'longest time until a lock of a killed service is released',
-    value: longest,
-    unit: 'ms',
-    goal: { atMost: 1500 },
-    promises: [13]
-  }
+  return figureFor(13)(
+    'longest time until a lock of a killed service is released',
+    longest,
+    { unit: 'ms', atMost: 1500 }
+  )
 }
 
 async function count (client: QueryClient, text: string): Promise<number> {
