@@ -7,11 +7,12 @@ import { existsSync, readFileSync } from 'node:fs'
 import { STATUS_CODES } from 'node:http'
 import t, { type Test } from 'tap'
 import { withAdmin } from '../support/database/database.ts'
+import { makeKeyTable } from '../support/database/key-table.ts'
 import { openShell, settleJson } from '../support/docs/commands.ts'
 import { codeBlocks, type CodeBlock } from '../support/docs/markdown.ts'
 import { readBlocks } from '../support/docs/pages.ts'
 import { childEnvironment, startGroup } from '../support/process/process.ts'
-import { makeKeyTable, token, useService } from '../support/service.ts'
+import { token, useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 const read = (path: string): string =>

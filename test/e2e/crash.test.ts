@@ -2,40 +2,20 @@
  * Tests crashes of PostgreSQL under load: SIGKILL of a backend, after which PostgreSQL closes every
  * connection and recovers, and a restart. Uses its own server, because a shared one must not crash.
  */
-import { randomUUID } from 'node:crypto'
-import { rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import tap from 'tap'
-import {
-  availableMajors,
-  reachableDataDirectory,
-  startPostgres
-} from '../../scripts/dev/postgres.ts'
+import { skip, useRestartableServer } from '../support/database/restartable-server.ts'
 import { audit, ledgerSchema, pair, startLoad, type Load } from '../support/ledger.ts'
 import { isAlive } from '../support/process/alive.ts'
 import { useService, type ServiceUnderTest } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
-const major = Number(process.env['PG_MAJOR']) || availableMajors().at(-1)
-const skip = major === undefined || !availableMajors().includes(major)
-  ? 'no embedded PostgreSQL for this platform'
-  : false
-
 const allowed = ['ok', 'database_unavailable', 'commit_unknown', 'overloaded']
 
 tap.test('responses are true when the server crashes or restarts under load', { skip }, async t => {
-  const dataDir = await reachableDataDirectory(join(tmpdir(), `oneflight-crash-${randomUUID()}`))
-  const start = (port?: number): ReturnType<typeof startPostgres> =>
-    startPostgres({ major: major as number, dataDir, ...(port === undefined ? {} : { port }) })
-  let server = await start()
-  process.env['TEST_DATABASE_URL'] = server.url
-  // Registered for the whole file, because databases are dropped at its end. Teardowns run in
+  // Stopped at the end of the whole file, because databases are dropped there. Teardowns run in
   // reverse order.
-  tap.teardown(async () => {
-    await server.stop()
-    await rm(dataDir, { recursive: true, force: true })
-  })
+  const server = await useRestartableServer(tap)
+  process.env['TEST_DATABASE_URL'] = server.current().url
 
   /** Whether a pair posted at `since` or later was acknowledged. */
   const served = (load: Load, since: number): boolean =>
@@ -88,7 +68,7 @@ tap.test('responses are true when the server crashes or restarts under load', { 
     const refused = await service.post(pair(2_000_000))
     t.match(refused.body, { error: { code: 'database_unavailable', committed: false } })
     t.equal(refused.headers.get('retry-after'), '1')
-    server = await start(server.port)
+    await server.start()
     const since = load.answers.size
     await until(() => served(load, since))
     await finish(t, service, load)

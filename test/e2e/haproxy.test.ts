@@ -10,9 +10,10 @@ import t, { type Test } from 'tap'
 import { ErrorEnvelope } from '../../schemas/error.ts'
 import { configItems } from '../../schemas/config.ts'
 import { useDatabase } from '../support/database/database.ts'
+import { makeKeyTable } from '../support/database/key-table.ts'
 import { haproxy, startBalancer, startInstance, type Balancer } from '../support/network/haproxy.ts'
 import { needs } from '../support/process/programs.ts'
-import { ask, makeKeyTable, type Answer } from '../support/service.ts'
+import { ask, type Answer } from '../support/service.ts'
 import { bearer, headersOfBatch } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
@@ -124,8 +125,7 @@ t.test(...needs('a stopped and a killed instance lose no batch', { haproxy }), a
   const load = startClients(balancer, 12, wrong)
   await waitForBatches(load, 600)
 
-  await stopped?.end('SIGTERM')
-  t.equal(stopped?.child.exitCode, 0)
+  t.equal(await stopped?.end('SIGTERM'), 0)
   const afterStop = { ...load.answers }
   await until(async () => (await balancer.states())['oneflight-2'] === 'DOWN')
   await waitForBatches(load, 300)

@@ -5,11 +5,13 @@
  */
 import t, { type Test } from 'tap'
 import { useDatabase, type Database } from '../support/database/database.ts'
+import { makeKeyTable } from '../support/database/key-table.ts'
 import { openShell } from '../support/docs/commands.ts'
 import { readBlocks, readPage } from '../support/docs/pages.ts'
-import { startInstance, type Instance } from '../support/network/haproxy.ts'
+import { startInstance } from '../support/network/haproxy.ts'
+import type { RestartableService } from '../support/process/restartable-service.ts'
 import { findProgram, needs } from '../support/process/programs.ts'
-import { ask, makeKeyTable, token, type Answer } from '../support/service.ts'
+import { ask, token, type Answer } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 const psql = findProgram('psql')
@@ -53,7 +55,7 @@ interface Fleet {
  * Starts two instances. Like a load balancer, it sends no request to an instance that is stopping.
  */
 async function useFleet (t: Test, routes: string): Promise<Fleet> {
-  const start = (routes: string): Promise<Instance> =>
+  const start = (routes: string): Promise<RestartableService> =>
     startInstance(t, '', {
       DATABASE_ROUTES: routes,
       POOL_SIZE: '2',
@@ -77,8 +79,7 @@ async function useFleet (t: Test, routes: string): Promise<Fleet> {
     async restart (routes) {
       for (const [i, old] of instances.entries()) {
         instances[i] = await start(routes)
-        await old.end('SIGTERM')
-        t.equal(old.child.exitCode, 0)
+        t.equal(await old.end('SIGTERM'), 0)
       }
     },
     metrics: async () => (await ask(`${instances[0]?.adminUrl}/metrics`)).text

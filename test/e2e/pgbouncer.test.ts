@@ -3,18 +3,9 @@
  * to PgBouncer. Every batch must see only its own role, claims and settings, keys must work, and
  * nothing may stay on a connection. Responses must be true when a backend or PgBouncer is killed.
  */
-import { randomUUID } from 'node:crypto'
-import { rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import postgres from 'postgres'
 import tap, { type Test } from 'tap'
-import {
-  availableMajors,
-  reachableDataDirectory,
-  startPostgres
-} from '../../scripts/dev/postgres.ts'
 import { ensureRoles, LOGIN_ROLE } from '../support/database/database.ts'
 import {
   program,
@@ -22,6 +13,10 @@ import {
   type Pooler,
   type PoolerOptions
 } from '../support/database/pgbouncer.ts'
+import {
+  skip as skipWithoutServer,
+  useRestartableServer
+} from '../support/database/restartable-server.ts'
 import { trapSchema } from '../support/database/triggers.ts'
 import { audit, ledgerSchema, pair, startLoad, type Load } from '../support/ledger.ts'
 import * as op from '../support/operations.ts'
@@ -326,30 +321,16 @@ tap.test(
   }
 )
 
-const major = Number(process.env['PG_MAJOR']) || availableMajors().at(-1)
-const skipKill = skip !== false
-  ? skip
-  : major === undefined || !availableMajors().includes(major)
-    ? 'no embedded PostgreSQL for this platform'
-    : false
-
 const killTitle = title('responses are true when a backend behind PgBouncer is killed')
 
-tap.test(killTitle, { skip: skipKill }, async t => {
-  const dataDir = await reachableDataDirectory(
-    join(tmpdir(), `oneflight-pgbouncer-${randomUUID()}`)
-  )
-  const server = await startPostgres({ major: major as number, dataDir })
+tap.test(killTitle, { skip: skip || skipWithoutServer }, async t => {
+  const { url } = (await useRestartableServer(t)).current()
   const before = process.env['TEST_DATABASE_URL']
-  t.teardown(async () => {
-    await server.stop()
-    await rm(dataDir, { recursive: true, force: true })
-  })
   t.teardown(() => {
     process.env['TEST_DATABASE_URL'] = before
   })
-  process.env['TEST_DATABASE_URL'] = server.url
-  const pooler = await usePooler(t, server.url, { size: SERVERS })
+  process.env['TEST_DATABASE_URL'] = url
+  const pooler = await usePooler(t, url, { size: SERVERS })
   const service = await useService(t, {
     schema: `${ledgerSchema} -- on a server of its own`,
     env: { POOL_SIZE: String(CONNECTIONS), PREPARED_STATEMENTS: 'off' },

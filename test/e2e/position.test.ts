@@ -7,7 +7,9 @@ import tap, { type Test } from 'tap'
 import type { AnyDatabase } from '../../client/src/index.ts'
 import { useClient } from '../support/client.ts'
 import { ask, useService, type ServiceUnderTest } from '../support/service.ts'
-import { execute, skip, useServers, type Pair } from '../support/database/standby.ts'
+import { execute } from '../support/database/execute.ts'
+import { skip } from '../support/database/restartable-server.ts'
+import { useServers, type Pair } from '../support/database/standby.ts'
 import { until } from '../support/until.ts'
 
 const schema = `

@@ -11,7 +11,9 @@ import {
   type ServiceUnderTest,
   type UseServiceOptions
 } from '../support/service.ts'
-import { execute, skip, useServers, type Pair } from '../support/database/standby.ts'
+import { execute } from '../support/database/execute.ts'
+import { skip } from '../support/database/restartable-server.ts'
+import { useServers, type Pair } from '../support/database/standby.ts'
 import { until } from '../support/until.ts'
 
 const schema = `

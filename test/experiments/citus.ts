@@ -9,6 +9,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { onStage, type Stage } from '../../scripts/dev/stage.ts'
 import { useCitusDatabase } from '../support/database/citus.ts'
+import { makeKeyTable } from '../support/database/key-table.ts'
+import { useRestartableService } from '../support/process/restartable-service.ts'
 import { until } from '../support/until.ts'
 import { copyForAudit, countOverTwoWorkers, makeCitusBatch, schema } from './citus/bank.ts'
 import { findCitusNodes, type CitusNode } from './citus/nodes.ts'
@@ -16,7 +18,6 @@ import { startReaders, type Readings } from './citus/readers.ts'
 import { startCrowd, type Crowd, type Observations } from './crowd.ts'
 import { audit, replay } from './invariants.ts'
 import { shuffle } from './killers.ts'
-import { migrateServer } from './own-server.ts'
 import { createPoster } from './poster.ts'
 import { createQueryClient, withTimeout, type QueryClient } from './query-client.ts'
 import {
@@ -26,7 +27,6 @@ import {
   type Scenario,
   type ScenarioOptions
 } from './scenario.ts'
-import { useRestartableService } from './service-process.ts'
 
 const figure = figureFor(1)
 
@@ -71,9 +71,13 @@ async function runScenario (
 ): Promise<readonly Figure[]> {
   const form = forms[long ? 'long' : 'short']
   const database = await useCitusDatabase(stage, { schema })
-  await migrateServer(database)
+  await makeKeyTable(database)
   const nodes = await findCitusNodes(database.url)
-  const service = await useRestartableService(stage, database.loginUrl, { POOL_SIZE: '16' })
+  const service = await useRestartableService(stage, {
+    DATABASE_URL: database.loginUrl,
+    POOL_SIZE: '16',
+    LOG_LEVEL: 'fatal'
+  })
   const crowd = startCrowd({
     url: service.url,
     clients: form.clients,

@@ -6,17 +6,13 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { onStage } from '../../scripts/dev/stage.ts'
+import {
+  useRestartableService,
+  type RestartableService
+} from '../support/process/restartable-service.ts'
 import { until } from '../support/until.ts'
 import { encodeBatch, openConnection } from './client.ts'
-import {
-  bearer,
-  readMetric,
-  ROLE,
-  useServer,
-  useServiceProcess,
-  type OwnServer,
-  type ServiceProcess
-} from './own-server.ts'
+import { bearer, readMetric, ROLE, useServer, type OwnServer } from './own-server.ts'
 import {
   figureFor,
   mustBeZero,
@@ -117,7 +113,8 @@ export const conflicts: Scenario = {
       })
       // The queue is long enough for all clients, so no batch is rejected for lack of a connection
       // and no retry fails for lack of one.
-      const service = await useServiceProcess(stage, server.loginUrl, {
+      const service = await useRestartableService(stage, {
+        DATABASE_URL: server.loginUrl,
         POOL_SIZE: '10',
         QUEUE_TIMEOUT_MS: '30000'
       })
@@ -141,7 +138,7 @@ interface ResponseCounts {
 /** Runs clients that post the next batch as soon as they get a response. */
 async function runLoad (
   { prefer, batch }: Load,
-  service: ServiceProcess,
+  service: RestartableService,
   { long, random }: ScenarioOptions
 ): Promise<ResponseCounts> {
   const responses: ResponseCounts = { ok: 0, refused: 0, conflict: 0, other: 0 }
@@ -173,7 +170,7 @@ async function runLoad (
  */
 async function compareWithDatabase (
   server: OwnServer,
-  service: ServiceProcess,
+  service: RestartableService,
   counts: readonly ResponseCounts[],
   { log }: ScenarioOptions
 ): Promise<readonly Figure[]> {
@@ -186,11 +183,11 @@ async function compareWithDatabase (
   }
   const counted = await readMetric(service, 'service_txn_count', 'outcome="ok"')
   // Backends report their statistics when they exit.
-  process.kill(service.pid, 'SIGTERM')
+  await service.end('SIGTERM')
   await until(async () =>
     (await server.sql`select from pg_stat_activity where usename = 'oneflight'`).length === 0
   )
-  const serverLog = await readFile(join(server.server().socketDir, 'server.log'), 'utf8')
+  const serverLog = await readFile(join(server.current().socketDir, 'server.log'), 'utf8')
   const raised = (code: string): number =>
     serverLog.split('\n').filter(line => line.startsWith(`${code} ERROR:`)).length
   const [serializations, deadlocks] = [raised('40001'), raised('40P01')]

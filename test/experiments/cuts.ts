@@ -4,21 +4,12 @@
  * the database: the reported outcome must be true, responses in time, and nothing left behind.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { pino } from 'pino'
 import { onStage, type Stage } from '../../scripts/dev/stage.ts'
-import { readConfig } from '../../src/config/config.ts'
-import { type Service, startService } from '../../src/server/service.ts'
 import { useProxy, type Fault, type Injected, type Proxy } from '../support/network/proxy.ts'
+import { useRestartableService } from '../support/process/restartable-service.ts'
 import { until } from '../support/until.ts'
-import {
-  bearer,
-  migrateServer,
-  readMetric,
-  ROLE,
-  SECRET,
-  useServer,
-  type OwnServer
-} from './own-server.ts'
+import { readMetric, ROLE, useServer, type OwnServer } from './own-server.ts'
+import { createPoster, type Poster } from './poster.ts'
 import {
   figureFor,
   mustBeZero,
@@ -84,13 +75,18 @@ export const cuts: Scenario = {
 async function runCuts (stage: Stage, options: ScenarioOptions): Promise<readonly Figure[]> {
   const form = forms[options.long ? 'long' : 'short']
   const server = await useServer(stage, { schema, settings: { fsync: 'off' } })
-  await migrateServer(server)
   const proxy = await useProxy(stage, server.loginUrl)
-  const post = createPoster()
-  const patient = await useService(stage, proxy, server, {
-    QUEUE_TIMEOUT_MS: '20000'
-  })
-  const scene: Scene = { server, proxy, post, service: patient, options }
+  const useScene = async (env: Readonly<Record<string, string>>): Promise<Scene> => {
+    const { url, adminUrl } = await useRestartableService(stage, {
+      DATABASE_URL: proxy.through(server.loginUrl),
+      POOL_SIZE: String(CONNECTIONS),
+      ...env
+    })
+    const poster = createPoster(url, 2 * CONNECTIONS)
+    stage.teardown(() => poster.close())
+    return { server, proxy, poster, adminUrl, options }
+  }
+  const scene = await useScene({ QUEUE_TIMEOUT_MS: '20000' })
   const timed = async <T>(name: string, work: Promise<T>): Promise<T> => {
     const start = performance.now()
     const done = await work
@@ -100,12 +96,11 @@ async function runCuts (stage: Stage, options: ScenarioOptions): Promise<readonl
   const withoutKey = await timed('COMMIT without a key', loseCommits(scene, form.commits))
   const withKey = await timed('COMMIT with a key', loseCommitsWithKey(scene, form.commits))
   const everywhere = await timed('cuts everywhere', cutEverywhere(scene, form))
-  const impatient = await useService(stage, proxy, server, {
+  const disturbed = await useScene({
     REQUEST_TIMEOUT_MS: String(DEADLINE_MS),
     STATEMENT_TIMEOUT_MS: String(STATEMENT_MS),
     QUEUE_TIMEOUT_MS: '500'
   })
-  const disturbed: Scene = { ...scene, service: impatient }
   const lockRelease = await timed('an incomplete transaction', measureLockRelease(disturbed))
   return [
     ...withoutKey,
@@ -122,30 +117,9 @@ async function runCuts (stage: Stage, options: ScenarioOptions): Promise<readonl
 interface Scene {
   readonly server: OwnServer
   readonly proxy: Proxy
-  readonly service: Service
-  readonly post: Post
+  readonly poster: Poster
+  readonly adminUrl: string
   readonly options: ScenarioOptions
-}
-
-/** Starts the service in this process, connected through the proxy. */
-async function useService (
-  stage: Stage,
-  proxy: Proxy,
-  { loginUrl }: OwnServer,
-  env: Readonly<Record<string, string>>
-): Promise<Service> {
-  const settings = readConfig({
-    DATABASE_URL: proxy.through(loginUrl),
-    HTTP_PORT: '0',
-    ADMIN_HTTP_PORT: '0',
-    JWT_SECRET: SECRET,
-    POOL_SIZE: String(CONNECTIONS),
-    SHUTDOWN_DELAY_MS: '0',
-    ...env
-  })
-  const service = await startService({ ...settings, logger: pino({ level: 'silent' }) })
-  stage.teardown(() => service.stop())
-  return service
 }
 
 /** A posted batch and its response. */
@@ -162,75 +136,51 @@ interface PostedBatch {
   readonly what: string
 }
 
-interface Post {
-  (
-    service: Service,
-    options?: { readonly keyed?: boolean, readonly what?: string }
-  ): Promise<PostedBatch>
-  /** Sends the same batch with the same key again. */
-  repeat(service: Service, batch: PostedBatch): Promise<PostedBatch>
-  /** The id of the next batch. */
-  upcoming(): number
+/** The id of the next batch. */
+let nextId = 1
+
+/** Posts the next batch. */
+function post (
+  { poster }: Scene,
+  { keyed = false, what = '' }: { readonly keyed?: boolean, readonly what?: string }
+): Promise<PostedBatch> {
+  const id = nextId++
+  return send(poster, { id, key: keyed ? `key-${id}` : undefined, what })
 }
 
-function createPoster (): Post {
-  let next = 1
-  const authorization = bearer()
-  const send = async (
-    service: Service,
-    id: number,
-    key: string | undefined,
-    what: string
-  ): Promise<PostedBatch> => {
-    const start = performance.now()
-    const response = await fetch(service.url, {
-      method: 'POST',
-      headers: {
-        authorization,
-        'content-type': 'application/json',
-        connection: 'close',
-        ...(key === undefined ? {} : { 'idempotency-key': key })
+/** Sends a batch, also again. */
+async function send (
+  poster: Poster,
+  { id, key, what }: Pick<PostedBatch, 'id' | 'key' | 'what'>
+): Promise<PostedBatch> {
+  const start = performance.now()
+  const response = await poster.post(
+    JSON.stringify([
+      { id: 'left', op: 'insert', table: 'left_side', values: [{ id }] },
+      {
+        id: 'held',
+        op: 'update',
+        table: 'held',
+        set: { n: { $inc: 1 } },
+        where: { id: { eq: id } }
       },
-      body: JSON.stringify([
-        { id: 'left', op: 'insert', table: 'left_side', values: [{ id }] },
-        {
-          id: 'held',
-          op: 'update',
-          table: 'held',
-          set: { n: { $inc: 1 } },
-          where: { id: { eq: id } }
-        },
-        { id: 'right', op: 'insert', table: 'right_side', values: [{ id: '$left.0.id' }] }
-      ])
-    })
-    const text = await response.text()
-    const { error } = JSON.parse(text) as {
-      error: { code: string, committed: false | 'unknown' } | null
-    }
-    const replayed = response.headers.get('idempotent-replayed') === 'true'
-    return {
-      id,
-      key,
-      status: response.status,
-      code: error?.code ?? 'ok',
-      committed: error?.committed ?? true,
-      replayed,
-      text,
-      ms: performance.now() - start,
-      what
-    }
+      { id: 'right', op: 'insert', table: 'right_side', values: [{ id: '$left.0.id' }] }
+    ]),
+    key
+  )
+  if (response === undefined) throw new Error(`no response: ${what}`)
+  const { error } = JSON.parse(response.text) as {
+    error: { code: string, committed: false | 'unknown' } | null
   }
-  const post = async (
-    service: Service,
-    { keyed = false, what = '' }: Parameters<Post>[1] = {}
-  ): Promise<PostedBatch> => {
-    const id = next++
-    return send(service, id, keyed ? `key-${id}` : undefined, what)
+  return {
+    ...response,
+    id,
+    key,
+    code: error?.code ?? 'ok',
+    committed: error?.committed ?? true,
+    ms: performance.now() - start,
+    what
   }
-  return Object.assign(post, {
-    repeat: (service: Service, { id, key, what }: PostedBatch) => send(service, id, key, what),
-    upcoming: () => next
-  })
 }
 
 /**
@@ -247,12 +197,12 @@ function loseCommitResponse (i: number): Fault {
 }
 
 async function loseCommits (scene: Scene, times: number): Promise<readonly Figure[]> {
-  const { proxy, service, post } = scene
+  const { proxy } = scene
   const posted: PostedBatch[] = []
   let missed = 0
   for (let i = 0; i < times; i++) {
     const fault = proxy.inject(loseCommitResponse(i))
-    posted.push(await post(service, { what: `COMMIT ${i}` }))
+    posted.push(await post(scene, { what: `COMMIT ${i}` }))
     if (!fault.happened) missed++
   }
   const { applied, wrong } = await audit(scene, posted)
@@ -284,16 +234,16 @@ async function loseCommits (scene: Scene, times: number): Promise<readonly Figur
 }
 
 async function loseCommitsWithKey (scene: Scene, times: number): Promise<readonly Figure[]> {
-  const { proxy, service, post } = scene
+  const { proxy } = scene
   const posted: PostedBatch[] = []
   let different = 0
   let missed = 0
   for (let i = 0; i < times; i++) {
     const fault = proxy.inject(loseCommitResponse(i))
-    const first = await post(service, { keyed: true, what: `COMMIT ${i} with a key` })
+    const first = await post(scene, { keyed: true, what: `COMMIT ${i} with a key` })
     if (!fault.happened) missed++
     posted.push(first)
-    const second = await post.repeat(service, first)
+    const second = await send(scene.poster, first)
     if (second.status !== 200 || !second.replayed || second.text !== first.text) different++
   }
   const { applied, wrong } = await audit(scene, posted)
@@ -314,14 +264,14 @@ async function loseCommitsWithKey (scene: Scene, times: number): Promise<readonl
  * Cuts at every message and at random bytes from BEGIN to the last response, in both directions.
  */
 async function cutEverywhere (scene: Scene, { bytes, cutEvery }: Form): Promise<readonly Figure[]> {
-  const { proxy, service, post, options } = scene
+  const { proxy, options } = scene
   const posted: PostedBatch[] = []
   for (const keyed of [false, true]) {
     const all = await measure(scene, keyed)
     for (const side of ['client', 'server'] as const) {
       const cut = async (after: { bytes: number } | { messages: number }): Promise<void> => {
         const fault = proxy.inject({ kind: 'cut', side, from: BEGIN, after })
-        const answer = post(service, {
+        const answer = post(scene, {
           keyed,
           what: `cut of the ${side} after ${JSON.stringify(after)}${keyed ? ', with a key' : ''}`
         })
@@ -370,10 +320,8 @@ async function waitForFault (fault: Injected, answer: Promise<unknown>): Promise
 }
 
 /** Counts the messages and bytes of a transaction on a new connection. */
-async function measure (
-  { proxy, service, post }: Scene,
-  keyed: boolean
-): Promise<Injected['seen']> {
+async function measure (scene: Scene, keyed: boolean): Promise<Injected['seen']> {
+  const { proxy } = scene
   await reconnect(proxy)
   const fault = proxy.inject({
     kind: 'cut',
@@ -383,7 +331,7 @@ async function measure (
   })
   // If opening the connection takes too long, the batch is rejected and sends no transaction.
   await until(async () => {
-    await post(service, { keyed })
+    await post(scene, { keyed })
     return fault.missed
   })
   return fault.seen
@@ -394,7 +342,7 @@ async function measure (
  * behind.
  */
 async function disturb (scene: Scene, { silentEvery, spareMs }: Form): Promise<readonly Figure[]> {
-  const { proxy, service, post, options } = scene
+  const { proxy, options } = scene
   const posted: PostedBatch[] = []
   const leftBehind = { withLocks: 0, withoutLocks: 0 }
   let longest = 0
@@ -427,7 +375,7 @@ async function disturb (scene: Scene, { silentEvery, spareMs }: Form): Promise<r
         const answers: Array<Promise<PostedBatch>> = []
         for (const messages of group) {
           const fault = proxy.inject({ kind: 'blackhole', side, from: BEGIN, after: { messages } })
-          const answer = post(service, { keyed, what })
+          const answer = post(scene, { keyed, what })
           answers.push(answer)
           await waitForFault(fault, answer)
         }
@@ -439,7 +387,7 @@ async function disturb (scene: Scene, { silentEvery, spareMs }: Form): Promise<r
   const dropped = posted.length
   const postConcurrently = (count: number, what: string): Promise<PostedBatch[]> =>
     Promise.all(
-      Array.from({ length: count }, (_, i) => post(service, { keyed: i % 2 === 0, what }))
+      Array.from({ length: count }, (_, i) => post(scene, { keyed: i % 2 === 0, what }))
     )
   proxy.blackhole = true
   posted.push(...await postConcurrently(2 * CONNECTIONS, 'silence on every connection'))
@@ -485,7 +433,7 @@ async function disturb (scene: Scene, { silentEvery, spareMs }: Form): Promise<r
       { unit: 'ms' }
     ),
     mustBeZero(10)('later requests not answered 200', countOther(afterwards)),
-    mustBeZero(13)('connections still busy', await readMetric(service, 'service_pool_lanes_busy'))
+    mustBeZero(13)('connections still busy', await readMetric(scene, 'service_pool_lanes_busy'))
   ]
 }
 
@@ -534,7 +482,7 @@ const UP_TO_HELD = 5 * 3 + 1
  * the request: it terminates the session over another connection.
  */
 async function measureLockRelease (scene: Scene): Promise<Figure> {
-  const { proxy, service, post, server: { sql } } = scene
+  const { proxy, server: { sql } } = scene
   await reconnect(proxy)
   const fault = proxy.inject({
     kind: 'blackhole',
@@ -544,8 +492,8 @@ async function measureLockRelease (scene: Scene): Promise<Figure> {
   })
   // If opening the connection takes too long, the batch is rejected and sends no transaction.
   const { id, answer } = await until(async () => {
-    const id = post.upcoming()
-    const answer = post(service, { what: 'an incomplete transaction' })
+    const id = nextId
+    const answer = post(scene, { what: 'an incomplete transaction' })
     await waitForFault(fault, answer)
     return fault.happened ? { id, answer } : undefined
   })

@@ -10,10 +10,14 @@ import { headerParts, type Headers } from '../support/hostile/headers.ts'
 import { namedParts } from '../support/hostile/named.ts'
 import { parts } from '../support/hostile/parts.ts'
 import { encodeRequest, writeParameters } from '../support/hostile/requests.ts'
-import { until } from '../support/until.ts'
+import {
+  useRestartableService,
+  type RestartableService
+} from '../support/process/restartable-service.ts'
+import { SECRET } from '../support/token.ts'
 import { openConnection, quantile } from './client.ts'
 import { orderRequest, schema, useBatchFolder } from './hostile-schema.ts'
-import { bearer, SECRET, useServer, useServiceProcess, type ServiceProcess } from './own-server.ts'
+import { bearer, useServer } from './own-server.ts'
 import { figureFor, type Figure, type Scenario, type ScenarioOptions } from './scenario.ts'
 
 const figure = figureFor(9)
@@ -107,10 +111,11 @@ async function runFairness (
       grant select on large to public;`,
     settings: { fsync: 'off' }
   })
-  const service = await useServiceProcess(stage, server.loginUrl, {
+  const service = await useRestartableService(stage, {
+    DATABASE_URL: server.loginUrl,
     BATCHES_DIR: await useBatchFolder(stage)
   })
-  await until(async () => (await fetch(`${service.adminUrl}/ready`)).status === 200)
+  await service.ready()
   await measure(service, undefined, ms)
   const results: Result[] = []
   const chosen = createCases()
@@ -162,7 +167,7 @@ function createCases (): readonly Case[] {
 
 /** Orders per second and their median response time, beside a hostile request. */
 async function measure (
-  service: ServiceProcess,
+  service: RestartableService,
   hostile: Case | undefined,
   ms: number
 ): Promise<{ readonly orders: number, readonly median: number, readonly statuses: string }> {
@@ -195,7 +200,7 @@ async function measure (
 }
 
 async function sendAgain (
-  service: ServiceProcess,
+  service: RestartableService,
   request: Buffer,
   { end, statuses }: { readonly end: AbortSignal, readonly statuses: Map<number, number> }
 ): Promise<void> {

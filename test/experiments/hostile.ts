@@ -6,19 +6,16 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { onStage, type Stage } from '../../scripts/dev/stage.ts'
 import { createRequests, type HostileRequest } from '../support/hostile/requests.ts'
+import {
+  useRestartableService,
+  type RestartableService
+} from '../support/process/restartable-service.ts'
+import { SECRET } from '../support/token.ts'
 import { until } from '../support/until.ts'
 import { openConnection, quantile, type Connection } from './client.ts'
 import { orderRequest, schema, useBatchFolder } from './hostile-schema.ts'
 import { startLiveProbe } from './live-probe.ts'
-import {
-  readMetric,
-  ROLE,
-  SECRET,
-  useServer,
-  useServiceProcess,
-  type OwnServer,
-  type ServiceProcess
-} from './own-server.ts'
+import { readMetric, ROLE, useServer, type OwnServer } from './own-server.ts'
 import {
   figureFor,
   mustBeZero,
@@ -104,11 +101,12 @@ export async function runHostile (
   { random, log }: Pick<ScenarioOptions, 'random' | 'log'>
 ): Promise<readonly Figure[]> {
   const server = await useServer(stage, { schema, settings: { fsync: 'off' } })
-  const service = await useServiceProcess(stage, server.loginUrl, {
+  const service = await useRestartableService(stage, {
+    DATABASE_URL: server.loginUrl,
     ...settings,
     BATCHES_DIR: await useBatchFolder(stage)
   })
-  await until(async () => (await fetch(`${service.adminUrl}/ready`)).status === 200)
+  await service.ready()
   const probe = startLiveProbe(service.adminUrl)
   stage.teardown(() => probe.stop())
   const seen: Seen = {
@@ -156,7 +154,7 @@ export async function runHostile (
 
 /** The requests are written while others run, so that they are never all in memory. */
 async function sendAll (
-  service: ServiceProcess,
+  service: RestartableService,
   requests: ReadonlyArray<() => HostileRequest>,
   seen: Seen
 ): Promise<void> {
@@ -214,7 +212,7 @@ interface Neighbour {
 }
 
 /** Starts a client that behaves well: it sends an order, waits for the response, and pauses. */
-function startNeighbour (service: ServiceProcess): Neighbour {
+function startNeighbour (service: RestartableService): Neighbour {
   const end = new AbortController()
   const times: number[] = []
   const run = async (): Promise<void> => {
@@ -300,8 +298,8 @@ function summarizeMemory ({ memory, kept, warmUp }: Memory): readonly Figure[] {
 }
 
 /** Resident bytes when nothing runs and garbage is collected, which V8 would put off. */
-async function keptMemory (service: ServiceProcess): Promise<number> {
-  process.kill(service.pid, 'SIGWINCH')
+async function keptMemory (service: RestartableService): Promise<number> {
+  process.kill(service.pid(), 'SIGWINCH')
   let least = Infinity
   let since = performance.now()
   return until(async () => {
@@ -320,7 +318,7 @@ function toMiB (bytes = 0): number {
 
 /** Checks that nothing is left behind, and that the service serves the next batch. */
 async function summarizeEnd (
-  service: ServiceProcess,
+  service: RestartableService,
   times: readonly number[]
 ): Promise<readonly Figure[]> {
   const connection = await openConnection(service.url)

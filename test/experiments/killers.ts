@@ -4,17 +4,12 @@
  * the run. The seed determines what is killed when. Restarts what was killed and measures the time
  * to the next 200.
  */
-import { execFile } from 'node:child_process'
 import { setTimeout as delay } from 'node:timers/promises'
-import { promisify } from 'node:util'
-import { isAlive } from '../support/process/alive.ts'
+import type { RestartableService } from '../support/process/restartable-service.ts'
 import { until } from '../support/until.ts'
 import { createQueryClient, withTimeout, type QueryClient } from './query-client.ts'
 import type { Crowd } from './crowd.ts'
 import type { OwnServer } from './own-server.ts'
-import type { RestartableService } from './service-process.ts'
-
-const run = promisify(execFile)
 
 /** `both`: the postmaster, and the service while PostgreSQL is down. */
 export type KillKind = 'backend' | 'postmaster' | 'service' | 'both'
@@ -92,12 +87,12 @@ const killers: Readonly<
   backend: ({ server }, random) => crashBackend(server, random),
   postmaster: ({ server }) => crashServer(server),
   async service ({ service }) {
-    await service.kill()
+    await service.end('SIGKILL')
     await service.start()
     return undefined
   },
   async both ({ server, service }) {
-    const down = service.kill()
+    const down = service.end('SIGKILL')
     await Promise.all([crashServer(server), down.then(() => service.start())])
     return undefined
   }
@@ -126,24 +121,9 @@ async function crashBackend ({ url }: OwnServer, random: () => number): Promise<
   return waitUntilAccepting(url)
 }
 
-/**
- * Sends SIGKILL to the postmaster. Nothing is shut down; its lock file and shared memory remain.
- * Its children exit when they notice.
- */
+/** Sends SIGKILL to the postmaster, and starts the server again. */
 async function crashServer (server: OwnServer): Promise<number> {
-  const { pid } = server.server()
-  const { stdout } = await run('ps', ['-A', '-o', 'ppid=,pid='])
-  const processes = stdout.split('\n').map(line => line.trim().split(/\s+/).map(Number))
-  const children = processes.filter(([parent]) => parent === pid)
-    .map(([, child]) => child as number)
-  kill(pid)
-  // A new postmaster refuses to start while a child is running.
-  await withTimeout(
-    until(() => children.every(child => !isAlive(child))),
-    10_000,
-    'processes of PostgreSQL survive their postmaster'
-  )
-  await server.server().stop()
+  await withTimeout(server.kill(), 20_000, 'processes of PostgreSQL survive their postmaster')
   const accepting = waitUntilAccepting(server.url)
   for (let tries = 3; ; tries--) {
     try {

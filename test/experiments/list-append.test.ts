@@ -13,7 +13,7 @@ import { useService } from '../support/service.ts'
 import { listAppend } from './list-append.ts'
 import { startListClients } from './list-clients.ts'
 import { schema } from './lists.ts'
-import { ROLE, SECRET } from './own-server.ts'
+import { ROLE } from './own-server.ts'
 import { seeded } from './scenario.ts'
 import { seed, testShortForm } from './short-form.ts'
 
@@ -92,7 +92,7 @@ t.test('the check detects broken engines', async t => {
   await ensureRoles([ROLE])
   const found = async (engine: Engine, transactions: number): Promise<readonly string[]> => {
     // New tables, because a history begins with empty lists.
-    const service = await useService(t, { schema, env: { JWT_SECRET: SECRET, POOL_SIZE: '10' } })
+    const service = await useService(t, { schema, env: { POOL_SIZE: '10' } })
     const clients = startListClients({
       url: await useEngine(t, service.url, engine),
       level: 'serializable',

@@ -10,11 +10,12 @@ import { onStage, type Stage } from '../../scripts/dev/stage.ts'
 import { toElleJson, type HistoryEvent } from '../support/elle/history.ts'
 import { checkHistory, type Level } from '../support/elle/levels.ts'
 import { useProxy, type Injected, type Proxy } from '../support/network/proxy.ts'
+import { useRestartableService } from '../support/process/restartable-service.ts'
 import { until } from '../support/until.ts'
 import { killAll, type KillKind, type Targets } from './killers.ts'
 import { startListClients, type ListClients } from './list-clients.ts'
 import { levels, schema } from './lists.ts'
-import { migrateServer, useServer } from './own-server.ts'
+import { useServer } from './own-server.ts'
 import {
   figureFor,
   seeded,
@@ -23,7 +24,6 @@ import {
   type Scenario,
   type ScenarioOptions
 } from './scenario.ts'
-import { useRestartableService } from './service-process.ts'
 
 interface Form {
   /** For each level. */
@@ -52,9 +52,11 @@ async function runListAppend (
   options: ScenarioOptions
 ): Promise<readonly Figure[]> {
   const server = await useServer(stage, { schema })
-  await migrateServer(server)
   const proxy = await useProxy(stage, server.loginUrl)
-  const service = await useRestartableService(stage, proxy.through(server.loginUrl))
+  const service = await useRestartableService(stage, {
+    DATABASE_URL: proxy.through(server.loginUrl),
+    LOG_LEVEL: 'fatal'
+  })
   const figures: Figure[] = []
   for (const level of levels) {
     figures.push(...await runLevel({ stage, server, service, proxy, level }, options))

@@ -8,16 +8,12 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { onStage, type Stage } from '../../scripts/dev/stage.ts'
-import { until } from '../support/until.ts'
-import { encode, encodeBatch, openConnection, quantile } from './client.ts'
 import {
-  bearer,
-  readMetric,
-  ROLE,
-  useServer,
-  useServiceProcess,
-  type ServiceProcess
-} from './own-server.ts'
+  useRestartableService,
+  type RestartableService
+} from '../support/process/restartable-service.ts'
+import { encode, encodeBatch, openConnection, quantile } from './client.ts'
+import { bearer, readMetric, ROLE, useServer } from './own-server.ts'
 import {
   figureFor,
   mustBeZero,
@@ -145,7 +141,8 @@ async function measure (
   { limit, retry }: { limit: Limit, retry: Retry },
   { long, random }: ScenarioOptions
 ): Promise<LoadResult> {
-  const service = await useServiceProcess(stage, loginUrl, {
+  const service = await useRestartableService(stage, {
+    DATABASE_URL: loginUrl,
     POOL_SIZE: String(CONNECTIONS),
     // A busy machine does not read the requests fast enough to fill the queue of the long form.
     ...!long && { QUEUE_SIZE: '5' }
@@ -160,7 +157,7 @@ async function measure (
   const probeTimes: Record<string, number[]> = {}
   let failedProbes = 0
   // The readiness check opens its connection on the first request.
-  await until(async () => (await fetch(`${service.adminUrl}/ready`)).status === 200)
+  await service.ready()
   // A new process compiles code and allocates its working memory first.
   for (let i = 0; i < (long ? 3 : 1); i++) await load(CLIENTS)
   const before = await memory()
@@ -206,7 +203,7 @@ function describe (
 }
 
 async function run (
-  service: ServiceProcess,
+  service: RestartableService,
   request: Buffer,
   { clients, ms, pause }: { clients: number, ms: number, pause: () => number }
 ): Promise<Phase> {
@@ -236,7 +233,7 @@ async function run (
  * overload are both measured with these requests, because they have a cost.
  */
 async function withProbes (
-  service: ServiceProcess,
+  service: RestartableService,
   load: () => Promise<Phase>,
   probeTimes: Record<string, number[]>
 ): Promise<{ readonly phase: Phase, readonly failedProbes: number }> {

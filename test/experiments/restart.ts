@@ -6,17 +6,13 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import postgres from 'postgres'
 import { onStage } from '../../scripts/dev/stage.ts'
-import { isAlive } from '../support/process/alive.ts'
+import {
+  useRestartableService,
+  type RestartableService
+} from '../support/process/restartable-service.ts'
 import { until } from '../support/until.ts'
 import { encodeBatch, openConnection, quantile } from './client.ts'
-import {
-  bearer,
-  ROLE,
-  useServer,
-  useServiceProcess,
-  type OwnServer,
-  type ServiceProcess
-} from './own-server.ts'
+import { bearer, ROLE, useServer, type OwnServer } from './own-server.ts'
 import { figureFor, mustBeZero, type Figure, type Scenario } from './scenario.ts'
 
 const CLIENTS = 4
@@ -32,7 +28,7 @@ export const restart: Scenario = {
   run: ({ long, random, log }) =>
     onStage(async stage => {
       const server = await useServer(stage, { schema })
-      const service = await useServiceProcess(stage, server.loginUrl)
+      const service = await useRestartableService(stage, { DATABASE_URL: server.loginUrl })
       const load = startLoad(service)
       const times: Record<StopMode, number[]> = { stop: [], kill: [] }
       const rounds = Array.from({ length: long ? 10 : 1 }, (): StopMode[] => ['stop', 'kill'])
@@ -40,7 +36,7 @@ export const restart: Scenario = {
         await load.served(performance.now())
         // A random delay, so that connections are at any point of a batch.
         await delay(random() * 100)
-        await stopServer(server, mode)
+        await server[mode]()
         const [up] = await Promise.all([waitUntilAccepting(server), server.start()])
         const recoveryMs = await load.served(up) - up
         times[mode].push(recoveryMs)
@@ -90,7 +86,7 @@ interface Load {
 }
 
 /** Starts a few clients that pause briefly between batches, like a lightly loaded service. */
-function startLoad (service: ServiceProcess): Load {
+function startLoad (service: RestartableService): Load {
   const responses = new Map<number, BatchResponse>()
   const stopped = new AbortController()
   const authorization = bearer()
@@ -120,17 +116,6 @@ function startLoad (service: ServiceProcess): Load {
       return responses
     }
   }
-}
-
-/** Stops the server. Resolves when none of its processes is left. */
-async function stopServer ({ server, sql }: OwnServer, mode: StopMode): Promise<void> {
-  const running = server()
-  if (mode === 'kill') {
-    const pids = (await sql`select pid from pg_stat_activity`).map(({ pid }) => pid as number)
-    process.kill(running.pid, 'SIGKILL')
-    await until(() => !pids.some(isAlive))
-  }
-  await running.stop()
 }
 
 /** Waits until the server answers a query. Resolves with the time (performance.now). */

@@ -8,6 +8,7 @@ import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { installedPackage } from '../../scripts/dev/binaries.ts'
 import { figuresFile, readFigures, type ScenarioRun } from '../promises.ts'
+import { major, skip } from '../support/database/restartable-server.ts'
 import { citus } from './citus.ts'
 import { conflicts } from './conflicts.ts'
 import { cuts } from './cuts.ts'
@@ -15,7 +16,6 @@ import { fairness } from './fairness.ts'
 import { hostile } from './hostile.ts'
 import { listAppend } from './list-append.ts'
 import { overload } from './overload.ts'
-import { embeddedMajor } from './own-server.ts'
 import { pieces } from './pieces.ts'
 import { restart } from './restart.ts'
 import { isReached, seeded, type Figure, type Scenario } from './scenario.ts'
@@ -108,8 +108,8 @@ function write (run: ScenarioRun): void {
 }
 
 async function embeddedVersion (): Promise<string> {
-  if (embeddedMajor === undefined) return ''
-  return (await installedPackage(embeddedMajor)).version.replace(/\.0-.*$/, '')
+  if (skip !== false) return ''
+  return (await installedPackage(major)).version.replace(/\.0-.*$/, '')
 }
 
 function renderTable (figures: readonly Figure[]): string {

@@ -3,7 +3,7 @@
  */
 import { randomInt } from 'node:crypto'
 import t from 'tap'
-import { embeddedMajor } from './own-server.ts'
+import { skip } from '../support/database/restartable-server.ts'
 import { isReached, seeded, type Figure, type Scenario } from './scenario.ts'
 
 export const seed = Number(process.env['SEED'] ?? randomInt(2 ** 31))
@@ -16,7 +16,6 @@ export function testShortForm (
   { name, run }: Scenario,
   units: ReadonlyArray<Figure['unit']> = ['']
 ): void {
-  const skip = embeddedMajor === undefined && 'no embedded PostgreSQL for this platform'
   t.test(skip === false ? name : `${name} (skipped: ${skip})`, { skip }, async t => {
     t.comment(`SEED=${seed}`)
     const figures = await run({

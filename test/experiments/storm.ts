@@ -4,12 +4,16 @@
  * the service must be healthy without leftover connections, sessions or locks.
  */
 import { onStage, type Stage } from '../../scripts/dev/stage.ts'
+import {
+  useRestartableService,
+  type RestartableService
+} from '../support/process/restartable-service.ts'
 import { until } from '../support/until.ts'
 import { schema } from './bank.ts'
 import { startCrowd } from './crowd.ts'
 import { audit, replay } from './invariants.ts'
 import { killAll, type KillKind, type Kills } from './killers.ts'
-import { migrateServer, readMetric, useServer } from './own-server.ts'
+import { readMetric, useServer } from './own-server.ts'
 import { createPoster } from './poster.ts'
 import { createQueryClient, withTimeout, type QueryClient } from './query-client.ts'
 import {
@@ -20,7 +24,6 @@ import {
   type Scenario,
   type ScenarioOptions
 } from './scenario.ts'
-import { useRestartableService, type RestartableService } from './service-process.ts'
 
 interface Form {
   readonly batches: number
@@ -65,8 +68,10 @@ async function runStorm (
 ): Promise<readonly Figure[]> {
   const form = forms[long ? 'long' : 'short']
   const server = await useServer(stage, { schema })
-  await migrateServer(server)
-  const service = await useRestartableService(stage, server.loginUrl)
+  const service = await useRestartableService(stage, {
+    DATABASE_URL: server.loginUrl,
+    LOG_LEVEL: 'fatal'
+  })
   const client = createQueryClient(server.url)
   stage.teardown(() => client.close())
 
@@ -216,7 +221,7 @@ async function measureLockRelease (
     const response = poster.post(batch)
     const isLocked = until(async () => !await isFree())
     await withTimeout(isLocked, CLEANUP_MS, 'the batch did not take its lock')
-    await service.kill()
+    await service.end('SIGKILL')
     const killed = performance.now()
     await withTimeout(until(isFree), CLEANUP_MS, 'the lock of the killed service was not released')
     longest = Math.max(longest, performance.now() - killed)

@@ -3,8 +3,7 @@
 */
 import t from 'tap'
 import { configItems } from '../../schemas/config.ts'
-import { startPostgres } from '../../scripts/dev/postgres.ts'
-import { embeddedMajor } from '../experiments/own-server.ts'
+import { skip, useRestartableServer } from '../support/database/restartable-server.ts'
 import { stopClock } from '../support/clock.ts'
 import { holdRow } from '../support/database/hold.ts'
 import { dial } from '../support/network/wire.ts'
@@ -12,7 +11,6 @@ import { answering, ask, SECRET, useService, type Answer } from '../support/serv
 import { until } from '../support/until.ts'
 import { nowhere, shopSchema as schema, update } from '../support/shorthand.ts'
 
-const skip = embeddedMajor === undefined ? 'no embedded PostgreSQL for this platform' : false
 const brief = ({ status, text }: Answer): unknown => [status, text]
 
 t.test('both probes succeed while the database is reachable', async t => {
@@ -40,9 +38,8 @@ t.test('without a reachable database, liveness succeeds and readiness fails', as
 })
 
 t.test('the probe after a database shutdown fails', { skip }, async t => {
-  const server = await startPostgres({ major: embeddedMajor as number })
-  t.teardown(() => server.stop())
-  const { url, adminUrl } = await useService(t, { databaseUrl: () => server.url })
+  const server = await useRestartableServer(t)
+  const { url, adminUrl } = await useService(t, { databaseUrl: () => server.current().url })
   await answering(`${adminUrl}/ready`)
   stopClock(t)
   t.same(brief(await ask(`${adminUrl}/ready`)), [200, '{"ok":true}'])

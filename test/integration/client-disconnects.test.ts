@@ -13,12 +13,12 @@ import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { LOGIN_ROLE, useDatabase, type Database } from '../support/database/database.ts'
 import { holdRow } from '../support/database/hold.ts'
+import { makeKeyTable } from '../support/database/key-table.ts'
 import { ledgerSchema, pair } from '../support/ledger.ts'
 import { untilQuiet, useProxy, type Proxy } from '../support/network/proxy.ts'
 import {
   ask,
   gauge,
-  makeKeyTable,
   useService,
   type ServiceUnderTest,
   type UseServiceOptions

@@ -9,15 +9,9 @@
 import t, { type Test } from 'tap'
 import { LOGIN_ROLE, useDatabase, type Database } from '../support/database/database.ts'
 import { holdRow } from '../support/database/hold.ts'
+import { makeKeyTable } from '../support/database/key-table.ts'
 import { CLAIMS, untilQuiet, useProxy, type Link, type Proxy } from '../support/network/proxy.ts'
-import {
-  ask,
-  gauge,
-  makeKeyTable,
-  token,
-  useService,
-  type ServiceUnderTest
-} from '../support/service.ts'
+import { ask, gauge, token, useService, type ServiceUnderTest } from '../support/service.ts'
 import { until } from '../support/until.ts'
 import { dial, request } from '../support/network/wire.ts'
 

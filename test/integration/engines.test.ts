@@ -7,7 +7,8 @@ import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { closeConnection } from '../../src/postgres/connection.ts'
 import { openConnection } from '../../src/postgres/open-connection.ts'
 import { useDatabase } from '../support/database/database.ts'
-import { answering, ask, makeKeyTable, useService } from '../support/service.ts'
+import { makeKeyTable } from '../support/database/key-table.ts'
+import { answering, ask, useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 const citus = `

@@ -12,11 +12,11 @@ import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { startKeyPruner } from '../../src/transaction/prune-keys.ts'
 import { LOGIN_ROLE, useDatabase, type Database } from '../support/database/database.ts'
 import { holdRow } from '../support/database/hold.ts'
+import { makeKeyTable } from '../support/database/key-table.ts'
 import { CLAIMS, useProxy, type Proxy } from '../support/network/proxy.ts'
 import { dial, request, speak } from '../support/network/wire.ts'
 import {
   ask,
-  makeKeyTable,
   token,
   useService,
   type Answer,

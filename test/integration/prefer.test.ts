@@ -2,18 +2,12 @@
  * The `Prefer` header, from its grammar to the transaction: dry runs, isolation, read-only access,
  * counts, strict handling, and lost connections of batches that commit nothing.
  */
-import { randomUUID } from 'node:crypto'
-import { rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import postgres from 'postgres'
 import t, { type Test } from 'tap'
-import {
-  availableMajors,
-  reachableDataDirectory,
-  startPostgres
-} from '../../scripts/dev/postgres.ts'
 import { MAX_ATTEMPTS } from '../../src/transaction/retry-policy.ts'
+import { execute } from '../support/database/execute.ts'
+import { skip, useRestartableServer } from '../support/database/restartable-server.ts'
 import { moodySchema } from '../support/database/triggers.ts'
 import {
   CLAIMS,
@@ -589,13 +583,8 @@ t.test('a deadline in a batch without commit reports committed: false', async t 
   }
 })
 
-const major = Number(process.env['PG_MAJOR']) || availableMajors().at(-1)
-const skip = major === undefined || !availableMajors().includes(major)
-  ? 'no embedded PostgreSQL for this platform'
-  : false
-
 t.test('a standby runs read-only batches and rejects others', { skip }, async t => {
-  const url = await useStandby(t, major as number)
+  const url = await useStandby(t)
   const service = await useService(t, { databaseUrl: () => url, env: { POOL_SIZE: '2' } })
   const rows: ReadonlyArray<readonly [prefer: string, operation: object, expected: object]> = [
     ['access=read-only', select('m', 't'), { status: 200, body: { data: { m: [{ id: 1 }] } } }],
@@ -614,19 +603,16 @@ t.test('a standby runs read-only batches and rejects others', { skip }, async t 
 })
 
 /** Starts a separate server in recovery. It has no primary. */
-async function useStandby (t: Test, major: number): Promise<string> {
-  const dataDir = await reachableDataDirectory(join(tmpdir(), `oneflight-standby-${randomUUID()}`))
-  t.teardown(() => rm(dataDir, { recursive: true, force: true }))
-  const primary = await startPostgres({ major, dataDir })
-  const sql = postgres(primary.url, { max: 1 })
-  await sql.unsafe(
+async function useStandby (t: Test): Promise<string> {
+  const server = await useRestartableServer(t)
+  const { url, dataDir } = server.current()
+  await execute(
+    { url },
     'create role oneflight_user; create table t as select 1 as id, null as word; grant all ' +
       'on t to oneflight_user'
   )
-  await sql.end()
-  await primary.stop()
+  await server.stop()
   await writeFile(join(dataDir, 'standby.signal'), '')
-  const standby = await startPostgres({ major, dataDir })
-  t.teardown(() => standby.stop())
-  return standby.url
+  await server.start()
+  return url
 }

@@ -7,12 +7,12 @@ import t, { type Test } from 'tap'
 import { bucketOf } from '../../src/auth/route.ts'
 import { useDatabase, type Database } from '../support/database/database.ts'
 import { holdRow } from '../support/database/hold.ts'
+import { makeKeyTable } from '../support/database/key-table.ts'
 import { CLAIMS, useProxy, type Proxy } from '../support/network/proxy.ts'
 import * as op from '../support/operations.ts'
 import {
   answering,
   ask,
-  makeKeyTable,
   token,
   useService,
   type Answer,

@@ -4,24 +4,15 @@
  * PostgreSQL server.
  */
 import { randomUUID } from 'node:crypto'
-import { readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import tap from 'tap'
-import {
-  availableMajors,
-  reachableDataDirectory,
-  startPostgres
-} from '../../scripts/dev/postgres.ts'
 import { commentOn } from '../../src/sql/frame/steps.ts'
+import { skip, useRestartableServer } from '../support/database/restartable-server.ts'
 import * as op from '../support/operations.ts'
 import { useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
-const major = Number(process.env['PG_MAJOR']) || availableMajors().at(-1)
-const skip = major === undefined || !availableMajors().includes(major)
-  ? 'no embedded PostgreSQL for this platform'
-  : false
 const title = (text: string): string => `${text}${skip === false ? '' : ` (skipped: ${skip})`}`
 
 const schema = `
@@ -52,19 +43,16 @@ tap.test('the comment has the format of sqlcommenter and escapes every id', asyn
 
 tap.test(title('the log of the server names the request of each statement'), { skip }, async t => {
   const before = process.env['TEST_DATABASE_URL']
-  const dataDir = await reachableDataDirectory(join(tmpdir(), `oneflight-log-${randomUUID()}`))
   const settings = {
     fsync: 'off',
     log_min_duration_statement: 0,
     log_line_prefix: '%a ',
     application_name: 'other'
   }
-  const server = await startPostgres({ major: major as number, dataDir, settings })
+  const server = (await useRestartableServer(t, settings)).current()
   process.env['TEST_DATABASE_URL'] = server.url
-  t.teardown(async () => {
+  t.teardown(() => {
     process.env['TEST_DATABASE_URL'] = before
-    await server.stop()
-    await rm(dataDir, { recursive: true, force: true })
   })
   /**
    * The log entries of a request, once one of them matches `last`. Continuation lines begin with a

@@ -2,7 +2,6 @@
  * Runs the whole service in the process of the test, on its own database, and sends requests over
  * HTTP. Nothing is mocked.
  */
-import { readFile } from 'node:fs/promises'
 import { Writable } from 'node:stream'
 import { Value } from '@sinclair/typebox/value'
 import { pino } from 'pino'
@@ -10,19 +9,18 @@ import type { Test } from 'tap'
 import { BatchAnswer } from '../../schemas/batch.ts'
 import type { Config } from '../../schemas/config.ts'
 import { ErrorEnvelope } from '../../schemas/error.ts'
-import { signToken } from '../../src/auth/token.ts'
 import { readConfig } from '../../src/config/config.ts'
-import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import type { NamedBatches } from '../../src/named/named-batch.ts'
 import { openBatchSet, type BatchSet, readNamedBatch } from '../../src/named/read-files.ts'
 import { batchLimits, type BatchLimits } from '../../src/plan/check/read-batch.ts'
-import { migrate } from '../../src/postgres/migrate.ts'
 import type { AppOptions } from '../../src/server/app.ts'
 import { type Service, startService } from '../../src/server/service.ts'
-import { LOGIN_ROLE, useDatabase, type Database } from './database/database.ts'
+import { useDatabase, type Database } from './database/database.ts'
+import { makeKeyTable } from './database/key-table.ts'
+import { SECRET, token } from './token.ts'
 import { until } from './until.ts'
 
-export const SECRET = 'a secret of the test suite, more than 32 bytes'
+export { SECRET, token }
 
 /** The settings of a service under test, except for its database. */
 export const testEnvironment = {
@@ -177,17 +175,6 @@ function readBatches (
   )
 }
 
-/** Runs deploy/migrate.sql for a login role. */
-export async function makeKeyTable (
-  { url, login = LOGIN_ROLE }: Pick<Database, 'url'> & { readonly login?: string }
-): Promise<void> {
-  await migrate(
-    parseDatabaseUrl(url),
-    await readFile(new URL('../../deploy/migrate.sql', import.meta.url), 'utf8'),
-    login
-  )
-}
-
 /** Makes the encoding of successful responses fail until the end of `t`, as for too large ones. */
 export function forbidAnswers (t: Test): void {
   const { prototype } = Buffer
@@ -244,9 +231,4 @@ export async function gauge (
       (await ask(`${adminUrl}/metrics`)).text
     )?.[1]
   )
-}
-
-/** Creates an HS256 token that expires in an hour. Undefined claims are left out. */
-export function token (claims: Readonly<Record<string, unknown>>, secret = SECRET): string {
-  return signToken({ exp: Math.floor(Date.now() / 1000) + 3600, ...claims }, secret)
 }

@@ -2,10 +2,10 @@
  * Clients of one tenant that read and change all the time what belongs to others. Their policies
  * show every row if the claims do not reach a worker; see citus-bank.ts.
  */
-import { signToken } from '../../../src/auth/token.ts'
+import { token } from '../../support/token.ts'
 import { TENANTS } from './bank.ts'
 import { encodeBatch, openConnection } from '../client.ts'
-import { ROLE, SECRET } from '../own-server.ts'
+import { ROLE } from '../own-server.ts'
 
 export interface Readings {
   /** Batches with status 200. */
@@ -51,8 +51,7 @@ export function startReaders (url: string, clients: number): Readers {
 
 /** What the reader sends in turn: statements of all shards, and of a shard of another tenant. */
 function requestsOf (tenant: string, other: string): readonly Buffer[] {
-  const claims = { role: ROLE, tenant, exp: Math.floor(Date.now() / 1000) + 3600 }
-  const authorization = `Bearer ${signToken(claims, SECRET)}`
+  const authorization = `Bearer ${token({ role: ROLE, tenant })}`
   const ofOther = { tenant: { eq: other } }
   const steal = { op: 'update', table: 'accounts', set: { balance: { $inc: 1_000_000 } } }
   const batches = [

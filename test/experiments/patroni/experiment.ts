@@ -3,11 +3,15 @@
  * in one way, another node is promoted, the old leader returns. Afterwards every response is
  * compared with the database.
  */
-import { readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import { onStage, type Stage } from '../../../scripts/dev/stage.ts'
-import { parseDatabaseUrl } from '../../../src/config/database-url.ts'
-import { migrate } from '../../../src/postgres/migrate.ts'
+import { execute } from '../../support/database/execute.ts'
+import { makeKeyTable } from '../../support/database/key-table.ts'
+import {
+  useRestartableService,
+  type RestartableService
+} from '../../support/process/restartable-service.ts'
+import { until } from '../../support/until.ts'
 import { schema } from '../bank.ts'
 import { startCrowd, type Crowd, type Observations } from '../crowd.ts'
 import { audit, replay } from '../invariants.ts'
@@ -15,8 +19,6 @@ import { ROLE } from '../own-server.ts'
 import { createPoster } from '../poster.ts'
 import { createQueryClient, withTimeout, type QueryClient } from '../query-client.ts'
 import { isReached, type Figure } from '../scenario.ts'
-import { useRestartableService, type RestartableService } from '../service-process.ts'
-import { until } from '../../support/until.ts'
 import { RECOVERY_MS, type Cluster } from './cluster.ts'
 import type { Node } from './node.ts'
 
@@ -89,8 +91,10 @@ async function run (
   const { fault, route, synchronous, requestTimeoutMs } = experiment
   await cluster.setSynchronous(synchronous)
   await createDatabase(cluster, database)
-  const service = await useRestartableService(stage, serviceUrl(cluster, route, database), {
-    REQUEST_TIMEOUT_MS: String(requestTimeoutMs)
+  const service = await useRestartableService(stage, {
+    DATABASE_URL: serviceUrl(cluster, route, database),
+    REQUEST_TIMEOUT_MS: String(requestTimeoutMs),
+    LOG_LEVEL: 'fatal'
   })
   const crowd = startCrowd({
     url: service.url,
@@ -216,7 +220,8 @@ function repeatKept (
 
 /** Creates the database with its accounts and the table of keys. */
 async function createDatabase (cluster: Cluster, database: string): Promise<void> {
-  await execute(await cluster.superuserUrl('postgres'), [
+  await execute(
+    { url: await cluster.superuserUrl('postgres') },
     `do $$ begin
       if to_regrole('oneflight') is null then
         create role ${ROLE} nologin;
@@ -225,20 +230,10 @@ async function createDatabase (cluster: Cluster, database: string): Promise<void
       end if;
     end $$`,
     `create database ${database}`
-  ])
+  )
   const url = await cluster.superuserUrl(database)
-  await execute(url, [schema])
-  const text = await readFile(new URL('../../../deploy/migrate.sql', import.meta.url), 'utf8')
-  await migrate(parseDatabaseUrl(url), text, 'oneflight')
-}
-
-async function execute (url: string, statements: readonly string[]): Promise<void> {
-  const client = createQueryClient(url)
-  try {
-    for (const statement of statements) await client.query(statement, RECOVERY_MS)
-  } finally {
-    client.close()
-  }
+  await execute({ url }, schema)
+  await makeKeyTable({ url, login: 'oneflight' })
 }
 
 /** DATABASE_URL of the service. */

@@ -6,45 +6,31 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { freePort } from '../../../scripts/dev/port.ts'
-import { childEnvironment } from '../process/process.ts'
 import { findProgram, startProgram, type Running } from '../process/programs.ts'
-import { answering, ask, testEnvironment } from '../service.ts'
+import { useRestartableService, type RestartableService } from '../process/restartable-service.ts'
+import { ask, testEnvironment } from '../service.ts'
 import { until } from '../until.ts'
 
 export const haproxy = findProgram('haproxy')
 
-const main = join(import.meta.dirname, '../../../src/main.ts')
 const shipped = new URL('../../../deploy/haproxy/haproxy.cfg', import.meta.url)
-
-export interface Instance extends Running {
-  readonly url: string
-  readonly adminUrl: string
-}
 
 /** Starts an instance on free ports and waits until it is ready. */
 export async function startInstance (
   t: Test,
   databaseUrl: string,
   env: Readonly<Record<string, string>> = {}
-): Promise<Instance> {
-  const running = startProgram(
-    t,
-    process.execPath,
-    ['--disable-warning=ExperimentalWarning', main],
-    childEnvironment({
-      DATABASE_URL: databaseUrl,
-      ...testEnvironment,
-      SHUTDOWN_DELAY_MS: '5000',
-      ...env
-    })
-  )
-  const address = async (name: string): Promise<string> =>
-    await until(() =>
-      new RegExp(`${name} server listening at (http://[^"]+)`).exec(running.output())?.[1]
-    )
-  const [url, adminUrl] = [await address('main'), await address('admin')]
-  await answering(`${adminUrl}/ready`)
-  return { ...running, url, adminUrl }
+): Promise<RestartableService> {
+  const service = await useRestartableService(t, {
+    ...testEnvironment,
+    DATABASE_URL: databaseUrl,
+    HTTP_PORT: String(await freePort()),
+    ADMIN_HTTP_PORT: String(await freePort()),
+    SHUTDOWN_DELAY_MS: '5000',
+    ...env
+  }, 'SIGKILL')
+  await service.ready()
+  return service
 }
 
 export interface Balancer extends Running {
@@ -60,7 +46,7 @@ export interface Balancer extends Running {
  */
 export async function startBalancer (
   t: Test,
-  servers: ReadonlyArray<Pick<Instance, 'url' | 'adminUrl'>>,
+  servers: ReadonlyArray<Pick<RestartableService, 'url' | 'adminUrl'>>,
   change: (config: string) => string = config => config
 ): Promise<Balancer> {
   const [port, statsPort] = [await freePort(), await freePort()]

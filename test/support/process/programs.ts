@@ -57,9 +57,12 @@ export function runProgram (
   })
 }
 
+/** How many characters of the output of a program are kept. */
+const MAX_OUTPUT = 100_000
+
 export interface Running {
   readonly child: ChildProcess
-  /** The output so far, at most 100 000 characters. */
+  /** The output so far, at most MAX_OUTPUT characters. */
   output(): string
   /** Sends a signal and waits for the exit. */
   end(signal: NodeJS.Signals): Promise<void>
@@ -76,7 +79,8 @@ export function startProgram (
   let text = ''
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (bytes: Buffer) => {
-      text = (text + bytes.toString()).slice(-100_000)
+      text += bytes.toString()
+      if (text.length > 2 * MAX_OUTPUT) text = text.slice(-MAX_OUTPUT)
     })
   }
   const ended = once(child, 'close')
@@ -89,11 +93,9 @@ export function startProgram (
     child.kill('SIGKILL')
   }
   process.once('exit', kill)
-  t.teardown(async () => {
-    process.off('exit', kill)
-    await end('SIGKILL')
-  })
-  return { child, output: () => text, end }
+  ended.then(() => process.off('exit', kill))
+  t.teardown(() => end('SIGKILL'))
+  return { child, output: () => text.slice(-MAX_OUTPUT), end }
 }
 
 function isExecutable (path: string): boolean {

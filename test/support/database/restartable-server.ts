@@ -1,0 +1,89 @@
+/**
+ * PostgreSQL servers that a test or an experiment stops, kills and starts again. Their data survive
+ * that. A server that other tests share could be neither killed nor measured.
+ */
+import { execFile } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import {
+  availableMajors,
+  reachableDataDirectory,
+  startPostgres,
+  type Postgres
+} from '../../../scripts/dev/postgres.ts'
+import type { Stage } from '../../../scripts/dev/stage.ts'
+import { isAlive } from '../process/alive.ts'
+import { until } from '../until.ts'
+
+const run = promisify(execFile)
+
+/** The major version of the servers. */
+export const major = Number(process.env['PG_MAJOR']) || availableMajors().at(-1) || 0
+
+/** Why no server can be started here, or false: the option `skip` of a test. */
+export const skip = availableMajors().includes(major)
+  ? false
+  : 'no embedded PostgreSQL for this platform'
+
+export type ServerSettings = Readonly<Record<string, string | number>>
+
+export interface RestartableServer {
+  /** The server that was started last. */
+  readonly current: () => Postgres
+  /** Stops it by a fast shutdown. */
+  readonly stop: () => Promise<void>
+  /**
+   * Sends SIGKILL to the postmaster. Nothing is shut down: its lock file and shared memory remain.
+   * Its children exit when they notice. Resolves when none is left.
+   */
+  readonly kill: () => Promise<void>
+  /** Starts it again on the same port, with the same settings or others. */
+  readonly start: (settings?: ServerSettings) => Promise<void>
+}
+
+/** Starts a server. The end of the stage stops it and deletes its data. */
+export async function useRestartableServer (
+  stage: Stage,
+  settings: ServerSettings = {},
+  dataDir?: string
+): Promise<RestartableServer> {
+  const directory = dataDir ?? await createDataDirectory(stage)
+  let server = await startPostgres({ major, dataDir: directory, settings })
+  const stop = (): Promise<void> => server.stop()
+  stage.teardown(stop)
+  return {
+    current: () => server,
+    stop,
+    async kill () {
+      const processes = [server.pid, ...await childrenOf(server.pid)]
+      process.kill(server.pid, 'SIGKILL')
+      // A new postmaster refuses to start while one of them is running.
+      await until(() => !processes.some(isAlive))
+      await stop()
+    },
+    async start (others = settings) {
+      server = await startPostgres({
+        major,
+        dataDir: directory,
+        settings: others,
+        port: server.port
+      })
+    }
+  }
+}
+
+/** Returns the path of a new directory for data. The end of the stage deletes it. */
+export async function createDataDirectory (stage: Stage): Promise<string> {
+  const path = await reachableDataDirectory(join(tmpdir(), `oneflight-server-${randomUUID()}`))
+  stage.teardown(() => rm(path, { recursive: true, force: true }))
+  return path
+}
+
+async function childrenOf (parent: number): Promise<readonly number[]> {
+  const { stdout } = await run('ps', ['-A', '-o', 'ppid=,pid='])
+  const processes = stdout.split('\n').map(line => line.trim().split(/\s+/).map(Number))
+  return processes.filter(([ppid]) => ppid === parent).map(([, pid]) => pid as number)
+}
