@@ -1,6 +1,6 @@
 /**
  * Tests the shipped configuration of Patroni: its leader is killed under load, and the service
- * knows when a failover can lose commits. test/experiments/patroni/run.ts runs all experiments.
+ * knows when a failover can lose commits. test/experiments/patroni/patroni.ts runs all experiments.
  */
 import t from 'tap'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'

@@ -51,6 +51,7 @@ const REPEAT_MS = 150_000
 
 export const citus: Scenario = {
   name: 'citus',
+  isSpecial: true,
   server: describeServer,
   run: options => onStage(stage => runScenario(stage, options))
 }

@@ -14,7 +14,7 @@ import {
   useRestartableService,
   type RestartableService
 } from '../support/process/restartable-service.ts'
-import { SECRET } from '../support/token.ts'
+import { SECRET } from '../support/environment.ts'
 import { openConnection, quantile } from './client.ts'
 import { orderRequest, schema, useBatchFolder } from './hostile-schema.ts'
 import { bearer, useServer } from './own-server.ts'

@@ -10,7 +10,7 @@ import {
   useRestartableService,
   type RestartableService
 } from '../support/process/restartable-service.ts'
-import { SECRET } from '../support/token.ts'
+import { SECRET } from '../support/environment.ts'
 import { until } from '../support/until.ts'
 import { openConnection, quantile, type Connection } from './client.ts'
 import { orderRequest, schema, useBatchFolder } from './hostile-schema.ts'

@@ -11,7 +11,7 @@ import {
   type ServerSettings
 } from '../support/database/restartable-server.ts'
 import type { RestartableService } from '../support/process/restartable-service.ts'
-import { token } from '../support/token.ts'
+import { token } from '../support/environment.ts'
 
 export const ROLE = 'shop_user'
 
@@ -52,15 +52,21 @@ export function bearer (): string {
 
 /** Returns the sum of the samples of a metric whose line contains `labels`; 0 if there are none. */
 export async function readMetric (
-  { adminUrl }: Pick<RestartableService, 'adminUrl'>,
+  service: Pick<RestartableService, 'adminUrl'>,
   name: string,
   labels = ''
 ): Promise<number> {
-  const text = await (await fetch(`${adminUrl}/metrics`, { headers: { connection: 'close' } }))
-    .text()
-  return text.split('\n').filter(line => line.startsWith(`${name}{`) || line.startsWith(`${name} `))
-    .filter(line => line.includes(labels)).reduce(
-      (sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))),
-      0
-    )
+  return (await readMetrics(service))(name, labels)
+}
+
+/** Reads all metrics at once. Returns a function that adds the samples of one. */
+export async function readMetrics (
+  { adminUrl }: Pick<RestartableService, 'adminUrl'>
+): Promise<(name: string, labels?: string) => number> {
+  const response = await fetch(`${adminUrl}/metrics`, { headers: { connection: 'close' } })
+  const lines = (await response.text()).split('\n')
+  return (name, labels = '') =>
+    lines.filter(line => line.startsWith(`${name}{`) || line.startsWith(`${name} `))
+      .filter(line => line.includes(labels))
+      .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0)
 }

@@ -1,11 +1,13 @@
 /**
- * `npm run test:chaos [scenario …]`: runs the long form of scenarios, prints their figures and
- * writes `figures.json`. SEED=n replays a run. Exit code 1 if a goal is missed.
+ * `npm run test:chaos -- [--quick] [--only=<word>] [experiment …]`: runs the long form of
+ * experiments, prints their figures and writes `figures.json`. SEED=n replays a run. `--quick` runs
+ * the short form and writes nothing. `--only` limits an experiment to some of its parts. Exit code
+ * 1 if a goal is missed.
  */
-import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
+import { parseArgs } from 'node:util'
 import { installedPackage } from '../../scripts/dev/binaries.ts'
 import { figuresFile, readFigures, type ScenarioRun } from '../promises.ts'
 import { major, skip } from '../support/database/restartable-server.ts'
@@ -13,12 +15,14 @@ import { citus } from './citus.ts'
 import { conflicts } from './conflicts.ts'
 import { cuts } from './cuts.ts'
 import { fairness } from './fairness.ts'
+import { growth } from './growth/growth.ts'
 import { hostile } from './hostile.ts'
 import { listAppend } from './list-append.ts'
 import { overload } from './overload.ts'
+import { patroni } from './patroni/patroni.ts'
 import { pieces } from './pieces.ts'
 import { restart } from './restart.ts'
-import { isReached, seeded, type Figure, type Scenario } from './scenario.ts'
+import { isReached, readCommit, seeded, type Figure, type Scenario } from './scenario.ts'
 import { storm } from './storm.ts'
 
 const scenarios: readonly Scenario[] = [
@@ -31,68 +35,92 @@ const scenarios: readonly Scenario[] = [
   hostile,
   pieces,
   fairness,
-  citus
+  citus,
+  patroni,
+  growth
 ]
 
 const root = join(import.meta.dirname, '../..')
-const names = process.argv.slice(2)
-const unknown = names.filter(name => !scenarios.some(scenario => scenario.name === name))
-const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 
-// process.exit() runs the handlers that kill the processes started by scenarios.
+// process.exit() runs the handlers that kill the processes started by experiments.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1))
 
-if (unknown.length > 0 || !Number.isSafeInteger(seed)) {
-  const known = scenarios.map(({ name }) => name).join(', ')
-  console.error(
-    unknown.length > 0
-      ? `unknown scenario ${unknown.join(', ')} (expected ${known})`
-      : 'SEED must be an integer'
-  )
+const problem = await run(process.argv.slice(2)).catch((error: unknown) => error)
+if (problem !== undefined) {
+  console.error(problem)
   process.exitCode = 1
-} else {
-  await runAll(scenarios.filter(({ name, server }) =>
-    names.length === 0 ? server === undefined : names.includes(name)
-  ))
 }
 
-async function runAll (chosen: readonly Scenario[]): Promise<void> {
+interface Options {
+  readonly names: readonly string[]
+  readonly quick: boolean
+  readonly only: readonly string[]
+  readonly seed: number
+}
+
+/** Returns what is wrong with the arguments. */
+async function run (args: string[]): Promise<string | undefined> {
+  const { values: { quick, only }, positionals: names } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: {
+      quick: { type: 'boolean', default: false },
+      only: { type: 'string', multiple: true, default: [] }
+    }
+  })
+  const unknown = names.filter(name => !scenarios.some(scenario => scenario.name === name))
+  const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31))
+  if (unknown.length > 0) {
+    const known = scenarios.map(({ name }) => name).join(', ')
+    return `unknown experiment ${unknown.join(', ')} (expected ${known})`
+  }
+  if (!Number.isSafeInteger(seed)) return 'SEED must be an integer'
+  await runAll({ names, quick, only, seed })
+  return undefined
+}
+
+async function runAll ({ names, quick, only, seed }: Options): Promise<void> {
   console.log(`SEED=${seed}`)
-  // Read now, because HEAD may move while a scenario runs.
-  const commit = execFileSync('git', ['rev-parse', 'HEAD'], { cwd: root, encoding: 'utf8' }).trim()
+  const commit = readCommit()
   const missed: string[] = []
-  for (const { name, run, server = embeddedVersion } of chosen) {
+  const chosen = scenarios.filter(({ name, isSpecial = false }) =>
+    names.length === 0 ? !isSpecial : names.includes(name)
+  )
+  for (const { name, run, server = embeddedVersion, hasOwnRecord = false } of chosen) {
     const start = performance.now()
     console.log(`# ${name}`)
     const figures = await run({
-      long: true,
-      // A new sequence for each scenario, so its random numbers do not depend on the others.
+      long: !quick,
+      // A new sequence for each experiment, so its random numbers do not depend on the others.
       random: seeded(seed),
-      log: text => console.log(`#   ${text}`)
+      log: text => console.log(`#   ${text}`),
+      only
     })
-    write({
-      scenario: name,
-      date: new Date().toISOString(),
-      commit,
-      seed,
-      node: process.version,
-      postgres: await server(),
-      cores: availableParallelism(),
-      figures
-    })
+    if (!quick && !hasOwnRecord) {
+      write({
+        scenario: name,
+        date: new Date().toISOString(),
+        commit,
+        seed,
+        node: process.version,
+        postgres: await server(),
+        cores: availableParallelism(),
+        figures
+      })
+    }
     for (const figure of figures) if (!isReached(figure)) missed.push(`${name}: ${figure.name}`)
     console.log(
       `${renderTable(figures)}# ${name}: ${((performance.now() - start) / 1000).toFixed(0)} s\n`
     )
   }
+  if (quick) console.log('quick run: nothing was written')
   console.log(
     missed.length === 0
       ? 'all goals reached'
       : `${missed.length} goals missed: ${missed.join('; ')}`
   )
-  console.log(
-    `replay with: SEED=${seed} npm run test:chaos${names.map(name => ` ${name}`).join('')}`
-  )
+  const rerun = [...quick ? ['--quick'] : [], ...only.map(word => `--only=${word}`), ...names]
+  console.log(`replay with: SEED=${seed} npm run test:chaos -- ${rerun.join(' ')}`)
   process.exitCode = missed.length === 0 ? 0 : 1
 }
 

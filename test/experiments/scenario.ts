@@ -1,7 +1,8 @@
 /**
- * The types of a chaos scenario and of its figures, each with its goal. `run.ts` runs the
- * scenarios.
+ * The types of an experiment and of its figures, each with its goal. `run.ts` runs the experiments:
+ * chaos scenarios, and others that measure.
  */
+import { execFileSync } from 'node:child_process'
 
 export interface Goal {
   readonly atLeast?: number
@@ -33,15 +34,18 @@ export interface ScenarioOptions {
   readonly long: boolean
   /** Reports the progress, one line. */
   readonly log: (text: string) => void
+  /** Words that limit an experiment to those of its parts that all words describe. */
+  readonly only?: readonly string[]
 }
 
 export interface Scenario {
   readonly name: string
-  /**
-   * Describes the server of a scenario that needs one from outside. Such a scenario runs only by
-   * its name.
-   */
+  /** It needs programs or servers that the project does not install: it runs only by its name. */
+  readonly isSpecial?: boolean
+  /** Describes the server, if that is not the embedded one. */
   readonly server?: () => Promise<string>
+  /** Its long form writes a record of its own. The figures of others enter figures.json. */
+  readonly hasOwnRecord?: boolean
   readonly run: (options: ScenarioOptions) => Promise<readonly Figure[]>
 }
 
@@ -67,6 +71,12 @@ export function figureFor (...promises: readonly number[]) {
 export function mustBeZero (...promises: readonly number[]) {
   return (name: string, value: number): Figure =>
     figureFor(...promises)(name, value, { exactly: 0 })
+}
+
+/** Returns the commit that is checked out. HEAD may move while an experiment runs. */
+export function readCommit (): string {
+  const options = { cwd: import.meta.dirname, encoding: 'utf8' } as const
+  return execFileSync('git', ['rev-parse', 'HEAD'], options).trim()
 }
 
 /** True if the figure reaches its goal or has none. */

@@ -17,22 +17,10 @@ import type { AppOptions } from '../../src/server/app.ts'
 import { type Service, startService } from '../../src/server/service.ts'
 import { useDatabase, type Database } from './database/database.ts'
 import { makeKeyTable } from './database/key-table.ts'
-import { SECRET, token } from './token.ts'
+import { SECRET, testEnvironment, token } from './environment.ts'
 import { until } from './until.ts'
 
-export { SECRET, token }
-
-/** The settings of a service under test, except for its database. */
-export const testEnvironment = {
-  HTTP_PORT: '0',
-  ADMIN_HTTP_PORT: '0',
-  JWT_SECRET: SECRET,
-  POOL_SIZE: '4',
-  // A long timeout, so that tests which do not test the queue succeed on a busy machine.
-  QUEUE_TIMEOUT_MS: '20000',
-  // No balancer needs time to notice the stop.
-  SHUTDOWN_DELAY_MS: '0'
-} as const
+export { SECRET, testEnvironment, token }
 
 /** An HTTP response. `text` is the body, `body` the parsed JSON (numbers rounded by JavaScript). */
 export interface Answer {

@@ -2,7 +2,7 @@
  * Clients of one tenant that read and change all the time what belongs to others. Their policies
  * show every row if the claims do not reach a worker; see citus-bank.ts.
  */
-import { token } from '../../support/token.ts'
+import { token } from '../../support/environment.ts'
 import { TENANTS } from './bank.ts'
 import { encodeBatch, openConnection } from '../client.ts'
 import { ROLE } from '../own-server.ts'

@@ -4,12 +4,12 @@
  */
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { accepts, freePort } from '../../../scripts/dev/port.ts'
 import type { Stage } from '../../../scripts/dev/stage.ts'
-import { contenders, useServer } from '../../../bench/contenders.ts'
 import { cpuOf, cpuOfServer } from '../../../bench/cpu.ts'
-import { tokens, useRoute, type Database } from '../../../bench/database.ts'
+import { SECRET, tokens, useRoute, type Database } from '../../../bench/database.ts'
 import { useScript, type Environment, type ScriptProcess } from '../../../bench/stage.ts'
+import { useRestartableService } from '../../support/process/restartable-service.ts'
+import { readMetrics } from '../own-server.ts'
 import type { LoadOrder, LoadResult } from './load.ts'
 
 export interface SceneOptions {
@@ -24,8 +24,8 @@ export interface Scene {
   readonly database: Database
   readonly load: ScriptProcess
   readonly url: string
+  readonly adminUrl: string
   readonly pid: number
-  readonly metricsUrl: string
 }
 
 /** One slice. Times are in milliseconds; batches are those of one second. */
@@ -62,19 +62,16 @@ export async function useScene (
   const load = await useScript(stage, '../test/experiments/growth/load.ts', { sendsHello: false })
   const route = await useRoute(stage, database, roundTripMs)
   await route.slow(true)
-  const adminPort = await freePort()
-  const { url, pid } = await useServer(stage, contenders.oneflight, {
-    databaseUrl: route.url,
-    connections: poolSize,
-    env: {
-      ADMIN_HTTP_PORT: String(adminPort),
-      QUEUE_SIZE: String(queueSize),
-      LOG_LEVEL: 'fatal',
-      ...env
-    }
+  const { url, adminUrl, pid } = await useRestartableService(stage, {
+    DATABASE_URL: route.url,
+    JWT_SECRET: SECRET,
+    POOL_SIZE: String(poolSize),
+    QUEUE_SIZE: String(queueSize),
+    LOG_LEVEL: 'fatal',
+    NODE_ENV: 'production',
+    ...env
   })
-  while (!await accepts(adminPort)) await sleep(20)
-  return { database, load, url, pid, metricsUrl: `http://127.0.0.1:${adminPort}/metrics` }
+  return { database, load, url, adminUrl, pid: pid() }
 }
 
 /** Between two samples of the taken connections (ms). */
@@ -128,8 +125,9 @@ interface Counters {
   readonly flushMs: number
 }
 
-async function readCounters ({ pid, database, metricsUrl }: Scene): Promise<Counters> {
-  const sum = await readMetrics(metricsUrl)
+async function readCounters (scene: Scene): Promise<Counters> {
+  const { pid, database } = scene
+  const sum = await readMetrics(scene)
   const [log] = await database.sql`select sum(fsyncs) as flushes, sum(fsync_time) as ms,
     pg_current_wal_insert_lsn() - '0/0' as bytes
     from pg_stat_io where object = 'wal' and context = 'normal'`
@@ -160,7 +158,7 @@ interface Sample {
 async function takeSamples (scene: Scene, signal: AbortSignal): Promise<readonly Sample[]> {
   const samples: Sample[] = []
   while (!signal.aborted) {
-    const sum = await readMetrics(scene.metricsUrl)
+    const sum = await readMetrics(scene)
     samples.push({ connections: sum('service_pool_lanes_busy'), others: countOthers(scene) })
     await sleep(SAMPLE_MS)
   }
@@ -187,14 +185,4 @@ function isRunning (pid: number | string): boolean {
 
 function mean (values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length
-}
-
-/** Reads the metrics of the service. The result adds the series of one name. */
-async function readMetrics (url: string): Promise<(name: string) => number> {
-  const lines = (await (await fetch(url)).text()).split('\n')
-  return name =>
-    lines.filter(line => line.startsWith(`${name}{`)).reduce(
-      (sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))),
-      0
-    )
 }

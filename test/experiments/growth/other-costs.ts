@@ -2,20 +2,16 @@
  * Measures costs that the benchmark does not: of the load balancer, of a refusal, of statements
  * that are not prepared, and of connections. All are ratios of slices that were taken in turns.
  */
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
-import { accepts, freePort } from '../../../scripts/dev/port.ts'
 import { onStage, type Stage } from '../../../scripts/dev/stage.ts'
 import { post } from '../../../bench/contenders.ts'
 import { cpuOf } from '../../../bench/cpu.ts'
 import { role, type Database } from '../../../bench/database.ts'
 import { spreadOf } from '../../../bench/record.ts'
 import { makeBody } from '../../../bench/requests.ts'
+import { startBalancer } from '../../support/network/haproxy.ts'
 import { takeSlice, useScene, type Scene, type SceneOptions, type Slice } from './measure.ts'
 import type { Measured } from './measured.ts'
 
@@ -25,6 +21,8 @@ export interface Effort {
   readonly seconds: number
   readonly rate: number
   readonly idleConnections: number
+  /** How long to wait for a quiet machine, in milliseconds. */
+  readonly patienceMs: number
 }
 
 export type OtherCosts = Omit<Measured, 'date' | 'machine' | 'comparisons'>
@@ -65,25 +63,9 @@ export async function useWarmScene (
 
 /** Runs the shipped configuration of haproxy with one instance. */
 async function measureBalancer (stage: Stage, scene: Scene, effort: Effort): Promise<number> {
-  const [port, statsPort] = [await freePort(), await freePort()]
-  const [service, admin] = [new URL(scene.url), new URL(scene.metricsUrl)]
-  const shipped = new URL('../../../deploy/haproxy/haproxy.cfg', import.meta.url)
-  const config = readFileSync(shipped, 'utf8')
-    .replace('bind :4000', `bind 127.0.0.1:${port}`)
-    .replace('bind :8404', `bind 127.0.0.1:${statsPort}`)
-    .replace(' oneflight-1:4000', ` ${service.host} port ${admin.port}`)
-    .replaceAll(/^ +server oneflight-[23].*\n/gm, '')
-  const folder = mkdtempSync(join(tmpdir(), 'oneflight-growth-'))
-  stage.teardown(() => rmSync(folder, { recursive: true }))
-  writeFileSync(join(folder, 'haproxy.cfg'), config)
-  const child = spawn('haproxy', ['-f', join(folder, 'haproxy.cfg')], { stdio: 'ignore' })
-  const ended = once(child, 'exit')
-  stage.teardown(async () => {
-    child.kill('SIGKILL')
-    await ended
-  })
-  while (!await accepts(port)) await Promise.race([sleep(20), ended])
-  const balanced = { ...scene, url: `http://127.0.0.1:${port}/` }
+  const { child, url } = await startBalancer(stage, [scene], config =>
+    config.replaceAll(/^ +server oneflight-[23].*\n/gm, ''))
+  const balanced = { ...scene, url }
   const shares = await takeTurns(effort.turns, async () => {
     const before = cpuOf(child.pid as number) ?? NaN
     const { serviceCpuMs, seconds } = await takeSlice(balanced, effort)

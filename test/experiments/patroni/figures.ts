@@ -48,7 +48,7 @@ export function renderPatroniFigures (): string {
     ...rows.map(cells => `| ${cells.join(' | ')} |`),
     '',
     `Broken promises: ${broken.length === 0 ? 'none' : broken.join('; ')}.`,
-    'Measured by `node test/experiments/patroni/run.ts` on ' +
+    'Measured by `npm run test:chaos patroni` on ' +
       `${record.date.slice(0, 10)} at commit ` +
       `${record.commit.slice(0, 7)} with`,
     `${record.versions.join(', ')}.`

@@ -2,13 +2,14 @@
  * Runs haproxy with the shipped configuration in front of instances of the service, each in its own
  * process on the same database. Only the addresses of deploy/haproxy/haproxy.cfg are replaced.
  */
-import { readFile, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Test } from 'tap'
 import { freePort } from '../../../scripts/dev/port.ts'
+import type { Stage } from '../../../scripts/dev/stage.ts'
+import { testEnvironment } from '../environment.ts'
 import { findProgram, startProgram, type Running } from '../process/programs.ts'
 import { useRestartableService, type RestartableService } from '../process/restartable-service.ts'
-import { ask, testEnvironment } from '../service.ts'
 import { until } from '../until.ts'
 
 export const haproxy = findProgram('haproxy')
@@ -17,7 +18,7 @@ const shipped = new URL('../../../deploy/haproxy/haproxy.cfg', import.meta.url)
 
 /** Starts an instance on free ports and waits until it is ready. */
 export async function startInstance (
-  t: Test,
+  t: Stage,
   databaseUrl: string,
   env: Readonly<Record<string, string>> = {}
 ): Promise<RestartableService> {
@@ -45,7 +46,7 @@ export interface Balancer extends Running {
  * of `t` stops it.
  */
 export async function startBalancer (
-  t: Test,
+  t: Stage,
   servers: ReadonlyArray<Pick<RestartableService, 'url' | 'adminUrl'>>,
   change: (config: string) => string = config => config
 ): Promise<Balancer> {
@@ -61,12 +62,15 @@ export async function startBalancer (
       `bind 127.0.0.1:${statsPort}`
     )
   )
-  const file = join(t.testdir(), 'haproxy.cfg')
+  const folder = await mkdtemp(join(tmpdir(), 'oneflight-haproxy-'))
+  t.teardown(() => rm(folder, { recursive: true }))
+  const file = join(folder, 'haproxy.cfg')
   await writeFile(file, change(config))
   const running = startProgram(t, haproxy as string, ['-f', file])
   const statsUrl = `http://127.0.0.1:${statsPort}`
   const states = async (): Promise<Record<string, string>> => {
-    const [head = '', ...lines] = (await ask(`${statsUrl}/;csv`)).text.trim().split('\n')
+    const response = await fetch(`${statsUrl}/;csv`, { headers: { connection: 'close' } })
+    const [head = '', ...lines] = (await response.text()).trim().split('\n')
     const names = head.replace('# ', '').split(',')
     const rows = lines.map(line =>
       Object.fromEntries(line.split(',').map((value, i) => [names[i] as string, value]))

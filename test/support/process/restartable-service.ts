@@ -5,7 +5,7 @@
 import { join } from 'node:path'
 import { accepts, freePort } from '../../../scripts/dev/port.ts'
 import type { Stage } from '../../../scripts/dev/stage.ts'
-import { SECRET } from '../token.ts'
+import { SECRET } from '../environment.ts'
 import { until } from '../until.ts'
 import { childEnvironment } from './process.ts'
 import { startProgram, type Running } from './programs.ts'

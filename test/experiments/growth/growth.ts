@@ -1,21 +1,18 @@
 /**
- * `npm run growth [-- --quick]`: measures what the model of growth needs and the benchmark does not
+ * The growth experiment: measures what the model of growth needs and the benchmark does not
  * measure, and the service under loads that the simulation is compared with. Writes
- * test/experiments/growth/measured.json; `npm run docs` writes the page. A quick run, for a test,
- * writes nothing.
+ * test/experiments/growth/measured.json; `npm run docs` writes the page.
  *
- * It needs Linux, haproxy and the embedded PostgreSQL. It waits, for some time, until other
- * processes leave the machine to it, and takes the quietest of several turns. If they do not leave
- * it, it writes nothing and exits with 1.
+ * It needs Linux and haproxy. It waits, for some time, until other processes leave the machine to
+ * it, and takes the quietest of several turns. If they do not leave it, it writes nothing.
  */
 import { writeFileSync } from 'node:fs'
 import { availableParallelism, cpus } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { parseArgs } from 'node:util'
-import { availableMajors, startPostgres } from '../../../scripts/dev/postgres.ts'
 import { onStage, type Stage } from '../../../scripts/dev/stage.ts'
 import { resetTables, useDatabase, type Database } from '../../../bench/database.ts'
-import { endAll } from '../../../bench/stage.ts'
+import { useRestartableServer } from '../../support/database/restartable-server.ts'
+import { figureFor, type Figure, type Scenario, type ScenarioOptions } from '../scenario.ts'
 import { cpuOfMachine, takeSlice, type Scene, type Slice } from './measure.ts'
 import { measuredFile, type Comparison, type Measured } from './measured.ts'
 import { measureOtherCosts, useWarmScene, type Effort } from './other-costs.ts'
@@ -32,42 +29,73 @@ const SCENES = [
   { poolSize: 4, roundTripMs: 0, rates: [100, 300, 500, 700] }
 ] as const
 
-const { values: { quick } } = parseArgs({ options: { quick: { type: 'boolean', default: false } } })
-const effort: Effort = quick
-  ? { turns: 1, seconds: 0.5, rate: 100, idleConnections: 20 }
-  : { turns: 3, seconds: 4, rate: 300, idleConnections: 400 }
-/** What is left of the time to wait for a quiet machine (ms). */
-const patience = { ms: quick ? 0 : 60_000 }
+const efforts: Readonly<Record<'long' | 'short', Effort>> = {
+  long: { turns: 3, seconds: 4, rate: 300, idleConnections: 400, patienceMs: 60_000 },
+  short: { turns: 1, seconds: 0.5, rate: 100, idleConnections: 20, patienceMs: 0 }
+}
 
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, endAll)
+export const growth: Scenario = {
+  name: 'growth',
+  isSpecial: true,
+  hasOwnRecord: true,
+  run: options => onStage(stage => runGrowth(stage, options))
+}
 
-await onStage(async stage => {
+async function runGrowth (
+  stage: Stage,
+  { long, log }: ScenarioOptions
+): Promise<readonly Figure[]> {
+  const effort = efforts[long ? 'long' : 'short']
   const database = await startDatabase(stage)
-  const comparisons = await compareAll(database)
+  const patience = { ms: effort.patienceMs }
+  const comparisons = await compareAll(database, effort, patience)
   const measured: Measured = {
     date: new Date().toISOString(),
     machine: { cpu: cpus()[0]?.model ?? 'unknown', cores: availableParallelism() },
     ...await measureOtherCosts(database, effort),
     comparisons
   }
-  const { comparisons: _, ...costs } = measured
-  console.log(costs)
-  console.log(renderReality(measured))
-  if (quick) return console.log('quick run: nothing was written')
-  if (patience.ms <= 0) {
-    process.exitCode = 1
-    return console.log('not written: other processes used more than a fifth of the machine')
-  }
-  writeFileSync(measuredFile, `${JSON.stringify(measured, null, 1)}\n`)
-  console.log('written: test/experiments/growth/measured.json')
-})
+  log(`the simulation beside the service:\n${renderReality(measured)}`)
+  if (long && patience.ms > 0) {
+    writeFileSync(measuredFile, `${JSON.stringify(measured, null, 1)}\n`)
+    log('written: test/experiments/growth/measured.json')
+  } else if (long) log('not written: other processes used more than a fifth of the machine')
+  return describe(measured, long, patience.ms)
+}
+
+function describe (
+  { balancerPerService, refusalPerBatch, unpreparedPerPrepared, ...costs }: Measured,
+  long: boolean,
+  patienceMs: number
+): readonly Figure[] {
+  const figure = figureFor()
+  const { idleConnections: { count, ratio }, connectionBytes, walBytes } = costs
+  return [
+    figure('processor time of the load balancer, of that of the service', balancerPerService, {
+      unit: '%'
+    }),
+    figure('processor time of a refusal, of that of a batch', refusalPerBatch, { unit: '%' }),
+    figure('processor time of PostgreSQL without prepared statements', unpreparedPerPrepared, {
+      unit: '%'
+    }),
+    figure(`processor time of PostgreSQL beside ${count} idle connections`, ratio, { unit: '%' }),
+    figure('memory of a connection that has run batches', connectionBytes / 2 ** 20, {
+      unit: 'MiB'
+    }),
+    figure('bytes of the log of a batch', walBytes),
+    ...long
+      ? [figure('time left to wait for a quiet machine', patienceMs, { unit: 'ms', atLeast: 1 })]
+      : []
+  ]
+}
 
 /** Starts a PostgreSQL that allows many connections and times the flushes of its log. */
 async function startDatabase (stage: Stage): Promise<Database> {
-  const settings = { max_connections: 600, track_wal_io_timing: 'on' }
-  const server = await startPostgres({ major: Math.max(...availableMajors()), settings })
-  stage.teardown(() => server.stop())
-  const database = await useDatabase(stage, server.url)
+  const server = await useRestartableServer(stage, {
+    max_connections: 600,
+    track_wal_io_timing: 'on'
+  })
+  const database = await useDatabase(stage, server.current().url)
   await resetTables(database.sql)
   return database
 }
@@ -80,7 +108,11 @@ interface Load {
 }
 
 /** Runs all services at once, so that the turns of each are spread over the whole time. */
-function compareAll (database: Database): Promise<readonly Comparison[]> {
+function compareAll (
+  database: Database,
+  effort: Effort,
+  patience: Patience
+): Promise<readonly Comparison[]> {
   return onStage(async stage => {
     const loads: Load[] = []
     for (const { poolSize, roundTripMs, rates } of SCENES) {
@@ -90,7 +122,7 @@ function compareAll (database: Database): Promise<readonly Comparison[]> {
     }
     for (let turn = 0; turn < effort.turns; turn++) {
       for (const { scene, rate, slices } of loads) {
-        await waitForQuiet()
+        await waitForQuiet(patience)
         // Opens the connections again that were idle for a minute.
         await takeSlice(scene, { rate: 100, seconds: 0.3 })
         slices.push(await takeSlice(scene, { rate, seconds: effort.seconds }))
@@ -103,8 +135,13 @@ function compareAll (database: Database): Promise<readonly Comparison[]> {
   })
 }
 
+/** What is left of the time to wait for a quiet machine. */
+interface Patience {
+  ms: number
+}
+
 /** Waits until other processes use less than a fifth of the machine, while patience is left. */
-async function waitForQuiet (): Promise<void> {
+async function waitForQuiet (patience: Patience): Promise<void> {
   const limit = availableParallelism() * 1000 / 5
   for (let isQuiet = false; !isQuiet && patience.ms > 0;) {
     const [start, before] = [performance.now(), cpuOfMachine()]
