@@ -160,7 +160,6 @@ export const promises: readonly Promised[] = [
     text: 'The process survives restarts of the database and serves batches again within one ' +
       'second.',
     tests: [
-      ['experiments/restart'],
       ['experiments/storm'],
       ['experiments/protocol'],
       ['e2e/crash'],

@@ -1,8 +1,8 @@
 /**
- * Kills processes while clients run: terminates sessions with pg_terminate_backend continuously,
- * and kills PostgreSQL backends, the postmaster and the service one after the other, spread over
- * the run. The seed determines what is killed when. Restarts what was killed and measures the time
- * to the next 200.
+ * Kills processes while clients run: terminates sessions with pg_terminate_backend continuously.
+ * One after the other, spread over the run, it kills PostgreSQL backends, the postmaster and the
+ * service, and shuts PostgreSQL down. The seed determines what happens when. Restarts what was
+ * stopped and measures the time to the next 200.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { RestartableService } from '../support/process/restartable-service.ts'
@@ -11,8 +11,11 @@ import { createQueryClient, withTimeout, type QueryClient } from './query-client
 import type { Crowd } from './crowd.ts'
 import type { OwnServer } from './own-server.ts'
 
-/** `both`: the postmaster, and the service while PostgreSQL is down. */
-export type KillKind = 'backend' | 'postmaster' | 'service' | 'both'
+/**
+ * `shutdown`: a fast shutdown of PostgreSQL. `both`: the postmaster, and the service while
+ * PostgreSQL is down.
+ */
+export type KillKind = 'backend' | 'postmaster' | 'shutdown' | 'service' | 'both'
 
 export interface Kills {
   /** Number of sessions that pg_terminate_backend ended. */
@@ -20,10 +23,10 @@ export interface Kills {
   /** Number of kills by kind. */
   readonly counts: Record<KillKind, number>
   /**
-   * Milliseconds from PostgreSQL accepting connections to the next 200, after each kill that left
-   * the service running.
+   * Milliseconds from PostgreSQL accepting connections to the next 200, by kind. None if the
+   * service was killed.
    */
-  readonly pauses: number[]
+  readonly pauses: Record<KillKind, number[]>
 }
 
 export interface Targets {
@@ -35,7 +38,7 @@ export interface Targets {
 
 export interface Plan {
   /** The number of kills of each kind. */
-  readonly kills: Readonly<Record<KillKind, number>>
+  readonly kills: Readonly<Partial<Record<KillKind, number>>>
   /** The number of batches over which they are spread. */
   readonly batches: number
   readonly random: () => number
@@ -46,8 +49,8 @@ export async function killAll (targets: Targets, plan: Plan): Promise<Kills> {
   const { batches, random } = plan
   const kills: Kills = {
     terminated: 0,
-    counts: { backend: 0, postmaster: 0, service: 0, both: 0 },
-    pauses: []
+    counts: { backend: 0, postmaster: 0, shutdown: 0, service: 0, both: 0 },
+    pauses: { backend: [], postmaster: [], shutdown: [], service: [], both: [] }
   }
   const client = createQueryClient(targets.server.url)
   const over = new AbortController()
@@ -55,7 +58,7 @@ export async function killAll (targets: Targets, plan: Plan): Promise<Kills> {
   try {
     const kinds = Object.keys(plan.kills) as KillKind[]
     const sequence = shuffle(
-      kinds.flatMap(kind => new Array<KillKind>(plan.kills[kind]).fill(kind)),
+      kinds.flatMap(kind => new Array<KillKind>(plan.kills[kind] ?? 0).fill(kind)),
       random
     )
     for (const [i, kind] of sequence.entries()) {
@@ -66,7 +69,7 @@ export async function killAll (targets: Targets, plan: Plan): Promise<Kills> {
         20_000,
         `no batch was committed within 20 s after a kill of kind ${kind}`
       )
-      if (accepting !== undefined) kills.pauses.push(next - accepting)
+      if (accepting !== undefined) kills.pauses[kind].push(next - accepting)
       kills.counts[kind]++
     }
   } finally {
@@ -85,7 +88,8 @@ const killers: Readonly<
   Record<KillKind, (targets: Targets, random: () => number) => Promise<number | undefined>>
 > = {
   backend: ({ server }, random) => crashBackend(server, random),
-  postmaster: ({ server }) => crashServer(server),
+  postmaster: ({ server }) => restartServer(server, 'kill'),
+  shutdown: ({ server }) => restartServer(server, 'stop'),
   async service ({ service }) {
     await service.end('SIGKILL')
     await service.start()
@@ -93,7 +97,7 @@ const killers: Readonly<
   },
   async both ({ server, service }) {
     const down = service.end('SIGKILL')
-    await Promise.all([crashServer(server), down.then(() => service.start())])
+    await Promise.all([restartServer(server, 'kill'), down.then(() => service.start())])
     return undefined
   }
 }
@@ -121,9 +125,9 @@ async function crashBackend ({ url }: OwnServer, random: () => number): Promise<
   return waitUntilAccepting(url)
 }
 
-/** Sends SIGKILL to the postmaster, and starts the server again. */
-async function crashServer (server: OwnServer): Promise<number> {
-  await withTimeout(server.kill(), 20_000, 'processes of PostgreSQL survive their postmaster')
+/** Kills the postmaster or stops the server, and starts it again. */
+async function restartServer (server: OwnServer, how: 'kill' | 'stop'): Promise<number> {
+  await withTimeout(server[how](), 20_000, 'processes of PostgreSQL survive their postmaster')
   const accepting = waitUntilAccepting(server.url)
   for (let tries = 3; ; tries--) {
     try {

@@ -12,7 +12,7 @@ import { checkHistory, type Level } from '../support/elle/levels.ts'
 import { useProxy, type Injected, type Proxy } from '../support/network/proxy.ts'
 import { useRestartableService } from '../support/process/restartable-service.ts'
 import { until } from '../support/until.ts'
-import { killAll, type KillKind, type Targets } from './killers.ts'
+import { killAll, type Plan, type Targets } from './killers.ts'
 import { startListClients, type ListClients } from './list-clients.ts'
 import { levels, schema } from './lists.ts'
 import { useServer } from './own-server.ts'
@@ -28,12 +28,12 @@ import {
 interface Form {
   /** For each level. */
   readonly transactions: number
-  readonly kills: Readonly<Record<KillKind, number>>
+  readonly kills: Plan['kills']
 }
 
 const forms: Readonly<Record<'long' | 'short', Form>> = {
   long: { transactions: 4000, kills: { backend: 4, postmaster: 2, service: 4, both: 1 } },
-  short: { transactions: 300, kills: { backend: 1, postmaster: 0, service: 1, both: 0 } }
+  short: { transactions: 300, kills: { backend: 1, service: 1 } }
 }
 
 /** More than the database connections of the service. */

@@ -21,7 +21,6 @@ import { listAppend } from './list-append.ts'
 import { overload } from './overload.ts'
 import { patroni } from './patroni/patroni.ts'
 import { pieces } from './pieces.ts'
-import { restart } from './restart.ts'
 import { isReached, readCommit, seeded, type Figure, type Scenario } from './scenario.ts'
 import { storm } from './storm.ts'
 
@@ -30,7 +29,6 @@ const scenarios: readonly Scenario[] = [
   cuts,
   overload,
   conflicts,
-  restart,
   listAppend,
   hostile,
   pieces,

@@ -1,7 +1,8 @@
 /**
  * The storm scenario: kills database sessions, PostgreSQL backends, the postmaster, the service and
- * client connections while clients transfer money. Afterwards the audit checks the responses, and
- * the service must be healthy without leftover connections, sessions or locks.
+ * client connections, and restarts PostgreSQL, while clients transfer money. Afterwards the audit
+ * checks the responses, and the service must be healthy without leftover connections, sessions or
+ * locks.
  */
 import { onStage, type Stage } from '../../scripts/dev/stage.ts'
 import {
@@ -10,6 +11,7 @@ import {
 } from '../support/process/restartable-service.ts'
 import { until } from '../support/until.ts'
 import { schema } from './bank.ts'
+import { quantile } from './client.ts'
 import { startCrowd } from './crowd.ts'
 import { audit, replay } from './invariants.ts'
 import { killAll, type KillKind, type Kills } from './killers.ts'
@@ -37,14 +39,14 @@ interface Form {
 const forms: Readonly<Record<'long' | 'short', Form>> = {
   long: {
     batches: 100_000,
-    kills: { backend: 50, postmaster: 18, service: 18, both: 4 },
+    kills: { backend: 50, postmaster: 18, shutdown: 10, service: 18, both: 4 },
     terminated: 1000,
     keepOneOf: 50,
     locks: 5
   },
   short: {
     batches: 1500,
-    kills: { backend: 2, postmaster: 1, service: 1, both: 1 },
+    kills: { backend: 2, postmaster: 1, shutdown: 1, service: 1, both: 1 },
     terminated: 20,
     keepOneOf: 10,
     locks: 1
@@ -123,8 +125,16 @@ async function runStorm (
     mustBeZero(11)('unexpected exits of the service', service.crashes.length),
     figureFor(11)(
       'longest time from PostgreSQL accepting connections to the next 200',
-      Math.max(...kills.pauses),
+      Math.max(...Object.values(kills.pauses).flat()),
       { unit: 'ms', atMost: 1000 }
+    ),
+    ...(['postmaster', 'shutdown'] as const).map(kind =>
+      figureFor(11)(
+        'median time from PostgreSQL accepting connections to the next 200, after a ' +
+          (kind === 'shutdown' ? 'fast shutdown' : 'SIGKILL of the postmaster'),
+        quantile(kills.pauses[kind], 0.5),
+        { unit: 'ms' }
+      )
     ),
     ...leftovers,
     lock
@@ -146,6 +156,7 @@ function describeKills (
       counts.postmaster + counts.both,
       planned.postmaster + planned.both
     ),
+    killed('fast shutdowns of PostgreSQL', counts.shutdown, planned.shutdown),
     killed('SIGKILL of the service', counts.service + counts.both, planned.service + planned.both),
     killed('requests whose client disconnected', disconnected, 1)
   ]
