@@ -4,7 +4,7 @@
  */
 import { execFile } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { rm } from 'node:fs/promises'
+import { rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -75,10 +75,15 @@ export async function useRestartableServer (
   }
 }
 
-/** Returns the path of a new directory for data. The end of the stage deletes it. */
+/** Returns the path of a new directory for data. The end of the stage or process deletes it. */
 export async function createDataDirectory (stage: Stage): Promise<string> {
   const path = await reachableDataDirectory(join(tmpdir(), `oneflight-server-${randomUUID()}`))
-  stage.teardown(() => rm(path, { recursive: true, force: true }))
+  const remove = (): void => rmSync(path, { recursive: true, force: true })
+  process.on('exit', remove)
+  stage.teardown(() => {
+    process.off('exit', remove)
+    remove()
+  })
   return path
 }
 
