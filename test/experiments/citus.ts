@@ -7,7 +7,7 @@
  * machine, and is run only by its name: its servers are killed and started again.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { onStage, type Stage } from '../../scripts/dev/stage.ts'
+import type { Stage } from '../../scripts/dev/stage.ts'
 import { useCitusDatabase } from '../support/database/citus.ts'
 import { makeKeyTable } from '../support/database/key-table.ts'
 import { useRestartableService } from '../support/process/restartable-service.ts'
@@ -53,7 +53,7 @@ export const citus: Scenario = {
   name: 'citus',
   isSpecial: true,
   server: describeServer,
-  run: options => onStage(stage => runScenario(stage, options))
+  run: runScenario
 }
 
 async function describeServer (): Promise<string> {

@@ -5,7 +5,6 @@
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { onStage } from '../../scripts/dev/stage.ts'
 import {
   useRestartableService,
   type RestartableService
@@ -105,26 +104,25 @@ const loads: readonly Load[] = [
 
 export const conflicts: Scenario = {
   name: 'conflicts',
-  run: options =>
-    onStage(async stage => {
-      const server = await useServer(stage, {
-        schema,
-        settings: { fsync: 'off', log_line_prefix: '%e ', log_min_error_statement: 'panic' }
-      })
-      // The queue is long enough for all clients, so no batch is rejected for lack of a connection
-      // and no retry fails for lack of one.
-      const service = await useRestartableService(stage, {
-        DATABASE_URL: server.loginUrl,
-        POOL_SIZE: '10',
-        QUEUE_TIMEOUT_MS: '30000'
-      })
-      const counts: ResponseCounts[] = []
-      for (const load of loads) {
-        counts.push(await runLoad(load, service, options))
-        options.log(`${load.name}: ${JSON.stringify(counts.at(-1))}`)
-      }
-      return await compareWithDatabase(server, service, counts, options)
+  run: async (stage, options) => {
+    const server = await useServer(stage, {
+      schema,
+      settings: { fsync: 'off', log_line_prefix: '%e ', log_min_error_statement: 'panic' }
     })
+    // The queue is long enough for all clients, so no batch is rejected for lack of a connection
+    // and no retry fails for lack of one.
+    const service = await useRestartableService(stage, {
+      DATABASE_URL: server.loginUrl,
+      POOL_SIZE: '10',
+      QUEUE_TIMEOUT_MS: '30000'
+    })
+    const counts: ResponseCounts[] = []
+    for (const load of loads) {
+      counts.push(await runLoad(load, service, options))
+      options.log(`${load.name}: ${JSON.stringify(counts.at(-1))}`)
+    }
+    return await compareWithDatabase(server, service, counts, options)
+  }
 }
 
 /** Numbers of responses. `refused`: status 412, `expect` failed. */

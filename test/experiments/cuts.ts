@@ -4,7 +4,7 @@
  * the database: the reported outcome must be true, responses in time, and nothing left behind.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { onStage, type Stage } from '../../scripts/dev/stage.ts'
+import type { Stage } from '../../scripts/dev/stage.ts'
 import { useProxy, type Fault, type Injected, type Proxy } from '../support/network/proxy.ts'
 import { useRestartableService } from '../support/process/restartable-service.ts'
 import { until } from '../support/until.ts'
@@ -69,7 +69,7 @@ const CLEANUP_MS = 2500
 
 export const cuts: Scenario = {
   name: 'cuts',
-  run: options => onStage(stage => runCuts(stage, options))
+  run: runCuts
 }
 
 async function runCuts (stage: Stage, options: ScenarioOptions): Promise<readonly Figure[]> {

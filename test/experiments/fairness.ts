@@ -4,7 +4,7 @@
  * of a machine changes from minute to minute.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { onStage, type Stage } from '../../scripts/dev/stage.ts'
+import type { Stage } from '../../scripts/dev/stage.ts'
 import { writeBody } from '../support/hostile/bodies.ts'
 import { headerParts, type Headers } from '../support/hostile/headers.ts'
 import { namedParts } from '../support/hostile/named.ts'
@@ -96,7 +96,7 @@ interface Result {
 
 export const fairness: Scenario = {
   name: 'fairness',
-  run: options => onStage(stage => runFairness(stage, options))
+  run: runFairness
 }
 
 async function runFairness (

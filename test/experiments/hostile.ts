@@ -4,7 +4,7 @@
  * responsive, memory must not grow, and a client that behaves well must be served.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { onStage, type Stage } from '../../scripts/dev/stage.ts'
+import type { Stage } from '../../scripts/dev/stage.ts'
 import { createRequests, type HostileRequest } from '../support/hostile/requests.ts'
 import {
   useRestartableService,
@@ -90,16 +90,14 @@ interface Seen {
 
 export const hostile: Scenario = {
   name: 'hostile',
-  run: options =>
-    onStage(stage => runHostile(stage, forms[options.long ? 'long' : 'short'], options))
+  run: runHostile
 }
 
-/** Runs the scenario with this number of requests. */
-export async function runHostile (
+async function runHostile (
   stage: Stage,
-  { requests, warmUp }: Form,
-  { random, log }: Pick<ScenarioOptions, 'random' | 'log'>
+  { long, random, log }: ScenarioOptions
 ): Promise<readonly Figure[]> {
+  const { requests, warmUp } = forms[long ? 'long' : 'short']
   const server = await useServer(stage, { schema, settings: { fsync: 'off' } })
   const service = await useRestartableService(stage, {
     DATABASE_URL: server.loginUrl,

@@ -6,7 +6,7 @@
 import { writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { onStage, type Stage } from '../../scripts/dev/stage.ts'
+import type { Stage } from '../../scripts/dev/stage.ts'
 import { toElleJson, type HistoryEvent } from '../support/elle/history.ts'
 import { checkHistory, type Level } from '../support/elle/levels.ts'
 import { useProxy, type Injected, type Proxy } from '../support/network/proxy.ts'
@@ -44,7 +44,7 @@ const PRINTED = 5
 
 export const listAppend: Scenario = {
   name: 'list-append',
-  run: options => onStage(stage => runListAppend(stage, options))
+  run: runListAppend
 }
 
 async function runListAppend (

@@ -73,27 +73,26 @@ interface LoadResult {
 
 export const overload: Scenario = {
   name: 'overload',
-  run: options =>
-    onStage(async stage => {
-      const { loginUrl } = await useServer(stage, { schema, settings: { fsync: 'off' } })
-      const results: LoadResult[] = []
-      const figures: Figure[] = []
-      for (const limit of ['connections', 'CPU'] as const) {
-        for (const retry of ['after a pause', 'immediately'] as const) {
-          const result = await onStage(stage =>
-            measure(stage, loginUrl, { limit, retry }, options)
-          )
-          options.log(describe(limit, retry, result))
-          results.push(result)
-          figures.push(figure(
-            `goodput of capacity, limited by ${limit}, clients retry ${retry}`,
-            rate(result.overloaded) / rate(result.normal),
-            { unit: '%', atLeast: 0.85 }
-          ))
-        }
+  run: async (stage, options) => {
+    const { loginUrl } = await useServer(stage, { schema, settings: { fsync: 'off' } })
+    const results: LoadResult[] = []
+    const figures: Figure[] = []
+    for (const limit of ['connections', 'CPU'] as const) {
+      for (const retry of ['after a pause', 'immediately'] as const) {
+        const result = await onStage(stage =>
+          measure(stage, loginUrl, { limit, retry }, options)
+        )
+        options.log(describe(limit, retry, result))
+        results.push(result)
+        figures.push(figure(
+          `goodput of capacity, limited by ${limit}, clients retry ${retry}`,
+          rate(result.overloaded) / rate(result.normal),
+          { unit: '%', atLeast: 0.85 }
+        ))
       }
-      return [...figures, ...summarize(results)]
-    })
+    }
+    return [...figures, ...summarize(results)]
+  }
 }
 
 /** Sums the counts and takes the worst times of all loads. */

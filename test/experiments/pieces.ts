@@ -14,7 +14,7 @@ import {
   measureParameters,
   type Measured
 } from '../support/hostile/stages.ts'
-import { figureFor, type Figure, type Scenario, type ScenarioOptions } from './scenario.ts'
+import { figureFor, type Scenario } from './scenario.ts'
 
 const figure = figureFor(9)
 
@@ -33,7 +33,7 @@ const MAX_LISTED = 10
 
 export const pieces: Scenario = {
   name: 'pieces',
-  run: async ({ log }: ScenarioOptions): Promise<readonly Figure[]> => {
+  run: async (_stage, { log }) => {
     const measured = createBodies().map(({ name, write, measure }) => {
       const body = write()
       let ms = Infinity

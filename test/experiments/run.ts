@@ -9,6 +9,7 @@ import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { installedPackage } from '../../scripts/dev/binaries.ts'
+import { onStage } from '../../scripts/dev/stage.ts'
 import { figuresFile, readFigures, type ScenarioRun } from '../promises.ts'
 import { major, skip } from '../support/database/restartable-server.ts'
 import { citus } from './citus.ts'
@@ -87,13 +88,14 @@ async function runAll ({ names, quick, only, seed }: Options): Promise<void> {
   for (const { name, run, server = embeddedVersion, hasOwnRecord = false } of chosen) {
     const start = performance.now()
     console.log(`# ${name}`)
-    const figures = await run({
+    const options = {
       long: !quick,
       // A new sequence for each experiment, so its random numbers do not depend on the others.
       random: seeded(seed),
-      log: text => console.log(`#   ${text}`),
+      log: (text: string) => console.log(`#   ${text}`),
       only
-    })
+    }
+    const figures = await onStage(stage => run(stage, options))
     if (!quick && !hasOwnRecord) {
       write({
         scenario: name,

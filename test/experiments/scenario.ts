@@ -3,6 +3,7 @@
  * chaos scenarios, and others that measure.
  */
 import { execFileSync } from 'node:child_process'
+import type { Stage } from '../../scripts/dev/stage.ts'
 
 export interface Goal {
   readonly atLeast?: number
@@ -46,7 +47,8 @@ export interface Scenario {
   readonly server?: () => Promise<string>
   /** Its long form writes a record of its own. The figures of others enter figures.json. */
   readonly hasOwnRecord?: boolean
-  readonly run: (options: ScenarioOptions) => Promise<readonly Figure[]>
+  /** The end of the stage stops what it started. */
+  readonly run: (stage: Stage, options: ScenarioOptions) => Promise<readonly Figure[]>
 }
 
 /**

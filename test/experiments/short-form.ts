@@ -18,7 +18,7 @@ export function testShortForm (
 ): void {
   t.test(skip === false ? name : `${name} (skipped: ${skip})`, { skip }, async t => {
     t.comment(`SEED=${seed}`)
-    const figures = await run({
+    const figures = await run(t, {
       long: false,
       random: seeded(seed),
       log: text => t.comment(text)

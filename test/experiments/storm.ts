@@ -4,7 +4,7 @@
  * checks the responses, and the service must be healthy without leftover connections, sessions or
  * locks.
  */
-import { onStage, type Stage } from '../../scripts/dev/stage.ts'
+import type { Stage } from '../../scripts/dev/stage.ts'
 import {
   useRestartableService,
   type RestartableService
@@ -61,7 +61,7 @@ const CLEANUP_MS = 10_000
 
 export const storm: Scenario = {
   name: 'storm',
-  run: options => onStage(stage => runStorm(stage, options))
+  run: runStorm
 }
 
 async function runStorm (

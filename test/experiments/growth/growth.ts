@@ -38,7 +38,7 @@ export const growth: Scenario = {
   name: 'growth',
   isSpecial: true,
   hasOwnRecord: true,
-  run: options => onStage(stage => runGrowth(stage, options))
+  run: runGrowth
 }
 
 async function runGrowth (

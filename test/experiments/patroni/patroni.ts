@@ -5,7 +5,6 @@
  * `patroni/figures.json`. Needs Debian's packages patroni, etcd-server, haproxy and postgresql.
  */
 import { writeFileSync } from 'node:fs'
-import { onStage } from '../../../scripts/dev/stage.ts'
 import {
   figureFor,
   mustBeZero,
@@ -45,25 +44,23 @@ export const patroni: Scenario = {
   name: 'patroni',
   isSpecial: true,
   hasOwnRecord: true,
-  async run ({ long, random, log, only = [] }) {
+  async run (stage, { long, random, log, only = [] }) {
     const missing = Object.keys(programs).filter(name => programs[name] === undefined)
     if (missing.length > 0) throw new Error(`not installed: ${missing.join(', ')}`)
     const commit = readCommit()
     const chosen = experiments.filter(experiment =>
       only.every(word => wordsOf(experiment).includes(word))
     )
-    return await onStage(async stage => {
-      const cluster = await startCluster(stage)
-      const figures: Figure[] = []
-      for (const [i, experiment] of chosen.slice(0, long ? Infinity : 1).entries()) {
-        const options = { database: `shop${i + 1}`, random: seeded(random() * 2 ** 32) }
-        const result = await runExperiment(cluster, experiment, options)
-        log(JSON.stringify(result))
-        figures.push(...describe(result))
-        if (long) write(result, commit)
-      }
-      return figures
-    })
+    const cluster = await startCluster(stage)
+    const figures: Figure[] = []
+    for (const [i, experiment] of chosen.slice(0, long ? Infinity : 1).entries()) {
+      const options = { database: `shop${i + 1}`, random: seeded(random() * 2 ** 32) }
+      const result = await runExperiment(cluster, experiment, options)
+      log(JSON.stringify(result))
+      figures.push(...describe(result))
+      if (long) write(result, commit)
+    }
+    return figures
   }
 }
 
