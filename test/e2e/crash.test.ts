@@ -5,7 +5,7 @@
 import tap from 'tap'
 import { skip, useRestartableServer } from '../support/database/restartable-server.ts'
 import { audit, ledgerSchema, pair, startLoad, type Load } from '../support/ledger.ts'
-import { isAlive } from '../support/process/alive.ts'
+import { isAlive } from '../support/process/processes.ts'
 import { useService, type ServiceUnderTest } from '../support/service.ts'
 import { until } from '../support/until.ts'
 

@@ -12,7 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
 import t, { type Test } from 'tap'
 import { availableMajors, startPostgres, type Postgres } from '../../scripts/dev/postgres.ts'
-import { isAlive } from '../support/process/alive.ts'
+import { isAlive } from '../support/process/processes.ts'
 
 const major = Number(process.env['PG_MAJOR']) || availableMajors().at(-1) || 18
 

@@ -44,7 +44,9 @@ const root = join(import.meta.dirname, '../..')
 // process.exit() runs the handlers that kill the processes started by experiments.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1))
 
-const problem = await run(process.argv.slice(2)).catch((error: unknown) => error)
+const problem = await run(process.argv.slice(2)).catch((error: Error & { code?: string }) =>
+  error.code?.startsWith('ERR_PARSE_ARGS') === true ? error.message : error
+)
 if (problem !== undefined) {
   console.error(problem)
   process.exitCode = 1

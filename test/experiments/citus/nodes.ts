@@ -1,16 +1,13 @@
 /**
  * The servers of a Citus cluster on this machine, which the scenario kills and starts again.
  */
-import { execFile, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
-import { isAlive } from '../../support/process/alive.ts'
+import { familyOf, isAlive } from '../../support/process/processes.ts'
 import { until } from '../../support/until.ts'
 import { waitUntilAccepting } from '../killers.ts'
 import { createQueryClient, withTimeout } from '../query-client.ts'
-
-const run = promisify(execFile)
 
 /** Longest time in which a server recovers, in milliseconds. */
 const RECOVERY_MS = 60_000
@@ -70,8 +67,7 @@ async function openNode (name: string, url: string): Promise<CitusNode> {
 }
 
 async function killTree (parent: number): Promise<void> {
-  const { stdout } = await run('ps', ['--ppid', String(parent), '-o', 'pid='])
-  const pids = [parent, ...stdout.trim().split(/\s+/).map(Number)]
+  const pids = familyOf(parent)
   for (const pid of pids.filter(isAlive)) process.kill(pid, 'SIGKILL')
   await withTimeout(until(() => !pids.some(isAlive)), RECOVERY_MS, 'a killed server still runs')
 }

@@ -1,11 +1,11 @@
 /** One node of a Patroni cluster that can be killed, frozen and started again. */
-import { execFileSync, type ChildProcess } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { chmod, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { give } from '../../../scripts/dev/account.ts'
 import { freePort } from '../../../scripts/dev/port.ts'
 import type { Stage } from '../../../scripts/dev/stage.ts'
-import { isAlive } from '../../support/process/alive.ts'
+import { isAlive, readProcesses } from '../../support/process/processes.ts'
 import { until } from '../../support/until.ts'
 import { binDirectory, copyShipped, spawnProgram, type Host } from './programs.ts'
 
@@ -95,11 +95,4 @@ function signalNode (patroni: number, dataDirectory: string, name: NodeJS.Signal
       .filter(pid => !signalled.has(pid))
   }
   return [...signalled]
-}
-
-function readProcesses (): Array<{ pid: number, parent: number, command: string }> {
-  return execFileSync('ps', ['-A', '-o', 'pid=,ppid=,args='], { encoding: 'utf8' })
-    .split('\n')
-    .map(line => /^ *(\d+) +(\d+) (.*)/.exec(line) ?? [])
-    .map(([, pid, parent, command = '']) => ({ pid: Number(pid), parent: Number(parent), command }))
 }

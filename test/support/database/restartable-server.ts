@@ -2,12 +2,10 @@
  * PostgreSQL servers that a test or an experiment stops, kills and starts again. Their data survive
  * that. A server that other tests share could be neither killed nor measured.
  */
-import { execFile } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import {
   availableMajors,
   reachableDataDirectory,
@@ -15,10 +13,8 @@ import {
   type Postgres
 } from '../../../scripts/dev/postgres.ts'
 import type { Stage } from '../../../scripts/dev/stage.ts'
-import { isAlive } from '../process/alive.ts'
+import { familyOf, isAlive } from '../process/processes.ts'
 import { until } from '../until.ts'
-
-const run = promisify(execFile)
 
 /** The major version of the servers. */
 export const major = Number(process.env['PG_MAJOR']) || availableMajors().at(-1) || 0
@@ -58,7 +54,7 @@ export async function useRestartableServer (
     current: () => server,
     stop,
     async kill () {
-      const processes = [server.pid, ...await childrenOf(server.pid)]
+      const processes = familyOf(server.pid)
       process.kill(server.pid, 'SIGKILL')
       // A new postmaster refuses to start while one of them is running.
       await until(() => !processes.some(isAlive))
@@ -85,10 +81,4 @@ export async function createDataDirectory (stage: Stage): Promise<string> {
     remove()
   })
   return path
-}
-
-async function childrenOf (parent: number): Promise<readonly number[]> {
-  const { stdout } = await run('ps', ['-A', '-o', 'ppid=,pid='])
-  const processes = stdout.split('\n').map(line => line.trim().split(/\s+/).map(Number))
-  return processes.filter(([ppid]) => ppid === parent).map(([, pid]) => pid as number)
 }
