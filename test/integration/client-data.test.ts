@@ -43,50 +43,20 @@ const service = await useService(t, { schema, keys: true })
  */
 const hostileText = fc.oneof(
   fc.constantFrom(
-    '$secret.0.word',
-    '$secret.word',
-    '$secret',
-    '$secret.0',
-    '$secret.*.word',
-    '$$secret.0.word',
-    '$op0.0.id',
-    '$nobody',
-    '$_',
-    '$5.00',
-    '$2b$10$abc',
-    '$',
-    '$$',
-    '',
-    '$secret.0.word\n',
-    '"',
+    '$secret.0.word', '$secret.word', '$secret', '$secret.0', '$secret.*.word', '$$secret.0.word',
+    '$op0.0.id', '$nobody', '$_', '$5.00', '$2b$10$abc', '$', '$$', '', '$secret.0.word\n', '"',
     '\\'
   ),
   fc.tuple(
-    fc.integer({ min: 0, max: 4 }),
-    fc.constantFrom('secret', 'note', 'op1', 'x'),
+    fc.integer({ min: 0, max: 4 }), fc.constantFrom('secret', 'note', 'op1', 'x'),
     fc.constantFrom('', '.', '.0', '.0.word', '.*.word', '.word', ' ', '.0.word.', '$')
   ).map(([signs, name, rest]) => '$'.repeat(signs) + name + rest),
   fc.string({ unit: 'grapheme' })
 )
 const hostileKey = fc.oneof(
   fc.constantFrom(
-    '$inc',
-    '$value',
-    '$col',
-    '$excluded',
-    '$now',
-    '$default',
-    '$merge',
-    '$append',
-    '$remove',
-    'any',
-    'all',
-    'query',
-    'and',
-    'not',
-    '__proto__',
-    'constructor',
-    '$'
+    '$inc', '$value', '$col', '$excluded', '$now', '$default', '$merge', '$append', '$remove',
+    'any', 'all', 'query', 'and', 'not', '__proto__', 'constructor', '$'
   ),
   hostileText
 )
@@ -99,10 +69,7 @@ const isStorable = (text: string): boolean => !text.includes('\0') && text.isWel
 const text = hostileText.filter(isStorable)
 const { json } = fc.letrec<{ json: Json }>(tie => ({
   json: fc.oneof(
-    { maxDepth: 3 },
-    text,
-    fc.constantFrom(null, true, false),
-    fc.integer(),
+    { maxDepth: 3 }, text, fc.constantFrom(null, true, false), fc.integer(),
     fc.double({ noNaN: true, noDefaultInfinity: true }).map(value => value === 0 ? 0 : value),
     fc.array(tie('json'), { maxLength: 3 }),
     fc.dictionary(hostileKey.filter(isStorable), tie('json'), { maxKeys: 3, noNullPrototype: true })
@@ -171,11 +138,10 @@ t.test('texts and JSON are stored unchanged by values and set, and match as oper
     fc.asyncProperty(text, json, fc.array(text, { maxLength: 3 }), async (word, value, words) => {
       const { data } = await client.batch(b => {
         const secret = b.select('secrets', { columns: ['word'] })
-        const note = b.insert('notes', {
-          text: word,
-          data: { value, secret: secret.row().word },
-          texts: words
-        }, { expect: 1 })
+        const note = b.insert(
+          'notes', { text: word, data: { value, secret: secret.row().word }, texts: words },
+          { expect: 1 }
+        )
         const id = note.row().id
         const same = { id: { eq: id } }
         return {
@@ -185,10 +151,7 @@ t.test('texts and JSON are stored unchanged by values and set, and match as oper
             where: {
               ...same,
               text: {
-                eq: word,
-                in: ['x', word],
-                between: [word, word],
-                not: { neq: $.any([word]) }
+                eq: word, in: ['x', word], between: [word, word], not: { neq: $.any([word]) }
               },
               texts: { eq: words, cs: words }
             }
@@ -203,12 +166,10 @@ t.test('texts and JSON are stored unchanged by values and set, and match as oper
           cleared: b.update('notes', { set: { text: null, data: null, texts: [] }, where: same }),
           set: b.update('notes', { set: { text: word, data: value, texts: words }, where: same }),
           marked: b.update('notes', {
-            set: { data: $.value(value), texts: $.append(words) },
-            where: same
+            set: { data: $.value(value), texts: $.append(words) }, where: same
           }),
           merged: b.update('notes', {
-            set: { data: $.merge({ a: value }) },
-            where: { ...same, data: { cs: {} } }
+            set: { data: $.merge({ a: value }) }, where: { ...same, data: { cs: {} } }
           }),
           deleted: b.delete('notes', { where: same })
         }
@@ -216,16 +177,11 @@ t.test('texts and JSON are stored unchanged by values and set, and match as oper
       const twice = { text: word, data: value, texts: [...words, ...words] }
       assert.deepEqual(data.secret, [{ word: 'hidden' }])
       assert.deepEqual(data.note[0], {
-        id: data.note[0].id,
-        text: word,
-        data: { value, secret: 'hidden' },
-        texts: words
+        id: data.note[0].id, text: word, data: { value, secret: 'hidden' }, texts: words
       })
       assert.deepEqual(data.byText.length, 1, 'the text matches')
       assert.deepEqual(
-        data.byData.length,
-        value === null ? 0 : 1,
-        'the data matches unless it is NULL'
+        data.byData.length, value === null ? 0 : 1, 'the data matches unless it is NULL'
       )
       assert.deepEqual(data.set, [{ id: data.note[0].id, text: word, data: value, texts: words }])
       assert.deepEqual(data.marked, [{ id: data.note[0].id, ...twice }])
@@ -249,8 +205,7 @@ t.test('numbers beyond double precision keep every digit', async t => {
   }
   const client = useExactClient<Numbers>(service)
   const digits = fc.tuple(
-    fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n }),
-    fc.integer({ min: 1, max: 20 })
+    fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n }), fc.integer({ min: 1, max: 20 })
   ).map(([value, scale]) => {
     const [sign, text] = [
       value < 0n ? '-' : '',
@@ -267,21 +222,15 @@ t.test('numbers beyond double precision keep every digit', async t => {
       fc.double({ noNaN: true, noDefaultInfinity: true }),
       async (id, price, whole, tall) => {
         const { data } = await client.batch(b => {
-          const row = b.insert('numbers', {
-            id,
-            price,
-            whole,
-            tall,
-            list: [id, 1n],
-            data: { id, small: 5, half: 0.5 }
-          }, { expect: 1 })
+          const row = b.insert(
+            'numbers',
+            { id, price, whole, tall, list: [id, 1n], data: { id, small: 5, half: 0.5 } },
+            { expect: 1 }
+          )
           const back = b.select('numbers', {
             columns: ['id'],
             where: {
-              id: { eq: id },
-              price: { eq: price },
-              whole: { in: [whole] },
-              'data->id': { eq: id }
+              id: { eq: id }, price: { eq: price }, whole: { in: [whole] }, 'data->id': { eq: id }
             }
           })
           const sums = b.update('numbers', {

@@ -3,6 +3,7 @@
  */
 import t from 'tap'
 import { $, createClient, OneflightError } from '../../client/src/index.ts'
+import * as op from '../support/operations.ts'
 import { fakeFetch, rows, useClient } from '../support/client.ts'
 import { useService } from '../support/service.ts'
 
@@ -12,13 +13,7 @@ const add = {
     properties: { id: { type: 'integer' }, data: true, qty: { type: 'integer', minimum: 1 } },
     required: ['id', 'data']
   },
-  operations: [{
-    id: 'added',
-    op: 'insert',
-    table: 't',
-    values: [{ id: '$params.id', data: '$params.data' }],
-    expect: 1
-  }]
+  operations: [op.insert('added', 't', [{ id: '$params.id', data: '$params.data' }], { expect: 1 })]
 }
 const schema = 'create table t (id bigint, data jsonb); grant all on t to oneflight_user'
 
@@ -40,8 +35,7 @@ t.test('a named batch runs once per key', async t => {
   t.same([first.replayed, first.attempts], [false, 1])
   t.same(first.data, {
     added: [{
-      id: Number(9007199254740993n),
-      data: { a: '$added.0.id', when: '1970-01-01T00:00:00.000Z' }
+      id: Number(9007199254740993n), data: { a: '$added.0.id', when: '1970-01-01T00:00:00.000Z' }
     }]
   })
   const again = await client.run('add', params, { idempotencyKey: idempotencyKey as string })
@@ -54,11 +48,7 @@ t.test('a named batch runs once per key', async t => {
 t.test('invalid parameters and names have the errors of the service', async t => {
   const invalid = await failureOf(client.run('add', { id: 'x', data: 1, qty: 0 }))
   t.match(invalid, {
-    code: 'params_invalid',
-    type: 'validation_error',
-    status: 422,
-    committed: false,
-    attempts: 1
+    code: 'params_invalid', type: 'validation_error', status: 422, committed: false, attempts: 1
   })
   t.same(invalid.errors.map(({ path }) => path), [['id'], ['qty']])
   t.ok(invalid.errors.every(({ message, op }) => message !== '' && op === undefined))

@@ -12,6 +12,7 @@ import {
   type Generated,
   type Reference
 } from '../../client/src/index.ts'
+import * as op from '../support/operations.ts'
 import { fakeFetch, rows, useClient, useExactClient } from '../support/client.ts'
 import { token, useService } from '../support/service.ts'
 
@@ -75,15 +76,11 @@ t.test('results have the shape of what the function returns', async t => {
     invoice: [{ id: 7 }]
   })
   t.strictSame((await client.batch(b => b.select('customers'))).data, [{
-    id: 1,
-    name: 'Corner Shop'
+    id: 1, name: 'Corner Shop'
   }])
   t.strictSame(
-    (await client.batch(b =>
-      ['apple', 'fig'].map(sku =>
-        b.select('stock', { columns: ['qty'], where: { sku: { eq: sku } } })
-      )
-    )).data,
+    (await client.batch(b => ['apple', 'fig'].map(sku =>
+      b.select('stock', { columns: ['qty'], where: { sku: { eq: sku } } })))).data,
     [[{ qty: 3 }], []]
   )
   t.strictSame(
@@ -163,8 +160,7 @@ t.test('an id is the name, the path in the return value, or the position', async
   t.same(sent()[1]?.['where'], { sku: { eq: '$first.0.sku' } }, 'references use the name')
   t.same(
     await ids(b => [b.select('stock'), { a: b.select('stock') }, b.select('stock').as('last')]),
-    ['op0', 'op1', 'last'],
-    'a path that begins with a position is no name'
+    ['op0', 'op1', 'last'], 'a path that begins with a position is no name'
   )
   t.same(
     await ids(b => {
@@ -188,10 +184,9 @@ t.test('an error names the operation as the program does', async t => {
     ['take', 1]
   )
   t.same(
-    await fail(b => ({
-      a: b.select('stock'),
-      totals: { none: b.select('stock', { expect: 1 }) }
-    }) as never),
+    await fail(
+      b => ({ a: b.select('stock'), totals: { none: b.select('stock', { expect: 1 }) } }) as never
+    ),
     ['totals_none', 1]
   )
 })
@@ -201,9 +196,7 @@ t.test('references are sent as paths of operation, row and column', async t => {
   await client.batch(b => {
     const customer = b.insert('customers', { id: 1, name: 'a' })
     b.insert('stock', {
-      sku: customer.row(2).name,
-      qty: 1,
-      note: [customer.row(), { all: customer.rows.name }]
+      sku: customer.row(2).name, qty: 1, note: [customer.row(), { all: customer.rows.name }]
     })
     b.update('stock', {
       set: {
@@ -213,29 +206,17 @@ t.test('references are sent as paths of operation, row and column', async t => {
       },
       where: {
         qty: {
-          in: customer.rows.id,
-          eq: $.any([1, customer.row(3).id]),
-          lt: $.all(customer.rows.id)
+          in: customer.rows.id, eq: $.any([1, customer.row(3).id]), lt: $.all(customer.rows.id)
         }
       }
     })
     return { customer }
   })
   t.same(sent().slice(1), [
-    {
-      id: 'op1',
-      op: 'insert',
-      table: 'stock',
-      values: [{
-        sku: '$customer.2.name',
-        qty: 1,
-        note: ['$customer.0', { all: '$customer.*.name' }]
-      }]
-    },
-    {
-      id: 'op2',
-      op: 'update',
-      table: 'stock',
+    op.insert('op1', 'stock', [{
+      sku: '$customer.2.name', qty: 1, note: ['$customer.0', { all: '$customer.*.name' }]
+    }]),
+    op.update('op2', 'stock', {
       set: {
         note: { $merge: { by: '$customer.0.id' } },
         qty: { $inc: '$customer.1.id' },
@@ -243,12 +224,10 @@ t.test('references are sent as paths of operation, row and column', async t => {
       },
       where: {
         qty: {
-          in: '$customer.*.id',
-          eq: { any: [1, '$customer.3.id'] },
-          lt: { all: '$customer.*.id' }
+          in: '$customer.*.id', eq: { any: [1, '$customer.3.id'] }, lt: { all: '$customer.*.id' }
         }
       }
-    }
+    })
   ])
 })
 
@@ -263,15 +242,13 @@ t.test('a reference stated as not null is checked by the database only', async t
     }
   }
   t.match(await client.batch(copy).catch((error: unknown) => error), {
-    code: 'not_null_violation',
-    op: 'copied'
+    code: 'not_null_violation', op: 'copied'
   })
   await client.batch(b => {
     b.insert('stock', { sku: 'apple', qty: 3 })
   })
   t.strictSame((await client.batch(copy)).data, {
-    copied: [{ sku: 'copy', qty: 3, note: null }],
-    listed: [{ sku: 'apple', qty: 3, note: null }]
+    copied: [{ sku: 'copy', qty: 3, note: null }], listed: [{ sku: 'apple', qty: 3, note: null }]
   })
 })
 
@@ -359,22 +336,14 @@ t.test('values are sent as exact JSON', async t => {
     readonly amount = 5
     readonly none = undefined
   }
-  await client.batch(b =>
-    b.insert('stock', {
-      sku: 'a',
-      qty: 9007199254740993n,
-      note: [
-        -0,
-        1e21,
-        new Date(0),
-        new Money(),
-        json.rawJSON('1.10'),
-        json.rawJSON('"$op0.0.id"'),
-        JSON.parse('{"__proto__": 1}'),
-        Object.create(null)
-      ]
-    })
-  )
+  await client.batch(b => b.insert('stock', {
+    sku: 'a',
+    qty: 9007199254740993n,
+    note: [
+      -0, 1e21, new Date(0), new Money(), json.rawJSON('1.10'), json.rawJSON('"$op0.0.id"'),
+      JSON.parse('{"__proto__": 1}'), Object.create(null)
+    ]
+  }))
   t.ok(
     text().includes(
       '{"sku":"a","qty":9007199254740993,"note":[-0,1e+21,"1970-01-01T00:00:00.000Z",' +
@@ -384,12 +353,9 @@ t.test('values are sent as exact JSON', async t => {
   )
   await client.batch(b => b.select('stock', { where: {}, limit: 0 }))
   t.ok(text().endsWith('"table":"stock","where":{},"limit":0}]'), text())
-  await client.batch(b =>
-    b.update('stock', {
-      set: { qty: $.dec('-0.10'), sku: $.mul('1e3') as never, note: undefined },
-      all: true
-    })
-  )
+  await client.batch(b => b.update('stock', {
+    set: { qty: $.dec('-0.10'), sku: $.mul('1e3') as never, note: undefined }, all: true
+  }))
   t.ok(text().includes('"set":{"qty":{"$dec":-0.10},"sku":{"$mul":1e3}}'), text())
 
   const { isRawJSON } = JSON as unknown as Record<string, unknown>
@@ -421,30 +387,22 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
       return returned
     }, mustReturn]),
     [b => b.select('stock').row(), mustReturn],
-    [
-      b => ({ 'my-op': b.select('stock') }),
-      'Invalid operation name "my-op": use letters, digits and _, and begin with no digit.'
-    ],
-    [
-      b => ({ a: [{ 'my-op': b.select('stock') }] }),
-      'Invalid operation name "a_0_my-op": use letters'
-    ],
+    [b => ({ 'my-op': b.select('stock') }),
+      'Invalid operation name "my-op": use letters, digits and _, and begin with no digit.'],
+    [b => ({ a: [{ 'my-op': b.select('stock') }] }),
+      'Invalid operation name "a_0_my-op": use letters'],
     [b => b.select('stock').as('1st'), 'Invalid operation name "1st": use letters'],
     [b => ({ a: { b: [b.select('stock').rows] } }), mustReturn],
     [b => ({ a: { b: [b.select('stock'), undefined] } }), mustReturn],
     [b => b.insert('stock', { sku: foreign.row() as never, qty: 1 }), another],
     [b => b.select('stock').row(-1), 'row() expects a row index (0, 1, 2, …), not -1.'],
     [b => b.select('stock').row(0.5), 'row() expects a row index (0, 1, 2, …), not 0.5.'],
-    [
-      b => (b.select('stock').row() as unknown as Record<string, unknown>)['a.b'],
-      'References do not support the column "a.b" because its name contains a dot.'
-    ],
+    [b => (b.select('stock').row() as unknown as Record<string, unknown>)['a.b'],
+      'References do not support the column "a.b" because its name contains a dot.'],
     [b => b.insert('stock', { sku: `no ${b.select('stock').row().sku}`, qty: 1 }), stringified],
     [b => b.insert('stock', { sku: `no ${String(b.select('stock').row())}`, qty: 1 }), stringified],
-    [
-      b => b.insert('stock', { sku: JSON.stringify({ a: b.select('stock').row().sku }), qty: 1 }),
-      stringified
-    ],
+    [b => b.insert('stock', { sku: JSON.stringify({ a: b.select('stock').row().sku }), qty: 1 }),
+      stringified],
     [
       b => b.insert('stock', { sku: 'a', qty: 1, note: b.select('stock') }),
       'insert stock: values.0.note is an operation; use its row(0) or a column of it, ' +
@@ -465,10 +423,8 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
       'update stock: set.note.a is $.now, which is allowed only as a whole value of set or as ' +
       'an operand.'
     ],
-    [
-      b => b.update('stock', { set: { qty: $.inc('5 apples') }, all: true }),
-      'update stock: set.qty.$inc must be a number, not "5 apples".'
-    ],
+    [b => b.update('stock', { set: { qty: $.inc('5 apples') }, all: true }),
+      'update stock: set.qty.$inc must be a number, not "5 apples".'],
     ...([
       ['where', { where: undefined }],
       ['where.sku', { where: { sku: undefined } }],
@@ -477,19 +433,13 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
       b => b.select('stock', members as never),
       `select stock: ${path} is undefined; omit it.`
     ]),
-    [
-      b => b.select('stock', { where: { sku: { in: ['a', undefined as never] } } }),
-      'select stock: where.sku.in.1 is undefined, which JSON cannot represent.'
-    ],
+    [b => b.select('stock', { where: { sku: { in: ['a', undefined as never] } } }),
+      'select stock: where.sku.in.1 is undefined, which JSON cannot represent.'],
     [b => b.select('stock', { limit: b.select('stock').row().qty as never }), noReference],
-    [
-      b => b.insert('stock', { sku: $.first(b.select('stock').row().sku, 'a' as never), qty: 1 }),
-      '$.first() expects references: $.first(found.row().id, created.row().id).'
-    ],
-    [
-      b => b.insert('stock', { sku: ($.first as () => never)(), qty: 1 }),
-      '$.first() expects references'
-    ],
+    [b => b.insert('stock', { sku: $.first(b.select('stock').row().sku, 'a' as never), qty: 1 }),
+      '$.first() expects references: $.first(found.row().id, created.row().id).'],
+    [b => b.insert('stock', { sku: ($.first as () => never)(), qty: 1 }),
+      '$.first() expects references'],
     [
       b => {
         const { sku } = foreign.row() as { sku: Reference<string> }
@@ -500,10 +450,8 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
     [b => b.select('stock', { limit: $.first(b.select('stock').row().qty) as never }), noReference],
     [b => b.select('stock', { when: { stock: 1 } as never }), when],
     [b => b.select('stock', { when: [b.select('stock'), 1] as never }), when],
-    [
-      b => b.select('stock', { when: [[b.select('stock').row(), 1]] as never }),
-      'select stock: when.0 must begin with an operation.'
-    ],
+    [b => b.select('stock', { when: [[b.select('stock').row(), 1]] as never }),
+      'select stock: when.0 must begin with an operation.'],
     [
       b => {
         const found = b.select('stock')
@@ -513,22 +461,16 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
     ],
     [b => b.select('stock', { when: [[foreign as never, 1]] }), another],
     ...([
-      [NaN, 'NaN'],
-      [new Date('x'), 'an invalid Date'],
-      [() => {}, 'a function'],
+      [NaN, 'NaN'], [new Date('x'), 'an invalid Date'], [() => {}, 'a function'],
       [new Map(), 'a Map']
     ] as const).map(([note, what]): Case => [
       b => b.insert('stock', { sku: 'a', qty: 1, note }),
       `insert stock: values.0.note is ${what}, which JSON cannot represent.`
     ]),
-    [
-      b => b.delete('stock', { where: { sku: { isdistinct: new Date(NaN) } } }),
-      'delete stock: where.sku.isdistinct is an invalid Date, which JSON cannot represent.'
-    ],
-    [
-      b => b.insert('stock', { sku: 'a', qty: 1, note: cyclic }),
-      'nests deeper than 100 arrays and objects.'
-    ]
+    [b => b.delete('stock', { where: { sku: { isdistinct: new Date(NaN) } } }),
+      'delete stock: where.sku.isdistinct is an invalid Date, which JSON cannot represent.'],
+    [b => b.insert('stock', { sku: 'a', qty: 1, note: cyclic }),
+      'nests deeper than 100 arrays and objects.']
   ]
   for (const [build, message] of cases) {
     const found = await refused(build)
@@ -537,8 +479,7 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
   const { client } = recorder()
   for (const key of ['', 'a b', '"a"', 'x'.repeat(256)]) {
     await t.rejects(client.batch(b => b.select('stock'), { idempotencyKey: key }), {
-      code: 'batch_invalid',
-      message: /An idempotency key must have/
+      code: 'batch_invalid', message: /An idempotency key must have/
     })
   }
   await t.rejects(
@@ -567,32 +508,17 @@ t.test('shapes that the service refuses are sent unchanged', async t => {
     b.update('stock', { key: ['sku'], values: [5, { sku: 'a', qty: { $inc: 'x' } }] })
   }).catch((error: OneflightError) => error) as OneflightError
   t.match(error, {
-    code: 'validation_failed',
-    type: 'validation_error',
-    status: 422,
-    committed: false
+    code: 'validation_failed', type: 'validation_error', status: 422, committed: false
   })
-  t.same(error.errors.map(({ op, path }) => `${op} ${path.join('.')}`), [
-    'op0 where',
-    'op0 with',
-    'op1 where.sku',
-    'op1 where.or',
-    'op1 where.not',
-    'op1 with.a',
-    'op2 where.qty.between',
-    'op2 where.qty.fts',
-    'op2 where.qty.toString',
-    'op2 where.qty.is',
-    'op2 where.qty.not',
-    'op2 limit',
-    'op2 lock.mode',
-    'op3 set',
-    'op4 values.0',
-    'op4 on_conflict',
-    'op5 when',
-    'op6 values',
-    'op7 values.0'
-  ])
+  t.same(
+    error.errors.map(({ op, path }) => `${op} ${path.join('.')}`),
+    [
+      'op0 where', 'op0 with', 'op1 where.sku', 'op1 where.or', 'op1 where.not', 'op1 with.a',
+      'op2 where.qty.between', 'op2 where.qty.fts', 'op2 where.qty.toString', 'op2 where.qty.is',
+      'op2 where.qty.not', 'op2 limit', 'op2 lock.mode', 'op3 set', 'op4 values.0',
+      'op4 on_conflict', 'op5 when', 'op6 values', 'op7 values.0'
+    ]
+  )
 })
 
 t.test('options are sent as preferences', async t => {
@@ -607,8 +533,7 @@ t.test('options are sent as preferences', async t => {
     idempotencyKey: undefined
   })
   t.match(await client.batch(insert, { return: 'minimal', isolation: 'serializable' }), {
-    data: { apple: 1, left: 1 },
-    preferenceApplied: { return: 'minimal', isolation: 'serializable' }
+    data: { apple: 1, left: 1 }, preferenceApplied: { return: 'minimal', isolation: 'serializable' }
   }, 'the dry run stored nothing')
   t.match(
     (await useExactClient<Database>(service).batch(b => b.select('stock'), { return: 'minimal' }))
@@ -617,9 +542,7 @@ t.test('options are sent as preferences', async t => {
     'counts are numbers'
   )
   await t.rejects(client.batch(insert, { readOnly: true }), {
-    code: 'read_only_sql_transaction',
-    op: 'apple',
-    status: 403
+    code: 'read_only_sql_transaction', op: 'apple', status: 403
   })
   t.same((await client.batch(b => b.select('stock'))).preferenceApplied, {})
 
@@ -649,8 +572,7 @@ t.test('options are sent as preferences', async t => {
 t.test('headers are sent and received', async t => {
   const seen: Array<Record<string, string>> = []
   const trace = {
-    traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
-    tracestate: 'a=1'
+    traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', tracestate: 'a=1'
   }
   const client = useClient<Database>(service, {
     trace: () => trace,
@@ -672,17 +594,14 @@ t.test('headers are sent and received', async t => {
   })
   t.notOk('idempotency-key' in (seen[0] ?? {}))
   await client.batch(b => b.select('stock'), {
-    trace: { traceparent: 'b' },
-    idempotencyKey: 'mine'
+    trace: { traceparent: 'b' }, idempotencyKey: 'mine'
   })
-  t.match([seen[1]?.['traceparent'], seen[1]?.['tracestate'], seen[1]?.['idempotency-key']], [
-    'b',
-    undefined,
-    'mine'
-  ])
+  t.match(
+    [seen[1]?.['traceparent'], seen[1]?.['tracestate'], seen[1]?.['idempotency-key']],
+    ['b', undefined, 'mine']
+  )
   const failed = await client.batch(b => b.delete('stock', { all: true, expect: 5 }), {
-    requestId: 'order-18',
-    trace: () => undefined
+    requestId: 'order-18', trace: () => undefined
   }).catch((error: unknown) => error)
   t.match(failed, { requestId: 'order-18', code: 'expectation_failed', idempotencyKey: /-/ })
   t.notOk('traceparent' in (seen[2] ?? {}))
@@ -696,19 +615,17 @@ t.test('headers are sent and received', async t => {
     })
   ).client.batch(b => b.select('stock'))
   t.same(withHeaders.serverTiming, [{ name: 'db', duration: 1.5, description: 'the "database"' }, {
-    name: 'total',
-    duration: 2
+    name: 'total', duration: 2
   }, { name: 'cache' }])
   t.same(withHeaders.preferenceApplied, { tx: 'rollback', explain: true, note: 'a, b' })
   t.ok(withHeaders.replayed)
   const bare = recorder({}, () => new Response('{"error":null,"data":{"op0":[]}}'))
   const withoutHeaders = await bare.client.batch(b => b.select('stock'), { requestId: 'mine' })
-  t.match({ ...withoutHeaders, headers: undefined }, {
-    requestId: 'mine',
-    serverTiming: [],
-    preferenceApplied: {},
-    replayed: false
-  }, 'a browser may hide response headers')
+  t.match(
+    { ...withoutHeaders, headers: undefined },
+    { requestId: 'mine', serverTiming: [], preferenceApplied: {}, replayed: false },
+    'a browser may hide response headers'
+  )
 })
 
 t.test('the global fetch is the default', async t => {
@@ -717,8 +634,7 @@ t.test('the global fetch is the default', async t => {
     globalThis.fetch = global
   })
   const client = createClient<Database>({
-    url: new URL('https://batch.example.com'),
-    token: token({ role: 'x' })
+    url: new URL('https://batch.example.com'), token: token({ role: 'x' })
   })
   globalThis.fetch = async url =>
     Response.json({ error: null, data: { op0: [{ sku: String(url) }] } })

@@ -4,6 +4,7 @@
  */
 import { spawnSync } from 'node:child_process'
 import t, { type Test } from 'tap'
+import * as op from '../support/operations.ts'
 import { useMeter } from '../support/cost.ts'
 import type { ServiceUnderTest } from '../support/service.ts'
 
@@ -35,62 +36,32 @@ const schema = `
 const order = (
   { name = 'Corner Shop', sku = 'apple', qty = 4, status = 'paid' } = {}
 ): readonly object[] => [
-  { id: 'customer', op: 'insert', table: 'customers', values: [{ name }] },
-  { id: 'order', op: 'insert', table: 'orders', values: [{ customer_id: '$customer.0.id' }] },
-  {
-    id: 'items',
-    op: 'insert',
-    table: 'order_items',
-    values: [{ order_id: '$order.0.id', sku, qty }, {
-      order_id: '$order.0.id',
-      sku: 'pear',
-      qty: 1
-    }]
-  },
-  {
-    id: 'paid',
-    op: 'update',
-    table: 'orders',
-    set: { status },
-    where: { id: { eq: '$order.0.id' } }
-  },
-  { id: 'left', op: 'select', table: 'stock', where: { sku: { eq: '$items.0.sku' } } }
+  op.insert('customer', 'customers', [{ name }]),
+  op.insert('order', 'orders', [{ customer_id: '$customer.0.id' }]),
+  op.insert('items', 'order_items', [
+    { order_id: '$order.0.id', sku, qty },
+    { order_id: '$order.0.id', sku: 'pear', qty: 1 }
+  ]),
+  op.update('paid', 'orders', { set: { status }, where: { id: { eq: '$order.0.id' } } }),
+  op.select('left', 'stock', { where: { sku: { eq: '$items.0.sku' } } })
 ]
 
 const hotRow: readonly object[] = [
-  {
-    id: 'counter',
-    op: 'update',
-    table: 'counters',
-    set: { n: { $inc: 1 } },
-    where: { id: { eq: 1 } }
-  },
-  {
-    id: 'invoice',
-    op: 'insert',
-    table: 'invoices',
-    values: [{ number: '$counter.0.n', note: 'Corner Shop' }]
-  },
-  {
-    id: 'line',
-    op: 'insert',
-    table: 'invoice_lines',
-    values: [{ number: '$invoice.0.number', article: 'apple', qty: 4 }]
-  },
-  { id: 'made', op: 'select', table: 'invoices', where: { number: { eq: '$invoice.0.number' } } }
+  op.update('counter', 'counters', { set: { n: { $inc: 1 } }, where: { id: { eq: 1 } } }),
+  op.insert('invoice', 'invoices', [{ number: '$counter.0.n', note: 'Corner Shop' }]),
+  op.insert('line', 'invoice_lines', [{ number: '$invoice.0.number', article: 'apple', qty: 4 }]),
+  op.select('made', 'invoices', { where: { number: { eq: '$invoice.0.number' } } })
 ]
 
 /** Each operation refers to the previous one. */
 const hundred: readonly object[] = Array.from({ length: 100 }, (_, i) =>
   i === 0
-    ? { id: 'o0', op: 'insert', table: 'customers', values: [{ name: 'Corner Shop' }] }
-    : { id: `o${i}`, op: 'select', table: 'customers', where: { id: { eq: `$o${i - 1}.0.id` } } })
+    ? op.insert('o0', 'customers', [{ name: 'Corner Shop' }])
+    : op.select(`o${i}`, 'customers', { where: { id: { eq: `$o${i - 1}.0.id` } } }))
 
-const thousandRows = (time: number): readonly object[] =>
-  Array.from(
-    { length: 1000 },
-    (_, i) => ({ id: 20_000 + time * 1000 + i, value: `reading ${20_000 + time * 1000 + i}` })
-  )
+const thousandRows = (time: number): readonly object[] => Array.from({ length: 1000 }, (_, i) => ({
+  id: 20_000 + time * 1000 + i, value: `reading ${20_000 + time * 1000 + i}`
+}))
 
 interface Case {
   readonly name: string
@@ -119,7 +90,7 @@ const SETTLED = 3
 const cases: readonly Case[] = [
   {
     name: 'one select',
-    batch: () => [{ id: 's', op: 'select', table: 'stock' }],
+    batch: () => [op.select('s', 'stock')],
     messages: ['2 PBE BE PBE S Q F', 'PBE BE PBE S Q F', 'PBE 2 BE S Q F'],
     sent: 470,
     received: 448
@@ -144,36 +115,28 @@ const cases: readonly Case[] = [
     // The insert is the same as that of the order. All selects but the first and the last have one
     // text, so run 1 prepares it; run 2 prepares those two.
     messages: [
-      'PBE BEH 4 PBE 95 BE PBE S Q F',
-      'PBE BEH 2 PBE 97 BE PBE S Q F',
-      'PBE BEH 100 BE S Q F'
+      'PBE BEH 4 PBE 95 BE PBE S Q F', 'PBE BEH 2 PBE 97 BE PBE S Q F', 'PBE BEH 100 BE S Q F'
     ],
     sent: 30_060,
     received: 9440
   },
   {
     name: 'an insert of 1000 rows',
-    batch: time => [{ id: 'i', op: 'insert', table: 'readings', values: thousandRows(time) }],
+    batch: time => [op.insert('i', 'readings', thousandRows(time))],
     messages: ['2 PBE BEH PBE S Q F', 'PBE BEH PBE S Q F', 'PBE BEH BE S Q F'],
     sent: 37_520,
     received: 40_389
   },
   {
     name: 'a select of 1000 rows',
-    batch: () => [{ id: 'o', op: 'select', table: 'archive', where: { id: { lt: 20_000 } } }],
+    batch: () => [op.select('o', 'archive', { where: { id: { lt: 20_000 } } })],
     messages: ['2 PBE BE PBE S Q F', 'PBE BE PBE S Q F', 'PBE 2 BE S Q F'],
     sent: 519,
     received: 40_389
   },
   {
     name: 'an insert under an Idempotency-Key',
-    batch: () => [{
-      id: 'k',
-      op: 'insert',
-      table: 'customers',
-      values: [{ name: 'Corner Shop' }],
-      returning: ['id']
-    }],
+    batch: () => [op.insert('k', 'customers', [{ name: 'Corner Shop' }], { returning: ['id'] })],
     // A key is locked by a number derived from it, which has the same length for all these keys.
     headers: time => ({ 'idempotency-key': `key-${time}` }),
     // Before SET LOCAL ROLE: a look at the prepared statements (PBEH) and the claim of the key,
@@ -185,13 +148,7 @@ const cases: readonly Case[] = [
   },
   {
     name: 'a dry run',
-    batch: () => [{
-      id: 'd',
-      op: 'update',
-      table: 'stock',
-      set: { qty: 7 },
-      where: { sku: { eq: 'apple' } }
-    }],
+    batch: () => [op.update('d', 'stock', { set: { qty: 7 }, where: { sku: { eq: 'apple' } } })],
     headers: () => ({ prefer: 'tx=rollback' }),
     messages: ['PBE BE 2 PBE S Q F', 'PBE BE 2 PBE S Q F', 'PBE 2 BE PBE S Q F'],
     sent: 589,
@@ -199,7 +156,7 @@ const cases: readonly Case[] = [
   },
   {
     name: 'a read-only batch',
-    batch: () => [{ id: 'r', op: 'select', table: 'orders', limit: 1 }],
+    batch: () => [op.select('r', 'orders', { limit: 1 })],
     headers: () => ({ prefer: 'access=read-only' }),
     messages: ['PBE BE PBE S Q F', 'PBE BE PBE S Q F', 'PBE 2 BE S Q F'],
     sent: 474,
@@ -212,19 +169,16 @@ t.test('each batch costs the expected messages, bytes, writes and round trips', 
   for (const { name, batch, headers, messages, sent, received } of cases) {
     for (let time = 0; time < SETTLED + 1; time++) {
       const { sent: sentNow, received: receivedNow, ...cost } = await measure(
-        batch(time),
-        headers?.(time)
+        batch(time), headers?.(time)
       )
       // One write for BEGIN, because the connection was quiet, and one for everything else.
       t.same(
-        cost,
-        { roundTrips: 2, writes: 2, messages: messages[time] ?? messages[SETTLED - 1] },
+        cost, { roundTrips: 2, writes: 2, messages: messages[time] ?? messages[SETTLED - 1] },
         `${name}, run ${time + 1}: ${MEANT}`
       )
       if (time + 1 >= SETTLED) {
         t.same(
-          { sent: sentNow, received: receivedNow },
-          { sent, received },
+          { sent: sentNow, received: receivedNow }, { sent, received },
           `${name}, bytes of run ${time + 1}: ${MEANT}`
         )
       }
@@ -243,10 +197,9 @@ async function readPrepared (
   service: Pick<ServiceUnderTest, 'post'>,
   before: readonly Prepared[] = []
 ): Promise<readonly Prepared[]> {
-  const { body } = await service.post([{ id: 'held', op: 'select', table: 'held' }])
+  const { body } = await service.post([op.select('held', 'held')])
   const known = new Set(before.map(({ statement }) => statement))
-  return (body.data.held as Prepared[])
-    .filter(({ statement }) => !known.has(statement))
+  return (body.data.held as Prepared[]).filter(({ statement }) => !known.has(statement))
     .sort((one, other) => one.statement < other.statement ? -1 : 1)
 }
 
@@ -271,10 +224,7 @@ const minimal = { headers: { prefer: 'return=minimal' } }
 t.test('statements are prepared when seen twice and keep their plans after five runs', async t => {
   const { service, before } = await usePrepared(t)
   const all = [
-    'from stock',
-    'insert into customers',
-    'insert into order_items',
-    'insert into orders',
+    'from stock', 'insert into customers', 'insert into order_items', 'insert into orders',
     'update orders'
   ]
   const runs = async (first: number, last: number): Promise<void> => {
@@ -290,8 +240,7 @@ t.test('statements are prepared when seen twice and keep their plans after five 
       )
       if (run <= 3) {
         t.same(
-          (await readPrepared(service, before)).map(nameStatement).sort(),
-          run === 1 ? [] : all,
+          (await readPrepared(service, before)).map(nameStatement).sort(), run === 1 ? [] : all,
           `what is prepared after run ${run}: ${MEANT}`
         )
       }
@@ -324,65 +273,41 @@ const shapes: ReadonlyArray<
     // One for each number of rows.
     name: 'rows of an insert',
     texts: 4,
-    batches: [1, 2, 9, 500].map(
-      length => [{
-        id: 'a',
-        op: 'insert',
-        table: 'invoice_lines',
-        values: Array.from(
-          { length },
-          (_, i) => ({ number: 1, article: `${'a'.repeat(i)}`, qty: i })
-        )
-      }]
-    )
+    batches: [1, 2, 9, 500].map(length => [op.insert(
+      'a', 'invoice_lines',
+      Array.from({ length }, (_, i) => ({ number: 1, article: `${'a'.repeat(i)}`, qty: i }))
+    )])
   },
   {
     // One for each number of rows, and that of the select.
     name: 'references in the rows of an insert, and the statement they refer to',
     texts: 13,
     batches: Array.from({ length: 12 }, (_, rows) => [
-      { id: 'a', op: 'select', table: 'invoices' },
-      {
-        id: 'b',
-        op: 'insert',
-        table: 'invoice_lines',
-        values: Array.from(
-          { length: rows + 1 },
-          () => ({ number: '$a.0.number', article: 'apple', qty: 1 })
-        )
-      }
+      op.select('a', 'invoices'),
+      op.insert('b', 'invoice_lines', Array.from({ length: rows + 1 }, () => ({
+        number: '$a.0.number', article: 'apple', qty: 1
+      })))
     ])
   },
   {
     name: 'values of a set',
     texts: 1,
-    batches: ['', 'é', 'a longer note'].map(
-      note => [{
-        id: 'a',
-        op: 'update',
-        table: 'invoices',
-        set: { note },
-        where: { number: { eq: note.length } }
-      }]
-    )
+    batches: ['', 'é', 'a longer note'].map(note => [op.update('a', 'invoices', {
+      set: { note }, where: { number: { eq: note.length } }
+    })])
   },
   {
     name: 'lists of a filter',
     texts: 1,
-    batches: [1, 2, 50].map(
-      length => [{
-        id: 'a',
-        op: 'select',
-        table: 'invoices',
-        where: { number: { in: Array.from({ length }, (_, i) => i) } }
-      }]
-    )
+    batches: [1, 2, 50].map(length => [op.select('a', 'invoices', {
+      where: { number: { in: Array.from({ length }, (_, i) => i) } }
+    })])
   },
   {
     name: 'limit and offset',
     texts: 1,
     batches: [[1, 0], [2, 1], [1000, 70]].map(
-      ([limit, offset]) => [{ id: 'a', op: 'select', table: 'invoices', limit, offset }]
+      ([limit, offset]) => [op.select('a', 'invoices', { limit, offset })]
     )
   }
 ]
@@ -404,15 +329,12 @@ t.test('the number of prepared statements of a connection is limited', async t =
   const counts: number[] = []
   for (let run = 0; run < 6; run++) {
     // All of these statements are prepared before `held` is read.
-    const upserts = Array.from({ length: 99 }, (_, i) => ({
-      id: `o${i}`,
-      op: 'insert',
-      table: 'stock',
-      values: [{ sku: 'apple', qty: 1 }],
-      on_conflict: { columns: ['sku'], do: 'nothing' },
-      returning: [{ column: 'sku', as: `c${(run % 3) * 99 + i}` }]
-    }))
-    const { body } = await service.post([...upserts, { id: 'held', op: 'select', table: 'held' }])
+    const upserts = Array.from({ length: 99 }, (_, i) =>
+      op.insert(`o${i}`, 'stock', [{ sku: 'apple', qty: 1 }], {
+        on_conflict: { columns: ['sku'], do: 'nothing' },
+        returning: [{ column: 'sku', as: `c${(run % 3) * 99 + i}` }]
+      }))
+    const { body } = await service.post([...upserts, op.select('held', 'held')])
     counts.push(body.data.held.length)
   }
   t.equal(Math.max(...counts), 250, MEANT)
@@ -429,7 +351,7 @@ const allocations: ReadonlyArray<{
   { name: 'a hundred operations', batch: hundred, bytes: 356_000 },
   {
     name: 'an insert of 1000 rows',
-    batch: [{ id: 'i', op: 'insert', table: 'readings', values: thousandRows(0) }],
+    batch: [op.insert('i', 'readings', thousandRows(0))],
     bytes: 1_340_000
   }
 ]
@@ -455,11 +377,7 @@ const columnTypes = Object.entries({
  * measurements then differed by 0.002 % (with the compilers by 12 %), even under other load.
  */
 const FLAGS = [
-  '--expose-gc',
-  '--no-opt',
-  '--no-maglev',
-  '--min-semi-space-size=128',
-  '--max-semi-space-size=128'
+  '--expose-gc', '--no-opt', '--no-maglev', '--min-semi-space-size=128', '--max-semi-space-size=128'
 ]
 
 t.test('parsing, planning and compiling allocate the expected bytes', t => {
@@ -509,11 +427,7 @@ t.test('parsing, planning and compiling allocate the expected bytes', t => {
       return [1, 2, 3].map(() => perBatch(bytes, 10)).toSorted((a, b) => a - b)[1]
     })))`
   const { status, stdout, stderr } = spawnSync(process.execPath, [
-    ...FLAGS,
-    '--disable-warning=ExperimentalWarning',
-    '--input-type=module',
-    '--eval',
-    script
+    ...FLAGS, '--disable-warning=ExperimentalWarning', '--input-type=module', '--eval', script
   ], {
     input: JSON.stringify({ batches: allocations, columnTypes }),
     encoding: 'utf8',

@@ -6,6 +6,7 @@ import t from 'tap'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { closeConnection } from '../../src/postgres/connection.ts'
 import { openConnection } from '../../src/postgres/open-connection.ts'
+import * as op from '../support/operations.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { makeKeyTable } from '../support/database/key-table.ts'
 import { answering, ask, useService } from '../support/service.ts'
@@ -20,20 +21,17 @@ const citus = `
   from pg_catalog.pg_extension where extname = 'plpgsql'`
 const removeCitus = "delete from pg_catalog.pg_extension where extname = 'citus'"
 
-const batch = [{ id: 's', op: 'select', table: 't' }]
+const batch = [op.select('s', 't')]
 const reason = /^Citus 12\.1-1 is not supported.*row level security fails open/
 
 t.test('an untested version of Citus is refused, and the log states the reason', async t => {
   const { post, database, adminUrl, url, log } = await useService(t, {
-    schema: citus,
-    replicaUrl: url => url,
-    env: { POOL_SIZE: '1' }
+    schema: citus, replicaUrl: url => url, env: { POOL_SIZE: '1' }
   })
   const target = parseDatabaseUrl(database.loginUrl)
   for (const prefer of ['', 'access=read-only']) {
     t.match(await post(batch, { headers: { prefer } }), {
-      status: 503,
-      body: { error: { code: 'database_unavailable', committed: false } }
+      status: 503, body: { error: { code: 'database_unavailable', committed: false } }
     })
   }
   t.equal((await ask(`${adminUrl}/ready`)).status, 503)
@@ -60,18 +58,15 @@ t.test('an untested version of Citus is refused, and the log states the reason',
 
 t.test('DATABASE_ENGINE overrides the refusal, and the log states its reason once', async t => {
   const { post, log } = await useService(t, {
-    schema: citus,
-    env: { DATABASE_ENGINE: 'postgresql' }
+    schema: citus, env: { DATABASE_ENGINE: 'postgresql' }
   })
   for (let i = 0; i < 2; i++) t.equal((await post(batch)).status, 200)
-  t.match(log.filter(({ reason }) => reason !== undefined), [
-    {
-      level: 40,
-      engine: 'postgresql',
-      reason: /extension citus: row level security fails open/,
-      msg: /^DATABASE_ENGINE overrides the refusal /
-    }
-  ])
+  t.match(log.filter(({ reason }) => reason !== undefined), [{
+    level: 40,
+    engine: 'postgresql',
+    reason: /extension citus: row level security fails open/,
+    msg: /^DATABASE_ENGINE overrides the refusal /
+  }])
 })
 
 t.test('a product that is not PostgreSQL is refused by its version', async t => {

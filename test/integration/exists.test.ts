@@ -3,6 +3,7 @@
  * place of a filter, in all runs of a batch, and that a mistake never widens a filter.
  */
 import t from 'tap'
+import * as op from '../support/operations.ts'
 import { ids } from '../support/database/same-rows.ts'
 import { assertIssues, issuesOf } from '../support/issues.ts'
 import { expectSame, useRuns } from '../support/runs-of-batch.ts'
@@ -34,14 +35,10 @@ const tables = ['customers', 'orders', 'lines', 'parts']
 
 /** Filters of customers, each with its condition. */
 const filters: ReadonlyArray<readonly [where: object, condition: string]> = [
-  [
-    { exists: { table: 'orders', on: { customer_id: 'id' } } },
-    'exists (select from orders o where o.customer_id = t.id)'
-  ],
-  [
-    { not_exists: { table: 'orders', on: { customer_id: 'id' }, where: {} } },
-    'not exists (select from orders o where o.customer_id = t.id)'
-  ],
+  [{ exists: { table: 'orders', on: { customer_id: 'id' } } },
+    'exists (select from orders o where o.customer_id = t.id)'],
+  [{ not_exists: { table: 'orders', on: { customer_id: 'id' }, where: {} } },
+    'not exists (select from orders o where o.customer_id = t.id)'],
   [
     {
       exists: {
@@ -63,9 +60,7 @@ const filters: ReadonlyArray<readonly [where: object, condition: string]> = [
           where: {
             or: [{ status: { eq: 'paid' } }, { 'data->k': { eq: 2 } }],
             exists: {
-              table: 'lines',
-              on: { order_id: 'id' },
-              where: { qty: { gt: 2 }, sku: { like: 'a%' } }
+              table: 'lines', on: { order_id: 'id' }, where: { qty: { gt: 2 }, sku: { like: 'a%' } }
             }
           }
         }
@@ -96,13 +91,10 @@ const filters: ReadonlyArray<readonly [where: object, condition: string]> = [
     `exists (select from orders o where o.customer_id = t.id and o.region is distinct from o.status
       and o.data ->> 'k' in ('1', '9'))`
   ],
-  [
-    {
-      exists: { table: 'orders', on: { customer_id: 'id' }, where: { id: { in: '$some.*.id' } } },
-      id: { lt: '$some.1.id' }
-    },
-    'exists (select from orders o where o.customer_id = t.id and o.id in (1, 3)) and t.id < 3'
-  ],
+  [{
+    exists: { table: 'orders', on: { customer_id: 'id' }, where: { id: { in: '$some.*.id' } } },
+    id: { lt: '$some.1.id' }
+  }, 'exists (select from orders o where o.customer_id = t.id and o.id in (1, 3)) and t.id < 3'],
   [
     {
       exists: {
@@ -123,13 +115,7 @@ const filters: ReadonlyArray<readonly [where: object, condition: string]> = [
       where o.customer_id = t.id and p.sku = 'apple')`
   ]
 ]
-const some = {
-  id: 'some',
-  op: 'select',
-  table: 'orders',
-  where: { id: { in: [1, 3] } },
-  order: [{ id: 'asc' }]
-}
+const some = op.select('some', 'orders', { where: { id: { in: [1, 3] } }, order: [{ id: 'asc' }] })
 
 const service = await useService(t, { schema })
 
@@ -146,8 +132,8 @@ t.test('exists matches the rows of the same condition in SQL, in all runs', asyn
     for (const attempt of [1, 2, 3]) {
       const { body, text } = await service.post([
         some,
-        { id: 's', op: 'select', table: 'customers', where },
-        { id: 'u', op: 'update', table: 'customers', set: { name: { $col: 'name' } }, where }
+        op.select('s', 'customers', { where }),
+        op.update('u', 'customers', { set: { name: { $col: 'name' } }, where })
       ])
       t.equal(body.error, null, text)
       t.same(ids(body.data['s']), expected, `${name}, attempt ${attempt}`)
@@ -155,22 +141,18 @@ t.test('exists matches the rows of the same condition in SQL, in all runs', asyn
     }
     const result = await runs.run([
       some,
-      { id: 's', op: 'select', table: 'customers', where, order: [{ id: 'asc' }] },
-      {
-        id: 'd',
-        op: 'delete',
-        table: 'lines',
+      op.select('s', 'customers', { where, order: [{ id: 'asc' }] }),
+      op.delete('d', 'lines', {
         where: {
           exists: {
             table: 'orders',
             on: { id: 'order_id' },
             where: {
-              status: { eq: 'paid' },
-              exists: { table: 'customers', on: { id: 'id' }, where }
+              status: { eq: 'paid' }, exists: { table: 'customers', on: { id: 'id' }, where }
             }
           }
         }
-      }
+      })
     ])
     expectSame(t, result, name)
     t.equal(result.checked.failure, undefined)
@@ -178,25 +160,22 @@ t.test('exists matches the rows of the same condition in SQL, in all runs', asyn
 })
 
 t.test('a filter of an upsert can look into another table', async t => {
-  const upsert = (status: string): object => ({
-    id: 'i',
-    op: 'insert',
-    table: 'customers',
-    values: [{ id: 1, name: 'new' }, { id: 4, name: 'new' }],
-    on_conflict: {
-      columns: ['id'],
-      do: 'update',
-      set: { name: { $excluded: 'name' } },
-      where: {
-        exists: {
-          table: 'orders',
-          on: { customer_id: 'id' },
-          where: { status: { eq: status } }
+  const upsert = (status: string): object => op.insert(
+    'i',
+    'customers',
+    [{ id: 1, name: 'new' }, { id: 4, name: 'new' }],
+    {
+      on_conflict: {
+        columns: ['id'],
+        do: 'update',
+        set: { name: { $excluded: 'name' } },
+        where: {
+          exists: { table: 'orders', on: { customer_id: 'id' }, where: { status: { eq: status } } }
         }
-      }
-    },
-    returning: ['id', 'name']
-  })
+      },
+      returning: ['id', 'name']
+    }
+  )
   for (const [status, rows] of [['paid', [{ id: 1, name: 'new' }]], ['lost', []]] as const) {
     const { body } = await service.post([upsert(status)], { headers: { prefer: 'tx=rollback' } })
     t.same(body.data, { i: rows })
@@ -204,12 +183,8 @@ t.test('a filter of an upsert can look into another table', async t => {
 })
 
 t.test('policies and privileges of the other table apply', async t => {
-  const select = (table: string): object => ({
-    id: 's',
-    op: 'select',
-    table: 'customers',
-    where: { exists: { table, on: { customer_id: 'id' } } }
-  })
+  const select = (table: string): object =>
+    op.select('s', 'customers', { where: { exists: { table, on: { customer_id: 'id' } } } })
   const { body } = await service.post([select('hidden')])
   t.same(ids(body.data['s']), [1, 3], 'rows that the policy hides do not count')
   const refused = await service.post([select('secret')])
@@ -247,15 +222,11 @@ t.test('mistakes are refused and change nothing', async t => {
   ))
   const failing: ReadonlyArray<readonly [exists: object, message: string]> = [
     [{ table, on: { id: 'ordr_id' } }, 'Table "lines" has no column "ordr_id".'],
-    [
-      { table, on: { id: 'order_id' }, where: { nope: { eq: 1 } } },
-      'Table "orders" has no column "nope".'
-    ]
+    [{ table, on: { id: 'order_id' }, where: { nope: { eq: 1 } } },
+      'Table "orders" has no column "nope".']
   ]
   for (const [exists, message] of failing) {
-    const { body } = await service.post([
-      { id: 'd', op: 'delete', table: 'lines', where: { exists } }
-    ])
+    const { body } = await service.post([op.delete('d', 'lines', { where: { exists } })])
     t.match(body.error, { code: 'undefined_column', message })
   }
   t.equal((await service.database.sql`select from lines`).length, 4)
@@ -265,7 +236,7 @@ t.test('conditions of other tables count to MAX_CONDITIONS', async t => {
   const condition = (where: object): object =>
     ({ exists: { table: 'orders', on: { customer_id: 'id' }, where } })
   const check = (where: object): string[] =>
-    issuesOf([{ id: 's', op: 'select', table: 'customers', where }], { MAX_CONDITIONS: '3' })
+    issuesOf([op.select('s', 'customers', { where })], { MAX_CONDITIONS: '3' })
   const two = { id: { gt: 0, lt: 9 } }
   t.same(check(condition(two)), [])
   t.same(check(condition({ ...two, ...condition({}) })), ['member_invalid where'])
@@ -275,16 +246,12 @@ t.test('an empty list inside not_exists does not match every row', async t => {
   const where = (word: string): object => ({
     [word]: { table: 'orders', on: { customer_id: 'id' }, where: { id: { in: '$none.*.id' } } }
   })
-  const none = { id: 'none', op: 'select', table: 'orders', where: { id: { eq: 0 } } }
-  const found = await service.post([
-    none,
-    { id: 's', op: 'select', table: 'customers', where: where('exists') }
-  ])
+  const none = op.select('none', 'orders', { where: { id: { eq: 0 } } })
+  const found = await service.post([none, op.select('s', 'customers', { where: where('exists') })])
   t.same(found.body.data['s'], [])
-  const refused = await service.post([
-    none,
-    { id: 'd', op: 'delete', table: 'customers', where: where('not_exists') }
-  ])
+  const refused = await service.post(
+    [none, op.delete('d', 'customers', { where: where('not_exists') })]
+  )
   t.equal(refused.status, 422)
   t.equal(refused.body.error?.code, 'reference_row_missing')
 })

@@ -3,6 +3,7 @@
  * one value may stand, in all runs of a batch.
  */
 import t from 'tap'
+import * as op from '../support/operations.ts'
 import { findFailure, issuesOf } from '../support/issues.ts'
 import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { useService } from '../support/service.ts'
@@ -34,7 +35,7 @@ const columns = [
 type Op = Readonly<Record<string, unknown>>
 /** Reads one row, or none. */
 const source = (id: string, row: number, more: object = {}): Op =>
-  ({ id, op: 'select', table: 'sources', where: { id: { eq: row } }, ...more })
+  op.select(id, 'sources', { where: { id: { eq: row } }, ...more })
 
 /** Operations that read a value of a column in each way that there is. */
 function readersOf (column: string, value: unknown): readonly Op[] {
@@ -89,12 +90,9 @@ t.test('it reads the value of the row that exists', { timeout: 240_000 }, async 
       [`$none.${column}`, `$many.5.${column}`, `$some.${column}`, `$other.${column}`]
     ]
     for (const row of [1, 2, 3]) {
-      const before = [
-        source('none', 77),
-        source('other', 2),
-        { ...source('many', 0), where: { id: { gt: 1 } }, order: [{ id: 'asc' }] },
-        source('some', row)
-      ]
+      const before = [source('none', 77), source('other', 2), {
+        ...source('many', 0), where: { id: { gt: 1 } }, order: [{ id: 'asc' }]
+      }, source('some', row)]
       for (const [j, direct] of readersOf(column, single).entries()) {
         // Most combinations are alike, so the readers of most columns take turns.
         const isThorough = column === 'num' || column === 'data'
@@ -146,10 +144,9 @@ t.test('modifiers, keys and searches', async t => {
     })
   ]
   for (const [i, kind] of kinds.entries()) {
-    const result = await run([
-      ...before,
-      { id: 'it', ...kind(name => ({ $first: [`$none.${name}`, `$some.${name}`] })) }
-    ])
+    const result = await run([...before, {
+      id: 'it', ...kind(name => ({ $first: [`$none.${name}`, `$some.${name}`] }))
+    }])
     const direct = await run([...before, { id: 'it', ...kind(name => `$some.${name}`) }])
     t.same(result.checked, direct.checked, `kind ${i}`)
     expectSame(t, result, `kind ${i}`)
@@ -165,31 +162,24 @@ t.test('a value that is the JSON null is stored as such', async t => {
       source('none', 77),
       source('null', 2),
       source('empty', 3),
-      {
-        id: 'it',
-        op: 'insert',
-        table: 'targets',
-        values: ids.map((id, i) => ({
+      op.insert(
+        'it',
+        'targets',
+        ids.map((id, i) => ({
           id,
           data: { $first: ['$none.data', i % 2 === 0 ? '$null.data' : '$empty.data'] },
           doc: i % 3 === 0 ? '$null.doc' : null
         }))
-      },
-      {
-        id: 'change',
-        op: 'update',
-        table: 'targets',
-        set: { data: { $first: ['$none.data', '$null.data'] } },
-        where: { id: { eq: 1 } }
-      }
+      ),
+      op.update('change', 'targets', {
+        set: { data: { $first: ['$none.data', '$null.data'] } }, where: { id: { eq: 1 } }
+      })
     ])
     t.equal(status, 200)
     t.same(
       await sql`select id, data::text, doc::text from targets where id = any (${ids}) order by id`,
       ids.map((id, i) => ({
-        id,
-        data: i % 2 === 0 ? 'null' : null,
-        doc: i % 3 === 0 ? 'null' : null
+        id, data: i % 2 === 0 ? 'null' : null, doc: i % 3 === 0 ? 'null' : null
       }))
     )
     t.same(await sql`select data::text from targets where id = 1`, [{ data: 'null' }])
@@ -217,26 +207,20 @@ t.test('without any row the batch fails, even if no row needs the value', async 
 t.test('find or create, and continue: repeated batches', async t => {
   const batch = (id: number): readonly Op[] => [
     source('found', id, { columns: ['id', 'txt'] }),
-    {
-      id: 'created',
-      op: 'insert',
-      table: 'sources',
-      values: [{ id, txt: 'new' }],
-      returning: ['id', 'txt'],
-      when: { found: 0 }
-    },
-    {
-      id: 'use',
-      op: 'insert',
-      table: 'targets',
-      values: [{
+    op.insert('created', 'sources', [{ id, txt: 'new' }], {
+      returning: ['id', 'txt'], when: { found: 0 }
+    }),
+    op.insert(
+      'use',
+      'targets',
+      [{
         id: id + 1000,
         n: { $first: ['$found.0.id', '$created.0.id'] },
         data: { of: { $first: ['$found.txt', '$created.txt'] } }
       }],
-      returning: ['n', 'data']
-    },
-    { id: 'undo', op: 'delete', table: 'targets', where: { id: { gt: 999 } }, returning: [] }
+      { returning: ['n', 'data'] }
+    ),
+    op.delete('undo', 'targets', { where: { id: { gt: 999 } }, returning: [] })
   ]
   for (let round = 0; round < 5; round++) {
     for (const id of [1, 500, 600 + round]) {
@@ -246,18 +230,13 @@ t.test('find or create, and continue: repeated batches', async t => {
       t.equal(data.created === null, id === 1 || (id === 500 && round > 0))
     }
   }
-  t.same(
-    await sql`select count(*)::int as n from sources where txt = 'new'`,
-    [{ n: 6 }]
-  )
+  t.same(await sql`select count(*)::int as n from sources where txt = 'new'`, [{ n: 6 }])
   const explained = await post(batch(1), { headers: { prefer: 'explain' } })
   t.equal(explained.status, 200)
   t.same(await sql`select count(*)::int as n from sources where txt = 'new'`, [{ n: 6 }])
-  const missing = await post([
-    source('found', 77),
-    source('other', 1),
-    { ...batch(1)[2], values: [{ id: 1, n: { $first: ['$found.id', '$other.2.id'] } }] }
-  ])
+  const missing = await post([source('found', 77), source('other', 1), {
+    ...batch(1)[2], values: [{ id: 1, n: { $first: ['$found.id', '$other.2.id'] } }]
+  }])
   t.match(missing, {
     status: 422,
     body: {
@@ -275,9 +254,7 @@ t.test('find or create, and continue: repeated batches', async t => {
     { ...batch(1)[2], values: [{ id: 1, n: { $first: ['$found.0.m'] } }] }
   ])
   t.match(column.body.error, {
-    code: 'reference_column_missing',
-    message: '"found" returned no column "m".',
-    op: 'use'
+    code: 'reference_column_missing', message: '"found" returned no column "m".', op: 'use'
   })
 })
 
@@ -297,17 +274,15 @@ t.test('other content is data in `values` and inside JSON, and refused elsewhere
     JSON.stringify(data).replaceAll('"$some.0.id"', '1').replaceAll('$$', '$')
   ) as readonly unknown[]
   const insert = (values: readonly object[]): Op => ({ op: 'insert', table: 'targets', values })
-  const { status } = await post([
-    source('some', 1),
-    { id: 'it', ...insert(data.map((value, i) => ({ id: 200 + i, data: value }))) }
-  ])
+  const { status } = await post([source('some', 1), {
+    id: 'it', ...insert(data.map((value, i) => ({ id: 200 + i, data: value })))
+  }])
   t.equal(status, 200)
   const rows = await sql`select data from targets where id between 200 and 299 order by id`
   t.same(rows.map(row => row['data']), stored)
-  const words = await post([
-    source('some', 1),
-    { id: 'it', ...insert([{ id: 1, n: { $first: ['$some.0.id', 5] } }]) }
-  ])
+  const words = await post([source('some', 1), {
+    id: 'it', ...insert([{ id: 1, n: { $first: ['$some.0.id', 5] } }])
+  }])
   t.match(words.body.error, {
     code: 'value_invalid',
     message: 'Row 0 of values, column "n": the type integer takes one value, not an array or an ' +
@@ -348,8 +323,7 @@ t.test('other content is data in `values` and inside JSON, and refused elsewhere
     }
   }
   const lists = (count: number) => Array.from({ length: count }, (_, i) => ({
-    id: 300 + i,
-    n: { $first: ['$some.0.id', `$some.${i}.id`] }
+    id: 300 + i, n: { $first: ['$some.0.id', `$some.${i}.id`] }
   }))
   const twice = [...lists(100), ...lists(100).map(row => ({ ...row, id: -1 * row.id }))]
   t.equal((await post([source('some', 1), { id: 'it', ...insert(twice) }])).status, 200)

@@ -5,6 +5,7 @@
  */
 import t from 'tap'
 import { ROW_SEPARATOR } from '../../src/sql/result.ts'
+import * as op from '../support/operations.ts'
 import { assertIssues, type InvalidOperation } from '../support/issues.ts'
 import { expectSame, useRuns, type Effect } from '../support/runs-of-batch.ts'
 import { useService } from '../support/service.ts'
@@ -40,7 +41,7 @@ const service = await useService(t, { schema, env: { EXPLAIN: 'on' } })
 const { sql } = service.database
 const on = { sku: 'sku' }
 const lines = { table: 'order_items', on, where: { order_id: { eq: 12 } } }
-const first = { id: 'first', op: 'select', table: 'order_items', where: { order_id: { eq: 13 } } }
+const first = op.select('first', 'order_items', { where: { order_id: { eq: 13 } } })
 
 /** Operations, each with its statement in SQL. */
 const changes: ReadonlyArray<readonly [operation: object, statement: string]> = [
@@ -98,71 +99,51 @@ const changes: ReadonlyArray<readonly [operation: object, statement: string]> = 
       from (select sku, sum(qty) as total from order_items group by sku having sum(qty) > 1) f
       where t.sku = f.sku and (t.qty < f.total or t.qty <> 5)`
   ],
-  [
-    {
-      op: 'update',
-      table: 'stock',
-      from: { table: 'order_items', on },
-      set: { qty: { $from: 'qty' } },
-      where: { price: { lt: { $from: 'price' } } }
-    },
-    'update stock t set qty = f.qty from order_items f where t.sku = f.sku and t.price < f.price'
-  ],
+  [{
+    op: 'update',
+    table: 'stock',
+    from: { table: 'order_items', on },
+    set: { qty: { $from: 'qty' } },
+    where: { price: { lt: { $from: 'price' } } }
+  }, 'update stock t set qty = f.qty from order_items f where t.sku = f.sku and t.price < f.price'],
   [
     { op: 'update', table: 'stock', from: lines, set: { qty: { $dec: { $from: 'qty' } } } },
     `update stock t set qty = t.qty - f.qty from order_items f
       where t.sku = f.sku and order_id = 12`
   ],
-  [
-    { op: 'update', table: 'scarce', from: lines, set: { qty: { $from: 'qty' } } },
-    'update scarce t set qty = f.qty from order_items f where t.sku = f.sku and order_id = 12'
-  ],
-  [
-    { op: 'delete', table: 'stock', from: { table: 'order_items', on } },
-    'delete from stock t using order_items f where t.sku = f.sku'
-  ],
-  [
-    {
-      op: 'delete',
-      table: 'stock',
-      from: {
-        table: 'order_items',
-        on: { sku: 'sku', qty: 'n' },
-        columns: ['*', { column: 'qty', cast: 'bigint', as: 'n' }]
-      },
-      where: { exists: { table: 'copies', on, where: { n: { lte: { $from: 'n' } } } } }
-    },
-    'delete from stock where false'
-  ],
-  [
-    { op: 'delete', table: 'stock', from: { table: 'order_items', on: { sku: 'data->>k' } } },
-    'delete from stock t using order_items f where t.sku = f.data ->> \'k\''
-  ],
-  [
-    {
-      op: 'delete',
+  [{ op: 'update', table: 'scarce', from: lines, set: { qty: { $from: 'qty' } } },
+    'update scarce t set qty = f.qty from order_items f where t.sku = f.sku and order_id = 12'],
+  [{ op: 'delete', table: 'stock', from: { table: 'order_items', on } },
+    'delete from stock t using order_items f where t.sku = f.sku'],
+  [{
+    op: 'delete',
+    table: 'stock',
+    from: {
       table: 'order_items',
-      from: { table: 'stock', on },
-      where: {
-        qty: { between: [1, { $from: 'qty' }] },
-        exists: { table: 'copies', on, where: { n: { lt: { $from: 'qty' } } } }
-      }
+      on: { sku: 'sku', qty: 'n' },
+      columns: ['*', { column: 'qty', cast: 'bigint', as: 'n' }]
     },
-    'delete from order_items t using stock f where t.sku = f.sku and t.qty between 1 and f.qty'
-  ],
-  [
-    {
-      op: 'update',
-      table: 'copies',
-      from: { table: 'order_items', on, where: { order_id: { lt: 13 } } },
-      set: { n: { $inc: { $from: 'qty' } } }
-    },
-    'update copies t set n = n + qty from order_items f where t.sku = f.sku and order_id < 13'
-  ],
-  [
-    { op: 'update', table: 'few', from: { table: 'own', on }, set: { qty: 7 }, returning: ['qty'] },
-    'update few set qty = 7 where sku = \'apple\''
-  ]
+    where: { exists: { table: 'copies', on, where: { n: { lte: { $from: 'n' } } } } }
+  }, 'delete from stock where false'],
+  [{ op: 'delete', table: 'stock', from: { table: 'order_items', on: { sku: 'data->>k' } } },
+    'delete from stock t using order_items f where t.sku = f.data ->> \'k\''],
+  [{
+    op: 'delete',
+    table: 'order_items',
+    from: { table: 'stock', on },
+    where: {
+      qty: { between: [1, { $from: 'qty' }] },
+      exists: { table: 'copies', on, where: { n: { lt: { $from: 'qty' } } } }
+    }
+  }, 'delete from order_items t using stock f where t.sku = f.sku and t.qty between 1 and f.qty'],
+  [{
+    op: 'update',
+    table: 'copies',
+    from: { table: 'order_items', on, where: { order_id: { lt: 13 } } },
+    set: { n: { $inc: { $from: 'qty' } } }
+  }, 'update copies t set n = n + qty from order_items f where t.sku = f.sku and order_id < 13'],
+  [{ op: 'update', table: 'few', from: { table: 'own', on }, set: { qty: 7 }, returning: ['qty'] },
+    'update few set qty = 7 where sku = \'apple\'']
 ]
 const tables = ['stock', 'order_items', 'copies', 'few']
 const dryRun = { headers: { prefer: 'tx=rollback' } }
@@ -193,19 +174,14 @@ t.test('a change joined to another table changes what it changes in SQL', async 
     const isLimited = 'returning' in operation
     const returned = [{}, { returning: ['*', { column: 'sku', as: 's' }] }, { returning: [] }]
     for (const more of isLimited ? [{}] : returned) {
-      const result = await runs.run([
-        first,
-        { id: 'c', ...operation, ...more },
-        { id: 's', op: 'select', table: 'stock' }
-      ])
+      const result = await runs.run([first, {
+        id: 'c', ...operation, ...more
+      }, op.select('s', 'stock')])
       t.equal(result.checked.failure, undefined, statement)
       t.equal(result.checked.stored, stored, statement)
       const { first: direct, checked, restored } = result
       expectSame(t, {
-        ...result,
-        first: inOrder(direct),
-        checked: inOrder(checked),
-        restored: inOrder(restored)
+        ...result, first: inOrder(direct), checked: inOrder(checked), restored: inOrder(restored)
       }, statement)
     }
     for (const attempt of [1, 2, 3]) {
@@ -235,7 +211,7 @@ t.test('a row that meets several rows is refused, and nothing happens', async t 
     for (const attempt of [1, 2]) {
       const { body, status } = await service.post([
         first,
-        { id: 'before', op: 'update', table: 'stock', set: { note: 'changed' }, all: true },
+        op.update('before', 'stock', { set: { note: 'changed' }, all: true }),
         { id: 'c', op: 'update', ...operation }
       ])
       t.equal(status, 422)
@@ -248,10 +224,9 @@ t.test('a row that meets several rows is refused, and nothing happens', async t 
     }
   }
   t.same(await sql`select from stock where note = 'changed'`, [])
-  const skipped = await service.post([
-    first,
-    { id: 'c', op: 'update', ...ambiguous[0], when: { first: 7 } }
-  ])
+  const skipped = await service.post([first, {
+    id: 'c', op: 'update', ...ambiguous[0], when: { first: 7 }
+  }])
   t.same(skipped.body.data['c'], null, 'what is skipped is not checked')
   const allowed = await service.post([
     {
@@ -262,7 +237,7 @@ t.test('a row that meets several rows is refused, and nothing happens', async t 
       returning: ['sku', 'qty'],
       expect: 1
     },
-    { id: 'd', op: 'delete', table: 'stock', from: { table: 'copies', on }, answer: 'count' }
+    op.delete('d', 'stock', { from: { table: 'copies', on }, answer: 'count' })
   ], dryRun)
   t.same(allowed.body.data, { c: [{ sku: 'apple', qty: 5 }], d: 2 })
 })
@@ -278,7 +253,7 @@ t.test('expect, when, dry run, plans and later references work as elsewhere', as
   for (const attempt of [1, 2]) {
     const { body } = await service.post([
       { id: 'c', ...update },
-      { id: 's', op: 'select', table: 'stock', where: { sku: { eq: '$c.1.sku' } } },
+      op.select('s', 'stock', { where: { sku: { eq: '$c.1.sku' } } }),
       { id: 'no', ...update, when: { s: 0 } }
     ], dryRun)
     t.match(body.data, { c: { length: 2 }, s: [{ sku: 'fig', qty: 21 }], no: null }, `${attempt}`)
@@ -320,33 +295,20 @@ t.test('mistakes are refused and change nothing', async t => {
     [{ ...remove, from: [] }, 'member_invalid from'],
     [{ ...update, from: { ...grouped, on: { sku: 'qty' } } }, 'member_invalid from.on.sku'],
     [{ ...update, from: grouped, set: { qty: { $from: 'qty' } } }, 'member_invalid set.qty.$from'],
-    [
-      { ...update, from: grouped, set: { qty: { $inc: { $from: 'qty' } } } },
-      'member_invalid set.qty.$inc.$from'
-    ],
-    [
-      { ...update, from: grouped, where: { qty: { eq: { $from: 'qty' } } } },
-      'member_invalid where.qty.eq.$from'
-    ],
+    [{ ...update, from: grouped, set: { qty: { $inc: { $from: 'qty' } } } },
+      'member_invalid set.qty.$inc.$from'],
+    [{ ...update, from: grouped, where: { qty: { eq: { $from: 'qty' } } } },
+      'member_invalid where.qty.eq.$from'],
     [{ ...update, set: { qty: { $from: 1 } } }, 'member_invalid set.qty.$from'],
     [{ ...update, set: { qty: { $inc: { $from: 1 } } } }, 'member_invalid set.qty.$inc.$from'],
-    [
-      { ...update, set: { data: { $remove: { $from: 'sku' } } } },
-      'member_invalid set.data.$remove'
-    ],
+    [{ ...update, set: { data: { $remove: { $from: 'sku' } } } },
+      'member_invalid set.data.$remove'],
     [{ ...alone, set: { qty: { $from: 'qty' } } }, 'member_invalid set.qty.$from'],
-    [
-      { ...alone, set: { qty: { $inc: { $from: 'qty' } } } },
-      'member_invalid set.qty.$inc.$from'
-    ],
-    [
-      { ...remove, from: undefined, where: { qty: { gt: { $from: 'qty' } } } },
-      'member_invalid where.qty.gt.$from'
-    ],
-    [
-      { op: 'select', table: 'stock', where: { qty: { gt: { $from: 'qty' } } } },
-      'operand_invalid where.qty.gt'
-    ],
+    [{ ...alone, set: { qty: { $inc: { $from: 'qty' } } } }, 'member_invalid set.qty.$inc.$from'],
+    [{ ...remove, from: undefined, where: { qty: { gt: { $from: 'qty' } } } },
+      'member_invalid where.qty.gt.$from'],
+    [{ op: 'select', table: 'stock', where: { qty: { gt: { $from: 'qty' } } } },
+      'operand_invalid where.qty.gt'],
     [{ op: 'select', table: 'stock', from: lines }, 'member_invalid from']
   ]
   assertIssues(t, invalid)
@@ -370,15 +332,8 @@ t.test('mistakes are refused and change nothing', async t => {
 })
 
 t.test('without from, a member $from of merged JSON is data', async t => {
-  const { body } = await service.post([
-    {
-      id: 'c',
-      op: 'update',
-      table: 'stock',
-      set: { data: { $merge: { $from: 'sku' } } },
-      where: { sku: { eq: 'pear' } },
-      returning: ['data']
-    }
-  ])
+  const { body } = await service.post([op.update('c', 'stock', {
+    set: { data: { $merge: { $from: 'sku' } } }, where: { sku: { eq: 'pear' } }, returning: ['data']
+  })])
   t.same(body.data, { c: [{ data: { $from: 'sku' } }] })
 })

@@ -3,6 +3,7 @@
  * recur. The service runs in this process.
  */
 import t from 'tap'
+import * as op from '../support/operations.ts'
 import { collectGarbage } from '../support/garbage.ts'
 import { useService } from '../support/service.ts'
 
@@ -23,28 +24,18 @@ const schema = `
 `
 
 /** Each request has another text, where SQL takes no parameter. */
-const constant = (n: number): object => ({
-  id: 'i',
-  op: 'insert',
-  table: 'items',
-  values: [{ id: 1 }],
+const constant = (n: number): object => op.insert('i', 'items', [{ id: 1 }], {
   on_conflict: {
-    columns: ['id'],
-    index_where: { name: { eq: `${n} ${'y'.repeat(100_000)}` } },
-    do: 'nothing'
+    columns: ['id'], index_where: { name: { eq: `${n} ${'y'.repeat(100_000)}` } }, do: 'nothing'
   }
 })
 
 /** The object needs a second attempt, with value checks. The names make the text long. */
-const checked = (n: number): object => ({
-  id: 'u',
-  op: 'update',
-  table: 'items',
+const checked = (n: number): object => op.update('u', 'items', {
   set: { name: { a: 1 } },
   all: true,
   returning: Array.from({ length: 1000 }, (_, i) => ({
-    column: 'id',
-    as: `${'x'.repeat(50)}${n}_${i}`
+    column: 'id', as: `${'x'.repeat(50)}${n}_${i}`
   }))
 })
 

@@ -3,6 +3,7 @@
  * batch is held at a chosen point by a row that the test has locked.
  */
 import t, { type Test } from 'tap'
+import * as op from '../support/operations.ts'
 import { useService, type Answer } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
@@ -19,7 +20,7 @@ const schema = `
   grant select on seen to oneflight_user;
 `
 /** An operation that waits until the test opens the gate. */
-const gate = { id: 'gate', op: 'select', table: 'gate', where: { id: { eq: 1 } }, lock: 'update' }
+const gate = op.select('gate', 'gate', { where: { id: { eq: 1 } }, lock: 'update' })
 
 interface Held {
   /** Runs SQL in the transaction that holds the lock. */
@@ -67,7 +68,7 @@ async function whileLocked (
   more: readonly object[] = []
 ): Promise<Answer> {
   const held = await hold(t)
-  const answer = service.post([{ id: 's', op: 'select', table: 'jobs', ...select }, ...more, gate])
+  const answer = service.post([op.select('s', 'jobs', select), ...more, gate])
   await waiting()
   await check()
   await held.open()
@@ -76,10 +77,7 @@ async function whileLocked (
 
 t.test('each mode conflicts with the same modes as in PostgreSQL', async t => {
   const sqlModes = {
-    update: 'update',
-    no_key_update: 'no key update',
-    share: 'share',
-    key_share: 'key share'
+    update: 'update', no_key_update: 'no key update', share: 'share', key_share: 'key share'
   }
   const rows: ReadonlyArray<readonly [lock: unknown, free: ReadonlyArray<keyof typeof sqlModes>]> =
     [
@@ -132,8 +130,7 @@ t.test('only the returned rows are locked', async t => {
       const rest = await free()
       t.same(
         [1, 2, 3, 4, 5, 6, 7, 8, 9].filter(id => !rest.includes(id)),
-        locked.toSorted((a, b) => a - b),
-        JSON.stringify(select)
+        locked.toSorted((a, b) => a - b), JSON.stringify(select)
       )
     })
     t.equal(body.data?.s.length, locked.length, encodeURI(text))
@@ -148,9 +145,7 @@ t.test('a lock waits for the row as it is then, and evaluates its condition agai
   for (const [select, found] of rows) {
     await sql`update jobs set state = 'new'`
     const held = await hold(t, "update jobs set state = 'changed' where id = 2")
-    const answer = service.post([
-      { id: 's', op: 'select', table: 'jobs', ...select, lock: 'update' }
-    ])
+    const answer = service.post([op.select('s', 'jobs', { ...select, lock: 'update' })])
     await waiting()
     await held.run('commit')
     await held.open()
@@ -162,8 +157,8 @@ t.test('a lock waits for the row as it is then, and evaluates its condition agai
 t.test('nowait fails immediately with a retryable error', async t => {
   const held = await hold(t, 'select from jobs where id = 2 for share')
   const select = (lock: unknown, id = 2): unknown => [
-    { id: 'first', op: 'insert', table: 'gate', values: [{ id: 50 + id }] },
-    { id: 's', op: 'select', table: 'jobs', where: { id: { eq: id } }, lock }
+    op.insert('first', 'gate', [{ id: 50 + id }]),
+    op.select('s', 'jobs', { where: { id: { eq: id } }, lock })
   ]
   const { status, body } = await service.post(select({ wait: 'nowait' }))
   t.match({ status, error: body.error }, {
@@ -192,34 +187,25 @@ t.test('without nowait, the wait ends after LOCK_TIMEOUT_MS with the same error'
   const { status, body } = await service.database.sql.begin(async other => {
     await other`select from jobs where id = 2 for update`
     return await service.post([
-      { id: 's', op: 'select', table: 'jobs', where: { id: { eq: 2 } }, lock: 'key_share' }
+      op.select('s', 'jobs', { where: { id: { eq: 2 } }, lock: 'key_share' })
     ])
   })
   t.match({ status, error: body.error }, {
-    status: 409,
-    error: { code: 'lock_not_available', retryable: true, op: 's' }
+    status: 409, error: { code: 'lock_not_available', retryable: true, op: 's' }
   })
 })
 
 t.test('workers that use skip_locked take different jobs', async t => {
   const take = [
-    {
-      id: 'job',
-      op: 'select',
-      table: 'jobs',
+    op.select('job', 'jobs', {
       where: { state: { eq: 'new' } },
       order: [{ prio: 'desc' }, { id: 'asc' }],
       limit: 1,
       lock: { wait: 'skip_locked' }
-    },
-    {
-      id: 'done',
-      op: 'update',
-      table: 'jobs',
-      set: { state: 'taken' },
-      where: { id: { in: '$job.*.id' } },
-      returning: ['id']
-    },
+    }),
+    op.update('done', 'jobs', {
+      set: { state: 'taken' }, where: { id: { in: '$job.*.id' } }, returning: ['id']
+    }),
     { ...gate, lock: 'share' }
   ]
   const held = await hold(t)
@@ -231,8 +217,7 @@ t.test('workers that use skip_locked take different jobs', async t => {
   await held.open()
   const answers = await Promise.all(workers)
   t.same(
-    answers.map(({ body }) => body.data.done),
-    [[{ id: 2 }], [{ id: 5 }], [{ id: 8 }], [{ id: 1 }]],
+    answers.map(({ body }) => body.data.done), [[{ id: 2 }], [{ id: 5 }], [{ id: 8 }], [{ id: 1 }]],
     'in their order'
   )
   const rest = await Promise.all(Array.from({ length: 12 }, () => service.post(take)))
@@ -246,30 +231,22 @@ t.test('workers that use skip_locked take different jobs', async t => {
 
 t.test('skip_locked applies before limit, and expect counts the remaining rows', async t => {
   const held = await hold(t, 'select from jobs where id in (1, 2, 4) for no key update')
-  const select = {
-    id: 's',
-    op: 'select',
-    table: 'jobs',
-    columns: ['id'],
-    order: [{ id: 'asc' }],
-    limit: 3,
-    lock: { mode: 'update', wait: 'skip_locked' }
-  }
+  const select = op.select('s', 'jobs', {
+    columns: ['id'], order: [{ id: 'asc' }], limit: 3, lock: { mode: 'update', wait: 'skip_locked' }
+  })
   const found = async (more: object): Promise<unknown> =>
     (await service.post([{ ...select, ...more }])).body.data.s
   t.same(await found({}), [{ id: 3 }, { id: 5 }, { id: 6 }])
   t.same(
     await found({ lock: { mode: 'key_share', wait: 'skip_locked' } }),
-    [{ id: 1 }, { id: 2 }, { id: 3 }],
-    'a weaker lock is compatible'
+    [{ id: 1 }, { id: 2 }, { id: 3 }], 'a weaker lock is compatible'
   )
   t.same(await found({ offset: 5 }), [{ id: 9 }])
   const { status, body } = await service.post([
     { ...select, where: { id: { lte: 4 } }, expect: { min: 2 } }
   ])
   t.match({ status, error: body.error }, {
-    status: 412,
-    error: { code: 'expectation_failed', op: 's' }
+    status: 412, error: { code: 'expectation_failed', op: 's' }
   })
   await held.open()
 })
@@ -278,9 +255,7 @@ t.test('a locked row that is referenced stays locked until the batch ends', asyn
   const select = { columns: ['id'], where: { id: { eq: 3 } }, lock: 'update' }
   const { body } = await whileLocked(t, select, async () => {
     t.notOk((await free()).includes(3))
-  }, [
-    { id: 'r', op: 'select', table: 'jobs', columns: ['id'], where: { id: { eq: '$s.0.id' } } }
-  ])
+  }, [op.select('r', 'jobs', { columns: ['id'], where: { id: { eq: '$s.0.id' } } })])
   t.match(body.data, { s: [{ id: 3 }], r: [{ id: 3 }] })
 })
 
@@ -302,8 +277,7 @@ t.test('queries that PostgreSQL cannot lock, and missing privileges, are rejecte
   for (const [select, status, code] of rows) {
     const answer = await service.post([{ id: 's', op: 'select', ...select, lock: 'update' }])
     t.match({ status: answer.status, error: answer.body.error }, {
-      status,
-      error: { code, op: 's', committed: false }
+      status, error: { code, op: 's', committed: false }
     }, encodeURI(`${JSON.stringify(select)} ${answer.text}`))
   }
 })

@@ -3,6 +3,7 @@
  * `distinct`, `having`, `*`, `cast`.
  */
 import t, { type Test } from 'tap'
+import * as op from '../support/operations.ts'
 import { issuesOf } from '../support/issues.ts'
 import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { useService } from '../support/service.ts'
@@ -43,14 +44,12 @@ const cases: readonly Case[] = [
     order: [{ qty: 'desc' }, { kind: 'asc' }],
     limit: 3,
     offset: 1
-  },
-  'select distinct kind, qty from items order by qty desc, kind limit 3 offset 1'],
+  }, 'select distinct kind, qty from items order by qty desc, kind limit 3 offset 1'],
   [{
     columns: ['data->k', { column: 'raw->k', as: 'r' }],
     distinct: true,
     order: [{ 'data->k': 'asc' }, { 'raw->k': 'asc' }]
-  },
-  "select distinct data->'k' as k, (raw->'k')::jsonb as r from items order by 1, 2"],
+  }, "select distinct data->'k' as k, (raw->'k')::jsonb as r from items order by 1, 2"],
   [{ columns: ['label'], distinct: true, order: [{ label: 'asc' }] },
     'select distinct label(items) from items order by 1'],
   [{ table: 'pairs', distinct: true, order: [{ a: 'asc' }, { b: { nulls: 'first' } }], limit: 4 },
@@ -69,8 +68,7 @@ const cases: readonly Case[] = [
     columns: ['kind', { fn: 'count', column: 'qty', distinct: true }],
     group_by: ['kind'],
     order: [{ count: 'desc' }, { kind: 'asc' }]
-  },
-  'select kind, count(distinct qty) from items group by kind order by 2 desc, 1'],
+  }, 'select kind, count(distinct qty) from items group by kind order by 2 desc, 1'],
   [{ columns: [{ fn: 'count' }], group_by: ['kind'], distinct: true, order: [{ count: 'asc' }] },
     'select distinct count(*) from items group by kind order by 1'],
 
@@ -80,8 +78,7 @@ const cases: readonly Case[] = [
     group_by: ['kind'],
     having: { count: { gte: 2 } },
     order: [{ kind: 'desc' }]
-  },
-  'select kind, count(*) from items group by kind having count(*) >= 2 order by 1 desc'],
+  }, 'select kind, count(*) from items group by kind having count(*) >= 2 order by 1 desc'],
   [{
     columns: [{ column: 'kind', as: 'k' }, { fn: 'sum', column: 'price', as: 'worth' }],
     group_by: ['kind'],
@@ -99,17 +96,14 @@ const cases: readonly Case[] = [
   },
   'select kind, min(m) from items where kind is not null group by kind having min(m) is not null'],
   [{
-    columns: [{ fn: 'count' }, { fn: 'avg', column: 'qty' }],
-    having: { count: { between: [1, 5] } }
-  },
-  'select count(*), avg(qty) from items'],
+    columns: [{ fn: 'count' }, { fn: 'avg', column: 'qty' }], having: { count: { between: [1, 5] } }
+  }, 'select count(*), avg(qty) from items'],
   [{ columns: [{ fn: 'max', column: 'id' }], having: { max: { gt: 5 } } },
     'select max(id) from items having max(id) > 5'],
   [{
     columns: [{ fn: 'count' }, { fn: 'max', column: 'id' }],
     having: { count: { eq: { $col: 'max' } } }
-  },
-  'select count(*), max(id) from items'],
+  }, 'select count(*), max(id) from items'],
   [{
     columns: ['id', 'data->k', 'data->>s', { column: 'data', as: 'd' }, 'tags'],
     having: {
@@ -119,21 +113,17 @@ const cases: readonly Case[] = [
       d: { cs: { k: 1 }, has_key: 's' },
       tags: { cs: ['x'] }
     }
-  },
-  "select id, data->'k' as k, data->>'s' as s, data as d, tags from items where id = 1"],
+  }, "select id, data->'k' as k, data->>'s' as s, data as d, tags from items where id = 1"],
   [{
     columns: [{ column: 'qty', as: 'id' }, { column: 'id', as: 'qty' }],
     having: { qty: { gt: 2 }, id: { lt: { any: [2, 0] } }, not: { qty: { eq: 4 } } },
     order: [{ qty: 'desc' }]
-  },
-  'select qty as id, id as qty from items where id > 2 and qty < 2 order by id desc'],
+  }, 'select qty as id, id as qty from items where id > 2 and qty < 2 order by id desc'],
   [{
     columns: ['label', 'qty'],
     having: { label: { like: 'a%' } },
-    order: [{ price: 'asc' },
-      { id: 'desc' }]
-  },
-  "select label(items), qty from items where label(items) like 'a%' order by price, id desc"],
+    order: [{ price: 'asc' }, { id: 'desc' }]
+  }, "select label(items), qty from items where label(items) like 'a%' order by price, id desc"],
   [{ columns: ['kind'], distinct: true, having: { kind: { neq: 'a' } } },
     "select distinct kind from items where kind <> 'a'"],
   [{ columns: ['raw->k', { fn: 'count' }], group_by: ['raw->k'], having: { k: { eq: 2 } } },
@@ -142,21 +132,18 @@ const cases: readonly Case[] = [
     columns: [{ column: 'kind', as: 'b' }, { fn: 'count' }],
     group_by: ['kind'],
     having: { exists: { table: 'pairs', on: { a: 'count' }, where: { b: { eq: 'x' } } } }
-  },
-  'select kind as b, count(*) from items group by kind having count(*) = 1'],
+  }, 'select kind as b, count(*) from items group by kind having count(*) = 1'],
   [{
     columns: ['id'],
     having: { exists: { table: 'pairs', on: { a: 'id' } } },
     order: [{ qty: 'desc' }],
     limit: 1
-  },
-  'select 2 as id'],
+  }, 'select 2 as id'],
   [{
     columns: ['id'],
     having: { not_exists: { table: 'pairs', on: { a: 'id' }, where: { b: { eq: 'x' } } } },
     order: [{ price: { direction: 'desc', nulls: 'first' } }]
-  },
-  'select id from items where id <> 1 order by price desc nulls first'],
+  }, 'select id from items where id <> 1 order by price desc nulls first'],
   [{ columns: ['p', { fn: 'count' }], group_by: ['p'], having: { p: { eq: 2 } } },
     'select p, count(*) from items where p = 2 group by p'],
 
@@ -165,13 +152,10 @@ const cases: readonly Case[] = [
     'select * from items where qty = 2 order by id'],
   [{
     columns: ['*', { column: 'data->>s', as: 's' }, 'label'],
-    order: [{ s: 'asc' }, { qty: 'asc' },
-      id],
+    order: [{ s: 'asc' }, { qty: 'asc' }, id],
     limit: 3
-  },
-  "select *, data->>'s' as s, label(items) from items order by s, qty, id limit 3"],
-  [{ columns: ['ctid', '*'], where: { id: { eq: 1 } } },
-    'select ctid, * from items where id = 1'],
+  }, "select *, data->>'s' as s, label(items) from items order by s, qty, id limit 3"],
+  [{ columns: ['ctid', '*'], where: { id: { eq: 1 } } }, 'select ctid, * from items where id = 1'],
   [{ columns: ['*'], having: { qty: { gt: 1 }, 'data->>s': { eq: 'v' } } },
     'select * from items where id = 2'],
   [{
@@ -179,15 +163,13 @@ const cases: readonly Case[] = [
     columns: ['*', { column: 'b', as: 'c' }],
     distinct: true,
     having: { a: { gt: 1 } }
-  },
-  'select distinct *, b as c from pairs where a > 1'],
+  }, 'select distinct *, b as c from pairs where a > 1'],
   [{
     table: 'pairs',
     columns: ['*', { fn: 'count' }],
     group_by: ['a', 'b'],
     having: { b: { eq: 'x' } }
-  },
-  "select *, count(*) from pairs where b = 'x' group by a, b"],
+  }, "select *, count(*) from pairs where b = 'x' group by a, b"],
   [{ columns: [{ column: 'b', as: '*' }], table: 'pairs', order: [{ b: 'asc' }], limit: 2 },
     'select b as "*" from pairs order by b limit 2'],
 
@@ -215,8 +197,7 @@ const cases: readonly Case[] = [
     columns: [{ column: 'data->>k', cast: 'numeric', as: 'n' }, { fn: 'count' }],
     group_by: ['data->>k'],
     having: { n: { eq: 1 }, count: { gt: 1 } }
-  },
-  'select 1 as n, 2 as count'],
+  }, 'select 1 as n, 2 as count'],
   [{
     columns: [{ fn: 'sum', column: 'data->>k', cast: 'numeric' },
       { fn: 'max', column: 'raw->>k', cast: 'int' },
@@ -231,14 +212,12 @@ const cases: readonly Case[] = [
     distinct: true,
     having: { t: { in: ['1'] } },
     order: [{ t: 'asc' }, { b: 'asc' }]
-  },
-  'select distinct *, a::text as t from pairs where a = 1 order by t, b'],
+  }, 'select distinct *, a::text as t from pairs where a = 1 order by t, b'],
   [{
     columns: ['id', { column: 'raw', cast: 'jsonb', as: 'j' }],
     having: { j: { cs: { k: 2 } }, 'j->k': { eq: 2 } },
     order: [id]
-  },
-  'select id, raw::jsonb as j from items where raw->>\'k\' = \'2\' order by id']
+  }, 'select id, raw::jsonb as j from items where raw->>\'k\' = \'2\' order by id']
 ]
 
 const service = await useService(t, { schema })
@@ -256,7 +235,7 @@ async function selectJson (query: string): Promise<string> {
 }
 
 function toSelect (members: object): object {
-  return { id: 's', op: 'select', table: 'items', ...members }
+  return op.select('s', 'items', members)
 }
 
 /** Asserts the rows of selects in all runs of a batch, and as the service returns them. */
@@ -292,32 +271,27 @@ const referring: readonly Case[] = [
     group_by: ['kind'],
     having: { count: { eq: '$v.0.n' } },
     order: [{ kind: 'asc' }]
-  },
-  'select kind, count(*) from items group by kind having count(*) = 2 order by 1'],
+  }, 'select kind, count(*) from items group by kind having count(*) = 2 order by 1'],
   [{
     columns: ['kind', { fn: 'sum', column: 'price' }],
     group_by: ['kind'],
     having: { sum: { in: ['$v.0.price', '9007199254740996.25'] } }
-  },
-  'select kind, sum(price) from items group by kind having sum(price) > 5'],
+  }, 'select kind, sum(price) from items group by kind having sum(price) > 5'],
   [{
     columns: ['kind', { fn: 'sum', column: 'price', distinct: true, as: 'kind2' }],
     group_by: ['kind'],
     having: { kind2: { eq: '$v.0.price' } }
-  },
-  'select kind, sum(distinct price) as kind2 from items where kind = $$a$$ group by kind'],
+  }, 'select kind, sum(distinct price) as kind2 from items where kind = $$a$$ group by kind'],
   [{
     columns: ['kind', { fn: 'max', column: 'at' }],
     group_by: ['kind'],
     having: { max: { eq: '$v.0.at' } }
-  },
-  "select kind, max(at) from items where kind = 'a' group by kind"],
+  }, "select kind, max(at) from items where kind = 'a' group by kind"],
   [{
     columns: [{ column: 'qty', as: 'n' }, { column: 'id', as: 'qty' }],
     having: { qty: { gt: '$v.0.n' } },
     order: [{ qty: 'asc' }]
-  },
-  'select qty as n, id as qty from items where id > 2 order by id'],
+  }, 'select qty as n, id as qty from items where id > 2 order by id'],
   [{ columns: ['id', 'data->>s'], having: { s: { eq: '$v.0.s' } } },
     "select id, data->>'s' as s from items where id = 2"],
   [{ columns: ['id', 'data'], having: { data: { has_key: '$v.0.key' } }, order: [id] },
@@ -329,7 +303,7 @@ const referring: readonly Case[] = [
 ]
 
 t.test('conditions of the output can refer to earlier operations', async t => {
-  await assertRows(t, referring, [{ id: 'v', op: 'select', table: 'vals' }])
+  await assertRows(t, referring, [op.select('v', 'vals')])
 })
 
 t.test('rows of a distinct select can be referred to', async t => {
@@ -352,24 +326,17 @@ t.test('mistakes are refused', async t => {
     [{ distinct: ['kind'] }, 'member_invalid distinct'],
     [{ distinct: true, lock: 'update' }, 'member_invalid lock'],
     [{ columns: [{ fn: 'count', distinct: true }] }, 'member_missing columns[0].column'],
-    [
-      { columns: [{ fn: 'sum', column: 'qty', distinct: 'yes' }] },
-      'member_invalid columns[0].distinct'
-    ],
+    [{ columns: [{ fn: 'sum', column: 'qty', distinct: 'yes' }] },
+      'member_invalid columns[0].distinct'],
     [{ columns: [{ column: 'qty', distinct: true }] }, 'member_unknown columns[0].distinct'],
     [{ having }, 'member_missing columns'],
     [{ columns: ['id'], having: { kind: { eq: 'a' } } }, 'member_invalid having.kind'],
     [{ columns: ['id'], having: { 'data->k': { eq: 1 } } }, 'member_invalid having["data->k"]'],
     [{ columns: ['id'], having: { id: { eq: { $col: 'qty' } } } }, 'member_invalid having.id.eq'],
-    [
-      { columns: ['id'], having: { exists: { table: 'pairs', on: { a: 'qty' } } } },
-      'member_invalid having.exists.on.a'
-    ],
+    [{ columns: ['id'], having: { exists: { table: 'pairs', on: { a: 'qty' } } } },
+      'member_invalid having.exists.on.a'],
     [{ columns: ['id'], having: { id: { equals: 1 } } }, 'operator_unknown having.id.equals'],
-    [
-      { columns: ['id'], having: { not: { id: { in: [] } } } },
-      'operand_invalid having.not.id.in'
-    ],
+    [{ columns: ['id'], having: { not: { id: { in: [] } } } }, 'operand_invalid having.not.id.in'],
     [{ columns: ['id'], having: [] }, 'member_invalid having'],
     [{ columns: [{ column: 'id', cast: 'integer' }] }, 'member_invalid columns[0].cast'],
     [{ columns: [{ column: 'id', cast: 'pg_catalog.int4' }] }, 'member_invalid columns[0].cast'],

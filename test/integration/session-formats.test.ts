@@ -3,6 +3,7 @@
  * changes them: in the operation with the trigger, in later operations and at the end of the batch.
  */
 import t from 'tap'
+import * as op from '../support/operations.ts'
 import { ask, useService } from '../support/service.ts'
 
 const schema = `
@@ -73,11 +74,7 @@ const commands: readonly string[] = [
 ].map(text => `set ${text}`)
 
 const row = {
-  at: '2024-01-01T00:00:00+00:00',
-  span: '1 day 02:00:00',
-  raw: '\\x00ff',
-  float: 0.1,
-  text: 'é'
+  at: '2024-01-01T00:00:00+00:00', span: '1 day 02:00:00', raw: '\\x00ff', float: 0.1, text: 'é'
 }
 let id = 0
 
@@ -92,39 +89,26 @@ async function countRetries (): Promise<number> {
 
 /** Runs a command in a trigger, in an operation of its own. */
 const spoil = (command: string): object =>
-  ({ id: 'spoil', op: 'insert', table: 'after_row', values: [{ command }], returning: [] })
-const plain = { id: 's', op: 'select', table: 'plain' }
+  op.insert('spoil', 'after_row', [{ command }], { returning: [] })
+const plain = op.select('s', 'plain')
 
 t.test('settings changed by a trigger do not affect later operations', async t => {
   for (const command of commands) {
     const before = await countRetries()
     const { body, text } = await post([
       spoil(command),
-      {
-        id: 'i',
-        op: 'insert',
-        table: 'plain',
-        values: [{
-          id: ++id,
-          at: '2024-01-01 00:00',
-          span: '1 day 2 hours',
-          raw: '\\x00ff',
-          float: 0.1,
-          day: '24/02/03',
-          text: 'é'
-        }]
-      },
-      {
-        ...plain,
-        where: { id: { eq: id }, at: { eq: '2024-01-01 00:00' }, text: { eq: 'é' } }
-      },
+      op.insert('i', 'plain', [{
+        id: ++id,
+        at: '2024-01-01 00:00',
+        span: '1 day 2 hours',
+        raw: '\\x00ff',
+        float: 0.1,
+        day: '24/02/03',
+        text: 'é'
+      }]),
+      { ...plain, where: { id: { eq: id }, at: { eq: '2024-01-01 00:00' }, text: { eq: 'é' } } },
       { ...plain, id: 'none', where: { text: { eq: 'e' } } },
-      {
-        ...plain,
-        id: 'list',
-        where: { day: { in: '$i.*.day' }, id: { eq: id } },
-        columns: ['id']
-      }
+      { ...plain, id: 'list', where: { day: { in: '$i.*.day' }, id: { eq: id } }, columns: ['id'] }
     ])
     t.strictSame(body.data, {
       spoil: [],
@@ -148,7 +132,7 @@ t.test('an encoding that cannot represent later texts does not affect them', asy
     for (let i = 0; i < 4; i++) {
       const answer = await post([
         spoil(`set local client_encoding = '${encoding}'`),
-        { id: 'i', op: 'insert', table: 'plain', values: [{ id: ++id, text }] },
+        op.insert('i', 'plain', [{ id: ++id, text }]),
         { ...plain, where: { text: { eq: text }, id: { eq: id } } }
       ])
       t.match(answer.body.data, { i: [{ id, text }], s: [{ id, text }] }, encoding)
@@ -159,57 +143,39 @@ t.test('an encoding that cannot represent later texts does not affect them', asy
 t.test('settings changed by a trigger do not affect the rows of its own operation', async t => {
   for (const command of commands) {
     const values = [{ command }, { command }]
-    const insert = { id: 'i', op: 'insert', table: 'before_row', values }
+    const insert = op.insert('i', 'before_row', values)
     for (const batch of [[insert], [plain, insert], [insert, plain]]) {
       for (const headers of [{}, { prefer: 'tx=rollback' }]) {
         const { body, text } = await post(batch, { headers })
         t.strictSame(
-          body.data?.i,
-          [{ command, ...row }, { command, ...row }],
+          body.data?.i, [{ command, ...row }, { command, ...row }],
           `${command} ${body.error === null ? '' : text}`
         )
       }
     }
-    const { body: { data } } = await post([insert, {
-      id: 's',
-      op: 'select',
-      table: 'before_row',
-      where: { at: { eq: '$i.1.at' } },
-      columns: [{ fn: 'count' }]
-    }])
+    const { body: { data } } = await post([
+      insert,
+      op.select('s', 'before_row', { where: { at: { eq: '$i.1.at' } }, columns: [{ fn: 'count' }] })
+    ])
     t.ok(data.s[0].count >= 2, 'a reference reads the same instant')
   }
   t.strictSame(
-    (await post([{ id: 's', op: 'select', table: 'tokyo', columns: ['at'] }])).body.data.s,
-    Array(3).fill({ at: row.at }),
-    'a function in a view'
+    (await post([op.select('s', 'tokyo', { columns: ['at'] })])).body.data.s,
+    Array(3).fill({ at: row.at }), 'a function in a view'
   )
 })
 
 t.test('settings changed by triggers and policies do not affect values', async t => {
   const [at, instant] = ['2024-01-01 00:00', row.at]
-  const insert = (values: object[], more: object = {}): object => ({
-    id: 'i',
-    op: 'insert',
-    table: 'times',
-    values,
-    expect: values.length,
-    ...more
-  })
+  const insert = (values: object[], more: object = {}): object =>
+    op.insert('i', 'times', values, { expect: values.length, ...more })
   const conflict = (set: object): object =>
     insert([{ id: 1 }], { on_conflict: { columns: ['id'], do: 'update', set } })
-  const change = (set: object, more: object = {}): object => ({
-    id: 'u',
-    op: 'update',
-    table: 'times',
-    where: { id: { eq: 1 } },
-    set,
-    expect: 1,
-    ...more
-  })
-  const texts = { id: 't', op: 'select', table: 'texts' }
+  const change = (set: object, more: object = {}): object =>
+    op.update('u', 'times', { where: { id: { eq: 1 } }, set, expect: 1, ...more })
+  const texts = op.select('t', 'texts')
   const same = { at: { eq: '$t.0.text' } }
-  const read = (where: object): object => ({ id: 's', op: 'select', table: 'times', where })
+  const read = (where: object): object => op.select('s', 'times', { where })
   const batches: ReadonlyArray<readonly object[]> = [
     [insert([{ id: 3, at }, { id: 4, at }])],
     [insert([{ id: 3, at }, { id: 4, at, a: 1 }, { id: 5, at }, { id: 6, many: [at] }])],
@@ -231,11 +197,11 @@ t.test('settings changed by triggers and policies do not affect values', async t
     [insert([{ id: 3 }]), change({ at })],
     [texts, change({ at: '$t.0.text', many: [at] })],
     [change({ a: { $inc: 1 }, at }, { returning: [] })],
-    [texts, { id: 'd', op: 'delete', table: 'times', where: same, expect: 2 }],
+    [texts, op.delete('d', 'times', { where: same, expect: 2 })],
     [texts, change({ at }, { table: 'guarded', where: same })],
-    [texts, { id: 's', op: 'select', table: 'guarded', where: same, expect: 1 }],
-    [texts, { id: 's', op: 'select', table: 'tokyo', where: same, expect: 3 }],
-    [{ id: 'i', op: 'insert', table: 'bare', values: [{}, {}], expect: 2 }]
+    [texts, op.select('s', 'guarded', { where: same, expect: 1 })],
+    [texts, op.select('s', 'tokyo', { where: same, expect: 3 })],
+    [op.insert('i', 'bare', [{}, {}], { expect: 2 })]
   ]
   for (const batch of batches) {
     for (const headers of [{}, { prefer: 'return=minimal' }]) {
@@ -259,15 +225,11 @@ t.test('settings changed by triggers and policies do not affect values', async t
 t.test('table names in values are resolved without the search_path of a trigger', async t => {
   const values = [{ id: 1, class: 'plain' }, { id: 2, class: 'plain' }]
   t.strictSame(
-    (await post([
-      { id: 'i', op: 'insert', table: 'classes', values },
-      plain
-    ])).body.data?.i,
+    (await post([op.insert('i', 'classes', values), plain])).body.data?.i,
     values.map(row => ({ ...row, note: 'other' }))
   )
   t.same(
-    await sql`select distinct class = 'public.plain'::regclass as x from classes`,
-    [{ x: true }]
+    await sql`select distinct class = 'public.plain'::regclass as x from classes`, [{ x: true }]
   )
 })
 
@@ -276,7 +238,7 @@ t.test('a changed format does not affect rows with composite values', async t =>
   const price = { amount: 5, currency: 'EUR' }
   const batch = (id: number): object[] => [
     spoil(command),
-    { id: 'i', op: 'insert', table: 'priced', values: [{ id, day: '02/03/04', price }] }
+    op.insert('i', 'priced', [{ id, day: '02/03/04', price }])
   ]
   const before = await countRetries()
   // From the second run on, the service knows that the table has a composite column.
