@@ -17,25 +17,19 @@ type Build = (b: Batch<LanguageDatabase>) => object
 
 /** The examples by heading, in the order of the page. The member names are the operation ids. */
 const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, BatchOptions]>>> = {
-  Insert: [
-    b => ({
-      new: b.insert('customers', [
-        { name: 'Night Kiosk', email: 'kiosk@example.com' },
-        { name: 'Market Stall', email: null, city: 'Genoa' }
-      ])
-    })
-  ],
+  Insert: [b => ({
+    new: b.insert('customers', [
+      { name: 'Night Kiosk', email: 'kiosk@example.com' },
+      { name: 'Market Stall', email: null, city: 'Genoa' }
+    ])
+  })],
   'Insert from a query': [
     b => {
       const order = b.insert('orders', { customer_id: 2 })
       return {
         order,
         items: b.insertFrom('order_items', {
-          from: {
-            table: 'cart_items',
-            where: { cart_id: { eq: 7 } },
-            order: [{ sku: 'asc' }]
-          },
+          from: { table: 'cart_items', where: { cart_id: { eq: 7 } }, order: [{ sku: 'asc' }] },
           columns: { order_id: order.row().id, sku: $.col('sku'), qty: $.col('qty') },
           expect: { min: 1 }
         }),
@@ -43,81 +37,66 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       }
     }
   ],
-  'Changes joined to other rows': [
-    b => ({
-      restocked: b.update('stock', {
-        from: { table: 'order_items', on: { sku: 'sku' }, where: { order_id: { eq: 2 } } },
-        set: { qty: $.inc($.from('qty')) },
-        returning: ['sku', 'qty']
-      }),
-      scarce: b.delete('cart_items', {
-        from: { table: 'stock', on: { sku: 'sku' } },
-        where: { qty: { lt: $.from('qty') }, cart_id: { eq: 8 } }
-      }),
-      totals: b.update('orders', {
-        from: {
-          table: 'order_items',
-          on: { id: 'order_id' },
-          columns: ['order_id', { fn: 'sum', column: 'qty', as: 'pieces' }],
-          group_by: ['order_id']
-        },
-        set: { total: $.from('pieces') },
-        where: { status: { eq: 'open' } },
-        returning: ['id', 'total']
-      })
+  'Changes joined to other rows': [b => ({
+    restocked: b.update('stock', {
+      from: { table: 'order_items', on: { sku: 'sku' }, where: { order_id: { eq: 2 } } },
+      set: { qty: $.inc($.from('qty')) },
+      returning: ['sku', 'qty']
+    }),
+    scarce: b.delete('cart_items', {
+      from: { table: 'stock', on: { sku: 'sku' } },
+      where: { qty: { lt: $.from('qty') }, cart_id: { eq: 8 } }
+    }),
+    totals: b.update('orders', {
+      from: {
+        table: 'order_items',
+        on: { id: 'order_id' },
+        columns: ['order_id', { fn: 'sum', column: 'qty', as: 'pieces' }],
+        group_by: ['order_id']
+      },
+      set: { total: $.from('pieces') },
+      where: { status: { eq: 'open' } },
+      returning: ['id', 'total']
     })
-  ],
+  })],
   Update: [
     b => ({
       shipped: b.update('stock', { set: { qty: 12, sold: 3 }, where: { sku: { eq: 'apple' } } })
     }),
     b => ({ season: b.update('stock', { set: { sold: 0 }, all: true, returning: ['sku'] }) })
   ],
-  'Update by key': [
-    b => ({
-      counted: b.update('stock', {
-        key: ['sku'],
-        values: [
-          { sku: 'quince', qty: 7, counted_at: '2026-03-01T08:00:00Z' },
-          { sku: 'banana', qty: 4 },
-          { sku: 'apple', qty: $.inc(-1) }
-        ],
-        returning: ['sku', 'qty']
-      })
+  'Update by key': [b => ({
+    counted: b.update('stock', {
+      key: ['sku'],
+      values: [
+        { sku: 'quince', qty: 7, counted_at: '2026-03-01T08:00:00Z' },
+        { sku: 'banana', qty: 4 },
+        { sku: 'apple', qty: $.inc(-1) }
+      ],
+      returning: ['sku', 'qty']
     })
-  ],
-  Delete: [
-    b => ({ gone: b.delete('bookings', { where: { room: { eq: 'red' } } }) })
-  ],
-  Select: [
-    b => ({
-      porto: b.select('customers', { where: { city: { eq: 'Porto' } }, order: [{ id: 'asc' }] })
-    })
-  ],
-  'Nested rows': [
-    b => ({
-      orders: b.select('orders', {
-        columns: ['id', 'status'],
-        where: { id: { lte: 2 } },
-        order: [{ id: 'asc' }],
-        with: {
-          customer: {
-            table: 'customers',
-            on: { id: 'customer_id' },
-            one: true,
-            columns: ['name']
-          },
-          items: {
-            table: 'order_items',
-            on: { order_id: 'id' },
-            columns: ['sku', 'qty'],
-            order: [{ sku: 'asc' }],
-            with: { stock: { table: 'stock', on: { sku: 'sku' }, one: true, columns: ['qty'] } }
-          }
+  })],
+  Delete: [b => ({ gone: b.delete('bookings', { where: { room: { eq: 'red' } } }) })],
+  Select: [b => ({
+    porto: b.select('customers', { where: { city: { eq: 'Porto' } }, order: [{ id: 'asc' }] })
+  })],
+  'Nested rows': [b => ({
+    orders: b.select('orders', {
+      columns: ['id', 'status'],
+      where: { id: { lte: 2 } },
+      order: [{ id: 'asc' }],
+      with: {
+        customer: { table: 'customers', on: { id: 'customer_id' }, one: true, columns: ['name'] },
+        items: {
+          table: 'order_items',
+          on: { order_id: 'id' },
+          columns: ['sku', 'qty'],
+          order: [{ sku: 'asc' }],
+          with: { stock: { table: 'stock', on: { sku: 'sku' }, one: true, columns: ['qty'] } }
         }
-      })
+      }
     })
-  ],
+  })],
   Call: [
     b => {
       const line = b.select('order_items', { where: { order_id: { eq: 1 } } })
@@ -125,8 +104,7 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
         line,
         price: b.call('price_of', { sku: line.row().sku, qty: line.row().qty }),
         taken: b.call('take_stock', { wanted: { apple: 4, pear: 1 } }, {
-          columns: ['sku', 'qty'],
-          order: [{ sku: 'asc' }]
+          columns: ['sku', 'qty'], order: [{ sku: 'asc' }]
         })
       }
     }
@@ -146,8 +124,7 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
         where: { status: { neq: 'open' }, total: { gte: 10, lt: 50 } }
       }),
       named: b.select('customers', {
-        columns: ['name'],
-        where: { email: { match: '^(corner|kiosk)@' }, name: { like: '% Shop' } }
+        columns: ['name'], where: { email: { match: '^(corner|kiosk)@' }, name: { like: '% Shop' } }
       })
     }),
     b => ({
@@ -158,22 +135,18 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       })
     })
   ],
-  NULL: [
-    b => ({
-      silent: b.select('customers', { columns: ['name'], where: { email: { is: null } } }),
-      others: b.select('customers', {
-        columns: ['name'],
-        where: { email: { isdistinct: 'bakery@example.com' } },
-        order: [{ name: 'asc' }]
-      })
+  NULL: [b => ({
+    silent: b.select('customers', { columns: ['name'], where: { email: { is: null } } }),
+    others: b.select('customers', {
+      columns: ['name'],
+      where: { email: { isdistinct: 'bakery@example.com' } },
+      order: [{ name: 'asc' }]
     })
-  ],
+  })],
   Lists: [
     b => ({
       in: b.select('orders', {
-        columns: ['id'],
-        where: { status: { in: ['paid', 'shipped'] } },
-        order: [{ id: 'asc' }]
+        columns: ['id'], where: { status: { in: ['paid', 'shipped'] } }, order: [{ id: 'asc' }]
       }),
       nin: b.select('orders', { columns: ['id'], where: { id: { nin: [1, 2, 3] } } }),
       none: b.select('orders', { columns: ['id'], where: { id: { in: [] } } })
@@ -191,34 +164,28 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       })
     })
   ],
-  'And, or, not': [
-    b => ({
-      due: b.select('orders', {
-        columns: ['id', 'status', 'total'],
-        where: {
-          status: { not: { in: ['shipped'] } },
-          or: [
-            { total: { gt: 10 } },
-            { and: [{ customer_id: { eq: 3 } }, { not: { tags: { cs: ['express'] } } }] }
-          ]
-        },
-        order: [{ id: 'asc' }]
-      })
+  'And, or, not': [b => ({
+    due: b.select('orders', {
+      columns: ['id', 'status', 'total'],
+      where: {
+        status: { not: { in: ['shipped'] } },
+        or: [
+          { total: { gt: 10 } },
+          { and: [{ customer_id: { eq: 3 } }, { not: { tags: { cs: ['express'] } } }] }
+        ]
+      },
+      order: [{ id: 'asc' }]
     })
-  ],
-  'Another column': [
-    b => ({
-      unpaid: b.select('orders', {
-        columns: ['id', 'total', 'paid'],
-        where: { paid: { lt: $.col('total') } }
-      })
+  })],
+  'Another column': [b => ({
+    unpaid: b.select('orders', {
+      columns: ['id', 'total', 'paid'], where: { paid: { lt: $.col('total') } }
     })
-  ],
+  })],
   Paths: [
     b => ({
       text: b.select('orders', {
-        columns: ['id'],
-        where: { 'data->items->0->>sku': { like: 'p%' } }
+        columns: ['id'], where: { 'data->items->0->>sku': { like: 'p%' } }
       }),
       number: b.select('orders', { columns: ['id'], where: { 'data->weight': { gt: 10 } } })
     }),
@@ -230,58 +197,47 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       })
     })
   ],
-  'Whole jsonb values': [
-    b => ({
-      contains: b.select('orders', {
-        columns: ['id'],
-        where: { data: { cs: { items: [{ sku: 'apple' }] } } },
-        order: [{ id: 'asc' }]
-      }),
-      keys: b.select('orders', {
-        columns: ['id'],
-        where: { data: { has_key: 'items', has_keys_any: ['note', 'weight'] } },
-        order: [{ id: 'asc' }]
-      }),
-      both: b.select('orders', {
-        columns: ['id'],
-        where: { data: { has_keys_all: ['items', 'weight'] } }
-      }),
-      equal: b.select('orders', { columns: ['id'], where: { data: { eq: {} } } })
+  'Whole jsonb values': [b => ({
+    contains: b.select('orders', {
+      columns: ['id'],
+      where: { data: { cs: { items: [{ sku: 'apple' }] } } },
+      order: [{ id: 'asc' }]
+    }),
+    keys: b.select('orders', {
+      columns: ['id'],
+      where: { data: { has_key: 'items', has_keys_any: ['note', 'weight'] } },
+      order: [{ id: 'asc' }]
+    }),
+    both: b.select('orders', {
+      columns: ['id'], where: { data: { has_keys_all: ['items', 'weight'] } }
+    }),
+    equal: b.select('orders', { columns: ['id'], where: { data: { eq: {} } } })
+  })],
+  'Another table': [b => ({
+    loyal: b.select('customers', {
+      columns: ['name'],
+      where: {
+        exists: {
+          table: 'orders', on: { customer_id: 'id' }, where: { status: { in: ['paid', 'shipped'] } }
+        }
+      },
+      order: [{ name: 'asc' }]
+    }),
+    unsold: b.delete('stock', {
+      where: {
+        not_exists: { table: 'order_items', on: { sku: 'sku' }, where: { qty: { lt: 3 } } }
+      },
+      returning: ['sku']
     })
-  ],
-  'Another table': [
-    b => ({
-      loyal: b.select('customers', {
-        columns: ['name'],
-        where: {
-          exists: {
-            table: 'orders',
-            on: { customer_id: 'id' },
-            where: { status: { in: ['paid', 'shipped'] } }
-          }
-        },
-        order: [{ name: 'asc' }]
-      }),
-      unsold: b.delete('stock', {
-        where: {
-          not_exists: { table: 'order_items', on: { sku: 'sku' }, where: { qty: { lt: 3 } } }
-        },
-        returning: ['sku']
-      })
-    })
-  ],
+  })],
   'Arrays and ranges': [
     b => ({
       both: b.select('orders', { columns: ['id'], where: { tags: { cs: ['express', 'gift'] } } }),
       only: b.select('orders', {
-        columns: ['id'],
-        where: { tags: { cd: ['express', 'fragile'] } },
-        order: [{ id: 'asc' }]
+        columns: ['id'], where: { tags: { cd: ['express', 'fragile'] } }, order: [{ id: 'asc' }]
       }),
       one: b.select('orders', {
-        columns: ['id'],
-        where: { tags: { ov: ['gift', 'fragile'] } },
-        order: [{ id: 'asc' }]
+        columns: ['id'], where: { tags: { ov: ['gift', 'fragile'] } }, order: [{ id: 'asc' }]
       }),
       none: b.select('orders', { columns: ['id'], where: { tags: { eq: [] } } })
     }),
@@ -292,56 +248,45 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
         order: [{ id: 'asc' }]
       }),
       on: b.select('bookings', {
-        columns: ['id'],
-        where: { during: { cs: '[2026-07-06,2026-07-06]' } }
+        columns: ['id'], where: { during: { cs: '[2026-07-06,2026-07-06]' } }
       }),
       next: b.select('bookings', {
-        columns: ['id'],
-        where: { during: { adj: '[2026-07-08,2026-07-10)' } }
+        columns: ['id'], where: { during: { adj: '[2026-07-08,2026-07-10)' } }
       }),
       before: b.select('bookings', {
-        columns: ['id'],
-        where: { during: { sl: '[2026-07-05,2026-07-07)' } }
+        columns: ['id'], where: { during: { sl: '[2026-07-05,2026-07-07)' } }
       }),
       after: b.select('bookings', {
-        columns: ['id'],
-        where: { during: { sr: '[2026-07-01,2026-07-05)' } }
+        columns: ['id'], where: { during: { sr: '[2026-07-01,2026-07-05)' } }
       }),
       ending: b.select('bookings', {
-        columns: ['id'],
-        where: { during: { nxr: '[2026-07-02,2026-07-05)' } }
+        columns: ['id'], where: { during: { nxr: '[2026-07-02,2026-07-05)' } }
       }),
       beginning: b.select('bookings', {
-        columns: ['id'],
-        where: { during: { nxl: '[2026-07-05,2026-07-06)' } }
+        columns: ['id'], where: { during: { nxl: '[2026-07-05,2026-07-06)' } }
       })
     })
   ],
-  'Full text': [
-    b => ({
-      words: b.select('articles', {
-        columns: ['id', 'title'],
-        where: { words: { wfts: { query: 'apple -wine', config: 'english' } } }
-      }),
-      operators: b.select('articles', {
-        columns: ['id'],
-        where: { words: { fts: { query: 'cake | wine', config: 'english' } } },
-        order: [{ id: 'asc' }]
-      }),
-      phrase: b.select('articles', {
-        columns: ['id'],
-        where: { words: { phfts: { query: 'ripe pears', config: 'english' } } }
-      }),
-      text: b.select('articles', {
-        columns: ['id'],
-        where: { body: { plfts: { query: 'needs sugar', config: 'english' } } }
-      }),
-      whole: b.select('orders', {
-        columns: ['id'],
-        where: { data: { plfts: { query: 'ringing', config: 'english' } } }
-      })
+  'Full text': [b => ({
+    words: b.select('articles', {
+      columns: ['id', 'title'],
+      where: { words: { wfts: { query: 'apple -wine', config: 'english' } } }
+    }),
+    operators: b.select('articles', {
+      columns: ['id'],
+      where: { words: { fts: { query: 'cake | wine', config: 'english' } } },
+      order: [{ id: 'asc' }]
+    }),
+    phrase: b.select('articles', {
+      columns: ['id'], where: { words: { phfts: { query: 'ripe pears', config: 'english' } } }
+    }),
+    text: b.select('articles', {
+      columns: ['id'], where: { body: { plfts: { query: 'needs sugar', config: 'english' } } }
+    }),
+    whole: b.select('orders', {
+      columns: ['id'], where: { data: { plfts: { query: 'ringing', config: 'english' } } }
     })
-  ],
+  })],
   References: [
     b => {
       const customer = b.insert('customers', { name: 'Night Kiosk' })
@@ -357,14 +302,10 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
     },
     b => {
       const express = b.select('orders', {
-        columns: ['id', 'customer_id'],
-        where: { tags: { cs: ['express'] } },
-        order: [{ id: 'asc' }]
+        columns: ['id', 'customer_id'], where: { tags: { cs: ['express'] } }, order: [{ id: 'asc' }]
       })
       const customers = b.select('customers', {
-        columns: ['name'],
-        where: { id: { in: express.rows.customer_id } },
-        order: [{ id: 'asc' }]
+        columns: ['name'], where: { id: { in: express.rows.customer_id } }, order: [{ id: 'asc' }]
       })
       const first = b.select('customers', {
         columns: ['name'],
@@ -372,9 +313,7 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
         order: [{ id: 'asc' }]
       })
       const note = b.update('orders', {
-        set: { data: { with: express.rows.id } },
-        where: { id: { eq: 4 } },
-        returning: ['data']
+        set: { data: { with: express.rows.id } }, where: { id: { eq: 4 } }, returning: ['data']
       })
       return { express, customers, first, note }
     },
@@ -384,8 +323,7 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
     },
     b => {
       const kept = b.select('articles', {
-        columns: ['id'],
-        where: { title: { like: '%cherries%' } }
+        columns: ['id'], where: { title: { like: '%cherries%' } }
       })
       return { kept, gone: b.delete('articles', { where: { id: { nin: kept.rows.id } } }) }
     },
@@ -395,90 +333,71 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       })
     })
   ],
-  Columns: [
-    b => ({
-      notes: b.select('orders', {
-        columns: ['id', 'data->>note', { column: 'data->items->0', as: 'first' }],
-        where: { id: { lte: 2 } },
-        order: [{ id: 'asc' }]
-      }),
-      paid: b.update('orders', {
-        set: { status: 'paid' },
-        where: { id: { eq: 2 } },
-        returning: ['id', { column: 'total', as: 'amount' }]
-      }),
-      everything: b.select('cart_items', {
-        columns: ['*', { column: 'qty', as: 'pieces' }],
-        where: { cart_id: { eq: 8 } }
-      }),
-      quiet: b.delete('articles', { where: { id: { eq: 3 } }, returning: [] })
+  Columns: [b => ({
+    notes: b.select('orders', {
+      columns: ['id', 'data->>note', { column: 'data->items->0', as: 'first' }],
+      where: { id: { lte: 2 } },
+      order: [{ id: 'asc' }]
+    }),
+    paid: b.update('orders', {
+      set: { status: 'paid' },
+      where: { id: { eq: 2 } },
+      returning: ['id', { column: 'total', as: 'amount' }]
+    }),
+    everything: b.select('cart_items', {
+      columns: ['*', { column: 'qty', as: 'pieces' }], where: { cart_id: { eq: 8 } }
+    }),
+    quiet: b.delete('articles', { where: { id: { eq: 3 } }, returning: [] })
+  })],
+  Casts: [b => ({
+    heavy: b.select('orders', {
+      columns: ['id', { column: 'data->>weight', cast: 'numeric', as: 'kilos' }],
+      having: { kilos: { gt: 9 } }
+    }),
+    load: b.select('orders', {
+      columns: [{ fn: 'sum', column: 'data->>weight', cast: 'numeric', as: 'kilos' }]
     })
-  ],
-  Casts: [
-    b => ({
-      heavy: b.select('orders', {
-        columns: ['id', { column: 'data->>weight', cast: 'numeric', as: 'kilos' }],
-        having: { kilos: { gt: 9 } }
-      }),
-      load: b.select('orders', {
-        columns: [{ fn: 'sum', column: 'data->>weight', cast: 'numeric', as: 'kilos' }]
-      })
+  })],
+  Aggregates: [b => ({
+    totals: b.select('orders', {
+      columns: ['status', { fn: 'count' }, { fn: 'sum', column: 'total', as: 'worth' }],
+      group_by: ['status'],
+      order: [{ worth: 'desc' }]
+    }),
+    all: b.select('orders', {
+      columns: [
+        { fn: 'max', column: 'placed' },
+        { fn: 'count', column: 'placed' },
+        { fn: 'count', column: 'customer_id', distinct: true, as: 'customers' }
+      ]
     })
-  ],
-  Aggregates: [
-    b => ({
-      totals: b.select('orders', {
-        columns: ['status', { fn: 'count' }, { fn: 'sum', column: 'total', as: 'worth' }],
-        group_by: ['status'],
-        order: [{ worth: 'desc' }]
-      }),
-      all: b.select('orders', {
-        columns: [
-          { fn: 'max', column: 'placed' },
-          { fn: 'count', column: 'placed' },
-          { fn: 'count', column: 'customer_id', distinct: true, as: 'customers' }
-        ]
-      })
+  })],
+  'Conditions on the output': [b => ({
+    cities: b.select('customers', {
+      columns: ['city', { fn: 'count', as: 'customers' }],
+      group_by: ['city'],
+      having: { customers: { gt: 1 } }
+    }),
+    short: b.select('orders', {
+      columns: ['id', { column: 'data->>note', as: 'remark' }],
+      having: { remark: { is: 'not_null' } }
     })
-  ],
-  'Conditions on the output': [
-    b => ({
-      cities: b.select('customers', {
-        columns: ['city', { fn: 'count', as: 'customers' }],
-        group_by: ['city'],
-        having: { customers: { gt: 1 } }
-      }),
-      short: b.select('orders', {
-        columns: ['id', { column: 'data->>note', as: 'remark' }],
-        having: { remark: { is: 'not_null' } }
-      })
+  })],
+  'Distinct rows': [b => ({
+    cities: b.select('customers', { columns: ['city'], distinct: true, order: [{ city: 'asc' }] })
+  })],
+  'Order, limit, offset': [b => ({
+    page: b.select('orders', {
+      columns: ['id', 'placed'],
+      order: [{ placed: { direction: 'desc', nulls: 'last' } }, { id: 'asc' }],
+      limit: 2,
+      offset: 1
     })
-  ],
-  'Distinct rows': [
-    b => ({
-      cities: b.select('customers', {
-        columns: ['city'],
-        distinct: true,
-        order: [{ city: 'asc' }]
-      })
-    })
-  ],
-  'Order, limit, offset': [
-    b => ({
-      page: b.select('orders', {
-        columns: ['id', 'placed'],
-        order: [{ placed: { direction: 'desc', nulls: 'last' } }, { id: 'asc' }],
-        limit: 2,
-        offset: 1
-      })
-    })
-  ],
+  })],
   Pages: [
     b => {
       const first = b.select('orders', {
-        columns: ['placed', 'id'],
-        order: [{ placed: 'asc' }, { id: 'asc' }],
-        limit: 2
+        columns: ['placed', 'id'], order: [{ placed: 'asc' }, { id: 'asc' }], limit: 2
       })
       return {
         first,
@@ -503,9 +422,7 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       return {
         open,
         customers: b.select('customers', {
-          columns: ['name'],
-          where: { id: { in: open.rows.customer_id } },
-          order: [{ name: 'asc' }]
+          columns: ['name'], where: { id: { in: open.rows.customer_id } }, order: [{ name: 'asc' }]
         })
       }
     }
@@ -522,9 +439,7 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       return {
         next,
         taken: b.update('orders', {
-          set: { status: 'paid' },
-          where: { id: { in: next.rows.id } },
-          returning: ['id', 'status']
+          set: { status: 'paid' }, where: { id: { in: next.rows.id } }, returning: ['id', 'status']
         })
       }
     }
@@ -532,14 +447,12 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
   Conflicts: [
     b => ({
       added: b.insert('stock', [{ sku: 'apple', qty: 1 }, { sku: 'cherry', qty: 7 }], {
-        on_conflict: { columns: ['sku'], do: 'nothing' },
-        returning: ['sku', 'qty']
+        on_conflict: { columns: ['sku'], do: 'nothing' }, returning: ['sku', 'qty']
       })
     }),
     b => ({
       saved: b.insert('stock', [{ sku: 'apple', qty: 3 }, { sku: 'cherry', qty: 7 }], {
-        on_conflict: { constraint: 'stock_pkey', do: 'update' },
-        returning: ['sku', 'qty']
+        on_conflict: { constraint: 'stock_pkey', do: 'update' }, returning: ['sku', 'qty']
       })
     }),
     b => ({
@@ -576,9 +489,7 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       const email = 'kiosk@example.com'
       const found = b.select('customers', { columns: ['id'], where: { email: { eq: email } } })
       const created = b.insert('customers', { name: 'Night Kiosk', email }, {
-        on_conflict: { columns: ['email'], do: 'update' },
-        when: [[found, 0]],
-        returning: ['id']
+        on_conflict: { columns: ['email'], do: 'update' }, when: [[found, 0]], returning: ['id']
       })
       const order = b.insert('orders', {
         customer_id: $.first(found.row().id, created.row().id)
@@ -588,9 +499,7 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
     b => {
       const open = b.select('orders', { where: { customer_id: { eq: 2 }, status: { eq: 'open' } } })
       const any = b.select('orders', {
-        where: { customer_id: { eq: 2 } },
-        when: [[open, 0]],
-        limit: 1
+        where: { customer_id: { eq: 2 } }, when: [[open, 0]], limit: 1
       })
       const id = $.first(open.row().id, any.row().id)
       const noted = b.update('orders', {
@@ -617,21 +526,16 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
     b => ({
       merged: b.update('orders', {
         set: {
-          data: $.merge({ note: 'left at the door', weight: 3 }),
-          tags: $.append(['fragile'])
+          data: $.merge({ note: 'left at the door', weight: 3 }), tags: $.append(['fragile'])
         },
         where: { id: { eq: 1 } },
         returning: ['tags', 'data']
       }),
       removed: b.update('orders', {
-        set: { data: $.remove('items') },
-        where: { id: { eq: 1 } },
-        returning: ['data']
+        set: { data: $.remove('items') }, where: { id: { eq: 1 } }, returning: ['data']
       }),
       plain: b.update('orders', {
-        set: { data: { $inc: 1 } },
-        where: { id: { eq: 4 } },
-        returning: ['data']
+        set: { data: { $inc: 1 } }, where: { id: { eq: 4 } }, returning: ['data']
       })
     })
   ],
@@ -640,12 +544,10 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       const cherries = { sku: { eq: 'cherry' } }
       const counted = b.update('stock', { set: { qty: $.inc(7) }, where: cherries })
       const added = b.insert('stock', { sku: 'cherry', qty: 7 }, {
-        when: [[counted, 0]],
-        returning: ['sku', 'qty']
+        when: [[counted, 0]], returning: ['sku', 'qty']
       })
       const recounted = b.select('stock', {
-        where: cherries,
-        when: [[counted, { min: 1 }], [added, 0]]
+        where: cherries, when: [[counted, { min: 1 }], [added, 0]]
       })
       return { counted, added, recounted }
     }
@@ -662,16 +564,12 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
     b => ({
       stock: b.update('stock', { set: { qty: $.inc(-4) }, where: { sku: { eq: 'apple' } } }),
       order: b.update('orders', {
-        set: { status: 'shipped' },
-        where: { id: { eq: 1 }, status: { eq: 'paid' } },
-        expect: 1
+        set: { status: 'shipped' }, where: { id: { eq: 1 }, status: { eq: 'paid' } }, expect: 1
       })
     }),
     b => ({
       stock: b.select('stock', {
-        columns: ['qty'],
-        where: { sku: { eq: 'apple' } },
-        expect: { min: 1, max: 5 }
+        columns: ['qty'], where: { sku: { eq: 'apple' } }, expect: { min: 1, max: 5 }
       })
     })
   ],
@@ -685,15 +583,13 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
     ],
     b => ({ left: b.select('bookings', { columns: [{ fn: 'count' }] }) })
   ],
-  'Row counts': [
-    [
-      b => ({
-        added: b.insert('stock', [{ sku: 'cherry', qty: 7 }, { sku: 'plum', qty: 2 }]),
-        none: b.delete('stock', { where: { sku: { eq: 'fig' } } })
-      }),
-      { return: 'minimal' }
-    ]
-  ],
+  'Row counts': [[
+    b => ({
+      added: b.insert('stock', [{ sku: 'cherry', qty: 7 }, { sku: 'plum', qty: 2 }]),
+      none: b.delete('stock', { where: { sku: { eq: 'fig' } } })
+    }),
+    { return: 'minimal' }
+  ]],
   'Isolation and access': [
     [
       b => ({
@@ -704,26 +600,19 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
     ],
     [b => ({ add: b.insert('stock', { sku: 'cherry', qty: 7 }) }), { readOnly: true }]
   ],
-  Timing: [
-    [b => ({ count: b.select('stock', { columns: [{ fn: 'count' }] }) }), { timing: true }]
-  ],
-  'Query plan': [
-    [b => ({ gone: b.delete('bookings', { all: true }) }), { explain: true }]
-  ],
-  'Errors of PostgreSQL': [
-    b => ({
-      new: b.insert('customers', { name: 'Night Kiosk' }),
-      twin: b.insert('customers', { name: 'Corner Shop', email: 'corner@example.com' })
-    })
-  ]
+  Timing: [[b => ({ count: b.select('stock', { columns: [{ fn: 'count' }] }) }), { timing: true }]],
+  'Query plan': [[b => ({ gone: b.delete('bookings', { all: true }) }), { explain: true }]],
+  'Errors of PostgreSQL': [b => ({
+    new: b.insert('customers', { name: 'Night Kiosk' }),
+    twin: b.insert('customers', { name: 'Corner Shop', email: 'corner@example.com' })
+  })]
 }
 
 /** The heading of an example that the client cannot send: an unknown preference. */
 const notInClient = 'Strict handling'
 
 const page = codeBlocks(readLanguage())
-const [tables = '', data = ''] = page
-  .filter(({ language }) => language === 'sql')
+const [tables = '', data = ''] = page.filter(({ language }) => language === 'sql')
   .map(({ text }) => text)
 const printed = page.filter(({ language, heading, text }) =>
   language === 'json' && heading !== notInClient && /^[[{]/.test(text)
@@ -737,12 +626,10 @@ const examples = printed.filter(({ text }) => text.startsWith('[')).map(batch =>
 }))
 
 /** Adds the row index 0 to references without one, as the client does. Leaves `$$` unchanged. */
-const longForm = (batch: string): string =>
-  batch.replace(
-    /"\$(\w+)(\.\w+)?"(?!:)/g,
-    (text, op: string, rest = '') =>
-      /\.\d/.test(rest as string) ? text : `"$${op}.0${String(rest)}"`
-  )
+const longForm = (batch: string): string => batch.replace(
+  /"\$(\w+)(\.\w+)?"(?!:)/g,
+  (text, op: string, rest = '') => /\.\d/.test(rest as string) ? text : `"$${op}.0${String(rest)}"`
+)
 
 t.test('the client sends the printed batches and returns the printed responses', async t => {
   const service = await useService(t, {
@@ -774,8 +661,7 @@ t.test('the client sends the printed batches and returns the printed responses',
       await sql.unsafe(`truncate ${names.join()} restart identity; ${data}`)
     }
     const outcome = await client.batch(build as () => Record<string, never>, {
-      ...options,
-      requestId: 'docs'
+      ...options, requestId: 'docs'
     }).catch((error: unknown) => error)
     const name = `${heading}, example ${position}`
     t.same(JSON.parse(body), JSON.parse(longForm(text)), `${name}: the batch`)
@@ -797,11 +683,7 @@ t.test('the client sends the printed batches and returns the printed responses',
 t.test('every member, operator and modifier has an example', async t => {
   const sent = JSON.stringify(examples.map(({ text }) => JSON.parse(text) as unknown))
   const words = [
-    ...Object.keys(operators),
-    ...Object.keys(modifiers),
-    ...memberKinds.keys(),
-    'any',
-    'all'
+    ...Object.keys(operators), ...Object.keys(modifiers), ...memberKinds.keys(), 'any', 'all'
   ]
   for (const word of words) t.ok(sent.includes(`"${word}":`), word)
 })

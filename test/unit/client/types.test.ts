@@ -162,9 +162,9 @@ declare const untyped: Client<AnyDatabase>
 export async function results (): Promise<void> {
   const { data } = await supabase.batch(b => ({
     customer: b.insert('customers', { name: 'Corner Shop' }, { expect: 1 }),
-    some: b.insert('customers', [{ name: 'a' }, { name: 'b', email: null }], {
-      expect: { min: 1 }
-    }),
+    some: b.insert(
+      'customers', [{ name: 'a' }, { name: 'b', email: null }], { expect: { min: 1 } }
+    ),
     none: b.delete('customers', { where: { id: { eq: 1 } }, expect: 0 }),
     any: b.delete('orders', { all: true, expect: { max: 3 } }),
     quiet: b.update('orders', { set: { total: 1 }, all: true, returning: [] }),
@@ -174,14 +174,9 @@ export async function results (): Promise<void> {
       returning: ['id', { column: 'total', as: 'amount' }, { column: 'status' }]
     }),
     paths: b.select('orders', {
-      columns: [
-        'data->>note',
-        'data->items',
-        'data->items->0',
-        'data->0',
-        'data->a->>0',
-        { column: 'data->x', as: 'y' }
-      ]
+      columns: ['data->>note', 'data->items', 'data->items->0', 'data->0', 'data->a->>0', {
+        column: 'data->x', as: 'y'
+      }]
     }),
     groups: b.select('orders', {
       columns: [
@@ -200,15 +195,11 @@ export async function results (): Promise<void> {
     }),
     counted: b.select('customers', { answer: 'count' }),
     countedUpdate: b.update('customers', {
-      set: { name: 'x' },
-      all: true,
-      expect: 1,
-      answer: 'count'
+      set: { name: 'x' }, all: true, expect: 1, answer: 'count'
     }),
     rows: b.select('customers', { answer: 'rows' }),
     page: b.select('customers', {
-      order: [{ name: 'desc' }, { id: 'asc' }],
-      after: [null, b.select('customers').row().id]
+      order: [{ name: 'desc' }, { id: 'asc' }], after: [null, b.select('customers').row().id]
     }),
     casts: b.select('orders', {
       columns: [
@@ -306,25 +297,21 @@ export async function results (): Promise<void> {
     return: 'minimal'
   })
   exactly<[{ a: number }]>().of(nestedCounts.data)
-  const many = await supabase.batch(b =>
-    [1, 2].map(id => b.select('customers', { where: { id: { eq: id } }, columns: ['name'] }))
-  )
+  const many = await supabase.batch(b => [1, 2].map(id =>
+    b.select('customers', { where: { id: { eq: id } }, columns: ['name'] })))
   exactly<Array<Array<{ name: string }>>>().of(many.data)
   const nothing = await supabase.batch(b => {
     b.insert('customers', { name: 'a' })
   })
   exactly<undefined>().of(nothing.data)
   const counts = await supabase.batch(b => ({ orders: b.select('orders') }), {
-    return: 'minimal',
-    dryRun: true
+    return: 'minimal', dryRun: true
   })
   exactly<{ orders: number }>().of(counts.data)
   const skippable = (b: Batch<Supabase>) => {
     const found = b.select('customers', { columns: ['id'], expect: { max: 1 } })
     const made = b.insert('customers', { name: 'a' }, {
-      returning: ['id'],
-      expect: 1,
-      when: [[found, 0]]
+      returning: ['id'], expect: 1, when: [[found, 0]]
     })
     b.update('orders', { set: { customer_id: made.row().id }, all: true, when: [[made, 1]] })
     const gone = b.delete('customers', { all: true, when: [[found, { min: 1 }], [made, 0]] })
@@ -396,8 +383,7 @@ export async function results (): Promise<void> {
   const unknown = await untyped.batch(b => ({
     a: b.select('anything'),
     b: b.select('anything', {
-      columns: ['x', { fn: 'count' }],
-      where: { y: { gt: 1 }, or: [{ z: { is: null } }] }
+      columns: ['x', { fn: 'count' }], where: { y: { gt: 1 }, or: [{ z: { is: null } }] }
     })
   }))
   exactly<
@@ -429,15 +415,10 @@ export async function inputs (): Promise<void> {
       where: {
         status: { in: ['open', 'paid'], neq: $.any(['open']) },
         customer_id: {
-          in: customer.rows.id,
-          gt: $.all([1, customer.row().id]),
-          between: [1, $.col('total')]
+          in: customer.rows.id, gt: $.all([1, customer.row().id]), between: [1, $.col('total')]
         },
         placed: {
-          gte: '2026-01-01',
-          is: 'not_null',
-          fts: { query: 'a', config: 'english' },
-          ov: '[1,2)'
+          gte: '2026-01-01', is: 'not_null', fts: { query: 'a', config: 'english' }, ov: '[1,2)'
         },
         gift: { is: 'unknown', eq: true },
         tags: { cs: ['a'], eq: ['a'], is: null },
@@ -597,20 +578,16 @@ export async function inputs (): Promise<void> {
     })
     const seen = b.select('customers', { where: { since: { lt: new Date() } } }).row().since
     b.update('customers', {
-      set: { since: seen, seen: '2026-01-01' },
-      where: { seen: { eq: seen } }
+      set: { since: seen, seen: '2026-01-01' }, where: { seen: { eq: seen } }
     })
     // @ts-expect-error a column that is GENERATED ALWAYS
     b.update('orders', { set: { id: 'a' }, all: true })
     // @ts-expect-error serialized JSON; the client serializes values itself
     b.update('orders', { set: { data: '{"note": "a"}' }, all: true })
   })
-  await exact.batch(b =>
-    b.update('orders', {
-      set: { qty: '5', total: 5n },
-      where: { qty: { gt: '4' }, total: { eq: 1.5 } }
-    })
-  )
+  await exact.batch(b => b.update('orders', {
+    set: { qty: '5', total: 5n }, where: { qty: { gt: '4' }, total: { eq: 1.5 } }
+  }))
   // @ts-expect-error the function of a batch must not be async
   await supabase.batch(async b => b.select('customers'))
   // @ts-expect-error a value that is not an operation
@@ -625,13 +602,9 @@ declare function b2 (build: (b: Batch<Supabase>) => unknown): void
 
 /** Helper functions may take a batch or a client as parameter. */
 export function parts (): void {
-  const take = (b: Batch<Supabase>, id: number) =>
-    b.update('orders', {
-      set: { status: 'paid' },
-      where: { id: { eq: id } },
-      expect: 1,
-      returning: ['id']
-    })
+  const take = (b: Batch<Supabase>, id: number) => b.update('orders', {
+    set: { status: 'paid' }, where: { id: { eq: id } }, expect: 1, returning: ['id']
+  })
   const pay = async (client: Client<Supabase>, id: number) =>
     (await client.batch(b => take(b, id))).data[0].id
   exactly<(client: Client<Supabase>, id: number) => Promise<number>>().of(pay)
@@ -673,21 +646,19 @@ export function parts (): void {
 
 /** Rows with nested ones. */
 export async function nestedRows (client: Client<Supabase>): Promise<void> {
-  const found = await client.batch(b =>
-    b.select('orders', {
-      columns: ['id'],
-      with: {
-        customer: { table: 'customers', on: { id: 'customer_id' }, one: true, columns: ['name'] },
-        others: {
-          table: 'orders',
-          on: { customer_id: 'customer_id' },
-          columns: ['total'],
-          order: [{ id: 'desc' }],
-          with: { again: { table: 'public.customers', on: { id: 'customer_id' }, one: true } }
-        }
+  const found = await client.batch(b => b.select('orders', {
+    columns: ['id'],
+    with: {
+      customer: { table: 'customers', on: { id: 'customer_id' }, one: true, columns: ['name'] },
+      others: {
+        table: 'orders',
+        on: { customer_id: 'customer_id' },
+        columns: ['total'],
+        order: [{ id: 'desc' }],
+        with: { again: { table: 'public.customers', on: { id: 'customer_id' }, one: true } }
       }
-    })
-  )
+    }
+  }))
   const [row] = found.data
   exactly<number | undefined>().of(row?.id)
   exactly<string | undefined>().of(row?.customer?.name)
@@ -707,30 +678,26 @@ export async function nestedRows (client: Client<Supabase>): Promise<void> {
 
 /** Changes with rows of other tables. */
 export async function joinedChanges (client: Client<Supabase>): Promise<void> {
-  const inserted = await client.batch(b =>
-    b.insertFrom('orders', {
-      from: {
-        table: 'customers',
-        columns: [{ column: 'id', as: 'customer' }],
-        where: { name: { eq: 'a' } },
-        order: [{ customer: 'desc' }],
-        limit: 5
-      },
-      columns: { customer_id: $.col('customer'), total: 5 },
-      on_conflict: { columns: ['id'], do: 'nothing' },
-      returning: ['id'],
-      expect: 1
-    })
-  )
+  const inserted = await client.batch(b => b.insertFrom('orders', {
+    from: {
+      table: 'customers',
+      columns: [{ column: 'id', as: 'customer' }],
+      where: { name: { eq: 'a' } },
+      order: [{ customer: 'desc' }],
+      limit: 5
+    },
+    columns: { customer_id: $.col('customer'), total: 5 },
+    on_conflict: { columns: ['id'], do: 'nothing' },
+    returning: ['id'],
+    expect: 1
+  }))
   exactly<BatchResult<[{ id: number }]>>().of(inserted)
-  const updated = await client.batch(b =>
-    b.update('orders', {
-      from: { table: 'customers', on: { customer_id: 'id' }, where: { name: { eq: 'a' } } },
-      set: { total: $.inc($.from('id')), status: 'open' },
-      where: { total: { gt: $.from('id') } },
-      returning: ['id']
-    })
-  )
+  const updated = await client.batch(b => b.update('orders', {
+    from: { table: 'customers', on: { customer_id: 'id' }, where: { name: { eq: 'a' } } },
+    set: { total: $.inc($.from('id')), status: 'open' },
+    where: { total: { gt: $.from('id') } },
+    returning: ['id']
+  }))
   exactly<BatchResult<Array<{ id: number }>>>().of(updated)
   await client.batch(b => [
     b.delete('orders', { from: { table: 'customers', on: { customer_id: 'id' } } }),
@@ -753,13 +720,10 @@ export async function joinedChanges (client: Client<Supabase>): Promise<void> {
 export async function calls (client: Client<Supabase>): Promise<void> {
   const price = await client.batch(b => b.call('price_of', { sku: 'apple' }))
   exactly<BatchResult<Array<{ price_of: number }>>>().of(price)
-  const late = await client.batch(b =>
-    b.call('late_orders', { days: b.select('orders').row().id }, {
-      columns: ['late'],
-      where: { id: { gt: 1 } },
-      order: [{ id: 'asc' }]
-    })
-  )
+  const late = await client.batch(b => b.call(
+    'late_orders', { days: b.select('orders').row().id },
+    { columns: ['late'], where: { id: { gt: 1 } }, order: [{ id: 'asc' }] }
+  ))
   exactly<BatchResult<Array<{ late: boolean | null }>>>().of(late)
   await client.batch(b => [
     // @ts-expect-error an unknown function
@@ -861,42 +825,29 @@ t.test('compiler messages name the mistake', async t => {
   const names = (...tables: readonly string[]) =>
     tables.flatMap(name => [`"${name}"`, `"public.${name}"`])
   const mistakes: ReadonlyArray<readonly [operation: string, ...message: readonly string[]]> = [
-    [
-      "b.select('ordrs')",
-      'Argument of type \'"ordrs"\' is not assignable to parameter of type \'"',
-      ...names('customers', 'orders', 'totals')
-    ],
-    [
-      "b.insert('totals', {})",
+    ["b.select('ordrs')", 'Argument of type \'"ordrs"\' is not assignable to parameter of type \'"',
+      ...names('customers', 'orders', 'totals')],
+    ["b.insert('totals', {})",
       'Argument of type \'"totals"\' is not assignable to parameter of type \'"',
-      ...names('customers', 'orders')
-    ],
+      ...names('customers', 'orders')],
     [
       "b.select('orders', { where: { totl: { eq: 1 } } })",
       "'totl' does not exist in type 'Filter<{ id: number; customer_id: number; total: " +
       "number; data: Json; }, \"number\", RowsByTable<Database, \"public\">>'. Did you mean to " +
       "write 'total'?"
     ],
-    [
-      "b.select('orders', { where: { total: { like: 'a' } } })",
-      "'like' does not exist in type 'NumberOperators<"
-    ],
+    ["b.select('orders', { where: { total: { like: 'a' } } })",
+      "'like' does not exist in type 'NumberOperators<"],
     ["b.select('orders', { columns: ['totl'] })", 'Did you mean \'"total"\'?'],
     ["b.update('orders', { set: { totl: 1 }, all: true })", "Did you mean to write 'total'?"],
     ["b.update('orders', { set: { total: 1 } })", "Property 'where' is missing"],
     ["b.insert('orders', { total: 1 })", "Property 'customer_id' is missing"],
-    [
-      "b.insert('orders', { customer_id: b.select('customers').row().name })",
-      "Type 'Reference<string>' is not assignable to type 'number | bigint | Reference<number>'."
-    ],
-    [
-      "b.insert('orders', { customer_id: 1, total: $.default() })",
-      'Modifiers are for set and filters. In values, omit a column to use its default.'
-    ],
-    [
-      "b.insert('customers', [{ name: $.now() }])",
-      'Modifiers are for set and filters. In values, omit a column to use its default.'
-    ],
+    ["b.insert('orders', { customer_id: b.select('customers').row().name })",
+      "Type 'Reference<string>' is not assignable to type 'number | bigint | Reference<number>'."],
+    ["b.insert('orders', { customer_id: 1, total: $.default() })",
+      'Modifiers are for set and filters. In values, omit a column to use its default.'],
+    ["b.insert('customers', [{ name: $.now() }])",
+      'Modifiers are for set and filters. In values, omit a column to use its default.'],
     [
       "b.insert('orders', { customer_id: b.select('customers').row().di })",
       "Property 'di' does not exist on type 'RowReference<{ id: number; name: string; " +

@@ -26,18 +26,12 @@ function invalid (
   code = 'member_invalid'
 ): InvalidOperation[] {
   return Object.entries(values).flatMap(([path, list]) =>
-    list.map((value): InvalidOperation => [withValue(value), `${code} ${path}`])
-  )
+    list.map((value): InvalidOperation => [withValue(value), `${code} ${path}`]))
 }
 
 t.test('a member of another kind of operation, or null, is refused', async t => {
   const ofSelect = {
-    columns: ['id'],
-    group_by: ['id'],
-    order: [{ id: 'asc' }],
-    limit: 1,
-    offset: 1,
-    lock: 'update'
+    columns: ['id'], group_by: ['id'], order: [{ id: 'asc' }], limit: 1, offset: 1, lock: 'update'
   }
   const foreign: ReadonlyArray<readonly [operation: object, members: object]> = [
     [insert, { ...ofSelect, all: true }],
@@ -54,33 +48,22 @@ t.test('a member of another kind of operation, or null, is refused', async t => 
   ]
   assertIssues(t, [
     ...foreign.flatMap(([operation, members]) =>
-      Object.entries(members).map(([name, value]): InvalidOperation =>
-        [{ ...operation, [name]: value }, `member_invalid ${name}`]
-      )
-    ),
-    ...optional.flatMap(([operation, members]) =>
-      members.map((name): InvalidOperation =>
-        [{ ...operation, [name]: null }, `member_invalid ${name}`]
-      )
-    )
+      Object.entries(members).map(([name, value]): InvalidOperation => [
+        { ...operation, [name]: value },
+        `member_invalid ${name}`
+      ])),
+    ...optional.flatMap(([operation, members]) => members.map(
+      (name): InvalidOperation => [{ ...operation, [name]: null }, `member_invalid ${name}`]
+    ))
   ])
 })
 
 t.test('a typo never widens an operation', async t => {
   assertIssues(t, [
-    [
-      { ...select, Limit: 1, orderBy: [], groupBy: [], colums: [] },
-      'member_unknown Limit',
-      'member_unknown orderBy',
-      'member_unknown groupBy',
-      'member_unknown colums'
-    ],
-    [
-      { ...insert, onConflict: nothing, expected: 1, return: [] },
-      'member_unknown onConflict',
-      'member_unknown expected',
-      'member_unknown return'
-    ]
+    [{ ...select, Limit: 1, orderBy: [], groupBy: [], colums: [] }, 'member_unknown Limit',
+      'member_unknown orderBy', 'member_unknown groupBy', 'member_unknown colums'],
+    [{ ...insert, onConflict: nothing, expected: 1, return: [] }, 'member_unknown onConflict',
+      'member_unknown expected', 'member_unknown return']
   ])
 })
 
@@ -105,35 +88,22 @@ t.test('returning', async t => {
   const column = '{"column":"id","__proto__":{}}'
   assertIssues(t, [
     ...[insert, update, remove].flatMap(operation =>
-      invalid(values, returning => ({ ...operation, returning }))
-    ),
+      invalid(values, returning => ({ ...operation, returning }))),
     ...invalid(
-      { 'returning[0].column': [[{}], [{ as: 'x' }]] },
-      returning => ({ ...update, returning }),
+      { 'returning[0].column': [[{}], [{ as: 'x' }]] }, returning => ({ ...update, returning }),
       'member_missing'
     ),
-    [
-      { ...update, returning: [{ column: 'id', alias: 'x' }] },
-      'member_unknown returning[0].alias'
-    ],
-    [
-      { ...update, returning: [{ column: 'id', constructor: 'x' }] },
-      'member_unknown returning[0].constructor'
-    ],
+    [{ ...update, returning: [{ column: 'id', alias: 'x' }] }, 'member_unknown returning[0].alias'],
+    [{ ...update, returning: [{ column: 'id', constructor: 'x' }] },
+      'member_unknown returning[0].constructor'],
     [
       JSON.parse(`{"op":"delete","table":"things","all":true,"returning":[${column}]}`),
       'member_unknown returning[0].__proto__'
     ],
-    [
-      { ...update, returning: [1, 'id', ''] },
-      'member_invalid returning[0]',
-      'member_invalid returning[2]'
-    ],
-    [
-      { ...update, returning: ['n', 'id', 'n', { column: 'name', as: 'id' }] },
-      'member_invalid returning[2]',
-      'member_invalid returning[3]'
-    ]
+    [{ ...update, returning: [1, 'id', ''] }, 'member_invalid returning[0]',
+      'member_invalid returning[2]'],
+    [{ ...update, returning: ['n', 'id', 'n', { column: 'name', as: 'id' }] },
+      'member_invalid returning[2]', 'member_invalid returning[3]']
   ])
 })
 
@@ -154,16 +124,12 @@ t.test('columns and group_by', async t => {
       [{ fn: 'sum', column: 'n', as: 'id' }, 'id']
     ],
     'columns[0].column': [
-      [{ column: 'data->', as: 'x' }],
-      [{ column: [], as: 'x' }],
-      [{ fn: 'count', column: null }]
+      [{ column: 'data->', as: 'x' }], [{ column: [], as: 'x' }], [{ fn: 'count', column: null }]
     ],
     'columns[1].column': [[{ fn: 'count', column: '*' }, { fn: 'max', column: '' }]],
     'columns[0].as': [
-      [{ column: 'id', as: '' }],
-      [{ column: 'id', as: 'ä'.repeat(32) }],
-      [{ fn: 'count', as: null }],
-      [{ fn: 'sum', column: 'id', as: '' }]
+      [{ column: 'id', as: '' }], [{ column: 'id', as: 'ä'.repeat(32) }],
+      [{ fn: 'count', as: null }], [{ fn: 'sum', column: 'id', as: '' }]
     ],
     'columns[0].fn': [
       [{ fn: 'COUNT' }],
@@ -179,18 +145,11 @@ t.test('columns and group_by', async t => {
     ...invalid(columns, columns => ({ ...select, columns })),
     ...invalid(
       { 'columns[1].column': ['sum', 'avg', 'min', 'max'].map(fn => ['id', { fn, as: 'x' }]) },
-      columns => ({ ...select, columns }),
-      'member_missing'
+      columns => ({ ...select, columns }), 'member_missing'
     ),
-    [
-      { ...select, columns: [{ fn: 'count', distinct: true }] },
-      'member_missing columns[0].column'
-    ],
-    [
-      { ...select, columns: [{ column: 'id', x: 1 }, { column: 'n', as: '' }, 'name'] },
-      'member_unknown columns[0].x',
-      'member_invalid columns[1].as'
-    ],
+    [{ ...select, columns: [{ fn: 'count', distinct: true }] }, 'member_missing columns[0].column'],
+    [{ ...select, columns: [{ column: 'id', x: 1 }, { column: 'n', as: '' }, 'name'] },
+      'member_unknown columns[0].x', 'member_invalid columns[1].as'],
     [{ ...select, group_by: ['id'] }, 'member_missing columns'],
     ...invalid(groupBy, value => ({ ...select, columns: ['id'], group_by: value }))
   ])
@@ -221,24 +180,14 @@ t.test('order, limit, offset and lock', async t => {
   assertIssues(t, [
     ...invalid(order, order => ({ ...select, order })),
     [{ ...select, order: [{ id: { dir: 'asc' } }] }, 'member_unknown order[0].id.dir'],
-    [
-      { ...select, order: [{ id: { direction: 'asc', null: 'first' } }, { n: 'x' }] },
-      'member_unknown order[0].id.null',
-      'member_invalid order[1].n'
-    ],
+    [{ ...select, order: [{ id: { direction: 'asc', null: 'first' } }, { n: 'x' }] },
+      'member_unknown order[0].id.null', 'member_invalid order[1].n'],
     ...invalid({ limit: numbers }, limit => ({ ...select, limit })),
     ...invalid({ offset: numbers }, offset => ({ ...select, offset })),
     ...invalid(lock, lock => ({ ...select, lock })),
-    [
-      { ...select, lock: { mode: 'share', skip_locked: true } },
-      'member_unknown lock.skip_locked'
-    ],
-    [
-      { ...select, lock: { mode: 'x', wait: 'y', of: 'z' } },
-      'member_invalid lock.mode',
-      'member_invalid lock.wait',
-      'member_unknown lock.of'
-    ]
+    [{ ...select, lock: { mode: 'share', skip_locked: true } }, 'member_unknown lock.skip_locked'],
+    [{ ...select, lock: { mode: 'x', wait: 'y', of: 'z' } }, 'member_invalid lock.mode',
+      'member_invalid lock.wait', 'member_unknown lock.of']
   ])
 })
 
@@ -250,8 +199,7 @@ t.test('expect', async t => {
   }
   assertIssues(t, [
     ...[insert, update, remove, select].flatMap(operation =>
-      invalid(values, expect => ({ ...operation, expect }))
-    ),
+      invalid(values, expect => ({ ...operation, expect }))),
     [{ ...select, expect: { exactly: 1 } }, 'member_unknown expect.exactly'],
     [{ ...select, expect: { min: 1, most: 2 } }, 'member_unknown expect.most']
   ])
@@ -315,17 +263,12 @@ t.test('on_conflict', async t => {
     // the default set would write defaults to columns that a row does not name
     ...invalid({
       'on_conflict.set': [
-        [{ id: 1, n: 1 }, { id: 2 }],
-        [{ id: 1, n: 1 }, { id: 2, name: 'x' }],
-        [{}]
+        [{ id: 1, n: 1 }, { id: 2 }], [{ id: 1, n: 1 }, { id: 2, name: 'x' }], [{}]
       ]
     }, values => ({ ...insert, values, on_conflict: upsert })),
     // Other inserts ignore these members. Here they look like conditions of the conflict.
-    [
-      { ...insert, on_conflict: upsert, where: { n: { gt: 1 } }, set: { n: 1 } },
-      'member_invalid where',
-      'member_invalid set'
-    ],
+    [{ ...insert, on_conflict: upsert, where: { n: { gt: 1 } }, set: { n: 1 } },
+      'member_invalid where', 'member_invalid set'],
     [{ ...insert, values: [1], on_conflict: upsert }, 'member_invalid values[0]']
   ])
 })
@@ -404,16 +347,12 @@ t.test('modifiers', async t => {
       'reference_unknown set.data.$merge.a[0]',
       'reference_unknown set.tags.$append[1]'
     ],
-    [
-      { ...update, set: { n: { $inc: '$before.' }, data: { $value: { x: '$before.0.' } } } },
-      'reference_malformed set.n.$inc',
-      'reference_malformed set.data.$value.x'
-    ],
+    [{ ...update, set: { n: { $inc: '$before.' }, data: { $value: { x: '$before.0.' } } } },
+      'reference_malformed set.n.$inc', 'reference_malformed set.data.$value.x'],
     // $excluded is valid only in on_conflict
-    ...[update, select].map((operation): InvalidOperation => [
-      { ...operation, where: { id: { eq: { $excluded: 'id' } } } },
-      'operand_invalid where.id.eq'
-    ])
+    ...[update, select].map((operation): InvalidOperation => [{
+      ...operation, where: { id: { eq: { $excluded: 'id' } } }
+    }, 'operand_invalid where.id.eq'])
   ])
 })
 
@@ -515,10 +454,8 @@ t.test('the number and the depth of conditions of on_conflict are limited', asyn
   const nested = (depth: number): object =>
     depth === 0 ? { n: { eq: 1 } } : { not: nested(depth - 1) }
   for (const [member, action] of [['where', upsert], ['index_where', nothing]] as const) {
-    const check = (where: object): string[] => issuesOf(
-      [{ id: 'o', ...conflict({ ...action, [member]: where }) }],
-      { MAX_CONDITIONS: '3' }
-    )
+    const check = (where: object): string[] =>
+      issuesOf([{ id: 'o', ...conflict({ ...action, [member]: where }) }], { MAX_CONDITIONS: '3' })
     t.same(check(four), [`member_invalid on_conflict.${member}`])
     t.same(check(nested(11)), [`depth_exceeded on_conflict.${member}${'.not'.repeat(11)}`])
     t.same(check(nested(10)), [])

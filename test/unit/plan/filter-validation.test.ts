@@ -24,8 +24,7 @@ function assertRefused (t: Test, rows: readonly IssueRow[], settings?: Environme
       const { errors } = failure?.details ?? {}
       const empty = op === 'select' ? 'operand_invalid' : 'where_empty'
       t.strictSame(
-        toTexts(errors),
-        issues.map(text => text.replace(/^empty/, empty)).sort(),
+        toTexts(errors), issues.map(text => text.replace(/^empty/, empty)).sort(),
         encodeURI(`${op} ${JSON.stringify(where).slice(0, 200)}`)
       )
       t.ok(errors?.every(({ op }) => op === 'o'))
@@ -55,25 +54,17 @@ t.test('empty filters are rejected', async t => {
     [{ and: [] }, 'empty where.and'],
     [{ or: [] }, 'empty where.or'],
     [{ not: {} }, 'empty where.not'],
-    [
-      { id: { eq: 1 }, and: [], or: [], not: {} },
-      'empty where.and',
-      'empty where.or',
-      'empty where.not'
-    ],
+    [{ id: { eq: 1 }, and: [], or: [], not: {} }, 'empty where.and', 'empty where.or',
+      'empty where.not'],
     [{ and: [{}] }, 'empty where.and[0]'],
     [{ or: [{ id: { eq: 1 } }, {}] }, 'empty where.or[1]'],
     [{ or: [{}, { id: { eq: 1 } }, {}] }, 'empty where.or[0]', 'empty where.or[2]'],
     [{ not: { and: [] } }, 'empty where.not.and'],
     [{ not: { not: {} } }, 'empty where.not.not'],
     [{ and: [{ id: {} }] }, 'empty where.and[0].id'],
-    [
-      { or: [{ and: [] }, { or: [{}] }, { not: { id: {} } }, { n: { not: {} } }] },
-      'empty where.or[0].and',
-      'empty where.or[1].or[0]',
-      'empty where.or[2].not.id',
-      'empty where.or[3].n.not'
-    ],
+    [{ or: [{ and: [] }, { or: [{}] }, { not: { id: {} } }, { n: { not: {} } }] },
+      'empty where.or[0].and', 'empty where.or[1].or[0]', 'empty where.or[2].not.id',
+      'empty where.or[3].n.not'],
     [{ 'jb->a': {} }, 'empty where["jb->a"]']
   ])
 })
@@ -88,12 +79,10 @@ t.test('unknown combinators and operators are rejected', async t => {
   assertRefused(t, [
     ...each('operand_invalid where.and', [{ and: { eq: 1 } }, { and: 1 }]),
     ...each('operand_invalid where.or', [{ or: { id: { eq: 1 } } }, { or: null }, { or: 'x' }]),
-    ...each('operand_invalid where.not', [
-      { not: [] },
-      { not: [{ id: { eq: 1 } }] },
-      { not: null },
-      { not: 1 }
-    ]),
+    ...each(
+      'operand_invalid where.not',
+      [{ not: [] }, { not: [{ id: { eq: 1 } }] }, { not: null }, { not: 1 }]
+    ),
     [{ not: { eq: 1 } }, 'operand_invalid where.not.eq'],
     [
       { and: [1, null, 'x', [], [{ id: { eq: 1 } }]] },
@@ -101,14 +90,11 @@ t.test('unknown combinators and operators are rejected', async t => {
     ],
     [{ or: [{ id: 1 }] }, 'operand_invalid where.or[0].id'],
     [{ not: { id: null } }, 'operand_invalid where.not.id'],
-    ...each('operand_invalid where.id', [
-      { id: [] },
-      { id: [{ eq: 1 }] },
-      { id: '$src.id' },
-      { id: true }
-    ]),
-    ...['AND', '$and', 'Or', 'nor'].map((name): IssueRow =>
-      [{ [name]: [{ id: { eq: 1 } }] }, `operand_invalid where.${name}`]
+    ...each(
+      'operand_invalid where.id', [{ id: [] }, { id: [{ eq: 1 }] }, { id: '$src.id' }, { id: true }]
+    ),
+    ...['AND', '$and', 'Or', 'nor'].map(
+      (name): IssueRow => [{ [name]: [{ id: { eq: 1 } }] }, `operand_invalid where.${name}`]
     ),
     [{ Not: { id: { eq: 1 } } }, 'operator_unknown where.Not.id'],
     [{ id: { or: [{ eq: 1 }, { eq: 2 }] } }, 'operator_unknown where.id.or'],
@@ -116,17 +102,14 @@ t.test('unknown combinators and operators are rejected', async t => {
     ...operands('operand_invalid where.id.not', 'not', [1, null, 'null', [{ eq: 1 }]]),
     [{ id: { not: { nope: 1 } } }, 'operator_unknown where.id.not.nope'],
     [{ id: { not: { eq: null } } }, 'operand_invalid where.id.not.eq'],
-    ...names.map((name): IssueRow =>
-      [{ id: { [name]: 1, lt: 5 } }, `operator_unknown ${describePath(['where', 'id', name])}`]
-    ),
+    ...names.map((name): IssueRow => [
+      { id: { [name]: 1, lt: 5 } },
+      `operator_unknown ${describePath(['where', 'id', name])}`
+    ]),
     [JSON.parse('{"id":{"__proto__":1}}'), 'operator_unknown where.id.__proto__'],
-    [
-      { id: { eq: 1, nope: 2 }, n: { nin: [] }, or: [{ txt: { Eq: 'x' } }, {}] },
-      'operator_unknown where.id.nope',
-      'operand_invalid where.n.nin',
-      'operator_unknown where.or[0].txt.Eq',
-      'empty where.or[1]'
-    ]
+    [{ id: { eq: 1, nope: 2 }, n: { nin: [] }, or: [{ txt: { Eq: 'x' } }, {}] },
+      'operator_unknown where.id.nope', 'operand_invalid where.n.nin',
+      'operator_unknown where.or[0].txt.Eq', 'empty where.or[1]']
   ])
 })
 
@@ -142,12 +125,9 @@ t.test('invalid operands of comparisons and patterns are rejected', async t => {
           { $excluded: 'n' }, { any: [1], all: [1] }, { any: [1], x: 1 }, { $col: 'n', $value: 1 },
           '$src.*.n'
         ]),
-        ...operands(`${issue}.any`, name, [
-          { any: [] },
-          { any: 'x' },
-          { any: {} },
-          { any: '$$src.*.n' }
-        ]),
+        ...operands(
+          `${issue}.any`, name, [{ any: [] }, { any: 'x' }, { any: {} }, { any: '$$src.*.n' }]
+        ),
         ...operands(`${issue}.all`, name, [{ all: [] }, { all: null }, { all: '$src.0.n' }]),
         [
           { id: { [name]: { any: [1, null, [2], {}, { $col: 'n' }] } } },
@@ -202,16 +182,10 @@ t.test('invalid lists and bounds are rejected', async t => {
     ]),
     ...operands(`${between}[0]`, 'between', [[null, 1], [{ $col: 'n', x: 1 }, 1]]),
     [{ id: { between: [1, null] } }, `${between}[1]`],
-    ...[
-      [[1], {}],
-      [{ any: [1] }, { $value: 1 }],
-      ['$src.*.n', { $excluded: 'n' }]
-    ].map((bounds): IssueRow => [{ id: { between: bounds } }, ...elements(between, [0, 1])]),
-    [
-      { id: { between: [{ $col: '' }, { $col: 5 }] } },
-      `${between}[0].$col`,
-      `${between}[1].$col`
-    ]
+    ...[[[1], {}], [{ any: [1] }, { $value: 1 }], ['$src.*.n', { $excluded: 'n' }]].map(
+      (bounds): IssueRow => [{ id: { between: bounds } }, ...elements(between, [0, 1])]
+    ),
+    [{ id: { between: [{ $col: '' }, { $col: 5 }] } }, `${between}[0].$col`, `${between}[1].$col`]
   ])
 })
 
@@ -238,10 +212,7 @@ t.test('invalid operands of containment, key and full-text operators are rejecte
           null, 1, true, [], {}, 'a', 'a,b', { $value: ['a'] }, { $col: 'txt' }, '$src.0.txt',
           '$$src.*.txt'
         ], 'jb'),
-        [
-          { jb: { [name]: ['a', 1, null, true, ['b'], {}] } },
-          ...elements(issue, [1, 2, 3, 4, 5])
-        ],
+        [{ jb: { [name]: ['a', 1, null, true, ['b'], {}] } }, ...elements(issue, [1, 2, 3, 4, 5])],
         [{ jb: { [name]: ['a', '$src.*.txt'] } }, `${issue}[1]`]
       ]
     }),
@@ -257,10 +228,7 @@ t.test('invalid operands of containment, key and full-text operators are rejecte
         ], 'tsv'),
         ...operands(`${issue}.query`, name, queries.map(query => ({ query })), 'tsv'),
         ...operands(
-          `${issue}.config`,
-          name,
-          configs.map(config => ({ query: 'a', config })),
-          'tsv'
+          `${issue}.config`, name, configs.map(config => ({ query: 'a', config })), 'tsv'
         ),
         [{ tsv: { [name]: { query: '$nope.x' } } }, `reference_unknown where.tsv.${name}.query`]
       ]
@@ -270,24 +238,22 @@ t.test('invalid operands of containment, key and full-text operators are rejecte
 
 t.test('issues of the schema and of references are reported together', async t => {
   const deep = JSON.parse('{"not":'.repeat(11) + '{"n":{"eq":1}}' + '}'.repeat(11)) as object
-  assertRefused(t, [
-    [
-      {
-        id: { in: [1, null, '$src.*.n'], eq: { $excluded: 'n' }, nope: 1 },
-        n: { gt: '$nope.x', lt: '$src.' },
-        jb: { eq: { $value: 1, more: 1 } },
-        or: [{}, deep]
-      },
-      ...elements('operand_invalid where.id.in', [1, 2]),
-      'operand_invalid where.id.eq',
-      'operator_unknown where.id.nope',
-      'reference_unknown where.n.gt',
-      'reference_malformed where.n.lt',
-      'operand_invalid where.jb.eq',
-      'empty where.or[0]',
-      `depth_exceeded where.or[1]${'.not'.repeat(10)}`
-    ]
-  ])
+  assertRefused(t, [[
+    {
+      id: { in: [1, null, '$src.*.n'], eq: { $excluded: 'n' }, nope: 1 },
+      n: { gt: '$nope.x', lt: '$src.' },
+      jb: { eq: { $value: 1, more: 1 } },
+      or: [{}, deep]
+    },
+    ...elements('operand_invalid where.id.in', [1, 2]),
+    'operand_invalid where.id.eq',
+    'operator_unknown where.id.nope',
+    'reference_unknown where.n.gt',
+    'reference_malformed where.n.lt',
+    'operand_invalid where.jb.eq',
+    'empty where.or[0]',
+    `depth_exceeded where.or[1]${'.not'.repeat(10)}`
+  ]])
 })
 
 t.test('invalid names and paths are rejected', async t => {
@@ -296,14 +262,11 @@ t.test('invalid names and paths are rejected', async t => {
     'jb->>a->>b', 'jb->->a', 'jb->a->->b', 'jb->->>a', `${long}->a`, `${'ä'.repeat(32)}->>a`
   ]
   assertRefused(t, [
-    ...names.map((name): IssueRow =>
-      [{ [name]: { eq: 1 } }, `member_invalid ${describePath(['where', name])}`]
+    ...names.map(
+      (name): IssueRow => [{ [name]: { eq: 1 } }, `member_invalid ${describePath(['where', name])}`]
     ),
-    [
-      { or: [{ id: { eq: 1 } }, { 'jb->': { eq: 1 } }], not: { '': { eq: 1 } } },
-      'member_invalid where.or[1]["jb->"]',
-      'member_invalid where.not[""]'
-    ]
+    [{ or: [{ id: { eq: 1 } }, { 'jb->': { eq: 1 } }], not: { '': { eq: 1 } } },
+      'member_invalid where.or[1]["jb->"]', 'member_invalid where.not[""]']
   ])
 })
 
@@ -329,8 +292,7 @@ t.test('unknown and malformed references are rejected in every position', async 
     [x => ({ 'jb->>a': { eq: x } }), '["jb->>a"].eq']
   ]
   const references = {
-    reference_unknown:
-      ['$nope.id', '$nope.*.id', '$later.0.id', '$nope', '$nope.*', '$SRC.0.id'],
+    reference_unknown: ['$nope.id', '$nope.*.id', '$later.0.id', '$nope', '$nope.*', '$SRC.0.id'],
     reference_malformed: [
       '$src.', '$src.*', '$src.*.', '$src.0.', '$src.00', '$src.01.id', '$src..id', '$src.0.a.b',
       '$src.*.a.b', '$src.a.b', '$src.-1.id', '$src.*.*.id'
@@ -338,8 +300,7 @@ t.test('unknown and malformed references are rejected in every position', async 
   }
   for (const [code, texts] of Object.entries(references)) {
     assertRefused(t, positions.flatMap(([where, path]) =>
-      each(`${code} where${path}`, texts.map(where))
-    ))
+      each(`${code} where${path}`, texts.map(where))))
   }
   assertRefused(t, ['in', 'nin', 'has_keys_all'].flatMap((name): IssueRow[] => [
     [{ id: { [name]: '$nope.*.id' } }, `reference_unknown where.id.${name}`],
@@ -350,8 +311,7 @@ t.test('unknown and malformed references are rejected in every position', async 
 t.test('at most ten nested combinators are accepted', async t => {
   const wrap = (inner: unknown, keys: readonly string[]): object =>
     keys.reduceRight(
-      (filter, key) => ({ [key]: key === 'not' ? filter : [filter] }),
-      inner
+      (filter, key) => ({ [key]: key === 'not' ? filter : [filter] }), inner
     ) as object
   const path = (keys: readonly string[]): string =>
     keys.map(key => key === 'not' ? '.not' : `.${key}[0]`).join('')
@@ -362,10 +322,7 @@ t.test('at most ten nested combinators are accepted', async t => {
   const leaf = { id: { eq: -1 } }
   const negated = { id: { not: { eq: 1 } } }
   const valid = [
-    wrap(leaf, keys(10)),
-    wrap(leaf, Array(10).fill('not')),
-    wrap(negated, keys(9)),
-    nots(10)
+    wrap(leaf, keys(10)), wrap(leaf, Array(10).fill('not')), wrap(negated, keys(9)), nots(10)
   ]
   for (const where of valid) t.same(issuesOf([{ id: 's', op: 'delete', table: 't', where }]), [])
   const ten = path(keys(10))
