@@ -3,9 +3,11 @@
  * types of the parameters, also after these have changed, and that mistakes are refused.
  */
 import t from 'tap'
+import { assertIssues } from '../support/issues.ts'
 import * as op from '../support/operations.ts'
-import { useService, type ServiceUnderTest } from '../support/service.ts'
+import { useService } from '../support/service.ts'
 
+const fails = "language plpgsql immutable as $$ begin raise 'it has run'; end $$"
 const schema = `
   create schema inner_schema;
   create type pair as (x int, y text);
@@ -49,16 +51,28 @@ const schema = `
   create procedure proc(a int) language sql as 'select 1';
   create function record_of() returns setof record language sql as 'select 1, 2';
   create function inner_schema.hidden() returns int language sql as 'select 1';
+  create function unread(v int[]) returns int language sql as 'select v[1]';
+  create function target(v int[]) returns int language sql as 'select v[1]';
+  create function replace_it(note text) returns void language plpgsql security definer as $$ begin
+    insert into log (note) values (note);
+    create or replace function target(v int[]) returns int language sql as 'select v[2]'; end $$;
+  create function fails(a int, b text default 'x') returns int ${fails};
+  create function fails_all(variadic a int[]) returns int ${fails};
+  create function fails_either(a int, b int) returns int ${fails};
+  create function fails_either(a jsonb, b int) returns int ${fails};
+  create function fails_mood(m mood, e even) returns mood ${fails};
   grant all on log, items to oneflight_user;
 `
 
+const service = await useService(t, {
+  schema, keys: true, env: { POOL_SIZE: '1', MAX_ROWS: '100', EXPLAIN: 'on' }
+})
+const { sql } = service.database
+t.beforeEach(() => sql`truncate log`)
+const notes = async (): Promise<number> => (await sql`select from log`).length
+
 /** Calls a function, twice: later calls know the types of the parameters. */
-async function call (
-  service: ServiceUnderTest,
-  name: string,
-  args?: object,
-  members: object = {}
-): Promise<unknown> {
+async function call (name: string, args?: object, members: object = {}): Promise<unknown> {
   const batch = [{ id: 'c', op: 'call', function: name, ...args && { args }, ...members }]
   const answers = [await service.post(batch), await service.post(batch)]
   const [first, second] = answers.map(({ body }) => body.error ?? body.data['c'])
@@ -71,7 +85,6 @@ function withoutId (answer: unknown): unknown {
 }
 
 t.test('a call returns the rows of select * from f(…)', async t => {
-  const service = await useService(t, { schema })
   const rows: ReadonlyArray<readonly [name: string, args: object | undefined, query: string]> = [
     ['add', { a: 5 }, 'add(5)'],
     ['add', { b: 7, a: '5' }, 'add(5, 7)'],
@@ -101,18 +114,17 @@ t.test('a call returns the rows of select * from f(…)', async t => {
     ['either', { a: '5' }, "either('5'::int)"]
   ]
   for (const [name, args, query] of rows) {
-    const [{ rows: expected } = { rows: '' }] = await service.database.sql.unsafe<
+    const [{ rows: expected } = { rows: '' }] = await sql.unsafe<
       Array<{ rows: string }>
     >(`select coalesce(json_agg(q), '[]')::text as rows from (select * from ${query}) as q`)
       .catch(() => [])
-    const actual = await call(service, name, args)
+    const actual = await call(name, args)
     if (name === 'either') t.match(actual, { code: 'ambiguous_function' }, 'either of two')
     else t.same(actual, JSON.parse(expected), encodeURI(query))
   }
 })
 
 t.test('rows of a call are read as those of a select', async t => {
-  const service = await useService(t, { schema })
   const rows: ReadonlyArray<readonly [args: object, members: object, rows: unknown]> = [
     [{ max: 9 }, { where: { id: { between: [3, 4] } } }, [
       { id: 3, name: 'r3' },
@@ -132,36 +144,33 @@ t.test('rows of a call are read as those of a select', async t => {
     ]]
   ]
   for (const [args, members, expected] of rows) {
-    t.same(await call(service, 'rows_of', args, members), expected, JSON.stringify(members))
+    t.same(await call('rows_of', args, members), expected, JSON.stringify(members))
   }
-  t.match(await call(service, 'rows_of', { max: 3 }, { expect: 2 }), { code: 'expectation_failed' })
+  t.match(await call('rows_of', { max: 3 }, { expect: 2 }), { code: 'expectation_failed' })
   t.same(
-    await call(service, 'js', { j: { k: [5] } }, {
+    await call('js', { j: { k: [5] } }, {
       columns: [{ column: 'js->k->0', as: 'k' }],
       where: { 'js->k': { eq: { $value: [5] } }, js: { eq: { $value: { k: [5] } } } }
     }),
     [{ k: 5 }]
   )
   const jsonNull = { where: { js: { eq: { $value: null } } } }
-  t.same(await call(service, 'js', { j: 'null' }, jsonNull), [{ js: null }])
-  t.same(await call(service, 'js', { j: '1' }, jsonNull), [])
+  t.same(await call('js', { j: 'null' }, jsonNull), [{ js: null }])
+  t.same(await call('js', { j: '1' }, jsonNull), [])
   t.same(
-    await call(service, 'text_of', { t: 'null' }, { where: { text_of: { eq: { $value: null } } } }),
-    [],
-    'a text is not the JSON null'
+    await call('text_of', { t: 'null' }, { where: { text_of: { eq: { $value: null } } } }),
+    [], 'a text is not the JSON null'
   )
 })
 
 t.test('a function that returns nothing gives no row, and runs once', async t => {
-  const service = await useService(t, { schema })
-  t.same(await call(service, 'note', { text: 'x' }, { expect: 0 }), [])
-  t.same(await call(service, 'note', { text: 'y' }, { where: { note: { is: null } } }), [])
-  const rows = await service.database.sql`select note from log order by id`
+  t.same(await call('note', { text: 'x' }, { expect: 0 }), [])
+  t.same(await call('note', { text: 'y' }, { where: { note: { is: null } } }), [])
+  const rows = await sql`select note from log order by id`
   t.same(rows.map(({ note }) => note as string), ['x', 'x', 'y', 'y'])
 })
 
 t.test('references have the type of the parameter', async t => {
-  const service = await useService(t, { schema })
   const batch = [
     op.select('i', 'items', { order: [{ id: 'asc' }] }),
     op.call('value', 'add', { a: '$i.1.id' }),
@@ -195,39 +204,18 @@ t.test('references have the type of the parameter', async t => {
 })
 
 t.test('rows of a call are stored without loss', async t => {
-  const service = await useService(t, { schema })
   for (const [sent, stored] of [['null', 'null'], ['{"a": 1.10}', '{"a": 1.10}']] as const) {
     const { body, text } = await service.post([
       op.call('c', 'js', { j: sent }),
       op.update('i', 'items', { set: { data: '$c.0.js' }, where: { id: { eq: 2 } } })
     ])
     t.equal(body.error, null, text)
-    const [row] = await service.database.sql`select data::text as data from items where id = 2`
+    const [row] = await sql`select data::text as data from items where id = 2`
     t.equal(row?.['data'], stored)
   }
 })
 
-t.test('a function can be replaced while the service runs', async t => {
-  const service = await useService(t, { schema })
-  const { sql } = service.database
-  t.same(await call(service, 'sum_of', { v: [1, 2] }), [{ sum_of: 3 }])
-  await sql.unsafe(`drop function sum_of; create function sum_of(v jsonb) returns text
-    language sql as 'select v::text'`)
-  t.same(await call(service, 'sum_of', { v: [1, 2] }), [{ sum_of: '[1, 2]' }])
-  await sql.unsafe(`drop function sum_of; create function sum_of(v timestamp[]) returns text
-    language sql as 'select v::text'`)
-  t.same(await call(service, 'sum_of', { v: ['2026-01-01 12:00'] }), [
-    { sum_of: '{"2026-01-01 12:00:00"}' }
-  ])
-  await sql.unsafe('drop function sum_of')
-  t.match(await call(service, 'sum_of', { v: [1] }), { code: 'undefined_function' })
-  await sql.unsafe('create function sum_of(v int[]) returns int language sql as \'select v[1]\'')
-  t.same(await call(service, 'sum_of', { v: [7] }), [{ sum_of: 7 }])
-})
-
 t.test('a call that was prepared follows what happens to its function', async t => {
-  const service = await useService(t, { env: { POOL_SIZE: '1' } })
-  const { sql } = service.database
   const changes: readonly string[] = [
     "create function kind_of(v int) returns text language sql as 'select $$int$$'",
     // An unknown literal is a text, if there is a function for it.
@@ -251,42 +239,16 @@ t.test('a call that was prepared follows what happens to its function', async t 
   }
 })
 
-t.test('without access to the catalogue of functions nothing is called', async t => {
-  const service = await useService(t, {
-    schema: `${schema}; revoke select on pg_catalog.pg_proc from public`
-  })
-  const { status, body } = await service.post([
-    op.insert('n', 'log', [{ note: 'x' }]),
-    op.call('c', 'sum_of', { v: [1] })
-  ])
-  t.equal(status, 503)
-  t.match(body.error, { code: 'database_unavailable', committed: false })
-  t.same([...await service.database.sql`select * from log`], [])
-})
-
 t.test('a batch that replaces the function that it calls is rolled back', async t => {
-  const service = await useService(t, {
-    schema: `
-      create table log (note text);
-      create function target(v int[]) returns int language sql as 'select v[1]';
-      create function replace_it(note text) returns void language plpgsql security definer as $$
-        begin
-          insert into log values (note);
-          create or replace function target(v int[]) returns int language sql as 'select v[2]';
-        end $$;
-    `
-  })
-  const { status, body } = await service.post([
-    op.call('r', 'replace_it', { note: 'x' }),
-    op.call('c', 'target', { v: [1, 2] })
-  ])
+  const { status, body } = await service.post(
+    [op.call('r', 'replace_it', { note: 'x' }), op.call('c', 'target', { v: [1, 2] })]
+  )
   t.equal(status, 500)
   t.match(body.error, { code: 'internal', op: 'c', committed: false })
-  t.same([...await service.database.sql`select * from log`], [])
+  t.equal(await notes(), 0)
 })
 
 t.test('mistakes are refused', async t => {
-  const service = await useService(t, { schema, env: { MAX_ROWS: '100' } })
   const refused: ReadonlyArray<
     readonly [operation: object, status: number, error: Readonly<Record<string, unknown>>]
   > = [
@@ -333,70 +295,27 @@ t.test('mistakes are refused', async t => {
     t.equal(answer.status, status, JSON.stringify(operation))
     t.match(answer.body.error, error, JSON.stringify(operation))
   }
-  const invalid: ReadonlyArray<
-    readonly [operation: object, code: string, path: readonly string[]]
-  > = [
-    [{}, 'member_missing', ['function']],
-    [{ function: 'a.b.c' }, 'table_invalid', ['function']],
-    [{ function: 5 }, 'member_invalid', ['function']],
-    [{ function: 'inner_schema.hidden' }, 'schema_forbidden', ['function']],
-    [{ function: 'add', args: [] }, 'member_invalid', ['args']],
-    [{ function: 'add', args: { '': 1 } }, 'member_invalid', ['args', '']],
-    [{ function: 'add', arg: {} }, 'member_unknown', ['arg']],
-    [{ function: 'add', table: 't' }, 'member_invalid', ['table']],
-    [{ function: 'add', group_by: ['a'] }, 'member_invalid', ['group_by']],
-    [{ function: 'add', lock: 'update' }, 'member_invalid', ['lock']],
-    [{ function: 'add', args: { a: '$i.x.y' } }, 'reference_malformed', ['args', 'a']]
-  ]
-  for (const [operation, code, path] of invalid) {
-    const { body } = await service.post([
-      op.select('i', 'items'),
-      { id: 'c', op: 'call', ...operation }
-    ])
-    t.match(body.error?.errors, [{ op: 'c', code, path }], JSON.stringify(operation))
-  }
-  t.same([...await service.database.sql`select * from log`], [])
-})
-
-t.test('a call works with keys, row counts, a dry run and query plans', async t => {
-  const service = await useService(t, { schema, keys: true, env: { EXPLAIN: 'on' } })
-  const batch = [
-    op.call('n', 'note', { text: 'x' }),
-    op.call('p', 'pairs', { ps: [{ x: 1, y: 'a' }] })
-  ]
-  const post = (headers: Readonly<Record<string, string>>) => service.post(batch, { headers })
-  const rows = async (): Promise<number> => (await service.database.sql`select * from log`).length
-  t.same((await post({ Prefer: 'tx=rollback' })).body.data, { n: [], p: [{ x: 1, y: 'a' }] })
-  t.equal(await rows(), 0)
-  t.same((await post({ Prefer: 'return=minimal' })).body.data, { n: 0, p: 1 })
-  t.equal(await rows(), 1)
-  const key = { 'Idempotency-Key': 'k1' }
-  const [first, second] = [await post(key), await post(key)]
-  t.same(first.text, second.text)
-  t.same(first.body.data, { n: [], p: [{ x: 1, y: 'a' }] })
-  t.equal(await rows(), 2)
-  t.match((await post({ Prefer: 'explain' })).body.data['p'], [{ Plan: {} }])
-  t.equal(await rows(), 2, 'a query plan calls nothing')
-  t.equal((await post({ Prefer: 'access=read-only' })).status, 403)
+  const base = { id: 'c', op: 'call' }
+  assertIssues(t, [
+    [base, 'member_missing function'],
+    [{ ...base, function: 'a.b.c' }, 'table_invalid function'],
+    [{ ...base, function: 5 }, 'member_invalid function'],
+    [{ ...base, function: 'inner_schema.hidden' }, 'schema_forbidden function'],
+    [{ ...base, function: 'add', args: [] }, 'member_invalid args'],
+    [{ ...base, function: 'add', args: { '': 1 } }, 'member_invalid args[""]'],
+    [{ ...base, function: 'add', arg: {} }, 'member_unknown arg'],
+    [{ ...base, function: 'add', table: 't' }, 'member_invalid table'],
+    [{ ...base, function: 'add', group_by: ['a'] }, 'member_invalid group_by'],
+    [{ ...base, function: 'add', lock: 'update' }, 'member_invalid lock'],
+    [{ ...base, function: 'add', args: { a: '$before.x.y' } }, 'reference_malformed args.a']
+  ])
+  t.equal(await notes(), 0)
 })
 
 t.test('a call that is skipped does not run its function', async t => {
-  const fails = "language plpgsql immutable as $$ begin raise 'it has run'; end $$"
-  const service = await useService(t, {
-    schema: `${schema}
-      create function fails(a int, b text default 'x') returns int ${fails};
-      create function fails_all(variadic a int[]) returns int ${fails};
-      create function fails_either(a int, b int) returns int ${fails};
-      create function fails_either(a jsonb, b int) returns int ${fails};
-      create function fails_mood(m mood, e even) returns mood ${fails};`,
-    env: { POOL_SIZE: '1' }
-  })
   const calls: ReadonlyArray<readonly [name: string, args: object]> = [
-    ['fails', { a: 1 }],
-    ['fails', { a: '1', b: null }],
-    ['fails_all', { a: [1, 2] }],
-    ['fails_all', { a: '{1,2}' }],
-    ['fails_either', { a: 1, b: 2 }],
+    ['fails', { a: 1 }], ['fails', { a: '1', b: null }], ['fails_all', { a: [1, 2] }],
+    ['fails_all', { a: '{1,2}' }], ['fails_either', { a: 1, b: 2 }],
     ['fails_mood', { m: 'sad', e: 2 }]
   ]
   for (const [name, args] of calls) {
@@ -420,4 +339,48 @@ t.test('a call that is skipped does not run its function', async t => {
   t.same((await service.post(text(args))).body.data.c, [{ typed: '2020-02-03|happy|4|1.10' }])
   const { status, body } = await service.post(text({ ...args, m: 'odd' }))
   t.match({ status, error: body.error }, { status: 400, error: { op: 'c', sqlstate: '22P02' } })
+})
+
+t.test('a function can be replaced while the service runs', async t => {
+  t.same(await call('sum_of', { v: [1, 2] }), [{ sum_of: 3 }])
+  await sql.unsafe(`drop function sum_of; create function sum_of(v jsonb) returns text
+    language sql as 'select v::text'`)
+  t.same(await call('sum_of', { v: [1, 2] }), [{ sum_of: '[1, 2]' }])
+  await sql.unsafe(`drop function sum_of; create function sum_of(v timestamp[]) returns text
+    language sql as 'select v::text'`)
+  t.same(await call('sum_of', { v: ['2026-01-01 12:00'] }), [{ sum_of: '{"2026-01-01 12:00:00"}' }])
+  await sql.unsafe('drop function sum_of')
+  t.match(await call('sum_of', { v: [1] }), { code: 'undefined_function' })
+  await sql.unsafe('create function sum_of(v int[]) returns int language sql as \'select v[1]\'')
+  t.same(await call('sum_of', { v: [7] }), [{ sum_of: 7 }])
+})
+
+t.test('a call works with keys, row counts, a dry run and query plans', async t => {
+  const batch = [
+    op.call('n', 'note', { text: 'x' }),
+    op.call('p', 'pairs', { ps: [{ x: 1, y: 'a' }] })
+  ]
+  const post = (headers: Readonly<Record<string, string>>) => service.post(batch, { headers })
+  t.same((await post({ Prefer: 'tx=rollback' })).body.data, { n: [], p: [{ x: 1, y: 'a' }] })
+  t.equal(await notes(), 0)
+  t.same((await post({ Prefer: 'return=minimal' })).body.data, { n: 0, p: 1 })
+  t.equal(await notes(), 1)
+  const key = { 'Idempotency-Key': 'k1' }
+  const [first, second] = [await post(key), await post(key)]
+  t.same(first.text, second.text)
+  t.same(first.body.data, { n: [], p: [{ x: 1, y: 'a' }] })
+  t.equal(await notes(), 2)
+  t.match((await post({ Prefer: 'explain' })).body.data['p'], [{ Plan: {} }])
+  t.equal(await notes(), 2, 'a query plan calls nothing')
+  t.equal((await post({ Prefer: 'access=read-only' })).status, 403)
+})
+
+t.test('without access to the catalogue of functions nothing is called', async t => {
+  await sql.unsafe('revoke select on pg_catalog.pg_proc from public')
+  const { status, body } = await service.post([
+    op.insert('n', 'log', [{ note: 'x' }]), op.call('c', 'unread', { v: [1] })
+  ])
+  t.equal(status, 503)
+  t.match(body.error, { code: 'database_unavailable', committed: false })
+  t.equal(await notes(), 0)
 })

@@ -2,10 +2,10 @@
  * Tests computed values in `set` of an update and of on_conflict. Each is compared with the same
  * change in handwritten SQL on a second table, the twin.
  */
-import t from 'tap'
-import type { Test } from 'tap'
+import t, { type Test } from 'tap'
 import * as op from '../support/operations.ts'
-import { useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
+import { renderRows } from '../support/operations.ts'
+import { useService, type Answer } from '../support/service.ts'
 
 const columns = `
   k int primary key, i2 int2, i4 int, i8 int8, num numeric, n62 numeric(6, 2), pos positive,
@@ -14,6 +14,18 @@ const columns = `
   gen int generated always as (k * 2) stored,
   x int, t int, r int, excluded int, "order" int, "we""ird" int, "$inc" int, "__proto__" int,
   "with space" text`
+/** Types that support neither `$append` nor `$merge`, with and without an operator ||. */
+const unsupported = [
+  'int', 'numeric', 'date', 'interval', 'timestamptz', 'bool', 'uuid', 'xml', 'inet', 'money',
+  'box', 'point', 'json', 'int4range', 'int4multirange', 'kind', 'pair', 'whole', 'regclass',
+  '"char"', 'text', 'varchar(5)', 'char(3)', 'name', 'bytea', 'bit(3)', 'varbit', 'tsvector',
+  'tsquery'
+]
+
+/** Values that $merge takes, or not. */
+const merged = [null, '{"a": 1}', '[1]', '"text"', 'null']
+  .map(value => value === null ? 'null' : `'${value}'`)
+
 const schema = `
   create domain positive as int check (value > 0);
   create table t (${columns});
@@ -22,7 +34,36 @@ const schema = `
     words text[], j jsonb, scalar jsonb);
   insert into src values (5, 12345678901234567890.1234567890, 9007199254740993, '7', 'word', null,
     '{8,9}', '{p,q}', '{"a": {"z": 1.10}, "new": null}', '"text"'); insert into src values (6);
-  grant all on t, twin, src to oneflight_user;
+  create table n (k int primary key, tz timestamptz default now(), ts timestamp, d date,
+    other timestamptz);
+  create function public.now() returns timestamptz language sql as $$
+    select '1999-01-01Z'::timestamptz $$;
+  insert into n values (1, '2000-01-01'), (2, '2000-01-01');
+  create table kept (k int primary key, j jsonb);
+  create table given (k int primary key, j jsonb);
+  insert into kept select k, (array[${merged.join()}]::jsonb[])[k + 1] from generate_series(0, 4) k;
+  insert into given select k, jsonb_set(j, '{a}', '2', false) from kept where k < 2
+    union all select k, j from kept where k > 1;
+  create type kind as enum ('a'); create type pair as (a int, b text); create domain whole as int;
+  create table wide (
+    "a 𝄞""b" int, ${unsupported.map((type, i) => `c${i} ${type}`).join()}, list int[]);
+  insert into wide default values;
+  create table v (k int primary key, j jsonb);
+  create domain ids as int[] check (array_length(value, 1) < 4);
+  create domain money2 as numeric(6, 2) check (value < 1000);
+  create domain note as jsonb check (value <> '{}');
+  create type mood as enum ('happy', 'sad');
+  create table d (k int primary key, gone int, ids ids, m money2, note note, moods mood[],
+    v varchar(3), vs varchar(3)[], c char(3), bits bit(3), n numeric(4, 2)[], p pair, ps pair[],
+    ts timestamptz(0), b bytea, iv interval);
+  alter table d drop column gone;
+  insert into d values (1, '{1}', 10.00, '{"a": 1}', '{sad}', 'abc', '{abc}', 'abc', b'101',
+    '{1.00}', '(1,x)', '{"(1,x)"}', '2024-01-01Z', '\\x00', '1 day');
+  create table base (k int primary key, n int, j jsonb); insert into base values (1, 1, null);
+  create view simple as select k as key, n as amount, j from base;
+  grant all on all tables in schema public to oneflight_user;
+  create table p (k int primary key, n int default 9, secret int); insert into p values (1, 1, 1);
+  grant update, select (n) on p to oneflight_user;
 `
 const names =
   'k, i2, i4, i8, num, n62, pos, f8, txt, short, b, d, j, js, arr, grid, tarr, w, x, t, r, ' +
@@ -188,27 +229,24 @@ const single: ReadonlyArray<readonly [set: string, sql: string, k: number]> = [
   ['{"n62":{"$mul":99.9949}}', 'n62 = x.n62 * 99.9949', 1]
 ]
 
+const service = await useService(t, { schema })
+const { sql } = service.database
+const contents = (table: string): Promise<string> =>
+  renderRows(sql, `select * from ${table} order by k`)
+
 t.test('each change equals the one written in SQL, in update and in on_conflict', async t => {
-  const service = await useService(t, { schema })
   const keys = [1, 2, 3, 4]
   // The JSON of rows 3 and 4 is not an object, that of rows 1 and 4 is not an array.
-  for (const [set, sql] of changes) {
+  for (const [set, query] of changes) {
     const applicable = set.includes('$merge')
       ? [1, 2]
       : set.startsWith('{"j":{"$append"') ? [2, 3] : keys
-    await compare(t, service, { set, sql, keys: applicable })
+    await compare(t, { set, query, keys: applicable })
   }
-  for (const [set, sql, k] of single) await compare(t, service, { set, sql, keys: [k] })
+  for (const [set, query, k] of single) await compare(t, { set, query, keys: [k] })
 })
 
 t.test('$now is the start time of the transaction in every operation', async t => {
-  const service = await useService(t, {
-    schema: `create table n (k int primary key, tz timestamptz default now(), ts timestamp, d date,
-        other timestamptz);
-      create function public.now() returns timestamptz language sql as $$
-        select '1999-01-01Z'::timestamptz $$;
-      insert into n values (1, '2000-01-01'), (2, '2000-01-01'); grant all on n to oneflight_user`
-  })
   const { body, text } = await service.post([
     op.insert('i', 'n', [{ k: 3 }]),
     op.update('u', 'n', {
@@ -232,7 +270,6 @@ t.test('$now is the start time of the transaction in every operation', async t =
 })
 
 t.test('a value that does not fit its column is an error, and nothing is written', async t => {
-  const service = await useService(t, { schema })
   const rows: ReadonlyArray<readonly [set: string, status: number, code: string]> = [
     ['{"i4":{"$inc":2147483647}}', 400, 'numeric_value_out_of_range'],
     ['{"i2":{"$inc":32767}}', 400, 'numeric_value_out_of_range'],
@@ -286,11 +323,10 @@ t.test('a value that does not fit its column is an error, and nothing is written
     ['{"i4":{"$inc":"$src.0.nope"}}', 422, 'reference_column_missing'],
     ['{"j":{"$merge":"$src.9"}}', 422, 'reference_row_missing']
   ]
-  const { sql } = service.database
   await sql.unsafe(seeds)
   // A jsonb scalar, from which no key can be removed.
   await sql.unsafe('update t set j = $$"scalar"$$ where k = 1')
-  const before = await contents(service, 't')
+  const before = await contents('t')
   for (const [set, status, code] of rows) {
     const operations = [
       `"op":"update","set":${set},"where":{"k":{"eq":1}}`,
@@ -303,26 +339,14 @@ t.test('a value that does not fit its column is an error, and nothing is written
           `{"id":"o","table":"t",${operation}}]`
       )
       t.match({ status: response.status, error: response.body.error }, {
-        status,
-        error: { type: 'execution_error', code, op: 'o', index: 2, committed: false }
+        status, error: { type: 'execution_error', code, op: 'o', index: 2, committed: false }
       }, encodeURI(`${operation} ${response.text}`))
     }
   }
-  t.equal(await contents(service, 't'), before)
+  t.equal(await contents('t'), before)
 })
 
 t.test('$merge takes objects and treats NULL as an empty object', async t => {
-  const values = [null, '{"a": 1}', '[1]', '"text"', 'null']
-  const service = await useService(t, {
-    schema: `
-      create table kept (k int primary key, j jsonb);
-      create table given (k int primary key, j jsonb);
-      insert into kept select k, (array[${values.map(quoted)}]::jsonb[])[k + 1]
-        from generate_series(0, 4) as k;
-      insert into given select k, jsonb_set(j, '{a}', '2', false) from kept where k < 2
-        union all select k, j from kept where k > 1;
-      grant all on kept, given to oneflight_user`
-  })
   const given = op.select('given', 'given', { order: [{ k: 'asc' }] })
   const operands = [
     '$given.0.j',
@@ -347,12 +371,11 @@ t.test('$merge takes objects and treats NULL as an empty object', async t => {
         )
         const name = encodeURI(`${k} ${JSON.stringify(operand)} ${text}`)
         if (k > 1 || (row > 1 && row < 5)) {
-          t.match({ status, ...body.error }, {
-            status: 422,
-            code: 'value_invalid',
-            op: 'o',
-            message: /^Column "j": \$merge needs/
-          }, name)
+          t.match(
+            { status, ...body.error },
+            { status: 422, code: 'value_invalid', op: 'o', message: /^Column "j": \$merge needs/ },
+            name
+          )
           continue
         }
         const members = [{}, { a: 2 }, {}, {}, {}, { k: 1, j: { a: 2 } }, { b: 1 }][row]
@@ -362,53 +385,8 @@ t.test('$merge takes objects and treats NULL as an empty object', async t => {
   }
 })
 
-/** Types that support neither `$append` nor `$merge`, with and without an operator ||. */
-const unsupported = [
-  'int',
-  'numeric',
-  'date',
-  'interval',
-  'timestamptz',
-  'bool',
-  'uuid',
-  'xml',
-  'inet',
-  'money',
-  'box',
-  'point',
-  'json',
-  'int4range',
-  'int4multirange',
-  'kind',
-  'pair',
-  'whole',
-  'regclass',
-  '"char"',
-  'text',
-  'varchar(5)',
-  'char(3)',
-  'name',
-  'bytea',
-  'bit(3)',
-  'varbit',
-  'tsvector',
-  'tsquery'
-]
-
 t.test('$merge and $append reject unsupported types and name the column', async t => {
-  const service = await useService(t, {
-    schema: `
-      create type kind as enum ('a'); create type pair as (a int, b text);
-      create domain whole as int;
-      create table wide (
-        "a 𝄞""b" int, ${unsupported.map((type, i) => `c${i} ${type}`).join()}, list int[]
-      );
-      insert into wide default values;
-      create table given (j jsonb);
-      insert into given values (null), ('{"a": 1}'), ('[1]');
-      grant all on wide, given to oneflight_user`
-  })
-  const given = op.select('given', 'given')
+  const given = op.select('given', 'given', { order: [{ k: 'asc' }] })
   const scalars = ['a 𝄞"b', ...unsupported.map((_, i) => `c${i}`)]
   const cases = [
     ['$merge', [...scalars, 'list'], [{ a: 1 }, '$given.0.j', '$given.1.j']],
@@ -437,9 +415,6 @@ t.test('$merge and $append reject unsupported types and name the column', async 
 })
 
 t.test('values of an insert are data, even if on_conflict uses them', async t => {
-  const service = await useService(t, {
-    schema: 'create table v (k int primary key, j jsonb); grant all on v to oneflight_user'
-  })
   const values = [
     { $inc: 1 },
     { $now: true },
@@ -462,10 +437,6 @@ t.test('values of an insert are data, even if on_conflict uses them', async t =>
 })
 
 t.test('a role needs SELECT only on the columns that are read', async t => {
-  const service = await useService(t, {
-    schema: 'create table p (k int primary key, n int default 9, secret int); insert into p ' +
-      'values (1, 1, 1); grant update, select (n) on p to oneflight_user'
-  })
   const rows: ReadonlyArray<readonly [set: unknown, status: number]> = [
     [{ n: { $inc: 1 } }, 200],
     [{ secret: { $col: 'n' } }, 200],
@@ -477,23 +448,10 @@ t.test('a role needs SELECT only on the columns that are read', async t => {
     const response = await service.post([op.update('o', 'p', { set, all: true, returning: [] })])
     t.equal(response.status, status, encodeURI(`${JSON.stringify(set)} ${response.text}`))
   }
-  t.same(await service.database.sql`select * from p`, [{ k: 1, n: 9, secret: 5 }])
+  t.same(await sql`select * from p`, [{ k: 1, n: 9, secret: 5 }])
 })
 
 t.test('operands of types with a length, domains and enums are checked, not truncated', async t => {
-  const service = await useService(t, {
-    schema: `
-      create domain ids as int[] check (array_length(value, 1) < 4); create domain money2
-        as numeric(6, 2) check (value < 1000); create domain note as jsonb check (value <> '{}');
-      create type mood as enum ('happy', 'sad'); create type pair as (a int, b text);
-      create table d (k int primary key, gone int, ids ids, m money2, note note, moods mood[],
-        v varchar(3), vs varchar(3)[], c char(3), bits bit(3), n numeric(4, 2)[], p pair, ps pair[],
-        ts timestamptz(0), b bytea, iv interval);
-      alter table d drop column gone;
-      insert into d values (1, '{1}', 10.00, '{"a": 1}', '{sad}', 'abc', '{abc}', 'abc', b'101',
-        '{1.00}', '(1,x)', '{"(1,x)"}', '2024-01-01Z', '\\x00', '1 day');
-      grant all on d to oneflight_user;`
-  })
   const rows: ReadonlyArray<
     readonly [set: Record<string, unknown>, result: Record<string, unknown> | string]
   > = [
@@ -518,14 +476,12 @@ t.test('operands of types with a length, domains and enums are checked, not trun
     [{ n: { $append: [2.005, 3] } }, { n: [1, 2.01, 3] }],
     [{ n: { $append: [100] } }, 'numeric_value_out_of_range'],
     [{ p: { a: 5 }, ps: { $append: [{ a: 2, b: 'y' }] } }, {
-      p: { a: 5, b: null },
-      ps: [{ a: 1, b: 'x' }, { a: 2, b: 'y' }]
+      p: { a: 5, b: null }, ps: [{ a: 1, b: 'x' }, { a: 2, b: 'y' }]
     }],
-    [{ ts: '2024-05-05T00:00:00.6Z', b: '\\xff00', iv: { $value: '2 days' } }, {
-      ts: '2024-05-05T00:00:01+00:00',
-      b: '\\xff00',
-      iv: '2 days'
-    }],
+    [
+      { ts: '2024-05-05T00:00:00.6Z', b: '\\xff00', iv: { $value: '2 days' } },
+      { ts: '2024-05-05T00:00:01+00:00', b: '\\xff00', iv: '2 days' }
+    ],
     [{ v: { $col: 'iv' } }, 'string_data_right_truncation'],
     [{ c: { $col: 'v' }, v: { $col: 'c' } }, { c: 'abc', v: 'abc' }]
   ]
@@ -535,12 +491,10 @@ t.test('operands of types with a length, domains and enums are checked, not trun
       { op: 'insert', values: [{ k: 1 }], on_conflict: { columns: ['k'], do: 'update', set } }
     ]
     for (const operation of operations) {
-      const { body, text } = await service.post([{
-        id: 'o',
-        table: 'd',
-        ...operation,
-        returning: Object.keys(set)
-      }], { headers: { prefer: 'tx=rollback' } })
+      const { body, text } = await service.post(
+        [{ id: 'o', table: 'd', ...operation, returning: Object.keys(set) }],
+        { headers: { prefer: 'tx=rollback' } }
+      )
       if (typeof result === 'string') {
         t.equal(body.error?.code, result, encodeURI(`${JSON.stringify(operation)} ${text}`))
       } else {
@@ -551,15 +505,8 @@ t.test('operands of types with a length, domains and enums are checked, not trun
 })
 
 t.test('modifiers work through an updatable view', async t => {
-  const service = await useService(t, {
-    schema:
-      `create table base (k int primary key, n int, j jsonb); insert into base values (1, 1, null);
-      create view simple as select k as key, n as amount, j from base; grant all on base,
-        simple to oneflight_user`
-  })
   const { body, text } = await service.post([op.update('o', 'simple', {
-    set: { amount: { $inc: 2 }, j: { $merge: { a: 1 } } },
-    where: { key: { eq: 1 } }
+    set: { amount: { $inc: 2 }, j: { $merge: { a: 1 } } }, where: { key: { eq: 1 } }
   })])
   t.same(body.data?.o, [{ key: 1, amount: 3, j: { a: 1 } }], text)
 })
@@ -567,35 +514,33 @@ t.test('modifiers work through an updatable view', async t => {
 /** Runs a change on the table and in SQL on its twin, and compares the rows and the contents. */
 async function compare (
   t: Test,
-  service: ServiceUnderTest,
-  { set, sql, keys }: { set: string, sql: string, keys: readonly number[] }
+  { set, query, keys }: { set: string, query: string, keys: readonly number[] }
 ): Promise<void> {
   const variants: ReadonlyArray<readonly [operation: string, statement: string]> = [
     [`"op":"update","set":${set},"where":{"or":[${keys.map(k => `{"k":{"eq":${k}}}`).join()}]}`,
-      `update twin as x set ${sql} where k in (${keys.join()}) returning x.*`],
+      `update twin as x set ${query} where k in (${keys.join()}) returning x.*`],
     [
       `"op":"insert","values":[${
         keys.map(k => `{"k":${k}}`).join()
       }],"on_conflict":{"columns":["k"],"do":"update","set":${set}}`,
       `insert into twin as x (k) values ${
         keys.map(k => `(${k})`).join()
-      } on conflict (k) do update set ${sql} returning x.*`]
+      } on conflict (k) do update set ${query} returning x.*`]
   ]
   for (const [operation, statement] of variants) {
-    await service.database.sql.unsafe(seeds)
+    await sql.unsafe(seeds)
     const response = await service.post(`[${source},{"id":"o","table":"t",${operation}}]`)
     t.equal(
-      response.status,
-      200,
+      response.status, 200,
       encodeURI(`${operation} ${response.status === 200 ? '' : response.text}`)
     )
     if (response.status !== 200) continue
     t.strictSame(
       rowsOf(response),
-      splitRows(await rendered(service, 'select * from changed', `with changed as (${statement})`)),
+      splitRows(await renderRows(sql, 'select * from changed', `with changed as (${statement})`)),
       'the same rows are returned'
     )
-    t.equal(await contents(service, 't'), await contents(service, 'twin'), 'both tables are equal')
+    t.equal(await contents('t'), await contents('twin'), 'both tables are equal')
   }
 }
 
@@ -604,31 +549,6 @@ function rowsOf ({ text }: Answer): string[] {
   return splitRows(text.slice(text.lastIndexOf('"o":[') + 4, -2))
 }
 
-function quoted (value: string | null): string {
-  return value === null ? 'null' : `'${value}'`
-}
-
 function splitRows (array: string): string[] {
   return array.slice(1, -1).split(/,\s*\n\s*/).sort()
-}
-
-const contents = (service: ServiceUnderTest, table: string): Promise<string> =>
-  rendered(service, `select * from ${table} order by k`)
-
-/** The rows of a query as PostgreSQL renders them for the service. `before` is a WITH clause. */
-async function rendered (
-  { database: { sql } }: ServiceUnderTest,
-  query: string,
-  before = ''
-): Promise<string> {
-  return sql.begin(async sql => {
-    await sql.unsafe(
-      "set local timezone = 'UTC'; set local datestyle = 'ISO'; set local intervalstyle = " +
-        "'postgres'"
-    )
-    const [row] = await sql.unsafe<Array<{ j: string }>>(
-      `${before} select coalesce(json_agg(q), '[]')::text as j from (${query}) q`
-    )
-    return row?.j ?? ''
-  })
 }

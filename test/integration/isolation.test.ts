@@ -7,6 +7,7 @@ import { randomInt } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import { FIXED_SETTINGS } from '../../src/postgres/facts.ts'
+import * as op from '../support/operations.ts'
 import { ensureRoles, LOGIN_ROLE } from '../support/database/database.ts'
 import { trapSchema } from '../support/database/triggers.ts'
 import { thorough } from '../support/runs.ts'
@@ -198,11 +199,7 @@ function makeRequests (seed: number): readonly Request[] {
   const random = numbers(seed)
   const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T
   const kinds: readonly Kind[] = [
-    ...Array<Kind>(6).fill('committed'),
-    'dry',
-    'failing',
-    'failing at commit',
-    'refused'
+    ...Array<Kind>(6).fill('committed'), 'dry', 'failing', 'failing at commit', 'refused'
   ]
   return Array.from({ length: REQUESTS }, (_, i) => {
     const [nonce, kind, role, sub] = [
@@ -225,25 +222,16 @@ function makeRequests (seed: number): readonly Request[] {
 
 function batchOf ({ kind, tricks }: Request): readonly object[] {
   return [
-    { id: 'look', op: 'select', table: 'look' },
-    { id: 'notes', op: 'select', table: 'notes', order: [{ n: 'asc' }] },
-    { id: 'letters', op: 'select', table: 'letters', order: [{ n: 'asc' }] },
-    {
-      id: 'journal',
-      op: 'insert',
-      table: 'journal',
-      values: [kind === 'failing at commit' ? { kind, doomed: 1 } : { kind }]
-    },
+    op.select('look', 'look'),
+    op.select('notes', 'notes', { order: [{ n: 'asc' }] }),
+    op.select('letters', 'letters', { order: [{ n: 'asc' }] }),
+    op.insert('journal', 'journal', [
+      kind === 'failing at commit' ? { kind, doomed: 1 } : { kind }
+    ]),
     ...(tricks.length === 0
       ? []
-      : [{
-          id: 'trap',
-          op: 'insert',
-          table: 'trap',
-          values: [{ commands: tricks }],
-          returning: []
-        }]),
-    ...(kind === 'failing' ? [{ id: 'failing', op: 'select', table: 'failing' }] : [])
+      : [op.insert('trap', 'trap', [{ commands: tricks }], { returning: [] })]),
+    ...(kind === 'failing' ? [op.select('failing', 'failing')] : [])
   ]
 }
 
@@ -339,8 +327,7 @@ t.test('no batch sees the session of another', { timeout: 120_000 }, async t => 
   t.same(
     written.map(line).sort(),
     committed.map(({ role, sub, nonce, kind }) =>
-      line({ owner: role, sub, nonce, request: nonce, kind })
-    ).sort(),
+      line({ owner: role, sub, nonce, request: nonce, kind })).sort(),
     'every acknowledged batch is stored once, and nothing else'
   )
   t.ok(committed.length > REQUESTS / 2)
@@ -353,17 +340,11 @@ t.test('a session is reset completely, even if the prepared COMMIT is deallocate
   const [role = '', sub = ''] = [roles[0], subjects[0]]
   const ask = async (nonce: string, tricks: readonly string[]): Promise<number> => {
     const request: Request = {
-      nonce,
-      kind: 'committed',
-      role,
-      sub,
-      tricks,
-      bearer: token({ role, sub, nonce })
+      nonce, kind: 'committed', role, sub, tricks, bearer: token({ role, sub, nonce })
     }
-    const response = await service.post([
-      { id: 'backend', op: 'select', table: 'backend' },
-      ...batchOf(request)
-    ], { headers: { authorization: `Bearer ${request.bearer}`, 'x-request-id': nonce } })
+    const response = await service.post([op.select('backend', 'backend'), ...batchOf(request)], {
+      headers: { authorization: `Bearer ${request.bearer}`, 'x-request-id': nonce }
+    })
     t.match(response, { status: 200, body: { data: expectedData(request) } }, nonce)
     return response.body.data.backend[0].pid
   }

@@ -366,9 +366,7 @@ t.test('columns that are not returned need no privilege to read', async t => {
     [op.select('o', 'p', { columns: [{ fn: 'max', column: 'secret' }] })],
     [op.select('o', 'p', { columns: ['id'], order: [{ secret: 'asc' }] })],
     [op.select('o', 'p', {
-      columns: [{ column: 'id', as: 'secret' }],
-      order: [{ secret: 'asc' }],
-      limit: 1
+      columns: [{ column: 'id', as: 'secret' }], order: [{ secret: 'asc' }], limit: 1
     }), [{ secret: 1 }]],
     [op.select('o', 'p')],
     [op.delete('o', 'p', { where, returning: ['open'] }), [{ open: 'o' }]]
@@ -425,7 +423,7 @@ t.test('a missing column is an error, even if a type, table or function has its 
     [{ table: 'plain', op: 'delete', all: true, returning: ['count'] }, 'grouping_error']
   ]
   for (const [operation, code] of rows) {
-    const batch = [{ id: 'o', op: 'select', table: 's', ...operation }]
+    const batch = [op.select('o', 's', operation)]
     const { status, body } = await service.post(batch)
     const error = { status: 400, type: 'execution_error', code, op: 'o', committed: false }
     t.match({ status, ...body.error }, error, encodeURI(JSON.stringify(operation)))
@@ -445,15 +443,14 @@ t.test('a table can have 1600 columns', async t => {
   const row = `{${wide.map((name, i) => `"${name}":${i}`).join()}}`
   const renamed = wide.map(column => ({ column, as: `${column}_` }))
   const { status, text } = await service.post([
-    op.insert('i', 'wide', [Object.fromEntries(wide.map((name, i) => [name, i]))], {
-      returning: wide
-    }),
+    op.insert(
+      'i', 'wide', [Object.fromEntries(wide.map((name, i) => [name, i]))], { returning: wide }
+    ),
     op.select('s', 'wide', { columns: wide }),
     op.select('a', 'wide', { columns: renamed, order: [{ c1599_: 'desc' }] }),
     op.select('g', 'wide', { columns: wide.map(column => ({ fn: 'max', column, as: column })) }),
     op.select('r', 'wide', {
-      columns: ['c1599'],
-      where: { c1599: { eq: '$s.0.c1599' }, c0: { eq: '$a.0.c0_' } }
+      columns: ['c1599'], where: { c1599: { eq: '$s.0.c1599' }, c0: { eq: '$a.0.c0_' } }
     }),
     op.delete('d', 'wide', { all: true, returning: wide })
   ])
@@ -491,7 +488,7 @@ t.test('MAX_ROWS limits the rows of requests and responses, not those that are r
     const { status, body } = await post([
       op.insert('i', 'm', values(1)),
       op.delete('d', 'm', { where: { id: { eq: 0 } } }),
-      { id: 'o', op: 'select', table: 'm', ...operation }
+      op.select('o', 'm', operation)
     ])
     const name = JSON.stringify(operation)
     if (expected !== 'rows_limit') t.equal(body.data?.o.length, expected, name)
@@ -514,16 +511,12 @@ t.test('returned rows contain generated columns and the changes of triggers', as
       returning: ['word', 'twice', { column: 'key', as: 'id' }]
     }),
     op.update('u', 'g', {
-      set: { id: 5, word: 'b' },
-      where: { id: { eq: '$i.0.id' } },
-      returning: ['twice', 'word']
+      set: { id: 5, word: 'b' }, where: { id: { eq: '$i.0.id' } }, returning: ['twice', 'word']
     }),
     op.delete('d', 'gv', { where: { key: { eq: 5 } }, returning: ['twice'] })
   ])
   t.same(body.data, {
-    i: [{ word: 'A', twice: 2, id: 1 }],
-    u: [{ twice: 10, word: 'B' }],
-    d: [{ twice: 10 }]
+    i: [{ word: 'A', twice: 2, id: 1 }], u: [{ twice: 10, word: 'B' }], d: [{ twice: 10 }]
   }, text)
 })
 
@@ -541,8 +534,7 @@ t.test('JSON paths have names and can be ordered by', async t => {
   t.same(await read({ columns, order: [{ id: 'asc' }] }), [{ id: 1, k: null }, { id: 2, k: null }])
   t.same(
     await read({ columns: ['j->a', { column: 'b->>a', as: 'letter' }], order: [{ a: 'asc' }] }),
-    [{ a: 1, letter: 'y' }, { a: 2, letter: 'x' }],
-    'json is ordered as jsonb'
+    [{ a: 1, letter: 'y' }, { a: 2, letter: 'x' }], 'json is ordered as jsonb'
   )
   t.same(await read({ columns: ['id'], order: [{ 'b->>a': 'desc' }] }), [{ id: 2 }, { id: 1 }])
 })

@@ -9,6 +9,7 @@ import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { closeConnection } from '../../src/postgres/connection.ts'
 import { openConnection } from '../../src/postgres/open-connection.ts'
 import { readRoleSettings } from '../../src/postgres/role-settings.ts'
+import * as op from '../support/operations.ts'
 import { ensureRoles, LOGIN_ROLE, withAdmin } from '../support/database/database.ts'
 import { useProxy } from '../support/network/proxy.ts'
 import { useService, type ServiceUnderTest, type UseServiceOptions } from '../support/service.ts'
@@ -55,7 +56,7 @@ type Settings = Readonly<Record<string, string>>
  * set on the connection before, as ''.
  */
 async function look (role: string, { post } = service): Promise<Settings> {
-  const { status, body, text } = await post([{ id: 'l', op: 'select', table: 'look' }], { role })
+  const { status, body, text } = await post([op.select('l', 'look')], { role })
   t.equal(status, 200, text)
   const settings: ReadonlyArray<{ name: string, value: string | null }> = body.data?.l ?? []
   return Object.fromEntries(settings.map(({ name, value }) => [name, value ?? '']))
@@ -78,7 +79,7 @@ async function makeRoles (t: Test, names: readonly string[], attributes?: string
 async function alter (texts: readonly string[], { post } = service): Promise<void> {
   // After this batch, the connection that the service opens at its start is open, and no other is
   // being opened.
-  await post([{ id: 'l', op: 'select', table: 'me' }])
+  await post([op.select('l', 'me')])
   for (const text of texts) await sql.unsafe(text.replaceAll(' here ', ` ${name} `))
   await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}
     and pid <> pg_backend_pid() and application_name = 'oneflight'`
@@ -89,89 +90,61 @@ async function alter (texts: readonly string[], { post } = service): Promise<voi
 }
 
 const odd = [
-  'it\'s "quoted"',
-  'a, b,c',
-  '"a", b',
-  'a=b=c',
-  '=',
-  'ünï→日本 🦆',
-  ' spaces ',
-  'back\\slash',
-  'line\nend',
-  '{x}',
-  ''
+  'it\'s "quoted"', 'a, b,c', '"a", b', 'a=b=c', '=', 'ünï→日本 🦆', ' spaces ', 'back\\slash',
+  'line\nend', '{x}', ''
 ]
 const quoted = (text: string): string => `'${text.replaceAll("'", "''").replaceAll('\\', '\\\\')}'`
 
 /** Clauses of ALTER ROLE, and the differences from a role without settings. */
 const rows: ReadonlyArray<readonly [clauses: readonly string[], differs: Settings]> = [
-  [["set statement_timeout = '7s'", "set lock_timeout = '300ms'"], {
-    statement_timeout: '7s',
-    lock_timeout: '300ms'
-  }],
-  [['set statement_timeout = 0', 'set lock_timeout = 0'], {
-    statement_timeout: '0',
-    lock_timeout: '0'
-  }],
+  [["set statement_timeout = '7s'", "set lock_timeout = '300ms'"],
+    { statement_timeout: '7s', lock_timeout: '300ms' }],
+  [['set statement_timeout = 0', 'set lock_timeout = 0'],
+    { statement_timeout: '0', lock_timeout: '0' }],
   [[
     "set work_mem = '64kB'",
     'set enable_seqscan = off',
     "set default_text_search_config = 'pg_catalog.simple'"
   ], { work_mem: '64kB', enable_seqscan: 'off', default_text_search_config: 'pg_catalog.simple' }],
-  [["set app.tenant = 'acme'", "set app.other.Name = 'x'"], {
-    'app.tenant': 'acme',
-    'app.other.Name': 'x'
-  }],
+  [["set app.tenant = 'acme'", "set app.other.Name = 'x'"],
+    { 'app.tenant': 'acme', 'app.other.Name': 'x' }],
   ...odd.map(text => [[`set app.tenant = E${quoted(text)}`], { 'app.tenant': text }] as const),
   // Settings for one database override settings for all.
-  [[
-    "set app.tenant = 'everywhere'",
-    "in database here set app.tenant = 'here'",
-    "set work_mem = '64kB'",
-    "in database here set lock_timeout = '1s'"
-  ], { 'app.tenant': 'here', work_mem: '64kB', lock_timeout: '1s' }],
+  [
+    ["set app.tenant = 'everywhere'", "in database here set app.tenant = 'here'",
+      "set work_mem = '64kB'", "in database here set lock_timeout = '1s'"],
+    { 'app.tenant': 'here', work_mem: '64kB', lock_timeout: '1s' }
+  ],
   [["in database here set app.tenant = ''", "set app.tenant = 'everywhere'"], { 'app.tenant': '' }],
   [["in database postgres set app.tenant = 'elsewhere'"], {}],
   [["set app.tenant = 'x'", 'reset app.tenant'], {}],
   // Settings that the service relies on.
-  [[
-    "set TimeZone = 'Asia/Tokyo'",
-    "set DateStyle = 'German'",
-    "set IntervalStyle = 'iso_8601'",
-    "set bytea_output = 'escape'",
-    'set extra_float_digits = -3',
-    "set client_encoding = 'LATIN1'",
-    'set row_security = off',
-    'set search_path = other',
-    'set client_connection_check_interval = 0'
-  ], {}],
-  [[
-    'set default_transaction_read_only = on',
-    "set default_transaction_isolation = 'serializable'",
-    'set default_transaction_deferrable = on'
-  ], {}],
+  [
+    ["set TimeZone = 'Asia/Tokyo'", "set DateStyle = 'German'", "set IntervalStyle = 'iso_8601'",
+      "set bytea_output = 'escape'", 'set extra_float_digits = -3',
+      "set client_encoding = 'LATIN1'", 'set row_security = off', 'set search_path = other',
+      'set client_connection_check_interval = 0'],
+    {}
+  ],
+  [['set default_transaction_read_only = on', "set default_transaction_isolation = 'serializable'",
+    'set default_transaction_deferrable = on'], {}],
   [['set transaction_read_only = on'], {}],
-  [[
-    'set request.jwt.claims = \'{"role":"postgres"}\'',
-    "set request.id = 'x'",
-    "set request.method = 'x'",
-    "set oneflight.rows = 'x'"
-  ], {}],
+  [
+    ['set request.jwt.claims = \'{"role":"postgres"}\'', "set request.id = 'x'",
+      "set request.method = 'x'", "set oneflight.rows = 'x'"],
+    {}
+  ],
   [['set role = oneflight_other'], {}],
   [['set role = none'], {}],
   // Settings that only a superuser may change.
-  [[
-    'set log_min_duration_statement = 0',
-    'set session_replication_role = replica',
-    "set session_preload_libraries = 'nothing'",
-    "set app.tenant = 'x'"
-  ], { 'app.tenant': 'x' }],
+  [
+    ['set log_min_duration_statement = 0', 'set session_replication_role = replica',
+      "set session_preload_libraries = 'nothing'", "set app.tenant = 'x'"],
+    { 'app.tenant': 'x' }
+  ],
   // Settings that PostgreSQL knows only after PL/pgSQL is loaded. They then need a superuser.
-  [[
-    "set plpgsql.variable_conflict = 'use_column'",
-    "set plpgsql.extra_warnings = 'all'",
-    "set app.tenant = 'x'"
-  ], { 'app.tenant': 'x' }]
+  [["set plpgsql.variable_conflict = 'use_column'", "set plpgsql.extra_warnings = 'all'",
+    "set app.tenant = 'x'"], { 'app.tenant': 'x' }]
 ]
 
 t.test('settings of a role apply only to its batches', async t => {
@@ -182,10 +155,7 @@ t.test('settings of a role apply only to its batches', async t => {
   )
   const before = await look(plain)
   t.match(before, {
-    statement_timeout: '15s',
-    lock_timeout: '5s',
-    timezone: 'UTC',
-    'app.tenant': ''
+    statement_timeout: '15s', lock_timeout: '5s', timezone: 'UTC', 'app.tenant': ''
   })
   const own = (
     { role, 'request.jwt.claims': claims, 'request.id': id, ...rest }: Settings
@@ -201,19 +171,16 @@ t.test('settings of a role apply only to its batches', async t => {
       })
       t.same(own(await look(plain)), own(before), `after ${clauses.join('; ')}`)
       t.match(
-        (await service.post([{ id: 'm', op: 'select', table: 'me' }, {
-          id: 'w',
-          op: 'insert',
-          table: 't',
-          values: [{ n: i }]
-        }], { role: roles[i] as string })).body,
+        (await service.post([op.select('m', 'me'), op.insert('w', 't', [{ n: i }])], {
+          role: roles[i] as string
+        })).body,
         { error: null, data: { m: [{ role: roles[i], login: LOGIN_ROLE }] } },
         'the role can write'
       )
     }
   }
   await check()
-  t.equal((await service.post([{ id: 'i', op: 'select', table: 'interpreted' }])).status, 200)
+  t.equal((await service.post([op.select('i', 'interpreted')])).status, 200)
   await check()
 })
 
@@ -225,14 +192,13 @@ t.test('timeouts of a role apply, also to the anonymous role', async t => {
     alter role ${role} in database here set lock_timeout = '10ms'`)
   await alter(texts, service)
   for (const role of [hasty[0], null]) {
-    t.match(await service.post([{ id: 'n', op: 'select', table: 'nap' }], { role }), {
-      status: 504,
-      body: { error: { code: 'query_canceled', op: 'n', committed: false } }
+    t.match(await service.post([op.select('n', 'nap')], { role }), {
+      status: 504, body: { error: { code: 'query_canceled', op: 'n', committed: false } }
     })
     await sql.begin(async sql => {
       await sql`lock table t`
       t.match(
-        await service.post([{ id: 'w', op: 'insert', table: 't', values: [{ n: 1 }] }], { role }),
+        await service.post([op.insert('w', 't', [{ n: 1 }])], { role }),
         { status: 409, body: { error: { code: 'lock_not_available', retryable: true } } }
       )
     })
@@ -245,11 +211,7 @@ t.test('a change takes effect on new connections', async t => {
   await makeRoles(t, [role])
   t.match(await look(role), { 'app.tenant': '' })
   await sql.unsafe(`alter role ${role} set app.tenant = 'one'`)
-  t.match(
-    await look(role),
-    { 'app.tenant': '' },
-    'settings are read when a connection opens'
-  )
+  t.match(await look(role), { 'app.tenant': '' }, 'settings are read when a connection opens')
   await alter([`alter role ${role} set app.tenant = 'two'`])
   t.match(await look(role), { 'app.tenant': 'two' })
   await alter([`alter role ${role} rename to ${role}_x; alter role ${role}_x rename to ${role};
@@ -276,19 +238,14 @@ t.test('a setting that can no longer be applied leads to a new connection', asyn
   await makeRoles(t, [role])
   await alter([setGone(role)], service)
   t.match(await look(role, service), {
-    'app.tenant': 'x',
-    default_text_search_config: 'public.gone'
+    'app.tenant': 'x', default_text_search_config: 'public.gone'
   })
   await sql`drop text search configuration gone`
   t.match(await look(role, service), {
-    'app.tenant': 'x',
-    default_text_search_config: /^pg_catalog[.]/
+    'app.tenant': 'x', default_text_search_config: /^pg_catalog[.]/
   })
   t.match(
-    await service.post([{ id: 'l', op: 'select', table: 'look' }], {
-      role: 'nobody_has_this_name'
-    }),
-    { status: 403 }
+    await service.post([op.select('l', 'look')], { role: 'nobody_has_this_name' }), { status: 403 }
   )
 })
 
@@ -337,8 +294,7 @@ t.test('a connection lost while settings are read fails to open', async t => {
     }
     await t.rejects(
       openConnection({ ...target, connectTimeoutMs: end === 'closed' ? 30_000 : 300 }),
-      new RegExp(end),
-      `${text} ${end}`
+      new RegExp(end), `${text} ${end}`
     )
   }
   proxy.deliver = ({ held }) => held.length
@@ -367,21 +323,15 @@ t.test('settings apply that the login role was granted with SET ON PARAMETER', a
   await alter([`alter role ${role} set log_min_duration_statement = '9s';
     alter role ${role} set session_replication_role = replica`], service)
   t.match(await look(role, service), {
-    log_min_duration_statement: grants ? '9s' : '-1',
-    session_replication_role: 'origin'
+    log_min_duration_statement: grants ? '9s' : '-1', session_replication_role: 'origin'
   })
   await sql.unsafe('create table forbidden (n int)')
   t.match(
-    await service.post([{ id: 'l', op: 'select', table: 'look' }, {
-      id: 'f',
-      op: 'select',
-      table: 'forbidden'
-    }], { role }),
+    await service.post([op.select('l', 'look'), op.select('f', 'forbidden')], { role }),
     { status: 403, body: { error: { code: 'insufficient_privilege', op: 'f' } } },
     'also if the session is set again'
   )
   t.match(await look(plain, service), {
-    log_min_duration_statement: '-1',
-    session_replication_role: 'origin'
+    log_min_duration_statement: '-1', session_replication_role: 'origin'
   })
 })
