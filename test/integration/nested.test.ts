@@ -3,6 +3,7 @@
  * limits, and that mistakes are refused.
  */
 import t from 'tap'
+import * as op from '../support/operations.ts'
 import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { useService } from '../support/service.ts'
 
@@ -133,18 +134,16 @@ const selects: ReadonlyArray<readonly [select: object, query: string]> = [
       and exists (select from parts p where p.sku = l.sku and p.tags @> '{red}')) as lines
       from order_view o where id < 3 order by id`
   ],
-  [
-    {
-      table: 'customers',
-      where: { id: { eq: 99 } },
-      with: { orders: { table: 'orders', on: { customer_id: 'id' } } }
-    },
-    "select c.*, '[]'::json as orders from customers c where false"
-  ]
+  [{
+    table: 'customers',
+    where: { id: { eq: 99 } },
+    with: { orders: { table: 'orders', on: { customer_id: 'id' } } }
+  }, "select c.*, '[]'::json as orders from customers c where false"]
 ]
 
+const service = await useService(t, { schema })
+
 t.test('nested rows are those of hand-written SQL', async t => {
-  const service = await useService(t, { schema })
   for (const [select, query] of selects) {
     const [row] = await service.database.sql.unsafe<Array<{ rows: string }>>(
       `select coalesce(json_agg(q), '[]')::text as rows from (${query}) as q`
@@ -161,21 +160,16 @@ t.test('all runs of a batch have the same effect', async t => {
   const runs = await useRuns(t, { schema, tables })
   for (const [i, [select]] of selects.entries()) {
     const result = await runs.run([
-      { id: 'some', op: 'select', table: 'customers', where: { id: { lt: 3 } } },
+      op.select('some', 'customers', { where: { id: { lt: 3 } } }),
       { id: 's', op: 'select', ...select },
-      {
-        id: 'r',
-        op: 'select',
-        table: 'customers',
+      op.select('r', 'customers', {
         with: {
           orders: {
-            table: 'orders',
-            on: { customer_id: 'id' },
-            where: { id: { eq: '$some.0.id' } }
+            table: 'orders', on: { customer_id: 'id' }, where: { id: { eq: '$some.0.id' } }
           }
         }
-      },
-      { id: 'q', op: 'select', table: 'customers', where: { id: { eq: '$r.0.id' } } }
+      }),
+      op.select('q', 'customers', { where: { id: { eq: '$r.0.id' } } })
     ])
     t.equal(result.checked.failure, undefined)
     expectSame(t, result, `select ${i}`)
@@ -183,31 +177,20 @@ t.test('all runs of a batch have the same effect', async t => {
 })
 
 t.test('digits, the JSON null and nested members as references are kept', async t => {
-  const service = await useService(t, { schema })
   const { body, text } = await service.post([
-    {
-      id: 's',
-      op: 'select',
-      table: 'customers',
+    op.select('s', 'customers', {
       where: { id: { eq: 1 } },
       with: { orders: { table: 'orders', on: { customer_id: 'id' }, order: [{ id: 'asc' }] } }
-    },
-    {
-      id: 'u',
-      op: 'update',
-      table: 'orders',
-      set: { data: '$s.0.orders', status: '$s.0.name' },
-      where: { id: { eq: 5 } }
-    },
-    {
-      id: 'n',
-      op: 'select',
-      table: 'orders',
+    }),
+    op.update('u', 'orders', {
+      set: { data: '$s.0.orders', status: '$s.0.name' }, where: { id: { eq: 5 } }
+    }),
+    op.select('n', 'orders', {
       columns: ['data'],
       where: { id: { eq: 2 } },
       with: { lines: { table: 'lines', on: { order_id: 'id' } } }
-    },
-    { id: 'v', op: 'update', table: 'orders', set: { data: '$n.0.data' }, where: { id: { eq: 4 } } }
+    }),
+    op.update('v', 'orders', { set: { data: '$n.0.data' }, where: { id: { eq: 4 } } })
   ])
   t.equal(body.error, null, text)
   t.match(text, /"k":\s*1\.10/)
@@ -219,16 +202,14 @@ t.test('digits, the JSON null and nested members as references are kept', async 
 })
 
 t.test('policies and privileges of each table apply', async t => {
-  const service = await useService(t, { schema })
-  const select = (table: string, members: object = {}): readonly object[] => [{
-    id: 's',
-    op: 'select',
-    table: 'customers',
-    columns: ['id'],
-    where: { id: { lt: 3 } },
-    order: [{ id: 'asc' }],
-    with: { more: { table, on: { customer_id: 'id' }, ...members } }
-  }]
+  const select = (table: string, members: object = {}): readonly object[] => [
+    op.select('s', 'customers', {
+      columns: ['id'],
+      where: { id: { lt: 3 } },
+      order: [{ id: 'asc' }],
+      with: { more: { table, on: { customer_id: 'id' }, ...members } }
+    })
+  ]
   const hidden = await service.post(select('hidden', { columns: ['note'] }))
   t.same(hidden.body.data?.['s'], [{ id: 1, more: [{ note: 'x' }] }, { id: 2, more: [] }])
   const some = await service.post(select('some_columns', { columns: ['open'], one: true }))
@@ -250,14 +231,13 @@ t.test('the rows of all levels count to MAX_ROWS', async t => {
   })
   const all = { table: 'numbers', on: { one: 'one' } }
   const post = (where: object, nested: object): ReturnType<typeof service.post> =>
-    service.post([{ id: 's', op: 'select', table: 'numbers', where, with: { nested } }])
+    service.post([op.select('s', 'numbers', { where, with: { nested } })])
   const accepted = await post({ n: { eq: 1 } }, all)
   t.equal(accepted.status, 200)
   t.match(accepted.body.data?.['s'], [{ nested: { length: 400 } }])
   t.equal((await post({ n: { lte: 250 } }, { ...all, limit: 1 })).status, 200)
   t.match((await post({ n: { lte: 251 } }, { ...all, limit: 1 })).body.error, {
-    code: 'rows_limit',
-    op: 's'
+    code: 'rows_limit', op: 's'
   })
   t.match((await post({ n: { lte: 2 } }, all)).body.error, { code: 'rows_limit' })
   const endless = await post({ n: { eq: 1 } }, { ...all, table: 'endless' })
@@ -269,7 +249,6 @@ t.test('the rows of all levels count to MAX_ROWS', async t => {
 })
 
 t.test('mistakes are refused', async t => {
-  const service = await useService(t, { schema })
   const table = 'orders'
   const on = { customer_id: 'id' }
   const deep = (level: number): object =>
@@ -286,13 +265,11 @@ t.test('mistakes are refused', async t => {
     [{ with: { a: { table, on: {} } } }, 'member_invalid', ['with', 'a', 'on']],
     [{ with: { a: { table, on, one: false } } }, 'member_invalid', ['with', 'a', 'one']],
     [{ with: { a: { table, on, wher: {} } } }, 'member_unknown', ['with', 'a', 'wher']],
-    [{ with: { a: { table, on, columns: [{ fn: 'count' }] } } }, 'member_missing', [
-      'with',
-      'a',
-      'columns',
-      0,
-      'column'
-    ]],
+    [
+      { with: { a: { table, on, columns: [{ fn: 'count' }] } } },
+      'member_missing',
+      ['with', 'a', 'columns', 0, 'column']
+    ],
     [{ with: { a: { table: 'x.y', on } } }, 'schema_forbidden', ['with', 'a', 'table']],
     [{ with: { '': { table, on } } }, 'member_invalid', ['with', '']],
     [{ columns: ['name'], with: { name: { table, on } } }, 'member_invalid', ['with', 'name']],
@@ -300,25 +277,21 @@ t.test('mistakes are refused', async t => {
     [{ distinct: true, with: { a: { table, on } } }, 'member_invalid', ['with']],
     [{ columns: [{ fn: 'count' }], with: { a: { table, on } } }, 'member_invalid', ['with']],
     [{ columns: ['id'], group_by: ['id'], with: { a: { table, on } } }, 'member_invalid', ['with']],
-    [{ columns: ['*', { column: 'id', as: 'n' }], with: { a: { table, on } } }, 'member_invalid', [
-      'with'
-    ]],
+    [
+      { columns: ['*', { column: 'id', as: 'n' }], with: { a: { table, on } } },
+      'member_invalid',
+      ['with']
+    ],
     [{ with: { a: { table, on, with: reads(50) }, ...reads(50) } }, 'member_invalid', ['with']],
-    [deep(6), 'depth_exceeded', [
-      'with',
-      ...Array.from({ length: 5 }, () => ['next', 'with']).flat()
-    ]]
+    [deep(6), 'depth_exceeded', ['with',
+      ...Array.from({ length: 5 }, () => ['next', 'with']).flat()]]
   ]
   for (const [members, code, path] of invalid) {
-    const { body } = await service.post([
-      { id: 's', op: 'select', table: 'customers', ...members }
-    ])
+    const { body } = await service.post([op.select('s', 'customers', members)])
     t.match(body.error?.errors?.[0], { op: 's', code, path }, JSON.stringify(members).slice(0, 80))
   }
   for (const most of [deep(5), { with: reads(100) }]) {
-    const { status } = await service.post([
-      { id: 's', op: 'select', table: 'customers', limit: 1, ...most }
-    ])
+    const { status } = await service.post([op.select('s', 'customers', { limit: 1, ...most })])
     t.equal(status, 200)
   }
   const refused: ReadonlyArray<
@@ -331,37 +304,29 @@ t.test('mistakes are refused', async t => {
     }],
     [{ name: { table, on } }, { code: 'ambiguous_column' }],
     [{ a: { table, on: { customer_id: 'nope' } } }, {
-      code: 'undefined_column',
-      message: 'Table "customers" has no column "nope".'
+      code: 'undefined_column', message: 'Table "customers" has no column "nope".'
     }],
     [{ a: { table, on: { nope: 'id' } } }, {
-      code: 'undefined_column',
-      message: 'Table "orders" has no column "nope".'
+      code: 'undefined_column', message: 'Table "orders" has no column "nope".'
     }],
     [{ a: { table, on, columns: ['nope'] } }, {
-      code: 'undefined_column',
-      message: 'Table "orders" has no column "nope".'
+      code: 'undefined_column', message: 'Table "orders" has no column "nope".'
     }],
     [{ a: { table, on: { status: 'id' } } }, { code: 'undefined_function' }]
   ]
   for (const [nested, error] of refused) {
     for (const attempt of [1, 2]) {
-      const { body } = await service.post([
-        { id: 's', op: 'select', table: 'customers', with: nested }
-      ])
+      const { body } = await service.post([op.select('s', 'customers', { with: nested })])
       t.match(body.error, error, `${JSON.stringify(nested)}, attempt ${attempt}`)
     }
   }
-  const first = await service.post([{
-    id: 's',
-    op: 'select',
-    table: 'customers',
+  const first = await service.post([op.select('s', 'customers', {
     where: { id: { eq: 1 } },
     with: { a: { table, on, one: true, order: [{ id: 'desc' }], limit: 1, columns: ['id'] } }
-  }])
+  })])
   t.match(first.body.data?.['s'], [{ a: { id: 2 } }])
-  const read = { id: 's', op: 'select', table: 'customers', with: { a: { table, on } } }
-  const reader = { id: 'r', op: 'select', table: 'customers', where: { id: { eq: '$s.0.nope' } } }
+  const read = op.select('s', 'customers', { with: { a: { table, on } } })
+  const reader = op.select('r', 'customers', { where: { id: { eq: '$s.0.nope' } } })
   // With the second condition, the batch runs again with checks of its values.
   for (const where of [{}, { id: { eq: 'many' } }]) {
     const { body } = await service.post([{ ...read, where }, reader])

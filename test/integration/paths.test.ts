@@ -7,6 +7,7 @@ import type { Batch } from '../../schemas/batch.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
 import { compile } from '../../src/sql/compile.ts'
 import { ColumnTypes } from '../../src/sql/values/column-types.ts'
+import * as op from '../support/operations.ts'
 import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { useService, gauge } from '../support/service.ts'
 
@@ -40,7 +41,7 @@ const schema = `
 const service = await useService(t, { schema })
 const rollback = { headers: { prefer: 'tx=rollback' } }
 const read = (members: object): object =>
-  ({ id: 'o', op: 'select', table: 'places', order: [{ id: 'asc' }], ...members })
+  op.select('o', 'places', { order: [{ id: 'asc' }], ...members })
 
 t.test('columns are returned as in the JSON of the column, with every digit', async t => {
   const columns = [
@@ -88,8 +89,8 @@ t.test('filters, in reads and in changes', async t => {
     const rows = ids.map(id => ({ id }))
     const { body } = await service.post([
       read({ where, columns: ['id'] }),
-      { id: 'u', op: 'update', table: 'places', set: { n: 5 }, where, returning: ['id'] },
-      { id: 'd', op: 'delete', table: 'places', where, returning: ['id'] }
+      op.update('u', 'places', { set: { n: 5 }, where, returning: ['id'] }),
+      op.delete('d', 'places', { where, returning: ['id'] })
     ], rollback)
     t.same(body.data, { o: rows, u: rows, d: rows }, JSON.stringify(where))
   }
@@ -99,9 +100,7 @@ t.test('order, groups, pages, having, distinct and aggregates', async t => {
   const { body, text } = await service.post([
     read({ id: 'order', columns: ['id', 'home->no'], order: [{ 'home->no': 'desc' }] }),
     read({
-      id: 'name',
-      columns: ['id'],
-      order: [{ 'nums->>0': { nulls: 'last', direction: 'desc' } }]
+      id: 'name', columns: ['id'], order: [{ 'nums->>0': { nulls: 'last', direction: 'desc' } }]
     }),
     read({
       id: 'page',
@@ -113,8 +112,11 @@ t.test('order, groups, pages, having, distinct and aggregates', async t => {
       id: 'group',
       order: [{ 'words->>0': 'desc' }],
       group_by: ['words->>0'],
-      columns: [{ column: 'words->>0', as: 'w' }, { fn: 'count', column: 'home->street' },
-        { fn: 'sum', column: 'checked->>0', cast: 'numeric' }]
+      columns: [
+        { column: 'words->>0', as: 'w' },
+        { fn: 'count', column: 'home->street' },
+        { fn: 'sum', column: 'checked->>0', cast: 'numeric' }
+      ]
     }),
     read({
       id: 'having',
@@ -122,15 +124,10 @@ t.test('order, groups, pages, having, distinct and aggregates', async t => {
       having: { 'values->0': { eq: 2 }, 'home->>street': { eq: 'Ash' } }
     }),
     read({
-      id: 'star',
-      columns: ['*', { column: 'id', as: 'k' }],
-      having: { 'nums->0': { eq: 2 } }
+      id: 'star', columns: ['*', { column: 'id', as: 'k' }], having: { 'nums->0': { eq: 2 } }
     }),
     read({
-      id: 'distinct',
-      columns: [{ column: 'checked->5', as: 'none' }],
-      distinct: true,
-      order: []
+      id: 'distinct', columns: [{ column: 'checked->5', as: 'none' }], distinct: true, order: []
     })
   ])
   t.equal(body.error, null, text)
@@ -152,41 +149,33 @@ t.test('order, groups, pages, having, distinct and aggregates', async t => {
 t.test('other tables, conflicts, references and what a change returns', async t => {
   const home = { street: 'Pine', no: 9 }
   const { body, text } = await service.post([
-    {
-      id: 'saved',
-      op: 'insert',
-      table: 'places',
-      values: [{ id: 1, home, nums: [8] }, { id: 9, home }],
-      on_conflict: {
-        columns: ['id'],
-        do: 'update',
-        set: { n: { $inc: 1 }, data: { $excluded: 'home->street' } },
-        where: { 'home->>street': { eq: 'Elm' }, 'nums->0': { neq: { $excluded: 'nums->0' } } }
-      },
-      returning: ['id', 'home->>street', 'data', { fn: 'inserted' }]
-    },
-    {
-      id: 'deleted',
-      op: 'delete',
-      table: 'places',
+    op.insert(
+      'saved',
+      'places',
+      [{ id: 1, home, nums: [8] }, { id: 9, home }],
+      {
+        on_conflict: {
+          columns: ['id'],
+          do: 'update',
+          set: { n: { $inc: 1 }, data: { $excluded: 'home->street' } },
+          where: { 'home->>street': { eq: 'Elm' }, 'nums->0': { neq: { $excluded: 'nums->0' } } }
+        },
+        returning: ['id', 'home->>street', 'data', { fn: 'inserted' }]
+      }
+    ),
+    op.delete('deleted', 'places', {
       where: { id: { eq: 2 } },
       returning: [{ column: 'nums->>1', as: 'x' }, { column: 'home->no', cast: 'text', as: 'y' }]
-    },
-    { id: 'word', op: 'insert', table: 'visits', values: [{ word: '$saved.1.street' }] },
-    {
-      id: 'visits',
-      op: 'select',
-      table: 'visits',
+    }),
+    op.insert('word', 'visits', [{ word: '$saved.1.street' }]),
+    op.select('visits', 'visits', {
       columns: ['word'],
       where: {
         word: { eq: '$saved.1.street' },
         exists: { table: 'places', on: { n: 'place' }, where: { 'homes->0->no': { eq: 1 } } }
       }
-    },
-    {
-      id: 'nested',
-      op: 'select',
-      table: 'visits',
+    }),
+    op.select('nested', 'visits', {
       where: { word: { eq: 'b' } },
       columns: ['word'],
       with: {
@@ -199,22 +188,13 @@ t.test('other tables, conflicts, references and what a change returns', async t 
           order: [{ 'home->no': 'asc' }]
         }
       }
-    },
-    {
-      id: 'view',
-      op: 'select',
-      table: 'streets',
-      where: { 'home->no': { eq: '$saved.1.id' } },
-      columns: ['home->>street']
-    },
-    {
-      id: 'parts',
-      op: 'update',
-      table: 'parts',
-      set: { id: 2 },
-      where: { 'nums->1': { eq: 8 } },
-      returning: ['id', 'nums->0']
-    }
+    }),
+    op.select('view', 'streets', {
+      where: { 'home->no': { eq: '$saved.1.id' } }, columns: ['home->>street']
+    }),
+    op.update('parts', 'parts', {
+      set: { id: 2 }, where: { 'nums->1': { eq: 8 } }, returning: ['id', 'nums->0']
+    })
   ], rollback)
   t.equal(body.error, null, text)
   t.same(body.data, {
@@ -252,10 +232,7 @@ t.test('the rows of from', async t => {
       },
       columns: { place: { $col: 'id' }, word: { $col: 'words->>1' } }
     },
-    {
-      id: 'joined',
-      op: 'update',
-      table: 'visits',
+    op.update('joined', 'visits', {
       set: { place: { $inc: { $from: 'id' } } },
       from: {
         table: 'places',
@@ -264,7 +241,7 @@ t.test('the rows of from', async t => {
         on: { word: 'words->>1' }
       },
       where: { word: { eq: { $from: 'words->>1' } } }
-    }
+    })
   ], rollback)
   t.equal(body.error, null, text)
   t.same(body.data, {
@@ -278,16 +255,13 @@ t.test('all runs of a batch have the same effect', async t => {
   const runs = await useRuns(t, { schema, tables: ['places', 'visits'] })
   const batches = [
     [read({ columns: ['id', 'home->street', 'nums->>0'], where: { 'home->no': { gt: 1 } } })],
-    [{
-      id: 'u',
-      op: 'update',
-      table: 'places',
-      set: { n: 3 },
-      where: { 'grid->1->0': { eq: 3 } },
-      returning: ['id', 'homes->0->no']
-    }],
-    [{ id: 'i', op: 'insert', table: 'visits', values: [{ word: 'x' }] },
-      { id: 'd', op: 'delete', table: 'places', where: { 'second->>street': { eq: 'Yew' } } }]
+    [op.update('u', 'places', {
+      set: { n: 3 }, where: { 'grid->1->0': { eq: 3 } }, returning: ['id', 'homes->0->no']
+    })],
+    [
+      op.insert('i', 'visits', [{ word: 'x' }]),
+      op.delete('d', 'places', { where: { 'second->>street': { eq: 'Yew' } } })
+    ]
   ]
   for (const batch of batches) {
     const result = await runs.run(batch)
@@ -358,11 +332,11 @@ t.test('a column without a path is refused, and nothing happens', async t => {
   const uses = [
     read({ where: { 'n->a': { is: null } } }),
     read({ columns: ['n->>0'] }),
-    { id: 'o', op: 'update', table: 'places', set: { id: 8 }, where: { 'n->a': { is: null } } },
-    { id: 'o', op: 'delete', table: 'places', where: { 'n->>a': { is: null } } },
-    { id: 'o', op: 'delete', table: 'places', all: true, returning: ['id', 'n->a'] }
+    op.update('o', 'places', { set: { id: 8 }, where: { 'n->a': { is: null } } }),
+    op.delete('o', 'places', { where: { 'n->>a': { is: null } } }),
+    op.delete('o', 'places', { all: true, returning: ['id', 'n->a'] })
   ]
-  const first = { id: 'first', op: 'delete', table: 'visits', all: true }
+  const first = op.delete('first', 'visits', { all: true })
   for (const operation of uses) {
     for (const batch of [[operation], [first, operation]]) {
       const { status, body } = await service.post(batch)
@@ -381,7 +355,7 @@ t.test('a column without a path is refused, and nothing happens', async t => {
 })
 
 t.test('a path needs no more privileges than its column', async t => {
-  const select = { id: 'o', op: 'select', table: 'narrow', columns: ['home->>street'] }
+  const select = op.select('o', 'narrow', { columns: ['home->>street'] })
   t.same((await service.post([select])).body.data, { o: [{ street: 'Elm' }] })
   const { status, body } = await service.post([{ ...select, columns: ['secret->>street'] }])
   t.match({ status, error: body.error }, { status: 403, error: { code: 'insufficient_privilege' } })
@@ -395,8 +369,8 @@ t.test('plans, comments and values that are checked', async t => {
   t.same((await service.post([select])).body.data, { o: [{ nums: 1.1 }] })
   // The word could be JSON, so the batch runs again.
   const { body } = await service.post([
-    { id: 'w', op: 'insert', table: 'visits', values: [{ word: '[1]' }] },
-    { id: 'c', op: 'insert', table: 'visits', values: [{ word: '$w.0.word' }] },
+    op.insert('w', 'visits', [{ word: '[1]' }]),
+    op.insert('c', 'visits', [{ word: '$w.0.word' }]),
     select
   ], rollback)
   t.match(body.data, { c: [{ word: '[1]' }], o: [{ nums: 1.1 }] })

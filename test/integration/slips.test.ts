@@ -15,6 +15,8 @@ import {
 } from '../support/service.ts'
 import { bodyOf, slips, type Slip } from '../slips.ts'
 
+const shop = await useShopService(t)
+
 /** The parts of an error that tell what is wrong. An issue has a path. */
 function errorOf ({ status, body: { error } }: Answer): object {
   const [{ code, path, message } = error, ...more] = error.errors ?? []
@@ -37,23 +39,19 @@ function refusedOptions ({ token: kind }: Slip): Parameters<ServiceUnderTest['po
 }
 
 t.test('every common mistake has its answer, and its repair works', async t => {
-  const service = await useShopService(t)
   for (const slip of slips) {
     const { mistake, repair, status, code, path, message } = slip
     const options = { headers: asCustomer() }
-    const refused = await service.post(bodyOf(slip, mistake), refusedOptions(slip) ?? options)
-    t.same(
-      errorOf(refused),
-      { status, code, ...path === undefined ? {} : { path }, message, more: [] },
-      mistake
-    )
-    const accepted = await service.post(bodyOf(slip, repair), options)
+    const refused = await shop.post(bodyOf(slip, mistake), refusedOptions(slip) ?? options)
+    t.same(errorOf(refused), {
+      status, code, ...path === undefined ? {} : { path }, message, more: []
+    }, mistake)
+    const accepted = await shop.post(bodyOf(slip, repair), options)
     t.same([accepted.status, accepted.body.error], [200, null], repair)
   }
 })
 
 t.test('the example of a message suits what was sent', async t => {
-  const service = await useShopService(t)
   type Row = readonly [members: object, path: ReadonlyArray<string | number>, message: string]
   const operators = (text: string): string => `must be an object of operators, for example ${text}.`
   const columns = (name: string, text: string): string =>
@@ -88,14 +86,13 @@ t.test('the example of a message suits what was sent', async t => {
       '"order" must be an array of at most 1600 elements.']
   ]
   for (const [members, path, message] of rows) {
-    const answer = await service.post([op.select('a', 'stock', members)], { headers: asCustomer() })
+    const answer = await shop.post([op.select('a', 'stock', members)], { headers: asCustomer() })
     const { path: actualPath, message: actualMessage } = answer.body.error.errors[0]
     t.same([actualPath, actualMessage], [path, message], JSON.stringify(members).slice(0, 60))
   }
 })
 
 t.test('an unknown name is answered with the known one that it resembles', async t => {
-  const service = await useShopService(t)
   const all = 'Operators: eq, neq, gt, gte, lt, lte, like, ilike, match, imatch, in, nin, ' +
     'between, is, isdistinct, fts, plfts, phfts, wfts, cs, cd, ov, sl, sr, nxr, nxl, adj, ' +
     'has_key, has_keys_any, has_keys_all, not.'
@@ -125,13 +122,12 @@ t.test('an unknown name is answered with the known one that it resembles', async
     }, 'Unknown operator "@>". Operators: eq, neq, gt, gte, lt, lte, in, is, not.']
   ]
   for (const [members, message] of rows) {
-    const answer = await service.post([op.select('a', 'stock', members)], { headers: asCustomer() })
+    const answer = await shop.post([op.select('a', 'stock', members)], { headers: asCustomer() })
     t.same(answer.body.error.errors[0].message, message)
   }
 })
 
 t.test('an invalid reference is answered with the operations that it can name', async t => {
-  const service = await useShopService(t)
   const plain = 'To send the string itself, double its first $.'
   const unquoted = 'The string looks like a reference, but names no earlier operation.'
   const many = Array.from({ length: 11 }, (_, i) => `o${i}`)
@@ -160,7 +156,7 @@ t.test('an invalid reference is answered with the operations that it can name', 
       { id: 'own', ...select, where: { sku: { cs: text } } },
       { id: 'later', ...select }
     ]
-    const answer = await service.post(batch, { headers: asCustomer() })
+    const answer = await shop.post(batch, { headers: asCustomer() })
     t.same(answer.body.error.errors.map((issue: Error) => issue.message), [message], text)
   }
 })
@@ -185,8 +181,7 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
   const service = await useService(t, { schema, env: { DB_SCHEMAS: 'public,other' } })
   const insert = { op: 'insert', values: [{ id: 1 }] }
   const onConflict = (members: object): object => ({
-    ...insert,
-    on_conflict: { columns: ['id'], do: 'update', ...members }
+    ...insert, on_conflict: { columns: ['id'], do: 'update', ...members }
   })
   const update = (set: object): object => ({ op: 'update', set, all: true })
   const missing = (column: string): string => `Table "things" has no column "${column}".`
@@ -230,15 +225,11 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
     [{
       ...insert,
       on_conflict: {
-        constraint: 'things_pkey',
-        do: 'update',
-        set: { name: 'x' },
-        where: { id: { like: '1%' } }
+        constraint: 'things_pkey', do: 'update', set: { name: 'x' }, where: { id: { like: '1%' } }
       }
     }, misfit('like', 'id', 'integer ~~ unknown')],
     [{
-      ...insert,
-      on_conflict: { columns: ['id'], do: 'nothing', index_where: { raw: { eq: 'x' } } }
+      ...insert, on_conflict: { columns: ['id'], do: 'nothing', index_where: { raw: { eq: 'x' } } }
     }, misfit('eq', 'raw', 'json = unknown')],
     [update({ name: { $inc: 1 } }), misfit('$inc', 'name', 'text - text')],
     [onConflict({ set: { name: { $mul: 2 } } }), misfit('$mul', 'name', 'text * unknown')],
@@ -328,8 +319,7 @@ t.test('a value that PostgreSQL refuses is answered with its column', async t =>
   const insert = (...rows: readonly object[]): object => ({ op: 'insert', values: rows })
   const update = (set: object): object => ({ op: 'update', set, all: true })
   const onConflict = (members: object): object => ({
-    ...insert({ id: 1 }),
-    on_conflict: { columns: ['id'], do: 'update', ...members }
+    ...insert({ id: 1 }), on_conflict: { columns: ['id'], do: 'update', ...members }
   })
   const rows: ReadonlyArray<readonly [operation: object, message: string]> = [
     // PostgreSQL reports the number of the parameter.
@@ -380,10 +370,9 @@ t.test('a value that PostgreSQL refuses is answered with its column', async t =>
     [update({ i: '$row.s' }), integer]
   ]
   for (const [operation, message] of rows) {
-    const { body } = await service.post([
-      op.insert('row', 'v', [{ id: 9, s: 'apple' }]),
-      { id: 'a', table: 'v', ...operation }
-    ])
+    const { body } = await service.post(
+      [op.insert('row', 'v', [{ id: 9, s: 'apple' }]), { id: 'a', table: 'v', ...operation }]
+    )
     t.match(body.error, { op: 'a', message }, JSON.stringify(operation))
   }
 })

@@ -4,6 +4,7 @@
  */
 import t from 'tap'
 import type { Issue } from '../../schemas/error.ts'
+import * as op from '../support/operations.ts'
 import { trapSchema } from '../support/database/triggers.ts'
 import { findFailure, toTexts } from '../support/issues.ts'
 import { expectSame, useRuns } from '../support/runs-of-batch.ts'
@@ -31,7 +32,7 @@ const tables = ['tags', 'uses', 'noted', 'log']
 
 type Op = Readonly<Record<string, unknown>>
 const found = (name: unknown): Op =>
-  ({ id: 'found', op: 'select', table: 'tags', where: { name: { in: [name, 'z'] } } })
+  op.select('found', 'tags', { where: { name: { in: [name, 'z'] } } })
 
 /** Operations of every kind that change or read something. */
 const kinds: Readonly<Record<string, Op>> = {
@@ -49,9 +50,7 @@ const kinds: Readonly<Record<string, Op>> = {
     returning: ['id', { column: 'note', as: 'said' }]
   },
   bulk: {
-    op: 'insert',
-    table: 'log',
-    values: Array.from({ length: 40 }, (_, n) => ({ word: `w${n}`, n }))
+    op: 'insert', table: 'log', values: Array.from({ length: 40 }, (_, n) => ({ word: `w${n}`, n }))
   },
   defaults: { op: 'insert', table: 'log', values: [{}] },
   'many defaults': { op: 'insert', table: 'log', values: [{}, {}], returning: [] },
@@ -87,9 +86,7 @@ const kinds: Readonly<Record<string, Op>> = {
   select: { op: 'select', table: 'uses', order: [{ id: 'desc' }], limit: 2, offset: 1 },
   columns: { op: 'select', table: 'uses', columns: ['data->k', 'total'], order: [{ id: 'asc' }] },
   aggregate: {
-    op: 'select',
-    table: 'uses',
-    columns: [{ fn: 'count' }, { fn: 'max', column: 'id' }]
+    op: 'select', table: 'uses', columns: [{ fn: 'count' }, { fn: 'max', column: 'id' }]
   },
   groupsOf: {
     op: 'select',
@@ -146,7 +143,7 @@ t.test('several conditions must all hold, and a skipped operation counts as no r
     for (const b of [0, 1]) {
       const result = await run([
         { ...found('a'), id: 'a' },
-        { id: 'b', op: 'update', table: 'uses', set: { note: 'z' }, where: { id: { eq: 901 } } },
+        op.update('b', 'uses', { set: { note: 'z' }, where: { id: { eq: 901 } } }),
         { id: 'both', ...count, when: { a, b } },
         { id: 'later', ...count, when: { both: { max: 0 } } },
         { id: 'last', ...count, when: { later: 0, both: 1 } }
@@ -181,7 +178,7 @@ t.test('`expect` of a skipped operation is not asked', async t => {
 })
 
 t.test('references of and to operations that are skipped', async t => {
-  const made = { id: 'made', op: 'insert', table: 'tags', values: [{ name: 'n' }] }
+  const made = op.insert('made', 'tags', [{ name: 'n' }])
   const use = (value: unknown): Op => ({ op: 'insert', table: 'uses', values: [{ tag_id: value }] })
   const change = (value: unknown): Op =>
     ({ op: 'update', table: 'uses', set: { note: 'm' }, where: { tag_id: { eq: value } } })
@@ -196,33 +193,27 @@ t.test('references of and to operations that are skipped', async t => {
     const read = { id: 'use', ...reader('$made.0.id') }
     const readLater = { id: 'use', ...reader('$found.1.id') }
     await both(
-      [found('a'), { ...made, when: { found: 0 } }, read],
-      { failure: 'row at 1' },
+      [found('a'), { ...made, when: { found: 0 } }, read], { failure: 'row at 1' },
       'an operation that runs reads one that does not'
     )
     await both(
       [found('a'), { ...made, when: { found: 0 } }, { ...read, when: { made: 1 } }],
-      { results: [String, 'null', 'null'] },
-      'both are skipped'
+      { results: [String, 'null', 'null'] }, 'both are skipped'
     )
     await both(
       [found('q'), { ...made, when: { found: 0 } }, { ...read, when: { made: 1 } }],
-      { results: ['[]', /"id":1,/, reader === use ? /"tag_id":1,/ : '[]'] },
-      'both run'
+      { results: ['[]', /"id":1,/, reader === use ? /"tag_id":1,/ : '[]'] }, 'both run'
     )
     await both(
       [found('q'), { id: 'use', ...reader('$found.0.id'), when: { found: 0 } }],
-      { failure: 'absent at 1' },
-      'the operation runs, and its row is missing'
+      { failure: 'absent at 1' }, 'the operation runs, and its row is missing'
     )
     await both(
       [{ ...found('a'), id: 'other' }, found('q'), { ...readLater, when: { other: 1 } }],
-      { failure: 'absent at 2' },
-      'a later row is missing'
+      { failure: 'absent at 2' }, 'a later row is missing'
     )
     await both(
-      [found('a'), { ...readLater, when: { found: 2 } }],
-      { results: [String, 'null'] },
+      [found('a'), { ...readLater, when: { found: 2 } }], { results: [String, 'null'] },
       'a skipped operation reads no later row'
     )
   }
@@ -232,23 +223,13 @@ t.test('references of and to operations that are skipped', async t => {
   ] as const) {
     const result = await run([
       found('a'),
-      { id: 'some', op: 'select', table: 'tags', where: { id: { lt: 903 } }, when },
-      {
-        id: 'list',
-        op: 'select',
-        table: 'tags',
-        columns: ['id'],
-        where: { id: { in: '$some.*.id' } },
-        order: [{ id: 'asc' }]
-      },
-      {
-        id: 'json',
-        op: 'update',
-        table: 'uses',
-        set: { data: { l: '$some.*.id' } },
-        where: { id: { eq: 901 } },
-        returning: ['data']
-      }
+      op.select('some', 'tags', { where: { id: { lt: 903 } }, when }),
+      op.select('list', 'tags', {
+        columns: ['id'], where: { id: { in: '$some.*.id' } }, order: [{ id: 'asc' }]
+      }),
+      op.update('json', 'uses', {
+        set: { data: { l: '$some.*.id' } }, where: { id: { eq: 901 } }, returning: ['data']
+      })
     ])
     t.equal(result.checked.results?.[2], rows, 'a list')
     const list = when.found === 0 ? '' : '901, 902'
@@ -257,7 +238,7 @@ t.test('references of and to operations that are skipped', async t => {
   }
   const nin = (when: object): readonly Op[] => [
     found('q'),
-    { id: 'gone', op: 'delete', table: 'uses', where: { id: { nin: '$found.*.id' } }, when }
+    op.delete('gone', 'uses', { where: { id: { nin: '$found.*.id' } }, when })
   ]
   t.equal((await run(nin({ found: 0 }))).checked.failure, 'absent at 1', 'an empty list for `nin`')
   t.match((await run(nin({ found: 1 }))).checked.results, ['[]', 'null'])
@@ -278,11 +259,11 @@ t.test('find or create, then use: repeated batches', async t => {
   const use = (tag: string): Op => ({ op: 'insert', table: 'uses', values: [{ tag_id: tag }] })
   for (const name of ['a', 'new', 'new']) {
     await repeat([
-      { id: 'found', op: 'select', table: 'tags', where: { name: { eq: name } } },
-      { id: 'made', op: 'insert', table: 'tags', values: [{ name }], when: { found: 0 } },
+      op.select('found', 'tags', { where: { name: { eq: name } } }),
+      op.insert('made', 'tags', [{ name }], { when: { found: 0 } }),
       { id: 'known', ...use('$found.0.id'), when: { found: 1 } },
       { id: 'fresh', ...use('$made.0.id'), when: { made: 1 } },
-      { id: 'n', op: 'select', table: 'uses', columns: [{ fn: 'count' }], when: { fresh: 1 } }
+      op.select('n', 'uses', { columns: [{ fn: 'count' }], when: { fresh: 1 } })
     ], ({ data }, status) => {
       t.equal(status, 200)
       const used = data.found.length === 1 ? data.known : data.fresh
@@ -299,29 +280,24 @@ t.test('find or create, then use: repeated batches', async t => {
     [{ name: 'a', n: 4 }, { name: 'new', n: 8 }]
   )
   t.same(
-    await sql`select last_value::int as n from tags_id_seq`,
-    [{ n: 1 }],
+    await sql`select last_value::int as n from tags_id_seq`, [{ n: 1 }],
     'a skipped insert takes no value of a sequence'
   )
 })
 
 t.test('failures name the operation that reads', async t => {
-  const insert = { id: 'use', op: 'insert', table: 'uses', values: [{ tag_id: '$found.0.id' }] }
-  const many = { id: 'many', op: 'delete', table: 'uses', where: { id: { nin: '$found.*.id' } } }
-  const none = { id: 'found', op: 'select', table: 'tags', where: { name: { eq: 'q' } } }
-  const skipped = { id: 'found', op: 'select', table: 'tags', when: { none: 1 } }
+  const insert = op.insert('use', 'uses', [{ tag_id: '$found.0.id' }])
+  const many = op.delete('many', 'uses', { where: { id: { nin: '$found.*.id' } } })
+  const none = op.select('found', 'tags', { where: { name: { eq: 'q' } } })
+  const skipped = op.select('found', 'tags', { when: { none: 1 } })
   const first = { ...none, id: 'none' }
-  const one = { id: 'found', op: 'select', table: 'tags', where: { id: { eq: 901 } } }
+  const one = op.select('found', 'tags', { where: { id: { eq: 901 } } })
   const two = { ...insert, values: [{ tag_id: '$found.0.id', note: '$found.2.name' }] }
   const emptyList = 'a condition with an empty list would match every row.'
   const failing: ReadonlyArray<readonly [batch: readonly Op[], op: string, message: string]> = [
     [[none, { ...insert, when: { found: 0 } }], 'use', '"found" returned no row 0.'],
     [[none, { ...many, when: { found: 0 } }], 'many', `"found" returned no rows; ${emptyList}`],
-    [
-      [first, skipped, insert],
-      'use',
-      '"found" returned 0 rows or was skipped; there is no row 0.'
-    ],
+    [[first, skipped, insert], 'use', '"found" returned 0 rows or was skipped; there is no row 0.'],
     [[first, skipped, many], 'many', `"found" returned no rows or was skipped; ${emptyList}`],
     [[one, { ...two, when: { found: 1 } }], 'use', '"found" returned no row 2.']
   ]
@@ -355,8 +331,8 @@ t.test('what a skipped operation needs must exist all the same', async t => {
 t.test('statement triggers of a skipped operation run, those of rows do not', async t => {
   const { body } = await post([
     found('a'),
-    { id: 'i', op: 'insert', table: 'noted', values: [{ id: 2 }], when: { found: 0 } },
-    { id: 'd', op: 'delete', table: 'noted', all: true, when: { found: 0 } }
+    op.insert('i', 'noted', [{ id: 2 }], { when: { found: 0 } }),
+    op.delete('d', 'noted', { all: true, when: { found: 0 } })
   ])
   t.match(body.data, { i: null, d: null })
   t.same(await sql`select word from log order by word`, [{ word: 'DELETE' }, { word: 'INSERT' }])
@@ -366,7 +342,7 @@ t.test('statement triggers of a skipped operation run, those of rows do not', as
 t.test('a skipped select locks nothing', async t => {
   await sql.begin(async other => {
     await other`select from uses for update`
-    const lock = { id: 'l', op: 'select', table: 'uses', lock: { wait: 'nowait' } }
+    const lock = op.select('l', 'uses', { lock: { wait: 'nowait' } })
     t.match((await post([found('a'), { ...lock, when: { found: 0 } }])).body.data, { l: null })
     t.equal((await post([found('a'), { ...lock, when: { found: 1 } }])).status, 409)
   })
@@ -375,9 +351,9 @@ t.test('a skipped select locks nothing', async t => {
 t.test('preferences and idempotency keys', async t => {
   const batch = [
     found('a'),
-    { id: 'made', op: 'insert', table: 'tags', values: [{ name: 'k' }], when: { found: 0 } },
-    { id: 'use', op: 'insert', table: 'uses', values: [{ tag_id: 5 }], when: { made: 0 } },
-    { id: 'last', op: 'delete', table: 'uses', all: true, when: { use: 0 } }
+    op.insert('made', 'tags', [{ name: 'k' }], { when: { found: 0 } }),
+    op.insert('use', 'uses', [{ tag_id: 5 }], { when: { made: 0 } }),
+    op.delete('last', 'uses', { all: true, when: { use: 0 } })
   ]
   for (let round = 0; round < 4; round++) {
     const headers = { 'idempotency-key': `"when-${round}"` }
@@ -409,10 +385,9 @@ t.test('row level security decides which rows are counted', async t => {
     tables
   })
   for (const [name, counted] of [['a', 'null'], ['b', '[{"count":3}]']]) {
-    const result = await run([
-      found(name),
-      { id: 'n', op: 'select', table: 'uses', columns: [{ fn: 'count' }], when: { found: 1 } }
-    ])
+    const result = await run(
+      [found(name), op.select('n', 'uses', { columns: [{ fn: 'count' }], when: { found: 1 } })]
+    )
     t.equal(result.checked.results?.[1], counted)
     expectSame(t, result)
   }
@@ -423,15 +398,15 @@ t.test('metrics count skipped operations on their own', async t => {
   const { post, adminUrl } = await useService(t, { schema })
   await post([
     found('a'),
-    { id: 'i', op: 'insert', table: 'tags', values: [{ name: 'q' }], when: { found: 0 } },
-    { id: 'd', op: 'delete', table: 'uses', all: true, when: { i: 1 } },
-    { id: 's', op: 'select', table: 'uses', when: { found: 1 } }
+    op.insert('i', 'tags', [{ name: 'q' }], { when: { found: 0 } }),
+    op.delete('d', 'uses', { all: true, when: { i: 1 } }),
+    op.select('s', 'uses', { when: { found: 1 } })
   ])
   // The operations before the one that fails are counted, too.
   await post([
     found('a'),
-    { id: 'd', op: 'delete', table: 'uses', all: true, when: { found: 0 } },
-    { id: 'f', op: 'select', table: 'uses', expect: 77 }
+    op.delete('d', 'uses', { all: true, when: { found: 0 } }),
+    op.select('f', 'uses', { expect: 77 })
   ])
   const { text } = await ask(`${adminUrl}/metrics`)
   const lines = text.split('\n').filter(line => /^service_op_(\w+_)?count\{/.test(line)).sort()
@@ -462,15 +437,9 @@ t.test('invalid conditions are refused, each with its path', async t => {
       { id: 'g', ...select, when: { z: 1 }, where: { id: { eq: '$y.0.id' } } }
     ]).map(issue => `${issue.op}: ${toTexts([issue]).join()}`),
     [
-      'a: member_invalid when',
-      'b: member_invalid when.a',
-      'c: member_invalid when.b',
-      'c: member_unknown when.d.most',
-      'd: member_invalid when',
-      'e: member_invalid when',
-      'f: member_invalid when.a',
-      'g: reference_unknown where.id.eq',
-      'g: reference_unknown when.z'
+      'a: member_invalid when', 'b: member_invalid when.a', 'c: member_invalid when.b',
+      'c: member_unknown when.d.most', 'd: member_invalid when', 'e: member_invalid when',
+      'f: member_invalid when.a', 'g: reference_unknown where.id.eq', 'g: reference_unknown when.z'
     ]
   )
   t.same(
@@ -503,30 +472,24 @@ t.test('a trigger changes the session: prepared statements have the same effect'
     env: { LOG_LEVEL: 'error' }
   })
   const trap = (command: string): Op =>
-    ({ id: 'trap', op: 'insert', table: 'trap', values: [{ commands: [command] }], returning: [] })
+    (op.insert('trap', 'trap', [{ commands: [command] }], { returning: [] }))
   for (const command of [
-    'select 1',
-    'set extra_float_digits = -10',
-    "set timezone = 'Asia/Tokyo'",
-    'set role oneflight_other',
-    'set search_path = pg_temp',
-    'reset all'
+    'select 1', 'set extra_float_digits = -10', "set timezone = 'Asia/Tokyo'",
+    'set role oneflight_other', 'set search_path = pg_temp', 'reset all'
   ]) {
     for (let i = 0; i < 4; i++) {
       for (const n of [0, 1]) {
-        const { body } = await twins.post([
-          trap(i < 3 ? 'select 1' : command),
-          { id: 'a', op: 'insert', table: 't', values: [{ id: 1, at: '2026-01-02T03:04:05' }] },
-          {
-            id: 'skipped',
-            op: 'update',
-            table: 't',
-            set: { id: 1, at: '2026-01-02T03:04:05' },
-            where: { id: { eq: 7 } },
-            when: { a: n }
-          },
-          { id: 'last', op: 'select', table: 't', where: { id: { eq: '$a.0.id' } }, when: { a: 0 } }
-        ], `${command} ${i} ${n}`)
+        const { body } = await twins.post(
+          [
+            trap(i < 3 ? 'select 1' : command),
+            op.insert('a', 't', [{ id: 1, at: '2026-01-02T03:04:05' }]),
+            op.update('skipped', 't', {
+              set: { id: 1, at: '2026-01-02T03:04:05' }, where: { id: { eq: 7 } }, when: { a: n }
+            }),
+            op.select('last', 't', { where: { id: { eq: '$a.0.id' } }, when: { a: 0 } })
+          ],
+          `${command} ${i} ${n}`
+        )
         t.match(body.data, {
           a: [{ f: 0.30000000000000004, at: '2026-01-02T03:04:05+00:00' }],
           skipped: n === 0 ? null : [],
@@ -534,9 +497,9 @@ t.test('a trigger changes the session: prepared statements have the same effect'
         }, command)
       }
       await twins.post([
-        { id: 'a', op: 'insert', table: 't', values: [{ id: 1 }] },
+        op.insert('a', 't', [{ id: 1 }]),
         trap(i < 3 ? 'select 1' : command),
-        { id: 'last', op: 'select', table: 't', when: { a: 0 } }
+        op.select('last', 't', { when: { a: 0 } })
       ], `${command} ${i}: before a skipped operation`)
     }
   }
