@@ -254,22 +254,14 @@ t.test('mistakes are refused and store nothing', async t => {
     [{ from: { ...from, on: { sku: 'sku' } }, columns }, 'member_unknown', ['from', 'on']],
     [{ from: { ...from, lock: 'update' }, columns }, 'member_unknown', ['from', 'lock']],
     [{ from: { table: 'sales.x' }, columns }, 'schema_forbidden', ['from', 'table']],
-    [{ from: { ...from, where: { sku: 5 } }, columns }, 'operand_invalid', [
-      'from',
-      'where',
-      'sku'
-    ]],
+    [{ from: { ...from, where: { sku: 5 } }, columns }, 'operand_invalid', ['from', 'where',
+      'sku']],
     [{ from: { ...from, group_by: ['sku'] }, columns }, 'member_missing', ['from', 'columns']],
     [{ from: { ...from, distinct: true }, columns }, 'member_missing', ['from', 'columns']],
-    [{ from: { ...from, having: { n: { gt: 1 } } }, columns }, 'member_missing', [
-      'from',
-      'columns'
-    ]],
-    [{ from: grouped, columns: { qty: { $col: 'qty' } } }, 'member_invalid', [
-      'columns',
-      'qty',
-      '$col'
-    ]],
+    [{ from: { ...from, having: { n: { gt: 1 } } }, columns }, 'member_missing', ['from',
+      'columns']],
+    [{ from: grouped, columns: { qty: { $col: 'qty' } } }, 'member_invalid', ['columns', 'qty',
+      '$col']],
     [{ from, columns: { sku: { $col: 5 } } }, 'member_invalid', ['columns', 'sku', '$col']],
     [{ from, columns: { sku: { $inc: 5 } } }, 'member_invalid', ['columns', 'sku', '$inc']],
     [{ from, columns: { sku: { $from: 'sku' } } }, 'member_invalid', ['columns', 'sku', '$from']],
@@ -300,10 +292,9 @@ t.test('mistakes are refused and store nothing', async t => {
   ]
   for (const [members, code, message] of failing) {
     for (const attempt of [1, 2]) {
-      const { body } = await service.post([
-        order,
-        { id: 'i', op: 'insert', table: 'order_items', ...members }
-      ])
+      const { body } = await service.post([order, {
+        id: 'i', op: 'insert', table: 'order_items', ...members
+      }])
       t.equal(body.error?.code, code, `${JSON.stringify(members)}, attempt ${attempt}`)
       t.ok(body.error?.message.includes(message), body.error?.message)
     }

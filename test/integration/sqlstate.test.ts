@@ -39,21 +39,8 @@ const schema = `
 /** SQLSTATE, status, code. The code is the SQLSTATE itself if PostgreSQL has no name for it. */
 type Row = readonly [state: string, status: number, code: string]
 const unavailable = [
-  '08000',
-  '08001',
-  '08003',
-  '08004',
-  '08006',
-  '08007',
-  '08P01',
-  '08XYZ',
-  '53000',
-  '53100',
-  '53200',
-  '53300',
-  '57P01',
-  '57P02',
-  '57P03'
+  '08000', '08001', '08003', '08004', '08006', '08007', '08P01', '08XYZ', '53000', '53100', '53200',
+  '53300', '57P01', '57P02', '57P03'
 ]
 const rows: readonly Row[] = [
   ['53400', 400, 'configuration_limit_exceeded'],
@@ -153,8 +140,7 @@ function envelope (
 
 const verbosities = [['terse', {}], ['verbose', { detail: 'a detail', hint: 'a hint' }]] as const
 const tables = [
-  ['at_once', { op: 'o', index: 1 }],
-  ['at_commit', { op: null, index: null }]
+  ['at_once', { op: 'o', index: 1 }], ['at_commit', { op: null, index: null }]
 ] as const
 for (const [verbosity, more] of verbosities) {
   t.test(`every SQLSTATE has a status and a code, ${verbosity}`, async t => {
@@ -170,16 +156,14 @@ for (const [verbosity, more] of verbosities) {
         const want = envelope(row, position) as { body: { error: Record<string, unknown> } }
         const { message: wanted = message, ...rest } = want.body.error
         t.strictSame({ status, retryAfter: headers.get('retry-after'), body: { ...body, error } }, {
-          ...want,
-          body: { ...want.body, error: { ...rest, ...more, sqlstate: row[0] } }
+          ...want, body: { ...want.body, error: { ...rest, ...more, sqlstate: row[0] } }
         }, `${table} ${row[0]}`)
         t.equal(message, wanted)
         t.type(requestId, 'string')
       }
     }
     t.same(
-      await service.database.sql`select 1 from at_once union all select 1 from at_commit`,
-      [],
+      await service.database.sql`select 1 from at_once union all select 1 from at_commit`, [],
       'nothing was committed'
     )
   })
@@ -187,33 +171,28 @@ for (const [verbosity, more] of verbosities) {
 
 t.test('errors that PostgreSQL raises itself have a status and a code', async t => {
   const service = await useService(t, {
-    schema,
-    env: { ANON_ROLE: 'oneflight_anon', LOCK_TIMEOUT_MS: '50' }
+    schema, env: { ANON_ROLE: 'oneflight_anon', LOCK_TIMEOUT_MS: '50' }
   })
   const insert = (table: string, ...values: object[]): object => ({ op: 'insert', table, values })
   const cases: ReadonlyArray<
     readonly [operation: object, status: number, error: Record<string, unknown>]
   > = [
-    [insert('children', { n: 1 }, { n: 1 }), 409, {
-      code: 'unique_violation',
-      constraint: 'children_n_key',
-      op: 'o',
-      index: 0
-    }],
-    [insert('children', { parent: 5 }), 409, {
-      code: 'foreign_key_violation',
-      constraint: 'children_parent_fkey',
-      op: null,
-      index: null
-    }],
+    [
+      insert('children', { n: 1 }, { n: 1 }),
+      409,
+      { code: 'unique_violation', constraint: 'children_n_key', op: 'o', index: 0 }
+    ],
+    [
+      insert('children', { parent: 5 }),
+      409,
+      { code: 'foreign_key_violation', constraint: 'children_parent_fkey', op: null, index: null }
+    ],
     [insert('children', { n: -1 }), 400, {
-      code: 'check_violation',
-      constraint: 'children_n_check'
+      code: 'check_violation', constraint: 'children_n_check'
     }],
     [insert('children', { required: null }), 400, { code: 'not_null_violation' }],
     [insert('children', { span: '[1,5)' }, { span: '[2,3)' }), 409, {
-      code: 'exclusion_violation',
-      constraint: 'children_span_excl'
+      code: 'exclusion_violation', constraint: 'children_span_excl'
     }],
     [insert('checked', { id: -1 }), 400, { code: 'with_check_option_violation' }],
     [insert('locked', { id: -1 }), 403, { code: 'insufficient_privilege' }],
@@ -258,8 +237,7 @@ t.test('errors that PostgreSQL raises itself have a status and a code', async t 
     await sql`lock table parents`
     const { status, body } = await service.post([op.select('o', 'parents')])
     t.match({ status, error: body.error }, {
-      status: 409,
-      error: { code: 'lock_not_available', retryable: true, op: 'o' }
+      status: 409, error: { code: 'lock_not_available', retryable: true, op: 'o' }
     })
   })
 })
@@ -400,14 +378,10 @@ t.test('messages contain values only with ERROR_VERBOSITY=verbose', async t => {
   const service = await useService(t, { schema: types })
   const value = 'hush"»hush'
   const insert = (column: string): object => ({
-    op: 'insert',
-    table: 'typed',
-    values: [{ [column]: value }]
+    op: 'insert', table: 'typed', values: [{ [column]: value }]
   })
   const where = (column: string, filter: object): object => ({
-    op: 'select',
-    table: 'typed',
-    where: { [column]: filter }
+    op: 'select', table: 'typed', where: { [column]: filter }
   })
   const operations: readonly object[] = [
     ...['i', 'b', 'n', 't', 'u', 'm', 'a', 'r', 'v', 'y', 'z', 'bits'].map(insert),
@@ -444,8 +418,7 @@ t.test('messages contain values only with ERROR_VERBOSITY=verbose', async t => {
       'ungültige Eingabesyntax für Typ integer: »…«'],
     ['22P02', 'syntaxe en entrée invalide pour le type integer : « x »',
       'syntaxe en entrée invalide pour le type integer : «…»'],
-    ['22P02', '型integerの入力構文が不正です: "x"',
-      '型integerの入力構文が不正です: "…"'],
+    ['22P02', '型integerの入力構文が不正です: "x"', '型integerの入力構文が不正です: "…"'],
     ['23505', 'duplicate key value violates unique constraint "k"',
       'duplicate key value violates unique constraint "k"']
   ]
@@ -470,10 +443,7 @@ t.test('messages contain values only with ERROR_VERBOSITY=verbose', async t => {
 t.test('Citus reports the loss of a worker without an SQLSTATE of its own', async t => {
   const codeOf = (code: string, routine: string): string =>
     fromDatabase({ code, message: '', routine }, {
-      op: null,
-      index: null,
-      anonymous: false,
-      verbose: false
+      op: null, index: null, anonymous: false, verbose: false
     }).code
   t.equal(codeOf('XX000', 'MarkRemoteTransactionFailed'), 'database_unavailable')
   t.equal(codeOf('58030', 'EndRemoteCopy'), 'database_unavailable')

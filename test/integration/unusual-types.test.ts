@@ -441,10 +441,9 @@ async function expectRefusal (
   operation: object,
   error: object
 ): Promise<void> {
-  const { status, text, body } = await post([
-    op.select('src', 'shelves', { order: [{ id: 'asc' }] }),
-    { id: 'o', ...operation }
-  ])
+  const { status, text, body } = await post(
+    [op.select('src', 'shelves', { order: [{ id: 'asc' }] }), { id: 'o', ...operation }]
+  )
   const name = JSON.stringify(operation)
   t.match({ status, ...body.error }, { committed: false, op: 'o', ...error }, `${name} ${text}`)
 }
@@ -466,26 +465,21 @@ t.test('operators outside the search path are refused, as by SQL', async t => {
   ]
   for (const [operation, message] of refused) {
     await expectRefusal(t, service, { table, ...operation }, {
-      status: 400,
-      code: 'undefined_function',
-      message
+      status: 400, code: 'undefined_function', message
     })
   }
   // To convert a value to the type of a parameter, the service names the type.
-  await expectRefusal(t, service, { op: 'call', function: `f${n}`, args: { x: [1] } }, {
-    status: 403,
-    code: 'insufficient_privilege',
-    message: /schema ext/
-  })
+  await expectRefusal(
+    t, service, { op: 'call', function: `f${n}`, args: { x: [1] } },
+    { status: 403, code: 'insufficient_privilege', message: /schema ext/ }
+  )
   const { body } = await service.post([
     op.call('literal', `f${n}`, { x: 1 }),
     { id: 'rows', op: 'call', function: `g${n}`, columns: ['v'] },
     op.insert('used', table, [{ id: 9, v: '$rows.1.v' }])
   ])
   t.strictSame(body.data, {
-    literal: [{ [`f${n}`]: '1' }],
-    rows: [{ v: '1' }, { v: '5' }],
-    used: [{ id: 9, v: '5' }]
+    literal: [{ [`f${n}`]: '1' }], rows: [{ v: '1' }, { v: '5' }], used: [{ id: 9, v: '5' }]
   })
 })
 
@@ -526,10 +520,8 @@ t.test('what PostgreSQL cannot convert from JSON is refused, and can be a string
     { id: 'i', ...insert({ id: 2, a: '$src.0.a', v: `(${two},2)`, list: `{${two}}` }) },
     op.call('c', 'of_article', { x: three })
   ])
-  t.strictSame(
-    body.data?.i,
-    [{ id: 2, a: one, v: { article: two, n: 2 }, list: [two], ids: null }],
-    text
-  )
+  t.strictSame(body.data?.i, [{
+    id: 2, a: one, v: { article: two, n: 2 }, list: [two], ids: null
+  }], text)
   t.same(body.data?.c, [{ of_article: three }])
 })
