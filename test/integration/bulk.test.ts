@@ -14,10 +14,7 @@ import * as op from '../support/operations.ts'
 import { useService } from '../support/service.ts'
 
 const limits = {
-  schemas: ['public'] as [string],
-  maxRows: 10_000,
-  maxConditions: 1000,
-  maxWork: 100_000
+  schemas: ['public'] as [string], maxRows: 10_000, maxConditions: 1000, maxWork: 100_000
 }
 /** JSON text of as many rows as one batch may insert. `more` returns the members after `id`. */
 const rowsOf = (more: (i: number) => string, count = 10_000): string =>
@@ -71,8 +68,7 @@ t.test('references and $$ are resolved in many rows', async t => {
   t.same(piecesOf(node), [rows.replace('"$$first"', () => '"$first"').split('"$first.0.id"')])
   const escaped = rows.replaceAll('"$', '"\\u0024')
   t.same(
-    piecesOf(plan(`[${insertOf('[{"id":1}]', 'first')},${insertOf(escaped)}]`)[1]),
-    piecesOf(node),
+    piecesOf(plan(`[${insertOf('[{"id":1}]', 'first')},${insertOf(escaped)}]`)[1]), piecesOf(node),
     'also if the $ is written as an escape'
   )
 })
@@ -88,13 +84,8 @@ t.test('rows with different columns are serialized in groups', async t => {
 t.test('only the member "values" of an operation is passed on as text', async t => {
   const rows = rowsOf(() => ',"v":"a"')
   const bodies = [
-    `{"x":{"values":${rows}}}`,
-    `[[{"values":${rows}}]]`,
-    `[1,[${rows}]]`,
-    `[{"value":${rows}}]`,
-    `[{"a\\"values":${rows}}]`,
-    `[{"values":{"a":${rows}}}]`,
-    rows
+    `{"x":{"values":${rows}}}`, `[[{"values":${rows}}]]`, `[1,[${rows}]]`, `[{"value":${rows}}]`,
+    `[{"a\\"values":${rows}}]`, `[{"values":{"a":${rows}}}]`, rows
   ]
   for (const body of bodies) {
     const value = parseJson(Buffer.from(body))
@@ -107,58 +98,12 @@ t.test('only the member "values" of an operation is passed on as text', async t 
   t.equal(writeJson(operation['values'] as Json), rowsOf(() => ',"v":"b"'))
 })
 
-t.test('the maximum number of rows is stored and returned with every digit', async t => {
-  const service = await useService(t, {
-    schema:
-      'create table t (id int primary key, v numeric, j json); grant all on t to oneflight_user',
-    env: { MAX_BODY_BYTES: '16000000' }
-  })
-  const rows = rowsOf(i => `,"v":${i}.10,"j":{"b":${i},"0":[1e400,"ä"]}`)
-  const inserted = await service.post(`[${insertOf(rows)}]`)
-  t.equal(inserted.status, 200)
-  const [stored] = await service.database
-    .sql`select json_agg(t order by id)::text as rows, count(*)::int as n from t` as [
-    { rows: string, n: number }
-  ]
-  t.equal(stored.n, 10_000)
-  t.equal(stored.rows.replaceAll(/,\s+/g, ','), rows)
-  t.equal(inserted.text, `{"error":null,"data":{"a":${stored.rows}}}`)
-  const selected = await service.post([op.select('all', 't', {
-    order: [{ id: 'asc' }]
-  }), op.select('one', 't', { where: { id: { eq: 1 } } })])
-  const [single = ''] = /\{"id":1,.*/.exec(stored.rows) ?? []
-  const last = single.replace(/, *$/, '')
-  t.equal(selected.text, `{"error":null,"data":{"all":${stored.rows},"one":[${last}]}}`)
-  t.equal(Number(selected.headers.get('content-length')), Buffer.byteLength(selected.text))
-})
+/** Triggers suppress rows whose id is a multiple of 5. */
+const schema = `
+  create table t (id int primary key, v numeric, j json);
+  create table wide (id int, v text);
 
-t.test('a response of 50 MB arrives completely', async t => {
-  const service = await useService(t, {
-    schema: 'create table wide (id int, v text); grant all on wide to oneflight_user'
-  })
-  const text = randomBytes(2500).toString('hex')
-  await service.database.sql`insert into wide select n, ${text} from generate_series(1, 10000) n`
-  const { status, body, headers, text: response } = await service.post([
-    op.select('a', 'wide'),
-    op.select('b', 'wide', {
-      limit: 1
-    })])
-  t.equal(status, 200)
-  t.ok(response.length > 50_000_000)
-  t.equal(Number(headers.get('content-length')), response.length)
-  t.equal(body.data.a.length, 10_000)
-  t.ok(
-    body.data.a.every(({ id, v }: { id: number, v: string }, i: number) =>
-      id === i + 1 && v === text
-    )
-  )
-  t.same(body.data.b, [{ id: 1, v: text }])
-})
-
-/**
- * Every kind of relation that accepts inserts. Triggers suppress rows whose id is a multiple of 5.
- */
-const kinds = `
+  -- every kind of relation that accepts inserts
   create table plain (id int primary key, a int default -1, b int default -2);
   create table parted (like plain including all) partition by range (id);
   create table low partition of parted for values from (0) to (500);
@@ -193,17 +138,66 @@ const kinds = `
     return case when new.id % 5 > 0 then new end;
   end $$;
   create trigger note before insert on noted for each row execute function note();
+
+  create table numbered (id int generated always as identity, a int);
+  create trigger suppress before insert on numbered for each row execute function suppress();
+  create table resetting (id int primary key, a int, b int);
+  create function reset_all() returns trigger language plpgsql as $$ begin
+    if new.id % 3 > 0 then reset all; end if;
+    return case when new.id < 1000 then new end; end $$;
+  create trigger reset_all before insert on resetting for each row execute function reset_all();
+  create table items (id int primary key, a int default 7, b text default 'b', c numeric,
+    e jsonb, f text[]);
+  create table seeds (like items including all);
+  insert into seeds select n, -1, 'old' from generate_series(0, 9999, 3) as n;
   grant all on all tables in schema public to oneflight_user;`
+const service = await useService(t, { schema, env: { MAX_BODY_BYTES: '16000000' } })
+const { sql } = service.database
+
+t.test('the maximum number of rows is stored and returned with every digit', async t => {
+  const rows = rowsOf(i => `,"v":${i}.10,"j":{"b":${i},"0":[1e400,"ä"]}`)
+  const inserted = await service.post(`[${insertOf(rows)}]`)
+  t.equal(inserted.status, 200)
+  const [stored] = await sql<[{ rows: string, n: number }]>`
+    select json_agg(t order by id)::text as rows, count(*)::int as n from t`
+  t.equal(stored.n, 10_000)
+  t.equal(stored.rows.replaceAll(/,\s+/g, ','), rows)
+  t.equal(inserted.text, `{"error":null,"data":{"a":${stored.rows}}}`)
+  const selected = await service.post([op.select('all', 't', {
+    order: [{ id: 'asc' }]
+  }), op.select('one', 't', { where: { id: { eq: 1 } } })])
+  const [single = ''] = /\{"id":1,.*/.exec(stored.rows) ?? []
+  const last = single.replace(/, *$/, '')
+  t.equal(selected.text, `{"error":null,"data":{"all":${stored.rows},"one":[${last}]}}`)
+  t.equal(Number(selected.headers.get('content-length')), Buffer.byteLength(selected.text))
+})
+
+t.test('a response of 50 MB arrives completely', async t => {
+  const text = randomBytes(2500).toString('hex')
+  await sql`insert into wide select n, ${text} from generate_series(1, 10000) n`
+  const { status, body, headers, text: response } = await service.post([
+    op.select('a', 'wide'), op.select('b', 'wide', { limit: 1 })
+  ])
+  t.equal(status, 200)
+  t.ok(response.length > 50_000_000)
+  t.equal(Number(headers.get('content-length')), response.length)
+  t.equal(body.data.a.length, 10_000)
+  t.ok(
+    body.data.a.every(({ id, v }: { id: number, v: string }, i: number) =>
+      id === i + 1 && v === text
+    )
+  )
+  t.same(body.data.b, [{ id: 1, v: text }])
+})
 
 t.test('rows with mixed columns keep their order in every kind of relation', async t => {
-  const service = await useService(t, { schema: kinds })
   const values = Array.from({ length: 1000 }, (_, i) => {
     const id = i * 7 % 1000
     return i % 2 === 0 ? { id, a: i } : { b: i, id }
   })
   const expected = values.filter(({ id }) => id % 5 > 0).map(row => ({ a: -1, b: -2, ...row }))
   for (const table of ['plain', 'parted', 'simple', 'nowhere', 'ruled', 'noted', 'guarded']) {
-    await service.database.sql`truncate plain`
+    await sql`truncate plain`
     const insert = op.insert('i', table, values)
     const allColumns = await service.post([insert], { headers: { prefer: 'tx=rollback' } })
     t.same(allColumns.body.data?.i, expected, table)
@@ -214,39 +208,19 @@ t.test('rows with mixed columns keep their order in every kind of relation', asy
 })
 
 t.test('rows without columns are inserted among others', async t => {
-  const service = await useService(t, {
-    schema: `
-      create table t (id int generated always as identity, a int);
-      create function suppress() returns trigger language plpgsql as
-        $$ begin return case when new.id % 5 > 0 then new end; end $$;
-      create trigger suppress before insert on t for each row execute function suppress();
-      grant all on t to oneflight_user;`
-  })
   const values = Array.from({ length: 300 }, (_, i) => i % 2 === 0 ? {} : { a: i })
-  const { body } = await service.post([op.insert('i', 't', values)])
+  const { body } = await service.post([op.insert('i', 'numbered', values)])
   // The rows without columns are inserted first and have the numbers from 1 to 150.
   const numbered = values.map((row, i) => ({
-    id: i % 2 === 0 ? i / 2 + 1 : 150 + (i + 1) / 2,
-    a: null,
-    ...row
+    id: i % 2 === 0 ? i / 2 + 1 : 150 + (i + 1) / 2, a: null, ...row
   }))
   t.same(body.data?.i, numbered.filter(({ id }) => id % 5 > 0))
 })
 
 t.test('a trigger that resets settings does not mix up rows with mixed columns', async t => {
-  const service = await useService(t, {
-    schema: `
-      create table t (id int primary key, a int, b int);
-      create function reset_all() returns trigger language plpgsql as $$ begin
-        if new.id % 3 > 0 then reset all; end if;
-        return case when new.id < 1000 then new end;
-      end $$;
-      create trigger reset_all before insert on t for each row execute function reset_all();
-      grant all on t to oneflight_user;`
-  })
   const rows = (count: number): object[] =>
     Array.from({ length: count }, (_, id) => id % 2 === 0 ? { id, a: id } : { id, b: id })
-  const insert = (values: object[]): object => op.insert('i', 't', values)
+  const insert = (values: object[]): object => op.insert('i', 'resetting', values)
   const post = (...operations: object[]): ReturnType<typeof service.post> =>
     service.post(operations, { headers: { prefer: 'tx=rollback' } })
   const all = rows(300)
@@ -266,11 +240,8 @@ t.test('a trigger that resets settings does not mix up rows with mixed columns',
 
 /** Rows that name five different sets of columns. The number of a row decides which. */
 const shapes: ReadonlyArray<(id: number) => object> = [
-  id => ({ id, a: id }),
-  id => ({ b: `text ${id}`, id }),
-  id => ({ id, a: id, c: 1.5 }),
-  id => ({ id, e: { x: id } }),
-  id => ({ id, b: null, f: ['x', 'y'] })
+  id => ({ id, a: id }), id => ({ b: `text ${id}`, id }), id => ({ id, a: id, c: 1.5 }),
+  id => ({ id, e: { x: id } }), id => ({ id, b: null, f: ['x', 'y'] })
 ]
 const mixes: Readonly<Record<string, (i: number) => number>> = {
   'in alternation': i => i % 5,
@@ -282,16 +253,6 @@ const mixRows = (shapeOf: (i: number) => number, count = 10_000): object[] =>
   Array.from({ length: count }, (_, i) => (shapes[shapeOf(i)] as (id: number) => object)(i))
 
 t.test('the maximum number of rows of a few shapes is inserted however they are mixed', async t => {
-  const service = await useService(t, {
-    schema: `
-      create table items (id int primary key, a int default 7, b text default 'b', c numeric,
-        e jsonb, f text[]);
-      create table seeds (like items including all);
-      insert into seeds select n, -1, 'old' from generate_series(0, 9999, 3) as n;
-      grant all on items to oneflight_user;`,
-    env: { MAX_BODY_BYTES: '16000000' }
-  })
-  const { sql } = service.database
   const defaults = { a: 7, b: 'b', c: null, e: null, f: null }
   const rollback = { headers: { prefer: 'tx=rollback' } }
   for (const [mix, shapeOf] of Object.entries(mixes)) {
@@ -314,10 +275,7 @@ t.test('the maximum number of rows of a few shapes is inserted however they are 
     t.match(
       saved.body.data?.i,
       values.map(row => ({
-        id: row.id,
-        a: row.a ?? 7,
-        ...isNew(row) ? {} : { b: 'old' },
-        inserted: isNew(row)
+        id: row.id, a: row.a ?? 7, ...isNew(row) ? {} : { b: 'old' }, inserted: isNew(row)
       })),
       `${mix}, do update`
     )
@@ -332,8 +290,7 @@ t.test('the statement of mixed rows does not grow with their number', async t =>
   const texts = [1000, 10_000].map(count => {
     const values = JSON.stringify(mixRows(i => i % 5, count))
     const operation = planBatch(
-      parseJson(Buffer.from(`[${insertOf(values)}]`)) as unknown as Batch,
-      limits
+      parseJson(Buffer.from(`[${insertOf(values)}]`)) as unknown as Batch, limits
     )
     t.equal((operation.operations[0] as InsertNode).groups.length, 5)
     const [statement] = compile(operation, { session, maxRows: 10_000, maxBytes: 100_000 })

@@ -7,6 +7,7 @@ import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { closeConnection } from '../../src/postgres/connection.ts'
 import type { ExtraSchemas } from '../../src/postgres/extra-schemas.ts'
 import { openConnection } from '../../src/postgres/open-connection.ts'
+import * as op from '../support/operations.ts'
 import { LOGIN_ROLE, useDatabase, withAdmin, withRoles } from '../support/database/database.ts'
 import { gauge, useService, type ServiceUnderTest } from '../support/service.ts'
 import { until } from '../support/until.ts'
@@ -29,6 +30,17 @@ const schema = `
   create trigger digest before insert on api.people for each row execute function api.digest();
   create view api.look as select current_setting('search_path') as path;
   create view api.held as select statement from pg_prepared_statements;
+  create type api.price as (amount int, currency text);
+  create table api.orders (id int primary key, price api.price);
+  create table api.commands (command text);
+  create function api.act() returns trigger language plpgsql as $$
+    begin execute new.command; return new; end $$;
+  create trigger act after insert on api.commands for each row execute function api.act();
+  create table api.names (name extensions.citext);
+  insert into api.names values ('Ada'), ('Bob'), ('Cy');
+  create extension hstore schema extensions;
+  create table api.bags (id int, bag extensions.hstore, doc json);
+  insert into api.bags values (1, 'b=>1', '{"b":"1"}'), (2, 'b=>2', '{"b":"2"}');
   grant all on all tables in schema api to oneflight_user;
   grant all on extensions.private to oneflight_user;`
 
@@ -43,7 +55,7 @@ async function readPath (
   { post }: ServiceUnderTest,
   access: Access = 'read-write'
 ): Promise<string> {
-  const batch = [{ id: 'l', op: 'select', table: 'api.look' }]
+  const batch = [op.select('l', 'api.look')]
   const { status, body, text } = await post(batch, { headers: { prefer: `access=${access}` } })
   if (status !== 200) throw new Error(text)
   return body.data.l[0].path
@@ -59,26 +71,28 @@ async function renewConnections ({ database: { sql, name } }: ServiceUnderTest):
 }
 
 function warningsOf ({ log }: ServiceUnderTest): unknown[] {
-  return log
-    .filter(({ level }) => level === 40)
+  return log.filter(({ level }) => level === 40)
     .map(({ schema, remedy, msg }) => ({ schema, remedy, msg }))
 }
 
+const { post, database: { sql } } = await useService(t, { schema, env: extended })
+
+t.test('the settings of a transaction are one prepared statement per connection', async t => {
+  const where = { statement: { like: '%search_path%' } }
+  const held = [op.select('h', 'held', { where })]
+  for (let i = 0; i < 3; i++) await post(held)
+  t.match((await post(held)).body.data.h, [{ statement: /"api", "extensions", pg_temp/ }])
+})
+
 t.test('operators and functions of extensions are found', async t => {
-  const people = (id: string): object => ({
-    id,
-    op: 'select',
-    table: 'people',
-    columns: ['name'],
-    where: { name: { eq: 'ADA' } }
-  })
+  const people = (id: string): object =>
+    op.select(id, 'people', { columns: ['name'], where: { name: { eq: 'ADA' } } })
   const values = [{ name: 'Ada' }]
-  const insert = { id: 'i', op: 'insert', table: 'people', values, returning: ['digest'] }
-  const { post } = await useService(t, { schema, env: extended })
+  const insert = op.insert('i', 'people', values, { returning: ['digest'] })
   const { status, body } = await post([insert, people('p')])
   t.equal(status, 200)
   t.match(body.data, { i: [{ digest: /^\\x[0-9a-f]{64}$/ }], p: [{ name: 'Ada' }] })
-  const rest = { id: 'd', op: 'delete', table: 'people', where: { name: { nin: ['ADA'] } } }
+  const rest = op.delete('d', 'people', { where: { name: { nin: ['ADA'] } } })
   t.same((await post([rest])).body.data.d, [])
 
   const without = await useService(t, { schema, env: { ...env, DB_EXTRA_SEARCH_PATH: 'api' } })
@@ -90,25 +104,12 @@ t.test('operators and functions of extensions are found', async t => {
 })
 
 t.test('operators of extensions are still found after a trigger sets search_path', async t => {
-  const { post, database: { sql } } = await useService(t, {
-    schema: `${schema}
-      create type api.price as (amount int, currency text);
-      create table api.orders (id int primary key, price api.price);
-      create table api.commands (command text);
-      create function api.act() returns trigger language plpgsql as $$
-        begin execute new.command; return new; end $$;
-      create trigger act after insert on api.commands for each row execute function api.act();
-      create table api.names (name extensions.citext);
-      insert into api.names values ('Ada'), ('Bob'), ('Cy');
-      grant all on all tables in schema api to oneflight_user;`,
-    env: extended
-  })
   const values = [{ command: "set local search_path = ''" }]
   for (const id of [1, 2, 3]) {
     const { status, body, text } = await post([
-      { id: 'c', op: 'insert', table: 'commands', values, returning: [] },
-      { id: 'd', op: 'delete', table: 'names', where: { name: { nin: ['ADA', 'BOB', 'CY'] } } },
-      { id: 'o', op: 'insert', table: 'orders', values: [{ id, price: { amount: id } }] }
+      op.insert('c', 'commands', values, { returning: [] }),
+      op.delete('d', 'names', { where: { name: { nin: ['ADA', 'BOB', 'CY'] } } }),
+      op.insert('o', 'orders', [{ id, price: { amount: id } }])
     ])
     t.equal(status, 200, text)
     t.same(body.data?.d, [])
@@ -117,14 +118,6 @@ t.test('operators of extensions are still found after a trigger sets search_path
 })
 
 t.test('a path applies only to json and jsonb, even if an extension defines ->', async t => {
-  const { post, database: { sql } } = await useService(t, {
-    schema: `${schema}
-      create extension hstore schema extensions;
-      create table api.bags (id int, bag extensions.hstore, doc json);
-      insert into api.bags values (1, 'b=>1', '{"b":"1"}'), (2, 'b=>2', '{"b":"2"}');
-      grant all on api.bags to oneflight_user`,
-    env: extended
-  })
   const uses = (column: string): object[] => [
     { op: 'delete', where: { [column]: { neq: '2' } } },
     { op: 'update', set: { id: 3 }, where: { [column]: { in: ['2'] } } },
@@ -134,8 +127,7 @@ t.test('a path applies only to json and jsonb, even if an extension defines ->',
   ]
   for (const use of ['bag->b', 'bag->>b'].flatMap(uses)) {
     t.match(await post([{ id: 'o', table: 'bags', ...use }]), {
-      status: 400,
-      body: { error: { code: 'undefined_function', message: /"bag" has no path/ } }
+      status: 400, body: { error: { code: 'undefined_function', message: /"bag" has no path/ } }
     }, JSON.stringify(use))
   }
   const select = { op: 'select', table: 'bags', columns: ['id'] }
@@ -148,15 +140,13 @@ t.test('a path applies only to json and jsonb, even if an extension defines ->',
 })
 
 t.test('a request cannot name an extra schema', async t => {
-  const { post } = await useService(t, { schema, env: extended })
-  const batch = (table: string): object[] => [{ id: 's', op: 'select', table }]
+  const batch = (table: string): object[] => [op.select('s', table)]
   t.match(await post(batch('extensions.private')), {
     status: 403,
     body: { error: { code: 'validation_failed', errors: [{ code: 'schema_forbidden' }] } }
   })
   t.match(await post(batch('private')), {
-    status: 404,
-    body: { error: { code: 'undefined_table' } }
+    status: 404, body: { error: { code: 'undefined_table' } }
   })
 })
 
@@ -172,23 +162,13 @@ t.test('search_path is DB_SCHEMAS, new schemas of DB_EXTRA_SEARCH_PATH, pg_temp'
   ]
   for (const [DB_SCHEMAS, DB_EXTRA_SEARCH_PATH, path] of rows) {
     const service = await useService(t, {
-      schema,
-      env: { POOL_SIZE: '1', DB_SCHEMAS, DB_EXTRA_SEARCH_PATH },
-      replicaUrl: url => url
+      schema, env: { POOL_SIZE: '1', DB_SCHEMAS, DB_EXTRA_SEARCH_PATH }, replicaUrl: url => url
     })
     for (const access of accesses) {
       t.equal(await readPath(service, access), path, `${DB_SCHEMAS} and ${DB_EXTRA_SEARCH_PATH}`)
     }
     t.same(warningsOf(service), [])
   }
-})
-
-t.test('the settings of a transaction are one prepared statement per connection', async t => {
-  const { post } = await useService(t, { schema, env: extended })
-  const where = { statement: { like: '%search_path%' } }
-  const held = [{ id: 'h', op: 'select', table: 'held', where }]
-  for (let i = 0; i < 3; i++) await post(held)
-  t.match((await post(held)).body.data.h, [{ statement: /"api", "extensions", pg_temp/ }])
 })
 
 t.test('an unsafe schema is left out with one warning, until it is safe', async t => {
@@ -203,7 +183,7 @@ t.test('an unsafe schema is left out with one warning, until it is safe', async 
   let waiting: ReadonlyArray<Promise<unknown>> = []
   await sql.begin(async sql => {
     await sql`lock table api.people`
-    waiting = [1, 2].map(() => service.post([{ id: 'p', op: 'select', table: 'people' }]))
+    waiting = [1, 2].map(() => service.post([op.select('p', 'people')]))
     await until(async () => await gauge(service, 'service_pool_lanes_busy') === 2)
   })
   await Promise.all(waiting)
@@ -249,13 +229,8 @@ async function createRoles (t: Test, names: readonly string[]): Promise<void> {
 }
 
 const roleNames = [
-  `${prefix}_token`,
-  `${prefix}_granted`,
-  `${prefix}_group`,
-  `${prefix}_unrelated`,
-  `${prefix}_admin`,
-  `${prefix}_above`,
-  `${prefix}_listed`
+  `${prefix}_token`, `${prefix}_granted`, `${prefix}_group`, `${prefix}_unrelated`,
+  `${prefix}_admin`, `${prefix}_above`, `${prefix}_listed`
 ] as const
 
 t.test('a schema is unsafe if a token role can create objects in it', async t => {
@@ -294,10 +269,8 @@ t.test('a schema is unsafe if a token role can create objects in it', async t =>
     [own(above), undefined],
     [own(unrelated), undefined],
     // A privilege that another role has granted is revoked as that role.
-    [
-      `${give(admin)} with grant option; set role ${admin}; ${give(token)}; reset role`,
-      `SET ROLE "${admin}"; ${revoke(`"${token}"`)}; RESET ROLE`
-    ],
+    [`${give(admin)} with grant option; set role ${admin}; ${give(token)}; reset role`,
+      `SET ROLE "${admin}"; ${revoke(`"${token}"`)}; RESET ROLE`],
     // Privileges that the holder has granted are revoked together with its own, by CASCADE.
     [
       `${give(granted)} with grant option; set role ${granted}; ${give(`${unrelated}, ${token}`)};

@@ -13,6 +13,7 @@ import {
   type Answer,
   type ServiceUnderTest
 } from '../support/service.ts'
+import { on } from '../support/shorthand.ts'
 import { bodyOf, slips, type Slip } from '../slips.ts'
 
 const shop = await useShopService(t)
@@ -162,6 +163,22 @@ t.test('an invalid reference is answered with the operations that it can name', 
 })
 
 const schema = `
+  create type mood as enum ('ok');
+  create type point2 as (x int, y int);
+  create type wrapped as (list int[]);
+  create table v (id int primary key, i int, j int, n numeric(4, 2), s text, d date, m mood,
+    a int[], p point2, w wrapped, data jsonb, checked text);
+  create function convert_it() returns trigger language plpgsql as $$ begin
+    new.i = new.checked::int;
+    return new;
+  end $$;
+  create trigger convert_it before update of checked on v
+    for each row execute function convert_it();
+  insert into v (id) values (1);
+  grant all on v to oneflight_user;
+  create table bare (id int primary key, n int);
+  create function bare_function() returns int language sql as 'select 1';
+  revoke execute on function bare_function from public;
   create table things (id int primary key, name text, data jsonb, raw json, "a ""b" int);
   create table checked (id int);
   create function check_it() returns trigger language plpgsql as $$ begin
@@ -176,9 +193,12 @@ const schema = `
   grant usage on schema other to oneflight_user;
   grant all on things, checked to oneflight_user;
 `
+const service = await useService(t, { schema, env: { DB_SCHEMAS: 'public,other' } })
+const verbose = await useService(t, {
+  ...on(service.database), env: { ERROR_VERBOSITY: 'verbose', ANON_ROLE: 'oneflight_user' }
+})
 
 t.test('an error of PostgreSQL has the names of the request', async t => {
-  const service = await useService(t, { schema, env: { DB_SCHEMAS: 'public,other' } })
   const insert = { op: 'insert', values: [{ id: 1 }] }
   const onConflict = (members: object): object => ({
     ...insert, on_conflict: { columns: ['id'], do: 'update', ...members }
@@ -269,7 +289,6 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
 })
 
 t.test('a hint names columns as the request does', async t => {
-  const service = await useService(t, { schema, env: { ERROR_VERBOSITY: 'verbose' } })
   const rows = [
     [{ op: 'select' }, { where: { nam: { eq: 'x' } } }, /the column "name"\.$/],
     [{ op: 'update' }, { set: { nam: 'x' }, all: true }, /the column "name"\.$/],
@@ -279,13 +298,12 @@ t.test('a hint names columns as the request does', async t => {
     [{ op: 'insert' }, { table: 'checked', values: [{ id: 6 }] }, /the column "t\.id"\.$/]
   ] as const
   for (const [operation, members, hint] of rows) {
-    const answer = await service.post([{ id: 'a', table: 'things', ...operation, ...members }])
+    const answer = await verbose.post([{ id: 'a', table: 'things', ...operation, ...members }])
     t.match(answer.body.error.hint, hint, JSON.stringify(members))
   }
 })
 
 t.test('a reference that does not fit is answered with the modifier that takes it', async t => {
-  const service = await useService(t, { schema })
   const { body } = await service.post([
     op.insert('a', 'things', [{ id: 1 }]),
     op.update('b', 'things', { set: { name: { $inc: '$a.id' } }, all: true })
@@ -296,24 +314,7 @@ t.test('a reference that does not fit is answered with the modifier that takes i
   })
 })
 
-const values = `
-  create type mood as enum ('ok');
-  create type point2 as (x int, y int);
-  create type wrapped as (list int[]);
-  create table v (id int primary key, i int, j int, n numeric(4, 2), s text, d date, m mood,
-    a int[], p point2, w wrapped, data jsonb, checked text);
-  create function convert_it() returns trigger language plpgsql as $$ begin
-    new.i = new.checked::int;
-    return new;
-  end $$;
-  create trigger convert_it before update of checked on v
-    for each row execute function convert_it();
-  insert into v (id) values (1);
-  grant all on v to oneflight_user
-`
-
 t.test('a value that PostgreSQL refuses is answered with its column', async t => {
-  const service = await useService(t, { schema: values })
   const integer = 'invalid input syntax for type integer: "…"'
   const where = (filter: object): object => ({ op: 'select', where: filter })
   const insert = (...rows: readonly object[]): object => ({ op: 'insert', values: rows })
@@ -378,7 +379,6 @@ t.test('a value that PostgreSQL refuses is answered with its column', async t =>
 })
 
 t.test('a modifier in "values" is data, unless the column cannot store it', async t => {
-  const service = await useService(t, { schema: values })
   const help = (name: string, example = ''): string =>
     `The modifier ${name} works only in "set"; "values" takes the value itself${example}.`
   const scalar = (type: string): string =>
@@ -425,11 +425,6 @@ t.test('an operator that no part of the operation explains is not named', t => {
 })
 
 t.test('in development, a missing privilege has its GRANT', async t => {
-  const schema = `create table bare (id int primary key, n int);
-    create function bare_function() returns int language sql as 'select 1';
-    revoke execute on function bare_function from public`
-  const env = { ERROR_VERBOSITY: 'verbose', ANON_ROLE: 'oneflight_user' }
-  const service = await useService(t, { schema, env })
   const of = (op: string, members: object): object => ({ id: 'a', op, table: 'bare', ...members })
   const where = { id: { eq: 1 } }
   const rows: ReadonlyArray<readonly [operation: object, grant: string]> = [
@@ -445,12 +440,12 @@ t.test('in development, a missing privilege has its GRANT', async t => {
       'EXECUTE ON FUNCTION "public"."bare_function"']
   ]
   for (const [operation, grant] of rows) {
-    const { status, body } = await service.post([operation])
+    const { status, body } = await verbose.post([operation])
     t.equal(status, 403)
     t.match(body.error?.hint, `run GRANT ${grant} TO "oneflight_user", or`)
   }
-  const anonymous = await service.post([of('select', {})], { role: null })
+  const anonymous = await verbose.post([of('select', {})], { role: null })
   t.match(anonymous.body.error?.hint, /^no token was sent\. Send one; if .*, run GRANT SELECT ON/)
-  const denied = await service.post([of('select', {})], { role: 'nobody_has_this_name' })
+  const denied = await verbose.post([of('select', {})], { role: 'nobody_has_this_name' })
   t.equal(denied.body.error?.hint, 'the role does not exist')
 })

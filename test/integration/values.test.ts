@@ -197,9 +197,18 @@ const values: Readonly<Record<string, readonly Value[]>> = {
   jsonpath: [unequal('"$.\\"a\\"[*]?(@ > 1)"')]
 }
 
+const tables = `
+  create table j (k int, v json);
+  create table n (k int, v jsonb default '1', a int[] default '{1}', s text default 'x');
+  create table x (k int, i2 int2, i4 int4, b bool, f float4, n numeric(4, 2), c varchar(2),
+    bits bit(2), d date, u uuid, m mood, p positive, e email default 'a@b', a int[], j point3);
+  grant all on j, n, x to oneflight_user;`
+const service = await useService(t, {
+  schema: schema + tables, env: { MAX_BODY_BYTES: '16000000' }
+})
+const { sql } = service.database
+
 t.test('values of every built-in type are stored and returned exactly', async t => {
-  const service = await useService(t, { schema, env: { MAX_BODY_BYTES: '16000000' } })
-  const { sql } = service.database
   const expected = (type: string, text: string): Promise<string> =>
     sql.begin(async sql => {
       await sql.unsafe(
@@ -261,11 +270,8 @@ t.test('values of every built-in type are stored and returned exactly', async t 
 })
 
 t.test('a json column is returned unchanged, byte for byte', async t => {
-  const service = await useService(t, {
-    schema: 'create table j (k int, v json); grant all on j to oneflight_user'
-  })
   const stored = '{ "a" : 1,\t"a":\n 2.0, "b":"\\u00e4\\/" }'
-  await service.database.sql.unsafe('insert into j values (1, $1::text::json)', [stored])
+  await sql.unsafe('insert into j values (1, $1::text::json)', [stored])
   const { text } = await service.post(
     [op.select('s', 'j'), op.insert('i', 'j', [{ k: 2, v: '$s.v' }])]
   )
@@ -273,10 +279,6 @@ t.test('a json column is returned unchanged, byte for byte', async t => {
 })
 
 t.test('null is stored as NULL in columns of every type', async t => {
-  const service = await useService(t, {
-    schema: "create table n (k int, v jsonb default '1', a int[] default '{1}', s text default " +
-      "'x'); grant all on n to oneflight_user"
-  })
   const { body } = await service.post([
     op.insert('i', 'n', [{ k: 1, v: null, a: null, s: null }]),
     op.insert('d', 'n', [{ k: 2 }]),
@@ -290,11 +292,6 @@ t.test('null is stored as NULL in columns of every type', async t => {
 })
 
 t.test('PostgreSQL rejects a value that does not fit its column; nothing is written', async t => {
-  const service = await useService(t, {
-    schema: `${schema} create table x (i2 int2, i4 int4, b bool, f float4, n numeric(4, 2), c ` +
-      "varchar(2), bits bit(2), d date, u uuid, m mood, p positive, e email default 'a@b', " +
-      'a int[], j point3); grant all on x to oneflight_user'
-  })
   const rows: ReadonlyArray<readonly [row: string, code: string]> = [
     ['{"i2":32768}', 'numeric_value_out_of_range'],
     ['{"i4":2147483648}', 'numeric_value_out_of_range'],
@@ -331,18 +328,15 @@ t.test('PostgreSQL rejects a value that does not fit its column; nothing is writ
       }, encodeURI(row))
     }
   }
-  t.same((await service.database.sql`select * from x`).length, 0)
+  t.same((await sql`select * from x`).length, 0)
 })
 
 t.test('a column of a NOT NULL domain gets its default if a row omits it', async t => {
-  const service = await useService(t, {
-    schema:
-      `${schema} create table x (k int, e email default 'a@b'); grant all on x to oneflight_user`
-  })
+  const returning = ['k', 'e']
   const { body } = await service.post([
-    op.insert('i', 'x', [{ k: 1 }]),
-    op.insert('m', 'x', [{ k: 2 }, { k: 3, e: 'c@d' }, {}]),
-    op.update('u', 'x', { set: { k: 4 }, where: { k: { eq: '$i.k' } } })
+    op.insert('i', 'x', [{ k: 1 }], { returning }),
+    op.insert('m', 'x', [{ k: 2 }, { k: 3, e: 'c@d' }, {}], { returning }),
+    op.update('u', 'x', { set: { k: 4 }, where: { k: { eq: '$i.k' } }, returning })
   ])
   t.same(body.data, {
     i: [{ k: 1, e: 'a@b' }],
