@@ -13,6 +13,10 @@ import { codeBlocks } from '../support/docs/markdown.ts'
 import { readLanguage } from '../support/docs/pages.ts'
 import { useService } from '../support/service.ts'
 
+/** Options of selects that return one column, in its order. */
+const ids = { columns: ['id'], order: [{ id: 'asc' }] } as const
+const names = { columns: ['name'], order: [{ name: 'asc' }] } as const
+
 type Build = (b: Batch<LanguageDatabase>) => object
 
 /** The examples by heading, in the order of the page. The member names are the operation ids. */
@@ -138,24 +142,18 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
   NULL: [b => ({
     silent: b.select('customers', { columns: ['name'], where: { email: { is: null } } }),
     others: b.select('customers', {
-      columns: ['name'],
-      where: { email: { isdistinct: 'bakery@example.com' } },
-      order: [{ name: 'asc' }]
+      ...names, where: { email: { isdistinct: 'bakery@example.com' } }
     })
   })],
   Lists: [
     b => ({
-      in: b.select('orders', {
-        columns: ['id'], where: { status: { in: ['paid', 'shipped'] } }, order: [{ id: 'asc' }]
-      }),
+      in: b.select('orders', { ...ids, where: { status: { in: ['paid', 'shipped'] } } }),
       nin: b.select('orders', { columns: ['id'], where: { id: { nin: [1, 2, 3] } } }),
       none: b.select('orders', { columns: ['id'], where: { id: { in: [] } } })
     }),
     b => ({
       any: b.select('customers', {
-        columns: ['name'],
-        where: { name: { ilike: $.any(['%shop', 'harbour%']) } },
-        order: [{ name: 'asc' }]
+        ...names, where: { name: { ilike: $.any(['%shop', 'harbour%']) } }
       }),
       all: b.select('articles', {
         columns: ['title'],
@@ -199,14 +197,10 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
   ],
   'Whole jsonb values': [b => ({
     contains: b.select('orders', {
-      columns: ['id'],
-      where: { data: { cs: { items: [{ sku: 'apple' }] } } },
-      order: [{ id: 'asc' }]
+      ...ids, where: { data: { cs: { items: [{ sku: 'apple' }] } } }
     }),
     keys: b.select('orders', {
-      columns: ['id'],
-      where: { data: { has_key: 'items', has_keys_any: ['note', 'weight'] } },
-      order: [{ id: 'asc' }]
+      ...ids, where: { data: { has_key: 'items', has_keys_any: ['note', 'weight'] } }
     }),
     both: b.select('orders', {
       columns: ['id'], where: { data: { has_keys_all: ['items', 'weight'] } }
@@ -233,12 +227,8 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
   'Arrays and ranges': [
     b => ({
       both: b.select('orders', { columns: ['id'], where: { tags: { cs: ['express', 'gift'] } } }),
-      only: b.select('orders', {
-        columns: ['id'], where: { tags: { cd: ['express', 'fragile'] } }, order: [{ id: 'asc' }]
-      }),
-      one: b.select('orders', {
-        columns: ['id'], where: { tags: { ov: ['gift', 'fragile'] } }, order: [{ id: 'asc' }]
-      }),
+      only: b.select('orders', { ...ids, where: { tags: { cd: ['express', 'fragile'] } } }),
+      one: b.select('orders', { ...ids, where: { tags: { ov: ['gift', 'fragile'] } } }),
       none: b.select('orders', { columns: ['id'], where: { tags: { eq: [] } } })
     }),
     b => ({
@@ -273,9 +263,7 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       where: { words: { wfts: { query: 'apple -wine', config: 'english' } } }
     }),
     operators: b.select('articles', {
-      columns: ['id'],
-      where: { words: { fts: { query: 'cake | wine', config: 'english' } } },
-      order: [{ id: 'asc' }]
+      ...ids, where: { words: { fts: { query: 'cake | wine', config: 'english' } } }
     }),
     phrase: b.select('articles', {
       columns: ['id'], where: { words: { phfts: { query: 'ripe pears', config: 'english' } } }
@@ -421,18 +409,15 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       const open = b.select('orders', { where: { status: { eq: 'open' } }, answer: 'count' })
       return {
         open,
-        customers: b.select('customers', {
-          columns: ['name'], where: { id: { in: open.rows.customer_id } }, order: [{ name: 'asc' }]
-        })
+        customers: b.select('customers', { ...names, where: { id: { in: open.rows.customer_id } } })
       }
     }
   ],
   Locks: [
     b => {
       const next = b.select('orders', {
-        columns: ['id'],
+        ...ids,
         where: { status: { eq: 'open' } },
-        order: [{ id: 'asc' }],
         limit: 1,
         lock: { mode: 'update', wait: 'skip_locked' }
       })
@@ -636,7 +621,7 @@ t.test('the client sends the printed batches and returns the printed responses',
     schema: `${tables}; grant all on all tables in schema public to oneflight_user`
   })
   const { sql } = service.database
-  const names = (await sql`select relname from pg_class where relnamespace = 'public'::regnamespace
+  const tableNames = (await sql`select relname from pg_class where relnamespace = 'public'::regnamespace
       and relkind = 'r'`)
     .map(({ relname }) => relname as string)
   let body = ''
@@ -658,7 +643,7 @@ t.test('the client sends the printed batches and returns the printed responses',
     }
     const [build, options] = typeof batch === 'function' ? [batch, {}] : batch
     if (lead !== 'Then, on the same data:') {
-      await sql.unsafe(`truncate ${names.join()} restart identity; ${data}`)
+      await sql.unsafe(`truncate ${tableNames.join()} restart identity; ${data}`)
     }
     const outcome = await client.batch(build as () => Record<string, never>, {
       ...options, requestId: 'docs'

@@ -50,6 +50,18 @@ function exactly<Expected> () {
 }
 type KeysOf<T> = T extends unknown ? keyof T : never
 
+interface OrderUpdate {
+  id?: number
+  customer_id?: number
+  status?: 'open' | 'paid'
+  total?: number
+  tags?: string[]
+  data?: Json
+  placed?: string | null
+  gift?: boolean | null
+  during?: unknown
+}
+
 /** Has the form that `supabase gen types typescript` generates. */
 interface Supabase {
   __InternalSupabase: { PostgrestVersion: '13.0.5' }
@@ -73,28 +85,8 @@ interface Supabase {
           gift: boolean | null,
           during: unknown
         },
-        Insert: {
-          id?: number,
-          customer_id: number,
-          status?: 'open' | 'paid',
-          total?: number,
-          tags?: string[],
-          data?: Json,
-          placed?: string | null,
-          gift?: boolean | null,
-          during?: unknown
-        },
-        Update: {
-          id?: number,
-          customer_id?: number,
-          status?: 'open' | 'paid',
-          total?: number,
-          tags?: string[],
-          data?: Json,
-          placed?: string | null,
-          gift?: boolean | null,
-          during?: unknown
-        },
+        Insert: OrderUpdate & { customer_id: number },
+        Update: OrderUpdate,
         Relationships: []
       }
     },
@@ -124,6 +116,7 @@ interface Supabase {
 }
 
 type Customer = Supabase['public']['Tables']['customers']['Row']
+type Order = Supabase['public']['Tables']['orders']['Row']
 
 // Has the form that kysely-codegen generates. Kysely's ColumnType has the same shape.
 type Int8 = ColumnType<string, bigint | number | string, bigint | number | string>
@@ -220,56 +213,40 @@ export async function results (): Promise<void> {
     qualified: b.select('public.customers')
   }))
   exactly<{
-    customer: [{ id: number, name: string, email: string | null }],
+    customer: [Customer],
     some: [Customer, ...Customer[]],
     none: [],
-    any: Array<
-      {
-        id: number,
-        customer_id: number,
-        status: 'open' | 'paid',
-        total: number,
-        tags: string[],
-        data: Json,
-        placed: string | null,
-        gift: boolean | null,
-        during: unknown
-      }
-    >,
+    any: Order[],
     quiet: [],
     part: Array<{ id: number, amount: number, status: 'open' | 'paid' }>,
     paths: Array<{ note: string | null, items: Json, data: Json, a: string | null, y: Json }>,
-    groups: Array<
-      {
-        status: 'open' | 'paid',
-        count: number,
-        worth: number | null,
-        min: string | null,
-        most: Json,
-        avg: unknown,
-        customers: number
-      }
-    >,
+    groups: Array<{
+      status: 'open' | 'paid',
+      count: number,
+      worth: number | null,
+      min: string | null,
+      most: Json,
+      avg: unknown,
+      customers: number
+    }>,
     counted: number,
     countedUpdate: number,
     rows: Customer[],
     page: Customer[],
-    casts: Array<
-      {
-        tag: string | null,
-        n: number | null,
-        b: number | null,
-        total: string | null,
-        sum: number | null
-      }
-    >,
-    saved: Array<
-      { id: number, name: string, email: string | null, inserted: boolean, created: boolean }
-    >,
+    casts: Array<{
+      tag: string | null,
+      n: number | null,
+      b: number | null,
+      total: string | null,
+      sum: number | null
+    }>,
+    saved: Array<{
+      id: number, name: string, email: string | null, inserted: boolean, created: boolean
+    }>,
     all: Array<{ id: number, name: string, email: string | null, number: number }>,
     view: Array<{ customer_id: number | null, total: number | null }>,
     invoices: Array<{ id: number }>,
-    qualified: Array<{ id: number, name: string, email: string | null }>
+    qualified: Customer[]
   }>().of(data)
 
   // Other shapes of batches, and options that change the result type.
@@ -339,9 +316,9 @@ export async function results (): Promise<void> {
     n: b.select('orders', { columns: [{ fn: 'count' }] })
   }))
   exactly<{
-    c: Array<
-      { id: number, name: string, email: string | null, since: string, seen: string | null }
-    >,
+    c: Array<{
+      id: number, name: string, email: string | null, since: string, seen: string | null
+    }>,
     o: Array<
       {
         id: string,
