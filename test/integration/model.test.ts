@@ -80,8 +80,7 @@ function difference (
             ? []
             : texts
     const [a, b] = [got, want].map(rows =>
-      withoutNow(JSON.stringify(typeof rows === 'object' && !ordered ? rows.toSorted() : rows))
-    )
+      withoutNow(JSON.stringify(typeof rows === 'object' && !ordered ? rows.toSorted() : rows)))
     if (a !== b) return { id, ordered, expected: want, got }
   }
   return results.size === outcome.results.length
@@ -126,8 +125,7 @@ t.test('property: a batch equals its operations run one by one in plain SQL', {
         )
       }
       const [a, b] = (await Promise.all(sides.map(sql => sql.unsafe(dump)))).map(([all]) =>
-        withoutNow(String(all?.['rows']))
-      )
+        withoutNow(String(all?.['rows'])))
       if (a !== b) {
         throw new Error(
           `the tables differ: got ${a}, expected ${b}\nPrefer: ${prefer}\n${

@@ -17,18 +17,12 @@ export const frames = {
   insert_from: { op: ['"insert"'], table: ['"t"'], 'from.table': ['"u"'] },
   update: { op: ['"update"'], table: ['"t"'] },
   update_from: {
-    op: ['"update"'],
-    table: ['"t"'],
-    'from.table': ['"u"'],
-    'from.on': ['"id":"id"']
+    op: ['"update"'], table: ['"t"'], 'from.table': ['"u"'], 'from.on': ['"id":"id"']
   },
   bulk_update: { op: ['"update"'], table: ['"t"'], key: ['"id"'] },
   delete: { op: ['"delete"'], table: ['"t"'] },
   delete_from: {
-    op: ['"delete"'],
-    table: ['"t"'],
-    'from.table': ['"u"'],
-    'from.on': ['"id":"id"']
+    op: ['"delete"'], table: ['"t"'], 'from.table': ['"u"'], 'from.on': ['"id":"id"']
   },
   call: { op: ['"call"'], function: ['"f"'] },
   nested: { op: ['"select"'], table: ['"t"'] }

@@ -96,8 +96,7 @@ function tokenOf (more: object, secret: string): string {
 
 export const headerParts: readonly HeaderPart[] = [
   ...texts.map(([name, start, text, end = '']): HeaderPart => ({
-    name: `${name}: ${start}${text}…${end}`,
-    make: n => [[name, `${start}${repeat(text, n)}${end}`]]
+    name: `${name}: ${start}${text}…${end}`, make: n => [[name, `${start}${repeat(text, n)}${end}`]]
   })),
   ...Object.entries(claims).map(([name, make]): HeaderPart => ({
     name: `token with ${name}`,
@@ -105,8 +104,7 @@ export const headerParts: readonly HeaderPart[] = [
     make: (n, secret) => [['authorization', tokenOf(make(0.7 * n), secret)]]
   })),
   {
-    name: 'many headers',
-    make: n => numbers(Math.min(1900, n / 8)).map(i => [`x${i}`, ''] as const)
+    name: 'many headers', make: n => numbers(Math.min(1900, n / 8)).map(i => [`x${i}`, ''] as const)
   },
   { name: 'one header many times', make: n => numbers(n / 6).map(() => ['a', ''] as const) },
   {

@@ -57,9 +57,6 @@ export const listPlaces: Readonly<Record<string, Place>> = {
   'a value by key': inMember(['bulk_update'], 'values', list => `{"id":1,"j":[${list}]}`),
   'columns of insert from': inMember(['insert_from'], 'columns', list => `"j":[${list}]`),
   'an argument': inMember(['call'], 'args', list => `"j":[${list}]`),
-  after: {
-    frames: ['select'],
-    make: list => ({ order: ['{"a":"asc"}'], after: [list] })
-  },
+  after: { frames: ['select'], make: list => ({ order: ['{"a":"asc"}'], after: [list] }) },
   index_where: inMember(['upsert'], 'on_conflict.index_where', list => `{"a":{"in":[${list}]}}`)
 }

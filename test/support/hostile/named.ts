@@ -4,21 +4,16 @@
 import { times, type Element } from './part.ts'
 
 const rowsOf = (properties: object): object => ({
-  type: 'array',
-  items: { type: 'object', properties, additionalProperties: false }
+  type: 'array', items: { type: 'object', properties, additionalProperties: false }
 })
 const paramsOf = (properties: object, more = {}): object => ({
-  type: 'object',
-  properties,
-  required: Object.keys(properties),
-  ...more
+  type: 'object', properties, required: Object.keys(properties), ...more
 })
 const select = (where: object): object => ({ id: 's', op: 'select', table: 't', where })
 const selectValue = [select({ j: { eq: { $value: '$params.x' } } })]
 /** A batch whose one parameter has this schema. */
 const takes = (schema: object, definitions = {}): object => ({
-  params: paramsOf({ x: schema }, definitions),
-  operations: selectValue
+  params: paramsOf({ x: schema }, definitions), operations: selectValue
 })
 
 /** The files of the batches, by name. */
@@ -59,12 +54,10 @@ export const namedBatches: Readonly<Record<string, object>> = {
   },
   number: takes({ type: 'number' }),
   limits: takes({
-    type: 'array',
-    items: { type: 'number', minimum: -1e15, maximum: 1e15, multipleOf: 0.01 }
+    type: 'array', items: { type: 'number', minimum: -1e15, maximum: 1e15, multipleOf: 0.01 }
   }),
   exclusive: takes({
-    type: 'array',
-    items: { type: 'integer', exclusiveMinimum: 0, exclusiveMaximum: 100 }
+    type: 'array', items: { type: 'integer', exclusiveMinimum: 0, exclusiveMaximum: 100 }
   }),
   unique: takes({ type: 'array', uniqueItems: true }),
   text: takes({ type: 'array', items: { type: 'string', minLength: 2, maxLength: 9 } }),
@@ -91,8 +84,7 @@ export const namedBatches: Readonly<Record<string, object>> = {
       node: {
         type: 'object',
         properties: {
-          name: { type: 'string' },
-          children: { type: 'array', items: { $ref: '#/$defs/node' } }
+          name: { type: 'string' }, children: { type: 'array', items: { $ref: '#/$defs/node' } }
         },
         unevaluatedProperties: false
       }
@@ -175,11 +167,7 @@ export const namedParts: readonly NamedPart[] = [
   ...['open', 'keys', 'patterns'].flatMap(batch => Object.entries(members).map(([name, member]) =>
     ({ name: `members of ${name}`, batch, make: object(member) }))),
   // Many faults inside of one member with a long name.
-  {
-    name: 'faults behind a long key',
-    batch: 'open',
-    make: n => `{"x":{"${'k'.repeat(n)}":"x"}}`
-  },
+  { name: 'faults behind a long key', batch: 'open', make: n => `{"x":{"${'k'.repeat(n)}":"x"}}` },
   {
     name: 'faults behind long keys',
     batch: 'tree',
@@ -194,9 +182,7 @@ export const namedParts: readonly NamedPart[] = [
     make: n => `{"x":{"children":[${times(n, i => `{"name":"n${i}"}`)}]}}`
   },
   {
-    name: 'levels',
-    batch: 'tree',
-    make: n => `{"x":${'{"children":['.repeat(n)}${']}'.repeat(n)}}`
+    name: 'levels', batch: 'tree', make: n => `{"x":${'{"children":['.repeat(n)}${']}'.repeat(n)}}`
   },
   { name: 'parameters', batch: 'many', make: n => `{${times(n, i => `"p${i}":${i}`).join()}}` },
   {

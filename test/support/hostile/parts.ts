@@ -33,12 +33,8 @@ export const partGroups: ReadonlyArray<readonly Part[]> = [
   })),
   Object.entries(listPlaces).flatMap(([place, { frames, make }]) =>
     Object.entries(items).map(([name, item]): Part => ({
-      name: `${place}: ${name}`,
-      frames,
-      max: UNLIMITED,
-      make: n => make(times(n, item).join())
-    }))
-  ),
+      name: `${place}: ${name}`, frames, max: UNLIMITED, make: n => make(times(n, item).join())
+    }))),
   Object.entries(rows).map(([name, { max, make }]): Part => ({
     name: `rows: ${name}`,
     frames: ['insert', 'upsert'],
@@ -93,28 +89,16 @@ export const partGroups: ReadonlyArray<readonly Part[]> = [
   })),
   Object.entries(texts).flatMap(([place, { frames, make }]) =>
     Object.entries(letters).map(([name, text]): Part => ({
-      name: `${place} of ${name}`,
-      frames,
-      max: UNLIMITED,
-      make: n => make(text(n))
-    }))
-  ),
+      name: `${place} of ${name}`, frames, max: UNLIMITED, make: n => make(text(n))
+    }))),
   Object.entries(numberPlaces).flatMap(([place, { frames, make }]) =>
     Object.entries(numbers).map(([name, text]): Part => ({
-      name: `${place}, a number of ${name}`,
-      frames,
-      max: UNLIMITED,
-      make: n => make(text(n))
-    }))
-  ),
+      name: `${place}, a number of ${name}`, frames, max: UNLIMITED, make: n => make(text(n))
+    }))),
   Object.entries(depthPlaces).flatMap(([place, { frames, make }]) =>
     Object.entries(depths).map(([name, text]): Part => ({
-      name: `${place}, nested ${name}`,
-      frames,
-      max: UNLIMITED,
-      make: n => make(text(n))
-    }))
-  ),
+      name: `${place}, nested ${name}`, frames, max: UNLIMITED, make: n => make(text(n))
+    }))),
   others
 ]
 

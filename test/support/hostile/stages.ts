@@ -31,7 +31,9 @@ export interface Measured {
 }
 
 /** The default limits of the service. */
-const { config } = readConfig({ DATABASE_URL: 'postgres://login@localhost/test', ANON_ROLE: 'user' })
+const { config } = readConfig({
+  DATABASE_URL: 'postgres://login@localhost/test', ANON_ROLE: 'user'
+})
 const limits = { ...batchLimits(config), maxBytes: config.MAX_RESPONSE_BYTES }
 
 /** Names, types and categories of the columns of both tables; see columnTypesQuery. */
@@ -61,10 +63,7 @@ function createCompiler (): Compiler {
     name: 'f',
     version: '1',
     // PostgreSQL has at most 100 parameters.
-    variants: [[
-      100,
-      columns.slice(-100).map(([name]) => [name, 'pg_catalog', 'jsonb', 'b', 'i'])
-    ]]
+    variants: [[100, columns.slice(-100).map(([name]) => [name, 'pg_catalog', 'jsonb', 'b', 'i'])]]
   }]))
   return compiler
 }
@@ -75,10 +74,7 @@ const request = {
   id: 'r',
   identity: { role: 'user', claims: '{"role":"user"}', anonymous: false },
   preferences: {
-    tx: 'commit',
-    isolation: 'read-committed',
-    access: 'read-write',
-    return: 'representation'
+    tx: 'commit', isolation: 'read-committed', access: 'read-write', return: 'representation'
   },
   idempotencyKey: undefined,
   trace: undefined
@@ -192,9 +188,7 @@ class StageClock {
   #write (statements: readonly Statement[]): void {
     const writer = new MessageWriter()
     const connection = {
-      prepared: noPreparedStatements(),
-      prepares: true,
-      state: { retired: false }
+      prepared: noPreparedStatements(), prepares: true, state: { retired: false }
     }
     for (const { name, text, parameters } of toRequests(connection, statements)) {
       writer.parse(name, text).bind(name, parameters).execute()

@@ -36,31 +36,28 @@ export const texts: Readonly<Record<string, Place>> = {
   'a column of order': inMember(['select'], 'order', text => `{"${text}":"asc"}`),
   'a direction': inMember(['select'], 'order', text => `{"a":"${text}"}`),
   'a value of after': {
-    frames: ['select'],
-    make: text => ({ order: ['{"a":"asc"}'], after: [`"${text}"`] })
+    frames: ['select'], make: text => ({ order: ['{"a":"asc"}'], after: [`"${text}"`] })
   },
   'an operation of when': inMember(['select'], 'when', text => `"${text}":1`),
-  'a member of with':
-    inMember(['select'], 'with', text => `"${text}":{"table":"u","on":{"t_id":"id"}}`),
-  'a table of with':
-    inMember(['select'], 'with', text => `"us":{"table":"${text}","on":{"t_id":"id"}}`),
+  'a member of with': inMember(
+    ['select'], 'with', text => `"${text}":{"table":"u","on":{"t_id":"id"}}`
+  ),
+  'a table of with': inMember(
+    ['select'], 'with', text => `"us":{"table":"${text}","on":{"t_id":"id"}}`
+  ),
   'an unknown member': {
-    frames: ['select', 'insert', 'update', 'delete', 'call'],
-    make: text => ({ [text]: ['1'] })
+    frames: ['select', 'insert', 'update', 'delete', 'call'], make: text => ({ [text]: ['1'] })
   },
   'a member of on_conflict': {
-    frames: ['upsert'],
-    make: text => ({ [`on_conflict.${text}`]: ['1'] })
+    frames: ['upsert'], make: text => ({ [`on_conflict.${text}`]: ['1'] })
   },
   'a constraint': {
     frames: ['insert'],
-    make: text => ({
-      'on_conflict.constraint': [`"${text}"`],
-      'on_conflict.do': ['"nothing"']
-    })
+    make: text => ({ 'on_conflict.constraint': [`"${text}"`], 'on_conflict.do': ['"nothing"'] })
   },
-  'a constant of index_where':
-    inMember(['upsert'], 'on_conflict.index_where', text => `{"a":{"eq":"${text}"}}`),
+  'a constant of index_where': inMember(
+    ['upsert'], 'on_conflict.index_where', text => `{"a":{"eq":"${text}"}}`
+  ),
   'an id': inMember(['select'], 'id', text => `"${text}"`),
   'an op': inMember(['select'], 'op', text => `"${text}"`),
   'a table': inMember(['select', 'insert', 'delete'], 'table', text => `"${text}"`),
@@ -113,8 +110,7 @@ export const numberPlaces: Readonly<Record<string, Place>> = {
   expect: inMember(['select'], 'expect', text => text),
   when: inMember(['select'], 'when', text => `"p":${text}`),
   'a value of after': {
-    frames: ['select'],
-    make: text => ({ order: ['{"n":"asc"}'], after: [text] })
+    frames: ['select'], make: text => ({ order: ['{"n":"asc"}'], after: [text] })
   }
 }
 

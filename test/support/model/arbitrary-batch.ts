@@ -50,8 +50,7 @@ function arbitrarySet (
   ): readonly [string, Arbitrary<unknown>] => {
     const digits = literals[kind].filter(operand => digitsOf(operand) !== undefined)
     const number = fc.oneof({ arbitrary: digits, weight: 2 }, {
-      arbitrary: referenceTo(kind, cellRows, digits),
-      weight: 1
+      arbitrary: referenceTo(kind, cellRows, digits), weight: 1
     })
     const same = fc.constantFrom(...columnsOf(table, [kind]))
     const modifiers: Arbitrary<object>[] = [
@@ -61,8 +60,7 @@ function arbitrarySet (
       ...(conflict ? [same.map($excluded => ({ $excluded }))] : []),
       ...(numeric.includes(kind)
         ? [
-            number.map($inc => ({ $inc })),
-            number.map($dec => ({ $dec })),
+            number.map($inc => ({ $inc })), number.map($dec => ({ $dec })),
             number.map($mul => ({ $mul }))
           ]
         : []),
@@ -104,17 +102,14 @@ function arbitrarySet (
       fixed.has(name)
         ? plain
         : fc.oneof({ arbitrary: plain, weight: 2 }, {
-          arbitrary: fc.oneof(...modifiers),
-          weight: 3
+          arbitrary: fc.oneof(...modifiers), weight: 3
         })
     ]
   }
-  const columns = (without: readonly string[]): Arbitrary<unknown> =>
-    arbitraryMembers(
-      Object.fromEntries(entries(table).filter(([name]) => !without.includes(name)).map(assigned)),
-      [],
-      3
-    )
+  const columns = (without: readonly string[]): Arbitrary<unknown> => arbitraryMembers(
+    Object.fromEntries(entries(table).filter(([name]) => !without.includes(name)).map(assigned)),
+    [], 3
+  )
   const sets = rarely(columns(['id', 'code', 'a', 'b', 'slot', 'inside']), columns(['id']))
   return (sets as Arbitrary<object>).filter(set => Object.keys(set).length > 0)
 }
@@ -128,9 +123,7 @@ function arbitraryConflict (table: Table): Arbitrary<object> {
       fc.constant({ do: 'update' }),
       arbitrarySet(table, true).map(set => ({ do: 'update', set })),
       fc.tuple(arbitrarySet(table, true), arbitraryFilter(table)).map(([set, where]) => ({
-        do: 'update',
-        set,
-        where
+        do: 'update', set, where
       })),
       fc.tuple(arbitrarySet(table, true), fc.constantFrom(...columnsOf(table, ['int'])))
         .map(([set, column]) => {
@@ -141,17 +134,13 @@ function arbitraryConflict (table: Table): Arbitrary<object> {
   ).map(([target, action]) => ({ ...target, ...action }))
 }
 
-const returning = (table: Table): Arbitrary<unknown> =>
-  optional(
-    fc.oneof({ arbitrary: arbitraryColumns(table), weight: 4 }, {
-      arbitrary: fc.constant([]),
-      weight: 1
-    })
-  )
+const returning = (table: Table): Arbitrary<unknown> => optional(
+  fc.oneof({ arbitrary: arbitraryColumns(table), weight: 4 }, {
+    arbitrary: fc.constant([]), weight: 1
+  })
+)
 const expectation = optional(
-  fc.constantFrom<unknown>(1, 0, 2, { min: 1 }, { max: 2 }, { min: 1, max: 9 }, { min: 0 }),
-  1,
-  25
+  fc.constantFrom<unknown>(1, 0, 2, { min: 1 }, { max: 2 }, { min: 1, max: 9 }, { min: 0 }), 1, 25
 )
 /** Distances to earlier operations with their numbers of rows; `finish` sets the ids. */
 const condition = optional(
@@ -166,8 +155,7 @@ const condition = optional(
   5
 )
 const direction = fc.constantFrom<unknown>('asc', 'desc', { direction: 'desc', nulls: 'last' }, {
-  direction: 'asc',
-  nulls: 'first'
+  direction: 'asc', nulls: 'first'
 })
 
 function arbitraryOrder (names: readonly string[]): Arbitrary<readonly object[]> {
@@ -188,8 +176,7 @@ function plainSelect (table: Table): Arbitrary<object> {
   const page = fc.tuple(
     total.chain(order => fc.record({ order: fc.constant(order), after: startOf(order, table) })),
     fc.record({
-      limit: optional(fc.nat({ max: 4 }), 1, 1),
-      offset: optional(fc.nat({ max: 2 }), 1, 2)
+      limit: optional(fc.nat({ max: 4 }), 1, 1), offset: optional(fc.nat({ max: 2 }), 1, 2)
     })
   ).map(([order, limits]) => ({ ...order, ...limits }))
   const lock = optional(
@@ -202,15 +189,13 @@ function plainSelect (table: Table): Arbitrary<object> {
   return fc.tuple(
     fc.oneof(
       {
-        arbitrary: fc.record({ columns: optional(arbitraryColumns(table), 1, 2), lock }),
-        weight: 4
+        arbitrary: fc.record({ columns: optional(arbitraryColumns(table), 1, 2), lock }), weight: 4
       },
       { arbitrary: withHaving(arbitraryColumns(table), table), weight: 1 }
     ),
     fc.record({ where: optional(arbitraryFilter(table), 3, 1) }),
     fc.oneof({ arbitrary: page, weight: 4 }, {
-      arbitrary: fc.record({ order: arbitraryOrder(columnsOf(table, comparable)) }),
-      weight: 1
+      arbitrary: fc.record({ order: arbitraryOrder(columnsOf(table, comparable)) }), weight: 1
     }, { arbitrary: fc.constant({}), weight: 1 })
   ).map(([select, where, page]) => ({ ...select, ...where, ...page }))
 }
@@ -220,8 +205,7 @@ function startOf (order: readonly object[], table: Table): Arbitrary<unknown> {
   const values = order.map(one => {
     const kind = table.columns[Object.keys(one)[0] as string] as Kind
     return fc.oneof(
-      { arbitrary: literals[kind], weight: 3 },
-      { arbitrary: fc.constant(null), weight: 1 },
+      { arbitrary: literals[kind], weight: 3 }, { arbitrary: fc.constant(null), weight: 1 },
       { arbitrary: referenceTo(kind, cellRows, literals[kind], { alone: true }), weight: 2 }
     )
   })
@@ -231,22 +215,19 @@ function startOf (order: readonly object[], table: Table): Arbitrary<unknown> {
 /** Generates selects of distinct rows, with an order of all columns if the order matters. */
 function distinctSelect (table: Table): Arbitrary<object> {
   const ordered = fc.shuffledSubarray(columnsOf(table, comparable) as string[], { minLength: 1 })
-    .chain(columns =>
-      fc.record({
-        columns: fc.constant(columns),
-        order: fc.tuple(...columns.map(name => direction.map(how => ({ [name]: how })))),
-        limit: optional(fc.nat({ max: 3 }), 1, 1),
-        offset: optional(fc.nat({ max: 1 }), 1, 3)
-      })
+    .chain(columns => fc.record({
+      columns: fc.constant(columns),
+      order: fc.tuple(...columns.map(name => direction.map(how => ({ [name]: how })))),
+      limit: optional(fc.nat({ max: 3 }), 1, 1),
+      offset: optional(fc.nat({ max: 1 }), 1, 3)
+    })
     )
   const unordered = fc.record({
-    columns: optional(arbitraryColumns(table), 3, 1),
-    order: fc.constant(undefined)
+    columns: optional(arbitraryColumns(table), 3, 1), order: fc.constant(undefined)
   })
   const whole = fc.record({ order: arbitraryOrder(columnsOf(table, comparable)) })
   return fc.tuple(
-    fc.oneof<Arbitrary<object>[]>(ordered, unordered, whole),
-    optional(arbitraryFilter(table), 1, 1)
+    fc.oneof<Arbitrary<object>[]>(ordered, unordered, whole), optional(arbitraryFilter(table), 1, 1)
   ).map(([select, where]) => ({ ...select, where, distinct: true }))
 }
 
@@ -262,8 +243,7 @@ function operationOn (name: string, table: Table): Arbitrary<object> {
     { arbitrary: fc.constant({ all: true }), weight: 1 }
   )
   const values = fc.oneof({
-    arbitrary: fc.array(arbitraryRow(table), { minLength: 1, maxLength: 1 }),
-    weight: 2
+    arbitrary: fc.array(arbitraryRow(table), { minLength: 1, maxLength: 1 }), weight: 2
   }, { arbitrary: fc.array(arbitraryRow(table), { minLength: 1, maxLength: 4 }), weight: 1 })
   const insert = fc.tuple(
     fc.record({
@@ -272,29 +252,25 @@ function operationOn (name: string, table: Table): Arbitrary<object> {
       on_conflict: optional(arbitraryConflict(table), 2, 3),
       returning: returning(table)
     }),
-    fc.oneof(
-      { arbitrary: values.map(values => ({ values })), weight: 2 },
-      { arbitrary: insertSource(table), weight: 1 }
-    )
+    fc.oneof({ arbitrary: values.map(values => ({ values })), weight: 2 }, {
+      arbitrary: insertSource(table), weight: 1
+    })
   )
   const update = fc.tuple(
     fc.record({ ...base, op: fc.constant('update'), returning: returning(table) }),
     fc.oneof(
       {
         arbitrary: fc.tuple(arbitrarySet(table, false), filtered).map(([set, where]) => ({
-          set,
-          ...where
+          set, ...where
         })),
         weight: 2
       },
       {
-        arbitrary: joinedSource(table).chain(({ from, columns }) =>
-          fc.record({
-            from: fc.constant(from),
-            set: arbitrarySet(table, false, columns),
-            where: optional(arbitraryFilter(table, { levels: 1, source: columns }), 1, 1)
-          })
-        ),
+        arbitrary: joinedSource(table).chain(({ from, columns }) => fc.record({
+          from: fc.constant(from),
+          set: arbitrarySet(table, false, columns),
+          where: optional(arbitraryFilter(table, { levels: 1, source: columns }), 1, 1)
+        })),
         weight: 1
       }
     )
@@ -302,30 +278,25 @@ function operationOn (name: string, table: Table): Arbitrary<object> {
   const remove = fc.tuple(
     fc.record({ ...base, op: fc.constant('delete'), returning: returning(table) }),
     fc.oneof({ arbitrary: filtered, weight: 2 }, {
-      arbitrary: joinedSource(table).chain(({ from, columns }) =>
-        fc.record({
-          from: fc.constant(from),
-          where: optional(arbitraryFilter(table, { levels: 1, source: columns }), 1, 1)
-        })
-      ),
+      arbitrary: joinedSource(table).chain(({ from, columns }) => fc.record({
+        from: fc.constant(from),
+        where: optional(arbitraryFilter(table, { levels: 1, source: columns }), 1, 1)
+      })),
       weight: 1
     })
   )
   const select = fc.tuple(
     fc.record({ ...base, op: fc.constant('select') }),
     fc.oneof(
-      { arbitrary: plainSelect(table), weight: 4 },
-      { arbitrary: aggregates(table), weight: 1 },
+      { arbitrary: plainSelect(table), weight: 4 }, { arbitrary: aggregates(table), weight: 1 },
       { arbitrary: distinctSelect(table), weight: 1 }
     )
   )
   const merge = (parts: Arbitrary<readonly [object, object]>): Arbitrary<object> =>
     parts.map(([a, b]) => ({ ...a, ...b }))
   return fc.oneof(
-    { arbitrary: merge(insert), weight: 4 },
-    { arbitrary: merge(select), weight: 4 },
-    { arbitrary: merge(update), weight: 3 },
-    { arbitrary: merge(remove), weight: 1 }
+    { arbitrary: merge(insert), weight: 4 }, { arbitrary: merge(select), weight: 4 },
+    { arbitrary: merge(update), weight: 3 }, { arbitrary: merge(remove), weight: 1 }
   )
 }
 
@@ -342,6 +313,5 @@ export const arbitraryTrial: Arbitrary<Trial> = fc.record({
     access: optional(fc.constantFrom('read-only', 'read-write'), 1, 20)
   }) as Arbitrary<Record<string, string | undefined>>
 }).map(({ drawn, prefer }) => ({
-  operations: finish(drawn),
-  prefer: compact(prefer) as Record<string, string>
+  operations: finish(drawn), prefer: compact(prefer) as Record<string, string>
 }))

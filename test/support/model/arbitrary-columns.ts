@@ -22,23 +22,20 @@ export function arbitraryColumns (table: Table): Arbitrary<readonly unknown[]> {
       { arbitrary: fc.constant(['*']), weight: 1 }
     ),
     fc.subarray(extra),
-    fc.oneof(
-      { arbitrary: fc.constant([]), weight: 3 },
-      { arbitrary: fc.array(arbitraryCast(table), { maxLength: 1 }), weight: 1 }
-    )
+    fc.oneof({ arbitrary: fc.constant([]), weight: 3 }, {
+      arbitrary: fc.array(arbitraryCast(table), { maxLength: 1 }), weight: 1
+    })
   ).map(parts => parts.flat())
 }
 
 function arbitraryCast (table: Table): Arbitrary<object> {
   const safe = fc.constantFrom(...entries(table)).chain(([column, kind]) =>
-    fc.constantFrom(...safeCasts[kind]).map(cast => ({ column, cast, as: `as_${cast}` }))
-  )
+    fc.constantFrom(...safeCasts[kind]).map(cast => ({ column, cast, as: `as_${cast}` })))
   const unsafe = 'doc' in table.columns
     ? fc.constantFrom('int', 'numeric', 'text').map(cast => ({ column: 'doc->>a', cast }))
     : fc.constant({ column: 'note', cast: 'int' })
   return fc.oneof({ arbitrary: safe, weight: 9 }, {
-    arbitrary: unsafe.map(one => ({ ...one, as: `as_${one.cast}` })),
-    weight: 1
+    arbitrary: unsafe.map(one => ({ ...one, as: `as_${one.cast}` })), weight: 1
   })
 }
 
@@ -47,15 +44,12 @@ export function withHaving (
   columns: Arbitrary<readonly unknown[]>,
   table: Table
 ): Arbitrary<{ columns: readonly unknown[], having: object }> {
-  return columns.chain(columns =>
-    fc.record({
-      columns: fc.constant(columns),
-      having: arbitraryFilter(
-        { ...table, columns: outputKinds(columns, table.columns) },
-        { levels: 1 }
-      )
-    })
-  )
+  return columns.chain(columns => fc.record({
+    columns: fc.constant(columns),
+    having: arbitraryFilter(
+      { ...table, columns: outputKinds(columns, table.columns) }, { levels: 1 }
+    )
+  }))
 }
 
 /** Generates the members of a select of aggregates, with an order of all groups. */
@@ -65,20 +59,15 @@ export function aggregates (table: Table): Arbitrary<Readonly<Record<string, unk
   const one = fc.oneof(
     fc.constant({ fn: 'count' }),
     fc.tuple(
-      fc.constantFrom('sum', 'avg', 'count'),
-      fc.constantFrom(...summed),
+      fc.constantFrom('sum', 'avg', 'count'), fc.constantFrom(...summed),
       fc.constantFrom({}, {}, { distinct: true }, { cast: 'numeric' })
     ).map(([fn, column, how]) => ({ fn, column, ...how, as: `${fn}_${column}` })),
     fc.tuple(fc.constantFrom('min', 'max'), fc.constantFrom(...ranged)).map(([fn, column]) => ({
-      fn,
-      column,
-      as: `${fn}_${column}`
+      fn, column, as: `${fn}_${column}`
     }))
   )
   const fns = fc.uniqueArray(one, {
-    minLength: 1,
-    maxLength: 3,
-    selector: ({ fn, ...others }) => 'as' in others ? others.as : fn
+    minLength: 1, maxLength: 3, selector: ({ fn, ...others }) => 'as' in others ? others.as : fn
   })
   const groups = fc.subarray(columnsOf(table, ['int', 'text', 'bool', 'num']) as string[], {
     maxLength: 2
@@ -87,16 +76,13 @@ export function aggregates (table: Table): Arbitrary<Readonly<Record<string, unk
     const all = fc.constant([...groups, ...fns])
     return fc.record({
       groups: fc.constant(groups),
-      output: fc.oneof(
-        { arbitrary: all.map(columns => ({ columns })), weight: 2 },
-        { arbitrary: withHaving(all, table), weight: 1 }
-      )
+      output: fc.oneof({ arbitrary: all.map(columns => ({ columns })), weight: 2 }, {
+        arbitrary: withHaving(all, table), weight: 1
+      })
     })
   })
   return fc.record({
-    columns,
-    where: optional(arbitraryFilter(table), 1, 1),
-    paged: fc.option(fc.nat({ max: 3 }))
+    columns, where: optional(arbitraryFilter(table), 1, 1), paged: fc.option(fc.nat({ max: 3 }))
   }).map(({ columns: { groups, output }, where, paged }) => ({
     ...output,
     ...(groups.length === 0

@@ -23,8 +23,7 @@ export const single = (name: Arbitrary<string>, operand: Arbitrary<unknown>): Ar
 function comparison (kind: Kind, table: Table, source: Table['columns']): Arbitrary<object> {
   const plain = literals[kind]
   const one = fc.oneof({ arbitrary: plain, weight: 4 }, {
-    arbitrary: referenceTo(kind, cellRows, plain),
-    weight: 2
+    arbitrary: referenceTo(kind, cellRows, plain), weight: 2
   })
   const members = fc.array(one, { minLength: 1, maxLength: 3 })
   const list = fc.oneof(members, referenceTo(kind, ['*'], members))
@@ -36,8 +35,7 @@ function comparison (kind: Kind, table: Table, source: Table['columns']): Arbitr
     single(
       fc.constantFrom(...comparing),
       fc.oneof({ arbitrary: one, weight: 6 }, { arbitrary: other, weight: 1 }, {
-        arbitrary: single(fc.constantFrom('any', 'all'), list),
-        weight: 1
+        arbitrary: single(fc.constantFrom('any', 'all'), list), weight: 1
       })
     ),
     single(fc.constantFrom('in', 'nin', 'in'), list),
@@ -47,20 +45,16 @@ function comparison (kind: Kind, table: Table, source: Table['columns']): Arbitr
     single(
       fc.constant('is'),
       fc.constantFrom<unknown>(
-        null,
-        'not_null',
-        ...(kind === 'bool' ? [true, false, 'unknown'] : [])
+        null, 'not_null', ...(kind === 'bool' ? [true, false, 'unknown'] : [])
       )
     ),
     ...(kind === 'text'
-      ? [
-          single(
-            fc.constantFrom('like', 'ilike', 'match', 'imatch'),
-            fc.constantFrom('%a%', '_', 'A', '^[a-e]$', '%', { any: ['a%', 'B'] }, {
-              all: ['%', 'a']
-            })
+      ? [single(
+          fc.constantFrom('like', 'ilike', 'match', 'imatch'),
+          fc.constantFrom(
+            '%a%', '_', 'A', '^[a-e]$', '%', { any: ['a%', 'B'] }, { all: ['%', 'a'] }
           )
-        ]
+        )]
       : [])
   )
 }
@@ -82,8 +76,7 @@ const docTests: readonly Arbitrary<object>[] = [
     single(
       fc.constantFrom('has_key'),
       fc.oneof(
-        fc.constantFrom('a', 'b', '$$o0.id'),
-        referenceTo('text', cellRows, fc.constant('a'))
+        fc.constantFrom('a', 'b', '$$o0.id'), referenceTo('text', cellRows, fc.constant('a'))
       )
     )
   ),
@@ -136,14 +129,12 @@ function leaf (table: Table, source: Table['columns']): Arbitrary<object> {
     return single(
       fc.constant(column),
       fc.oneof({ arbitrary: tests, weight: 5 }, { arbitrary: two, weight: 1 }, {
-        arbitrary: tests.map(not => ({ not })),
-        weight: 1
+        arbitrary: tests.map(not => ({ not })), weight: 1
       })
     )
   })
   return fc.oneof(
-    { arbitrary: plain, weight: 6 },
-    { arbitrary: nulls, weight: 1 },
+    { arbitrary: plain, weight: 6 }, { arbitrary: nulls, weight: 1 },
     ...('doc' in table.columns ? docTests.map(arbitrary => ({ arbitrary, weight: 1 })) : []),
     ...('tags' in table.columns ? tagTests.map(arbitrary => ({ arbitrary, weight: 1 })) : [])
   )
@@ -192,20 +183,17 @@ export function arbitraryPairs (inner: Table, outer: Table): Arbitrary<object> {
   const pairs = pairsOf(inner, outer)
   const keys = pairs.filter(([column]) => inner.columns[column] === 'int')
   const one = fc.oneof(...[keys, pairs].filter(list => list.length > 0).map(list =>
-    fc.constantFrom(...list)
-  ))
-  return fc.oneof(
-    { arbitrary: fc.tuple(one), weight: 6 },
-    { arbitrary: fc.tuple(one, one), weight: 1 }
-  ).map(Object.fromEntries)
+    fc.constantFrom(...list)))
+  return fc.oneof({ arbitrary: fc.tuple(one), weight: 6 }, {
+    arbitrary: fc.tuple(one, one), weight: 1
+  }).map(Object.fromEntries)
 }
 
 type Pair = readonly [string, string]
 
 function pairsOf (inner: Table, outer: Table): readonly Pair[] {
   return entries(inner).flatMap(([column, kind]) =>
-    columnsOf(outer, [kind]).map((other): Pair => [column, other])
-  )
+    columnsOf(outer, [kind]).map((other): Pair => [column, other]))
 }
 
 function arbitraryExists (outer: Table, options: FilterOptions): Arbitrary<object> {

@@ -47,11 +47,7 @@ function distinctSource (name: string, table: Table): Arbitrary<Source> {
     how: fc.constantFrom('asc', 'desc')
   }).map(({ columns, where, how }) => ({
     from: {
-      table: name,
-      columns,
-      where,
-      distinct: true,
-      order: columns.map(column => ({ [column]: how }))
+      table: name, columns, where, distinct: true, order: columns.map(column => ({ [column]: how }))
     },
     columns: outputKinds(columns, table.columns)
   }))
@@ -97,8 +93,7 @@ export function insertSource (table: Table): Arbitrary<object> {
           ...read,
           {
             arbitrary: rarely(
-              value(kind, !table.needed.includes(name)),
-              fc.constantFrom(...others)
+              value(kind, !table.needed.includes(name)), fc.constantFrom(...others)
             ),
             weight: 2
           },
@@ -118,8 +113,7 @@ export function joinedSource (table: Table): Arbitrary<Source> {
   return arbitrarySource(false).chain(({ from, columns }) => {
     const source = { ...table, columns }
     const on = Object.keys(table.columns).some(column =>
-      Object.values(columns).includes(table.columns[column] as Kind)
-    )
+      Object.values(columns).includes(table.columns[column] as Kind))
       ? arbitraryPairs(table, source)
       : fc.constant({ [table.key[0] as string]: Object.keys(columns)[0] })
     return on.map(on => ({ from: { ...from, on }, columns }))

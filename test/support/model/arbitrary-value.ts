@@ -29,16 +29,8 @@ export const rarely = (usual: Arbitrary<unknown>, odd: Arbitrary<unknown>): Arbi
 
 export const smallDoc: Arbitrary<unknown> = fc.oneof(
   fc.constantFrom<unknown>(
-    {},
-    [],
-    { b: 'x' },
-    [1, 2],
-    { a: { c: null } },
-    'text',
-    true,
-    { $inc: 1, b: 2 },
-    { a: '$$o0.id' },
-    ['$5.00', null]
+    {}, [], { b: 'x' }, [1, 2], { a: { c: null } }, 'text', true, { $inc: 1, b: 2 },
+    { a: '$$o0.id' }, ['$5.00', null]
   ),
   raws('{"a":1.10}', '{"a":12345678901234567890.10,"b":[1e2]}', '1.50', '{"b":{"c":-0},"a":"1"}')
 )
@@ -47,10 +39,8 @@ export const smallDoc: Arbitrary<unknown> = fc.oneof(
 export const literals: Readonly<Record<Kind, Arbitrary<unknown>>> = {
   int: rarely(
     fc.oneof(
-      fc.integer({ min: 1, max: 3 }),
-      fc.integer({ min: 1, max: 3 }),
-      fc.integer({ min: 0, max: 8 }),
-      raws('-0', '4', '"5"')
+      fc.integer({ min: 1, max: 3 }), fc.integer({ min: 1, max: 3 }),
+      fc.integer({ min: 0, max: 8 }), raws('-0', '4', '"5"')
     ),
     fc.oneof(raws('1.5', '99999999999', '1e2', '13'), fc.constantFrom<unknown>('', 'x', true))
   ),
@@ -69,32 +59,11 @@ export const literals: Readonly<Record<Kind, Arbitrary<unknown>>> = {
   text: rarely(
     fc.oneof(
       fc.constantFrom(
-        'a',
-        'b',
-        'd',
-        'e',
-        'f',
-        'g',
-        'h',
-        'i',
-        'j',
-        'k',
-        'l',
-        'm',
-        '',
-        ' ',
-        'A',
-        '$5.00',
-        '$$o0.0.id',
-        '$$$o1',
-        '$$ off',
-        'ä"\'\\😀',
-        '%',
-        '{}',
-        'null'
+        'a', 'b', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l', 'm', '', ' ', 'A', '$5.00',
+        '$$o0.0.id', '$$$o1', '$$ off', 'ä"\'\\😀', '%', '{}', 'null'
       ),
-      fc.string({ unit: 'grapheme', maxLength: 4 }).filter(text =>
-        !text.includes('\0') && !/^\$[A-Za-z_]/.test(text)
+      fc.string({ unit: 'grapheme', maxLength: 4 }).filter(
+        text => !text.includes('\0') && !/^\$[A-Za-z_]/.test(text)
       )
     ),
     fc.oneof(raws('1.10', '-0', '1e2'), fc.constantFrom(true))
@@ -105,14 +74,13 @@ export const literals: Readonly<Record<Kind, Arbitrary<unknown>>> = {
     fc.constantFrom('2023-02-30', 'x')
   ),
   at: fc.constantFrom(
-    '2001-01-01T00:00:00.123456Z',
-    '2000-06-01 12:00:00+02',
-    '1999-12-31T23:59:59Z'
+    '2001-01-01T00:00:00.123456Z', '2000-06-01 12:00:00+02', '1999-12-31T23:59:59Z'
   ),
   tags: fc.oneof(
-    fc.array(fc.constantFrom<unknown>('red', 'x y', '{}', 'NULL', '', '"\\', null, '$$o0.id'), {
-      maxLength: 3
-    }),
+    fc.array(
+      fc.constantFrom<unknown>('red', 'x y', '{}', 'NULL', '', '"\\', null, '$$o0.id'),
+      { maxLength: 3 }
+    ),
     fc.constantFrom('{red,NULL}', '{}')
   ),
   doc: smallDoc
@@ -139,8 +107,7 @@ export function referenceTo (
   { alone = false } = {}
 ): Arbitrary<unknown> {
   const row = rarely(
-    fc.constantFrom(...rows),
-    fc.constantFrom(...rows.includes('0') ? ['2', '9'] : rows)
+    fc.constantFrom(...rows), fc.constantFrom(...rows.includes('0') ? ['2', '9'] : rows)
   ) as Arbitrary<string>
   return fc.record({
     back: fc.nat({ max: 6 }),
@@ -205,13 +172,11 @@ export function arbitraryMembers (
     fc.subarray(names, { maxLength: Math.min(most, names.length) }),
     rarely(fc.constant(needed), fc.constant([])) as Arbitrary<readonly string[]>
   )
-  return chosen.chain(([names, needed]) =>
-    fc.record(
-      Object.fromEntries(
-        [...new Set([...needed, ...names])].map(name => [name, of[name] as Arbitrary<unknown>])
-      )
+  return chosen.chain(([names, needed]) => fc.record(
+    Object.fromEntries(
+      [...new Set([...needed, ...names])].map(name => [name, of[name] as Arbitrary<unknown>])
     )
-  )
+  ))
 }
 
 export function arbitraryRow (table: Table): Arbitrary<object> {

@@ -27,8 +27,7 @@ export function finish (drawn: readonly object[]): readonly Operation[] {
   return drawn.map((one, index) => {
     const operation = nameSources(
       repair({
-        id: `o${index}`,
-        ...refuseEmptyLists(fillReferences(compact(one), index, outputs)) as object
+        id: `o${index}`, ...refuseEmptyLists(fillReferences(compact(one), index, outputs)) as object
       } as Operation),
       index
     )
@@ -116,8 +115,7 @@ function referenceOf (
   if (pick === 150) return `$o${source}.${row === '' ? '' : `${row}.`}nope`
   const wanted = row === '*' && wants === 'tags' ? ['text'] : fits[wants]
   const names = Object.keys(output.columns).filter(name =>
-    wanted.includes(output.columns[name] as Kind)
-  )
+    wanted.includes(output.columns[name] as Kind))
   if (names.length === 0) return fillReferences(instead, index, outputs)
   return `$o${source}.${row === '' ? '' : `${row}.`}${String(names[pick % names.length])}`
 }

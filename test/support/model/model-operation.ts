@@ -146,8 +146,7 @@ async function insertFrom (operation: Operation, context: Context): Promise<Rows
   const [several] = await session.query(`select count(*) > 1 from (${text}) as f`)
   if (String(several) === 'true' && !ordered) throw endWith({ kind: 'open' })
   const values = Object.entries(columns).map(([column, value]) =>
-    inserted(column, value, { ...context, kind: table.columns[column] as Kind })
-  )
+    inserted(column, value, { ...context, kind: table.columns[column] as Kind }))
   const statement = `insert into ${tableName(operation.table)} as t (${
     Object.keys(columns).map(name).join(', ')
   }) select ${values.join(', ')} from (${text}) as f${conflict(operation, context)}`

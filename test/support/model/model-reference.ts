@@ -148,8 +148,7 @@ export function resolveList (list: unknown, results: readonly Rows[]): readonly 
   const reference = readReference(list)
   if (reference?.row === '*') {
     return lookUp(
-      reference,
-      results.map(({ texts }) => ({ texts, ordered: true }))
+      reference, results.map(({ texts }) => ({ texts, ordered: true }))
     ) as readonly unknown[]
   }
   return resolve(list, results) as readonly unknown[]

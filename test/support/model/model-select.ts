@@ -137,10 +137,7 @@ function ordering (one: Ordering, row: string): string {
 }
 
 const modes: Readonly<Record<string, string>> = {
-  update: 'update',
-  no_key_update: 'no key update',
-  share: 'share',
-  key_share: 'key share'
+  update: 'update', no_key_update: 'no key update', share: 'share', key_share: 'key share'
 }
 const waits: Readonly<Record<string, string>> = { nowait: ' nowait', skip_locked: ' skip locked' }
 

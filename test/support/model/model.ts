@@ -64,9 +64,8 @@ export async function runModel (sql: Sql, { operations, prefer }: Trial): Promis
       }
       await session.query('savepoint before')
       const rows = isMet(operation, results)
-        ? await runReader(operation, index, context).catch(failAt(index)).catch(
-          async error => collectFailures(error, operations, index, context)
-        )
+        ? await runReader(operation, index, context).catch(failAt(index)).catch(async error =>
+          collectFailures(error, operations, index, context))
         : await skip(operation, index, context)
       results.push(rows)
       checkResult(operations, index, rows)
@@ -209,8 +208,7 @@ function isWithin (rows: number, expected: unknown): boolean {
 
 function isMet ({ when = {} }: Operation, results: readonly Rows[]): boolean {
   return Object.entries(when as object).every(([id, expected]) =>
-    isWithin(results[Number(id.slice(1))]?.texts.length as number, expected)
-  )
+    isWithin(results[Number(id.slice(1))]?.texts.length as number, expected))
 }
 
 /** Runs an operation whose rows to read exist. One with `when` finds out only now. */

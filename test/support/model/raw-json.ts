@@ -21,7 +21,6 @@ export function digitsOf (value: unknown): string | undefined {
 /** Parses JSON with every number as raw JSON, which keeps its digits when it is encoded again. */
 export function readRaw (text: string): unknown {
   return parse(
-    text,
-    (_key, value, { source }) => typeof value === 'number' ? rawJSON(source as string) : value
+    text, (_key, value, { source }) => typeof value === 'number' ? rawJSON(source as string) : value
   )
 }
