@@ -7,6 +7,7 @@
  * in test/integration/lost-connections.test.ts, shutdown in test/e2e/stop.test.ts.
  */
 import t, { type Test } from 'tap'
+import * as op from '../support/operations.ts'
 import { LOGIN_ROLE, useDatabase, type Database } from '../support/database/database.ts'
 import { holdRow } from '../support/database/hold.ts'
 import { makeKeyTable } from '../support/database/key-table.ts'
@@ -26,21 +27,9 @@ const schema = `
   create view nap as select pg_sleep(60)::text as slept;
   grant all on all tables in schema public to oneflight_user;`
 
-const add = (note = 'x'): object => ({
-  id: 'a',
-  op: 'insert',
-  table: 'entries',
-  values: [{ note }],
-  returning: ['id']
-})
-const touch = {
-  id: 't',
-  op: 'update',
-  table: 'slots',
-  set: { n: { $inc: 1 } },
-  where: { id: { eq: 0 } }
-}
-const nap = { id: 'n', op: 'select', table: 'nap' }
+const add = (note = 'x'): object => op.insert('a', 'entries', [{ note }], { returning: ['id'] })
+const touch = op.update('t', 'slots', { set: { n: { $inc: 1 } }, where: { id: { eq: 0 } } })
+const nap = op.select('n', 'nap')
 
 async function timed<T> (
   work: () => Promise<T>
@@ -99,15 +88,12 @@ const waitUntilIdle = ({ sql, name }: Database): Promise<unknown> =>
   )
 
 const refused = (status: number, code: string): object => ({
-  status,
-  body: { error: { code, committed: false }, data: null }
+  status, body: { error: { code, committed: false }, data: null }
 })
 
 t.test('each wait in a transaction has its own timeout and error', async t => {
   const long = {
-    LOCK_TIMEOUT_MS: '60000',
-    STATEMENT_TIMEOUT_MS: '60000',
-    REQUEST_TIMEOUT_MS: '60000'
+    LOCK_TIMEOUT_MS: '60000', STATEMENT_TIMEOUT_MS: '60000', REQUEST_TIMEOUT_MS: '60000'
   }
   const rows: ReadonlyArray<
     readonly [
@@ -120,38 +106,13 @@ t.test('each wait in a transaction has its own timeout and error', async t => {
     ]
   > = [
     ['a lock', { LOCK_TIMEOUT_MS: '300' }, touch, 409, 'lock_not_available', true],
-    [
-      'a waiting statement',
-      { STATEMENT_TIMEOUT_MS: '1500' },
-      touch,
-      504,
-      'query_canceled',
-      undefined
-    ],
-    [
-      'a working statement',
-      { STATEMENT_TIMEOUT_MS: '1500' },
-      nap,
-      504,
-      'query_canceled',
-      undefined
-    ],
-    [
-      'a waiting request',
-      { REQUEST_TIMEOUT_MS: '6000' },
-      touch,
-      504,
-      'deadline_exceeded',
-      undefined
-    ],
-    [
-      'a working request',
-      { REQUEST_TIMEOUT_MS: '6000' },
-      nap,
-      504,
-      'deadline_exceeded',
-      undefined
-    ]
+    ['a waiting statement', { STATEMENT_TIMEOUT_MS: '1500' }, touch, 504, 'query_canceled',
+      undefined],
+    ['a working statement', { STATEMENT_TIMEOUT_MS: '1500' }, nap, 504, 'query_canceled',
+      undefined],
+    ['a waiting request', { REQUEST_TIMEOUT_MS: '6000' }, touch, 504, 'deadline_exceeded',
+      undefined],
+    ['a working request', { REQUEST_TIMEOUT_MS: '6000' }, nap, 504, 'deadline_exceeded', undefined]
   ]
   await Promise.all(rows.map(async ([name, env, waits, status, code, retryable]) => {
     const service = await useService(t, { schema, keys: true, env: { ...long, ...env } })
@@ -174,8 +135,7 @@ t.test('each wait in a transaction has its own timeout and error', async t => {
     t.equal(await entries(service.database), 0, name)
     await slot.free()
     t.equal(
-      (await service.post([add(), touch], { headers: { 'idempotency-key': 'k' } })).status,
-      200,
+      (await service.post([add(), touch], { headers: { 'idempotency-key': 'k' } })).status, 200,
       name
     )
   }))
@@ -187,10 +147,7 @@ t.test('REQUEST_TIMEOUT_MS limits the sum of all waits of a request', async t =>
     'create view short as select pg_sleep(0.3)::text as slept; grant select on short to ' +
       'oneflight_user'
   )
-  const batch = [
-    add(),
-    ...Array.from({ length: 30 }, (_, i) => ({ id: `s${i}`, op: 'select', table: 'short' }))
-  ]
+  const batch = [add(), ...Array.from({ length: 30 }, (_, i) => op.select(`s${i}`, 'short'))]
   const { response, ms } = await timed(() => service.post(batch))
   t.match(response, refused(504, 'deadline_exceeded'), 'no single statement takes long')
   between(t, ms, 4500, 8500, 'nine seconds of work')
@@ -262,37 +219,17 @@ t.test('the wait for a new connection is limited by three timeouts', async t => 
       least: number
     ]
   > = [
-    [
-      'connect_timeout',
-      '?connect_timeout=1',
-      { QUEUE_TIMEOUT_MS: '60000' },
-      503,
-      'database_unavailable',
-      0
-    ],
-    [
-      'QUEUE_TIMEOUT_MS',
-      '?connect_timeout=600',
-      { QUEUE_TIMEOUT_MS: '400' },
-      503,
-      'database_unavailable',
-      400
-    ],
-    [
-      'REQUEST_TIMEOUT_MS',
-      '?connect_timeout=600',
-      { QUEUE_TIMEOUT_MS: '60000', REQUEST_TIMEOUT_MS: '1000' },
-      504,
-      'deadline_exceeded',
-      900
-    ]
+    ['connect_timeout', '?connect_timeout=1', { QUEUE_TIMEOUT_MS: '60000' }, 503,
+      'database_unavailable', 0],
+    ['QUEUE_TIMEOUT_MS', '?connect_timeout=600', { QUEUE_TIMEOUT_MS: '400' }, 503,
+      'database_unavailable', 400],
+    ['REQUEST_TIMEOUT_MS', '?connect_timeout=600',
+      { QUEUE_TIMEOUT_MS: '60000', REQUEST_TIMEOUT_MS: '1000' }, 504, 'deadline_exceeded', 900]
   ]
   for (const [name, query, env, status, code, least] of rows) {
     await t.test(name, async t => {
       const service = await useService(t, {
-        schema,
-        env,
-        databaseUrl: () => `${proxy.through(database.loginUrl)}${query}`
+        schema, env, databaseUrl: () => `${proxy.through(database.loginUrl)}${query}`
       })
       const { response, ms } = await timed(() => service.post([add()]))
       t.match(response, refused(status, code))
@@ -315,9 +252,7 @@ async function useProxied (
   await makeKeyTable(database)
   const proxy = await useProxy(t, database.loginUrl)
   const service = await useService(t, {
-    schema,
-    databaseUrl: () => proxy.through(database.loginUrl),
-    env: { POOL_SIZE: '1', ...env }
+    schema, databaseUrl: () => proxy.through(database.loginUrl), env: { POOL_SIZE: '1', ...env }
   })
   t.equal((await service.post([touch])).status, 200)
   await until(async () => await gauge(service, 'service_pool_lanes_busy') === 0)
@@ -357,8 +292,7 @@ t.test('an attempt that arrives in part is ended by REQUEST_TIMEOUT_MS', async t
   // The server waits for the rest and does not count as idle. It ends the transaction when the
   // service closes the connection, or when its answers are not acknowledged (tcp_user_timeout).
   const { service, database, proxy } = await useProxied(t, {
-    IDLE_TRANSACTION_TIMEOUT_MS: '400',
-    REQUEST_TIMEOUT_MS: '6000'
+    IDLE_TRANSACTION_TIMEOUT_MS: '400', REQUEST_TIMEOUT_MS: '6000'
   })
   const key = { 'idempotency-key': 'k' }
   // The operation before the cut holds its lock. The next one is missing, or bound but not run.
@@ -401,16 +335,13 @@ t.test('if the database falls silent, every request still ends in time', async t
     ['no response to the pipeline', proxy => {
       proxy.deliver = ({ sent, held }) => sent.includes(CLAIMS) ? 0 : held.length
     }, [['commit_unknown'], ['ok', 'commit_unknown'], [late]]],
-    [
-      'no data in either direction',
+    ['no data in either direction',
       proxy => Object.assign(proxy, { forward: () => false, deliver: () => 0 }),
-      [[late], [late], [late]]
-    ]
+      [[late], [late], [late]]]
   ]
   await Promise.all(silences.map(async ([name, silence, codes]) => {
     const { service, database, proxy } = await useProxied(t, {
-      REQUEST_TIMEOUT_MS: '2000',
-      QUEUE_TIMEOUT_MS: '60000'
+      REQUEST_TIMEOUT_MS: '2000', QUEUE_TIMEOUT_MS: '60000'
     })
     // The first batch that names a table reads the types of its columns.
     await service.post([add()], { headers: { prefer: 'tx=rollback' } })
@@ -459,14 +390,8 @@ t.test('a key whose lock another session never releases is reported in time', as
       false,
       0
     ],
-    [
-      'the connection is cut without a message',
-      (_database, proxy) => proxy.cut(),
-      500,
-      'commit_unknown',
-      'unknown',
-      5400
-    ]
+    ['the connection is cut without a message', (_database, proxy) => proxy.cut(), 500,
+      'commit_unknown', 'unknown', 5400]
   ]
   for (const [name, lose, status, code, committed, least] of ways) {
     await t.test(name, async t => {
@@ -490,8 +415,7 @@ t.test('a key whose lock another session never releases is reported in time', as
       between(t, ms, least, 12_000, 'REQUEST_TIMEOUT_MS')
       t.equal(await entries(database), 0)
       t.match(await service.post([add(), touch], { headers }), {
-        status: 409,
-        body: { error: { code: 'idempotency_key_in_progress' } }
+        status: 409, body: { error: { code: 'idempotency_key_in_progress' } }
       }, 'the request does not wait for the lock')
       await holder.unsafe('select pg_advisory_unlock_all()')
       holder.release()
