@@ -255,7 +255,7 @@ const mixRows = (shapeOf: (i: number) => number, count = 10_000): object[] =>
 t.test('the maximum number of rows of a few shapes is inserted however they are mixed', async t => {
   const defaults = { a: 7, b: 'b', c: null, e: null, f: null }
   const rollback = { headers: { prefer: 'tx=rollback' } }
-  for (const [mix, shapeOf] of Object.entries(mixes)) {
+  for (const [i, [mix, shapeOf]] of Object.entries(mixes).entries()) {
     const values = mixRows(shapeOf) as ReadonlyArray<{ readonly id: number, readonly a?: number }>
     const insert = op.insert('i', 'items', values)
     await sql`truncate items`
@@ -263,10 +263,14 @@ t.test('the maximum number of rows of a few shapes is inserted however they are 
     t.strictSame(plain.body.data?.i, values.map(row => ({ ...defaults, ...row })), mix)
     await sql`insert into items select * from seeds`
     const isNew = ({ id }: { readonly id: number }): boolean => id % 3 > 0
-    const nothing = { columns: ['id'], do: 'nothing' }
-    const kept = await service.post([{ ...insert, on_conflict: nothing }], rollback)
-    const added = values.filter(isNew).map(row => ({ ...defaults, ...row }))
-    t.strictSame(kept.body.data?.i, added, `${mix}, do nothing`)
+    // The action on a conflict does not depend on the mix: the two take turns.
+    if (i % 2 === 0) {
+      const nothing = { columns: ['id'], do: 'nothing' }
+      const kept = await service.post([{ ...insert, on_conflict: nothing }], rollback)
+      const added = values.filter(isNew).map(row => ({ ...defaults, ...row }))
+      t.strictSame(kept.body.data?.i, added, `${mix}, do nothing`)
+      continue
+    }
     const saved = await service.post([{
       ...insert,
       on_conflict: { columns: ['id'], do: 'update', set: { a: { $excluded: 'a' } } },

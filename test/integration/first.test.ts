@@ -98,7 +98,7 @@ t.test('it reads the value of the row that exists', { timeout: 240_000 }, async 
         const isThorough = column === 'num' || column === 'data'
         if (!isThorough && (c + j + row) % 3 > 0) continue
         const { checked } = await run([...before, { id: 'it', ...direct }])
-        for (const $first of isThorough ? lists : lists.slice(j % 3, j % 3 + 1)) {
+        for (const $first of isThorough && row === 1 ? lists : lists.slice(j % 3, j % 3 + 1)) {
           const reader = readersOf(column, { $first })[j] as Op
           const name = `${column}, row ${row}: ${JSON.stringify(reader)}`
           const result = await run([...before, { id: 'it', ...reader }])

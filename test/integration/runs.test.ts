@@ -141,9 +141,12 @@ function scalar (value: string): boolean {
 }
 
 t.test('references to every type have the same value', { timeout: 120_000 }, async t => {
-  for (const from of columns) {
+  for (const [c, from] of columns.entries()) {
     for (const [i, row] of [full, special, { id: 9 }].entries()) {
-      const targets = ['txt', 'j', 'jb', ...i > 0 ? [] : ['code', 'n', 'i4', 'tstz', 'd', 'raw']]
+      // Text and JSON take every value; which one of them does not depend on the special values.
+      const all = ['txt', 'j', 'jb']
+      const others = ['code', 'n', 'i4', 'tstz', 'd', 'raw'].filter((_, k) => (c + k) % 2 === 0)
+      const targets = i === 0 ? [...all, ...others] : [all[(c + i) % all.length] as string]
       for (const to of new Set([from, ...targets])) {
         const reference = `$src.0.${from}`
         const src = insert('src', 'v', [row])
