@@ -3,9 +3,11 @@
  * by hand, in all runs of a batch, and that a mistake is refused and stores nothing.
  */
 import t from 'tap'
+import { assertIssues, findFailure } from '../support/issues.ts'
 import * as op from '../support/operations.ts'
 import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { useService } from '../support/service.ts'
+import { on } from '../support/shorthand.ts'
 
 const schema = `
   create schema sales;
@@ -125,12 +127,15 @@ const inserts: ReadonlyArray<readonly [members: object, columns: string, query: 
 /** An array does not fit a text. */
 const FAILS = 7
 
+const service = await useService(t, { schema })
+const { sql } = service.database
+const empty = (): Promise<unknown> => sql`truncate orders, order_items restart identity`
+t.beforeEach(empty)
+
 t.test('an insert from a query stores what INSERT … SELECT stores', async t => {
-  const service = await useService(t, { schema })
-  const { sql } = service.database
   for (const [i, [members, columns, query]] of inserts.entries()) {
     if (i === FAILS) continue
-    await sql`truncate orders, order_items restart identity`
+    await empty()
     const expected = await sql.begin(async sql => {
       await sql`set local role oneflight_user`
       const rows = await sql.unsafe<Array<{ row: object }>>(
@@ -139,7 +144,7 @@ t.test('an insert from a query stores what INSERT … SELECT stores', async t =>
       return rows.map(({ row }) => row)
     })
     for (const attempt of [1, 2, 3]) {
-      await sql`truncate orders, order_items restart identity`
+      await empty()
       const { body, text } = await service.post([
         order,
         { id: 'i', op: 'insert', table: 'order_items', ...members },
@@ -171,8 +176,6 @@ t.test('all runs of a batch have the same effect', async t => {
 })
 
 t.test('rows that exist are handled as on_conflict says', async t => {
-  const service = await useService(t, { schema })
-  const { sql } = service.database
   await sql`insert into order_items (order_id, sku, qty) values (5, 'fig', 7)`
   const insert = (onConflict: object): object => ({
     id: 'i',
@@ -199,8 +202,7 @@ t.test('rows that exist are handled as on_conflict says', async t => {
 })
 
 t.test('the number of rows is checked, expected, counted and skipped as elsewhere', async t => {
-  const service = await useService(t, { schema, env: { MAX_ROWS: '3' } })
-  const { sql } = service.database
+  const { post } = await useService(t, { ...on(service.database), env: { MAX_ROWS: '3' } })
   const insert = (more: object): object => ({
     id: 'i',
     op: 'insert',
@@ -211,18 +213,18 @@ t.test('the number of rows is checked, expected, counted and skipped as elsewher
   })
   const three = { from: { table: 'cart_items', limit: 3 } }
   for (const attempt of [1, 2]) {
-    const many = await service.post([
+    const many = await post([
       insert({ on_conflict: { columns: ['order_id', 'sku'], do: 'nothing' }, returning: [] })
     ])
     t.equal(many.body.error?.code, 'rows_limit', `attempt ${attempt}`)
-    const none = await service.post([insert({ ...three, expect: 2, returning: [] })])
+    const none = await post([insert({ ...three, expect: 2, returning: [] })])
     t.equal(none.body.error?.code, 'expectation_failed')
-    const counted = await service.post(
+    const counted = await post(
       [insert({ ...three, answer: 'count', columns: { sku: { $col: 'sku' } } })],
       { headers: { Prefer: 'tx=rollback' } }
     )
     t.same(counted.body.data, { i: 3 })
-    const skipped = await service.post([
+    const skipped = await post([
       op.select('none', 'carts', { where: { id: { eq: 0 } } }),
       insert({ when: { none: 1 } }),
       op.select('read', 'order_items', { where: { id: { in: '$i.*.n' } } })
@@ -234,51 +236,38 @@ t.test('the number of rows is checked, expected, counted and skipped as elsewher
 })
 
 t.test('mistakes are refused and store nothing', async t => {
-  const service = await useService(t, { schema })
   const columns = { sku: { $col: 'sku' } }
   const grouped = { table: 'cart_items', columns: ['sku'], group_by: ['sku'] }
-  const invalid: ReadonlyArray<
-    readonly [members: object, code: string, path: ReadonlyArray<string | number>]
-  > = [
-    [{ from }, 'member_missing', ['columns']],
-    [{ from, columns: {} }, 'set_empty', ['columns']],
-    [{ from, columns: ['sku'] }, 'member_invalid', ['columns']],
-    [{ from, columns, values: [{ sku: 'x' }] }, 'member_invalid', ['values']],
-    [{ from, columns, where: { sku: { eq: 'x' } } }, 'member_invalid', ['where']],
-    [{ from, columns, set: { sku: 'x' } }, 'member_invalid', ['set']],
-    [{ from, columns, set: {}, on_conflict: { columns: ['sku'], do: 'nothing' } }, 'member_invalid',
-      ['set']],
-    [{ from: {}, columns }, 'member_missing', ['from', 'table']],
-    [{ from: 'cart_items', columns }, 'member_invalid', ['from']],
-    [{ from: { ...from, wher: {} }, columns }, 'member_unknown', ['from', 'wher']],
-    [{ from: { ...from, on: { sku: 'sku' } }, columns }, 'member_unknown', ['from', 'on']],
-    [{ from: { ...from, lock: 'update' }, columns }, 'member_unknown', ['from', 'lock']],
-    [{ from: { table: 'sales.x' }, columns }, 'schema_forbidden', ['from', 'table']],
-    [{ from: { ...from, where: { sku: 5 } }, columns }, 'operand_invalid', ['from', 'where',
-      'sku']],
-    [{ from: { ...from, group_by: ['sku'] }, columns }, 'member_missing', ['from', 'columns']],
-    [{ from: { ...from, distinct: true }, columns }, 'member_missing', ['from', 'columns']],
-    [{ from: { ...from, having: { n: { gt: 1 } } }, columns }, 'member_missing', ['from',
-      'columns']],
-    [{ from: grouped, columns: { qty: { $col: 'qty' } } }, 'member_invalid', ['columns', 'qty',
-      '$col']],
-    [{ from, columns: { sku: { $col: 5 } } }, 'member_invalid', ['columns', 'sku', '$col']],
-    [{ from, columns: { sku: { $inc: 5 } } }, 'member_invalid', ['columns', 'sku', '$inc']],
-    [{ from, columns: { sku: { $from: 'sku' } } }, 'member_invalid', ['columns', 'sku', '$from']],
-    [{ from, columns: { sku: '$gone.0.id' } }, 'reference_unknown', ['columns', 'sku']],
-    [{ from, columns: { sku: { $first: [] } } }, 'member_invalid', ['columns', 'sku', '$first']],
-    [{ from, columns: { ['x'.repeat(64)]: 1 } }, 'member_invalid', ['columns', 'x'.repeat(64)]]
+  const into = { op: 'insert', table: 'order_items' }
+  const invalid: ReadonlyArray<readonly [members: object, issue: string]> = [
+    [{ from }, 'member_missing columns'],
+    [{ from, columns: {} }, 'set_empty columns'],
+    [{ from, columns: ['sku'] }, 'member_invalid columns'],
+    [{ from, columns, values: [{ sku: 'x' }] }, 'member_invalid values'],
+    [{ from, columns, where: { sku: { eq: 'x' } } }, 'member_invalid where'],
+    [{ from, columns, set: { sku: 'x' } }, 'member_invalid set'],
+    [{ from, columns, set: {}, on_conflict: { columns: ['sku'], do: 'nothing' } },
+      'member_invalid set'],
+    [{ from: {}, columns }, 'member_missing from.table'],
+    [{ from: 'cart_items', columns }, 'member_invalid from'],
+    [{ from: { ...from, wher: {} }, columns }, 'member_unknown from.wher'],
+    [{ from: { ...from, on: { sku: 'sku' } }, columns }, 'member_unknown from.on'],
+    [{ from: { ...from, lock: 'update' }, columns }, 'member_unknown from.lock'],
+    [{ from: { table: 'sales.x' }, columns }, 'schema_forbidden from.table'],
+    [{ from: { ...from, where: { sku: 5 } }, columns }, 'operand_invalid from.where.sku'],
+    [{ from: { ...from, group_by: ['sku'] }, columns }, 'member_missing from.columns'],
+    [{ from: { ...from, distinct: true }, columns }, 'member_missing from.columns'],
+    [{ from: { ...from, having: { n: { gt: 1 } } }, columns }, 'member_missing from.columns'],
+    [{ from: grouped, columns: { qty: { $col: 'qty' } } }, 'member_invalid columns.qty.$col'],
+    [{ from, columns: { sku: { $col: 5 } } }, 'member_invalid columns.sku.$col'],
+    [{ from, columns: { sku: { $inc: 5 } } }, 'member_invalid columns.sku.$inc'],
+    [{ from, columns: { sku: { $from: 'sku' } } }, 'member_invalid columns.sku.$from'],
+    [{ from, columns: { sku: '$gone.0.id' } }, 'reference_unknown columns.sku'],
+    [{ from, columns: { sku: { $first: [] } } }, 'member_invalid columns.sku.$first'],
+    [{ from, columns: { ['x'.repeat(64)]: 1 } }, `member_invalid columns.${'x'.repeat(64)}`]
   ]
-  for (const [members, code, path] of invalid) {
-    const { body } = await service.post([
-      { id: 'i', op: 'insert', table: 'order_items', ...members }
-    ])
-    const errors = body.error?.errors ?? []
-    t.match(errors, [{ op: 'i', code, path }], JSON.stringify(members))
-    t.equal(errors.length, 1, `${JSON.stringify(members)}: ${JSON.stringify(errors)}`)
-  }
-  const both = await service.post([{ id: 'i', op: 'insert', table: 'order_items', columns }])
-  t.match(both.body.error?.errors, [
+  assertIssues(t, invalid.map(([members, issue]) => [{ ...into, ...members }, issue]))
+  t.match(findFailure([{ id: 'i', ...into, columns }])?.details.errors, [
     { code: 'member_invalid', path: ['columns'], message: '"columns" requires "from"' },
     { code: 'member_missing', path: ['values'] }
   ])
@@ -299,6 +288,6 @@ t.test('mistakes are refused and store nothing', async t => {
       t.ok(body.error?.message.includes(message), body.error?.message)
     }
   }
-  const [stored] = await service.database.sql`select count(*)::int as n from order_items`
+  const [stored] = await sql`select count(*)::int as n from order_items`
   t.equal(stored?.['n'], 0)
 })
