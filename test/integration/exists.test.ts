@@ -161,8 +161,7 @@ t.test('exists matches the rows of the same condition in SQL, in all runs', asyn
 
 t.test('a filter of an upsert can look into another table', async t => {
   const upsert = (status: string): object => op.insert(
-    'i',
-    'customers',
+    'i', 'customers',
     [{ id: 1, name: 'new' }, { id: 4, name: 'new' }],
     {
       on_conflict: {

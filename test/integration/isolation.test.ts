@@ -154,20 +154,14 @@ const tricks: readonly string[] = [
     application_name: 'left'
   }).map(([name, value]) => left(name, value)),
   ...roles.slice(0, 4).map(role => left('role', role)),
-  'set local role none',
-  'reset role',
-  'reset all',
+  'set local role none', 'reset role', 'reset all',
   'set session characteristics as transaction isolation level serializable, read only, deferrable',
   'create temp table notes as select current_user::name as owner, 99 as n',
   'create temp view look as select 1 as role',
   'create function pg_temp.set_config(text, text, boolean) returns text language sql as ' +
   "'select ''fake''::text'",
-  'prepare left_behind as select 1',
-  'select hijack()',
-  'deallocate all',
-  'listen gossip',
-  'select pg_advisory_lock(pg_backend_pid())',
-  'select pg_advisory_lock_shared(8)',
+  'prepare left_behind as select 1', 'select hijack()', 'deallocate all', 'listen gossip',
+  'select pg_advisory_lock(pg_backend_pid())', 'select pg_advisory_lock_shared(8)',
   'declare left_behind cursor with hold for select 1',
   "select nextval('s')"
 ]
@@ -354,8 +348,7 @@ t.test('a session is reset completely, even if the prepared COMMIT is deallocate
     await ask('forgets', [
       'deallocate all',
       left('app.left', 'left'),
-      'listen gossip',
-      'create temp table letters as select 1',
+      'listen gossip', 'create temp table letters as select 1',
       'declare c cursor with hold for select 1'
     ]),
     before

@@ -150,8 +150,7 @@ t.test('other tables, conflicts, references and what a change returns', async t 
   const home = { street: 'Pine', no: 9 }
   const { body, text } = await service.post([
     op.insert(
-      'saved',
-      'places',
+      'saved', 'places',
       [{ id: 1, home, nums: [8] }, { id: 9, home }],
       {
         on_conflict: {

@@ -69,8 +69,7 @@ const commands: readonly string[] = [
   "local bytea_output = 'escape'",
   'local extra_float_digits = -10',
   "local client_encoding = 'LATIN1'",
-  'local search_path = other, pg_catalog, public',
-  'local role none'
+  'local search_path = other, pg_catalog, public', 'local role none'
 ].map(text => `set ${text}`)
 
 const row = {

@@ -415,8 +415,7 @@ t.test('metrics count skipped operations on their own', async t => {
     'service_op_count{op="select",outcome="ok"} 3',
     'service_op_duration_milliseconds_count{op="select",outcome="error"} 1',
     'service_op_duration_milliseconds_count{op="select",outcome="ok"} 3',
-    'service_op_skipped_count{op="delete"} 2',
-    'service_op_skipped_count{op="insert"} 1'
+    'service_op_skipped_count{op="delete"} 2', 'service_op_skipped_count{op="insert"} 1'
   ])
 })
 
@@ -472,7 +471,7 @@ t.test('a trigger changes the session: prepared statements have the same effect'
     env: { LOG_LEVEL: 'error' }
   })
   const trap = (command: string): Op =>
-    (op.insert('trap', 'trap', [{ commands: [command] }], { returning: [] }))
+    op.insert('trap', 'trap', [{ commands: [command] }], { returning: [] })
   for (const command of [
     'select 1', 'set extra_float_digits = -10', "set timezone = 'Asia/Tokyo'",
     'set role oneflight_other', 'set search_path = pg_temp', 'reset all'

@@ -240,15 +240,13 @@ t.test('on_conflict', async t => {
     [conflict({ columns: ['id'] }), 'member_missing on_conflict.do'],
     [
       conflict({ ...nothing, target: 'x', doo: 'y' }),
-      'member_unknown on_conflict.target',
-      'member_unknown on_conflict.doo'
+      'member_unknown on_conflict.target', 'member_unknown on_conflict.doo'
     ],
     [conflict({ ...upsert, set: {} }), 'set_empty on_conflict.set'],
     [conflict({ ...upsert, where: { n: {} } }), 'where_empty on_conflict.where.n'],
     [
       conflict({ ...upsert, where: { n: { eq: null }, name: { nope: 1 } } }),
-      'operand_invalid on_conflict.where.n.eq',
-      'operator_unknown on_conflict.where.name.nope'
+      'operand_invalid on_conflict.where.n.eq', 'operator_unknown on_conflict.where.name.nope'
     ],
     [
       conflict({
@@ -256,8 +254,7 @@ t.test('on_conflict', async t => {
         set: { n: '$later.0.id', data: [{ x: '$o.id' }] },
         where: { n: { eq: '$nope.id' } }
       }),
-      'reference_unknown on_conflict.set.n',
-      'reference_unknown on_conflict.set.data[0].x',
+      'reference_unknown on_conflict.set.n', 'reference_unknown on_conflict.set.data[0].x',
       'reference_unknown on_conflict.where.n.eq'
     ],
     // the default set would write defaults to columns that a row does not name
@@ -342,10 +339,8 @@ t.test('modifiers', async t => {
           tags: { $append: ['x', '$nope.id'] }
         }
       },
-      'reference_unknown set.n.$inc',
-      'reference_unknown set.name.$remove',
-      'reference_unknown set.data.$merge.a[0]',
-      'reference_unknown set.tags.$append[1]'
+      'reference_unknown set.n.$inc', 'reference_unknown set.name.$remove',
+      'reference_unknown set.data.$merge.a[0]', 'reference_unknown set.tags.$append[1]'
     ],
     [{ ...update, set: { n: { $inc: '$before.' }, data: { $value: { x: '$before.0.' } } } },
       'reference_malformed set.n.$inc', 'reference_malformed set.data.$value.x'],
@@ -370,15 +365,9 @@ t.test('several issues are reported at once', async t => {
         expect: {},
         returning: []
       },
-      'member_invalid columns[0]',
-      'member_invalid columns[1].fn',
-      'member_invalid group_by[0]',
-      'member_invalid order[0].id',
-      'member_invalid limit',
-      'member_invalid offset',
-      'member_invalid lock',
-      'member_invalid expect',
-      'member_invalid returning'
+      'member_invalid columns[0]', 'member_invalid columns[1].fn', 'member_invalid group_by[0]',
+      'member_invalid order[0].id', 'member_invalid limit', 'member_invalid offset',
+      'member_invalid lock', 'member_invalid expect', 'member_invalid returning'
     ],
     [
       {
@@ -389,14 +378,9 @@ t.test('several issues are reported at once', async t => {
         expect: -1,
         limit: 1
       },
-      'member_invalid set.n.$nope',
-      'reference_unknown set.name',
-      'member_invalid set[""]',
-      'operator_unknown where.id.nope',
-      'reference_unknown where.id.eq',
-      'member_invalid returning[0]',
-      'member_invalid expect',
-      'member_invalid limit'
+      'member_invalid set.n.$nope', 'reference_unknown set.name', 'member_invalid set[""]',
+      'operator_unknown where.id.nope', 'reference_unknown where.id.eq',
+      'member_invalid returning[0]', 'member_invalid expect', 'member_invalid limit'
     ],
     [
       {
@@ -406,12 +390,8 @@ t.test('several issues are reported at once', async t => {
         expect: { min: 2, max: 1 },
         on_conflict: { columns: ['id'], constraint: 'x', do: 'nothing', set: { n: 1 } }
       },
-      'reference_unknown values[0].id',
-      'member_invalid values[1]',
-      'member_invalid returning[1]',
-      'member_invalid expect',
-      'member_invalid on_conflict',
-      'member_invalid on_conflict.set'
+      'reference_unknown values[0].id', 'member_invalid values[1]', 'member_invalid returning[1]',
+      'member_invalid expect', 'member_invalid on_conflict', 'member_invalid on_conflict.set'
     ],
     [
       conflict({
@@ -422,12 +402,9 @@ t.test('several issues are reported at once', async t => {
         index_where: { n: { eq: {} } },
         x: 1
       }),
-      'member_invalid on_conflict.set.n.$inc',
-      'reference_unknown on_conflict.set.name',
-      'member_invalid on_conflict.set[""]',
-      'operand_invalid on_conflict.where.n.eq',
-      'operand_invalid on_conflict.index_where.n.eq',
-      'member_unknown on_conflict.x'
+      'member_invalid on_conflict.set.n.$inc', 'reference_unknown on_conflict.set.name',
+      'member_invalid on_conflict.set[""]', 'operand_invalid on_conflict.where.n.eq',
+      'operand_invalid on_conflict.index_where.n.eq', 'member_unknown on_conflict.x'
     ]
   ])
 })

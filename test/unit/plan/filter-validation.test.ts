@@ -246,12 +246,8 @@ t.test('issues of the schema and of references are reported together', async t =
       or: [{}, deep]
     },
     ...elements('operand_invalid where.id.in', [1, 2]),
-    'operand_invalid where.id.eq',
-    'operator_unknown where.id.nope',
-    'reference_unknown where.n.gt',
-    'reference_malformed where.n.lt',
-    'operand_invalid where.jb.eq',
-    'empty where.or[0]',
+    'operand_invalid where.id.eq', 'operator_unknown where.id.nope', 'reference_unknown where.n.gt',
+    'reference_malformed where.n.lt', 'operand_invalid where.jb.eq', 'empty where.or[0]',
     `depth_exceeded where.or[1]${'.not'.repeat(10)}`
   ]])
 })
