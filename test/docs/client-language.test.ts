@@ -621,9 +621,8 @@ t.test('the client sends the printed batches and returns the printed responses',
     schema: `${tables}; grant all on all tables in schema public to oneflight_user`
   })
   const { sql } = service.database
-  const tableNames = (await sql`select relname from pg_class where relnamespace = 'public'::regnamespace
-      and relkind = 'r'`)
-    .map(({ relname }) => relname as string)
+  const [all] = await sql`select string_agg(relname, ',') as names from pg_class
+    where relnamespace = 'public'::regnamespace and relkind = 'r'`
   let body = ''
   const client = useClient<LanguageDatabase>(service, {
     idempotency: false,
@@ -643,7 +642,7 @@ t.test('the client sends the printed batches and returns the printed responses',
     }
     const [build, options] = typeof batch === 'function' ? [batch, {}] : batch
     if (lead !== 'Then, on the same data:') {
-      await sql.unsafe(`truncate ${tableNames.join()} restart identity; ${data}`)
+      await sql.unsafe(`truncate ${all?.['names']} restart identity; ${data}`)
     }
     const outcome = await client.batch(build as () => Record<string, never>, {
       ...options, requestId: 'docs'
