@@ -42,7 +42,7 @@ export const IssueCode = Type.Union([
   Type.Literal('key_duplicate'),
   Type.Literal('depth_exceeded'),
   Type.Literal('rows_limit')
-], { title: 'FaultCode' })
+], { title: 'IssueCode' })
 export type IssueCode = Static<typeof IssueCode>
 
 /** One validation issue of an operation. */
@@ -54,7 +54,7 @@ export const Issue = Type.Object({
     description: 'path from the operation to the invalid value: keys and array positions'
   }),
   message: Type.String()
-}, { title: 'Fault', description: 'a validation issue of an operation' })
+}, { title: 'Issue', description: 'a validation issue of an operation' })
 export type Issue = Static<typeof Issue>
 
 /** What is wrong with a parameter of a named batch. */
@@ -63,7 +63,7 @@ export const ParameterIssue = Type.Object({
     description: 'path from the object of all parameters: keys and array positions'
   }),
   message: Type.String()
-}, { title: 'ParameterFault', description: 'a validation issue of a parameter' })
+}, { title: 'ParameterIssue', description: 'a validation issue of a parameter' })
 export type ParameterIssue = Static<typeof ParameterIssue>
 
 export const ErrorObject = Type.Object({

@@ -177,15 +177,15 @@ function stopWorkerOnSignals (stop: () => void): void {
   onOrphaned(stop)
 }
 
-/** Reads the folder again. With a fault in any file, the current batches stay. */
+/** Reads the folder again. With an issue in any file, the current batches stay. */
 function reload (folder: string | undefined, batches: BatchSet, logger: Logger): void {
   if (folder === undefined) {
     logger.warn('SIGHUP has no effect without BATCHES_DIR')
     return
   }
-  const faults = batches.reload()
-  if (faults.length > 0) {
-    logger.error({ faults }, 'BATCHES_DIR has faults: the named batches stay as they were')
+  const issues = batches.reload()
+  if (issues.length > 0) {
+    logger.error({ issues }, 'BATCHES_DIR has issues: the named batches stay as they were')
     return
   }
   sendBatches(batches.files())
@@ -195,7 +195,7 @@ function reload (folder: string | undefined, batches: BatchSet, logger: Logger):
 function openBatches (config: Settings['config'], files?: BatchFiles): BatchSet {
   const opened = openBatchSet(config.BATCHES_DIR, batchLimits(config), files)
   if ('current' in opened) return opened
-  process.stderr.write(opened.map(fault => `oneflight: ${fault}\n`).join(''))
+  process.stderr.write(opened.map(issue => `oneflight: ${issue}\n`).join(''))
   process.exit(1)
 }
 

@@ -115,7 +115,7 @@ export type ErrorCode =
  * An issue in one operation, or with `params_invalid` in the parameters of a named batch, which has
  * only `path` and `message`.
  */
-export interface Fault {
+export interface Issue {
   readonly op?: string
   /** Position of the operation in the batch. */
   readonly index?: number
@@ -143,7 +143,7 @@ export interface OneflightErrorInit {
   readonly retryAfter?: number | undefined
   readonly detail?: string | undefined
   readonly hint?: string | undefined
-  readonly errors?: readonly Fault[] | undefined
+  readonly errors?: readonly Issue[] | undefined
   readonly cause?: unknown
 }
 
@@ -187,7 +187,7 @@ export class OneflightError extends Error {
    * All issues of all operations with `validation_failed`, or of the parameters with
    * `params_invalid`; otherwise empty.
    */
-  readonly errors: readonly Fault[]
+  readonly errors: readonly Issue[]
 
   constructor (init: OneflightErrorInit) {
     super(init.message, init.cause === undefined ? undefined : { cause: init.cause })

@@ -8,7 +8,7 @@ export {
   type ClientErrorCode,
   type ErrorCode,
   type ErrorType,
-  type Fault,
+  type Issue,
   type PostgresErrorCode,
   type ServiceErrorCode
 } from './error.ts'

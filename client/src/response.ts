@@ -2,7 +2,7 @@
  * Reads an HTTP response: returns the results of a batch or throws an OneflightError. Distinguishes
  * responses of the service from those of proxies and other servers.
  */
-import { OneflightError, type ErrorType, type Fault, type OneflightErrorInit } from './error.ts'
+import { OneflightError, type ErrorType, type Issue, type OneflightErrorInit } from './error.ts'
 import { readRetryAfter } from './headers.ts'
 
 /** A response whose body has been read. */
@@ -38,7 +38,7 @@ interface ServiceError {
   readonly constraint?: string
   readonly detail?: string
   readonly hint?: string
-  readonly errors?: readonly Fault[]
+  readonly errors?: readonly Issue[]
 }
 
 /** Returns the results by operation id. Throws OneflightError. */

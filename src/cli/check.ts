@@ -48,7 +48,7 @@ interface Checked {
 /** Checks the named batches of a folder. Throws a UsageError when it cannot be read. */
 async function checkFolder (folder: string, limits: Limits): Promise<Checked> {
   const read = await readBatchFolder(folder, batchLimits(limits))
-  if ('faults' in read) return { issues: read.faults, lines: [] }
+  if ('issues' in read) return { issues: read.issues, lines: [] }
   const plans = [...read.batches.values()].map(({ planner }) => planner.genericPlan)
   const lines = read.files.map(([path], i) => describeValid(path, plans[i] as Plan))
   return { issues: [], lines: lines.length === 0 ? [`${folder}: ok: no batches`] : lines }

@@ -206,7 +206,7 @@ export const commands: Readonly<Record<Name, CommandItem>> = {
       'Prints interfaces for the client: with --database one with the tables and views, and with ' +
       'a folder one with the parameters and results of each batch. The limits are read from the ' +
       'environment, as for check. With DATABASE_ROUTES, the first database is read.',
-      'Exit codes: 0, written. 1, a file is invalid, and its faults are printed to standard ' +
+      'Exit codes: 0, written. 1, a file is invalid, and its issues are printed to standard ' +
       'error. 2, invalid command line or environment, or the folder or the database cannot be ' +
       'read.'
     ]

@@ -12,7 +12,7 @@ import type { TypesOptions } from './commands.ts'
 import { readBatchFolder } from './input.ts'
 import { type CliContext, visible } from './terminal.ts'
 
-/** Prints a module, or one line per fault of a file. Resolves with the exit code. */
+/** Prints a module, or one line per issue of a file. Resolves with the exit code. */
 export async function printTypes (
   options: TypesOptions,
   folder: string | undefined,
@@ -24,8 +24,8 @@ export async function printTypes (
   const read = folder === undefined
     ? undefined
     : await readBatchFolder(folder, batchLimits(readSettings(readLimits, env)))
-  if (read !== undefined && 'faults' in read) {
-    stderr.write(read.faults.map(fault => `oneflight: ${visible(fault)}\n`).join(''))
+  if (read !== undefined && 'issues' in read) {
+    stderr.write(read.issues.map(issue => `oneflight: ${visible(issue)}\n`).join(''))
     return 1
   }
   const tables = options.database === true ? await readDatabase(options, env) : undefined

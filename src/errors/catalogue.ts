@@ -127,7 +127,7 @@ const validationErrors = failuresOf('validation_error', {
   },
   params_invalid: {
     status: 422,
-    meaning: 'The parameters of a named batch are invalid. `errors` lists every fault.'
+    meaning: 'The parameters of a named batch are invalid. `errors` lists every issue.'
   }
 })
 

@@ -13,7 +13,8 @@ import {
 } from '../json/parse.ts'
 import { maxIssuesLength, shorten } from '../plan/check/issues.ts'
 import { toDoubles } from './numbers.ts'
-import type { ParameterFault, Parameters } from './parameters.ts'
+import type { Parameters } from './parameters.ts'
+import type { PathIssue } from './schema-parts.ts'
 import type { RequestPlanner } from './request-planner.ts'
 
 export interface NamedBatch {
@@ -42,7 +43,7 @@ export function * readParameters (body: Buffer): Pieces<JsonObject> {
 
 /**
  * Checks the parameters of a body of this many bytes and returns them by position. Throws
- * `params_invalid` with every fault.
+ * `params_invalid` with every issue.
  */
 export function * checkParameters (
   { parameters, planner }: NamedBatch,
@@ -54,24 +55,24 @@ export function * checkParameters (
   yield
   refuse(parameters.check(values, { first: bytes > MAX_LISTED_BODY, doubles }))
   const all = parameters.read(values)
-  refuse(planner.findFaults(all))
+  refuse(planner.findIssues(all))
   return all
 }
 
 /**
- * For a larger body, only the first fault is looked for: Ajv creates an object for each fault
+ * For a larger body, only the first issue is looked for: Ajv creates an object for each issue
  * before any is listed (500 000 of a body of 1 MiB, in a second).
  */
 const MAX_LISTED_BODY = 65_536
 
-/** Throws `params_invalid` if there are faults. It lists them up to the size of a response. */
-function refuse (faults: Iterable<ParameterFault>): void {
+/** Throws `params_invalid` if there are issues. It lists them up to the size of a response. */
+function refuse (issues: Iterable<PathIssue>): void {
   const listed: ParameterIssue[] = []
   let length = 0
   let isCut = false
-  for (const fault of faults) {
-    const path = [...fault.path]
-    const message = shorten(fault.message)
+  for (const issue of issues) {
+    const path = [...issue.path]
+    const message = shorten(issue.message)
     length += JSON.stringify([path, message]).length
     isCut = length > maxIssuesLength && listed.length > 0
     if (isCut) break
@@ -81,6 +82,6 @@ function refuse (faults: Iterable<ParameterFault>): void {
   const count = isCut ? `more than ${listed.length}` : listed.length
   const message = count === 1
     ? listed[0]?.message
-    : `The parameters have ${count} faults; see "errors".`
+    : `The parameters have ${count} issues; see "errors".`
   throw failure('params_invalid', message, { errors: listed as unknown as Issue[] })
 }

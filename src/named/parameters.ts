@@ -11,13 +11,8 @@ import { addUnits, addWorkKeyword, bound } from './check-work.ts'
 import { addNumberKeywords, findInexactNumber, findLongExponent, toDoubles } from './numbers.ts'
 import { compilePattern } from './pattern.ts'
 import { findReferred, readStep } from './schema-parts.ts'
+import type { PathIssue } from './schema-parts.ts'
 import { readSchema } from './schema.ts'
-
-/** What is wrong with values or with a schema. `path` begins at the object of all parameters. */
-export interface ParameterFault {
-  readonly path: ReadonlyArray<string | number>
-  readonly message: string
-}
 
 export interface Parameters {
   /** The JSON Schema, with references that are paths from its root. */
@@ -25,16 +20,16 @@ export interface Parameters {
   /** By name, in the order of their positions. */
   readonly known: ReadonlyMap<string, Parameter>
   /**
-   * Returns what is wrong with the values of a request. Each fault is described only when it is
+   * Returns what is wrong with the values of a request. Each issue is described only when it is
    * read. Throws `too_much_work`.
    */
-  check(values: JsonObject, options?: CheckOptions): Iterable<ParameterFault>
+  check(values: JsonObject, options?: CheckOptions): Iterable<PathIssue>
   /** Returns the values by position, with defaults. They must be valid. */
   read(values: JsonObject): readonly Json[]
 }
 
 interface CheckOptions {
-  /** Only the first fault of the schema is looked for. */
+  /** Only the first issue of the schema is looked for. */
   readonly first?: boolean
   /** What toDoubles returns for the values, if that is known. */
   readonly doubles?: unknown
@@ -48,13 +43,13 @@ interface Declared {
 const NO_PARAMETERS = { type: 'object', properties: {} }
 
 /**
- * Reads `params` of a file. Returns the faults of an invalid schema. `maxWork`: how many units the
+ * Reads `params` of a file. Returns the issues of an invalid schema. `maxWork`: how many units the
  * check of a request may need.
  */
 export function readParameters (
   text: Json = NO_PARAMETERS,
   maxWork: number
-): Parameters | readonly ParameterFault[] {
+): Parameters | readonly PathIssue[] {
   const problem = findSchemaProblem(text)
   if (problem !== undefined) return [problem]
   const compiled = compile(text as JsonObject)
@@ -71,7 +66,7 @@ export function readParameters (
     const message = `"properties" does not contain "${required[undeclared]}".`
     return [{ path: ['required', undeclared], message }]
   }
-  // Other faults, such as missing parameters, do not concern the defaults.
+  // Other issues, such as missing parameters, do not concern the defaults.
   const wrong = [...describeErrors(validate, { values: defaults, doubles: toDoubles(defaults) })]
     .filter(({ path }) => has(defaults, String(path[0])))
   if (wrong.length > 0) {
@@ -109,7 +104,7 @@ export function readParameters (
 const DIALECT = 'https://json-schema.org/draft/2020-12/schema'
 
 /** Returns what the service does not allow in a schema, although JSON Schema does. */
-function findSchemaProblem (schema: Json): ParameterFault | undefined {
+function findSchemaProblem (schema: Json): PathIssue | undefined {
   if (!isObject(schema) || schema['type'] !== 'object') {
     return { path: [], message: '"params" must be a JSON Schema with "type": "object".' }
   }
@@ -159,15 +154,15 @@ interface Compiled extends Pick<Parameters, 'schema'> {
 }
 
 /** Compiles the schema, which must be self-contained and may contain no unknown keywords. */
-function compile (text: JsonObject): Compiled | readonly ParameterFault[] {
+function compile (text: JsonObject): Compiled | readonly PathIssue[] {
   const ajv = createAjv(true)
   const plain = toDoubles(text)
   if (ajv.validateSchema(plain as object) !== true) {
-    const faults = (ajv.errors as readonly ErrorObject[]).map(error => describeError(error, text))
-    return [...new Map(faults.map(fault => [JSON.stringify(fault), fault])).values()]
+    const issues = (ajv.errors as readonly ErrorObject[]).map(error => describeError(error, text))
+    return [...new Map(issues.map(issue => [JSON.stringify(issue), issue])).values()]
   }
   const read = readSchema(text)
-  if ('faults' in read) return read.faults
+  if ('issues' in read) return read.issues
   const { schema } = read
   try {
     const doubles = addUnits(toDoubles(schema) as JsonObject)
@@ -204,7 +199,7 @@ interface Checked {
 function * describeErrors (
   validate: ValidateFunction,
   { values, doubles, maxWork = Infinity }: Checked
-): Iterable<ParameterFault> {
+): Iterable<PathIssue> {
   const long = doubles === values ? undefined : findLongExponent(values)
   if (long !== undefined) {
     const message = `${nameOf(long)} has an exponent of more than ${MAX_EXPONENT_DIGITS} digits.`
@@ -219,7 +214,7 @@ function * describeErrors (
 function describeError (
   { instancePath, keyword, message = '', params }: ErrorObject,
   root: Json
-): ParameterFault {
+): PathIssue {
   const path = readPointer(instancePath, root)
   const member = (params as Readonly<Record<string, unknown>>)[
     keyword === 'required' ? 'missingProperty' : 'additionalProperty'

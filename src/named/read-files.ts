@@ -1,6 +1,6 @@
 /**
  * Reads BATCHES_DIR: all files of the folder whose names end with `.json`. A file becomes a
- * NamedBatch, or all of its faults with their positions. A reload replaces all batches at once.
+ * NamedBatch, or all of its issues with their positions. A reload replaces all batches at once.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, basename } from 'node:path'
@@ -15,20 +15,21 @@ import { type BatchLimits, validateBody } from '../plan/check/read-batch.ts'
 import type { NamedBatch, NamedBatches } from './named-batch.ts'
 import { readParameters } from './parameters.ts'
 import { PlanCache, RequestPlanner } from './request-planner.ts'
+import type { PathIssue } from './schema-parts.ts'
 
 /** The files of a folder, by path. */
 export type BatchFiles = ReadonlyArray<readonly [path: string, bytes: Uint8Array]>
 
-/** The batches of a folder, or the faults of all of its files. */
+/** The batches of a folder, or the issues of all of its files. */
 export type ReadFolder =
   | { readonly batches: NamedBatches, readonly files: BatchFiles }
-  | { readonly faults: readonly string[] }
+  | { readonly issues: readonly string[] }
 
 /** Without a folder there are no batches. */
 export function readFolder (folder: string | undefined, limits: BatchLimits): ReadFolder {
   if (folder === undefined) return readFiles([], limits)
   const names = tryToList(folder)
-  if (names === undefined) return { faults: [`${folder}: The folder cannot be read.`] }
+  if (names === undefined) return { issues: [`${folder}: The folder cannot be read.`] }
   const files: Array<BatchFiles[number]> = []
   const unreadable: string[] = []
   for (const name of names.filter(name => name.endsWith('.json'))) {
@@ -39,20 +40,20 @@ export function readFolder (folder: string | undefined, limits: BatchLimits): Re
   }
   const read = readFiles(files, limits)
   if (unreadable.length === 0) return read
-  return { faults: [...unreadable, ...'faults' in read ? read.faults : []] }
+  return { issues: [...unreadable, ...'issues' in read ? read.issues : []] }
 }
 
 /** Reads files whose content is known. */
 function readFiles (files: BatchFiles, limits: BatchLimits): ReadFolder {
   const batches = new Map<string, NamedBatch>()
-  const faults: string[] = []
+  const issues: string[] = []
   const plans = new PlanCache()
   for (const [path, bytes] of files) {
     const read = readNamedBatch(path, Buffer.from(bytes), limits, plans)
-    if ('faults' in read) faults.push(...read.faults)
+    if ('issues' in read) issues.push(...read.issues)
     else batches.set(read.batch.name, read.batch)
   }
-  return faults.length > 0 ? { faults } : { batches, files }
+  return issues.length > 0 ? { issues } : { batches, files }
 }
 
 function tryToList (folder: string): readonly string[] | undefined {
@@ -71,20 +72,12 @@ function tryToRead (path: string): Buffer | undefined {
   }
 }
 
-type Path = ReadonlyArray<string | number>
-
-/** What is wrong at a place of the file. */
-interface Fault {
-  readonly path: Path
-  readonly message: string
-}
-
-/** A batch, or its faults: `order.json:3:5: operation 1 (items): …`. */
+/** A batch, or its issues: `order.json:3:5: operation 1 (items): …`. */
 export type ReadFile =
   | { readonly batch: NamedBatch }
-  | { readonly faults: readonly string[] }
+  | { readonly issues: readonly string[] }
 
-/** `name`: that of the file, as faults show it. */
+/** `name`: that of the file, as issues show it. */
 export function readNamedBatch (
   name: string,
   bytes: Buffer,
@@ -93,45 +86,45 @@ export function readNamedBatch (
 ): ReadFile {
   const id = basename(name, '.json')
   if (!batchName.test(id)) {
-    return { faults: [`${name}: The name of the file must match ${batchName.source}.json.`] }
+    return { issues: [`${name}: The name of the file must match ${batchName.source}.json.`] }
   }
   const text = bytes.toString()
   const { root, error } = parseJsonText(text)
-  const describe = ({ path, message }: Fault): string => {
+  const describe = ({ path, message }: PathIssue): string => {
     const offset = error ?? (root === undefined ? 0 : offsetOf(root, path))
     const { line, column } = positionOf(text, offset)
     return `${name}:${line}:${column}: ${message}`
   }
   const read = readContent({ name: id, bytes }, limits, plans)
-  return 'faults' in read ? { faults: read.faults.map(describe) } : { batch: read }
+  return 'issues' in read ? { issues: read.issues.map(describe) } : { batch: read }
 }
 
 function readContent (
   { name, bytes }: { readonly name: string, readonly bytes: Buffer },
   limits: BatchLimits,
   plans: PlanCache
-): NamedBatch | { readonly faults: readonly Fault[] } {
+): NamedBatch | { readonly issues: readonly PathIssue[] } {
   const file = tryTo(() => parseJson(bytes))
-  if ('failure' in file) return { faults: [describeJson(file.failure)] }
+  if ('failure' in file) return { issues: [describeJson(file.failure)] }
   const content = file.result
-  const wrong = findShapeFaults(content)
-  if (wrong.length > 0) return { faults: wrong }
+  const wrong = findShapeIssues(content)
+  if (wrong.length > 0) return { issues: wrong }
   const { description, roles, params, operations } = content as unknown as NamedBatchFile
   const parameters = readParameters(params as Json | undefined, limits.maxWork)
   if (Array.isArray(parameters)) {
     return {
-      faults: parameters.map(({ path, message }) => ({ path: ['params', ...path], message }))
+      issues: parameters.map(({ path, message }) => ({ path: ['params', ...path], message }))
     }
   }
   const declared = parameters as NamedBatch['parameters']
   const problem = validateBody(operations, limits.maxOps) ?? findReservedId(operations as Batch)
-  if (problem !== undefined) return { faults: describeFailure(problem) }
+  if (problem !== undefined) return { issues: describeFailure(problem) }
   const planner = tryTo(() =>
     new RequestPlanner({ name, operations: operations as Batch }, limits, {
       known: declared.known,
       plans
     }))
-  if ('failure' in planner) return { faults: describeFailure(planner.failure) }
+  if ('failure' in planner) return { issues: describeFailure(planner.failure) }
   return {
     name,
     description,
@@ -142,7 +135,7 @@ function readContent (
   }
 }
 
-function findShapeFaults (content: Json): readonly Fault[] {
+function findShapeIssues (content: Json): readonly PathIssue[] {
   if (!isObject(content)) {
     return [{ path: [], message: 'The file must be a JSON object with "operations".' }]
   }
@@ -163,8 +156,8 @@ function findReservedId (operations: Batch): Failure | undefined {
   })
 }
 
-/** The faults of a batch, with paths from the root of the file. */
-function describeFailure ({ code, message, details: { errors, op, index } }: Failure): Fault[] {
+/** The issues of a batch, with paths from the root of the file. */
+function describeFailure ({ code, message, details: { errors, op, index } }: Failure): PathIssue[] {
   if (errors !== undefined) {
     return (errors as readonly Issue[]).map(issue =>
       ({ path: ['operations', issue.index, ...issue.path], message: describeIssue(issue) }))
@@ -175,7 +168,7 @@ function describeFailure ({ code, message, details: { errors, op, index } }: Fai
     : [{ path: ['operations'], message: `${code}: ${message}` }]
 }
 
-function describeJson ({ message }: Failure): Fault {
+function describeJson ({ message }: Failure): PathIssue {
   return { path: [], message: message.replaceAll('The body', 'The file') }
 }
 
@@ -194,7 +187,7 @@ export interface BatchSet {
   readonly current: () => NamedBatches
   /** The files of the current batches. */
   readonly files: () => BatchFiles
-  /** Reads the folder again. Returns its faults; if there are any, the current batches stay. */
+  /** Reads the folder again. Returns its issues; if there are any, the current batches stay. */
   readonly reload: () => readonly string[]
   /** Replaces the batches by those of other files, which are known to be valid. */
   readonly replace: (files: BatchFiles) => void
@@ -205,21 +198,21 @@ interface Loaded {
   readonly files: BatchFiles
 }
 
-/** Opens a folder, or takes `given` files instead. Returns the faults of invalid files. */
+/** Opens a folder, or takes `given` files instead. Returns the issues of invalid files. */
 export function openBatchSet (
   folder: string | undefined,
   limits: BatchLimits,
   given?: BatchFiles
 ): BatchSet | readonly string[] {
   const first = given === undefined ? readFolder(folder, limits) : readFiles(given, limits)
-  if ('faults' in first) return first.faults
+  if ('issues' in first) return first.issues
   let loaded: Loaded = first
   return {
     current: () => loaded.batches,
     files: () => loaded.files,
     reload () {
       const read = readFolder(folder, limits)
-      if ('faults' in read) return read.faults
+      if ('issues' in read) return read.issues
       loaded = read
       return []
     },

@@ -15,7 +15,8 @@ import { once, planBytes, type PlannedBatch, planBatch } from '../plan/plan-batc
 import { isData } from '../plan/reference.ts'
 import { leastCertain } from '../plan/stored-values.ts'
 import { isNested } from '../plan/value-text.ts'
-import type { ParameterFault, Parameters } from './parameters.ts'
+import type { Parameters } from './parameters.ts'
+import type { PathIssue } from './schema-parts.ts'
 
 /**
  * The plans of several named batches, by the name of a batch and what else they depend on. Clients
@@ -78,8 +79,8 @@ export class RequestPlanner {
     this.#others = all.flatMap(([, position]) => this.#rows.has(position) ? [] : [position])
   }
 
-  /** Returns the faults of valid values: lists with more rows than an operation may have. */
-  findFaults (values: readonly Json[]): readonly ParameterFault[] {
+  /** Returns the issues of valid values: lists with more rows than an operation may have. */
+  findIssues (values: readonly Json[]): readonly PathIssue[] {
     const { maxRows } = this.#limits
     return this.#rowParameters.flatMap(([name, position]) => {
       const rows = (values[position] as Rows).length

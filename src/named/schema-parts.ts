@@ -5,8 +5,8 @@ import { isObject, type Json, type JsonObject } from '../json/parse.ts'
 
 export type Path = ReadonlyArray<string | number>
 
-/** What is wrong at a path of the schema. */
-export interface SchemaFault {
+/** What is wrong at a path of a schema, of a file, or of the object of all parameters. */
+export interface PathIssue {
   readonly path: Path
   readonly message: string
 }

@@ -1,5 +1,5 @@
 /**
- * Reads the JSON Schema of parameters before Ajv compiles it. Finds, with their positions, faults
+ * Reads the JSON Schema of parameters before Ajv compiles it. Finds, with their positions, issues
  * that Ajv does not report or not clearly, and writes each reference as a path from the root.
  */
 import { suggest } from '../errors/suggestion.ts'
@@ -13,35 +13,35 @@ import {
   type Part,
   type Path,
   type Resource,
-  type SchemaFault,
+  type PathIssue,
   childrenOf
 } from './schema-parts.ts'
 
 export type ReadSchema =
   | { readonly schema: JsonObject }
-  | { readonly faults: readonly SchemaFault[] }
+  | { readonly issues: readonly PathIssue[] }
 
 /**
- * Returns the schema without `$id`, or its faults. It must be valid by the meta-schema: the values
+ * Returns the schema without `$id`, or its issues. It must be valid by the meta-schema: the values
  * of known keywords have the right types.
  */
 export function readSchema (root: JsonObject): ReadSchema {
   const parts = listParts(root)
-  const words = parts.flatMap(findWordFaults)
-  if (words.length > 0) return { faults: words }
-  const { targets, faults } = resolveReferences(parts)
-  if (faults.length > 0) return { faults }
+  const words = parts.flatMap(findWordIssues)
+  if (words.length > 0) return { issues: words }
+  const { targets, issues } = resolveReferences(parts)
+  if (issues.length > 0) return { issues }
   const endless = findEndless(parts, targets)
   return endless === undefined
     ? { schema: rewrite(root, [], targets) as JsonObject }
-    : { faults: [endless] }
+    : { issues: [endless] }
 }
 
-function findWordFaults ({ schema, path }: Part): readonly SchemaFault[] {
+function findWordIssues ({ schema, path }: Part): readonly PathIssue[] {
   if (!isObject(schema)) return []
   return Object.entries(schema).flatMap(([word, value]) => {
     const message = keywords.has(word)
-      ? findPatternFault(word, value) ?? findMemberFault(word, value)
+      ? findPatternIssue(word, value) ?? findMemberIssue(word, value)
       : describeUnknown(word)
     return message === undefined ? [] : [{ path: [...path, word], message }]
   })
@@ -61,12 +61,12 @@ function describeUnknown (word: string): string {
 /** A member that Ajv skips, so its value would not be checked. */
 const UNCHECKED = '__proto__'
 
-function findMemberFault (word: string, value: Json): string | undefined {
+function findMemberIssue (word: string, value: Json): string | undefined {
   if (word !== 'properties' || !Object.hasOwn(value as JsonObject, UNCHECKED)) return undefined
   return `A member cannot have the name "${UNCHECKED}".`
 }
 
-function findPatternFault (word: string, value: Json): string | undefined {
+function findPatternIssue (word: string, value: Json): string | undefined {
   const patterns = word === 'pattern'
     ? [value as string]
     : word === 'patternProperties' ? Object.keys(value as JsonObject) : []
@@ -81,21 +81,21 @@ function findPatternFault (word: string, value: Json): string | undefined {
 interface References {
   /** The parts that references name, by the key of the part that refers. */
   readonly targets: ReadonlyMap<string, Part>
-  readonly faults: readonly SchemaFault[]
+  readonly issues: readonly PathIssue[]
 }
 
 function resolveReferences (parts: readonly Part[]): References {
   const known = new Map(parts.map(part => [keyOf(part.path), part]))
   const resources = new Map<string, Resource>()
   const targets = new Map<string, Part>()
-  const faults: SchemaFault[] = []
+  const issues: PathIssue[] = []
   for (const { resource, path } of parts) {
     if (resource.path !== path || resource.id === undefined) continue
     const uri = readUri(resource.id)
     const message = uri === undefined
       ? '"$id" must be an absolute URI.'
       : resources.has(uri) ? 'Another part of the schema has the same "$id".' : undefined
-    if (message !== undefined) faults.push({ path: [...path, '$id'], message })
+    if (message !== undefined) issues.push({ path: [...path, '$id'], message })
     else resources.set(uri as string, resource)
   }
   for (const { schema, path, resource } of parts) {
@@ -104,9 +104,9 @@ function resolveReferences (parts: readonly Part[]): References {
     const target = findTarget(reference, resource, resources)
     const part = target && known.get(keyOf(target))
     if (part !== undefined) targets.set(keyOf(path), part)
-    else faults.push({ path: [...path, '$ref'], message: describeTarget(reference) })
+    else issues.push({ path: [...path, '$ref'], message: describeTarget(reference) })
   }
-  return { targets, faults }
+  return { targets, issues }
 }
 
 function describeTarget (reference: string): string {
@@ -194,10 +194,10 @@ interface Extent {
 function findEndless (
   parts: readonly Part[],
   targets: ReadonlyMap<string, Part>
-): SchemaFault | undefined {
+): PathIssue | undefined {
   const search = new Search(targets)
   for (const { schema, path } of parts) search.measure({ schema, path, via: path })
-  return search.fault
+  return search.issue
 }
 
 interface Place extends Pick<Part, 'schema' | 'path'> {
@@ -206,7 +206,7 @@ interface Place extends Pick<Part, 'schema' | 'path'> {
 }
 
 class Search {
-  fault: SchemaFault | undefined
+  issue: PathIssue | undefined
   readonly #targets: ReadonlyMap<string, Part>
   readonly #extents = new Map<string, Extent>()
   /** The parts that are being measured. */
@@ -222,9 +222,9 @@ class Search {
     const known = this.#extents.get(key)
     if (known !== undefined) return known
     const isOpen = this.#open.has(key)
-    if (isOpen) this.fault ??= { path: via, message: 'The reference leads back to itself.' }
+    if (isOpen) this.issue ??= { path: via, message: 'The reference leads back to itself.' }
     if (this.#open.size >= MAX_CHAIN) this.#refuse(path)
-    if (this.fault !== undefined) return { applied: 0, chain: 0 }
+    if (this.issue !== undefined) return { applied: 0, chain: 0 }
     this.#open.add(key)
     const inner = this.#appliedBy(place, key).map(next => this.measure(next))
     this.#open.delete(key)
@@ -248,6 +248,6 @@ class Search {
   }
 
   #refuse (path: Path): void {
-    this.fault ??= { path, message: 'Too many schemas apply to the same value.' }
+    this.issue ??= { path, message: 'Too many schemas apply to the same value.' }
   }
 }

@@ -16,7 +16,7 @@ import type { Plan, ReferenceUse, Requirement, Requirements } from '../plan/plan
 import { INLINED, notOnCitus, SEVERAL_SHARDS } from '../sql/citus/citus.ts'
 import type { Place } from '../sql/frame/steps.ts'
 import { exposedAtError } from '../sql/statement/error-place.ts'
-import { readRaised, type RaisedError, type ValueFault } from '../sql/statement/raised-error.ts'
+import { readRaised, type RaisedError, type ValueIssue } from '../sql/statement/raised-error.ts'
 import { columnsRead, listsRead } from '../sql/statement/shared-results.ts'
 import {
   describeError,
@@ -130,7 +130,7 @@ function describeRaised (raised: RaisedError, context: RaisedContext): BatchFail
     case 'bytes':
       return { failure: responseTooLarge(maxBytes, place), operation: at }
     case 'value': {
-      const message = describeValue(raised.fault as ValueFault, plan.operations[at] as PlanNode)
+      const message = describeValue(raised.issue as ValueIssue, plan.operations[at] as PlanNode)
       return { failure: failure('value_invalid', message, place), operation: at }
     }
     case 'session':
@@ -264,7 +264,7 @@ function countRows (count: number): string {
 }
 
 /** Which value does not fit, why, and what to write instead. */
-function describeValue ({ problem, path, type = '' }: ValueFault, node: PlanNode): string {
+function describeValue ({ problem, path, type = '' }: ValueIssue, node: PlanNode): string {
   const [row = '', column = '', ...steps] = path
   const missing = problem === 'member' ? steps.pop() : undefined
   const inside = steps.length === 0 ? '' : `, at ${steps.join('.')}`

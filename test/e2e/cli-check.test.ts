@@ -214,7 +214,7 @@ t.test('--batches checks the named batches of a folder', async t => {
   })
 })
 
-t.test('--batches prints every fault of every file', async t => {
+t.test('--batches prints every issue of every file', async t => {
   const folder = t.testdir({
     'Order.json': '{}',
     'a.json': '{"operations":\n  [{"id": "s", "op": "select", "tabel": "t"}]}',

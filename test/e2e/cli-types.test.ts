@@ -88,7 +88,7 @@ export const anything: unknown = (await open.run('any', { x: [1] })).data['rows'
 `, ['AnyDatabase']), [])
 })
 
-t.test('faults are printed to standard error', async t => {
+t.test('issues are printed to standard error', async t => {
   const folder = t.testdir({ 'a.json': '{"operations": []}', 'b.json': file })
   t.match(await runInside(['types', folder]), {
     code: 1,

@@ -1,5 +1,5 @@
 /**
- * Tests BATCHES_DIR with real processes: faults stop the start, SIGHUP reads the folder again in
+ * Tests BATCHES_DIR with real processes: issues stop the start, SIGHUP reads the folder again in
  * one process and in several, also while a worker starts, and without a folder SIGHUP is ignored.
  */
 import { rmSync, writeFileSync } from 'node:fs'
@@ -99,7 +99,7 @@ for (const workers of [1, 2]) {
     writeFileSync(join(service.folder, 'second.json'), batch('b'))
     writeFileSync(join(service.folder, 'wrong.json'), '{"operations": [5]}')
     signal(service, 'SIGHUP')
-    await until(() => service.output().includes('BATCHES_DIR has faults'))
+    await until(() => service.output().includes('BATCHES_DIR has issues'))
     t.match(service.output(), 'wrong.json:1:17: operation 0: id_missing')
     t.equal((await run(service, 'second')).body.error?.code, 'batch_unknown')
     t.equal((await run(service, 'first')).status, 200, 'the old batches stay')
@@ -147,12 +147,12 @@ t.test('all workers, also later ones, have the batches of the last valid folder'
   writeFileSync(join(service.folder, 'wrong.json'), '{"operations": [5]}')
   writeFileSync(join(service.folder, 'first.json'), batch('b'))
   signal(service, 'SIGHUP')
-  await until(() => linesOf(service, 'BATCHES_DIR has faults').length > 0)
+  await until(() => linesOf(service, 'BATCHES_DIR has issues').length > 0)
   await untilAnswered(service, { name: 'first', status: 200, workers: [1, 2, 3] })
   for (const { body } of await runMany(service, 'first')) t.same(body.data, { s: [{ a: 1 }] })
-  const [line, ...others] = linesOf(service, 'BATCHES_DIR has faults')
-  t.match(line, { worker: undefined, faults: [/^.*\/wrong\.json:1:17: operation 0: id_missing: /] })
-  t.same(others, [], 'the fault is logged once')
+  const [line, ...others] = linesOf(service, 'BATCHES_DIR has issues')
+  t.match(line, { worker: undefined, issues: [/^.*\/wrong\.json:1:17: operation 0: id_missing: /] })
+  t.same(others, [], 'the issue is logged once')
 
   rmSync(join(service.folder, 'wrong.json'))
   writeFileSync(join(service.folder, 'second.json'), batch('b'))
@@ -230,7 +230,7 @@ t.test('SIGHUP while the service loads does not stop it', async t => {
   await stop(without)
 })
 
-t.test('a fault in a file stops the start', async t => {
+t.test('an issue in a file stops the start', async t => {
   const files = { 'a.json': '{"operations": []}', 'B.json': batch('a') }
   const service = await start(t, {}, files)
   const { folder } = service

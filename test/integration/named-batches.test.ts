@@ -186,9 +186,9 @@ t.test('a condition on a text takes a parameter of any type', async t => {
   }
 })
 
-t.test('every fault of the parameters is listed with its path', async t => {
+t.test('every issue of the parameters is listed with its path', async t => {
   const rows: ReadonlyArray<
-    readonly [body: string, faults: ReadonlyArray<readonly [path: unknown[], message: string]>]
+    readonly [body: string, issues: ReadonlyArray<readonly [path: unknown[], message: string]>]
   > = [
     ['{}', [[['ids'], '"ids" is required.']]],
     ['{"ids": [1, "x", 1.5], "least": -1}', [
@@ -209,11 +209,11 @@ t.test('every fault of the parameters is listed with its path', async t => {
       [[], 'The parameters are nested too deeply.']
     ]]
   ]
-  for (const [body, faults] of rows) {
+  for (const [body, issues] of rows) {
     const { status, body: { error } } = await service.run('find', body)
     t.equal(status, 422)
     t.match(error, { type: 'validation_error', code: 'params_invalid', committed: false })
-    t.same(error?.errors, faults.map(([path, message]) => ({ path, message })), body)
+    t.same(error?.errors, issues.map(([path, message]) => ({ path, message })), body)
   }
   for (const body of ['[]', '5', '"x"', 'null', '{', '{"ids": [], "ids": []}', '']) {
     const { status, body: { error } } = await service.run('find', body)
@@ -232,10 +232,10 @@ t.test('the response to invalid parameters is bounded', async t => {
     t.ok(text.length < 2 * 262_144 + 4 * key.length, `${text.length} characters`)
     return [body.error?.errors?.length, body.error?.message]
   }
-  t.same(await run('k', 3), [3, 'The parameters have 3 faults; see "errors".'])
+  t.same(await run('k', 3), [3, 'The parameters have 3 issues; see "errors".'])
   const [listed, message] = await run('k'.repeat(1000), 10_000)
   t.ok(Number(listed) > 50)
-  t.equal(message, `The parameters have more than ${listed} faults; see "errors".`)
+  t.equal(message, `The parameters have more than ${listed} issues; see "errors".`)
   t.match(await run('k'.repeat(60_000), 1000), [4])
   t.match(await run('k'.repeat(300_000), 1000), [1, /must be integer\.$/])
   t.match(await run('k', 100_000), [1, /must be integer\.$/], 'of a large body only the first')

@@ -282,7 +282,7 @@ t.test('rows of a parameter', { timeout: 120_000 }, async t => {
       else t.same(sorted(body.data), sorted(data as never), `${name} ${attempt}`)
     }
   }
-  const faults: ReadonlyArray<
+  const issues: ReadonlyArray<
     readonly [name: keyof typeof batches, rows: unknown, status: number, error: object]
   > = [
     ['take', [{ sku: 'fig', qty: 1 }, { sku: 'fig', qty: 2 }], 422, {
@@ -327,7 +327,7 @@ t.test('rows of a parameter', { timeout: 120_000 }, async t => {
     ['take', [{ sku: 'apple', qty: -9 }], 400, { code: 'check_violation', op: 'u' }]
   ]
   for (const attempt of [1, 2]) {
-    for (const [name, rows, status, error] of faults) {
+    for (const [name, rows, status, error] of issues) {
       const answer = await service.run(name, { rows })
       const about = `${name} ${JSON.stringify(rows)} ${attempt}`
       t.equal(answer.status, status, about)

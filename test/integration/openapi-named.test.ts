@@ -59,7 +59,7 @@ const read = (files: Readonly<Record<string, unknown>>): NamedBatches => {
         Buffer.from(JSON.stringify(content)),
         batchLimits(config)
       )
-      if ('faults' in file) throw new Error(file.faults.join('\n'))
+      if ('issues' in file) throw new Error(file.issues.join('\n'))
       return [name, file.batch]
     })
   )

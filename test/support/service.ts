@@ -157,7 +157,7 @@ function readBatches (
   return new Map(
     Object.entries(files).map(([name, content]) => {
       const read = readNamedBatch(`${name}.json`, Buffer.from(JSON.stringify(content)), limits)
-      if ('faults' in read) throw new Error(read.faults.join('\n'))
+      if ('issues' in read) throw new Error(read.issues.join('\n'))
       return [name, read.batch]
     })
   )

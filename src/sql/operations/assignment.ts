@@ -15,7 +15,7 @@ import {
 import { toPath } from '../../plan/name.ts'
 import type { Assignment, JsonDocument, Single, InsertNode } from '../../plan/nodes.ts'
 import { notOnCitus } from '../citus/citus.ts'
-import { raiseText, type ValueFault } from '../statement/raised-error.ts'
+import { raiseText, type ValueIssue } from '../statement/raised-error.ts'
 import type { RowColumns } from '../values/column.ts'
 import {
   buildDifference,
@@ -59,7 +59,7 @@ export function applyModifier (
     empty: modifier.empty === undefined
       ? empty
       : values.buildJson(emptyDocument(modifier.empty), path),
-    refused: name === '$append' || name === '$merge' ? raiseFault(name, column) : empty
+    refused: name === '$append' || name === '$merge' ? raiseIssue(name, column) : empty
   })
 }
 
@@ -68,9 +68,9 @@ function emptyDocument (text: string): JsonDocument {
 }
 
 /** An expression that fails when it is evaluated. */
-function raiseFault (problem: ValueFault['problem'], column: string): Fragment {
-  const fault: ValueFault = { problem, path: ['', column] }
-  return raiseText('value', parameter(JSON.stringify(fault)))
+function raiseIssue (problem: ValueIssue['problem'], column: string): Fragment {
+  const issue: ValueIssue = { problem, path: ['', column] }
+  return raiseText('value', parameter(JSON.stringify(issue)))
 }
 
 function buildOperand (operand: Single, { reads }: Modifier, context: OperandContext): Fragment {

@@ -319,11 +319,11 @@ function checkKeys (group: BulkUpdateGroup, node: BulkUpdateNode): readonly Frag
   const missing = keys.map(field =>
     sql` when ${readField(field)} is null then ${parameter(field.column)}::pg_catalog.text`
   )
-  const fault = sql`pg_catalog.json_build_object('problem', 'key', 'path',
+  const issue = sql`pg_catalog.json_build_object('problem', 'key', 'path',
     pg_catalog.json_build_array(${rowPosition}::pg_catalog.text, case${join(missing, empty)} end))`
   const named = join(keys.map(field => sql`${readField(field)} is not null`), AND)
   return [sql`case when ${buildSkipped(node)}${named}
-    then true else ${raiseText('value', sql`${fault}::pg_catalog.text`)} is null end`]
+    then true else ${raiseText('value', sql`${issue}::pg_catalog.text`)} is null end`]
 }
 
 /**

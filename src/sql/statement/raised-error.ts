@@ -76,11 +76,11 @@ export interface RaisedError {
   /** A number, for kinds that have one. */
   readonly value: number
   /** For `value`: the value that does not fit, and the reason. */
-  readonly fault?: ValueFault
+  readonly issue?: ValueIssue
 }
 
 /** A value that does not fit its column. */
-export interface ValueFault {
+export interface ValueIssue {
   /**
    * - `member`: the composite `type` has no such member
    * - `list`: `type` takes one value, and this is an array or an object
@@ -135,7 +135,7 @@ export function raiseNumber (kind: keyof typeof KINDS, value: Fragment): Fragmen
 }
 
 /**
- * Raises a failure with a text, the JSON of a `ValueFault`. It is encoded in hexadecimal digits, so
+ * Raises a failure with a text, the JSON of a `ValueIssue`. It is encoded in hexadecimal digits, so
  * no translation of the error message can cut it.
  */
 export function raiseText (kind: 'value', text: Fragment): Fragment {
@@ -168,7 +168,7 @@ export function readRaised (error: ServerError): RaisedError | undefined {
   if (found === null) return undefined
   const [, kind, text = ''] = found
   if (kind !== 'value') return { kind: kind as RaisedKind, value: Number(text) }
-  return { kind, value: 0, fault: JSON.parse(Buffer.from(text, 'hex').toString()) as ValueFault }
+  return { kind, value: 0, issue: JSON.parse(Buffer.from(text, 'hex').toString()) as ValueIssue }
 }
 
 function readMissingSetting ({ message }: ServerError): RaisedError | undefined {
@@ -192,5 +192,5 @@ function readMissingOperator (error: ServerError): RaisedError | undefined {
   if (found === null) return undefined
   const [, problem, column = ''] = found
   const path = ['', column.replaceAll('""', '"')]
-  return { kind: 'value', value: 0, fault: { problem: problem as '$append' | '$merge', path } }
+  return { kind: 'value', value: 0, issue: { problem: problem as '$append' | '$merge', path } }
 }

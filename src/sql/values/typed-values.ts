@@ -21,7 +21,7 @@ import type {
 } from '../../plan/nodes.ts'
 import { textOfParameter } from '../../plan/fingerprint.ts'
 import { isList, isNested, listText, textOf } from '../../plan/value-text.ts'
-import { raiseText, type ValueFault } from '../statement/raised-error.ts'
+import { raiseText, type ValueIssue } from '../statement/raised-error.ts'
 import { nullRow } from '../statement/table.ts'
 import { nullRowOfCall, type ArgumentBuilder } from './call.ts'
 import { isJsonType, type ColumnType, type FindColumns } from './column-types.ts'
@@ -334,18 +334,18 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, ValueB
     if (resultType === 'json') return sql`'null'::pg_catalog.jsonb`
     const type = this.typeOf(column, example)
     if (type !== undefined && isJsonType(type)) return sql`'null'::${type.sql}`
-    const fault: ValueFault = { problem: 'null', path: ['', pathLabel(path)] }
-    const text = sql`${parameter(JSON.stringify(fault))}::pg_catalog.text`
+    const issue: ValueIssue = { problem: 'null', path: ['', pathLabel(path)] }
+    const text = sql`${parameter(JSON.stringify(issue))}::pg_catalog.text`
     const isRefused = refuse && !this.explain
     if (example === undefined && !this.has(column)) {
       // PostgreSQL finds out whether the column is json or jsonb. The result has the type of the
       // column.
       const value = sql`${this.row}.${identifier(column)}`
       // Not a constant; see raiseNumber.
-      const fault = sql`${text} operator(pg_catalog.||)
+      const issue = sql`${text} operator(pg_catalog.||)
         pg_catalog.left(pg_catalog.pg_typeof(${value})::pg_catalog.text, 0)`
       const failure = isRefused && this.#call === undefined
-        ? sql` else case when ${raiseText('value', fault)} is null then null end`
+        ? sql` else case when ${raiseText('value', issue)} is null then null end`
         : empty
       return sql`case when ${isJson(value)}
         then case when false then ${value} else 'null' end${failure} end`

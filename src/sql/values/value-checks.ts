@@ -161,13 +161,13 @@ export function verifyDocument (
       ) as n
     ), f as (
       select json_build_object('problem', case when w.type is null then 'member' else 'list' end,
-        'path', w.path, 'type', pg_catalog.format_type(coalesce(w.type, w.owner), null)) as fault
+        'path', w.path, 'type', pg_catalog.format_type(coalesce(w.type, w.owner), null)) as issue
       from w left join pg_catalog.pg_type as t on t.oid = w.type
       where w.type is null or t.typtype <> 'd' and
         (t.typcategory in (${SCALAR_CATEGORIES}) or t.oid = any (${SCALAR_TYPES})) limit 1
     )
-    select case when f.fault is null then d.document
-      else ${raiseText('value', sql`f.fault::text`)}::json end from d left join f on true)`
+    select case when f.issue is null then d.document
+      else ${raiseText('value', sql`f.issue::text`)}::json end from d left join f on true)`
 }
 
 /** Type categories of scalar types (docs: "pg_type", typcategory): a list would become text. */

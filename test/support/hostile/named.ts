@@ -166,10 +166,10 @@ export const namedParts: readonly NamedPart[] = [
   ]),
   ...['open', 'keys', 'patterns'].flatMap(batch => Object.entries(members).map(([name, member]) =>
     ({ name: `members of ${name}`, batch, make: object(member) }))),
-  // Many faults inside of one member with a long name.
-  { name: 'faults behind a long key', batch: 'open', make: n => `{"x":{"${'k'.repeat(n)}":"x"}}` },
+  // Many issues inside of one member with a long name.
+  { name: 'issues behind a long key', batch: 'open', make: n => `{"x":{"${'k'.repeat(n)}":"x"}}` },
   {
-    name: 'faults behind long keys',
+    name: 'issues behind long keys',
     batch: 'tree',
     make: n => {
       const steps = Math.ceil(Math.sqrt(n))

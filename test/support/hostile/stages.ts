@@ -104,7 +104,7 @@ export function measureBody (body: string): Measured {
 
 const files = new Map(Object.entries(namedBatches).map(([name, content]): [string, NamedBatch] => {
   const read = readNamedBatch(`${name}.json`, Buffer.from(JSON.stringify(content)), limits)
-  if ('faults' in read) throw new Error(read.faults.join('\n'))
+  if ('issues' in read) throw new Error(read.issues.join('\n'))
   return [name, read.batch]
 }))
 
@@ -121,7 +121,7 @@ export function measureParameters (name: string, body: string): Measured {
 
 /** The longest piece of the event loop: others proceed between the stages of a large body. */
 export function longestPiece ({ stages }: Measured): number {
-  // A body is refused in the turn in which its fault is found.
+  // A body is refused in the turn in which its issue is found.
   return Math.max(...Array.from(stages, ([name, ms]) =>
     /^(?:read|check$|plan|error)/.test(name) ? ms + (stages.get('answer') ?? 0) : ms))
 }

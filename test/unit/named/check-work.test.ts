@@ -8,7 +8,7 @@ import { readParameters, type Parameters } from '../../../src/named/parameters.t
 
 const MAX_WORK = 1000
 
-/** Returns a check of a value of the parameter `x`, which returns the number of faults. */
+/** Returns a check of a value of the parameter `x`, which returns the number of issues. */
 function prepareCheck (schema: object): (x: unknown) => number {
   const params = { type: 'object', properties: { x: schema } } as unknown as JsonObject
   const { check } = readParameters(params, MAX_WORK) as Parameters

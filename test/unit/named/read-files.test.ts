@@ -1,16 +1,13 @@
 /**
- * Tests that the file of a named batch is refused with every fault and its position, and which
+ * Tests that the file of a named batch is refused with every issue and its position, and which
  * values its parameters take.
  */
 import t from 'tap'
 import type { Failure } from '../../../src/errors/catalogue.ts'
 import { parseJson, type JsonObject } from '../../../src/json/parse.ts'
-import {
-  readParameters,
-  type ParameterFault,
-  type Parameters
-} from '../../../src/named/parameters.ts'
+import { readParameters, type Parameters } from '../../../src/named/parameters.ts'
 import { readNamedBatch, readFolder } from '../../../src/named/read-files.ts'
+import type { PathIssue } from '../../../src/named/schema-parts.ts'
 import { planBatch } from '../../../src/plan/plan-batch.ts'
 import { growthOf } from '../../support/growth.ts'
 
@@ -35,14 +32,14 @@ t.test('a valid file is a batch', async t => {
       object('{"x": true, "y": {"default": 5}}', ', "required": ["x"]')
     }, "operations": [${select.replace('}', ', "where": {"id": {"eq": "$params.x"}}}')}]}`
   )
-  if ('faults' in result) throw new Error(result.faults.join())
+  if ('issues' in result) throw new Error(result.issues.join())
   t.match(result.batch, { name: 'order', description: 'd' })
   t.same(result.batch.roles, new Set(['a']))
   t.same(result.batch.parameters.read({ x: null }), [null, 5])
 })
 
-/** The content of a file, and its faults, each without the name of the file. */
-const faults: ReadonlyArray<readonly [text: string, ...faults: string[]]> = [
+/** The content of a file, and its issues, each without the name of the file. */
+const issues: ReadonlyArray<readonly [text: string, ...issues: string[]]> = [
   ['', '1:1: The file is not valid JSON: unexpected end at line 1, column 1.'],
   ['{"operations": [}', '1:17: The file is not valid JSON'],
   ['[]', '1:1: The file must be a JSON object with "operations".'],
@@ -130,8 +127,8 @@ const joined = (from: string, set = '{"a": 1}'): string =>
 const copied = (from: string, columns = '{"a": 1}'): string =>
   `{"id": "i", "op": "insert", "table": "t", "columns": ${columns}, "from": ${from}}`
 
-/** Uses of rows, with their faults. */
-const rowFaults: ReadonlyArray<readonly [text: string, ...faults: string[]]> = [
+/** Uses of rows, with their issues. */
+const rowIssues: ReadonlyArray<readonly [text: string, ...issues: string[]]> = [
   [rowsFile(closed, insert)],
   [rowsFile(items(''), copied('{"param": "rows", "columns": [{"fn": "count"}]}'))],
   [
@@ -238,13 +235,13 @@ const rowFaults: ReadonlyArray<readonly [text: string, ...faults: string[]]> = [
   ]
 ]
 
-t.test('every fault of rows names the operation and the path', async t => {
-  for (const [text, ...expected] of rowFaults) {
+t.test('every issue of rows names the operation and the path', async t => {
+  for (const [text, ...expected] of rowIssues) {
     const result = read(text)
-    const got = 'faults' in result ? result.faults : []
+    const got = 'issues' in result ? result.issues : []
     t.equal(got.length, expected.length, got.join('\n'))
-    for (const [i, fault] of expected.entries()) {
-      t.ok(got[i]?.includes(`: ${fault}`), `${fault} | ${got[i]}`)
+    for (const [i, issue] of expected.entries()) {
+      t.ok(got[i]?.includes(`: ${issue}`), `${issue} | ${got[i]}`)
     }
   }
 })
@@ -263,26 +260,26 @@ t.test('only named batches take rows of a parameter', async t => {
   }
 })
 
-t.test('every fault has its position', async t => {
-  for (const [text, ...expected] of faults) {
+t.test('every issue has its position', async t => {
+  for (const [text, ...expected] of issues) {
     const result = read(text)
-    const got = 'faults' in result ? result.faults : []
+    const got = 'issues' in result ? result.issues : []
     t.equal(got.length, expected.length, got.join('\n'))
-    for (const [i, fault] of expected.entries()) {
-      t.ok(got[i]?.startsWith(`dir/order.json:${fault}`), `${fault} | ${got[i]}`)
+    for (const [i, issue] of expected.entries()) {
+      t.ok(got[i]?.startsWith(`dir/order.json:${issue}`), `${issue} | ${got[i]}`)
     }
   }
   for (const name of ['Order.json', 'a b.json', `${'x'.repeat(64)}.json`, '.json', '-a.json']) {
-    t.match(read('{}', `dir/${name}`), { faults: [/The name of the file must match/] }, name)
+    t.match(read('{}', `dir/${name}`), { issues: [/The name of the file must match/] }, name)
   }
 })
 
-t.test('a file that cannot be read is a fault', async t => {
+t.test('a file that cannot be read is an issue', async t => {
   const alone = `${t.testdir({ x: { 'a.json': {} } })}/x`
-  t.same(readFolder(alone, limits), { faults: [`${alone}/a.json: The file cannot be read.`] })
+  t.same(readFolder(alone, limits), { issues: [`${alone}/a.json: The file cannot be read.`] })
   const unread = `${t.testdir({ 'a.json': {}, 'b.txt': '', 'c.json': '{"operations": [1]}' })}`
   t.same(readFolder(unread, limits), {
-    faults: [
+    issues: [
       `${unread}/a.json: The file cannot be read.`,
       `${unread}/c.json:1:17: operation 0: id_missing: ` +
         'Operation 0 must be an object with a string "id".'
@@ -290,7 +287,7 @@ t.test('a file that cannot be read is a fault', async t => {
   })
 })
 
-t.test('faults of values have the path of the value', async t => {
+t.test('issues of values have the path of the value', async t => {
   const schema = object(
     '{"x": {"type": "object", "additionalProperties": false}, "y": {"$ref": "#/$defs/a%20b"}, ' +
     '"z": {"$ref": "#/properties/w/anyOf/0"}, "w": {"anyOf": [{"type": "array"}]}}',
@@ -368,7 +365,7 @@ t.test('numbers are checked by their digits', async t => {
 })
 
 /** Returns a check of one value by a schema. */
-function prepareCheck (schema: string): (value: string) => readonly ParameterFault[] {
+function prepareCheck (schema: string): (value: string) => readonly PathIssue[] {
   const text = `{"type": "object", "properties": {"x": ${schema}}}`
   const parameters = readParameters(parseJson(Buffer.from(text)), 100_000) as Parameters
   return value => [...parameters.check(parseJson(Buffer.from(`{"x": ${value}}`)) as JsonObject)]
@@ -383,7 +380,7 @@ const comparisons: readonly string[] = [
   '{"type": "number"}'
 ]
 
-t.test('an exponent that no arithmetic can take is a fault', async t => {
+t.test('an exponent that no arithmetic can take is an issue', async t => {
   const many = '4'.repeat(400)
   for (const schema of [...comparisons, 'true']) {
     const check = prepareCheck(schema)

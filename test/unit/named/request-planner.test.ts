@@ -37,7 +37,7 @@ const known = { known: parameters.known, plans: new PlanCache() }
 const planner = new RequestPlanner({ name: 'a', operations }, limits, known)
 const plan = (text: string) => {
   const values = parseJson(Buffer.from(text)) as readonly Json[]
-  t.same(planner.findFaults(values), [])
+  t.same(planner.findIssues(values), [])
   return planner.plan(values)
 }
 
@@ -107,9 +107,9 @@ t.test('rows that are read become objects of fields', async t => {
   t.match(text, '1.10', 'numbers keep their digits')
 })
 
-t.test('more rows than an operation may have are a fault', async t => {
+t.test('more rows than an operation may have are an issue', async t => {
   const many = [{}, {}, {}, {}, {}]
-  t.same(planner.findFaults([many, many, 0, many]), [
+  t.same(planner.findIssues([many, many, 0, many]), [
     { path: ['inserted'], message: '"inserted" has 5 rows; at most 4 are allowed.' },
     { path: ['read'], message: '"read" has 5 rows; at most 4 are allowed.' }
   ])

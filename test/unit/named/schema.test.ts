@@ -1,5 +1,5 @@
 /**
- * Tests unusual schemas of parameters: each is refused with the position of its fault, or checks
+ * Tests unusual schemas of parameters: each is refused with the position of its issue, or checks
  * values as JSON Schema says. No schema takes long, to read and to write as TypeScript.
  */
 import t from 'tap'
@@ -38,9 +38,9 @@ const chain = (length: number, link: (next: object) => object): object =>
   Object.fromEntries(Array.from({ length }, (_, i) =>
     [`d${i}`, i === length - 1 ? { type: 'string' } : link({ $ref: `#/$defs/d${i + 1}` })]))
 
-/** [properties, other keywords, position: fault …] */
-const faults: ReadonlyArray<
-  readonly [properties: object, more: object, ...faults: string[]]
+/** [properties, other keywords, position: issue …] */
+const issues: ReadonlyArray<
+  readonly [properties: object, more: object, ...issues: string[]]
 > = [
   // keywords
   [{ a: { minLenght: 1 } }, {}, '3:21: Unknown keyword "minLenght". Did you mean "minLength"?'],
@@ -120,15 +120,15 @@ const faults: ReadonlyArray<
   ]
 ]
 
-t.test('faults of schemas have their positions', async t => {
-  for (const [properties, more, ...expected] of faults) {
+t.test('issues of schemas have their positions', async t => {
+  for (const [properties, more, ...expected] of issues) {
     const result = read(properties, more)
-    const found = 'faults' in result ? result.faults : []
+    const found = 'issues' in result ? result.issues : []
     const name = JSON.stringify([properties, more]).slice(0, 150)
     t.equal(found.length, expected.length, `${name}: ${found.join()}`)
-    for (const [i, fault] of expected.entries()) {
+    for (const [i, issue] of expected.entries()) {
       t.match(found[i], /^a\.json:\d+:\d+: [A-Z"]/, name)
-      t.ok(found[i]?.includes(fault), `${name}: ${found[i]}`)
+      t.ok(found[i]?.includes(issue), `${name}: ${found[i]}`)
     }
   }
 })
@@ -214,8 +214,8 @@ t.test('unusual schemas check values, and have a type', async t => {
   for (const [properties, more, valid, invalid, type] of works) {
     const name = JSON.stringify([properties, more])
     const result = read(properties, more)
-    if ('faults' in result) {
-      t.fail(`${name}: ${result.faults.join()}`)
+    if ('issues' in result) {
+      t.fail(`${name}: ${result.issues.join()}`)
       continue
     }
     const isValid = (a: unknown): boolean => {
@@ -233,7 +233,7 @@ t.test('what is known of a parameter is that of the referred schema', async t =>
     { a: { $ref: own }, b: { $ref: '#/properties/c' }, c: { type: 'string', default: 'x' } },
     { $defs: { own: { $id: own, minItems: 3, ...list } } }
   )
-  if ('faults' in result) throw new Error(result.faults.join())
+  if ('issues' in result) throw new Error(result.issues.join())
   t.match([...result.batch.parameters.known.values()], [
     { isList: true, minItems: 3, isOptional: true },
     { isList: false, isOptional: false },

@@ -11,7 +11,7 @@ import { batchLimits } from '../../../src/plan/check/read-batch.ts'
 const write = (name: string, content: object, columnsOf?: ColumnsOf): string => {
   const bytes = Buffer.from(JSON.stringify(content))
   const read = readNamedBatch(`${name}.json`, bytes, batchLimits(readLimits({})))
-  if ('faults' in read) throw new Error(read.faults.join('\n'))
+  if ('issues' in read) throw new Error(read.issues.join('\n'))
   return writeTypes([read.batch], columnsOf)
 }
 const select = { id: 's', op: 'select', table: 't' }
