@@ -268,8 +268,8 @@ function createBoundedLabel (max: number): BoundedLabel {
 const POOL_METRICS: ReadonlyArray<
   readonly [name: string, help: string, read: (count: ConnectionCount) => number]
 > = [
-  ['service_pool_lanes_busy', 'Database connections in a transaction', ({ busy }) => busy],
-  ['service_pool_lanes_idle', 'Idle database connections', ({ idle }) => idle],
+  ['service_pool_connections_busy', 'Database connections in a transaction', ({ busy }) => busy],
+  ['service_pool_connections_idle', 'Idle database connections', ({ idle }) => idle],
   ['service_pool_waiting', 'Batches waiting for a database connection', ({ waiting }) => waiting]
 ]
 

@@ -85,5 +85,5 @@ export type RetryReason =
   | 'stale_plan'
   | 'session'
   | 'values'
-  | 'lane'
+  | 'connection'
   | 'lost'

@@ -57,7 +57,7 @@ export function decide (result: AttemptResult, budget: RetryBudget): Retry | und
   if (outcome.kind === 'committed') return undefined
   if (outcome.kind === 'lost') {
     if (outcome.sent) return --budget.losses > 0 && !late ? retry('lost') : undefined
-    return --budget.connections > 0 && !late ? retry('lane') : undefined
+    return --budget.connections > 0 && !late ? retry('connection') : undefined
   }
   if (mayKnowOldTypes(result.batch, outcome)) {
     // An error that PostgreSQL raised itself may have another reason, so the values are checked,

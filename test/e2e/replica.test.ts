@@ -103,7 +103,7 @@ tap.test(title('only read-only batches run on the standby'), { skip }, async t =
 
   const { text } = await ask(`${service.adminUrl}/metrics`)
   for (const server of ['primary', 'replica']) {
-    for (const gauge of ['lanes_busy', 'lanes_idle', 'waiting']) {
+    for (const gauge of ['connections_busy', 'connections_idle', 'waiting']) {
       t.match(text, new RegExp(`^service_pool_${gauge}\\{server="${server}"\\} [0-9]+$`, 'm'))
     }
   }

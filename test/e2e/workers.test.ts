@@ -146,8 +146,8 @@ async function whileWaiting (
     )
     await until(async () => {
       const answer = await scrape(service)
-      return metric(answer, 'service_pool_lanes_busy') + metric(answer, 'service_pool_waiting') ===
-        count
+      const busy = metric(answer, 'service_pool_connections_busy')
+      return busy + metric(answer, 'service_pool_waiting') === count
     })
     await work()
   })
@@ -210,7 +210,7 @@ t.test('all workers serve, and the admin server sums their metrics', async t => 
   await whileWaiting(
     service,
     12,
-    () => until(async () => metric(await scrape(service), 'service_pool_lanes_busy') > 4)
+    () => until(async () => metric(await scrape(service), 'service_pool_connections_busy') > 4)
   )
   // The metric is rounded to seconds.
   t.ok(
@@ -247,7 +247,7 @@ t.test('a killed worker is replaced, and no counter decreases', async t => {
   const between = await scrape(service)
   t.equal(metric(between, 'service_txn_count'), 10)
   t.ok(metric(between, 'process_cpu_seconds_total') >= cpu)
-  const idle = metric(between, 'service_pool_lanes_idle')
+  const idle = metric(between, 'service_pool_connections_idle')
   t.ok(idle <= 4, 'connections of the killed worker are not counted')
   // One worker suffices.
   await untilReady(service)

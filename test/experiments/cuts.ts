@@ -433,7 +433,10 @@ async function disturb (scene: Scene, { silentEvery, spareMs }: Form): Promise<r
       { unit: 'ms' }
     ),
     mustBeZero(10)('later requests not answered 200', countOther(afterwards)),
-    mustBeZero(13)('connections still busy', await readMetric(scene, 'service_pool_lanes_busy'))
+    mustBeZero(13)(
+      'connections still busy',
+      await readMetric(scene, 'service_pool_connections_busy')
+    )
   ]
 }
 

@@ -324,7 +324,7 @@ async function summarizeEnd (
   connection.close()
   const deadline = performance.now() + CLEANUP_MS
   const busy = await until(async () => {
-    const count = await readMetric(service, 'service_pool_lanes_busy')
+    const count = await readMetric(service, 'service_pool_connections_busy')
     return count === 0 || performance.now() > deadline ? { count } : undefined
   })
   const served = times.filter(ms => ms >= 0)

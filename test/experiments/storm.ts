@@ -171,7 +171,7 @@ async function countLeftovers (
   client: QueryClient
 ): Promise<readonly Figure[]> {
   const counters = {
-    'connections still busy': () => readMetric(service, 'service_pool_lanes_busy'),
+    'connections still busy': () => readMetric(service, 'service_pool_connections_busy'),
     'sessions idle in a transaction': () =>
       count(
         client,

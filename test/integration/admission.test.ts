@@ -143,7 +143,7 @@ t.test('with one connection and a queue of one, both taken', async t => {
       ...['live', 'ready', 'metrics', 'config'].map(path => `${service.adminUrl}/${path}`)
     ]
     t.same(await Promise.all(paths.map(async path => (await ask(path)).status)), Array(5).fill(200))
-    const gauges = ['service_pool_lanes_busy', 'service_pool_waiting']
+    const gauges = ['service_pool_connections_busy', 'service_pool_waiting']
     const full = await Promise.all(gauges.map(name => gauge(service, name)))
     t.same(full, [1, 1], 'still full')
   })
@@ -180,7 +180,7 @@ t.test('with QUEUE_SIZE=0, a batch without a free connection is refused', async 
   await slot.free()
   t.same((await Promise.all(running)).map(({ status }) => status), [200, 200])
   // The connection becomes free a moment after the response.
-  await until(async () => await gauge(service, 'service_pool_lanes_busy') === 0)
+  await until(async () => await gauge(service, 'service_pool_connections_busy') === 0)
   t.equal((await service.post(add)).status, 200)
 })
 

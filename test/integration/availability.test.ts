@@ -53,11 +53,11 @@ t.test('operations with too many parameters cost no connection', async t => {
       })
     }
   }
-  await until(async () => await gauge(service, 'service_pool_lanes_busy') === 0)
+  await until(async () => await gauge(service, 'service_pool_connections_busy') === 0)
   t.same(await backends(), before, 'no connection was closed')
   t.equal((await service.post(one)).status, 200)
   const { text } = await ask(`${service.adminUrl}/metrics`)
-  t.notMatch(text, /^service_txn_retry_count\{reason="lane"\} [1-9]/m, 'nothing was retried')
+  t.notMatch(text, /^service_txn_retry_count\{reason="connection"\} [1-9]/m, 'nothing was retried')
 })
 
 t.test('with the default limits they are refused as too much work', async t => {

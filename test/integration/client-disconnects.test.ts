@@ -104,7 +104,7 @@ async function waitUntilIdle (
 ): Promise<void> {
   await ask(`${service.url}/health`)
   await until(async () =>
-    await gauge(service, 'service_pool_lanes_busy') === 0 &&
+    await gauge(service, 'service_pool_connections_busy') === 0 &&
     await gauge(service, 'service_pool_waiting') === 0 &&
     (await sql`select from pg_stat_activity where datname = ${name} and usename = ${LOGIN_ROLE}
       and state <> 'idle'`).length === 0 &&
@@ -172,7 +172,7 @@ t.test('a disconnect in the queue cancels the batch', async t => {
   for (const i of all.keys()) await assertLogLine(t, service, `q${i}`, cancelled)
   await until(async () => await gauge(service, 'service_pool_waiting') === 0)
   t.comment('the running batch still runs: the queue was not emptied by a free connection')
-  t.equal(await gauge(service, 'service_pool_lanes_busy'), 1)
+  t.equal(await gauge(service, 'service_pool_connections_busy'), 1)
   await slot.free()
   t.equal((await running).status, 200)
   await waitUntilIdle(t, service)
@@ -392,5 +392,5 @@ t.test('200 disconnects at random moments: the log is correct and nothing stays 
   )
   const after = await Promise.all(Array.from({ length: 4 }, (_, i) => service.post(pair(1000 + i))))
   t.same(after.map(({ status }) => status), Array(4).fill(200))
-  await until(async () => await gauge(service, 'service_pool_lanes_idle') === 4)
+  await until(async () => await gauge(service, 'service_pool_connections_idle') === 4)
 })

@@ -170,7 +170,7 @@ t.test('the time in which a slow body arrives counts against the request', async
 t.test('a batch leaves the queue at QUEUE_TIMEOUT_MS or REQUEST_TIMEOUT_MS', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1', QUEUE_TIMEOUT_MS: '300' } })
   // QUEUE_TIMEOUT_MS includes the time in which a connection is opened.
-  await until(async () => await gauge(service, 'service_pool_lanes_idle') === 1)
+  await until(async () => await gauge(service, 'service_pool_connections_idle') === 1)
   const slot = await holdRow(service.database)
   const first = service.post([touch])
   await slot.awaited()
@@ -255,7 +255,7 @@ async function useProxied (
     schema, databaseUrl: () => proxy.through(database.loginUrl), env: { POOL_SIZE: '1', ...env }
   })
   t.equal((await service.post([touch])).status, 200)
-  await until(async () => await gauge(service, 'service_pool_lanes_busy') === 0)
+  await until(async () => await gauge(service, 'service_pool_connections_busy') === 0)
   return { service, database, proxy }
 }
 
@@ -347,7 +347,7 @@ t.test('if the database falls silent, every request still ends in time', async t
     await service.post([add()], { headers: { prefer: 'tx=rollback' } })
     const variants = [{}, { 'idempotency-key': 'k' }, { prefer: 'tx=rollback' }]
     for (const [i, headers] of variants.entries()) {
-      await until(async () => await gauge(service, 'service_pool_lanes_busy') === 0)
+      await until(async () => await gauge(service, 'service_pool_connections_busy') === 0)
       // BEGIN is then sent first.
       await untilQuiet(proxy)
       silence(proxy)

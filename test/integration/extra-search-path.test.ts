@@ -184,7 +184,7 @@ t.test('an unsafe schema is left out with one warning, until it is safe', async 
   await sql.begin(async sql => {
     await sql`lock table api.people`
     waiting = [1, 2].map(() => service.post([op.select('p', 'people')]))
-    await until(async () => await gauge(service, 'service_pool_lanes_busy') === 2)
+    await until(async () => await gauge(service, 'service_pool_connections_busy') === 2)
   })
   await Promise.all(waiting)
   const remedy = 'REVOKE CREATE ON SCHEMA "public" FROM PUBLIC'

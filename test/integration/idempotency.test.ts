@@ -926,7 +926,7 @@ t.test('if the response to COMMIT is lost, the rows come from the stored key', a
     ]
   ]
   for (const [i, [name, deliver]] of cases.entries()) {
-    await until(async () => await metric(proxied, /^service_pool_lanes_busy\{/) === 0)
+    await until(async () => await metric(proxied, /^service_pool_connections_busy\{/) === 0)
     proxy.deliver = deliver
     const sent = post(`"${name}"`, entry(5))
     await until(async () => (await sql`select from entries where n = 5`).length === i + 1)

@@ -412,5 +412,5 @@ t.test('batches under load survive terminated connections', async t => {
   await row.free()
   t.same((await Promise.all(batches)).map(({ status }) => status), [200, 200, 200, 200])
   // The pool has all of its connections again.
-  await until(async () => await gauge(service, 'service_pool_lanes_idle') === 4)
+  await until(async () => await gauge(service, 'service_pool_connections_idle') === 4)
 })

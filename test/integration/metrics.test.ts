@@ -161,8 +161,8 @@ t.test('types, units and labels in the Prometheus format', async t => {
     service_op_duration_milliseconds: 'histogram',
     service_op_exceptions: 'counter',
     service_error_count: 'counter',
-    service_pool_lanes_busy: 'gauge',
-    service_pool_lanes_idle: 'gauge',
+    service_pool_connections_busy: 'gauge',
+    service_pool_connections_idle: 'gauge',
     service_pool_waiting: 'gauge'
   }
   for (const [name, type] of Object.entries(types)) {
@@ -178,7 +178,7 @@ t.test('types, units and labels in the Prometheus format', async t => {
   t.match(text, /^service_pool_waiting\{server="primary"\} 0$/m)
   // A connection stays busy after the response, until the statements after COMMIT have ended.
   await until(async () =>
-    /^service_pool_lanes_busy\{server="primary"\} 0$[^]*^service_pool_lanes_idle\{server="primary"\} [1-4]$/m
+    /^service_pool_connections_busy\{server="primary"\} 0$[^]*^service_pool_connections_idle\{server="primary"\} [1-4]$/m
       .test((await ask(`${service.adminUrl}/metrics`)).text)
   )
   t.match(text, /^process_cpu_seconds_total /m)

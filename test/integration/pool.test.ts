@@ -124,7 +124,7 @@ t.test('a login role that bypasses row level security causes one warning', async
   for (const url of [superuserUrl, loginUrl]) {
     const service = await useService(t, { provide, env, databaseUrl: () => url })
     const idle = async (n: number): Promise<boolean> =>
-      await gauge(service, 'service_pool_lanes_idle') === n
+      await gauge(service, 'service_pool_connections_idle') === n
     await until(() => idle(1))
     const warnings = (): unknown[] => service.log.filter(({ level }) => level === 40)
     const warning = {

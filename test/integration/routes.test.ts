@@ -261,7 +261,7 @@ t.test('a lost COMMIT is looked up in the database of its batch', async t => {
   for (const [n, headers] of [[1, { 'idempotency-key': 'k' }], [2, {}]] as const) {
     t.equal((await service.send('acme', place)).status, 200)
     await until(async () =>
-      /^service_pool_lanes_busy\{.*\} [^0]/m.test(await metricsOf(service)) === false)
+      /^service_pool_connections_busy\{.*\} [^0]/m.test(await metricsOf(service)) === false)
     proxy.deliver = ({ held }) =>
       held.includes('COMMIT\0') ? held.indexOf('COMMIT\0') - 5 : held.length
     const sent = service.send('acme', insert(n), headers)
@@ -306,8 +306,8 @@ t.test('a full queue of one database refuses no batch of another one', async t =
   await lock.awaited()
   const { acme, globex } = service.names
   const text = await metricsOf(service)
-  t.match(text, `service_pool_lanes_busy{server="primary",route="${globex}"} 1\n`)
-  t.match(text, `service_pool_lanes_busy{server="primary",route="${acme}"} 0\n`)
+  t.match(text, `service_pool_connections_busy{server="primary",route="${globex}"} 1\n`)
+  t.match(text, `service_pool_connections_busy{server="primary",route="${acme}"} 0\n`)
   t.match((await service.send('globex', place)).body.error, { code: 'overloaded' })
   t.equal((await service.send('acme', place)).status, 200)
   await lock.free()
@@ -394,7 +394,7 @@ t.test('a service with one database has no routes in metrics and logs', async t 
   await service.post(place)
   const text = await metricsOf(service)
   t.notMatch(text, /^service_.*route="/m)
-  t.match(text, /^service_pool_lanes_busy\{server="primary"\} [01]$/m)
+  t.match(text, /^service_pool_connections_busy\{server="primary"\} [01]$/m)
   await until(() => service.log.some(({ path }) => path === '/'))
   t.notOk(service.log.some(line => 'route' in line))
 })

@@ -269,7 +269,7 @@ t.test('a retry uses the same connection if possible', async t => {
   const { post: send, adminUrl } = await again({ QUEUE_SIZE: '0' })
   /** Waits for a free connection: there is no queue, and it is busy shortly after a response. */
   const post: typeof send = async batch => {
-    await until(async () => await gauge({ adminUrl }, 'service_pool_lanes_busy') === 0)
+    await until(async () => await gauge({ adminUrl }, 'service_pool_connections_busy') === 0)
     return send(batch)
   }
   const me = select('me', 'm')

@@ -159,7 +159,7 @@ async function takeSamples (scene: Scene, signal: AbortSignal): Promise<readonly
   const samples: Sample[] = []
   while (!signal.aborted) {
     const sum = await readMetrics(scene)
-    samples.push({ connections: sum('service_pool_lanes_busy'), others: countOthers(scene) })
+    samples.push({ connections: sum('service_pool_connections_busy'), others: countOthers(scene) })
     await sleep(SAMPLE_MS)
   }
   return samples
