@@ -5,6 +5,8 @@
 import { Pool, TimeoutError } from 'tarn'
 import type { DatabaseTarget } from '../../schemas/database.ts'
 import { failure, type FailureCode } from '../errors/catalogue.ts'
+import type { DatabaseError } from '../errors/postgres.ts'
+import { SqlState } from '../errors/sqlstates.ts'
 import {
   closeConnection,
   destroyConnection,
@@ -96,6 +98,13 @@ const TERMINATE_TIMEOUT_MS = 1000
 /** Longest time from the answer of a batch until its connection is free for the next one. */
 const RELEASE_TIMEOUT_MS = 2000
 
+/** Why a server, or a pooler in its place, refuses a setting of the startup message. */
+const REFUSALS: ReadonlySet<string> = new Set([
+  SqlState.protocol_violation,
+  SqlState.invalid_parameter_value,
+  SqlState.undefined_object
+])
+
 /** A connection that returns to its pool at the end of the block that declares it with `using`. */
 export class Lease implements Disposable {
   readonly connection: Connection
@@ -148,6 +157,8 @@ class BoundedPool implements ConnectionPool {
   readonly #waits = new Set<{ abort(): void }>()
   readonly #closed = new AbortController()
   #startup: Settings | undefined
+  /** A pooler has taken the place of the server, and takes no settings. */
+  #refusesStartup = false
   /** Waits of `warm`, which belong to no batch. */
   #warming = 0
   /** When a connection was last acquired or released, as a time of performance.now(). */
@@ -167,24 +178,29 @@ class BoundedPool implements ConnectionPool {
   }
 
   async #openForBatches (): Promise<Connection> {
-    const { target, lifetimeMs, prepares, extraSchemas, startup, onOpened } = this.#options
-    const { signal } = this.#closed
-    const connection = await openConnection(target, {
-      lifetimeMs,
-      prepares,
-      extraSchemas,
-      startup: this.#startup,
-      recentTexts: this.#recentTexts,
-      signal
-    }).catch((error: unknown) => {
-      // A pooler that took the place of the server may refuse them.
-      this.#startup = undefined
-      throw error
+    const { startup, onOpened } = this.#options
+    const known = this.#startup
+    const connection = await this.#openBatchConnection(known).catch((error: unknown) => {
+      if (known === undefined || !REFUSALS.has((error as DatabaseError).code)) throw error
+      this.#refusesStartup = true
+      return this.#openBatchConnection()
     })
-    this.#startup = startup?.(connection)
+    this.#startup = this.#refusesStartup ? undefined : startup?.(connection)
     this.#open.add(connection)
     onOpened?.(connection)
     return connection
+  }
+
+  #openBatchConnection (startup?: Settings): Promise<Connection> {
+    const { target, lifetimeMs, prepares, extraSchemas } = this.#options
+    return openConnection(target, {
+      lifetimeMs,
+      prepares,
+      extraSchemas,
+      startup,
+      recentTexts: this.#recentTexts,
+      signal: this.#closed.signal
+    })
   }
 
   async acquire (

@@ -193,7 +193,7 @@ class FakeSession {
 
   #handle (type: string, body: Buffer): void {
     if (type === 'X') this.#socket.end()
-    else if (type === '') this.#start()
+    else if (type === '') this.#start(body)
     else if (type === 'S') this.#ready()
     else if (type === 'Q') {
       this.#query(readText(body, 0))
@@ -233,8 +233,8 @@ class FakeSession {
     }
   }
 
-  #start (): void {
-    this.#reply('startup', '', [
+  #start (body: Buffer): void {
+    this.#reply('startup', body.toString(), [
       authenticationOk,
       parameterStatus('server_version', '18.0'),
       parameterStatus('client_encoding', 'UTF8'),

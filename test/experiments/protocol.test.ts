@@ -5,6 +5,7 @@
  */
 import t, { type Test } from 'tap'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
+import type { PoolOptions } from '../../src/postgres/pool.ts'
 import { executeBatch } from '../../src/transaction/execute.ts'
 import type { BatchOutcome } from '../../src/transaction/outcome.ts'
 import type { Key } from '../../src/sql/frame/idempotency.ts'
@@ -452,6 +453,31 @@ t.test('BEGIN is sent with the rest, or first on a quiet connection', async t =>
   t.equal(fake.accepted(), 1, 'on one connection')
 })
 
+t.test('connections are opened without settings once a pooler has refused them', async t => {
+  const { fake, engine } = await useScene(t, {
+    startup: () => [['lock_timeout', '15000']]
+  })
+  const withSettings = (): readonly boolean[] =>
+    fake.exchanges.filter(({ kind }) => kind === 'startup')
+      .map(({ text }) => text.includes('lock_timeout'))
+  const runOnNew = async (): Promise<void> => {
+    const connection = await engine.pool.acquire(performance.now() + 5000)
+    connection.state.retired = true
+    engine.pool.release(connection)
+    t.equal(await describe(engine.run(operations)), COMMITTED)
+    await until(() => engine.pool.count().busy === 0)
+  }
+  await runOnNew()
+  t.same(withSettings(), [false, true])
+  fake.script = ({ kind, text }) =>
+    kind === 'startup' && text.includes('lock_timeout')
+      ? { bytes: [errorResponse('08P01', { severity: 'FATAL' })], then: 'close' }
+      : undefined
+  await runOnNew()
+  await runOnNew()
+  t.same(withSettings(), [false, true, true, false, false])
+})
+
 t.test('no operation runs after a BEGIN that failed', async t => {
   for (const code of ['57014', '53200', '25006', '0A000']) {
     for (const quiet of [false, true]) {
@@ -636,7 +662,7 @@ interface Scene {
   readonly engine: Engine
 }
 
-async function useScene (t: Test): Promise<Scene> {
+async function useScene (t: Test, options: Partial<PoolOptions> = {}): Promise<Scene> {
   const fake = await useFakePostgres(t)
-  return { fake, engine: useEngine(t, fake.url) }
+  return { fake, engine: useEngine(t, fake.url, options) }
 }
