@@ -73,6 +73,8 @@ export function startAttempt (
  */
 const UNCOUNTED_BYTES = 16 * 1024 * 1024
 
+function ignore (): void {}
+
 class Attempt implements AnswerHandler {
   readonly maxBytes: number
   readonly #connection: Connection
@@ -277,17 +279,18 @@ class Attempt implements AnswerHandler {
   /** Resets the connection after a COMMIT that failed, and with it the text that resets. */
   #reset (): void {
     const { socket, state } = this.#connection
+    const destroy = (): void => destroyConnection(this.#connection)
     encodePipeline(buildReset(this.#connection)).send(socket, {
       maxBytes: UNCOUNTED_BYTES,
-      exceeded: () => destroyConnection(this.#connection),
-      parsed () {},
-      row () {},
-      completed () {},
+      exceeded: destroy,
+      parsed: ignore,
+      row: ignore,
+      completed: ignore,
       failed () {
         state.retired = true
       },
       finished: () => this.#release(),
-      violated: () => destroyConnection(this.#connection)
+      violated: destroy
     })
   }
 

@@ -110,6 +110,8 @@ t.test('some batches have no shape', async t => {
   for (
     const operation of [
       `${insert('{"n":1}')},"on_conflict":{"columns":["n"],"index_where":{},"do":"nothing"}`,
+      '"op":"update","table":"t","key":"id","values":[{"id":1,"n":1}]',
+      '"op":"update","table":"t","key":["id"],"values":{"id":1,"n":1}',
       insert(rows),
       insert(deep),
       select(`{"n":{"in":["${'x'.repeat(9000)}"]}}`),
