@@ -111,6 +111,7 @@ t.test('some batches have no shape', async t => {
     const operation of [
       `${insert('{"n":1}')},"on_conflict":{"columns":["n"],"index_where":{},"do":"nothing"}`,
       '"op":"update","table":"t","key":"id","values":[{"id":1,"n":1}]',
+      '"op":"update","table":"t","key":["id"],"values":[1,1]',
       '"op":"update","table":"t","key":["id"],"values":{"id":1,"n":1}',
       insert(rows),
       insert(deep),
