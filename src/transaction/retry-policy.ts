@@ -84,10 +84,11 @@ export function decide (result: AttemptResult, budget: RetryBudget): Retry | und
   }
   if (isConnectionStale(result)) {
     if (--budget.connections === 0 || late) return undefined
-    // The attempt may already have restored the session.
+    // The attempt may already have restored the session. The next one uses nothing that was
+    // prepared: a trigger of the batch may deallocate the statements on every connection.
     return {
       ...retry('stale_plan'),
-      variant: { ...result.batch.variant, ...variant },
+      variant: { ...result.batch.variant, unprepared: true },
       isAnswer: stale
     }
   }

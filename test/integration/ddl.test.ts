@@ -209,6 +209,19 @@ t.test('after DEALLOCATE ALL, each affected batch is retried once', async t => {
   )
 })
 
+t.test('a batch that deallocates its own statements is retried once', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '4', LOG_LEVEL: 'error' } })
+  const post = (table: string, id: number): Promise<Answer> =>
+    service.post([op.insert('i', table, [{ id }]), op.select('s', 'wide', { limit: 1 })])
+  // All connections prepare the select.
+  for (let round = 0; round < 4; round++) {
+    await Promise.all(Array.from({ length: 16 }, (_, i) => post('last', 16 * round + i)))
+  }
+  const before = await retriesOf(service)
+  t.equal((await post('forget', 1)).status, 200)
+  t.same(await retriesOf(service), { ...before, stale_plan: (before['stale_plan'] ?? 0) + 1 })
+})
+
 t.test('a prepared statement does not keep former types of its columns', async t => {
   const service = await useService(t, {
     schema: `create table days (id int primary key, d date, n int);
