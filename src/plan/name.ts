@@ -14,10 +14,15 @@ export function planTable (text: string, place: Place): TableName | undefined {
   const name = planName(text, place)
   if (name === undefined) return undefined
   const { tables } = place.context.batch
-  const key = `${name.schema}\0${name.name}`
+  const key = tableKey(name)
   const table = tables.get(key) ?? name
   tables.set(key, table)
   return table
+}
+
+/** The key of a name in maps. A name can contain a dot, but no U+0000. */
+export function tableKey ({ schema, name }: TableName): string {
+  return `${schema}\0${name}`
 }
 
 /**

@@ -127,7 +127,7 @@ class Opening {
 
   async run (): Promise<OpenedConnection> {
     const { prepares = true, startup, signal } = this.#options
-    const client = createClient(this.#target, startup, () => this.#connect())
+    const client = createClient(this.#target, () => this.#connect(), startup)
     const cancel = (): void => this.#giveUp('the connection is no longer needed')
     signal?.addEventListener('abort', cancel)
     // postgres.js does not settle queries that wait when their connection closes.
@@ -193,8 +193,8 @@ class Opening {
 
 function createClient (
   target: DatabaseTarget,
-  startup: Settings = [],
-  socket: () => Promise<DriverSocket>
+  socket: () => Promise<DriverSocket>,
+  startup: Settings = []
 ): postgres.Sql {
   const options = {
     host: 'database',

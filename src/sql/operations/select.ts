@@ -113,9 +113,9 @@ interface OuterOrder {
 
 /**
  * Orders a select with `having` outside of the subquery that `having` reads, because Citus drops
- * the order of a subquery that reads several shards. Undefined where nothing is ordered, and where
- * the names of the output columns are not known: there the subquery is ordered, which PostgreSQL
- * keeps.
+ * the order of a subquery that reads several shards. Undefined where nothing is ordered, where the
+ * names of the output columns are not known, and where distinct rows are ordered by another column.
+ * There the subquery is ordered: PostgreSQL keeps its order, or refuses it in the last case.
  */
 function orderOutside (
   { order, distinct }: Read,
@@ -139,7 +139,7 @@ function orderOutside (
     ...direction,
     by: typeof by === 'string' ? by : distinct ? ownColumn(by) : addKey(by)
   }))
-  // A further column would change which rows are distinct. PostgreSQL refuses such an order.
+  // A further column would change which rows are distinct.
   if (!outer.every(key => key.by !== undefined)) return undefined
   const written = (by: string): Fragment => sql`o.${identifier(by)}`
   return {

@@ -12,6 +12,7 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
+import { tableKey } from '../../plan/name.ts'
 import type { TableName } from '../../plan/nodes.ts'
 import { namesAsRows, nullRow, tableName } from '../statement/table.ts'
 import type { ColumnKind } from './column.ts'
@@ -178,12 +179,12 @@ export class ColumnTypes {
   /** Keeps the result of columnTypesQuery. */
   remember (json: string): void {
     for (const { columns, ...table } of JSON.parse(json) as readonly TableRow[]) {
-      this.#tables.set(keyOf(table), readColumns(table, columns))
+      this.#tables.set(tableKey(table), readColumns(table, columns))
     }
   }
 
   forget (table: TableName): void {
-    this.#tables.delete(keyOf(table))
+    this.#tables.delete(tableKey(table))
   }
 
   /**
@@ -191,13 +192,8 @@ export class ColumnTypes {
    * are read again.
    */
   lookup (table: TableName): TableColumns | undefined {
-    return this.#tables.get(keyOf(table))
+    return this.#tables.get(tableKey(table))
   }
-}
-
-/** A name can contain a dot, but no U+0000. */
-function keyOf ({ schema, name }: TableName): string {
-  return `${schema}\0${name}`
 }
 
 function readColumns (table: TableName, columns: readonly ColumnRow[]): TableColumns {

@@ -6,6 +6,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import { identifier, sql, type Fragment } from '../../fragment/fragment.ts'
+import { tableKey } from '../../plan/name.ts'
 import type { CallNode, TableName } from '../../plan/nodes.ts'
 import { namesAsRows } from '../statement/table.ts'
 
@@ -101,7 +102,7 @@ export class FunctionTypes {
   remember (json: string): void {
     for (const { schema, name, version, variants } of JSON.parse(json) as readonly FunctionRow[]) {
       if (variants.length === 0) continue
-      this.#functions.set(keyOf({ schema, name }), {
+      this.#functions.set(tableKey({ schema, name }), {
         version,
         variants: variants.map(([defaults, parameters]) => ({
           defaults,
@@ -112,17 +113,12 @@ export class FunctionTypes {
   }
 
   forget (name: TableName): void {
-    this.#functions.delete(keyOf(name))
+    this.#functions.delete(tableKey(name))
   }
 
   lookup (name: TableName): FunctionVariants | undefined {
-    return this.#functions.get(keyOf(name))
+    return this.#functions.get(tableKey(name))
   }
-}
-
-/** A name can contain a dot, but no U+0000. */
-function keyOf ({ schema, name }: TableName): string {
-  return `${schema}\0${name}`
 }
 
 function readParameter ([name, schema, type, kind, mode]: ParameterRow): Parameter {

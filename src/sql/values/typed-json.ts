@@ -64,13 +64,13 @@ interface FieldRows {
 }
 
 export class JsonConverter {
-  readonly table: TableName
+  readonly #table: TableName
   readonly #needs: StatementNeeds
   readonly #nulls: () => Fragment
 
   /** `nulls` builds a row of the table in which every column is NULL. */
   constructor (table: TableName, needs: StatementNeeds, nulls: () => Fragment) {
-    this.table = table
+    this.#table = table
     this.#needs = needs
     this.#nulls = nulls
   }
@@ -91,7 +91,7 @@ export class JsonConverter {
    * column.
    */
   convert (json: Fragment, path: TypedPath, { as = 'value', shape }: Conversion): Fragment {
-    const example = typeExample(path, this.table, as)
+    const example = typeExample(path, this.#table, as)
     const column = fieldName(0)
     const object = sql`json_build_object(${constant(column)}, ${json})`
     this.#needs.needsValueChecks ||= shape !== 'scalar'
@@ -130,7 +130,7 @@ export class JsonConverter {
   convertList (json: Fragment, path: TypedPath): Fragment {
     const records = sql`json_populate_record(example.value, json_build_object('f1', e.value))
       from json_array_elements(${json}) as e`
-    const query = this.#buildRecords(records, [typeExample(path, this.table, 'value')])
+    const query = this.#buildRecords(records, [typeExample(path, this.#table, 'value')])
     return sql`(select coalesce(array_agg(l.f1), '{}') from (${query}) as l)`
   }
 
@@ -153,7 +153,7 @@ export class JsonConverter {
     members: readonly CheckedMember[],
     positions: readonly number[]
   ): Fragment {
-    const from = sql`, json_populate_record(${nullRow(this.table)}, '{}') as n`
+    const from = sql`, json_populate_record(${nullRow(this.#table)}, '{}') as n`
     return verifyDocument(json, members, { positions, from })
   }
 
@@ -164,7 +164,7 @@ export class JsonConverter {
   buildColumnRows (json: Fragment, columns: readonly string[]): Fragment {
     const row = identifier(unusedName(columns))
     const examples = columns.map(column =>
-      sql`${typeExample(toPath(column), this.table, 'value')} as ${identifier(column)}`
+      sql`${typeExample(toPath(column), this.#table, 'value')} as ${identifier(column)}`
     )
     const example = sql`${row} as value from (select ${join(examples, COMMA)}) as ${row}`
     return this.#populate(sql`json_populate_recordset(example.value, ${json})`, example)
