@@ -1,5 +1,6 @@
--- Creates the table of idempotency keys, which stores the answers of committed batches.
--- `npm run migrate` runs this file. To run it by hand, use a role that may create schemas:
+-- Creates the table of idempotency keys, which stores the answers of committed batches, and a
+-- function that the service calls after each batch. `npm run migrate` runs this file. To run it by
+-- hand, use the owner of the database or a superuser:
 --
 --   psql -v ON_ERROR_STOP=1 -v login_role=oneflight -f deploy/migrate.sql "$DATABASE"
 --
@@ -41,10 +42,25 @@ $$;
 
 create index if not exists idempotency_keys_expires_at on oneflight.idempotency_keys (expires_at);
 
+-- Releases advisory locks, and fails if a function of the batch prepared a statement in SQL, which
+-- must not reach the next batch; the service then closes the connection. The service can do both
+-- without this function, but a session plans the query in here only once, which saves a fifth of the
+-- processor time of a small batch.
+create or replace function oneflight.release_connection() returns void language plpgsql as $$
+begin
+  perform pg_catalog.pg_advisory_unlock_all();
+  if exists (select from pg_catalog.pg_prepared_statement() where from_sql) then
+    raise exception 'a function prepared a statement in SQL: the connection is closed';
+  end if;
+end
+$$;
+
+revoke all on function oneflight.release_connection() from public;
 revoke all on schema oneflight from public;
 revoke all on oneflight.idempotency_keys from public;
 grant usage on schema oneflight to :"login_role";
 grant select, insert, update, delete on oneflight.idempotency_keys to :"login_role";
+grant execute on function oneflight.release_connection() to :"login_role";
 
 -- On Citus: a change of this table makes the commit of its transaction a two-phase one. Otherwise a
 -- change on one worker is committed there first, and a crash of the coordinator could lose the key

@@ -53,8 +53,6 @@ export interface ConnectionState {
   dead: boolean
   /** The connection is to be replaced after its current transaction. */
   retired: boolean
-  /** The role and the claims of the last batch. */
-  principal: string | undefined
   /** Called when the connection is lost. Set by the transaction or query that uses it. */
   onLost: (() => void) | undefined
 }

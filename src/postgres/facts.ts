@@ -35,6 +35,11 @@ export interface ConnectionFacts {
   readonly engine: EngineName
 }
 
+/** The call of a function without arguments. PostgreSQL parses and plans nothing for it. */
+export interface FunctionCall {
+  readonly oid: number
+}
+
 /** Facts about the server, which a connection that is reset after every batch relies on. */
 export interface ServerFacts {
   /** Settings with the values to which RESET ALL returns, as far as batches set them. */
@@ -47,6 +52,8 @@ export interface ServerFacts {
   readonly connectionCheck: string
   /** When the server was started, in seconds of its clock, as text. */
   readonly started: string
+  /** Calls oneflight.release_connection; undefined: deploy/migrate.sql did not create it. */
+  readonly release: FunctionCall | undefined
   /** When the connection was opened, in seconds of the server's clock, as text. */
   readonly openedAt: string
 }

@@ -109,7 +109,6 @@ class Opening {
   readonly #state: ConnectionState = {
     dead: false,
     retired: false,
-    principal: undefined,
     onLost: undefined
   }
 

@@ -4,6 +4,7 @@
  */
 import type { DatabaseError } from '../errors/postgres.ts'
 import type { DriverSocket, Receiver } from './driver-socket.ts'
+import type { FunctionCall } from './facts.ts'
 import { MessageWriter } from './messages.ts'
 import { readError, readTag, Reply, type Message } from './wire-protocol.ts'
 
@@ -20,11 +21,6 @@ export interface Request {
    * the server about 15 us, and the service a read.
    */
   readonly flush?: boolean
-}
-
-/** The call of a function without arguments. PostgreSQL parses and plans nothing for it. */
-export interface FunctionCall {
-  readonly oid: number
 }
 
 /**

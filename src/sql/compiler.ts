@@ -122,7 +122,6 @@ export class Compiler {
     const { maxRows, maxBytes } = settings
     return {
       role: identity.role,
-      principal: `${identity.role}\n${identity.claims}`,
       session: connection => this.#compileSession(session, connection),
       ...distributed && {
         workerSession: (connection: ConnectionFacts) =>

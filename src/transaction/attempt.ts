@@ -119,8 +119,7 @@ class Attempt implements AnswerHandler {
     const steps = buildSteps(batch, {
       operations: batch.operations(),
       connection,
-      begin: !this.#begunByDriver,
-      refusePrepared: this.#mustRefusePrepared()
+      begin: !this.#begunByDriver
     })
     this.#pipeline = this.#encode(steps, storesReceived(batch) ? [] : this.#end())
   }
@@ -156,11 +155,9 @@ class Attempt implements AnswerHandler {
   }
 
   #send (): void {
-    const { socket, state } = this.#connection
-    state.principal = this.#batch.principal
     this.#sent = true
     this.#answers.begin()
-    this.#pipeline.send(socket, this)
+    this.#pipeline.send(this.#connection.socket, this)
   }
 
   /** Encodes these steps and the groups after them. */
@@ -190,19 +187,6 @@ class Attempt implements AnswerHandler {
     const { rows } = this.#answers
     const steps = hasFailed ? [] : buildReceivedSteps(this.#batch, this.#connection, rows)
     this.#encode(steps, this.#end()).send(this.#connection.socket, this)
-  }
-
-  /**
-   * Whether to check for statements that were prepared in SQL. Another principal may have left one,
-   * or this principal may have replaced a statement that runs as the login role: the claim of a
-   * key, or the session of a role with settings.
-   */
-  #mustRefusePrepared (): boolean {
-    const { prepared, prepares, roleSettings, state } = this.#connection
-    const { key, principal, role } = this.#batch
-    if (!prepares || state.principal === undefined) return false
-    if (state.principal !== principal) return true
-    return prepared.names.size > 0 && (key !== undefined || roleSettings.has(role))
   }
 
   parsed (request: number): void {
@@ -253,8 +237,7 @@ class Attempt implements AnswerHandler {
       return
     }
     const { answer, place = 'commit', statement } = this.#steps[request] ?? {}
-    this.#refused ||= answer === 'check' ||
-      (answer === 'begin' && !isImpossibleMode(error, this.#batch.mode))
+    this.#refused ||= answer === 'begin' && !isImpossibleMode(error, this.#batch.mode)
     // After COMMIT, it was the position or the reset that failed.
     if (this.#refused || request > this.#steps.length) this.#connection.state.retired = true
     if (request <= this.#steps.length && !this.#refused) {

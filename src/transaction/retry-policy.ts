@@ -217,8 +217,8 @@ export function needsValueChecks ({ batch, outcome }: AttemptResult): boolean {
  * The failure belongs to the connection, not to the batch: a plan that DDL made stale (0A000 from
  * RevalidateCachedQuery), a table that was dropped after its name had been looked up (XX000 from
  * relation_open), a prepared statement that a function deallocated (26000 from
- * FetchPreparedStatement), a statement that a function prepared in an earlier batch of the same
- * principal and prepares again (42P05), a statement_timeout left by a trigger that stops the
+ * FetchPreparedStatement), a statement that a function prepared in an earlier attempt on the
+ * connection and prepares again (42P05), a statement_timeout left by a trigger that stops the
  * session statement, or a setting of the role that was valid when the connection was opened and is
  * not any more.
  */

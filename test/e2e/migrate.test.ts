@@ -56,6 +56,8 @@ async function privilegesOf ({ sql }: Database, role: string): Promise<readonly 
     union all select 'table ' || p from
       unnest('{select,insert,update,delete,truncate,references,trigger}'::text[]) as p
       where has_table_privilege(${role}, 'oneflight.idempotency_keys', p)
+    union all select 'function execute' where to_regprocedure('oneflight.release_connection()') is
+      not null and has_function_privilege(${role}, 'oneflight.release_connection()', 'execute')
     union all select 'database ' || p from unnest('{create}'::text[]) as p
       where has_database_privilege(${role}, current_database(), p)
     union all select 'owner of ' || relname from pg_class where relnamespace =
@@ -65,7 +67,14 @@ async function privilegesOf ({ sql }: Database, role: string): Promise<readonly 
   return rows.map(({ may }) => may as string).sort()
 }
 
-const needed = ['schema usage', 'table delete', 'table insert', 'table select', 'table update']
+const needed = [
+  'function execute',
+  'schema usage',
+  'table delete',
+  'table insert',
+  'table select',
+  'table update'
+]
 
 /** Returns all objects of the schema with their owners and privileges. */
 const snapshot = async ({ sql }: Database): Promise<unknown> =>

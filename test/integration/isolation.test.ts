@@ -1,11 +1,11 @@
 /**
- * Sends thousands of requests of eight roles over three connections. Most of them leave behind
- * whatever a trigger can. Every batch sees exactly its own role, claims, request id, settings and
- * rows, and every acknowledged batch is stored exactly once.
+ * Sends hundreds of requests of eight roles over three connections, to a database before and after
+ * the migration. Most of them leave behind whatever a trigger can. Every batch sees exactly its own
+ * role, claims, request id, settings and rows, and every acknowledged batch is stored exactly once.
  */
 import { randomInt } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { FIXED_SETTINGS } from '../../src/postgres/facts.ts'
 import * as op from '../support/operations.ts'
 import { ensureRoles, LOGIN_ROLE } from '../support/database/database.ts'
@@ -15,7 +15,7 @@ import { token, useService, type Answer } from '../support/service.ts'
 
 const roles = Array.from({ length: 8 }, (_, i) => `oneflight_iso_${i + 1}`)
 const subjects = Array.from({ length: 20 }, (_, i) => `sübject "${i}"`)
-const REQUESTS = thorough ? 4000 : 1000
+const REQUESTS = thorough ? 2000 : 500
 const CLIENTS = 24
 
 /**
@@ -275,12 +275,18 @@ function codesOf ({ kind, tricks }: Request): ReadonlyArray<string | undefined> 
   }
 }
 
-t.test('no batch sees the session of another', { timeout: 120_000 }, async t => {
+for (const keys of [false, true]) {
+  const name = `no batch sees the session of another, ${keys ? 'after' : 'before'} the migration`
+  t.test(name, { timeout: 120_000 }, t => testIsolation(t, keys))
+}
+
+async function testIsolation (t: Test, keys: boolean): Promise<void> {
   await ensureRoles(roles)
   const seed = Number(process.env['SEED']) || randomInt(2 ** 31)
   t.comment(`SEED=${seed}`)
   const service = await useService(t, {
     schema,
+    keys,
     env: { POOL_SIZE: '3', QUEUE_SIZE: '1000', QUEUE_TIMEOUT_MS: '60000', LOG_LEVEL: 'error' }
   })
   const requests = makeRequests(seed)
@@ -325,6 +331,48 @@ t.test('no batch sees the session of another', { timeout: 120_000 }, async t => 
     'every acknowledged batch is stored once, and nothing else'
   )
   t.ok(committed.length > REQUESTS / 2)
+}
+
+t.test('a statement prepared in SQL ends with its batch and its connection', async t => {
+  await ensureRoles(roles)
+  for (const keys of [false, true]) {
+    const service = await useService(t, { schema, keys, env: { POOL_SIZE: '1' } })
+    const pid = async (...tricks: readonly string[]): Promise<number> => {
+      const { body } = await service.post([
+        op.select('look', 'look'),
+        op.select('backend', 'backend'),
+        ...tricks.map(trick =>
+          op.insert('trap', 'trap', [{ commands: [trick] }], { returning: [] }))
+      ], { headers: { authorization: `Bearer ${token({ role: roles[0] as string })}` } })
+      t.equal(body.data.look[0].prepared, 0)
+      return body.data.backend[0].pid
+    }
+    const first = await pid()
+    t.equal(await pid('deallocate all'), first)
+    t.equal(await pid('prepare left_behind as select 1'), first, 'no retry')
+    t.not(await pid(), first)
+  }
+})
+
+t.test('a function for released connections is not called if its owner is not trusted', async t => {
+  await ensureRoles(roles)
+  const stranger = roles[0] as string
+  for (const trusted of [true, false]) {
+    const service = await useService(t, {
+      schema: `${schema}
+        create schema oneflight; grant usage on schema oneflight to public;
+        create table public.calls (role name);
+        grant insert on public.calls to public;
+        create function oneflight.release_connection() returns void language sql as $$
+          insert into public.calls values (current_user) $$;
+        ${trusted ? '' : `alter function oneflight.release_connection() owner to ${stranger}`}`,
+      env: { POOL_SIZE: '1' }
+    })
+    await service.post([op.select('backend', 'backend')])
+    await service.post([op.select('backend', 'backend')])
+    const calls = await service.database.sql`select distinct role from calls`
+    t.same(calls, trusted ? [{ role: LOGIN_ROLE }] : [])
+  }
 })
 
 t.test('a session is reset completely, even if the prepared COMMIT is deallocated', async t => {

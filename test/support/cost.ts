@@ -59,7 +59,6 @@ export async function useMeter (t: Test, schema: string): Promise<Meter> {
     databaseUrl: proxy.through
   })
   await untilAlone(proxy)
-  // The same claims for all: another principal would cost a look at the prepared statements.
   const authorization = `Bearer ${token({ role: 'oneflight_user' })}`
   for (let time = 0; time < 3; time++) {
     for (const batch of shared.batches) await service.post(batch, { headers: { authorization } })

@@ -12,8 +12,6 @@ export type TransactionMode = Pick<Preferences, 'tx' | 'isolation' | 'access'>
 /** One transaction: the session, then the operations. Each operation is one statement. */
 export interface CompiledBatch {
   readonly role: string
-  /** The role and the claims. */
-  readonly principal: string
   /**
    * Builds the statements that set role, claims and settings; they depend on the connection. The
    * last one returns the id of the transaction.

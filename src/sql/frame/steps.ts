@@ -2,7 +2,6 @@
  * The statements of one attempt, in the order in which they are sent:
  *
  *     BEGIN                                            unless sql.begin has sent it
- *     look at the prepared statements                  for another principal than before
  *     claim of the idempotency key                     with a key; on Citus also two_phase_commit
  *     settings of workers                              on Citus
  *     session
@@ -16,7 +15,7 @@
  * RESET ALL removes the settings in which operations keep them.
  */
 import { renderTraceparent, type Trace } from '../../../schemas/http.ts'
-import type { ConnectionFacts } from '../../postgres/facts.ts'
+import type { ConnectionFacts, FunctionCall } from '../../postgres/facts.ts'
 import type { Statement } from '../statement/statement.ts'
 import type { AttemptBatch, TransactionMode } from './compiled-batch.ts'
 import {
@@ -38,7 +37,7 @@ export interface Step {
   readonly statement: Statement
   readonly place: Place
   /** What its answer means; undefined: only whether it succeeded counts. */
-  readonly answer?: 'begin' | 'check' | 'claim' | 'session' | 'operation'
+  readonly answer?: 'begin' | 'claim' | 'session' | 'operation'
 }
 
 /**
@@ -66,8 +65,6 @@ export interface StepOptions {
   readonly connection: ConnectionFacts
   /** Send BEGIN. */
   readonly begin: boolean
-  /** Refuse a connection on which a statement was prepared in SQL; see REFUSE_PREPARED. */
-  readonly refusePrepared: boolean
 }
 
 /** Whether the results of the operations must be received before they are stored. */
@@ -80,14 +77,9 @@ export function buildSteps (
   batch: AttemptBatch,
   options: StepOptions
 ): readonly Step[] {
-  const { begin, refusePrepared } = options
   const beginning = unprepared(`begin ${beginOptions(batch.mode)}`)
   return addComment(batch, [
-    // Not prepared, because it runs as the login role; see REFUSE_PREPARED.
-    ...begin ? [{ statement: beginning, place: 'session', answer: 'begin' } as const] : [],
-    ...refusePrepared
-      ? [{ statement: REFUSE_PREPARED, place: 'session', answer: 'check' } as const]
-      : [],
+    ...options.begin ? [{ statement: beginning, place: 'session', answer: 'begin' } as const] : [],
     ...buildBatchSteps(batch, options)
   ])
 }
@@ -195,13 +187,21 @@ const RESET = 'set session authorization default; reset all; discard temp; disca
 const FORGET_PREPARED = '; deallocate all'
 
 /**
+ * Fails if a statement was prepared in SQL; the connection is then closed. Such a statement may
+ * have the name of one of ours, and would run instead with the privileges of another principal or
+ * of the login role. Runs in a transaction of its own, so that the reset is committed.
+ */
+const REFUSE_PREPARED =
+  'select 1 / (1 - from_sql::int) from pg_catalog.pg_prepared_statement() where from_sql'
+
+/**
  * Releases advisory locks: pg_advisory_unlock_all (pg_proc.dat). As a statement it would cost the
  * server 30 us, because it is planned each time.
  */
-const UNLOCK_ALL = { oid: 2892 } as const
+const UNLOCK_ALL: FunctionCall = { oid: 2892 }
 
 /** A text by the simple protocol, or the call of a function without arguments. */
-type EndPart = string | typeof UNLOCK_ALL
+type EndPart = string | FunctionCall
 
 /** What decides how a connection is reset. */
 interface ResetFacts extends Pick<ConnectionFacts, 'server'> {
@@ -213,9 +213,10 @@ interface ResetFacts extends Pick<ConnectionFacts, 'server'> {
  * function may have replaced a prepared statement.
  */
 export function buildReset ({ prepares, server }: ResetFacts): readonly [string, ...EndPart[]] {
-  if (server !== undefined) return [`${RESET}; commit`, UNLOCK_ALL]
-  const forget = prepares ? '' : FORGET_PREPARED
-  return [`${RESET}; select pg_catalog.pg_advisory_unlock_all()${forget}; commit`]
+  if (server?.release !== undefined) return [`${RESET}; commit`, server.release]
+  if (server !== undefined) return [`${RESET}; commit; ${REFUSE_PREPARED}`, UNLOCK_ALL]
+  const reset = `${RESET}; select pg_catalog.pg_advisory_unlock_all()`
+  return [prepares ? `${reset}; commit; ${REFUSE_PREPARED}` : `${reset}${FORGET_PREPARED}; commit`]
 }
 
 /**
@@ -241,16 +242,6 @@ export function buildEnd (
     ? [`${end}; ${reset}${comment}`, ...calls]
     : [`${end}${comment}`, reset, ...calls]
 }
-
-/**
- * Fails, so that the connection is not used, when a statement was prepared in SQL: it may have the
- * name of one of ours and would run instead, with the privileges of another principal or of the
- * login role. It takes 0.05 ms, so it is left out for the same principal as in the previous batch,
- * unless it runs a prepared statement as the login role.
- */
-const REFUSE_PREPARED = unprepared(
-  'select 1 / (1 - from_sql::int) from pg_catalog.pg_prepared_statement() where from_sql'
-)
 
 function unprepared (text: string): Statement {
   return { text, parameters: [], prepare: false }

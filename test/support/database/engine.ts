@@ -74,7 +74,6 @@ export const sessionDefaults: SessionDefaults = {
 export function plainBatch (texts: readonly string[]): CompiledBatch {
   return {
     role: 'oneflight_user',
-    principal: 'oneflight_user',
     session: connection =>
       sessionStatements(
         {

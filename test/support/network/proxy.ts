@@ -380,7 +380,7 @@ export function isIdle ({ bursts }: Proxy): boolean {
   const last = bursts.at(-1)
   if (last === undefined) return true
   const sent = bursts.findLast(({ from }) => from === 'client')?.bytes
-  const idle = sent !== undefined && endsWith(sent, UNLOCK) ? UNLOCKED : IDLE
+  const idle = sent !== undefined && endsWithCall(sent) ? RETURNED : IDLE
   return last.from === 'server' && endsWith(last.bytes, idle)
 }
 
@@ -389,9 +389,19 @@ function endsWith (bytes: Buffer, end: Buffer): boolean {
 }
 
 const IDLE = Buffer.from([0x5a, 0, 0, 0, 5, 0x49])
-/** The call of a function, which returns void: pg_advisory_unlock_all. */
-const UNLOCK = Buffer.from([0x46, 0, 0, 0, 14, 0, 0, 0x0b, 0x4c, 0, 0, 0, 0, 0, 1])
-const UNLOCKED = Buffer.concat([Buffer.from([0x56, 0, 0, 0, 8, 0, 0, 0, 0]), IDLE])
+/** The answer to the call of a function, which returns void. */
+const RETURNED = Buffer.concat([Buffer.from([0x56, 0, 0, 0, 8, 0, 0, 0, 0]), IDLE])
+
+/** Whether the last message calls a function without arguments. */
+function endsWithCall (sent: Buffer): boolean {
+  return sent.length >= CALL_BYTES &&
+    sent.subarray(-CALL_BYTES).subarray(0, 5).equals(CALL_HEAD) && endsWith(sent, NO_ARGUMENTS)
+}
+
+const CALL_BYTES = 15
+/** The type and the length of the message. The OID of the function follows. */
+const CALL_HEAD = Buffer.from([0x46, 0, 0, 0, 14])
+const NO_ARGUMENTS = Buffer.from([0, 0, 0, 0, 0, 1])
 
 /**
  * Delivers responses only after the complete transaction was sent. An engine that waits for a
@@ -403,7 +413,7 @@ export function holdUntilWritten (proxy: Proxy): void {
 
 /** Whether a transaction was started, and the end of its reset not sent. */
 function isUnfinished (sent: Buffer): boolean {
-  return sent.includes(CLAIMS) && !endsWith(sent, UNLOCK) && !endsWith(sent, END)
+  return sent.includes(CLAIMS) && !endsWithCall(sent) && !endsWith(sent, END)
 }
 
 /** The end behind a pooler. */
