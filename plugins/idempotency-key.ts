@@ -2,7 +2,8 @@
  * `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header). The decorator `readIdempotencyKey`
  * is a hook that checks the header before the body is read. The decorator `keepBody` is a content
  * type parser that keeps the bytes of the body and completes the key: the same key with another
- * body or other preferences is another request.
+ * body or other preferences is another request. `setIdempotencyKey` does that for a route whose
+ * body has the key, or more than what belongs to it.
  */
 import { createHash } from 'node:crypto'
 import type {
@@ -17,7 +18,7 @@ import { bareKey, maxKeyLength, quotedKey, readTtl } from '../schemas/http.ts'
 import type { Identity } from '../schemas/token.ts'
 import { ownerOf, type KeyOwner } from '../src/auth/key-owner.ts'
 import { failure } from '../src/errors/catalogue.ts'
-import type { Key } from '../src/sql/frame/idempotency.ts'
+import type { Key, SetIdempotencyKey } from '../src/sql/frame/idempotency.ts'
 
 export interface IdempotencyKeyOptions {
   readonly config: Config
@@ -51,19 +52,22 @@ async function idempotencyKey (
     owners.set(token, owner)
     return owner
   }
-  const keepBody: FastifyBodyParser<Buffer> = (request, body, done) => {
-    const text = readHeader(request)
-    if (text !== undefined) {
-      const owner = findOwner(request.identity)
-      request.idempotencyKey = {
-        ...owner,
-        text,
-        fingerprint: hashRequest(request, body),
-        lock: lockOf(owner, text),
-        ttlSeconds,
-        idleTimeoutMs
-      }
+  const setIdempotencyKey: SetIdempotencyKey<FastifyRequest> = (request, content, given) => {
+    const text = given ?? readHeader(request)
+    if (text === undefined) return
+    const owner = findOwner(request.identity)
+    request.idempotencyKey = {
+      ...owner,
+      text,
+      fingerprint: hashRequest(request, content),
+      lock: lockOf(owner, text),
+      ttlSeconds,
+      idleTimeoutMs
     }
+  }
+  app.decorate('setIdempotencyKey', setIdempotencyKey)
+  const keepBody: FastifyBodyParser<Buffer> = (request, body, done) => {
+    setIdempotencyKey(request, body)
     done(null, body)
   }
   app.decorate('keepBody', keepBody)
@@ -84,10 +88,13 @@ function readHeader ({ raw }: FastifyRequest): string | undefined {
   return key
 }
 
-/** Binds the key to this body, these preferences and the name of the batch. */
-function hashRequest ({ preferences, namedBatch }: FastifyRequest, body: Buffer): string {
+/** Binds the key to this content, these preferences and the name of the batch. */
+function hashRequest (
+  { preferences, namedBatch }: FastifyRequest,
+  content: Buffer | string
+): string {
   const { tx, isolation, access, return: wanted } = preferences
-  const digest = createHash('sha256').update(body).digest()
+  const digest = createHash('sha256').update(content).digest()
   return createHash('sha256')
     .update(digest)
     .update(JSON.stringify([tx, isolation, access, wanted]))

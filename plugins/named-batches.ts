@@ -1,12 +1,13 @@
 /**
- * Who may run what: named batches, which the path names, and batches that the client sends. Routes
- * use the decorators as onRequest hooks after `authenticate`, before the body is read.
+ * Who may run what: named batches, which the path or a message names, and batches that the client
+ * sends. Routes use the decorators `findNamedBatch` and `admitAdhoc` as onRequest hooks after
+ * `authenticate`, before the body is read. A route whose body names the batch uses `NamedAccess`.
  */
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
 import { failure } from '../src/errors/catalogue.ts'
-import type { NamedBatch, NamedBatches } from '../src/named/named-batch.ts'
+import type { NamedAccess, NamedBatch, NamedBatches } from '../src/named/named-batch.ts'
 
 export interface NamedBatchesOptions {
   readonly config: Config
@@ -16,7 +17,7 @@ export interface NamedBatchesOptions {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The batch that the path names. */
+    /** The batch that the path or the message names. */
     namedBatch: NamedBatch | undefined
   }
 }
@@ -27,13 +28,21 @@ async function namedBatches (
 ): Promise<void> {
   const adhoc = rolesOf(config.ADHOC_BATCHES)
   app.decorateRequest('namedBatch', undefined)
+  const access: NamedAccess<FastifyRequest> = {
+    list: request => [...batches().values()].filter(({ roles }) => mayRun(request, roles)),
+    find (request, name) {
+      const batch = batches().get(name)
+      if (batch === undefined) throw failure('batch_unknown')
+      request.namedBatch = batch
+      request.access.batch = name
+      if (!mayRun(request, batch.roles)) throw failure('role_forbidden')
+      return batch
+    }
+  }
+  app.decorate('namedAccess', access)
   const findNamedBatch: onRequestHookHandler = (request, _reply, done) => {
-    const { name } = request.params as { readonly name: string }
-    const batch = batches().get(name)
-    if (batch === undefined) return done(failure('batch_unknown'))
-    request.namedBatch = batch
-    request.access.batch = name
-    done(mayRun(request, batch.roles) ? undefined : failure('role_forbidden'))
+    access.find(request, (request.params as { readonly name: string }).name)
+    done()
   }
   const admitAdhoc: onRequestHookHandler = (request, _reply, done) => {
     done(mayRun(request, adhoc) ? undefined : failure('adhoc_forbidden'))

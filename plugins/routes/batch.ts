@@ -6,14 +6,11 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandle
 import fp from 'fastify-plugin'
 import type { Config } from '../../schemas/config.ts'
 import type { Pieces } from '../../src/json/parse.ts'
-import { checkParameters, readParameters, type NamedBatch } from '../../src/named/named-batch.ts'
+import { planNamed, readParameters, type NamedBatch } from '../../src/named/named-batch.ts'
 import { batchLimits, readBatch } from '../../src/plan/check/read-batch.ts'
 import { BatchPlanner, type PlannedBatch } from '../../src/plan/plan-batch.ts'
-import { Turns } from '../../src/plan/work.ts'
-import type { Databases } from '../../src/transaction/database.ts'
-import type { Observer, Spans } from '../../src/transaction/observer.ts'
-import { batchSettings, runBatch, type BatchResult } from '../../src/transaction/run-batch.ts'
-import { clientClosed, compression, respond } from './respond.ts'
+import { compression, respond } from './respond.ts'
+import { createRunner } from './run-request.ts'
 
 interface BatchOptions {
   readonly config: Config
@@ -23,14 +20,9 @@ interface BatchOptions {
 type Planning = (bytes: Buffer) => Pieces<PlannedBatch>
 
 async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<void> {
-  const observer = app.getDecorator<Observer>('observer')
-  const spans = app.getDecorator<Spans>('spans')
-  const databases = app.getDecorator<Databases>('databases')
-  const mayBegin = app.getDecorator<() => boolean>('mayBegin')
-  const settings = batchSettings(config)
   const limits = batchLimits(config)
   const planner = new BatchPlanner(limits)
-  const turns = new Turns()
+  const runner = createRunner(app, config)
   // Alerts and dashboards count all routes of this plugin.
   app.addHook('onRoute', route => {
     route.config = { ...route.config, kind: 'batch' }
@@ -47,27 +39,8 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
     reply: FastifyReply,
     plan: Planning
   ): Promise<FastifyReply> => {
-    const received = performance.now() - reply.elapsedTime
-    const bytes = request.body as Buffer
-    const turn = await turns.take(bytes.length)
-    const times = { received, read: performance.now() }
-    const batch = await turn.finish(plan(bytes))
-    request.access.operations = batch.genericPlan.operations.length
-    const result = await runBatch(batch, request, {
-      database: databases.of(request.identity),
-      settings,
-      deadline: times.received + config.REQUEST_TIMEOUT_MS,
-      clientClosed: clientClosed(reply),
-      mayBegin,
-      turn,
-      onReplicaBehind: () => observer.replicaBehind(),
-      onRetry (reason) {
-        observer.retry(reason)
-        spans.retry(request, reason)
-      }
-    })
-    observe(request, result, { observer, spans })
-    return respond(reply, { plan: batch.genericPlan, result, times })
+    const exchange = await runner.receive(request, reply)
+    return respond(reply, await runner.run(exchange, plan(exchange.bytes)))
   }
 
   app.post('/', { onRequest: hooksOf(app, 'admitAdhoc') }, (request, reply) =>
@@ -79,14 +52,15 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
       return yield * planner.plan(operations)
     }))
   app.post('/batches/:name', { onRequest: hooksOf(app, 'findNamedBatch') }, (request, reply) =>
-    run(request, reply, bytes => planNamed(request.namedBatch as NamedBatch, bytes)))
+    run(request, reply, bytes => readNamed(request.namedBatch as NamedBatch, bytes)))
 }
 
-function hooksOf (app: FastifyInstance, admission: string): onRequestHookHandler[] {
+/** `access`: what decides whether the role may run the batch. */
+function hooksOf (app: FastifyInstance, ...access: readonly string[]): onRequestHookHandler[] {
   return [
     'requireJson',
     'authenticate',
-    admission,
+    ...access,
     'readPreferences',
     'readIdempotencyKey',
     'readPosition',
@@ -94,27 +68,10 @@ function hooksOf (app: FastifyInstance, admission: string): onRequestHookHandler
   ].map(name => app.getDecorator<onRequestHookHandler>(name))
 }
 
-function * planNamed (named: NamedBatch, bytes: Buffer): Pieces<PlannedBatch> {
+function * readNamed (named: NamedBatch, bytes: Buffer): Pieces<PlannedBatch> {
   const given = yield * readParameters(bytes)
   yield
-  const values = yield * checkParameters(named, given, bytes.length)
-  yield
-  return named.planner.plan(values)
-}
-
-/** Tells the log, the metrics and the trace how a batch ended. */
-function observe (
-  request: FastifyRequest,
-  { mayCommit, report, isQueryPlan, failure }: BatchResult,
-  { observer, spans }: { readonly observer: Observer, readonly spans: Spans }
-): void {
-  request.access.committed = mayCommit && failure === undefined
-  if (report === undefined) return
-  const { namedBatch, identity } = request
-  if (!isQueryPlan) {
-    observer.batch(report, { batch: namedBatch?.name, route: identity.route?.name })
-  }
-  spans.batch(request, report, failure)
+  return yield * planNamed(named, given, bytes.length)
 }
 
 export default fp(batch, {

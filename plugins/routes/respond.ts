@@ -12,25 +12,42 @@ import type { Committed } from '../../src/transaction/outcome.ts'
 import type { BatchReport, OperationReport } from '../../src/transaction/report.ts'
 import type { BatchResult } from '../../src/transaction/run-batch.ts'
 
-interface Answer {
+export interface Answer {
   readonly plan: Plan
   readonly result: BatchResult
   /** When the request came and when its body was read: times of performance.now(). */
   readonly times: { readonly received: number, readonly read: number }
 }
 
+/** A body, in one piece or, when it is large, in several. */
+export interface Body {
+  readonly pieces: readonly Buffer[]
+  /** The bytes of all pieces. */
+  readonly length: number
+}
+
 /** Sends the response, or throws the failure. */
-export function respond (reply: FastifyReply, { plan, result, times }: Answer): FastifyReply {
+export function respond (reply: FastifyReply, answer: Answer): FastifyReply {
+  const { rows } = readOutcome(reply, answer)
+  return sendBody(reply, renderBody(answer.plan, rows, '{"error":null,"data":{'))
+}
+
+/** Sets the headers of the response. Returns the outcome, or throws the failure. */
+export function readOutcome (reply: FastifyReply, { result, times }: Answer): Committed {
   const { report, compiledAt, answeredAt } = result
   if (reply.request.preferences.timing === enabled) {
     const milestones = { ...times, compiled: compiledAt, answered: answeredAt }
     reply.header('server-timing', renderTiming(milestones, report))
   }
   if (result.failure !== undefined) throw result.failure
-  const { rows, replayed, position } = result.outcome as Committed
-  if (replayed === true) reply.header('idempotent-replayed', 'true')
-  if (position !== undefined) reply.header('oneflight-position', position)
-  const { pieces, length } = renderBody(plan, rows)
+  const outcome = result.outcome as Committed
+  if (outcome.replayed === true) reply.header('idempotent-replayed', 'true')
+  if (outcome.position !== undefined) reply.header('oneflight-position', outcome.position)
+  return outcome
+}
+
+/** Sends JSON. */
+export function sendBody (reply: FastifyReply, { pieces, length }: Body): FastifyReply {
   const [piece, ...more] = pieces
   return reply
     .type('application/json; charset=utf-8')
@@ -38,7 +55,6 @@ export function respond (reply: FastifyReply, { plan, result, times }: Answer): 
     .send(more.length === 0 ? piece : Readable.from(pieces))
 }
 
-const head = '{"error":null,"data":{'
 const tail = '}}'
 
 /**
@@ -48,14 +64,10 @@ const tail = '}}'
 const manyBytes = 256 * 1024
 
 /**
- * `{"error":null,"data":{"<op id>":[row, …], …}}`, in one piece or, when it is large, in several;
- * `rows` are JSON arrays (counts with `return=minimal`), one an operation, in the order of the
- * plan. `length`: the bytes of all pieces.
+ * `<head>"<op id>":[row, …], …}}`. `head` opens two objects; `rows` are JSON arrays (counts with
+ * `return=minimal`), one an operation, in the order of the plan.
  */
-function renderBody (
-  plan: Plan,
-  rows: readonly Buffer[]
-): { readonly pieces: readonly Buffer[], readonly length: number } {
+export function renderBody (plan: Plan, rows: readonly Buffer[], head: string): Body {
   // An operation id is an identifier: ASCII that needs no escaping in JSON.
   const names = plan.operations.map(({ id }, i) => `${i === 0 ? head : ','}"${id}":`)
   const length = names.reduce(

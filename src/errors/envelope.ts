@@ -20,16 +20,7 @@ export function answerFailure (
   requestId: string,
   verbose = false
 ): FailureAnswer {
-  const error: ErrorObject = {
-    type: failure.type,
-    code: failure.code,
-    message: failure.message,
-    committed: failure.committed,
-    request_id: requestId,
-    ...(failure.status === 503 ? { retryable: true } : {}),
-    ...failure.details,
-    ...(verbose && failure.reason !== undefined ? { hint: failure.reason } : {})
-  }
+  const error = toErrorObject(failure, requestId, verbose)
   return {
     status: failure.status,
     headers: {
@@ -38,6 +29,24 @@ export function answerFailure (
       ...headersOf(failure)
     },
     body: JSON.stringify({ error, data: null })
+  }
+}
+
+/** The error object of the envelope; see answerFailure. */
+export function toErrorObject (
+  failure: Failure,
+  requestId: string,
+  verbose: boolean
+): ErrorObject {
+  return {
+    type: failure.type,
+    code: failure.code,
+    message: failure.message,
+    committed: failure.committed,
+    request_id: requestId,
+    ...(failure.status === 503 ? { retryable: true } : {}),
+    ...failure.details,
+    ...(verbose && failure.reason !== undefined ? { hint: failure.reason } : {})
   }
 }
 

@@ -12,6 +12,7 @@ import {
   type Pieces
 } from '../json/parse.ts'
 import { maxIssuesLength, shorten } from '../plan/check/issues.ts'
+import type { PlannedBatch } from '../plan/plan-batch.ts'
 import { toDoubles } from './numbers.ts'
 import type { Parameters } from './parameters.ts'
 import type { PathIssue } from './schema-parts.ts'
@@ -32,6 +33,16 @@ export interface NamedBatch {
 /** The batches of BATCHES_DIR, by name. */
 export type NamedBatches = ReadonlyMap<string, NamedBatch>
 
+/** The named batches that the identity of a request may run. */
+export interface NamedAccess<Request> {
+  list(request: Request): readonly NamedBatch[]
+  /**
+   * Returns the batch, which becomes that of the request. Throws `batch_unknown`, or
+   * `role_forbidden` if it is not for the role.
+   */
+  find(request: Request, name: string): NamedBatch
+}
+
 /** Reads the parameters of a request. Throws `body_invalid` for a body that is no JSON object. */
 export function * readParameters (body: Buffer): Pieces<JsonObject> {
   const values = yield * parseInPieces(body)
@@ -39,6 +50,17 @@ export function * readParameters (body: Buffer): Pieces<JsonObject> {
     throw failure('body_invalid', 'The body must be a JSON object of parameters.')
   }
   return values
+}
+
+/** Checks and plans parameters. Throws what checkParameters throws. */
+export function * planNamed (
+  named: NamedBatch,
+  given: JsonObject,
+  bytes: number
+): Pieces<PlannedBatch> {
+  const values = yield * checkParameters(named, given, bytes)
+  yield
+  return named.planner.plan(values)
 }
 
 /**

@@ -1,0 +1,80 @@
+/**
+ * Runs the batch of a request, and tells the log, the metrics and the trace how it ended. All
+ * routes that run batches share one runner, in which large bodies take turns.
+ */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Config } from '../../schemas/config.ts'
+import type { Pieces } from '../../src/json/parse.ts'
+import type { PlannedBatch } from '../../src/plan/plan-batch.ts'
+import { Turns, type Turn } from '../../src/plan/work.ts'
+import type { Databases } from '../../src/transaction/database.ts'
+import type { Observer, Spans } from '../../src/transaction/observer.ts'
+import { batchSettings, runBatch, type BatchResult } from '../../src/transaction/run-batch.ts'
+import { clientClosed, type Answer } from './respond.ts'
+
+/** A request whose body was received. */
+export interface Exchange {
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+  readonly bytes: Buffer
+  readonly turn: Turn
+  readonly times: Answer['times']
+}
+
+export interface BatchRunner {
+  /** Waits for the turn of the body. */
+  receive(request: FastifyRequest, reply: FastifyReply): Promise<Exchange>
+  /** Plans and runs a batch. Throws the failure of planning; that of running is in the answer. */
+  run(exchange: Exchange, planning: Pieces<PlannedBatch>): Promise<Answer>
+}
+
+export function createRunner (app: FastifyInstance, config: Config): BatchRunner {
+  const observer = app.getDecorator<Observer>('observer')
+  const spans = app.getDecorator<Spans>('spans')
+  const databases = app.getDecorator<Databases>('databases')
+  const mayBegin = app.getDecorator<() => boolean>('mayBegin')
+  const settings = batchSettings(config)
+  const turns = new Turns()
+  return {
+    async receive (request, reply) {
+      const received = performance.now() - reply.elapsedTime
+      const bytes = request.body as Buffer
+      const turn = await turns.take(bytes.length)
+      return { request, reply, bytes, turn, times: { received, read: performance.now() } }
+    },
+    async run ({ request, reply, turn, times }, planning) {
+      const batch = await turn.finish(planning)
+      request.access.operations = batch.genericPlan.operations.length
+      const result = await runBatch(batch, request, {
+        database: databases.of(request.identity),
+        settings,
+        deadline: times.received + config.REQUEST_TIMEOUT_MS,
+        clientClosed: clientClosed(reply),
+        mayBegin,
+        turn,
+        onReplicaBehind: () => observer.replicaBehind(),
+        onRetry (reason) {
+          observer.retry(reason)
+          spans.retry(request, reason)
+        }
+      })
+      observe(request, result, { observer, spans })
+      return { plan: batch.genericPlan, result, times }
+    }
+  }
+}
+
+/** Tells the log, the metrics and the trace how a batch ended. */
+function observe (
+  request: FastifyRequest,
+  { mayCommit, report, isQueryPlan, failure }: BatchResult,
+  { observer, spans }: { readonly observer: Observer, readonly spans: Spans }
+): void {
+  request.access.committed = mayCommit && failure === undefined
+  if (report === undefined) return
+  const { namedBatch, identity } = request
+  if (!isQueryPlan) {
+    observer.batch(report, { batch: namedBatch?.name, route: identity.route?.name })
+  }
+  spans.batch(request, report, failure)
+}
