@@ -8,10 +8,10 @@ import fastifyCors, { type FastifyCorsOptions } from '@fastify/cors'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
-import { AnswerHeaders, RequestHeaders } from '../schemas/http.ts'
+import { AnswerHeaders, mcpHeaders, RequestHeaders } from '../schemas/http.ts'
 
 export interface CorsOptions {
-  readonly config: Pick<Config, 'CORS_ORIGINS'>
+  readonly config: Pick<Config, 'CORS_ORIGINS' | 'MCP'>
 }
 
 /** How long a browser may cache a preflight response. Chromium's maximum is two hours. */
@@ -23,7 +23,12 @@ async function cors (app: FastifyInstance, { config }: CorsOptions): Promise<voi
   const common: FastifyCorsOptions = {
     origin: origins.includes('*') ? '*' : [...origins],
     methods: ['GET', 'HEAD', 'POST'],
-    allowedHeaders: ['authorization', 'content-type', ...lowerNames(RequestHeaders)],
+    allowedHeaders: [
+      'authorization',
+      'content-type',
+      ...lowerNames(RequestHeaders),
+      ...config.MCP === 'on' ? mcpHeaders : []
+    ],
     exposedHeaders: lowerNames(AnswerHeaders),
     maxAge: MAX_AGE_S,
     credentials: false

@@ -429,6 +429,13 @@ export const ConfigSchema = Type.Object({
     default: 'off',
     printable
   }),
+  MCP: Type.Union([Type.Literal('on'), Type.Literal('off')], {
+    description:
+      'Serve `POST /mcp`: the named batches that the role of the token may run, as tools for ' +
+      'agents (Model Context Protocol)',
+    default: 'off',
+    printable
+  }),
   SQL_COMMENTS: Type.Union([Type.Literal('on'), Type.Literal('off')], {
     description:
       'Append the request id and trace to every statement of a batch, as an ' +

@@ -101,6 +101,9 @@ export const RequestHeaders = Type.Object({
   )
 })
 
+/** Headers of `POST /mcp` that the Model Context Protocol defines. */
+export const mcpHeaders: readonly string[] = ['mcp-protocol-version', 'mcp-method', 'mcp-name']
+
 /** Headers of responses. */
 export const AnswerHeaders = Type.Object({
   'X-Request-Id': Type.String({ description: 'Id of the request, in every response' }),

@@ -302,6 +302,7 @@ export const promises: readonly Promised[] = [
       ['docs/commands', 'every shell block'],
       ['docs/getting-started'],
       ['docs/coming-from'],
+      ['docs/agents'],
       ['docs/how-it-works'],
       ['docs/scaling'],
       ['docs/cli'],
@@ -316,6 +317,17 @@ export const promises: readonly Promised[] = [
     tests: [
       ['experiments/list-append', 'histories checked in the manner of Elle'],
       ['experiments/conflicts']
+    ]
+  },
+  {
+    number: 28,
+    group: 'Access',
+    text: 'An agent runs only the named batches of its role. A call that it repeats with its key ' +
+      'is applied once.',
+    tests: [
+      ['integration/mcp', 'with the client of the SDK'],
+      ['integration/mcp-http', 'the rules of other batches'],
+      ['docs/agents']
     ]
   }
 ]

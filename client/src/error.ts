@@ -75,6 +75,7 @@ export type ServiceErrorCode =
   | 'role_forbidden'
   | 'adhoc_forbidden'
   | 'batch_unknown'
+  | 'origin_forbidden'
   | 'overloaded'
   | 'database_unavailable'
   | 'replica_behind'

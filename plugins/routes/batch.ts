@@ -1,6 +1,6 @@
 /**
  * `POST /` runs a batch, `POST /batches/<name>` a named one. Hooks check the headers before the
- * body is read.
+ * body is read. `POST /mcp` is served beside them, if it is served.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
@@ -53,9 +53,14 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
     }))
   app.post('/batches/:name', { onRequest: hooksOf(app, 'findNamedBatch') }, (request, reply) =>
     run(request, reply, bytes => readNamed(request.namedBatch as NamedBatch, bytes)))
+  if (config.MCP === 'on') {
+    // Loading the SDK takes 0.1 s and 24 MB.
+    const { mcp } = await import('./mcp.ts')
+    await app.register(mcp, { config, runner, onRequest: hooksOf(app) })
+  }
 }
 
-/** `access`: what decides whether the role may run the batch. */
+/** `access`: what decides whether the role may run the batch, if the headers tell. */
 function hooksOf (app: FastifyInstance, ...access: readonly string[]): onRequestHookHandler[] {
   return [
     'requireJson',

@@ -93,6 +93,10 @@ const requestErrors = failuresOf('request_error', {
       'Method not allowed. The `Allow` header lists the allowed methods. Batches are sent with ' +
       '`POST /` or `POST /batches/<name>`.'
   },
+  origin_forbidden: {
+    status: 403,
+    meaning: '`POST /mcp` was called by a web page whose origin `CORS_ORIGINS` does not list.'
+  },
   request_timeout: { status: 408, meaning: 'The request was not received in time.' },
   body_too_large: { status: 413, meaning: 'The request body is larger than `MAX_BODY_BYTES`.' },
   too_many_ops: { status: 413, meaning: 'The batch contains more than `MAX_OPS` operations.' },

@@ -14,7 +14,13 @@ import {
   readDecimal,
   type Decimal
 } from '../json/decimal.ts'
-import { isNumber, isObject, type ExactNumber, type Json } from '../json/parse.ts'
+import {
+  isNumber,
+  isObject,
+  type ExactNumber,
+  type Json,
+  type JsonObject
+} from '../json/parse.ts'
 import { spendNested, spendUnique } from './check-work.ts'
 
 /** What was sent, for copies of objects and arrays that contain numbers that no double holds. */
@@ -226,6 +232,14 @@ function findSameItems (items: readonly unknown[]): readonly [number, number] | 
     seen.set(key, i)
   }
   return undefined
+}
+
+/**
+ * A JSON text that equal objects share, whatever the order of their members and the notation of
+ * their numbers.
+ */
+export function writeCanonically (value: JsonObject): string {
+  return canonicalText(toDoubles(value), [], 0)
 }
 
 /** A JSON text that equal values share: members are sorted, numbers have their exact value. */

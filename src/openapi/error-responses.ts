@@ -26,6 +26,7 @@ export type BatchKind = 'adhoc' | 'named'
 const notOfBatches: readonly FailureCode[] = [
   'not_found',
   'method_not_allowed',
+  'origin_forbidden',
   'client_closed_request'
 ]
 

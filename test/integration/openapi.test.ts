@@ -210,8 +210,8 @@ t.test('the document describes every route, preference, operator and error code'
     t.equal(
       listed,
       ![
-        'not_found', 'method_not_allowed', 'client_closed_request', 'batch_unknown',
-        'params_invalid', 'role_forbidden'
+        'not_found', 'method_not_allowed', 'origin_forbidden', 'client_closed_request',
+        'batch_unknown', 'params_invalid', 'role_forbidden'
       ].includes(code),
       code
     )

@@ -77,6 +77,7 @@ t.test('unset variables have their defaults', async t => {
     COMPRESSION: 'off',
     EXPLAIN: 'off',
     API_TABLES: 'off',
+    MCP: 'off',
     SQL_COMMENTS: 'off',
     ERROR_VERBOSITY: 'terse'
   })

@@ -16,6 +16,7 @@ const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
       'auth_required', 'token_invalid', 'token_expired', 'token_not_active', 'token_claims_invalid',
       'role_missing'
     ],
+    403: ['origin_forbidden'],
     404: ['not_found', 'batch_unknown'],
     405: ['method_not_allowed'],
     408: ['request_timeout'],

@@ -1,0 +1,164 @@
+/**
+ * `POST /mcp`: named batches as tools of the Model Context Protocol (MCP=on). Each request is one
+ * message and has its own token; there are no sessions and no streams.
+ */
+import { randomBytes } from 'node:crypto'
+import { createRequire, findPackageJSON } from 'node:module'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { CallToolResult } from '@modelcontextprotocol/server'
+import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
+import type { Config } from '../../schemas/config.ts'
+import { mcpHeaders } from '../../schemas/http.ts'
+import { Failure, failure } from '../../src/errors/catalogue.ts'
+import { answerMessage } from '../../src/mcp/answer-message.ts'
+import { describeFailure } from '../../src/mcp/describe-error.ts'
+import { readMessage } from '../../src/mcp/message.ts'
+import { readArguments, toTool } from '../../src/mcp/tools.ts'
+import { planNamed, type NamedAccess } from '../../src/named/named-batch.ts'
+import { writeCanonically } from '../../src/named/numbers.ts'
+import type { JsonObject } from '../../src/json/parse.ts'
+import type { SetIdempotencyKey } from '../../src/sql/frame/idempotency.ts'
+import { readOutcome, renderBody, sendBody, type Answer, type Body } from './respond.ts'
+import type { BatchRunner, Exchange } from './run-request.ts'
+
+export interface McpOptions {
+  readonly config: Config
+  readonly runner: BatchRunner
+  /** The hooks of routes that run batches. */
+  readonly onRequest: onRequestHookHandler[]
+}
+
+const { version } = createRequire(import.meta.url)(
+  findPackageJSON(import.meta.url) as string
+) as { readonly version: string }
+
+export async function mcp (
+  app: FastifyInstance,
+  { config, runner, onRequest }: McpOptions
+): Promise<void> {
+  const access = app.getDecorator<NamedAccess<FastifyRequest>>('namedAccess')
+  const callTool = createCall(app, { config, runner, access })
+  const hooks = [requireOrigin(config), ...onRequest]
+  app.post('/mcp', { onRequest: hooks }, async (request, reply) => {
+    const exchange = await runner.receive(request, reply)
+    const { envelope, given } = await exchange.turn.finish(readMessage(exchange.bytes))
+    let outcome: Outcome | undefined
+    const response = await answerMessage(envelope, headersOf(request), {
+      version,
+      list: () => access.list(request).map(toTool),
+      async call (name) {
+        outcome = await callTool(exchange, name, given)
+        return outcome.result
+      }
+    })
+    if (outcome?.fault !== undefined) throw outcome.fault
+    const text = await response.text()
+    reply.code(response.status)
+    return text === '' ? reply.send('') : sendBody(reply, await insertRows(text, outcome?.rows))
+  })
+}
+
+/**
+ * Requests of web pages of other origins are refused, as the protocol requires. Their preflight is
+ * refused as well, but a page may have the host name of the service (DNS rebinding).
+ */
+function requireOrigin ({ CORS_ORIGINS: origins = [] }: Config): onRequestHookHandler {
+  return ({ headers: { origin } }, _reply, done) => {
+    const isAllowed = origin === undefined || origins.includes('*') || origins.includes(origin)
+    done(isAllowed ? undefined : failure('origin_forbidden'))
+  }
+}
+
+function headersOf ({ headers }: FastifyRequest): Readonly<Record<string, string>> {
+  return Object.fromEntries(mcpHeaders.flatMap(name => {
+    const value = headers[name]
+    return typeof value === 'string' ? [[name, value]] : []
+  }))
+}
+
+/** How a call of a tool ended. */
+interface Outcome {
+  readonly result: CallToolResult
+  /** What the text of the result stands for; undefined: itself. */
+  readonly rows?: Body
+  /** An error that is no failure. */
+  readonly fault?: unknown
+}
+
+/** The text of a result until insertRows replaces it. It has no character that JSON escapes. */
+const ROWS = randomBytes(24).toString('base64url')
+
+type Call = (exchange: Exchange, name: string, given: JsonObject) => Promise<Outcome>
+
+function createCall (
+  app: FastifyInstance,
+  { config, runner, access }: Omit<McpOptions, 'onRequest'> & {
+    readonly access: NamedAccess<FastifyRequest>
+  }
+): Call {
+  const verbose = config.ERROR_VERBOSITY === 'verbose'
+  const setKey = app.getDecorator<SetIdempotencyKey<FastifyRequest>>('setIdempotencyKey')
+  const run: Call = async (exchange, name, given) => {
+    const { request, reply, bytes, turn } = exchange
+    const batch = access.find(request, name)
+    const { parameters, key } = readArguments(batch, given)
+    if (key !== undefined || request.idempotencyKey !== undefined) {
+      // The id of a message and the notation of its arguments differ when a call is repeated.
+      setKey(request, turn.run(() => writeCanonically(parameters)), key)
+    }
+    const answer = await runner.run(exchange, planNamed(batch, parameters, bytes.length))
+    return { result: toResult(ROWS), rows: renderRows(reply, answer) }
+  }
+  return async (exchange, name, given) => {
+    const { request } = exchange
+    try {
+      return await run(exchange, name, given)
+    } catch (error) {
+      if (!(error instanceof Failure)) return { result: toResult(''), fault: error }
+      request.access.failure = error
+      request.preferenceApplied = ''
+      const hasKey = request.idempotencyKey !== undefined
+      const text = describeFailure(error, { requestId: request.id, verbose, hasKey })
+      return { result: { ...toResult(text), isError: true } }
+    }
+  }
+}
+
+function toResult (text: string): CallToolResult {
+  return { content: [{ type: 'text', text }] }
+}
+
+/** `{"committed": true, "data": {…}}`, or throws the failure. */
+function renderRows (reply: FastifyReply, answer: Answer): Body {
+  const { rows, replayed } = readOutcome(reply, answer)
+  const note = replayed === true ? `"replayed":true,"note":${JSON.stringify(REPLAYED)},` : ''
+  const head = `{"committed":${answer.result.mayCommit},${note}"data":{`
+  return renderBody(answer.plan, rows, head)
+}
+
+const REPLAYED =
+  'This is the result of an earlier call with this idempotency_key. Nothing was done now. For a ' +
+  'further change, choose a new idempotency_key.'
+
+/** 1 MiB is escaped in about 4 ms. */
+const CHUNK = 1024 * 1024
+
+/** Puts rows into the message of the SDK, as JSON within a string of JSON. */
+async function insertRows (message: string, rows: Body | undefined): Promise<Body> {
+  const [before, after = ''] = message.split(ROWS)
+  const pieces: Buffer[] = [Buffer.from(before as string)]
+  for (const piece of rows?.pieces ?? []) {
+    for (let start = 0; start < piece.length; start += CHUNK) {
+      if (start > 0) await nextTurn()
+      pieces.push(escape(piece.subarray(start, start + CHUNK)))
+    }
+  }
+  pieces.push(Buffer.from(after))
+  const all = rows === undefined || pieces.length === 3 ? [Buffer.concat(pieces)] : pieces
+  return { pieces: all, length: all.reduce((sum, piece) => sum + piece.length, 0) }
+}
+
+/** As latin1, a byte beyond ASCII is a character that is not escaped. */
+function escape (text: Buffer): Buffer {
+  return Buffer.from(JSON.stringify(text.toString('latin1')).slice(1, -1), 'latin1')
+}

@@ -1,0 +1,40 @@
+/**
+ * Tests what a model is told to do after a failure.
+ */
+import t from 'tap'
+import { failure, type FailureCode } from '../../../src/errors/catalogue.ts'
+import { describeFailure } from '../../../src/mcp/describe-error.ts'
+
+const facts = { requestId: 'r', verbose: false, hasKey: false }
+
+function repairOf (code: FailureCode, hasKey = false): string {
+  return JSON.parse(describeFailure(failure(code), { ...facts, hasKey })).error.repair
+}
+
+t.test('a call whose outcome is unknown is repeated only with its key', async t => {
+  const { committed } = JSON.parse(describeFailure(failure('commit_unknown'), facts))
+  t.equal(committed, 'unknown')
+  t.match(repairOf('commit_unknown', true), /same idempotency_key: the change is applied once/)
+  t.match(repairOf('commit_unknown'), /Read the data with another tool before/)
+})
+
+t.test('what follows from the kind of a failure', async t => {
+  t.match(repairOf('overloaded'), /same arguments in a few seconds/)
+  t.match(repairOf('deadline_exceeded'), /same arguments in a few seconds/)
+  t.match(repairOf('auth_required'), /do not repeat the call/)
+  t.match(repairOf('role_denied'), /do not repeat the call/)
+  t.match(repairOf('internal'), /Report the request_id/)
+  t.match(repairOf('expectation_failed'), /Read the data, correct the arguments/)
+  t.match(repairOf('too_much_work'), /Nothing was changed/)
+  t.match(repairOf('idempotency_key_invalid'), /Leave idempotency_key out/)
+})
+
+t.test('the error is that of the HTTP API', async t => {
+  const text = describeFailure(failure('overloaded', 'Busy.'), facts)
+  t.match(JSON.parse(text), {
+    committed: false,
+    error: {
+      type: 'service_error', code: 'overloaded', message: 'Busy.', request_id: 'r', retryable: true
+    }
+  })
+})
