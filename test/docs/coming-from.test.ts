@@ -1,7 +1,7 @@
 /**
  * Tests docs/guides/coming-from.md: the batches return the printed responses on the sample shop,
- * the handwritten endpoint does the same as the first batch, and the operators and modifiers in
- * the table exist.
+ * the handwritten endpoint does the same as the first batch, the operators and modifiers in the
+ * table exist, and the comparison with other batches links its sources.
  */
 import { STATUS_CODES } from 'node:http'
 import { pathToFileURL } from 'node:url'
@@ -42,7 +42,7 @@ function readExamples (): readonly Example[] {
 t.test('the batches return the printed responses', async t => {
   const service = await useShop(t)
   const examples = readExamples()
-  t.equal(examples.length, 5)
+  t.equal(examples.length, 6)
   for (const { line, batch, status, answer } of examples) {
     const sent = await service.post(batch, {
       headers: { authorization: `Bearer ${token(CUSTOMER)}`, 'x-request-id': 'docs' }
@@ -104,6 +104,13 @@ t.test('the SQL function for PostgREST places an order', async t => {
     await sql`select sku, qty from order_items where order_id = ${placed?.['id']} order by sku`,
     [{ sku: 'apple', qty: 4 }, { sku: 'pear', qty: 1 }]
   )
+})
+
+t.test('what is said about other batches links its source', async t => {
+  const table = page.slice(page.indexOf('| From | What it does |')).split('\n\n')[0] ?? ''
+  const rows = table.split('\n').slice(2)
+  t.equal(rows.length, 7)
+  for (const row of rows) t.match(row.split('|')[1], /\]\(https:\/\/[^)]+\)/)
 })
 
 t.test('the operators and modifiers of the last column exist', async t => {
