@@ -303,6 +303,7 @@ export const promises: readonly Promised[] = [
       ['docs/getting-started'],
       ['docs/coming-from'],
       ['docs/agents'],
+      ['docs/outbox'],
       ['docs/how-it-works'],
       ['docs/scaling'],
       ['docs/cli'],
