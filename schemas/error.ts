@@ -88,6 +88,12 @@ export const ErrorObject = Type.Object({
   ),
   sqlstate: Type.Optional(Type.String({ description: 'SQLSTATE of the PostgreSQL error' })),
   constraint: Type.Optional(Type.String({ description: 'name of the violated constraint' })),
+  path: Type.Optional(
+    Type.Array(Type.Union([Type.String(), Type.Integer()]), {
+      description: 'path from the operation to the row of `values` that violates the constraint: ' +
+        '`["values", 3]`; only if it is known for certain'
+    })
+  ),
   retryable: Type.Optional(
     Type.Boolean({ description: 'whether a retry of the same batch may succeed' })
   ),

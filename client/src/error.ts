@@ -140,6 +140,7 @@ export interface OneflightErrorInit {
   readonly index?: number | null | undefined
   readonly sqlstate?: string | undefined
   readonly constraint?: string | undefined
+  readonly path?: ReadonlyArray<string | number> | undefined
   readonly retryable?: boolean | undefined
   readonly retryAfter?: number | undefined
   readonly detail?: string | undefined
@@ -178,6 +179,8 @@ export class OneflightError extends Error {
   readonly index: number | undefined
   readonly sqlstate: string | undefined
   readonly constraint: string | undefined
+  /** The row of `values` that violates the constraint, if it is known: `['values', 3]`. */
+  readonly path: ReadonlyArray<string | number> | undefined
   /** Whether the same batch may succeed when it is sent again. */
   readonly retryable: boolean
   /** Milliseconds to wait before the next attempt, from `Retry-After`; 0 without the header. */
@@ -203,6 +206,7 @@ export class OneflightError extends Error {
     this.index = init.index ?? undefined
     this.sqlstate = init.sqlstate
     this.constraint = init.constraint
+    this.path = init.path
     this.retryable = init.retryable ?? false
     this.retryAfter = init.retryAfter ?? 0
     this.detail = init.detail

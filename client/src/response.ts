@@ -36,6 +36,7 @@ interface ServiceError {
   readonly index?: number | null
   readonly sqlstate?: string
   readonly constraint?: string
+  readonly path?: ReadonlyArray<string | number>
   readonly detail?: string
   readonly hint?: string
   readonly errors?: readonly Issue[]

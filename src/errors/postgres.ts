@@ -17,6 +17,9 @@ export interface DatabaseError {
   readonly routine?: string
   readonly detail?: string
   readonly hint?: string
+  readonly schema_name?: string
+  readonly table_name?: string
+  readonly column_name?: string
   readonly constraint_name?: string
   /** Position in the text of the statement; missing for an error inside a function. */
   readonly position?: string
@@ -115,6 +118,8 @@ export interface ErrorPlace {
   readonly verbose: boolean
   /** Rewrites a message of PostgreSQL in terms of the request. */
   readonly describe?: (message: string) => string
+  /** The position in `values` of the row that violates a constraint, if it is known. */
+  readonly row?: number | undefined
   /** Replaces the hint of the error. */
   readonly hint?: string | undefined
 }
@@ -217,12 +222,13 @@ function findQuotes (
 }
 
 function describe (error: DatabaseError, place: ErrorPlace): FailureDetails {
-  const { hint = error.hint } = place
+  const { hint = error.hint, row } = place
   return {
     op: place.op,
     index: place.index,
     sqlstate: error.code,
     ...(error.constraint_name === undefined ? {} : { constraint: error.constraint_name }),
+    ...(row === undefined ? {} : { path: ['values', row] }),
     ...(place.verbose && error.detail !== undefined ? { detail: error.detail } : {}),
     ...(place.verbose && hint !== undefined ? { hint } : {})
   }

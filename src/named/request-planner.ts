@@ -11,7 +11,15 @@ import { keyOfPath, toPath } from '../plan/name.ts'
 import type { ColumnPath } from '../plan/nodes.ts'
 import type { JsonShape, Parameter, ParameterRows } from '../plan/shape.ts'
 import type { Plan, RowsDocument } from '../plan/plan.ts'
-import { once, planBytes, type PlannedBatch, planBatch } from '../plan/plan-batch.ts'
+import {
+  divideBatch,
+  once,
+  planBatch,
+  planBytes,
+  type Division,
+  type PlannedBatch
+} from '../plan/plan-batch.ts'
+import { parameterName } from '../plan/parameter-rows.ts'
 import { isData } from '../plan/reference.ts'
 import { leastCertain } from '../plan/stored-values.ts'
 import { isNested } from '../plan/value-text.ts'
@@ -95,14 +103,30 @@ export class RequestPlanner {
       (values[parameter.position] as Rows).map(row => readFields(row, fields))
     )
     const describe = once(() => this.#describe(values, documents))
+    const all = documents.length === 0 ? values : [...values, ...documents]
     return {
       genericPlan: this.#hasOnlyScalars(values, documents)
         ? this.genericPlan
         : this.#findPlan(describe()),
-      values: documents.length === 0 ? values : [...values, ...documents],
+      values: all,
       plan: once(() => this.#plan(this.#withData(describe(), values))),
-      named: true
+      named: true,
+      divide: division => {
+        const operations = this.#divide(division, values)
+        const plan = this.#plan(this.#withData(describe(), values), operations)
+        return { genericPlan: plan, values: all, plan: () => plan, named: true }
+      }
     }
+  }
+
+  #divide (division: Division, values: readonly Json[]): Batch {
+    const { values: rows } = this.#operations[division.index] as JsonObject
+    const parameter = typeof rows === 'string' ? this.#known.get(parameterName(rows)) : undefined
+    return divideBatch(
+      this.#operations,
+      division,
+      parameter && escapeRows(values[parameter.position] as Rows)
+    )
   }
 
   /**
@@ -115,8 +139,8 @@ export class RequestPlanner {
       documents.every(rows => rows.every(hasOnlyScalars))
   }
 
-  #plan (parameters: RequestParameters): Plan {
-    return planBatch(this.#operations, this.#limits, parameters)
+  #plan (parameters: RequestParameters, operations = this.#operations): Plan {
+    return planBatch(operations, this.#limits, parameters)
   }
 
   /** A plan is not kept if the rows of a parameter have different members. */

@@ -20,6 +20,11 @@ export function namesParameter (text: string, { batch }: PlanContext): boolean {
   return batch.parameters !== undefined && text.startsWith(PREFIX)
 }
 
+/** The name of the parameter to which a string refers. */
+export function parameterName (text: string): string {
+  return text.slice(PREFIX.length)
+}
+
 /** Rows to insert: either `data`, or `stored`, a placeholder for any rows with these columns. */
 export type InsertedRows =
   | { readonly data: readonly JsonObject[], readonly columns?: never, readonly stored?: never }
@@ -31,7 +36,7 @@ export function readParameterRows (
   context: PlanContext
 ): InsertedRows | undefined {
   const place = { context, path: ['values'] }
-  const name = text.slice(PREFIX.length)
+  const name = parameterName(text)
   const parameter = findRowsParameter(name, place)
   if (parameter === undefined || !checkColumns(name, parameter, place)) return undefined
   context.batch.usedRows.inserted.add(parameter.position)
@@ -59,7 +64,7 @@ export function findRowsParameter (
   const { parameters = new Map<string, Parameter>() } = context.batch
   const parameter = parameters.get(name)
   if (parameter === undefined) {
-    const bare = name.startsWith(PREFIX) ? name.slice(PREFIX.length) : name
+    const bare = name.startsWith(PREFIX) ? parameterName(name) : name
     const message = parameters.has(bare)
       ? `"param" takes the name of a parameter: "${bare}".`
       : `There is no parameter "${name}". ` +

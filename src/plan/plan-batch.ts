@@ -4,7 +4,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Batch } from '../../schemas/batch.ts'
-import { parseJson, type Json, type Pieces } from '../json/parse.ts'
+import { parseJson, type Json, type JsonObject, type Pieces } from '../json/parse.ts'
 import { BatchContext, PlanContext, type PlanLimits } from './context.ts'
 import type { PlanNode } from './nodes.ts'
 import type { Parameter } from './shape.ts'
@@ -56,6 +56,33 @@ export interface PlannedBatch {
   readonly plan: () => Plan
   /** Whether the batch has a name: its plans always have placeholders. */
   readonly named?: boolean
+  /** Plans a part of the batch; undefined: it is known by its plan only. */
+  readonly divide?: (division: Division) => PlannedBatch
+}
+
+/**
+ * The operations up to the one with this index, which becomes several: each has as many of its rows
+ * of `values` as `sizes` says, in their order, and expects no number of rows.
+ */
+export interface Division {
+  readonly index: number
+  readonly sizes: readonly number[]
+}
+
+/** Returns the operations of a division. `rows`: those of `values`, if they are a parameter. */
+export function divideBatch (
+  batch: Batch,
+  { index, sizes }: Division,
+  rows?: readonly Json[]
+): Batch {
+  const { expect, values, ...operation } = batch[index] as Batch[number] & JsonObject
+  const all = rows ?? values as readonly Json[]
+  let end = 0
+  const parts = sizes.map(size => {
+    end += size
+    return { ...operation, values: all.slice(end - size, end) }
+  })
+  return [...batch.slice(0, index), ...parts]
 }
 
 /**
@@ -94,11 +121,14 @@ export class BatchPlanner {
   * plan (batch: Batch): Pieces<PlannedBatch> {
     const fingerprint = readFingerprint(batch)
     const known = fingerprint && this.#genericPlans.get(fingerprint.text)
+    const divide = (division: Division): PlannedBatch =>
+      toPlannedBatch(planBatch(divideBatch(batch, division), this.#limits))
     if (fingerprint !== undefined && known instanceof Object) {
       return {
         genericPlan: known,
         values: fingerprint.values,
-        plan: once(() => planBatch(batch, this.#limits))
+        plan: once(() => planBatch(batch, this.#limits)),
+        divide
       }
     }
     yield
@@ -108,7 +138,7 @@ export class BatchPlanner {
       const { text } = fingerprint
       this.#genericPlans.set(text, known === undefined ? 'seen' : this.#planFingerprint(text))
     }
-    return toPlannedBatch(plan)
+    return { ...toPlannedBatch(plan), divide }
   }
 
   /** Plans the batch of a fingerprint. It is valid, because a batch with this fingerprint was. */

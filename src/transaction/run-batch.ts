@@ -15,7 +15,8 @@ import {
 import { mayCommit, type CompiledBatch } from '../sql/frame/compiled-batch.ts'
 import { choosePool, type Database } from './database.ts'
 import { executeBatch, type ExecuteOptions } from './execute.ts'
-import type { BatchOutcome } from './outcome.ts'
+import { locateRow } from './locate-row.ts'
+import type { BatchOutcome, Failed } from './outcome.ts'
 import { createReport, type BatchReport } from './report.ts'
 import { toFailure, type BatchFailure } from './to-failure.ts'
 
@@ -75,13 +76,13 @@ export async function runBatch (
   request: BatchRequest,
   options: RunBatchOptions
 ): Promise<BatchResult> {
-  const { database, settings, turn = smallTurn } = options
+  const { database, turn = smallTurn } = options
   const batch = await turn.finish(compileAll(planned, request, database.compiler))
   const compiledAt = performance.now()
   const outcome = await executeOn(database, batch, { ...options, position: request.position })
-  const { role, anonymous } = request.identity
+  const endedAt = performance.now()
   const failed = outcome.kind === 'failed'
-    ? turn.run(() => toFailure(outcome, planned.plan(), { ...settings, role, anonymous }))
+    ? await describeFailure(outcome, { planned, request, ...options })
     : undefined
   const answeredAt = performance.now()
   return {
@@ -89,9 +90,9 @@ export async function runBatch (
     failure: failed?.failure ?? describeUnknown(outcome),
     report: didRun(outcome, failed)
       ? createReport(planned.genericPlan, outcome, {
-        role,
+        role: request.identity.role,
         failed: failed?.operation,
-        now: answeredAt
+        now: endedAt
       })
       : undefined,
     isQueryPlan: wantsQueryPlan(request.preferences),
@@ -99,6 +100,36 @@ export async function runBatch (
     compiledAt,
     answeredAt
   }
+}
+
+interface Sent extends RunBatchOptions {
+  readonly planned: PlannedBatch
+  readonly request: BatchRequest
+}
+
+async function describeFailure (outcome: Failed, sent: Sent): Promise<BatchFailure> {
+  const { planned, request: { identity: { role, anonymous } }, settings, turn = smallTurn } = sent
+  const deadline = Math.min(sent.deadline, performance.now() + LOCATE_TIMEOUT_MS)
+  const row = await locateRow(outcome, planned, part => tryPart(part, { ...sent, deadline }))
+  return turn.run(() => toFailure(outcome, planned.plan(), { ...settings, row, role, anonymous }))
+}
+
+/** Longest search for the row that violates a constraint. */
+const LOCATE_TIMEOUT_MS = 2000
+
+/** Runs a part of a batch that has failed, and commits nothing. */
+async function tryPart (part: PlannedBatch, sent: Sent): Promise<BatchOutcome> {
+  const { request: { id, identity, trace, preferences }, database, turn = smallTurn } = sent
+  sent.onRetry?.('values')
+  const dryRun: BatchRequest = {
+    id,
+    identity,
+    trace,
+    preferences: { ...preferences, tx: 'rollback' },
+    idempotencyKey: undefined
+  }
+  const batch = await turn.finish(compileAll(part, dryRun, database.compiler))
+  return await executeBatch(choosePool(database, batch.mode), batch, sent)
 }
 
 /** Also compiles the operations, so that their errors are found without a connection. */

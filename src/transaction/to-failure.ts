@@ -40,6 +40,8 @@ export interface ToFailureOptions extends FailureOptions {
   readonly maxBytes: number
   /** DB_SCHEMAS */
   readonly schemas: readonly string[]
+  /** The position in `values` of the row that violates a constraint; see locate-row.ts. */
+  readonly row?: number | undefined
 }
 
 export interface BatchFailure {
@@ -51,7 +53,7 @@ export interface BatchFailure {
 export function toFailure (
   { error, at }: Failed,
   plan: Plan,
-  { schemas, ...options }: ToFailureOptions
+  { schemas, row, ...options }: ToFailureOptions
 ): BatchFailure {
   const operation = typeof at === 'number' ? at : undefined
   if (error instanceof Failure) return { failure: error, operation }
@@ -63,11 +65,11 @@ export function toFailure (
   const node = plan.operations[operation] as PlanNode
   const place = {
     ...placeOf(plan, operation),
-    describe: (message: string) => describeError(error, message, {
-      node,
-      tables: plan.tables,
-      schemas
-    }),
+    row,
+    describe: (message: string) => {
+      const text = describeError(error, message, { node, tables: plan.tables, schemas })
+      return row === undefined ? text : `Row ${row} of values: ${text}`
+    },
     hint: describeHint(error)
   }
   const { position, ...unplaced } = error

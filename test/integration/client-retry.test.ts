@@ -182,7 +182,15 @@ t.test('without the table of keys the error states what to do', async t => {
     status: 409,
     committed: false,
     retryable: false,
-    attempts: 1
+    attempts: 1,
+    path: undefined
+  })
+  const two = (b: Batch<Database>) =>
+    ({ two: b.insert('stock', [{ sku: 'new', qty: 1 }, { sku: 'apple', qty: 1 }]) })
+  t.match(await failure(useClient<Database>(service, { idempotency: false }).batch(two)), {
+    code: 'unique_violation',
+    op: 'two',
+    path: ['values', 1]
   })
 })
 
