@@ -113,6 +113,15 @@ export const AnswerHeaders = Type.Object({
       'An earlier request with this key committed the batch. This is its response; the batch was ' +
       'not run again'
   }),
+  'Oneflight-Txid': Type.String({
+    description: 'Id of the transaction of a batch that was committed, unless it only reads: 64 ' +
+      'bits as a decimal number, as `pg_current_xact_id()` returns them. The response to a key ' +
+      'that was used before has that of the first request'
+  }),
+  'Oneflight-Xid': Type.String({
+    description: 'The low 32 bits of `Oneflight-Txid`, which logical replication sends with each ' +
+      'transaction'
+  }),
   'Oneflight-Position': Type.String({
     description: 'With `DATABASE_REPLICA_URL`: the position of the database after the batch was ' +
       'committed, to send with reads that must see it'

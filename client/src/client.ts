@@ -110,12 +110,19 @@ async function post (
     requestId: headers.get('x-request-id') ?? options.options.requestId,
     idempotencyKey: prepared.idempotencyKey,
     replayed: headers.get('idempotent-replayed') === 'true',
+    txid: headers.get('oneflight-txid') ?? undefined,
+    xid: readNumber(headers.get('oneflight-xid')),
     position: headers.get('oneflight-position') ?? undefined,
     preferenceApplied: readPreferences(headers.get('preference-applied')),
     serverTiming: readServerTiming(headers.get('server-timing')),
     attempts,
     headers
   }
+}
+
+/** A proxy may remove the header. */
+function readNumber (text: string | null): number | undefined {
+  return text === null ? undefined : Number(text)
 }
 
 interface PrepareOptions {

@@ -104,6 +104,13 @@ export interface BatchResult<Data> {
    */
   readonly replayed: boolean
   /**
+   * The id of the transaction, 64 bits as a decimal number. Undefined if the batch only read, or if
+   * a proxy removed the header.
+   */
+  readonly txid: string | undefined
+  /** The low 32 bits of `txid`, which logical replication sends with the transaction. */
+  readonly xid: number | undefined
+  /**
    * The position of the database after the batch, for reads that must see it on a standby.
    * Undefined if the service has no standby.
    */

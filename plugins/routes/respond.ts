@@ -41,8 +41,13 @@ export function readOutcome (reply: FastifyReply, { result, times }: Answer): Co
   }
   if (result.failure !== undefined) throw result.failure
   const outcome = result.outcome as Committed
-  if (outcome.replayed === true) reply.header('idempotent-replayed', 'true')
-  if (outcome.position !== undefined) reply.header('oneflight-position', outcome.position)
+  const { replayed, txid, position } = outcome
+  if (replayed === true) reply.header('idempotent-replayed', 'true')
+  if (txid !== undefined) {
+    reply.header('oneflight-txid', txid)
+    reply.header('oneflight-xid', String(BigInt.asUintN(32, BigInt(txid))))
+  }
+  if (position !== undefined) reply.header('oneflight-position', position)
   return outcome
 }
 

@@ -202,6 +202,8 @@ function batchResponses (kind: BatchKind, components: Components): object {
         'x-request-id',
         'preference-applied',
         'idempotent-replayed',
+        'oneflight-txid',
+        'oneflight-xid',
         'oneflight-position',
         'server-timing',
         'traceparent'

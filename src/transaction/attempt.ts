@@ -225,6 +225,7 @@ class Attempt implements AnswerHandler {
       kind: 'committed',
       rows: this.#answers.rows,
       ...position !== '' && { position },
+      txid: this.#answers.transactionId?.xid,
       times: this.#answers.times(this.#batch.count)
     })
   }

@@ -269,7 +269,7 @@ async function resolveLoss (
   const verdict = await resolveLostCommit(pool, { batch, lost, backend }, until)
   switch (verdict.kind) {
     case 'committed':
-      return { outcome: { kind: 'committed', rows: verdict.rows, times }, final: true }
+      return { outcome: { ...verdict, times }, final: true }
     case 'rolled back': {
       const error = lost.isTooLarge
         ? responseTooLarge(batch.maxBytes, { op: null, index: null })

@@ -20,6 +20,7 @@ import { Lease, type ConnectionPool } from '../postgres/pool.ts'
 import { mayCommit, type CompiledBatch } from '../sql/frame/compiled-batch.ts'
 import { answerText, waitText, type Key } from '../sql/frame/idempotency.ts'
 import {
+  addEpoch,
   FAIL_ON_STANDBY,
   statusText,
   type TransactionStatus,
@@ -34,7 +35,7 @@ import type { Lost, Committed, Failed } from './outcome.ts'
  * yet, but the server may still receive it. A batch with a key can be run again anyway.
  */
 export type Verdict =
-  | { readonly kind: 'committed', readonly rows: readonly Buffer[] }
+  | Pick<Committed, 'kind' | 'rows' | 'txid'>
   | { readonly kind: 'rows lost' | 'rolled back' | 'absent' | 'unknown' }
 
 /** A batch that was lost, and the server process that ran it. */
@@ -110,7 +111,9 @@ async function findByKey (
   // answer of an earlier request.
   const secondsAgo = (performance.now() - (times.begun as number)) / 1000
   const stored = await readAnswer(connection, key, secondsAgo)
-  if (stored?.differs === 'nothing' && stored.live) return { kind: 'committed', rows: stored.rows }
+  if (stored?.differs === 'nothing' && stored.live) {
+    return { kind: 'committed', rows: stored.rows, txid: stored.txid }
+  }
   // A standby may not have received the key yet.
   await query(connection, FAIL_ON_STANDBY)
   // Another request has the key, or none has it.
@@ -124,6 +127,8 @@ export interface StoredAnswer {
   /** It had not expired at the given time. */
   readonly live: boolean
   readonly rows: readonly Buffer[]
+  /** The id of the transaction that stored it, with its epoch. */
+  readonly txid: string
 }
 
 /** Reads what is stored under the key, as of `secondsAgo`; undefined: nothing. */
@@ -137,7 +142,8 @@ async function readAnswer (
   return first && {
     differs: String(first[0]) as StoredAnswer['differs'],
     live: String(first[1]) === 't',
-    rows: rows.map(([, , answer]) => answer as Buffer)
+    rows: rows.map(([, , answer]) => answer as Buffer),
+    txid: addEpoch(String(first[3]), String(first[4]))
   }
 }
 
@@ -157,7 +163,9 @@ async function findById (
   // After a crash, or on another server, the id may belong to another transaction (measured: 5 of
   // 5).
   if (same !== 't') return { kind: 'unknown' }
-  return rows.length === count ? { kind: 'committed', rows } : { kind: 'rows lost' }
+  return rows.length === count
+    ? { kind: 'committed', rows, txid: id.xid }
+    : { kind: 'rows lost' }
 }
 
 async function readStatus (
@@ -205,7 +213,8 @@ export async function resolveKeyFailure (
   if (stored.differs !== 'nothing') {
     return fail(failure('idempotency_key_reused', REUSED[stored.differs]))
   }
-  return { kind: 'committed', replayed: true, rows: stored.rows, times }
+  const { rows, txid } = stored
+  return { kind: 'committed', replayed: true, rows, txid, times }
 }
 
 /** A stored response shows that its request was committed. */

@@ -21,6 +21,8 @@ export interface Committed {
   readonly rows: readonly Buffer[]
   /** The rows are those of an earlier request with the same idempotency key; nothing ran now. */
   readonly replayed?: boolean
+  /** The id of the transaction, with its epoch; undefined: the batch could not write. */
+  readonly txid?: string | undefined
   /** The position after COMMIT; see src/sql/frame/server-state.ts. */
   readonly position?: string
   readonly times: AttemptTimes

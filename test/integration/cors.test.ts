@@ -21,6 +21,8 @@ const exposed = [
   'x-request-id',
   'preference-applied',
   'idempotent-replayed',
+  'oneflight-txid',
+  'oneflight-xid',
   'oneflight-position',
   'server-timing',
   'retry-after',

@@ -221,8 +221,8 @@ t.test('the document describes every route, preference, operator and error code'
     t.match(responses[409]?.description, `\`${code}\``)
   }
   const success = [
-    'X-Request-Id', 'Preference-Applied', 'Idempotent-Replayed', 'Oneflight-Position',
-    'Server-Timing', 'traceparent'
+    'X-Request-Id', 'Preference-Applied', 'Idempotent-Replayed', 'Oneflight-Txid', 'Oneflight-Xid',
+    'Oneflight-Position', 'Server-Timing', 'traceparent'
   ]
   const headersByStatus = {
     200: success,

@@ -139,9 +139,10 @@ function storeStatement ({ principal, text, ttlSeconds }: Key, answer: Fragment)
 
 /**
  * Returns a query with one row per operation: what differs from the request that stored the key
- * (`claims`, `request` or `nothing`), whether the key was still valid `secondsAgo`, and the result.
- * There is no row for an unknown key. An expired key is known until its row is deleted. A row of an
- * earlier version has no claims to compare.
+ * (`claims`, `request` or `nothing`), whether the key was still valid `secondsAgo`, the result, the
+ * id of the transaction that stored it, and the next id; see addEpoch. There is no row for an
+ * unknown key. An expired key is known until its row is deleted. A row of an earlier version has no
+ * claims to compare.
  */
 export function answerText (
   { principal, claims, text, fingerprint }: Key,
@@ -155,7 +156,8 @@ export function answerText (
     }, 'hex') then 'request' else 'nothing' end, k.expires_at operator(pg_catalog.>)
       (pg_catalog.clock_timestamp() operator(pg_catalog.-) pg_catalog.make_interval(secs => ${
       requestConstant(String(secondsAgo))
-    })), a.answer
+    })), a.answer, k.xmin::pg_catalog.text, pg_catalog.pg_snapshot_xmax(
+      pg_catalog.pg_current_snapshot())::pg_catalog.text
     from ${TABLE} as k, pg_catalog.unnest(k.answer) with ordinality as a (answer, position)
     where ${sameKey(principal, text, requestConstant)} order by a.position`
   ).text

@@ -13,6 +13,16 @@ export interface TransactionId {
   readonly reportedAt: string
 }
 
+/**
+ * Completes the id of a transaction, of which a row keeps 32 bits (`xmin`). `next` is the next id,
+ * in 64 bits. The result is the last id before it with these bits: PostgreSQL cannot tell older
+ * ones apart either, and a row of a key expires long before.
+ */
+export function addEpoch (xmin: string, next: string): string {
+  const age = BigInt.asUintN(32, BigInt(next) - BigInt(xmin))
+  return String(BigInt(next) - age)
+}
+
 /** The columns of statusText. */
 export type TransactionStatus = Readonly<Record<
   /** null on a standby, which may not have received the transaction yet. */
