@@ -2,17 +2,26 @@
  * Backpressure: refuses a request by its headers, before the body is read, while the pool or the
  * memory for bodies and responses is full. Routes that use the pool take the decorator `admit` as
  * an onRequest hook. `mayBegin` asks for the memory again when a batch has waited for a connection:
- * the responses of earlier batches may have become large.
+ * the responses of earlier batches may have become large. With PRINCIPAL_CONCURRENCY, the hook
+ * `limitPrincipal` before `admit` refuses a principal that has too many batches.
  */
 import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
+import type { Identity } from '../schemas/token.ts'
 import { failure } from '../src/errors/catalogue.ts'
 import { choosePool, type Databases } from '../src/transaction/database.ts'
 
 export interface AdmissionOptions {
   readonly config: Config
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Its place among the batches of its principal; undefined without PRINCIPAL_CONCURRENCY. */
+    place: Place | undefined
+  }
 }
 
 /**
@@ -50,6 +59,9 @@ async function admission (app: FastifyInstance, { config }: AdmissionOptions): P
     } else decide()
   }
   app.decorate('admit', admit)
+  app.decorateRequest('place', undefined)
+  const { PRINCIPAL_CONCURRENCY: concurrency } = config
+  if (concurrency !== undefined) app.decorate('limitPrincipal', createLimit(concurrency))
   app.decorate('mayBegin', () => memory.total() <= maxBytes)
   app.addHook('onSend', (request, reply, payload, done) => {
     if (memory.has(request)) {
@@ -60,6 +72,54 @@ async function admission (app: FastifyInstance, { config }: AdmissionOptions): P
     }
     done()
   })
+}
+
+/** Refuses a principal that has this number of batches. */
+function createLimit (concurrency: number): onRequestHookHandler {
+  /** The number of batches of each principal that has one. */
+  const counts = new Map<string, number>()
+  const add = (principal: string, change: number): void => {
+    const count = (counts.get(principal) ?? 0) + change
+    if (count === 0) counts.delete(principal)
+    else counts.set(principal, count)
+  }
+  return (request, reply, done) => {
+    const principal = nameOf(request.identity)
+    if ((counts.get(principal) ?? 0) >= concurrency) {
+      done(failure('principal_busy'))
+      return
+    }
+    request.place = new Place(change => add(principal, change))
+    onClose(reply, request.place.keep())
+    done()
+  }
+}
+
+/** Role, issuer and subject, or the role alone. */
+function nameOf ({ role, payload = {} }: Identity): string {
+  const { iss, sub }: { readonly iss?: unknown, readonly sub?: unknown } = payload
+  return typeof sub === 'string' && sub !== '' ? JSON.stringify([role, iss, sub]) : role
+}
+
+/**
+ * The place of one batch. It is taken until the response is closed and the handler has ended: the
+ * transaction may run on after its client has disconnected.
+ */
+class Place {
+  readonly #count: (change: 1 | -1) => void
+  #users = 0
+
+  constructor (count: (change: 1 | -1) => void) {
+    this.#count = count
+  }
+
+  /** Keeps the place until the returned function is called. */
+  keep (): () => void {
+    if (this.#users++ === 0) this.#count(1)
+    return () => {
+      if (--this.#users === 0) this.#count(-1)
+    }
+  }
 }
 
 /** Bytes reserved per request: for its body, later for its response until the client has it. */

@@ -322,6 +322,16 @@ export const ConfigSchema = Type.Object({
     maximum: 100_000,
     printable
   }),
+  PRINCIPAL_CONCURRENCY: Type.Optional(Type.Integer({
+    description:
+      'Maximum batches of one principal that run or wait at the same time. Further ones get 429 ' +
+      '`principal_busy`. A principal is the role, issuer and subject of a token; requests ' +
+      'without a token or a subject share one for each role. It applies to each of the ' +
+      '`WORKERS`. If unset, there is no limit',
+    minimum: 1,
+    maximum: 100_000,
+    printable
+  })),
   QUEUE_TIMEOUT_MS: Type.Integer({
     description: 'Maximum wait for a connection, then 503 `overloaded`',
     default: 1000,

@@ -77,6 +77,7 @@ export type ServiceErrorCode =
   | 'batch_unknown'
   | 'origin_forbidden'
   | 'overloaded'
+  | 'principal_busy'
   | 'database_unavailable'
   | 'replica_behind'
   | 'keys_unavailable'

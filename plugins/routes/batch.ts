@@ -62,6 +62,7 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
 
 /** `access`: what decides whether the role may run the batch, if the headers tell. */
 function hooksOf (app: FastifyInstance, ...access: readonly string[]): onRequestHookHandler[] {
+  const limit = app.hasDecorator('limitPrincipal') ? ['limitPrincipal'] : []
   return [
     'requireJson',
     'authenticate',
@@ -69,6 +70,7 @@ function hooksOf (app: FastifyInstance, ...access: readonly string[]): onRequest
     'readPreferences',
     'readIdempotencyKey',
     'readPosition',
+    ...limit,
     'admit'
   ].map(name => app.getDecorator<onRequestHookHandler>(name))
 }

@@ -43,23 +43,29 @@ export function createRunner (app: FastifyInstance, config: Config): BatchRunner
       return { request, reply, bytes, turn, times: { received, read: performance.now() } }
     },
     async run ({ request, reply, turn, times }, planning) {
-      const batch = await turn.finish(planning)
-      request.access.operations = batch.genericPlan.operations.length
-      const result = await runBatch(batch, request, {
-        database: databases.of(request.identity),
-        settings,
-        deadline: times.received + config.REQUEST_TIMEOUT_MS,
-        clientClosed: clientClosed(reply),
-        mayBegin,
-        turn,
-        onReplicaBehind: () => observer.replicaBehind(),
-        onRetry (reason) {
-          observer.retry(reason)
-          spans.retry(request, reason)
-        }
-      })
-      observe(request, result, { observer, spans })
-      return { plan: batch.genericPlan, result, times }
+      // Also if the client disconnects: its transaction runs on.
+      const leave = request.place?.keep()
+      try {
+        const batch = await turn.finish(planning)
+        request.access.operations = batch.genericPlan.operations.length
+        const result = await runBatch(batch, request, {
+          database: databases.of(request.identity),
+          settings,
+          deadline: times.received + config.REQUEST_TIMEOUT_MS,
+          clientClosed: clientClosed(reply),
+          mayBegin,
+          turn,
+          onReplicaBehind: () => observer.replicaBehind(),
+          onRetry (reason) {
+            observer.retry(reason)
+            spans.retry(request, reason)
+          }
+        })
+        observe(request, result, { observer, spans })
+        return { plan: batch.genericPlan, result, times }
+      } finally {
+        leave?.()
+      }
     }
   }
 }

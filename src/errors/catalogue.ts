@@ -194,6 +194,12 @@ const serviceErrors = failuresOf('service_error', {
     status: 503,
     meaning: 'All connections are busy, and the queue is full or the wait exceeded its limit.'
   },
+  principal_busy: {
+    status: 429,
+    meaning:
+      'As many batches of this principal run or wait as `PRINCIPAL_CONCURRENCY` allows. A ' +
+      'principal is the role, issuer and subject of a token, or the role without one.'
+  },
   database_unavailable: { status: 503, meaning: 'The database is unreachable or shutting down.' },
   replica_behind: {
     status: 503,

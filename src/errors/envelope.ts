@@ -2,7 +2,7 @@
  * Renders a failure as the response of the main server: status, headers and error envelope.
  */
 import type { ErrorObject, Issue } from '../../schemas/error.ts'
-import { catalogue, type Failure } from './catalogue.ts'
+import { catalogue, type Failure, type FailureCode } from './catalogue.ts'
 
 export interface FailureAnswer {
   readonly status: number
@@ -44,7 +44,7 @@ export function toErrorObject (
     message: failure.message,
     committed: failure.committed,
     request_id: requestId,
-    ...(failure.status === 503 ? { retryable: true } : {}),
+    ...(isTemporary(failure) ? { retryable: true } : {}),
     ...failure.details,
     ...(verbose && failure.reason !== undefined ? { hint: failure.reason } : {})
   }
@@ -54,7 +54,8 @@ export function toErrorObject (
  * `WWW-Authenticate` (RFC 6750 §3: no error code without a token) and `Retry-After` (RFC 9110
  * §10.2.3, in seconds).
  */
-function headersOf ({ code, status }: Failure): Record<string, string> {
+function headersOf (failure: Failure): Record<string, string> {
+  const { code, status } = failure
   if (status === 401) {
     return {
       'www-authenticate': code in catalogue && code !== 'auth_required'
@@ -62,7 +63,12 @@ function headersOf ({ code, status }: Failure): Record<string, string> {
         : 'Bearer'
     }
   }
-  return status === 503 ? { 'retry-after': '1' } : {}
+  return isTemporary(failure) ? { 'retry-after': '1' } : {}
+}
+
+/** Whether the service refused a request that it may accept soon. */
+function isTemporary ({ code, status }: Failure): boolean {
+  return status === 503 || code === ('principal_busy' satisfies FailureCode)
 }
 
 /** `operation 1 (order): member_unknown at wheer: Unknown member …`. */

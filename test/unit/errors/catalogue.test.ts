@@ -38,6 +38,7 @@ const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
     ]
   },
   service_error: {
+    429: ['principal_busy'],
     500: ['commit_unknown', 'internal'],
     503: ['overloaded', 'database_unavailable', 'keys_unavailable',
       'replica_behind', 'shutting_down'],
@@ -108,6 +109,7 @@ t.test('every code has the type, status and headers of the contract', async t =>
   for (const [code, type, status] of rows) {
     const response = answerFailure(failure(code as FailureCode), 'id')
     const committed = code === 'commit_unknown' ? 'unknown' : false
+    const temporary = status === 503 || status === 429
     t.equal(response.status, status, code)
     t.same(JSON.parse(response.body), {
       error: {
@@ -116,13 +118,13 @@ t.test('every code has the type, status and headers of the contract', async t =>
         message: catalogue[code as FailureCode].meaning,
         committed,
         request_id: 'id',
-        ...status === 503 ? { retryable: true } : {}
+        ...temporary ? { retryable: true } : {}
       },
       data: null
     })
     t.same(Object.keys(response.headers).sort(), [
       'content-type',
-      ...status === 503 ? ['retry-after'] : [],
+      ...temporary ? ['retry-after'] : [],
       ...status === 401 ? ['www-authenticate'] : [],
       'x-request-id'
     ])

@@ -1,0 +1,162 @@
+/**
+ * Tests PRINCIPAL_CONCURRENCY: a principal with too many batches is refused before the body is
+ * read, others are not, and every end of a batch frees its place.
+ */
+import t, { type Test } from 'tap'
+import { holdRow } from '../support/database/hold.ts'
+import { dial, request } from '../support/network/wire.ts'
+import { ask, useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
+import { bearer, failed, headersOfBatch, update } from '../support/shorthand.ts'
+import { select } from '../support/operations.ts'
+import { until } from '../support/until.ts'
+
+const schema = `
+  create table slots (id int primary key, n int not null default 0);
+  insert into slots values (0), (1);
+  grant all on slots to oneflight_user, oneflight_other, oneflight_anon`
+const touch = [update('t', 'slots', { n: { $inc: 1 } }, { id: { eq: 0 } })]
+const read = [select('s', 'slots')]
+const busy = {
+  status: 429,
+  body: {
+    error: { type: 'service_error', code: 'principal_busy', committed: false, retryable: true }
+  }
+}
+const limit = { PRINCIPAL_CONCURRENCY: '1', ANON_ROLE: 'oneflight_anon' }
+
+const post = (
+  { url }: ServiceUnderTest,
+  batch: unknown,
+  claims: object | undefined = {},
+  path = '/'
+): Promise<Answer> => ask(url + path, {
+  method: 'POST',
+  headers: {
+    'content-type': 'application/json',
+    ...claims !== undefined && { authorization: bearer(claims) }
+  },
+  body: typeof batch === 'string' ? batch : JSON.stringify(batch)
+})
+const anonymous = async ({ url }: ServiceUnderTest, batch: unknown): Promise<Answer> =>
+  await ask(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(batch)
+  })
+
+t.test('a principal has this number of batches', async t => {
+  const service = await useService(t, {
+    schema,
+    env: { ...limit, PRINCIPAL_CONCURRENCY: '2' },
+    batches: { read: { operations: read } }
+  })
+  const row = await holdRow(service.database)
+  const one = { sub: 'one', iss: 'a' }
+  const running = [post(service, touch, one), post(service, touch, one)]
+  await row.awaited(2)
+
+  const line = await dial(service.url)
+  const headers = headersOfBatch({ authorization: bearer(one), 'content-length': '100' })
+  line.send(request('POST', '/', headers))
+  t.match(await line.answers(1), [{ ...busy, headers: { 'retry-after': '1' } }],
+    'refused although no byte of the body was sent')
+  line.socket.destroy()
+  t.match(await post(service, {}, one, '/batches/read'), busy, 'a named batch')
+
+  for (const [name, claims] of Object.entries({
+    'another subject': { ...one, sub: 'two' },
+    'another issuer': { ...one, iss: 'b' },
+    'another role': { ...one, role: 'oneflight_other' },
+    'no subject': {},
+    'a subject that is no text': { sub: 1 }
+  })) t.match(await post(service, read, claims), { status: 200 }, name)
+  t.match(await anonymous(service, read), { status: 200 }, 'no token')
+
+  await row.free()
+  t.match(await Promise.all(running), [{ status: 200 }, { status: 200 }])
+  t.match(await post(service, read, one), { status: 200 })
+  const { text } = await ask(`${service.adminUrl}/metrics`)
+  t.match(text, /^service_error_count\{code="principal_busy"\} 2$/m)
+})
+
+t.test('those without a subject share a place', async t => {
+  const service = await useService(t, { schema, env: limit })
+  const row = await holdRow(service.database)
+  const running = [post(service, touch), anonymous(service, touch)]
+  await row.awaited(2)
+  t.match(await post(service, read, { jti: 'x' }), busy)
+  t.match(await anonymous(service, read), busy)
+  await row.free()
+  await Promise.all(running)
+})
+
+async function isFree (t: Test, service: ServiceUnderTest, name: string): Promise<void> {
+  await until(async () => (await post(service, read)).status === 200)
+  t.pass(name)
+}
+
+t.test('every end of a batch frees its place', async t => {
+  const service = await useService(t, { schema, env: { ...limit, MAX_BODY_BYTES: '1000' } })
+  for (const [body, status, code] of [
+    ['[', 400, 'body_invalid'],
+    ['[]', 400, 'body_empty'],
+    ['[{"id":"a","op":"drop"}]', 422, 'validation_failed'],
+    [JSON.stringify([select('s', 'nowhere')]), 404, 'undefined_table'],
+    [JSON.stringify([select('s', 'x'.repeat(1000))]), 413, 'body_too_large']
+  ] as const) {
+    t.match(await post(service, body), failed(status, code))
+    await isFree(t, service, code)
+  }
+  const line = await dial(service.url)
+  line.send(request('POST', '/', headersOfBatch({ 'content-length': '100' }), '['))
+  await until(async () => (await post(service, read)).status === 429)
+  line.socket.destroy()
+  await isFree(t, service, 'the client has gone before it sent the body')
+})
+
+t.test('a batch counts until its transaction has ended, without its client, too', async t => {
+  const service = await useService(t, { schema, env: limit })
+  const row = await holdRow(service.database)
+  const line = await dial(service.url)
+  const body = JSON.stringify(touch)
+  line.send(request('POST', '/', headersOfBatch(), body))
+  await row.awaited()
+  line.socket.destroy()
+  // The service reads the end of the connection before it has read all of these.
+  for (let i = 0; i < 10; i++) t.match(await post(service, read), busy)
+  await row.free()
+  await isFree(t, service, 'after the transaction')
+})
+
+t.test('a later hook that refuses frees the place', async t => {
+  const service = await useService(t, {
+    schema,
+    env: { ...limit, POOL_SIZE: '1', QUEUE_SIZE: '0' }
+  })
+  const row = await holdRow(service.database)
+  const running = post(service, touch, { sub: 'one' })
+  await row.awaited()
+  for (let i = 0; i < 3; i++) t.match(await post(service, read), failed(503, 'overloaded'))
+  await row.free()
+  t.match(await running, { status: 200 })
+})
+
+t.test('there is no limit by default', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '3' } })
+  const row = await holdRow(service.database)
+  const running = Array.from({ length: 8 }, () => post(service, touch))
+  await row.awaited(3)
+  await row.free()
+  t.match(await Promise.all(running), running.map(() => ({ status: 200 })))
+})
+
+t.test('the service stops while a batch has a place', async t => {
+  const service = await useService(t, { schema, env: limit })
+  const row = await holdRow(service.database)
+  const running = post(service, touch)
+  await row.awaited()
+  const stopped = service.stop()
+  await row.free()
+  t.match(await running, { status: 200 })
+  await stopped
+})
