@@ -204,11 +204,7 @@ t.test('a disconnect in the pause before a retry cancels the batch', async t => 
   const service = await useService(t, { schema, keys: true })
   const { sql } = service.database
   // Use the longest retry pauses, one second in total.
-  const { random } = Math
-  t.teardown(() => {
-    Math.random = random
-  })
-  Math.random = () => 0.99
+  t.intercept(Math, 'random', { value: () => 0.99 })
   for (const [id, more] of [['pause', {}], ['pause-key', { 'idempotency-key': 'k' }]] as const) {
     await sql`select setval('tries', 1, false)`
     const client = await send(

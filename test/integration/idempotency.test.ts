@@ -17,6 +17,7 @@ import { CLAIMS, useProxy, type Proxy } from '../support/network/proxy.ts'
 import { dial, request, speak } from '../support/network/wire.ts'
 import {
   ask,
+  retryAtOnce,
   token,
   useService,
   type Answer,
@@ -380,6 +381,7 @@ t.test('the same key with another request is rejected, and nothing is applied', 
 // ------------------------------------------------------------
 
 t.test('a batch that fails frees its key, whatever the error is', async t => {
+  retryAtOnce(t)
   const limited = await useAnother(t, { env: { LOCK_TIMEOUT_MS: '100', MAX_ROWS: '5' } })
   const hasty = await useAnother(t, { env: { STATEMENT_TIMEOUT_MS: '1000' } })
   await sql`insert into entries (n, note) values (0, 'taken')`

@@ -26,6 +26,7 @@ import { request, speak } from '../support/network/wire.ts'
 import {
   ask,
   forbidAnswers,
+  retryAtOnce,
   useService,
   type Answer,
   type ServiceUnderTest,
@@ -345,6 +346,7 @@ t.test('isolation applies to its batch only', async t => {
 })
 
 t.test('a serialization failure at the end of the transaction is retried', async t => {
+  retryAtOnce(t)
   const batch = (times: number): readonly object[] => [op.insert('m', 'moody', [{ times }])]
   const rows = [
     ['isolation=serializable', 1],

@@ -5,7 +5,7 @@ import t from 'tap'
 import { fromDatabase, quotedText, statusOf, withoutValues } from '../../src/errors/postgres.ts'
 import * as op from '../support/operations.ts'
 import { useDatabase } from '../support/database/database.ts'
-import { useService } from '../support/service.ts'
+import { retryAtOnce, useService } from '../support/service.ts'
 
 const schema = `
   create function fail() returns trigger language plpgsql as $$ begin
@@ -109,6 +109,7 @@ const tables = [
 ] as const
 for (const [verbosity, more] of verbosities) {
   t.test(`every SQLSTATE has a status and a code, ${verbosity}`, async t => {
+    retryAtOnce(t)
     const service = await useService(t, { schema, env: { ERROR_VERBOSITY: verbosity } })
     for (const row of verbosity === 'terse' ? rows : rows.slice(0, 4)) {
       for (const [table, position] of tables) {

@@ -176,6 +176,11 @@ export function forbidAnswers (t: Test): void {
   }
 }
 
+/** Removes the pauses before retries until the end of `t`. */
+export function retryAtOnce (t: Test): void {
+  t.intercept(Math, 'random', { value: () => 0 })
+}
+
 /** Sends one request. */
 export async function ask (url: string, init?: RequestInit): Promise<Answer> {
   // A kept connection would delay every stop of the service by its grace period.
