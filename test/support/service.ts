@@ -2,7 +2,10 @@
  * Runs the whole service in the process of the test, on its own database, and sends requests over
  * HTTP. Nothing is mocked.
  */
+import { once } from 'node:events'
+import { request, type IncomingMessage } from 'node:http'
 import { Writable } from 'node:stream'
+import { text as readText } from 'node:stream/consumers'
 import { Value } from '@sinclair/typebox/value'
 import { pino } from 'pino'
 import type { Test } from 'tap'
@@ -115,15 +118,11 @@ export async function useService (
     body: unknown,
     { role = 'oneflight_user', headers = {} }: PostOptions = {}
   ): Promise<Answer> => {
-    const answer = await ask(`${service.url}${path}`, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        ...(role === null ? {} : { authorization: `Bearer ${token({ role })}` }),
-        ...headers
-      },
-      body: typeof body === 'string' ? body : JSON.stringify(body)
-    })
+    const answer = await postText(`${service.url}${path}`, {
+      'content-type': 'application/json',
+      ...(role === null ? {} : { authorization: `Bearer ${token({ role })}` }),
+      ...headers
+    }, typeof body === 'string' ? body : JSON.stringify(body))
     checkSchema(answer)
     return answer
   }
@@ -185,15 +184,39 @@ export function retryAtOnce (t: Test): void {
 export async function ask (url: string, init?: RequestInit): Promise<Answer> {
   // A kept connection would delay every stop of the service by its grace period.
   const response = await fetch(url, { ...init, headers: { connection: 'close', ...init?.headers } })
-  const text = await response.text()
-  const json = response.headers.get('content-type')?.startsWith('application/json') === true &&
-    text !== ''
-  return {
-    status: response.status,
-    headers: response.headers,
-    text,
-    body: json ? JSON.parse(text) : undefined
+  return toAnswer(response, await response.text())
+}
+
+/** Posts a text, in a third of the processor time that fetch takes. */
+async function postText (
+  url: string,
+  headers: Readonly<Record<string, string>>,
+  body: string
+): Promise<Answer> {
+  const bytes = Buffer.from(body) // a text would be sent as UTF-8 together with the headers
+  const sent = request(url, {
+    method: 'POST',
+    agent: false,
+    headers: { 'content-length': bytes.length, ...headers }
+  })
+  // A response may come before the end of the request, and the end of the connection after it.
+  sent.on('error', () => {})
+  sent.end(bytes)
+  const [response] = await once(sent, 'response') as [IncomingMessage]
+  const answered = new Headers()
+  for (let i = 0; i < response.rawHeaders.length; i += 2) {
+    answered.append(response.rawHeaders[i] as string, response.rawHeaders[i + 1] as string)
   }
+  const status = response.statusCode as number
+  return toAnswer({ status, headers: answered }, await readText(response))
+}
+
+function toAnswer (
+  { status, headers }: Pick<Answer, 'status' | 'headers'>,
+  text: string
+): Answer {
+  const json = headers.get('content-type')?.startsWith('application/json') === true && text !== ''
+  return { status, headers, text, body: json ? JSON.parse(text) : undefined }
 }
 
 /** Checks that a response has the shape that schemas/ describes. */
