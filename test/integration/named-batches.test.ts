@@ -26,7 +26,7 @@ const anything = { type: 'object', properties: { x: true }, required: ['x'] }
 const store = (column: string): object => ({
   params: anything,
   operations: [
-    { id: 'i', op: 'insert', table: 'v', values: [{ [column]: '$params.x' }] },
+    { id: 'i', op: 'insert', table: 'v', values: [{ id: 1, [column]: '$params.x' }] },
     op.update('u', 'v', { set: { [column]: '$params.x' }, where: { id: { eq: 100 } } }),
     { id: 's', op: 'select', table: 'v', columns: ['id', column], where: { id: { eq: '$i.0.id' } } }
   ]
@@ -124,22 +124,19 @@ t.test('a parameter is stored as the same value in a batch', { timeout: 120_000 
     value.replaceAll(/"\$(?!(?:inc|value|first)")(?!\$x)/g, () => '"$$')
       .replaceAll('"$$x', () => '"$$$x')
   for (const column of columns) {
-    for (const value of values) {
+    // The first one comes twice: only the second run of a file can be a kept one.
+    for (const [i, value] of [values[0] as string, ...values].entries()) {
       const written = JSON.stringify(store(column)['operations' as keyof object])
         .replace('"$params.x"', () => asData(value))
         .replace('"$params.x"', () => value === 'null' ? value : `{"$value":${asData(value)}}`)
       const headers = { prefer: 'tx=rollback' }
-      await service.database.sql`alter sequence v_id_seq restart`
       const expected = await service.post(written, { headers })
-      for (const attempt of [1, 2]) {
-        await service.database.sql`alter sequence v_id_seq restart`
-        const answer = await service.run(`store-${column}`, `{"x": ${value}}`, { headers })
-        const { code, op } = answer.body.error ?? {}
-        const { code: wanted, op: at } = expected.body.error ?? {}
-        const name = `${column}: ${value}, attempt ${attempt}`
-        if (wanted === undefined) t.equal(answer.text, expected.text, name)
-        else t.same([code, op], [wanted, at], name)
-      }
+      const answer = await service.run(`store-${column}`, `{"x": ${value}}`, { headers })
+      const { code, op } = answer.body.error ?? {}
+      const { code: wanted, op: at } = expected.body.error ?? {}
+      const name = `${column}: ${value}, value ${i}`
+      if (wanted === undefined) t.equal(answer.text, expected.text, name)
+      else t.same([code, op], [wanted, at], name)
     }
   }
 })

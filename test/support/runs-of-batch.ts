@@ -62,6 +62,8 @@ export interface BatchRunner {
   readonly sql: postgres.Sql
   /** Runs a batch, JSON text or a value, in each way. */
   run(batch: unknown, options?: RunOptions): Promise<Runs>
+  /** Runs a batch with value checks only. */
+  runChecked(batch: unknown): Promise<Effect>
 }
 
 /** Tests that all runs of a batch have the same effect. */
@@ -94,12 +96,16 @@ export async function useRuns (
   const execute = async (statements: readonly Statement[], role: string): Promise<Effect> => {
     let effect: Effect = {}
     await sql.begin(async transaction => {
-      await transaction`select restart_sequences()`
-      await sendExtended(transaction, openSession(role), false)
+      await Promise.all([
+        transaction`select restart_sequences()`,
+        sendExtended(transaction, openSession(role), false)
+      ])
       effect = await runStatements(transaction, statements)
       if (effect.failure === undefined) {
-        await transaction.unsafe('set local role none')
-        const [row] = await transaction`select content(${tables.join()}) as text`
+        const [, [row]] = await Promise.all([
+          transaction.unsafe('set local role none'),
+          transaction`select content(${tables.join()}) as text`
+        ])
         effect = { ...effect, stored: row?.['text'] as string }
       }
       throw ROLLBACK
@@ -108,44 +114,51 @@ export async function useRuns (
     })
     return effect
   }
+  const prepare = async (
+    batch: unknown,
+    { minimal = false, maxRows = 600, maxBytes = 2 ** 20, role = 'oneflight_user' }: RunOptions = {}
+  ) => {
+    const text = typeof batch === 'string' ? batch : JSON.stringify(batch)
+    const parsed = parseJson(Buffer.from(text)) as unknown as Batch
+    const limits = { schemas: ['public'], maxRows, maxConditions: 1000, maxWork: 100_000 }
+    const plan = planBatch(parsed, limits)
+    const planned = toPlannedBatch(plan)
+    const compiler = compilerFor({ maxRows, maxBytes })
+    const request = {
+      id: 'r',
+      identity: { role, claims: '{}' },
+      preferences: { ...defaultPreferences, return: minimal ? 'minimal' : 'representation' }
+    } as BatchRequest
+    const { operations, compileChecked, types } = compiler.compile(planned, request)
+    // Functions may have been replaced since the batch before.
+    for (const node of plan.operations) {
+      if (node.kind === 'call') compiler.functionTypes.forget(node.table)
+    }
+    const unknown = types?.unknown()
+    if (unknown !== undefined) {
+      const [row = {}] = await sql.unsafe(unknown.text)
+      unknown.remember(row)
+    }
+    const statements = operations()
+    const planner = new BatchPlanner(limits)
+    const plans = Array.from({ length: 3 }, () => finish(planner.plan(parsed)))
+    deepEqual(
+      compiler.compile(plans[2] as PlannedBatch, request).operations(),
+      statements,
+      'the plan of a shape gives the same statements'
+    )
+    return {
+      statements,
+      execute: () => execute(statements, role),
+      executeChecked: (restoreSession: boolean) =>
+        execute(compileChecked?.(restoreSession) ?? [], role)
+    }
+  }
   return {
     sql: admin,
-    async run (
-      batch,
-      { minimal = false, maxRows = 600, maxBytes = 2 ** 20, role = 'oneflight_user' } = {}
-    ) {
-      const text = typeof batch === 'string' ? batch : JSON.stringify(batch)
-      const parsed = parseJson(Buffer.from(text)) as unknown as Batch
-      const limits = { schemas: ['public'], maxRows, maxConditions: 1000, maxWork: 100_000 }
-      const plan = planBatch(parsed, limits)
-      const planned = toPlannedBatch(plan)
-      const compiler = compilerFor({ maxRows, maxBytes })
-      const request = {
-        id: 'r',
-        identity: { role, claims: '{}' },
-        preferences: { ...defaultPreferences, return: minimal ? 'minimal' : 'representation' }
-      } as BatchRequest
-      const { operations, compileChecked, types } = compiler.compile(planned, request)
-      // Functions may have been replaced since the batch before.
-      for (const node of plan.operations) {
-        if (node.kind === 'call') compiler.functionTypes.forget(node.table)
-      }
-      const unknown = types?.unknown()
-      if (unknown !== undefined) {
-        const [row = {}] = await sql.unsafe(unknown.text)
-        unknown.remember(row)
-      }
-      const statements = operations()
-      const planner = new BatchPlanner(limits)
-      const plans = Array.from({ length: 3 }, () => finish(planner.plan(parsed)))
-      deepEqual(
-        compiler.compile(plans[2] as PlannedBatch, request).operations(),
-        statements,
-        'the plan of a shape gives the same statements'
-      )
-      const executeChecked = async (restoreSession: boolean): Promise<Effect> =>
-        execute(compileChecked?.(restoreSession) ?? [], role)
-      const first = await execute(statements, role)
+    async run (batch, options) {
+      const { statements, execute, executeChecked } = await prepare(batch, options)
+      const first = await execute()
       const checked = await executeChecked(false)
       return {
         first: first.failure !== undefined && REPEATED.test(first.failure) ? checked : first,
@@ -153,7 +166,8 @@ export async function useRuns (
         restored: await executeChecked(true),
         used: statements.map(({ separateRows }) => separateRows === true ? 'direct' : 'aggregated')
       }
-    }
+    },
+    runChecked: async batch => (await prepare(batch)).executeChecked(false)
   }
 }
 
