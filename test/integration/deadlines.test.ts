@@ -18,7 +18,7 @@ import { dial, request } from '../support/network/wire.ts'
 
 t.setTimeout(300_000)
 // The tests wait for timeouts, a minute in total, and each starts its own service.
-t.jobs = 4
+t.jobs = 8
 
 const schema = `
   create table slots (id int primary key, n int not null default 0);
@@ -110,9 +110,9 @@ t.test('each wait in a transaction has its own timeout and error', async t => {
       undefined],
     ['a working statement', { STATEMENT_TIMEOUT_MS: '1500' }, nap, 504, 'query_canceled',
       undefined],
-    ['a waiting request', { REQUEST_TIMEOUT_MS: '6000' }, touch, 504, 'deadline_exceeded',
+    ['a waiting request', { REQUEST_TIMEOUT_MS: '3000' }, touch, 504, 'deadline_exceeded',
       undefined],
-    ['a working request', { REQUEST_TIMEOUT_MS: '6000' }, nap, 504, 'deadline_exceeded', undefined]
+    ['a working request', { REQUEST_TIMEOUT_MS: '3000' }, nap, 504, 'deadline_exceeded', undefined]
   ]
   await Promise.all(rows.map(async ([name, env, waits, status, code, retryable]) => {
     const service = await useService(t, { schema, keys: true, env: { ...long, ...env } })
@@ -289,15 +289,15 @@ function endOf (bytes: Buffer, type: string, count: number): number {
 }
 
 t.test('an attempt that arrives in part is ended by REQUEST_TIMEOUT_MS', async t => {
-  // The server waits for the rest and does not count as idle. It ends the transaction when the
-  // service closes the connection, or when its answers are not acknowledged (tcp_user_timeout).
-  const { service, database, proxy } = await useProxied(t, {
-    IDLE_TRANSACTION_TIMEOUT_MS: '400', REQUEST_TIMEOUT_MS: '6000'
-  })
   const key = { 'idempotency-key': 'k' }
   // The operation before the cut holds its lock. The next one is missing, or bound but not run.
   const cuts = [['E', {}, 1], ['E', key, 1], ['B', {}, 2], ['B', key, 2]] as const
-  for (const [type, headers, count] of cuts) {
+  await Promise.all(cuts.map(async ([type, headers, count]) => {
+    // The server waits for the rest and does not count as idle. It ends the transaction when the
+    // service closes the connection, or when its answers are not acknowledged (tcp_user_timeout).
+    const { service, database, proxy } = await useProxied(t, {
+      IDLE_TRANSACTION_TIMEOUT_MS: '400', REQUEST_TIMEOUT_MS: '6000'
+    })
     loseRest(proxy, type, count)
     const { response, ms } = await timed(() => service.post([touch, add()], { headers }))
     t.match(response, refused(504, 'deadline_exceeded'), response.text)
@@ -306,8 +306,8 @@ t.test('an attempt that arrives in part is ended by REQUEST_TIMEOUT_MS', async t
     const freed = await timed(async () => await database.sql`update slots set n = n where id = 0`)
     between(t, freed.ms, 0, 8000, 'the lock')
     await waitUntilIdle(database)
-  }
-  t.equal(await entries(database), 0)
+    t.equal(await entries(database), 0)
+  }))
 })
 
 t.test('if the database falls silent, every request still ends in time', async t => {

@@ -42,7 +42,7 @@ const rowsOf = (properties: object, more = {}): object => ({
 })
 const everyColumn = Object.fromEntries(columns.map(column => [column, true]))
 
-const insert = { id: 'i', op: 'insert', table: 'v', returning: ['id', ...columns] }
+const insert = { id: 'i', op: 'insert', table: 'v', returning: columns }
 const insertRows = {
   params: rowsOf(everyColumn),
   operations: [{ ...insert, values: '$params.rows' }]
@@ -65,16 +65,14 @@ t.test('rows store the same values as rows of the batch', { timeout: 180_000 }, 
     }
   })
   const headers = { prefer: 'tx=rollback' }
-  const restart = () => service.database.sql`alter sequence v_id_seq restart`
   for (const column of columns) {
-    for (const value of values) {
+    // The first one comes twice: only the second insert of a file can be a kept one.
+    for (const value of [values[0] as string, ...values]) {
       const rows = (value: string): string => `[{"${column}": ${value}}, {"${column}": null}]`
-      await restart()
       const written = JSON.stringify([{ ...insert, values: '' }])
         .replace('"values":""', () => `"values":${rows(asData(value))}`)
       const expected = await service.post(written, { headers })
-      for (const name of ['rows', 'rows', `from-${column}`, `from-${column}`]) {
-        await restart()
+      for (const name of ['rows', `from-${column}`]) {
         const answer = await service.run(name, `{"rows": ${rows(value)}}`, { headers })
         const { code, op } = answer.body.error ?? {}
         const { code: wanted, op: at } = expected.body.error ?? {}
