@@ -1,7 +1,7 @@
 /**
  * Bodies of batches that have as much of one or more parts of the grammar as the limits allow.
  */
-import { frames, writeOperation, type Frame, type Members } from './draft.ts'
+import { writeOperation, type Frame, type Members } from './draft.ts'
 import type { Part } from './part.ts'
 
 /** The default limits of the service. */
@@ -73,6 +73,3 @@ function count (part: Part, bytes: number): number {
   }
   return n
 }
-
-/** The forms of an operation, for tests that hold that each is used. */
-export const allFrames = Object.keys(frames) as Frame[]
