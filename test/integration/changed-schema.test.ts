@@ -133,15 +133,13 @@ t.test('after DDL, a service has the effect of one that starts then', {
       create table t (id int primary key, v ${type}, other text);
       grant all on t to oneflight_user`)
     await twins.reconnect()
-    await postAll(twins, Array(3).fill(value), { table, from: 0, name })
+    await postAll(twins, Array(2).fill(value), { table, from: 0, name })
     t.ok(await twins.countPrepared(table) > 0, `${name}: statements were prepared`)
     await sql(ddl)
     if (name !== 'a revoked privilege') await sql('grant all on t to oneflight_user')
     if (i % 2 === 1) await twins.reconnect()
     await twins.restartSecond()
-    for (let j = 0; j < 2; j++) {
-      await postAll(twins, values, { table, from: 100 + 10 * j, name: `${name}, after ${j}` })
-    }
+    await postAll(twins, values, { table, from: 100, name: `${name}, after` })
     const before = await twins.countPrepared(table)
     await postAll(twins, values, { table, from: 200, name: `${name}, learned` })
     const again = await twins.countPrepared(table) > before
