@@ -9,6 +9,7 @@ import { assertIssues, issuesOf, type InvalidOperation } from '../support/issues
 import * as op from '../support/operations.ts'
 import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { ask, useService, type ServiceUnderTest } from '../support/service.ts'
+import { propertyRuns } from '../support/runs.ts'
 
 const schema = `
   create table articles (sku text primary key, price numeric(8, 2), qty int, data jsonb,
@@ -500,7 +501,7 @@ t.test('rows of keys change what an update of each row changes', async () => {
       ? keyed.body.error.code as string
       : [keyed.body.data.u, keyed.body.data.last]
     deepEqual(found, expected, keyed.text)
-  }), { numRuns: 150 })
+  }), { numRuns: propertyRuns(50, 150) })
 })
 
 t.test('a batch of a known shape is checked like the first one', async t => {

@@ -15,6 +15,7 @@ import * as op from '../support/operations.ts'
 import { ids, sameRows, thingsSchema, type FilterRow } from '../support/database/same-rows.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { useService } from '../support/service.ts'
+import { propertyRuns } from '../support/runs.ts'
 
 const service = await useService(t, { schema: thingsSchema })
 const comparisons = { eq: '=', neq: '<>', gt: '>', gte: '>=', lt: '<', lte: '<=' } as const
@@ -463,7 +464,7 @@ t.test('property: randomly nested filters match the same rows as SQL', async () 
         JSON.stringify(ids(body.data[`s${i}`])) === JSON.stringify(want[i]?.['ids'])
       )
     }),
-    { numRuns: 60 }
+    { numRuns: propertyRuns(20, 60) }
   )
 })
 

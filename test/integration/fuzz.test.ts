@@ -16,7 +16,7 @@ import { dial, type WireAnswer } from '../support/network/wire.ts'
 import { propertyRuns } from '../support/runs.ts'
 import { token, useService, type ServiceUnderTest } from '../support/service.ts'
 
-const runs = propertyRuns(800, 1200)
+const runs = propertyRuns(400, 1200)
 const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
 const timeout = 60_000 + runs * 50
 t.setTimeout(4 * timeout)

@@ -30,6 +30,7 @@ import { arbitraryTrial } from '../support/model/arbitrary-batch.ts'
 import { answerPointer, batchPointer, validatorsOf } from '../support/openapi.ts'
 import * as op from '../support/operations.ts'
 import { ask, SECRET, useService } from '../support/service.ts'
+import { propertyRuns } from '../support/runs.ts'
 
 const read = (path: string): string =>
   readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
@@ -514,7 +515,7 @@ t.test('the schemas and the planner agree on which batches are valid', async t =
       ) as readonly object[]
       return issuesOf(batch).length > 0 || isBatch(batch)
     }),
-    { numRuns: 500 }
+    { numRuns: propertyRuns(150, 500) }
   )
   t.notOk(isBatch([]))
   t.notOk(
