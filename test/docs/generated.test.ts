@@ -58,6 +58,13 @@ t.test('the generated tables are written between their markers', async t => {
     for (const row of rows) t.ok(read(file).includes(`\n${row}`), row)
   }
 
+  t.match(
+    read('docs/internals/promises.md'),
+    /^- \*\*2\.\*\* .+\n {2}- \[experiments\/storm\]\(\.\.\/\.\.\/test\/experiments\/storm\.test\.ts\)$/m
+  )
+  t.match(read('docs/operations/reliability.md'), /Nothing is measured yet/)
+  t.match(read('docs/operations/databases.md'), /Run `npm run test:chaos citus`/)
+
   t.equal(run('--check').status, 0, 'the check passes afterwards')
   writeFileSync(`${directory}/README.md`, '# No markers\n')
   t.match(run(), { status: 1, stderr: /README\.md has no "<!-- bench:begin -->"/ })
