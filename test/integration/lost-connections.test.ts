@@ -268,7 +268,7 @@ t.test('resolving a lost connection does not wait for a free connection of the p
 t.test('a deadline inside an operation rolls back at once and releases the locks', async t => {
   const { engine } = await useProxiedEngine(t)
   const lock = await holdTouched()
-  const batch = engine.run([add(1), touch], 5000)
+  const batch = engine.run([add(1), touch], 2500)
   t.match(await batch, {
     kind: 'failed',
     at: 'session',

@@ -566,7 +566,7 @@ t.test('a lost dry run without another connection fails as database_unavailable'
 })
 
 t.test('a deadline in a batch without commit reports committed: false', async t => {
-  const service = await useProxied(t, { REQUEST_TIMEOUT_MS: '3000' })
+  const service = await useProxied(t, { REQUEST_TIMEOUT_MS: '2000' })
   const { proxy } = service
   await service.post([select('s', 't')])
   const rows = [
