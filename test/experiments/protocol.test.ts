@@ -522,9 +522,9 @@ t.test('a batch with a key whose connection is lost', async t => {
   const storedBy = (differs: string): Script => exchange =>
     exchange.kind === 'stored'
       ? send(
-        rowDescription(['differs', 'live', 'answer']),
-        dataRow([differs, 't', '[7]']),
-        dataRow([differs, 't', '[8]']),
+        rowDescription(['differs', 'live', 'answer', 'xmin', 'next']),
+        dataRow([differs, 't', '[7]', '1', '2']),
+        dataRow([differs, 't', '[8]', '1', '2']),
         complete('SELECT 2')
       )(exchange)
       : undefined
