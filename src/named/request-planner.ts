@@ -113,8 +113,8 @@ export class RequestPlanner {
       named: true,
       divide: division => {
         const operations = this.#divide(division, values)
-        const plan = this.#plan(this.#withData(describe(), values), operations)
-        return { genericPlan: plan, values: all, plan: () => plan, named: true }
+        const plan = once(() => this.#plan(this.#withData(describe(), values), operations))
+        return { genericPlan: plan(), values: all, plan, named: true }
       }
     }
   }
