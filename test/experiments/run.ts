@@ -22,7 +22,6 @@ import { listAppend } from './list-append.ts'
 import { overload } from './overload.ts'
 import { patroni } from './patroni/patroni.ts'
 import { pieces } from './pieces.ts'
-import { renderRecord } from './render-record.ts'
 import { isReached, readCommit, seeded, type Figure, type Scenario } from './scenario.ts'
 import { storm } from './storm.ts'
 
@@ -135,7 +134,7 @@ function write (run: ScenarioRun): void {
   )
   const runs = [...others, run]
   const ordered = scenarios.flatMap(({ name }) => runs.filter(({ scenario }) => scenario === name))
-  writeFileSync(file, renderRecord(ordered))
+  writeFileSync(file, `${JSON.stringify(ordered, null, 2)}\n`)
 }
 
 async function embeddedVersion (): Promise<string> {

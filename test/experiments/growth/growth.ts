@@ -12,7 +12,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { onStage, type Stage } from '../../../scripts/dev/stage.ts'
 import { resetTables, useDatabase, type Database } from '../../../bench/database.ts'
 import { useRestartableServer } from '../../support/database/restartable-server.ts'
-import { renderRecord } from '../render-record.ts'
 import { figureFor, type Figure, type Scenario, type ScenarioOptions } from '../scenario.ts'
 import { cpuOfMachine, takeSlice, type Scene, type Slice } from './measure.ts'
 import { measuredFile, type Comparison, type Measured } from './measured.ts'
@@ -58,7 +57,7 @@ async function runGrowth (
   }
   log(`the simulation beside the service:\n${renderReality(measured)}`)
   if (long && patience.ms > 0) {
-    writeFileSync(measuredFile, renderRecord(measured))
+    writeFileSync(measuredFile, `${JSON.stringify(measured, null, 1)}\n`)
     log('written: test/experiments/growth/measured.json')
   } else if (long) log('not written: other processes used more than a fifth of the machine')
   return describe(measured, long, patience.ms)

@@ -13,7 +13,6 @@ import {
   type Figure,
   type Scenario
 } from '../scenario.ts'
-import { renderRecord } from '../render-record.ts'
 import { startCluster } from './cluster.ts'
 import { runExperiment, type Experiment, type Result } from './experiment.ts'
 import { figuresFile, readRecord, type PatroniRecord } from './figures.ts'
@@ -89,7 +88,7 @@ function write (result: Result, commit: string): void {
       [result, ...earlier].find(result => isOf(experiment, result)) ?? []
     )
   }
-  writeFileSync(figuresFile, renderRecord(record))
+  writeFileSync(figuresFile, `${JSON.stringify(record, null, 2)}\n`)
 }
 
 function isOf (experiment: Experiment, result: Result): boolean {
