@@ -141,7 +141,7 @@ t.test('property: a batch equals its operations run one by one in plain SQL', {
     { numRuns: runs, seed }
   )
   t.comment(JSON.stringify(seen))
-  t.ok((seen['done'] ?? 0) > runs / 6, `${seen['done']} of ${runs} batches succeeded`)
+  t.ok((seen['done'] ?? 0) > runs / 4, `${seen['done']} of ${runs} batches succeeded`)
   t.ok((seen['skipped'] ?? 0) > runs / 100, `${seen['skipped']} operations were skipped`)
   t.ok((seen['refused'] ?? 0) > runs / 20, `${seen['refused']} were rejected`)
   t.ok((seen['open'] ?? 0) < runs / 4, `${seen['open'] ?? 0} had no defined outcome`)
