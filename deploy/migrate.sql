@@ -44,7 +44,7 @@ create index if not exists idempotency_keys_expires_at on oneflight.idempotency_
 
 -- Releases advisory locks, and fails if a function of the batch prepared a statement in SQL, which
 -- must not reach the next batch; the service then closes the connection. The service can do both
--- without this function, but a session plans the query in here only once, which saves a fifth of the
+-- without this function, but a session plans the query in here only once. That saves a fifth of the
 -- processor time of a small batch.
 create or replace function oneflight.release_connection() returns void language plpgsql as $$
 begin

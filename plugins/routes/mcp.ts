@@ -3,7 +3,7 @@
  * message and has its own token; there are no sessions and no streams.
  */
 import { randomBytes } from 'node:crypto'
-import { createRequire, findPackageJSON } from 'node:module'
+import { createRequire } from 'node:module'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { CallToolResult } from '@modelcontextprotocol/server'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
@@ -28,9 +28,9 @@ export interface McpOptions {
   readonly onRequest: onRequestHookHandler[]
 }
 
-const { version } = createRequire(import.meta.url)(
-  findPackageJSON(import.meta.url) as string
-) as { readonly version: string }
+const { version } = createRequire(import.meta.url)('oneflight/package.json') as {
+  readonly version: string
+}
 
 export async function mcp (
   app: FastifyInstance,

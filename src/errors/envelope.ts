@@ -2,7 +2,7 @@
  * Renders a failure as the response of the main server: status, headers and error envelope.
  */
 import type { ErrorObject, Issue } from '../../schemas/error.ts'
-import { catalogue, type Failure, type FailureCode } from './catalogue.ts'
+import { catalogue, type Failure } from './catalogue.ts'
 
 export interface FailureAnswer {
   readonly status: number
@@ -67,8 +67,8 @@ function headersOf (failure: Failure): Record<string, string> {
 }
 
 /** Whether the service refused a request that it may accept soon. */
-function isTemporary ({ code, status }: Failure): boolean {
-  return status === 503 || code === ('principal_busy' satisfies FailureCode)
+function isTemporary ({ status }: Failure): boolean {
+  return status === 503 || status === 429
 }
 
 /** `operation 1 (order): member_unknown at wheer: Unknown member …`. */

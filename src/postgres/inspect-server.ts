@@ -159,7 +159,7 @@ interface Server extends Backend {
   readonly privileged: string
   readonly login: string
   readonly linux: string
-  /** The OID of oneflight.release_connection; null: there is none, or it may not be called. */
+  /** The OID of oneflight.release_connection; null: it does not exist or is not trusted. */
   readonly release: string | null
   readonly serverStarted: string
   readonly openedAt: string

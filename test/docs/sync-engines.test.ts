@@ -73,7 +73,7 @@ t.test('the programs compile', async t => {
   t.equal(await checked.then(() => '', ({ stdout }: { stdout: string }) => stdout), '')
 })
 
-/** A feed that delivers the table when it is told to. */
+/** A feed that delivers the table on request. */
 function createFeed ({ database: { sql } }: ServiceUnderTest): any {
   const waiting = new Map<number, () => void>()
   const begun = Promise.withResolvers<any>()

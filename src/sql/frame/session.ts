@@ -63,8 +63,7 @@ export const checkConnection: Fragment =
 
 /**
  * Builds the statements of the session. If possible, the role is set first, by a statement that is
- * not prepared. Then no prepared statement, which a function may have replaced, runs as the login
- * role.
+ * not prepared: there may be more roles than a connection keeps statements.
  */
 export function sessionStatements (
   session: Session,

@@ -394,11 +394,9 @@ const RETURNED = Buffer.concat([Buffer.from([0x56, 0, 0, 0, 8, 0, 0, 0, 0]), IDL
 
 /** Whether the last message calls a function without arguments. */
 function endsWithCall (sent: Buffer): boolean {
-  return sent.length >= CALL_BYTES &&
-    sent.subarray(-CALL_BYTES).subarray(0, 5).equals(CALL_HEAD) && endsWith(sent, NO_ARGUMENTS)
+  return sent.subarray(-15, -10).equals(CALL_HEAD) && endsWith(sent, NO_ARGUMENTS)
 }
 
-const CALL_BYTES = 15
 /** The type and the length of the message. The OID of the function follows. */
 const CALL_HEAD = Buffer.from([0x46, 0, 0, 0, 14])
 const NO_ARGUMENTS = Buffer.from([0, 0, 0, 0, 0, 1])

@@ -1,5 +1,5 @@
 /**
- * Tests what a model is told to do after a failure.
+ * Tests what the error of a tool recommends to a model.
  */
 import t from 'tap'
 import { failure, type FailureCode } from '../../../src/errors/catalogue.ts'
