@@ -33,6 +33,11 @@ export interface Contender {
   readonly path: string
   /** Whether each request has a new Idempotency-Key. */
   readonly keyed?: boolean
+  /**
+   * Whether it does what a service does in production: it logs each request. A peer also has a
+   * request id and metrics then, which Oneflight always has.
+   */
+  readonly duties?: boolean
 }
 
 export const contenders = {
@@ -74,15 +79,40 @@ export const contenders = {
     script: 'peers/words.ts',
     path: '/'
   },
+  'oneflight with its log': {
+    name: 'Oneflight, with its request log',
+    dialect: 'oneflight',
+    path: '/',
+    duties: true
+  },
+  'word with duties': {
+    name: 'Fastify + postgres.js, same duties',
+    dialect: 'endpoint',
+    script: 'peers/words.ts',
+    path: '/',
+    duties: true
+  },
   'order function': {
     name: 'PL/pgSQL in sql.begin',
     dialect: 'endpoint',
     script: 'peers/plpgsql.ts',
     path: '/orders'
   },
+  'bare order function': {
+    name: 'PL/pgSQL, bare',
+    dialect: 'endpoint',
+    script: 'peers/plpgsql.ts',
+    path: '/bare-orders'
+  },
   pg: { name: 'Fastify + pg', dialect: 'endpoint', script: 'peers/pg.ts', path: '/orders' },
+  'pg pipelined': {
+    name: 'Fastify + pg, pipelining',
+    dialect: 'endpoint',
+    script: 'peers/pg.ts',
+    path: '/pipelined-orders'
+  },
   postgraphile: {
-    name: 'PostGraphile 4',
+    name: 'PostGraphile 5',
     dialect: 'graphql',
     script: 'peers/postgraphile.ts',
     path: '/graphql'
@@ -129,6 +159,7 @@ export async function useServer (
     DATABASE_URL: databaseUrl,
     POOL_SIZE: String(connections),
     JWT_SECRET: SECRET,
+    ...contender.duties === true ? { LOG_LEVEL: 'info', DUTIES: 'on' } : {},
     ...env
   }
   const { script, checkout, path } = contender

@@ -13,6 +13,7 @@ import {
   type Processes,
   type Spread
 } from './record.ts'
+import { words } from './words/words.ts'
 
 export interface Goal {
   readonly work: string
@@ -21,8 +22,8 @@ export interface Goal {
   readonly figure: Spread | undefined
   /** `×` for ratios, '' for counts, which have to reach the goal without exception. */
   readonly unit: '×' | '' | ' %' | ' ms'
-  readonly atLeast?: number
-  readonly atMost?: number
+  readonly atLeast?: number | undefined
+  readonly atMost?: number | undefined
 }
 
 const {
@@ -34,7 +35,9 @@ const {
   'bare function': bare,
   'postgres.js': postgresJs,
   postgraphile,
-  'word by hand': byHand
+  'word by hand': byHand,
+  'oneflight with its log': logged,
+  'word with duties': withDuties
 } = contenders
 
 /** Returns the goals of a run, in the order of the page. */
@@ -43,6 +46,7 @@ export function goalsOf (record: BenchRecord): readonly Goal[] {
     ...orderGoals(record),
     ...hotRowGoals(record),
     ...roundTripGoals(record),
+    ...wordGoals(record),
     ...otherGoals(record)
   ]
 }
@@ -66,7 +70,7 @@ function orderGoals (record: BenchRecord): readonly Goal[] {
       ...goals,
       work: 'the same, PostgreSQL CPU per batch',
       figure: cpuRatio(order, postgresJs.name, 'postgres'),
-      atMost: 0.8
+      atMost: 0.9
     },
     ...([[oneflight.name, 'the same ad hoc'], [postgresJs.name, postgresJs.name]] as const).map(
       ([name, against]): Goal => ({
@@ -135,7 +139,57 @@ function roundTripGoals (record: BenchRecord): readonly Goal[] {
   ]
 }
 
-/** The goals for one operation, keys and many rows. */
+/** The goals for words: those of a select by key, and those that every word has. */
+function wordGoals (record: BenchRecord): readonly Goal[] {
+  const read = find(record, 'read', 0)
+  const select = {
+    work: 'select by key, throughput',
+    against: byHand.name,
+    unit: '×',
+    figure: paceRatio(read, byHand.name),
+    atLeast: 0.9
+  } as const
+  const worst = (
+    what: string,
+    { name, other, of }: { readonly name: string, readonly other: string, readonly of: Processes },
+    atMost: number
+  ): Goal => {
+    const figures = Object.entries(words).flatMap(([word, { title }]) => {
+      const comparison = find(record, word, 0)
+      const figure = divideCpu(slicesOf(comparison, name), slicesOf(comparison, other), of)
+      return figure === undefined ? [] : [{ title, figure }]
+    })
+    const [highest] = figures.toSorted((a, b) => b.figure.median - a.figure.median)
+    return {
+      work: `${what}, highest of the words${highest ? `: ${highest.title}` : ''}`,
+      against: other,
+      unit: '×',
+      figure: highest?.figure,
+      atMost
+    }
+  }
+  const own = { name: oneflight.name, other: byHand.name }
+  return [
+    select,
+    {
+      ...select,
+      work: 'the same, Node CPU',
+      figure: cpuRatio(read, byHand.name, 'node'),
+      atLeast: undefined,
+      atMost: 1.1
+    },
+    worst('PostgreSQL CPU', { ...own, of: 'postgres' }, 1.25),
+    worst('Node CPU', { ...own, of: 'node' }, 1.25),
+    worst('Node CPU', { name: logged.name, other: withDuties.name, of: 'node' }, 1.25),
+    worst('Node CPU as a named batch', {
+      name: named.name,
+      other: oneflight.name,
+      of: 'node'
+    }, 0.9)
+  ]
+}
+
+/** The goals for keys and many rows. */
 function otherGoals (record: BenchRecord): readonly Goal[] {
   const order = find(record, 'order', 0)
   const bulkGoal = (what: 'insert' | 'select', work: string): Goal => {
@@ -149,13 +203,6 @@ function otherGoals (record: BenchRecord): readonly Goal[] {
     }
   }
   return [
-    {
-      work: 'one operation (select by key), 0 ms',
-      against: `${byHand.name}, sql.begin and role`,
-      figure: paceRatio(find(record, 'read', 0), byHand.name),
-      unit: '×',
-      atLeast: 1
-    },
     {
       work: 'order with an Idempotency-Key, Node and PostgreSQL CPU per batch',
       against: 'the same without a key',

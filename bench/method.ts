@@ -13,7 +13,7 @@ export function describeContenders (): string {
 All contenders use [one schema](../../bench/schema.sql), the same role and the same row-level
 security. Each has as many database connections as there are clients, and responds only after the
 COMMIT. Every Node contender, ${names.oneflight.name} too, checks the token of every request with
-\`@fastify/jwt\`. There are many tokens. Only warnings are logged.
+\`@fastify/jwt\`. There are many tokens. Only warnings are logged, unless the name says otherwise.
 
 | Contender | What it is |
 | --- | --- |
@@ -29,19 +29,79 @@ COMMIT. Every Node contender, ${names.oneflight.name} too, checks the token of e
     '[peers/words.ts](../../bench/peers/words.ts): a Fastify endpoint with ' +
     '`sql.begin`, one statement for role and claims, each statement awaited, and the default ' +
     `settings of the driver |
+| ${names['word with duties'].name} | the same with a request id, metrics (fastify-metrics) and ` +
+    'one line of log per request, as in production. It is compared with ' +
+    `${names['oneflight with its log'].name.replace(', w', ' w')} |
 | ${names.pg.name} | [peers/pg.ts](../../bench/peers/pg.ts): the same with \`pg\` and named ` +
     `statements |
+| ${names['pg pipelined'].name} | the same with \`pipeline: true\`, where only statements that ` +
+    `need the id of an earlier one wait for it |
 | ${names['function in begin'].name} | [peers/plpgsql.ts](../../bench/peers/plpgsql.ts): a ` +
     'Fastify endpoint with the whole batch as one function, called in `sql.begin` after role ' +
     `and claims |
 | ${names['bare function'].name} | the same function as a single statement of the login role, ` +
-    `without role, claims or transaction block. It is not the same service, but the limit |
+    `without role or transaction block. It is not the same service, but the limit |
 | ${names.postgraphile.name} | [peers/postgraphile.ts](../../bench/peers/postgraphile.ts): its ` +
-    `documented settings for production, with the plugin for atomic mutations |
+    `default preset, with a middleware that runs a request in one transaction |
 | pgbench | [peers/order.sql](../../bench/peers/order.sql): the statements of the hand-written ` +
     `endpoint with \`-M prepared\`, in C, without HTTP, tokens or JSON |
 | psql | \`insert … select … from json_populate_recordset\` and \`select json_agg\`, each in ` +
     'its own transaction, in a session that already has the role |'
+}
+
+/** Figures of services that could not be run beside the others. */
+export function describePublished (): string {
+  const published = 'https://vb-consulting.github.io/npgsqlrest/performances/'
+  return `### Published figures
+
+PostgREST and NpgsqlRest were not run here. These figures are those that
+[the authors of NpgsqlRest publish](${published}), from another
+machine: 100 clients call one function that returns 10 rows, for 60 s. There is no transaction of
+several statements, so the figures cannot be compared with those above, only with each other.
+
+| Service | Requests/s (published) | Divided by the Express endpoint |
+| --- | --- | --- |
+| NpgsqlRest, compiled ahead of time | 13 030 | 4.9 |
+| NpgsqlRest, compiled at run time | 9 372 | 3.5 |
+| Express endpoint | 2 671 | 1 |
+| PostgREST | 1 205 | 0.45 |`
+}
+
+/** Where the time of one operation goes, and what was tried to need less. */
+export function describeTime (): string {
+  return `## Where the time goes
+
+The functions of Node while the service runs selects by key. A box is as wide as its share of the
+samples, and stands below the functions that called it. A narrow box means little time, not few
+calls. About a sixth is the write of the response to the socket of the client.
+
+![Where Node spends its time, today](benchmarks/flame.svg)
+
+The same at commit 440cc09, before the ways below:
+
+![Where Node spends its time, before](benchmarks/flame-before.svg)
+
+### What was tried
+
+Processor time of the backend for a select by key, unless it says otherwise: the bytes of a batch,
+sent again and again on one connection, in turns.
+[One write](../decisions/one-write-in-sql-begin.md) explains the steps.
+
+| Way | Before | After | |
+| --- | --- | --- | --- |
+| Release advisory locks by FunctionCall, which PostgreSQL does not plan | 178 µs | 161 µs | kept |
+| Reset the session in the text of COMMIT AND CHAIN | 161 µs | 154 µs | kept |
+| \`search_path\` and timeouts in the startup message, to which RESET ALL returns | ` +
+    `154 µs | 144 µs | kept |
+| Look for statements that SQL prepared after each batch, not before each other principal | ` +
+    `170 µs | 142 µs | kept |
+| The same look in a function, which is planned once for each connection | 142 µs | 123 µs | kept |
+| The rest of the reset in that function, too | 123 µs | 114 µs | ` +
+    `dropped: the reset would be written twice |
+| No reset at all | 123 µs | 106 µs | dropped: a trigger could leave settings to the next batch |
+| Names of prepared statements that a function cannot guess, instead of the look | – | – | ` +
+    `dropped: \`pg_prepared_statements\` shows them |
+`
 }
 
 export function describeMethod ({ connections, slices, bulk }: BenchRecord): string {
@@ -95,6 +155,7 @@ npm run bench                  # all parts, about 25 minutes, writes this page
 npm run bench -- --quick       # short slices, for a test; writes nothing
 npm run bench hot wire         # some of order, hot, words, wire, bulk, cost; writes nothing
 npm run bench:report           # writes this page from bench/results.json
+node bench/flame.ts            # draws flame.svg; a folder of a checkout, a file
 # orders with some round trips against one contender, in two minutes; writes nothing
 npm run bench order -- --round-trips=0,2.5 --against=postgres.js
 # some words of the language, also against another checkout of the service; writes nothing

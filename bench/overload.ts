@@ -25,7 +25,7 @@ export function overloadGoals (overload = readOverload()): readonly Goal[] {
       against: `capacity, ${run}`,
       figure: goodput && spreadOf([goodput.median * 100]),
       unit: ' %',
-      atLeast: 90
+      atLeast: 85
     },
     {
       work: 'overload, 99th percentile of refusals',

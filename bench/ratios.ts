@@ -144,9 +144,30 @@ export function renderWords (
   return rows.length === 0 ? undefined : renderTable(['Work', ...FORMS_HEAD], rows)
 }
 
+/**
+ * Each word beside an endpoint that also has a request id, metrics and a request log, which both
+ * write then. Undefined if no word was measured so.
+ */
+export function renderDuties ({ comparisons }: BenchRecord): string | undefined {
+  const rows = Object.entries(words).flatMap(([word, { title }]) => {
+    const comparison = comparisons.find(({ work }) => work === word)
+    return areMeasured(comparison, dutyNames)
+      ? [[title, ...compare(comparison, ...dutyNames)]]
+      : []
+  })
+  return rows.length === 0 ? undefined : renderTable(['Work', ...FIGURES_HEAD], rows)
+}
+
+/** Oneflight and the endpoint, each with all that a service does in production. */
+export const dutyNames = [
+  contenders['oneflight with its log'].name,
+  contenders['word with duties'].name
+] as const
+
 /** A batch of the client, and a named one. */
 const forms = [contenders.oneflight.name, contenders['named batch'].name] as const
-const FORMS_HEAD = ['Contender', 'Batches/s', 'Throughput', 'Node CPU', 'PostgreSQL CPU'] as const
+const FIGURES_HEAD = ['Batches/s', 'Throughput', 'Node CPU', 'PostgreSQL CPU'] as const
+const FORMS_HEAD = ['Contender', ...FIGURES_HEAD] as const
 
 function areMeasured (comparison: Comparison | undefined, names: readonly string[]): boolean {
   return names.every(name => slicesOf(comparison, name).length > 0)
@@ -157,19 +178,24 @@ function compareForms (
   comparison: Comparison | undefined,
   other: (form: string) => string
 ): ReadonlyArray<readonly string[]> {
-  return forms.map(name => {
-    const slices = slicesOf(comparison, name)
-    const divisor = slicesOf(comparison, other(name))
-    return [
-      name,
-      showFigure({ figure: throughputOf(slices), unit: '' }),
-      ...[
-        throughputRatio(slices, divisor),
-        divideCpu(slices, divisor, 'node'),
-        divideCpu(slices, divisor, 'postgres')
-      ].map(figure => showFigure({ figure, unit: '×' }))
-    ]
-  })
+  return forms.map(name => [name, ...compare(comparison, name, other(name))])
+}
+
+/** The batches per second of one contender, and its figures divided by those of another one. */
+function compare (
+  comparison: Comparison | undefined,
+  name: string,
+  other: string
+): readonly string[] {
+  const [slices, divisor] = [slicesOf(comparison, name), slicesOf(comparison, other)]
+  return [
+    showFigure({ figure: throughputOf(slices), unit: '' }),
+    ...[
+      throughputRatio(slices, divisor),
+      divideCpu(slices, divisor, 'node'),
+      divideCpu(slices, divisor, 'postgres')
+    ].map(figure => showFigure({ figure, unit: '×' }))
+  ]
 }
 
 function showMedian (figure: Spread | undefined): string {

@@ -101,17 +101,31 @@ export function readRecord (file = resultsFile): BenchRecord {
   return JSON.parse(readFileSync(file, 'utf8')) as BenchRecord
 }
 
-/** The median, the minimum and the maximum. */
+/** The median, and a range around it: all values, or where the true median is. */
 export interface Spread {
   readonly median: number
   readonly least: number
   readonly most: number
 }
 
-/** Returns undefined without values. */
+/** Returns the median, the minimum and the maximum. Undefined without values. */
 export function spreadOf (values: readonly number[]): Spread | undefined {
+  return rangeOf(values, 0)
+}
+
+/**
+ * Returns the median, and the range that contains the true one with a probability of 95 %: it ends
+ * 0.98 √n values before and after the middle. With five values it is that of all, and 94 %.
+ */
+export function medianOf (values: readonly number[]): Spread | undefined {
+  const { length } = values
+  return rangeOf(values, Math.max(0, Math.floor(length / 2 - 0.98 * Math.sqrt(length))))
+}
+
+/** The median of values, and their range without this number of values at each end. */
+function rangeOf (values: readonly number[], left: number): Spread | undefined {
   const sorted = values.toSorted((a, b) => a - b)
-  const [least, most] = [sorted[0], sorted.at(-1)]
+  const [least, most] = [sorted[left], sorted[sorted.length - 1 - left]]
   if (least === undefined || most === undefined) return undefined
   const [low, high] = [
     sorted[Math.floor((sorted.length - 1) / 2)] as number,
@@ -122,7 +136,7 @@ export function spreadOf (values: readonly number[]): Spread | undefined {
 
 /** Batches per second. */
 export function throughputOf (slices: readonly Slice[]): Spread | undefined {
-  return spreadOf(slices.map(pace))
+  return medianOf(slices.map(pace))
 }
 
 /** Whose processor time is meant. */
@@ -130,7 +144,7 @@ export type Processes = 'node' | 'postgres' | 'both'
 
 /** The processor time (ms) per batch. Undefined if it was not measured. */
 export function cpuPerBatch (slices: readonly Slice[], of: Processes): Spread | undefined {
-  return spreadOf(slices.flatMap(slice => cpu(slice, of) ?? []))
+  return medianOf(slices.flatMap(slice => cpu(slice, of) ?? []))
 }
 
 /** Divides the throughput of two contenders, turn by turn. */
@@ -158,7 +172,7 @@ export function ratioOf (
   mine: ReadonlyArray<number | null>,
   other: ReadonlyArray<number | null>
 ): Spread | undefined {
-  return spreadOf(mine.flatMap((value, turn) => {
+  return medianOf(mine.flatMap((value, turn) => {
     const divisor = other[turn] ?? 0
     return value === null || divisor === 0 ? [] : [value / divisor]
   }))

@@ -7,11 +7,19 @@ import { dirname, join } from 'node:path'
 import { renderCharts } from './charts.ts'
 import { contenders } from './contenders.ts'
 import { goalsOf, paceRatio, show, showFigure, showGoal, showVerdict, type Goal } from './goals.ts'
-import { describeContenders, describeLimits, describeMethod, describeRepetition } from './method.ts'
+import {
+  describeContenders,
+  describeLimits,
+  describeMethod,
+  describePublished,
+  describeRepetition,
+  describeTime
+} from './method.ts'
 import { overloadGoals } from './overload.ts'
 import {
   hotRowRace,
   orderRace,
+  renderDuties,
   renderForms,
   renderRatios,
   renderTable,
@@ -19,8 +27,8 @@ import {
 } from './ratios.ts'
 import {
   cpuPerBatch,
+  medianOf,
   readRecord,
-  spreadOf,
   throughputOf,
   type BenchRecord,
   type Comparison,
@@ -66,7 +74,7 @@ above 1× is better, CPU per batch below 1× is better.
 ${renderRatios(record, orderRace)}
 
 ${chart('order.svg', 'Orders per second, by round trip and contender')}A ratio is the median of ` +
-    `those of the turns; the brackets show the smallest and the largest.
+    `those of the turns. With a probability of 95 %, the true median is within the brackets.
 
 ${describeForms(record)}## One hot row
 
@@ -77,7 +85,8 @@ ${renderRatios(record, hotRowRace)}
 
 ${chart('hot-row.svg', 'Batches per second on one hot row, by round trip and contender')}${
       describeWords(record)
-    }## Goals
+    }${describeTime()}
+## Goals
 
 ${renderGoalTable([...goalsOf(record), ...overloadGoals()])}
 
@@ -101,6 +110,8 @@ ${renderBulk(record)}
 ${renderCost(record, chart('cost.svg', 'Cost of one operation and of one row, by their number'))}
 
 ${describeContenders()}
+
+${describePublished()}
 
 ${describeMethod(record)}
 
@@ -135,6 +146,20 @@ Each [word of the language](../../bench/words/) by itself, without added round t
 statement has no round trips to save, so this is what the language itself costs. The figures are
 divided by those of an endpoint with the [statements](../../bench/peers/words.ts) that a person
 writes. A slice takes half as long as that of an order.
+
+${table}
+
+${describeDuties(record)}`
+}
+
+/** The words beside an endpoint with the same duties, if they were measured. */
+function describeDuties (record: BenchRecord): string {
+  const table = renderDuties(record)
+  return table === undefined
+    ? ''
+    : `Such an endpoint is not yet what runs in production. Below it also has a request id, metrics
+(fastify-metrics) and one line of log per request, for the words that users send most.
+${contenders.oneflight.name} always has the first two, and writes its request log here, too.
 
 ${table}
 
@@ -277,7 +302,7 @@ const milliseconds = (seconds: readonly number[]): readonly number[] =>
 const megabytes = (bytes: number): string => `${show(bytes / 1e6)} MB`
 
 function spread (values: readonly number[], unit = ''): string {
-  return showSpread(spreadOf(values), unit)
+  return showSpread(medianOf(values), unit)
 }
 
 function showSpread (figure: Spread | undefined, unit = ''): string {

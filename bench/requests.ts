@@ -120,8 +120,8 @@ const bodies: Readonly<Record<Dialect, Partial<Record<Work, MakeBody>>>> = {
       return {
         query: mutation,
         variables: {
-          customer: { id: customer, name },
-          order: { id: order, customerId: customer },
+          customer: { rowId: customer, name },
+          order: { rowId: order, customerId: customer },
           id: order,
           ...Object.fromEntries(lines)
         }
@@ -161,12 +161,12 @@ const mutation = `mutation Order(
   $customer: CustomerInput!, $order: OrderInput!, $id: UUID!,
   $item0: OrderItemInput!, $item1: OrderItemInput!, $item2: OrderItemInput!
 ) {
-  createCustomer(input: { customer: $customer }) { customer { id } }
-  createOrder(input: { order: $order }) { order { id } }
+  createCustomer(input: { customer: $customer }) { customer { rowId } }
+  createOrder(input: { order: $order }) { order { rowId } }
   item0: createOrderItem(input: { orderItem: $item0 }) { orderItem { sku } }
   item1: createOrderItem(input: { orderItem: $item1 }) { orderItem { sku } }
   item2: createOrderItem(input: { orderItem: $item2 }) { orderItem { sku } }
-  updateOrderById(input: { id: $id, orderPatch: { status: "paid" } }) {
+  updateOrderByRowId(input: { rowId: $id, orderPatch: { status: "paid" } }) {
     order { orderItemsByOrderId { nodes { orderId sku qty price } } }
   }
 }`
@@ -216,7 +216,7 @@ export function gist (dialect: Dialect, work: Work, answer: unknown): unknown {
     ? at('data', 'left')
     : dialect === 'endpoint'
       ? at('items')
-      : at('data', 'updateOrderById', 'order', 'orderItemsByOrderId', 'nodes')
+      : at('data', 'updateOrderByRowId', 'order', 'orderItemsByOrderId', 'nodes')
   return lines?.map((line: Record<string, unknown>) => ({
     sku: line['sku'],
     qty: Number(line['qty']),

@@ -71,6 +71,8 @@ create table boxes (
   owner text not null default caller()
 ) with (fillfactor = 50);
 create index on boxes (shelf);
+-- PostGraphile has a type Box of its own.
+comment on table boxes is '@name crates';
 
 create table box_items (
   box_id int not null references boxes,
@@ -178,10 +180,17 @@ end
 $$;
 
 -- The limit has no role switch: the login role itself may do what the function does.
-grant select, insert, update on counters, invoices, invoice_lines to oneflight_bench_login;
+grant select, insert, update on counters, invoices, invoice_lines, customers, orders, order_items
+  to oneflight_bench_login;
 create policy limit_of_the_bench on invoices to oneflight_bench_login
   using (true) with check (true);
 create policy limit_of_the_bench on invoice_lines to oneflight_bench_login
+  using (true) with check (true);
+create policy limit_of_the_bench on customers to oneflight_bench_login
+  using (true) with check (true);
+create policy limit_of_the_bench on orders to oneflight_bench_login
+  using (true) with check (true);
+create policy limit_of_the_bench on order_items to oneflight_bench_login
   using (true) with check (true);
 
 -- Removes what the words have inserted.

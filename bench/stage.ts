@@ -56,7 +56,7 @@ export async function useScript (
   const child = fork(join(bench, script), [...args], {
     execArgv: quiet,
     env: { PATH: process.env['PATH'], NODE_ENV: 'production', ...env },
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc']
+    stdio: ['ignore', outputOf(env), 'inherit', 'ipc']
   })
   stopWithStage(stage, child)
   const nextMessage = async (): Promise<any> => {
@@ -98,7 +98,7 @@ export async function useService (
       SHUTDOWN_DELAY_MS: '0',
       ...env
     },
-    stdio: ['ignore', 'inherit', 'inherit']
+    stdio: ['ignore', outputOf(env), 'inherit']
   })
   stopWithStage(stage, child)
   const deadline = Date.now() + START_MS
@@ -110,6 +110,9 @@ export async function useService (
   }
   return { pid: child.pid as number, url: `http://127.0.0.1:${port}` }
 }
+
+/** Request logs are written, but nobody reads them. */
+const outputOf = (env: Environment) => env['LOG_LEVEL'] === 'info' ? 'ignore' : 'inherit'
 
 function stopWithStage (stage: Stage, child: ChildProcess): void {
   running.add(child)

@@ -2,8 +2,10 @@
  * The common part of the hand-written peers: a Fastify server that verifies the same tokens as
  * Oneflight, with @fastify/jwt.
  */
+import { randomUUID } from 'node:crypto'
 import jwt from '@fastify/jwt'
-import Fastify, { type FastifyInstance } from 'fastify'
+import Fastify, { LogController, type FastifyInstance } from 'fastify'
+import metricsModule from 'fastify-metrics'
 import type { Sql, TransactionSql } from 'postgres'
 import { strictObject, text } from '../words/word.ts'
 
@@ -50,13 +52,33 @@ export const orderRoute = {
   }
 }
 
-/** Creates a server that rejects invalid tokens with 401 and logs only warnings. */
+/** Creates a server that rejects invalid tokens with 401. */
 export async function makeApp (): Promise<FastifyInstance> {
-  const app = Fastify({ logger: { level: 'warn' } })
+  const app = process.env['DUTIES'] === 'on'
+    ? await withDuties()
+    : Fastify({ logger: { level: 'warn' } })
   await app.register(jwt, { secret: settings.secret, verify: { algorithms: ['HS256'] } })
   app.addHook('onRequest', async request => {
     await request.jwtVerify()
   })
+  return app
+}
+
+/** A server with a request id, one line of log per request, and the metrics of its routes. */
+async function withDuties (): Promise<FastifyInstance> {
+  const app = Fastify({
+    logger: { level: 'info' },
+    logController: new LogController({ disableRequestLogging: true }),
+    genReqId: () => randomUUID()
+  })
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id)
+  })
+  app.addHook('onResponse', async (request, { statusCode: status, elapsedTime: ms }) => {
+    request.log.info({ method: request.method, path: request.url, status, ms }, 'completed')
+  })
+  // A CommonJS module: Node nests its default export.
+  await app.register(metricsModule.default, { endpoint: '/metrics' })
   return app
 }
 

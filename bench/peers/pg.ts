@@ -1,6 +1,7 @@
 /**
  * The hand-written endpoint with `pg`: BEGIN, each statement awaited, COMMIT. The statements have
- * names, so they are prepared.
+ * names, so they are prepared. With pipelining, only statements that need the id of an earlier one
+ * wait for it.
  */
 import pg from 'pg'
 import {
@@ -14,7 +15,12 @@ import {
   type Order
 } from './app.ts'
 
-const pool = new pg.Pool({ connectionString: settings.databaseUrl, max: settings.poolSize })
+// Statements are sent at once only where the code does not await the one before.
+const pool = new pg.Pool({
+  connectionString: settings.databaseUrl,
+  max: settings.poolSize,
+  pipeline: true
+})
 const app = await makeApp()
 
 type Query = (
@@ -23,19 +29,30 @@ type Query = (
   values: readonly unknown[]
 ) => Promise<ReadonlyArray<Record<string, unknown>>>
 
-/** Runs a transaction with the role of the token. */
-async function asCaller<T> (claims: Claims, work: (query: Query) => Promise<T>): Promise<T> {
+/**
+ * Runs a transaction with the role of the token. `pipelined`: its first statements do not wait for
+ * each other.
+ */
+async function asCaller<T> (
+  claims: Claims,
+  work: (query: Query) => Promise<T>,
+  pipelined = false
+): Promise<T> {
   const client = await pool.connect()
   const query: Query = async (name, text, values) =>
     (await client.query({ name, text, values: [...values] })).rows
-  try {
-    await client.query('begin')
-    await query(
+  const becomeCaller = () =>
+    query(
       'caller',
       "select set_config('role', $1, true), set_config('request.jwt.claims', $2, true)",
       [claims.role, JSON.stringify(claims)]
     )
-    const result = await work(query)
+  try {
+    const begun = client.query('begin')
+    if (!pipelined) await begun
+    const begin = Promise.all([begun, becomeCaller()])
+    if (!pipelined) await begin
+    const [, result] = await Promise.all([begin, work(query)])
     await client.query('commit')
     return result
   } catch (error) {
@@ -71,35 +88,46 @@ app.post<{ Body: Invoice }>(
     })
 )
 
-app.post<{ Body: Order }>(
-  '/orders',
-  orderRoute,
-  ({ body, user }) =>
-    asCaller(user as Claims, async query => {
-      const [customer] = await query(
-        'customer',
-        'insert into customers (name) values ($1) returning id',
-        [body.name]
-      )
-      const [order] = await query(
-        'order',
-        'insert into orders (customer_id) values ($1) returning id',
-        [customer?.['id']]
-      )
-      const tuples = body.items.map((_, i) => `($1, $${i * 3 + 2}, $${i * 3 + 3}, $${i * 3 + 4})`)
-        .join(', ')
-      const values = body.items.flatMap(({ sku, qty, price }) => [sku, qty, price])
-      await query(
-        `items ${body.items.length}`,
-        `insert into order_items (order_id, sku, qty, price) values ${tuples}`,
-        [order?.['id'], ...values]
-      )
-      await query('paid', "update orders set status = 'paid' where id = $1", [order?.['id']])
-      const items = await query('lines', 'select * from order_items where order_id = $1', [
-        order?.['id']
-      ])
-      return { id: order?.['id'], items }
-    })
-)
+for (const pipelined of [false, true]) {
+  app.post<{ Body: Order }>(
+    pipelined ? '/pipelined-orders' : '/orders',
+    orderRoute,
+    ({ body, user }) => asCaller(user as Claims, placeOrder(body, pipelined), pipelined)
+  )
+}
 
 await serve(app)
+
+/** The statements of an order. `pipelined`: those after its id do not wait for each other. */
+function placeOrder ({ name, items }: Order, pipelined: boolean) {
+  return async (query: Query) => {
+    const [customer] = await query(
+      'customer',
+      'insert into customers (name) values ($1) returning id',
+      [name]
+    )
+    const [order] = await query(
+      'order',
+      'insert into orders (customer_id) values ($1) returning id',
+      [customer?.['id']]
+    )
+    const id = order?.['id']
+    const tuples = items.map((_, i) => `($1, $${i * 3 + 2}, $${i * 3 + 3}, $${i * 3 + 4})`)
+      .join(', ')
+    const values = items.flatMap(({ sku, qty, price }) => [sku, qty, price])
+    const steps = [
+      () =>
+        query(
+          `items ${items.length}`,
+          `insert into order_items (order_id, sku, qty, price) values ${tuples}`,
+          [id, ...values]
+        ),
+      () => query('paid', "update orders set status = 'paid' where id = $1", [id]),
+      () => query('lines', 'select * from order_items where order_id = $1', [id])
+    ]
+    if (pipelined) return { id, items: (await Promise.all(steps.map(step => step())))[2] }
+    let lines
+    for (const step of steps) lines = await step()
+    return { id, items: lines }
+  }
+}

@@ -1,39 +1,68 @@
 /**
- * PostGraphile 4 with atomic mutations: the mutations of a request are one transaction. The
- * settings follow its documentation for Fastify and production (no GraphiQL, no query log, roles by
- * `pgSettings`).
+ * PostGraphile 5 with its default preset, for production: no GraphiQL, prepared statements. By
+ * itself it runs each mutation of a request in a transaction of its own. Here a middleware runs the
+ * whole request in one transaction with the role of the token.
  */
 import pg from 'pg'
-import { postgraphile, PostGraphileResponseFastify3 } from 'postgraphile'
-import atomic from 'postgraphile-plugin-atomic-mutations'
+import { postgraphile } from 'postgraphile'
+import { makePgService } from 'postgraphile/adaptors/pg'
+import { grafserv } from 'postgraphile/grafserv/fastify/v5'
+import { PostGraphileAmberPreset } from 'postgraphile/presets/amber'
 import { makeApp, serve, settings, type Claims } from './app.ts'
 
 const pool = new pg.Pool({ connectionString: settings.databaseUrl, max: settings.poolSize })
 const app = await makeApp()
 
-const middleware = postgraphile(pool, 'public', {
-  appendPlugins: [atomic.AtomicMutationsPlugin],
-  additionalGraphQLContextFromRequest: async request => ({
-    mutationAtomicityContext: atomic.getMutationAtomicityContext(request as never, true)
-  }),
-  pgSettings: async request => {
-    const claims =
-      (request as unknown as { _fastifyRequest: { user: Claims } })._fastifyRequest.user
-    return { role: claims.role, 'request.jwt.claims': JSON.stringify(claims) }
-  },
-  dynamicJson: true,
-  setofFunctionsContainNulls: false,
-  ignoreRBAC: false,
-  graphiql: false,
-  disableQueryLog: true,
-  retryOnInitFail: false
-})
+/** A client of PostGraphile whose transaction is that of the request. */
+function inTransaction (client: pg.PoolClient): any {
+  const own = {
+    rawClient: client,
+    query: ({ text, name, values, arrayMode }: Readonly<Record<string, any>>) =>
+      client.query({ text, name, values, ...(arrayMode ? { rowMode: 'array' } : {}) }),
+    withTransaction: (work: (client: unknown) => unknown) => work(own)
+  }
+  return own
+}
 
-app.post('/graphql', async (request, reply) => {
-  await middleware.graphqlRouteHandler(
-    new PostGraphileResponseFastify3(request as never, reply as never)
-  )
-  return reply
+const oneTransaction: GraphileConfig.Plugin = {
+  name: 'OneTransaction',
+  version: '1.0.0',
+  grafast: {
+    middleware: {
+      async execute (next, { args }) {
+        const context = args.contextValue as Grafast.Context
+        const claims = args.requestContext?.fastifyv5?.request.user as Claims
+        const client = await pool.connect()
+        try {
+          await client.query('begin')
+          await client.query({
+            name: 'caller',
+            text: "select set_config('role', $1, true), " +
+              "set_config('request.jwt.claims', $2, true)",
+            values: [claims.role, JSON.stringify(claims)]
+          })
+          context.withPgClient = Object.assign(
+            async (_settings: unknown, work: (client: any) => any) => work(inTransaction(client)),
+            { release: () => {} }
+          )
+          const result: any = await next()
+          await client.query(result.errors === undefined ? 'commit' : 'rollback')
+          return result
+        } finally {
+          client.release()
+        }
+      }
+    }
+  }
+}
+
+const instance = postgraphile({
+  extends: [PostGraphileAmberPreset],
+  plugins: [oneTransaction],
+  pgServices: [makePgService({ pool, schemas: ['public'] })],
+  grafserv: { graphiql: false, watch: false },
+  grafast: { explain: false }
 })
+await instance.createServ(grafserv).addTo(app)
 
 await serve(app)

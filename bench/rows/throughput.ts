@@ -25,6 +25,8 @@ const ORDER_ROUND_TRIPS = [0, 0.5, 1, 2.5, 10] as const
 const HOT_ROW_ROUND_TRIPS = [0, 2, 10] as const
 /** Those with which the order is measured as a named batch, too. */
 const NAMED_ROUND_TRIPS: readonly number[] = [0, 2.5]
+/** Those with which all other peers are measured. */
+const PEER_ROUND_TRIPS: readonly number[] = [0, 10]
 
 export interface Match {
   readonly work: Work
@@ -43,7 +45,9 @@ const {
   'bare function': bare,
   'postgres.js': postgresJs,
   'order function': orderFunction,
+  'bare order function': bareOrder,
   pg,
+  'pg pipelined': pipelined,
   postgraphile
 } = contenders
 
@@ -60,11 +64,16 @@ export const orderMatches: readonly Match[] = [
       ...NAMED_ROUND_TRIPS.includes(roundTripMs) ? [named] : [],
       postgresJs,
       orderFunction,
-      ...roundTripMs === 0 ? [pg, withKey] : []
+      ...roundTripMs === 0 ? [pg, withKey] : [],
+      ...PEER_ROUND_TRIPS.includes(roundTripMs) ? [pipelined, bareOrder] : []
     ],
-    pgbench: roundTripMs === 0
+    pgbench: PEER_ROUND_TRIPS.includes(roundTripMs)
   })),
-  { work: 'order with ids', roundTripMs: 0, against: [postgraphile] }
+  ...PEER_ROUND_TRIPS.map((roundTripMs): Match => ({
+    work: 'order with ids',
+    roundTripMs,
+    against: [postgraphile]
+  }))
 ]
 
 export interface Selection {

@@ -64,6 +64,7 @@ const {
   'postgres.js': postgresJs,
   'order function': orderFunction,
   pg,
+  'pg pipelined': pipelined,
   postgraphile
 } = contenders
 
@@ -75,7 +76,7 @@ const samples: readonly Samples[] = [
     sample(oneflight, 'order')
   ]],
   ...[awaits, inBegin, bare].map(contender => single(contender, 'invoice')),
-  ...[postgresJs, orderFunction, pg].map(contender => single(contender, 'order')),
+  ...[postgresJs, orderFunction, pg, pipelined].map(contender => single(contender, 'order')),
   single(postgraphile, 'order with ids')
 ]
 

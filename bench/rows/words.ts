@@ -1,12 +1,22 @@
 /**
  * Every word of the batch language, as a batch of the client and as a named one, beside the
- * statements that a person writes. Optionally also beside the service of another checkout.
+ * statements that a person writes: as they are, and with the duties of a service. Optionally also
+ * beside the service of another checkout.
  */
 import { contenders, type Contender } from '../contenders.ts'
 import { words, type WordName } from '../words/words.ts'
 import type { Match } from './throughput.ts'
 
-const { oneflight, 'named batch': named, 'word by hand': byHand } = contenders
+const {
+  oneflight,
+  'named batch': named,
+  'word by hand': byHand,
+  'oneflight with its log': logged,
+  'word with duties': withDuties
+} = contenders
+
+/** The words that are also measured as in production: those that users send most. */
+const IN_PRODUCTION: readonly WordName[] = ['read', 'insert', 'update', 'upsert', 'call', 'list']
 
 export interface WordSelection {
   /** By default all. */
@@ -29,10 +39,13 @@ export function wordMatches (
         work: word,
         roundTripMs: 0,
         // Both checkouts take their turns next to each other.
-        against: [...others.slice(0, 1), batch, ...others.slice(1), {
-          ...byHand,
-          path: `/${word}`
-        }]
+        against: [
+          ...others.slice(0, 1),
+          batch,
+          ...others.slice(1),
+          { ...byHand, path: `/${word}` },
+          ...IN_PRODUCTION.includes(word) ? [logged, { ...withDuties, path: `/${word}` }] : []
+        ]
       }
     })
 }

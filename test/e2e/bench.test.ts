@@ -24,10 +24,18 @@ import {
   useRoute,
   type Database
 } from '../../bench/database.ts'
+import { addUp, draw } from '../../bench/flame.ts'
 import { goalsOf, renderGoals, showVerdict } from '../../bench/goals.ts'
 import { overloadGoals } from '../../bench/overload.ts'
 import { renderSummary, renderWords } from '../../bench/ratios.ts'
-import { cpuRatio, ratioOf, readRecord, spreadOf, type BenchRecord } from '../../bench/record.ts'
+import {
+  cpuRatio,
+  medianOf,
+  ratioOf,
+  readRecord,
+  spreadOf,
+  type BenchRecord
+} from '../../bench/record.ts'
 import { renderReport } from '../../bench/report.ts'
 import { succeeded } from '../../bench/requests.ts'
 import { compareBulk, measureMemory } from '../../bench/rows/bulk.ts'
@@ -53,7 +61,9 @@ const {
   'named batch': named,
   'order function': orderFunction,
   'postgres.js': postgresJs,
-  'word by hand': byHand
+  'word by hand': byHand,
+  'oneflight with its log': logged,
+  'word with duties': withDuties
 } = contenders
 
 t.test('every part of the benchmark runs', async t => {
@@ -157,17 +167,17 @@ t.test('every part of the benchmark runs', async t => {
 async function checkWords (stage: Stage, { sql, url }: Database): Promise<void> {
   await resetTables(sql)
   const load = await useScript(stage, 'load.ts', { sendsHello: false })
-  const servers = new Map<string | undefined, Promise<Server>>()
+  const servers = new Map<string, Promise<Server>>()
   for (const { work, against } of [
     ...wordMatches({ words: ['upsert'], checkout: root }),
     ...wordMatches()
   ]) {
     const sides: Side[] = []
     for (const contender of [oneflight, ...against] as readonly Contender[]) {
-      const { script, checkout } = contender
-      const server = servers.get(script ?? checkout) ??
-        useServer(stage, contender, { databaseUrl: url })
-      servers.set(script ?? checkout, server)
+      const { script, checkout, duties } = contender
+      const key = `${script} ${checkout} ${duties}`
+      const server = servers.get(key) ?? useServer(stage, contender, { databaseUrl: url })
+      servers.set(key, server)
       sides.push(await makeSide(contender, { server: await server, load, work }))
     }
     await warmUp(sides, { work, sql }, short)
@@ -297,7 +307,8 @@ t.test('every word is shown beside the endpoint, once it was measured', async t 
       work: 'upsert',
       contenders: [
         side(oneflight.name, 30), side(nameInCheckout(oneflight.name), 20), side(named.name, 60),
-        side(nameInCheckout(named.name), 20), side(byHand.name, 15)
+        side(nameInCheckout(named.name), 20), side(byHand.name, 15), side(logged.name, 24),
+        side(withDuties.name, 16)
       ]
     }
   ]
@@ -310,6 +321,10 @@ t.test('every word is shown beside the endpoint, once it was measured', async t 
 | ${title} | ${named.name} | 60 | 4× | 0.25× | 0.25× |
 
 `, 'a word that was not measured in both forms is left out')
+  t.match(page, `
+| --- | --- | --- | --- | --- |
+| ${title} | 24 | 1.5× | 0.667× | 0.667× |
+`, 'beside an endpoint with the same duties')
   t.match(renderWords({ comparisons }, nameInCheckout), `
 | ${title} | ${oneflight.name} | 30 | 1.5× | 0.667× | 0.667× |
 | ${title} | ${named.name} | 60 | 3× | 0.333× | 0.333× |`)
@@ -318,6 +333,30 @@ t.test('every word is shown beside the endpoint, once it was measured', async t 
       .get('docs/internals/benchmarks.md'),
     '## Every word'
   )
+})
+
+t.test('the time of a function contains that of what it calls, below it', async t => {
+  const frame = (functionName: string, url = '') => ({ functionName, url })
+  const all = addUp({
+    profile: {
+      startTime: 0,
+      nodes: [
+        { id: 1, callFrame: frame('(root)'), children: [2, 4] },
+        { id: 2, callFrame: frame('handle', 'file:///x/src/main.ts'), children: [3] },
+        { id: 3, callFrame: frame('', 'file:///x/node_modules/postgres/src/index.js') },
+        { id: 4, callFrame: frame('(idle)') }
+      ],
+      samples: [2, 2, 3, 3, 3, 4, 3],
+      timeDeltas: [1, 9, 10, 10, 10, 10, 100]
+    },
+    from: 10,
+    to: 60
+  })
+  t.match(all, { samples: 4 }, 'without idle time and what is before and after the load')
+  const drawn = draw(all)
+  t.match(drawn, /<title>handle src\/main.ts 100.0 %<\/title><rect x="0.0" y="60" width="860.0"/)
+  t.match(drawn, '<title>(anonymous) node_modules/postgres/src/index.js 75.0 %<')
+  t.match(drawn, 'y="76" width="645.0"')
 })
 
 t.test('a response that lacks rows of its word is rejected', async t => {
@@ -340,7 +379,7 @@ t.test('the command line selects parts and words', async t => {
   })
   t.strictSame(
     wordMatches({ words: ['upsert'] }).map(({ against }) => against.map(({ path }) => path)),
-    [['/batches/upsert', '/upsert']]
+    [['/batches/upsert', '/upsert', '/', '/upsert']]
   )
   const wrong = ['--words=upsert,cal', '--against=pgbench,x', '--against-checkout=/y', '--slow']
   t.match(read('wires', ...wrong).problem, /^unknown wires, --slow, x, cal, \/y\. Expected/)
@@ -359,6 +398,9 @@ t.test('figures are compared turn by turn', async t => {
   t.equal(cpuRatio(withoutNode, other, 'both'), undefined)
   t.strictSame(spreadOf([3, 1, 2, 10]), { median: 2.5, least: 1, most: 10 })
   t.equal(spreadOf([]), undefined)
+  const many = Array.from({ length: 25 }, (_, i) => i)
+  t.strictSame(medianOf(many), { median: 12, least: 7, most: 17 }, '95 % of a binomial')
+  t.strictSame(medianOf([3, 1, 2, 10]), spreadOf([3, 1, 2, 10]), 'few values: all of them')
 })
 
 t.test('round trips and contenders can be selected', async t => {
