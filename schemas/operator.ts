@@ -7,6 +7,7 @@ import type { OperandKind } from './operand.ts'
 /**
  * An operator. `sql` has placeholders for the column, the operand and, for full-text search, the
  * `<document>` of the column. `constant` operators are allowed in `on_conflict.index_where`.
+ * The operand of a `pattern` operator is a pattern, which only text can match.
  */
 export interface Operator {
   readonly takes: OperandKind
@@ -14,6 +15,7 @@ export interface Operator {
   readonly meaning: string
   readonly constant?: boolean
   readonly emptyMatches?: boolean
+  readonly pattern?: boolean
 }
 
 /**
@@ -78,25 +80,29 @@ export const operators = {
     takes: 'comparand',
     sql: '<column> like <operand>',
     meaning: 'matches the SQL pattern, case-sensitive',
-    emptyMatches: false
+    emptyMatches: false,
+    pattern: true
   },
   ilike: {
     takes: 'comparand',
     sql: '<column> ilike <operand>',
     meaning: 'matches the SQL pattern, case-insensitive',
-    emptyMatches: false
+    emptyMatches: false,
+    pattern: true
   },
   match: {
     takes: 'comparand',
     sql: '<column> ~ <operand>',
     meaning: 'matches the POSIX regular expression, case-sensitive',
-    emptyMatches: false
+    emptyMatches: false,
+    pattern: true
   },
   imatch: {
     takes: 'comparand',
     sql: '<column> ~* <operand>',
     meaning: 'matches the POSIX regular expression, case-insensitive',
-    emptyMatches: false
+    emptyMatches: false,
+    pattern: true
   },
   in: {
     takes: 'list',

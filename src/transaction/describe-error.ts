@@ -3,7 +3,7 @@
  * no alias of our statements.
  */
 import { aggregateNames } from '../../schemas/operation.ts'
-import { operators, type OperatorName } from '../../schemas/operator.ts'
+import { operators, type Operator, type OperatorName } from '../../schemas/operator.ts'
 import { quote } from '../errors/catalogue.ts'
 import { NO_BINARY_INPUT, quotedText, type DatabaseError } from '../errors/postgres.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
@@ -178,8 +178,16 @@ function describeFunction (error: DatabaseError, message: string, node: PlanNode
   const name = aggregate ?? findOperator(text, column, node)
   return name === undefined
     ? at({ column }, message, node)
-    : `"${name}" does not work with column "${column}": ${message}`
+    : `"${name}" does not work with column "${column}": ${message}${patternHelp(name)}`
 }
+
+const operatorsByName: ReadonlyMap<string, Operator> = new Map(Object.entries(operators))
+
+/** What to use instead of a pattern operator. */
+const patternHelp = (name: string): string =>
+  operatorsByName.get(name)?.pattern === true
+    ? '. A pattern matches only text; use "eq", "in" or "between" for other types.'
+    : ''
 
 function placeAtError (error: DatabaseError): ValuePlace | undefined {
   const column = columnAtError(error)

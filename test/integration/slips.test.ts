@@ -206,7 +206,10 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
   const update = (set: object): object => ({ op: 'update', set, all: true })
   const missing = (column: string): string => `Table "things" has no column "${column}".`
   const misfit = (name: string, column: string, types: string): string =>
-    `"${name}" does not work with column "${column}": operator does not exist: ${types}`
+    `"${name}" does not work with column "${column}": operator does not exist: ${types}` +
+      (['like', 'match'].includes(name)
+        ? '. A pattern matches only text; use "eq", "in" or "between" for other types.'
+        : '')
   const table = (name: string, schema: string): string =>
     `Table "${name}" does not exist in schema "${schema}". For a table of another schema, write ` +
     '<schema>.<table>.'
