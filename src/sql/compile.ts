@@ -62,12 +62,12 @@ export function compile (
   const { checkValues = restoreSession } = options
   const scalars = findScalars(plan, findColumns)
   // With value checks every statement counts its rows.
-  const separate = checkValues ? undefined : findSeparateSources(plan, results, options)
+  const separate = checkValues ? NONE : findSeparateSources(plan, options)
   return plan.operations.map(planned => {
     const uses = plan.referenceUses.get(planned.index) ?? []
     const onlyCounts = answersOnlyCount(planned, options.minimal) && uses.length === 0
     const node = distributed ? distributeNode(planned, { ...options, onlyCounts }) : planned
-    const earlier = { results, scalars, separate: separate?.get(node.index) }
+    const earlier = { results, scalars, separate }
     const facts = { distributed, checkValues, restoreSession, findColumns }
     const compileNode = (node: PlanNode): Statement | undefined => compileOperation(node, {
       ...options,
@@ -112,6 +112,7 @@ function asJson (node: WithRows): PlanNode {
 }
 
 const UNKNOWN: FindColumns = () => undefined
+const NONE: ReadonlySet<number> = new Set()
 
 type Builders = Pick<StatementContext, 'hasColumn' | 'needs' | 'references' | 'values'>
 
@@ -157,7 +158,7 @@ export function compileQueryPlans (
   const earlier = {
     results: findShared(plan),
     scalars: findScalars(plan, types.findColumns),
-    separate: undefined
+    separate: NONE
   }
   return plan.operations.map(planned => {
     const node = { ...distributed ? distributeNode(planned, { maxRows }) : planned, when: [] }

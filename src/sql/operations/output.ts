@@ -8,12 +8,7 @@ import type { ColumnPath, OutputColumn, PlanNode, TableName, InsertNode } from '
 import type { Plan } from '../../plan/plan.ts'
 import { isAllColumns, isMarked } from '../../plan/output.ts'
 import type { Check } from '../statement/checks.ts'
-import {
-  exposeColumns,
-  type ExposedColumns,
-  type SharedResult,
-  type SharedResults
-} from '../statement/shared-results.ts'
+import { exposeColumns, type ExposedColumns } from '../statement/shared-results.ts'
 import { tableName } from '../statement/table.ts'
 import { columnValue, type RowColumns } from '../values/column.ts'
 import { isInserted } from './inserted.ts'
@@ -186,26 +181,10 @@ export function returnsSeparateRows (
     (node.groups[0]?.positions.length === 1 && uses.every(({ rows }) => rows === 1))
 }
 
-/**
- * For each operation that reads separate rows, by index: what the operations that return them
- * share.
- */
-export type SeparateSources = ReadonlyMap<number, ReadonlyMap<number, SharedResult>>
-
-/** Finds the operations that read separate rows. */
-export function findSeparateSources (
-  plan: Plan,
-  results: SharedResults,
-  options: Options
-): SeparateSources {
-  const found = new Map<number, Map<number, SharedResult>>()
-  for (const [source, uses] of plan.referenceUses) {
-    if (!returnsSeparateRows(plan.operations[source] as PlanNode, plan, options)) continue
-    const [result] = results.get(source) as readonly [SharedResult, ...SharedResult[]]
-    for (const { reader } of uses) {
-      const sources = found.get(reader) ?? new Map<number, SharedResult>()
-      found.set(reader, sources.set(source, result))
-    }
-  }
-  return found
+/** Finds the operations that return separate rows, which later ones read. */
+export function findSeparateSources (plan: Plan, options: Options): ReadonlySet<number> {
+  const { operations, referenceUses } = plan
+  return new Set([...referenceUses.keys()].filter(source =>
+    returnsSeparateRows(operations[source] as PlanNode, plan, options)
+  ))
 }

@@ -48,7 +48,7 @@ export interface Earlier {
   readonly results: SharedResults
   readonly scalars: Scalars
   /** See findSeparateSources. */
-  readonly separate: ReadonlyMap<number, SharedResult> | undefined
+  readonly separate: ReadonlySet<number>
 }
 
 /** Finds the columns of scalars that operations share: those that they return unchanged. */
@@ -273,7 +273,7 @@ export class References implements SharedReader {
   /** Registers that nothing else checks whether the row of a reference exists. */
   #addUnchecked (reference: Reference): void {
     const { source } = reference
-    if (reference.parameter === undefined && this.#earlier.separate?.has(source) === true) {
+    if (reference.parameter === undefined && this.#earlier.separate.has(source)) {
       this.#unchecked.set(source, this.#setting(this.sharedOf(reference).setting))
     }
   }
