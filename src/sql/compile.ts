@@ -280,5 +280,5 @@ function findKnown (
   const ofTable = output === undefined || output.some(isAllColumns)
   // A set, because both lists come from the client and may be long.
   const names = new Set(output?.map(({ name }) => name))
-  return column => names.has(column) || (ofTable && columns?.checks.has(column) === true)
+  return column => names.has(column) || (ofTable && columns?.has(column) === true)
 }

@@ -26,7 +26,7 @@ import type { Parameter } from '../../plan/shape.ts'
 import { sourceOf } from '../../plan/source.ts'
 import { raise } from '../statement/raised-error.ts'
 import { tableName } from '../statement/table.ts'
-import type { FindColumns } from '../values/column-types.ts'
+import type { FindColumns, TableColumns } from '../values/column-types.ts'
 import {
   kindOfOutput,
   SOURCE_ROW,
@@ -48,8 +48,8 @@ export function sourceColumns (node: PlanNode, findColumns?: FindColumns): RowCo
     kindOf: name =>
       source && kindOfOutput(source.output, name, column =>
         source.kind === 'table'
-          ? findColumns?.(source.table)?.kinds.get(column)
-          : kindOfField(source, column, findColumns?.(node.table)?.kinds)
+          ? findColumns?.(source.table)?.get(column)?.kind
+          : kindOfField(source, column, findColumns?.(node.table))
       )
   }
 }
@@ -57,10 +57,10 @@ export function sourceColumns (node: PlanNode, findColumns?: FindColumns): RowCo
 function kindOfField (
   { fields }: RowsSource,
   name: string,
-  kinds: ReadonlyMap<string, ColumnKind> | undefined
+  columns: TableColumns | undefined
 ): ColumnKind | undefined {
   const { type } = fields.find(field => field.name === name) as SourceField
-  if (typeof type === 'object') return kinds?.get(type.path.column)
+  if (typeof type === 'object') return columns?.get(type.path.column)?.kind
   return type.startsWith('json') ? 'json' : undefined
 }
 

@@ -32,21 +32,24 @@ export interface LiteralType {
   readonly isArray: boolean
 }
 
-export interface TableColumns {
-  /** The types of columns that statements name. That of a domain is its base type. */
-  readonly supported: ReadonlyMap<string, ColumnType>
-  /** Other types, which PostgreSQL reads from a text of the request. */
-  readonly literals: ReadonlyMap<string, LiteralType>
-  /** For each column what checks that it still has its type. */
-  readonly checks: ReadonlyMap<string, TypeCheck>
-  /** The kinds of the columns that have one. */
-  readonly kinds: ReadonlyMap<string, ColumnKind>
+/** A column of a table. */
+export interface Column {
+  /** Checks that it still has its type. */
+  readonly check: TypeCheck
+  readonly kind: ColumnKind | undefined
+  /** Its type, if statements name it. That of a domain is its base type. */
+  readonly type?: ColumnType
+  /** Another type, which PostgreSQL reads from a text of the request. */
+  readonly literal?: LiteralType
   /**
-   * Columns of domains over types without a binary form, such as those of the extension isn. From
-   * JSON, PostgreSQL converts no value to such a domain.
+   * Whether it has a domain over a type without a binary form, such as those of the extension isn.
+   * From JSON, PostgreSQL converts no value to such a domain.
    */
-  readonly textDomains: ReadonlySet<string>
+  readonly isTextDomain: boolean
 }
+
+/** The columns of a table by name. */
+export type TableColumns = ReadonlyMap<string, Column>
 
 /**
  * What checks that a column still has its type: OIDs as SQL. On the workers of Citus the types of
@@ -163,17 +166,14 @@ interface TableRow extends TableName {
 
 /** Maximum memory of the cache, enough for more than a thousand tables of 20 columns. */
 const MAX_BYTES = 8 * 1024 * 1024
-/** Bytes of a table, of an entry of its maps with the name of a column, and of a check. */
+/** Bytes of a table and of a column. */
 const TABLE_BYTES = 800
-const ENTRY_BYTES = 100
-const CHECK_BYTES = 700
+const COLUMN_BYTES = 900
 
 export class ColumnTypes {
   readonly #tables = new LRUCache<string, TableColumns>({
     maxSize: MAX_BYTES,
-    sizeCalculation: ({ supported, literals, checks, kinds, textDomains }) =>
-      TABLE_BYTES + CHECK_BYTES * checks.size +
-      ENTRY_BYTES * (supported.size + literals.size + kinds.size + textDomains.size)
+    sizeCalculation: columns => TABLE_BYTES + COLUMN_BYTES * columns.size
   })
 
   /** Keeps the result of columnTypesQuery. */
@@ -196,38 +196,42 @@ export class ColumnTypes {
   }
 }
 
-function readColumns (table: TableName, columns: readonly ColumnRow[]): TableColumns {
-  const supported = new Map<string, ColumnType>()
-  const literals = new Map<string, LiteralType>()
-  const checks = new Map<string, TypeCheck>()
-  const kinds = new Map<string, ColumnKind>()
-  const textDomains = new Set<string>()
-  for (const [column, oid, modifier, kind, typeSchema, typeName, category, base, send] of columns) {
-    // A domain has the category of its type. An assignment converts its base type to it.
-    const baseOid = base === 0 ? oid : base
-    const known = KIND_OF_CATEGORY.get(category) ?? KIND_OF_TYPE.get(baseOid)
-    if (known !== undefined) kinds.set(column, known)
-    if (kind === 'd' && send === 0) textDomains.add(column)
-    const name = typeSchema === table.schema
-      ? sql`${identifier(typeSchema)}.${identifier(typeName)}`
+function readColumns (table: TableName, rows: readonly ColumnRow[]): TableColumns {
+  return new Map(rows.map(row => {
+    const [column, oid, , kind, schema, type, category, base, send] = row
+    const name = schema === table.schema
+      ? sql`${identifier(schema)}.${identifier(type)}`
       : undefined
-    checks.set(column, checkType(table, column, { oid, name }))
-    const type = TYPES.get(baseOid)
-    const array = ARRAYS.get(baseOid)
-    if (type !== undefined && (type.modified || modifier === -1)) {
-      supported.set(column, { oid: baseOid, sql: type.sql, isEnum: false })
-    } else if (kind === 'e' && name !== undefined) {
-      supported.set(column, { oid, sql: name, isEnum: true })
-    } else if (array !== undefined) {
-      literals.set(column, { sql: array, isArray: true })
-    } else if (modifier === -1 && isLiteral({ oid, kind, category })) {
-      const known = typeSchema === 'pg_catalog'
-        ? sql`pg_catalog.${identifier(typeName)}`
-        : name
-      if (known !== undefined) literals.set(column, { sql: known, isArray: false })
-    }
+    return [column, {
+      check: checkType(table, column, { oid, name }),
+      kind: KIND_OF_CATEGORY.get(category) ?? KIND_OF_TYPE.get(baseOf(oid, base)),
+      ...readType(row, name),
+      isTextDomain: kind === 'd' && send === 0
+    }]
+  }))
+}
+
+/** The OID of a type. An assignment converts the base type of a domain to it. */
+function baseOf (oid: number, base: number): number {
+  return base === 0 ? oid : base
+}
+
+/** Reads the type of a column that statements name. `name`: that of a type of its schema. */
+function readType (
+  [, oid, modifier, kind, schema, type, category, base]: ColumnRow,
+  name: Fragment | undefined
+): Pick<Column, 'type' | 'literal'> {
+  const baseOid = baseOf(oid, base)
+  const known = TYPES.get(baseOid)
+  if (known !== undefined && (known.modified || modifier === -1)) {
+    return { type: { oid: baseOid, sql: known.sql, isEnum: false } }
   }
-  return { supported, literals, checks, kinds, textDomains }
+  if (kind === 'e' && name !== undefined) return { type: { oid, sql: name, isEnum: true } }
+  const array = ARRAYS.get(baseOid)
+  if (array !== undefined) return { literal: { sql: array, isArray: true } }
+  if (modifier !== -1 || !isLiteral({ oid, kind, category })) return {}
+  const literal = schema === 'pg_catalog' ? sql`pg_catalog.${identifier(type)}` : name
+  return literal === undefined ? {} : { literal: { sql: literal, isArray: false } }
 }
 
 /** Not a literal: without its length, the type `bit` has one bit. */

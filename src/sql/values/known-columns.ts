@@ -29,13 +29,7 @@ export function isNumber ({ oid }: ColumnType): boolean {
 }
 
 /** The columns of a function are not known, nor are those of a table that does not exist. */
-export const NO_COLUMNS: TableColumns = {
-  supported: new Map(),
-  literals: new Map(),
-  checks: new Map(),
-  kinds: new Map(),
-  textDomains: new Set()
-}
+export const NO_COLUMNS: TableColumns = new Map()
 
 export class KnownColumns {
   readonly #columns: TableColumns
@@ -49,36 +43,36 @@ export class KnownColumns {
   }
 
   kindOf (column: string): ColumnKind | undefined {
-    return this.#columns.kinds.get(column)
+    return this.#columns.get(column)?.kind
   }
 
   addParameterType (column: string): void {
-    const check = this.#columns.checks.get(column)
+    const check = this.#columns.get(column)?.check
     if (check !== undefined) this.#needs.addTypeCheck(check)
     else if (!SYSTEM_COLUMNS.has(column)) this.#needs.hasUnknownTypes = true
   }
 
   /** Whether the catalogue has the column. */
   has (column: string): boolean {
-    return this.#columns.checks.has(column)
+    return this.#columns.has(column)
   }
 
   /** The type of a column that a value meets; that of an expression is not known. */
   typeOf (column: string, expression?: Fragment): ColumnType | undefined {
     if (expression !== undefined) return undefined
-    const type = this.#columns.supported.get(column)
+    const type = this.#columns.get(column)?.type
     if (type !== undefined) this.addParameterType(column)
     return type
   }
 
   /** Another type, which PostgreSQL reads from a text of the request. */
   literalOf (column: string): LiteralType | undefined {
-    return this.#columns.literals.get(column)
+    return this.#columns.get(column)?.literal
   }
 
   /** Whether PostgreSQL reads JSON as a row of the table with these columns. */
   takeJson (columns: readonly string[]): boolean {
-    return !columns.some(column => this.#columns.textDomains.has(column))
+    return !columns.some(column => this.#columns.get(column)?.isTextDomain)
   }
 
   /**
@@ -105,16 +99,15 @@ export class KnownColumns {
 
   /** Whether PostgreSQL reads JSON of this shape exactly, in the type that nameOf returns. */
   isExact (column: string, shape: UncertainColumn['shape'] | undefined): boolean {
-    const { supported, literals } = this.#columns
-    const type = supported.get(column)
+    const { type, literal } = this.#columns.get(column) ?? {}
     return shape === undefined || (type !== undefined && isJsonType(type)) ||
-      (shape === 'list' && literals.get(column)?.isArray === true)
+      (shape === 'list' && literal?.isArray === true)
   }
 
   /** The type of a column without length or precision; undefined: it has no name here. */
   nameOf (column: string): Fragment | undefined {
-    const { supported, literals } = this.#columns
-    return supported.get(column)?.sql ?? literals.get(column)?.sql
+    const { type, literal } = this.#columns.get(column) ?? {}
+    return (type ?? literal)?.sql
   }
 
   /** Whether each value of these rows can be written as an expression. */
@@ -124,9 +117,8 @@ export class KnownColumns {
 
   #canWriteCell (column: string, cell: Cell): boolean {
     if (cell.kind !== 'data') return true
-    const type = this.#columns.supported.get(column)
+    const { type, literal } = this.#columns.get(column) ?? {}
     if (type !== undefined) return isJsonType(type) || !isNested(cell.value)
-    const literal = this.literalOf(column)
     return literal !== undefined && canWrite(cell, literal)
   }
 }

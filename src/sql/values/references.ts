@@ -66,9 +66,9 @@ export function findScalars (
     const columnOf = readOutput(node?.output)
     for (const name of columnsRead(uses)) {
       const column = columnOf(name) ?? ''
-      const type = columns.supported.get(column)
+      const { type, check } = columns.get(column) ?? {}
       if (type === undefined || isJsonType(type)) continue
-      found.set(name, { type, check: columns.checks.get(column) as TypeCheck })
+      found.set(name, { type, check: check as TypeCheck })
     }
     return [index, found]
   }))
