@@ -63,7 +63,7 @@ export interface CompileSettings extends SessionDefaults {
 }
 
 /** The templates of the session statements, by role and by whether the batch writes. */
-type SessionTemplates = LRUCache<string, ReadonlyArray<Template<Statement>>>
+type SessionTemplates = LRUCache<string, ReadonlyArray<Template>>
 
 /** Maximum memory for a connection. It has few roles, but the names in tokens are not limited. */
 const MAX_SESSION_BYTES = 512 * 1024
@@ -216,7 +216,7 @@ export class Compiler {
       return sessionStatements(session, this.#settings, connection)
     }
     const ofConnection: SessionTemplates = this.#sessions.get(connection) ??
-      new LRUCache<string, ReadonlyArray<Template<Statement>>>({
+      new LRUCache<string, ReadonlyArray<Template>>({
         maxSize: MAX_SESSION_BYTES,
         sizeCalculation: templateBytes
       })
@@ -226,7 +226,7 @@ export class Compiler {
     if (templates === undefined) {
       const [claims, requestId] = [textPlaceholder(0), textPlaceholder(1)]
       templates = sessionStatements({ ...session, claims, requestId }, this.#settings, connection)
-        .map(statement => createTemplate(statement) as Template<Statement>)
+        .map(statement => createTemplate(statement) as Template)
       ofConnection.set(key, templates)
     }
     const values = [session.claims, session.requestId]
@@ -312,7 +312,7 @@ function fillAlone (
 ): readonly Statement[] {
   return named
     ? statements.map(statement =>
-      fillTemplate(createTemplate(statement) as Template<Statement>, values) as Statement
+      fillTemplate(createTemplate(statement) as Template, values) as Statement
     )
     : statements
 }

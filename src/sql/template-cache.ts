@@ -3,10 +3,10 @@
  */
 import { LRUCache } from 'lru-cache'
 import { bytesOf } from '../fragment/recent-texts.ts'
-import type { Statement, Template } from './statement/statement.ts'
+import type { Template } from './statement/statement.ts'
 
 /** The templates of a plan. Undefined: the text of the statement depends on the values. */
-type Templates = ReadonlyArray<Template<Statement> | undefined>
+type Templates = ReadonlyArray<Template | undefined>
 
 interface Kept {
   readonly templates: Templates

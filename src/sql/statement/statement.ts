@@ -28,14 +28,8 @@ export interface Statement extends RenderedSql {
   readonly separateRows?: boolean
 }
 
-/** A statement with a text and parameters. */
-interface WithParameters {
-  readonly text: string
-  readonly parameters: ReadonlyArray<string | null>
-}
-
 /** A statement whose parameters may be placeholders. */
-export interface Template<Statement extends WithParameters> {
+export interface Template {
   readonly statement: Statement
   readonly parameters: ReadonlyArray<Placeholder | string | null>
 }
@@ -44,9 +38,7 @@ export interface Template<Statement extends WithParameters> {
  * Returns the template of a statement that was compiled with placeholders, or undefined if one of
  * them is not the whole of a parameter.
  */
-export function createTemplate<Statement extends WithParameters> (
-  statement: Statement
-): Template<Statement> | undefined {
+export function createTemplate (statement: Statement): Template | undefined {
   const parameters = statement.parameters.map(parameter =>
     parameter === null ? null : readPlaceholder(parameter) ?? parameter
   )
@@ -58,8 +50,8 @@ export function createTemplate<Statement extends WithParameters> (
  * Returns the statement with the values at their positions. Returns undefined if the text of an
  * object or an array is needed, for which the statement has no place.
  */
-export function fillTemplate<Statement extends WithParameters> (
-  { statement, parameters }: Template<Statement>,
+export function fillTemplate (
+  { statement, parameters }: Template,
   values: Values
 ): Statement | undefined {
   const filled = parameters.map(parameter =>

@@ -140,16 +140,18 @@ t.test('placeholders are found only as a whole', async t => {
 })
 
 t.test('a statement with a placeholder inside its text or a parameter is no template', async t => {
-  const name = textPlaceholder(0)
-  t.equal(createTemplate({ text: `select '${name}'`, parameters: [] }), undefined)
-  t.equal(createTemplate({ text: 'select $1', parameters: [`{${name}}`] }), undefined)
+  const [name, prepare] = [textPlaceholder(0), false]
+  t.equal(createTemplate({ text: `select '${name}'`, parameters: [], prepare }), undefined)
+  t.equal(createTemplate({ text: 'select $1', parameters: [`{${name}}`], prepare }), undefined)
   const template = createTemplate({
     text: 'select $1, $2, $3, $4',
-    parameters: [null, 'fixed', name, `"${name}"`]
+    parameters: [null, 'fixed', name, `"${name}"`],
+    prepare
   })
   t.same(template && fillTemplate(template, ['a "b"']), {
     text: 'select $1, $2, $3, $4',
-    parameters: [null, 'fixed', 'a "b"', '"a \\"b\\""']
+    parameters: [null, 'fixed', 'a "b"', '"a \\"b\\""'],
+    prepare
   })
   t.equal(template && fillTemplate(template, [{ a: 1 }]), undefined, 'an object has no text')
 })

@@ -144,7 +144,7 @@ function useRequests () {
       })
       isCompiled()
       return statements.map(statement =>
-        fillTemplate(createTemplate(statement) as Template<Statement>, read(x).values ?? [])
+        fillTemplate(createTemplate(statement) as Template, read(x).values ?? [])
       ) as Statement[]
     }
   }
