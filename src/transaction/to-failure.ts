@@ -4,6 +4,7 @@
 import {
   Failure,
   failure,
+  type FailureCode,
   type FailureDetails,
   quote,
   refuse,
@@ -123,51 +124,51 @@ interface RaisedContext extends Pick<ToFailureOptions, 'maxRows' | 'maxBytes'> {
 /** Describes what a statement of the service found; see src/sql/statement/raised-error.ts. */
 function describeRaised (raised: RaisedError, context: RaisedContext): BatchFailure {
   const { plan, at, maxRows, maxBytes } = context
-  const place = finalPlace(plan, at)
+  const node = plan.operations[at] as PlanNode
+  const refuse = (code: FailureCode, message: string): BatchFailure =>
+    failFinally(context, code, message)
   switch (raised.kind) {
-    case 'rows': {
-      const message = `The operation returned or changed more than ${maxRows} rows.`
-      return { failure: failure('rows_limit', message, place), operation: at }
-    }
+    case 'rows':
+      return refuse('rows_limit', `The operation returned or changed more than ${maxRows} rows.`)
     case 'bytes':
-      return { failure: responseTooLarge(maxBytes, place), operation: at }
-    case 'value': {
-      const message = describeValue(raised.issue as ValueIssue, plan.operations[at] as PlanNode)
-      return { failure: failure('value_invalid', message, place), operation: at }
-    }
+      return { failure: responseTooLarge(maxBytes, placeOf(plan, at)), operation: at }
+    case 'value':
+      return refuse('value_invalid', describeValue(raised.issue as ValueIssue, node))
     case 'session':
     case 'function': {
       const message =
         'An earlier operation changed the session or a function, and it could not be restored.'
       return { failure: failure('internal', message, placeOf(plan, at)), operation: at }
     }
-    case 'order': {
-      const message = 'A trigger reset the settings of the session: the order of the rows, or ' +
-        'which of them are new, is lost.'
-      return { failure: failure('internal', message, place), operation: at }
-    }
+    case 'order':
+      return refuse('internal', 'A trigger reset the settings of the session: the order of the ' +
+        'rows, or which of them are new, is lost.')
     case 'shards': {
-      const node = plan.operations[at] as PlanNode
       const message = node.kind === 'call' ? INLINED : SEVERAL_SHARDS
       return { failure: notOnCitus(message, node), operation: at }
     }
-    case 'duplicate': {
-      const message = `Row ${raised.value} of "values" has the same key as an earlier row.`
-      return { failure: failure('key_duplicate', message, place), operation: at }
-    }
-    case 'ambiguous': {
-      const message = describeAmbiguity(plan.operations[at])
-      return { failure: failure('rows_ambiguous', message, place), operation: at }
-    }
-    case 'expect': {
-      const message = describeExpectation(plan, at, raised.value)
-      return { failure: failure('expectation_failed', message, place), operation: at }
-    }
+    case 'duplicate':
+      return refuse('key_duplicate', `Row ${raised.value} of "values" has the same key as an ` +
+        'earlier row.')
+    case 'ambiguous':
+      return refuse('rows_ambiguous', describeAmbiguity(node))
+    case 'expect':
+      return refuse('expectation_failed', describeExpectation(node, raised.value))
     case 'absent':
-      return describeAbsent(raised, context)
+      return refuse('reference_row_missing', describeAbsent(raised, context))
     default:
       return describeReference(raised, context)
   }
+}
+
+/** A failure of the batch itself: to send it again changes nothing. */
+function failFinally (
+  { plan, at }: Pick<RaisedContext, 'plan' | 'at'>,
+  code: FailureCode,
+  message: string
+): BatchFailure {
+  const place = { ...placeOf(plan, at), retryable: false }
+  return { failure: failure(code, message, place), operation: at }
 }
 
 export function responseTooLarge (maxBytes: number, place: FailureDetails): Failure {
@@ -179,7 +180,7 @@ export function responseTooLarge (maxBytes: number, place: FailureDetails): Fail
 const EMPTY_LIST = 'a condition with an empty list would match every row'
 
 /** Describes a failure that was found by the operation that reads the missing row. */
-function describeAbsent (raised: RaisedError, { plan, at }: RaisedContext): BatchFailure {
+function describeAbsent (raised: RaisedError, { plan, at }: RaisedContext): string {
   const requirements = plan.requirements.get(at) as Requirements
   const { anyOf } = [...requirements.values()][raised.value - 1] as Requirement
   const missing = anyOf.map(({ reference: { source, row } }) => {
@@ -188,13 +189,11 @@ function describeAbsent (raised: RaisedError, { plan, at }: RaisedContext): Batc
       ? `"${op}" returned no rows; ${EMPTY_LIST}`
       : `"${op}" returned no row ${row}`
   })
-  const message = `${missing.join(', and ')}.`
-  const place = finalPlace(plan, at)
-  return { failure: failure('reference_row_missing', message, place), operation: at }
+  return `${missing.join(', and ')}.`
 }
 
-function describeAmbiguity (node: PlanNode | undefined): string {
-  switch (node?.kind) {
+function describeAmbiguity ({ kind }: PlanNode): string {
+  switch (kind) {
     case 'bulk_update':
       return 'Several rows have the same key of "values". Add columns to "key", or conditions to ' +
         '"where".'
@@ -218,14 +217,13 @@ function describeReference (raised: RaisedError, { plan, at }: RaisedContext): B
     const { reader } = lists[0] as ReferenceUse
     const message = `"${source}" returned ${raised.value} rows; ` +
       `${lists.length} references to lists of them are too many.`
-    return { failure: failure('rows_limit', message, finalPlace(plan, reader)), operation: reader }
+    return failFinally({ plan, at: reader }, 'rows_limit', message)
   }
   if (raised.kind === 'column') {
     const { reader, reference } = findMissingColumn(uses, raised.value) as ReferenceUse
     const message = `"${source}" returned no column "${String(reference.column)}". If this is ` +
       'no reference, double its first $.'
-    const place = finalPlace(plan, reader)
-    return { failure: failure('reference_column_missing', message, place), operation: reader }
+    return failFinally({ plan, at: reader }, 'reference_column_missing', message)
   }
   const { reader, reference } = findMissingRow(uses, raised.value) as ReferenceUse
   const skipped = raised.value === 0 && (plan.operations[at] as PlanNode).when.length > 0
@@ -234,8 +232,7 @@ function describeReference (raised: RaisedError, { plan, at }: RaisedContext): B
   const message = reference.row === '*'
     ? `"${source}" returned no rows${skipped}; ${EMPTY_LIST}.`
     : `"${source}" returned ${countRows(raised.value)}${skipped}; there is no row ${reference.row}.`
-  const place = finalPlace(plan, reader)
-  return { failure: failure('reference_row_missing', message, place), operation: reader }
+  return failFinally({ plan, at: reader }, 'reference_row_missing', message)
 }
 
 function findMissingRow (uses: readonly ReferenceUse[], rows: number): ReferenceUse | undefined {
@@ -250,8 +247,8 @@ function findMissingColumn (
   return uses.find(({ reference }) => reference.column === column)
 }
 
-function describeExpectation (plan: Plan, index: number, rows: number): string {
-  const { min, max } = (plan.operations[index] as PlanNode).expect as Expectation
+function describeExpectation ({ expect }: PlanNode, rows: number): string {
+  const { min, max } = expect as Expectation
   return `Expected ${describeRange(min, max)}, matched ${rows}.`
 }
 
@@ -296,11 +293,6 @@ function describeValue ({ problem, path, type = '' }: ValueIssue, node: PlanNode
       return `${place}: $merge needs a jsonb column that holds an object, ` +
         'and an object to merge. To replace the value, set the value itself.'
   }
-}
-
-/** Failures of the batch itself: to send it again changes nothing. */
-function finalPlace (plan: Plan, index: number): FailureDetails {
-  return { ...placeOf(plan, index), retryable: false }
 }
 
 function placeOf (plan: Plan, index: number): { op: string, index: number } {
