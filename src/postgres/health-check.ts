@@ -7,16 +7,6 @@ import type { DatabaseTarget } from '../../schemas/database.ts'
 import { closeConnection, isUsable, query, withTimeout, type Connection } from './connection.ts'
 import { openConnection } from './open-connection.ts'
 
-export interface HealthCheck {
-  /**
-   * Resolves to true when the database answers within a second per host, or has answered less than
-   * a second ago on a connection that is still open.
-   */
-  reachable(): Promise<boolean>
-  /** Closes the connection; `reachable` resolves to false from now on. */
-  close(): Promise<void>
-}
-
 /** Called when checks start to fail, with the error, and when they succeed again. */
 type OnChange = (change: { readonly failed?: unknown }) => void
 
@@ -28,10 +18,10 @@ const TIMEOUT_MS = 1000
  * `target` reduced to a second.
  */
 export function createHealthCheck (target: DatabaseTarget, onChange: OnChange): HealthCheck {
-  return new CachedHealthCheck(target, onChange)
+  return new HealthCheck(target, onChange)
 }
 
-class CachedHealthCheck implements HealthCheck {
+export class HealthCheck {
   readonly #target: DatabaseTarget
   readonly #onChange: OnChange
   readonly #closed = new AbortController()
@@ -49,6 +39,10 @@ class CachedHealthCheck implements HealthCheck {
     this.#target = { ...target, connectTimeoutMs }
   }
 
+  /**
+   * Resolves to true when the database answers within a second per host, or has answered less than
+   * a second ago on a connection that is still open.
+   */
   reachable (): Promise<boolean> {
     const expired = performance.now() - this.#checkedAt >= CACHE_MS
     if (expired || this.#verified?.state.dead === true) {
@@ -63,6 +57,7 @@ class CachedHealthCheck implements HealthCheck {
     return this.#result
   }
 
+  /** Closes the connection; `reachable` resolves to false from now on. */
   async close (): Promise<void> {
     this.#closed.abort()
     await this.#result

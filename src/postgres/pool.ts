@@ -48,33 +48,6 @@ export interface ConnectionCount {
   readonly waiting: number
 }
 
-export interface ConnectionPool {
-  /**
-   * Returns a connection for one transaction before `deadline`, a time of performance.now(). Throws
-   * `overloaded`, `database_unavailable` or `shutting_down` within `queueTimeoutMs`, or
-   * `deadline_exceeded`, or `client_closed_request` when `clientClosed` is aborted.
-   */
-  acquire(deadline: number, options?: AcquireOptions): Promise<Connection>
-  /** Whether a new batch is refused: all connections and all places in the queue are taken. */
-  isFull(): boolean
-  /**
-   * Whether batches wait for a connection, and none was acquired or released for longer than a
-   * batch may take.
-   */
-  isStuck(): boolean
-  /** Takes a connection back. Callers of `acquire` use a Lease. */
-  release(connection: Connection): void
-  /**
-   * Opens a first connection, so that the first batch does not wait for it. Takes no place in the
-   * queue. An error is reported to `onOpenFailed` only.
-   */
-  warm(): Promise<void>
-  count(): ConnectionCount
-  /** Refuses waiting batches, lets running transactions finish, then closes all connections. */
-  close(): Promise<void>
-  readonly size: number
-}
-
 export interface AcquireOptions {
   /** The batch had a connection before, so it is not refused when the queue is full. */
   readonly retry?: boolean
@@ -143,10 +116,10 @@ export class Lease implements Disposable {
 
 /** Creates a pool. Connections are opened on demand. */
 export function createPool (options: PoolOptions): ConnectionPool {
-  return new BoundedPool(options)
+  return new ConnectionPool(options)
 }
 
-class BoundedPool implements ConnectionPool {
+export class ConnectionPool {
   readonly size: number
   readonly #options: PoolOptions
   readonly #recentTexts = noRecentTexts()
@@ -203,6 +176,11 @@ class BoundedPool implements ConnectionPool {
     })
   }
 
+  /**
+   * Returns a connection for one transaction before `deadline`, a time of performance.now(). Throws
+   * `overloaded`, `database_unavailable` or `shutting_down` within `queueTimeoutMs`, or
+   * `deadline_exceeded`, or `client_closed_request` when `clientClosed` is aborted.
+   */
   async acquire (
     deadline: number,
     { retry = false, recovery = false, clientClosed }: AcquireOptions = {}
@@ -244,11 +222,16 @@ class BoundedPool implements ConnectionPool {
       : 'database_unavailable'
   }
 
+  /** Whether a new batch is refused: all connections and all places in the queue are taken. */
   isFull (): boolean {
     const acquired = this.#batchPool.numUsed() + this.#batchPool.numPendingAcquires()
     return acquired - this.#warming >= this.size + this.#options.queueSize
   }
 
+  /**
+   * Whether batches wait for a connection, and none was acquired or released for longer than a
+   * batch may take.
+   */
   isStuck (): boolean {
     const { batchTimeoutMs } = this.#options
     return this.#isWanted && performance.now() - this.#movedAt > batchTimeoutMs + RELEASE_TIMEOUT_MS
@@ -259,6 +242,7 @@ class BoundedPool implements ConnectionPool {
     this.#isWanted = false
   }
 
+  /** Takes a connection back. Callers of `acquire` use a Lease. */
   release (connection: Connection): void {
     if (!this.#busy.delete(connection)) {
       this.#recoveryPool.release(connection)
@@ -272,6 +256,10 @@ class BoundedPool implements ConnectionPool {
     this.#batchPool.release(connection)
   }
 
+  /**
+   * Opens a first connection, so that the first batch does not wait for it. Takes no place in the
+   * queue. An error is reported to `onOpenFailed` only.
+   */
   async warm (): Promise<void> {
     this.#warming++
     const wait = this.#batchPool.acquire()
@@ -291,6 +279,7 @@ class BoundedPool implements ConnectionPool {
     return { busy: this.#busy.size, idle: idle.length, waiting }
   }
 
+  /** Refuses waiting batches, lets running transactions finish, then closes all connections. */
   async close (): Promise<void> {
     // Cancels the connections that are being opened, which takes long with an unresponsive server.
     this.#closed.abort()
