@@ -13,10 +13,13 @@ type SessionAttrs = DatabaseTarget['targetSessionAttrs']
 type InspectTarget = Pick<DatabaseTarget, 'hosts' | 'targetSessionAttrs' | 'engine'>
 
 export interface InspectOptions {
+  /** Whether to read the settings of roles and the extra schemas, which batches need. */
   readonly roleSettings?: boolean | undefined
+  /** Configured extra schemas; the safe ones are put on search_path. */
   readonly extraSchemas?: readonly string[] | undefined
+  /** Whether statements may be prepared. False behind a transaction pooler. */
   readonly prepares?: boolean | undefined
-  /** Settings of the startup message. */
+  /** Settings of the startup message, to which RESET ALL returns. A pooler may refuse them. */
   readonly startup?: Settings | undefined
 }
 

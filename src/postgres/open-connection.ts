@@ -9,20 +9,12 @@ import { connectSocket } from './connect.ts'
 import { closeConnection, type Connection, type ConnectionState } from './connection.ts'
 import { DriverSocket } from './driver-socket.ts'
 import type { Settings } from './facts.ts'
-import { inspectServer, type ServerFacts } from './inspect-server.ts'
+import { inspectServer, type InspectOptions, type ServerFacts } from './inspect-server.ts'
 import { noPreparedStatements } from './prepared-statements.ts'
 
-export interface OpenOptions {
+export interface OpenOptions extends InspectOptions {
   /** Age at which the connection is replaced; about half an hour by default. */
   readonly lifetimeMs?: number | undefined
-  /** Whether to read the settings of roles and the extra schemas, which batches need. */
-  readonly roleSettings?: boolean | undefined
-  /** Configured extra schemas; the safe ones are put on search_path. */
-  readonly extraSchemas?: readonly string[] | undefined
-  /** Whether statements may be prepared. False behind a transaction pooler. */
-  readonly prepares?: boolean | undefined
-  /** Settings to which RESET ALL returns. A pooler may refuse them. */
-  readonly startup?: Settings | undefined
   /** Shared by the connections of a pool; see toRequests. */
   readonly recentTexts?: RecentTexts | undefined
   /** Cancels the opening of the connection. Has no effect on an open connection. */
