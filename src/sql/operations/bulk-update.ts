@@ -88,7 +88,7 @@ export function buildBulkUpdate (
 ): BulkUpdate {
   const groups = node.groups.map((group, i) => ({
     group,
-    source: values.addRows(buildRows(node, group, { values, required })),
+    source: values.needs.addRows(buildRows(node, group, { values, required })),
     changed: sql`u${integer(i)}`
   }))
   const distinct = values.explain
@@ -106,7 +106,7 @@ export function buildBulkUpdate (
     const read = (field: RowField): Fragment => readStored(field, group, values)
     // A worker does not have the settings that tell where a reference is the JSON null.
     const { source, ...parts } = values.distributed && values.checkValues
-      ? { source: values.addRows(selectFields(group, rows, read)), read: readField }
+      ? { source: values.needs.addRows(selectFields(group, rows, read)), read: readField }
       : { source: rows, read }
     const statement = buildGroupUpdate(node, group, { source, conditions, values, ...parts })
     return sql`${changed} as (${statement} returning ${returned}, ${rowPosition} as ${position})`

@@ -93,14 +93,14 @@ function buildSeparateRows (
   const names = join(columns.map(identifier), COMMA)
   const cells = cellsOf(group, values)
   const built = cells?.map(row => buildRow(columns, row, values))
-  if (built !== undefined && values.rows === 0 && conditions.length === 0) {
+  if (built !== undefined && values.needs.rows === 0 && conditions.length === 0) {
     return built.map(row => sql` (${names}) values ${row}`)
   }
   const number = identifier(unusedName(columns))
   const { from, stored, checks } = built === undefined
     ? buildStoredRows(group, values)
     : valuesAsSource(columns, sql`values ${join(built, COMMA)}`)
-  const source = values.addRows(sql`select ${
+  const source = values.needs.addRows(sql`select ${
     nameStored(columns, stored)
   }, pg_catalog.row_number() over () as ${number} from ${from}${whereAll(checks)}`)
   return positions.map((_, i) => {
@@ -211,7 +211,7 @@ function buildRows (
   if (cells === undefined) return select(buildStoredRows(group, values))
   const rows = buildValues(columns, cells, values)
   // Citus takes no subqueries beside VALUES.
-  if (values.distributed && (values.rows > 0 || conditions.length > 0)) {
+  if (values.distributed && (values.needs.rows > 0 || conditions.length > 0)) {
     return select(collectRows(columns, valuesAsSource(columns, rows), values))
   }
   return sql` (${names}) ${
@@ -284,8 +284,9 @@ function buildQueryInsert (
   const { columns, computed, source, maxRows } = query
   const names = [...columns, ...computed.map(({ column }) => column)].map(identifier)
   const computedValues = computed.map(assignment => buildNewValue(assignment, builder))
-  const rows = builder.addSource(sql`select q.*, pg_catalog.row_number() over () as ${NUMBER}
-    from (${buildSource(source, builder)}) as q limit ${integer(maxRows + 1)}`)
+  const numbered = sql`select q.*, pg_catalog.row_number() over () as ${NUMBER}
+    from (${buildSource(source, builder)}) as q limit ${integer(maxRows + 1)}`
+  const rows = builder.needs.computeFirst(numbered)
   const conditions = [...also, ...buildWhen({ when }), ...checkNumber(maxRows, builder)]
   return sql`insert into ${tableName(table)} as t (${join(names, COMMA)}) select ${
     join([...values, ...computedValues], COMMA)

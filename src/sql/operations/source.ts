@@ -85,7 +85,7 @@ function buildRowsQuery (source: RowsSource, values: TypedValues): Fragment {
     ? empty
     : sql` group by ${join(groupBy.map(({ column }) => field(column)), sql`, `)}`
   return sql`select ${join(columns, sql`, `)} from ${
-    values.addSource(buildSourceRows(source, values))
+    values.needs.computeFirst(buildSourceRows(source, values))
   } as r${groups}`
 }
 
@@ -153,7 +153,8 @@ export function buildJoin (target: Target, values: TypedValues): JoinParts {
       unambiguous: () => []
     }
   }
-  const rows = sql`${values.addSource(buildSource(joined.source, values))} as ${SOURCE_ROW}`
+  const query = buildSource(joined.source, values)
+  const rows = sql`${values.needs.computeFirst(query)} as ${SOURCE_ROW}`
   const pairs = buildWhere(where, values, { also: buildOn(joined, values) })
   const check = {
     rows: sql`${tableName(table)} as ${values.row}`,

@@ -14,17 +14,13 @@ import {
 import type { Argument, CallNode, JsonDocument } from '../../plan/nodes.ts'
 import { raise, raiseText, type ValueIssue } from '../statement/raised-error.ts'
 import { tableName } from '../statement/table.ts'
-import {
-  findParameters,
-  versionOf,
-  type FindFunction,
-  type FunctionVariants
-} from './function-types.ts'
+import { findParameters, versionOf, type FunctionVariants } from './function-types.ts'
+import type { StatementNeeds } from './statement-needs.ts'
 import type { JsonConverter } from './typed-json.ts'
 
 /** What arguments need from the builder of a statement. */
 export interface ArgumentBuilder {
-  readonly findFunction: FindFunction | undefined
+  readonly needs: StatementNeeds
   readonly converter: JsonConverter
   /** Builds a document as json, in which PostgreSQL replaces the references with their values. */
   buildDocument(document: JsonDocument): Fragment
@@ -41,7 +37,7 @@ const VOID = sql`2278`
 export function buildCall (node: CallNode, values: ArgumentBuilder): Fragment {
   const { table } = node
   const name = identifier(table.name)
-  const variants = values.findFunction?.(table)
+  const variants = values.needs.facts.findFunction?.(table)
   const find = variants === undefined ? () => [] : findParameters(variants, node)
   const built = node.args.map(argument => buildArgument(node, argument, { values, find }))
   const list = built.toSorted((a, b) => Number(a.variadic) - Number(b.variadic))

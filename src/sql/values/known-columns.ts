@@ -32,13 +32,13 @@ export function isNumber ({ oid }: ColumnType): boolean {
 export const NO_COLUMNS: TableColumns = new Map()
 
 export class KnownColumns {
+  readonly needs: StatementNeeds
   readonly #columns: TableColumns
-  readonly #needs: StatementNeeds
 
   /** `columns`: undefined if they are not known. */
   constructor (columns: TableColumns | undefined, needs: StatementNeeds) {
     this.#columns = columns ?? NO_COLUMNS
-    this.#needs = needs
+    this.needs = needs
     if (columns === undefined) needs.hasUnknownTypes = true
   }
 
@@ -48,8 +48,8 @@ export class KnownColumns {
 
   addParameterType (column: string): void {
     const check = this.#columns.get(column)?.check
-    if (check !== undefined) this.#needs.addTypeCheck(check)
-    else if (!SYSTEM_COLUMNS.has(column)) this.#needs.hasUnknownTypes = true
+    if (check !== undefined) this.needs.addTypeCheck(check)
+    else if (!SYSTEM_COLUMNS.has(column)) this.needs.hasUnknownTypes = true
   }
 
   /** Whether the catalogue has the column. */

@@ -72,7 +72,7 @@ export function collectRows (
   const names = columns.map(identifier)
   const query = sql`select ${nameStored(columns, stored)} from ${from}${whereAll(checks)}`
   return {
-    from: sql`${values.addRows(query)} as x`,
+    from: sql`${values.needs.addRows(query)} as x`,
     stored: names.map(name => sql`x.${name}`),
     checks: []
   }
@@ -130,5 +130,5 @@ function verifyRows ({ columns, positions, rows }: RowGroup, values: TypedValues
   const read = columns.map(column => sql`r.${identifier(column)}, `)
   const query = sql`select ${join(read, empty)}pg_catalog.row_number() over () as ${number}
     from ${values.buildTableRows(json, columns)} as r`
-  return { from: sql`${values.addSource(query)} as x`, stored, checks: [] }
+  return { from: sql`${values.needs.computeFirst(query)} as x`, stored, checks: [] }
 }

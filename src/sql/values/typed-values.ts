@@ -27,7 +27,6 @@ import { nullRowOfCall, type ArgumentBuilder } from './call.ts'
 import { isJsonType, type ColumnType, type FindColumns } from './column-types.ts'
 import type { RowColumns } from './column.ts'
 import { isJsonNull } from './documents.ts'
-import type { FindFunction } from './function-types.ts'
 import { KnownColumns, NO_COLUMNS, canWrite, isNumber, type DataCell } from './known-columns.ts'
 import type { ReferenceOptions, ValueBuilder } from './operand.ts'
 import type { References } from './references.ts'
@@ -63,7 +62,6 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, ValueB
   /** The operation whose function returns the rows. */
   readonly #call: CallNode | undefined
   readonly #references: References
-  readonly #needs: StatementNeeds
 
   constructor (
     table: TableName,
@@ -82,7 +80,6 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, ValueB
     this.explain = needs.facts.explain
     this.checkValues = needs.facts.checkValues
     this.#references = references
-    this.#needs = needs
     this.converter = new JsonConverter(table, needs, () =>
       call === undefined
         ? sql`pg_catalog.json_populate_record(${nullRow(table)}, '{}')`
@@ -91,11 +88,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, ValueB
 
   /** The columns of the rows of `from`. */
   get source (): RowColumns {
-    return this.#needs.facts.source
-  }
-
-  get findFunction (): FindFunction | undefined {
-    return this.#needs.facts.findFunction
+    return this.needs.facts.source
   }
 
   buildDocument (document: JsonDocument): Fragment {
@@ -114,23 +107,13 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, ValueB
   }
 
   ofTable (table: TableName): TypedValues {
-    const row = this.#needs.nameRow()
-    return new TypedValues(table, this.#findColumns, this.#references, this.#needs, row)
-  }
-
-  /** Returns a query as a source of rows. */
-  addSource (query: Fragment): Fragment {
-    return this.#needs.computeFirst(query)
+    const row = this.needs.nameRow()
+    return new TypedValues(table, this.#findColumns, this.#references, this.needs, row)
   }
 
   /** Whether the statement is for Citus. */
   get distributed (): boolean {
-    return this.#needs.facts.distributed
-  }
-
-  /** The number of CTEs that values have so far. */
-  get rows (): number {
-    return this.#needs.rows
+    return this.needs.facts.distributed
   }
 
   /**
@@ -139,7 +122,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, ValueB
    */
   convertFirst (): readonly Fragment[] {
     if (this.explain) return []
-    return this.#needs.converted.map(value =>
+    return this.needs.converted.map(value =>
       sql`case when ${value} is null then true else true end`
     )
   }
@@ -151,7 +134,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, ValueB
    */
   evaluateOnce (conditions: readonly Fragment[]): readonly Fragment[] {
     if (!this.distributed || conditions.length === 0) return conditions
-    const all = this.addRows(sql`select ${join(conditions, sql` and `)} as ok`)
+    const all = this.needs.addRows(sql`select ${join(conditions, sql` and `)} as ok`)
     return [sql`(select c.ok from ${all} as c)`]
   }
 
@@ -258,19 +241,14 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, ValueB
       ? this.converter.convert(json, path, { as, shape })
       : this.converter.convertNamed(json, name, { shape, label: pathLabel(path), member: column })
     const computed = this.computeFirst(value)
-    if (shape !== 'scalar') this.#needs.converted.push(computed)
+    if (shape !== 'scalar') this.needs.converted.push(computed)
     return computed
-  }
-
-  /** Adds a CTE with the rows of a query, and returns its name. */
-  addRows (query: Fragment): Fragment {
-    return this.#needs.addRows(query)
   }
 
   /** Returns a value that depends on no row of the statement; see StatementNeeds. */
   computeFirst (value: Fragment): Fragment {
-    if (!this.#needs.computesFirst) return value
-    return sql`(select c.value from ${this.addRows(sql`select ${value} as value`)} as c)`
+    if (!this.needs.computesFirst) return value
+    return sql`(select c.value from ${this.needs.addRows(sql`select ${value} as value`)} as c)`
   }
 
   /** A value that is only compared is not checked. There the JSON null counts as NULL. */
