@@ -17,26 +17,20 @@ import type { Assignment, JsonDocument, Single, InsertNode } from '../../plan/no
 import { notOnCitus } from '../citus/citus.ts'
 import { raiseText, type ValueIssue } from '../statement/raised-error.ts'
 import type { RowColumns } from '../values/column.ts'
-import {
-  buildDifference,
-  buildText,
-  buildValue,
-  type OperandContext,
-  type ValueBuilder
-} from '../values/operand.ts'
+import { buildDifference, buildText, buildValue, type OperandContext } from '../values/operand.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { buildWhere } from './filter.ts'
 import { markRow } from './inserted.ts'
 
 /** Builds `"column" = expression`. */
-export function buildAssignment (assignment: Assignment, values: ValueBuilder): Fragment {
+export function buildAssignment (assignment: Assignment, values: TypedValues): Fragment {
   return sql`${identifier(assignment.column)} = ${buildNewValue(assignment, values)}`
 }
 
 /** Builds the new value of a column. */
 export function buildNewValue (
   { column, modifier: name, operand }: Assignment,
-  values: ValueBuilder
+  values: TypedValues
 ): Fragment {
   const path = toPath(column)
   const built = operand === undefined
@@ -49,7 +43,7 @@ export function buildNewValue (
 export function applyModifier (
   { column, modifier: name }: Pick<Assignment, 'column' | 'modifier'>,
   operand: Fragment,
-  values: ValueBuilder
+  values: TypedValues
 ): Fragment {
   const modifier: Modifier = modifiers[name]
   const path = toPath(column)

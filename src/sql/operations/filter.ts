@@ -22,11 +22,14 @@ import {
   buildSearchDocument,
   buildText,
   buildValue,
-  type OperandContext,
-  type ValueBuilder
+  type ComparedColumns,
+  type OperandContext
 } from '../values/operand.ts'
+import type { TypedValues } from '../values/typed-values.ts'
 
 interface WhereOptions {
+  /** Columns other than those of the table of the values. */
+  readonly columns?: ComparedColumns
   /**
    * For the predicate of a partial index, where PostgreSQL allows neither parameters nor the name
    * of the table.
@@ -41,25 +44,26 @@ interface WhereOptions {
   readonly also?: readonly Fragment[]
 }
 
-/** Builds ` where …` over the columns of `values`, or an empty fragment without conditions. */
+/** Builds ` where …`, or an empty fragment without conditions. */
 export function buildWhere (
   where: readonly Predicate[],
-  values: ValueBuilder,
-  { constants = false, ordered = false, also = [] }: WhereOptions = {}
+  values: TypedValues,
+  { also = [], ...options }: WhereOptions = {}
 ): Fragment {
-  return whereAll([...buildConditions(where, values, { constants, ordered }), ...also])
+  return whereAll([...buildConditions(where, values, options), ...also])
 }
 
 /** Builds the conditions, all of which must hold. */
 export function buildConditions (
   where: readonly Predicate[],
-  values: ValueBuilder,
-  { constants = false, ordered = false }: Omit<WhereOptions, 'also'> = {}
+  values: TypedValues,
+  { columns = values, ...options }: Omit<WhereOptions, 'also'> = {}
 ): readonly Fragment[] {
-  return where.map(predicate => buildPredicate(predicate, { values, constants, ordered }))
+  return where.map(predicate => buildPredicate(predicate, { values, columns, ...options }))
 }
 
-type Context = Omit<OperandContext, 'path'> & Pick<WhereOptions, 'ordered'>
+type Context = Pick<OperandContext, 'values'> & Required<Pick<WhereOptions, 'columns'>> &
+  Pick<WhereOptions, 'constants' | 'ordered'>
 
 function buildPredicate (predicate: Predicate, context: Context): Fragment {
   const joinAll = (predicates: readonly Predicate[], operator: Fragment): Fragment =>
@@ -80,11 +84,11 @@ function buildPredicate (predicate: Predicate, context: Context): Fragment {
 
 function buildExists (
   { negated, table, on, where }: Exists,
-  { values, ordered = false }: Context
+  { values, columns, ordered = false }: Context
 ): Fragment {
   const inner = values.ofTable(table)
   const matches = on.map(([column, outer]) =>
-    sql`${inner.row}.${identifier(column)} = ${values.row}.${identifier(outer)}`
+    sql`${inner.row}.${identifier(column)} = ${columns.row}.${identifier(outer)}`
   )
   const exists = sql`${negated ? sql`not ` : empty}exists (select from ${tableName(table)} as ${
     inner.row
@@ -94,14 +98,14 @@ function buildExists (
 
 function buildCondition (
   { column: path, operator: name, operand }: Condition,
-  { values, constants = false }: Context
+  { values, columns, constants = false }: Context
 ): Fragment {
   const operator: Operator = operators[name]
   return fill(operator.sql, {
-    column: constants ? identifier(path.column) : comparableValue(path, values),
-    operand: buildOperand(operand, operator, { values, path, constants }),
+    column: constants ? identifier(path.column) : comparableValue(path, columns),
+    operand: buildOperand(operand, operator, { values, columns, path, constants }),
     document: operand.kind === 'search'
-      ? buildSearchDocument(path, operand.config, values)
+      ? buildSearchDocument(path, operand.config, columns)
       : empty
   })
 }
@@ -134,7 +138,7 @@ function buildOperand (operand: Operand, { takes }: Operator, context: OperandCo
  * the first column come first, a bound of that column is added, for which PostgreSQL can use an
  * index, too.
  */
-export function buildAfter (starts: readonly PageStart[], values: ValueBuilder): Fragment {
+export function buildAfter (starts: readonly PageStart[], values: TypedValues): Fragment {
   const keys = starts.map((start): Key => ({
     ...start,
     column: comparableValue(start.path, values),

@@ -17,7 +17,7 @@ import type { NestedRead, NestedReads, TableName } from '../../plan/nodes.ts'
 import { isAllColumns } from '../../plan/output.ts'
 import { raise } from '../statement/raised-error.ts'
 import { tableName } from '../statement/table.ts'
-import type { ValueBuilder } from '../values/operand.ts'
+import type { TypedValues } from '../values/typed-values.ts'
 import { wholeRow } from './output.ts'
 import { buildOutput, buildRows, type Read } from './select.ts'
 
@@ -29,7 +29,7 @@ const NOTHING: ExposedColumns = () => empty
 /** Builds a query whose rows are one value `row` each, and the `exposed` columns. */
 export function buildNestedSelect (
   node: NestedSelect,
-  values: ValueBuilder,
+  values: TypedValues,
   exposed = NOTHING
 ): Fragment {
   const level = { read: node, table: node.table, nested: node.nested, also: [], depth: 0 }
@@ -51,7 +51,7 @@ interface Level {
 /** Builds the rows of a level as `row`, and as `total` the number of all rows so far. */
 function buildLevel (
   { read, table, nested: { reads, maxRows }, also, depth }: Level,
-  values: ValueBuilder,
+  values: TypedValues,
   exposed: ExposedColumns
 ): Fragment {
   const base = sql`b${integer(depth)}`
@@ -123,7 +123,7 @@ function nameKeys (
  */
 export function buildDistributedNestedSelect (
   node: NestedSelect,
-  values: ValueBuilder,
+  values: TypedValues,
   exposed: ExposedColumns
 ): Fragment {
   const { nested, table } = node
@@ -140,7 +140,7 @@ export function buildDistributedNestedSelect (
  */
 function buildDistributedLevel (
   { read, table, nested: { reads, maxRows }, also }: Omit<Level, 'depth'>,
-  values: ValueBuilder,
+  values: TypedValues,
   exposed = NOTHING
 ): Fragment {
   const members = reads.map((read, i) => {
@@ -208,7 +208,7 @@ interface MemberOptions {
 /** Builds one row: the member as `rows`, and the number of its rows of all levels as `n`. */
 function buildMember (
   { table, one, nested, ...parts }: NestedRead,
-  values: ValueBuilder,
+  values: TypedValues,
   { also, depth, maxRows }: MemberOptions
 ): Fragment {
   const read = { ...parts, ...PLAIN_READ }

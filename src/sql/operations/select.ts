@@ -6,9 +6,9 @@ import type { ColumnPath, OutputColumn, SelectNode, SortKey } from '../../plan/n
 import { isAllColumns } from '../../plan/output.ts'
 import { tableName, unusedName } from '../statement/table.ts'
 import { columnValue, comparableValue, type RowColumns } from '../values/column.ts'
-import type { ValueBuilder } from '../values/operand.ts'
+import type { TypedValues } from '../values/typed-values.ts'
 import { buildAfter, buildWhere } from './filter.ts'
-import { OutputValues } from './output-values.ts'
+import { OutputColumns } from './output-columns.ts'
 import { buildNameClash, outputValue, wholeRow } from './output.ts'
 
 const DISTINCT = sql`distinct `
@@ -28,7 +28,7 @@ const LOCK_WAITS = { nowait: sql` nowait`, skip_locked: sql` skip locked` }
  */
 export function buildSelectRows (
   node: SelectNode,
-  values: ValueBuilder,
+  values: TypedValues,
   more: Fragment = empty
 ): Fragment {
   const { table } = node
@@ -66,7 +66,7 @@ export interface RowSource {
 /** Builds a query whose rows are the output columns, or one value `row`. */
 export function buildRows (
   node: Read,
-  values: ValueBuilder,
+  values: TypedValues,
   { source, row, more = empty, also = [], joins }: RowSource
 ): Fragment {
   const { output, distinct, groupBy, having } = node
@@ -99,7 +99,7 @@ export function buildRows (
   if (having.length === 0) return sql`${rows}${buildLimits(node)}`
   // PostgreSQL moves the conditions into the subquery where it can.
   return sql`select ${outer?.selected ?? sql`o.*`} from (${rows}) as o${
-    buildWhere(having, new OutputValues(values, output), { ordered: true })
+    buildWhere(having, values, { columns: new OutputColumns(values, output), ordered: true })
   }${outer?.order ?? empty}${buildLimits(node)}`
 }
 
@@ -153,7 +153,7 @@ function orderOutside (
 
 function buildConditions (
   { where, after }: Read,
-  values: ValueBuilder,
+  values: TypedValues,
   also: readonly Fragment[] = []
 ): Fragment {
   const page = after === undefined ? [] : [buildAfter(after, values)]
@@ -166,7 +166,7 @@ function buildConditions (
  */
 function buildDistinctRows (
   node: Read,
-  values: ValueBuilder,
+  values: TypedValues,
   { source, row }: RowSource
 ): Fragment {
   const columns = collectColumns([], values, sql`(d.row)`)

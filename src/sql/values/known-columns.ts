@@ -14,7 +14,7 @@ import {
 } from './column-types.ts'
 import { SYSTEM_COLUMNS, type ColumnKind } from './column.ts'
 import type { StatementNeeds } from './statement-needs.ts'
-import type { TypedAs } from './typed-json.ts'
+import type { TypedAs, TypedPath } from './typed-json.ts'
 
 export type DataCell = Extract<Cell, { readonly kind: 'data' }>
 
@@ -46,10 +46,16 @@ export class KnownColumns {
     return this.#columns.get(column)?.kind
   }
 
+  /** Registers that a parameter takes its type from a column. */
   addParameterType (column: string): void {
     const check = this.#columns.get(column)?.check
     if (check !== undefined) this.needs.addTypeCheck(check)
     else if (!SYSTEM_COLUMNS.has(column)) this.needs.hasUnknownTypes = true
+  }
+
+  /** The type of a path is that of the column. */
+  typed (path: ColumnPath): TypedPath {
+    return path
   }
 
   /** Whether the catalogue has the column. */

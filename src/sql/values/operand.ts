@@ -1,6 +1,5 @@
 /**
- * What conditions and assignments need to write values. Those that meet the columns of a table are
- * built by typed-values.ts, those that meet output columns by output-values.ts.
+ * Builds the operands of conditions and assignments.
  */
 import {
   type Fragment,
@@ -10,63 +9,28 @@ import {
   requestConstant,
   sql
 } from '../../fragment/fragment.ts'
-import type {
-  JsonDocument,
-  Reference,
-  TableName,
-  ColumnOperand,
-  ColumnPath,
-  List,
-  Literal,
-  Operand,
-  Single
-} from '../../plan/nodes.ts'
+import type { ColumnPath, List, Literal, Operand, Single } from '../../plan/nodes.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import { type RowColumns, columnValue, comparableValue } from './column.ts'
-import type { TypedAs, TypedPath } from './typed-json.ts'
+import type { TypedPath } from './typed-json.ts'
+import type { TypedValues } from './typed-values.ts'
 
-/** `stored`: the value is assigned, and not only compared. */
-export interface ReferenceOptions {
-  readonly stored: boolean
-  readonly as?: TypedAs
-}
-
-export interface ValueBuilder extends RowColumns {
-  /** The table whose columns the values meet. */
-  readonly table: TableName
-  /** The columns of the rows of `from`, of builders for statements that can have it. */
-  readonly source?: RowColumns
-
-  /** Builds values that meet columns of another table, whose row gets a name of its own. */
-  ofTable(table: TableName): ValueBuilder
-
+/** Columns that values meet: those of a table, or the output columns of a select. */
+export interface ComparedColumns extends RowColumns {
   /** Registers that a parameter takes its type from a column. */
   addParameterType(column: string): void
 
-  /** Builds the value, row or list of a reference in the type of a column path. */
-  buildReference(reference: Reference, path: TypedPath, options: ReferenceOptions): Fragment
-
-  /** Builds the value of a reference as text. */
-  buildReferenceText(reference: Reference): Fragment
-
-  /** Builds JSON in the type of a column path. */
-  buildJson(document: JsonDocument, path: TypedPath): Fragment
-
-  /** Builds a JSON array as an array of the type of a column path. */
-  buildList(document: JsonDocument, path: TypedPath): Fragment
-
-  /**
-   * Builds the JSON null in the type of a column path. For a type other than json and jsonb that is
-   * NULL, or with `refuse` a failure (`value`).
-   */
-  buildJsonNull(path: TypedPath, options: { readonly refuse: boolean }): Fragment
+  /** A path with the type of its column, which is that of the table, or an expression. */
+  typed(path: ColumnPath): TypedPath
 }
 
-// Builds operands. A literal is a parameter without a cast, so PostgreSQL gives it the type of the
-// column. Only paths into jsonb, whose type is known, need a cast.
+// A literal is a parameter without a cast, so PostgreSQL gives it the type of the column. Only
+// paths into jsonb, whose type is known, need a cast.
 
 export interface OperandContext {
-  readonly values: ValueBuilder
+  readonly values: TypedValues
+  /** By default the columns of the table of `values`. */
+  readonly columns?: ComparedColumns
   /** The column path that the operand is compared with or assigned to. */
   readonly path: ColumnPath
   /** Writes literals as constants; see `requestConstant`. */
@@ -77,15 +41,16 @@ export interface OperandContext {
 
 /** Builds one value of the type of the column path. */
 export function buildValue (operand: Single, context: OperandContext): Fragment {
-  const { values, path, stored = false } = context
+  const { values, columns = values, stored = false } = context
   switch (operand.kind) {
     case 'null':
       return sql`null`
     case 'literal':
       return buildLiteral(operand, context)
     case 'reference':
-      return values.buildReference(operand, path, { stored })
+      return values.buildReference(operand, columns.typed(context.path), { stored })
     case 'document': {
+      const path = columns.typed(context.path)
       if (operand.pieces[0] === 'null') return values.buildJsonNull(path, { refuse: !stored })
       const { references: [reference] } = operand
       if (reference !== undefined && operand.pieces.every(piece => piece === '')) {
@@ -93,14 +58,12 @@ export function buildValue (operand: Single, context: OperandContext): Fragment 
       }
       return values.buildJson(operand, path)
     }
-    case 'column':
-      return buildColumn(operand, values)
+    case 'column': {
+      const { path, of } = operand
+      if (of === 'source') return comparableValue(path, values.source)
+      return comparableValue(path, columns, of === 'row' ? columns.row : sql`excluded`)
+    }
   }
-}
-
-function buildColumn ({ path, of }: ColumnOperand, values: ValueBuilder): Fragment {
-  if (of === 'source') return comparableValue(path, values.source as RowColumns)
-  return comparableValue(path, values, of === 'row' ? values.row : sql`excluded`)
 }
 
 /** Builds a value that is added to the column. */
@@ -115,7 +78,7 @@ export function buildDifference (operand: Single, context: OperandContext): Frag
 }
 
 /** Builds a text, for example a key of jsonb. */
-export function buildText (operand: Single, values: ValueBuilder): Fragment {
+export function buildText (operand: Single, values: TypedValues): Fragment {
   return operand.kind === 'reference'
     ? values.buildReferenceText(operand)
     : sql`${parameter((operand as Literal).text)}::text`
@@ -128,8 +91,8 @@ export function buildText (operand: Single, values: ValueBuilder): Fragment {
 export function buildArray ({ literals, references }: List, context: OperandContext): Fragment {
   if (references === undefined) return buildLiteralArray(literals, context)
   const constantPart = literals.length === 0 ? undefined : buildLiteralArray(literals, context)
-  const { values, path } = context
-  const referencePart = values.buildList(references, path)
+  const { values, columns = values, path } = context
+  const referencePart = values.buildList(references, columns.typed(path))
   const array = constantPart === undefined
     ? referencePart
     // The subquery runs once. Without it, array_cat would run for each row.
@@ -158,7 +121,7 @@ export function buildKeyword (word: Extract<Operand, { kind: 'keyword' }>['word'
 /** Builds the arguments of to_tsquery and similar functions. */
 export function buildSearchArguments (
   { query, config }: Extract<Operand, { kind: 'search' }>,
-  values: ValueBuilder
+  values: TypedValues
 ): Fragment {
   return sql`${configurationArgument(config)}${buildText(query, values)}`
 }
@@ -191,22 +154,22 @@ function configurationArgument (config: string | undefined): Fragment {
 
 function buildLiteral (
   { text, json }: Literal,
-  { values, path, constants = false }: OperandContext
+  { values, columns = values, path, constants = false }: OperandContext
 ): Fragment {
   if (constants) return requestConstant(text)
-  if (path.resultType === 'column') values.addParameterType(path.column)
+  if (path.resultType === 'column') columns.addParameterType(path.column)
   return path.resultType === 'json' ? sql`${parameter(json)}::jsonb` : parameter(text)
 }
 
 function buildLiteralArray (
   literals: readonly Literal[],
-  { values, path, constants = false }: OperandContext
+  { values, columns = values, path, constants = false }: OperandContext
 ): Fragment {
   if (path.resultType === 'json') {
     return sql`${parameter(arrayText(literals.map(({ json }) => json)))}::jsonb[]`
   }
   const texts = arrayText(literals.map(({ text }) => text))
   if (constants) return requestConstant(texts)
-  if (path.resultType === 'column') values.addParameterType(path.column)
+  if (path.resultType === 'column') columns.addParameterType(path.column)
   return parameter(texts)
 }

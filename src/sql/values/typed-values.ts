@@ -28,7 +28,6 @@ import { isJsonType, type ColumnType, type FindColumns } from './column-types.ts
 import type { RowColumns } from './column.ts'
 import { isJsonNull } from './documents.ts'
 import { KnownColumns, NO_COLUMNS, canWrite, isNumber, type DataCell } from './known-columns.ts'
-import type { ReferenceOptions, ValueBuilder } from './operand.ts'
 import type { References } from './references.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 import {
@@ -51,7 +50,14 @@ function jsonParameter (value: DataCell['value']): Fragment {
   return sql`${parameter(JSON.stringify(value))}::pg_catalog.json`
 }
 
-export class TypedValues extends KnownColumns implements ArgumentBuilder, ValueBuilder {
+/** `stored`: the value is assigned, and not only compared. */
+interface ReferenceOptions {
+  readonly stored: boolean
+  readonly as?: TypedAs
+}
+
+export class TypedValues extends KnownColumns implements ArgumentBuilder, RowColumns {
+  /** The table whose columns the values meet. */
   readonly table: TableName
   readonly row: Fragment
   /** Whether clients see the plan of the statement, so it raises no errors of ours. */
@@ -106,6 +112,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, ValueB
       : sql`(${this.converter.buildColumnRows(json, columns)})`
   }
 
+  /** Builds values that meet columns of another table, whose row gets a name of its own. */
   ofTable (table: TableName): TypedValues {
     const row = this.needs.nameRow()
     return new TypedValues(table, this.#findColumns, this.#references, this.needs, row)
@@ -251,7 +258,10 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, ValueB
     return sql`(select c.value from ${this.needs.addRows(sql`select ${value} as value`)} as c)`
   }
 
-  /** A value that is only compared is not checked. There the JSON null counts as NULL. */
+  /**
+   * Builds the value, row or list of a reference in the type of a column path. A value that is only
+   * compared is not checked. There the JSON null counts as NULL.
+   */
   buildReference (
     reference: Reference,
     path: TypedPath,
@@ -277,10 +287,12 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, ValueB
     return isCompared ? value : this.#orJsonNull(value, reference, path)
   }
 
+  /** Builds the value of a reference as text. */
   buildReferenceText (reference: Reference): Fragment {
     return this.#subquery(this.#references.textOf(reference), reference)
   }
 
+  /** Builds JSON in the type of a column path. */
   buildJson (document: JsonDocument, path: TypedPath): Fragment {
     if (this.checkValues) {
       return this.#convert(this.buildDocument(document), path, { shape: document.shape })
@@ -307,6 +319,10 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, ValueB
       : this.#onCoordinator(sql`(select ${this.buildDocument(document)}::${type})`)
   }
 
+  /**
+   * Builds the JSON null in the type of a column path. For a type other than json and jsonb that is
+   * NULL, or with `refuse` a failure (`value`).
+   */
   buildJsonNull (path: TypedPath, { refuse }: { readonly refuse: boolean }): Fragment {
     const { column, resultType, example } = path
     if (resultType === 'json') return sql`'null'::pg_catalog.jsonb`
@@ -333,6 +349,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, ValueB
       : sql`null`
   }
 
+  /** Builds a JSON array as an array of the type of a column path. */
   buildList (document: JsonDocument, path: TypedPath): Fragment {
     if (path.resultType !== 'column') {
       return this.#onCoordinator(jsonElements(this.buildDocument(document), path.resultType))
