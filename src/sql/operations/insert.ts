@@ -23,8 +23,6 @@ import { buildConflictClause, buildNewValue } from './assignment.ts'
 import { markRow } from './inserted.ts'
 import { buildSource } from './source.ts'
 
-type Cells = ReadonlyArray<ReadonlyMap<string, Cell>>
-
 const COMMA = sql`, `
 
 interface InsertedRows {
@@ -91,15 +89,12 @@ function buildSeparateRows (
     return positions.map(() => row)
   }
   const names = join(columns.map(identifier), COMMA)
-  const cells = cellsOf(group, values)
-  const built = cells?.map(row => buildRow(columns, row, values))
-  if (built !== undefined && values.needs.rows === 0 && conditions.length === 0) {
-    return built.map(row => sql` (${names}) values ${row}`)
+  const lists = buildLists(group, values)
+  if (lists !== undefined && values.needs.rows === 0 && conditions.length === 0) {
+    return lists.map(list => sql` (${names}) values ${list}`)
   }
   const number = identifier(unusedName(columns))
-  const { from, stored, checks } = built === undefined
-    ? buildStoredRows(group, values)
-    : valuesAsSource(columns, sql`values ${join(built, COMMA)}`)
+  const { from, stored, checks } = buildRowSource(group, lists, values)
   const source = values.needs.addRows(sql`select ${
     nameStored(columns, stored)
   }, pg_catalog.row_number() over () as ${number} from ${from}${whereAll(checks)}`)
@@ -122,26 +117,22 @@ function buildNumberedRows (
     return sql` select from ${countTo(positions.length)} as x (${number})${where}`
   }
   const names = join(columns.map(identifier), COMMA)
-  const { from, stored, checks } = buildRowSource(group, values)
+  const { from, stored, checks } = buildRowSource(group, buildLists(group, values), values)
   const rows = sql`select ${nameStored(columns, stored)}, row_number() over () as ${number}
     from ${from}${whereAll(checks)}`
   return sql` (${names}) select ${names} from (${rows}) as x${where}`
 }
 
-/** The rows of a group as a source of rows. */
-function buildRowSource (group: RowGroup, values: TypedValues): StoredRows {
-  const { columns } = group
-  const cells = cellsOf(group, values)
-  return cells === undefined
-    ? buildStoredRows(group, values)
-    : valuesAsSource(columns, buildValues(columns, cells, values))
-}
-
-/** VALUES as a source of rows. */
-function valuesAsSource (columns: readonly string[], rows: Fragment): StoredRows {
-  const names = columns.map(identifier)
+/** The rows of a group as a source of rows. `lists`: see buildLists. */
+function buildRowSource (
+  group: RowGroup,
+  lists: readonly Fragment[] | undefined,
+  values: TypedValues
+): StoredRows {
+  if (lists === undefined) return buildStoredRows(group, values)
+  const names = group.columns.map(identifier)
   return {
-    from: sql`(${rows}) as x (${join(names, COMMA)})`,
+    from: sql`(values ${join(lists, COMMA)}) as x (${join(names, COMMA)})`,
     stored: names.map(name => sql`x.${name}`),
     checks: []
   }
@@ -153,37 +144,24 @@ function valuesAsSource (columns: readonly string[], rows: Fragment): StoredRows
  */
 const MAX_CELLS = 128
 
-/** The values of the rows, if each of them is written as an expression. */
-function cellsOf (
+/** Builds the rows as lists of VALUES; undefined: they are sent as JSON. */
+function buildLists (
   { columns, rows }: RowGroup,
   values: TypedValues
-): Cells | undefined {
+): readonly Fragment[] | undefined {
   const { cells } = rows
   // With value checks the rows are JSON, so that an error can name the row.
   if (cells === undefined || values.checkValues || !values.canWriteCells(cells)) return undefined
   // Citus would pull rows of JSON to the coordinator.
   const isLong = cells.length * columns.length > MAX_CELLS && !values.distributed
   // To read `document` writes the JSON, so it is read last.
-  return isLong && rows.document.references.length === 0 ? undefined : cells
-}
-
-function buildValues (
-  columns: readonly string[],
-  cells: Cells,
-  values: TypedValues
-): Fragment {
-  return sql`values ${join(cells.map(row => buildRow(columns, row, values)), COMMA)}`
-}
-
-function buildRow (
-  columns: readonly string[],
-  row: ReadonlyMap<string, Cell>,
-  values: TypedValues
-): Fragment {
-  const built = columns.map(column =>
-    values.buildCell(row.get(column) as Cell, column, { always: true })
-  )
-  return sql`(${join(built, COMMA)})`
+  if (isLong && rows.document.references.length === 0) return undefined
+  return cells.map(row => {
+    const built = columns.map(column =>
+      values.buildCell(row.get(column) as Cell, column, { always: true })
+    )
+    return sql`(${join(built, COMMA)})`
+  })
 }
 
 function countTo (rows: number): Fragment {
@@ -203,17 +181,17 @@ function buildRows (
     return sql` select from ${countTo(positions.length)}${where}`
   }
   const names = join(columns.map(identifier), COMMA)
-  const cells = cellsOf(group, values)
+  const lists = buildLists(group, values)
   const select = ({ from, stored, checks }: StoredRows): Fragment =>
     sql` (${names}) select ${join(stored, COMMA)} from ${from}${
       whereAll([...checks, ...conditions])
     }`
-  if (cells === undefined) return select(buildStoredRows(group, values))
-  const rows = buildValues(columns, cells, values)
+  if (lists === undefined) return select(buildStoredRows(group, values))
   // Citus takes no subqueries beside VALUES.
   if (values.distributed && (values.needs.rows > 0 || conditions.length > 0)) {
-    return select(collectRows(columns, valuesAsSource(columns, rows), values))
+    return select(collectRows(columns, buildRowSource(group, lists, values), values))
   }
+  const rows = sql`values ${join(lists, COMMA)}`
   return sql` (${names}) ${
     conditions.length === 0 ? rows : sql`select * from (${rows}) as v${where}`
   }`
@@ -251,9 +229,9 @@ export function buildNewValues (
   { columns, set }: Pick<NewValues, 'columns' | 'set'>,
   values: TypedValues
 ): readonly Fragment[] {
-  const [cells] = set.cells as Cells
+  const row = set.cells?.[0]
   return columns.map(column => {
-    const cell = cells?.get(column) as Cell
+    const cell = row?.get(column) as Cell
     const value = values.buildCell(cell, column, { always: false })
     // A subquery is computed once, and not for each row. On Citus the value is one already.
     return cell.kind === 'reference' && !values.distributed ? sql`(select ${value})` : value
