@@ -41,9 +41,9 @@ import { sessionUnchanged } from './statement/settings.ts'
 import { findShared } from './statement/shared-results.ts'
 import type { Statement } from './statement/statement.ts'
 import { buildWhen, checksWhen } from './statement/when.ts'
-import type { FindColumns, TableColumns } from './values/column-types.ts'
+import type { TableColumns } from './values/column-types.ts'
 import { findScalars, References, type Earlier } from './values/references.ts'
-import { StatementNeeds } from './values/statement-needs.ts'
+import { StatementNeeds, type StatementFacts } from './values/statement-needs.ts'
 import { TypedValues } from './values/typed-values.ts'
 
 /** The protocol counts parameters in 16 bits. */
@@ -58,17 +58,19 @@ export function compile (
   options: CompileOptions
 ): readonly Statement[] {
   const results = findShared(plan)
-  const { distributed = false, restoreSession = false, findColumns = UNKNOWN } = options
-  const { checkValues = restoreSession } = options
+  const { distributed = false, restoreSession = false, checkValues = restoreSession } = options
+  const { findColumns = UNKNOWN, findFunction = UNKNOWN } = options
+  const { operations } = plan
+  const types = { findColumns, findFunction }
+  const facts = { distributed, checkValues, restoreSession, explain: false, ...types }
   const scalars = findScalars(plan, findColumns)
   // With value checks every statement counts its rows.
   const separate = checkValues ? NONE : findSeparateSources(plan, options)
-  return plan.operations.map(planned => {
+  const earlier = { results, scalars, separate }
+  return operations.map(planned => {
     const uses = plan.referenceUses.get(planned.index) ?? []
     const onlyCounts = answersOnlyCount(planned, options.minimal) && uses.length === 0
     const node = distributed ? distributeNode(planned, { ...options, onlyCounts }) : planned
-    const earlier = { results, scalars, separate }
-    const facts = { distributed, checkValues, restoreSession, findColumns }
     const compileNode = (node: PlanNode): Statement | undefined => compileOperation(node, {
       ...options,
       ...facts,
@@ -78,14 +80,10 @@ export function compile (
       scalars: scalars.get(node.index),
       counted: plan.counted.has(node.index),
       requirements: plan.requirements.get(node.index),
-      ...createBuilders(node, earlier, {
-        ...facts,
-        explain: false,
-        findFunction: options.findFunction
-      }),
+      ...createBuilders(node, earlier, facts),
       separate: !checkValues && returnsSeparateRows(node, plan, options),
-      last: node.index === plan.operations.length - 1 && !restoreSession,
-      operations: plan.operations.length
+      last: node.index === operations.length - 1 && !restoreSession,
+      operations: operations.length
     })
     const statement = compileNode(node) ??
       (hasRows(node) ? compileNode(asJson(node)) : undefined)
@@ -111,7 +109,7 @@ function asJson (node: WithRows): PlanNode {
     : { ...node, groups: node.groups.map(ofGroup) }
 }
 
-const UNKNOWN: FindColumns = () => undefined
+const UNKNOWN = (): undefined => undefined
 const NONE: ReadonlySet<number> = new Set()
 
 type Builders = Pick<StatementContext, 'hasColumn' | 'needs' | 'references' | 'values'>
@@ -119,26 +117,19 @@ type Builders = Pick<StatementContext, 'hasColumn' | 'needs' | 'references' | 'v
 function createBuilders (
   node: PlanNode,
   earlier: Earlier,
-  { findColumns, findFunction, ...facts }: FindTypes & Pick<
-    StatementNeeds['facts'],
-    'distributed' | 'checkValues' | 'restoreSession' | 'explain'
-  >
+  facts: Omit<StatementFacts, 'source' | 'call'>
 ): Builders {
+  const { findColumns } = facts
   const call = node.kind === 'call' ? node : undefined
   const source = sourceColumns(node, findColumns)
-  const needs = new StatementNeeds({ source, call, findFunction, ...facts })
+  const needs = new StatementNeeds({ source, call, ...facts })
   const references = new References(earlier, needs)
   return {
     hasColumn: findKnown(node, call === undefined ? findColumns(node.table) : undefined),
     needs,
     references,
-    values: new TypedValues(node.table, findColumns, references, needs)
+    values: new TypedValues(node.table, references, needs)
   }
-}
-
-interface FindTypes {
-  readonly findColumns: FindColumns
-  readonly findFunction?: CompileOptions['findFunction'] | undefined
 }
 
 /**
@@ -149,20 +140,19 @@ interface FindTypes {
  */
 export function compileQueryPlans (
   plan: Plan,
-  { maxRows, distributed = false, findColumns = UNKNOWN, findFunction }: Pick<
-    CompileOptions,
-    'maxRows' | 'distributed' | 'findColumns' | 'findFunction'
+  { maxRows, distributed, findColumns, findFunction }: Required<
+    Pick<CompileOptions, 'maxRows' | 'distributed' | 'findColumns' | 'findFunction'>
   >
 ): readonly Statement[] {
-  const types = { findColumns, findFunction }
   const earlier = {
     results: findShared(plan),
-    scalars: findScalars(plan, types.findColumns),
+    scalars: findScalars(plan, findColumns),
     separate: NONE
   }
   return plan.operations.map(planned => {
     const node = { ...distributed ? distributeNode(planned, { maxRows }) : planned, when: [] }
-    const builders = createBuilders(node, earlier, { ...types, ...EXPLAINED, distributed })
+    const facts = { ...EXPLAINED, distributed, findColumns, findFunction }
+    const builders = createBuilders(node, earlier, facts)
     const part = rowPartOf(node, false)
     const context = { ...builders, ...ALONE, distributed }
     const operation = buildOperation(node, part, context)

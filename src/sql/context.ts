@@ -37,13 +37,12 @@ export interface CompileOptions {
   readonly distributed?: boolean
   /** Finds the types of columns; by default no table is known. */
   readonly findColumns?: FindColumns
-  /** Finds the types of the parameters of functions; undefined: they are not known. */
+  /** Finds the types of the parameters of functions; by default none is known. */
   readonly findFunction?: FindFunction
 }
 
 /** What is known about the statement of one operation. */
 export interface StatementContext extends CompileOptions {
-  readonly findColumns: FindColumns
   readonly uses: readonly ReferenceUse[]
   readonly counted: boolean
   readonly shared: readonly SharedResult[]

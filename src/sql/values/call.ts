@@ -37,7 +37,7 @@ const VOID = sql`2278`
 export function buildCall (node: CallNode, values: ArgumentBuilder): Fragment {
   const { table } = node
   const name = identifier(table.name)
-  const variants = values.needs.facts.findFunction?.(table)
+  const variants = values.needs.facts.findFunction(table)
   const find = variants === undefined ? () => [] : findParameters(variants, node)
   const built = node.args.map(argument => buildArgument(node, argument, { values, find }))
   const list = built.toSorted((a, b) => Number(a.variadic) - Number(b.variadic))

@@ -5,11 +5,11 @@ import { integer, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { CallNode } from '../../plan/nodes.ts'
 import { raise } from '../statement/raised-error.ts'
 import type { FindFunction } from './function-types.ts'
-import { compareTypes, type TypeCheck } from './column-types.ts'
+import { compareTypes, type FindColumns, type TypeCheck } from './column-types.ts'
 import type { RowColumns } from './column.ts'
 
 /** What is known about a statement before its values are built. */
-interface StatementFacts {
+export interface StatementFacts {
   /** See sourceColumns. */
   readonly source: RowColumns
   readonly distributed: boolean
@@ -19,7 +19,8 @@ interface StatementFacts {
   readonly restoreSession: boolean
   /** The operation, if it calls a function. */
   readonly call: CallNode | undefined
-  readonly findFunction: FindFunction | undefined
+  readonly findColumns: FindColumns
+  readonly findFunction: FindFunction
   /** See TypedValues. */
   readonly explain: boolean
 }
@@ -40,7 +41,7 @@ export class StatementNeeds {
   constructor (facts: StatementFacts) {
     this.facts = facts
     const { call, findFunction } = facts
-    this.hasUnknownTypes = call !== undefined && findFunction?.(call.table) === undefined
+    this.hasUnknownTypes = call !== undefined && findFunction(call.table) === undefined
   }
 
   /** Returns a name for a row of another table. */

@@ -24,7 +24,7 @@ import { isList, isNested, listText, textOf } from '../../plan/value-text.ts'
 import { raiseText, type ValueIssue } from '../statement/raised-error.ts'
 import { nullRow } from '../statement/table.ts'
 import { nullRowOfCall, type ArgumentBuilder } from './call.ts'
-import { isJsonType, type ColumnType, type FindColumns } from './column-types.ts'
+import { isJsonType, type ColumnType } from './column-types.ts'
 import type { RowColumns } from './column.ts'
 import { isJsonNull } from './documents.ts'
 import { KnownColumns, NO_COLUMNS, canWrite, isNumber, type DataCell } from './known-columns.ts'
@@ -64,24 +64,21 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   readonly explain: boolean
   readonly checkValues: boolean
   readonly converter: JsonConverter
-  readonly #findColumns: FindColumns
   /** The operation whose function returns the rows. */
   readonly #call: CallNode | undefined
   readonly #references: References
 
   constructor (
     table: TableName,
-    findColumns: FindColumns,
     references: References,
     needs: StatementNeeds,
     row = sql`t`
   ) {
     // A table that a condition reads can have the name of the function.
     const call = table === needs.facts.call?.table ? needs.facts.call : undefined
-    super(call === undefined ? findColumns(table) : NO_COLUMNS, needs)
+    super(call === undefined ? needs.facts.findColumns(table) : NO_COLUMNS, needs)
     this.table = table
     this.row = row
-    this.#findColumns = findColumns
     this.#call = call
     this.explain = needs.facts.explain
     this.checkValues = needs.facts.checkValues
@@ -114,8 +111,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
 
   /** Builds values that meet columns of another table, whose row gets a name of its own. */
   ofTable (table: TableName): TypedValues {
-    const row = this.needs.nameRow()
-    return new TypedValues(table, this.#findColumns, this.#references, this.needs, row)
+    return new TypedValues(table, this.#references, this.needs, this.needs.nameRow())
   }
 
   /** Whether the statement is for Citus. */
