@@ -144,10 +144,34 @@ export class ConnectionPool {
     this.#options = options
     const { lifetimeMs, target } = options
     const { signal } = this.#closed
-    const context = { options, signal, onClosed: this.#open.delete.bind(this.#open) }
-    this.#batchPool = createTarn(context, options.size, () => this.#openForBatches())
-    this.#recoveryPool = createTarn(context, RECOVERY_CONNECTIONS, () =>
+    this.#batchPool = this.#createTarn(options.size, () => this.#openForBatches())
+    this.#recoveryPool = this.#createTarn(RECOVERY_CONNECTIONS, () =>
       openConnection(target, { lifetimeMs, roleSettings: false, signal }))
+  }
+
+  #createTarn (max: number, create: () => Promise<Connection>): Pool<Connection> {
+    const { target, queueTimeoutMs, onOpenFailed } = this.#options
+    const pool = new Pool<Connection>({
+      create,
+      validate: isUsable,
+      destroy: async connection => {
+        this.#open.delete(connection)
+        await closeConnection(connection)
+      },
+      min: 0,
+      max,
+      acquireTimeoutMillis: queueTimeoutMs,
+      createTimeoutMillis: target.connectTimeoutMs * target.hosts.length + 1000,
+      destroyTimeoutMillis: 2000,
+      idleTimeoutMillis: IDLE_TIMEOUT_MS,
+      createRetryIntervalMillis: 50,
+      // The request that needs the connection fails at once, instead of after the queue timeout.
+      propagateCreateError: true
+    })
+    pool.on('createFail', (_id: number, reason: unknown) => {
+      if (!this.#isClosing()) onOpenFailed(reason)
+    })
+    return pool
   }
 
   async #openForBatches (): Promise<Connection> {
@@ -291,41 +315,6 @@ export class ConnectionPool {
   #isClosing (): boolean {
     return this.#closed.signal.aborted
   }
-}
-
-interface TarnContext {
-  readonly options: PoolOptions
-  /** Aborted when the pool closes. */
-  readonly signal: AbortSignal
-  readonly onClosed: (connection: Connection) => void
-}
-
-function createTarn (
-  { options: { target, queueTimeoutMs, onOpenFailed }, signal, onClosed }: TarnContext,
-  max: number,
-  create: () => Promise<Connection>
-): Pool<Connection> {
-  const pool = new Pool<Connection>({
-    create,
-    validate: isUsable,
-    destroy: async connection => {
-      onClosed(connection)
-      await closeConnection(connection)
-    },
-    min: 0,
-    max,
-    acquireTimeoutMillis: queueTimeoutMs,
-    createTimeoutMillis: target.connectTimeoutMs * target.hosts.length + 1000,
-    destroyTimeoutMillis: 2000,
-    idleTimeoutMillis: IDLE_TIMEOUT_MS,
-    createRetryIntervalMillis: 50,
-    // The request that needs the connection fails at once, instead of after the queue timeout.
-    propagateCreateError: true
-  })
-  pool.on('createFail', (_id: number, reason: unknown) => {
-    if (!signal.aborted) onOpenFailed(reason)
-  })
-  return pool
 }
 
 /**
