@@ -23,22 +23,9 @@ export interface InspectOptions {
   readonly startup?: Settings | undefined
 }
 
-export interface ServerFacts
-  extends
-  Pick<
-    Connection,
-    | 'backend'
-    | 'server'
-    | 'product'
-    | 'privileged'
-    | 'engine'
-    | 'overridden'
-    | 'losesCommits'
-    | 'roleSettings'
-    | 'rolesWithoutLogin'
-    | 'extraSchemas'
-    | 'unsafeSchemas'
-  > {
+type OwnMember = 'client' | 'socket' | 'prepared' | 'prepares' | 'expiresAt' | 'state'
+
+export interface ServerFacts extends Omit<Connection, OwnMember> {
   /** Whether the server matches `target_session_attrs`. */
   readonly matches: boolean
 }
