@@ -58,13 +58,8 @@ export async function findProblem (
 
 /** Resolves to true as soon as one database answers, to false when all have failed. */
 async function anyReachable (databases: readonly Checked[]): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>()
-  const checks = databases.map(({ probe }) => probe.reachable())
-  for (const check of checks) {
-    check.then(reachable => {
-      if (reachable) resolve(true)
-    })
-  }
-  Promise.all(checks).then(() => resolve(false))
-  return promise
+  const checks = databases.map(async ({ probe }) => {
+    if (!await probe.reachable()) throw new Error('not reachable')
+  })
+  return Promise.any(checks).then(() => true, () => false)
 }

@@ -5,9 +5,6 @@ import type { DatabaseError } from '../errors/postgres.ts'
 import type { TransactionId } from '../sql/frame/server-state.ts'
 import type { Place } from '../sql/frame/steps.ts'
 
-/** Every outcome of a batch or of one attempt. */
-export type Outcome = Committed | Failed | Lost | Unknown
-
 /** How one attempt ended. */
 export type AttemptOutcome = Committed | Failed | Lost
 
