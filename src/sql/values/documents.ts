@@ -39,7 +39,7 @@ export interface SharedReader {
 const OTHERS = -1
 
 /** The member of an element that a reference reads; undefined: it reads the element. */
-function keyIn (result: SharedResult, { column }: Reference): string | undefined {
+export function keyIn (result: SharedResult, { column }: Reference): string | undefined {
   return result.column === undefined ? column : undefined
 }
 

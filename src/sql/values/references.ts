@@ -30,7 +30,7 @@ import {
   type FindColumns,
   type TypeCheck
 } from './column-types.ts'
-import { concatenate, joinPieces, MAX_CONCATENATED, type SharedReader } from './documents.ts'
+import { concatenate, joinPieces, keyIn, MAX_CONCATENATED, type SharedReader } from './documents.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 
 /** A shared column of which all values are scalars, of one type. */
@@ -92,15 +92,6 @@ function readOutput (
 /** Whether its values depend on the time zone in which they are read. */
 function isZoned ({ oid }: ColumnType): boolean {
   return oid === TypeOid.timestamptz || oid === TypeOid.timetz
-}
-
-/** What a reference reads. */
-interface ReadSetting {
-  readonly result: SharedResult
-  /** A parameter with the name of its setting. */
-  readonly setting: Fragment
-  /** The member of its elements, if these are rows. */
-  readonly column: string | undefined
 }
 
 /** How a reference is read. */
@@ -226,41 +217,45 @@ export class References implements SharedReader {
         const list = this.#sharedList(one, options)
         return options.json === true ? list : sql`${list}::pg_catalog.text`
       }
-      const { setting, column, result } = this.#readSetting(one, options)
+      const result = this.sharedOf(one)
+      const setting = this.#readSetting(one, result, options)
       this.#reads++
       if (this.#reads > MAX_DIRECT_READS) return this.#readElement(one, result, options)
+      const json = readShared(setting)
       const row = integer(Number(one.row))
-      const element = sql`${readShared(setting)} ${
-        column === undefined ? arrow : sql`operator(pg_catalog.->)`
-      } ${row}`
-      return column === undefined
-        ? sql`(${element})`
-        : sql`(${element} ${arrow} ${parameter(column)})`
+      const key = keyIn(result, one)
+      return key === undefined
+        ? sql`(${json} ${arrow} ${row})`
+        : sql`(${json} operator(pg_catalog.->) ${row} ${arrow} ${parameter(key)})`
     })
   }
 
   #readElement (
-    { row, column }: Reference,
+    reference: Reference,
     result: SharedResult,
     { json = false }: ReadOptions
   ): Fragment {
-    const element = sql`s.rows[${integer(Number(row) + 1)}]`
-    const member = result.column === undefined && column !== undefined
-      ? sql`${element} operator(pg_catalog.->) ${parameter(column)}`
-      : element
+    const element = sql`s.rows[${integer(Number(reference.row) + 1)}]`
+    const key = keyIn(result, reference)
+    const member = key === undefined
+      ? element
+      : sql`${element} operator(pg_catalog.->) ${parameter(key)}`
     const value = json ? member : sql`(${member}) operator(pg_catalog.#>>) '{}'`
     return sql`(select ${value} from ${this.readElements(result)} as s)`
   }
 
-  #readSetting (reference: Reference, { checked = false }: ReadOptions): ReadSetting {
+  /** A parameter with the name of the setting that a reference reads. */
+  #readSetting (
+    reference: Reference,
+    { setting }: SharedResult,
+    { checked = false }: ReadOptions
+  ): Fragment {
     const { source, column } = reference
     const { scalars } = this.#earlier
-    const result = this.sharedOf(reference)
     const scalar = column === undefined ? undefined : scalars.get(source)?.get(column)
     if (scalar !== undefined) this.#needs.addTypeCheck(scalar.check)
-    const setting = this.#setting(result.setting)
     if (!checked) this.#addUnchecked(reference)
-    return { result, setting, column: result.column === undefined ? column : undefined }
+    return this.#setting(setting)
   }
 
   /** A parameter with the name of a setting. */
@@ -289,10 +284,12 @@ export class References implements SharedReader {
 
   /** The values of a column in all rows, as one JSON array. */
   #sharedList (list: Reference, options: ReadOptions = {}): Fragment {
-    const { setting, column } = this.#readSetting(list, options)
-    if (column === undefined) return readShared(setting)
+    const result = this.sharedOf(list)
+    const setting = this.#readSetting(list, result, options)
+    const key = keyIn(result, list)
+    if (key === undefined) return readShared(setting)
     return sql`(select coalesce(pg_catalog.json_agg(e.value operator(pg_catalog.->) ${
-      parameter(column)
+      parameter(key)
     }), '[]') from pg_catalog.json_array_elements(${readShared(setting)}) as e (value))`
   }
 }
