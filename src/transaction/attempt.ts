@@ -116,11 +116,7 @@ class Attempt implements AnswerHandler {
     this.maxBytes = batch.maxBytes + UNCOUNTED_BYTES
     this.#answers = new Answers(connection.server)
     this.#begunByDriver = performance.now() - connection.socket.heardAt > MAX_QUIET_MS
-    const steps = buildSteps(batch, {
-      operations: batch.operations(),
-      connection,
-      begin: !this.#begunByDriver
-    })
+    const steps = buildSteps(batch, connection, !this.#begunByDriver)
     this.#pipeline = this.#encode(steps, storesReceived(batch) ? [] : this.#end())
   }
 

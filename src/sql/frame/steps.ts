@@ -59,28 +59,21 @@ export function beginOptions ({ isolation, access }: TransactionMode): string {
   return `isolation level ${isolation} ${access} not deferrable`.replaceAll('-', ' ')
 }
 
-export interface StepOptions {
-  readonly operations: readonly Statement[]
-  /** Facts for the session statement. */
-  readonly connection: ConnectionFacts
-  /** Send BEGIN. */
-  readonly begin: boolean
-}
-
 /** Whether the results of the operations must be received before they are stored. */
 export function storesReceived ({ key, variant }: AttemptBatch): boolean {
   return key !== undefined && variant?.restoreSession === true
 }
 
-/** Returns the steps before the end, or before `buildReceivedSteps`. */
+/** Returns the steps before the end, or before `buildReceivedSteps`. `begin`: with BEGIN. */
 export function buildSteps (
   batch: AttemptBatch,
-  options: StepOptions
+  connection: ConnectionFacts,
+  begin: boolean
 ): readonly Step[] {
   const beginning = unprepared(`begin ${beginOptions(batch.mode)}`)
   return addComment(batch, [
-    ...options.begin ? [{ statement: beginning, place: 'session', answer: 'begin' } as const] : [],
-    ...buildBatchSteps(batch, options)
+    ...begin ? [{ statement: beginning, place: 'session', answer: 'begin' } as const] : [],
+    ...buildBatchSteps(batch, connection)
   ])
 }
 
@@ -119,9 +112,9 @@ function sessionAgain (
 
 function buildBatchSteps (
   batch: AttemptBatch,
-  { operations, connection }: StepOptions
+  connection: ConnectionFacts
 ): readonly Step[] {
-  const { session, workerSession, variant, key, mode } = batch
+  const { session, workerSession, variant, key, mode, count } = batch
   const onWorkers = workerSession?.(connection) ?? []
   const restore = variant?.restoreSession === true
     ? restoreSteps([...onWorkers, ...sessionAgain(batch, connection)])
@@ -142,7 +135,7 @@ function buildBatchSteps (
       place: 'session',
       ...i === length - 1 && { answer: 'session' }
     })),
-    ...operations.flatMap((statement, place): readonly Step[] => [
+    ...batch.operations().flatMap((statement, place): readonly Step[] => [
       { statement, place, answer: 'operation' },
       ...restore
     ]),
@@ -151,7 +144,7 @@ function buildBatchSteps (
       : [{ statement: checkConstraints, place: 'commit' } as const],
     ...key === undefined || storesReceived(batch)
       ? []
-      : storeSteps(storeKeptStatement(key, operations.length), sessionAgain(batch, connection))
+      : storeSteps(storeKeptStatement(key, count), sessionAgain(batch, connection))
   ]
 }
 
