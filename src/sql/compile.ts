@@ -24,7 +24,7 @@ import { isAllColumns } from '../plan/output.ts'
 import type { Plan } from '../plan/plan.ts'
 import { distributeNode, fence } from './citus/citus.ts'
 import { buildFence, isPushedDown } from './citus/placement.ts'
-import type { CompileOptions, StatementContext } from './context.ts'
+import type { CompileOptions, StatementContext } from './values/context.ts'
 import { buildOperation } from './operations/operation.ts'
 import {
   answersOnlyCount,

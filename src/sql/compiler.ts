@@ -16,7 +16,7 @@ import type { Plan } from '../plan/plan.ts'
 import type { ConnectionFacts } from '../postgres/facts.ts'
 import { notOnCitus, workerSettings } from './citus/citus.ts'
 import { compile, compileQueryPlans } from './compile.ts'
-import type { CompileOptions } from './context.ts'
+import type { CompileOptions } from './values/context.ts'
 import {
   mayCommit,
   type CompiledBatch,

@@ -14,7 +14,7 @@ import {
 import type { InsertNode, PlanNode } from '../plan/nodes.ts'
 import { arrayText } from '../plan/value-text.ts'
 import { buildFence, isPushedDown, buildShardCheck } from './citus/placement.ts'
-import type { StatementContext } from './context.ts'
+import type { StatementContext } from './values/context.ts'
 import { buildOperation, type OperationContext } from './operations/operation.ts'
 import { rowValue, rowPartOf, type BuiltOperation, type RowPart } from './operations/output.ts'
 import {

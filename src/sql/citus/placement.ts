@@ -4,28 +4,24 @@
 import type { OperatorName } from '../../../schemas/operator.ts'
 import { empty, type Fragment, constant, render, sql } from '../../fragment/fragment.ts'
 import type { PlanNode, Predicate, TableName } from '../../plan/nodes.ts'
-import type { ReferenceUse, Requirements } from '../../plan/plan.ts'
 import type { Check } from '../statement/checks.ts'
 import { raise } from '../statement/raised-error.ts'
 import { tableName } from '../statement/table.ts'
-import type { References } from '../values/references.ts'
-import type { StatementNeeds } from '../values/statement-needs.ts'
+import type { StatementContext } from '../values/context.ts'
 import { fence, needsOneShard } from './citus.ts'
 
 /** What decides where Citus runs a statement. */
-export interface Placement {
-  /** The result goes through a setting. */
-  readonly keep?: boolean
-  /** What later operations read from this one. */
-  readonly uses: readonly ReferenceUse[]
-  /** Later operations depend on the number of its rows. */
-  readonly counted: boolean
-  readonly requirements: Requirements | undefined
-  readonly checkValues: boolean
-  readonly distributed: boolean
-  readonly needs: StatementNeeds
-  readonly references: References
-}
+export type Placement = Pick<
+  StatementContext,
+  | 'keep'
+  | 'uses'
+  | 'counted'
+  | 'requirements'
+  | 'checkValues'
+  | 'distributed'
+  | 'needs'
+  | 'references'
+>
 
 /**
  * Whether Citus may run the statement on a worker as a whole: it neither reads nor writes settings

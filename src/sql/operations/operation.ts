@@ -12,15 +12,11 @@ import type {
 } from '../../plan/nodes.ts'
 import { needsOneShard, storesSeveral } from '../citus/citus.ts'
 import { isPushedDown, type Placement } from '../citus/placement.ts'
-import {
-  exposeColumns,
-  nameExposed,
-  type ExposedColumns,
-  type SharedResult
-} from '../statement/shared-results.ts'
+import { exposeColumns, nameExposed, type ExposedColumns } from '../statement/shared-results.ts'
 import { tableName } from '../statement/table.ts'
 import { buildRequirements, buildWhen, rowsWhen, checksWhen } from '../statement/when.ts'
 import { buildCall } from '../values/call.ts'
+import type { StatementContext } from '../values/context.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { buildAssignment } from './assignment.ts'
 import { buildAmbiguityCheck, buildBulkUpdate } from './bulk-update.ts'
@@ -39,11 +35,8 @@ import {
 import { buildRows, buildSelectRows } from './select.ts'
 import { buildJoin } from './source.ts'
 
-export interface OperationContext extends Placement {
-  readonly shared: readonly SharedResult[]
-  /** See findKnown. */
-  readonly hasColumn: (column: string) => boolean
-  readonly values: TypedValues
+export interface OperationContext
+  extends Placement, Pick<StatementContext, 'shared' | 'hasColumn' | 'values'> {
   /** Columns that stand beside the row. */
   readonly exposed: ExposedColumns
   /** Whole rows are JSON. */

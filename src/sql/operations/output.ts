@@ -11,6 +11,7 @@ import type { Check } from '../statement/checks.ts'
 import { exposeColumns, type ExposedColumns } from '../statement/shared-results.ts'
 import { tableName } from '../statement/table.ts'
 import { columnValue, type RowColumns } from '../values/column.ts'
+import type { CompileOptions } from '../values/context.ts'
 import { isInserted } from './inserted.ts'
 
 /** Columns 1 and 2 of each operation: when it began, and when its rows were ready. */
@@ -149,12 +150,7 @@ export interface BuiltOperation {
 // Which operations return each row as soon as it is there, without an aggregate.
 // Nothing counts their rows, so an operation that reads one of them must check that it exists.
 
-/** See CompileOptions. */
-interface Options {
-  readonly minimal?: boolean
-  readonly keep?: boolean
-  readonly distributed?: boolean
-}
+type Options = Pick<CompileOptions, 'minimal' | 'keep' | 'distributed'>
 
 /**
  * Whether an operation returns separate rows. It must return as many rows as the request has, and

@@ -1,14 +1,14 @@
 /**
  * What the compiler needs to know about a batch, and about one of its operations.
  */
-import type { ReferenceUse, Requirements } from '../plan/plan.ts'
-import type { SessionIdentity } from './statement/settings.ts'
-import type { SharedResult } from './statement/shared-results.ts'
-import type { FindFunction } from './values/function-types.ts'
-import type { FindColumns } from './values/column-types.ts'
-import type { References, Scalar } from './values/references.ts'
-import type { StatementNeeds } from './values/statement-needs.ts'
-import type { TypedValues } from './values/typed-values.ts'
+import type { ReferenceUse, Requirements } from '../../plan/plan.ts'
+import type { SessionIdentity } from '../statement/settings.ts'
+import type { SharedResult } from '../statement/shared-results.ts'
+import type { FindFunction } from './function-types.ts'
+import type { FindColumns } from './column-types.ts'
+import type { References, Scalar } from './references.ts'
+import type { StatementNeeds } from './statement-needs.ts'
+import type { TypedValues } from './typed-values.ts'
 
 export interface CompileOptions {
   /** The role and the claims that every operation must run with. */
