@@ -11,7 +11,6 @@ import type { Failure } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 import { empty, integer, join, render, sql, whereAll, type Fragment } from '../fragment/fragment.ts'
-import { MAX_KEPT_LENGTH } from '../fragment/recent-texts.ts'
 import { isNested } from '../plan/nested.ts'
 import type {
   InsertNode,
@@ -214,8 +213,7 @@ function compileOperation (node: PlanNode, context: StatementContext): Statement
   if (statement.parameters.length > MAX_PARAMETERS) return undefined
   return {
     ...statement,
-    prepare: statement.unique !== true && !needs.hasUnknownTypes &&
-      statement.text.length <= MAX_KEPT_LENGTH,
+    prepare: statement.unique !== true && !needs.hasUnknownTypes,
     needsValueChecks: needs.needsValueChecks,
     isFinal: context.checkValues || node.kind === 'call' || needs.hasUnknownTypes,
     separateRows: separate
