@@ -22,7 +22,7 @@ import type {
 import { isAllColumns } from '../plan/output.ts'
 import type { Plan } from '../plan/plan.ts'
 import { distributeNode, fence } from './citus/citus.ts'
-import { buildFence, isPushedDown } from './citus/placement.ts'
+import { buildFence, isPushedDown, refuseInlined } from './citus/placement.ts'
 import type { CompileOptions, StatementContext } from './values/context.ts'
 import { buildOperation } from './operations/operation.ts'
 import {
@@ -60,6 +60,7 @@ export function compile (
   const { distributed = false, restoreSession = false, checkValues = restoreSession } = options
   const { findColumns = UNKNOWN, findFunction = UNKNOWN } = options
   const { operations } = plan
+  if (distributed) refuseInlined(plan, findColumns)
   const types = { findColumns, findFunction }
   const facts = { distributed, checkValues, restoreSession, explain: false, ...types }
   const scalars = findScalars(plan, findColumns)
@@ -148,6 +149,7 @@ export function compileQueryPlans (
     scalars: findScalars(plan, findColumns),
     separate: NONE
   }
+  if (distributed) refuseInlined(plan, findColumns)
   return plan.operations.map(planned => {
     const node = { ...distributed ? distributeNode(planned, { maxRows }) : planned, when: [] }
     const facts = { ...EXPLAINED, distributed, findColumns, findFunction }

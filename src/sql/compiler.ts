@@ -15,6 +15,7 @@ import { once, type PlannedBatch } from '../plan/plan-batch.ts'
 import type { Plan } from '../plan/plan.ts'
 import type { ConnectionFacts } from '../postgres/facts.ts'
 import { notOnCitus, workerSettings } from './citus/citus.ts'
+import { inlinesFunction } from './citus/placement.ts'
 import { compile, compileQueryPlans } from './compile.ts'
 import type { CompileOptions } from './values/context.ts'
 import {
@@ -129,7 +130,7 @@ export class Compiler {
       },
       writes: session.writes,
       ...isQueryPlan
-        ? this.#renewable(genericPlan, () => {
+        ? this.#renewable({ genericPlan, distributed }, () => {
           const options = { maxRows, distributed, ...this.#find }
           return fillAlone(batch, compileQueryPlans(batch.plan(), options))
         })
@@ -156,7 +157,9 @@ export class Compiler {
     batch: PlannedBatch,
     options: CompileOptions
   ): Pick<CompiledBatch, 'operations' | 'types' | 'compileChecked' | 'checks'> {
-    const renewable = this.#renewable(batch.genericPlan, () =>
+    const { genericPlan } = batch
+    const { distributed } = options
+    const renewable = this.#renewable({ genericPlan, distributed: distributed === true }, () =>
       this.#compileOperations(batch, options)
     )
     return {
@@ -238,23 +241,32 @@ export class Compiler {
    * they depend have been read.
    */
   #renewable (
-    genericPlan: Plan,
+    { genericPlan, distributed }: { readonly genericPlan: Plan, readonly distributed: boolean },
     compileNow: () => readonly Statement[]
   ): Pick<CompiledBatch, 'operations'> & { readonly types: LearnedTypes } {
     let compiled = once(compileNow)
     return {
       operations: () => compiled(),
-      types: this.#learnTypes(genericPlan, () => {
+      types: this.#learnTypes(genericPlan, distributed, () => {
         compiled = once(compileNow)
       })
     }
   }
 
   /** The types on which a batch depends. `renew` is called after they have been read. */
-  #learnTypes ({ tables, operations }: Plan, renew: () => void): LearnedTypes {
+  #learnTypes (
+    { tables, operations }: Plan,
+    distributed: boolean,
+    renew: () => void
+  ): LearnedTypes {
     const functions = operations.filter(({ kind }) => kind === 'call').map(({ table }) => table)
     const sources = [
-      { names: tables, types: this.columnTypes, query: columnTypesQuery },
+      {
+        names: tables,
+        types: this.columnTypes,
+        query: (names: Plan['tables']) =>
+          columnTypesQuery(names, distributed ? inlinesFunction : undefined)
+      },
       { names: functions, types: this.functionTypes, query: functionTypesQuery }
     ]
     return {

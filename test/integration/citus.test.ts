@@ -41,6 +41,8 @@ t.test('what Citus would accept and not keep is refused', async t => {
     [customer, set({ name: '$c.0.name' })],
     [set({ tags: { $append: ['x'] } })],
     [{ id: 'f', op: 'call', function: 'list_stock' }],
+    [{ id: 'v', op: 'select', table: 'listed_stock' }],
+    [{ ...select, where: { exists: { table: 'apples', on: { sku: 'sku' } } } }],
     [{
       ...set({ name: 'y' }),
       on_conflict: {

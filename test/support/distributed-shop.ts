@@ -20,7 +20,11 @@ const more = `
   create function list_stock() returns setof stock language sql stable as 'select * from stock';
   create function read_stock() returns setof stock language sql as 'select * from stock';
   create view all_events as select * from events;
-  grant select, insert, update, delete on events, notes, all_events to oneflight_user;`
+  create view listed_stock as select * from list_stock();
+  create view apples as select * from listed_stock where sku = 'apple';
+  create view all_stock as select * from read_stock();
+  grant select, insert, update, delete on events, notes, all_events, listed_stock, apples,
+    all_stock to oneflight_user;`
 const distribute = `
   select create_distributed_table('events', 'tenant', colocate_with => 'none');
   alter table events enable row level security;
@@ -464,9 +468,10 @@ const CASES: readonly Case[] = [
     }]
   },
   {
-    name: 'a function that returns rows, and an insert from a query in its order',
+    name: 'a function that returns rows, its view, and an insert from a query in its order',
     batch: [
       { id: 'f', op: 'call', function: 'read_stock', order: [{ tenant: 'asc' }, { sku: 'asc' }] },
+      { id: 'v', op: 'select', table: 'all_stock', order: [{ tenant: 'asc' }, { sku: 'asc' }] },
       { id: 'g', op: 'call', function: 'read_stock', where: { sku: { eq: '$f.0.sku' } } },
       {
         id: 'n',

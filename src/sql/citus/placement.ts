@@ -4,11 +4,13 @@
 import type { OperatorName } from '../../../schemas/operator.ts'
 import { empty, type Fragment, constant, render, sql } from '../../fragment/fragment.ts'
 import type { PlanNode, Predicate, TableName } from '../../plan/nodes.ts'
+import type { Plan } from '../../plan/plan.ts'
 import type { Check } from '../statement/checks.ts'
 import { raise } from '../statement/raised-error.ts'
 import { tableName } from '../statement/table.ts'
+import type { FindColumns } from '../values/column-types.ts'
 import type { StatementContext } from '../values/context.ts'
-import { fence, needsOneShard } from './citus.ts'
+import { fence, needsOneShard, notOnCitus } from './citus.ts'
 
 /** What decides where Citus runs a statement. */
 export type Placement = Pick<
@@ -120,9 +122,49 @@ function isInlined ({ schema, name }: TableName): Fragment {
     join pg_catalog.pg_namespace as n on n.oid operator(pg_catalog.=) f.pronamespace
     join pg_catalog.pg_language as l on l.oid operator(pg_catalog.=) f.prolang
     where n.nspname operator(pg_catalog.=) ${constant(schema)}
-      and f.proname operator(pg_catalog.=) ${constant(name)}
-      and l.lanname operator(pg_catalog.=) 'sql' and f.proretset
-      and f.provolatile operator(pg_catalog.<>) 'v'))`
+      and f.proname operator(pg_catalog.=) ${constant(name)} and ${inlined}))`
+}
+
+/** Whether the function `f` in the language `l` may become a part of the statement. */
+const inlined = sql`l.lanname operator(pg_catalog.=) 'sql' and f.proretset
+  and f.provolatile operator(pg_catalog.<>) 'v'`
+
+/**
+ * Whether the relation `c` is a view over such a function, or over a view over one, and so on. What
+ * the rule of a view names is in pg_depend.
+ */
+export const inlinesFunction = sql`(c.relkind operator(pg_catalog.=) 'v' and exists (
+  with recursive v (oid) as (
+    select c.oid
+    union
+    select d.refobjid from v
+      join pg_catalog.pg_rewrite as r on r.ev_class operator(pg_catalog.=) v.oid
+      join pg_catalog.pg_depend as d on d.objid operator(pg_catalog.=) r.oid
+        and d.classid operator(pg_catalog.=) 'pg_catalog.pg_rewrite'::pg_catalog.regclass
+        and d.refclassid operator(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
+  )
+  select from v
+    join pg_catalog.pg_rewrite as r on r.ev_class operator(pg_catalog.=) v.oid
+    join pg_catalog.pg_depend as d on d.objid operator(pg_catalog.=) r.oid
+      and d.classid operator(pg_catalog.=) 'pg_catalog.pg_rewrite'::pg_catalog.regclass
+      and d.refclassid operator(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
+    join pg_catalog.pg_proc as f on f.oid operator(pg_catalog.=) d.refobjid
+    join pg_catalog.pg_language as l on l.oid operator(pg_catalog.=) f.prolang
+    where ${inlined}))`
+
+/** Refuses views whose rows Citus would not read, because PostgreSQL inlines their functions. */
+export function refuseInlined (
+  { tables, operations }: Plan,
+  findColumns: FindColumns
+): void {
+  const view = tables.find(table => findColumns(table)?.inlines)
+  if (view === undefined) return
+  const { schema, name } = view
+  throw notOnCitus(
+    `Citus would read no rows of view "${name}", because PostgreSQL inlines a function of it. ` +
+      'Declare the function volatile.',
+    operations.find(({ table }) => table.schema === schema && table.name === name)
+  )
 }
 
 /**

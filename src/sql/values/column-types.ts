@@ -49,7 +49,10 @@ export interface Column {
 }
 
 /** The columns of a table by name. */
-export type TableColumns = ReadonlyMap<string, Column>
+export interface TableColumns extends ReadonlyMap<string, Column> {
+  /** It is a view over a function that PostgreSQL makes a part of the statement, on Citus. */
+  readonly inlines?: boolean | undefined
+}
 
 /**
  * What checks that a column still has its type: OIDs as SQL. On the workers of Citus the types of
@@ -126,11 +129,11 @@ const ARRAYS: ReadonlyMap<number, Fragment> = new Map([
 
 /**
  * Builds a query that returns the columns of tables as JSON, for `remember`.
- * Tables that do not exist are missing in it.
+ * Tables that do not exist are missing in it. `inlines`: a condition on `c`, the row of pg_class.
  */
-export function columnTypesQuery (tables: readonly TableName[]): Fragment {
+export function columnTypesQuery (tables: readonly TableName[], inlines = sql`false`): Fragment {
   return sql`select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
-        'schema', q.schema, 'name', q.name, 'columns', (
+        'schema', q.schema, 'name', q.name, 'inlines', ${inlines}, 'columns', (
           select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(a.attname,
               a.atttypid::pg_catalog.int8, a.atttypmod, y.typtype, s.nspname, y.typname,
               y.typcategory, y.typbasetype::pg_catalog.int8,
@@ -160,7 +163,7 @@ type ColumnRow = readonly [
   send: number
 ]
 
-interface TableRow extends TableName {
+interface TableRow extends TableName, Pick<TableColumns, 'inlines'> {
   readonly columns: readonly ColumnRow[]
 }
 
@@ -178,8 +181,8 @@ export class ColumnTypes {
 
   /** Keeps the result of columnTypesQuery. */
   remember (json: string): void {
-    for (const { columns, ...table } of JSON.parse(json) as readonly TableRow[]) {
-      this.#tables.set(tableKey(table), readColumns(table, columns))
+    for (const { columns, inlines, ...table } of JSON.parse(json) as readonly TableRow[]) {
+      this.#tables.set(tableKey(table), Object.assign(readColumns(table, columns), { inlines }))
     }
   }
 
@@ -196,7 +199,7 @@ export class ColumnTypes {
   }
 }
 
-function readColumns (table: TableName, rows: readonly ColumnRow[]): TableColumns {
+function readColumns (table: TableName, rows: readonly ColumnRow[]): Map<string, Column> {
   return new Map(rows.map(row => {
     const [column, oid, , kind, schema, type, category, base, send] = row
     const name = schema === table.schema
