@@ -48,9 +48,10 @@ function parse (
   items: Readonly<Record<string, OptionItem>>
 ): Pick<Arguments, 'options' | 'operands'> {
   const options = Object.fromEntries(
-    Object.entries(items).map((
-      [name, { type, short }]
-    ) => [name, { type, ...short === undefined ? {} : { short } }])
+    Object.entries(items).map(([name, { value, short }]) => {
+      const type = value === undefined ? 'boolean' as const : 'string' as const
+      return [name, { type, ...short === undefined ? {} : { short } }]
+    })
   )
   try {
     const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true })

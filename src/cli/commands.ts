@@ -7,9 +7,8 @@ import { Preferences } from '../../schemas/prefer.ts'
 import { listOf } from './terminal.ts'
 
 export interface OptionItem {
-  readonly type: 'string' | 'boolean'
   readonly short?: string
-  /** Placeholder of the value: `<url>`. */
+  /** Placeholder of the value: `<url>`. Without it, the option takes no value. */
   readonly value?: string
   readonly description: string
   /** Environment variable that is read when the option is missing. */
@@ -28,60 +27,49 @@ export interface CommandItem {
   readonly notes: readonly string[]
 }
 
-const help: OptionItem = { type: 'boolean', short: 'h', description: 'Show this help' }
+const help: OptionItem = { short: 'h', description: 'Show this help' }
 
 const { HTTP_HOST: host, HTTP_PORT: port } = ConfigSchema.properties
 
 const run = {
   url: {
-    type: 'string',
     value: '<url>',
     description: 'URL of the service',
     env: 'ONEFLIGHT_URL',
     default: `http://${String(host.default)}:${String(port.default)}`
   },
   token: {
-    type: 'string',
     value: '<token>',
     description:
       'JWT to send. Other users of the machine can see it (ps): prefer the variable or a file',
     env: 'ONEFLIGHT_TOKEN'
   },
-  'token-file': { type: 'string', value: '<file>', description: 'File that contains the JWT' },
-  table: { type: 'boolean', description: 'Print tables, which is the default on a terminal' },
+  'token-file': { value: '<file>', description: 'File that contains the JWT' },
+  table: { description: 'Print tables, which is the default on a terminal' },
   json: {
-    type: 'boolean',
     description:
       'Print the response body and a newline, which is the default for pipes and files'
   },
-  'dry-run': { type: 'boolean', description: 'Run the batch, then roll it back' },
-  'read-only': {
-    type: 'boolean',
-    description: 'Run a read-only transaction, which cannot write or lock rows'
-  },
+  'dry-run': { description: 'Run the batch, then roll it back' },
+  'read-only': { description: 'Run a read-only transaction, which cannot write or lock rows' },
   isolation: {
-    type: 'string',
     value: '<level>',
     description: 'Isolation level of the transaction',
     choices: Preferences.properties.isolation.anyOf.map(({ const: level }) => level)
   },
   explain: {
-    type: 'boolean',
     description: 'Print the plan of each operation without running it. Requires EXPLAIN=on'
   },
-  timing: { type: 'boolean', description: 'Print timings of the service to standard error' },
+  timing: { description: 'Print timings of the service to standard error' },
   'idempotency-key': {
-    type: 'string',
     value: '<key>',
     description: 'Commit the batch exactly once, even if it is sent again with the same key'
   },
   'request-id': {
-    type: 'string',
     value: '<id>',
     description: "Request id, repeated in the response and in the service's logs"
   },
   timeout: {
-    type: 'string',
     value: '<seconds>',
     description: 'Maximum time to wait for the response',
     default: '60'
@@ -91,18 +79,15 @@ const run = {
 
 const check = {
   batches: {
-    type: 'string',
     value: '<folder>',
     description: 'Check all named batches of the folder, as the service does when it starts'
   },
   database: {
-    type: 'boolean',
     description:
       'Check names, types and privileges against the database of DATABASE_URL, or against every ' +
       'database of DATABASE_ROUTES'
   },
   role: {
-    type: 'string',
     value: '<role>',
     description: 'With --database: the role whose privileges and policies apply',
     env: 'ANON_ROLE'
@@ -112,13 +97,11 @@ const check = {
 
 const types = {
   database: {
-    type: 'boolean',
     description:
       'Write the types of the tables in DB_SCHEMAS of DATABASE_URL, and those of rows of named ' +
       'batches'
   },
   role: {
-    type: 'string',
     value: '<role>',
     description: 'With --database: only the tables and columns that the role may use'
   },
@@ -126,11 +109,10 @@ const types = {
 } as const satisfies Record<string, OptionItem>
 
 const token = {
-  role: { type: 'string', value: '<role>', description: 'Database role, in the role claim' },
-  sub: { type: 'string', value: '<subject>', description: 'Subject: the claim `sub`' },
-  claims: { type: 'string', value: '<json>', description: 'Other claims, as a JSON object' },
+  role: { value: '<role>', description: 'Database role, in the role claim' },
+  sub: { value: '<subject>', description: 'Subject: the claim `sub`' },
+  claims: { value: '<json>', description: 'Other claims, as a JSON object' },
   'expires-in': {
-    type: 'string',
     value: '<time>',
     description: 'Time until the token expires, in s, m, h or d',
     default: '1h'
@@ -140,7 +122,7 @@ const token = {
 
 /** The options that are given. */
 type Given<Items extends Readonly<Record<string, OptionItem>>> = {
-  readonly [Name in keyof Items]?: Items[Name]['type'] extends 'string' ? string : boolean
+  readonly [Name in keyof Items]?: Items[Name] extends { readonly value: string } ? string : boolean
 }
 export type RunOptions = Given<typeof run>
 export type CheckOptions = Given<typeof check>
@@ -238,7 +220,7 @@ export type CommandName = keyof typeof commands
 
 /** Options without a command. */
 export const globalOptions: Readonly<Record<string, OptionItem>> = {
-  version: { type: 'boolean', description: 'Show the version' },
+  version: { description: 'Show the version' },
   help: { ...help, description: 'Show this help, or the help of a command' }
 }
 

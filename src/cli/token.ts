@@ -2,6 +2,7 @@
  * `oneflight token`: signs a token with the secret of the service, for development and for tests of
  * a deployment. The token has the issuer, the audience and the role claim that the service expects.
  */
+import { readTtl } from '../../schemas/http.ts'
 import { signToken } from '../auth/token.ts'
 import { readSigning, type Signing } from '../config/config.ts'
 import { readSettings, UsageError } from './arguments.ts'
@@ -9,9 +10,6 @@ import type { TokenOptions } from './commands.ts'
 import { type CliContext, visible } from './terminal.ts'
 
 type Claims = Readonly<Record<string, unknown>>
-
-/** Seconds of the units of `--expires-in`. */
-const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 }
 
 /** Latest time that JavaScript can print, in seconds since 1970. */
 const LATEST = 8_640_000_000_000
@@ -32,11 +30,10 @@ export function printToken (options: TokenOptions, { env, stdout, stderr }: CliC
 }
 
 function readDuration (text: string): number {
-  const [, digits, unit] = /^([1-9]\d{0,11})([smhd])$/.exec(text) ?? []
-  if (digits === undefined || unit === undefined) {
+  if (!/^[1-9]\d{0,11}[smhd]$/.test(text)) {
     throw new UsageError(`invalid --expires-in "${text}" (expected a time such as 90s, 15m or 30d)`)
   }
-  return Number(digits) * (UNITS[unit] as number)
+  return readTtl(text)
 }
 
 function buildClaims (
