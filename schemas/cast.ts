@@ -2,7 +2,7 @@
  * The types that an output column can be converted to. One row of `casts` defines a word: its type
  * in PostgreSQL.
  */
-import { Type, type TLiteral } from '@sinclair/typebox'
+import { oneOf } from './one-of.ts'
 
 export const casts = {
   text: 'pg_catalog.text',
@@ -23,7 +23,7 @@ export const casts = {
 
 export type CastName = keyof typeof casts
 
-export const Cast = Type.Union(
-  (Object.keys(casts) as CastName[]).map((name): TLiteral<CastName> => Type.Literal(name)),
-  { title: 'Cast', description: 'the type that the value is converted to' }
-)
+export const Cast = oneOf(Object.keys(casts) as CastName[], {
+  title: 'Cast',
+  description: 'the type that the value is converted to'
+})

@@ -4,14 +4,12 @@
  * docs/reference/configuration.md.
  */
 import { Type, type Static } from '@sinclair/typebox'
-import { engineNames, type EngineName } from './database.ts'
+import { engineNames } from './database.ts'
 import { ttlPattern } from './http.ts'
+import { oneOf } from './one-of.ts'
 import { Algorithm } from './token.ts'
 
-/**
- * Properties of a variable. `GET /config` shows `printable` variables, and shows `secret` ones only
- * as "[redacted]".
- */
+/** Properties of a variable. `GET /config` shows `secret` ones only as "[redacted]". */
 export interface ConfigItem {
   readonly type?: string
   readonly anyOf?: ReadonlyArray<{ readonly const: string }>
@@ -35,20 +33,20 @@ export interface ConfigItem {
   readonly pattern?: string
   readonly patternText?: string
   readonly secret?: boolean
-  readonly printable?: boolean
 }
 
 const HOUR_MS = 3_600_000
-const printable = true
 const secret = true
-const port = { minimum: 0, maximum: 65_535, printable }
+const port = { minimum: 0, maximum: 65_535 }
 const claimPath = {
   pattern: '^[^.]+(\\.[^.]+)*$',
   patternText: 'a dotted path such as app_metadata.role'
 }
 const claimPaths = (example: string) =>
   Type.String({ ...claimPath, patternText: `claims or dotted paths such as ${example}` })
-const duration = { unit: 'ms', minimum: 1, maximum: HOUR_MS, printable }
+const onOff = (value: 'on' | 'off', description: string) =>
+  oneOf(['on', 'off'], { description, default: value })
+const duration = { unit: 'ms', minimum: 1, maximum: HOUR_MS }
 
 export const ConfigSchema = Type.Object({
   DATABASE_URL: Type.Optional(
@@ -74,11 +72,10 @@ export const ConfigSchema = Type.Object({
     ...duration,
     minimum: 0
   }),
-  REPLICA_BEHIND: Type.Union([Type.Literal('primary'), Type.Literal('refuse')], {
+  REPLICA_BEHIND: oneOf(['primary', 'refuse'], {
     description: 'What happens to a request if the replica does not reach its position in time: ' +
       'it runs on the primary, or gets 503 `replica_behind`',
-    default: 'primary',
-    printable
+    default: 'primary'
   }),
   DATABASE_ROUTES: Type.Optional(
     Type.String({
@@ -91,60 +88,51 @@ export const ConfigSchema = Type.Object({
   DATABASE_ROUTE_CLAIM: Type.String({
     description: 'Claim that selects a database of `DATABASE_ROUTES`',
     default: 'tenant',
-    ...claimPath,
-    printable
+    ...claimPath
   }),
   DATABASE_ENGINE: Type.Optional(
-    Type.Unsafe<EngineName>({
-      anyOf: engineNames.map(name => ({ const: name })),
+    oneOf(engineNames, {
       description: 'Serve the database as this engine, even if the service recognizes another ' +
         'one. Promises of the service may then not hold: policies can fail open. If unset, the ' +
-        'engine is recognized, and one that is not known to work correctly is refused',
-      printable
+        'engine is recognized, and one that is not known to work correctly is refused'
     })
   ),
   ANON_ROLE: Type.Optional(
     Type.String({
       description: 'Database role of requests without a token. If unset, a token is required',
       minBytes: 1,
-      maxBytes: 63,
-      printable
+      maxBytes: 63
     })
   ),
   DB_SCHEMAS: Type.Array(Type.String(), {
     description:
       'Schemas that operations may use, comma-separated. Tables without a schema ' +
       'are in the first one',
-    default: ['public'],
-    printable
+    default: ['public']
   }),
   DB_EXTRA_SEARCH_PATH: Type.Array(Type.String(), {
     description: 'Further schemas of `search_path` after `DB_SCHEMAS`, comma-separated, for ' +
       'types, operators and functions of extensions. Operations cannot use them. A ' +
       'schema in which the role of a token can create objects is left out, with a ' +
       'warning',
-    default: ['public'],
-    printable
+    default: ['public']
   }),
 
   BATCHES_DIR: Type.Optional(
     Type.String({
       description: 'Folder of the named batches: one file `<name>.json` for each. If unset, ' +
-        'no batch has a name',
-      printable
+        'no batch has a name'
     })
   ),
   ADHOC_BATCHES: Type.Array(Type.String(), {
     description: 'Who may send batches without a name to `POST /`: `on` (all), `off` (no one) ' +
       'or roles, comma-separated',
-    default: ['on'],
-    printable
+    default: ['on']
   }),
 
   HTTP_HOST: Type.String({
     description: 'Address of the main server',
-    default: '127.0.0.1',
-    printable
+    default: '127.0.0.1'
   }),
   HTTP_PORT: Type.Integer({
     description: 'Port of the main server. 0 selects a free port',
@@ -153,8 +141,7 @@ export const ConfigSchema = Type.Object({
   }),
   ADMIN_HTTP_HOST: Type.String({
     description: 'Address of the admin server. Must not be public',
-    default: '127.0.0.1',
-    printable
+    default: '127.0.0.1'
   }),
   ADMIN_HTTP_PORT: Type.Integer({
     description:
@@ -167,8 +154,7 @@ export const ConfigSchema = Type.Object({
   CORS_ORIGINS: Type.Optional(
     Type.Array(Type.String(), {
       description: 'Origins that may send batches from a browser, comma-separated: ' +
-      '`https://app.example.com`, or `*` for all. If unset, none',
-      printable
+      '`https://app.example.com`, or `*` for all. If unset, none'
     })
   ),
 
@@ -203,37 +189,32 @@ export const ConfigSchema = Type.Object({
     description:
       'Allowed signature algorithms, comma-separated. The key must support each of ' +
       'them',
-    defaultText: 'all that fit the key',
-    printable
+    defaultText: 'all that fit the key'
   }),
   JWT_ROLE_CLAIM: Type.String({
     description: 'Claim with the database role',
     default: 'role',
-    ...claimPath,
-    printable
+    ...claimPath
   }),
   JWT_REQUIRE_EXP: Type.Boolean({
     description: 'Reject tokens without `exp`',
-    default: true,
-    printable
+    default: true
   }),
   JWT_LEEWAY_S: Type.Integer({
     description: 'Allowed clock difference for `exp`, `nbf` and `iat`',
     default: 30,
     unit: 's',
     minimum: 0,
-    maximum: 600,
-    printable
+    maximum: 600
   }),
   JWT_AUD: Type.Optional(
     Type.Array(Type.String(), {
       description:
-        'Accepted audiences, comma-separated. Makes `aud` required',
-      printable
+        'Accepted audiences, comma-separated. Makes `aud` required'
     })
   ),
   JWT_ISS: Type.Optional(
-    Type.String({ description: 'Accepted issuer. Makes `iss` required', printable })
+    Type.String({ description: 'Accepted issuer. Makes `iss` required' })
   ),
 
   MAX_BODY_BYTES: Type.Integer({
@@ -241,22 +222,19 @@ export const ConfigSchema = Type.Object({
     default: 1_048_576,
     unit: 'bytes',
     minimum: 2,
-    maximum: 268_435_456,
-    printable
+    maximum: 268_435_456
   }),
   MAX_OPS: Type.Integer({
     description: 'Maximum operations per batch',
     default: 100,
     minimum: 1,
-    maximum: 1000,
-    printable
+    maximum: 1000
   }),
   MAX_ROWS: Type.Integer({
     description: 'Maximum rows per operation, sent or returned',
     default: 10_000,
     minimum: 1,
-    maximum: 1_000_000,
-    printable
+    maximum: 1_000_000
   }),
   MAX_RESPONSE_BYTES: Type.Integer({
     description: 'Maximum size of the rows of a response, together. A batch with more is rolled ' +
@@ -264,15 +242,13 @@ export const ConfigSchema = Type.Object({
     default: 67_108_864,
     unit: 'bytes',
     minimum: 65_536,
-    maximum: 68_719_476_736,
-    printable
+    maximum: 68_719_476_736
   }),
   MAX_CONDITIONS: Type.Integer({
     description: 'Maximum filter conditions per operation',
     default: 1000,
     minimum: 1,
-    maximum: 10_000,
-    printable
+    maximum: 10_000
   }),
 
   MAX_WORK: Type.Integer({
@@ -281,8 +257,7 @@ export const ConfigSchema = Type.Object({
       '[limits](language.md#work). It bounds how long one request delays the others',
     default: 100_000,
     minimum: 1000,
-    maximum: 100_000_000,
-    printable
+    maximum: 100_000_000
   }),
 
   WORKERS: Type.Integer({
@@ -291,8 +266,7 @@ export const ConfigSchema = Type.Object({
       '(`POOL_SIZE` + 4) connections',
     default: 1,
     minimum: 1,
-    maximum: 64,
-    printable
+    maximum: 64
   }),
   MAX_BYTES_IN_FLIGHT: Type.Integer({
     description:
@@ -301,8 +275,7 @@ export const ConfigSchema = Type.Object({
     default: 268_435_456,
     unit: 'bytes',
     minimum: 2,
-    maximum: 68_719_476_736,
-    printable
+    maximum: 68_719_476_736
   }),
 
   POOL_SIZE: Type.Integer({
@@ -310,8 +283,7 @@ export const ConfigSchema = Type.Object({
       'time',
     default: 10,
     minimum: 1,
-    maximum: 1000,
-    printable
+    maximum: 1000
   }),
   QUEUE_SIZE: Type.Integer({
     description:
@@ -319,8 +291,7 @@ export const ConfigSchema = Type.Object({
       '`overloaded`',
     defaultText: '4 × `POOL_SIZE`',
     minimum: 0,
-    maximum: 100_000,
-    printable
+    maximum: 100_000
   }),
   PRINCIPAL_CONCURRENCY: Type.Optional(Type.Integer({
     description:
@@ -329,8 +300,7 @@ export const ConfigSchema = Type.Object({
       'without a token or a subject share one for each role. It applies to each of the ' +
       '`WORKERS`. If unset, there is no limit',
     minimum: 1,
-    maximum: 100_000,
-    printable
+    maximum: 100_000
   })),
   QUEUE_TIMEOUT_MS: Type.Integer({
     description: 'Maximum wait for a connection, then 503 `overloaded`',
@@ -377,89 +347,51 @@ export const ConfigSchema = Type.Object({
     ...duration
   }),
 
-  PREPARED_STATEMENTS: Type.Union([Type.Literal('on'), Type.Literal('off')], {
-    description:
-      'Use prepared statements. Set `off` for PgBouncer in transaction mode',
-    default: 'on',
-    printable
-  }),
+  PREPARED_STATEMENTS: onOff('on', 'Use prepared statements. Set `off` for PgBouncer in ' +
+    'transaction mode'),
   IDEMPOTENCY_TTL: Type.String({
     description:
       'Time to keep an `Idempotency-Key` and its response, with a unit: `30m`, ' +
       '`24h`, `7d`',
     default: '24h',
     pattern: ttlPattern,
-    patternText: 'a number of s, m, h or d',
-    printable
+    patternText: 'a number of s, m, h or d'
   }),
   IDEMPOTENCY_SCOPE: Type.Optional(
     Type.Array(claimPaths('app_metadata.tenant'), {
       description: 'Claims that own an `Idempotency-Key` together with role, issuer and subject, ' +
         'comma-separated: tenants with one subject then have separate keys. After a change, ' +
-        'earlier keys are not found',
-      printable
+        'earlier keys are not found'
     })
   ),
   IDEMPOTENCY_IGNORED_CLAIMS: Type.Optional(
     Type.Array(claimPaths('session_id'), {
       description: 'Claims that change with every token, comma-separated, in addition to `exp`, ' +
         '`iat`, `nbf`, `jti`, `auth_time` and `sid`. A repeated `Idempotency-Key` needs the same ' +
-        'values of all other claims',
-      printable
+        'values of all other claims'
     })
   ),
 
-  LOG_LEVEL: Type.Union([
-    Type.Literal('trace'),
-    Type.Literal('debug'),
-    Type.Literal('info'),
-    Type.Literal('warn'),
-    Type.Literal('error'),
-    Type.Literal('fatal'),
-    Type.Literal('silent')
-  ], { description: 'Minimum log level', default: 'info', printable }),
-  COMPRESSION: Type.Union([Type.Literal('on'), Type.Literal('off')], {
-    description:
-      'Compress responses of 10 KiB or more for clients that accept Brotli or gzip. It costs CPU ' +
-      'time, and gains time only on slow links',
-    default: 'off',
-    printable
+  LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
+    description: 'Minimum log level',
+    default: 'info'
   }),
-  EXPLAIN: Type.Union([Type.Literal('on'), Type.Literal('off')], {
-    description:
-      'Allow clients to request query plans (`Prefer: explain`). Plans reveal ' +
-      'conditions of policies, names of indexes and estimated row counts',
-    default: 'off',
-    printable
-  }),
-  API_TABLES: Type.Union([Type.Literal('on'), Type.Literal('off')], {
-    description:
-      'Serve `GET /tables`: the tables and columns that the role of the token may use. The API ' +
-      'page then has it, too',
-    default: 'off',
-    printable
-  }),
-  MCP: Type.Union([Type.Literal('on'), Type.Literal('off')], {
-    description:
-      'Serve `POST /mcp`: the named batches that the role of the token may run, as tools for ' +
-      'agents (Model Context Protocol)',
-    default: 'off',
-    printable
-  }),
-  SQL_COMMENTS: Type.Union([Type.Literal('on'), Type.Literal('off')], {
-    description:
-      'Append the request id and trace to every statement of a batch, as an ' +
-      "sqlcommenter comment for PostgreSQL's log. Disables prepared statements, " +
-      'which costs CPU time in PostgreSQL',
-    default: 'off',
-    printable
-  }),
-  ERROR_VERBOSITY: Type.Union([Type.Literal('terse'), Type.Literal('verbose')], {
+  COMPRESSION: onOff('off', 'Compress responses of 10 KiB or more for clients that accept Brotli ' +
+    'or gzip. It costs CPU time, and gains time only on slow links'),
+  EXPLAIN: onOff('off', 'Allow clients to request query plans (`Prefer: explain`). Plans reveal ' +
+    'conditions of policies, names of indexes and estimated row counts'),
+  API_TABLES: onOff('off', 'Serve `GET /tables`: the tables and columns that the role of the ' +
+    'token may use. The API page then has it, too'),
+  MCP: onOff('off', 'Serve `POST /mcp`: the named batches that the role of the token may run, as ' +
+    'tools for agents (Model Context Protocol)'),
+  SQL_COMMENTS: onOff('off', 'Append the request id and trace to every statement of a batch, as ' +
+    "an sqlcommenter comment for PostgreSQL's log. Disables prepared statements, which costs " +
+    'CPU time in PostgreSQL'),
+  ERROR_VERBOSITY: oneOf(['terse', 'verbose'], {
     description:
       '`verbose` sends `detail` and `hint` of PostgreSQL errors, values in messages, and why a ' +
       'token or a privilege was refused. They may contain data that the role cannot read',
-    default: 'terse',
-    printable
+    default: 'terse'
   })
 })
 

@@ -3,6 +3,7 @@
  * those of the OpenAPI document and of CORS; nothing is validated with them.
  */
 import { Type } from '@sinclair/typebox'
+import { oneOf } from './one-of.ts'
 import { describeValue, preferenceItems } from './prefer.ts'
 
 /**
@@ -143,7 +144,7 @@ export const Healthy = Type.Object({ ok: Type.Literal(true) }, {
 })
 export const Unhealthy = Type.Object({
   ok: Type.Literal(false),
-  error: Type.Union([Type.Literal('database'), Type.Literal('pool'), Type.Literal('stopping')])
+  error: oneOf(['database', 'pool', 'stopping'])
 }, {
   title: 'Unhealthy',
   description: 'The database is unavailable, no connection of the pool becomes free, or this ' +

@@ -14,6 +14,7 @@ import {
   TableText
 } from './filter.ts'
 import { ConflictNewValue, NewColumn, NewValue } from './modifier.ts'
+import { oneOf } from './one-of.ts'
 import { PageValue } from './operand.ts'
 
 /** Maximum nesting of arrays and objects in a body, including the array of the batch. */
@@ -68,8 +69,6 @@ const rowsAreNamed = {
 const columnList = 'an array of columns, for example [<column>]'
 const columnName = Type.String({ name: 'column' })
 const columnPath = Type.String({ name: 'path' })
-const oneOf = <T extends string>(...words: readonly T[]) =>
-  Type.Union(words.map(word => Type.Literal(word)))
 
 const output = Type.Union([
   columnPath,
@@ -80,7 +79,7 @@ const output = Type.Union([
 ], { title: 'Output' })
 export const aggregateNames = ['count', 'sum', 'avg', 'min', 'max'] as const
 const aggregate = Type.Object({
-  fn: oneOf(...aggregateNames),
+  fn: oneOf(aggregateNames),
   column: Type.Optional(columnPath),
   cast: Type.Optional(Cast),
   distinct: Type.Optional(Type.Literal(true, { description: 'each value counts once' })),
@@ -96,16 +95,16 @@ const inserted = Type.Object({
   fn: Type.Literal('inserted', { description: 'whether the row is new' }),
   as: Type.Optional(columnName)
 }, { additionalProperties: false, title: 'Inserted' })
-const direction = oneOf('asc', 'desc')
+const direction = oneOf(['asc', 'desc'])
 const ordering = Type.Union([
   direction,
   Type.Object(
-    { direction: Type.Optional(direction), nulls: Type.Optional(oneOf('first', 'last')) },
+    { direction: Type.Optional(direction), nulls: Type.Optional(oneOf(['first', 'last'])) },
     { additionalProperties: false, minProperties: 1 }
   )
 ], { title: 'Ordering' })
-const lockMode = oneOf('update', 'no_key_update', 'share', 'key_share')
-const lockWait = oneOf('nowait', 'skip_locked')
+const lockMode = oneOf(['update', 'no_key_update', 'share', 'key_share'])
+const lockWait = oneOf(['nowait', 'skip_locked'])
 const lock = Type.Union([
   lockMode,
   Type.Object({ mode: Type.Optional(lockMode), wait: Type.Optional(lockWait) }, {
@@ -131,7 +130,7 @@ const returningOf = <T extends TSchema>(element: T) =>
   )
 const returning = returningOf(output)
 const answer = Type.Optional(
-  Type.Union([Type.Literal('rows'), Type.Literal('count')], {
+  oneOf(['rows', 'count'], {
     title: 'Answer',
     description: 'what the response holds: the rows (default), or with `"count"` their number'
   })
@@ -163,6 +162,9 @@ const when = Type.Optional(
   )
 )
 
+/** The last members of all kinds of operations. */
+const common = { expect, answer, when }
+
 /** What an insert does with a row that exists already. */
 export const OnConflict = Type.Object({
   columns: Type.Optional(
@@ -176,7 +178,7 @@ export const OnConflict = Type.Object({
   constraint: Type.Optional(
     Type.String({ name: 'column', description: 'name of a constraint, instead of `columns`' })
   ),
-  do: Type.Union([Type.Literal('nothing'), Type.Literal('update')]),
+  do: oneOf(['nothing', 'update']),
   set: Type.Optional(setOf(ConflictNewValue)),
   where: Type.Optional(ConflictFilter),
   index_where: Type.Optional(IndexFilter)
@@ -337,9 +339,7 @@ export const Insert = Type.Object({
   ),
   on_conflict: Type.Optional(OnConflict),
   returning: returningOf(Type.Union([inserted, output])),
-  expect,
-  answer,
-  when
+  ...common
 }, {
   title: 'Insert',
   if: { required: ['from'] },
@@ -380,9 +380,7 @@ export const Update = Type.Object({
   where: Type.Optional(ChangingFilter),
   all,
   returning,
-  expect,
-  answer,
-  when
+  ...common
 }, {
   title: 'Update',
   if: { required: ['key'] },
@@ -404,9 +402,7 @@ export const Delete = Type.Object({
   where: Type.Optional(ChangingFilter),
   all,
   returning,
-  expect,
-  answer,
-  when
+  ...common
 }, {
   title: 'Delete',
   ...rowsAreNamed,
@@ -479,9 +475,7 @@ export const Select = Type.Object({
         '"one", "columns", "where", "order", "limit", "offset", "with"}`'
     })
   ),
-  expect,
-  answer,
-  when
+  ...common
 }, {
   title: 'Select',
   dependentRequired: { group_by: ['columns'], having: ['columns'], after: ['order'] },
@@ -502,9 +496,7 @@ export const Call = Type.Object({
   order,
   limit,
   offset,
-  expect,
-  answer,
-  when
+  ...common
 }, {
   title: 'Call',
   description: 'Calls a function and returns its rows, as `select * from f(…)` does.'

@@ -5,6 +5,7 @@
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { oneOf } from './one-of.ts'
 
 /** The schema of a preference. Without the header, a preference has its default. */
 export interface PreferenceItem {
@@ -15,47 +16,43 @@ export interface PreferenceItem {
 
 /** The value of a preference without `=`; an empty value means the same (RFC 7240 §2). */
 export const enabled = ''
-const byName = [Type.Literal('off'), Type.Literal(enabled)] as const
+const byName = ['off', enabled] as const
 
 export const Preferences = Type.Object({
-  tx: Type.Union([Type.Literal('commit'), Type.Literal('rollback')], {
+  tx: oneOf(['commit', 'rollback'], {
     default: 'commit',
     description:
       '`rollback` is a dry run: the batch runs, including deferred constraints, and returns its ' +
       'results, then is rolled back; only sequences keep their new values'
   }),
-  isolation: Type.Union([
-    Type.Literal('read-committed'),
-    Type.Literal('repeatable-read'),
-    Type.Literal('serializable')
-  ], {
+  isolation: oneOf(['read-committed', 'repeatable-read', 'serializable'], {
     default: 'read-committed',
     description: 'isolation level of the transaction; after a serialization failure the batch is ' +
       'retried, then refused with 409 `serialization_failure`'
   }),
-  access: Type.Union([Type.Literal('read-write'), Type.Literal('read-only')], {
+  access: oneOf(['read-write', 'read-only'], {
     default: 'read-write',
     description: 'with `read-only`, operations that write or lock rows are refused with 403 ' +
       '`read_only_sql_transaction`; a standby serves only such batches'
   }),
-  return: Type.Union([Type.Literal('representation'), Type.Literal('minimal')], {
+  return: oneOf(['representation', 'minimal'], {
     default: 'representation',
     description:
       '`minimal` returns the number of rows of each operation instead of the rows: ' +
       '`{"order": 1}`'
   }),
-  explain: Type.Union([...byName], {
+  explain: oneOf(byName, {
     default: 'off',
     description:
       "returns PostgreSQL's query plan of each operation instead of its rows, and runs nothing; " +
       'without `EXPLAIN=on` the batch is refused with 400 `prefer_invalid`'
   }),
-  timing: Type.Union([...byName], {
+  timing: oneOf(byName, {
     default: 'off',
     description: 'adds the header `Server-Timing`, in milliseconds: request, plan, wait for a ' +
       'connection, session, operations (the 20 slowest), commit'
   }),
-  handling: Type.Union([Type.Literal('lenient'), Type.Literal('strict')], {
+  handling: oneOf(['lenient', 'strict'], {
     default: 'lenient',
     description:
       'with `strict`, an unknown preference, an unknown value or a malformed header is refused ' +

@@ -147,17 +147,15 @@ export function readSigning (env: Environment): Signing {
 }
 
 /**
- * The response of `GET /config`: printable variables, and "[redacted]" for secrets. Database URLs
- * are reduced to user, hosts, ports and database, routes to user and the names of the databases,
- * the URL of the key set to the part before its query. Unset variables are null.
+ * The response of `GET /config`, with "[redacted]" for secrets. Database URLs are reduced to user,
+ * hosts, ports and database, routes to user and the names of the databases, the URL of the key set
+ * to the part before its query. Unset variables are null.
  */
 export function printableConfig (config: Config): Readonly<Record<string, unknown>> {
-  const shown = configItems
-    .filter(([, item]) => item.printable === true || item.secret === true)
-    .map(([name, item]) => {
-      const value = config[name] ?? null
-      return [name, value !== null && item.secret === true ? '[redacted]' : value]
-    })
+  const shown = configItems.map(([name, item]) => {
+    const value = config[name] ?? null
+    return [name, value !== null && item.secret === true ? '[redacted]' : value]
+  })
   const place = (url: string | undefined): object | null => {
     if (url === undefined) return null
     const { user, hosts, database } = parseDatabaseUrl(url)

@@ -322,9 +322,16 @@ t.test('tracing is on if an endpoint is set and the SDK is not disabled', async 
 t.test('the printed configuration contains no secret', async t => {
   const shown = printableConfig(readConfig({ ...base, JWT_AUD: 'a,b' }).config)
   t.strictSame(
-    Object.keys(shown),
-    configItems.map(([name]) => name),
-    'every variable is printable or secret'
+    configItems.filter(([, { secret }]) => secret === true).map(([name]) => name),
+    [
+      'DATABASE_URL',
+      'DATABASE_REPLICA_URL',
+      'DATABASE_ROUTES',
+      'JWT_SECRET',
+      'JWT_PUBLIC_KEY',
+      'JWT_JWKS_URL',
+      'JWT_JWKS'
+    ]
   )
   t.match(shown, {
     DATABASE_URL: { user: 'app', hosts: [{ host: 'db.internal', port: 6432 }], database: 'shop' },
