@@ -23,7 +23,7 @@ export interface NamedBatch {
   readonly description: string | undefined
   /** The roles that may run it; undefined: all. */
   readonly roles: ReadonlySet<string> | undefined
-  /** The JSON Schema of the parameters. */
+  /** The JSON Schema of the parameters, with references by path; empty: it has none. */
   readonly schema: JsonObject
   readonly parameters: Parameters
   /** In its statements, the values of parameters are placeholders. */

@@ -89,6 +89,40 @@ export function childrenOf (schema: Json): ReadonlyArray<{
   })
 }
 
+/**
+ * Returns a copy without `$id` and `$schema`, in which `write` returns each reference. `path`: that
+ * of the schema that refers.
+ */
+export function mapReferences (
+  schema: Json,
+  write: (reference: string, path: Path) => string,
+  path: Path = []
+): Json {
+  if (!isObject(schema)) return schema
+  const mapMember = (word: string, value: Json): Json => {
+    const inside = (part: Json, ...steps: Path): Json =>
+      mapReferences(part, write, [...path, word, ...steps])
+    if (word === '$ref') return write(value as string, path)
+    // It applies to no value of JSON, but it may refer to other parts.
+    switch (word === 'contentSchema' ? 'schema' : keywords.get(word)?.contains) {
+      case 'schema':
+        return inside(value)
+      case 'list':
+        return (value as readonly Json[]).map((part, i) => inside(part, i))
+      case 'members':
+        return Object.fromEntries(
+          Object.entries(value as JsonObject).map(([key, part]) => [key, inside(part, key)])
+        )
+      default:
+        return value
+    }
+  }
+  return Object.fromEntries(
+    Object.entries(schema).filter(([word]) => word !== '$id' && word !== '$schema')
+      .map(([word, value]) => [word, mapMember(word, value)])
+  )
+}
+
 /** The key of a part in maps. Positions in lists are texts in references. */
 export function keyOf (path: Path): string {
   return JSON.stringify(path.map(String))

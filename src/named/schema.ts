@@ -9,6 +9,7 @@ import {
   keyOf,
   keywords,
   listParts,
+  mapReferences,
   readStep,
   type Part,
   type Path,
@@ -32,9 +33,12 @@ export function readSchema (root: JsonObject): ReadSchema {
   const { targets, issues } = resolveReferences(parts)
   if (issues.length > 0) return { issues }
   const endless = findEndless(parts, targets)
-  return endless === undefined
-    ? { schema: rewrite(root, [], targets) as JsonObject }
-    : { issues: [endless] }
+  if (endless !== undefined) return { issues: [endless] }
+  const writePath = (reference: string, path: Path): string => {
+    const target = targets.get(keyOf(path))
+    return target === undefined ? reference : writePointer(target.path)
+  }
+  return { schema: mapReferences(root, writePath) as JsonObject }
 }
 
 function findWordIssues ({ schema, path }: Part): readonly PathIssue[] {
@@ -147,32 +151,6 @@ function writePointer (path: Path): string {
   const steps = path.map(step =>
     encodeURI(String(step).replaceAll('~', '~0').replaceAll('/', '~1')).replaceAll('#', '%23'))
   return ['#', ...steps].join('/')
-}
-
-/** Returns a schema whose references are paths from the root. */
-function rewrite (schema: Json, path: Path, targets: References['targets']): Json {
-  if (!isObject(schema)) return schema
-  const rewriteMember = (word: string, value: Json): Json => {
-    const inside = (part: Json, ...steps: Path): Json =>
-      rewrite(part, [...path, word, ...steps], targets)
-    if (word === '$ref') return writePointer((targets.get(keyOf(path)) as Part).path)
-    switch (keywords.get(word)?.contains) {
-      case 'schema':
-        return inside(value)
-      case 'list':
-        return (value as readonly Json[]).map((part, i) => inside(part, i))
-      case 'members':
-        return Object.fromEntries(
-          Object.entries(value as JsonObject).map(([key, part]) => [key, inside(part, key)])
-        )
-      default:
-        return value
-    }
-  }
-  return Object.fromEntries(
-    Object.entries(schema).filter(([word]) => word !== '$id' && word !== '$schema')
-      .map(([word, value]) => [word, rewriteMember(word, value)])
-  )
 }
 
 // Finds schemas that Ajv compiles, but that no request could be checked with: those that apply to

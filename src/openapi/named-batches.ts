@@ -3,17 +3,12 @@
  * responses are components, because they are the same for all.
  */
 import type { Config } from '../../schemas/config.ts'
-import { isObject, type Json, type JsonObject } from '../json/parse.ts'
+import type { JsonObject } from '../json/parse.ts'
+import type { NamedBatch } from '../named/named-batch.ts'
+import { mapReferences } from '../named/schema-parts.ts'
 import type { JsonSchema } from './json-schema.ts'
 
-export interface DescribedBatch {
-  readonly name: string
-  readonly description: string | undefined
-  /** The roles that may run it; undefined: all. */
-  readonly roles: ReadonlySet<string> | undefined
-  /** The JSON Schema of its parameters, with references by path; empty: it has none. */
-  readonly schema: JsonObject
-}
+export type DescribedBatch = Pick<NamedBatch, 'name' | 'description' | 'roles' | 'schema'>
 
 /** An operation of OpenAPI. */
 export type Operation = Readonly<Record<string, unknown>>
@@ -71,26 +66,8 @@ function describe (description = '', roles: ReadonlySet<string> | undefined): st
   return [description, ...allowed].filter(text => text !== '').join('\n\n')
 }
 
-/** Keywords of JSON Schema that contain schemas by name. */
-const named = ['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas']
-/** Keywords that contain data. */
-const data = ['const', 'enum', 'default', 'examples']
-
 /** Returns a schema whose references to itself hold at another place of a document. */
 function moveSchema (schema: JsonObject, place: string): JsonSchema {
   if (Object.keys(schema).length === 0) return { type: 'object', additionalProperties: false }
-  const move = (node: Json): Json => {
-    if (Array.isArray(node)) return node.map(move)
-    if (!isObject(node)) return node
-    return Object.fromEntries(
-      Object.entries(node).map(([word, value]) => [word, moveMember(word, value)])
-    )
-  }
-  const moveMember = (word: string, value: Json): Json => {
-    if (word === '$ref') return `${place}${(value as string).slice(1)}`
-    if (data.includes(word)) return value
-    if (!named.includes(word) || !isObject(value)) return move(value)
-    return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, move(part)]))
-  }
-  return move(schema) as JsonSchema
+  return mapReferences(schema, reference => `${place}${reference.slice(1)}`) as JsonSchema
 }

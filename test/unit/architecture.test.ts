@@ -75,7 +75,7 @@ const modules: ReadonlyArray<
     'schemas'
   ]],
   ['tables', /^src\/tables\//, ['transaction', 'fragment', 'postgres', 'errors', 'schemas']],
-  ['openapi', /^src\/openapi\//, ['json', 'errors', 'schemas']],
+  ['openapi', /^src\/openapi\//, ['named', 'json', 'errors', 'schemas']],
   ['auth', /^src\/auth\//, ['json', 'errors', 'schemas']],
   ['config', /^src\/config\//, ['auth', 'errors', 'schemas']],
   ['plugins', /^plugins\//, [
