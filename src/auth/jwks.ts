@@ -8,10 +8,9 @@ import { failure } from '../errors/catalogue.ts'
 import { findDuplicate, tryParse } from '../json/try-parse.ts'
 import { type VerificationKey, readJwk } from './verification-key.ts'
 
-/** The configured keys. */
+/** The configured keys. `one`: a single key without an id, which matches every `kid`. */
 export type KeyMaterial =
-  | { readonly kind: 'one', readonly key: VerificationKey }
-  | { readonly kind: 'set', readonly keys: readonly VerificationKey[] }
+  | { readonly kind: 'one' | 'set', readonly keys: readonly VerificationKey[] }
   | { readonly kind: 'url', readonly url: URL }
 
 /**
@@ -31,19 +30,10 @@ export function openKeySource (
   if (material.kind === 'url') {
     return createRemoteJwks({ url: material.url, algorithms, ...options })
   }
-  return { find: async header => findIn(material, header), close () {} }
-}
-
-function findIn (
-  material: Exclude<KeyMaterial, { kind: 'url' }>,
-  header: TokenHeader
-): VerificationKey | undefined {
-  switch (material.kind) {
-    // The key has no id, so it matches every `kid`.
-    case 'one':
-      return findKey([material.key], { alg: header.alg })
-    case 'set':
-      return findKey(material.keys, header)
+  const { kind, keys } = material
+  return {
+    find: async header => findKey(keys, kind === 'one' ? { alg: header.alg } : header),
+    close () {}
   }
 }
 

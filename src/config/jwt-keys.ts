@@ -47,9 +47,9 @@ function readMaterial (name: KeyVariable, text: string): KeyMaterial {
   try {
     switch (name) {
       case 'JWT_SECRET':
-        return { kind: 'one', key: readSecret(text) }
+        return { kind: 'one', keys: [readSecret(text)] }
       case 'JWT_PUBLIC_KEY':
-        return { kind: 'one', key: readPublicKey(text) }
+        return { kind: 'one', keys: [readPublicKey(text)] }
       case 'JWT_JWKS_URL':
         return { kind: 'url', url: readUrl(text) }
       case 'JWT_JWKS':
@@ -93,14 +93,9 @@ function readSet (text: string): readonly VerificationKey[] {
 
 /** Every algorithm that the keys support. */
 function algorithmsOf (material: KeyMaterial): readonly Algorithm[] {
-  switch (material.kind) {
-    case 'one':
-      return material.key.algorithms
-    case 'set':
-      return algorithms.filter(algorithm =>
-        material.keys.some(key => key.algorithms.includes(algorithm))
-      )
-    case 'url':
-      return algorithms.filter(algorithm => !sharedAlgorithms.includes(algorithm))
-  }
+  return algorithms.filter(algorithm =>
+    material.kind === 'url'
+      ? !sharedAlgorithms.includes(algorithm)
+      : material.keys.some(key => key.algorithms.includes(algorithm))
+  )
 }
