@@ -36,14 +36,14 @@ const SPREAD_MS = 10
 async function admission (app: FastifyInstance, { config }: AdmissionOptions): Promise<void> {
   const databases = app.getDecorator<Databases>('databases')
   const { MAX_BYTES_IN_FLIGHT: maxBytes, MAX_BODY_BYTES: maxBodyBytes } = config
-  const memory = createReservations()
+  const memory = new Reservations()
   /** When a request on a client connection was last refused, as a time of performance.now(). */
   const refusedAt = new WeakMap<Socket, number>()
   const admit: onRequestHookHandler = (request, reply, done) => {
     const { headers, socket, identity } = request
     const bytes = Math.min(Number(headers['content-length'] ?? maxBodyBytes), maxBodyBytes)
     const pool = choosePool(databases.of(identity), request.preferences)
-    const isFull = (): boolean => pool.isFull() || memory.total() + bytes > maxBytes
+    const isFull = (): boolean => pool.isFull() || memory.total + bytes > maxBytes
     const decide = (): void => {
       if (isFull()) {
         refusedAt.set(socket, performance.now())
@@ -62,7 +62,7 @@ async function admission (app: FastifyInstance, { config }: AdmissionOptions): P
   app.decorateRequest('place', undefined)
   const { PRINCIPAL_CONCURRENCY: concurrency } = config
   if (concurrency !== undefined) app.decorate('limitPrincipal', createLimit(concurrency))
-  app.decorate('mayBegin', () => memory.total() <= maxBytes)
+  app.decorate('mayBegin', () => memory.total <= maxBytes)
   app.addHook('onSend', (request, reply, payload, done) => {
     if (memory.has(request)) {
       // A large response is a stream with a content-length.
@@ -123,28 +123,23 @@ class Place {
 }
 
 /** Bytes reserved per request: for its body, later for its response until the client has it. */
-interface Reservations {
-  has(request: FastifyRequest): boolean
-  total(): number
-  /** Replaces an earlier reservation of the request. */
-  reserve(request: FastifyRequest, bytes: number): void
-  release(request: FastifyRequest): void
-}
+class Reservations {
+  total = 0
+  readonly #reserved = new Map<FastifyRequest, number>()
 
-function createReservations (): Reservations {
-  const reserved = new Map<FastifyRequest, number>()
-  let total = 0
-  return {
-    has: request => reserved.has(request),
-    total: () => total,
-    reserve (request, bytes) {
-      total += bytes - (reserved.get(request) ?? 0)
-      reserved.set(request, bytes)
-    },
-    release (request) {
-      total -= reserved.get(request) as number
-      reserved.delete(request)
-    }
+  has (request: FastifyRequest): boolean {
+    return this.#reserved.has(request)
+  }
+
+  /** Replaces an earlier reservation of the request. */
+  reserve (request: FastifyRequest, bytes: number): void {
+    this.total += bytes - (this.#reserved.get(request) ?? 0)
+    this.#reserved.set(request, bytes)
+  }
+
+  release (request: FastifyRequest): void {
+    this.total -= this.#reserved.get(request) as number
+    this.#reserved.delete(request)
   }
 }
 

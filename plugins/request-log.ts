@@ -52,11 +52,11 @@ function writeLine (request: FastifyRequest, reply: FastifyReply): void {
     path: request.url.split('?', 1)[0],
     status: reply.statusCode,
     ms: Math.round(reply.elapsedTime * 1000) / 1000,
-    ...(role === undefined ? {} : { role }),
-    ...(route === undefined ? {} : { route }),
-    ...(batch === undefined ? {} : { batch }),
-    ...(operations === undefined ? {} : { operations }),
-    ...(failure === undefined ? {} : describe(failure))
+    role,
+    route,
+    batch,
+    operations,
+    ...failure === undefined ? {} : describe(failure)
   }
   const level = probe ? 'debug' : reply.statusCode >= 500 ? 'error' : 'info'
   request.log[level](line, 'request completed')
@@ -64,12 +64,7 @@ function writeLine (request: FastifyRequest, reply: FastifyReply): void {
 
 /** Logs the index of the failed operation. Its id is the client's text and is not logged. */
 function describe ({ code, reason, details: { index, sqlstate } }: Failure): object {
-  return {
-    code,
-    ...(reason === undefined ? {} : { reason }),
-    ...(index == null ? {} : { index }),
-    ...(sqlstate === undefined ? {} : { sqlstate })
-  }
+  return { code, reason, index: index ?? undefined, sqlstate }
 }
 
 export default fp(requestLog, { name: 'request-log', fastify: '5.x' })
