@@ -147,6 +147,27 @@ export function has (object: JsonObject, key: string): boolean {
 }
 
 /**
+ * Returns the path to the first value for which `isWanted` holds, outer ones first. `level` is that
+ * of `value`.
+ */
+export function findPath (
+  value: Json,
+  isWanted: (value: Json, level: number) => boolean,
+  level = 0
+): ReadonlyArray<string | number> | undefined {
+  if (isWanted(value, level)) return []
+  if (!Array.isArray(value) && !isObject(value)) return undefined
+  const entries: Iterable<readonly [string | number, Json]> = Array.isArray(value)
+    ? (value as readonly Json[]).entries()
+    : Object.entries(value)
+  for (const [key, item] of entries) {
+    const found = findPath(item, isWanted, level + 1)
+    if (found !== undefined) return [key, ...found]
+  }
+  return undefined
+}
+
+/**
  * Returns the text of the bytes with the numbers in these spans as strings that begin with the
  * mark. A reviver could read their source text, but it is called for every value: for a body of
  * 200 000 numbers it took 130 ms.

@@ -15,6 +15,7 @@ import {
   type Decimal
 } from '../json/decimal.ts'
 import {
+  findPath,
   isNumber,
   isObject,
   type ExactNumber,
@@ -95,31 +96,21 @@ function isDouble (number: number, decimal: Decimal): boolean {
 const MAX_MAGNITUDE = 300
 
 /** The path to the first number that a double cannot hold. */
-export function findInexactNumber (value: Json): NumberPath | undefined {
+export function findInexactNumber (value: Json): ReturnType<typeof findPath> {
   return findExactNumber(value, text => !isDouble(Number(text), readDecimal(text)))
 }
 
 /** The path to the first number whose exponent is too long to compare. */
-export function findLongExponent (value: Json): NumberPath | undefined {
+export function findLongExponent (value: Json): ReturnType<typeof findPath> {
   return findExactNumber(value, hasLongExponent)
 }
-
-type NumberPath = ReadonlyArray<string | number>
 
 function findExactNumber (
   value: Json,
   isWanted: (text: string) => boolean
-): NumberPath | undefined {
-  if (isNumber(value)) return typeof value !== 'number' && isWanted(value.rawJSON) ? [] : undefined
-  if (!Array.isArray(value) && !isObject(value)) return undefined
-  const entries: Iterable<readonly [string | number, Json]> = Array.isArray(value)
-    ? (value as readonly Json[]).entries()
-    : Object.entries(value)
-  for (const [key, item] of entries) {
-    const found = findExactNumber(item, isWanted)
-    if (found !== undefined) return [key, ...found]
-  }
-  return undefined
+): ReturnType<typeof findPath> {
+  return findPath(value, item =>
+    isNumber(item) && typeof item !== 'number' && isWanted(item.rawJSON))
 }
 
 interface NumberKeyword {

@@ -27,6 +27,11 @@ export interface Place {
   readonly path: Path
 }
 
+/** The place of a member or an element. */
+export function within<Outer extends Place> (place: Outer, step: string | number): Outer {
+  return { ...place, path: [...place.path, step] }
+}
+
 /** Limits that planning enforces, from the configuration. */
 export interface PlanLimits {
   readonly schemas: readonly string[]

@@ -163,8 +163,7 @@ class FingerprintWriter {
 
   /** Adds a value that is stored: a scalar, or JSON without references. */
   #addStored (value: Json): void {
-    const nested = isObject(value) || Array.isArray(value)
-    if (nested && !JSON.stringify(value).includes('"$')) this.#addValue(value)
+    if (isNested(value) && !JSON.stringify(value).includes('"$')) this.#addValue(value)
     else this.#addScalar(value)
   }
 

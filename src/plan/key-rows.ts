@@ -5,7 +5,7 @@
 import { modifiers, type Modifier, type ModifierName } from '../../schemas/modifier.ts'
 import { referenceAttempt } from '../../schemas/operand.ts'
 import { has, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
-import type { Path, PlanContext } from './context.ts'
+import type { Path, Place, PlanContext } from './context.ts'
 import { readDollarMember } from './document.ts'
 import type { Assignment, BulkUpdateGroup, RowField } from './nodes.ts'
 import { checkModifier, planModifier } from './set.ts'
@@ -107,16 +107,11 @@ function readRow (
   }
 }
 
-interface CellPlace {
-  readonly context: PlanContext
-  readonly path: Path
-}
-
 /** Reads the key of a row; returns undefined after an issue. */
 function readKey (
   row: JsonObject,
   name: string,
-  { context, path }: CellPlace
+  { context, path }: Place
 ): Row['keys'][number] | undefined {
   if (!has(row, name)) {
     const message = `"${name}" is required: each row must name the columns of "key".`
@@ -142,7 +137,7 @@ function readKey (
 function readCell (
   column: string,
   value: Json,
-  { context, path }: CellPlace
+  { context, path }: Place
 ): Cell | undefined {
   const member = readDollarMember(value)
   if (member === undefined) return { column, modifier: '$value', operand: value, path, sign: '' }

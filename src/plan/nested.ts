@@ -8,7 +8,7 @@ import {
   type NestedRead as Schema
 } from '../../schemas/operation.ts'
 import { has, type JsonObject } from '../json/parse.ts'
-import type { Place, PlanContext } from './context.ts'
+import { within, type Place, type PlanContext } from './context.ts'
 import { planFilter } from './filter.ts'
 import { planTable } from './name.ts'
 import type { NestedRead, NestedReads, OutputColumn, PlanNode, SelectNode } from './nodes.ts'
@@ -88,25 +88,25 @@ function countReads (reads: Reads): number {
 /** Returns undefined after an issue of the table. */
 function planRead (
   [name, read]: readonly [name: string, read: Reads[string]],
-  { context, path, level }: Place & { readonly level: number }
+  place: Place & { readonly level: number }
 ): NestedRead | undefined {
-  const within = (step: string): Place => ({ context, path: [...path, step] })
+  const { context, level } = place
   const { on, one = false, columns, where, order, limit, offset, with: inner } = read
   context.spend(units.table)
-  const table = planTable(read.table, within('table'))
-  const output = planColumns(columns, within('columns'))
+  const table = planTable(read.table, within(place, 'table'))
+  const output = planColumns(columns, within(place, 'columns'))
   const planned = {
     name,
     on: Object.entries(on as Readonly<Record<string, string>>),
     one,
     output,
-    where: planFilter(where, within('where')),
+    where: planFilter(where, within(place, 'where')),
     order: planOrder(order, output, context),
     limit,
     offset,
     nested: inner === undefined
       ? undefined
-      : planNested(inner as Reads, output, { ...within('with'), level: level + 1 })
+      : planNested(inner as Reads, output, { ...within(place, 'with'), level: level + 1 })
   }
   return table && { ...planned, table }
 }

@@ -3,12 +3,11 @@
  */
 import { paramsId } from '../../schemas/batch.ts'
 import { maxColumns } from '../../schemas/operation.ts'
-import type { JsonObject } from '../json/parse.ts'
 import { findParameterProblem, type Place, type PlanContext } from './context.ts'
 import { findColumnProblem, keyOfPath, toPath } from './name.ts'
 import type { ColumnPath, JsonDocument, StoredJson, UncertainColumn } from './nodes.ts'
 import type { Parameter, ParameterRows } from './shape.ts'
-import { NO_SOURCE } from './reference.ts'
+import { referTo } from './reference.ts'
 
 /** A parameter whose values are rows. */
 type RowsParameter = Parameter & { readonly rows: ParameterRows }
@@ -25,32 +24,25 @@ export function parameterName (text: string): string {
   return text.slice(PREFIX.length)
 }
 
-/** Rows to insert: either `data`, or `stored`, a placeholder for any rows with these columns. */
-export type InsertedRows =
-  | { readonly data: readonly JsonObject[], readonly columns?: never, readonly stored?: never }
-  | { readonly columns: readonly string[], readonly stored: StoredJson }
-
-/** Reads `"values": "$params.items"`. Returns undefined after an issue. */
-export function readParameterRows (
-  text: string,
+/** Finds the parameter of `"values": "$params.items"`. Returns undefined after an issue. */
+export function findInsertedParameter (
+  name: string,
   context: PlanContext
-): InsertedRows | undefined {
+): RowsParameter | undefined {
   const place = { context, path: ['values'] }
-  const name = parameterName(text)
   const parameter = findRowsParameter(name, place)
   if (parameter === undefined || !checkColumns(name, parameter, place)) return undefined
   context.batch.usedRows.inserted.add(parameter.position)
+  return parameter
+}
+
+/** The placeholder for any rows with the columns of a parameter, or no rows if these are known. */
+export function storeParameter (name: string, parameter: RowsParameter): StoredJson {
   const { columns, shapes, data } = parameter.rows
-  if (data !== undefined && data.length > 0) return { data }
   return {
-    columns,
-    stored: {
-      document: data === undefined ? documentOf(name, parameter) : NO_ROWS,
-      uncertainColumns: columns.flatMap(column =>
-        toUncertain(column, toPath(column), shapes)
-      ),
-      cells: undefined
-    }
+    document: data === undefined ? documentOf(name, parameter) : NO_ROWS,
+    uncertainColumns: columns.flatMap(column => toUncertain(column, toPath(column), shapes)),
+    cells: undefined
   }
 }
 
@@ -104,14 +96,8 @@ function checkColumns (
 
 /** The document that is the value of a parameter. */
 export function documentOf (name: string, parameter: Parameter): JsonDocument {
-  const reference = {
-    kind: 'reference',
-    source: NO_SOURCE,
-    row: 0,
-    column: name,
-    parameter
-  } as const
-  return { kind: 'document', pieces: ['', ''], references: [reference], shape: 'object' }
+  const references = [referTo(name, parameter)]
+  return { kind: 'document', pieces: ['', ''], references, shape: 'object' }
 }
 
 /** Returns the column if its type may be unable to store the values of a path. */

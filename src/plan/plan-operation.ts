@@ -3,7 +3,7 @@
  */
 import { FunctionText, TableText } from '../../schemas/filter.ts'
 import { maxDepth, operationId, type Lock, type OperationKind } from '../../schemas/operation.ts'
-import { has, type Json, type JsonObject } from '../json/parse.ts'
+import { findPath, has, type Json, type JsonObject } from '../json/parse.ts'
 import { planCall } from './call.ts'
 import { checkSchema } from './check/check-schema.ts'
 import {
@@ -14,7 +14,7 @@ import {
   requireMember,
   type Members
 } from './check/members.ts'
-import type { Path, PlanContext } from './context.ts'
+import type { PlanContext } from './context.ts'
 import { flattenConditions, planFilter } from './filter.ts'
 import { planKeyRows } from './key-rows.ts'
 import { planName, planTable, readPath } from './name.ts'
@@ -60,7 +60,10 @@ export function planOperation (context: PlanContext): PlanNode | undefined {
   const kind = readKind(context)
   const table = planTarget(kind, context)
   checkNames(kind, context)
-  const tooDeep = context.batch.isDeep ? findDeepNode(operation, 2) : undefined
+  // An operation is level 2 of the body. The search does not recurse deeper than the limit.
+  const tooDeep = context.batch.isDeep
+    ? findPath(operation, (node, level) => level > maxDepth && isNested(node), 2)
+    : undefined
   // The planners recurse, so they must not read this operation.
   if (tooDeep !== undefined) {
     return context.addIssue(
@@ -98,23 +101,6 @@ function planTarget (
   const text = requireMember(name, context)
   if (text === undefined || !checkSchema(schema, text, place)) return undefined
   return plan(text as string, place)
-}
-
-/**
- * Returns the path to the first node that is nested too deeply. It does not recurse deeper than
- * that. An operation is level 2 of the body.
- */
-function findDeepNode (node: Json, level: number): Path | undefined {
-  if (!isNested(node)) return undefined
-  if (level > maxDepth) return []
-  const entries: Iterable<readonly [key: string | number, value: Json]> = Array.isArray(node)
-    ? (node as readonly Json[]).entries()
-    : Object.entries(node)
-  for (const [key, value] of entries) {
-    const found = findDeepNode(value, level + 1)
-    if (found !== undefined) return [key, ...found]
-  }
-  return undefined
 }
 
 type CommonMembers = Omit<OperationNode, 'output'>

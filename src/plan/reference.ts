@@ -78,11 +78,16 @@ function parseParameter (
       plainTextHint
     return { kind: 'unknown', message }
   }
-  return { kind: 'reference', source: NO_SOURCE, row: 0, column: name, parameter }
+  return referTo(name, parameter)
 }
 
 /** The source of references to parameters. No operation has this index. */
-export const NO_SOURCE = -1
+const NO_SOURCE = -1
+
+/** Returns the reference to a parameter. */
+export function referTo (name: string, parameter: Parameter): Reference {
+  return { kind: 'reference', source: NO_SOURCE, row: 0, column: name, parameter }
+}
 
 /** Whether a reference gives a list: the values of a column in all rows, or a parameter. */
 export function isList ({ row, parameter }: Reference): boolean {

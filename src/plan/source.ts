@@ -13,7 +13,7 @@ import type {
 } from '../../schemas/operation.ts'
 import { has } from '../json/parse.ts'
 import { describeUnknown } from './check/describe.ts'
-import type { Place, PlanContext } from './context.ts'
+import { within, type Place, type PlanContext } from './context.ts'
 import { planFilter, type ReadColumn } from './filter.ts'
 import { planTable, readPath, meetColumn, keyOfPath, toPath } from './name.ts'
 import type {
@@ -54,31 +54,32 @@ interface PlannedSource {
 }
 
 /** Plans a query whose shape is valid. */
-function planSource (members: SourceMembers, { context, path }: Place): PlannedSource {
-  const within = (step: string): Place => ({ context, path: [...path, step] })
+function planSource (members: SourceMembers, place: Place): PlannedSource {
+  const { context } = place
   const { columns, distinct = false, group_by: groupBy = [], having, order, limit, offset } =
     members
   const { where } = members
   for (const name of ['group_by', 'having', 'distinct'] as const) {
     if (members[name] === undefined || columns !== undefined) continue
-    context.addIssue('member_missing', within('columns').path, `"${name}" requires "columns".`)
+    const message = `"${name}" requires "columns".`
+    context.addIssue('member_missing', [...place.path, 'columns'], message)
   }
   context.spend(units.table)
-  const table = planTable(members.table as string, within('table'))
+  const table = planTable(members.table as string, within(place, 'table'))
   const declared = columns === undefined
     ? []
-    : planOutput(columns as DeclaredColumns, within('columns'))
+    : planOutput(columns as DeclaredColumns, within(place, 'columns'))
   const aggregated = declared.some(({ aggregate }) => aggregate !== undefined)
   const fixed = columns !== undefined &&
     (distinct || groupBy.length > 0 || having !== undefined || aggregated)
   const source = {
     kind: 'table' as const,
-    where: planFilter(where, within('where')),
+    where: planFilter(where, within(place, 'where')),
     distinct,
     groupBy: groupBy.map(readPath),
     having: having === undefined || columns === undefined
       ? []
-      : planHaving(having, declared, within('having')),
+      : planHaving(having, declared, within(place, 'having')),
     order: planOrder(
       order as ReadonlyArray<Record<string, Ordering>> | undefined,
       declared,
@@ -223,24 +224,24 @@ type RowsMembers = Omit<Static<typeof JoinedParameter>, 'on'>
 /** Plans `{"param": "items"}`, whose shape is valid. */
 function planRowsSource (
   { param, columns, group_by: groupBy }: RowsMembers,
-  { context, path }: Place
+  place: Place
 ): PlannedSource {
-  const within = (step: string): Place => ({ context, path: [...path, step] })
-  const parameter = findRowsParameter(param, within('param'))
+  const { context } = place
+  const columnsPlace = within(place, 'columns')
+  const parameter = findRowsParameter(param, within(place, 'param'))
   const fields = new Fields(parameter?.rows)
   const groups = columns === undefined ? undefined : groupBy
   if (groups !== groupBy) {
-    context.addIssue('member_missing', within('columns').path, '"group_by" requires "columns".')
+    context.addIssue('member_missing', columnsPlace.path, '"group_by" requires "columns".')
   }
-  const declared = planOutput((columns ?? []) as DeclaredColumns, within('columns'))
+  const declared = planOutput((columns ?? []) as DeclaredColumns, columnsPlace)
   const isFixed = groups !== undefined || declared.some(({ aggregate }) => aggregate !== undefined)
-  const placeOf = (i: number): Place => ({ context, path: [...path, 'columns', i] })
-  if (isFixed) checkGrouped(declared, groups, placeOf)
+  if (isFixed) checkGrouped(declared, groups, columnsPlace)
   const aliases: Aliases = new Map(
     isFixed ? [] : declared.filter(isUnchanged).map(({ name, path }) => [name, path])
   )
   const output = declared.flatMap((column, i) =>
-    aliases.has(column.name) ? [] : [fields.addOutput(column, placeOf(i))]
+    aliases.has(column.name) ? [] : [fields.addOutput(column, within(columnsPlace, i))]
   )
   const others = new Map<string, OutputColumn>()
   return {
@@ -275,7 +276,7 @@ function planRowsSource (
         uncertainColumns: all.flatMap(({ name, path }) => toUncertain(name, path, shapes)),
         data: data ?? [],
         output: [...output, ...others.values()],
-        groupBy: fields.planGroups(groups, within('group_by'))
+        groupBy: fields.planGroups(groups, within(place, 'group_by'))
       }
     }
   }
@@ -296,13 +297,13 @@ function readAlias (text: string, aliases: Aliases): ColumnPath {
 function checkGrouped (
   columns: readonly OutputColumn[],
   groups: readonly string[] = [],
-  placeOf: (i: number) => Place
+  { context, path }: Place
 ): void {
   const keys = new Set(groups.map(text => keyOfPath(readPath(text))))
   for (const [i, { path: of, aggregate, name }] of columns.entries()) {
     if (of === undefined || aggregate !== undefined || keys.has(keyOfPath(of))) continue
-    const { context, path } = placeOf(i)
-    context.addIssue('member_invalid', path, `"${name}" must be in "group_by", or be aggregated.`)
+    const message = `"${name}" must be in "group_by", or be aggregated.`
+    context.addIssue('member_invalid', [...path, i], message)
   }
 }
 

@@ -7,7 +7,12 @@ import type { PlanContext } from './context.ts'
 import { flattenConditions } from './filter.ts'
 import { findColumnProblem } from './name.ts'
 import type { ConflictNode, OutputColumn, RowGroup, StoredJson } from './nodes.ts'
-import { namesParameter, readParameterRows } from './parameter-rows.ts'
+import {
+  findInsertedParameter,
+  namesParameter,
+  parameterName,
+  storeParameter
+} from './parameter-rows.ts'
 import { planRows } from './stored-values.ts'
 import { units } from './work.ts'
 
@@ -37,12 +42,13 @@ export interface InsertRows {
 /** Reads `values` of an insert; returns undefined after an issue. */
 export function readRows (values: Json, context: PlanContext): InsertRows | undefined {
   if (typeof values === 'string' && namesParameter(values, context)) {
-    const rows = readParameterRows(values, context)
-    if (rows === undefined) return undefined
-    const { columns, stored } = rows
-    return stored === undefined
-      ? { rows: rows.data, runs: findRuns(rows.data) }
-      : { rows: [], runs: [{ columns, positions: [] }], stored }
+    const name = parameterName(values)
+    const parameter = findInsertedParameter(name, context)
+    if (parameter === undefined) return undefined
+    const { columns, data: rows = [] } = parameter.rows
+    if (rows.length > 0) return { rows, runs: findRuns(rows) }
+    const stored = storeParameter(name, parameter)
+    return { rows, runs: [{ columns, positions: [] }], stored }
   }
   const rows = readRowList(values, context)
   if (rows === undefined) return undefined

@@ -309,6 +309,7 @@ function refuse ({ context, code, path }: SchemaPlace, message: string): false {
   return false
 }
 
+/** Not that of context.ts: it runs for each member, and copies objects of one kind faster. */
 function within (place: SchemaPlace, step: string | number): SchemaPlace {
   return { ...place, path: [...place.path, step] }
 }
