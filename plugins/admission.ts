@@ -151,6 +151,5 @@ function onClose ({ raw }: FastifyReply, callback: () => void): void {
 
 export default fp(admission, {
   name: 'admission',
-  fastify: '5.x',
   dependencies: ['errors', 'auth', 'prefer', 'database']
 })

@@ -181,4 +181,4 @@ function isInsecure ({ protocol, hostname }: URL): boolean {
   return protocol === 'http:' && !/^(?:localhost|127\.[0-9.]+|\[::1\])$/.test(hostname)
 }
 
-export default fp(auth, { name: 'auth', fastify: '5.x', dependencies: ['request-log', 'errors'] })
+export default fp(auth, { name: 'auth', dependencies: ['request-log', 'errors'] })

@@ -103,8 +103,4 @@ function writeFailure (socket: Socket, { refused, id, headers: more = {} }: Refu
   socket.write(`HTTP/1.1 ${status} ${refused.code}\r\n${lines.join('')}\r\n${body}`)
 }
 
-export default fp(clientErrors, {
-  name: 'client-errors',
-  fastify: '5.x',
-  dependencies: ['connections']
-})
+export default fp(clientErrors, { name: 'client-errors', dependencies: ['connections'] })

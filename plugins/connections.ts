@@ -202,4 +202,4 @@ const requestTimeout = Object.assign(new Error('the request did not arrive in ti
   code: 'ERR_HTTP_REQUEST_TIMEOUT'
 })
 
-export default fp(connections, { name: 'connections', fastify: '5.x' })
+export default fp(connections, { name: 'connections' })

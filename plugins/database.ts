@@ -239,4 +239,4 @@ function findWarnings (
   return warnings.filter(warning => warning !== false)
 }
 
-export default fp(database, { name: 'database', fastify: '5.x', dependencies: ['metrics'] })
+export default fp(database, { name: 'database', dependencies: ['metrics'] })

@@ -118,8 +118,4 @@ function sendFailure (refused: Failure, { request, reply, verbose }: Exchange): 
   return reply.code(status).headers(headers).send(body)
 }
 
-export default fp(errors, {
-  name: 'errors',
-  fastify: '5.x',
-  dependencies: ['request-log', 'client-errors']
-})
+export default fp(errors, { name: 'errors', dependencies: ['request-log', 'client-errors'] })

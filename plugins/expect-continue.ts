@@ -35,8 +35,4 @@ async function expectContinue (
   })
 }
 
-export default fp(expectContinue, {
-  name: 'expect-continue',
-  fastify: '5.x',
-  dependencies: ['client-errors']
-})
+export default fp(expectContinue, { name: 'expect-continue', dependencies: ['client-errors'] })

@@ -108,6 +108,5 @@ function lockOf ({ principal }: KeyOwner, text: string): bigint {
 
 export default fp(idempotencyKey, {
   name: 'idempotency-key',
-  fastify: '5.x',
   dependencies: ['errors', 'auth', 'prefer', 'named-batches']
 })

@@ -21,4 +21,4 @@ async function mediaType (app: FastifyInstance): Promise<void> {
   app.decorate('requireJson', requireJson)
 }
 
-export default fp(mediaType, { name: 'media-type', fastify: '5.x', dependencies: ['errors'] })
+export default fp(mediaType, { name: 'media-type', dependencies: ['errors'] })

@@ -311,4 +311,4 @@ function createRouteMetrics (
   })
 }
 
-export default fp(metrics, { name: 'metrics', fastify: '5.x', dependencies: ['request-log'] })
+export default fp(metrics, { name: 'metrics', dependencies: ['request-log'] })

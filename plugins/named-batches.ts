@@ -63,6 +63,5 @@ function mayRun ({ identity }: FastifyRequest, roles: ReadonlySet<string> | unde
 
 export default fp(namedBatches, {
   name: 'named-batches',
-  fastify: '5.x',
   dependencies: ['request-log', 'errors', 'auth']
 })

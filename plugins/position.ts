@@ -27,4 +27,4 @@ async function position (app: FastifyInstance): Promise<void> {
   app.decorate('readPosition', readPosition)
 }
 
-export default fp(position, { name: 'position', fastify: '5.x', dependencies: ['errors'] })
+export default fp(position, { name: 'position', dependencies: ['errors'] })

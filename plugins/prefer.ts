@@ -147,4 +147,4 @@ function printable (text: string): string {
   return shown.length > MAX_QUOTE ? `${shown.slice(0, MAX_QUOTE)}…` : shown
 }
 
-export default fp(prefer, { name: 'prefer', fastify: '5.x', dependencies: ['errors'] })
+export default fp(prefer, { name: 'prefer', dependencies: ['errors'] })

@@ -28,4 +28,4 @@ async function requestIdPlugin (app: FastifyInstance): Promise<void> {
   })
 }
 
-export default fp(requestIdPlugin, { name: 'request-id', fastify: '5.x' })
+export default fp(requestIdPlugin, { name: 'request-id' })

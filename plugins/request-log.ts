@@ -67,4 +67,4 @@ function describe ({ code, reason, details: { index, sqlstate } }: Failure): obj
   return { code, reason, index: index ?? undefined, sqlstate }
 }
 
-export default fp(requestLog, { name: 'request-log', fastify: '5.x' })
+export default fp(requestLog, { name: 'request-log' })

@@ -195,4 +195,4 @@ function recordingContext (request: FastifyRequest): Context | null {
   return span?.isRecording() === true ? context : null
 }
 
-export default fp(tracing, { name: 'tracing', fastify: '5.x', dependencies: ['request-log'] })
+export default fp(tracing, { name: 'tracing', dependencies: ['request-log'] })

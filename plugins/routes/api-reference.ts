@@ -195,4 +195,4 @@ const configuration: Partial<ApiReferenceConfiguration> = {
   authentication: { preferredSecurityScheme: 'bearer' }
 }
 
-export default fp(apiReference, { name: 'api-reference', fastify: '5.x', encapsulate: true })
+export default fp(apiReference, { name: 'api-reference', encapsulate: true })

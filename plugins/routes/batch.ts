@@ -83,7 +83,6 @@ function * readNamed (named: NamedBatch, bytes: Buffer): Pieces<PlannedBatch> {
 
 export default fp(batch, {
   name: 'batch',
-  fastify: '5.x',
   encapsulate: true,
   dependencies: [
     'media-type',

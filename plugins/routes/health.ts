@@ -25,6 +25,5 @@ async function health (app: FastifyInstance): Promise<void> {
 
 export default fp(health, {
   name: 'health',
-  fastify: '5.x',
   dependencies: ['request-log', 'connections', 'database']
 })

@@ -63,4 +63,4 @@ async function createDocument (
   return { bytes, etag: `"${createHash('sha256').update(bytes).digest('base64url')}"` }
 }
 
-export default fp(openapi, { name: 'openapi', fastify: '5.x', encapsulate: true })
+export default fp(openapi, { name: 'openapi', encapsulate: true })

@@ -33,9 +33,4 @@ async function tables (
   })
 }
 
-export default fp(tables, {
-  name: 'tables',
-  fastify: '5.x',
-  encapsulate: true,
-  dependencies: ['auth', 'database']
-})
+export default fp(tables, { name: 'tables', encapsulate: true, dependencies: ['auth', 'database'] })
