@@ -34,10 +34,8 @@ export function respond (reply: FastifyReply, answer: Answer): FastifyReply {
 
 /** Sets the headers of the response. Returns the outcome, or throws the failure. */
 export function readOutcome (reply: FastifyReply, { result, times }: Answer): Committed {
-  const { report, compiledAt, answeredAt } = result
   if (reply.request.preferences.timing === enabled) {
-    const milestones = { ...times, compiled: compiledAt, answered: answeredAt }
-    reply.header('server-timing', renderTiming(milestones, report))
+    reply.header('server-timing', renderTiming(times, result))
   }
   if (result.failure !== undefined) throw result.failure
   const outcome = result.outcome as Committed
@@ -100,17 +98,6 @@ function join (names: readonly string[], rows: readonly Buffer[], length: number
 }
 
 /**
- * Times of performance.now(): when the request came, its body was read, its statements were
- * written, its answer was known.
- */
-interface Milestones {
-  readonly received: number
-  readonly read: number
-  readonly compiled: number
-  readonly answered: number
-}
-
-/**
  * Maximum number of operations in the header. Of more, the slowest are named, because clients limit
  * headers to 16 KiB or less.
  */
@@ -123,8 +110,8 @@ const LONGEST_ID = 63
  * response was stored with its key, or its key was refused.
  */
 function renderTiming (
-  { received, read, compiled, answered }: Milestones,
-  report: BatchReport | undefined
+  { received, read }: Answer['times'],
+  { report, compiledAt: compiled, answeredAt: answered }: BatchResult
 ): string {
   const took = report === undefined
     ? [entry('key', answered - compiled)]

@@ -47,20 +47,11 @@ export function parseDatabaseUrl (text: string): DatabaseTarget {
   }
 }
 
-interface UrlParts {
-  readonly user: string
-  readonly password: string
-  readonly names: readonly string[]
-  readonly ports: readonly string[]
-  readonly database: string
-  readonly query: string
-}
-
 /**
  * Splits the URL as libpq does, without decoding. `new URL` supports neither several hosts nor
  * socket directories.
  */
-function split (text: string): UrlParts {
+function split (text: string) {
   const found = /^postgres(?:ql)?:\/\/(?:([^@/]*)@)?([^/?]*)(?:\/([^?]*))?(?:\?(.*))?$/s.exec(text)
   if (found === null) throw new Error('expected postgres://user:password@host:port/database')
   const [, login = '', authority = '', database = '', query = ''] = found

@@ -2,7 +2,6 @@
  * Tells a model how a call failed, so that it can repair the call: the error object of the HTTP
  * API, and what to do next.
  */
-import type { ErrorObject } from '../../schemas/error.ts'
 import type { Failure, FailureCode } from '../errors/catalogue.ts'
 import { toErrorObject } from '../errors/envelope.ts'
 
@@ -14,22 +13,14 @@ export interface CallFacts {
   readonly hasKey: boolean
 }
 
-interface CallError {
-  readonly committed: ErrorObject['committed']
-  readonly error: Omit<ErrorObject, 'committed'> & { readonly repair: string }
-}
-
 /** JSON text: `{"committed": false, "error": {"code": …, "message": …, "repair": …}}`. */
 export function describeFailure (
   failure: Failure,
   { requestId, verbose, hasKey }: CallFacts
 ): string {
   const { committed, ...error } = toErrorObject(failure, requestId, verbose)
-  const described: CallError = {
-    committed,
-    error: { ...error, repair: findRepair(failure, error.retryable, hasKey) }
-  }
-  return JSON.stringify(described)
+  const repair = findRepair(failure, error.retryable, hasKey)
+  return JSON.stringify({ committed, error: { ...error, repair } })
 }
 
 const SAME_KEY = 'Repeat this call with the same arguments and the same idempotency_key'

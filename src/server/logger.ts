@@ -120,17 +120,11 @@ export function openLogDestination (
   }
 }
 
-interface Progress {
-  startWrite(): void
-  isWriting(): boolean
-  isStuck(): boolean
-}
-
 /** Watches whether a write is running and since how many ticks it wrote no byte. */
 function watchProgress (
   stream: InstanceType<typeof sonicBoom.SonicBoom>,
   onDropped: (lines: number) => void
-): Progress {
+) {
   let dropped = 0
   let writing = false
   let ticks = 0
