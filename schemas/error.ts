@@ -45,23 +45,22 @@ export const IssueCode = Type.Union([
 ], { title: 'IssueCode' })
 export type IssueCode = Static<typeof IssueCode>
 
+const pathOf = (description: string) =>
+  Type.Array(Type.Union([Type.String(), Type.Integer()]), { description })
+
 /** One validation issue of an operation. */
 export const Issue = Type.Object({
   op: Type.String({ description: 'id of the operation, as it was sent' }),
   index: Type.Integer({ minimum: 0, description: 'position of the operation in the batch' }),
   code: IssueCode,
-  path: Type.Array(Type.Union([Type.String(), Type.Integer()]), {
-    description: 'path from the operation to the invalid value: keys and array positions'
-  }),
+  path: pathOf('path from the operation to the invalid value: keys and array positions'),
   message: Type.String()
 }, { title: 'Issue', description: 'a validation issue of an operation' })
 export type Issue = Static<typeof Issue>
 
 /** What is wrong with a parameter of a named batch. */
 export const ParameterIssue = Type.Object({
-  path: Type.Array(Type.Union([Type.String(), Type.Integer()]), {
-    description: 'path from the object of all parameters: keys and array positions'
-  }),
+  path: pathOf('path from the object of all parameters: keys and array positions'),
   message: Type.String()
 }, { title: 'ParameterIssue', description: 'a validation issue of a parameter' })
 export type ParameterIssue = Static<typeof ParameterIssue>
@@ -89,10 +88,8 @@ export const ErrorObject = Type.Object({
   sqlstate: Type.Optional(Type.String({ description: 'SQLSTATE of the PostgreSQL error' })),
   constraint: Type.Optional(Type.String({ description: 'name of the violated constraint' })),
   path: Type.Optional(
-    Type.Array(Type.Union([Type.String(), Type.Integer()]), {
-      description: 'path from the operation to the row of `values` that violates the constraint: ' +
-        '`["values", 3]`; only if it is known for certain'
-    })
+    pathOf('path from the operation to the row of `values` that violates the constraint: ' +
+      '`["values", 3]`; only if it is known for certain')
   ),
   retryable: Type.Optional(
     Type.Boolean({ description: 'whether a retry of the same batch may succeed' })

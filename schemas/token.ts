@@ -4,22 +4,15 @@
  */
 import { Type, type Static } from '@sinclair/typebox'
 import type { DatabaseRoute } from './database.ts'
+import { oneOf } from './one-of.ts'
 
 /** Every algorithm that can be configured. `none` is not supported. */
-export const Algorithm = Type.Union([
-  Type.Literal('HS256'),
-  Type.Literal('HS384'),
-  Type.Literal('HS512'),
-  Type.Literal('RS256'),
-  Type.Literal('RS384'),
-  Type.Literal('RS512'),
-  Type.Literal('PS256'),
-  Type.Literal('PS384'),
-  Type.Literal('PS512'),
-  Type.Literal('ES256'),
-  Type.Literal('ES384'),
-  Type.Literal('ES512'),
-  Type.Literal('EdDSA')
+export const Algorithm = oneOf([
+  'HS256', 'HS384', 'HS512',
+  'RS256', 'RS384', 'RS512',
+  'PS256', 'PS384', 'PS512',
+  'ES256', 'ES384', 'ES512',
+  'EdDSA'
 ])
 export type Algorithm = Static<typeof Algorithm>
 export const algorithms: readonly Algorithm[] = Algorithm.anyOf.map(word => word.const)

@@ -129,8 +129,8 @@ export type CheckOptions = Given<typeof check>
 export type TypesOptions = Given<typeof types>
 export type TokenOptions = Given<typeof token>
 
-type Name = 'start' | 'run' | 'check' | 'schema' | 'types' | 'token' | 'migrate'
-export const commands: Readonly<Record<Name, CommandItem>> = {
+export type CommandName = 'start' | 'run' | 'check' | 'schema' | 'types' | 'token' | 'migrate'
+export const commands: Readonly<Record<CommandName, CommandItem>> = {
   start: {
     summary: 'Start the service (the default command)',
     operands: '',
@@ -215,8 +215,6 @@ export const commands: Readonly<Record<Name, CommandItem>> = {
     ]
   }
 }
-
-export type CommandName = keyof typeof commands
 
 /** Options without a command. */
 export const globalOptions: Readonly<Record<string, OptionItem>> = {

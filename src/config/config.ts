@@ -10,7 +10,7 @@ import { parseDatabaseRoutes } from './database-routes.ts'
 import { parseDatabaseUrl } from './database-url.ts'
 import { keyVariables, readKeys } from './jwt-keys.ts'
 import { readTracing } from './tracing.ts'
-import { findNearMisses, readValue } from './variable.ts'
+import { describeProblem, findNearMisses, readValue } from './variable.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -23,10 +23,10 @@ export interface ConfigError extends Error {
 /** Values and problems so far. A variable with a problem has no value. */
 interface Draft {
   readonly values: Partial<Config>
-  readonly database: DatabaseTarget | undefined
-  readonly replica: DatabaseTarget | undefined
-  readonly routes: DatabaseRoutes | undefined
-  readonly keys: TokenKeys | undefined
+  readonly database?: DatabaseTarget | undefined
+  readonly replica?: DatabaseTarget | undefined
+  readonly routes?: DatabaseRoutes | undefined
+  readonly keys?: TokenKeys | undefined
   readonly problems: readonly string[]
 }
 
@@ -86,10 +86,7 @@ export type Limits = Pick<Config, typeof limits[number]>
 
 /** Reads only the limits of a batch, for validation without a service. Throws a `ConfigError`. */
 export function readLimits (env: Environment): Limits {
-  const { values, problems } = readVariables(
-    setVariables(env),
-    configItems.filter(([name]) => limits.includes(name as keyof Limits))
-  )
+  const { values, problems } = readVariables(setVariables(env), limits)
   const all = [...problems, ...checkSchemas(values)]
   if (all.length > 0) throw configError(all)
   return values as Limits
@@ -117,8 +114,7 @@ function findDatabase ({ database, routes }: Draft): DatabaseTarget | undefined 
 
 /** Reads only DATABASE_ENGINE. Throws a `ConfigError`. */
 export function readEngine (env: Environment): EngineName | undefined {
-  const items = configItems.filter(([name]) => name === 'DATABASE_ENGINE')
-  const { values, problems } = readVariables(setVariables(env), items)
+  const { values, problems } = readVariables(setVariables(env), ['DATABASE_ENGINE'])
   if (problems.length > 0) throw configError(problems)
   return values.DATABASE_ENGINE
 }
@@ -132,8 +128,7 @@ export type Signing = Pick<Config, typeof signing[number]> & { readonly JWT_SECR
 /** Reads what `oneflight token` needs. Throws a `ConfigError`, also when JWT_SECRET is not set. */
 export function readSigning (env: Environment): Signing {
   const given = setVariables(env)
-  const items = configItems.filter(([name]) => signing.includes(name as keyof Signing))
-  const { values, problems } = readTokenKeys(readVariables(given, items), given)
+  const { values, problems } = readTokenKeys(readVariables(given, signing), given)
   const all = [
     ...problems,
     ...given['JWT_SECRET'] === undefined ? ['JWT_SECRET: required to sign a token'] : [],
@@ -188,15 +183,17 @@ function setVariables (env: Environment): Environment {
   )
 }
 
-function readVariables (given: Environment, items = configItems): Draft {
+/** `names`: the only variables that are read; undefined: all. */
+function readVariables (given: Environment, names?: readonly string[]): Draft {
   const values: Record<string, unknown> = {}
   const problems: string[] = []
-  for (const [name, item] of items) {
+  for (const [name, item] of configItems) {
+    if (names?.includes(name) === false) continue
     const text = given[name]
     if (text !== undefined) {
-      const parsed = readValue(item, text)
-      if ('problem' in parsed) problems.push(`${name}: ${parsed.problem}`)
-      else values[name] = parsed.value
+      const value = readValue(item, text)
+      if (value === undefined) problems.push(`${name}: ${describeProblem(item, text)}`)
+      else values[name] = value
     } else if (item.default !== undefined) {
       values[name] = item.default
     }
@@ -204,14 +201,7 @@ function readVariables (given: Environment, items = configItems): Draft {
   // Four waiting batches per connection: what is served within QUEUE_TIMEOUT_MS when a batch takes
   // 250 ms.
   if (given['QUEUE_SIZE'] === undefined) values['QUEUE_SIZE'] = 4 * Number(values['POOL_SIZE'])
-  return {
-    values,
-    problems,
-    database: undefined,
-    replica: undefined,
-    routes: undefined,
-    keys: undefined
-  }
+  return { values, problems }
 }
 
 function readDatabases (draft: Draft): Draft {

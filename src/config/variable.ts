@@ -5,18 +5,8 @@
 import { describeLimits, type ConfigItem } from '../../schemas/config.ts'
 import { closestName } from '../errors/suggestion.ts'
 
-export type ParsedValue = { readonly value: unknown } | { readonly problem: string }
-
-/** `text` is not empty. A problem is a phrase without the variable's name. */
-export function readValue (item: ConfigItem, text: string): ParsedValue {
-  const value = convert(item, text)
-  return value === undefined
-    ? { problem: `expected ${describeKind(item)}${show(item, text)}` }
-    : { value }
-}
-
-/** Returns undefined for invalid text. */
-function convert (item: ConfigItem, text: string): unknown {
+/** `text` is not empty. Returns undefined if it is invalid. */
+export function readValue (item: ConfigItem, text: string): unknown {
   if (item.anyOf !== undefined) return item.anyOf.find(word => word.const === text)?.const
   switch (item.type) {
     case 'integer':
@@ -55,6 +45,11 @@ function readText (
   return length >= minBytes && length <= maxBytes && new RegExp(pattern).test(text)
     ? text
     : undefined
+}
+
+/** Says what is wrong with an invalid text, without the variable's name. */
+export function describeProblem (item: ConfigItem, text: string): string {
+  return `expected ${describeKind(item)}${show(item, text)}`
 }
 
 function describeKind (item: ConfigItem): string {

@@ -20,21 +20,24 @@ import type { PathIssue } from './schema-parts.ts'
 /** The files of a folder, by path. */
 export type BatchFiles = ReadonlyArray<readonly [path: string, bytes: Uint8Array]>
 
+interface Loaded {
+  readonly batches: NamedBatches
+  readonly files: BatchFiles
+}
+
 /** The batches of a folder, or the issues of all of its files. */
-export type ReadFolder =
-  | { readonly batches: NamedBatches, readonly files: BatchFiles }
-  | { readonly issues: readonly string[] }
+export type ReadFolder = Loaded | { readonly issues: readonly string[] }
 
 /** Without a folder there are no batches. */
 export function readFolder (folder: string | undefined, limits: BatchLimits): ReadFolder {
   if (folder === undefined) return readFiles([], limits)
-  const names = tryToList(folder)
+  const names = tryToRead(() => readdirSync(folder).sort())
   if (names === undefined) return { issues: [`${folder}: The folder cannot be read.`] }
   const files: Array<BatchFiles[number]> = []
   const unreadable: string[] = []
   for (const name of names.filter(name => name.endsWith('.json'))) {
     const path = join(folder, name)
-    const bytes = tryToRead(path)
+    const bytes = tryToRead(() => readFileSync(path))
     if (bytes === undefined) unreadable.push(`${path}: The file cannot be read.`)
     else files.push([path, bytes])
   }
@@ -56,17 +59,10 @@ function readFiles (files: BatchFiles, limits: BatchLimits): ReadFolder {
   return issues.length > 0 ? { issues } : { batches, files }
 }
 
-function tryToList (folder: string): readonly string[] | undefined {
+/** Returns undefined if the folder or the file cannot be read. */
+function tryToRead<Content> (read: () => Content): Content | undefined {
   try {
-    return readdirSync(folder).sort()
-  } catch {
-    return undefined
-  }
-}
-
-function tryToRead (path: string): Buffer | undefined {
-  try {
-    return readFileSync(path)
+    return read()
   } catch {
     return undefined
   }
@@ -191,11 +187,6 @@ export interface BatchSet {
   readonly reload: () => readonly string[]
   /** Replaces the batches by those of other files, which are known to be valid. */
   readonly replace: (files: BatchFiles) => void
-}
-
-interface Loaded {
-  readonly batches: NamedBatches
-  readonly files: BatchFiles
 }
 
 /** Opens a folder, or takes `given` files instead. Returns the issues of invalid files. */

@@ -7,6 +7,7 @@ import { isObject, type Json } from '../json/parse.ts'
 import { checkSchema } from './check/check-schema.ts'
 import type { PlanContext } from './context.ts'
 import { planFilter } from './filter.ts'
+import { toPath } from './name.ts'
 import type { Assignment, ConflictNode, Predicate, RowGroup } from './nodes.ts'
 import { planConflictSet } from './set.ts'
 
@@ -98,7 +99,7 @@ function planAssignments (
   return columns.map(column => ({
     column,
     modifier: '$excluded',
-    operand: { kind: 'column', path: { column, keys: [], resultType: 'column' }, of: 'excluded' }
+    operand: { kind: 'column', path: toPath(column), of: 'excluded' }
   }))
 }
 
