@@ -71,30 +71,27 @@ const appendSql = `case when case when ${type}::text like '%[]' then true` +
   ` when ${isJsonb} and ${kindOf(current)} = 'array' then true else <refused> is null end` +
   ` then coalesce(${joined('$append', '<operand>')}, ${current}) end`
 
+const arithmetic = { operand: number, takes: 'a number or a reference', takesSource: true } as const
+const copied = { operand: path, takes: 'a column', reads: 'column', sql: '<operand>' } as const
+
 export const modifiers = {
   $inc: {
-    operand: number,
-    takes: 'a number or a reference',
+    ...arithmetic,
     reads: 'difference',
     sql: '<column> + <operand>',
-    meaning: 'adds a number (days, for a date); NULL stays NULL',
-    takesSource: true
+    meaning: 'adds a number (days, for a date); NULL stays NULL'
   },
   $dec: {
-    operand: number,
-    takes: 'a number or a reference',
+    ...arithmetic,
     reads: 'difference',
     sql: '<column> - <operand>',
-    meaning: 'subtracts a number (days, for a date); NULL stays NULL',
-    takesSource: true
+    meaning: 'subtracts a number (days, for a date); NULL stays NULL'
   },
   $mul: {
-    operand: number,
-    takes: 'a number or a reference',
+    ...arithmetic,
     reads: 'value',
     sql: '<column> * <operand>',
-    meaning: 'multiplies by a number; NULL stays NULL',
-    takesSource: true
+    meaning: 'multiplies by a number; NULL stays NULL'
   },
   $now: {
     operand: yes,
@@ -111,25 +108,16 @@ export const modifiers = {
     meaning: 'sets the default of the column'
   },
   $col: {
-    operand: path,
-    takes: 'a column',
-    reads: 'column',
-    sql: '<operand>',
+    ...copied,
     meaning: 'copies a column of the current row'
   },
   $excluded: {
-    operand: path,
-    takes: 'a column',
-    reads: 'column',
-    sql: '<operand>',
+    ...copied,
     meaning: 'copies a column of the row proposed for insertion',
     conflict: true
   },
   $from: {
-    operand: path,
-    takes: 'a column',
-    reads: 'column',
-    sql: '<operand>',
+    ...copied,
     meaning: 'copies a column or an alias of `from`, also inside `$inc`, `$dec`, `$mul`, ' +
       '`$merge` and `$append`',
     joined: true
