@@ -12,6 +12,7 @@ import {
 } from './reference.ts'
 
 type SourceColumn = Modifier<'$from'>
+type NumberOperand = number | bigint | string | Reference<number | null> | SourceColumn
 
 /**
  * Creates computed values for `set`, and operands of filters that are not plain values. `first` is
@@ -22,20 +23,11 @@ export const $ = {
    * Adds a number, or seconds to a timestamp; NULL stays NULL. A string of digits is written as a
    * number with all its digits.
    */
-  inc: (
-    by: number | bigint | string | Reference<number | null> | SourceColumn
-  ): Modifier<'$inc'> =>
-    modifier('$inc', by),
+  inc: (by: NumberOperand): Modifier<'$inc'> => modifier('$inc', by),
   /** Subtracts a number, or seconds from a timestamp. Strings are written as with `inc`. */
-  dec: (
-    by: number | bigint | string | Reference<number | null> | SourceColumn
-  ): Modifier<'$dec'> =>
-    modifier('$dec', by),
+  dec: (by: NumberOperand): Modifier<'$dec'> => modifier('$dec', by),
   /** Multiplies by a number; NULL stays NULL. Strings are written as with `inc`. */
-  mul: (
-    by: number | bigint | string | Reference<number | null> | SourceColumn
-  ): Modifier<'$mul'> =>
-    modifier('$mul', by),
+  mul: (by: NumberOperand): Modifier<'$mul'> => modifier('$mul', by),
   /** The start time of the transaction. */
   now: (): Modifier<'$now'> => modifier('$now', true),
   /** The default of the column. In `values`, omit the column instead. */

@@ -92,15 +92,8 @@ export interface Batch<
         Mode,
         RowsByTable<Database, Schema>
       >
-      & ReturningOptions<Outputs, Expected, Answered>
-      & WhenOptions<When>
-  ): Operation<
-    OutputRow<Row<Database, Schema, Table>, Outputs>,
-    Skippable<
-      Result<OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>, Answered>,
-      When
-    >
-  >
+      & ReturningOptions<Outputs, Expected, Answered, When>
+  ): RowsOperation<Row<Database, Schema, Table>, Outputs, Expected, Answered, When, Mode>
 
   /**
    * Inserts rows of other tables, and returns them as stored. A column that is omitted takes its
@@ -123,15 +116,8 @@ export interface Batch<
         Mode,
         RowsByTable<Database, Schema>
       >
-      & ReturningOptions<Outputs, Expected, Answered>
-      & WhenOptions<When>
-  ): Operation<
-    OutputRow<Row<Database, Schema, Table>, Outputs>,
-    Skippable<
-      Result<OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>, Answered>,
-      When
-    >
-  >
+      & ReturningOptions<Outputs, Expected, Answered, When>
+  ): RowsOperation<Row<Database, Schema, Table>, Outputs, Expected, Answered, When, Mode>
 
   /**
    * Updates the rows that match `where`, or `all` rows, and returns them as updated. With `key`,
@@ -153,15 +139,8 @@ export interface Batch<
         Mode,
         RowsByTable<Database, Schema>
       >
-      & ReturningOptions<Outputs, Expected, Answered>
-      & WhenOptions<When>
-  ): Operation<
-    OutputRow<Row<Database, Schema, Table>, Outputs>,
-    Skippable<
-      Result<OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>, Answered>,
-      When
-    >
-  >
+      & ReturningOptions<Outputs, Expected, Answered, When>
+  ): RowsOperation<Row<Database, Schema, Table>, Outputs, Expected, Answered, When, Mode>
 
   /** Deletes the rows that match `where`, or `all` rows, and returns them as they were. */
   delete<
@@ -175,15 +154,8 @@ export interface Batch<
     table: Table,
     options:
       & DeleteOptions<Row<Database, Schema, Table>, Mode, RowsByTable<Database, Schema>>
-      & ReturningOptions<Outputs, Expected, Answered>
-      & WhenOptions<When>
-  ): Operation<
-    OutputRow<Row<Database, Schema, Table>, Outputs>,
-    Skippable<
-      Result<OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>, Answered>,
-      When
-    >
-  >
+      & ReturningOptions<Outputs, Expected, Answered, When>
+  ): RowsOperation<Row<Database, Schema, Table>, Outputs, Expected, Answered, When, Mode>
 
   /** Returns the rows that match `where`; without `where`, all rows. */
   select<
@@ -250,17 +222,21 @@ export interface Batch<
         Answered
       >
       & WhenOptions<When>
-  ): Operation<
-    OutputRow<FunctionRow<FunctionsOf<Database, Schema>, Name>, Outputs>,
-    Skippable<
-      Result<
-        OutputRows<FunctionRow<FunctionsOf<Database, Schema>, Name>, Outputs, Expected, Mode>,
-        Answered
-      >,
-      When
-    >
+  ): RowsOperation<
+    FunctionRow<FunctionsOf<Database, Schema>, Name>,
+    Outputs,
+    Expected,
+    Answered,
+    When,
+    Mode
   >
 }
+
+/** An operation on rows of the type `Row`. */
+type RowsOperation<Row, Outputs, Expected, Answered, When, Mode extends Numbers> = Operation<
+  OutputRow<Row, Outputs>,
+  Skippable<Result<OutputRows<Row, Outputs, Expected, Mode>, Answered>, When>
+>
 
 /** Options of a call. They read its rows as those of a select. */
 export type CallOptions<Row, Mode extends Numbers, Tables, Outputs, Expected, Answered> = Omit<
@@ -302,7 +278,7 @@ export interface WhenOptions<When> {
 /** The result of an operation, which is null if the operation is skipped. */
 type Skippable<Result, When> = [When] extends [undefined] ? Result : Result | null
 
-export interface ReturningOptions<Outputs, Expected, Answered> {
+export interface ReturningOptions<Outputs, Expected, Answered, When> extends WhenOptions<When> {
   /**
    * The columns to return: `'column'` or `{ column, as }`, and beside `on_conflict`
    * `{ fn: 'inserted', as }`. Default: all; `[]` for none.

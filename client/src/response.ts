@@ -2,7 +2,7 @@
  * Reads an HTTP response: returns the results of a batch or throws an OneflightError. Distinguishes
  * responses of the service from those of proxies and other servers.
  */
-import { OneflightError, type ErrorType, type Issue, type OneflightErrorInit } from './error.ts'
+import { OneflightError, type ErrorType, type OneflightErrorInit } from './error.ts'
 import { readRetryAfter } from './headers.ts'
 
 /** A response whose body has been read. */
@@ -25,21 +25,13 @@ export interface Context {
 }
 
 /** The `error` member of a response of the service. */
-interface ServiceError {
+interface ServiceError extends Omit<
+  OneflightErrorInit,
+  'status' | 'requestId' | 'idempotencyKey' | 'attempts' | 'retryAfter' | 'cause'
+> {
   readonly type: ErrorType
-  readonly code: string
-  readonly message: string
   readonly committed: false | 'unknown'
   readonly request_id?: string
-  readonly retryable?: boolean
-  readonly op?: string | null
-  readonly index?: number | null
-  readonly sqlstate?: string
-  readonly constraint?: string
-  readonly path?: ReadonlyArray<string | number>
-  readonly detail?: string
-  readonly hint?: string
-  readonly errors?: readonly Issue[]
 }
 
 /** Returns the results by operation id. Throws OneflightError. */
