@@ -21,10 +21,11 @@ export interface OpenApiOptions {
 }
 
 /** A document, and what it was created for. */
-interface Created {
+interface Document {
   readonly url: string
   readonly batches: NamedBatches
-  readonly document: Promise<Document>
+  readonly bytes: Buffer
+  readonly etag: string
 }
 
 async function openapi (
@@ -32,14 +33,13 @@ async function openapi (
   { config, server, batches }: OpenApiOptions
 ): Promise<void> {
   /** The last document: the URL and the batches rarely change. */
-  let created: Created | undefined
+  let created: Document | undefined
   app.get('/openapi.json', async (request, reply) => {
     const [url, current] = [server(request), batches()]
     if (created?.url !== url || created.batches !== current) {
-      const document = createDocument(config, url, current)
-      created = { url, batches: current, document }
+      created = createDocument(config, url, current)
     }
-    const { bytes, etag } = await created.document
+    const { bytes, etag } = created
     // A new version, configuration or set of named batches changes the document at once, so caches
     // must revalidate.
     reply.header('etag', etag).header('cache-control', 'no-cache')
@@ -48,19 +48,14 @@ async function openapi (
   })
 }
 
-interface Document {
-  readonly bytes: Buffer
-  readonly etag: string
-}
-
-async function createDocument (
+function createDocument (
   config: DescribedConfig,
-  server: string,
+  url: string,
   batches: NamedBatches
-): Promise<Document> {
-  const document = await describeApi(config, server, [...batches.values()])
-  const bytes = Buffer.from(JSON.stringify(document))
-  return { bytes, etag: `"${createHash('sha256').update(bytes).digest('base64url')}"` }
+): Document {
+  const bytes = Buffer.from(JSON.stringify(describeApi(config, url, [...batches.values()])))
+  const etag = `"${createHash('sha256').update(bytes).digest('base64url')}"`
+  return { url, batches, bytes, etag }
 }
 
 export default fp(openapi, { name: 'openapi', encapsulate: true })

@@ -1,12 +1,9 @@
 /**
- * Builds the OpenAPI 3.1 document with @fastify/swagger, from the routes of a server that never
- * listens. The real routes have no schemas, so Fastify neither validates requests nor serializes
- * responses: rows are sent as PostgreSQL rendered them.
+ * Builds the OpenAPI 3.1 document. The routes of the service have no schemas, so Fastify neither
+ * validates requests nor serializes responses: rows are sent as PostgreSQL rendered them.
  */
 import { createRequire, findPackageJSON } from 'node:module'
-import swagger, { type FastifyDynamicSwaggerOptions } from '@fastify/swagger'
 import type { TSchema } from '@sinclair/typebox'
-import Fastify, { type FastifySchema } from 'fastify'
 import { BatchAnswer, batchSchema } from '../../schemas/batch.ts'
 import type { Config } from '../../schemas/config.ts'
 import { ErrorEnvelope } from '../../schemas/error.ts'
@@ -30,9 +27,13 @@ import { describeNamedBatches, type DescribedBatch, type Operation } from './nam
 export interface ApiDocument {
   readonly openapi: string
   readonly info: object
-  readonly servers: ReadonlyArray<{ readonly url: string }>
-  readonly components: { readonly schemas: Readonly<Record<string, JsonSchema>> }
+  readonly components: {
+    readonly securitySchemes: object,
+    readonly schemas: Readonly<Record<string, JsonSchema>>,
+    readonly responses?: object
+  }
   readonly paths: Readonly<Record<string, Readonly<Record<string, unknown>>>>
+  readonly servers: ReadonlyArray<{ readonly url: string }>
 }
 
 /** The configuration that the document mentions. */
@@ -41,44 +42,36 @@ export type DescribedConfig = Pick<
   'MAX_OPS' | 'MAX_ROWS' | 'MAX_BODY_BYTES' | 'ANON_ROLE' | 'JWT_ALGORITHMS' | 'API_TABLES'
 >
 
-/** The path of the operation from which those of the named batches are made. */
-const TEMPLATE = '/batches'
-
 /** `server` is the URL of the main server. It may be relative to the URL of the document. */
-export async function describeApi (
+export function describeApi (
   config: DescribedConfig,
   server: string,
   batches: readonly DescribedBatch[] = []
-): Promise<ApiDocument> {
+): ApiDocument {
   const components = collectComponents()
-  const app = Fastify()
-  await app.register(swagger, optionsOf(config, server))
-  const routes: ReadonlyArray<readonly [method: string, url: string, schema: object]> = [
-    ['POST', '/', batchRoute(config, components)],
-    ['POST', TEMPLATE, namedBatchRoute(config, components)],
-    ...config.API_TABLES === 'on'
-      ? [['GET', '/tables', tablesRoute(config, components)] as const]
-      : [],
-    ['GET', '/health', healthRoute(components)]
-  ]
-  for (const [method, url, schema] of routes) {
-    app.route({ method, url, schema, handler, ...unchecked })
+  const adhoc = describeBatch(config, components)
+  const named = describeNamedBatches(batches, describeTemplate(config, components), config)
+  const paths = {
+    '/': { post: adhoc },
+    ...named.paths,
+    ...config.API_TABLES === 'on' && { '/tables': { get: describeTables(config, components) } },
+    '/health': { get: describeHealth(components) }
   }
-  await app.ready()
-  const document = app.swagger() as unknown as ApiDocument
-  await app.close()
-  const { '/': adhoc, [TEMPLATE]: template, ...others } = document.paths
-  const named = describeNamedBatches(batches, template?.['post'] as Operation, config)
-  // The library does not convert the components: its conversion for OpenAPI 3.0 drops keywords of
-  // 3.1.
   return {
-    ...document,
-    paths: { '/': adhoc as Operation, ...named.paths, ...others },
+    openapi: '3.1.1',
+    info: {
+      title: 'Oneflight',
+      version,
+      description: introduction,
+      license: { name: license, identifier: license }
+    },
     components: {
-      ...document.components,
+      securitySchemes: tokensOf(config).length === 0 ? {} : { bearer },
       schemas: { ...describeOperations(components, config), ...named.schemas },
       ...batches.length === 0 ? {} : { responses: named.responses }
-    }
+    },
+    paths,
+    servers: [{ url: server }]
   }
 }
 
@@ -86,41 +79,11 @@ const { version, license } = createRequire(import.meta.url)(
   findPackageJSON(import.meta.url) as string
 ) as { readonly version: string, readonly license: string }
 
-/** Never called. */
-/* c8 ignore next */
-const handler = (): void => {}
-const unchecked = {
-  exposeHeadRoute: false,
-  validatorCompiler: () => () => true,
-  serializerCompiler: () => JSON.stringify
-}
-
-function optionsOf (config: DescribedConfig, server: string): FastifyDynamicSwaggerOptions {
-  return {
-    openapi: {
-      openapi: '3.1.1',
-      info: {
-        title: 'Oneflight',
-        version,
-        description: introduction,
-        license: { name: license, identifier: license }
-      },
-      servers: [{ url: server }],
-      components: {
-        securitySchemes: tokensOf(config).length === 0
-          ? {}
-          : {
-              bearer: {
-                type: 'http',
-                scheme: 'bearer',
-                bearerFormat: 'JWT',
-                description: 'A token with the database role'
-              }
-            }
-      }
-    },
-    convertConstToEnum: false
-  }
+const bearer = {
+  type: 'http',
+  scheme: 'bearer',
+  bearerFormat: 'JWT',
+  description: 'A token with the database role'
 }
 
 const introduction =
@@ -135,7 +98,7 @@ function tokensOf ({ JWT_ALGORITHMS }: DescribedConfig): Array<Record<string, st
   return JWT_ALGORITHMS.length === 0 ? [] : [{ bearer: [] }]
 }
 
-function batchRoute (config: DescribedConfig, components: Components): FastifySchema {
+function describeBatch (config: DescribedConfig, components: Components): Operation {
   return {
     operationId: 'runBatch',
     summary: 'Run a batch',
@@ -143,14 +106,15 @@ function batchRoute (config: DescribedConfig, components: Components): FastifySc
       'Runs the operations of a batch in order, as one transaction, and returns the rows of ' +
       `each. Limits: ${config.MAX_OPS} operations, ${config.MAX_ROWS} rows per operation, ` +
       `${config.MAX_BODY_BYTES} bytes.`,
+    requestBody: batchBody(config),
     ...commonParts(config),
-    body: batchBody(config),
-    response: batchResponses('adhoc', components)
-  } as FastifySchema
+    responses: batchResponses('adhoc', components)
+  }
 }
 
-function namedBatchRoute (config: DescribedConfig, components: Components): FastifySchema {
-  return { ...commonParts(config), response: batchResponses('named', components) } as FastifySchema
+/** The operation from which those of the named batches are made. */
+function describeTemplate (config: DescribedConfig, components: Components): Operation {
+  return { ...commonParts(config), responses: batchResponses('named', components) }
 }
 
 /** Without a token, the anonymous role is used. */
@@ -160,30 +124,31 @@ function securityOf (config: DescribedConfig): object[] {
 
 /** What all requests that run a batch have in common. */
 function commonParts (config: DescribedConfig): object {
-  const headers = Object.entries(RequestHeaders.properties)
   return {
-    security: securityOf(config),
-    headers: {
-      type: 'object',
-      properties: Object.fromEntries(headers.map(([name, schema]) => [name, writeHeader(schema)]))
-    }
+    parameters: Object.entries(RequestHeaders.properties).map(([name, header]) => {
+      const { schema, description } = writeHeader(header)
+      return { schema, in: 'header', name, required: false, description }
+    }),
+    security: securityOf(config)
   }
 }
 
 function batchBody (config: DescribedConfig): object {
   const { minItems, maxItems, description } = batchSchema(config.MAX_OPS)
+  const items = { $ref: '#/components/schemas/Operation' }
+  const order = {
+    summary: 'Create a customer and an order with its lines, then mark it as paid',
+    value: exampleBatch
+  }
   return {
-    type: 'array',
-    description,
-    minItems,
-    maxItems,
-    items: { $ref: '#/components/schemas/Operation' },
-    'x-examples': {
-      order: {
-        summary: 'Create a customer and an order with its lines, then mark it as paid',
-        value: exampleBatch
+    required: true,
+    content: {
+      'application/json': {
+        schema: { type: 'array', description, minItems, maxItems, items },
+        examples: { order }
       }
-    }
+    },
+    description
   }
 }
 
@@ -219,13 +184,13 @@ function batchResponses (kind: BatchKind, components: Components): object {
   }
 }
 
-function tablesRoute (config: DescribedConfig, components: Components): FastifySchema {
+function describeTables (config: DescribedConfig, components: Components): Operation {
   return {
     operationId: 'listTables',
     summary: 'List tables',
     description: 'Lists the tables and columns that the role of the token may use.',
     security: securityOf(config),
-    response: {
+    responses: {
       200: answerOf({
         description: TableList.description as string,
         schema: components.describe(TableList)
@@ -235,16 +200,16 @@ function tablesRoute (config: DescribedConfig, components: Components): FastifyS
         schema: components.describe(ErrorEnvelope)
       })
     }
-  } as FastifySchema
+  }
 }
 
-function healthRoute (components: Components): FastifySchema {
+function describeHealth (components: Components): Operation {
   return {
     operationId: 'checkHealth',
     summary: 'Health check',
     description: 'Checks that the database is available. For load balancers. Requires no token.',
     security: [],
-    response: {
+    responses: {
       200: answerOf({
         description: Healthy.description as string,
         schema: components.describe(Healthy)
@@ -255,7 +220,7 @@ function healthRoute (components: Components): FastifySchema {
         headers: ['x-request-id', 'retry-after']
       })
     }
-  } as FastifySchema
+  }
 }
 
 interface Answer {
@@ -280,7 +245,7 @@ function answerOf ({ description, schema, examples = {}, headers = ['x-request-i
   }
 }
 
-/** Keeps the description, which the library removes from the schema. */
-function writeHeader (schema: TSchema): JsonSchema {
-  return collectComponents().describe(schema)
+function writeHeader (header: TSchema) {
+  const { description, ...schema } = collectComponents().describe(header)
+  return { schema, description }
 }
