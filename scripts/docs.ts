@@ -51,13 +51,11 @@ const blocks: readonly Block[] = [
   { file: 'docs/reference/preferences.md', name: 'preferences', render: renderPreferences },
   { file: 'docs/reference/named-batches.md', name: 'transfer', render: renderTransfer },
   { file: 'docs/reference/cli.md', name: 'commands', render: renderCommands },
-  { file: 'docs/reference/cli.md', name: 'start', render: () => renderCommand('start') },
-  { file: 'docs/reference/cli.md', name: 'run', render: () => renderCommand('run') },
-  { file: 'docs/reference/cli.md', name: 'check', render: () => renderCommand('check') },
-  { file: 'docs/reference/cli.md', name: 'schema', render: () => renderCommand('schema') },
-  { file: 'docs/reference/cli.md', name: 'types', render: () => renderCommand('types') },
-  { file: 'docs/reference/cli.md', name: 'token', render: () => renderCommand('token') },
-  { file: 'docs/reference/cli.md', name: 'migrate', render: () => renderCommand('migrate') },
+  ...(Object.keys(commands) as CommandName[]).map((name): Block => ({
+    file: 'docs/reference/cli.md',
+    name,
+    render: () => renderCommand(name)
+  })),
   { file: 'docs/operations/databases.md', name: 'citus', render: renderCitusFigures },
   { file: 'docs/operations/reliability.md', name: 'figures', render: renderFigures },
   { file: 'docs/operations/reliability.md', name: 'patroni', render: renderPatroniFigures },
