@@ -9,7 +9,7 @@ import { catalogue } from '../src/errors/catalogue.ts'
 import { conditions } from '../src/errors/conditions.ts'
 import type { ConnectionCount } from '../src/postgres/pool.ts'
 import type { Observer } from '../src/transaction/observer.ts'
-import type { BatchReport, OperationReport } from '../src/transaction/report.ts'
+import type { OperationReport } from '../src/transaction/report.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -20,6 +20,7 @@ declare module 'fastify' {
 
 type Client = IFastifyMetrics['client']
 type Registry = InstanceType<Client['Registry']>
+type Counter = InstanceType<Client['Counter']>
 
 // A CommonJS module: Node nests its default export.
 const { default: fastifyMetrics } = metricsModule
@@ -44,19 +45,18 @@ async function metrics (app: FastifyInstance): Promise<void> {
     }
   })
   const batchLabel = createBoundedLabel(MAX_BATCHES)
-  app.decorate('observer', createObserver(client, register, batchLabel))
-  const errors = new client.Counter({
-    name: 'service_error_count',
-    help: 'Error responses, by code, without malformed HTTP and disconnected clients',
-    labelNames: ['code'],
-    registers: [register]
-  })
-  const namedErrors = new client.Counter({
-    name: 'service_batch_error_count',
-    help: 'Error responses to requests for named batches, by name and code',
-    labelNames: ['batch', 'code'],
-    registers: [register]
-  })
+  const metrics = new Metrics(client, register)
+  app.decorate('observer', createObserver(metrics, batchLabel))
+  const errors = metrics.counter(
+    ['code'],
+    'service_error_count',
+    'Error responses, by code, without malformed HTTP and disconnected clients'
+  )
+  const namedErrors = metrics.counter(
+    ['batch', 'code'],
+    'service_batch_error_count',
+    'Error responses to requests for named batches, by name and code'
+  )
   app.addHook('onResponse', ({ access: { failure, batch } }, _reply, done) => {
     if (failure !== undefined) {
       const code = codes.has(failure.code) ? failure.code : 'other'
@@ -87,51 +87,105 @@ export async function loadClient (app: FastifyInstance): Promise<Client> {
   return client as Client
 }
 
-function createObserver (
-  client: Client,
-  register: Registry,
-  batchLabel: BoundedLabel
-): Observer {
-  const retries = new client.Counter({
-    name: 'service_txn_retry_count',
-    help: 'Transaction retries, by reason',
-    labelNames: ['reason'],
-    registers: [register]
-  })
-  const behind = new client.Counter({
-    name: 'service_replica_behind_count',
-    help: 'Batches whose position the replica did not reach in time',
-    registers: [register]
-  })
-  const countTransaction = createTransactionMetrics(client, register)
-  const countNamed = createLabelMetrics(client, register, NAMED)
-  const countNamedOperation = new client.Counter({
-    name: 'service_batch_op_count',
-    help: 'Operations of named batches, by name and outcome',
-    labelNames: ['batch', 'outcome'],
-    registers: [register]
-  })
-  const countRouted = createLabelMetrics(client, register, ROUTED)
-  const countOperation = createOperationMetrics(client, register)
+type Described = readonly [name: string, help: string]
+
+/** Creates metrics in a registry. */
+class Metrics {
+  readonly client: Client
+  readonly register: Registry
+
+  constructor (client: Client, register: Registry) {
+    this.client = client
+    this.register = register
+  }
+
+  counter (labelNames: readonly string[], ...[name, help]: Described): Counter {
+    return new this.client.Counter({ name, help, labelNames, registers: [this.register] })
+  }
+
+  /** Creates a counter and a histogram of milliseconds. Returns what adds to both. */
+  timer (
+    labelNames: readonly string[],
+    counter: Described,
+    [name, help]: Described
+  ): (labels: Readonly<Record<string, string>>, ms: number) => void {
+    const count = this.counter(labelNames, ...counter)
+    const registers = [this.register]
+    const duration = new this.client.Histogram({
+      name,
+      help,
+      labelNames,
+      registers,
+      buckets: BUCKETS_MS
+    })
+    return (labels, ms) => {
+      count.inc(labels)
+      duration.observe(labels, ms)
+    }
+  }
+}
+
+function createObserver (metrics: Metrics, batchLabel: BoundedLabel): Observer {
+  const { register } = metrics
+  const retries = metrics.counter(
+    ['reason'],
+    'service_txn_retry_count',
+    'Transaction retries, by reason'
+  )
+  const behind = metrics.counter(
+    [],
+    'service_replica_behind_count',
+    'Batches whose position the replica did not reach in time'
+  )
+  const addTransaction = metrics.timer(
+    ['role', 'outcome'],
+    ['service_txn_count', 'Transactions started, by role and outcome'],
+    [
+      'service_txn_duration_milliseconds',
+      'Transaction duration from BEGIN to the result of COMMIT or the failure, in milliseconds'
+    ]
+  )
+  // Separate metrics, because a further label would multiply the series of all batches.
+  const addNamed = metrics.timer(
+    ['batch', 'outcome'],
+    ['service_batch_count', 'Named batches started, by name and outcome'],
+    [
+      'service_batch_duration_milliseconds',
+      'Transaction duration of named batches, in milliseconds'
+    ]
+  )
+  const namedOperations = metrics.counter(
+    ['batch', 'outcome'],
+    'service_batch_op_count',
+    'Operations of named batches, by name and outcome'
+  )
+  // By database and not by the claim, whose values can be many.
+  const addRouted = metrics.timer(
+    ['route', 'outcome'],
+    ['service_route_count', 'Transactions started, by database of DATABASE_ROUTES and outcome'],
+    [
+      'service_route_duration_milliseconds',
+      'Transaction duration by database of DATABASE_ROUTES, in milliseconds'
+    ]
+  )
+  const addOperation = createOperationMetrics(metrics)
   return {
     retry (reason) {
       retries.inc({ reason })
     },
     replicaBehind: () => behind.inc(),
-    batch (batch, { batch: name, route }) {
-      countTransaction(batch)
+    batch ({ role = 'other', outcome, ms, operations }, { batch: name, route }) {
+      addTransaction({ role, outcome }, ms)
       if (name !== undefined) {
-        const label = batchLabel(name)
-        countNamed(label, batch)
-        for (const { outcome } of batch.operations) {
-          countNamedOperation.inc({ batch: label, outcome })
-        }
+        const batch = batchLabel(name)
+        addNamed({ batch, outcome }, ms)
+        for (const { outcome } of operations) namedOperations.inc({ batch, outcome })
       }
-      if (route !== undefined) countRouted(route, batch)
-      for (const operation of batch.operations) countOperation(operation)
+      if (route !== undefined) addRouted({ route, outcome }, ms)
+      for (const operation of operations) addOperation(operation)
     },
-    pools: pools => createPoolMetrics(client, register, pools),
-    routes: probes => createRouteMetrics(client, register, probes),
+    pools: pools => createPoolMetrics(metrics, pools),
+    routes: probes => createRouteMetrics(metrics, probes),
     async scrape () {
       return { text: await register.metrics(), type: register.contentType }
     },
@@ -139,108 +193,29 @@ function createObserver (
   }
 }
 
-function createTransactionMetrics (
-  client: Client,
-  register: Registry
-): (batch: BatchReport) => void {
-  const common = { labelNames: ['role', 'outcome'], registers: [register] }
-  const count = new client.Counter({
-    name: 'service_txn_count',
-    help: 'Transactions started, by role and outcome',
-    ...common
-  })
-  const duration = new client.Histogram({
-    name: 'service_txn_duration_milliseconds',
-    help: 'Transaction duration from BEGIN to the result of COMMIT or the failure, in milliseconds',
-    buckets: BUCKETS_MS,
-    ...common
-  })
-  return ({ role = 'other', outcome, ms }) => {
-    count.inc({ role, outcome })
-    duration.observe({ role, outcome }, ms)
-  }
-}
-
-interface LabelMetrics {
-  readonly label: string
-  readonly count: { readonly name: string, readonly help: string }
-  readonly duration: { readonly name: string, readonly help: string }
-}
-
-const NAMED: LabelMetrics = {
-  label: 'batch',
-  count: {
-    name: 'service_batch_count',
-    help: 'Named batches started, by name and outcome'
-  },
-  duration: {
-    name: 'service_batch_duration_milliseconds',
-    help: 'Transaction duration of named batches, in milliseconds'
-  }
-}
-
-/** By database and not by the claim, whose values can be many. */
-const ROUTED: LabelMetrics = {
-  label: 'route',
-  count: {
-    name: 'service_route_count',
-    help: 'Transactions started, by database of DATABASE_ROUTES and outcome'
-  },
-  duration: {
-    name: 'service_route_duration_milliseconds',
-    help: 'Transaction duration by database of DATABASE_ROUTES, in milliseconds'
-  }
-}
-
-/** Creates separate metrics, because a further label would multiply the series of all batches. */
-function createLabelMetrics (
-  client: Client,
-  register: Registry,
-  { label, ...metrics }: LabelMetrics
-): (value: string, batch: BatchReport) => void {
-  const common = { labelNames: [label, 'outcome'], registers: [register] }
-  const count = new client.Counter({ ...metrics.count, ...common })
-  const duration = new client.Histogram({ ...metrics.duration, buckets: BUCKETS_MS, ...common })
-  return (value, { outcome, ms }) => {
-    count.inc({ [label]: value, outcome })
-    duration.observe({ [label]: value, outcome }, ms)
-  }
-}
-
-function createOperationMetrics (
-  client: Client,
-  register: Registry
-): (operation: OperationReport) => void {
-  const common = { labelNames: ['op', 'outcome'], registers: [register] }
-  const count = new client.Counter({
-    name: 'service_op_count',
-    help: 'Operations completed or failed, by outcome',
-    ...common
-  })
-  const duration = new client.Histogram({
-    name: 'service_op_duration_milliseconds',
-    help: 'Time from the result of the previous statement to that of the operation, ' +
-      'in milliseconds',
-    buckets: BUCKETS_MS,
-    ...common
-  })
-  const exceptions = new client.Counter({
-    name: 'service_op_exceptions',
-    help: 'Operations failed, by table',
-    labelNames: ['op', 'table'],
-    registers: [register]
-  })
-  const skipped = new client.Counter({
-    name: 'service_op_skipped_count',
-    help: 'Operations skipped because of "when"',
-    labelNames: ['op'],
-    registers: [register]
-  })
+function createOperationMetrics (metrics: Metrics): (operation: OperationReport) => void {
+  const add = metrics.timer(
+    ['op', 'outcome'],
+    ['service_op_count', 'Operations completed or failed, by outcome'],
+    [
+      'service_op_duration_milliseconds',
+      'Time from the result of the previous statement to that of the operation, in milliseconds'
+    ]
+  )
+  const exceptions = metrics.counter(
+    ['op', 'table'],
+    'service_op_exceptions',
+    'Operations failed, by table'
+  )
+  const skipped = metrics.counter(
+    ['op'],
+    'service_op_skipped_count',
+    'Operations skipped because of "when"'
+  )
   const tableLabel = createBoundedLabel(MAX_TABLES)
   return ({ op, table, outcome, ms }) => {
     if (outcome === 'skipped') return skipped.inc({ op })
-    count.inc({ op, outcome })
-    duration.observe({ op, outcome }, ms)
+    add({ op, outcome }, ms)
     if (outcome === 'error') exceptions.inc({ op, table: tableLabel(table) })
   }
 }
@@ -274,8 +249,7 @@ const POOL_METRICS: ReadonlyArray<
 ]
 
 function createPoolMetrics (
-  client: Client,
-  register: Registry,
+  { client, register }: Metrics,
   pools: Parameters<Observer['pools']>[0]
 ): void {
   for (const [name, help, read] of POOL_METRICS) {
@@ -292,8 +266,7 @@ function createPoolMetrics (
 }
 
 function createRouteMetrics (
-  client: Client,
-  register: Registry,
+  { client, register }: Metrics,
   probes: Parameters<Observer['routes']>[0]
 ): void {
   const gauge = new client.Gauge({
