@@ -32,6 +32,8 @@ interface Suite {
 /** The parts of a test file's subtest that are used here (`Spawn` of @tapjs/core). */
 interface TestFile {
   readonly name: string
+  command: string
+  args: readonly string[]
   /** Milliseconds. */
   readonly time: number
   readonly counts: Counts
@@ -59,7 +61,10 @@ function attach (suite: Suite): void {
   const failures: string[] = []
   let added = 0
   let finished = 0
-  suite.on('subtestAdd', () => added++)
+  suite.on('subtestAdd', file => {
+    added++
+    if (process.env['TAP_DISABLE_COVERAGE'] === '1') removeHooks(file)
+  })
   suite.on('subtestStart', file => outputs.set(file, watch(file)))
   suite.on('subtestEnd', file => {
     const output = outputs.get(file) ?? watch(file)
@@ -80,6 +85,17 @@ function attach (suite: Suite): void {
     if (finished > 1) for (const failure of failures) console.log(failure)
     process.send?.({ passed: pass, failed: fail } satisfies Totals)
   })
+}
+
+/**
+ * Starts a file without the module hooks of tap, which only coverage and mocks need. They take 0.9
+ * s of processor time in every process, since Node does not use its compile cache with them. tap
+ * also adds them to NODE_OPTIONS when it spawns the process, so `env` restores the variable.
+ */
+function removeHooks (file: TestFile): void {
+  const args = file.args.filter(arg => !/^--(?:import=|enable-source-maps$)/.test(arg))
+  file.args = [`NODE_OPTIONS=${process.env['NODE_OPTIONS'] ?? ''}`, file.command, ...args]
+  file.command = 'env'
 }
 
 function watch (file: TestFile): Output {
