@@ -3,6 +3,7 @@
  * written into it, and that nothing else can be run by its name.
  */
 import t from 'tap'
+import { isTaken } from '../support/runs.ts'
 import { ask, token, useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 import * as op from '../support/operations.ts'
@@ -123,9 +124,10 @@ t.test('a parameter is stored as the same value in a batch', { timeout: 120_000 
   const asData = (value: string): string =>
     value.replaceAll(/"\$(?!(?:inc|value|first)")(?!\$x)/g, () => '"$$')
       .replaceAll('"$$x', () => '"$$$x')
-  for (const column of columns) {
+  for (const [c, column] of columns.entries()) {
     // The first one comes twice: only the second run of a file can be a kept one.
     for (const [i, value] of [values[0] as string, ...values].entries()) {
+      if (i > 1 && !isTaken(c + i, 3)) continue
       const written = JSON.stringify(store(column)['operations' as keyof object])
         .replace('"$params.x"', () => asData(value))
         .replace('"$params.x"', () => value === 'null' ? value : `{"$value":${asData(value)}}`)

@@ -3,6 +3,7 @@
  * written into the batch.
  */
 import t from 'tap'
+import { isTaken } from '../support/runs.ts'
 import { useService } from '../support/service.ts'
 import * as op from '../support/operations.ts'
 
@@ -65,9 +66,10 @@ t.test('rows store the same values as rows of the batch', { timeout: 180_000 }, 
     }
   })
   const headers = { prefer: 'tx=rollback' }
-  for (const column of columns) {
+  for (const [c, column] of columns.entries()) {
     // The first one comes twice: only the second insert of a file can be a kept one.
-    for (const value of [values[0] as string, ...values]) {
+    for (const [i, value] of [values[0] as string, ...values].entries()) {
+      if (i > 1 && !isTaken(c + i, 3)) continue
       const rows = (value: string): string => `[{"${column}": ${value}}, {"${column}": null}]`
       const written = JSON.stringify([{ ...insert, values: '' }])
         .replace('"values":""', () => `"values":${rows(asData(value))}`)
