@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs'
 import type { Test } from 'tap'
 import { useCitusDatabase } from './database/citus.ts'
 import { useDatabase } from './database/database.ts'
+import * as op from './operations.ts'
 import { token, useService, type Answer, type ServiceUnderTest } from './service.ts'
 
 const shop = readFileSync(new URL('../../deploy/citus/shop.sql', import.meta.url), 'utf8')
@@ -108,72 +109,37 @@ interface Case {
 }
 
 /** Batches of which each runs after those before it. */
-const readCustomers = {
-  id: 'c',
-  op: 'select',
-  table: 'customers',
-  where: ofAcme,
-  columns: ['id']
-}
+const readCustomers = op.select('c', 'customers', { where: ofAcme, columns: ['id'] })
 const CASES: readonly Case[] = [
   {
     name: 'an insert of one row',
-    batch: [{
-      id: 'c',
-      op: 'insert',
-      table: 'customers',
-      values: [{ id: 1, name: 'Bakery' }],
+    batch: [op.insert('c', 'customers', [{ id: 1, name: 'Bakery' }], {
       returning: ['tenant', 'id', 'name', 'tags']
-    }]
+    })]
   },
   {
     name: 'references from row to row',
     batch: [
-      {
-        id: 'c',
-        op: 'insert',
-        table: 'customers',
-        values: [{ id: 2, name: 'Corner' }],
-        returning: ['id', 'name']
-      },
-      {
-        id: 's',
-        op: 'insert',
-        table: 'stock',
-        values: [{ sku: 'apple', price: '1.10', qty: 10 }, { sku: 'pear', price: 2, qty: 5 }]
-      },
+      op.insert('c', 'customers', [{ id: 2, name: 'Corner' }], { returning: ['id', 'name'] }),
+      op.insert('s', 'stock', [
+        { sku: 'apple', price: '1.10', qty: 10 },
+        { sku: 'pear', price: 2, qty: 5 }
+      ]),
       { id: 'o', op: 'insert', table: 'orders', values: [{ id: 20, customer_id: '$c.0.id' }] },
-      {
-        id: 'i',
-        op: 'insert',
-        table: 'order_items',
-        values: [
-          { order_id: '$o.0.id', sku: '$s.1.sku', qty: 2 },
-          { order_id: '$o.0.id', sku: '$s.0.sku', qty: 3 }
-        ]
-      },
-      {
-        id: 'u',
-        op: 'update',
-        table: 'stock',
+      op.insert('i', 'order_items', [
+        { order_id: '$o.0.id', sku: '$s.1.sku', qty: 2 },
+        { order_id: '$o.0.id', sku: '$s.0.sku', qty: 3 }
+      ]),
+      op.update('u', 'stock', {
         set: { qty: { $inc: -3 } },
         where: { tenant: { eq: '$s.0.tenant' }, sku: { eq: '$s.0.sku' } }
-      },
-      {
-        id: 'r',
-        op: 'select',
-        table: 'orders',
-        columns: ['id', 'status', 'customer_id'],
-        where: { ...ofAcme, id: { eq: '$o.0.id' } }
-      },
-      {
-        id: 'l',
-        op: 'select',
-        table: 'stock',
-        columns: ['sku', 'qty'],
-        where: { sku: { in: '$i.*.sku' } },
-        order: [{ sku: 'asc' }]
-      }
+      }),
+      op.select('r', 'orders', {
+        columns: ['id', 'status', 'customer_id'], where: { ...ofAcme, id: { eq: '$o.0.id' } }
+      }),
+      op.select('l', 'stock', {
+        columns: ['sku', 'qty'], where: { sku: { in: '$i.*.sku' } }, order: [{ sku: 'asc' }]
+      })
     ]
   },
   {
@@ -183,45 +149,25 @@ const CASES: readonly Case[] = [
   {
     name: 'a changed row is read by the next operation',
     batch: [
-      {
-        id: 'u',
-        op: 'update',
-        table: 'stock',
-        set: { qty: { $inc: 1 } },
-        where: ofAcme,
-        returning: []
-      },
+      op.update('u', 'stock', { set: { qty: { $inc: 1 } }, where: ofAcme, returning: [] }),
       { id: 's', op: 'select', table: 'stock', where: ofAcme, order: [{ sku: 'asc' }] }
     ]
   },
   {
     name: 'values with arrays, objects and nulls',
     batch: [
-      {
-        id: 'c',
-        op: 'insert',
-        table: 'customers',
-        values: [
-          { id: 3, name: 'A', tags: ['x', 'y'], data: { a: [1, { b: null }] } },
-          { id: 4, name: 'B', data: null }
-        ],
-        returning: ['id', 'tags', 'data']
-      },
-      {
-        id: 'u',
-        op: 'update',
-        table: 'customers',
+      op.insert('c', 'customers', [
+        { id: 3, name: 'A', tags: ['x', 'y'], data: { a: [1, { b: null }] } },
+        { id: 4, name: 'B', data: null }
+      ], { returning: ['id', 'tags', 'data'] }),
+      op.update('u', 'customers', {
         set: { tags: ['z'], data: { c: 1 } },
         where: { ...ofAcme, id: { eq: 3 } },
         returning: ['tags', 'data']
-      },
-      {
-        id: 's',
-        op: 'select',
-        table: 'customers',
-        columns: ['id', 'data->c'],
-        where: { ...ofAcme, 'data->c': { eq: 1 } }
-      }
+      }),
+      op.select('s', 'customers', {
+        columns: ['id', 'data->c'], where: { ...ofAcme, 'data->c': { eq: 1 } }
+      })
     ]
   },
   {
@@ -229,12 +175,7 @@ const CASES: readonly Case[] = [
     batch: [
       insertMany,
       { id: 'n', op: 'insert', table: 'notes', values: [{ id: 1, note: '$e.3.tenant' }] },
-      {
-        id: 's',
-        op: 'select',
-        table: 'events',
-        order: [{ tenant: 'asc' }, { id: 'asc' }]
-      }
+      op.select('s', 'events', { order: [{ tenant: 'asc' }, { id: 'asc' }] })
     ]
   },
   {
@@ -246,171 +187,116 @@ const CASES: readonly Case[] = [
   },
   {
     name: 'rows of different columns',
-    batch: [{
-      id: 'e',
-      op: 'insert',
-      table: 'events',
-      values: [
-        { tenant: 'b', id: 101 },
-        { tenant: 'a', id: 102, note: 'x' },
-        { tenant: 'c', id: 103 },
-        { tenant: 'd', id: 104, note: 'y' }
-      ]
-    }]
+    batch: [op.insert('e', 'events', [
+      { tenant: 'b', id: 101 },
+      { tenant: 'a', id: 102, note: 'x' },
+      { tenant: 'c', id: 103 },
+      { tenant: 'd', id: 104, note: 'y' }
+    ])]
   },
   {
     name: 'updates and deletes of all shards',
     batch: [
-      {
-        id: 'u',
-        op: 'update',
-        table: 'events',
-        set: { note: 'changed' },
-        where: { id: { gt: 8, lt: 100 } },
-        returning: []
-      },
+      op.update('u', 'events', {
+        set: { note: 'changed' }, where: { id: { gt: 8, lt: 100 } }, returning: []
+      }),
       { id: 'd', op: 'delete', table: 'events', where: { id: { eq: 101 } } },
-      {
-        id: 's',
-        op: 'select',
-        table: 'events',
-        columns: ['id', 'note', 'at'],
-        order: [{ id: 'asc' }],
-        limit: 30
-      }
+      op.select('s', 'events', { columns: ['id', 'note', 'at'], order: [{ id: 'asc' }], limit: 30 })
     ]
   },
   {
     name: 'groups of all shards',
     batch: [
-      {
-        id: 's',
-        op: 'select',
-        table: 'events',
+      op.select('s', 'events', {
         columns: [{ fn: 'count', as: 'n' }, { fn: 'max', column: 'id', as: 'last' }]
-      },
-      {
-        id: 'g',
-        op: 'select',
-        table: 'events',
-        columns: ['note', { fn: 'count' }],
-        group_by: ['note'],
-        order: [{ note: 'asc' }]
-      }
+      }),
+      op.select('g', 'events', {
+        columns: ['note', { fn: 'count' }], group_by: ['note'], order: [{ note: 'asc' }]
+      })
     ]
   },
   {
     name: 'an upsert',
     batch: [
-      {
-        id: 'a',
-        op: 'insert',
-        table: 'stock',
-        values: [{ sku: 'apple', price: 1.2, qty: 1 }, { sku: 'plum', price: 3, qty: 7 }],
+      op.insert('a', 'stock', [
+        { sku: 'apple', price: 1.2, qty: 1 },
+        { sku: 'plum', price: 3, qty: 7 }
+      ], {
         on_conflict: {
           columns: ['tenant', 'sku'],
           do: 'update',
           set: { price: { $excluded: 'price' } }
         }
-      },
-      {
-        id: 'b',
-        op: 'insert',
-        table: 'stock',
-        values: [{ sku: 'plum', price: 9, qty: 9 }, { sku: 'fig', price: 4, qty: 4 }],
-        on_conflict: { columns: ['tenant', 'sku'], do: 'nothing' }
-      },
-      {
-        id: 'n',
-        op: 'insert',
-        table: 'order_items',
-        values: [{ order_id: 20, sku: '$b.0.sku', qty: 1 }]
-      }
+      }),
+      op.insert('b', 'stock', [
+        { sku: 'plum', price: 9, qty: 9 },
+        { sku: 'fig', price: 4, qty: 4 }
+      ], { on_conflict: { columns: ['tenant', 'sku'], do: 'nothing' } }),
+      op.insert('n', 'order_items', [{ order_id: 20, sku: '$b.0.sku', qty: 1 }])
     ]
   },
   {
     name: 'an upsert with values',
     batch: [
-      {
-        id: 'a',
-        op: 'insert',
-        table: 'stock',
-        values: [{ sku: 'apple', price: 1, qty: 1 }, { sku: 'nut', price: 1, qty: 1 }],
+      op.insert('a', 'stock', [
+        { sku: 'apple', price: 1, qty: 1 },
+        { sku: 'nut', price: 1, qty: 1 }
+      ], {
         on_conflict: {
           columns: ['tenant', 'sku'],
           do: 'update',
           set: { price: 2.5, qty: { $inc: 4 } },
           where: { qty: { lt: 1000 } }
         }
-      },
-      {
-        id: 'c',
-        op: 'insert',
-        table: 'customers',
-        values: [{ id: 3, name: 'x' }, { id: 90, name: 'y' }],
+      }),
+      op.insert('c', 'customers', [{ id: 3, name: 'x' }, { id: 90, name: 'y' }], {
         on_conflict: {
           columns: ['tenant', 'id'],
           do: 'update',
           set: { name: "it's \\n", data: { a: ['12', null] } }
         },
         returning: ['tenant', 'id', 'name', 'data']
-      },
-      {
-        id: 'd',
-        op: 'insert',
-        table: 'customers',
-        values: [{ id: 3, name: 'x' }],
+      }),
+      op.insert('d', 'customers', [{ id: 3, name: 'x' }], {
         on_conflict: {
           columns: ['tenant', 'id'],
           do: 'update',
           set: { data: 'text', name: { $excluded: 'name' } }
         },
         returning: ['id', 'name', 'data']
-      }
+      })
     ]
   },
   {
     name: 'conditions on groups of all shards, in an order',
     batch: [
-      {
-        id: 'h',
-        op: 'select',
-        table: 'events',
+      op.select('h', 'events', {
         columns: ['tenant', { fn: 'sum', column: 'id', as: 'total' }],
         group_by: ['tenant'],
         having: { total: { gt: 2 } },
         order: [{ total: 'desc' }],
         limit: 3
-      },
-      {
-        id: 'g',
-        op: 'select',
-        table: 'events',
+      }),
+      op.select('g', 'events', {
         columns: [{ fn: 'max', column: 'id', as: 'last' }],
         group_by: ['tenant', 'note'],
         having: { last: { gte: 1 } },
         order: [{ note: 'desc' }, { tenant: 'asc' }],
         offset: 1
-      },
-      {
-        id: 'd',
-        op: 'select',
-        table: 'events',
+      }),
+      op.select('d', 'events', {
         columns: ['tenant', 'note'],
         distinct: true,
         having: { note: { neq: 'n3' } },
         order: [{ tenant: 'desc' }],
         limit: 4
-      }
+      })
     ]
   },
   {
     name: 'nested rows of one shard',
     batch: [
-      {
-        id: 'c',
-        op: 'select',
-        table: 'customers',
+      op.select('c', 'customers', {
         where: ofAcme,
         columns: ['tenant', 'id', 'name'],
         order: [{ id: 'asc' }],
@@ -430,11 +316,8 @@ const CASES: readonly Case[] = [
             }
           }
         }
-      },
-      {
-        id: 'o',
-        op: 'select',
-        table: 'orders',
+      }),
+      op.select('o', 'orders', {
         where: { ...ofAcme, customer_id: { eq: '$c.1.id' } },
         with: {
           customer: {
@@ -444,15 +327,12 @@ const CASES: readonly Case[] = [
             one: true
           }
         }
-      }
+      })
     ]
   },
   {
     name: 'nested rows of all shards',
-    batch: [{
-      id: 'e',
-      op: 'select',
-      table: 'events',
+    batch: [op.select('e', 'events', {
       columns: ['tenant', 'id'],
       order: [{ id: 'desc' }],
       limit: 5,
@@ -465,7 +345,7 @@ const CASES: readonly Case[] = [
         },
         rate: { table: 'currencies', on: { code: 'note' }, one: true }
       }
-    }]
+    })]
   },
   {
     name: 'a function that returns rows, its view, and an insert from a query in its order',
@@ -552,41 +432,25 @@ const CASES: readonly Case[] = [
   {
     name: 'changes whose conditions contradict each other',
     batch: [
-      {
-        id: 'u',
-        op: 'update',
-        table: 'stock',
-        set: { qty: 1 },
-        where: { and: [ofAcme, { tenant: { in: ['other'] } }] }
-      },
-      {
-        id: 'd',
-        op: 'delete',
-        table: 'stock',
-        where: { ...ofAcme, not: { or: [{ tenant: { neq: 'other' } }] } },
-        expect: 0
-      },
-      {
-        id: 'x',
-        op: 'delete',
-        table: 'stock',
+      op.update('u', 'stock', {
+        set: { qty: 1 }, where: { and: [ofAcme, { tenant: { in: ['other'] } }] }
+      }),
+      op.delete('d', 'stock', {
+        where: { ...ofAcme, not: { or: [{ tenant: { neq: 'other' } }] } }, expect: 0
+      }),
+      op.delete('x', 'stock', {
         where: {
           ...ofAcme,
           exists: { table: 'customers', on: { tenant: 'tenant' }, where: { tenant: { eq: 'b' } } }
         }
-      }
+      })
     ]
   },
   {
     name: 'a change whose conditions contradict each other, and an expectation',
-    batch: [{
-      id: 'u',
-      op: 'update',
-      table: 'stock',
-      set: { qty: 1 },
-      where: { and: [ofAcme, { tenant: { eq: 'other' } }] },
-      expect: 1
-    }],
+    batch: [op.update('u', 'stock', {
+      set: { qty: 1 }, where: { and: [ofAcme, { tenant: { eq: 'other' } }] }, expect: 1
+    })],
     code: 'expectation_failed'
   },
   {
@@ -615,12 +479,7 @@ const CASES: readonly Case[] = [
         values: many.map((tenant, id) => ({ tenant, id, note: `k${id}` })),
         returning: ['id', 'note']
       },
-      {
-        id: 'n',
-        op: 'insert',
-        table: 'notes',
-        values: [{ id: 9, note: '$m.5.note' }]
-      }
+      op.insert('n', 'notes', [{ id: 9, note: '$m.5.note' }])
     ]
   },
   {
@@ -668,84 +527,47 @@ const CASES: readonly Case[] = [
   {
     name: 'a join',
     batch: [
-      {
-        id: 'j',
-        op: 'update',
-        table: 'orders',
+      op.update('j', 'orders', {
         set: { status: 'paid' },
         from: {
           table: 'customers',
           on: { tenant: 'tenant', customer_id: 'id' },
           where: { ...ofAcme, name: { eq: 'Corner' } }
         }
-      },
-      {
-        id: 'd',
-        op: 'delete',
-        table: 'order_items',
+      }),
+      op.delete('d', 'order_items', {
         from: {
           table: 'stock',
           on: { tenant: 'tenant', sku: 'sku' },
           where: { ...ofAcme, sku: { eq: 'pear' } }
         }
-      }
+      })
     ]
   },
   {
     name: 'when and expect',
     batch: [
       { id: 'f', op: 'select', table: 'customers', where: { ...ofAcme, name: { eq: 'Nobody' } } },
-      {
-        id: 'c',
-        op: 'insert',
-        table: 'customers',
-        values: [{ id: 50, name: 'Nobody' }],
-        when: { f: 0 },
-        returning: ['id']
-      },
-      {
-        id: 'n',
-        op: 'update',
-        table: 'customers',
-        set: { name: 'Never' },
-        when: { f: 1 },
-        where: { ...ofAcme, id: { eq: 50 } }
-      },
-      {
-        id: 's',
-        op: 'select',
-        table: 'customers',
+      op.insert('c', 'customers', [{ id: 50, name: 'Nobody' }], {
+        when: { f: 0 }, returning: ['id']
+      }),
+      op.update('n', 'customers', {
+        set: { name: 'Never' }, when: { f: 1 }, where: { ...ofAcme, id: { eq: 50 } }
+      }),
+      op.select('s', 'customers', {
         columns: ['name'],
         when: { c: 1 },
         where: { ...ofAcme, id: { eq: { $first: ['$f.0.id', '$c.0.id'] } } },
         expect: 1
-      },
-      {
-        id: 'k',
-        op: 'select',
-        table: 'customers',
-        when: { c: 0 },
-        where: ofAcme
-      }
+      }),
+      op.select('k', 'customers', { when: { c: 0 }, where: ofAcme })
     ]
   },
   {
     name: 'an expectation that is not met',
     batch: [
-      {
-        id: 'u',
-        op: 'update',
-        table: 'customers',
-        set: { name: 'gone' },
-        where: { ...ofAcme, id: { eq: 1 } }
-      },
-      {
-        id: 's',
-        op: 'select',
-        table: 'customers',
-        where: { ...ofAcme, id: { eq: 999 } },
-        expect: 1
-      }
+      op.update('u', 'customers', { set: { name: 'gone' }, where: { ...ofAcme, id: { eq: 1 } } }),
+      op.select('s', 'customers', { where: { ...ofAcme, id: { eq: 999 } }, expect: 1 })
     ],
     code: 'expectation_failed'
   },
@@ -759,23 +581,14 @@ const CASES: readonly Case[] = [
   },
   {
     name: 'a violated constraint',
-    batch: [{
-      id: 'u',
-      op: 'update',
-      table: 'stock',
-      set: { qty: { $inc: -1000 } },
-      where: { ...ofAcme, sku: { eq: 'apple' } }
-    }],
+    batch: [op.update('u', 'stock', {
+      set: { qty: { $inc: -1000 } }, where: { ...ofAcme, sku: { eq: 'apple' } }
+    })],
     code: 'check_violation'
   },
   {
     name: 'an array for a scalar, in one of two rows',
-    batch: [{
-      id: 'c',
-      op: 'insert',
-      table: 'customers',
-      values: [{ id: 60, name: 'x' }, { id: 61, name: ['x'] }]
-    }],
+    batch: [op.insert('c', 'customers', [{ id: 60, name: 'x' }, { id: 61, name: ['x'] }])],
     code: 'value_invalid'
   },
   {
@@ -790,13 +603,7 @@ const CASES: readonly Case[] = [
   },
   {
     name: 'a dry run',
-    batch: [{
-      id: 'd',
-      op: 'delete',
-      table: 'events',
-      where: { id: { gte: 0 } },
-      answer: 'count'
-    }],
+    batch: [op.delete('d', 'events', { where: { id: { gte: 0 } }, answer: 'count' })],
     headers: { prefer: 'tx=rollback' }
   },
   {
@@ -805,13 +612,7 @@ const CASES: readonly Case[] = [
   },
   {
     name: 'counts',
-    batch: [{
-      id: 'u',
-      op: 'update',
-      table: 'events',
-      set: { note: 'c' },
-      where: { id: { lt: 3 } }
-    }],
+    batch: [op.update('u', 'events', { set: { note: 'c' }, where: { id: { lt: 3 } } })],
     headers: { prefer: 'return=minimal' }
   },
   {
@@ -821,12 +622,7 @@ const CASES: readonly Case[] = [
   {
     name: 'a table of the coordinator',
     batch: [
-      {
-        id: 'n',
-        op: 'insert',
-        table: 'notes',
-        values: [{ id: 2, note: 'b' }, { id: 3, note: 'a' }]
-      },
+      op.insert('n', 'notes', [{ id: 2, note: 'b' }, { id: 3, note: 'a' }]),
       { id: 's', op: 'select', table: 'notes', where: { id: { eq: '$n.1.id' } } }
     ]
   },
@@ -840,12 +636,7 @@ const CASES: readonly Case[] = [
   },
   {
     name: 'a row for another tenant',
-    batch: [{
-      id: 'c',
-      op: 'insert',
-      table: 'customers',
-      values: [{ tenant: 'acme', id: 70, name: 'x' }]
-    }],
+    batch: [op.insert('c', 'customers', [{ tenant: 'acme', id: 70, name: 'x' }])],
     caller: { tenant: 'other' },
     code: 'insufficient_privilege'
   },
@@ -860,22 +651,11 @@ const CASES: readonly Case[] = [
   {
     name: 'references to JSON in several rows',
     batch: [
-      {
-        id: 'c',
-        op: 'insert',
-        table: 'customers',
-        values: [{ id: 80, name: 'x', data: { a: [1, null] } }]
-      },
-      {
-        id: 'd',
-        op: 'insert',
-        table: 'customers',
-        values: [
-          { id: 81, name: 'y', data: '$c.0.data' },
-          { id: 82, name: 'z', data: { copy: '$c.0.data' } }
-        ],
-        returning: ['id', 'data']
-      },
+      op.insert('c', 'customers', [{ id: 80, name: 'x', data: { a: [1, null] } }]),
+      op.insert('d', 'customers', [
+        { id: 81, name: 'y', data: '$c.0.data' },
+        { id: 82, name: 'z', data: { copy: '$c.0.data' } }
+      ], { returning: ['id', 'data'] }),
       {
         id: 'k',
         op: 'update',
@@ -889,46 +669,26 @@ const CASES: readonly Case[] = [
   {
     name: 'many references in one insert, and in an upsert',
     batch: [
-      {
-        id: 'c',
-        op: 'insert',
-        table: 'customers',
-        values: [{ id: 190, name: 'many' }, { id: 191, name: 'others' }]
-      },
-      {
-        id: 'o',
-        op: 'insert',
-        table: 'orders',
-        values: Array.from({ length: 9 }, (_, id) => ({
-          id: 900 + id,
-          customer_id: '$c.0.id',
-          tenant: '$c.1.tenant'
-        })),
-        returning: ['tenant', 'id', 'customer_id']
-      },
-      {
-        id: 'u',
-        op: 'insert',
-        table: 'customers',
-        values: [{ id: 190, name: '$c.1.name' }],
+      op.insert('c', 'customers', [{ id: 190, name: 'many' }, { id: 191, name: 'others' }]),
+      op.insert('o', 'orders', Array.from({ length: 9 }, (_, id) => ({
+        id: 900 + id,
+        customer_id: '$c.0.id',
+        tenant: '$c.1.tenant'
+      })), { returning: ['tenant', 'id', 'customer_id'] }),
+      op.insert('u', 'customers', [{ id: 190, name: '$c.1.name' }], {
         on_conflict: {
           columns: ['tenant', 'id'],
           do: 'update',
           set: { name: { $excluded: 'name' } }
         },
         returning: ['id', 'name']
-      }
+      })
     ]
   },
   {
     name: 'an array for a scalar, beside a reference to JSON, in an update by key',
     batch: [
-      {
-        id: 'c',
-        op: 'insert',
-        table: 'customers',
-        values: [{ id: 290, name: 'x', data: { a: null } }]
-      },
+      op.insert('c', 'customers', [{ id: 290, name: 'x', data: { a: null } }]),
       {
         id: 'k',
         op: 'update',
@@ -942,47 +702,29 @@ const CASES: readonly Case[] = [
   {
     name: 'lists of references in conditions of changes and on groups',
     batch: [
-      {
-        id: 'i',
-        op: 'insert',
-        table: 'events',
-        values: rows(['l1', 'l2', 'l3', 'l1', 'l2', 'l3']).map((row, n) => ({
-          ...row,
-          id: 500 + n
-        }))
-      },
-      {
-        id: 's',
-        op: 'select',
-        table: 'events',
+      op.insert('i', 'events', rows(['l1', 'l2', 'l3', 'l1', 'l2', 'l3']).map((row, n) => ({
+        ...row,
+        id: 500 + n
+      }))),
+      op.select('s', 'events', {
         columns: ['id', 'note', { column: 'tenant', as: 'owner' }],
         where: { id: { in: [501, 504] } },
         order: [{ id: 'asc' }]
-      },
-      {
-        id: 'd',
-        op: 'delete',
-        table: 'events',
-        where: { note: { in: '$s.*.note' }, id: { gte: 500 } },
-        answer: 'count'
-      },
-      {
-        id: 'u',
-        op: 'update',
-        table: 'events',
+      }),
+      op.delete('d', 'events', {
+        where: { note: { in: '$s.*.note' }, id: { gte: 500 } }, answer: 'count'
+      }),
+      op.update('u', 'events', {
         set: { note: 'kept' },
         where: { id: { gte: 500, nin: [500, '$s.0.id'] }, tenant: { neq: { all: '$s.*.owner' } } },
         answer: 'count'
-      },
-      {
-        id: 'g',
-        op: 'select',
-        table: 'events',
+      }),
+      op.select('g', 'events', {
         columns: ['note', { fn: 'max', column: 'id', as: 'last' }],
         where: { id: { gte: 500 } },
         group_by: ['note'],
         having: { last: { in: [505, '$s.0.id'] } }
-      }
+      })
     ]
   },
   {
