@@ -209,8 +209,8 @@ export const promises: readonly Promised[] = [
     text: 'Logs, metrics, configuration and errors contain no secret, value or token.',
     tests: [
       ['integration/secrets'],
-      ['integration/request-log'],
-      ['integration/refused-tokens'],
+      ['integration/metrics-and-log'],
+      ['integration/auth', 'why a token was refused'],
       ['integration/admin'],
       ['unit/config/config'],
       ['e2e/migrate']
@@ -223,7 +223,7 @@ export const promises: readonly Promised[] = [
     tests: [
       ['integration/http'],
       ['integration/wire'],
-      ['integration/request-log'],
+      ['integration/metrics-and-log'],
       ['integration/fuzz']
     ]
   },

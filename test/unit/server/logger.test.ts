@@ -1,5 +1,5 @@
 /**
- * Tests the format of the log: JSON lines, or readable lines on a terminal. request-log.test.ts
+ * Tests the format of the log: JSON lines, or readable lines on a terminal. metrics-and-log.test.ts
  * tests the contents.
  */
 import t from 'tap'
