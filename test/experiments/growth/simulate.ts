@@ -107,15 +107,18 @@ class Simulation {
     const first = Math.floor(batches * WARM_UP)
     let [start, end] = [this.#sums(), this.#sums()]
     let time = 0
-    for (let i = 0; i < batches; i++) {
+    const times = Float64Array.from({ length: batches }, () => {
       time -= 1000 / rate * Math.log(1 - this.#random())
-      const process = this.#processes[i % this.#processes.length] as Process
-      this.#clock.after(time, () => {
-        if (i === first) start = this.#sums()
-        if (i === batches - 1) end = this.#sums()
-        this.#arrive(process, i >= first)
-      })
+      return time
+    })
+    // Each arrival plans the next one: few events are planned at once.
+    const arrive = (i: number): void => {
+      if (i + 1 < batches) this.#clock.at(times[i + 1] as number, () => arrive(i + 1))
+      if (i === first) start = this.#sums()
+      if (i === batches - 1) end = this.#sums()
+      this.#arrive(this.#processes[i % this.#processes.length] as Process, i >= first)
     }
+    this.#clock.at(times[0] as number, () => arrive(0))
     this.#clock.run()
     return this.#result(start, end)
   }

@@ -52,8 +52,12 @@ export class Clock {
   readonly #events = new Heap()
   now = 0
 
+  at (time: number, action: () => void): void {
+    this.#events.push({ at: time, action })
+  }
+
   after (ms: number, action: () => void): void {
-    this.#events.push({ at: this.now + ms, action })
+    this.at(this.now + ms, action)
   }
 
   /** Runs until no action is left. */
