@@ -182,14 +182,18 @@ t.test('unusual targets and methods are handled', async t => {
 
 t.test('no header takes longer than another one of its length', async t => {
   const size = 14_000
-  const fastest = async (headers: Readonly<Record<string, string>>): Promise<number> => {
-    const times = []
-    for (let i = 0; i < 7; i++) {
+  /** The shortest of seven times, or the first that is short enough. */
+  const fastest = async (
+    headers: Readonly<Record<string, string>>,
+    enough = 0
+  ): Promise<number> => {
+    let shortest = Infinity
+    for (let i = 0; i < 7 && shortest >= enough; i++) {
       const start = performance.now()
       await service.post(stock, { headers })
-      times.push(performance.now() - start)
+      shortest = Math.min(shortest, performance.now() - start)
     }
-    return Math.min(...times)
+    return shortest
   }
   const usual = await fastest({ 'x-other': 'x'.repeat(size) })
   const beginnings: Readonly<Record<string, readonly string[]>> = {
@@ -206,7 +210,7 @@ t.test('no header takes longer than another one of its length', async t => {
     for (const start of starts) {
       for (const part of [' ', '\t', 'a', '0', ';', ' ;', ',', '"', '\\', '=', ' = ', '.', 'a"']) {
         const value = `${start}${part.repeat(size / part.length)}!`
-        const time = await fastest({ [name]: value })
+        const time = await fastest({ [name]: value }, 10 * usual)
         t.ok(time < 10 * usual, `${name}: ${start} ${part}: ${time / usual}`)
       }
     }

@@ -178,8 +178,8 @@ t.test('ranges, points, arrays, composite types and JSON accept fitting values',
         await sql.unsafe(`select "${column}"::text as text from t where id = ${written}`),
         [{ text }], `${way} ${column} ${JSON.stringify(value)}`
       )
-      await reset()
     }
+    await reset()
   }
 })
 

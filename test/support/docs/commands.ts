@@ -80,6 +80,7 @@ export function openShell (t: Test, variables: Readonly<Record<string, string>>)
   const state = join(folder, '.exported')
   writeFileSync(state, '')
   const path = [join(root, 'node_modules/.bin'), process.env['PATH']].join(delimiter)
+  const { NODE_COMPILE_CACHE } = process.env
   return {
     folder,
     run: text =>
@@ -87,7 +88,7 @@ export function openShell (t: Test, variables: Readonly<Record<string, string>>)
         const script = `. '${state}'\n${text}\nexport -p > '${state}'\n`
         const options = {
           cwd: folder,
-          env: { PATH: path, HOME: home, PWD: folder, ...variables },
+          env: { PATH: path, HOME: home, PWD: folder, NODE_COMPILE_CACHE, ...variables },
           timeout: TIMEOUT_MS,
           maxBuffer: 2 ** 26
         }
