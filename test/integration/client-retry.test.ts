@@ -1,6 +1,7 @@
 /**
- * Tests which requests the client retries and what it reports about the commit. Some tests use the
- * service with lost responses, others use fake responses.
+ * Tests which requests the client retries and what it reports about the commit, and `client.run`,
+ * which runs a named batch. Some tests use the service with lost responses, others use fake
+ * responses.
  */
 import { createServer } from 'node:http'
 import { once } from 'node:events'
@@ -9,6 +10,7 @@ import t from 'tap'
 import {
   createClient,
   OneflightError,
+  $,
   type Batch,
   type BatchOptions,
   type ClientOptions
@@ -16,19 +18,29 @@ import {
 import { fakeFetch, refusal, rows, useClient, type MakeResponse } from '../support/client.ts'
 import { token, useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
+import * as op from '../support/operations.ts'
 
 interface Database {
   stock: { sku: string, qty: number }
 }
 
 const schema =
-  'create table stock (sku text primary key, qty int not null check (qty >= 0)); grant all ' +
-  'on stock to oneflight_user'
+  'create table stock (sku text primary key, qty int not null check (qty >= 0)); ' +
+  'create table t (id bigint, data jsonb); grant all on stock, t to oneflight_user'
 const write = (b: Batch<Database>) => ({ stock: b.insert('stock', { sku: 'apple', qty: 1 }) })
 const read = (b: Batch<Database>) => ({ stock: b.select('stock') })
 const fast = { minDelay: 0, maxDelay: 0 }
 
-const service = await useService(t, { schema, keys: true })
+const add = {
+  params: {
+    type: 'object',
+    properties: { id: { type: 'integer' }, data: true, qty: { type: 'integer', minimum: 1 } },
+    required: ['id', 'data']
+  },
+  operations: [op.insert('added', 't', [{ id: '$params.id', data: '$params.data' }], { expect: 1 })]
+}
+
+const service = await useService(t, { schema, keys: true, batches: { add } })
 const { sql } = service.database
 
 t.beforeEach(async () => {
@@ -475,4 +487,83 @@ t.test('an expired token is renewed once, and token errors are reported', async 
     committed: false,
     attempts: 0
   })
+})
+
+// The URL may end with a slash.
+const client = useClient({ url: `${service.url}/` })
+
+t.test('a named batch runs once per key', async t => {
+  const params = { id: 9007199254740993n, data: { a: '$added.0.id', when: new Date(0) } }
+  const first = await client.run('add', params)
+  const { idempotencyKey } = first
+  t.match(idempotencyKey, /^[0-9a-f-]{36}$/)
+  t.same([first.replayed, first.attempts], [false, 1])
+  t.same(first.data, {
+    added: [{
+      id: Number(9007199254740993n), data: { a: '$added.0.id', when: '1970-01-01T00:00:00.000Z' }
+    }]
+  })
+  const again = await client.run('add', params, { idempotencyKey: idempotencyKey as string })
+  t.same([again.replayed, again.data], [true, first.data])
+  const dry = await client.run('add', { id: 1, data: 1 }, { dryRun: true, return: 'minimal' })
+  t.same([dry.data, dry.idempotencyKey], [{ added: 1 }, undefined])
+  t.same(await service.database.sql`select id::text from t`, [{ id: '9007199254740993' }])
+})
+
+t.test('a named batch: invalid parameters and names have the errors of the service', async t => {
+  const invalid = await failure(client.run('add', { id: 'x', data: 1, qty: 0 }))
+  t.match(invalid, {
+    code: 'params_invalid', type: 'validation_error', status: 422, committed: false, attempts: 1
+  })
+  t.same(invalid.errors.map(({ path }) => path), [['id'], ['qty']])
+  t.ok(invalid.errors.every(({ message, op }) => message !== '' && op === undefined))
+  t.match(await failure(client.run('none', {})), { code: 'batch_unknown', status: 404 })
+})
+
+t.test('the path of a named batch follows the URL of the service', async t => {
+  const urls = [
+    ['http://127.0.0.1:9', 'http://127.0.0.1:9/batches/a%2Fb'],
+    ['http://127.0.0.1:9/', 'http://127.0.0.1:9/batches/a%2Fb'],
+    [new URL('http://127.0.0.1:9'), 'http://127.0.0.1:9/batches/a%2Fb'],
+    ['https://x.example/api?tenant=1', 'https://x.example/api/batches/a%2Fb?tenant=1'],
+    ['/db/', '/db/batches/a%2Fb']
+  ] as const
+  for (const [url, path] of urls) {
+    const { fetch, asked } = fakeFetch([rows({})])
+    await createClient({ url, fetch }).run('a/b', {})
+    t.same(asked.map(({ url }) => url), [path])
+  }
+})
+
+t.test('a lost response of a named batch is retried with the same key and body', async t => {
+  const lose = (): never => {
+    throw new TypeError('lost')
+  }
+  const { fetch, asked } = fakeFetch([lose, rows({ n: 1 })])
+  const client = createClient({ url: 'http://x', fetch, retry: { minDelay: 1, maxDelay: 1 } })
+  const { data, attempts } = await client.run('a', { x: 1n, none: undefined })
+  t.same([data, attempts], [{ n: 1 }, 2])
+  t.same(asked.map(({ body }) => body), ['{"x":1}', '{"x":1}'])
+  t.equal(new Set(asked.map(({ headers }) => headers['idempotency-key'])).size, 1)
+})
+
+t.test('parameters of a named batch that JSON cannot represent are refused', async t => {
+  const { fetch, asked } = fakeFetch([])
+  const client = createClient({ url: 'http://x', fetch })
+  const refused = [
+    [{ x: NaN }, 'batch "a": x is NaN, which JSON cannot represent.'],
+    [{ x: $.inc(1) }, /^batch "a": x is \$\.inc/]
+  ] as const
+  for (const [params, message] of refused) {
+    t.match(await failure(client.run('a', params)), { code: 'batch_invalid', message })
+  }
+  const { fetch: other } = fakeFetch([rows({})])
+  const errors: Array<Promise<OneflightError>> = []
+  await createClient({ url: 'http://x', fetch: other }).batch(b => {
+    const operation = b.select('t')
+    errors.push(failure(client.run('a', { x: operation.row(0) })))
+    return operation
+  })
+  t.equal((await errors[0])?.message, 'batch "a": x does not accept a reference.')
+  t.same(asked, [])
 })
