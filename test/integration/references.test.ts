@@ -12,8 +12,7 @@ import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 
 const schema = `
   create table a (id int generated always as identity primary key, big bigint, num numeric,
-    txt text, ts timestamptz, b bytea, j jsonb, flag bool, "Weird ""Col" text, "with space" text,
-    "1" text, "*" text, "é😀" text, "__proto__" text, "constructor" text, "x.y" text);
+    txt text, ts timestamptz, b bytea, j jsonb, flag bool);
   create table b (id int generated always as identity primary key, a_id int, num numeric, txt text,
     j jsonb, doc json, arr text[]);
   create function a_label(a) returns text language sql immutable as 'select $1.txt';
@@ -54,15 +53,7 @@ const full = {
   ts: '2024-01-01T00:00:00.000001Z',
   b: '\\x00ff',
   j: { k: [1, null] },
-  flag: true,
-  'Weird "Col': 'w',
-  'with space': 's',
-  1: 'one',
-  '*': 'star',
-  'é😀': 'u',
-  ['__proto__']: 'p',
-  constructor: 'c',
-  'x.y': 'dot'
+  flag: true
 }
 const source = op.insert('src', 'a', [full, { txt: 'second', num: 2 }, {}])
 
@@ -77,13 +68,6 @@ t.test('every form of reference is resolved, and similar text stays text', async
     ['$src.ts', '2024-01-01T00:00:00.000001+00:00'],
     ['$src.b', '\\x00ff'],
     ['$src.flag', 'true'],
-    ['$src.0.Weird "Col', 'w'],
-    ['$src.with space', 's'],
-    ['$src.0.1', 'one'],
-    ['$src.0.*', 'star'],
-    ['$src.é😀', 'u'],
-    ['$src.__proto__', 'p'],
-    ['$src.0.constructor', 'c'],
     ['$$src.0.txt', '$src.0.txt'],
     ['$$src', '$src'],
     ['$$$src.txt', '$$src.txt'],
@@ -95,7 +79,7 @@ t.test('every form of reference is resolved, and similar text stays text', async
       '$1.txt', '$.txt', ''
     ].map(text => [text, text] as const)
   ]
-  for (const part of [rows.slice(0, 21), rows.slice(21)]) {
+  for (const part of [rows.slice(0, 17), rows.slice(17)]) {
     const { body, text } = await service.post([
       source,
       ...part.flatMap(([txt], i) => [
