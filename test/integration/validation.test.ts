@@ -236,7 +236,8 @@ t.test('property: no filter causes a server error', async t => {
       codes.add(body.error?.code ?? 'none')
       return status < 500
     }),
-    { numRuns: propertyRuns(100, 400) }
+    // Few random filters succeed, and few name a column that does not exist.
+    { numRuns: propertyRuns(100, 400), examples: [[{ n: { eq: 1 } }], [{ nope: { eq: 1 } }]] }
   )
   t.ok(codes.has('none') && codes.size > 5, `codes: ${[...codes].join(', ')}`)
 })
