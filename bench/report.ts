@@ -74,7 +74,8 @@ above 1× is better, CPU per batch below 1× is better.
 ${renderRatios(record, orderRace)}
 
 ${chart('order.svg', 'Orders per second, by round trip and contender')}A ratio is the median of ` +
-    `those of the turns. With a probability of 95 %, the true median is within the brackets.
+    `those of the turns. The true median is
+within the brackets with a probability of 95 %.
 
 ${describeForms(record)}## One hot row
 
