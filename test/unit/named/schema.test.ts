@@ -242,6 +242,11 @@ t.test('what is known of a parameter is that of the referred schema', async t =>
   t.same(result.batch.parameters.read({}), [null, 'x', 'x'])
 })
 
+t.test('a reference in the schema of encoded content is kept', async t => {
+  const a = { ...text, contentSchema: { $ref: '#/$defs/n' } }
+  t.match(read({ a }, { $defs: { n: true } }), { batch: { schema: { properties: { a } } } })
+})
+
 t.test('the type of schemas that refer to each other in many ways is cut off', async t => {
   const numbers = Array.from({ length: 14 }, (_, i) => i)
   const $defs = Object.fromEntries(numbers.map(i => [`d${i}`, {
