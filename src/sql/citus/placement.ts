@@ -134,21 +134,18 @@ const inlined = sql`l.lanname operator(pg_catalog.=) 'sql' and f.proretset
  * the rule of a view names is in pg_depend.
  */
 export const inlinesFunction = sql`(c.relkind operator(pg_catalog.=) 'v' and exists (
-  with recursive v (oid) as (
-    select c.oid
+  with recursive v (class, oid) as (
+    select 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid, c.oid
     union
-    select d.refobjid from v
+    select d.refclassid, d.refobjid from v
       join pg_catalog.pg_rewrite as r on r.ev_class operator(pg_catalog.=) v.oid
+        and v.class operator(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
       join pg_catalog.pg_depend as d on d.objid operator(pg_catalog.=) r.oid
         and d.classid operator(pg_catalog.=) 'pg_catalog.pg_rewrite'::pg_catalog.regclass
-        and d.refclassid operator(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
   )
   select from v
-    join pg_catalog.pg_rewrite as r on r.ev_class operator(pg_catalog.=) v.oid
-    join pg_catalog.pg_depend as d on d.objid operator(pg_catalog.=) r.oid
-      and d.classid operator(pg_catalog.=) 'pg_catalog.pg_rewrite'::pg_catalog.regclass
-      and d.refclassid operator(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
-    join pg_catalog.pg_proc as f on f.oid operator(pg_catalog.=) d.refobjid
+    join pg_catalog.pg_proc as f on f.oid operator(pg_catalog.=) v.oid
+      and v.class operator(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
     join pg_catalog.pg_language as l on l.oid operator(pg_catalog.=) f.prolang
     where ${inlined}))`
 
