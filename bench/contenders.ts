@@ -155,14 +155,14 @@ export async function useServer (
   contender: Contender,
   { databaseUrl, connections = CONNECTIONS, env = {} }: ServerOptions
 ): Promise<Server> {
+  const { script, checkout, path, duties = false } = contender
   const settings = {
     DATABASE_URL: databaseUrl,
     POOL_SIZE: String(connections),
     JWT_SECRET: SECRET,
-    ...contender.duties === true ? { LOG_LEVEL: 'info', DUTIES: 'on' } : {},
+    ...duties && { LOG_LEVEL: 'info', DUTIES: 'on' },
     ...env
   }
-  const { script, checkout, path } = contender
   const { pid, url } = script === undefined
     ? await useService(stage, { ...settings, BATCHES_DIR: useBatches(stage) }, checkout)
     : await useScript(stage, script, { env: settings }).then(({ pid, hello }) => ({

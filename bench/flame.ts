@@ -108,7 +108,7 @@ export function addUp ({ profile, from, to }: Taken): Box {
 }
 
 const groups = [
-  { name: 'Oneflight', color: '#56b4e9', has: /\/(src|plugins|schemas)\// },
+  { name: 'Oneflight', color: '#56b4e9', has: /^(?!.*node_modules).*\/(src|plugins|schemas)\// },
   { name: 'postgres.js', color: GREEN, has: /node_modules\/postgres\// },
   { name: 'other packages', color: ORANGE, has: /node_modules\// },
   { name: 'Node', color: '#cccccc', has: /^/ }
@@ -124,9 +124,7 @@ export function draw (all: Box): string {
     const width = box.samples / all.samples * WIDTH
     const share = `${(box.samples / all.samples * 100).toFixed(1)} %`
     const file = box.url.replace(/^.*?\/(?=(node_modules|src|plugins|schemas)\/)/, '')
-    const color = groups.find(({ has, name }) =>
-      has.test(box.url) && (name !== 'Oneflight' || !box.url.includes('node_modules'))
-    )?.color
+    const color = groups.find(({ has }) => has.test(box.url))?.color
     const top = 44 + row * ROW
     const label = box.name.slice(0, Math.floor((width - 4) / 6))
     depth = Math.max(depth, row)

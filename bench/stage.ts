@@ -111,7 +111,7 @@ export async function useService (
   return { pid: child.pid as number, url: `http://127.0.0.1:${port}` }
 }
 
-/** Request logs are written, but nobody reads them. */
+/** The output of a process that logs its requests is discarded. */
 const outputOf = (env: Environment) => env['LOG_LEVEL'] === 'info' ? 'ignore' : 'inherit'
 
 function stopWithStage (stage: Stage, child: ChildProcess): void {

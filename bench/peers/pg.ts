@@ -29,15 +29,26 @@ type Query = (
   values: readonly unknown[]
 ) => Promise<ReadonlyArray<Record<string, unknown>>>
 
+/** Runs steps, each after the one before, or `pipelined` without waiting. Returns the results. */
+async function runAll<T> (
+  steps: ReadonlyArray<() => Promise<T>>,
+  pipelined: boolean
+): Promise<readonly T[]> {
+  if (pipelined) return Promise.all(steps.map(step => step()))
+  const results: T[] = []
+  for (const step of steps) results.push(await step())
+  return results
+}
+
 /**
  * Runs a transaction with the role of the token. `pipelined`: its first statements do not wait for
  * each other.
  */
-async function asCaller<T> (
+async function asCaller (
   claims: Claims,
-  work: (query: Query) => Promise<T>,
+  work: (query: Query) => Promise<unknown>,
   pipelined = false
-): Promise<T> {
+): Promise<unknown> {
   const client = await pool.connect()
   const query: Query = async (name, text, values) =>
     (await client.query({ name, text, values: [...values] })).rows
@@ -48,13 +59,10 @@ async function asCaller<T> (
       [claims.role, JSON.stringify(claims)]
     )
   try {
-    const begun = client.query('begin')
-    if (!pipelined) await begun
-    const begin = Promise.all([begun, becomeCaller()])
-    if (!pipelined) await begin
-    const [, result] = await Promise.all([begin, work(query)])
+    const steps = [() => client.query('begin'), becomeCaller, () => work(query)]
+    const results = await runAll<unknown>(steps, pipelined)
     await client.query('commit')
-    return result
+    return results.at(-1)
   } catch (error) {
     await client.query('rollback')
     throw error
@@ -125,9 +133,6 @@ function placeOrder ({ name, items }: Order, pipelined: boolean) {
       () => query('paid', "update orders set status = 'paid' where id = $1", [id]),
       () => query('lines', 'select * from order_items where order_id = $1', [id])
     ]
-    if (pipelined) return { id, items: (await Promise.all(steps.map(step => step())))[2] }
-    let lines
-    for (const step of steps) lines = await step()
-    return { id, items: lines }
+    return { id, items: (await runAll(steps, pipelined)).at(-1) }
   }
 }
