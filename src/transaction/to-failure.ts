@@ -125,15 +125,15 @@ interface RaisedContext extends Pick<ToFailureOptions, 'maxRows' | 'maxBytes'> {
 function describeRaised (raised: RaisedError, context: RaisedContext): BatchFailure {
   const { plan, at, maxRows, maxBytes } = context
   const node = plan.operations[at] as PlanNode
-  const refuse = (code: FailureCode, message: string): BatchFailure =>
+  const fail = (code: FailureCode, message: string): BatchFailure =>
     failFinally(context, code, message)
   switch (raised.kind) {
     case 'rows':
-      return refuse('rows_limit', `The operation returned or changed more than ${maxRows} rows.`)
+      return fail('rows_limit', `The operation returned or changed more than ${maxRows} rows.`)
     case 'bytes':
       return { failure: responseTooLarge(maxBytes, placeOf(plan, at)), operation: at }
     case 'value':
-      return refuse('value_invalid', describeValue(raised.issue as ValueIssue, node))
+      return fail('value_invalid', describeValue(raised.issue as ValueIssue, node))
     case 'session':
     case 'function': {
       const message =
@@ -141,21 +141,21 @@ function describeRaised (raised: RaisedError, context: RaisedContext): BatchFail
       return { failure: failure('internal', message, placeOf(plan, at)), operation: at }
     }
     case 'order':
-      return refuse('internal', 'A trigger reset the settings of the session: the order of the ' +
+      return fail('internal', 'A trigger reset the settings of the session: the order of the ' +
         'rows, or which of them are new, is lost.')
     case 'shards': {
       const message = node.kind === 'call' ? INLINED : SEVERAL_SHARDS
       return { failure: notOnCitus(message, node), operation: at }
     }
     case 'duplicate':
-      return refuse('key_duplicate', `Row ${raised.value} of "values" has the same key as an ` +
+      return fail('key_duplicate', `Row ${raised.value} of "values" has the same key as an ` +
         'earlier row.')
     case 'ambiguous':
-      return refuse('rows_ambiguous', describeAmbiguity(node))
+      return fail('rows_ambiguous', describeAmbiguity(node))
     case 'expect':
-      return refuse('expectation_failed', describeExpectation(node, raised.value))
+      return fail('expectation_failed', describeExpectation(node, raised.value))
     case 'absent':
-      return refuse('reference_row_missing', describeAbsent(raised, context))
+      return fail('reference_row_missing', describeAbsent(raised, context))
     default:
       return describeReference(raised, context)
   }

@@ -281,7 +281,7 @@ t.test('the log states why a token was refused: the key id', async t => {
     [sign({ alg: 'RS256', kid: 'b' }), 'there is no key with kid "b" for RS256, or several'],
     [sign({ alg: 'ES256', kid: 'twin' }), 'there is no key with kid "twin" for ES256, or several'],
     [sign({ alg: 'ES256' }), 'there is no kid, and no key for ES256, or several'],
-    // Text of a token that nobody has signed cannot change a terminal or fill the log.
+    // The text of an unsigned token cannot change a terminal or fill the log.
     [
       sign({ alg: 'RS256', kid: '\u001b[31m\u009b\n"é' }),
       'there is no key with kid "\\u001b[31m\\u009b\\n\\"\\u00e9" for RS256, or several'

@@ -331,7 +331,8 @@ t.test('run --explain prints the plan of each operation on its table', async t =
   const text = await explain(['--table'], batch)
   t.equal(
     // PostgreSQL 14 to 16 write $6 for (InitPlan 6).col1.
-    text.replaceAll(/\$\d+|\(InitPlan \d+\)\.col1/g, '$n').replaceAll(/^\(\d+ steps?/gm, '(n steps'),
+    text.replaceAll(/\$\d+|\(InitPlan \d+\)\.col1/g, '$n')
+      .replaceAll(/^\(\d+ steps?/gm, '(n steps'),
     `all: select customers
 Seq Scan on customers t
 (n steps to compute values or return rows not shown; see --json)

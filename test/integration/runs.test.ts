@@ -64,7 +64,7 @@ const tables = [
   'v', 'w', 'boxes', 'wide', 'parent', 'child', 'secret', 'columns_only', 'picky', 'ruled', 'log'
 ]
 
-/** Rows that a batch inserts can stand in any order, once earlier ones were rolled back. */
+/** Without an order, the rows of a table come in the order of gaps that PostgreSQL has filled. */
 const byId = [{ id: 'asc' }]
 
 /** Failures for which the run with value checks may report a more exact one. */
