@@ -121,10 +121,13 @@ const all = Type.Object({ all: listOf(scalar) }, {
   title: 'AllOf',
   description: 'true if the comparison is true for every element of the list'
 })
-const search = Type.Object({
-  query: text,
-  config: Type.Optional(Type.String({ description: 'a text search configuration' }))
-}, exact)
+/** PostgreSQL reads digits or `-` as the number of a configuration, which need not exist. */
+const configuration = Type.String({
+  pattern: '^(?!(\\d+|-)$)',
+  expected: 'the name of a text search configuration, such as english',
+  description: 'a text search configuration'
+})
+const search = Type.Object({ query: text, config: Type.Optional(configuration) }, exact)
 
 /** What `is` takes. */
 export const Keyword = Type.Union([

@@ -2,6 +2,7 @@
 import t from 'tap'
 import { sameRows, thingsSchema, type FilterRow } from '../support/database/same-rows.ts'
 import { useService } from '../support/service.ts'
+import { failed } from '../support/shorthand.ts'
 
 const schema = `${thingsSchema};
   alter table things add class regclass, add kind regtype, add role regrole;
@@ -111,6 +112,18 @@ t.test('errors of PostgreSQL are reported', async t => {
       status: 400,
       error: { type: 'execution_error', op: 'o', ...code === '' ? {} : { code } }
     }, JSON.stringify(where))
+  }
+})
+
+t.test('a number is no name of a configuration', async t => {
+  for (const config of ['0', '12345', '9'.repeat(1000), '-']) {
+    const where = { txt: { fts: { query: 'a', config } } }
+    const answer = await service.post([{ id: 'o', op: 'select', table: 'things', where }])
+    t.match(answer, failed(422, 'validation_failed'))
+    t.match(answer.body.error.errors, [{
+      path: ['where', 'txt', 'fts', 'config'],
+      message: /the name of a text search configuration, such as english/
+    }])
   }
 })
 
