@@ -6,6 +6,7 @@
  * `limitPrincipal` before `admit` refuses a principal that has too many batches.
  */
 import type { Socket } from 'node:net'
+import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
@@ -65,9 +66,11 @@ async function admission (app: FastifyInstance, { config }: AdmissionOptions): P
   app.decorate('mayBegin', () => memory.total <= maxBytes)
   app.addHook('onSend', (request, reply, payload, done) => {
     if (memory.has(request)) {
-      // A large response is a stream with a content-length.
+      // A large response is a stream with a content-length. Streamed rows have none.
       const length = reply.getHeader('content-length') ??
-        Buffer.byteLength(payload as string | Buffer)
+        (payload instanceof Readable
+          ? payload.readableHighWaterMark
+          : Buffer.byteLength(payload as string | Buffer))
       memory.reserve(request, Number(length))
     }
     done()

@@ -7,7 +7,11 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
 import { Failure, failure } from '../src/errors/catalogue.ts'
-import { answerFailure } from '../src/errors/envelope.ts'
+import {
+  answerFailure,
+  type DescribeFailure,
+  type FailureAnswer
+} from '../src/errors/envelope.ts'
 
 interface ErrorsOptions {
   readonly config: Pick<Config, 'ERROR_VERBOSITY'>
@@ -16,11 +20,14 @@ interface ErrorsOptions {
 async function errors (app: FastifyInstance, { config }: ErrorsOptions): Promise<void> {
   const { earlyFailures } = app
   const verbose = config.ERROR_VERBOSITY === 'verbose'
-  const answer = (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
+  const describeFailure: DescribeFailure<FastifyRequest> = (error, request) => {
     const refused = toFailure(error, request, earlyFailures.get(request.raw))
     request.access.failure = refused
-    return sendFailure(refused, { request, reply, verbose })
+    return answerFailure(refused, request.id, verbose)
   }
+  app.decorate('describeFailure', describeFailure)
+  const answer = (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply =>
+    sendAnswer(reply, describeFailure(error, request))
   // A hook instead of a not-found handler, which runs only after the body was parsed.
   app.addHook('onRequest', (request, reply, done) => {
     const refused = earlyFailures.get(request.raw) ??
@@ -48,11 +55,7 @@ export function sendFrameworkError (
     'request completed'
   )
   // No hook has checked how much of a body is still to come.
-  sendFailure(refused, {
-    request,
-    reply: reply.header('connection', 'close'),
-    verbose: false
-  })
+  sendAnswer(reply.header('connection', 'close'), answerFailure(refused, request.id))
 }
 
 /** The catch-all route of the cors plugin exists only for preflights, which it has answered. */
@@ -107,14 +110,7 @@ function describe (error: unknown): object {
   }
 }
 
-interface Exchange {
-  readonly request: FastifyRequest
-  readonly reply: FastifyReply
-  readonly verbose: boolean
-}
-
-function sendFailure (refused: Failure, { request, reply, verbose }: Exchange): FastifyReply {
-  const { status, headers, body } = answerFailure(refused, request.id, verbose)
+function sendAnswer (reply: FastifyReply, { status, headers, body }: FailureAnswer): FastifyReply {
   return reply.code(status).headers(headers).send(body)
 }
 

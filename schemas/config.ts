@@ -236,6 +236,14 @@ export const ConfigSchema = Type.Object({
     minimum: 1,
     maximum: 1_000_000
   }),
+  MAX_STREAM_ROWS: Type.Integer({
+    description:
+      'Maximum rows of a select that a client reads as a [stream](http-api.md#streams). At ' +
+      'most half of the `POOL_SIZE` connections stream at a time. 0: no streams',
+    default: 0,
+    minimum: 0,
+    maximum: 1_000_000_000
+  }),
   MAX_RESPONSE_BYTES: Type.Integer({
     description: 'Maximum size of the rows of a response, together. A batch with more is rolled ' +
       'back (`response_too_large`)',

@@ -41,11 +41,12 @@ export const promises: readonly Promised[] = [
   {
     number: 2,
     group: 'Transactions',
-    text: 'A 200 means committed.',
+    text: 'A 200 means committed; of a stream, the last line counts.',
     tests: [
       ['experiments/storm'],
       ['experiments/cuts'],
       ['experiments/protocol', 'servers that break the protocol'],
+      ['integration/streams'],
       ['integration/lost-connections'],
       ['e2e/crash'],
       ['e2e/failover']

@@ -3,9 +3,9 @@
  */
 import { writeBatch, writeParameters } from './batch.ts'
 import type { AnyDatabase } from './database.ts'
-import { readPreferences, readServerTiming, requestHeaders } from './headers.ts'
-import { parseAnswer } from './numbers.ts'
-import type { Batch } from './operation.ts'
+import { NDJSON, readPreferences, readServerTiming, requestHeaders } from './headers.ts'
+import { parseAnswer, parseRow } from './numbers.ts'
+import type { Batch, HasResult } from './operation.ts'
 import type {
   AnyBatches,
   BatchOptions,
@@ -13,12 +13,15 @@ import type {
   ClientOptions,
   DataOf,
   NamedData,
+  NamedRow,
   ParamsOf,
-  Shape
+  Shape,
+  StreamOptions
 } from './options.ts'
 import { randomId } from './random.ts'
 import { invalid } from './reference.ts'
 import { send, type PreparedBatch } from './send.ts'
+import { readRows } from './stream.ts'
 import type { Numbers } from './values.ts'
 import { idempotencyKey } from './words.ts'
 
@@ -47,6 +50,21 @@ export interface Client<
     params: ParamsOf<Batches, Name>,
     options?: Options
   ): Promise<BatchResult<NamedData<Batches, Name, Options, Mode>>>
+  /**
+   * Reads the rows of one select while PostgreSQL reads them, more than a response may have. The
+   * request is sent when the first row is requested. Each loop sends it again. Throws as `batch`
+   * does, also between two rows: the rows before count only if the loop ends without an error.
+   */
+  stream<Row>(
+    build: (batch: Batch<Database, Schema, Mode>) => HasResult<readonly Row[]>,
+    options?: StreamOptions
+  ): AsyncIterable<Row>
+  /** Reads the rows of a named batch that is one select. */
+  stream<Name extends keyof Batches & string>(
+    name: Name,
+    params: ParamsOf<Batches, Name>,
+    options?: StreamOptions
+  ): AsyncIterable<NamedRow<Batches, Name, Mode>>
 }
 
 /** Without `strict`, every type contains null, and the types of rows become `{}`. */
@@ -88,6 +106,23 @@ export function createClient (client: ClientOptions): Client<AnyDatabase, string
       const url = urlOfBatch(String(client.url), name)
       const body = writeParameters(name, params)
       return await post({ client, options, url, body, onlySelects: false }) as never
+    },
+    stream (
+      source: string | ((batch: Batch<AnyDatabase, string, Numbers>) => unknown),
+      ...more: readonly unknown[]
+    ) {
+      const options = more[typeof source === 'string' ? 1 : 0] as StreamOptions | undefined
+      const request = typeof source === 'string'
+        ? { url: urlOfBatch(String(client.url), source), body: writeParameters(source, more[0]) }
+        : { url: String(client.url), body: writeBatch(source).body }
+      const prepared = prepare({
+        client,
+        options: options ?? {},
+        onlySelects: true,
+        streams: true,
+        ...request
+      })
+      return { [Symbol.asyncIterator]: () => readRows(prepared) as AsyncGenerator<never> }
     }
   }
 }
@@ -131,11 +166,13 @@ interface PrepareOptions {
   readonly url: string
   readonly body: string
   readonly onlySelects: boolean
+  /** Whether the rows are read as a stream. */
+  readonly streams?: boolean
 }
 
 /** Applies the default options. A batch that cannot commit anything gets no idempotency key. */
 function prepare (
-  { client, options, url, body, onlySelects }: PrepareOptions
+  { client, options, url, body, onlySelects, streams = false }: PrepareOptions
 ): PreparedBatch {
   const common = { ...client, ...options }
   const commitsNothing = onlySelects || options.dryRun === true || options.readOnly === true ||
@@ -155,13 +192,17 @@ function prepare (
     url,
     // Read for each batch, so that a later replacement of the global fetch takes effect.
     fetch: client.fetch ?? ((url, init) => globalThis.fetch(url, init)),
-    headers: requestHeaders(client, options, key),
+    headers: requestHeaders(client, options, {
+      idempotencyKey: key,
+      accept: streams ? NDJSON : undefined
+    }),
     body,
     token: client.token,
     idempotencyKey: key,
     requestId: options.requestId,
     commitsNothing,
-    parse: text => parseAnswer(text, client.numbers ?? 'number'),
+    streams,
+    parse: text => (streams ? parseRow : parseAnswer)(text, client.numbers ?? 'number'),
     signal: options.signal,
     timeout: common.timeout ?? 60_000,
     attemptTimeout: common.attemptTimeout ?? 35_000,

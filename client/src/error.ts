@@ -52,6 +52,7 @@ export type ServiceErrorCode =
   | 'role_missing'
   | 'not_found'
   | 'method_not_allowed'
+  | 'not_streamable'
   | 'request_timeout'
   | 'body_too_large'
   | 'too_many_ops'

@@ -20,16 +20,25 @@ export function preferHeader (
   return preferences.length === 0 ? undefined : [...preferences, 'handling=strict'].join(', ')
 }
 
+/** The media type of a stream of rows. */
+export const NDJSON = 'application/x-ndjson'
+
+interface OwnHeaders {
+  readonly idempotencyKey: string | undefined
+  readonly accept?: string | undefined
+}
+
 /** Returns the headers that all attempts share. The token is not one of them. */
 export function requestHeaders (
   client: ClientOptions,
   batch: BatchOptions,
-  idempotencyKey: string | undefined
+  { idempotencyKey, accept }: OwnHeaders
 ): Record<string, string> {
   const trace = batch.trace ?? client.trace
   const { traceparent, tracestate } = (typeof trace === 'function' ? trace() : trace) ?? {}
   const own = {
     'content-type': 'application/json',
+    accept,
     prefer: preferHeader(batch),
     'idempotency-key': idempotencyKey,
     'oneflight-position': batch.position,

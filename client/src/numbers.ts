@@ -21,16 +21,24 @@ const stringOrNumber = /"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9][0-9.eE+-]*/g
 /** Parses a response of the service. Throws like JSON.parse. */
 export function parseAnswer (text: string, numbers: Numbers): unknown {
   if (numbers === 'number') return JSON.parse(text)
-  const response: unknown = JSON.parse(
-    text.replace(stringOrNumber, token => token.startsWith('"') ? token : `"${mark}${token}"`)
-  )
   return mapMembers(
-    response,
+    parseMarked(text),
     data =>
       mapMembers(data, rows =>
         Array.isArray(rows)
           ? rows.map(row => mapMembers(row, readColumn))
           : readInside(rows))
+  )
+}
+
+/** Parses one row. Throws like JSON.parse. */
+export function parseRow (text: string, numbers: Numbers): unknown {
+  return numbers === 'number' ? JSON.parse(text) : mapMembers(parseMarked(text), readColumn)
+}
+
+function parseMarked (text: string): unknown {
+  return JSON.parse(
+    text.replace(stringOrNumber, token => token.startsWith('"') ? token : `"${mark}${token}"`)
   )
 }
 

@@ -91,6 +91,22 @@ export interface BatchOptions extends CommonOptions {
   readonly signal?: AbortSignal
 }
 
+/**
+ * Options of a stream. The timeouts end when the response begins. A stream is sent again only if
+ * there was no row.
+ */
+export type StreamOptions = Pick<
+  BatchOptions,
+  | 'attemptTimeout'
+  | 'isolation'
+  | 'position'
+  | 'requestId'
+  | 'retry'
+  | 'signal'
+  | 'timeout'
+  | 'trace'
+>
+
 /** The result of a batch. */
 export interface BatchResult<Data> {
   /** The results of the operations, in the shape of the return value of the batch function. */
@@ -179,6 +195,12 @@ export type NamedData<
 > = Batches[Name] extends { readonly result: infer Results }
   ? { [Id in keyof Results]: ResultOf<NamedRows<Results[Id], Mode>, Options> }
   : never
+
+/** A row of the only operation of a named batch. */
+export type NamedRow<Batches, Name extends keyof Batches, Mode extends Numbers> =
+  Batches[Name] extends { readonly result: infer Results }
+    ? NamedRows<Results[keyof Results], Mode> extends ReadonlyArray<infer Row> ? Row : never
+    : never
 
 /** The rows of an operation, with the numbers of the client. */
 type NamedRows<Result, Mode extends Numbers> = Result extends readonly unknown[]

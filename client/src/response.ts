@@ -11,6 +11,8 @@ export interface BatchResponse {
   readonly statusText: string
   readonly headers: Headers
   readonly text: string
+  /** The body of a stream, which is not read yet. */
+  readonly body: ReadableStream<Uint8Array> | undefined
 }
 
 /** The state of a batch before the response to an attempt. */
@@ -34,21 +36,54 @@ interface ServiceError extends Omit<
   readonly request_id?: string
 }
 
+interface ReadOptions {
+  readonly parse: (text: string) => unknown
+  /** Whether a response of rows would be a stream, which is not read here. */
+  readonly streams: boolean
+}
+
 /** Returns the results by operation id. Throws OneflightError. */
 export function readResponse (
   response: BatchResponse,
-  parse: (text: string) => unknown,
+  { parse, streams }: ReadOptions,
   context: Context
 ): Readonly<Record<string, unknown>> {
   const { status, text } = response
   const body = tryParse(text, status === 200 ? parse : JSON.parse)
   if (status === 200 && isObject(body) && body['error'] === null && isObject(body['data'])) {
-    return body['data']
+    if (!streams) return body['data']
   }
   if (status !== 200 && isObject(body) && isServiceError(body['error'])) {
     throw toServiceError(body['error'], response, context)
   }
   throw toForeignError(response, context)
+}
+
+/**
+ * Reads the last line of a stream. Throws its error, or `answer_invalid` if it does not have the
+ * number of rows: then it is a row, after which a proxy has cut the stream.
+ */
+export function readLastLine (
+  line = '',
+  { rows, headers, context }: {
+    readonly rows: number,
+    readonly headers: Headers,
+    readonly context: Context
+  }
+): void {
+  const end = tryParse(line, JSON.parse)
+  if (isObject(end) && isServiceError(end['error'])) {
+    throw toServiceError(end['error'], { status: 200, headers }, context)
+  }
+  const isComplete = isObject(end) && end['error'] === null && isObject(end['data']) &&
+    Object.values(end['data'])[0] === rows
+  if (isComplete) return
+  throw toAttemptError({
+    code: 'answer_invalid',
+    message: 'The stream ended without its last line.',
+    sent: true,
+    retryable: true
+  }, context)
 }
 
 /**
@@ -73,7 +108,7 @@ export function toAttemptError (
  */
 function toServiceError (
   error: ServiceError,
-  { status, headers }: BatchResponse,
+  { status, headers }: Pick<BatchResponse, 'status' | 'headers'>,
   context: Context
 ): OneflightError {
   const provesNoCommit = error.type === 'validation_error' || error.type === 'execution_error'

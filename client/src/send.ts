@@ -3,6 +3,7 @@
  * is retried only with its idempotency key.
  */
 import type { OneflightError } from './error.ts'
+import { NDJSON } from './headers.ts'
 import type { Fetch } from './options.ts'
 import { readResponse, toAttemptError, type BatchResponse, type Context } from './response.ts'
 import { limit, pause, type Limits } from './time.ts'
@@ -19,6 +20,8 @@ export interface PreparedBatch {
   readonly requestId: string | undefined
   /** Whether the batch cannot commit anything. Its outcome is never unknown then. */
   readonly commitsNothing: boolean
+  /** Whether the rows are read as a stream. `parse` then reads one row. */
+  readonly streams: boolean
   /** Parses the text of a response. Throws if it is not JSON. */
   readonly parse: (text: string) => unknown
   readonly signal: AbortSignal | undefined
@@ -36,6 +39,9 @@ export interface SendResult {
   readonly data: Readonly<Record<string, unknown>>
   readonly headers: Headers
   readonly attempts: number
+  /** The body of a stream, which is not read yet. */
+  readonly body: ReadableStream<Uint8Array> | undefined
+  readonly context: Context
 }
 
 /** An attempt needs at least this much time (ms). */
@@ -82,18 +88,21 @@ async function attempt (
 ): Promise<SendResult | OneflightError> {
   let sent = false
   const post = async (signal: AbortSignal): Promise<BatchResponse> => {
-    const { url, fetch, body } = batch
+    const { url, fetch, body, streams } = batch
     const headers = token === undefined
       ? batch.headers
       : { ...batch.headers, authorization: `Bearer ${token}` }
     sent = true
     try {
       const response = await fetch(url, { method: 'POST', headers, body, signal })
+      const isStream = streams && response.status === 200 &&
+        response.headers.get('content-type')?.startsWith(NDJSON) === true
       return {
         status: response.status,
         statusText: response.statusText,
         headers: response.headers,
-        text: await response.text()
+        text: isStream ? '' : await response.text(),
+        body: isStream ? response.body ?? undefined : undefined
       }
     } catch (cause) {
       throw toAttemptError({
@@ -108,10 +117,13 @@ async function attempt (
   try {
     const ms = Math.min(batch.attemptTimeout, deadline - performance.now())
     const response = await limit(post, limitsOf(batch, context, { ms, isSent: () => sent }))
+    const { headers, body } = response
     return {
-      data: readResponse(response, batch.parse, context),
-      headers: response.headers,
-      attempts: context.attempts
+      data: body === undefined ? readResponse(response, batch, context) : {},
+      headers,
+      attempts: context.attempts,
+      body,
+      context
     }
   } catch (error) {
     return error as OneflightError
@@ -192,7 +204,7 @@ function isUnsent (cause: unknown): boolean {
 }
 
 /** Describes an error. For errors of `fetch`, the code of the cause says most. */
-function describe (cause: unknown): string {
+export function describe (cause: unknown): string {
   const code = codeOf(cause)
   return `${cause instanceof Error ? cause.message : String(cause)}${
     code === undefined ? '' : ` (${code})`

@@ -11,6 +11,7 @@ import { batchLimits, readBatch } from '../../src/plan/check/read-batch.ts'
 import { BatchPlanner, type PlannedBatch } from '../../src/plan/plan-batch.ts'
 import { compression, respond } from './respond.ts'
 import { createRunner } from './run-request.ts'
+import { acceptStreams, respondWithRows } from './stream-rows.ts'
 
 interface BatchOptions {
   readonly config: Config
@@ -40,10 +41,16 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
     plan: Planning
   ): Promise<FastifyReply> => {
     const exchange = await runner.receive(request, reply)
-    return respond(reply, await runner.run(exchange, plan(exchange.bytes)))
+    const running = runner.run(exchange, plan(exchange.bytes))
+    const { rowSink } = request
+    return rowSink === undefined
+      ? respond(reply, await running)
+      : await respondWithRows(reply, rowSink, running)
   }
+  app.decorate('acceptStreams', acceptStreams(app, config))
 
-  app.post('/', { onRequest: hooksOf(app, 'admitAdhoc') }, (request, reply) =>
+  const ofAdhoc = hooksOf(app, ['admitAdhoc'], ['acceptStreams'])
+  app.post('/', { onRequest: ofAdhoc }, (request, reply) =>
     run(request, reply, function * (bytes) {
       const operations = yield * readBatch(bytes, limits)
       // Also logged if they are invalid.
@@ -51,7 +58,8 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
       yield
       return yield * planner.plan(operations)
     }))
-  app.post('/batches/:name', { onRequest: hooksOf(app, 'findNamedBatch') }, (request, reply) =>
+  const ofNamed = hooksOf(app, ['findNamedBatch'], ['acceptStreams'])
+  app.post('/batches/:name', { onRequest: ofNamed }, (request, reply) =>
     run(request, reply, bytes => readNamed(request.namedBatch as NamedBatch, bytes)))
   if (config.MCP === 'on') {
     // Loading the SDK takes 0.1 s and 24 MB.
@@ -60,8 +68,15 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
   }
 }
 
-/** `access`: what decides whether the role may run the batch, if the headers tell. */
-function hooksOf (app: FastifyInstance, ...access: readonly string[]): onRequestHookHandler[] {
+/**
+ * `access`: what decides whether the role may run the batch, if the headers tell. `answer`: what
+ * decides about the form of the response.
+ */
+function hooksOf (
+  app: FastifyInstance,
+  access: readonly string[] = [],
+  answer: readonly string[] = []
+): onRequestHookHandler[] {
   const limit = app.hasDecorator('limitPrincipal') ? ['limitPrincipal'] : []
   return [
     'requireJson',
@@ -70,6 +85,7 @@ function hooksOf (app: FastifyInstance, ...access: readonly string[]): onRequest
     'readPreferences',
     'readIdempotencyKey',
     'readPosition',
+    ...answer,
     ...limit,
     'admit'
   ].map(name => app.getDecorator<onRequestHookHandler>(name))

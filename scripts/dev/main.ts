@@ -130,6 +130,7 @@ async function startDevelopmentService (
     EXPLAIN: 'on',
     API_TABLES: 'on',
     ERROR_VERBOSITY: 'verbose',
+    MAX_STREAM_ROWS: '100000',
     // There is no load balancer to wait for.
     SHUTDOWN_DELAY_MS: '0',
     ...file === SHOP ? { ANON_ROLE: 'shop_anonymous', BATCHES_DIR: SHOP_BATCHES } : {},

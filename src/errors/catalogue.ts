@@ -97,6 +97,13 @@ const requestErrors = failuresOf('request_error', {
     status: 403,
     meaning: '`POST /mcp` was called by a web page whose origin `CORS_ORIGINS` does not list.'
   },
+  not_streamable: {
+    status: 406,
+    meaning:
+      'The request accepts `application/x-ndjson`, but the rows of this batch cannot be ' +
+      'streamed: it is not one select, or `MAX_STREAM_ROWS` is 0. The message states the reason. ' +
+      'Accept `application/json` instead.'
+  },
   request_timeout: { status: 408, meaning: 'The request was not received in time.' },
   body_too_large: { status: 413, meaning: 'The request body is larger than `MAX_BODY_BYTES`.' },
   too_many_ops: { status: 413, meaning: 'The batch contains more than `MAX_OPS` operations.' },
@@ -174,7 +181,8 @@ const executionErrors = failuresOf('execution_error', {
   },
   rows_limit: {
     status: 422,
-    meaning: 'An operation returned or changed more than `MAX_ROWS` rows.'
+    meaning: 'An operation returned or changed more than `MAX_ROWS` rows, or more than ' +
+      '`MAX_STREAM_ROWS` were to be streamed.'
   },
   response_too_large: {
     status: 422,

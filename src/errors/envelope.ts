@@ -12,6 +12,12 @@ export interface FailureAnswer {
 }
 
 /**
+ * Returns the response to a request that has failed, and keeps its failure for the log. Any error
+ * that is no failure is an internal one.
+ */
+export type DescribeFailure<Request> = (error: unknown, request: Request) => FailureAnswer
+
+/**
  * The complete response to a failed request, including the `X-Request-Id` header. `verbose`: with
  * the reason that is otherwise only in the log, as `hint`.
  */

@@ -92,6 +92,15 @@ export class DriverSocket extends EventEmitter {
     this.#socket.destroy()
   }
 
+  /** Stops reading, so that the server stops sending when its buffers are full. */
+  pause (): void {
+    this.#socket.pause()
+  }
+
+  resume (): void {
+    this.#socket.resume()
+  }
+
   /** Answers the BEGIN that postgres.js writes next. */
   answerBegin (): void {
     this.#answers.push(BEGUN)

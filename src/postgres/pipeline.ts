@@ -31,8 +31,10 @@ export type Group = readonly Request[] | string | FunctionCall
 
 /** Receives the answers. A request is given by its number in all groups, from 0. */
 export interface AnswerHandler {
-  /** Maximum bytes of one message, and of all rows together. */
+  /** Maximum bytes of one message, and of all rows together unless they are `passedOn`. */
   readonly maxBytes: number
+  /** Whether the rows are passed on one by one, and not kept. */
+  readonly passedOn: boolean
   /** The server sends more than that. */
   exceeded(): void
   /** The server has prepared the statement of a request. */
@@ -102,7 +104,7 @@ class AnswerReader implements Receiver {
   }
 
   announce (type: number, size: number): void {
-    if (type === Reply.dataRow) this.#rowBytes += size
+    if (type === Reply.dataRow && !this.#handler.passedOn) this.#rowBytes += size
     if (Math.max(size, this.#rowBytes) > this.#handler.maxBytes) this.#handler.exceeded()
   }
 

@@ -34,7 +34,7 @@ import {
   returnsSeparateRows
 } from './operations/output.ts'
 import { sourceColumns } from './operations/source.ts'
-import { buildAggregated, buildDirect, requiredRows } from './result.ts'
+import { buildAggregated, buildDirect, buildStreamed, requiredRows } from './result.ts'
 import { hideSecrets } from './statement/raised-error.ts'
 import { sessionUnchanged } from './statement/settings.ts'
 import { findShared } from './statement/shared-results.ts'
@@ -192,8 +192,10 @@ function buildCtes (
 
 /** Returns undefined if the statement has more parameters than the protocol can count. */
 function compileOperation (node: PlanNode, context: StatementContext): Statement | undefined {
-  const { session, distributed, needs, separate } = context
-  const body = separate ? buildDirect(node, context) : buildAggregated(node, context)
+  const { session, distributed, needs, separate, streamed = false } = context
+  const body = streamed
+    ? buildStreamed(node, context)
+    : separate ? buildDirect(node, context) : buildAggregated(node, context)
   const conditions = [
     ...node.index === 0 ? [] : [sessionUnchanged(session, { distributed })],
     ...needs.typeChecks({ byName: distributed && isPushedDown(node, context) }),
@@ -208,9 +210,9 @@ function compileOperation (node: PlanNode, context: StatementContext): Statement
       }
     : { ctes: body.ctes, rows: from }
   const statement = render(
-    sql`${buildCtes({ ctes }, context)}select ${body.result}${operationTimes}${
-      body.settings
-    } from ${rows}`
+    sql`${buildCtes({ ctes }, context)}select ${body.result}${
+      body.end === undefined ? operationTimes : empty
+    }${body.settings} from ${rows}${body.end ?? empty}`
   )
   if (statement.parameters.length > MAX_PARAMETERS) return undefined
   return {
@@ -218,7 +220,7 @@ function compileOperation (node: PlanNode, context: StatementContext): Statement
     prepare: statement.unique !== true && !needs.hasUnknownTypes,
     needsValueChecks: needs.needsValueChecks,
     isFinal: context.checkValues || node.kind === 'call' || needs.hasUnknownTypes,
-    separateRows: separate
+    separateRows: separate || streamed
   }
 }
 

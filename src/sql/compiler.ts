@@ -8,9 +8,11 @@ import type { EngineName } from '../../schemas/database.ts'
 import type { Trace } from '../../schemas/http.ts'
 import { enabled, type Preferences } from '../../schemas/prefer.ts'
 import type { Identity } from '../../schemas/token.ts'
+import { failure } from '../errors/catalogue.ts'
 import { identifier, join, render, sql } from '../fragment/fragment.ts'
 import { RecentTexts } from '../fragment/recent-texts.ts'
 import { textPlaceholder } from '../plan/fingerprint.ts'
+import type { SelectNode } from '../plan/nodes.ts'
 import { once, type PlannedBatch } from '../plan/plan-batch.ts'
 import type { Plan } from '../plan/plan.ts'
 import type { ConnectionFacts } from '../postgres/facts.ts'
@@ -47,6 +49,8 @@ export interface BatchRequest {
   readonly trace: Trace | undefined
   /** The position in the write-ahead log that the batch must see; see isAtPosition. */
   readonly position?: string | undefined
+  /** Set if the rows are sent while they are read: then the batch is one select. */
+  readonly rowSink?: { readonly maxRows: number } | undefined
 }
 
 /** Settings that all batches share. */
@@ -104,7 +108,8 @@ export class Compiler {
     const distributed = engine === 'citus'
     const settings = this.#settings
     const { genericPlan } = batch
-    const { id, identity, trace, preferences } = request
+    const { id, identity, trace, preferences, rowSink } = request
+    if (rowSink !== undefined) refuseUnstreamable(genericPlan)
     const isQueryPlan = wantsQueryPlan(preferences)
     const mode = readMode(preferences)
     if (distributed && mode.isolation !== 'read-committed') {
@@ -136,8 +141,9 @@ export class Compiler {
         })
         : this.#compileRows(batch, {
           session: identity,
-          maxRows,
+          maxRows: rowSink?.maxRows ?? maxRows,
           maxBytes,
+          streamed: rowSink !== undefined,
           minimal: preferences.return === 'minimal',
           keep: key !== undefined,
           distributed,
@@ -182,9 +188,9 @@ export class Compiler {
   #compileOperations (batch: PlannedBatch, options: CompileOptions): readonly Statement[] {
     const { genericPlan, values, plan } = batch
     if (values === undefined) return compile(plan(), options)
-    const { session: { role, claims }, minimal, keep, distributed } = options
+    const { session: { role, claims }, minimal, keep, streamed, distributed } = options
     const templates = this.#templates.find(this.#variantsOf(genericPlan), {
-      variant: JSON.stringify([minimal, keep, distributed]),
+      variant: JSON.stringify([minimal, keep, streamed, distributed]),
       types: [
         ...genericPlan.tables.map(table => this.columnTypes.lookup(table)),
         ...genericPlan.operations.map(node =>
@@ -304,6 +310,27 @@ function nameTypes (i: number): string {
 /** Whether the client requests query plans instead of rows. */
 export function wantsQueryPlan ({ explain }: Preferences): boolean {
   return explain === enabled
+}
+
+/** Throws `not_streamable` unless the rows of the batch can be sent while they are read. */
+function refuseUnstreamable ({ operations }: Plan): void {
+  const [node, ...more] = operations
+  if (node?.kind !== 'select' || more.length > 0) {
+    throw failure('not_streamable', 'Only the rows of a batch of one select can be streamed.')
+  }
+  const { id: op, index } = node
+  const member = findUnstreamable(node)
+  if (member === undefined) return
+  throw failure('not_streamable', `The rows of a select with ${member} cannot be streamed.`, {
+    op,
+    index
+  })
+}
+
+function findUnstreamable ({ lock, expect, answersCount }: SelectNode): string | undefined {
+  if (lock !== undefined) return '"lock"'
+  if (expect !== undefined) return '"expect"'
+  return answersCount === true ? '"answer": "count"' : undefined
 }
 
 /** Query plans are read in a transaction that is rolled back. */

@@ -27,8 +27,8 @@ import {
   buildSumCheck,
   type Check
 } from './statement/checks.ts'
-import { raiseNumber } from './statement/raised-error.ts'
-import { withSessionFormats } from './statement/settings.ts'
+import { raise, raiseNumber } from './statement/raised-error.ts'
+import { formatsUnchanged, withSessionFormats } from './statement/settings.ts'
 import {
   MAX_COLUMN_CHECKS,
   buildListCheck,
@@ -51,6 +51,8 @@ export interface Body {
   readonly result: Fragment
   /** More columns, which set the settings of shared results. */
   readonly settings: Fragment
+  /** What follows all rows, which have no times then. */
+  readonly end?: Fragment
   /** Builds what follows FROM, with the conditions on the session. */
   readonly from: (where: Fragment) => Fragment
 }
@@ -91,6 +93,33 @@ export function buildDirect (node: PlanNode, context: StatementContext): Body {
       : sql`(select ${rest}pg_catalog.to_json(r.*) as ${JSON_ROW} from ${
         operation.rows
       }${where} offset 0) as r`
+  }
+}
+
+/**
+ * Returns each row as soon as it is read, and compares the formats after the last one, because a
+ * function can change them: to compare them for each row took PostgreSQL as long as to write it.
+ * The service counts the rows and limits the bytes of each.
+ */
+export function buildStreamed (node: PlanNode, context: StatementContext): Body {
+  const { maxRows } = context
+  const part = rowPartOf(node, false)
+  const operation = buildOperation(node, part, { ...context, exposed: [] })
+  const row = part === 'columns' ? rowValue(sql`r`, context) : sql`r.row`
+  const json = inFormats(sql`pg_catalog.to_json(${row})`, context)
+  const changed = sql`not (${formatsUnchanged})`
+  return {
+    ctes: operation.ctes,
+    result: json,
+    settings: empty,
+    end: context.restoreSession
+      ? empty
+      : sql` union all select case when ${changed} then ${raise('session')}::json end
+        where ${changed}`,
+    from: where =>
+      sql`(select * from ${operation.rows}${where} limit ${integer(maxRows + 1)}) as r${
+        buildFence(node, context)
+      }`
   }
 }
 

@@ -11,7 +11,7 @@ import {
 import type { TransactionId } from '../sql/frame/server-state.ts'
 import type { Step } from '../sql/frame/steps.ts'
 import { ROW_SEPARATOR } from '../sql/result.ts'
-import type { AttemptTimes } from './outcome.ts'
+import type { AttemptTimes, RowSink } from './outcome.ts'
 import { settleTimes } from './report.ts'
 
 /** Statements that return one row. */
@@ -23,12 +23,13 @@ const NO_VALUE = Buffer.alloc(0)
 const SEPARATOR = Buffer.from(ROW_SEPARATOR)
 
 export class Answers {
-  /** The JSON of each operation that was answered. */
+  /** The JSON of each operation that was answered; with a sink, the number of its rows. */
   rows: Buffer[] = []
   /** The server has answered that this transaction holds the idempotency key. */
   keyClaimed = false
   transactionId: TransactionId | undefined
   readonly #server: Connection['server']
+  readonly #sink: RowSink | undefined
   /** When answers arrived. */
   readonly #arrived = {
     begun: undefined as number | undefined,
@@ -42,8 +43,9 @@ export class Answers {
   /** The times in the last of these rows. */
   #serverTimes: StatementTimes | undefined
 
-  constructor (server: Connection['server']) {
+  constructor (server: Connection['server'], sink: RowSink | undefined) {
     this.#server = server
+    this.#sink = sink
   }
 
   /** Called when the statements are sent. */
@@ -51,11 +53,15 @@ export class Answers {
     this.#arrived.begun = performance.now()
   }
 
-  addRow (answer: Step['answer'], body: Buffer): void {
+  /** Returns false if the sink wants no more rows for now. */
+  addRow (answer: Step['answer'], body: Buffer): boolean {
     if (answer === 'session') this.#readTransactionId(body)
     if (answer === 'operation') this.#serverTimes = readStatementTimes(body)
     // Only the session and the claim return NULL.
-    this.#cells.push(readCell(body) ?? NO_VALUE)
+    const cell = readCell(body) ?? NO_VALUE
+    if (answer === 'operation' && this.#sink !== undefined) return this.#sink.write(cell)
+    this.#cells.push(cell)
+    return true
   }
 
   #readTransactionId (body: Buffer): void {
@@ -83,7 +89,9 @@ export class Answers {
     if (answer === 'claim') this.keyClaimed = true
     if (answer === 'session') this.#arrived.sessionSet = performance.now()
     if (answer !== 'operation') return cell
-    const result = separateRows ? joinRows(cells) : cell
+    const result = this.#sink === undefined
+      ? separateRows ? joinRows(cells) : cell
+      : Buffer.from(String(this.#sink.count))
     if (result === NO_VALUE) return undefined
     this.#arrived.operations.push(performance.now())
     this.#arrived.server.push(serverTimes)

@@ -38,7 +38,7 @@ import {
 } from '../sql/frame/steps.ts'
 import { Answers } from './answers.ts'
 import { isCommitUncertain } from './lost-commit.ts'
-import type { AttemptOutcome, Failed, Lost } from './outcome.ts'
+import type { AttemptOutcome, Failed, Lost, RowSink } from './outcome.ts'
 
 /** Neither promise rejects. */
 export interface StartedAttempt {
@@ -54,17 +54,23 @@ const READ_POSITION: Request = { text: POSITION, parameters: [], name: '', parse
 /** A connection that answered within this time is taken to be alive. */
 const MAX_QUIET_MS = 100
 
+export interface AttemptOptions {
+  /** If it is aborted before the statements are written, the attempt sends nothing. */
+  readonly clientClosed?: AbortSignal | undefined
+  /** Takes the rows of the only operation. If the client closes, so does the connection. */
+  readonly rowSink?: RowSink | undefined
+}
+
 /**
- * Starts an attempt on a connection that is reserved for it. If `clientClosed` is aborted before
- * the statements are written, the attempt sends nothing. All that can throw is done first: an error
- * leaves the connection as it was.
+ * Starts an attempt on a connection that is reserved for it. All that can throw is done first: an
+ * error leaves the connection as it was.
  */
 export function startAttempt (
   connection: Connection,
   batch: AttemptBatch,
-  clientClosed?: AbortSignal
+  options: AttemptOptions = {}
 ): StartedAttempt {
-  return new Attempt(connection, batch).start(clientClosed)
+  return new Attempt(connection, batch, options).start()
 }
 
 /**
@@ -77,6 +83,8 @@ function ignore (): void {}
 
 class Attempt implements AnswerHandler {
   readonly maxBytes: number
+  readonly passedOn: boolean
+  readonly #options: AttemptOptions
   readonly #connection: Connection
   readonly #batch: AttemptBatch
   readonly #outcome = Promise.withResolvers<AttemptOutcome>()
@@ -110,25 +118,31 @@ class Attempt implements AnswerHandler {
   /** The answers are larger than allowed. */
   #isTooLarge = false
 
-  constructor (connection: Connection, batch: AttemptBatch) {
+  constructor (connection: Connection, batch: AttemptBatch, options: AttemptOptions) {
+    this.#options = options
+    this.passedOn = options.rowSink !== undefined
     this.#connection = connection
     this.#batch = batch
     this.maxBytes = batch.maxBytes + UNCOUNTED_BYTES
-    this.#answers = new Answers(connection.server)
+    this.#answers = new Answers(connection.server, options.rowSink)
     this.#begunByDriver = performance.now() - connection.socket.heardAt > MAX_QUIET_MS
     const steps = buildSteps(batch, connection, !this.#begunByDriver)
     this.#pipeline = this.#encode(steps, storesReceived(batch) ? [] : this.#end())
   }
 
-  start (clientClosed: AbortSignal | undefined): StartedAttempt {
+  start (): StartedAttempt {
     const { client, socket, state } = this.#connection
+    const { clientClosed, rowSink } = this.#options
+    const close = (): void => destroyConnection(this.#connection)
+    if (rowSink !== undefined) clientClosed?.addEventListener('abort', close)
     const released = Promise.withResolvers<void>()
     const finish = (refusal?: unknown): void => {
+      clientClosed?.removeEventListener('abort', close)
       this.#finish(refusal)
       released.resolve()
     }
     if (!this.#begunByDriver) socket.answerBegin()
-    const begun = client.begin(beginOptions(this.#batch.mode), () => this.#run(clientClosed))
+    const begun = client.begin(beginOptions(this.#batch.mode), () => this.#run())
     // `begin` does not settle when the connection ends shortly after BEGIN was answered: it listens
     // for the end only some time later. Answers that came before the end are read first.
     state.onLost = () => queueMicrotask(finish)
@@ -140,9 +154,9 @@ class Attempt implements AnswerHandler {
    * The callback of `begin`. On a dead connection it sends nothing and never settles: postgres.js
    * would write to a closed socket. `begin` rejects without it.
    */
-  #run (clientClosed: AbortSignal | undefined): Promise<void> {
+  #run (): Promise<void> {
     if (this.#connection.state.dead) return this.#answered.promise
-    if (clientClosed?.aborted === true) {
+    if (this.#options.clientClosed?.aborted === true) {
       this.#firstError = { error: failure('client_closed_request'), at: 'session' }
       if (!this.#begunByDriver) this.#connection.socket.answerCommit()
       this.#answered.resolve()
@@ -192,7 +206,11 @@ class Attempt implements AnswerHandler {
 
   row (request: number, body: Buffer): void {
     const { answer } = this.#steps[request] ?? {}
-    if (answer !== undefined || request > this.#steps.length) this.#answers.addRow(answer, body)
+    if (answer === undefined && request <= this.#steps.length) return
+    if (this.#answers.addRow(answer, body)) return
+    const { socket } = this.#connection
+    socket.pause()
+    ;(this.#options.rowSink as RowSink).onReady = () => socket.resume()
   }
 
   completed (request: number, tag: string): void {
@@ -262,6 +280,7 @@ class Attempt implements AnswerHandler {
     const destroy = (): void => destroyConnection(this.#connection)
     encodePipeline(buildReset(this.#connection)).send(socket, {
       maxBytes: UNCOUNTED_BYTES,
+      passedOn: false,
       exceeded: destroy,
       parsed: ignore,
       row: ignore,

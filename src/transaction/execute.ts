@@ -20,7 +20,7 @@ import type { Key } from '../sql/frame/idempotency.ts'
 import type { Place } from '../sql/frame/steps.ts'
 import { startAttempt } from './attempt.ts'
 import { resolveKeyFailure, resolveLostCommit } from './lost-commit.ts'
-import type { AttemptOutcome, BatchOutcome, Failed, Lost, RetryReason } from './outcome.ts'
+import type { AttemptOutcome, BatchOutcome, Failed, Lost, RetryReason, RowSink } from './outcome.ts'
 import { acquireAtPosition, readPosition, type NeededPosition } from './position.ts'
 import {
   decide,
@@ -46,6 +46,8 @@ export interface ExecuteOptions {
   readonly mayBegin?: (() => boolean) | undefined
   /** The turn of its body, which may be large. */
   readonly turn?: Turn
+  /** Takes the rows. When it has one, the batch is not run again. */
+  readonly rowSink?: RowSink | undefined
   /** Called before each attempt after the first. */
   readonly onRetry?: ((reason: RetryReason) => void) | undefined
 }
@@ -102,7 +104,7 @@ async function runAttempts (
   for (;;) {
     const lost = await resolveLoss(last, run)
     if (lost?.final === true) return lost.outcome
-    const retry = decide(last, budget)
+    const retry = isPassedOn(options.rowSink) ? undefined : decide(last, budget)
     if (retry === undefined) return lost?.outcome ?? conclude(last.outcome, softDeadline)
     if (retry.pauseMs > 0) await delay(retry.pauseMs)
     variant = { ...variant, ...retry.variant }
@@ -118,6 +120,11 @@ async function runAttempts (
     if (codeOf(next.outcome) !== codeOf(last.outcome)) abandonStatement(last)
     last = next
   }
+}
+
+/** Whether the client has rows already. */
+function isPassedOn (rowSink: RowSink | undefined): boolean {
+  return rowSink !== undefined && rowSink.count > 0
 }
 
 /**
@@ -176,7 +183,7 @@ async function runAttempt (
   variant: AttemptVariant,
   reason?: RetryReason
 ): Promise<FinishedAttempt> {
-  const { clientClosed, mayBegin, turn = smallTurn } = options
+  const { clientClosed, mayBegin, rowSink, turn = smallTurn } = options
   const acquire = async (): Promise<Lease> =>
     new Lease(pool, await pool.acquire(softDeadline, { retry: reason !== undefined, clientClosed }))
   using lease = needs === undefined
@@ -192,13 +199,15 @@ async function runAttempt (
   // Compiles it, which also finds what Citus cannot do.
   if (batch !== compiled) turn.run(() => batch.operations())
   const run = (sent: AttemptBatch): Promise<AttemptOutcome> => {
-    const { outcome, released } = turn.run(() => startAttempt(connection, sent, clientClosed))
+    const { outcome, released } = turn.run(() =>
+      startAttempt(connection, sent, { clientClosed, rowSink })
+    )
     lease.free = released
     return outcome
   }
   let sent = turn.run(() => applyVariant(batch, variant))
   let outcome = await run(sent)
-  if (isSessionChanged({ batch: sent, outcome, hasRoleSettings })) {
+  if (!isPassedOn(rowSink) && isSessionChanged({ batch: sent, outcome, hasRoleSettings })) {
     // On the same connection: the pool may be exhausted. At the deadline the connection is closed.
     await lease.free
     onRetry('session')

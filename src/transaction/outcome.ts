@@ -25,6 +25,18 @@ export interface Committed {
   readonly times: AttemptTimes
 }
 
+/** Takes the rows of a select while they arrive, instead of `rows` of the outcome. */
+export interface RowSink {
+  /** Maximum number of rows. */
+  readonly maxRows: number
+  /** The number of rows so far. It may exceed the maximum by one, whose row is dropped. */
+  readonly count: number
+  /** Takes the JSON of the next row. Returns false if no more are wanted before `onReady`. */
+  write(json: Buffer): boolean
+  /** Called when more rows are wanted. */
+  onReady: () => void
+}
+
 /** PostgreSQL or the service refused the batch; nothing is committed. */
 export interface Failed {
   readonly kind: 'failed'

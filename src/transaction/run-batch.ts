@@ -16,9 +16,14 @@ import { mayCommit, type CompiledBatch } from '../sql/frame/compiled-batch.ts'
 import { choosePool, type Database } from './database.ts'
 import { executeBatch, type ExecuteOptions } from './execute.ts'
 import { locateRow } from './locate-row.ts'
-import type { BatchOutcome, Failed } from './outcome.ts'
+import type { BatchOutcome, Failed, RowSink } from './outcome.ts'
 import { createReport, type BatchReport } from './report.ts'
 import { toFailure, type BatchFailure } from './to-failure.ts'
+
+/** A request, and what takes its rows if they are streamed. */
+export interface RunRequest extends BatchRequest {
+  readonly rowSink?: RowSink | undefined
+}
 
 export interface RunBatchOptions extends ExecuteOptions {
   readonly database: Database
@@ -73,13 +78,18 @@ export interface BatchResult {
 /** Throws what executeBatch throws: then nothing is committed. */
 export async function runBatch (
   planned: PlannedBatch,
-  request: BatchRequest,
+  request: RunRequest,
   options: RunBatchOptions
 ): Promise<BatchResult> {
   const { database, turn = smallTurn } = options
   const batch = await turn.finish(compileAll(planned, request, database.compiler))
   const compiledAt = performance.now()
-  const outcome = await executeOn(database, batch, { ...options, position: request.position })
+  const { position, rowSink } = request
+  const outcome = limitRows(
+    await executeOn(database, batch, { ...options, position, rowSink }),
+    planned,
+    rowSink
+  )
   const endedAt = performance.now()
   const failed = outcome.kind === 'failed'
     ? await describeFailure(outcome, { planned, request, ...options })
@@ -100,6 +110,20 @@ export async function runBatch (
     compiledAt,
     answeredAt
   }
+}
+
+/** A statement that streams rows reads one more than the maximum. */
+function limitRows (
+  outcome: BatchOutcome,
+  { genericPlan: { operations: [node] } }: PlannedBatch,
+  rowSink: RowSink | undefined
+): BatchOutcome {
+  if (rowSink === undefined || rowSink.count <= rowSink.maxRows) return outcome
+  const message = `The select has more than ${rowSink.maxRows} rows (MAX_STREAM_ROWS). ` +
+    'Read it in parts with "after".'
+  const place = { op: node?.id ?? null, index: 0 }
+  const error = failure('rows_limit', message, { ...place, retryable: false })
+  return { kind: 'failed', error, at: 0, times: outcome.times }
 }
 
 interface Sent extends RunBatchOptions {

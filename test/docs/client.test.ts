@@ -45,7 +45,10 @@ t.test('the examples compile and print the documented output', async t => {
 
   const programs = new Map<string, readonly string[]>()
   for (const page of pages) {
-    const service = await useShopService(t, { keys: true })
+    const service = await useShopService(t, {
+      keys: true,
+      env: { MAX_STREAM_ROWS: '100000' }
+    })
     programs.set(page, await writePrograms(page, join(home, directoryOf(page)), service.url))
   }
 

@@ -19,6 +19,8 @@ export interface CompileOptions {
   readonly maxBytes: number
   /** Returns the number of rows instead of the rows, for every operation. */
   readonly minimal?: boolean
+  /** Returns each row of the only operation, a select, as soon as it is read. */
+  readonly streamed?: boolean
   /** Also keeps each result in a setting of the transaction, for storeStatement. */
   readonly keep?: boolean
   /**

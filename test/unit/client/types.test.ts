@@ -693,6 +693,23 @@ export async function joinedChanges (client: Client<Supabase>): Promise<void> {
   ])
 }
 
+/** Streams of rows. */
+export async function streams (client: Client<Supabase>, named: NamedStreams): Promise<void> {
+  const rows = client.stream(b => b.select('orders', { columns: ['id', 'total'] }))
+  for await (const row of rows) exactly<{ id: number, total: number }>().of(row)
+  for await (const row of named.stream('late', { days: 1 })) exactly<{ id: number }>().of(row)
+  // @ts-expect-error a number of rows
+  client.stream(b => b.select('orders', { answer: 'count' }))
+  // @ts-expect-error several operations
+  client.stream(b => ({ one: b.select('orders') }))
+  // @ts-expect-error an unknown parameter
+  named.stream('late', { day: 1 })
+}
+
+type NamedStreams = Client<Supabase, 'public', 'number', {
+  late: { params: { days: number }, result: { orders: Array<{ id: number }> } }
+}>
+
 /** Calls of functions. */
 export async function calls (client: Client<Supabase>): Promise<void> {
   const price = await client.batch(b => b.call('price_of', { sku: 'apple' }))

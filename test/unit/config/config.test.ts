@@ -57,6 +57,7 @@ t.test('unset variables have their defaults', async t => {
     MAX_BODY_BYTES: 1_048_576,
     MAX_OPS: 100,
     MAX_ROWS: 10_000,
+    MAX_STREAM_ROWS: 0,
     MAX_RESPONSE_BYTES: 67_108_864,
     MAX_CONDITIONS: 1000,
     MAX_WORK: 100_000,

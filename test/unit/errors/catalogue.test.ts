@@ -19,6 +19,7 @@ const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
     403: ['origin_forbidden'],
     404: ['not_found', 'batch_unknown'],
     405: ['method_not_allowed'],
+    406: ['not_streamable'],
     408: ['request_timeout'],
     409: ['idempotency_key_in_progress'],
     413: ['body_too_large', 'too_many_ops', 'too_much_work'],

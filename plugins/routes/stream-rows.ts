@@ -1,0 +1,191 @@
+/**
+ * Sends the rows of a select while PostgreSQL reads them, as newline-delimited JSON: a line for
+ * each row, and a last line that says how it ended. While the client does not read, PostgreSQL
+ * waits.
+ */
+import { Readable } from 'node:stream'
+import type {
+  FastifyInstance,
+  FastifyReply,
+  FastifyRequest,
+  onRequestHookHandler
+} from 'fastify'
+import type { Config } from '../../schemas/config.ts'
+import { enabled } from '../../schemas/prefer.ts'
+import { failure, type Failure } from '../../src/errors/catalogue.ts'
+import type { DescribeFailure } from '../../src/errors/envelope.ts'
+import type { RowSink } from '../../src/transaction/outcome.ts'
+import { readOutcome, type Answer } from './respond.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Takes the rows of a request that accepts a stream. */
+    rowSink: RowStream | undefined
+  }
+}
+
+/** A request accepts a stream if it names this media type. */
+export const NDJSON = 'application/x-ndjson'
+const ACCEPTS = /(?:^|,)[ \t]*application\/x-ndjson[ \t]*(?:[;,]|$)/i
+
+/** Bytes of rows that are sent as one piece, and that may wait for the client. */
+const PIECE_BYTES = 64 * 1024
+const WAITING_BYTES = 4 * PIECE_BYTES
+const LINE_FEED = 10
+const SPACE = 32
+
+/** Rows on their way to the client. */
+export class RowStream extends Readable implements RowSink {
+  readonly maxRows: number
+  count = 0
+  onReady = (): void => {}
+  /** Resolves when there is a row. */
+  readonly begun: Promise<void>
+  readonly #begin: () => void
+  readonly #stalls: { readonly afterMs: number, readonly onStall: () => void }
+  #timer: NodeJS.Timeout | undefined
+  #isWanted = true
+  #piece = Buffer.allocUnsafe(0)
+  #filled = 0
+
+  /** `onStall` is called when the client has taken nothing for `afterMs`. */
+  constructor (
+    maxRows: number,
+    stalls: { readonly afterMs: number, readonly onStall: () => void }
+  ) {
+    super({ highWaterMark: WAITING_BYTES })
+    this.maxRows = maxRows
+    this.#stalls = stalls
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.begun = promise
+    this.#begin = resolve
+  }
+
+  write (json: Buffer): boolean {
+    if (++this.count > this.maxRows) return true
+    if (this.count === 1) this.#begin()
+    if (json.length >= this.#piece.length - this.#filled) {
+      this.#flush()
+      this.#piece = Buffer.allocUnsafeSlow(Math.max(PIECE_BYTES, json.length + 1))
+    }
+    // All rows of a read are sent together.
+    if (this.#filled === 0) queueMicrotask(() => this.#flush())
+    const start = this.#filled
+    this.#filled += json.copy(this.#piece, start)
+    // Between the values of a json column, and between nested rows. In strings it is escaped.
+    const line = this.#piece.subarray(start, this.#filled)
+    for (let i = line.indexOf(LINE_FEED); i !== -1; i = line.indexOf(LINE_FEED, i + 1)) {
+      line[i] = SPACE
+    }
+    this.#piece[this.#filled++] = LINE_FEED
+    return this.#isWanted
+  }
+
+  /** Sends the last line. */
+  finish (line: string): void {
+    this.#flush()
+    this.push(`${line}\n`)
+    this.push(null)
+  }
+
+  #flush (): void {
+    if (this.#filled === 0) return
+    const rows = this.#piece.subarray(0, this.#filled)
+    this.#piece = this.#piece.subarray(this.#filled)
+    this.#filled = 0
+    this.#isWanted = this.push(rows)
+    if (this.#isWanted) return
+    const { afterMs, onStall } = this.#stalls
+    this.#timer ??= setTimeout(onStall, afterMs)
+  }
+
+  override _read (): void {
+    this.#stopTimer()
+    this.#isWanted = true
+    this.onReady()
+  }
+
+  override _destroy (error: Error | null, callback: (error?: Error | null) => void): void {
+    this.#stopTimer()
+    callback(error)
+  }
+
+  #stopTimer (): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+}
+
+/**
+ * Returns an onRequest hook that gives a request its stream if it accepts one. It runs after those
+ * that read preferences and keys.
+ */
+export function acceptStreams (
+  app: FastifyInstance,
+  {
+    MAX_STREAM_ROWS: maxRows,
+    POOL_SIZE: poolSize,
+    IDLE_TRANSACTION_TIMEOUT_MS: afterMs
+  }: Config
+): onRequestHookHandler {
+  const maxStreams = Math.max(1, Math.floor(poolSize / 2))
+  let streams = 0
+  app.decorateRequest('rowSink', undefined)
+  return (request, reply, done) => {
+    if (!ACCEPTS.test(request.headers.accept ?? '')) {
+      done()
+      return
+    }
+    const refused = maxRows === 0
+      ? failure('not_streamable', 'This service streams no rows (MAX_STREAM_ROWS=0).')
+      : refuseHeaders(request)
+    if (refused !== undefined) throw refused
+    if (streams >= maxStreams) {
+      throw failure('overloaded', 'Half of the connections stream rows to other clients.')
+    }
+    streams++
+    reply.raw.once('close', () => streams--)
+    request.preferences = { ...request.preferences, access: 'read-only' }
+    request.rowSink = new RowStream(maxRows, {
+      afterMs,
+      onStall () {
+        request.access.failure = failure('deadline_exceeded', STALLED)
+        reply.raw.destroy()
+      }
+    })
+    done()
+  }
+}
+
+const STALLED = 'The client did not read the stream for IDLE_TRANSACTION_TIMEOUT_MS.'
+
+function refuseHeaders ({ preferences, headers }: FastifyRequest): Failure | undefined {
+  const refused = preferences.return === 'minimal'
+    ? 'Prefer: return=minimal'
+    : preferences.explain === enabled
+      ? 'Prefer: explain'
+      : headers['idempotency-key'] === undefined ? undefined : 'Idempotency-Key'
+  if (refused === undefined) return undefined
+  return failure('not_streamable', `Rows cannot be streamed with ${refused}.`)
+}
+
+/** Sends the stream, or throws the failure if there is one before the first row. */
+export async function respondWithRows (
+  reply: FastifyReply,
+  stream: RowStream,
+  running: Promise<Answer>
+): Promise<FastifyReply> {
+  const { server, request } = reply
+  await Promise.race([stream.begun, running])
+  const describe = server.getDecorator<DescribeFailure<FastifyRequest>>('describeFailure')
+  const read = (answer: Answer): string => {
+    const { failure } = answer.result
+    if (failure !== undefined) throw failure
+    const [node] = answer.plan.operations
+    return `{"error":null,"data":{"${node?.id}":${stream.count}}}`
+  }
+  if (stream.count === 0) readOutcome(reply, await running)
+  running.then(read).catch((error: unknown) => describe(error, request).body)
+    .then(line => stream.finish(line))
+  return reply.type(NDJSON).send(stream)
+}
