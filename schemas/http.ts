@@ -167,9 +167,9 @@ export const TableList = Type.Object({
         select: Type.Boolean({ description: 'whether the role may read it' }),
         insert: Type.Boolean({ description: 'whether the role may insert it' }),
         update: Type.Boolean({ description: 'whether the role may update it' })
-      }))
-    }))
-  })
+      }, { title: 'TableColumn' }))
+    }, { title: 'Table' }))
+  }, { title: 'Tables' })
 }, {
   title: 'TableList',
   description: 'The tables and views of `DB_SCHEMAS`, with the columns that the role may use.'

@@ -127,7 +127,10 @@ const configuration = Type.String({
   expected: 'the name of a text search configuration, such as english',
   description: 'a text search configuration'
 })
-const search = Type.Object({ query: text, config: Type.Optional(configuration) }, exact)
+const search = Type.Object({ query: text, config: Type.Optional(configuration) }, {
+  ...exact,
+  title: 'SearchQuery'
+})
 
 /** What `is` takes. */
 export const Keyword = Type.Union([

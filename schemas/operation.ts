@@ -74,7 +74,7 @@ const output = Type.Union([
   columnPath,
   Type.Object(
     { column: columnPath, cast: Type.Optional(Cast), as: Type.Optional(columnName) },
-    { additionalProperties: false }
+    { additionalProperties: false, title: 'OutputColumn' }
   )
 ], { title: 'Output' })
 export const aggregateNames = ['count', 'sum', 'avg', 'min', 'max'] as const
@@ -100,7 +100,7 @@ const ordering = Type.Union([
   direction,
   Type.Object(
     { direction: Type.Optional(direction), nulls: Type.Optional(oneOf(['first', 'last'])) },
-    { additionalProperties: false, minProperties: 1 }
+    { additionalProperties: false, minProperties: 1, title: 'OrderingOptions' }
   )
 ], { title: 'Ordering' })
 const lockMode = oneOf(['update', 'no_key_update', 'share', 'key_share'])
@@ -109,6 +109,7 @@ const lock = Type.Union([
   lockMode,
   Type.Object({ mode: Type.Optional(lockMode), wait: Type.Optional(lockWait) }, {
     additionalProperties: false,
+    title: 'LockOptions',
     expected: 'an object such as {"mode": "update", "wait": "nowait"}'
   })
 ], {
@@ -140,7 +141,8 @@ const rowCountOf = (title: string, description: string) =>
     count,
     Type.Object({ min: Type.Optional(count), max: Type.Optional(count) }, {
       additionalProperties: false,
-      minProperties: 1
+      minProperties: 1,
+      title: 'RowRange'
     })
   ], { title, description })
 const expect = Type.Optional(rowCountOf(
@@ -350,7 +352,10 @@ export const Insert = Type.Object({
 
 const keyColumn = Type.Union([
   columnName,
-  Type.Object({ column: columnName, as: columnName }, { additionalProperties: false })
+  Type.Object({ column: columnName, as: columnName }, {
+    additionalProperties: false,
+    title: 'KeyAlias'
+  })
 ], { title: 'KeyColumn' })
 
 export const Update = Type.Object({

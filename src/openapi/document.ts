@@ -67,12 +67,25 @@ export function describeApi (
     },
     components: {
       securitySchemes: tokensOf(config).length === 0 ? {} : { bearer },
-      schemas: { ...describeOperations(components, config), ...named.schemas },
+      schemas: {
+        ...addTitles({
+          Batch: batchComponent(config),
+          ...describeOperations(components, config)
+        }),
+        ...named.schemas
+      },
       ...batches.length === 0 ? {} : { responses: named.responses }
     },
     paths,
     servers: [{ url: server }]
   }
+}
+
+/** Adds the names as titles, after which generators that follow references name their types. */
+function addTitles (schemas: Components['schemas']): Components['schemas'] {
+  return Object.fromEntries(
+    Object.entries(schemas).map(([title, schema]) => [title, { title, ...schema }])
+  )
 }
 
 const { version, license } = createRequire(import.meta.url)(
@@ -106,7 +119,7 @@ function describeBatch (config: DescribedConfig, components: Components): Operat
       'Runs the operations of a batch in order, as one transaction, and returns the rows of ' +
       `each. Limits: ${config.MAX_OPS} operations, ${config.MAX_ROWS} rows per operation, ` +
       `${config.MAX_BODY_BYTES} bytes.`,
-    requestBody: batchBody(config),
+    requestBody: batchBody,
     ...commonParts(config),
     responses: batchResponses('adhoc', components)
   }
@@ -133,22 +146,24 @@ function commonParts (config: DescribedConfig): object {
   }
 }
 
-function batchBody (config: DescribedConfig): object {
-  const { minItems, maxItems, description } = batchSchema(config.MAX_OPS)
+function batchComponent ({ MAX_OPS }: DescribedConfig): JsonSchema {
+  const { minItems, maxItems, description } = batchSchema(MAX_OPS)
   const items = { $ref: '#/components/schemas/Operation' }
-  const order = {
-    summary: 'Create a customer and an order with its lines, then mark it as paid',
-    value: exampleBatch
-  }
-  return {
-    required: true,
-    content: {
-      'application/json': {
-        schema: { type: 'array', description, minItems, maxItems, items },
-        examples: { order }
+  return { type: 'array', description, minItems, maxItems, items }
+}
+
+const batchBody = {
+  required: true,
+  content: {
+    'application/json': {
+      schema: { $ref: '#/components/schemas/Batch' },
+      examples: {
+        order: {
+          summary: 'Create a customer and an order with its lines, then mark it as paid',
+          value: exampleBatch
+        }
       }
-    },
-    description
+    }
   }
 }
 

@@ -79,12 +79,8 @@ t.test('both servers serve the document without a token', async t => {
   const { paths, components, servers, openapi } = answer.body as ApiDocument
   t.match(openapi, /^3\.1\.\d$/)
   t.same(servers, [{ url: '/' }])
-  const { requestBody, security, ...batch } = operationOf(answer.body as ApiDocument)
-  t.match(requestBody.content['application/json']?.schema, {
-    type: 'array',
-    minItems: 1,
-    maxItems: 7
-  })
+  const { security, ...batch } = operationOf(answer.body as ApiDocument)
+  t.match(components.schemas['Batch'], { type: 'array', minItems: 1, maxItems: 7 })
   t.match(components.schemas['Insert'], { properties: { values: { maxItems: 21 } } })
   t.match(batch, { description: /\b7 operations, 21 rows per operation, 4242 bytes/ })
   t.same(security, [{ bearer: [] }, {}], 'a token is optional')
@@ -124,10 +120,10 @@ t.test('the document is valid and uses only keywords of OpenAPI and JSON Schema'
   t.same(result, { valid: true })
 
   const keywords = new Set([
-    '$ref', 'description', 'type', 'const', 'enum', 'pattern', 'minimum', 'maximum', 'minLength',
-    'maxLength', 'minItems', 'maxItems', 'minProperties', 'maxProperties', 'required', 'properties',
-    'additionalProperties', 'propertyNames', 'items', 'anyOf', 'oneOf', 'discriminator', 'not',
-    'if', 'then', 'else', 'dependentRequired', 'dependentSchemas'
+    '$ref', 'title', 'description', 'type', 'const', 'enum', 'pattern', 'minimum', 'maximum',
+    'minLength', 'maxLength', 'minItems', 'maxItems', 'minProperties', 'maxProperties', 'required',
+    'properties', 'additionalProperties', 'propertyNames', 'items', 'anyOf', 'oneOf',
+    'discriminator', 'not', 'if', 'then', 'else', 'dependentRequired', 'dependentSchemas'
   ])
   const names = new Set(['properties', 'dependentSchemas'])
   const data = new Set(['const', 'enum', 'required', 'discriminator', 'dependentRequired'])
@@ -151,18 +147,39 @@ t.test('the document is valid and uses only keywords of OpenAPI and JSON Schema'
   t.same([...references].filter(reference => !targets.includes(reference)), [])
   const text = JSON.stringify(document.components)
   for (const name of Object.keys(document.components.schemas)) {
-    if (name !== 'Operation') {
-      t.ok(
-        text.split(`"#/components/schemas/${name}"`).length > 1 ||
-          /^(?:BatchAnswer|ErrorEnvelope|Healthy|Unhealthy)$/.test(name),
-        `${name} is referenced`
-      )
-    }
+    t.ok(
+      text.split(`"#/components/schemas/${name}"`).length > 1 ||
+        /^(?:Batch|BatchAnswer|ErrorEnvelope|Healthy|Unhealthy)$/.test(name),
+      `${name} is referenced`
+    )
   }
   const ids = Object.values(document.paths).flatMap(path =>
     Object.values(path).map(operation => (operation as Operation).operationId)
   )
   t.same(ids, ['runBatch', 'checkHealth'])
+})
+
+t.test('every object of the document has a name, which generators give to its type', t => {
+  const unnamed: string[] = []
+  const visit = (value: unknown, place: string): void => {
+    if (typeof value !== 'object' || value === null) return
+    for (const [key, part] of Object.entries(value)) {
+      const inner = `${place}/${key}`
+      if (/^(?:if|then|else|not|dependentSchemas|examples)$/.test(key)) continue
+      if (typeof part === 'object' && part !== null && 'properties' in part) unnamed.push(inner)
+      visit(part, inner)
+    }
+  }
+  const tables = describeApi({ ...config, API_TABLES: 'on' }, '/')
+  for (const [name, schema] of Object.entries(tables.components.schemas)) {
+    t.equal(schema['title'], name)
+    visit(schema, name)
+  }
+  visit(tables.paths, '')
+  t.same(unnamed, [])
+  const { content } = operationOf(tables).requestBody
+  t.same(content['application/json']?.schema, { $ref: '#/components/schemas/Batch' })
+  t.end()
 })
 
 t.test('the document describes every route, preference, operator and error code', async t => {
@@ -272,7 +289,7 @@ t.test('schemas with the same title are equal', async t => {
       describe(schema, titles)
       // The document adds `additionalProperties: false` to operations.
       if (!Object.values<TSchema>(operations).includes(schema)) {
-        t.same(schemas[title], document.components.schemas[title], title)
+        t.same({ title, ...schemas[title] }, document.components.schemas[title], title)
       }
       seen.set(title, (seen.get(title) ?? 0) + 1)
     }
