@@ -1,0 +1,3 @@
+module example.com/oneflight-client
+
+go 1.19
