@@ -39,7 +39,13 @@ export interface ApiDocument {
 /** The configuration that the document mentions. */
 export type DescribedConfig = Pick<
   Config,
-  'MAX_OPS' | 'MAX_ROWS' | 'MAX_BODY_BYTES' | 'ANON_ROLE' | 'JWT_ALGORITHMS' | 'API_TABLES'
+  | 'MAX_OPS'
+  | 'MAX_ROWS'
+  | 'MAX_STREAM_ROWS'
+  | 'MAX_BODY_BYTES'
+  | 'ANON_ROLE'
+  | 'JWT_ALGORITHMS'
+  | 'API_TABLES'
 >
 
 /** `server` is the URL of the main server. It may be relative to the URL of the document. */
@@ -121,13 +127,13 @@ function describeBatch (config: DescribedConfig, components: Components): Operat
       `${config.MAX_BODY_BYTES} bytes.`,
     requestBody: batchBody,
     ...commonParts(config),
-    responses: batchResponses('adhoc', components)
+    responses: batchResponses('adhoc', config, components)
   }
 }
 
 /** The operation from which those of the named batches are made. */
 function describeTemplate (config: DescribedConfig, components: Components): Operation {
-  return { ...commonParts(config), responses: batchResponses('named', components) }
+  return { ...commonParts(config), responses: batchResponses('named', config, components) }
 }
 
 /** Without a token, the anonymous role is used. */
@@ -167,13 +173,18 @@ const batchBody = {
   }
 }
 
-function batchResponses (kind: BatchKind, components: Components): object {
+function batchResponses (
+  kind: BatchKind,
+  { MAX_STREAM_ROWS }: DescribedConfig,
+  components: Components
+): object {
   const envelope = components.describe(ErrorEnvelope)
   const failed = errorAnswers(kind).map(({ status, ...answer }) =>
     [status, answerOf({ ...answer, schema: envelope })])
   return {
     200: answerOf({
       description: BatchAnswer.description as string,
+      streams: MAX_STREAM_ROWS > 0,
       schema: components.describe(BatchAnswer),
       ...kind === 'adhoc' && {
         examples: { order: { summary: 'Rows of every operation', value: exampleAnswer } }
@@ -244,9 +255,20 @@ interface Answer {
   readonly examples?: Readonly<Record<string, unknown>>
   /** Names of headers, in lower case. */
   readonly headers?: readonly string[]
+  /** Whether the rows can also be sent as a stream. */
+  readonly streams?: boolean
 }
 
-function answerOf ({ description, schema, examples = {}, headers = ['x-request-id'] }: Answer) {
+const stream = {
+  schema: {
+    type: 'string',
+    description: 'A line of JSON for each row of the only select, and one for the outcome'
+  }
+}
+
+function answerOf (
+  { description, schema, examples = {}, headers = ['x-request-id'], streams = false }: Answer
+) {
   const all = Object.entries<TSchema>(AnswerHeaders.properties)
   return {
     description,
@@ -255,7 +277,8 @@ function answerOf ({ description, schema, examples = {}, headers = ['x-request-i
         .map(([name, header]) => [name, writeHeader(header)])
     ),
     content: {
-      'application/json': { schema, ...(Object.keys(examples).length === 0 ? {} : { examples }) }
+      'application/json': { schema, ...(Object.keys(examples).length === 0 ? {} : { examples }) },
+      ...streams && { 'application/x-ndjson': stream }
     }
   }
 }

@@ -182,6 +182,20 @@ t.test('every object of the document has a name, which generators give to its ty
   t.end()
 })
 
+t.test('the response of a batch is also a stream with MAX_STREAM_ROWS', async t => {
+  for (const [rows, types] of [
+    [0, ['application/json']],
+    [10, ['application/json', 'application/x-ndjson']]
+  ] as const) {
+    const streaming = describeApi({ ...config, MAX_STREAM_ROWS: rows }, '/')
+    const { responses } = operationOf(streaming) as unknown as {
+      readonly responses: Readonly<Record<string, { readonly content: object }>>
+    }
+    t.same(Object.keys(responses['200']?.content ?? {}), types)
+    t.same(Object.keys(responses['406']?.content ?? {}), ['application/json'])
+  }
+})
+
 t.test('the document describes every route, preference, operator and error code', async t => {
   const app = await buildApp({
     ...readConfig({ DATABASE_URL: 'postgres://app@127.0.0.1:1/shop', JWT_SECRET: SECRET }),
