@@ -8,6 +8,7 @@ import t from 'tap'
 import { needsCitus } from '../support/database/citus.ts'
 import { acme, compareShops, useShop } from '../support/distributed-shop.ts'
 import { ask, type Answer } from '../support/service.ts'
+import { headersOfBatch } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 // Each test creates a database on three servers.
@@ -109,6 +110,40 @@ t.test('many rows are returned in their order, or refused', needsCitus, async t 
   const notes = Array.from({ length: 30 }, (_, i) => ({ id: 30 - i, note: `n${i}` }))
   const inserted = await as({}, [{ id: 'n', op: 'insert', table: 'notes', values: notes }])
   t.same(inserted.body.data?.n, notes, 'a table of the coordinator')
+})
+
+t.test('rows are streamed from one worker and from all', needsCitus, async t => {
+  const { url, database: { sql } } = await useShop(t, 'citus', { MAX_STREAM_ROWS: '5000' })
+  await sql`insert into events select 't' || i % 7, i, 'note' from generate_series(1, 3000) i`
+  const ofOne = { tenant: { eq: 't1' } }
+  const order = [{ id: 'asc' }]
+  const notes = {
+    table: 'events',
+    on: { tenant: 'tenant', id: 'id' },
+    columns: ['note'],
+    one: true
+  }
+  for (const members of [
+    {}, { order }, { where: ofOne }, { where: ofOne, order }, { columns: ['id'], order },
+    { columns: ['tenant', { fn: 'count' }], group_by: ['tenant'], order: [{ tenant: 'asc' }] },
+    { columns: ['id'], where: ofOne, order, with: { notes } }, { table: 'all_events', order }
+  ]) {
+    const ask = async (accept: string): Promise<string> => {
+      const response = await fetch(url, {
+        method: 'POST',
+        headers: headersOfBatch({ accept, connection: 'close' }),
+        body: JSON.stringify([{ ...select({}), limit: 5000, ...members }])
+      })
+      return await response.text()
+    }
+    const rows = JSON.parse(await ask('application/json')).data.e as readonly object[]
+    const lines = (await ask('application/x-ndjson')).trimEnd().split('\n')
+    const name = JSON.stringify(members)
+    t.equal(lines.pop(), `{"error":null,"data":{"e":${rows.length}}}`, name)
+    const read = lines.map(line => JSON.parse(line))
+    const sorted = (all: readonly object[]) => all.map(row => JSON.stringify(row)).sort()
+    t.same('order' in members ? read : sorted(read), 'order' in members ? rows : sorted(rows), name)
+  }
 })
 
 t.test('a commit is in doubt if its worker commits and does not answer', needsCitus, async t => {
