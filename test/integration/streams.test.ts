@@ -8,6 +8,7 @@ import { readFile } from 'node:fs/promises'
 import { request, type IncomingMessage } from 'node:http'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import * as op from '../support/operations.ts'
 import { gauge, token, useService, type ServiceUnderTest } from '../support/service.ts'
@@ -15,6 +16,9 @@ import { createClient, OneflightError } from '../../client/src/index.ts'
 import { useClient, useExactClient } from '../support/client.ts'
 import { useShopService } from '../support/database/shop.ts'
 import { codeBlocks } from '../support/docs/markdown.ts'
+import { arbitraryTrial } from '../support/model/arbitrary-batch.ts'
+import { modelReset, modelSchema } from '../support/model/tables.ts'
+import { propertyRuns } from '../support/runs.ts'
 import { headersOfBatch, on } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
@@ -152,6 +156,31 @@ t.test('every line but the last is a row', async t => {
   t.same(large.rows.map(({ i, text }) => [i, (text as string).length]), [
     [1, 300_000], [2, 300_000], [3, 300_000]
   ])
+})
+
+t.test('property: a stream has the rows of the response', async t => {
+  const model = await useService(t, { schema: modelSchema, env: { MAX_STREAM_ROWS: '100' } })
+  await model.database.sql.unsafe(modelReset)
+  let compared = 0
+  await fc.assert(
+    fc.asyncProperty(arbitraryTrial, async ({ operations }) => {
+      for (const { when, lock, expect, answer, ...select } of operations) {
+        if (select.op !== 'select') continue
+        const { status, body } = await model.post([select])
+        const { rows, end } = await stream([select], { to: model })
+        if (status === 200) {
+          const all = body.data[select.id]
+          t.same(end, { error: null, data: { [select.id]: all.length } })
+          const texts = [rows, all].map(rows => rows.map((row: object) => JSON.stringify(row)))
+          const [streamed, expected] = 'order' in select ? texts : texts.map(rows => rows.sort())
+          t.same(streamed, expected, JSON.stringify(select))
+          compared += rows.length
+        } else t.equal(end.error?.['code'], body.error.code, JSON.stringify(select))
+      }
+    }),
+    { numRuns: propertyRuns(100, 300) }
+  )
+  t.ok(compared > 100, `${compared} rows`)
 })
 
 t.test('a named batch', async t => {
