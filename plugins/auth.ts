@@ -8,6 +8,7 @@ import type { FastifyInstance, FastifyRequest, onRequestAsyncHookHandler } from 
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
 import type { DatabaseRoutes } from '../schemas/database.ts'
+import { headerValues } from '../schemas/http.ts'
 import { type Identity, maxTokenBytes, type TokenHeader } from '../schemas/token.ts'
 import { checkParties, checkTimes, readRole } from '../src/auth/claims.ts'
 import { openKeySource, type TokenKeys } from '../src/auth/jwks.ts'
@@ -51,7 +52,7 @@ async function auth (app: FastifyInstance, options: AuthOptions): Promise<void> 
 
 /** Returns the bearer token (RFC 6750 §2.1); undefined without an Authorization header. */
 function readToken ({ raw }: FastifyRequest): string | undefined {
-  const [sent, ...more] = raw.headersDistinct['authorization'] ?? []
+  const [sent, ...more] = headerValues(raw.rawHeaders, 'authorization')
   if (sent === undefined) return undefined
   if (more.length === 0 && sent.length <= maxTokenBytes) {
     const token = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)$/i.exec(sent)?.[1]

@@ -14,7 +14,7 @@ import type {
 } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
-import { bareKey, maxKeyLength, quotedKey, readTtl } from '../schemas/http.ts'
+import { bareKey, headerValues, maxKeyLength, quotedKey, readTtl } from '../schemas/http.ts'
 import type { Identity } from '../schemas/token.ts'
 import { ownerOf, type KeyOwner } from '../src/auth/key-owner.ts'
 import { failure } from '../src/errors/catalogue.ts'
@@ -75,7 +75,7 @@ async function idempotencyKey (
 
 /** Returns the key without quotes; undefined without the header. */
 function readHeader ({ raw }: FastifyRequest): string | undefined {
-  const [sent, ...more] = raw.headersDistinct['idempotency-key'] ?? []
+  const [sent, ...more] = headerValues(raw.rawHeaders, 'idempotency-key')
   if (sent === undefined) return undefined
   const key = bareKey.test(sent) ? sent : quotedKey.exec(sent)?.[1]?.replace(/\\(.)/g, '$1')
   if (more.length > 0 || key === undefined || key === '' || key.length > maxKeyLength) {

@@ -4,7 +4,7 @@
  */
 import type { FastifyInstance, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import { positionPattern } from '../schemas/http.ts'
+import { headerValues, positionPattern } from '../schemas/http.ts'
 import { failure } from '../src/errors/catalogue.ts'
 
 declare module 'fastify' {
@@ -17,7 +17,7 @@ declare module 'fastify' {
 async function position (app: FastifyInstance): Promise<void> {
   app.decorateRequest('position', undefined)
   const readPosition: onRequestHookHandler = (request, _reply, done) => {
-    const [sent, ...more] = request.raw.headersDistinct['oneflight-position'] ?? []
+    const [sent, ...more] = headerValues(request.raw.rawHeaders, 'oneflight-position')
     if (more.length > 0 || (sent !== undefined && !positionPattern.test(sent))) {
       throw failure('position_invalid')
     }

@@ -7,6 +7,7 @@
 import type { FastifyInstance, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
+import { headerValues } from '../schemas/http.ts'
 import {
   enabled,
   defaultPreferences,
@@ -59,7 +60,7 @@ async function prefer (app: FastifyInstance, { config }: PreferOptions): Promise
   app.decorateRequest('preferenceApplied', '')
   const readPreferences: onRequestHookHandler = (request, _reply, done) => {
     const elements = withoutRepetitions(
-      (request.raw.headersDistinct['prefer'] ?? []).flatMap(readLine)
+      headerValues(request.raw.rawHeaders, 'prefer').flatMap(readLine)
     )
     const known: Partial<Preferences> = Object.fromEntries(
       elements.filter(isKnown).map(({ name, value }) => [name, value])

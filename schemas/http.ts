@@ -15,6 +15,16 @@ export const quotedKey = /^"((?:[ !\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
 
 export const maxKeyLength = 255
 
+/**
+ * Returns the values of a header by its lower-case name, one for each time it was sent. Unlike
+ * `headersDistinct`, `rawHeaders` exists in HTTP/2 and in requests of Fastify's `inject`.
+ */
+export function headerValues (rawHeaders: readonly string[], name: string): readonly string[] {
+  const isName = (text: string): boolean =>
+    text.length === name.length && text.toLowerCase() === name
+  return rawHeaders.filter((_, i) => i % 2 === 1 && isName(rawHeaders[i - 1] as string))
+}
+
 /** A duration with a unit: `24h`. */
 export const ttlPattern = '^[1-9][0-9]{0,5}(s|m|h|d)$'
 
