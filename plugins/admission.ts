@@ -66,7 +66,8 @@ async function admission (app: FastifyInstance, { config }: AdmissionOptions): P
   app.decorate('mayBegin', () => memory.total <= maxBytes)
   app.addHook('onSend', (request, reply, payload, done) => {
     if (memory.has(request)) {
-      // A large response is a stream with a content-length. Streamed rows have none.
+      // A large response is a stream with a content-length. Streamed rows have none, nor has
+      // what a host compresses.
       const length = reply.getHeader('content-length') ??
         (payload instanceof Readable
           ? payload.readableHighWaterMark

@@ -3,7 +3,7 @@
  * refused and never replaced by the anonymous role. Runs on the headers, before the body is read.
  * Routes use the decorator `authenticate` as an onRequest hook.
  */
-import jwt from '@fastify/jwt'
+import jwt, { type FastifyJWTOptions } from '@fastify/jwt'
 import type { FastifyInstance, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
@@ -19,7 +19,7 @@ import { failure, quote, refuse } from '../src/errors/catalogue.ts'
 
 export interface AuthOptions {
   readonly config: Config
-  /** undefined: the service does not accept tokens. */
+  /** undefined: only the keys of a host are accepted, if it has registered @fastify/jwt. */
   readonly keys: TokenKeys | undefined
   /** The service's login role. A token must not select it, because it has more privileges. */
   readonly loginRole: string
@@ -30,6 +30,7 @@ export interface AuthOptions {
 declare module 'fastify' {
   interface FastifyRequest {
     identity: Identity
+    oneflightJwtVerify: FastifyRequest['jwtVerify']
   }
 }
 
@@ -81,13 +82,17 @@ async function createIdentify (
   app: FastifyInstance,
   { config, keys, loginRole, routes }: AuthOptions
 ): Promise<(request: FastifyRequest, token: string) => Promise<Identity>> {
-  const verify = keys === undefined ? refuseToken : await createVerify(app, keys, config)
+  const verify = keys !== undefined
+    ? await createVerify(app, keys, config)
+    : app.hasRequestDecorator('jwtVerify') ? verifyByHost : refuseToken
   const cache = createTokenCache()
   return async (request, token) => {
     const cached = cache.get(token)
     const { header, payload, claims } = cached ?? openToken(token)
     const key = await verify(request, header, cached?.key)
-    if (cached?.key !== key) cache.set(token, { header, payload, claims, key })
+    if (key !== undefined && cached?.key !== key) {
+      cache.set(token, { header, payload, claims, key })
+    }
     checkTimes(payload, config, Date.now() / 1000)
     checkParties(payload, config)
     const role = readRole(payload, config.JWT_ROLE_CLAIM, loginRole)
@@ -97,18 +102,36 @@ async function createIdentify (
 }
 
 /**
- * Verifies the token of a request and returns the key that verified it. If that is `verifiedBy`,
- * which verified the token before, the signature is not checked again. Throws `token_invalid`, or
- * `keys_unavailable` when the keys cannot be fetched.
+ * Verifies the token of a request and returns the key that verified it, or undefined if that is not
+ * known. If it is `verifiedBy`, which verified the token before, the signature is not checked
+ * again. Throws `token_invalid`, or `keys_unavailable` when the keys cannot be fetched.
  */
 type Verify = (
   request: FastifyRequest,
   header: TokenHeader,
   verifiedBy?: VerificationKey
-) => Promise<VerificationKey>
+) => Promise<VerificationKey | undefined>
 
 const refuseToken: Verify = async () => {
   throw refuse('token_invalid', 'no key for tokens is configured')
+}
+
+/**
+ * Asks the host's instance of @fastify/jwt, with its own options. A token is not cached, because
+ * its `trusted` function may refuse it at any time. Only the token that was read is verified, no
+ * matter where the host finds its own.
+ */
+const verifyByHost: Verify = async request => {
+  const verify: FastifyJWTOptions['verify'] = { extractToken: readToken }
+  await request.jwtVerify({ decode: {}, verify }).catch((error: unknown) => {
+    const { code, name } = error as { readonly code?: unknown, readonly name?: unknown }
+    const isExpired = code === 'FST_JWT_AUTHORIZATION_TOKEN_EXPIRED'
+    throw refuse(
+      isExpired ? 'token_expired' : 'token_invalid',
+      `@fastify/jwt of the host refused it: ${String(code ?? name)}`
+    )
+  })
+  return undefined
 }
 
 /** @fastify/jwt checks algorithm and signature; each of its errors becomes `token_invalid`. */
@@ -120,7 +143,11 @@ async function createVerify (
   const source = openKeys(app, keys, config)
   /** Keys of the requests whose tokens are being verified. */
   const keyOf = new WeakMap<FastifyRequest, VerificationKey>()
+  // A host may have another instance, whose decorators stay as they are.
+  app.decorate('jwt', Object.create(null))
   await app.register(jwt, {
+    namespace: 'oneflight',
+    decoratorName: 'oneflightToken',
     secret: async (request: FastifyRequest) => (keyOf.get(request) as VerificationKey).material,
     decode: { complete: true },
     // checkTimes does it instead: fast-jwt accepts claims that are not finite numbers.
@@ -141,7 +168,7 @@ async function createVerify (
     if (key === undefined) throw refuse('token_invalid', describeUnknownKey(header))
     if (key !== verifiedBy) {
       keyOf.set(request, key)
-      await request.jwtVerify().catch(() => {
+      await request.oneflightJwtVerify().catch(() => {
         throw refuse('token_invalid', 'the signature does not match the key')
       })
     }

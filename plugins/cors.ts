@@ -35,6 +35,10 @@ async function cors (app: FastifyInstance, { config }: CorsOptions): Promise<voi
   }
   // An OPTIONS request that is not a preflight is refused with 404 or 405.
   const [preflight, other] = [true, false].map(preflight => ({ ...common, preflight }))
+  // With a prefix, the library's route /data* would also take the paths of /database.
+  app.addHook('onRoute', route => {
+    if (route.routePath === '*') route.url = `${app.prefix}/*`
+  })
   await app.register(fastifyCors, {
     delegator: (request, done) => done(null, isPreflight(request) ? preflight : other)
   })

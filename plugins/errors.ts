@@ -21,13 +21,18 @@ async function errors (app: FastifyInstance, { config }: ErrorsOptions): Promise
   const { earlyFailures } = app
   const verbose = config.ERROR_VERBOSITY === 'verbose'
   const describeFailure: DescribeFailure<FastifyRequest> = (error, request) => {
-    const refused = toFailure(error, request, earlyFailures.get(request.raw))
+    const refused = toFailure(error, earlyFailures.get(request.raw)) ?? unexpected(error, request)
     request.access.failure = refused
     return answerFailure(refused, request.id, verbose)
   }
   app.decorate('describeFailure', describeFailure)
-  const answer = (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply =>
-    sendAnswer(reply, describeFailure(error, request))
+  // The service has no prefix. Hooks and limits of a host refuse requests with errors of its own,
+  // to which its error handler responds.
+  const isHosted = app.prefix !== ''
+  const answer = (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
+    if (isHosted && isRefusal(error, request)) throw error
+    return sendAnswer(reply, describeFailure(error, request))
+  }
   // A hook instead of a not-found handler, which runs only after the body was parsed.
   app.addHook('onRequest', (request, reply, done) => {
     const refused = earlyFailures.get(request.raw) ??
@@ -60,7 +65,7 @@ export function sendFrameworkError (
 
 /** The catch-all route of the cors plugin exists only for preflights, which it has answered. */
 function hasRoute ({ is404, routeOptions }: FastifyRequest): boolean {
-  return !is404 && routeOptions.url !== '*'
+  return !is404 && routeOptions.url?.endsWith('*') === false
 }
 
 /** Returns 405 with `Allow` when the path exists for other methods, otherwise 404. */
@@ -78,13 +83,8 @@ function allowedMethods (app: FastifyInstance, path: string): readonly string[] 
   )
 }
 
-const COMMITTED = 'The batch is committed, but its response could not be created.'
-
-function toFailure (
-  error: unknown,
-  request: FastifyRequest,
-  earlyFailure: Failure | undefined
-): Failure {
+/** Returns undefined for an error that is not ours. */
+function toFailure (error: unknown, earlyFailure: Failure | undefined): Failure | undefined {
   if (error instanceof Failure) return error
   switch ((error as Partial<FastifyError>).code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
@@ -92,13 +92,30 @@ function toFailure (
     case 'ECONNRESET':
       return earlyFailure ??
         failure('client_closed_request', 'The client disconnected before its body was complete.')
+    // Of a host: the batch runs on.
+    case 'FST_ERR_HANDLER_TIMEOUT':
+      return failure('commit_unknown', TIMED_OUT)
     default:
-      request.log.error(describe(error), 'internal error')
-      // A body that is too large for a buffer, or that cannot be compressed, does not undo COMMIT.
-      return request.access.committed === true
-        ? failure('commit_unknown', COMMITTED, undefined, error)
-        : failure('internal', undefined, undefined, error)
+      return undefined
   }
+}
+
+const TIMED_OUT = 'The handlerTimeout of the server has passed. The batch may still be committed.'
+
+/** An error with a status that is not ours, before anything is committed. */
+function isRefusal (error: unknown, { access }: FastifyRequest): boolean {
+  return typeof (error as Partial<FastifyError>).statusCode === 'number' &&
+    access.committed !== true && toFailure(error, undefined) === undefined
+}
+
+const COMMITTED = 'The batch is committed, but its response could not be created.'
+
+function unexpected (error: unknown, request: FastifyRequest): Failure {
+  request.log.error(describe(error), 'internal error')
+  // A body that is too large for a buffer, or that cannot be compressed, does not undo COMMIT.
+  return request.access.committed === true
+    ? failure('commit_unknown', COMMITTED, undefined, error)
+    : failure('internal', undefined, undefined, error)
 }
 
 /** Keeps the name and the stack without the message: drivers and parsers quote data in messages. */
@@ -114,4 +131,8 @@ function sendAnswer (reply: FastifyReply, { status, headers, body }: FailureAnsw
   return reply.code(status).headers(headers).send(body)
 }
 
-export default fp(errors, { name: 'errors', dependencies: ['request-log', 'client-errors'] })
+export default fp(errors, {
+  name: 'errors',
+  dependencies: ['request-log'],
+  decorators: { fastify: ['earlyFailures'] }
+})

@@ -23,14 +23,20 @@ export interface AccessLogFields {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    access: AccessLogFields
+    readonly access: AccessLogFields
   }
 }
 
+const fields = Symbol('fields')
+
 async function requestLog (app: FastifyInstance): Promise<void> {
-  app.decorateRequest('access')
+  // A hook of a host can fail, or reply, before those of this context begin.
+  app.decorateRequest('access', {
+    getter (this: FastifyRequest & { [fields]?: AccessLogFields }) {
+      return (this[fields] ??= {})
+    }
+  })
   app.addHook('onRequest', (request, reply, done) => {
-    request.access = {}
     // Fastify does not call onResponse when the client has disconnected, and its batch may still
     // commit.
     reply.raw.once('close', () => {

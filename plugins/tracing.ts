@@ -60,8 +60,10 @@ async function tracing (
   })
 }
 
-/** Creates a span for each request. */
+/** Creates a span for each request, unless a host does. */
 async function traceRequests (app: FastifyInstance, provider: TracerProvider): Promise<void> {
+  app.addHook('onSend', async request => describeResult(spanOf(request), request))
+  if (app.hasRequestDecorator('opentelemetry')) return
   // Loaded only where tracing is on.
   const { default: FastifyOtel } = await import('@fastify/otel')
   const instrumentation = new FastifyOtel.FastifyOtelInstrumentation({
@@ -78,7 +80,6 @@ async function traceRequests (app: FastifyInstance, provider: TracerProvider): P
   })
   instrumentation.setTracerProvider(provider)
   await app.register(instrumentation.plugin())
-  app.addHook('onSend', async request => describeResult(spanOf(request), request))
 }
 
 /** Creates the spans of a batch and its operations after the batch has ended. */

@@ -18,12 +18,15 @@ async function health (app: FastifyInstance): Promise<void> {
   app.get('/health', async (request, reply) => {
     request.access.probe = true
     const error = await notReadyReason()
-    if (error === undefined) return { ok: true }
-    return reply.code(503).header('retry-after', '1').send({ ok: false, error })
+    if (error !== undefined) reply.code(503).header('retry-after', '1')
+    // As text, which no serializer of a host changes.
+    return reply.type('application/json; charset=utf-8')
+      .send(JSON.stringify(error === undefined ? { ok: true } : { ok: false, error }))
   })
 }
 
 export default fp(health, {
   name: 'health',
-  dependencies: ['request-log', 'connections', 'database']
+  dependencies: ['request-log', 'database'],
+  decorators: { fastify: ['isStopping'] }
 })

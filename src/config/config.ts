@@ -43,8 +43,14 @@ export interface Settings {
   readonly tracing: boolean
 }
 
+/** What a program brings with it, so that the environment need not. */
+export interface ConfigOptions {
+  /** `'host'`: the program has registered @fastify/jwt, so no key is required. */
+  readonly keys?: 'host' | undefined
+}
+
 /** Reads the configuration. An empty variable is unset. Throws a `ConfigError`. */
-export function readConfig (env: Environment): Settings {
+export function readConfig (env: Environment, { keys: source }: ConfigOptions = {}): Settings {
   const given = setVariables(env)
   const draft = readTokenKeys(readDatabases(readVariables(given)), given)
   const { tracing, problems: tracingProblems } = readTracing(given)
@@ -60,7 +66,8 @@ export function readConfig (env: Environment): Settings {
     ...checkServers(draft.values),
     ...checkReplica(draft),
     ...checkOrigins(draft.values),
-    ...checkRoles(given, draft),
+    ...source === 'host' ? [] : checkSources(given),
+    ...checkAnonymousRole(draft),
     ...checkSchemas(draft.values),
     ...checkAdhocBatches(draft.values),
     ...checkLimits(draft.values),
@@ -319,14 +326,16 @@ function checkOrigins ({ CORS_ORIGINS: origins = [] }: Partial<Config>): readonl
   })
 }
 
-function checkRoles (
-  given: Environment,
+function checkSources (given: Environment): readonly string[] {
+  const sources = [...keyVariables, 'ANON_ROLE']
+  return sources.some(name => given[name] !== undefined)
+    ? []
+    : [`${sources.join(', ')}: at least one must be set, or no request can be authorized`]
+}
+
+function checkAnonymousRole (
   { values: { ANON_ROLE: role }, database }: Draft
 ): readonly string[] {
-  const sources = [...keyVariables, 'ANON_ROLE']
-  if (sources.every(name => given[name] === undefined)) {
-    return [`${sources.join(', ')}: at least one must be set, or no request can be authorized`]
-  }
   if (role === undefined) return []
   if (isReservedRole(role)) return [`ANON_ROLE: "${role}" is reserved by PostgreSQL`]
   if (role === database?.user) {

@@ -46,7 +46,10 @@ export type DescribedConfig = Pick<
   | 'ANON_ROLE'
   | 'JWT_ALGORITHMS'
   | 'API_TABLES'
->
+> & {
+  /** Tokens are accepted although there are no JWT_ALGORITHMS. */
+  readonly hasHostKeys?: boolean
+}
 
 /** `server` is the URL of the main server. It may be relative to the URL of the document. */
 export function describeApi (
@@ -113,8 +116,10 @@ A batch is an array of operations that run in order. A string such as \`"$order.
   'to a row of an earlier operation. Either all operations are committed or none.'
 
 /** The security requirement of a token; empty when the service accepts no tokens. */
-function tokensOf ({ JWT_ALGORITHMS }: DescribedConfig): Array<Record<string, string[]>> {
-  return JWT_ALGORITHMS.length === 0 ? [] : [{ bearer: [] }]
+function tokensOf (
+  { JWT_ALGORITHMS, hasHostKeys = false }: DescribedConfig
+): Array<Record<string, string[]>> {
+  return JWT_ALGORITHMS.length === 0 && !hasHostKeys ? [] : [{ bearer: [] }]
 }
 
 function describeBatch (config: DescribedConfig, components: Components): Operation {

@@ -18,26 +18,47 @@ import { listen } from './http-server.ts'
 /** Why the service is not ready: it is stopping, has no database, or no worker is running. */
 export type NotReadyReason = 'stopping' | DatabaseProblem | 'workers'
 
-export interface AdminOptions extends Pick<ApiReferenceOptions, 'main'> {
+export interface AdminRouteOptions {
   readonly config: Config
-  readonly logger: FastifyBaseLogger
-  /** Returns the current named batches. */
-  readonly batches: () => NamedBatches
   readonly scrape: () => Promise<Exposition>
   /** Resolves to undefined when the service is ready. */
   readonly notReadyReason: () => Promise<NotReadyReason | undefined>
 }
 
+export interface AdminOptions extends AdminRouteOptions, Pick<ApiReferenceOptions, 'main'> {
+  readonly logger: FastifyBaseLogger
+  /** Returns the current named batches. */
+  readonly batches: () => NamedBatches
+}
+
 /** Builds the admin server. It does not listen. */
-export function buildAdmin (
-  { config, logger, batches, scrape, notReadyReason, main }: AdminOptions
-): FastifyInstance {
+export function buildAdmin (options: AdminOptions): FastifyInstance {
+  const { config, logger, batches, main } = options
   const admin = Fastify({
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
     // It stops last: idle connections must not keep the process running.
     forceCloseConnections: true
   })
+  admin.register(adminRoutes, options)
+  admin.setNotFoundHandler(async (_request, reply) =>
+    reply.code(404).send({ ok: false, error: 'not found' })
+  )
+  admin.register(openapi, {
+    config,
+    batches,
+    server: ({ hostname }) =>
+      mainUrl(main() ?? { address: config.HTTP_HOST, port: config.HTTP_PORT }, hostname)
+  })
+  admin.register(apiReference, { config, main })
+  return admin
+}
+
+/** `/metrics`, `/live`, `/ready` and `/config`. */
+export async function adminRoutes (
+  admin: FastifyInstance,
+  { config, scrape, notReadyReason }: AdminRouteOptions
+): Promise<void> {
   admin.get('/metrics', async (_request, reply) => {
     const { text, type } = await scrape()
     return reply.type(type).send(text)
@@ -47,18 +68,7 @@ export function buildAdmin (
     const error = await notReadyReason()
     return error === undefined ? { ok: true } : reply.code(503).send({ ok: false, error })
   })
-  admin.setNotFoundHandler(async (_request, reply) =>
-    reply.code(404).send({ ok: false, error: 'not found' })
-  )
   admin.get('/config', async () => printableConfig(config))
-  admin.register(openapi, {
-    config,
-    batches,
-    server: ({ hostname }) =>
-      mainUrl(main() ?? { address: config.HTTP_HOST, port: config.HTTP_PORT }, hostname)
-  })
-  admin.register(apiReference, { config, main })
-  return admin
 }
 
 /** Listens on `ADMIN_HTTP_HOST` and `ADMIN_HTTP_PORT`, as `listen` does. */

@@ -31,12 +31,16 @@ import type { NamedBatches } from '../named/named-batch.ts'
 import type { BatchSet } from '../named/read-files.ts'
 import { createHttpServer, listen, originForm } from './http-server.ts'
 
-export interface AppOptions extends Settings {
-  readonly logger: FastifyBaseLogger
+/** What the routes need, wherever they are served. */
+export interface RouteOptions extends Settings {
   /** Creates the spans of requests, batches and operations. Without it there are no spans. */
   readonly tracerProvider?: TracerProvider | undefined
   /** The named batches, if the service has any. */
   readonly batches?: Pick<BatchSet, 'current'> | undefined
+}
+
+export interface AppOptions extends RouteOptions {
+  readonly logger: FastifyBaseLogger
 }
 
 /** Maximum time, in milliseconds, for a client to read the last response on its connection. */
@@ -47,9 +51,7 @@ const LINGER_MS = 5000
  * without a database.
  */
 export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
-  const { config, database: target, replica, routes, keys } = options
-  const { tracerProvider } = options
-  const named = namedBatchesOf(options)
+  const { config } = options
   const app = createFastify(options)
   await app.register(connections, {
     maxBodyBytes: config.MAX_BODY_BYTES,
@@ -57,6 +59,14 @@ export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
   })
   await app.register(clientErrors, { requestId })
   await app.register(expectContinue, { maxBodyBytes: config.MAX_BODY_BYTES })
+  await registerRoutes(app, options)
+  return app
+}
+
+/** Registers the routes with their hooks in the context of `app`, below its prefix. */
+export async function registerRoutes (app: FastifyInstance, options: RouteOptions): Promise<void> {
+  const { config, database: target, replica, routes, keys, tracerProvider } = options
+  const named = namedBatchesOf(options)
   await app.register(requestIdPlugin)
   await app.register(requestLog)
   await app.register(tracing, { tracerProvider, database: target })
@@ -72,10 +82,13 @@ export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
   await app.register(position)
   await app.register(admission, { config })
   await app.register(health)
-  await app.register(openapi, { config, server: () => '/', batches: named })
+  await app.register(openapi, {
+    config: { ...config, hasHostKeys: keys === undefined && app.hasRequestDecorator('jwtVerify') },
+    server: () => app.prefix === '' ? '/' : app.prefix,
+    batches: named
+  })
   if (config.API_TABLES === 'on') await app.register(tables, { config })
   await app.register(batch, { config })
-  return app
 }
 
 const none: NamedBatches = new Map()

@@ -217,12 +217,64 @@ t.test('the service runs with several processes', async t => {
   t.equal(await service.ended, 0)
 })
 
+function readExample (path: string): string {
+  const page = readFileSync(join(root, path), 'utf8')
+  return codeBlocks(page).find(({ language }) => language === 'ts')?.text as string
+}
+
+/** The example of the guide, on free ports, and what a client gets. The types of hosts differ. */
+const hostProgram = `${
+  readExample('docs/guides/inside-fastify.md').replaceAll(/port: \d+/g, 'port: 0')
+}
+import { pino } from 'pino'
+import type { OneflightOptions, ConfigOptions } from 'oneflight'
+declare module 'fastify' {
+  interface FastifyRequest { identity: number, access: string }
+}
+const url = app.listeningOrigin
+const authorization = 'Bearer ' + app.jwt.sign({ role: 'oneflight_user' }, { expiresIn: '1h' })
+const headers = { authorization, 'content-type': 'application/json' }
+const body = JSON.stringify([{ id: 's', op: 'select', table: 't' }])
+const answers = [
+  await fetch(url + '/data', { method: 'POST', headers, body }),
+  await fetch(url + '/hello'),
+  await fetch(admin.listeningOrigin + '/data/ready')
+]
+console.log(JSON.stringify(await Promise.all(answers.map(answer => answer.text()))))
+await app.close()
+const source: ConfigOptions = { keys: 'host' }
+const settings = readConfig({ DATABASE_URL: 'postgres://a@127.0.0.1/b' }, source)
+const options: OneflightOptions = { prefix: '/data', ...settings, admin: Fastify({ logger: true }) }
+const logging = Fastify({ loggerInstance: pino({ level: 'silent' }) })
+logging.register(oneflight, { ...options, admin: logging })
+Fastify({ http2: true }).register(oneflight, options)
+// @ts-expect-error: there is no prefix
+logging.register(oneflight, settings)
+`
+
+t.test('the plugin and the example of its guide', async t => {
+  const { loginUrl } = await useDatabase(t, {
+    schema: 'create table t (id int); insert into t values (1); grant all on t to oneflight_user'
+  })
+  writeFileSync(join(folder, 'host.ts'), hostProgram)
+  const { code, out, err } = run([process.execPath, 'host.ts'], {
+    env: { DATABASE_URL: loginUrl, APP_SECRET: SECRET }
+  })
+  t.same([code, err], [0, ''])
+  t.same(JSON.parse(out), [
+    '{"error":null,"data":{"s":[{"id":1}]}}',
+    'hello',
+    '{"ok":true}'
+  ])
+})
+
 t.test('the exported API and its types work without skipLibCheck', async t => {
   const program = `
     import { pino } from 'pino'
     import {
-      buildApp, readConfig, startService, type AppOptions, type Config, type ConfigError,
-      type Environment, type Service, type Settings
+      buildApp, oneflight, readConfig, startService, type AppOptions, type Config,
+      type ConfigError, type ConfigOptions, type Environment, type OneflightOptions, type Service,
+      type Settings
     } from 'oneflight'
     import manifest from 'oneflight/package.json' with { type: 'json' }
     const env: Environment = {
@@ -243,10 +295,9 @@ t.test('the exported API and its types work without skipLibCheck', async t => {
     // @ts-expect-error: it is a number
     const wrong: string = config.MAX_OPS
     console.log(JSON.stringify([status, statusCode, limit, wrong, problems[0], manifest.version]))`
-  const page = readFileSync(join(root, 'docs/reference/cli.md'), 'utf8')
-  const example = codeBlocks(page).find(({ language }) => language === 'ts')
   writeFileSync(join(folder, 'program.ts'), program)
-  writeFileSync(join(folder, 'example.ts'), example?.text as string)
+  writeFileSync(join(folder, 'example.ts'), readExample('docs/reference/cli.md'))
+  writeFileSync(join(folder, 'host.ts'), hostProgram)
   const compilerOptions = {
     strict: true,
     module: 'nodenext',
@@ -260,7 +311,7 @@ t.test('the exported API and its types work without skipLibCheck', async t => {
   }
   writeFileSync(
     join(folder, 'tsconfig.json'),
-    JSON.stringify({ compilerOptions, files: ['program.ts', 'example.ts'] })
+    JSON.stringify({ compilerOptions, files: ['program.ts', 'example.ts', 'host.ts'] })
   )
   t.same(run([process.execPath, join(root, 'node_modules/typescript/bin/tsc')]), {
     code: 0,

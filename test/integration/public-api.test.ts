@@ -9,7 +9,7 @@ import { useDatabase } from '../support/database/database.ts'
 import { answering, SECRET } from '../support/service.ts'
 
 t.test('the package exports its documented names, which start a service', async t => {
-  t.same(Object.keys(api).sort(), ['buildApp', 'readConfig', 'startService'])
+  t.same(Object.keys(api).sort(), ['buildApp', 'oneflight', 'readConfig', 'startService'])
   const { loginUrl } = await useDatabase(t)
   const service = await api.startService({
     ...api.readConfig({
