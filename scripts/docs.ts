@@ -2,9 +2,10 @@
  * Generates the parts of the documentation between `<!-- name:begin -->` and `<!-- name:end -->`,
  * one for each entry of `blocks`. `npm run docs` writes them. `npm run docs -- --check` writes
  * nothing and fails if a part is out of date. The JSON Schema of batch files, to which the files of
- * deploy/batches refer, is generated as a whole. Paths are relative to the working directory.
+ * deploy/batches refer, and the list of pages for assistants are generated as a whole. Paths are
+ * relative to the working directory.
  */
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs'
 import type { TObject, TSchema } from '@sinclair/typebox'
 import { growthTables, readSources } from '../test/experiments/growth/page.ts'
 import { renderSummary } from '../bench/ratios.ts'
@@ -71,6 +72,7 @@ for (const file of new Set(blocks.map(block => block.file))) {
   update(file, text => blocks.filter(block => block.file === file).reduce(replaceBlock, text))
 }
 update('schemas/batch-file.json', () => writeBatchSchema(readLimits({})))
+update('llms.txt', renderPages)
 
 function update (file: string, change: (text: string) => string): void {
   const before = existsSync(file) ? readFileSync(file, 'utf8') : ''
@@ -87,6 +89,36 @@ function replaceBlock (text: string, { file, name, render }: Block): string {
   const to = text.indexOf(end, from)
   if (from < 0 || to < 0) throw new Error(`${file} has no "${begin}" … "${end}"`)
   return `${text.slice(0, from + begin.length)}\n${render()}\n${text.slice(to)}`
+}
+
+/** All pages in the format of https://llmstxt.org: their titles and first sentences. */
+function renderPages (): string {
+  const sections: ReadonlyArray<readonly [title: string, pages: string]> = [
+    ['Guides', '{AGENTS.md,docs/guides/*.md,examples/**/README.md}'],
+    ['Reference', 'docs/reference/*.md'],
+    ['Operations', '{docs/operations/*.md,deploy/*/README.md}'],
+    ['Optional', '{CHANGELOG.md,CONTRIBUTING.md,SECURITY.md,docs/{internals,decisions}/*.md}']
+  ]
+  const { title, start } = readStart('README.md')
+  const lists = sections.map(([name, pages]) => {
+    const links = globSync(pages).sort().map(page => {
+      const { title, start } = readStart(page)
+      return `- [${title}](${page}): ${/^.+?\.(?= |$)/.exec(start)?.[0] ?? start}`
+    })
+    return [`## ${name}`, '', ...links].join('\n')
+  })
+  return `${[`# ${title}`, `> ${start}`, ...lists].join('\n\n')}\n`
+}
+
+/** The heading of a page, and its first paragraph as one line without links. */
+function readStart (page: string): { readonly title: string, readonly start: string } {
+  const [heading = '', start = ''] = readFileSync(page, 'utf8').split('\n\n')
+    .filter(text => !text.startsWith('## '))
+  return {
+    title: heading.replace(/^# (.*)[^]*/, '$1'),
+    start: start.replaceAll(/\[([^\]]+)\]\([^)]+\)/g, '$1').replaceAll('\n', ' ')
+      .replace(/:$/, '.')
+  }
 }
 
 function renderConfig (): string {

@@ -62,6 +62,7 @@ t.test('the generated tables are written between their markers', async t => {
     read('docs/internals/promises.md'),
     /^- \*\*2\.\*\* .+\n {2}- \[experiments\/storm\]\(\.\.\/\.\.\/test\/experiments\/storm\.test\.ts\)$/m
   )
+  t.match(read('llms.txt'), /^# Before\n\n> [^]*\n## Reference\n\n- \[Before\]\(docs\/reference\/cli/)
   t.match(read('docs/operations/reliability.md'), /Nothing is measured yet/)
   t.match(read('docs/operations/databases.md'), /Run `npm run test:chaos citus`/)
 

@@ -103,6 +103,7 @@ t.test('the package contains the expected files and can be installed', async t =
     'tsconfig.build.json',
     'README.md',
     'LICENSE',
+    'AGENTS.md',
     'CHANGELOG.md',
     '.npmrc'
   ]
@@ -122,6 +123,7 @@ t.test('the package contains the expected files and can be installed', async t =
     path.replace('package/', '')
   )
   t.same(packedFiles.filter(path => !path.startsWith('dist/')).sort(), [
+    'AGENTS.md',
     'CHANGELOG.md',
     'LICENSE',
     'README.md',
