@@ -36,12 +36,12 @@ const SPREAD_MS = 10
 
 async function admission (app: FastifyInstance, { config }: AdmissionOptions): Promise<void> {
   const databases = app.getDecorator<Databases>('databases')
-  const { MAX_BYTES_IN_FLIGHT: maxBytes, MAX_BODY_BYTES: maxBodyBytes } = config
+  const { MAX_BYTES_IN_FLIGHT: maxBytes } = config
   const memory = new Reservations()
   /** When a request on a client connection was last refused, as a time of performance.now(). */
   const refusedAt = new WeakMap<Socket, number>()
   const admit: onRequestHookHandler = (request, reply, done) => {
-    const { headers, socket, identity } = request
+    const { headers, socket, identity, maxBodyBytes } = request
     const bytes = Math.min(Number(headers['content-length'] ?? maxBodyBytes), maxBodyBytes)
     const pool = choosePool(databases.of(identity), request.preferences)
     const isFull = (): boolean => pool.isFull() || memory.total + bytes > maxBytes
@@ -155,5 +155,5 @@ function onClose ({ raw }: FastifyReply, callback: () => void): void {
 
 export default fp(admission, {
   name: 'admission',
-  dependencies: ['errors', 'auth', 'prefer', 'database']
+  dependencies: ['errors', 'media-type', 'auth', 'prefer', 'database']
 })

@@ -7,14 +7,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { failure } from '../src/errors/catalogue.ts'
 
-export interface ExpectContinueOptions {
-  readonly maxBodyBytes: number
-}
-
-async function expectContinue (
-  app: FastifyInstance,
-  { maxBodyBytes }: ExpectContinueOptions
-): Promise<void> {
+async function expectContinue (app: FastifyInstance): Promise<void> {
   const { server } = app
   const waiting = new WeakSet<IncomingMessage>()
   // Without a listener Node would ask for the body before any check of the headers.
@@ -27,7 +20,7 @@ async function expectContinue (
     server.emit('request', request, response)
   })
   // Runs after the onRequest hooks, which check the headers.
-  app.addHook('preParsing', ({ raw, headers }, reply, _payload, done) => {
+  app.addHook('preParsing', ({ raw, headers, maxBodyBytes }, reply, _payload, done) => {
     if (waiting.has(raw) && !(Number(headers['content-length']) > maxBodyBytes)) {
       reply.raw.writeContinue()
     }

@@ -1,25 +1,54 @@
 /**
- * Media types of requests. The decorator `requireJson` is a hook for routes that take JSON.
+ * Media types of requests. The decorator `requireJson` is a hook for routes that take JSON,
+ * `requireJsonOrRows` one for named batches, which also take rows if uploads are allowed.
  */
-import type { FastifyInstance, onRequestHookHandler } from 'fastify'
+import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Config } from '../schemas/config.ts'
 import { headerValues } from '../schemas/http.ts'
 import { failure } from '../src/errors/catalogue.ts'
 
-/** RFC 9110 §8.3: exactly `application/json`, in UTF-8 if a charset is named. */
-const JSON_TYPE = /^application\/json[ \t]*(?:;[ \t]*(?:charset=(?:utf-8|"utf-8")[ \t]*)?)?$/i
+export interface MediaTypeOptions {
+  readonly config: Pick<Config, 'MAX_BODY_BYTES' | 'MAX_UPLOAD_BYTES' | 'MAX_UPLOAD_ROWS'>
+}
 
-async function mediaType (app: FastifyInstance): Promise<void> {
-  const requireJson: onRequestHookHandler = ({ raw, headers }, _reply, done) => {
-    const [type = '', ...more] = headerValues(raw.rawHeaders, 'content-type')
-    // RFC 9110 §8.4: an encoded body is not decoded here.
-    const encoded = headers['content-encoding'] !== undefined
-    if (more.length > 0 || encoded || !JSON_TYPE.test(type)) {
-      throw failure('content_type_unsupported')
-    }
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Whether the body has rows, which are read while they arrive. */
+    isUpload: boolean
+    /** Maximum bytes of the body. */
+    maxBodyBytes: number
+  }
+}
+
+/** RFC 9110 §8.3: exactly this type, in UTF-8 if a charset is named. */
+const typeOf = (name: string): RegExp =>
+  new RegExp(`^${name}[ \\t]*(?:;[ \\t]*(?:charset=(?:utf-8|"utf-8")[ \\t]*)?)?$`, 'i')
+const JSON_TYPE = typeOf('application/json')
+const ROWS_TYPE = typeOf('application/x-ndjson')
+
+async function mediaType (app: FastifyInstance, { config }: MediaTypeOptions): Promise<void> {
+  app.decorateRequest('isUpload', false)
+  app.decorateRequest('maxBodyBytes', config.MAX_BODY_BYTES)
+  const requireJson: onRequestHookHandler = (request, _reply, done) => {
+    if (!JSON_TYPE.test(readType(request))) throw failure('content_type_unsupported')
     done()
   }
   app.decorate('requireJson', requireJson)
+  const requireJsonOrRows: onRequestHookHandler = (request, reply, done) => {
+    if (!ROWS_TYPE.test(readType(request))) return requireJson.call(app, request, reply, done)
+    request.isUpload = true
+    request.maxBodyBytes = config.MAX_UPLOAD_BYTES
+    done()
+  }
+  app.decorate('requireJsonOrRows', config.MAX_UPLOAD_ROWS > 0 ? requireJsonOrRows : requireJson)
+}
+
+/** Returns the media type; '' if there is not exactly one. */
+function readType ({ raw, headers }: FastifyRequest): string {
+  const [type = '', ...more] = headerValues(raw.rawHeaders, 'content-type')
+  // RFC 9110 §8.4: an encoded body is not decoded here.
+  return more.length > 0 || headers['content-encoding'] !== undefined ? '' : type
 }
 
 export default fp(mediaType, { name: 'media-type', dependencies: ['errors'] })

@@ -8,6 +8,7 @@ import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
 import { failure } from '../src/errors/catalogue.ts'
 import type { NamedAccess, NamedBatch, NamedBatches } from '../src/named/named-batch.ts'
+import { findUploadTarget } from '../src/named/upload-target.ts'
 
 export interface NamedBatchesOptions {
   readonly config: Config
@@ -41,7 +42,8 @@ async function namedBatches (
   }
   app.decorate('namedAccess', access)
   const findNamedBatch: onRequestHookHandler = (request, _reply, done) => {
-    access.find(request, (request.params as { readonly name: string }).name)
+    const batch = access.find(request, (request.params as { readonly name: string }).name)
+    if (request.isUpload) findUploadTarget(batch)
     done()
   }
   const admitAdhoc: onRequestHookHandler = (request, _reply, done) => {
@@ -63,5 +65,5 @@ function mayRun ({ identity }: FastifyRequest, roles: ReadonlySet<string> | unde
 
 export default fp(namedBatches, {
   name: 'named-batches',
-  dependencies: ['request-log', 'errors', 'auth']
+  dependencies: ['request-log', 'errors', 'media-type', 'auth']
 })

@@ -244,6 +244,22 @@ export const ConfigSchema = Type.Object({
     minimum: 0,
     maximum: 1_000_000_000
   }),
+  MAX_UPLOAD_ROWS: Type.Integer({
+    description:
+      'Maximum rows of an [upload](named-batches.md#uploads) to a named batch, instead of ' +
+      '`MAX_ROWS`. 0: there are no uploads',
+    default: 0,
+    minimum: 0,
+    maximum: 1_000_000
+  }),
+  MAX_UPLOAD_BYTES: Type.Integer({
+    description: 'Maximum size of the body of an upload, instead of `MAX_BODY_BYTES`, which is ' +
+      'then the maximum size of a line',
+    default: 33_554_432,
+    unit: 'bytes',
+    minimum: 2,
+    maximum: 268_435_456
+  }),
   MAX_RESPONSE_BYTES: Type.Integer({
     description: 'Maximum size of the rows of a response, together. A batch with more is rolled ' +
       'back (`response_too_large`)',

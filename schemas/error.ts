@@ -91,6 +91,12 @@ export const ErrorObject = Type.Object({
     pathOf('path from the operation to the row of `values` that violates the constraint: ' +
       '`["values", 3]`; only if it is known for certain')
   ),
+  line: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      description: 'the first line of an upload that is faulty; nothing after it was read'
+    })
+  ),
   retryable: Type.Optional(
     Type.Boolean({ description: 'whether a retry of the same batch may succeed' })
   ),

@@ -143,6 +143,7 @@ export interface OneflightErrorInit {
   readonly sqlstate?: string | undefined
   readonly constraint?: string | undefined
   readonly path?: ReadonlyArray<string | number> | undefined
+  readonly line?: number | undefined
   readonly retryable?: boolean | undefined
   readonly retryAfter?: number | undefined
   readonly detail?: string | undefined
@@ -183,6 +184,8 @@ export class OneflightError extends Error {
   readonly constraint: string | undefined
   /** The row of `values` that violates the constraint, if it is known: `['values', 3]`. */
   readonly path: ReadonlyArray<string | number> | undefined
+  /** The first faulty line of an upload, from 1. */
+  readonly line: number | undefined
   /** Whether the same batch may succeed when it is sent again. */
   readonly retryable: boolean
   /** Milliseconds to wait before the next attempt, from `Retry-After`; 0 without the header. */
@@ -209,6 +212,7 @@ export class OneflightError extends Error {
     this.sqlstate = init.sqlstate
     this.constraint = init.constraint
     this.path = init.path
+    this.line = init.line
     this.retryable = init.retryable ?? false
     this.retryAfter = init.retryAfter ?? 0
     this.detail = init.detail

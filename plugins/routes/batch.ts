@@ -12,6 +12,7 @@ import { BatchPlanner, type PlannedBatch } from '../../src/plan/plan-batch.ts'
 import { compression, respond } from './respond.ts'
 import { createRunner } from './run-request.ts'
 import { acceptStreams, respondWithRows } from './stream-rows.ts'
+import { createRunUpload } from './upload.ts'
 
 interface BatchOptions {
   readonly config: Config
@@ -32,6 +33,8 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
   app.removeAllContentTypeParsers()
   const options = { parseAs: 'buffer', bodyLimit: config.MAX_BODY_BYTES } as const
   app.addContentTypeParser('application/json', options, app.getDecorator('keepBody'))
+  // The route reads the body itself.
+  app.addContentTypeParser('application/x-ndjson', (_request, _payload, done) => done(null))
 
   if (config.COMPRESSION === 'on') await app.register(import('@fastify/compress'), compression)
 
@@ -49,7 +52,7 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
   }
   app.decorate('acceptStreams', acceptStreams(app, config))
 
-  const ofAdhoc = hooksOf(app, ['admitAdhoc'], ['acceptStreams'])
+  const ofAdhoc = hooksOf(app, { access: ['admitAdhoc'], answer: ['acceptStreams'] })
   app.post('/', { onRequest: ofAdhoc }, (request, reply) =>
     run(request, reply, function * (bytes) {
       const operations = yield * readBatch(bytes, limits)
@@ -58,9 +61,16 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
       yield
       return yield * planner.plan(operations)
     }))
-  const ofNamed = hooksOf(app, ['findNamedBatch'], ['acceptStreams'])
-  app.post('/batches/:name', { onRequest: ofNamed }, (request, reply) =>
-    run(request, reply, bytes => readNamed(request.namedBatch as NamedBatch, bytes)))
+  const runUpload = createRunUpload(app, config, runner)
+  const ofNamed = hooksOf(app, {
+    bodies: 'requireJsonOrRows',
+    access: ['findNamedBatch'],
+    answer: ['acceptStreams']
+  })
+  app.post('/batches/:name', { onRequest: ofNamed }, async (request, reply) =>
+    request.isUpload
+      ? respond(reply, await runUpload(request, reply))
+      : run(request, reply, bytes => readNamed(request.namedBatch as NamedBatch, bytes)))
   if (config.MCP === 'on') {
     // Loading the SDK takes 0.1 s and 24 MB.
     const { mcp } = await import('./mcp.ts')
@@ -68,18 +78,22 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
   }
 }
 
-/**
- * `access`: what decides whether the role may run the batch, if the headers tell. `answer`: what
- * decides about the form of the response.
- */
+interface RouteHooks {
+  /** The check of the media type. */
+  readonly bodies?: string
+  /** What decides whether the role may run the batch, if the headers tell. */
+  readonly access?: readonly string[]
+  /** What decides about the form of the response. */
+  readonly answer?: readonly string[]
+}
+
 function hooksOf (
   app: FastifyInstance,
-  access: readonly string[] = [],
-  answer: readonly string[] = []
+  { bodies = 'requireJson', access = [], answer = [] }: RouteHooks = {}
 ): onRequestHookHandler[] {
   const limit = app.hasDecorator('limitPrincipal') ? ['limitPrincipal'] : []
   return [
-    'requireJson',
+    bodies,
     'authenticate',
     ...access,
     'readPreferences',

@@ -22,6 +22,8 @@ export interface Exchange {
 }
 
 export interface BatchRunner {
+  /** Waits for the turn of this many bytes. */
+  readonly takeTurn: (bytes: number) => Promise<Turn>
   /** Waits for the turn of the body. */
   receive(request: FastifyRequest, reply: FastifyReply): Promise<Exchange>
   /** Plans and runs a batch. Throws the failure of planning; that of running is in the answer. */
@@ -35,11 +37,13 @@ export function createRunner (app: FastifyInstance, config: Config): BatchRunner
   const mayBegin = app.getDecorator<() => boolean>('mayBegin')
   const settings = batchSettings(config)
   const turns = new Turns()
+  const takeTurn = (bytes: number): Promise<Turn> => turns.take(bytes)
   return {
+    takeTurn,
     async receive (request, reply) {
       const received = performance.now() - reply.elapsedTime
       const bytes = request.body as Buffer
-      const turn = await turns.take(bytes.length)
+      const turn = await takeTurn(bytes.length)
       return { request, reply, bytes, turn, times: { received, read: performance.now() } }
     },
     async run ({ request, reply, turn, times }, planning) {

@@ -270,11 +270,12 @@ function readTokenKeys (draft: Draft, given: Environment): Draft {
 }
 
 function checkLimits (
-  { MAX_BODY_BYTES: body = 0, MAX_BYTES_IN_FLIGHT: all = Infinity }: Partial<Config>
+  { MAX_BYTES_IN_FLIGHT: all = Infinity, ...config }: Partial<Config>
 ): readonly string[] {
-  return all < body
-    ? [`MAX_BYTES_IN_FLIGHT: must be at least MAX_BODY_BYTES (${body})`]
-    : []
+  const { MAX_BODY_BYTES: body = 0, MAX_UPLOAD_BYTES: upload = 0, MAX_UPLOAD_ROWS: rows } = config
+  const bodies = [['MAX_BODY_BYTES', body], ['MAX_UPLOAD_BYTES', rows === 0 ? 0 : upload]] as const
+  return bodies.filter(([, bytes]) => all < bytes)
+    .map(([name, bytes]) => `MAX_BYTES_IN_FLIGHT: must be at least ${name} (${bytes})`)
 }
 
 function checkStop (

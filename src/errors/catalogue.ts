@@ -105,7 +105,11 @@ const requestErrors = failuresOf('request_error', {
       'Accept `application/json` instead.'
   },
   request_timeout: { status: 408, meaning: 'The request was not received in time.' },
-  body_too_large: { status: 413, meaning: 'The request body is larger than `MAX_BODY_BYTES`.' },
+  body_too_large: {
+    status: 413,
+    meaning: 'The request body is larger than `MAX_BODY_BYTES`, or an upload is larger than ' +
+      '`MAX_UPLOAD_BYTES`.'
+  },
   too_many_ops: { status: 413, meaning: 'The batch contains more than `MAX_OPS` operations.' },
   too_much_work: {
     status: 413,
@@ -118,7 +122,8 @@ const requestErrors = failuresOf('request_error', {
     status: 415,
     meaning:
       'The body must be sent with `Content-Type: application/json`, in UTF-8 and without ' +
-      'content encoding.'
+      'content encoding. With `MAX_UPLOAD_ROWS`, some named batches also take ' +
+      '`application/x-ndjson`.'
   },
   client_closed_request: {
     status: 499,
@@ -182,7 +187,8 @@ const executionErrors = failuresOf('execution_error', {
   rows_limit: {
     status: 422,
     meaning: 'An operation returned or changed more than `MAX_ROWS` rows, or more than ' +
-      '`MAX_STREAM_ROWS` were to be streamed.'
+      '`MAX_STREAM_ROWS` were to be streamed. In an upload, those that return none may change ' +
+      '`MAX_UPLOAD_ROWS`.'
   },
   response_too_large: {
     status: 422,

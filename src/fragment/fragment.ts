@@ -30,10 +30,13 @@ interface Parameter {
   readonly shared: boolean
 }
 
+/** A value in its text form, or the bytes of a long text, in pieces. */
+export type ParameterText = string | null | readonly Buffer[]
+
 /** A statement: `$1` … in `text` refer to `parameters`, which are values in their text form. */
 export interface RenderedSql {
   readonly text: string
-  readonly parameters: ReadonlyArray<string | null>
+  readonly parameters: readonly ParameterText[]
   /** The text contains a value of a request: it is neither kept nor prepared. */
   readonly unique?: true
 }

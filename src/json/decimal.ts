@@ -25,6 +25,13 @@ export function hasLongExponent (text: string): boolean {
   return LONG_EXPONENT.test(text)
 }
 
+const NUMBER = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/
+
+/** Whether a text is a number as JSON writes it. */
+export function isNumberText (text: string): boolean {
+  return NUMBER.test(text)
+}
+
 /** Reads a number as JSON writes it. */
 export function readDecimal (text: string): Decimal {
   const power = text.search(/e/i)

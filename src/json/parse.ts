@@ -6,7 +6,7 @@
  * JSON.
  */
 import { isAscii, isUtf8 } from 'node:buffer'
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomInt } from 'node:crypto'
 import { maxDepth } from '../../schemas/operation.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import { findSyntaxError, positionOf } from './json-text.ts'
@@ -70,6 +70,30 @@ export function * parseInPieces (bytes: Buffer): Pieces<Json> {
   return value
 }
 
+/** Separates lines that are parsed together. No client can guess it. */
+const SEPARATOR = randomInt(1e14, 2 ** 48 - 1)
+const SEPARATION = Buffer.from(`,${SEPARATOR},`)
+const OPEN = Buffer.from('[')
+const CLOSE = Buffer.from(']')
+
+/**
+ * Parses lines, each of which is a JSON text, at once: for lines of 100 bytes, it takes half the
+ * time. Returns undefined if parseJson refuses one of them, or may find it too deep.
+ */
+export function parseLines (lines: readonly Buffer[]): readonly Json[] | undefined {
+  const pieces = lines.flatMap((line, i) => i === 0 ? [OPEN, line] : [SEPARATION, line])
+  if (pieces.length === 0) return []
+  try {
+    const list = parseJson(Buffer.concat([...pieces, CLOSE])) as readonly Json[]
+    // A line that is no JSON text on its own would move a separator, or add elements.
+    const isDivided = list.length === 2 * lines.length - 1 &&
+      lines.every((_, i) => i === 0 || list[2 * i - 1] === SEPARATOR)
+    return isDivided && !isDeep(list) ? lines.map((_, i) => list[2 * i] as Json) : undefined
+  } catch {
+    return undefined
+  }
+}
+
 interface Parsed extends Pick<Inspected, 'members' | 'problem'> {
   readonly value: Json
 }
@@ -122,6 +146,21 @@ export function writeJson (value: Json): string {
   const text = JSON.stringify(value)
   if (text.length >= LARGE) sources.set(value, text)
   return text
+}
+
+/** The texts of lists that are only known by their bytes. */
+const byteTexts = new WeakMap<object, readonly Buffer[]>()
+
+/** Returns a list of which only the JSON text is known: bytes in pieces, see bytesOf. */
+export function listOfBytes (bytes: readonly Buffer[]): readonly Json[] {
+  const list: readonly Json[] = []
+  byteTexts.set(list, bytes)
+  return list
+}
+
+/** The JSON text of a list from listOfBytes; undefined for every other value. */
+export function bytesOf (value: Json): readonly Buffer[] | undefined {
+  return typeof value === 'object' && value !== null ? byteTexts.get(value) : undefined
 }
 
 function keepSource (body: Json, { element }: ValuesSpan, source: string): void {

@@ -30,13 +30,20 @@ const units = {
 let limit = Infinity
 let spent = 0
 
-/** Runs a check. Throws `too_much_work` if it needs more units than `maxWork`. */
-export function bound<Result> (maxWork: number, check: () => Result): Result {
-  limit = maxWork
-  spent = 0
+/** The units that one or several checks may spend, and those that they have spent. */
+export interface CheckBudget {
+  readonly maxWork: number
+  spent: number
+}
+
+/** Runs a check. Throws `too_much_work` if it needs more units than its budget has left. */
+export function bound<Result> (budget: CheckBudget, check: () => Result): Result {
+  limit = budget.maxWork
+  spent = budget.spent
   try {
     return check()
   } finally {
+    budget.spent = spent
     limit = Infinity
   }
 }

@@ -2,7 +2,7 @@
  * A batch that is stored with the service: planned once, and run with the parameters of a request.
  */
 import type { Issue, ParameterIssue } from '../../schemas/error.ts'
-import { failure } from '../errors/catalogue.ts'
+import { failure, type Failure } from '../errors/catalogue.ts'
 import {
   isDeep,
   isObject,
@@ -87,8 +87,20 @@ export function * checkParameters (
  */
 const MAX_LISTED_BODY = 65_536
 
-/** Throws `params_invalid` if there are issues. It lists them up to the size of a response. */
-function refuse (issues: Iterable<PathIssue>): void {
+/** Throws `params_invalid` if there are issues. */
+export function refuse (issues: Iterable<PathIssue>): void {
+  const refused = describeIssues(issues)
+  if (refused !== undefined) throw refused
+}
+
+/**
+ * Returns `params_invalid` if there are issues. It lists them up to the size of a response. `line`:
+ * that of an upload which has them.
+ */
+export function describeIssues (
+  issues: Iterable<PathIssue>,
+  line?: number
+): Failure | undefined {
   const listed: ParameterIssue[] = []
   let length = 0
   let isCut = false
@@ -100,10 +112,15 @@ function refuse (issues: Iterable<PathIssue>): void {
     if (isCut) break
     listed.push({ path, message })
   }
-  if (listed.length === 0) return
+  const [first] = listed
+  if (first === undefined) return undefined
   const count = isCut ? `more than ${listed.length}` : listed.length
-  const message = count === 1
-    ? listed[0]?.message
-    : `The parameters have ${count} issues; see "errors".`
-  throw failure('params_invalid', message, { errors: listed as unknown as Issue[] })
+  const errors = listed as unknown as Issue[]
+  if (line === undefined) {
+    const several = `The parameters have ${count} issues; see "errors".`
+    return failure('params_invalid', count === 1 ? first.message : several, { errors })
+  }
+  const several = `Line ${line} has ${count} issues; see "errors".`
+  const message = count === 1 ? `Line ${line}: ${first.message}` : several
+  return failure('params_invalid', message, { errors, line })
 }

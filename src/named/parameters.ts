@@ -7,7 +7,7 @@ import { MAX_EXPONENT_DIGITS } from '../json/decimal.ts'
 import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { nameOf } from '../plan/check/describe.ts'
 import type { Parameter, ParameterRows } from '../plan/shape.ts'
-import { addUnits, addWorkKeyword, bound } from './check-work.ts'
+import { addUnits, addWorkKeyword, bound, type CheckBudget } from './check-work.ts'
 import { addNumberKeywords, findInexactNumber, findLongExponent, toDoubles } from './numbers.ts'
 import { compilePattern } from './pattern.ts'
 import { findReferred, readStep } from './schema-parts.ts'
@@ -24,6 +24,8 @@ export interface Parameters {
    * read. Throws `too_much_work`.
    */
   check(values: JsonObject, options?: CheckOptions): Iterable<PathIssue>
+  /** Whether the schema accepts the values of declared parameters. Throws `too_much_work`. */
+  accepts(values: JsonObject, budget: CheckBudget): boolean
   /** Returns the values by position, with defaults. They must be valid. */
   read(values: JsonObject): readonly Json[]
 }
@@ -33,6 +35,8 @@ interface CheckOptions {
   readonly first?: boolean
   /** What toDoubles returns for the values, if that is known. */
   readonly doubles?: unknown
+  /** The units that the check may spend, instead of those of one request. */
+  readonly budget?: CheckBudget | undefined
 }
 
 interface Declared {
@@ -58,8 +62,8 @@ export function readParameters (
   const { properties = {}, required = [] } = schema as Declared
   const names = Object.keys(properties)
   const defaults = Object.fromEntries(
-    names.filter(name => has(resolve(properties[name], schema), 'default'))
-      .map(name => [name, resolve(properties[name], schema)['default'] as Json])
+    names.filter(name => has(resolveSchema(properties[name], schema), 'default'))
+      .map(name => [name, resolveSchema(properties[name], schema)['default'] as Json])
   )
   const undeclared = required.findIndex(name => !has(properties, name))
   if (undeclared >= 0) {
@@ -77,7 +81,7 @@ export function readParameters (
     schema,
     known: new Map(
       names.map((name, position) => {
-        const resolved = resolve(properties[name], schema)
+        const resolved = resolveSchema(properties[name], schema)
         const { type, minItems = 0 } = resolved
         return [name, {
           position,
@@ -89,13 +93,19 @@ export function readParameters (
         }]
       })
     ),
-    * check (values, { first = false, doubles = toDoubles(values) } = {}) {
+    * check (values, { first = false, doubles = toDoubles(values), budget } = {}) {
       for (const name of Object.keys(values)) {
         if (has(properties, name)) continue
         const known = names.join(', ') || 'none'
         yield { path: [name], message: `There is no parameter "${name}". Parameters: ${known}.` }
       }
-      yield * describeErrors(first ? isValid : validate, { values, doubles, maxWork })
+      const spendable = budget ?? { maxWork, spent: 0 }
+      yield * describeErrors(first ? isValid : validate, { values, doubles, budget: spendable })
+    },
+    accepts (values, budget) {
+      const doubles = toDoubles(values)
+      if (doubles !== values && findLongExponent(values) !== undefined) return false
+      return bound(budget, () => isValid(doubles))
     },
     read: values => names.map(name => (has(values, name) ? values : defaults)[name] ?? null)
   }
@@ -119,12 +129,12 @@ function findSchemaProblem (schema: Json): PathIssue | undefined {
 }
 
 /** Follows a reference to another part of the schema. */
-function resolve (schema: JsonObject | undefined, root: Json): JsonObject {
+export function resolveSchema (schema: JsonObject | undefined, root: Json): JsonObject {
   const text = schema?.['$ref']
   if (typeof text !== 'string' || !text.startsWith('#/')) return isObject(schema) ? schema : {}
   // It exists, and no reference leads back to itself: `readSchema` has checked both.
   const found = findReferred(text, root)
-  return { ...isObject(found) && resolve(found, root), ...schema }
+  return { ...isObject(found) && resolveSchema(found, root), ...schema }
 }
 
 /** What is declared about rows; undefined: the values of a schema are not lists of objects. */
@@ -132,7 +142,7 @@ function readRows (schema: JsonObject, root: Json): ParameterRows | undefined {
   const { type, items, prefixItems } = schema
   if (type !== 'array' || prefixItems !== undefined || !isObject(items)) return undefined
   const { type: typeOfItems, properties = {}, patternProperties, additionalProperties } =
-    resolve(items, root)
+    resolveSchema(items, root)
   if (typeOfItems !== 'object') return undefined
   const columns = Object.keys(properties as JsonObject)
   return {
@@ -193,18 +203,18 @@ function createAjv (allErrors: boolean): Ajv2020 {
 interface Checked {
   readonly values: JsonObject
   readonly doubles: unknown
-  readonly maxWork?: number
+  readonly budget?: CheckBudget
 }
 
 function * describeErrors (
   validate: ValidateFunction,
-  { values, doubles, maxWork = Infinity }: Checked
+  { values, doubles, budget = { maxWork: Infinity, spent: 0 } }: Checked
 ): Iterable<PathIssue> {
   const long = doubles === values ? undefined : findLongExponent(values)
   if (long !== undefined) {
     const message = `${nameOf(long)} has an exponent of more than ${MAX_EXPONENT_DIGITS} digits.`
     yield { path: long, message }
-  } else if (!bound(maxWork, () => validate(doubles))) {
+  } else if (!bound(budget, () => validate(doubles))) {
     for (const error of validate.errors as readonly ErrorObject[]) {
       yield describeError(error, values)
     }

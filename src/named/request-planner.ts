@@ -4,9 +4,8 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Batch } from '../../schemas/batch.ts'
-import { has, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
+import { has, listOfBytes, type Json, type JsonObject } from '../json/parse.ts'
 import type { PlanLimits } from '../plan/context.ts'
-import { shapeOf } from '../plan/document.ts'
 import { keyOfPath, toPath } from '../plan/name.ts'
 import type { ColumnPath } from '../plan/nodes.ts'
 import type { JsonShape, Parameter, ParameterRows } from '../plan/shape.ts'
@@ -20,10 +19,11 @@ import {
   type PlannedBatch
 } from '../plan/plan-batch.ts'
 import { parameterName } from '../plan/parameter-rows.ts'
-import { isData } from '../plan/reference.ts'
 import { leastCertain } from '../plan/stored-values.ts'
 import { isNested } from '../plan/value-text.ts'
 import type { Parameters } from './parameters.ts'
+import { RowCollector, type CollectedRows } from './row-collector.ts'
+import { escapeRows, hasOnlyScalars, readFields, shapeOfData } from './row-values.ts'
 import type { PathIssue } from './schema-parts.ts'
 
 /**
@@ -87,6 +87,11 @@ export class RequestPlanner {
     this.#others = all.flatMap(([, position]) => this.#rows.has(position) ? [] : [position])
   }
 
+  /** The names of the parameters whose values are rows. */
+  get rowParameters (): readonly string[] {
+    return this.#rowParameters.map(([name]) => name)
+  }
+
   /** Returns the issues of valid values: lists with more rows than an operation may have. */
   findIssues (values: readonly Json[]): readonly PathIssue[] {
     const { maxRows } = this.#limits
@@ -102,7 +107,9 @@ export class RequestPlanner {
     const documents = this.genericPlan.usedRows.documents.map(({ parameter, fields }) =>
       (values[parameter.position] as Rows).map(row => readFields(row, fields))
     )
-    const describe = once(() => this.#describe(values, documents))
+    const describe = once(() =>
+      this.#describe(values, (position, known) =>
+        this.#describeRows({ position, known }, values, documents)))
     const all = documents.length === 0 ? values : [...values, ...documents]
     return {
       genericPlan: this.#hasOnlyScalars(values, documents)
@@ -116,6 +123,29 @@ export class RequestPlanner {
         const plan = once(() => this.#plan(this.#withData(describe(), values), operations))
         return { genericPlan: plan(), values: all, plan, named: true }
       }
+    }
+  }
+
+  /** Collects the rows of an upload, which are those of the only parameter with rows. */
+  collectRows (): RowCollector {
+    const { inserted, documents } = this.genericPlan.usedRows
+    return new RowCollector(documents, inserted.size > 0)
+  }
+
+  /** Plans an upload. `values`: those of all parameters, in which the rows do not matter. */
+  planUpload (values: readonly Json[], rows: CollectedRows): PlannedBatch {
+    const { shapes, columns } = rows
+    const [position] = this.#rows as unknown as Iterable<number>
+    const parameters = this.#describe(values, (_, known) =>
+      ({ ...known, shapes, columns: columns ?? known.columns }))
+    const plan = this.#findPlan(parameters)
+    const own = values.map((value, i) => i === position ? listOfBytes(rows.text) : value)
+    return {
+      genericPlan: plan,
+      values: [...own, ...rows.documents.map(listOfBytes)],
+      plan: () => plan,
+      named: true,
+      maxChanged: this.#limits.maxUploadRows as number
     }
   }
 
@@ -157,25 +187,36 @@ export class RequestPlanner {
   }
 
   /** Returns the parameters with everything that the plan depends on. */
-  #describe (values: readonly Json[], documents: readonly Rows[]): RequestParameters {
-    const { inserted, documents: planned } = this.genericPlan.usedRows
+  #describe (
+    values: readonly Json[],
+    describeRows: (position: number, known: ParameterRows) => ParameterRows
+  ): RequestParameters {
     return new Map([...this.#known].map(([name, parameter]): readonly [string, Parameter] => {
       const { position } = parameter
-      const value = values[position] as Json
       if (!this.#rows.has(position)) {
-        return [name, { ...parameter, shape: shapeOfData(value), rows: undefined }]
+        const shape = shapeOfData(values[position] as Json)
+        return [name, { ...parameter, shape, rows: undefined }]
       }
-      const shapes = new Map(planned.flatMap(({ parameter, fields }, i) =>
-        parameter.position === position ? shapesOfFields(documents[i] as Rows, fields) : []
-      ))
-      const known = parameter.rows as ParameterRows
-      const isDescribed = inserted.has(position) && (value as Rows).length > 0
-      // For an empty list, the plan has all declared columns.
-      const described = isDescribed ? describeRows(value as Rows) : { shapes: [] }
-      for (const [key, shape] of described.shapes) shapes.set(key, shape)
-      const rows = { ...known, ...described, shapes }
+      const rows = describeRows(position, parameter.rows as ParameterRows)
       return [name, { ...parameter, shape: 'object' as const, rows }]
     }))
+  }
+
+  #describeRows (
+    { position, known }: { readonly position: number, readonly known: ParameterRows },
+    values: readonly Json[],
+    documents: readonly Rows[]
+  ): ParameterRows {
+    const { inserted, documents: planned } = this.genericPlan.usedRows
+    const rows = values[position] as Rows
+    const shapes = new Map(planned.flatMap(({ parameter, fields }, i) =>
+      parameter.position === position ? shapesOfFields(documents[i] as Rows, fields) : []
+    ))
+    const isDescribed = inserted.has(position) && rows.length > 0
+    // For an empty list, the plan has all declared columns.
+    const described = isDescribed ? describeRows(rows) : { shapes: [] }
+    for (const [key, shape] of described.shapes) shapes.set(key, shape)
+    return { ...known, ...described, shapes }
   }
 
   /** Returns the parameters with the rows themselves. */
@@ -225,58 +266,4 @@ function shapesOf (
     )
     return shape === 'scalar' ? [] : [[keyOfPath(path), shape] as const]
   })
-}
-
-function shapeOfData (value: Json): JsonShape {
-  return isNested(value) ? shapeOf(escape(value)) : 'scalar'
-}
-
-function escapeRows (rows: Rows): Rows {
-  return escape(rows) as Rows
-}
-
-/** Escapes strings that would be read as references. Returns the value itself if it has none. */
-function escape (value: Json): Json {
-  if (typeof value === 'string') return isData(value) ? value : `$${value}`
-  if (Array.isArray(value)) {
-    const items = value as readonly Json[]
-    const escaped = items.map(escape)
-    return escaped.some((item, i) => item !== items[i]) ? escaped : value
-  }
-  if (!isObject(value)) return value
-  const escaped = Object.keys(value).flatMap(key => {
-    const item = value[key] as Json
-    const changed = escape(item)
-    return changed === item ? [] : [[key, changed] as const]
-  })
-  return escaped.length === 0 ? value : { ...value, ...Object.fromEntries(escaped) }
-}
-
-/** The values of the fields of a row. A missing one is null. Names are those of `fieldName`. */
-function readFields (row: JsonObject, fields: RowsDocument['fields']): JsonObject {
-  const read: Record<string, Json> = {}
-  for (const { name, path } of fields) read[name] = readValue(row, path)
-  return read
-}
-
-/** Whether no field of a row is an object or an array. */
-function hasOnlyScalars (fields: JsonObject): boolean {
-  for (const name in fields) if (isNested(fields[name] as Json)) return false
-  return true
-}
-
-/** Reads a value as PostgreSQL does with `->` and `->>`. */
-function readValue (row: JsonObject, { column, keys, resultType }: ColumnPath): Json {
-  let value = readStep(row, column)
-  for (const key of keys) value = readStep(value, key)
-  if (resultType !== 'text' || value === null || typeof value === 'string') return value
-  return writeJson(value)
-}
-
-/** A number is a position in an array, from its end if it is negative. */
-function readStep (value: Json, key: string | number): Json {
-  if (typeof key === 'number') {
-    return Array.isArray(value) ? (value as readonly Json[]).at(key) ?? null : null
-  }
-  return isObject(value) && has(value, key) ? value[key] as Json : null
 }

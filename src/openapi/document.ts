@@ -42,6 +42,7 @@ export type DescribedConfig = Pick<
   | 'MAX_OPS'
   | 'MAX_ROWS'
   | 'MAX_STREAM_ROWS'
+  | 'MAX_UPLOAD_ROWS'
   | 'MAX_BODY_BYTES'
   | 'ANON_ROLE'
   | 'JWT_ALGORITHMS'

@@ -6,9 +6,11 @@ import type { Config } from '../../schemas/config.ts'
 import type { JsonObject } from '../json/parse.ts'
 import type { NamedBatch } from '../named/named-batch.ts'
 import { mapReferences } from '../named/schema-parts.ts'
+import { takesUploads } from '../named/upload-target.ts'
 import type { JsonSchema } from './json-schema.ts'
 
-export type DescribedBatch = Pick<NamedBatch, 'name' | 'description' | 'roles' | 'schema'>
+export type DescribedBatch =
+  Pick<NamedBatch, 'name' | 'description' | 'roles' | 'schema' | 'planner'>
 
 /** An operation of OpenAPI. */
 export type Operation = Readonly<Record<string, unknown>>
@@ -23,12 +25,13 @@ export interface NamedBatchParts {
 export function describeNamedBatches (
   batches: Iterable<DescribedBatch>,
   template: Operation,
-  { ANON_ROLE }: Pick<Config, 'ANON_ROLE'>
+  { ANON_ROLE, MAX_UPLOAD_ROWS: maxRows }: Pick<Config, 'ANON_ROLE' | 'MAX_UPLOAD_ROWS'>
 ): NamedBatchParts {
   const paths: Record<string, { readonly post: Operation }> = {}
   const schemas: Record<string, JsonSchema> = {}
   const responses = Object.entries(template['responses'] as object)
-  for (const { name, description, roles, schema } of batches) {
+  for (const batch of batches) {
+    const { name, description, roles, schema } = batch
     const component = `${name}_params`
     schemas[component] = moveSchema(schema, `#/components/schemas/${component}`)
     const isForAnonymous = roles === undefined || (ANON_ROLE !== undefined && roles.has(ANON_ROLE))
@@ -42,7 +45,12 @@ export function describeNamedBatches (
           isForAnonymous || Object.keys(requirement).length > 0),
         requestBody: {
           required: true,
-          content: { 'application/json': { schema: { $ref: `#/components/schemas/${component}` } } }
+          content: {
+            'application/json': { schema: { $ref: `#/components/schemas/${component}` } },
+            ...maxRows > 0 && takesUploads(batch) && {
+              'application/x-ndjson': { schema: describeUpload(batch, maxRows) }
+            }
+          }
         },
         responses: Object.fromEntries(
           responses.map(([status]) => [status, { $ref: `#/components/responses/named_${status}` }])
@@ -57,6 +65,16 @@ export function describeNamedBatches (
       responses.map(([status, response]) => [`named_${status}`, response as unknown])
     )
   }
+}
+
+function describeUpload (
+  { planner: { rowParameters: [name] } }: DescribedBatch,
+  maxRows: number
+): JsonSchema {
+  const description =
+    `At most ${maxRows} rows of \`${String(name)}\`, one JSON object a line. The other ` +
+    'parameters are in the query.'
+  return { type: 'string', description }
 }
 
 function describe (description = '', roles: ReadonlySet<string> | undefined): string {

@@ -36,6 +36,8 @@ export function within<Outer extends Place> (place: Outer, step: string | number
 export interface PlanLimits {
   readonly schemas: readonly string[]
   readonly maxRows: number
+  /** Maximum rows of an upload; 0, the default: there are none. */
+  readonly maxUploadRows?: number
   readonly maxConditions: number
   readonly maxWork: number
 }

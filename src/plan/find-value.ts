@@ -127,8 +127,9 @@ function findField (group: BulkUpdateGroup, text: string): readonly ValuePlace[]
   )
 }
 
+/** Rows of an upload are not part of the plan. */
 function parseRows ({ document }: StoredJson): readonly JsonObject[] {
-  return parseDocument(document) as readonly JsonObject[]
+  return (parseDocument(document) ?? []) as readonly JsonObject[]
 }
 
 function columnsWith (object: JsonObject, text: string, row?: number): readonly ValuePlace[] {

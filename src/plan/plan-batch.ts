@@ -56,6 +56,8 @@ export interface PlannedBatch {
   readonly plan: () => Plan
   /** Whether the batch has a name: its plans always have placeholders. */
   readonly named?: boolean
+  /** How many rows an operation may change that returns none; undefined: MAX_ROWS. */
+  readonly maxChanged?: number
   /** Plans a part of the batch; undefined: it is known by its plan only. */
   readonly divide?: (division: Division) => PlannedBatch
 }

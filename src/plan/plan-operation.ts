@@ -14,7 +14,7 @@ import {
   requireMember,
   type Members
 } from './check/members.ts'
-import type { PlanContext } from './context.ts'
+import type { PlanContext, PlanLimits } from './context.ts'
 import { flattenConditions, planFilter } from './filter.ts'
 import { planKeyRows } from './key-rows.ts'
 import { planName, planTable, readPath } from './name.ts'
@@ -30,6 +30,7 @@ import type {
   PlanNode,
   Predicate,
   SelectNode,
+  Source,
   TableName,
   UpdateNode
 } from './nodes.ts'
@@ -165,9 +166,14 @@ function planQuery ({ from }: Members<'insert'>, context: PlanContext): {
   const query = planned?.finish()
   const names = values && [...values.columns, ...values.computed.map(({ column }) => column)]
   return {
-    planned: query && values && { source: query, ...values, maxRows: limits.maxRows },
+    planned: query && values && { source: query, ...values, maxRows: maxRowsOf(query, limits) },
     runs: names && [{ columns: names }]
   }
+}
+
+/** Rows of a parameter were counted when they came; an upload may have more than MAX_ROWS. */
+function maxRowsOf ({ kind }: Source, { maxRows, maxUploadRows = 0 }: PlanLimits): number {
+  return kind === 'rows' ? Math.max(maxRows, maxUploadRows) : maxRows
 }
 
 function planUpdate (

@@ -5,6 +5,7 @@
  * and times are numbers.
  */
 import { connect, type NetConnectOpts, type Socket } from 'node:net'
+import type { ParameterText } from '../fragment/fragment.ts'
 import { HEADER_BYTES, messageSize } from './wire-protocol.ts'
 
 /** Where messages are written first. It grows with the largest batch, up to MAX_KEPT_BYTES. */
@@ -31,7 +32,7 @@ export class MessageWriter {
   }
 
   /** Gives a prepared statement its parameters. */
-  bind (name: string, parameters: ReadonlyArray<string | null>): this {
+  bind (name: string, parameters: readonly ParameterText[]): this {
     this.#open(BIND).#text('').#text(name).#int16(0).#int16(parameters.length)
     for (const parameter of parameters) this.#value(parameter)
     // One form for all columns of the result.
@@ -64,9 +65,11 @@ export class MessageWriter {
   }
 
   finish (): Buffer {
-    const written = Buffer.from(this.#bytes.subarray(0, this.#end))
-    if (this.#bytes.length <= MAX_KEPT_BYTES) scratch = this.#bytes
-    return written
+    const written = this.#bytes.subarray(0, this.#end)
+    // What is not kept need not be copied either.
+    if (this.#bytes.length > MAX_KEPT_BYTES) return written
+    scratch = this.#bytes
+    return Buffer.from(written)
   }
 
   #open (type: number): this {
@@ -103,11 +106,20 @@ export class MessageWriter {
   }
 
   /** A parameter: its length and its text; NULL has the length -1. */
-  #value (text: string | null): void {
-    if (text === null) {
-      this.#int32(-1)
-      return
-    }
+  #value (text: ParameterText): void {
+    if (text === null) this.#int32(-1)
+    else if (typeof text === 'string') this.#string(text)
+    else this.#bytesOf(text)
+  }
+
+  #bytesOf (pieces: readonly Buffer[]): void {
+    const length = pieces.reduce((sum, piece) => sum + piece.length, 0)
+    this.#reserve(length + 4)
+    this.#int32(length)
+    for (const piece of pieces) this.#end += piece.copy(this.#bytes, this.#end)
+  }
+
+  #string (text: string): void {
     this.#reserve(text.length * MAX_BYTES_PER_UNIT + 4)
     const length = this.#bytes.write(text, this.#end + 4)
     this.#bytes.writeInt32BE(length, this.#end)

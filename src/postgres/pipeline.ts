@@ -3,6 +3,7 @@
  * with one Sync: after an error the server skips the rest of the group.
  */
 import type { DatabaseError } from '../errors/postgres.ts'
+import type { ParameterText } from '../fragment/fragment.ts'
 import type { DriverSocket, Receiver } from './driver-socket.ts'
 import type { FunctionCall } from './facts.ts'
 import { MessageWriter } from './messages.ts'
@@ -11,7 +12,7 @@ import { readError, readTag, Reply, type Message } from './wire-protocol.ts'
 /** One statement, by the extended protocol. */
 export interface Request {
   readonly text: string
-  readonly parameters: ReadonlyArray<string | null>
+  readonly parameters: readonly ParameterText[]
   /** The name of the prepared statement; '' for one that is used once. */
   readonly name: string
   /** Prepare it first. */

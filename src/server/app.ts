@@ -58,7 +58,7 @@ export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
     lingerMs: Math.min(LINGER_MS, config.REQUEST_TIMEOUT_MS)
   })
   await app.register(clientErrors, { requestId })
-  await app.register(expectContinue, { maxBodyBytes: config.MAX_BODY_BYTES })
+  await app.register(expectContinue)
   await registerRoutes(app, options)
   return app
 }
@@ -74,7 +74,7 @@ export async function registerRoutes (app: FastifyInstance, options: RouteOption
   await app.register(errors, { config })
   await app.register(metrics)
   await app.register(database, { config, database: target, replica, routes })
-  await app.register(mediaType)
+  await app.register(mediaType, { config })
   await app.register(auth, { config, keys, loginRole: target.user, routes })
   await app.register(namedBatches, { config, batches: named })
   await app.register(prefer, { config })

@@ -142,6 +142,7 @@ export class Compiler {
         : this.#compileRows(batch, {
           session: identity,
           maxRows: rowSink?.maxRows ?? maxRows,
+          maxChanged: batch.maxChanged,
           maxBytes,
           streamed: rowSink !== undefined,
           minimal: preferences.return === 'minimal',
@@ -188,9 +189,9 @@ export class Compiler {
   #compileOperations (batch: PlannedBatch, options: CompileOptions): readonly Statement[] {
     const { genericPlan, values, plan } = batch
     if (values === undefined) return compile(plan(), options)
-    const { session: { role, claims }, minimal, keep, streamed, distributed } = options
+    const { session: { role, claims }, minimal, keep, streamed, distributed, maxChanged } = options
     const templates = this.#templates.find(this.#variantsOf(genericPlan), {
-      variant: JSON.stringify([minimal, keep, streamed, distributed]),
+      variant: JSON.stringify([minimal, keep, streamed, distributed, maxChanged]),
       types: [
         ...genericPlan.tables.map(table => this.columnTypes.lookup(table)),
         ...genericPlan.operations.map(node =>

@@ -128,10 +128,12 @@ const JSON_ROW = identifier('->')
 
 /** Returns all rows as one JSON array, after checks of their number. */
 export function buildAggregated (node: PlanNode, context: StatementContext): Body {
-  const { maxRows, maxBytes, operations, uses, distributed } = context
+  const { maxBytes, operations, uses, distributed } = context
   const { minimal = false, keep = false, checkValues } = context
   const hidden = minimal || node.output?.length === 0
   const part = rowPartOf(node, hidden && uses.length === 0)
+  const { maxRows: maxReturned, maxChanged = maxReturned } = context
+  const maxRows = part === 'nothing' ? maxChanged : maxReturned
   const exposed = checkValues ? exposedColumns(node, uses) : []
   const operation = buildOperation(node, part, { ...context, exposed })
   const { isRecord = false } = operation
@@ -152,7 +154,7 @@ export function buildAggregated (node: PlanNode, context: StatementContext): Bod
     ...checkRequiredRows(node, context),
     ...operation.checks ?? [],
     ...distributed ? buildShardCheck(node, { returnsRows: part !== 'nothing', row }) : [],
-    ...buildChecks(node, { ...context, part, row, isRecord, exposed }),
+    ...buildChecks(node, { ...context, maxRows, part, row, isRecord, exposed }),
     ...size
   ]
   return {

@@ -135,7 +135,9 @@ async function describeFailure (outcome: Failed, sent: Sent): Promise<BatchFailu
   const { planned, request: { identity: { role, anonymous } }, settings, turn = smallTurn } = sent
   const deadline = Math.min(sent.deadline, performance.now() + LOCATE_TIMEOUT_MS)
   const row = await locateRow(outcome, planned, part => tryPart(part, { ...sent, deadline }))
-  return turn.run(() => toFailure(outcome, planned.plan(), { ...settings, row, role, anonymous }))
+  const { maxChanged } = planned
+  return turn.run(() =>
+    toFailure(outcome, planned.plan(), { ...settings, maxChanged, row, role, anonymous }))
 }
 
 /** Longest search for the row that violates a constraint. */

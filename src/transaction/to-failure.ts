@@ -38,6 +38,8 @@ export interface FailureOptions {
 
 export interface ToFailureOptions extends FailureOptions {
   readonly maxRows: number
+  /** Maximum rows of an operation that returns none; undefined: the same. */
+  readonly maxChanged?: number | undefined
   readonly maxBytes: number
   /** DB_SCHEMAS */
   readonly schemas: readonly string[]
@@ -115,7 +117,7 @@ const ROLE_DENIED: ReadonlyMap<string, (role: string) => string> = new Map([
   ]
 ])
 
-interface RaisedContext extends Pick<ToFailureOptions, 'maxRows' | 'maxBytes'> {
+interface RaisedContext extends Pick<ToFailureOptions, 'maxRows' | 'maxChanged' | 'maxBytes'> {
   readonly plan: Plan
   /** The operation that raised it. */
   readonly at: number
@@ -123,13 +125,15 @@ interface RaisedContext extends Pick<ToFailureOptions, 'maxRows' | 'maxBytes'> {
 
 /** Describes what a statement of the service found; see src/sql/statement/raised-error.ts. */
 function describeRaised (raised: RaisedError, context: RaisedContext): BatchFailure {
-  const { plan, at, maxRows, maxBytes } = context
+  const { plan, at, maxRows, maxChanged, maxBytes } = context
   const node = plan.operations[at] as PlanNode
   const fail = (code: FailureCode, message: string): BatchFailure =>
     failFinally(context, code, message)
   switch (raised.kind) {
     case 'rows':
-      return fail('rows_limit', `The operation returned or changed more than ${maxRows} rows.`)
+      return fail('rows_limit', maxChanged === undefined
+        ? `The operation returned or changed more than ${maxRows} rows.`
+        : `The operation returned more than ${maxRows} rows, or changed more than ${maxChanged}.`)
     case 'bytes':
       return { failure: responseTooLarge(maxBytes, placeOf(plan, at)), operation: at }
     case 'value':

@@ -12,14 +12,22 @@ t.test('the examples give the responses of the page', async t => {
   const [transfer, receive, ...more] = blocks.filter(text => text.includes('"operations"'))
     .map(text => JSON.parse(text) as unknown)
   t.same(more, [])
-  const service = await useShopService(t, { batches: { transfer, receive } })
+  const service = await useShopService(t, {
+    batches: { transfer, receive },
+    env: { MAX_UPLOAD_ROWS: '100' }
+  })
   const headers = { ...asCustomer(), 'x-request-id': 'docs' }
   const examples = blocks.filter(text => !text.includes('"operations"'))
-  t.equal(examples.length, 6)
+  t.equal(examples.length, 10)
   for (let i = 0; i < examples.length; i += 2) {
     const [request, response] = examples.slice(i, i + 2) as [string, string]
-    const name = request.includes('"items"') ? 'receive' : 'transfer'
-    const answer = await service.run(name, request, { headers })
+    const [, upload, lines = ''] = /^POST \/batches\/(\w+) .*\n\n(.*)$/s.exec(request) ?? []
+    const name = upload ?? (request.includes('"items"') ? 'receive' : 'transfer')
+    const answer = upload === undefined
+      ? await service.run(name, request, { headers })
+      : await service.run(name, lines, {
+        headers: { ...headers, 'content-type': 'application/x-ndjson' }
+      })
     t.equal(compact(answer.text), compact(response))
   }
 })

@@ -350,8 +350,11 @@ t.test('a session that cannot be restored is an internal error', async t => {
   })
   const limits = { maxRows: 1, maxBytes: 100_000 }
   const marker = compile(plan, { session: { role: 'r', claims: '{}' }, ...limits })[0]?.parameters
-    .find(text => text?.startsWith('oneflight.session'))
-  const error = { code: '42704', message: `unrecognized configuration parameter "${marker}"` }
+    .find(text => String(text).startsWith('oneflight.session'))
+  const error = {
+    code: '42704',
+    message: `unrecognized configuration parameter "${String(marker)}"`
+  }
   t.match(
     toFailure({ kind: 'failed', error, at: 0, times: { operations: [] } }, plan, {
       anonymous: false,

@@ -228,7 +228,7 @@ function sendExtended (
 ): RawQuery {
   const options = { prepare, simple: false } as postgres.UnsafeQueryOptions
   const query = transaction.unsafe(text, [], options).raw() as unknown as RawQuery
-  query.parameters = [...parameters]
+  query.parameters = parameters as ReadonlyArray<string | null>
   return query.execute()
 }
 

@@ -31,12 +31,16 @@ export function * readBatch (
 
 /** The limits that the configuration sets. */
 export function batchLimits (
-  config: Pick<Config, 'DB_SCHEMAS' | 'MAX_OPS' | 'MAX_ROWS' | 'MAX_CONDITIONS' | 'MAX_WORK'>
+  config: Pick<
+    Config,
+    'DB_SCHEMAS' | 'MAX_OPS' | 'MAX_ROWS' | 'MAX_CONDITIONS' | 'MAX_WORK'
+  > & Partial<Pick<Config, 'MAX_UPLOAD_ROWS'>>
 ): BatchLimits {
   return {
     schemas: config.DB_SCHEMAS,
     maxOps: config.MAX_OPS,
     maxRows: config.MAX_ROWS,
+    maxUploadRows: config.MAX_UPLOAD_ROWS ?? 0,
     maxConditions: config.MAX_CONDITIONS,
     maxWork: config.MAX_WORK
   }

@@ -2,7 +2,7 @@
  * A statement of a batch, and the template of statements whose values are placeholders: it is
  * compiled once, and filled with the values of each batch.
  */
-import type { RenderedSql } from '../../fragment/fragment.ts'
+import type { ParameterText, RenderedSql } from '../../fragment/fragment.ts'
 import {
   fillPlaceholder,
   hasPlaceholder,
@@ -31,7 +31,7 @@ export interface Statement extends RenderedSql {
 /** A statement whose parameters may be placeholders. */
 export interface Template {
   readonly statement: Statement
-  readonly parameters: ReadonlyArray<Placeholder | string | null>
+  readonly parameters: ReadonlyArray<Placeholder | ParameterText>
 }
 
 /**
@@ -40,7 +40,7 @@ export interface Template {
  */
 export function createTemplate (statement: Statement): Template | undefined {
   const parameters = statement.parameters.map(parameter =>
-    parameter === null ? null : readPlaceholder(parameter) ?? parameter
+    typeof parameter === 'string' ? readPlaceholder(parameter) ?? parameter : parameter
   )
   const fixed = [statement.text, ...parameters.filter(value => typeof value === 'string')]
   return fixed.some(hasPlaceholder) ? undefined : { statement, parameters }
@@ -55,9 +55,11 @@ export function fillTemplate (
   values: Values
 ): Statement | undefined {
   const filled = parameters.map(parameter =>
-    parameter === null || typeof parameter === 'string'
-      ? parameter
-      : fillPlaceholder(parameter, values)
+    isPlaceholder(parameter) ? fillPlaceholder(parameter, values) : parameter
   )
   return filled.every(text => text !== undefined) ? { ...statement, parameters: filled } : undefined
+}
+
+function isPlaceholder (parameter: Placeholder | ParameterText): parameter is Placeholder {
+  return typeof parameter === 'object' && parameter !== null && 'position' in parameter
 }

@@ -15,6 +15,8 @@ export interface CompileOptions {
   readonly session: SessionIdentity
   /** Maximum rows per operation. */
   readonly maxRows: number
+  /** Maximum rows of an operation that returns none; `maxRows` by default. */
+  readonly maxChanged?: number | undefined
   /** Maximum bytes of the rows of a response. */
   readonly maxBytes: number
   /** Returns the number of rows instead of the rows, for every operation. */

@@ -103,7 +103,7 @@ export interface CheckedMember {
 }
 
 interface VerifyOptions {
-  /** For an array of objects: their positions in the request. */
+  /** For an array of objects: their positions in the request; empty: their own. */
   readonly positions?: readonly number[] | undefined
   /** Relations that the examples refer to, each after a comma. */
   readonly from?: Fragment
@@ -125,7 +125,9 @@ export function verifyDocument (
     : sql`pg_catalog.json_array_elements(d.document) with ordinality`
   const row = positions === undefined
     ? sql`''`
-    : sql`(${parameter(arrayText(positions))}::pg_catalog.int4[])[i.position]::pg_catalog.text`
+    : positions.length === 0
+      ? sql`(i.position operator(pg_catalog.-) 1)::pg_catalog.text`
+      : sql`(${parameter(arrayText(positions))}::pg_catalog.int4[])[i.position]::pg_catalog.text`
   const texts = (list: readonly string[]): Fragment =>
     sql`${parameter(arrayText(list))}::pg_catalog.text[]`
   const types = join(members.map(({ example }) => typeOf(example)), sql`, `)

@@ -31,6 +31,14 @@ const problemsOf = (env: Environment): readonly string[] => {
   }
 }
 
+t.test('an upload must fit into the memory for bodies', async t => {
+  const env = { ...base, MAX_BYTES_IN_FLIGHT: '2000000' }
+  t.strictSame(problemsOf(env), [])
+  t.strictSame(problemsOf({ ...env, MAX_UPLOAD_ROWS: '1' }), [
+    'MAX_BYTES_IN_FLIGHT: must be at least MAX_UPLOAD_BYTES (33554432)'
+  ])
+})
+
 t.test('unset variables have their defaults', async t => {
   const { config, database, replica, routes, tracing } = readConfig(base)
   t.strictSame({ replica, routes, tracing }, {
@@ -58,6 +66,8 @@ t.test('unset variables have their defaults', async t => {
     MAX_OPS: 100,
     MAX_ROWS: 10_000,
     MAX_STREAM_ROWS: 0,
+    MAX_UPLOAD_ROWS: 0,
+    MAX_UPLOAD_BYTES: 33_554_432,
     MAX_RESPONSE_BYTES: 67_108_864,
     MAX_CONDITIONS: 1000,
     MAX_WORK: 100_000,

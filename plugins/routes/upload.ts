@@ -1,0 +1,90 @@
+/**
+ * Receives uploads: rows of a named batch, which are read while they arrive. The transaction begins
+ * when all of them are there, so a slow client holds no connection to the database.
+ */
+import { createHash } from 'node:crypto'
+import type { Readable } from 'node:stream'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Config } from '../../schemas/config.ts'
+import { failure } from '../../src/errors/catalogue.ts'
+import type { Pieces } from '../../src/json/parse.ts'
+import type { NamedBatch } from '../../src/named/named-batch.ts'
+import { Upload } from '../../src/named/upload.ts'
+import type { PlannedBatch } from '../../src/plan/plan-batch.ts'
+import type { SetIdempotencyKey } from '../../src/sql/frame/idempotency.ts'
+import type { Answer } from './respond.ts'
+import type { BatchRunner } from './run-request.ts'
+
+/**
+ * As many bytes are read in one turn, which takes about 4 ms. A piece of the body of this size is
+ * like a large body: it leaves time to other requests.
+ */
+const TURN_BYTES = 65_536
+
+/** Receives and runs an upload. */
+export type RunUpload = (request: FastifyRequest, reply: FastifyReply) => Promise<Answer>
+
+export function createRunUpload (
+  app: FastifyInstance,
+  config: Config,
+  runner: BatchRunner
+): RunUpload {
+  const setKey = app.getDecorator<SetIdempotencyKey<FastifyRequest>>('setIdempotencyKey')
+  const limits = {
+    maxRows: config.MAX_ROWS,
+    maxWork: config.MAX_WORK,
+    maxUploadRows: config.MAX_UPLOAD_ROWS,
+    maxLineBytes: config.MAX_BODY_BYTES
+  }
+  return async (request, reply) => {
+    const received = performance.now() - reply.elapsedTime
+    const [, query = ''] = request.url.split(/\?(.*)/s, 2)
+    const upload = new Upload(request.namedBatch as NamedBatch, query, limits)
+    const hash = request.headers['idempotency-key'] === undefined ? undefined : createHash('sha256')
+    let bytes = 0
+    for await (const piece of readPieces(request)) {
+      bytes += piece.length
+      hash?.update(piece)
+      const turn = await runner.takeTurn(piece.length)
+      turn.run(() => upload.read(piece))
+    }
+    if (hash !== undefined) setKey(request, JSON.stringify([query, hash.digest('hex')]))
+    const turn = await runner.takeTurn(bytes)
+    const times = { received, read: performance.now() }
+    const exchange = { request, reply, bytes: Buffer.alloc(0), turn, times }
+    return runner.run(exchange, plan(upload))
+  }
+}
+
+function * plan (upload: Upload): Pieces<PlannedBatch> {
+  yield
+  return upload.finish()
+}
+
+/** Joins the chunks of a body to pieces of about TURN_BYTES. Throws `body_too_large`. */
+async function * readPieces (
+  { raw, headers, maxBodyBytes }: FastifyRequest
+): AsyncGenerator<Buffer> {
+  const refuse = (): never => {
+    throw failure(
+      'body_too_large',
+      `The upload has more than ${maxBodyBytes} bytes (MAX_UPLOAD_BYTES). Divide its rows.`
+    )
+  }
+  if (Number(headers['content-length']) > maxBodyBytes) refuse()
+  let [all, waiting] = [0, 0]
+  let chunks: Buffer[] = []
+  // A response to a faulty line has to reach the client, so the connection stays.
+  const body = (raw as Readable).iterator({ destroyOnReturn: false })
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    all += chunk.length
+    if (all > maxBodyBytes) refuse()
+    chunks.push(chunk)
+    waiting += chunk.length
+    if (waiting < TURN_BYTES) continue
+    yield Buffer.concat(chunks)
+    chunks = []
+    waiting = 0
+  }
+  if (waiting > 0) yield Buffer.concat(chunks)
+}

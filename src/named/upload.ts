@@ -1,0 +1,141 @@
+/**
+ * Reads the rows of an upload while they arrive, one JSON object a line, and checks each one at
+ * once. The first faulty line ends the upload. Of the rows only their text is kept.
+ */
+import { failure, type Failure } from '../errors/catalogue.ts'
+import { isDeep, parseJson, parseLines, type Json, type JsonObject } from '../json/parse.ts'
+import type { PlanLimits } from '../plan/context.ts'
+import type { PlannedBatch } from '../plan/plan-batch.ts'
+import { Lines } from './lines.ts'
+import { describeIssues, refuse, type NamedBatch } from './named-batch.ts'
+import { readQuery } from './query-parameters.ts'
+import type { RowCollector } from './row-collector.ts'
+import type { PathIssue } from './schema-parts.ts'
+import { findUploadTarget, type UploadTarget } from './upload-target.ts'
+
+export interface UploadLimits extends Pick<PlanLimits, 'maxRows' | 'maxWork'> {
+  readonly maxUploadRows: number
+  /** Maximum bytes of a line. */
+  readonly maxLineBytes: number
+}
+
+export class Upload {
+  readonly #batch: NamedBatch
+  readonly #target: UploadTarget
+  readonly #limits: UploadLimits
+  readonly #lines: Lines
+  readonly #rows: RowCollector
+  /** All parameters, with a list of the row that is checked. */
+  readonly #sample: JsonObject
+  readonly #list: Json[] = []
+  /** MAX_WORK for every MAX_ROWS rows, as if they came in requests of that many rows. */
+  #budget: { readonly maxWork: number, spent: number }
+  #count = 0
+
+  /**
+   * `query`: the other parameters, as they follow `?`. Throws `content_type_unsupported` if the
+   * batch takes no uploads, and `params_invalid` with every issue of the query.
+   */
+  constructor (batch: NamedBatch, query: string, limits: UploadLimits) {
+    this.#batch = batch
+    this.#target = findUploadTarget(batch)
+    this.#limits = limits
+    this.#budget = { maxWork: limits.maxWork, spent: 0 }
+    const { values, issues } = readQuery(query, this.#target)
+    refuse(issues)
+    this.#sample = { ...values, [this.#target.name]: this.#list }
+    refuse(this.#target.parameters.check(this.#sample, { budget: this.#budget }))
+    this.#rows = batch.planner.collectRows()
+    this.#lines = new Lines(limits.maxLineBytes, before => this.#refuseLength(before))
+  }
+
+  /** Reads the next bytes. Throws `body_invalid`, `params_invalid` or `too_much_work`. */
+  read (chunk: Buffer): void {
+    this.#addLines(this.#lines.read(chunk))
+  }
+
+  /** Plans the batch when all bytes were read. Throws what `read` throws. */
+  finish (): PlannedBatch {
+    this.#addLines(this.#lines.finish())
+    const { name, minItems } = this.#target
+    if (this.#count < minItems) {
+      const message = `"${name}" has ${this.#count} rows; at least ${minItems} are required.`
+      refuse([{ path: [name], message }])
+    }
+    const { parameters, planner } = this.#batch
+    return planner.planUpload(parameters.read(this.#sample), this.#rows.finish())
+  }
+
+  /** Lines that are valid are parsed together. Otherwise the first faulty one is looked for. */
+  #addLines (lines: readonly Buffer[]): void {
+    const rows = parseLines(lines)
+    for (const [i, line] of lines.entries()) {
+      const index = this.#count++
+      this.#checkCount()
+      if (index % this.#limits.maxRows === 0) this.#budget.spent = 0
+      this.#addRow(rows === undefined ? this.#parse(line) : rows[i] as Json, line)
+    }
+  }
+
+  #addRow (row: Json, text: Buffer): void {
+    this.#list[0] = row
+    const { parameters } = this.#target
+    if (!parameters.accepts(this.#sample, this.#budget)) {
+      this.#refuseRow(parameters.check(this.#sample))
+    }
+    // The schema accepts only objects.
+    const problem = this.#rows.add(row as JsonObject, text)
+    if (problem !== undefined) this.#refuseRow([{ path: this.#path(0), message: problem }])
+  }
+
+  #path (index: number): PathIssue['path'] {
+    return [this.#target.name, index]
+  }
+
+  #checkCount (): void {
+    const { maxItems } = this.#target
+    const { maxUploadRows } = this.#limits
+    if (this.#count <= Math.min(maxItems, maxUploadRows)) return
+    const limit = maxItems < maxUploadRows
+      ? `at most ${maxItems} rows are allowed.`
+      : `at most ${maxUploadRows} rows are allowed (MAX_UPLOAD_ROWS).`
+    this.#refuseRow([{ path: this.#path(0), message: `There is a further row; ${limit}` }])
+  }
+
+  #parse (bytes: Buffer): Json {
+    try {
+      const row = parseJson(bytes)
+      const isTooDeep = typeof row === 'object' && row !== null && isDeep(row)
+      if (!isTooDeep) return row
+    } catch (error) {
+      const { message } = error as Failure
+      throw this.#invalid(message.replace('The body', 'it').replace('line 1, ', ''))
+    }
+    return this.#refuseRow([{ path: this.#path(0), message: 'The row is nested too deeply.' }])
+  }
+
+  #refuseLength (before: readonly Buffer[]): never {
+    // One of them may be faulty.
+    this.#addLines(before)
+    this.#count++
+    throw this.#invalid(`it has more than ${this.#limits.maxLineBytes} bytes (MAX_BODY_BYTES).`)
+  }
+
+  #invalid (problem: string): Failure {
+    const line = this.#count
+    return failure('body_invalid', `Line ${line} cannot be read: ${problem}`, { line })
+  }
+
+  /** Throws `params_invalid`. The row is the first one in the paths of the issues. */
+  #refuseRow (issues: Iterable<PathIssue>): never {
+    const line = this.#count
+    const { name } = this.#target
+    const element = `Element 0 of "${name}"`
+    const moved = [...issues].map(({ path: [, , ...rest], message }) => ({
+      path: [...this.#path(line - 1), ...rest],
+      message: message.replace(element, 'The row')
+    }))
+    const refused = describeIssues(moved, line) as Failure
+    throw refused
+  }
+}

@@ -1,0 +1,454 @@
+/**
+ * Tests uploads: rows of a named batch, one JSON object a line. They do the same as the parameters
+ * in one JSON object, the first faulty line is named, and a client that is slow or gone holds
+ * neither memory nor a connection to the database.
+ */
+import { once } from 'node:events'
+import { request, type ClientRequest, type IncomingMessage } from 'node:http'
+import { json } from 'node:stream/consumers'
+import t, { type Test } from 'tap'
+import * as op from '../support/operations.ts'
+import { ask, token, useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const schema = `
+  create table readings (id bigint primary key, sensor text default 'none', value numeric,
+    day date, info jsonb, tags text[], source text);
+  create table pairs (a int, b int);
+  grant all on readings, pairs to oneflight_user;`
+
+const reading = {
+  type: 'object',
+  properties: {
+    id: { type: 'integer' },
+    sensor: { type: ['string', 'null'], maxLength: 10 },
+    value: { type: 'number' },
+    day: { type: 'string' },
+    info: true,
+    tags: { type: 'array', items: { type: 'string' } },
+    source: true
+  },
+  required: ['id'],
+  additionalProperties: false
+}
+const list = { type: 'array', items: reading }
+const paramsOf = (items: object, more: object = {}, required = ['items']): object =>
+  ({ type: 'object', properties: { items, ...more }, required })
+const insert = op.insert('in', 'readings', '$params.items' as never, { returning: [] })
+const scalars = {
+  source: { type: 'string', default: 'none' },
+  factor: { type: 'number', maximum: 1e30, default: 1 },
+  count: { type: 'integer', default: 0 },
+  keep: { type: 'boolean', default: true },
+  maybe: { type: ['integer', 'null'], default: null },
+  any: { default: 1 },
+  list: { type: 'array', default: [] },
+  either: { type: ['integer', 'string'], default: 1 }
+}
+const from = {
+  id: 'in',
+  op: 'insert',
+  table: 'readings',
+  from: { param: 'items' },
+  columns: {
+    id: { $col: 'id' },
+    sensor: { $col: 'sensor' },
+    value: { $col: 'value' },
+    info: { $col: 'info' },
+    source: '$params.source',
+    tags: ['$params.factor', '$params.count']
+  },
+  returning: []
+}
+const batches = {
+  load: { params: paramsOf(list), operations: [insert] },
+  from: { params: paramsOf({ $ref: '#/$defs/list' }, scalars), operations: [from] },
+  ids: {
+    params: paramsOf(list),
+    operations: [op.insert('in', 'readings', '$params.items' as never, { returning: ['id'] })]
+  },
+  few: { params: paramsOf({ ...list, minItems: 2, maxItems: 3 }), operations: [insert] },
+  unique: { params: paramsOf({ ...list, uniqueItems: true }), operations: [insert] },
+  none: { operations: [{ id: 's', op: 'select', table: 'pairs' }] },
+  two: {
+    params: paramsOf(list, { others: list }, ['items', 'others']),
+    operations: [insert, { ...insert, id: 'more', values: '$params.others' }]
+  },
+  long: {
+    params: paramsOf({
+      ...list,
+      items: { ...reading, properties: { id: { type: 'integer' }, sensor: { pattern: '^a*$' } } }
+    }),
+    operations: [insert]
+  }
+}
+// The reference is resolved in the same way as in a JSON request.
+Object.assign(batches.from.params, { $defs: { list } })
+
+const type = { 'content-type': 'application/x-ndjson' }
+const service = await useService(t, {
+  schema,
+  keys: true,
+  batches,
+  env: {
+    MAX_UPLOAD_ROWS: '100000',
+    MAX_ROWS: '1000',
+    MAX_BODY_BYTES: '20000',
+    MAX_WORK: '20000',
+    EXPLAIN: 'on'
+  }
+})
+const { sql } = service.database
+const readAll = (): Promise<readonly unknown[]> =>
+  sql`select r::text from readings as r order by id`.then(rows => rows.map(({ r }) => r as string))
+
+const upload = (
+  name: string,
+  lines: string | readonly unknown[],
+  headers: Readonly<Record<string, string>> = {}
+): Promise<Answer> =>
+  service.run(name, typeof lines === 'string' ? lines : lines.map(writeLine).join('\n'), {
+    headers: { ...type, ...headers }
+  })
+
+/** A string is a line as it is. */
+function writeLine (line: unknown): string {
+  return typeof line === 'string' ? line : JSON.stringify(line)
+}
+
+t.beforeEach(async () => {
+  await sql`truncate readings`
+})
+
+t.test('an upload stores what the same rows store as JSON', async t => {
+  const lines = [
+    '{"id": 9007199254740993, "sensor": "é𝄞\\u00e9\\n", "value": 1.10, "info": {"a": [1.10]}}',
+    '{"id":2,"sensor":null,"value":12345678901234567890.123,"info":"$in.0.id"}\r',
+    '{"info":[1,[2]],"value":-0,"sensor":"$params.x","id":3}'
+  ]
+  for (const [name, more] of [['load', ''], ['from', ',"source":"a b&c","factor":2.50']] as const) {
+    const query = more === '' ? name : `${name}?source=a+b%26c&&factor=2.50`
+    const answer = await upload(query, `${lines.join('\n')}\n`)
+    t.match(answer, { status: 200, text: '{"error":null,"data":{"in":[]}}' })
+    const stored = await readAll()
+    t.equal(stored.length, 3)
+    await sql`truncate readings`
+    t.equal((await service.run(name, `{"items":[${lines.join()}]${more}}`)).status, 200)
+    t.strictSame(stored, await readAll())
+    await sql`truncate readings`
+  }
+  t.match(await upload('load', ''), { status: 200, body: { data: { in: [] } } })
+  t.strictSame(await readAll(), [], 'no rows')
+})
+
+t.test('100 000 rows are one transaction', async t => {
+  const lines = Array.from({ length: 100_000 }, (_, id) => `{"id":${id},"sensor":"s","value":1}`)
+  t.match(await upload('load', lines, { prefer: 'return=minimal' }), {
+    status: 200, body: { data: { in: 100_000 } }
+  })
+  t.match(
+    await sql`select count(*)::int, count(distinct xmin::text)::int as transactions from readings`,
+    [{ count: 100_000, transactions: 1 }]
+  )
+  t.match(await upload('load', [...lines, '{"id":-1}']), {
+    status: 422, body: { error: { code: 'params_invalid', line: 100_001 } }
+  })
+})
+
+t.test('rows that are returned are limited as ever', async t => {
+  const lines = Array.from({ length: 1001 }, (_, id) => ({ id }))
+  t.match(await upload('ids', lines), {
+    status: 422,
+    body: { error: { code: 'rows_limit', message: /more than 1000 rows, or .* than 100000\.$/ } }
+  })
+  t.match(await upload('ids', lines, { prefer: 'return=minimal' }), {
+    body: { data: { in: 1001 } }
+  })
+  t.match(await service.run('load', { items: lines }), { status: 422 }, 'as JSON')
+  t.match(await upload('ids', lines.slice(0, 2), { prefer: 'explain' }), {
+    status: 200, body: { data: { in: [{}] } }
+  })
+})
+
+t.test('the first faulty line is named', async t => {
+  const row = { id: 1 }
+  const cases: ReadonlyArray<readonly [unknown, number, string, unknown]> = [
+    ['{"id":2', 400, 'it is not valid JSON: unexpected end at column 8.', undefined],
+    ['{"id":2},{"id":3}', 400, 'unexpected character at column 9.', undefined],
+    ['', 400, 'it is not valid JSON: unexpected end at column 1.', undefined],
+    ['{"id":2,"id":3}', 400, 'duplicate key "id"', undefined],
+    ['{"id":2,"sensor":"\\u0000"}', 400, 'it contains the character U+0000', undefined],
+    ['{"id":2,"sensor":"\\ud800"}', 400, 'it contains a lone surrogate', undefined],
+    ['\ufeff{"id":2}', 400, 'byte order mark', undefined],
+    [`{"id":2,"sensor":"${'x'.repeat(20_000)}"}`, 400, 'more than 20000 bytes', undefined],
+    [`{"id":2,"info":${'['.repeat(101)}${']'.repeat(101)}}`, 422, 'nested too deeply', [[]]],
+    ['5', 422, 'The row must be object.', [[]]],
+    [{ sensor: 's' }, 422, '"id" is required.', [['id']]],
+    [{ id: 2, other: 1 }, 422, '"other" is unknown.', [['other']]],
+    [{ id: '2', value: '3' }, 422, 'has 2 issues', [['id'], ['value']]],
+    ['{"id":2e9999999999999999}', 422, 'an exponent of more than 15 digits', [['id']]],
+    [{ id: 2, value: 3 }, 422, 'The row must have the columns of the first row: id.', [[]]]
+  ]
+  const [first, second] = [{ id: 1, sensor: 's' }, { id: 2, value: 3 }]
+  t.match(await upload('load', [first, second]), {
+    body: { error: { line: 2, message: /the columns of the first row: id, sensor\.$/ } }
+  })
+  for (const [line, status, message, paths] of cases) {
+    const { body: { error }, ...answer } = await upload('load', [row, line, 'never read'])
+    const start = status === 400 ? 'Line 2 cannot be read: ' : 'Line 2'
+    t.match({ status: answer.status, ...error }, {
+      status, code: status === 400 ? 'body_invalid' : 'params_invalid', line: 2, committed: false
+    }, message)
+    t.ok(error.message.startsWith(start) && error.message.includes(message), error.message)
+    t.strictSame(error.errors?.map(({ path }: { path: unknown[] }) => path), paths === undefined
+      ? undefined
+      : (paths as unknown[][]).map(path => ['items', 1, ...path]))
+  }
+  t.match(await upload('load', ['{}']), { body: { error: { line: 1, message: /"id" is required/ } } })
+  t.match(await upload('from', '{"id":1}\n{"id":2,"value":3}'), { status: 200 }, 'NULL in `from`')
+  t.strictSame((await readAll()).length, 2)
+})
+
+t.test('the number of rows is that of the schema', async t => {
+  const rows = [1, 2, 3, 4].map(id => ({ id }))
+  t.match(await upload('few', rows.slice(0, 1)), {
+    status: 422,
+    body: { error: { message: '"items" has 1 rows; at least 2 are required.' } }
+  })
+  t.match(await upload('few', rows), {
+    status: 422,
+    body: { error: { line: 4, message: /There is a further row; at most 3 rows are allowed\./ } }
+  })
+  t.match(await upload('few', rows.slice(1)), { status: 200 })
+})
+
+t.test('the query has the other parameters, in their types', async t => {
+  const row = '{"id":1}'
+  t.match(await upload('from?count=12&factor=1e400&keep=false&maybe=3', row), { status: 422 })
+  t.match(await upload('from?count=9007199254740993&factor=-1.50&keep=false&maybe=3', row), {
+    status: 200
+  })
+  t.match(await sql`select tags from readings`, [{ tags: ['-1.50', '9007199254740993'] }])
+  const cases = {
+    'count=1.5': '"count" must be integer.',
+    'count=+1': '"count" must be a number as JSON writes it, for example 2.50.',
+    'count=0x1': '"count" must be a number as JSON writes it, for example 2.50.',
+    'keep=1': '"keep" must be true or false.',
+    'source=a&source=b': '"source" is given more than once.',
+    'source=%00': '"source" contains U+0000, which PostgreSQL cannot store.',
+    'source=%ff': 'The query has an invalid percent-encoding.',
+    items: '"items" is sent as the body.',
+    'other=1': 'There is no parameter "other". Parameters: items, source, factor, count, keep, ' +
+      'maybe, any, list, either.',
+    'any=1': /^"any" cannot be sent in the query: .* Send all parameters as application\/json\.$/,
+    'list=1': /^"list" cannot be sent in the query/,
+    'either=1': /^"either" cannot be sent in the query/
+  }
+  for (const [query, message] of Object.entries(cases)) {
+    const { status, body } = await upload(`from?${query}`, 'never read')
+    t.match({ status, ...body.error }, { status: 422, code: 'params_invalid', message }, query)
+    t.notOk('line' in body.error)
+  }
+})
+
+t.test('a batch that cannot take an upload says why', async t => {
+  const cases = {
+    none: 'The batch "none" has no parameter whose rows it uses.',
+    two: 'The batch "two" uses the rows of several parameters: items, others.',
+    unique: 'The rows of "items" cannot be checked one by one, because of "uniqueItems" in ' +
+      '"params".'
+  }
+  for (const [name, message] of Object.entries(cases)) {
+    t.match((await upload(name, '{}')).body.error, {
+      code: 'content_type_unsupported',
+      message: `${message} Send its parameters as application/json.`
+    })
+  }
+  t.match(await upload('gone', '{}'), { status: 404 })
+  t.match(await service.post('{}', { headers: type }), { status: 415 }, 'a batch without a name')
+  const gzip = { 'content-encoding': 'gzip' }
+  t.match(await upload('load', '{}', gzip), { status: 415 })
+  const latin = { 'content-type': 'application/x-ndjson; charset=latin1' }
+  t.match(await upload('load', '{}', latin), { status: 415 })
+})
+
+t.test('the work of the check is bounded for every MAX_ROWS rows', async t => {
+  const line = (id: number): object => ({ id, sensor: 'a'.repeat(300) })
+  const lines = Array.from({ length: 1000 }, (_, id) => line(id))
+  t.match(await upload('long', lines), { status: 200 })
+  t.match(await upload('long', [...lines, ...lines].map((row, i) => ({ ...row, id: -i - 1 }))), {
+    status: 200
+  })
+  const long = lines.map(row => ({ ...row, sensor: 'a'.repeat(900) }))
+  t.match((await upload('long', long)).body.error, {
+    code: 'too_much_work', message: /more than 20000 units of work/
+  })
+})
+
+t.test('an error of the database is that of a JSON request', async t => {
+  t.match((await upload('load', [{ id: 1, day: '2024-01-01' }, { id: 2, day: 'x' }])).body.error, {
+    code: 'invalid_datetime_format', op: 'in', committed: false
+  })
+  t.match((await upload('load', [{ id: 1, sensor: 'a' }, { id: 1, sensor: 'b' }])).body.error, {
+    code: 'unique_violation', constraint: 'readings_pkey'
+  })
+  t.match((await upload('load', [{ id: 1, source: 'a' }, { id: 2, source: {} }])).body.error, {
+    code: 'value_invalid', message: /^Row 1 of values, column "source": the type text takes one/
+  })
+  const nested = [{ id: 1, tags: ['a'] }, { id: 2, tags: ['b'] }]
+  t.match(await upload('load', nested), { status: 200 })
+  t.strictSame(await sql`select tags from readings order by id`.then(rows => [...rows]), [
+    { tags: ['a'] }, { tags: ['b'] }
+  ])
+})
+
+t.test('a repeated key returns the response', async t => {
+  const key = { 'idempotency-key': 'upload' }
+  const first = await upload('from?source=a', '{"id":1}', key)
+  const again = await upload('from?source=a', '{"id":1}', key)
+  t.match([first.status, again.status], [200, 200])
+  t.equal(again.headers.get('idempotent-replayed'), 'true')
+  t.equal(again.text, first.text)
+  const others = { 'from?source=b': '{"id":1}', 'from?source=a': '{"id":1 }' }
+  for (const [name, body] of Object.entries(others)) {
+    t.match((await upload(name, body, key)).body.error, { code: 'idempotency_key_reused' })
+  }
+  t.equal((await readAll()).length, 1)
+})
+
+t.test('the OpenAPI document names the media type', async t => {
+  const { paths } = (await ask(`${service.url}/openapi.json`)).body
+  const typesOf = (name: string): unknown =>
+    Object.keys(paths[`/batches/${name}`].post.requestBody.content)
+  t.strictSame(['load', 'from', 'two', 'none'].map(typesOf), [
+    ['application/json', 'application/x-ndjson'],
+    ['application/json', 'application/x-ndjson'],
+    ['application/json'],
+    ['application/json']
+  ])
+  const { schema } = paths['/batches/load'].post.requestBody.content['application/x-ndjson']
+  t.match(schema.description, /^At most 100000 rows of `items`, one JSON object a line\./)
+})
+
+t.test('the log names the batch and not the query', async t => {
+  await upload('from?source=secret', '{"id":1}')
+  const [line] = service.log.slice(-1)
+  t.match(line, { path: '/batches/from', batch: 'from', operations: 1, status: 200 })
+  t.notMatch(JSON.stringify(line), /secret/)
+})
+
+interface Sending {
+  readonly sent: ClientRequest
+  readonly answer: Promise<{ readonly message: IncomingMessage, readonly body: any }>
+}
+
+/** Begins a request, whose body comes in chunks by default. */
+function begin (
+  { url }: ServiceUnderTest,
+  headers: Readonly<Record<string, string | number>> = { 'transfer-encoding': 'chunked' }
+): Sending {
+  const sent = request(`${url}/batches/load`, {
+    method: 'POST',
+    agent: false,
+    headers: { ...type, authorization: `Bearer ${token({ role: 'oneflight_user' })}`, ...headers }
+  })
+  sent.on('error', () => {})
+  const answer = once(sent, 'response').then(async ([message]: IncomingMessage[]) =>
+    ({ message: message as IncomingMessage, body: await json(message as IncomingMessage) }))
+  answer.catch(() => {})
+  return { sent, answer }
+}
+
+t.test('chunks may end anywhere', async t => {
+  const body = Buffer.from('{"id":1,"sensor":"é𝄞"}\n{"id":2,"sensor":"ü"}')
+  for (let cut = 1; cut < body.length; cut += 3) {
+    const { sent, answer } = begin(service)
+    sent.setNoDelay(true)
+    sent.write(body.subarray(0, cut))
+    await once(sent, 'socket')
+    sent.end(body.subarray(cut))
+    t.match(await answer, { message: { statusCode: 200 } })
+    t.strictSame(await readAll(), ['(1,é𝄞,,,,,)', '(2,ü,,,,,)'])
+    await sql`truncate readings`
+  }
+  const { sent, answer } = begin(service)
+  sent.end(Buffer.from([...Buffer.from('{"id":1}\n{"id":2,"sensor":"'), 0xff, 0x22, 0x7d]))
+  t.match((await answer).body.error, { line: 2, message: /it is not valid UTF-8\.$/ })
+})
+
+t.test('a faulty line is answered before the rest of the body', async t => {
+  const { sent, answer } = begin(service)
+  sent.write(`{"id":"x"}\n${'{"id":2}\n'.repeat(10_000)}`)
+  const { message, body } = await answer
+  t.match({ status: message.statusCode, ...body.error }, { status: 422, line: 1 })
+  t.equal(message.headers.connection, 'close')
+  sent.destroy()
+})
+
+t.test('limits of a service', async t => {
+  const small = await useService(t, {
+    schema,
+    batches,
+    env: {
+      MAX_UPLOAD_ROWS: '100',
+      MAX_UPLOAD_BYTES: '3000',
+      MAX_BODY_BYTES: '1000',
+      MAX_BYTES_IN_FLIGHT: '3500',
+      POOL_SIZE: '1',
+      REQUEST_TIMEOUT_MS: '2000'
+    }
+  })
+  const run = (lines: string, headers = {}): Promise<Answer> =>
+    small.run('load', lines, { headers: { ...type, ...headers } })
+  await limitsOfBytes(t, small, run)
+  await slowClients(t, small, run)
+})
+
+type Run = (lines: string, headers?: object) => Promise<Answer>
+
+async function limitsOfBytes (t: Test, small: ServiceUnderTest, run: Run): Promise<void> {
+  const tooLarge = {
+    code: 'body_too_large',
+    message: 'The upload has more than 3000 bytes (MAX_UPLOAD_BYTES). Divide its rows.'
+  }
+  const lines = `{"id":1,"sensor":null}${' '.repeat(900)}\n`
+  t.match((await run(lines.repeat(4))).body.error, tooLarge)
+  const { sent, answer } = begin(small)
+  sent.end(lines.replace('1', '2').repeat(4))
+  t.match((await answer).body.error, tooLarge, 'in chunks')
+  // More than MAX_BODY_BYTES: the client waits for the headers to be accepted.
+  const expecting = begin(small, { expect: '100-continue', 'content-length': 2 * lines.length })
+  expecting.sent.flushHeaders()
+  await once(expecting.sent, 'continue')
+  expecting.sent.end(lines + lines.replace('1', '2'))
+  t.match(await expecting.answer, { message: { statusCode: 200 } })
+  await small.database.sql`truncate readings`
+}
+
+async function slowClients (t: Test, small: ServiceUnderTest, run: Run): Promise<void> {
+  // Without a content-length, MAX_UPLOAD_BYTES are reserved.
+  const slow = begin(small)
+  slow.sent.write('{"id":1}\n')
+  const probe = async (lines: string): Promise<number | undefined> => {
+    const { sent, answer } = begin(small)
+    sent.end(lines)
+    return (await answer).message.statusCode
+  }
+  await until(async () => await probe(' ') === 503)
+  t.match(await run('{"id":2}'), { status: 200 }, 'there is room for a small one')
+  t.match(await small.post([op.select('s', 'pairs')]), { status: 200 }, 'the connection is free')
+  slow.sent.destroy()
+  await until(async () => await probe('{"id":4}') === 200)
+  const late = begin(small)
+  late.sent.write('{"id":5}\n')
+  t.match((await late.answer).body.error, { code: 'request_timeout' })
+  t.strictSame(await small.database.sql`select id::int from readings order by id`
+    .then(rows => rows.map(({ id }) => id as number)), [2, 4])
+}
+
+t.test('uploads are off by default', async t => {
+  const off = await useService(t, { schema, batches })
+  t.match(await off.run('load', '{"id":1}', { headers: type }), {
+    status: 415, body: { error: { code: 'content_type_unsupported' } }
+  })
+})

@@ -1,0 +1,136 @@
+/**
+ * Tests that an upload is read in the same way wherever its chunks end, and that lines are parsed
+ * together only if each of them is a JSON text.
+ */
+import t from 'tap'
+import { bytesOf, parseLines, type Json } from '../../../src/json/parse.ts'
+import type { NamedBatch } from '../../../src/named/named-batch.ts'
+import { readNamedBatch } from '../../../src/named/read-files.ts'
+import { Upload } from '../../../src/named/upload.ts'
+
+const limits = {
+  schemas: ['public'],
+  maxOps: 10,
+  maxRows: 10,
+  maxConditions: 10,
+  maxWork: 100_000,
+  maxUploadRows: 100_000,
+  maxLineBytes: 200_000
+}
+const row = {
+  type: 'object',
+  properties: { a: { type: 'integer' }, b: { type: ['string', 'array'] } },
+  required: ['a'],
+  additionalProperties: false
+}
+const columns = { a: { $col: 'a' }, b: { $col: 'b' } }
+const batchOf = (operations: readonly object[], more: object = {}): NamedBatch => {
+  const params = {
+    type: 'object',
+    properties: { rows: { type: 'array', items: row }, ...more },
+    required: ['rows']
+  }
+  const file = Buffer.from(JSON.stringify({ params, operations }))
+  const read = readNamedBatch('x.json', file, limits)
+  if ('issues' in read) throw new Error(read.issues.join())
+  return read.batch
+}
+const insert = { id: 'i', op: 'insert', table: 't', values: '$params.rows', returning: [] }
+const inserted = batchOf([insert])
+const both = batchOf([
+  insert,
+  { id: 'j', op: 'insert', table: 't', from: { param: 'rows' }, columns, returning: [] }
+])
+
+/** The texts of the rows that an upload hands on. */
+function read (batch: NamedBatch, chunks: readonly Buffer[]): readonly string[] {
+  const upload = new Upload(batch, '', limits)
+  for (const chunk of chunks) upload.read(chunk)
+  const values = upload.finish().values as readonly Json[]
+  return values.flatMap(value => {
+    const bytes = bytesOf(value)
+    return bytes === undefined ? [] : [Buffer.concat(bytes).toString()]
+  })
+}
+
+t.test('chunks may end at every byte', async t => {
+  const lines = ['{"a":1,"b":"é𝄞"}', '{"b":"\\"\\\\","a":2}\r', '{"a":3.0,"b":[]}']
+  const whole = [`[${lines.join()}]`]
+  for (const text of [lines.join('\n'), `${lines.join('\n')}\n`]) {
+    const body = Buffer.from(text)
+    for (let cut = 0; cut <= body.length; cut++) {
+      t.strictSame(read(inserted, [body.subarray(0, cut), body.subarray(cut)]), whole)
+    }
+    t.strictSame(read(inserted, Array.from(body, byte => Buffer.from([byte]))), whole)
+  }
+  t.strictSame(read(inserted, []), ['[]'])
+})
+
+t.test('each use of the rows has its own text', async t => {
+  const long = 'x'.repeat(70_000)
+  const body = Buffer.from(`{"a":1,"b":"${long}"}\n{"a":2,"b":"y"}`)
+  const [rows, documents, ...more] = read(both, [body]).map(text => JSON.parse(text) as unknown[])
+  t.same(rows, [{ a: 1, b: long }, { a: 2, b: 'y' }])
+  t.equal(documents?.length, 2)
+  t.strictSame(more, [])
+})
+
+t.test('lines are not mistaken for other lines', async t => {
+  const cases: ReadonlyArray<readonly string[]> = [
+    ['{"a":1},{"a":2}'],
+    ['{"a":[1', '2]}', '{},{}'],
+    ['{"a":[{}', '{}]}', '{},0,{}'],
+    ['{}]', '[{}'],
+    [''],
+    ['[[[', ']]]'],
+    [`${'['.repeat(101)}${']'.repeat(101)}`]
+  ]
+  for (const lines of cases) t.equal(parseLines(lines.map(line => Buffer.from(line))), undefined)
+  t.strictSame(parseLines([]), [])
+  const valid = ['{"a":1}', '5', '"x"'].map(line => Buffer.from(line))
+  t.strictSame(parseLines(valid), [{ a: 1 }, 5, 'x'])
+})
+
+t.test('all rows that are inserted have the same columns', async t => {
+  const upload = new Upload(inserted, '', limits)
+  upload.read(Buffer.from('{"a":1,"b":"x"}\n'))
+  t.throws(() => upload.read(Buffer.from('{"a":2}\n')), {
+    code: 'params_invalid', details: { line: 2 }
+  })
+  const { required, ...free } = row
+  const open = batchOf([insert], { rows: { type: 'array', items: free } })
+  const other = new Upload(open, '', limits)
+  t.throws(() => other.read(Buffer.from('{}\n')), {
+    message: 'Line 1: The row must have a column.', details: { line: 1 }
+  })
+  t.strictSame(required, ['a'])
+})
+
+t.test('a line that is too long comes after those before it', async t => {
+  const upload = new Upload(inserted, '', { ...limits, maxLineBytes: 10 })
+  upload.read(Buffer.from('{"a":1}\n{"a":2'))
+  t.throws(() => upload.read(Buffer.from('}\n{"a":3}\n{"a":4444444}\n')), {
+    code: 'body_invalid',
+    details: { line: 4 }
+  })
+  const other = new Upload(inserted, '', { ...limits, maxLineBytes: 10 })
+  t.throws(() => other.read(Buffer.from('{"a":"x"}\n{"a":4444444}')), {
+    code: 'params_invalid',
+    details: { line: 1 }
+  })
+})
+
+t.test('the work of the check is bounded', async t => {
+  const upload = new Upload(inserted, '', { ...limits, maxWork: 1 })
+  t.throws(() => upload.read(Buffer.from('{"a":1}\n'.repeat(100))), { code: 'too_much_work' })
+})
+
+t.test('a batch refuses uploads every time', async t => {
+  const batch = batchOf([insert], { rest: { type: 'array', items: row } })
+  const refused = { ...batch, schema: { ...batch.schema, minProperties: 1, allOf: [] } }
+  for (let i = 0; i < 2; i++) {
+    t.throws(() => new Upload(refused, '', limits), {
+      code: 'content_type_unsupported', message: /because of "allOf"/
+    })
+  }
+})
