@@ -11,12 +11,16 @@ import { tokens } from './database.ts'
  * Returns a function that posts a body on a kept connection and resolves with the bytes of the
  * response. It throws unless the status is 200.
  */
-export function useClient (stage: Stage, url: string): (body: string) => Promise<Buffer> {
+export function useClient (
+  stage: Stage,
+  url: string,
+  type = 'application/json'
+): (body: string) => Promise<Buffer> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   stage.teardown(() => agent.destroy())
   return async body => {
     const headers = {
-      'content-type': 'application/json',
+      'content-type': type,
       'content-length': Buffer.byteLength(body),
       authorization: `Bearer ${tokens[0]}`
     }

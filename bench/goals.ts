@@ -21,7 +21,7 @@ export interface Goal {
   /** Undefined: not measured. */
   readonly figure: Spread | undefined
   /** `×` for ratios, '' for counts, which have to reach the goal without exception. */
-  readonly unit: '×' | '' | ' %' | ' ms'
+  readonly unit: '×' | '' | ' %' | ' ms' | ' MiB'
   readonly atLeast?: number
   readonly atMost?: number
 }
@@ -213,8 +213,31 @@ function otherGoals (record: BenchRecord): readonly Goal[] {
       atMost: 1.25
     },
     bulkGoal('insert', '10 000 rows in, one operation'),
-    bulkGoal('select', '10 000 rows out, one operation')
+    bulkGoal('select', '10 000 rows out, one operation'),
+    ...uploadGoals(record)
   ]
+}
+
+/** None for the results of a run without uploads. */
+function uploadGoals ({ uploads = [] }: BenchRecord): readonly Goal[] {
+  return uploads.flatMap(({ oneflight: own, other, before, peak }) => [
+    {
+      work: '100 000 rows in, one upload',
+      against: "psql's \\copy",
+      figure: ratioOf(other, own),
+      unit: '×'
+    },
+    {
+      work: 'the same, resident memory beyond that before',
+      against: '64 MiB',
+      figure: spreadOf(peak.flatMap((bytes, i) => {
+        const idle = before[i] ?? null
+        return bytes === null || idle === null ? [] : [(bytes - idle) / 2 ** 20]
+      })),
+      unit: ' MiB',
+      atMost: 64
+    }
+  ])
 }
 
 /** Returns undefined if the figure was not measured or has no goal. */

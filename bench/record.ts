@@ -53,6 +53,15 @@ export interface Memory {
   readonly peak: ReadonlyArray<number | null>
 }
 
+/** Many rows that are checked while they arrive, beside psql's `\copy`. */
+export interface Upload extends Pick<Memory, 'before' | 'peak'> {
+  readonly rows: number
+  /** The size of the body. */
+  readonly bytes: number
+  readonly oneflight: readonly number[]
+  readonly other: readonly number[]
+}
+
 export interface Wire {
   readonly name: string
   readonly work: string
@@ -92,6 +101,8 @@ export interface BenchRecord {
   readonly wire: readonly Wire[]
   readonly bulk: readonly Bulk[]
   readonly memory: readonly Memory[]
+  /** Missing in the results of earlier runs. */
+  readonly uploads?: readonly Upload[]
   readonly perOperation: readonly Cost[]
   readonly perRow: readonly Cost[]
 }

@@ -182,7 +182,7 @@ row wait during this time.
 ${renderTable(['Contender', 'Work', 'Right after a batch', 'After a pause', 'Under lock'], rows)}`
 }
 
-function renderBulk ({ bulk, memory }: BenchRecord): string {
+function renderBulk ({ bulk, memory, uploads = [] }: BenchRecord): string {
   const rows = bulk.map(({ what, rows, bytes, reference, oneflight, other }) => [
     what,
     show(rows),
@@ -197,6 +197,27 @@ function renderBulk ({ bulk, memory }: BenchRecord): string {
       spread(bytes.flatMap(value => value === null ? [] : [value / 1e6]), ' MB')
     )
   ])
+  const uploaded = uploads.map(({ rows, bytes, oneflight, other, before, peak }) => [
+    show(rows),
+    megabytes(bytes),
+    ...[oneflight, other].map(seconds => spread(seconds.map(value => value * 1000))),
+    spread(
+      peak.flatMap((value, i) => {
+        const idle = before[i] ?? null
+        return value === null || idle === null ? [] : [(value - idle) / 1e6]
+      }),
+      ' MB'
+    )
+  ])
+  const columns = ['Rows', 'As JSON', 'Oneflight, ms', 'psql copy, ms', 'Memory']
+  const upload = uploaded.length === 0
+    ? ''
+    : `
+
+An upload, whose rows are checked while they arrive, and the memory of the service beyond that
+before:
+
+${renderTable(columns, uploaded)}`
   return `### Many rows
 
 ${renderTable(['Work', 'Rows', 'As JSON', 'Oneflight, ms', 'Contender, ms', 'Contender'], rows)}
@@ -204,7 +225,7 @@ ${renderTable(['Work', 'Rows', 'As JSON', 'Oneflight, ms', 'Contender, ms', 'Con
 Resident memory of the service for one response, in a new process that has run small batches
 before:
 
-${renderTable(['Response', 'Before', 'Peak'], usage)}`
+${renderTable(['Response', 'Before', 'Peak'], usage)}${upload}`
 }
 
 function renderCost ({ perOperation, perRow }: BenchRecord, chart: string): string {

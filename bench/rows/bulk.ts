@@ -161,7 +161,7 @@ function measurePeak (
 }
 
 /** Measures two functions in turns, and drops the first half of the measurements as a warm-up. */
-async function turns (
+export async function turns (
   repetitions: number,
   one: () => Promise<number>,
   other: () => Promise<number>
@@ -174,7 +174,7 @@ async function turns (
   return [taken[0].slice(repetitions), taken[1].slice(repetitions)]
 }
 
-async function timed (work: () => Promise<unknown>): Promise<number> {
+export async function timed (work: () => Promise<unknown>): Promise<number> {
   const start = performance.now()
   await work()
   return (performance.now() - start) / 1000
@@ -194,7 +194,7 @@ function sizeOfRows (
 }
 
 /** Returns psql, or postgres.js with the same text. Both set the role of the batch once. */
-async function useReference (
+export async function useReference (
   stage: Stage,
   { url }: Database
 ): Promise<{ readonly name: string, readonly run: Run }> {
