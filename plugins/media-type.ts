@@ -14,8 +14,8 @@ export interface MediaTypeOptions {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Whether the body has rows, which are read while they arrive. */
-    isUpload: boolean
+    /** The form of rows that are read while they arrive; undefined: the body is JSON. */
+    upload: 'ndjson' | 'csv' | undefined
     /** Maximum bytes of the body. */
     maxBodyBytes: number
   }
@@ -25,10 +25,10 @@ declare module 'fastify' {
 const typeOf = (name: string): RegExp =>
   new RegExp(`^${name}[ \\t]*(?:;[ \\t]*(?:charset=(?:utf-8|"utf-8")[ \\t]*)?)?$`, 'i')
 const JSON_TYPE = typeOf('application/json')
-const ROWS_TYPE = typeOf('application/x-ndjson')
+const UPLOAD_TYPES = { ndjson: typeOf('application/x-ndjson'), csv: typeOf('text/csv') }
 
 async function mediaType (app: FastifyInstance, { config }: MediaTypeOptions): Promise<void> {
-  app.decorateRequest('isUpload', false)
+  app.decorateRequest('upload', undefined)
   app.decorateRequest('maxBodyBytes', config.MAX_BODY_BYTES)
   const requireJson: onRequestHookHandler = (request, _reply, done) => {
     if (!JSON_TYPE.test(readType(request))) throw failure('content_type_unsupported')
@@ -36,8 +36,10 @@ async function mediaType (app: FastifyInstance, { config }: MediaTypeOptions): P
   }
   app.decorate('requireJson', requireJson)
   const requireJsonOrRows: onRequestHookHandler = (request, reply, done) => {
-    if (!ROWS_TYPE.test(readType(request))) return requireJson.call(app, request, reply, done)
-    request.isUpload = true
+    const type = readType(request)
+    const upload = (['ndjson', 'csv'] as const).find(name => UPLOAD_TYPES[name].test(type))
+    if (upload === undefined) return requireJson.call(app, request, reply, done)
+    request.upload = upload
     request.maxBodyBytes = config.MAX_UPLOAD_BYTES
     done()
   }

@@ -43,7 +43,7 @@ async function namedBatches (
   app.decorate('namedAccess', access)
   const findNamedBatch: onRequestHookHandler = (request, _reply, done) => {
     const batch = access.find(request, (request.params as { readonly name: string }).name)
-    if (request.isUpload) findUploadTarget(batch)
+    if (request.upload !== undefined) findUploadTarget(batch)
     done()
   }
   const admitAdhoc: onRequestHookHandler = (request, _reply, done) => {

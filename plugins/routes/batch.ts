@@ -34,7 +34,7 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
   const options = { parseAs: 'buffer', bodyLimit: config.MAX_BODY_BYTES } as const
   app.addContentTypeParser('application/json', options, app.getDecorator('keepBody'))
   // The route reads the body itself.
-  app.addContentTypeParser('application/x-ndjson', (_request, _payload, done) => done(null))
+  app.addContentTypeParser(['application/x-ndjson', 'text/csv'], (_request, _payload, done) => done(null))
 
   if (config.COMPRESSION === 'on') await app.register(import('@fastify/compress'), compression)
 
@@ -68,7 +68,7 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
     answer: ['acceptStreams']
   })
   app.post('/batches/:name', { onRequest: ofNamed }, async (request, reply) =>
-    request.isUpload
+    request.upload !== undefined
       ? respond(reply, await runUpload(request, reply))
       : run(request, reply, bytes => readNamed(request.namedBatch as NamedBatch, bytes)))
   if (config.MCP === 'on') {

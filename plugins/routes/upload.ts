@@ -39,7 +39,8 @@ export function createRunUpload (
   return async (request, reply) => {
     const received = performance.now() - reply.elapsedTime
     const [, query = ''] = request.url.split(/\?(.*)/s, 2)
-    const upload = new Upload(request.namedBatch as NamedBatch, query, limits)
+    const isCsv = request.upload === 'csv'
+    const upload = new Upload(request.namedBatch as NamedBatch, { query, isCsv }, limits)
     const hash = request.headers['idempotency-key'] === undefined ? undefined : createHash('sha256')
     let bytes = 0
     for await (const piece of readPieces(request)) {
@@ -48,7 +49,8 @@ export function createRunUpload (
       const turn = await runner.takeTurn(piece.length)
       turn.run(() => upload.read(piece))
     }
-    if (hash !== undefined) setKey(request, JSON.stringify([query, hash.digest('hex')]))
+    await upload.end()
+    if (hash !== undefined) setKey(request, JSON.stringify([request.upload, query, hash.digest('hex')]))
     const turn = await runner.takeTurn(bytes)
     const times = { received, read: performance.now() }
     const exchange = { request, reply, bytes: Buffer.alloc(0), turn, times }

@@ -123,7 +123,7 @@ const requestErrors = failuresOf('request_error', {
     meaning:
       'The body must be sent with `Content-Type: application/json`, in UTF-8 and without ' +
       'content encoding. With `MAX_UPLOAD_ROWS`, some named batches also take ' +
-      '`application/x-ndjson`.'
+      '`application/x-ndjson` and `text/csv`.'
   },
   client_closed_request: {
     status: 499,

@@ -81,7 +81,7 @@ function convert (name: string, text: string, schema: JsonObject | undefined): C
 }
 
 /** The only type of a schema beside `null`, which a query cannot send. */
-function scalarTypeOf ({ type = [] }: JsonObject): Json | undefined {
+export function scalarTypeOf ({ type = [] }: JsonObject): Json | undefined {
   const types = Array.isArray(type) ? type as readonly Json[] : [type]
   const [first, ...more] = types.filter(one => one !== 'null')
   return more.length === 0 ? first : undefined

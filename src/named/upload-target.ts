@@ -18,6 +18,8 @@ export interface UploadTarget {
   readonly parameters: Parameters
   /** The schema of each parameter. */
   readonly schemas: ReadonlyMap<string, JsonObject>
+  /** The schema of each member of a row that has one. */
+  readonly columns: ReadonlyMap<string, JsonObject>
 }
 
 type UploadedBatch = Pick<NamedBatch, 'name' | 'schema' | 'planner'>
@@ -69,15 +71,20 @@ function readTarget (batch: UploadedBatch): UploadTarget | Failure {
     ...schema,
     properties: { ...properties, [name]: { type: 'array', items: items as Json } }
   }
-  const schemas = Object.keys(properties).map(parameter =>
-    [parameter, resolveSchema(properties[parameter] as JsonObject, schema)] as const)
+  const schemasOf = (properties: JsonObject): ReadonlyMap<string, JsonObject> => new Map(
+    Object.keys(properties).map(name =>
+      [name, resolveSchema(properties[name] as JsonObject, schema)] as const
+    )
+  )
+  const { properties: columns = {} } = resolveSchema(items as JsonObject, schema)
   return {
     name,
     minItems: minItems as number,
     maxItems: maxItems as number,
     // It is valid, because the whole schema is.
     parameters: readParameters(part, Infinity) as Parameters,
-    schemas: new Map(schemas)
+    schemas: schemasOf(properties),
+    columns: schemasOf(columns as JsonObject)
   }
 }
 

@@ -1,11 +1,12 @@
 /**
- * Reads the rows of an upload while they arrive, one JSON object a line, and checks each one at
- * once. The first faulty line ends the upload. Of the rows only their text is kept.
+ * Reads the rows of an upload while they arrive, one JSON object a line or CSV, and checks each one
+ * at once. The first faulty line ends the upload. Of the rows only their text is kept.
  */
 import { failure, type Failure } from '../errors/catalogue.ts'
 import { isDeep, parseJson, parseLines, type Json, type JsonObject } from '../json/parse.ts'
 import type { PlanLimits } from '../plan/context.ts'
 import type { PlannedBatch } from '../plan/plan-batch.ts'
+import { CsvReader, type CsvProblem, type CsvRows } from './csv.ts'
 import { Lines } from './lines.ts'
 import { describeIssues, refuse, type NamedBatch } from './named-batch.ts'
 import { readQuery } from './query-parameters.ts'
@@ -24,6 +25,9 @@ export class Upload {
   readonly #target: UploadTarget
   readonly #limits: UploadLimits
   readonly #lines: Lines
+  /** undefined: the lines are JSON. */
+  readonly #csv: CsvReader | undefined
+  #lastRows: CsvRows = { rows: [], problem: undefined }
   readonly #rows: RowCollector
   /** All parameters, with a list of the row that is checked. */
   readonly #sample: JsonObject
@@ -31,12 +35,18 @@ export class Upload {
   /** MAX_WORK for every MAX_ROWS rows, as if they came in requests of that many rows. */
   #budget: { readonly maxWork: number, spent: number }
   #count = 0
+  /** The line that is read, from 1. */
+  #line = 0
 
   /**
    * `query`: the other parameters, as they follow `?`. Throws `content_type_unsupported` if the
    * batch takes no uploads, and `params_invalid` with every issue of the query.
    */
-  constructor (batch: NamedBatch, query: string, limits: UploadLimits) {
+  constructor (
+    batch: NamedBatch,
+    { query, isCsv }: { readonly query: string, readonly isCsv: boolean },
+    limits: UploadLimits
+  ) {
     this.#batch = batch
     this.#target = findUploadTarget(batch)
     this.#limits = limits
@@ -46,17 +56,25 @@ export class Upload {
     this.#sample = { ...values, [this.#target.name]: this.#list }
     refuse(this.#target.parameters.check(this.#sample, { budget: this.#budget }))
     this.#rows = batch.planner.collectRows()
+    this.#csv = isCsv ? new CsvReader(this.#target.columns, limits.maxLineBytes) : undefined
     this.#lines = new Lines(limits.maxLineBytes, before => this.#refuseLength(before))
   }
 
   /** Reads the next bytes. Throws `body_invalid`, `params_invalid` or `too_much_work`. */
   read (chunk: Buffer): void {
-    this.#addLines(this.#lines.read(chunk))
+    if (this.#csv === undefined) this.#addLines(this.#lines.read(chunk))
+    else this.#addRows(this.#csv.read(chunk))
   }
 
-  /** Plans the batch when all bytes were read. Throws what `read` throws. */
+  /** Called when all bytes were read. */
+  async end (): Promise<void> {
+    if (this.#csv !== undefined) this.#lastRows = await this.#csv.finish()
+  }
+
+  /** Plans the batch after `end`. Throws what `read` throws. */
   finish (): PlannedBatch {
     this.#addLines(this.#lines.finish())
+    this.#addRows(this.#lastRows)
     const { name, minItems } = this.#target
     if (this.#count < minItems) {
       const message = `"${name}" has ${this.#count} rows; at least ${minItems} are required.`
@@ -66,11 +84,20 @@ export class Upload {
     return planner.planUpload(parameters.read(this.#sample), this.#rows.finish())
   }
 
-  /** Lines that are valid are parsed together. Otherwise the first faulty one is looked for. */
-  #addLines (lines: readonly Buffer[]): void {
+  #addRows ({ rows, problem }: CsvRows): void {
+    this.#addLines(rows.map(({ text }) => text), rows.map(({ line }) => line))
+    if (problem !== undefined) this.#refuseCsv(problem)
+  }
+
+  /**
+   * Lines that are valid are parsed together. Otherwise the first faulty one is looked for.
+   * `numbers`: those of the lines, if they are not counted.
+   */
+  #addLines (lines: readonly Buffer[], numbers?: readonly number[]): void {
     const rows = parseLines(lines)
     for (const [i, line] of lines.entries()) {
       const index = this.#count++
+      this.#line = numbers?.[i] ?? this.#count
       this.#checkCount()
       if (index % this.#limits.maxRows === 0) this.#budget.spent = 0
       this.#addRow(rows === undefined ? this.#parse(line) : rows[i] as Json, line)
@@ -117,25 +144,31 @@ export class Upload {
   #refuseLength (before: readonly Buffer[]): never {
     // One of them may be faulty.
     this.#addLines(before)
-    this.#count++
+    this.#line++
     throw this.#invalid(`it has more than ${this.#limits.maxLineBytes} bytes (MAX_BODY_BYTES).`)
   }
 
+  #refuseCsv ({ line, of, message }: CsvProblem): never {
+    this.#line = line
+    if (of === 'csv') throw this.#invalid(message)
+    const path = of === 'header' ? [this.#target.name] : [this.#target.name, this.#count, of.column]
+    throw describeIssues([{ path, message }], line)
+  }
+
   #invalid (problem: string): Failure {
-    const line = this.#count
+    const line = this.#line
     return failure('body_invalid', `Line ${line} cannot be read: ${problem}`, { line })
   }
 
   /** Throws `params_invalid`. The row is the first one in the paths of the issues. */
   #refuseRow (issues: Iterable<PathIssue>): never {
-    const line = this.#count
     const { name } = this.#target
     const element = `Element 0 of "${name}"`
     const moved = [...issues].map(({ path: [, , ...rest], message }) => ({
-      path: [...this.#path(line - 1), ...rest],
+      path: [...this.#path(this.#count - 1), ...rest],
       message: message.replace(element, 'The row')
     }))
-    const refused = describeIssues(moved, line) as Failure
+    const refused = describeIssues(moved, this.#line) as Failure
     throw refused
   }
 }

@@ -48,7 +48,8 @@ export function describeNamedBatches (
           content: {
             'application/json': { schema: { $ref: `#/components/schemas/${component}` } },
             ...maxRows > 0 && takesUploads(batch) && {
-              'application/x-ndjson': { schema: describeUpload(batch, maxRows) }
+              'application/x-ndjson': describeUpload(batch, 'one JSON object a line', maxRows),
+              'text/csv': describeUpload(batch, 'as CSV with a header', maxRows)
             }
           }
         },
@@ -69,12 +70,13 @@ export function describeNamedBatches (
 
 function describeUpload (
   { planner: { rowParameters: [name] } }: DescribedBatch,
+  form: string,
   maxRows: number
-): JsonSchema {
+): { readonly schema: JsonSchema } {
   const description =
-    `At most ${maxRows} rows of \`${String(name)}\`, one JSON object a line. The other ` +
-    'parameters are in the query.'
-  return { type: 'string', description }
+    `At most ${maxRows} rows of \`${String(name)}\`, ${form}. The other parameters are in the ` +
+    'query.'
+  return { schema: { type: 'string', description } }
 }
 
 function describe (description = '', roles: ReadonlySet<string> | undefined): string {

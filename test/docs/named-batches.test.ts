@@ -18,16 +18,15 @@ t.test('the examples give the responses of the page', async t => {
   })
   const headers = { ...asCustomer(), 'x-request-id': 'docs' }
   const examples = blocks.filter(text => !text.includes('"operations"'))
-  t.equal(examples.length, 10)
+  t.equal(examples.length, 12)
   for (let i = 0; i < examples.length; i += 2) {
     const [request, response] = examples.slice(i, i + 2) as [string, string]
-    const [, upload, lines = ''] = /^POST \/batches\/(\w+) .*\n\n(.*)$/s.exec(request) ?? []
+    const [, upload, type = '', rows = ''] =
+      /^POST \/batches\/(\w+) [^\n]*\nContent-Type: (\S+)\n\n(.*)$/s.exec(request) ?? []
     const name = upload ?? (request.includes('"items"') ? 'receive' : 'transfer')
     const answer = upload === undefined
       ? await service.run(name, request, { headers })
-      : await service.run(name, lines, {
-        headers: { ...headers, 'content-type': 'application/x-ndjson' }
-      })
+      : await service.run(name, rows, { headers: { ...headers, 'content-type': type } })
     t.equal(compact(answer.text), compact(response))
   }
 })

@@ -1,5 +1,5 @@
 /**
- * Tests uploads: rows of a named batch, one JSON object a line. They do the same as the parameters
+ * Tests uploads: rows of a named batch, one JSON object a line or CSV. They do the same as the parameters
  * in one JSON object, the first faulty line is named, and a client that is slow or gone holds
  * neither memory nor a connection to the database.
  */
@@ -8,6 +8,7 @@ import { request, type ClientRequest, type IncomingMessage } from 'node:http'
 import { json } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import * as op from '../support/operations.ts'
+import { headersOfBatch, on } from '../support/shorthand.ts'
 import { ask, token, useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
@@ -321,8 +322,8 @@ t.test('the OpenAPI document names the media type', async t => {
   const typesOf = (name: string): unknown =>
     Object.keys(paths[`/batches/${name}`].post.requestBody.content)
   t.strictSame(['load', 'from', 'two', 'none'].map(typesOf), [
-    ['application/json', 'application/x-ndjson'],
-    ['application/json', 'application/x-ndjson'],
+    ['application/json', 'application/x-ndjson', 'text/csv'],
+    ['application/json', 'application/x-ndjson', 'text/csv'],
     ['application/json'],
     ['application/json']
   ])
@@ -451,4 +452,89 @@ t.test('uploads are off by default', async t => {
   t.match(await off.run('load', '{"id":1}', { headers: type }), {
     status: 415, body: { error: { code: 'content_type_unsupported' } }
   })
+})
+
+const csv = { 'content-type': 'text/csv; charset=utf-8' }
+
+t.test('CSV stores what the same rows store as JSON', async t => {
+  const quoted = '"a ""b"",\r\nc"'
+  const body = `sensor,id,value\r\n${quoted},9007199254740993,1.10\r\n,2,\r\n"",3,-0\n\né𝄞,4,1e2`
+  const rows = [
+    '{"sensor":"a \\"b\\",\\r\\nc","id":9007199254740993,"value":1.10}',
+    '{"sensor":null,"id":2,"value":null}',
+    '{"sensor":"","id":3,"value":-0}',
+    '{"sensor":"é𝄞","id":4,"value":1e2}'
+  ]
+  const nullable = { ...reading.properties, value: { type: ['number', 'null'] } }
+  const params = paramsOf({ ...list, items: { ...reading, properties: nullable } })
+  const { run } = await useService(t, {
+    ...on(service.database),
+    batches: { load: { params, operations: [insert] } },
+    env: { MAX_UPLOAD_ROWS: '10' }
+  })
+  for (const text of [body, `\uFEFF${body}\r\n`]) {
+    t.match(await run('load', text, { headers: csv }), { status: 200, body: { data: { in: [] } } })
+    const stored = await readAll()
+    await sql`truncate readings`
+    t.equal((await run('load', `{"items":[${rows.join()}]}`)).status, 200)
+    t.strictSame(stored, await readAll())
+    t.equal(stored.length, 4)
+    await sql`truncate readings`
+  }
+  t.equal((await run('load', 'id\n', { headers: csv })).status, 200, 'a header without rows')
+  t.equal((await run('load', '', { headers: csv })).status, 200, 'nothing')
+})
+
+t.test('the first faulty line of CSV is named', async t => {
+  type Fault = readonly [
+    body: string | Buffer, code: string, line: number, message: RegExp, path?: readonly unknown[]
+  ]
+  const faults: readonly Fault[] = [
+    ['id,sensr\n1,a', 'params_invalid', 1, /"sensr".*Columns: id, sensor/, ['items']],
+    ['id,id\n1,2', 'params_invalid', 1, /names "id" twice/, ['items']],
+    ['id,\n1,2', 'params_invalid', 1, /names ""/, ['items']],
+    ['id,tags\n1,2', 'params_invalid', 1, /"tags" cannot be sent as CSV/, ['items']],
+    ['id,info\n1,2', 'params_invalid', 1, /"info" cannot be sent as CSV/, ['items']],
+    ['id\n1\n2\nx\n4\n', 'params_invalid', 4, /"id" must be an integer/, ['items', 2, 'id']],
+    ['id\n1\n01\n', 'params_invalid', 3, /"id" must be an integer/, ['items', 1, 'id']],
+    ['id,value\n1,x', 'params_invalid', 2, /"value" must be a number/, ['items', 0, 'value']],
+    ['id,sensor\n1,"a\n\nb"\n1.5,c', 'params_invalid', 5, /integer/, ['items', 1, 'id']],
+    ['id,sensor\n1,0123456789a', 'params_invalid', 2, /10 characters/, ['items', 0, 'sensor']],
+    ['sensor\na', 'params_invalid', 2, /"id"/, ['items', 0, 'id']],
+    ['id\n\n""\n', 'params_invalid', 3, /"id" must be an integer/, ['items', 0, 'id']],
+    ['id,sensor\n1,a\n2\n', 'body_invalid', 3, /more or fewer fields than the header/],
+    ['id,sensor\n1,a"b\n', 'body_invalid', 2, /must be quoted as a whole/],
+    ['id,sensor\n1,"a"b\n', 'body_invalid', 2, /must end with its quote/],
+    ['id,sensor\n1,"ab\n', 'body_invalid', 2, /not closed/],
+    ['id,sensor\n1,a\0b\n', 'body_invalid', 2, /U\+0000/],
+    [Buffer.from('id,sensor\n1,a\n2,\xe9\n', 'latin1'), 'body_invalid', 3, /not UTF-8/],
+    [`id,sensor\n1,${'a'.repeat(30_000)}\n`, 'body_invalid', 2, /MAX_BODY_BYTES/],
+    ['id,sensor\nx,a\n1,a"b\n', 'params_invalid', 2, /"id" must be an integer/]
+  ]
+  for (const [body, code, line, message, path] of faults) {
+    const sent = await ask(`${service.url}/batches/load`, {
+      method: 'POST',
+      headers: headersOfBatch(csv),
+      body
+    })
+    const name = JSON.stringify(String(body).slice(0, 80))
+    t.match(sent.body.error, { code, line, message, committed: false }, name)
+    if (path !== undefined) t.strictSame(sent.body.error.errors?.[0].path, path, name)
+  }
+  t.same(await readAll(), [])
+})
+
+t.test('CSV with many rows, and a key', async t => {
+  const rows = Array.from({ length: 100_000 }, (_, i) => `${i},s${i % 10},${i}.50`)
+  const body = ['id,sensor,value', ...rows].join('\n')
+  const headers = { ...csv, 'idempotency-key': 'csv' }
+  for (const replayed of [null, 'true']) {
+    const answer = await service.run('load', body, { headers })
+    t.equal(answer.status, 200)
+    t.equal(answer.headers.get('idempotent-replayed'), replayed)
+  }
+  const [found] = await sql`select count(*)::int, sum(value)::text from readings`
+  t.strictSame({ ...found }, { count: 100_000, sum: '5000000000.00' })
+  const other = await service.run('load', 'id\n1', { headers })
+  t.match(other.body.error, { code: 'idempotency_key_reused' })
 })

@@ -23,11 +23,16 @@ const row = {
   required: ['a'],
   additionalProperties: false
 }
+const asLines = { query: '', isCsv: false }
 const columns = { a: { $col: 'a' }, b: { $col: 'b' } }
-const batchOf = (operations: readonly object[], more: object = {}): NamedBatch => {
+const batchOf = (
+  operations: readonly object[],
+  more: object = {},
+  properties: object = row.properties
+): NamedBatch => {
   const params = {
     type: 'object',
-    properties: { rows: { type: 'array', items: row }, ...more },
+    properties: { rows: { type: 'array', items: { ...row, properties } }, ...more },
     required: ['rows']
   }
   const file = Buffer.from(JSON.stringify({ params, operations }))
@@ -44,7 +49,7 @@ const both = batchOf([
 
 /** The texts of the rows that an upload hands on. */
 function read (batch: NamedBatch, chunks: readonly Buffer[]): readonly string[] {
-  const upload = new Upload(batch, '', limits)
+  const upload = new Upload(batch, asLines, limits)
   for (const chunk of chunks) upload.read(chunk)
   const values = upload.finish().values as readonly Json[]
   return values.flatMap(value => {
@@ -52,6 +57,20 @@ function read (batch: NamedBatch, chunks: readonly Buffer[]): readonly string[] 
     return bytes === undefined ? [] : [Buffer.concat(bytes).toString()]
   })
 }
+
+t.test('chunks of CSV may end at every byte', async t => {
+  const body = Buffer.from('\uFEFFa,b\r\n1,"é𝄞\r\n"""\r\n2,"x,"\r\n')
+  const texts = batchOf([insert], {}, { ...row.properties, b: { type: 'string' } })
+  for (let end = 3; end <= body.length; end++) {
+    const upload = new Upload(texts, { query: '', isCsv: true }, limits)
+    upload.read(body.subarray(0, end))
+    upload.read(body.subarray(end))
+    await upload.end()
+    const [rows] = upload.finish().values as readonly Json[]
+    const text = Buffer.concat(bytesOf(rows as Json) ?? []).toString()
+    t.equal(text, '[{"a":1,"b":"é𝄞\\r\\n\\""},{"a":2,"b":"x,"}]')
+  }
+})
 
 t.test('chunks may end at every byte', async t => {
   const lines = ['{"a":1,"b":"é𝄞"}', '{"b":"\\"\\\\","a":2}\r', '{"a":3.0,"b":[]}']
@@ -92,14 +111,14 @@ t.test('lines are not mistaken for other lines', async t => {
 })
 
 t.test('all rows that are inserted have the same columns', async t => {
-  const upload = new Upload(inserted, '', limits)
+  const upload = new Upload(inserted, asLines, limits)
   upload.read(Buffer.from('{"a":1,"b":"x"}\n'))
   t.throws(() => upload.read(Buffer.from('{"a":2}\n')), {
     code: 'params_invalid', details: { line: 2 }
   })
   const { required, ...free } = row
   const open = batchOf([insert], { rows: { type: 'array', items: free } })
-  const other = new Upload(open, '', limits)
+  const other = new Upload(open, asLines, limits)
   t.throws(() => other.read(Buffer.from('{}\n')), {
     message: 'Line 1: The row must have a column.', details: { line: 1 }
   })
@@ -107,13 +126,13 @@ t.test('all rows that are inserted have the same columns', async t => {
 })
 
 t.test('a line that is too long comes after those before it', async t => {
-  const upload = new Upload(inserted, '', { ...limits, maxLineBytes: 10 })
+  const upload = new Upload(inserted, asLines, { ...limits, maxLineBytes: 10 })
   upload.read(Buffer.from('{"a":1}\n{"a":2'))
   t.throws(() => upload.read(Buffer.from('}\n{"a":3}\n{"a":4444444}\n')), {
     code: 'body_invalid',
     details: { line: 4 }
   })
-  const other = new Upload(inserted, '', { ...limits, maxLineBytes: 10 })
+  const other = new Upload(inserted, asLines, { ...limits, maxLineBytes: 10 })
   t.throws(() => other.read(Buffer.from('{"a":"x"}\n{"a":4444444}')), {
     code: 'params_invalid',
     details: { line: 1 }
@@ -121,7 +140,7 @@ t.test('a line that is too long comes after those before it', async t => {
 })
 
 t.test('the work of the check is bounded', async t => {
-  const upload = new Upload(inserted, '', { ...limits, maxWork: 1 })
+  const upload = new Upload(inserted, asLines, { ...limits, maxWork: 1 })
   t.throws(() => upload.read(Buffer.from('{"a":1}\n'.repeat(100))), { code: 'too_much_work' })
 })
 
@@ -129,7 +148,7 @@ t.test('a batch refuses uploads every time', async t => {
   const batch = batchOf([insert], { rest: { type: 'array', items: row } })
   const refused = { ...batch, schema: { ...batch.schema, minProperties: 1, allOf: [] } }
   for (let i = 0; i < 2; i++) {
-    t.throws(() => new Upload(refused, '', limits), {
+    t.throws(() => new Upload(refused, asLines, limits), {
       code: 'content_type_unsupported', message: /because of "allOf"/
     })
   }

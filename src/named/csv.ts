@@ -1,0 +1,167 @@
+/**
+ * Reads the rows of an upload from CSV (RFC 4180, with a header) as lines of JSON, whose values
+ * have the types that the schema of the rows names. As for PostgreSQL's COPY, an empty field is
+ * NULL, and a quoted one is the empty text.
+ */
+import { isUtf8 } from 'node:buffer'
+import { once } from 'node:events'
+import { parse, type CsvError, type Parser } from 'csv-parse'
+import { failure } from '../errors/catalogue.ts'
+import { isNumberText } from '../json/decimal.ts'
+import type { JsonObject } from '../json/parse.ts'
+import { scalarTypeOf } from './query-parameters.ts'
+
+/** A row as JSON, and the line of the body where it ends. */
+export interface CsvRow {
+  readonly text: Buffer
+  readonly line: number
+}
+
+/** What is wrong: with the CSV itself, with the header, or with the value of a column. */
+export interface CsvProblem {
+  readonly line: number
+  readonly of: 'csv' | 'header' | { readonly column: string }
+  readonly message: string
+}
+
+export interface CsvRows {
+  readonly rows: readonly CsvRow[]
+  /** undefined: nothing follows these rows that is faulty. */
+  readonly problem: CsvProblem | undefined
+}
+
+/** NULL is undefined. */
+type Fields = ReadonlyArray<Buffer | undefined>
+
+interface Column {
+  readonly name: string
+  readonly type: string
+}
+
+const BYTE_ORDER_MARK = Buffer.from('\uFEFF')
+
+export class CsvReader {
+  readonly #parser: Parser
+  /** The schemas of the columns that a row may have. */
+  readonly #schemas: ReadonlyMap<string, JsonObject>
+  #columns: readonly Column[] | undefined
+  #rows: CsvRow[] = []
+  #problem: CsvProblem | undefined
+  #isBegun = false
+
+  constructor (schemas: ReadonlyMap<string, JsonObject>, maxRecordBytes: number) {
+    this.#schemas = schemas
+    this.#parser = parse({
+      // Fields are bytes, so that an invalid one can be refused.
+      encoding: null,
+      record_delimiter: ['\r\n', '\n'],
+      skip_empty_lines: true,
+      max_record_size: maxRecordBytes,
+      cast: (field, { quoting }) => quoting || field.length > 0 ? field : undefined,
+      on_record: (fields, { lines }) => {
+        if (this.#problem === undefined) this.#add(fields as unknown as Fields, lines)
+        return null
+      }
+    })
+    // It is read from `errored`.
+    this.#parser.on('error', () => {})
+  }
+
+  /** Returns the rows that end in a chunk. */
+  read (chunk: Buffer): CsvRows {
+    const hasMark = !this.#isBegun && chunk.subarray(0, 3).equals(BYTE_ORDER_MARK)
+    this.#isBegun = true
+    this.#parser.write(hasMark ? chunk.subarray(3) : chunk)
+    return this.#take()
+  }
+
+  /** Reads the last row, if it does not end with a line feed. */
+  async finish (): Promise<CsvRows> {
+    this.#parser.end()
+    this.#parser.resume()
+    if (this.#parser.errored === null) await once(this.#parser, 'close').catch(() => {})
+    return this.#take()
+  }
+
+  #take (): CsvRows {
+    const rows = this.#rows
+    this.#rows = []
+    return { rows, problem: this.#problem ?? describe(this.#parser.errored as CsvError | null) }
+  }
+
+  #add (fields: Fields, line: number): void {
+    if (!fields.every(field => field === undefined || isUtf8(field))) {
+      this.#problem = { line, of: 'csv', message: 'it is not UTF-8.' }
+    } else if (this.#columns === undefined) this.#readHeader(fields, line)
+    else this.#addRow(fields, this.#columns, line)
+  }
+
+  #readHeader (fields: Fields, line: number): void {
+    const known = [...this.#schemas.keys()].join(', ')
+    const columns = new Map<string, Column>()
+    for (const field of fields) {
+      const name = field?.toString() ?? ''
+      const schema = this.#schemas.get(name)
+      const type = schema === undefined ? undefined : scalarTypeOf(schema)
+      const message = schema === undefined
+        ? `The header names ${JSON.stringify(name)}, which rows do not have. Columns: ${known}.`
+        : columns.has(name)
+          ? `The header names "${name}" twice.`
+          : typeof type === 'string' && WRITERS.has(type)
+            ? undefined
+            : `"${name}" cannot be sent as CSV: its schema names no single type among string, ` +
+              'integer, number and boolean. Send the rows as application/x-ndjson.'
+      if (message !== undefined) {
+        this.#problem = { line, of: 'header', message }
+        return
+      }
+      columns.set(name, { name, type: type as string })
+    }
+    this.#columns = [...columns.values()]
+  }
+
+  #addRow (fields: Fields, columns: readonly Column[], line: number): void {
+    const members: string[] = []
+    for (const [i, { name, type }] of columns.entries()) {
+      const text = fields[i]?.toString()
+      const value = text === undefined ? 'null' : (WRITERS.get(type) as Writer)(text)
+      if (value === undefined) {
+        const article = type === 'integer' ? 'an' : 'a'
+        const message = `"${name}" must be ${article} ${type}, as JSON writes it.`
+        this.#problem = { line, of: { column: name }, message }
+        return
+      }
+      members.push(`${JSON.stringify(name)}:${value}`)
+    }
+    this.#rows.push({ text: Buffer.from(`{${members.join()}}`), line })
+  }
+}
+
+/** Returns a text as JSON; undefined if it has another type. */
+type Writer = (text: string) => string | undefined
+
+const writeNumber: Writer = text => isNumberText(text) ? text : undefined
+
+/** By the types of JSON Schema. The schema itself checks that an integer is one. */
+const WRITERS: ReadonlyMap<string, Writer> = new Map([
+  ['string', text => JSON.stringify(text)],
+  ['integer', writeNumber],
+  ['number', writeNumber],
+  ['boolean', text => text === 'true' || text === 'false' ? text : undefined]
+])
+
+/** The messages of csv-parse quote data. */
+const MESSAGES: Readonly<Record<string, string>> = {
+  CSV_RECORD_INCONSISTENT_FIELDS_LENGTH: 'it has more or fewer fields than the header.',
+  CSV_QUOTE_NOT_CLOSED: 'a quote is not closed.',
+  INVALID_OPENING_QUOTE: 'a field with a quote must be quoted as a whole.',
+  CSV_INVALID_CLOSING_QUOTE: 'a quoted field must end with its quote; a quote in it is doubled.',
+  CSV_MAX_RECORD_SIZE: 'it is longer than MAX_BODY_BYTES.'
+}
+
+function describe (error: CsvError | null): CsvProblem | undefined {
+  if (error === null) return undefined
+  const message = MESSAGES[error.code]
+  if (message === undefined) throw failure('internal', undefined, undefined, error)
+  return { line: error['lines'] as number, of: 'csv', message }
+}
