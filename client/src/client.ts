@@ -16,13 +16,15 @@ import type {
   NamedRow,
   ParamsOf,
   Shape,
-  StreamOptions
+  StreamOptions,
+  UploadOptions
 } from './options.ts'
 import { randomId } from './random.ts'
 import { invalid } from './reference.ts'
 import { send, type PreparedBatch } from './send.ts'
 import { readRows } from './stream.ts'
 import type { Numbers } from './values.ts'
+import { canReplay, createBody, type UploadRows } from './upload.ts'
 import { idempotencyKey } from './words.ts'
 
 /** A client of one service, for one caller. It is stateless and cheap to create. */
@@ -65,6 +67,17 @@ export interface Client<
     params: ParamsOf<Batches, Name>,
     options?: StreamOptions
   ): AsyncIterable<NamedRow<Batches, Name, Mode>>
+  /**
+   * Sends rows to a named batch, one JSON object a line, while they are read. The service must have
+   * `MAX_UPLOAD_ROWS`. The rows of an array or of a function are read again for each attempt; those
+   * of another iterable are sent once, without retries. Rejects as `run` does, also with what the
+   * source of the rows throws; then nothing is applied.
+   */
+  upload<Name extends keyof Batches & string, const Options extends UploadOptions = UploadOptions>(
+    name: Name,
+    rows: UploadRows,
+    options?: Options
+  ): Promise<BatchResult<NamedData<Batches, Name, Options, Mode>>>
 }
 
 /** Without `strict`, every type contains null, and the types of rows become `{}`. */
@@ -123,8 +136,28 @@ export function createClient (client: ClientOptions): Client<AnyDatabase, string
         ...request
       })
       return { [Symbol.asyncIterator]: () => readRows(prepared) as AsyncGenerator<never> }
+    },
+    async upload (name: string, rows: UploadRows, { params, ...options }: UploadOptions = {}) {
+      const url = addParameters(urlOfBatch(String(client.url), name), params)
+      const body = () => createBody(name, rows)
+      const once = canReplay(rows) ? {} : { retry: false as const }
+      return await post({
+        client,
+        options: { ...options, ...once },
+        url,
+        body,
+        onlySelects: false
+      }) as never
     }
   }
+}
+
+function addParameters (url: string, params: UploadOptions['params'] = {}): string {
+  const [before, fragment] = url.split(/(?=#)/, 2) as [string, string?]
+  const query = Object.entries(params)
+    .map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(String(value))}`)
+  if (query.length === 0) return url
+  return `${before}${before.includes('?') ? '&' : '?'}${query.join('&')}${fragment ?? ''}`
 }
 
 /** Appends the path of a named batch. The URL may have a path and a query. */
@@ -164,7 +197,7 @@ interface PrepareOptions {
   readonly client: ClientOptions
   readonly options: BatchOptions
   readonly url: string
-  readonly body: string
+  readonly body: PreparedBatch['body']
   readonly onlySelects: boolean
   /** Whether the rows are read as a stream. */
   readonly streams?: boolean
@@ -192,10 +225,13 @@ function prepare (
     url,
     // Read for each batch, so that a later replacement of the global fetch takes effect.
     fetch: client.fetch ?? ((url, init) => globalThis.fetch(url, init)),
-    headers: requestHeaders(client, options, {
-      idempotencyKey: key,
-      accept: streams ? NDJSON : undefined
-    }),
+    headers: {
+      ...requestHeaders(client, options, {
+        idempotencyKey: key,
+        accept: streams ? NDJSON : undefined
+      }),
+      ...typeof body === 'function' && { 'content-type': NDJSON }
+    },
     body,
     token: client.token,
     idempotencyKey: key,

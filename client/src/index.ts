@@ -24,7 +24,9 @@ export type {
   QueryPlan,
   RetryOptions,
   ServerTiming,
-  TraceContext
+  TraceContext,
+  UploadOptions
 } from './options.ts'
 export type { Modifier, Reference, ReferenceList, RowReference } from './reference.ts'
+export type { UploadRows } from './upload.ts'
 export type { Numbers } from './values.ts'

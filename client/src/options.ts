@@ -107,6 +107,12 @@ export type StreamOptions = Pick<
   | 'trace'
 >
 
+/** Options of an upload. */
+export interface UploadOptions extends BatchOptions {
+  /** The parameters of the batch beside the rows. */
+  readonly params?: Readonly<Record<string, string | number | bigint | boolean>>
+}
+
 /** The result of a batch. */
 export interface BatchResult<Data> {
   /** The results of the operations, in the shape of the return value of the batch function. */

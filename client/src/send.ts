@@ -7,14 +7,16 @@ import { NDJSON } from './headers.ts'
 import type { Fetch } from './options.ts'
 import { readResponse, toAttemptError, type BatchResponse, type Context } from './response.ts'
 import { limit, pause, type Limits } from './time.ts'
+import type { UploadBody } from './upload.ts'
 
-/** A batch that is ready to be sent. All attempts send the same bytes as their body. */
+/** A batch that is ready to be sent. All attempts send the same body. */
 export interface PreparedBatch {
   readonly url: string
   readonly fetch: Fetch
   /** The headers without the token. */
   readonly headers: Readonly<Record<string, string>>
-  readonly body: string
+  /** The text of the body, or a function that begins to write it again. */
+  readonly body: string | (() => UploadBody)
   readonly token: string | undefined | (() => string | undefined | Promise<string | undefined>)
   readonly idempotencyKey: string | undefined
   readonly requestId: string | undefined
@@ -88,13 +90,14 @@ async function attempt (
 ): Promise<SendResult | OneflightError> {
   let sent = false
   const post = async (signal: AbortSignal): Promise<BatchResponse> => {
-    const { url, fetch, body, streams } = batch
+    const { url, fetch, streams } = batch
+    const body = typeof batch.body === 'string' ? batch.body : batch.body()
     const headers = token === undefined
       ? batch.headers
       : { ...batch.headers, authorization: `Bearer ${token}` }
     sent = true
     try {
-      const response = await fetch(url, { method: 'POST', headers, body, signal })
+      const response = await fetch(url, { method: 'POST', headers, signal, ...initOf(body) })
       const isStream = streams && response.status === 200 &&
         response.headers.get('content-type')?.startsWith(NDJSON) === true
       return {
@@ -105,6 +108,9 @@ async function attempt (
         body: isStream ? response.body ?? undefined : undefined
       }
     } catch (cause) {
+      const failure = typeof body === 'string' ? undefined : body.failure()
+      // The service runs nothing before the end of the body.
+      if (failure !== undefined) throw failure.cause
       throw toAttemptError({
         code: 'network_error',
         message: `The request failed: ${describe(cause)}.`,
@@ -112,6 +118,8 @@ async function attempt (
         retryable: true,
         sent: !isUnsent(cause)
       }, context)
+    } finally {
+      if (typeof body === 'object') body.end()
     }
   }
   try {
@@ -128,6 +136,11 @@ async function attempt (
   } catch (error) {
     return error as OneflightError
   }
+}
+
+/** `duplex` is missing in the types of DOM. */
+function initOf (body: string | UploadBody): RequestInit {
+  return typeof body === 'string' ? { body } : { body: body.stream, duplex: 'half' } as RequestInit
 }
 
 /** A batch with an unknown outcome is retried only if it has a key. */

@@ -135,7 +135,7 @@ export class RequestPlanner {
   /** Plans an upload. `values`: those of all parameters, in which the rows do not matter. */
   planUpload (values: readonly Json[], rows: CollectedRows): PlannedBatch {
     const { shapes, columns } = rows
-    const [position] = this.#rows as unknown as Iterable<number>
+    const [position] = this.#rows
     const parameters = this.#describe(values, (_, known) =>
       ({ ...known, shapes, columns: columns ?? known.columns }))
     const plan = this.#findPlan(parameters)
