@@ -12,6 +12,7 @@ import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
 import type { Identity } from '../schemas/token.ts'
 import { failure } from '../src/errors/catalogue.ts'
+import type { HoldBytes } from '../src/named/upload.ts'
 import { choosePool, type Databases } from '../src/transaction/database.ts'
 
 export interface AdmissionOptions {
@@ -36,12 +37,12 @@ const SPREAD_MS = 10
 
 async function admission (app: FastifyInstance, { config }: AdmissionOptions): Promise<void> {
   const databases = app.getDecorator<Databases>('databases')
-  const { MAX_BYTES_IN_FLIGHT: maxBytes } = config
+  const { MAX_BYTES_IN_FLIGHT: maxBytes, MAX_BODY_BYTES: maxBodyBytes } = config
   const memory = new Reservations()
   /** When a request on a client connection was last refused, as a time of performance.now(). */
   const refusedAt = new WeakMap<Socket, number>()
   const admit: onRequestHookHandler = (request, reply, done) => {
-    const { headers, socket, identity, maxBodyBytes } = request
+    const { headers, socket, identity } = request
     const bytes = Math.min(Number(headers['content-length'] ?? maxBodyBytes), maxBodyBytes)
     const pool = choosePool(databases.of(identity), request.preferences)
     const isFull = (): boolean => pool.isFull() || memory.total + bytes > maxBytes
@@ -63,6 +64,13 @@ async function admission (app: FastifyInstance, { config }: AdmissionOptions): P
   app.decorateRequest('place', undefined)
   const { PRINCIPAL_CONCURRENCY: concurrency } = config
   if (concurrency !== undefined) app.decorate('limitPrincipal', createLimit(concurrency))
+  // A slow client that announces a large body, or no size, would otherwise keep others out.
+  const holdBytes: HoldBytes<FastifyRequest> = (request, bytes) => {
+    if (!memory.has(request) || bytes <= maxBodyBytes) return
+    memory.reserve(request, bytes)
+    if (memory.total > maxBytes) throw failure('overloaded')
+  }
+  app.decorate('holdBytes', holdBytes)
   app.decorate('mayBegin', () => memory.total <= maxBytes)
   app.addHook('onSend', (request, reply, payload, done) => {
     if (memory.has(request)) {
@@ -155,5 +163,5 @@ function onClose ({ raw }: FastifyReply, callback: () => void): void {
 
 export default fp(admission, {
   name: 'admission',
-  dependencies: ['errors', 'media-type', 'auth', 'prefer', 'database']
+  dependencies: ['errors', 'auth', 'prefer', 'database']
 })

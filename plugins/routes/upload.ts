@@ -9,7 +9,7 @@ import type { Config } from '../../schemas/config.ts'
 import { failure } from '../../src/errors/catalogue.ts'
 import type { Pieces } from '../../src/json/parse.ts'
 import type { NamedBatch } from '../../src/named/named-batch.ts'
-import { Upload } from '../../src/named/upload.ts'
+import { Upload, type HoldBytes } from '../../src/named/upload.ts'
 import type { PlannedBatch } from '../../src/plan/plan-batch.ts'
 import type { SetIdempotencyKey } from '../../src/sql/frame/idempotency.ts'
 import type { Answer } from './respond.ts'
@@ -30,6 +30,7 @@ export function createRunUpload (
   runner: BatchRunner
 ): RunUpload {
   const setKey = app.getDecorator<SetIdempotencyKey<FastifyRequest>>('setIdempotencyKey')
+  const holdBytes = app.getDecorator<HoldBytes<FastifyRequest>>('holdBytes')
   const limits = {
     maxRows: config.MAX_ROWS,
     maxWork: config.MAX_WORK,
@@ -43,7 +44,7 @@ export function createRunUpload (
     const upload = new Upload(request.namedBatch as NamedBatch, { query, isCsv }, limits)
     const hash = request.headers['idempotency-key'] === undefined ? undefined : createHash('sha256')
     let bytes = 0
-    for await (const piece of readPieces(request)) {
+    for await (const piece of readPieces(request, holdBytes)) {
       bytes += piece.length
       hash?.update(piece)
       const turn = await runner.takeTurn(piece.length)
@@ -63,10 +64,15 @@ function * plan (upload: Upload): Pieces<PlannedBatch> {
   return upload.finish()
 }
 
-/** Joins the chunks of a body to pieces of about TURN_BYTES. Throws `body_too_large`. */
+/**
+ * Joins the chunks of a body to pieces of about TURN_BYTES. Throws `body_too_large`, and what
+ * `holdBytes` throws.
+ */
 async function * readPieces (
-  { raw, headers, maxBodyBytes }: FastifyRequest
+  request: FastifyRequest,
+  holdBytes: HoldBytes<FastifyRequest>
 ): AsyncGenerator<Buffer> {
+  const { raw, headers, maxBodyBytes } = request
   const refuse = (): never => {
     throw failure(
       'body_too_large',
@@ -81,6 +87,7 @@ async function * readPieces (
   for await (const chunk of body as AsyncIterable<Buffer>) {
     all += chunk.length
     if (all > maxBodyBytes) refuse()
+    holdBytes(request, all)
     chunks.push(chunk)
     waiting += chunk.length
     if (waiting < TURN_BYTES) continue

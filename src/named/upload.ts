@@ -20,6 +20,12 @@ export interface UploadLimits extends Pick<PlanLimits, 'maxRows' | 'maxWork'> {
   readonly maxLineBytes: number
 }
 
+/**
+ * Counts the bytes of a body that have arrived, if they are more than MAX_BODY_BYTES. Throws
+ * `overloaded` if there is no memory for them.
+ */
+export type HoldBytes<Request> = (request: Request, bytes: number) => void
+
 export class Upload {
   readonly #batch: NamedBatch
   readonly #target: UploadTarget

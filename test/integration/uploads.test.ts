@@ -427,22 +427,26 @@ async function limitsOfBytes (t: Test, small: ServiceUnderTest, run: Run): Promi
 }
 
 async function slowClients (t: Test, small: ServiceUnderTest, run: Run): Promise<void> {
-  // Without a content-length, MAX_UPLOAD_BYTES are reserved.
-  const slow = begin(small)
-  slow.sent.write('{"id":1}\n')
   const probe = async (lines: string): Promise<number | undefined> => {
     const { sent, answer } = begin(small)
     sent.end(lines)
     return (await answer).message.statusCode
   }
-  await until(async () => await probe(' ') === 503)
+  // What has arrived counts, and MAX_BODY_BYTES before that.
+  const line = `{"id":1}${' '.repeat(900)}\n`
+  const slow = begin(small)
+  slow.sent.write(line.repeat(3))
+  await until(async () => await probe('{"id":0') === 503)
   t.match(await run('{"id":2}'), { status: 200 }, 'there is room for a small one')
   t.match(await small.post([op.select('s', 'pairs')]), { status: 200 }, 'the connection is free')
   slow.sent.destroy()
   await until(async () => await probe('{"id":4}') === 200)
-  const late = begin(small)
-  late.sent.write('{"id":5}\n')
-  t.match((await late.answer).body.error, { code: 'request_timeout' })
+  const [one, other] = [begin(small), begin(small)]
+  for (const { sent } of [one, other]) sent.write(line)
+  await until(async () => await probe('{"id":0') === 400)
+  one.sent.write(line.repeat(2))
+  t.match((await one.answer).body.error, { code: 'overloaded', retryable: true, committed: false })
+  t.match((await other.answer).body.error, { code: 'request_timeout' })
   t.strictSame(await small.database.sql`select id::int from readings order by id`
     .then(rows => rows.map(({ id }) => id as number)), [2, 4])
 }
