@@ -6,10 +6,9 @@ import { createHash } from 'node:crypto'
 import type { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../../schemas/config.ts'
-import { failure } from '../../src/errors/catalogue.ts'
 import type { Pieces } from '../../src/json/parse.ts'
 import type { NamedBatch } from '../../src/named/named-batch.ts'
-import { Upload, type HoldBytes } from '../../src/named/upload.ts'
+import { Upload, uploadTooLarge, type HoldBytes } from '../../src/named/upload.ts'
 import type { PlannedBatch } from '../../src/plan/plan-batch.ts'
 import type { SetIdempotencyKey } from '../../src/sql/frame/idempotency.ts'
 import type { Answer } from './respond.ts'
@@ -35,7 +34,8 @@ export function createRunUpload (
     maxRows: config.MAX_ROWS,
     maxWork: config.MAX_WORK,
     maxUploadRows: config.MAX_UPLOAD_ROWS,
-    maxLineBytes: config.MAX_BODY_BYTES
+    maxLineBytes: config.MAX_BODY_BYTES,
+    maxBytes: config.MAX_UPLOAD_BYTES
   }
   return async (request, reply) => {
     const received = performance.now() - reply.elapsedTime
@@ -44,14 +44,17 @@ export function createRunUpload (
     const upload = new Upload(request.namedBatch as NamedBatch, { query, isCsv }, limits)
     const hash = request.headers['idempotency-key'] === undefined ? undefined : createHash('sha256')
     let bytes = 0
-    for await (const piece of readPieces(request, holdBytes)) {
+    const hold = (read: number): void => holdBytes(request, Math.max(read, upload.bytes))
+    for await (const piece of readPieces(request, hold)) {
       bytes += piece.length
       hash?.update(piece)
       const turn = await runner.takeTurn(piece.length)
       turn.run(() => upload.read(piece))
     }
     await upload.end()
-    if (hash !== undefined) setKey(request, JSON.stringify([request.upload, query, hash.digest('hex')]))
+    if (hash !== undefined) {
+      setKey(request, JSON.stringify([request.upload, query, hash.digest('hex')]))
+    }
     const turn = await runner.takeTurn(bytes)
     const times = { received, read: performance.now() }
     const exchange = { request, reply, bytes: Buffer.alloc(0), turn, times }
@@ -65,19 +68,15 @@ function * plan (upload: Upload): Pieces<PlannedBatch> {
 }
 
 /**
- * Joins the chunks of a body to pieces of about TURN_BYTES. Throws `body_too_large`, and what
- * `holdBytes` throws.
+ * Joins the chunks of a body to pieces of about TURN_BYTES. `hold` gets the bytes so far. Throws
+ * `body_too_large`, and what `hold` throws.
  */
 async function * readPieces (
-  request: FastifyRequest,
-  holdBytes: HoldBytes<FastifyRequest>
+  { raw, headers, maxBodyBytes }: FastifyRequest,
+  hold: (read: number) => void
 ): AsyncGenerator<Buffer> {
-  const { raw, headers, maxBodyBytes } = request
   const refuse = (): never => {
-    throw failure(
-      'body_too_large',
-      `The upload has more than ${maxBodyBytes} bytes (MAX_UPLOAD_BYTES). Divide its rows.`
-    )
+    throw uploadTooLarge(maxBodyBytes)
   }
   if (Number(headers['content-length']) > maxBodyBytes) refuse()
   let [all, waiting] = [0, 0]
@@ -87,7 +86,7 @@ async function * readPieces (
   for await (const chunk of body as AsyncIterable<Buffer>) {
     all += chunk.length
     if (all > maxBodyBytes) refuse()
-    holdBytes(request, all)
+    hold(all)
     chunks.push(chunk)
     waiting += chunk.length
     if (waiting < TURN_BYTES) continue

@@ -18,6 +18,16 @@ export interface UploadLimits extends Pick<PlanLimits, 'maxRows' | 'maxWork'> {
   readonly maxUploadRows: number
   /** Maximum bytes of a line. */
   readonly maxLineBytes: number
+  /** Maximum bytes of all rows as JSON, which may be many times the bytes of their CSV. */
+  readonly maxBytes: number
+}
+
+/** The failure of an upload of more than MAX_UPLOAD_BYTES. `form`: in which it has them. */
+export function uploadTooLarge (maxBytes: number, form = ''): Failure {
+  return failure(
+    'body_too_large',
+    `The upload has more than ${maxBytes} bytes${form} (MAX_UPLOAD_BYTES). Divide its rows.`
+  )
 }
 
 /**
@@ -27,6 +37,8 @@ export interface UploadLimits extends Pick<PlanLimits, 'maxRows' | 'maxWork'> {
 export type HoldBytes<Request> = (request: Request, bytes: number) => void
 
 export class Upload {
+  /** The bytes of the rows so far, as JSON. */
+  bytes = 0
   readonly #batch: NamedBatch
   readonly #target: UploadTarget
   readonly #limits: UploadLimits
@@ -111,6 +123,9 @@ export class Upload {
   }
 
   #addRow (row: Json, text: Buffer): void {
+    this.bytes += text.length
+    const { maxBytes } = this.#limits
+    if (this.bytes > maxBytes) throw uploadTooLarge(maxBytes, ' as JSON')
     this.#list[0] = row
     const { parameters } = this.#target
     if (!parameters.accepts(this.#sample, this.#budget)) {

@@ -542,3 +542,16 @@ t.test('CSV with many rows, and a key', async t => {
   const other = await service.run('load', 'id\n1', { headers })
   t.match(other.body.error, { code: 'idempotency_key_reused' })
 })
+
+t.test('rows as JSON are limited, not only their CSV', async t => {
+  const name = 'a'.repeat(60)
+  const properties = { [name]: { type: 'integer' } }
+  const items = { type: 'object', properties, additionalProperties: false }
+  const limited = await useService(t, {
+    ...on(service.database),
+    batches: { load: { params: paramsOf({ type: 'array', items }), operations: [insert] } },
+    env: { MAX_UPLOAD_ROWS: '10000', MAX_UPLOAD_BYTES: '100000' }
+  })
+  const answer = await limited.run('load', `${name}\n${'1\n'.repeat(2000)}`, { headers: csv })
+  t.match(answer, { status: 413, body: { error: { code: 'body_too_large', message: /as JSON/ } } })
+})

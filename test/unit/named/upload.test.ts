@@ -15,7 +15,8 @@ const limits = {
   maxConditions: 10,
   maxWork: 100_000,
   maxUploadRows: 100_000,
-  maxLineBytes: 200_000
+  maxLineBytes: 200_000,
+  maxBytes: 10_000_000
 }
 const row = {
   type: 'object',
