@@ -214,15 +214,15 @@ function otherGoals (record: BenchRecord): readonly Goal[] {
     },
     bulkGoal('insert', '10 000 rows in, one operation'),
     bulkGoal('select', '10 000 rows out, one operation'),
-    ...uploadGoals(record)
+    ...largeGoals(record)
   ]
 }
 
-/** None for the results of a run without uploads. */
-function uploadGoals ({ uploads = [] }: BenchRecord): readonly Goal[] {
-  return uploads.flatMap(({ oneflight: own, other, before, peak }) => [
+/** None for the results of a run without them. */
+function largeGoals ({ large = [] }: BenchRecord): readonly Goal[] {
+  return large.flatMap(({ what, oneflight: own, other, before, peak }) => [
     {
-      work: '100 000 rows in, one upload',
+      work: what === 'upload' ? '100 000 rows in, one upload' : '1 000 000 rows out, one stream',
       against: "psql's \\copy",
       figure: ratioOf(other, own),
       unit: '×'

@@ -153,7 +153,7 @@ export function describeRepetition (): string {
 \`\`\`sh
 npm run bench                  # all parts, about 25 minutes, writes this page
 npm run bench -- --quick       # short slices, for a test; writes nothing
-npm run bench hot wire         # of order, hot, words, wire, bulk, upload, cost; writes nothing
+npm run bench hot wire         # of order, hot, words, wire, bulk, large, cost; writes nothing
 npm run bench:report           # writes this page from bench/results.json
 node bench/flame.ts            # draws flame.svg; a folder of a checkout, a file
 # orders with some round trips against one contender, in two minutes; writes nothing

@@ -53,8 +53,9 @@ export interface Memory {
   readonly peak: ReadonlyArray<number | null>
 }
 
-/** Many rows that are checked while they arrive, beside psql's `\copy`. */
-export interface Upload extends Pick<Memory, 'before' | 'peak'> {
+/** An upload, or a stream: many rows that are never in memory at once, beside psql's `\copy`. */
+export interface Large extends Pick<Memory, 'before' | 'peak'> {
+  readonly what: 'upload' | 'stream'
   readonly rows: number
   /** The size of the body. */
   readonly bytes: number
@@ -102,7 +103,7 @@ export interface BenchRecord {
   readonly bulk: readonly Bulk[]
   readonly memory: readonly Memory[]
   /** Missing in the results of earlier runs. */
-  readonly uploads?: readonly Upload[]
+  readonly large?: readonly Large[]
   readonly perOperation: readonly Cost[]
   readonly perRow: readonly Cost[]
 }

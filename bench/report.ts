@@ -182,7 +182,7 @@ row wait during this time.
 ${renderTable(['Contender', 'Work', 'Right after a batch', 'After a pause', 'Under lock'], rows)}`
 }
 
-function renderBulk ({ bulk, memory, uploads = [] }: BenchRecord): string {
+function renderBulk ({ bulk, memory, large = [] }: BenchRecord): string {
   const rows = bulk.map(({ what, rows, bytes, reference, oneflight, other }) => [
     what,
     show(rows),
@@ -197,7 +197,8 @@ function renderBulk ({ bulk, memory, uploads = [] }: BenchRecord): string {
       spread(bytes.flatMap(value => value === null ? [] : [value / 1e6]), ' MB')
     )
   ])
-  const uploaded = uploads.map(({ rows, bytes, oneflight, other, before, peak }) => [
+  const moved = large.map(({ what, rows, bytes, oneflight, other, before, peak }) => [
+    what,
     show(rows),
     megabytes(bytes),
     ...[oneflight, other].map(seconds => spread(seconds.map(value => value * 1000))),
@@ -209,15 +210,15 @@ function renderBulk ({ bulk, memory, uploads = [] }: BenchRecord): string {
       ' MB'
     )
   ])
-  const columns = ['Rows', 'As JSON', 'Oneflight, ms', 'psql copy, ms', 'Memory']
-  const upload = uploaded.length === 0
+  const columns = ['Work', 'Rows', 'As JSON', 'Oneflight, ms', 'psql copy, ms', 'Memory']
+  const beyond = moved.length === 0
     ? ''
     : `
 
-An upload, whose rows are checked while they arrive, and the memory of the service beyond that
-before:
+An upload, whose rows are checked while they arrive, a stream, and the memory of the service beyond
+that before:
 
-${renderTable(columns, uploaded)}`
+${renderTable(columns, moved)}`
   return `### Many rows
 
 ${renderTable(['Work', 'Rows', 'As JSON', 'Oneflight, ms', 'Contender, ms', 'Contender'], rows)}
@@ -225,7 +226,7 @@ ${renderTable(['Work', 'Rows', 'As JSON', 'Oneflight, ms', 'Contender, ms', 'Con
 Resident memory of the service for one response, in a new process that has run small batches
 before:
 
-${renderTable(['Response', 'Before', 'Peak'], usage)}${upload}`
+${renderTable(['Response', 'Before', 'Peak'], usage)}${beyond}`
 }
 
 function renderCost ({ perOperation, perRow }: BenchRecord, chart: string): string {

@@ -24,7 +24,7 @@ import { resultsFile, throughputOf, type BenchRecord, type Comparison } from './
 import { writeReport } from './report.ts'
 import { compareBulk, measureMemory } from './rows/bulk.ts'
 import { measureCost, scales } from './rows/cost.ts'
-import { compareUploads } from './rows/upload.ts'
+import { compareStreams, compareUploads } from './rows/large.ts'
 import { hotMatches, orderMatches, play, selectMatches, type Match } from './rows/throughput.ts'
 import { countAll } from './rows/wire.ts'
 import { nameInCheckout, wordMatches } from './rows/words.ts'
@@ -34,7 +34,7 @@ const root = join(import.meta.dirname, '..')
 
 type Measured = Pick<
   BenchRecord,
-  'comparisons' | 'wire' | 'bulk' | 'memory' | 'uploads' | 'perOperation' | 'perRow'
+  'comparisons' | 'wire' | 'bulk' | 'memory' | 'large' | 'perOperation' | 'perRow'
 >
 
 /** The parts by name. */
@@ -53,7 +53,9 @@ const parts: Readonly<
     bulk: await compareBulk(database, few * 5),
     memory: await measureMemory(database, few)
   }),
-  upload: async database => ({ uploads: await compareUploads(database, few) }),
+  large: async database => ({
+    large: [...await compareUploads(database, few), ...await compareStreams(database, few)]
+  }),
   cost: async (database, { seconds }) => ({
     perOperation: await measureCost(database, scales.perOperation, {
       slices: few,
@@ -131,7 +133,7 @@ async function runParts (chosen: readonly string[]): Promise<void> {
     wire: measured.flatMap(({ wire = [] }) => wire),
     bulk: measured.flatMap(({ bulk = [] }) => bulk),
     memory: measured.flatMap(({ memory = [] }) => memory),
-    uploads: measured.flatMap(({ uploads = [] }) => uploads),
+    large: measured.flatMap(({ large = [] }) => large),
     perOperation: measured.flatMap(({ perOperation = [] }) => perOperation),
     perRow: measured.flatMap(({ perRow = [] }) => perRow)
   }

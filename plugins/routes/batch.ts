@@ -34,7 +34,9 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
   const options = { parseAs: 'buffer', bodyLimit: config.MAX_BODY_BYTES } as const
   app.addContentTypeParser('application/json', options, app.getDecorator('keepBody'))
   // The route reads the body itself.
-  app.addContentTypeParser(['application/x-ndjson', 'text/csv'], (_request, _payload, done) => done(null))
+  app.addContentTypeParser(['application/x-ndjson', 'text/csv'], (_request, _body, done) =>
+    done(null)
+  )
 
   if (config.COMPRESSION === 'on') await app.register(import('@fastify/compress'), compression)
 

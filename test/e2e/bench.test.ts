@@ -40,7 +40,7 @@ import {
 import { renderReport } from '../../bench/report.ts'
 import { succeeded } from '../../bench/requests.ts'
 import { compareBulk, measureMemory } from '../../bench/rows/bulk.ts'
-import { compareUploads } from '../../bench/rows/upload.ts'
+import { compareStreams, compareUploads } from '../../bench/rows/large.ts'
 import { measureCost, scales } from '../../bench/rows/cost.ts'
 import { hotMatches, orderMatches, play, selectMatches } from '../../bench/rows/throughput.ts'
 import { countAll } from '../../bench/rows/wire.ts'
@@ -129,10 +129,11 @@ t.test('every part of the benchmark runs', async t => {
       { what: 'insert', oneflight: [Number], other: [Number] },
       { what: 'select', oneflight: [Number], other: [Number] }
     ])
-    const uploads = await compareUploads(database, 1, 1000)
-    t.match(uploads, findProgram('psql') === undefined
-      ? []
-      : [{ rows: 1000, oneflight: [Number], other: [Number], peak: [Number] }])
+    for (const compare of [compareUploads, compareStreams]) {
+      t.match(await compare(database, 1, 1000), findProgram('psql') === undefined
+        ? []
+        : [{ rows: 1000, oneflight: [Number], other: [Number], peak: [Number] }])
+    }
     const memory = await measureMemory(database, 1)
     t.strictSame(
       memory.map(({ answerBytes, peak }) => [answerBytes > 50e6, peak.length]),
@@ -252,7 +253,8 @@ t.test('missed goals are shown as missed', async t => {
     wire: [2, 2, 3].map((roundTrips, i) =>
       ({ name: oneflight.name, work: `${i}`, roundTrips, afterBatch: 1, underLock: 0 })),
     memory: [],
-    uploads: [{
+    large: [{
+      what: 'upload',
       rows: 100_000,
       bytes: 1e7,
       oneflight: [0.5],
@@ -269,7 +271,7 @@ t.test('missed goals are shown as missed', async t => {
   )
   const page = renderReport(record).get('docs/internals/benchmarks.md')
   t.match(renderSummary(record), /is 15× that\sof awaited statements, and 2× that of/)
-  t.match(page, '\n| 100 000 | 10 MB | 500 | 250 | 100 MB |')
+  t.match(page, '\n| upload | 100 000 | 10 MB | 500 | 250 | 100 MB |')
   t.match(renderGoals(record), /^ +0\.5× +– +100 000 rows in, one upload; psql's \\copy$/m)
   t.match(renderGoals(record), /^ +95\.4 MiB +≤ 64 MiB missed +the same, resident memory/m)
   t.match(page, '\n| 2 (2) | 30 | 15× | 1.5× | 4.5× | 2× |\n')

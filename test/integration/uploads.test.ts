@@ -1,7 +1,7 @@
 /**
- * Tests uploads: rows of a named batch, one JSON object a line or CSV. They do the same as the parameters
- * in one JSON object, the first faulty line is named, and a client that is slow or gone holds
- * neither memory nor a connection to the database.
+ * Tests uploads: rows of a named batch, one JSON object a line or CSV. They do the same as the
+ * parameters in one JSON object, the first faulty line is named, and a client that is slow or gone
+ * holds neither memory nor a connection to the database.
  */
 import { once } from 'node:events'
 import { request, type ClientRequest, type IncomingMessage } from 'node:http'
