@@ -165,9 +165,13 @@ export const compression: FastifyCompressOptions = {
   brotliOptions: { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } }
 }
 
-/** Aborted when the client closes the connection before it has its response. */
-export function clientClosed ({ raw }: FastifyReply): AbortSignal {
+/**
+ * Aborted when the client closes the connection before it has its response, or has done so while
+ * its batch was planned.
+ */
+export function clientClosed ({ raw }: Pick<FastifyReply, 'raw'>): AbortSignal {
   const controller = new AbortController()
+  if (raw.destroyed) controller.abort()
   raw.once('close', () => {
     if (!raw.writableFinished) controller.abort()
   })

@@ -7,10 +7,11 @@
  * the service.
  */
 import { once } from 'node:events'
-import { request as httpRequest, type IncomingMessage } from 'node:http'
+import { createServer, request as httpRequest, type IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { clientClosed } from '../../plugins/routes/respond.ts'
 import { LOGIN_ROLE, useDatabase, type Database } from '../support/database/database.ts'
 import { holdRow } from '../support/database/hold.ts'
 import { makeKeyTable } from '../support/database/key-table.ts'
@@ -389,4 +390,21 @@ t.test('200 disconnects at random moments: the log is correct and nothing stays 
   const after = await Promise.all(Array.from({ length: 4 }, (_, i) => service.post(pair(1000 + i))))
   t.same(after.map(({ status }) => status), Array(4).fill(200))
   await until(async () => await gauge(service, 'service_pool_connections_idle') === 4)
+})
+
+t.test('a client may have left while its batch was planned', async t => {
+  const server = createServer()
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const { port } = server.address() as { readonly port: number }
+  const socket = connect(port, '127.0.0.1')
+  socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+  const [, raw] = await once(server, 'request')
+  const noticed = clientClosed({ raw })
+  t.equal(noticed.aborted, false)
+  socket.destroy()
+  await once(raw, 'close')
+  t.equal(noticed.aborted, true)
+  t.equal(clientClosed({ raw }).aborted, true, 'it had left before')
 })
