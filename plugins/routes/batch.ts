@@ -11,7 +11,7 @@ import { batchLimits, readBatch } from '../../src/plan/check/read-batch.ts'
 import { BatchPlanner, type PlannedBatch } from '../../src/plan/plan-batch.ts'
 import { compression, respond } from './respond.ts'
 import { createRunner } from './run-request.ts'
-import { acceptStreams, respondWithRows } from './stream-rows.ts'
+import { createRowStreams } from './stream-rows.ts'
 import { createRunUpload } from './upload.ts'
 
 interface BatchOptions {
@@ -25,6 +25,8 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
   const limits = batchLimits(config)
   const planner = new BatchPlanner(limits)
   const runner = createRunner(app, config)
+  const streams = createRowStreams(app, config)
+  app.decorate('acceptStreams', streams.accept)
   // Alerts and dashboards count all routes of this plugin.
   app.addHook('onRoute', route => {
     route.config = { ...route.config, kind: 'batch' }
@@ -46,13 +48,11 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
     plan: Planning
   ): Promise<FastifyReply> => {
     const exchange = await runner.receive(request, reply)
-    const running = runner.run(exchange, plan(exchange.bytes))
-    const { rowSink } = request
-    return rowSink === undefined
-      ? respond(reply, await running)
-      : await respondWithRows(reply, rowSink, running)
+    const runPlan = () => runner.run(exchange, plan(exchange.bytes))
+    return request.rowSink === undefined
+      ? respond(reply, await runPlan())
+      : await streams.respond(reply, runPlan)
   }
-  app.decorate('acceptStreams', acceptStreams(app, config))
 
   const ofAdhoc = hooksOf(app, { access: ['admitAdhoc'], answer: ['acceptStreams'] })
   app.post('/', { onRequest: ofAdhoc }, (request, reply) =>

@@ -116,44 +116,67 @@ export class RowStream extends Readable implements RowSink {
   }
 }
 
-/**
- * Returns an onRequest hook that gives a request its stream if it accepts one. It runs after those
- * that read preferences and keys.
- */
-export function acceptStreams (
+export interface RowStreams {
+  /**
+   * An onRequest hook that gives a request its stream if it accepts one. It runs after those that
+   * read preferences and keys.
+   */
+  readonly accept: onRequestHookHandler
+  /**
+   * Runs a batch and sends its stream. Throws `overloaded`, and the failure of the batch if there
+   * is one before the first row.
+   */
+  respond(reply: FastifyReply, run: () => Promise<Answer>): Promise<FastifyReply>
+}
+
+export function createRowStreams (
   app: FastifyInstance,
   {
     MAX_STREAM_ROWS: maxRows,
     POOL_SIZE: poolSize,
     IDLE_TRANSACTION_TIMEOUT_MS: afterMs
   }: Config
-): onRequestHookHandler {
+): RowStreams {
+  const describe = app.getDecorator<DescribeFailure<FastifyRequest>>('describeFailure')
   const maxStreams = Math.max(1, Math.floor(poolSize / 2))
+  /** Streams with a connection to the database, or waiting for one. */
   let streams = 0
   app.decorateRequest('rowSink', undefined)
-  return (request, reply, done) => {
-    if (!ACCEPTS.test(request.headers.accept ?? '')) {
-      done()
-      return
-    }
-    const refused = maxRows === 0
-      ? failure('not_streamable', 'This service streams no rows (MAX_STREAM_ROWS=0).')
-      : refuseHeaders(request)
-    if (refused !== undefined) throw refused
-    if (streams >= maxStreams) {
-      throw failure('overloaded', 'Half of the connections stream rows to other clients.')
-    }
-    streams++
-    reply.raw.once('close', () => streams--)
-    request.preferences = { ...request.preferences, access: 'read-only' }
-    request.rowSink = new RowStream(maxRows, {
-      afterMs,
-      onStall () {
-        request.access.failure = failure('deadline_exceeded', STALLED)
-        reply.raw.destroy()
+  return {
+    accept (request, reply, done) {
+      if (!ACCEPTS.test(request.headers.accept ?? '')) {
+        done()
+        return
       }
-    })
-    done()
+      const refused = maxRows === 0
+        ? failure('not_streamable', 'This service streams no rows (MAX_STREAM_ROWS=0).')
+        : refuseHeaders(request)
+      if (refused !== undefined) throw refused
+      request.preferences = { ...request.preferences, access: 'read-only' }
+      request.rowSink = new RowStream(maxRows, {
+        afterMs,
+        onStall () {
+          request.access.failure = failure('deadline_exceeded', STALLED)
+          reply.raw.destroy()
+        }
+      })
+      done()
+    },
+    async respond (reply, run) {
+      if (streams >= maxStreams) {
+        throw failure('overloaded', 'Half of the connections stream rows to other clients.')
+      }
+      streams++
+      const running = run().finally(() => streams--)
+      const { request } = reply
+      const stream = request.rowSink as RowStream
+      await Promise.race([stream.begun, running])
+      if (stream.count === 0) readOutcome(reply, await running)
+      running.then(answer => describeEnd(answer, stream.count))
+        .catch((error: unknown) => describe(error, request).body)
+        .then(line => stream.finish(line))
+      return reply.type(NDJSON).send(stream)
+    }
   }
 }
 
@@ -169,23 +192,8 @@ function refuseHeaders ({ preferences, headers }: FastifyRequest): Failure | und
   return failure('not_streamable', `Rows cannot be streamed with ${refused}.`)
 }
 
-/** Sends the stream, or throws the failure if there is one before the first row. */
-export async function respondWithRows (
-  reply: FastifyReply,
-  stream: RowStream,
-  running: Promise<Answer>
-): Promise<FastifyReply> {
-  const { server, request } = reply
-  await Promise.race([stream.begun, running])
-  const describe = server.getDecorator<DescribeFailure<FastifyRequest>>('describeFailure')
-  const read = (answer: Answer): string => {
-    const { failure } = answer.result
-    if (failure !== undefined) throw failure
-    const [node] = answer.plan.operations
-    return `{"error":null,"data":{"${node?.id}":${stream.count}}}`
-  }
-  if (stream.count === 0) readOutcome(reply, await running)
-  running.then(read).catch((error: unknown) => describe(error, request).body)
-    .then(line => stream.finish(line))
-  return reply.type(NDJSON).send(stream)
+/** Returns the last line of a stream that has all rows. Throws the failure of the batch. */
+function describeEnd ({ plan: { operations: [node] }, result }: Answer, rows: number): string {
+  if (result.failure !== undefined) throw result.failure
+  return `{"error":null,"data":{"${node?.id}":${rows}}}`
 }
