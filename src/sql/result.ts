@@ -98,8 +98,8 @@ export function buildDirect (node: PlanNode, context: StatementContext): Body {
 
 /**
  * Returns each row as soon as it is read, and compares the formats after the last one, because a
- * function can change them: to compare them for each row took PostgreSQL as long as to write it.
- * The service counts the rows and limits the bytes of each.
+ * function can change them. To compare them for each row took PostgreSQL nearly as long as to write
+ * it. The service counts the rows and limits the bytes of each.
  */
 export function buildStreamed (node: PlanNode, context: StatementContext): Body {
   const { maxRows } = context
