@@ -11,8 +11,8 @@ export interface BatchResponse {
   readonly statusText: string
   readonly headers: Headers
   readonly text: string
-  /** The body of a stream, which is not read yet. */
-  readonly body: ReadableStream<Uint8Array> | undefined
+  /** The body of a stream, which is not read yet; null for every other response. */
+  readonly body: ReadableStream<Uint8Array> | null
 }
 
 /** The state of a batch before the response to an attempt. */

@@ -41,8 +41,8 @@ export interface SendResult {
   readonly data: Readonly<Record<string, unknown>>
   readonly headers: Headers
   readonly attempts: number
-  /** The body of a stream, which is not read yet. */
-  readonly body: ReadableStream<Uint8Array> | undefined
+  /** The body of a stream, which is not read yet; null for every other response. */
+  readonly body: ReadableStream<Uint8Array> | null
   readonly context: Context
 }
 
@@ -100,14 +100,17 @@ async function attempt (
       const response = await fetch(url, { method: 'POST', headers, signal, ...initOf(body) })
       const isStream = streams && response.status === 200 &&
         response.headers.get('content-type')?.startsWith(NDJSON) === true
-      return {
+      const received = {
         status: response.status,
         statusText: response.statusText,
         headers: response.headers,
         text: isStream ? '' : await response.text(),
-        body: isStream ? response.body ?? undefined : undefined
+        body: isStream ? response.body : null
       }
+      endBody(body)
+      return received
     } catch (cause) {
+      endBody(body)
       const failure = typeof body === 'string' ? undefined : body.failure()
       // The service runs nothing before the end of the body.
       if (failure !== undefined) throw failure.cause
@@ -118,8 +121,6 @@ async function attempt (
         retryable: true,
         sent: !isUnsent(cause)
       }, context)
-    } finally {
-      if (typeof body === 'object') body.end()
     }
   }
   try {
@@ -127,7 +128,7 @@ async function attempt (
     const response = await limit(post, limitsOf(batch, context, { ms, isSent: () => sent }))
     const { headers, body } = response
     return {
-      data: body === undefined ? readResponse(response, batch, context) : {},
+      data: body === null ? readResponse(response, batch, context) : {},
       headers,
       attempts: context.attempts,
       body,
@@ -141,6 +142,10 @@ async function attempt (
 /** `duplex` is missing in the types of DOM. */
 function initOf (body: string | UploadBody): RequestInit {
   return typeof body === 'string' ? { body } : { body: body.stream, duplex: 'half' } as RequestInit
+}
+
+function endBody (body: string | UploadBody): void {
+  if (typeof body === 'object') body.end()
 }
 
 /** A batch with an unknown outcome is retried only if it has a key. */

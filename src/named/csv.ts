@@ -6,7 +6,6 @@
 import { isUtf8 } from 'node:buffer'
 import { once } from 'node:events'
 import { parse, type CsvError, type Parser } from 'csv-parse'
-import { failure } from '../errors/catalogue.ts'
 import { isNumberText } from '../json/decimal.ts'
 import type { JsonObject } from '../json/parse.ts'
 import { scalarTypeOf } from './query-parameters.ts'
@@ -161,7 +160,7 @@ const MESSAGES: Readonly<Record<string, string>> = {
 
 function describe (error: CsvError | null): CsvProblem | undefined {
   if (error === null) return undefined
-  const message = MESSAGES[error.code]
-  if (message === undefined) throw failure('internal', undefined, undefined, error)
+  // The other codes belong to options that are not used.
+  const message = MESSAGES[error.code] as string
   return { line: error['lines'] as number, of: 'csv', message }
 }

@@ -4,6 +4,7 @@
 import type { Config } from '../../schemas/config.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import type { Pieces } from '../json/parse.ts'
+import type { PlanNode } from '../plan/nodes.ts'
 import type { PlannedBatch } from '../plan/plan-batch.ts'
 import { smallTurn } from '../plan/work.ts'
 import {
@@ -115,14 +116,14 @@ export async function runBatch (
 /** A statement that streams rows reads one more than the maximum. */
 function limitRows (
   outcome: BatchOutcome,
-  { genericPlan: { operations: [node] } }: PlannedBatch,
+  { genericPlan: { operations } }: PlannedBatch,
   rowSink: RowSink | undefined
 ): BatchOutcome {
   if (rowSink === undefined || rowSink.count <= rowSink.maxRows) return outcome
   const message = `The select has more than ${rowSink.maxRows} rows (MAX_STREAM_ROWS). ` +
     'Read it in parts with "after".'
-  const place = { op: node?.id ?? null, index: 0 }
-  const error = failure('rows_limit', message, { ...place, retryable: false })
+  const { id: op } = operations[0] as PlanNode
+  const error = failure('rows_limit', message, { op, index: 0, retryable: false })
   return { kind: 'failed', error, at: 0, times: outcome.times }
 }
 
