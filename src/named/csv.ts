@@ -6,9 +6,8 @@
 import { isUtf8 } from 'node:buffer'
 import { once } from 'node:events'
 import { parse, type CsvError, type Parser } from 'csv-parse'
-import { isNumberText } from '../json/decimal.ts'
 import type { JsonObject } from '../json/parse.ts'
-import { scalarTypeOf } from './query-parameters.ts'
+import { scalarTypeOf, writeScalar, type ScalarType } from './query-parameters.ts'
 
 /** A row as JSON, and the line of the body where it ends. */
 export interface CsvRow {
@@ -34,7 +33,7 @@ type Fields = ReadonlyArray<Buffer | undefined>
 
 interface Column {
   readonly name: string
-  readonly type: string
+  readonly type: ScalarType
 }
 
 const BYTE_ORDER_MARK = Buffer.from('\uFEFF')
@@ -102,19 +101,18 @@ export class CsvReader {
       const name = field?.toString() ?? ''
       const schema = this.#schemas.get(name)
       const type = schema === undefined ? undefined : scalarTypeOf(schema)
+      if (type !== undefined && !columns.has(name)) {
+        columns.set(name, { name, type })
+        continue
+      }
       const message = schema === undefined
         ? `The header names ${JSON.stringify(name)}, which rows do not have. Columns: ${known}.`
         : columns.has(name)
           ? `The header names "${name}" twice.`
-          : typeof type === 'string' && WRITERS.has(type)
-            ? undefined
-            : `"${name}" cannot be sent as CSV: its schema names no single type among string, ` +
-              'integer, number and boolean. Send the rows as application/x-ndjson.'
-      if (message !== undefined) {
-        this.#problem = { line, of: 'header', message }
-        return
-      }
-      columns.set(name, { name, type: type as string })
+          : `"${name}" cannot be sent as CSV: its schema names no single type among string, ` +
+            'integer, number and boolean. Send the rows as application/x-ndjson.'
+      this.#problem = { line, of: 'header', message }
+      return
     }
     this.#columns = [...columns.values()]
   }
@@ -123,7 +121,7 @@ export class CsvReader {
     const members: string[] = []
     for (const [i, { name, type }] of columns.entries()) {
       const text = fields[i]?.toString()
-      const value = text === undefined ? 'null' : (WRITERS.get(type) as Writer)(text)
+      const value = text === undefined ? 'null' : writeScalar(type, text)
       if (value === undefined) {
         const article = type === 'integer' ? 'an' : 'a'
         const message = `"${name}" must be ${article} ${type}, as JSON writes it.`
@@ -135,19 +133,6 @@ export class CsvReader {
     this.#rows.push({ text: Buffer.from(`{${members.join()}}`), line })
   }
 }
-
-/** Returns a text as JSON; undefined if it has another type. */
-type Writer = (text: string) => string | undefined
-
-const writeNumber: Writer = text => isNumberText(text) ? text : undefined
-
-/** By the types of JSON Schema. The schema itself checks that an integer is one. */
-const WRITERS: ReadonlyMap<string, Writer> = new Map([
-  ['string', text => JSON.stringify(text)],
-  ['integer', writeNumber],
-  ['number', writeNumber],
-  ['boolean', text => text === 'true' || text === 'false' ? text : undefined]
-])
 
 /** The messages of csv-parse quote data. */
 const MESSAGES: Readonly<Record<string, string>> = {

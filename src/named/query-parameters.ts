@@ -7,7 +7,7 @@ import { parseJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { PathIssue } from './schema-parts.ts'
 import type { UploadTarget } from './upload-target.ts'
 
-/** A value, or why the text is none. */
+/** The value of a text, or why the text is not valid. */
 type Converted = { readonly value: Json } | { readonly problem: string }
 
 /** The values of parameters, and what is wrong with the query. */
@@ -55,34 +55,54 @@ function decode (text: string): string | undefined {
   }
 }
 
-/** `schema`: that of the parameter; undefined: there is none of this name. */
+/** `schema`: that of the parameter, or undefined if no parameter has this name. */
 function convert (name: string, text: string, schema: JsonObject | undefined): Converted {
   if (text.includes('\0')) {
     return { problem: `"${name}" contains U+0000, which PostgreSQL cannot store.` }
   }
-  switch (schema === undefined ? 'string' : scalarTypeOf(schema)) {
-    case 'string':
-      return { value: text }
-    case 'boolean':
-      return text === 'true' || text === 'false'
-        ? { value: text === 'true' }
-        : { problem: `"${name}" must be true or false.` }
-    case 'integer':
-    case 'number':
-      return isNumberText(text)
-        ? { value: parseJson(Buffer.from(text)) }
-        : { problem: `"${name}" must be a number as JSON writes it, for example 2.50.` }
-    default:
-      return {
-        problem: `"${name}" cannot be sent in the query: its schema names no single type among ` +
-          'string, integer, number and boolean. Send all parameters as application/json.'
-      }
+  const type = schema === undefined ? 'string' : scalarTypeOf(schema)
+  if (type === undefined) {
+    return {
+      problem: `"${name}" cannot be sent in the query: its schema names no single type among ` +
+        'string, integer, number and boolean. Send all parameters as application/json.'
+    }
   }
+  const json = writeScalar(type, text)
+  if (json !== undefined) return { value: parseJson(Buffer.from(json)) }
+  const expected = type === 'boolean'
+    ? 'true or false'
+    : 'a number as JSON writes it, for example 2.50'
+  return { problem: `"${name}" must be ${expected}.` }
 }
 
-/** The only type of a schema beside `null`, which a query cannot send. */
-export function scalarTypeOf ({ type = [] }: JsonObject): Json | undefined {
+type Writer = (text: string) => string | undefined
+
+const writeNumber: Writer = text => isNumberText(text) ? text : undefined
+
+/** By the types of JSON Schema. The schema itself checks that an integer is one. */
+const WRITERS = {
+  string: text => JSON.stringify(text),
+  integer: writeNumber,
+  number: writeNumber,
+  boolean: text => text === 'true' || text === 'false' ? text : undefined
+} satisfies Readonly<Record<string, Writer>>
+
+/** A type of JSON Schema to which a text can be converted. */
+export type ScalarType = keyof typeof WRITERS
+
+/** Returns a text as JSON of a type; undefined if it is not a value of this type. */
+export function writeScalar (type: ScalarType, text: string): string | undefined {
+  return WRITERS[type](text)
+}
+
+/**
+ * Returns the only type of a schema beside `null`; undefined if there are several, or if a text
+ * cannot be converted to it.
+ */
+export function scalarTypeOf ({ type = [] }: JsonObject): ScalarType | undefined {
   const types = Array.isArray(type) ? type as readonly Json[] : [type]
   const [first, ...more] = types.filter(one => one !== 'null')
-  return more.length === 0 ? first : undefined
+  const isScalar = more.length === 0 && typeof first === 'string' &&
+    Object.hasOwn(WRITERS, first)
+  return isScalar ? first as ScalarType : undefined
 }
