@@ -29,7 +29,12 @@ export interface Body {
 /** Sends the response, or throws the failure. */
 export function respond (reply: FastifyReply, answer: Answer): FastifyReply {
   const { rows } = readOutcome(reply, answer)
-  return sendBody(reply, renderBody(answer.plan, rows, '{"error":null,"data":{'))
+  return sendBody(reply, renderAnswer(answer.plan, rows))
+}
+
+/** The envelope of a batch that succeeded; see renderBody. */
+export function renderAnswer (plan: Plan, rows: readonly Buffer[]): Body {
+  return renderBody(plan, rows, '{"error":null,"data":{')
 }
 
 /** Sets the headers of the response. Returns the outcome, or throws the failure. */

@@ -14,8 +14,8 @@ import type { Config } from '../../schemas/config.ts'
 import { enabled } from '../../schemas/prefer.ts'
 import { failure, type Failure } from '../../src/errors/catalogue.ts'
 import type { DescribeFailure } from '../../src/errors/envelope.ts'
-import type { RowSink } from '../../src/transaction/outcome.ts'
-import { readOutcome, type Answer } from './respond.ts'
+import type { Committed, RowSink } from '../../src/transaction/outcome.ts'
+import { readOutcome, renderAnswer, type Answer } from './respond.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -172,7 +172,7 @@ export function createRowStreams (
       const stream = request.rowSink as RowStream
       await Promise.race([stream.begun, running])
       if (stream.count === 0) readOutcome(reply, await running)
-      running.then(answer => describeEnd(answer, stream.count))
+      running.then(renderEnd)
         .catch((error: unknown) => describe(error, request).body)
         .then(line => stream.finish(line))
       return reply.type(NDJSON).send(stream)
@@ -193,7 +193,7 @@ function refuseHeaders ({ preferences, headers }: FastifyRequest): Failure | und
 }
 
 /** Returns the last line of a stream that has all rows. Throws the failure of the batch. */
-function describeEnd ({ plan: { operations: [node] }, result }: Answer, rows: number): string {
-  if (result.failure !== undefined) throw result.failure
-  return `{"error":null,"data":{"${node?.id}":${rows}}}`
+function renderEnd ({ plan, result: { failure, outcome } }: Answer): string {
+  if (failure !== undefined) throw failure
+  return Buffer.concat(renderAnswer(plan, (outcome as Committed).rows).pieces).toString()
 }
