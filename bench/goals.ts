@@ -6,6 +6,7 @@ import { contenders } from './contenders.ts'
 import {
   cpuRatio as divideCpu,
   ratioOf,
+  memoryBeyond,
   spreadOf,
   throughputRatio,
   type BenchRecord,
@@ -220,7 +221,7 @@ function otherGoals (record: BenchRecord): readonly Goal[] {
 
 /** None for the results of a run without them. */
 function largeGoals ({ large = [] }: BenchRecord): readonly Goal[] {
-  return large.flatMap(({ what, oneflight: own, other, before, peak }) => [
+  return large.flatMap(({ what, oneflight: own, other, ...memory }) => [
     {
       work: what === 'upload' ? '100 000 rows in, one upload' : '1 000 000 rows out, one stream',
       against: "psql's \\copy",
@@ -230,10 +231,7 @@ function largeGoals ({ large = [] }: BenchRecord): readonly Goal[] {
     {
       work: 'the same, resident memory beyond that before',
       against: '64 MiB',
-      figure: spreadOf(peak.flatMap((bytes, i) => {
-        const idle = before[i] ?? null
-        return bytes === null || idle === null ? [] : [(bytes - idle) / 2 ** 20]
-      })),
+      figure: spreadOf(memoryBeyond(memory).map(bytes => bytes / 2 ** 20)),
       unit: ' MiB',
       atMost: 64
     }

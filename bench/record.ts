@@ -53,6 +53,14 @@ export interface Memory {
   readonly peak: ReadonlyArray<number | null>
 }
 
+/** Returns the bytes beyond those before, of each repetition that was measured. */
+export function memoryBeyond ({ before, peak }: Pick<Memory, 'before' | 'peak'>): number[] {
+  return peak.flatMap((bytes, i) => {
+    const idle = before[i] ?? null
+    return bytes === null || idle === null ? [] : [bytes - idle]
+  })
+}
+
 /** An upload, or a stream: many rows that are never in memory at once, beside psql's `\copy`. */
 export interface Large extends Pick<Memory, 'before' | 'peak'> {
   readonly what: 'upload' | 'stream'

@@ -26,6 +26,7 @@ import {
   renderWords
 } from './ratios.ts'
 import {
+  memoryBeyond,
   cpuPerBatch,
   medianOf,
   readRecord,
@@ -197,18 +198,12 @@ function renderBulk ({ bulk, memory, large = [] }: BenchRecord): string {
       spread(bytes.flatMap(value => value === null ? [] : [value / 1e6]), ' MB')
     )
   ])
-  const moved = large.map(({ what, rows, bytes, oneflight, other, before, peak }) => [
+  const moved = large.map(({ what, rows, bytes, oneflight, other, ...memory }) => [
     what,
     show(rows),
     megabytes(bytes),
     ...[oneflight, other].map(seconds => spread(seconds.map(value => value * 1000))),
-    spread(
-      peak.flatMap((value, i) => {
-        const idle = before[i] ?? null
-        return value === null || idle === null ? [] : [(value - idle) / 1e6]
-      }),
-      ' MB'
-    )
+    spread(memoryBeyond(memory).map(bytes => bytes / 1e6), ' MB')
   ])
   const columns = ['Work', 'Rows', 'As JSON', 'Oneflight, ms', 'psql copy, ms', 'Memory']
   const beyond = moved.length === 0
