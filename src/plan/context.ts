@@ -36,7 +36,7 @@ export function within<Outer extends Place> (place: Outer, step: string | number
 export interface PlanLimits {
   readonly schemas: readonly string[]
   readonly maxRows: number
-  /** Maximum rows of an upload; 0, the default: there are none. */
+  /** Maximum rows of an upload. 0, the default, disables uploads. */
   readonly maxUploadRows?: number
   readonly maxConditions: number
   readonly maxWork: number
