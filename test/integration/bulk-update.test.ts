@@ -48,14 +48,16 @@ const schema = `
     (3, '1', '1', 'x'), (4, '1', '1', 'x'), (5, '[1]', '1', 'x');
   create table big (id int primary key, sku text unique, n int, b numeric);
   insert into big select i, 's' || i, i, i from generate_series(0, 60000) as i;
-  analyze big;
+  create table medium (id int primary key, n int);
+  insert into medium select i, i from generate_series(0, 9999) as i;
+  analyze big, medium;
   create table times (id int primary key, at timestamptz);
   insert into times values (1, null), (2, null);
   create function zone() returns trigger language plpgsql as $$ begin
     perform set_config('TimeZone', 'Asia/Tokyo', true); return new; end $$;
   create trigger zone before update on times for each row execute function zone();
-  grant all on articles, codes, parts, low, summed, secret, noted, docs, big, times
-    to oneflight_user;
+  grant all on articles, codes, parts, low, summed, secret, noted, docs, big, medium,
+    times to oneflight_user;
   grant select, update (open) on partly to oneflight_user;
 `
 const tables = ['articles', 'codes', 'parts', 'secret', 'noted']
@@ -562,6 +564,13 @@ t.test('many rows are found by their index', async t => {
   t.match(explained.text, /"Index Scan"/)
   t.notMatch(explained.text, /"Seq Scan"/)
   t.notMatch(explained.text, /oneflight/)
+  // 100 rows, as PostgreSQL expects of JSON, would be joined to the whole table.
+  const few = Array.from({ length: 20 }, (_, id) => ({ id, n: id }))
+  const joined = await service.post([op.update('u', 'medium', { key: ['id'], values: few })], {
+    headers: { Prefer: 'explain' }
+  })
+  t.match(joined.text, /"Index Scan"/)
+  t.notMatch(joined.text, /"Seq Scan"/)
   const values = rowsOf(10_000, i => ({ n: -i })).toReversed()
   const all = await service.post([{ ...update, values }])
   t.equal(all.status, 200, all.text.slice(0, 300))

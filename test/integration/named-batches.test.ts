@@ -324,10 +324,33 @@ t.test('query plans of a named batch are those of its parameters', async t => {
       { id: 's', op: 'select', table: 'v', where: { t: { eq: '$i.0.t' } }, limit: 1 }
     ]
   }
+  const medium = {
+    params: {
+      type: 'object',
+      properties: {
+        rows: {
+          type: 'array',
+          items: {
+            type: 'object',
+            properties: { id: { type: 'integer' }, n: { type: 'integer' } },
+            required: ['id', 'n']
+          }
+        }
+      },
+      required: ['rows']
+    },
+    operations: [op.update('u', 'medium', {
+      from: { param: 'rows', on: { id: 'id' } }, set: { n: { $from: 'n' } }
+    })]
+  }
   const service = await useService(t, {
-    schema: `create table v (t text, n text); grant all on v to oneflight_user;
-      create function now_is(a text) returns text language sql as 'select a';`,
-    batches: { all },
+    schema: `create table v (t text, n text);
+      create function now_is(a text) returns text language sql as 'select a';
+      create table medium (id int primary key, n int);
+      insert into medium select i, i from generate_series(0, 9999) as i;
+      analyze medium;
+      grant all on v, medium to oneflight_user;`,
+    batches: { all, medium },
     env: { EXPLAIN: 'on' }
   })
   for (const x of ['b', 1, null, { a: 1 }, ['c']]) {
@@ -337,6 +360,11 @@ t.test('query plans of a named batch are those of its parameters', async t => {
   }
   const { body } = await service.run('all', { x: 'b' })
   t.match(body.data, { i: { length: 17 }, u: [], c: [{ now_is: 'b' }], s: [{ t: 'b', n: null }] })
+  const joined = await service.run('medium', { rows: [{ id: 1, n: 2 }] }, {
+    headers: { prefer: 'explain' }
+  })
+  t.match(joined.text, /"Index Scan"/, 'rows of a parameter are found by their index')
+  t.notMatch(joined.text, /"Seq Scan"/)
 })
 
 t.test('a key belongs to the name of the batch', async t => {

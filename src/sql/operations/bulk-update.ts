@@ -35,7 +35,7 @@ import { exposeColumns, type ExposedColumns } from '../statement/shared-results.
 import { tableName, unusedName } from '../statement/table.ts'
 import { buildSkipped, checksWhen } from '../statement/when.ts'
 import { jsonNullRows } from '../values/documents.ts'
-import { typeExample, type TypedAs, buildRecordset } from '../values/typed-json.ts'
+import { buildRecordset, expectFewRows, typeExample, type TypedAs } from '../values/typed-json.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { applyModifier, buildAssignment } from './assignment.ts'
 import { buildConditions } from './filter.ts'
@@ -166,7 +166,7 @@ function buildRows (
   })
   return sql`select ${join([rowPosition, ...columns], COMMA)} from ${source}${
     whereAll(conditions)
-  }`
+  }${cells === undefined ? expectFewRows : empty}`
 }
 
 function buildCells (

@@ -34,7 +34,7 @@ import {
   type RowColumns,
   columnValue
 } from '../values/column.ts'
-import { buildRecordset, pathLabel, typeExample } from '../values/typed-json.ts'
+import { buildRecordset, expectFewRows, pathLabel, typeExample } from '../values/typed-json.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { buildWhere } from './filter.ts'
 import { outputValue } from './output.ts'
@@ -103,7 +103,7 @@ function buildSourceRows (
   if (types.every(type => type !== undefined)) {
     const columns = fields.map(({ name }, i) => sql`${identifier(name)} ${types[i] as Fragment}`)
     const json = parameter(jsonOfParameter(document.references[0]?.parameter as Parameter))
-    return sql`select * from ${buildRecordset(json, columns)}`
+    return sql`select * from ${buildRecordset(json, columns)}${expectFewRows}`
   }
   const examples = fields.map(({ type }) =>
     typeof type === 'string'
