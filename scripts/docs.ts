@@ -94,7 +94,7 @@ function replaceBlock (text: string, { file, name, render }: Block): string {
 /** All pages in the format of https://llmstxt.org: their titles and first sentences. */
 function renderPages (): string {
   const sections: ReadonlyArray<readonly [title: string, pages: string]> = [
-    ['Guides', '{AGENTS.md,docs/guides/*.md,examples/**/README.md}'],
+    ['Guides', '{AGENTS.md,docs/guides/*.md,examples/{README.md,*/README.md}}'],
     ['Reference', 'docs/reference/*.md'],
     ['Operations', '{docs/operations/*.md,deploy/*/README.md}'],
     ['Optional', '{CHANGELOG.md,CONTRIBUTING.md,SECURITY.md,docs/{internals,decisions}/*.md}']
