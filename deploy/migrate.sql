@@ -22,7 +22,7 @@ create table if not exists oneflight.idempotency_keys (
   principal bytea not null,         -- SHA-256 of the role, issuer, subject … of the token
   key text not null,                -- the header Idempotency-Key
   fingerprint bytea not null,       -- SHA-256 of the request: body and preferences
-  answer text[],                    -- one JSON text per operation; null only during the transaction
+  answer text[],                    -- one JSON text per operation
   created_at timestamptz not null default now(),
   expires_at timestamptz not null,  -- the key is free from then on; its row is deleted later
   primary key (principal, key)

@@ -195,7 +195,7 @@ class Attempt implements AnswerHandler {
   #sendReceived (): void {
     const hasFailed = this.#refused || this.#firstError !== undefined
     const { rows } = this.#answers
-    const steps = hasFailed ? [] : buildReceivedSteps(this.#batch, this.#connection, rows)
+    const steps = hasFailed ? [] : buildReceivedSteps(this.#batch, rows)
     this.#encode(steps, this.#end()).send(this.#connection.socket, this)
   }
 

@@ -16,7 +16,6 @@ import {
   type AttemptVariant,
   type CompiledBatch
 } from '../sql/frame/compiled-batch.ts'
-import type { Key } from '../sql/frame/idempotency.ts'
 import type { Place } from '../sql/frame/steps.ts'
 import { startAttempt } from './attempt.ts'
 import { resolveKeyFailure, resolveLostCommit } from './lost-commit.ts'
@@ -216,9 +215,9 @@ async function runAttempt (
     sent = turn.run(() => applyVariant(batch, restoring))
     outcome = await run(sent)
   }
-  if (outcome.kind === 'failed' && outcome.at === 'key') {
+  if (outcome.kind === 'failed' && batch.key !== undefined) {
     await lease.free
-    outcome = await resolveKeyFailure(connection, batch.key as Key, outcome)
+    outcome = await resolveKeyFailure(connection, batch.key, outcome)
   }
   const result = { batch: sent, outcome, hasRoleSettings, connection }
   if (isConnectionStale(result)) connection.state.retired = true

@@ -186,29 +186,28 @@ async function readStatus (
   }
 }
 
-// Interprets failures of the statements about an idempotency key: the key is in use, it has a
-// stored response, or keys cannot be stored.
-
 /**
- * Resolves a failure of these statements. If the key has a stored response, it is read on the same
- * connection and becomes the outcome. If the key is in use, a response may be stored by now. If
- * none is stored, the client may retry.
+ * Resolves the failure of a batch with a key. If the key has a stored response, it is read on the
+ * same connection and becomes the outcome, whatever failed: rows of the request that stored it may
+ * be the reason. If the key is in use, a response may be stored by now; if not, the client may
+ * retry, as when the connection is lost before the answer.
  */
 export async function resolveKeyFailure (
   connection: Connection,
   key: Key,
   outcome: Failed
 ): Promise<Committed | Failed> {
-  const { error, times } = outcome
-  const raised = readRaised(error)?.kind
+  const { error, at, times } = outcome
   const fail = (error: Failure): Failed => ({ ...outcome, error })
-  if (isTableMissing(error.code)) {
+  if (at === 'key' && isTableMissing(error.code)) {
     return fail(failure('idempotency_key_invalid', TABLE_MISSING))
   }
-  if (raised === undefined) return outcome
-  const stored = await readAnswer(connection, key).catch(() => undefined)
-  if (stored === undefined || !stored.live) {
-    return fail(failure('idempotency_key_in_progress', undefined, { retryable: true }))
+  const isKeyUsed = at === 'key' && readRaised(error) !== undefined
+  const stored = await readAnswer(connection, key).catch(() => 'unknown' as const)
+  if (stored === 'unknown' || stored?.live !== true) {
+    return isKeyUsed || stored === 'unknown'
+      ? fail(failure('idempotency_key_in_progress', undefined, { retryable: true }))
+      : outcome
   }
   if (stored.differs !== 'nothing') {
     return fail(failure('idempotency_key_reused', REUSED[stored.differs]))
@@ -226,7 +225,7 @@ const REUSED = {
 } as const
 
 const TABLE_MISSING = 'Idempotency keys need the table oneflight.idempotency_keys with the ' +
-  'columns of this version, and privileges on it. Run "npm run migrate". The batch did not run.'
+  'columns of this version, and privileges on it. Run "npm run migrate". Nothing was committed.'
 
 /** There is no such table, schema or column, or no privilege on it. */
 function isTableMissing (sqlstate: string): boolean {

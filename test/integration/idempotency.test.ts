@@ -312,6 +312,21 @@ t.test('a batch is applied once, at every isolation level and by any instance', 
   t.same(await sql`select sum(n)::int as n from slots`, [{ n: 24 }])
 })
 
+t.test('a repeated request that fails on its own rows gets the stored response', async t => {
+  // At this level nothing looks for the key before the operations run.
+  const prefer = { prefer: 'isolation=serializable' }
+  const unique = [{ id: 'e', op: 'insert', table: 'entries', values: [{ n: 1, note: 'once' }] }]
+  const first = await post('k', unique, prefer)
+  t.equal(first.status, 200)
+  const repeated = await post('k', unique, prefer)
+  t.equal(repeated.text, first.text)
+  t.ok(isReplay(repeated))
+  refused(t, await post('k', [...unique, ...read({ id: { eq: 1 } })], prefer), 422,
+    'idempotency_key_reused')
+  t.match((await post('other', unique, prefer)).body.error, { code: 'unique_violation' })
+  t.equal(await applied(), 1)
+})
+
 t.test('serialization failures and deadlocks are retried with their key', async t => {
   await sql.unsafe(`alter database ${service.database.name} set deadlock_timeout = '10ms'`)
   const crowd = await useAnother(t, { env: { POOL_SIZE: '6', QUEUE_SIZE: '100' } })

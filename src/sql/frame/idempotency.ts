@@ -5,6 +5,8 @@
  * create objects in schemas of the login role's search_path, and a trigger may have changed it.
  */
 import {
+  empty,
+  identifier,
   integer,
   parameter,
   render,
@@ -48,38 +50,26 @@ export type SetIdempotencyKey<Request> = (
 const TABLE = sql`oneflight.idempotency_keys`
 
 /**
- * Claims the key for this transaction, or raises `busy` (another transaction has it)
- * or `taken` (there is a stored response). The timeouts release the locks of a service that has
- * died. The statement inserts the row instead of only reading it: a snapshot may be older than the
- * row, but an index is always current.
+ * Claims the key for this transaction, or raises `busy` (another transaction has it) or `taken`
+ * (there is a stored response). The snapshot of this look may be older than a response that was
+ * stored just before: then storeStatement raises `taken`, or an operation fails. `serializable`: it
+ * does not look, because two transactions that look and then store would conflict. The timeouts
+ * release the lock of a service that has died.
  */
 export function claimStatement (
-  { principal, claims, text, fingerprint, lock, ttlSeconds, idleTimeoutMs }: Key
+  { principal, text, lock, idleTimeoutMs }: Key,
+  { serializable = false } = {}
 ): Statement {
+  const stored = sql` when exists (select from ${TABLE} where ${
+    sameKey(principal, text, parameter)
+  } and expires_at operator(pg_catalog.>) pg_catalog.now()) then ${raise('taken')}`
   return prepared(sql`with l as materialized (
       select pg_catalog.set_config('idle_in_transaction_session_timeout', ${
     parameter(String(idleTimeoutMs))
   }, true), ${checkConnection},
         pg_catalog.pg_try_advisory_xact_lock(${parameter(String(lock))}::pg_catalog.int8) as free
-    ), i as (
-      insert into ${TABLE} as k (principal, key, fingerprint, claims, expires_at)
-      select pg_catalog.decode(${parameter(principal)}, 'hex'), ${
-    parameter(text)
-  }, pg_catalog.decode(${parameter(fingerprint)}, 'hex'), pg_catalog.decode(${
-    parameter(claims)
-  }, 'hex'),
-        pg_catalog.now() operator(pg_catalog.+) pg_catalog.make_interval(secs => ${
-    parameter(String(ttlSeconds))
-  })
-      from l where l.free
-      on conflict (principal, key) do update set fingerprint = excluded.fingerprint,
-        claims = excluded.claims, answer = null, created_at = excluded.created_at,
-        expires_at = excluded.expires_at
-        where k.expires_at operator(pg_catalog.<=) pg_catalog.now()
-      returning 1
     )
-    select case when not l.free then ${raise('busy')}
-      when not exists (select from i) then ${raise('taken')} end from l`)
+    select case when not l.free then ${raise('busy')}${serializable ? empty : stored} end from l`)
 }
 
 /**
@@ -89,33 +79,31 @@ export function claimStatement (
 export const twoPhaseStatement: Statement = prepared(sql`delete from oneflight.two_phase_commit`)
 
 /**
- * Resets the role of the token, and sets a search_path without functions or operators of users.
- * This statement and the next are not prepared: a trigger may have prepared another statement with
- * the same name.
+ * Sets the role that stores the response, and again that of the batch. Not prepared, as is the
+ * statement that stores it: a trigger may have prepared another statement with the same name.
  */
-export const releaseStatement: Statement = {
-  ...render(
-    sql`select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
-      pg_catalog.set_config('role', 'none', true)`
-  ),
-  prepare: false
+export const loginRoleStatement = setRole(sql`none`)
+
+export function setRoleStatement (role: string): Statement {
+  return setRole(identifier(role))
+}
+
+function setRole (role: Fragment): Statement {
+  return { ...render(sql`set local role ${role}`), prepare: false }
 }
 
 /**
- * Stores the results that operations have kept in settings. Raises `session` if one
- * is missing, because a trigger reset the settings.
+ * Stores the results that operations have kept in settings. Raises `session` if one is missing,
+ * because a trigger reset the settings, and `taken`, see storeStatement.
  */
 export function storeKeptStatement (key: Key, operations: number): Statement {
   const names = arrayText(Array.from({ length: operations }, (_, i) => answerSetting(i)))
-  const missing = raise('session')
+  const kept = sql`pg_catalog.current_setting(a.name, true)`
   return storeStatement(
     key,
-    sql`(select pg_catalog.array_agg(case when pg_catalog.current_setting(a.name,
-          true) operator(pg_catalog.<>) '' then pg_catalog.current_setting(a.name,
-          true) else ${missing} end order by a.position)
-        from pg_catalog.unnest(${
-      parameter(names)
-    }::pg_catalog.text[]) with ordinality as a (name, position))`
+    sql`array(select case when ${kept} operator(pg_catalog.<>) '' then ${kept}
+        else ${raise('session')} end
+      from pg_catalog.unnest(${parameter(names)}::pg_catalog.text[]) as a (name))`
   )
 }
 
@@ -124,17 +112,26 @@ export function storeReceivedStatement (key: Key, results: readonly Buffer[]): S
   return storeStatement(key, sql`${parameter(arrayText(results.map(String)))}::pg_catalog.text[]`)
 }
 
-/** Stores the answer; its lifetime starts now. */
-function storeStatement ({ principal, text, ttlSeconds }: Key, answer: Fragment): Statement {
-  return {
-    ...render(
-      sql`update ${TABLE} set expires_at = pg_catalog.clock_timestamp() operator(pg_catalog.+)
-        pg_catalog.make_interval(secs => ${parameter(String(ttlSeconds))}), answer = ${
-        answer
-      } where ${sameKey(principal, text, parameter)} returning null`
-    ),
-    prepare: false
-  }
+/**
+ * Stores the answer; its lifetime starts now. Raises `taken` if there is one already: unlike the
+ * snapshot of the claim, an index is always current.
+ */
+function storeStatement (
+  { principal, claims, text, fingerprint, ttlSeconds }: Key,
+  answer: Fragment
+): Statement {
+  const decode = (hex: Fragment): Fragment => sql`pg_catalog.decode(${hex}, 'hex')`
+  const statement = sql`insert into ${TABLE} as k
+      (principal, key, fingerprint, claims, expires_at, answer)
+    values (${decode(parameter(principal))}, ${parameter(text)}, ${decode(parameter(fingerprint))},
+      ${decode(parameter(claims))}, pg_catalog.clock_timestamp() operator(pg_catalog.+)
+      pg_catalog.make_interval(secs => ${parameter(String(ttlSeconds))}), ${answer})
+    on conflict (principal, key) do update set fingerprint = case
+        when k.expires_at operator(pg_catalog.<=) pg_catalog.now() then excluded.fingerprint
+        else ${decode(raise('taken'))} end,
+      claims = excluded.claims, created_at = excluded.created_at,
+      expires_at = excluded.expires_at, answer = excluded.answer`
+  return { ...render(statement), prepare: false }
 }
 
 /**

@@ -7,7 +7,7 @@
  *     session
  *     operation 1 … n                                  each followed by the session, if restored
  *     SET CONSTRAINTS ALL IMMEDIATE                    with a key, and in a dry run
- *     login role, answers stored, session              with a key
+ *     login role, answers stored, role                 with a key
  *     COMMIT AND CHAIN                                 in a dry run: ROLLBACK AND CHAIN
  *     reset of the connection, COMMIT
  *
@@ -20,7 +20,8 @@ import type { Statement } from '../statement/statement.ts'
 import type { AttemptBatch, TransactionMode } from './compiled-batch.ts'
 import {
   claimStatement,
-  releaseStatement,
+  loginRoleStatement,
+  setRoleStatement,
   storeKeptStatement,
   storeReceivedStatement,
   twoPhaseStatement,
@@ -80,13 +81,12 @@ export function buildSteps (
 /** Returns the steps that store received results, for `storesReceived`. */
 export function buildReceivedSteps (
   batch: AttemptBatch,
-  connection: ConnectionFacts,
   results: readonly Buffer[]
 ): readonly Step[] {
   const store = storeReceivedStatement(batch.key as Key, results)
   return addComment(batch, [
     { statement: setEncoding, place: 'key' },
-    ...storeSteps(store, sessionAgain(batch, connection))
+    ...storeSteps(store, batch)
   ])
 }
 
@@ -123,7 +123,11 @@ function buildBatchSteps (
     ...key === undefined
       ? []
       : [
-          { statement: claimStatement(key), place: 'key', answer: 'claim' } as const,
+          {
+            statement: claimStatement(key, { serializable: mode.isolation === 'serializable' }),
+            place: 'key',
+            answer: 'claim'
+          } as const,
           ...workerSession === undefined
             ? []
             : [{ statement: twoPhaseStatement, place: 'key' } as const]
@@ -144,7 +148,7 @@ function buildBatchSteps (
       : [{ statement: checkConstraints, place: 'commit' } as const],
     ...key === undefined || storesReceived(batch)
       ? []
-      : storeSteps(storeKeptStatement(key, count), sessionAgain(batch, connection))
+      : storeSteps(storeKeptStatement(key, count), batch)
   ]
 }
 
@@ -159,11 +163,11 @@ function restoreSteps (session: readonly Statement[]): readonly Step[] {
 
 /**
  * Stores the results as the login role. Deferred constraints were checked before: until PostgreSQL
- * 17 their triggers run under the current role. The session is set again for triggers that are
+ * 17 their triggers run under the current role. The role is set again for triggers that are
  * deferred a second time, to COMMIT.
  */
-function storeSteps (store: Statement, session: readonly Statement[]): readonly Step[] {
-  return [releaseStatement, store, ...session]
+function storeSteps (store: Statement, { role }: AttemptBatch): readonly Step[] {
+  return [loginRoleStatement, store, setRoleStatement(role)]
     .map(statement => ({ statement, place: 'key' }))
 }
 
