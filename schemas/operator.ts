@@ -33,76 +33,40 @@ type OperatorRow =
     }
   )
 
+const comparison = { takes: 'comparand', emptyMatches: false, constant: true } as const
+/** An empty array is smaller than every other one. */
+const above = { ...comparison, emptyMatches: true } as const
+const pattern = { takes: 'comparand', emptyMatches: false, pattern: true } as const
+const search = (parser: string, meaning: string) =>
+  ({ takes: 'search', sql: `<document> @@ ${parser}(<operand>)`, meaning }) as const
+const json = { takes: 'json', emptyMatches: false } as const
+
 export const operators = {
-  eq: {
-    takes: 'comparand',
-    sql: '<column> = <operand>',
-    meaning: 'equal',
-    emptyMatches: false,
-    constant: true
-  },
-  neq: {
-    takes: 'comparand',
-    sql: '<column> <> <operand>',
-    meaning: 'not equal',
-    emptyMatches: true,
-    constant: true
-  },
-  gt: {
-    takes: 'comparand',
-    sql: '<column> > <operand>',
-    meaning: 'greater',
-    emptyMatches: true,
-    constant: true
-  },
-  gte: {
-    takes: 'comparand',
-    sql: '<column> >= <operand>',
-    meaning: 'greater or equal',
-    emptyMatches: true,
-    constant: true
-  },
-  lt: {
-    takes: 'comparand',
-    sql: '<column> < <operand>',
-    meaning: 'less',
-    emptyMatches: false,
-    constant: true
-  },
-  lte: {
-    takes: 'comparand',
-    sql: '<column> <= <operand>',
-    meaning: 'less or equal',
-    emptyMatches: false,
-    constant: true
-  },
+  eq: { ...comparison, sql: '<column> = <operand>', meaning: 'equal' },
+  neq: { ...above, sql: '<column> <> <operand>', meaning: 'not equal' },
+  gt: { ...above, sql: '<column> > <operand>', meaning: 'greater' },
+  gte: { ...above, sql: '<column> >= <operand>', meaning: 'greater or equal' },
+  lt: { ...comparison, sql: '<column> < <operand>', meaning: 'less' },
+  lte: { ...comparison, sql: '<column> <= <operand>', meaning: 'less or equal' },
   like: {
-    takes: 'comparand',
+    ...pattern,
     sql: '<column> like <operand>',
-    meaning: 'matches the SQL pattern, case-sensitive',
-    emptyMatches: false,
-    pattern: true
+    meaning: 'matches the SQL pattern, case-sensitive'
   },
   ilike: {
-    takes: 'comparand',
+    ...pattern,
     sql: '<column> ilike <operand>',
-    meaning: 'matches the SQL pattern, case-insensitive',
-    emptyMatches: false,
-    pattern: true
+    meaning: 'matches the SQL pattern, case-insensitive'
   },
   match: {
-    takes: 'comparand',
+    ...pattern,
     sql: '<column> ~ <operand>',
-    meaning: 'matches the POSIX regular expression, case-sensitive',
-    emptyMatches: false,
-    pattern: true
+    meaning: 'matches the POSIX regular expression, case-sensitive'
   },
   imatch: {
-    takes: 'comparand',
+    ...pattern,
     sql: '<column> ~* <operand>',
-    meaning: 'matches the POSIX regular expression, case-insensitive',
-    emptyMatches: false,
-    pattern: true
+    meaning: 'matches the POSIX regular expression, case-insensitive'
   },
   in: {
     takes: 'list',
@@ -134,74 +98,23 @@ export const operators = {
     meaning: 'not equal; two nulls count as equal',
     emptyMatches: true
   },
-  fts: {
-    takes: 'search',
-    sql: '<document> @@ to_tsquery(<operand>)',
-    meaning: 'full-text search, query with operators'
-  },
-  plfts: {
-    takes: 'search',
-    sql: '<document> @@ plainto_tsquery(<operand>)',
-    meaning: 'full-text search, all words'
-  },
-  phfts: {
-    takes: 'search',
-    sql: '<document> @@ phraseto_tsquery(<operand>)',
-    meaning: 'full-text search, the words as a phrase'
-  },
-  wfts: {
-    takes: 'search',
-    sql: '<document> @@ websearch_to_tsquery(<operand>)',
-    meaning: 'full-text search, web search syntax'
-  },
+  fts: search('to_tsquery', 'full-text search, query with operators'),
+  plfts: search('plainto_tsquery', 'full-text search, all words'),
+  phfts: search('phraseto_tsquery', 'full-text search, the words as a phrase'),
+  wfts: search('websearch_to_tsquery', 'full-text search, web search syntax'),
   cs: {
     takes: 'json',
     sql: '<column> @> <operand>',
     meaning: 'contains (arrays, jsonb, ranges)',
     emptyMatches: true
   },
-  cd: {
-    takes: 'json',
-    sql: '<column> <@ <operand>',
-    meaning: 'is contained in (arrays, jsonb, ranges)',
-    emptyMatches: false
-  },
-  ov: {
-    takes: 'json',
-    sql: '<column> && <operand>',
-    meaning: 'overlaps (arrays, ranges)',
-    emptyMatches: false
-  },
-  sl: {
-    takes: 'json',
-    sql: '<column> << <operand>',
-    meaning: 'range strictly left of',
-    emptyMatches: false
-  },
-  sr: {
-    takes: 'json',
-    sql: '<column> >> <operand>',
-    meaning: 'range strictly right of',
-    emptyMatches: false
-  },
-  nxr: {
-    takes: 'json',
-    sql: '<column> &< <operand>',
-    meaning: 'range does not extend to the right of',
-    emptyMatches: false
-  },
-  nxl: {
-    takes: 'json',
-    sql: '<column> &> <operand>',
-    meaning: 'range does not extend to the left of',
-    emptyMatches: false
-  },
-  adj: {
-    takes: 'json',
-    sql: '<column> -|- <operand>',
-    meaning: 'range is adjacent to',
-    emptyMatches: false
-  },
+  cd: { ...json, sql: '<column> <@ <operand>', meaning: 'is contained in (arrays, jsonb, ranges)' },
+  ov: { ...json, sql: '<column> && <operand>', meaning: 'overlaps (arrays, ranges)' },
+  sl: { ...json, sql: '<column> << <operand>', meaning: 'range strictly left of' },
+  sr: { ...json, sql: '<column> >> <operand>', meaning: 'range strictly right of' },
+  nxr: { ...json, sql: '<column> &< <operand>', meaning: 'range does not extend to the right of' },
+  nxl: { ...json, sql: '<column> &> <operand>', meaning: 'range does not extend to the left of' },
+  adj: { ...json, sql: '<column> -|- <operand>', meaning: 'range is adjacent to' },
   has_key: { takes: 'key', sql: '<column> ? <operand>', meaning: 'the jsonb value has the key' },
   has_keys_any: {
     takes: 'keys',
