@@ -2,6 +2,7 @@
  * The error envelope: the body of every response that is not 2xx.
  */
 import { Type, type Static } from '@sinclair/typebox'
+import { oneOf } from './one-of.ts'
 
 /** The stage at which a request failed. */
 export const ErrorType = Type.Union([
@@ -24,24 +25,11 @@ export const ErrorType = Type.Union([
 export type ErrorType = Static<typeof ErrorType>
 
 /** Codes of validation issues. */
-export const IssueCode = Type.Union([
-  Type.Literal('id_invalid'),
-  Type.Literal('op_unknown'),
-  Type.Literal('member_missing'),
-  Type.Literal('member_unknown'),
-  Type.Literal('member_invalid'),
-  Type.Literal('table_invalid'),
-  Type.Literal('schema_forbidden'),
-  Type.Literal('values_empty'),
-  Type.Literal('set_empty'),
-  Type.Literal('where_empty'),
-  Type.Literal('operator_unknown'),
-  Type.Literal('operand_invalid'),
-  Type.Literal('reference_unknown'),
-  Type.Literal('reference_malformed'),
-  Type.Literal('key_duplicate'),
-  Type.Literal('depth_exceeded'),
-  Type.Literal('rows_limit')
+export const IssueCode = oneOf([
+  'id_invalid', 'op_unknown', 'member_missing', 'member_unknown', 'member_invalid',
+  'table_invalid', 'schema_forbidden', 'values_empty', 'set_empty', 'where_empty',
+  'operator_unknown', 'operand_invalid', 'reference_unknown', 'reference_malformed',
+  'key_duplicate', 'depth_exceeded', 'rows_limit'
 ], { title: 'IssueCode' })
 export type IssueCode = Static<typeof IssueCode>
 
