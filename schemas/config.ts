@@ -3,7 +3,7 @@
  * checks at startup (src/config/config.ts), by `GET /config` and for the table of
  * docs/reference/configuration.md.
  */
-import { Type, type Static } from '@sinclair/typebox'
+import { Type, type Static, type StringOptions } from '@sinclair/typebox'
 import { engineNames } from './database.ts'
 import { ttlPattern } from './http.ts'
 import { oneOf } from './one-of.ts'
@@ -46,45 +46,40 @@ const claimPaths = (example: string) =>
   Type.String({ ...claimPath, patternText: `claims or dotted paths such as ${example}` })
 const onOff = (value: 'on' | 'off', description: string) =>
   oneOf(['on', 'off'], { description, default: value })
-const duration = { unit: 'ms', minimum: 1, maximum: HOUR_MS }
+const duration = (value: number, description: string, minimum = 1) =>
+  Type.Integer({ description, default: value, unit: 'ms', minimum, maximum: HOUR_MS })
+const optionalText = (options: StringOptions) => Type.Optional(Type.String(options))
 
 export const ConfigSchema = Type.Object({
-  DATABASE_URL: Type.Optional(
-    Type.String({
-      description: "Database URL in libpq's format: " +
-        '`postgres://user:password@host:port/database`. Supports several hosts, ' +
-        'socket directories, `sslmode` and `target_session_attrs`',
-      defaultText: '**required**, or `DATABASE_ROUTES`',
-      secret
-    })
-  ),
-  DATABASE_REPLICA_URL: Type.Optional(
-    Type.String({
-      description:
-        'URL of a standby for batches with `access=read-only`: the same database and ' +
-      'user. It has its own pool of `POOL_SIZE` connections',
-      secret
-    })
-  ),
-  REPLICA_WAIT_MS: Type.Integer({
-    description: 'Maximum wait until the replica has the `Oneflight-Position` of a request',
-    default: 500,
-    ...duration,
-    minimum: 0
+  DATABASE_URL: optionalText({
+    description: "Database URL in libpq's format: " +
+      '`postgres://user:password@host:port/database`. Supports several hosts, ' +
+      'socket directories, `sslmode` and `target_session_attrs`',
+    defaultText: '**required**, or `DATABASE_ROUTES`',
+    secret
   }),
+  DATABASE_REPLICA_URL: optionalText({
+    description:
+      'URL of a standby for batches with `access=read-only`: the same database and ' +
+      'user. It has its own pool of `POOL_SIZE` connections',
+    secret
+  }),
+  REPLICA_WAIT_MS: duration(
+    500,
+    'Maximum wait until the replica has the `Oneflight-Position` of a request',
+    0
+  ),
   REPLICA_BEHIND: oneOf(['primary', 'refuse'], {
     description: 'What happens to a request if the replica does not reach its position in time: ' +
       'it runs on the primary, or gets 503 `replica_behind`',
     default: 'primary'
   }),
-  DATABASE_ROUTES: Type.Optional(
-    Type.String({
-      description: 'Instead of `DATABASE_URL`: several databases, of which a claim of the token ' +
-        'selects one. Comma-separated: `value=url`, and for all other values `*=url` or ' +
-        '`hash(16)=url|url`. Each database has its own pool of `POOL_SIZE` connections',
-      secret
-    })
-  ),
+  DATABASE_ROUTES: optionalText({
+    description: 'Instead of `DATABASE_URL`: several databases, of which a claim of the token ' +
+      'selects one. Comma-separated: `value=url`, and for all other values `*=url` or ' +
+      '`hash(16)=url|url`. Each database has its own pool of `POOL_SIZE` connections',
+    secret
+  }),
   DATABASE_ROUTE_CLAIM: Type.String({
     description: 'Claim that selects a database of `DATABASE_ROUTES`',
     default: 'tenant',
@@ -97,13 +92,11 @@ export const ConfigSchema = Type.Object({
         'engine is recognized, and one that is not known to work correctly is refused'
     })
   ),
-  ANON_ROLE: Type.Optional(
-    Type.String({
-      description: 'Database role of requests without a token. If unset, a token is required',
-      minBytes: 1,
-      maxBytes: 63
-    })
-  ),
+  ANON_ROLE: optionalText({
+    description: 'Database role of requests without a token. If unset, a token is required',
+    minBytes: 1,
+    maxBytes: 63
+  }),
   DB_SCHEMAS: Type.Array(Type.String(), {
     description:
       'Schemas that operations may use, comma-separated. Tables without a schema ' +
@@ -118,12 +111,10 @@ export const ConfigSchema = Type.Object({
     default: ['public']
   }),
 
-  BATCHES_DIR: Type.Optional(
-    Type.String({
-      description: 'Folder of the named batches: one file `<name>.json` for each. If unset, ' +
-        'no batch has a name'
-    })
-  ),
+  BATCHES_DIR: optionalText({
+    description: 'Folder of the named batches: one file `<name>.json` for each. If unset, ' +
+      'no batch has a name'
+  }),
   ADHOC_BATCHES: Type.Array(Type.String(), {
     description: 'Who may send batches without a name to `POST /`: `on` (all), `off` (no one) ' +
       'or roles, comma-separated',
@@ -158,33 +149,28 @@ export const ConfigSchema = Type.Object({
     })
   ),
 
-  JWT_SECRET: Type.Optional(
-    Type.String({
-      description: 'Shared secret of HS256, HS384 and HS512 tokens. Only one of the four key ' +
+  JWT_SECRET: optionalText({
+    description: 'Shared secret of HS256, HS384 and HS512 tokens. Only one of the four key ' +
       'variables may be set',
-      minBytes: 32,
-      secret
-    })
-  ),
-  JWT_PUBLIC_KEY: Type.Optional(
-    Type.String({
-      description:
-        'Public key or certificate of the token issuer: one PEM block, whose line ' +
+    minBytes: 32,
+    secret
+  }),
+  JWT_PUBLIC_KEY: optionalText({
+    description:
+      'Public key or certificate of the token issuer: one PEM block, whose line ' +
       'ends may be spaces or `\\n`',
-      secret
-    })
-  ),
-  JWT_JWKS_URL: Type.Optional(
-    Type.String({
-      description:
-        "URL of the token issuer's JSON Web Key Set (RFC 7517), fetched at start and " +
+    secret
+  }),
+  JWT_JWKS_URL: optionalText({
+    description:
+      "URL of the token issuer's JSON Web Key Set (RFC 7517), fetched at start and " +
       'every 10 minutes',
-      secret
-    })
-  ),
-  JWT_JWKS: Type.Optional(
-    Type.String({ description: 'JSON Web Key Set of the token issuer, as JSON text', secret })
-  ),
+    secret
+  }),
+  JWT_JWKS: optionalText({
+    description: 'JSON Web Key Set of the token issuer, as JSON text',
+    secret
+  }),
   JWT_ALGORITHMS: Type.Array(Algorithm, {
     description:
       'Allowed signature algorithms, comma-separated. The key must support each of ' +
@@ -207,15 +193,10 @@ export const ConfigSchema = Type.Object({
     minimum: 0,
     maximum: 600
   }),
-  JWT_AUD: Type.Optional(
-    Type.Array(Type.String(), {
-      description:
-        'Accepted audiences, comma-separated. Makes `aud` required'
-    })
-  ),
-  JWT_ISS: Type.Optional(
-    Type.String({ description: 'Accepted issuer. Makes `iss` required' })
-  ),
+  JWT_AUD: Type.Optional(Type.Array(Type.String(), {
+    description: 'Accepted audiences, comma-separated. Makes `aud` required'
+  })),
+  JWT_ISS: optionalText({ description: 'Accepted issuer. Makes `iss` required' }),
 
   MAX_BODY_BYTES: Type.Integer({
     description: 'Maximum size of a request body',
@@ -326,53 +307,31 @@ export const ConfigSchema = Type.Object({
     minimum: 1,
     maximum: 100_000
   })),
-  QUEUE_TIMEOUT_MS: Type.Integer({
-    description: 'Maximum wait for a connection, then 503 `overloaded`',
-    default: 1000,
-    ...duration
-  }),
-  STATEMENT_TIMEOUT_MS: Type.Integer({
-    description: 'Maximum duration of a statement',
-    default: 15_000,
-    ...duration
-  }),
-  LOCK_TIMEOUT_MS: Type.Integer({
-    description: 'Maximum wait for a lock',
-    default: 5000,
-    ...duration
-  }),
-  IDLE_TRANSACTION_TIMEOUT_MS: Type.Integer({
-    description:
-      'Maximum time that PostgreSQL waits for an acknowledgement of its answers, while ' +
+  QUEUE_TIMEOUT_MS: duration(1000, 'Maximum wait for a connection, then 503 `overloaded`'),
+  STATEMENT_TIMEOUT_MS: duration(15_000, 'Maximum duration of a statement'),
+  LOCK_TIMEOUT_MS: duration(5000, 'Maximum wait for a lock'),
+  IDLE_TRANSACTION_TIMEOUT_MS: duration(
+    5000,
+    'Maximum time that PostgreSQL waits for an acknowledgement of its answers, while ' +
       'the rest of a batch is missing (`tcp_user_timeout`, PostgreSQL on Linux). Behind ' +
-      'a pooler `idle_in_transaction_session_timeout`',
-    default: 5000,
-    ...duration
-  }),
-  REQUEST_TIMEOUT_MS: Type.Integer({
-    description: 'Maximum time from a request to its response',
-    default: 30_000,
-    ...duration
-  }),
-  SHUTDOWN_DELAY_MS: Type.Integer({
-    description:
-      'Time after SIGTERM in which new connections are still accepted, while ' +
+      'a pooler `idle_in_transaction_session_timeout`'
+  ),
+  REQUEST_TIMEOUT_MS: duration(30_000, 'Maximum time from a request to its response'),
+  SHUTDOWN_DELAY_MS: duration(
+    1000,
+    'Time after SIGTERM in which new connections are still accepted, while ' +
       '`/ready` and `/health` return 503, so that load balancers can stop sending ' +
       'requests',
-    default: 1000,
-    ...duration,
-    minimum: 0
-  }),
-  SHUTDOWN_TIMEOUT_MS: Type.Integer({
-    description:
-      'Maximum time from SIGTERM to exit, including `SHUTDOWN_DELAY_MS`. Requests ' +
-      'that are still running are aborted',
-    default: 25_000,
-    ...duration
-  }),
+    0
+  ),
+  SHUTDOWN_TIMEOUT_MS: duration(
+    25_000,
+    'Maximum time from SIGTERM to exit, including `SHUTDOWN_DELAY_MS`. Requests ' +
+      'that are still running are aborted'
+  ),
 
   PREPARED_STATEMENTS: onOff('on', 'Use prepared statements. Set `off` for PgBouncer in ' +
-    'transaction mode'),
+      'transaction mode'),
   IDEMPOTENCY_TTL: Type.String({
     description:
       'Time to keep an `Idempotency-Key` and its response, with a unit: `30m`, ' +
@@ -401,16 +360,16 @@ export const ConfigSchema = Type.Object({
     default: 'info'
   }),
   COMPRESSION: onOff('off', 'Compress responses of 10 KiB or more for clients that accept Brotli ' +
-    'or gzip. It costs CPU time, and gains time only on slow links'),
+      'or gzip. It costs CPU time, and gains time only on slow links'),
   EXPLAIN: onOff('off', 'Allow clients to request query plans (`Prefer: explain`). Plans reveal ' +
-    'conditions of policies, names of indexes and estimated row counts'),
+      'conditions of policies, names of indexes and estimated row counts'),
   API_TABLES: onOff('off', 'Serve `GET /tables`: the tables and columns that the role of the ' +
-    'token may use. The API page then has it, too'),
+      'token may use. The API page then has it, too'),
   MCP: onOff('off', 'Serve `POST /mcp`: the named batches that the role of the token may run, as ' +
-    'tools for agents (Model Context Protocol)'),
+      'tools for agents (Model Context Protocol)'),
   SQL_COMMENTS: onOff('off', 'Append the request id and trace to every statement of a batch, as ' +
     "an sqlcommenter comment for PostgreSQL's log. Disables prepared statements, which costs " +
-    'CPU time in PostgreSQL'),
+      'CPU time in PostgreSQL'),
   ERROR_VERBOSITY: oneOf(['terse', 'verbose'], {
     description:
       '`verbose` sends `detail` and `hint` of PostgreSQL errors, values in messages, and why a ' +
