@@ -76,41 +76,30 @@ const preferences = [...preferenceItems].map(([name, { anyOf, description }]) =>
 )
 
 /** Optional headers of `POST /`. OpenAPI describes Authorization and Content-Type elsewhere. */
-export const RequestHeaders = Type.Object({
-  Prefer: Type.Optional(
-    Type.String({
-      description:
-        'Preferences, separated by commas (RFC 7240). The first value of each is the default:\n\n' +
-        preferences.join('\n')
-    })
-  ),
-  'Idempotency-Key': Type.Optional(Type.String({
+export const RequestHeaders = Type.Partial(Type.Object({
+  Prefer: Type.String({
+    description:
+      'Preferences, separated by commas (RFC 7240). The first value of each is the default:\n\n' +
+      preferences.join('\n')
+  }),
+  'Idempotency-Key': Type.String({
     pattern: `${bareKey.source}|${quotedKey.source}`,
     description:
       'Commits the batch exactly once, even if it is sent again with the same key. ' +
       `1 to ${maxKeyLength} visible ASCII characters, for example a UUID`
-  })),
-  'Oneflight-Position': Type.Optional(Type.String({
+  }),
+  'Oneflight-Position': Type.String({
     pattern: positionPattern.source,
     description: 'The `Oneflight-Position` of an earlier response. A batch with ' +
       '`access=read-only` sees what was committed before that response, also on a standby'
-  })),
-  'X-Request-Id': Type.Optional(
-    Type.String({
-      description:
-        'Id for the response and the log lines of the request: up to 128 characters of `A-Z ' +
-        'a-z 0-9 . _ : / + = @ -`. The default is a generated UUID'
-    })
-  ),
-  traceparent: Type.Optional(
-    Type.String({ description: 'Trace of the request (W3C Trace Context)' })
-  ),
-  tracestate: Type.Optional(
-    Type.String({
-      description: 'Vendor-specific data of the trace (W3C Trace Context)'
-    })
-  )
-})
+  }),
+  'X-Request-Id': Type.String({
+    description: 'Id for the response and the log lines of the request: up to 128 characters of ' +
+      '`A-Z a-z 0-9 . _ : / + = @ -`. The default is a generated UUID'
+  }),
+  traceparent: Type.String({ description: 'Trace of the request (W3C Trace Context)' }),
+  tracestate: Type.String({ description: 'Vendor-specific data of the trace (W3C Trace Context)' })
+}))
 
 /** Headers of `POST /mcp` that the Model Context Protocol defines. */
 export const mcpHeaders: readonly string[] = ['mcp-protocol-version', 'mcp-method', 'mcp-name']
