@@ -2,7 +2,7 @@
  * The grammar of one operation: the members of each kind. filter.ts lists the keywords that schemas
  * have in addition to TypeBox's own.
  */
-import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox'
+import { Type, type ArrayOptions, type Static, type TObject, type TSchema } from '@sinclair/typebox'
 import { Cast } from './cast.ts'
 import {
   ChangingFilter,
@@ -65,8 +65,21 @@ const rowsAreNamed = {
     properties: { where: { minProperties: 1 } }
   }
 }
-/** `expected` of a list of columns. */
-const columnList = 'an array of columns, for example [<column>]'
+/** A list of columns: at least one, unless `limits` says otherwise. */
+function columnsOf<T extends TSchema> (
+  element: T,
+  description: string,
+  limits: ArrayOptions = { minItems: 1 }
+) {
+  return Type.Optional(
+    Type.Array(element, {
+      ...limits,
+      maxItems: maxColumns,
+      expected: 'an array of columns, for example [<column>]',
+      description
+    })
+  )
+}
 const columnName = Type.String({ name: 'column' })
 const columnPath = Type.String({ name: 'path' })
 
@@ -120,14 +133,12 @@ const lock = Type.Union([
 })
 
 const returningOf = <T extends TSchema>(element: T) =>
-  Type.Optional(
-    Type.Array(element, {
-      maxItems: maxColumns,
-      expected: columnList,
-      description: 'columns to return: `"column"`, `"*"` (all) or `{"column", "cast", "as"}`, ' +
-        'and beside `on_conflict` `{"fn": "inserted", "as"}`. `[]` returns none; an insert then ' +
-        'needs no SELECT privilege'
-    })
+  columnsOf(
+    element,
+    'columns to return: `"column"`, `"*"` (all) or `{"column", "cast", "as"}`, and beside ' +
+      '`on_conflict` `{"fn": "inserted", "as"}`. `[]` returns none; an insert then needs no ' +
+      'SELECT privilege',
+    {}
   )
 const returning = returningOf(output)
 const answer = Type.Optional(
@@ -169,14 +180,7 @@ const common = { expect, answer, when }
 
 /** What an insert does with a row that exists already. */
 export const OnConflict = Type.Object({
-  columns: Type.Optional(
-    Type.Array(columnName, {
-      minItems: 1,
-      maxItems: maxColumns,
-      expected: columnList,
-      description: 'columns of a unique index'
-    })
-  ),
+  columns: columnsOf(columnName, 'columns of a unique index'),
   constraint: Type.Optional(
     Type.String({ name: 'column', description: 'name of a constraint, instead of `columns`' })
   ),
@@ -200,13 +204,11 @@ export const OnConflict = Type.Object({
     '`set`, `where`, `index_where`'
 })
 
-const columns = Type.Optional(Type.Array(Type.Union([aggregate, output]), {
-  minItems: 1,
-  maxItems: maxColumns,
-  expected: columnList,
-  description: 'columns to return: `"column"`, `"*"` (all), `{"column", "cast", "as"}` or ' +
+const columns = columnsOf(
+  Type.Union([aggregate, output]),
+  'columns to return: `"column"`, `"*"` (all), `{"column", "cast", "as"}` or ' +
     '`{"fn": "count" | "sum" | "avg" | "min" | "max", "column", "cast", "distinct", "as"}`'
-}))
+)
 const order = Type.Optional(
   Type.Array(
     Type.Record(Type.String(), ordering, {
@@ -234,13 +236,7 @@ const offset = Type.Optional(
 const distinct = Type.Optional(
   Type.Literal(true, { description: 'returns each of several equal rows once' })
 )
-const groupBy = Type.Optional(
-  Type.Array(columnPath, {
-    maxItems: maxColumns,
-    expected: columnList,
-    description: 'columns to group by'
-  })
-)
+const groupBy = columnsOf(columnPath, 'columns to group by', {})
 const having = Type.Optional(
   {
     ...Filter,
@@ -363,14 +359,10 @@ export const Update = Type.Object({
   op: Type.Literal('update'),
   table,
   set: Type.Optional(setOf(NewValue)),
-  key: Type.Optional(
-    Type.Array(keyColumn, {
-      minItems: 1,
-      maxItems: maxColumns,
-      expected: columnList,
-      description: 'columns by which the rows of `values` find the rows to change: `"column"`, ' +
-        'or `{"column", "as"}` if the rows name it differently'
-    })
+  key: columnsOf(
+    keyColumn,
+    'columns by which the rows of `values` find the rows to change: `"column"`, or ' +
+      '`{"column", "as"}` if the rows name it differently'
   ),
   values: Type.Optional(
     Type.Array(
@@ -430,13 +422,9 @@ export const NestedRead = Type.Recursive(This =>
     one: Type.Optional(
       Type.Literal(true, { description: 'the member is the row or null, instead of an array' })
     ),
-    columns: Type.Optional(
-      Type.Array(output, {
-        minItems: 1,
-        maxItems: maxColumns,
-        expected: columnList,
-        description: 'columns to return: `"column"`, `"*"` (all) or `{"column", "cast", "as"}`'
-      })
+    columns: columnsOf(
+      output,
+      'columns to return: `"column"`, `"*"` (all) or `{"column", "cast", "as"}`'
     ),
     where: Type.Optional(Filter),
     order,
