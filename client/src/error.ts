@@ -129,28 +129,14 @@ export interface Issue {
 }
 
 /** Members of the service's error object, and those that the client adds. */
-export interface OneflightErrorInit {
-  readonly code: ErrorCode
-  readonly message: string
-  readonly type?: ErrorType | undefined
-  readonly status?: number | undefined
-  readonly committed?: false | 'unknown' | undefined
-  readonly requestId?: string | undefined
-  readonly idempotencyKey?: string | undefined
-  readonly attempts?: number | undefined
-  readonly op?: string | null | undefined
-  readonly index?: number | null | undefined
-  readonly sqlstate?: string | undefined
-  readonly constraint?: string | undefined
-  readonly path?: ReadonlyArray<string | number> | undefined
-  readonly line?: number | undefined
-  readonly retryable?: boolean | undefined
-  readonly retryAfter?: number | undefined
-  readonly detail?: string | undefined
-  readonly hint?: string | undefined
-  readonly errors?: readonly Issue[] | undefined
-  readonly cause?: unknown
-}
+export type OneflightErrorInit =
+  & Pick<OneflightError, 'code' | 'message'>
+  & {
+    readonly [Name in Exclude<keyof OneflightError, 'op' | 'index'>]?:
+      | OneflightError[Name]
+      | undefined
+  }
+  & { readonly op?: string | null | undefined, readonly index?: number | null | undefined }
 
 /**
  * The error that `client.batch` and `client.run` reject with. Errors of the caller's function pass
