@@ -28,7 +28,7 @@ export function openKeySource (
   options: Pick<RemoteJwksOptions, 'timeoutMs' | 'onChange'>
 ): KeySource {
   if (material.kind === 'url') {
-    return createRemoteJwks({ url: material.url, algorithms, ...options })
+    return new RemoteJwks({ url: material.url, algorithms, ...options })
   }
   const { kind, keys } = material
   return {
@@ -153,11 +153,7 @@ const MAX_BYTES = 1_048_576
  * Starts fetching. When no key matches a token, `find` may fetch the set again before it resolves.
  * `close` stops timers and aborts a running fetch.
  */
-export function createRemoteJwks (options: RemoteJwksOptions): KeySource {
-  return new RemoteJwks(options)
-}
-
-class RemoteJwks implements KeySource {
+export class RemoteJwks implements KeySource {
   readonly #options: Required<RemoteJwksOptions>
   readonly #closing = new AbortController()
   #keys: readonly VerificationKey[] | undefined

@@ -9,7 +9,7 @@ import type { IncomingMessage } from 'node:http'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import t, { type Test } from 'tap'
 import { algorithms, type Algorithm } from '../../schemas/token.ts'
-import { readJwks, createRemoteJwks, type RemoteJwksOptions } from '../../src/auth/jwks.ts'
+import { readJwks, RemoteJwks, type RemoteJwksOptions } from '../../src/auth/jwks.ts'
 import type { Failure } from '../../src/errors/catalogue.ts'
 import { useDatabase } from '../support/database/database.ts'
 import {
@@ -69,7 +69,7 @@ function useRemote (
   options: Partial<RemoteJwksOptions> = {}
 ): RemoteUnderTest {
   const changes: Array<{ readonly failed?: string, readonly keys?: number }> = []
-  const remote = createRemoteJwks({
+  const remote = new RemoteJwks({
     url: new URL(`${url}?key=canary`),
     algorithms,
     timeoutMs: NEVER_MS,
@@ -472,10 +472,10 @@ t.test('closing ends a running fetch', async t => {
 t.test('after closing, the process exits without an unhandled rejection', async t => {
   const server = await useJwksServer(t)
   const script = `
-    const { createRemoteJwks } = await import(${
+    const { RemoteJwks } = await import(${
     JSON.stringify(new URL('../../src/auth/jwks.ts', import.meta.url).href)
   })
-    const keys = createRemoteJwks({ url: new URL(${
+    const keys = new RemoteJwks({ url: new URL(${
     JSON.stringify(server.url)}), algorithms: ['EdDSA'], timeoutMs: ${NEVER_MS},
       refreshMs: 1, cooldownMs: 1, retryMs: 1, onChange () {} })
     if (process.argv[1] === 'looking') keys.find({ alg: 'EdDSA' }).catch(() => {})
