@@ -19,10 +19,15 @@ export interface VerificationKey {
 /** Minimum of RFC 7518 §3.3, maximum of OpenSSL. */
 const MIN_RSA_BITS = 2048
 const MAX_RSA_BITS = 16_384
-const CURVES: Readonly<Record<string, Algorithm>> = {
-  prime256v1: 'ES256',
-  secp384r1: 'ES384',
-  secp521r1: 'ES512'
+
+/** By the curve of a key, or by its type if it has none. */
+const ALGORITHMS: Readonly<Record<string, readonly Algorithm[]>> = {
+  rsa: ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
+  prime256v1: ['ES256'],
+  secp384r1: ['ES384'],
+  secp521r1: ['ES512'],
+  ed25519: ['EdDSA'],
+  ed448: ['EdDSA']
 }
 
 /**
@@ -84,7 +89,7 @@ function read (create: () => KeyObject): KeyObject {
 }
 
 function toVerificationKey (key: KeyObject, kid: string | undefined): VerificationKey {
-  const { modulusLength = MIN_RSA_BITS, publicExponent = 65_537n, namedCurve = '' } = key
+  const { modulusLength = MIN_RSA_BITS, publicExponent = 65_537n, namedCurve } = key
     .asymmetricKeyDetails as AsymmetricKeyDetails
   if (modulusLength < MIN_RSA_BITS) {
     throw new Error(`is an RSA key of fewer than ${MIN_RSA_BITS} bits`)
@@ -93,22 +98,8 @@ function toVerificationKey (key: KeyObject, kid: string | undefined): Verificati
     throw new Error(`is an RSA key of more than ${MAX_RSA_BITS} bits`)
   }
   if (publicExponent < 3n) throw new Error('is an RSA key with an insecure exponent')
-  const algorithms = algorithmsOf(key.asymmetricKeyType, namedCurve)
-  if (algorithms.length === 0) throw new Error('has a type that no algorithm supports')
+  const algorithms = ALGORITHMS[namedCurve ?? key.asymmetricKeyType as string]
+  if (algorithms === undefined) throw new Error('has a type that no algorithm supports')
   // Always the same encoding: fast-jwt detects the type of a key from this text.
   return { kid, algorithms, material: key.export({ type: 'spki', format: 'pem' }) as string }
-}
-
-function algorithmsOf (type: string | undefined, curve: string): readonly Algorithm[] {
-  switch (type) {
-    case 'rsa':
-      return ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512']
-    case 'ec':
-      return CURVES[curve] === undefined ? [] : [CURVES[curve]]
-    case 'ed25519':
-    case 'ed448':
-      return ['EdDSA']
-    default:
-      return []
-  }
 }
