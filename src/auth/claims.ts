@@ -1,8 +1,10 @@
 /**
- * Checks the claims of a verified token (RFC 7519 §4.1) and reads the role.
+ * Checks the claims of a verified token (RFC 7519 §4.1), and reads the role and the database.
  */
+import { createHash } from 'node:crypto'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { Config } from '../../schemas/config.ts'
+import type { DatabaseRoute, DatabaseRoutes } from '../../schemas/database.ts'
 import { maxIdentifierBytes } from '../../schemas/operation.ts'
 import { isReservedRole, TimeClaims } from '../../schemas/token.ts'
 import { quote, refuse } from '../errors/catalogue.ts'
@@ -101,4 +103,35 @@ function problemOf (role: string, loginRole: string): string | undefined {
   const invalid = role.includes('\0') || !role.isWellFormed() ||
     Buffer.byteLength(role) > maxIdentifierBytes
   return invalid ? 'is not a possible name of a role' : undefined
+}
+
+/**
+ * Returns the value of the claim at a dotted path, and its database (DATABASE_ROUTES). Throws
+ * `token_claims_invalid` or `route_unknown`. Only text is accepted: two numbers of a token that
+ * differ can be the same number of JavaScript.
+ */
+export function findRoute (
+  payload: Payload,
+  path: string,
+  { values, buckets }: DatabaseRoutes
+): { readonly tenant: string, readonly route: DatabaseRoute } {
+  const tenant = findClaim(payload, path)
+  if (typeof tenant !== 'string' || tenant === '') {
+    const reason = `${path} (DATABASE_ROUTE_CLAIM) must be a non-empty string`
+    throw refuse('token_claims_invalid', reason)
+  }
+  const route = values.get(tenant) ?? buckets[bucketOf(tenant, buckets.length)]
+  if (route === undefined) {
+    throw refuse('route_unknown', `${path} ${quote(tenant)} has no database in DATABASE_ROUTES`)
+  }
+  return { tenant, route }
+}
+
+/**
+ * The bucket of a value: the first four bytes of the SHA-256 of its UTF-8 text, as a big-endian
+ * number, modulo the number of buckets. It never changes, because it decides where rows are.
+ * Without buckets NaN.
+ */
+export function bucketOf (value: string, buckets: number): number {
+  return createHash('sha256').update(value).digest().readUInt32BE() % buckets
 }

@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
-import { bucketOf } from '../../src/auth/route.ts'
+import { bucketOf } from '../../src/auth/claims.ts'
 import { useDatabase, type Database } from '../support/database/database.ts'
 import { holdRow } from '../support/database/hold.ts'
 import { makeKeyTable } from '../support/database/key-table.ts'

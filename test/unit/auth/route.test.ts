@@ -1,6 +1,6 @@
 /** Tests which database the claim of a token selects. */
 import t from 'tap'
-import { bucketOf, findRoute } from '../../../src/auth/route.ts'
+import { bucketOf, findRoute } from '../../../src/auth/claims.ts'
 import { parseDatabaseRoutes } from '../../../src/config/database-routes.ts'
 
 const url = (host: string): string => `postgres://app@${host}/shop`
