@@ -9,15 +9,11 @@ import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Config } from '../schemas/config.ts'
+import type { ConfigOptions } from '../schemas/config.ts'
 import type { Identity } from '../schemas/token.ts'
 import { failure } from '../src/errors/catalogue.ts'
 import type { HoldBytes } from '../src/named/upload.ts'
 import { choosePool, type Databases } from '../src/transaction/database.ts'
-
-export interface AdmissionOptions {
-  readonly config: Config
-}
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -35,13 +31,13 @@ const QUICK_RETRY_MS = 100
 const PAUSE_MS = 25
 const SPREAD_MS = 10
 
-async function admission (app: FastifyInstance, { config }: AdmissionOptions): Promise<void> {
+async function admission (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {
   const databases = app.getDecorator<Databases>('databases')
   const { MAX_BYTES_IN_FLIGHT: maxBytes, MAX_BODY_BYTES: maxBodyBytes } = config
   const memory = new Reservations()
   /** When a request on a client connection was last refused, as a time of performance.now(). */
   const refusedAt = new WeakMap<Socket, number>()
-  const admit: onRequestHookHandler = (request, reply, done) => {
+  app.decorate<onRequestHookHandler>('admit', (request, reply, done) => {
     const { headers, socket, identity } = request
     const bytes = Math.min(Number(headers['content-length'] ?? maxBodyBytes), maxBodyBytes)
     const pool = choosePool(databases.of(identity), request.preferences)
@@ -59,8 +55,7 @@ async function admission (app: FastifyInstance, { config }: AdmissionOptions): P
     if (isFull() && performance.now() - (refusedAt.get(socket) ?? -Infinity) < QUICK_RETRY_MS) {
       setTimeout(decide, PAUSE_MS + Math.random() * SPREAD_MS)
     } else decide()
-  }
-  app.decorate('admit', admit)
+  })
   app.decorateRequest('place', undefined)
   const { PRINCIPAL_CONCURRENCY: concurrency } = config
   if (concurrency !== undefined) app.decorate('limitPrincipal', createLimit(concurrency))

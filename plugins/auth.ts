@@ -39,15 +39,14 @@ const KEYS_TIMEOUT_MS = 5000
 async function auth (app: FastifyInstance, options: AuthOptions): Promise<void> {
   const identify = await createIdentify(app, options)
   app.decorateRequest('identity')
-  const authenticate: onRequestAsyncHookHandler = async request => {
+  app.decorate<onRequestAsyncHookHandler>('authenticate', async request => {
     const token = readToken(request)
     request.identity = token === undefined
       ? anonymousIdentity(options.config)
       : await identify(request, token)
     request.access.role = request.identity.role
     request.access.route = request.identity.route?.name
-  }
-  app.decorate('authenticate', authenticate)
+  })
 }
 
 /** Returns the bearer token (RFC 6750 §2.1); undefined without an Authorization header. */

@@ -7,17 +7,13 @@
 import fastifyCors, { type FastifyCorsOptions } from '@fastify/cors'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Config } from '../schemas/config.ts'
+import type { ConfigOptions } from '../schemas/config.ts'
 import { AnswerHeaders, mcpHeaders, RequestHeaders } from '../schemas/http.ts'
-
-export interface CorsOptions {
-  readonly config: Pick<Config, 'CORS_ORIGINS' | 'MCP'>
-}
 
 /** How long a browser may cache a preflight response. Chromium's maximum is two hours. */
 const MAX_AGE_S = 7200
 
-async function cors (app: FastifyInstance, { config }: CorsOptions): Promise<void> {
+async function cors (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {
   const { CORS_ORIGINS: origins } = config
   if (origins === undefined) return
   const common: FastifyCorsOptions = {

@@ -5,7 +5,7 @@
  */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Config } from '../schemas/config.ts'
+import type { ConfigOptions } from '../schemas/config.ts'
 import { Failure, failure } from '../src/errors/catalogue.ts'
 import {
   answerFailure,
@@ -13,11 +13,7 @@ import {
   type FailureAnswer
 } from '../src/errors/envelope.ts'
 
-interface ErrorsOptions {
-  readonly config: Pick<Config, 'ERROR_VERBOSITY'>
-}
-
-async function errors (app: FastifyInstance, { config }: ErrorsOptions): Promise<void> {
+async function errors (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {
   const { earlyFailures } = app
   const verbose = config.ERROR_VERBOSITY === 'verbose'
   const describeFailure: DescribeFailure<FastifyRequest> = (error, request) => {

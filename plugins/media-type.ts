@@ -4,13 +4,9 @@
  */
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Config } from '../schemas/config.ts'
+import type { ConfigOptions } from '../schemas/config.ts'
 import { headerValues } from '../schemas/http.ts'
 import { failure } from '../src/errors/catalogue.ts'
-
-export interface MediaTypeOptions {
-  readonly config: Pick<Config, 'MAX_BODY_BYTES' | 'MAX_UPLOAD_BYTES' | 'MAX_UPLOAD_ROWS'>
-}
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -27,7 +23,7 @@ const typeOf = (name: string): RegExp =>
 const JSON_TYPE = typeOf('application/json')
 const UPLOAD_TYPES = { ndjson: typeOf('application/x-ndjson'), csv: typeOf('text/csv') }
 
-async function mediaType (app: FastifyInstance, { config }: MediaTypeOptions): Promise<void> {
+async function mediaType (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {
   app.decorateRequest('upload', undefined)
   app.decorateRequest('maxBodyBytes', config.MAX_BODY_BYTES)
   const requireJson: onRequestHookHandler = (request, _reply, done) => {

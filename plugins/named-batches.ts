@@ -5,16 +5,10 @@
  */
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Config } from '../schemas/config.ts'
+import type { Config, ConfigOptions } from '../schemas/config.ts'
 import { failure } from '../src/errors/catalogue.ts'
 import type { NamedAccess, NamedBatch, NamedBatches } from '../src/named/named-batch.ts'
 import { findUploadTarget } from '../src/named/upload-target.ts'
-
-export interface NamedBatchesOptions {
-  readonly config: Config
-  /** Returns the current batches. */
-  readonly batches: () => NamedBatches
-}
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -25,7 +19,7 @@ declare module 'fastify' {
 
 async function namedBatches (
   app: FastifyInstance,
-  { config, batches }: NamedBatchesOptions
+  { config, batches }: ConfigOptions & { readonly batches: () => NamedBatches }
 ): Promise<void> {
   const adhoc = rolesOf(config.ADHOC_BATCHES)
   app.decorateRequest('namedBatch', undefined)
@@ -41,16 +35,14 @@ async function namedBatches (
     }
   }
   app.decorate('namedAccess', access)
-  const findNamedBatch: onRequestHookHandler = (request, _reply, done) => {
+  app.decorate<onRequestHookHandler>('findNamedBatch', (request, _reply, done) => {
     const batch = access.find(request, (request.params as { readonly name: string }).name)
     if (request.upload !== undefined) findUploadTarget(batch)
     done()
-  }
-  const admitAdhoc: onRequestHookHandler = (request, _reply, done) => {
+  })
+  app.decorate<onRequestHookHandler>('admitAdhoc', (request, _reply, done) => {
     done(mayRun(request, adhoc) ? undefined : failure('adhoc_forbidden'))
-  }
-  app.decorate('findNamedBatch', findNamedBatch)
-  app.decorate('admitAdhoc', admitAdhoc)
+  })
 }
 
 /** The roles of ADHOC_BATCHES; undefined: every role. `on` and `off` are not roles. */

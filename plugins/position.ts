@@ -16,15 +16,14 @@ declare module 'fastify' {
 
 async function position (app: FastifyInstance): Promise<void> {
   app.decorateRequest('position', undefined)
-  const readPosition: onRequestHookHandler = (request, _reply, done) => {
+  app.decorate<onRequestHookHandler>('readPosition', (request, _reply, done) => {
     const [sent, ...more] = headerValues(request.raw.rawHeaders, 'oneflight-position')
     if (more.length > 0 || (sent !== undefined && !positionPattern.test(sent))) {
       throw failure('position_invalid')
     }
     request.position = sent
     done()
-  }
-  app.decorate('readPosition', readPosition)
+  })
 }
 
 export default fp(position, { name: 'position', dependencies: ['errors'] })

@@ -6,7 +6,7 @@
  */
 import type { FastifyInstance, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Config } from '../schemas/config.ts'
+import type { ConfigOptions } from '../schemas/config.ts'
 import { headerValues } from '../schemas/http.ts'
 import {
   enabled,
@@ -16,10 +16,6 @@ import {
   type Preferences
 } from '../schemas/prefer.ts'
 import { failure, type Failure } from '../src/errors/catalogue.ts'
-
-export interface PreferOptions {
-  readonly config: Config
-}
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -55,10 +51,10 @@ const PIECE = /(?:[^",]+|"(?:[^"\\]|\\.?)*("|$))+/g
 /** Maximum characters of a header that an error message quotes. */
 const MAX_QUOTE = 60
 
-async function prefer (app: FastifyInstance, { config }: PreferOptions): Promise<void> {
+async function prefer (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {
   app.decorateRequest('preferences')
   app.decorateRequest('preferenceApplied', '')
-  const readPreferences: onRequestHookHandler = (request, _reply, done) => {
+  app.decorate<onRequestHookHandler>('readPreferences', (request, _reply, done) => {
     const elements = withoutRepetitions(
       headerValues(request.raw.rawHeaders, 'prefer').flatMap(readLine)
     )
@@ -80,8 +76,7 @@ async function prefer (app: FastifyInstance, { config }: PreferOptions): Promise
       renderPreference(name, value)
     ).join(', ')
     done()
-  }
-  app.decorate('readPreferences', readPreferences)
+  })
   app.addHook('onSend', (request, reply, _payload, done) => {
     if (reply.statusCode === 200 && request.preferenceApplied !== '') {
       reply.header('preference-applied', request.preferenceApplied)

@@ -381,6 +381,11 @@ export const ConfigSchema = Type.Object({
 /** The parsed configuration, with defaults. */
 export type Config = Readonly<Static<typeof ConfigSchema>>
 
+/** The options of a plugin that needs only the configuration. */
+export interface ConfigOptions {
+  readonly config: Config
+}
+
 /** All variables, in the order of the documentation. */
 export const configItems: ReadonlyArray<readonly [keyof Config, ConfigItem]> = Object.entries(
   ConfigSchema.properties

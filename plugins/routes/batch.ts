@@ -4,7 +4,7 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Config } from '../../schemas/config.ts'
+import type { ConfigOptions } from '../../schemas/config.ts'
 import type { Pieces } from '../../src/json/parse.ts'
 import { planNamed, readParameters, type NamedBatch } from '../../src/named/named-batch.ts'
 import { batchLimits, readBatch } from '../../src/plan/check/read-batch.ts'
@@ -14,14 +14,10 @@ import { createRunner } from './run-request.ts'
 import { createRowStreams } from './stream-rows.ts'
 import { createRunUpload } from './upload.ts'
 
-interface BatchOptions {
-  readonly config: Config
-}
-
 /** Reads and plans a body. */
 type Planning = (bytes: Buffer) => Pieces<PlannedBatch>
 
-async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<void> {
+async function batch (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {
   const limits = batchLimits(config)
   const planner = new BatchPlanner(limits)
   const runner = createRunner(app, config)

@@ -3,15 +3,12 @@
  */
 import type { FastifyInstance, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Config } from '../../schemas/config.ts'
+import type { ConfigOptions } from '../../schemas/config.ts'
 import { listTablesOf } from '../../src/tables/list-tables.ts'
 import { choosePool, type Databases } from '../../src/transaction/database.ts'
 import { clientClosed } from './respond.ts'
 
-async function tables (
-  app: FastifyInstance,
-  { config }: { readonly config: Config }
-): Promise<void> {
+async function tables (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {
   const databases = app.getDecorator<Databases>('databases')
   const authenticate = app.getDecorator<onRequestHookHandler>('authenticate')
   app.get('/tables', { onRequest: authenticate }, async (request, reply) => {
