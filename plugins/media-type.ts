@@ -5,7 +5,7 @@
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ConfigOptions } from '../schemas/config.ts'
-import { headerValues } from '../schemas/http.ts'
+import { headerValues, mediaTypes } from '../schemas/http.ts'
 import { failure } from '../src/errors/catalogue.ts'
 
 declare module 'fastify' {
@@ -17,23 +17,20 @@ declare module 'fastify' {
   }
 }
 
-/** RFC 9110 §8.3: exactly this type, in UTF-8 if a charset is named. */
-const typeOf = (name: string): RegExp =>
-  new RegExp(`^${name}[ \\t]*(?:;[ \\t]*(?:charset=(?:utf-8|"utf-8")[ \\t]*)?)?$`, 'i')
-const JSON_TYPE = typeOf('application/json')
-const UPLOAD_TYPES = { ndjson: typeOf('application/x-ndjson'), csv: typeOf('text/csv') }
+/** RFC 9110 §8.3: a media type, in UTF-8 if a charset is named. */
+const TYPE = /^([^; \t]+)[ \t]*(?:;[ \t]*(?:charset=(?:utf-8|"utf-8")[ \t]*)?)?$/i
 
 async function mediaType (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {
   app.decorateRequest('upload', undefined)
   app.decorateRequest('maxBodyBytes', config.MAX_BODY_BYTES)
   const requireJson: onRequestHookHandler = (request, _reply, done) => {
-    if (!JSON_TYPE.test(readType(request))) throw failure('content_type_unsupported')
+    if (readType(request) !== mediaTypes.json) throw failure('content_type_unsupported')
     done()
   }
   app.decorate('requireJson', requireJson)
   const requireJsonOrRows: onRequestHookHandler = (request, reply, done) => {
     const type = readType(request)
-    const upload = (['ndjson', 'csv'] as const).find(name => UPLOAD_TYPES[name].test(type))
+    const upload = (['ndjson', 'csv'] as const).find(name => mediaTypes[name] === type)
     if (upload === undefined) return requireJson.call(app, request, reply, done)
     request.upload = upload
     request.maxBodyBytes = config.MAX_UPLOAD_BYTES
@@ -42,11 +39,12 @@ async function mediaType (app: FastifyInstance, { config }: ConfigOptions): Prom
   app.decorate('requireJsonOrRows', config.MAX_UPLOAD_ROWS > 0 ? requireJsonOrRows : requireJson)
 }
 
-/** Returns the media type; '' if there is not exactly one. */
-function readType ({ raw, headers }: FastifyRequest): string {
-  const [type = '', ...more] = headerValues(raw.rawHeaders, 'content-type')
+/** Returns the media type in lower case; undefined if there is not exactly one. */
+function readType ({ raw, headers }: FastifyRequest): string | undefined {
+  const [sent = '', ...more] = headerValues(raw.rawHeaders, 'content-type')
   // RFC 9110 §8.4: an encoded body is not decoded here.
-  return more.length > 0 || headers['content-encoding'] !== undefined ? '' : type
+  if (more.length > 0 || headers['content-encoding'] !== undefined) return undefined
+  return TYPE.exec(sent)?.[1]?.toLowerCase()
 }
 
 export default fp(mediaType, { name: 'media-type', dependencies: ['errors'] })

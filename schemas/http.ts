@@ -6,6 +6,13 @@ import { Type } from '@sinclair/typebox'
 import { oneOf } from './one-of.ts'
 import { describeValue, preferenceItems } from './prefer.ts'
 
+/** Media types of bodies. Rows are one JSON object a line, or CSV. */
+export const mediaTypes = {
+  json: 'application/json',
+  ndjson: 'application/x-ndjson',
+  csv: 'text/csv'
+} as const
+
 /**
  * `Idempotency-Key`: a bare key (visible ASCII), and a quoted one (a string of RFC 9651 §3.3.3 with
  * the escapes `\"` and `\\`).

@@ -5,6 +5,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ConfigOptions } from '../../schemas/config.ts'
+import { mediaTypes } from '../../schemas/http.ts'
 import type { Pieces } from '../../src/json/parse.ts'
 import { planNamed, readParameters, type NamedBatch } from '../../src/named/named-batch.ts'
 import { batchLimits, readBatch } from '../../src/plan/check/read-batch.ts'
@@ -30,11 +31,10 @@ async function batch (app: FastifyInstance, { config }: ConfigOptions): Promise<
   // Fastify's own parsers would also accept text/plain.
   app.removeAllContentTypeParsers()
   const options = { parseAs: 'buffer', bodyLimit: config.MAX_BODY_BYTES } as const
-  app.addContentTypeParser('application/json', options, app.getDecorator('keepBody'))
+  app.addContentTypeParser(mediaTypes.json, options, app.getDecorator('keepBody'))
   // The route reads the body itself.
-  app.addContentTypeParser(['application/x-ndjson', 'text/csv'], (_request, _body, done) =>
-    done(null)
-  )
+  const { ndjson, csv } = mediaTypes
+  app.addContentTypeParser([ndjson, csv], (_request, _body, done) => done(null))
 
   if (config.COMPRESSION === 'on') await app.register(import('@fastify/compress'), compression)
 

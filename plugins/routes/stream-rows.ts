@@ -11,6 +11,7 @@ import type {
   onRequestHookHandler
 } from 'fastify'
 import type { Config } from '../../schemas/config.ts'
+import { mediaTypes } from '../../schemas/http.ts'
 import { enabled } from '../../schemas/prefer.ts'
 import { failure, type Failure } from '../../src/errors/catalogue.ts'
 import type { DescribeFailure } from '../../src/errors/envelope.ts'
@@ -23,10 +24,6 @@ declare module 'fastify' {
     rowSink: RowStream | undefined
   }
 }
-
-/** A request accepts a stream if it names this media type. */
-export const NDJSON = 'application/x-ndjson'
-const ACCEPTS = /(?:^|,)[ \t]*application\/x-ndjson[ \t]*(?:[;,]|$)/i
 
 /** Bytes of rows that are sent as one piece, and that may wait for the client. */
 const PIECE_BYTES = 64 * 1024
@@ -144,7 +141,7 @@ export function createRowStreams (
   app.decorateRequest('rowSink', undefined)
   return {
     accept (request, reply, done) {
-      if (!ACCEPTS.test(request.headers.accept ?? '')) {
+      if (!acceptsStream(request)) {
         done()
         return
       }
@@ -175,9 +172,15 @@ export function createRowStreams (
       running.then(renderEnd)
         .catch((error: unknown) => describe(error, request).body)
         .then(line => stream.finish(line))
-      return reply.type(NDJSON).send(stream)
+      return reply.type(mediaTypes.ndjson).send(stream)
     }
   }
+}
+
+/** Whether a request names the media type of streams. */
+function acceptsStream ({ headers: { accept = '' } }: FastifyRequest): boolean {
+  return accept.toLowerCase().split(',')
+    .some(range => range.split(';', 1)[0]?.trim() === mediaTypes.ndjson)
 }
 
 const STALLED = 'The client did not read the stream for IDLE_TRANSACTION_TIMEOUT_MS.'

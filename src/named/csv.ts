@@ -6,6 +6,7 @@
 import { isUtf8 } from 'node:buffer'
 import { once } from 'node:events'
 import { parse, type CsvError, type Parser } from 'csv-parse'
+import { mediaTypes } from '../../schemas/http.ts'
 import type { JsonObject } from '../json/parse.ts'
 import { scalarTypeOf, writeScalar, type ScalarType } from './query-parameters.ts'
 
@@ -110,7 +111,7 @@ export class CsvReader {
         : columns.has(name)
           ? `The header names "${name}" twice.`
           : `"${name}" cannot be sent as CSV: its schema names no single type among string, ` +
-            'integer, number and boolean. Send the rows as application/x-ndjson.'
+            `integer, number and boolean. Send the rows as ${mediaTypes.ndjson}.`
       this.#problem = { line, of: 'header', message }
       return
     }

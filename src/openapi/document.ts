@@ -11,6 +11,7 @@ import { exampleAnswer, exampleBatch } from '../../schemas/example.ts'
 import {
   AnswerHeaders,
   Healthy,
+  mediaTypes,
   RequestHeaders,
   TableList,
   Unhealthy
@@ -284,7 +285,7 @@ function answerOf (
     ),
     content: {
       'application/json': { schema, ...(Object.keys(examples).length === 0 ? {} : { examples }) },
-      ...streams && { 'application/x-ndjson': stream }
+      ...streams && { [mediaTypes.ndjson]: stream }
     }
   }
 }

@@ -3,6 +3,7 @@
  * responses are components, because they are the same for all.
  */
 import type { Config } from '../../schemas/config.ts'
+import { mediaTypes } from '../../schemas/http.ts'
 import type { JsonObject } from '../json/parse.ts'
 import type { NamedBatch } from '../named/named-batch.ts'
 import { mapReferences } from '../named/schema-parts.ts'
@@ -48,8 +49,8 @@ export function describeNamedBatches (
           content: {
             'application/json': { schema: { $ref: `#/components/schemas/${component}` } },
             ...maxRows > 0 && takesUploads(batch) && {
-              'application/x-ndjson': describeUpload(batch, 'one JSON object a line', maxRows),
-              'text/csv': describeUpload(batch, 'as CSV with a header', maxRows)
+              [mediaTypes.ndjson]: describeUpload(batch, 'one JSON object a line', maxRows),
+              [mediaTypes.csv]: describeUpload(batch, 'as CSV with a header', maxRows)
             }
           }
         },
