@@ -9,9 +9,8 @@ import type { Logger } from 'pino'
 import { killWorkers, sendBatches } from './cluster/spawned-worker.ts'
 import { onOrphaned, receiveBatches, startWorker } from './cluster/worker.ts'
 import { readConfig, type Settings } from './config/config.ts'
-import { openBatchSet, type BatchSet, type BatchFiles } from './named/read-files.ts'
+import { openBatchSet, type BatchSet } from './named/read-files.ts'
 import { onNpmEnded, onSignals, terminalWasClosed } from './parent.ts'
-import { batchLimits } from './plan/check/read-batch.ts'
 import {
   openLogDestination,
   type LogDestination,
@@ -54,10 +53,10 @@ interface Process {
  * the service cannot start.
  */
 export async function run (): Promise<void> {
-  const settings = readEnvironment()
+  const settings = orExit(() => readConfig(process.env))
   const { config } = settings
   const role = config.WORKERS === 1 ? 'single' : cluster.isPrimary ? 'primary' : 'worker'
-  const own = role === 'worker' ? undefined : openBatches(config)
+  const own = role === 'worker' ? undefined : orExit(() => openBatchSet(config))
   // postgres.js would read it. Only DATABASE_URL counts, and the connections handle its
   // target_session_attrs.
   delete process.env['PGTARGETSESSIONATTRS']
@@ -75,7 +74,7 @@ export async function run (): Promise<void> {
       ...settings,
       logger,
       // A worker has those of the primary, also if the folder has become faulty meanwhile.
-      batches: own ?? openBatches(config, await receiveBatches()),
+      batches: own ?? openBatchSet(config, await receiveBatches()),
       tracerProvider: (await telemetry)?.tracerProvider
     })
   })()
@@ -192,16 +191,10 @@ function reload (folder: string | undefined, batches: BatchSet, logger: Logger):
   logger.info({ batches: batches.current().size }, 'read BATCHES_DIR')
 }
 
-function openBatches (config: Settings['config'], files?: BatchFiles): BatchSet {
-  const opened = openBatchSet(config.BATCHES_DIR, batchLimits(config), files)
-  if ('current' in opened) return opened
-  process.stderr.write(opened.map(issue => `oneflight: ${issue}\n`).join(''))
-  process.exit(1)
-}
-
-function readEnvironment (): ReturnType<typeof readConfig> {
+/** Ends the process if what is read is invalid: the error has a line for each problem. */
+function orExit<Result> (read: () => Result): Result {
   try {
-    return readConfig(process.env)
+    return read()
   } catch (error) {
     const problems = (error as Error).message.split('\n')
     process.stderr.write(problems.map(problem => `oneflight: ${problem}\n`).join(''))

@@ -10,11 +10,10 @@ import { basename, join, relative, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import closeWithGrace from 'close-with-grace'
 import { signToken } from '../../src/auth/token.ts'
-import { readConfig, type Settings } from '../../src/config/config.ts'
+import { readConfig } from '../../src/config/config.ts'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
-import { openBatchSet, type BatchSet } from '../../src/named/read-files.ts'
+import { openBatchSet } from '../../src/named/read-files.ts'
 import { onNpmEnded } from '../../src/parent.ts'
-import { batchLimits } from '../../src/plan/check/read-batch.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { createLogger, loadPretty } from '../../src/server/logger.ts'
 import { type Service, startService } from '../../src/server/service.ts'
@@ -141,15 +140,9 @@ async function startDevelopmentService (
   const pretty = await loadPretty(process.stdout)
   return startService({
     ...settings,
-    batches: openBatches(settings.config),
+    batches: openBatchSet(settings.config),
     logger: createLogger(settings.config.LOG_LEVEL, process.stdout, pretty)
   })
-}
-
-function openBatches (config: Settings['config']): BatchSet {
-  const opened = openBatchSet(config.BATCHES_DIR, batchLimits(config))
-  if ('current' in opened) return opened
-  throw new Error(opened.join('\n'))
 }
 
 function describe (started: Started): string {

@@ -6,12 +6,13 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join, basename } from 'node:path'
 import { Value } from '@sinclair/typebox/value'
 import { type Batch, batchName, NamedBatchFile, paramsId } from '../../schemas/batch.ts'
+import type { Config } from '../../schemas/config.ts'
 import type { Issue } from '../../schemas/error.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import { describeIssue, describeOperation, describePath } from '../errors/envelope.ts'
 import { offsetOf, parseJsonText, positionOf } from '../json/json-text.ts'
 import { isDeep, isObject, parseJson, type Json } from '../json/parse.ts'
-import { type BatchLimits, validateBody } from '../plan/check/read-batch.ts'
+import { batchLimits, type BatchLimits, validateBody } from '../plan/check/read-batch.ts'
 import type { NamedBatch, NamedBatches } from './named-batch.ts'
 import { readParameters } from './parameters.ts'
 import { PlanCache, RequestPlanner } from './request-planner.ts'
@@ -189,14 +190,15 @@ export interface BatchSet {
   readonly replace: (files: BatchFiles) => void
 }
 
-/** Opens a folder, or takes `given` files instead. Returns the issues of invalid files. */
-export function openBatchSet (
-  folder: string | undefined,
-  limits: BatchLimits,
-  given?: BatchFiles
-): BatchSet | readonly string[] {
+/**
+ * Opens BATCHES_DIR, or takes `given` files instead. The message of the error for invalid files has
+ * a line for each issue.
+ */
+export function openBatchSet (config: Config, given?: BatchFiles): BatchSet {
+  const { BATCHES_DIR: folder } = config
+  const limits = batchLimits(config)
   const first = given === undefined ? readFolder(folder, limits) : readFiles(given, limits)
-  if ('issues' in first) return first.issues
+  if ('issues' in first) throw new Error(first.issues.join('\n'))
   let loaded: Loaded = first
   return {
     current: () => loaded.batches,

@@ -7,7 +7,6 @@ import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { openBatchSet } from '../named/read-files.ts'
-import { batchLimits } from '../plan/check/read-batch.ts'
 import type { Observer } from '../transaction/observer.ts'
 import { adminRoutes, type AdminRouteOptions } from './admin.ts'
 import { registerRoutes, type RouteOptions } from './app.ts'
@@ -34,7 +33,7 @@ async function plugin (app: FastifyInstance, options: OneflightOptions): Promise
   // Then the hooks of this context run for paths without a route. One of them responds.
   /* c8 ignore next */
   app.setNotFoundHandler((_request, reply) => reply.send())
-  await registerRoutes(app, { ...options, batches: openBatches(options) })
+  await registerRoutes(app, { ...options, batches: openBatchSet(options.config) })
   const adminOptions: AdminRouteOptions & { readonly prefix: string } = {
     prefix: app.prefix,
     config: options.config,
@@ -70,12 +69,6 @@ function decorateForHost (app: FastifyInstance): void {
     stopping = true
   })
   app.decorate('earlyFailures', new WeakMap<IncomingMessage, never>())
-}
-
-function openBatches ({ config }: OneflightOptions): NonNullable<RouteOptions['batches']> {
-  const opened = openBatchSet(config.BATCHES_DIR, batchLimits(config))
-  if ('current' in opened) return opened
-  throw new Error(opened.join('\n'))
 }
 
 /**

@@ -139,14 +139,11 @@ function openBatches (
   files: UseServiceOptions['batches'],
   config: Config
 ): Pick<BatchSet, 'current'> {
-  const limits = batchLimits(config)
   if (files !== undefined) {
-    const batches = readBatches(files, limits)
+    const batches = readBatches(files, batchLimits(config))
     return { current: () => batches }
   }
-  const opened = openBatchSet(config.BATCHES_DIR, limits)
-  if ('current' in opened) return opened
-  throw new Error(opened.join('\n'))
+  return openBatchSet(config)
 }
 
 function readBatches (

@@ -33,10 +33,10 @@ const directions: Readonly<Record<string, string>> = {
   config: 'auth errors schemas',
   plugins: 'auth mcp named openapi tables transaction sql sql/frame postgres plan json errors ' +
     'schemas',
-  server: 'plugins named transaction plan config schemas',
+  server: 'plugins named transaction config schemas',
   cluster: 'server plugins named transaction',
   cli: 'tables transaction sql named openapi postgres config auth plan json errors schemas',
-  process: 'server cluster cli named plan config postgres schemas'
+  process: 'server cluster cli named config postgres schemas'
 }
 
 /** The files of the modules that are no folder of src. */
