@@ -121,28 +121,24 @@ interface NumberKeyword {
   holdsExactly(value: Decimal, limit: Decimal): boolean
 }
 
-/** Two doubles compare in the same way as the digits that JavaScript writes for them. */
+/**
+ * A keyword that compares. `holds` gets a number below, above or equal to zero, as a function of
+ * Array.sort returns it. Two doubles compare in the same way as the digits that JavaScript writes
+ * for them.
+ */
+function comparison (text: string, holds: (order: number) => boolean): NumberKeyword {
+  return {
+    text,
+    holds: (value, limit) => holds(value - limit),
+    holdsExactly: (value, limit) => holds(compareDecimals(value, limit))
+  }
+}
+
 const keywords: Readonly<Record<string, NumberKeyword>> = {
-  minimum: {
-    text: '>=',
-    holds: (value, limit) => value >= limit,
-    holdsExactly: (value, limit) => compareDecimals(value, limit) >= 0
-  },
-  maximum: {
-    text: '<=',
-    holds: (value, limit) => value <= limit,
-    holdsExactly: (value, limit) => compareDecimals(value, limit) <= 0
-  },
-  exclusiveMinimum: {
-    text: '>',
-    holds: (value, limit) => value > limit,
-    holdsExactly: (value, limit) => compareDecimals(value, limit) > 0
-  },
-  exclusiveMaximum: {
-    text: '<',
-    holds: (value, limit) => value < limit,
-    holdsExactly: (value, limit) => compareDecimals(value, limit) < 0
-  },
+  minimum: comparison('>=', order => order >= 0),
+  maximum: comparison('<=', order => order <= 0),
+  exclusiveMinimum: comparison('>', order => order > 0),
+  exclusiveMaximum: comparison('<', order => order < 0),
   multipleOf: {
     text: 'a multiple of',
     // The remainder of fractions is not exact: 0.3 % 0.1 is 0.1.
