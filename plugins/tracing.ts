@@ -20,7 +20,7 @@ import type { DatabaseTarget } from '../schemas/database.ts'
 import { readTraceparent, renderTraceparent, type Trace } from '../schemas/http.ts'
 import type { Failure } from '../src/errors/catalogue.ts'
 import type { Spans } from '../src/transaction/observer.ts'
-import type { BatchReport, OperationReport } from '../src/transaction/report.ts'
+import type { OperationReport } from '../src/transaction/report.ts'
 
 export interface TracingOptions {
   /** Creates the spans; undefined turns tracing off. */
@@ -94,7 +94,15 @@ function createSpans (tracer: Tracer, target: DatabaseTarget): Spans {
       const system = { 'db.system.name': 'postgresql', 'db.namespace': database }
       const span = tracer.startSpan(
         batch === undefined ? 'batch' : `batch ${batch}`,
-        batchSpan(report, { ...system, ...batchName(request) }),
+        {
+          startTime: since,
+          attributes: {
+            ...system,
+            'oneflight.batch': batch,
+            'oneflight.operations': operations.length,
+            'oneflight.role': report.role
+          }
+        },
         context
       )
       const parent = trace.setSpan(context, span)
@@ -114,25 +122,6 @@ function createSpans (tracer: Tracer, target: DatabaseTarget): Spans {
   }
 }
 
-function batchSpan (
-  { role, since, operations }: BatchReport,
-  attributes: Attributes
-): SpanOptions {
-  return {
-    startTime: since,
-    attributes: {
-      ...attributes,
-      'oneflight.operations': operations.length,
-      ...role === undefined ? {} : { 'oneflight.role': role }
-    }
-  }
-}
-
-/** Only names of existing batches are recorded, no text of a client. */
-function batchName ({ access: { batch } }: FastifyRequest): Attributes {
-  return batch === undefined ? {} : { 'oneflight.batch': batch }
-}
-
 function spanName ({ op, table }: OperationReport): string {
   return table === undefined ? op : `${op} ${table}`
 }
@@ -148,8 +137,8 @@ function operationSpan (
     attributes: {
       ...attributes,
       'db.operation.name': op.toUpperCase(),
-      ...outcome === 'skipped' ? { 'oneflight.operation.skipped': true } : {},
-      ...table === undefined ? {} : { 'db.collection.name': table }
+      'oneflight.operation.skipped': outcome === 'skipped' || undefined,
+      'db.collection.name': table
     }
   }
 }
@@ -159,9 +148,7 @@ function endSpan (span: Span, failure: Failure | undefined, end: number): void {
     span.setStatus({ code: SpanStatusCode.ERROR, message: failure.code })
     span.setAttributes({
       'error.type': failure.code,
-      ...failure.details.sqlstate === undefined
-        ? {}
-        : { 'db.response.status_code': failure.details.sqlstate }
+      'db.response.status_code': failure.details.sqlstate
     })
   }
   span.end(end)
@@ -169,11 +156,12 @@ function endSpan (span: Span, failure: Failure | undefined, end: number): void {
 
 /** Sets the error code as status: the instrumentation would use the message of the error. */
 function describeResult (span: Span | null, request: FastifyRequest): void {
-  const { failure, role } = request.access
+  const { failure, role, batch } = request.access
   span?.setAttributes({
     'oneflight.request_id': request.id,
-    ...batchName(request),
-    ...role === undefined ? {} : { 'oneflight.role': role }
+    // Only names of existing batches are recorded, no text of a client.
+    'oneflight.batch': batch,
+    'oneflight.role': role
   })
   if (failure === undefined) return
   span?.setStatus({ code: SpanStatusCode.ERROR, message: failure.code })
