@@ -45,7 +45,7 @@ import {
   planOutput,
   planWhen
 } from './output.ts'
-import { planInsertColumns, planSet } from './set.ts'
+import { planNewValues } from './set.ts'
 import { planFrom, planJoin, withJoin, type PlannedJoin } from './source.ts'
 import { isNested } from './value-text.ts'
 import { countRepeatedParts, planRowGroups, readRows } from './values.ts'
@@ -160,9 +160,8 @@ function planQuery ({ from }: Members<'insert'>, context: PlanContext): {
   const columns = requireMember('columns', context)
   const planned = from && planFrom(from, context)
   // Without a valid `from`, the other values are still checked.
-  const values = columns === undefined
-    ? undefined
-    : planInsertColumns(columns, context, planned?.read ?? readPath)
+  const readSource = planned?.read ?? readPath
+  const values = planNewValues('columns', columns, { context, readSource })
   const query = planned?.finish()
   const names = values && [...values.columns, ...values.computed.map(({ column }) => column)]
   return {
@@ -189,7 +188,7 @@ function planUpdate (
     has(operation, 'values') ? '"values" works only together with "key".' : undefined
   )
   const joined = planJoin(members.from, context)
-  const changes = set === undefined ? undefined : planSet(set, context, joined?.read)
+  const changes = planNewValues('set', set, { context, readSource: joined?.read })
   const where = planRequiredFilter(members, joined, context)
   const output = planReturning(members.returning, context)
   if (changes === undefined) return undefined

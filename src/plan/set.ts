@@ -8,7 +8,7 @@ import { maxColumns } from '../../schemas/operation.ts'
 import { isObject, type Json } from '../json/parse.ts'
 import { checkSchema } from './check/check-schema.ts'
 import { describeUnknown } from './check/describe.ts'
-import type { Place, PlanContext } from './context.ts'
+import type { Place } from './context.ts'
 import { planDocument, planScalarOperand, readDollarMember } from './document.ts'
 import { planSourceColumn, type ReadColumn } from './filter.ts'
 import { findColumnProblem, meetColumn, readPath } from './name.ts'
@@ -17,40 +17,19 @@ import { planObject, type DocumentMember } from './stored-values.ts'
 import { units } from './work.ts'
 
 /**
- * Plans `set` of an update. `columns` take their values from one document, `computed` are the other
- * columns. Returns undefined after an issue.
+ * Plans `set` of an update, or `columns` of an insert whose rows come from a query, whose only keys
+ * with `$` are `$col`, which names a column of the query, `$first` and `$value`. `columns` take
+ * their values from one document, `computed` are the other columns. Returns undefined for a member
+ * that is missing, and after an issue.
  */
-export function planSet (
-  set: Json,
-  context: PlanContext,
-  readSource?: ReadColumn
+export function planNewValues (
+  member: 'set' | 'columns',
+  values: Json | undefined,
+  { context, readSource }: Omit<ModifierPlace, 'path'>
 ): NewValues | undefined {
-  return planNewValues(set, { context, path: ['set'], readSource }, planModifier)
-}
-
-/**
- * Plans `columns` of an insert whose rows come from a query. Its only keys with `$` are `$col`,
- * which names a column of the query, `$first` and `$value`. Returns undefined after an issue.
- */
-export function planInsertColumns (
-  columns: Json,
-  context: PlanContext,
-  readSource: ReadColumn
-): NewValues | undefined {
-  return planNewValues(columns, { context, path: ['columns'], readSource }, planInsertWord)
-}
-
-type PlanWord = (
-  column: string,
-  word: readonly [name: string, operand: Json],
-  place: ModifierPlace
-) => readonly Assignment[]
-
-function planNewValues (
-  values: Json,
-  { context, path, readSource }: ModifierPlace,
-  planWord: PlanWord
-): NewValues | undefined {
+  if (values === undefined) return undefined
+  const path = [member]
+  const planWord = member === 'set' ? planModifier : planInsertWord
   const entries = readEntries(values, { context, path })
   if (entries === undefined) return undefined
   const plain: DocumentMember[] = []

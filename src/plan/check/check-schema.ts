@@ -206,9 +206,9 @@ const acceptedBySchema = new WeakMap<TSchema, ReadonlySet<string>>()
 function acceptedScalars (schema: TSchema): ReadonlySet<string> {
   const known = acceptedBySchema.get(schema)
   if (known !== undefined) return known
-  const variants = schema[Kind] === 'Union' ? variantsOf(schema) : [schema]
   const accepted = new Set(
-    variants.filter(variant => variant['pattern'] === undefined && variant['name'] === undefined)
+    variantsOf(schema)
+      .filter(variant => variant['pattern'] === undefined && variant['name'] === undefined)
       .map(variant => String(variant[Kind]).toLowerCase())
   )
   acceptedBySchema.set(schema, accepted)
