@@ -24,21 +24,19 @@ export interface ValuePlace {
   readonly row?: number | undefined
 }
 
+/** A stored value, or one that the operation reads in rows of a parameter. */
+interface StoredValue extends ValuePlace {
+  readonly value: Json
+}
+
 /**
  * Returns the place of the first stored value with this trimmed text, or undefined if there is none
  * or if several columns have it. Values of references are not part of the operation.
  */
 export function findValue (node: PlanNode, text: string): ValuePlace | undefined {
-  const places = [
-    ...findStored(node, text),
-    ...assignmentsOf(node)
-      .filter(({ operand }) =>
-        operand?.kind === 'document' && hasValue(parseDocument(operand), text)
-      )
-      .map(({ column }) => ({ column }))
-  ]
-  const [first] = places
-  return places.every(({ column }) => column === first?.column) ? first : undefined
+  const found = storedValues(node).filter(({ value }) => hasValue(value, text))
+  const [first] = found
+  return found.every(({ column }) => column === first?.column) ? first : undefined
 }
 
 /**
@@ -91,40 +89,35 @@ function assignmentsOfGroup ({ fields, computed }: BulkUpdateGroup): readonly As
   return [...own, ...computed]
 }
 
-function findStored (node: PlanNode, text: string): readonly ValuePlace[] {
+function storedValues (node: PlanNode): readonly StoredValue[] {
   const source = sourceOf(node)
-  const read = source?.kind === 'rows' ? findMember(source, text) : []
-  return [...read, ...findInDocument(node, text)]
+  return [
+    ...source?.kind === 'rows' ? valuesOfRows(source) : [],
+    ...valuesOfDocuments(node),
+    ...assignmentsOf(node).flatMap(({ column, operand }) =>
+      operand?.kind === 'document' ? [{ column, value: parseDocument(operand) }] : [])
+  ]
 }
 
-/** Returns the places in rows of a parameter, among the members that the operation reads. */
-function findMember ({ data, fields }: RowsSource, text: string): readonly ValuePlace[] {
+/** The values in rows of a parameter, of the members that the operation reads. */
+function valuesOfRows ({ data, fields }: RowsSource): readonly StoredValue[] {
   const read = new Set(fields.map(({ path }) => path.column))
-  return data.flatMap((row, i) => columnsWith(row, text, i)).filter(({ column }) =>
-    read.has(column)
-  )
+  return data.flatMap((row, i) => valuesOf(row, i)).filter(({ column }) => read.has(column))
 }
 
-function findInDocument (node: PlanNode, text: string): readonly ValuePlace[] {
+function valuesOfDocuments (node: PlanNode): readonly StoredValue[] {
   const values = newValuesOf(node)
-  if (values !== undefined) {
-    return columnsWith(parseDocument(values.set.document) as JsonObject, text)
-  }
-  if (node.kind === 'bulk_update') return node.groups.flatMap(group => findField(group, text))
-  if (node.kind !== 'insert') return []
-  return node.groups.flatMap(({ positions, rows }) =>
-    parseRows(rows).flatMap((row, i) => columnsWith(row, text, positions[i]))
-  )
-}
-
-/** Returns the places of a value in a group. The field with the position of the row is skipped. */
-function findField (group: BulkUpdateGroup, text: string): readonly ValuePlace[] {
-  return parseRows(group.rows).flatMap((row, i) =>
-    columnsWith(row, text).flatMap(({ column: name }) => {
+  if (values !== undefined) return valuesOf(parseDocument(values.set.document) as JsonObject)
+  if (node.kind !== 'insert' && node.kind !== 'bulk_update') return []
+  return node.groups.flatMap(group => {
+    const all = parseRows(group.rows).flatMap((row, i) => valuesOf(row, group.positions[i]))
+    if (!('fields' in group)) return all
+    // The field with the position of the row has no column.
+    return all.flatMap(({ column: name, ...value }) => {
       const column = columnOf(group, name)
-      return column === undefined ? [] : [{ column, row: group.positions[i] }]
+      return column === undefined ? [] : [{ column, ...value }]
     })
-  )
+  })
 }
 
 /** Rows of an upload are not part of the plan. */
@@ -132,10 +125,8 @@ function parseRows ({ document }: StoredJson): readonly JsonObject[] {
   return (parseDocument(document) ?? []) as readonly JsonObject[]
 }
 
-function columnsWith (object: JsonObject, text: string, row?: number): readonly ValuePlace[] {
-  return Object.entries(object)
-    .filter(([, value]) => hasValue(value, text))
-    .map(([column]) => ({ column, row }))
+function valuesOf (object: JsonObject, row?: number): readonly StoredValue[] {
+  return Object.entries(object).map(([column, value]) => ({ column, value, row }))
 }
 
 /** The JSON of a document, in which references are null. */
