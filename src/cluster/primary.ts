@@ -8,7 +8,8 @@
  */
 import cluster, { type Address } from 'node:cluster'
 import type { BatchSet } from '../named/read-files.ts'
-import { buildAdmin, listenAdmin, type NotReadyReason } from '../server/admin.ts'
+import { buildAdmin, type NotReadyReason } from '../server/admin.ts'
+import { listen } from '../server/http-server.ts'
 import type { AppOptions } from '../server/app.ts'
 import type { Service } from '../server/service.ts'
 import { createClusterMetrics } from './metrics.ts'
@@ -48,7 +49,7 @@ export async function startPrimary (
       workers.isStopping() ? 'stopping' : notReadyReason(workers.serving())
   })
   try {
-    await listenAdmin(admin, config)
+    await listen(admin, config, 'admin')
     // Messages are structured clones, because JSON has no NaN, which a metric may be.
     cluster.setupPrimary({ serialization: 'advanced' })
     await workers.start(config.WORKERS)

@@ -13,7 +13,6 @@ import { printableConfig } from '../config/config.ts'
 import type { NamedBatches } from '../named/named-batch.ts'
 import type { DatabaseProblem } from '../transaction/database.ts'
 import type { Exposition } from '../transaction/observer.ts'
-import { listen } from './http-server.ts'
 
 /** Why the service is not ready: it is stopping, has no database, or no worker is running. */
 export type NotReadyReason = 'stopping' | DatabaseProblem | 'workers'
@@ -69,12 +68,4 @@ export async function adminRoutes (
     return error === undefined ? { ok: true } : reply.code(503).send({ ok: false, error })
   })
   admin.get('/config', async () => printableConfig(config))
-}
-
-/** Listens on `ADMIN_HTTP_HOST` and `ADMIN_HTTP_PORT`, as `listen` does. */
-export function listenAdmin (
-  admin: FastifyInstance,
-  { ADMIN_HTTP_HOST: host, ADMIN_HTTP_PORT: port }: Config
-): Promise<string> {
-  return listen(admin, { name: 'admin', host, port })
 }

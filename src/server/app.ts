@@ -131,11 +131,11 @@ export interface StartedServer {
 
 /** Starts the main server. Throws when it cannot listen, and leaves nothing running. */
 export async function startMain (options: AppOptions): Promise<StartedServer> {
-  const { HTTP_HOST: host, HTTP_PORT: port, SHUTDOWN_DELAY_MS: delayMs } = options.config
+  const { config } = options
   const app = await buildApp(options)
   await app.ready()
   try {
-    const url = await listen(app, { name: 'main', host, port })
+    const url = await listen(app, config, 'main')
     return {
       app,
       url,
@@ -143,7 +143,7 @@ export async function startMain (options: AppOptions): Promise<StartedServer> {
         app.announceStop()
         // Closing the listening socket resets connections that the kernel has accepted and we have
         // not. Load balancers need this time to stop sending new ones.
-        if (now === undefined) await delay(delayMs)
+        if (now === undefined) await delay(config.SHUTDOWN_DELAY_MS)
         await app.close()
       }
     }

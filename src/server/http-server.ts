@@ -3,6 +3,7 @@
  */
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { FastifyInstance } from 'fastify'
+import type { Config } from '../../schemas/config.ts'
 
 /**
  * Longer than the 60 s after which most load balancers close an idle connection. If this side
@@ -38,27 +39,24 @@ export function originForm ({ url = '' }: { readonly url?: string | undefined })
   return path.startsWith('/') ? path : `/${path}`
 }
 
-export interface ListenOptions {
-  readonly name: 'main' | 'admin'
-  readonly host: string
-  readonly port: number
-}
-
 /**
- * Listens and returns the URL, for example `http://127.0.0.1:4000`. When the address is not
- * available, the message of the error begins with the name of the variable to change.
+ * Listens where the configuration says, and returns the URL, for example `http://127.0.0.1:4000`.
+ * When the address is not available, the message of the error begins with the name of the variable
+ * to change.
  */
 export function listen (
   server: FastifyInstance,
-  { name, host, port }: ListenOptions
+  config: Config,
+  name: 'main' | 'admin'
 ): Promise<string> {
+  const prefix = name === 'main' ? 'HTTP' : 'ADMIN_HTTP'
   return server.listen({
-    host,
-    port,
+    host: config[`${prefix}_HOST`],
+    port: config[`${prefix}_PORT`],
     listenTextResolver: address => `${name} server listening at ${address}`
   }).catch((error: NodeJS.ErrnoException) => {
     const variable = error.code === 'EADDRINUSE' || error.code === 'EACCES' ? 'PORT' : 'HOST'
-    error.message = `${name === 'main' ? '' : 'ADMIN_'}HTTP_${variable}: ${error.message}`
+    error.message = `${prefix}_${variable}: ${error.message}`
     throw error
   })
 }

@@ -4,8 +4,9 @@
  */
 import type { AddressInfo } from 'node:net'
 import type { Observer } from '../transaction/observer.ts'
-import { buildAdmin, listenAdmin, type NotReadyReason } from './admin.ts'
+import { buildAdmin, type NotReadyReason } from './admin.ts'
 import { namedBatchesOf, startMain, type AppOptions, type StartedServer } from './app.ts'
+import { listen } from './http-server.ts'
 
 /** Starts both servers. Throws when one of them cannot listen, and leaves neither running. */
 export async function startService (options: AppOptions): Promise<Service> {
@@ -22,7 +23,7 @@ export async function startService (options: AppOptions): Promise<Service> {
     notReadyReason: app.getDecorator<() => Promise<NotReadyReason | undefined>>('notReadyReason')
   })
   try {
-    const adminUrl = await listenAdmin(admin, config)
+    const adminUrl = await listen(admin, config, 'admin')
     return {
       url,
       adminUrl,
