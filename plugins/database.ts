@@ -117,7 +117,12 @@ function openDatabase (
     pools,
     start () {
       for (const opened of pools.values()) opened.warm()
-      pruner = startPruner(log, target)
+      pruner = startKeyPruner({
+        target,
+        everyMs: PRUNE_MS,
+        onRefused: ({ code }) =>
+          log.warn({ sqlstate: code }, 'could not delete expired idempotency keys')
+      })
     },
     close: () =>
       Promise.all([
@@ -126,15 +131,6 @@ function openDatabase (
         pruner?.close()
       ])
   }
-}
-
-function startPruner (log: FastifyBaseLogger, target: DatabaseTarget): KeyPruner {
-  return startKeyPruner({
-    target,
-    everyMs: PRUNE_MS,
-    onRefused: ({ code }) =>
-      log.warn({ sqlstate: code }, 'could not delete expired idempotency keys')
-  })
 }
 
 type WarnOfSchemas = (unsafe: Connection['unsafeSchemas']) => void
