@@ -252,15 +252,6 @@ export type FailureDetails = Partial<
   Omit<ErrorObject, 'type' | 'code' | 'message' | 'committed' | 'request_id'>
 >
 
-interface FailureInit {
-  readonly type: ErrorType
-  readonly code: string
-  readonly status: number
-  readonly message: string
-  readonly details: FailureDetails
-  readonly cause?: unknown
-}
-
 /**
  * The only error class of the service. It is sent as the error envelope (schemas/error.ts) with its
  * `status`.
@@ -273,7 +264,9 @@ export class Failure extends Error {
   /** Why, for the log. Sent only with ERROR_VERBOSITY=verbose; see refuse. */
   readonly reason?: string
 
-  constructor (init: FailureInit) {
+  constructor (
+    init: Pick<Failure, 'type' | 'code' | 'status' | 'message' | 'details' | 'cause'>
+  ) {
     super(init.message, init.cause === undefined ? undefined : { cause: init.cause })
     this.name = 'Failure'
     this.type = init.type

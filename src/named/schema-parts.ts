@@ -2,8 +2,7 @@
  * The keywords of the JSON Schema of parameters, and the schemas that it contains.
  */
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
-
-export type Path = ReadonlyArray<string | number>
+import type { Path } from '../plan/context.ts'
 
 /** What is wrong at a path of a schema, of a file, or of the object of all parameters. */
 export interface PathIssue {

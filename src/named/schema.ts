@@ -4,6 +4,7 @@
  */
 import { suggest } from '../errors/suggestion.ts'
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
+import type { Path } from '../plan/context.ts'
 import { compilePattern } from './pattern.ts'
 import {
   keyOf,
@@ -12,7 +13,6 @@ import {
   mapReferences,
   readStep,
   type Part,
-  type Path,
   type Resource,
   type PathIssue,
   childrenOf
