@@ -31,22 +31,17 @@ export function createLogger (
     singleLine: true,
     translateTime: 'SYS:HH:MM:ss.l',
     ignore: 'pid,hostname,method,path,status,ms',
-    messageFormat: (line, messageKey) => describeLine(line as Line) ?? String(line[messageKey])
+    messageFormat: (line, messageKey) => describeLine(line) ?? String(line[messageKey])
   })
   // A stream without flushSync: pino calls it at level fatal, and it would write that line before
   // one that is being written.
   return pino({ level }, stream ?? { write: line => output.write(line) })
 }
 
-/** The members of an access log line that are shown as text. */
-interface Line {
-  readonly method?: unknown
-  readonly path?: unknown
-  readonly status?: unknown
-  readonly ms?: unknown
-}
-
-function describeLine ({ method, path, status, ms }: Line): string | undefined {
+/** The text of an access log line; undefined for another line. */
+function describeLine (
+  { method, path, status, ms }: Readonly<Record<string, unknown>>
+): string | undefined {
   return status === undefined || ms === undefined
     ? undefined
     : `${String(method)} ${String(path)} ${String(status)} in ${String(ms)} ms`
