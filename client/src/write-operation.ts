@@ -43,8 +43,7 @@ const writers: Readonly<Record<string, ((writer: Writer, value: unknown) => void
     index_where: writeFilter,
     with: writeReads,
     when: writeWhen,
-    on_conflict: (writer: Writer, value: unknown) =>
-      isObject(value) ? writeOperation(writer, value) : writeLiteral(writer, value)
+    on_conflict: writeRead
   }
 )
 
@@ -89,7 +88,7 @@ function writeFilter (writer: Writer, filter: unknown): void {
   })
 }
 
-/** Writes a read of another table. */
+/** Writes a read of another table, or `on_conflict`. */
 function writeRead (writer: Writer, read: unknown): void {
   if (isObject(read)) writeOperation(writer, read)
   else writeLiteral(writer, read)
