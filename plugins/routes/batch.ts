@@ -50,7 +50,7 @@ async function batch (app: FastifyInstance, { config }: ConfigOptions): Promise<
       : await streams.respond(reply, runPlan)
   }
 
-  const ofAdhoc = hooksOf(app, { access: ['admitAdhoc'], answer: ['acceptStreams'] })
+  const ofAdhoc = hooksOf(app, 'requireJson', 'admitAdhoc', 'acceptStreams')
   app.post('/', { onRequest: ofAdhoc }, (request, reply) =>
     run(request, reply, function * (bytes) {
       const operations = yield * readBatch(bytes, limits)
@@ -60,11 +60,7 @@ async function batch (app: FastifyInstance, { config }: ConfigOptions): Promise<
       return yield * planner.plan(operations)
     }))
   const runUpload = createRunUpload(app, config, runner)
-  const ofNamed = hooksOf(app, {
-    bodies: 'requireJsonOrRows',
-    access: ['findNamedBatch'],
-    answer: ['acceptStreams']
-  })
+  const ofNamed = hooksOf(app, 'requireJsonOrRows', 'findNamedBatch', 'acceptStreams')
   app.post('/batches/:name', { onRequest: ofNamed }, async (request, reply) =>
     request.upload !== undefined
       ? respond(reply, await runUpload(request, reply))
@@ -72,35 +68,29 @@ async function batch (app: FastifyInstance, { config }: ConfigOptions): Promise<
   if (config.MCP === 'on') {
     // Loading the SDK takes 0.1 s and 24 MB.
     const { mcp } = await import('./mcp.ts')
-    await app.register(mcp, { config, runner, onRequest: hooksOf(app) })
+    await app.register(mcp, { config, runner, onRequest: hooksOf(app, 'requireJson') })
   }
 }
 
-interface RouteHooks {
-  /** The check of the media type. */
-  readonly bodies?: string
-  /** What decides whether the role may run the batch, if the headers tell. */
-  readonly access?: readonly string[]
-  /** What decides about the form of the response. */
-  readonly answer?: readonly string[]
-}
-
+/**
+ * The hooks of a route, in their order: `bodies` checks the media type, `access` decides whether
+ * the role may run the batch if the headers tell, `answer` decides about the form of the response.
+ */
 function hooksOf (
   app: FastifyInstance,
-  { bodies = 'requireJson', access = [], answer = [] }: RouteHooks = {}
+  ...[bodies, access, answer]: readonly [bodies: string, access?: string, answer?: string]
 ): onRequestHookHandler[] {
-  const limit = app.hasDecorator('limitPrincipal') ? ['limitPrincipal'] : []
   return [
     bodies,
     'authenticate',
-    ...access,
+    access,
     'readPreferences',
     'readIdempotencyKey',
     'readPosition',
-    ...answer,
-    ...limit,
+    answer,
+    app.hasDecorator('limitPrincipal') ? 'limitPrincipal' : undefined,
     'admit'
-  ].map(name => app.getDecorator<onRequestHookHandler>(name))
+  ].flatMap(name => name === undefined ? [] : [app.getDecorator<onRequestHookHandler>(name)])
 }
 
 function * readNamed (named: NamedBatch, bytes: Buffer): Pieces<PlannedBatch> {
