@@ -119,7 +119,7 @@ async function attempt (
         message: `The request failed: ${describe(cause)}.`,
         cause,
         retryable: true,
-        sent: !isUnsent(cause)
+        sent: !UNSENT.has(codeOf(cause) ?? '')
       }, context)
     }
   }
@@ -213,13 +213,11 @@ function limitsOf (
   }
 }
 
-/** Codes of connections that Node could not open. Browsers do not report such codes. */
+/**
+ * Codes of connections that Node could not open: no byte of the batch was sent. Browsers do not
+ * report such codes.
+ */
 const UNSENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT'])
-
-/** Whether it is certain that no byte of the batch was sent. */
-function isUnsent (cause: unknown): boolean {
-  return UNSENT.has(codeOf(cause) ?? '')
-}
 
 /** Describes an error. For errors of `fetch`, the code of the cause says most. */
 export function describe (cause: unknown): string {

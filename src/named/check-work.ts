@@ -79,7 +79,8 @@ const KEYWORD = 'work'
 export function addUnits (schema: JsonObject): object {
   const copy = structuredClone(schema)
   const parts = listParts(copy).flatMap(({ schema }) => isObject(schema) ? [schema] : [])
-  const work = parts.map(part => [unitsOf(part), itemUnitsOf(part)])
+  const work = parts.map(part =>
+    [unitsOf(part), eachKeywords.filter(keyword => keyword in part).length])
   for (const [i, part] of parts.entries()) Object.assign(part, { [KEYWORD]: work[i] })
   return copy
 }
@@ -99,10 +100,6 @@ const eachKeywords = [
   'additionalProperties', 'patternProperties', 'propertyNames', 'unevaluatedProperties', 'contains',
   'unevaluatedItems', 'minLength', 'maxLength'
 ] as const
-
-function itemUnitsOf (schema: JsonObject): number {
-  return eachKeywords.filter(keyword => keyword in schema).length
-}
 
 /** The number of items or members. */
 function sizeOf (value: Json): number {

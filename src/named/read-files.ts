@@ -102,7 +102,10 @@ function readContent (
   plans: PlanCache
 ): NamedBatch | { readonly issues: readonly PathIssue[] } {
   const file = tryTo(() => parseJson(bytes))
-  if ('failure' in file) return { issues: [describeJson(file.failure)] }
+  if ('failure' in file) {
+    const message = file.failure.message.replaceAll('The body', 'The file')
+    return { issues: [{ path: [], message }] }
+  }
   const content = file.result
   const wrong = findShapeIssues(content)
   if (wrong.length > 0) return { issues: wrong }
@@ -163,10 +166,6 @@ function describeFailure ({ code, message, details: { errors, op, index } }: Fai
   return typeof index === 'number'
     ? [{ path: ['operations', index], message: `${describeOperation(place)}: ${code}: ${message}` }]
     : [{ path: ['operations'], message: `${code}: ${message}` }]
-}
-
-function describeJson ({ message }: Failure): PathIssue {
-  return { path: [], message: message.replaceAll('The body', 'The file') }
 }
 
 /** Returns what the function returns, or the failure that it throws. */

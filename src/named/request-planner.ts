@@ -9,7 +9,7 @@ import type { PlanLimits } from '../plan/context.ts'
 import { keyOfPath, toPath } from '../plan/name.ts'
 import type { ColumnPath } from '../plan/nodes.ts'
 import type { JsonShape, Parameter, ParameterRows } from '../plan/shape.ts'
-import type { Plan, RowsDocument } from '../plan/plan.ts'
+import type { Plan } from '../plan/plan.ts'
 import {
   divideBatch,
   once,
@@ -210,7 +210,9 @@ export class RequestPlanner {
     const { inserted, documents: planned } = this.genericPlan.usedRows
     const rows = values[position] as Rows
     const shapes = new Map(planned.flatMap(({ parameter, fields }, i) =>
-      parameter.position === position ? shapesOfFields(documents[i] as Rows, fields) : []
+      parameter.position === position
+        ? shapesOf(documents[i] as Rows, fields.map(({ name, path }) => [name, path]))
+        : []
     ))
     const isDescribed = inserted.has(position) && rows.length > 0
     // For an empty list, the plan has all declared columns.
@@ -245,13 +247,6 @@ function describeRows (rows: Rows): Pick<ParameterRows, 'columns' | 'data'> & {
     shapes: shapesOf(rows, columns.map(column => [column, toPath(column)])),
     data: isUniform && columns.length > 0 ? undefined : escapeRows(rows)
   }
-}
-
-function shapesOfFields (
-  rows: Rows,
-  fields: RowsDocument['fields']
-): ReadonlyArray<readonly [string, JsonShape]> {
-  return shapesOf(rows, fields.map(({ name, path }) => [name, path]))
 }
 
 /** The least certain shapes of members, if they are no scalars, by the keys of `paths`. */

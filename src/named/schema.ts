@@ -107,14 +107,11 @@ function resolveReferences (parts: readonly Part[]): References {
     if (typeof reference !== 'string') continue
     const target = findTarget(reference, resource, resources)
     const part = target && known.get(keyOf(target))
+    const message = `"${reference}" does not name a schema in "params". ${USE_PATHS}`
     if (part !== undefined) targets.set(keyOf(path), part)
-    else issues.push({ path: [...path, '$ref'], message: describeTarget(reference) })
+    else issues.push({ path: [...path, '$ref'], message })
   }
   return { targets, issues }
-}
-
-function describeTarget (reference: string): string {
-  return `"${reference}" does not name a schema in "params". ${USE_PATHS}`
 }
 
 /** A URI without its fragment; undefined: it is not absolute. */

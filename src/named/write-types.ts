@@ -149,18 +149,15 @@ function writeLiteral (value: Json): string {
 }
 
 function writeTypeWord (schema: JsonObject, place: Place): string {
-  const { type } = schema
+  const { type, items, prefixItems } = schema
   if (type === undefined) return UNKNOWN
   return union([type].flat().map(word => {
     if (word === 'integer') return 'number | bigint'
-    if (word === 'array') return writeArray(schema, place)
+    if (word === 'array') {
+      return `ReadonlyArray<${prefixItems === undefined ? writeType(items, place) : UNKNOWN}>`
+    }
     return word === 'object' ? writeObjectType(schema, place) : word as string
   }))
-}
-
-function writeArray ({ items, prefixItems }: JsonObject, place: Place): string {
-  const item = prefixItems === undefined ? writeType(items, place) : UNKNOWN
-  return `ReadonlyArray<${item}>`
 }
 
 /** Undeclared members are possible only where the schema mentions them. */

@@ -195,7 +195,7 @@ function findModifier (
       'member_invalid',
       [...path, name],
       modifier === undefined
-        ? describeUnknownModifier(name)
+        ? `${describeUnknown('modifier', name, Object.keys(modifiers))} ${STORE_OBJECT}`
         : `"${name}" is only allowed in "on_conflict".`
     )
   }
@@ -213,10 +213,6 @@ function namesSource (
 ): boolean {
   const isData = reads === 'json' && readSource === undefined
   return takesSource && !isData && readDollarMember(operand)?.[0] === '$from'
-}
-
-function describeUnknownModifier (name: string): string {
-  return `${describeUnknown('modifier', name, Object.keys(modifiers))} ${STORE_OBJECT}`
 }
 
 function planOperand (
