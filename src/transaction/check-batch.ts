@@ -73,7 +73,7 @@ async function explain (
   const outcome = await executeBatch(pool, batch, { deadline: performance.now() + timeoutMs })
   if (outcome.kind !== 'failed') return undefined
   const at = typeof outcome.at === 'number' ? index : outcome.at
-  const { failure } = toFailure({ ...outcome, at }, plan, { ...settings, role, anonymous: false })
+  const failure = toFailure({ ...outcome, at }, plan, { ...settings, role, anonymous: false })
   if (at !== index || failure.details.retryable === true) throw failure
   const { error } = outcome
   const column = error.code === SqlState.undefined_column ? columnAtError(error) : undefined

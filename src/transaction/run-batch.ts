@@ -19,7 +19,7 @@ import { executeBatch, type ExecuteOptions } from './execute.ts'
 import { locateRow } from './locate-row.ts'
 import type { BatchOutcome, Failed, RowSink } from './outcome.ts'
 import { createReport, type BatchReport } from './report.ts'
-import { toFailure, type BatchFailure } from './to-failure.ts'
+import { toFailure } from './to-failure.ts'
 
 /** A request, and what takes its rows if they are streamed. */
 export interface RunRequest extends BatchRequest {
@@ -98,11 +98,11 @@ export async function runBatch (
   const answeredAt = performance.now()
   return {
     outcome,
-    failure: failed?.failure ?? describeUnknown(outcome),
+    failure: failed ?? describeUnknown(outcome),
     report: didRun(outcome, failed)
       ? createReport(planned.genericPlan, outcome, {
         role: request.identity.role,
-        failed: failed?.operation,
+        failed: failed && findOperation(outcome as Failed, failed),
         now: endedAt
       })
       : undefined,
@@ -132,7 +132,7 @@ interface Sent extends RunBatchOptions {
   readonly request: BatchRequest
 }
 
-async function describeFailure (outcome: Failed, sent: Sent): Promise<BatchFailure> {
+async function describeFailure (outcome: Failed, sent: Sent): Promise<Failure> {
   const { planned, request: { identity: { role, anonymous } }, settings, turn = smallTurn } = sent
   const deadline = Math.min(sent.deadline, performance.now() + LOCATE_TIMEOUT_MS)
   const row = await locateRow(outcome, planned, part => tryPart(part, { ...sent, deadline }))
@@ -195,9 +195,14 @@ async function executeOn (
 }
 
 /** A batch that is answered or refused because of its key did not run. */
-function didRun (outcome: BatchOutcome, failed: BatchFailure | undefined): boolean {
+function didRun (outcome: BatchOutcome, failed: Failure | undefined): boolean {
   if (outcome.kind === 'committed' && outcome.replayed === true) return false
-  return failed?.failure.type !== 'request_error'
+  return failed?.type !== 'request_error'
+}
+
+/** The operation that metrics count as failed: that of the failure, or the one that was running. */
+function findOperation ({ at }: Failed, { details: { index } }: Failure): number | undefined {
+  return index ?? (typeof at === 'number' ? at : undefined)
 }
 
 function describeUnknown (outcome: BatchOutcome): Failure | undefined {

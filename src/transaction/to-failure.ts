@@ -47,27 +47,18 @@ export interface ToFailureOptions extends FailureOptions {
   readonly row?: number | undefined
 }
 
-export interface BatchFailure {
-  readonly failure: Failure
-  /** The operation that metrics count as failed; undefined: none. */
-  readonly operation: number | undefined
-}
-
 export function toFailure (
   { error, at }: Failed,
   plan: Plan,
   { schemas, row, ...options }: ToFailureOptions
-): BatchFailure {
-  const operation = typeof at === 'number' ? at : undefined
-  if (error instanceof Failure) return { failure: error, operation }
-  if (operation === undefined) {
-    return { failure: describeOutside(error, at, options), operation }
-  }
-  const raised = readRaised(error) ?? readMissingColumn(error, plan.referenceUses.get(operation))
-  if (raised !== undefined) return describeRaised(raised, { plan, at: operation, ...options })
-  const node = plan.operations[operation] as PlanNode
+): Failure {
+  if (error instanceof Failure) return error
+  if (typeof at !== 'number') return describeOutside(error, at, options)
+  const raised = readRaised(error) ?? readMissingColumn(error, plan.referenceUses.get(at))
+  if (raised !== undefined) return describeRaised(raised, { plan, at, ...options })
+  const node = plan.operations[at] as PlanNode
   const place = {
-    ...placeOf(plan, operation),
+    ...placeOf(plan, at),
     row,
     describe: (message: string) => {
       const text = describeError(error, message, { node, tables: plan.tables, schemas })
@@ -79,7 +70,7 @@ export function toFailure (
   const origin = position !== undefined && isMissingFunction(error, node) ? unplaced : error
   const failed = fromDatabase(origin, { ...place, ...options })
   const grant = describeGrant(error, node, options)
-  return { failure: grant === undefined ? failed : withReason(failed, grant), operation }
+  return grant === undefined ? failed : withReason(failed, grant)
 }
 
 /**
@@ -124,33 +115,32 @@ interface RaisedContext extends Pick<ToFailureOptions, 'maxRows' | 'maxChanged' 
 }
 
 /** Describes what a statement of the service found; see src/sql/statement/raised-error.ts. */
-function describeRaised (raised: RaisedError, context: RaisedContext): BatchFailure {
+function describeRaised (raised: RaisedError, context: RaisedContext): Failure {
   const { plan, at, maxRows, maxChanged, maxBytes } = context
   const node = plan.operations[at] as PlanNode
-  const fail = (code: FailureCode, message: string): BatchFailure =>
-    failFinally(context, code, message)
+  const place = placeOf(plan, at)
+  const fail = (code: FailureCode, message: string): Failure => failFinally(place, code, message)
   switch (raised.kind) {
     case 'rows':
       return fail('rows_limit', maxChanged === undefined
         ? `The operation returned or changed more than ${maxRows} rows.`
         : `The operation returned more than ${maxRows} rows, or changed more than ${maxChanged}.`)
     case 'bytes':
-      return { failure: responseTooLarge(maxBytes, placeOf(plan, at)), operation: at }
+      return responseTooLarge(maxBytes, place)
     case 'value':
       return fail('value_invalid', describeValue(raised.issue as ValueIssue, node))
     case 'session':
-    case 'function': {
-      const message =
-        'An earlier operation changed the session or a function, and it could not be restored.'
-      return { failure: failure('internal', message, placeOf(plan, at)), operation: at }
-    }
+    case 'function':
+      return failure(
+        'internal',
+        'An earlier operation changed the session or a function, and it could not be restored.',
+        place
+      )
     case 'order':
       return fail('internal', 'A trigger reset the settings of the session: the order of the ' +
         'rows, or which of them are new, is lost.')
-    case 'shards': {
-      const message = node.kind === 'call' ? INLINED : SEVERAL_SHARDS
-      return { failure: notOnCitus(message, node), operation: at }
-    }
+    case 'shards':
+      return notOnCitus(node.kind === 'call' ? INLINED : SEVERAL_SHARDS, node)
     case 'duplicate':
       return fail('key_duplicate', `Row ${raised.value} of "values" has the same key as an ` +
         'earlier row.')
@@ -166,19 +156,14 @@ function describeRaised (raised: RaisedError, context: RaisedContext): BatchFail
 }
 
 /** A failure of the batch itself: to send it again changes nothing. */
-function failFinally (
-  { plan, at }: Pick<RaisedContext, 'plan' | 'at'>,
-  code: FailureCode,
-  message: string
-): BatchFailure {
-  const place = { ...placeOf(plan, at), retryable: false }
-  return { failure: failure(code, message, place), operation: at }
+function failFinally (place: FailureDetails, code: FailureCode, message: string): Failure {
+  return failure(code, message, { ...place, retryable: false })
 }
 
 export function responseTooLarge (maxBytes: number, place: FailureDetails): Failure {
   const message = `The response has more than ${maxBytes} bytes (MAX_RESPONSE_BYTES). ` +
     'Return fewer rows or columns.'
-  return failure('response_too_large', message, { ...place, retryable: false })
+  return failFinally(place, 'response_too_large', message)
 }
 
 const EMPTY_LIST = 'a condition with an empty list would match every row'
@@ -213,42 +198,36 @@ function describeAmbiguity ({ kind }: PlanNode): string {
 /**
  * Describes a failure that the operation `at` raised, but that belongs to one that reads its rows.
  */
-function describeReference (raised: RaisedError, { plan, at }: RaisedContext): BatchFailure {
+function describeReference (
+  { kind, value: rows }: RaisedError,
+  { plan, at }: RaisedContext
+): Failure {
   const uses = plan.referenceUses.get(at) as readonly ReferenceUse[]
   const { op: source } = placeOf(plan, at)
-  if (raised.kind === 'lists') {
+  const fail = ({ reader }: ReferenceUse, code: FailureCode, message: string): Failure =>
+    failFinally(placeOf(plan, reader), code, message)
+  if (kind === 'lists') {
     const lists = listsRead(uses)
-    const { reader } = lists[0] as ReferenceUse
-    const message = `"${source}" returned ${raised.value} rows; ` +
+    const message = `"${source}" returned ${rows} rows; ` +
       `${lists.length} references to lists of them are too many.`
-    return failFinally({ plan, at: reader }, 'rows_limit', message)
+    return fail(lists[0] as ReferenceUse, 'rows_limit', message)
   }
-  if (raised.kind === 'column') {
-    const { reader, reference } = findMissingColumn(uses, raised.value) as ReferenceUse
-    const message = `"${source}" returned no column "${String(reference.column)}". If this is ` +
+  if (kind === 'column') {
+    const column = columnsRead(uses)[rows - 1]
+    const use = uses.find(({ reference }) => reference.column === column) as ReferenceUse
+    const message = `"${source}" returned no column "${String(column)}". If this is ` +
       'no reference, double its first $.'
-    return failFinally({ plan, at: reader }, 'reference_column_missing', message)
+    return fail(use, 'reference_column_missing', message)
   }
-  const { reader, reference } = findMissingRow(uses, raised.value) as ReferenceUse
-  const skipped = raised.value === 0 && (plan.operations[at] as PlanNode).when.length > 0
+  const use = uses.find(use => use.checked && use.rows > rows) as ReferenceUse
+  const { row } = use.reference
+  const skipped = rows === 0 && (plan.operations[at] as PlanNode).when.length > 0
     ? ' or was skipped'
     : ''
-  const message = reference.row === '*'
+  const message = row === '*'
     ? `"${source}" returned no rows${skipped}; ${EMPTY_LIST}.`
-    : `"${source}" returned ${countRows(raised.value)}${skipped}; there is no row ${reference.row}.`
-  return failFinally({ plan, at: reader }, 'reference_row_missing', message)
-}
-
-function findMissingRow (uses: readonly ReferenceUse[], rows: number): ReferenceUse | undefined {
-  return uses.find(use => use.checked && use.rows > rows)
-}
-
-function findMissingColumn (
-  uses: readonly ReferenceUse[],
-  position: number
-): ReferenceUse | undefined {
-  const column = columnsRead(uses)[position - 1]
-  return uses.find(({ reference }) => reference.column === column)
+    : `"${source}" returned ${countRows(rows)}${skipped}; there is no row ${row}.`
+  return fail(use, 'reference_row_missing', message)
 }
 
 function describeExpectation ({ expect }: PlanNode, rows: number): string {
