@@ -58,20 +58,20 @@ export function compile (
 ): readonly Statement[] {
   const results = findShared(plan)
   const { distributed = false, restoreSession = false, checkValues = restoreSession } = options
-  const { findColumns = UNKNOWN, findFunction = UNKNOWN } = options
+  const { findColumns = UNKNOWN, findFunction = UNKNOWN, explain = false } = options
   const { operations } = plan
   if (distributed) refuseInlined(plan, findColumns)
   const types = { findColumns, findFunction }
-  const facts = { distributed, checkValues, restoreSession, explain: false, ...types }
+  const facts = { distributed, checkValues, restoreSession, explain, ...types }
   const scalars = findScalars(plan, findColumns)
   // With value checks every statement counts its rows.
-  const separate = checkValues ? NONE : findSeparateSources(plan, options)
+  const separate = checkValues || explain ? NONE : findSeparateSources(plan, options)
   const earlier = { results, scalars, separate }
   return operations.map(planned => {
     const uses = plan.referenceUses.get(planned.index) ?? []
-    const onlyCounts = answersOnlyCount(planned, options.minimal) && uses.length === 0
+    const onlyCounts = !explain && answersOnlyCount(planned, options.minimal) && uses.length === 0
     const node = distributed ? distributeNode(planned, { ...options, onlyCounts }) : planned
-    const compileNode = (node: PlanNode): Statement | undefined => compileOperation(node, {
+    const contextOf = (node: PlanNode): StatementContext => ({
       ...options,
       ...facts,
       minimal: answersOnlyCount(node, options.minimal),
@@ -85,6 +85,9 @@ export function compile (
       last: node.index === operations.length - 1 && !restoreSession,
       operations: operations.length
     })
+    if (explain) return explainOperation({ ...node, when: [] }, { ...contextOf(node), ...ALONE })
+    const compileNode = (node: PlanNode): Statement | undefined =>
+      compileOperation(node, contextOf(node))
     const statement = compileNode(node) ??
       (hasRows(node) ? compileNode(asJson(node)) : undefined)
     if (statement === undefined) throw tooManyParameters(node)
@@ -112,13 +115,11 @@ function asJson (node: WithRows): PlanNode {
 const UNKNOWN = (): undefined => undefined
 const NONE: ReadonlySet<number> = new Set()
 
-type Builders = Pick<StatementContext, 'hasColumn' | 'needs' | 'references' | 'values'>
-
 function createBuilders (
   node: PlanNode,
   earlier: Earlier,
   facts: Omit<StatementFacts, 'source' | 'call'>
-): Builders {
+): Pick<StatementContext, 'hasColumn' | 'needs' | 'references' | 'values'> {
   const { findColumns } = facts
   const call = node.kind === 'call' ? node : undefined
   const source = sourceColumns(node, findColumns)
@@ -133,58 +134,25 @@ function createBuilders (
 }
 
 /**
- * Returns statements that return the query plan of each operation, in place of its rows: `[{"Plan":
- * {…}}]`. They explain only what the operation does to its table; the conversion to JSON and the
- * checks are the same for every operation. They contain no secrets of raised errors, because a plan
- * shows the parameters of its query. No operation is skipped.
+ * Explains only what the operation does to its table; the conversion to JSON and the checks are the
+ * same for every operation. A plan shows the parameters of its query, so they contain no secrets of
+ * raised errors.
  */
-export function compileQueryPlans (
-  plan: Plan,
-  { maxRows, distributed, findColumns, findFunction }: Required<
-    Pick<CompileOptions, 'maxRows' | 'distributed' | 'findColumns' | 'findFunction'>
-  >
-): readonly Statement[] {
-  const earlier = {
-    results: findShared(plan),
-    scalars: findScalars(plan, findColumns),
-    separate: NONE
-  }
-  if (distributed) refuseInlined(plan, findColumns)
-  return plan.operations.map(planned => {
-    const node = { ...distributed ? distributeNode(planned, { maxRows }) : planned, when: [] }
-    const facts = { ...EXPLAINED, distributed, findColumns, findFunction }
-    const builders = createBuilders(node, earlier, facts)
-    const part = rowPartOf(node, false)
-    const context = { ...builders, ...ALONE, distributed }
-    const operation = buildOperation(node, part, context)
-    const ctes = buildCtes(operation, builders)
-    const statement = sql`explain (format json) ${ctes}select * from ${operation.rows}${
-      buildFence(node, context)
-    } limit ${integer(maxRows + 1)}`
-    return { ...hideSecrets(render(statement)), prepare: false }
-  })
+function explainOperation (node: PlanNode, context: StatementContext): Statement {
+  const operation = buildOperation(node, rowPartOf(node, false), { ...context, exposed: [] })
+  const statement = sql`explain (format json) ${buildCtes(operation, context)}select * from ${
+    operation.rows
+  }${buildFence(node, context)} limit ${integer(context.maxRows + 1)}`
+  return { ...hideSecrets(render(statement)), prepare: false }
 }
 
-const EXPLAINED = {
-  checkValues: false,
-  restoreSession: false,
-  explain: true
-} as const
-
 /** The context of an operation whose rows no other operation reads. */
-const ALONE = {
-  uses: [],
-  shared: [],
-  exposed: [],
-  counted: false,
-  checkValues: false,
-  requirements: undefined
-} as const
+const ALONE = { uses: [], shared: [], counted: false, requirements: undefined } as const
 
 /** Builds `with … `, or nothing. It is called last, because building the other parts adds CTEs. */
 function buildCtes (
   { ctes }: Pick<BuiltOperation, 'ctes'>,
-  { references, needs }: Pick<Builders, 'references' | 'needs'>
+  { references, needs }: StatementContext
 ): Fragment {
   const all = [...references.sourceCtes(), ...needs.rowCtes(), ...ctes]
   return all.length === 0 ? empty : sql`with ${join(all, sql`, `)} `
@@ -248,10 +216,7 @@ const ALL_READ = sql` where (select pg_catalog.count(*) from a) is not null`
  */
 function computedFirst (
   node: PlanNode,
-  { needs, restoreSession, distributed }: Pick<
-    StatementContext,
-    'needs' | 'restoreSession' | 'distributed'
-  >
+  { needs, restoreSession, distributed }: StatementContext
 ): readonly Fragment[] {
   if (restoreSession) return checksWhen(node, needs.rowsComputed())
   // On Citus the rows have the condition.

@@ -18,7 +18,7 @@ import type { Plan } from '../plan/plan.ts'
 import type { ConnectionFacts } from '../postgres/facts.ts'
 import { notOnCitus, workerSettings } from './citus/citus.ts'
 import { inlinesFunction } from './citus/placement.ts'
-import { compile, compileQueryPlans } from './compile.ts'
+import { compile } from './compile.ts'
 import type { CompileOptions } from './values/context.ts'
 import {
   mayCommit,
@@ -126,6 +126,7 @@ export class Compiler {
       ...isQueryPlan && { settings: emptyResults(genericPlan) }
     }
     const { maxRows, maxBytes } = settings
+    const options = { session: identity, maxRows, maxBytes, distributed, ...this.#find }
     return {
       role: identity.role,
       session: connection => this.#compileSession(session, connection),
@@ -135,20 +136,15 @@ export class Compiler {
       },
       writes: session.writes,
       ...isQueryPlan
-        ? this.#renewable({ genericPlan, distributed }, () => {
-          const options = { maxRows, distributed, ...this.#find }
-          return fillAlone(batch, compileQueryPlans(batch.plan(), options))
-        })
+        ? this.#renewable({ genericPlan, distributed }, () =>
+          fillAlone(batch, compile(batch.plan(), { ...options, explain: true })))
         : this.#compileRows(batch, {
-          session: identity,
+          ...options,
           maxRows: rowSink?.maxRows ?? maxRows,
           maxChanged: batch.maxChanged,
-          maxBytes,
           streamed: rowSink !== undefined,
           minimal: preferences.return === 'minimal',
-          keep: key !== undefined,
-          distributed,
-          ...this.#find
+          keep: key !== undefined
         }),
       count: genericPlan.operations.length,
       hasReferences: genericPlan.referenceUses.size > 0,

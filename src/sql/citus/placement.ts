@@ -12,19 +12,6 @@ import type { FindColumns } from '../values/column-types.ts'
 import type { StatementContext } from '../values/context.ts'
 import { fence, needsOneShard, notOnCitus } from './citus.ts'
 
-/** What decides where Citus runs a statement. */
-export type Placement = Pick<
-  StatementContext,
-  | 'keep'
-  | 'uses'
-  | 'counted'
-  | 'requirements'
-  | 'checkValues'
-  | 'distributed'
-  | 'needs'
-  | 'references'
->
-
 /**
  * Whether Citus may run the statement on a worker as a whole: it neither reads nor writes settings
  * of operations, and a worker can check its types. An insert would not run there as a whole. The
@@ -32,7 +19,7 @@ export type Placement = Pick<
  */
 export function isPushedDown (
   node: PlanNode,
-  { uses, counted, requirements, keep = false, checkValues, needs, references }: Placement
+  { uses, counted, requirements, keep = false, checkValues, needs, references }: StatementContext
 ): boolean {
   return isForOneTable(node) && node.when.length === 0 && uses.length === 0 && !counted &&
     requirements === undefined && !keep && !checkValues && needs.rows === 0 &&
@@ -93,7 +80,7 @@ function selectingColumns (
   })
 }
 
-export function buildFence (node: PlanNode, context: Placement): Fragment {
+export function buildFence (node: PlanNode, context: StatementContext): Fragment {
   return context.distributed && !isPushedDown(node, context) ? fence : empty
 }
 

@@ -11,7 +11,7 @@ import type {
   UpdateNode
 } from '../../plan/nodes.ts'
 import { needsOneShard, storesSeveral } from '../citus/citus.ts'
-import { isPushedDown, type Placement } from '../citus/placement.ts'
+import { isPushedDown } from '../citus/placement.ts'
 import { exposeColumns, nameExposed, type ExposedColumns } from '../statement/shared-results.ts'
 import { tableName } from '../statement/table.ts'
 import { buildRequirements, buildWhen, rowsWhen, checksWhen } from '../statement/when.ts'
@@ -35,8 +35,7 @@ import {
 import { buildRows, buildSelectRows } from './select.ts'
 import { buildJoin } from './source.ts'
 
-export interface OperationContext
-  extends Placement, Pick<StatementContext, 'shared' | 'hasColumn' | 'values'> {
+export interface OperationContext extends StatementContext {
   /** Columns that stand beside the row. */
   readonly exposed: ExposedColumns
   /** Whole rows are JSON. */

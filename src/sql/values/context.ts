@@ -37,6 +37,11 @@ export interface CompileOptions {
    * changed; it also sets the session again after each operation.
    */
   readonly restoreSession?: boolean
+  /**
+   * Returns the query plan of each operation, in place of its rows: `[{"Plan": {…}}]`. No operation
+   * is skipped.
+   */
+  readonly explain?: boolean
   /** Builds the SQL for Citus; see citus.ts. */
   readonly distributed?: boolean
   /** Finds the types of columns; by default no table is known. */
