@@ -5,6 +5,7 @@
 import { LRUCache } from 'lru-cache'
 import {
   constant,
+  fixed,
   identifier,
   integer,
   join,
@@ -73,7 +74,7 @@ export type FindColumns = (table: TableName) => TableColumns | undefined
 export const TypeOid = { json: 114, jsonb: 3802, timestamptz: 1184, timetz: 1266 } as const
 
 /** Whether a type is json or jsonb. */
-export function isJsonType ({ oid }: ColumnType): boolean {
+export function isJsonType ({ oid }: Pick<ColumnType, 'oid'>): boolean {
   return oid === TypeOid.json || oid === TypeOid.jsonb
 }
 
@@ -81,50 +82,43 @@ export function isJsonType ({ oid }: ColumnType): boolean {
 export const NUMBER_OIDS: ReadonlySet<number> = new Set([20, 21, 23, 700, 701, 1700])
 
 /**
- * Supported types by OID (pg_type.dat). `modified`: also with a length or a precision. A value of
- * these types reads the same as a parameter and as JSON that json_populate_record converts.
+ * Supported types: their OID, that of their array, and their name (pg_type.dat). A value of these
+ * types reads the same as a parameter and as JSON that json_populate_record converts.
  */
-const TYPES: ReadonlyMap<number, { readonly sql: Fragment, readonly modified: boolean }> = new Map([
-  [16, { sql: sql`pg_catalog.bool`, modified: false }],
-  [17, { sql: sql`pg_catalog.bytea`, modified: false }],
-  [20, { sql: sql`pg_catalog.int8`, modified: false }],
-  [21, { sql: sql`pg_catalog.int2`, modified: false }],
-  [23, { sql: sql`pg_catalog.int4`, modified: false }],
-  [25, { sql: sql`pg_catalog.text`, modified: false }],
-  [TypeOid.json, { sql: sql`pg_catalog.json`, modified: false }],
-  [700, { sql: sql`pg_catalog.float4`, modified: false }],
-  [701, { sql: sql`pg_catalog.float8`, modified: false }],
-  [1042, { sql: sql`pg_catalog.bpchar`, modified: true }],
-  [1043, { sql: sql`pg_catalog.varchar`, modified: true }],
-  [1082, { sql: sql`pg_catalog.date`, modified: false }],
-  [1083, { sql: sql`pg_catalog.time`, modified: true }],
-  [1114, { sql: sql`pg_catalog.timestamp`, modified: true }],
-  [TypeOid.timestamptz, { sql: sql`pg_catalog.timestamptz`, modified: true }],
-  [TypeOid.timetz, { sql: sql`pg_catalog.timetz`, modified: true }],
-  [1700, { sql: sql`pg_catalog.numeric`, modified: true }],
-  [2950, { sql: sql`pg_catalog.uuid`, modified: false }],
-  [TypeOid.jsonb, { sql: sql`pg_catalog.jsonb`, modified: false }]
-])
+const TYPES: ReadonlyArray<readonly [oid: number, array: number | undefined, name: Fragment]> = [
+  [16, 1000, sql`bool`],
+  [17, 1001, sql`bytea`],
+  [20, 1016, sql`int8`],
+  [21, 1005, sql`int2`],
+  [23, 1007, sql`int4`],
+  [25, 1009, sql`text`],
+  [TypeOid.json, undefined, sql`json`],
+  [700, 1021, sql`float4`],
+  [701, 1022, sql`float8`],
+  [1042, 1014, sql`bpchar`],
+  [1043, 1015, sql`varchar`],
+  [1082, 1182, sql`date`],
+  [1083, 1183, sql`time`],
+  [1114, 1115, sql`timestamp`],
+  [TypeOid.timestamptz, 1185, sql`timestamptz`],
+  [TypeOid.timetz, 1270, sql`timetz`],
+  [1700, 1231, sql`numeric`],
+  [2950, 2951, sql`uuid`],
+  [TypeOid.jsonb, undefined, sql`jsonb`]
+]
 
-/** Arrays of the same types, except json and jsonb, by OID. */
-const ARRAYS: ReadonlyMap<number, Fragment> = new Map([
-  [1000, sql`pg_catalog._bool`],
-  [1001, sql`pg_catalog._bytea`],
-  [1016, sql`pg_catalog._int8`],
-  [1005, sql`pg_catalog._int2`],
-  [1007, sql`pg_catalog._int4`],
-  [1009, sql`pg_catalog._text`],
-  [1021, sql`pg_catalog._float4`],
-  [1022, sql`pg_catalog._float8`],
-  [1014, sql`pg_catalog._bpchar`],
-  [1015, sql`pg_catalog._varchar`],
-  [1182, sql`pg_catalog._date`],
-  [1183, sql`pg_catalog._time`],
-  [1115, sql`pg_catalog._timestamp`],
-  [1185, sql`pg_catalog._timestamptz`],
-  [1270, sql`pg_catalog._timetz`],
-  [1231, sql`pg_catalog._numeric`],
-  [2951, sql`pg_catalog._uuid`]
+const SCALARS = new Map(TYPES.map(([oid, , name]) => [oid, fixed(sql`pg_catalog.${name}`)]))
+const ARRAYS = new Map(TYPES.map(([, array, name]) => [array, fixed(sql`pg_catalog._${name}`)]))
+
+/** Those that are also supported with a length or a precision. */
+const MODIFIED: ReadonlySet<number> = new Set([
+  1042,
+  1043,
+  1083,
+  1114,
+  TypeOid.timestamptz,
+  TypeOid.timetz,
+  1700
 ])
 
 /**
@@ -205,9 +199,10 @@ function readColumns (table: TableName, rows: readonly ColumnRow[]): Map<string,
     const name = schema === table.schema
       ? sql`${identifier(schema)}.${identifier(type)}`
       : undefined
+    const isJson = isJsonType({ oid: baseOf(oid, base) })
     return [column, {
       check: checkType(table, column, { oid, name }),
-      kind: KIND_OF_CATEGORY.get(category) ?? KIND_OF_TYPE.get(baseOf(oid, base)),
+      kind: KIND_OF_CATEGORY.get(category) ?? (isJson ? 'json' : undefined),
       ...readType(row, name),
       isTextDomain: kind === 'd' && send === 0
     }]
@@ -225,34 +220,22 @@ function readType (
   name: Fragment | undefined
 ): Pick<Column, 'type' | 'literal'> {
   const baseOid = baseOf(oid, base)
-  const known = TYPES.get(baseOid)
-  if (known !== undefined && (known.modified || modifier === -1)) {
-    return { type: { oid: baseOid, sql: known.sql, isEnum: false } }
+  const known = SCALARS.get(baseOid)
+  if (known !== undefined && (modifier === -1 || MODIFIED.has(baseOid))) {
+    return { type: { oid: baseOid, sql: known, isEnum: false } }
   }
   if (kind === 'e' && name !== undefined) return { type: { oid, sql: name, isEnum: true } }
   const array = ARRAYS.get(baseOid)
   if (array !== undefined) return { literal: { sql: array, isArray: true } }
-  if (modifier !== -1 || !isLiteral({ oid, kind, category })) return {}
+  // The JSON of base types, ranges and multiranges is their text, that of arrays is not.
+  const isText = 'brm'.includes(kind) && category !== 'A'
+  if (modifier !== -1 || !isText || oid === BIT_OID) return {}
   const literal = schema === 'pg_catalog' ? sql`pg_catalog.${identifier(type)}` : name
   return literal === undefined ? {} : { literal: { sql: literal, isArray: false } }
 }
 
 /** Not a literal: without its length, the type `bit` has one bit. */
 const BIT_OID = 1560
-
-/**
- * Whether the JSON of a type is its text: true for base types, ranges and multiranges, false for
- * arrays.
- */
-function isLiteral (
-  { oid, kind, category }: {
-    readonly oid: number
-    readonly kind: string
-    readonly category: string
-  }
-): boolean {
-  return 'brm'.includes(kind) && category !== 'A' && oid !== BIT_OID
-}
 
 /** The first OID that PostgreSQL uses for no type of its own (transam.h). */
 const FIRST_USER_OID = 16_384
@@ -299,8 +282,4 @@ const COMMA = sql`, `
 const KIND_OF_CATEGORY: ReadonlyMap<string, ColumnKind> = new Map([
   ['A', 'array'],
   ['C', 'composite']
-])
-const KIND_OF_TYPE: ReadonlyMap<number, ColumnKind> = new Map([
-  [TypeOid.json, 'json'],
-  [TypeOid.jsonb, 'json']
 ])
