@@ -16,25 +16,25 @@ import type { NestedSelect } from '../../plan/nested.ts'
 import type { NestedRead, NestedReads, TableName } from '../../plan/nodes.ts'
 import { isAllColumns } from '../../plan/output.ts'
 import { raise } from '../statement/raised-error.ts'
+import { exposeColumns, type ExposedColumns } from '../statement/shared-results.ts'
 import { tableName } from '../statement/table.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { wholeRow } from './output.ts'
 import { buildOutput, buildRows, type Read } from './select.ts'
 
-/** Builds further columns of a row; without `row` only their names. */
-type ExposedColumns = (row?: Fragment) => Fragment
-
-const NOTHING: ExposedColumns = () => empty
+const COMMA = sql`, `
 
 /** Builds a query whose rows are one value `row` each, and the `exposed` columns. */
 export function buildNestedSelect (
   node: NestedSelect,
   values: TypedValues,
-  exposed = NOTHING
+  exposed: ExposedColumns
 ): Fragment {
   const level = { read: node, table: node.table, nested: node.nested, also: [], depth: 0 }
   const rows = buildLevel(level, values, exposed)
-  return sql`select s.row${exposed()} from (${rows}) as s where ${checkTotal(node.nested)}`
+  return sql`select s.row${exposeColumns(exposed)} from (${rows}) as s where ${
+    checkTotal(node.nested)
+  }`
 }
 
 /** Rows with nested ones. */
@@ -65,31 +65,50 @@ function buildLevel (
     more: join(more, empty),
     also
   })
+  const all = joinMembers(reads, values, {
+    outer: column => sql`${base}.${identifier(keys.get(column) as string)}`,
+    build: (read, inner, matches) => buildMember(read, inner, { also: matches, depth, maxRows })
+  })
+  const own = read.output === undefined
+    ? sql`(${base}.row).*`
+    : join(read.output.map(({ name }) => sql`${base}.${identifier(name)}`), COMMA)
+  return sql`select p.*::record as row${exposeColumns(exposed, sql`p`)},
+      sum(1${all('count')}) over (rows unbounded preceding) as total
+    from (${rows}) as ${base}${all('source')}
+    cross join lateral (select ${own}${all('value')}) as p
+    left join lateral (select ${all('guard', COMMA)}) as g on false`
+}
+
+interface MemberParts {
+  /** Builds the column of the row to which the rows of a member belong. */
+  readonly outer: (column: string) => Fragment
+  /** Builds the query of a member from `matches`: that its rows belong to the row. */
+  readonly build: (read: NestedRead, inner: TypedValues, matches: readonly Fragment[]) => Fragment
+}
+
+/** Returns a function that joins one part of all members. */
+function joinMembers (
+  reads: readonly NestedRead[],
+  values: TypedValues,
+  { outer, build }: MemberParts
+) {
   const members = reads.map((read, i) => {
     const inner = values.ofTable(read.table)
-    const matches = read.on.map(([column, outer]) =>
-      sql`${inner.row}.${identifier(column)} = ${base}.${identifier(keys.get(outer) as string)}`
+    const matches = read.on.map(([column, of]) =>
+      sql`${inner.row}.${identifier(column)} = ${outer(of)}`
     )
-    const member = buildMember(read, inner, { also: matches, depth, maxRows })
     const alias = sql`n${integer(i)}`
     return {
-      source: sql` cross join lateral (${member}) as ${alias}`,
+      source: sql` cross join lateral (${build(read, inner, matches)}) as ${alias}`,
       value: sql`, ${alias}.rows as ${identifier(read.name)}`,
       count: sql` + ${alias}.n`,
+      several: sql` or ${alias}.several`,
       // PostgreSQL refuses a name that the table has as well.
       guard: sql`p.${identifier(read.name)} as ${identifier(String(i))}`
     }
   })
-  const own = read.output === undefined
-    ? sql`(${base}.row).*`
-    : join(read.output.map(({ name }) => sql`${base}.${identifier(name)}`), sql`, `)
-  const all = (part: keyof typeof members[number], separator = empty): Fragment =>
+  return (part: keyof typeof members[number], separator = empty): Fragment =>
     join(members.map(member => member[part]), separator)
-  return sql`select p.*::record as row${exposed(sql`p`)},
-      sum(1${all('count')}) over (rows unbounded preceding) as total
-    from (${rows}) as ${base}${all('source')}
-    cross join lateral (select ${own}${all('value')}) as p
-    left join lateral (select ${all('guard', sql`, `)}) as g on false`
 }
 
 /** The columns that nested reads compare, each with a name that no output column has. */
@@ -128,8 +147,9 @@ export function buildDistributedNestedSelect (
 ): Fragment {
   const { nested, table } = node
   const rows = buildDistributedLevel({ read: node, table, nested, also: [] }, values, exposed)
-  return sql`select s.row${exposed()} from (
-    select q.row${exposed()}, sum(q.n) over (rows unbounded preceding) as total, q.several
+  const names = exposeColumns(exposed)
+  return sql`select s.row${names} from (
+    select q.row${names}, sum(q.n) over (rows unbounded preceding) as total, q.several
     from (${rows}) as q) as s where ${checkTotal(nested)}
     and case when s.several then ${raise('ambiguous')} is null else true end`
 }
@@ -141,28 +161,19 @@ export function buildDistributedNestedSelect (
 function buildDistributedLevel (
   { read, table, nested: { reads, maxRows }, also }: Omit<Level, 'depth'>,
   values: TypedValues,
-  exposed = NOTHING
+  exposed: ExposedColumns
 ): Fragment {
-  const members = reads.map((read, i) => {
-    const { name, table, one, on, nested = { reads: [], maxRows }, ...parts } = read
-    const inner = values.ofTable(table)
-    const matches = on.map(([column, outer]) =>
-      sql`${inner.row}.${identifier(column)} = ${values.row}.${identifier(outer)}`
-    )
-    const limited = { ...PLAIN_READ, ...parts, limit: parts.limit ?? maxRows + 1 }
-    const level = buildDistributedLevel({ read: limited, table, nested, also: matches }, inner)
-    const alias = sql`n${integer(i)}`
-    return {
-      source: sql` cross join lateral (select ${
+  const all = joinMembers(reads, values, {
+    outer: column => sql`${values.row}.${identifier(column)}`,
+    build ({ one, nested = { reads: [], maxRows }, ...parts }, inner, also) {
+      const { table } = parts
+      const read = { ...PLAIN_READ, ...parts, limit: parts.limit ?? maxRows + 1 }
+      const level = buildDistributedLevel({ read, table, nested, also }, inner, [])
+      return sql`select ${
         one ? ONLY_MEMBER : MEMBER_LIST
       } as rows, coalesce(sum(m.n), 0) as n, ${
         one ? sql`count(*) > 1 or ` : empty
-      }coalesce(bool_or(m.several), false) as several from (${level}) as m) as ${alias}`,
-      value: sql`, ${alias}.rows as ${identifier(name)}`,
-      count: sql` + ${alias}.n`,
-      several: sql` or ${alias}.several`,
-      // PostgreSQL refuses a name that the table has as well.
-      guard: sql`p.${identifier(name)} as ${identifier(String(i))}`
+      }coalesce(bool_or(m.several), false) as several from (${level}) as m`
     }
   })
   const { output } = read
@@ -173,20 +184,20 @@ function buildDistributedLevel (
     ? output.filter(column => !isAllColumns(column))
     : []
   const guards = [
-    ...members.map(({ guard }) => guard),
+    ...reads.length === 0 ? [] : [all('guard', COMMA)],
     ...added.map(({ name }, i) => sql`p.${identifier(name)} as ${identifier(`c${i}`)}`)
   ]
-  const all = (part: 'source' | 'value' | 'count' | 'several'): Fragment =>
-    join(members.map(member => member[part]), empty)
   const guard = guards.length === 0
     ? empty
-    : sql` cross join lateral (select ${join(guards, sql`, `)}) as g`
+    : sql` cross join lateral (select ${join(guards, COMMA)}) as g`
   return buildRows({ ...read, output: undefined }, values, {
     source: tableName(table),
     row: sql`pg_catalog.to_json(p.*) as row`,
-    more: sql`${exposed(sql`p`)}, 1${all('count')} as n, false${all('several')} as several`,
+    more: sql`${exposeColumns(exposed, sql`p`)}, 1${all('count')} as n, false${
+      all('several')
+    } as several`,
     joins: sql`${all('source')} cross join lateral (
-      select ${join(own ?? [whole], sql`, `)}${all('value')}) as p${guard}`,
+      select ${join(own ?? [whole], COMMA)}${all('value')}) as p${guard}`,
     also
   })
 }
@@ -214,7 +225,7 @@ function buildMember (
   const read = { ...parts, ...PLAIN_READ }
   const rows = memberRows(one)
   if (nested !== undefined) {
-    const level = buildLevel({ read, table, nested, also, depth: depth + 1 }, values, NOTHING)
+    const level = buildLevel({ read, table, nested, also, depth: depth + 1 }, values, [])
     return sql`select ${rows} as rows, coalesce(max(m.total), 0) as n
       from (select * from (${level}) as s where ${checkTotal(nested)}) as m`
   }

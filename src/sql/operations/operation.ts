@@ -61,7 +61,7 @@ export function buildOperation (
   if (node.kind === 'select') {
     const buildNested = distributed ? buildDistributedNestedSelect : buildNestedSelect
     const rows = isNested(node)
-      ? buildNested(node, values, from => exposeColumns(exposed, from))
+      ? buildNested(node, values, exposed)
       : buildSelectRows(node, values, more)
     return placeRows(node, rows, context)
   }
