@@ -16,7 +16,7 @@ import { arrayText } from '../plan/value-text.ts'
 import { buildFence, isPushedDown, buildShardCheck } from './citus/placement.ts'
 import type { StatementContext } from './values/context.ts'
 import { buildOperation, type OperationContext } from './operations/operation.ts'
-import { rowValue, rowPartOf, type BuiltOperation, type RowPart } from './operations/output.ts'
+import { rowPartOf, type BuiltOperation, type RowPart } from './operations/output.ts'
 import {
   LAST_OPERATION_CHECKS,
   SINGLE_OPERATION_CHECKS,
@@ -105,7 +105,7 @@ export function buildStreamed (node: PlanNode, context: StatementContext): Body 
   const { maxRows } = context
   const part = rowPartOf(node, false)
   const operation = buildOperation(node, part, { ...context, exposed: [] })
-  const row = part === 'columns' ? rowValue(sql`r`, context) : sql`r.row`
+  const row = part === 'columns' ? rowValue(context) : sql`r.row`
   const json = inFormats(sql`pg_catalog.to_json(${row})`, context)
   const changed = sql`not (${formatsUnchanged})`
   return {
@@ -123,6 +123,12 @@ export function buildStreamed (node: PlanNode, context: StatementContext): Body 
   }
 }
 
+/** The columns of `r` as one value. */
+function rowValue ({ distributed }: StatementContext): Fragment {
+  // Citus cannot read anonymous composites that were computed in another part of a statement.
+  return distributed ? sql`pg_catalog.to_json(r.*)` : sql`r.*::record`
+}
+
 /** No column has a name with an arrow. */
 const JSON_ROW = identifier('->')
 
@@ -137,7 +143,7 @@ export function buildAggregated (node: PlanNode, context: StatementContext): Bod
   const exposed = checkValues ? exposedColumns(node, uses) : []
   const operation = buildOperation(node, part, { ...context, exposed })
   const { isRecord = false } = operation
-  const read = part === 'columns' && !isRecord ? rowValue(sql`r`, context) : sql`r.row`
+  const read = part === 'columns' && !isRecord ? rowValue(context) : sql`r.row`
   const row = inFormats(read, context)
   const result = minimal
     ? sql`pg_catalog.to_json(${ROW_COUNT})`
@@ -175,10 +181,7 @@ const ROW_COUNT = sql`count(*)`
 
 function buildChecks (
   node: PlanNode,
-  { part, row, isRecord, exposed, ...context }:
-    & StatementContext
-    & Row
-    & Pick<OperationContext, 'exposed'>
+  { part, row, isRecord, exposed, ...context }: OperationContext & Row
 ): readonly Check[] {
   const { maxRows, keep = false, uses, counted, shared, scalars, distributed, last } = context
   const lastChecks = node.index === 0 ? SINGLE_OPERATION_CHECKS : LAST_OPERATION_CHECKS

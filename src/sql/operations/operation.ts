@@ -4,12 +4,14 @@
 import { empty, identifier, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import { isNested } from '../../plan/nested.ts'
 import type {
-  OutputColumn,
+  CallNode,
   PlanNode,
   DeleteNode,
   InsertNode,
+  SelectNode,
   UpdateNode
 } from '../../plan/nodes.ts'
+import { isAllColumns } from '../../plan/output.ts'
 import { needsOneShard, storesSeveral } from '../citus/citus.ts'
 import { isPushedDown } from '../citus/placement.ts'
 import { exposeColumns, nameExposed, type ExposedColumns } from '../statement/shared-results.ts'
@@ -27,12 +29,11 @@ import {
   jsonRow,
   returningList,
   wholeRow,
-  hasAllColumns,
   returnedRecord,
   type BuiltOperation,
   type RowPart
 } from './output.ts'
-import { buildRows, buildSelectRows } from './select.ts'
+import { buildRows } from './select.ts'
 import { buildJoin } from './source.ts'
 
 export interface OperationContext extends StatementContext {
@@ -47,30 +48,28 @@ export function buildOperation (
   part: RowPart,
   context: OperationContext
 ): BuiltOperation {
-  const { exposed, distributed, values } = context
+  const { exposed, distributed, values, json = false } = context
   const beside = part === 'whole' ? columnsBeside(context) : []
   const more = join(
     beside.map(({ column, name }) => sql`, t.${identifier(column)} as ${identifier(name)}`),
     empty
   )
-  if (node.kind === 'call') {
-    const row = sql`t.*::record as row${exposeColumns(exposed, sql`t`)}`
-    const rows = buildRows(node, values, { source: buildCall(node, values), row })
-    return placeRows(node, rows, context)
+  if (node.kind === 'call' || node.kind === 'select') {
+    return placeRows(node, buildRead(node, more, context), context)
   }
-  if (node.kind === 'select') {
-    const buildNested = distributed ? buildDistributedNestedSelect : buildNestedSelect
-    const rows = isNested(node)
-      ? buildNested(node, values, exposed)
-      : buildSelectRows(node, values, more)
-    return placeRows(node, rows, context)
-  }
+  const { output = [] } = node
   const hasGroups = node.kind === 'bulk_update' ||
     (node.kind === 'insert' && node.groups.length > 1)
-  const isRecord = part === 'columns' && hasGroups && hasAllColumns(node)
-  const returned = buildReturned(node, part, { ...context, isRecord, more })
+  const isRecord = part === 'columns' && hasGroups && output.some(isAllColumns)
+  const returned = part === 'nothing'
+    ? sql`null as row`
+    : part === 'whole'
+      ? sql`${json ? jsonRow(node.table) : wholeRow(node.table)}${more}`
+      : isRecord && !distributed
+        ? returnedRecord(node, values, exposed)
+        : returningList(output, values)
   const names = part === 'columns' && !isRecord
-    ? (node.output as readonly OutputColumn[]).map(({ name }) => name)
+    ? output.map(({ name }) => name)
     : [
         'row',
         ...beside.map(({ name }) => name),
@@ -85,10 +84,7 @@ export function buildOperation (
   }
   const isSeparated = distributed && node.kind === 'insert' && part !== 'nothing' &&
     storesSeveral(node) && !needsOneShard(node)
-  if (isSeparated) {
-    const columns = returningList(node.output as readonly OutputColumn[], values)
-    return buildRowByRow(node, columns, values)
-  }
+  if (isSeparated) return buildRowByRow(node, returningList(output, values), values)
   if (node.kind === 'insert' && node.groups.length > 1) {
     return { ...buildGroups(node, part, { returned, names, values }), isRecord }
   }
@@ -96,30 +92,29 @@ export function buildOperation (
   return { ctes: [sql`r as (${statement} returning ${returned})`], rows: sql`r` }
 }
 
+/** Builds a query of the rows. `more`: the columns that stand beside a whole row. */
+function buildRead (
+  node: CallNode | SelectNode,
+  more: Fragment,
+  { exposed, distributed, values }: OperationContext
+): Fragment {
+  if (node.kind === 'call') {
+    const row = sql`t.*::record as row${exposeColumns(exposed, sql`t`)}`
+    return buildRows(node, values, { source: buildCall(node, values), row })
+  }
+  if (!isNested(node)) {
+    const row = sql`${wholeRow(node.table)}${more}`
+    return buildRows(node, values, { source: tableName(node.table), row })
+  }
+  const build = distributed ? buildDistributedNestedSelect : buildNestedSelect
+  return build(node, values, exposed)
+}
+
 /** The columns that stand beside a whole row, and their names there. */
 function columnsBeside ({ shared, hasColumn }: OperationContext) {
   return shared.flatMap(({ column }, i) =>
     column !== undefined && hasColumn(column) ? [{ column, name: `p${i}` }] : []
   )
-}
-
-interface Returned extends OperationContext {
-  readonly isRecord: boolean
-  /** The columns beside a whole row. */
-  readonly more: Fragment
-}
-
-/** Builds what follows `returning`. */
-function buildReturned (
-  node: PlanNode,
-  part: RowPart,
-  { values, exposed, distributed, json = false, isRecord, more }: Returned
-): Fragment {
-  if (part === 'nothing') return sql`null as row`
-  if (part === 'whole') return sql`${json ? jsonRow(node.table) : wholeRow(node.table)}${more}`
-  return isRecord && !distributed
-    ? returnedRecord(node, values, exposed)
-    : returningList(node.output as readonly OutputColumn[], values)
 }
 
 /**

@@ -39,15 +39,6 @@ export function jsonRow (table: TableName): Fragment {
   return sql`pg_catalog.to_json(t.*::${tableName(table)}) as row`
 }
 
-/** The columns of a row as one value. */
-export function rowValue (
-  row: Fragment,
-  { distributed }: { readonly distributed: boolean }
-): Fragment {
-  // Citus cannot read anonymous composites that were computed in another part of a statement.
-  return distributed ? sql`pg_catalog.to_json(${row}.*)` : sql`${row}.*::record`
-}
-
 const AGGREGATES = { count: sql`count`, sum: sql`sum`, avg: sql`avg`, min: sql`min`, max: sql`max` }
 
 /** What an output column computes from the value of its path; `*` without a path. */
@@ -114,10 +105,6 @@ export function rowPartOf (node: PlanNode, unread: boolean): RowPart {
   return node.output === undefined || isNested(node) ? 'whole' : 'columns'
 }
 
-export function hasAllColumns ({ output = [] }: PlanNode): boolean {
-  return output.some(isAllColumns)
-}
-
 /**
  * Builds the output columns as one value `row`, and the exposed columns. With `*` the names of the
  * columns are not known, so the number of a row could not be named beside them.
@@ -127,15 +114,11 @@ export function returnedRecord (
   columns: RowColumns,
   exposed: ExposedColumns
 ): Fragment {
-  const source = returnedColumns(node, columns)
-  return sql`(select q.*::record from ${source}) as row${exposeColumns(exposed, sql`q`, source)}`
-}
-
-function returnedColumns (node: PlanNode, columns: RowColumns): Fragment {
   // This makes the subquery depend on the row: otherwise it is computed once for all rows.
   const each = isMarked(node) ? sql` where pg_catalog.num_nulls(t.*) is not null` : empty
   const list = returningList(node.output as readonly OutputColumn[], columns)
-  return sql`(select ${list}${each}) as q`
+  const source = sql`(select ${list}${each}) as q`
+  return sql`(select q.*::record from ${source}) as row${exposeColumns(exposed, sql`q`, source)}`
 }
 
 export interface BuiltOperation {

@@ -4,12 +4,12 @@
 import { empty, identifier, join, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { ColumnPath, OutputColumn, SelectNode, SortKey } from '../../plan/nodes.ts'
 import { isAllColumns } from '../../plan/output.ts'
-import { tableName, unusedName } from '../statement/table.ts'
+import { unusedName } from '../statement/table.ts'
 import { columnValue, comparableValue, type RowColumns } from '../values/column.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { buildAfter, buildWhere } from './filter.ts'
 import { OutputColumns } from './output-columns.ts'
-import { buildNameClash, outputValue, wholeRow } from './output.ts'
+import { buildNameClash, outputValue } from './output.ts'
 
 const DISTINCT = sql`distinct `
 const NO_COLUMN = sql`true as ${identifier('-')}`
@@ -22,19 +22,6 @@ const LOCK_MODES = {
   key_share: sql`key share`
 }
 const LOCK_WAITS = { nowait: sql` nowait`, skip_locked: sql` skip locked` }
-
-/**
- * Builds a query whose rows are the output columns, or one value `row` and the columns of `more`.
- */
-export function buildSelectRows (
-  node: SelectNode,
-  values: TypedValues,
-  more: Fragment = empty
-): Fragment {
-  const { table } = node
-  const row = sql`${wholeRow(table)}${more}`
-  return buildRows(node, values, { source: tableName(table), row })
-}
 
 /** What is read, and how. */
 export type Read = Pick<
