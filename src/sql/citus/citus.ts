@@ -19,7 +19,8 @@ import {
   render,
   requestConstant
 } from '../../fragment/fragment.ts'
-import type { Assignment, InsertNode, PlanNode, Predicate } from '../../plan/nodes.ts'
+import { flattenConditions } from '../../plan/filter.ts'
+import type { Assignment, Condition, Exists, InsertNode, PlanNode } from '../../plan/nodes.ts'
 import { ALL_COLUMNS, isAllColumns, isMarked } from '../../plan/output.ts'
 import { FIXED_SETTINGS, type ConnectionFacts } from '../../postgres/facts.ts'
 import { searchPath, type Session, type SessionDefaults } from '../frame/session.ts'
@@ -83,7 +84,7 @@ export function distributeNode (
     }
     case 'insert':
       if (isMarked(node)) throw notOnCitus('Citus cannot tell which rows are "inserted".', node)
-      if (node.conflict?.update?.where.some(hasExists) === true) {
+      if (flattenConditions(node.conflict?.update?.where ?? []).some(isExists)) {
         throw notOnCitus(
           'Citus cannot look into another table in "where" of "on_conflict". Read it first, and ' +
             'use "when".',
@@ -103,17 +104,8 @@ export function distributeNode (
   }
 }
 
-function hasExists (predicate: Predicate): boolean {
-  switch (predicate.kind) {
-    case 'exists':
-      return true
-    case 'condition':
-      return false
-    case 'not':
-      return hasExists(predicate.of)
-    default:
-      return predicate.of.some(hasExists)
-  }
+function isExists ({ kind }: Condition | Exists): boolean {
+  return kind === 'exists'
 }
 
 /** The query of an insert keeps its order only with a limit, like that of a select. */

@@ -13,9 +13,9 @@ import {
   join
 } from '../../fragment/fragment.ts'
 import { toPath } from '../../plan/name.ts'
-import type { Assignment, JsonDocument, Single, InsertNode } from '../../plan/nodes.ts'
+import type { Assignment, Single, InsertNode } from '../../plan/nodes.ts'
 import { notOnCitus } from '../citus/citus.ts'
-import { raiseText, type ValueIssue } from '../statement/raised-error.ts'
+import { raiseIssue } from '../statement/raised-error.ts'
 import type { RowColumns } from '../values/column.ts'
 import { buildDifference, buildText, buildValue, type OperandContext } from '../values/operand.ts'
 import type { TypedValues } from '../values/typed-values.ts'
@@ -52,19 +52,14 @@ export function applyModifier (
     operand,
     empty: modifier.empty === undefined
       ? empty
-      : values.buildJson(emptyDocument(modifier.empty), path),
-    refused: name === '$append' || name === '$merge' ? raiseIssue(name, column) : empty
+      : values.buildJson(
+        { kind: 'document', pieces: [modifier.empty], references: [], shape: 'scalar' },
+        path
+      ),
+    refused: name === '$append' || name === '$merge'
+      ? raiseIssue({ problem: name, path: ['', column] })
+      : empty
   })
-}
-
-function emptyDocument (text: string): JsonDocument {
-  return { kind: 'document', pieces: [text], references: [], shape: 'scalar' }
-}
-
-/** An expression that fails when it is evaluated. */
-function raiseIssue (problem: ValueIssue['problem'], column: string): Fragment {
-  const issue: ValueIssue = { problem, path: ['', column] }
-  return raiseText('value', parameter(JSON.stringify(issue)))
 }
 
 function buildOperand (operand: Single, { reads }: Modifier, context: OperandContext): Fragment {

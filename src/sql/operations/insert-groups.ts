@@ -112,9 +112,9 @@ export function buildRowByRow (
   values: TypedValues
 ): BuiltOperation {
   const inserts = buildSeparateInserts(node, values)
-  const ctes = inserts.map(({ position, statement }) =>
-    sql`g${integer(position)} as (${statement} returning ${returned})`
+  const ctes = inserts.map((statement, i) =>
+    sql`g${integer(i)} as (${statement} returning ${returned})`
   )
-  const all = inserts.map(({ position }) => sql`select * from g${integer(position)}`)
+  const all = inserts.map((_, i) => sql`select * from g${integer(i)}`)
   return { ctes: [...ctes, sql`r as (${join(all, sql` union all `)})`], rows: sql`r` }
 }

@@ -38,43 +38,32 @@ export function buildInsert (
   values: TypedValues,
   { group = node.groups[0] as RowGroup, numbered = false }: InsertedRows = {}
 ): Fragment {
-  const { table, query, when } = node
   const marked = isMarked(node)
   const conflict = buildConflictClause(node, values, { marked })
   const mark = marked ? [markRow(true)] : []
-  if (query !== undefined) {
-    const stored = buildNewValues(query, values)
-    const rest = { values: stored, also: mark, conflict }
-    return buildQueryInsert({ table, query, when }, values, rest)
-  }
-  const insert = sql`insert into ${tableName(table)} as t`
-  const conditions = [...buildWhen({ when }), ...mark]
   const build = numbered ? buildNumberedRows : buildRows
-  return sql`${insert}${build(group, conditions, values)}${conflict}`
-}
-
-/** The INSERT of one row. */
-interface SeparateInsert {
-  /** The position of the row in `values`. */
-  readonly position: number
-  readonly statement: Fragment
+  const rows = node.query === undefined
+    ? build(group, [...buildWhen(node), ...mark], values)
+    : buildQueryRows(node.query, [...mark, ...buildWhen(node)], values)
+  return sql`insert into ${tableName(node.table)} as t${rows}${conflict}`
 }
 
 /** Builds an INSERT of each row, without `returning`, in the order of `values`. */
 export function buildSeparateInserts (
   node: InsertNode,
   values: TypedValues
-): readonly SeparateInsert[] {
+): readonly Fragment[] {
   const conflict = buildConflictClause(node, values, { marked: false })
   const when = buildWhen(node)
-  const inserts = node.groups.flatMap(group => {
+  const inserts: Fragment[] = []
+  for (const group of node.groups) {
     const rows = buildSeparateRows(group, when, values)
-    return group.positions.map((position, i) => ({
-      position,
-      statement: sql`insert into ${tableName(node.table)} as t${rows[i] as Fragment}${conflict}`
-    }))
-  })
-  return inserts.sort((a, b) => a.position - b.position)
+    for (const [i, position] of group.positions.entries()) {
+      inserts[position] =
+        sql`insert into ${tableName(node.table)} as t${rows[i] as Fragment}${conflict}`
+    }
+  }
+  return inserts
 }
 
 /** The same as buildRows for each row of a group. */
@@ -238,37 +227,31 @@ export function buildNewValues (
   })
 }
 
-interface InsertOptions {
-  /** The values of `columns`, which are the same for all rows. */
-  readonly values: readonly Fragment[]
-  /** Further conditions. */
-  readonly also: readonly Fragment[]
-  /** The clause of buildConflictClause. */
-  readonly conflict: Fragment
-}
-
 /** The number of a row of the query. No column that is read has a name with an arrow. */
 const NUMBER = identifier('->')
 
 /**
- * Builds the statement without `returning`. PostgreSQL inserts the rows in the order of the query,
- * which fails if it has too many: with `on conflict`, not all of them would be counted afterwards.
+ * Builds the columns of an insert and the query of its rows. PostgreSQL inserts them in the order
+ * of the query, which fails if it has too many: with `on conflict`, not all of them would be
+ * counted afterwards.
  */
-function buildQueryInsert (
-  { table, query, when }: Pick<InsertNode, 'table' | 'when'> & { readonly query: InsertQuery },
-  builder: TypedValues,
-  { values, also, conflict }: InsertOptions
+function buildQueryRows (
+  query: InsertQuery,
+  conditions: readonly Fragment[],
+  values: TypedValues
 ): Fragment {
   const { columns, computed, source, maxRows } = query
   const names = [...columns, ...computed.map(({ column }) => column)].map(identifier)
-  const computedValues = computed.map(assignment => buildNewValue(assignment, builder))
+  const stored = [
+    ...buildNewValues(query, values),
+    ...computed.map(assignment => buildNewValue(assignment, values))
+  ]
   const numbered = sql`select q.*, pg_catalog.row_number() over () as ${NUMBER}
-    from (${buildSource(source, builder)}) as q limit ${integer(maxRows + 1)}`
-  const rows = builder.needs.computeFirst(numbered)
-  const conditions = [...also, ...buildWhen({ when }), ...checkNumber(maxRows, builder)]
-  return sql`insert into ${tableName(table)} as t (${join(names, COMMA)}) select ${
-    join([...values, ...computedValues], COMMA)
-  } from ${rows} as ${SOURCE_ROW}${whereAll(conditions)}${conflict}`
+    from (${buildSource(source, values)}) as q limit ${integer(maxRows + 1)}`
+  const rows = values.needs.computeFirst(numbered)
+  return sql` (${join(names, COMMA)}) select ${join(stored, COMMA)} from ${rows} as ${SOURCE_ROW}${
+    whereAll([...conditions, ...checkNumber(maxRows, values)])
+  }`
 }
 
 function checkNumber (maxRows: number, { explain }: TypedValues): readonly Fragment[] {

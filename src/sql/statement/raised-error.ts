@@ -6,6 +6,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import {
   constant,
+  parameter,
   sharedParameter,
   sql,
   type Fragment,
@@ -140,6 +141,11 @@ export function raiseNumber (kind: keyof typeof KINDS, value: Fragment): Fragmen
  */
 export function raiseText (kind: 'value', text: Fragment): Fragment {
   return raiseNumber(kind, sql`pg_catalog.encode(pg_catalog.convert_to(${text}, 'UTF8'), 'hex')`)
+}
+
+/** Raises a failure that the request shows. */
+export function raiseIssue (issue: ValueIssue): Fragment {
+  return raiseText('value', parameter(JSON.stringify(issue)))
 }
 
 const SECRETS: ReadonlySet<unknown> = new Set([`${SECRET}:`, ...Object.values(SETTINGS)])

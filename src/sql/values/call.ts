@@ -12,7 +12,7 @@ import {
   type Fragment
 } from '../../fragment/fragment.ts'
 import type { Argument, CallNode, JsonDocument } from '../../plan/nodes.ts'
-import { raise, raiseText, type ValueIssue } from '../statement/raised-error.ts'
+import { raise, raiseIssue } from '../statement/raised-error.ts'
 import { tableName } from '../statement/table.ts'
 import { findParameters, versionOf, type FunctionVariants } from './function-types.ts'
 import type { StatementNeeds } from './statement-needs.ts'
@@ -110,11 +110,10 @@ function buildArgument (
   if (value.references.length === 0) {
     return { argument: write(parameter(value.pieces[0] as string)), variadic }
   }
-  const issue: ValueIssue = { problem: 'type', path: ['', name] }
   return {
     argument: write(sql`null::${type ?? sql`pg_catalog.text`}`),
     variadic,
-    refusal: raiseText('value', parameter(JSON.stringify(issue)))
+    refusal: raiseIssue({ problem: 'type', path: ['', name] })
   }
 }
 

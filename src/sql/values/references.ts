@@ -187,7 +187,7 @@ export class References implements SharedReader {
   textOf (reference: Reference, options: ReadOptions = {}): Fragment {
     const { parameter: of } = reference
     if (of === undefined) {
-      return this.#shared(reference, sql`operator(pg_catalog.->>)`, options)
+      return this.#shared(reference, options)
     }
     // An object or an array is sent as JSON only.
     return this.#needs.facts.checkValues || of.shape !== 'scalar'
@@ -199,7 +199,7 @@ export class References implements SharedReader {
   jsonOf (reference: Reference, options: ReadOptions = {}): Fragment {
     const { parameter: of } = reference
     return of === undefined
-      ? this.#shared(reference, sql`operator(pg_catalog.->)`, { ...options, json: true })
+      ? this.#shared(reference, { ...options, json: true })
       : sql`${parameter(jsonOfParameter(of))}::pg_catalog.json`
   }
 
@@ -210,8 +210,10 @@ export class References implements SharedReader {
     return sql`nullif(${this.jsonOf(reference, options)}::pg_catalog.text, 'null')`
   }
 
-  /** `arrow`: the operator that takes the value from the shared JSON. */
-  #shared (reference: Reference, arrow: Fragment, options: ReadOptions): Fragment {
+  #shared (reference: Reference, options: ReadOptions): Fragment {
+    const arrow = options.json === true
+      ? sql`operator(pg_catalog.->)`
+      : sql`operator(pg_catalog.->>)`
     return buildFirst(reference, one => {
       if (one.row === '*') {
         const list = this.#sharedList(one, options)

@@ -41,9 +41,9 @@ import {
 } from './typed-json.ts'
 import { isJson } from './value-checks.ts'
 
-/** Converts a text to an enum without a cast, which its owner can define. */
-function convertText (text: Fragment, type: ColumnType): Fragment {
-  return convertJson(text, type.sql)
+/** Converts a text to a type. The owner of an enum can define the cast from text. */
+function convertText (text: Fragment, { sql: type, isEnum }: ColumnType): Fragment {
+  return isEnum ? convertJson(text, type) : sql`${text}::${type}`
 }
 
 function jsonParameter (value: DataCell['value']): Fragment {
@@ -358,7 +358,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     const [list] = references as readonly [Reference, ...Reference[]]
     // A subquery is computed once.
     if (pieces.every(piece => piece === '')) {
-      return this.computeFirst(sql`(select array(select ${this.#convertElement(type)} from ${
+      return this.computeFirst(sql`(select array(select ${convertText(sql`e.value`, type)} from ${
         this.#references.listElements(list)
       } as e (value)))`)
     }
@@ -370,18 +370,12 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     return this.computeFirst(sql`(select array[${join(values, sql`, `)}])`)
   }
 
-  #convertElement (type: ColumnType): Fragment {
-    // The owner of an enum can define the cast from text.
-    return type.isEnum ? convertText(sql`e.value`, type) : sql`e.value::${type.sql}`
-  }
-
   /** The value of a reference in the type of a column. */
   #typedValue (reference: Reference, type: ColumnType, checked = false): Fragment {
     const references = this.#references
     if (isJsonType(type)) return sql`${references.jsonTextOf(reference, { checked })}::${type.sql}`
     const { parameter: of } = reference
     if (of !== undefined) return sql`${parameter(textOfParameter(of))}::${type.sql}`
-    const text = references.textOf(reference, { checked })
-    return type.isEnum ? convertText(text, type) : sql`${text}::${type.sql}`
+    return convertText(references.textOf(reference, { checked }), type)
   }
 }
