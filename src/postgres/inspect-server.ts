@@ -5,12 +5,8 @@ import { constant, join, render, sql } from '../fragment/fragment.ts'
 import type { Backend, Connection } from './connection.ts'
 import { recognizeEngine, refuseProduct } from './engine.ts'
 import { readExtraSchemas } from './extra-schemas.ts'
-import { FIXED_SETTINGS, type Settings } from './facts.ts'
+import { FIXED_SETTINGS, type ServerFacts, type Settings } from './facts.ts'
 import { readRoleSettings } from './role-settings.ts'
-
-type SessionAttrs = DatabaseTarget['targetSessionAttrs']
-
-type InspectTarget = Pick<DatabaseTarget, 'hosts' | 'targetSessionAttrs' | 'engine'>
 
 export interface InspectOptions {
   /** Whether to read the settings of roles and the extra schemas, which batches need. */
@@ -25,7 +21,8 @@ export interface InspectOptions {
 
 type OwnMember = 'client' | 'socket' | 'prepared' | 'prepares' | 'expiresAt' | 'state'
 
-export interface ServerFacts extends Omit<Connection, OwnMember> {
+export interface Inspected {
+  readonly facts: Omit<Connection, OwnMember>
   /** Whether the server matches `target_session_attrs`. */
   readonly matches: boolean
 }
@@ -37,9 +34,9 @@ export interface ServerFacts extends Omit<Connection, OwnMember> {
  */
 export async function inspectServer (
   client: postgres.Sql,
-  { hosts, targetSessionAttrs, engine: chosen }: InspectTarget,
+  { hosts, targetSessionAttrs, engine: chosen }: DatabaseTarget,
   options: InspectOptions
-): Promise<ServerFacts> {
+): Promise<Inspected> {
   const { roleSettings: forBatches = true, extraSchemas: names = [], prepares = true } = options
   // Alone, because another product may not have what the rest reads.
   const [product] = await client.unsafe<[{ version: string }]>('select version() as version')
@@ -59,8 +56,7 @@ export async function inspectServer (
   // A pooler reports its own process id at start-up.
   const { pid, started } = server
   const backend = String(result.state.pid) === pid ? { pid, started } : undefined
-  return {
-    matches,
+  const facts = {
     backend,
     server: backend === undefined || !prepares ? undefined : readFacts(server, options.startup),
     product: product.version.split(' on ', 1)[0] as string,
@@ -72,6 +68,7 @@ export async function inspectServer (
     rolesWithoutLogin: complete && engine === 'citus' ? await readRolesWithoutLogin(client) : [],
     ...schemas
   }
+  return { facts, matches }
 }
 
 /** Returns the roles that the service can take but that cannot log in. */
@@ -86,7 +83,7 @@ async function readRolesWithoutLogin (client: postgres.Sql): Promise<readonly st
 function readFacts (
   { login, linux, release, serverStarted, openedAt, connectionCheck, defaults }: Server,
   startup: Settings = []
-): ServerFacts['server'] {
+): ServerFacts {
   const names = new Set(defaults.split(','))
   return {
     login,
@@ -163,7 +160,10 @@ interface Server extends Backend {
   readonly citus: string | null
 }
 
-function matchesSessionAttrs ({ standby, readonly }: Server, sessionAttrs: SessionAttrs): boolean {
+function matchesSessionAttrs (
+  { standby, readonly }: Server,
+  sessionAttrs: DatabaseTarget['targetSessionAttrs']
+): boolean {
   switch (sessionAttrs) {
     case 'any':
       return true

@@ -9,7 +9,7 @@ import { connectSocket } from './connect.ts'
 import { closeConnection, type Connection, type ConnectionState } from './connection.ts'
 import { DriverSocket } from './driver-socket.ts'
 import type { Settings } from './facts.ts'
-import { inspectServer, type InspectOptions, type ServerFacts } from './inspect-server.ts'
+import { inspectServer, type InspectOptions, type Inspected } from './inspect-server.ts'
 import { noPreparedStatements } from './prepared-statements.ts'
 
 export interface OpenOptions extends InspectOptions {
@@ -62,7 +62,8 @@ export async function openConnection (
     for (let nextHost = 0; nextHost < target.hosts.length;) {
       const opening = new Opening(target, options, nextHost)
       try {
-        const { connection, matches } = await opening.run()
+        const { facts, matches } = await opening.run()
+        const connection = opening.createConnection(facts)
         if (matches) return connection
         mismatched.push(connection)
         error = new Error(`no host matches target_session_attrs=${targetSessionAttrs}`)
@@ -82,14 +83,6 @@ export async function openConnection (
   throw error
 }
 
-type Facts = Omit<ServerFacts, 'matches'>
-
-interface OpenedConnection {
-  readonly connection: Connection
-  /** Whether the server matches `target_session_attrs`. */
-  readonly matches: boolean
-}
-
 /** One attempt to open a connection, on the first host that accepts a socket. */
 class Opening {
   /** Index of the host to try after this attempt. */
@@ -98,12 +91,8 @@ class Opening {
   readonly #options: OpenOptions
   readonly #firstHost: number
   readonly #end: number
-  readonly #state: ConnectionState = {
-    dead: false,
-    retired: false,
-    onLost: undefined
-  }
-
+  readonly #client: postgres.Sql
+  readonly #state: ConnectionState = { dead: false, retired: false, onLost: undefined }
   #socket: DriverSocket | undefined
   #timer: NodeJS.Timeout | undefined
   #failure = 'the server closed the connection'
@@ -113,29 +102,28 @@ class Opening {
     this.#options = options
     this.#firstHost = firstHost
     this.#end = performance.now() + target.connectTimeoutMs
+    this.#client = createClient(target, () => this.#connect(), options.startup)
     this.nextHost = target.hosts.length
   }
 
-  async run (): Promise<OpenedConnection> {
-    const { prepares = true, startup, signal } = this.#options
-    const client = createClient(this.#target, () => this.#connect(), startup)
+  async run (): Promise<Inspected> {
+    const { signal } = this.#options
     const cancel = (): void => this.#giveUp('the connection is no longer needed')
     signal?.addEventListener('abort', cancel)
     // postgres.js does not settle queries that wait when their connection closes.
     const lost = new Promise<never>((_resolve, reject) => {
       this.#state.onLost = () => reject(new Error(this.#failure))
     })
-    const inspected = inspectServer(client, this.#target, this.#options)
-    const { matches, ...facts } = await Promise.race([inspected, lost]).catch(async error => {
+    const inspected = inspectServer(this.#client, this.#target, this.#options)
+    return await Promise.race([inspected, lost]).catch(async error => {
       this.#socket?.destroy()
-      await client.end({ timeout: 0 })
+      await this.#client.end({ timeout: 0 })
       throw error
     }).finally(() => {
       this.#state.onLost = undefined
       clearTimeout(this.#timer)
       signal?.removeEventListener('abort', cancel)
     })
-    return { connection: this.#createConnection(client, prepares, facts), matches }
   }
 
   /** The `socket` option of postgres.js. */
@@ -167,12 +155,12 @@ class Opening {
     this.#socket?.destroy()
   }
 
-  #createConnection (client: postgres.Sql, prepares: boolean, facts: Facts): Connection {
-    const { lifetimeMs = LIFETIME_MS } = this.#options
+  createConnection (facts: Inspected['facts']): Connection {
+    const { lifetimeMs = LIFETIME_MS, prepares = true, recentTexts } = this.#options
     return {
-      client,
+      client: this.#client,
       socket: this.#socket as DriverSocket,
-      prepared: noPreparedStatements(this.#options.recentTexts),
+      prepared: noPreparedStatements(recentTexts),
       prepares,
       ...facts,
       // Spread by a tenth: connections opened together do not all close at the same time.

@@ -64,7 +64,11 @@ export function encodePipeline (groups: readonly Group[]): Pipeline {
     if (typeof group === 'string') writer.query(group)
     else if ('oid' in group) writer.call(group.oid)
     else {
-      for (const request of group) writeRequest(writer, request)
+      for (const { name, text, parameters, parse, flush = false } of group) {
+        if (parse) writer.parse(name, text)
+        writer.bind(name, parameters).execute()
+        if (flush) writer.flush()
+      }
       writer.sync()
     }
   }
@@ -74,15 +78,6 @@ export function encodePipeline (groups: readonly Group[]): Pipeline {
       socket.send(bytes, new AnswerReader(groups, socket, handler))
     }
   }
-}
-
-function writeRequest (
-  writer: MessageWriter,
-  { name, text, parameters, parse, flush = false }: Request
-): void {
-  if (parse) writer.parse(name, text)
-  writer.bind(name, parameters).execute()
-  if (flush) writer.flush()
 }
 
 class AnswerReader implements Receiver {
@@ -132,13 +127,13 @@ class AnswerReader implements Receiver {
       case Reply.parameterStatus:
         return
       default:
-        this.#violate()
+        this.#handler.violated()
     }
   }
 
   #expectRequest (answer: () => void): void {
     if (this.#request < this.#nextGroup) answer()
-    else this.#violate()
+    else this.#handler.violated()
   }
 
   #complete (tag: string): void {
@@ -161,19 +156,12 @@ class AnswerReader implements Receiver {
   }
 
   #endGroup (): void {
-    if (this.#request < this.#nextGroup) {
-      this.#violate()
-      return
-    }
+    if (this.#request < this.#nextGroup) return this.#handler.violated()
     this.#group++
     this.#nextGroup += sizeOf(this.#groups[this.#group])
     if (this.#group < this.#groups.length) return
     this.#socket.returnToDriver()
     this.#handler.finished()
-  }
-
-  #violate (): void {
-    this.#handler.violated()
   }
 }
 

@@ -83,11 +83,11 @@ export class Lease implements Disposable {
   readonly connection: Connection
   /** Resolves when the connection is free: what is sent after COMMIT has been answered. */
   free = Promise.resolve()
-  readonly #pool: Pick<ConnectionPool, 'release'>
+  readonly #pool: ConnectionPool
   #owned = true
   #deadline: NodeJS.Timeout | undefined
 
-  constructor (pool: Pick<ConnectionPool, 'release'>, connection: Connection) {
+  constructor (pool: ConnectionPool, connection: Connection) {
     this.#pool = pool
     this.connection = connection
   }

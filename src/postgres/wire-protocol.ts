@@ -29,7 +29,6 @@ export const Reply = {
   parseComplete: typeOf('1'),
   bindComplete: typeOf('2'),
   rowDescription: typeOf('T'),
-  noData: typeOf('n'),
   dataRow: typeOf('D'),
   commandComplete: typeOf('C'),
   functionResult: typeOf('V'),

@@ -41,25 +41,14 @@ export function choosePool (
   return access === 'read-only' ? replica : pool
 }
 
-/** A database as far as its health is concerned. */
-interface Checked {
-  readonly pool: Pick<ConnectionPool, 'isStuck'>
-  readonly probe: Pick<HealthCheck, 'reachable'>
-}
-
 /** See Databases.problem. */
 export async function findProblem (
-  databases: readonly Checked[]
+  databases: readonly Database[]
 ): Promise<DatabaseProblem | undefined> {
   const usable = databases.filter(({ pool }) => !pool.isStuck())
   if (usable.length === 0) return 'pool'
-  return await anyReachable(usable) ? undefined : 'database'
-}
-
-/** Resolves to true as soon as one database answers, to false when all have failed. */
-async function anyReachable (databases: readonly Checked[]): Promise<boolean> {
-  const checks = databases.map(async ({ probe }) => {
+  const checks = usable.map(async ({ probe }) => {
     if (!await probe.reachable()) throw new Error('not reachable')
   })
-  return Promise.any(checks).then(() => true, () => false)
+  return await Promise.any(checks).then(() => undefined, () => 'database')
 }

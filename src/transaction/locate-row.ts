@@ -73,16 +73,6 @@ async function search (
   return start
 }
 
-/** The conditions that name a constraint or a column. */
-const VIOLATIONS: ReadonlySet<string> = new Set([
-  SqlState.not_null_violation,
-  SqlState.check_violation,
-  SqlState.unique_violation,
-  SqlState.exclusion_violation,
-  SqlState.foreign_key_violation,
-  SqlState.restrict_violation
-])
-
 /** Those of two rows. */
 const CONFLICTS: ReadonlySet<string> = new Set([
   SqlState.unique_violation,
@@ -94,12 +84,19 @@ const REFERENTIAL: ReadonlySet<string> = new Set([
   SqlState.restrict_violation
 ])
 
+/** The conditions that name a constraint or a column. */
+const VIOLATIONS: ReadonlySet<string> = new Set([
+  SqlState.not_null_violation,
+  SqlState.check_violation,
+  ...CONFLICTS,
+  ...REFERENTIAL
+])
+
 type WithRows = InsertNode | BulkUpdateNode
 
 function countRows (node: PlanNode): number {
   if (node.kind !== 'insert' && node.kind !== 'bulk_update') return 0
-  const groups: ReadonlyArray<{ readonly positions: readonly number[] }> = node.groups
-  return groups.reduce((sum, { positions }) => sum + positions.length, 0)
+  return node.groups.reduce((sum, { positions }) => sum + positions.length, 0)
 }
 
 /**

@@ -5,7 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { destroyConnection, type Connection } from '../../src/postgres/connection.ts'
-import { Lease } from '../../src/postgres/pool.ts'
+import { Lease, type ConnectionPool } from '../../src/postgres/pool.ts'
 import type { Place } from '../../src/sql/frame/steps.ts'
 import { startAttempt } from '../../src/transaction/attempt.ts'
 import { executeBatch } from '../../src/transaction/execute.ts'
@@ -231,7 +231,9 @@ t.test('a position is asked for on the connection that runs the batch', async t 
   const needs = { position: '0/0', until: now, deadline: now + 5000 }
   const connection = await engine.pool.acquire(now + 5000)
   const released: Connection[] = []
-  const pool = { release: (connection: Connection) => released.push(connection) }
+  const pool = {
+    release: (connection: Connection) => released.push(connection)
+  } as unknown as ConnectionPool
   const ask = async (changes: Partial<Connection>): Promise<Connection> => {
     const lease = await acquireAtPosition(
       needs,

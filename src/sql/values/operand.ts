@@ -106,16 +106,15 @@ export function buildArray ({ literals, references }: List, context: OperandCont
 
 /** Builds the operand of `is`: `null`, `not null`, `true` … */
 export function buildKeyword (word: Extract<Operand, { kind: 'keyword' }>['word']): Fragment {
-  switch (word) {
-    case null:
-      return sql`null`
-    case 'not_null':
-      return sql`not null`
-    case 'unknown':
-      return sql`unknown`
-    default:
-      return word ? sql`true` : sql`false`
-  }
+  return KEYWORDS[`${word}`]
+}
+
+const KEYWORDS = {
+  null: sql`null`,
+  not_null: sql`not null`,
+  unknown: sql`unknown`,
+  true: sql`true`,
+  false: sql`false`
 }
 
 /** Builds the arguments of to_tsquery and similar functions. */

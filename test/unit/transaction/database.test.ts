@@ -1,11 +1,11 @@
 /** Tests when a service with several databases counts as healthy. */
 import t from 'tap'
-import { findProblem } from '../../../src/transaction/database.ts'
+import { findProblem, type Database } from '../../../src/transaction/database.ts'
 
 const database = (result: boolean | Promise<boolean>, stuck = false) => ({
   pool: { isStuck: () => stuck },
   probe: { reachable: async () => await result }
-})
+}) as unknown as Database
 const never = new Promise<boolean>(() => {})
 
 t.test('one database that answers is enough', async t => {
