@@ -1,7 +1,6 @@
 /**
  * Decides after each attempt whether another one can succeed, why, and in which variant.
  */
-import type { DatabaseError } from '../errors/postgres.ts'
 import { classOf, isValueError, SqlState, SqlStateClass } from '../errors/sqlstates.ts'
 import type { AttemptBatch, AttemptVariant } from '../sql/frame/compiled-batch.ts'
 import { textAtError } from '../sql/statement/error-place.ts'
@@ -63,42 +62,34 @@ export function decide (result: AttemptResult, budget: RetryBudget): Retry | und
     // An error that PostgreSQL raised itself may have another reason, so the values are checked,
     // too.
     const variant = { freshTypes: true, ...isCheckableRefusal(outcome) && { checkValues: true } }
-    return { ...retry('stale_plan'), variant, isAnswer: true }
+    return retry('stale_plan', { variant, isAnswer: true })
   }
   if (exceedsShare(result.batch, outcome)) {
-    return { ...retry('values'), variant: { checkValues: true } }
+    return retry('values', { variant: { checkValues: true } })
   }
   const stale = isStatementStale(outcome)
-  const variant: AttemptVariant = stale ? { unprepared: true } : {}
+  const checked: AttemptVariant = { ...stale && { unprepared: true }, checkValues: true }
   if (needsPlace(outcome)) {
     // A missing row and a value are due to the data, everything else to names and types.
     const ofData = raisedKind(outcome) === 'missing' || isValueError(outcome.error.code)
     const outdated = stale || isConnectionStale(result) || !ofData
-    return {
-      ...retry(outdated ? 'stale_plan' : 'values'),
-      variant: { ...variant, checkValues: true }
-    }
+    return retry(outdated ? 'stale_plan' : 'values', { variant: checked })
   }
-  if (needsValueChecks(result)) {
-    return { ...retry('values'), variant: { ...variant, checkValues: true }, isAnswer: stale }
-  }
+  if (needsValueChecks(result)) return retry('values', { variant: checked, isAnswer: stale })
   if (isConnectionStale(result)) {
     if (--budget.connections === 0 || late) return undefined
     // The attempt may already have restored the session. The next one uses nothing that was
     // prepared: a trigger of the batch may deallocate the statements on every connection.
-    return {
-      ...retry('stale_plan'),
-      variant: { ...result.batch.variant, unprepared: true },
-      isAnswer: stale
-    }
+    const variant = { ...result.batch.variant, unprepared: true }
+    return retry('stale_plan', { variant, isAnswer: stale })
   }
   // The next attempt uses nothing that was prepared, so this happens once.
-  if (stale) return { ...retry('stale_plan'), variant, isAnswer: true }
+  if (stale) return retry('stale_plan', { variant: { unprepared: true }, isAnswer: true })
   return isConflict(outcome) ? retryConflict(outcome, budget) : undefined
 }
 
-function retry (reason: RetryReason): Retry {
-  return { reason, pauseMs: 0, variant: {}, isAnswer: false }
+function retry (reason: RetryReason, rest?: Partial<Retry>): Retry {
+  return { reason, pauseMs: 0, variant: {}, isAnswer: false, ...rest }
 }
 
 function retryConflict ({ error }: Failed, budget: RetryBudget): Retry | undefined {
@@ -109,7 +100,7 @@ function retryConflict ({ error }: Failed, budget: RetryBudget): Retry | undefin
   const reason = error.code === SqlState.deadlock_detected
     ? 'deadlock_detected'
     : 'serialization_failure'
-  return { ...retry(reason), pauseMs, isAnswer: true }
+  return retry(reason, { pauseMs, isAnswer: true })
 }
 
 /**
@@ -127,7 +118,7 @@ export function isSessionChanged ({ batch, outcome }: AttemptResult): boolean {
   if (typeof at !== 'number' || at === 0) return false
   // Such an error of a prepared statement can have another cause: DDL; see isStatementStale.
   return error.code === SqlState.insufficient_privilege ||
-    (wasPrepared !== true && (SESSION_ERRORS.has(error.code) || isJsonInvalid(error)))
+    (wasPrepared !== true && (SESSION_ERRORS.has(error.code) || JSON_ROUTINES.has(error.routine)))
 }
 
 const SESSION_ERRORS: ReadonlySet<string> = new Set([
@@ -140,14 +131,10 @@ const SESSION_ERRORS: ReadonlySet<string> = new Set([
 ])
 
 /**
- * A text is not JSON, such as the empty claims after RESET ALL. Values of a request are JSON, so
- * the errors that clients cause do not run a batch again.
+ * The routine that reports a text that is not JSON, such as the empty claims after RESET ALL: until
+ * PostgreSQL 15, and from 16 on. Values of a request are JSON, so the errors that clients cause do
+ * not run a batch again.
  */
-function isJsonInvalid ({ code, routine }: DatabaseError): boolean {
-  return code === SqlState.invalid_text_representation && JSON_ROUTINES.has(routine)
-}
-
-/** The routine that reports invalid JSON, until PostgreSQL 15 and from 16 on. */
 const JSON_ROUTINES: ReadonlySet<string | undefined> = new Set([
   'json_ereport_error',
   'json_errsave_error'

@@ -18,35 +18,28 @@ const SECRET = `oneflight-${randomUUID()}`
 const RAISED = new RegExp(`${SECRET}:([a-z]+):([0-9a-f]+)`)
 const secretText = sql`${sharedParameter(`${SECRET}:`)}::pg_catalog.text`
 
-/** The kinds with a number or a text, as constants of statements. */
-const KINDS = {
-  row: constant('row:'),
-  column: constant('column:'),
-  absent: constant('absent:'),
-  expect: constant('expect:'),
-  lists: constant('lists:'),
-  value: constant('value:'),
-  duplicate: constant('duplicate:')
-}
+/** The kinds with a number or a text. */
+type NumberKind = 'row' | 'column' | 'absent' | 'expect' | 'lists' | 'value' | 'duplicate'
+
+const SETTING_KINDS = [
+  'rows',
+  'order',
+  'shards',
+  'session',
+  'inspect',
+  'ambiguous',
+  'missing',
+  'function',
+  'types',
+  'busy',
+  'taken'
+] as const
+type SettingKind = typeof SETTING_KINDS[number]
 
 /** The other kinds, as settings that do not exist. Their names cannot be guessed. */
-const SETTINGS = {
-  rows: missingSetting('rows'),
-  order: missingSetting('order'),
-  shards: missingSetting('shards'),
-  session: missingSetting('session'),
-  inspect: missingSetting('inspect'),
-  ambiguous: missingSetting('ambiguous'),
-  missing: missingSetting('missing'),
-  function: missingSetting('function'),
-  types: missingSetting('types'),
-  busy: missingSetting('busy'),
-  taken: missingSetting('taken')
-}
-
-function missingSetting (kind: string): string {
-  return `oneflight.${kind}_${randomBytes(10).toString('hex')}`
-}
+const SETTINGS: ReadonlyMap<SettingKind, string> = new Map(
+  SETTING_KINDS.map(kind => [kind, `oneflight.${kind}_${randomBytes(10).toString('hex')}`])
+)
 
 /**
  * - `rows`: more rows than allowed
@@ -70,7 +63,7 @@ function missingSetting (kind: string): string {
  * - `types`: the type of a column has changed since it was read
  * - `busy`, `taken`: the idempotency key is in use or was used; see claimStatement
  */
-export type RaisedKind = keyof typeof KINDS | keyof typeof SETTINGS | 'bytes'
+export type RaisedKind = NumberKind | SettingKind | 'bytes'
 
 export interface RaisedError {
   readonly kind: RaisedKind
@@ -101,13 +94,11 @@ export interface ValueIssue {
  * An expression of type text that fails when it is evaluated. It is a single function
  * call: many statements contain it, few fail, and PostgreSQL prepares each call at every execution.
  */
-export function raise (kind: keyof typeof SETTINGS | 'bytes'): Fragment {
-  return raised[kind]
+export function raise (kind: SettingKind | 'bytes'): Fragment {
+  return raised.get(kind) as Fragment
 }
 
-const names = Object.fromEntries(
-  Object.entries(SETTINGS).map(([kind, name]) => [kind, sharedParameter(name)])
-) as Record<keyof typeof SETTINGS, Fragment>
+const names = new Map([...SETTINGS].map(([kind, name]) => [kind, sharedParameter(name)]))
 
 /**
  * The end of the setting for `bytes`. Its name begins with that for `rows`, so it needs no
@@ -115,22 +106,22 @@ const names = Object.fromEntries(
  */
 const BYTES = '_bytes'
 
-const raised = {
-  ...Object.fromEntries(
-    Object.entries(names).map(([kind, name]) => [kind, sql`pg_catalog.current_setting(${name})`])
-  ) as Record<keyof typeof SETTINGS, Fragment>,
-  bytes: sql`pg_catalog.current_setting(
-    ${names.rows}::pg_catalog.text operator(pg_catalog.||) ${constant(BYTES)})`
-}
+const raised: ReadonlyMap<SettingKind | 'bytes', Fragment> = new Map([
+  ...[...names].map(([kind, name]) =>
+    [kind, sql`pg_catalog.current_setting(${name})`] as const
+  ),
+  ['bytes', sql`pg_catalog.current_setting(
+    ${names.get('rows') as Fragment}::pg_catalog.text operator(pg_catalog.||) ${constant(BYTES)})`]
+])
 
 /**
  * Raises a failure with a number. `value` is an integer expression; it must not be a constant,
  * which PostgreSQL would evaluate during planning. The operators name their schema: with a
  * search_path, a user could create an operator that fits better and disables the failure.
  */
-export function raiseNumber (kind: keyof typeof KINDS, value: Fragment): Fragment {
+export function raiseNumber (kind: NumberKind, value: Fragment): Fragment {
   return sql`cast(cast(${secretText} operator(pg_catalog.||) ${
-    KINDS[kind]
+    constant(`${kind}:`)
   } operator(pg_catalog.||) cast(${value} as pg_catalog.text) as pg_catalog.int4)
     as pg_catalog.text)`
 }
@@ -148,7 +139,7 @@ export function raiseIssue (issue: ValueIssue): Fragment {
   return raiseText('value', parameter(JSON.stringify(issue)))
 }
 
-const SECRETS: ReadonlySet<unknown> = new Set([`${SECRET}:`, ...Object.values(SETTINGS)])
+const SECRETS: ReadonlySet<unknown> = new Set([`${SECRET}:`, ...SETTINGS.values()])
 
 /** Replaces the secrets of raised errors among the parameters of a statement that a client sees. */
 export function hideSecrets ({ text, parameters }: RenderedSql): RenderedSql {
@@ -178,11 +169,10 @@ export function readRaised (error: ServerError): RaisedError | undefined {
 }
 
 function readMissingSetting ({ message }: ServerError): RaisedError | undefined {
-  const kinds = Object.keys(SETTINGS) as ReadonlyArray<keyof typeof SETTINGS>
-  const kind = kinds.find(kind => message.includes(SETTINGS[kind]))
-  if (kind === undefined) return undefined
-  const isOfBytes = kind === 'rows' && message.includes(SETTINGS[kind] + BYTES)
-  return { kind: isOfBytes ? 'bytes' : kind, value: 0 }
+  const found = [...SETTINGS].find(([, name]) => message.includes(name))
+  if (found === undefined) return undefined
+  const [kind, name] = found
+  return { kind: message.includes(name + BYTES) ? 'bytes' : kind, value: 0 }
 }
 
 /** The operator of $append and $merge, as schemas/modifier.ts writes it. */
