@@ -62,6 +62,11 @@ export function sharedOf ({ source, column }: Reference, results: SharedResults)
   return shared.find(result => result.column === column) ?? shared[0]
 }
 
+/** The member of an element that a reference reads; undefined: it reads the element. */
+export function keyIn (result: SharedResult, { column }: Reference): string | undefined {
+  return result.column === undefined ? column : undefined
+}
+
 /**
  * A list is as long as the result that it is read from. This many lists of full length may be read
  * from one operation, or more that are shorter. Measured: 1000 lists of 10 000 rows each, a body of

@@ -1,7 +1,5 @@
 /**
- * Builds references to the results of earlier operations, which share them in settings of the
- * transaction (see shared-results.ts). Chains of references therefore need no additional round
- * trip.
+ * Builds JSON that contains references to the results of earlier operations.
  */
 import {
   constant,
@@ -11,36 +9,34 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import type { Reference, UncertainColumn } from '../../plan/nodes.ts'
+import type { JsonDocument, Reference, UncertainColumn } from '../../plan/nodes.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import { jsonNullsSetting } from '../statement/settings.ts'
-import type { SharedResult } from '../statement/shared-results.ts'
+import { keyIn, type SharedResult } from '../statement/shared-results.ts'
 import { buildFirst } from '../statement/when.ts'
+import type { References } from './references.ts'
 
 /**
  * Up to this many references are looked up one by one, which costs a third of a join (0.01 ms
  * instead of 0.03 for one reference).
  */
-export const MAX_CONCATENATED = 8
-
-/** Reads what earlier operations share. */
-export interface SharedReader {
-  /** Returns the shared result in which a reference finds its value. */
-  sharedOf(reference: Reference): SharedResult
-  /** Returns the value, the row or the list of a reference, as json. */
-  jsonOf(reference: Reference): Fragment
-  /** Returns the name of a CTE with a shared result: one row, whose column `rows` is json[]. */
-  readElements(result: SharedResult): Fragment
-}
+const MAX_CONCATENATED = 8
 
 /**
  * Instead of the number of a shared result: its elements are the lists and the values of `$first`.
  */
 const OTHERS = -1
 
-/** The member of an element that a reference reads; undefined: it reads the element. */
-export function keyIn (result: SharedResult, { column }: Reference): string | undefined {
-  return result.column === undefined ? column : undefined
+/** Builds JSON, in which PostgreSQL replaces the references with their values. */
+export function buildDocument (
+  { pieces, references: used }: JsonDocument,
+  references: References
+): Fragment {
+  if (used.length === 0) return sql`${parameter(pieces[0] as string)}::pg_catalog.json`
+  if (pieces.every(piece => piece === '')) return references.jsonOf(used[0] as Reference)
+  return used.length <= MAX_CONCATENATED
+    ? concatenate(pieces, used.map(reference => references.jsonOf(reference)))
+    : joinPieces(pieces, used, references)
 }
 
 /** A condition: the value of a reference is the JSON null. See shareNulls. */
@@ -98,7 +94,7 @@ function jsonNullRowsOf (nulls: UncertainColumn['references']): Fragment {
 }
 
 /** Concatenates the pieces of a document and the values of its references, which are json. */
-export function concatenate (pieces: readonly string[], values: readonly Fragment[]): Fragment {
+function concatenate (pieces: readonly string[], values: readonly Fragment[]): Fragment {
   const parts = pieces.flatMap((piece, i) => {
     const value = values[i]
     const text = sql`${parameter(piece)}::pg_catalog.text`
@@ -113,17 +109,20 @@ export function concatenate (pieces: readonly string[], values: readonly Fragmen
  * Puts a document together by a join. A lookup per reference would be slower: this way 1000
  * references cost as much as literals.
  */
-export function joinPieces (
+function joinPieces (
   pieces: readonly string[],
-  references: readonly Reference[],
-  ctes: SharedReader
+  used: readonly Reference[],
+  references: References
 ): Fragment {
+  for (const reference of used) {
+    for (const one of [reference, ...reference.otherwise ?? []]) references.addUnchecked(one)
+  }
   const results = new Map<SharedResult, number>()
   // Lists of one setting are read once.
   const others = new Map<Reference | string, readonly [number, Reference]>()
-  const places = references.map((reference): readonly [number, number, string | null] => {
+  const places = used.map((reference): readonly [number, number, string | null] => {
     if (isElement(reference)) {
-      const result = ctes.sharedOf(reference)
+      const result = references.sharedOf(reference)
       const number = results.get(result) ?? results.size
       results.set(result, number)
       return [number, Number(reference.row), keyIn(result, reference) ?? null]
@@ -137,7 +136,7 @@ export function joinPieces (
   const list = (position: 0 | 1 | 2): Fragment =>
     parameter(arrayText(places.map(place => place[position])))
   const values = [...others.values()].map(([, reference]) => reference)
-  return sql`(with shared as (${allElements([...results.keys()], values, ctes)})
+  return sql`(with shared as (${allElements([...results.keys()], values, references)})
     select string_agg(cut.piece || coalesce(
       (case when cut.key is null then found.element else found.element -> cut.key end)::text, ''),
       '' order by cut.position)
@@ -155,17 +154,17 @@ function isElement (reference: Reference): boolean {
 function allElements (
   results: readonly SharedResult[],
   others: readonly Reference[],
-  ctes: SharedReader
+  references: References
 ): Fragment {
   const elements = results.map((result, i) =>
     sql`select ${integer(i)} as result, position - 1 as row, element
     from ${
-      ctes.readElements(result)
+      references.readElements(result)
     } as s, unnest(s.rows) with ordinality as elements (element, position)`
   )
   const values = others.map((reference, i) =>
     sql`select ${integer(OTHERS)} as result, ${integer(i)} as row, ${
-      ctes.jsonOf(reference)
+      references.jsonOf(reference)
     } as element`
   )
   return join([...elements, ...values], sql` union all `)

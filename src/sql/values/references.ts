@@ -1,5 +1,6 @@
 /**
- * Reads what earlier operations share.
+ * Reads what earlier operations share in settings of the transaction (see shared-results.ts).
+ * Chains of references therefore need no additional round trip.
  */
 import {
   identifier,
@@ -9,13 +10,14 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import type { JsonDocument, OutputColumn, Reference } from '../../plan/nodes.ts'
+import type { OutputColumn, Reference } from '../../plan/nodes.ts'
 import type { Plan } from '../../plan/plan.ts'
 import { isAllColumns, isUnchanged } from '../../plan/output.ts'
 import { jsonOfParameter, textOfParameter } from '../../plan/fingerprint.ts'
 import {
   buildExistenceCheck,
   columnsRead,
+  keyIn,
   readShared,
   sharedElements,
   sharedOf,
@@ -30,7 +32,6 @@ import {
   type FindColumns,
   type TypeCheck
 } from './column-types.ts'
-import { concatenate, joinPieces, keyIn, MAX_CONCATENATED, type SharedReader } from './documents.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 
 /** A shared column of which all values are scalars, of one type. */
@@ -108,7 +109,7 @@ interface ReadOptions {
  */
 const MAX_DIRECT_READS = 16
 
-export class References implements SharedReader {
+export class References {
   readonly #earlier: Earlier
   readonly #needs: StatementNeeds
   /** Parameters with the names of settings. */
@@ -135,10 +136,12 @@ export class References implements SharedReader {
     return this.#reads < MAX_DIRECT_READS
   }
 
+  /** The shared result in which a reference finds its value. */
   sharedOf (reference: Reference): SharedResult {
     return sharedOf(reference, this.#earlier.results)
   }
 
+  /** The name of a CTE with a shared result: one row, whose column `rows` is json[]. */
   readElements (result: SharedResult): Fragment {
     const name = this.#sources.get(result) ?? `s${this.#sources.size}`
     this.#sources.set(result, name)
@@ -155,20 +158,6 @@ export class References implements SharedReader {
   /** Conditions that the rows that the statement reads exist; see buildExistenceCheck. */
   existenceChecks (): readonly Fragment[] {
     return [...this.#unchecked.values()].map(buildExistenceCheck)
-  }
-
-  /** Builds JSON, in which PostgreSQL replaces the references with their values. */
-  buildDocument (document: JsonDocument): Fragment {
-    const { pieces, references } = document
-    if (references.length === 0) return sql`${parameter(pieces[0] as string)}::pg_catalog.json`
-    if (pieces.every(piece => piece === '')) return this.jsonOf(references[0] as Reference)
-    if (references.length <= MAX_CONCATENATED) {
-      return concatenate(pieces, references.map(reference => this.jsonOf(reference)))
-    }
-    for (const reference of references) {
-      for (const one of [reference, ...reference.otherwise ?? []]) this.#addUnchecked(one)
-    }
-    return joinPieces(pieces, references, this)
   }
 
   /** Whether the text of a reference is that of its JSON in the type of a column. */
@@ -256,7 +245,7 @@ export class References implements SharedReader {
     const { scalars } = this.#earlier
     const scalar = column === undefined ? undefined : scalars.get(source)?.get(column)
     if (scalar !== undefined) this.#needs.addTypeCheck(scalar.check)
-    if (!checked) this.#addUnchecked(reference)
+    if (!checked) this.addUnchecked(reference)
     return this.#setting(setting)
   }
 
@@ -268,7 +257,7 @@ export class References implements SharedReader {
   }
 
   /** Registers that nothing else checks whether the row of a reference exists. */
-  #addUnchecked (reference: Reference): void {
+  addUnchecked (reference: Reference): void {
     const { source } = reference
     if (reference.parameter === undefined && this.#earlier.separate.has(source)) {
       this.#unchecked.set(source, this.#setting(this.sharedOf(reference).setting))

@@ -26,7 +26,7 @@ import { nullRow } from '../statement/table.ts'
 import { nullRowOfCall, type ArgumentBuilder } from './call.ts'
 import { isJsonType, type ColumnType } from './column-types.ts'
 import type { RowColumns } from './column.ts'
-import { isJsonNull } from './documents.ts'
+import { buildDocument, isJsonNull } from './documents.ts'
 import { KnownColumns, NO_COLUMNS, canWrite, isNumber, type DataCell } from './known-columns.ts'
 import type { References } from './references.ts'
 import type { StatementNeeds } from './statement-needs.ts'
@@ -95,7 +95,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   }
 
   buildDocument (document: JsonDocument): Fragment {
-    return this.#references.buildDocument(document)
+    return buildDocument(document, this.#references)
   }
 
   /**
