@@ -67,18 +67,20 @@ export async function connectSocket (
   )
 }
 
-interface Limits {
-  readonly timeoutMs: number
-  readonly signal: AbortSignal
-}
-
 async function connectHost (
   host: HostAddress,
   encryption: StartTlsOptions | undefined,
-  { timeoutMs, signal }: Limits
+  { timeoutMs, signal }: { readonly timeoutMs: number, readonly signal: AbortSignal }
 ): Promise<Socket> {
   signal.throwIfAborted()
-  const plain = openPlainSocket(host, encryption)
+  const plain = (encryption === undefined ? connectWithReadBuffer : connect)({
+    ...host,
+    // A transaction is several small writes. With Nagle's algorithm the second one would wait for
+    // the server to acknowledge the first.
+    noDelay: true,
+    keepAlive: true,
+    keepAliveInitialDelay: KEEP_ALIVE_DELAY_MS
+  })
   // Between two awaited steps nothing else listens, and an unhandled `error` ends the process.
   plain.on('error', ignore)
   let reason: unknown
@@ -102,17 +104,6 @@ async function connectHost (
     clearTimeout(timer)
     signal.removeEventListener('abort', onAbort)
     plain.off('error', ignore)
-  })
-}
-
-function openPlainSocket (host: HostAddress, encryption: StartTlsOptions | undefined): Socket {
-  return (encryption === undefined ? connectWithReadBuffer : connect)({
-    ...host,
-    // A transaction is several small writes. With Nagle's algorithm the second one would wait for
-    // the server to acknowledge the first.
-    noDelay: true,
-    keepAlive: true,
-    keepAliveInitialDelay: KEEP_ALIVE_DELAY_MS
   })
 }
 

@@ -163,42 +163,37 @@ export function createMessageReader (
   deliver: (message: Buffer) => void,
   announce: (type: number, size: number) => void
 ): (chunk: Buffer) => void {
-  /** A message that has arrived in part, with room for all of it once its size is known. */
-  let partial = Buffer.alloc(0)
+  const header = Buffer.alloc(HEADER_BYTES)
+  /** A message that has arrived in part, with room for all of it; undefined: its header has. */
+  let partial: Buffer | undefined
   let filled = 0
+  const measure = (bytes: Buffer, offset: number): number => {
+    const size = messageSize(bytes, offset)
+    announce(bytes[offset] as number, size)
+    return size
+  }
   return chunk => {
-    let offset = 0
-    if (filled > 0) {
-      if (filled < HEADER_BYTES) {
-        const missing = HEADER_BYTES - filled
-        filled += chunk.copy(partial, filled, 0, missing)
-        offset = Math.min(missing, chunk.length)
-        if (filled < HEADER_BYTES) return
-        const header = partial
-        const size = messageSize(header, 0)
-        announce(header[0] as number, size)
+    for (let offset = 0; offset < chunk.length;) {
+      if (filled === 0 && chunk.length - offset >= HEADER_BYTES) {
+        const size = measure(chunk, offset)
+        if (chunk.length - offset >= size) {
+          deliver(chunk.subarray(offset, offset += size))
+          continue
+        }
         partial = Buffer.allocUnsafeSlow(size)
-        header.copy(partial, 0, 0, HEADER_BYTES)
       }
-      const copied = chunk.copy(partial, filled, offset)
+      const copied = chunk.copy(partial ?? header, filled, offset)
       filled += copied
       offset += copied
-      if (filled < partial.length) return
-      filled = 0
-      deliver(partial)
-    }
-    while (chunk.length - offset >= HEADER_BYTES) {
-      const size = messageSize(chunk, offset)
-      announce(chunk[offset] as number, size)
-      if (chunk.length - offset < size) {
-        partial = Buffer.allocUnsafeSlow(size)
-        filled = chunk.copy(partial, 0, offset)
-        return
+      if (partial === undefined && filled === HEADER_BYTES) {
+        partial = Buffer.allocUnsafeSlow(measure(header, 0))
+        header.copy(partial)
       }
-      deliver(chunk.subarray(offset, offset += size))
+      if (filled !== partial?.length) continue
+      const message = partial
+      partial = undefined
+      filled = 0
+      deliver(message)
     }
-    if (offset === chunk.length) return
-    partial = Buffer.alloc(HEADER_BYTES)
-    filled = chunk.copy(partial, 0, offset)
   }
 }
