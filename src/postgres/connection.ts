@@ -127,15 +127,12 @@ export function withTimeout<Result> (
   return work(connection).finally(() => clearTimeout(timer))
 }
 
-// Terminates the server process of a lost connection. PostgreSQL notices the loss late: where the
-// network is silent, not before TCP times out. Until then the process keeps the locks of a
-// transaction that arrived in part.
-
 /**
- * Terminates a backend and returns whether it still existed. With synchronous standbys, only a
- * backend that is idle or waits for the rest of a batch is terminated: another one may wait for the
- * standbys in COMMIT. The termination would stop that wait, and the commit could be lost with the
- * server. Before Sync a backend that waits for the service has the state active.
+ * Terminates the backend of a lost connection and returns whether it still existed. PostgreSQL
+ * notices the loss late, and until then keeps the locks of a transaction that arrived in part. With
+ * synchronous standbys, only a backend that is idle or waits for the rest of a batch is terminated:
+ * another one may wait for them in COMMIT, and the commit could be lost with the server. Before
+ * Sync a backend that waits for the service has the state active.
  */
 export async function terminateBackend (
   connection: Connection,
@@ -154,9 +151,8 @@ export async function terminateBackend (
 }
 
 /**
- * Returns the delay in milliseconds after which `time`, of performance.now(), has passed. Node
- * truncates fractions and can fire a fraction of a millisecond early; code that runs on the timer
- * must see the deadline as passed.
+ * Returns the delay in milliseconds after which `time`, of performance.now(), has surely passed:
+ * Node truncates fractions and can fire a fraction of a millisecond early.
  */
 export function millisecondsUntil (time: number): number {
   return Math.max(1, Math.ceil(time - performance.now()) + 1)

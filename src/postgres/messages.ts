@@ -134,14 +134,12 @@ export class MessageWriter {
   }
 }
 
-// Divides what a PostgreSQL server sends into messages, with few buffers. Node allocates 64 KiB for
-// every read, and a result of 1 MB left 2 MB of garbage outside of V8's heap. Here a connection
-// reuses one read buffer, copies what arrives to its exact size, and collects a message that is
-// longer than a read in one buffer.
-
 const READ_BYTES = 65_536
 
-/** Connects a socket that emits what it receives as `data`, copied from one read buffer. */
+/**
+ * Connects a socket that emits what it receives as `data`, copied from one read buffer. Node would
+ * allocate 64 KiB for every read: a result of 1 MB left 2 MB of garbage outside of V8's heap.
+ */
 export function connectWithReadBuffer (options: NetConnectOpts): Socket {
   const onread = {
     buffer: Buffer.allocUnsafeSlow(READ_BYTES),

@@ -21,12 +21,10 @@ export interface PreparedStatements {
   readonly createName: () => string
 }
 
-/** The part of a connection that this file reads and changes. */
+/** The part of a Connection that this file reads and changes. */
 interface PreparingConnection {
   readonly prepared: PreparedStatements
-  /** Whether statements may be prepared. */
   readonly prepares: boolean
-  /** `retired`: the connection is to be replaced. */
   readonly state: { retired: boolean }
 }
 

@@ -52,33 +52,26 @@ export interface CompiledBatch {
 }
 
 /**
- * Statements whose values needed checks because of their type: the next batch with the same
- * statement checks them in its first attempt.
+ * Remembers statements whose values needed checks because of their type: the next batch with the
+ * same statement checks them in its first attempt.
  */
-export interface RememberedChecks {
+interface RememberedChecks {
   readonly areNeeded: () => boolean
-  /** Remembers that the operation with this index needed them. */
+  /** `index`: that of the operation that needed them. */
   readonly remember: (index: number) => void
 }
 
-/**
- * Types that are read before a batch begins. The operations are compiled for the types that are
- * known.
- */
+/** Types that are read before a batch begins. The operations are compiled for those known. */
 export interface LearnedTypes {
   /** Whether the batch calls functions. */
   readonly ofFunctions: boolean
-  /** Returns what must be read because it is not known; undefined: all is known. */
-  readonly unknown: () => UnknownTypes | undefined
+  /** Returns the text that reads all unknown ones in one row, if any, and what keeps that row. */
+  readonly unknown: () => {
+    readonly text: string
+    readonly remember: (row: Readonly<Record<string, string | null>>) => void
+  } | undefined
   /** Called when some types have changed. */
   readonly forget: () => void
-}
-
-export interface UnknownTypes {
-  /** The text that reads all of them, in one row. */
-  readonly text: string
-  /** Keeps this row. */
-  readonly remember: (row: Readonly<Record<string, string | null>>) => void
 }
 
 /** What an attempt does differently from the first one. */

@@ -94,19 +94,16 @@ export type ExposedColumns = ReadonlyArray<readonly [column: string, position: n
 
 /**
  * Returns the output columns of which later operations read single values, with their positions
- * among all such columns. `r` has these values beside its rows.
+ * among all such columns. `r` has these values beside its rows. If the row has no type of its own,
+ * it has all of them.
  */
 export function exposedColumns (
   node: PlanNode,
   uses: readonly ReferenceUse[]
 ): ExposedColumns {
-  return valuesRead(uses).map((name, i) => [name, i] as const)
-    .filter(([name]) => isExposed(node, name))
-}
-
-/** Whether a column stands beside the row. If the row has no type of its own, all of them do. */
-function isExposed (node: PlanNode, name: string): boolean {
-  return !hasTypedRows(node) || (node.output !== undefined && mayReturn(node.output, name))
+  const isExposed = (name: string): boolean =>
+    !hasTypedRows(node) || (node.output !== undefined && mayReturn(node.output, name))
+  return valuesRead(uses).map((name, i) => [name, i] as const).filter(([name]) => isExposed(name))
 }
 
 /** Whether the type of the rows is that of the table, or that of the output columns. */
@@ -229,14 +226,6 @@ export function buildListCheck (
   }]
 }
 
-/** The exposed columns of `r` with their own names. */
-function nameColumns (exposed: ExposedColumns): Fragment {
-  return join(
-    exposed.map(([name, i]) => sql`r.${identifier(nameExposed(i))} as ${identifier(name)}`),
-    sql`, `
-  )
-}
-
 /**
  * Shares which of the values that later operations read are the JSON null, in a statement that
  * aggregates the rows. `hasColumn` tells which of the columns `r` has with their own names;
@@ -252,9 +241,11 @@ export function shareNulls (
 ): readonly Check[] {
   const names = valuesRead(uses)
   if (names.length === 0) return []
-  const columns = hasColumn !== undefined
-    ? join(names.filter(hasColumn).map(name => sql`r.${identifier(name)}`), sql`, `)
-    : hasTypedRows(node) && node.output === undefined ? sql`(r.row).*` : nameColumns(exposed)
+  const list = hasColumn !== undefined
+    ? names.filter(hasColumn).map(name => sql`r.${identifier(name)}`)
+    : exposed.map(([name, i]) => sql`r.${identifier(nameExposed(i))} as ${identifier(name)}`)
+  const isTyped = hasColumn === undefined && hasTypedRows(node) && node.output === undefined
+  const columns = isTyped ? sql`(r.row).*` : join(list, sql`, `)
   const rows = sql`coalesce(pg_catalog.json_agg(${jsonNullsOf(names, columns)}), '[]')`
   return [share(jsonNullsSetting(node.index), sql`${rows}::pg_catalog.text`)]
 }

@@ -18,11 +18,10 @@ import { findParameters, versionOf, type FunctionVariants } from './function-typ
 import type { StatementNeeds } from './statement-needs.ts'
 import type { JsonConverter } from './typed-json.ts'
 
-/** What arguments need from the builder of a statement. */
+/** What arguments need of TypedValues. */
 export interface ArgumentBuilder {
   readonly needs: StatementNeeds
   readonly converter: JsonConverter
-  /** Builds a document as json, in which PostgreSQL replaces the references with their values. */
   buildDocument(document: JsonDocument): Fragment
 }
 

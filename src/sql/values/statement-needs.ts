@@ -12,17 +12,15 @@ import type { RowColumns } from './column.ts'
 export interface StatementFacts {
   /** See sourceColumns. */
   readonly source: RowColumns
+  /** These four: see CompileOptions. */
   readonly distributed: boolean
-  /** See CompileOptions. */
   readonly checkValues: boolean
-  /** See CompileOptions. */
   readonly restoreSession: boolean
+  readonly explain: boolean
   /** The operation, if it calls a function. */
   readonly call: CallNode | undefined
   readonly findColumns: FindColumns
   readonly findFunction: FindFunction
-  /** See TypedValues. */
-  readonly explain: boolean
 }
 
 export class StatementNeeds {
