@@ -61,7 +61,7 @@ export function describeError (
     case SqlState.datatype_mismatch:
       // An assigned value of another type is reported with the column that it is assigned to.
       return error.routine === 'coerce_to_boolean'
-        ? at(placeAtError(error), message, node)
+        ? at(toPlace(columnAtError(error)), message, node)
         : message
     default:
       return isValueError(error.code) ? describeRefused(error, message, node) : message
@@ -189,8 +189,7 @@ const patternHelp = (name: string): string =>
     ? '. A pattern matches only text; use "eq", "in" or "between" for other types.'
     : ''
 
-function placeAtError (error: DatabaseError): ValuePlace | undefined {
-  const column = columnAtError(error)
+function toPlace (column: string | undefined): ValuePlace | undefined {
   return column === undefined ? undefined : { column }
 }
 
@@ -239,8 +238,7 @@ function findRefused (error: DatabaseError, node: PlanNode): ValuePlace | undefi
   if (text !== undefined) return findValue(node, text)
   // "expected JSON array" is about this member: `See the value of key "tags".`
   const key = quotedText(error.hint ?? '')
-  const stored = key === undefined ? undefined : findStoredColumn(node, key)
-  return stored === undefined ? undefined : { column: stored }
+  return toPlace(key === undefined ? undefined : findStoredColumn(node, key))
 }
 
 /** What to write instead of a modifier in `values`. There it is data, which jsonb can store. */

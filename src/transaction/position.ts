@@ -29,26 +29,19 @@ export async function acquireAtPosition (
 ): Promise<Lease> {
   let pauseMs = FIRST_PAUSE_MS
   for (;;) {
-    const reached = await acquireOnce(position, deadline, acquire)
-    if (reached !== undefined) return reached
+    {
+      using lease = await acquire()
+      const isReached = await withTimeout(
+        millisecondsUntil(deadline),
+        lease.connection,
+        connection => hasPosition(connection, position)
+      )
+      if (isReached) return lease.transfer()
+    }
     if (performance.now() + pauseMs > until) throw failure('replica_behind')
     await delay(pauseMs)
     pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)
   }
-}
-
-async function acquireOnce (
-  position: string,
-  deadline: number,
-  acquire: () => Promise<Lease>
-): Promise<Lease | undefined> {
-  using lease = await acquire()
-  const isReached = await withTimeout(
-    millisecondsUntil(deadline),
-    lease.connection,
-    connection => hasPosition(connection, position)
-  )
-  return isReached ? lease.transfer() : undefined
 }
 
 /**

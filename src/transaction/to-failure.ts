@@ -91,22 +91,17 @@ export function describeOutside (
   at: Place,
   options: FailureOptions
 ): Failure {
-  const denied = at === 'session' ? ROLE_DENIED.get(error.code) : undefined
-  return denied === undefined
-    ? fromDatabase(error, { op: null, index: null, ...options })
-    : refuse('role_denied', denied(quote(options.role)))
+  // Reasons for the log. The response is the same: otherwise it would tell which roles exist.
+  if (at === 'session' && error.code === SqlState.invalid_parameter_value) {
+    return refuse('role_denied', 'the role does not exist')
+  }
+  if (at === 'session' && error.code === SqlState.insufficient_privilege) {
+    const reason = 'the role is not granted to the login role. If tokens may have it, and it is ' +
+      `no superuser, run GRANT ${quote(options.role)} TO <login role>`
+    return refuse('role_denied', reason)
+  }
+  return fromDatabase(error, { op: null, index: null, ...options })
 }
-
-/** Reasons for the log. The response is the same: otherwise it would tell which roles exist. */
-const ROLE_DENIED: ReadonlyMap<string, (role: string) => string> = new Map([
-  [SqlState.invalid_parameter_value, () => 'the role does not exist'],
-  [
-    SqlState.insufficient_privilege,
-    (role: string) =>
-      'the role is not granted to the login role. If tokens may have it, and it is no superuser, ' +
-      `run GRANT ${role} TO <login role>`
-  ]
-])
 
 interface RaisedContext extends Pick<ToFailureOptions, 'maxRows' | 'maxChanged' | 'maxBytes'> {
   readonly plan: Plan

@@ -191,9 +191,6 @@ export function withoutPosition (from: Fragment, position: Fragment): Fragment {
 // Sets on the workers of Citus what policies and values depend on. Settings made by `set_config`
 // stay on the coordinator; Citus repeats only SET LOCAL on every worker of the transaction.
 
-/** Settings that Citus sets on its connections to workers itself. */
-const SET_BY_CITUS: ReadonlySet<string> = new Set(['client_encoding'])
-
 /**
  * Builds the statements that set on workers what policies and values depend on. They are utility
  * statements, so no function can replace them. Workers also apply the settings of the role, because
@@ -212,7 +209,8 @@ export function workerSettings (
     timeout('lock_timeout', defaults.lockTimeoutMs),
     ['request.jwt.claims', session.claims],
     ['request.id', session.requestId],
-    ...FIXED_SETTINGS.filter(([name]) => !SET_BY_CITUS.has(name))
+    // Citus sets the encoding of its connections to workers itself.
+    ...FIXED_SETTINGS.filter(([name]) => name !== 'client_encoding')
   ]
   return [
     sql`set local citus.propagate_set_commands to local`,

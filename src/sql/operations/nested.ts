@@ -178,7 +178,7 @@ function buildDistributedLevel (
   })
   const { output } = read
   const whole = sql`${values.row}.*`
-  const own = output?.map(column => isAllColumns(column) ? whole : buildOutput([column], values))
+  const own = output?.map(column => isAllColumns(column) ? whole : buildOutput(column, values))
   // Beside all columns, the others must not have their names either.
   const added = output?.some(isAllColumns) === true
     ? output.filter(column => !isAllColumns(column))

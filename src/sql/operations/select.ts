@@ -164,16 +164,10 @@ function buildDistinctRows (
   }) as d${order}${buildLimits(node)}`
 }
 
-/** The output columns of a select without groups and without `"*"`. */
-export function buildOutput (output: readonly OutputColumn[], values: RowColumns): Fragment {
-  return join(
-    output.map(column =>
-      sql`${outputValue(column, columnValue(column.path as ColumnPath, values))} as ${
-        identifier(column.name)
-      }`
-    ),
-    sql`, `
-  )
+/** An output column of a select without groups, other than `"*"`. */
+export function buildOutput (column: OutputColumn, values: RowColumns): Fragment {
+  const value = columnValue(column.path as ColumnPath, values)
+  return sql`${outputValue(column, value)} as ${identifier(column.name)}`
 }
 
 /** `compared`: whether equal values count as one value, as with groups and `distinct`. */
