@@ -92,31 +92,16 @@ interface QuotedName {
   readonly isQualified: boolean
 }
 
-/** The names of a statement, found in one pass over it. Constants have the form E'…'. */
+/** A constant, E'…', or a name with its schema if it has one. A quote in a name is doubled. */
+const QUOTED = /'[^'\\]*(?:\\.?[^'\\]*)*(?:'|$)|"(?:[^"]|"")*"((?:\."(?:[^"]|"")*")*)/gs
+
+/** The names of a statement, found in one pass over it. */
 function findNames (query: string): readonly QuotedName[] {
-  const names: QuotedName[] = []
-  let inConstant = false
-  let start: number | undefined
-  for (const { 0: token, index } of query.matchAll(/\\.|['"]/gs)) {
-    if (inConstant) {
-      inConstant = token !== "'"
-    } else if (start === undefined) {
-      if (token === "'") inConstant = true
-      else start = index
-    } else if (token.endsWith('"')) {
-      const last = names.at(-1)
-      const between = last && query.slice(last.end, start)
-      const end = index + token.length
-      // A quote in a name is doubled.
-      if (between === '' || between === '.') {
-        Object.assign(last as QuotedName, { end }, between === '.' && { isQualified: true })
-      } else {
-        names.push({ start, end, isQualified: false })
-      }
-      start = undefined
-    }
-  }
-  return names
+  return [...query.matchAll(QUOTED)]
+    .filter(([text]) => text.startsWith('"'))
+    .map(({ 0: text, 1: more, index }) =>
+      ({ start: index, end: index + text.length, isQualified: more !== '' })
+    )
 }
 
 function textBeforeError ({ position, where = '', query = '' }: PlacedError): string {
