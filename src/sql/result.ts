@@ -16,7 +16,7 @@ import { arrayText } from '../plan/value-text.ts'
 import { buildFence, isPushedDown, buildShardCheck } from './citus/placement.ts'
 import type { StatementContext } from './values/context.ts'
 import { buildOperation, type OperationContext } from './operations/operation.ts'
-import { rowPartOf, type BuiltOperation, type RowPart } from './operations/output.ts'
+import { rowPartOf, type RowPart } from './operations/output.ts'
 import {
   LAST_OPERATION_CHECKS,
   SINGLE_OPERATION_CHECKS,
@@ -73,13 +73,7 @@ export function buildDirect (node: PlanNode, context: StatementContext): Body {
     buildSizeCheck(row, maxBytes, operations * group.positions.length)
   ]
   const settings = shared.map((result, i) => {
-    const value = sharedExpression(result, {
-      ...context,
-      position: i,
-      part,
-      row,
-      isRecord: false
-    })
+    const value = sharedExpression(result, i, { ...context, part, row, isRecord: false })
     return sql`, ${shareValue(result, value)} is null`
   })
   const rest = shared.length === 0 ? empty : sql`r.*, `
@@ -203,16 +197,12 @@ function buildChecks (
       sql`(pg_catalog.json_agg(${row}) operator(pg_catalog.->) 0)`,
       ROW_COUNT
     ),
-    ...shared.map((result, i) =>
-      shareValues(
-        result,
-        sharedExpression(result, { ...context, position: i, part, row, isRecord }),
-        {
-          isScalar: !context.restoreSession && result.column !== undefined &&
-            scalars?.has(result.column) === true
-        }
-      )
-    ),
+    ...shared.map((result, i) => {
+      const value = sharedExpression(result, i, { ...context, part, row, isRecord })
+      const isScalar = !context.restoreSession && result.column !== undefined &&
+        scalars?.has(result.column) === true
+      return shareValues(result, value, { isScalar })
+    }),
     ...context.checkValues
       ? shareNulls(node, uses, {
         exposed,
@@ -229,7 +219,7 @@ function buildChecks (
  * JSON; `count` is the number of rows, or undefined if there is one.
  */
 function checkColumns (
-  { uses, hasColumn }: Pick<StatementContext, 'uses' | 'hasColumn'>,
+  { uses, hasColumn }: StatementContext,
   first: Fragment,
   count?: Fragment
 ): readonly Check[] {
@@ -255,8 +245,10 @@ function checkColumns (
 }
 
 /** A row of `r`. */
-interface Row extends Pick<Required<BuiltOperation>, 'isRecord'> {
+interface Row {
   readonly part: RowPart
+  /** See BuiltOperation. */
+  readonly isRecord: boolean
   /** The whole row. */
   readonly row: Fragment
 }
@@ -264,10 +256,8 @@ interface Row extends Pick<Required<BuiltOperation>, 'isRecord'> {
 /** A shared result in one row of `r`. */
 function sharedExpression (
   { column }: SharedResult,
-  { hasColumn, position, part, row, isRecord, ...context }:
-    & Pick<StatementContext, 'hasColumn' | 'restoreSession'>
-    & Row
-    & { readonly position: number }
+  position: number,
+  { hasColumn, part, row, isRecord, ...context }: StatementContext & Row
 ): Fragment {
   if (column === undefined) return row
   if (isRecord || !hasColumn(column)) {
@@ -275,27 +265,20 @@ function sharedExpression (
       parameter(column)
     }::pg_catalog.text)`
   }
-  const name = part === 'columns' ? identifier(column) : nameShared(position)
-  return inFormats(sql`r.${name}`, context)
+  // A shared column beside the row has a name of its own.
+  const name = part === 'columns' ? column : `p${position}`
+  return inFormats(sql`r.${identifier(name)}`, context)
 }
 
 /** A value that is written as JSON. */
-function inFormats (
-  value: Fragment,
-  { restoreSession }: Pick<StatementContext, 'restoreSession'>
-): Fragment {
+function inFormats (value: Fragment, { restoreSession }: { readonly restoreSession: boolean }) {
   return restoreSession ? withSessionFormats(value) : value
-}
-
-/** The name of a shared column beside the row. */
-function nameShared (position: number): Fragment {
-  return identifier(`p${position}`)
 }
 
 /** Builds conditions that are true, or fail if a row that the operation reads does not exist. */
 export function requiredRows (
   node: PlanNode,
-  { references, requirements }: Pick<StatementContext, 'references' | 'requirements'>
+  { references, requirements }: StatementContext
 ): readonly Fragment[] {
   return [...references.existenceChecks(), ...buildRequirements(node, requirements)]
 }

@@ -62,8 +62,10 @@ export function buildConditions (
   return where.map(predicate => buildPredicate(predicate, { values, columns, ...options }))
 }
 
-type Context = Pick<OperandContext, 'values'> & Required<Pick<WhereOptions, 'columns'>> &
-  Pick<WhereOptions, 'constants' | 'ordered'>
+interface Context extends WhereOptions {
+  readonly values: TypedValues
+  readonly columns: ComparedColumns
+}
 
 function buildPredicate (predicate: Predicate, context: Context): Fragment {
   const joinAll = (predicates: readonly Predicate[], operator: Fragment): Fragment =>
