@@ -18,8 +18,6 @@ import type { DatabaseTls } from '../../schemas/database.ts'
 
 /** SSLRequest: length 8, then a code that is no protocol version. */
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f])
-const ACCEPTED = 'S'
-const REFUSED = 'N'
 
 /** The value of `sslrootcert` that selects the trust store of the operating system. */
 const SYSTEM = 'system'
@@ -129,10 +127,10 @@ async function requestTls (plain: Socket): Promise<boolean> {
     throw new Error('the server closed the connection after SSLRequest')
   }
   const answer = response.toString('latin1')
-  if (answer !== ACCEPTED && answer !== REFUSED) {
+  if (answer !== 'S' && answer !== 'N') {
     throw new Error('unexpected response to SSLRequest: expected one byte, S or N')
   }
-  return answer === ACCEPTED
+  return answer === 'S'
 }
 
 /**

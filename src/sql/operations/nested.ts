@@ -210,17 +210,11 @@ const PLAIN_READ = {
   lock: undefined
 } as const
 
-interface MemberOptions {
-  readonly also: readonly Fragment[]
-  readonly depth: number
-  readonly maxRows: number
-}
-
 /** Builds one row: the member as `rows`, and the number of its rows of all levels as `n`. */
 function buildMember (
   { table, one, nested, ...parts }: NestedRead,
   values: TypedValues,
-  { also, depth, maxRows }: MemberOptions
+  { also, depth, maxRows }: Pick<Level, 'also' | 'depth'> & Pick<NestedReads, 'maxRows'>
 ): Fragment {
   const read = { ...parts, ...PLAIN_READ }
   const rows = memberRows(one)

@@ -7,7 +7,6 @@ import type {
   CallNode,
   PlanNode,
   DeleteNode,
-  InsertNode,
   SelectNode,
   UpdateNode
 } from '../../plan/nodes.ts'
@@ -88,7 +87,9 @@ export function buildOperation (
   if (node.kind === 'insert' && node.groups.length > 1) {
     return { ...buildGroups(node, part, { returned, names, values }), isRecord }
   }
-  const statement = buildChange(node, values)
+  const statement = node.kind === 'insert'
+    ? buildInsert(node, values)
+    : node.kind === 'update' ? buildUpdate(node, values) : buildDelete(node, values)
   return { ctes: [sql`r as (${statement} returning ${returned})`], rows: sql`r` }
 }
 
@@ -130,21 +131,6 @@ function placeRows (node: PlanNode, rows: Fragment, context: OperationContext): 
 }
 
 const COMMA = sql`, `
-
-/** Builds the statement without `returning`. */
-function buildChange (
-  node: InsertNode | UpdateNode | DeleteNode,
-  values: TypedValues
-): Fragment {
-  switch (node.kind) {
-    case 'insert':
-      return buildInsert(node, values)
-    case 'update':
-      return buildUpdate(node, values)
-    case 'delete':
-      return buildDelete(node, values)
-  }
-}
 
 function buildUpdate (node: UpdateNode, values: TypedValues): Fragment {
   const { table, columns, computed } = node

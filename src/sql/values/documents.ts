@@ -55,7 +55,7 @@ export function isJsonNull (reference: Reference): Fragment {
  */
 export function jsonNullRows (nulls: UncertainColumn['references']): Fragment {
   const firsts = Map.groupBy(
-    nulls.filter(({ reference }) => isFirst(reference)),
+    nulls.filter(({ reference }) => reference.otherwise !== undefined),
     ({ reference }) => reference
   )
   const rows = jsonNullRowsOf(nulls.filter(({ reference }) => isShared(reference)))
@@ -69,10 +69,6 @@ export function jsonNullRows (nulls: UncertainColumn['references']): Fragment {
   return sql`coalesce((select pg_catalog.array_agg(n) from unnest(${
     join([rows, ...more], sql` operator(pg_catalog.||) `)
   }) as n))`
-}
-
-function isFirst ({ otherwise }: Reference): boolean {
-  return otherwise !== undefined
 }
 
 /** Whether a reference reads what one operation shares. */

@@ -117,9 +117,8 @@ export class JsonConverter {
     }
     const key = sql`${parameter(member)}::pg_catalog.text`
     const object = sql`pg_catalog.json_build_object(${key}, ${json})`
-    const checked = { member, example: sql`null::${type}`, label }
-    const record = shape === 'scalar' ? object : verifyDocument(object, [checked])
-    return convertMember(record, identifier(member), { type })
+    const checked = shape === 'scalar' ? [] : [{ member, example: sql`null::${type}`, label }]
+    return convertMember(verifyDocument(object, checked), identifier(member), { type })
   }
 
   /**
