@@ -96,7 +96,14 @@ async function runAttempts (
 ): Promise<BatchOutcome> {
   const { deadline } = options
   const softDeadline = deadline - Math.min(MAX_RESERVE_MS, (deadline - performance.now()) / 10)
-  const budget = createBudget(pool, batch, softDeadline)
+  const budget: RetryBudget = {
+    // Every connection of the pool may be dead after a restart of the server, or hold statements
+    // that a function has prepared or deallocated.
+    connections: 2 * pool.size + 1,
+    losses: mayCommit(batch.mode) && batch.key === undefined ? 1 : MAX_LOSSES,
+    conflicts: MAX_ATTEMPTS,
+    softDeadline
+  }
   const run = { pool, batch, softDeadline, ...options }
   let variant: AttemptVariant = isKnownToNeedChecks(batch) ? { checkValues: true } : {}
   let last = await runAttempt(run, variant)
@@ -137,24 +144,6 @@ function abandonStatement ({ batch, outcome, connection }: FinishedAttempt): voi
   else if (isStatementStale(outcome)) connection.state.retired = true
 }
 
-/**
- * Every connection of the pool may be dead after a restart of the server, or hold statements that a
- * function has prepared or deallocated.
- */
-function createBudget (
-  pool: ConnectionPool,
-  { mode, key }: CompiledBatch,
-  softDeadline: number
-): RetryBudget {
-  const once = mayCommit(mode) && key === undefined
-  return {
-    connections: 2 * pool.size + 1,
-    losses: once ? 1 : MAX_LOSSES,
-    conflicts: MAX_ATTEMPTS,
-    softDeadline
-  }
-}
-
 function codeOf (outcome: AttemptOutcome): string | undefined {
   return outcome.kind === 'failed' ? outcome.error.code : undefined
 }
@@ -191,7 +180,7 @@ async function runAttempt (
   const { connection } = lease
   if (mayBegin?.() === false) throw failure('overloaded')
   if (reason !== undefined) onRetry(reason)
-  const batch = chooseEngine(compiled, connection)
+  const batch = connection.engine === 'postgresql' ? compiled : compiled.forCitus?.() ?? compiled
   lease.endBy(softDeadline)
   const hasRoleSettings = connection.roleSettings.has(batch.role)
   await learnTypes(connection, batch)
@@ -223,11 +212,6 @@ async function runAttempt (
   if (isConnectionStale(result)) connection.state.retired = true
   rememberChecks(result)
   return result
-}
-
-/** Returns the batch in the SQL of the engine. */
-function chooseEngine (batch: CompiledBatch, { engine }: Connection): CompiledBatch {
-  return engine === 'postgresql' ? batch : batch.forCitus?.() ?? batch
 }
 
 /**

@@ -202,7 +202,7 @@ function didRun (outcome: BatchOutcome, failed: Failure | undefined): boolean {
 
 /** The operation that metrics count as failed: that of the failure, or the one that was running. */
 function findOperation ({ at }: Failed, { details: { index } }: Failure): number | undefined {
-  return index ?? (typeof at === 'number' ? at : undefined)
+  return [index, at].find(place => typeof place === 'number')
 }
 
 function describeUnknown (outcome: BatchOutcome): Failure | undefined {

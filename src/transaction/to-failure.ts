@@ -142,7 +142,10 @@ function describeRaised (raised: RaisedError, context: RaisedContext): Failure {
     case 'ambiguous':
       return fail('rows_ambiguous', describeAmbiguity(node))
     case 'expect':
-      return fail('expectation_failed', describeExpectation(node, raised.value))
+      return fail(
+        'expectation_failed',
+        `Expected ${describeRange(node.expect as Expectation)}, matched ${raised.value}.`
+      )
     case 'absent':
       return fail('reference_row_missing', describeAbsent(raised, context))
     default:
@@ -225,12 +228,7 @@ function describeReference (
   return fail(use, 'reference_row_missing', message)
 }
 
-function describeExpectation ({ expect }: PlanNode, rows: number): string {
-  const { min, max } = expect as Expectation
-  return `Expected ${describeRange(min, max)}, matched ${rows}.`
-}
-
-function describeRange (min: number, max: number): string {
+function describeRange ({ min, max }: Expectation): string {
   if (min === max) return countRows(min)
   if (max === Infinity) return `at least ${countRows(min)}`
   return min === 0 ? `at most ${countRows(max)}` : `${min} to ${countRows(max)}`
