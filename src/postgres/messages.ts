@@ -162,7 +162,7 @@ export function createMessageReader (
   announce: (type: number, size: number) => void
 ): (chunk: Buffer) => void {
   const header = Buffer.alloc(HEADER_BYTES)
-  /** A message that has arrived in part, with room for all of it; undefined: its header has. */
+  /** A message that has arrived in part, with room for all of it, once its size is known. */
   let partial: Buffer | undefined
   let filled = 0
   const measure = (bytes: Buffer, offset: number): number => {

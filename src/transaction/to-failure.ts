@@ -197,7 +197,7 @@ function describeAmbiguity ({ kind }: PlanNode): string {
  * Describes a failure that the operation `at` raised, but that belongs to one that reads its rows.
  */
 function describeReference (
-  { kind, value: rows }: RaisedError,
+  { kind, value }: RaisedError,
   { plan, at }: RaisedContext
 ): Failure {
   const uses = plan.referenceUses.get(at) as readonly ReferenceUse[]
@@ -206,25 +206,25 @@ function describeReference (
     failFinally(placeOf(plan, reader), code, message)
   if (kind === 'lists') {
     const lists = listsRead(uses)
-    const message = `"${source}" returned ${rows} rows; ` +
+    const message = `"${source}" returned ${value} rows; ` +
       `${lists.length} references to lists of them are too many.`
     return fail(lists[0] as ReferenceUse, 'rows_limit', message)
   }
   if (kind === 'column') {
-    const column = columnsRead(uses)[rows - 1]
+    const column = columnsRead(uses)[value - 1]
     const use = uses.find(({ reference }) => reference.column === column) as ReferenceUse
     const message = `"${source}" returned no column "${String(column)}". If this is ` +
       'no reference, double its first $.'
     return fail(use, 'reference_column_missing', message)
   }
-  const use = uses.find(use => use.checked && use.rows > rows) as ReferenceUse
+  const use = uses.find(use => use.checked && use.rows > value) as ReferenceUse
   const { row } = use.reference
-  const skipped = rows === 0 && (plan.operations[at] as PlanNode).when.length > 0
+  const skipped = value === 0 && (plan.operations[at] as PlanNode).when.length > 0
     ? ' or was skipped'
     : ''
   const message = row === '*'
     ? `"${source}" returned no rows${skipped}; ${EMPTY_LIST}.`
-    : `"${source}" returned ${countRows(rows)}${skipped}; there is no row ${row}.`
+    : `"${source}" returned ${countRows(value)}${skipped}; there is no row ${row}.`
   return fail(use, 'reference_row_missing', message)
 }
 

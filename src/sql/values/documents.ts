@@ -1,6 +1,4 @@
-/**
- * Builds JSON that contains references to the results of earlier operations.
- */
+/** Builds JSON that contains references to the results of earlier operations. */
 import {
   constant,
   integer,
