@@ -1,45 +1,11 @@
-/**
- * Creates the typed client for a service under test, or with a fake fetch. Also contains the types
- * of the tables of docs/reference/language.md.
- */
+/** Creates the typed client for a service under test, or with a fake fetch. */
 import {
   createClient,
   type Client,
   type ClientOptions,
-  type ColumnType,
-  type Fetch,
-  type Generated,
-  type Json
+  type Fetch
 } from '../../client/src/index.ts'
 import { token, type ServiceUnderTest } from './service.ts'
-
-/**
- * The tables of docs/reference/language.md, as kysely-codegen would generate them, with columns as
- * they arrive in JSON.
- */
-export interface LanguageDatabase {
-  customers: { id: Generated<number>, name: string, email: string | null, city: Generated<string> }
-  orders: {
-    id: Generated<number>,
-    customer_id: number,
-    status: Generated<'open' | 'paid' | 'shipped'>,
-    total: Generated<number>,
-    paid: Generated<number>,
-    placed: string | null,
-    tags: Generated<string[]>,
-    data: Generated<Json>
-  }
-  stock: { sku: string, qty: number, sold: Generated<number>, counted_at: string | null }
-  order_items: { order_id: number, sku: string, qty: number }
-  cart_items: { cart_id: number, sku: string, qty: number }
-  bookings: { id: Generated<number>, room: string, during: string }
-  articles: {
-    id: Generated<number>,
-    title: string,
-    body: string,
-    words: ColumnType<string, never, never>
-  }
-}
 
 type Options = Partial<Omit<ClientOptions, 'numbers'>>
 

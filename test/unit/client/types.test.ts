@@ -420,6 +420,21 @@ export async function inputs (): Promise<void> {
       values: [{ before: 1, total: 2, status: 'open' }]
     })
     b.update('open_orders', { set: { id: 5 }, all: true })
+    b.update('orders', {
+      set: { data: $.remove('a') },
+      where: {
+        'data->>b': { ilike: 'x%', imatch: 'x', isdistinct: 'y' },
+        'data->>c': { plfts: 'a', phfts: 'b', wfts: 'c' },
+        data: { has_keys_any: ['a'], has_keys_all: ['b'] },
+        during: { cd: '[1,9)', sl: '[1,2)', sr: '[1,2)', nxr: '[1,2)', nxl: '[1,2)' }
+      }
+    })
+    b.insert('orders', { customer_id: 1 }, {
+      on_conflict: {
+        columns: ['customer_id'], index_where: { status: { eq: 'open' } }, do: 'update'
+      }
+    })
+    b.select('orders', { order: [{ id: 'asc' }], limit: 2, offset: 1 })
     const now = new Date()
     b.update('orders', {
       set: { placed: now },
