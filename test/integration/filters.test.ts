@@ -2,7 +2,6 @@
  * Tests that filters match the same rows as the same condition in SQL (comparisons, patterns,
  * lists, containment, ranges, keys, combinators, paths), and that they use indexes.
  */
-import fc from 'fast-check'
 import t from 'tap'
 import type { Batch } from '../../schemas/batch.ts'
 import { render } from '../../src/fragment/fragment.ts'
@@ -12,10 +11,9 @@ import { compile } from '../../src/sql/compile.ts'
 import { sessionStatement } from '../../src/sql/frame/session.ts'
 import { ColumnTypes, columnTypesQuery } from '../../src/sql/values/column-types.ts'
 import * as op from '../support/operations.ts'
-import { ids, sameRows, thingsSchema, type FilterRow } from '../support/database/same-rows.ts'
+import { sameRows, thingsSchema, type FilterRow } from '../support/database/same-rows.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { useService } from '../support/service.ts'
-import { propertyRuns } from '../support/runs.ts'
 
 const service = await useService(t, { schema: thingsSchema })
 const comparisons = { eq: '=', neq: '<>', gt: '>', gte: '>=', lt: '<', lte: '<=' } as const
@@ -424,48 +422,6 @@ t.test('combinators match the same rows as SQL', async t => {
     [{ n: { eq: 1 }, and: [{ n: { eq: 2 } }] }, 'false', 'none: the conditions are joined by AND'],
     [{ or: [{ eq: { gt: 8 } }, { eq: { eq: 1 } }] }, 'n > 8 or n = 1']
   ])
-})
-
-t.test('property: randomly nested filters match the same rows as SQL', async () => {
-  const leaf = fc.constantFrom<readonly [object, string]>(
-    [{ n: { gt: 1 } }, 'n > 1'], [{ m: { in: [1, 9] } }, 'm in (1, 9)'],
-    [{ txt: { ilike: '%a%' } }, "txt ilike '%a%'"], [{ flag: { is: true } }, 'flag is true'],
-    [{ n: { lt: { $col: 'm' } } }, 'n < m'], [{ jb: { has_key: 'a' } }, "jb ? 'a'"],
-    [{ n: { not: { between: [1, 7] } } }, 'not (n between 1 and 7)'],
-    [{ n: { gte: 0 }, m: { neq: 1 } }, '(n >= 0 and m <> 1)'],
-    [{ ints: { ov: [1, 3] } }, "ints && '{1,3}'"],
-    [{ 'jb->>a': { isdistinct: '1' } }, "jb ->> 'a' is distinct from '1'"]
-  )
-  const { filter } = fc.letrec<{ filter: readonly [object, string] }>(tie => ({
-    filter: fc.oneof(
-      { maxDepth: 6 },
-      leaf,
-      ...['and', 'or'].map(word =>
-        fc.array(tie('filter'), { minLength: 1, maxLength: 3 }).map(all => [
-          { [word]: all.map(([json]) => json) },
-          `(${all.map(([, text]) => text).join(` ${word} `)})`
-        ] as const)
-      ),
-      tie('filter').map(([json, text]) => [{ not: json }, `not (${text})`] as const)
-    )
-  }))
-  await fc.assert(
-    fc.asyncProperty(fc.array(filter, { minLength: 5, maxLength: 5 }), async filters => {
-      const { body, text } = await service.post(
-        filters.map(([where], i) => op.select(`s${i}`, 'things', { where }))
-      )
-      const want = await service.database.sql.unsafe(
-        filters.map(([, condition]) =>
-          `select array(select id from things where ${condition} order by id) as ids`
-        ).join(' union all ')
-      )
-      if (body.error !== null) throw new Error(text)
-      return filters.every((_, i) =>
-        JSON.stringify(ids(body.data[`s${i}`])) === JSON.stringify(want[i]?.['ids'])
-      )
-    }),
-    { numRuns: propertyRuns(20, 60) }
-  )
 })
 
 t.test('an operand or operator that does not fit the column is an error of PostgreSQL', async t => {
