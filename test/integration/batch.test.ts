@@ -6,7 +6,7 @@
 import t from 'tap'
 import type { Generated } from '../../client/src/index.ts'
 import { addEpoch } from '../../src/sql/frame/server-state.ts'
-import { forbidAnswers, useService, type Answer } from '../support/service.ts'
+import { useService, type Answer } from '../support/service.ts'
 import { shopSchema } from '../support/shorthand.ts'
 import { useClient } from '../support/client.ts'
 import * as op from '../support/operations.ts'
@@ -64,18 +64,6 @@ t.test('one batch is one transaction', async t => {
     }
   })
   t.same(await service.database.sql`select count(*)::int as n from customers`, [{ n: 1 }])
-})
-
-t.test('a response that cannot be rendered becomes an error that states the commit', async t => {
-  forbidAnswers(t)
-  const { status, body } = await service.post([
-    { id: 'a', op: 'insert', table: 'customers', values: [{ name: 'Market Stall' }] }
-  ])
-  t.match({ status, error: body.error }, {
-    status: 500,
-    error: { code: 'commit_unknown', committed: 'unknown', message: /is committed/ }
-  })
-  t.same(await service.database.sql`select count(*)::int as n from customers`, [{ n: 2 }])
 })
 
 const idsOf = ({ headers }: Answer): ReadonlyArray<string | null> =>

@@ -6,8 +6,6 @@ import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { buildApp } from '../../src/server/app.ts'
 import { readConfig } from '../../src/config/config.ts'
-import { holdRow } from '../support/database/hold.ts'
-import { useProxy } from '../support/network/proxy.ts'
 import {
   answering,
   ask,
@@ -16,20 +14,12 @@ import {
   type UseServiceOptions
 } from '../support/service.ts'
 import { dial, request, speak, type WireAnswer } from '../support/network/wire.ts'
-import { bearer, nowhere, on, shopSchema, update } from '../support/shorthand.ts'
+import { bearer, nowhere, on, shopSchema } from '../support/shorthand.ts'
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 const json = { 'content-type': 'application/json' }
 const stock = '[{"id":"s","op":"select","table":"stock"}]'
-const schema = `${shopSchema}
-  create table deferred (id int primary key, twin int unique deferrable initially deferred);
-  create function fail (state text) returns void language plpgsql as $$
-    begin raise sqlstate 'PT503' using message = 'later', detail = 'secret detail',
-    hint = 'secret hint'; end $$;
-  create view failing as select fail('x')::text as x;
-  grant all on deferred, failing to oneflight_user;`
-
-const service = await useService(t, { schema, env: { COMPRESSION: 'on' } })
+const service = await useService(t, { schema: shopSchema, env: { COMPRESSION: 'on' } })
 await answering(`${service.url}/health`)
 /** Starts another service on the same database. */
 const useAnother = (t: Test, options: UseServiceOptions) =>
@@ -71,6 +61,7 @@ function refused (
   t.equal(header('www-authenticate') !== null, status === 401)
   t.equal(header('retry-after') !== null, status === 503)
   t.equal(header('allow') !== null, status === 405)
+  t.equal(header('preference-applied'), null, 'preferences are reported only on success')
 }
 
 const common = ['type', 'code', 'message', 'committed', 'request_id']
@@ -266,6 +257,7 @@ t.test('checks run in the order of the contract', async t => {
   const many = '[{"id":"a"},{},{"id":"a"},{"id":"a"}]'
   const plain = { ...bad, 'content-type': 'text/plain' }
   const good = { ...json, authorization: bearer() }
+  const dry = { ...good, prefer: 'tx=rollback, access=read-only' }
   const rows: ReadonlyArray<readonly [
     status: number, code: string, line: string, headers: Record<string, string>, body: string
   ]> = [
@@ -278,8 +270,9 @@ t.test('checks run in the order of the contract', async t => {
     [401, 'auth_required', 'POST /', { ...json, prefer: 'handling=strict, tx=now' }, '{"broken'],
     [400, 'prefer_invalid', 'POST /', { ...bad, ...good }, big],
     [400, 'idempotency_key_invalid', 'POST /', { ...good, 'idempotency-key': '' }, big],
-    [413, 'body_too_large', 'POST /', good, big],
-    [413, 'too_many_ops', 'POST /', good, many],
+    [400, 'idempotency_key_invalid', 'POST /', { ...dry, 'idempotency-key': '' }, big],
+    [413, 'body_too_large', 'POST /', { ...good, prefer: 'handling=strict' }, big],
+    [413, 'too_many_ops', 'POST /', dry, many],
     [400, 'id_missing', 'POST /', good, '[{"id":"a"},{"id":"a"},{"id":1}]'],
     [400, 'id_duplicate', 'POST /', good, '[{"id":"a","op":"drop"},{"id":"a"}]']
   ]
@@ -372,61 +365,6 @@ t.test('every 503 has a Retry-After header', async t => {
   refused(t, await service.post('[]'), 400, 'body_empty')
   const invalid = await service.post([{ id: 'a', op: 'drop', table: 't' }])
   refused(t, invalid, 422, 'validation_failed', 'validation_error')
-})
-
-t.test('errors of PostgreSQL are reported in the envelope', async t => {
-  const failures: ReadonlyArray<
-    readonly [operation: object, status: number, code: string, more: object]
-  > = [
-    [
-      { op: 'insert', table: 'stock', values: [{ sku: 'apple', qty: 1 }] },
-      409, 'unique_violation', { op: 'a', index: 0, sqlstate: '23505', constraint: 'stock_pkey' }
-    ],
-    [
-      { op: 'insert', table: 'deferred', values: [{ id: 1, twin: 1 }, { id: 2, twin: 1 }] },
-      409, 'unique_violation',
-      { op: null, index: null, sqlstate: '23505', constraint: 'deferred_twin_key' }
-    ],
-    [
-      { op: 'select', table: 'nothing' },
-      404, 'undefined_table', { op: 'a', index: 0, sqlstate: '42P01' }
-    ],
-    [{ op: 'select', table: 'failing' }, 503, 'PT503', { op: 'a', index: 0, sqlstate: 'PT503' }]
-  ]
-  for (const [operation, status, code, more] of failures) {
-    const response = await service.post([{ id: 'a', ...operation }])
-    refused(t, response, status, code, 'execution_error')
-    const { type, code: _, message, committed, request_id: id, ...rest } = response.body.error
-    t.same(rest, { ...more, retryable: false })
-    t.notMatch(response.text, /secret|Key \(/)
-  }
-})
-
-t.test('an unknown outcome is reported as commit_unknown', async t => {
-  const proxy = await useProxy(t, service.database.loginUrl)
-  const proxied = await useAnother(t, { databaseUrl: proxy.through })
-  const lock = await holdRow(service.database, 'select from stock')
-  const pending = proxied.post([update('u', 'stock', { qty: 7 })])
-  await lock.awaited()
-  proxy.open = false
-  proxy.cut('reset')
-  const response = await pending
-  await lock.free()
-  t.match(response, {
-    status: 500,
-    body: {
-      data: null,
-      error: {
-        type: 'service_error',
-        code: 'commit_unknown',
-        committed: 'unknown',
-        request_id: response.headers.get('x-request-id')
-      }
-    }
-  })
-  const { text } = await ask(`${proxied.adminUrl}/metrics`)
-  // The label is `other` if the answer of the session is lost with the connection.
-  t.match(text, /^service_txn_count\{role="(oneflight_user|other)",outcome="error"\} 1$/m)
 })
 
 t.test('an internal error of the service is logged without secrets', async t => {

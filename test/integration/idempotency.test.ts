@@ -14,7 +14,7 @@ import { LOGIN_ROLE, useDatabase, type Database } from '../support/database/data
 import { holdRow } from '../support/database/hold.ts'
 import { makeKeyTable } from '../support/database/key-table.ts'
 import { CLAIMS, useProxy, type Proxy } from '../support/network/proxy.ts'
-import { dial, request, speak } from '../support/network/wire.ts'
+import { request, speak } from '../support/network/wire.ts'
 import {
   ask,
   retryAtOnce,
@@ -216,28 +216,6 @@ t.test('the header: any other value is rejected, and nothing is applied', async 
   }
   t.same(await keys(), [])
   t.equal(await applied(), 0)
-})
-
-t.test('the header: checked after the token and before the body', async t => {
-  const bad = 'Idempotency-Key: "'
-  const rows: ReadonlyArray<readonly [more: Headers, status: number, code: string]> = [
-    [{ 'content-type': 'text/plain' }, 415, 'content_type_unsupported'],
-    [{ authorization: 'Bearer x' }, 401, 'token_invalid'],
-    [{ prefer: 'handling=strict, tx=now' }, 400, 'prefer_invalid'],
-    [{}, 400, 'idempotency_key_invalid'],
-    [{ prefer: 'tx=rollback' }, 400, 'idempotency_key_invalid'],
-    [{ prefer: 'access=read-only' }, 400, 'idempotency_key_invalid']
-  ]
-  for (const [more, status, code] of rows) {
-    const responses = await speak(service.url, raw(bad, 'no JSON', more))
-    t.match(responses, [{ status, body: { error: { code } } }], code)
-  }
-  // Rejected by its headers: no byte of the body was sent.
-  const line = await dial(service.url)
-  const whole = raw(bad, undefined, { 'content-length': '100' }).toString('latin1')
-  line.send(whole.replace(/\r\n\r\n[^]*$/, '\r\n\r\n'))
-  t.match(await line.answers(1), [invalidKey])
-  line.socket.destroy()
 })
 
 // Exactly once

@@ -204,32 +204,6 @@ t.test('several header lines count as one header', async t => {
   )
 })
 
-t.test('preferences are checked between token and body, and reported only on success', async t => {
-  const { url, post } = await useAnother(t, { env: { MAX_BODY_BYTES: '100' } })
-  const prefer = 'handling=strict, foo'
-  const key = { prefer: 'foo', 'idempotency-key': 'a b' }
-  const strict = { headers: { prefer: 'handling=strict' } }
-  const dry = { headers: { prefer: 'tx=rollback' } }
-  const plain = { headers: { prefer, 'content-type': 'text/plain' } }
-  const rows: ReadonlyArray<readonly [string, Parameters<typeof post>, string]> = [
-    ['media type first', ['[]', plain], 'content_type_unsupported'],
-    ['then the token', ['[]', { role: null, headers: { prefer } }], 'auth_required'],
-    ['then preferences', ['nonsense', { headers: { prefer } }], 'prefer_invalid'],
-    ['then the key', ['nonsense', { headers: key }], 'idempotency_key_invalid'],
-    ['then the size', [' '.repeat(101), strict], 'body_too_large'],
-    ['then the body', ['[]', strict], 'body_empty'],
-    ['then operations', [[{ id: 'a' }], dry], 'validation_failed'],
-    ['then the transaction', [[select('a', 'nowhere')], dry], 'undefined_table']
-  ]
-  for (const [name, parameters, code] of rows) {
-    const answer = await post(...parameters)
-    t.equal(answer.body.error.code, code, name)
-    t.equal(answer.headers.get('preference-applied'), null)
-  }
-  const { headers } = await ask(`${url}/health`, dry)
-  t.equal(headers.get('preference-applied'), null, '/health has no preferences')
-})
-
 t.test('tx=rollback executes the batch, returns its rows and commits nothing', async t => {
   const batch = [
     insert('one', 'first'),
@@ -285,14 +259,15 @@ t.test('tx=rollback fails at the same operation as tx=commit', async t => {
 t.test('a response that cannot be rendered reports whether the batch committed', async t => {
   forbidAnswers(t)
   const rows = [
-    ['tx=commit', 'commit_unknown', 'unknown'],
-    ['tx=rollback', 'internal', false],
-    ['access=read-only', 'internal', false]
+    ['tx=commit', insert('i', 'stored'), 'commit_unknown', 'unknown', /is committed/],
+    ['tx=rollback', insert('i', 'dry'), 'internal', false, /./],
+    ['access=read-only', select('s', 't'), 'internal', false, /./]
   ] as const
-  for (const [prefer, code, committed] of rows) {
-    const answer = await preferring(prefer, [select('s', 't')])
-    t.match(answer, failed(500, code, { committed }), prefer)
+  for (const [prefer, operation, code, committed, message] of rows) {
+    const answer = await preferring(prefer, [operation])
+    t.match(answer, failed(500, code, { committed, message }), prefer)
   }
+  t.same(await words(), ['stored'])
 })
 
 t.test('access=read-only rejects writes and assigns no transaction id', async t => {

@@ -174,6 +174,7 @@ t.test('Expect: 100-continue is supported, other expectations are rejected', asy
     [{ authorization: 'Bearer x' }, 401],
     [{ 'content-type': 'text/plain' }, 415],
     [{ prefer: 'handling=strict, tx=now' }, 400],
+    [{ 'idempotency-key': '"' }, 400],
     [{ 'content-length': '1001' }, 413]
   ] as const
   for (const [more, status] of rejected) {
