@@ -2,7 +2,6 @@
  * Connections that are lost at every stage of a batch: the reported outcome is correct, and the
  * next batch succeeds.
  */
-import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { destroyConnection, type Connection } from '../../src/postgres/connection.ts'
 import { Lease, type ConnectionPool } from '../../src/postgres/pool.ts'
@@ -20,10 +19,8 @@ import {
   type Engine
 } from '../support/database/engine.ts'
 import { holdRow } from '../support/database/hold.ts'
-import { audit, ledgerSchema, pair, startLoad } from '../support/ledger.ts'
 import { errorResponse } from '../support/network/messages.ts'
 import { CLAIMS, useProxy, type Link, type Proxy } from '../support/network/proxy.ts'
-import { gauge, useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 const schema = `
@@ -35,7 +32,7 @@ const add = (n: number): string =>
   `with r as (insert into t values (${n}) returning n) select n::text from r`
 const touch = "with r as (update t set word = 'mine' where n = 0 returning n) select n::text from r"
 
-const database = await useDatabase(t, { schema: `${schema} ${ledgerSchema}` })
+const database = await useDatabase(t, { schema })
 const { sql, name } = database
 
 interface TestSetup {
@@ -267,36 +264,6 @@ t.test('resolving a lost connection does not wait for a free connection of the p
   t.same((await Promise.all(queued)).map(({ kind }) => kind), ['committed', 'committed'])
 })
 
-t.test('a deadline inside an operation rolls back at once and releases the locks', async t => {
-  const { engine } = await useProxiedEngine(t)
-  const lock = await holdTouched()
-  const batch = engine.run([add(1), touch], 2500)
-  t.match(await batch, {
-    kind: 'failed',
-    at: 'session',
-    error: { code: 'deadline_exceeded', status: 504 }
-  })
-  await lock.awaited(0)
-  await lock.free()
-  t.same(await added(), [])
-})
-
-t.test('a network that drops every byte: the batch fails before the deadline', async t => {
-  const { proxy, engine } = await useProxiedEngine(t)
-  await untilQuiet(engine)
-  proxy.forward = () => false
-  await t.rejects(
-    engine.run(["select 'never'"], 400),
-    { code: 'deadline_exceeded', status: 504 },
-    'BEGIN had no response'
-  )
-  proxy.forward = () => true
-  t.equal((await engine.run(["select 'again'"])).kind, 'committed')
-  await until(() => engine.pool.count().idle === 1)
-  proxy.forward = link => !inFlight(link)
-  t.match(await engine.run([add(1)], 3000), { kind: 'unknown' }, 'the batch may have arrived')
-})
-
 t.test('connections lost while idle are replaced without a failed batch', async t => {
   const { engine } = await useProxiedEngine(t, { size: 3 })
   for (const moment of ['noticed', 'not noticed']) {
@@ -387,33 +354,4 @@ t.test('a connection whose settings cannot be reset is replaced', async t => {
   t.equal((await engine.run([add(2)])).kind, 'committed')
   t.ok(connection.state.retired)
   await until(() => socket.readyState === 'closed')
-})
-
-t.test('batches under load survive terminated connections', async t => {
-  const service = await useService(t, { provide: async () => database })
-  const load = startLoad(service, 8)
-  await until(() => load.answers.size > 20)
-  const end = performance.now() + 3000
-  let kills = 0
-  while (performance.now() < end) {
-    const before = load.answers.size
-    const killed = await sql`select pg_terminate_backend(pid) from pg_stat_activity
-      where datname = ${name} and usename = 'oneflight_login' order by random() limit 1`
-    kills += killed.length
-    await delay(20 + Math.random() * 40)
-    await until(() => load.answers.size > before + 3)
-  }
-  await load.stop()
-  const codes = await audit(t, sql, load)
-  t.comment(`${kills} terminated: ${JSON.stringify(codes)}`)
-  const allowed = ['ok', 'database_unavailable', 'commit_unknown']
-  t.same(Object.keys(codes).filter(code => !allowed.includes(code)), [])
-  t.ok((codes['ok'] ?? 0) > kills, 'batches succeeded during the whole run')
-  const row = await holdRow(database, 'lock table left_side; select')
-  const batches = Array.from({ length: 4 }, (_, i) => service.post(pair(1_000_000 + i)))
-  await row.awaited(4)
-  await row.free()
-  t.same((await Promise.all(batches)).map(({ status }) => status), [200, 200, 200, 200])
-  // The pool has all of its connections again.
-  await until(async () => await gauge(service, 'service_pool_connections_idle') === 4)
 })
