@@ -75,25 +75,6 @@ t.test('requests beyond pool size and queue size fail at once', async t => {
   t.equal(await sessions(), 1)
 })
 
-t.test('without a queue, a request fails while the connection is busy', async t => {
-  const { pool, run } = useEngine(t, loginUrl, { queueSize: 0 })
-  t.match(await run(['select 1::text']), { kind: 'committed' })
-  await until(() => pool.count().busy === 0)
-  const running = run([NAP])
-  await t.rejects(run([NAP]), { code: 'overloaded' })
-  t.match(await running, { kind: 'committed' })
-})
-
-t.test('a wait ends after QUEUE_TIMEOUT_MS or at the deadline', async t => {
-  const { pool, run } = useEngine(t, loginUrl, { queueTimeoutMs: 100 })
-  // The timeout also applies to opening a connection, which may take longer than 100 ms.
-  const connection = await until(() => pool.acquire(soon()).catch(() => undefined))
-  await t.rejects(run([NAP]), { code: 'overloaded' })
-  await t.rejects(run([NAP], 50), { code: 'deadline_exceeded' })
-  pool.release(connection)
-  t.match(await run([NAP]), { kind: 'committed' })
-})
-
 t.test('gauges count busy, idle and waiting', async t => {
   const service = await useService(t, { provide, env })
   const gauges = async (): Promise<string> =>

@@ -4,13 +4,8 @@
  */
 import { createPublicKey } from 'node:crypto'
 import t from 'tap'
-import { findKey, narrowKeys, readJwks, usableKeys } from '../../../src/auth/jwks.ts'
-import {
-  readJwk,
-  readPublicKey,
-  readSecret,
-  type VerificationKey
-} from '../../../src/auth/verification-key.ts'
+import { narrowKeys, readJwks, usableKeys } from '../../../src/auth/jwks.ts'
+import { readJwk, readPublicKey, readSecret } from '../../../src/auth/verification-key.ts'
 import {
   printableConfig,
   readConfig,
@@ -429,45 +424,4 @@ t.test('each key of a set is checked separately', async t => {
   for (const [count, what] of [[1000, 1000], [1001, undefined]] as const) {
     t.equal(readJwks(jwks(...Array(count).fill({})))?.length, what, `${count} keys`)
   }
-})
-
-t.test('kid and alg select the key of a token', async t => {
-  const key = (
-    kid: string | undefined,
-    ...algorithms: VerificationKey['algorithms']
-  ): VerificationKey => ({ kid, algorithms, material: `${kid}` })
-  const [a, b, twin1, twin2, withoutKid, proto] = [
-    key('a', 'RS256', 'PS256'), key('b', 'ES256'), key('twin', 'ES384'), key('twin', 'ES384'),
-    key(undefined, 'EdDSA'), key('__proto__', 'ES512')
-  ]
-  const keys = [a, b, twin1, twin2, withoutKid, proto]
-  const rows: ReadonlyArray<
-    readonly [alg: string, kid: string | undefined, expected: VerificationKey | undefined]
-  > = [
-    ['RS256', 'a', a],
-    ['PS256', 'a', a],
-    ['RS256', undefined, a],
-    ['ES256', undefined, b],
-    ['EdDSA', undefined, withoutKid],
-    ['ES512', '__proto__', proto],
-    ['RS512', 'a', undefined],
-    ['ES256', 'a', undefined],
-    ['RS256', 'b', undefined],
-    ['RS256', 'A', undefined],
-    ['RS256', '', undefined],
-    ['RS256', 'constructor', undefined],
-    ['RS256', 'undefined', undefined],
-    ['ES384', 'twin', undefined],
-    ['ES384', undefined, undefined],
-    ['EdDSA', 'a', undefined],
-    ['EdDSA', 'undefined', undefined],
-    ['HS256', undefined, undefined],
-    ['none', undefined, undefined],
-    ['', undefined, undefined],
-    ['__proto__', 'a', undefined]
-  ]
-  for (const [alg, kid, expected] of rows) {
-    t.equal(findKey(keys, kid === undefined ? { alg } : { alg, kid }), expected, `${alg} ${kid}`)
-  }
-  t.equal(findKey([], { alg: 'RS256' }), undefined)
 })
