@@ -3,6 +3,7 @@
  * path. Above all, no invalid filter widens a query.
  */
 import t, { type Test } from 'tap'
+import { operators, type Operator } from '../../../schemas/operator.ts'
 import type { Environment } from '../../../src/config/config.ts'
 import { describePath } from '../../../src/errors/envelope.ts'
 import { findFailure, issuesOf, toTexts } from '../../support/issues.ts'
@@ -39,6 +40,10 @@ const each = (issue: string, filters: readonly unknown[]): IssueRow[] =>
 /** Operands of an operator of `column` with the same issue. */
 const operands = (issue: string, name: string, list: readonly unknown[], column = 'id') =>
   each(issue, list.map(operand => ({ [column]: { [name]: operand } })))
+
+/** The names of the operators that take this kind of operand. */
+const operatorsWith = (kind: Operator['takes']): string[] =>
+  Object.entries(operators).filter(([, { takes }]) => takes === kind).map(([name]) => name)
 
 /** The issues of the elements of a list. */
 const elements = (issue: string, indexes: readonly number[]): string[] =>
@@ -114,10 +119,8 @@ t.test('unknown combinators and operators are rejected', async t => {
 })
 
 t.test('invalid operands of comparisons and patterns are rejected', async t => {
-  const comparisons =
-    ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'like', 'ilike', 'match', 'imatch']
   assertRefused(t, [
-    ...comparisons.flatMap((name): IssueRow[] => {
+    ...operatorsWith('comparand').flatMap((name): IssueRow[] => {
       const issue = `operand_invalid where.id.${name}`
       return [
         ...operands(issue, name, [
@@ -191,7 +194,7 @@ t.test('invalid lists and bounds are rejected', async t => {
 
 t.test('invalid operands of containment, key and full-text operators are rejected', async t => {
   assertRefused(t, [
-    ...['cs', 'cd', 'ov', 'sl', 'sr', 'nxr', 'nxl', 'adj'].flatMap((name): IssueRow[] => [
+    ...operatorsWith('json').flatMap((name): IssueRow[] => [
       ...operands(`operand_invalid where.jb.${name}`, name, [
         null, { $nope: 1 }, { $excluded: 'n' }, { $inc: 1 }
       ], 'jb'),
@@ -216,7 +219,7 @@ t.test('invalid operands of containment, key and full-text operators are rejecte
         [{ jb: { [name]: ['a', '$src.*.txt'] } }, `${issue}[1]`]
       ]
     }),
-    ...['fts', 'plfts', 'phfts', 'wfts'].flatMap((name): IssueRow[] => {
+    ...operatorsWith('search').flatMap((name): IssueRow[] => {
       const issue = `operand_invalid where.tsv.${name}`
       const queries = [null, 1, [], {}, '$src.*.txt']
       const configs = [null, 1, [], {}]
@@ -288,15 +291,28 @@ t.test('unknown and malformed references are rejected in every position', async 
     [x => ({ 'jb->>a': { eq: x } }), '["jb->>a"].eq']
   ]
   const references = {
-    reference_unknown: ['$nope.id', '$nope.*.id', '$later.0.id', '$nope', '$nope.*', '$SRC.0.id'],
+    reference_unknown: [
+      '$nope', '$nope.id', '$nope.*', '$nope.*.id', '$SRC.id', '$SRC.0.id', '$later', '$later.0.id',
+      '$o.id', '$o.0.id', '$__proto__.id', '$constructor.id', '$toString.0.id', '$_.x'
+    ],
     reference_malformed: [
-      '$src.', '$src.*', '$src.*.', '$src.0.', '$src.00', '$src.01.id', '$src..id', '$src.0.a.b',
-      '$src.*.a.b', '$src.a.b', '$src.-1.id', '$src.*.*.id'
+      '$src.', '$src.*', '$src.*.', '$src.*.*.id', '$src.*.a.b', '$src..id', '$src.a.b', '$src.a.0',
+      '$src.0.', '$src.0..', '$src.0.*.id', '$src.0.a.b', '$src.00', '$src.00.id', '$src.01.id',
+      '$src.-1.id', '$src.+1.id', '$src.1e0.id', '$src. 0.id', '$src.0x0.id', '$src.٣.id'
     ]
   }
+  const source = { id: 'src', op: 'select', table: 'things' }
   for (const [code, texts] of Object.entries(references)) {
     assertRefused(t, positions.flatMap(([where, path]) =>
       each(`${code} where${path}`, texts.map(where))))
+    for (const text of texts) {
+      const values = [{ id: 1 }, { data: { 'a.b': [0, { $x: text }] } }]
+      t.same(issuesOf([source, { id: 'o', op: 'insert', table: 't', values }]), [
+        `${code} values[1].data["a.b"][1].$x`
+      ], text)
+      const update = { id: 'o', op: 'update', table: 't', set: { n: text }, all: true }
+      t.same(issuesOf([source, update]), [`${code} set.n`], text)
+    }
   }
   assertRefused(t, ['in', 'nin', 'has_keys_all'].flatMap((name): IssueRow[] => [
     [{ id: { [name]: '$nope.*.id' } }, `reference_unknown where.id.${name}`],
