@@ -195,40 +195,6 @@ t.test('without nowait, the wait ends after LOCK_TIMEOUT_MS with the same error'
   })
 })
 
-t.test('workers that use skip_locked take different jobs', async t => {
-  const take = [
-    op.select('job', 'jobs', {
-      where: { state: { eq: 'new' } },
-      order: [{ prio: 'desc' }, { id: 'asc' }],
-      limit: 1,
-      lock: { wait: 'skip_locked' }
-    }),
-    op.update('done', 'jobs', {
-      set: { state: 'taken' }, where: { id: { in: '$job.*.id' } }, returning: ['id']
-    }),
-    { ...gate, lock: 'share' }
-  ]
-  const held = await hold(t)
-  const workers: Array<Promise<Answer>> = []
-  for (const count of [1, 2, 3, 4]) {
-    workers.push(service.post(take))
-    await waiting(count)
-  }
-  await held.open()
-  const answers = await Promise.all(workers)
-  t.same(
-    answers.map(({ body }) => body.data.done), [[{ id: 2 }], [{ id: 5 }], [{ id: 8 }], [{ id: 1 }]],
-    'in their order'
-  )
-  const rest = await Promise.all(Array.from({ length: 12 }, () => service.post(take)))
-  const taken = rest.flatMap(({ body }) => body.data.done).map(({ id }) => id)
-  // A concurrent worker may find no job, because it skips the rows that others have locked. But no
-  // job is taken twice.
-  t.equal(new Set(taken).size, taken.length)
-  t.ok(taken.length > 0)
-  await sql`update jobs set state = 'new'`
-})
-
 t.test('skip_locked applies before limit, and expect counts the remaining rows', async t => {
   const held = await hold(t, 'select from jobs where id in (1, 2, 4) for no key update')
   const select = op.select('s', 'jobs', {

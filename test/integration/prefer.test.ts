@@ -41,7 +41,6 @@ const schema = `
     parent int references t deferrable initially deferred);
   create table entries (n int not null, try serial);
   create view tally as select count(*)::int as n from entries;
-  create view pause as select pg_sleep(0.004)::text as slept;
   create view gate as select pg_advisory_xact_lock_shared(1)::text as passed;
   create view mode as select current_setting('transaction_isolation') as isolation,
     current_setting('transaction_read_only') as readonly,
@@ -372,26 +371,6 @@ t.test('of two serializable batches with write skew, one is retried', async t =>
   }
 })
 
-t.test('under concurrent write skew, every committed batch saw the previous one', async t => {
-  const counted: number[] = []
-  const refusal = { retryable: true, committed: false }
-  const work = async (): Promise<void> => {
-    for (let i = 0; i < 15; i++) {
-      const answer = await preferring('isolation=serializable, handling=strict', skew('pause'))
-      if (answer.status === 200) counted.push(answer.body.data.e[0].n as number)
-      else t.match(answer, failed(409, 'serialization_failure', refusal))
-    }
-  }
-  await Promise.all(Array.from({ length: 8 }, work))
-  const expected = counted.map((_, i) => i)
-  t.same(counted.sort((a, b) => a - b), expected, 'returned')
-  const stored = await sql`select n from entries order by n`
-  t.same(stored.map(({ n }) => n as number), expected, 'stored')
-  const [tries] = await sql`select last_value::int as n from entries_try_seq`
-  t.comment(`${counted.length} of 120 committed, ${String(tries?.['n'])} tries`)
-  t.ok((tries?.['n'] as number) > counted.length, 'there were conflicts')
-})
-
 t.test('return=minimal returns counts instead of rows', async t => {
   const service = await useAnother(t, { env: { MAX_ROWS: '3' } })
   const batch = [
@@ -520,21 +499,6 @@ t.test('a lost batch without commit is retried and never unknown', async t => {
     4,
     'lost batches count under their role only if the session was set'
   )
-})
-
-t.test('a lost dry run without another connection fails as database_unavailable', async t => {
-  const service = await useProxied(t)
-  const { proxy } = service
-  await service.post([select('s', 't')])
-  const gate = await closeGate()
-  const batch = [insert('a', 'dry'), select('g', 'gate')]
-  const answer = preferring('tx=rollback', batch, service)
-  await gate.awaited()
-  proxy.open = false
-  proxy.cut('reset')
-  t.match(await answer, failed(503, 'database_unavailable', { committed: false }))
-  await gate.open()
-  t.same(await words(), [])
 })
 
 t.test('a deadline in a batch without commit reports committed: false', async t => {

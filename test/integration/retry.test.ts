@@ -55,31 +55,6 @@ const move = (from: number, to: number): object[] =>
     where: { id: { eq: id } }
   }))
 
-t.test('deadlocks are retried until every batch succeeds', async t => {
-  await sql.unsafe(`
-    alter database ${database.name} set deadlock_timeout = '10ms';
-    create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.03);
-      return null; end $$;
-    create trigger slow after update on hot for each row execute function slow()`)
-  t.teardown(() => sql`drop trigger slow on hot`)
-  const service = await useThis(t, { env: { POOL_SIZE: '6' } })
-  const rows = await holdRow(database, 'select from hot')
-  const posts = Array.from(
-    { length: 6 },
-    (_, i) => service.post(i % 2 === 0 ? move(1, 2) : move(2, 1))
-  )
-  await rows.awaited(6)
-  await rows.free()
-  const answers = await Promise.all(posts)
-  t.same(answers.map(({ status }) => status), Array(6).fill(200))
-  // Backends report their statistics when they exit.
-  await service.stop()
-  await until(async () =>
-    (await sql`select from pg_stat_database where datname = ${database.name} and deadlocks > 0`)
-      .length > 0
-  )
-})
-
 t.test('a deadlock that an extension reports is retried', async t => {
   const proxy = await useProxy(t, database.loginUrl)
   const { post, adminUrl } = await useThis(t, { databaseUrl: proxy.through })
