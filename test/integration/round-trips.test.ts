@@ -129,30 +129,6 @@ t.test('large parameters and results take no more round trips', async t => {
   }
 })
 
-t.test('a call takes one round trip, once the types of its parameters are known', async t => {
-  await database.sql.unsafe(
-    `create function sum_of(v int[]) returns bigint
-      language sql as 'select sum(x) from unnest(v) x';
-    create function one() returns int language sql as 'select 1'`
-  )
-  const batch = [
-    { id: 'a', op: 'call', function: 'one' },
-    { id: 'c', op: 'call', function: 'sum_of', args: { v: [1, '$a.0.one'] } }
-  ]
-  await post(batch)
-  checkPipeline(t, { ...await send(batch), operations: 2, name: 'the second call' })
-})
-
-t.test('a failed batch takes no more round trips', async t => {
-  const batch = [
-    { id: 'a', op: 'select', table: 'customers', expect: { min: 1000 } },
-    { id: 'b', op: 'select', table: 'stock' }
-  ]
-  const sent = await send(batch)
-  t.equal(sent.status, 412)
-  checkPipeline(t, { ...sent, operations: batch.length, name: 'too few rows' })
-})
-
 t.test('a batch with a statement made stale by DDL is retried on a new connection', async t => {
   const proxy = await useProxy(t, database.loginUrl)
   const engine = useEngine(t, proxy.through(database.loginUrl))
