@@ -376,7 +376,7 @@ t.test('the same key with another request is rejected, and nothing is applied', 
 t.test('a batch that fails frees its key, whatever the error is', async t => {
   retryAtOnce(t)
   const limited = await useAnother(t, { env: { LOCK_TIMEOUT_MS: '100', MAX_ROWS: '5' } })
-  const hasty = await useAnother(t, { env: { STATEMENT_TIMEOUT_MS: '1000' } })
+  const hasty = await useAnother(t, { env: { STATEMENT_TIMEOUT_MS: '200' } })
   await sql`insert into entries (n, note) values (0, 'taken')`
   const slot = await holdRow(service.database)
   const then = (operation: object): object[] => [...entry(), { id: 'x', ...operation }]

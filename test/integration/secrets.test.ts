@@ -408,7 +408,7 @@ t.test('no request, valid or invalid, reveals secrets or data', async t => {
         ERROR_VERBOSITY: verbosity,
         MAX_BODY_BYTES: '2000',
         MAX_ROWS: '3',
-        STATEMENT_TIMEOUT_MS: '3000',
+        STATEMENT_TIMEOUT_MS: '1000',
         POOL_SIZE: '2'
       }
     })

@@ -18,6 +18,7 @@ interface Shop extends ServiceUnderTest {
 async function useShop (t: Test): Promise<Shop> {
   const service = await useShopService(t, { env: { POOL_SIZE: '8' } })
   const { sql, name: database } = service.database
+  await sql.unsafe(`alter database ${database} set deadlock_timeout = '10ms'`)
   return {
     ...service,
     sql,
