@@ -2,12 +2,8 @@
  * The `Prefer` header, from its grammar to the transaction: dry runs, isolation, read-only access,
  * counts, strict handling, and lost connections of batches that commit nothing.
  */
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { MAX_ATTEMPTS } from '../../src/transaction/retry-policy.ts'
-import { execute } from '../support/database/execute.ts'
-import { skip, useRestartableServer } from '../support/database/restartable-server.ts'
 import { moodySchema } from '../support/database/triggers.ts'
 import {
   CLAIMS,
@@ -520,37 +516,3 @@ t.test('a deadline in a batch without commit reports committed: false', async t 
     t.same(await words(), [])
   }
 })
-
-t.test('a standby runs read-only batches and rejects others', { skip }, async t => {
-  const url = await useStandby(t)
-  const service = await useService(t, { databaseUrl: () => url, env: { POOL_SIZE: '2' } })
-  const rows: ReadonlyArray<readonly [prefer: string, operation: object, expected: object]> = [
-    ['access=read-only', select('m', 't'), { status: 200, body: { data: { m: [{ id: 1 }] } } }],
-    ['access=read-only, isolation=repeatable-read, tx=rollback', select('m', 't'), { status: 200 }],
-    ['access=read-only', insert('w', 'x'),
-      failed(403, 'read_only_sql_transaction', { op: 'w', index: 0 })],
-    ['access=read-only, isolation=serializable', select('m', 't'),
-      failed(400, 'feature_not_supported', { op: null, index: null, committed: false })],
-    ['access=read-write', select('m', 't'),
-      failed(503, 'database_unavailable', { committed: false })],
-    ['access=read-only', select('m', 't'), { status: 200 }]
-  ]
-  for (const [prefer, operation, expected] of rows) {
-    t.match(await preferring(prefer, [operation], service), expected, prefer)
-  }
-})
-
-/** Starts a separate server in recovery. It has no primary. */
-async function useStandby (t: Test): Promise<string> {
-  const server = await useRestartableServer(t)
-  const { url, dataDir } = server.current()
-  await execute(
-    { url },
-    'create role oneflight_user; create table t as select 1 as id, null as word; grant all ' +
-      'on t to oneflight_user'
-  )
-  await server.stop()
-  await writeFile(join(dataDir, 'standby.signal'), '')
-  await server.start()
-  return url
-}
