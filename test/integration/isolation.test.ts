@@ -7,6 +7,7 @@ import { randomInt } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import t, { type Test } from 'tap'
 import { FIXED_SETTINGS } from '../../src/postgres/facts.ts'
+import { seeded } from '../experiments/scenario.ts'
 import * as op from '../support/operations.ts'
 import { ensureRoles, LOGIN_ROLE } from '../support/database/database.ts'
 import { trapSchema } from '../support/database/triggers.ts'
@@ -178,19 +179,8 @@ interface Request {
   readonly bearer: string
 }
 
-/** Returns a generator of numbers from 0 to 1, the same ones for the same seed (mulberry32). */
-function numbers (seed: number): () => number {
-  let state = seed
-  return () => {
-    state = state + 0x6D2B79F5 | 0
-    let x = Math.imul(state ^ state >>> 15, 1 | state)
-    x = x + Math.imul(x ^ x >>> 7, 61 | x) ^ x
-    return ((x ^ x >>> 14) >>> 0) / 2 ** 32
-  }
-}
-
 function makeRequests (seed: number): readonly Request[] {
-  const random = numbers(seed)
+  const random = seeded(seed)
   const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T
   const kinds: readonly Kind[] = [
     ...Array<Kind>(6).fill('committed'), 'dry', 'failing', 'failing at commit', 'refused'
