@@ -260,20 +260,6 @@ t.test('a port in use: exit code 1, and neither server listens', async t => {
   })
 })
 
-t.test('the service starts without a database', async t => {
-  const service = await run(t, { DATABASE_URL: 'postgres://u:p@127.0.0.1:1/d' })
-  t.match(await ask(`${service.adminUrl}/ready`), {
-    status: 503,
-    body: { ok: false, error: 'database' }
-  })
-  t.match(await ask(`${service.url}/health`), { status: 503 })
-  t.match((await post(service.url, nap(0))).body, {
-    error: { code: 'database_unavailable', committed: false }
-  })
-  service.child.kill('SIGTERM')
-  t.equal(await service.ended, 0)
-})
-
 t.test('an uncaught error: exit code 1, and its message is not logged', async t => {
   const errors = [
     [

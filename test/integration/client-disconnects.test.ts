@@ -323,22 +323,6 @@ t.test('a disconnect during a large response leaves the batch committed', async 
   t.same(await notes(service.database), ['large'])
 })
 
-t.test('a disconnect during the body starts no transaction', async t => {
-  const service = await useService(t, { schema, env: { POOL_SIZE: '1', QUEUE_SIZE: '0' } })
-  const text = request('POST', '/', headers({ 'x-request-id': 'body' }), JSON.stringify(add()))
-  const bodyStart = text.indexOf('\r\n\r\n') + 4
-  for (const part of [text.length - 1, bodyStart, bodyStart + 6]) {
-    const socket = await connectTo(service)
-    const before = logged(service, 'body').length
-    await new Promise(resolve => socket.write(text.slice(0, part), resolve))
-    await once(resetSocket(socket), 'close')
-    await until(() => logged(service, 'body').length === before + 1)
-    t.match(logged(service, 'body').at(-1), { status: 499, code: 'client_closed_request' })
-  }
-  t.equal((await service.post(add('next'))).status, 200, 'the only connection is free')
-  t.same(await notes(service.database), ['next'])
-})
-
 t.test('200 disconnects at random moments: the log is correct and nothing stays held', async t => {
   const service = await useService(t, {
     schema: ledgerSchema,

@@ -535,18 +535,6 @@ t.test('the path of a named batch follows the URL of the service', async t => {
   }
 })
 
-t.test('a lost response of a named batch is retried with the same key and body', async t => {
-  const lose = (): never => {
-    throw new TypeError('lost')
-  }
-  const { fetch, asked } = fakeFetch([lose, rows({ n: 1 })])
-  const client = createClient({ url: 'http://x', fetch, retry: { minDelay: 1, maxDelay: 1 } })
-  const { data, attempts } = await client.run('a', { x: 1n, none: undefined })
-  t.same([data, attempts], [{ n: 1 }, 2])
-  t.same(asked.map(({ body }) => body), ['{"x":1}', '{"x":1}'])
-  t.equal(new Set(asked.map(({ headers }) => headers['idempotency-key'])).size, 1)
-})
-
 t.test('parameters of a named batch that JSON cannot represent are refused', async t => {
   const { fetch, asked } = fakeFetch([])
   const client = createClient({ url: 'http://x', fetch })

@@ -867,21 +867,6 @@ const terminate = () =>
     where datname = ${service.database.name} and usename = ${LOGIN_ROLE}
     and wait_event_type = 'Lock'`
 
-t.test('a batch whose backend is terminated is retried and applied once', async t => {
-  const retries = await startCount(LOST)
-  const slot = await holdRow(service.database)
-  const sent = post('k', touch())
-  await slot.awaited()
-  await terminate()
-  await until(async () => await retries() === 1)
-  await slot.awaited()
-  await slot.free()
-  const response = await sent
-  expectFresh(t, response)
-  t.equal(await applied(), 1)
-  expectReplay(t, await post('k', touch()), response)
-})
-
 t.test('a batch whose backend is terminated again and again fails and is not applied', async t => {
   const retries = await startCount(LOST)
   const slot = await holdRow(service.database)

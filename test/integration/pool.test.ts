@@ -16,7 +16,7 @@ import { useDatabase, type Database } from '../support/database/database.ts'
 import { plainBatch, useEngine, type Engine } from '../support/database/engine.ts'
 import { holdRow } from '../support/database/hold.ts'
 import { useProxy } from '../support/network/proxy.ts'
-import { ask, gauge, useService } from '../support/service.ts'
+import { gauge, useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 /** The number of prepared statements on the connection that meet a condition. */
@@ -73,24 +73,6 @@ t.test('requests beyond pool size and queue size fail at once', async t => {
     'the third request was rejected before these ended'
   )
   t.equal(await sessions(), 1)
-})
-
-t.test('gauges count busy, idle and waiting', async t => {
-  const service = await useService(t, { provide, env })
-  const gauges = async (): Promise<string> =>
-    [...(await ask(`${service.adminUrl}/metrics`)).text.matchAll(
-      /^service_pool_\w+\{server="primary"\} (\d+)$/gm
-    )].map(([, n]) => n).join(' ')
-  // Busy, idle, waiting. The first connection opens before the first request.
-  await until(async () => await gauges() === '0 1 0')
-  const slot = await holdRow(database)
-  const batches = Array.from({ length: 3 }, () => service.post(touch))
-  await until(async () => await gauges() === '2 0 1')
-  await slot.free()
-  t.same((await Promise.all(batches)).map(({ status }) => status), [200, 200, 200])
-  await until(async () => await gauges() === '0 2 0')
-  await terminate()
-  await until(async () => await gauges() === '0 0 0')
 })
 
 t.test('opening the first connection early does not occupy the queue', async t => {
@@ -240,28 +222,6 @@ t.test('texts that were not used for a long time are forgotten', async t => {
   }
   await run(["select 'old'"])
   t.equal(await countPrepared({ run }, "statement = $$select 'old'$$"), 0)
-})
-
-t.test('without a database, batches fail fast and the reason is reported', async t => {
-  const silent = await useSilentServer(t)
-  const rows: ReadonlyArray<readonly [string, string, RegExp | undefined]> = [
-    ['no server', 'postgres://u@127.0.0.1:1/d', /ECONNREFUSED/],
-    ['no such database', `${loginUrl}_not`, /does not exist/],
-    ['no response', silent, undefined]
-  ]
-  for (const [name, url, reason] of rows) {
-    const { run, openFailures } = useEngine(t, `${url}?connect_timeout=600`, {
-      queueTimeoutMs: 200,
-      size: 2
-    })
-    const errors = await Promise.all(
-      Array.from({ length: 8 }, () => run(['select 1::text']).catch((error: unknown) => error))
-    )
-    t.match(errors, Array(8).fill({ code: 'database_unavailable', status: 503 }), name)
-    if (reason !== undefined) {
-      t.match((await until(() => openFailures[0] as Error | undefined)).message, reason)
-    }
-  }
 })
 
 t.test('a connection opens on the first host that fits the URL', async t => {

@@ -260,21 +260,6 @@ t.test('a list of references compares with each referenced value', async t => {
   )
 })
 
-t.test('a multi-row insert keeps JSON null and NULL apart', async t => {
-  const groups = op.insert('w', 't', [
-    { id: 81, data: '$src.2.data' },
-    { id: 82, tags: ['a'] },
-    { id: 83, tags: '$src.0.tags' }
-  ], { returning: ['id', 'data'] })
-  const reader = op.insert('r', 't', [{ id: 84, data: '$w.0.data' }, { id: 85, data: '$w.1.data' }])
-  const response = await post([source, groups, reader])
-  t.equal(response.status, 200, response.text)
-  t.strictSame(
-    [...await sql`select data::text from t where id > 80 order by id`],
-    ['null', null, null, 'null', null].map(data => ({ data }))
-  )
-})
-
 t.test('JSON null and NULL are different values', async t => {
   const row = async (id: number): Promise<unknown> =>
     (await sql.unsafe(

@@ -4,7 +4,7 @@
  * a rejected request must never be parsed as the next request.
  */
 import { once } from 'node:events'
-import { Agent, get, request as httpRequest, type IncomingMessage } from 'node:http'
+import { Agent, request as httpRequest, type IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { pino } from 'pino'
@@ -315,23 +315,6 @@ t.test('the connection of an endless body is closed', async t => {
   }))
 })
 
-t.test('pipelined requests are answered in order', async t => {
-  const line = await dial(service.url)
-  await whileBatchRuns(async (bytes, row) => {
-    line.send(
-      bytes + request('GET', '/health', { 'x-request-id': 'b' }) +
-        request('GET', '/nothing', { 'x-request-id': 'c' })
-    )
-    await row.awaited()
-  })
-  t.match((await line.answers(3)).map(({ status, headers }) => [status, headers['x-request-id']]), [
-    [200, 'slow'],
-    [200, 'b'],
-    [404, 'c']
-  ])
-  line.socket.destroy()
-})
-
 t.test('invalid input after a request does not change the response to its batch', async t => {
   const rows = [
     ['nonsense\r\n\r\n', [200]],
@@ -472,27 +455,6 @@ t.test('shutdown: a slow reader receives the complete response', async t => {
   const stopped = service.stop()
   await refusing(service)
   t.equal((await buffer(response)).length, Number(response.headers['content-length']))
-  await stopped
-})
-
-t.test('shutdown: the last response on a keep-alive connection has Connection: close', async t => {
-  const service = await useAnother(t)
-  const responses = Array<number>(20).fill(0)
-  const clients = responses.map(async (_, i) => {
-    const agent = useAgent(t)
-    for (;;) {
-      const outgoing = get(`${service.url}/openapi.json`, { agent })
-      const [response] = await once(outgoing, 'response') as [IncomingMessage]
-      await buffer(response)
-      responses[i]! += 1
-      if (response.statusCode !== 200 || response.headers.connection === 'close') {
-        return [response.statusCode, response.headers.connection]
-      }
-    }
-  })
-  await until(() => responses.every(count => count > 1))
-  const stopped = service.stop()
-  t.same(await Promise.all(clients), Array(20).fill([200, 'close']))
   await stopped
 })
 
