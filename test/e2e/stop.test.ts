@@ -219,26 +219,6 @@ t.test('SIGKILL: locks are released soon', async t => {
   t.same(await sql`select * from nap`, [])
 })
 
-t.test('an invalid configuration: exit code 1 and one line for each problem', async t => {
-  const rows: ReadonlyArray<readonly [Record<string, string>, readonly RegExp[]]> = [
-    [{}, [
-      /^oneflight: DATABASE_URL: required$/,
-      /^oneflight: JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS_URL, JWT_JWKS, ANON_ROLE: /
-    ]],
-    [{ DATABASE_URL: 'mysql://x', JWT_SECRET: 'short', POOL_SIZE: 'many' }, [
-      /^oneflight: /, /^oneflight: /, /^oneflight: /
-    ]]
-  ]
-  for (const [env, lines] of rows) {
-    const { ended, output } = spawnService(t, env)
-    t.equal(await ended, 1)
-    const printed = output().trim().split('\n')
-    t.equal(printed.length, lines.length, output())
-    for (const line of lines) t.ok(printed.some(text => line.test(text)), `${line}`)
-    t.notMatch(output(), /short/)
-  }
-})
-
 t.test('a port in use: exit code 1, and neither server listens', async t => {
   const other = createServer()
   other.listen(0, '127.0.0.1')

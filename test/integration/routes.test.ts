@@ -136,31 +136,6 @@ t.test('every kind of batch runs in the database of its tenant', async t => {
   }
 })
 
-t.test('concurrent transfers of both tenants keep the sum of each database', async t => {
-  const service = await useRoutes(t, { env: { QUEUE_SIZE: '100' } })
-  // Rows are locked in the same order, so that there are no deadlocks.
-  const transfer = (from: number, to: number, amount: number): object[] => [
-    op.update('a', 'account', { set: { amount: { $inc: -amount } }, where: { id: { eq: from } } }),
-    op.update('b', 'account', { set: { amount: { $inc: amount } }, where: { id: { eq: to } } }),
-    { id: 'log', op: 'insert', table: 'account', values: [{ id: 100 + amount, amount: 0 }] }
-  ]
-  const answers = await Promise.all(Array.from({ length: 60 }, async (_, i) => {
-    const tenant = tenants[i % 2] as Tenant
-    const batch = transfer(1 + i % 4, 5, i)
-    return { tenant, i, status: (await service.send(tenant, batch)).status }
-  }))
-  t.ok(answers.every(({ status }) => status === 200))
-  for (const tenant of tenants) {
-    const { sql } = service.databases[tenant]
-    t.same(await sql`select sum(amount)::int as sum from account`, [{ sum: 500 }])
-    const rows = await sql`select id - 100 as i, tenant from account where id >= 100 order by id`
-    t.same(
-      rows.map(row => ({ ...row })),
-      answers.filter(answer => answer.tenant === tenant).map(({ i }) => ({ i, tenant }))
-    )
-  }
-})
-
 t.test('the types of columns are those of each database', async t => {
   const service = await useRoutes(t, { env: { POOL_SIZE: '1' } })
   const words = { acme: 'ok', globex: 'fine' }
