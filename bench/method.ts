@@ -113,7 +113,7 @@ Other work, measured in turns, too:
 | Store that response by a prepared statement | 288 µs | 88 µs | ` +
     `dropped: a function can replace the statement, which would run as the login role |
 | Write a batch that only reads behind the one that runs, with 10 connections and 2.5 ms | ` +
-    `2 619 batches/s | 4 784 batches/s | dropped: 20 connections do 4 221, and the batch would ` +
+    '2 619 batches/s | 4 784 batches/s | dropped: 20 connections do 4 221, and the batch would ' +
     `wait for the other one, and be lost with it |
 | One write for the responses of one turn of the event loop | 2 writes per batch | – | ` +
     `dropped: one is to PostgreSQL and one to the client, and no two batches share a socket |
