@@ -117,6 +117,8 @@ Other work, measured in turns, too:
     `wait for the other one, and be lost with it |
 | One write for the responses of one turn of the event loop | 2 writes per batch | – | ` +
     `dropped: one is to PostgreSQL and one to the client, and no two batches share a socket |
+| A young generation of 32 or 64 MiB in V8 instead of 16, a select by key (Node) | 297 µs | ` +
+    `297 µs | dropped |
 | Insert 10 000 rows without parsing their JSON in Node | 45 ms | 30 ms | ` +
     `dropped: what is parsed is checked, and each error names its row and its column |
 `
