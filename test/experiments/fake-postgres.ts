@@ -52,7 +52,7 @@ export type Kind =
  * Statements of batches with an idempotency key: in their transaction, and on another connection
  * after a lost connection.
  */
-type KeyKind = 'claim' | 'check' | 'release' | 'store' | 'terminate' | 'wait' | 'stored'
+type KeyKind = 'claim' | 'check' | 'role' | 'store' | 'terminate' | 'wait' | 'stored'
 
 /** One request with the default response. ReadyForQuery is the response to `ready`. */
 export interface Exchange {
@@ -105,8 +105,8 @@ const KINDS: ReadonlyArray<readonly [kind: Kind, word: string]> = [
   ['commit', 'commit and chain'],
   ['operation', '--operation'],
   ['check', 'set constraints'],
-  ['release', "set_config('role', 'none'"],
-  ['store', 'array_agg'],
+  ['role', 'set local role'],
+  ['store', 'insert into oneflight.idempotency_keys'],
   ['terminate', 'pg_terminate_backend'],
   ['wait', 'pg_advisory_xact_lock'],
   ['stored', 'unnest(k.answer)']
@@ -356,8 +356,10 @@ function defaultResponse (kind: Kind, text: string, state: State): DefaultRespon
       return rows(['claimed'], [null])
     case 'check':
       return plain(complete('SET CONSTRAINTS'))
+    case 'role':
+      return plain(complete('SET'))
     case 'store':
-      return rows(['stored'], [null])
+      return plain(complete('INSERT 0 1'))
     case 'terminate':
       return rows(['ended'])
     case 'stored':
