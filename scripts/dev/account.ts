@@ -62,16 +62,10 @@ export function give (path: string, account: Account | undefined): Promise<void>
  * not show ACLs or mount options.
  */
 export function reaches (account: Account | undefined, directory: string): Promise<boolean> {
-  return succeeds('test -d "$1" && test -x "$1"', account, directory)
-}
-
-/** Returns whether a shell script succeeds, which `account` runs with `directory` as `$1`. */
-export function succeeds (
-  script: string,
-  account: Account | undefined,
-  directory: string
-): Promise<boolean> {
-  return run('/bin/sh', ['-c', script, 'sh', directory], as(account)).then(() => true, () => false)
+  return run('/bin/sh', ['-c', 'test -d "$1" && test -x "$1"', 'sh', directory], as(account)).then(
+    () => true,
+    () => false
+  )
 }
 
 /**

@@ -8,7 +8,7 @@ import { existsSync } from 'node:fs'
 import { cp, lstat, mkdtemp, readFile, rename, rm, symlink } from 'node:fs/promises'
 import { basename, dirname, join, relative } from 'node:path'
 import { promisify } from 'node:util'
-import { succeeds, type Account } from './account.ts'
+import { as, type Account } from './account.ts'
 
 const run = promisify(execFile)
 
@@ -93,11 +93,14 @@ async function restoreLinks (native: string): Promise<void> {
   }
 }
 
-function runs (directory: string, account: Account | undefined): Promise<boolean> {
+async function runs (directory: string, account: Account | undefined): Promise<boolean> {
   const script = 'cd "$1" && test -r share/postgresql/postgres.bki && test -r ' +
     'share/postgresql/timezonesets/Default && bin/initdb --version && bin/postgres ' +
     '--version'
-  return succeeds(script, account, directory)
+  return await run('/bin/sh', ['-c', script, 'sh', directory], as(account)).then(
+    () => true,
+    () => false
+  )
 }
 
 /** Trusts a copy in a shared directory only if no other user can have created it. */

@@ -90,16 +90,29 @@ export async function startPostgres (
       : resolve(dataDir)
   }
   await prepareDataDirectory({ dataDir: launch.dataDir, major, bin, account, durable: !temporary })
-  const deadline = Date.now() + START_MS
-  // Another process can take a free port before the server does.
-  for (let tries = port === undefined ? 3 : 1; ; tries--) {
-    try {
-      return await start(launch, port ?? await freePort(), deadline)
-    } catch (error) {
-      if (tries > 1 && Date.now() < deadline) continue
-      await discard(temporary, launch.dataDir)
-      throw error
+  const tries = port === undefined ? 3 : 1
+  return startWithRetry(launch, { port, deadline: Date.now() + START_MS, tries })
+}
+
+interface Tries {
+  readonly port: number | undefined
+  readonly deadline: number
+  readonly tries: number
+}
+
+/** Retries, because another process can take the free port before the server does. */
+async function startWithRetry (
+  launch: Launch,
+  { port, deadline, tries }: Tries
+): Promise<Postgres> {
+  try {
+    return await start(launch, port ?? await freePort(), deadline)
+  } catch (error) {
+    if (tries > 1 && Date.now() < deadline) {
+      return startWithRetry(launch, { port, deadline, tries: tries - 1 })
     }
+    await discard(launch.temporary, launch.dataDir)
+    throw error
   }
 }
 
