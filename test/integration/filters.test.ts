@@ -439,6 +439,7 @@ t.test('an operand or operator that does not fit the column is an error of Postg
     [{ day: { between: ['2024-02-30', 'infinity'] } }, 'datetime_field_overflow'],
     [{ 'nope->>a': { eq: 1 } }, 'undefined_column'],
     [{ n: { has_key: 'a' } }, 'undefined_function'],
+    [{ 'jb->>a': { cs: ['x'] } }, 'undefined_function'],
     [{ ints: { eq: { $value: ['x'] } } }, 'invalid_text_representation']
   ]
   const select = { op: 'select', table: 'things' }

@@ -497,6 +497,21 @@ t.test('a lost batch without commit is retried and never unknown', async t => {
   )
 })
 
+t.test('a lost dry run without another connection fails as database_unavailable', async t => {
+  const service = await useProxied(t)
+  const { proxy } = service
+  await service.post([select('s', 't')])
+  const gate = await closeGate()
+  const batch = [insert('a', 'dry'), select('g', 'gate')]
+  const answer = preferring('tx=rollback', batch, service)
+  await gate.awaited()
+  proxy.open = false
+  proxy.cut('reset')
+  t.match(await answer, failed(503, 'database_unavailable', { committed: false }))
+  await gate.open()
+  t.same(await words(), [])
+})
+
 t.test('a deadline in a batch without commit reports committed: false', async t => {
   const service = await useProxied(t, { REQUEST_TIMEOUT_MS: '2000' })
   const { proxy } = service
