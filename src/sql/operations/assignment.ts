@@ -20,7 +20,7 @@ import type { RowColumns } from '../values/column.ts'
 import { buildDifference, buildText, buildValue, type OperandContext } from '../values/operand.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { buildWhere } from './filter.ts'
-import { markRow } from './inserted.ts'
+import { markRow } from './output.ts'
 
 /** Builds `"column" = expression`. */
 export function buildAssignment (assignment: Assignment, values: TypedValues): Fragment {

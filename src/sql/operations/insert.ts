@@ -20,7 +20,7 @@ import { SOURCE_ROW } from '../values/column.ts'
 import { buildStoredRows, collectRows, nameStored, type StoredRows } from '../values/stored-rows.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { buildConflictClause, buildNewValue } from './assignment.ts'
-import { markRow } from './inserted.ts'
+import { markRow } from './output.ts'
 import { buildSource } from './source.ts'
 
 const COMMA = sql`, `

@@ -1,18 +1,26 @@
 /**
- * SQL for the output of an operation.
+ * SQL for the output of an operation, also for whether a row is inserted or updated.
  */
 import { casts } from '../../../schemas/cast.ts'
-import { empty, fill, identifier, join, sql, type Fragment } from '../../fragment/fragment.ts'
+import {
+  constant,
+  empty,
+  fill,
+  identifier,
+  join,
+  sql,
+  type Fragment
+} from '../../fragment/fragment.ts'
 import { isNested } from '../../plan/nested.ts'
 import type { ColumnPath, OutputColumn, PlanNode, TableName, InsertNode } from '../../plan/nodes.ts'
 import type { Plan } from '../../plan/plan.ts'
 import { isAllColumns, isMarked } from '../../plan/output.ts'
 import type { Check } from '../statement/checks.ts'
+import { raise } from '../statement/raised-error.ts'
 import { exposeColumns, type ExposedColumns } from '../statement/shared-results.ts'
 import { tableName } from '../statement/table.ts'
 import { columnValue, type RowColumns } from '../values/column.ts'
 import type { CompileOptions } from '../values/context.ts'
-import { isInserted } from './inserted.ts'
 
 /** Columns 1 and 2 of each operation: when it began, and when its rows were ready. */
 export const operationTimes: Fragment =
@@ -50,6 +58,32 @@ export function outputValue (
   if (aggregate === undefined) return converted
   return sql`${AGGREGATES[aggregate]}(${distinct === true ? sql`distinct ` : empty}${converted})`
 }
+
+// Tells whether a row of an insert with `on_conflict` is new. PostgreSQL shows it only in part.
+// Version 18 has `old`. Before that, `xmax` of a new row is 0, but not in a view and not everywhere
+// in a partitioned table, and the role may be unable to read it.
+//
+// INSERT reads one row of its query at a time. The query first marks the row as inserted, in a
+// setting. Then PostgreSQL inserts the row, or it finds and locks an existing one, evaluates the
+// condition of the update, which marks the row as updated, and updates it. Last it evaluates
+// `returning`, and then reads the next row. Measured on PostgreSQL 14 and 18: 1.5 us per row.
+
+const SETTING = constant('oneflight.inserted')
+
+/** A condition that is true, and marks the row. PostgreSQL evaluates it for each row. */
+export function markRow (inserted: boolean): Fragment {
+  return sql`pg_catalog.set_config(${SETTING}, ${constant(String(inserted))}, true) is not null`
+}
+
+function hasMark (inserted: boolean): Fragment {
+  return sql`pg_catalog.current_setting(${SETTING}, true) operator(pg_catalog.=) ${
+    constant(String(inserted))
+  }`
+}
+
+/** In `returning`: whether the row is new. Fails if a trigger of the row reset the settings. */
+const isInserted: Fragment = sql`case when ${hasMark(true)} then true
+  when ${hasMark(false)} then false else ${raise('order')} is null end`
 
 /** `expression as "name", …` for RETURNING, which has no aggregates. */
 export function returningList (
