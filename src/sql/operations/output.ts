@@ -14,13 +14,22 @@ import {
 import { isNested } from '../../plan/nested.ts'
 import type { ColumnPath, OutputColumn, PlanNode, TableName, InsertNode } from '../../plan/nodes.ts'
 import type { Plan } from '../../plan/plan.ts'
-import { isAllColumns, isMarked } from '../../plan/output.ts'
+import { isAllColumns, isMarked, isUnchanged } from '../../plan/output.ts'
 import type { Check } from '../statement/checks.ts'
 import { raise } from '../statement/raised-error.ts'
 import { exposeColumns, type ExposedColumns } from '../statement/shared-results.ts'
 import { tableName } from '../statement/table.ts'
-import { columnValue, type RowColumns } from '../values/column.ts'
+import {
+  columnValue,
+  comparableValue,
+  kindOfOutput,
+  type ColumnKind,
+  type RowColumns
+} from '../values/column.ts'
 import type { CompileOptions } from '../values/context.ts'
+import type { ComparedColumns } from '../values/operand.ts'
+import type { TypedPath } from '../values/typed-json.ts'
+import type { TypedValues } from '../values/typed-values.ts'
 
 /** Columns 1 and 2 of each operation: when it began, and when its rows were ready. */
 export const operationTimes: Fragment =
@@ -57,6 +66,45 @@ export function outputValue (
   const converted = cast === undefined ? value : sql`(${value})::${fill(casts[cast], {})}`
   if (aggregate === undefined) return converted
   return sql`${AGGREGATES[aggregate]}(${distinct === true ? sql`distinct ` : empty}${converted})`
+}
+
+/** The output columns of a select, as `having` compares them. The row `o` has these columns. */
+export class OutputColumns implements ComparedColumns {
+  readonly row: Fragment = sql`o`
+  /** The builder of the values that meet the columns of the table. */
+  readonly #values: TypedValues
+  readonly #output: readonly OutputColumn[]
+
+  constructor (values: TypedValues, output: readonly OutputColumn[]) {
+    this.#values = values
+    this.#output = output
+  }
+
+  kindOf (column: string): ColumnKind | undefined {
+    return kindOfOutput(this.#output, column, name => this.#values.kindOf(name))
+  }
+
+  addParameterType (column: string): void {
+    const found = this.#find(column)
+    // No output column has this name, so it is a column of the table (`*`).
+    const name = found === undefined ? column : found.path?.column
+    if (name !== undefined) this.#values.addParameterType(name)
+  }
+
+  #find (name: string): OutputColumn | undefined {
+    return this.#output.find(column => column.name === name)
+  }
+
+  /** The type is that of the column that an output column returns, or of its expression. */
+  typed (path: ColumnPath): TypedPath {
+    const column = path.resultType === 'column' ? this.#find(path.column) : undefined
+    if (column === undefined) return path
+    if (isUnchanged(column)) return column.path
+    const values = this.#values
+    const value = column.path === undefined ? sql`*` : comparableValue(column.path, values, sql`t`)
+    const expression = outputValue(column, value)
+    return { ...path, example: sql`(select ${expression} from ${tableName(values.table)} as t)` }
+  }
 }
 
 // Tells whether a row of an insert with `on_conflict` is new. PostgreSQL shows it only in part.

@@ -8,8 +8,7 @@ import { unusedName } from '../statement/table.ts'
 import { columnValue, comparableValue, type RowColumns } from '../values/column.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { buildAfter, buildWhere } from './filter.ts'
-import { OutputColumns } from './output-columns.ts'
-import { buildNameClash, outputValue } from './output.ts'
+import { buildNameClash, OutputColumns, outputValue } from './output.ts'
 
 const DISTINCT = sql`distinct `
 const NO_COLUMN = sql`true as ${identifier('-')}`
