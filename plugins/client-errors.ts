@@ -1,9 +1,10 @@
 /**
- * Responses to requests that Node's HTTP server does not pass to Fastify: bytes that are not HTTP,
- * headers that are too large, requests that arrive too late, and CONNECT.
+ * Handles requests that Node's HTTP server does not pass to Fastify. Responds to bytes that are not
+ * HTTP, headers that are too large, requests that arrive too late, and CONNECT. Passes on requests
+ * with `Expect`.
  */
 import { randomUUID } from 'node:crypto'
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
@@ -63,6 +64,32 @@ async function clientErrors (
       id: requestId(request),
       headers: { allow: 'POST' }
     })
+  })
+  handleExpect(app)
+}
+
+/**
+ * `Expect: 100-continue`: a client is asked for the body only after its headers were accepted. Any
+ * other expectation is refused (RFC 9110 §10.1.1).
+ */
+function handleExpect (app: FastifyInstance): void {
+  const { server } = app
+  const waiting = new WeakSet<IncomingMessage>()
+  // Without a listener Node would ask for the body before any check of the headers.
+  server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
+    waiting.add(request)
+    server.emit('request', request, response)
+  })
+  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    app.earlyFailures.set(request, failure('expectation_unsupported'))
+    server.emit('request', request, response)
+  })
+  // Runs after the onRequest hooks, which check the headers.
+  app.addHook('preParsing', ({ raw, headers, maxBodyBytes }, reply, _payload, done) => {
+    if (waiting.has(raw) && !(Number(headers['content-length']) > maxBodyBytes)) {
+      reply.raw.writeContinue()
+    }
+    done()
   })
 }
 

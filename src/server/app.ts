@@ -12,7 +12,6 @@ import connections from '../../plugins/connections.ts'
 import cors from '../../plugins/cors.ts'
 import database from '../../plugins/database.ts'
 import errors, { sendFrameworkError } from '../../plugins/errors.ts'
-import expectContinue from '../../plugins/expect-continue.ts'
 import idempotencyKey from '../../plugins/idempotency-key.ts'
 import mediaType from '../../plugins/media-type.ts'
 import metrics from '../../plugins/metrics.ts'
@@ -58,7 +57,6 @@ export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
     lingerMs: Math.min(LINGER_MS, config.REQUEST_TIMEOUT_MS)
   })
   await app.register(clientErrors, { requestId })
-  await app.register(expectContinue)
   await registerRoutes(app, options)
   return app
 }
