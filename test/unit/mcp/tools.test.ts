@@ -3,7 +3,7 @@
  */
 import t from 'tap'
 import { failure, type FailureCode } from '../../../src/errors/catalogue.ts'
-import { describeFailure } from '../../../src/mcp/describe-error.ts'
+import { describeFailure } from '../../../src/mcp/tools.ts'
 
 const facts = { requestId: 'r', verbose: false, hasKey: false }
 
