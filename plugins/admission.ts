@@ -13,7 +13,7 @@ import type { ConfigOptions } from '../schemas/config.ts'
 import type { Identity } from '../schemas/token.ts'
 import { failure } from '../src/errors/catalogue.ts'
 import type { HoldBytes } from '../src/named/upload.ts'
-import { choosePool, type Databases } from '../src/transaction/database.ts'
+import { choosePool, type Databases } from '../src/transaction/decorators.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {

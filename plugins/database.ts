@@ -14,8 +14,13 @@ import { createPool, type ConnectionPool } from '../src/postgres/pool.ts'
 import { Compiler } from '../src/sql/compiler.ts'
 import { startupSettings } from '../src/sql/frame/session.ts'
 import { TemplateCache } from '../src/sql/template-cache.ts'
-import { findProblem, type Database, type Databases } from '../src/transaction/database.ts'
-import type { Observer, PoolLabels } from '../src/transaction/observer.ts'
+import {
+  findProblem,
+  type Database,
+  type Databases,
+  type Observer,
+  type PoolLabels
+} from '../src/transaction/decorators.ts'
 import { startKeyPruner, type KeyPruner } from '../src/transaction/prune-keys.ts'
 import { batchSettings } from '../src/transaction/run-batch.ts'
 

@@ -8,7 +8,7 @@ import fp from 'fastify-plugin'
 import { catalogue } from '../src/errors/catalogue.ts'
 import { conditions } from '../src/errors/conditions.ts'
 import type { ConnectionCount } from '../src/postgres/pool.ts'
-import type { Observer } from '../src/transaction/observer.ts'
+import type { Observer } from '../src/transaction/decorators.ts'
 import type { OperationReport } from '../src/transaction/report.ts'
 
 declare module 'fastify' {

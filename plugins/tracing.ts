@@ -19,7 +19,7 @@ import fp from 'fastify-plugin'
 import type { DatabaseTarget } from '../schemas/database.ts'
 import { readTraceparent, renderTraceparent, type Trace } from '../schemas/http.ts'
 import type { Failure } from '../src/errors/catalogue.ts'
-import type { Spans } from '../src/transaction/observer.ts'
+import type { Spans } from '../src/transaction/decorators.ts'
 import type { OperationReport } from '../src/transaction/report.ts'
 
 export interface TracingOptions {

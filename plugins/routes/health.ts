@@ -6,7 +6,7 @@ import type { Static } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Unhealthy } from '../../schemas/http.ts'
-import type { Databases } from '../../src/transaction/database.ts'
+import type { Databases } from '../../src/transaction/decorators.ts'
 
 async function health (app: FastifyInstance): Promise<void> {
   const databases = app.getDecorator<Databases>('databases')

@@ -5,7 +5,7 @@ import type { FastifyInstance, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ConfigOptions } from '../../schemas/config.ts'
 import { listTablesOf } from '../../src/tables/list-tables.ts'
-import { choosePool, type Databases } from '../../src/transaction/database.ts'
+import { choosePool, type Databases } from '../../src/transaction/decorators.ts'
 import { clientClosed } from './respond.ts'
 
 async function tables (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {

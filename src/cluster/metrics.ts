@@ -4,7 +4,7 @@
  */
 import Fastify from 'fastify'
 import { loadClient } from '../../plugins/metrics.ts'
-import type { Exposition, Snapshot } from '../transaction/observer.ts'
+import type { Exposition, Snapshot } from '../transaction/decorators.ts'
 
 export interface ClusterMetrics {
   /** Takes the current metrics of a worker and replaces its earlier ones. */

@@ -3,8 +3,7 @@
  */
 import cluster, { type Worker } from 'node:cluster'
 import type { BatchFiles } from '../named/read-files.ts'
-import type { DatabaseProblem } from '../transaction/database.ts'
-import type { Snapshot } from '../transaction/observer.ts'
+import type { DatabaseProblem, Snapshot } from '../transaction/decorators.ts'
 import type { Question, ToPrimary, ToWorker } from './worker.ts'
 
 /** The answer to a question. */

@@ -6,8 +6,7 @@ import cluster, { type Worker } from 'node:cluster'
 import type { BatchFiles, BatchSet } from '../named/read-files.ts'
 import type { AppOptions } from '../server/app.ts'
 import type { Service } from '../server/service.ts'
-import type { DatabaseProblem, Databases } from '../transaction/database.ts'
-import type { Snapshot, Observer } from '../transaction/observer.ts'
+import type { DatabaseProblem, Databases, Observer, Snapshot } from '../transaction/decorators.ts'
 
 /** From the primary to a worker. */
 export type ToWorker =

@@ -11,8 +11,7 @@ import openapi from '../../plugins/routes/openapi.ts'
 import type { Config } from '../../schemas/config.ts'
 import { printableConfig } from '../config/config.ts'
 import type { NamedBatches } from '../named/named-batch.ts'
-import type { DatabaseProblem } from '../transaction/database.ts'
-import type { Exposition } from '../transaction/observer.ts'
+import type { DatabaseProblem, Exposition } from '../transaction/decorators.ts'
 
 /** Why the service is not ready: it is stopping, has no database, or no worker is running. */
 export type NotReadyReason = 'stopping' | DatabaseProblem | 'workers'

@@ -7,7 +7,7 @@ import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { openBatchSet } from '../named/read-files.ts'
-import type { Observer } from '../transaction/observer.ts'
+import type { Observer } from '../transaction/decorators.ts'
 import { adminRoutes, type AdminRouteOptions } from './admin.ts'
 import { registerRoutes, type RouteOptions } from './app.ts'
 

@@ -3,7 +3,7 @@
  * not read the environment and does not end the process.
  */
 import type { AddressInfo } from 'node:net'
-import type { Observer } from '../transaction/observer.ts'
+import type { Observer } from '../transaction/decorators.ts'
 import { buildAdmin, type NotReadyReason } from './admin.ts'
 import { namedBatchesOf, startMain, type AppOptions, type StartedServer } from './app.ts'
 import { listen } from './http-server.ts'

@@ -14,7 +14,7 @@ import {
   type CompileSettings
 } from '../sql/compiler.ts'
 import { mayCommit, type CompiledBatch } from '../sql/frame/compiled-batch.ts'
-import { choosePool, type Database } from './database.ts'
+import { choosePool, type Database } from './decorators.ts'
 import { executeBatch, type ExecuteOptions } from './execute.ts'
 import { locateRow } from './locate-row.ts'
 import type { BatchOutcome, Failed, RowSink } from './outcome.ts'

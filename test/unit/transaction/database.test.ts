@@ -1,6 +1,6 @@
 /** Tests when a service with several databases counts as healthy. */
 import t from 'tap'
-import { findProblem, type Database } from '../../../src/transaction/database.ts'
+import { findProblem, type Database } from '../../../src/transaction/decorators.ts'
 
 const database = (result: boolean | Promise<boolean>, stuck = false) => ({
   pool: { isStuck: () => stuck },
