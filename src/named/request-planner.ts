@@ -22,8 +22,14 @@ import { parameterName } from '../plan/parameter-rows.ts'
 import { leastCertain } from '../plan/stored-values.ts'
 import { isNested } from '../plan/value-text.ts'
 import type { Parameters } from './parameters.ts'
-import { RowCollector, type CollectedRows } from './row-collector.ts'
-import { escapeRows, hasOnlyScalars, readFields, shapeOfData } from './row-values.ts'
+import {
+  escapeRows,
+  hasOnlyScalars,
+  readFields,
+  RowCollector,
+  shapeOfData,
+  type CollectedRows
+} from './rows.ts'
 import type { PathIssue } from './schema-parts.ts'
 
 /**

@@ -9,7 +9,7 @@ import type { PlannedBatch } from '../plan/plan-batch.ts'
 import { CsvReader, type CsvProblem, type CsvRows } from './csv.ts'
 import { describeIssues, refuse, type NamedBatch } from './named-batch.ts'
 import { readQuery } from './query-parameters.ts'
-import type { RowCollector } from './row-collector.ts'
+import type { RowCollector } from './rows.ts'
 import type { PathIssue } from './schema-parts.ts'
 import { findUploadTarget, type UploadTarget } from './upload-target.ts'
 
