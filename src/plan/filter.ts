@@ -7,8 +7,16 @@ import { maxColumns } from '../../schemas/operation.ts'
 import { operators, type Operator, type OperatorName } from '../../schemas/operator.ts'
 import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import type { Place } from './context.ts'
-import { planDocument, planScalar, planScalarOperand, readDollarMember } from './document.ts'
-import { countRequiredRows, planList, planPossiblyEmptyList, type ListPlace } from './list.ts'
+import {
+  countRequiredRows,
+  planDocument,
+  planList,
+  planPossiblyEmptyList,
+  planScalar,
+  planScalarOperand,
+  readDollarMember,
+  type ListPlace
+} from './document.ts'
 import { planTable, readPath } from './name.ts'
 import type {
   ColumnOperand,
