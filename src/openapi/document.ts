@@ -4,10 +4,9 @@
  */
 import { createRequire, findPackageJSON } from 'node:module'
 import type { TSchema } from '@sinclair/typebox'
-import { BatchAnswer, batchSchema } from '../../schemas/batch.ts'
+import { BatchAnswer, batchSchema, exampleAnswer, exampleBatch } from '../../schemas/batch.ts'
 import type { Config } from '../../schemas/config.ts'
 import { ErrorEnvelope } from '../../schemas/error.ts'
-import { exampleAnswer, exampleBatch } from '../../schemas/example.ts'
 import {
   AnswerHeaders,
   Healthy,
