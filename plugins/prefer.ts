@@ -1,13 +1,13 @@
 /**
- * `Prefer` (RFC 7240): reads the client's preferences from the headers, and sends
- * `Preference-Applied` when the batch succeeds. An unknown preference is ignored, as the RFC
- * requires, unless the client sends `handling=strict`. Routes use the decorator `readPreferences`
- * as an onRequest hook.
+ * Reads from headers how a batch is to run: `Prefer` (RFC 7240), and `Oneflight-Position`, which
+ * says what a read on the replica must see. Sends `Preference-Applied` when the batch succeeds. An
+ * unknown preference is ignored, as the RFC requires, unless the client sends `handling=strict`.
+ * Routes use the decorators `readPreferences` and `readPosition` as onRequest hooks.
  */
 import type { FastifyInstance, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ConfigOptions } from '../schemas/config.ts'
-import { headerValues } from '../schemas/http.ts'
+import { headerValues, positionPattern } from '../schemas/http.ts'
 import {
   enabled,
   defaultPreferences,
@@ -22,6 +22,8 @@ declare module 'fastify' {
     preferences: Preferences
     /** The value of `Preference-Applied`; empty when no preference is known. */
     preferenceApplied: string
+    /** The value of `Oneflight-Position`; undefined without the header. */
+    position: string | undefined
   }
 }
 
@@ -54,6 +56,8 @@ const MAX_QUOTE = 60
 async function prefer (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {
   app.decorateRequest('preferences')
   app.decorateRequest('preferenceApplied', '')
+  app.decorateRequest('position', undefined)
+  app.decorate('readPosition', readPosition)
   app.decorate<onRequestHookHandler>('readPreferences', (request, _reply, done) => {
     const elements = withoutRepetitions(
       headerValues(request.raw.rawHeaders, 'prefer').flatMap(readLine)
@@ -83,6 +87,16 @@ async function prefer (app: FastifyInstance, { config }: ConfigOptions): Promise
     }
     done()
   })
+}
+
+/** `Oneflight-Position`: what a read on the replica must see. */
+const readPosition: onRequestHookHandler = (request, _reply, done) => {
+  const [sent, ...more] = headerValues(request.raw.rawHeaders, 'oneflight-position')
+  if (more.length > 0 || (sent !== undefined && !positionPattern.test(sent))) {
+    throw failure('position_invalid')
+  }
+  request.position = sent
+  done()
 }
 
 /**

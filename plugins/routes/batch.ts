@@ -108,7 +108,6 @@ export default fp(batch, {
     'named-batches',
     'prefer',
     'idempotency-key',
-    'position',
     'admission',
     'database',
     'metrics',

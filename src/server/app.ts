@@ -16,7 +16,6 @@ import idempotencyKey from '../../plugins/idempotency-key.ts'
 import mediaType from '../../plugins/media-type.ts'
 import metrics from '../../plugins/metrics.ts'
 import namedBatches from '../../plugins/named-batches.ts'
-import position from '../../plugins/position.ts'
 import prefer from '../../plugins/prefer.ts'
 import requestIdPlugin, { requestId } from '../../plugins/request-id.ts'
 import requestLog from '../../plugins/request-log.ts'
@@ -77,7 +76,6 @@ export async function registerRoutes (app: FastifyInstance, options: RouteOption
   await app.register(namedBatches, { config, batches: named })
   await app.register(prefer, { config })
   await app.register(idempotencyKey, { config })
-  await app.register(position)
   await app.register(admission, { config })
   await app.register(health)
   await app.register(openapi, {
