@@ -7,8 +7,7 @@
 import { readFile } from 'node:fs/promises'
 import type { DatabaseTarget } from '../schemas/database.ts'
 import { readEngine } from './config/config.ts'
-import { parseDatabaseRoutes } from './config/database-routes.ts'
-import { parseDatabaseUrl } from './config/database-url.ts'
+import { parseDatabaseRoutes, parseDatabaseUrl } from './config/database-url.ts'
 import { migrate } from './postgres/migrate.ts'
 
 // Resolved from the package root, because the compiled file lies in another folder.

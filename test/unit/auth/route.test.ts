@@ -1,7 +1,7 @@
 /** Tests which database the claim of a token selects. */
 import t from 'tap'
 import { bucketOf, findRoute } from '../../../src/auth/claims.ts'
-import { parseDatabaseRoutes } from '../../../src/config/database-routes.ts'
+import { parseDatabaseRoutes } from '../../../src/config/database-url.ts'
 
 const url = (host: string): string => `postgres://app@${host}/shop`
 const find = (text: string, payload: Readonly<Record<string, unknown>>, path = 'tenant'): string =>

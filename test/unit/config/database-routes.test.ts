@@ -1,6 +1,6 @@
 /** Tests DATABASE_ROUTES: which database a value has, and that problems contain no secrets. */
 import t from 'tap'
-import { parseDatabaseRoutes } from '../../../src/config/database-routes.ts'
+import { parseDatabaseRoutes } from '../../../src/config/database-url.ts'
 
 const url = (host: string, more = ''): string => `postgres://app:hunter2@${host}/shop${more}`
 const shown = (text: string): object => {
