@@ -4,7 +4,7 @@
 import type { FastifyInstance, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ConfigOptions } from '../../schemas/config.ts'
-import { listTablesOf } from '../../src/tables/list-tables.ts'
+import { listTables } from '../../src/tables/read-tables.ts'
 import { choosePool, type Databases } from '../../src/transaction/decorators.ts'
 import { clientClosed } from './respond.ts'
 
@@ -14,7 +14,7 @@ async function tables (app: FastifyInstance, { config }: ConfigOptions): Promise
   app.get('/tables', { onRequest: authenticate }, async (request, reply) => {
     const { identity } = request
     const pool = choosePool(databases.of(identity), { access: 'read-only' })
-    const tables = await listTablesOf(pool, {
+    const tables = await listTables(pool, {
       role: identity.role,
       anonymous: identity.anonymous,
       schemas: config.DB_SCHEMAS,

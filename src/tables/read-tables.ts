@@ -2,7 +2,10 @@
  * Reads the tables and views of schemas from the catalogue: their columns, who may write them, and
  * how JSON represents their types.
  */
+import postgres from 'postgres'
 import type { DatabaseTarget } from '../../schemas/database.ts'
+import { Failure, failure } from '../errors/catalogue.ts'
+import type { DatabaseError } from '../errors/postgres.ts'
 import {
   constant,
   identifier,
@@ -12,8 +15,20 @@ import {
   sql,
   type Fragment
 } from '../fragment/fragment.ts'
-import { closeConnection, query, type Connection } from '../postgres/connection.ts'
+import {
+  closeConnection,
+  millisecondsUntil,
+  query,
+  withTimeout,
+  type Connection
+} from '../postgres/connection.ts'
 import { openConnection } from '../postgres/open-connection.ts'
+import { Lease, type AcquireOptions, type ConnectionPool } from '../postgres/pool.ts'
+import {
+  describeOutside,
+  responseTooLarge,
+  type FailureOptions
+} from '../transaction/to-failure.ts'
 
 export interface TableDescription {
   readonly schema: string
@@ -48,7 +63,7 @@ interface Field {
   readonly type: TypeDescription
 }
 
-export interface TableOptions {
+interface TableOptions {
   /** Tables are listed in this order, then by name. */
   readonly schemas: readonly string[]
   /** Only the tables and columns that this role may use. The login role must be able to take it. */
@@ -82,11 +97,37 @@ export async function describeTables (
   }
 }
 
+interface ListOptions
+  extends TableOptions, FailureOptions, Pick<AcquireOptions, 'clientClosed'> {
+  readonly role: string
+  readonly maxBytes: number
+  /** A time of performance.now(). */
+  readonly deadline: number
+}
+
 /**
- * Returns the same tables as JSON text for clients: the member `tables` of TableList
- * (schemas/http.ts). Returns undefined if it is larger than `maxBytes`.
+ * Returns the same tables for clients, as the text of a JSON array: `tables` of TableList
+ * (schemas/http.ts). Throws the Failure that the client gets.
  */
-export async function listTables (
+export async function listTables (pool: ConnectionPool, options: ListOptions): Promise<string> {
+  const { deadline, clientClosed, maxBytes } = options
+  using lease = new Lease(pool, await pool.acquire(deadline, { clientClosed }))
+  try {
+    const list = await withTimeout(millisecondsUntil(deadline), lease.connection, connection =>
+      writeTables(connection, options))
+    if (list === undefined) throw responseTooLarge(maxBytes, { op: null, index: null })
+    return list
+  } catch (error) {
+    if (error instanceof Failure) throw error
+    if (error instanceof postgres.PostgresError && error.severity === 'ERROR') {
+      throw describeOutside(error as DatabaseError, 'session', options)
+    }
+    throw failure(performance.now() < deadline ? 'database_unavailable' : 'deadline_exceeded')
+  }
+}
+
+/** Returns the text of listTables; undefined if it is larger than `maxBytes`. */
+async function writeTables (
   connection: Connection,
   { maxBytes, ...options }: TableOptions & { readonly maxBytes: number }
 ): Promise<string | undefined> {
