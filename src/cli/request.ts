@@ -14,7 +14,7 @@ import { tryParse } from '../json/try-parse.ts'
 import { UsageError } from './arguments.ts'
 import { commands, type OptionItem, type RunOptions } from './commands.ts'
 import { readBytes } from './input.ts'
-import type { Row } from './table.ts'
+import type { Row } from './result.ts'
 import type { CliContext } from './terminal.ts'
 
 const MAX_SECONDS = 86_400

@@ -6,9 +6,8 @@ import type { ErrorObject } from '../../schemas/error.ts'
 import { UsageError } from './arguments.ts'
 import type { RunOptions } from './commands.ts'
 import { describeIssues, readBatchText, type BatchText, readInput } from './input.ts'
-import { renderQueryPlan } from './query-plan.ts'
 import { buildRequest, readResponse, type Result, send, type LostResponse } from './request.ts'
-import { renderTable } from './table.ts'
+import { renderQueryPlan, renderTable } from './result.ts'
 import { type CliContext, showProgress, count, endLine, visible } from './terminal.ts'
 
 /** Sends `file` and prints the response. Resolves with the exit code; throws a UsageError. */

@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { renderQueryPlan } from '../../src/cli/query-plan.ts'
+import { renderQueryPlan } from '../../src/cli/result.ts'
 import { codeBlocks } from '../support/docs/markdown.ts'
 import { readLanguage } from '../support/docs/pages.ts'
 import { ask, useService, token } from '../support/service.ts'

@@ -4,7 +4,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { readBatchText } from '../../../src/cli/input.ts'
-import { renderTable } from '../../../src/cli/table.ts'
+import { renderTable } from '../../../src/cli/result.ts'
 import { listOf, visible } from '../../../src/cli/terminal.ts'
 import {
   childrenOf,
