@@ -50,4 +50,4 @@ function lowerNames ({ properties }: { readonly properties: object }): string[] 
   return Object.keys(properties).map(name => name.toLowerCase())
 }
 
-export default fp(cors, { name: 'cors', dependencies: ['request-id', 'request-log'] })
+export default fp(cors, { name: 'cors', dependencies: ['request-log'] })

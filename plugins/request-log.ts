@@ -1,7 +1,10 @@
 /**
  * The access log: one line per request. It never contains bodies, tokens, query strings or error
- * messages of the database.
+ * messages of the database. Every response has the request id, by which its line is found: taken
+ * from `X-Request-Id`, or generated.
  */
+import { randomUUID } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Failure } from '../src/errors/catalogue.ts'
@@ -27,6 +30,21 @@ declare module 'fastify' {
   }
 }
 
+const VALID_ID = /^[A-Za-z0-9._:/+=@-]{1,128}$/
+
+/**
+ * Returns the id of a request: the client's `X-Request-Id` if there is exactly one and it is safe
+ * to print, otherwise a new UUID. The id replaces the header, so every call returns the same.
+ */
+export function requestId ({ headers }: IncomingMessage): string {
+  // Node joins repeated headers with ", ", which the pattern does not match.
+  const sent = headers['x-request-id']
+  if (typeof sent === 'string' && VALID_ID.test(sent)) return sent
+  const id = randomUUID()
+  headers['x-request-id'] = id
+  return id
+}
+
 const fields = Symbol('fields')
 
 async function requestLog (app: FastifyInstance): Promise<void> {
@@ -37,6 +55,7 @@ async function requestLog (app: FastifyInstance): Promise<void> {
     }
   })
   app.addHook('onRequest', (request, reply, done) => {
+    reply.header('x-request-id', request.id)
     // Fastify does not call onResponse when the client has disconnected, and its batch may still
     // commit.
     reply.raw.once('close', () => {

@@ -17,8 +17,7 @@ import mediaType from '../../plugins/media-type.ts'
 import metrics from '../../plugins/metrics.ts'
 import namedBatches from '../../plugins/named-batches.ts'
 import prefer from '../../plugins/prefer.ts'
-import requestIdPlugin, { requestId } from '../../plugins/request-id.ts'
-import requestLog from '../../plugins/request-log.ts'
+import requestLog, { requestId } from '../../plugins/request-log.ts'
 import batch from '../../plugins/routes/batch.ts'
 import health from '../../plugins/routes/health.ts'
 import openapi from '../../plugins/routes/openapi.ts'
@@ -64,7 +63,6 @@ export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
 export async function registerRoutes (app: FastifyInstance, options: RouteOptions): Promise<void> {
   const { config, database: target, replica, routes, keys, tracerProvider } = options
   const named = namedBatchesOf(options)
-  await app.register(requestIdPlugin)
   await app.register(requestLog)
   await app.register(tracing, { tracerProvider, database: target })
   await app.register(cors, { config })
