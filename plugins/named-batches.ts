@@ -8,7 +8,7 @@ import fp from 'fastify-plugin'
 import type { Config, ConfigOptions } from '../schemas/config.ts'
 import { failure } from '../src/errors/catalogue.ts'
 import type { NamedAccess, NamedBatch, NamedBatches } from '../src/named/named-batch.ts'
-import { findUploadTarget } from '../src/named/upload-target.ts'
+import { findUploadTarget } from '../src/named/upload-parameters.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {

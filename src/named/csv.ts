@@ -8,7 +8,7 @@ import { once } from 'node:events'
 import { parse, type CsvError, type Parser } from 'csv-parse'
 import { mediaTypes } from '../../schemas/http.ts'
 import type { JsonObject } from '../json/parse.ts'
-import { scalarTypeOf, writeScalar, type ScalarType } from './query-parameters.ts'
+import { scalarTypeOf, writeScalar, type ScalarType } from './upload-parameters.ts'
 
 /** A row as JSON, and the line of the body where it ends. */
 export interface CsvRow {

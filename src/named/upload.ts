@@ -8,10 +8,9 @@ import type { PlanLimits } from '../plan/context.ts'
 import type { PlannedBatch } from '../plan/plan-batch.ts'
 import { CsvReader, type CsvProblem, type CsvRows } from './csv.ts'
 import { describeIssues, refuse, type NamedBatch } from './named-batch.ts'
-import { readQuery } from './query-parameters.ts'
 import type { RowCollector } from './rows.ts'
 import type { PathIssue } from './schema-parts.ts'
-import { findUploadTarget, type UploadTarget } from './upload-target.ts'
+import { findUploadTarget, readQuery, type UploadTarget } from './upload-parameters.ts'
 
 export interface UploadLimits extends Pick<PlanLimits, 'maxRows' | 'maxWork'> {
   readonly maxUploadRows: number

@@ -7,7 +7,7 @@ import { mediaTypes } from '../../schemas/http.ts'
 import type { JsonObject } from '../json/parse.ts'
 import type { NamedBatch } from '../named/named-batch.ts'
 import { mapReferences } from '../named/schema-parts.ts'
-import { takesUploads } from '../named/upload-target.ts'
+import { takesUploads } from '../named/upload-parameters.ts'
 import type { JsonSchema } from './json-schema.ts'
 
 export type DescribedBatch =
