@@ -8,8 +8,7 @@ import { isReservedRole } from '../../schemas/token.ts'
 import type { TokenKeys } from '../auth/jwks.ts'
 import { parseDatabaseRoutes, parseDatabaseUrl } from './database-url.ts'
 import { keyVariables, readKeys } from './jwt-keys.ts'
-import { readTracing } from './tracing.ts'
-import { describeProblem, findNearMisses, readValue } from './variable.ts'
+import { describeProblem, findNearMisses, readTracing, readValue } from './variables.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
