@@ -185,12 +185,16 @@ function mergeRuns (runs: readonly Run[]): readonly Run[] {
 
 function describeLimit (groups: number, max: number, parts: number): string {
   const reason = max < maxGroups
-    ? ` with ${parts} values, conditions and columns in "on_conflict" and "returning"`
+    ? ` with ${parts} values, conditions and columns in "on_conflict" and "returning"` +
+      ' ("$append" and "$merge" count three times)'
     : ''
   return `The rows name ${groups} different sets of columns; ` +
     `at most ${max} are allowed${reason}. ` +
     'Name the same columns in more rows, or divide the rows among several operations.'
 }
+
+/** How many parts `$append` and `$merge` count as: their SQL also checks the types. */
+const JOIN_PARTS = 3
 
 /**
  * Counts the parts that every group repeats: new values and conditions of `on_conflict`, and
@@ -202,5 +206,7 @@ export function countRepeatedParts (
 ): number {
   const update = conflict?.update
   if (update === undefined) return output.length
-  return output.length + update.set.length + flattenConditions(update.where).length
+  const joins = update.set.filter(({ modifier }) => modifier === '$append' || modifier === '$merge')
+  return output.length + update.set.length + (JOIN_PARTS - 1) * joins.length +
+    flattenConditions(update.where).length
 }

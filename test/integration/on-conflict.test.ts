@@ -488,17 +488,24 @@ t.test('too many different sets of columns are rejected', async t => {
     )
   }
   // The other members of the operation are repeated in the SQL for each group of rows.
-  const set = (count: number): object => ({
+  const set = (count: number, value: unknown = 1): object => ({
     columns: ['id'],
     do: 'update',
-    set: Object.fromEntries(Array.from({ length: count }, (_, i) => [`c${i}`, i])),
+    set: Object.fromEntries(Array.from({ length: count }, (_, i) => [`c${i}`, value])),
     where: { not: { or: [{ a: { eq: 1 } }, { b: { eq: 1 } }] } }
   })
-  await rejects(
-    { values: shapes(100), on_conflict: set(49) },
-    'The rows name 100 different sets of columns; at most 98 are allowed ' +
-      'with 51 values, conditions and columns in "on_conflict" and "returning"'
-  )
+  const limits: ReadonlyArray<readonly [conflict: object, parts: number, most: number]> = [
+    [set(49), 51, 98],
+    [set(17, { $merge: { a: 1 } }), 53, 94]
+  ]
+  for (const [conflict, parts, most] of limits) {
+    await rejects(
+      { values: shapes(100), on_conflict: conflict },
+      `The rows name 100 different sets of columns; at most ${most} are allowed with ${parts} ` +
+        'values, conditions and columns in "on_conflict" and "returning" ' +
+        '("$append" and "$merge" count three times)'
+    )
+  }
   const { body } = await service.post([{ ...insert, values: shapes(100), on_conflict: set(48) }])
   t.match(body.error, { code: 'undefined_column' })
   await sql`truncate mixed`

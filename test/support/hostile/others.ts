@@ -160,7 +160,7 @@ const described: Readonly<Record<string, Described>> = {
   'conditions of index_where': repeat(['upsert'], MAX_CONDITIONS, {
     'on_conflict.index_where': i => `{"a":{"eq":"x${i}"}}`
   }),
-  'repeated parts of on_conflict with rows of 50 shapes': part(['upsert'], 100, n => ({
+  'repeated parts of on_conflict with rows of 50 shapes': part(['upsert'], 33, n => ({
     values: times(MAX_ROWS / 2, i => `{"id":${i},"c${i % 50}":1}`),
     'on_conflict.set': times(n, i => `"${column(i)}":{"$merge":{"k":${reference(i)}}}`)
   })),
