@@ -203,3 +203,8 @@ export const NewColumn = newValueOf(
   all.filter(([name]) => ['$col', '$first', '$value'].includes(name)),
   'NewColumn'
 )
+
+/** Whether a modifier joins values, which some types cannot: its SQL checks them. */
+export function isJoining (name: ModifierName): name is '$append' | '$merge' {
+  return name === '$append' || name === '$merge'
+}

@@ -1,6 +1,7 @@
 /**
  * Plans `values` of an insert: JSON → groups of rows that name the same columns.
  */
+import { isJoining } from '../../schemas/modifier.ts'
 import { maxColumns } from '../../schemas/operation.ts'
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
 import type { PlanContext } from './context.ts'
@@ -206,7 +207,7 @@ export function countRepeatedParts (
 ): number {
   const update = conflict?.update
   if (update === undefined) return output.length
-  const joins = update.set.filter(({ modifier }) => modifier === '$append' || modifier === '$merge')
+  const joins = update.set.filter(({ modifier }) => isJoining(modifier))
   return output.length + update.set.length + (JOIN_PARTS - 1) * joins.length +
     flattenConditions(update.where).length
 }

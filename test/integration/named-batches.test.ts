@@ -325,20 +325,7 @@ t.test('query plans of a named batch are those of its parameters', async t => {
     ]
   }
   const medium = {
-    params: {
-      type: 'object',
-      properties: {
-        rows: {
-          type: 'array',
-          items: {
-            type: 'object',
-            properties: { id: { type: 'integer' }, n: { type: 'integer' } },
-            required: ['id', 'n']
-          }
-        }
-      },
-      required: ['rows']
-    },
+    params: rowsOf({ id: { type: 'integer' }, n: { type: 'integer' } }),
     operations: [op.update('u', 'medium', {
       from: { param: 'rows', on: { id: 'id' } }, set: { n: { $from: 'n' } }
     })]

@@ -7,7 +7,7 @@
  * - Rows come back shard by shard. Rows whose order matters are inserted by one statement each.
  * - The session of a batch is set on the workers as well.
  */
-import type { ModifierName } from '../../../schemas/modifier.ts'
+import { isJoining } from '../../../schemas/modifier.ts'
 import type { Failure } from '../../errors/catalogue.ts'
 import { fromDatabase } from '../../errors/postgres.ts'
 import { SqlState } from '../../errors/sqlstates.ts'
@@ -59,7 +59,8 @@ export function distributeNode (
   { maxRows, onlyCounts = false }: DistributeOptions
 ): PlanNode {
   const output = node.output ?? [{ name: ALL_COLUMNS, path: undefined, aggregate: undefined }]
-  const refused = assignmentsOf(node).find(({ modifier }) => REFUSED_MODIFIERS.has(modifier))
+  // Their checks are functions that Citus does not run on workers.
+  const refused = assignmentsOf(node).find(({ modifier }) => isJoining(modifier))
   if (refused !== undefined) {
     throw notOnCitus(
       `Citus cannot run "${refused.modifier}" on column "${refused.column}". Read the value, and ` +
@@ -114,9 +115,6 @@ function keepOrder ({ query }: InsertNode, maxRows: number): Pick<InsertNode, 'q
   const { source } = query
   return { query: { ...query, source: { ...source, limit: source.limit ?? maxRows + 1 } } }
 }
-
-/** Modifiers whose checks are functions that Citus does not run on workers. */
-const REFUSED_MODIFIERS: ReadonlySet<ModifierName> = new Set(['$append', '$merge'])
 
 /** The computed values that an operation assigns to columns of distributed rows. */
 function assignmentsOf (node: PlanNode): readonly Assignment[] {

@@ -6,7 +6,6 @@
  */
 import {
   empty,
-  identifier,
   integer,
   parameter,
   render,
@@ -18,7 +17,7 @@ import { arrayText } from '../../plan/value-text.ts'
 import { raise } from '../statement/raised-error.ts'
 import { answerSetting } from '../statement/settings.ts'
 import type { Statement } from '../statement/statement.ts'
-import { checkConnection } from './session.ts'
+import { checkConnection, setRoleStatement } from './session.ts'
 
 /** The idempotency key of a request. Hashes are in hexadecimal digits. */
 export interface Key {
@@ -79,18 +78,10 @@ export function claimStatement (
 export const twoPhaseStatement: Statement = prepared(sql`delete from oneflight.two_phase_commit`)
 
 /**
- * Sets the role that stores the response, and again that of the batch. Not prepared, as is the
- * statement that stores it: a trigger may have prepared another statement with the same name.
+ * Sets the role that stores the response. Not prepared, as is the statement that stores it: a
+ * trigger may have prepared another statement with the same name.
  */
-export const loginRoleStatement = setRole(sql`none`)
-
-export function setRoleStatement (role: string): Statement {
-  return setRole(identifier(role))
-}
-
-function setRole (role: Fragment): Statement {
-  return { ...render(sql`set local role ${role}`), prepare: false }
-}
+export const loginRoleStatement = setRoleStatement(sql`none`)
 
 /**
  * Stores the results that operations have kept in settings. Raises `session` if one is missing,
@@ -120,15 +111,15 @@ function storeStatement (
   { principal, claims, text, fingerprint, ttlSeconds }: Key,
   answer: Fragment
 ): Statement {
-  const decode = (hex: Fragment): Fragment => sql`pg_catalog.decode(${hex}, 'hex')`
   const statement = sql`insert into ${TABLE} as k
       (principal, key, fingerprint, claims, expires_at, answer)
-    values (${decode(parameter(principal))}, ${parameter(text)}, ${decode(parameter(fingerprint))},
-      ${decode(parameter(claims))}, pg_catalog.clock_timestamp() operator(pg_catalog.+)
+    values (${fromHex(parameter(principal))}, ${parameter(text)},
+      ${fromHex(parameter(fingerprint))}, ${fromHex(parameter(claims))},
+      pg_catalog.clock_timestamp() operator(pg_catalog.+)
       pg_catalog.make_interval(secs => ${parameter(String(ttlSeconds))}), ${answer})
     on conflict (principal, key) do update set fingerprint = case
         when k.expires_at operator(pg_catalog.<=) pg_catalog.now() then excluded.fingerprint
-        else ${decode(raise('taken'))} end,
+        else ${fromHex(raise('taken'))} end,
       claims = excluded.claims, created_at = excluded.created_at,
       expires_at = excluded.expires_at, answer = excluded.answer`
   return { ...render(statement), prepare: false }
@@ -146,11 +137,11 @@ export function answerText (
   secondsAgo: number
 ): string {
   return render(
-    sql`select case when k.claims operator(pg_catalog.<>) pg_catalog.decode(${
-      requestConstant(claims)
-    }, 'hex') then 'claims' when k.fingerprint operator(pg_catalog.<>) pg_catalog.decode(${
-      requestConstant(fingerprint)
-    }, 'hex') then 'request' else 'nothing' end, k.expires_at operator(pg_catalog.>)
+    sql`select case when k.claims operator(pg_catalog.<>) ${
+      fromHex(requestConstant(claims))
+    } then 'claims' when k.fingerprint operator(pg_catalog.<>) ${
+      fromHex(requestConstant(fingerprint))
+    } then 'request' else 'nothing' end, k.expires_at operator(pg_catalog.>)
       (pg_catalog.clock_timestamp() operator(pg_catalog.-) pg_catalog.make_interval(secs => ${
       requestConstant(String(secondsAgo))
     })), a.answer, k.xmin::pg_catalog.text, pg_catalog.pg_snapshot_xmax(
@@ -182,9 +173,14 @@ export function pruneText (limit: number): string {
 }
 
 function sameKey (principal: string, text: string, value: (text: string) => Fragment): Fragment {
-  return sql`principal operator(pg_catalog.=) pg_catalog.decode(${
-    value(principal)
-  }, 'hex') and key operator(pg_catalog.=) ${value(text)}`
+  return sql`principal operator(pg_catalog.=) ${
+    fromHex(value(principal))
+  } and key operator(pg_catalog.=) ${value(text)}`
+}
+
+/** Bytes from their hexadecimal digits. */
+function fromHex (digits: Fragment): Fragment {
+  return sql`pg_catalog.decode(${digits}, 'hex')`
 }
 
 function prepared (statement: Fragment): Statement {

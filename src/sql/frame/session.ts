@@ -75,12 +75,16 @@ export function sessionStatements (
   if (server === undefined || roleSettings.has(role) || role === server.login) {
     return [sessionStatement(session, defaults, connection)]
   }
-  const setRole = render(sql`set local role ${identifier(role)}`)
   const settings = [
     ...transactionColumns(session.writes === true, connection),
     ...buildSettings(session, defaults, connection)
   ]
-  return [{ ...setRole, prepare: false }, prepared(settings)]
+  return [setRoleStatement(identifier(role)), prepared(settings)]
+}
+
+/** Sets the role for this transaction. Not prepared: a role is part of the text. */
+export function setRoleStatement (role: Fragment): Statement {
+  return { ...render(sql`set local role ${role}`), prepare: false }
 }
 
 /**

@@ -15,18 +15,19 @@
  * RESET ALL removes the settings in which operations keep them.
  */
 import { renderTraceparent, type Trace } from '../../../schemas/http.ts'
+import { identifier } from '../../fragment/fragment.ts'
 import type { ConnectionFacts, FunctionCall } from '../../postgres/facts.ts'
 import type { Statement } from '../statement/statement.ts'
 import type { AttemptBatch, TransactionMode } from './compiled-batch.ts'
 import {
   claimStatement,
   loginRoleStatement,
-  setRoleStatement,
   storeKeptStatement,
   storeReceivedStatement,
   twoPhaseStatement,
   type Key
 } from './idempotency.ts'
+import { setRoleStatement } from './session.ts'
 
 /**
  * What a statement belongs to: the index of an operation; `session`: BEGIN or the session before
@@ -167,7 +168,7 @@ function restoreSteps (session: readonly Statement[]): readonly Step[] {
  * deferred a second time, to COMMIT.
  */
 function storeSteps (store: Statement, { role }: AttemptBatch): readonly Step[] {
-  return [loginRoleStatement, store, setRoleStatement(role)]
+  return [loginRoleStatement, store, setRoleStatement(identifier(role))]
     .map(statement => ({ statement, place: 'key' }))
 }
 

@@ -2,7 +2,7 @@
  * Builds the assignments of `set`, and the clause of an insert that says what happens to a row that
  * exists.
  */
-import { modifiers, type Modifier } from '../../../schemas/modifier.ts'
+import { isJoining, modifiers, type Modifier } from '../../../schemas/modifier.ts'
 import {
   empty,
   fill,
@@ -56,7 +56,7 @@ export function applyModifier (
         { kind: 'document', pieces: [modifier.empty], references: [], shape: 'scalar' },
         path
       ),
-    refused: name === '$append' || name === '$merge'
+    refused: isJoining(name)
       ? raiseIssue({ problem: name, path: ['', column] })
       : empty
   })

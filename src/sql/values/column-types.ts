@@ -108,7 +108,8 @@ const TYPES: ReadonlyArray<readonly [oid: number, array: number | undefined, nam
 ]
 
 const SCALARS = new Map(TYPES.map(([oid, , name]) => [oid, fixed(sql`pg_catalog.${name}`)]))
-const ARRAYS = new Map(TYPES.map(([, array, name]) => [array, fixed(sql`pg_catalog._${name}`)]))
+const ARRAYS = new Map(TYPES.flatMap(([, array, name]) =>
+  array === undefined ? [] : [[array, fixed(sql`pg_catalog._${name}`)]]))
 
 /** Those that are also supported with a length or a precision. */
 const MODIFIED: ReadonlySet<number> = new Set([
