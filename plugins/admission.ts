@@ -19,6 +19,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Its place among the batches of its principal; undefined without PRINCIPAL_CONCURRENCY. */
     place: Place | undefined
+    /** The bytes that are reserved for its body, and later for its response. */
+    reservedBytes: number | undefined
   }
 }
 
@@ -57,6 +59,7 @@ async function admission (app: FastifyInstance, { config }: ConfigOptions): Prom
     } else decide()
   })
   app.decorateRequest('place', undefined)
+  app.decorateRequest('reservedBytes', undefined)
   const { PRINCIPAL_CONCURRENCY: concurrency } = config
   if (concurrency !== undefined) app.decorate('limitPrincipal', createLimit(concurrency))
   // A slow client that announces a large body, or no size, would otherwise keep others out.
@@ -132,21 +135,20 @@ class Place {
 /** Bytes reserved per request: for its body, later for its response until the client has it. */
 class Reservations {
   total = 0
-  readonly #reserved = new Map<FastifyRequest, number>()
 
   has (request: FastifyRequest): boolean {
-    return this.#reserved.has(request)
+    return request.reservedBytes !== undefined
   }
 
   /** Replaces an earlier reservation of the request. */
   reserve (request: FastifyRequest, bytes: number): void {
-    this.total += bytes - (this.#reserved.get(request) ?? 0)
-    this.#reserved.set(request, bytes)
+    this.total += bytes - (request.reservedBytes ?? 0)
+    request.reservedBytes = bytes
   }
 
   release (request: FastifyRequest): void {
-    this.total -= this.#reserved.get(request) as number
-    this.#reserved.delete(request)
+    this.total -= request.reservedBytes ?? 0
+    request.reservedBytes = undefined
   }
 }
 

@@ -26,7 +26,7 @@ interface Exchange {
 /** The state of one client connection. */
 class Connection {
   /** Exchanges whose response is not complete; several when the client pipelines. */
-  readonly pending = new Set<Exchange>()
+  readonly pending: Exchange[] = []
   last: Exchange | undefined
   /** True when the bytes after the last request cannot be parsed. */
   unreadable = false
@@ -38,7 +38,7 @@ class Connection {
 
   /** True while a request that arrived completely has no complete response. */
   owesResponse (): boolean {
-    return [...this.pending].some(({ request }) => request.complete)
+    return this.pending.some(({ request }) => request.complete)
   }
 }
 
@@ -78,7 +78,7 @@ async function connections (app: FastifyInstance, options: ConnectionsOptions): 
     trackExchange(state, { request, response }))
   server.on('timeout', (socket: Socket) => destroyUnread(state, socket))
   // Node counts a connection as idle while its response is still being written, and would cut it.
-  server.closeIdleConnections = () => {}
+  server.closeIdleConnections = ignore
 
   app.decorate('connections', state.connections)
   app.decorate('lingeringClose', (socket: Socket) => lingeringClose(socket, options.lingerMs))
@@ -97,7 +97,7 @@ async function connections (app: FastifyInstance, options: ConnectionsOptions): 
     // A body without a known end is not read to its end; see drain.
     const endless = !raw.complete && !(Number(headers['content-length']) <= options.maxBodyBytes)
     // Pipelined responses keep the order of their requests: only the last may close the connection.
-    const last = state.stopping && connection?.pending.size === 1
+    const last = state.stopping && connection?.pending.length === 1
     if (connection !== undefined && (endless || last)) {
       connection.closing = true
       reply.header('connection', 'close')
@@ -106,6 +106,8 @@ async function connections (app: FastifyInstance, options: ConnectionsOptions): 
   })
   app.addHook('preClose', async () => stop(state, server))
 }
+
+function ignore (): void {}
 
 function trackExchange (state: State, exchange: Exchange): void {
   const { request, response } = exchange
@@ -119,7 +121,7 @@ function trackExchange (state: State, exchange: Exchange): void {
     connection.closing = true
     response.setHeader('connection', 'close')
   }
-  connection.pending.add(exchange)
+  connection.pending.push(exchange)
   connection.last = exchange
   // Runs before Node's own listener, which would read the rest of the body without a limit or
   // reset the connection.
@@ -127,9 +129,9 @@ function trackExchange (state: State, exchange: Exchange): void {
     if (!request.complete) drain(request, state)
   })
   response.once('close', () => {
-    connection.pending.delete(exchange)
+    connection.pending.splice(connection.pending.indexOf(exchange), 1)
     if (connection.unreadable && !connection.owesResponse()) lingeringClose(socket, state.lingerMs)
-    if (state.stopping && connection.pending.size === 0) closeWhenIdle(state, socket, connection)
+    if (state.stopping && connection.pending.length === 0) closeWhenIdle(state, socket, connection)
   })
 }
 
@@ -148,7 +150,7 @@ function destroyUnread ({ connections }: State, socket: Socket): void {
  */
 function closeWhenIdle ({ idleCloseMs }: State, socket: Socket, { pending }: Connection): void {
   setTimeout(() => {
-    if (pending.size === 0 && socket.writable) socket.destroySoon()
+    if (pending.length === 0 && socket.writable) socket.destroySoon()
   }, idleCloseMs).unref()
 }
 
@@ -175,7 +177,10 @@ function drain (request: IncomingMessage, { maxBodyBytes, lingerMs }: Connection
   })
   // Node calls it to close the connection after this response. As in lingeringClose, the client
   // needs time to read.
-  socket.destroySoon = () => socket.end()
+  const end = (): void => {
+    socket.end()
+  }
+  socket.destroySoon = end
   const timer = setTimeout(() => socket.destroy(), lingerMs).unref()
   request.once('end', () => {
     clearTimeout(timer)
@@ -188,7 +193,7 @@ function drain (request: IncomingMessage, { maxBodyBytes, lingerMs }: Connection
 function stop (state: State, server: Server): void {
   state.stopping = true
   for (const [socket, connection] of state.connections) {
-    if (connection.pending.size === 0) closeWhenIdle(state, socket, connection)
+    if (connection.pending.length === 0) closeWhenIdle(state, socket, connection)
   }
   // A closing server of Node no longer checks its request timeouts.
   setTimeout(() => {

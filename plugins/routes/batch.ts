@@ -21,6 +21,15 @@ type Planning = (bytes: Buffer) => Pieces<PlannedBatch>
 async function batch (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {
   const limits = batchLimits(config)
   const planner = new BatchPlanner(limits)
+  // Only one function: V8 keeps a type for each function of this kind.
+  function * planAdhoc (request: FastifyRequest, bytes: Buffer): Pieces<PlannedBatch> {
+    const operations = yield * readBatch(bytes, limits)
+    // Also logged if they are invalid.
+    request.access.operations = operations.length
+    yield
+    return yield * planner.plan(operations)
+  }
+
   const runner = createRunner(app, config)
   const streams = createRowStreams(app, config)
   app.decorate('acceptStreams', streams.accept)
@@ -52,13 +61,7 @@ async function batch (app: FastifyInstance, { config }: ConfigOptions): Promise<
 
   const ofAdhoc = hooksOf(app, 'requireJson', 'admitAdhoc', 'acceptStreams')
   app.post('/', { onRequest: ofAdhoc }, (request, reply) =>
-    run(request, reply, function * (bytes) {
-      const operations = yield * readBatch(bytes, limits)
-      // Also logged if they are invalid.
-      request.access.operations = operations.length
-      yield
-      return yield * planner.plan(operations)
-    }))
+    run(request, reply, bytes => planAdhoc(request, bytes)))
   const runUpload = createRunUpload(app, config, runner)
   const ofNamed = hooksOf(app, 'requireJsonOrRows', 'findNamedBatch', 'acceptStreams')
   app.post('/batches/:name', { onRequest: ofNamed }, async (request, reply) =>

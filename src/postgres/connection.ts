@@ -55,6 +55,8 @@ export interface ConnectionState {
   retired: boolean
   /** Called when the connection is lost. Set by the transaction or query that uses it. */
   onLost: (() => void) | undefined
+  /** The callback of the `sql.begin` that runs. */
+  transaction: (() => Promise<void>) | undefined
 }
 
 /**
@@ -109,8 +111,9 @@ function rejectOnLoss<Result> (
   query: PromiseLike<Result>
 ): Promise<Result> {
   return new Promise<Result>((resolve, reject) => {
-    connection.state.onLost = () => reject(new Error('the connection was lost'))
-    if (connection.state.dead) connection.state.onLost()
+    const lose = (): void => reject(new Error('the connection was lost'))
+    connection.state.onLost = lose
+    if (connection.state.dead) lose()
     query.then(resolve, reject)
   }).finally(() => {
     connection.state.onLost = undefined

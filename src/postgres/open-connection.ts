@@ -92,7 +92,13 @@ class Opening {
   readonly #firstHost: number
   readonly #end: number
   readonly #client: postgres.Sql
-  readonly #state: ConnectionState = { dead: false, retired: false, onLost: undefined }
+  readonly #state: ConnectionState = {
+    dead: false,
+    retired: false,
+    onLost: undefined,
+    transaction: undefined
+  }
+
   #socket: DriverSocket | undefined
   #timer: NodeJS.Timeout | undefined
   #failure = 'the server closed the connection'
@@ -111,11 +117,11 @@ class Opening {
     const cancel = (): void => this.#giveUp('the connection is no longer needed')
     signal?.addEventListener('abort', cancel)
     // postgres.js does not settle queries that wait when their connection closes.
-    const lost = new Promise<never>((_resolve, reject) => {
-      this.#state.onLost = () => reject(new Error(this.#failure))
-    })
+    const lost = Promise.withResolvers<never>()
+    const lose = (): void => lost.reject(new Error(this.#failure))
+    this.#state.onLost = lose
     const inspected = inspectServer(this.#client, this.#target, this.#options)
-    return await Promise.race([inspected, lost]).catch(async error => {
+    return await Promise.race([inspected, lost.promise]).catch(async error => {
       this.#socket?.destroy()
       await this.#client.end({ timeout: 0 })
       throw error
