@@ -70,7 +70,7 @@ const { quick, names, selection, problem } = readArguments(Object.keys(parts))
 // after a pause, with new connections, which counts for too much in a slice of less than a second.
 const measure: Measure = quick
   ? { slices: 2, seconds: 0.25, warmUp: { batches: 250, seconds: 1 } }
-  : { slices: 10, seconds: 1, warmUp: { batches: 4000, seconds: 6 } }
+  : { slices: 10, seconds: 1, warmUp: { batches: 16_000, seconds: 8 } }
 /** How often that is measured of which one repetition takes long. */
 const few = quick ? 2 : 5
 

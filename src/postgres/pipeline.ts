@@ -58,9 +58,27 @@ export interface Pipeline {
   send(socket: DriverSocket, handler: AnswerHandler): void
 }
 
-export function encodePipeline (groups: readonly Group[]): Pipeline {
-  const writer = new MessageWriter()
-  for (const group of groups) {
+/**
+ * `joined`: there is no Sync between the first group and the text after it, nor later. The server
+ * sends the answers to both at once then, which saves it a write, and the service a read. After an
+ * error in the group it skips the rest until a Sync, with which the rest is sent again. A pooler
+ * may not understand it.
+ */
+export function encodePipeline (groups: readonly Group[], joined = false): Pipeline {
+  const bytes = encodeGroups(groups, joined).finish()
+  return {
+    send (socket, handler) {
+      socket.send(bytes, new AnswerReader(groups, joined, socket, handler))
+    }
+  }
+}
+
+function encodeGroups (
+  groups: readonly Group[],
+  joined: boolean,
+  writer = new MessageWriter()
+): MessageWriter {
+  for (const [i, group] of groups.entries()) {
     if (typeof group === 'string') writer.query(group)
     else if ('oid' in group) writer.call(group.oid)
     else {
@@ -69,15 +87,10 @@ export function encodePipeline (groups: readonly Group[]): Pipeline {
         writer.bind(name, parameters).execute()
         if (flush) writer.flush()
       }
-      writer.sync()
+      if (i > 0 || !joined) writer.sync()
     }
   }
-  const bytes = writer.finish()
-  return {
-    send (socket, handler) {
-      socket.send(bytes, new AnswerReader(groups, socket, handler))
-    }
-  }
+  return writer
 }
 
 class AnswerReader implements Receiver {
@@ -85,6 +98,10 @@ class AnswerReader implements Receiver {
   readonly #socket: DriverSocket
   readonly #handler: AnswerHandler
   #group = 0
+  /** Whether no ReadyForQuery ends the current group. */
+  #joined: boolean
+  /** The error of the current text. It counts if nothing but ReadyForQuery follows. */
+  #textError: DatabaseError | undefined
   /** The number of the request that is answered next, in all groups. */
   #request = 0
   /** The number of the first request of the next group. */
@@ -92,8 +109,14 @@ class AnswerReader implements Receiver {
   /** Bytes of the rows so far. */
   #rowBytes = 0
 
-  constructor (groups: readonly Group[], socket: DriverSocket, handler: AnswerHandler) {
+  constructor (
+    groups: readonly Group[],
+    joined: boolean,
+    socket: DriverSocket,
+    handler: AnswerHandler
+  ) {
     this.#groups = groups
+    this.#joined = joined
     this.#socket = socket
     this.#handler = handler
     this.#nextGroup = sizeOf(groups[0])
@@ -137,9 +160,11 @@ class AnswerReader implements Receiver {
   }
 
   #complete (tag: string): void {
+    if (this.#textError !== undefined) return this.#handler.violated()
     // A later statement of a text by the simple protocol.
     if (this.#request === this.#nextGroup && this.#isText()) return
     this.#expectRequest(() => this.#handler.completed(this.#request++, tag))
+    if (this.#joined && this.#request === this.#nextGroup) this.#beginNextGroup()
   }
 
   #isText (): boolean {
@@ -150,15 +175,32 @@ class AnswerReader implements Receiver {
     const error = readError(body)
     // The server closes the connection after a FATAL error, which belongs to no statement.
     if ((error.severity || error.severity_local) !== 'ERROR') return
-    if (this.#isText()) this.#handler.failed(this.#request, error)
-    else this.#expectRequest(() => this.#handler.failed(this.#request, error))
+    if (this.#isText()) {
+      this.#textError ??= error
+      return
+    }
+    this.#expectRequest(() => this.#handler.failed(this.#request, error))
     this.#request = this.#nextGroup
+    if (!this.#joined) return
+    this.#joined = false
+    const rest = encodeGroups(this.#groups.slice(1), false, new MessageWriter().sync())
+    this.#socket.send(rest.finish(), this)
+  }
+
+  #beginNextGroup (): void {
+    this.#joined = false
+    this.#group++
+    this.#nextGroup += sizeOf(this.#groups[this.#group])
   }
 
   #endGroup (): void {
-    if (this.#request < this.#nextGroup) return this.#handler.violated()
-    this.#group++
-    this.#nextGroup += sizeOf(this.#groups[this.#group])
+    if (this.#textError !== undefined) {
+      this.#handler.failed(this.#request, this.#textError)
+      this.#textError = undefined
+      this.#request = this.#nextGroup
+    }
+    if (this.#joined || this.#request < this.#nextGroup) return this.#handler.violated()
+    this.#beginNextGroup()
     if (this.#group < this.#groups.length) return
     this.#socket.returnToDriver()
     this.#handler.finished()

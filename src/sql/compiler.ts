@@ -27,7 +27,7 @@ import {
   type TransactionMode
 } from './frame/compiled-batch.ts'
 import type { Key } from './frame/idempotency.ts'
-import { sessionStatements, type Session, type SessionDefaults } from './frame/session.ts'
+import { sessionStatement, type Session, type SessionDefaults } from './frame/session.ts'
 import { commentOn } from './frame/steps.ts'
 import { emptyResults } from './statement/shared-results.ts'
 import {
@@ -68,7 +68,7 @@ export interface CompileSettings extends SessionDefaults {
 }
 
 /** The templates of the session statements, by role and by whether the batch writes. */
-type SessionTemplates = LRUCache<string, ReadonlyArray<Template>>
+type SessionTemplates = LRUCache<string, Template>
 
 /** Maximum memory for a connection. It has few roles, but the names in tokens are not limited. */
 const MAX_SESSION_BYTES = 512 * 1024
@@ -212,31 +212,30 @@ export class Compiler {
   }
 
   /**
-   * The statements of the session. For all batches of a role on one connection they are the same,
+   * The statement of the session. For all batches of a role on one connection it is the same,
    * except for the claims and the request id.
    */
-  #compileSession (session: Session, connection: ConnectionFacts): readonly Statement[] {
+  #compileSession (session: Session, connection: ConnectionFacts): Statement {
     // The settings of query plans depend on the batch. The facts for a session that is set again
     // are used only once.
     if (session.settings !== undefined || connection.server === undefined) {
-      return sessionStatements(session, this.#settings, connection)
+      return sessionStatement(session, this.#settings, connection)
     }
     const ofConnection: SessionTemplates = this.#sessions.get(connection) ??
-      new LRUCache<string, ReadonlyArray<Template>>({
+      new LRUCache<string, Template>({
         maxSize: MAX_SESSION_BYTES,
-        sizeCalculation: templateBytes
+        sizeCalculation: template => templateBytes([template])
       })
     this.#sessions.set(connection, ofConnection)
     const key = `${session.writes === true} ${session.role}`
-    let templates = ofConnection.get(key)
-    if (templates === undefined) {
+    let template = ofConnection.get(key)
+    if (template === undefined) {
       const [claims, requestId] = [textPlaceholder(0), textPlaceholder(1)]
-      templates = sessionStatements({ ...session, claims, requestId }, this.#settings, connection)
-        .map(statement => createTemplate(statement) as Template)
-      ofConnection.set(key, templates)
+      const generic = { ...session, claims, requestId }
+      template = createTemplate(sessionStatement(generic, this.#settings, connection)) as Template
+      ofConnection.set(key, template)
     }
-    const values = [session.claims, session.requestId]
-    return templates.map(template => fillTemplate(template, values) as Statement)
+    return fillTemplate(template, [session.claims, session.requestId]) as Statement
   }
 
   /**

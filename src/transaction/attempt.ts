@@ -4,6 +4,9 @@
  *
  *     BEGIN, session, operation 1 … n, COMMIT AND CHAIN, reset, COMMIT        one round trip
  *
+ * After an error the server skips the rest, which is sent again: a second round trip, in which
+ * nothing is locked.
+ *
  * The outcome is known when COMMIT AND CHAIN is answered. The reset runs in the chained
  * transaction. The BEGIN and COMMIT of `sql.begin` are among these statements; see
  * driver-socket.ts. On a connection that was quiet, BEGIN is sent first and its answer awaited: it
@@ -183,7 +186,8 @@ class Attempt implements AnswerHandler {
 
   /** Encodes these steps and the groups after them. */
   #encode (steps: readonly Step[], end: readonly Group[] = []): Pipeline {
-    const { variant, writes } = this.#batch
+    const batch = this.#batch
+    const { variant, writes } = batch
     this.#steps = steps
     const statements = steps.map(({ statement }) =>
       variant?.unprepared === true ? { ...statement, prepare: false } : statement
@@ -192,7 +196,8 @@ class Attempt implements AnswerHandler {
     this.#requests = toRequests(this.#connection, statements).map((request, i) =>
       writes && steps[i]?.answer === 'session' ? { ...request, flush: true } : request
     )
-    return encodePipeline([this.#requests, ...end])
+    const joined = end.length > 0 && steps.length > 0 && endsWithReset(batch, this.#connection)
+    return encodePipeline([this.#requests, ...end], joined)
   }
 
   /** The groups after the steps. */
@@ -264,12 +269,14 @@ class Attempt implements AnswerHandler {
       return
     }
     const { answer, place = 'commit', statement } = this.#steps[request] ?? {}
-    this.#refused ||= answer === 'begin' && !isImpossibleMode(error, this.#batch.mode)
+    const { text: query = '', name = '', parse } = this.#requests[request] ?? {}
+    const wasPrepared = name !== '' && parse === false
+    const isDeallocated = wasPrepared && error.code === SqlState.invalid_sql_statement_name
+    this.#refused ||= answer === 'begin' && !isDeallocated &&
+      !isImpossibleMode(error, this.#batch.mode)
     // After COMMIT, it was the position or the reset that failed.
     if (this.#refused || request > this.#steps.length) this.#connection.state.retired = true
     if (request <= this.#steps.length && !this.#refused) {
-      const { text: query = '', name = '', parse } = this.#requests[request] ?? {}
-      const wasPrepared = name !== '' && parse === false
       const checkable = statement?.isFinal === false
       this.#firstError ??= { error: { ...error, query }, at: place, wasPrepared, checkable }
     }

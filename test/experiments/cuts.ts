@@ -47,8 +47,11 @@ const forms: Readonly<Record<'long' | 'short', Form>> = {
   short: { commits: 20, bytes: 3, cutEvery: 3, silentEvery: 8, spareMs: 10_000 }
 }
 
-/** The first statement of every transaction. Faults count from there. */
-const BEGIN = 'begin isolation'
+/**
+ * What the first write of a transaction contains: BEGIN, or everything, with a BEGIN that may be
+ * prepared. Faults count from there.
+ */
+const BEGIN = ['begin isolation', 'commit and chain']
 
 const CONNECTIONS = 4
 
@@ -474,9 +477,9 @@ async function terminateStuck ({ server: { sql } }: Scene): Promise<readonly Stu
 
 /**
  * Number of messages up to the end of the second operation, on a new connection: Parse, Bind and
- * Execute of BEGIN, the role, the settings and two operations, and Flush after the settings.
+ * Execute of BEGIN, the settings and two operations, and Flush after the settings.
  */
-const UP_TO_HELD = 5 * 3 + 1
+const UP_TO_HELD = 4 * 3 + 1
 
 /**
  * Measures how long a row stays locked when the server receives a part of a transaction and then

@@ -195,13 +195,14 @@ class FakeSession {
     if (type === 'X') this.#socket.end()
     else if (type === '') this.#start(body)
     else if (type === 'S') this.#ready()
+    else if (this.#skipping) this.#answers = []
     else if (type === 'Q') {
       this.#query(readText(body, 0))
       if (!this.#silent) this.#ready()
     } else if (type === 'F') {
       this.#reply('unlock', '', [functionResult])
       if (!this.#silent) this.#ready()
-    } else if (!this.#skipping) this.#handleExtended(type, body)
+    } else this.#handleExtended(type, body)
   }
 
   #handleExtended (type: string, body: Buffer): void {

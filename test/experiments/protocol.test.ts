@@ -337,15 +337,6 @@ const cases: readonly Case[] = [
     COMMITTED, 'kept'
   ],
   [
-    'status failed after an operation that succeeded; rolled back',
-    all(readyAfter('operation', send(ready('E'))), aborted), 'failed at commit 08006', 'kept', 1
-  ],
-  [
-    'no ReadyForQuery after the operations; rolled back',
-    all(readyAfter('operation', silence), aborted),
-    'failed at commit deadline_exceeded', 'replaced', 1, { deadlineMs: 4000 }
-  ],
-  [
     'an additional ReadyForQuery after the reset', readyAfter('unlock', add(ready('I'))), COMMITTED,
     'kept'
   ],
@@ -368,11 +359,10 @@ const cases: readonly Case[] = [
     ['no row, all responses in one write', inOnePiece({ keep: isNoRow })],
     ['two rows for one operation', at('operation', twoRows)],
     ['two rows for the last operation', at('operation', twoRows, 1)],
-    ['a row without an operation', readyAfter('operation', insertBefore(dataRow(['[2]'])))],
     ['an operation completes twice', at('operation', add(complete('SELECT 1')))],
     ['ReadyForQuery between two operations', at('operation', add(ready('T')))],
     ['ReadyForQuery instead of the response to COMMIT', at('commit', send(ready('T')))],
-    ['an additional ReadyForQuery after the operations', readyAfter('operation', add(ready('T')))]
+    ['ReadyForQuery after the operations, without a Sync', at('operation', add(ready('T')), 1)]
   ] as ReadonlyArray<readonly [string, Script, number?]>).map(([what, script, limit]): Case => [
     `${what}; committed`, all(script, committed), 'rows lost', 'replaced', 1,
     limit === undefined ? {} : { deadlineMs: limit }

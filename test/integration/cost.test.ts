@@ -78,88 +78,86 @@ interface Case {
 const SETTLED = 3
 
 /**
- * Each batch begins with `SET LOCAL ROLE` (PBE) and the settings (BE), which every batch has
- * prepared. In a batch that writes, a Flush (H) follows them. Then follow the operations and Sync,
- * and two simple queries: `COMMIT AND CHAIN` and the reset of the connection. The operations of a
+ * Each batch begins with the role and the settings (BE), which every batch has prepared. In a batch
+ * that writes, a Flush (H) follows them. Then follow the operations, without a Sync, a simple query
+ * with `COMMIT AND CHAIN` and the reset of the connection, and a call. The operations of a
  * new batch are parsed in run 1, prepared in run 2 and only bound from run 3 on; a text that recurs
  * within a batch or between batches is prepared sooner.
  *
  * If a table is new, run 1 first reads the types of its columns. Then BEGIN is in the same write as
- * the operations (PBE), because the connection is not quiet any more.
+ * the operations (BE), because the connection is not quiet any more.
  */
 const cases: readonly Case[] = [
   {
     name: 'one select',
     batch: () => [op.select('s', 'stock')],
-    messages: ['2 PBE BE PBE S Q F', 'PBE BE PBE S Q F', 'PBE 2 BE S Q F'],
-    sent: 470,
-    received: 448
+    messages: ['2 BE PBE Q F', 'BE PBE Q F', '2 BE Q F'],
+    sent: 418,
+    received: 441
   },
   {
     name: 'an order: five operations with references',
     batch: () => order(),
-    messages: ['2 PBE BEH 5 PBE S Q F', 'PBE BEH 5 PBE S Q F', 'PBE BEH 5 BE S Q F'],
-    sent: 1582,
-    received: 875
+    messages: ['BE BEH 5 PBE Q F', 'BEH 5 PBE Q F', 'BEH 5 BE Q F'],
+    sent: 1530,
+    received: 868
   },
   {
     name: 'a hot row: four operations with references',
     batch: () => hotRow,
-    messages: ['2 PBE BEH 4 PBE S Q F', 'PBE BEH 4 PBE S Q F', 'PBE BEH 4 BE S Q F'],
-    sent: 1325,
-    received: 704
+    messages: ['BE BEH 4 PBE Q F', 'BEH 4 PBE Q F', 'BEH 4 BE Q F'],
+    sent: 1273,
+    received: 697
   },
   {
     name: 'a hundred operations that each refer to the previous one',
     batch: () => hundred,
     // The insert is the same as that of the order. All selects but the first and the last have one
     // text, so run 1 prepares it; run 2 prepares those two.
-    messages: [
-      'PBE BEH 4 PBE 95 BE PBE S Q F', 'PBE BEH 2 PBE 97 BE PBE S Q F', 'PBE BEH 100 BE S Q F'
-    ],
-    sent: 30_060,
-    received: 9440
+    messages: ['BEH 4 PBE 95 BE PBE Q F', 'BEH 2 PBE 97 BE PBE Q F', 'BEH 100 BE Q F'],
+    sent: 30_008,
+    received: 9433
   },
   {
     name: 'an insert of 1000 rows',
     batch: time => [op.insert('i', 'readings', thousandRows(time))],
-    messages: ['2 PBE BEH PBE S Q F', 'PBE BEH PBE S Q F', 'PBE BEH BE S Q F'],
-    sent: 37_520,
-    received: 40_389
+    messages: ['BE BEH PBE Q F', 'BEH PBE Q F', 'BEH BE Q F'],
+    sent: 37_468,
+    received: 40_382
   },
   {
     name: 'a select of 1000 rows',
     batch: () => [op.select('o', 'archive', { where: { id: { lt: 20_000 } } })],
-    messages: ['2 PBE BE PBE S Q F', 'PBE BE PBE S Q F', 'PBE 2 BE S Q F'],
-    sent: 519,
-    received: 40_389
+    messages: ['2 BE PBE Q F', 'BE PBE Q F', '2 BE Q F'],
+    sent: 467,
+    received: 40_382
   },
   {
     name: 'an insert under an Idempotency-Key',
     batch: () => [op.insert('k', 'customers', [{ name: 'Corner Shop' }], { returning: ['id'] })],
     // A key is locked by a number derived from it, which has the same length for all these keys.
     headers: time => ({ 'idempotency-key': `key-${time}` }),
-    // Before SET LOCAL ROLE: the claim of the key, which recurs. After the operation, parsed in
-    // every run: SET CONSTRAINTS, the login role, the answer stored, the role.
-    messages: ['2 PBE BEH 5 PBE S Q F', '2 PBE BEH 5 PBE S Q F', 'BE PBE BEH BE 4 PBE S Q F'],
-    sent: 2238,
-    received: 532
+    // Before the session: the claim of the key, which recurs. After the operation, parsed in every
+    // run: SET CONSTRAINTS, the login role, the answer stored, the role.
+    messages: ['PBE BEH 5 PBE Q F', 'PBE BEH 5 PBE Q F', 'BE BEH BE 4 PBE Q F'],
+    sent: 2186,
+    received: 525
   },
   {
     name: 'a dry run',
     batch: () => [op.update('d', 'stock', { set: { qty: 7 }, where: { sku: { eq: 'apple' } } })],
     headers: () => ({ prefer: 'tx=rollback' }),
-    messages: ['PBE BE 2 PBE S Q F', 'PBE BE 2 PBE S Q F', 'PBE 2 BE PBE S Q F'],
-    sent: 589,
-    received: 449
+    messages: ['BE 2 PBE Q F', 'BE 2 PBE Q F', '2 BE PBE Q F'],
+    sent: 537,
+    received: 442
   },
   {
     name: 'a read-only batch',
     batch: () => [op.select('r', 'orders', { limit: 1 })],
     headers: () => ({ prefer: 'access=read-only' }),
-    messages: ['PBE BE PBE S Q F', 'PBE BE PBE S Q F', 'PBE 2 BE S Q F'],
-    sent: 474,
-    received: 445
+    messages: ['BE PBE Q F', 'BE PBE Q F', '2 BE Q F'],
+    sent: 422,
+    received: 438
   }
 ]
 

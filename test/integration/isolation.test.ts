@@ -326,7 +326,9 @@ async function testIsolation (t: Test, keys: boolean): Promise<void> {
 t.test('a statement prepared in SQL ends with its batch and its connection', async t => {
   await ensureRoles(roles)
   for (const keys of [false, true]) {
-    const service = await useService(t, { schema, keys, env: { POOL_SIZE: '1' } })
+    // With SQL comments nothing is prepared that could be missing after DEALLOCATE ALL.
+    const env = { POOL_SIZE: '1', SQL_COMMENTS: 'on' }
+    const service = await useService(t, { schema, keys, env })
     const pid = async (...tricks: readonly string[]): Promise<number> => {
       const { body } = await service.post([
         op.select('look', 'look'),

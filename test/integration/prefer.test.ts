@@ -423,19 +423,20 @@ t.test('every preference takes one round trip, and one more for BEGIN when quiet
       t.equal((await preferring(prefer, batch, service)).status, status, prefer)
       // The response does not wait for the statements after COMMIT.
       await until(() => isIdle(proxy))
-      const { begin, pipeline } = readSentBatch(proxy)
+      const { begin, pipeline, endAgain } = readSentBatch(proxy)
+      t.equal(messageTypes(endAgain ?? Buffer.alloc(0)), status === 200 ? '' : 'SQF')
       t.match(String(begin), `begin isolation level ${mode} not deferrable`)
       const last = `${end} and chain; set session [^\\0]+commit; select [^\\0]+`
       t.match(pipeline.toString('latin1'), new RegExp(`Q.{4}${last}\\0F.{14}$`, 's'))
-      // The role, the settings, two operations, perhaps the types of columns, SET CONSTRAINTS.
-      t.match(messageTypes(pipeline), new RegExp(`^(P?BEH?){4}(PD)*(P?BE)?(P?BE){${checks}}SQF$`))
+      // The settings, two operations, perhaps the types of columns, SET CONSTRAINTS.
+      t.match(messageTypes(pipeline), new RegExp(`^(P?BEH?){3}(PD)*(P?BE)?(P?BE){${checks}}QF$`))
       if (checks > 0) t.match(pipeline.toString('latin1'), /set constraints all immediate/)
 
       await until(() => isIdle(proxy))
       proxy.record()
       t.equal((await preferring(prefer, batch, service)).status, status, prefer)
       await until(() => isIdle(proxy))
-      t.ok(readSentBatch(proxy).pipeline.includes(`${end} and chain`), 'again, in one round trip')
+      t.ok(readSentBatch(proxy).pipeline.includes(`${end} and chain`), 'again')
     }
   }
 })

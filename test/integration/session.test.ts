@@ -11,7 +11,7 @@ import { planBatch } from '../../src/plan/plan-batch.ts'
 import { query } from '../../src/postgres/connection.ts'
 import type { ConnectionFacts } from '../../src/postgres/facts.ts'
 import { compile } from '../../src/sql/compile.ts'
-import { sessionStatements } from '../../src/sql/frame/session.ts'
+import { sessionStatement } from '../../src/sql/frame/session.ts'
 import type { Statement } from '../../src/sql/statement/statement.ts'
 import { executeBatch } from '../../src/transaction/execute.ts'
 import { toFailure } from '../../src/transaction/to-failure.ts'
@@ -370,8 +370,8 @@ t.test('a session that cannot be restored is an internal error', async t => {
 t.test('the login role of the connection is rejected, even if the URL names another', async t => {
   const { pool } = useEngine(t, loginUrl)
   const times = { statementTimeoutMs: 1000, lockTimeoutMs: 1000, idleTimeoutMs: 1000 }
-  const session = (connection: ConnectionFacts): readonly Statement[] =>
-    sessionStatements(
+  const session = (connection: ConnectionFacts): Statement =>
+    sessionStatement(
       { role: LOGIN_ROLE, claims: '{}', requestId: 'x' },
       { schemas: ['public'], ...times },
       connection

@@ -13,10 +13,10 @@ export type TransactionMode = Pick<Preferences, 'tx' | 'isolation' | 'access'>
 export interface CompiledBatch {
   readonly role: string
   /**
-   * Builds the statements that set role, claims and settings; they depend on the connection. The
-   * last one returns the id of the transaction.
+   * Builds the statement that sets role, claims and settings; it depends on the connection. It
+   * returns the id of the transaction.
    */
-  readonly session: (connection: ConnectionFacts) => readonly Statement[]
+  readonly session: (connection: ConnectionFacts) => Statement
   /** Builds the statements that set on workers what operations need there; only for Citus. */
   readonly workerSession?: (connection: ConnectionFacts) => readonly Statement[]
   /** Returns the same batch in the SQL of Citus. */

@@ -61,27 +61,6 @@ export const checkConnection: Fragment =
     when pg_catalog.version() operator(pg_catalog.~*) 'visual c|msvc|mingw' then '0' else '1000'
     end, true)`
 
-/**
- * Builds the statements of the session. If possible, the role is set first, by a statement that is
- * not prepared: there may be more roles than a connection keeps statements.
- */
-export function sessionStatements (
-  session: Session,
-  defaults: SessionDefaults,
-  connection: ConnectionFacts = NO_FACTS
-): readonly Statement[] {
-  const { role } = session
-  const { roleSettings, server } = connection
-  if (server === undefined || roleSettings.has(role) || role === server.login) {
-    return [sessionStatement(session, defaults, connection)]
-  }
-  const settings = [
-    ...transactionColumns(session.writes === true, connection),
-    ...buildSettings(session, defaults, connection)
-  ]
-  return [setRoleStatement(identifier(role)), prepared(settings)]
-}
-
 /** Sets the role for this transaction. Not prepared: a role is part of the text. */
 export function setRoleStatement (role: Fragment): Statement {
   return { ...render(sql`set local role ${role}`), prepare: false }
@@ -93,25 +72,26 @@ export function setRoleStatement (role: Fragment): Statement {
  * text, and all others share another, so the statement can be prepared. Roles with their own
  * settings have one text per number of settings. All names include their schema, because the
  * search_path may have been changed.
+ *
+ * The role is set first, if possible. With settings of its own, it is reset first and set last: the
+ * login role may have privileges on settings that other roles lack.
  */
 export function sessionStatement (
   session: Session,
   defaults: SessionDefaults,
   connection: ConnectionFacts = NO_FACTS
 ): Statement {
-  return prepared([
-    ...transactionColumns(session.writes === true, connection),
-    // The role is reset first and set last: the login role may have privileges on settings that
-    // other roles lack.
-    sql`pg_catalog.set_config('role', 'none', true)`,
-    ...buildSettings(session, defaults, connection),
-    buildRole(session.role)
-  ])
+  const { role } = session
+  const { roleSettings, server } = connection
+  const settings = buildSettings(session, defaults, connection)
+  const columns = server === undefined || roleSettings.has(role) || role === server.login
+    ? [setting(ROLE, sql`'none'`), ...settings, setting(ROLE, checkedRole(role))]
+    : [setting(ROLE, parameter(role)), ...settings]
+  const all = [...transactionColumns(session.writes === true, connection), ...columns]
+  return { ...render(sql`select ${join(all, sql`, `)}`), prepare: true }
 }
 
-function prepared (columns: readonly Fragment[]): Statement {
-  return { ...render(sql`select ${join(columns, sql`, `)}`), prepare: true }
-}
+const ROLE = sql`'role'`
 
 /**
  * The columns that identify the transaction, for batches that write. An id for every select would
@@ -214,13 +194,12 @@ function timeoutName (server: ServerFacts | undefined): string {
 }
 
 /**
- * Sets the role. Fails for the login role, by setting '', which is the name of no role. The server
- * checks this, because a pooler may log in with another name than the URL has.
+ * The role, but for the login role '', which is the name of no role. The server checks this,
+ * because a pooler may log in with another name than the URL has.
  */
-function buildRole (role: string): Fragment {
+function checkedRole (role: string): Fragment {
   const name = sql`${sharedParameter(role)}::pg_catalog.text`
-  return sql`pg_catalog.set_config('role', case when session_user operator(pg_catalog.=) ${name}
-    then '' else ${name} end, true)`
+  return sql`case when session_user operator(pg_catalog.=) ${name} then '' else ${name} end`
 }
 
 function setting (name: Fragment, value: Fragment): Fragment {

@@ -72,7 +72,7 @@ export function buildSteps (
   connection: ConnectionFacts,
   begin: boolean
 ): readonly Step[] {
-  const beginning = unprepared(`begin ${beginOptions(batch.mode)}`)
+  const beginning = { ...unprepared(`begin ${beginOptions(batch.mode)}`), prepare: true }
   return addComment(batch, [
     ...begin ? [{ statement: beginning, place: 'session', answer: 'begin' } as const] : [],
     ...buildBatchSteps(batch, connection)
@@ -100,15 +100,11 @@ function addComment ({ comment = '' }: AttemptBatch, steps: readonly Step[]): re
 }
 
 /**
- * Returns the statements that set the session again. Without the facts of the server, they rely on
+ * Returns the statement that sets the session again. Without the facts of the server, it relies on
  * nothing that was set before.
  */
-function sessionAgain (
-  { session }: AttemptBatch,
-  connection: ConnectionFacts
-): readonly Statement[] {
-  return session({ ...connection, server: undefined })
-    .map(statement => ({ ...statement, prepare: false }))
+function sessionAgain ({ session }: AttemptBatch, connection: ConnectionFacts): Statement {
+  return { ...session({ ...connection, server: undefined }), prepare: false }
 }
 
 function buildBatchSteps (
@@ -118,7 +114,7 @@ function buildBatchSteps (
   const { session, workerSession, variant, key, mode, count } = batch
   const onWorkers = workerSession?.(connection) ?? []
   const restore = variant?.restoreSession === true
-    ? restoreSteps([...onWorkers, ...sessionAgain(batch, connection)])
+    ? restoreSteps([...onWorkers, sessionAgain(batch, connection)])
     : []
   return [
     ...key === undefined
@@ -135,11 +131,7 @@ function buildBatchSteps (
         ],
     // Before the session, because it writes search_path in another way.
     ...onWorkers.map(statement => ({ statement, place: 'session' }) as const),
-    ...session(connection).map((statement, i, { length }): Step => ({
-      statement,
-      place: 'session',
-      ...i === length - 1 && { answer: 'session' }
-    })),
+    { statement: session(connection), place: 'session', answer: 'session' },
     ...batch.operations().flatMap((statement, place): readonly Step[] => [
       { statement, place, answer: 'operation' },
       ...restore

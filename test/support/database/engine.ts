@@ -7,7 +7,7 @@ import { defaultPreferences } from '../../../schemas/prefer.ts'
 import { parseDatabaseUrl } from '../../../src/config/database-url.ts'
 import { createPool, type ConnectionPool, type PoolOptions } from '../../../src/postgres/pool.ts'
 import type { CompiledBatch } from '../../../src/sql/frame/compiled-batch.ts'
-import { sessionStatements, type SessionDefaults } from '../../../src/sql/frame/session.ts'
+import { sessionStatement, type SessionDefaults } from '../../../src/sql/frame/session.ts'
 import type { Statement } from '../../../src/sql/statement/statement.ts'
 import { executeBatch } from '../../../src/transaction/execute.ts'
 import type { BatchOutcome } from '../../../src/transaction/outcome.ts'
@@ -51,11 +51,9 @@ export async function untilQuiet ({ pool }: Engine): Promise<void> {
 
 /** Returns the batch with `from` replaced by `to` in its session statement. */
 export function alterSession (batch: CompiledBatch, from: string, to: string): CompiledBatch {
-  const change = (session: readonly Statement[]): readonly Statement[] => {
-    if (!session.some(({ text }) => text.includes(from))) {
-      throw new Error(`no "${from}" in the session statements`)
-    }
-    return session.map(statement => ({ ...statement, text: statement.text.replace(from, to) }))
+  const change = (session: Statement): Statement => {
+    if (!session.text.includes(from)) throw new Error(`no "${from}" in the session statement`)
+    return { ...session, text: session.text.replace(from, to) }
   }
   return { ...batch, session: connection => change(batch.session(connection)) }
 }
@@ -75,7 +73,7 @@ export function plainBatch (texts: readonly string[]): CompiledBatch {
   return {
     role: 'oneflight_user',
     session: connection =>
-      sessionStatements(
+      sessionStatement(
         {
           role: 'oneflight_user',
           claims: '{"role":"oneflight_user"}',

@@ -55,8 +55,8 @@ export interface Fault {
   /** The side whose bytes count. What came before the fault is delivered. */
   readonly side: Side
   readonly after: Moment
-  /** Counting begins when the client sends this text; by default at once. */
-  readonly from?: string
+  /** Counting begins when the client sends one of these texts; by default at once. */
+  readonly from?: readonly string[]
 }
 
 export interface Injected {
@@ -282,7 +282,7 @@ function createWatch ({ kind, side, after, from }: Fault): Watch {
     lose () {
       state.missed = true
     },
-    begins: sent => from === undefined || sent.includes(from),
+    begins: sent => from?.some(text => sent.includes(text)) ?? true,
     count (from, bytes, frames) {
       const passed = from === side ? moment(bytes, frames) : undefined
       seen[from].bytes += bytes
@@ -426,25 +426,30 @@ export interface SentBatch {
   readonly begin: Buffer | undefined
   /** Everything else, until the end of the reset. */
   readonly pipeline: Buffer
+  /** The end and the reset, which are sent again after an error. */
+  readonly endAgain: Buffer | undefined
 }
 
 /**
  * Reads the recorded bursts of one batch. Throws if it took more round trips than allowed: one on a
- * connection that was just used, else a second one for BEGIN.
+ * connection that was just used, else a second one for BEGIN, and after an error one for the end.
  */
 export function readSentBatch ({ bursts }: Pick<Proxy, 'bursts'>): SentBatch {
-  const [first, second, ...more] = bursts.filter(({ from }) => from === 'client')
+  const sent = bursts.filter(({ from }) => from === 'client')
+  const failed = sent.length > 1 && messageTypes((sent.at(-1) as Burst).bytes).startsWith('S')
+  const endAgain = failed ? sent.pop()?.bytes : undefined
+  const [first, second, ...more] = sent
   const texts = [first, second, ...more].map(burst => String(burst?.bytes))
   if (first === undefined) throw new Error('nothing was sent')
   if (more.length > 0) throw new Error(`more than two round trips: ${texts.join('\n')}`)
-  if (second === undefined) return { begin: undefined, pipeline: first.bytes }
+  if (second === undefined) return { begin: undefined, pipeline: first.bytes, endAgain }
   if (first.quietMs <= MAX_QUIET_MS) {
     throw new Error(`two round trips after ${first.quietMs} ms: ${texts.join('\n')}`)
   }
   if (messageTypes(first.bytes) !== 'Q' || !first.bytes.includes('begin isolation level')) {
     throw new Error(`not only BEGIN in the first round trip: ${texts[0]}`)
   }
-  return { begin: first.bytes, pipeline: second.bytes }
+  return { begin: first.bytes, pipeline: second.bytes, endAgain }
 }
 
 /** Waits until the next batch on any connection sends BEGIN first. */
