@@ -109,8 +109,8 @@ Other work, measured in turns, too:
 | Functions that V8 allocates in the old generation keep no request, see CONTRIBUTING: garbage ` +
     `that only a major collection finds, of a batch with a value of 10 kB | 27 kB | 8 kB | kept |
 | The same: a select by key (Node) | 185 µs | 158 µs | kept |
-| No Sync before COMMIT, so that PostgreSQL sends all answers in one write: the bytes of a select ` +
-    `by key, again and again | 92.8 µs | 87.3 µs | kept |
+| No Sync before COMMIT, so that PostgreSQL sends all answers in one write: the bytes of a ` +
+    `select by key, again and again | 92.8 µs | 87.3 µs | kept |
 | BEGIN prepared, and the role set with the settings: the same bytes | 87.3 µs | 80.0 µs | kept |
 | Let PostgreSQL expect 10 rows of JSON and not 100: a named update of 10 rows by key | ` +
     `2.6 ms | 0.63 ms | kept |
@@ -135,8 +135,8 @@ export function describeMethod ({ connections, slices, bulk }: BenchRecord): str
 
 - The load is a closed loop of ${connections} kept connections, by
   [autocannon](../../bench/load.ts) in its own process. Each contender is warmed up with
-  ${show(slices.warmUpBatches)} batches, in which V8 compiles most of it, or fewer if these take too long.
-  Then the contenders take
+  ${show(slices.warmUpBatches)} batches, in which V8 compiles most of it, or fewer if these take
+  too long. Then the contenders take
   ${slices.count} slices of about ${slices.seconds} s each, in turns (A B C A B C …). A slice is a
   fixed number of batches, so all of them have a response at its end.
 - The contenders send and return many rows ${bulk[0]?.oneflight.length ?? 0} times each, in turns,
