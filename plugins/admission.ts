@@ -147,7 +147,7 @@ class Reservations {
   }
 
   release (request: FastifyRequest): void {
-    this.total -= request.reservedBytes ?? 0
+    this.total -= request.reservedBytes as number
     request.reservedBytes = undefined
   }
 }
