@@ -186,8 +186,7 @@ class Attempt implements AnswerHandler {
 
   /** Encodes these steps and the groups after them. */
   #encode (steps: readonly Step[], end: readonly Group[] = []): Pipeline {
-    const batch = this.#batch
-    const { variant, writes } = batch
+    const { variant, writes } = this.#batch
     this.#steps = steps
     const statements = steps.map(({ statement }) =>
       variant?.unprepared === true ? { ...statement, prepare: false } : statement
@@ -196,7 +195,8 @@ class Attempt implements AnswerHandler {
     this.#requests = toRequests(this.#connection, statements).map((request, i) =>
       writes && steps[i]?.answer === 'session' ? { ...request, flush: true } : request
     )
-    const joined = end.length > 0 && steps.length > 0 && endsWithReset(batch, this.#connection)
+    const joined = end.length > 0 && steps.length > 0 &&
+      endsWithReset(this.#batch, this.#connection)
     return encodePipeline([this.#requests, ...end], joined)
   }
 
@@ -352,7 +352,8 @@ class Attempt implements AnswerHandler {
   #finish (refusal: unknown): void {
     const { state } = this.#connection
     state.onLost = undefined
-    state.transaction = undefined
+    // `begin` may still call it on a dead connection, where it must not settle.
+    if (!state.dead) state.transaction = undefined
     if (!this.#sent && isImpossibleMode(refusal, this.#batch.mode)) {
       this.#firstError = { error: refusal, at: 'session' }
     }

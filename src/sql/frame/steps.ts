@@ -72,7 +72,7 @@ export function buildSteps (
   connection: ConnectionFacts,
   begin: boolean
 ): readonly Step[] {
-  const beginning = { ...unprepared(`begin ${beginOptions(batch.mode)}`), prepare: true }
+  const beginning = { text: `begin ${beginOptions(batch.mode)}`, parameters: [], prepare: true }
   return addComment(batch, [
     ...begin ? [{ statement: beginning, place: 'session', answer: 'begin' } as const] : [],
     ...buildBatchSteps(batch, connection)
