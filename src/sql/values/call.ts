@@ -22,7 +22,11 @@ import type { JsonConverter } from './typed-json.ts'
 export interface ArgumentBuilder {
   readonly needs: StatementNeeds
   readonly converter: JsonConverter
+  /** Whether the error of a value must name its place. */
+  readonly checkValues: boolean
   buildDocument(document: JsonDocument): Fragment
+  /** A document in the type json or jsonb. */
+  documentAs(document: JsonDocument, type: Fragment): Fragment
 }
 
 /** The type of a function that returns nothing (pg_type.dat). */
@@ -94,13 +98,18 @@ function buildArgument (
   const write = (value: Fragment): Fragment =>
     sql`${variadic ? sql`variadic ` : empty}${identifier(name)} => ${value}`
   const types = new Set(found.map(({ type = empty }) => render(type).text))
-  const type = found[0]?.type
+  const [parameterFound] = found
+  const type = types.size === 1 ? parameterFound?.type : undefined
   if (value.kind !== 'document') {
     const constant = value.kind === 'null' ? sql`null` : parameter(value.text)
-    const known = types.size === 1 ? type : undefined
-    return { argument: write(buildConstant(node, constant, known)), variadic }
+    // Otherwise it stays a literal, by which PostgreSQL chooses the function.
+    const isTyped = type !== undefined && node.when.length > 0
+    return { argument: write(isTyped ? delay(node, sql`${constant}::${type}`) : constant), variadic }
   }
-  if (types.size === 1 && type !== undefined) {
+  if (type !== undefined && parameterFound?.isJson === true && !values.checkValues) {
+    return { argument: write(delay(node, values.documentAs(value, type))), variadic }
+  }
+  if (type !== undefined) {
     const { shape } = value
     const json = values.buildDocument(value)
     const converted = values.converter.convertNamed(json, type, { shape, label: name })
@@ -110,7 +119,7 @@ function buildArgument (
     return { argument: write(parameter(value.pieces[0] as string)), variadic }
   }
   return {
-    argument: write(sql`null::${type ?? sql`pg_catalog.text`}`),
+    argument: write(sql`null::${parameterFound?.type ?? sql`pg_catalog.text`}`),
     variadic,
     refusal: raiseIssue({ problem: 'type', path: ['', name] })
   }
@@ -119,12 +128,7 @@ function buildArgument (
 /**
  * PostgreSQL runs an IMMUTABLE function with constant arguments while it plans the statement, and
  * does not know yet that the call is skipped. For the planner, a subquery is not a constant.
- * Without `type`, the value must stay a literal, by which PostgreSQL chooses the function.
  */
-function buildConstant (
-  { when }: CallNode,
-  constant: Fragment,
-  type: Fragment | undefined
-): Fragment {
-  return when.length === 0 || type === undefined ? constant : sql`(select ${constant}::${type})`
+function delay ({ when }: CallNode, argument: Fragment): Fragment {
+  return when.length === 0 ? argument : sql`(select ${argument})`
 }

@@ -15,6 +15,8 @@ interface Parameter {
   readonly name: string
   /** Its type as SQL. Undefined: PostgreSQL decides by the value (anyelement). */
   readonly type: Fragment | undefined
+  /** Whether the type is json or jsonb. */
+  readonly isJson: boolean
   /** Whether it takes the values of VARIADIC as one array. */
   readonly variadic: boolean
 }
@@ -57,13 +59,16 @@ export function functionTypesQuery (functions: readonly TableName[]): Fragment {
       from ${namesAsRows(functions)}`
 }
 
-/** A text that changes when a function of this name is created, replaced or dropped. */
+/**
+ * A text that changes when a function of this name is created, replaced or dropped: the
+ * transactions that wrote their rows, in the order of the index.
+ */
 export function versionOf (schema: Fragment, name: Fragment): Fragment {
-  return sql`(select coalesce(pg_catalog.string_agg(
-      pg_catalog.concat(p.oid, ' ', p.xmin, ' ', p.ctid), ',' order by p.oid), '')
-    from pg_catalog.pg_proc as p
-    join pg_catalog.pg_namespace as n on n.oid operator(pg_catalog.=) p.pronamespace
-    where n.nspname operator(pg_catalog.=) ${schema} and p.proname operator(pg_catalog.=) ${name})`
+  return sql`array(select p.xmin from pg_catalog.pg_proc as p
+    where p.pronamespace operator(pg_catalog.=)
+        pg_catalog.to_regnamespace(pg_catalog.quote_ident(${schema}))::pg_catalog.oid
+      and p.proname operator(pg_catalog.=) ${name}
+    order by p.proargtypes)::pg_catalog.text`
 }
 
 interface FunctionRow extends TableName {
@@ -125,6 +130,7 @@ function readParameter ([name, schema, type, kind, mode]: ParameterRow): Paramet
   return {
     name,
     type: kind === 'p' ? undefined : sql`${identifier(schema)}.${identifier(type)}`,
+    isJson: schema === 'pg_catalog' && (type === 'json' || type === 'jsonb'),
     variadic: mode === 'v'
   }
 }

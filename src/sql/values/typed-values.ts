@@ -293,10 +293,10 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     if (this.checkValues) {
       return this.#convert(this.buildDocument(document), path, { shape: document.shape })
     }
-    if (path.resultType === 'json') return this.#documentAs(document, sql`pg_catalog.jsonb`)
+    if (path.resultType === 'json') return this.documentAs(document, sql`pg_catalog.jsonb`)
     const { pieces: [json = ''], references, shape } = document
     const type = path.resultType === 'text' ? undefined : this.typeOf(path.column, path.example)
-    if (type !== undefined && isJsonType(type)) return this.#documentAs(document, type.sql)
+    if (type !== undefined && isJsonType(type)) return this.documentAs(document, type.sql)
     const isColumn = path.resultType === 'column' && path.example === undefined
     if (references.length === 0 && isColumn && this.literalOf(path.column) !== undefined) {
       const value = JSON.parse(json) as DataCell['value']
@@ -308,7 +308,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   }
 
   /** A document in the type json or jsonb. With references it is a subquery, computed once. */
-  #documentAs (document: JsonDocument, type: Fragment): Fragment {
+  documentAs (document: JsonDocument, type: Fragment): Fragment {
     const { pieces: [json = ''], references } = document
     return references.length === 0
       ? sql`${parameter(json)}::${type}`
