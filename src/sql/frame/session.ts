@@ -126,8 +126,7 @@ function buildSettings (
     settings.filter(([name, value]) => server?.defaults.get(name) !== value)
       .map(([name, value]) => setting(constant(name), constant(value)))
   return [
-    setting(sql`'statement_timeout'`, constant(String(defaults.statementTimeoutMs))),
-    ...constants([lockTimeout(defaults)]),
+    ...constants(timeouts(defaults)),
     ...[...roleSettings.get(session.role) ?? [], ...session.settings ?? []].map(([name, value]) =>
       setting(parameter(name), parameter(value))
     ),
@@ -140,7 +139,7 @@ function buildSettings (
 
 /**
  * Returns the settings of every batch that a connection can have from its start, given what is
- * known of another connection to the server. None of them starts a timer while no batch runs.
+ * known of another connection to the server. None of them starts a timer while no statement runs.
  */
 export function startupSettings (
   defaults: SessionDefaults,
@@ -148,11 +147,15 @@ export function startupSettings (
 ): Settings {
   const { server } = connection
   if (server === undefined) return []
-  return [lockTimeout(defaults), ...ownSettings(defaults, connection), connectionCheck(server)]
+  return [...timeouts(defaults), ...ownSettings(defaults, connection), connectionCheck(server)]
 }
 
-function lockTimeout ({ lockTimeoutMs }: SessionDefaults): Settings[number] {
-  return ['lock_timeout', String(lockTimeoutMs)]
+/** Settings that roles can override. */
+function timeouts ({ statementTimeoutMs, lockTimeoutMs }: SessionDefaults): Settings {
+  return [
+    ['statement_timeout', String(statementTimeoutMs)],
+    ['lock_timeout', String(lockTimeoutMs)]
+  ]
 }
 
 function connectionCheck (server: ServerFacts): Settings[number] {
