@@ -154,7 +154,11 @@ export function buildJoin (target: Target, values: TypedValues): JoinParts {
     }
   }
   const query = buildSource(joined.source, values)
-  const rows = sql`${values.needs.computeFirst(query)} as ${SOURCE_ROW}`
+  // Rows of a parameter are read once. A table must stay in the join, for the planner to order it.
+  const source = joined.source.kind === 'rows'
+    ? values.needs.addRows(query)
+    : values.needs.computeFirst(query)
+  const rows = sql`${source} as ${SOURCE_ROW}`
   const pairs = buildWhere(where, values, { also: buildOn(joined, values) })
   const check = {
     rows: sql`${tableName(table)} as ${values.row}`,
