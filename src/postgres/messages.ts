@@ -6,7 +6,7 @@
  */
 import { connect, type NetConnectOpts, type Socket } from 'node:net'
 import type { ParameterText } from '../fragment/fragment.ts'
-import { HEADER_BYTES, messageSize } from './wire-protocol.ts'
+import { HEADER_BYTES, messageSize, typeOf } from './wire-protocol.ts'
 
 /** Where messages are written first. It grows with the largest batch, up to MAX_KEPT_BYTES. */
 let scratch = Buffer.allocUnsafeSlow(64 * 1024)
@@ -15,8 +15,19 @@ const MAX_KEPT_BYTES = 1024 * 1024
 /** The longest UTF-8 form of a UTF-16 unit. */
 const MAX_BYTES_PER_UNIT = 3
 
-const [PARSE, BIND, EXECUTE, FLUSH, SYNC, QUERY, CALL] = ['P', 'B', 'E', 'H', 'S', 'Q', 'F']
-  .map(letter => letter.charCodeAt(0)) as [number, number, number, number, number, number, number]
+/** Types of the messages that the service sends while a batch runs. */
+const Send = {
+  parse: typeOf('P'),
+  bind: typeOf('B'),
+  execute: typeOf('E'),
+  close: typeOf('C'),
+  flush: typeOf('H'),
+  sync: typeOf('S'),
+  query: typeOf('Q'),
+  call: typeOf('F')
+} as const
+/** In a message of type `close`: what it closes. */
+const STATEMENT = 'S'
 /** The binary form of values. */
 const BINARY = 1
 
@@ -28,12 +39,12 @@ export class MessageWriter {
 
   /** Prepares a statement. PostgreSQL infers the types of its parameters. */
   parse (name: string, text: string): this {
-    return this.#open(PARSE).#text(name).#text(text).#int16(0).#close()
+    return this.#open(Send.parse).#text(name).#text(text).#int16(0).#close()
   }
 
   /** Gives a prepared statement its parameters. */
   bind (name: string, parameters: readonly ParameterText[]): this {
-    this.#open(BIND).#text('').#text(name).#int16(0).#int16(parameters.length)
+    this.#open(Send.bind).#text('').#text(name).#int16(0).#int16(parameters.length)
     for (const parameter of parameters) this.#value(parameter)
     // One form for all columns of the result.
     return this.#int16(1).#int16(BINARY).#close()
@@ -41,27 +52,32 @@ export class MessageWriter {
 
   /** Runs the statement that was bound last. */
   execute (): this {
-    return this.#open(EXECUTE).#text('').#int32(0).#close()
+    return this.#open(Send.execute).#text('').#int32(0).#close()
+  }
+
+  /** Closes a prepared statement; nothing happens if there is none of this name. */
+  close (name: string): this {
+    return this.#open(Send.close).#text(`${STATEMENT}${name}`).#close()
   }
 
   /** Makes the server send the answers so far. */
   flush (): this {
-    return this.#open(FLUSH).#close()
+    return this.#open(Send.flush).#close()
   }
 
   /** Ends a group of messages; after an error the server skips everything up to here. */
   sync (): this {
-    return this.#open(SYNC).#close()
+    return this.#open(Send.sync).#close()
   }
 
   /** Runs a text without parameters by the simple protocol. */
   query (text: string): this {
-    return this.#open(QUERY).#text(text).#close()
+    return this.#open(Send.query).#text(text).#close()
   }
 
   /** Calls a function without arguments, by its OID. */
   call (oid: number): this {
-    return this.#open(CALL).#int32(oid).#int16(0).#int16(0).#int16(BINARY).#close()
+    return this.#open(Send.call).#int32(oid).#int16(0).#int16(0).#int16(BINARY).#close()
   }
 
   finish (): Buffer {

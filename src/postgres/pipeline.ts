@@ -17,6 +17,8 @@ export interface Request {
   readonly name: string
   /** Prepare it first. */
   readonly parse: boolean
+  /** The names of prepared statements to close before. */
+  readonly closes?: readonly string[]
   /**
    * Let the server send the answers so far at once, instead of at the end of the group. It costs
    * the server about 15 us, and the service a read.
@@ -40,6 +42,8 @@ export interface AnswerHandler {
   exceeded(): void
   /** The server has prepared the statement of a request. */
   parsed(request: number): void
+  /** The server has closed a prepared statement, in the order of `closes`. */
+  closed(): void
   /** The body of a DataRow. */
   row(request: number, body: Buffer): void
   /** The request succeeded, with this command tag. */
@@ -82,7 +86,8 @@ function encodeGroups (
     if (typeof group === 'string') writer.query(group)
     else if ('oid' in group) writer.call(group.oid)
     else {
-      for (const { name, text, parameters, parse, flush = false } of group) {
+      for (const { name, text, parameters, parse, closes = [], flush = false } of group) {
+        for (const old of closes) writer.close(old)
         if (parse) writer.parse(name, text)
         writer.bind(name, parameters).execute()
         if (flush) writer.flush()
@@ -135,6 +140,8 @@ class AnswerReader implements Receiver {
           : this.#expectRequest(() => this.#handler.row(this.#request, body))
       case Reply.parseComplete:
         return this.#expectRequest(() => this.#handler.parsed(this.#request))
+      case Reply.closeComplete:
+        return this.#handler.closed()
       case Reply.commandComplete:
         return this.#complete(readTag(body))
       case Reply.functionResult:

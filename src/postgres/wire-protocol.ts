@@ -22,12 +22,14 @@ export function messageSize (bytes: Buffer, offset: number): number {
   return size
 }
 
-const typeOf = (letter: string): number => letter.charCodeAt(0)
+/** The type byte of a message. */
+export const typeOf = (letter: string): number => letter.charCodeAt(0)
 
 /** Types of the messages that the server sends while a batch runs. */
 export const Reply = {
   parseComplete: typeOf('1'),
   bindComplete: typeOf('2'),
+  closeComplete: typeOf('3'),
   rowDescription: typeOf('T'),
   dataRow: typeOf('D'),
   commandComplete: typeOf('C'),

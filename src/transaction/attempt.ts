@@ -220,6 +220,10 @@ class Attempt implements AnswerHandler {
     if (name !== '') this.#connection.prepared.names.set(text, name)
   }
 
+  closed (): void {
+    this.#connection.prepared.replaced.shift()
+  }
+
   row (request: number, body: Buffer): void {
     const { answer } = this.#steps[request] ?? {}
     if (answer === undefined && request <= this.#steps.length) return
@@ -302,6 +306,7 @@ class Attempt implements AnswerHandler {
       passedOn: false,
       exceeded: destroy,
       parsed: ignore,
+      closed: ignore,
       row: ignore,
       completed: ignore,
       failed () {

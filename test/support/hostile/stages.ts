@@ -187,9 +187,7 @@ class StageClock {
 
   #write (statements: readonly Statement[]): void {
     const writer = new MessageWriter()
-    const connection = {
-      prepared: noPreparedStatements(), prepares: true, state: { retired: false }
-    }
+    const connection = { prepared: noPreparedStatements(), prepares: true }
     for (const { name, text, parameters } of toRequests(connection, statements)) {
       writer.parse(name, text).bind(name, parameters).execute()
     }
