@@ -224,11 +224,11 @@ const REUSED = {
     'different preferences.'
 } as const
 
-const TABLE_MISSING = 'Idempotency keys need the table oneflight.idempotency_keys with the ' +
-  'columns of this version, and privileges on it. Run "npm run migrate". Nothing was committed.'
+const TABLE_MISSING = 'Idempotency keys need the table oneflight.idempotency_keys and the ' +
+  'functions of this version, and privileges on them. Run "npm run migrate". Nothing was committed.'
 
-/** There is no such table, schema or column, or no privilege on it. */
+/** There is no such table, schema or function, or no privilege on it. */
 function isTableMissing (sqlstate: string): boolean {
-  return isUndefinedTable(sqlstate) || sqlstate === SqlState.undefined_column ||
+  return isUndefinedTable(sqlstate) || sqlstate === SqlState.undefined_function ||
     sqlstate === SqlState.insufficient_privilege
 }

@@ -56,8 +56,8 @@ async function privilegesOf ({ sql }: Database, role: string): Promise<readonly 
     union all select 'table ' || p from
       unnest('{select,insert,update,delete,truncate,references,trigger}'::text[]) as p
       where has_table_privilege(${role}, 'oneflight.idempotency_keys', p)
-    union all select 'function execute' where to_regprocedure('oneflight.release_connection()') is
-      not null and has_function_privilege(${role}, 'oneflight.release_connection()', 'execute')
+    union all select proname || ' execute' from pg_proc where pronamespace =
+      'oneflight'::regnamespace and has_function_privilege(${role}, oid, 'execute')
     union all select 'database ' || p from unnest('{create}'::text[]) as p
       where has_database_privilege(${role}, current_database(), p)
     union all select 'owner of ' || relname from pg_class where relnamespace =
@@ -68,8 +68,9 @@ async function privilegesOf ({ sql }: Database, role: string): Promise<readonly 
 }
 
 const needed = [
-  'function execute',
+  'release_connection execute',
   'schema usage',
+  'store_answer execute',
   'table delete',
   'table insert',
   'table select',
@@ -101,7 +102,8 @@ t.test('an owner migrates an empty database for a login role without privileges'
   const [row] = await database
     .sql`select coalesce(bool_or(acl::text ~ '[{,]='), false) as public from (select nspacl as acl
       from pg_namespace where nspname = 'oneflight' union all select relacl from pg_class
-      where relnamespace = 'oneflight'::regnamespace) as a`
+      where relnamespace = 'oneflight'::regnamespace union all select coalesce(proacl, acldefault('f', proowner))
+      from pg_proc where pronamespace = 'oneflight'::regnamespace) as a`
   t.same(row, { public: false })
   const objects = await snapshot(database) as Array<{ name: string, columns: string }>
   t.equal(

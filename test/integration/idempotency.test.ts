@@ -736,12 +736,13 @@ t.test('keys are refused while the table or a privilege is missing, without a re
   await expectRefusal('another table of that name')
   await database.sql.unsafe('drop schema oneflight cascade')
   await makeKeyTable(database)
-  await database.sql.unsafe('alter table oneflight.idempotency_keys drop column claims')
-  await expectRefusal('the table of an earlier version')
+  await database.sql.unsafe('drop procedure oneflight.store_answer')
+  await expectRefusal('the objects of an earlier version')
   await makeKeyTable(database)
   const table = 'oneflight.idempotency_keys'
   const privileges = [
     'usage on schema oneflight',
+    'execute on procedure oneflight.store_answer',
     ...['select', 'insert', 'update'].map(right => `${right} on ${table}`)
   ]
   for (const privilege of privileges) {

@@ -14,7 +14,7 @@ import {
   type Fragment
 } from '../../fragment/fragment.ts'
 import { arrayText } from '../../plan/value-text.ts'
-import { raise } from '../statement/raised-error.ts'
+import { failingSetting, raise } from '../statement/raised-error.ts'
 import { answerSetting } from '../statement/settings.ts'
 import type { Statement } from '../statement/statement.ts'
 import { checkConnection, setRoleStatement } from './session.ts'
@@ -89,39 +89,26 @@ export const loginRoleStatement = setRoleStatement(sql`none`)
  */
 export function storeKeptStatement (key: Key, operations: number): Statement {
   const names = arrayText(Array.from({ length: operations }, (_, i) => answerSetting(i)))
-  const kept = sql`pg_catalog.current_setting(a.name, true)`
-  return storeStatement(
-    key,
-    sql`array(select case when ${kept} operator(pg_catalog.<>) '' then ${kept}
-        else ${raise('session')} end
-      from pg_catalog.unnest(${parameter(names)}::pg_catalog.text[]) as a (name))`
-  )
+  return storeStatement(key, sql`kept_in => ${parameter(names)}`)
 }
 
 /** Stores results that the service has received. */
 export function storeReceivedStatement (key: Key, results: readonly Buffer[]): Statement {
-  return storeStatement(key, sql`${parameter(arrayText(results.map(String)))}::pg_catalog.text[]`)
+  return storeStatement(key, sql`received => ${parameter(arrayText(results.map(String)))}`)
 }
 
 /**
  * Stores the answer; its lifetime starts now. Raises `taken` if there is one already: unlike the
- * snapshot of the claim, an index is always current.
+ * snapshot of the claim, an index is always current. The statement in the procedure, see
+ * deploy/migrate.sql, is planned once for each connection; by itself it would be each time.
  */
 function storeStatement (
   { principal, claims, text, fingerprint, ttlSeconds }: Key,
   answer: Fragment
 ): Statement {
-  const statement = sql`insert into ${TABLE} as k
-      (principal, key, fingerprint, claims, expires_at, answer)
-    values (${fromHex(parameter(principal))}, ${parameter(text)},
-      ${fromHex(parameter(fingerprint))}, ${fromHex(parameter(claims))},
-      pg_catalog.clock_timestamp() operator(pg_catalog.+)
-      pg_catalog.make_interval(secs => ${parameter(String(ttlSeconds))}), ${answer})
-    on conflict (principal, key) do update set fingerprint = case
-        when k.expires_at operator(pg_catalog.<=) pg_catalog.now() then excluded.fingerprint
-        else ${fromHex(raise('taken'))} end,
-      claims = excluded.claims, created_at = excluded.created_at,
-      expires_at = excluded.expires_at, answer = excluded.answer`
+  const statement = sql`call oneflight.store_answer(${parameter(principal)}, ${parameter(text)},
+    ${parameter(fingerprint)}, ${parameter(claims)}, ${parameter(String(ttlSeconds))},
+    ${failingSetting('taken')}, ${failingSetting('session')}, ${answer})`
   return { ...render(statement), prepare: false }
 }
 

@@ -98,6 +98,11 @@ export function raise (kind: SettingKind | 'bytes'): Fragment {
   return raised.get(kind) as Fragment
 }
 
+/** The name of the setting that `raise` reads, for a function that raises the failure. */
+export function failingSetting (kind: SettingKind): Fragment {
+  return names.get(kind) as Fragment
+}
+
 const names = new Map([...SETTINGS].map(([kind, name]) => [kind, sharedParameter(name)]))
 
 /**
