@@ -116,8 +116,8 @@ Other work, measured in turns, too:
     `2.6 ms | 0.63 ms | kept |
 | Read these rows once, and not again for the check that they are unambiguous | 0.41 ms | ` +
     `0.36 ms | kept |
-| Recognize the functions of a call by an array of transactions, and send JSON as jsonb: a call | ` +
-    `177 µs | 150 µs | kept |
+| Recognize the functions of a call by an array of transactions, and send JSON as jsonb: a call ` +
+    `| 177 µs | 150 µs | kept |
 | \`statement_timeout\` in the startup message: the bytes of a select by key | 84 µs | 82 µs | ` +
     `kept |
 | Keep 128 prepared statements of a connection and not 250, because the look for statements of ` +

@@ -18,7 +18,7 @@ export interface Request {
   /** Prepare it first. */
   readonly parse: boolean
   /** The names of prepared statements to close before. */
-  readonly closes?: readonly string[]
+  readonly closes?: readonly string[] | undefined
   /**
    * Let the server send the answers so far at once, instead of at the end of the group. It costs
    * the server about 15 us, and the service a read.
@@ -86,8 +86,8 @@ function encodeGroups (
     if (typeof group === 'string') writer.query(group)
     else if ('oid' in group) writer.call(group.oid)
     else {
-      for (const { name, text, parameters, parse, closes = [], flush = false } of group) {
-        for (const old of closes) writer.close(old)
+      for (const { name, text, parameters, parse, closes, flush = false } of group) {
+        closes?.forEach(old => writer.close(old))
         if (parse) writer.parse(name, text)
         writer.bind(name, parameters).execute()
         if (flush) writer.flush()

@@ -67,7 +67,7 @@ export function toRequests (
   /** Names of statements that this group prepares. */
   const added = new Map<string, string>()
   return statements.map(({ text, parameters, prepare }, i): Request => {
-    const closes = i === 0 ? [...replaced] : []
+    const closes = i === 0 && replaced.length > 0 ? [...replaced] : undefined
     const request = { text, parameters, name: '', parse: true, closes }
     if (!connection.prepares || !prepare || text.length > MAX_KEPT_LENGTH) return request
     const recurs = recentTexts.has(text)

@@ -102,8 +102,9 @@ t.test('an owner migrates an empty database for a login role without privileges'
   const [row] = await database
     .sql`select coalesce(bool_or(acl::text ~ '[{,]='), false) as public from (select nspacl as acl
       from pg_namespace where nspname = 'oneflight' union all select relacl from pg_class
-      where relnamespace = 'oneflight'::regnamespace union all select coalesce(proacl, acldefault('f', proowner))
-      from pg_proc where pronamespace = 'oneflight'::regnamespace) as a`
+      where relnamespace = 'oneflight'::regnamespace
+      union all select coalesce(proacl, acldefault('f', proowner)) from pg_proc
+      where pronamespace = 'oneflight'::regnamespace) as a`
   t.same(row, { public: false })
   const objects = await snapshot(database) as Array<{ name: string, columns: string }>
   t.equal(

@@ -98,15 +98,16 @@ function buildArgument (
   const write = (value: Fragment): Fragment =>
     sql`${variadic ? sql`variadic ` : empty}${identifier(name)} => ${value}`
   const types = new Set(found.map(({ type = empty }) => render(type).text))
-  const [parameterFound] = found
-  const type = types.size === 1 ? parameterFound?.type : undefined
+  const [first] = found
+  const type = types.size === 1 ? first?.type : undefined
   if (value.kind !== 'document') {
     const constant = value.kind === 'null' ? sql`null` : parameter(value.text)
     // Otherwise it stays a literal, by which PostgreSQL chooses the function.
     const isTyped = type !== undefined && node.when.length > 0
-    return { argument: write(isTyped ? delay(node, sql`${constant}::${type}`) : constant), variadic }
+    const argument = isTyped ? delay(node, sql`${constant}::${type}`) : constant
+    return { argument: write(argument), variadic }
   }
-  if (type !== undefined && parameterFound?.isJson === true && !values.checkValues) {
+  if (type !== undefined && first?.isJson === true && !values.checkValues) {
     return { argument: write(delay(node, values.documentAs(value, type))), variadic }
   }
   if (type !== undefined) {
@@ -119,7 +120,7 @@ function buildArgument (
     return { argument: write(parameter(value.pieces[0] as string)), variadic }
   }
   return {
-    argument: write(sql`null::${parameterFound?.type ?? sql`pg_catalog.text`}`),
+    argument: write(sql`null::${first?.type ?? sql`pg_catalog.text`}`),
     variadic,
     refusal: raiseIssue({ problem: 'type', path: ['', name] })
   }
