@@ -21,7 +21,8 @@ const schema = `
   create function many(n int) returns setof int language sql as 'select generate_series(1, n)';
   create function pairs(ps pair[]) returns setof pair language sql as 'select * from unnest(ps)';
   create function one_pair(p pair) returns pair language sql as 'select p';
-  create function ratio(j jsonb) returns int language sql as $$ select 1 / (j ->> 'x')::int $$;
+  create function inverse(v int[]) returns int language sql as 'select 1 / v[1]';
+  create function inverse_of(j jsonb) returns int language sql as $$ select 1 / (j ->> 'x')::int $$;
   create function sum_of(v int[]) returns bigint language sql as 'select sum(x) from unnest(v) x';
   create function all_of(variadic v int[]) returns text language sql as 'select v::text';
   create function after_first(first int, variadic v text[]) returns text
@@ -259,7 +260,8 @@ t.test('mistakes are refused', async t => {
     [{ function: 'proc', args: { a: 1 } }, 400, { code: 'wrong_object_type' }],
     [{ function: 'record_of' }, 400, { code: 'syntax_error' }],
     [{ function: 'teapot' }, 418, { message: 'short and stout' }],
-    [{ function: 'ratio', args: { j: { x: 0 } } }, 400, { code: 'division_by_zero' }],
+    [{ function: 'inverse', args: { v: [0] } }, 400, { code: 'division_by_zero' }],
+    [{ function: 'inverse_of', args: { j: { x: 0 } } }, 400, { code: 'division_by_zero' }],
     [{ function: 'any_type', args: { a: 1 } }, 400, { code: 'datatype_mismatch' }],
     [{ function: 'any_type', args: { a: [1] } }, 400, { code: 'datatype_mismatch' }],
     [{ function: 'any_type', args: { a: '$i.0.id' } }, 422, {
