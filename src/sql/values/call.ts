@@ -104,11 +104,11 @@ function buildArgument (
     const constant = value.kind === 'null' ? sql`null` : parameter(value.text)
     // Otherwise it stays a literal, by which PostgreSQL chooses the function.
     const isTyped = type !== undefined && node.when.length > 0
-    const argument = isTyped ? delay(node, sql`${constant}::${type}`) : constant
+    const argument = isTyped ? hideFromPlanner(node, sql`${constant}::${type}`) : constant
     return { argument: write(argument), variadic }
   }
   if (type !== undefined && first?.isJson === true && !values.checkValues) {
-    return { argument: write(delay(node, values.documentAs(value, type))), variadic }
+    return { argument: write(hideFromPlanner(node, values.documentAs(value, type))), variadic }
   }
   if (type !== undefined) {
     const { shape } = value
@@ -130,6 +130,6 @@ function buildArgument (
  * PostgreSQL runs an IMMUTABLE function with constant arguments while it plans the statement, and
  * does not know yet that the call is skipped. For the planner, a subquery is not a constant.
  */
-function delay ({ when }: CallNode, argument: Fragment): Fragment {
+function hideFromPlanner ({ when }: CallNode, argument: Fragment): Fragment {
   return when.length === 0 ? argument : sql`(select ${argument})`
 }
