@@ -14,7 +14,7 @@ import { needs } from '../support/process/programs.ts'
 import { useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
-const shipped = new URL('../../deploy/pgbouncer', import.meta.url)
+const shipped = new URL('../../deploy/pgbouncer/', import.meta.url)
 
 t.test(
   ...needs('batches and keys work through PgBouncer with the shipped configuration', {
