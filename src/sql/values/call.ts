@@ -16,17 +16,16 @@ import { raise, raiseIssue } from '../statement/raised-error.ts'
 import { tableName } from '../statement/table.ts'
 import { findParameters, versionOf, type FunctionVariants } from './function-types.ts'
 import type { StatementNeeds } from './statement-needs.ts'
-import type { JsonConverter } from './typed-json.ts'
 
 /** What arguments need of TypedValues. */
 export interface ArgumentBuilder {
   readonly needs: StatementNeeds
-  readonly converter: JsonConverter
-  /** Whether the error of a value must name its place. */
-  readonly checkValues: boolean
-  buildDocument(document: JsonDocument): Fragment
-  /** A document in the type json or jsonb. */
-  documentAs(document: JsonDocument, type: Fragment): Fragment
+  /** Builds JSON in a type that is named. `label`: where an error says that it is. */
+  convertDocument(
+    document: JsonDocument,
+    type: Fragment,
+    options: { readonly isJson: boolean, readonly label: string }
+  ): Fragment
 }
 
 /** The type of a function that returns nothing (pg_type.dat). */
@@ -107,14 +106,10 @@ function buildArgument (
     const argument = isTyped ? hideFromPlanner(node, sql`${constant}::${type}`) : constant
     return { argument: write(argument), variadic }
   }
-  if (type !== undefined && first?.isJson === true && !values.checkValues) {
-    return { argument: write(hideFromPlanner(node, values.documentAs(value, type))), variadic }
-  }
   if (type !== undefined) {
-    const { shape } = value
-    const json = values.buildDocument(value)
-    const converted = values.converter.convertNamed(json, type, { shape, label: name })
-    return { argument: write(converted), variadic }
+    const isJson = first?.isJson === true
+    const converted = values.convertDocument(value, type, { isJson, label: name })
+    return { argument: write(hideFromPlanner(node, converted)), variadic }
   }
   if (value.references.length === 0) {
     return { argument: write(parameter(value.pieces[0] as string)), variadic }

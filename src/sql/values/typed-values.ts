@@ -293,10 +293,10 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     if (this.checkValues) {
       return this.#convert(this.buildDocument(document), path, { shape: document.shape })
     }
-    if (path.resultType === 'json') return this.documentAs(document, sql`pg_catalog.jsonb`)
+    if (path.resultType === 'json') return this.#documentAs(document, sql`pg_catalog.jsonb`)
     const { pieces: [json = ''], references, shape } = document
     const type = path.resultType === 'text' ? undefined : this.typeOf(path.column, path.example)
-    if (type !== undefined && isJsonType(type)) return this.documentAs(document, type.sql)
+    if (type !== undefined && isJsonType(type)) return this.#documentAs(document, type.sql)
     const isColumn = path.resultType === 'column' && path.example === undefined
     if (references.length === 0 && isColumn && this.literalOf(path.column) !== undefined) {
       const value = JSON.parse(json) as DataCell['value']
@@ -307,8 +307,18 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     return this.#convert(this.buildDocument(document), path, { shape })
   }
 
+  convertDocument (
+    document: JsonDocument,
+    type: Fragment,
+    { isJson, label }: Parameters<ArgumentBuilder['convertDocument']>[2]
+  ): Fragment {
+    if (isJson && !this.checkValues) return this.#documentAs(document, type)
+    const { shape } = document
+    return this.converter.convertNamed(this.buildDocument(document), type, { shape, label })
+  }
+
   /** A document in the type json or jsonb. With references it is a subquery, computed once. */
-  documentAs (document: JsonDocument, type: Fragment): Fragment {
+  #documentAs (document: JsonDocument, type: Fragment): Fragment {
     const { pieces: [json = ''], references } = document
     return references.length === 0
       ? sql`${parameter(json)}::${type}`
