@@ -55,7 +55,7 @@ export class MessageWriter {
     return this.#open(Send.execute).#text('').#int32(0).#close()
   }
 
-  /** Closes a prepared statement; nothing happens if there is none of this name. */
+  /** Closes a prepared statement. Does nothing if there is none with this name. */
   close (name: string): this {
     return this.#open(Send.close).#text(`${STATEMENT}${name}`).#close()
   }

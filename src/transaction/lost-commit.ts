@@ -225,10 +225,11 @@ const REUSED = {
 } as const
 
 const TABLE_MISSING = 'Idempotency keys need the table oneflight.idempotency_keys and the ' +
-  'functions of this version, and privileges on them. Run "npm run migrate". Nothing was committed.'
+  'procedure oneflight.store_answer of this version, and privileges on both. Run "npm run ' +
+  'migrate". Nothing was committed.'
 
-/** There is no such table, schema or function, or no privilege on it. */
+/** There is no such table, schema, column or procedure, or no privilege on it. */
 function isTableMissing (sqlstate: string): boolean {
-  return isUndefinedTable(sqlstate) || sqlstate === SqlState.undefined_function ||
-    sqlstate === SqlState.insufficient_privilege
+  return isUndefinedTable(sqlstate) || sqlstate === SqlState.undefined_column ||
+    sqlstate === SqlState.undefined_function || sqlstate === SqlState.insufficient_privilege
 }
