@@ -9,7 +9,6 @@ import type { Trace } from '../../schemas/http.ts'
 import { enabled, type Preferences } from '../../schemas/prefer.ts'
 import type { Identity } from '../../schemas/token.ts'
 import { failure } from '../errors/catalogue.ts'
-import { identifier, join, render, sql } from '../fragment/fragment.ts'
 import { RecentTexts } from '../fragment/recent-texts.ts'
 import { textPlaceholder } from '../plan/fingerprint.ts'
 import type { SelectNode } from '../plan/nodes.ts'
@@ -17,13 +16,11 @@ import { once, type PlannedBatch } from '../plan/plan-batch.ts'
 import type { Plan } from '../plan/plan.ts'
 import type { ConnectionFacts } from '../postgres/facts.ts'
 import { notOnCitus, workerSettings } from './citus/citus.ts'
-import { inlinesFunction } from './citus/placement.ts'
 import { compile } from './compile.ts'
 import type { CompileOptions } from './values/context.ts'
 import {
   mayCommit,
   type CompiledBatch,
-  type LearnedTypes,
   type TransactionMode
 } from './frame/compiled-batch.ts'
 import type { Key } from './frame/idempotency.ts'
@@ -37,8 +34,9 @@ import {
   type Template
 } from './statement/statement.ts'
 import { TemplateCache, templateBytes, type Variants } from './template-cache.ts'
-import { FunctionTypes, functionTypesQuery } from './values/function-types.ts'
-import { ColumnTypes, columnTypesQuery } from './values/column-types.ts'
+import { LearnedTypes } from './learned-types.ts'
+import { FunctionTypes } from './values/function-types.ts'
+import { ColumnTypes } from './values/column-types.ts'
 
 /** The properties of a request that a batch needs. Fastify's request has them. */
 export interface BatchRequest {
@@ -162,8 +160,8 @@ export class Compiler {
   ): Pick<CompiledBatch, 'operations' | 'types' | 'compileChecked' | 'checks'> {
     const { genericPlan } = batch
     const { distributed } = options
-    const renewable = this.#renewable({ genericPlan, distributed: distributed === true }, () =>
-      this.#compileOperations(batch, options)
+    const renewable = this.#renewable({ genericPlan, distributed: distributed === true }, types =>
+      this.#compileOperations(batch, options, types)
     )
     return {
       ...renewable,
@@ -182,17 +180,17 @@ export class Compiler {
   }
 
   /** Compiles the operations, or fills the statements that are kept for their plan. */
-  #compileOperations (batch: PlannedBatch, options: CompileOptions): readonly Statement[] {
+  #compileOperations (
+    batch: PlannedBatch,
+    options: CompileOptions,
+    types: readonly unknown[]
+  ): readonly Statement[] {
     const { genericPlan, values, plan } = batch
     if (values === undefined) return compile(plan(), options)
     const { session: { role, claims }, minimal, keep, streamed, distributed, maxChanged } = options
     const templates = this.#templates.find(this.#variantsOf(genericPlan), {
       variant: JSON.stringify([minimal, keep, streamed, distributed, maxChanged]),
-      types: [
-        ...genericPlan.tables.map(table => this.columnTypes.lookup(table)),
-        ...genericPlan.operations.map(node =>
-          node.kind === 'call' && this.functionTypes.lookup(node.table))
-      ]
+      types
     }, () => {
       const [role, claims] = [0, 1].map(i => textPlaceholder(values.length + i))
       const session = { role, claims } as typeof options.session
@@ -240,67 +238,15 @@ export class Compiler {
 
   /**
    * Returns statements that are compiled when they are first needed, and again after types on which
-   * they depend have been read.
+   * they depend have changed.
    */
   #renewable (
     { genericPlan, distributed }: { readonly genericPlan: Plan, readonly distributed: boolean },
-    compileNow: () => readonly Statement[]
-  ): Pick<CompiledBatch, 'operations'> & { readonly types: LearnedTypes } {
-    let compiled = once(compileNow)
-    return {
-      operations: () => compiled(),
-      types: this.#learnTypes(genericPlan, distributed, () => {
-        compiled = once(compileNow)
-      })
-    }
+    compileNow: (types: readonly unknown[]) => readonly Statement[]
+  ): Pick<CompiledBatch, 'operations' | 'types'> {
+    const types = new LearnedTypes(genericPlan, this, distributed)
+    return { operations: () => types.compile(compileNow), types }
   }
-
-  /** The types on which a batch depends. `renew` is called after they have been read. */
-  #learnTypes (
-    { tables, operations }: Plan,
-    distributed: boolean,
-    renew: () => void
-  ): LearnedTypes {
-    const functions = operations.filter(({ kind }) => kind === 'call').map(({ table }) => table)
-    const sources = [
-      {
-        names: tables,
-        types: this.columnTypes,
-        query: (names: Plan['tables']) =>
-          columnTypesQuery(names, distributed ? inlinesFunction : undefined)
-      },
-      { names: functions, types: this.functionTypes, query: functionTypesQuery }
-    ]
-    return {
-      ofFunctions: functions.length > 0,
-      unknown () {
-        const unknown = sources.flatMap(({ names, types, query }) => {
-          const missing = names.filter(name => types.lookup(name) === undefined)
-          return missing.length === 0 ? [] : [{ types, query: query(missing) }]
-        })
-        if (unknown.length === 0) return undefined
-        const columns = unknown.map(({ query }, i) =>
-          sql`(${query}) as ${identifier(nameTypes(i))}`
-        )
-        return {
-          text: render(sql`select ${join(columns, sql`, `)}`).text,
-          remember (row) {
-            for (const [i, { types }] of unknown.entries()) {
-              types.remember(row[nameTypes(i)] as string)
-            }
-            renew()
-          }
-        }
-      },
-      forget () {
-        for (const { names, types } of sources) for (const name of names) types.forget(name)
-      }
-    }
-  }
-}
-
-function nameTypes (i: number): string {
-  return `types${i}`
 }
 
 /** Whether the client requests query plans instead of rows. */

@@ -14,7 +14,8 @@ import {
   mayCommit,
   type AttemptBatch,
   type AttemptVariant,
-  type CompiledBatch
+  type CompiledBatch,
+  type TypesQuery
 } from '../sql/frame/compiled-batch.ts'
 import type { Place } from '../sql/frame/steps.ts'
 import { startAttempt } from './attempt.ts'
@@ -24,11 +25,12 @@ import { acquireAtPosition, readPosition, type NeededPosition } from './position
 import {
   decide,
   isConnectionStale,
-  isCheckableRefusal,
   isSessionChanged,
   isStatementStale,
+  mayKnowOldTypes,
   raisedKind,
   MAX_ATTEMPTS,
+  MAX_INTERNAL_ERRORS,
   type AttemptResult,
   type RetryBudget
 } from './retry-policy.ts'
@@ -102,6 +104,8 @@ async function runAttempts (
     connections: 2 * pool.size + 1,
     losses: mayCommit(batch.mode) && batch.key === undefined ? 1 : MAX_LOSSES,
     conflicts: MAX_ATTEMPTS,
+    types: MAX_ATTEMPTS,
+    internal: MAX_INTERNAL_ERRORS,
     softDeadline
   }
   const run = { pool, batch, softDeadline, ...options }
@@ -114,7 +118,6 @@ async function runAttempts (
     if (retry === undefined) return lost?.outcome ?? conclude(last.outcome, softDeadline)
     if (retry.pauseMs > 0) await delay(retry.pauseMs)
     variant = { ...variant, ...retry.variant }
-    if (retry.variant.freshTypes === true) batch.types?.forget()
     const answer = lost?.outcome ?? (retry.isAnswer ? last.outcome as BatchOutcome : undefined)
     const next = await runAttempt(run, variant, retry.reason).catch((error: unknown) => {
       const { code } = error as Failure
@@ -123,7 +126,11 @@ async function runAttempts (
     if (next === undefined) return answer as BatchOutcome
     const isFinal = retry.reason === 'values' && !tellsMore(next.outcome, last.outcome as Failed)
     if (isFinal) return last.outcome as BatchOutcome
-    if (codeOf(next.outcome) !== codeOf(last.outcome)) abandonStatement(last)
+    // The connection keeps statements for former types. Or no row needs the value, which value
+    // checks do not convert then.
+    if (isStatementStale(last.outcome) && codeOf(next.outcome) !== codeOf(last.outcome)) {
+      last.connection.state.retired = true
+    }
     last = next
   }
 }
@@ -131,17 +138,6 @@ async function runAttempts (
 /** Whether the client has rows already. */
 function isPassedOn (rowSink: RowSink | undefined): boolean {
   return rowSink !== undefined && rowSink.count > 0
-}
-
-/**
- * Called when a statement failed and the next attempt did not fail in the same way. Its types may
- * have changed: new statements then have another text. Or no row needs the value, which value
- * checks do not convert then.
- */
-function abandonStatement ({ batch, outcome, connection }: FinishedAttempt): void {
-  if (outcome.kind !== 'failed') return
-  if (isCheckableRefusal(outcome)) batch.types?.forget()
-  else if (isStatementStale(outcome)) connection.state.retired = true
 }
 
 function codeOf (outcome: AttemptOutcome): string | undefined {
@@ -195,7 +191,10 @@ async function runAttempt (
   }
   let sent = turn.run(() => applyVariant(batch, variant))
   let outcome = await run(sent)
-  if (!isPassedOn(rowSink) && isSessionChanged({ batch: sent, outcome, hasRoleSettings })) {
+  const mayRunAgain = !isPassedOn(rowSink)
+  let typesChanged = mayRunAgain && await areTypesChanged(sent, { outcome, lease })
+  const attempted = { batch: sent, outcome, hasRoleSettings, typesChanged }
+  if (mayRunAgain && !typesChanged && isSessionChanged(attempted)) {
     // On the same connection: the pool may be exhausted. At the deadline the connection is closed.
     await lease.free
     onRetry('session')
@@ -203,30 +202,51 @@ async function runAttempt (
     const restoring = { ...variant, restoreSession: true, unprepared: true }
     sent = turn.run(() => applyVariant(batch, restoring))
     outcome = await run(sent)
+    typesChanged = await areTypesChanged(sent, { outcome, lease })
   }
   if (outcome.kind === 'failed' && batch.key !== undefined) {
     await lease.free
     outcome = await resolveKeyFailure(connection, batch.key, outcome)
   }
-  const result = { batch: sent, outcome, hasRoleSettings, connection }
+  const result = { batch: sent, outcome, hasRoleSettings, typesChanged, connection }
   if (isConnectionStale(result)) connection.state.retired = true
   rememberChecks(result)
   return result
 }
 
 /**
- * Reads the types that are not known before the batch begins. If that fails, the connection is
- * lost, and so is the attempt.
+ * Reads the types that are not known before the batch begins. If others are known than those for
+ * which it was compiled, it is compiled again.
  */
 async function learnTypes (connection: Connection, { types }: CompiledBatch): Promise<void> {
   const unknown = types?.unknown()
-  if (unknown === undefined) return
+  if (unknown !== undefined) await readTypes(connection, unknown)
+  types?.renew()
+}
+
+/** If that fails, the connection is lost, and so is the attempt. */
+async function readTypes (
+  connection: Connection,
+  { text, remember }: TypesQuery
+): Promise<void> {
   try {
-    const [row = {}] = await query(connection, unknown.text)
-    unknown.remember(row)
+    const [row = {}] = await query(connection, text)
+    remember(row)
   } catch {
     destroyConnection(connection)
   }
+}
+
+/** Reads the types of a batch again after a failure that outdated ones could explain. */
+async function areTypesChanged (
+  batch: AttemptBatch,
+  { outcome, lease }: { readonly outcome: AttemptOutcome, readonly lease: Lease }
+): Promise<boolean> {
+  const { types } = batch
+  if (types === undefined || !mayKnowOldTypes(batch, outcome)) return false
+  await lease.free
+  await readTypes(lease.connection, types.all())
+  return types.renew()
 }
 
 /** The next batch with the same statement checks its values in the first attempt. */

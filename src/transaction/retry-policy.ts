@@ -3,9 +3,7 @@
  */
 import { classOf, isValueError, SqlState, SqlStateClass } from '../errors/sqlstates.ts'
 import type { AttemptBatch, AttemptVariant } from '../sql/frame/compiled-batch.ts'
-import { textAtError } from '../sql/statement/error-place.ts'
 import { readRaised, type RaisedKind } from '../sql/statement/raised-error.ts'
-import { dependsOnKind } from '../sql/values/column.ts'
 import type { AttemptOutcome, Failed, RetryReason } from './outcome.ts'
 
 /**
@@ -13,6 +11,12 @@ import type { AttemptOutcome, Failed, RetryReason } from './outcome.ts'
  * client may try again later.
  */
 export const MAX_ATTEMPTS = 15
+
+/**
+ * Maximum number of attempts that end with an internal error. With a function that was replaced
+ * without a pause, one attempt in 13 did.
+ */
+export const MAX_INTERNAL_ERRORS = 5
 
 /** Longest pause before an attempt after a conflict, in milliseconds. */
 const MAX_PAUSE_MS = 1000
@@ -25,6 +29,10 @@ export interface RetryBudget {
   losses: number
   /** Deadlocks and serialization failures. */
   conflicts: number
+  /** Types that have changed since the operations were compiled. */
+  types: number
+  /** Errors that PostgreSQL calls internal. */
+  internal: number
   /** No attempt starts after this time of performance.now(). */
   readonly softDeadline: number
 }
@@ -47,6 +55,8 @@ export interface AttemptResult {
   readonly outcome: AttemptOutcome
   /** The role has its own settings (ALTER ROLE … SET). */
   readonly hasRoleSettings: boolean
+  /** The operations were compiled for types that have changed. */
+  readonly typesChanged: boolean
 }
 
 /** Decides whether to run the batch again; undefined: no. Spends the budget. */
@@ -58,11 +68,8 @@ export function decide (result: AttemptResult, budget: RetryBudget): Retry | und
     if (outcome.sent) return --budget.losses > 0 && !late ? retry('lost') : undefined
     return --budget.connections > 0 && !late ? retry('connection') : undefined
   }
-  if (mayKnowOldTypes(result.batch, outcome)) {
-    // An error that PostgreSQL raised itself may have another reason, so the values are checked,
-    // too.
-    const variant = { freshTypes: true, ...isCheckableRefusal(outcome) && { checkValues: true } }
-    return retry('stale_plan', { variant, isAnswer: true })
+  if (result.typesChanged) {
+    return --budget.types > 0 && !late ? retry('stale_plan', { isAnswer: true }) : undefined
   }
   if (exceedsShare(result.batch, outcome)) {
     return retry('values', { variant: { checkValues: true } })
@@ -82,6 +89,10 @@ export function decide (result: AttemptResult, budget: RetryBudget): Retry | und
     // prepared: a trigger of the batch may deallocate the statements on every connection.
     const variant = { ...result.batch.variant, unprepared: true }
     return retry('stale_plan', { variant, isAnswer: stale })
+  }
+  if (isInternal(outcome)) {
+    if (--budget.internal === 0 || late) return undefined
+    return retry('stale_plan', { variant: { unprepared: true }, isAnswer: true })
   }
   // The next attempt uses nothing that was prepared, so this happens once.
   if (stale) return retry('stale_plan', { variant: { unprepared: true }, isAnswer: true })
@@ -153,7 +164,7 @@ function needsPlace (outcome: Failed): boolean {
  * Whether PostgreSQL refused a value of an operation, also by a domain that was no domain
  * when its type was read. Functions can raise 0A000, which Citus reports without a context.
  */
-export function isCheckableRefusal (outcome: Failed): boolean {
+function isCheckableRefusal (outcome: Failed): boolean {
   const { checkable, error: { code, where, routine } } = outcome
   if (checkable !== true || raisedKind(outcome) !== undefined) return false
   if (code === SqlState.feature_not_supported) return where === undefined
@@ -167,19 +178,26 @@ const CHECKABLE_CLASSES: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Types have changed since they were read, or may have: a function was replaced or dropped, a type
- * of its parameters does not exist, a path goes into a column that has none, or a search reads it.
+ * Whether an operation failed in a way that outdated types could explain: PostgreSQL found no such
+ * name, operator, function or cast, refused a value, or met an object that is being replaced.
  */
-function mayKnowOldTypes ({ types, variant }: AttemptBatch, outcome: Failed): boolean {
-  if (types === undefined || variant?.freshTypes === true) return false
+export function mayKnowOldTypes ({ types }: AttemptBatch, outcome: AttemptOutcome): boolean {
+  if (types === undefined || outcome.kind !== 'failed' || typeof outcome.at !== 'number') {
+    return false
+  }
   const kind = raisedKind(outcome)
   if (kind !== undefined) return kind === 'types' || kind === 'function'
-  const { error } = outcome
-  const isUndefined = error.code === SqlState.undefined_function
-  if (types.ofFunctions && (isUndefined || error.code === SqlState.undefined_object)) return true
-  return (isUndefined || error.code === SqlState.cannot_coerce) &&
-    dependsOnKind(textAtError(error))
+  const { error: { code, routine } } = outcome
+  if (code === SqlState.insufficient_privilege) return false
+  return TYPE_ERROR_CLASSES.has(classOf(code)) || routine === 'domain_check_input'
 }
+
+const TYPE_ERROR_CLASSES: ReadonlySet<string> = new Set([
+  classOf(SqlState.feature_not_supported),
+  SqlStateClass.data_exception,
+  SqlStateClass.syntax_error_or_access_rule_violation,
+  classOf(SqlState.internal_error)
+])
 
 /** An operation returned more than its share of the bytes. The next attempt adds them up. */
 function exceedsShare ({ count, variant }: AttemptBatch, outcome: Failed): boolean {
@@ -222,6 +240,14 @@ export function isConnectionStale ({ outcome, hasRoleSettings }: AttemptResult):
     (code === SqlState.feature_not_supported && routine === 'RevalidateCachedQuery') ||
     (code === SqlState.internal_error && routine === 'relation_open') ||
     (code === SqlState.invalid_sql_statement_name && routine === 'FetchPreparedStatement')
+}
+
+/**
+ * PostgreSQL calls it an internal error if an object disappears while a statement is prepared or
+ * starts ("cache lookup failed for function"). No request causes it, unless a function raises it.
+ */
+function isInternal ({ error: { code, routine }, at }: Failed): boolean {
+  return typeof at === 'number' && code === SqlState.internal_error && routine !== 'exec_stmt_raise'
 }
 
 /**

@@ -186,6 +186,72 @@ t.test('batches succeed while the schema changes', async t => {
   t.same(Object.keys(retries).filter(reason => !['stale_plan', 'session'].includes(reason)), [])
 })
 
+/** Statements that replace functions; those of one text are one transaction. */
+const replacements = [
+  `create or replace function tax(amount numeric, at jsonb) returns numeric language sql stable
+    as 'select amount * 2'`,
+  `create or replace function tax(amount numeric, at jsonb) returns numeric language sql stable
+    as 'select amount + amount'`,
+  `drop function tax(numeric, jsonb); create function tax(amount bigint, at json) returns numeric
+    language plpgsql as 'begin return amount * 2; end'`,
+  `drop function tax(bigint, json); create function tax(amount numeric, at jsonb) returns numeric
+    language sql stable as 'select amount * 2'`,
+  `create function tax(amount numeric, at jsonb, more text) returns numeric language sql
+    as 'select 0'`,
+  'drop function tax(numeric, jsonb, text)'
+]
+
+/** Batches of one operation each that meets what is replaced, and their rows. */
+const alone = [
+  [op.call('c', 'tax', { amount: 3, at: { k: [1] } }), [{ tax: 6 }]],
+  [op.call('c', 'tax', { amount: '$s.0.id', at: '$s.0.id' }), [{ tax: 2 }]],
+  [op.update('c', 'typed', {
+    set: { code: '1', amount: '1' },
+    where: { id: { eq: 1 } },
+    returning: ['id']
+  }), [{ id: 1 }]],
+  [{
+    id: 'c',
+    op: 'update',
+    table: 'typed',
+    key: ['id'],
+    values: [{ id: 2, code: '2', day: '2026-11-01' }],
+    returning: ['id']
+  }, [{ id: 2 }]]
+] as const
+
+t.test('functions and types are replaced as fast as possible', async t => {
+  const service = await useService(t, {
+    schema: `${schema} ${replacements[0]}`,
+    env: { LOG_LEVEL: 'error' }
+  })
+  const { database: { sql } } = service
+  const [, types = []] = changes[2] ?? []
+  const end = new AbortController()
+  const wrong: string[] = []
+  let right = 0
+  const clients = Promise.all(Array.from({ length: CLIENTS }, async (_, i) => {
+    while (!end.signal.aborted) {
+      const [operation, rows] = alone[i % alone.length] as typeof alone[number]
+      const source = op.select('s', 'typed', { where: { id: { eq: 1 } }, columns: ['id'] })
+      const { status, body, text } = await service.post([source, operation])
+      if (status === 200 && isDeepStrictEqual(body.data.c, rows)) right++
+      else wrong.push(`${status} ${text}`)
+    }
+  }))
+  const replace = async (texts: readonly string[]): Promise<void> => {
+    for (let i = 0; i < propertyRuns(60, 300); i++) {
+      await sql.unsafe(texts[i % texts.length] as string)
+    }
+  }
+  await Promise.all([replace(replacements), replace(types)])
+  const before = right + wrong.length
+  await until(() => right + wrong.length >= before + 2 * CLIENTS)
+  end.abort()
+  await clients
+  t.same(wrong.slice(0, 3), [], `${wrong.length} of ${right + wrong.length} batches failed`)
+})
+
 t.test('after DEALLOCATE ALL, each affected batch is retried once', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1', LOG_LEVEL: 'error' } })
   const acknowledged: number[] = []

@@ -527,3 +527,74 @@ t.test('what PostgreSQL cannot convert from JSON is refused, and can be a string
   }], text)
   t.same(body.data?.c, [{ of_article: three }])
 })
+
+t.test('an interval is read by the fields of its column, whatever word stores it', async t => {
+  const columns = { m: '00:05:00', d: '00:05:00', y: '5 mons', l: ['00:05:00', '01:30:00'] }
+  const service = await useService(t, {
+    schema: `
+      create domain minutes as interval minute;
+      create table spans (id int primary key, m interval minute, d minutes,
+        y interval year to month, l interval minute[]);
+      create table one ();
+      insert into one default values;
+      create table texts (five text, list jsonb);
+      insert into texts values ('5', '["5", "90"]');
+      grant all on all tables in schema public to oneflight_user`,
+    batches: {
+      store: {
+        params: {
+          type: 'object',
+          additionalProperties: false,
+          properties: {
+            rows: {
+              type: 'array',
+              items: {
+                type: 'object',
+                additionalProperties: false,
+                properties: { id: {}, m: {}, d: {}, y: {}, l: {} }
+              }
+            }
+          },
+          required: ['rows']
+        },
+        operations: [{ id: 'o', op: 'insert', table: 'spans', values: '$params.rows' }]
+      }
+    }
+  })
+  const five = { m: '5', d: '5', y: '5', l: ['5', '90'] }
+  const references = { m: '$t.0.five', d: '$t.0.five', y: '$t.0.five', l: '$t.0.list' }
+  const [texts, first] = [op.select('t', 'texts'), op.insert('first', 'spans', [{ id: 1 }])]
+  const ids = Array.from({ length: 20 }, (_, i) => i + 2)
+  for (const values of [five, references]) {
+    const words: Readonly<Record<string, object>> = {
+      insert: op.insert('o', 'spans', [{ id: 2, ...values }]),
+      'insert of many rows': op.insert('o', 'spans', ids.map(id => ({ id, ...values }))),
+      'insert from a query': {
+        id: 'o', op: 'insert', table: 'spans', from: { table: 'one' }, columns: { id: 2, ...values }
+      },
+      set: op.update('o', 'spans', { set: values, where: { id: { eq: 1 } } }),
+      'on_conflict.set': {
+        ...op.insert('o', 'spans', [{ id: 1 }]),
+        on_conflict: { columns: ['id'], do: 'update', set: values }
+      },
+      'update by key': {
+        id: 'o', op: 'update', table: 'spans', key: ['id'], values: [{ id: 1, ...values }]
+      },
+      'update of many keys': {
+        id: 'o',
+        op: 'update',
+        table: 'spans',
+        key: ['id'],
+        values: [1, ...ids].map(id => ({ id, ...values }))
+      }
+    }
+    for (const [name, operation] of Object.entries(words)) {
+      const { body, text } = await service.post([texts, first, operation], {
+        headers: { prefer: 'tx=rollback' }
+      })
+      t.match(body.data?.o[0], columns, `${name} ${text}`)
+    }
+  }
+  const { body, text } = await service.run('store', { rows: [{ id: 1, ...five }] })
+  t.match(body.data?.o[0], columns, `named batch ${text}`)
+})

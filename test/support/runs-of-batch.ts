@@ -131,13 +131,11 @@ export async function useRuns (
     } as BatchRequest
     const { operations, compileChecked, types } = compiler.compile(planned, request)
     // Functions may have been replaced since the batch before.
-    for (const node of plan.operations) {
-      if (node.kind === 'call') compiler.functionTypes.forget(node.table)
-    }
-    const unknown = types?.unknown()
-    if (unknown !== undefined) {
-      const [row = {}] = await sql.unsafe(unknown.text)
-      unknown.remember(row)
+    if (types !== undefined) {
+      const { text, remember } = types.all()
+      const [row = {}] = await sql.unsafe(text)
+      remember(row)
+      types.renew()
     }
     const statements = operations()
     const planner = new BatchPlanner(limits)

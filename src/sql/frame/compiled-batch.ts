@@ -61,17 +61,25 @@ interface RememberedChecks {
   readonly remember: (index: number) => void
 }
 
+/** A query of types in one row, and what keeps that row. */
+export interface TypesQuery {
+  readonly text: string
+  readonly remember: (row: Readonly<Record<string, string | null>>) => void
+}
+
 /** Types that are read before a batch begins. The operations are compiled for those known. */
 export interface LearnedTypes {
   /** Whether the batch calls functions. */
   readonly ofFunctions: boolean
-  /** Returns the text that reads all unknown ones in one row, if any, and what keeps that row. */
-  readonly unknown: () => {
-    readonly text: string
-    readonly remember: (row: Readonly<Record<string, string | null>>) => void
-  } | undefined
-  /** Called when some types have changed. */
-  readonly forget: () => void
+  /** Returns the query of those that are not known, if there are any. */
+  readonly unknown: () => TypesQuery | undefined
+  /** Returns the query of all of them. */
+  readonly all: () => TypesQuery
+  /**
+   * Whether other types are known now than those for which the operations were compiled. If so, the
+   * operations are compiled again.
+   */
+  readonly renew: () => boolean
 }
 
 /** What an attempt does differently from the first one. */
@@ -80,8 +88,6 @@ export interface AttemptVariant {
   readonly checkValues?: boolean
   /** Set the session again after each operation, because a trigger changes it. */
   readonly restoreSession?: boolean
-  /** All types were read again. */
-  readonly freshTypes?: boolean
   /** Use no statement that was prepared before. */
   readonly unprepared?: boolean
 }

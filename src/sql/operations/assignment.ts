@@ -54,7 +54,8 @@ export function applyModifier (
       ? empty
       : values.buildJson(
         { kind: 'document', pieces: [modifier.empty], references: [], shape: 'scalar' },
-        path
+        path,
+        { stored: true }
       ),
     refused: isJoining(name)
       ? raiseIssue({ problem: name, path: ['', column] })

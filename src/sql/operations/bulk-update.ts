@@ -177,7 +177,8 @@ function buildCells (
   return cells.map((row, i) => {
     const built = fields.map(field => {
       const cell = row.get(field.name) as Cell
-      return values.buildCell(cell, field.column, { always: false, as: readAs(field) })
+      const stored = field.modifier !== undefined
+      return values.buildCell(cell, field.column, { always: false, as: readAs(field), stored })
     })
     return sql`(${join([integer(positions[i] as number), ...built], COMMA)})`
   })
@@ -257,7 +258,10 @@ function buildBulkUpdateRows (
   const exampleOf = (field: RowField): Fragment =>
     readAs(field) === 'text'
       ? sql`null::pg_catalog.text`
-      : typeExample(toPath(field.column), values.table, readAs(field) as TypedAs)
+      : typeExample(toPath(field.column), values.table, {
+        as: readAs(field) as TypedAs,
+        byModifier: field.modifier !== undefined && values.isReadByModifier(field.column)
+      })
   return values.converter.buildFieldRows({
     json: values.buildDocument(document),
     examples: [sql`null::pg_catalog.int4`, ...fields.map(exampleOf)],

@@ -108,7 +108,7 @@ function buildSourceRows (
   const examples = fields.map(({ type }) =>
     typeof type === 'string'
       ? sql`null::${fill(casts[type], {})}`
-      : typeExample(type.path, values.table, type.as)
+      : typeExample(type.path, values.table, type)
   )
   const uncertain = fields.flatMap(({ name, path, type }, i) => {
     const shape = shapes.get(name)

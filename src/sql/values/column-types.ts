@@ -47,12 +47,16 @@ export interface Column {
    * From JSON, PostgreSQL converts no value to such a domain.
    */
   readonly isTextDomain: boolean
+  /** Whether PostgreSQL reads a text by the modifier: in `interval minute`, 5 is five minutes. */
+  readonly isReadByModifier: boolean
 }
 
 /** The columns of a table by name. */
 export interface TableColumns extends ReadonlyMap<string, Column> {
   /** It is a view over a function that PostgreSQL makes a part of the statement, on Citus. */
   readonly inlines?: boolean | undefined
+  /** What the catalogue says, as JSON. */
+  readonly source?: string | undefined
 }
 
 /**
@@ -123,24 +127,25 @@ const MODIFIED: ReadonlySet<number> = new Set([
 ])
 
 /**
- * Builds a query that returns the columns of tables as JSON, for `remember`.
- * Tables that do not exist are missing in it. `inlines`: a condition on `c`, the row of pg_class.
+ * Builds a query that returns the columns of tables as JSON, for `remember`. `inlines`: a condition
+ * on `c`, the row of pg_class.
  */
 export function columnTypesQuery (tables: readonly TableName[], inlines = sql`false`): Fragment {
   return sql`select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
-        'schema', q.schema, 'name', q.name, 'inlines', ${inlines}, 'columns', (
+        'schema', q.schema, 'name', q.name, 'inlines', ${inlines}, 'columns',
+        case when c.oid is not null then (
           select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(a.attname,
               a.atttypid::pg_catalog.int8, a.atttypmod, y.typtype, s.nspname, y.typname,
               y.typcategory, y.typbasetype::pg_catalog.int8,
-              y.typsend::pg_catalog.oid::pg_catalog.int8)), '[]')
+              y.typsend::pg_catalog.oid::pg_catalog.int8) order by a.attnum), '[]')
             from pg_catalog.pg_attribute as a
             join pg_catalog.pg_type as y on y.oid operator(pg_catalog.=) a.atttypid
             join pg_catalog.pg_namespace as s on s.oid operator(pg_catalog.=) y.typnamespace
             where a.attrelid operator(pg_catalog.=) c.oid
-              and a.attnum operator(pg_catalog.>) 0 and not a.attisdropped))), '[]')
+              and a.attnum operator(pg_catalog.>) 0 and not a.attisdropped) end)), '[]')
       from ${namesAsRows(tables)}
-      join pg_catalog.pg_namespace as n on n.nspname operator(pg_catalog.=) q.schema
-      join pg_catalog.pg_class as c on c.relnamespace operator(pg_catalog.=) n.oid
+      left join pg_catalog.pg_namespace as n on n.nspname operator(pg_catalog.=) q.schema
+      left join pg_catalog.pg_class as c on c.relnamespace operator(pg_catalog.=) n.oid
         and c.relname operator(pg_catalog.=) q.name`
 }
 
@@ -159,14 +164,15 @@ type ColumnRow = readonly [
 ]
 
 interface TableRow extends TableName, Pick<TableColumns, 'inlines'> {
-  readonly columns: readonly ColumnRow[]
+  /** null: there is no such table. */
+  readonly columns: readonly ColumnRow[] | null
 }
 
 /** Maximum memory of the cache, enough for more than a thousand tables of 20 columns. */
 const MAX_BYTES = 8 * 1024 * 1024
 /** Bytes of a table and of a column. */
-const TABLE_BYTES = 800
-const COLUMN_BYTES = 900
+const TABLE_BYTES = 900
+const COLUMN_BYTES = 1000
 
 export class ColumnTypes {
   readonly #tables = new LRUCache<string, TableColumns>({
@@ -176,18 +182,20 @@ export class ColumnTypes {
 
   /** Keeps the result of columnTypesQuery. */
   remember (json: string): void {
-    for (const { columns, inlines, ...table } of JSON.parse(json) as readonly TableRow[]) {
-      this.#tables.set(tableKey(table), Object.assign(readColumns(table, columns), { inlines }))
+    for (const row of JSON.parse(json) as readonly TableRow[]) {
+      const { columns, inlines, ...table } = row
+      const key = tableKey(table)
+      const source = JSON.stringify(row)
+      if (columns === null) this.#tables.delete(key)
+      else if (source !== this.#tables.get(key)?.source) {
+        this.#tables.set(key, Object.assign(readColumns(table, columns), { inlines, source }))
+      }
     }
-  }
-
-  forget (table: TableName): void {
-    this.#tables.delete(tableKey(table))
   }
 
   /**
    * The columns of a table, or undefined if they are not known. It is the same object until they
-   * are read again.
+   * change.
    */
   lookup (table: TableName): TableColumns | undefined {
     return this.#tables.get(tableKey(table))
@@ -205,7 +213,8 @@ function readColumns (table: TableName, rows: readonly ColumnRow[]): Map<string,
       check: checkType(table, column, { oid, name }),
       kind: KIND_OF_CATEGORY.get(category) ?? (isJson ? 'json' : undefined),
       ...readType(row, name),
-      isTextDomain: kind === 'd' && send === 0
+      isTextDomain: kind === 'd' && send === 0,
+      isReadByModifier: INTERVAL_OIDS.has(baseOf(oid, base))
     }]
   }))
 }
@@ -230,10 +239,16 @@ function readType (
   if (array !== undefined) return { literal: { sql: array, isArray: true } }
   // The JSON of base types, ranges and multiranges is their text, that of arrays is not.
   const isText = 'brm'.includes(kind) && category !== 'A'
-  if (modifier !== -1 || !isText || oid === BIT_OID) return {}
+  if (modifier !== -1 || !isText || oid === BIT_OID || INTERVAL_OIDS.has(baseOid)) return {}
   const literal = schema === 'pg_catalog' ? sql`pg_catalog.${identifier(type)}` : name
   return literal === undefined ? {} : { literal: { sql: literal, isArray: false } }
 }
+
+/**
+ * interval and its array. They have no name here: what `interval` reads as seconds,
+ * `interval minute` reads as minutes, and the type check cannot tell which of them a column has.
+ */
+const INTERVAL_OIDS: ReadonlySet<number> = new Set([1186, 1187])
 
 /** Not a literal: without its length, the type `bit` has one bit. */
 const BIT_OID = 1560

@@ -74,16 +74,10 @@ const DEPENDING = [
   'operator(pg_catalog.->',
   ...Object.values(TO_JSON).map(name => render(name).text)
 ]
-const DEPENDING_SEARCH = ['::tsvector', 'to_tsvector(']
 
 /** Whether an error is at a path into a column. `text`: the statement from there. */
 export function isPath (text: string): boolean {
   return DEPENDING.some(beginning => text.startsWith(beginning))
-}
-
-/** Whether an error may be due to the kind of a column. `text`: the statement from there. */
-export function dependsOnKind (text: string): boolean {
-  return isPath(text) || DEPENDING_SEARCH.some(beginning => text.startsWith(beginning))
 }
 
 /**

@@ -33,6 +33,8 @@ export interface FunctionVariants {
   readonly variants: readonly Variant[]
   /** Changes when one of them is created, replaced or dropped. */
   readonly version: string
+  /** What the catalogue says, as JSON. */
+  readonly source: string
 }
 
 /** Finds what is known about the functions of a name. */
@@ -51,7 +53,8 @@ export function functionTypesQuery (functions: readonly TableName[]): Fragment {
                 with ordinality as a (type, position)
               join pg_catalog.pg_type as y on y.oid operator(pg_catalog.=) a.type
               join pg_catalog.pg_namespace as s on s.oid operator(pg_catalog.=) y.typnamespace
-              where coalesce(p.proargmodes[a.position], 'i') in ('i', 'b', 'v')))), '[]')
+              where coalesce(p.proargmodes[a.position], 'i') in ('i', 'b', 'v')))
+            order by p.oid), '[]')
             from pg_catalog.pg_proc as p
             join pg_catalog.pg_namespace as n on n.oid operator(pg_catalog.=) p.pronamespace
             where n.nspname operator(pg_catalog.=) q.schema
@@ -96,29 +99,30 @@ const PARAMETER_BYTES = 300
 export class FunctionTypes {
   readonly #functions = new LRUCache<string, FunctionVariants>({
     maxSize: MAX_BYTES,
-    sizeCalculation: ({ variants, version }) =>
+    sizeCalculation: ({ variants, version, source }) =>
       variants.reduce(
         (sum, { parameters }) => sum + VARIANT_BYTES + PARAMETER_BYTES * parameters.length,
-        NAME_BYTES + 2 * version.length
+        NAME_BYTES + 2 * (version.length + source.length)
       )
   })
 
   /** Keeps the result of functionTypesQuery, except for names without a function. */
   remember (json: string): void {
-    for (const { schema, name, version, variants } of JSON.parse(json) as readonly FunctionRow[]) {
-      if (variants.length === 0) continue
-      this.#functions.set(tableKey({ schema, name }), {
-        version,
-        variants: variants.map(([defaults, parameters]) => ({
-          defaults,
-          parameters: parameters.map(readParameter)
-        }))
-      })
+    for (const { version, variants, ...name } of JSON.parse(json) as readonly FunctionRow[]) {
+      const key = tableKey(name)
+      const source = JSON.stringify([version, variants])
+      if (variants.length === 0) this.#functions.delete(key)
+      else if (source !== this.#functions.get(key)?.source) {
+        this.#functions.set(key, {
+          version,
+          source,
+          variants: variants.map(([defaults, parameters]) => ({
+            defaults,
+            parameters: parameters.map(readParameter)
+          }))
+        })
+      }
     }
-  }
-
-  forget (name: TableName): void {
-    this.#functions.delete(tableKey(name))
   }
 
   lookup (name: TableName): FunctionVariants | undefined {

@@ -76,6 +76,11 @@ export class KnownColumns {
     return this.#columns.get(column)?.literal
   }
 
+  /** Whether PostgreSQL reads a stored text by the modifier of the column's type. */
+  isReadByModifier (column: string): boolean {
+    return this.#columns.get(column)?.isReadByModifier === true
+  }
+
   /** Whether PostgreSQL reads JSON as a row of the table with these columns. */
   takeJson (columns: readonly string[]): boolean {
     return !columns.some(column => this.#columns.get(column)?.isTextDomain)

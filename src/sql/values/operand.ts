@@ -56,7 +56,7 @@ export function buildValue (operand: Single, context: OperandContext): Fragment 
       if (reference !== undefined && operand.pieces.every(piece => piece === '')) {
         return values.buildReference(reference, path, { stored })
       }
-      return values.buildJson(operand, path)
+      return values.buildJson(operand, path, { stored })
     }
     case 'column': {
       const { path, of } = operand

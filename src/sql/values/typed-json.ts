@@ -40,6 +40,8 @@ export interface TypedPath extends ColumnPath {
 export interface Conversion {
   readonly as?: TypedAs
   readonly shape: JsonShape
+  /** The value is read by the modifier of the column's type. */
+  readonly byModifier?: boolean | undefined
 }
 
 interface NamedConversion {
@@ -90,8 +92,12 @@ export class JsonConverter {
    * Converts JSON to the type of a column path, which is not named: PostgreSQL takes it from the
    * column.
    */
-  convert (json: Fragment, path: TypedPath, { as = 'value', shape }: Conversion): Fragment {
-    const example = typeExample(path, this.#table, as)
+  convert (
+    json: Fragment,
+    path: TypedPath,
+    { as = 'value', shape, byModifier }: Conversion
+  ): Fragment {
+    const example = typeExample(path, this.#table, { as, byModifier })
     const column = fieldName(0)
     const object = sql`json_build_object(${constant(column)}, ${json})`
     this.#needs.needsValueChecks ||= shape !== 'scalar'
@@ -129,7 +135,7 @@ export class JsonConverter {
   convertList (json: Fragment, path: TypedPath): Fragment {
     const records = sql`json_populate_record(example.value, json_build_object('f1', e.value))
       from json_array_elements(${json}) as e`
-    const query = this.#buildRecords(records, [typeExample(path, this.#table, 'value')])
+    const query = this.#buildRecords(records, [typeExample(path, this.#table)])
     return sql`(select coalesce(array_agg(l.f1), '{}') from (${query}) as l)`
   }
 
@@ -163,7 +169,7 @@ export class JsonConverter {
   buildColumnRows (json: Fragment, columns: readonly string[]): Fragment {
     const row = identifier(unusedName(columns))
     const examples = columns.map(column =>
-      sql`${typeExample(toPath(column), this.#table, 'value')} as ${identifier(column)}`
+      sql`${typeExample(toPath(column), this.#table)} as ${identifier(column)}`
     )
     const example = sql`${row} as value from (select ${join(examples, COMMA)}) as ${row}`
     return this.#populate(sql`json_populate_recordset(example.value, ${json})`, example)
@@ -193,12 +199,13 @@ const COMMA = sql`, `
  * A NULL of the type to which JSON is converted. It must compare like a literal, so it has the type
  * of the column without length, precision or domain: as numeric(4,2), 1.234 would become 1.23 and
  * match the wrong rows. CASE removes these modifiers. A branch that cannot be chosen is not
- * computed, so a computed column is not called for its type.
+ * computed, so a computed column is not called for its type. `byModifier`: for a value that is
+ * stored in such a column.
  */
 export function typeExample (
   { column, resultType, example }: TypedPath,
   table: TableName,
-  as: TypedAs
+  { as = 'value', byModifier = false }: Pick<Conversion, 'as' | 'byModifier'> = {}
 ): Fragment {
   if (example !== undefined) return sql`case when false then ${example} end`
   if (resultType !== 'column') {
@@ -209,6 +216,7 @@ export function typeExample (
   const value = SYSTEM_COLUMNS.has(column)
     ? sql`(select t.${name} from ${tableName(table)} as t)`
     : sql`n.${name}`
+  if (byModifier && as === 'value') return value
   return sql`case when false
     then ${as === 'difference' ? sql`${value} - ${value}` : value} end`
 }

@@ -56,6 +56,11 @@ interface ReferenceOptions {
   readonly as?: TypedAs
 }
 
+interface StoredConversion extends Pick<Conversion, 'as' | 'shape'> {
+  /** The value is assigned, and not only compared. */
+  readonly stored?: boolean | undefined
+}
+
 export class TypedValues extends KnownColumns implements ArgumentBuilder, RowColumns {
   /** The table whose columns the values meet. */
   readonly table: TableName
@@ -149,7 +154,11 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   buildCell (
     cell: Cell,
     column: string,
-    { always, as = 'value' }: { readonly always: boolean, readonly as?: TypedAs | 'text' }
+    { always, as = 'value', stored = true }: {
+      readonly always: boolean
+      readonly as?: TypedAs | 'text'
+      readonly stored?: boolean
+    }
   ): Fragment {
     const path = toPath(column)
     if (as === 'text') {
@@ -162,33 +171,37 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
         ? this.buildReference(cell, path, { stored: true, as })
         : this.storedReference(cell, column, always)
     }
-    if (cell.kind === 'mixed') return this.buildJson(cell.document, path)
+    if (cell.kind === 'mixed') return this.buildJson(cell.document, path, { stored })
     const { value } = cell
     // A parameter would be converted also if no row needs it.
     if (this.checkValues) {
-      return this.#convert(jsonParameter(value), path, { as, shape: shapeOf(value) })
+      return this.#convert(jsonParameter(value), path, { as, shape: shapeOf(value), stored })
     }
     const type = this.typeOf(column)
     if (as === 'difference' && (type === undefined || !isNumber(type))) {
       return this.#convert(jsonParameter(value), path, { as, shape: 'scalar' })
     }
-    if (type === undefined) return this.#buildLiteral(cell, column)
+    if (type === undefined) return this.#buildLiteral(cell, column, { stored })
     if (isJsonType(type) && value !== null) {
       return sql`${parameter(JSON.stringify(value))}::${type.sql}`
     }
     return isNested(value)
-      ? this.#buildLiteral(cell, column)
+      ? this.#buildLiteral(cell, column, { stored })
       : sql`${parameter(textOf(value))}::${type.sql}`
   }
 
   /** Builds a value of another type, which PostgreSQL reads from its text or its JSON. */
-  #buildLiteral ({ value }: DataCell, column: string): Fragment {
+  #buildLiteral (
+    { value }: DataCell,
+    column: string,
+    { stored }: Pick<StoredConversion, 'stored'>
+  ): Fragment {
     const type = this.literalOf(column)
     if (type !== undefined && canWrite({ kind: 'data', value }, type)) {
       this.addParameterType(column)
       return sql`${parameter(listText(value) ?? textOf(value))}::${type.sql}`
     }
-    return this.#convert(jsonParameter(value), toPath(column), { shape: shapeOf(value) })
+    return this.#convert(jsonParameter(value), toPath(column), { shape: shapeOf(value), stored })
   }
 
   /** The value of a reference that is stored, in the type of a column. */
@@ -203,7 +216,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     }
     const path = toPath(column)
     const json = this.#references.jsonOf(reference, { checked })
-    const value = this.#convert(json, path, { shape: shapeOfReference(reference) })
+    const value = this.#convert(json, path, { shape: shapeOfReference(reference), stored: true })
     return this.#orJsonNull(value, reference, path)
   }
 
@@ -234,14 +247,22 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
    * Converts JSON to the type of a column path, without its length or precision, as PostgreSQL
    * converts the members of a record. What it may drop from JSON of this shape is checked.
    */
-  #convert (json: Fragment, path: TypedPath, { as = 'value', shape }: Conversion): Fragment {
+  #convert (
+    json: Fragment,
+    path: TypedPath,
+    { as = 'value', shape, stored = false }: StoredConversion
+  ): Fragment {
     const { column, resultType, example } = path
     const isColumn = resultType === 'column' && example === undefined && as === 'value'
     const name = isColumn ? this.nameOf(column) : undefined
     if (name !== undefined) this.addParameterType(column)
     // The hint of an error names the column, too.
     const value = name === undefined
-      ? this.converter.convert(json, path, { as, shape })
+      ? this.converter.convert(json, path, {
+        as,
+        shape,
+        byModifier: stored && isColumn && this.isReadByModifier(column)
+      })
       : this.converter.convertNamed(json, name, { shape, label: pathLabel(path), member: column })
     const computed = this.computeFirst(value)
     if (shape !== 'scalar') this.needs.converted.push(computed)
@@ -278,7 +299,8 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     }
     const value = this.#convert(this.#references.jsonOf(reference), path, {
       as,
-      shape: isCompared ? 'scalar' : shapeOfReference(reference)
+      shape: isCompared ? 'scalar' : shapeOfReference(reference),
+      stored
     })
     return isCompared ? value : this.#orJsonNull(value, reference, path)
   }
@@ -289,9 +311,13 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   }
 
   /** Builds JSON in the type of a column path. */
-  buildJson (document: JsonDocument, path: TypedPath): Fragment {
+  buildJson (
+    document: JsonDocument,
+    path: TypedPath,
+    { stored }: Pick<StoredConversion, 'stored'>
+  ): Fragment {
     if (this.checkValues) {
-      return this.#convert(this.buildDocument(document), path, { shape: document.shape })
+      return this.#convert(this.buildDocument(document), path, { shape: document.shape, stored })
     }
     if (path.resultType === 'json') return this.#documentAs(document, sql`pg_catalog.jsonb`)
     const { pieces: [json = ''], references, shape } = document
@@ -302,9 +328,9 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
       const value = JSON.parse(json) as DataCell['value']
       // Other numbers would change their text.
       const isExact = isList(value) && JSON.stringify(value) === json
-      if (isExact) return this.#buildLiteral({ kind: 'data', value }, path.column)
+      if (isExact) return this.#buildLiteral({ kind: 'data', value }, path.column, { stored })
     }
-    return this.#convert(this.buildDocument(document), path, { shape })
+    return this.#convert(this.buildDocument(document), path, { shape, stored })
   }
 
   convertDocument (

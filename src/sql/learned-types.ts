@@ -1,0 +1,96 @@
+/**
+ * The types on which a batch depends: those of its tables, and of the functions that it calls. Its
+ * statements are compiled for what is known of them, and again after it has changed.
+ */
+import { identifier, join, render, sql, type Fragment } from '../fragment/fragment.ts'
+import type { TableName } from '../plan/nodes.ts'
+import type { Plan } from '../plan/plan.ts'
+import { inlinesFunction } from './citus/placement.ts'
+import type { TypesQuery } from './frame/compiled-batch.ts'
+import type { Statement } from './statement/statement.ts'
+import { columnTypesQuery, type ColumnTypes } from './values/column-types.ts'
+import { functionTypesQuery, type FunctionTypes } from './values/function-types.ts'
+
+/** What is known of the types of one database. */
+interface KnownTypes {
+  readonly columnTypes: ColumnTypes
+  readonly functionTypes: FunctionTypes
+}
+
+export class LearnedTypes {
+  #compiled: readonly Statement[] | undefined
+  readonly #plan: Plan
+  readonly #cache: KnownTypes
+  readonly #distributed: boolean
+  /** What was known when the statements were compiled. */
+  #types: readonly unknown[] = []
+
+  constructor (plan: Plan, cache: KnownTypes, distributed: boolean) {
+    this.#plan = plan
+    this.#cache = cache
+    this.#distributed = distributed
+  }
+
+  /** What is known of each table and function. It is the same object until it changes. */
+  get known (): readonly unknown[] {
+    const { columnTypes, functionTypes } = this.#cache
+    return [
+      ...this.#plan.tables.map(table => columnTypes.lookup(table)),
+      ...this.#functions.map(name => functionTypes.lookup(name))
+    ]
+  }
+
+  get #functions (): readonly TableName[] {
+    return this.#plan.operations.filter(({ kind }) => kind === 'call').map(({ table }) => table)
+  }
+
+  get ofFunctions (): boolean {
+    return this.#plan.operations.some(({ kind }) => kind === 'call')
+  }
+
+  /** Returns the statements, and compiles them first if that is needed. */
+  compile (compileNow: (types: readonly unknown[]) => readonly Statement[]): readonly Statement[] {
+    if (this.#compiled === undefined) {
+      this.#types = this.known
+      this.#compiled = compileNow(this.#types)
+    }
+    return this.#compiled
+  }
+
+  renew (): boolean {
+    const { known } = this
+    const changed = this.#types.some((type, i) => type !== known[i])
+    if (changed) this.#compiled = undefined
+    return changed
+  }
+
+  unknown (): TypesQuery | undefined {
+    const { columnTypes, functionTypes } = this.#cache
+    const tables = this.#plan.tables.filter(table => columnTypes.lookup(table) === undefined)
+    const functions = this.#functions.filter(name => functionTypes.lookup(name) === undefined)
+    return tables.length + functions.length === 0 ? undefined : this.#query(tables, functions)
+  }
+
+  all (): TypesQuery {
+    return this.#query(this.#plan.tables, this.#functions)
+  }
+
+  #query (tables: readonly TableName[], functions: readonly TableName[]): TypesQuery {
+    const { columnTypes, functionTypes } = this.#cache
+    const inlines = this.#distributed ? inlinesFunction : undefined
+    const columns: readonly Fragment[] = [
+      ...tables.length === 0 ? [] : [sql`(${columnTypesQuery(tables, inlines)}) as ${COLUMNS}`],
+      ...functions.length === 0 ? [] : [sql`(${functionTypesQuery(functions)}) as ${FUNCTIONS}`]
+    ]
+    return {
+      text: render(sql`select ${join(columns, sql`, `)}`).text,
+      remember: ({ columns, functions }) => {
+        if (typeof columns === 'string') columnTypes.remember(columns)
+        if (typeof functions === 'string') functionTypes.remember(functions)
+      }
+    }
+  }
+}
+
+const COLUMNS = identifier('columns')
+const FUNCTIONS = identifier('functions')
