@@ -12,7 +12,8 @@ export const FIXED_SETTINGS = [
   ['IntervalStyle', 'postgres'],
   ['TimeZone', 'UTC'],
   ['bytea_output', 'hex'],
-  ['extra_float_digits', '1']
+  ['extra_float_digits', '1'],
+  ['array_nulls', 'on']
 ] as const
 
 /** Settings with their values. */

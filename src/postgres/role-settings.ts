@@ -13,7 +13,8 @@ import type { RoleSettings } from './facts.ts'
  */
 const EXCLUDED_NAMES =
   '^(request|oneflight|citus)[.]|^(search_path|row_security|client_encoding|datestyle' +
-  '|intervalstyle|timezone|bytea_output|extra_float_digits|client_connection_check_interval' +
+  '|intervalstyle|timezone|bytea_output|extra_float_digits|array_nulls' +
+  '|client_connection_check_interval' +
   '|(default_)?transaction_(isolation|read_only|deferrable)|transaction_timeout' +
   '|idle_(in_transaction_)?session_timeout|tcp_.*|exit_on_error|temp_buffers)$'
 

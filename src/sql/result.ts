@@ -19,7 +19,6 @@ import { buildOperation, type OperationContext } from './operations/operation.ts
 import { rowPartOf, type RowPart } from './operations/output.ts'
 import {
   LAST_OPERATION_CHECKS,
-  SINGLE_OPERATION_CHECKS,
   buildCases,
   buildRowCountChecks,
   buildSizeCheck,
@@ -68,7 +67,7 @@ export function buildDirect (node: PlanNode, context: StatementContext): Body {
   const [group] = (node as InsertNode).groups as readonly [InsertNode['groups'][number]]
   const row = part === 'whole' ? sql`r.row` : sql`r.${JSON_ROW}`
   const checks = [
-    ...last ? SINGLE_OPERATION_CHECKS : [],
+    ...last ? LAST_OPERATION_CHECKS : [],
     ...checkColumns(context, sql`pg_catalog.to_json(${row})`),
     buildSizeCheck(row, maxBytes, operations * group.positions.length)
   ]
@@ -178,12 +177,11 @@ function buildChecks (
   { part, row, isRecord, exposed, ...context }: OperationContext & Row
 ): readonly Check[] {
   const { maxRows, keep = false, uses, counted, shared, scalars, distributed, last } = context
-  const lastChecks = node.index === 0 ? SINGLE_OPERATION_CHECKS : LAST_OPERATION_CHECKS
   // No operation can change the formats of a worker.
   const checked = last && !(distributed && isPushedDown(node, context))
   const needed = uses.reduce((most, { rows, checked }) => checked ? Math.max(most, rows) : most, 0)
   return [
-    ...checked ? lastChecks : [],
+    ...checked ? LAST_OPERATION_CHECKS : [],
     ...buildRowCountChecks(node, ROW_COUNT, maxRows),
     ...needed === 0
       ? []

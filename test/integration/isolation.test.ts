@@ -102,6 +102,7 @@ const settings = {
   tcp_user_timeout: '5000',
   client_encoding: 'UTF8',
   extra_float_digits: '1',
+  array_nulls: 'on',
   lock_timeout: '5000',
   row_security: 'on',
   search_path: '"public", pg_temp',

@@ -28,7 +28,7 @@ const schema = `
     select current_setting(name, true) $$;
   create view look as select name, setting(name) as value from
     unnest('{role,search_path,statement_timeout,lock_timeout,row_security,datestyle,
-    intervalstyle,timezone,client_encoding,bytea_output,extra_float_digits,
+    intervalstyle,timezone,client_encoding,bytea_output,extra_float_digits,array_nulls,
     default_transaction_read_only,default_transaction_isolation,default_transaction_deferrable,
     transaction_read_only,
     transaction_isolation,transaction_deferrable,client_connection_check_interval,work_mem,
@@ -123,7 +123,7 @@ const rows: ReadonlyArray<readonly [clauses: readonly string[], differs: Setting
     ["set TimeZone = 'Asia/Tokyo'", "set DateStyle = 'German'", "set IntervalStyle = 'iso_8601'",
       "set bytea_output = 'escape'", 'set extra_float_digits = -3',
       "set client_encoding = 'LATIN1'", 'set row_security = off', 'set search_path = other',
-      'set client_connection_check_interval = 0'],
+      'set client_connection_check_interval = 0', 'set array_nulls = off'],
     {}
   ],
   [['set default_transaction_read_only = on', "set default_transaction_isolation = 'serializable'",

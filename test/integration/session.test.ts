@@ -279,6 +279,48 @@ t.test('a trigger that changes the session does not affect other operations', as
   t.equal(await metrics() - before, n, 'each batch counts as one transaction')
 })
 
+t.test('an operation after a function that changes settings reads its values as ever', async t => {
+  await sql.unsafe(`
+    create table lists (id int primary key, list text[]);
+    create function leave_setting(name text, value text) returns void language sql
+      as 'select set_config(name, value, false)';
+    grant all on lists to oneflight_user`)
+  const list = ['a', null]
+  const none = { where: { text: { eq: 'no such text' } }, expect: 0 }
+  const following: readonly object[] = [
+    { op: 'select', table: 'texts', ...none },
+    { op: 'update', table: 'texts', set: { text: 'changed' }, ...none },
+    { op: 'delete', table: 'texts', ...none },
+    { op: 'insert', table: 'lists', values: [{ id: 1, list }, { id: 2, list }], expect: 2 },
+    { op: 'update', table: 'lists', key: ['id'], values: [{ id: 3, list }], expect: 1 },
+    { op: 'update', table: 'lists', set: { list }, where: { id: { eq: 3 } }, expect: 1 }
+  ]
+  const settings = [['search_path', 'other, pg_catalog, public'], ['array_nulls', 'off']] as const
+  for (const [name, value] of settings) {
+    const before = [
+      leave(`select set_config('${name}', '${value}', true)`),
+      leave(`select set_config('${name}', '${value}', false)`),
+      { id: 'l', op: 'call', function: 'leave_setting', args: { name, value } }
+    ]
+    for (const first of before) {
+      for (const operation of following) {
+        const { status, text, body } = await post([
+          insert('lists', { id: 3, list: [] }, 'three'),
+          first,
+          { id: 'o', ...operation },
+          select('lists'),
+          select('texts', 't')
+        ], { headers: { prefer: 'tx=rollback' } })
+        t.equal(status, 200, `${JSON.stringify([first, operation])} ${text}`)
+        for (const row of body.data?.s.filter(({ list }: { list: unknown[] }) => list.length > 0)) {
+          t.strictSame(row.list, list, JSON.stringify([first, operation]))
+        }
+        t.strictSame(body.data?.t, [{ text: '2024-01-01 00:00' }])
+      }
+    }
+  }
+})
+
 const forbidden = (index: number): object => ({
   status: 403,
   body: { error: { code: 'insufficient_privilege', op: 'f', index, committed: false } }

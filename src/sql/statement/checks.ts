@@ -13,7 +13,7 @@ import {
 } from '../../fragment/fragment.ts'
 import type { PlanNode } from '../../plan/nodes.ts'
 import { raise, raiseNumber } from './raised-error.ts'
-import { formatsUnchanged, searchPathUnchanged, answerSetting } from './settings.ts'
+import { formatsUnchanged, answerSetting } from './settings.ts'
 import { buildWhen } from './when.ts'
 
 /**
@@ -24,19 +24,12 @@ export interface Check {
   readonly then: Fragment
 }
 
-const raiseSession = raise('session')
-
 /**
- * The check of a batch that is one operation. It ignores the search_path: there is no other
- * operation that could depend on it.
+ * The check of the last operation. It ignores the search_path: no operation follows that could
+ * depend on it.
  */
-export const SINGLE_OPERATION_CHECKS: readonly Check[] = [
-  { when: fixed(sql`not (${formatsUnchanged})`), then: raiseSession }
-]
-
-/** The check of the last of several operations. */
 export const LAST_OPERATION_CHECKS: readonly Check[] = [
-  { when: fixed(sql`not (${formatsUnchanged} and ${searchPathUnchanged})`), then: raiseSession }
+  { when: fixed(sql`not (${formatsUnchanged})`), then: raise('session') }
 ]
 
 /**

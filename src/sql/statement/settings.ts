@@ -45,9 +45,10 @@ export function answerSetting (index: number): string {
 // Checks that the session of a batch is unchanged. A look at a setting costs about 1.3 us, two or
 // three percent of a simple operation, so not every setting is checked each time:
 // - Before every operation but the first: the role and the claims, which must never be wrong, and
-// the settings that control how most values are read (encoding, time zone).
-// - At the end of the last operation: all other settings that control how values are read and
-// written (`formatsUnchanged`, `searchPathUnchanged`).
+// the settings that control how most values are read (encoding, time zone, search_path, NULL in
+// arrays).
+// - At the end of the last operation: all settings that control how values are written
+// (`formatsUnchanged`).
 
 /** The role and the claims that every operation of a batch must run with. */
 export interface SessionIdentity {
@@ -73,7 +74,9 @@ const FORMATS = [
 const AND = sql` and `
 const isSet = ([name, value]: readonly [string, string]): Fragment =>
   sql`pg_catalog.current_setting(${constant(name)}) operator(pg_catalog.=) ${constant(value)}`
-const inputFormatsAreSet = fixed(sql`${isSet(FORMATS[0])} and ${isSet(FORMATS[1])}`)
+const inputFormatsAreSet = fixed(
+  join([FORMATS[0], FORMATS[1], ['array_nulls', 'on'] as const].map(isSet), AND)
+)
 const setFormats = fixed(
   join(
     FORMATS.map(([name, value]) =>
@@ -85,6 +88,12 @@ const setFormats = fixed(
 
 /** The transaction setting that holds the search_path of the batch. */
 export const SEARCH_PATH = 'oneflight.search_path'
+
+/** A condition: the search_path is still that of the batch. */
+const searchPathUnchanged: Fragment = fixed(
+  sql`(pg_catalog.current_setting('search_path') operator(pg_catalog.=)
+    pg_catalog.current_setting(${constant(SEARCH_PATH)}, true)) is true`
+)
 
 /**
  * A condition that is true, or raises `session`: a trigger or function has changed
@@ -99,19 +108,15 @@ export function sessionUnchanged (
 ): Fragment {
   const same = sql`pg_catalog.current_setting('role') operator(pg_catalog.=) ${parameter(role)}
     and pg_catalog.current_setting('request.jwt.claims') operator(pg_catalog.=) ${parameter(claims)}
-    and ${inputFormatsAreSet}${distributed ? selectsInTransaction : empty}`
+    and ${inputFormatsAreSet} and ${searchPathUnchanged}${
+      distributed ? selectsInTransaction : empty
+    }`
   return sql`case when ${same} then true
     else ${raise('session')} is null end`
 }
 
 /** A condition: values still have the text form of the batch. */
 export const formatsUnchanged: Fragment = fixed(join(FORMATS.map(isSet), AND))
-
-/** A condition: the search_path is still that of the batch. */
-export const searchPathUnchanged: Fragment = fixed(
-  sql`(pg_catalog.current_setting('search_path') operator(pg_catalog.=)
-    pg_catalog.current_setting(${constant(SEARCH_PATH)}, true)) is true`
-)
 
 const setSearchPath = fixed(sql`pg_catalog.set_config('search_path', coalesce(
   nullif(pg_catalog.current_setting(${constant(SEARCH_PATH)}, true), ''),
