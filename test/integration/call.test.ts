@@ -204,6 +204,46 @@ t.test('references have the type of the parameter', async t => {
   }
 })
 
+t.test('a reference to NULL is NULL, and one to the JSON null is the JSON null', async t => {
+  await sql.unsafe(`
+    create table nulls (id int primary key, n int, s text, j json, b jsonb);
+    insert into nulls values (1, null, null, null, null), (2, 2, 's', 'null', 'null');
+    create function is_null(v json) returns text language sql as $$
+      select case when v is null then 'NULL' else v::text end $$;
+    create function is_null_b(v jsonb) returns text language sql as $$
+      select case when v is null then 'NULL' else v::text end $$;
+    create function strict_b(v jsonb) returns text language sql strict as 'select v::text';
+    create function pass(v jsonb) returns jsonb language sql as 'select v';
+    grant all on nulls to oneflight_user`)
+  const source = op.select('s', 'nulls', { order: [{ id: 'asc' }] })
+  const first = (reference: string): object => ({ $first: ['$s.7.n', reference] })
+  for (const [row, column, expected] of [
+    [0, 'n', 'NULL'], [0, 's', 'NULL'], [0, 'j', 'NULL'], [0, 'b', 'NULL'],
+    [1, 'n', '2'], [1, 's', '"s"'], [1, 'j', 'null'], [1, 'b', 'null']
+  ] as const) {
+    const reference = `$s.${row}.${column}`
+    for (const v of [reference, first(reference)]) {
+      for (const time of ['first', 'second']) {
+        const { body, text } = await service.post([
+          source,
+          op.call('a', 'is_null', { v }),
+          op.call('b', 'is_null_b', { v }),
+          op.call('c', 'strict_b', { v }),
+          op.call('p', 'pass', { v }),
+          op.call('d', 'is_null_b', { v: '$p.0.pass' })
+        ])
+        const { a, b, c, d } = body.data ?? {}
+        t.same([a, b, c, d], [
+          [{ is_null: expected }],
+          [{ is_null_b: expected }],
+          [{ strict_b: expected === 'NULL' ? null : expected }],
+          [{ is_null_b: expected }]
+        ], `${JSON.stringify(v)}, ${time} time ${text}`)
+      }
+    }
+  }
+})
+
 t.test('rows of a call are stored without loss', async t => {
   for (const [sent, stored] of [['null', 'null'], ['{"a": 1.10}', '{"a": 1.10}']] as const) {
     const { body, text } = await service.post([

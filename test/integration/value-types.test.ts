@@ -495,3 +495,112 @@ t.test('references to system columns keep their type', async t => {
     t.strictSame(body.data?.s, [{ id: 2 }], JSON.stringify(where))
   }
 })
+
+/** JSON whose text PostgreSQL reads as a value of the type, as it skips brackets and quotes. */
+const readable = {
+  d: ['date', ['2026-01-01']],
+  dom: ['day', ['2026-01-01']],
+  ts: ['timestamp', ['2026-01-01T10:00']],
+  tz: ['timestamptz', ['2026-01-01 10:00Z']],
+  ti: ['time', ['10:00']],
+  tt: ['timetz', ['10:00Z']],
+  i: ['interval', ['5 days']],
+  im: ['interval minute', [['5']]]
+} as const
+
+t.test('an array whose text reads as a time is rejected, whatever reads it', async t => {
+  const entries = Object.entries(readable)
+  const columns = entries.map(([name, [type]]) => `${name} ${type}`).join()
+  const anything = { type: 'object', properties: { v: {}, rows: { type: 'array' } } }
+  const rows = {
+    type: 'array',
+    items: {
+      type: 'object',
+      additionalProperties: false,
+      properties: Object.fromEntries(['id', ...Object.keys(readable)].map(name => [name, {}]))
+    }
+  }
+  const service = await useService(t, {
+    schema: `
+      create domain day as date;
+      create table times (id int primary key, ${columns});
+      insert into times (id) values (1);
+      create table src (${entries.map(([name]) => `${name} json`).join()});
+      insert into src values (${entries.map(([, [, json]]) => `'${JSON.stringify(json)}'`).join()});
+      ${entries.map(([name, [type]]) => `create function f_${name}(v ${type}) returns text
+        language sql as 'select v::text';`).join('')}
+      grant all on times, src to oneflight_user`,
+    batches: Object.fromEntries([
+      ...entries.map(([name]) => [`set_${name}`, {
+        params: { ...anything, required: ['v'] },
+        operations: [
+          { id: 'w', op: 'update', table: 'times', all: true, set: { [name]: '$params.v' } }
+        ]
+      }]),
+      ['insert', {
+        params: { type: 'object', properties: { rows }, required: ['rows'] },
+        operations: [{ id: 'w', op: 'insert', table: 'times', values: '$params.rows' }]
+      }],
+      ['update', {
+        params: { type: 'object', properties: { rows }, required: ['rows'] },
+        operations: [{
+          id: 'w',
+          op: 'update',
+          table: 'times',
+          from: { param: 'rows', on: { id: 'id' } },
+          set: Object.fromEntries(entries.map(([name]) => [name, { $from: name }]))
+        }]
+      }]
+    ])
+  })
+  const src = op.select('src', 'src')
+  const ids = Array.from({ length: 20 }, (_, i) => i + 1)
+  const expectRefused = ({ status, body, text }: Answer, what: string): void => {
+    const error = { status: 422, code: 'value_invalid', op: 'w' }
+    t.match({ status, ...body.error }, error, `${what} ${text}`)
+  }
+  for (const [name, [, json]] of entries) {
+    const reference = `$src.0.${name}`
+    // Rows that differ are sent as JSON.
+    const many = ids.map(id => ({ id: id + 100, [name]: id === 7 ? reference : null }))
+    const where = (condition: object): object =>
+      op.update('w', 'times', { set: { id: 1 }, where: { [name]: condition } })
+    const words: Readonly<Record<string, object>> = {
+      insert: op.insert('w', 'times', [{ id: 2, [name]: reference }]),
+      'many rows': op.insert('w', 'times', many),
+      set: op.update('w', 'times', { set: { [name]: reference }, where: { id: { eq: 1 } } }),
+      'by key': {
+        id: 'w', op: 'update', table: 'times', key: ['id'], values: [{ id: 1, [name]: reference }]
+      },
+      'by many keys': { id: 'w', op: 'update', table: 'times', key: ['id'], values: many },
+      on_conflict: {
+        ...op.insert('w', 'times', [{ id: 1 }]),
+        on_conflict: { columns: ['id'], do: 'update', set: { [name]: reference } }
+      },
+      'insert from': {
+        id: 'w',
+        op: 'insert',
+        table: 'times',
+        from: { table: 'src' },
+        columns: { id: 5, [name]: reference }
+      },
+      eq: where({ eq: reference }),
+      between: where({ between: [reference, reference] }),
+      in: where({ in: [reference] }),
+      'in of all rows': where({ in: `$src.*.${name}` }),
+      call: op.call('w', `f_${name}`, { v: reference })
+    }
+    for (const [word, operation] of Object.entries(words)) {
+      for (const time of ['first', 'second']) {
+        expectRefused(await service.post([src, operation]), `${name}: ${word}, ${time} time`)
+      }
+    }
+    const listed = many.map(row => row[name] === null ? row : { ...row, [name]: json })
+    expectRefused(await service.run(`set_${name}`, { v: json }), `${name}: a parameter`)
+    expectRefused(await service.run('insert', { rows: listed }), `${name}: rows of a parameter`)
+    expectRefused(await service.run('update', { rows: listed }), `${name}: joined rows`)
+    const text = (json as readonly unknown[]).flat()[0]
+    t.equal((await service.run(`set_${name}`, { v: text })).status, 200, name)
+    t.equal((await service.run('update', { rows: [{ id: 1, [name]: text }] })).status, 200, name)
+  }
+})

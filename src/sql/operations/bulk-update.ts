@@ -265,9 +265,16 @@ function buildBulkUpdateRows (
   return values.converter.buildFieldRows({
     json: values.buildDocument(document),
     examples: [sql`null::pg_catalog.int4`, ...fields.map(exampleOf)],
-    uncertain: uncertainFields(group).map(([field, { shape }]) => {
+    uncertain: uncertainFields(group).map(([field, uncertain]) => {
       const { name, column } = field
-      return { column: name, shape, member: name, example: exampleOf(field), label: column }
+      return {
+        column: name,
+        shape: uncertain.shape,
+        isHidden: values.areHidden(column, uncertain),
+        member: name,
+        example: exampleOf(field),
+        label: column
+      }
     }),
     positions,
     conditions

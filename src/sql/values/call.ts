@@ -24,7 +24,7 @@ export interface ArgumentBuilder {
   convertDocument(
     document: JsonDocument,
     type: Fragment,
-    options: { readonly isJson: boolean, readonly label: string }
+    options: { readonly isJson: boolean, readonly isTime: boolean, readonly label: string }
   ): Fragment
 }
 
@@ -107,8 +107,8 @@ function buildArgument (
     return { argument: write(argument), variadic }
   }
   if (type !== undefined) {
-    const isJson = first?.isJson === true
-    const converted = values.convertDocument(value, type, { isJson, label: name })
+    const { isJson = false, isTime = false } = first ?? {}
+    const converted = values.convertDocument(value, type, { isJson, isTime, label: name })
     return { argument: write(hideFromPlanner(node, converted)), variadic }
   }
   if (value.references.length === 0) {

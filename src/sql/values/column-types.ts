@@ -47,6 +47,8 @@ export interface Column {
    * From JSON, PostgreSQL converts no value to such a domain.
    */
   readonly isTextDomain: boolean
+  /** Whether it has a date, a time or an interval, whose text may contain brackets and quotes. */
+  readonly isTime: boolean
   /** Whether PostgreSQL reads a text by the modifier: in `interval minute`, 5 is five minutes. */
   readonly isReadByModifier: boolean
 }
@@ -214,6 +216,7 @@ function readColumns (table: TableName, rows: readonly ColumnRow[]): Map<string,
       kind: KIND_OF_CATEGORY.get(category) ?? (isJson ? 'json' : undefined),
       ...readType(row, name),
       isTextDomain: kind === 'd' && send === 0,
+      isTime: TIME_OIDS.has(baseOf(oid, base)),
       isReadByModifier: INTERVAL_OIDS.has(baseOf(oid, base))
     }]
   }))
@@ -249,6 +252,9 @@ function readType (
  * `interval minute` reads as minutes, and the type check cannot tell which of them a column has.
  */
 const INTERVAL_OIDS: ReadonlySet<number> = new Set([1186, 1187])
+
+/** date, time, timestamp, timestamptz, interval and timetz. */
+export const TIME_OIDS: ReadonlySet<number> = new Set([1082, 1083, 1114, 1184, 1186, 1266])
 
 /** Not a literal: without its length, the type `bit` has one bit. */
 const BIT_OID = 1560

@@ -9,6 +9,7 @@ import { identifier, sql, type Fragment } from '../../fragment/fragment.ts'
 import { tableKey } from '../../plan/name.ts'
 import type { CallNode, TableName } from '../../plan/nodes.ts'
 import { namesAsRows } from '../statement/table.ts'
+import { TIME_OIDS } from './column-types.ts'
 
 /** A parameter of a function. */
 interface Parameter {
@@ -17,6 +18,8 @@ interface Parameter {
   readonly type: Fragment | undefined
   /** Whether the type is json or jsonb. */
   readonly isJson: boolean
+  /** See Column. */
+  readonly isTime: boolean
   /** Whether it takes the values of VARIADIC as one array. */
   readonly variadic: boolean
 }
@@ -48,7 +51,9 @@ export function functionTypesQuery (functions: readonly TableName[]): Fragment {
           select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(p.pronargdefaults, (
             select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(
                 coalesce(p.proargnames[a.position], ''), s.nspname, y.typname, y.typtype,
-                coalesce(p.proargmodes[a.position], 'i')) order by a.position), '[]')
+                coalesce(p.proargmodes[a.position], 'i'),
+                coalesce(nullif(y.typbasetype, 0), y.oid)::pg_catalog.int8)
+                order by a.position), '[]')
               from unnest(coalesce(p.proallargtypes, p.proargtypes::pg_catalog.oid[]))
                 with ordinality as a (type, position)
               join pg_catalog.pg_type as y on y.oid operator(pg_catalog.=) a.type
@@ -86,7 +91,9 @@ type ParameterRow = readonly [
   schema: string,
   type: string,
   kind: string,
-  mode: string
+  mode: string,
+  /** The OID of the type, or of that of a domain. */
+  oid: number
 ]
 
 /** Maximum memory of the cache, enough for more than a thousand functions with ten parameters. */
@@ -108,7 +115,8 @@ export class FunctionTypes {
 
   /** Keeps the result of functionTypesQuery, except for names without a function. */
   remember (json: string): void {
-    for (const { version, variants, ...name } of JSON.parse(json) as readonly FunctionRow[]) {
+    const rows = JSON.parse(json) as readonly FunctionRow[]
+    for (const { version, variants, ...name } of rows) {
       const key = tableKey(name)
       const source = JSON.stringify([version, variants])
       if (variants.length === 0) this.#functions.delete(key)
@@ -130,11 +138,12 @@ export class FunctionTypes {
   }
 }
 
-function readParameter ([name, schema, type, kind, mode]: ParameterRow): Parameter {
+function readParameter ([name, schema, type, kind, mode, oid]: ParameterRow): Parameter {
   return {
     name,
     type: kind === 'p' ? undefined : sql`${identifier(schema)}.${identifier(type)}`,
     isJson: schema === 'pg_catalog' && (type === 'json' || type === 'jsonb'),
+    isTime: TIME_OIDS.has(oid),
     variadic: mode === 'v'
   }
 }

@@ -76,6 +76,11 @@ export class KnownColumns {
     return this.#columns.get(column)?.literal
   }
 
+  /** Whether PostgreSQL reads the JSON text of an array as a value: `["2026-01-01"]` as a date. */
+  isTime (column: string): boolean {
+    return this.#columns.get(column)?.isTime === true
+  }
+
   /** Whether PostgreSQL reads a stored text by the modifier of the column's type. */
   isReadByModifier (column: string): boolean {
     return this.#columns.get(column)?.isReadByModifier === true

@@ -93,6 +93,7 @@ function readRows ({ columns, positions, rows }: RowGroup, values: TypedValues):
       : sql`(select ${values.storedReference(reference, column)})`
   })
   const uncertain = uncertainColumns.filter(({ column }) => !same.has(column))
+    .map(checked => ({ ...checked, isHidden: values.areHidden(checked.column, checked) }))
   if (types.every(type => type !== undefined)) {
     for (const column of own) values.addParameterType(column)
     const typed = own.map((column, i) => sql`${identifier(column)} ${types[i] as Fragment}`)

@@ -17,14 +17,15 @@ import type {
   Cell,
   JsonDocument,
   Reference,
-  TableName
+  TableName,
+  UncertainColumn
 } from '../../plan/nodes.ts'
 import { textOfParameter } from '../../plan/fingerprint.ts'
 import { isList, isNested, listText, textOf } from '../../plan/value-text.ts'
 import { raiseText, type ValueIssue } from '../statement/raised-error.ts'
 import { nullRow } from '../statement/table.ts'
 import { nullRowOfCall, type ArgumentBuilder } from './call.ts'
-import { isJsonType, type ColumnType } from './column-types.ts'
+import { isJsonType, TypeOid, type ColumnType } from './column-types.ts'
 import type { RowColumns } from './column.ts'
 import { buildDocument, isJsonNull } from './documents.ts'
 import { KnownColumns, NO_COLUMNS, canWrite, isNumber, type DataCell } from './known-columns.ts'
@@ -34,6 +35,7 @@ import {
   JsonConverter,
   convertJson,
   jsonElements,
+  onlyScalar,
   pathLabel,
   type Conversion,
   type TypedAs,
@@ -215,9 +217,37 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
       return isSimple ? value : this.#onCoordinator(value, type.isEnum ? undefined : reference)
     }
     const path = toPath(column)
-    const json = this.#references.jsonOf(reference, { checked })
+    const json = this.#jsonFor(path, reference, checked)
     const value = this.#convert(json, path, { shape: shapeOfReference(reference), stored: true })
     return this.#orJsonNull(value, reference, path)
+  }
+
+  /** The JSON of a reference for a column. */
+  #jsonFor ({ column }: TypedPath, reference: Reference, checked = false): Fragment {
+    const json = this.#references.jsonOf(reference, { checked })
+    return !this.checkValues && !this.explain && this.isHidden(column, reference)
+      ? onlyScalar(json)
+      : json
+  }
+
+  /**
+   * Whether the value of a column does not show that a reference read an array or an object: it, or
+   * one of a list.
+   */
+  isHidden (column: string, reference: Reference): boolean {
+    const isList = reference.row === '*'
+    const mayBeList = isList || shapeOfReference(reference) === 'reference'
+    if (!mayBeList || !this.isTime(column)) return false
+    const type = this.typeOf(column)
+    const one = isList ? { ...reference, row: 0 } : reference
+    return type === undefined || !this.#references.isTyped(one, type)
+  }
+
+  /** The same for rows of JSON. Without references, the request has JSON of any shape. */
+  areHidden (column: string, { shape, references }: Omit<UncertainColumn, 'column'>): boolean {
+    return references.length === 0
+      ? shape === 'reference' && this.isTime(column)
+      : references.some(({ reference }) => this.isHidden(column, reference))
   }
 
   /** With value checks: NULL of a value that a reference reads may have been the JSON null. */
@@ -297,9 +327,10 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     if (isExact && !this.checkValues) {
       return this.#subquery(this.#typedValue(reference, type), reference)
     }
-    const value = this.#convert(this.#references.jsonOf(reference), path, {
+    const isChecked = !isCompared || this.isTime(path.column)
+    const value = this.#convert(this.#jsonFor(path, reference), path, {
       as,
-      shape: isCompared ? 'scalar' : shapeOfReference(reference),
+      shape: isChecked ? shapeOfReference(reference) : 'scalar',
       stored
     })
     return isCompared ? value : this.#orJsonNull(value, reference, path)
@@ -336,11 +367,33 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   convertDocument (
     document: JsonDocument,
     type: Fragment,
-    { isJson, label }: Parameters<ArgumentBuilder['convertDocument']>[2]
+    { isJson, isTime, label }: Parameters<ArgumentBuilder['convertDocument']>[2]
   ): Fragment {
+    const { shape, pieces, references: [reference] } = document
+    const isReference = reference !== undefined && pieces.every(piece => piece === '')
+    if (isJson && isReference && isValue(reference)) {
+      return this.#jsonArgument(reference, type, label)
+    }
     if (isJson && !this.checkValues) return this.#documentAs(document, type)
-    const { shape } = document
-    return this.converter.convertNamed(this.buildDocument(document), type, { shape, label })
+    const json = this.buildDocument(document)
+    const isHidden = isTime && shape === 'reference' && !this.checkValues && !this.explain
+    return this.converter.convertNamed(isHidden ? onlyScalar(json) : json, type, { shape, label })
+  }
+
+  /** An argument of type json or jsonb: a reference to NULL is NULL, and not the JSON null. */
+  #jsonArgument (reference: Reference, type: Fragment, label: string): Fragment {
+    const value = sql`${this.#references.jsonTextOf(reference)}::${type}`
+    if (this.checkValues) {
+      const jsonNull = sql`case when ${isJsonNull(reference)} then 'null'::${type}`
+      return this.#subquery(sql`${jsonNull} else ${value} end`, reference)
+    }
+    const asJson = { oid: TypeOid.json, sql: type, isEnum: false }
+    return this.explain || this.#references.isTyped(reference, asJson)
+      ? this.#subquery(value, reference)
+      : this.converter.convertNamed(this.#references.jsonOf(reference), type, {
+        shape: 'reference',
+        label
+      })
   }
 
   /** A document in the type json or jsonb. With references it is a subquery, computed once. */
@@ -387,9 +440,14 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
       return this.#onCoordinator(jsonElements(this.buildDocument(document), path.resultType))
     }
     const { pieces, references } = document
-    const type = this.typeOf(path.column, path.example)
+    const known = this.typeOf(path.column, path.example)
+    const isHidden = !this.explain && references.some(one => this.isHidden(path.column, one))
+    const type = isHidden ? undefined : known
     if (type === undefined || isJsonType(type)) {
-      return this.computeFirst(this.converter.convertList(this.buildDocument(document), path))
+      const place = ['', pathLabel(path)]
+      const issue: ValueIssue = { problem: 'list', path: place, type: 'of the column' }
+      const json = this.buildDocument(document)
+      return this.computeFirst(this.converter.convertList(json, path, isHidden ? issue : undefined))
     }
     const [list] = references as readonly [Reference, ...Reference[]]
     // A subquery is computed once.

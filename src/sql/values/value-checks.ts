@@ -74,6 +74,8 @@ export function isJson (value: Fragment): Fragment {
 export interface CheckedColumn {
   readonly column: string
   readonly shape: Exclude<JsonShape, 'scalar'>
+  /** Its value does not show what the JSON was; see KnownColumns.isTime. */
+  readonly isHidden?: boolean
 }
 
 /**
@@ -82,7 +84,8 @@ export interface CheckedColumn {
  * names another one.
  */
 export function buildValueCheck (columns: readonly CheckedColumn[]): Fragment {
-  const conditions = columns.map(({ column, shape }) => {
+  const conditions = columns.map(({ column, shape, isHidden }) => {
+    if (isHidden === true) return sql`false`
     const value = sql`x.${identifier(column)}`
     if (shape === 'object') return isJson(value)
     if (shape === 'list') return sql`${typeOf(value)} operator(pg_catalog.=) any (${LIST_TYPES})`
