@@ -75,6 +75,24 @@ const classStatuses: ReadonlyMap<string, number> = new Map([
 export const NO_BINARY_INPUT = 'getTypeBinaryInputInfo'
 
 /**
+ * The routines that read the text of an hstore: for a wrong one they raise an internal error until
+ * PostgreSQL 15, and a syntax error from 16 on.
+ */
+const HSTORE_ROUTINES: ReadonlySet<string | undefined> = new Set([
+  'get_val',
+  'parse_hstore',
+  'prssyntaxerror',
+  'prseof'
+])
+
+/** The error with the condition that other types have for a text that they cannot read. */
+export function withTextCondition (error: DatabaseError): DatabaseError {
+  const isText = HSTORE_ROUTINES.has(error.routine) &&
+    (error.code === SqlState.internal_error || error.code === SqlState.syntax_error)
+  return isText ? { ...error, code: SqlState.invalid_text_representation } : error
+}
+
+/**
  * PostgreSQL's routines that raise undefined_function because a type lacks an operator: the types
  * in the request do not match, which is a 400. Any other routine raises it for a missing function,
  * a 404, except when the error has a position. A position refers to the statement we built, and

@@ -8,12 +8,18 @@ export function textOf (value: Json): string | null {
   return typeof value === 'string' || value === null ? value : JSON.stringify(value)
 }
 
-/** Returns the text form of a PostgreSQL array (docs: "Array Input and Output Syntax"). */
-export function arrayText (elements: ReadonlyArray<string | number | null>): string {
+/**
+ * Returns the text form of a PostgreSQL array (docs: "Array Input and Output Syntax"). Only arrays
+ * of the type box have another delimiter, `;`.
+ */
+export function arrayText (
+  elements: ReadonlyArray<string | number | null>,
+  delimiter = ','
+): string {
   return `{${
     elements.map(element =>
       typeof element === 'string' ? `"${element.replace(/["\\]/g, '\\$&')}"` : String(element)
-    ).join(',')
+    ).join(delimiter)
   }}`
 }
 

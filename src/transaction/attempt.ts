@@ -15,7 +15,7 @@
  * This file reports what happened; execute.ts and to-failure.ts decide what follows from it.
  */
 import { failure } from '../errors/catalogue.ts'
-import type { DatabaseError } from '../errors/postgres.ts'
+import { withTextCondition, type DatabaseError } from '../errors/postgres.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 import { destroyConnection, type Connection, type ConnectionState } from '../postgres/connection.ts'
 import {
@@ -282,7 +282,12 @@ class Attempt implements AnswerHandler {
     if (this.#refused || request > this.#steps.length) this.#connection.state.retired = true
     if (request <= this.#steps.length && !this.#refused) {
       const checkable = statement?.isFinal === false
-      this.#firstError ??= { error: { ...error, query }, at: place, wasPrepared, checkable }
+      this.#firstError ??= {
+        error: { ...withTextCondition(error), query },
+        at: place,
+        wasPrepared,
+        checkable
+      }
     }
     if (request === this.#steps.length) {
       this.#mustReset = endsWithReset(this.#batch, this.#connection)

@@ -262,10 +262,12 @@ function buildBulkUpdateRows (
         as: readAs(field) as TypedAs,
         byModifier: field.modifier !== undefined && values.isReadByModifier(field.column)
       })
+  const uncertain = uncertainFields(group)
+  values.meetAll(uncertain.map(([{ column }, { references }]) => ({ column, references })))
   return values.converter.buildFieldRows({
     json: values.buildDocument(document),
     examples: [sql`null::pg_catalog.int4`, ...fields.map(exampleOf)],
-    uncertain: uncertainFields(group).map(([field, uncertain]) => {
+    uncertain: uncertain.map(([field, uncertain]) => {
       const { name, column } = field
       return {
         column: name,

@@ -85,10 +85,18 @@ export class OutputColumns implements ComparedColumns {
   }
 
   addParameterType (column: string): void {
+    const name = this.#columnOf(column)
+    if (name !== undefined) this.#values.addParameterType(name)
+  }
+
+  delimiterOf (column: string): string {
+    return this.#values.delimiterOf(this.#columnOf(column) ?? '')
+  }
+
+  #columnOf (column: string): string | undefined {
     const found = this.#find(column)
     // No output column has this name, so it is a column of the table (`*`).
-    const name = found === undefined ? column : found.path?.column
-    if (name !== undefined) this.#values.addParameterType(name)
+    return found === undefined ? column : found.path?.column
   }
 
   #find (name: string): OutputColumn | undefined {

@@ -47,6 +47,10 @@ export interface Column {
    * From JSON, PostgreSQL converts no value to such a domain.
    */
   readonly isTextDomain: boolean
+  /** Whether it has the type of the extension hstore, whose JSON is not its text. */
+  readonly isHstore: boolean
+  /** The delimiter of its values in an array. */
+  readonly delimiter: string
   /** Whether it has a date, a time or an interval, whose text may contain brackets and quotes. */
   readonly isTime: boolean
   /** Whether PostgreSQL reads a text by the modifier: in `interval minute`, 5 is five minutes. */
@@ -139,7 +143,7 @@ export function columnTypesQuery (tables: readonly TableName[], inlines = sql`fa
           select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(a.attname,
               a.atttypid::pg_catalog.int8, a.atttypmod, y.typtype, s.nspname, y.typname,
               y.typcategory, y.typbasetype::pg_catalog.int8,
-              y.typsend::pg_catalog.oid::pg_catalog.int8) order by a.attnum), '[]')
+              y.typsend::pg_catalog.oid::pg_catalog.int8, y.typdelim) order by a.attnum), '[]')
             from pg_catalog.pg_attribute as a
             join pg_catalog.pg_type as y on y.oid operator(pg_catalog.=) a.atttypid
             join pg_catalog.pg_namespace as s on s.oid operator(pg_catalog.=) y.typnamespace
@@ -162,7 +166,8 @@ type ColumnRow = readonly [
   /** The OID of the type of a domain, or 0. */
   base: number,
   /** The OID of the function that writes the binary form, or 0. A domain has that of its type. */
-  send: number
+  send: number,
+  delimiter: string
 ]
 
 interface TableRow extends TableName, Pick<TableColumns, 'inlines'> {
@@ -206,7 +211,7 @@ export class ColumnTypes {
 
 function readColumns (table: TableName, rows: readonly ColumnRow[]): Map<string, Column> {
   return new Map(rows.map(row => {
-    const [column, oid, , kind, schema, type, category, base, send] = row
+    const [column, oid, , kind, schema, type, category, base, send, delimiter] = row
     const name = schema === table.schema
       ? sql`${identifier(schema)}.${identifier(type)}`
       : undefined
@@ -216,6 +221,8 @@ function readColumns (table: TableName, rows: readonly ColumnRow[]): Map<string,
       kind: KIND_OF_CATEGORY.get(category) ?? (isJson ? 'json' : undefined),
       ...readType(row, name),
       isTextDomain: kind === 'd' && send === 0,
+      isHstore: kind === 'b' && type === 'hstore',
+      delimiter,
       isTime: TIME_OIDS.has(baseOf(oid, base)),
       isReadByModifier: INTERVAL_OIDS.has(baseOf(oid, base))
     }]

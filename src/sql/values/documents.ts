@@ -115,7 +115,7 @@ function joinPieces (
   // Lists of one setting are read once.
   const others = new Map<Reference | string, readonly [number, Reference]>()
   const places = used.map((reference): readonly [number, number, string | null] => {
-    if (isElement(reference)) {
+    if (isElement(reference) && !references.isConverted(reference)) {
       const result = references.sharedOf(reference)
       const number = results.get(result) ?? results.size
       results.set(result, number)

@@ -76,6 +76,15 @@ export class KnownColumns {
     return this.#columns.get(column)?.literal
   }
 
+  isHstore (column: string): boolean {
+    return this.#columns.get(column)?.isHstore === true
+  }
+
+  /** The delimiter of the values of a column in an array. */
+  delimiterOf (column: string): string {
+    return this.#columns.get(column)?.delimiter ?? ','
+  }
+
   /** Whether PostgreSQL reads the JSON text of an array as a value: `["2026-01-01"]` as a date. */
   isTime (column: string): boolean {
     return this.#columns.get(column)?.isTime === true

@@ -20,6 +20,9 @@ export interface ComparedColumns extends RowColumns {
   /** Registers that a parameter takes its type from a column. */
   addParameterType(column: string): void
 
+  /** The delimiter of the values of a column in an array. */
+  delimiterOf(column: string): string
+
   /** A path with the type of its column, which is that of the table, or an expression. */
   typed(path: ColumnPath): TypedPath
 }
@@ -167,7 +170,8 @@ function buildLiteralArray (
   if (path.resultType === 'json') {
     return sql`${parameter(arrayText(literals.map(({ json }) => json)))}::jsonb[]`
   }
-  const texts = arrayText(literals.map(({ text }) => text))
+  const delimiter = path.resultType === 'column' ? columns.delimiterOf(path.column) : ','
+  const texts = arrayText(literals.map(({ text }) => text), delimiter)
   if (constants) return requestConstant(texts)
   if (path.resultType === 'column') columns.addParameterType(path.column)
   return parameter(texts)

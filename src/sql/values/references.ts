@@ -3,6 +3,7 @@
  * Chains of references therefore need no additional round trip.
  */
 import {
+  constant,
   identifier,
   integer,
   parameter,
@@ -34,9 +35,9 @@ import {
 } from './column-types.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 
-/** A shared column of which all values are scalars, of one type. */
+/** A shared column of which all values are scalars, of one type; undefined: hstore. */
 export interface Scalar {
-  readonly type: ColumnType
+  readonly type: ColumnType | undefined
   /** What checks that it has this type. */
   readonly check: TypeCheck
 }
@@ -67,8 +68,8 @@ export function findScalars (
     const columnOf = readOutput(node?.output)
     for (const name of columnsRead(uses)) {
       const column = columnOf(name) ?? ''
-      const { type, check } = columns.get(column) ?? {}
-      if (type === undefined || isJsonType(type)) continue
+      const { type, check, isHstore = false } = columns.get(column) ?? {}
+      if (type === undefined ? !isHstore : isJsonType(type)) continue
       found.set(name, { type, check: check as TypeCheck })
     }
     return [index, found]
@@ -116,6 +117,8 @@ export class References {
   readonly #settings = new Map<string, Fragment>()
   /** Names of the CTEs with the elements of shared results. */
   readonly #sources = new Map<SharedResult, string>()
+  /** See readAsHstore. */
+  readonly #hstores = new Set<Reference>()
   /** A setting of each operation whose readers check that its row exists. */
   readonly #unchecked = new Map<number, Fragment>()
   /** The elements that were read from the text of a setting. */
@@ -168,8 +171,25 @@ export class References {
         ? undefined
         : this.#earlier.scalars.get(source)?.get(column)
       // The conversion of other types depends on the time zone.
-      return scalar !== undefined && (!isZoned(type) || scalar.type.oid === type.oid)
+      return scalar?.type !== undefined && (!isZoned(type) || scalar.type.oid === type.oid)
     })
+  }
+
+  /** Registers references that hstore columns meet: those to hstore are read as its text. */
+  readAsHstore (references: readonly Reference[]): void {
+    for (const reference of references) {
+      const all = [reference, ...reference.otherwise ?? []]
+      const found = all.map(({ source, column = '' }) =>
+        this.#earlier.scalars.get(source)?.get(column))
+      if (found.every(scalar => scalar !== undefined && scalar.type === undefined)) {
+        this.#hstores.add(reference)
+      }
+    }
+  }
+
+  /** Whether the JSON of a reference is another one than the shared. */
+  isConverted (reference: Reference): boolean {
+    return this.#hstores.has(reference)
   }
 
   /** The value of a reference as text. */
@@ -187,9 +207,13 @@ export class References {
   /** The value, the row or the list of a reference, as json. */
   jsonOf (reference: Reference, options: ReadOptions = {}): Fragment {
     const { parameter: of } = reference
-    return of === undefined
-      ? this.#shared(reference, { ...options, json: true })
-      : sql`${parameter(jsonOfParameter(of))}::pg_catalog.json`
+    if (of !== undefined) return sql`${parameter(jsonOfParameter(of))}::pg_catalog.json`
+    const json = this.#shared(reference, { ...options, json: true })
+    if (!this.isConverted(reference)) return json
+    return reference.row === '*'
+      ? sql`(select pg_catalog.json_agg(${hstoreText(sql`e.value`)})
+          from pg_catalog.json_array_elements(${json}) as e)`
+      : hstoreText(json)
   }
 
   /**
@@ -283,4 +307,18 @@ export class References {
       parameter(key)
     }), '[]') from pg_catalog.json_array_elements(${readShared(setting)}) as e (value))`
   }
+}
+
+/** The text of an hstore as JSON, from the JSON that PostgreSQL casts it to. */
+function hstoreText (json: Fragment): Fragment {
+  const escape = (text: Fragment, character: string): Fragment =>
+    sql`pg_catalog.replace(${text}, ${constant(character)}, ${constant(`\\${character}`)})`
+  const quoted = (text: Fragment): Fragment =>
+    sql`pg_catalog.concat('"', ${escape(escape(text, '\\'), '"')}, '"')`
+  const pairs = sql`select pg_catalog.string_agg(pg_catalog.concat(${quoted(sql`e.key`)}, '=>',
+      case when e.value is null then 'NULL' else ${quoted(sql`e.value`)} end), ',')
+    from pg_catalog.json_each_text(r.value) as e`
+  return sql`(select case pg_catalog.json_typeof(r.value)
+      when 'object' then pg_catalog.to_json(coalesce((${pairs}), '')) else r.value end
+    from (select ${json} as value) as r)`
 }

@@ -80,6 +80,7 @@ export function collectRows (
 
 function readRows ({ columns, positions, rows }: RowGroup, values: TypedValues): StoredRows {
   const { document, uncertainColumns } = rows
+  values.meetAll(uncertainColumns)
   const same = findSame(rows, positions.length)
   const json = same.size === 0
     ? values.buildDocument(document)
@@ -113,6 +114,7 @@ function readRows ({ columns, positions, rows }: RowGroup, values: TypedValues):
 /** The same with value checks. A reference may have been the JSON null. */
 function verifyRows ({ columns, positions, rows }: RowGroup, values: TypedValues): StoredRows {
   const { document, uncertainColumns } = rows
+  values.meetAll(uncertainColumns)
   const number = identifier(unusedName(columns))
   const members = uncertainColumns.map(({ column }) => ({
     member: column,

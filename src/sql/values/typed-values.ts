@@ -222,8 +222,20 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     return this.#orJsonNull(value, reference, path)
   }
 
+  /** Registers the references that a column meets, before they are built. */
+  meet (column: string, references: readonly Reference[]): void {
+    if (this.isHstore(column)) this.#references.readAsHstore(references)
+  }
+
+  meetAll (columns: ReadonlyArray<Pick<UncertainColumn, 'column' | 'references'>>): void {
+    for (const { column, references } of columns) {
+      this.meet(column, references.map(({ reference }) => reference))
+    }
+  }
+
   /** The JSON of a reference for a column. */
   #jsonFor ({ column }: TypedPath, reference: Reference, checked = false): Fragment {
+    this.meet(column, [reference])
     const json = this.#references.jsonOf(reference, { checked })
     return !this.checkValues && !this.explain && this.isHidden(column, reference)
       ? onlyScalar(json)
@@ -440,6 +452,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
       return this.#onCoordinator(jsonElements(this.buildDocument(document), path.resultType))
     }
     const { pieces, references } = document
+    this.meet(path.column, references)
     const known = this.typeOf(path.column, path.example)
     const isHidden = !this.explain && references.some(one => this.isHidden(path.column, one))
     const type = isHidden ? undefined : known

@@ -169,7 +169,8 @@ export function verifyDocument (
         'path', w.path, 'type', pg_catalog.format_type(coalesce(w.type, w.owner), null)) as issue
       from w left join pg_catalog.pg_type as t on t.oid = w.type
       where w.type is null or t.typtype <> 'd' and
-        (t.typcategory in (${SCALAR_CATEGORIES}) or t.oid = any (${SCALAR_TYPES})) limit 1
+        (t.typcategory in (${SCALAR_CATEGORIES}) or t.oid = any (${SCALAR_TYPES})
+          or t.typname = 'hstore') limit 1
     )
     select case when f.issue is null then d.document
       else ${raiseText('value', sql`f.issue::text`)}::json end from d left join f on true)`
