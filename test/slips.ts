@@ -195,6 +195,16 @@ export const slips: readonly Slip[] = [
       'double its first $.'
   },
   {
+    batch: `[{"id": "order", ${orders}}, {"id": "items", ${items}, <here>}]`,
+    mistake: '"where": {"order_id": {"eq": "$order[0].id"}}',
+    repair: '"where": {"order_id": {"eq": "$order.0.id"}}',
+    status: 422,
+    code: 'reference_malformed',
+    path: ['where', 'order_id', 'eq'],
+    message: 'A reference has no brackets and no braces: write "$order.0.id". To send the string ' +
+      'itself, double its first $.'
+  },
+  {
     batch: '[<here>]',
     mistake: `{"id": "items", ${items}, ${itemsOfOrder}}, {"id": "order", ${orders}}`,
     repair: `{"id": "order", ${orders}}, {"id": "items", ${items}, ${itemsOfOrder}}`,

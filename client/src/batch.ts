@@ -35,9 +35,10 @@ export function writeBatch (
   const shape = build(createBuilder(nodes) as Batch<AnyDatabase, string, Numbers>)
   if (nodes.length === 0) throw invalid('The batch has no operations.')
   const arrange = shape === undefined ? () => undefined : readShape(shape, nodes, [])
-  assignIds(nodes)
+  const ids = assignIds(nodes)
+  const operations = nodes.map(({ id, pieces }) => `{"id":"${id}",${join(pieces, ids).slice(1)}`)
   return {
-    body: `[${nodes.map(({ id, pieces }) => `{"id":"${id}",${join(pieces).slice(1)}`).join(',')}]`,
+    body: `[${operations.join(',')}]`,
     onlySelects: nodes.every(({ op }) => op === 'select'),
     arrange
   }
@@ -135,8 +136,11 @@ function checkName (name: string): string {
   )
 }
 
-/** Sets the ids. Names come first, in the order of the operations: `pay`, `pay_2`, `pay_3`. */
-function assignIds (nodes: readonly OperationNode[]): void {
+/**
+ * Sets the ids and returns them. Names come first, in the order of the operations: `pay`, `pay_2`,
+ * `pay_3`.
+ */
+function assignIds (nodes: readonly OperationNode[]): ReadonlySet<string> {
   const taken = new Set<string>()
   const take = (name: string): string => {
     let id = name
@@ -146,12 +150,14 @@ function assignIds (nodes: readonly OperationNode[]): void {
   }
   for (const node of nodes) if (node.name !== undefined) node.id = take(node.name)
   for (const [i, node] of nodes.entries()) node.id ??= take(`op${i}`)
+  return taken
 }
 
 /** Joins pieces to text. Every operation must have its id. */
-function join (pieces: readonly Piece[]): string {
+function join (pieces: readonly Piece[], ids: ReadonlySet<string>): string {
   return pieces.map(piece => {
     if (typeof piece === 'string') return piece
+    if ('ifId' in piece) return JSON.stringify(`${ids.has(piece.ifId) ? '$' : ''}${piece.text}`)
     return 'idOf' in piece
       ? `"${piece.idOf.id as string}"`
       : JSON.stringify(`$${piece.to.id as string}${piece.tail}`)

@@ -7,9 +7,13 @@ import type { OneflightError } from './error.ts'
 import { invalid, meaningOf, type Meaning, type Source } from './reference.ts'
 import { maxDepth } from './words.ts'
 
-/** JSON text; or a reference or the id of an operation, which become text when it has an id. */
+/**
+ * JSON text; or what becomes text when the operations have ids: a reference, the id of an
+ * operation, or a string that the service escapes only if an operation has the id `ifId`.
+ */
 export type Piece =
   | string
+  | { readonly text: string, readonly ifId: string }
   | { readonly to: Source, readonly tail: string }
   | { readonly idOf: Source }
 
@@ -30,12 +34,26 @@ export interface Writer {
  */
 const looksLikeReference = /^\$+[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
 
+/** The same for strings that are references only if an operation has the id: `$order[0].id`. */
+const bracketed = /^\$+(?:([A-Za-z_][A-Za-z0-9_]*)\[|\{([A-Za-z_][A-Za-z0-9_]*)\.)/
+
+/** Writes a string. */
+type WriteText = (text: string) => Piece
+
+function escapeText (text: string): Piece {
+  if (!text.startsWith('$')) return JSON.stringify(text)
+  if (looksLikeReference.test(text)) return JSON.stringify(`$${text}`)
+  const [, before, inside] = bracketed.exec(text) ?? []
+  const ifId = before ?? inside
+  return ifId === undefined ? JSON.stringify(text) : { text, ifId }
+}
+
 /**
  * Writes JSON that may contain references. Returns the key of an object with a single member,
  * because special objects of the language have this form.
  */
 export function writeData (writer: Writer, value: unknown): string | undefined {
-  return write(writer, value, text => looksLikeReference.test(text) ? `$${text}` : text)
+  return write(writer, value, escapeText)
 }
 
 /** Writes JSON without references: names, keywords, row counts. */
@@ -85,11 +103,11 @@ export function invalidAt ({ title, path }: Writer, issue: string): OneflightErr
   return invalid(`${title}: ${path.join('.')} ${issue}.`)
 }
 
-/** Writes a value and escapes its strings with `escape`. Without `escape`, references throw. */
+/** Writes a value, its strings with `escape`. Without `escape`, references throw. */
 function write (
   writer: Writer,
   input: unknown,
-  escape: ((text: string) => string) | undefined
+  escape: WriteText | undefined
 ): string | undefined {
   const meaning = meaningOf(input)
   const value = meaning === undefined ? callToJson(writer, input) : input
@@ -106,11 +124,11 @@ const NOT_JSON = 'which JSON cannot represent'
 function writeScalar (
   writer: Writer,
   value: unknown,
-  escape: ((text: string) => string) | undefined
-): string {
+  escape: WriteText | undefined
+): Piece {
   switch (typeof value) {
     case 'string':
-      return JSON.stringify(escape?.(value) ?? value)
+      return escape?.(value) ?? JSON.stringify(value)
     case 'number':
       if (!Number.isFinite(value)) throw invalidAt(writer, `is ${value}, ${NOT_JSON}`)
       return Object.is(value, -0) ? '-0' : String(value)
@@ -130,7 +148,7 @@ function writeScalar (
 function writeCompound (
   writer: Writer,
   value: object,
-  escape: ((text: string) => string) | undefined
+  escape: WriteText | undefined
 ): string | undefined {
   if (writer.path.length > maxDepth) {
     throw invalidAt(writer, `nests deeper than ${maxDepth} arrays and objects`)
@@ -146,7 +164,7 @@ function writeCompound (
 function writeObject (
   writer: Writer,
   value: object,
-  escape: ((text: string) => string) | undefined
+  escape: WriteText | undefined
 ): string | undefined {
   const type = Object.prototype.toString.call(value).slice('[object '.length, -1)
   if (type !== 'Object') throw invalidAt(writer, `is a ${type}, ${NOT_JSON}`)

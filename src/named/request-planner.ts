@@ -19,6 +19,7 @@ import {
   type PlannedBatch
 } from '../plan/plan-batch.ts'
 import { parameterName } from '../plan/parameter-rows.ts'
+import { isOperationId } from '../plan/reference.ts'
 import { leastCertain } from '../plan/stored-values.ts'
 import { isNested } from '../plan/value-text.ts'
 import type { Parameters } from './parameters.ts'
@@ -72,6 +73,8 @@ export class RequestPlanner {
   readonly #name: string
   readonly #plans: PlanCache
   readonly #length: number
+  readonly #isId = (name: string): boolean =>
+    isOperationId(name, { parameters: this.#known, operations: this.#operations })
 
   /** Throws `validation_failed` with all issues of the operations. */
   constructor (
@@ -161,7 +164,7 @@ export class RequestPlanner {
     return divideBatch(
       this.#operations,
       division,
-      parameter && escapeRows(values[parameter.position] as Rows)
+      parameter && escapeRows(values[parameter.position] as Rows, this.#isId)
     )
   }
 
@@ -222,7 +225,7 @@ export class RequestPlanner {
     ))
     const isDescribed = inserted.has(position) && rows.length > 0
     // For an empty list, the plan has all declared columns.
-    const described = isDescribed ? describeRows(rows) : { shapes: [] }
+    const described = isDescribed ? describeRows(rows, this.#isId) : { shapes: [] }
     for (const [key, shape] of described.shapes) shapes.set(key, shape)
     return { ...known, ...described, shapes }
   }
@@ -232,7 +235,8 @@ export class RequestPlanner {
     return new Map([...parameters].map(([name, parameter]) => {
       const { rows, position } = parameter
       if (rows === undefined) return [name, parameter]
-      return [name, { ...parameter, rows: { ...rows, data: escapeRows(values[position] as Rows) } }]
+      const data = escapeRows(values[position] as Rows, this.#isId)
+      return [name, { ...parameter, rows: { ...rows, data } }]
     }))
   }
 }
@@ -241,7 +245,10 @@ export class RequestPlanner {
  * Describes rows that are inserted: by their columns if all rows name the same ones, otherwise by
  * the rows themselves.
  */
-function describeRows (rows: Rows): Pick<ParameterRows, 'columns' | 'data'> & {
+function describeRows (
+  rows: Rows,
+  isId: (name: string) => boolean
+): Pick<ParameterRows, 'columns' | 'data'> & {
   readonly shapes: ReadonlyArray<readonly [string, JsonShape]>
 } {
   const columns = Object.keys(rows[0] as JsonObject).toSorted()
@@ -251,7 +258,7 @@ function describeRows (rows: Rows): Pick<ParameterRows, 'columns' | 'data'> & {
   return {
     columns,
     shapes: shapesOf(rows, columns.map(column => [column, toPath(column)])),
-    data: isUniform && columns.length > 0 ? undefined : escapeRows(rows)
+    data: isUniform && columns.length > 0 ? undefined : escapeRows(rows, isId)
   }
 }
 

@@ -19,22 +19,23 @@ export function shapeOfData (value: Json): JsonShape {
   return isNested(value) ? shapeOf(escape(value)) : 'scalar'
 }
 
-export function escapeRows (rows: Rows): Rows {
-  return escape(rows) as Rows
+/** `isId`: whether an operation of the batch has the id. */
+export function escapeRows (rows: Rows, isId: (id: string) => boolean): Rows {
+  return escape(rows, isId) as Rows
 }
 
 /** Escapes strings that would be read as references. Returns the value itself if it has none. */
-function escape (value: Json): Json {
-  if (typeof value === 'string') return isData(value) ? value : `$${value}`
+function escape (value: Json, isId?: (id: string) => boolean): Json {
+  if (typeof value === 'string') return isData(value, isId) ? value : `$${value}`
   if (Array.isArray(value)) {
     const items = value as readonly Json[]
-    const escaped = items.map(escape)
+    const escaped = items.map(item => escape(item, isId))
     return escaped.some((item, i) => item !== items[i]) ? escaped : value
   }
   if (!isObject(value)) return value
   const escaped = Object.keys(value).flatMap(key => {
     const item = value[key] as Json
-    const changed = escape(item)
+    const changed = escape(item, isId)
     return changed === item ? [] : [[key, changed] as const]
   })
   return escaped.length === 0 ? value : { ...value, ...Object.fromEntries(escaped) }

@@ -3,11 +3,12 @@
  */
 import { paramsId } from '../../schemas/batch.ts'
 import { maxColumns } from '../../schemas/operation.ts'
+import type { Json } from '../json/parse.ts'
 import { findParameterProblem, type Place, type PlanContext } from './context.ts'
 import { findColumnProblem, keyOfPath, toPath } from './name.ts'
 import type { ColumnPath, JsonDocument, StoredJson, UncertainColumn } from './nodes.ts'
 import type { Parameter, ParameterRows } from './shape.ts'
-import { referTo } from './reference.ts'
+import { findBracketed, referTo } from './reference.ts'
 
 /** A parameter whose values are rows. */
 type RowsParameter = Parameter & { readonly rows: ParameterRows }
@@ -17,6 +18,12 @@ const PREFIX = `$${paramsId}.`
 /** Whether a string refers to a parameter. */
 export function namesParameter (text: string, { batch }: PlanContext): boolean {
   return batch.parameters !== undefined && text.startsWith(PREFIX)
+}
+
+/** Adds an issue if a value is a reference to a parameter in brackets: `$params[items]`. */
+export function isBracketedParameter (value: Json, { context, path }: Place): boolean {
+  return typeof value === 'string' && findBracketed(value) === paramsId &&
+    context.parseString(value, path).kind === 'malformed'
 }
 
 /** The name of the parameter to which a string refers. */

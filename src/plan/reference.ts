@@ -16,6 +16,14 @@ const escaped = /^\$\$+[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
 const form =
   /^(?:|\.(?<row>0|[1-9][0-9]*)|\.(?:(?<rowOf>0|[1-9][0-9]*|\*)\.|(?!(?:[0-9]+|\*)$))(?<column>[^.]+))$/
 
+/**
+ * `$id[…` and `${id.…`: how other languages write a member. With further `$`, the escaped text.
+ * Both are data if no operation has the id.
+ */
+const bracketed = /^\$+(?:([A-Za-z_][A-Za-z0-9_]*)\[|\{([A-Za-z_][A-Za-z0-9_]*)\.)/
+/** A step in brackets, `[0]` or `["name"]`. */
+const bracketStep = /\[["']?([^[\]"']*)["']?\](?=[.[]|$)/g
+
 const plainTextHint = 'To send the string itself, double its first $.'
 // The string is not quoted: it may be a password.
 const malformedMessage =
@@ -38,14 +46,36 @@ export interface KnownOperations {
   readonly operations: ReadonlyArray<{ readonly id: string }>
 }
 
-/** Whether a string is data as it stands: neither an attempt at a reference nor escaped. */
-export function isData (text: string): boolean {
-  return !text.startsWith('$') || !(escaped.test(text) || referenceAttempt.test(text))
+/**
+ * Whether a string is data as it stands: neither an attempt at a reference nor escaped. `isId`:
+ * whether an operation of the batch has the id; by default any may.
+ */
+export function isData (text: string, isId: (id: string) => boolean = () => true): boolean {
+  if (!text.startsWith('$')) return true
+  if (escaped.test(text) || referenceAttempt.test(text)) return false
+  const id = findBracketed(text)
+  return id === undefined || !isId(id)
+}
+
+/** The id before a bracket or in braces: of `$order[0].id` and `${order.0.id}`. */
+export function findBracketed (text: string): string | undefined {
+  const [, before, inside] = bracketed.exec(text) ?? []
+  return before ?? inside
+}
+
+/** Whether a name is the id of an operation, or that of the parameters of a named batch. */
+export function isOperationId (
+  name: string,
+  { parameters, operations }: Omit<KnownOperations, 'earlier'>
+): boolean {
+  return (name === paramsId && parameters !== undefined) || operations.some(({ id }) => id === name)
 }
 
 /** Parses a string of an operation. */
 export function parseString (text: string, known: KnownOperations): ParsedString {
-  if (isData(text)) return { kind: 'data', text }
+  if (isData(text, id => isOperationId(id, known))) return { kind: 'data', text }
+  const bracketed = findBracketed(text)
+  if (bracketed !== undefined) return parseBracketed(text, bracketed, known)
   if (escaped.test(text)) return { kind: 'data', text: text.slice(1) }
   const [name = ''] = text.slice(1).split('.', 1)
   if (name === paramsId && known.parameters !== undefined) {
@@ -62,6 +92,29 @@ export function parseString (text: string, known: KnownOperations): ParsedString
     // No result has more rows than int4 can count, so a larger number still names a missing row.
     row: rowOf === '*' ? '*' : Math.min(Number(rowOf), maxInt4),
     column
+  }
+}
+
+/** `id` is that of an operation. A later one has no rows yet, so the text is data. */
+function parseBracketed (text: string, id: string, known: KnownOperations): ParsedString {
+  if (text.startsWith('$$')) return { kind: 'data', text: text.slice(1) }
+  const { parameters, earlier } = known
+  const isParameter = id === paramsId && parameters !== undefined
+  if (!isParameter && !earlier.has(id)) return { kind: 'data', text }
+  const bare = text.startsWith('${') ? `$${text.slice(2).replace(/\}$/, '')}` : text
+  const dotted = bare.replaceAll(bracketStep, '.$1')
+  const rest = dotted.slice(id.length + 1)
+  const isRepaired = !/[[\]{}]/.test(rest) &&
+    (isParameter ? parameters.has(rest.slice(1)) : form.test(rest))
+  if (isRepaired) {
+    const message = `A reference has no brackets and no braces: write "${dotted}". ${plainTextHint}`
+    return { kind: 'malformed', message }
+  }
+  return {
+    kind: 'malformed',
+    message: isParameter
+      ? `A parameter must have the form $${paramsId}.name. ${plainTextHint}`
+      : malformedMessage
   }
 }
 

@@ -10,6 +10,7 @@ import { findColumnProblem } from './name.ts'
 import type { ConflictNode, OutputColumn, RowGroup, StoredJson } from './nodes.ts'
 import {
   findInsertedParameter,
+  isBracketedParameter,
   namesParameter,
   parameterName,
   storeParameter
@@ -66,6 +67,7 @@ export function readRowList (values: Json, context: PlanContext): readonly Json[
   const path = ['values']
   const { maxRows } = context.batch.limits
   if (!Array.isArray(values)) {
+    if (isBracketedParameter(values, { context, path })) return undefined
     return context.addIssue(
       'member_invalid',
       path,

@@ -49,8 +49,10 @@ const hostileText = fc.oneof(
   ),
   fc.tuple(
     fc.integer({ min: 0, max: 4 }), fc.constantFrom('secret', 'note', 'op1', 'x'),
-    fc.constantFrom('', '.', '.0', '.0.word', '.*.word', '.word', ' ', '.0.word.', '$')
+    fc.constantFrom('', '.', '.0', '.0.word', '.*.word', '.word', ' ', '.0.word.', '$', '[0].word')
   ).map(([signs, name, rest]) => '$'.repeat(signs) + name + rest),
+  fc.tuple(fc.integer({ min: 1, max: 3 }), fc.constantFrom('secret', 'note', 'op1', 'x'))
+    .map(([signs, name]) => `${'$'.repeat(signs)}{${name}.0.word}`),
   fc.string({ unit: 'grapheme' })
 )
 const hostileKey = fc.oneof(

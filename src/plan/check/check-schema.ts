@@ -12,7 +12,7 @@ import { has, isNumber, isObject, type Json, type JsonObject } from '../../json/
 import type { Place } from '../context.ts'
 import { readDollarMember } from '../document.ts'
 import { countKeys, findColumnProblem, findPathProblem, findPlainColumnProblem } from '../name.ts'
-import { isList } from '../reference.ts'
+import { findBracketed, isList } from '../reference.ts'
 import { isNested } from '../value-text.ts'
 import { units } from '../work.ts'
 import { describe, describeExpected, describeUnknown, nameOf, variantsOf } from './describe.ts'
@@ -45,6 +45,7 @@ function check (schema: TSchema, value: Json, outer: SchemaPlace): boolean {
   const place = enter(schema, outer)
   const variant = schema[Kind] === 'Union' ? chooseVariant(schema, value) : schema
   if (variant === undefined || !matchesType(variant, value)) {
+    if (isMalformedReference(schema, value, place)) return false
     const hint = value === null && place.code === 'operand_invalid'
       ? ' In SQL, nothing equals null; use {"is": null}.'
       : ''
@@ -59,6 +60,13 @@ function check (schema: TSchema, value: Json, outer: SchemaPlace): boolean {
   if (Array.isArray(value)) return checkArray(schema, value as readonly Json[], place)
   if (isObject(value)) return checkObject(schema, value, place)
   return true
+}
+
+/** Adds an issue if a reference is allowed and the value is one in brackets. */
+function isMalformedReference (schema: TSchema, value: Json, { context, path }: Place): boolean {
+  return typeof value === 'string' && findBracketed(value) !== undefined &&
+    variantsOf(schema).some(variant => variant['reference'] !== undefined) &&
+    context.parseString(value, path).kind === 'malformed'
 }
 
 /** Returns the place with the issue code and the $id of `schema`, if it has them. */

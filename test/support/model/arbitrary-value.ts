@@ -60,7 +60,7 @@ export const literals: Readonly<Record<Kind, Arbitrary<unknown>>> = {
     fc.oneof(
       fc.constantFrom(
         'a', 'b', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l', 'm', '', ' ', 'A', '$5.00',
-        '$$o0.0.id', '$$$o1', '$$ off', 'ä"\'\\😀', '%', '{}', 'null'
+        '$$o0.0.id', '$$$o1', '$$ off', '$x[0].id', '$$x[0]', 'ä"\'\\😀', '%', '{}', 'null'
       ),
       fc.string({ unit: 'grapheme', maxLength: 4 }).filter(
         text => !text.includes('\0') && !/^\$[A-Za-z_]/.test(text)

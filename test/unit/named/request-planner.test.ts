@@ -91,6 +91,20 @@ t.test('a plan for rows of different members is not kept', async t => {
   t.match(plan(empty).genericPlan.operations[0], { groups: [{ columns: [], positions: [0, 1] }] })
 })
 
+t.test('text of rows that looks like a reference is data', async t => {
+  const braces = (inner: string): string => `$\{${inner}}`
+  const texts = ['$i.0.id', '$i[0].id', braces('u.0.x'), '$$i[0].id', '$params[a]', '$$params[a]',
+    '$n[0].id', '$$n[0].id', braces('n.0.id'), '$$i.0.id']
+  const rows = texts.map((text, i) => i % 2 === 0 ? { a: text } : { b: [text] })
+  const [node] = plan(JSON.stringify([rows.slice(0, 4), [], 5, []])).plan().operations
+  const [more] = plan(JSON.stringify([rows.slice(4, 8), [], 5, []])).plan().operations
+  const [last] = plan(JSON.stringify([rows.slice(8), [], 5, []])).plan().operations
+  const stored = [node, more, last].flatMap(node => node?.kind !== 'insert'
+    ? []
+    : node.groups.flatMap(({ rows }) => JSON.parse(rows.document.pieces.join('')) as JsonObject[]))
+  t.same(stored, rows)
+})
+
 t.test('rows that are read become objects of fields', async t => {
   const { values } = plan(
     '[[], [{"a": 1.10, "b": [{"x": {"y": 1}}, "last"]}, {"b": [{"x": "t"}]}, {"b": {"0": 1}}, ' +
