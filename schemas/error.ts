@@ -76,7 +76,7 @@ export const ErrorObject = Type.Object({
   sqlstate: Type.Optional(Type.String({ description: 'SQLSTATE of the PostgreSQL error' })),
   constraint: Type.Optional(Type.String({ description: 'name of the violated constraint' })),
   path: Type.Optional(
-    pathOf('path from the operation to the row of `values` that violates the constraint: ' +
+    pathOf('path from the operation to the row of `values` that fails: ' +
       '`["values", 3]`; only if it is known for certain')
   ),
   line: Type.Optional(

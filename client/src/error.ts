@@ -168,7 +168,7 @@ export class OneflightError extends Error {
   readonly index: number | undefined
   readonly sqlstate: string | undefined
   readonly constraint: string | undefined
-  /** The row of `values` that violates the constraint, if it is known: `['values', 3]`. */
+  /** The row of `values` that fails, if it is known: `['values', 3]`. */
   readonly path: ReadonlyArray<string | number> | undefined
   /** The first faulty line of an upload, from 1. */
   readonly line: number | undefined

@@ -226,7 +226,9 @@ export function withoutValues (
 /** The text that a message quotes, without the spaces of French quotes, or undefined. */
 export function quotedText (message: string): string | undefined {
   const quotes = findQuotes(message)
-  return quotes === undefined ? undefined : message.slice(quotes.start + 1, quotes.end).trim()
+  if (quotes === undefined) return undefined
+  const text = message.slice(quotes.start + 1, quotes.end)
+  return message[quotes.start] === '«' && /^\s.*\s$/s.test(text) ? text.slice(1, -1) : text
 }
 
 /** The positions of the first opening and the last closing quote. */

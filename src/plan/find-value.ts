@@ -5,7 +5,7 @@
  * learn a value of another row that a view cannot convert.
  */
 import { modifiers } from '../../schemas/modifier.ts'
-import { isObject, parseJson, type Json, type JsonObject } from '../json/parse.ts'
+import { isObject, parseJson, writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import { readDollarMember } from './document.ts'
 import type {
   Assignment,
@@ -13,10 +13,12 @@ import type {
   BulkUpdateGroup,
   NewValues,
   PlanNode,
+  Reference,
   RowsSource,
   StoredJson
 } from './nodes.ts'
 import { sourceOf } from './source.ts'
+import { isNested } from './value-text.ts'
 
 export interface ValuePlace {
   readonly column: string
@@ -29,14 +31,43 @@ interface StoredValue extends ValuePlace {
   readonly value: Json
 }
 
+/** What is known about the values of a request. */
+export interface KnownValues {
+  /** The position in `values` of the row that fails. */
+  readonly row?: number | undefined
+  /** The values of parameters, by their positions. */
+  readonly parameters?: readonly Json[] | undefined
+}
+
 /**
- * Returns the place of the first stored value with this trimmed text, or undefined if there is none
- * or if several columns have it. Values of references are not part of the operation.
+ * Returns the place of the stored value with this text, or undefined if there is none or if several
+ * columns have it. Several rows may have it in the same column. Then the row is named only if all
+ * of them are equally wrong: the text is the whole value. Values of references and of the rows of
+ * an upload are not known.
  */
-export function findValue (node: PlanNode, text: string): ValuePlace | undefined {
-  const found = storedValues(node).filter(({ value }) => hasValue(value, text))
+export function findValue (
+  node: PlanNode,
+  text: string,
+  { row, parameters = [] }: KnownValues
+): ValuePlace | undefined {
+  if (hasUnknownRows(node)) return undefined
+  const all = storedValues(node, parameters).filter(({ value }) => hasValue(value, text))
+  const found = row === undefined ? all : all.filter(value => [row, undefined].includes(value.row))
   const [first] = found
-  return found.every(({ column }) => column === first?.column) ? first : undefined
+  if (first === undefined || found.some(({ column }) => column !== first.column)) return undefined
+  const isCertain = found.every(value => value.row === first.row || isWhole(value, text))
+  return isCertain ? first : { column: first.column }
+}
+
+/** Whether the rows are those of an upload, which are not part of the plan. */
+function hasUnknownRows (node: PlanNode): boolean {
+  const source = sourceOf(node)
+  if (source?.kind === 'rows') return source.data.length === 0
+  return node.kind === 'insert' && node.groups.some(({ positions }) => positions.length === 0)
+}
+
+function isWhole ({ row, value }: StoredValue, text: string): boolean {
+  return row !== undefined && !isNested(value) && hasValue(value, text)
 }
 
 /**
@@ -89,13 +120,15 @@ function assignmentsOfGroup ({ fields, computed }: BulkUpdateGroup): readonly As
   return [...own, ...computed]
 }
 
-function storedValues (node: PlanNode): readonly StoredValue[] {
+function storedValues (node: PlanNode, parameters: readonly Json[]): readonly StoredValue[] {
   const source = sourceOf(node)
   return [
     ...source?.kind === 'rows' ? valuesOfRows(source) : [],
-    ...valuesOfDocuments(node),
+    ...valuesOfDocuments(node, parameters),
     ...assignmentsOf(node).flatMap(({ column, operand }) =>
-      operand?.kind === 'document' ? [{ column, value: parseDocument(operand) }] : [])
+      operand?.kind === 'document'
+        ? [{ column, value: parseDocument(operand, parameters) }]
+        : [])
   ]
 }
 
@@ -105,12 +138,18 @@ function valuesOfRows ({ data, fields }: RowsSource): readonly StoredValue[] {
   return data.flatMap((row, i) => valuesOf(row, i)).filter(({ column }) => read.has(column))
 }
 
-function valuesOfDocuments (node: PlanNode): readonly StoredValue[] {
+function valuesOfDocuments (
+  node: PlanNode,
+  parameters: readonly Json[]
+): readonly StoredValue[] {
   const values = newValuesOf(node)
-  if (values !== undefined) return valuesOf(parseDocument(values.set.document) as JsonObject)
+  if (values !== undefined) {
+    return valuesOf(parseDocument(values.set.document, parameters) as JsonObject)
+  }
   if (node.kind !== 'insert' && node.kind !== 'bulk_update') return []
   return node.groups.flatMap(group => {
-    const all = parseRows(group.rows).flatMap((row, i) => valuesOf(row, group.positions[i]))
+    const rows = parseRows(group.rows, parameters)
+    const all = rows.flatMap((row, i) => valuesOf(row, group.positions[i]))
     if (!('fields' in group)) return all
     // The field with the position of the row has no column.
     return all.flatMap(({ column: name, ...value }) => {
@@ -121,21 +160,39 @@ function valuesOfDocuments (node: PlanNode): readonly StoredValue[] {
 }
 
 /** Rows of an upload are not part of the plan. */
-function parseRows ({ document }: StoredJson): readonly JsonObject[] {
-  return (parseDocument(document) ?? []) as readonly JsonObject[]
+function parseRows (
+  { document }: StoredJson,
+  parameters: readonly Json[] = []
+): readonly JsonObject[] {
+  return (parseDocument(document, parameters) ?? []) as readonly JsonObject[]
 }
 
 function valuesOf (object: JsonObject, row?: number): readonly StoredValue[] {
   return Object.entries(object).map(([column, value]) => ({ column, value, row }))
 }
 
-/** The JSON of a document, in which references are null. */
-function parseDocument ({ pieces }: JsonDocument): Json {
-  return parseJson(Buffer.from(pieces.join('null')))
+/**
+ * The JSON of a document, in which references to parameters are their values. Other references are
+ * null, as are parameters with rows: those of an upload are not JSON here.
+ */
+function parseDocument (
+  { pieces, references }: JsonDocument,
+  parameters: readonly Json[]
+): Json {
+  const [start = '', ...more] = pieces
+  const text = more.reduce((text, piece, i) => {
+    const { parameter } = references[i] as Reference
+    const value = parameter === undefined || parameter.rows !== undefined
+      ? null
+      : parameters[parameter.position] ?? null
+    return text + writeJson(value) + piece
+  }, start)
+  return parseJson(Buffer.from(text))
 }
 
 function hasValue (value: Json, text: string): boolean {
+  if (value === null) return false
   if (Array.isArray(value)) return (value as readonly Json[]).some(item => hasValue(item, text))
   if (isObject(value)) return Object.values(value).some(item => hasValue(item, text))
-  return (typeof value === 'string' ? value.trim() : JSON.stringify(value)) === text
+  return (typeof value === 'string' ? value : JSON.stringify(value)) === text
 }

@@ -14,6 +14,7 @@ import {
   findModifier,
   findValue,
   findStoredColumn,
+  type KnownValues,
   type ValuePlace
 } from '../plan/find-value.ts'
 import type { CallNode, Condition, Exists, PlanNode, TableName } from '../plan/nodes.ts'
@@ -28,8 +29,10 @@ import { tableName } from '../sql/statement/table.ts'
 import { isPath } from '../sql/values/column.ts'
 
 /** The operation that failed. */
-export interface ErrorContext {
+export interface ErrorContext extends KnownValues {
   readonly node: PlanNode
+  /** Whether an earlier operation may have returned a text that this one reads. */
+  readonly mayRead?: ((text: string) => boolean) | undefined
   /** All tables of the batch. */
   readonly tables: readonly TableName[]
   /** DB_SCHEMAS */
@@ -64,7 +67,7 @@ export function describeError (
         ? at(toPlace(columnAtError(error)), message, node)
         : message
     default:
-      return isValueError(error.code) ? describeRefused(error, message, node) : message
+      return isValueError(error.code) ? describeRefused(error, message, context) : message
   }
 }
 
@@ -222,23 +225,33 @@ function conditionsOf (node: PlanNode): ReadonlyArray<Condition | Exists> {
   ])
 }
 
-function describeRefused (error: DatabaseError, message: string, node: PlanNode): string {
-  const place = findRefused(error, node)
-  const help = place === undefined ? undefined : modifierHelp(node, place)
+function describeRefused (
+  error: DatabaseError,
+  message: string,
+  context: ErrorContext
+): string {
+  const { node, row } = context
+  const place = findRefused(error, context)
+  if (place === undefined) return row === undefined ? message : `Row ${row} of values: ${message}`
+  const help = modifierHelp(node, place)
   return `${at(place, message, node)}${help === undefined ? '' : `. ${help}`}`
 }
 
 /** Finds the value that PostgreSQL cannot convert. */
-function findRefused (error: DatabaseError, node: PlanNode): ValuePlace | undefined {
+function findRefused (error: DatabaseError, context: ErrorContext): ValuePlace | undefined {
+  const { node, row, mayRead } = context
   const column = columnBeforeError(error)
-  if (column !== undefined) return { column }
+  if (column !== undefined) return { column, row }
   // An error with a context is one inside a function, whose values are not those of the request.
   if (error.where !== undefined) return undefined
   const text = quotedText(error.message)
-  if (text !== undefined) return findValue(node, text)
+  if (text !== undefined) {
+    return mayRead?.(text) === true ? undefined : findValue(node, text, context)
+  }
   // "expected JSON array" is about this member: `See the value of key "tags".`
   const key = quotedText(error.hint ?? '')
-  return toPlace(key === undefined ? undefined : findStoredColumn(node, key))
+  const member = key === undefined ? undefined : findStoredColumn(node, key)
+  return member === undefined ? undefined : { column: member, row }
 }
 
 /** What to write instead of a modifier in `values`. There it is data, which jsonb can store. */

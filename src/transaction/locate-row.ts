@@ -1,17 +1,19 @@
 /**
- * Finds the row of `values` that violates a constraint. PostgreSQL names the constraint, but not
- * the row, and its texts are no proof: they depend on the language, and a trigger or a default may
- * have set the value that they quote. Therefore the rows are written again, one after another, in
- * a transaction that is rolled back. The row is the first one that fails with the same error.
+ * Finds the row of `values` that violates a constraint, or has a value that does not fit its type.
+ * PostgreSQL names the constraint, but not the row, and its texts are no proof: they depend on the
+ * language, a trigger or a default may have set the value that they quote, and several rows may
+ * have it. Therefore the rows are written again, one after another, in a transaction that is
+ * rolled back. The row is the first one that fails with the same error.
  *
  * The error stays without a row if it is raised inside of a function or trigger, or if it may not
  * occur at the same row: when one row can repair the violation of another.
  */
 import { Failure } from '../errors/catalogue.ts'
 import type { DatabaseError } from '../errors/postgres.ts'
-import { SqlState } from '../errors/sqlstates.ts'
+import { isValueError, SqlState } from '../errors/sqlstates.ts'
 import type { BulkUpdateNode, InsertNode, PlanNode } from '../plan/nodes.ts'
 import type { Division, PlannedBatch } from '../plan/plan-batch.ts'
+import { readRaised } from '../sql/statement/raised-error.ts'
 import type { BatchOutcome, Failed } from './outcome.ts'
 
 /** Runs a part of the batch and rolls it back. */
@@ -30,12 +32,11 @@ export async function locateRow (
   tryPart: TryPart
 ): Promise<number | undefined> {
   const { at: index, error } = failed
-  if (divide === undefined || typeof index !== 'number' || !VIOLATIONS.has(error.code)) {
-    return undefined
-  }
+  if (divide === undefined || typeof index !== 'number' || !isOfRow(error)) return undefined
   const node = plan().operations[index] as PlanNode
   const rows = countRows(node)
   if (rows < 2 || error.where !== undefined) return undefined
+  if (isValueError(error.code) && setsValues(node as WithRows)) return undefined
   const needsKey = isRepairable(error, node as WithRows)
   if (needsKey && !showsKey(error)) return undefined
   const fails = async (sizes: readonly number[]): Promise<number | undefined> => {
@@ -92,11 +93,24 @@ const VIOLATIONS: ReadonlySet<string> = new Set([
   ...REFERENTIAL
 ])
 
+/** Whether a row can be the reason. What the service raises itself names its place. */
+function isOfRow (error: DatabaseError): boolean {
+  if (VIOLATIONS.has(error.code)) return true
+  return isValueError(error.code) && readRaised(error) === undefined
+}
+
 type WithRows = InsertNode | BulkUpdateNode
 
 function countRows (node: PlanNode): number {
   if (node.kind !== 'insert' && node.kind !== 'bulk_update') return 0
   return node.groups.reduce((sum, { positions }) => sum + positions.length, 0)
+}
+
+/** Whether an insert has values beside its rows: they would be taken for those of a row. */
+function setsValues (node: WithRows): boolean {
+  if (node.kind !== 'insert') return false
+  const { set = [], where = [] } = node.conflict?.update ?? {}
+  return where.length > 0 || set.some(({ modifier }) => modifier !== '$excluded')
 }
 
 /**
@@ -118,7 +132,10 @@ function showsKey ({ detail }: DatabaseError): boolean {
   return detail?.includes(')=(') === true
 }
 
-/** Whether a part failed with the same error. `withKey`: also for the same key. */
+/**
+ * Whether a part failed with the same error. `withKey`: also for the same key. The message shows
+ * whether it is about the same value.
+ */
 function isSame (
   error: DatabaseError,
   outcome: BatchOutcome,
@@ -127,6 +144,7 @@ function isSame (
   if (outcome.kind !== 'failed' || typeof outcome.at !== 'number') return false
   const { error: other } = outcome
   return SAME_FIELDS.every(field => error[field] === other[field]) &&
+    (!isValueError(error.code) || error.message === other.message) &&
     (!withKey || error.detail === other.detail)
 }
 

@@ -137,11 +137,11 @@ async function describeFailure (outcome: Failed, sent: Sent): Promise<Failure> {
   const deadline = Math.min(sent.deadline, performance.now() + LOCATE_TIMEOUT_MS)
   const row = await locateRow(outcome, planned, part => tryPart(part, { ...sent, deadline }))
   const { maxChanged } = planned
-  return turn.run(() =>
-    toFailure(outcome, planned.plan(), { ...settings, maxChanged, row, role, anonymous }))
+  const options = { ...settings, maxChanged, row, role, anonymous, parameters: planned.values }
+  return turn.run(() => toFailure(outcome, planned.plan(), options))
 }
 
-/** Longest search for the row that violates a constraint. */
+/** Longest search for the row that fails. */
 const LOCATE_TIMEOUT_MS = 2000
 
 /** Runs a part of a batch that has failed, and commits nothing. */

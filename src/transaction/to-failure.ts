@@ -11,7 +11,8 @@ import {
   withReason
 } from '../errors/catalogue.ts'
 import { fromDatabase, type DatabaseError } from '../errors/postgres.ts'
-import { SqlState } from '../errors/sqlstates.ts'
+import { isValueError, SqlState } from '../errors/sqlstates.ts'
+import type { Json } from '../json/parse.ts'
 import type { Expectation, PlanNode } from '../plan/nodes.ts'
 import type { Plan, ReferenceUse, Requirement, Requirements } from '../plan/plan.ts'
 import { INLINED, notOnCitus, SEVERAL_SHARDS } from '../sql/citus/citus.ts'
@@ -43,15 +44,18 @@ export interface ToFailureOptions extends FailureOptions {
   readonly maxBytes: number
   /** DB_SCHEMAS */
   readonly schemas: readonly string[]
-  /** The position in `values` of the row that violates a constraint; see locate-row.ts. */
+  /** The position in `values` of the row that fails; see locate-row.ts. */
   readonly row?: number | undefined
+  /** The values of the parameters of a named batch, by position. */
+  readonly parameters?: readonly Json[] | undefined
 }
 
 export function toFailure (
-  { error, at }: Failed,
+  outcome: Failed,
   plan: Plan,
-  { schemas, row, ...options }: ToFailureOptions
+  { schemas, row, parameters, ...options }: ToFailureOptions
 ): Failure {
+  const { error, at } = outcome
   if (error instanceof Failure) return error
   if (typeof at !== 'number') return describeOutside(error, at, options)
   const raised = readRaised(error) ?? readMissingColumn(error, plan.referenceUses.get(at))
@@ -61,8 +65,13 @@ export function toFailure (
     ...placeOf(plan, at),
     row,
     describe: (message: string) => {
-      const text = describeError(error, message, { node, tables: plan.tables, schemas })
-      return row === undefined ? text : `Row ${row} of values: ${text}`
+      const context = { node, tables: plan.tables, schemas, row, parameters }
+      const mayRead = (text: string): boolean => mayReadText(text, outcome, plan)
+      const described = describeError(error, message, { ...context, mayRead })
+      // The place of a value contains the row.
+      return row === undefined || isValueError(error.code)
+        ? described
+        : `Row ${row} of values: ${described}`
     },
     hint: describeHint(error)
   }
@@ -72,6 +81,22 @@ export function toFailure (
   const grant = describeGrant(error, node, options)
   return grant === undefined ? failed : withReason(failed, grant)
 }
+
+/**
+ * Whether the operation that failed reads a text of an earlier one. If it does, a value of the
+ * request with this text may not be the one that PostgreSQL refused.
+ */
+function mayReadText (text: string, { at, rows = [] }: Failed, { referenceUses }: Plan): boolean {
+  const json = JSON.stringify(text).slice(1, -1)
+  return [...referenceUses].some(([source, uses]) => {
+    if (!uses.some(({ reader }) => reader === at)) return false
+    const result = rows[source]
+    // A count does not show the rows.
+    return result?.[0] !== OPENING_BRACKET || result.includes(json)
+  })
+}
+
+const OPENING_BRACKET = 0x5b
 
 /**
  * Recognizes the error for a column that the rows do not have and that only later operations read.

@@ -423,7 +423,7 @@ t.test('failures name the row and say what to do', async t => {
       'invalid_text_representation',
       'Row 1 of values, column "qty": invalid input syntax for type integer: "…"'],
     [[{ ...articles, values: [{ sku: 'fig', tags: { a: 1 } }, { sku: 'pear', tags: [] }] }],
-      'invalid_text_representation', 'Column "tags": expected JSON array'],
+      'invalid_text_representation', 'Row 0 of values, column "tags": expected JSON array'],
     [[{
       ...articles, values: [{ sku: 'fig', tags: { a: 1 } }, { sku: 'pear', price: 1, qty: 1 }]
     }], 'invalid_text_representation', 'expected JSON array'],

@@ -393,7 +393,7 @@ t.test('a modifier in "values" is data, unless the column cannot store it', asyn
     [[{ p: { $merge: {} } }],
       `Row 0 of values, column "p": the type point2 has no member "$merge". ${help('$merge')}`],
     [[{ id: 2, data: {} }, { id: 3, a: { $append: [1] } }],
-      `Column "a": expected JSON array. ${help('$append')}`],
+      `Row 1 of values, column "a": expected JSON array. ${help('$append')}`],
     [[{ a: { x: 1 } }], 'Column "a": expected JSON array'],
     // PostgreSQL's hint names the member of the composite value.
     [[{ w: { list: { x: 1 } } }], 'expected JSON array'],
