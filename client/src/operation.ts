@@ -323,7 +323,7 @@ type ConflictAction<Row, Update, Mode extends Numbers, Tables> =
   | { readonly do: 'nothing', readonly set?: never, readonly where?: never }
   | {
     readonly do: 'update',
-    /** New values of the existing row. Default: the values of the new row. */
+    /** New values of the existing row. Default: those of the new row, without its key. */
     readonly set?: SetValues<
       Update,
       Mode,

@@ -213,7 +213,12 @@ export interface ConflictNode {
   }
   /** Undefined: the existing row stays unchanged. */
   readonly update:
-    | { readonly set: readonly Assignment[], readonly where: readonly Predicate[] }
+    | {
+      readonly set: readonly Assignment[]
+      /** `set` was not sent: it has all inserted columns that are not known to be the key. */
+      readonly isDefault: boolean
+      readonly where: readonly Predicate[]
+    }
     | undefined
 }
 

@@ -59,7 +59,7 @@ function checkTarget (
 }
 
 function planUpdate (
-  { do: action, set, where }: Static<typeof OnConflict>,
+  { do: action, columns: key, set, where }: Static<typeof OnConflict>,
   runs: RunColumns,
   context: PlanContext
 ): ConflictNode['update'] {
@@ -72,20 +72,23 @@ function planUpdate (
     return undefined
   }
   return {
-    set: planAssignments(set as Json | undefined, runs, context),
+    set: set === undefined
+      ? assignInserted(key ?? [], runs, context)
+      : planConflictSet(set as Json, { context, path: [...path, 'set'] }) ?? [],
+    isDefault: set === undefined,
     where: planConditions(where, context)
   }
 }
 
-/** Without `set`, each inserted column is set to the value that was to be inserted. */
-function planAssignments (
-  set: Json | undefined,
+/**
+ * Without `set`, each inserted column is set to the value that was to be inserted, except those of
+ * the key, which is equal.
+ */
+function assignInserted (
+  key: readonly string[],
   runs: RunColumns,
   context: PlanContext
 ): readonly Assignment[] {
-  if (set !== undefined) {
-    return planConflictSet(set, { context, path: [...path, 'set'] }) ?? []
-  }
   const columns = runs?.[0]?.columns ?? []
   const different = new Set(runs?.map(run => JSON.stringify(run.columns))).size > 1
   if (runs !== undefined && (different || columns.length === 0)) {
@@ -96,11 +99,24 @@ function planAssignments (
       '"set" is required when rows name different columns, or none.'
     )
   }
-  return columns.map(column => ({
+  return withoutKey(columns, key, column => column).map(column => ({
     column,
     modifier: '$excluded',
     operand: { kind: 'column', path: toPath(column), of: 'excluded' }
   }))
+}
+
+/**
+ * Removes the columns of the key. If no other is inserted, they stay: PostgreSQL returns an
+ * existing row only if it is updated.
+ */
+export function withoutKey<Item> (
+  items: readonly Item[],
+  key: readonly string[],
+  nameOf: (item: Item) => string
+): readonly Item[] {
+  const others = items.filter(item => !key.includes(nameOf(item)))
+  return others.length === 0 ? items : others
 }
 
 function planConditions (where: object | undefined, context: PlanContext): readonly Predicate[] {

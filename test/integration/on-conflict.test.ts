@@ -79,16 +79,16 @@ const inserts: ReadonlyArray<readonly [values: string, onConflict: string, sql: 
     "(k, shop, sku) values (9, 1, 't'), (8, 2, 't') on conflict (shop, sku) do nothing"],
   ['[{"k":9,"code":null},{"k":8,"code":null}]', '{"columns":["code"],"do":"nothing"}',
     '(k, code) values (9, null), (8, null) on conflict (code) do nothing'],
-  // the default set: every inserted column
+  // the default set: every inserted column that is not one of the key
   ['[{"k":2,"n":5,"j":{"$inc":1.10}},{"k":9,"n":null,"j":[1]},{"k":1,"n":-1,"j":null}]',
     '{"columns":["k"],"do":"update"}',
     '(k, n, j) values (2, 5, $$ {"$inc":1.10}$$), (9, null, $$[1]$$), (1, -1, null) on ' +
-    'conflict (k) do update set k = excluded.k, n = excluded.n, j = excluded.j'],
+    'conflict (k) do update set n = excluded.n, j = excluded.j'],
   ['[{"k":1}]', '{"columns":["k"],"do":"update"}',
     '(k) values (1) on conflict (k) do update set k = excluded.k'],
   ['[{"k":7,"code":"a","note":"moved"}]', '{"constraint":"by_code","do":"update"}',
     "(k, code, note) values (7, 'a', 'moved') on conflict on constraint twin_by_code do " +
-    'update set k = excluded.k, code = excluded.code, note = excluded.note'],
+    'update set k = excluded.k, note = excluded.note'],
   ['[{"k":1,"x":5,"t":6,"excluded":7,"we\\"ird":8}]', '{"columns":["k"],"do":"update"}',
     '(k, x, t, excluded, "we""ird") values (1, 5, 6, 7, 8) on conflict (k) do update set x ' +
     '= excluded.x, t = excluded.t, excluded = excluded.excluded, "we""ird" = excluded."we""ird"'],
@@ -277,6 +277,71 @@ t.test('row level security and privileges apply', async t => {
     t.equal(answer.status, status, encodeURI(`${JSON.stringify(onConflict)} ${answer.text}`))
   }
   t.same(await sql`select * from narrow`, [{ k: 1, n: 8 }])
+})
+
+t.test('without `set`, the key is not set', async t => {
+  const schema = `
+    create table kept (a int, "b""c" text collate "C", v int, w int, at int default 0,
+      constraint "the ""key""" unique (a, "b""c"));
+    create unique index on kept (a) where w = 1;
+    create function touch() returns trigger language plpgsql as $$ begin
+      new.at := new.at + 1; return new; end $$;
+    create trigger touch before update of a, "b""c" on kept for each row execute function touch();
+    insert into kept values (1, 'x', 1, 1);
+    grant select, insert, update (v) on kept to oneflight_user;
+    create table hidden (k int primary key, v int);
+    grant insert, select, update (v) on hidden to oneflight_user;
+    insert into hidden values (1, 1);
+    create view seen as select k, v from hidden;
+    grant insert, select, update (v) on seen to oneflight_user;`
+  const service = await useService(t, { schema })
+  const { sql } = service.database
+  const upsert = (values: unknown, target: object, table = 'kept'): object =>
+    op.insert('o', table, values, { on_conflict: { ...target, do: 'update' } })
+  const key = 'b"c'
+  const constraint = 'the "key"'
+  let v = 1
+  for (const [values, target] of [
+    [[{ a: 1, [key]: 'x' }], { columns: ['a', key] }],
+    [[{ a: 1, [key]: 'x' }], { columns: [key, 'a'] }],
+    [[{ a: 1, [key]: 'x' }], { constraint }],
+    [[{ a: 1, [key]: 'x' }, { a: 2, [key]: 'y' }], { constraint }]
+  ] as const) {
+    for (let times = 0; times < 3; times++) {
+      v++
+      const rows = values.map(row => ({ ...row, v }))
+      const answer = await service.post([upsert(rows, target)])
+      const about = `${JSON.stringify(target)} ${v}`
+      t.match(answer, { status: 200, body: { data: { o: rows } } }, about)
+    }
+  }
+  t.same(await sql`select v, at from kept where a = 1`, [{ v, at: 0 }], 'no trigger of the key')
+  t.match(await service.post([op.insert('o', 'kept', undefined, {
+    from: { table: 'kept', where: { a: { eq: 1 } } },
+    columns: { a: { $col: 'a' }, [key]: { $col: key }, v: 70 },
+    on_conflict: { constraint, do: 'update' }
+  })]), { status: 200, body: { data: { o: [{ v: 70, at: 0 }] } } })
+  for (const table of ['hidden', 'seen']) {
+    t.match(await service.post([upsert([{ k: 1, v }], { columns: ['k'] }, table)]), {
+      status: 200, body: { data: { o: [{ k: 1, v }] } }
+    }, table)
+  }
+  // A column that is not of the key is set, so it needs its privilege.
+  for (const [row, target] of [
+    [{ a: 1, [key]: 'x', w: 1 }, { constraint }],
+    [{ a: 1, w: 1, v: 1 }, { columns: ['a'], index_where: { w: { eq: 1 } } }],
+    [{ a: 1, [key]: 'x' }, { constraint }]
+  ] as const) t.equal((await service.post([upsert([row], target)])).status, 403)
+  await sql.unsafe(`alter table kept drop constraint "the ""key""";
+    alter table kept add constraint "the ""key""" unique (v, a);
+    grant update ("b""c") on kept to oneflight_user; insert into kept values (5, 'x', 5);`)
+  t.match(await service.post([upsert([{ a: 5, [key]: 'new', v: 5 }], { constraint })]), {
+    status: 200, body: { data: { o: [{ a: 5, [key]: 'new', v: 5 }] } }
+  }, 'a constraint with other columns')
+  await sql.unsafe('alter table kept drop constraint "the ""key"""')
+  t.match(await service.post([upsert([{ a: 5, [key]: 'new', v: 5 }], { constraint })]), {
+    status: 400, body: { error: { code: 'undefined_object' } }
+  })
 })
 
 t.test('on_conflict works with views, partitions and triggers that change rows', async t => {

@@ -13,6 +13,7 @@ import {
   join
 } from '../../fragment/fragment.ts'
 import { toPath } from '../../plan/name.ts'
+import { withoutKey } from '../../plan/on-conflict.ts'
 import type { Assignment, Single, InsertNode } from '../../plan/nodes.ts'
 import { notOnCitus } from '../citus/citus.ts'
 import { raiseIssue } from '../statement/raised-error.ts'
@@ -88,16 +89,20 @@ export function buildConflictClause (
       buildWhere(target.where, values, { constants: true })
     }`
   if (update === undefined) return sql` on conflict${at} do nothing`
-  const assignments = update.set.map(value => {
+  const set = update.isDefault && 'constraint' in target
+    ? withoutKey(update.set, values.keyOf(target.constraint), ({ column }) => column)
+    : update.set
+  const assignments = set.map(value => {
     const text = values.distributed ? distributedText(value, values) : undefined
     if (text === null) throw notOnCitus(`${CONFLICT_VALUE}{"$excluded": "${value.column}"}.`, place)
     return text === undefined
       ? buildAssignment(value, values)
       : sql`${identifier(value.column)} = ${parameter(text)}`
   })
-  const set = join(assignments, sql`, `)
   const also = marked ? [markRow(false)] : []
-  return sql` on conflict${at} do update set ${set}${buildWhere(update.where, values, { also })}`
+  return sql` on conflict${at} do update set ${join(assignments, sql`, `)}${
+    buildWhere(update.where, values, { also })
+  }`
 }
 
 const CONFLICT_VALUE = 'Citus takes only single values in "set" of "on_conflict". Insert the ' +

@@ -15,6 +15,7 @@ import {
 } from '../../fragment/fragment.ts'
 import { tableKey } from '../../plan/name.ts'
 import type { TableName } from '../../plan/nodes.ts'
+import { arrayText } from '../../plan/value-text.ts'
 import { namesAsRows, nullRow, tableName } from '../statement/table.ts'
 import type { ColumnKind } from './column.ts'
 
@@ -63,6 +64,15 @@ export interface TableColumns extends ReadonlyMap<string, Column> {
   readonly inlines?: boolean | undefined
   /** What the catalogue says, as JSON. */
   readonly source?: string | undefined
+  /** The unique constraints by name. */
+  readonly uniqueKeys?: ReadonlyMap<string, Key>
+}
+
+/** A unique constraint. */
+export interface Key {
+  readonly columns: readonly string[]
+  /** A condition that it still has these columns. */
+  readonly isSame: Fragment
 }
 
 /**
@@ -148,12 +158,21 @@ export function columnTypesQuery (tables: readonly TableName[], inlines = sql`fa
             join pg_catalog.pg_type as y on y.oid operator(pg_catalog.=) a.atttypid
             join pg_catalog.pg_namespace as s on s.oid operator(pg_catalog.=) y.typnamespace
             where a.attrelid operator(pg_catalog.=) c.oid
-              and a.attnum operator(pg_catalog.>) 0 and not a.attisdropped) end)), '[]')
+              and a.attnum operator(pg_catalog.>) 0 and not a.attisdropped) end, 'keys', (
+          select pg_catalog.json_object_agg(k.conname, pg_catalog.to_json(${COLUMNS_OF_KEY})
+              order by k.conname)
+            from pg_catalog.pg_constraint as k
+            where k.conrelid operator(pg_catalog.=) c.oid and k.contype in ('p', 'u')))), '[]')
       from ${namesAsRows(tables)}
       left join pg_catalog.pg_namespace as n on n.nspname operator(pg_catalog.=) q.schema
       left join pg_catalog.pg_class as c on c.relnamespace operator(pg_catalog.=) n.oid
         and c.relname operator(pg_catalog.=) q.name`
 }
+
+/** The names of the columns of a constraint `k`. */
+const COLUMNS_OF_KEY = sql`array(select a.attname::pg_catalog.text
+  from pg_catalog.pg_attribute as a where a.attrelid operator(pg_catalog.=) k.conrelid
+    and a.attnum operator(pg_catalog.=) any (k.conkey) order by a.attnum)`
 
 type ColumnRow = readonly [
   column: string,
@@ -173,6 +192,8 @@ type ColumnRow = readonly [
 interface TableRow extends TableName, Pick<TableColumns, 'inlines'> {
   /** null: there is no such table. */
   readonly columns: readonly ColumnRow[] | null
+  /** The columns of unique constraints, by name. */
+  readonly keys?: Readonly<Record<string, readonly string[]>> | null
 }
 
 /** Maximum memory of the cache, enough for more than a thousand tables of 20 columns. */
@@ -190,12 +211,13 @@ export class ColumnTypes {
   /** Keeps the result of columnTypesQuery. */
   remember (json: string): void {
     for (const row of JSON.parse(json) as readonly TableRow[]) {
-      const { columns, inlines, ...table } = row
+      const { columns, inlines, keys, ...table } = row
       const key = tableKey(table)
       const source = JSON.stringify(row)
       if (columns === null) this.#tables.delete(key)
       else if (source !== this.#tables.get(key)?.source) {
-        this.#tables.set(key, Object.assign(readColumns(table, columns), { inlines, source }))
+        const more = { inlines, source, uniqueKeys: readKeys(table, keys) }
+        this.#tables.set(key, Object.assign(readColumns(table, columns), more))
       }
     }
   }
@@ -207,6 +229,17 @@ export class ColumnTypes {
   lookup (table: TableName): TableColumns | undefined {
     return this.#tables.get(tableKey(table))
   }
+}
+
+function readKeys (table: TableName, keys: TableRow['keys']): ReadonlyMap<string, Key> {
+  return new Map(Object.entries(keys ?? {}).map(([name, columns]) => {
+    const relation = sql`${constant(render(tableName(table)).text)}::pg_catalog.regclass`
+    const isSame = sql`(select ${COLUMNS_OF_KEY} from pg_catalog.pg_constraint as k
+        where k.conrelid operator(pg_catalog.=) ${relation}
+          and k.conname operator(pg_catalog.=) ${constant(name)})
+      operator(pg_catalog.=) ${constant(arrayText(columns))}::pg_catalog.text[]`
+    return [name, { columns, isSame }]
+  }))
 }
 
 function readColumns (table: TableName, rows: readonly ColumnRow[]): Map<string, Column> {

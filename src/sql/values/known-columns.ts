@@ -53,6 +53,17 @@ export class KnownColumns {
     else if (!SYSTEM_COLUMNS.has(column)) this.needs.hasUnknownTypes = true
   }
 
+  /**
+   * The columns of a unique constraint; none if they are not known. A worker of Citus has other
+   * constraints, so nothing is known of them there.
+   */
+  keyOf (constraint: string): readonly string[] {
+    const key = this.needs.facts.distributed ? undefined : this.#columns.uniqueKeys?.get(constraint)
+    if (key === undefined) return []
+    this.needs.addKeyCheck(key)
+    return key.columns
+  }
+
   /** The type of a path is that of the column. */
   typed (path: ColumnPath): TypedPath {
     return path

@@ -5,7 +5,7 @@ import { integer, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { CallNode } from '../../plan/nodes.ts'
 import { raise } from '../statement/raised-error.ts'
 import type { FindFunction } from './function-types.ts'
-import { compareTypes, type FindColumns, type TypeCheck } from './column-types.ts'
+import { compareTypes, type FindColumns, type Key, type TypeCheck } from './column-types.ts'
 import type { RowColumns } from './column.ts'
 
 /** What is known about a statement before its values are built. */
@@ -35,6 +35,7 @@ export class StatementNeeds {
   /** The queries of the CTEs `c0`, `c1`, … */
   readonly #queries: Fragment[] = []
   readonly #typeChecks = new Set<TypeCheck>()
+  readonly #keyChecks: Fragment[] = []
 
   constructor (facts: StatementFacts) {
     this.facts = facts
@@ -90,6 +91,11 @@ export class StatementNeeds {
     this.#typeChecks.add(check)
   }
 
+  /** Registers that the statement depends on the columns of a constraint. */
+  addKeyCheck ({ isSame }: Key): void {
+    this.#keyChecks.push(isSame)
+  }
+
   /** Whether a worker of Citus can check the types, of which those of users have other OIDs. */
   get checksByName (): boolean {
     return [...this.#typeChecks].every(({ byName }) => byName !== undefined)
@@ -97,12 +103,13 @@ export class StatementNeeds {
 
   /**
    * Returns a condition that is true, or raises `types`: a column that a value meets has another
-   * type than the one that the service has read. It contains no column, so PostgreSQL evaluates it
-   * before it reads a row. Nothing if no value meets a column. `byName`: on a worker of Citus.
+   * type than the one that the service has read, or a constraint has other columns. It contains no
+   * column, so PostgreSQL evaluates it before it reads a row. Nothing if no value meets a column.
+   * `byName`: on a worker of Citus.
    */
   typeChecks ({ byName }: { readonly byName: boolean }): readonly Fragment[] {
-    if (this.#typeChecks.size === 0) return []
-    const same = compareTypes([...this.#typeChecks], { byName })
+    const same = [...compareTypes([...this.#typeChecks], { byName }), ...this.#keyChecks]
+    if (same.length === 0) return []
     return [sql`case when ${join(same, sql` and `)} then true
       else ${raise('types')} is null end`]
   }

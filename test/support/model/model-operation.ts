@@ -186,8 +186,10 @@ function conflict (operation: Operation, context: Context): string {
   if (conflict.do === 'nothing') return ` on conflict ${target} do nothing`
   const row = operation['columns'] ?? (operation['values'] as readonly unknown[])[0]
   const named = Object.keys(row as object)
+  const others = named.filter(column => columns?.includes(column) !== true)
+  const inserted = others.length === 0 ? named : others
   const taken = set === undefined
-    ? named.map(column => `${name(column)} = excluded.${name(column)}`).join(', ')
+    ? inserted.map(column => `${name(column)} = excluded.${name(column)}`).join(', ')
     : assignments(set, context)
   return ` on conflict ${target} do update set ${taken}${
     where === undefined ? '' : ` where ${filter(where, context)}`
