@@ -107,6 +107,32 @@ export const slips: readonly Slip[] = [
     path: ['where', 'sku', 'any'],
     message: 'Unknown operator "any". Did you mean "in"?'
   },
+  ...([
+    ['"where": {"sku": {"contains": "app"}}', '"where": {"sku": {"ilike": "%app%"}}',
+      'contains', 'Write {"ilike": "%apple%"} for a part of a text, or {"cs": ["apple"]} for ' +
+      'elements of an array or members of jsonb.'],
+    ['"where": {"sku": {"startsWith": "app"}}', '"where": {"sku": {"like": "app%"}}',
+      'startsWith', 'Write {"like": "apple%"}.'],
+    ['"where": {"sku": {"not.eq": "apple"}}', '"where": {"sku": {"not": {"eq": "apple"}}}',
+      'not.eq', 'Write {"not": {"eq": …}}.']
+  ] as const).map(([mistake, repair, name, advice]) => ({
+    mistake,
+    repair,
+    status: 422,
+    code: 'operator_unknown',
+    path: ['where', 'sku', name],
+    message: `Unknown operator "${name}". ${advice}`
+  })),
+  {
+    batch: '[{"id": "a", "op": "select", <here>}]',
+    mistake: '"table": "stock", "schema": "public"',
+    repair: '"table": "public.stock"',
+    status: 422,
+    code: 'member_unknown',
+    path: ['schema'],
+    message: 'Unknown member "schema". Write the schema before the table: ' +
+      '"table": "public.stock".'
+  },
   {
     mistake: '"limit": "1"',
     repair: '"limit": 1',

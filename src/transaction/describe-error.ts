@@ -61,6 +61,8 @@ export function describeError (
         : describeGroup(error, message)
     case SqlState.undefined_function:
       return describeFunction(error, message, node)
+    case SqlState.generated_always:
+      return `${message}. ${LEAVE_OUT}`
     case SqlState.datatype_mismatch:
       // An assigned value of another type is reported with the column that it is assigned to.
       return error.routine === 'coerce_to_boolean'
@@ -71,11 +73,15 @@ export function describeError (
   }
 }
 
+const LEAVE_OUT = 'Leave the column out: the database sets it.'
+
 /**
  * PostgreSQL's hint without the aliases of our statement: `Perhaps you meant to reference the
  * column "t.sku".`
  */
-export function describeHint ({ hint, position }: DatabaseError): string | undefined {
+export function describeHint ({ code, hint, position }: DatabaseError): string | undefined {
+  // PostgreSQL's is "Use OVERRIDING SYSTEM VALUE to override."
+  if (code === SqlState.generated_always) return LEAVE_OUT
   return position === undefined
     ? hint
     : hint?.replaceAll(/(["«„“‘「])(?:t\d*|x|n|o|excluded|\*SELECT\*)\./g, '$1')
@@ -232,9 +238,31 @@ function describeRefused (
 ): string {
   const { node, row } = context
   const place = findRefused(error, context)
-  if (place === undefined) return row === undefined ? message : `Row ${row} of values: ${message}`
-  const help = modifierHelp(node, place)
+  const form = formHelp(error)
+  if (place === undefined) {
+    const help = form === undefined ? '' : `. ${form}`
+    return `${row === undefined ? '' : `Row ${row} of values: `}${message}${help}`
+  }
+  const help = modifierHelp(node, place) ?? form
   return `${at(place, message, node)}${help === undefined ? '' : `. ${help}`}`
+}
+
+/** Routines of PostgreSQL that read the text of an array. */
+const ARRAY_ROUTINES: ReadonlySet<string | undefined> = new Set([
+  'array_in',
+  'ArrayCount',
+  'ReadArrayStr',
+  'ReadArrayDimensions',
+  'ReadArrayToken'
+])
+
+/** The form of a value that PostgreSQL reads as the text of an array or a composite. */
+function formHelp ({ code, routine }: DatabaseError): string | undefined {
+  if (code !== SqlState.invalid_text_representation) return undefined
+  if (ARRAY_ROUTINES.has(routine)) return 'Write an array, for example ["apple"].'
+  return routine === 'record_in'
+    ? 'Write an object with the members of the type, for example {"x": 1}.'
+    : undefined
 }
 
 /** Finds the value that PostgreSQL cannot convert. */

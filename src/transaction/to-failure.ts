@@ -136,15 +136,13 @@ interface RaisedContext extends Pick<ToFailureOptions, 'maxRows' | 'maxChanged' 
 
 /** Describes what a statement of the service found; see src/sql/statement/raised-error.ts. */
 function describeRaised (raised: RaisedError, context: RaisedContext): Failure {
-  const { plan, at, maxRows, maxChanged, maxBytes } = context
+  const { plan, at, maxBytes } = context
   const node = plan.operations[at] as PlanNode
   const place = placeOf(plan, at)
   const fail = (code: FailureCode, message: string): Failure => failFinally(place, code, message)
   switch (raised.kind) {
     case 'rows':
-      return fail('rows_limit', maxChanged === undefined
-        ? `The operation returned or changed more than ${maxRows} rows.`
-        : `The operation returned more than ${maxRows} rows, or changed more than ${maxChanged}.`)
+      return fail('rows_limit', describeRows(node, context))
     case 'bytes':
       return responseTooLarge(maxBytes, place)
     case 'value':
@@ -176,6 +174,19 @@ function describeRaised (raised: RaisedError, context: RaisedContext): Failure {
     default:
       return describeReference(raised, context)
   }
+}
+
+function describeRows ({ kind }: PlanNode, { maxRows, maxChanged }: RaisedContext): string {
+  if (kind === 'select' || kind === 'call') {
+    const next = kind === 'select' ? ', and the next ones with "order" and "after"' : ''
+    return `The operation returned more than ${maxRows} rows (MAX_ROWS). ` +
+      `Read fewer with "limit"${next}.`
+  }
+  return maxChanged === undefined
+    ? `The operation returned or changed more than ${maxRows} rows (MAX_ROWS). ` +
+      'Divide them among several operations.'
+    : `The operation returned more than ${maxRows} rows (MAX_ROWS), or changed more than ` +
+      `${maxChanged} (MAX_UPLOAD_ROWS).`
 }
 
 /** A failure of the batch itself: to send it again changes nothing. */

@@ -105,7 +105,7 @@ t.test('an unknown name is answered with the known one that it resembles', async
     [operator('_lte'), 'Unknown operator "_lte". Did you mean "lte"?'],
     [operator('betwen'), 'Unknown operator "betwen". Did you mean "between"?'],
     [operator('>='), 'Unknown operator ">=". Did you mean "gte"?'],
-    [operator('contains'), `Unknown operator "contains". ${all}`],
+    [operator('xyz'), `Unknown operator "xyz". ${all}`],
     [operator(''), `Unknown operator "". ${all}`],
     [operator('ink'), 'Unknown operator "ink". Did you mean "in"?'],
     [{ wheer: {} }, 'Unknown member "wheer". Did you mean "where"?'],
@@ -379,6 +379,97 @@ t.test('a value that PostgreSQL refuses is answered with its column', async t =>
     )
     t.match(body.error, { op: 'a', message }, JSON.stringify(operation))
   }
+})
+
+t.test('an error of PostgreSQL names the form that is right here', async t => {
+  const forms = await useService(t, {
+    schema: `create type pair as (x int, y int);
+      create table forms (id int generated always as identity, n int, tags text[], grid int[],
+        pair pair, twice int generated always as (n * 2) stored);
+      insert into forms (n) values (1), (2), (3), (4);
+      create function many() returns setof int language sql as 'select generate_series(1, 4)';
+      grant all on all tables in schema public to oneflight_user;`,
+    env: { MAX_ROWS: '3', ERROR_VERBOSITY: 'verbose' }
+  })
+  const array = 'Write an array, for example ["apple"].'
+  const leaveOut = 'Leave the column out: the database sets it.'
+  const insert = (row: object): object => op.insert('o', 'forms', [row])
+  const update = (set: object): object => op.update('o', 'forms', { set, where: { n: { eq: 1 } } })
+  const rows: ReadonlyArray<readonly [operation: object, status: number, message: RegExp]> = [
+    ...['sf', '{', '{a', '{{a},b}'].map(tags =>
+      [insert({ tags }), 400, /^Row 0 of values, column "tags": malformed/] as const),
+    [op.insert('o', 'forms', [{ n: 1, tags: ['a'] }, { n: 2, tags: 'sf' }]), 400,
+      /^Row 1 of values, column "tags": malformed array literal: .*\. Write an array, for example/],
+    [insert({ pair: '1' }), 400, /Write an object with the members of the type, for example/],
+    [update({ grid: 'x' }), 400, /^Column "grid": .*Write an array/],
+    [op.select('o', 'forms', { where: { tags: { cs: 'sf' } } }), 400, /Write an array/],
+    [op.select('o', 'forms', { where: { tags: { eq: 'sf' } } }), 400, /Write an array/],
+    [insert({ id: 7 }), 400, /"id"\. Leave the column out: the database sets it\.$/],
+    [insert({ n: 1, twice: 7 }), 400, /"twice"\. Leave the column out/],
+    [update({ twice: 7 }), 400, /Leave the column out/],
+    [update({ id: 7 }), 400, /Leave the column out/],
+    [op.select('o', 'forms'), 422, new RegExp('^The operation returned more than 3 rows ' +
+      '\\(MAX_ROWS\\)\\. Read fewer with "limit", and the next ones with "order" and "after"\\.$')],
+    [op.call('o', 'many', {}), 422, /more than 3 rows \(MAX_ROWS\)\. Read fewer with "limit"\.$/],
+    [op.update('o', 'forms', { set: { n: 1 }, all: true }), 422,
+      /changed more than 3 rows \(MAX_ROWS\)\. Divide them among several operations\.$/]
+  ]
+  for (const [operation, status, message] of rows) {
+    const { body, ...answer } = await forms.post([operation])
+    const about = JSON.stringify(operation)
+    t.equal(answer.status, status, about)
+    t.match(body.error, { op: 'o', message }, about)
+    if (/malformed/.test(body.error.message)) {
+      t.ok(body.error.message.endsWith(`. ${array}`) || about.includes('pair'), about)
+    }
+    if (body.error.sqlstate === '428C9') t.equal(body.error.hint, leaveOut)
+  }
+})
+
+t.test('an operator of another language is answered with ours', async t => {
+  const cases: ReadonlyArray<readonly [names: string, operator: string]> = [
+    ['= == === equals equalTo _eq $eq', 'eq'],
+    ['!= !== <> ne $ne _neq notEqual not_equal noteq', 'neq'],
+    ['> greaterThan _gt $gt', 'gt'],
+    ['>= ge _gte $gte greaterThanOrEqual greater_or_equal', 'gte'],
+    ['< lessThan $lt', 'lt'],
+    ['<= le $lte less_than_or_equal', 'lte'],
+    ['contains includes icontains', 'ilike'],
+    ['contains has hasEvery @> _contains', 'cs'],
+    ['containedBy contained_in <@ _contained_in', 'cd'],
+    ['overlaps overlap hasSome && arrayOverlaps', 'ov'],
+    ['startsWith startswith starts_with beginsWith $startsWith', 'like'],
+    ['endsWith ends_with LIKE', 'like'],
+    ['ILIKE _ilike', 'ilike'],
+    ['notIn not_in _nin $nin NOT_IN', 'nin'],
+    ['_in $in IN any oneOf', 'in'],
+    ['isNull is_null _is_null exists $exists isNotNull', 'is'],
+    ['regex $regex regexp ~ _regex', 'match'],
+    ['iregex ~* _iregex', 'imatch'],
+    ['BETWEEN range', 'between'],
+    ['not.eq not.in not.like notLike nlike _nlike', 'not'],
+    ['search textSearch $text', 'wfts'],
+    ['@@ tsquery', 'fts'],
+    ['_has_key hasKey', 'has_key']
+  ]
+  for (const [names, operator] of cases) {
+    for (const name of names.split(' ')) {
+      const { body } = await service.post([op.select('a', 'v', { where: { s: { [name]: 'x' } } })])
+      const [issue] = body.error.errors ?? []
+      t.match(issue, { code: 'operator_unknown', path: ['where', 's', name] }, name)
+      t.match(issue?.message, `"${operator}"`, name)
+      const [example] = issue?.message.match(/\{"\w+": [^…]*?[\]"l\d}]\}(?=[ .,])/) ?? []
+      if (example === undefined) continue
+      const column = /"(?:cs|cd|ov)"/.test(example) ? 'data' : 's'
+      const repaired = await service.post([
+        op.select('a', 'v', { where: { [column]: JSON.parse(example) as object } })
+      ])
+      t.notMatch(repaired.body.error, { code: 'validation_failed' }, `${name}: ${example}`)
+    }
+  }
+  const long = { s: { ['x'.repeat(99)]: 1 } }
+  const { body } = await service.post([op.select('a', 'v', { where: long })])
+  t.match(body.error.message, 'Operators: eq, ')
 })
 
 t.test('a modifier in "values" is data, unless the column cannot store it', async t => {

@@ -6,6 +6,7 @@ import { operators } from '../../../schemas/operator.ts'
 import { suggest } from '../../errors/suggestion.ts'
 import { isNumber, type Json } from '../../json/parse.ts'
 import type { Path } from '../context.ts'
+import { adviseOperator } from './foreign-operators.ts'
 
 /** The end of a path: `"sku"` for a member, `Element 0 of "order"` for an element of an array. */
 export function nameOf (path: Path): string {
@@ -58,13 +59,15 @@ function readOrder (value: Json): { readonly column: string, readonly direction:
 }
 
 /**
- * Returns the message for an unknown name. It suggests a similar name, or lists all known names.
+ * Returns the message for an unknown name. It says what to write instead, or lists all known names.
  */
 export function describeUnknown (
   kind: 'member' | 'operator' | 'modifier',
   name: string,
   known: readonly string[]
 ): string {
+  const advice = kind === 'operator' ? adviseOperator(name, known) : undefined
+  if (advice !== undefined) return `Unknown operator "${name}". ${advice}`
   const near = kind === 'operator' ? suggestOperator(name, known) : suggest(name, known)
   const help = near === undefined
     ? `${capitalize(kind)}s: ${known.join(', ')}.`

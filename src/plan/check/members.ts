@@ -58,7 +58,10 @@ export function checkNames (kind: OperationKind | undefined, context: PlanContex
       const known = kind === undefined
         ? [...memberKinds.keys()]
         : Object.keys(operations[kind].properties)
-      context.addIssue('member_unknown', [name], describeUnknown('member', name, known))
+      const message = name === 'schema'
+        ? adviseSchema(operation)
+        : describeUnknown('member', name, known)
+      context.addIssue('member_unknown', [name], message)
     } else if (kind !== undefined && !kinds.includes(kind)) {
       const user = findUser(name, kind, operation)
       if (user === undefined && ignoredMembers.has(name)) continue
@@ -68,6 +71,17 @@ export function checkNames (kind: OperationKind | undefined, context: PlanContex
       context.addIssue('member_invalid', [name], message)
     }
   }
+}
+
+/** What to write instead of `schema`, which other interfaces have beside the table. */
+function adviseSchema (operation: JsonObject): string {
+  const word = operation['op'] === 'call' ? 'function' : 'table'
+  const [schema, name] = [['schema', '<schema>'], [word, `<${word}>`]].map(([member, other]) => {
+    const value = operation[member as string]
+    return typeof value === 'string' && /^\w{1,63}$/.test(value) ? value : other
+  })
+  return 'Unknown member "schema". ' +
+    `Write the schema before the ${word}: "${word}": "${schema}.${name}".`
 }
 
 /** Returns the member that probably should contain an ignored one: `from` for `where` beside it. */
