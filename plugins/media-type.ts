@@ -39,12 +39,24 @@ async function mediaType (app: FastifyInstance, { config }: ConfigOptions): Prom
   app.decorate('requireJsonOrRows', config.MAX_UPLOAD_ROWS > 0 ? requireJsonOrRows : requireJson)
 }
 
-/** Returns the media type in lower case; undefined if there is not exactly one. */
+/** RFC 4180 §3: whether the first line is a header. */
+const CSV_HEADER = /^(text\/csv\b[^,]*?);[ \t]*header=("?)(present|absent)\2[ \t]*(?=;|$)/i
+
+/**
+ * Returns the media type in lower case; undefined if there is not exactly one. Throws
+ * `content_type_unsupported` for CSV without a header.
+ */
 function readType ({ raw, headers }: FastifyRequest): string | undefined {
   const [sent = '', ...more] = headerValues(raw.rawHeaders, 'content-type')
   // RFC 9110 §8.4: an encoded body is not decoded here.
   if (more.length > 0 || headers['content-encoding'] !== undefined) return undefined
-  return TYPE.exec(sent)?.[1]?.toLowerCase()
+  const [, , , header] = CSV_HEADER.exec(sent) ?? []
+  if (header?.toLowerCase() === 'absent') {
+    const message = 'CSV must have a header, which names the columns of the rows. ' +
+      'Send it with `Content-Type: text/csv; header=present`.'
+    throw failure('content_type_unsupported', message)
+  }
+  return TYPE.exec(sent.replace(CSV_HEADER, '$1'))?.[1]?.toLowerCase()
 }
 
 export default fp(mediaType, { name: 'media-type', dependencies: ['errors'] })

@@ -29,6 +29,7 @@ declare module 'fastify' {
 const PIECE_BYTES = 64 * 1024
 const WAITING_BYTES = 4 * PIECE_BYTES
 const LINE_FEED = 10
+const CARRIAGE_RETURN = 13
 const SPACE = 32
 
 /** Rows on their way to the client. */
@@ -71,8 +72,8 @@ export class RowStream extends Readable implements RowSink {
     this.#filled += json.copy(this.#piece, start)
     // Between the values of a json column, and between nested rows. In strings it is escaped.
     const line = this.#piece.subarray(start, this.#filled)
-    for (let i = line.indexOf(LINE_FEED); i !== -1; i = line.indexOf(LINE_FEED, i + 1)) {
-      line[i] = SPACE
+    for (const end of [LINE_FEED, CARRIAGE_RETURN]) {
+      for (let i = line.indexOf(end); i !== -1; i = line.indexOf(end, i + 1)) line[i] = SPACE
     }
     this.#piece[this.#filled++] = LINE_FEED
     return this.#isWanted

@@ -47,6 +47,8 @@ export class CsvReader {
   #rows: CsvRow[] = []
   #problem: CsvProblem | undefined
   #isBegun = false
+  /** The carriage returns in fields so far. csv-parse counts each as the end of a line. */
+  #returns = 0
 
   constructor (schemas: ReadonlyMap<string, JsonObject>, maxRecordBytes: number) {
     this.#schemas = schemas
@@ -58,7 +60,10 @@ export class CsvReader {
       max_record_size: maxRecordBytes,
       cast: (field, { quoting }) => quoting || field.length > 0 ? field : undefined,
       on_record: (fields, { lines }) => {
-        if (this.#problem === undefined) this.#add(fields as unknown as Fields, lines)
+        this.#returns += countReturns(fields as unknown as Fields)
+        if (this.#problem === undefined) {
+          this.#add(fields as unknown as Fields, lines - this.#returns)
+        }
         return null
       }
     })
@@ -79,13 +84,28 @@ export class CsvReader {
     this.#parser.end()
     this.#parser.resume()
     if (this.#parser.errored === null) await once(this.#parser, 'close').catch(() => {})
-    return this.#take()
+    const read = this.#take()
+    // A body that was cut at its beginning has no header.
+    const isEmpty = read.problem === undefined && this.#columns === undefined
+    return isEmpty ? { ...read, problem: NO_HEADER } : read
   }
 
   #take (): CsvRows {
     const rows = this.#rows
     this.#rows = []
-    return { rows, problem: this.#problem ?? describe(this.#parser.errored as CsvError | null) }
+    return { rows, problem: this.#problem ?? this.#describeError() }
+  }
+
+  #describeError (): CsvProblem | undefined {
+    const error = this.#parser.errored as CsvError | null
+    if (error === null) return undefined
+    // The other codes belong to options that are not used.
+    const message = MESSAGES[error.code] as string
+    // csv-parse copies its buffers as JSON.
+    const record = (error['record'] ?? []) as ReadonlyArray<{ readonly data: number[] } | null>
+    const fields = record.map(field => field === null ? undefined : Buffer.from(field.data))
+    const returns = this.#returns + countReturns(fields)
+    return { line: error['lines'] as number - returns, of: 'csv', message }
   }
 
   #add (fields: Fields, line: number): void {
@@ -144,9 +164,18 @@ const MESSAGES: Readonly<Record<string, string>> = {
   CSV_MAX_RECORD_SIZE: 'it is longer than MAX_BODY_BYTES.'
 }
 
-function describe (error: CsvError | null): CsvProblem | undefined {
-  if (error === null) return undefined
-  // The other codes belong to options that are not used.
-  const message = MESSAGES[error.code] as string
-  return { line: error['lines'] as number, of: 'csv', message }
+const NO_HEADER: CsvProblem = {
+  line: 1,
+  of: 'csv',
+  message: 'the header is missing; it names the columns of the rows.'
+}
+
+const CARRIAGE_RETURN = 0x0d
+
+function countReturns (fields: Fields): number {
+  let count = 0
+  for (const field of fields) {
+    for (let i = -1; (i = field?.indexOf(CARRIAGE_RETURN, i + 1) ?? -1) !== -1;) count++
+  }
+  return count
 }

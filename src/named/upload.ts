@@ -51,6 +51,8 @@ export class Upload {
   /** MAX_WORK for every MAX_ROWS rows, as if they came in requests of that many rows. */
   #budget: { readonly maxWork: number, spent: number }
   #count = 0
+  /** The lines of JSON that were read. */
+  #linesRead = 0
   /** The line that is read, from 1. */
   #line = 0
 
@@ -78,7 +80,7 @@ export class Upload {
 
   /** Reads the next bytes. Throws `body_invalid`, `params_invalid` or `too_much_work`. */
   read (chunk: Buffer): void {
-    if (this.#csv === undefined) this.#addLines(this.#lines.read(chunk))
+    if (this.#csv === undefined) this.#addJson(this.#lines.read(chunk))
     else this.#addRows(this.#csv.read(chunk))
   }
 
@@ -89,7 +91,7 @@ export class Upload {
 
   /** Plans the batch after `end`. Throws what `read` throws. */
   finish (): PlannedBatch {
-    this.#addLines(this.#lines.finish())
+    this.#addJson(this.#lines.finish())
     this.#addRows(this.#lastRows)
     const { name, minItems } = this.#target
     if (this.#count < minItems) {
@@ -105,15 +107,28 @@ export class Upload {
     if (problem !== undefined) this.#refuseCsv(problem)
   }
 
+  /** Adds lines of JSON. An empty one is not a row. */
+  #addJson (lines: readonly Buffer[]): void {
+    const rows: Buffer[] = []
+    const numbers: number[] = []
+    for (const line of lines) {
+      this.#linesRead++
+      if (isEmpty(line)) continue
+      rows.push(line)
+      numbers.push(this.#linesRead)
+    }
+    this.#addLines(rows, numbers)
+  }
+
   /**
    * Lines that are valid are parsed together. Otherwise the first faulty one is looked for.
-   * `numbers`: those of the lines, if they are not counted.
+   * `numbers`: those of the lines.
    */
-  #addLines (lines: readonly Buffer[], numbers?: readonly number[]): void {
+  #addLines (lines: readonly Buffer[], numbers: readonly number[]): void {
     const rows = parseLines(lines)
     for (const [i, line] of lines.entries()) {
       const index = this.#count++
-      this.#line = numbers?.[i] ?? this.#count
+      this.#line = numbers[i] as number
       this.#checkCount()
       if (index % this.#limits.maxRows === 0) this.#budget.spent = 0
       this.#addRow(rows === undefined ? this.#parse(line) : rows[i] as Json, line)
@@ -162,8 +177,8 @@ export class Upload {
 
   #refuseLength (before: readonly Buffer[]): never {
     // One of them may be faulty.
-    this.#addLines(before)
-    this.#line++
+    this.#addJson(before)
+    this.#line = this.#linesRead + 1
     throw this.#invalid(`it has more than ${this.#limits.maxLineBytes} bytes (MAX_BODY_BYTES).`)
   }
 
@@ -193,6 +208,11 @@ export class Upload {
 }
 
 const LINE_FEED = 0x0a
+const CARRIAGE_RETURN = 0x0d
+
+function isEmpty (line: Buffer): boolean {
+  return line.length === 0 || (line.length === 1 && line[0] === CARRIAGE_RETURN)
+}
 
 /**
  * Divides bytes that arrive in chunks into lines. In UTF-8, no part of another character is a line

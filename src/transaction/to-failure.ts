@@ -185,8 +185,7 @@ function describeRows ({ kind }: PlanNode, { maxRows, maxChanged }: RaisedContex
   return maxChanged === undefined
     ? `The operation returned or changed more than ${maxRows} rows (MAX_ROWS). ` +
       'Divide them among several operations.'
-    : `The operation returned more than ${maxRows} rows (MAX_ROWS), or changed more than ` +
-      `${maxChanged} (MAX_UPLOAD_ROWS).`
+    : `The operation returned more than ${maxRows} rows, or changed more than ${maxChanged}.`
 }
 
 /** A failure of the batch itself: to send it again changes nothing. */

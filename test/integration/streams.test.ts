@@ -28,7 +28,7 @@ const MAX_STREAM_ROWS = 100_000
 const schema = `
   create table parents (id int primary key, name text, data json, at timestamptz);
   create table children (parent int references parents, n int);
-  insert into parents select i, 'name ' || i, E'{"a":\\n [1,\\n 2]}', '2026-01-01'
+  insert into parents select i, 'name ' || i, E'{"a":\\r\\n [1,\\r 2]}', '2026-01-01'
     from generate_series(1, 1000) i;
   insert into children select i % 3 + 1, i from generate_series(1, 9) i;
   create view endless as select i, repeat('x', 1000) as text from generate_series(1, 50000) i;
@@ -89,7 +89,7 @@ interface Streamed {
 
 async function read (response: IncomingMessage): Promise<Streamed> {
   const text = Buffer.concat(await Array.fromAsync(response)).toString()
-  const lines = text.trimEnd().split('\n').map(line => JSON.parse(line))
+  const lines = text.trimEnd().split(/[\r\n]/).map(line => JSON.parse(line))
   return {
     status: response.statusCode,
     type: response.headers['content-type'],

@@ -8,7 +8,7 @@ import { request, type ClientRequest, type IncomingMessage } from 'node:http'
 import { json } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import * as op from '../support/operations.ts'
-import { headersOfBatch, on } from '../support/shorthand.ts'
+import { failed, headersOfBatch, on } from '../support/shorthand.ts'
 import { ask, token, useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
@@ -138,6 +138,17 @@ t.test('an upload stores what the same rows store as JSON', async t => {
     t.strictSame(stored, await readAll())
     await sql`truncate readings`
   }
+  for (const text of ['\n{"id":1}\n\r\n\n{"id":2}\r\n\n', '\r\n\r\n{"id":1}\n{"id":2}\n\r']) {
+    t.match(await upload('load', text), { status: 200, body: { data: { in: [] } } })
+    t.equal((await readAll()).length, 2, 'an empty line is not a row')
+    await sql`truncate readings`
+  }
+  t.match(await upload('load', '\n\n{"id":1}\n\r\n{"id":"x"}\n'), {
+    status: 422, body: { error: { line: 5, errors: [{ path: ['items', 1, 'id'] }] } }
+  })
+  t.match(await upload('load', `\n{"id":1}\n\n${'x'.repeat(30_000)}`), {
+    status: 400, body: { error: { line: 4 } }
+  })
   t.match(await upload('load', ''), { status: 200, body: { data: { in: [] } } })
   t.strictSame(await readAll(), [], 'no rows')
 })
@@ -176,7 +187,7 @@ t.test('the first faulty line is named', async t => {
   const cases: ReadonlyArray<readonly [unknown, number, string, unknown]> = [
     ['{"id":2', 400, 'it is not valid JSON: unexpected end at column 8.', undefined],
     ['{"id":2},{"id":3}', 400, 'unexpected character at column 9.', undefined],
-    ['', 400, 'it is not valid JSON: unexpected end at column 1.', undefined],
+    [' ', 400, 'it is not valid JSON: unexpected end at column 2.', undefined],
     ['{"id":2,"id":3}', 400, 'duplicate key "id"', undefined],
     ['{"id":2,"sensor":"\\u0000"}', 400, 'it contains the character U+0000', undefined],
     ['{"id":2,"sensor":"\\ud800"}', 400, 'it contains a lone surrogate', undefined],
@@ -486,7 +497,44 @@ t.test('CSV stores what the same rows store as JSON', async t => {
     await sql`truncate readings`
   }
   t.equal((await run('load', 'id\n', { headers: csv })).status, 200, 'a header without rows')
-  t.equal((await run('load', '', { headers: csv })).status, 200, 'nothing')
+  for (const nothing of ['', '\uFEFF', '\n', '\r\n\n']) {
+    t.match(await run('load', nothing, { headers: csv }), {
+      status: 400,
+      body: {
+        error: {
+          code: 'body_invalid',
+          line: 1,
+          message: 'Line 1 cannot be read: the header is missing; it names the columns of the rows.'
+        }
+      }
+    }, JSON.stringify(nothing))
+  }
+})
+
+t.test('the header of CSV can be announced', async t => {
+  const send = (type: string): Promise<Answer> =>
+    service.run('load', 'id\n1\n', {
+      headers: { 'content-type': type, prefer: 'tx=rollback, return=minimal' }
+    })
+  for (const type of [
+    'text/csv; header=present', 'text/csv;header="present"', 'TEXT/CSV; Header=Present ',
+    'text/csv; charset=utf-8; header=present', 'text/csv; header=present; charset="UTF-8"',
+    'text/csv; header=present;'
+  ]) t.match(await send(type), { status: 200, body: { data: { in: 1 } } }, type)
+  for (const type of ['text/csv; header=absent', 'text/csv; charset=utf-8; header="absent"']) {
+    t.match(await send(type), failed(415, 'content_type_unsupported', {
+      message: /^CSV must have a header, .* `Content-Type: text\/csv; header=present`\.$/
+    }), type)
+  }
+  for (const type of [
+    'text/csv; header=other', 'text/csv; header', 'text/csv; header=present; charset=latin1',
+    'application/x-ndjson; header=present', 'text/csv; header=present; header=present',
+    'text/csv, text/csv; header=present', 'text/csv; header="present'
+  ]) {
+    t.match(await send(type), failed(415, 'content_type_unsupported', {
+      message: /^The body must be sent with/
+    }), type)
+  }
 })
 
 t.test('the first faulty line of CSV is named', async t => {
@@ -503,6 +551,10 @@ t.test('the first faulty line of CSV is named', async t => {
     ['id\n1\n01\n', 'params_invalid', 3, /"id" must be an integer/, ['items', 1, 'id']],
     ['id,value\n1,x', 'params_invalid', 2, /"value" must be a number/, ['items', 0, 'value']],
     ['id,sensor\n1,"a\n\nb"\n1.5,c', 'params_invalid', 5, /integer/, ['items', 1, 'id']],
+    ['id,sensor\r\n1,"a\r\n\r\nb"\r\n1.5,c\r\n', 'params_invalid', 5, /integer/, ['items', 1, 'id']],
+    ['id,sensor\n1,"a\r\nb\rc\r"\n\n2,"\r\n"\nx,c', 'params_invalid', 7, /int/, ['items', 2, 'id']],
+    ['id,sensor\r\n1,"a\r\nb"\r\n2,"\r\n",3\r\n', 'body_invalid', 5, /more or fewer fields/],
+    ['id,sensor\n1,"\r\n"\n2,a"b\n', 'body_invalid', 4, /must be quoted as a whole/],
     ['id,sensor\n1,0123456789a', 'params_invalid', 2, /10 characters/, ['items', 0, 'sensor']],
     ['sensor\na', 'params_invalid', 2, /"id"/, ['items', 0, 'id']],
     ['id\n\n""\n', 'params_invalid', 3, /"id" must be an integer/, ['items', 0, 'id']],
