@@ -182,7 +182,7 @@ export const slips: readonly Slip[] = [
     repair: '"table": "stock"',
     status: 404,
     code: 'undefined_table',
-    message: 'Table "stocks" does not exist in schema "public".'
+    message: 'Table "stocks" does not exist in schema "public". Did you mean "stock"?'
   },
   {
     mistake: '"where": {"qty": {"like": "1%"}}',

@@ -5,6 +5,7 @@
 import { aggregateNames } from '../../schemas/operation.ts'
 import { operators, type Operator, type OperatorName } from '../../schemas/operator.ts'
 import { quote } from '../errors/catalogue.ts'
+import { suggest } from '../errors/suggestion.ts'
 import { NO_BINARY_INPUT, quotedText, type DatabaseError } from '../errors/postgres.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
 import { render } from '../fragment/fragment.ts'
@@ -27,10 +28,12 @@ import {
 } from '../sql/statement/error-place.ts'
 import { tableName } from '../sql/statement/table.ts'
 import { isPath } from '../sql/values/column.ts'
+import type { Suggestions } from './look-up.ts'
 
 /** The operation that failed. */
 export interface ErrorContext extends KnownValues {
   readonly node: PlanNode
+  readonly suggestions?: Suggestions | undefined
   /** Whether an earlier operation may have returned a text that this one reads. */
   readonly mayRead?: ((text: string) => boolean) | undefined
   /** All tables of the batch. */
@@ -123,7 +126,7 @@ function findPrivileges (node: Exclude<PlanNode, CallNode>): string {
 function describeTable (
   error: DatabaseError,
   message: string,
-  { tables, schemas }: ErrorContext
+  { tables, schemas, suggestions }: ErrorContext
 ): string {
   const text = textAtError(error)
   const table = tables.find(table => text.startsWith(render(tableName(table)).text))
@@ -131,7 +134,23 @@ function describeTable (
   const other = schemas.length === 1
     ? ''
     : ' For a table of another schema, write <schema>.<table>.'
-  return `Table "${table.name}" does not exist in schema "${table.schema}".${other}`
+  const near = suggestTable(table, suggestions?.tables ?? [], schemas[0])
+  const help = near === undefined ? other : ` Did you mean "${near}"?`
+  return `Table "${table.name}" does not exist in schema "${table.schema}".${help}`
+}
+
+/** A table of another schema with this name, or one of the same schema with a similar name. */
+function suggestTable (
+  { schema, name }: TableName,
+  tables: readonly TableName[],
+  first: string | undefined
+): string | undefined {
+  const names = tables.filter(table => table.schema === schema).map(({ name }) => name)
+  const near = names.length === 0 ? undefined : suggest(name, names)
+  const found = tables.find(table => table.name === name) ??
+    (near === undefined ? undefined : { schema, name: near })
+  if (found === undefined) return undefined
+  return found.schema === first ? found.name : `${found.schema}.${found.name}`
 }
 
 function describeColumn (
@@ -243,8 +262,18 @@ function describeRefused (
     const help = form === undefined ? '' : `. ${form}`
     return `${row === undefined ? '' : `Row ${row} of values: `}${message}${help}`
   }
-  const help = modifierHelp(node, place) ?? form
+  const labels = context.suggestions?.labels?.[place.column]
+  const help = modifierHelp(node, place) ?? form ?? (labels && describeLabels(labels))
   return `${at(place, message, node)}${help === undefined ? '' : `. ${help}`}`
+}
+
+/** Maximum number of labels that a message lists. */
+const MAX_LABELS = 20
+
+function describeLabels (labels: readonly string[]): string {
+  const more = labels.length > MAX_LABELS ? ` and ${labels.length - MAX_LABELS} more` : ''
+  const listed = labels.slice(0, MAX_LABELS).map(label => JSON.stringify(label))
+  return `Allowed: ${listed.join(', ')}${more}.`
 }
 
 /** Routines of PostgreSQL that read the text of an array. */

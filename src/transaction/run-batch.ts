@@ -17,6 +17,7 @@ import { mayCommit, type CompiledBatch } from '../sql/frame/compiled-batch.ts'
 import { choosePool, type Database } from './decorators.ts'
 import { executeBatch, type ExecuteOptions } from './execute.ts'
 import { locateRow } from './locate-row.ts'
+import { lookUp } from './look-up.ts'
 import type { BatchOutcome, Failed, RowSink } from './outcome.ts'
 import { createReport, type BatchReport } from './report.ts'
 import { toFailure } from './to-failure.ts'
@@ -137,7 +138,11 @@ async function describeFailure (outcome: Failed, sent: Sent): Promise<Failure> {
   const deadline = Math.min(sent.deadline, performance.now() + LOCATE_TIMEOUT_MS)
   const row = await locateRow(outcome, planned, part => tryPart(part, { ...sent, deadline }))
   const { maxChanged } = planned
-  const options = { ...settings, maxChanged, row, role, anonymous, parameters: planned.values }
+  const node = typeof outcome.at === 'number' ? planned.plan().operations[outcome.at] : undefined
+  const { pool } = sent.database
+  const suggestions = await lookUp(outcome, node, { pool, role, deadline, ...settings })
+  const more = { parameters: planned.values, suggestions }
+  const options = { ...settings, maxChanged, row, role, anonymous, ...more }
   return turn.run(() => toFailure(outcome, planned.plan(), options))
 }
 

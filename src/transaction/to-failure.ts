@@ -28,6 +28,7 @@ import {
   modifierHelp,
   placeName
 } from './describe-error.ts'
+import type { Suggestions } from './look-up.ts'
 import type { Failed } from './outcome.ts'
 
 export interface FailureOptions {
@@ -46,6 +47,7 @@ export interface ToFailureOptions extends FailureOptions {
   readonly schemas: readonly string[]
   /** The position in `values` of the row that fails; see locate-row.ts. */
   readonly row?: number | undefined
+  readonly suggestions?: Suggestions | undefined
   /** The values of the parameters of a named batch, by position. */
   readonly parameters?: readonly Json[] | undefined
 }
@@ -53,7 +55,7 @@ export interface ToFailureOptions extends FailureOptions {
 export function toFailure (
   outcome: Failed,
   plan: Plan,
-  { schemas, row, parameters, ...options }: ToFailureOptions
+  { schemas, row, parameters, suggestions, ...options }: ToFailureOptions
 ): Failure {
   const { error, at } = outcome
   if (error instanceof Failure) return error
@@ -65,7 +67,7 @@ export function toFailure (
     ...placeOf(plan, at),
     row,
     describe: (message: string) => {
-      const context = { node, tables: plan.tables, schemas, row, parameters }
+      const context = { node, tables: plan.tables, schemas, row, parameters, suggestions }
       const mayRead = (text: string): boolean => mayReadText(text, outcome, plan)
       const described = describeError(error, message, { ...context, mayRead })
       // The place of a value contains the row.

@@ -210,14 +210,17 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
       (['like', 'match'].includes(name)
         ? '. A pattern matches only text; use "eq", "in" or "between" for other types.'
         : '')
-  const table = (name: string, schema: string): string =>
-    `Table "${name}" does not exist in schema "${schema}". For a table of another schema, write ` +
-    '<schema>.<table>.'
+  const table = (
+    name: string,
+    schema: string,
+    help = 'For a table of another schema, write <schema>.<table>.'
+  ): string => `Table "${name}" does not exist in schema "${schema}". ${help}`
+  const near = 'Did you mean "things"?'
   const rows: ReadonlyArray<readonly [members: object, message: string]> = [
-    [{ table: 'thing' }, table('thing', 'public')],
-    [{ table: 'other.things' }, table('things', 'other')],
+    [{ table: 'thing' }, table('thing', 'public', near)],
+    [{ table: 'other.things' }, table('things', 'other', near)],
     [{ table: 'a"b', where: { a: { cs: ['x'] } } }, table('a"b', 'public')],
-    [{ ...insert, table: 'thing' }, table('thing', 'public')],
+    [{ ...insert, table: 'thing' }, table('thing', 'public', near)],
     [{ columns: ['nam'] }, missing('nam')],
     [{ columns: [{ fn: 'sum', column: 'nam' }] }, missing('nam')],
     [{ columns: ['name'], group_by: ['nam'] }, missing('nam')],
@@ -423,6 +426,51 @@ t.test('an error of PostgreSQL names the form that is right here', async t => {
       t.ok(body.error.message.endsWith(`. ${array}`) || about.includes('pair'), about)
     }
     if (body.error.sqlstate === '428C9') t.equal(body.error.hint, leaveOut)
+  }
+})
+
+t.test('what the catalogue has is suggested', async t => {
+  const known = await useService(t, {
+    schema: `create type mood as enum ('ok', 'sad', 'so so');
+      create domain temper as mood;
+      create table moods (id int, m mood, t temper, ms mood[], s text);
+      create table moody (id int);
+      create table secret_moods (id int);
+      insert into moods (id) values (1);
+      create schema other; create table other.elsewhere (id int);
+      grant usage on schema other to oneflight_user;
+      grant select, insert, update on moods, other.elsewhere to oneflight_user;`,
+    env: { DB_SCHEMAS: 'public,other', POOL_SIZE: '1' }
+  })
+  const allowed = /: "…"\. Allowed: "ok", "sad", "so so"\.$/
+  const enums = [
+    op.insert('o', 'moods', [{ m: 'okay' }]),
+    op.insert('o', 'moods', [{ m: 'ok' }, { s: 'x', m: 'okay' }]),
+    op.insert('o', 'moods', [{ t: 'okay' }]),
+    op.insert('o', 'moods', [{ ms: ['ok', 'okay'] }]),
+    op.update('o', 'moods', { set: { m: 'okay' }, where: { id: { eq: 1 } } }),
+    op.select('o', 'moods', { where: { m: { eq: 'okay' } } })
+  ]
+  for (const operation of enums) {
+    const { status, body } = await known.post([operation])
+    t.match({ status, ...body.error }, { status: 400, op: 'o', message: allowed },
+      JSON.stringify(operation))
+  }
+  const tables: ReadonlyArray<readonly [table: string, help: string]> = [
+    ['mood', 'Did you mean "moods"?'],
+    ['MOODS', 'Did you mean "moods"?'],
+    ['moodss', 'Did you mean "moods"?'],
+    ['elsewhere', 'Did you mean "other.elsewhere"?'],
+    ['other.elsewher', 'Did you mean "other.elsewhere"?'],
+    ['other.moods', 'Did you mean "moods"?'],
+    // The role may not use it.
+    ['secret_mood', 'For a table of another schema, write <schema>.<table>.'],
+    ['zebra', 'For a table of another schema, write <schema>.<table>.']
+  ]
+  for (const [table, help] of tables) {
+    const { status, body } = await known.post([op.select('o', table)])
+    t.match({ status, ...body.error }, { status: 404, op: 'o' }, table)
+    t.ok(body.error.message.endsWith(`. ${help}`), body.error.message)
   }
 })
 

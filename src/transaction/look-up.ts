@@ -1,0 +1,61 @@
+/**
+ * Reads from the catalogue what an error message can suggest: the tables that the role may use
+ * instead of one that does not exist, and the labels of enums. An error costs one more round trip.
+ */
+import { SqlState } from '../errors/sqlstates.ts'
+import { render, type Fragment } from '../fragment/fragment.ts'
+import type { PlanNode, TableName } from '../plan/nodes.ts'
+import { millisecondsUntil, query, withTimeout } from '../postgres/connection.ts'
+import { Lease, type ConnectionPool } from '../postgres/pool.ts'
+import { enumLabels, usableTables } from '../sql/statement/suggestions.ts'
+import type { Failed } from './outcome.ts'
+
+export interface Suggestions {
+  /** Tables that the role may use. */
+  readonly tables?: readonly TableName[]
+  /** The labels of the enums of the operation's table, by column. */
+  readonly labels?: Readonly<Record<string, readonly string[]>>
+}
+
+interface LookUpOptions {
+  readonly pool: ConnectionPool
+  readonly role: string
+  readonly schemas: readonly string[]
+  /** A time of performance.now(). */
+  readonly deadline: number
+}
+
+/** Returns what is known about the error of an operation; nothing if it cannot be read. */
+export async function lookUp (
+  { error, at }: Failed,
+  node: PlanNode | undefined,
+  options: LookUpOptions
+): Promise<Suggestions> {
+  if (typeof at !== 'number' || node === undefined) return {}
+  const { code, routine } = error as { readonly code?: string, readonly routine?: string }
+  if (code === SqlState.undefined_table) {
+    return { tables: await read<readonly TableName[]>(usableTables(options), options) ?? [] }
+  }
+  if (routine !== 'enum_in') return {}
+  const labels = enumLabels(node.table)
+  return { labels: await read<NonNullable<Suggestions['labels']>>(labels, options) ?? {} }
+}
+
+async function read<Result> (
+  statement: Fragment,
+  { pool, deadline }: LookUpOptions
+): Promise<Result | undefined> {
+  try {
+    using lease = new Lease(pool, await pool.acquire(deadline, { retry: true }))
+    const { text } = render(statement)
+    const [row] = await withTimeout(
+      millisecondsUntil(deadline),
+      lease.connection,
+      connection => query(connection, text)
+    )
+    return JSON.parse(row?.['found'] ?? 'null') as Result
+  } catch {
+    // The error is sent without a suggestion.
+    return undefined
+  }
+}
