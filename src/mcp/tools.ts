@@ -11,6 +11,7 @@ import { has, type JsonObject } from '../json/parse.ts'
 import type { NamedBatch } from '../named/named-batch.ts'
 import { toDoubles } from '../named/numbers.ts'
 import type { PlanNode } from '../plan/nodes.ts'
+import { inlineReferences } from './inline-references.ts'
 
 /** The argument of a tool that is the idempotency key of its call. */
 const KEY = 'idempotency_key'
@@ -51,7 +52,7 @@ export function toTool (batch: NamedBatch): Tool {
 
 /** A parameter that `properties` does not contain is always refused. */
 function describeArguments (batch: NamedBatch): Tool['inputSchema'] {
-  const schema = toDoubles(batch.schema) as JsonObject
+  const schema = inlineReferences(toDoubles(batch.schema) as JsonObject)
   const properties = {
     ...schema['properties'] as JsonObject | undefined,
     ...takesKey(batch) ? { [KEY]: keySchema } : {}

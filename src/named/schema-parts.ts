@@ -98,27 +98,36 @@ export function mapReferences (
   path: Path = []
 ): Json {
   if (!isObject(schema)) return schema
+  const { $id, $schema, ...rest } = schema
+  const { $ref: reference } = rest
+  return mapChildren(
+    typeof reference === 'string' ? { ...rest, $ref: write(reference, path) } : rest,
+    (child, steps) => mapReferences(child, write, [...path, ...steps])
+  )
+}
+
+/** Returns a copy in which `map` returns each schema directly inside. */
+export function mapChildren (
+  schema: JsonObject,
+  map: (child: Json, steps: Path) => Json
+): JsonObject {
   const mapMember = (word: string, value: Json): Json => {
-    const inside = (part: Json, ...steps: Path): Json =>
-      mapReferences(part, write, [...path, word, ...steps])
-    if (word === '$ref') return write(value as string, path)
     // It applies to no value of JSON, but it may refer to other parts.
     switch (word === 'contentSchema' ? 'schema' : keywords.get(word)?.contains) {
       case 'schema':
-        return inside(value)
+        return map(value, [word])
       case 'list':
-        return (value as readonly Json[]).map((part, i) => inside(part, i))
+        return (value as readonly Json[]).map((part, i) => map(part, [word, i]))
       case 'members':
         return Object.fromEntries(
-          Object.entries(value as JsonObject).map(([key, part]) => [key, inside(part, key)])
+          Object.entries(value as JsonObject).map(([key, part]) => [key, map(part, [word, key])])
         )
       default:
         return value
     }
   }
   return Object.fromEntries(
-    Object.entries(schema).filter(([word]) => word !== '$id' && word !== '$schema')
-      .map(([word, value]) => [word, mapMember(word, value)])
+    Object.entries(schema).map(([word, value]) => [word, mapMember(word, value)])
   )
 }
 
@@ -132,9 +141,9 @@ export function readStep (text: string): string {
   return text.replaceAll('~1', '/').replaceAll('~0', '~')
 }
 
-/** The part that a reference names: a path from the root (`#/…`) where there is a part. */
+/** The part that a reference names: a path from the root (`#`, `#/…`) where there is a part. */
 export function findReferred (reference: string, root: Json): Json {
-  return reference.slice(2).split('/').reduce<Json>(
+  return reference.split('/').slice(1).reduce<Json>(
     (node, step) =>
       (node as Readonly<Record<string, Json>>)[readStep(decodeURIComponent(step))] as Json,
     root
