@@ -85,6 +85,12 @@ export const ErrorObject = Type.Object({
       description: 'the first line of an upload that is faulty; nothing after it was read'
     })
   ),
+  differs: Type.Optional(
+    oneOf(['request', 'claims'], {
+      description: 'with the code idempotency_key_reused: what differs from the committed ' +
+        'request with this key, which is its body or preferences, or the claims of its token'
+    })
+  ),
   retryable: Type.Optional(
     Type.Boolean({ description: 'whether a retry of the same batch may succeed' })
   ),

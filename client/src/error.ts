@@ -170,6 +170,11 @@ export class OneflightError extends Error {
   readonly constraint: string | undefined
   /** The row of `values` that fails, if it is known: `['values', 3]`. */
   readonly path: ReadonlyArray<string | number> | undefined
+  /**
+   * With `idempotency_key_reused`: what differs from the committed batch with the key, the batch
+   * itself or the claims of the token.
+   */
+  readonly differs: 'request' | 'claims' | undefined
   /** The first faulty line of an upload, from 1. */
   readonly line: number | undefined
   /** Whether the same batch may succeed when it is sent again. */
@@ -198,6 +203,7 @@ export class OneflightError extends Error {
     this.sqlstate = init.sqlstate
     this.constraint = init.constraint
     this.path = init.path
+    this.differs = init.differs
     this.line = init.line
     this.retryable = init.retryable ?? false
     this.retryAfter = init.retryAfter ?? 0

@@ -136,8 +136,8 @@ function renderRows (reply: FastifyReply, answer: Answer): Body {
 }
 
 const REPLAYED =
-  'This is the result of an earlier call with this idempotency_key. Nothing was done now. For a ' +
-  'further change, choose a new idempotency_key.'
+  'This is the result of an earlier call with this idempotency_key: its change is made. Nothing ' +
+  'was done now. Only for a change in addition to it, choose a new idempotency_key.'
 
 /** 1 MiB is escaped in about 4 ms. */
 const CHUNK = 1024 * 1024

@@ -5,7 +5,12 @@
 import type { Tool } from '@modelcontextprotocol/server'
 import { maxKeyLength } from '../../schemas/http.ts'
 import type { ParameterIssue, Issue } from '../../schemas/error.ts'
-import { failure, type Failure, type FailureCode } from '../errors/catalogue.ts'
+import {
+  failure,
+  type Failure,
+  type FailureCode,
+  type FailureDetails
+} from '../errors/catalogue.ts'
 import { toErrorObject } from '../errors/envelope.ts'
 import { has, type JsonObject } from '../json/parse.ts'
 import type { NamedBatch } from '../named/named-batch.ts'
@@ -123,16 +128,31 @@ const repairs: Partial<Readonly<Record<FailureCode, string>>> = {
   batch_unknown: 'List the tools again, and call one of them.',
   role_forbidden: 'List the tools again, and call one of them. This one is for other roles.',
   idempotency_key_in_progress: `The first call is still running. ${SAME_KEY} in a few seconds.`,
-  idempotency_key_reused:
-    'Another call with this idempotency_key was committed. To get its result, repeat that call ' +
-    'with its arguments. For a further change, choose a new idempotency_key.',
-  idempotency_key_invalid: 'Leave idempotency_key out, and do not repeat a call without result.'
+  idempotency_key_invalid:
+    'If you did not get the result of an earlier call with this idempotency_key, its change may ' +
+    'have been made: read the data with another tool first. Leave idempotency_key out only for ' +
+    'a change that no earlier call was to make, and do not repeat a call without result.'
+}
+
+// An agent that repeats a call with another key applies its change twice.
+const reuses: Readonly<Record<NonNullable<FailureDetails['differs']>, string>> = {
+  request:
+    'A call with this idempotency_key was committed, with other arguments or preferences. First ' +
+    'find out what it changed: repeat it with its arguments to get its result, or read the data ' +
+    'with another tool. If that is the change that you intend, it is made: stop. Only for a ' +
+    'change in addition to it, choose a new idempotency_key.',
+  claims:
+    'A call with this idempotency_key was committed, with a token of other claims. If it was ' +
+    'your call, its change is made: do not make it again, not with another idempotency_key ' +
+    'either. To get its result, repeat the call with the same arguments, the same ' +
+    'idempotency_key and a token with the same claims. Otherwise read the data with another tool.'
 }
 
 const UNKNOWN_WITH_KEY = `${SAME_KEY}: the change is applied once, and you get its result.`
 const UNKNOWN_WITHOUT_KEY =
   'The change may have been made. Read the data with another tool before you repeat this call.'
 const AGAIN = 'Nothing was changed. Call the tool again with the same arguments in a few seconds.'
+const AGAIN_WITH_KEY = `This call changed nothing. ${SAME_KEY} in a few seconds.`
 const OTHER_DATA =
   'Nothing was changed. The data does not allow this call, and the same call fails again. Read ' +
   'the data, correct the arguments, and call the tool again.'
@@ -141,14 +161,14 @@ const REPORT = 'Nothing was changed. Report the request_id to the operator.'
 
 /** What a model should do after a failure. */
 function findRepair (
-  { code, committed, status }: Failure,
+  { code, committed, status, details: { differs } }: Failure,
   retryable: boolean | undefined,
   hasKey: boolean
 ): string {
   if (committed === 'unknown') return hasKey ? UNKNOWN_WITH_KEY : UNKNOWN_WITHOUT_KEY
-  const repair = repairs[code as FailureCode]
+  const repair = differs === undefined ? repairs[code as FailureCode] : reuses[differs]
   if (repair !== undefined) return repair
-  if (retryable === true || status === 504) return AGAIN
+  if (retryable === true || status === 504) return hasKey ? AGAIN_WITH_KEY : AGAIN
   if (status === 401 || status === 403) return FORBIDDEN
   return status >= 500 ? REPORT : OTHER_DATA
 }

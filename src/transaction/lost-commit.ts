@@ -210,18 +210,23 @@ export async function resolveKeyFailure (
       : outcome
   }
   if (stored.differs !== 'nothing') {
-    return fail(failure('idempotency_key_reused', REUSED[stored.differs]))
+    const { differs } = stored
+    return fail(failure('idempotency_key_reused', REUSED[differs], { differs }))
   }
   const { rows, txid } = stored
   return { kind: 'committed', replayed: true, rows, txid, times }
 }
 
-/** A stored response shows that its request was committed. */
+/**
+ * A stored response shows that its request was committed. It may be an earlier attempt of this one,
+ * so nothing here recommends another key.
+ */
 const REUSED = {
   claims: 'The `Idempotency-Key` was used by a request whose token had other claims. That ' +
-    'request was committed. This one was not run.',
+    'request was committed. This one was not run. For its response, send the same request with ' +
+    'the same key and a token with the same claims.',
   request: 'The `Idempotency-Key` was used for another request, with a different body or ' +
-    'different preferences.'
+    'different preferences. That request was committed. This one was not run.'
 } as const
 
 const TABLE_MISSING = 'Idempotency keys need the table oneflight.idempotency_keys and the ' +

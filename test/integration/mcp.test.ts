@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { connectAgent, callTool, readText, sendMessage, writeCall } from '../support/mcp.ts'
-import { useService } from '../support/service.ts'
+import { token, useService } from '../support/service.ts'
 import { holdRow } from '../support/database/hold.ts'
 import { until } from '../support/until.ts'
 import * as op from '../support/operations.ts'
@@ -34,11 +34,19 @@ const batches = {
   add: takes({ n: { type: 'number', maximum: 1e20 }, t: { type: 'string' } }, [
     op.insert('i', 'v', [{ n: '$params.n', t: '$params.t' }], { returning: ['n', 't'] })
   ]),
-  put: takes({ id: { type: 'integer', minimum: 0.1 } }, [
-    op.insert('i', 'u', [{ id: '$params.id' }], {
-      on_conflict: { columns: ['id'], do: 'update', set: { n: 7 } }
-    })
-  ]),
+  put: {
+    params: {
+      type: 'object',
+      properties: { id: { $ref: '#/$defs/id' } },
+      required: ['id'],
+      $defs: { id: { type: 'integer', minimum: 0.1 } }
+    },
+    operations: [
+      op.insert('i', 'u', [{ id: '$params.id' }], {
+        on_conflict: { columns: ['id'], do: 'update', set: { n: 7 } }
+      })
+    ]
+  },
   count: takes({ id: { type: 'integer' } }, [
     op.update('c', 'u', {
       set: { n: { $inc: 1 } }, where: { id: { eq: '$params.id' } }, returning: ['n']
@@ -67,6 +75,7 @@ for (const mode of ['legacy', 'auto'] as const) {
     const named = (name: string) => tools.find(tool => tool.name === name)
     t.same(named('store')?.description, 'Stores a value')
     t.notOk('description' in (named('read') ?? {}))
+    t.notOk('$defs' in (named('put')?.inputSchema ?? {}), 'many clients do not resolve references')
     t.match(named('put')?.inputSchema, {
       type: 'object',
       properties: { id: { type: 'integer', minimum: 0.1 }, idempotency_key: { type: 'string' } },
@@ -168,6 +177,43 @@ t.test('a repeated call with a key is applied once', async t => {
   t.same(await sql`select count(*)::int as n from v where t = 'b'`, [{ n: 1 }])
   await callTool(client, 'keyed', { idempotency_key: key })
   t.same(await sql`select count(*)::int as n from v where t = ${key}`, [{ n: 1 }])
+})
+
+t.test('no error recommends to make a change again that may have been made', async t => {
+  await sql`delete from v`
+  const headers = { 'idempotency-key': randomUUID() }
+  const claims = { role: 'oneflight_user', sub: 'a' }
+  const send = async (
+    n: number,
+    more: { readonly claims?: object, readonly headers?: object } = {}
+  ): Promise<any> => {
+    const authorization = `Bearer ${token({ ...claims, ...more.claims })}`
+    const answer = await sendMessage(service, writeCall('add', `{"n":${n},"t":"once"}`), {
+      headers: { ...headers, authorization, ...more.headers }
+    })
+    return JSON.parse(readText(answer))
+  }
+  t.match(await send(1), { committed: true })
+  t.match(await send(1), {
+    committed: true, replayed: true, note: /its change is made.* Only for a change in addition/
+  })
+  const { error: claimed } = await send(1, { claims: { org: 'x' } })
+  t.match(claimed, {
+    code: 'idempotency_key_reused',
+    differs: 'claims',
+    message: /send the same request with the same key and a token with the same claims/,
+    repair: /its change is made: do not make it again.* a token with the same claims/
+  })
+  t.notMatch(claimed.repair, /choose|new/)
+  for (const [n, more] of [[2, {}], [1, { headers: { prefer: 'return=minimal' } }]] as const) {
+    t.match((await send(n, more)).error, {
+      code: 'idempotency_key_reused',
+      differs: 'request',
+      message: /That request was committed/,
+      repair: /First find out what it changed: .*that you intend, it is made: stop\. Only for a/
+    })
+  }
+  t.same(await sql`select count(*)::int as n from v where t = 'once'`, [{ n: 1 }])
 })
 
 t.test('a call that the client gave up can be repeated', async t => {

@@ -20,13 +20,19 @@ t.test('a call whose outcome is unknown is repeated only with its key', async t 
 
 t.test('what follows from the kind of a failure', async t => {
   t.match(repairOf('overloaded'), /same arguments in a few seconds/)
+  for (const code of ['overloaded', 'deadline_exceeded', 'shutting_down'] as const) {
+    t.match(repairOf(code, true), /^This call changed nothing.*same idempotency_key in a few/, code)
+  }
   t.match(repairOf('deadline_exceeded'), /same arguments in a few seconds/)
   t.match(repairOf('auth_required'), /do not repeat the call/)
   t.match(repairOf('role_denied'), /do not repeat the call/)
   t.match(repairOf('internal'), /Report the request_id/)
   t.match(repairOf('expectation_failed'), /Read the data, correct the arguments/)
   t.match(repairOf('too_much_work'), /Nothing was changed/)
-  t.match(repairOf('idempotency_key_invalid'), /Leave idempotency_key out/)
+  t.match(
+    repairOf('idempotency_key_invalid', true),
+    /may have been made: read the data with another tool first\. Leave idempotency_key out/
+  )
 })
 
 t.test('the error is that of the HTTP API', async t => {
