@@ -19,7 +19,8 @@ import {
 } from '../sql/frame/compiled-batch.ts'
 import type { Place } from '../sql/frame/steps.ts'
 import { startAttempt } from './attempt.ts'
-import { resolveKeyFailure, resolveLostCommit } from './lost-commit.ts'
+import { resolveKeyFailure } from './key-failure.ts'
+import { resolveLostCommit } from './lost-commit.ts'
 import type { AttemptOutcome, BatchOutcome, Failed, Lost, RetryReason, RowSink } from './outcome.ts'
 import { acquireAtPosition, readPosition, type NeededPosition } from './position.ts'
 import {
@@ -63,8 +64,11 @@ const MAX_LOSSES = 2
 /** A tenth of the time, at most this much, is reserved for finding out about a lost COMMIT. */
 const MAX_RESERVE_MS = 1000
 
-/** Longest search for the state of a transaction without a key, e.g. while the server restarts. */
-const LOST_COMMIT_TIMEOUT_MS = 5000
+/**
+ * Longest search for the state of a transaction without a key, e.g. while the server restarts, and
+ * for the stored response of a batch that failed.
+ */
+const LOOKUP_TIMEOUT_MS = 5000
 
 /** Errors that say that there is no connection. */
 const NO_CONNECTION: ReadonlySet<string> = new Set<FailureCode>([
@@ -163,7 +167,7 @@ interface FinishedAttempt extends AttemptResult {
 }
 
 async function runAttempt (
-  { pool, batch: compiled, softDeadline, needs, onRetry = () => {}, ...options }: Run,
+  { pool, batch: compiled, softDeadline, deadline, needs, onRetry = () => {}, ...options }: Run,
   variant: AttemptVariant,
   reason?: RetryReason
 ): Promise<FinishedAttempt> {
@@ -206,7 +210,8 @@ async function runAttempt (
   }
   if (outcome.kind === 'failed' && batch.key !== undefined) {
     await lease.free
-    outcome = await resolveKeyFailure(connection, batch.key, outcome)
+    const until = Math.min(deadline, performance.now() + LOOKUP_TIMEOUT_MS)
+    outcome = await resolveKeyFailure(outcome, { key: batch.key, connection, pool, until })
   }
   const result = { batch: sent, outcome, hasRoleSettings, typesChanged, connection }
   if (isConnectionStale(result)) connection.state.retired = true
@@ -276,7 +281,7 @@ async function resolveLoss (
   const late = performance.now() >= softDeadline
   const { rows, times } = lost
   const until = batch.key === undefined
-    ? Math.min(deadline, performance.now() + LOST_COMMIT_TIMEOUT_MS)
+    ? Math.min(deadline, performance.now() + LOOKUP_TIMEOUT_MS)
     : deadline
   const verdict = await resolveLostCommit(pool, { batch, lost, backend }, until)
   switch (verdict.kind) {

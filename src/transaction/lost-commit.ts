@@ -4,9 +4,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import postgres from 'postgres'
-import { failure, type Failure } from '../errors/catalogue.ts'
 import type { DatabaseError } from '../errors/postgres.ts'
-import { SqlState, isUndefinedTable } from '../errors/sqlstates.ts'
+import { SqlState } from '../errors/sqlstates.ts'
 import {
   query,
   queryRaw,
@@ -26,8 +25,7 @@ import {
   type TransactionStatus,
   type TransactionId
 } from '../sql/frame/server-state.ts'
-import { readRaised } from '../sql/statement/raised-error.ts'
-import type { Lost, Committed, Failed } from './outcome.ts'
+import type { Lost, Committed } from './outcome.ts'
 
 /**
  * `rows lost`: the transaction is committed, but its rows were lost. `rolled back`: it is not in
@@ -46,7 +44,7 @@ export interface LostCommit {
 }
 
 /** Pause between two lookups. */
-const PAUSE_MS = 20
+export const PAUSE_MS = 20
 
 /**
  * Routines in which COMMIT fails on Citus although it may have committed: the only worker that was
@@ -86,7 +84,8 @@ export async function resolveLostCommit (
   return { kind: 'unknown' }
 }
 
-async function withConnection<Result> (
+/** Runs `work` on a connection that no batch uses. Rejects if there is none until `until`. */
+export async function withConnection<Result> (
   pool: ConnectionPool,
   until: number,
   work: (connection: Connection) => Promise<Result>
@@ -132,7 +131,7 @@ export interface StoredAnswer {
 }
 
 /** Reads what is stored under the key, as of `secondsAgo`; undefined: nothing. */
-async function readAnswer (
+export async function readAnswer (
   connection: Connection,
   key: Key,
   secondsAgo = 0
@@ -184,57 +183,4 @@ async function readStatus (
     }
     throw error
   }
-}
-
-/**
- * Resolves the failure of a batch with a key. If the key has a stored response, it is read on the
- * same connection and becomes the outcome, whatever failed: rows of the request that stored it may
- * be the reason. If the key is in use, a response may be stored by now; if not, the client may
- * retry, as when the connection is lost before the answer.
- */
-export async function resolveKeyFailure (
-  connection: Connection,
-  key: Key,
-  outcome: Failed
-): Promise<Committed | Failed> {
-  const { error, at, times } = outcome
-  const fail = (error: Failure): Failed => ({ ...outcome, error })
-  if (at === 'key' && isTableMissing(error.code)) {
-    return fail(failure('idempotency_key_invalid', TABLE_MISSING))
-  }
-  const isKeyUsed = at === 'key' && readRaised(error) !== undefined
-  const stored = await readAnswer(connection, key).catch(() => 'unknown' as const)
-  if (stored === 'unknown' || stored?.live !== true) {
-    return isKeyUsed || stored === 'unknown'
-      ? fail(failure('idempotency_key_in_progress', undefined, { retryable: true }))
-      : outcome
-  }
-  if (stored.differs !== 'nothing') {
-    const { differs } = stored
-    return fail(failure('idempotency_key_reused', REUSED[differs], { differs }))
-  }
-  const { rows, txid } = stored
-  return { kind: 'committed', replayed: true, rows, txid, times }
-}
-
-/**
- * A stored response shows that its request was committed. It may be an earlier attempt of this one,
- * so nothing here recommends another key.
- */
-const REUSED = {
-  claims: 'The `Idempotency-Key` was used by a request whose token had other claims. That ' +
-    'request was committed. This one was not run. For its response, send the same request with ' +
-    'the same key and a token with the same claims.',
-  request: 'The `Idempotency-Key` was used for another request, with a different body or ' +
-    'different preferences. That request was committed. This one was not run.'
-} as const
-
-const TABLE_MISSING = 'Idempotency keys need the table oneflight.idempotency_keys and the ' +
-  'procedure oneflight.store_answer of this version, and privileges on both. Run "npm run ' +
-  'migrate". Nothing was committed.'
-
-/** There is no such table, schema, column or procedure, or no privilege on it. */
-function isTableMissing (sqlstate: string): boolean {
-  return isUndefinedTable(sqlstate) || sqlstate === SqlState.undefined_column ||
-    sqlstate === SqlState.undefined_function || sqlstate === SqlState.insufficient_privilege
 }

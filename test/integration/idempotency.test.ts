@@ -751,6 +751,11 @@ t.test('keys are refused while the table or a privilege is missing, without a re
   for (const privilege of privileges) {
     await database.sql.unsafe(`revoke ${privilege} from ${LOGIN_ROLE}`)
     await expectRefusal(`no ${privilege}`)
+    if (privilege.startsWith('select')) {
+      // Such a batch does not read the table before it fails.
+      const serializable = { prefer: 'isolation=serializable' }
+      refused(t, await post('k', entry(-1), serializable), 400, 'idempotency_key_invalid')
+    }
     await database.sql.unsafe(`grant ${privilege} to ${LOGIN_ROLE}`)
   }
   const first = await post('k', entry())
@@ -923,6 +928,67 @@ t.test('if the response to COMMIT is lost, the rows come from the stored key', a
   }
   t.equal(await applied(), 3)
   t.equal(await metric(proxied, LOST), 0)
+})
+
+t.test('a connection lost at any moment hides no stored response', async t => {
+  const { proxy, proxied } = await useProxied(t)
+  const post = poster(proxied)
+  const first = await post('stored', entry(5))
+  await sql`insert into entries (n, note) values (1, 'there')`
+  const fails = [{ id: 'e', op: 'insert', table: 'entries', values: [{ n: 1, note: 'there' }] }]
+  const from = ['begin isolation', 'commit and chain']
+  const cases: ReadonlyArray<readonly [
+    name: string,
+    send: () => Promise<Answer>,
+    check: (response: Answer, name: string) => void
+  ]> = [
+    [
+      'a response is stored',
+      () => post('stored', entry(5)),
+      // If the connection is lost, the batch may be the one that stored the response.
+      ({ status, text }, name) => t.same([status, text], [200, first.text], name)
+    ],
+    [
+      'nothing is stored',
+      () => post('failed', fails),
+      (response, name) => refused(t, response, 409, 'unique_violation', name)
+    ]
+  ]
+  for (const [name, send, check] of cases) {
+    await send()
+    const whole = proxy.inject({ kind: 'cut', side: 'client', from, after: { messages: Infinity } })
+    check(await send(), name)
+    const { seen } = whole
+    const ends = { client: seen.client.messages, server: seen.server.messages }
+    t.ok(ends.client > 5 && ends.server > 5, name)
+    for (const side of ['client', 'server'] as const) {
+      for (let messages = 0; messages <= ends[side]; messages++) {
+        const kind = messages % 2 === 0 ? 'cut' : 'reset'
+        proxy.inject({ kind, side, from, after: { messages } })
+        check(await send(), `${name}, lost after ${messages} messages of the ${side}`)
+      }
+    }
+  }
+  t.equal(await applied(), 2)
+})
+
+t.test('a look-up that fails does not report that the key is in use', async t => {
+  const { proxy, proxied } = await useProxied(t)
+  const post = poster(proxied)
+  const first = await post('k', entry(5))
+  // The statement that reads what is stored, and only that.
+  const looksUp = 'with ordinality as a (answer'
+  proxy.forward = ({ client, sent }) => {
+    if (!sent.includes(looksUp)) return true
+    proxy.open = false
+    client.destroy()
+    return false
+  }
+  refused(t, await post('k', entry(5)), 503, 'database_unavailable')
+  proxy.forward = () => true
+  proxy.open = true
+  expectReplay(t, await post('k', entry(5)), first)
+  t.equal(await applied(), 1)
 })
 
 t.test('a batch that never reaches the server behind a pooler is retried', async t => {

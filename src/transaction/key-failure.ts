@@ -1,0 +1,102 @@
+/**
+ * Resolves the failure of a batch with an idempotency key: a stored response is the outcome,
+ * whatever has failed.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { failure, type Failure } from '../errors/catalogue.ts'
+import type { DatabaseError } from '../errors/postgres.ts'
+import { SqlState, isUndefinedTable } from '../errors/sqlstates.ts'
+import { query, type Connection } from '../postgres/connection.ts'
+import type { ConnectionPool } from '../postgres/pool.ts'
+import type { Key } from '../sql/frame/idempotency.ts'
+import { FAIL_ON_STANDBY } from '../sql/frame/server-state.ts'
+import { readRaised } from '../sql/statement/raised-error.ts'
+import { PAUSE_MS, readAnswer, withConnection, type StoredAnswer } from './lost-commit.ts'
+import type { Committed, Failed } from './outcome.ts'
+
+export interface KeyFailureContext {
+  readonly key: Key
+  /** The connection on which the batch failed. */
+  readonly connection: Connection
+  readonly pool: ConnectionPool
+  /** When the search for a stored response ends: a time of performance.now(). */
+  readonly until: number
+}
+
+/**
+ * If the key has a stored response, it becomes the outcome, whatever failed: rows of the request
+ * that stored it may be the reason. If the key is in use, a response may be stored by now; if not,
+ * the client may retry, and also if the response cannot be read.
+ */
+export async function resolveKeyFailure (
+  outcome: Failed,
+  context: KeyFailureContext
+): Promise<Committed | Failed> {
+  const { error, at, times } = outcome
+  const fail = (error: Failure): Failed => ({ ...outcome, error })
+  const stored = at === 'key' && isTableMissing(error.code)
+    ? 'missing'
+    : await findAnswer(context)
+  if (stored === 'missing') return fail(failure('idempotency_key_invalid', TABLE_MISSING))
+  const raised = at === 'key' ? readRaised(error)?.kind : undefined
+  if (stored === 'unknown' && raised !== 'busy') return fail(failure('database_unavailable'))
+  if (stored === 'unknown' || stored?.live !== true) {
+    return raised === undefined
+      ? outcome
+      : fail(failure('idempotency_key_in_progress', undefined, { retryable: true }))
+  }
+  if (stored.differs !== 'nothing') {
+    const { differs } = stored
+    return fail(failure('idempotency_key_reused', REUSED[differs], { differs }))
+  }
+  const { rows, txid } = stored
+  return { kind: 'committed', replayed: true, rows, txid, times }
+}
+
+/**
+ * Reads what is stored under the key on the connection of the batch, and if that is lost, on
+ * others. Returns undefined if it is nothing, and `missing` if there is no table of keys.
+ */
+async function findAnswer (
+  { key, connection, pool, until }: KeyFailureContext
+): Promise<StoredAnswer | 'missing' | 'unknown' | undefined> {
+  try {
+    return await readAnswer(connection, key)
+  } catch (error) {
+    if (isTableMissing(String((error as Partial<DatabaseError>).code))) return 'missing'
+  }
+  const find = async (other: Connection): Promise<readonly [StoredAnswer | undefined]> => {
+    const stored = await readAnswer(other, key)
+    // A standby may not have received the response yet.
+    if (stored === undefined) await query(other, FAIL_ON_STANDBY)
+    return [stored]
+  }
+  do {
+    const found = await withConnection(pool, until, find).catch(() => undefined)
+    if (found !== undefined) return found[0]
+    await delay(PAUSE_MS)
+  } while (performance.now() < until)
+  return 'unknown'
+}
+
+/**
+ * A stored response shows that its request was committed. It may be an earlier attempt of this one,
+ * so nothing here recommends another key.
+ */
+const REUSED = {
+  claims: 'The `Idempotency-Key` was used by a request whose token had other claims. That ' +
+    'request was committed. This one was not run. For its response, send the same request with ' +
+    'the same key and a token with the same claims.',
+  request: 'The `Idempotency-Key` was used for another request, with a different body or ' +
+    'different preferences. That request was committed. This one was not run.'
+} as const
+
+const TABLE_MISSING = 'Idempotency keys need the table oneflight.idempotency_keys and the ' +
+  'procedure oneflight.store_answer of this version, and privileges on both. Run "npm run ' +
+  'migrate". Nothing was committed.'
+
+/** There is no such table, schema, column or procedure, or no privilege on it. */
+function isTableMissing (sqlstate: string): boolean {
+  return isUndefinedTable(sqlstate) || sqlstate === SqlState.undefined_column ||
+    sqlstate === SqlState.undefined_function || sqlstate === SqlState.insufficient_privilege
+}
