@@ -8,9 +8,9 @@ import { failure } from '../errors/catalogue.ts'
 import { findDuplicate, tryParse } from '../json/try-parse.ts'
 import { type VerificationKey, readJwk } from './verification-key.ts'
 
-/** The configured keys. `one`: a single key without an id, which matches every `kid`. */
+/** The configured keys. */
 export type KeyMaterial =
-  | { readonly kind: 'one' | 'set', readonly keys: readonly VerificationKey[] }
+  | { readonly kind: 'keys', readonly keys: readonly VerificationKey[] }
   | { readonly kind: 'url', readonly url: URL }
 
 /**
@@ -30,9 +30,9 @@ export function openKeySource (
   if (material.kind === 'url') {
     return new RemoteJwks({ url: material.url, algorithms, ...options })
   }
-  const { kind, keys } = material
+  const { keys } = material
   return {
-    find: async header => findKey(keys, kind === 'one' ? { alg: header.alg } : header),
+    find: async header => findKey(keys, header),
     close () {}
   }
 }
@@ -85,17 +85,23 @@ export function narrowKeys (
 }
 
 /**
- * The key for the token's `alg`, and for its `kid` if it has one. Undefined when no key or more
- * than one matches: trying several would be guessing.
+ * The key for the token's `alg`, and for its `kid` if it has one. The only key for the `alg`
+ * matches every `kid` if it has none itself. Undefined when no key or more than one matches: trying
+ * several would be guessing.
  */
 export function findKey (
   keys: readonly VerificationKey[],
   { alg, kid }: TokenHeader
 ): VerificationKey | undefined {
-  const [key, ...more] = keys.filter(key =>
-    (key.algorithms as readonly string[]).includes(alg) && (kid === undefined || kid === key.kid)
-  )
-  return more.length === 0 ? key : undefined
+  const fitting = keys.filter(key => (key.algorithms as readonly string[]).includes(alg))
+  const named = fitting.filter(key => kid === undefined || kid === key.kid)
+  if (named.length > 0) return onlyKeyOf(named)
+  return fitting.some(key => key.kid === undefined) ? onlyKeyOf(fitting) : undefined
+}
+
+/** The key of a list, which may contain it several times; undefined if there are others. */
+function onlyKeyOf ([first, ...more]: readonly VerificationKey[]): VerificationKey | undefined {
+  return more.every(({ material }) => material === first?.material) ? first : undefined
 }
 
 function readMember (member: object): JwkResult {

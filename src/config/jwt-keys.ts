@@ -47,13 +47,13 @@ function readMaterial (name: KeyVariable, text: string): KeyMaterial {
   try {
     switch (name) {
       case 'JWT_SECRET':
-        return { kind: 'one', keys: [readSecret(text)] }
+        return { kind: 'keys', keys: [readSecret(text)] }
       case 'JWT_PUBLIC_KEY':
-        return { kind: 'one', keys: [readPublicKey(text)] }
+        return { kind: 'keys', keys: [readPublicKey(text)] }
       case 'JWT_JWKS_URL':
         return { kind: 'url', url: readUrl(text) }
       case 'JWT_JWKS':
-        return { kind: 'set', keys: readSet(text) }
+        return { kind: 'keys', keys: readSet(text) }
     }
   } catch (error) {
     throw new Error(`${name}: ${(error as Error).message}`)

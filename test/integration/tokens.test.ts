@@ -813,9 +813,29 @@ t.test('kid selects the key', async t => {
   ])
   await check(t, { JWT_JWKS: jwks(publicJwk(rsa)) }, [
     ['a key without kid, a token without kid', make('RS256', rsa), 'passes'],
-    ['a key without kid, a token with kid', make('RS256', rsa, { kid: 'a' })],
-    ['a key without kid, a token with an empty kid', make('RS256', rsa, { kid: '' })],
-    ['a key without kid, kid "undefined"', make('RS256', rsa, { kid: 'undefined' })]
+    ['a key without kid, a token with kid', make('RS256', rsa, { kid: 'a' }), 'passes'],
+    ['a key without kid, a token with an empty kid', make('RS256', rsa, { kid: '' }), 'passes'],
+    ['a key without kid, the signature of another', make('RS256', attacker, { kid: 'a' })]
+  ])
+  const several = jwks(publicJwk(rsa), publicJwk(p384), publicJwk(other, { kid: 'b' }))
+  await check(t, { JWT_JWKS: several }, [
+    ['a key without kid, another one fits', make('RS256', rsa, { kid: 'a' })],
+    ['a key without kid, another one has the kid', make('RS256', rsa, { kid: 'b' })],
+    ['a key without kid, no other one fits', make('ES384', p384, { kid: 'a' }), 'passes']
+  ])
+  const twice = [{ kid: 'a' }, { kid: 'a', alg: 'RS256' }, { kid: 'b', alg: 'RS384' }]
+  await check(t, { JWT_JWKS: jwks(...twice.map(members => publicJwk(rsa, members))) }, [
+    ['the same key several times, its kid', make('RS256', rsa, { kid: 'a' }), 'passes'],
+    ['the same key several times, no kid', make('RS256', rsa), 'passes'],
+    ['the same key several times, no kid, another alg', make('RS384', rsa), 'passes'],
+    ['the same key several times, the kid of one', make('RS384', rsa, { kid: 'b' }), 'passes'],
+    ['the same key several times, an alg that this kid does not allow',
+      make('RS512', rsa, { kid: 'b' })],
+    ['the same key several times, another kid', make('RS256', rsa, { kid: 'c' })],
+    ['the same key several times, the signature of another', make('RS256', other)]
+  ])
+  await check(t, { JWT_JWKS: jwks(publicJwk(rsa, { kid: 'a' }), publicJwk(rsa)) }, [
+    ['the same key with and without kid', make('RS256', rsa, { kid: 'c' }), 'passes']
   ])
   await check(t, { JWT_JWKS: jwks(publicJwk(rsa, { kid: '' })) }, [
     ['an empty kid', make('RS256', rsa, { kid: '' }), 'passes'],
