@@ -10,9 +10,16 @@ import type { Config } from '../schemas/config.ts'
 import type { DatabaseRoutes } from '../schemas/database.ts'
 import { headerValues } from '../schemas/http.ts'
 import { type Identity, maxTokenBytes, type TokenHeader } from '../schemas/token.ts'
-import { checkParties, checkTimes, findRoute, readRole } from '../src/auth/claims.ts'
+import {
+  checkParties,
+  checkTimes,
+  findClaim,
+  findRoute,
+  namedClaims,
+  readRole
+} from '../src/auth/claims.ts'
 import { openKeySource, type TokenKeys } from '../src/auth/jwks.ts'
-import { createTokenCache, openToken } from '../src/auth/token.ts'
+import { createTokenCache, openToken, type Payload } from '../src/auth/token.ts'
 import type { VerificationKey } from '../src/auth/verification-key.ts'
 import { failure, quote, refuse } from '../src/errors/catalogue.ts'
 
@@ -84,6 +91,7 @@ async function createIdentify (
     ? await createVerify(app, keys, config)
     : app.hasRequestDecorator('jwtVerify') ? verifyByHost : refuseToken
   const cache = createTokenCache()
+  const noteMissing = createClaimNotice(app, namedClaims(config, routes))
   return async (request, token) => {
     const cached = cache.get(token)
     const { header, payload, claims } = cached ?? openToken(token)
@@ -93,9 +101,29 @@ async function createIdentify (
     }
     checkTimes(payload, config, Date.now() / 1000)
     checkParties(payload, config)
+    noteMissing(payload)
     const role = readRole(payload, config.JWT_ROLE_CLAIM, loginRole)
     const found = routes && findRoute(payload, config.DATABASE_ROUTE_CLAIM, routes)
     return { role, claims, anonymous: false, payload, ...found }
+  }
+}
+
+/**
+ * Returns a function that warns about claims which the first token does not have: a setting may
+ * contain a name that no token ever has, and would then quietly have no effect.
+ */
+function createClaimNotice (
+  { log }: FastifyInstance,
+  names: ReturnType<typeof namedClaims>
+): (payload: Payload) => void {
+  let isFirst = true
+  return payload => {
+    if (!isFirst) return
+    isFirst = false
+    for (const [setting, claim] of names) {
+      if (findClaim(payload, claim) !== undefined) continue
+      log.warn({ setting, claim }, 'the first token does not have a claim that a setting names')
+    }
   }
 }
 

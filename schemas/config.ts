@@ -178,7 +178,7 @@ export const ConfigSchema = Type.Object({
     defaultText: 'all that fit the key'
   }),
   JWT_ROLE_CLAIM: Type.String({
-    description: 'Claim with the database role',
+    description: 'Claim with the database role: its name, which may be a URL, or a path',
     default: 'role',
     ...claimPath
   }),

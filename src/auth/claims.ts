@@ -68,8 +68,8 @@ function show (claim: unknown): string {
 }
 
 /**
- * Reads the role at a dotted path of claims. Throws `role_missing`, `token_claims_invalid` or
- * `role_denied`.
+ * Reads the role from the claim that `path` names, see locateClaim. Throws `role_missing`,
+ * `token_claims_invalid` or `role_denied`.
  */
 export function readRole (payload: Payload, path: string, loginRole: string): string {
   const found = findClaim(payload, path)
@@ -82,15 +82,46 @@ export function readRole (payload: Payload, path: string, loginRole: string): st
   return found
 }
 
-/** Returns the claim at a dotted path, or undefined if the token does not have it. */
+/** Returns the claim that a setting names, or undefined if the token does not have it. */
 export function findClaim (payload: Payload, path: string): unknown {
-  let found: unknown = payload
-  for (const name of path.split('.')) {
-    found = typeof found === 'object' && found !== null && Object.hasOwn(found, name)
-      ? (found as Payload)[name]
-      : undefined
+  return locateClaim(payload, path)?.reduce<unknown>(
+    (found, name) => (found as Payload)[name],
+    payload
+  )
+}
+
+/**
+ * Returns the names from the payload to the claim that a setting names. That is the claim with the
+ * whole name, which may be a URL, then the one at the dotted path, then a path of names that
+ * contain dots. undefined: the token has none of them.
+ */
+export function locateClaim (payload: Payload, path: string): readonly string[] | undefined {
+  return Object.hasOwn(payload, path) ? [path] : locateInside(payload, path)
+}
+
+function locateInside (value: unknown, path: string): readonly string[] | undefined {
+  if (typeof value !== 'object' || value === null) return undefined
+  for (let dot = path.indexOf('.'); dot >= 0; dot = path.indexOf('.', dot + 1)) {
+    const name = path.slice(0, dot)
+    if (!Object.hasOwn(value, name)) continue
+    const inside = locateInside((value as Payload)[name], path.slice(dot + 1))
+    if (inside !== undefined) return [name, ...inside]
   }
-  return found
+  return Object.hasOwn(value, path) ? [path] : undefined
+}
+
+/** The settings that name claims, and the names. */
+export function namedClaims (
+  config: Config,
+  routes: DatabaseRoutes | undefined
+): ReadonlyArray<readonly [setting: keyof Config, name: string]> {
+  const { IDEMPOTENCY_SCOPE: scope = [], IDEMPOTENCY_IGNORED_CLAIMS: ignored = [] } = config
+  return [
+    ['JWT_ROLE_CLAIM', config.JWT_ROLE_CLAIM],
+    ...routes === undefined ? [] : [['DATABASE_ROUTE_CLAIM', config.DATABASE_ROUTE_CLAIM] as const],
+    ...scope.map(name => ['IDEMPOTENCY_SCOPE', name] as const),
+    ...ignored.map(name => ['IDEMPOTENCY_IGNORED_CLAIMS', name] as const)
+  ]
 }
 
 /**
@@ -106,7 +137,7 @@ function problemOf (role: string, loginRole: string): string | undefined {
 }
 
 /**
- * Returns the value of the claim at a dotted path, and its database (DATABASE_ROUTES). Throws
+ * Returns the value of the claim that `path` names, and its database (DATABASE_ROUTES). Throws
  * `token_claims_invalid` or `route_unknown`. Only text is accepted: two numbers of a token that
  * differ can be the same number of JavaScript.
  */

@@ -9,7 +9,7 @@ import type { Identity } from '../../schemas/token.ts'
 import { failure } from '../errors/catalogue.ts'
 import { isObject, parseExact, type Json, type JsonObject } from '../json/parse.ts'
 import { scanJson } from '../json/scan.ts'
-import { findClaim } from './claims.ts'
+import { findClaim, locateClaim } from './claims.ts'
 
 /** Who owns a key: SHA-256 hashes in hexadecimal digits. */
 export interface KeyOwner {
@@ -43,7 +43,7 @@ export function ownerOf (
   { IDEMPOTENCY_SCOPE: scope = [], IDEMPOTENCY_IGNORED_CLAIMS: names = [] }: OwnerSettings
 ): KeyOwner {
   const claims = parseClaims(text)
-  const ignored = [...tokenClaims, ...names.map(name => name.split('.'))]
+  const ignored = [...tokenClaims, ...names.flatMap(name => locateIn(claims, name))]
   const parts = [role, ...anonymous ? ['anonymous'] : describe(claims, ignored)]
   if (tenant !== undefined) parts.push(tenant)
   if (scope.length > 0) parts.push(scope.map(path => [path, readClaim(claims, path)]))
@@ -73,7 +73,12 @@ function describe (claims: JsonObject, ignored: readonly Path[]): unknown[] {
   return ['claims', Object.entries(omit(claims, ignored)).sort(byName)]
 }
 
-/** Returns the claim at a dotted path, or null if the token does not have it. */
+function locateIn (claims: JsonObject, name: string): readonly Path[] {
+  const path = locateClaim(claims, name)
+  return path === undefined ? [] : [path]
+}
+
+/** Returns the claim that `path` names, or null if the token does not have it. */
 function readClaim (claims: JsonObject, path: string): Json {
   return sortMembers(findClaim(claims, path) as Json | undefined ?? null)
 }

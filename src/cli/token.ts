@@ -43,7 +43,8 @@ function buildClaims (
 ): Claims {
   const { role, sub } = options
   const given = options.claims === undefined ? {} : readClaims(options.claims)
-  const [roleClaim, ...below] = rolePath.split('.') as [string, ...string[]]
+  const [roleClaim, ...below] = (URL.canParse(rolePath) ? [rolePath] : rolePath.split('.')) as
+    [string, ...string[]]
   const set: Claims = {
     ...role === undefined ? {} : { [roleClaim]: nest(below, role) },
     ...sub === undefined ? {} : { sub },

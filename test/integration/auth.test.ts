@@ -349,6 +349,43 @@ t.test('the log states why a token was refused: the role', async t => {
   )
 })
 
+t.test('claims that settings name and the first token does not have are logged once', async t => {
+  const service = await useService(t, {
+    ...on(database),
+    env: {
+      JWT_ROLE_CLAIM: 'https://example.com/role',
+      IDEMPOTENCY_SCOPE: 'https://example.com/tenant,org.id',
+      IDEMPOTENCY_IGNORED_CLAIMS: 'session,nonse'
+    }
+  })
+  const exp = now() + 60
+  const send = (claims: object): Promise<Answer> =>
+    as(service, `Bearer ${sign({ 'https://example.com/role': role, exp, ...claims })}`)
+  t.equal((await service.post(me, { role: null })).status, 401)
+  t.equal((await as(service, `Bearer ${sign({ exp: 1 })}`)).status, 401, 'an expired token')
+  for (let i = 0; i < 3; i++) {
+    t.equal((await send({ 'https://example.com/tenant': 'x', session: 1 })).status, 200)
+  }
+  t.equal((await send({})).status, 200)
+  t.match(service.log.filter(({ setting }) => setting !== undefined), [
+    { level: 40, setting: 'IDEMPOTENCY_SCOPE', claim: 'org.id' },
+    { level: 40, setting: 'IDEMPOTENCY_IGNORED_CLAIMS', claim: 'nonse' }
+  ])
+  const { code, out } = await runInside(['token', '--role', role], {
+    env: { ...secret, JWT_ROLE_CLAIM: 'https://example.com/role' }
+  })
+  t.equal(code, 0)
+  t.equal(claimsOf(out)['https://example.com/role'], role)
+})
+
+t.test('a role claim that the first token does not have is logged', async t => {
+  const service = await useService(t, { ...nowhere, env: { JWT_ROLE_CLAIM: 'app.role' } })
+  for (let i = 0; i < 2; i++) t.equal((await as(service, `Bearer ${sign(good)}`)).status, 401)
+  t.match(service.log.filter(({ setting }) => setting !== undefined), [
+    { level: 40, setting: 'JWT_ROLE_CLAIM', claim: 'app.role' }
+  ])
+})
+
 t.test('the log states why a token was refused: a service without a key', async t => {
   const env = { JWT_SECRET: '', ANON_ROLE: 'oneflight_anon' }
   const service = await useService(t, { ...nowhere, env })

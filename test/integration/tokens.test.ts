@@ -944,7 +944,7 @@ t.test('exp, nbf and iat must be numbers and are compared with the clock', async
   }
 })
 
-t.test('JWT_ROLE_CLAIM is a path to the claim with the role', async t => {
+t.test('JWT_ROLE_CLAIM is the name of the claim with the role, or a path to it', async t => {
   const exp = `"exp":${now() + 3600}`
   const missing = 'role_missing'
   const invalid = 'token_claims_invalid'
@@ -953,7 +953,8 @@ t.test('JWT_ROLE_CLAIM is a path to the claim with the role', async t => {
   > = [
     ['app_metadata.role', [
       ['"app_metadata":{"role":"x"}', 'passes'], ['"app_metadata":{"role":"x"},"role":1', 'passes'],
-      ['"app_metadata.role":"x"', missing], ['"role":"x"', missing],
+      ['"app_metadata.role":"x"', 'passes'], ['"role":"x"', missing],
+      ['"app_metadata.role":null,"app_metadata":{"role":"x"}', invalid],
       ['"app_metadata":"{\\"role\\":\\"x\\"}"', missing], ['"app_metadata":null', missing],
       ['"app_metadata":"role"', missing], ['"app_metadata":1', missing],
       ['"app_metadata":{}', missing], ['"app_metadata":[]', missing],
@@ -995,10 +996,21 @@ t.test('JWT_ROLE_CLAIM is a path to the claim with the role', async t => {
     ['toString', [['"role":"x"', missing]]],
     ['a.constructor.prototype', [['"a":{}', missing], ['"a":[]', missing], ['"a":"x"', missing]]],
     ['https://example/role', [['"https://example/role":"x"', 'passes']]],
-    // A dot always separates two names, so a path cannot refer to a name that contains one.
     ['https://example.com/role', [
-      ['"https://example.com/role":"x"', missing],
-      ['"https://example":{"com/role":"x"}', 'passes']
+      ['"https://example.com/role":"x"', 'passes'],
+      ['"https://example.com/role":1,"https://example":{"com/role":"x"}', invalid],
+      ['"https://example":{"com/role":"x"}', 'passes'],
+      ['"https://example.com":{"role":"x"}', missing],
+      ['"https://example.com/roles":"x"', missing]
+    ]],
+    ['https://example.com/claims.app.role', [
+      ['"https://example.com/claims":{"app":{"role":"x"}}', 'passes'],
+      ['"https://example.com/claims":{"app.role":"x"}', 'passes'],
+      ['"https://example.com/claims.app":{"role":"x"}', 'passes'],
+      ['"https://example.com/claims":{"app":{}},"https://example.com/claims.app":{"role":"x"}',
+        'passes'],
+      ['"https://example.com/claims":{"app":{"role":1,"app.role":"x"}}', invalid],
+      ['"https://example.com/claims":{"role":"x"}', missing]
     ]],
     ['é.röle', [
       ['"é":{"röle":"x"}', 'passes'],

@@ -158,7 +158,11 @@ t.test('claims that are nested too deep to be compared are refused', async t => 
 })
 
 t.test('claims of IDEMPOTENCY_IGNORED_CLAIMS may differ', async t => {
-  const settings = { IDEMPOTENCY_IGNORED_CLAIMS: ['session', 'app.token', 'app.deep.token', 'n.x'] }
+  const settings = {
+    IDEMPOTENCY_IGNORED_CLAIMS: [
+      'session', 'app.token', 'app.deep.token', 'n.x', 'https://a.example/s', 'https://a.example/o.s'
+    ]
+  }
   const rows: ReadonlyArray<readonly [name: string, one: string, other: string, same: boolean]> = [
     ['a claim', '"session":1', '"session":2', true],
     ['a claim that is missing', '"session":1', '"exp":1', true],
@@ -167,7 +171,13 @@ t.test('claims of IDEMPOTENCY_IGNORED_CLAIMS may differ', async t => {
     ['another member', '"app":{"token":1,"t":1}', '"app":{"token":1,"t":2}', false],
     ['a path that ends early', '"app":1', '"app":2', false],
     ['a path into a number', '"n":9007199254740993', '"n":9007199254740992', false],
-    ['a name with a dot', '"app.token":1', '"app.token":2', false],
+    ['a name with a dot', '"app.token":1', '"app.token":2', true],
+    ['a name with a dot before a path', '"app.token":1,"app":{"token":1}',
+      '"app.token":2,"app":{"token":2}', false],
+    ['a URL', '"https://a.example/s":1', '"https://a.example/s":2', true],
+    ['a member of a URL', '"https://a.example/o":{"s":1}', '"https://a.example/o":{"s":2}', true],
+    ['another member of a URL', '"https://a.example/o":{"t":1}', '"https://a.example/o":{"t":2}',
+      false],
     ['the last name of a path', '"token":1', '"token":2', false],
     ['every token', '"exp":1,"sid":1', '"exp":2,"sid":2', true]
   ]
@@ -210,6 +220,11 @@ t.test('with IDEMPOTENCY_SCOPE, values of claims are part of the principal', asy
     ['{"sub":"a","app":"tenant"}', '{"sub":"a","app":{"shop":"x"},"exp":1}']
   ]
   for (const [one, other] of same) t.equal(principal(one), principal(other), one)
+  const url = 'https://example.com/tenant'
+  const tenants = ['x', 'y', null].map(tenant =>
+    owner(JSON.stringify({ sub: 'a', [url]: tenant }), { IDEMPOTENCY_SCOPE: [url] }).principal
+  )
+  t.equal(new Set(tenants).size, 3, 'a claim whose name is a URL')
 })
 
 t.test('principals of other settings, of tenants and of anonymous requests differ', async t => {

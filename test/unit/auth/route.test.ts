@@ -61,10 +61,13 @@ t.test('only text is accepted', async t => {
   }
 })
 
-t.test('the claim can be a path', async t => {
+t.test('the claim can be a path, or a name with dots', async t => {
   const routes = `acme=${url('a')}`
+  const name = 'https://example.com/tenant'
+  t.equal(find(routes, { [name]: 'acme' }, name), 'a')
+  t.equal(find(routes, { 'app.tenant': 'acme', app: { tenant: 'x' } }, 'app.tenant'), 'a')
   t.equal(find(routes, { app: { tenant: 'acme' } }, 'app.tenant'), 'a')
-  for (const payload of [{ app: 'acme' }, { 'app.tenant': 'acme' }, {}]) {
+  for (const payload of [{ app: 'acme' }, { 'app.tenants': 'acme' }, {}]) {
     t.throws(() => find(routes, payload, 'app.tenant'), { code: 'token_claims_invalid' })
   }
 })
