@@ -4,6 +4,8 @@
  */
 import postgres from 'postgres'
 import type { DatabaseTarget } from '../../schemas/database.ts'
+import type { DatabaseError } from '../errors/postgres.ts'
+import { SqlState } from '../errors/sqlstates.ts'
 import type { RecentTexts } from '../fragment/recent-texts.ts'
 import { connectSocket } from './connect.ts'
 import { closeConnection, type Connection, type ConnectionState } from './connection.ts'
@@ -27,6 +29,12 @@ const LIFETIME_MS = 30 * 60 * 1000
 /** Connections to a fallback host are replaced sooner, to return to the preferred one. */
 const FALLBACK_LIFETIME_MS = 60_000
 
+/**
+ * Connections that may be lost while their session starts. An opening that no batch waits for can
+ * be lost twice before one does.
+ */
+const MAX_LOSSES = 3
+
 /** Options that are missing from the types of postgres.js. */
 interface UntypedOptions {
   /** Leaves out the client for logical replication. */
@@ -49,7 +57,8 @@ const TEXT_TYPE = {
 /**
  * Opens a connection. Tries each host once, in order, until one matches `target_session_attrs`;
  * each session must start within `target.connectTimeoutMs`. Throws the last error when no host
- * does.
+ * does. A connection that is lost while its session starts is opened again: an administrator may
+ * have terminated all sessions.
  */
 export async function openConnection (
   target: DatabaseTarget,
@@ -58,6 +67,7 @@ export async function openConnection (
   const { targetSessionAttrs } = target
   const mismatched: Connection[] = []
   let error: unknown
+  let losses = 0
   try {
     for (let nextHost = 0; nextHost < target.hosts.length;) {
       const opening = new Opening(target, options, nextHost)
@@ -70,7 +80,8 @@ export async function openConnection (
       } catch (reason) {
         error = reason
       }
-      nextHost = opening.nextHost
+      const repeats = opening.isLost && ++losses < MAX_LOSSES
+      nextHost = repeats ? opening.nextHost - 1 : opening.nextHost
     }
     const [fallback] = targetSessionAttrs === 'prefer-standby' ? mismatched.splice(0, 1) : []
     if (fallback !== undefined) {
@@ -87,6 +98,8 @@ export async function openConnection (
 class Opening {
   /** Index of the host to try after this attempt. */
   nextHost: number
+  /** Whether the server or the network ended the session. */
+  isLost = false
   readonly #target: DatabaseTarget
   readonly #options: OpenOptions
   readonly #firstHost: number
@@ -102,6 +115,7 @@ class Opening {
   #socket: DriverSocket | undefined
   #timer: NodeJS.Timeout | undefined
   #failure = 'the server closed the connection'
+  #gaveUp = false
 
   constructor (target: DatabaseTarget, options: OpenOptions, firstHost: number) {
     this.#target = target
@@ -122,6 +136,7 @@ class Opening {
     this.#state.onLost = lose
     const inspected = inspectServer(this.#client, this.#target, this.#options)
     return await Promise.race([inspected, lost.promise]).catch(async error => {
+      this.isLost = this.#isLoss(error)
       this.#socket?.destroy()
       await this.#client.end({ timeout: 0 })
       throw error
@@ -130,6 +145,12 @@ class Opening {
       clearTimeout(this.#timer)
       signal?.removeEventListener('abort', cancel)
     })
+  }
+
+  /** A server that refuses a session reports an error before it closes the connection. */
+  #isLoss ({ severity, code }: Partial<DatabaseError>): boolean {
+    if (severity !== undefined) return code === SqlState.admin_shutdown
+    return this.#socket?.readyState === 'closed' && !this.#gaveUp
   }
 
   /** The `socket` option of postgres.js. */
@@ -158,6 +179,7 @@ class Opening {
 
   #giveUp (failure: string): void {
     this.#failure = failure
+    this.#gaveUp = true
     this.#socket?.destroy()
   }
 

@@ -280,6 +280,19 @@ t.test('connections lost while idle are replaced without a failed batch', async 
   }
 })
 
+t.test('terminating all idle connections fails no batch', async t => {
+  const { engine: { run, pool } } = await useProxiedEngine(t, { size: 4 })
+  let n = 0
+  for (let round = 0; round < 40; round++) {
+    await Promise.all(Array.from({ length: 4 }, () => run(['select 1::text'])))
+    await until(() => pool.count().busy === 0)
+    await terminateConnections()
+    const batches = await Promise.all(Array.from({ length: 6 }, () => run([add(++n)])))
+    t.same(batches.map(({ kind }) => kind), Array(6).fill('committed'), `round ${round}`)
+  }
+  t.equal((await added() as unknown[]).length, n)
+})
+
 t.test('a connection on which BEGIN is refused is replaced', async t => {
   const { engine } = await useProxiedEngine(t)
   for (const moment of ['just used', 'quiet']) {

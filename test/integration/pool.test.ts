@@ -15,7 +15,8 @@ import { stopClock } from '../support/clock.ts'
 import { useDatabase, type Database } from '../support/database/database.ts'
 import { plainBatch, useEngine, type Engine } from '../support/database/engine.ts'
 import { holdRow } from '../support/database/hold.ts'
-import { useProxy } from '../support/network/proxy.ts'
+import { errorResponse } from '../support/network/messages.ts'
+import { useProxy, type Link } from '../support/network/proxy.ts'
 import { gauge, useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
@@ -285,6 +286,39 @@ t.test('each listed host gets at most one login', async t => {
     await until(() => proxy.links.size === (opened ? 1 : 0))
     if (connection !== undefined) await closeConnection(connection)
     await until(() => proxy.links.size === 0)
+  }
+})
+
+t.test('a connection that is lost while its session starts is opened again', async t => {
+  const proxy = await useProxy(t, loginUrl)
+  const { host, pathname } = new URL(proxy.through(loginUrl))
+  const ends: ReadonlyArray<readonly [name: string, end: (link: Link) => unknown]> = [
+    ['terminated', ({ client }) => client.end(errorResponse('57P01', { severity: 'FATAL' }))],
+    ['closed', ({ client }) => client.destroy()],
+    ['reset', ({ client }) => client.resetAndDestroy()]
+  ]
+  let losses = 0
+  let logins = 0
+  for (const [name, end] of ends) {
+    proxy.forward = link => {
+      // The start of a session, and then what the service asks about the server.
+      if (link.sent.includes('application_name')) logins++
+      if (losses === 0 || !link.sent.includes('pg_catalog')) return true
+      losses--
+      end(link)
+      return false
+    }
+    for (const hosts of [host, `127.0.0.1:1,${host},127.0.0.1:2`]) {
+      const target = parseDatabaseUrl(`postgres://oneflight_login:login@${hosts}${pathname}`)
+      for (const times of [1, 2, 3]) {
+        losses = times
+        logins = 0
+        const connection = await openConnection(target).catch(() => undefined)
+        t.equal(connection !== undefined, times < 3, `${name} ${times}, ${hosts}`)
+        t.equal(logins, Math.min(times + 1, 3))
+        if (connection !== undefined) await closeConnection(connection)
+      }
+    }
   }
 })
 
