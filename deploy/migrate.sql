@@ -40,6 +40,18 @@ begin
 end
 $$;
 
+-- The same hash in hexadecimal digits, that of the current version, which knows more claims that
+-- change, and a short hash of each claim by name, which tells what differs. Not valid if an earlier
+-- version has written the row since: then the first one differs from claims.
+do $$
+begin
+  if not exists (select from pg_attribute where attname = 'claim_hashes'
+    and attrelid = 'oneflight.idempotency_keys'::regclass) then
+    alter table oneflight.idempotency_keys add column claim_hashes text;
+  end if;
+end
+$$;
+
 create index if not exists idempotency_keys_expires_at on oneflight.idempotency_keys (expires_at);
 
 -- Stores the answer of a batch with a key: the results, or those in the settings that are named.
@@ -47,15 +59,15 @@ create index if not exists idempotency_keys_expires_at on oneflight.idempotency_
 -- reads another setting, which does not exist. The service recognizes the error by its name. A
 -- procedure is not planned, and a session plans the statement in it only once.
 create or replace procedure oneflight.store_answer(
-  owner text, request_key text, request text, owner_claims text, seconds double precision,
+  owner text, request_key text, request text, hashes text, seconds double precision,
   taken text, missing text, kept_in text[] default null, received text[] default null
 ) language plpgsql as $$
 begin
   insert into oneflight.idempotency_keys as k
-    (principal, key, fingerprint, claims, expires_at, answer)
+    (principal, key, fingerprint, claims, claim_hashes, expires_at, answer)
   values (
     pg_catalog.decode(owner, 'hex'), request_key, pg_catalog.decode(request, 'hex'),
-    pg_catalog.decode(owner_claims, 'hex'),
+    pg_catalog.decode(pg_catalog.left(hashes, 64), 'hex'), hashes,
     pg_catalog.clock_timestamp()
       operator(pg_catalog.+) pg_catalog.make_interval(secs => seconds),
     coalesce(received, array(
@@ -67,7 +79,7 @@ begin
     fingerprint = case when k.expires_at operator(pg_catalog.<=) pg_catalog.now()
       then excluded.fingerprint
       else pg_catalog.decode(pg_catalog.current_setting(taken), 'hex') end,
-    claims = excluded.claims, created_at = excluded.created_at,
+    claims = excluded.claims, claim_hashes = excluded.claim_hashes, created_at = excluded.created_at,
     expires_at = excluded.expires_at, answer = excluded.answer;
 end
 $$;

@@ -349,9 +349,9 @@ export const ConfigSchema = Type.Object({
   ),
   IDEMPOTENCY_IGNORED_CLAIMS: Type.Optional(
     Type.Array(claimPaths('session_id'), {
-      description: 'Claims that change with every token, comma-separated, in addition to `exp`, ' +
-        '`iat`, `nbf`, `jti`, `auth_time` and `sid`. A repeated `Idempotency-Key` needs the same ' +
-        'values of all other claims'
+      description: 'Claims that change with every token, comma-separated, in addition to ' +
+        '[those that are known](../operations/reliability.md#who-owns-a-key). A repeated ' +
+        '`Idempotency-Key` needs the same values of all other claims'
     })
   ),
 

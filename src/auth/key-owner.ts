@@ -22,6 +22,10 @@ export interface KeyOwner {
   readonly principal: string
   /** The hash of all claims that do not change with every token or login. */
   readonly claims: string
+  /** The same, as earlier versions compute it, which know fewer of the claims that change. */
+  readonly earlierClaims: string
+  /** Short hashes of single claims by name, as JSON text, which tell what differs; may be `{}`. */
+  readonly eachClaim: string
 }
 
 type OwnerSettings = Pick<Config, 'IDEMPOTENCY_SCOPE' | 'IDEMPOTENCY_IGNORED_CLAIMS'>
@@ -35,7 +39,25 @@ type Path = readonly string[]
  */
 const tokenClaims: readonly Path[] = [['exp'], ['nbf'], ['iat'], ['jti']]
 /** Claims of each login and session (OpenID Connect Core §2, Front-Channel Logout §3). */
-const loginClaims: readonly Path[] = [['auth_time'], ['sid']]
+const earlierLoginClaims: readonly Path[] = [['auth_time'], ['sid']]
+/**
+ * Further ones, by issuer. They are ids and times of tokens, logins and sessions, and decide no
+ * rights. `amr` and `acr` do, for example, and are compared.
+ */
+const loginClaims: readonly Path[] = [
+  ...earlierLoginClaims,
+  ['nonce'], ['at_hash'], ['c_hash'], ['s_hash'], ['updated_at'], // OpenID Connect Core §2, §5.1
+  ['session_state'], // Keycloak
+  ['session_id'], // Supabase
+  ['aio'], ['rh'], ['uti'], ['xms_ftd'], // Microsoft Entra
+  ['event_id'], ['origin_jti'], // Amazon Cognito
+  ['fva'], // Clerk: minutes since the factors were verified
+  ['rat'] // Ory Hydra
+]
+
+/** Of more claims, or with longer names, it is not stored which ones differ. */
+const MAX_CLAIMS = 64
+const MAX_NAME = 100
 
 /** Throws `idempotency_key_invalid` for claims that are nested too deep to be compared. */
 export function ownerOf (
@@ -47,10 +69,22 @@ export function ownerOf (
   const parts = [role, ...anonymous ? ['anonymous'] : describe(claims, ignored)]
   if (tenant !== undefined) parts.push(tenant)
   if (scope.length > 0) parts.push(scope.map(path => [path, readClaim(claims, path)]))
+  const principal = hash(parts)
+  const compared = sortMembers(omit(claims, [...ignored, ...loginClaims]))
   return {
-    principal: hash(parts),
-    claims: hash(sortMembers(omit(claims, [...ignored, ...loginClaims])))
+    principal,
+    claims: hash(compared),
+    earlierClaims: hash(sortMembers(omit(claims, [...ignored, ...earlierLoginClaims]))),
+    eachClaim: JSON.stringify(hashEach(compared as JsonObject, principal))
   }
+}
+
+function hashEach (claims: JsonObject, salt: string): Readonly<Record<string, string>> {
+  const known = Object.entries(claims).filter(([name]) => name.length <= MAX_NAME)
+  if (known.length > MAX_CLAIMS) return {}
+  return Object.fromEntries(
+    known.map(([name, value]) => [name, hash([salt, name, value]).slice(0, 8)])
+  )
 }
 
 /** Numbers keep every digit: rounding must not make two subjects equal. */

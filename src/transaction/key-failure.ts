@@ -3,7 +3,7 @@
  * whatever has failed.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { failure, type Failure } from '../errors/catalogue.ts'
+import { failure, quote, withReason, type Failure } from '../errors/catalogue.ts'
 import type { DatabaseError } from '../errors/postgres.ts'
 import { SqlState, isUndefinedTable } from '../errors/sqlstates.ts'
 import { query, type Connection } from '../postgres/connection.ts'
@@ -46,8 +46,7 @@ export async function resolveKeyFailure (
       : fail(failure('idempotency_key_in_progress', undefined, { retryable: true }))
   }
   if (stored.differs !== 'nothing') {
-    const { differs } = stored
-    return fail(failure('idempotency_key_reused', REUSED[differs], { differs }))
+    return fail(describeReuse(stored, context.key))
   }
   const { rows, txid } = stored
   return { kind: 'committed', replayed: true, rows, txid, times }
@@ -83,13 +82,39 @@ async function findAnswer (
  * A stored response shows that its request was committed. It may be an earlier attempt of this one,
  * so nothing here recommends another key.
  */
-const REUSED = {
-  claims: 'The `Idempotency-Key` was used by a request whose token had other claims. That ' +
-    'request was committed. This one was not run. For its response, send the same request with ' +
-    'the same key and a token with the same claims.',
-  request: 'The `Idempotency-Key` was used for another request, with a different body or ' +
-    'different preferences. That request was committed. This one was not run.'
-} as const
+function describeReuse ({ differs, eachClaim }: StoredAnswer, key: Key): Failure {
+  if (differs === 'request') {
+    const message = 'The `Idempotency-Key` was used for another request, with a different body ' +
+      'or different preferences. That request was committed. This one was not run.'
+    return failure('idempotency_key_reused', message, { differs })
+  }
+  const names = findDifferingClaims(eachClaim, key.eachClaim)
+  const list = names.slice(0, MAX_NAMES).map(quote).join(', ') +
+    (names.length > MAX_NAMES ? ' and more' : '')
+  const message = 'The `Idempotency-Key` was used by a request whose token had other claims' +
+    `${list === '' ? '' : ` (${list})`}. That request was committed. This one was not run. For ` +
+    'its response, send the same request with the same key and a token with the same claims.'
+  const failed = failure('idempotency_key_reused', message, { differs: 'claims' })
+  return list === '' ? failed : withReason(failed, `${list}: ${IGNORED}`)
+}
+
+/** Returns the names of the claims that differ, if both sides know theirs. */
+function findDifferingClaims (...sides: readonly [string, string]): readonly string[] {
+  const [one = [], other = []] = sides.map(text =>
+    Object.entries(JSON.parse(text) as Readonly<Record<string, string>>))
+  if (one.length === 0 || other.length === 0) return []
+  const differing = [[one, other], [other, one]].flatMap(([from = [], to = []]) => {
+    const hashes = new Map(to)
+    return from.filter(([name, hash]) => hashes.get(name) !== hash).map(([name]) => name)
+  })
+  return [...new Set(differing)].sort()
+}
+
+/** Maximum number of claims that a message names. */
+const MAX_NAMES = 10
+
+const IGNORED = 'claims that change with every token and decide no rights belong to ' +
+  'IDEMPOTENCY_IGNORED_CLAIMS'
 
 const TABLE_MISSING = 'Idempotency keys need the table oneflight.idempotency_keys and the ' +
   'procedure oneflight.store_answer of this version, and privileges on both. Run "npm run ' +

@@ -128,6 +128,8 @@ export interface StoredAnswer {
   readonly rows: readonly Buffer[]
   /** The id of the transaction that stored it, with its epoch. */
   readonly txid: string
+  /** Short hashes of the claims of its owner; `{}` if an earlier version stored it. */
+  readonly eachClaim: string
 }
 
 /** Reads what is stored under the key, as of `secondsAgo`; undefined: nothing. */
@@ -142,7 +144,8 @@ export async function readAnswer (
     differs: String(first[0]) as StoredAnswer['differs'],
     live: String(first[1]) === 't',
     rows: rows.map(([, , answer]) => answer as Buffer),
-    txid: addEpoch(String(first[3]), String(first[4]))
+    txid: addEpoch(String(first[3]), String(first[4])),
+    eachClaim: String(first[5] ?? '{}')
   }
 }
 

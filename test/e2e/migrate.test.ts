@@ -111,7 +111,7 @@ t.test('an owner migrates an empty database for a login role without privileges'
     objects.find(({ name }) => name === 'idempotency_keys')?.columns,
     'principal bytea not null, key text not null, fingerprint bytea not null, answer ' +
     'text[], created_at timestamp with time zone not null, expires_at timestamp with ' +
-    'time zone not null, claims bytea'
+    'time zone not null, claims bytea, claim_hashes text'
   )
   const indexes = await database.sql`select pg_get_indexdef(indexrelid) as def from pg_index
       where indrelid = 'oneflight.idempotency_keys'::regclass order by 1`

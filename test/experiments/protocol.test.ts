@@ -502,6 +502,8 @@ t.test('a batch with a key whose connection is lost', async t => {
   const key: Key = {
     principal: '00',
     claims: '00',
+    earlierClaims: '00',
+    eachClaim: '{}',
     text: 'k',
     fingerprint: '00',
     lock: 1n,

@@ -187,6 +187,8 @@ t.test('an attempt of which only the claim arrives does not hold its key forever
   const key: Key = {
     principal: 'aa',
     claims: 'cc',
+    earlierClaims: 'cc',
+    eachClaim: '{}',
     text: 'a',
     fingerprint: 'bb',
     lock: 7n,

@@ -491,6 +491,49 @@ t.test('a tenant does not get the response of another tenant with its subject', 
   t.equal(await transactions(), 1)
 })
 
+t.test('the claims that differ are named, and their values are not', async t => {
+  const claims = { role: 'oneflight_user', sub: 'a', amr: ['pwd'], org: 'canary', 'a b"': 1 }
+  const first = await send({ ...claims, fva: [1, 2], session_id: 'x' })
+  expectFresh(t, first)
+  expectReplay(t, await send({ ...claims, fva: [9, 9], session_id: 'y', nonce: 'z' }), first)
+  const { org, ...others } = claims
+  const rows: ReadonlyArray<readonly [claims: Claims, named: string]> = [
+    [{ ...claims, amr: ['otp', 'canary'] }, '"amr"'],
+    [{ ...claims, age: 7 }, '"age"'],
+    [others, '"org"'],
+    [{ ...others, age: 7, amr: [], 'a b"': 2 }, '"a b\\"", "age", "amr", "org"']
+  ]
+  for (const [changed, named] of rows) {
+    const other = await send(changed)
+    refused(t, other, 422, 'idempotency_key_reused', named)
+    t.ok(other.body.error.message.includes(`other claims (${named}). That`), other.text)
+    const id = other.headers.get('x-request-id')
+    const line = await until(() => service.log.find(({ request_id: of }) => of === id))
+    t.equal(line['reason'], `${named}: claims that change with every token and decide no rights ` +
+      'belong to IDEMPOTENCY_IGNORED_CLAIMS')
+    t.notOk(`${other.text}${JSON.stringify(line)}`.includes('canary'))
+  }
+  const many = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`c${i + 10}`, i]))
+  t.match((await send({ ...claims, ...many })).body.error, { message: /"c18", "c19" and more\)/ })
+  t.equal(await applied(), 1)
+})
+
+t.test('a key that an earlier version stored with its claims is honoured', async t => {
+  const claims = member('bakery', { session_id: 1 })
+  const first = await send(claims)
+  const hashes = await sql`select claim_hashes from oneflight.idempotency_keys`
+  await sql`update oneflight.idempotency_keys set claim_hashes = null`
+  expectReplay(t, await send(claims), first)
+  const other = await send({ ...claims, session_id: 2 })
+  refused(t, other, 422, 'idempotency_key_reused')
+  t.match(other.body.error, { message: /token had other claims\. That/ }, 'nothing is known of them')
+  // It has taken over an expired key since, and does not write the new column.
+  await sql`update oneflight.idempotency_keys set claims = sha256(claims),
+    claim_hashes = ${String(hashes[0]?.['claim_hashes'])}`
+  refused(t, await send(claims), 422, 'idempotency_key_reused', 'the claims of the expired key')
+  t.equal(await applied(), 1)
+})
+
 t.test('while a request runs, other claims get 409, and another subject does not wait', async t => {
   const slot = await holdRow(service.database)
   const first = send(member('bakery'), touch())

@@ -25,6 +25,10 @@ export interface Key {
   readonly principal: string
   /** The hash of its claims, which detects another owner with the same principal. */
   readonly claims: string
+  /** The hash that earlier versions store and compare. */
+  readonly earlierClaims: string
+  /** Short hashes of single claims, as JSON text. */
+  readonly eachClaim: string
   readonly text: string
   /** The hash of the request, which detects another request with the same key. */
   readonly fingerprint: string
@@ -103,11 +107,12 @@ export function storeReceivedStatement (key: Key, results: readonly Buffer[]): S
  * deploy/migrate.sql, is planned once for each connection; by itself it would be each time.
  */
 function storeStatement (
-  { principal, claims, text, fingerprint, ttlSeconds }: Key,
+  { principal, claims, earlierClaims, eachClaim, text, fingerprint, ttlSeconds }: Key,
   answer: Fragment
 ): Statement {
+  const hashes = `${earlierClaims}${claims}${eachClaim}`
   const statement = sql`call oneflight.store_answer(${parameter(principal)}, ${parameter(text)},
-    ${parameter(fingerprint)}, ${parameter(claims)}, ${parameter(String(ttlSeconds))},
+    ${parameter(fingerprint)}, ${parameter(hashes)}, ${parameter(String(ttlSeconds))},
     ${failingSetting('taken')}, ${failingSetting('session')}, ${answer})`
   return { ...render(statement), prepare: false }
 }
@@ -115,25 +120,29 @@ function storeStatement (
 /**
  * Returns a query with one row per operation: what differs from the request that stored the key
  * (`claims`, `request` or `nothing`), whether the key was still valid `secondsAgo`, the result, the
- * id of the transaction that stored it, and the next id; see addEpoch. There is no row for an
- * unknown key. An expired key is known until its row is deleted. A row of an earlier version has no
- * claims to compare.
+ * id of the transaction that stored it, the next id; see addEpoch, and `eachClaim` of the owner.
+ * There is no row for an unknown key. An expired key is known until its row is deleted. A row of an
+ * earlier version has only the hash of that version, or no claims to compare.
  */
 export function answerText (
-  { principal, claims, text, fingerprint }: Key,
+  { principal, claims, earlierClaims, text, fingerprint }: Key,
   secondsAgo: number
 ): string {
   return render(
-    sql`select case when k.claims operator(pg_catalog.<>) ${
-      fromHex(requestConstant(claims))
-    } then 'claims' when k.fingerprint operator(pg_catalog.<>) ${
+    sql`select case when case when h.ours then pg_catalog.substr(k.claim_hashes, 65, 64)
+        operator(pg_catalog.<>) ${requestConstant(claims)} else k.claims operator(pg_catalog.<>) ${
+      fromHex(requestConstant(earlierClaims))
+    } end then 'claims' when k.fingerprint operator(pg_catalog.<>) ${
       fromHex(requestConstant(fingerprint))
     } then 'request' else 'nothing' end, k.expires_at operator(pg_catalog.>)
       (pg_catalog.clock_timestamp() operator(pg_catalog.-) pg_catalog.make_interval(secs => ${
       requestConstant(String(secondsAgo))
     })), a.answer, k.xmin::pg_catalog.text, pg_catalog.pg_snapshot_xmax(
-      pg_catalog.pg_current_snapshot())::pg_catalog.text
-    from ${TABLE} as k, pg_catalog.unnest(k.answer) with ordinality as a (answer, position)
+      pg_catalog.pg_current_snapshot())::pg_catalog.text,
+      case when h.ours then pg_catalog.substr(k.claim_hashes, 129) end
+    from ${TABLE} as k, pg_catalog.unnest(k.answer) with ordinality as a (answer, position),
+      lateral (select pg_catalog.left(k.claim_hashes, 64) operator(pg_catalog.=)
+        pg_catalog.encode(k.claims, 'hex') as ours) as h
     where ${sameKey(principal, text, requestConstant)} order by a.position`
   ).text
 }

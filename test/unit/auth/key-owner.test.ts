@@ -110,6 +110,37 @@ t.test('the hash of the claims is that of every token with the same claims', asy
   for (const claims of same) t.equal(owner(claims).claims, hash, claims)
 })
 
+t.test('known claims of tokens, logins and sessions do not count', async t => {
+  const { claims, earlierClaims, eachClaim } = owner('{"sub":"a","amr":["pwd"]}')
+  t.same(Object.keys(JSON.parse(eachClaim)), ['amr', 'sub'])
+  t.equal(earlierClaims, claims)
+  const names = [
+    'nonce', 'at_hash', 'c_hash', 's_hash', 'updated_at', 'session_state', 'session_id', 'aio',
+    'rh', 'uti', 'xms_ftd', 'event_id', 'origin_jti', 'fva', 'rat'
+  ]
+  for (const name of names) {
+    const other = owner(`{"sub":"a","amr":["pwd"],"${name}":[1]}`)
+    t.equal(other.claims, claims, name)
+    t.equal(other.eachClaim, eachClaim, name)
+    t.not(other.earlierClaims, earlierClaims, `${name} in earlier versions`)
+  }
+  for (const name of ['amr', 'acr', 'aal', 'azp', 'scope', 'org_id', 'tid', 'exp ']) {
+    t.not(owner(`{"sub":"a","${name}":[1]}`).claims, owner('{"sub":"a"}').claims, name)
+  }
+})
+
+t.test('the hashes of single claims are bounded, and show no value', async t => {
+  const each = (claims: object): object => JSON.parse(owner(JSON.stringify(claims)).eachClaim)
+  const one = each({ sub: 'a', admin: true })
+  t.match(one, { admin: /^[0-9a-f]{8}$/ })
+  t.not((each({ sub: 'b', admin: true }) as { admin: string }).admin,
+    (one as { admin: string }).admin, 'salted with the principal')
+  t.same(Object.keys(each({ sub: 'a', ['x'.repeat(101)]: 1 })), ['sub'])
+  const many = Object.fromEntries(Array.from({ length: 64 }, (_, i) => [`c${i}`, i]))
+  t.equal(Object.keys(each(many)).length, 64)
+  t.same(each({ ...many, more: 1 }), {})
+})
+
 t.test('the hash of the claims differs with any other claim, and with every digit', async t => {
   const claims = [
     '{}',
