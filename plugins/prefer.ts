@@ -1,7 +1,8 @@
 /**
  * Reads from headers how a batch is to run: `Prefer` (RFC 7240), and `Oneflight-Position`, which
  * says what a read on the replica must see. Sends `Preference-Applied` when the batch succeeds. An
- * unknown preference is ignored, as the RFC requires, unless the client sends `handling=strict`.
+ * unknown preference is ignored, as the RFC requires, unless the client sends `handling=strict`. A
+ * known preference with an unknown value is always refused: a mistyped dry run must not commit.
  * Routes use the decorators `readPreferences` and `readPosition` as onRequest hooks.
  */
 import type { FastifyInstance, onRequestHookHandler } from 'fastify'
@@ -13,9 +14,11 @@ import {
   defaultPreferences,
   preferenceItems,
   renderPreference,
+  type PreferenceItem,
   type Preferences
 } from '../schemas/prefer.ts'
 import { failure, type Failure } from '../src/errors/catalogue.ts'
+import { suggest } from '../src/errors/suggestion.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -28,13 +31,13 @@ declare module 'fastify' {
 }
 
 /**
- * One element of the header. `text` is the original; `name` and `value` are lower case without
- * quotes, and missing when the element is malformed.
+ * One element of the header. `name` is lower case, and empty when there is none; `value` is lower
+ * case without quotes, and undefined when the element is malformed.
  */
 interface Element {
   readonly text: string
-  readonly name?: string
-  readonly value?: string
+  readonly name: string
+  readonly value: string | undefined
 }
 
 // Grammar of RFC 7240 §2 and RFC 9110 §5.6; Node decodes header bytes as latin1. Matching takes
@@ -50,6 +53,8 @@ const PREFERENCE = new RegExp(`^[ \\t]*${PAIR}(?:[ \\t]*;(?:[ \\t]*${PAIR})?)*[ 
  */
 const PIECE = /(?:[^",]+|"(?:[^"\\]|\\.?)*("|$))+/g
 
+const ALL_QUOTED = new RegExp(QUOTED, 'g')
+
 /** Maximum characters of a header that an error message quotes. */
 const MAX_QUOTE = 60
 
@@ -59,26 +64,22 @@ async function prefer (app: FastifyInstance, { config }: ConfigOptions): Promise
   app.decorateRequest('position', undefined)
   app.decorate('readPosition', readPosition)
   app.decorate<onRequestHookHandler>('readPreferences', (request, _reply, done) => {
-    const elements = withoutRepetitions(
-      headerValues(request.raw.rawHeaders, 'prefer').flatMap(readLine)
-    )
-    const known: Partial<Preferences> = Object.fromEntries(
-      elements.filter(isKnown).map(({ name, value }) => [name, value])
-    )
-    const preferences: Preferences = { ...defaultPreferences, ...known }
-    const unknown = elements.find(element => !isKnown(element))
-    if (preferences.handling === 'strict' && unknown !== undefined) throw refusal(unknown)
+    const elements = headerValues(request.raw.rawHeaders, 'prefer').flatMap(readLine)
+    const known = readKnown(elements)
+    const preferences: Preferences = { ...defaultPreferences, ...Object.fromEntries(known) }
+    const unknown = elements.find(({ name }) => !preferenceItems.has(name))
+    if (preferences.handling === 'strict' && unknown !== undefined) {
+      throw refuse(describeUnknown(unknown))
+    }
     // Always refused: a client that asks for query plans does not want the batch to run.
     if (preferences.explain === enabled && config.EXPLAIN === 'off') {
-      throw failure(
-        'prefer_invalid',
+      throw refuse(
         'This service does not return query plans (EXPLAIN=off). The batch was not run.'
       )
     }
     request.preferences = preferences
-    request.preferenceApplied = Object.entries(known).map(([name, value]) =>
-      renderPreference(name, value)
-    ).join(', ')
+    request.preferenceApplied = [...known].map(([name, value]) => renderPreference(name, value))
+      .join(', ')
     done()
   })
   app.addHook('onSend', (request, reply, _payload, done) => {
@@ -110,10 +111,10 @@ function readLine (line: string): readonly Element[] {
   return pieces.filter(text => /[^ \t]/.test(text)).map(readElement)
 }
 
-/** Parameters (after `;`) must be well-formed and are ignored: no preference here has any. */
+/** Of a malformed element, the name is its first word: it may be a mistyped known preference. */
 function readElement (text: string): Element {
   const [, name, value = ''] = PREFERENCE.exec(text) ?? []
-  if (name === undefined) return { text }
+  if (name === undefined) return { text, name: readWords(text)[0] ?? '', value: undefined }
   return {
     text,
     name: name.toLowerCase(),
@@ -122,33 +123,58 @@ function readElement (text: string): Element {
   }
 }
 
+function readWords (text: string): readonly string[] {
+  return text.toLowerCase().match(/[\w-]+/g) ?? []
+}
+
 /**
- * Keeps the first element of each name, with any value (RFC 7240 §2), and all malformed elements.
+ * Returns the values of the known preferences by name. Throws for an unknown value, and for a
+ * preference with two values, of which RFC 7240 §2 would ignore one.
  */
-function withoutRepetitions (elements: readonly Element[]): readonly Element[] {
-  const seen = new Set<string>()
-  return elements.filter(({ name }) => {
-    if (name === undefined) return true
-    const first = !seen.has(name)
-    seen.add(name)
-    return first
-  })
+function readKnown (elements: readonly Element[]): ReadonlyMap<string, string> {
+  const known = new Map<string, string>()
+  for (const { text, name, value } of elements) {
+    const item = preferenceItems.get(name)
+    if (item === undefined) continue
+    if (!item.anyOf.some(word => word.const === value)) throw refuse(describeValues(name, text))
+    if ((known.get(name) ?? value) !== value) {
+      throw refuse(`Preference ${name} is repeated with another value: ${printable(text)}`)
+    }
+    const parameter = readParameters(text).find(other => preferenceItems.has(other))
+    if (parameter !== undefined) {
+      throw refuse(
+        `Separate preferences by commas: ${parameter} is a parameter of ${name} here: ` +
+          printable(text)
+      )
+    }
+    known.set(name, value as string)
+  }
+  return known
 }
 
-function isKnown ({ name = '', value }: Element): boolean {
-  return preferenceItems.get(name)?.anyOf.some(item => item.const === value) === true
+/** The names after `;`. No preference here has a parameter: others are ignored. */
+function readParameters (text: string): readonly string[] {
+  const parts = text.replace(ALL_QUOTED, '').toLowerCase().split(';')
+  return parts.slice(1).map(part => part.split('=', 1)[0]?.trim() as string)
 }
 
-function refusal ({ text, name }: Element): Failure {
-  return failure('prefer_invalid', describeProblem(name, printable(text)))
+function refuse (message: string): Failure {
+  return failure('prefer_invalid', message)
 }
 
-function describeProblem (name: string | undefined, quote: string): string {
-  if (name === undefined) return `Malformed Prefer header at: ${quote}`
-  const item = preferenceItems.get(name)
-  if (item === undefined) return `Unknown preference: ${quote}`
-  const values = item.anyOf.map(({ const: value }) => value === enabled ? 'no value' : value)
-  return `Preference ${name} takes ${values.join(' or ')}, got: ${quote}`
+function describeUnknown ({ text, value }: Element): string {
+  return value === undefined
+    ? `Malformed Prefer header at: ${printable(text)}`
+    : `Unknown preference: ${printable(text)}`
+}
+
+function describeValues (name: string, text: string): string {
+  const { anyOf } = preferenceItems.get(name) as PreferenceItem
+  const values = anyOf.map(({ const: value }) => value)
+  const shown = values.map(value => value === enabled ? 'no value' : value)
+  const near = suggest(readWords(text)[1] ?? '', values)
+  return `Preference ${name} takes ${shown.join(' or ')}, got: ${printable(text)}` +
+    (near === undefined ? '' : `. Did you mean ${renderPreference(name, near)}?`)
 }
 
 /** Shortens a part of a header and replaces characters that a terminal or a log would interpret. */

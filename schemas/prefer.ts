@@ -55,8 +55,9 @@ export const Preferences = Type.Object({
   handling: oneOf(['lenient', 'strict'], {
     default: 'lenient',
     description:
-      'with `strict`, an unknown preference, an unknown value or a malformed header is refused ' +
-      'with 400 `prefer_invalid`; otherwise it is ignored'
+      'with `strict`, an unknown preference or a malformed header is refused with 400 ' +
+      '`prefer_invalid`; otherwise it is ignored. An unknown value of a known preference is ' +
+      'always refused'
   })
 })
 export type Preferences = Readonly<Static<typeof Preferences>>

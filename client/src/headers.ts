@@ -8,16 +8,22 @@ export function preferHeader (
   { dryRun, isolation, readOnly, return: returned, explain, timing }: BatchOptions
 ): string | undefined {
   const preferences = [
-    ...dryRun === true ? ['tx=rollback'] : [],
+    ...flag('tx', dryRun, 'tx=rollback'),
     ...isolation === undefined ? [] : [`isolation=${isolation}`],
-    ...readOnly === true ? ['access=read-only'] : [],
+    ...flag('access', readOnly, 'access=read-only'),
     ...returned === undefined ? [] : [`return=${returned}`],
-    ...explain === true ? ['explain'] : [],
-    ...timing === true ? ['timing'] : []
+    ...flag('explain', explain, 'explain'),
+    ...flag('timing', timing, 'timing')
   ]
   // A service that does not know a preference must refuse the batch. Otherwise it would commit an
   // intended dry run.
   return preferences.length === 0 ? undefined : [...preferences, 'handling=strict'].join(', ')
+}
+
+/** JavaScript can pass another value than a boolean. It is sent, so that the service refuses it. */
+function flag (name: string, value: boolean | undefined, text: string): readonly string[] {
+  if (value === undefined || value === false) return []
+  return [value === true ? text : `${name}=${String(value)}`]
 }
 
 /** The media type of a stream of rows. */

@@ -36,8 +36,8 @@ const requestErrors = failuresOf('request_error', {
   prefer_invalid: {
     status: 400,
     meaning:
-      'With `handling=strict`: the `Prefer` header is malformed, or contains an unknown ' +
-      'preference or value.'
+      'The `Prefer` header has a known preference with an unknown value, or with two values. ' +
+      'With `handling=strict`, it is malformed or has an unknown preference.'
   },
   position_invalid: {
     status: 400,

@@ -3,29 +3,41 @@
  * beginnings, because most errors are near the end of a name. Letter case does not matter.
  */
 
-/** Returns the known name with the longest common prefix. `known` must not be empty. */
+/**
+ * Returns the known name with the longest common prefix, and of several the one with the longest
+ * common end. `known` must not be empty.
+ */
 export function closestName (name: string, known: readonly string[]): string {
-  const text = name.slice(0, MAX_LENGTH).toLowerCase()
-  const lengths = known.map(own => commonLength(text, own.toLowerCase()))
-  return known[lengths.indexOf(Math.max(...lengths))] as string
+  const text = shorten(name)
+  const [best] = known.map(own => ({ own, ...compare(text, own.toLowerCase()) }))
+    .sort((a, b) => b.start - a.start || b.end - a.end)
+  return (best as { readonly own: string }).own
 }
 
 /** No known name is longer. */
 const MAX_LENGTH = 128
 
+function shorten (name: string): string {
+  return name.slice(0, MAX_LENGTH).toLowerCase()
+}
+
 /**
  * Returns the closest name if it is near enough for "Did you mean", otherwise undefined. It must
  * share two characters, and either be the beginning of `name` (`eq` of `equals`) or share half of
- * `name` (`where` and `wheer`). `known` must not be empty.
+ * `name` (`where` and `wheer`), the end included (`rollback` and `rolback`). `known` must not be
+ * empty.
  */
 export function suggest (name: string, known: readonly string[]): string | undefined {
   const best = closestName(name, known)
-  const length = commonLength(name.slice(0, MAX_LENGTH).toLowerCase(), best.toLowerCase())
-  return length >= 2 && (length === best.length || length >= name.length / 2) ? best : undefined
+  const { start, end } = compare(shorten(name), best.toLowerCase())
+  return start >= 2 && (start === best.length || start + end >= name.length / 2) ? best : undefined
 }
 
-function commonLength (left: string, right: string): number {
-  let length = 0
-  while (length < left.length && left[length] === right[length]) length++
-  return length
+/** The lengths of the common prefix of two names, and of the common end of what follows it. */
+function compare (left: string, right: string): { readonly start: number, readonly end: number } {
+  const most = Math.min(left.length, right.length)
+  let [start, end] = [0, 0]
+  while (start < most && left[start] === right[start]) start++
+  while (end < most - start && left.at(-1 - end) === right.at(-1 - end)) end++
+  return { start, end }
 }

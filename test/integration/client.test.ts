@@ -544,6 +544,13 @@ t.test('options are sent as preferences', async t => {
   await t.rejects(client.batch(insert, { readOnly: true }), {
     code: 'read_only_sql_transaction', op: 'apple', status: 403
   })
+  const wrong = [
+    { dryRun: 'true' }, { dryRun: 1 }, { dryRun: null }, { readOnly: 'yes' }, { explain: 'yes' },
+    { timing: 1 }, { isolation: 'snapshot' }, { return: 'full' }
+  ]
+  for (const options of wrong) {
+    await t.rejects(client.batch(insert, options as never), { code: 'prefer_invalid', status: 400 })
+  }
   t.same((await client.batch(b => b.select('stock'))).preferenceApplied, {})
 
   const { client: recording, asked } = recorder()

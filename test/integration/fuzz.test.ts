@@ -220,7 +220,7 @@ const values: Readonly<Record<string, readonly string[]>> = {
     `Bearer ${token({ role: 'a\u0000b' })}`
   ],
   prefer: [
-    'tx=rollback', 'tx=rollback, return=minimal', 'handling=strict', 'handling=strict, tx=x',
+    'tx=rollback', 'tx=rollback, return=minimal', 'handling=strict', 'tx=x',
     'isolation=serializable', 'access=read-only', 'return=minimal;x', 'tx="rollback"', 'tx==', '=',
     'respond-async, wait=10', '__proto__=1', 'constructor'
   ],

@@ -126,39 +126,21 @@ t.test('the header is parsed according to RFC 7240', async t => {
     // Unknown preferences are ignored, also registered ones that the service does not support.
     ['respond-async, wait=10, x="tx=rollback, return=minimal"', null],
     ['foo; tx=rollback, return=minimal', 'return=minimal'],
-    ['tx=rolback, tx, return=""', null],
     ['__proto__=1, constructor=2, toString', null],
-    ['tx=rollback x, return=minimal', 'return=minimal'],
     ['x="tx=rollback', null],
+    ['rollback, tx-rollback, dry run, =x, return=minimal', 'return=minimal'],
     ['x="never closed, return=minimal', 'return=minimal'],
-    // Of a repeated preference, only the first counts, even if its value is unknown.
-    ['tx=commit, TX=rollback', 'tx=commit'],
-    ['tx=nonsense, tx=rollback', null],
-    ['return=minimal, handling=strict, return=nonsense', 'return=minimal, handling=strict'],
-    ['handling=lenient, handling=strict, foo', 'handling=lenient'],
-    ['handling=strict, handling=lenient, foo', null, /Unknown preference: foo$/],
+    ['tx=rollback, return=minimal, TX="rollback"', 'tx=rollback, return=minimal'],
+    ['foo=1, foo=2, tx=rollback', 'tx=rollback'],
     // Strict.
     ['handling=strict, respond-async', null, /Unknown preference: respond-async$/],
     ['foo="a, b"; c, handling=strict', null, /Unknown preference: foo="a, b"; c$/],
-    ['handling=strict, tx=rolback', null, /tx takes commit or rollback, got: tx=rolback$/],
-    [
-      'handling=strict, isolation = "snapshot"',
-      null,
-      /isolation takes read-committed or repeatable-read or serializable, got: isolation = "snapshot"$/
-    ],
-    ['handling=strict, access', null, /access takes read-write or read-only, got: access$/],
-    ['handling=strict, return=', null, /Malformed Prefer header at: return=$/],
-    ['handling=strict, timing=yes', null, /timing takes off or no value, got: timing=yes$/],
     ['handling=strict, timing, explain=off', 'handling=strict, timing, explain=off'],
-    [
-      'handling=strict, tx=rollback commit',
-      null,
-      /Malformed Prefer header at: tx=rollback commit$/
-    ],
-    ['tx=a/b, handling=strict', null, /Malformed Prefer header at: tx=a\/b$/],
+    ['foo=rollback commit, handling=strict', null, /Malformed .* at: foo=rollback commit$/],
+    ['foo=a/b, handling=strict', null, /Malformed Prefer header at: foo=a\/b$/],
     ['=rollback, handling=strict', null, /Malformed Prefer header at: =rollback$/],
-    ['tx=rollback;;a=, handling=strict', null, /Malformed Prefer header at: tx=rollback;;a=$/],
-    ['tx=a"b", handling=strict', null, /Malformed Prefer header at: tx=a"b"$/],
+    ['foo=rollback;;a=, handling=strict', null, /Malformed Prefer header at: foo=rollback;;a=$/],
+    ['foo=a"b", handling=strict', null, /Malformed Prefer header at: foo=a"b"$/],
     ['handling=strict, x="never, closed', null, /Malformed Prefer header at: x="never$/],
     ['x="never closed, handling=strict', null, /Malformed Prefer header at: x="never closed$/],
     ['x="ends with \\, handling=strict', null, /Malformed Prefer header at: x="ends with \\$/],
@@ -182,6 +164,102 @@ t.test('the header is parsed according to RFC 7240', async t => {
   }
 })
 
+/** Headers with a preference that is known and a value that is not, and what the message says. */
+const mistyped: ReadonlyArray<readonly [prefer: string, message: string]> = [
+  [
+    'tx=rolback',
+    'Preference tx takes commit or rollback, got: tx=rolback. Did you mean tx=rollback?'
+  ],
+  ['tx=dry', 'Preference tx takes commit or rollback, got: tx=dry'],
+  ['tx', 'Preference tx takes commit or rollback, got: tx'],
+  ['Tx=""', 'Preference tx takes commit or rollback, got: Tx=""'],
+  ['tx=', 'Preference tx takes commit or rollback, got: tx='],
+  ['tx="Rolback"', 'got: tx="Rolback". Did you mean tx=rollback?'],
+  ['tx=roll"back"', 'got: tx=roll"back". Did you mean tx=rollback?'],
+  ['tx:rollback', 'got: tx:rollback. Did you mean tx=rollback?'],
+  ['tx rollback', 'got: tx rollback. Did you mean tx=rollback?'],
+  ['tx==rollback', 'got: tx==rollback. Did you mean tx=rollback?'],
+  ['tx=rollback x', 'got: tx=rollback x. Did you mean tx=rollback?'],
+  ['tx="rollback', 'got: tx="rollback. Did you mean tx=rollback?'],
+  ['"tx=rollback"', 'got: "tx=rollback". Did you mean tx=rollback?'],
+  ['tx=rollback;;a=', 'got: tx=rollback;;a=. Did you mean tx=rollback?'],
+  ['foo, tx=rolback;bar, return=minimal', 'got: tx=rolback;bar. Did you mean tx=rollback?'],
+  [
+    'isolation=read_committed',
+    'Preference isolation takes read-committed or repeatable-read or serializable, ' +
+      'got: isolation=read_committed. Did you mean isolation=read-committed?'
+  ],
+  ['isolation=repeatable read', 'Did you mean isolation=repeatable-read?'],
+  ['isolation=serialisable', 'Did you mean isolation=serializable?'],
+  ['access=readonly', 'Did you mean access=read-only?'],
+  ['access', 'Preference access takes read-write or read-only, got: access'],
+  ['return=minmal', 'Did you mean return=minimal?'],
+  ['return=', 'Preference return takes representation or minimal, got: return='],
+  ['explain=true', 'Preference explain takes off or no value, got: explain=true'],
+  ['timing=yes', 'Preference timing takes off or no value, got: timing=yes'],
+  ['handling=Strikt', 'Did you mean handling=strict?'],
+  [`tx=${'x'.repeat(500)}`, `got: tx=${'x'.repeat(57)}…`],
+  ['tx=commit, TX=rollback', 'Preference tx is repeated with another value: TX=rollback'],
+  ['tx=rollback, tx=commit', 'Preference tx is repeated with another value: tx=commit'],
+  ['tx=rollback, tx=rolback', 'got: tx=rolback. Did you mean tx=rollback?'],
+  ['handling=lenient, handling=strict', 'Preference handling is repeated with another value'],
+  [
+    'return=minimal; tx=rollback',
+    'Separate preferences by commas: tx is a parameter of return here: return=minimal; tx=rollback'
+  ],
+  ['return=minimal;a="; b";TX = rollback', 'tx is a parameter of return here']
+]
+
+t.test('a known preference with an unknown value is refused', async t => {
+  for (const [prefer, message] of mistyped) {
+    for (const header of [prefer, `handling=strict, ${prefer}`]) {
+      // It would be repeated.
+      if (header !== prefer && /^handling/.test(prefer)) continue
+      const { status, headers, body } = await preferring(header, [insert('i', 'a')])
+      t.same([status, headers.get('preference-applied'), body.error?.code, body.error?.committed], [
+        400, null, 'prefer_invalid', false
+      ], header)
+      t.ok(body.error?.message.endsWith(message) || body.error?.message.includes(`${message}: `),
+        `${header}: ${body.error?.message}`)
+    }
+  }
+  t.same(await words(), [], 'nothing is stored')
+})
+
+t.test('every route that runs a batch refuses it', async t => {
+  const operations = [op.insert('i', 't', '$params.rows'), select('s', 't')]
+  const properties = { word: { type: 'string' } }
+  const rows = { type: 'array', items: { type: 'object', properties, additionalProperties: false } }
+  const params = { type: 'object', properties: { rows }, required: ['rows'] }
+  const service = await useAnother(t, {
+    env: { MCP: 'on', MAX_UPLOAD_ROWS: '10', MAX_STREAM_ROWS: '10' },
+    batches: { add: { params, operations }, all: { operations: [select('s', 't')] } }
+  })
+  const given = { rows: [{ word: 'a' }] }
+  const call = {
+    jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'add', arguments: given }
+  }
+  const ndjson = 'application/x-ndjson'
+  const requests: ReadonlyArray<readonly [path: string, body: string, headers?: object]> = [
+    ['/', JSON.stringify([insert('i', 'a')])],
+    ['/', JSON.stringify([select('s', 't')]), { accept: ndjson }],
+    ['/batches/add', JSON.stringify(given)],
+    ['/batches/all', '{}', { accept: ndjson }],
+    ['/batches/add', '{"word":"a"}\n', { 'content-type': ndjson }],
+    ['/batches/add', 'word\na\n', { 'content-type': 'text/csv' }],
+    ['/mcp', JSON.stringify(call), { accept: 'application/json, text/event-stream' }]
+  ]
+  for (const [path, body, more] of requests) {
+    const send = (prefer: string): Promise<Answer> =>
+      ask(service.url + path, {
+        method: 'POST', body, headers: { ...headersOfBatch(), prefer, ...more }
+      })
+    t.match(await send('tx=rolback'), failed(400, 'prefer_invalid'), `${path} ${body}`)
+    t.equal((await send('tx=rollback')).status, 200, `${path} ${body}`)
+  }
+  t.same(await words(), [])
+})
+
 t.test('several header lines count as one header', async t => {
   const send = async (more: Readonly<Record<string, string>>): Promise<unknown> => {
     const headers = headersOfBatch({ connection: 'close', ...more })
@@ -190,9 +268,10 @@ t.test('several header lines count as one header', async t => {
     return answer?.headers['preference-applied'] ?? answer?.body.error.message
   }
   t.equal(
-    await send({ prefer: 'handling=strict', Prefer: 'tx=rollback', PREFER: 'tx=commit' }),
-    'handling=strict, tx=rollback'
+    await send({ prefer: 'handling=strict', Prefer: 'tx=rollback', PREFER: 'timing' }),
+    'handling=strict, tx=rollback, timing'
   )
+  t.match(await send({ prefer: 'tx=rollback', PREFER: 'tx=commit' }), /tx is repeated/)
   t.match(
     await send({ prefer: 'x="never closed', Prefer: 'handling=strict' }),
     /Malformed Prefer header at: x="never closed$/

@@ -305,10 +305,10 @@ const rows: readonly Row[] = [
   }],
   [undefined, select(), withHeader(
     'prefer',
-    `handling=lenient, return=${words.prefer}, ${words.prefer}=1, tx=rollback`
+    `handling=lenient, ${words.prefer}=1, tx=rollback`
   )],
-  ...['', 'tx='].map((name): Row => ['prefer_invalid', select(), {
-    ...withHeader('prefer', `handling=strict, ${name}${words.prefer}`),
+  ...['handling=strict, ', 'tx=', 'return='].map((name): Row => ['prefer_invalid', select(), {
+    ...withHeader('prefer', `${name}${words.prefer}`),
     allowed: ['prefer']
   }]),
   ['idempotency_key_invalid', select(), withHeader('idempotency-key', words.idempotency)],

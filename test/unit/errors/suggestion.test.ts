@@ -13,6 +13,7 @@ t.test('a name is near if it shares its beginning with a known name', t => {
     ['colum', 'columns'],
     ['has_keys', 'has_keys_any'],
     ['has_key_', 'has_key'],
+    ['has__ky', 'has_key'],
     ['cooler', undefined],
     ['w', undefined],
     ['i', undefined],
@@ -23,8 +24,9 @@ t.test('a name is near if it shares its beginning with a known name', t => {
   t.end()
 })
 
-t.test('the closest name has the longest common prefix; the first one of equals', t => {
+t.test('the closest name has the longest common prefix, then the longest common end', t => {
   t.equal(closestName('MAX_OP', ['MAX_ROWS', 'MAX_OPS', 'JWT_AUD']), 'MAX_OPS')
+  t.equal(closestName('MAX_OPSIZE', ['MAX_OP_COUNT', 'MAX_OP_SIZE']), 'MAX_OP_SIZE')
   t.equal(closestName('MAX', ['MAX_ROWS', 'MAX_OPS']), 'MAX_ROWS')
   t.equal(closestName('other', ['a', 'b']), 'a')
   t.end()
