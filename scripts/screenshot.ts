@@ -31,15 +31,13 @@ try {
   const browser = await openBrowser()
   try {
     const page = await browser.newPage({ viewport: { width: 1280, height: 900 } })
-    await tryBatch(
-      page,
-      service.adminUrl,
-      signToken({
+    await tryBatch(page, service.adminUrl, {
+      token: signToken({
         role: 'shop_customer',
         sub: 'corner-shop',
         exp: Math.floor(Date.now() / 1000) + 3600
       }, secret)
-    )
+    })
     await page.getByText('"corner-shop"').last().waitFor()
     // Collapse the sections above the batch.
     for (const name of ['Cookies', 'Headers', 'Query Parameters']) {

@@ -53,10 +53,11 @@ async function batch (app: FastifyInstance, { config }: ConfigOptions): Promise<
     plan: Planning
   ): Promise<FastifyReply> => {
     const exchange = await runner.receive(request, reply)
-    const runPlan = () => runner.run(exchange, plan(exchange.bytes))
+    const planning = plan(exchange.bytes)
     return request.rowSink === undefined
-      ? respond(reply, await runPlan())
-      : await streams.respond(reply, runPlan)
+      ? respond(reply, await runner.run(exchange, planning))
+      : await streams.respond(reply, () =>
+        runner.run(exchange, streams.admit(request, planning)))
   }
 
   const ofAdhoc = hooksOf(app, 'requireJson', 'admitAdhoc', 'acceptStreams')

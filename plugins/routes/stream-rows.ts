@@ -15,12 +15,17 @@ import { mediaTypes } from '../../schemas/http.ts'
 import { enabled } from '../../schemas/prefer.ts'
 import { failure, type Failure } from '../../src/errors/catalogue.ts'
 import type { DescribeFailure } from '../../src/errors/envelope.ts'
+import type { Pieces } from '../../src/json/parse.ts'
+import type { SelectNode } from '../../src/plan/nodes.ts'
+import type { PlannedBatch } from '../../src/plan/plan-batch.ts'
+import type { Plan } from '../../src/plan/plan.ts'
 import type { Committed, RowSink } from '../../src/transaction/outcome.ts'
-import { readOutcome, renderAnswer, type Answer } from './respond.ts'
+import { readAccept } from './accept.ts'
+import { readOutcome, renderAnswer, respond, type Answer } from './respond.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Takes the rows of a request that accepts a stream. */
+    /** Takes the rows of a request that prefers a stream. */
     rowSink: RowStream | undefined
   }
 }
@@ -35,6 +40,8 @@ const SPACE = 32
 /** Rows on their way to the client. */
 export class RowStream extends Readable implements RowSink {
   readonly maxRows: number
+  /** Whether the client also accepts JSON. */
+  readonly orJson: boolean
   count = 0
   onReady = (): void => {}
   /** Resolves when there is a row. */
@@ -48,11 +55,12 @@ export class RowStream extends Readable implements RowSink {
 
   /** `onStall` is called when the client has taken nothing for `afterMs`. */
   constructor (
-    maxRows: number,
+    { maxRows, orJson }: Pick<RowStream, 'maxRows' | 'orJson'>,
     stalls: { readonly afterMs: number, readonly onStall: () => void }
   ) {
     super({ highWaterMark: WAITING_BYTES })
     this.maxRows = maxRows
+    this.orJson = orJson
     this.#stalls = stalls
     const { promise, resolve } = Promise.withResolvers<void>()
     this.begun = promise
@@ -116,13 +124,18 @@ export class RowStream extends Readable implements RowSink {
 
 export interface RowStreams {
   /**
-   * An onRequest hook that gives a request its stream if it accepts one. It runs after those that
-   * read preferences and keys.
+   * An onRequest hook that gives a request its stream if it prefers one to JSON. It runs after
+   * those that read preferences and keys.
    */
   readonly accept: onRequestHookHandler
   /**
-   * Runs a batch and sends its stream. Throws `overloaded`, and the failure of the batch if there
-   * is one before the first row.
+   * Decides whether a planned batch is streamed. If it cannot be, the request loses its stream, or
+   * the failure is thrown if the client does not accept JSON. Throws `overloaded`.
+   */
+  admit(request: FastifyRequest, planning: Pieces<PlannedBatch>): Pieces<PlannedBatch>
+  /**
+   * Runs a batch and sends its stream, or JSON if it is not streamed. Throws the failure of the
+   * batch if there is one before the first row.
    */
   respond(reply: FastifyReply, run: () => Promise<Answer>): Promise<FastifyReply>
 }
@@ -138,37 +151,46 @@ export function createRowStreams (
   const describe = app.getDecorator<DescribeFailure<FastifyRequest>>('describeFailure')
   const maxStreams = Math.max(1, Math.floor(poolSize / 2))
   /** Streams with a connection to the database, or waiting for one. */
-  let streams = 0
+  const streams = new Set<RowStream>()
   app.decorateRequest('rowSink', undefined)
   return {
     accept (request, reply, done) {
-      if (!acceptsStream(request)) {
-        done()
-        return
-      }
-      const refused = maxRows === 0
-        ? failure('not_streamable', 'This service streams no rows (MAX_STREAM_ROWS=0).')
-        : refuseHeaders(request)
-      if (refused !== undefined) throw refused
-      request.preferences = { ...request.preferences, access: 'read-only' }
-      request.rowSink = new RowStream(maxRows, {
-        afterMs,
-        onStall () {
-          request.access.failure = failure('deadline_exceeded', STALLED)
-          reply.raw.destroy()
-        }
-      })
+      const weigh = readAccept(request.headers.accept ?? '')
+      const json = weigh(mediaTypes.json)
+      if (weigh(mediaTypes.ndjson) <= json) return done()
+      const refused = refuseRequest(request, maxRows)
+      if (refused === undefined) {
+        request.rowSink = new RowStream({ maxRows, orJson: json > 0 }, {
+          afterMs,
+          onStall () {
+            request.access.failure = failure('deadline_exceeded', STALLED)
+            reply.raw.destroy()
+          }
+        })
+      } else if (json === 0) throw refused
       done()
     },
+    * admit (request, planning) {
+      const batch = yield * planning
+      const stream = request.rowSink as RowStream
+      const refused = refusePlan(batch.genericPlan)
+      if (refused === undefined) {
+        if (streams.size >= maxStreams) {
+          throw failure('overloaded', 'Half of the connections stream rows to other clients.')
+        }
+        streams.add(stream)
+        request.preferences = { ...request.preferences, access: 'read-only' }
+      } else if (stream.orJson) {
+        request.rowSink = undefined
+      } else throw refused
+      return batch
+    },
     async respond (reply, run) {
-      if (streams >= maxStreams) {
-        throw failure('overloaded', 'Half of the connections stream rows to other clients.')
-      }
-      streams++
-      const running = run().finally(() => streams--)
       const { request } = reply
       const stream = request.rowSink as RowStream
+      const running = run().finally(() => streams.delete(stream))
       await Promise.race([stream.begun, running])
+      if (request.rowSink === undefined) return respond(reply, await running)
       if (stream.count === 0) readOutcome(reply, await running)
       running.then(renderEnd)
         .catch((error: unknown) => describe(error, request).body)
@@ -178,22 +200,42 @@ export function createRowStreams (
   }
 }
 
-/** Whether a request names the media type of streams. */
-function acceptsStream ({ headers: { accept = '' } }: FastifyRequest): boolean {
-  return accept.toLowerCase().split(',')
-    .some(range => range.split(';', 1)[0]?.trim() === mediaTypes.ndjson)
-}
-
 const STALLED = 'The client did not read the stream for IDLE_TRANSACTION_TIMEOUT_MS.'
 
-function refuseHeaders ({ preferences, headers }: FastifyRequest): Failure | undefined {
+function refuseRequest (request: FastifyRequest, maxRows: number): Failure | undefined {
+  if (maxRows === 0) {
+    return failure('not_streamable', 'This service streams no rows (MAX_STREAM_ROWS=0).')
+  }
+  const { preferences, headers } = request
   const refused = preferences.return === 'minimal'
     ? 'Prefer: return=minimal'
     : preferences.explain === enabled
       ? 'Prefer: explain'
-      : headers['idempotency-key'] === undefined ? undefined : 'Idempotency-Key'
+      : headers['idempotency-key'] !== undefined
+        ? 'Idempotency-Key'
+        : request.upload === undefined ? undefined : 'an upload'
   if (refused === undefined) return undefined
   return failure('not_streamable', `Rows cannot be streamed with ${refused}.`)
+}
+
+function refusePlan ({ operations }: Plan): Failure | undefined {
+  const [node, ...more] = operations
+  if (node?.kind !== 'select' || more.length > 0) {
+    return failure('not_streamable', 'Only the rows of a batch of one select can be streamed.')
+  }
+  const { id: op, index } = node
+  const member = findUnstreamable(node)
+  if (member === undefined) return undefined
+  return failure('not_streamable', `The rows of a select with ${member} cannot be streamed.`, {
+    op,
+    index
+  })
+}
+
+function findUnstreamable ({ lock, expect, answersCount }: SelectNode): string | undefined {
+  if (lock !== undefined) return '"lock"'
+  if (expect !== undefined) return '"expect"'
+  return answersCount === true ? '"answer": "count"' : undefined
 }
 
 /** Returns the last line of a stream that has all rows. Throws the failure of the batch. */

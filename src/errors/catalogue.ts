@@ -100,9 +100,9 @@ const requestErrors = failuresOf('request_error', {
   not_streamable: {
     status: 406,
     meaning:
-      'The request accepts `application/x-ndjson`, but the rows of this batch cannot be ' +
-      'streamed: it is not one select, or `MAX_STREAM_ROWS` is 0. The message states the reason. ' +
-      'Accept `application/json` instead.'
+      'The request accepts `application/x-ndjson` and not JSON, but the rows of this batch ' +
+      'cannot be streamed: it is not one select, or `MAX_STREAM_ROWS` is 0. The message states ' +
+      'the reason. Accept `application/json` instead.'
   },
   request_timeout: { status: 408, meaning: 'The request was not received in time.' },
   body_too_large: {

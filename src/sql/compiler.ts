@@ -8,10 +8,8 @@ import type { EngineName } from '../../schemas/database.ts'
 import type { Trace } from '../../schemas/http.ts'
 import { enabled, type Preferences } from '../../schemas/prefer.ts'
 import type { Identity } from '../../schemas/token.ts'
-import { failure } from '../errors/catalogue.ts'
 import { RecentTexts } from '../fragment/recent-texts.ts'
 import { textPlaceholder } from '../plan/fingerprint.ts'
-import type { SelectNode } from '../plan/nodes.ts'
 import { once, type PlannedBatch } from '../plan/plan-batch.ts'
 import type { Plan } from '../plan/plan.ts'
 import type { ConnectionFacts } from '../postgres/facts.ts'
@@ -107,7 +105,6 @@ export class Compiler {
     const settings = this.#settings
     const { genericPlan } = batch
     const { id, identity, trace, preferences, rowSink } = request
-    if (rowSink !== undefined) refuseUnstreamable(genericPlan)
     const isQueryPlan = wantsQueryPlan(preferences)
     const mode = readMode(preferences)
     if (distributed && mode.isolation !== 'read-committed') {
@@ -252,27 +249,6 @@ export class Compiler {
 /** Whether the client requests query plans instead of rows. */
 export function wantsQueryPlan ({ explain }: Preferences): boolean {
   return explain === enabled
-}
-
-/** Throws `not_streamable` unless the rows of the batch can be sent while they are read. */
-function refuseUnstreamable ({ operations }: Plan): void {
-  const [node, ...more] = operations
-  if (node?.kind !== 'select' || more.length > 0) {
-    throw failure('not_streamable', 'Only the rows of a batch of one select can be streamed.')
-  }
-  const { id: op, index } = node
-  const member = findUnstreamable(node)
-  if (member === undefined) return
-  throw failure('not_streamable', `The rows of a select with ${member} cannot be streamed.`, {
-    op,
-    index
-  })
-}
-
-function findUnstreamable ({ lock, expect, answersCount }: SelectNode): string | undefined {
-  if (lock !== undefined) return '"lock"'
-  if (expect !== undefined) return '"expect"'
-  return answersCount === true ? '"answer": "count"' : undefined
 }
 
 /** Query plans are read in a transaction that is rolled back. */

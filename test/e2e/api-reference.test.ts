@@ -275,7 +275,8 @@ const readStores = `(async () => {
 const suffix = skip === false ? '' : ` (skipped: ${skip})`
 
 t.test(`a batch can be sent in a browser${suffix}`, { skip }, async t => {
-  const { adminUrl, url, database: { sql } } = await useShopService(t)
+  const env = { MAX_STREAM_ROWS: '1000', MAX_UPLOAD_ROWS: '1000', API_TABLES: 'on' }
+  const { adminUrl, url, database: { sql } } = await useShopService(t, { env })
   const browser = await openBrowser()
   t.teardown(() => browser.close())
   const page = await browser.newPage()
@@ -293,7 +294,7 @@ t.test(`a batch can be sent in a browser${suffix}`, { skip }, async t => {
   t.match(await page.locator('body').innerText(), /Health check/)
 
   const bearer = token(CUSTOMER)
-  const answer = await tryBatch(page, adminUrl, bearer)
+  const answer = await tryBatch(page, adminUrl, { token: bearer })
   t.equal(answer.status(), 200)
   t.same(JSON.parse(answer.request().postData() ?? ''), exampleBatch, 'the example batch is sent')
   t.match(await answer.json(), {
@@ -306,6 +307,12 @@ t.test(`a batch can be sent in a browser${suffix}`, { skip }, async t => {
     status: 'paid',
     owner: 'corner-shop'
   }])
+  const named = await tryBatch(page, adminUrl, { token: bearer, path: '/batches/take-job' })
+  t.same([named.status(), await named.json()], [200, {
+    error: null,
+    data: { next: 1, job: [{ id: 2, task: { mail: 'invoice', order: 1 }, attempts: 1 }] }
+  }])
+  await page.getByText('"attempts"').last().waitFor()
   t.same(messages, [])
   t.same(
     requests.filter(url => !url.startsWith(`${adminUrl}/`) && !/^(?:data|blob):/.test(url)),

@@ -40,6 +40,8 @@ const schema = `
   create view no_formats as select 1 as x where format() is null;
   create function write() returns int language sql as
     $$ insert into children values (1, 1) returning n $$;
+  create function count_parents() returns int stable language sql as
+    $$ select count(*)::int from parents $$;
   create view writing as select write() as n;
   create view large as select i, repeat('y', 300000) as text from generate_series(1, 3) i;
   grant all on all tables in schema public to public;`
@@ -53,6 +55,10 @@ const batches = {
       where: { id: { lte: '$params.id' } },
       order: [{ id: 'asc' }]
     })]
+  },
+  add: {
+    params: { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] },
+    operations: [op.insert('o', 'children', [{ n: '$params.n' }])]
   }
 }
 const service = await useService(t, { schema, env, batches, keys: true })
@@ -60,7 +66,11 @@ const { database } = service
 
 interface StreamOptions {
   readonly path?: string
-  readonly headers?: Readonly<Record<string, string>>
+  readonly headers?: Readonly<Record<string, string | undefined>>
+}
+
+function defined (headers: object): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).filter(([, value]) => value !== undefined))
 }
 
 /** Sends a batch that accepts a stream, and returns the response before its body. */
@@ -72,7 +82,7 @@ async function open (
   const sent = request(`${url}${path}`, {
     method: 'POST',
     agent: false,
-    headers: { ...headersOfBatch(), accept: 'application/x-ndjson', ...headers }
+    headers: defined({ ...headersOfBatch(), accept: 'application/x-ndjson', ...headers })
   })
   sent.end(JSON.stringify(batch))
   const [response] = await once(sent, 'response') as [IncomingMessage]
@@ -89,10 +99,12 @@ interface Streamed {
 
 async function read (response: IncomingMessage): Promise<Streamed> {
   const text = Buffer.concat(await Array.fromAsync(response)).toString()
-  const lines = text.trimEnd().split(/[\r\n]/).map(line => JSON.parse(line))
+  const type = response.headers['content-type']
+  const texts = type === json.type ? [text] : text.trimEnd().split(/[\r\n]/)
+  const lines = texts.map(line => JSON.parse(line))
   return {
     status: response.statusCode,
-    type: response.headers['content-type'],
+    type,
     rows: lines.slice(0, -1),
     end: lines.at(-1)
   }
@@ -104,6 +116,9 @@ async function stream (
 ): Promise<Streamed> {
   return await read(await open(options?.to ?? service, batch, options))
 }
+
+/** A response that is no stream. */
+const json = { type: 'application/json; charset=utf-8', rows: [] }
 
 const success = (rows: readonly object[], count = rows.length, id = 'o') => ({
   status: 200,
@@ -196,46 +211,124 @@ t.test('a named batch', async t => {
   })
 })
 
-t.test('the header Accept names the media type', async t => {
+/** Values of Accept, and whether a batch that can be streamed is. */
+const accepts: ReadonlyArray<readonly [accept: string | undefined, streams: boolean]> = [
+  [undefined, false], ['', false], ['*/*', false], ['application/*', false],
+  ['application/json', false], ['text/html', false], ['application/x-ndjson2', false],
+  ['application/x-ndjson', true],
+  ['Application/X-NDJSON ; Q=0.5', true],
+  ['application/x-ndjson;charset=utf-8', true],
+  ['application/x-ndjson, text/html;q=0.9', true],
+  // The same weight.
+  ['application/json, application/x-ndjson', false],
+  ['application/x-ndjson, application/json', false],
+  ['application/x-ndjson, */*', false],
+  ['application/x-ndjson, application/*', false],
+  ['application/json;q=0.5, application/x-ndjson;q=0.50', false],
+  ['application/json;charset=utf-8, application/x-ndjson', false],
+  // Weights.
+  ['application/json;q=0.9, application/x-ndjson', true],
+  ['application/x-ndjson, */*;q=0.1', true],
+  ['application/x-ndjson;q=0.2, application/json;q=0.1, */*', true],
+  ['application/x-ndjson;q=0.001, application/json;q=0', true],
+  ['application/x-ndjson;q=0.9, application/json', false],
+  ['application/x-ndjson;q=0', false],
+  ['application/x-ndjson;q=0.0, */*', false],
+  // The most specific range counts.
+  ['application/json;q=0.1, application/*', true],
+  ['application/x-ndjson;q=0.1, */*;q=0.2', false],
+  ['application/json;q=0, */*', true],
+  ['*/*;q=0, application/x-ndjson', true],
+  ['*/*;q=0, application/*;q=0.1', false],
+  // Malformed weights, quoted strings.
+  ['application/x-ndjson;q=x', false],
+  ['application/x-ndjson, application/json;q=2', true],
+  ['text/html;a="b, application/x-ndjson, c"', false],
+  ['text/html;a="\\", application/x-ndjson;b"', false],
+  ['text/html;a="never closed, application/x-ndjson', false],
+  [',, application/x-ndjson,', true]
+]
+
+t.test('the header Accept chooses between JSON and a stream', async t => {
   const batch = [op.select('o', 'parents', { columns: ['id'], limit: 1 })]
-  for (const accept of ['Application/X-NDJSON;q=0.5', 'application/json, application/x-ndjson']) {
-    t.strictSame(await stream(batch, { headers: { accept } }), success([{ id: 1 }]), accept)
-  }
-  for (const accept of ['*/*', 'application/*', 'application/x-ndjson2', '']) {
-    const { type, end } = await stream(batch, { headers: { accept } })
-    t.equal(type, 'application/json; charset=utf-8', accept)
-    t.strictSame(end, { error: null, data: { o: [{ id: 1 }] } }, accept)
+  for (const [accept, streams] of accepts) {
+    const answer = await stream(batch, { headers: { accept } })
+    t.strictSame(
+      answer,
+      streams
+        ? success([{ id: 1 }])
+        : { ...json, status: 200, end: { error: null, data: { o: [{ id: 1 }] } } },
+      String(accept)
+    )
   }
 })
 
+t.test('several headers count as one', async t => {
+  const ask = async (...lines: readonly string[]): Promise<string | undefined> => {
+    const sent = request(service.url, {
+      method: 'POST', agent: false, headers: { ...headersOfBatch(), accept: lines as never }
+    })
+    sent.end(JSON.stringify([op.select('o', 'parents', { limit: 1 })]))
+    const [response] = await once(sent, 'response') as [IncomingMessage]
+    response.resume()
+    return response.headers['content-type']
+  }
+  t.equal(await ask('application/json', 'application/x-ndjson'), json.type)
+  t.equal(await ask('application/json;q=0.5', 'application/x-ndjson'), 'application/x-ndjson')
+})
+
 t.test('what cannot be streamed is refused with its reason', async t => {
-  const select = op.select('o', 'parents')
+  const select = op.select('o', 'parents', { limit: 1 })
   const off = await useService(t, on(database))
+  const explaining = await useService(t, { ...on(database), env: { ...env, EXPLAIN: 'on' } })
   const rows: ReadonlyArray<readonly [
     reason: RegExp, batch: unknown, more?: StreamOptions & { readonly to?: ServiceUnderTest }
   ]> = [
-    [/one select/, [select, op.select('p', 'parents')]],
-    [/one select/, [op.insert('o', 'children', [{ n: 1 }])]],
-    [/one select/, [op.call('o', 'write', {})]],
-    [/"lock"/, [op.select('o', 'parents', { lock: 'update' })]],
-    [/"expect"/, [op.select('o', 'parents', { expect: 1 })]],
-    [/"answer": "count"/, [op.select('o', 'parents', { answer: 'count' })]],
+    [/one select/, [select, op.select('p', 'parents', { limit: 1 })]],
+    [/one select/, [op.update('o', 'children', { set: { n: 1 }, where: { n: { eq: -1 } } })]],
+    [/one select/, [op.call('o', 'count_parents', {})]],
+    [/one select/, { n: 1 }, { path: '/batches/add', headers: { prefer: 'tx=rollback' } }],
+    [/"lock"/, [op.select('o', 'parents', { lock: 'update', limit: 1 })]],
+    [/"expect"/, [op.select('o', 'parents', { expect: 1, limit: 1 })]],
+    [/"answer": "count"/, [op.select('o', 'parents', { answer: 'count', limit: 1 })]],
     [/return=minimal/, [select], { headers: { prefer: 'return=minimal' } }],
+    [/Prefer: explain/, [select], { to: explaining, headers: { prefer: 'explain' } }],
     [/Idempotency-Key/, [select], { headers: { 'idempotency-key': 'x' } }],
     [/MAX_STREAM_ROWS=0/, [select], { to: off }]
   ]
   for (const [reason, batch, more] of rows) {
-    t.match(await stream(batch, more), {
+    const refused = {
       status: 406,
       type: 'application/json; charset=utf-8',
       end: { error: { code: 'not_streamable', message: reason }, data: null }
-    }, String(reason))
+    }
+    t.match(await stream(batch, more), refused, String(reason))
+    const headers = { ...more?.headers, accept: 'application/x-ndjson, application/json;q=0, */*' }
+    t.match(await stream(batch, { ...more, headers }), refused, String(reason))
+    for (const accept of ['application/json;q=0.1', '*/*;q=0.1']) {
+      const either = { ...more?.headers, accept: `application/x-ndjson, ${accept}` }
+      t.match(
+        await stream(batch, { ...more, headers: either }),
+        { status: 200, type: json.type, rows: [], end: { error: null } },
+        `${reason} and ${accept}`
+      )
+    }
   }
-  const explaining = await useService(t, { ...on(database), env: { ...env, EXPLAIN: 'on' } })
-  t.match(await stream([select], { to: explaining, headers: { prefer: 'explain' } }), {
-    status: 406,
-    end: { error: { message: /Prefer: explain/ } }
+})
+
+t.test('a batch that is sent as JSON instead is not read-only', async t => {
+  const accept = 'application/x-ndjson, application/json;q=0.5'
+  const insert = op.insert('o', 'children', [{ n: 77 }])
+  t.match(await stream([insert], { headers: { accept } }), {
+    status: 200, end: { data: { o: [{ n: 77 }] } }
   })
+  t.match(await stream({ id: 2 }, { path: '/batches/some', headers: { accept } }), {
+    type: 'application/x-ndjson'
+  })
+  t.match(await stream({ n: 78 }, { path: '/batches/add', headers: { accept } }), {
+    status: 200, type: json.type, end: { data: { o: [{ n: 78 }] } }
+  })
+  t.equal((await database.sql`delete from children where n in (77, 78)`).count, 2)
 })
 
 t.test('an error before the first row has its status', async t => {
@@ -371,13 +464,13 @@ t.test('a lost connection is the last line, and no row is sent twice', async t =
 
 t.test('the time limits hold', async t => {
   const slow = await useSlow(t, {
-    STATEMENT_TIMEOUT_MS: '300',
+    STATEMENT_TIMEOUT_MS: '1000',
     IDLE_TRANSACTION_TIMEOUT_MS: '60000'
   })
   const response = await open(slow, endless)
   response.pause()
   await untilBlocked()
-  await until(async () => await countReading() === await countReading(500))
+  await until(async () => await countReading() === await countReading(1500))
   t.match((await read(response)).end, { error: { code: 'query_canceled' } })
 })
 

@@ -1,5 +1,5 @@
 /**
- * Runs Chromium, if it is installed, and sends the example batch of the API reference page.
+ * Runs Chromium, if it is installed, and sends requests of the API reference page.
  */
 import { chromium, type Browser, type Page, type Response } from 'playwright-core'
 import type { Test } from 'tap'
@@ -38,13 +38,20 @@ export async function usePage (t: Pick<Test, 'teardown'>, url: string): Promise<
 }
 
 /**
- * Enters the token, opens the prefilled batch and sends it. Resolves when the page shows the status
- * of the response.
+ * Enters the token, opens the prefilled request to a path and sends it. Resolves when the page
+ * shows the status of the response.
  */
-export async function tryBatch (page: Page, adminUrl: string, token: string): Promise<Response> {
+export async function tryBatch (
+  page: Page,
+  adminUrl: string,
+  { token, path = '/' }: { readonly token: string, readonly path?: string }
+): Promise<Response> {
   await page.goto(`${adminUrl}/reference`)
   await page.getByPlaceholder('Token').first().fill(token)
-  await page.getByRole('button', { name: 'Test Request' }).first().click()
+  // The sections of the page are rendered when they are near.
+  const [name] = /[^/]*$/.exec(path) as unknown as readonly [string]
+  if (path !== '/') await page.getByRole('link', { name }).first().click()
+  await page.getByRole('button', { name: `Test Request (post ${path})`, exact: true }).click()
   const answered = page.waitForResponse(response => response.url().includes('/reference/try/'))
   await page.getByRole('dialog').getByRole('button', { name: /^Send/ }).first().click()
   const answer = await answered
