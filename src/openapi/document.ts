@@ -60,13 +60,22 @@ export function describeApi (
 ): ApiDocument {
   const components = collectComponents()
   const adhoc = describeBatch(config, components)
-  const named = describeNamedBatches(batches, describeTemplate(config, components), config)
-  const paths = {
-    '/': { post: adhoc },
-    ...named.paths,
+  const template = describeTemplate(config, components)
+  const others = {
     ...config.API_TABLES === 'on' && { '/tables': { get: describeTables(config, components) } },
     '/health': { get: describeHealth(components) }
   }
+  const schemas = addTitles({
+    Batch: batchComponent(config),
+    ...describeOperations(components, config)
+  })
+  const ids = [adhoc, ...Object.values(others).flatMap(path => Object.values(path))]
+    .map(({ operationId }) => operationId as string)
+  const named = describeNamedBatches(
+    batches,
+    { template, ids, components: Object.keys(schemas) },
+    config
+  )
   return {
     openapi: '3.1.1',
     info: {
@@ -77,16 +86,10 @@ export function describeApi (
     },
     components: {
       securitySchemes: tokensOf(config).length === 0 ? {} : { bearer },
-      schemas: {
-        ...addTitles({
-          Batch: batchComponent(config),
-          ...describeOperations(components, config)
-        }),
-        ...named.schemas
-      },
+      schemas: { ...schemas, ...named.schemas },
       ...batches.length === 0 ? {} : { responses: named.responses }
     },
-    paths,
+    paths: { '/': { post: adhoc }, ...named.paths, ...others },
     servers: [{ url: server }]
   }
 }

@@ -6,9 +6,10 @@ import type { Config } from '../../schemas/config.ts'
 import { mediaTypes } from '../../schemas/http.ts'
 import type { JsonObject } from '../json/parse.ts'
 import type { NamedBatch } from '../named/named-batch.ts'
-import { mapReferences } from '../named/schema-parts.ts'
 import { takesUploads } from '../named/upload-parameters.ts'
+import { ComponentNames, operationIds } from './generated-names.ts'
 import type { JsonSchema } from './json-schema.ts'
+import { moveParameters } from './parameter-schemas.ts'
 
 export type DescribedBatch =
   Pick<NamedBatch, 'name' | 'description' | 'roles' | 'schema' | 'planner'>
@@ -22,24 +23,34 @@ export interface NamedBatchParts {
   readonly responses: Readonly<Record<string, unknown>>
 }
 
-/** `template`: an operation with the headers and responses that all named batches have. */
+interface Others {
+  /** An operation with the headers and responses that all named batches have. */
+  readonly template: Operation
+  /** Ids of the other operations, and names of the other components. */
+  readonly ids: readonly string[]
+  readonly components: readonly string[]
+}
+
 export function describeNamedBatches (
-  batches: Iterable<DescribedBatch>,
-  template: Operation,
+  batches: readonly DescribedBatch[],
+  { template, ids: otherIds, components }: Others,
   { ANON_ROLE, MAX_UPLOAD_ROWS: maxRows }: Pick<Config, 'ANON_ROLE' | 'MAX_UPLOAD_ROWS'>
 ): NamedBatchParts {
+  const ids = operationIds(batches.map(({ name }) => name), otherIds)
+  const names = new ComponentNames(components)
+  const roots = new Map([...ids].map(([name, id]) => [name, names.choose(`${id}_params`)]))
   const paths: Record<string, { readonly post: Operation }> = {}
   const schemas: Record<string, JsonSchema> = {}
   const responses = Object.entries(template['responses'] as object)
   for (const batch of batches) {
     const { name, description, roles, schema } = batch
-    const component = `${name}_params`
-    schemas[component] = moveSchema(schema, `#/components/schemas/${component}`)
+    const component = roots.get(name) as string
+    Object.assign(schemas, describeParameters(schema, component, names))
     const isForAnonymous = roles === undefined || (ANON_ROLE !== undefined && roles.has(ANON_ROLE))
     paths[`/batches/${name}`] = {
       post: {
         ...template,
-        operationId: name,
+        operationId: ids.get(name),
         summary: `Run the batch "${name}"`,
         description: describe(description, roles),
         security: (template['security'] as readonly object[]).filter(requirement =>
@@ -87,8 +98,12 @@ function describe (description = '', roles: ReadonlySet<string> | undefined): st
   return [description, ...allowed].filter(text => text !== '').join('\n\n')
 }
 
-/** Returns a schema whose references to itself hold at another place of a document. */
-function moveSchema (schema: JsonObject, place: string): JsonSchema {
-  if (Object.keys(schema).length === 0) return { type: 'object', additionalProperties: false }
-  return mapReferences(schema, reference => `${place}${reference.slice(1)}`) as JsonSchema
+function describeParameters (
+  schema: JsonObject,
+  component: string,
+  names: ComponentNames
+): Readonly<Record<string, JsonSchema>> {
+  return Object.keys(schema).length === 0
+    ? { [component]: { type: 'object', additionalProperties: false } }
+    : moveParameters(schema, component, names)
 }

@@ -104,12 +104,97 @@ t.test('each named batch has a path with the schema of its parameters', async t 
   t.same(schemas['list_params'], { type: 'object', additionalProperties: false })
   t.same(schemas['order_params']?.['properties'], {
     ...order.params.properties,
-    a: { $ref: '#/components/schemas/order_params/$defs/id' },
-    $ref: { type: 'array', items: { $ref: '#/components/schemas/order_params/$defs/item' } },
+    a: { $ref: '#/components/schemas/order_params_id' },
+    $ref: { type: 'array', items: { $ref: '#/components/schemas/order_params_item' } },
     tree: { $ref: '#/components/schemas/order_params' },
-    near: { $ref: '#/components/schemas/order_params/$defs/other' },
-    other: { $ref: '#/components/schemas/order_params/$defs/other' }
+    near: { $ref: '#/components/schemas/order_params_other' },
+    other: { $ref: '#/components/schemas/order_params_other' }
   })
+  t.same(
+    Object.keys(schemas).filter(name => name.startsWith('order')),
+    ['order_params', 'order_params_id', 'order_params_item', 'order_params_other',
+      'order_params_flag']
+  )
+  t.same(schemas['order_params_other'], {
+    type: 'array', items: { $ref: '#/components/schemas/order_params_flag' }
+  })
+  t.notOk('$defs' in (schemas['order_params'] ?? {}))
+})
+
+t.test('definitions and parts that references name become components', async t => {
+  const params = {
+    type: 'object',
+    properties: {
+      $defs: { type: 'object', properties: { a: { $ref: '#/definitions/x-y' } } },
+      b: { $ref: '#/properties/$defs/properties/a' },
+      c: { type: 'array', prefixItems: [{ $ref: '#/definitions/x~1y' }, { type: 'string' }] },
+      d: { $ref: '#/properties/c/prefixItems/1' },
+      e: { $ref: '#/definitions/a%25b/$defs/inner' },
+      f: { $ref: '#/definitions/never' },
+      g: { anyOf: [{ type: 'null' }, { $ref: '#/definitions/node' }] }
+    },
+    definitions: {
+      'x-y': { type: 'integer', maximum: 9 },
+      'x/y': true,
+      'a%b': { $defs: { inner: { type: 'boolean' } }, $ref: '#/definitions/a%25b/$defs/inner' },
+      never: false,
+      node: { type: 'object', properties: { next: { $ref: '#/definitions/node' } } },
+      empty: { $defs: {} }
+    }
+  }
+  const { document } = await describe({ deep: { params, operations: list.operations } })
+  const { schemas } = document.components
+  const own = Object.entries(schemas).filter(([name]) => name.startsWith('deep'))
+  t.notMatch(JSON.stringify(own), /"definitions"|"\$defs":\{(?!"type")|\/\$defs\//)
+  t.same(own.map(([name]) => name).sort(), [
+    'deep_params', 'deep_params_1', 'deep_params_a', 'deep_params_a_b', 'deep_params_empty',
+    'deep_params_inner', 'deep_params_never', 'deep_params_node', 'deep_params_x_y',
+    'deep_params_x_y_2'
+  ])
+  t.same([schemas['deep_params_x_y_2'], schemas['deep_params_never']], [{}, { not: {} }])
+  t.same(await new Validator().validate(structuredClone(document) as never), { valid: true })
+  const isValid = validatorsOf(document)(pointer('deep'))
+  const good = { $defs: { a: 9 }, b: 9, c: [{}, 'x'], d: 'x', e: true, g: { next: { next: {} } } }
+  t.ok(isValid(good), JSON.stringify(isValid.errors))
+  const bad = [
+    { $defs: { a: 10 } }, { b: 'x' }, { c: [1, 2] }, { d: 1 }, { e: 1 }, { f: 1 },
+    { g: { next: 1 } }
+  ]
+  for (const value of bad) t.notOk(isValid(value), JSON.stringify(value))
+})
+
+t.test('ids of operations and names of components are unique for generators', async t => {
+  const names = ['take-job', 'order', 'a-b', 'a_b', 'ab', 'run-batch', 'check_health', '2fa', 'a-']
+  const params = { type: 'object', properties: { x: { $ref: '#/$defs/b_params' } } }
+  const withParts = { ...list, params: { ...params, $defs: { b_params: { type: 'string' } } } }
+  const files = Object.fromEntries(names.map(name => [name, list]))
+  const idsOf = async (more: object = {}): Promise<Readonly<Record<string, string>>> => {
+    const { document } = await describe({ ...files, a: withParts, 'a_params-b': list, ...more })
+    t.same(await new Validator().validate(structuredClone(document) as never), { valid: true })
+    const components = Object.keys(document.components.schemas)
+    const ids = Object.entries(document.paths).flatMap(([path, operations]) =>
+      Object.values(operations as Readonly<Record<string, Described>>)
+        .map(({ operationId }) => [path.replace('/batches/', ''), operationId]))
+    for (const all of [ids.map(([, id]) => id as string), components]) {
+      const plain = all.map(id => id.replace(/[^a-z0-9]/gi, '').toLowerCase())
+      t.equal(new Set(plain).size, plain.length, all.join())
+      for (const id of all) t.match(id, /^[A-Za-z0-9._]+$/)
+    }
+    return Object.fromEntries(ids)
+  }
+  const ids = await idsOf()
+  t.match(ids, {
+    '/': 'runBatch',
+    '/health': 'checkHealth',
+    'take-job': 'takeJob',
+    order: 'order',
+    '2fa': 'batch2fa',
+    'a-b': /^aB_[0-9a-f]{8}$/,
+    a_b: /^aB_[0-9a-f]{8}$/,
+    ab: /^ab_[0-9a-f]{8}$/,
+    'run-batch': /^runBatch_[0-9a-f]{8}$/
+  })
+  t.match(await idsOf({ other: list, 'take-jobs': list }), ids, 'others do not change an id')
 })
 
 t.test('the document is valid', async t => {
