@@ -1,13 +1,14 @@
 /**
- * Handles requests that Node's HTTP server does not pass to Fastify. Responds to bytes that are not
- * HTTP, headers that are too large, requests that arrive too late, and CONNECT. Passes on requests
- * with `Expect`.
+ * Handles requests that Node's HTTP server does not pass to Fastify, or should not. Responds to
+ * bytes that are not HTTP, headers that are too large, requests that arrive too late, and CONNECT.
+ * Passes on requests with `Expect`. Refuses a faulty Host, and chunks in HTTP/1.0.
  */
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import { headerValues } from '../schemas/http.ts'
 import { failure, type Failure } from '../src/errors/catalogue.ts'
 import { answerFailure } from '../src/errors/envelope.ts'
 
@@ -66,6 +67,36 @@ async function clientErrors (
     })
   })
   handleExpect(app)
+  refuseFaultyHeaders(app)
+}
+
+/** RFC 9112 §3.2, RFC 3986 §3.2.2; an empty host is valid. */
+const HOST = /^(?:\[[\w.:~-]+\]|(?:[\w.~!$&'()*+,;=-]|%[\da-f]{2})*)(?::\d*)?$/i
+
+/**
+ * Refuses what Node's parser accepts and RFC 9112 does not. Another server on the way may see other
+ * requests in the bytes that follow, so the connection is closed.
+ */
+function refuseFaultyHeaders (app: FastifyInstance): void {
+  app.addHook('onRequest', ({ raw }, reply, done) => {
+    const fault = findFault(raw)
+    if (fault !== undefined) {
+      app.earlyFailures.set(raw, failure('http_malformed', fault))
+      ;(app.connections.get(raw.socket) as Connection).closing = true
+      reply.header('connection', 'close')
+    }
+    done()
+  })
+}
+
+function findFault ({ rawHeaders, headers, httpVersion }: IncomingMessage): string | undefined {
+  const hosts = headerValues(rawHeaders, 'host')
+  if (httpVersion === '1.0' && headers['transfer-encoding'] !== undefined) {
+    return 'HTTP/1.0 has no Transfer-Encoding. Send Content-Length, or use HTTP/1.1.'
+  }
+  if (hosts.length > 1) return 'Several Host headers. Send one.'
+  if (hosts.length === 0 && httpVersion !== '1.0') return 'The Host header is missing.'
+  return hosts.every(host => HOST.test(host)) ? undefined : 'The Host header is not a valid host.'
 }
 
 /**

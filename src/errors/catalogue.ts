@@ -64,7 +64,8 @@ const requestErrors = failuresOf('request_error', {
   },
   http_malformed: {
     status: 400,
-    meaning: 'The request is not valid HTTP/1.1, or its path cannot be decoded.'
+    meaning: 'The request is not valid HTTP/1.1 (its `Host` included), or its path cannot be ' +
+      'decoded.'
   },
   auth_required: {
     status: 401,

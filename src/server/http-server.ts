@@ -14,7 +14,8 @@ const KEEP_ALIVE_MS = 72_000
 /** Creates the server. A request has to arrive completely within `timeoutMs`. */
 export function createHttpServer (handler: RequestListener, timeoutMs: number): Server {
   const server = createServer({
-    // The response of Node to a missing Host would have no request id.
+    // The response of Node to a missing Host would have no request id: the client-errors plugin
+    // checks it.
     requireHostHeader: false,
     headersTimeout: timeoutMs,
     requestTimeout: timeoutMs,

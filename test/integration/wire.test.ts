@@ -137,13 +137,13 @@ t.test('the size of the headers is limited, their number is not', async t => {
   const many = 'a:\r\n'.repeat(1500)
   const line = await dial(service.url)
   line.send(
-    `POST / HTTP/1.1\r\n${many}Content-Length: 2\r\nContent-Type: ` +
+    `POST / HTTP/1.1\r\nHost: x\r\n${many}Content-Length: 2\r\nContent-Type: ` +
       'application/json\r\nX-Request-Id: last\r\nAuthorization: Basic eA==\r\n\r\n[]'
   )
   expectError(t, (await line.answers(1))[0], 401, 'token_invalid', 'last')
   line.send(
-    `POST / HTTP/1.1\r\nContent-Type: application/json\r\n${many}Content-Type: ` +
-      'text/plain\r\nContent-Length: 2\r\n\r\n[]'
+    `POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${many}` +
+      'Content-Type: text/plain\r\nContent-Length: 2\r\n\r\n[]'
   )
   expectError(t, (await line.answers(2))[1], 415, 'content_type_unsupported')
   line.socket.destroy()
@@ -184,6 +184,59 @@ t.test('Expect: 100-continue is supported, other expectations are rejected', asy
     t.match(response, { status, headers: { connection: 'close' } })
     line.socket.end()
     t.equal((await line.end()).length, 1)
+  }
+})
+
+t.test('a faulty Host, and chunks in HTTP/1.0, are refused and end the connection', async t => {
+  const old = (bytes: string): string => bytes.replace('HTTP/1.1', 'HTTP/1.0')
+  const chunked = { 'transfer-encoding': 'chunked' }
+  const body = chunk(stock) + chunk('')
+  const withHost = (host: string | undefined, more = {}): string =>
+    request('POST', '/', { ...headers({ 'x-request-id': 'mine', ...more }), host }, stock)
+  const invalid = ['x/y', 'a b', 'x@y', '[::1', 'x:y', 'http://x', 'x,y z', '%zz', 'x?y', 'ü', '[]']
+  const refused: ReadonlyArray<readonly [bytes: string, id?: RegExp]> = [
+    [withHost(undefined)],
+    [withHost('x', { Host: 'x' })],
+    [old(withHost('x', { Host: 'y' }))],
+    ...invalid.map(host => [withHost(host)] as const),
+    ...invalid.map(host => [old(withHost(host))] as const),
+    [old(request('POST', '/', headers({ 'x-request-id': 'mine', ...chunked })) + body)],
+    [old(request('POST', '/', headers({
+      'x-request-id': 'mine',
+      connection: 'keep-alive',
+      ...chunked
+    })) + body)],
+    [old(request('POST', '/', headers({ 'x-request-id': 'mine', 'transfer-encoding': 'gzip' })))],
+    // Refused by Node's parser, which may not have read the id.
+    [withHost('x', chunked), uuid]
+  ]
+  for (const [bytes, id] of refused) {
+    // The following request must not run.
+    const answers = await speak(service.url, bytes + batch(add('smuggled')))
+    t.equal(answers.length, 1, bytes)
+    t.match(answers[0]?.headers, { connection: 'close' })
+    expectError(t, answers[0], 400, 'http_malformed', id ?? 'mine')
+  }
+  for (const target of ['/health', '/nothing', '/openapi.json', 'http://x/health']) {
+    const answers = await speak(service.url, request('GET', target, { host: undefined }))
+    t.equal(answers.length, 1)
+    expectError(t, answers[0], 400, 'http_malformed')
+  }
+  const expecting = headers({ expect: '100-continue', 'content-length': '9' })
+  const answers = await speak(service.url, request('POST', '/', { ...expecting, host: undefined }))
+  t.equal(answers.length, 1, 'no 100 Continue')
+  expectError(t, answers[0], 400, 'http_malformed')
+  t.same(await database.sql`select from stock where sku = 'smuggled'`, [])
+
+  const close = { connection: 'close' }
+  const accepted = [
+    ...['', 'x', 'X.example:80', 'a_b-c~1.x:', '127.0.0.1:4000', '[::1]', '[::1]:80', '%41',
+      "a!$&'()*+,;=b"].map(host => withHost(host, close)),
+    old(withHost(undefined)),
+    old(withHost('x'))
+  ]
+  for (const bytes of accepted) {
+    t.match(await speak(service.url, bytes), [{ status: 200 }], bytes)
   }
 })
 
