@@ -6,7 +6,7 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ConfigOptions } from '../schemas/config.ts'
-import { Failure, failure } from '../src/errors/catalogue.ts'
+import { Failure, failure, type FailureCode } from '../src/errors/catalogue.ts'
 import {
   answerFailure,
   type DescribeFailure,
@@ -67,9 +67,18 @@ function hasRoute ({ is404, routeOptions }: FastifyRequest): boolean {
 /** Returns 405 with `Allow` when the path exists for other methods, otherwise 404. */
 function noRoute (app: FastifyInstance, request: FastifyRequest, reply: FastifyReply): Failure {
   const allowed = allowedMethods(app, request.url.split(/[?#]/, 1)[0] as string)
-  if (allowed.length === 0) return failure('not_found')
+  if (allowed.length === 0) return withPrefix(failure('not_found'), app)
   reply.header('allow', allowed.join(', '))
-  return failure('method_not_allowed')
+  return withPrefix(failure('method_not_allowed'), app)
+}
+
+/** Names the paths as clients of a host see them. */
+function withPrefix ({ code, message }: Failure, { prefix }: FastifyInstance): Failure {
+  const named = prefix === ''
+    ? message
+    : message.replaceAll('`POST /batches', `\`POST ${prefix}/batches`)
+      .replaceAll('`POST /`', `\`POST ${prefix}\``)
+  return failure(code as FailureCode, named)
 }
 
 /** OPTIONS is omitted: the route for preflights matches every path, existing or not. */

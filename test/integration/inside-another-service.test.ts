@@ -109,9 +109,10 @@ t.test('the routes are below the prefix, and the routes of the host are as they 
   t.match(await post(app, { op: 'select' }), failed(400, 'body_invalid'))
   t.match(read(await app.inject('/data/health')), { status: 200, text: '{"ok":true}' })
   t.same((await app.inject('/data/openapi.json')).json().servers, [{ url: '/data' }])
-  t.match(read(await app.inject('/data/nothing')), failed(404, 'not_found'))
+  const message = /`POST \/data` or `POST \/data\/batches\/<name>`\.$/
+  t.match(read(await app.inject('/data/nothing')), failed(404, 'not_found', { message }))
   t.match(read(await app.inject('/data')), {
-    ...failed(405, 'method_not_allowed'),
+    ...failed(405, 'method_not_allowed', { message }),
     headers: { allow: 'POST' }
   })
 
