@@ -424,3 +424,22 @@ t.test('the time of a check grows in proportion to the values', async t => {
     t.ok(grow('{"uniqueItems": true}', 500, write) < 12, `list ${i}`)
   }
 })
+
+t.test('a further file compiles only the schema of its own parameters', async t => {
+  const text = fileWithX('{"type": "object", "properties": {"a": {"type": "string"}}}', '{}')
+  read(text)
+  const { Function: original } = globalThis
+  t.teardown(() => {
+    globalThis.Function = original
+  })
+  let compiled = 0
+  // Ajv compiles a schema to a function.
+  globalThis.Function = new Proxy(original, {
+    construct (target, texts) {
+      compiled++
+      return Reflect.construct(target, texts)
+    }
+  })
+  for (let i = 0; i < 20; i++) t.ok('batch' in read(text.replace('"a"', `"a${i}"`)))
+  t.equal(compiled, 2 * 20, 'one that finds all errors, and one that finds the first')
+})
