@@ -72,6 +72,7 @@ export type ServiceErrorCode =
   | 'response_too_large'
   | 'rows_ambiguous'
   | 'key_duplicate'
+  | 'schema_fault'
   | 'params_invalid'
   | 'role_forbidden'
   | 'adhoc_forbidden'

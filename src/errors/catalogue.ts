@@ -201,7 +201,13 @@ const executionErrors = failuresOf('execution_error', {
       'More than one row matched where one was required: several rows belong to a member with ' +
       '`one`, have the same key of `values`, or are rows of `from` that match one row of an update.'
   },
-  key_duplicate: { status: 422, meaning: 'Two rows of `values` of an update have the same key.' }
+  key_duplicate: { status: 422, meaning: 'Two rows of `values` of an update have the same key.' },
+  schema_fault: {
+    status: 500,
+    meaning:
+      'A function, trigger, policy or view of the database is faulty, not the request. Nothing ' +
+      'was committed. The log names the function.'
+  }
 })
 
 const serviceErrors = failuresOf('service_error', {

@@ -2,9 +2,10 @@
  * Translates PostgreSQL errors into failures. It reads SQLSTATEs and names of routines, and of a
  * message only the text in quotes.
  */
-import { Failure, failure, type FailureDetails } from './catalogue.ts'
+import { Failure, failure, withReason, type FailureDetails } from './catalogue.ts'
 import { fromCitus } from './citus.ts'
 import { conditions } from './conditions.ts'
+import { findFunction, isSchemaFault } from './schema-fault.ts'
 import { classOf, isValueError, SqlState, SqlStateClass } from './sqlstates.ts'
 
 /** The fields we use of an ErrorResponse (protocol docs, "Error and Notice Message Fields"). */
@@ -23,6 +24,8 @@ export interface DatabaseError {
   readonly constraint_name?: string
   /** Position in the text of the statement; missing for an error inside a function. */
   readonly position?: string
+  /** Position in the text of a statement inside a function. */
+  readonly internal_position?: string
   /** Context: the parameter that could not be converted, or the functions that were running. */
   readonly where?: string
   /** Text of the statement, added by attempt.ts. */
@@ -147,6 +150,7 @@ export function fromDatabase (reported: DatabaseError, place: ErrorPlace): Failu
   const error = fromCitus(reported)
   const details = describe(error, place)
   if (isUnavailable(error)) return failure('database_unavailable', undefined, details, error)
+  if (isSchemaFault(error)) return describeFault(error, details)
   return new Failure({
     type: 'execution_error',
     code: conditions.get(error.code) ?? error.code,
@@ -155,6 +159,17 @@ export function fromDatabase (reported: DatabaseError, place: ErrorPlace): Failu
     details: { ...details, retryable: retryable.has(error.code) },
     cause: error
   })
+}
+
+/** The log names the function. */
+function describeFault (error: DatabaseError, details: FailureDetails): Failure {
+  const problem = withoutValues(error)
+  const message = `A function, trigger, policy or view is faulty, not the request: ${problem}`
+  const reason = [findFunction(error), problem].filter(part => part !== undefined).join(': ')
+  return withReason(
+    failure('schema_fault', message, { ...details, retryable: false }, error),
+    error.hint === undefined ? reason : `${reason}. ${error.hint}`
+  )
 }
 
 /** The server cannot be used: connection lost, shutting down, out of connections or resources. */

@@ -64,6 +64,7 @@ const ERROR_FIELDS: Readonly<Record<string, string>> = {
   D: 'detail',
   H: 'hint',
   P: 'position',
+  p: 'internal_position',
   W: 'where',
   s: 'schema_name',
   t: 'table_name',

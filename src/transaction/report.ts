@@ -3,6 +3,7 @@
  */
 import type { OperationKind } from '../../schemas/operation.ts'
 import type { DatabaseError } from '../errors/postgres.ts'
+import { isSchemaFault } from '../errors/schema-fault.ts'
 import { isUndefinedTable } from '../errors/sqlstates.ts'
 import type { PlanNode } from '../plan/nodes.ts'
 import type { Plan } from '../plan/plan.ts'
@@ -90,7 +91,8 @@ function isTableKnown (
   outcome: OperationReport['outcome']
 ): boolean {
   if (outcome !== 'error' || batch.kind !== 'failed') return true
-  return batch.at === index && !isUndefinedTable((batch.error as DatabaseError).code)
+  const error = batch.error as DatabaseError
+  return batch.at === index && (!isUndefinedTable(error.code) || isSchemaFault(error))
 }
 
 // When the session was set and when the operations ended. The answers of all operations arrive

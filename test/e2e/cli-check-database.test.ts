@@ -89,7 +89,7 @@ t.test('what PostgreSQL refuses is reported for every operation, with its positi
     '8:3: operation 6 (g): undefined_function',
     '9:3: operation 7 (h): insufficient_privilege',
     '10:3: operation 8 (i): invalid_column_reference',
-    '13:3: operation 10 (k): undefined_column'
+    '13:3: operation 10 (k): schema_fault'
   ])
 })
 

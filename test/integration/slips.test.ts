@@ -198,6 +198,9 @@ const verbose = await useService(t, {
   ...on(service.database), env: { ERROR_VERBOSITY: 'verbose', ANON_ROLE: 'oneflight_user' }
 })
 
+const faulty = (problem: string): string =>
+  `A function, trigger, policy or view is faulty, not the request: ${problem}`
+
 t.test('an error of PostgreSQL has the names of the request', async t => {
   const insert = { op: 'insert', values: [{ id: 1 }] }
   const onConflict = (members: object): object => ({
@@ -279,13 +282,16 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
     [{ ...insert, on_conflict: { constraint: 'nope', do: 'nothing' } },
       'constraint "nope" for table "things" does not exist'],
     // Errors of a trigger are about its own statements.
-    [{ ...insert, table: 'checked' }, 'column "nope" does not exist'],
-    [{ ...insert, table: 'checked', values: [{ id: 2 }] }, 'function nope(integer) does not exist'],
-    [{ ...insert, table: 'checked', values: [{ id: 3 }] }, 'relation "nope" does not exist'],
-    [{ ...insert, table: 'checked', values: [{ id: 4 }] },
-      'column "c.id" must appear in the GROUP BY clause or be used in an aggregate function'],
+    [{ ...insert, table: 'checked' }, faulty('column "nope" does not exist')],
+    [{ ...insert, table: 'checked', values: [{ id: 2 }] },
+      faulty('function nope(integer) does not exist')],
+    [{ ...insert, table: 'checked', values: [{ id: 3 }] },
+      faulty('relation "nope" does not exist')],
+    [{ ...insert, table: 'checked', values: [{ id: 4 }] }, faulty(
+      'column "c.id" must appear in the GROUP BY clause or be used in an aggregate function'
+    )],
     [{ ...insert, table: 'checked', values: [{ id: 5 }] },
-      'argument of WHERE must be type boolean, not type integer']
+      faulty('argument of WHERE must be type boolean, not type integer')]
   ]
   for (const [members, message] of rows) {
     const operation = op.select('a', 'things', members)

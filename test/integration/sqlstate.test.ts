@@ -208,7 +208,7 @@ t.test('errors that PostgreSQL raises itself have a status and a code', async t 
   })
 })
 
-t.test('a missing operator of a type is 400, a missing function 404', async t => {
+t.test('a missing operator of a type is 400, a missing function 404 or a fault', async t => {
   const { post } = await useService(t, {
     schema: `
       create type pair as (n int, doc json);
@@ -275,21 +275,23 @@ t.test('a missing operator of a type is 400, a missing function 404', async t =>
     [{ columns: [{ fn: 'sum', column: 'txt' }] }, 400],
     [{ columns: [{ fn: 'avg', column: 'doc->a' }] }, 400],
     [{ columns: [{ fn: 'max', column: 'doc' }] }, 400],
+    [{ columns: ['said'] }, 404],
+    [{ table: 'broken' }, 404],
     // These use no missing operator or aggregate. A function of the database fails.
-    ...['gone', 'said', 'run'].map(name => [{ columns: [name] }, 404] as const),
-    [where('gone', { is: true }), 404],
-    ...['broken', 'calling', 'inlined', 'hidden'].map(table => [{ table }, 404] as const),
+    ...['gone', 'run'].map(name => [{ columns: [name] }, 500] as const),
+    [where('gone', { is: true }), 500],
+    ...['calling', 'inlined', 'hidden'].map(table => [{ table }, 500] as const),
     ...[{ d: 1 }, { a: 1, b: 1 }, { a: 1, c: 1 }].map(row =>
-      [{ op: 'insert', table: 'stored', values: [row] }, 404] as const
+      [{ op: 'insert', table: 'stored', values: [row] }, 500] as const
     ),
-    [{ op: 'insert', table: 'stopped', values: [{ n: 1 }] }, 404],
-    [{ op: 'insert', table: 'stopped_late', values: [{ n: 1 }] }, 404, null]
+    [{ op: 'insert', table: 'stopped', values: [{ n: 1 }] }, 500],
+    [{ op: 'insert', table: 'stopped_late', values: [{ n: 1 }] }, 500, null]
   ]
   for (const [operation, status, at = 'o'] of cases) {
     const answer = await post([op.select('o', 'kinds', operation)])
     const expected = {
       type: 'execution_error',
-      code: 'undefined_function',
+      code: status === 500 ? 'schema_fault' : 'undefined_function',
       sqlstate: '42883',
       op: at,
       committed: false,

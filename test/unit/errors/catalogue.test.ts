@@ -36,7 +36,8 @@ const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
     422: [
       'reference_row_missing', 'reference_column_missing', 'value_invalid', 'rows_limit',
       'response_too_large', 'rows_ambiguous', 'key_duplicate'
-    ]
+    ],
+    500: ['schema_fault']
   },
   service_error: {
     429: ['principal_busy'],
