@@ -3,11 +3,12 @@
  * that no text lists the operations without one of them.
  */
 import { spawnSync } from 'node:child_process'
-import { globSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import t from 'tap'
 import { operations } from '../../schemas/operation.ts'
 import { emptyPages, emptyProject } from '../support/docs/generated.ts'
-import { readPage, root } from '../support/docs/pages.ts'
+import { readPage } from '../support/docs/pages.ts'
+import { findTracked } from '../support/tracked-files.ts'
 
 const script = `${import.meta.dirname}/../../scripts/docs.ts`
 
@@ -88,13 +89,10 @@ t.test('a list of the operations has all of them', async t => {
   t.equal(missing('inserts, updates, deletes and selects').length, 1)
   t.equal(missing('one of `insert`, `update`, `delete`, `select`').length, 1)
   t.equal(missing('insert, update, delete, select or call').length, 0)
-  const files = globSync(
-    [
-      '*.{md,json}',
-      '{docs,client,examples,deploy}/**/*.{md,json}',
-      '{src,schemas,plugins}/**/*.ts'
-    ],
-    { cwd: root, exclude: name => name === 'node_modules' }
+  const files = findTracked(
+    '*.{md,json}',
+    '{docs,client,examples,deploy}/**/*.{md,json}',
+    '{src,schemas,plugins}/**/*.ts'
   )
   t.ok(files.includes('README.md') && files.includes('src/cli/main.ts'))
   for (const file of files) {

@@ -2,15 +2,16 @@
  * Tests docs/operations/scaling.md and databases.md: they list every server function, command and
  * setting that the service sends, and the metrics that they name exist.
  */
-import { globSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { readPage, root } from '../support/docs/pages.ts'
+import { findTracked } from '../support/tracked-files.ts'
 
 const pages = ['scaling', 'databases'].map(name => readPage(`docs/operations/${name}.md`))
 const page = pages.join('\n')
 const read = (...patterns: readonly string[]): string =>
-  globSync([...patterns], { cwd: root })
+  findTracked(...patterns)
     .map(file => readFileSync(join(root, file), 'utf8'))
     .join('\n')
 

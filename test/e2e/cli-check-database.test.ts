@@ -2,12 +2,12 @@
  * Tests `oneflight check --database`: what PostgreSQL refuses is reported with its position, and
  * nothing is executed.
  */
-import { readdirSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { useDatabase, type Database } from '../support/database/database.ts'
 import { useShopDatabase } from '../support/database/shop.ts'
 import { oneflight, runInside, type Ended } from '../support/process/cli.ts'
 import { useService } from '../support/service.ts'
+import { findTracked } from '../support/tracked-files.ts'
 
 const role = 'oneflight_user'
 const schema = `
@@ -63,9 +63,7 @@ async function useCheck (t: Test): Promise<{
 
 t.test('the examples are valid for the sample shop', async t => {
   const { loginUrl } = await useShopDatabase(t)
-  const files = readdirSync('examples').filter(file => file.endsWith('.json')).map(file =>
-    `examples/${file}`
-  )
+  const files = findTracked('examples/*.json')
   const { code, out, err } = await oneflight(
     ['check', '--database', '--role', 'shop_customer', ...files],
     // postgres.js would look for such a server.

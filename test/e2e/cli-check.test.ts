@@ -2,11 +2,11 @@
  * Tests `oneflight check`: the position of every issue, the limits from the environment, and the
  * same messages as the service.
  */
-import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { oneflight, runInside, type Ended } from '../support/process/cli.ts'
 import { useService } from '../support/service.ts'
+import { findTracked } from '../support/tracked-files.ts'
 
 const check = (
   input: string | Buffer,
@@ -15,9 +15,7 @@ const check = (
 const failed = (line: string): Ended => ({ code: 1, out: `<stdin>${line}\n`, err: '' })
 
 t.test('a valid batch prints its number of operations', async t => {
-  const files = readdirSync(join(import.meta.dirname, '../../examples')).filter(file =>
-    file.endsWith('.json')
-  ).map(file => `examples/${file}`)
+  const files = findTracked('examples/*.json')
   const { code, out, err } = await oneflight(['check', ...files])
   t.same([code, err], [0, ''])
   t.match(out, 'examples/order.json: ok: 4 operations\n')

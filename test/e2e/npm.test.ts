@@ -3,7 +3,7 @@
  * terminal, stop the service and what it started.
  */
 import { once } from 'node:events'
-import { mkdtemp, readdir, rm, symlink } from 'node:fs/promises'
+import { mkdtemp, rm, symlink } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -12,6 +12,7 @@ import { useDatabase } from '../support/database/database.ts'
 import { childEnvironment, startGroup, type Group } from '../support/process/process.ts'
 import { findProgram, needs } from '../support/process/programs.ts'
 import { ask, testEnvironment } from '../support/service.ts'
+import { listRoot } from '../support/tracked-files.ts'
 import { until } from '../support/until.ts'
 
 t.setTimeout(300_000)
@@ -22,9 +23,7 @@ const root = resolve(import.meta.dirname, '../..')
 async function makeCheckout (t: Test): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'oneflight-npm-test-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
-  for (const name of await readdir(root)) {
-    if (!name.startsWith('.')) await symlink(join(root, name), join(folder, name))
-  }
+  for (const name of listRoot()) await symlink(join(root, name), join(folder, name))
   return folder
 }
 

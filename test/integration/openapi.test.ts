@@ -3,7 +3,7 @@
  * the batches that the planner accepts and the responses that the service sends. It contains no
  * keywords of TypeBox.
  */
-import { readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Kind, type TSchema } from '@sinclair/typebox'
 import fc from 'fast-check'
@@ -30,6 +30,7 @@ import { answerPointer, batchPointer, validatorsOf } from '../support/openapi.ts
 import * as op from '../support/operations.ts'
 import { ask, SECRET, useService } from '../support/service.ts'
 import { propertyRuns } from '../support/runs.ts'
+import { findTracked } from '../support/tracked-files.ts'
 
 const read = (path: string): string =>
   readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
@@ -442,9 +443,7 @@ t.test('the schemas and the planner agree on which batches are valid', async t =
     .flatMap(page => codeBlocks(read(page)))
     .filter(({ language, text }) => language === 'json' && text.startsWith('['))
     .map(({ text }) => text)
-  const files = readdirSync(new URL('../../examples', import.meta.url))
-    .filter(name => name.endsWith('.json'))
-    .map(name => read(`examples/${name}`))
+  const files = findTracked('examples/*.json').map(read)
   const written = [...pages, ...files].map(text => JSON.parse(text) as readonly object[])
   t.ok(pages.length > 50 && files.length > 5)
   const accepted = [

@@ -1,6 +1,6 @@
-/** How much tests of many inputs run: fully in `npm run test:all`, less otherwise. */
+/** How much tests of many inputs run: fully with TEST_FULL=on, less otherwise. */
 
-export const thorough = process.env['TEST_SUITE'] === 'all'
+export const thorough = process.env['TEST_FULL'] === 'on'
 
 /** The number of runs of a property; the environment variable PROPERTY_RUNS overrides both. */
 export function propertyRuns (quick: number, full: number): number {

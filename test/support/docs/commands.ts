@@ -4,13 +4,14 @@
  * `settle` replaces.
  */
 import { execFile } from 'node:child_process'
-import { readdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { symlinkSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { Test } from 'tap'
 import { compact } from './markdown.ts'
 import { root } from './pages.ts'
 import { token, type ServiceUnderTest, type UseServiceOptions } from '../service.ts'
 import { CUSTOMER, useShopService } from '../database/shop.ts'
+import { listRoot } from '../tracked-files.ts'
 
 /** Timeout of one block. */
 const TIMEOUT_MS = 60_000
@@ -73,9 +74,7 @@ export function openTerminal (t: Test, service: ServiceUnderTest): Terminal {
  */
 export function openShell (t: Test, variables: Readonly<Record<string, string>>): Terminal {
   const folder = t.testdir({})
-  for (const name of readdirSync(root)) {
-    if (!name.startsWith('.')) symlinkSync(join(root, name), join(folder, name))
-  }
+  for (const name of listRoot()) symlinkSync(join(root, name), join(folder, name))
   const home = join(folder, '.home')
   const state = join(folder, '.exported')
   writeFileSync(state, '')

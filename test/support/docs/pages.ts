@@ -2,23 +2,16 @@
  * Reads the pages of the documentation: the list of pages, their fenced blocks with the comment
  * that says how each is checked, their links and anchors.
  */
-import { readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { findTracked } from '../tracked-files.ts'
 
 /** The root of the project. */
 export const root = resolve(import.meta.dirname, '../../..')
 
-/** Folders without pages of the project. */
-const EXCLUDED = new Set(['node_modules', 'coverage', 'dist'])
-
 /** Returns the paths of all Markdown files, relative to the root of the project. */
-export function listPages (folder = ''): readonly string[] {
-  return readdirSync(join(root, folder), { withFileTypes: true }).flatMap(entry => {
-    if (entry.name.startsWith('.') || EXCLUDED.has(entry.name)) return []
-    const path = join(folder, entry.name)
-    if (entry.isDirectory()) return listPages(path)
-    return entry.name.endsWith('.md') ? [path] : []
-  })
+export function listPages (): readonly string[] {
+  return findTracked('**/*.md')
 }
 
 export function readPage (path: string): string {

@@ -5,9 +5,9 @@
  * A child process counts if it is spawned with Node's child_process and exits on its own, also
  * after SIGTERM with a handler. The coverage of a process killed by SIGKILL is lost.
  */
-import { existsSync, globSync, readFileSync } from 'node:fs'
+import { cpSync, existsSync, globSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
-import { relative, resolve } from 'node:path'
+import { join, relative, resolve } from 'node:path'
 
 interface Span {
   readonly start: { readonly line: number }
@@ -22,6 +22,21 @@ interface FileReport {
   readonly b: Readonly<Record<string, readonly number[]>>
   readonly fnMap: Readonly<Record<string, { readonly name: string, readonly loc: Span }>>
   readonly f: Readonly<Record<string, number>>
+}
+
+/** What the processes of a run have covered; tap deletes it when the next run starts. */
+const DATA = '.tap/coverage'
+const KEPT = '.tap/coverage-before'
+
+/** Keeps what a run has covered for the next one. */
+export function keepCoverage (root: string): void {
+  rmSync(join(root, KEPT), { recursive: true, force: true })
+  if (existsSync(join(root, DATA))) renameSync(join(root, DATA), join(root, KEPT))
+}
+
+/** Adds what the run before has covered. The report of tap is then about both. */
+export function addKeptCoverage (root: string): void {
+  if (existsSync(join(root, KEPT))) cpSync(join(root, KEPT), join(root, DATA), { recursive: true })
 }
 
 /** Returns one line for each file without full coverage, with paths relative to `root`. */

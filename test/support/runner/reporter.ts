@@ -7,6 +7,7 @@
  * all files before it have finished.
  */
 import type { ChildProcess } from 'node:child_process'
+import { addKeptCoverage } from './coverage.ts'
 import { createFileReport, type FileReport } from './file-report.ts'
 
 /** Assertions ("test points"), as tap counts them. */
@@ -56,6 +57,8 @@ export default function Reporter ({ test }: { readonly test: Suite }): null {
 }
 
 function attach (suite: Suite): void {
+  // tap has just deleted the data of the run before.
+  if (process.env['TEST_ADD_COVERAGE'] === 'on') addKeptCoverage(process.cwd())
   const outputs = new Map<TestFile, Output>()
   const omissions: string[] = []
   const failures: string[] = []

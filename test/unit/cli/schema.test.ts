@@ -2,7 +2,7 @@
  * Tests the JSON Schema of batch files: that it accepts the files of the project, refuses slips,
  * and that a JSON language service completes and checks with it.
  */
-import { globSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import t from 'tap'
@@ -10,13 +10,14 @@ import json from 'vscode-json-languageservice'
 import { operations } from '../../../schemas/operation.ts'
 import { codeBlocks } from '../../support/docs/markdown.ts'
 import { readPage, root } from '../../support/docs/pages.ts'
+import { findTracked } from '../../support/tracked-files.ts'
 
 const path = join(root, 'schemas/batch-file.json')
 const schema = JSON.parse(readFileSync(path, 'utf8')) as object
 
 t.test('the files of the project are valid, and slips are not', t => {
   const isValid = new Ajv2020({ strict: false }).compile(schema)
-  const files = globSync(['examples/*.json', 'deploy/batches/*.json'], { cwd: root })
+  const files = findTracked('examples/*.json', 'deploy/batches/*.json')
   t.ok(files.length > 10)
   const pages = ['docs/reference/named-batches.md', 'docs/guides/from-ad-hoc-to-named.md']
   const texts = pages.flatMap(page => codeBlocks(readPage(page)))
@@ -51,7 +52,7 @@ t.test('the files of the project are valid, and slips are not', t => {
 })
 
 t.test('the files of deploy/batches refer to the schema', t => {
-  for (const file of globSync('deploy/batches/*.json', { cwd: root })) {
+  for (const file of findTracked('deploy/batches/*.json')) {
     const { $schema } = JSON.parse(readFileSync(join(root, file), 'utf8')) as { $schema: string }
     t.equal(resolve(root, 'deploy/batches', $schema), path, file)
   }
