@@ -212,8 +212,8 @@ interface Warning {
 
 /** What is wrong with a database that is served. */
 function findWarnings (
-  { privileged, overridden, losesCommits, rolesWithoutLogin }: Connection,
-  { user, engine }: DatabaseTarget,
+  { privileged, isStandby, overridden, losesCommits, rolesWithoutLogin }: Connection,
+  { user, engine, targetSessionAttrs }: DatabaseTarget,
   server: 'replica' | undefined
 ): readonly Warning[] {
   const warnings: ReadonlyArray<Warning | false> = [
@@ -221,6 +221,11 @@ function findWarnings (
       fields: { role: user },
       message: 'login role is superuser or has BYPASSRLS: privileges and row-level security do ' +
         'not restrict the service'
+    },
+    isStandby && server === undefined && targetSessionAttrs === 'any' && {
+      fields: {},
+      message: 'the server is a standby: batches that write are refused. Connect to the primary, ' +
+        'or set target_session_attrs=standby to serve reads only'
     },
     overridden !== undefined && {
       fields: { engine, reason: overridden },

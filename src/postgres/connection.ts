@@ -29,6 +29,8 @@ export interface Connection extends ConnectionFacts {
   readonly product: string
   /** Whether the login role is superuser or BYPASSRLS. */
   readonly privileged: boolean
+  /** Whether the server is a standby, which accepts no writes. */
+  readonly isStandby: boolean
   /** Why the connection would be refused if DATABASE_ENGINE did not choose its engine. */
   readonly overridden: string | undefined
   /**

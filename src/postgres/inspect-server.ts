@@ -35,7 +35,7 @@ export interface Inspected {
 export async function inspectServer (
   client: postgres.Sql,
   { hosts, targetSessionAttrs, engine: chosen }: DatabaseTarget,
-  options: InspectOptions
+  options: InspectOptions & { readonly checkPooler: (client: postgres.Sql) => Promise<void> }
 ): Promise<Inspected> {
   const { roleSettings: forBatches = true, extraSchemas: names = [], prepares = true } = options
   // Alone, because another product may not have what the rest reads.
@@ -56,11 +56,13 @@ export async function inspectServer (
   // A pooler reports its own process id at start-up.
   const { pid, started } = server
   const backend = String(result.state.pid) === pid ? { pid, started } : undefined
+  if (backend === undefined) await options.checkPooler(client)
   const facts = {
     backend,
     server: backend === undefined || !prepares ? undefined : readFacts(server, options.startup),
     product: product.version.split(' on ', 1)[0] as string,
     privileged: server.privileged === 't',
+    isStandby: server.standby === 't',
     engine,
     overridden: refusal,
     losesCommits: server.asynchronous === 't' && (hosts.length > 1 || server.patroni === 't'),

@@ -35,6 +35,10 @@ const FALLBACK_LIFETIME_MS = 60_000
  */
 const MAX_LOSSES = 3
 
+const STATEMENT_MODE =
+  'the pooler closed the connection when a transaction began, as PgBouncer does with ' +
+  'pool_mode=statement. Set pool_mode=transaction for this database, and PREPARED_STATEMENTS=off'
+
 /** Options that are missing from the types of postgres.js. */
 interface UntypedOptions {
   /** Leaves out the client for logical replication. */
@@ -134,7 +138,10 @@ class Opening {
     const lost = Promise.withResolvers<never>()
     const lose = (): void => lost.reject(new Error(this.#failure))
     this.#state.onLost = lose
-    const inspected = inspectServer(this.#client, this.#target, this.#options)
+    const inspected = inspectServer(this.#client, this.#target, {
+      ...this.#options,
+      checkPooler: client => this.#checkPooler(client)
+    })
     return await Promise.race([inspected, lost.promise]).catch(async error => {
       this.isLost = this.#isLoss(error)
       this.#socket?.destroy()
@@ -151,6 +158,18 @@ class Opening {
   #isLoss ({ severity, code }: Partial<DatabaseError>): boolean {
     if (severity !== undefined) return code === SqlState.admin_shutdown
     return this.#socket?.readyState === 'closed' && !this.#gaveUp
+  }
+
+  /**
+   * PgBouncer with pool_mode=statement ends a connection on which a transaction is open after a
+   * group of statements. A batch would be committed by then, and its outcome unknown.
+   */
+  async #checkPooler (client: postgres.Sql): Promise<void> {
+    const failure = this.#failure
+    this.#failure = STATEMENT_MODE
+    await client.unsafe('begin')
+    await client.unsafe('rollback')
+    this.#failure = failure
   }
 
   /** The `socket` option of postgres.js. */

@@ -114,6 +114,8 @@ class Attempt implements AnswerHandler {
   #mustReset = false
   /** Nothing ran, because the connection cannot be used. */
   #refused = false
+  /** BEGIN was refused (0A000), because the server is a standby. */
+  #isStandby = false
   #resolved = false
   /** Whether COMMIT was answered, and only the position is missing. */
   #ended = false
@@ -278,6 +280,7 @@ class Attempt implements AnswerHandler {
     const isDeallocated = wasPrepared && error.code === SqlState.invalid_sql_statement_name
     this.#refused ||= answer === 'begin' && !isDeallocated &&
       !isImpossibleMode(error, this.#batch.mode)
+    this.#isStandby ||= this.#refused && error.code === SqlState.feature_not_supported
     // After COMMIT, it was the position or the reset that failed.
     if (this.#refused || request > this.#steps.length) this.#connection.state.retired = true
     if (request <= this.#steps.length && !this.#refused) {
@@ -366,7 +369,7 @@ class Attempt implements AnswerHandler {
     if (!state.dead) state.transaction = undefined
     if (!this.#sent && isImpossibleMode(refusal, this.#batch.mode)) {
       this.#firstError = { error: refusal, at: 'session' }
-    }
+    } else this.#isStandby ||= codeOf(refusal) === SqlState.feature_not_supported
     if (this.#ended) this.#commit()
     if (!this.#protocolViolation) this.#resolveFailure()
     if (!this.#resolved) this.#resolve(this.#describeLoss())
@@ -388,6 +391,7 @@ class Attempt implements AnswerHandler {
       sent: this.#sent && !this.#refused && (this.#begun || this.#begunByDriver || !rolledBack),
       rolledBack,
       keyClaimed,
+      isStandby: this.#isStandby,
       isTooLarge: this.#isTooLarge,
       transactionId,
       rows: this.#protocolViolation ? [] : rows,
@@ -404,4 +408,8 @@ function isImpossibleMode (refusal: unknown, mode: TransactionMode): refusal is 
   const { severity, code } = (refusal ?? {}) as Partial<DatabaseError>
   return severity === 'ERROR' && code === SqlState.feature_not_supported &&
     mode.access === 'read-only'
+}
+
+function codeOf (refusal: unknown): string | undefined {
+  return (refusal as Partial<DatabaseError> | undefined)?.code
 }

@@ -4,7 +4,7 @@
  * was committed although its connection was lost.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { failure, type Failure, type FailureCode } from '../errors/catalogue.ts'
+import { failure, withReason, type Failure, type FailureCode } from '../errors/catalogue.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 import { smallTurn, type Turn } from '../plan/work.ts'
 import { destroyConnection, query, type Connection } from '../postgres/connection.ts'
@@ -151,8 +151,15 @@ function codeOf (outcome: AttemptOutcome): string | undefined {
 /** The outcome of a batch that is not run again. */
 function conclude (outcome: AttemptOutcome, softDeadline: number): BatchOutcome {
   if (outcome.kind !== 'lost') return outcome
+  if (outcome.isStandby) {
+    const message = 'The database is a standby, which accepts no writes.'
+    throw withReason(failure('database_unavailable', message), STANDBY)
+  }
   throw failure(performance.now() >= softDeadline ? 'deadline_exceeded' : 'database_unavailable')
 }
+
+const STANDBY = 'the server is a standby: connect to the primary, or list it and set ' +
+  'target_session_attrs=primary'
 
 /** One batch on its way through its attempts. */
 interface Run extends ExecuteOptions {

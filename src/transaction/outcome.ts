@@ -60,6 +60,8 @@ export interface Lost {
   readonly rolledBack: boolean
   /** The server had answered that this transaction holds the idempotency key. */
   readonly keyClaimed: boolean
+  /** Nothing was sent, because the server is a standby and the transaction writes. */
+  readonly isStandby: boolean
   /** The service closed the connection, because the answers are larger than allowed. */
   readonly isTooLarge: boolean
   /** Known once the session was set, for a transaction that writes. */

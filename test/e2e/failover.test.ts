@@ -17,6 +17,7 @@ import {
 import { execute } from '../support/database/execute.ts'
 import { skip } from '../support/database/restartable-server.ts'
 import { useServers, type Pair } from '../support/database/standby.ts'
+import { on } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 const schema = `${ledgerSchema}
@@ -194,10 +195,35 @@ tap.test('a standby serves read-only batches', { skip }, async t => {
   t.equal(first.headers.get('preference-applied'), 'access=read-only')
 
   const written = await post([{ id: 'w', op: 'insert', table: 'read', values: [{ id: 101 }] }])
-  t.match(written.body, { error: { committed: false } })
-  t.not(written.status, 200)
+  const refused = {
+    status: 503,
+    body: {
+      error: {
+        code: 'database_unavailable',
+        committed: false,
+        message: 'The database is a standby, which accepts no writes.'
+      }
+    }
+  }
+  t.match(written, refused)
+  t.match(service.log.at(-1), { status: 503, reason: /^the server is a standby: connect to the pr/ })
   t.same(await sql`select from read where id = 101`, [])
   t.equal((await post(rows, readOnly)).status, 200, 'the next batch is served')
+
+  await t.test('if reads only are not configured, a warning says so', async t => {
+    const plain = await useService(t, {
+      ...on(service.database),
+      databaseUrl: url => url.replace(/@[^/]+/, `@127.0.0.1:${standby.port}`)
+    })
+    t.equal((await ask(`${plain.adminUrl}/ready`)).status, 200)
+    // The second one on a connection that is quiet.
+    const write = [{ id: 'w', op: 'insert', table: 'read', values: [{ id: 101 }] }]
+    t.match(await plain.post(write), refused)
+    t.match(await plain.post(write), refused)
+    const warnings = plain.log.filter(({ level }) => level === 40)
+    t.match(warnings, [{ msg: /^the server is a standby: batches that write are refused/ }])
+    t.equal(warnings.length, 1)
+  })
 
   const conflicts: ReadonlyArray<readonly [name: string, work: string]> = [
     ['a lock', 'alter table read add column more int'],

@@ -98,6 +98,28 @@ const sessionsOf = (
 ): Promise<ReadonlyArray<Record<string, unknown>>> =>
   sql`select pid, state from pg_stat_activity where datname = ${name} and usename = ${LOGIN_ROLE}`
 
+tap.test(title('pool_mode=statement is refused'), { skip }, async t => {
+  const { service } = await useServiceBehindPooler(t, {
+    settings: { pool_mode: 'statement' },
+    env: { LOG_LEVEL: 'info' }
+  })
+  const reason = /pool_mode=statement.*Set pool_mode=transaction/
+  for (const headers of [{}, { 'idempotency-key': 'k' }, { prefer: 'access=read-only' }]) {
+    const { status, body } = await service.post([op.insert('o', 'journal', [{ kind: 'x' }])], {
+      headers
+    })
+    t.match({ status, ...body.error }, {
+      status: 503, code: 'database_unavailable', committed: false
+    })
+  }
+  t.equal((await ask(`${service.adminUrl}/ready`)).status, 503)
+  t.match(service.log.filter(({ level }) => level === 40), [
+    { reason, msg: 'could not connect to the database' },
+    { reason, msg: 'health check of the database failed' }
+  ])
+  t.same(await service.database.sql`select from journal`, [])
+})
+
 tap.test(
   title('batches on shared connections are isolated and leave nothing behind'),
   { skip },
