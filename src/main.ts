@@ -4,7 +4,10 @@
  */
 
 /** Nothing was started yet that has to be stopped. */
-const leave = (): void => process.exit(0)
+const leave = (signal: NodeJS.Signals): void => {
+  process.stderr.write(`oneflight: ${signal} before the start\n`)
+  process.exit(0)
+}
 /** It asks to read BATCHES_DIR, which is still to be read. */
 const hangUp = (): void => {}
 process.on('SIGTERM', leave).on('SIGINT', leave).on('SIGHUP', hangUp)

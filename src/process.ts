@@ -41,6 +41,12 @@ const pretty = await loadPretty(process.stdout)
 /** Signals that a terminal or a supervisor sends to a whole process group. */
 const GROUP_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT'] as const
 
+/** Why the service stops, for the log. */
+interface StopCause {
+  readonly signal?: NodeJS.Signals
+  readonly reason?: string
+}
+
 interface Process {
   readonly config: Settings['config']
   readonly role: Role
@@ -84,9 +90,9 @@ export async function run (): Promise<void> {
     await (await telemetry)?.stop()
   })
   if (own !== undefined) {
-    onNpmEnded(stop)
+    onNpmEnded(() => stop({ reason: 'npm, which started the service, has ended' }))
     process.on('SIGHUP', () => {
-      if (terminalWasClosed()) stop()
+      if (terminalWasClosed()) stop({ signal: 'SIGHUP', reason: 'the terminal was closed' })
       else reload(config.BATCHES_DIR, own, logger)
     })
   }
@@ -113,14 +119,14 @@ function openLog (level: string, role: Role): Pick<Process, 'logger' | 'output'>
 /**
  * Calls `stop` at the first signal or uncaught error, then exits. A second signal or error, or
  * `SHUTDOWN_TIMEOUT_MS`, ends the process at once with exit code 1. Returns a function that does
- * the same as a signal, but only once.
+ * the same as a signal, but only once, and logs the cause.
  */
 function stopOnSignals (
   { config, role, logger, output }: Process,
   stop: Service['stop']
-): () => void {
+): (cause: StopCause) => void {
   let stopping = false
-  let signal: NodeJS.Signals | undefined
+  let cause: StopCause = {}
   const grace = closeWithGrace({
     delay: config.SHUTDOWN_TIMEOUT_MS,
     // It would log error objects with their messages.
@@ -133,7 +139,7 @@ function stopOnSignals (
     stopping = true
     const uncaught = manual !== true
     if (uncaught) logger.fatal({ reason: origin(err) }, 'uncaught error: stopping')
-    else logger.info({ signal }, 'stopping')
+    else logger.info(cause, 'stopping')
     try {
       // After an uncaught error the state is unknown: no new connections are accepted.
       await stop(uncaught ? 'now' : undefined)
@@ -145,8 +151,10 @@ function stopOnSignals (
       await output.flush()
     }
   })
-  const stopOnce = (): void => {
-    if (!stopping) grace.close()
+  const stopOnce = (why: StopCause): void => {
+    if (stopping) return
+    cause = why
+    grace.close()
   }
   // No worker outlives the primary. If SIGKILL ends the primary, the workers stop on their own.
   if (role === 'primary') process.once('exit', killWorkers)
@@ -156,10 +164,8 @@ function stopOnSignals (
       logger.fatal({ signal }, 'second signal received: exiting immediately')
       process.exit(1)
     }
-    onSignals(GROUP_SIGNALS.filter(name => name !== 'SIGHUP'), name => {
-      signal = name
-      stopOnce()
-    }, force)
+    const stopBy = (signal: NodeJS.Signals): void => stopOnce({ signal })
+    onSignals(GROUP_SIGNALS.filter(name => name !== 'SIGHUP'), stopBy, force)
   }
   return stopOnce
 }
@@ -169,11 +175,11 @@ function stopOnSignals (
  * must not force its exit: the primary does that when necessary. SIGHUP is for the primary, which
  * stops the workers or sends them the batches.
  */
-function stopWorkerOnSignals (stop: () => void): void {
+function stopWorkerOnSignals (stop: (cause: StopCause) => void): void {
   for (const signal of GROUP_SIGNALS) {
-    process.on(signal, signal === 'SIGHUP' ? () => {} : stop)
+    process.on(signal, signal === 'SIGHUP' ? () => {} : () => stop({ signal }))
   }
-  onOrphaned(stop)
+  onOrphaned(() => stop({ reason: 'the primary process has ended' }))
 }
 
 /** Reads the folder again. With an issue in any file, the current batches stay. */

@@ -99,10 +99,13 @@ async function start (options: Options): Promise<void> {
   const grace = closeWithGrace({ delay: 15_000, logger: false, skip }, async () => {
     for (const part of started.toReversed()) await part.stop()
   })
-  const asked = Promise.withResolvers<void>()
-  for (const signal of SIGNALS) process.on(signal, () => asked.resolve())
-  onNpmEnded(asked.resolve)
-  asked.promise.then(grace.close)
+  const asked = Promise.withResolvers<string>()
+  for (const signal of SIGNALS) process.on(signal, () => asked.resolve(signal))
+  onNpmEnded(() => asked.resolve('npm has ended'))
+  asked.promise.then(cause => {
+    print(`Stopping: ${cause}`)
+    grace.close()
+  })
   const database = await prepareDatabase(server.url, {
     file: options.file,
     name: options.database,

@@ -97,8 +97,8 @@ t.test('SIGTERM while the service loads: nothing starts, or everything stops', a
     "'SIGTERM' || by !== 'leave') return; process.off('newListener', sending); " +
     `queueMicrotask(() => ${action}) })`
   const signals = [
-    ["process.emit('SIGTERM')", /^$/],
-    ["process.kill(process.pid, 'SIGTERM')", /^$|"msg":"stopping"/]
+    ["process.emit('SIGTERM', 'SIGTERM')", /^oneflight: SIGTERM before the start\n$/],
+    ["process.kill(process.pid, 'SIGTERM')", /SIGTERM before the start|"msg":"stopping"/]
   ] as const
   for (const [action, output] of signals) {
     const service = spawnService(t, { ...settings, ...preload(send(action)) })
