@@ -176,7 +176,7 @@ t.test('alerts have a unique name, a severity and a documented runbook', async t
     t.same(Object.keys(annotations), ['summary', 'description', 'runbook_url'], alert)
     t.equal(
       annotations['runbook_url'],
-      `docs/operations/monitoring.md#${alert.toLowerCase()}`,
+      `https://oneflight.example/docs/operations/monitoring.md#${alert.toLowerCase()}`,
       alert
     )
   }
