@@ -73,8 +73,9 @@ export class RequestPlanner {
   readonly #name: string
   readonly #plans: PlanCache
   readonly #length: number
+  readonly #ids: ReadonlySet<string>
   readonly #isId = (name: string): boolean =>
-    isOperationId(name, { parameters: this.#known, operations: this.#operations })
+    isOperationId(name, { parameters: this.#known, ids: this.#ids })
 
   /** Throws `validation_failed` with all issues of the operations. */
   constructor (
@@ -85,6 +86,7 @@ export class RequestPlanner {
     this.#name = name
     this.#plans = plans
     this.#operations = operations
+    this.#ids = new Set(operations.map(({ id }) => id))
     this.#length = JSON.stringify(operations).length
     this.#limits = limits
     this.#known = known

@@ -45,6 +45,7 @@ export interface PlanLimits {
 /** What all operations of a batch share. */
 export class BatchContext implements KnownOperations {
   readonly operations: Batch
+  readonly ids: ReadonlySet<string>
   readonly limits: PlanLimits
   readonly parameters: ReadonlyMap<string, Parameter> | undefined
   /** Whether the body is nested too deeply somewhere. */
@@ -62,6 +63,7 @@ export class BatchContext implements KnownOperations {
 
   constructor (operations: Batch, limits: PlanLimits, parameters: BatchContext['parameters']) {
     this.operations = operations
+    this.ids = new Set(operations.map(({ id }) => id))
     this.limits = limits
     this.parameters = parameters
     this.isDeep = isDeep(operations)

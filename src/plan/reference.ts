@@ -42,8 +42,8 @@ export interface KnownOperations {
   readonly parameters?: ReadonlyMap<string, Parameter> | undefined
   /** Index of every earlier operation, by id. */
   readonly earlier: ReadonlyMap<string, number>
-  /** All operations of the batch. */
-  readonly operations: ReadonlyArray<{ readonly id: string }>
+  /** The ids of all operations of the batch, in their order. */
+  readonly ids: ReadonlySet<string>
 }
 
 /**
@@ -66,9 +66,9 @@ export function findBracketed (text: string): string | undefined {
 /** Whether a name is the id of an operation, or that of the parameters of a named batch. */
 export function isOperationId (
   name: string,
-  { parameters, operations }: Omit<KnownOperations, 'earlier'>
+  { parameters, ids }: Omit<KnownOperations, 'earlier'>
 ): boolean {
-  return (name === paramsId && parameters !== undefined) || operations.some(({ id }) => id === name)
+  return (name === paramsId && parameters !== undefined) || ids.has(name)
 }
 
 /** Parses a string of an operation. */
@@ -184,9 +184,9 @@ export function describeUnknownOperation (name: string, known: KnownOperations):
 /** Says that the name is that of this operation or a later one; otherwise undefined. */
 function describeOrder (
   name: string,
-  { earlier, operations }: KnownOperations
+  { earlier, ids }: KnownOperations
 ): string | undefined {
-  const index = operations.findIndex(({ id }) => id === name)
+  const index = [...ids].indexOf(name)
   // Ids are unique, so the number of earlier operations is the index of this one.
   if (index === earlier.size) {
     return `"${name}" is this operation itself; a reference must name an earlier operation.`
