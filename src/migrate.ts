@@ -8,6 +8,8 @@ import { readFile } from 'node:fs/promises'
 import type { DatabaseTarget } from '../schemas/database.ts'
 import { readEngine } from './config/config.ts'
 import { parseDatabaseRoutes, parseDatabaseUrl } from './config/database-url.ts'
+import type { DatabaseError } from './errors/postgres.ts'
+import { SqlState } from './errors/sqlstates.ts'
 import { migrate } from './postgres/migrate.ts'
 
 // Resolved from the package root, because the compiled file lies in another folder.
@@ -21,12 +23,20 @@ try {
   const engine = readEngine(process.env)
   const text = await readFile(file, 'utf8')
   for (const [name, target] of targets) {
-    await migrate({ ...target, engine }, text, user)
+    await migrate({ ...target, engine }, text, user).catch(explainRefusal)
     process.stdout.write(`oneflight: schema oneflight is ready for role ${user}${name}\n`)
   }
 } catch (error) {
   process.stderr.write(`oneflight: ${(error as Error).message}\n`)
   process.exitCode = 1
+}
+
+/** The login role may create no schema, and should not be able to. */
+function explainRefusal (error: unknown): never {
+  const { code, message } = error as DatabaseError
+  if (code !== SqlState.insufficient_privilege) throw error
+  const name = process.env['DATABASE_ROUTES'] ? 'MIGRATE_DATABASE_ROUTES' : 'MIGRATE_DATABASE_URL'
+  throw new Error(`${message}. Set ${name} to a user that may create the schema, such as the owner`)
 }
 
 interface Migration {

@@ -7,6 +7,7 @@ import type { DatabaseRoutes, DatabaseTarget, EngineName } from '../../schemas/d
 import { isReservedRole } from '../../schemas/token.ts'
 import type { TokenKeys } from '../auth/jwks.ts'
 import { parseDatabaseRoutes, parseDatabaseUrl } from './database-url.ts'
+import { findUnreadable } from './files.ts'
 import { keyVariables, readKeys } from './jwt-keys.ts'
 import { describeProblem, findNearMisses, readTracing, readValue } from './variables.ts'
 
@@ -69,7 +70,8 @@ export function readConfig (env: Environment, { keys: source }: ConfigOptions = 
     ...checkSchemas(draft.values),
     ...checkAdhocBatches(draft.values),
     ...checkLimits(draft.values),
-    ...checkStop(draft.values)
+    ...checkStop(draft.values),
+    ...findUnreadable({ folder: draft.values.BATCHES_DIR, ...draft })
   ]
   const { replica, routes, keys } = draft
   const database = findDatabase(draft)

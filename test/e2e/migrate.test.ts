@@ -301,7 +301,12 @@ t.test('a failed migration prints one line without secrets and creates nothing',
     ],
     [
       'a login role without privileges', { DATABASE_URL: loginUrl },
-      new RegExp(`^oneflight: .*permission denied for database ${name}$`)
+      new RegExp(`^oneflight: permission denied for database ${name}. Set MIGRATE_DATABASE_URL to `)
+    ],
+    [
+      'a login role without privileges in a route',
+      { DATABASE_ROUTES: `*=${loginUrl}`, DATABASE_ROUTE_CLAIM: 'tenant' },
+      new RegExp(`^oneflight: permission denied .*${name}. Set MIGRATE_DATABASE_ROUTES to `)
     ]
   ]
   for (const [what, env, line] of rows) {

@@ -39,6 +39,39 @@ t.test('an upload must fit into the memory for bodies', async t => {
   ])
 })
 
+t.test('every file and folder that cannot be read is reported with the other problems', async t => {
+  const folder = t.testdir({ 'ca.crt': '' })
+  const tls = (...parameters: readonly string[]): string =>
+    `postgres://app:${CANARY}@db/shop?sslmode=verify-full&${parameters.join('&')}`
+  const missing = ['sslrootcert=/no/ca.crt', 'sslcert=/no/c.crt', 'sslkey=/no/c.key']
+  const lines = (name: string): readonly string[] =>
+    missing.map(parameter => {
+      const [key, path] = parameter.split('=')
+      return `${name}: the file of ${key}, ${path} cannot be read (ENOENT)`
+    })
+  t.strictSame(problemsOf({ ...base, MAX_OPS: 'x', BATCHES_DIR: '/nope' }), [
+    'MAX_OPS: expected an integer from 1 to 1000, got "x"',
+    'BATCHES_DIR: the folder /nope cannot be read (ENOENT)'
+  ])
+  t.strictSame(problemsOf({ ...base, BATCHES_DIR: `${folder}/ca.crt` }), [
+    `BATCHES_DIR: the folder ${folder}/ca.crt cannot be read (ENOTDIR)`
+  ])
+  const url = tls(...missing)
+  t.strictSame(problemsOf({ ...base, DATABASE_URL: url, DATABASE_REPLICA_URL: url }), [
+    ...lines('DATABASE_URL'), ...lines('DATABASE_REPLICA_URL')
+  ])
+  const routed = url.replaceAll('/no', '%2Fno')
+  t.strictSame(problemsOf({
+    JWT_SECRET: CANARY, DATABASE_ROUTES: `a=${routed},b=${routed}`, DATABASE_ROUTE_CLAIM: 'tenant'
+  }), lines('DATABASE_ROUTES'))
+  t.strictSame(problemsOf({
+    ...base, BATCHES_DIR: folder, DATABASE_URL: tls(`sslrootcert=${folder}/ca.crt`)
+  }), [])
+  t.strictSame(problemsOf({ ...base, DATABASE_URL: tls('sslrootcert=system') }), [])
+  const unused = `postgres://app:${CANARY}@db/shop?sslmode=disable&sslrootcert=/no/ca.crt`
+  t.strictSame(problemsOf({ ...base, DATABASE_URL: unused }), [])
+})
+
 t.test('unset variables have their defaults', async t => {
   const { config, database, replica, routes, tracing } = readConfig(base)
   t.strictSame({ replica, routes, tracing }, {
