@@ -77,10 +77,13 @@ ${exportsFor(url, `$(npm run -s oneflight -- token --role ${role} --sub alice)`)
 /** Maximum number of tables that are listed. */
 const MAX_TABLES = 5
 
-/** The statements that let batches use tables without grants. */
+/**
+ * Names the tables that no batch can use. They may be so on purpose, so the example grants only
+ * reading, of one table, and it chooses no role if there are several.
+ */
 function describeGrants ({ file, database: { roles, ungranted } }: StartFacts): string {
   if (ungranted.length === 0) return ''
-  const [role = 'app_user'] = roles
+  const [role = 'app_user', ...others] = roles
   const tables = ungranted.slice(0, MAX_TABLES)
   const more = ungranted.length - tables.length
   const create = roles.length === 0
@@ -88,12 +91,11 @@ function describeGrants ({ file, database: { roles, ungranted } }: StartFacts): 
     : ''
   return `
 No role of a token may use ${tables.join(', ')}${more === 0 ? '' : ` and ${more} more`}.
-To let ${role} read and change all rows, add this to ${file}, and start again with --reset:
+If batches need one of them, grant what they do in ${file}, for example to read:
 
-${create}grant select, insert, update, delete on ${tables.join(', ')} to ${role};
-grant usage on all sequences in schema public to ${role};
+${create}grant select on ${tables[0]} to ${others.length === 0 ? role : '<role>'};
 
-docs/guides/row-level-security.md limits a role to some of the rows.
+Then start again with --reset. docs/guides/row-level-security.md limits a role to some of the rows.
 `
 }
 

@@ -152,7 +152,7 @@ t.test('an SQL file instead of the shop, as in docs/guides/getting-started.md', 
 
   const fresh = await start(t, folder, { args: ['--reset', 'notes.sql'] })
   t.match(fresh.printed, '\nNo role that can use this database is granted to oneflight')
-  t.match(fresh.printed, '\ngrant select, insert, update, delete on other to app_user;\n')
+  t.match(fresh.printed, '\ngrant select on other to app_user;\n')
   t.equal(await stop(fresh, 'SIGTERM'), 0)
 })
 
@@ -179,7 +179,7 @@ t.test('a failed start prints one line and leaves no server running', async t =>
     [['atomic.sql'], /^oneflight: atomic\.sql(:\d)?: role "postgres" already exists[^\n]*\n$/],
     [['postgres.sql'], /^oneflight: postgres\.sql: rename the file, .* "postgres"\n$/],
     [[], /^oneflight: LOG_LEVEL: [^\n]*\n$/, { LOG_LEVEL: 'loud' }],
-    [[], /^oneflight: \/nowhere: The folder cannot be read\.\n$/, { BATCHES_DIR: '/nowhere' }]
+    [[], /^oneflight: BATCHES_DIR: the folder \/nowhere cannot be read \(ENOENT\)\n$/, { BATCHES_DIR: '/nowhere' }]
   ]
   for (const [args, message, env] of rows) {
     const { status, stderr } = spawnSync(process.execPath, [program, ...args], {
