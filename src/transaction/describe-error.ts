@@ -71,6 +71,8 @@ export function describeError (
       return error.routine === 'coerce_to_boolean'
         ? at(toPlace(columnAtError(error)), message, node)
         : message
+    case SqlState.feature_not_supported:
+      return describeRule(error, message, node)
     default:
       return isValueError(error.code) ? describeRefused(error, message, context) : message
   }
@@ -151,6 +153,21 @@ function suggestTable (
     (near === undefined ? undefined : { schema, name: near })
   if (found === undefined) return undefined
   return found.schema === first ? found.name : `${found.schema}.${found.name}`
+}
+
+/**
+ * PostgreSQL rewrites no statement in WITH or with RETURNING by a rule, except a DO INSTEAD with
+ * RETURNING. Its message speaks of the statement.
+ */
+function describeRule (
+  { routine, where }: DatabaseError,
+  message: string,
+  { table: { schema, name } }: PlanNode
+): string {
+  return routine === 'RewriteQuery' && where === undefined
+    ? `Table "${schema}.${name}" has a rule (CREATE RULE) for this change, which an operation ` +
+      'cannot run. Replace the rule by a trigger, or write to another table.'
+    : message
 }
 
 function describeColumn (
