@@ -8,9 +8,7 @@ import { readFile } from 'node:fs/promises'
 import type { DatabaseTarget } from '../schemas/database.ts'
 import { readEngine } from './config/config.ts'
 import { parseDatabaseRoutes, parseDatabaseUrl } from './config/database-url.ts'
-import type { DatabaseError } from './errors/postgres.ts'
-import { SqlState } from './errors/sqlstates.ts'
-import { migrate } from './postgres/migrate.ts'
+import { isForbidden, migrate } from './postgres/migrate.ts'
 
 // Resolved from the package root, because the compiled file lies in another folder.
 const file = new URL('deploy/migrate.sql', import.meta.resolve('oneflight/package.json'))
@@ -33,10 +31,10 @@ try {
 
 /** The login role may create no schema, and should not be able to. */
 function explainRefusal (error: unknown): never {
-  const { code, message } = error as DatabaseError
-  if (code !== SqlState.insufficient_privilege) throw error
+  if (!isForbidden(error)) throw error
   const name = process.env['DATABASE_ROUTES'] ? 'MIGRATE_DATABASE_ROUTES' : 'MIGRATE_DATABASE_URL'
-  throw new Error(`${message}. Set ${name} to a user that may create the schema, such as the owner`)
+  const repair = `Set ${name} to a user that may create the schema, such as the owner`
+  throw new Error(`${error.message}. ${repair}`)
 }
 
 interface Migration {
