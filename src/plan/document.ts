@@ -155,7 +155,9 @@ export function shapeOf (value: Json): JsonShape {
   const inside = new Set<JsonShape>()
   for (const item of value as readonly Json[]) {
     const refers = typeof item === 'string' && referenceAttempt.test(item)
-    inside.add(refers ? 'reference' : shapeOf(item))
+    // PostgreSQL has no empty list inside an array.
+    const isEmpty = Array.isArray(item) && item.length === 0
+    inside.add(refers ? 'reference' : isEmpty ? 'array' : shapeOf(item))
   }
   if (inside.has('reference') || inside.has('array')) return 'array'
   if (inside.has('object')) return 'object'

@@ -9,7 +9,8 @@ import type { JsonObject } from '../json/parse.ts'
  * - `scalar`: one value
  * - `list`: an array of values, of any number of dimensions
  * - `object`: an object, or an array that contains one
- * - `array`: an array that contains references, or both values and arrays; or a reference to a list
+ * - `array`: an array that contains references, an empty array, or both values and arrays; or a
+ *   reference to a list
  * - `reference`: a reference to one value, which may be any JSON
  */
 export type JsonShape = 'scalar' | 'list' | 'object' | 'array' | 'reference'

@@ -291,6 +291,9 @@ function describeValue ({ problem, path, type = '' }: ValueIssue, node: PlanNode
     case 'list':
       return `${place}: the type ${type} takes one value, not an array or an object. ` +
         (help ?? 'To store JSON text, send it as a string.')
+    case 'empty':
+      return `${place}: an array of PostgreSQL contains no empty list. Leave it out, or use a ` +
+        'column of type jsonb.'
     case 'type':
       return `${place}: functions of this name take it with different types, or with any type. ` +
         'Send the value itself, not a reference.'

@@ -206,11 +206,17 @@ t.test('a nested array is a second dimension, or rejected', async t => {
     [{ tags: ['a', ['b']] }, 1], [{ tags: ['a', '$src.0.ints'] }, 1],
     [{ tags: ['$src.0.data'] }, 0], [{ names: ['$src.0.data'] }, 0],
     [{ names: ['$src.1.n', { a: 1 }] }, 1], [{ raws: ['$src.0.data'] }, 0],
-    [{ vectors: ['$src.0.data'] }, 0]
+    [{ vectors: ['$src.0.data'] }, 0],
+    // It would be stored as an array without elements.
+    [{ ints: [[]] }, 0], [{ tags: [[], []] }, 0], [{ names: [[[]]] }, 0], [{ docs: [[]] }, 0]
   ] as const
   for (const [row, index] of rejected) {
     const message = `^Row 0 of values, column "${Object.keys(row)[0]}", at ${index}`
     expectRejection(t, await post([source, insert(row)]), new RegExp(message), 'nested')
+  }
+  for (const { way, op: write } of writesOf('ints', [[]])) {
+    const answer = await post([source, write])
+    expectRejection(t, answer, /column "ints", at 0: an array of PostgreSQL contains no empty/i, way)
   }
   expectRejection(
     t, await post([source, insert({ prices: ['$src.1.n', { amount: 1, currr: 'X' }] })]),

@@ -78,13 +78,14 @@ export interface ValueIssue {
   /**
    * - `member`: the composite `type` has no such member
    * - `list`: `type` takes one value, and this is an array or an object
+   * - `empty`: this is an empty list inside an array
    * - `type`: the type of this parameter of a function is not known
    * - `null`: this is the JSON null, and `type` is neither json nor jsonb
    * - `key`: this is NULL, and a part of a key
    * - `$append`: the current value is not an array
    * - `$merge`: the current value or the operand is not a jsonb object
    */
-  readonly problem: 'member' | 'list' | 'type' | 'null' | 'key' | '$append' | '$merge'
+  readonly problem: 'member' | 'list' | 'empty' | 'type' | 'null' | 'key' | '$append' | '$merge'
   /** The row in `values` (or ''), the column, and the path into the value. */
   readonly path: readonly string[]
   readonly type?: string

@@ -43,7 +43,8 @@ const OBJECT = String.raw`\{\s*"([^"\\]|\\.)*"\s*:`
 /**
  * Regular expressions for the text of values that may differ from the JSON:
  * - `json`: in json and jsonb only NULL, which may have been the JSON null.
- * - `textArray`: in text[] an element that starts like an array or an object.
+ * - `textArray`: in text[] an element that starts like an array or an object. For an array also
+ *   one without elements, which may have been a list of empty lists.
  * - `reference`: in other types the JSON text of an array or an object, also as the digits of
  *   bytea, a composite `(…)`, a tsvector or tsquery `'…'`, or as an element of an array.
  * - `array`: in other types, if the JSON was an array, also any text that is not a PostgreSQL
@@ -52,10 +53,11 @@ const OBJECT = String.raw`\{\s*"([^"\\]|\\.)*"\s*:`
 const PATTERNS = {
   json: constant('^NULL$'),
   textArray: constant('[{,]"?[[{]'),
+  emptyTextArray: constant(String.raw`[{,]"?[[{]|^\{\}$`),
   reference: constant(
     String.raw`^(\[(.*\])?$|\{(\s*\})?$|\(.*\)$|'|\\x[57]b|${OBJECT}|${ELEMENT})`
   ),
-  array: constant(`^([^{]|${OBJECT}|${ELEMENT})`)
+  array: constant(String.raw`^([^{]|\{\}$|${OBJECT}|${ELEMENT})`)
 }
 
 /**
@@ -92,7 +94,9 @@ export function buildValueCheck (columns: readonly CheckedColumn[]): Fragment {
     return sql`coalesce(${value}::pg_catalog.text, 'NULL') collate pg_catalog."C"
       operator(pg_catalog.!~) case ${typeOf(value)}
       when 3802 then ${PATTERNS.json} when 114 then ${PATTERNS.json}
-      when 1009 then ${PATTERNS.textArray} else ${PATTERNS[shape]} end`
+      when 1009 then ${
+        shape === 'array' ? PATTERNS.emptyTextArray : PATTERNS.textArray
+      } else ${PATTERNS[shape]} end`
   })
   return sql`case when ${join(conditions, sql` and `)} then true
     else ${raise('inspect')} is null end`
@@ -135,19 +139,20 @@ export function verifyDocument (
     sql`${parameter(arrayText(list))}::pg_catalog.text[]`
   const types = join(members.map(({ example }) => typeOf(example)), sql`, `)
   return sql`(with recursive d as materialized (select ${document} as document),
-    w (value, type, owner, path) as (
-      select i.value -> m.member, m.type, m.type, array[${row}, m.label]
+    w (value, type, owner, path, nested) as (
+      select i.value -> m.member, m.type, m.type, array[${row}, m.label], false
       from d${from}, ${items} as i (value, position),
         unnest(${texts(members.map(({ member }) => member))},
           ${texts(members.map(({ label }) => label))}, array[${types}]) as m (member, label, type)
       where json_typeof(i.value -> m.member) in ('array', 'object')
       union all
-      select n.value, n.type, t.oid, w.path || n.step
+      select n.value, n.type, t.oid, w.path || n.step, n.nested
       from w join pg_catalog.pg_type as t on t.oid = w.type
       cross join lateral (
-        select w.value, t.typbasetype as type, '{}'::text[] as step where t.typtype = 'd'
+        select w.value, t.typbasetype as type, '{}'::text[] as step, false as nested
+        where t.typtype = 'd'
         union all
-        select e.value, a.atttypid, array[e.key]
+        select e.value, a.atttypid, array[e.key], false
         from json_each(case when t.typtype = 'c' and json_typeof(w.value) = 'object'
           then w.value else '{}' end) as e
         left join pg_catalog.pg_attribute as a on a.attrelid = t.typrelid
@@ -155,7 +160,7 @@ export function verifyDocument (
         where a.atttypid is null or json_typeof(e.value) in ('array', 'object')
         union all
         select e.value, case when e.nested then w.type else t.typelem end,
-          array[(e.position - 1)::text]
+          array[(e.position - 1)::text], e.nested
         from (
           select e.value, e.position, bool_and(json_typeof(e.value) = 'array') over () as nested
           from json_array_elements(case when t.typtype = 'b' and t.typcategory = 'A'
@@ -165,12 +170,15 @@ export function verifyDocument (
         where json_typeof(e.value) in ('array', 'object')
       ) as n
     ), f as (
-      select json_build_object('problem', case when w.type is null then 'member' else 'list' end,
+      select json_build_object('problem', case when w.type is null then 'member'
+          when w.nested and t.typcategory = 'A' then 'empty' else 'list' end,
         'path', w.path, 'type', pg_catalog.format_type(coalesce(w.type, w.owner), null)) as issue
       from w left join pg_catalog.pg_type as t on t.oid = w.type
       where w.type is null or t.typtype <> 'd' and
         (t.typcategory in (${SCALAR_CATEGORIES}) or t.oid = any (${SCALAR_TYPES})
-          or t.typname = 'hstore') limit 1
+          or t.typname = 'hstore'
+          or w.nested and case json_typeof(w.value) when 'array'
+            then json_array_length(w.value) = 0 end) limit 1
     )
     select case when f.issue is null then d.document
       else ${raiseText('value', sql`f.issue::text`)}::json end from d left join f on true)`
