@@ -119,7 +119,7 @@ async function runAttempts (
     const lost = await resolveLoss(last, run)
     if (lost?.final === true) return lost.outcome
     const retry = isPassedOn(options.rowSink) ? undefined : decide(last, budget)
-    if (retry === undefined) return lost?.outcome ?? conclude(last.outcome, softDeadline)
+    if (retry === undefined) return lost?.outcome ?? conclude(last, softDeadline)
     if (retry.pauseMs > 0) await delay(retry.pauseMs)
     variant = { ...variant, ...retry.variant }
     const answer = lost?.outcome ?? (retry.isAnswer ? last.outcome as BatchOutcome : undefined)
@@ -149,13 +149,23 @@ function codeOf (outcome: AttemptOutcome): string | undefined {
 }
 
 /** The outcome of a batch that is not run again. */
-function conclude (outcome: AttemptOutcome, softDeadline: number): BatchOutcome {
+function conclude (
+  { outcome, typesChanged }: AttemptResult,
+  softDeadline: number
+): BatchOutcome {
+  if (outcome.kind === 'failed' && typesChanged) return { ...outcome, error: TYPES_CHANGED }
   if (outcome.kind !== 'lost') return outcome
   if (outcome.isStandby) {
     const message = 'The database is a standby, which accepts no writes.'
     throw withReason(failure('database_unavailable', message), STANDBY)
   }
   throw failure(performance.now() >= softDeadline ? 'deadline_exceeded' : 'database_unavailable')
+}
+
+/** What a failure shows in an attempt whose types were outdated depends on them. */
+const TYPES_CHANGED = {
+  code: SqlState.serialization_failure,
+  message: 'The columns or functions of the batch were changed during each of its attempts.'
 }
 
 const STANDBY = 'the server is a standby: connect to the primary, or list it and set ' +

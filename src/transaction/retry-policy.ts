@@ -244,9 +244,12 @@ export function isConnectionStale ({ outcome, hasRoleSettings }: AttemptResult):
 
 /**
  * PostgreSQL calls it an internal error if an object disappears while a statement is prepared or
- * starts ("cache lookup failed for function"). No request causes it, unless a function raises it.
+ * starts ("cache lookup failed for function"). No request causes it, unless a function raises it. A
+ * function that was created and dropped again leaves the types as they were.
  */
-function isInternal ({ error: { code, routine }, at }: Failed): boolean {
+function isInternal (outcome: Failed): boolean {
+  const { error: { code, routine }, at } = outcome
+  if (raisedKind(outcome) === 'function') return true
   return typeof at === 'number' && code === SqlState.internal_error && routine !== 'exec_stmt_raise'
 }
 

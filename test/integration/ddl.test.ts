@@ -220,7 +220,7 @@ const alone = [
   }, [{ id: 2 }]]
 ] as const
 
-t.test('functions and types are replaced as fast as possible', async t => {
+t.test('functions and types are replaced while they are in use', async t => {
   const service = await useService(t, {
     schema: `${schema} ${replacements[0]}`,
     env: { LOG_LEVEL: 'error' }
@@ -241,6 +241,8 @@ t.test('functions and types are replaced as fast as possible', async t => {
   }))
   const replace = async (texts: readonly string[]): Promise<void> => {
     for (let i = 0; i < propertyRuns(60, 300); i++) {
+      const before = right + wrong.length
+      await until(() => right + wrong.length > before)
       await sql.unsafe(texts[i % texts.length] as string)
     }
   }
@@ -250,6 +252,23 @@ t.test('functions and types are replaced as fast as possible', async t => {
   end.abort()
   await clients
   t.same(wrong.slice(0, 3), [], `${wrong.length} of ${right + wrong.length} batches failed`)
+})
+
+t.test('a function that is replaced during each attempt is a conflict', async t => {
+  const { database: { sql }, post } = await useService(t, {
+    schema: `${replacements[0]};
+      create view nap as select pg_sleep(0.05)::text as slept;
+      grant select on nap to oneflight_user`
+  })
+  const answer = post([op.select('n', 'nap'), op.call('c', 'tax', { amount: 3, at: { k: 1 } })])
+  const ended = answer.then(() => true)
+  const pause = async (): Promise<boolean> => {
+    await sql.unsafe(replacements[0] as string)
+    return false
+  }
+  while (!await Promise.race([ended, pause()]));
+  const error = { code: 'serialization_failure', committed: false, retryable: true, op: 'c' }
+  t.match(await answer, { status: 409, body: { error } })
 })
 
 t.test('after DEALLOCATE ALL, each affected batch is retried once', async t => {
