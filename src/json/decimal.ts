@@ -68,6 +68,19 @@ export function isIntegral ({ digits, magnitude }: Decimal): boolean {
   return digits.length <= magnitude || digits === ''
 }
 
+/**
+ * Maximum digits of an integer that is written: more than the 19 of a bigint, so that PostgreSQL
+ * says that a larger number is out of range. `1e999999` must not become a million digits.
+ */
+const MAX_INTEGER_DIGITS = 40
+
+/** Returns the digits of an integer; undefined for a fraction, or for too many digits. */
+export function writeInteger (value: Decimal): string | undefined {
+  const { sign, digits, magnitude } = value
+  if (!isIntegral(value) || magnitude > MAX_INTEGER_DIGITS) return undefined
+  return sign === 0 ? '0' : `${sign < 0 ? '-' : ''}${digits.padEnd(magnitude, '0')}`
+}
+
 /** Whether `value` is an integer times `divisor`, which is a double other than 0. */
 export function isMultipleOf (value: Decimal, divisor: Decimal): boolean {
   // Both end in a digit other than 0, so a multiple has no more decimal places than the divisor.

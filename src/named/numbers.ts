@@ -76,7 +76,8 @@ function findDigits (value: number, parent: object, name: string | number): stri
   return sent === undefined || typeof sent === 'number' ? undefined : (sent as ExactNumber).rawJSON
 }
 
-function hasExactNumber (value: Json): boolean {
+/** Whether a value contains a number that is not written as JavaScript writes it. */
+export function hasExactNumber (value: Json): boolean {
   if (typeof value !== 'object' || value === null) return false
   if (Array.isArray(value)) return (value as readonly Json[]).some(hasExactNumber)
   if (!isObject(value)) return true

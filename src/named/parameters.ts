@@ -8,6 +8,7 @@ import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { nameOf } from '../plan/check/describe.ts'
 import type { Parameter, ParameterRows } from '../plan/shape.ts'
 import { addUnits, addWorkKeyword, bound, type CheckBudget } from './check-work.ts'
+import { IntegerWriter } from './integers.ts'
 import { addNumberKeywords, findInexactNumber, findLongExponent, toDoubles } from './numbers.ts'
 import { compilePattern } from './pattern.ts'
 import { findReferred, readStep } from './schema-parts.ts'
@@ -26,7 +27,11 @@ export interface Parameters {
   check(values: JsonObject, options?: CheckOptions): Iterable<PathIssue>
   /** Whether the schema accepts the values of declared parameters. Throws `too_much_work`. */
   accepts(values: JsonObject, budget: CheckBudget): boolean
-  /** Returns the values by position, with defaults. They must be valid. */
+  /** See IntegerWriter. */
+  writeIntegers(values: JsonObject): JsonObject
+  /**
+   * Returns the values by position, with defaults, and with integers as digits. They must be valid.
+   */
   read(values: JsonObject): readonly Json[]
 }
 
@@ -77,6 +82,7 @@ export function readParameters (
     return wrong.map(({ path: [name, ...rest], message }) =>
       ({ path: ['properties', name as string, 'default', ...rest], message }))
   }
+  const integers = new IntegerWriter(schema)
   return {
     schema,
     known: new Map(
@@ -107,7 +113,11 @@ export function readParameters (
       if (doubles !== values && findLongExponent(values) !== undefined) return false
       return bound(budget, () => isValid(doubles))
     },
-    read: values => names.map(name => (has(values, name) ? values : defaults)[name] ?? null)
+    writeIntegers: values => integers.write(values),
+    read: values => {
+      const written = integers.write({ ...defaults, ...values })
+      return names.map(name => has(written, name) ? written[name] as Json : null)
+    }
   }
 }
 

@@ -3,7 +3,14 @@
  * at once. The first faulty line ends the upload. Of the rows only their text is kept.
  */
 import { failure, type Failure } from '../errors/catalogue.ts'
-import { isDeep, parseJson, parseLines, type Json, type JsonObject } from '../json/parse.ts'
+import {
+  isDeep,
+  parseJson,
+  parseLines,
+  writeJson,
+  type Json,
+  type JsonObject
+} from '../json/parse.ts'
 import type { PlanLimits } from '../plan/context.ts'
 import type { PlannedBatch } from '../plan/plan-batch.ts'
 import { CsvReader, type CsvProblem, type CsvRows } from './csv.ts'
@@ -144,8 +151,11 @@ export class Upload {
     if (!parameters.accepts(this.#sample, this.#budget)) {
       this.#refuseRow(parameters.check(this.#sample))
     }
+    const [written] = parameters.writeIntegers(this.#sample)[this.#target.name] as readonly Json[]
+    const writtenText = written === row ? text : Buffer.from(writeJson(written as Json))
+    this.bytes += writtenText.length - text.length
     // The schema accepts only objects.
-    const problem = this.#rows.add(row as JsonObject, text)
+    const problem = this.#rows.add(written as JsonObject, writtenText)
     if (problem !== undefined) this.#refuseRow([{ path: this.#path(0), message: problem }])
   }
 

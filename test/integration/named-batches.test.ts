@@ -701,3 +701,84 @@ t.test('rows of a parameter', { timeout: 120_000 }, async t => {
     }
   }
 })
+
+const whole = { type: 'integer' }
+const counts = {
+  i: whole, b: { type: ['integer', 'null'] }, n: { type: 'number' }, jb: { $ref: '#/$defs/doc' }
+}
+const $defs = { doc: { type: 'object', properties: { a: whole }, additionalProperties: true } }
+const returning = ['i', 'b', 'n', 'jb']
+const given = { i: '$params.i', b: '$params.b', n: '$params.n', jb: '$params.jb' }
+const ofEach = {
+  one: {
+    params: { type: 'object', properties: counts, required: Object.keys(counts), $defs },
+    operations: [
+      op.insert('o', 'v', [given], { returning }),
+      op.update('u', 'v', { set: given, where: { id: { eq: 100 } }, returning })
+    ]
+  },
+  found: {
+    params: {
+      type: 'object',
+      properties: { ids: { type: 'array', items: whole }, least: whole },
+      required: ['ids', 'least']
+    },
+    operations: [op.select('o', 'v', {
+      columns: ['id'], where: { id: { in: '$params.ids', gte: '$params.least' } }
+    })]
+  },
+  called: {
+    params: {
+      type: 'object',
+      properties: { i: whole, list: { type: 'array', items: whole } },
+      required: ['i', 'list']
+    },
+    operations: [op.call('o', 'told', { i: '$params.i', t: 't', list: '$params.list', doc: null })]
+  },
+  rows: {
+    params: { ...rowsOf(counts), $defs },
+    operations: [op.insert('o', 'v', '$params.rows' as never, { returning })]
+  },
+  from: {
+    params: { ...rowsOf(counts), $defs },
+    operations: [{
+      ...op.insert('o', 'v', [], { returning }),
+      values: undefined,
+      from: { param: 'rows' },
+      columns: Object.fromEntries(returning.map(name => [name, { $col: name }]))
+    }]
+  }
+}
+
+t.test('integers may have a point or an exponent, as in JSON Schema', async t => {
+  const env = { POOL_SIZE: '1', MAX_UPLOAD_ROWS: '10' }
+  const service = await useService(t, { schema, batches: ofEach, env })
+  const row = '{"i": 1e3, "b": -9007199254740993.0, "n": 1.10, "jb": {"a": 2.0, "b": 2.0}}'
+  const stored = '{"i":1000,"b":-9007199254740993,"n":1.10,"jb":{"a": 2, "b": 2.0}}'
+  const send = async (name: string, body: string, type = 'application/json'): Promise<string> => {
+    const headers = { 'content-type': type, prefer: 'tx=rollback' }
+    const { text } = await service.run(name, body, { headers })
+    return text.replaceAll(/\s*,\s*(?=[[{])/g, ',')
+  }
+  const ofRows = (...rows: readonly string[]): string =>
+    `{"error":null,"data":{"o":[${rows.join()}]}}`
+  t.equal(await send('one', row), `{"error":null,"data":{"o":[${stored}],"u":[${stored}]}}`)
+  t.equal(await send('found', '{"ids": [100.0, 1.02e2, 7], "least": 1.01e2}'), ofRows('{"id":102}'))
+  t.equal(
+    await send('called', '{"i": -0.0, "list": [1.0, 2e1]}'),
+    '{"error":null,"data":{"o":[{"told":"1; t; 1+20"}]}}'
+  )
+  for (const name of ['rows', 'from']) {
+    t.equal(await send(name, `{"rows": [${row}, ${row}]}`), ofRows(stored, stored))
+    t.equal(await send(name, `${row}\n${row}`, 'application/x-ndjson'), ofRows(stored, stored))
+    t.equal(
+      await send(name, 'n,b,i\n1.10,,1e1\n2,1.0,-3.0', 'text/csv'),
+      ofRows('{"i":10,"b":null,"n":1.10,"jb":null}', '{"i":-3,"b":1,"n":2,"jb":null}')
+    )
+  }
+  const { body: { error } } = await service.run('called', '{"i": 1e999999, "list": null}')
+  t.match(error, { code: 'params_invalid' })
+  t.match(await service.run('called', '{"i": 1e11, "list": []}'), {
+    status: 400, body: { error: { sqlstate: '22003' } }
+  }, 'out of range')
+})
