@@ -37,26 +37,53 @@ export interface KnownValues {
   readonly row?: number | undefined
   /** The values of parameters, by their positions. */
   readonly parameters?: readonly Json[] | undefined
+  /** Reads the value of a reference to an earlier operation; undefined: it is not known. */
+  readonly readReference: (reference: Reference) => Json | undefined
 }
 
 /**
  * Returns the place of the stored value with this text, or undefined if there is none or if several
  * columns have it. Several rows may have it in the same column. Then the row is named only if all
- * of them are equally wrong: the text is the whole value. Values of references and of the rows of
- * an upload are not known.
+ * of them are equally wrong: the text is the whole value. Values of the rows of an upload are not
+ * known. None is returned if a reference that is not stored, such as that of a condition, may have
+ * the text.
  */
 export function findValue (
   node: PlanNode,
   text: string,
-  { row, parameters = [] }: KnownValues
+  { row, parameters = [], readReference }: KnownValues
 ): ValuePlace | undefined {
   if (hasUnknownRows(node)) return undefined
-  const all = storedValues(node, parameters).filter(({ value }) => hasValue(value, text))
+  const mayHave = (value: Json | undefined): boolean => value === undefined || hasValue(value, text)
+  let isUnknown = listReferences(node).some(reference => mayHave(readReference(reference)))
+  const read: ReadReference = reference => {
+    const { parameter } = reference
+    if (parameter?.rows !== undefined) return null
+    if (parameter !== undefined) return parameters[parameter.position] ?? null
+    const value = readReference(reference)
+    isUnknown ||= value === undefined
+    return value ?? null
+  }
+  const all = storedValues(node, read).filter(({ value }) => hasValue(value, text))
+  if (isUnknown) return undefined
   const found = row === undefined ? all : all.filter(value => [row, undefined].includes(value.row))
   const [first] = found
   if (first === undefined || found.some(({ column }) => column !== first.column)) return undefined
   const isCertain = found.every(value => value.row === first.row || isWhole(value, text))
   return isCertain ? first : { column: first.column }
+}
+
+/** Members of a node whose references are among the stored values, or that are data. */
+const STORED: ReadonlySet<string> = new Set(['groups', 'set', 'computed', 'data'])
+
+/** The references to earlier operations that are not stored: in conditions, pages and sources. */
+function listReferences (part: unknown): readonly Reference[] {
+  if (typeof part !== 'object' || part === null) return []
+  if ('kind' in part && part.kind === 'reference') {
+    return (part as Reference).parameter === undefined ? [part as Reference] : []
+  }
+  return Object.entries(part).flatMap(([name, value]) =>
+    STORED.has(name) ? [] : listReferences(value))
 }
 
 /** Whether the rows are those of an upload, which are not part of the plan. */
@@ -120,15 +147,17 @@ function assignmentsOfGroup ({ fields, computed }: BulkUpdateGroup): readonly As
   return [...own, ...computed]
 }
 
-function storedValues (node: PlanNode, parameters: readonly Json[]): readonly StoredValue[] {
+type ReadReference = (reference: Reference) => Json
+
+function storedValues (node: PlanNode, read: ReadReference): readonly StoredValue[] {
   const source = sourceOf(node)
   return [
     ...source?.kind === 'rows' ? valuesOfRows(source) : [],
-    ...valuesOfDocuments(node, parameters),
-    ...assignmentsOf(node).flatMap(({ column, operand }) =>
-      operand?.kind === 'document'
-        ? [{ column, value: parseDocument(operand, parameters) }]
-        : [])
+    ...valuesOfDocuments(node, read),
+    ...assignmentsOf(node).flatMap(({ column, operand }) => {
+      if (operand?.kind === 'reference') return [{ column, value: read(operand) }]
+      return operand?.kind === 'document' ? [{ column, value: parseDocument(operand, read) }] : []
+    })
   ]
 }
 
@@ -138,17 +167,14 @@ function valuesOfRows ({ data, fields }: RowsSource): readonly StoredValue[] {
   return data.flatMap((row, i) => valuesOf(row, i)).filter(({ column }) => read.has(column))
 }
 
-function valuesOfDocuments (
-  node: PlanNode,
-  parameters: readonly Json[]
-): readonly StoredValue[] {
+function valuesOfDocuments (node: PlanNode, read: ReadReference): readonly StoredValue[] {
   const values = newValuesOf(node)
   if (values !== undefined) {
-    return valuesOf(parseDocument(values.set.document, parameters) as JsonObject)
+    return valuesOf(parseDocument(values.set.document, read) as JsonObject)
   }
   if (node.kind !== 'insert' && node.kind !== 'bulk_update') return []
   return node.groups.flatMap(group => {
-    const rows = parseRows(group.rows, parameters)
+    const rows = parseRows(group.rows, read)
     const all = rows.flatMap((row, i) => valuesOf(row, group.positions[i]))
     if (!('fields' in group)) return all
     // The field with the position of the row has no column.
@@ -162,31 +188,22 @@ function valuesOfDocuments (
 /** Rows of an upload are not part of the plan. */
 function parseRows (
   { document }: StoredJson,
-  parameters: readonly Json[] = []
+  read: ReadReference = () => null
 ): readonly JsonObject[] {
-  return (parseDocument(document, parameters) ?? []) as readonly JsonObject[]
+  return (parseDocument(document, read) ?? []) as readonly JsonObject[]
 }
 
 function valuesOf (object: JsonObject, row?: number): readonly StoredValue[] {
   return Object.entries(object).map(([column, value]) => ({ column, value, row }))
 }
 
-/**
- * The JSON of a document, in which references to parameters are their values. Other references are
- * null, as are parameters with rows: those of an upload are not JSON here.
- */
-function parseDocument (
-  { pieces, references }: JsonDocument,
-  parameters: readonly Json[]
-): Json {
+/** The JSON of a document with the values of its references. */
+function parseDocument ({ pieces, references }: JsonDocument, read: ReadReference): Json {
   const [start = '', ...more] = pieces
-  const text = more.reduce((text, piece, i) => {
-    const { parameter } = references[i] as Reference
-    const value = parameter === undefined || parameter.rows !== undefined
-      ? null
-      : parameters[parameter.position] ?? null
-    return text + writeJson(value) + piece
-  }, start)
+  const text = more.reduce(
+    (text, piece, i) => text + writeJson(read(references[i] as Reference)) + piece,
+    start
+  )
   return parseJson(Buffer.from(text))
 }
 

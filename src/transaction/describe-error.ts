@@ -34,8 +34,6 @@ import type { Suggestions } from './look-up.ts'
 export interface ErrorContext extends KnownValues {
   readonly node: PlanNode
   readonly suggestions?: Suggestions | undefined
-  /** Whether an earlier operation may have returned a text that this one reads. */
-  readonly mayRead?: ((text: string) => boolean) | undefined
   /** All tables of the batch. */
   readonly tables: readonly TableName[]
   /** DB_SCHEMAS */
@@ -313,15 +311,13 @@ function formHelp ({ code, routine }: DatabaseError): string | undefined {
 
 /** Finds the value that PostgreSQL cannot convert. */
 function findRefused (error: DatabaseError, context: ErrorContext): ValuePlace | undefined {
-  const { node, row, mayRead } = context
+  const { node, row } = context
   const column = columnBeforeError(error)
   if (column !== undefined) return { column, row }
   // An error with a context is one inside a function, whose values are not those of the request.
   if (error.where !== undefined) return undefined
   const text = quotedText(error.message)
-  if (text !== undefined) {
-    return mayRead?.(text) === true ? undefined : findValue(node, text, context)
-  }
+  if (text !== undefined) return findValue(node, text, context)
   // "expected JSON array" is about this member: `See the value of key "tags".`
   const key = quotedText(error.hint ?? '')
   const member = key === undefined ? undefined : findStoredColumn(node, key)

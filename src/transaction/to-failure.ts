@@ -30,6 +30,7 @@ import {
 } from './describe-error.ts'
 import type { Suggestions } from './look-up.ts'
 import type { Failed } from './outcome.ts'
+import { referenceReader } from './read-reference.ts'
 
 export interface FailureOptions {
   /** The role of the batch. */
@@ -67,9 +68,11 @@ export function toFailure (
     ...placeOf(plan, at),
     row,
     describe: (message: string) => {
-      const context = { node, tables: plan.tables, schemas, row, parameters, suggestions }
-      const mayRead = (text: string): boolean => mayReadText(text, outcome, plan)
-      const described = describeError(error, message, { ...context, mayRead })
+      const readReference = referenceReader(outcome.rows ?? [])
+      const known = { row, parameters, readReference, suggestions }
+      const described = describeError(error, message, {
+        node, tables: plan.tables, schemas, ...known
+      })
       // The place of a value contains the row.
       return row === undefined || isValueError(error.code)
         ? described
@@ -83,22 +86,6 @@ export function toFailure (
   const grant = describeGrant(error, node, options)
   return grant === undefined ? failed : withReason(failed, grant)
 }
-
-/**
- * Whether the operation that failed reads a text of an earlier one. If it does, a value of the
- * request with this text may not be the one that PostgreSQL refused.
- */
-function mayReadText (text: string, { at, rows = [] }: Failed, { referenceUses }: Plan): boolean {
-  const json = JSON.stringify(text).slice(1, -1)
-  return [...referenceUses].some(([source, uses]) => {
-    if (!uses.some(({ reader }) => reader === at)) return false
-    const result = rows[source]
-    // A count does not show the rows.
-    return result?.[0] !== OPENING_BRACKET || result.includes(json)
-  })
-}
-
-const OPENING_BRACKET = 0x5b
 
 /**
  * Recognizes the error for a column that the rows do not have and that only later operations read.

@@ -566,7 +566,8 @@ t.test('an operator that no part of the operation explains is not named', t => {
     conflict: undefined
   }
   const error = { code: '42883', message: 'm', query: 'where "a" ~ 1', position: '11' }
-  const context = { node, tables: [], schemas: ['public'] }
+  const readReference = (): undefined => undefined
+  const context = { node, tables: [], schemas: ['public'], readReference }
   t.equal(describeError(error, 'm', context), 'Column "a": m')
   t.equal(describeError({ ...error, code: '23505' }, 'm', context), 'm')
   t.end()

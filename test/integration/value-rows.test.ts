@@ -190,3 +190,57 @@ t.test('a value that is not one of a row is not taken for one', async t => {
     t.notMatch(body.error.message, /^Row/, JSON.stringify(members))
   }
 })
+
+t.test('a value of an earlier operation that is refused is named', async t => {
+  const { sql } = service.database
+  await sql`create table sources (k int primary key, p numeric(8, 2), f float8, q int)`
+  await sql`insert into sources values (1, 100, 1.5, 2)`
+  await sql`grant all on sources to oneflight_user`
+  const before = op.select('b', 'sources', {
+    columns: ['p', 'f', 'q', { fn: 'avg', column: 'p', as: 'avg' }],
+    group_by: ['p', 'f', 'q']
+  })
+  const set = (set: object, where: object = { k: { eq: 0 } }): object =>
+    op.update('o', 'things', { set, where })
+  const cases: ReadonlyArray<readonly [operation: object, place: string | undefined]> = [
+    [op.insert('o', 'things', [{ k: 90, i: '$b.0.p' }]), 'Row 0 of values, column "i"'],
+    [op.insert('o', 'things', [{ k: 90, i: 1 }, { k: 91, i: '$b.0.avg' }]),
+      'Row 1 of values, column "i"'],
+    [set({ i: '$b.0.f', t: 'x' }), 'Column "i"'],
+    [set({ i: { $inc: '$b.0.f' }, t: 'x' }), 'Column "i"'],
+    [set({ i: { $first: ['$b.0.f', '$b.0.p'] } }), 'Column "i"'],
+    [set({ s: '$b.0.p', i: '$b.0.q' }, { k: { lt: '$b.0.q' } }), 'Column "s"'],
+    [op.update('o', 'things', { key: ['k'], values: [{ k: 1, i: 1 }, { k: 2, i: '$b.0.p' }] }),
+      'Row 1 of values, column "i"'],
+    [op.update('o', 'things', {
+      key: ['k'],
+      values: Array.from({ length: 40 }, (_, k) => ({ k, i: k === 30 ? '$b.0.p' : k }))
+    }), 'Row 30 of values, column "i"'],
+    [op.insert('o', 'things', [{ k: 0 }], {
+      on_conflict: { columns: ['k'], do: 'update', set: { i: '$b.0.p' } }
+    }), 'Column "i"'],
+    [{
+      id: 'o',
+      op: 'insert',
+      table: 'things',
+      from: { table: 'sources' },
+      columns: { k: { $col: 'k' }, i: '$b.0.p' }
+    }, 'Column "i"'],
+    // Several columns could be meant, or a condition.
+    [set({ i: '$b.0.p', t: '100.00' }), undefined],
+    [set({ i: '$b.0.p', t: '$b.0.p' }), undefined],
+    [set({ i: '$b.0.p' }, { s: { eq: '$b.0.p' } }), undefined],
+    [op.select('o', 'things', { where: { i: { in: ['$b.0.p', '$b.0.f'] } } }), undefined]
+  ]
+  for (const [operation, place] of cases) {
+    const { status, body } = await service.post([before, operation])
+    const about = JSON.stringify(operation)
+    t.match(body.error, { op: 'o', sqlstate: '22P02' }, about)
+    t.equal(status, 400, about)
+    const found = /^(?<place>.*): invalid input/.exec(body.error.message)?.groups?.['place']
+    t.equal(found, place, `${about}: ${body.error.message}`)
+  }
+  const headers = { prefer: 'return=minimal' }
+  const { body } = await service.post([before, set({ i: '$b.0.p' })], { headers })
+  t.match(body.error, { op: 'o', message: /^invalid input/ }, 'the value is not known')
+})
