@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { linksOf } from '../support/docs/pages.ts'
 import { token, useService } from '../support/service.ts'
 
 const run = promisify(execFile)
@@ -46,6 +47,8 @@ t.test('the client package can be packed, installed and used', async t => {
     [],
     'the package contains no other files'
   )
+  const links = linksOf(await readFile(join(source, 'README.md'), 'utf8'))
+  t.same(links.filter(target => !URL.canParse(target) && !files.includes(target)), [])
 
   const home = await mkdtemp(join(tmpdir(), 'oneflight-client-'))
   t.teardown(() => rm(home, { recursive: true }))

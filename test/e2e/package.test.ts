@@ -20,6 +20,7 @@ import { delimiter, dirname, join, resolve } from 'node:path'
 import t, { type Test } from 'tap'
 import { LOGIN_ROLE, useDatabase } from '../support/database/database.ts'
 import { codeBlocks } from '../support/docs/markdown.ts'
+import { linksOf } from '../support/docs/pages.ts'
 import { startGroup, type Group } from '../support/process/process.ts'
 import { answering, SECRET, token } from '../support/service.ts'
 import { CUSTOMER, useShopDatabase } from '../support/database/shop.ts'
@@ -113,11 +114,13 @@ t.test('the package contains the expected files and can be installed', async t =
   writeFileSync(join(folder, 'package.json'), '{"private": true, "type": "module"}')
   const packed = run(['npm', 'pack', '--pack-destination', folder], { cwd: source })
   t.equal(packed.code, 0, packed.err)
-  t.same(
-    readFileSync(join(source, 'package.json')),
-    readFileSync(join(root, 'package.json')),
-    'package.json is restored'
-  )
+  for (const path of ['package.json', 'README.md', 'AGENTS.md', 'CHANGELOG.md']) {
+    t.same(
+      readFileSync(join(source, path)),
+      readFileSync(join(root, path)),
+      `${path} is restored`
+    )
+  }
   const tarball = `oneflight-${manifest.version}.tgz`
   const packedFiles = run(['tar', '-tzf', tarball]).out.trim().split('\n').map(path =>
     path.replace('package/', '')
@@ -138,6 +141,7 @@ t.test('the package contains the expected files and can be installed', async t =
       ['.d.ts', '.js', '.js.map'].map(end => `dist/${path.replace(/\.ts$/, end)}`)
     ).sort()
   )
+  t.same(deadLinks(tarball, packedFiles), [])
 
   // Without --omit=optional: optional dependencies of the project must not reach its users.
   const installed = run([
@@ -155,6 +159,17 @@ t.test('the package contains the expected files and can be installed', async t =
     'the embedded PostgreSQL is not installed'
   )
 })
+
+/** Returns the relative links of the packed pages whose files are not packed. */
+function deadLinks (tarball: string, files: readonly string[]): readonly string[] {
+  return files.filter(path => path.endsWith('.md')).flatMap(path =>
+    linksOf(run(['tar', '-xzOf', tarball, `package/${path}`]).out)
+      .filter(target => !URL.canParse(target) && !target.startsWith('#'))
+      .map(target => join(dirname(path), target.replace(/#.*/, '')))
+      .filter(target => !files.includes(target))
+      .map(target => `${path}: ${target}`)
+  )
+}
 
 t.test('the program runs', async t => {
   t.same(run(['npx', '--no', '--', 'oneflight', '--version']).out, `${manifest.version}\n`)
