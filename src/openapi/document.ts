@@ -133,7 +133,10 @@ function describeBatch (config: DescribedConfig, components: Components): Operat
     description:
       'Runs the operations of a batch in order, as one transaction, and returns the rows of ' +
       `each. Limits: ${config.MAX_OPS} operations, ${config.MAX_ROWS} rows per operation, ` +
-      `${config.MAX_BODY_BYTES} bytes.`,
+      `${config.MAX_BODY_BYTES} bytes.
+
+The example uses the tables of the sample shop (\`deploy/shop.sql\`). In another database, name ` +
+      'its tables instead.',
     requestBody: batchBody,
     ...commonParts(config),
     responses: batchResponses('adhoc', config, components)
@@ -174,7 +177,7 @@ const batchBody = {
       schema: { $ref: '#/components/schemas/Batch' },
       examples: {
         order: {
-          summary: 'Create a customer and an order with its lines, then mark it as paid',
+          summary: 'Sample shop: create a customer and an order with its lines, mark it as paid',
           value: exampleBatch
         }
       }
@@ -196,7 +199,7 @@ function batchResponses (
       streams: MAX_STREAM_ROWS > 0,
       schema: components.describe(BatchAnswer),
       ...kind === 'adhoc' && {
-        examples: { order: { summary: 'Rows of every operation', value: exampleAnswer } }
+        examples: { order: { summary: 'Rows in the sample shop', value: exampleAnswer } }
       },
       headers: [
         'x-request-id',
