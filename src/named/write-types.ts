@@ -3,10 +3,9 @@
  * results. Only the database knows the types of columns; without it they are `unknown`.
  */
 import { has, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
-import type { NestedReads, OutputColumn, PlanNode, TableName } from '../plan/nodes.ts'
-import type { Plan } from '../plan/plan.ts'
-import { isAllColumns } from '../plan/output.ts'
+import type { OutputColumn, TableName } from '../plan/nodes.ts'
 import type { NamedBatch } from './named-batch.ts'
+import { listResults, type Result, type ResultRow } from './results.ts'
 import { findReferred } from './schema-parts.ts'
 
 /** The types of the columns of a table, by name; undefined: they are not known. */
@@ -22,7 +21,7 @@ export function writeTypes (
     description,
     type: writeObject([
       { name: 'params', type: writeParameters(schema) },
-      { name: 'result', type: writeResult(planner.genericPlan, columnsOf) }
+      { name: 'result', type: writeResults(listResults(planner.genericPlan), columnsOf) }
     ])
   }))
   return [
@@ -37,35 +36,26 @@ export function writeTypes (
   ].join('\n')
 }
 
-function writeResult ({ operations }: Plan, columnsOf: ColumnsOf): string {
-  return writeObject(operations.map(node => {
-    const { id, kind, answersCount, expect, when } = node
-    const nested = kind === 'select' ? node.nested : undefined
-    const row = kind === 'call' ? ROW : writeRow(node, nested, columnsOf)
-    const rows = expect?.min === 1 && expect.max === 1 ? `[${row}]` : `${row}[]`
-    const types = [answersCount === true ? 'number' : rows, ...when.length > 0 ? ['null'] : []]
-    return { name: id, type: union(types) }
+function writeResults (results: readonly Result[], columnsOf: ColumnsOf): string {
+  return writeObject(results.map(({ id, isCount, canBeSkipped, isOneRow, row }) => {
+    const type = row === undefined ? ROW : writeRow(row, columnsOf)
+    const rows = isOneRow ? `[${type}]` : `${type}[]`
+    return { name: id, type: union([isCount ? 'number' : rows, ...canBeSkipped ? ['null'] : []]) }
   }))
 }
 
 /** A row with columns of unknown types. */
 const ROW = 'Row'
 
-/** The row that an operation or a nested read returns. */
-function writeRow (
-  { table, output }: Pick<PlanNode, 'table' | 'output'>,
-  nested: NestedReads | undefined,
-  columnsOf: ColumnsOf
-): string {
+function writeRow ({ table, columns: output, nested }: ResultRow, columnsOf: ColumnsOf): string {
   const columns = columnsOf(table)
-  if (columns === undefined || output?.length === 0) return ROW
+  if (columns === undefined || output.length === 0) return ROW
   const all = [...columns].map(([name, type]) => ({ name, type }))
-  const own = output?.flatMap(column =>
-    isAllColumns(column) ? all : [writeOutput(column, columns)]) ?? all
-  const read = nested?.reads.map(({ name, one, nested, ...part }): Member => {
-    const row = writeRow(part, nested, columnsOf)
-    return { name, type: one ? `${row} | null` : `${row}[]` }
-  }) ?? []
+  const own = output.flatMap(column => column === '*' ? all : [writeOutput(column, columns)])
+  const read = nested.map(({ name, isOne, row }): Member => {
+    const type = writeRow(row, columnsOf)
+    return { name, type: isOne ? `${type} | null` : `${type}[]` }
+  })
   return writeObject([...own, ...read])
 }
 

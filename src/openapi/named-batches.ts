@@ -1,6 +1,6 @@
 /**
- * Describes the named batches: one path for each, with the schema of its parameters. Their
- * responses are components, because they are the same for all.
+ * Describes the named batches: one path for each, with the schemas of its parameters and of its
+ * results. The responses of errors are components, because they are the same for all.
  */
 import type { Config } from '../../schemas/config.ts'
 import { mediaTypes } from '../../schemas/http.ts'
@@ -9,6 +9,7 @@ import type { NamedBatch } from '../named/named-batch.ts'
 import { takesUploads } from '../named/upload-parameters.ts'
 import { ComponentNames, operationIds } from './generated-names.ts'
 import type { JsonSchema } from './json-schema.ts'
+import { describeResults } from './named-results.ts'
 import { moveParameters } from './parameter-schemas.ts'
 
 export type DescribedBatch =
@@ -21,6 +22,11 @@ export interface NamedBatchParts {
   readonly paths: Readonly<Record<string, { readonly post: Operation }>>
   readonly schemas: Readonly<Record<string, JsonSchema>>
   readonly responses: Readonly<Record<string, unknown>>
+}
+
+/** A response of OpenAPI. */
+interface Response {
+  readonly content: Readonly<Record<string, object>>
 }
 
 interface Others {
@@ -41,7 +47,9 @@ export function describeNamedBatches (
   const roots = new Map([...ids].map(([name, id]) => [name, names.choose(`${id}_params`)]))
   const paths: Record<string, { readonly post: Operation }> = {}
   const schemas: Record<string, JsonSchema> = {}
-  const responses = Object.entries(template['responses'] as object)
+  const { 200: committed, ...failed } =
+    template['responses'] as Readonly<Record<string, Response>>
+  const statuses = Object.keys(failed)
   for (const batch of batches) {
     const { name, description, roles, schema } = batch
     const component = roots.get(name) as string
@@ -65,19 +73,25 @@ export function describeNamedBatches (
             }
           }
         },
-        responses: Object.fromEntries(
-          responses.map(([status]) => [status, { $ref: `#/components/responses/named_${status}` }])
-        )
+        responses: {
+          200: describeCommitted(batch, committed as Response),
+          ...Object.fromEntries(
+            statuses.map(status => [status, { $ref: `#/components/responses/named_${status}` }])
+          )
+        }
       }
     }
   }
   return {
     paths,
     schemas,
-    responses: Object.fromEntries(
-      responses.map(([status, response]) => [`named_${status}`, response as unknown])
-    )
+    responses: Object.fromEntries(statuses.map(status => [`named_${status}`, failed[status]]))
   }
+}
+
+function describeCommitted (batch: DescribedBatch, response: Response): Response {
+  const schema = describeResults(batch)
+  return { ...response, content: { ...response.content, 'application/json': { schema } } }
 }
 
 function describeUpload (

@@ -60,18 +60,25 @@ const compilerOptions = {
 
 /** Uses what was generated: each line fails to compile if a member or a type is missing. */
 const uses = `
-import { takeJob, transfer, type TransferParams } from './shop/hey/index'
+import { order, takeJob, transfer, type OrderParams, type TransferParams } from './shop/hey/index'
 import type { components, operations } from './shop/types'
 import { transfer as orvalTransfer, type TransferParams as OrvalParams } from './shop/orval'
 const params: TransferParams = { from: 'a', to: 'b', amount: 1 }
+const orderParams: OrderParams = { customer_id: 1, account: 'till', items: [] }
 const same: components['schemas']['transfer_params'] = params
 const again: OrvalParams = same
 export const sent = [
   transfer({ body: params }), takeJob({ body: { kind: 'mail' } }), orvalTransfer(again)
 ]
+type Placed = operations['order']['responses'][200]['content']['application/json']['data']
+export const total = (data: Placed): unknown => [data.customer + 1, data.order[0]?.status]
+export const paid = async (): Promise<unknown> =>
+  (await order({ body: orderParams })).data?.data.account.map(({ balance }) => balance)
 export type Body = operations['takeJob']['requestBody']['content']['application/json']
 // @ts-expect-error: a member is missing.
 export const wrong: TransferParams = { from: 'a', to: 'b' }
+// @ts-expect-error: the row has no such member.
+export const missing = (data: Placed): unknown => data.items[0]?.price
 `
 
 t.test(...needs('generators write TypeScript that compiles', required), async t => {
