@@ -77,22 +77,17 @@ const classStatuses: ReadonlyMap<string, number> = new Map([
  */
 export const NO_BINARY_INPUT = 'getTypeBinaryInputInfo'
 
-/**
- * The routines that read the text of an hstore: for a wrong one they raise an internal error until
- * PostgreSQL 15, and a syntax error from 16 on.
- */
-const HSTORE_ROUTINES: ReadonlySet<string | undefined> = new Set([
-  'get_val',
-  'parse_hstore',
-  'prssyntaxerror',
-  'prseof'
-])
+/** The routines that read the text of an hstore. */
+const HSTORE_ROUTINES: ReadonlySet<string | undefined> = new Set(['get_val', 'parse_hstore'])
 
-/** The error with the condition that other types have for a text that they cannot read. */
-export function withTextCondition (error: DatabaseError): DatabaseError {
-  const isText = HSTORE_ROUTINES.has(error.routine) &&
-    (error.code === SqlState.internal_error || error.code === SqlState.syntax_error)
-  return isText ? { ...error, code: SqlState.invalid_text_representation } : error
+/**
+ * The error with the condition of later versions: until PostgreSQL 15, hstore reports a text that
+ * it cannot read as an internal error.
+ */
+export function withLaterCondition (error: DatabaseError): DatabaseError {
+  return error.code === SqlState.internal_error && HSTORE_ROUTINES.has(error.routine)
+    ? { ...error, code: SqlState.syntax_error }
+    : error
 }
 
 /**

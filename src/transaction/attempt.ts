@@ -15,7 +15,7 @@
  * This file reports what happened; execute.ts and to-failure.ts decide what follows from it.
  */
 import { failure } from '../errors/catalogue.ts'
-import { withTextCondition, type DatabaseError } from '../errors/postgres.ts'
+import { withLaterCondition, type DatabaseError } from '../errors/postgres.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 import { destroyConnection, type Connection, type ConnectionState } from '../postgres/connection.ts'
 import {
@@ -286,7 +286,7 @@ class Attempt implements AnswerHandler {
     if (request <= this.#steps.length && !this.#refused) {
       const checkable = statement?.isFinal === false
       this.#firstError ??= {
-        error: { ...withTextCondition(error), query },
+        error: { ...withLaterCondition(error), query },
         at: place,
         wasPrepared,
         checkable

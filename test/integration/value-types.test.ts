@@ -658,7 +658,7 @@ t.test('an hstore takes its text and references to an hstore, and nothing else',
   for (const bad of ['a=', 'a', '{"a": 1}']) {
     for (const [word, operation] of Object.entries(store(() => bad))) {
       const { status, body } = await service.post([bags, operation], dry)
-      const error = { status: 400, code: 'invalid_text_representation', op: 'w' }
+      const error = { status: 400, code: 'syntax_error', op: 'w' }
       t.match({ status, ...body.error }, error, `${word} ${bad}`)
     }
   }
