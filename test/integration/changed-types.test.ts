@@ -5,7 +5,7 @@
  */
 import t from 'tap'
 import * as op from '../support/operations.ts'
-import { thorough } from '../support/runs.ts'
+import { isTaken } from '../support/runs.ts'
 import { useService } from '../support/service.ts'
 
 /** A type, with a value that is stored in a column of it, and one that is sent. */
@@ -119,13 +119,11 @@ const schema = `
   insert into one default values;
   grant all on one to oneflight_user;`
 
-/** Changes from each type to others in the list, both ways. */
-const changes = kinds.flatMap((from, i) =>
-  (thorough ? [1, 7] : [1]).flatMap(step => {
-    const to = kinds[(i + step) % kinds.length] as Kind
-    return [[from, to], [to, from]] as const
-  })
-)
+/** Changes from each type to the next one in the list, both ways. */
+const changes = kinds.flatMap((from, i) => {
+  const to = kinds[(i + 1) % kinds.length] as Kind
+  return [[from, to], [to, from]] as const
+}).filter((_, i) => isTaken(i, 3))
 
 const batchOf = (name: string, table: string, kind: Kind): readonly object[] =>
   (words[name] as NonNullable<typeof words[string]>)(table, kind)
