@@ -15,6 +15,7 @@ import type { Compiler, BatchRequest } from '../sql/compiler.ts'
 import { columnAtError } from '../sql/statement/error-place.ts'
 import { columnsRead } from '../sql/statement/shared-results.ts'
 import { executeBatch } from './execute.ts'
+import { lookUp } from './look-up.ts'
 import type { BatchSettings } from './run-batch.ts'
 import { toFailure } from './to-failure.ts'
 
@@ -73,7 +74,10 @@ async function explain (
   const outcome = await executeBatch(pool, batch, { deadline: performance.now() + timeoutMs })
   if (outcome.kind !== 'failed') return undefined
   const at = typeof outcome.at === 'number' ? index : outcome.at
-  const failure = toFailure({ ...outcome, at }, plan, { ...settings, role, anonymous: false })
+  const deadline = performance.now() + timeoutMs
+  const suggestions = await lookUp({ ...outcome, at }, node, { pool, role, deadline, ...settings })
+  const options = { ...settings, role, anonymous: false, suggestions }
+  const failure = toFailure({ ...outcome, at }, plan, options)
   if (at !== index || failure.details.retryable === true) throw failure
   const { error } = outcome
   const column = error.code === SqlState.undefined_column ? columnAtError(error) : undefined

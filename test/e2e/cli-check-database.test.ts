@@ -124,7 +124,7 @@ t.test('references are checked', async t => {
     '9:61: operation 3 (last): reference_column_missing: "all" returns no column "nmae".',
     '9:31: operation 3 (last): reference_column_missing: "some" returns no column "name".',
     '10:37: operation 4 (missing): undefined_table: Table "thingz" does not exist in ' +
-    'schema "public".'
+    'schema "public". Did you mean "things"?'
   ])
 })
 
