@@ -107,8 +107,8 @@ function buildArgument (
     return { argument: write(argument), variadic }
   }
   if (type !== undefined) {
-    const { isJson = false, isTime = false } = first ?? {}
-    const converted = values.convertDocument(value, type, { isJson, isTime, label: name })
+    const is = { isJson: first?.isJson === true, isTime: first?.isTime === true }
+    const converted = values.convertDocument(value, type, { ...is, label: name })
     return { argument: write(hideFromPlanner(node, converted)), variadic }
   }
   if (value.references.length === 0) {
