@@ -59,7 +59,7 @@ export function describeError (
       // An aggregate where none is allowed: `t."count"` is also count(t).
       return error.routine === 'check_agglevels_and_constraints'
         ? describeColumn(error, message, context)
-        : describeGroup(error, message)
+        : describeGroup(error)
     case SqlState.undefined_function:
       return describeFunction(error, message, node)
     case SqlState.generated_always:
@@ -194,8 +194,7 @@ function describeClash (error: DatabaseError, message: string): string {
     : `"*" contains a column "${column}" already; rename the other one with "as".`
 }
 
-function describeGroup (error: DatabaseError, message: string): string {
-  if (error.position === undefined) return message
+function describeGroup (error: DatabaseError): string {
   const column = columnAtError(error)
   const name = column === undefined
     ? 'Every column of "columns" and "order"'

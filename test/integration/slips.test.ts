@@ -436,10 +436,12 @@ t.test('an error of PostgreSQL names the form that is right here', async t => {
 })
 
 t.test('what the catalogue has is suggested', async t => {
+  const letters = 'abcdefghijklmnopqrstuvwxyz'.split('')
   const known = await useService(t, {
     schema: `create type mood as enum ('ok', 'sad', 'so so');
+      create type letter as enum (${letters.map(letter => `'${letter}'`).join()});
       create domain temper as mood;
-      create table moods (id int, m mood, t temper, ms mood[], s text);
+      create table moods (id int, m mood, t temper, ms mood[], s text, l letter);
       create table moody (id int);
       create table secret_moods (id int);
       insert into moods (id) values (1);
@@ -448,6 +450,8 @@ t.test('what the catalogue has is suggested', async t => {
       grant select, insert, update on moods, other.elsewhere to oneflight_user;`,
     env: { DB_SCHEMAS: 'public,other', POOL_SIZE: '1' }
   })
+  const { body } = await known.post([op.insert('o', 'moods', [{ l: 'A' }])])
+  t.match(body.error, { message: /Allowed: "a", "b", .*, "t" and 6 more\.$/ })
   const allowed = /: "…"\. Allowed: "ok", "sad", "so so"\.$/
   const enums = [
     op.insert('o', 'moods', [{ m: 'okay' }]),
@@ -478,6 +482,14 @@ t.test('what the catalogue has is suggested', async t => {
     t.match({ status, ...body.error }, { status: 404, op: 'o' }, table)
     t.ok(body.error.message.endsWith(`. ${help}`), body.error.message)
   }
+  // Without access to the catalogue the error has no suggestion.
+  await known.database.sql`revoke execute on function
+    pg_catalog.has_schema_privilege(name, oid, text) from public`
+  const answer = await known.post([op.select('o', 'mood')])
+  t.match(answer, {
+    status: 404,
+    body: { error: { message: 'Table "mood" does not exist in schema "public".' } }
+  })
 })
 
 t.test('an operator of another language is answered with ours', async t => {

@@ -96,6 +96,7 @@ const service = await useService(t, {
     MAX_ROWS: '1000',
     MAX_BODY_BYTES: '20000',
     MAX_WORK: '20000',
+    MAX_STREAM_ROWS: '1000',
     EXPLAIN: 'on'
   }
 })
@@ -537,6 +538,13 @@ t.test('the header of CSV can be announced', async t => {
   }
 })
 
+t.test('an upload is not streamed', async t => {
+  t.match(await upload('load', [{ id: 1 }], { accept: 'application/x-ndjson' }), {
+    status: 406, body: { error: { code: 'not_streamable', message: /an upload/ } }
+  })
+  t.same(await readAll(), [])
+})
+
 t.test('the first faulty line of CSV is named', async t => {
   type Fault = readonly [
     body: string | Buffer, code: string, line: number, message: RegExp, path?: readonly unknown[]
@@ -559,6 +567,7 @@ t.test('the first faulty line of CSV is named', async t => {
     ['sensor\na', 'params_invalid', 2, /"id"/, ['items', 0, 'id']],
     ['id\n\n""\n', 'params_invalid', 3, /"id" must be an integer/, ['items', 0, 'id']],
     ['id,sensor\n1,a\n2\n', 'body_invalid', 3, /more or fewer fields than the header/],
+    ['id,sensor\n,"\r\n",3\n', 'body_invalid', 3, /more or fewer fields/],
     ['id,sensor\n1,a"b\n', 'body_invalid', 2, /must be quoted as a whole/],
     ['id,sensor\n1,"a"b\n', 'body_invalid', 2, /must end with its quote/],
     ['id,sensor\n1,"ab\n', 'body_invalid', 2, /not closed/],

@@ -114,10 +114,7 @@ function buildSourceRows (
     const shape = shapes.get(name)
     if (shape === undefined || (typeof type === 'object' && type.as === 'difference')) return []
     const example = examples[i] as Fragment
-    const isHidden = typeof type === 'string'
-      ? shape === 'reference' && TIME_CASTS.has(type)
-      : values.areHidden(type.path.column, { shape, references: [] })
-    return [{ column: name, shape, isHidden, member: name, example, label: pathLabel(path) }]
+    return [{ column: name, shape, member: name, example, label: pathLabel(path) }]
   })
   return values.converter.buildFieldRows({
     json: values.buildDocument(document),
@@ -126,14 +123,6 @@ function buildSourceRows (
     positions: data.map((_, i) => i)
   })
 }
-
-const TIME_CASTS: ReadonlySet<CastName> = new Set([
-  'date',
-  'time',
-  'timestamp',
-  'timestamptz',
-  'interval'
-])
 
 /** Returns the type of a cast if PostgreSQL reads JSON of this shape exactly in this type. */
 function castType (

@@ -255,11 +255,9 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     return type === undefined || !this.#references.isTyped(one, type)
   }
 
-  /** The same for rows of JSON. Without references, the request has JSON of any shape. */
-  areHidden (column: string, { shape, references }: Omit<UncertainColumn, 'column'>): boolean {
-    return references.length === 0
-      ? shape === 'reference' && this.isTime(column)
-      : references.some(({ reference }) => this.isHidden(column, reference))
+  /** Whether that is so for a reference of a row. */
+  areHidden (column: string, { references }: Pick<UncertainColumn, 'references'>): boolean {
+    return references.some(({ reference }) => this.isHidden(column, reference))
   }
 
   /** With value checks: NULL of a value that a reference reads may have been the JSON null. */

@@ -277,6 +277,8 @@ t.test('every issue has its position', async t => {
 t.test('a file that cannot be read is an issue', async t => {
   const alone = `${t.testdir({ x: { 'a.json': {} } })}/x`
   t.same(readFolder(alone, limits), { issues: [`${alone}/a.json: The file cannot be read.`] })
+  const gone = `${alone}/gone`
+  t.same(readFolder(gone, limits), { issues: [`${gone}: The folder cannot be read.`] })
   const unread = `${t.testdir({ 'a.json': {}, 'b.txt': '', 'c.json': '{"operations": [1]}' })}`
   t.same(readFolder(unread, limits), {
     issues: [

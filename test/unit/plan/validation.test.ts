@@ -180,6 +180,19 @@ t.test('operations at the limits are valid', async t => {
   }
 })
 
+t.test('the schema belongs to the name', async t => {
+  const messageOf = (operation: object): string | undefined =>
+    findFailure([{ id: 'o', ...operation }])?.details.errors?.[0]?.message
+  for (const [operation, name] of [
+    [{ ...select, schema: 'sales' }, '"table": "sales.things"'],
+    [{ ...select, schema: 5 }, '"table": "<schema>.things"'],
+    [{ op: 'call', function: 'tax', schema: 'sales' }, '"function": "sales.tax"']
+  ] as const) {
+    const message = messageOf(operation) ?? ''
+    t.ok(message.endsWith(`: ${name}.`), message)
+  }
+})
+
 t.test('the issues of all operations are reported together, with id and index', async t => {
   const failure = findFailure([
     { id: 'a', ...insert, values: [{ name: '$b.0.id' }] },

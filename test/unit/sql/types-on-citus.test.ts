@@ -7,16 +7,43 @@ import t from 'tap'
 import type { Batch } from '../../../schemas/batch.ts'
 import { planBatch } from '../../../src/plan/plan-batch.ts'
 import { compile } from '../../../src/sql/compile.ts'
+import type { Statement } from '../../../src/sql/statement/statement.ts'
 import { ColumnTypes } from '../../../src/sql/values/column-types.ts'
+
+const limits = { schemas: ['public'], maxRows: 10, maxConditions: 10, maxWork: 1000 }
+
+t.test('the columns of a constraint are not known on Citus', t => {
+  const types = new ColumnTypes()
+  types.remember(JSON.stringify([{
+    schema: 'public',
+    name: 't',
+    columns: ['a', 'b'].map(name => [name, 23, -1, 'b', 'pg_catalog', 'int4', 'N', 0, 1, ',']),
+    keys: { t_pkey: ['a'] }
+  }]))
+  const plan = planBatch([{
+    id: 'i',
+    op: 'insert',
+    table: 't',
+    values: [{ a: 1, b: 2 }],
+    on_conflict: { constraint: 't_pkey', do: 'update' }
+  }] as unknown as Batch, limits)
+  for (const distributed of [true, false]) {
+    const [statement] = compile(plan, {
+      session: { role: 'r', claims: '{}' },
+      maxRows: 10,
+      maxBytes: 1000,
+      distributed,
+      findColumns: table => types.lookup(table)
+    })
+    const { text } = statement as Statement
+    t.equal(/ do update set "a" = /.test(text), distributed, text)
+  }
+  t.end()
+})
 
 t.test('types of another schema are compared on the coordinator', t => {
   const batch = [{ id: 's', op: 'select', table: 't', where: { a: { eq: 'x' } } }] as const
-  const plan = planBatch(batch as unknown as Batch, {
-    schemas: ['public'],
-    maxRows: 10,
-    maxConditions: 10,
-    maxWork: 1000
-  })
+  const plan = planBatch(batch as unknown as Batch, limits)
   const compileFor = (typeSchema: string, distributed: boolean): string | undefined => {
     const types = new ColumnTypes()
     types.remember(JSON.stringify([{

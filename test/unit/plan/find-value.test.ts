@@ -1,0 +1,42 @@
+/**
+ * Tests which stored value an error of PostgreSQL is about, by the text that it quotes.
+ */
+import t from 'tap'
+import type { Batch } from '../../../schemas/batch.ts'
+import { findValue, type ValuePlace } from '../../../src/plan/find-value.ts'
+import type { PlanNode } from '../../../src/plan/nodes.ts'
+import { planBatch } from '../../../src/plan/plan-batch.ts'
+import type { Parameter } from '../../../src/plan/shape.ts'
+
+const limits = { schemas: ['public'], maxRows: 100, maxConditions: 100, maxWork: 10_000 }
+const list: Parameter = {
+  position: 0, isList: true, minItems: 0, isOptional: false, shape: 'list'
+}
+const parameters = new Map<string, Parameter>([
+  ['tags', list],
+  ['rows', {
+    ...list,
+    position: 1,
+    rows: { declared: new Set(['a']), isClosed: true, columns: ['a'], shapes: new Map() }
+  }]
+])
+
+function find (operation: object): ValuePlace | undefined {
+  const batch = [{ id: 'o', table: 't', ...operation }] as unknown as Batch
+  const node = planBatch(batch, limits, parameters).operations[0] as PlanNode
+  return findValue(node, 'bad', { readReference: () => undefined })
+}
+
+t.test('the row of a text in several rows', async t => {
+  const insert = (...values: readonly unknown[]): object =>
+    ({ op: 'insert', values: values.map(a => ({ a, b: 1 })) })
+  t.match(find(insert('good', 'bad')), { column: 'a', row: 1 })
+  t.match(find(insert('bad', 'bad')), { column: 'a', row: 0 }, 'both rows are equally wrong')
+  t.strictSame(find(insert('bad', ['bad'])), { column: 'a' }, 'only one of the rows may be wrong')
+  t.equal(find({ op: 'insert', values: [{ a: 'bad', b: 'bad' }] }), undefined)
+})
+
+t.test('parameters without a value have no text', async t => {
+  const set = { a: 'bad', b: ['$params.tags'], c: { rows: '$params.rows' } }
+  t.match(find({ op: 'update', all: true, set }), { column: 'a' })
+})
