@@ -72,7 +72,7 @@ async function startAndStop (
   await group.ended
   if (how === 'terminal') await until(async () => !await listens(url))
   t.notOk(await listens(url), `${title}: the service has stopped`)
-  // Behind a terminal that has ended, nobody reads the output.
+  // Behind a terminal that has ended, no process reads the output.
   if (how !== 'terminal') {
     const cause = how === 'SIGHUP' ? 'npm[^"]* has ended' : how
     const line = new RegExp(`("${cause}",?.*"stopping"|Stopping: ${cause})`)
