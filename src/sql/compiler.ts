@@ -14,6 +14,7 @@ import { once, type PlannedBatch } from '../plan/plan-batch.ts'
 import type { Plan } from '../plan/plan.ts'
 import type { ConnectionFacts } from '../postgres/facts.ts'
 import { notOnCitus, workerSettings } from './citus/citus.ts'
+import { BatchTypes } from './batch-types.ts'
 import { compile } from './compile.ts'
 import type { CompileOptions } from './values/context.ts'
 import {
@@ -32,7 +33,6 @@ import {
   type Template
 } from './statement/statement.ts'
 import { TemplateCache, templateBytes, type Variants } from './template-cache.ts'
-import { LearnedTypes } from './learned-types.ts'
 import { FunctionTypes } from './values/function-types.ts'
 import { ColumnTypes } from './values/column-types.ts'
 
@@ -241,7 +241,7 @@ export class Compiler {
     { genericPlan, distributed }: { readonly genericPlan: Plan, readonly distributed: boolean },
     compileNow: (types: readonly unknown[]) => readonly Statement[]
   ): Pick<CompiledBatch, 'operations' | 'types'> {
-    const types = new LearnedTypes(genericPlan, this, distributed)
+    const types = new BatchTypes(genericPlan, this, distributed)
     return { operations: () => types.compile(compileNow), types }
   }
 }

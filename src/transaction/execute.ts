@@ -261,11 +261,10 @@ async function readTypes (
 
 /** Reads the types of a batch again after a failure that outdated ones could explain. */
 async function areTypesChanged (
-  batch: AttemptBatch,
+  { types }: AttemptBatch,
   { outcome, lease }: { readonly outcome: AttemptOutcome, readonly lease: Lease }
 ): Promise<boolean> {
-  const { types } = batch
-  if (types === undefined || !mayKnowOldTypes(batch, outcome)) return false
+  if (types === undefined || !mayKnowOldTypes(outcome)) return false
   await lease.free
   await readTypes(lease.connection, types.all())
   return types.renew()

@@ -181,10 +181,8 @@ const CHECKABLE_CLASSES: ReadonlySet<string> = new Set([
  * Whether an operation failed in a way that outdated types could explain: PostgreSQL found no such
  * name, operator, function or cast, refused a value, or met an object that is being replaced.
  */
-export function mayKnowOldTypes ({ types }: AttemptBatch, outcome: AttemptOutcome): boolean {
-  if (types === undefined || outcome.kind !== 'failed' || typeof outcome.at !== 'number') {
-    return false
-  }
+export function mayKnowOldTypes (outcome: AttemptOutcome): boolean {
+  if (outcome.kind !== 'failed' || typeof outcome.at !== 'number') return false
   const kind = raisedKind(outcome)
   if (kind !== undefined) return kind === 'types' || kind === 'function'
   const { error: { code, routine } } = outcome

@@ -6,7 +6,7 @@ import { identifier, join, render, sql, type Fragment } from '../fragment/fragme
 import type { TableName } from '../plan/nodes.ts'
 import type { Plan } from '../plan/plan.ts'
 import { inlinesFunction } from './citus/placement.ts'
-import type { TypesQuery } from './frame/compiled-batch.ts'
+import type { LearnedTypes, TypesQuery } from './frame/compiled-batch.ts'
 import type { Statement } from './statement/statement.ts'
 import { columnTypesQuery, type ColumnTypes } from './values/column-types.ts'
 import { functionTypesQuery, type FunctionTypes } from './values/function-types.ts'
@@ -17,7 +17,7 @@ interface KnownTypes {
   readonly functionTypes: FunctionTypes
 }
 
-export class LearnedTypes {
+export class BatchTypes implements LearnedTypes {
   #compiled: readonly Statement[] | undefined
   readonly #plan: Plan
   readonly #cache: KnownTypes
@@ -32,7 +32,7 @@ export class LearnedTypes {
   }
 
   /** What is known of each table and function. It is the same object until it changes. */
-  get known (): readonly unknown[] {
+  get #known (): readonly unknown[] {
     const { columnTypes, functionTypes } = this.#cache
     return [
       ...this.#plan.tables.map(table => columnTypes.lookup(table)),
@@ -51,14 +51,14 @@ export class LearnedTypes {
   /** Returns the statements, and compiles them first if that is needed. */
   compile (compileNow: (types: readonly unknown[]) => readonly Statement[]): readonly Statement[] {
     if (this.#compiled === undefined) {
-      this.#types = this.known
+      this.#types = this.#known
       this.#compiled = compileNow(this.#types)
     }
     return this.#compiled
   }
 
   renew (): boolean {
-    const { known } = this
+    const known = this.#known
     const changed = this.#types.some((type, i) => type !== known[i])
     if (changed) this.#compiled = undefined
     return changed
