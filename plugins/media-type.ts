@@ -50,6 +50,7 @@ function readType ({ raw, headers }: FastifyRequest): string | undefined {
   const [sent = '', ...more] = headerValues(raw.rawHeaders, 'content-type')
   // RFC 9110 §8.4: an encoded body is not decoded here.
   if (more.length > 0 || headers['content-encoding'] !== undefined) return undefined
+  if (sent === mediaTypes.json) return sent
   const [, , , header] = CSV_HEADER.exec(sent) ?? []
   if (header?.toLowerCase() === 'absent') {
     const message = 'CSV must have a header, which names the columns of the rows. ' +

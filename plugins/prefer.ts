@@ -64,7 +64,12 @@ async function prefer (app: FastifyInstance, { config }: ConfigOptions): Promise
   app.decorateRequest('position', undefined)
   app.decorate('readPosition', readPosition)
   app.decorate<onRequestHookHandler>('readPreferences', (request, _reply, done) => {
-    const elements = headerValues(request.raw.rawHeaders, 'prefer').flatMap(readLine)
+    const lines = headerValues(request.raw.rawHeaders, 'prefer')
+    if (lines.length === 0) {
+      request.preferences = defaultPreferences
+      return done()
+    }
+    const elements = lines.flatMap(readLine)
     const known = readKnown(elements)
     const preferences: Preferences = { ...defaultPreferences, ...Object.fromEntries(known) }
     const unknown = elements.find(({ name }) => !preferenceItems.has(name))

@@ -155,7 +155,9 @@ export function createRowStreams (
   app.decorateRequest('rowSink', undefined)
   return {
     accept (request, reply, done) {
-      const weigh = readAccept(request.headers.accept ?? '')
+      const { accept } = request.headers
+      if (accept === undefined || accept === '*/*') return done()
+      const weigh = readAccept(accept)
       const json = weigh(mediaTypes.json)
       if (weigh(mediaTypes.ndjson) <= json) return done()
       const refused = refuseRequest(request, maxRows)

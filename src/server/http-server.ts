@@ -35,6 +35,7 @@ export function createHttpServer (handler: RequestListener, timeoutMs: number): 
  * (absolute form, RFC 9112 §3.2.2).
  */
 export function originForm ({ url = '' }: { readonly url?: string | undefined }): string {
+  if (url.startsWith('/')) return url
   const path = url.replace(/^https?:\/\/[^/?#]+/i, '')
   // `*` as well: the router would treat this single character as `/`.
   return path.startsWith('/') ? path : `/${path}`
