@@ -19,7 +19,7 @@ import {
   readRole
 } from '../src/auth/claims.ts'
 import { openKeySource, type TokenKeys } from '../src/auth/jwks.ts'
-import { createTokenCache, openToken, type Payload } from '../src/auth/token.ts'
+import { createTokenCache, openToken, type OpenedToken, type Payload } from '../src/auth/token.ts'
 import type { VerificationKey } from '../src/auth/verification-key.ts'
 import { failure, quote, refuse } from '../src/errors/catalogue.ts'
 
@@ -45,12 +45,13 @@ const KEYS_TIMEOUT_MS = 5000
 
 async function auth (app: FastifyInstance, options: AuthOptions): Promise<void> {
   const identify = await createIdentify(app, options)
+  const anonymous = anonymousIdentity(options.config)
   app.decorateRequest('identity')
   app.decorate<onRequestAsyncHookHandler>('authenticate', async request => {
     const token = readToken(request)
-    request.identity = token === undefined
-      ? anonymousIdentity(options.config)
-      : await identify(request, token)
+    const identity = token === undefined ? anonymous : await identify(request, token)
+    if (identity === undefined) throw failure('auth_required')
+    request.identity = identity
     request.access.role = request.identity.role
     request.access.route = request.identity.route?.name
   })
@@ -78,9 +79,8 @@ function describeForm (sent: string, more: number): string {
     : 'the Authorization header has another scheme than Bearer'
 }
 
-function anonymousIdentity ({ ANON_ROLE: role }: Config): Identity {
-  if (role === undefined) throw failure('auth_required')
-  return { role, claims: JSON.stringify({ role }), anonymous: true }
+function anonymousIdentity ({ ANON_ROLE: role }: Config): Identity | undefined {
+  return role === undefined ? role : { role, claims: JSON.stringify({ role }), anonymous: true }
 }
 
 async function createIdentify (
@@ -92,19 +92,22 @@ async function createIdentify (
     : app.hasRequestDecorator('jwtVerify') ? verifyByHost : refuseToken
   const cache = createTokenCache()
   const noteMissing = createClaimNotice(app, namedClaims(config, routes))
-  return async (request, token) => {
-    const cached = cache.get(token)
-    const { header, payload, claims } = cached ?? openToken(token)
-    const key = await verify(request, header, cached?.key)
-    if (key !== undefined && cached?.key !== key) {
-      cache.set(token, { header, payload, claims, key })
-    }
-    checkTimes(payload, config, Date.now() / 1000)
+  const readIdentity = ({ payload, claims }: OpenedToken): Identity => {
     checkParties(payload, config)
     noteMissing(payload)
     const role = readRole(payload, config.JWT_ROLE_CLAIM, loginRole)
     const found = routes && findRoute(payload, config.DATABASE_ROUTE_CLAIM, routes)
     return { role, claims, anonymous: false, payload, ...found }
+  }
+  return async (request, token) => {
+    const opened = cache.get(token) ?? openToken(token)
+    const key = await verify(request, opened.header, opened.key)
+    if (key !== undefined && key !== opened.key) {
+      opened.key = key
+      cache.set(token, opened)
+    }
+    checkTimes(opened.payload, config, Date.now() / 1000)
+    return (opened.identity ??= readIdentity(opened))
   }
 }
 

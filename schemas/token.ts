@@ -52,13 +52,16 @@ export const TimeClaims = Type.Object({
 })
 export type TimeClaims = Static<typeof TimeClaims>
 
-/** The identity of a request: from its verified token, or from ANON_ROLE without a token. */
+/**
+ * The identity of a request: from its verified token, or from ANON_ROLE without a token. It is one
+ * object for all requests with the same token, while the token is cached.
+ */
 export interface Identity {
   readonly role: string
   /** JSON text for `request.jwt.claims`: the token's payload as it was sent, or `{"role": …}`. */
   readonly claims: string
   readonly anonymous: boolean
-  /** The decoded token: one object for all requests while it is cached; undefined without one. */
+  /** The decoded token; undefined without one. */
   readonly payload?: object
   /** The database of the request; undefined without DATABASE_ROUTES. */
   readonly route?: DatabaseRoute | undefined

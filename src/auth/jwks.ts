@@ -32,7 +32,7 @@ export function openKeySource (
   }
   const { keys } = material
   return {
-    find: async header => findKey(keys, header),
+    find: header => findKey(keys, header),
     close () {}
   }
 }
@@ -61,7 +61,7 @@ interface KeySource {
    * `keys_unavailable` before the first successful fetch, and `shutting_down` when no key matches
    * and the source is closed.
    */
-  find(header: TokenHeader): Promise<VerificationKey | undefined>
+  find(header: TokenHeader): VerificationKey | Promise<VerificationKey | undefined> | undefined
   /** Stops fetching. */
   close(): void
 }

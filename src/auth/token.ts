@@ -7,18 +7,22 @@ import { isUtf8 } from 'node:buffer'
 import { createHmac } from 'node:crypto'
 import { TypeCompiler, type ValueError } from '@sinclair/typebox/compiler'
 import { LRUCache } from 'lru-cache'
-import { TokenHeader } from '../../schemas/token.ts'
+import { type Identity, TokenHeader } from '../../schemas/token.ts'
 import { refuse } from '../errors/catalogue.ts'
 import { findDuplicate, tryParse } from '../json/try-parse.ts'
 import type { VerificationKey } from './verification-key.ts'
 
 export type Payload = Readonly<Record<string, unknown>>
 
-interface OpenedToken {
+export interface OpenedToken {
   readonly header: TokenHeader
   readonly payload: Payload
   /** The payload text as it was signed, so that no number is rounded. */
   readonly claims: string
+  /** The key that verified the signature. */
+  key?: VerificationKey
+  /** Set once the claims were accepted, apart from the times. */
+  identity?: Identity
 }
 
 /** Decodes a compact token of three parts. Throws `token_invalid`. */
@@ -68,13 +72,7 @@ function readObject (name: Part, part: string): readonly [text: string, object: 
 }
 
 // Caches verified tokens. A client sends the same token for minutes, and verification costs more
-// than everything else before the batch runs. Times, audience and key are checked on every request,
-// not here.
-
-/** A decoded token and the key that verified its signature. */
-export interface CachedToken extends OpenedToken {
-  readonly key: VerificationKey
-}
+// than everything else before the batch runs. Times and key are checked on every request, not here.
 
 /** Maximum memory of the cache: about a thousand tokens of the usual size. */
 const MAX_BYTES = 8 * 1024 * 1024
@@ -83,11 +81,11 @@ const MAX_BYTES = 8 * 1024 * 1024
 const MAX_ENTRY_BYTES = 48 * 1024
 
 /** Bytes of an entry, and of a character of the claims as text and as objects; measured. */
-const ENTRY_BYTES = 500
+const ENTRY_BYTES = 600
 const BYTES_PER_CHARACTER = 26
 
 /** Evicts the least recently used token. Keys are tokens as they were sent. */
-export function createTokenCache (): LRUCache<string, CachedToken> {
+export function createTokenCache (): LRUCache<string, OpenedToken> {
   return new LRUCache({
     maxSize: MAX_BYTES,
     maxEntrySize: MAX_ENTRY_BYTES,
