@@ -1,6 +1,5 @@
--- Creates the table of idempotency keys, the procedure that stores the answers of committed batches
--- in it, and a function that the service calls after each batch. `npm run migrate` runs this file.
--- To run it by hand, use the owner of the database or a superuser:
+-- Creates the table of idempotency keys. `npm run migrate` runs this file. To run it by hand, use
+-- the owner of the database or a superuser:
 --
 --   psql -v ON_ERROR_STOP=1 -v login_role=oneflight -f deploy/migrate.sql "$DATABASE"
 --
@@ -54,55 +53,10 @@ $$;
 
 create index if not exists idempotency_keys_expires_at on oneflight.idempotency_keys (expires_at);
 
--- Stores the answer of a batch with a key: the results, or those in the settings that are named.
--- Hashes are in hexadecimal digits. If there is an unexpired answer, or a setting is missing, it
--- reads another setting, which does not exist. The service recognizes the error by its name. A
--- procedure is not planned, and a session plans the statement in it only once.
-create or replace procedure oneflight.store_answer(
-  owner text, request_key text, request text, hashes text, seconds double precision,
-  taken text, missing text, kept_in text[] default null, received text[] default null
-) language plpgsql as $$
-begin
-  insert into oneflight.idempotency_keys as k
-    (principal, key, fingerprint, claims, claim_hashes, expires_at, answer)
-  values (
-    pg_catalog.decode(owner, 'hex'), request_key, pg_catalog.decode(request, 'hex'),
-    pg_catalog.decode(pg_catalog.left(hashes, 64), 'hex'), hashes,
-    pg_catalog.clock_timestamp()
-      operator(pg_catalog.+) pg_catalog.make_interval(secs => seconds),
-    coalesce(received, array(
-      select case when pg_catalog.current_setting(s.name, true) operator(pg_catalog.<>) ''
-        then pg_catalog.current_setting(s.name) else pg_catalog.current_setting(missing) end
-      from pg_catalog.unnest(kept_in) as s (name)))
-  )
-  on conflict (principal, key) do update set
-    fingerprint = case when k.expires_at operator(pg_catalog.<=) pg_catalog.now()
-      then excluded.fingerprint
-      else pg_catalog.decode(pg_catalog.current_setting(taken), 'hex') end,
-    claims = excluded.claims, claim_hashes = excluded.claim_hashes, created_at = excluded.created_at,
-    expires_at = excluded.expires_at, answer = excluded.answer;
-end
-$$;
-
--- Releases advisory locks, and fails if a function of the batch prepared a statement in SQL, which
--- must not reach the next batch; the service then closes the connection. The service can do both
--- without this function, but a session plans the query in here only once. That saves a fifth of the
--- processor time of a small batch.
-create or replace function oneflight.release_connection() returns void language plpgsql as $$
-begin
-  perform pg_catalog.pg_advisory_unlock_all();
-  if exists (select from pg_catalog.pg_prepared_statement() where from_sql) then
-    raise exception 'a function prepared a statement in SQL: the connection is closed';
-  end if;
-end
-$$;
-
-revoke all on all routines in schema oneflight from public;
 revoke all on schema oneflight from public;
 revoke all on oneflight.idempotency_keys from public;
 grant usage on schema oneflight to :"login_role";
 grant select, insert, update, delete on oneflight.idempotency_keys to :"login_role";
-grant execute on all routines in schema oneflight to :"login_role";
 
 -- On Citus: a change of this table makes the commit of its transaction a two-phase one. Otherwise a
 -- change on one worker is committed there first, and a crash of the coordinator could lose the key

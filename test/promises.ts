@@ -84,9 +84,14 @@ export const promises: readonly Promised[] = [
   {
     number: 5,
     group: 'Access',
-    text: "A batch never runs in, sees or ends another request's transaction, role or settings.",
+    text: "A batch never runs in another request's transaction or role, and never sees its " +
+      'settings. Settings that a trigger or function changes for its session are undone before ' +
+      'the next batch; code that was added in the last minute, or that is declared STABLE and ' +
+      "changes the session all the same, is noticed by the server's own reports where it changes " +
+      'formats, encoding or `search_path` (18).',
     tests: [
-      ['integration/session', 'a hostile trigger on one connection'],
+      ['integration/session', 'careless triggers on one connection'],
+      ['integration/runnable-code', 'what the catalogue says about code'],
       [
         'integration/isolation',
         'thousands of interleaved batches of eight roles on three connections'
@@ -99,7 +104,7 @@ export const promises: readonly Promised[] = [
     number: 6,
     group: 'Access',
     text: 'Every operation runs with exactly the role and claims of the token, even if a ' +
-      'trigger tries to change them, and an invalid token is never anonymous.',
+      'trigger of an earlier one changes them, and an invalid token is never anonymous.',
     tests: [
       ['integration/auth'],
       ['integration/tokens'],

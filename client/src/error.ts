@@ -64,6 +64,7 @@ export type ServiceErrorCode =
   | 'validation_failed'
   | 'role_denied'
   | 'route_unknown'
+  | 'session_changed'
   | 'reference_row_missing'
   | 'reference_column_missing'
   | 'expectation_failed'

@@ -162,6 +162,12 @@ const sessionErrors = failuresOf('session_error', {
     status: 403,
     meaning:
       'No database is configured for the token (`DATABASE_ROUTES`). The log states the reason.'
+  },
+  session_changed: {
+    status: 400,
+    meaning:
+      'A function or trigger of the database changed a setting on which the values of its own ' +
+      'operation depend, or reset all settings. The message names the setting and the repair.'
   }
 })
 

@@ -75,6 +75,14 @@ export function isUsable ({ state, expiresAt }: Connection): boolean {
   return !state.dead && !state.retired && performance.now() < expiresAt
 }
 
+/**
+ * Whether the server has reported that a setting of the session is another one than at the start.
+ * Behind a pooler, a report can be about another session.
+ */
+export function hasChangedSettings ({ server, socket }: Connection): boolean {
+  return server !== undefined && socket.hasChangedSettings
+}
+
 /** Closes the connection gracefully, or forcibly after a second. */
 export async function closeConnection (connection: Connection): Promise<void> {
   const timeout = connection.state.dead ? 0 : 1

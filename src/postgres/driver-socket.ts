@@ -44,6 +44,11 @@ export class DriverSocket extends EventEmitter {
   /** When the server last sent something, as a time of performance.now(). */
   heardAt = performance.now()
   readonly #socket: Socket
+  /** The settings that the server reports, by name; `#kept`: when they were kept. */
+  readonly #settings = new Map<string, string>()
+  #kept: ReadonlyMap<string, string> = new Map()
+  /** The names of those that are other ones now. */
+  readonly #changed = new Set<string>()
   /** Answers to what postgres.js writes next, instead of the server's. */
   readonly #answers: Buffer[] = []
   #receiver: Receiver | undefined
@@ -121,10 +126,29 @@ export class DriverSocket extends EventEmitter {
     this.#receiver = undefined
   }
 
+  /** Whether a setting that the server reports differs from what it was when it was kept. */
+  get hasChangedSettings (): boolean {
+    return this.#changed.size > 0
+  }
+
+  /** Keeps the settings that the server has reported, with which `hasChangedSettings` compares. */
+  keepSettings (): void {
+    this.#kept = new Map(this.#settings)
+    this.#changed.clear()
+  }
+
+  #readSetting (body: Buffer): void {
+    const [name = '', value = ''] = body.toString().split('\0')
+    this.#settings.set(name, value)
+    if (this.#kept.get(name) === value) this.#changed.delete(name)
+    else this.#changed.add(name)
+  }
+
   #deliver (bytes: Buffer): void {
     if (this.#socket.destroyed) return
     const message = readMessage(bytes)
     if (message.type === Reply.error) this.fatal ||= isFatal(message.body)
+    if (message.type === Reply.parameterStatus) this.#readSetting(message.body)
     if (this.#receiver === undefined) this.emit('data', bytes)
     else this.#receiver.read(message)
   }

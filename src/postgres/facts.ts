@@ -41,7 +41,7 @@ export interface FunctionCall {
   readonly oid: number
 }
 
-/** Facts about the server, which a connection that is reset after every batch relies on. */
+/** Facts about the server, which a connection of the service alone relies on. */
 export interface ServerFacts {
   /** Settings with the values to which RESET ALL returns, as far as batches set them. */
   readonly defaults: ReadonlyMap<string, string>
@@ -53,8 +53,6 @@ export interface ServerFacts {
   readonly connectionCheck: string
   /** When the server was started, in seconds of its clock, as text. */
   readonly started: string
-  /** Calls oneflight.release_connection; undefined: deploy/migrate.sql did not create it. */
-  readonly release: FunctionCall | undefined
   /** When the connection was opened, in seconds of the server's clock, as text. */
   readonly openedAt: string
 }

@@ -83,14 +83,13 @@ async function readRolesWithoutLogin (client: postgres.Sql): Promise<readonly st
 }
 
 function readFacts (
-  { login, linux, release, serverStarted, openedAt, connectionCheck, defaults }: Server,
+  { login, linux, serverStarted, openedAt, connectionCheck, defaults }: Server,
   startup: Settings = []
 ): ServerFacts {
   const names = new Set(defaults.split(','))
   return {
     login,
     isLinux: linux === 't',
-    release: release === null ? undefined : { oid: Number(release) },
     started: serverStarted,
     openedAt,
     connectionCheck,
@@ -102,18 +101,6 @@ const fixedSettings = join(
   FIXED_SETTINGS.map(([name, value]) => sql`(${constant(name)}, ${constant(value)})`),
   sql`, `
 )
-
-/**
- * The OID of the function of deploy/migrate.sql. It runs as the login role, so it must belong to
- * whom the service trusts: a superuser, the owner of the database, or the login role itself.
- */
-const RELEASE_QUERY = `(
-    select p.oid::text from pg_proc as p join pg_namespace as n on n.oid = p.pronamespace
-      join pg_roles as o on o.oid = p.proowner
-      where n.nspname = 'oneflight' and p.proname = 'release_connection' and p.pronargs = 0
-        and (o.rolsuper or o.rolname = session_user or o.oid = (
-          select datdba from pg_database where datname = current_database()))
-        and has_schema_privilege(n.oid, 'usage') and has_function_privilege(p.oid, 'execute'))`
 
 /**
  * One row. It calls the function of pg_settings outside of FROM, where its rows would be collected
@@ -129,7 +116,6 @@ const SERVER_QUERY = `
     extract(epoch from pg_postmaster_start_time())::text as "serverStarted",
     extract(epoch from clock_timestamp())::text as "openedAt",
     case when version() ~* 'visual c|msvc|mingw' then '0' else '1000' end as "connectionCheck",
-    ${RELEASE_QUERY} as release,
     (select extversion from pg_catalog.pg_extension
       where extname operator(pg_catalog.=) 'citus') as citus,
     not pg_is_in_recovery() and (current_setting('synchronous_standby_names') = ''
@@ -148,8 +134,6 @@ interface Server extends Backend {
   readonly privileged: string
   readonly login: string
   readonly linux: string
-  /** The OID of oneflight.release_connection; null: it does not exist or is not trusted. */
-  readonly release: string | null
   readonly serverStarted: string
   readonly openedAt: string
   readonly connectionCheck: string

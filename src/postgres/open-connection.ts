@@ -204,9 +204,11 @@ class Opening {
 
   createConnection (facts: Inspected['facts']): Connection {
     const { lifetimeMs = LIFETIME_MS, prepares = true, recentTexts } = this.#options
+    const socket = this.#socket as DriverSocket
+    socket.keepSettings()
     return {
       client: this.#client,
-      socket: this.#socket as DriverSocket,
+      socket,
       prepared: noPreparedStatements(recentTexts),
       prepares,
       ...facts,

@@ -176,9 +176,8 @@ export class ConnectionPool {
 
   async #openForBatches (): Promise<Connection> {
     const { startup, onOpened } = this.#options
-    const known = this.#startup
-    const connection = await this.#openBatchConnection(known).catch((error: unknown) => {
-      if (known === undefined || !REFUSALS.has((error as DatabaseError).code)) throw error
+    const connection = await this.#openWithStartup(this.#startup).catch((error: unknown) => {
+      if (!REFUSALS.has((error as DatabaseError).code)) throw error
       this.#refusesStartup = true
       return this.#openBatchConnection()
     })
@@ -186,6 +185,16 @@ export class ConnectionPool {
     this.#open.add(connection)
     onOpened?.(connection)
     return connection
+  }
+
+  /** The first connection shows what the startup message of all can set, and is opened again. */
+  async #openWithStartup (known: Settings | undefined): Promise<Connection> {
+    const connection = await this.#openBatchConnection(known)
+    if (known !== undefined || this.#refusesStartup) return connection
+    const startup = this.#options.startup?.(connection) ?? []
+    if (startup.length === 0) return connection
+    await closeConnection(connection)
+    return await this.#openBatchConnection(startup)
   }
 
   #openBatchConnection (startup?: Settings): Promise<Connection> {

@@ -65,21 +65,37 @@ export class BatchTypes implements LearnedTypes {
   }
 
   unknown (): TypesQuery | undefined {
-    const { columnTypes, functionTypes } = this.#cache
-    const tables = this.#plan.tables.filter(table => columnTypes.lookup(table) === undefined)
-    const functions = this.#functions.filter(name => functionTypes.lookup(name) === undefined)
-    return tables.length + functions.length === 0 ? undefined : this.#query(tables, functions)
+    return this.#queryIf((cache, name) => cache.isUnknown(name))
+  }
+
+  aging (): TypesQuery | undefined {
+    return this.#queryIf((cache, name) => cache.startsToAge(name))
   }
 
   all (): TypesQuery {
-    return this.#query(this.#plan.tables, this.#functions)
+    return this.#query(this.#plan.tables, this.#functions, false)
   }
 
-  #query (tables: readonly TableName[], functions: readonly TableName[]): TypesQuery {
+  #queryIf (
+    isRead: (cache: ColumnTypes | FunctionTypes, name: TableName) => boolean
+  ): TypesQuery | undefined {
+    const { columnTypes, functionTypes } = this.#cache
+    const tables = this.#plan.tables.filter(table => isRead(columnTypes, table))
+    const functions = this.#functions.filter(name => isRead(functionTypes, name))
+    return tables.length + functions.length === 0 ? undefined : this.#query(tables, functions)
+  }
+
+  #query (
+    tables: readonly TableName[],
+    functions: readonly TableName[],
+    withCode = true
+  ): TypesQuery {
     const { columnTypes, functionTypes } = this.#cache
     const inlines = this.#distributed ? inlinesFunction : undefined
     const columns: readonly Fragment[] = [
-      ...tables.length === 0 ? [] : [sql`(${columnTypesQuery(tables, inlines)}) as ${COLUMNS}`],
+      ...tables.length === 0
+        ? []
+        : [sql`(${columnTypesQuery(tables, { inlines, withCode })}) as ${COLUMNS}`],
       ...functions.length === 0 ? [] : [sql`(${functionTypesQuery(functions)}) as ${FUNCTIONS}`]
     ]
     return {

@@ -5,7 +5,7 @@
  * `checkValues`, which reports the exact failure.
  *
  * The types may have changed since they were read. Each statement therefore compares them with the
- * catalogue before it reads a row; if one differs, the batch runs again with new types.
+ * catalogue before it reads a row. If one differs, the batch runs again with new types.
  */
 import type { Failure } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
@@ -21,7 +21,7 @@ import type {
 } from '../plan/nodes.ts'
 import { isAllColumns } from '../plan/output.ts'
 import type { Plan } from '../plan/plan.ts'
-import { distributeNode, fence } from './citus/citus.ts'
+import { distributeNode } from './citus/citus.ts'
 import { buildFence, isPushedDown, refuseInlined } from './citus/placement.ts'
 import type { CompileOptions, StatementContext } from './values/context.ts'
 import { buildOperation } from './operations/operation.ts'
@@ -35,11 +35,11 @@ import {
 } from './operations/output.ts'
 import { sourceColumns } from './operations/source.ts'
 import { buildAggregated, buildDirect, buildStreamed, requiredRows } from './result.ts'
+import { canRunCode } from './operations/runs-code.ts'
 import { hideSecrets } from './statement/raised-error.ts'
-import { sessionUnchanged } from './statement/settings.ts'
 import { findShared } from './statement/shared-results.ts'
 import type { Statement } from './statement/statement.ts'
-import { buildWhen, checksWhen } from './statement/when.ts'
+import { buildWhen } from './statement/when.ts'
 import type { TableColumns } from './values/column-types.ts'
 import { findScalars, References, type Earlier } from './values/references.ts'
 import { StatementNeeds, type StatementFacts } from './values/statement-needs.ts'
@@ -57,12 +57,12 @@ export function compile (
   options: CompileOptions
 ): readonly Statement[] {
   const results = findShared(plan)
-  const { distributed = false, restoreSession = false, checkValues = restoreSession } = options
-  const { findColumns = UNKNOWN, findFunction = UNKNOWN, explain = false } = options
+  const { distributed = false, checkValues = false, explain = false } = options
+  const { findColumns = UNKNOWN, findFunction = UNKNOWN } = options
   const { operations } = plan
   if (distributed) refuseInlined(plan, findColumns)
   const types = { findColumns, findFunction }
-  const facts = { distributed, checkValues, restoreSession, explain, ...types }
+  const facts = { distributed, checkValues, explain, ...types }
   const scalars = findScalars(plan, findColumns)
   // With value checks every statement counts its rows.
   const separate = checkValues || explain ? NONE : findSeparateSources(plan, options)
@@ -71,7 +71,7 @@ export function compile (
     const uses = plan.referenceUses.get(planned.index) ?? []
     const onlyCounts = !explain && answersOnlyCount(planned, options.minimal) && uses.length === 0
     const node = distributed ? distributeNode(planned, { ...options, onlyCounts }) : planned
-    const contextOf = (node: PlanNode): StatementContext => ({
+    const contextOf = (node: PlanNode, runsCode: boolean): StatementContext => ({
       ...options,
       ...facts,
       minimal: answersOnlyCount(node, options.minimal),
@@ -82,12 +82,18 @@ export function compile (
       requirements: plan.requirements.get(node.index),
       ...createBuilders(node, earlier, facts),
       separate: !checkValues && returnsSeparateRows(node, plan, options),
-      last: node.index === operations.length - 1 && !restoreSession,
+      runsCode,
       operations: operations.length
     })
-    if (explain) return explainOperation({ ...node, when: [] }, { ...contextOf(node), ...ALONE })
-    const compileNode = (node: PlanNode): Statement | undefined =>
-      compileOperation(node, contextOf(node))
+    if (explain) {
+      return explainOperation({ ...node, when: [] }, { ...contextOf(node, false), ...ALONE })
+    }
+    const compileNode = (node: PlanNode): Statement | undefined => {
+      const bare = compileOperation(node, contextOf(node, false))
+      return bare !== undefined && canRunCode(node, bare, { tables: plan.tables, ...types })
+        ? compileOperation(node, contextOf(node, true))
+        : bare
+    }
     const statement = compileNode(node) ??
       (hasRows(node) ? compileNode(asJson(node)) : undefined)
     if (statement === undefined) throw tooManyParameters(node)
@@ -160,27 +166,20 @@ function buildCtes (
 
 /** Returns undefined if the statement has more parameters than the protocol can count. */
 function compileOperation (node: PlanNode, context: StatementContext): Statement | undefined {
-  const { session, distributed, needs, separate, streamed = false } = context
+  const { distributed, needs, separate, streamed = false } = context
   const body = streamed
     ? buildStreamed(node, context)
     : separate ? buildDirect(node, context) : buildAggregated(node, context)
   const conditions = [
-    ...node.index === 0 ? [] : [sessionUnchanged(session, { distributed })],
     ...needs.typeChecks({ byName: distributed && isPushedDown(node, context) }),
     ...node.kind === 'select' ? [] : requiredRows(node, context),
-    ...computedFirst(node, context)
+    ...computedFirst(node, distributed)
   ]
   const from = body.from(whereAll(conditions))
-  const { ctes, rows } = context.restoreSession
-    ? {
-        ctes: [...body.ctes, sql`a as materialized (select r.* from ${from})`],
-        rows: sql`a as r${distributed ? fence : empty}${ALL_READ}`
-      }
-    : { ctes: body.ctes, rows: from }
   const statement = render(
-    sql`${buildCtes({ ctes }, context)}select ${body.result}${
+    sql`${buildCtes(body, context)}select ${body.result}${
       body.end === undefined ? operationTimes : empty
-    }${body.settings} from ${rows}${body.end ?? empty}`
+    }${body.settings} from ${from}${body.end ?? empty}`
   )
   if (statement.parameters.length > MAX_PARAMETERS) return undefined
   return {
@@ -188,7 +187,8 @@ function compileOperation (node: PlanNode, context: StatementContext): Statement
     prepare: statement.unique !== true && !needs.hasUnknownTypes,
     needsValueChecks: needs.needsValueChecks,
     isFinal: context.checkValues || node.kind === 'call' || needs.hasUnknownTypes,
-    separateRows: separate || streamed
+    separateRows: separate || streamed,
+    runsCode: context.runsCode
   }
 }
 
@@ -205,23 +205,11 @@ function tooManyParameters ({ id, index }: PlanNode): Failure {
 }
 
 /**
- * Reads all rows before the first one is written as JSON, because writing changes settings on which
- * triggers may depend.
- */
-const ALL_READ = sql` where (select pg_catalog.count(*) from a) is not null`
-
-/**
  * Conditions under which the operation starts. PostgreSQL starts it, with its statement triggers,
- * when it reads the first of its rows.
+ * when it reads the first of its rows. On Citus the rows have the condition.
  */
-function computedFirst (
-  node: PlanNode,
-  { needs, restoreSession, distributed }: StatementContext
-): readonly Fragment[] {
-  if (restoreSession) return checksWhen(node, needs.rowsComputed())
-  // On Citus the rows have the condition.
-  if (distributed) return []
-  return node.kind === 'select' || node.kind === 'call' ? buildWhen(node) : []
+function computedFirst (node: PlanNode, distributed: boolean): readonly Fragment[] {
+  return !distributed && (node.kind === 'select' || node.kind === 'call') ? buildWhen(node) : []
 }
 
 /**

@@ -23,7 +23,12 @@ import {
   type TransactionMode
 } from './frame/compiled-batch.ts'
 import type { Key } from './frame/idempotency.ts'
-import { sessionStatement, type Session, type SessionDefaults } from './frame/session.ts'
+import {
+  sessionAgainStatement,
+  sessionStatement,
+  type Session,
+  type SessionDefaults
+} from './frame/session.ts'
 import { commentOn } from './frame/steps.ts'
 import { emptyResults } from './statement/shared-results.ts'
 import {
@@ -118,13 +123,15 @@ export class Compiler {
       ...identity,
       requestId: id,
       writes: writes(genericPlan, mode, key),
+      keepsResults: genericPlan.referenceUses.size > 0 || genericPlan.counted.size > 0,
       ...isQueryPlan && { settings: emptyResults(genericPlan) }
     }
     const { maxRows, maxBytes } = settings
-    const options = { session: identity, maxRows, maxBytes, distributed, ...this.#find }
+    const options = { maxRows, maxBytes, distributed, ...this.#find }
     return {
       role: identity.role,
-      session: connection => this.#compileSession(session, connection),
+      session: connection => this.#compileSession(session, connection, sessionStatement),
+      sessionAgain: connection => this.#compileSession(session, connection, sessionAgainStatement),
       ...distributed && {
         workerSession: (connection: ConnectionFacts) =>
           workerSettings(session, settings, connection)
@@ -163,8 +170,8 @@ export class Compiler {
     return {
       ...renewable,
       // Compiled anew for each request.
-      compileChecked: restoreSession =>
-        fillAlone(batch, compile(batch.plan(), { ...options, checkValues: true, restoreSession })),
+      compileChecked: () =>
+        fillAlone(batch, compile(batch.plan(), { ...options, checkValues: true })),
       checks: {
         areNeeded: () => renewable.operations().some(({ text, needsValueChecks }) =>
           needsValueChecks === true && this.#checked.has(text)),
@@ -184,19 +191,14 @@ export class Compiler {
   ): readonly Statement[] {
     const { genericPlan, values, plan } = batch
     if (values === undefined) return compile(plan(), options)
-    const { session: { role, claims }, minimal, keep, streamed, distributed, maxChanged } = options
+    const { minimal, keep, streamed, distributed, maxChanged } = options
     const templates = this.#templates.find(this.#variantsOf(genericPlan), {
       variant: JSON.stringify([minimal, keep, streamed, distributed, maxChanged]),
       types
-    }, () => {
-      const [role, claims] = [0, 1].map(i => textPlaceholder(values.length + i))
-      const session = { role, claims } as typeof options.session
-      return compile(genericPlan, { ...options, session }).map(createTemplate)
-    })
+    }, () => compile(genericPlan, options).map(createTemplate))
     const alone = once(() => fillAlone(batch, compile(plan(), options)))
-    const allValues = [...values, role, claims]
     return templates.map((template, i) =>
-      (template && fillTemplate(template, allValues)) ?? alone()[i] as Statement
+      (template && fillTemplate(template, values)) ?? alone()[i] as Statement
     )
   }
 
@@ -207,27 +209,28 @@ export class Compiler {
   }
 
   /**
-   * The statement of the session. For all batches of a role on one connection it is the same,
-   * except for the claims and the request id.
+   * A statement of the session. For all batches of a role on one connection it is the same, except
+   * for the claims and the request id.
    */
-  #compileSession (session: Session, connection: ConnectionFacts): Statement {
-    // The settings of query plans depend on the batch. The facts for a session that is set again
-    // are used only once.
-    if (session.settings !== undefined || connection.server === undefined) {
-      return sessionStatement(session, this.#settings, connection)
-    }
+  #compileSession (
+    session: Session,
+    connection: ConnectionFacts,
+    compile: typeof sessionStatement | typeof sessionAgainStatement
+  ): Statement {
+    // The settings of query plans depend on the batch.
+    if (session.settings !== undefined) return compile(session, this.#settings, connection)
     const ofConnection: SessionTemplates = this.#sessions.get(connection) ??
       new LRUCache<string, Template>({
         maxSize: MAX_SESSION_BYTES,
         sizeCalculation: template => templateBytes([template])
       })
     this.#sessions.set(connection, ofConnection)
-    const key = `${session.writes === true} ${session.role}`
+    const key = `${compile.name} ${session.writes} ${session.keepsResults} ${session.role}`
     let template = ofConnection.get(key)
     if (template === undefined) {
       const [claims, requestId] = [textPlaceholder(0), textPlaceholder(1)]
       const generic = { ...session, claims, requestId }
-      template = createTemplate(sessionStatement(generic, this.#settings, connection)) as Template
+      template = createTemplate(compile(generic, this.#settings, connection)) as Template
       ofConnection.set(key, template)
     }
     return fillTemplate(template, [session.claims, session.requestId]) as Statement

@@ -11,23 +11,22 @@ import {
   sql,
   type Fragment
 } from '../fragment/fragment.ts'
-import type { InsertNode, PlanNode } from '../plan/nodes.ts'
+import type { PlanNode, RowGroup } from '../plan/nodes.ts'
 import { arrayText } from '../plan/value-text.ts'
 import { buildFence, isPushedDown, buildShardCheck } from './citus/placement.ts'
 import type { StatementContext } from './values/context.ts'
 import { buildOperation, type OperationContext } from './operations/operation.ts'
 import { rowPartOf, type RowPart } from './operations/output.ts'
 import {
-  LAST_OPERATION_CHECKS,
   buildCases,
   buildRowCountChecks,
   buildSizeCheck,
   buildSkipCheck,
   buildSumCheck,
+  formatCheck,
   type Check
 } from './statement/checks.ts'
-import { raise, raiseNumber } from './statement/raised-error.ts'
-import { formatsUnchanged, withSessionFormats } from './statement/settings.ts'
+import { raiseNumber } from './statement/raised-error.ts'
 import {
   MAX_COLUMN_CHECKS,
   buildListCheck,
@@ -52,24 +51,24 @@ export interface Body {
   readonly settings: Fragment
   /** What follows all rows, which have no times then. */
   readonly end?: Fragment
-  /** Builds what follows FROM, with the conditions on the session. */
+  /** Builds what follows FROM. */
   readonly from: (where: Fragment) => Fragment
 }
 
-/**
- * Returns each row as soon as it is inserted. The insert is a CTE, so that the session is checked
- * before its statement triggers run: these could hide a change of the session.
- */
+/** Returns each row as soon as it is inserted or read. */
 export function buildDirect (node: PlanNode, context: StatementContext): Body {
-  const { maxBytes, operations, shared, last } = context
+  const { maxBytes, operations, shared, runsCode } = context
   const part = rowPartOf(node, false)
   const operation = buildOperation(node, part, { ...context, exposed: [], json: true })
-  const [group] = (node as InsertNode).groups as readonly [InsertNode['groups'][number]]
-  const row = part === 'whole' ? sql`r.row` : sql`r.${JSON_ROW}`
+  const isInsert = node.kind === 'insert'
+  const isJson = isInsert && part === 'whole'
+  const count = isInsert ? (node.groups[0] as RowGroup).positions.length : 1
+  const source = isInsert ? sql`r` : sql`q`
+  const row = isJson ? sql`r.row` : sql`r.${JSON_ROW}`
   const checks = [
-    ...last ? LAST_OPERATION_CHECKS : [],
+    ...runsCode ? [formatCheck] : [],
     ...checkColumns(context, sql`pg_catalog.to_json(${row})`),
-    buildSizeCheck(row, maxBytes, operations * group.positions.length)
+    buildSizeCheck(row, maxBytes, operations * count)
   ]
   const settings = shared.map((result, i) => {
     const value = sharedExpression(result, i, { ...context, part, row, isRecord: false })
@@ -81,11 +80,11 @@ export function buildDirect (node: PlanNode, context: StatementContext): Body {
     result: sql`case${buildCases(checks, row, undefined)} end`,
     settings: join(settings, empty),
     // Without OFFSET, PostgreSQL would render each row for every use of its JSON.
-    from: where => part === 'whole'
+    from: where => isJson
       ? sql`${operation.rows}${where}`
-      : sql`(select ${rest}pg_catalog.to_json(r.*) as ${JSON_ROW} from ${
-        operation.rows
-      }${where} offset 0) as r`
+      : sql`(select ${rest}pg_catalog.to_json(${source}.${
+        part === 'whole' ? WHOLE_ROW : ALL_COLUMNS
+      }) as ${JSON_ROW} from ${operation.rows}${where} offset 0) as r`
   }
 }
 
@@ -99,16 +98,14 @@ export function buildStreamed (node: PlanNode, context: StatementContext): Body 
   const part = rowPartOf(node, false)
   const operation = buildOperation(node, part, { ...context, exposed: [] })
   const row = part === 'columns' ? rowValue(context) : sql`r.row`
-  const json = inFormats(sql`pg_catalog.to_json(${row})`, context)
-  const changed = sql`not (${formatsUnchanged})`
+  const { when, then } = formatCheck
   return {
     ctes: operation.ctes,
-    result: json,
+    result: sql`pg_catalog.to_json(${row})`,
     settings: empty,
-    end: context.restoreSession
-      ? empty
-      : sql` union all select case when ${changed} then ${raise('session')}::json end
-        where ${changed}`,
+    end: context.runsCode
+      ? sql` union all select case when ${when} then ${then}::json end where ${when}`
+      : empty,
     from: where =>
       sql`(select * from ${operation.rows}${where} limit ${integer(maxRows + 1)}) as r${
         buildFence(node, context)
@@ -121,6 +118,9 @@ function rowValue ({ distributed }: StatementContext): Fragment {
   // Citus cannot read anonymous composites that were computed in another part of a statement.
   return distributed ? sql`pg_catalog.to_json(r.*)` : sql`r.*::record`
 }
+
+const WHOLE_ROW = sql`row`
+const ALL_COLUMNS = sql`*`
 
 /** No column has a name with an arrow. */
 const JSON_ROW = identifier('->')
@@ -136,8 +136,7 @@ export function buildAggregated (node: PlanNode, context: StatementContext): Bod
   const exposed = checkValues ? exposedColumns(node, uses) : []
   const operation = buildOperation(node, part, { ...context, exposed })
   const { isRecord = false } = operation
-  const read = part === 'columns' && !isRecord ? rowValue(context) : sql`r.row`
-  const row = inFormats(read, context)
+  const row = part === 'columns' && !isRecord ? rowValue(context) : sql`r.row`
   const result = minimal
     ? sql`pg_catalog.to_json(${ROW_COUNT})`
     : hidden ? sql`'[]'` : sql`coalesce(pg_catalog.json_agg(${row}), '[]')`
@@ -176,12 +175,12 @@ function buildChecks (
   node: PlanNode,
   { part, row, isRecord, exposed, ...context }: OperationContext & Row
 ): readonly Check[] {
-  const { maxRows, keep = false, uses, counted, shared, scalars, distributed, last } = context
+  const { maxRows, keep = false, uses, counted, shared, scalars, distributed } = context
   // No operation can change the formats of a worker.
-  const checked = last && !(distributed && isPushedDown(node, context))
+  const checked = context.runsCode && !(distributed && isPushedDown(node, context))
   const needed = uses.reduce((most, { rows, checked }) => checked ? Math.max(most, rows) : most, 0)
   return [
-    ...checked ? LAST_OPERATION_CHECKS : [],
+    ...checked ? [formatCheck] : [],
     ...buildRowCountChecks(node, ROW_COUNT, maxRows),
     ...needed === 0
       ? []
@@ -197,8 +196,7 @@ function buildChecks (
     ),
     ...shared.map((result, i) => {
       const value = sharedExpression(result, i, { ...context, part, row, isRecord })
-      const isScalar = !context.restoreSession && result.column !== undefined &&
-        scalars?.has(result.column) === true
+      const isScalar = result.column !== undefined && scalars?.has(result.column) === true
       return shareValues(result, value, { isScalar })
     }),
     ...context.checkValues
@@ -255,7 +253,7 @@ interface Row {
 function sharedExpression (
   { column }: SharedResult,
   position: number,
-  { hasColumn, part, row, isRecord, ...context }: StatementContext & Row
+  { hasColumn, part, row, isRecord }: StatementContext & Row
 ): Fragment {
   if (column === undefined) return row
   if (isRecord || !hasColumn(column)) {
@@ -265,12 +263,7 @@ function sharedExpression (
   }
   // A shared column beside the row has a name of its own.
   const name = part === 'columns' ? column : `p${position}`
-  return inFormats(sql`r.${identifier(name)}`, context)
-}
-
-/** A value that is written as JSON. */
-function inFormats (value: Fragment, { restoreSession }: { readonly restoreSession: boolean }) {
-  return restoreSession ? withSessionFormats(value) : value
+  return sql`r.${identifier(name)}`
 }
 
 /** Builds conditions that are true, or fail if a row that the operation reads does not exist. */

@@ -2,22 +2,30 @@
  * Runs a transaction once, with the only `sql.begin` of the service. Everything is sent in one
  * write, so no lock is held while the network is slow:
  *
- *     BEGIN, session, operation 1 … n, COMMIT AND CHAIN, reset, COMMIT        one round trip
+ *     BEGIN, session, operation 1 … n, COMMIT                                 one round trip
  *
  * After an error the server skips the rest, which is sent again: a second round trip, in which
  * nothing is locked.
  *
- * The outcome is known when COMMIT AND CHAIN is answered. The reset runs in the chained
- * transaction. The BEGIN and COMMIT of `sql.begin` are among these statements; see
- * driver-socket.ts. On a connection that was quiet, BEGIN is sent first and its answer awaited: it
- * shows that the connection lives.
+ * The outcome is known when COMMIT is answered. If an operation can run code of the database, the
+ * reset of the connection follows; steps.ts has the details. If the server reports that a setting
+ * of the session has changed all the same, the connection is reset before it is released.
+ *
+ * The BEGIN and COMMIT of `sql.begin` are among these statements; see driver-socket.ts. On a
+ * connection that was quiet, BEGIN is sent first and its answer awaited: it shows that the
+ * connection lives.
  *
  * This file reports what happened; execute.ts and to-failure.ts decide what follows from it.
  */
 import { failure } from '../errors/catalogue.ts'
 import { withLaterCondition, type DatabaseError } from '../errors/postgres.ts'
 import { SqlState } from '../errors/sqlstates.ts'
-import { destroyConnection, type Connection, type ConnectionState } from '../postgres/connection.ts'
+import {
+  destroyConnection,
+  hasChangedSettings,
+  type Connection,
+  type ConnectionState
+} from '../postgres/connection.ts'
 import {
   encodePipeline,
   type AnswerHandler,
@@ -26,17 +34,15 @@ import {
   type Request
 } from '../postgres/pipeline.ts'
 import { toRequests } from '../postgres/prepared-statements.ts'
-import type { AttemptBatch, TransactionMode } from '../sql/frame/compiled-batch.ts'
+import { runsCode, type AttemptBatch, type TransactionMode } from '../sql/frame/compiled-batch.ts'
 import { POSITION } from '../sql/frame/server-state.ts'
 import {
   beginOptions,
-  buildReceivedSteps,
   buildSteps,
   buildEnd,
   buildReset,
-  END,
-  endsWithReset,
-  storesReceived,
+  END_TAGS,
+  isJoined,
   type Step
 } from '../sql/frame/steps.ts'
 import { Answers } from './answers.ts'
@@ -102,14 +108,12 @@ class Attempt implements AnswerHandler {
   /** Ends the callback of `sql.begin`. */
   readonly #answered = Promise.withResolvers<void>()
   readonly #answers: Answers
-  #steps: readonly Step[] = []
-  #requests: readonly Request[] = []
+  readonly #steps: readonly Step[]
+  readonly #requests: readonly Request[]
   readonly #pipeline: Pipeline
   /** Whether `sql.begin` has begun the transaction. */
   readonly #begunByDriver: boolean
   #sent = false
-  /** Whether COMMIT (or ROLLBACK) was sent along. */
-  #hasEnd = false
   /** COMMIT has failed, and the connection is not reset. */
   #mustReset = false
   /** Nothing ran, because the connection cannot be used. */
@@ -139,8 +143,21 @@ class Attempt implements AnswerHandler {
     this.maxBytes = batch.maxBytes + UNCOUNTED_BYTES
     this.#answers = new Answers(connection.server, options.rowSink)
     this.#begunByDriver = performance.now() - connection.socket.heardAt > MAX_QUIET_MS
-    const steps = buildSteps(batch, connection, !this.#begunByDriver)
-    this.#pipeline = this.#encode(steps, storesReceived(batch) ? [] : this.#end())
+    const { variant, writes, key } = batch
+    this.#steps = buildSteps(batch, connection, !this.#begunByDriver)
+    const statements = this.#steps.map(({ statement }) =>
+      variant?.unprepared === true ? { ...statement, prepare: false } : statement
+    )
+    // The id of the transaction is needed if the connection is lost while operations run, unless a
+    // key shows the outcome.
+    const flushes = writes && key === undefined
+    this.#requests = toRequests(connection, statements).map((request, i) =>
+      flushes && this.#steps[i]?.answer === 'session' ? { ...request, flush: true } : request
+    )
+    this.#pipeline = encodePipeline(
+      [this.#requests, ...this.#end()],
+      this.#steps.length > 0 && isJoined(batch, connection)
+    )
   }
 
   start (): StartedAttempt {
@@ -186,35 +203,10 @@ class Attempt implements AnswerHandler {
     this.#pipeline.send(this.#connection.socket, this)
   }
 
-  /** Encodes these steps and the groups after them. */
-  #encode (steps: readonly Step[], end: readonly Group[] = []): Pipeline {
-    const { variant, writes } = this.#batch
-    this.#steps = steps
-    const statements = steps.map(({ statement }) =>
-      variant?.unprepared === true ? { ...statement, prepare: false } : statement
-    )
-    // The id of the transaction is needed if the connection is lost while operations run.
-    this.#requests = toRequests(this.#connection, statements).map((request, i) =>
-      writes && steps[i]?.answer === 'session' ? { ...request, flush: true } : request
-    )
-    const joined = end.length > 0 && steps.length > 0 &&
-      endsWithReset(this.#batch, this.#connection)
-    return encodePipeline([this.#requests, ...end], joined)
-  }
-
   /** The groups after the steps. */
   #end (): readonly Group[] {
-    this.#hasEnd = true
     const [end, ...reset] = buildEnd(this.#batch, this.#connection)
     return [end, ...this.#batch.returnsPosition === true ? [[READ_POSITION]] : [], ...reset]
-  }
-
-  /** Stores the results, which have arrived, and ends the transaction. */
-  #sendReceived (): void {
-    const hasFailed = this.#refused || this.#firstError !== undefined
-    const { rows } = this.#answers
-    const steps = hasFailed ? [] : buildReceivedSteps(this.#batch, rows)
-    this.#encode(steps, this.#end()).send(this.#connection.socket, this)
   }
 
   parsed (request: number): void {
@@ -251,7 +243,7 @@ class Attempt implements AnswerHandler {
       return
     }
     this.#resolveFailure()
-    if (tag !== END[this.#batch.mode.tx].tag) return
+    if (tag !== END_TAGS[this.#batch.mode.tx]) return
     if (this.#batch.returnsPosition === true) this.#ended = true
     else this.#commit()
   }
@@ -293,19 +285,21 @@ class Attempt implements AnswerHandler {
       }
     }
     if (request === this.#steps.length) {
-      this.#mustReset = endsWithReset(this.#batch, this.#connection)
+      this.#mustReset = runsCode(this.#batch) && isJoined(this.#batch, this.#connection)
       this.#resolveFailure()
     }
     if (this.#ended) this.#commit()
   }
 
   finished (): void {
-    if (!this.#hasEnd) this.#sendReceived()
-    else if (this.#mustReset) this.#reset()
+    if (this.#mustReset || hasChangedSettings(this.#connection)) this.#reset()
     else this.#release()
   }
 
-  /** Resets the connection after a COMMIT that failed, and with it the text that resets. */
+  /**
+   * Resets the connection after a COMMIT that failed, and with it the text that resets, or after
+   * code that the catalogue did not show. A connection that is still changed is replaced.
+   */
   #reset (): void {
     const { socket, state } = this.#connection
     const destroy = (): void => destroyConnection(this.#connection)
@@ -320,7 +314,10 @@ class Attempt implements AnswerHandler {
       failed () {
         state.retired = true
       },
-      finished: () => this.#release(),
+      finished: () => {
+        state.retired ||= hasChangedSettings(this.#connection)
+        this.#release()
+      },
       violated: destroy
     })
   }

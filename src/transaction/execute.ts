@@ -20,13 +20,12 @@ import {
 import type { Place } from '../sql/frame/steps.ts'
 import { startAttempt } from './attempt.ts'
 import { resolveKeyFailure } from './key-failure.ts'
-import { resolveLostCommit } from './lost-commit.ts'
+import { resolveLostCommit, withConnection } from './lost-commit.ts'
 import type { AttemptOutcome, BatchOutcome, Failed, Lost, RetryReason, RowSink } from './outcome.ts'
 import { acquireAtPosition, readPosition, type NeededPosition } from './position.ts'
 import {
   decide,
   isConnectionStale,
-  isSessionChanged,
   isStatementStale,
   mayKnowOldTypes,
   raisedKind,
@@ -201,30 +200,14 @@ async function runAttempt (
   lease.endBy(softDeadline)
   const hasRoleSettings = connection.roleSettings.has(batch.role)
   await learnTypes(connection, batch)
+  readAgingTypes(pool, batch)
   // Compiles it, which also finds what Citus cannot do.
   if (batch !== compiled) turn.run(() => batch.operations())
-  const run = (sent: AttemptBatch): Promise<AttemptOutcome> => {
-    const { outcome, released } = turn.run(() =>
-      startAttempt(connection, sent, { clientClosed, rowSink })
-    )
-    lease.free = released
-    return outcome
-  }
-  let sent = turn.run(() => applyVariant(batch, variant))
-  let outcome = await run(sent)
-  const mayRunAgain = !isPassedOn(rowSink)
-  let typesChanged = mayRunAgain && await areTypesChanged(sent, { outcome, lease })
-  const attempted = { batch: sent, outcome, hasRoleSettings, typesChanged }
-  if (mayRunAgain && !typesChanged && isSessionChanged(attempted)) {
-    // On the same connection: the pool may be exhausted. At the deadline the connection is closed.
-    await lease.free
-    onRetry('session')
-    // What changed the session may also have deallocated prepared statements.
-    const restoring = { ...variant, restoreSession: true, unprepared: true }
-    sent = turn.run(() => applyVariant(batch, restoring))
-    outcome = await run(sent)
-    typesChanged = await areTypesChanged(sent, { outcome, lease })
-  }
+  const sent = turn.run(() => applyVariant(batch, variant))
+  const started = turn.run(() => startAttempt(connection, sent, { clientClosed, rowSink }))
+  lease.free = started.released
+  let outcome = await started.outcome
+  const typesChanged = !isPassedOn(rowSink) && await areTypesChanged(sent, { outcome, lease })
   if (outcome.kind === 'failed' && batch.key !== undefined) {
     await lease.free
     const until = Math.min(deadline, performance.now() + LOOKUP_TIMEOUT_MS)
@@ -244,6 +227,17 @@ async function learnTypes (connection: Connection, { types }: CompiledBatch): Pr
   const unknown = types?.unknown()
   if (unknown !== undefined) await readTypes(connection, unknown)
   types?.renew()
+}
+
+/** Reads types again on a connection of its own. If that fails, the next batch will read them. */
+function readAgingTypes (pool: ConnectionPool, { types }: CompiledBatch): void {
+  const aging = types?.aging()
+  if (aging === undefined) return
+  const { text, remember } = aging
+  withConnection(pool, performance.now() + LOOKUP_TIMEOUT_MS, async connection => {
+    const [row = {}] = await query(connection, text)
+    remember(row)
+  }).catch(() => {})
 }
 
 /** If that fails, the connection is lost, and so is the attempt. */

@@ -41,7 +41,7 @@ export async function resolveKeyFailure (
   const raised = at === 'key' ? readRaised(error)?.kind : undefined
   if (stored === 'unknown' && raised !== 'busy') return fail(failure('database_unavailable'))
   if (stored === 'unknown' || stored?.live !== true) {
-    return raised === undefined
+    return raised === undefined || raised === 'reset'
       ? outcome
       : fail(failure('idempotency_key_in_progress', undefined, { retryable: true }))
   }
@@ -116,12 +116,11 @@ const MAX_NAMES = 10
 const IGNORED = 'claims that change with every token and decide no rights belong to ' +
   'IDEMPOTENCY_IGNORED_CLAIMS'
 
-const TABLE_MISSING = 'Idempotency keys need the table oneflight.idempotency_keys and the ' +
-  'procedure oneflight.store_answer of this version, and privileges on both. Run "npm run ' +
-  'migrate". Nothing was committed.'
+const TABLE_MISSING = 'Idempotency keys need the table oneflight.idempotency_keys of this ' +
+  'version, and privileges on it. Run "npm run migrate". Nothing was committed.'
 
-/** There is no such table, schema, column or procedure, or no privilege on it. */
+/** There is no such table, schema or column, or no privilege on it. */
 function isTableMissing (sqlstate: string): boolean {
   return isUndefinedTable(sqlstate) || sqlstate === SqlState.undefined_column ||
-    sqlstate === SqlState.undefined_function || sqlstate === SqlState.insufficient_privilege
+    sqlstate === SqlState.insufficient_privilege
 }

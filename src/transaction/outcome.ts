@@ -96,7 +96,6 @@ export type RetryReason =
   | 'serialization_failure'
   | 'deadlock_detected'
   | 'stale_plan'
-  | 'session'
   | 'values'
   | 'connection'
   | 'lost'

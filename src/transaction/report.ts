@@ -110,9 +110,9 @@ export interface ArrivedTimes extends AttemptTimes {
 export function settleTimes (arrived: ArrivedTimes, count: number): AttemptTimes {
   const { begun, sessionSet, operations, server } = arrived
   const [first, arrival] = [server[0], operations.at(-1)]
-  if (
-    begun === undefined || sessionSet === undefined || arrival === undefined || first === undefined
-  ) return arrived
+  if (begun === undefined || sessionSet === undefined || arrival === undefined) return arrived
+  // A select by key that finds no row has no times. Its session was answered together with it.
+  if (first === undefined) return count === 1 ? { ...arrived, sessionSet: begun } : arrived
   const span = (server.at(-1) ?? first).ended - first.began
   // The answer of the session arrives with all others, unless it was sent at once.
   const started = Math.min(sessionSet, arrival - span)

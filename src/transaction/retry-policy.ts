@@ -85,10 +85,9 @@ export function decide (result: AttemptResult, budget: RetryBudget): Retry | und
   if (needsValueChecks(result)) return retry('values', { variant: checked, isAnswer: stale })
   if (isConnectionStale(result)) {
     if (--budget.connections === 0 || late) return undefined
-    // The attempt may already have restored the session. The next one uses nothing that was
-    // prepared: a trigger of the batch may deallocate the statements on every connection.
-    const variant = { ...result.batch.variant, unprepared: true }
-    return retry('stale_plan', { variant, isAnswer: stale })
+    // The next one uses nothing that was prepared: a trigger of the batch may deallocate the
+    // statements on every connection.
+    return retry('stale_plan', { variant: { unprepared: true }, isAnswer: stale })
   }
   if (isInternal(outcome)) {
     if (--budget.internal === 0 || late) return undefined
@@ -113,43 +112,6 @@ function retryConflict ({ error }: Failed, budget: RetryBudget): Retry | undefin
     : 'serialization_failure'
   return retry(reason, { pauseMs, isAnswer: true })
 }
-
-/**
- * Whether an operation found that the session was changed, or failed because a trigger before it
- * may have changed the role (insufficient_privilege is checked first), the search_path (no such
- * function or object), the claims that a policy reads, the format of times or the encoding. The
- * session is not checked before every operation, because that costs a statement each (measured: 12
- * to 17 % of the throughput).
- */
-export function isSessionChanged ({ batch, outcome }: AttemptResult): boolean {
-  if (batch.variant?.restoreSession === true || outcome.kind !== 'failed') return false
-  const { error, at, wasPrepared } = outcome
-  const raised = readRaised(error)
-  if (raised !== undefined) return raised.kind === 'session'
-  if (typeof at !== 'number' || at === 0) return false
-  // Such an error of a prepared statement can have another cause: DDL; see isStatementStale.
-  return error.code === SqlState.insufficient_privilege ||
-    (wasPrepared !== true && (SESSION_ERRORS.has(error.code) || JSON_ROUTINES.has(error.routine)))
-}
-
-const SESSION_ERRORS: ReadonlySet<string> = new Set([
-  SqlState.undefined_function,
-  SqlState.undefined_object,
-  SqlState.invalid_datetime_format,
-  SqlState.datetime_field_overflow,
-  SqlState.character_not_in_repertoire,
-  SqlState.untranslatable_character
-])
-
-/**
- * The routine that reports a text that is not JSON, such as the empty claims after RESET ALL: until
- * PostgreSQL 15, and from 16 on. Values of a request are JSON, so the errors that clients cause do
- * not run a batch again.
- */
-const JSON_ROUTINES: ReadonlySet<string | undefined> = new Set([
-  'json_ereport_error',
-  'json_errsave_error'
-])
 
 /**
  * Whether only an attempt with value checks can tell what is wrong. A failure for another reason is

@@ -19,6 +19,7 @@ import { INLINED, notOnCitus, SEVERAL_SHARDS } from '../sql/citus/citus.ts'
 import type { Place } from '../sql/frame/steps.ts'
 import { exposedAtError } from '../sql/statement/error-place.ts'
 import { readRaised, type RaisedError, type ValueIssue } from '../sql/statement/raised-error.ts'
+import { FORMAT_NAMES } from '../sql/statement/settings.ts'
 import { columnsRead, listsRead } from '../sql/statement/shared-results.ts'
 import {
   describeError,
@@ -60,6 +61,7 @@ export function toFailure (
 ): Failure {
   const { error, at } = outcome
   if (error instanceof Failure) return error
+  if (readRaised(error)?.kind === 'reset') return resultsLost(at, plan)
   if (typeof at !== 'number') return describeOutside(error, at, options)
   const raised = readRaised(error) ?? readMissingColumn(error, plan.referenceUses.get(at))
   if (raised !== undefined) return describeRaised(raised, { plan, at, ...options })
@@ -137,15 +139,12 @@ function describeRaised (raised: RaisedError, context: RaisedContext): Failure {
     case 'value':
       return fail('value_invalid', describeValue(raised.issue as ValueIssue, node))
     case 'session':
+      return fail('session_changed', describeChange(FORMAT_NAMES[raised.value - 1] as string))
     case 'function':
-      return failure(
-        'internal',
-        'An earlier operation changed the session or a function, and it could not be restored.',
-        place
-      )
+      return failure('internal', 'The function was replaced in each attempt.', place)
     case 'order':
-      return fail('internal', 'A trigger reset the settings of the session: the order of the ' +
-        'rows, or which of them are new, is lost.')
+      return fail('session_changed', 'A trigger reset the settings of the session: the order of ' +
+        'the rows, or which of them are new, is lost. Reset single settings instead.')
     case 'shards':
       return notOnCitus(node.kind === 'call' ? INLINED : SEVERAL_SHARDS, node)
     case 'duplicate':
@@ -163,6 +162,24 @@ function describeRaised (raised: RaisedError, context: RaisedContext): Failure {
     default:
       return describeReference(raised, context)
   }
+}
+
+function describeChange (name: string): string {
+  const setting = name.toLowerCase()
+  return `A function or trigger changed the setting ${name}, on which the values of the ` +
+    'operation depend. Let it use SET LOCAL and keep the change to itself: ' +
+    `ALTER FUNCTION … SET ${setting} FROM CURRENT.`
+}
+
+/** A function reset all settings, and with them the results that are kept in some. */
+function resultsLost (at: Place, plan: Plan): Failure {
+  const place = typeof at === 'number' ? placeOf(plan, at) : { op: null, index: null }
+  return failFinally(
+    place,
+    'session_changed',
+    'A function or trigger ran RESET ALL, which also removes the results of the operations. ' +
+      'Reset single settings instead.'
+  )
 }
 
 function describeRows ({ kind }: PlanNode, { maxRows, maxChanged }: RaisedContext): string {

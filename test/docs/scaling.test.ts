@@ -30,9 +30,7 @@ t.test('every server function is listed', async t => {
   )
   const covered = new Set([
     // Catalog tables that match the pattern, and JSON functions listed as parts of one expression.
-    ...['pg_database', 'pg_extension', 'json_build_array', 'json_agg'],
-    // The C functions that errors name.
-    ...['json_ereport_error', 'json_errsave_error']
+    'pg_database', 'pg_extension', 'json_build_array', 'json_agg'
   ])
   t.ok(named.size > 20)
   for (const name of named) t.ok(covered.has(name) || page.includes(name), name)
@@ -40,8 +38,9 @@ t.test('every server function is listed', async t => {
 
 t.test('every command is listed', async t => {
   const commands = [
-    'commit and chain',
-    'rollback and chain',
+    'commit',
+    'rollback',
+    'and chain',
     'set constraints all immediate',
     'set session authorization default',
     'reset all',

@@ -56,8 +56,6 @@ async function privilegesOf ({ sql }: Database, role: string): Promise<readonly 
     union all select 'table ' || p from
       unnest('{select,insert,update,delete,truncate,references,trigger}'::text[]) as p
       where has_table_privilege(${role}, 'oneflight.idempotency_keys', p)
-    union all select proname || ' execute' from pg_proc where pronamespace =
-      'oneflight'::regnamespace and has_function_privilege(${role}, oid, 'execute')
     union all select 'database ' || p from unnest('{create}'::text[]) as p
       where has_database_privilege(${role}, current_database(), p)
     union all select 'owner of ' || relname from pg_class where relnamespace =
@@ -68,9 +66,7 @@ async function privilegesOf ({ sql }: Database, role: string): Promise<readonly 
 }
 
 const needed = [
-  'release_connection execute',
   'schema usage',
-  'store_answer execute',
   'table delete',
   'table insert',
   'table select',

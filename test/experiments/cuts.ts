@@ -51,7 +51,7 @@ const forms: Readonly<Record<'long' | 'short', Form>> = {
  * What the first write of a transaction contains: BEGIN, or everything, with a BEGIN that may be
  * prepared. Faults count from there.
  */
-const BEGIN = ['begin isolation', 'commit and chain']
+const BEGIN = ['begin isolation', 'commit and chain', 'commit\0']
 
 const CONNECTIONS = 4
 

@@ -106,7 +106,7 @@ const KINDS: ReadonlyArray<readonly [kind: Kind, word: string]> = [
   ['operation', '--operation'],
   ['check', 'set constraints'],
   ['role', 'set local role'],
-  ['store', 'call oneflight.store_answer'],
+  ['store', 'insert into oneflight.idempotency_keys'],
   ['terminate', 'pg_terminate_backend'],
   ['wait', 'pg_advisory_xact_lock'],
   ['stored', 'unnest(k.answer)']

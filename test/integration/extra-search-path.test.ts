@@ -78,10 +78,10 @@ function warningsOf ({ log }: ServiceUnderTest): unknown[] {
 const { post, database: { sql } } = await useService(t, { schema, env: extended })
 
 t.test('the settings of a transaction are one prepared statement per connection', async t => {
-  const where = { statement: { like: '%search_path%' } }
+  const where = { statement: { like: '%request.jwt.claims%' } }
   const held = [op.select('h', 'held', { where })]
   for (let i = 0; i < 3; i++) await post(held)
-  t.match((await post(held)).body.data.h, [{ statement: /"api", "extensions", pg_temp/ }])
+  t.equal((await post(held)).body.data.h.length, 1)
 })
 
 t.test('operators and functions of extensions are found', async t => {

@@ -529,7 +529,6 @@ t.test('filters use the expected indexes', async t => {
     types.remember(JSON.stringify(row?.['coalesce']))
     const [source, reader] = compile(plan, {
       ...limits,
-      session: { role: 'oneflight_user', claims: '{}' },
       findColumns: table => types.lookup(table)
     })
     const session = sessionStatement({ role: 'oneflight_user', claims: '{}', requestId: 'x' }, {

@@ -136,8 +136,8 @@ t.test('a trigger that resets the settings fails the batch', async t => {
   t.same(kept.body.data, { i: [{ created: true }, { created: true }] })
   const { status, body } = await service.post([{ ...save, values: [{ id: 9 }, { id: 2 }] }])
   t.match({ status, error: body.error }, {
-    status: 500,
-    error: { code: 'internal', op: 'i', committed: false, retryable: false }
+    status: 400,
+    error: { code: 'session_changed', op: 'i', committed: false, retryable: false }
   })
   t.match(body.error?.message, /^A trigger reset the settings of the session/)
   t.same(await service.database.sql`select * from plain where id = 9`, [], 'nothing was written')

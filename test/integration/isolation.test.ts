@@ -58,19 +58,6 @@ const schema = `
     select false $$;
   create operator fake.= (leftarg = anyelement, rightarg = anyelement, function = fake.never);
 
-  -- Replaces prepared statements of the service, which are known by their names.
-  -- With row_security off, PREPARE refuses a statement that reads a table with a policy.
-  create function hijack() returns void language plpgsql set row_security = on as $$
-    declare held record;
-    begin
-      for held in select name, replace(statement, 'pg_catalog.', '') as statement
-        from pg_prepared_statements where statement like 'select %set_config(%' loop
-        execute format('deallocate %I', held.name);
-        execute format('prepare %I as %s', held.name, replace(held.statement, 'set_config(',
-          'fake.set_config('));
-      end loop;
-    end $$;
-
   create function setting(name text) returns text language sql stable as $$
     select coalesce(pg_catalog.current_setting(name, true), '') $$;
   create view look as select current_user::text as role, session_user::text as login,
@@ -82,9 +69,7 @@ const schema = `
     (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()) as locks,
     (select count(*) from pg_class where relnamespace = pg_my_temp_schema()) as tables,
     (select count(*) from pg_listening_channels()) as channels,
-    (select count(*) from pg_cursors where is_holdable) as cursors,
-    (select count(*) from pg_prepared_statements where from_sql) as prepared;
-  create view backend as select pg_backend_pid() as pid;
+    (select count(*) from pg_cursors where is_holdable) as cursors;
   create view failing as select 1 / (n - n) as x from generate_series(1, 1) as n;
   create sequence s;
   grant usage on schema auth, fake to public;
@@ -162,7 +147,7 @@ const tricks: readonly string[] = [
   'create temp view look as select 1 as role',
   'create function pg_temp.set_config(text, text, boolean) returns text language sql as ' +
   "'select ''fake''::text'",
-  'prepare left_behind as select 1', 'select hijack()', 'deallocate all', 'listen gossip',
+  'listen gossip',
   'select pg_advisory_lock(pg_backend_pid())', 'select pg_advisory_lock_shared(8)',
   'declare left_behind cursor with hold for select 1',
   "select nextval('s')"
@@ -235,8 +220,7 @@ function expectedData ({ nonce, role, sub, bearer, kind, tricks }: Request): obj
       locks: 0,
       tables: 0,
       channels: 0,
-      cursors: 0,
-      prepared: 0
+      cursors: 0
     }],
     notes: [1, 2, 3].map(n => ({ owner: role, n })),
     letters: [1, 2].map(n => ({ sub, n })),
@@ -249,16 +233,13 @@ function expectedData ({ nonce, role, sub, bearer, kind, tricks }: Request): obj
 function codesOf ({ kind, tricks }: Request): ReadonlyArray<string | undefined> {
   // A batch may exceed the timeout that its own trigger sets.
   const late = tricks.some(trick => trick.includes('statement_timeout')) ? ['query_canceled'] : []
+  // The operation that follows checks the encoding in which the rows before it were sent.
+  const encoded = tricks.some(trick => trick.includes('client_encoding')) ? ['session_changed'] : []
   switch (kind) {
     case 'refused':
       return ['role_denied']
-    // The next operation of the batch may fail because its own statement was deallocated.
     case 'failing':
-      return [
-        'division_by_zero',
-        ...late,
-        ...(tricks.includes('deallocate all') ? ['invalid_sql_statement_name'] : [])
-      ]
+      return ['division_by_zero', ...late, ...encoded]
     case 'failing at commit':
       return ['unique_violation', ...late]
     default:
@@ -324,75 +305,45 @@ async function testIsolation (t: Test, keys: boolean): Promise<void> {
   t.ok(committed.length > REQUESTS / 2)
 }
 
-t.test('a statement prepared in SQL ends with its batch and its connection', async t => {
-  await ensureRoles(roles)
-  for (const keys of [false, true]) {
-    // With SQL comments nothing is prepared that could be missing after DEALLOCATE ALL.
-    const env = { POOL_SIZE: '1', SQL_COMMENTS: 'on' }
-    const service = await useService(t, { schema, keys, env })
-    const pid = async (...tricks: readonly string[]): Promise<number> => {
-      const { body } = await service.post([
-        op.select('look', 'look'),
-        op.select('backend', 'backend'),
-        ...tricks.map(trick =>
-          op.insert('trap', 'trap', [{ commands: [trick] }], { returning: [] }))
-      ], { headers: { authorization: `Bearer ${token({ role: roles[0] as string })}` } })
-      t.equal(body.data.look[0].prepared, 0)
-      return body.data.backend[0].pid
+t.test('a change that the catalogue did not announce does not reach the next batch', async t => {
+  const { post, database: { sql } } = await useService(t, {
+    schema: `
+      create function lies(name text, value text) returns text language plpgsql stable as $$
+        begin return set_config(name, value, false); end $$;
+      create table late (command text);
+      create function late() returns trigger language plpgsql as $$
+        begin execute new.command; return new; end $$;
+      create view state as select pg_backend_pid() as pid,
+        (select json_object_agg(name, setting) from pg_settings
+          where name !~ '^plpgsql') as settings;
+      grant all on late, state to oneflight_user;`,
+    env: { POOL_SIZE: '1' }
+  })
+  const insert = (command: string): object =>
+    op.insert('i', 'late', [{ command }], { returning: [] })
+  const state = async (): Promise<unknown> => (await post([op.select('s', 'state')])).body.data.s
+  const before = await state()
+  t.equal((await post([insert('')])).status, 200)
+  await sql`create trigger late after insert on late for each row execute function late()`
+  const [{ version } = { version: 0 }] = await sql<Array<{ version: number }>>`
+    select current_setting('server_version_num')::int as version`
+  const changes = Object.entries({
+    TimeZone: 'Asia/Tokyo',
+    DateStyle: 'German, DMY',
+    IntervalStyle: 'iso_8601',
+    client_encoding: 'LATIN1',
+    application_name: 'left',
+    default_transaction_read_only: 'on',
+    standard_conforming_strings: 'off',
+    session_authorization: LOGIN_ROLE,
+    // Servers report it since PostgreSQL 18.
+    ...version >= 180_000 && { search_path: 'fake' }
+  })
+  for (const [name, value] of changes) {
+    for (const batch of [[op.call('c', 'lies', { name, value })], [insert(left(name, value))]]) {
+      const { status, text } = await post(batch)
+      t.ok(status === 200 || status === 400, `${name} ${text}`)
+      t.same(await state(), before, `${name}: the connection was reset, and not replaced`)
     }
-    const first = await pid()
-    t.equal(await pid('deallocate all'), first)
-    t.equal(await pid('prepare left_behind as select 1'), first, 'no retry')
-    t.not(await pid(), first)
   }
-})
-
-t.test('a function for released connections is not called if its owner is not trusted', async t => {
-  await ensureRoles(roles)
-  const stranger = roles[0] as string
-  for (const trusted of [true, false]) {
-    const service = await useService(t, {
-      schema: `${schema}
-        create schema oneflight; grant usage on schema oneflight to public;
-        create table public.calls (role name);
-        grant insert on public.calls to public;
-        create function oneflight.release_connection() returns void language sql as $$
-          insert into public.calls values (current_user) $$;
-        ${trusted ? '' : `alter function oneflight.release_connection() owner to ${stranger}`}`,
-      env: { POOL_SIZE: '1' }
-    })
-    await service.post([op.select('backend', 'backend')])
-    await service.post([op.select('backend', 'backend')])
-    const calls = await service.database.sql`select distinct role from calls`
-    t.same(calls, trusted ? [{ role: LOGIN_ROLE }] : [])
-  }
-})
-
-t.test('a session is reset completely, even if the prepared COMMIT is deallocated', async t => {
-  await ensureRoles(roles)
-  // With SQL comments nothing else is prepared, so no other failure replaces the connection.
-  const service = await useService(t, { schema, env: { POOL_SIZE: '1', SQL_COMMENTS: 'on' } })
-  const [role = '', sub = ''] = [roles[0], subjects[0]]
-  const ask = async (nonce: string, tricks: readonly string[]): Promise<number> => {
-    const request: Request = {
-      nonce, kind: 'committed', role, sub, tricks, bearer: token({ role, sub, nonce })
-    }
-    const response = await service.post([op.select('backend', 'backend'), ...batchOf(request)], {
-      headers: { authorization: `Bearer ${request.bearer}`, 'x-request-id': nonce }
-    })
-    t.match(response, { status: 200, body: { data: expectedData(request) } }, nonce)
-    return response.body.data.backend[0].pid
-  }
-  const before = await ask('before', [])
-  t.equal(await ask('prepared', []), before)
-  t.equal(
-    await ask('forgets', [
-      'deallocate all',
-      left('app.left', 'left'),
-      'listen gossip', 'create temp table letters as select 1',
-      'declare c cursor with hold for select 1'
-    ]),
-    before
-  )
-  t.equal(await ask('after', []), before)
 })

@@ -179,10 +179,8 @@ t.test('a change joined to another table changes what it changes in SQL', async 
       }, op.select('s', 'stock')])
       t.equal(result.checked.failure, undefined, statement)
       t.equal(result.checked.stored, stored, statement)
-      const { first: direct, checked, restored } = result
-      expectSame(t, {
-        ...result, first: inOrder(direct), checked: inOrder(checked), restored: inOrder(restored)
-      }, statement)
+      const { first: direct, checked } = result
+      expectSame(t, { ...result, first: inOrder(direct), checked: inOrder(checked) }, statement)
     }
     for (const attempt of [1, 2, 3]) {
       const { body, text } = await service.post([first, { id: 'c', ...operation }], dryRun)

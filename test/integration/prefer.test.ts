@@ -503,19 +503,18 @@ t.test('every preference takes one round trip, and one more for BEGIN when quiet
       // The response does not wait for the statements after COMMIT.
       await until(() => isIdle(proxy))
       const { begin, pipeline, endAgain } = readSentBatch(proxy)
-      t.equal(messageTypes(endAgain ?? Buffer.alloc(0)), status === 200 ? '' : 'SQF')
+      t.match(messageTypes(endAgain ?? Buffer.alloc(0)), status === 200 ? /^$/ : /^SQF?$/)
       t.match(String(begin), `begin isolation level ${mode} not deferrable`)
-      const last = `${end} and chain; set session [^\\0]+commit; select [^\\0]+`
-      t.match(pipeline.toString('latin1'), new RegExp(`Q.{4}${last}\\0F.{14}$`, 's'))
-      // The settings, two operations, perhaps the types of columns, SET CONSTRAINTS.
-      t.match(messageTypes(pipeline), new RegExp(`^(P?BEH?){3}(PD)*(P?BE)?(P?BE){${checks}}QF$`))
-      if (checks > 0) t.match(pipeline.toString('latin1'), /set constraints all immediate/)
+      const reset = ' and chain; set session [^\\0]+commit\\0F.{14}'
+      t.match(pipeline.toString('latin1'), new RegExp(`Q.{4}${end}(${reset}|\\0)$`, 's'))
+      // The settings, two operations, between them perhaps the settings, SET CONSTRAINTS.
+      t.match(messageTypes(pipeline), new RegExp(`^(P?BEH?){3,4}(PD)*(P?BE){${checks}}QF?$`))
 
       await until(() => isIdle(proxy))
       proxy.record()
       t.equal((await preferring(prefer, batch, service)).status, status, prefer)
       await until(() => isIdle(proxy))
-      t.ok(readSentBatch(proxy).pipeline.includes(`${end} and chain`), 'again')
+      t.match(readSentBatch(proxy).pipeline.toString('latin1'), new RegExp(`Q.{4}${end}`, 's'))
     }
   }
 })

@@ -1,8 +1,7 @@
 /**
  * Tests that all runs of a batch return the same rows, store the same values and refuse the same
- * batches: the first run, the run with value checks, and the one that also restores the session.
- * Where the first run fails with a condition of class 0A, 22 or 42, or cannot decide, the service
- * runs the batch again with value checks.
+ * batches: the first run, and the run with value checks. Where the first run fails with a condition
+ * of class 0A, 22 or 42, or cannot decide, the service runs the batch again with value checks.
  */
 import t, { type Test } from 'tap'
 import { call, delete as remove, insert, select, update } from '../support/operations.ts'

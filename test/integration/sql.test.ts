@@ -34,8 +34,7 @@ t.test('the text of a statement does not depend on the number of many rows', asy
     const insert = (rows: number): Statement | undefined => {
       const values = Array.from({ length: rows }, (_, n) => ({ n }))
       const batch = [op.insert('i', 'items', values)] as unknown as Batch
-      const session = { role: 'oneflight_user', claims: '{}' }
-      return compile(planBatch(batch, limits), { ...limits, session, findColumns })[0]
+      return compile(planBatch(batch, limits), { ...limits, findColumns })[0]
     }
     t.equal(insert(17)?.text, insert(MAX_ROWS)?.text)
     for (const rows of [1, MAX_ROWS]) {
@@ -293,7 +292,7 @@ t.test('an operation with too many parameters for the protocol is rejected', asy
     maxWork: 1_000_000
   })
   t.throws(
-    () => compile(plan, { ...limits, session: { role: 'oneflight_user', claims: '{}' } }),
+    () => compile(plan, limits),
     {
       type: 'execution_error',
       code: 'program_limit_exceeded',

@@ -386,9 +386,10 @@ t.test('one row is too large', async t => {
 })
 
 t.test('a function changes the formats while rows are read', async t => {
-  const { end } = await stream([op.select('o', 'formats')])
-  t.match(end, { error: { code: 'internal' }, data: null })
-  t.strictSame(await stream([op.select('o', 'no_formats')]), success([]), 'without a row')
+  const error = { code: 'session_changed', op: 'o', committed: false }
+  t.match((await stream([op.select('o', 'formats')])).end, { error, data: null })
+  const { status, end } = await stream([op.select('o', 'no_formats')])
+  t.match({ status, end }, { status: 400, end: { error } }, 'without a row')
 })
 
 /** A service for which the rows of `endless` are more than all buffers on the way take. */

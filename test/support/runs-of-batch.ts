@@ -49,8 +49,6 @@ export interface Runs {
   readonly first: Effect
   /** The run with value checks. */
   readonly checked: Effect
-  /** The run with value checks that restores the session after each operation. */
-  readonly restored: Effect
   /**
    * How the first run returns the rows of each operation: `direct`, one row of the result for each,
    * or `aggregated`, as one JSON text.
@@ -69,11 +67,10 @@ export interface BatchRunner {
 /** Tests that all runs of a batch have the same effect. */
 export function expectSame (
   t: Test,
-  { first, checked, restored }: Runs,
+  { first, checked }: Runs,
   name = 'the batch'
 ): void {
   t.same(first, checked, name)
-  t.same(restored, checked, `${name}, restoring the session`)
 }
 
 /** Creates a database with `schema`, of which `tables` are compared after each batch. */
@@ -148,8 +145,7 @@ export async function useRuns (
     return {
       statements,
       execute: () => execute(statements, role),
-      executeChecked: (restoreSession: boolean) =>
-        execute(compileChecked?.(restoreSession) ?? [], role)
+      executeChecked: () => execute(compileChecked?.() ?? [], role)
     }
   }
   return {
@@ -157,15 +153,14 @@ export async function useRuns (
     async run (batch, options) {
       const { statements, execute, executeChecked } = await prepare(batch, options)
       const first = await execute()
-      const checked = await executeChecked(false)
+      const checked = await executeChecked()
       return {
         first: first.failure !== undefined && REPEATED.test(first.failure) ? checked : first,
         checked,
-        restored: await executeChecked(true),
         used: statements.map(({ separateRows }) => separateRows === true ? 'direct' : 'aggregated')
       }
     },
-    runChecked: async batch => (await prepare(batch)).executeChecked(false)
+    runChecked: async batch => (await prepare(batch)).executeChecked()
   }
 }
 

@@ -17,6 +17,8 @@ export interface CompiledBatch {
    * returns the id of the transaction.
    */
   readonly session: (connection: ConnectionFacts) => Statement
+  /** Builds the statement that sets them again after an operation that can run code. */
+  readonly sessionAgain: (connection: ConnectionFacts) => Statement
   /** Builds the statements that set on workers what operations need there; only for Citus. */
   readonly workerSession?: (connection: ConnectionFacts) => readonly Statement[]
   /** Returns the same batch in the SQL of Citus. */
@@ -26,11 +28,8 @@ export interface CompiledBatch {
   readonly count: number
   /** Returns the operations, which are compiled when they are needed. */
   readonly operations: () => readonly Statement[]
-  /**
-   * Compiles the operations with value checks, and with a session that is restored after each of
-   * them when `restoreSession` is true.
-   */
-  readonly compileChecked?: ((restoreSession: boolean) => readonly Statement[]) | undefined
+  /** Compiles the operations with value checks. */
+  readonly compileChecked?: (() => readonly Statement[]) | undefined
   /** What is remembered of its statements; undefined: nothing. */
   readonly checks?: RememberedChecks | undefined
   /** The types of its tables, and of the functions that it calls. */
@@ -71,9 +70,11 @@ export interface TypesQuery {
 export interface LearnedTypes {
   /** Whether the batch calls functions. */
   readonly ofFunctions: boolean
-  /** Returns the query of those that are not known, if there are any. */
+  /** Returns the query of those that are not known, or not for a minute, if there are any. */
   readonly unknown: () => TypesQuery | undefined
-  /** Returns the query of all of them. */
+  /** Returns the query of those that should be read again while batches go on, if there are any. */
+  readonly aging: () => TypesQuery | undefined
+  /** Returns the query of all of them, without the code that they can run. */
   readonly all: () => TypesQuery
   /**
    * Whether other types are known now than those for which the operations were compiled. If so, the
@@ -86,8 +87,6 @@ export interface LearnedTypes {
 export interface AttemptVariant {
   /** Check more closely that every value fits its column. */
   readonly checkValues?: boolean
-  /** Set the session again after each operation, because a trigger changes it. */
-  readonly restoreSession?: boolean
   /** Use no statement that was prepared before. */
   readonly unprepared?: boolean
 }
@@ -97,13 +96,16 @@ export interface AttemptBatch extends CompiledBatch {
   readonly variant?: AttemptVariant
 }
 
-/** The batch in this variant. An attempt that restores the session also checks the values. */
+/** The batch in this variant. */
 export function applyVariant (batch: CompiledBatch, variant: AttemptVariant): AttemptBatch {
-  const { checkValues, restoreSession = false } = variant
-  if (checkValues !== true && !restoreSession) return { ...batch, variant }
-  const checked = batch.compileChecked?.(restoreSession)
+  const checked = variant.checkValues === true ? batch.compileChecked?.() : undefined
   const operations = checked === undefined ? batch.operations : () => checked
-  return { ...batch, operations, variant: { ...variant, checkValues: true } }
+  return { ...batch, operations, variant }
+}
+
+/** Whether the batch can run code of the database, which may change the session. */
+export function runsCode ({ operations }: CompiledBatch): boolean {
+  return operations().some(({ runsCode }) => runsCode === true)
 }
 
 /** Whether the transaction can change the database. If not, it can be run again in every case. */

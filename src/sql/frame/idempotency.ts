@@ -14,7 +14,7 @@ import {
   type Fragment
 } from '../../fragment/fragment.ts'
 import { arrayText } from '../../plan/value-text.ts'
-import { failingSetting, raise } from '../statement/raised-error.ts'
+import { raise } from '../statement/raised-error.ts'
 import { answerSetting } from '../statement/settings.ts'
 import type { Statement } from '../statement/statement.ts'
 import { checkConnection, setRoleStatement } from './session.ts'
@@ -81,40 +81,36 @@ export function claimStatement (
  */
 export const twoPhaseStatement: Statement = prepared(sql`delete from oneflight.two_phase_commit`)
 
-/**
- * Sets the role that stores the response. Not prepared, as is the statement that stores it: a
- * trigger may have prepared another statement with the same name.
- */
+/** Sets the role that stores the response. */
 export const loginRoleStatement = setRoleStatement(sql`none`)
 
 /**
- * Stores the results that operations have kept in settings. Raises `session` if one is missing,
- * because a trigger reset the settings, and `taken`, see storeStatement.
+ * Stores the results that operations have kept in settings; their lifetime starts now. Raises
+ * `reset` if one is missing, because a trigger reset the settings, and `taken` if there is an
+ * answer already: unlike the snapshot of the claim, an index is always current.
  */
-export function storeKeptStatement (key: Key, operations: number): Statement {
-  const names = arrayText(Array.from({ length: operations }, (_, i) => answerSetting(i)))
-  return storeStatement(key, sql`kept_in => ${parameter(names)}`)
-}
-
-/** Stores results that the service has received. */
-export function storeReceivedStatement (key: Key, results: readonly Buffer[]): Statement {
-  return storeStatement(key, sql`received => ${parameter(arrayText(results.map(String)))}`)
-}
-
-/**
- * Stores the answer; its lifetime starts now. Raises `taken` if there is one already: unlike the
- * snapshot of the claim, an index is always current. The statement in the procedure, see
- * deploy/migrate.sql, is planned once for each connection; by itself it would be each time.
- */
-function storeStatement (
+export function storeStatement (
   { principal, claims, earlierClaims, eachClaim, text, fingerprint, ttlSeconds }: Key,
-  answer: Fragment
+  operations: number
 ): Statement {
+  const names = arrayText(Array.from({ length: operations }, (_, i) => answerSetting(i)))
   const hashes = `${earlierClaims}${claims}${eachClaim}`
-  const statement = sql`call oneflight.store_answer(${parameter(principal)}, ${parameter(text)},
-    ${parameter(fingerprint)}, ${parameter(hashes)}, ${parameter(String(ttlSeconds))},
-    ${failingSetting('taken')}, ${failingSetting('session')}, ${answer})`
-  return { ...render(statement), prepare: false }
+  const kept = sql`pg_catalog.current_setting(a.name, true)`
+  return prepared(sql`insert into ${TABLE} as k
+      (principal, key, fingerprint, claims, claim_hashes, expires_at, answer)
+    values (${fromHex(parameter(principal))}, ${parameter(text)},
+      ${fromHex(parameter(fingerprint))}, ${fromHex(parameter(earlierClaims))}, ${
+    parameter(hashes)
+  }, pg_catalog.clock_timestamp() operator(pg_catalog.+)
+      pg_catalog.make_interval(secs => ${parameter(String(ttlSeconds))}),
+      array(select case when ${kept} operator(pg_catalog.<>) '' then ${kept}
+          else ${raise('reset')} end
+        from pg_catalog.unnest(${parameter(names)}::pg_catalog.text[]) as a (name)))
+    on conflict (principal, key) do update set fingerprint = case
+        when k.expires_at operator(pg_catalog.<=) pg_catalog.now() then excluded.fingerprint
+        else ${fromHex(raise('taken'))} end,
+      claims = excluded.claims, claim_hashes = excluded.claim_hashes,
+      created_at = excluded.created_at, expires_at = excluded.expires_at, answer = excluded.answer`)
 }
 
 /**

@@ -1,6 +1,6 @@
 /**
- * Builds the statement that sets the role and all settings of a transaction, for this transaction
- * only. A trigger can leave any setting changed on a connection, so every setting is set again.
+ * Builds the statements that set the role and all settings of a transaction, for this transaction
+ * only: before its first operation, and again after each one that can run code of the database.
  */
 import {
   constant,
@@ -18,6 +18,7 @@ import {
   type ServerFacts,
   type Settings
 } from '../../postgres/facts.ts'
+import { raise, raiseNumber } from '../statement/raised-error.ts'
 import { SEARCH_PATH } from '../statement/settings.ts'
 import type { Statement } from '../statement/statement.ts'
 
@@ -31,6 +32,8 @@ export interface Session {
    * Whether the batch can write. Then its transaction gets an id, by which its status is looked up.
    */
   readonly writes?: boolean
+  /** Whether operations leave results in settings, which later ones read. */
+  readonly keepsResults?: boolean
   /** Additional settings of the transaction. */
   readonly settings?: ReadonlyArray<readonly [name: string, value: string]>
 }
@@ -61,9 +64,12 @@ export const checkConnection: Fragment =
     when pg_catalog.version() operator(pg_catalog.~*) 'visual c|msvc|mingw' then '0' else '1000'
     end, true)`
 
-/** Sets the role for this transaction. Not prepared: a role is part of the text. */
+const ROLE = sql`'role'`
+const REQUEST_ID = sql`'request.id'`
+
+/** Sets the role for this transaction. */
 export function setRoleStatement (role: Fragment): Statement {
-  return { ...render(sql`set local role ${role}`), prepare: false }
+  return { ...render(sql`set local role ${role}`), prepare: true }
 }
 
 /**
@@ -81,17 +87,74 @@ export function sessionStatement (
   defaults: SessionDefaults,
   connection: ConnectionFacts = NO_FACTS
 ): Statement {
-  const { role } = session
-  const { roleSettings, server } = connection
-  const settings = buildSettings(session, defaults, connection)
-  const columns = server === undefined || roleSettings.has(role) || role === server.login
-    ? [setting(ROLE, sql`'none'`), ...settings, setting(ROLE, checkedRole(role))]
-    : [setting(ROLE, parameter(role)), ...settings]
-  const all = [...transactionColumns(session.writes === true, connection), ...columns]
-  return { ...render(sql`select ${join(all, sql`, `)}`), prepare: true }
+  const { server } = connection
+  const constants = (settings: Settings): readonly Fragment[] =>
+    setConstants(settings.filter(([name, value]) => server?.defaults.get(name) !== value))
+  return setSession([
+    ...transactionColumns(session.writes === true, connection),
+    ...withRole(session, connection, [
+      ...constants(timeouts(defaults)),
+      ...setOwn(session, connection),
+      ...constants([...ownSettings(defaults, connection), ...FIXED_SETTINGS]),
+      ...server === undefined ? [checkConnection] : constants([connectionCheck(server)])
+    ])
+  ])
 }
 
-const ROLE = sql`'role'`
+/**
+ * Builds the statement that sets again what decides about rights and values, after an operation
+ * whose code may have changed any of it. Raises `session` if the rows of the operation have another
+ * encoding, and `reset` if a result that later operations may read is lost.
+ */
+export function sessionAgainStatement (
+  session: Session,
+  defaults: SessionDefaults,
+  connection: ConnectionFacts
+): Statement {
+  return setSession([
+    sameEncoding,
+    ...session.keepsResults === true ? [keptResults] : [],
+    ...withRole(session, connection, [
+      ...setOwn(session, connection),
+      ...setConstants([...pathSettings(defaults, connection), ...FIXED_SETTINGS])
+    ])
+  ])
+}
+
+function setSession (columns: readonly Fragment[]): Statement {
+  return { ...render(sql`select ${join(columns, sql`, `)}`), prepare: true }
+}
+
+/** Adds what sets the role to what sets the rest. */
+function withRole (
+  { role }: Session,
+  { roleSettings, server }: ConnectionFacts,
+  settings: readonly Fragment[]
+): readonly Fragment[] {
+  return server === undefined || roleSettings.has(role) || role === server.login
+    ? [setting(ROLE, sql`'none'`), ...settings, setting(ROLE, checkedRole(role))]
+    : [setting(ROLE, parameter(role)), ...settings]
+}
+
+/**
+ * The rows of a statement are rendered before its AFTER triggers, but encoded after them. The
+ * number is that of the encoding in FORMAT_NAMES; it must not be a constant, see raiseNumber.
+ */
+const sameEncoding = sql`case when pg_catalog.current_setting('client_encoding')
+  operator(pg_catalog.<>) 'UTF8' then ${raiseNumber('session', sql`pg_catalog.length(
+    pg_catalog.current_setting('client_encoding')) * 0 + 1`)} end`
+
+/**
+ * Sets the encoding before a session whose parameters are not ASCII, because they are read in it.
+ */
+export const encodingStatement: Statement = {
+  ...render(sql`select ${sameEncoding}, ${setting(sql`'client_encoding'`, sql`'UTF8'`)}`),
+  prepare: true
+}
+
+/** RESET ALL removes all settings at once that the startup message does not have. */
+const keptResults = sql`case when coalesce(pg_catalog.current_setting(${REQUEST_ID}, true), '')
+  operator(pg_catalog.=) '' then ${raise('reset')} end`
 
 /**
  * The columns that identify the transaction, for batches that write. An id for every select would
@@ -113,28 +176,22 @@ function transactionColumns (
 }
 
 /**
- * The settings of the transaction. Of two values for one setting the last one counts: settings of
- * the role override the timeouts, and the settings after them override those of the role.
+ * Sets the settings of the role and of the batch. Of two values for one setting the last one
+ * counts: settings of the role override the timeouts, and the settings after them override those of
+ * the role.
  */
-function buildSettings (
-  session: Session,
-  defaults: SessionDefaults,
-  connection: ConnectionFacts
-): readonly Fragment[] {
-  const { roleSettings, server } = connection
-  const constants = (settings: Settings): readonly Fragment[] =>
-    settings.filter(([name, value]) => server?.defaults.get(name) !== value)
-      .map(([name, value]) => setting(constant(name), constant(value)))
+function setOwn (session: Session, { roleSettings }: ConnectionFacts): readonly Fragment[] {
   return [
-    ...constants(timeouts(defaults)),
     ...[...roleSettings.get(session.role) ?? [], ...session.settings ?? []].map(([name, value]) =>
       setting(parameter(name), parameter(value))
     ),
     setting(sql`'request.jwt.claims'`, parameter(session.claims)),
-    setting(sql`'request.id'`, parameter(session.requestId)),
-    ...constants([...ownSettings(defaults, connection), ...FIXED_SETTINGS]),
-    ...server === undefined ? [checkConnection] : constants([connectionCheck(server)])
+    setting(REQUEST_ID, parameter(session.requestId))
   ]
+}
+
+function setConstants (settings: Settings): readonly Fragment[] {
+  return settings.map(([name, value]) => setting(constant(name), constant(value)))
 }
 
 /**
@@ -163,16 +220,14 @@ function connectionCheck (server: ServerFacts): Settings[number] {
 }
 
 /** Settings that roles cannot override. */
-function ownSettings (
-  defaults: SessionDefaults,
-  { extraSchemas, server }: ConnectionFacts
-): Settings {
-  const path = render(searchPath(defaults, { extraSchemas })).text
-  return [
-    ['search_path', path],
-    [SEARCH_PATH, path],
-    [timeoutName(server), String(defaults.idleTimeoutMs)]
-  ]
+function ownSettings (defaults: SessionDefaults, connection: ConnectionFacts): Settings {
+  const timeout = timeoutName(connection.server)
+  return [...pathSettings(defaults, connection), [timeout, String(defaults.idleTimeoutMs)]]
+}
+
+function pathSettings (defaults: SessionDefaults, connection: ConnectionFacts): Settings {
+  const path = render(searchPath(defaults, connection)).text
+  return [['search_path', path], [SEARCH_PATH, path]]
 }
 
 /**

@@ -5,29 +5,26 @@
  *     claim of the idempotency key                     with a key; on Citus also two_phase_commit
  *     settings of workers                              on Citus
  *     session
- *     operation 1 … n                                  each followed by the session, if restored
+ *     operation 1 … n                                  the session again after each one that can
+ *                                                      run code, except for the last
  *     SET CONSTRAINTS ALL IMMEDIATE                    with a key, and in a dry run
  *     login role, answers stored, role                 with a key
- *     COMMIT AND CHAIN                                 in a dry run: ROLLBACK AND CHAIN
- *     reset of the connection, COMMIT
+ *     COMMIT                                           in a dry run: ROLLBACK
  *
- * With a key, an attempt that restores the session waits for its results before it stores them:
- * RESET ALL removes the settings in which operations keep them.
+ * If an operation can run code, the end is COMMIT AND CHAIN, reset of the connection, COMMIT.
  */
 import { renderTraceparent, type Trace } from '../../../schemas/http.ts'
 import { identifier } from '../../fragment/fragment.ts'
 import type { ConnectionFacts, FunctionCall } from '../../postgres/facts.ts'
 import type { Statement } from '../statement/statement.ts'
-import type { AttemptBatch, TransactionMode } from './compiled-batch.ts'
+import { runsCode, type AttemptBatch, type TransactionMode } from './compiled-batch.ts'
 import {
   claimStatement,
   loginRoleStatement,
-  storeKeptStatement,
-  storeReceivedStatement,
-  twoPhaseStatement,
-  type Key
+  storeStatement,
+  twoPhaseStatement
 } from './idempotency.ts'
-import { setRoleStatement } from './session.ts'
+import { encodingStatement, setRoleStatement } from './session.ts'
 
 /**
  * What a statement belongs to: the index of an operation; `session`: BEGIN or the session before
@@ -43,30 +40,27 @@ export interface Step {
 }
 
 /**
- * The end of a transaction and its command tag on success. It goes by the simple protocol: with the
- * extended one, 79 of 282 batches that failed while backends were terminated had in fact committed.
- * A COMMIT of a failed transaction returns the tag ROLLBACK and no error. AND CHAIN keeps a
- * pooler from giving the connection to another client before it is reset.
+ * The command tag of the end of a transaction. It goes by the simple protocol: with the extended
+ * one, 79 of 282 batches that failed while backends were terminated had in fact committed. A COMMIT
+ * of a failed transaction returns the tag ROLLBACK and no error.
  */
-export const END = {
-  commit: { text: 'commit and chain', tag: 'COMMIT' },
-  rollback: { text: 'rollback and chain', tag: 'ROLLBACK' }
-} as const satisfies Record<TransactionMode['tx'], object>
+export const END_TAGS = {
+  commit: 'COMMIT',
+  rollback: 'ROLLBACK'
+} as const satisfies Record<TransactionMode['tx'], string>
 
-const checkConstraints = unprepared('set constraints all immediate')
-const setEncoding = unprepared("select pg_catalog.set_config('client_encoding', 'UTF8', true)")
+const checkConstraints: Statement = {
+  text: 'set constraints all immediate',
+  parameters: [],
+  prepare: true
+}
 
 /** The options of BEGIN. All are explicit: a trigger may have changed default_transaction_*. */
 export function beginOptions ({ isolation, access }: TransactionMode): string {
   return `isolation level ${isolation} ${access} not deferrable`.replaceAll('-', ' ')
 }
 
-/** Whether the results of the operations must be received before they are stored. */
-export function storesReceived ({ key, variant }: AttemptBatch): boolean {
-  return key !== undefined && variant?.restoreSession === true
-}
-
-/** Returns the steps before the end, or before `buildReceivedSteps`. `begin`: with BEGIN. */
+/** Returns the steps before the end. `begin`: with BEGIN. */
 export function buildSteps (
   batch: AttemptBatch,
   connection: ConnectionFacts,
@@ -79,18 +73,6 @@ export function buildSteps (
   ])
 }
 
-/** Returns the steps that store received results, for `storesReceived`. */
-export function buildReceivedSteps (
-  batch: AttemptBatch,
-  results: readonly Buffer[]
-): readonly Step[] {
-  const store = storeReceivedStatement(batch.key as Key, results)
-  return addComment(batch, [
-    { statement: setEncoding, place: 'key' },
-    ...storeSteps(store, batch)
-  ])
-}
-
 function addComment ({ comment = '' }: AttemptBatch, steps: readonly Step[]): readonly Step[] {
   if (comment === '') return steps
   return steps.map(step => ({
@@ -99,23 +81,12 @@ function addComment ({ comment = '' }: AttemptBatch, steps: readonly Step[]): re
   }))
 }
 
-/**
- * Returns the statement that sets the session again. Without the facts of the server, it relies on
- * nothing that was set before.
- */
-function sessionAgain ({ session }: AttemptBatch, connection: ConnectionFacts): Statement {
-  return { ...session({ ...connection, server: undefined }), prepare: false }
-}
-
 function buildBatchSteps (
   batch: AttemptBatch,
   connection: ConnectionFacts
 ): readonly Step[] {
-  const { session, workerSession, variant, key, mode, count } = batch
+  const { session, workerSession, key, mode, count } = batch
   const onWorkers = workerSession?.(connection) ?? []
-  const restore = variant?.restoreSession === true
-    ? restoreSteps([...onWorkers, sessionAgain(batch, connection)])
-    : []
   return [
     ...key === undefined
       ? []
@@ -134,25 +105,32 @@ function buildBatchSteps (
     { statement: session(connection), place: 'session', answer: 'session' },
     ...batch.operations().flatMap((statement, place): readonly Step[] => [
       { statement, place, answer: 'operation' },
-      ...restore
+      ...statement.runsCode === true && place < count - 1
+        ? againSteps([...onWorkers, batch.sessionAgain(connection)], place)
+        : []
     ]),
     ...key === undefined && mode.tx === 'commit'
       ? []
       : [{ statement: checkConstraints, place: 'commit' } as const],
-    ...key === undefined || storesReceived(batch)
+    ...key === undefined
       ? []
-      : storeSteps(storeKeptStatement(key, count), batch)
+      : storeSteps(storeStatement(key, count), batch)
   ]
 }
 
 /**
- * Sets the session again. Nothing is prepared, because what changes the session may also have
- * replaced a prepared statement. The encoding comes first: the parameters of the rest are read in
- * it.
+ * Sets the session again. The encoding comes first if parameters are not ASCII, because they are
+ * read in it. What fails belongs to the operation before.
  */
-function restoreSteps (session: readonly Statement[]): readonly Step[] {
-  return [setEncoding, ...session].map(statement => ({ statement, place: 'session' }))
+function againSteps (session: readonly Statement[], place: number): readonly Step[] {
+  const isAscii = session.every(({ parameters }) =>
+    parameters.every(text => typeof text === 'string' && ASCII.test(text))
+  )
+  const encoding = isAscii ? [] : [encodingStatement]
+  return [...encoding, ...session].map(statement => ({ statement, place }))
 }
+
+const ASCII = /^[\0-\x7f]*$/
 
 /**
  * Stores the results as the login role. Deferred constraints were checked before: until PostgreSQL
@@ -165,24 +143,16 @@ function storeSteps (store: Statement, { role }: AttemptBatch): readonly Step[] 
 }
 
 /**
- * Undoes what a trigger can leave behind in a session, however its transaction ended: settings,
- * temporary tables, values of sequences, cursors WITH HOLD, LISTEN, advisory locks, and the role,
- * which RESET ALL keeps. DISCARD ALL would also forget our prepared statements, and is not allowed
- * in a transaction.
+ * Undoes what code can leave behind in a session, however its transaction ended: settings,
+ * temporary tables, values of sequences, cursors WITH HOLD, LISTEN, and the role, which RESET ALL
+ * keeps. DISCARD ALL would also forget our prepared statements, and is not allowed in a
+ * transaction.
  */
 const RESET = 'set session authorization default; reset all; discard temp; discard sequences; ' +
   'close all; unlisten *'
 
-/** Behind a pooler other clients get the connection. */
-const FORGET_PREPARED = '; deallocate all'
-
-/**
- * Fails if a statement was prepared in SQL; the connection is then closed. Such a statement may
- * have the name of one of ours, and would run instead with the privileges of another principal or
- * of the login role. Runs in a transaction of its own, so that the reset is committed.
- */
-const REFUSE_PREPARED =
-  'select 1 / (1 - from_sql::int) from pg_catalog.pg_prepared_statement() where from_sql'
+/** Behind a pooler, which may understand no FunctionCall, other clients get the connection. */
+const RESET_SHARED = `${RESET}; select pg_catalog.pg_advisory_unlock_all(); deallocate all; commit`
 
 /**
  * Releases advisory locks: pg_advisory_unlock_all (pg_proc.dat). As a statement it would cost the
@@ -193,48 +163,43 @@ const UNLOCK_ALL: FunctionCall = { oid: 2892 }
 /** A text by the simple protocol, or the call of a function without arguments. */
 type EndPart = string | FunctionCall
 
-/** What decides how a connection is reset. */
-interface ResetFacts extends Pick<ConnectionFacts, 'server'> {
-  readonly prepares: boolean
+/** What decides how a connection is reset: whether it belongs to the service alone. */
+type ResetFacts = Pick<ConnectionFacts, 'server'>
+
+/**
+ * Returns what resets a connection. Nothing of it is prepared: code may have deallocated the
+ * prepared statements.
+ */
+export function buildReset ({ server }: ResetFacts): readonly [string, ...EndPart[]] {
+  return server === undefined ? [RESET_SHARED] : [`${RESET}; commit`, UNLOCK_ALL]
 }
 
 /**
- * Returns what resets a connection. Nothing of it is prepared: it runs as the login role, and a
- * function may have replaced a prepared statement.
+ * Whether the end follows the operations without a Sync, and the reset, if there is one, follows
+ * the end in one text, of which nothing runs after a COMMIT that fails. It saves the server an
+ * answer. A pooler may not understand it.
  */
-export function buildReset ({ prepares, server }: ResetFacts): readonly [string, ...EndPart[]] {
-  if (server?.release !== undefined) return [`${RESET}; commit`, server.release]
-  if (server !== undefined) return [`${RESET}; commit; ${REFUSE_PREPARED}`, UNLOCK_ALL]
-  const reset = `${RESET}; select pg_catalog.pg_advisory_unlock_all()`
-  return [prepares ? `${reset}; commit; ${REFUSE_PREPARED}` : `${reset}${FORGET_PREPARED}; commit`]
-}
-
-/**
- * Whether the end and the reset are one text, of which nothing runs after a COMMIT that fails. It
- * saves the server an answer. A pooler may not understand such a text.
- */
-export function endsWithReset (
+export function isJoined (
   { returnsPosition = false }: AttemptBatch,
   { server }: ResetFacts
 ): boolean {
   return server !== undefined && !returnsPosition
 }
 
-/** Returns what ends a transaction, and then what resets the connection. */
+/**
+ * Returns what ends a transaction, and then what resets the connection. AND CHAIN keeps a pooler
+ * from giving the connection to another client before it is reset.
+ */
 export function buildEnd (
   batch: AttemptBatch,
   connection: ResetFacts
 ): readonly [string, ...EndPart[]] {
-  const { mode, comment = '' } = batch
-  const end = END[mode.tx].text
+  const { mode: { tx }, comment = '' } = batch
+  if (!runsCode(batch)) return [`${tx}${comment}`]
   const [reset, ...calls] = buildReset(connection)
-  return endsWithReset(batch, connection)
-    ? [`${end}; ${reset}${comment}`, ...calls]
-    : [`${end}${comment}`, reset, ...calls]
-}
-
-function unprepared (text: string): Statement {
-  return { text, parameters: [], prepare: false }
+  return isJoined(batch, connection)
+    ? [`${tx} and chain; ${reset}${comment}`, ...calls]
+    : [`${tx} and chain${comment}`, reset, ...calls]
 }
 
 // Writes a comment at the end of a statement that connects PostgreSQL's log to a request, in the

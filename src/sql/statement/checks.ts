@@ -4,7 +4,6 @@
 import {
   constant,
   empty,
-  fixed,
   integer,
   join,
   parameter,
@@ -13,7 +12,7 @@ import {
 } from '../../fragment/fragment.ts'
 import type { PlanNode } from '../../plan/nodes.ts'
 import { raise, raiseNumber } from './raised-error.ts'
-import { formatsUnchanged, answerSetting } from './settings.ts'
+import { answerSetting, changedFormat, formatsChanged } from './settings.ts'
 import { buildWhen } from './when.ts'
 
 /**
@@ -24,13 +23,11 @@ export interface Check {
   readonly then: Fragment
 }
 
-/**
- * The check of the last operation. It ignores the search_path: no operation follows that could
- * depend on it.
- */
-export const LAST_OPERATION_CHECKS: readonly Check[] = [
-  { when: fixed(sql`not (${formatsUnchanged})`), then: raise('session') }
-]
+/** The check of an operation that can run code: that its values have the formats of the batch. */
+export const formatCheck: Check = {
+  when: formatsChanged,
+  then: raiseNumber('session', changedFormat)
+}
 
 /**
  * Checks the number of rows, an expression, against MAX_ROWS and `expect`. The minimum does not

@@ -19,13 +19,14 @@ const RAISED = new RegExp(`${SECRET}:([a-z]+):([0-9a-f]+)`)
 const secretText = sql`${sharedParameter(`${SECRET}:`)}::pg_catalog.text`
 
 /** The kinds with a number or a text. */
-type NumberKind = 'row' | 'column' | 'absent' | 'expect' | 'lists' | 'value' | 'duplicate'
+type NumberKind =
+  'row' | 'column' | 'absent' | 'expect' | 'lists' | 'value' | 'duplicate' | 'session'
 
 const SETTING_KINDS = [
   'rows',
   'order',
   'shards',
-  'session',
+  'reset',
   'inspect',
   'ambiguous',
   'missing',
@@ -54,7 +55,9 @@ const SETTINGS: ReadonlyMap<SettingKind, string> = new Map(
  * - `order`: the order of inserted rows is lost; see buildOrderCheck
  * - `shards`: inserted rows may be of several shards of Citus, or a call reads none; see
  *   buildShardCheck
- * - `session`: the session was changed; see sessionUnchanged
+ * - `session`: code of the database changed a setting; the value is its number in FORMAT_NAMES,
+ *   from 1
+ * - `reset`: code of the database reset the settings that hold the results of operations
  * - `inspect`: a value may not fit its type; see buildValueCheck
  * - `value`: a value does not fit its type; see verifyDocument
  * - `ambiguous`: several rows match where one is required
@@ -97,11 +100,6 @@ export interface ValueIssue {
  */
 export function raise (kind: SettingKind | 'bytes'): Fragment {
   return raised.get(kind) as Fragment
-}
-
-/** The name of the setting that `raise` reads, for a function that raises the failure. */
-export function failingSetting (kind: SettingKind): Fragment {
-  return names.get(kind) as Fragment
 }
 
 const names = new Map([...SETTINGS].map(([kind, name]) => [kind, sharedParameter(name)]))

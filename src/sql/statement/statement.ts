@@ -26,6 +26,8 @@ export interface Statement extends RenderedSql {
    * and its column 0 is the result of the operation as JSON.
    */
   readonly separateRows?: boolean
+  /** Whether it can run code of the database, which may change the session. */
+  readonly runsCode?: boolean
 }
 
 /** A statement whose parameters may be placeholders. */

@@ -2,7 +2,6 @@
  * What the service knows about the types of columns. It is read from the catalogue and kept per
  * process. It may be outdated after DDL, so each statement checks the types on which it depends.
  */
-import { LRUCache } from 'lru-cache'
 import {
   constant,
   fixed,
@@ -13,11 +12,12 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import { tableKey } from '../../plan/name.ts'
 import type { TableName } from '../../plan/nodes.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import { namesAsRows, nullRow, tableName } from '../statement/table.ts'
+import { CatalogueCache } from './catalogue-cache.ts'
 import type { ColumnKind } from './column.ts'
+import { codeOfRelation } from './runnable-code.ts'
 
 /** A type that statements name. */
 export interface ColumnType {
@@ -62,10 +62,20 @@ export interface Column {
 export interface TableColumns extends ReadonlyMap<string, Column> {
   /** It is a view over a function that PostgreSQL makes a part of the statement, on Citus. */
   readonly inlines?: boolean | undefined
-  /** What the catalogue says, as JSON. */
-  readonly source?: string | undefined
   /** The unique constraints by name. */
   readonly uniqueKeys?: ReadonlyMap<string, Key>
+  /** The code of the database that operations can run. Undefined: they can run any. */
+  readonly code?: RunnableCode | undefined
+}
+
+/** The code of the database that operations on a table can run. */
+export interface RunnableCode {
+  /** Whether a select can run code. */
+  readonly reads: boolean
+  /** Whether an insert, an update or a delete can run code. */
+  readonly writes: boolean
+  /** Names of functions that are code and can be read like columns. */
+  readonly computed: ReadonlySet<string>
 }
 
 /** A unique constraint. */
@@ -83,6 +93,7 @@ export interface Key {
 export interface TypeCheck {
   readonly table: TableName
   readonly column: Fragment
+  readonly oid: number
   readonly byOid: Fragment
   readonly byName: Fragment | undefined
 }
@@ -142,11 +153,19 @@ const MODIFIED: ReadonlySet<number> = new Set([
   1700
 ])
 
-/**
- * Builds a query that returns the columns of tables as JSON, for `remember`. `inlines`: a condition
- * on `c`, the row of pg_class.
- */
-export function columnTypesQuery (tables: readonly TableName[], inlines = sql`false`): Fragment {
+interface TypesQueryOptions {
+  /** A condition on `c`, the row of pg_class. */
+  readonly inlines?: Fragment | undefined
+  /** Whether to read the runnable code, too, which takes most of the time. */
+  readonly withCode?: boolean
+}
+
+/** Builds a query that returns the columns of tables as JSON, for `remember`. */
+export function columnTypesQuery (
+  tables: readonly TableName[],
+  { inlines = sql`false`, withCode = true }: TypesQueryOptions = {}
+): Fragment {
+  const code = withCode ? codeOfRelation(sql`c.oid`) : sql`null`
   return sql`select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
         'schema', q.schema, 'name', q.name, 'inlines', ${inlines}, 'columns',
         case when c.oid is not null then (
@@ -162,7 +181,8 @@ export function columnTypesQuery (tables: readonly TableName[], inlines = sql`fa
           select pg_catalog.json_object_agg(k.conname, pg_catalog.to_json(${COLUMNS_OF_KEY})
               order by k.conname)
             from pg_catalog.pg_constraint as k
-            where k.conrelid operator(pg_catalog.=) c.oid and k.contype in ('p', 'u')))), '[]')
+            where k.conrelid operator(pg_catalog.=) c.oid and k.contype in ('p', 'u')), 'code',
+        case when c.oid is not null then ${code} end)), '[]')
       from ${namesAsRows(tables)}
       left join pg_catalog.pg_namespace as n on n.nspname operator(pg_catalog.=) q.schema
       left join pg_catalog.pg_class as c on c.relnamespace operator(pg_catalog.=) n.oid
@@ -194,40 +214,37 @@ interface TableRow extends TableName, Pick<TableColumns, 'inlines'> {
   readonly columns: readonly ColumnRow[] | null
   /** The columns of unique constraints, by name. */
   readonly keys?: Readonly<Record<string, readonly string[]>> | null
+  /** null: it was not read. */
+  readonly code?: readonly [reads: boolean, writes: boolean, computed: readonly string[]] | null
 }
 
-/** Maximum memory of the cache, enough for more than a thousand tables of 20 columns. */
-const MAX_BYTES = 8 * 1024 * 1024
 /** Bytes of a table and of a column. */
-const TABLE_BYTES = 900
+const TABLE_BYTES = 1200
 const COLUMN_BYTES = 1000
 
-export class ColumnTypes {
-  readonly #tables = new LRUCache<string, TableColumns>({
-    maxSize: MAX_BYTES,
-    sizeCalculation: columns => TABLE_BYTES + COLUMN_BYTES * columns.size
-  })
+/** The columns of tables. They are the same object until they change. */
+export class ColumnTypes extends CatalogueCache<TableColumns> {
+  constructor () {
+    super(columns => TABLE_BYTES + COLUMN_BYTES * columns.size)
+  }
 
   /** Keeps the result of columnTypesQuery. */
   remember (json: string): void {
     for (const row of JSON.parse(json) as readonly TableRow[]) {
-      const { columns, inlines, keys, ...table } = row
-      const key = tableKey(table)
-      const source = JSON.stringify(row)
-      if (columns === null) this.#tables.delete(key)
-      else if (source !== this.#tables.get(key)?.source) {
-        const more = { inlines, source, uniqueKeys: readKeys(table, keys) }
-        this.#tables.set(key, Object.assign(readColumns(table, columns), more))
+      const { schema, name, columns, inlines, keys } = row
+      const table = { schema, name }
+      if (columns === null) {
+        this.delete(table)
+        continue
       }
+      const code = row.code ? readCode(row.code, columns) : this.lookup(table)?.code
+      const source = JSON.stringify({ ...row, code, computed: [...code?.computed ?? []] })
+      const create = (): TableColumns => {
+        const uniqueKeys = readKeys(table, keys)
+        return Object.assign(readColumns(table, columns), { inlines, uniqueKeys, code })
+      }
+      this.keep(table, { source, isComplete: Boolean(row.code), create })
     }
-  }
-
-  /**
-   * The columns of a table, or undefined if they are not known. It is the same object until they
-   * change.
-   */
-  lookup (table: TableName): TableColumns | undefined {
-    return this.#tables.get(tableKey(table))
   }
 }
 
@@ -240,6 +257,15 @@ function readKeys (table: TableName, keys: TableRow['keys']): ReadonlyMap<string
       operator(pg_catalog.=) ${constant(arrayText(columns))}::pg_catalog.text[]`
     return [name, { columns, isSame }]
   }))
+}
+
+function readCode (
+  [reads, writes, names]: NonNullable<TableRow['code']>,
+  columns: readonly ColumnRow[]
+): RunnableCode {
+  const computed = new Set(names)
+  for (const [column] of columns) computed.delete(column)
+  return { reads, writes, computed }
 }
 
 function readColumns (table: TableName, rows: readonly ColumnRow[]): Map<string, Column> {
@@ -307,7 +333,7 @@ function checkType (
   column: string,
   { oid, name }: { readonly oid: number, readonly name: Fragment | undefined }
 ): TypeCheck {
-  const known = { table, column: identifier(column), byOid: integer(oid) }
+  const known = { table, column: identifier(column), oid, byOid: integer(oid) }
   if (oid < FIRST_USER_OID) return { ...known, byName: known.byOid }
   return { ...known, byName: name && sql`${constant(render(name).text)}::pg_catalog.regtype` }
 }
@@ -317,7 +343,24 @@ function checkType (
  * description of the table. More columns are read from one row (measured: 1500 columns took 620 ms
  * and 270 MB, from a row 16 ms).
  */
-const MAX_COPIES = 50
+export const MAX_COPIES = 50
+
+/**
+ * A condition that a column has a built-in type, or undefined for another type. PostgreSQL refuses
+ * the statement if the column has another type, because its operator takes two equal arrays, and
+ * otherwise computes the condition while it plans the statement. An execution therefore costs
+ * nothing. A domain of an array counts as that array.
+ */
+export function buildParsedCheck ({ table, column, oid }: TypeCheck): Fragment | undefined {
+  const value = sql`(null::${tableName(table)}).${column}`
+  const scalar = SCALARS.get(oid)
+  if (scalar !== undefined) {
+    return sql`(null::${scalar}[] operator(pg_catalog.=)
+      pg_catalog.array_fill(${value}, '{0}')) is null`
+  }
+  const array = ARRAYS.get(oid)
+  return array && sql`(null::${array} operator(pg_catalog.=) ${value}) is null`
+}
 
 /** Conditions that columns have the types they had when they were read. */
 export function compareTypes (

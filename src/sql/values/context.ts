@@ -2,7 +2,6 @@
  * What the compiler needs to know about a batch, and about one of its operations.
  */
 import type { ReferenceUse, Requirements } from '../../plan/plan.ts'
-import type { SessionIdentity } from '../statement/settings.ts'
 import type { SharedResult } from '../statement/shared-results.ts'
 import type { FindFunction } from './function-types.ts'
 import type { FindColumns } from './column-types.ts'
@@ -11,8 +10,6 @@ import type { StatementNeeds } from './statement-needs.ts'
 import type { TypedValues } from './typed-values.ts'
 
 export interface CompileOptions {
-  /** The role and the claims that every operation must run with. */
-  readonly session: SessionIdentity
   /** Maximum rows per operation. */
   readonly maxRows: number
   /** Maximum rows of an operation that returns none; `maxRows` by default. */
@@ -31,12 +28,6 @@ export interface CompileOptions {
    * value may not fit its type, or an operation returned more than its share of the bytes.
    */
   readonly checkValues?: boolean
-  /**
-   * Computes the values of an operation before it starts and writes its rows after it has ended, so
-   * that settings changed by a trigger affect neither. For the retry of a batch whose session was
-   * changed; it also sets the session again after each operation.
-   */
-  readonly restoreSession?: boolean
   /**
    * Returns the query plan of each operation, in place of its rows: `[{"Plan": {…}}]`. No operation
    * is skipped.
@@ -60,7 +51,6 @@ export interface StatementContext extends CompileOptions {
   readonly requirements: Requirements | undefined
   readonly distributed: boolean
   readonly checkValues: boolean
-  readonly restoreSession: boolean
   /** Whether the rows are known to have a column that others read. */
   readonly hasColumn: (column: string) => boolean
   readonly needs: StatementNeeds
@@ -68,7 +58,8 @@ export interface StatementContext extends CompileOptions {
   readonly values: TypedValues
   /** See returnsSeparateRows. */
   readonly separate: boolean
-  readonly last: boolean
+  /** See Statement. */
+  readonly runsCode: boolean
   /** The number of operations of the batch. */
   readonly operations: number
 }

@@ -4,12 +4,12 @@
  * that the statement names. It is read from the catalogue before the first call and kept per
  * process. A call checks that it is not outdated, so its statement can be prepared.
  */
-import { LRUCache } from 'lru-cache'
 import { identifier, sql, type Fragment } from '../../fragment/fragment.ts'
-import { tableKey } from '../../plan/name.ts'
 import type { CallNode, TableName } from '../../plan/nodes.ts'
 import { namesAsRows } from '../statement/table.ts'
+import { CatalogueCache } from './catalogue-cache.ts'
 import { TIME_OIDS } from './column-types.ts'
+import { callRunsCode } from './runnable-code.ts'
 
 /** A parameter of a function. */
 interface Parameter {
@@ -29,6 +29,8 @@ interface Variant {
   /** The parameters that take a value. The last `defaults` of them may be missing. */
   readonly parameters: readonly Parameter[]
   readonly defaults: number
+  /** Whether a call can run code of the database. */
+  readonly runsCode: boolean
 }
 
 /** All functions of one name. */
@@ -36,8 +38,6 @@ export interface FunctionVariants {
   readonly variants: readonly Variant[]
   /** Changes when one of them is created, replaced or dropped. */
   readonly version: string
-  /** What the catalogue says, as JSON. */
-  readonly source: string
 }
 
 /** Finds what is known about the functions of a name. */
@@ -58,8 +58,8 @@ export function functionTypesQuery (functions: readonly TableName[]): Fragment {
                 with ordinality as a (type, position)
               join pg_catalog.pg_type as y on y.oid operator(pg_catalog.=) a.type
               join pg_catalog.pg_namespace as s on s.oid operator(pg_catalog.=) y.typnamespace
-              where coalesce(p.proargmodes[a.position], 'i') in ('i', 'b', 'v')))
-            order by p.oid), '[]')
+              where coalesce(p.proargmodes[a.position], 'i') in ('i', 'b', 'v')),
+            ${callRunsCode(sql`p.oid`)}) order by p.oid), '[]')
             from pg_catalog.pg_proc as p
             join pg_catalog.pg_namespace as n on n.oid operator(pg_catalog.=) p.pronamespace
             where n.nspname operator(pg_catalog.=) q.schema
@@ -82,7 +82,7 @@ export function versionOf (schema: Fragment, name: Fragment): Fragment {
 interface FunctionRow extends TableName {
   readonly version: string
   readonly variants: ReadonlyArray<
-    readonly [defaults: number, parameters: readonly ParameterRow[]]
+    readonly [defaults: number, parameters: readonly ParameterRow[], runsCode?: boolean]
   >
 }
 
@@ -96,45 +96,38 @@ type ParameterRow = readonly [
   oid: number
 ]
 
-/** Maximum memory of the cache, enough for more than a thousand functions with ten parameters. */
-const MAX_BYTES = 8 * 1024 * 1024
 /** Bytes of a name, of a variant and of a parameter. */
 const NAME_BYTES = 500
 const VARIANT_BYTES = 200
 const PARAMETER_BYTES = 300
 
-export class FunctionTypes {
-  readonly #functions = new LRUCache<string, FunctionVariants>({
-    maxSize: MAX_BYTES,
-    sizeCalculation: ({ variants, version, source }) =>
+export class FunctionTypes extends CatalogueCache<FunctionVariants> {
+  constructor () {
+    super(({ variants }) =>
       variants.reduce(
         (sum, { parameters }) => sum + VARIANT_BYTES + PARAMETER_BYTES * parameters.length,
-        NAME_BYTES + 2 * (version.length + source.length)
+        NAME_BYTES
       )
-  })
+    )
+  }
 
   /** Keeps the result of functionTypesQuery, except for names without a function. */
   remember (json: string): void {
-    const rows = JSON.parse(json) as readonly FunctionRow[]
-    for (const { version, variants, ...name } of rows) {
-      const key = tableKey(name)
-      const source = JSON.stringify([version, variants])
-      if (variants.length === 0) this.#functions.delete(key)
-      else if (source !== this.#functions.get(key)?.source) {
-        this.#functions.set(key, {
+    for (const row of JSON.parse(json) as readonly FunctionRow[]) {
+      const { version, variants, ...name } = row
+      if (variants.length === 0) this.delete(name)
+      else {
+        const create = (): FunctionVariants => ({
           version,
-          source,
-          variants: variants.map(([defaults, parameters]) => ({
+          variants: variants.map(([defaults, parameters, runsCode = true]) => ({
             defaults,
+            runsCode,
             parameters: parameters.map(readParameter)
           }))
         })
+        this.keep(name, { source: JSON.stringify(row), create })
       }
     }
-  }
-
-  lookup (name: TableName): FunctionVariants | undefined {
-    return this.#functions.get(tableKey(name))
   }
 }
 

@@ -5,17 +5,23 @@ import { integer, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { CallNode } from '../../plan/nodes.ts'
 import { raise } from '../statement/raised-error.ts'
 import type { FindFunction } from './function-types.ts'
-import { compareTypes, type FindColumns, type Key, type TypeCheck } from './column-types.ts'
+import {
+  MAX_COPIES,
+  buildParsedCheck,
+  compareTypes,
+  type FindColumns,
+  type Key,
+  type TypeCheck
+} from './column-types.ts'
 import type { RowColumns } from './column.ts'
 
 /** What is known about a statement before its values are built. */
 export interface StatementFacts {
   /** See sourceColumns. */
   readonly source: RowColumns
-  /** These four: see CompileOptions. */
+  /** These three: see CompileOptions. */
   readonly distributed: boolean
   readonly checkValues: boolean
-  readonly restoreSession: boolean
   readonly explain: boolean
   /** The operation, if it calls a function. */
   readonly call: CallNode | undefined
@@ -60,30 +66,17 @@ export class StatementNeeds {
   }
 
   /**
-   * Whether values that depend on no row are CTEs. If the session is restored they are computed
-   * before the operation starts, whose triggers may change the session. On Citus the coordinator
-   * computes them, because workers do not have the settings of earlier operations.
+   * Returns a query as a source of rows, which depend on no row of the statement. On Citus it is a
+   * CTE, which the coordinator computes: workers do not have the settings of earlier operations.
    */
-  get computesFirst (): boolean {
-    return this.facts.restoreSession || this.facts.distributed
-  }
-
-  /** Returns a query as a source of rows, which depend on no row of the statement. */
   computeFirst (query: Fragment): Fragment {
-    return this.computesFirst ? this.addRows(query) : sql`(${query})`
+    return this.facts.distributed ? this.addRows(query) : sql`(${query})`
   }
 
   /** The CTEs of addRows. */
   rowCtes (): readonly Fragment[] {
-    const as = this.computesFirst ? sql`as materialized` : sql`as`
+    const as = this.facts.distributed ? sql`as materialized` : sql`as`
     return this.#queries.map((query, i) => sql`c${integer(i)} ${as} (${query})`)
-  }
-
-  /** Conditions that are true, and compute the rows of addRows. */
-  rowsComputed (): readonly Fragment[] {
-    return this.#queries.map((_, i) =>
-      sql`(select pg_catalog.count(*) from c${integer(i)}) is not null`
-    )
   }
 
   /** Registers that the statement depends on the type of a column. */
@@ -102,15 +95,31 @@ export class StatementNeeds {
   }
 
   /**
-   * Returns a condition that is true, or raises `types`: a column that a value meets has another
-   * type than the one that the service has read, or a constraint has other columns. It contains no
-   * column, so PostgreSQL evaluates it before it reads a row. Nothing if no value meets a column.
-   * `byName`: on a worker of Citus.
+   * Returns conditions that a column which a value meets has the type that the service has read,
+   * and a constraint its columns. If not, PostgreSQL refuses the statement, or a condition raises
+   * `types`. They contain no column, so PostgreSQL evaluates them before it reads a row. Nothing if
+   * no value meets a column. `byName`: on a worker of Citus.
    */
   typeChecks ({ byName }: { readonly byName: boolean }): readonly Fragment[] {
-    const same = [...compareTypes([...this.#typeChecks], { byName }), ...this.#keyChecks]
-    if (same.length === 0) return []
-    return [sql`case when ${join(same, sql` and `)} then true
-      else ${raise('types')} is null end`]
+    const parsed: Fragment[] = []
+    const evaluated: TypeCheck[] = []
+    for (const check of this.#typeChecks) {
+      const condition = this.#areParsed ? buildParsedCheck(check) : undefined
+      if (condition === undefined) evaluated.push(check)
+      else parsed.push(condition)
+    }
+    const same = [...compareTypes(evaluated, { byName }), ...this.#keyChecks]
+    return [
+      ...parsed,
+      ...same.length === 0
+        ? []
+        : [sql`case when ${join(same, sql` and `)} then true
+            else ${raise('types')} is null end`]
+    ]
+  }
+
+  /** Whether PostgreSQL checks built-in types while it plans. On Citus, workers check them. */
+  get #areParsed (): boolean {
+    return !this.facts.distributed && this.#typeChecks.size <= MAX_COPIES
   }
 }

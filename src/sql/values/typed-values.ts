@@ -311,7 +311,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
 
   /** Returns a value that depends on no row of the statement; see StatementNeeds. */
   computeFirst (value: Fragment): Fragment {
-    if (!this.needs.computesFirst) return value
+    if (!this.distributed) return value
     return sql`(select c.value from ${this.needs.addRows(sql`select ${value} as value`)} as c)`
   }
 

@@ -7,7 +7,11 @@ import { defaultPreferences } from '../../../schemas/prefer.ts'
 import { parseDatabaseUrl } from '../../../src/config/database-url.ts'
 import { createPool, type ConnectionPool, type PoolOptions } from '../../../src/postgres/pool.ts'
 import type { CompiledBatch } from '../../../src/sql/frame/compiled-batch.ts'
-import { sessionStatement, type SessionDefaults } from '../../../src/sql/frame/session.ts'
+import {
+  sessionAgainStatement,
+  sessionStatement,
+  type SessionDefaults
+} from '../../../src/sql/frame/session.ts'
 import type { Statement } from '../../../src/sql/statement/statement.ts'
 import { executeBatch } from '../../../src/transaction/execute.ts'
 import type { BatchOutcome } from '../../../src/transaction/outcome.ts'
@@ -70,22 +74,19 @@ export const sessionDefaults: SessionDefaults = {
  * id.
  */
 export function plainBatch (texts: readonly string[]): CompiledBatch {
-  return {
+  const session = {
     role: 'oneflight_user',
-    session: connection =>
-      sessionStatement(
-        {
-          role: 'oneflight_user',
-          claims: '{"role":"oneflight_user"}',
-          requestId: 'test',
-          writes: true
-        },
-        sessionDefaults,
-        connection
-      ),
+    claims: '{"role":"oneflight_user"}',
+    requestId: 'test',
+    writes: true
+  }
+  return {
+    role: session.role,
+    session: connection => sessionStatement(session, sessionDefaults, connection),
+    sessionAgain: connection => sessionAgainStatement(session, sessionDefaults, connection),
     writes: true,
     count: texts.length,
-    operations: () => texts.map(text => ({ text, parameters: [], prepare: true })),
+    operations: () => texts.map(text => ({ text, parameters: [], prepare: true, runsCode: true })),
     mode: defaultPreferences,
     maxBytes: 2 ** 26
   }

@@ -180,8 +180,7 @@ class StageClock {
     const stage = (name: string, create: () => readonly Statement[]): void =>
       this.#attempt(() => this.run(name, () => this.#write(create())))
     stage('operations', () => compile().operations())
-    stage('checked', () => compile().compileChecked?.(false) ?? [])
-    stage('restored', () => compile().compileChecked?.(true) ?? [])
+    stage('checked', () => compile().compileChecked?.() ?? [])
     this.#attempt(() => this.#describeErrors(planned, compile().operations()))
   }
 

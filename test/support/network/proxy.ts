@@ -411,11 +411,11 @@ export function holdUntilWritten (proxy: Proxy): void {
 
 /** Whether a transaction was started, and the end of its reset not sent. */
 function isUnfinished (sent: Buffer): boolean {
-  return sent.includes(CLAIMS) && !endsWithCall(sent) && !endsWith(sent, END)
+  return sent.includes(CLAIMS) && !endsWithCall(sent) && !ENDS.some(end => endsWith(sent, end))
 }
 
-/** The end behind a pooler. */
-const END = Buffer.from('commit\0')
+/** The end without a reset, or behind a pooler. */
+const ENDS = ['commit\0', 'rollback\0'].map(text => Buffer.from(text))
 
 /** On a connection that was quiet for longer, the service sends BEGIN and awaits its answer. */
 const MAX_QUIET_MS = 100

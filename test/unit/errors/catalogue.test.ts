@@ -30,7 +30,10 @@ const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
     499: ['client_closed_request']
   },
   validation_error: { 422: ['validation_failed', 'params_invalid'] },
-  session_error: { 403: ['role_denied', 'route_unknown', 'role_forbidden', 'adhoc_forbidden'] },
+  session_error: {
+    400: ['session_changed'],
+    403: ['role_denied', 'route_unknown', 'role_forbidden', 'adhoc_forbidden']
+  },
   execution_error: {
     412: ['expectation_failed'],
     422: [

@@ -176,3 +176,29 @@ t.test('the time of the last message is known', async t => {
   t.ok(socket.heardAt > heardAt)
   t.ok(socket.heardAt <= performance.now())
 })
+
+t.test('reports of settings that differ from the start are known', async t => {
+  const { socket, inner } = createScene()
+  const report = (name: string, value: string): Buffer => message('S', `${name}\0${value}\0`)
+  inner.emit('data', Buffer.concat([report('TimeZone', 'UTC'), report('DateStyle', 'ISO, YMD')]))
+  socket.keepSettings()
+  t.notOk(socket.hasChangedSettings, 'at the start')
+  const rows: ReadonlyArray<readonly [reports: readonly Buffer[], changed: boolean]> = [
+    [[report('TimeZone', 'UTC')], false],
+    [[report('TimeZone', 'Asia/Tokyo')], true],
+    [[report('DateStyle', 'ISO, DMY')], true],
+    [[report('TimeZone', 'UTC')], true],
+    [[report('DateStyle', 'ISO, YMD')], false],
+    [[report('TimeZone', 'Asia/Tokyo'), report('TimeZone', 'UTC')], false],
+    [[report('search_path', '')], true]
+  ]
+  for (const [reports, changed] of rows) {
+    for (const bytes of reports) inner.emit('data', bytes)
+    t.equal(socket.hasChangedSettings, changed, String(Buffer.concat([...reports])))
+  }
+  socket.keepSettings()
+  t.notOk(socket.hasChangedSettings, 'a new start')
+  socket.send(Buffer.from('batch'), receiver(() => {}))
+  inner.emit('data', report('TimeZone', 'Asia/Tokyo'))
+  t.ok(socket.hasChangedSettings, 'during a batch')
+})

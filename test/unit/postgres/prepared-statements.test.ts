@@ -4,13 +4,18 @@
 import t from 'tap'
 import { noPreparedStatements, toRequests } from '../../../src/postgres/prepared-statements.ts'
 
-t.test('a connection keeps the 128 texts that were used last', t => {
+/** Longer texts are not kept. 46 of these fit into 16 MiB: a character takes 44 bytes. */
+const TEXT_LENGTH = 8192
+const COUNT = 46
+
+t.test('a connection keeps the texts that were used last, up to 16 MiB in the server', t => {
   const connection = { prepared: noPreparedStatements(), prepares: true }
   const { names, replaced } = connection.prepared
   const statements = Array.from(
-    { length: 200 },
-    (_, i) => ({ text: `text ${i}`, parameters: [], prepare: true })
+    { length: COUNT + 1 },
+    (_, i) => ({ text: `text ${i}`.padEnd(TEXT_LENGTH), parameters: [], prepare: true })
   )
+  const textOf = (i: number): string => statements[i]?.text as string
   /** Returns the texts that were prepared, and the names that were closed. */
   const send = (list: typeof statements): { prepared: string[], closed: readonly string[] } => {
     const requests = toRequests(connection, list)
@@ -21,14 +26,14 @@ t.test('a connection keeps the 128 texts that were used last', t => {
     return { prepared: prepared.map(({ text }) => text), closed }
   }
   t.match(send(statements), { prepared: [], closed: [] }, 'none on first use')
-  t.equal(send(statements.slice(0, 128)).prepared.length, 128)
-  const first = names.get('text 0')
-  const second = names.peek('text 1')
+  t.equal(send(statements.slice(0, COUNT)).prepared.length, COUNT)
+  const first = names.get(textOf(0))
+  const second = names.peek(textOf(1))
   t.same(send(statements.slice(0, 1)), { prepared: [], closed: [] })
-  t.same(send(statements.slice(128, 129)), { prepared: ['text 128'], closed: [] })
+  t.same(send(statements.slice(COUNT)), { prepared: [textOf(COUNT)], closed: [] })
   t.same(send(statements.slice(0, 1)), { prepared: [], closed: [second] }, 'the next group')
-  t.equal(names.get('text 0'), first)
-  t.same(send(statements.slice(1, 2)), { prepared: ['text 1'], closed: [] }, 'prepared again')
-  t.equal(names.size, 128)
+  t.equal(names.get(textOf(0)), first)
+  t.same(send(statements.slice(1, 2)), { prepared: [textOf(1)], closed: [] }, 'prepared again')
+  t.equal(names.size, COUNT)
   t.end()
 })

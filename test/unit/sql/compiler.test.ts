@@ -130,11 +130,10 @@ function useRequests () {
     compile: (asked: Asked, compiler = only): readonly Statement[] =>
       compiler.compile(read(asked.x ?? 1), request(asked)).operations(),
     checked: (asked: Asked): readonly Statement[] =>
-      only.compile(read(asked.x), request(asked)).compileChecked?.(false) ?? [],
+      only.compile(read(asked.x), request(asked)).compileChecked?.() ?? [],
     alone ({ x = 1, ...asked }: Asked): readonly Statement[] {
-      const { identity, preferences, idempotencyKey } = request(asked)
+      const { preferences, idempotencyKey } = request(asked)
       const statements = compile(read(x).plan(), {
-        session: identity,
         maxRows: 10,
         maxBytes: 100_000,
         minimal: preferences.return === 'minimal',
@@ -156,7 +155,7 @@ function hasText ({ parameters }: Statement, value: unknown): boolean {
     (typeof value === 'string' && parameters.includes(value))
 }
 
-t.test('each request has the statements of its parameters, session and preferences', async t => {
+t.test('each request has the statements of its parameters and preferences', async t => {
   const { compile, alone } = useRequests()
   const requests: readonly Asked[] = [
     { x: 1 },
@@ -170,10 +169,6 @@ t.test('each request has the statements of its parameters, session and preferenc
   for (const asked of requests) {
     const statements = compile(asked)
     t.same(statements, alone(asked), JSON.stringify(asked))
-    const { role, claims } = asked.identity ?? alice
-    for (const { parameters } of statements.slice(1)) {
-      t.ok(parameters.includes(role) && parameters.includes(claims), 'its session')
-    }
     t.ok(statements.every(statement => hasText(statement, asked.x)), 'its parameters')
     texts.add(statements[2]?.text ?? '')
   }

@@ -39,7 +39,6 @@ t.test('rows of many groups with many columns are JSON', async t => {
       maxWork: 10_000_000
     })
     const [, statement] = compile(plan, {
-      session: { role: 'r', claims: '{}' },
       maxRows: 1000,
       maxBytes: 100_000,
       findColumns: table => types.lookup(table)

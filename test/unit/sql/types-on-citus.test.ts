@@ -29,7 +29,6 @@ t.test('the columns of a constraint are not known on Citus', t => {
   }] as unknown as Batch, limits)
   for (const distributed of [true, false]) {
     const [statement] = compile(plan, {
-      session: { role: 'r', claims: '{}' },
       maxRows: 10,
       maxBytes: 1000,
       distributed,
@@ -52,7 +51,6 @@ t.test('types of another schema are compared on the coordinator', t => {
       columns: [['a', 20_000, -1, 'e', typeSchema, 'mood', 'E', 0]]
     }]))
     return compile(plan, {
-      session: { role: 'r', claims: '{}' },
       maxRows: 10,
       maxBytes: 1000,
       distributed,

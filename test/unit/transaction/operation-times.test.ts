@@ -48,6 +48,12 @@ t.test('without times of the server, the times of arrival count', t => {
   t.end()
 })
 
+t.test('the time of a single operation without times is that of its batch', t => {
+  const times = arrived([undefined], 110)
+  t.same(settleTimes(times, 1), { ...times, sessionSet: 100 })
+  t.end()
+})
+
 t.test('a clock that was set changes the order of nothing', t => {
   const back = [[9000, 9010], [3000, 3010], [3020, 3030]] as const
   t.same(settleTimes(arrived(back, 110), 3), {

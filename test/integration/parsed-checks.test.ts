@@ -1,0 +1,61 @@
+/**
+ * Tests the conditions that columns have the types that the service has read: PostgreSQL refuses a
+ * statement for a column of another type, and evaluates nothing for a column of the same type.
+ */
+import t from 'tap'
+import { render, sql as write } from '../../src/fragment/fragment.ts'
+import {
+  ColumnTypes,
+  buildParsedCheck,
+  columnTypesQuery,
+  type TypeCheck
+} from '../../src/sql/values/column-types.ts'
+import { useDatabase } from '../support/database/database.ts'
+
+const scalars = [
+  'bool', 'bytea', 'int8', 'int2', 'int4', 'text', 'json', 'float4', 'float8', 'bpchar', 'varchar',
+  'date', 'time', 'timestamp', 'timestamptz', 'timetz', 'numeric', 'uuid', 'jsonb'
+]
+/** Types without such a condition, to which a column may change. */
+const others = ['name', 'oid', 'inet', 'interval', 'xml', 'int4range', 'whole', 'mood', 'pair']
+const types = [...scalars, ...others].flatMap(type => [type, `${type}[]`])
+
+const table = { schema: 'public', name: 'known' }
+const schema = `
+  create domain whole as int4;
+  create type mood as enum ('sad');
+  create type pair as (a int4, b text);
+  create table known (${types.map((type, i) => `c${i} ${type}`).join(', ')})`
+
+t.test('a column of each type against the condition of each other type', async t => {
+  const { sql } = await useDatabase(t, { schema })
+  const [row] = await sql.unsafe(`select (${render(columnTypesQuery([table])).text})::text as text`)
+  const known = new ColumnTypes()
+  known.remember(row?.['text'] as string)
+  const columns = types.map((type, i) => {
+    const { check } = known.lookup(table)?.get(`c${i}`) as { readonly check: TypeCheck }
+    return { type, check }
+  })
+  const explain = (check: TypeCheck): Promise<string> =>
+    sql.unsafe(`explain (verbose, costs off) select from known where ${
+      render(buildParsedCheck(check) ?? write`false`).text
+    }`).then(rows => JSON.stringify(rows), ({ code }: { code: string }) => code)
+  let refused = 0
+  for (const { type, check } of columns) {
+    const isChecked = buildParsedCheck(check) !== undefined
+    t.equal(isChecked, isSupported(type), type)
+    if (!isChecked) continue
+    t.notMatch(await explain(check), /Filter|^"?42/, `${type} costs nothing`)
+    const codes = await Promise.all(columns.filter(other => other.type !== type)
+      .map(({ check: { column } }) => explain({ ...check, column })))
+    // 42883: there is no such operator. 42704: there is no array of arrays.
+    t.strictSame(codes.filter(code => code !== '42883' && code !== '42704'), [], type)
+    refused += codes.length
+  }
+  t.equal(refused, 36 * 55)
+})
+
+/** The service does not read arrays of json and jsonb as a list of parameters. */
+function isSupported (type: string): boolean {
+  return scalars.includes(type.replace('[]', '')) && !/^jsonb?\[\]$/.test(type)
+}
