@@ -30,8 +30,7 @@ import {
   operationTimes,
   rowPartOf,
   type BuiltOperation,
-  findSeparateSources,
-  returnsSeparateRows
+  findSeparate
 } from './operations/output.ts'
 import { sourceColumns } from './operations/source.ts'
 import { buildAggregated, buildDirect, buildStreamed, requiredRows } from './result.ts'
@@ -65,7 +64,7 @@ export function compile (
   const facts = { distributed, checkValues, explain, ...types }
   const scalars = findScalars(plan, findColumns)
   // With value checks every statement counts its rows.
-  const separate = checkValues || explain ? NONE : findSeparateSources(plan, options)
+  const separate = checkValues || explain ? NONE : findSeparate(plan, options)
   const earlier = { results, scalars, separate }
   return operations.map(planned => {
     const uses = plan.referenceUses.get(planned.index) ?? []
@@ -81,7 +80,7 @@ export function compile (
       counted: plan.counted.has(node.index),
       requirements: plan.requirements.get(node.index),
       ...createBuilders(node, earlier, facts),
-      separate: !checkValues && returnsSeparateRows(node, plan, options),
+      separate: separate.has(node.index),
       runsCode,
       operations: operations.length
     })

@@ -60,10 +60,10 @@ export function buildDirect (node: PlanNode, context: StatementContext): Body {
   const { maxBytes, operations, shared, runsCode } = context
   const part = rowPartOf(node, false)
   const operation = buildOperation(node, part, { ...context, exposed: [], json: true })
-  const isInsert = node.kind === 'insert'
-  const isJson = isInsert && part === 'whole'
-  const count = isInsert ? (node.groups[0] as RowGroup).positions.length : 1
-  const source = isInsert ? sql`r` : sql`q`
+  const isSelect = node.kind === 'select'
+  const isJson = !isSelect && part === 'whole'
+  const count = node.kind === 'insert' ? (node.groups[0] as RowGroup).positions.length : 1
+  const source = isSelect ? sql`q` : sql`r`
   const row = isJson ? sql`r.row` : sql`r.${JSON_ROW}`
   const checks = [
     ...runsCode ? [formatCheck] : [],

@@ -109,18 +109,22 @@ export interface ArrivedTimes extends AttemptTimes {
  */
 export function settleTimes (arrived: ArrivedTimes, count: number): AttemptTimes {
   const { begun, sessionSet, operations, server } = arrived
-  const [first, arrival] = [server[0], operations.at(-1)]
+  const known = server.filter(times => times !== undefined)
+  const [first, last, arrival] = [known[0], known.at(-1), operations.at(-1)]
   if (begun === undefined || sessionSet === undefined || arrival === undefined) return arrived
-  // A select by key that finds no row has no times. Its session was answered together with it.
-  if (first === undefined) return count === 1 ? { ...arrived, sessionSet: begun } : arrived
-  const span = (server.at(-1) ?? first).ended - first.began
+  // An operation without rows has no times. Its session was answered together with it.
+  if (first === undefined || last === undefined) {
+    return count === 1 ? { ...arrived, sessionSet: begun } : arrived
+  }
+  const begins = arrival - (last.ended - first.began)
   // The answer of the session arrives with all others, unless it was sent at once.
-  const started = Math.min(sessionSet, arrival - span)
+  const started = first === server[0] ? Math.min(sessionSet, begins) : begins
   // The clock of the server may be set meanwhile.
-  let end = Math.max(begun, started)
+  let end = Math.max(begun, Math.min(sessionSet, started))
   const settled = { begun, sessionSet: end }
   const ends = operations.map((_, i) => {
-    const next = server[i + 1]?.began ?? (i === count - 1 ? undefined : server[i]?.ended)
+    const next = server[i + 1]?.began ?? (i === count - 1 ? undefined : server[i]?.ended) ??
+      server.slice(i + 1).find(times => times !== undefined)?.began
     const ended = next === undefined ? arrival : started + (next - first.began)
     end = Math.min(arrival, Math.max(end, ended))
     return end

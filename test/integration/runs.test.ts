@@ -267,11 +267,11 @@ const batches: ReadonlyArray<
     select('s', 'w', { where: { id: { eq: '$o.1.id' } } })
   ]],
   ['a missing column', [select('o', 'v'), select('s', 'w', { where: { id: { eq: '$o.0.none' } } })],
-    'aa'],
+    'ad'],
   ['a column outside of the output', [
     select('o', 'v', { columns: ['txt'] }),
     select('s', 'w', { where: { id: { eq: '$o.0.id' } } })
-  ], 'aa'],
+  ], 'ad'],
   ['an unknown column', [select('o', 'v', { where: { none: { eq: 1 } } })], 'a'],
   ['an unknown table', [select('o', 'none')], 'a'],
   ['expect', [update('o', 'v', { set: { i4: 5 }, where: { id: { gt: 1 } }, expect: 2 })]],
@@ -321,17 +321,17 @@ const batches: ReadonlyArray<
     }),
     // Several rows of a table that changed before would have no certain order.
     update('f', 'v', { set: { d: { $inc: 3 } }, where: { id: { eq: 1 } } })
-  ], 'aaaaaa'],
+  ], 'addddd'],
   ['modifiers that do not fit',
-    [update('b', 'v', { set: { jb: { $merge: { b: [1] } } }, where: { id: { eq: 3 } } })], 'a'],
+    [update('b', 'v', { set: { jb: { $merge: { b: [1] } } }, where: { id: { eq: 3 } } })], 'd'],
   ['the JSON null', [update('a', 'v', { set: { jb: { $value: null } }, where: { id: { eq: 1 } } })],
-    'a'],
+    'd'],
   ['lists, rows and conflicts', [
     select('o', 'v'),
     select('a', 'v', { where: { id: { in: '$o.*.id' } } }),
     insert('b', 'w', [{ id: 1, jb: '$o.0' }]),
     insert('c', 'w', [{ id: 1 }], { on_conflict: { columns: ['id'], do: 'nothing' } })
-  ], 'aada'],
+  ], 'aadd'],
   ['conflicts', [
     insert('a', 'parent', [{ id: 7, name: 'x' }, { id: 8, name: 'y' }], {
       on_conflict: { columns: ['id'], do: 'nothing' }
@@ -381,18 +381,18 @@ const batches: ReadonlyArray<
     select('a', 'v', { where: { txt: { in: '$o.*.txt' } } })
   ], 'aa'],
   ['a list and a row for a scalar',
-    [select('o', 'v'), insert('a', 'w', [{ id: 1, txt: '$o.*.txt' }])], 'aa'],
+    [select('o', 'v'), insert('a', 'w', [{ id: 1, txt: '$o.*.txt' }])], 'ad'],
   ['a row that conflicts with another one of the request', [insert(
     'a', 'parent', [{ id: 7, name: 'x' }, { id: 7, name: 'y' }],
     { on_conflict: { columns: ['id'], do: 'update' } }
   )], 'a'],
   ['a conflict without a constraint', [insert('a', 'parent', [{ id: 7, name: 'x' }], {
     on_conflict: { columns: ['name'], do: 'nothing' }
-  })], 'a'],
+  })], 'd'],
   ['a row that a conflict suppresses is read', [
     insert('a', 'v', [{ id: 1 }], { on_conflict: { columns: ['id'], do: 'nothing' } }),
     update('b', 'w', { set: { id: '$a.0.id' }, all: true })
-  ], 'aa'],
+  ], 'da'],
   ['a computed column', [
     insert('o', 'parent', [{ name: 'x' }], { returning: ['label', 'id'] }),
     select('a', 'parent', { where: { label: { eq: 'x' } } })
@@ -545,7 +545,7 @@ const batches: ReadonlyArray<
     insert('d', 'boxes', [{ id: 1, addr: '10.0.0.1/8', size: { w: 1, h: 2 } }]),
     insert('e', 'boxes', [{ id: 2, moods: ['sad', null], many: ['x'] }]),
     insert('f', 'boxes', rows(20, i => ({ id: 10 + i, addr: `10.0.0.${i}`, size: { w: i } })))
-  ], 'ddadda'],
+  ], 'ddddda'],
   ['a composite with another member', [insert('d', 'boxes', [{ id: 1, size: { w: 1, x: 2 } }])],
     'd'],
   ['conditions on lists', [
@@ -564,7 +564,7 @@ const batches: ReadonlyArray<
     insert('e', 'v', [{ id: 6, mood: '$a.1.mood' }, { id: 5 }]),
     update('c', 'v', { set: { mood: '$a.0.mood' }, where: { mood: { eq: '$b.0.mood' } } }),
     update('d', 'v', { set: { mood: '$a.0.id' }, where: { id: { eq: 9 } } })
-  ], 'adaaa'],
+  ], 'adaad'],
   ['JSON with references', [
     insert('a', 'v', [full, { id: 8, jb: { n: 1.10 }, j: [1, null] }]),
     insert('b', 'w', [
@@ -581,10 +581,10 @@ const batches: ReadonlyArray<
       where: { id: { eq: 1 } }
     }),
     update('e', 'w', { set: { jb: { a: ['$a.0.i4'] } }, where: { id: { eq: 1 } } })
-  ], 'dddaa'],
+  ], 'ddddd'],
   ['an object with a reference for a text',
     [insert('a', 'v', [{ id: 9, i4: 3 }]), insert('b', 'w', [{ id: 1, txt: { a: '$a.0.i4' } }])],
-    'da'],
+    'dd'],
   ['all columns of rows of two groups, in turns', [
     insert('a', 'v', [{ id: 11 }, { id: 12, txt: 'x' }, { id: 13 }], {
       returning: ['*', { column: 'id', as: 'k' }]
@@ -611,7 +611,7 @@ const batches: ReadonlyArray<
       where: { id: { eq: 2 }, addr: { eq: '$a.0.addr' } }
     }),
     select('f', 'w', { where: { span: { eq: '$b.0.span' }, tags: { cs: '$b.0.tags' } } })
-  ], 'ddddaa'],
+  ], 'ddddda'],
   ['computed values by reference', [
     select('a', 'v', {
       columns: [{ fn: 'count' }, { fn: 'max', column: 'n' }, { fn: 'min', column: 'txt' }]
@@ -626,7 +626,7 @@ const batches: ReadonlyArray<
     insert('a', 'v', [{ id: 9, jb: [null] }]),
     select('b', 'v', { columns: [{ column: 'jb->0', as: 'first' }], where: { id: { eq: 9 } } }),
     insert('c', 'w', [{ id: 1, jb: '$b.0.first' }])
-  ], 'daa'],
+  ], 'dad'],
   ['many references to single values', [
     insert(
       'a', 'v', rows(20, i => ({ id: 10 + i, txt: i === 3 ? null : `"${i}`, n: 1.10, jb: [i] }))
@@ -658,7 +658,7 @@ const batches: ReadonlyArray<
     call('g', 'add', { a: 1 }),
     select('s', 'v', { where: { id: { in: '$f.*.none' } } }),
     select('r', 'v', { where: { id: { eq: '$g.0.other' }, txt: { eq: '$g.0.add' } } })
-  ], 'aaaa', UNKNOWN_COLUMN],
+  ], 'aaad', UNKNOWN_COLUMN],
   ['a missing row that a select reads which finds nothing', [
     select('o', 'v', { where: { id: { eq: 99 } } }),
     select('s', 'v', {
@@ -679,10 +679,10 @@ const batches: ReadonlyArray<
     insert('b', 'w', [{
       id: '$f.0.id', txt: '$f.0.name', n: '$f.0.amount', n2: '$f.0.doubled', jb: '$f.0.none'
     }])
-  ], 'daa', UNKNOWN_COLUMN],
+  ], 'dad', UNKNOWN_COLUMN],
   ['a row that a function does not return',
     [call('f', 'found', { ids: [] }), select('s', 'v', { where: { id: { eq: '$f.0.id' } } })],
-    'aa'],
+    'ad'],
   ['the JSON null', [
     insert('a', 'v', [{ id: 9, jb: { a: null } }]),
     update('b', 'v', { set: { jb: { $value: null } }, where: { id: { eq: 9 } } }),
@@ -706,7 +706,7 @@ const batches: ReadonlyArray<
   ['the JSON null that meets a computed column',
     [select('a', 'parent', { where: { label: { eq: { $value: null } } } })], 'a'],
   ['the JSON null that is not stored in a text',
-    [update('a', 'v', { set: { txt: { $value: null } }, where: { id: { eq: 1 } } })], 'a'],
+    [update('a', 'v', { set: { txt: { $value: null } }, where: { id: { eq: 1 } } })], 'd'],
   ['keys of JSON by reference', [
     insert('a', 'v', [{ id: 9, txt: 'a', jb: { a: 1, b: 2 } }]),
     update('b', 'v', {
@@ -738,7 +738,7 @@ const batches: ReadonlyArray<
     insert('a', 'wide', [1, 2, 3].map(id => ({ id, ...values40(id) }))),
     insert('b', 'wide', [{ id: 4, ...values40('1.005') }]),
     update('c', 'wide', { set: values40(null), where: { id: { eq: 2 } } })
-  ], 'dda'],
+  ], 'ddd'],
   ['conditions on many columns', [
     insert('a', 'wide', [{ id: 1, ...values40(2) }]),
     select('b', 'wide', {

@@ -56,7 +56,7 @@ export interface StatementContext extends CompileOptions {
   readonly needs: StatementNeeds
   readonly references: References
   readonly values: TypedValues
-  /** See returnsSeparateRows. */
+  /** See findSeparate. */
   readonly separate: boolean
   /** See Statement. */
   readonly runsCode: boolean

@@ -49,7 +49,7 @@ type Scalars = ReadonlyMap<number, ReadonlyMap<string, Scalar>>
 export interface Earlier {
   readonly results: SharedResults
   readonly scalars: Scalars
-  /** See findSeparateSources. */
+  /** See findSeparate. */
   readonly separate: ReadonlySet<number>
 }
 

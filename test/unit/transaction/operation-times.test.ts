@@ -41,8 +41,29 @@ t.test('an operation that returned no times ends when the next one begins', t =>
   t.end()
 })
 
+t.test('operations without times before the first with times end when it begins', t => {
+  const times = [undefined, undefined, three[1], three[2]]
+  t.same(settleTimes(arrived(times, 110), 4), {
+    begun: 100,
+    sessionSet: 110,
+    operations: [135, 135, 137, 150]
+  })
+  t.same(settleTimes(arrived(times, 150), 4), {
+    begun: 100,
+    sessionSet: 135,
+    operations: [135, 135, 137, 150]
+  })
+  t.end()
+})
+
+t.test('of two operations without times, the first ends when another one begins', t => {
+  const times = arrived([three[0], undefined, undefined, three[2]], 110)
+  t.same(settleTimes(times, 4).operations, [120, 127, 127, 150])
+  t.end()
+})
+
 t.test('without times of the server, the times of arrival count', t => {
-  for (const times of [arrived([undefined, three[1]], 110), arrived([], 110)]) {
+  for (const times of [arrived([undefined, undefined], 110), arrived([], 110)]) {
     t.equal(settleTimes(times, 3), times)
   }
   t.end()

@@ -1,0 +1,170 @@
+/**
+ * Tests operations that return one row at most: a select, an update or a delete whose conditions
+ * name all columns of a key, and an insert of one row with `on_conflict`. Their rows come without
+ * an aggregate: the same responses as with one.
+ */
+import t from 'tap'
+import * as op from '../support/operations.ts'
+import { expectSame, useRuns } from '../support/runs-of-batch.ts'
+import { useService } from '../support/service.ts'
+
+const schema = `
+  create table stock (sku text, place int, qty int, note text default 'x',
+    primary key (sku, place), unique (qty));
+  create function parts(stock) returns setof int stable language sql
+    as 'select generate_series(1, 3)';
+  insert into stock values ('fig', 1, 10, repeat('n', 70000)), ('fig', 2, 20, 'x'),
+    ('nut', 1, null, 'x');
+  grant all on stock to oneflight_user`
+
+const fig = { sku: { eq: 'fig' }, place: { eq: 1 } }
+const key = { sku: { eq: 'fig' }, place: { eq: 2 } }
+
+t.test('a select by key returns the row, or none', async t => {
+  const { post, database: { sql } } = await useService(t, {
+    schema,
+    env: { MAX_RESPONSE_BYTES: '65536' }
+  })
+  const cases: ReadonlyArray<readonly [name: string, select: object, rows: readonly object[]]> = [
+    ['a whole row', { where: key }, [{ sku: 'fig', place: 2, qty: 20, note: 'x' }]],
+    ['columns', { where: key, columns: ['qty', { column: 'note', as: 'n' }] }, [
+      { qty: 20, n: 'x' }
+    ]],
+    ['all and more', { where: key, columns: ['*', { column: 'qty', as: 'row' }] }, [
+      { sku: 'fig', place: 2, qty: 20, note: 'x', row: 20 }
+    ]],
+    ['a unique column', { where: { qty: { eq: 20 } }, columns: ['place'] }, [{ place: 2 }]],
+    ['no row', { where: { sku: { eq: 'pear' }, place: { eq: 1 } } }, []],
+    ['another condition', { where: { ...key, note: { eq: 'y' } } }, []],
+    ['a part of the key', { where: { sku: { eq: 'fig' } }, columns: ['place'] }, [
+      { place: 1 },
+      { place: 2 }
+    ]],
+    ['no row of a unique column', { where: { qty: { is: null } }, columns: ['sku'] }, [
+      { sku: 'nut' }
+    ]],
+    ['an aggregate', { where: key, columns: [{ fn: 'count' }] }, [{ count: 1 }]],
+    ['a function that returns several rows', { where: key, columns: ['parts'] }, [
+      { parts: 1 },
+      { parts: 2 },
+      { parts: 3 }
+    ]],
+    ['a limit', { where: key, limit: 0 }, []],
+    ['a lock', { where: key, lock: 'update', columns: ['place'] }, [{ place: 2 }]]
+  ]
+  for (const [name, select, rows] of cases) {
+    for (const run of ['first', 'second', 'third']) {
+      const { status, body } = await post([op.select('s', 'stock', select)])
+      t.equal(status, 200, `${name}, ${run}`)
+      t.strictSame(body.data, { s: rows }, `${name}, ${run}`)
+    }
+  }
+  const large = await post([op.select('s', 'stock', { where: fig })])
+  t.equal(large.body.error?.code ?? large.body.code, 'response_too_large')
+
+  await sql`alter table stock drop constraint stock_pkey`
+  await sql`insert into stock values ('fig', 2, 21)`
+  const { body } = await post([op.select('s', 'stock', { where: key, columns: ['qty'] })])
+  t.strictSame(body.data, { s: [{ qty: 20 }, { qty: 21 }] }, 'the key was dropped')
+})
+
+const note = { set: { note: 'new' }, returning: ['place', 'note'] }
+const one = { sku: 'fig', place: 2, qty: 21, note: 'y' }
+const conflict = (more: object = {}): object =>
+  ({ on_conflict: { columns: ['sku', 'place'], do: 'update', ...more } })
+
+t.test('writes of one row have the same effect in all runs', async t => {
+  const runs = await useRuns(t, { schema, tables: ['stock'] })
+  const pear = { ...key, sku: { eq: 'pear' } }
+  const read = op.select('read', 'stock', { columns: ['place'], where: key })
+  const cases: ReadonlyArray<
+    readonly [name: string, batch: readonly object[], forms: readonly ('direct' | 'aggregated')[]]
+  > = [
+    ['an update', [op.update('u', 'stock', { ...note, where: key })], ['direct']],
+    ['whole rows', [op.update('u', 'stock', { set: { qty: { $inc: 1 } }, where: key })], [
+      'direct'
+    ]],
+    ['no row', [op.update('u', 'stock', { ...note, where: pear })], ['direct']],
+    ['of the key', [op.update('u', 'stock', { set: { place: 3 }, where: key })], ['direct']],
+    ['a part of the key', [
+      op.update('u', 'stock', { ...note, where: { sku: { eq: 'fig' } } })
+    ], ['aggregated']],
+    ['a unique column', [op.update('u', 'stock', { ...note, where: { qty: { eq: 20 } } })], [
+      'direct'
+    ]],
+    ['a list', [op.update('u', 'stock', { ...note, where: { qty: { in: [20] } } })], [
+      'aggregated'
+    ]],
+    ['a number of rows', [op.update('u', 'stock', { ...note, where: key, expect: 1 })], [
+      'aggregated'
+    ]],
+    ['an update that is read', [
+      op.update('u', 'stock', { ...note, where: key }),
+      op.select('s', 'stock', { columns: ['sku'], where: { place: { eq: '$u.0.place' } } })
+    ], ['aggregated', 'aggregated']],
+    ['a delete', [op.delete('d', 'stock', { where: key })], ['direct']],
+    ['a delete of columns', [
+      op.delete('d', 'stock', { where: key, returning: ['*', { column: 'qty', as: 'q' }] })
+    ], ['direct']],
+    ['a delete of no row', [op.delete('d', 'stock', { where: pear })], ['direct']],
+    ['an upsert that updates', [op.insert('i', 'stock', [one], conflict())], ['direct']],
+    ['an upsert that inserts', [
+      op.insert('i', 'stock', [{ ...one, place: 7 }], conflict())
+    ], ['direct']],
+    ['an upsert that tells which', [
+      op.insert('i', 'stock', [one], { ...conflict(), returning: ['qty', { fn: 'inserted' }] })
+    ], ['direct']],
+    ['an upsert that skips the row', [
+      op.insert('i', 'stock', [one], conflict({ where: { qty: { gt: 99 } } }))
+    ], ['direct']],
+    ['an upsert of nothing', [
+      op.insert('i', 'stock', [one], conflict({ do: 'nothing' }))
+    ], ['direct']],
+    ['an upsert of several rows', [
+      op.insert('i', 'stock', [one, { ...one, place: 8, qty: 8 }], conflict())
+    ], ['aggregated']],
+    ['an upsert that is read', [
+      op.insert('i', 'stock', [one], conflict()),
+      op.update('u', 'stock', { set: { note: '$i.0.note' }, where: { qty: { eq: 10 } } }),
+      op.select('s', 'stock', { where: { sku: { eq: '$i.0.sku' }, place: { eq: 1 } } })
+    ], ['direct', 'direct', 'aggregated']],
+    ['several selects', [read, { ...read, id: 's' }], ['direct', 'direct']],
+    ['a select that is read', [
+      read,
+      op.update('u', 'stock', { set: { qty: '$read.0.place' }, where: key })
+    ], ['aggregated', 'direct']],
+    ['a select that reads', [
+      op.select('all', 'stock', { columns: ['place'], order: [{ place: 'desc' }] }),
+      op.select('s', 'stock', { where: { sku: { eq: 'fig' }, place: { eq: '$all.0.place' } } })
+    ], ['aggregated', 'direct']]
+  ]
+  for (const [name, batch, forms] of cases) {
+    const run = await runs.run(batch)
+    expectSame(t, run, name)
+    t.equal(run.first.failure, undefined, name)
+    t.strictSame(run.used, forms, name)
+  }
+})
+
+t.test('a row that is missing is an error where it is read', async t => {
+  const { post } = await useService(t, { schema })
+  const skipped = op.insert('i', 'stock', [one], conflict({ where: { qty: { gt: 99 } } }))
+  for (const sku of ['$i.0.sku', 'fig']) {
+    const where = { sku: { eq: sku }, place: { eq: '$i.0.place' } }
+    const read = op.select('s', 'stock', { where })
+    const { body } = await post([skipped, read])
+    t.match(body.error, { code: 'reference_row_missing' })
+  }
+})
+
+t.test('without its constraint, an operation returns all rows', async t => {
+  const { post, database: { sql } } = await useService(t, { schema, env: { MAX_ROWS: '10' } })
+  const update = [op.update('u', 'stock', { ...note, where: key })]
+  await post(update)
+  await sql`alter table stock drop constraint stock_pkey`
+  await sql`insert into stock values ('fig', 2, 21)`
+  const updated = { place: 2, note: 'new' }
+  t.strictSame((await post(update)).body.data, { u: [updated, updated] })
+  const { body } = await post([op.delete('d', 'stock', { where: key, returning: ['qty'] })])
+  t.strictSame(body.data, { d: [{ qty: 20 }, { qty: 21 }] })
+})
