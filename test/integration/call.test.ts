@@ -54,9 +54,10 @@ const schema = `
   create function inner_schema.hidden() returns int language sql as 'select 1';
   create function unread(v int[]) returns int language sql as 'select v[1]';
   create function target(v int[]) returns int language sql as 'select v[1]';
-  create function replace_it(note text) returns void language plpgsql security definer as $$ begin
+  create function replace_it(note text, again text) returns void
+    language plpgsql security definer as $$ begin
     insert into log (note) values (note);
-    create or replace function target(v int[]) returns int language sql as 'select v[2]'; end $$;
+    execute again; end $$;
   create function fails(a int, b text default 'x') returns int ${fails};
   create function fails_all(variadic a int[]) returns int ${fails};
   create function fails_either(a int, b int) returns int ${fails};
@@ -266,7 +267,17 @@ t.test('a call that was prepared follows what happens to its function', async t 
     `drop function kind_of(int);
       create function kind_of(v jsonb) returns int language sql as 'select 7'`,
     "create function kind_of(v jsonb, more int default 1) returns int language sql as 'select 8'",
-    'drop function kind_of(jsonb)'
+    'drop function kind_of(jsonb)',
+    // PostgreSQL would convert the former type to the new one.
+    `drop function kind_of(jsonb, int);
+      create function kind_of(v float4) returns text language sql as 'select v::float8::text'`,
+    `drop function kind_of(float4);
+      create function kind_of(v float8) returns text language sql as 'select v::text'`,
+    `create function kind_of(v numeric) returns text language sql as 'select $$numeric$$';
+      drop function kind_of(float8)`,
+    'alter function kind_of(numeric) rename to other_kind',
+    'alter function other_kind(numeric) rename to kind_of',
+    'drop function kind_of(numeric)'
   ]
   for (const change of changes) {
     await sql.unsafe(change)
@@ -280,12 +291,20 @@ t.test('a call that was prepared follows what happens to its function', async t 
   }
 })
 
-t.test('a batch that replaces the function that it calls is rolled back', async t => {
-  const { status, body } = await service.post(
-    [op.call('r', 'replace_it', { note: 'x' }), op.call('c', 'target', { v: [1, 2] })]
+t.test('a batch that replaces the function that it calls', async t => {
+  const replaceAndCall = (again: string): ReturnType<typeof service.post> => service.post([
+    op.call('r', 'replace_it', { note: 'x', again }),
+    op.call('c', 'target', { v: [1, 2] })
+  ])
+  const select = "returns int language sql as 'select v[2]::int'"
+  const kept = await replaceAndCall(`create or replace function target(v int[]) ${select}`)
+  t.same(kept.body.data, { r: [], c: [{ target: 2 }] }, 'it has the same parameters')
+  await sql`truncate log`
+  const { status, body } = await replaceAndCall(
+    `drop function target; create function target(v bigint[]) ${select}`
   )
   t.equal(status, 500)
-  t.match(body.error, { code: 'internal', op: 'c', committed: false })
+  t.match(body.error, { code: 'internal', op: 'c', committed: false }, 'it has others')
   t.equal(await notes(), 0)
 })
 

@@ -262,8 +262,9 @@ t.test('a function that is replaced during each attempt is a conflict', async t 
   })
   const answer = post([op.select('n', 'nap'), op.call('c', 'tax', { amount: 3, at: { k: 1 } })])
   const ended = answer.then(() => true)
+  let replaced = 0
   const pause = async (): Promise<boolean> => {
-    await sql.unsafe(replacements[0] as string)
+    await sql.unsafe(replacements[2 + replaced++ % 2] as string)
     return false
   }
   while (!await Promise.race([ended, pause()]));

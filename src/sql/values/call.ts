@@ -11,10 +11,10 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import type { Argument, CallNode, JsonDocument } from '../../plan/nodes.ts'
+import type { Argument, CallNode, JsonDocument, TableName } from '../../plan/nodes.ts'
 import { raise, raiseIssue } from '../statement/raised-error.ts'
 import { tableName } from '../statement/table.ts'
-import { findParameters, versionOf, type FunctionVariants } from './function-types.ts'
+import { findOnly, findParameters, isOnly, versionOf, VOID } from './function-types.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 
 /** What arguments need of TypedValues. */
@@ -28,9 +28,6 @@ export interface ArgumentBuilder {
   ): Fragment
 }
 
-/** The type of a function that returns nothing (pg_type.dat). */
-const VOID = sql`2278`
-
 /**
  * Builds a query whose rows are those of `select * from f(…)`, and none for a function that
  * returns nothing. The alias is the name of the function, because PostgreSQL names the column of a
@@ -39,15 +36,25 @@ const VOID = sql`2278`
 export function buildCall (node: CallNode, values: ArgumentBuilder): Fragment {
   const { table } = node
   const name = identifier(table.name)
-  const variants = values.needs.facts.findFunction(table)
+  const { findFunction, distributed } = values.needs.facts
+  const variants = findFunction(table)
+  const only = variants && !distributed ? findOnly(variants, node) : undefined
   const find = variants === undefined ? () => [] : findParameters(variants, node)
   const built = node.args.map(argument => buildArgument(node, argument, { values, find }))
   const list = built.toSorted((a, b) => Number(a.variadic) - Number(b.variadic))
     .map(({ argument }) => argument)
+  const returnsRow = sql`pg_catalog.pg_typeof(${name})::pg_catalog.oid operator(pg_catalog.<>) ${
+    VOID
+  }`
+  const isCurrent = only === undefined
+    ? variants && hasVersion(table, variants.version)
+    : isOnly(table, only)
   const conditions = [
-    sql`pg_catalog.pg_typeof(${name})::pg_catalog.oid operator(pg_catalog.<>) ${VOID}`,
+    ...only?.isVoid === false ? [] : [returnsRow],
     ...built.flatMap(({ refusal }) => refusal === undefined ? [] : [sql`${refusal} is null`]),
-    ...variants === undefined ? [] : [isCurrent(node, variants)]
+    ...isCurrent === undefined
+      ? []
+      : [sql`case when ${isCurrent} then true else ${raise('function')} is null end`]
   ]
   return sql`(select ${name}.* from ${tableName(table)}(${join(list, sql`, `)}) as ${name}
     where ${join(conditions, sql` and `)})`
@@ -59,13 +66,13 @@ export function nullRowOfCall (node: CallNode, values: ArgumentBuilder): Fragmen
 }
 
 /**
- * A condition that is true, or raises `function`: the types are outdated. The
- * version belongs to the text: what was prepared before calls the function of another version.
+ * A condition that no function of the name was created, replaced or dropped. The version belongs to
+ * the text: what was prepared before calls the function of another version.
  */
-function isCurrent ({ table }: CallNode, { version }: FunctionVariants): Fragment {
-  const current = versionOf(constant(table.schema), constant(table.name))
-  return sql`case when ${current} operator(pg_catalog.=) ${constant(version)} then true
-    else ${raise('function')} is null end`
+function hasVersion ({ schema, name }: TableName, version: string): Fragment {
+  return sql`${versionOf(constant(schema), constant(name))} operator(pg_catalog.=) ${
+    constant(version)
+  }`
 }
 
 interface ArgumentContext {

@@ -4,9 +4,9 @@
  * that the statement names. It is read from the catalogue before the first call and kept per
  * process. A call checks that it is not outdated, so its statement can be prepared.
  */
-import { identifier, sql, type Fragment } from '../../fragment/fragment.ts'
+import { constant, identifier, render, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { CallNode, TableName } from '../../plan/nodes.ts'
-import { namesAsRows } from '../statement/table.ts'
+import { namesAsRows, tableName } from '../statement/table.ts'
 import { CatalogueCache } from './catalogue-cache.ts'
 import { TIME_OIDS } from './column-types.ts'
 import { callRunsCode } from './runnable-code.ts'
@@ -31,6 +31,10 @@ interface Variant {
   readonly defaults: number
   /** Whether a call can run code of the database. */
   readonly runsCode: boolean
+  /** As long as it has this OID, the types of its parameters and of its result are the same. */
+  readonly oid: number
+  /** Whether it returns nothing: void. */
+  readonly isVoid: boolean
 }
 
 /** All functions of one name. */
@@ -42,6 +46,9 @@ export interface FunctionVariants {
 
 /** Finds what is known about the functions of a name. */
 export type FindFunction = (name: TableName) => FunctionVariants | undefined
+
+/** The type of a function that returns nothing (pg_type.dat). */
+export const VOID = sql`2278`
 
 /** Builds a query that returns these functions as JSON, for `remember`. */
 export function functionTypesQuery (functions: readonly TableName[]): Fragment {
@@ -59,7 +66,8 @@ export function functionTypesQuery (functions: readonly TableName[]): Fragment {
               join pg_catalog.pg_type as y on y.oid operator(pg_catalog.=) a.type
               join pg_catalog.pg_namespace as s on s.oid operator(pg_catalog.=) y.typnamespace
               where coalesce(p.proargmodes[a.position], 'i') in ('i', 'b', 'v')),
-            ${callRunsCode(sql`p.oid`)}) order by p.oid), '[]')
+            ${callRunsCode(sql`p.oid`)}, p.oid::pg_catalog.int8,
+            p.prorettype operator(pg_catalog.=) ${VOID}) order by p.oid), '[]')
             from pg_catalog.pg_proc as p
             join pg_catalog.pg_namespace as n on n.oid operator(pg_catalog.=) p.pronamespace
             where n.nspname operator(pg_catalog.=) q.schema
@@ -79,12 +87,28 @@ export function versionOf (schema: Fragment, name: Fragment): Fragment {
     order by p.proargtypes)::pg_catalog.text`
 }
 
+/**
+ * A condition that a name has this one function. CREATE OR REPLACE changes nothing that a call
+ * depends on. Measured on PostgreSQL 18: 4 us, and the version 50 us.
+ */
+export function isOnly (name: TableName, { oid }: Variant): Fragment {
+  return sql`pg_catalog.to_regproc(${
+    constant(render(tableName(name)).text)
+  })::pg_catalog.oid operator(pg_catalog.=) ${constant(String(oid))}::pg_catalog.oid`
+}
+
 interface FunctionRow extends TableName {
   readonly version: string
-  readonly variants: ReadonlyArray<
-    readonly [defaults: number, parameters: readonly ParameterRow[], runsCode?: boolean]
-  >
+  readonly variants: readonly VariantRow[]
 }
+
+type VariantRow = readonly [
+  defaults: number,
+  parameters: readonly ParameterRow[],
+  runsCode: boolean,
+  oid: number,
+  isVoid: boolean
+]
 
 type ParameterRow = readonly [
   name: string,
@@ -119,9 +143,11 @@ export class FunctionTypes extends CatalogueCache<FunctionVariants> {
       else {
         const create = (): FunctionVariants => ({
           version,
-          variants: variants.map(([defaults, parameters, runsCode = true]) => ({
+          variants: variants.map(([defaults, parameters, runsCode, oid, isVoid]) => ({
             defaults,
             runsCode,
+            oid,
+            isVoid,
             parameters: parameters.map(readParameter)
           }))
         })
@@ -143,17 +169,24 @@ function readParameter ([name, schema, type, kind, mode, oid]: ParameterRow): Pa
 
 /** Returns the parameters that can take each argument, one of each function that fits the call. */
 export function findParameters (
-  { variants }: FunctionVariants,
-  { args }: CallNode
+  variants: FunctionVariants,
+  call: CallNode
 ): (argument: string) => readonly Parameter[] {
+  const fitting = fittingVariants(variants, call)
+  return argument => fitting.flatMap(({ parameters }) =>
+    parameters.find(({ name }) => name === argument) ?? [])
+}
+
+/** Returns the function of a name if there is only one, and it fits the call. */
+export function findOnly (variants: FunctionVariants, call: CallNode): Variant | undefined {
+  return variants.variants.length === 1 ? fittingVariants(variants, call)[0] : undefined
+}
+
+function fittingVariants ({ variants }: FunctionVariants, { args }: CallNode): readonly Variant[] {
   const given = new Set(args.map(([name]) => name))
-  const fitting = variants
-    .map(({ parameters, defaults }) => ({
-      byName: new Map(parameters.map(parameter => [parameter.name, parameter])),
-      required: parameters.slice(0, parameters.length - defaults)
-    }))
-    .filter(({ byName, required }) =>
-      [...given].every(name => byName.has(name)) && required.every(({ name }) => given.has(name))
-    )
-  return argument => fitting.map(({ byName }) => byName.get(argument) as Parameter)
+  return variants.filter(({ parameters, defaults }) => {
+    const names = new Set(parameters.map(({ name }) => name))
+    const required = parameters.slice(0, parameters.length - defaults)
+    return given.isSubsetOf(names) && required.every(({ name }) => given.has(name))
+  })
 }

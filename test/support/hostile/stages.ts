@@ -63,7 +63,13 @@ function createCompiler (): Compiler {
     name: 'f',
     version: '1',
     // PostgreSQL has at most 100 parameters.
-    variants: [[100, columns.slice(-100).map(([name]) => [name, 'pg_catalog', 'jsonb', 'b', 'i'])]]
+    variants: [[
+      100,
+      columns.slice(-100).map(([name]) => [name, 'pg_catalog', 'jsonb', 'b', 'i', 0]),
+      true,
+      1,
+      false
+    ]]
   }]))
   return compiler
 }

@@ -96,7 +96,7 @@ const functions = (type: string): string =>
     schema: 'public',
     name: 'f',
     version: type,
-    variants: [[0, [['a', 'pg_catalog', type, 'b', 'i']]]]
+    variants: [[0, [['a', 'pg_catalog', type, 'b', 'i', 0]], true, 1, false]]
   }])
 
 const settings = {
