@@ -140,7 +140,7 @@ export class DriverSocket extends EventEmitter {
   #readSetting (body: Buffer): void {
     const [name = '', value = ''] = body.toString().split('\0')
     this.#settings.set(name, value)
-    if (this.#kept.get(name) === value) this.#changed.delete(name)
+    if ((this.#kept.get(name) ?? value) === value) this.#changed.delete(name)
     else this.#changed.add(name)
   }
 

@@ -15,7 +15,7 @@ import type { AttemptTimes, RowSink } from './outcome.ts'
 import { settleTimes } from './report.ts'
 
 /** Statements that return one row. */
-const NEEDS_ROW: ReadonlySet<Step['answer']> = new Set(['claim', 'session', 'operation'])
+const NEEDS_ROW: ReadonlySet<Step['answer']> = new Set(['claim', 'session', 'operation', 'again'])
 
 /** Stands for NULL. */
 const NO_VALUE = Buffer.alloc(0)
@@ -57,7 +57,7 @@ export class Answers {
   addRow (answer: Step['answer'], body: Buffer): boolean {
     if (answer === 'session') this.#readTransactionId(body)
     if (answer === 'operation') this.#serverTimes = readStatementTimes(body)
-    // Only the session and the claim return NULL.
+    // All but the operations return NULL.
     const cell = readCell(body) ?? NO_VALUE
     if (answer === 'operation' && this.#sink !== undefined) return this.#sink.write(cell)
     this.#cells.push(cell)

@@ -122,9 +122,14 @@ export function settleTimes (arrived: ArrivedTimes, count: number): AttemptTimes
   // The clock of the server may be set meanwhile.
   let end = Math.max(begun, Math.min(sessionSet, started))
   const settled = { begun, sessionSet: end }
+  // When the next operation with times began, by the index of an operation.
+  const following: Array<number | undefined> = []
+  for (let i = operations.length - 1; i >= 0; i--) {
+    following[i] = server[i + 1]?.began ?? following[i + 1]
+  }
   const ends = operations.map((_, i) => {
     const next = server[i + 1]?.began ?? (i === count - 1 ? undefined : server[i]?.ended) ??
-      server.slice(i + 1).find(times => times !== undefined)?.began
+      following[i]
     const ended = next === undefined ? arrival : started + (next - first.began)
     end = Math.min(arrival, Math.max(end, ended))
     return end

@@ -102,14 +102,14 @@ const KINDS: ReadonlyArray<readonly [kind: Kind, word: string]> = [
   ['begin', 'begin isolation'],
   ['claim', 'pg_try_advisory_xact_lock'],
   ['session', 'request.jwt.claims'],
-  ['commit', 'commit and chain'],
   ['operation', '--operation'],
   ['check', 'set constraints'],
   ['role', 'set local role'],
   ['store', 'insert into oneflight.idempotency_keys'],
   ['terminate', 'pg_terminate_backend'],
   ['wait', 'pg_advisory_xact_lock'],
-  ['stored', 'unnest(k.answer)']
+  ['stored', 'unnest(k.answer)'],
+  ['commit', 'commit']
 ]
 
 /** The transaction id that this server always returns. */

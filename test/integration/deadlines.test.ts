@@ -261,7 +261,7 @@ async function useProxied (
 
 /**
  * Forwards the next pipeline on one connection up to its `count`th message of this type after the
- * settings, which a Flush follows, and drops the rest.
+ * settings, and drops the rest.
  */
 function loseRest (proxy: Proxy, type: string, count: number): void {
   let victim: Link | undefined
@@ -274,18 +274,19 @@ function loseRest (proxy: Proxy, type: string, count: number): void {
   }
 }
 
-/** The offset after the `count`th message of a type that follows a Flush. */
+/** The offset after the `count`th message of a type that follows the statement of the settings. */
 function endOf (bytes: Buffer, type: string, count: number): number {
-  let flushed = false
+  const claims = bytes.indexOf(CLAIMS)
+  let isSet = false
   let seen = 0
   for (let at = 0; at < bytes.length;) {
     const found = String.fromCharCode(bytes[at] as number)
-    flushed ||= found === 'H'
-    if (flushed && found === type) seen++
+    if (isSet && found === type) seen++
+    isSet ||= at > claims && found === 'E'
     at += 1 + bytes.readUInt32BE(at + 1)
     if (seen === count) return at
   }
-  throw new Error(`fewer than ${count} messages ${type} after a Flush`)
+  throw new Error(`fewer than ${count} messages ${type} after the settings`)
 }
 
 t.test('an attempt that arrives in part is ended by REQUEST_TIMEOUT_MS', async t => {

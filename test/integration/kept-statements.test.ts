@@ -344,7 +344,7 @@ const update = { id: 'u', op: 'update', table: 't', set: { at: '2026-01-02T03:04
 const commands: ReadonlyArray<readonly [command: string, code?: string]> = [
   ['set role oneflight_other'],
   ["set timezone = 'Asia/Tokyo'"],
-  ["set client_encoding = 'LATIN1'"],
+  ['set extra_float_digits = -10'],
   ['deallocate all'],
   ['discard plans'],
   ["do $x$ begin for i in 1..3000 loop raise notice 'a notice of a trigger'; end loop; end $x$"],

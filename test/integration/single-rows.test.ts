@@ -13,9 +13,11 @@ const schema = `
     primary key (sku, place), unique (qty));
   create function parts(stock) returns setof int stable language sql
     as 'select generate_series(1, 3)';
+  create table parents (id int primary key);
+  create table children () inherits (parents);
   insert into stock values ('fig', 1, 10, repeat('n', 70000)), ('fig', 2, 20, 'x'),
     ('nut', 1, null, 'x');
-  grant all on stock to oneflight_user`
+  grant all on stock, parents to oneflight_user`
 
 const fig = { sku: { eq: 'fig' }, place: { eq: 1 } }
 const key = { sku: { eq: 'fig' }, place: { eq: 2 } }
@@ -86,6 +88,9 @@ t.test('writes of one row have the same effect in all runs', async t => {
     ]],
     ['no row', [op.update('u', 'stock', { ...note, where: pear })], ['direct']],
     ['of the key', [op.update('u', 'stock', { set: { place: 3 }, where: key })], ['direct']],
+    ['a table with children', [op.delete('d', 'parents', { where: { id: { eq: 1 } } })], [
+      'aggregated'
+    ]],
     ['a part of the key', [
       op.update('u', 'stock', { ...note, where: { sku: { eq: 'fig' } } })
     ], ['aggregated']],

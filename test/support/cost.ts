@@ -19,6 +19,8 @@ import {
 import { token, useService, type ServiceUnderTest } from './service.ts'
 import { until } from './until.ts'
 
+const ROLE = 'oneflight_user'
+
 /** The cost of one batch. */
 export interface Cost {
   /** Bursts of the service. After each burst it waits for the database. */
@@ -59,7 +61,7 @@ export async function useMeter (t: Test, schema: string): Promise<Meter> {
     databaseUrl: proxy.through
   })
   await untilAlone(proxy)
-  const authorization = `Bearer ${token({ role: 'oneflight_user' })}`
+  const authorization = `Bearer ${token({ role: ROLE })}`
   for (let time = 0; time < 3; time++) {
     for (const batch of shared.batches) await service.post(batch, { headers: { authorization } })
   }
@@ -157,16 +159,14 @@ function nameLength ({ type, body }: Frame): number {
   return type === 'B' || type === 'D' ? body.indexOf(0, 1) - 1 : 0
 }
 
-/** Operations have fewer cells, in these tests. */
-const SESSION_CELLS = 9
-
 /**
  * Length of the parts that vary. Reports of settings depend on the version and configuration of
  * PostgreSQL. The length of a transaction id depends on the age of the cluster; it is the first
- * cell of the response to the session statement.
+ * cell of the response to the session statement, whose second one is the role.
  */
 function variableLength ({ type, start, end, body }: Frame): number {
   if (type === 'S') return end - start
-  if (type !== 'D' || body.readInt16BE(0) < SESSION_CELLS) return 0
-  return Math.max(0, body.readInt32BE(2))
+  if (type !== 'D') return 0
+  const length = Math.max(0, body.readInt32BE(2))
+  return body.toString('latin1', 10 + length).startsWith(ROLE) ? length : 0
 }

@@ -87,9 +87,11 @@ export function sessionStatement (
   defaults: SessionDefaults,
   connection: ConnectionFacts = NO_FACTS
 ): Statement {
-  const { server } = connection
+  const { server, engine } = connection
+  // The settings of workers have been set before, search_path in another form.
+  const defaultsOf = engine === 'citus' ? undefined : server?.defaults
   const constants = (settings: Settings): readonly Fragment[] =>
-    setConstants(settings.filter(([name, value]) => server?.defaults.get(name) !== value))
+    setConstants(settings.filter(([name, value]) => defaultsOf?.get(name) !== value))
   return setSession([
     ...transactionColumns(session.writes === true, connection),
     ...withRole(session, connection, [

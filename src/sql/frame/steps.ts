@@ -36,7 +36,7 @@ export interface Step {
   readonly statement: Statement
   readonly place: Place
   /** What its answer means; undefined: only whether it succeeded counts. */
-  readonly answer?: 'begin' | 'claim' | 'session' | 'operation'
+  readonly answer?: 'begin' | 'claim' | 'session' | 'operation' | 'again'
 }
 
 /**
@@ -106,7 +106,7 @@ function buildBatchSteps (
     ...batch.operations().flatMap((statement, place): readonly Step[] => [
       { statement, place, answer: 'operation' },
       ...statement.runsCode === true && place < count - 1
-        ? againSteps([...onWorkers, batch.sessionAgain(connection)], place)
+        ? againSteps(onWorkers, batch.sessionAgain(connection), place)
         : []
     ]),
     ...key === undefined && mode.tx === 'commit'
@@ -122,12 +122,17 @@ function buildBatchSteps (
  * Sets the session again. The encoding comes first if parameters are not ASCII, because they are
  * read in it. What fails belongs to the operation before.
  */
-function againSteps (session: readonly Statement[], place: number): readonly Step[] {
-  const isAscii = session.every(({ parameters }) =>
-    parameters.every(text => typeof text === 'string' && ASCII.test(text))
-  )
-  const encoding = isAscii ? [] : [encodingStatement]
-  return [...encoding, ...session].map(statement => ({ statement, place }))
+function againSteps (
+  onWorkers: readonly Statement[],
+  again: Statement,
+  place: number
+): readonly Step[] {
+  const isAscii = again.parameters.every(text => typeof text === 'string' && ASCII.test(text))
+  return [
+    ...isAscii ? [] : [{ statement: encodingStatement, place, answer: 'again' } as const],
+    ...onWorkers.map(statement => ({ statement, place })),
+    { statement: again, place, answer: 'again' }
+  ]
 }
 
 const ASCII = /^[\0-\x7f]*$/

@@ -287,7 +287,7 @@ function namesKey (
   { where }: Pick<SelectNode, 'where'>,
   columns: TableColumns | undefined
 ): columns is TableColumns {
-  if (columns?.uniqueKeys === undefined) return false
+  if (columns?.uniqueKeys === undefined || columns.hasChildren === true) return false
   const fixed = new Set(where.flatMap(fixedColumn))
   return [...columns.uniqueKeys.values()].some(({ columns: key }) =>
     key.every(column => fixed.has(column))

@@ -64,6 +64,8 @@ export interface TableColumns extends ReadonlyMap<string, Column> {
   readonly inlines?: boolean | undefined
   /** The unique constraints by name. */
   readonly uniqueKeys?: ReadonlyMap<string, Key>
+  /** Whether other tables inherit from it, in which its unique constraints do not hold. */
+  readonly hasChildren?: boolean | undefined
   /** The code of the database that operations can run. Undefined: they can run any. */
   readonly code?: RunnableCode | undefined
 }
@@ -181,7 +183,9 @@ export function columnTypesQuery (
           select pg_catalog.json_object_agg(k.conname, pg_catalog.to_json(${COLUMNS_OF_KEY})
               order by k.conname)
             from pg_catalog.pg_constraint as k
-            where k.conrelid operator(pg_catalog.=) c.oid and k.contype in ('p', 'u')), 'code',
+            where k.conrelid operator(pg_catalog.=) c.oid and k.contype in ('p', 'u')
+              and not k.condeferrable), 'hasChildren',
+        c.relhassubclass and c.relkind operator(pg_catalog.=) 'r', 'code',
         case when c.oid is not null then ${code} end)), '[]')
       from ${namesAsRows(tables)}
       left join pg_catalog.pg_namespace as n on n.nspname operator(pg_catalog.=) q.schema
@@ -209,7 +213,7 @@ type ColumnRow = readonly [
   delimiter: string
 ]
 
-interface TableRow extends TableName, Pick<TableColumns, 'inlines'> {
+interface TableRow extends TableName, Pick<TableColumns, 'inlines' | 'hasChildren'> {
   /** null: there is no such table. */
   readonly columns: readonly ColumnRow[] | null
   /** The columns of unique constraints, by name. */
@@ -231,7 +235,7 @@ export class ColumnTypes extends CatalogueCache<TableColumns> {
   /** Keeps the result of columnTypesQuery. */
   remember (json: string): void {
     for (const row of JSON.parse(json) as readonly TableRow[]) {
-      const { schema, name, columns, inlines, keys } = row
+      const { schema, name, columns, inlines, keys, hasChildren } = row
       const table = { schema, name }
       if (columns === null) {
         this.delete(table)
@@ -241,7 +245,9 @@ export class ColumnTypes extends CatalogueCache<TableColumns> {
       const source = JSON.stringify({ ...row, code, computed: [...code?.computed ?? []] })
       const create = (): TableColumns => {
         const uniqueKeys = readKeys(table, keys)
-        return Object.assign(readColumns(table, columns), { inlines, uniqueKeys, code })
+        return Object.assign(readColumns(table, columns), {
+          inlines, hasChildren, uniqueKeys, code
+        })
       }
       this.keep(table, { source, isComplete: Boolean(row.code), create })
     }

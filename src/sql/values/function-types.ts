@@ -174,7 +174,7 @@ export function findParameters (
 ): (argument: string) => readonly Parameter[] {
   const fitting = fittingVariants(variants, call)
   return argument => fitting.flatMap(({ parameters }) =>
-    parameters.find(({ name }) => name === argument) ?? [])
+    parameters.filter(({ name }) => name === argument))
 }
 
 /** Returns the function of a name if there is only one, and it fits the call. */

@@ -135,7 +135,7 @@ async function measureIdleConnections (
 /** The memory of connections that run batches, without what they share with others. */
 async function measureConnection ({ sql }: Database): Promise<number> {
   const rows = await sql`select pid from pg_stat_activity where usename = 'oneflight_bench_login'
-    and query like '%reset all%'`
+    and query = 'commit'`
   return median(rows.map(({ pid }) => {
     const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8')
     const [, size] = /^Private_Dirty: +(\d+) kB/m.exec(text) ?? []

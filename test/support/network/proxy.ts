@@ -411,11 +411,14 @@ export function holdUntilWritten (proxy: Proxy): void {
 
 /** Whether a transaction was started, and the end of its reset not sent. */
 function isUnfinished (sent: Buffer): boolean {
-  return sent.includes(CLAIMS) && !endsWithCall(sent) && !ENDS.some(end => endsWith(sent, end))
+  return sent.includes(CLAIMS) && !endsWithCall(sent) && !END.test(tailOf(sent))
 }
 
-/** The end without a reset, or behind a pooler. */
-const ENDS = ['commit\0', 'rollback\0'].map(text => Buffer.from(text))
+/** The end of what was sent: more than a comment has. */
+const tailOf = (sent: Buffer): string => sent.subarray(-500).toString('latin1')
+
+/** The end without a reset, or behind a pooler, perhaps with a comment. */
+const END = /(?:commit|rollback)(?: \/\*[^*]+\*\/)?\0$/
 
 /** On a connection that was quiet for longer, the service sends BEGIN and awaits its answer. */
 const MAX_QUIET_MS = 100
