@@ -136,7 +136,7 @@ export function renderWords (
   other: (form: string) => string = () => contenders['word by hand'].name
 ): string | undefined {
   const rows = Object.entries(words).flatMap(([word, { title }]) => {
-    const comparison = comparisons.find(({ work }) => work === word)
+    const comparison = find({ comparisons }, word, 0)
     return areMeasured(comparison, [...forms, ...forms.map(other)])
       ? compareForms(comparison, other).map(cells => [title, ...cells])
       : []
@@ -150,10 +150,20 @@ export function renderWords (
  */
 export function renderDuties ({ comparisons }: BenchRecord): string | undefined {
   const rows = Object.entries(words).flatMap(([word, { title }]) => {
-    const comparison = comparisons.find(({ work }) => work === word)
+    const comparison = find({ comparisons }, word, 0)
     return areMeasured(comparison, dutyNames)
       ? [[title, ...compare(comparison, ...dutyNames)]]
       : []
+  })
+  return rows.length === 0 ? undefined : renderTable(['Work', ...FIGURES_HEAD], rows)
+}
+
+/** The words beside the endpoint, with triggers on their tables; undefined: none was measured. */
+export function renderGuarded ({ comparisons }: BenchRecord): string | undefined {
+  const names = [contenders.oneflight.name, contenders['word by hand'].name] as const
+  const rows = Object.entries(words).flatMap(([word, { title }]) => {
+    const comparison = comparisons.find(({ work, guarded }) => work === word && guarded === true)
+    return areMeasured(comparison, names) ? [[title, ...compare(comparison, ...names)]] : []
   })
   return rows.length === 0 ? undefined : renderTable(['Work', ...FIGURES_HEAD], rows)
 }

@@ -21,6 +21,8 @@ export interface Slice {
 export interface Comparison {
   readonly work: string
   readonly roundTripMs: number
+  /** Whether the tables had triggers, and the function was volatile. */
+  readonly guarded?: boolean
   /** The median time of `select 1` with this round trip. */
   readonly measuredRoundTripMs: number
   readonly contenders: ReadonlyArray<{ readonly name: string, readonly slices: readonly Slice[] }>

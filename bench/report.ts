@@ -21,6 +21,7 @@ import {
   orderRace,
   renderDuties,
   renderForms,
+  renderGuarded,
   renderRatios,
   renderTable,
   renderWords
@@ -151,7 +152,21 @@ writes. A slice takes half as long as that of an order.
 
 ${table}
 
-${describeDuties(record)}`
+${describeGuarded(record)}${describeDuties(record)}`
+}
+
+/** The words with triggers on their tables, if they were measured. */
+function describeGuarded (record: BenchRecord): string {
+  const table = renderGuarded(record)
+  return table === undefined
+    ? ''
+    : `The same with a trigger on each table that sets \`updated_at\`, and with a function that is
+VOLATILE. ${contenders.oneflight.name} protects the next operations and batches from what [code of
+the database](how-it-works.md#code-of-the-database) may leave in the session.
+
+${table}
+
+`
 }
 
 /** The words beside an endpoint with the same duties, if they were measured. */

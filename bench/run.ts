@@ -27,7 +27,7 @@ import { measureCost, scales } from './rows/cost.ts'
 import { compareStreams, compareUploads } from './rows/large.ts'
 import { hotMatches, orderMatches, play, selectMatches, type Match } from './rows/throughput.ts'
 import { countAll } from './rows/wire.ts'
-import { nameInCheckout, wordMatches } from './rows/words.ts'
+import { guardedMatches, nameInCheckout, wordMatches } from './rows/words.ts'
 import { endAll } from './stage.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -48,6 +48,12 @@ const parts: Readonly<
     comparisons: await playAll(selectMatches(hotMatches, selection), database, measure)
   }),
   words: async (database, measure) => ({ comparisons: await playWords(database, measure) }),
+  guarded: async (database, { seconds, ...measure }) => ({
+    comparisons: await playAll(guardedMatches(selection), database, {
+      ...measure,
+      seconds: seconds / 2
+    })
+  }),
   wire: async database => ({ wire: await countAll(database) }),
   bulk: async database => ({
     bulk: await compareBulk(database, few * 5),

@@ -68,6 +68,7 @@ create table boxes (
   label text not null,
   weight int not null,
   changes int not null default 0,
+  updated_at timestamptz,
   owner text not null default caller()
 ) with (fillfactor = 50);
 create index on boxes (shelf);
@@ -89,6 +90,7 @@ create table entries (
   sku text not null,
   qty int not null check (qty > 0),
   price numeric(10, 2) not null,
+  updated_at timestamptz,
   owner text not null default caller()
 );
 
@@ -101,8 +103,31 @@ create table parcels (
   colour colour not null,
   data jsonb not null,
   filled share not null,
+  updated_at timestamptz,
   owner text not null default caller()
 );
+
+-- Code of the database, which only the part `guarded` switches on.
+create function touch() returns trigger language plpgsql as $$
+begin
+  new.updated_at := now();
+  return new;
+end
+$$;
+create trigger touch before insert or update on boxes for each row execute function touch();
+create trigger touch before insert or update on entries for each row execute function touch();
+create trigger touch before insert or update on parcels for each row execute function touch();
+create procedure switch_code(enabled boolean) language plpgsql as $$
+declare
+  name text;
+begin
+  foreach name in array array['boxes', 'entries', 'parcels'] loop
+    execute format('alter table %I %s trigger touch', name,
+      case when enabled then 'enable' else 'disable' end);
+  end loop;
+  execute format('alter function quote %s', case when enabled then 'volatile' else 'stable' end);
+end
+$$;
 
 alter table invoices enable row level security;
 alter table invoice_lines enable row level security;

@@ -20,6 +20,13 @@ const column = (rows: readonly Params[], name: string): any[] => rows.map(row =>
 const handlers: Readonly<Record<WordName, Handler>> = {
   read: (tx, { number }) => tx`select * from invoices where number = ${number}`,
 
+  shapes: (tx, { number, shape }) =>
+    tx.unsafe(
+      `select id, number, note, owner, created_at as at_${shape} from invoices where number = $1`,
+      [number],
+      { prepare: true }
+    ),
+
   insert: (tx, { sku, qty, price, ...box }) =>
     tx`insert into entries (box_id, sku, qty, price)
       values (${box['box_id']}, ${sku}, ${qty}, ${price}) returning *`,

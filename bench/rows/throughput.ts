@@ -34,6 +34,8 @@ export interface Match {
   readonly against: readonly Contender[]
   /** Whether pgbench is included if it is installed. */
   readonly pgbench?: boolean
+  /** Whether the tables have triggers, and the function is volatile. */
+  readonly guarded?: boolean
 }
 
 const {
@@ -102,11 +104,12 @@ export function selectMatches (
 
 /** Starts the contenders of a match, measures them and stops them. */
 export function play (
-  { work, roundTripMs, against, pgbench = false }: Match,
+  { work, roundTripMs, against, pgbench = false, guarded = false }: Match,
   database: Database,
   measure: Measure
 ): Promise<Comparison> {
   return onStage(async stage => {
+    await database.sql`call switch_code(${guarded})`
     await resetTables(database.sql)
     const load = await useScript(stage, 'load.ts', { sendsHello: false })
     const { url, slow } = await useRoute(stage, database, roundTripMs)
@@ -126,6 +129,7 @@ export function play (
     return {
       work,
       roundTripMs,
+      ...guarded && { guarded },
       measuredRoundTripMs: await measureRoundTrip(url),
       contenders: await takeTurns(sides, workload, measure)
     }

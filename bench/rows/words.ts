@@ -4,6 +4,7 @@
  * beside the service of another checkout.
  */
 import { contenders, type Contender } from '../contenders.ts'
+import { changes } from '../words/changes.ts'
 import { words, type WordName } from '../words/words.ts'
 import type { Match } from './throughput.ts'
 
@@ -48,6 +49,28 @@ export function wordMatches (
         ]
       }
     })
+}
+
+/**
+ * Returns a match for each of these words that changes rows or calls a function, on tables with a
+ * trigger and with a volatile function: code of the database, after which the service sends the
+ * settings again.
+ */
+export function guardedMatches (
+  { words: chosen, checkout }: WordSelection = {}
+): readonly Match[] {
+  const names = [...Object.keys(changes), 'call'] as readonly WordName[]
+  return names.filter(word => chosen?.includes(word) ?? true).map(word => ({
+    work: word,
+    roundTripMs: 0,
+    guarded: true,
+    against: [
+      ...checkout === undefined
+        ? []
+        : [{ ...oneflight, name: nameInCheckout(oneflight.name), checkout }],
+      { ...byHand, path: `/${word}` }
+    ]
+  }))
 }
 
 /** The name of a contender of another checkout. */

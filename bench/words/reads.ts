@@ -10,27 +10,56 @@ import {
   pickShelf,
   rowsOf,
   text,
+  type Random,
   type Word
 } from './word.ts'
 
 /** As in reset_tables() of bench/schema.sql. */
 const ITEMS_PER_BOX = 3
 const MIN_QTY = 6
+/** The number of different statements. */
+const SHAPES = 100
 
 const shelf: Pick<Word, 'params' | 'make'> = {
   params: { shelf: integer },
   make: (caller, random) => ({ shelf: pickShelf(caller, random) })
 }
 
+/** The number of an invoice of the caller, who owns every hundredth. */
+const pickInvoice = (caller: number, random: Random): number =>
+  caller + CALLERS * (1 + pick(99, random))
+
 export const reads = {
   read: {
     title: 'Select by key',
     params: { number: integer },
-    // Each caller owns every hundredth invoice.
-    make: (caller, random) => ({ number: caller + CALLERS * (1 + pick(99, random)) }),
+    make: (caller, random) => ({ number: pickInvoice(caller, random) }),
     operations: ({ number }) => [
       { id: 'found', op: 'select', table: 'invoices', where: { number: { eq: number } } }
     ],
+    compared: ['number', 'note', 'owner'],
+    proof: ['"earlier"', 1]
+  },
+  shapes: {
+    title: 'Select by key, 100 different statements',
+    params: { number: integer, shape: integer },
+    make: (caller, random) => ({
+      number: pickInvoice(caller, random),
+      shape: pick(SHAPES, random)
+    }),
+    operations: ({ number, shape }) => [{
+      id: 'found',
+      op: 'select',
+      table: 'invoices',
+      columns: ['id', 'number', 'note', 'owner', { column: 'created_at', as: `at_${shape}` }],
+      where: { number: { eq: number } }
+    }],
+    named: ({ number }) => [{
+      id: 'found',
+      op: 'select',
+      table: 'invoices',
+      where: { number: { eq: number } }
+    }],
     compared: ['number', 'note', 'owner'],
     proof: ['"earlier"', 1]
   },
