@@ -143,8 +143,9 @@ function withRole (
  * number is that of the encoding in FORMAT_NAMES; it must not be a constant, see raiseNumber.
  */
 const sameEncoding = sql`case when pg_catalog.current_setting('client_encoding')
-  operator(pg_catalog.<>) 'UTF8' then ${raiseNumber('session', sql`pg_catalog.length(
-    pg_catalog.current_setting('client_encoding')) * 0 + 1`)} end`
+  operator(pg_catalog.<>) 'UTF8' then ${raiseNumber('session', sql`(pg_catalog.length(
+    pg_catalog.current_setting('client_encoding')) operator(pg_catalog.*) 0
+    operator(pg_catalog.+) 1)`)} end`
 
 /**
  * Sets the encoding before a session whose parameters are not ASCII, because they are read in it.

@@ -87,6 +87,7 @@ function buildBatchSteps (
 ): readonly Step[] {
   const { session, workerSession, key, mode, count } = batch
   const onWorkers = workerSession?.(connection) ?? []
+  const again = runsCode(batch) ? againSteps(onWorkers, batch.sessionAgain(connection)) : []
   return [
     ...key === undefined
       ? []
@@ -106,7 +107,7 @@ function buildBatchSteps (
     ...batch.operations().flatMap((statement, place): readonly Step[] => [
       { statement, place, answer: 'operation' },
       ...statement.runsCode === true && place < count - 1
-        ? againSteps(onWorkers, batch.sessionAgain(connection), place)
+        ? again.map(step => ({ ...step, place }))
         : []
     ]),
     ...key === undefined && mode.tx === 'commit'
@@ -124,14 +125,13 @@ function buildBatchSteps (
  */
 function againSteps (
   onWorkers: readonly Statement[],
-  again: Statement,
-  place: number
-): readonly Step[] {
+  again: Statement
+): ReadonlyArray<Omit<Step, 'place'>> {
   const isAscii = again.parameters.every(text => typeof text === 'string' && ASCII.test(text))
   return [
-    ...isAscii ? [] : [{ statement: encodingStatement, place, answer: 'again' } as const],
-    ...onWorkers.map(statement => ({ statement, place })),
-    { statement: again, place, answer: 'again' }
+    ...isAscii ? [] : [{ statement: encodingStatement, answer: 'again' } as const],
+    ...onWorkers.map(statement => ({ statement })),
+    { statement: again, answer: 'again' }
   ]
 }
 
