@@ -253,7 +253,10 @@ async function readTypes (
   }
 }
 
-/** Reads the types of a batch again after a failure that outdated ones could explain. */
+/**
+ * Reads the types of a batch again after a failure that outdated ones could explain. A check of
+ * types that has failed shows that they changed, also if they have changed back.
+ */
 async function areTypesChanged (
   { types }: AttemptBatch,
   { outcome, lease }: { readonly outcome: AttemptOutcome, readonly lease: Lease }
@@ -261,7 +264,7 @@ async function areTypesChanged (
   if (types === undefined || !mayKnowOldTypes(outcome)) return false
   await lease.free
   await readTypes(lease.connection, types.all())
-  return types.renew()
+  return types.renew() || raisedKind(outcome as Failed) === 'types'
 }
 
 /** The next batch with the same statement checks its values in the first attempt. */

@@ -118,8 +118,7 @@ function retryConflict ({ error }: Failed, budget: RetryBudget): Retry | undefin
  * the same in every attempt.
  */
 function needsPlace (outcome: Failed): boolean {
-  const kind = raisedKind(outcome)
-  return isCheckableRefusal(outcome) || kind === 'missing' || kind === 'types'
+  return isCheckableRefusal(outcome) || raisedKind(outcome) === 'missing'
 }
 
 /**

@@ -157,12 +157,14 @@ export function hideSecrets ({ text, parameters }: RenderedSql): RenderedSql {
 export interface ServerError extends PlacedError {
   readonly code: string
   readonly message: string
+  readonly routine?: string | undefined
 }
 
 /**
  * Returns the raised error in an error of PostgreSQL; undefined if the service did not raise it.
  */
 export function readRaised (error: ServerError): RaisedError | undefined {
+  if (isTypeRefused(error)) return { kind: 'types', value: 0 }
   if (error.code === '42883' || error.code === '42725') return readMissingOperator(error)
   if (error.code === '42704') return readMissingSetting(error)
   const found = error.code === '22P02' ? RAISED.exec(error.message) : null
@@ -177,6 +179,16 @@ function readMissingSetting ({ message }: ServerError): RaisedError | undefined 
   if (found === undefined) return undefined
   const [kind, name] = found
   return { kind: message.includes(name + BYTES) ? 'bytes' : kind, value: 0 }
+}
+
+/** The operator of a condition of buildParsedCheck. */
+const TYPE_OPERATOR = /^operator\(pg_catalog\.=\)\s+(?:pg_catalog\.array_fill\()?\(null::/
+
+/** Whether PostgreSQL refused a condition of buildParsedCheck: an array has no array type. */
+function isTypeRefused (error: ServerError): boolean {
+  return error.code === '42883'
+    ? TYPE_OPERATOR.test(textAtError(error))
+    : error.code === '42704' && error.routine === 'enforce_generic_type_consistency'
 }
 
 /** The operator of $append and $merge, as schemas/modifier.ts writes it. */
