@@ -118,6 +118,7 @@ class Attempt implements AnswerHandler {
   #mustReset = false
   /** Nothing ran, because the connection cannot be used. */
   #refused = false
+  #beginFailed = false
   /** BEGIN was refused (0A000), because the server is a standby. */
   #isStandby = false
   #resolved = false
@@ -238,7 +239,8 @@ class Attempt implements AnswerHandler {
 
   #completeEnd (tag: string): void {
     if (this.#refused) return
-    if (this.#firstError !== undefined && tag === 'COMMIT') {
+    // Without a transaction, COMMIT does nothing and succeeds.
+    if (this.#firstError !== undefined && !this.#beginFailed && tag === 'COMMIT') {
       this.violated()
       return
     }
@@ -270,6 +272,7 @@ class Attempt implements AnswerHandler {
     const { text: query = '', name = '', parse } = this.#requests[request] ?? {}
     const wasPrepared = name !== '' && parse === false
     const isDeallocated = wasPrepared && error.code === SqlState.invalid_sql_statement_name
+    this.#beginFailed ||= answer === 'begin'
     this.#refused ||= answer === 'begin' && !isDeallocated &&
       !isImpossibleMode(error, this.#batch.mode)
     this.#isStandby ||= this.#refused && error.code === SqlState.feature_not_supported
