@@ -220,9 +220,7 @@ class Attempt implements AnswerHandler {
   }
 
   row (request: number, body: Buffer): void {
-    const { answer } = this.#steps[request] ?? {}
-    if (answer === undefined && request <= this.#steps.length) return
-    if (this.#answers.addRow(answer, body)) return
+    if (this.#answers.addRow(this.#steps[request]?.answer, body)) return
     const { socket } = this.#connection
     socket.pause()
     const resume = (): void => socket.resume()
