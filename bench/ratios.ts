@@ -162,7 +162,7 @@ export function renderDuties ({ comparisons }: BenchRecord): string | undefined 
 export function renderGuarded ({ comparisons }: BenchRecord): string | undefined {
   const names = [contenders.oneflight.name, contenders['word by hand'].name] as const
   const rows = Object.entries(words).flatMap(([word, { title }]) => {
-    const comparison = comparisons.find(({ work, guarded }) => work === word && guarded === true)
+    const comparison = find({ comparisons }, word, 0, true)
     return areMeasured(comparison, names) ? [[title, ...compare(comparison, ...names)]] : []
   })
   return rows.length === 0 ? undefined : renderTable(['Work', ...FIGURES_HEAD], rows)

@@ -35,8 +35,8 @@ async function idempotencyKey (app: FastifyInstance, { config }: ConfigOptions):
     readHeader(request)
     done()
   })
-  // Hashing many claims takes 14 µs, 2 % of a small batch. The cache of tokens keeps identities, so
-  // it also bounds this one.
+  // Hashing many claims takes 14 µs, 2 % of a small batch. The cache of tokens keeps identities,
+  // so it also bounds this one.
   const owners = new WeakMap<Identity, KeyOwner>()
   const findOwner = (identity: Identity): KeyOwner => {
     const owner = owners.get(identity) ?? ownerOf(identity, config)

@@ -34,7 +34,7 @@ import {
 } from './operations/output.ts'
 import { sourceColumns } from './operations/source.ts'
 import { buildAggregated, buildDirect, buildStreamed, requiredRows } from './result.ts'
-import { canRunCode } from './operations/runs-code.ts'
+import { createCodeTest } from './operations/runs-code.ts'
 import { hideSecrets } from './statement/raised-error.ts'
 import { findShared } from './statement/shared-results.ts'
 import type { Statement } from './statement/statement.ts'
@@ -66,6 +66,7 @@ export function compile (
   // With value checks every statement counts its rows.
   const separate = checkValues || explain ? NONE : findSeparate(plan, options)
   const earlier = { results, scalars, separate }
+  const canRunCode = createCodeTest(plan.tables, types)
   return operations.map(planned => {
     const uses = plan.referenceUses.get(planned.index) ?? []
     const onlyCounts = !explain && answersOnlyCount(planned, options.minimal) && uses.length === 0
@@ -89,7 +90,7 @@ export function compile (
     }
     const compileNode = (node: PlanNode): Statement | undefined => {
       const bare = compileOperation(node, contextOf(node, false))
-      return bare !== undefined && canRunCode(node, bare, { tables: plan.tables, ...types })
+      return bare !== undefined && canRunCode(node, bare)
         ? compileOperation(node, contextOf(node, true))
         : bare
     }

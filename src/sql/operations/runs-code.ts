@@ -8,28 +8,33 @@ import type { FindColumns, TableColumns } from '../values/column-types.ts'
 import type { FindFunction } from '../values/function-types.ts'
 
 interface Known {
-  /** All tables of the batch. */
-  readonly tables: readonly TableName[]
   readonly findColumns: FindColumns
   readonly findFunction: FindFunction
 }
 
+/** Tells whether the statement of an operation can run code. */
+type RunsCode = (node: PlanNode, statement: { readonly text: string }) => boolean
+
 /**
- * Whether the statement of an operation can run code. What is not known counts as code. All names
- * of a request are quoted in its text, so the text tells which tables and columns it reads.
+ * Returns the test for the operations of a batch with these tables. What is not known counts as
+ * code. All names of a request are quoted in the text of its statement, so the text tells which
+ * tables and columns it reads.
  */
-export function canRunCode (
-  node: PlanNode,
-  { text }: { readonly text: string },
-  { tables, findColumns, findFunction }: Known
-): boolean {
-  const named = tables.filter(table => text.includes(render(tableName(table)).text))
-  if (node.kind === 'call') {
-    return findFunction(node.table)?.variants.every(({ runsCode }) => !runsCode) !== true ||
-      named.some(table => readsCode(findColumns(table), text))
+export function createCodeTest (
+  tables: readonly TableName[],
+  { findColumns, findFunction }: Known
+): RunsCode {
+  const names = tables.map(table => ({ table, name: render(tableName(table)).text }))
+  return (node, { text }) => {
+    const named = names.filter(({ name }) => text.includes(name)).map(({ table }) => table)
+    const reads = (table: TableName): boolean => readsCode(findColumns(table), text)
+    if (node.kind === 'call') {
+      return findFunction(node.table)?.variants.every(({ runsCode }) => !runsCode) !== true ||
+        named.some(reads)
+    }
+    const writes = node.kind !== 'select' && findColumns(node.table)?.code?.writes !== false
+    return writes || [node.table, ...named].some(reads)
   }
-  const writes = node.kind !== 'select' && findColumns(node.table)?.code?.writes !== false
-  return writes || [node.table, ...named].some(table => readsCode(findColumns(table), text))
 }
 
 function readsCode (columns: TableColumns | undefined, text: string): boolean {

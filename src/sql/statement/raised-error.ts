@@ -164,7 +164,6 @@ export interface ServerError extends PlacedError {
  * Returns the raised error in an error of PostgreSQL; undefined if the service did not raise it.
  */
 export function readRaised (error: ServerError): RaisedError | undefined {
-  if (isTypeRefused(error)) return { kind: 'types', value: 0 }
   if (error.code === '42883' || error.code === '42725') return readMissingOperator(error)
   if (error.code === '42704') return readMissingSetting(error)
   const found = error.code === '22P02' ? RAISED.exec(error.message) : null
@@ -174,7 +173,9 @@ export function readRaised (error: ServerError): RaisedError | undefined {
   return { kind, value: 0, issue: JSON.parse(Buffer.from(text, 'hex').toString()) as ValueIssue }
 }
 
-function readMissingSetting ({ message }: ServerError): RaisedError | undefined {
+function readMissingSetting ({ message, routine }: ServerError): RaisedError | undefined {
+  // A condition of buildParsedCheck: an array has no array type.
+  if (routine === 'enforce_generic_type_consistency') return { kind: 'types', value: 0 }
   const found = [...SETTINGS].find(([, name]) => message.includes(name))
   if (found === undefined) return undefined
   const [kind, name] = found
@@ -184,23 +185,19 @@ function readMissingSetting ({ message }: ServerError): RaisedError | undefined 
 /** The operator of a condition of buildParsedCheck. */
 const TYPE_OPERATOR = /^operator\(pg_catalog\.=\)\s+(?:pg_catalog\.array_fill\()?\(null::/
 
-/** Whether PostgreSQL refused a condition of buildParsedCheck: an array has no array type. */
-function isTypeRefused (error: ServerError): boolean {
-  return error.code === '42883'
-    ? TYPE_OPERATOR.test(textAtError(error))
-    : error.code === '42704' && error.routine === 'enforce_generic_type_consistency'
-}
-
 /** The operator of $append and $merge, as schemas/modifier.ts writes it. */
 const JOIN_OPERATOR =
   /^operator\(pg_catalog\.\|\|\) \/\* (\$append|\$merge) \*\/ [a-z ]+ t\."((?:""|[^"])+)"/
 
 /**
- * Recognises the failure of $append or $merge for a column whose type does not have their operator,
+ * Recognises a type that is no longer the one that was read, and the failure of $append or $merge
+ * for a column whose type does not have their operator,
  * or can be cast to several types that have it ("char").
  */
 function readMissingOperator (error: ServerError): RaisedError | undefined {
-  const found = JOIN_OPERATOR.exec(textAtError(error))
+  const text = textAtError(error)
+  if (TYPE_OPERATOR.test(text)) return { kind: 'types', value: 0 }
+  const found = JOIN_OPERATOR.exec(text)
   if (found === null) return undefined
   const [, problem, column = ''] = found
   const path = ['', column.replaceAll('""', '"')]

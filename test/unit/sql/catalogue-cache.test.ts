@@ -35,7 +35,7 @@ t.test('what is known is read again after 30 s, and before it is used after 60 s
   keep('b')
   t.same(cache.lookup(name), { source: 'b' })
   seconds += 60
-  t.same(states(), [true, true], 'nobody has used it for a minute')
+  t.same(states(), [true, true], 'it was not used for a minute')
   keep('c', false)
   t.same(cache.lookup(name), { source: 'c' })
   t.same(states(), [true, true], 'a part that was read makes the rest no younger')
