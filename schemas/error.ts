@@ -76,8 +76,8 @@ export const ErrorObject = Type.Object({
   sqlstate: Type.Optional(Type.String({ description: 'SQLSTATE of the PostgreSQL error' })),
   constraint: Type.Optional(Type.String({ description: 'name of the violated constraint' })),
   path: Type.Optional(
-    pathOf('path from the operation to the row of `values` that fails: ' +
-      '`["values", 3]`; only if it is known for certain')
+    pathOf('path from the operation to what fails: to a row of `values`, `["values", 3]`, or to ' +
+      'a table or column that does not exist; only if it is known for certain')
   ),
   line: Type.Optional(
     Type.Integer({

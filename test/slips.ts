@@ -174,7 +174,8 @@ export const slips: readonly Slip[] = [
     repair: '"where": {"sku": {"eq": "apple"}}',
     status: 400,
     code: 'undefined_column',
-    message: 'Table "stock" has no column "skuu".'
+    path: ['where', 'skuu'],
+    message: 'Table "stock" has no column "skuu". Did you mean "sku"?'
   },
   {
     batch: '[{"id": "a", "op": "select", <here>}]',
@@ -182,6 +183,7 @@ export const slips: readonly Slip[] = [
     repair: '"table": "stock"',
     status: 404,
     code: 'undefined_table',
+    path: ['table'],
     message: 'Table "stocks" does not exist in schema "public". Did you mean "stock"?'
   },
   {
@@ -255,6 +257,7 @@ export const slips: readonly Slip[] = [
     repair: '"columns": [{"fn": "count"}]',
     status: 400,
     code: 'undefined_column',
+    path: ['columns', 0],
     message: 'Table "stock" has no column "count(*)". An aggregate is an object such as ' +
       '{"fn": "count"}.'
   },

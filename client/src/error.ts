@@ -170,7 +170,10 @@ export class OneflightError extends Error {
   readonly index: number | undefined
   readonly sqlstate: string | undefined
   readonly constraint: string | undefined
-  /** The row of `values` that fails, if it is known: `['values', 3]`. */
+  /**
+   * What fails, if it is known: the row of `values`, `['values', 3]`, or a table or column that
+   * does not exist.
+   */
   readonly path: ReadonlyArray<string | number> | undefined
   /**
    * With `idempotency_key_reused`: what differs from the committed batch with the key, the batch

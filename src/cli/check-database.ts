@@ -7,7 +7,6 @@ import { isReservedRole } from '../../schemas/token.ts'
 import type { DatabaseSettings } from '../config/config.ts'
 import type { Failure } from '../errors/catalogue.ts'
 import { withoutValues, type DatabaseError } from '../errors/postgres.ts'
-import { SqlState } from '../errors/sqlstates.ts'
 import type { Position } from '../json/json-text.ts'
 import type { Plan } from '../plan/plan.ts'
 import { createPool } from '../postgres/pool.ts'
@@ -111,6 +110,6 @@ function describe (
     if (column !== undefined) {
       return text.find(index, column, details.sqlstate === undefined ? 'reference' : 'column')
     }
-    return details.sqlstate === SqlState.undefined_table ? text.locate([index, 'table']) : undefined
+    return details.path === undefined ? undefined : text.locate([index, ...details.path])
   }
 }

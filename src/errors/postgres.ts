@@ -134,8 +134,8 @@ export interface ErrorPlace {
   readonly verbose: boolean
   /** Rewrites a message of PostgreSQL in terms of the request. */
   readonly describe?: (message: string) => string
-  /** The position in `values` of the row that violates a constraint, if it is known. */
-  readonly row?: number | undefined
+  /** The path from the operation to what fails, if it is known. */
+  readonly path?: ReadonlyArray<string | number> | undefined
   /** Replaces the hint of the error. */
   readonly hint?: string | undefined
 }
@@ -252,13 +252,13 @@ function findQuotes (
 }
 
 function describe (error: DatabaseError, place: ErrorPlace): FailureDetails {
-  const { hint = error.hint, row } = place
+  const { hint = error.hint, path } = place
   return {
     op: place.op,
     index: place.index,
     sqlstate: error.code,
     ...(error.constraint_name === undefined ? {} : { constraint: error.constraint_name }),
-    ...(row === undefined ? {} : { path: ['values', row] }),
+    ...(path === undefined ? {} : { path: [...path] }),
     ...(place.verbose && error.detail !== undefined ? { detail: error.detail } : {}),
     ...(place.verbose && hint !== undefined ? { hint } : {})
   }

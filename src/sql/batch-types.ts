@@ -3,18 +3,23 @@
  * statements are compiled for what is known of them, and again after it has changed.
  */
 import { identifier, join, render, sql, type Fragment } from '../fragment/fragment.ts'
+import { tableKey } from '../plan/name.ts'
+import type { UnknownName } from '../plan/named-parts.ts'
 import type { TableName } from '../plan/nodes.ts'
 import type { Plan } from '../plan/plan.ts'
 import { inlinesFunction } from './citus/placement.ts'
 import type { LearnedTypes, TypesQuery } from './frame/compiled-batch.ts'
 import type { Statement } from './statement/statement.ts'
+import type { UnknownNames } from './unknown-names.ts'
 import { columnTypesQuery, type ColumnTypes } from './values/column-types.ts'
 import { functionTypesQuery, type FunctionTypes } from './values/function-types.ts'
+import { functionsOfAnyRow } from './values/row-functions.ts'
 
 /** What is known of the types of one database. */
 interface KnownTypes {
   readonly columnTypes: ColumnTypes
   readonly functionTypes: FunctionTypes
+  readonly unknownNames: UnknownNames
 }
 
 export class BatchTypes implements LearnedTypes {
@@ -24,6 +29,8 @@ export class BatchTypes implements LearnedTypes {
   readonly #distributed: boolean
   /** What was known when the statements were compiled. */
   #types: readonly unknown[] = []
+  /** The keys of tables that did not exist when they were read for this batch. */
+  #absent: ReadonlySet<string> = new Set()
 
   constructor (plan: Plan, cache: KnownTypes, distributed: boolean) {
     this.#plan = plan
@@ -64,6 +71,11 @@ export class BatchTypes implements LearnedTypes {
     return changed
   }
 
+  unknownName (): UnknownName | undefined {
+    const { columnTypes, unknownNames } = this.#cache
+    return unknownNames.find(this.#plan, { columnTypes, absent: this.#absent })
+  }
+
   unknown (): TypesQuery | undefined {
     return this.#queryIf((cache, name) => cache.isUnknown(name))
   }
@@ -95,13 +107,19 @@ export class BatchTypes implements LearnedTypes {
     const columns: readonly Fragment[] = [
       ...tables.length === 0
         ? []
-        : [sql`(${columnTypesQuery(tables, { inlines, withCode })}) as ${COLUMNS}`],
+        : [
+            sql`(${columnTypesQuery(tables, { inlines, withCode })}) as ${COLUMNS}`,
+            sql`(${functionsOfAnyRow()}) as ${ANY_ROW}`
+          ],
       ...functions.length === 0 ? [] : [sql`(${functionTypesQuery(functions)}) as ${FUNCTIONS}`]
     ]
     return {
       text: render(sql`select ${join(columns, sql`, `)}`).text,
-      remember: ({ columns, functions }) => {
-        if (typeof columns === 'string') columnTypes.remember(columns)
+      remember: ({ columns, functions, any_row: anyRow }) => {
+        if (typeof columns === 'string') {
+          this.#absent = new Set(columnTypes.remember(columns).map(tableKey))
+        }
+        if (typeof anyRow === 'string') columnTypes.rememberAnyRow(anyRow)
         if (typeof functions === 'string') functionTypes.remember(functions)
       }
     }
@@ -109,4 +127,5 @@ export class BatchTypes implements LearnedTypes {
 }
 
 const COLUMNS = identifier('columns')
+const ANY_ROW = identifier('any_row')
 const FUNCTIONS = identifier('functions')

@@ -38,6 +38,7 @@ import {
   type Template
 } from './statement/statement.ts'
 import { TemplateCache, templateBytes, type Variants } from './template-cache.ts'
+import { UnknownNames } from './unknown-names.ts'
 import { FunctionTypes } from './values/function-types.ts'
 import { ColumnTypes } from './values/column-types.ts'
 
@@ -81,6 +82,8 @@ export class Compiler {
   readonly columnTypes = new ColumnTypes()
   /** What is known about the parameters of functions. */
   readonly functionTypes = new FunctionTypes()
+  /** What is known about the names in plans. */
+  readonly unknownNames = new UnknownNames()
   readonly #settings: CompileSettings
   readonly #templates: TemplateCache
   readonly #plans = new WeakMap<Plan, Variants>()

@@ -79,8 +79,9 @@ async function explain (
   const options = { ...settings, role, anonymous: false, suggestions }
   const failure = toFailure({ ...outcome, at }, plan, options)
   if (at !== index || failure.details.retryable === true) throw failure
-  const { error } = outcome
-  const column = error.code === SqlState.undefined_column ? columnAtError(error) : undefined
+  const { error, unknownName } = outcome
+  const column = unknownName?.column ??
+    (error.code === SqlState.undefined_column ? columnAtError(error) : undefined)
   return { failure, index, column }
 }
 

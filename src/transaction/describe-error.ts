@@ -2,10 +2,8 @@
  * Puts errors of PostgreSQL into the words of the request: its table, columns and operators, and
  * no alias of our statements.
  */
-import { aggregateNames } from '../../schemas/operation.ts'
 import { operators, type Operator, type OperatorName } from '../../schemas/operator.ts'
 import { quote } from '../errors/catalogue.ts'
-import { suggest } from '../errors/suggestion.ts'
 import { NO_BINARY_INPUT, quotedText, type DatabaseError } from '../errors/postgres.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
 import { render } from '../fragment/fragment.ts'
@@ -18,12 +16,11 @@ import {
   type KnownValues,
   type ValuePlace
 } from '../plan/find-value.ts'
-import type { CallNode, Condition, Exists, PlanNode, TableName } from '../plan/nodes.ts'
+import type { CallNode, Condition, Exists, PlanNode } from '../plan/nodes.ts'
 import { sourceOf } from '../plan/source.ts'
 import {
   columnAtError,
   columnBeforeError,
-  tableAtError,
   textAtError
 } from '../sql/statement/error-place.ts'
 import { tableName } from '../sql/statement/table.ts'
@@ -34,10 +31,6 @@ import type { Suggestions } from './look-up.ts'
 export interface ErrorContext extends KnownValues {
   readonly node: PlanNode
   readonly suggestions?: Suggestions | undefined
-  /** All tables of the batch. */
-  readonly tables: readonly TableName[]
-  /** DB_SCHEMAS */
-  readonly schemas: readonly string[]
 }
 
 /** Describes the error of an operation. `message` is that of PostgreSQL, as it may be sent. */
@@ -48,17 +41,14 @@ export function describeError (
 ): string {
   const { node } = context
   switch (error.code) {
-    case SqlState.undefined_table:
-    case SqlState.undefined_object:
-      return describeTable(error, message, context)
     case SqlState.undefined_column:
-      return describeColumn(error, message, context)
+      return describeColumn(error, message, node)
     case SqlState.ambiguous_column:
       return describeClash(error, message)
     case SqlState.grouping_error:
       // An aggregate where none is allowed: `t."count"` is also count(t).
       return error.routine === 'check_agglevels_and_constraints'
-        ? describeColumn(error, message, context)
+        ? describeColumn(error, message, node)
         : describeGroup(error)
     case SqlState.undefined_function:
       return describeFunction(error, message, node)
@@ -122,37 +112,6 @@ function findPrivileges (node: Exclude<PlanNode, CallNode>): string {
   }
 }
 
-/** A missing table is also a missing type: that of its rows. */
-function describeTable (
-  error: DatabaseError,
-  message: string,
-  { tables, schemas, suggestions }: ErrorContext
-): string {
-  const text = textAtError(error)
-  const table = tables.find(table => text.startsWith(render(tableName(table)).text))
-  if (table === undefined) return message
-  const other = schemas.length === 1
-    ? ''
-    : ' For a table of another schema, write <schema>.<table>.'
-  const near = suggestTable(table, suggestions?.tables ?? [], schemas[0])
-  const help = near === undefined ? other : ` Did you mean "${near}"?`
-  return `Table "${table.name}" does not exist in schema "${table.schema}".${help}`
-}
-
-/** A table of another schema with this name, or one of the same schema with a similar name. */
-function suggestTable (
-  { schema, name }: TableName,
-  tables: readonly TableName[],
-  first: string | undefined
-): string | undefined {
-  const names = tables.filter(table => table.schema === schema).map(({ name }) => name)
-  const near = names.length === 0 ? undefined : suggest(name, names)
-  const found = tables.find(table => table.name === name) ??
-    (near === undefined ? undefined : { schema, name: near })
-  if (found === undefined) return undefined
-  return found.schema === first ? found.name : `${found.schema}.${found.name}`
-}
-
 /**
  * PostgreSQL rewrites no statement in WITH or with RETURNING by a rule, except a DO INSTEAD with
  * RETURNING. Its message speaks of the statement.
@@ -168,23 +127,21 @@ function describeRule (
     : message
 }
 
+/**
+ * The result of a function has no such column. A table lacks one only if the name is that of a
+ * function or a system column which the row does not have.
+ */
 function describeColumn (
   error: DatabaseError,
   message: string,
-  { node, tables }: ErrorContext
+  { kind, table }: PlanNode
 ): string {
   const column = columnAtError(error)
   if (column === undefined) return message
-  const quoted = tableAtError(error)
-  const table = tables.find(table => render(tableName(table)).text === quoted) ?? node.table
-  const help = aggregateCall.test(column)
-    ? ' An aggregate is an object such as {"fn": "count"}.'
-    : ''
-  return `Table "${table.name}" has no column "${column}".${help}`
+  return kind === 'call'
+    ? `The result of "${table.name}" has no column "${column}".`
+    : `There is no column "${column}".`
 }
-
-/** SQL for an aggregate in place of a column. */
-const aggregateCall = new RegExp(`^(?:${aggregateNames.join('|')})\\s*\\(`, 'i')
 
 /** An output column has the name of a column of the table, which "*" returns too. */
 function describeClash (error: DatabaseError, message: string): string {

@@ -6,12 +6,14 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { failure, withReason, type Failure, type FailureCode } from '../errors/catalogue.ts'
 import { SqlState } from '../errors/sqlstates.ts'
+import type { UnknownName } from '../plan/named-parts.ts'
 import { smallTurn, type Turn } from '../plan/work.ts'
 import { destroyConnection, query, type Connection } from '../postgres/connection.ts'
 import { Lease, type ConnectionPool } from '../postgres/pool.ts'
 import {
   applyVariant,
   mayCommit,
+  refuseNames,
   type AttemptBatch,
   type AttemptVariant,
   type CompiledBatch,
@@ -201,13 +203,19 @@ async function runAttempt (
   const hasRoleSettings = connection.roleSettings.has(batch.role)
   await learnTypes(connection, batch)
   readAgingTypes(pool, batch)
+  const unknown = await findUnknownName(connection, batch)
   // Compiles it, which also finds what Citus cannot do.
   if (batch !== compiled) turn.run(() => batch.operations())
-  const sent = turn.run(() => applyVariant(batch, variant))
+  const sent = turn.run(() => unknown === undefined
+    ? applyVariant(batch, variant)
+    : refuseNames(batch, [unknown.table])
+  )
   const started = turn.run(() => startAttempt(connection, sent, { clientClosed, rowSink }))
   lease.free = started.released
   let outcome = await started.outcome
-  const typesChanged = !isPassedOn(rowSink) && await areTypesChanged(sent, { outcome, lease })
+  if (unknown !== undefined) outcome = toRefused(outcome, unknown)
+  const typesChanged = unknown === undefined && !isPassedOn(rowSink) &&
+    await areTypesChanged(sent, { outcome, lease })
   if (outcome.kind === 'failed' && batch.key !== undefined) {
     await lease.free
     const until = Math.min(deadline, performance.now() + LOOKUP_TIMEOUT_MS)
@@ -227,6 +235,33 @@ async function learnTypes (connection: Connection, { types }: CompiledBatch): Pr
   const unknown = types?.unknown()
   if (unknown !== undefined) await readTypes(connection, unknown)
   types?.renew()
+}
+
+/**
+ * Returns the first table or column that the batch names and the database does not have. A table
+ * that is not known has just been read. For a column, the table is read again, because DDL may have
+ * added the column since.
+ */
+async function findUnknownName (
+  connection: Connection,
+  { types }: CompiledBatch
+): Promise<UnknownName | undefined> {
+  const found = types?.unknownName()
+  if (types === undefined || found?.column === undefined) return found
+  await readTypes(connection, types.all())
+  types.renew()
+  return types.unknownName()
+}
+
+/** The outcome of an attempt with refuseNames, as that of the operation with the unknown name. */
+function toRefused (outcome: AttemptOutcome, unknownName: UnknownName): AttemptOutcome {
+  if (outcome.kind !== 'failed' || typeof outcome.at !== 'number') return outcome
+  const failed = { ...outcome, at: unknownName.index }
+  if (raisedKind(outcome) !== 'unknown') return failed
+  const [code, kind] = unknownName.column === undefined
+    ? [SqlState.undefined_table, 'table']
+    : [SqlState.undefined_column, 'column']
+  return { ...failed, error: { code, message: `The ${kind} does not exist.` }, unknownName }
 }
 
 /** Reads types again on a connection of its own. If that fails, the next batch will read them. */

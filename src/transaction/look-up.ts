@@ -1,18 +1,21 @@
 /**
- * Reads from the catalogue what an error message can suggest: the tables that the role may use
- * instead of one that does not exist, and the labels of enums. An error costs one more round trip.
+ * Reads from the catalogue what an error message can suggest: the tables and columns that the role
+ * may use instead of one that does not exist, and the labels of enums. An error costs one more
+ * round trip.
  */
-import { SqlState } from '../errors/sqlstates.ts'
 import { render, type Fragment } from '../fragment/fragment.ts'
+import type { UnknownName } from '../plan/named-parts.ts'
 import type { PlanNode, TableName } from '../plan/nodes.ts'
 import { millisecondsUntil, query, withTimeout } from '../postgres/connection.ts'
 import { Lease, type ConnectionPool } from '../postgres/pool.ts'
-import { enumLabels, usableTables } from '../sql/statement/suggestions.ts'
+import { enumLabels, usableColumns, usableTables } from '../sql/statement/suggestions.ts'
 import type { Failed } from './outcome.ts'
 
 export interface Suggestions {
   /** Tables that the role may use. */
   readonly tables?: readonly TableName[]
+  /** Columns that the role may use, of the table that lacks one. */
+  readonly columns?: readonly string[]
   /** The labels of the enums of the operation's table, by column. */
   readonly labels?: Readonly<Record<string, readonly string[]>>
 }
@@ -27,18 +30,27 @@ interface LookUpOptions {
 
 /** Returns what is known about the error of an operation; nothing if it cannot be read. */
 export async function lookUp (
-  { error, at }: Failed,
+  { error, at, unknownName }: Failed,
   node: PlanNode | undefined,
   options: LookUpOptions
 ): Promise<Suggestions> {
   if (typeof at !== 'number' || node === undefined) return {}
-  const { code, routine } = error as { readonly code?: string, readonly routine?: string }
-  if (code === SqlState.undefined_table) {
-    return { tables: await read<readonly TableName[]>(usableTables(options), options) ?? [] }
-  }
+  if (unknownName !== undefined) return await lookUpNames(unknownName, options)
+  const { routine } = error as { readonly routine?: string }
   if (routine !== 'enum_in') return {}
   const labels = enumLabels(node.table)
   return { labels: await read<NonNullable<Suggestions['labels']>>(labels, options) ?? {} }
+}
+
+async function lookUpNames (
+  { table, column }: UnknownName,
+  options: LookUpOptions
+): Promise<Suggestions> {
+  if (column === undefined) {
+    return { tables: await read<readonly TableName[]>(usableTables(options), options) ?? [] }
+  }
+  const columns = usableColumns(table, options.role)
+  return { columns: await read<readonly string[]>(columns, options) ?? [] }
 }
 
 async function read<Result> (

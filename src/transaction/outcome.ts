@@ -2,6 +2,7 @@
  * How an attempt to run a batch can end, and how the batch can end.
  */
 import type { DatabaseError } from '../errors/postgres.ts'
+import type { UnknownName } from '../plan/named-parts.ts'
 import type { TransactionId } from '../sql/frame/server-state.ts'
 import type { Place } from '../sql/frame/steps.ts'
 
@@ -46,6 +47,8 @@ export interface Failed {
   readonly checkable?: boolean
   /** The statement that failed had been prepared by an earlier batch. */
   readonly wasPrepared?: boolean
+  /** No operation was run, because the database does not have this table or column. */
+  readonly unknownName?: UnknownName
   /** The results of the operations before. */
   readonly rows?: readonly Buffer[]
   readonly times: AttemptTimes

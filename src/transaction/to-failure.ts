@@ -29,6 +29,7 @@ import {
   modifierHelp,
   placeName
 } from './describe-error.ts'
+import { describeName } from './describe-name.ts'
 import type { Suggestions } from './look-up.ts'
 import type { Failed } from './outcome.ts'
 import { referenceReader } from './read-reference.ts'
@@ -59,8 +60,13 @@ export function toFailure (
   plan: Plan,
   { schemas, row, parameters, suggestions, ...options }: ToFailureOptions
 ): Failure {
-  const { error, at } = outcome
+  const { error, at, unknownName } = outcome
   if (error instanceof Failure) return error
+  if (unknownName !== undefined) {
+    const describe = (): string => describeName(unknownName, { suggestions, schemas })
+    const place = placeOf(plan, unknownName.index)
+    return fromDatabase(error, { ...place, path: unknownName.path, describe, ...options })
+  }
   if (readRaised(error)?.kind === 'reset') return resultsLost(at, plan)
   if (typeof at !== 'number') return describeOutside(error, at, options)
   const raised = readRaised(error) ?? readMissingColumn(error, plan.referenceUses.get(at))
@@ -68,13 +74,11 @@ export function toFailure (
   const node = plan.operations[at] as PlanNode
   const place = {
     ...placeOf(plan, at),
-    row,
+    path: row === undefined ? undefined : ['values', row],
     describe: (message: string) => {
       const readReference = referenceReader(outcome.rows ?? [])
       const known = { row, parameters, readReference, suggestions }
-      const described = describeError(error, message, {
-        node, tables: plan.tables, schemas, ...known
-      })
+      const described = describeError(error, message, { node, ...known })
       // The place of a value contains the row.
       return row === undefined || isValueError(error.code)
         ? described

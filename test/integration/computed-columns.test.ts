@@ -174,7 +174,7 @@ t.test('an aggregate cannot be read as a column', async t => {
   for (const query of queries) {
     t.match(
       await post([{ id: 's', op: 'select', table: 't', ...query }]),
-      { status: 400, body: { error: { code: 'grouping_error', op: 's' } } },
+      { status: 400, body: { error: { code: 'undefined_column', op: 's' } } },
       JSON.stringify(query)
     )
   }

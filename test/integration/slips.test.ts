@@ -180,6 +180,8 @@ const schema = `
   create function bare_function() returns int language sql as 'select 1';
   revoke execute on function bare_function from public;
   create table things (id int primary key, name text, data jsonb, raw json, "a ""b" int);
+  create view seen as select * from things;
+  create function all_things() returns setof things language sql stable as 'select * from things';
   create table checked (id int);
   create function check_it() returns trigger language plpgsql as $$ begin
     execute case new.id when 1 then 'select nope' when 2 then 'select nope(1)'
@@ -191,7 +193,7 @@ const schema = `
   create trigger check_it before insert on checked for each row execute function check_it();
   create schema other;
   grant usage on schema other to oneflight_user;
-  grant all on things, checked to oneflight_user;
+  grant all on things, seen, checked to oneflight_user;
 `
 const service = await useService(t, { schema, env: { DB_SCHEMAS: 'public,other' } })
 const verbose = await useService(t, {
@@ -207,7 +209,12 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
     ...insert, on_conflict: { columns: ['id'], do: 'update', ...members }
   })
   const update = (set: object): object => ({ op: 'update', set, all: true })
-  const missing = (column: string): string => `Table "things" has no column "${column}".`
+  const missing = (column: string): string => {
+    const near = { nam: 'name', 'a "': 'a "b' }[column]
+    return `Table "things" has no column "${column}".${
+      near === undefined ? '' : ` Did you mean "${near}"?`
+    }`
+  }
   const misfit = (name: string, column: string, types: string): string =>
     `"${name}" does not work with column "${column}": operator does not exist: ${types}` +
       (['like', 'match'].includes(name)
@@ -302,17 +309,59 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
 
 t.test('a hint names columns as the request does', async t => {
   const rows = [
-    [{ op: 'select' }, { where: { nam: { eq: 'x' } } }, /the column "name"\.$/],
-    [{ op: 'update' }, { set: { nam: 'x' }, all: true }, /the column "name"\.$/],
-    [{ op: 'insert', values: [{ id: 1 }] }, { on_conflict: { columns: ['idd'], do: 'nothing' } },
-      /the column "id" or the column "id"\.$/],
+    [op.call('a', 'all_things', {}, { where: { nam: { eq: 'x' } } }), /the column "name"\.$/],
     // The hint of a trigger is about its own statement.
-    [{ op: 'insert' }, { table: 'checked', values: [{ id: 6 }] }, /the column "t\.id"\.$/]
+    [op.insert('a', 'checked', [{ id: 6 }]), /the column "t\.id"\.$/]
   ] as const
-  for (const [operation, members, hint] of rows) {
-    const answer = await verbose.post([{ id: 'a', table: 'things', ...operation, ...members }])
-    t.match(answer.body.error.hint, hint, JSON.stringify(members))
+  for (const [operation, hint] of rows) {
+    const { body } = await verbose.post([operation])
+    t.match(body.error.hint, hint, JSON.stringify(operation))
   }
+})
+
+t.test('a column that the service does not know is refused by PostgreSQL', async t => {
+  const rows = [
+    [op.call('a', 'all_things', {}, { where: { nam: { eq: 'x' } } }), 'undefined_column',
+      'The result of "all_things" has no column "nam".'],
+    // count(t)
+    [op.call('a', 'all_things', {}, { where: { count: { eq: 1 } } }), 'grouping_error',
+      'The result of "all_things" has no column "count".'],
+    [op.select('a', 'seen', { where: { ctid: { eq: '(0,1)' } } }), 'undefined_column',
+      'There is no column "ctid".']
+  ] as const
+  for (const [operation, code, message] of rows) {
+    const { body } = await service.post([operation])
+    t.match(body.error, { code, message, path: undefined }, JSON.stringify(operation))
+  }
+})
+
+t.test('only names that the role may use are suggested', async t => {
+  const { post, database } = await useService(t, {
+    schema: `create table people (id int, secret text); grant select (id) on people
+        to oneflight_user;
+      create schema shut; create table shut.things (id int);
+      create schema open; grant usage on schema open to oneflight_user;`,
+    env: { DB_SCHEMAS: 'public,shut,open' }
+  })
+  const errorOf = async (operation: object): Promise<unknown> =>
+    (await post([op.select('a', 'people'), operation])).body.error
+  t.match(await errorOf(op.select('o', 'people', { columns: ['secre'] })), {
+    code: 'undefined_column', op: 'o', index: 1, message: 'Table "people" has no column "secre".'
+  })
+  t.match(await errorOf(op.select('o', 'people', { columns: ['ID'] })), {
+    message: 'Table "people" has no column "ID". Did you mean "id"?', path: ['columns', 0]
+  })
+  const denied = { code: 'insufficient_privilege', message: /schema shut/, op: 'o', index: 1 }
+  for (const table of ['shut.things', 'shut.nothing']) {
+    t.match(await errorOf(op.select('o', table, { columns: ['nope'] })), denied)
+  }
+  const { body, status } = await post([op.select('o', 'nothing')], { role: 'nobody' })
+  t.match({ status, ...body.error }, { status: 403, code: 'role_denied' }, 'the role comes first')
+  await database.sql`create table open.later (id int); grant select on open.later
+    to oneflight_user`.simple()
+  t.equal((await post([op.select('o', 'open.later')])).status, 200)
+  await database.sql`alter table open.later add more int`
+  t.equal((await post([op.select('o', 'open.later', { columns: ['more'] })])).status, 200)
 })
 
 t.test('a reference that does not fit is answered with the modifier that takes it', async t => {

@@ -2,7 +2,10 @@
  * A batch as statements, ready to be sent, and the variants in which an attempt can send it.
  */
 import type { Preferences } from '../../../schemas/prefer.ts'
+import type { UnknownName } from '../../plan/named-parts.ts'
+import type { TableName } from '../../plan/nodes.ts'
 import type { ConnectionFacts } from '../../postgres/facts.ts'
+import { refuseStatement } from '../statement/refusal.ts'
 import type { Statement } from '../statement/statement.ts'
 import type { Key } from './idempotency.ts'
 
@@ -72,6 +75,8 @@ export interface LearnedTypes {
   readonly ofFunctions: boolean
   /** Returns the query of those that are not known, or not for a minute, if there are any. */
   readonly unknown: () => TypesQuery | undefined
+  /** Returns the first name of the batch that the database does not have, if there is one. */
+  readonly unknownName: () => UnknownName | undefined
   /** Returns the query of those that should be read again while batches go on, if there are any. */
   readonly aging: () => TypesQuery | undefined
   /** Returns the query of all of them, without the code that they can run. */
@@ -101,6 +106,18 @@ export function applyVariant (batch: CompiledBatch, variant: AttemptVariant): At
   const checked = variant.checkValues === true ? batch.compileChecked?.() : undefined
   const operations = checked === undefined ? batch.operations : () => checked
   return { ...batch, operations, variant }
+}
+
+/**
+ * The batch without its operations. In their place it has a statement that fails: because the role
+ * may not use the schema of these tables, or with `unknown`.
+ */
+export function refuseNames (
+  batch: CompiledBatch,
+  tables: readonly TableName[]
+): AttemptBatch {
+  const refusal = [refuseStatement(tables)]
+  return { ...batch, operations: () => refusal }
 }
 
 /** Whether the batch can run code of the database, which may change the session. */

@@ -53,21 +53,6 @@ export function exposedAtError (error: PlacedError): string | undefined {
   return unquote(EXPOSED_AT_ERROR.exec(textAtError(error))?.[1])
 }
 
-/**
- * The table, as SQL, of the column at the position of the error; undefined for the table of the
- * operation. Other tables have numbered aliases.
- */
-export function tableAtError (error: PlacedError): string | undefined {
-  const alias = /^\(*(?:\w+\()?(t\d+)\./.exec(textAtError(error))?.[1]
-  if (alias === undefined) return undefined
-  const query = error.query as string
-  const named = new RegExp(`^ as ${alias}\\b`)
-  const name = findNames(query).find(({ isQualified, end }) =>
-    isQualified && named.test(query.slice(end, end + MAX_CONTEXT))
-  )
-  return name && query.slice(name.start, name.end)
-}
-
 /** What stands before a column of the table, of a row of NULLs, or in `on_conflict.index_where`. */
 const BEFORE_COLUMN = /(?:\b(?:t\d*|n|o)\.|\bwhere |\band |\bor |\()$/
 

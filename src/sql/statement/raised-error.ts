@@ -32,6 +32,7 @@ const SETTING_KINDS = [
   'missing',
   'function',
   'types',
+  'unknown',
   'busy',
   'taken'
 ] as const
@@ -64,6 +65,7 @@ const SETTINGS: ReadonlyMap<SettingKind, string> = new Map(
  * - `duplicate`: several rows of `values` have the same key; the value is the position of one
  * - `function`: a function was replaced since the types of its parameters were read
  * - `types`: the type of a column has changed since it was read
+ * - `unknown`: a name of the batch does not exist; see refuseStatement
  * - `busy`, `taken`: the idempotency key is in use or was used; see claimStatement
  */
 export type RaisedKind = NumberKind | SettingKind | 'bytes'

@@ -25,6 +25,17 @@ export function usableTables (
     limit ${constant(String(MAX_TABLES))}::pg_catalog.int4) as f`
 }
 
+/** The columns of a table that a role may read or write. */
+export function usableColumns (table: TableName, role: string): Fragment {
+  return sql`select pg_catalog.json_agg(a.attname)::pg_catalog.text as found
+    from pg_catalog.pg_attribute as a
+    where a.attrelid operator(pg_catalog.=)
+        pg_catalog.to_regclass(${constant(render(tableName(table)).text)})
+      and a.attnum operator(pg_catalog.>) 0 and not a.attisdropped
+      and pg_catalog.has_column_privilege(${constant(role)}, a.attrelid, a.attnum,
+        'select, insert, update')`
+}
+
 /** The labels of columns with an enum, an array of it or a domain over it. */
 export function enumLabels (table: TableName): Fragment {
   return sql`select pg_catalog.json_object_agg(a.attname, (

@@ -17,6 +17,7 @@ import { arrayText } from '../../plan/value-text.ts'
 import { namesAsRows, nullRow, tableName } from '../statement/table.ts'
 import { CatalogueCache } from './catalogue-cache.ts'
 import type { ColumnKind } from './column.ts'
+import { functionsOfRow } from './row-functions.ts'
 import { codeOfRelation } from './runnable-code.ts'
 
 /** A type that statements name. */
@@ -66,6 +67,8 @@ export interface TableColumns extends ReadonlyMap<string, Column> {
   readonly uniqueKeys?: ReadonlyMap<string, Key>
   /** Whether other tables inherit from it, in which its unique constraints do not hold. */
   readonly hasChildren?: boolean | undefined
+  /** The names of functions that take its row; see row-functions.ts. */
+  readonly functions?: ReadonlySet<string>
   /** The code of the database that operations can run. Undefined: they can run any. */
   readonly code?: RunnableCode | undefined
 }
@@ -185,7 +188,8 @@ export function columnTypesQuery (
             from pg_catalog.pg_constraint as k
             where k.conrelid operator(pg_catalog.=) c.oid and k.contype in ('p', 'u')
               and not k.condeferrable), 'hasChildren',
-        c.relhassubclass and c.relkind operator(pg_catalog.=) 'r', 'code',
+        c.relhassubclass and c.relkind operator(pg_catalog.=) 'r', 'functions',
+        case when c.oid is not null then ${functionsOfRow} end, 'code',
         case when c.oid is not null then ${code} end)), '[]')
       from ${namesAsRows(tables)}
       left join pg_catalog.pg_namespace as n on n.nspname operator(pg_catalog.=) q.schema
@@ -218,6 +222,7 @@ interface TableRow extends TableName, Pick<TableColumns, 'inlines' | 'hasChildre
   readonly columns: readonly ColumnRow[] | null
   /** The columns of unique constraints, by name. */
   readonly keys?: Readonly<Record<string, readonly string[]>> | null
+  readonly functions?: readonly string[] | null
   /** null: it was not read. */
   readonly code?: readonly [reads: boolean, writes: boolean, computed: readonly string[]] | null
 }
@@ -228,29 +233,44 @@ const COLUMN_BYTES = 1000
 
 /** The columns of tables. They are the same object until they change. */
 export class ColumnTypes extends CatalogueCache<TableColumns> {
+  /** The names of functions that take a row of every table. It is the same until it changes. */
+  anyRow: ReadonlySet<string> = new Set()
+  #anyRowSource = ''
+
   constructor () {
     super(columns => TABLE_BYTES + COLUMN_BYTES * columns.size)
   }
 
-  /** Keeps the result of columnTypesQuery. */
-  remember (json: string): void {
+  /** Keeps the result of functionsOfAnyRow. */
+  rememberAnyRow (json: string): void {
+    if (json === this.#anyRowSource) return
+    this.#anyRowSource = json
+    this.anyRow = new Set(JSON.parse(json) as readonly string[])
+  }
+
+  /** Keeps the result of columnTypesQuery. Returns the tables that do not exist. */
+  remember (json: string): readonly TableName[] {
+    const absent: TableName[] = []
     for (const row of JSON.parse(json) as readonly TableRow[]) {
       const { schema, name, columns, inlines, keys, hasChildren } = row
       const table = { schema, name }
       if (columns === null) {
         this.delete(table)
+        absent.push(table)
         continue
       }
       const code = row.code ? readCode(row.code, columns) : this.lookup(table)?.code
       const source = JSON.stringify({ ...row, code, computed: [...code?.computed ?? []] })
       const create = (): TableColumns => {
         const uniqueKeys = readKeys(table, keys)
+        const functions = new Set(row.functions)
         return Object.assign(readColumns(table, columns), {
-          inlines, hasChildren, uniqueKeys, code
+          inlines, hasChildren, uniqueKeys, functions, code
         })
       }
       this.keep(table, { source, isComplete: Boolean(row.code), create })
     }
+    return absent
   }
 }
 

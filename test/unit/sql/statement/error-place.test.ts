@@ -3,7 +3,7 @@
  * names the request contains.
  */
 import t from 'tap'
-import { columnBeforeError, tableAtError } from '../../../../src/sql/statement/error-place.ts'
+import { columnBeforeError } from '../../../../src/sql/statement/error-place.ts'
 import { growthOf } from '../../../support/growth.ts'
 
 /** An error at the end of a statement, or of the part before a table. */
@@ -20,11 +20,6 @@ t.test('names are found, and constants are not', async t => {
   t.equal(columnBeforeError(at('where "a\\" and "\\""\'b" = ')), '\\"\'b')
   t.equal(columnBeforeError(at('where "a" and "b')), 'a')
   t.equal(columnBeforeError(at('from "s"."t" as t ')), undefined)
-  t.equal(
-    tableAtError(at('select ', 't1."a" from "s"."u" as t12, "s"."t""1" as t1 where "t1" as t1')),
-    '"s"."t""1"'
-  )
-  t.equal(tableAtError(at('select ', 't1."a" from E\'"s"."t" as t1\'')), undefined)
   const query = 'select $1, t."a" = $10, t."b" = $1'
   const where = (text: string) => columnBeforeError({ query, where: text })
   t.equal(where("unnamed portal parameter $10 = '$1'"), 'a')
@@ -37,8 +32,8 @@ t.test('the time grows in proportion to the statement', async t => {
   for (const part of parts) {
     const check = (
       place: string,
-      find: typeof tableAtError,
-      create: (text: string) => Parameters<typeof tableAtError>[0]
+      find: typeof columnBeforeError,
+      create: (text: string) => Parameters<typeof columnBeforeError>[0]
     ): void => {
       const growth = growthOf(3000, size => {
         const error = create(part.repeat(size))
@@ -48,7 +43,6 @@ t.test('the time grows in proportion to the statement', async t => {
     }
     check('before', columnBeforeError, text => at(text))
     check('constant', columnBeforeError, text => at(`where "a" = E'${text}`))
-    check('table', tableAtError, text => at('', `t1."a" ${text}`))
     check('context', columnBeforeError, text => ({ where: `${text}\n`, query: '' }))
   }
 })

@@ -1,0 +1,60 @@
+/**
+ * Finds the first table or column of a plan that the database does not have.
+ */
+import type { NamedPart } from '../plan/condition-names.ts'
+import { tableKey } from '../plan/name.ts'
+import { namesOfOperation, type UnknownName } from '../plan/named-parts.ts'
+import type { Plan } from '../plan/plan.ts'
+import type { ColumnTypes } from './values/column-types.ts'
+import { SYSTEM_COLUMNS } from './values/column.ts'
+
+/** What is known of the tables of a plan. `absent`: keys of tables that do not exist. */
+export interface KnownTables {
+  readonly columnTypes: ColumnTypes
+  readonly absent: ReadonlySet<string>
+}
+
+interface Kept {
+  /** What was known of the tables. If one of them is read again, it is another object. */
+  readonly known: readonly unknown[]
+  readonly found: UnknownName | undefined
+}
+
+/** Keeps what was found for the plans that recur, until more is known of their tables. */
+export class UnknownNames {
+  readonly #kept = new WeakMap<Plan, Kept>()
+
+  /** Returns the first unknown name in the order of the operations; undefined: there is none. */
+  find (plan: Plan, tables: KnownTables): UnknownName | undefined {
+    const { columnTypes, absent } = tables
+    // A table may be created at any time, and no object shows it.
+    if (absent.size > 0) return findFirst(plan, tables)
+    const known = [...plan.tables.map(table => columnTypes.lookup(table)), columnTypes.anyRow]
+    const kept = this.#kept.get(plan)
+    if (kept?.known.every((value, i) => value === known[i]) === true) return kept.found
+    const found = findFirst(plan, tables)
+    this.#kept.set(plan, { known, found })
+    return found
+  }
+}
+
+function findFirst ({ operations }: Plan, tables: KnownTables): UnknownName | undefined {
+  for (const node of operations) {
+    for (const part of namesOfOperation(node)) {
+      if (!mayExist(part, tables)) return { ...part, index: node.index }
+    }
+  }
+  return undefined
+}
+
+/** A table of which nothing is known may have every column. */
+function mayExist (
+  { table, column, isStored }: NamedPart,
+  { columnTypes, absent }: KnownTables
+): boolean {
+  const columns = columnTypes.lookup(table)
+  if (column === undefined) return columns !== undefined || !absent.has(tableKey(table))
+  if (columns === undefined || columns.has(column) || SYSTEM_COLUMNS.has(column)) return true
+  const isFunction = columns.functions?.has(column) === true || columnTypes.anyRow.has(column)
+  return isFunction && !isStored
+}
