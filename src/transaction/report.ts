@@ -64,9 +64,8 @@ export function createReport (
     }
   }
   // A missing row or column fails where it is shared. The operations between there and the
-  // operation that reads it count as done. With a name that does not exist, none has run.
-  const end = batch.kind === 'failed' && batch.unknownName !== undefined ? 0 : failed
-  const done = plan.operations.slice(0, end ?? answered.length)
+  // operation that reads it count as done, and so do those before a name that does not exist.
+  const done = plan.operations.slice(0, failed ?? answered.length)
     .map(({ index }) => describe(index, isSkipped(batch.rows?.[index]) ? 'skipped' : 'ok'))
   return {
     role: sessionSet === undefined ? undefined : role,
