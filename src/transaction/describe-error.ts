@@ -30,7 +30,7 @@ import type { Suggestions } from './look-up.ts'
 /** The operation that failed. */
 export interface ErrorContext extends KnownValues {
   readonly node: PlanNode
-  readonly suggestions?: Suggestions | undefined
+  readonly suggestions: Suggestions
 }
 
 /** Describes the error of an operation. `message` is that of PostgreSQL, as it may be sent. */
@@ -233,7 +233,7 @@ function describeRefused (
     const help = form === undefined ? '' : `. ${form}`
     return `${row === undefined ? '' : `Row ${row} of values: `}${message}${help}`
   }
-  const labels = context.suggestions?.labels?.[place.column]
+  const labels = context.suggestions.labels?.[place.column]
   const help = modifierHelp(node, place) ?? form ?? (labels && describeLabels(labels))
   return `${at(place, message, node)}${help === undefined ? '' : `. ${help}`}`
 }

@@ -8,7 +8,7 @@ import type { TableName } from '../plan/nodes.ts'
 import type { Suggestions } from './look-up.ts'
 
 interface NameContext {
-  readonly suggestions: Suggestions | undefined
+  readonly suggestions: Suggestions
   /** DB_SCHEMAS */
   readonly schemas: readonly string[]
 }
@@ -16,9 +16,9 @@ interface NameContext {
 /** `Table "stocks" does not exist in schema "public". Did you mean "stock"?` */
 export function describeName ({ table, column }: UnknownName, context: NameContext): string {
   const { suggestions, schemas } = context
-  if (column === undefined) return describeTable(table, suggestions?.tables ?? [], schemas)
+  if (column === undefined) return describeTable(table, suggestions.tables, schemas)
   return `Table "${table.name}" has no column "${column}".${
-    helpWithColumn(column, suggestions?.columns ?? [])
+    helpWithColumn(column, suggestions.columns)
   }`
 }
 

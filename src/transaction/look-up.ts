@@ -13,12 +13,15 @@ import type { Failed } from './outcome.ts'
 
 export interface Suggestions {
   /** Tables that the role may use. */
-  readonly tables?: readonly TableName[]
+  readonly tables: readonly TableName[]
   /** Columns that the role may use, of the table that lacks one. */
-  readonly columns?: readonly string[]
+  readonly columns: readonly string[]
   /** The labels of the enums of the operation's table, by column. */
   readonly labels?: Readonly<Record<string, readonly string[]>>
 }
+
+/** What is suggested if nothing is known. */
+export const NO_SUGGESTIONS: Suggestions = { tables: [], columns: [] }
 
 interface LookUpOptions {
   readonly pool: ConnectionPool
@@ -34,12 +37,13 @@ export async function lookUp (
   node: PlanNode | undefined,
   options: LookUpOptions
 ): Promise<Suggestions> {
-  if (typeof at !== 'number' || node === undefined) return {}
+  if (typeof at !== 'number' || node === undefined) return NO_SUGGESTIONS
   if (unknownName !== undefined) return await lookUpNames(unknownName, options)
   const { routine } = error as { readonly routine?: string }
-  if (routine !== 'enum_in') return {}
+  if (routine !== 'enum_in') return NO_SUGGESTIONS
   const labels = enumLabels(node.table)
-  return { labels: await read<NonNullable<Suggestions['labels']>>(labels, options) ?? {} }
+  const found = await read<NonNullable<Suggestions['labels']>>(labels, options)
+  return { ...NO_SUGGESTIONS, labels: found ?? {} }
 }
 
 async function lookUpNames (
@@ -47,10 +51,11 @@ async function lookUpNames (
   options: LookUpOptions
 ): Promise<Suggestions> {
   if (column === undefined) {
-    return { tables: await read<readonly TableName[]>(usableTables(options), options) ?? [] }
+    const tables = await read<readonly TableName[]>(usableTables(options), options)
+    return { ...NO_SUGGESTIONS, tables: tables ?? [] }
   }
   const columns = usableColumns(table, options.role)
-  return { columns: await read<readonly string[]>(columns, options) ?? [] }
+  return { ...NO_SUGGESTIONS, columns: await read<readonly string[]>(columns, options) ?? [] }
 }
 
 async function read<Result> (

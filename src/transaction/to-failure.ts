@@ -50,7 +50,7 @@ export interface ToFailureOptions extends FailureOptions {
   readonly schemas: readonly string[]
   /** The position in `values` of the row that fails; see locate-row.ts. */
   readonly row?: number | undefined
-  readonly suggestions?: Suggestions | undefined
+  readonly suggestions: Suggestions
   /** The values of the parameters of a named batch, by position. */
   readonly parameters?: readonly Json[] | undefined
 }

@@ -8,6 +8,7 @@ import { failure } from '../../src/errors/catalogue.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
 import type { Place } from '../../src/sql/frame/steps.ts'
 import { executeBatch } from '../../src/transaction/execute.ts'
+import { NO_SUGGESTIONS } from '../../src/transaction/look-up.ts'
 import type { AttemptTimes, Failed } from '../../src/transaction/outcome.ts'
 import { createReport } from '../../src/transaction/report.ts'
 import { isConflict } from '../../src/transaction/retry-policy.ts'
@@ -177,7 +178,14 @@ t.test('a statement can have 65533 parameters', async t => {
 
 t.test('failures are mapped to errors, operations and durations', async t => {
   const limits = { maxRows: 1, maxBytes: 100_000 }
-  const options = { anonymous: false, verbose: false, ...limits, role: 'r', schemas: ['public'] }
+  const options = {
+    anonymous: false,
+    verbose: false,
+    ...limits,
+    role: 'r',
+    schemas: ['public'],
+    suggestions: NO_SUGGESTIONS
+  }
   const select = [{ id: 'a', op: 'select', table: 't' }] as unknown as Batch
   const plan = planBatch(select, { schemas: ['s'], maxRows: 1, maxConditions: 1, maxWork: 1000 })
   const failed = (code: string, at: Place, times: AttemptTimes): Failed =>

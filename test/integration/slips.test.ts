@@ -4,6 +4,7 @@
 import t from 'tap'
 import type { PlanNode } from '../../src/plan/nodes.ts'
 import { describeError } from '../../src/transaction/describe-error.ts'
+import { NO_SUGGESTIONS } from '../../src/transaction/look-up.ts'
 import * as op from '../support/operations.ts'
 import { asCustomer, CUSTOMER, useShopService } from '../support/database/shop.ts'
 import {
@@ -339,6 +340,7 @@ t.test('only names that the role may use are suggested', async t => {
   const { post, database } = await useService(t, {
     schema: `create table people (id int, secret text); grant select (id) on people
         to oneflight_user;
+      create table hidden (secret text);
       create schema shut; create table shut.things (id int);
       create schema open; grant usage on schema open to oneflight_user;`,
     env: { DB_SCHEMAS: 'public,shut,open' }
@@ -350,6 +352,9 @@ t.test('only names that the role may use are suggested', async t => {
   })
   t.match(await errorOf(op.select('o', 'people', { columns: ['ID'] })), {
     message: 'Table "people" has no column "ID". Did you mean "id"?', path: ['columns', 0]
+  })
+  t.match(await errorOf(op.select('o', 'hidden', { columns: ['secre'] })), {
+    code: 'undefined_column', message: 'Table "hidden" has no column "secre".'
   })
   const denied = { code: 'insufficient_privilege', message: /schema shut/, op: 'o', index: 1 }
   for (const table of ['shut.things', 'shut.nothing']) {
@@ -628,7 +633,7 @@ t.test('an operator that no part of the operation explains is not named', t => {
   }
   const error = { code: '42883', message: 'm', query: 'where "a" ~ 1', position: '11' }
   const readReference = (): undefined => undefined
-  const context = { node, tables: [], schemas: ['public'], readReference }
+  const context = { node, suggestions: NO_SUGGESTIONS, readReference }
   t.equal(describeError(error, 'm', context), 'Column "a": m')
   t.equal(describeError({ ...error, code: '23505' }, 'm', context), 'm')
   t.end()

@@ -53,7 +53,8 @@ export const functionsOfRow: Fragment = sql`array(
 /** Builds a query for the names of the functions that take a row of every table, as JSON. */
 export function functionsOfAnyRow (): Fragment {
   return sql`select pg_catalog.json_agg(distinct f.proname) from pg_catalog.pg_proc as f
-    join pg_catalog.pg_type as y on y.oid operator(pg_catalog.=) ${firstType}
-    where ${needsOneArgument} and (y.oid in (${ANY_ROW})
-      or (y.typtype operator(pg_catalog.=) 'd' and f.oid operator(pg_catalog.>=) 16384))`
+    where ${needsOneArgument} and (${firstType} in (${ANY_ROW})
+      or (f.oid operator(pg_catalog.>=) 16384 and exists (select from pg_catalog.pg_type as y
+        where y.oid operator(pg_catalog.=) ${firstType}
+          and y.typtype operator(pg_catalog.=) 'd')))`
 }

@@ -13,6 +13,7 @@ import { MessageWriter } from '../../../src/postgres/messages.ts'
 import { noPreparedStatements, toRequests } from '../../../src/postgres/prepared-statements.ts'
 import { Compiler } from '../../../src/sql/compiler.ts'
 import type { Statement } from '../../../src/sql/statement/statement.ts'
+import { NO_SUGGESTIONS } from '../../../src/transaction/look-up.ts'
 import { batchSettings } from '../../../src/transaction/run-batch.ts'
 import { toFailure } from '../../../src/transaction/to-failure.ts'
 import { namedBatches } from './named.ts'
@@ -205,7 +206,9 @@ class StageClock {
     const at = lengths.indexOf(Math.max(...lengths))
     const query = statements[at]?.text ?? ''
     const plan = this.run('plan for errors', () => planned.plan())
-    const options = { ...limits, role: 'user', anonymous: false, verbose: false }
+    const options = {
+      ...limits, role: 'user', anonymous: false, verbose: false, suggestions: NO_SUGGESTIONS
+    }
     for (const error of errors) {
       const described = { severity: 'ERROR', position: String(query.length - 1), query, ...error }
       const outcome = { kind: 'failed', at, error: described } as never
