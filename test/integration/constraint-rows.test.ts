@@ -189,7 +189,7 @@ t.test('of a named batch', async t => {
           }),
           op.insert('o', 'people', '$params.rows'),
           op.update('later', 'notes', {
-            from: { param: 'rows', on: { id: 'id' } }, set: { id: { $col: 'age' } }
+            from: { param: 'rows', on: { id: 'id' } }, set: { id: { $from: 'age' } }
           })
         ].map(({ values, ...operation }) =>
           values === undefined ? operation : { ...operation, values })
