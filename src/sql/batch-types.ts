@@ -13,7 +13,6 @@ import type { Statement } from './statement/statement.ts'
 import type { UnknownNames } from './unknown-names.ts'
 import { columnTypesQuery, type ColumnTypes } from './values/column-types.ts'
 import { functionTypesQuery, type FunctionTypes } from './values/function-types.ts'
-import { functionsOfAnyRow } from './values/row-functions.ts'
 
 /** What is known of the types of one database. */
 interface KnownTypes {
@@ -85,7 +84,7 @@ export class BatchTypes implements LearnedTypes {
   }
 
   all (): TypesQuery {
-    return this.#query(this.#plan.tables, this.#functions, false)
+    return this.#query(this.#plan.tables, this.#functions, 'functions')
   }
 
   #queryIf (
@@ -100,26 +99,22 @@ export class BatchTypes implements LearnedTypes {
   #query (
     tables: readonly TableName[],
     functions: readonly TableName[],
-    withCode = true
+    also: 'code' | 'functions' = 'code'
   ): TypesQuery {
     const { columnTypes, functionTypes } = this.#cache
     const inlines = this.#distributed ? inlinesFunction : undefined
     const columns: readonly Fragment[] = [
       ...tables.length === 0
         ? []
-        : [
-            sql`(${columnTypesQuery(tables, { inlines, withCode })}) as ${COLUMNS}`,
-            sql`(${functionsOfAnyRow()}) as ${ANY_ROW}`
-          ],
+        : [sql`(${columnTypesQuery(tables, { inlines, also })}) as ${COLUMNS}`],
       ...functions.length === 0 ? [] : [sql`(${functionTypesQuery(functions)}) as ${FUNCTIONS}`]
     ]
     return {
       text: render(sql`select ${join(columns, sql`, `)}`).text,
-      remember: ({ columns, functions, any_row: anyRow }) => {
+      remember: ({ columns, functions }) => {
         if (typeof columns === 'string') {
           this.#absent = new Set(columnTypes.remember(columns).map(tableKey))
         }
-        if (typeof anyRow === 'string') columnTypes.rememberAnyRow(anyRow)
         if (typeof functions === 'string') functionTypes.remember(functions)
       }
     }
@@ -127,5 +122,4 @@ export class BatchTypes implements LearnedTypes {
 }
 
 const COLUMNS = identifier('columns')
-const ANY_ROW = identifier('any_row')
 const FUNCTIONS = identifier('functions')

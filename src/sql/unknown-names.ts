@@ -15,7 +15,7 @@ export interface KnownTables {
 }
 
 interface Kept {
-  /** What was known of the tables. If one of them is read again, it is another object. */
+  /** What was known of the tables and of the functions of their rows. Others are other objects. */
   readonly known: readonly unknown[]
   readonly found: UnknownName | undefined
 }
@@ -24,12 +24,15 @@ interface Kept {
 export class UnknownNames {
   readonly #kept = new WeakMap<Plan, Kept>()
 
-  /** Returns the first unknown name in the order of the operations; undefined: there is none. */
+  /** Returns the first unknown name, in the order of the operations, if there is one. */
   find (plan: Plan, tables: KnownTables): UnknownName | undefined {
     const { columnTypes, absent } = tables
     // A table may be created at any time, and no object shows it.
     if (absent.size > 0) return findFirst(plan, tables)
-    const known = [...plan.tables.map(table => columnTypes.lookup(table)), columnTypes.anyRow]
+    const known = plan.tables.flatMap(table => {
+      const columns = columnTypes.lookup(table)
+      return [columns, columns?.functions]
+    })
     const kept = this.#kept.get(plan)
     if (kept?.known.every((value, i) => value === known[i]) === true) return kept.found
     const found = findFirst(plan, tables)
@@ -55,6 +58,5 @@ function mayExist (
   const columns = columnTypes.lookup(table)
   if (column === undefined) return columns !== undefined || !absent.has(tableKey(table))
   if (columns === undefined || columns.has(column) || SYSTEM_COLUMNS.has(column)) return true
-  const isFunction = columns.functions?.has(column) === true || columnTypes.anyRow.has(column)
-  return isFunction && !isStored
+  return !isStored && columns.functions?.has(column) === true
 }

@@ -79,7 +79,10 @@ export interface LearnedTypes {
   readonly unknownName: () => UnknownName | undefined
   /** Returns the query of those that should be read again while batches go on, if there are any. */
   readonly aging: () => TypesQuery | undefined
-  /** Returns the query of all of them, without the code that they can run. */
+  /**
+   * Returns the query of all of them, which reads the functions of rows in place of the code that
+   * operations can run.
+   */
   readonly all: () => TypesQuery
   /**
    * Whether other types are known now than those for which the operations were compiled. If so, the

@@ -67,8 +67,11 @@ export interface TableColumns extends ReadonlyMap<string, Column> {
   readonly uniqueKeys?: ReadonlyMap<string, Key>
   /** Whether other tables inherit from it, in which its unique constraints do not hold. */
   readonly hasChildren?: boolean | undefined
-  /** The names of functions that take its row; see row-functions.ts. */
-  readonly functions?: ReadonlySet<string>
+  /**
+   * The names of functions that take its row; see row-functions.ts. Undefined: not read. No
+   * statement depends on them, so the table is the same when they are others.
+   */
+  functions?: ReadonlySet<string>
   /** The code of the database that operations can run. Undefined: they can run any. */
   readonly code?: RunnableCode | undefined
 }
@@ -161,16 +164,20 @@ const MODIFIED: ReadonlySet<number> = new Set([
 interface TypesQueryOptions {
   /** A condition on `c`, the row of pg_class. */
   readonly inlines?: Fragment | undefined
-  /** Whether to read the runnable code, too, which takes most of the time. */
-  readonly withCode?: boolean
+  /**
+   * What is read, too: the runnable code, which takes most of the time, or the functions of rows.
+   */
+  readonly also?: 'code' | 'functions'
 }
 
 /** Builds a query that returns the columns of tables as JSON, for `remember`. */
 export function columnTypesQuery (
   tables: readonly TableName[],
-  { inlines = sql`false`, withCode = true }: TypesQueryOptions = {}
+  { inlines = sql`false`, also = 'code' }: TypesQueryOptions = {}
 ): Fragment {
-  const code = withCode ? codeOfRelation(sql`c.oid`) : sql`null`
+  const [code, functions] = also === 'code'
+    ? [codeOfRelation(sql`c.oid`), sql`null`]
+    : [sql`null`, functionsOfRow]
   return sql`select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
         'schema', q.schema, 'name', q.name, 'inlines', ${inlines}, 'columns',
         case when c.oid is not null then (
@@ -189,7 +196,7 @@ export function columnTypesQuery (
             where k.conrelid operator(pg_catalog.=) c.oid and k.contype in ('p', 'u')
               and not k.condeferrable), 'hasChildren',
         c.relhassubclass and c.relkind operator(pg_catalog.=) 'r', 'functions',
-        case when c.oid is not null then ${functionsOfRow} end, 'code',
+        case when c.oid is not null then ${functions} end, 'code',
         case when c.oid is not null then ${code} end)), '[]')
       from ${namesAsRows(tables)}
       left join pg_catalog.pg_namespace as n on n.nspname operator(pg_catalog.=) q.schema
@@ -222,6 +229,7 @@ interface TableRow extends TableName, Pick<TableColumns, 'inlines' | 'hasChildre
   readonly columns: readonly ColumnRow[] | null
   /** The columns of unique constraints, by name. */
   readonly keys?: Readonly<Record<string, readonly string[]>> | null
+  /** null: they were not read. */
   readonly functions?: readonly string[] | null
   /** null: it was not read. */
   readonly code?: readonly [reads: boolean, writes: boolean, computed: readonly string[]] | null
@@ -233,19 +241,8 @@ const COLUMN_BYTES = 1000
 
 /** The columns of tables. They are the same object until they change. */
 export class ColumnTypes extends CatalogueCache<TableColumns> {
-  /** The names of functions that take a row of every table. It is the same until it changes. */
-  anyRow: ReadonlySet<string> = new Set()
-  #anyRowSource = ''
-
   constructor () {
     super(columns => TABLE_BYTES + COLUMN_BYTES * columns.size)
-  }
-
-  /** Keeps the result of functionsOfAnyRow. */
-  rememberAnyRow (json: string): void {
-    if (json === this.#anyRowSource) return
-    this.#anyRowSource = json
-    this.anyRow = new Set(JSON.parse(json) as readonly string[])
   }
 
   /** Keeps the result of columnTypesQuery. Returns the tables that do not exist. */
@@ -259,16 +256,20 @@ export class ColumnTypes extends CatalogueCache<TableColumns> {
         absent.push(table)
         continue
       }
-      const code = row.code ? readCode(row.code, columns) : this.lookup(table)?.code
-      const source = JSON.stringify({ ...row, code, computed: [...code?.computed ?? []] })
+      const before = this.lookup(table)
+      const code = row.code ? readCode(row.code, columns) : before?.code
+      const functions = row.functions ? new Set(row.functions) : before?.functions
+      const computed = [...code?.computed ?? []]
+      const source = JSON.stringify({ ...row, code, computed, functions: undefined })
       const create = (): TableColumns => {
         const uniqueKeys = readKeys(table, keys)
-        const functions = new Set(row.functions)
         return Object.assign(readColumns(table, columns), {
-          inlines, hasChildren, uniqueKeys, functions, code
+          inlines, hasChildren, uniqueKeys, code
         })
       }
       this.keep(table, { source, isComplete: Boolean(row.code), create })
+      const kept = this.lookup(table)
+      if (kept !== undefined && functions !== undefined) kept.functions = functions
     }
     return absent
   }

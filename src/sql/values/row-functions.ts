@@ -24,12 +24,21 @@ const firstType = sql`case
     and f.provariadic operator(pg_catalog.<>) 0::pg_catalog.oid then f.provariadic
   else f.proargtypes[0] end`
 
+/** The names of the functions that take a row of every table. PostgreSQL reads them once. */
+const functionsOfAnyRow = sql`array(
+  select distinct f.proname::pg_catalog.text from pg_catalog.pg_proc as f
+    where ${needsOneArgument} and (${firstType} in (${ANY_ROW})
+      or (f.oid operator(pg_catalog.>=) 16384 and exists (select from pg_catalog.pg_type as y
+        where y.oid operator(pg_catalog.=) ${firstType}
+          and y.typtype operator(pg_catalog.=) 'd')))
+    order by 1)`
+
 /**
  * Builds an expression for the relation `c`: the names of the functions that take its row, as an
  * array of texts. A row is also one of each table from which its table inherits, and of the type of
  * its table (`of`). Types to which a row can be cast count, too.
  */
-export const functionsOfRow: Fragment = sql`array(
+export const functionsOfRow: Fragment = sql`pg_catalog.array_cat(${functionsOfAnyRow}, array(
   with recursive a (oid) as (
     select c.oid
     union
@@ -48,13 +57,4 @@ export const functionsOfRow: Fragment = sql`array(
       and d.refobjid operator(pg_catalog.=) r.oid and d.classid operator(pg_catalog.=) ${FUNCTION}
     join pg_catalog.pg_proc as f on f.oid operator(pg_catalog.=) d.objid
     where ${needsOneArgument} and ${firstType} operator(pg_catalog.=) r.oid
-    order by 1)`
-
-/** Builds a query for the names of the functions that take a row of every table, as JSON. */
-export function functionsOfAnyRow (): Fragment {
-  return sql`select pg_catalog.json_agg(distinct f.proname) from pg_catalog.pg_proc as f
-    where ${needsOneArgument} and (${firstType} in (${ANY_ROW})
-      or (f.oid operator(pg_catalog.>=) 16384 and exists (select from pg_catalog.pg_type as y
-        where y.oid operator(pg_catalog.=) ${firstType}
-          and y.typtype operator(pg_catalog.=) 'd')))`
-}
+    order by 1))`
