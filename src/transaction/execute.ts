@@ -13,7 +13,7 @@ import { Lease, type ConnectionPool } from '../postgres/pool.ts'
 import {
   applyVariant,
   mayCommit,
-  refuseNames,
+  refuseName,
   type AttemptBatch,
   type AttemptVariant,
   type CompiledBatch,
@@ -208,7 +208,7 @@ async function runAttempt (
   if (batch !== compiled) turn.run(() => batch.operations())
   const sent = turn.run(() => unknown === undefined
     ? applyVariant(batch, variant)
-    : refuseNames(batch, [unknown.table])
+    : refuseName(batch, unknown)
   )
   const started = turn.run(() => startAttempt(connection, sent, { clientClosed, rowSink }))
   lease.free = started.released
@@ -253,7 +253,7 @@ async function findUnknownName (
   return types.unknownName()
 }
 
-/** The outcome of an attempt with refuseNames, as that of the operation with the unknown name. */
+/** The outcome of an attempt with refuseName, as that of the operation with the unknown name. */
 function toRefused (outcome: AttemptOutcome, unknownName: UnknownName): AttemptOutcome {
   if (outcome.kind !== 'failed' || typeof outcome.at !== 'number') return outcome
   const failed = { ...outcome, at: unknownName.index }

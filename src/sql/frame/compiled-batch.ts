@@ -3,7 +3,6 @@
  */
 import type { Preferences } from '../../../schemas/prefer.ts'
 import type { UnknownName } from '../../plan/named-parts.ts'
-import type { TableName } from '../../plan/nodes.ts'
 import type { ConnectionFacts } from '../../postgres/facts.ts'
 import { refuseStatement } from '../statement/refusal.ts'
 import type { Statement } from '../statement/statement.ts'
@@ -113,13 +112,10 @@ export function applyVariant (batch: CompiledBatch, variant: AttemptVariant): At
 
 /**
  * The batch without its operations. In their place it has a statement that fails: because the role
- * may not use the schema of these tables, or with `unknown`.
+ * may not use the schema of this table, or with `unknown`.
  */
-export function refuseNames (
-  batch: CompiledBatch,
-  tables: readonly TableName[]
-): AttemptBatch {
-  const refusal = [refuseStatement(tables)]
+export function refuseName (batch: CompiledBatch, { table }: UnknownName): AttemptBatch {
+  const refusal = [refuseStatement(table)]
   return { ...batch, operations: () => refusal }
 }
 
