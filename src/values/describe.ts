@@ -1,0 +1,73 @@
+/**
+ * Says why a value does not fit its type, and what to write instead.
+ */
+import { nameOf, type BaseType, type Type } from '../catalogue/type.ts'
+import type { WriteIssue, WriteProblem } from './write.ts'
+
+/**
+ * Describes an issue without its place: `numeric(10,2) holds 2 digits after the point.` `help`:
+ * what to write instead, if that is known.
+ */
+export function describeIssue ({ problem, path, type }: WriteIssue, help?: string): string {
+  const name = nameOf(type)
+  const more = help === undefined ? '' : ` ${help}`
+  switch (problem) {
+    case 'member':
+      return `the type ${name} has no member "${path.at(-1)}".${more}`
+    case 'list':
+      return `the type ${name} takes one value, not an array or an object. ${
+        help ?? 'To store JSON text, send it as a string.'
+      }`
+    case 'array':
+      return `the type ${name} takes an array.${more}`
+    case 'object':
+      return `the type ${name} takes an object with its members.`
+    case 'bounds':
+      return `the type ${name} takes an array of two bounds, or a text like "[1,5)".`
+    case 'empty':
+      return 'an array of PostgreSQL contains no empty list. Leave it out, or use a column of ' +
+        'type jsonb.'
+    case 'ragged':
+      return 'the arrays inside an array of PostgreSQL have the same length. Use a column of ' +
+        'type jsonb.'
+    case 'unknown':
+      return `the parts of the type ${name} are not known. Send its text as a string.`
+    default:
+      return `${name} holds ${describeLimit(problem, type)}.`
+  }
+}
+
+function describeLimit (
+  problem: WriteProblem,
+  type: Type
+): string {
+  // Only base types lose a part.
+  const { length, precision = 6, scale = 0, fields = '' } = type as BaseType
+  switch (problem) {
+    case 'characters':
+      return count(length as number, 'character')
+    case 'bytes':
+      return count(type.name === 'name' ? 63 : 1, 'byte')
+    case 'fraction':
+      return `${countDigits(precision)} of a second's fraction`
+    case 'zone':
+      return 'no offset or time zone'
+    case 'day':
+      return 'no date'
+    case 'clock':
+      return 'no time of day'
+    case 'fields':
+      return `nothing smaller than a ${fields.split(' ').at(-1)}`
+    default:
+      if (scale < 0) return `multiples of 1${'0'.repeat(-scale)}`
+      return `${countDigits(type.name === 'money' ? 2 : scale)} after the point`
+  }
+}
+
+function countDigits (number: number): string {
+  return number === 0 ? 'no digits' : count(number, 'digit')
+}
+
+function count (number: number, unit: string): string {
+  return `${number} ${unit}${number === 1 ? '' : 's'}`
+}

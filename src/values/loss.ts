@@ -1,0 +1,27 @@
+/**
+ * What a type drops from a value without an error.
+ */
+
+/**
+ * What is lost:
+ * - `digits`: digits after the point, or with a negative scale before it
+ * - `characters`, `bytes`: the end of a text
+ * - `fraction`: digits of a second
+ * - `zone`: an offset or a time zone
+ * - `day`: the date of a time
+ * - `clock`: the time of a date
+ * - `fields`: what is smaller than the last field of an interval
+ */
+export type Loss =
+  | 'digits'
+  | 'characters'
+  | 'bytes'
+  | 'fraction'
+  | 'zone'
+  | 'day'
+  | 'clock'
+  | 'fields'
+
+export interface Lost {
+  readonly loses: Loss
+}

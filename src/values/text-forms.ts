@@ -1,0 +1,100 @@
+/**
+ * Finds what a type would drop from the parts of a value that a client wrote as PostgreSQL's text:
+ * `{1.50,2}`, `(1.50,EUR)`, `[1.50,2]`. A text of another form passes, for PostgreSQL to refuse.
+ */
+import {
+  baseOf,
+  type ArrayType,
+  type CompositeType,
+  type RangeType,
+  type Type
+} from '../catalogue/type.ts'
+import { FITS } from './fits.ts'
+import type { Lost } from './loss.ts'
+
+/** What a part of a value loses, and the type of the part. */
+export interface LostPart extends Lost {
+  readonly type: Type
+}
+
+/** Returns the text to send, or what the type would drop from it. */
+export function fitText (text: string, type: Type): string | LostPart {
+  const base = baseOf(type)
+  switch (base.kind) {
+    case 'base': {
+      // Only in JSON, 1.0 is an integer.
+      if (base.form === 'integer') return text
+      const fitting = FITS[base.form]?.(text, base) ?? text
+      return typeof fitting === 'string' ? fitting : { ...fitting, type: base }
+    }
+    case 'array':
+      return fitArray(text, base)
+    case 'composite':
+      return fitComposite(text, base)
+    case 'range':
+    case 'multirange':
+      return fitRange(text, base)
+    default:
+      return text
+  }
+}
+
+/** An element in quotes, or without. */
+const ELEMENTS =
+  /"((?:[^"\\]|\\[\s\S])*)"?|(?:[^"{},;\s\\]|\\[\s\S])(?:[^"{},;\\]|\\[\s\S])*/g
+
+function fitArray (text: string, { element }: ArrayType): string | LostPart {
+  let lost: LostPart | undefined
+  // `[0:1]={1,2}`
+  const start = text.indexOf('{')
+  const body = text.slice(start).replaceAll(ELEMENTS, (raw, quoted: string | undefined) => {
+    const part = (quoted ?? raw.trim()).replaceAll(ESCAPED, '$1')
+    const fitting = fitText(part, element)
+    if (fitting === part) return raw
+    if (typeof fitting === 'string') return `"${fitting}"`
+    lost ??= fitting
+    return raw
+  })
+  return lost ?? text.slice(0, start) + body
+}
+
+const ESCAPED = /\\([\s\S])/g
+
+/** A field with the comma after it. */
+const FIELDS = /(?:[^",\\]|\\[\s\S]|"(?:[^"\\]|\\[\s\S])*")*,/y
+
+function fitComposite (text: string, { attributes }: CompositeType): string | LostPart {
+  const inner = /^\s*\(([\s\S]*)\)\s*$/.exec(text)?.[1]
+  if (inner === undefined) return text
+  const fields = `${inner},`
+  FIELDS.lastIndex = 0
+  for (const attribute of attributes.values()) {
+    const [raw] = FIELDS.exec(fields) ?? []
+    if (raw === undefined) return text
+    const fitting = fitText(readField(raw.slice(0, -1)), attribute)
+    if (typeof fitting !== 'string') return fitting
+  }
+  return text
+}
+
+/** Reads a field, of which any part can be in quotes. */
+function readField (raw: string): string {
+  return raw.replaceAll(PARTS, (_, quoted: string | undefined, character: string) =>
+    quoted === undefined
+      ? character
+      : quoted.replaceAll(ESCAPED_FIELD, (_, escaped: string | undefined) => escaped ?? '"'))
+}
+
+const PARTS = /"((?:[^"\\]|\\[\s\S]|"")*)"|\\([\s\S])/g
+const ESCAPED_FIELD = /\\([\s\S])|""/g
+
+/** A bound in quotes, or without. */
+const BOUNDS = /"((?:[^"\\]|\\[\s\S])*)"?|[^"[\](){},]+/g
+
+function fitRange (text: string, { subtype }: RangeType): string | LostPart {
+  for (const [raw, quoted] of text.matchAll(BOUNDS)) {
+    const fitting = fitText((quoted ?? raw).replaceAll(ESCAPED, '$1'), subtype)
+    if (typeof fitting !== 'string') return fitting
+  }
+  return text
+}

@@ -1,0 +1,272 @@
+/**
+ * Writes JSON as the text that PostgreSQL reads as a value of a type, exactly; or finds why it
+ * cannot be stored exactly.
+ */
+import { builtInType, TypeOid } from '../catalogue/built-in.ts'
+import {
+  baseOf,
+  type ArrayType,
+  type BaseType,
+  type CompositeType,
+  type RangeType,
+  type Type
+} from '../catalogue/type.ts'
+import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
+import { FITS } from './fits.ts'
+import type { Loss } from './loss.ts'
+import { fitText } from './text-forms.ts'
+
+/**
+ * - `member`: a composite has no such attribute; its name ends the path
+ * - `list`: the type takes one value, and this is an array or an object
+ * - `array`: the type takes an array, and this is an object, a number or a boolean
+ * - `object`: the type takes an object, and this is an array, a number or a boolean
+ * - `bounds`: a range takes an array of two bounds
+ * - `empty`: an empty array inside an array
+ * - `ragged`: the arrays inside an array differ in length or depth
+ * - `unknown`: the parts of the type are not known
+ * - a Loss: the type would drop a part of the value
+ */
+export type WriteProblem =
+  | 'member'
+  | 'list'
+  | 'array'
+  | 'object'
+  | 'bounds'
+  | 'empty'
+  | 'ragged'
+  | 'unknown'
+  | Loss
+
+/** Why a value does not fit a type. */
+export interface WriteIssue {
+  readonly problem: WriteProblem
+  /** The members and positions inside the value. */
+  readonly path: ReadonlyArray<string | number>
+  /** The type of the part that does not fit. */
+  readonly type: Type
+}
+
+/**
+ * Returns the text of a value, as the input function of its type reads it; null for NULL. The text
+ * does not depend on the length or precision of the type, only whether it fits does. A string for
+ * an array, a composite or a range is the text of the value itself.
+ */
+export function write (value: Json, type: Type): string | null | WriteIssue {
+  if (value === null) return null
+  switch (type.kind) {
+    case 'base':
+      return writeBase(value, type)
+    case 'domain':
+      return write(value, type.base)
+    case 'array':
+      return typeof value === 'string' ? writeText(value, type) : writeArray(value, type)
+    case 'composite':
+      return typeof value === 'string' ? writeText(value, type) : writeComposite(value, type)
+    case 'range':
+    case 'multirange':
+      return isNested(value) ? writeRange(value, type) : writeText(textOf(value), type)
+    default: {
+      const problem = type.kind === 'enum' ? 'list' : 'unknown'
+      return isNested(value) ? { problem, path: [], type } : textOf(value)
+    }
+  }
+}
+
+/** Whether a result of `write` is an issue. */
+export function isIssue (result: string | null | WriteIssue): result is WriteIssue {
+  return typeof result === 'object' && result !== null
+}
+
+/**
+ * Returns the JSON from which json_to_recordset reads what `write` returns: the value itself, or
+ * its text as a string. `report` gets the issue of a value that does not fit. PostgreSQL converts
+ * no JSON to a domain over a type without a binary form.
+ */
+export function writeMember (
+  value: Json,
+  type: Type,
+  report: (issue: WriteIssue) => void
+): Json {
+  if (value === null || (type.kind === 'base' && isSame(value, type))) return value
+  const text = write(value, type)
+  if (isIssue(text)) {
+    report(text)
+    return null
+  }
+  const isKept = isJson(baseOf(type)) || (!isNested(value) && text === textOf(value))
+  return isKept ? value : text
+}
+
+/** Whether the text of most values is known without a look at it: 10 000 rows have many. */
+function isSame (value: Exclude<Json, null>, { form, scale }: BaseType): boolean {
+  if (typeof value === 'object') return false
+  if (FITS[form] === undefined) return true
+  if (form === 'numeric' && scale === undefined) return true
+  return form === 'integer' && !isFraction(value)
+}
+
+/** Whether PostgreSQL reads every scalar of a type as it is, or refuses it. */
+export function isPlain (type: Type): boolean {
+  const base = baseOf(type)
+  return base.kind === 'enum' ||
+    (base.kind === 'base' && (FITS[base.form] === undefined || base.form === 'json'))
+}
+
+/**
+ * The type of what can be added to a value of a type or subtracted from it, with the same digits;
+ * undefined: there is none.
+ */
+export function differenceType (type: Type): Type | undefined {
+  const base = baseOf(type)
+  if (base.kind !== 'base') return undefined
+  switch (base.form) {
+    case 'date':
+      return INTEGER
+    case 'time':
+    case 'timestamp':
+    case 'timestamptz':
+      return base.precision === undefined ? INTERVAL : { ...INTERVAL, precision: base.precision }
+    default:
+      return COUNTED_OIDS.has(base.oid) ? base : undefined
+  }
+}
+
+const INTEGER = builtInType(TypeOid.int4, -1) as BaseType
+const INTERVAL = builtInType(TypeOid.interval, -1) as BaseType
+
+/** int8, int2, int4, float4, float8, money, interval and numeric. */
+const COUNTED_OIDS: ReadonlySet<number> = new Set([20, 21, 23, 700, 701, 790, 1186, 1700])
+
+function isJson (type: Type): boolean {
+  return type.kind === 'base' && type.form === 'json'
+}
+
+function writeBase (value: Exclude<Json, null>, type: BaseType): string | WriteIssue {
+  const { form } = type
+  if (form === 'json') return JSON.stringify(value)
+  if (isNested(value)) {
+    return form === 'list' ? JSON.stringify(value) : { problem: 'list', path: [], type }
+  }
+  if (isSame(value, type)) return textOf(value)
+  const fitting = FITS[form]?.(textOf(value), type) ?? textOf(value)
+  return typeof fitting === 'string' ? fitting : { problem: fitting.loses, path: [], type }
+}
+
+/** A text that PostgreSQL reads as a value with parts, none of which may lose anything. */
+function writeText (text: string, type: Type): string | WriteIssue {
+  const fitting = fitText(text, type)
+  return typeof fitting === 'string'
+    ? fitting
+    : { problem: fitting.loses, path: [], type: fitting.type }
+}
+
+/** Writes an array (docs: "Array Input and Output Syntax"). */
+function writeArray (value: Exclude<Json, null>, type: ArrayType): string | WriteIssue {
+  if (!Array.isArray(value)) return { problem: 'array', path: [], type }
+  const list = value as readonly Json[]
+  // Every element may be an array, as for jsonb: the first one decides how many dimensions it has.
+  const lengths: number[] = []
+  for (let first: Json | undefined = list; isList(first); first = first[0]) {
+    lengths.push(first.length)
+  }
+  return writeDimension(list, type, lengths)
+}
+
+/** `lengths`: those of the lists in this dimension and in the ones below. */
+function writeDimension (
+  list: readonly Json[],
+  type: ArrayType,
+  [, ...below]: readonly number[]
+): string | WriteIssue {
+  const texts: string[] = []
+  for (const [i, item] of list.entries()) {
+    const text = below.length > 0
+      ? writeInner(item, type, below)
+      : quoteElement(item, write(item, type.element))
+    if (typeof text !== 'string') return inside(i, text)
+    texts.push(text)
+  }
+  return `{${texts.join(type.delimiter)}}`
+}
+
+function writeInner (
+  item: Json,
+  type: ArrayType,
+  lengths: readonly number[]
+): string | WriteIssue {
+  if (isList(item) && item.length === 0) return { problem: 'empty', path: [], type }
+  return isList(item) && item.length === lengths[0]
+    ? writeDimension(item, type, lengths)
+    : { problem: 'ragged', path: [], type }
+}
+
+function quoteElement (value: Json, text: string | null | WriteIssue): string | WriteIssue {
+  return text === null ? 'NULL' : quote(value, text)
+}
+
+/** Quotes the text of a part; the text of a number or a boolean needs no quotes. */
+function quote (value: Json, text: string | WriteIssue): string | WriteIssue {
+  if (typeof text !== 'string' || typeof value === 'number' || typeof value === 'boolean') {
+    return text
+  }
+  return `"${text.replaceAll(/["\\]/g, String.raw`\$&`)}"`
+}
+
+function inside (step: string | number, issue: WriteIssue): WriteIssue {
+  return { ...issue, path: [step, ...issue.path] }
+}
+
+/** Writes a composite (docs: "Composite Type Input and Output Syntax"). */
+function writeComposite (value: Exclude<Json, null>, type: CompositeType): string | WriteIssue {
+  if (!isObject(value)) return { problem: 'object', path: [], type }
+  const { attributes } = type
+  const unknown = Object.keys(value).find(name => !attributes.has(name))
+  if (unknown !== undefined) return { problem: 'member', path: [unknown], type }
+  const texts: string[] = []
+  for (const [name, attribute] of attributes) {
+    const text = writeAttribute(value, name, attribute)
+    if (typeof text !== 'string') return inside(name, text)
+    texts.push(text)
+  }
+  return `(${texts.join(',')})`
+}
+
+/** NULL is no text at all. */
+function writeAttribute (object: JsonObject, name: string, type: Type): string | WriteIssue {
+  const value = has(object, name) ? object[name] as Json : null
+  const text = write(value, type)
+  return text === null ? '' : quote(value, text)
+}
+
+/** Writes a range with two bounds that belong to it, as its text does: `[1,5]`. */
+function writeRange (
+  value: readonly Json[] | JsonObject,
+  type: RangeType
+): string | WriteIssue {
+  const isPair = isList(value) && value.length === 2 && !value.includes(null)
+  if (type.kind === 'multirange' || !isPair) return { problem: 'bounds', path: [], type }
+  const texts: string[] = []
+  for (const [i, bound] of value.entries()) {
+    const text = quoteElement(bound, write(bound, type.subtype))
+    if (typeof text !== 'string') return inside(i, text)
+    texts.push(text)
+  }
+  return `[${texts.join(',')}]`
+}
+
+function isList (value: Json | undefined): value is readonly Json[] {
+  return Array.isArray(value)
+}
+
+function isNested (value: Json): value is readonly Json[] | JsonObject {
+  return isList(value) || isObject(value)
+}
+
+function isFraction (value: string | number | boolean): boolean {
+  return typeof value === 'number' && !Number.isInteger(value)
+}
+
+function textOf (value: Json): string {
+  return typeof value === 'object' ? JSON.stringify(value) : String(value)
+}
