@@ -29,7 +29,7 @@ export const IssueCode = oneOf([
   'id_invalid', 'op_unknown', 'member_missing', 'member_unknown', 'member_invalid',
   'table_invalid', 'schema_forbidden', 'values_empty', 'set_empty', 'where_empty',
   'operator_unknown', 'operand_invalid', 'reference_unknown', 'reference_malformed',
-  'key_duplicate', 'depth_exceeded', 'rows_limit'
+  'key_duplicate', 'value_invalid', 'depth_exceeded', 'rows_limit'
 ], { title: 'IssueCode' })
 export type IssueCode = Static<typeof IssueCode>
 
@@ -76,8 +76,8 @@ export const ErrorObject = Type.Object({
   sqlstate: Type.Optional(Type.String({ description: 'SQLSTATE of the PostgreSQL error' })),
   constraint: Type.Optional(Type.String({ description: 'name of the violated constraint' })),
   path: Type.Optional(
-    pathOf('path from the operation to what fails: to a row of `values`, `["values", 3]`, or to ' +
-      'a table or column that does not exist; only if it is known for certain')
+    pathOf('path from the operation to what fails: to a row of `values`, `["values", 3]`, to a ' +
+      'value, or to a table or column that does not exist; only if it is known for certain')
   ),
   line: Type.Optional(
     Type.Integer({
@@ -106,8 +106,8 @@ export const ErrorObject = Type.Object({
     // parameters, but does not read them.
     Type.Unsafe<Issue[]>(
       Type.Union([Type.Array(Issue), Type.Array(ParameterIssue)], {
-        description: 'with the code validation_failed: all issues of all operations; with ' +
-          'params_invalid: those of the parameters'
+        description: 'with the codes validation_failed and value_invalid: all issues of all ' +
+          'operations; with params_invalid: those of the parameters'
       })
     )
   )

@@ -204,7 +204,10 @@ export const NewColumn = newValueOf(
   'NewColumn'
 )
 
-/** Whether a modifier joins values, which some types cannot: its SQL checks them. */
-export function isJoining (name: ModifierName): name is '$append' | '$merge' {
+/** A modifier that joins values, which some types cannot: its SQL checks them. */
+export type JoiningName = '$append' | '$merge'
+
+/** Whether a modifier joins values. */
+export function isJoining (name: ModifierName): name is JoiningName {
   return name === '$append' || name === '$merge'
 }

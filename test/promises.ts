@@ -115,8 +115,10 @@ export const promises: readonly Promised[] = [
   {
     number: 7,
     group: 'Values and queries',
-    text: 'A value is stored exactly or refused.',
+    text: 'A value of a request is stored exactly or refused.',
     tests: [
+      ['unit/values/write', 'what a type would round or cut'],
+      ['integration/write', 'every type, also nested, read back'],
       ['integration/values', 'every built-in type, written and read'],
       ['unit/json/parse'],
       ['integration/references'],

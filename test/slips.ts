@@ -208,9 +208,20 @@ export const slips: readonly Slip[] = [
     repair: '"values": [{"task": {}, "started_at": "now"}]',
     status: 422,
     code: 'value_invalid',
+    path: ['values', 0, 'started_at'],
     message: 'Row 0 of values, column "started_at": the type timestamp with time zone takes one ' +
       'value, not an array or an object. The modifier $now works only in "set"; "values" takes ' +
       'the value itself, such as "now".'
+  },
+  {
+    batch: '[{"id": "a", "op": "update", "table": "accounts", ' +
+      '"where": {"name": {"eq": "till"}}, <here>}]',
+    mistake: '"set": {"balance": {"$dec": 0.125}}',
+    repair: '"set": {"balance": {"$dec": 0.13}}',
+    status: 422,
+    code: 'value_invalid',
+    path: ['set', 'balance', '$dec'],
+    message: 'Column "balance": numeric(12,2) holds 2 digits after the point.'
   },
   {
     batch: `[{"id": "order", ${orders}}, {"id": "items", ${items}, <here>}]`,

@@ -187,9 +187,9 @@ const executionErrors = failuresOf('execution_error', {
   value_invalid: {
     status: 422,
     meaning:
-      'A value does not match the type of its column: an unknown member of a composite type, an ' +
-      'array or object for a column that holds a single value, `$append` to a value that is not ' +
-      'an array, or `$merge` with a value that is not a jsonb object.'
+      'A value does not fit its column, which would round or cut it or takes JSON of another ' +
+      'shape. `errors` lists all such values of the request. Also `$append` to a value that is ' +
+      'not an array, and `$merge` with a value that is not a jsonb object.'
   },
   rows_limit: {
     status: 422,

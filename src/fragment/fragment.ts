@@ -25,7 +25,7 @@ type Node =
 
 interface Parameter {
   readonly kind: 'parameter'
-  readonly value: string | null
+  readonly value: string | null | Slot
   /** Whether all uses of this parameter in a statement have one number. */
   readonly shared: boolean
 }
@@ -33,10 +33,18 @@ interface Parameter {
 /** A value in its text form, or the bytes of a long text, in pieces. */
 export type ParameterText = string | null | readonly Buffer[]
 
-/** A statement: `$1` … in `text` refer to `parameters`, which are values in their text form. */
-export interface RenderedSql {
+/** A value of a request, whose text is written when the statement is filled; see slot.ts. */
+export interface Slot {
+  readonly write: unknown
+}
+
+/**
+ * A statement: `$1` … in `text` refer to `parameters`, which are values in their text form, or
+ * slots of such values.
+ */
+export interface RenderedSql<Value = ParameterText> {
   readonly text: string
-  readonly parameters: readonly ParameterText[]
+  readonly parameters: readonly Value[]
   /** The text contains a value of a request: it is neither kept nor prepared. */
   readonly unique?: true
 }
@@ -57,7 +65,7 @@ export function identifier (name: string): Fragment {
  * A value that never becomes SQL text. PostgreSQL infers its type from the context; write a cast
  * where it cannot.
  */
-export function parameter (value: string | null): Fragment {
+export function parameter (value: string | null | Slot): Fragment {
   return { [brand]: { kind: 'parameter', value, shared: false } }
 }
 
@@ -129,9 +137,14 @@ function verbatim (text: string): Fragment {
   return { [brand]: { kind: 'text', text, ofRequest: false } }
 }
 
-/** Renders a fragment. Parameters are numbered in the order of their first use. */
+/** Renders a fragment without slots. */
 export function render (fragment: Fragment): RenderedSql {
-  const parameters: Array<string | null> = []
+  return renderSlots(fragment) as RenderedSql
+}
+
+/** Renders a fragment. Parameters are numbered in the order of their first use. */
+export function renderSlots (fragment: Fragment): RenderedSql<string | null | Slot> {
+  const parameters: Array<string | null | Slot> = []
   const shared = new Map<Parameter, number>()
   let text = ''
   let unique = false

@@ -13,6 +13,7 @@ import {
   isNumber,
   isObject,
   writeJson,
+  type ExactNumber,
   type Json,
   type JsonObject
 } from '../json/parse.ts'
@@ -232,6 +233,8 @@ export interface Placeholder {
 }
 
 const TEXT = new RegExp(`^${SECRET}\\.(\\d+)\\.$`)
+const LIST = new RegExp(`^${SECRET}\\.(\\d+)\\.list$`)
+const JSON_NUMBER = new RegExp(`^${SECRET_DIGITS}(\\d{${POSITION_DIGITS}})$`)
 const ARRAY = new RegExp(`^\\{"${SECRET}\\.(\\d+)\\.list"\\}$`)
 const JSON_TEXT = new RegExp(
   `^(?:"${SECRET}\\.(\\d+)\\."|\\["${SECRET}\\.(\\d+)\\.list"\\]` +
@@ -246,6 +249,21 @@ export function readPlaceholder (parameter: string): Placeholder | undefined {
   if (array !== undefined) return { position: Number(array), as: 'array' }
   const position = JSON_TEXT.exec(parameter)?.slice(1).find(found => found !== undefined)
   return position === undefined ? undefined : { position: Number(position), as: 'json' }
+}
+
+/** Returns the position of the value for which a value of the batch is a placeholder. */
+export function readValuePlaceholder (value: Json): number | undefined {
+  if (typeof value === 'string') return readPosition(TEXT, value)
+  if (typeof value !== 'object' || value === null) return undefined
+  if (isNumber(value)) return readPosition(JSON_NUMBER, (value as ExactNumber).rawJSON)
+  if (!Array.isArray(value)) return readPosition(TEXT, Object.keys(value)[0] ?? '')
+  const [element] = value as readonly Json[]
+  return typeof element === 'string' ? readPosition(LIST, element) : undefined
+}
+
+function readPosition (pattern: RegExp, text: string): number | undefined {
+  const position = pattern.exec(text)?.[1]
+  return position === undefined ? undefined : Number(position)
 }
 
 /** The values of placeholders, by their positions. */

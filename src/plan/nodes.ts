@@ -67,14 +67,23 @@ export interface UncertainColumn {
   readonly references: ReadonlyArray<{ readonly row: number, readonly reference: Reference }>
 }
 
+/** A value of the request. */
+export interface DataCell { readonly kind: 'data', readonly value: Json }
+
 /**
  * One stored value: data of the request (strings are unescaped), a reference, or JSON that contains
  * references (`mixed`).
  */
 export type Cell =
-  | { readonly kind: 'data', readonly value: Json }
+  | DataCell
   | { readonly kind: 'mixed', readonly document: JsonDocument }
   | Reference
+
+/**
+ * Functions by column that return what a document has in place of a value without references.
+ * `row`: its position in the document.
+ */
+export type Rewriters = ReadonlyMap<string, (value: Json, row: number) => Json>
 
 /**
  * Rows, or the new values of one row. A statement stores the values of `cells`, or the document, of
@@ -83,6 +92,8 @@ export type Cell =
  */
 export interface StoredJson {
   readonly document: JsonDocument
+  /** Writes the document with other values. Undefined: the rows are a parameter. */
+  readonly rewrite?: ((rewriters: Rewriters) => JsonDocument) | undefined
   readonly uncertainColumns: readonly UncertainColumn[]
   /** The values of each row by column. Undefined for many rows. */
   readonly cells: ReadonlyArray<ReadonlyMap<string, Cell>> | undefined

@@ -14,8 +14,10 @@ import {
 } from './document.ts'
 import type {
   Cell,
+  DataCell,
   JsonDocument,
   Reference,
+  Rewriters,
   RowGroup,
   StoredJson,
   UncertainColumn
@@ -145,15 +147,27 @@ class StoredValues implements StoredJson {
 
   #writeDocument (): JsonDocument {
     const source = this.#source
-    if (typeof source === 'object' && this.#replaced.size === 0) {
-      return splitDocument(writeJson(source), [])
-    }
-    const rows = this.#members.map(members =>
-      Object.fromEntries(
-        members.map(member => [member.column, this.#replaced.get(member) ?? member.value])
-      )
+    return typeof source === 'object' && this.#replaced.size === 0
+      ? splitDocument(writeJson(source), [])
+      : this.rewrite(new Map())
+  }
+
+  rewrite (rewriters: Rewriters): JsonDocument {
+    const rows = this.#members.map((members, i) =>
+      Object.fromEntries(members.map(member => {
+        const { column, value } = member
+        const cell = this.cells[i]?.get(column) as Cell
+        const rewrite = cell.kind === 'data' ? rewriters.get(column) : undefined
+        return [
+          column,
+          rewrite === undefined
+            ? this.#replaced.get(member) ?? value
+            : rewrite((cell as DataCell).value, i)
+        ]
+      }))
     )
-    return splitDocument(JSON.stringify(source === false ? rows[0] : rows), this.#references)
+    const document = this.#source === false ? rows[0] : rows
+    return splitDocument(JSON.stringify(document), this.#references)
   }
 
   get uncertainColumns (): readonly UncertainColumn[] {
@@ -185,10 +199,15 @@ interface ManyRows {
 /** Plans rows of which only the document is kept. */
 function planMany ({ rows, columns, pathOf }: ManyRows, context: PlanContext): StoredJson {
   const uncertainColumns = collectUncertainColumns()
-  const replaceRow = (row: JsonObject, i: number, references: Reference[]): Json =>
+  /** The rows in which a column has a reference, also inside its value. */
+  const referring = new Map(columns.map(column => [column, new Set<number>()]))
+  let replaced = rows
+  const replaceRow = (row: JsonObject, i: number, references: Reference[]): JsonObject =>
     Object.fromEntries(
       Object.entries(row).map(([column, value]) => {
+        const before = references.length
         const replaced = replaceStrings(value, pathOf(i, column), { context, references })
+        if (references.length > before) referring.get(column)?.add(i)
         const reference = findReference(replaced, references)
         if (reference !== undefined) uncertainColumns.addReference(column, i, reference)
         return [column, replaced]
@@ -200,11 +219,41 @@ function planMany ({ rows, columns, pathOf }: ManyRows, context: PlanContext): S
       uncertainColumns.addValue(column, (rows[i] as JsonObject)[column] as Json)
     }
   }
-  const document = cutDocument(
-    rows,
-    references => rows.map((row, i) => replaceRow(row, i, references))
-  )
-  return { document, uncertainColumns: uncertainColumns.all(), cells: undefined }
+  const document = cutDocument(rows, references => {
+    replaced = rows.map((row, i) => replaceRow(row, i, references))
+    return replaced
+  })
+  return {
+    document,
+    uncertainColumns: uncertainColumns.all(),
+    cells: undefined,
+    rewrite: rewriters => {
+      const written = rewriteRows(replaced, rewriters, referring)
+      return written === undefined
+        ? document
+        : splitDocument(JSON.stringify(written), document.references)
+    }
+  }
+}
+
+/** Returns rows with other values, or undefined if no value is another one. */
+function rewriteRows (
+  rows: readonly JsonObject[],
+  rewriters: Rewriters,
+  referring: ReadonlyMap<string, ReadonlySet<number>>
+): readonly JsonObject[] | undefined {
+  let written: Array<Record<string, Json>> | undefined
+  for (const [column, rewrite] of rewriters) {
+    const skipped = referring.get(column) as ReadonlySet<number>
+    for (let i = 0; i < rows.length; i++) {
+      const value = (rows[i] as JsonObject)[column] as Json
+      const other = skipped.has(i) ? value : rewrite(value, i)
+      if (other === value) continue
+      written ??= rows.map(row => ({ ...row }));
+      (written[i] as Record<string, Json>)[column] = other
+    }
+  }
+  return written
 }
 
 /** JSON shapes, the most certain first. */

@@ -70,6 +70,10 @@ export class BatchTypes implements LearnedTypes {
     return changed
   }
 
+  get tables (): readonly TableName[] {
+    return this.#plan.tables
+  }
+
   unknownName (): UnknownName | undefined {
     const { columnTypes, unknownNames } = this.#cache
     return unknownNames.find(this.#plan, { columnTypes, absent: this.#absent })

@@ -10,7 +10,15 @@
 import type { Failure } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
 import { SqlState } from '../errors/sqlstates.ts'
-import { empty, integer, join, render, sql, whereAll, type Fragment } from '../fragment/fragment.ts'
+import {
+  empty,
+  integer,
+  join,
+  renderSlots,
+  sql,
+  whereAll,
+  type Fragment
+} from '../fragment/fragment.ts'
 import { isNested } from '../plan/nested.ts'
 import type {
   InsertNode,
@@ -37,7 +45,7 @@ import { buildAggregated, buildDirect, buildStreamed, requiredRows } from './res
 import { createCodeTest } from './operations/runs-code.ts'
 import { hideSecrets } from './statement/raised-error.ts'
 import { findShared } from './statement/shared-results.ts'
-import type { Statement } from './statement/statement.ts'
+import type { CompiledStatement } from './statement/statement.ts'
 import { buildWhen } from './statement/when.ts'
 import type { TableColumns } from './values/column-types.ts'
 import { findScalars, References, type Earlier } from './values/references.ts'
@@ -54,7 +62,7 @@ const MAX_PARAMETERS = 65_533
 export function compile (
   plan: Plan,
   options: CompileOptions
-): readonly Statement[] {
+): readonly CompiledStatement[] {
   const results = findShared(plan)
   const { distributed = false, checkValues = false, explain = false } = options
   const { findColumns = UNKNOWN, findFunction = UNKNOWN } = options
@@ -88,7 +96,7 @@ export function compile (
     if (explain) {
       return explainOperation({ ...node, when: [] }, { ...contextOf(node, false), ...ALONE })
     }
-    const compileNode = (node: PlanNode): Statement | undefined => {
+    const compileNode = (node: PlanNode): CompiledStatement | undefined => {
       const bare = compileOperation(node, contextOf(node, false))
       return bare !== undefined && canRunCode(node, bare)
         ? compileOperation(node, contextOf(node, true))
@@ -144,12 +152,12 @@ function createBuilders (
  * same for every operation. A plan shows the parameters of its query, so they contain no secrets of
  * raised errors.
  */
-function explainOperation (node: PlanNode, context: StatementContext): Statement {
+function explainOperation (node: PlanNode, context: StatementContext): CompiledStatement {
   const operation = buildOperation(node, rowPartOf(node, false), { ...context, exposed: [] })
   const statement = sql`explain (format json) ${buildCtes(operation, context)}select * from ${
     operation.rows
   }${buildFence(node, context)} limit ${integer(context.maxRows + 1)}`
-  return { ...hideSecrets(render(statement)), prepare: false }
+  return { ...hideSecrets(renderSlots(statement)), prepare: false }
 }
 
 /** The context of an operation whose rows no other operation reads. */
@@ -165,7 +173,10 @@ function buildCtes (
 }
 
 /** Returns undefined if the statement has more parameters than the protocol can count. */
-function compileOperation (node: PlanNode, context: StatementContext): Statement | undefined {
+function compileOperation (
+  node: PlanNode,
+  context: StatementContext
+): CompiledStatement | undefined {
   const { distributed, needs, separate, streamed = false } = context
   const body = streamed
     ? buildStreamed(node, context)
@@ -176,7 +187,7 @@ function compileOperation (node: PlanNode, context: StatementContext): Statement
     ...computedFirst(node, distributed)
   ]
   const from = body.from(whereAll(conditions))
-  const statement = render(
+  const statement = renderSlots(
     sql`${buildCtes(body, context)}select ${body.result}${
       body.end === undefined ? operationTimes : empty
     }${body.settings} from ${from}${body.end ?? empty}`
@@ -185,6 +196,7 @@ function compileOperation (node: PlanNode, context: StatementContext): Statement
   return {
     ...statement,
     prepare: statement.unique !== true && !needs.hasUnknownTypes,
+    refused: needs.refused,
     needsValueChecks: needs.needsValueChecks,
     isFinal: context.checkValues || node.kind === 'call' || needs.hasUnknownTypes,
     separateRows: separate || streamed,

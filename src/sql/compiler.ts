@@ -32,9 +32,11 @@ import {
 import { commentOn } from './frame/steps.ts'
 import { emptyResults } from './statement/shared-results.ts'
 import {
-  type Statement,
   createTemplate,
+  fillOwn,
   fillTemplate,
+  type CompiledStatement,
+  type Statement,
   type Template
 } from './statement/statement.ts'
 import { TemplateCache, templateBytes, type Variants } from './template-cache.ts'
@@ -193,7 +195,7 @@ export class Compiler {
     types: readonly unknown[]
   ): readonly Statement[] {
     const { genericPlan, values, plan } = batch
-    if (values === undefined) return compile(plan(), options)
+    if (values === undefined) return compile(plan(), options).map(fillOwn)
     const { minimal, keep, streamed, distributed, maxChanged } = options
     const templates = this.#templates.find(this.#variantsOf(genericPlan), {
       variant: JSON.stringify([minimal, keep, streamed, distributed, maxChanged]),
@@ -233,7 +235,8 @@ export class Compiler {
     if (template === undefined) {
       const [claims, requestId] = [textPlaceholder(0), textPlaceholder(1)]
       const generic = { ...session, claims, requestId }
-      template = createTemplate(compile(generic, this.#settings, connection)) as Template
+      const compiled = compile(generic, this.#settings, connection) as CompiledStatement
+      template = createTemplate(compiled) as Template
       ofConnection.set(key, template)
     }
     return fillTemplate(template, [session.claims, session.requestId]) as Statement
@@ -271,11 +274,11 @@ function writes (plan: Plan, mode: TransactionMode, key: Key | undefined): boole
 /** Fills the values of a named batch into statements that were compiled for one request. */
 function fillAlone (
   { named = false, values = [] }: PlannedBatch,
-  statements: readonly Statement[]
+  statements: readonly CompiledStatement[]
 ): readonly Statement[] {
-  return named
-    ? statements.map(statement =>
-      fillTemplate(createTemplate(statement) as Template, values) as Statement
-    )
-    : statements
+  return statements.map(statement =>
+    named
+      ? fillTemplate(createTemplate(statement) as Template, values) as Statement
+      : fillOwn(statement)
+  )
 }

@@ -79,8 +79,9 @@ async function explain (
   const options = { ...settings, role, anonymous: false, suggestions }
   const failure = toFailure({ ...outcome, at }, plan, options)
   if (at !== index || failure.details.retryable === true) throw failure
-  const { error, unknownName } = outcome
-  const column = unknownName?.column ??
+  const { error, refusal } = outcome
+  const name = refusal?.kind === 'name' ? refusal.name : undefined
+  const column = name?.column ??
     (error.code === SqlState.undefined_column ? columnAtError(error) : undefined)
   return { failure, index, column }
 }

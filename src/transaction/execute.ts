@@ -6,24 +6,34 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { failure, withReason, type Failure, type FailureCode } from '../errors/catalogue.ts'
 import { SqlState } from '../errors/sqlstates.ts'
-import type { UnknownName } from '../plan/named-parts.ts'
+import type { TableName } from '../plan/nodes.ts'
 import { smallTurn, type Turn } from '../plan/work.ts'
 import { destroyConnection, query, type Connection } from '../postgres/connection.ts'
 import { Lease, type ConnectionPool } from '../postgres/pool.ts'
 import {
   applyVariant,
   mayCommit,
-  refuseName,
+  refuseOperations,
   type AttemptBatch,
   type AttemptVariant,
   type CompiledBatch,
   type TypesQuery
 } from '../sql/frame/compiled-batch.ts'
 import type { Place } from '../sql/frame/steps.ts'
+import type { Statement } from '../sql/statement/statement.ts'
+import type { RefusedValue } from '../sql/statement/slot.ts'
 import { startAttempt } from './attempt.ts'
 import { resolveKeyFailure } from './key-failure.ts'
 import { resolveLostCommit, withConnection } from './lost-commit.ts'
-import type { AttemptOutcome, BatchOutcome, Failed, Lost, RetryReason, RowSink } from './outcome.ts'
+import type {
+  AttemptOutcome,
+  BatchOutcome,
+  Failed,
+  Lost,
+  Refusal,
+  RetryReason,
+  RowSink
+} from './outcome.ts'
 import { acquireAtPosition, readPosition, type NeededPosition } from './position.ts'
 import {
   decide,
@@ -203,18 +213,18 @@ async function runAttempt (
   const hasRoleSettings = connection.roleSettings.has(batch.role)
   await learnTypes(connection, batch)
   readAgingTypes(pool, batch)
-  const unknown = await findUnknownName(connection, batch)
   // Compiles it, which also finds what Citus cannot do.
   if (batch !== compiled) turn.run(() => batch.operations())
-  const sent = turn.run(() => unknown === undefined
+  const refusal = await findRefusal(connection, batch)
+  const sent = turn.run(() => refusal === undefined
     ? applyVariant(batch, variant)
-    : refuseName(batch, unknown)
+    : refuseOperations(batch, tablesOf(refusal, batch))
   )
   const started = turn.run(() => startAttempt(connection, sent, { clientClosed, rowSink }))
   lease.free = started.released
   let outcome = await started.outcome
-  if (unknown !== undefined) outcome = toRefused(outcome, unknown)
-  const typesChanged = unknown === undefined && !isPassedOn(rowSink) &&
+  if (refusal !== undefined) outcome = toRefused(outcome, refusal)
+  const typesChanged = refusal === undefined && !isPassedOn(rowSink) &&
     await areTypesChanged(sent, { outcome, lease })
   if (outcome.kind === 'failed' && batch.key !== undefined) {
     await lease.free
@@ -238,30 +248,50 @@ async function learnTypes (connection: Connection, { types }: CompiledBatch): Pr
 }
 
 /**
- * Returns the first table or column that the batch names and the database does not have. A table
- * that is not known has just been read. For a column, the table is read again, because DDL may have
- * added the column since.
+ * Returns why the batch cannot run: it names a table or a column that the database does not have,
+ * or types of columns refuse values. A table that is not known has just been read. Otherwise the
+ * tables are read again, because DDL may have changed them since.
  */
-async function findUnknownName (
+async function findRefusal (
   connection: Connection,
-  { types }: CompiledBatch
-): Promise<UnknownName | undefined> {
-  const found = types?.unknownName()
-  if (types === undefined || found?.column === undefined) return found
+  { types, operations }: CompiledBatch
+): Promise<Refusal | undefined> {
+  if (types === undefined) return undefined
+  const find = (): Refusal | undefined => {
+    const name = types.unknownName()
+    if (name !== undefined) return { kind: 'name', name, index: name.index }
+    const values = listRefused(operations())
+    const [first] = values
+    return first && { kind: 'values', values, index: first.index }
+  }
+  const found = find()
+  if (found === undefined) return undefined
+  if (found.kind === 'name' && found.name.column === undefined) return found
   await readTypes(connection, types.all())
   types.renew()
-  return types.unknownName()
+  return find()
 }
 
-/** The outcome of an attempt with refuseName, as that of the operation with the unknown name. */
-function toRefused (outcome: AttemptOutcome, unknownName: UnknownName): AttemptOutcome {
+function listRefused (statements: readonly Statement[]): readonly RefusedValue[] {
+  return statements.flatMap(({ refused = [] }, index) =>
+    refused.map(value => ({ ...value, index })))
+}
+
+/** The outcome of an attempt with refuseOperations, as that of the operation that is refused. */
+function toRefused (outcome: AttemptOutcome, refusal: Refusal): AttemptOutcome {
   if (outcome.kind !== 'failed' || typeof outcome.at !== 'number') return outcome
-  const failed = { ...outcome, at: unknownName.index }
-  if (raisedKind(outcome) !== 'unknown') return failed
-  const [code, kind] = unknownName.column === undefined
-    ? [SqlState.undefined_table, 'table']
-    : [SqlState.undefined_column, 'column']
-  return { ...failed, error: { code, message: `The ${kind} does not exist.` }, unknownName }
+  const failed = { ...outcome, at: refusal.index }
+  if (raisedKind(outcome) !== 'refused') return failed
+  return { ...failed, error: { code: codeOfRefusal(refusal), message: 'It is refused.' }, refusal }
+}
+
+function tablesOf (refusal: Refusal, { types }: CompiledBatch): readonly TableName[] {
+  return refusal.kind === 'name' ? [refusal.name.table] : types?.tables ?? []
+}
+
+function codeOfRefusal (refusal: Refusal): string {
+  if (refusal.kind === 'values') return SqlState.data_exception
+  return refusal.name.column === undefined ? SqlState.undefined_table : SqlState.undefined_column
 }
 
 /** Reads types again on a connection of its own. If that fails, the next batch will read them. */

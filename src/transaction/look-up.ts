@@ -33,12 +33,14 @@ interface LookUpOptions {
 
 /** Returns what is known about the error of an operation; nothing if it cannot be read. */
 export async function lookUp (
-  { error, at, unknownName }: Failed,
+  { error, at, refusal }: Failed,
   node: PlanNode | undefined,
   options: LookUpOptions
 ): Promise<Suggestions> {
   if (typeof at !== 'number' || node === undefined) return NO_SUGGESTIONS
-  if (unknownName !== undefined) return await lookUpNames(unknownName, options)
+  if (refusal !== undefined) {
+    return refusal.kind === 'name' ? await lookUpNames(refusal.name, options) : NO_SUGGESTIONS
+  }
   const { routine } = error as { readonly routine?: string }
   if (routine !== 'enum_in') return NO_SUGGESTIONS
   const labels = enumLabels(node.table)

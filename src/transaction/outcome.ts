@@ -5,6 +5,7 @@ import type { DatabaseError } from '../errors/postgres.ts'
 import type { UnknownName } from '../plan/named-parts.ts'
 import type { TransactionId } from '../sql/frame/server-state.ts'
 import type { Place } from '../sql/frame/steps.ts'
+import type { RefusedValue } from '../sql/statement/slot.ts'
 
 /** How one attempt ended. */
 export type AttemptOutcome = Committed | Failed | Lost
@@ -47,12 +48,17 @@ export interface Failed {
   readonly checkable?: boolean
   /** The statement that failed had been prepared by an earlier batch. */
   readonly wasPrepared?: boolean
-  /** No operation was run, because the database does not have this table or column. */
-  readonly unknownName?: UnknownName
+  /** No operation was run. */
+  readonly refusal?: Refusal
   /** The results of the operations before. */
   readonly rows?: readonly Buffer[]
   readonly times: AttemptTimes
 }
+
+/** Why no operation was run: for a name that the database does not have, or for values. */
+export type Refusal =
+  | { readonly kind: 'name', readonly name: UnknownName, readonly index: number }
+  | { readonly kind: 'values', readonly values: readonly RefusedValue[], readonly index: number }
 
 /** The connection was lost before the outcome was known. */
 export interface Lost {

@@ -68,6 +68,7 @@ export function decide (result: AttemptResult, budget: RetryBudget): Retry | und
     if (outcome.sent) return --budget.losses > 0 && !late ? retry('lost') : undefined
     return --budget.connections > 0 && !late ? retry('connection') : undefined
   }
+  if (outcome.refusal !== undefined) return undefined
   if (result.typesChanged) {
     return --budget.types > 0 && !late ? retry('stale_plan', { isAnswer: true }) : undefined
   }

@@ -33,6 +33,7 @@ import { describeName } from './describe-name.ts'
 import type { Suggestions } from './look-up.ts'
 import type { Failed } from './outcome.ts'
 import { referenceReader } from './read-reference.ts'
+import { describeRefusedValues } from './refused-values.ts'
 
 export interface FailureOptions {
   /** The role of the batch. */
@@ -60,12 +61,14 @@ export function toFailure (
   plan: Plan,
   { schemas, row, parameters, suggestions, ...options }: ToFailureOptions
 ): Failure {
-  const { error, at, unknownName } = outcome
+  const { error, at, refusal } = outcome
   if (error instanceof Failure) return error
-  if (unknownName !== undefined) {
-    const describe = (): string => describeName(unknownName, { suggestions, schemas })
-    const place = placeOf(plan, unknownName.index)
-    return fromDatabase(error, { ...place, path: unknownName.path, describe, ...options })
+  if (refusal?.kind === 'values') return describeRefusedValues(refusal.values, plan)
+  if (refusal?.kind === 'name') {
+    const { name, index } = refusal
+    const describe = (): string => describeName(name, { suggestions, schemas })
+    const place = { ...placeOf(plan, index), path: name.path }
+    return fromDatabase(error, { ...place, describe, ...options })
   }
   if (readRaised(error)?.kind === 'reset') return resultsLost(at, plan)
   if (typeof at !== 'number') return describeOutside(error, at, options)

@@ -236,11 +236,11 @@ t.test('every member, operator, modifier and preference has an example', async t
 
 t.test('issue codes, limits and constant operators are those of the schemas', async t => {
   const rowsOf = (heading: string) =>
-    (page.split(`\n## ${heading}\n`)[1] ?? '').split('\n## ')[0]?.match(/^\| .*(?= \|$)/gm)?.map(
+    (page.split(`# ${heading}\n`)[1] ?? '').split(/\n##+ /)[0]?.match(/^\| .*(?= \|$)/gm)?.map(
       row => row.slice(2).split(' | ')
     ) ?? []
   t.same(
-    rowsOf('Errors').slice(2).map(([code]) => code),
+    rowsOf('Issue codes').slice(2).map(([code]) => code),
     IssueCode.anyOf.map(({ const: code }) => `\`${code}\``),
     'every issue code'
   )

@@ -68,7 +68,7 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
   ['rows in the order of values, without keys that have none', [{
     ...articles,
     returning: ['sku', 'price'],
-    values: [{ sku: 'pear', price: 0.351 }, { sku: 'none', price: 1 }, { price: null, sku: 'fig' }]
+    values: [{ sku: 'pear', price: 0.35 }, { sku: 'none', price: 1 }, { price: null, sku: 'fig' }]
   }], [{ sku: 'pear', price: 0.35 }, { sku: 'fig', price: null }]],
   ['many rows', [{
     ...articles,
@@ -93,7 +93,7 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
   ['many rows with an array for a text', [{
     ...articles,
     values: Array.from({ length: 20 }, (_, i) => ({ sku: `s${i}`, region: i === 9 ? [1] : 'n' }))
-  }], 'value at 0'],
+  }], 'value_invalid at 0'],
   ['one row', [{
     ...articles, values: [{ sku: 'fig', price: 2 }], returning: ['sku', 'price', 'qty']
   }], [{ sku: 'fig', price: 2, qty: null }]],
@@ -236,7 +236,7 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
   ['a value that the domain refuses', [{ ...codes, key: ['n'], values: [{ n: 1, code: '' }] }],
     '23514 at 0'],
   ['a value that is too long', [{ ...codes, key: ['n'], values: [{ n: 1, v: 'abcde' }] }],
-    '22001 at 0'],
+    'value_invalid at 0'],
   ['a column that is always generated', [{ ...codes, key: ['n'], values: [{ n: 1, double: 5 }] }],
     '428C9 at 0'],
   ['an identity column', [{ ...codes, key: ['n'], values: [{ n: 1, id: 5 }] }], '428C9 at 0'],
@@ -300,7 +300,7 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
     [{ ...articles, values: [{ sku: 'fig', qty: 'x' }, { sku: 'pear', qty: 1 }] }], '22P02 at 0'],
   ['an array for a text',
     [{ ...articles, values: [{ sku: 'fig', region: [1] }, { sku: 'pear', region: 'n' }] }],
-    'value at 0'],
+    'value_invalid at 0'],
   ['no columns', [
     { ...articles, values: [{ sku: 'fig', qty: 1 }, { sku: 'pear', qty: 1 }], returning: [] },
     { ...read('articles', 'sku'), columns: ['qty'], when: { u: 2 } }
@@ -418,10 +418,10 @@ t.test('failures name the row and say what to do', async t => {
       'invalid_text_representation',
       'Row 1 of values, column "qty": invalid input syntax for type integer: "…"'],
     [[{ ...articles, values: [{ sku: 'fig', tags: { a: 1 } }, { sku: 'pear', tags: [] }] }],
-      'invalid_text_representation', 'Row 0 of values, column "tags": expected JSON array'],
+      'value_invalid', 'Row 0 of values, column "tags": the type text[] takes an array.'],
     [[{
       ...articles, values: [{ sku: 'fig', tags: { a: 1 } }, { sku: 'pear', price: 1, qty: 1 }]
-    }], 'invalid_text_representation', 'expected JSON array'],
+    }], 'value_invalid', 'Row 0 of values, column "tags": the type text[] takes an array.'],
     [[{ ...articles, values: [{ sku: 'fig', due: '2024-01-01' }, { sku: 'pear', due: '1' }] }],
       'invalid_datetime_format',
       'Row 1 of values, column "due": invalid input syntax for type date: "…"'],

@@ -78,13 +78,17 @@ const { json } = fc.letrec<{ json: Json }>(tie => ({
   )
 }))
 
+/** What a column without a time zone holds of a Date. */
+const localOf = (date: Date): string => date.toISOString().slice(0, -1)
+const dayOf = (date: Date): string => date.toISOString().slice(0, 10)
+
 t.test('dates are the same in values and in filters', async t => {
   const client = useClient<{
     events: {
       id: number,
       at: string | null,
       local: string,
-      day: Date,
+      day: string,
       times: string[]
     }
   }>(service)
@@ -93,8 +97,8 @@ t.test('dates are the same in values and in filters', async t => {
   const ids = { columns: ['id'], order: [{ id: 'asc' }] } as const
   const { data } = await client.batch(b => {
     const added = b.insert('events', [
-      { id: 1, at: first, local: first, day: second, times: [first, second] },
-      { id: 2, at: second, local: second, day: '2026-03-02', times: [] }
+      { id: 1, at: first, local: localOf(first), day: dayOf(second), times: [first, second] },
+      { id: 2, at: second, local: localOf(second), day: '2026-03-02', times: [] }
     ])
     return {
       added,
@@ -107,12 +111,21 @@ t.test('dates are the same in values and in filters', async t => {
         b.select('events', { ...ids, where: { times: { cs: [second] } } })
       ],
       changed: b.update('events', {
-        set: { at: second, day: first },
+        set: { at: second, day: dayOf(first) },
         where: { id: { eq: 1 }, at: { isdistinct: second } },
         returning: ['at', 'day']
       })
     }
   })
+  await t.rejects(client.batch(b => [
+    b.insert('events', { id: 3, at: first, local: first, day: '2026-03-02', times: [] }),
+    b.update('events', { set: { day: first.toISOString() }, where: { id: { eq: 1 } } })
+  ]), {
+    code: 'value_invalid',
+    status: 422,
+    committed: false,
+    errors: [{ path: ['values', 0, 'local'] }, { path: ['set', 'day'] }]
+  }, 'a column without a time zone does not hold that of a Date')
   t.strictSame(data, {
     added: [{
       id: 1,

@@ -345,9 +345,7 @@ const columnTypes = Object.entries({
 }).map(([name, columns]) => ({
   schema: 'public',
   name,
-  columns: Object.entries(columns).map(([column, oid]) => [
-    column, oid, -1, 'b', 'pg_catalog', '', '', 0, 1
-  ]),
+  columns: Object.entries(columns).map(([column, oid]) => [column, oid, -1]),
   code: [false, false, []]
 }))
 

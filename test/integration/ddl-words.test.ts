@@ -144,6 +144,33 @@ const changes: Readonly<Record<string, Change>> = {
   'int becomes numeric': retype('int', 'numeric', { stored: '5', value: '5.5' }),
   'numeric becomes int': retype('numeric', 'int', { stored: '5', value: 5 }),
   'numeric gets a scale': retype('numeric(10,2)', 'numeric(10,4)', { stored: '5', value: '5.12' }),
+  'numeric gets digits': retype('numeric(10,2)', 'numeric(10,4)', {
+    stored: '5', value: '5.1234'
+  }),
+  'numeric loses digits': retype('numeric(10,4)', 'numeric(10,2)', {
+    stored: '5', value: '5.1234'
+  }),
+  'numeric gets its first scale': retype('numeric', 'numeric(10,2)', {
+    stored: '5', value: '5.1234'
+  }),
+  'a domain takes a scale': retype('wide$N', 'narrow$N', {
+    before: 'create domain wide$N as numeric(10,4); create domain narrow$N as numeric(10,2)',
+    stored: '5',
+    value: '5.1234'
+  }),
+  'numeric[] loses digits': retype('numeric(10,4)[]', 'numeric(10,2)[]', {
+    stored: "'{5}'", value: ['5.1234']
+  }),
+  'timestamp loses its fraction': retype('timestamp(6)', 'timestamp(0)', {
+    stored: "'2026-01-02'", value: '2026-01-02T10:00:00.123456'
+  }),
+  'timestamptz gets a fraction': retype('timestamptz(0)', 'timestamptz', {
+    stored: "'2026-01-02'", value: '2026-01-02T10:00:00.123456Z'
+  }),
+  'varchar gets shorter': retype('varchar(9)', 'varchar(1)', { stored: "'5'", value: '5  ' }),
+  'interval loses a field': retype('interval', 'interval day to minute', {
+    stored: "'5 min'", value: '5 min 7 s'
+  }),
   'text becomes jsonb': retype('text', 'jsonb', { stored: "'5'", value: '5' }),
   'jsonb becomes text': retype('jsonb', 'text', { stored: "'5'", value: 5 }),
   'jsonb becomes json': retype('jsonb', 'json', { stored: '\'{"x":1}\'', value: { x: 1 } }),
@@ -211,6 +238,9 @@ const changes: Readonly<Record<string, Change>> = {
     'gets an attribute': 'add attribute z int',
     'loses an attribute': 'drop attribute y',
     'has an attribute renamed': 'rename attribute y to z',
+    'has another attribute instead': 'drop attribute y, add attribute z text',
+    'has its attributes in another order': 'drop attribute x, add attribute x int',
+    'has an attribute of another type instead': 'drop attribute y, add attribute y int',
     'has an attribute of another type': 'alter attribute y type int'
   }).map(([name, statement]) => [`a composite ${name}`, change(`alter type pair$N ${statement}`, {
     before: 'create type pair$N as (x int, y text)',

@@ -340,7 +340,11 @@ t.test('query plans of a named batch are those of its parameters', async t => {
     batches: { all, medium },
     env: { EXPLAIN: 'on' }
   })
-  for (const x of ['b', 1, null, { a: 1 }, ['c']]) {
+  for (const x of [{ a: 1 }, ['c']]) {
+    const { body } = await service.run('all', { x }, { headers: { prefer: 'explain' } })
+    t.match(body.error, { code: 'value_invalid', op: 'i' }, JSON.stringify(x))
+  }
+  for (const x of ['b', 1, null]) {
     const { body } = await service.run('all', { x }, { headers: { prefer: 'explain' } })
     t.same(Object.keys(body.data ?? {}), ['i', 'u', 'c', 's'], `${x}`)
     t.match(Object.values(body.data), Array(4).fill([{ Plan: {} }]), `${x}`)

@@ -200,7 +200,7 @@ const rows: readonly Row[] = [
     '.',
     insert(column, column === 'bytes' ? `\\x${words.inserted}` : words.inserted)
   ]),
-  ['string_data_right_truncation', insert('short', words.inserted)],
+  ['value_invalid', insert('short', words.inserted)],
   ['.', insert('n', { x: words.json })],
   ['.', insert('list', [words.json])],
   ['.', insert('found', `${words.inserted}:`)],

@@ -256,7 +256,7 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
     [{ where: { id: { like: '1%' } } }, misfit('like', 'id', 'integer ~~ unknown')],
     [{ where: { or: [{ name: { eq: 'x' } }, { not: { id: { gt: 2, match: '1' } } }] } },
       misfit('match', 'id', 'integer ~ unknown')],
-    [{ where: { 'a "b': { cs: [1] } } }, misfit('cs', 'a "b', 'integer @> integer')],
+    [{ where: { 'a "b': { cs: 1 } } }, misfit('cs', 'a "b', 'integer @> integer')],
     [{ where: { id: { gt: { $col: 'name' } } } }, misfit('gt', 'id', 'integer > text')],
     [{ where: { name: { has_key: 'x' } } }, misfit('has_key', 'name', 'text ? text')],
     [{
@@ -396,7 +396,7 @@ t.test('a value that PostgreSQL refuses is answered with its column', async t =>
       'Column "d": invalid input syntax for type date: "…"'],
     [where({ s: { eq: 'a' }, i: { gt: 99999999999 } }),
       'Column "i": value "…" is out of range for type integer'],
-    [update({ i: { $inc: 1.5 } }), `Column "i": ${integer}`],
+    [update({ i: { $inc: 1.5 } }), 'Column "i": integer holds no digits after the point.'],
     [
       where(Object.fromEntries(
         ['s', 'd', 'i'].map(name => [name, { not: { in: ['2020-01-01', '2021-01-01'] } }])
@@ -408,8 +408,12 @@ t.test('a value that PostgreSQL refuses is answered with its column', async t =>
     }, `Column "i": ${integer}`],
     // PostgreSQL quotes the value.
     [insert({ i: 'x' }), `Row 0 of values, column "i": ${integer}`],
-    [insert({ id: 2, i: 1 }, { id: 3, i: 1.5 }, { id: 4, i: 1.5 }),
+    [insert({ id: 2, i: 1 }, { id: 3, i: 'x' }, { id: 4, i: 'x' }),
       `Row 1 of values, column "i": ${integer}`],
+    // The type refuses all of them before anything is sent.
+    [insert({ id: 2, i: 1 }, { id: 3, i: 1.5 }, { id: 4, i: 1.5 }),
+      'Row 1 of values, column "i": integer holds no digits after the point. 1 more value does ' +
+        'not fit, see "errors".'],
     [insert({ id: 2, i: 1 }, { id: 3, j: 1 }, { id: 4, i: 1, s: '$$x' }, { id: 5, j: true }),
       `Row 3 of values, column "j": ${integer}`],
     [insert({ m: 'bad', s: 'good' }),
@@ -419,11 +423,11 @@ t.test('a value that PostgreSQL refuses is answered with its column', async t =>
     [update({ d: '2020-13-01', s: 'x' }), 'Column "d": date/time field value out of range: "…"'],
     [update({ i: { $value: 'x' } }), `Column "i": ${integer}`],
     [update({ a: { $append: [1, 'x'] } }), `Column "a": ${integer}`],
-    [update({ a: { x: 1 } }), 'Column "a": expected JSON array'],
+    [update({ a: { x: 1 } }), 'Column "a": the type integer[] takes an array.'],
     // No row needs the value.
     [{ op: 'update', set: { s: { x: 1 } }, where: { id: { eq: 99 } } },
       'Column "s": the type text takes one value, not an array or an object.'],
-    [where({ a: { cs: { x: 1 } } }), 'expected JSON array'],
+    [where({ a: { cs: { x: 1 } } }), 'Column "a": the type integer[] takes an array.'],
     [onConflict({ set: { i: 'x' } }), `Column "i": ${integer}`],
     // Both columns have the value.
     [insert({ i: 'x', s: 'x' }), integer],
@@ -604,10 +608,10 @@ t.test('a modifier in "values" is data, unless the column cannot store it', asyn
     [[{ p: { $merge: {} } }],
       `Row 0 of values, column "p": the type point2 has no member "$merge". ${help('$merge')}`],
     [[{ id: 2, data: {} }, { id: 3, a: { $append: [1] } }],
-      `Row 1 of values, column "a": expected JSON array. ${help('$append')}`],
-    [[{ a: { x: 1 } }], 'Column "a": expected JSON array'],
-    // PostgreSQL's hint names the member of the composite value.
-    [[{ w: { list: { x: 1 } } }], 'expected JSON array'],
+      `Row 1 of values, column "a": the type integer[] takes an array. ${help('$append')}`],
+    [[{ a: { x: 1 } }], 'Row 0 of values, column "a": the type integer[] takes an array.'],
+    [[{ w: { list: { x: 1 } } }],
+      'Row 0 of values, column "w", at list: the type integer[] takes an array.'],
     [[{ i: { $nope: 1 } }],
       `Row 0 of values, column "i": ${scalar('integer')} To store JSON text, send it as a string.`]
   ]

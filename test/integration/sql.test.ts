@@ -8,7 +8,7 @@ import { parseJson } from '../../src/json/parse.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
 import { compile } from '../../src/sql/compile.ts'
 import { readRaised } from '../../src/sql/statement/raised-error.ts'
-import type { Statement } from '../../src/sql/statement/statement.ts'
+import type { CompiledStatement } from '../../src/sql/statement/statement.ts'
 import { ColumnTypes, type FindColumns } from '../../src/sql/values/column-types.ts'
 import * as op from '../support/operations.ts'
 import { useService } from '../support/service.ts'
@@ -31,7 +31,7 @@ t.test('the text of a statement does not depend on the number of many rows', asy
   }]))
   const findings: readonly FindColumns[] = [table => types.lookup(table), () => undefined]
   for (const [i, findColumns] of findings.entries()) {
-    const insert = (rows: number): Statement | undefined => {
+    const insert = (rows: number): CompiledStatement | undefined => {
       const values = Array.from({ length: rows }, (_, n) => ({ n }))
       const batch = [op.insert('i', 'items', values)] as unknown as Batch
       return compile(planBatch(batch, limits), { ...limits, findColumns })[0]

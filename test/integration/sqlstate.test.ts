@@ -368,8 +368,11 @@ t.test('messages contain values only with ERROR_VERBOSITY=verbose', async t => {
   ]
   for (const operation of operations) {
     const { status, body, text } = await service.post([{ id: 'o', ...operation }])
-    t.equal(status, 400, text)
-    t.match(body.error, { op: 'o', index: 0, sqlstate: /^(22|42601)/ })
+    // The type of v refuses the value before PostgreSQL does.
+    const isWritten = body.error.code === 'value_invalid'
+    t.equal(status, isWritten ? 422 : 400, text)
+    const expected = isWritten ? { path: ['values', 0, 'v'] } : { sqlstate: /^(22|42601)/ }
+    t.match(body.error, { op: 'o', index: 0, ...expected })
     t.notMatch(text, /hush/, JSON.stringify(operation))
   }
   t.equal(

@@ -110,7 +110,8 @@ t.test('an unknown member of a composite type is rejected', async t => {
 t.test('an array or an object is rejected for a scalar column', async t => {
   const before = await stored()
   const scalars = [
-    ['kind', 'text'], ['name', 'character varying'], ['code', 'character'], ['short', 'text'],
+    ['kind', 'text'], ['name', 'character varying', '(50)'], ['code', 'character', '(4)'],
+    ['short', 'text'],
     ['n', 'integer'], ['m', 'numeric'], ['flag', 'boolean'], ['day', 'date'],
     ['at', 'timestamp with time zone'], ['mood', 'mood'], ['raw', 'bytea'], ['xml', 'xml'],
     ['words', 'tsvector']
@@ -118,14 +119,17 @@ t.test('an array or an object is rejected for a scalar column', async t => {
   const values = [
     [], ['a'], [1, [2]], { a: 1 }, '$src.*.id', '$src.0', '$src.0.ints', '$src.0.data'
   ]
-  for (const [i, [column, type]] of scalars.entries()) {
-    const message = `column "${column}": the type ${type} takes one value, not an array or an`
+  for (const [i, [column, type, length = '']] of scalars.entries()) {
     for (const [j, value] of values.entries()) {
+      // The database refuses references, by a type without its length.
+      const name = typeof value === 'string' ? type : `${type}${length}`
+      const message = `olumn "${column}": the type ${name} takes one value, not an array`
       // The way does not depend on the value: each type is written in all of them.
       const ways = [...writesOf(column, value)].filter(({ way }) => way !== 'rows')
       const { way, op } = ways[(i + j) % ways.length] ?? {}
       const what = `${way} ${column} ${JSON.stringify(value)}`
-      expectRejection(t, await post([source, op]), new RegExp(message, 'i'), what)
+      const pattern = new RegExp(RegExp.escape(message))
+      expectRejection(t, await post([source, op]), pattern, what)
     }
   }
   for (const value of [['a', { b: 1 }], '$src.*.data', ['x', '$src.0.data']]) {
@@ -401,12 +405,13 @@ t.test('$append is rejected unless the value is an array; $inc and $dec count da
     const { body } = await post([source, change(set, id)])
     t.strictSame(body.data?.w, [row], JSON.stringify(set))
   }
-  t.match(await post([change({ day: { $inc: 1.5 } })]), {
-    status: 400, body: { error: { code: 'invalid_text_representation', op: 'w' } }
-  })
+  expectRejection(
+    t, await post([change({ day: { $inc: 1.5 } })]),
+    /^Column "day": integer holds no digits after the point\.$/, 'a part of a day'
+  )
 })
 
-t.test('only values that need a type check cost a second attempt, once per type', async t => {
+t.test('only references that need a type check cost a second attempt', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   const retries = async (): Promise<number> =>
     Number(
@@ -426,21 +431,24 @@ t.test('only values that need a type check cost a second attempt, once per type'
     { plain: [{ a: 1 }] },
     { day: '$src.0.day' },
     { n: '$src.1.n' },
-    { kind: '$src.1.tags' }
+    { kind: '$src.1.tags' },
+    { price: { amount: 1 } },
+    { entries: [{ sku: 'a', price: { amount: 1 } }] }
   ]
   for (const row of unchecked) {
     t.equal((await service.post([source, insert(row)])).status, 200)
     t.equal(await retries(), 0, JSON.stringify(row))
   }
-  for (const amount of [1, 2, 3]) {
-    t.equal((await service.post([insert({ price: { amount } })])).status, 200)
-    t.equal(await retries(), 1, 'the type is known after the first batch')
+  // Only the first attempt reports a missing row, so every such batch makes it.
+  for (const times of [1, 2, 3]) {
+    t.equal((await service.post([source, insert({ price: '$src.0.price' })])).status, 200)
+    t.equal(await retries(), times, 'a composite')
   }
   t.equal(
     (await service.post([source, insert({ kind: '$src.1.kind' })])).status, 200,
     'a text that looks like an array'
   )
-  t.equal(await retries(), 1)
+  t.equal(await retries(), 3)
 })
 
 t.test('a second attempt does not change the error of a batch', async t => {

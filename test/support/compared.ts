@@ -5,7 +5,7 @@
  * time. Both run it in dry runs on the same database.
  */
 import type { Test } from 'tap'
-import { useService, type Answer } from './service.ts'
+import { useService, type Answer, type ServiceUnderTest } from './service.ts'
 
 export type Batch = readonly object[]
 
@@ -63,6 +63,8 @@ const dryRun = { headers: { prefer: 'tx=rollback' } }
 
 /** Starts both services. `compare` returns the cases in which their answers differ. */
 export async function useCompared (t: Test, schema: string): Promise<{
+  readonly a: ServiceUnderTest
+  readonly b: ServiceUnderTest
   readonly compare: (
     cases: readonly Case[],
     statements: Statements
@@ -78,6 +80,8 @@ export async function useCompared (t: Test, schema: string): Promise<{
   const { database } = a
   const b = await useService(t, { env, provide: async () => database })
   return {
+    a,
+    b,
     async compare (cases, { create, change, schema, undo }) {
       const run = async (text: string, isShared = false): Promise<void> => {
         const texts = isShared ? [text] : cases.map(({ write }) => write(text))

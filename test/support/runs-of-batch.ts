@@ -229,6 +229,9 @@ async function runStatements (
   transaction: postgres.TransactionSql,
   statements: readonly Statement[]
 ): Promise<Effect> {
+  // The service sends none of the statements.
+  const refused = statements.findIndex(({ refused = [] }) => refused.length > 0)
+  if (refused !== -1) return { failure: `value_invalid at ${refused}` }
   const results: string[] = []
   for (const [i, statement] of statements.entries()) {
     const query = sendExtended(transaction, statement, true)

@@ -17,16 +17,18 @@ const directions: Readonly<Record<string, string>> = {
   named: 'plan json errors schemas',
   mcp: 'named plan json errors schemas',
   fragment: '',
+  catalogue: 'fragment',
+  values: 'catalogue json',
   postgres: 'fragment errors schemas',
   sql: 'sql/operations sql/citus sql/values sql/frame sql/statement fragment postgres plan ' +
     'errors schemas',
   'sql/operations': 'sql/citus sql/values sql/statement fragment plan schemas',
   'sql/citus': 'sql/values sql/frame sql/statement fragment postgres plan errors schemas',
-  'sql/values': 'sql/statement fragment plan',
+  'sql/values': 'sql/statement values catalogue fragment plan json schemas',
   'sql/frame': 'sql/statement fragment postgres plan schemas',
-  'sql/statement': 'fragment plan',
-  transaction: 'sql sql/citus sql/values sql/frame sql/statement fragment postgres plan json ' +
-    'errors schemas',
+  'sql/statement': 'values catalogue fragment plan json',
+  transaction: 'sql sql/citus sql/values sql/frame sql/statement values fragment postgres plan ' +
+    'json errors schemas',
   tables: 'transaction fragment postgres errors schemas',
   openapi: 'named json errors schemas',
   auth: 'json errors schemas',
@@ -167,7 +169,7 @@ const restrictions: ReadonlyArray<readonly [what: string, code: RegExp, files: R
   [
     'write SQL',
     /\bsql`|\bpg_catalog\b/,
-    /^(?:schemas|src\/(?:fragment|sql|postgres|tables))\//
+    /^(?:schemas|src\/(?:fragment|catalogue|sql|postgres|tables))\//
   ],
   ['re-export everything (a barrel)', /export \*/, /^$/]
 ]

@@ -3,6 +3,7 @@
  */
 import type { Preferences } from '../../../schemas/prefer.ts'
 import type { UnknownName } from '../../plan/named-parts.ts'
+import type { TableName } from '../../plan/nodes.ts'
 import type { ConnectionFacts } from '../../postgres/facts.ts'
 import { refuseStatement } from '../statement/refusal.ts'
 import type { Statement } from '../statement/statement.ts'
@@ -74,6 +75,7 @@ export interface LearnedTypes {
   readonly ofFunctions: boolean
   /** Returns the query of those that are not known, or not for a minute, if there are any. */
   readonly unknown: () => TypesQuery | undefined
+  readonly tables: readonly TableName[]
   /** Returns the first name of the batch that the database does not have, if there is one. */
   readonly unknownName: () => UnknownName | undefined
   /** Returns the query of those that should be read again while batches go on, if there are any. */
@@ -112,10 +114,13 @@ export function applyVariant (batch: CompiledBatch, variant: AttemptVariant): At
 
 /**
  * The batch without its operations. In their place it has a statement that fails: because the role
- * may not use the schema of this table, or with `unknown`.
+ * may not use the schema of these tables, or with `refused`.
  */
-export function refuseName (batch: CompiledBatch, { table }: UnknownName): AttemptBatch {
-  const refusal = [refuseStatement(table)]
+export function refuseOperations (
+  batch: CompiledBatch,
+  tables: readonly TableName[]
+): AttemptBatch {
+  const refusal = [refuseStatement(tables)]
   return { ...batch, operations: () => refusal }
 }
 

@@ -2,7 +2,13 @@
  * Builds the assignments of `set`, and the clause of an insert that says what happens to a row that
  * exists.
  */
-import { isJoining, modifiers, type Modifier } from '../../../schemas/modifier.ts'
+import {
+  isJoining,
+  modifiers,
+  type JoiningName,
+  type Modifier,
+  type ModifierName
+} from '../../../schemas/modifier.ts'
 import {
   empty,
   fill,
@@ -34,9 +40,10 @@ export function buildNewValue (
   values: TypedValues
 ): Fragment {
   const path = toPath(column)
+  const context = { values, path, stored: true, joins: readJoining(name) }
   const built = operand === undefined
     ? empty
-    : buildOperand(operand, modifiers[name], { values, path, stored: true })
+    : buildOperand(operand, modifiers[name], context)
   return applyModifier({ column, modifier: name }, built, values)
 }
 
@@ -56,12 +63,16 @@ export function applyModifier (
       : values.buildJson(
         { kind: 'document', pieces: [modifier.empty], references: [], shape: 'scalar' },
         path,
-        { stored: true }
+        { stored: true, joins: readJoining(name) }
       ),
     refused: isJoining(name)
       ? raiseIssue({ problem: name, path: ['', column] })
       : empty
   })
+}
+
+function readJoining (name: ModifierName): JoiningName | undefined {
+  return isJoining(name) ? name : undefined
 }
 
 function buildOperand (operand: Single, { reads }: Modifier, context: OperandContext): Fragment {

@@ -25,6 +25,7 @@ import type {
   BulkUpdateGroup,
   BulkUpdateNode,
   RowField,
+  StoredJson,
   UncertainColumn
 } from '../../plan/nodes.ts'
 import { fieldName } from '../../plan/stored-values.ts'
@@ -151,10 +152,11 @@ function buildRows (
 ): Fragment {
   const conditions = values.explain ? [] : [...required, ...checkKeys(group, node)]
   const cells = values.checkValues ? undefined : group.rows.cells
+  const written = cells === undefined ? writeRows(group, values) : group.rows
   const source = cells === undefined
-    ? buildManyRows(group, values)
+    ? buildManyRows(group, written, values)
     : sql`(values ${join(buildCells(group, cells, values), COMMA)}) as x (${rowColumns(group)})`
-  if (source === undefined) return buildBulkUpdateRows(group, values, conditions)
+  if (source === undefined) return buildBulkUpdateRows(group, written, { values, conditions })
   // The CASE gives a value the collation of its column, which the CTE keeps. The branch with the
   // column is never computed.
   const columns = group.fields.map(({ name, column, modifier }) => {
@@ -178,7 +180,8 @@ function buildCells (
     const built = fields.map(field => {
       const cell = row.get(field.name) as Cell
       const stored = field.modifier !== undefined
-      return values.buildCell(cell, field.column, { always: false, as: readAs(field), stored })
+      const read = { as: readAs(field), stored, row: positions[i] }
+      return values.buildCell(cell, field.column, { always: false, ...read })
     })
     return sql`(${join([integer(positions[i] as number), ...built], COMMA)})`
   })
@@ -189,7 +192,8 @@ function buildCells (
  * are references, or if a type has no name here.
  */
 function buildManyRows (
-  { fields, rows: { document, uncertainColumns } }: BulkUpdateGroup,
+  { fields }: BulkUpdateGroup,
+  { document, uncertainColumns }: WrittenRows,
   values: TypedValues
 ): Fragment | undefined {
   const shapes = new Map(uncertainColumns.map(({ column, shape }) => [column, shape]))
@@ -251,10 +255,10 @@ function readField ({ name }: RowField): Fragment {
 /** Builds the query of the rows of a group, with the types of its fields. */
 function buildBulkUpdateRows (
   group: BulkUpdateGroup,
-  values: TypedValues,
-  conditions: readonly Fragment[]
+  { document, uncertainColumns }: WrittenRows,
+  { values, conditions }: Pick<UpdateParts, 'values' | 'conditions'>
 ): Fragment {
-  const { fields, positions, rows: { document } } = group
+  const { fields, positions } = group
   const exampleOf = (field: RowField): Fragment =>
     readAs(field) === 'text'
       ? sql`null::pg_catalog.text`
@@ -262,7 +266,7 @@ function buildBulkUpdateRows (
         as: readAs(field) as TypedAs,
         byModifier: field.modifier !== undefined && values.isReadByModifier(field.column)
       })
-  const uncertain = uncertainFields(group)
+  const uncertain = uncertainFields({ ...group, rows: { ...group.rows, uncertainColumns } })
   values.meetAll(uncertain.map(([{ column }, { references }]) => ({ column, references })))
   return values.converter.buildFieldRows({
     json: values.buildDocument(document),
@@ -281,6 +285,17 @@ function buildBulkUpdateRows (
     positions,
     conditions
   })
+}
+
+type WrittenRows = Pick<StoredJson, 'document' | 'uncertainColumns'>
+
+function writeRows (
+  { fields, rows, positions }: BulkUpdateGroup,
+  values: TypedValues
+): WrittenRows {
+  const written = fields.map(field =>
+    ({ ...field, as: readAs(field), stored: field.modifier !== undefined }))
+  return values.writeRows(rows, written, positions)
 }
 
 /** How a field is read; see TypedAs. */

@@ -135,7 +135,7 @@ const MAX_CELLS = 128
 
 /** Builds the rows as lists of VALUES; undefined: they are sent as JSON. */
 function buildLists (
-  { columns, rows }: RowGroup,
+  { columns, positions, rows }: RowGroup,
   values: TypedValues
 ): readonly Fragment[] | undefined {
   const { cells } = rows
@@ -145,9 +145,9 @@ function buildLists (
   const isLong = cells.length * columns.length > MAX_CELLS && !values.distributed
   // To read `document` writes the JSON, so it is read last.
   if (isLong && rows.document.references.length === 0) return undefined
-  return cells.map(row => {
+  return cells.map((row, i) => {
     const built = columns.map(column =>
-      values.buildCell(row.get(column) as Cell, column, { always: true })
+      values.buildCell(row.get(column) as Cell, column, { always: true, row: positions[i] })
     )
     return sql`(${join(built, COMMA)})`
   })

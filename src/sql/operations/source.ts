@@ -7,7 +7,6 @@ import {
   fill,
   identifier,
   join,
-  parameter,
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
@@ -21,7 +20,6 @@ import type {
   UncertainColumn,
   UpdateNode
 } from '../../plan/nodes.ts'
-import { jsonOfParameter } from '../../plan/fingerprint.ts'
 import type { Parameter } from '../../plan/shape.ts'
 import { sourceOf } from '../../plan/source.ts'
 import { raise } from '../statement/raised-error.ts'
@@ -35,7 +33,8 @@ import {
   columnValue
 } from '../values/column.ts'
 import { buildRecordset, expectFewRows, pathLabel, typeExample } from '../values/typed-json.ts'
-import type { TypedValues } from '../values/typed-values.ts'
+import type { TypedValues, WrittenField } from '../values/typed-values.ts'
+import { kindOf } from '../values/value-type.ts'
 import { buildWhere } from './filter.ts'
 import { outputValue } from './output.ts'
 import { buildRows } from './select.ts'
@@ -48,7 +47,7 @@ export function sourceColumns (node: PlanNode, findColumns?: FindColumns): RowCo
     kindOf: name =>
       source && kindOfOutput(source.output, name, column =>
         source.kind === 'table'
-          ? findColumns?.(source.table)?.get(column)?.kind
+          ? kindOf(findColumns?.(source.table)?.get(column)?.tree)
           : kindOfField(source, column, findColumns?.(node.table))
       )
   }
@@ -60,7 +59,7 @@ function kindOfField (
   columns: TableColumns | undefined
 ): ColumnKind | undefined {
   const { type } = fields.find(field => field.name === name) as SourceField
-  if (typeof type === 'object') return columns?.get(type.path.column)?.kind
+  if (typeof type === 'object') return kindOf(columns?.get(type.path.column)?.tree)
   return type.startsWith('json') ? 'json' : undefined
 }
 
@@ -102,7 +101,7 @@ function buildSourceRows (
   )
   if (types.every(type => type !== undefined)) {
     const columns = fields.map(({ name }, i) => sql`${identifier(name)} ${types[i] as Fragment}`)
-    const json = parameter(jsonOfParameter(document.references[0]?.parameter as Parameter))
+    const json = buildRowsJson({ fields, document }, values)
     return sql`select * from ${buildRecordset(json, columns)}${expectFewRows}`
   }
   const examples = fields.map(({ type }) =>
@@ -117,11 +116,23 @@ function buildSourceRows (
     return [{ column: name, shape, member: name, example, label: pathLabel(path) }]
   })
   return values.converter.buildFieldRows({
-    json: values.buildDocument(document),
+    json: buildRowsJson({ fields, document }, values),
     examples,
     uncertain,
     positions: data.map((_, i) => i)
   })
+}
+
+/** Builds the rows of a parameter as JSON. A value that meets a column is written in its type. */
+function buildRowsJson (
+  { fields, document: { references: [reference] } }: Pick<RowsSource, 'fields' | 'document'>,
+  values: TypedValues
+): Fragment {
+  const written = fields.flatMap(({ name, type }): readonly WrittenField[] =>
+    typeof type === 'string' || type.path.resultType !== 'column'
+      ? []
+      : [{ name, column: type.path.column, as: type.as, stored: true }])
+  return values.buildParameterRows(reference?.parameter as Parameter, written)
 }
 
 /** Returns the type of a cast if PostgreSQL reads JSON of this shape exactly in this type. */

@@ -10,7 +10,8 @@ import {
   sharedParameter,
   sql,
   type Fragment,
-  type RenderedSql
+  type RenderedSql,
+  type Slot
 } from '../../fragment/fragment.ts'
 import { textAtError, type PlacedError } from './error-place.ts'
 
@@ -32,7 +33,7 @@ const SETTING_KINDS = [
   'missing',
   'function',
   'types',
-  'unknown',
+  'refused',
   'busy',
   'taken'
 ] as const
@@ -65,7 +66,7 @@ const SETTINGS: ReadonlyMap<SettingKind, string> = new Map(
  * - `duplicate`: several rows of `values` have the same key; the value is the position of one
  * - `function`: a function was replaced since the types of its parameters were read
  * - `types`: the type of a column has changed since it was read
- * - `unknown`: a name of the batch does not exist; see refuseStatement
+ * - `refused`: the batch is refused; see refuseStatement
  * - `busy`, `taken`: the idempotency key is in use or was used; see claimStatement
  */
 export type RaisedKind = NumberKind | SettingKind | 'bytes'
@@ -148,7 +149,9 @@ export function raiseIssue (issue: ValueIssue): Fragment {
 const SECRETS: ReadonlySet<unknown> = new Set([`${SECRET}:`, ...SETTINGS.values()])
 
 /** Replaces the secrets of raised errors among the parameters of a statement that a client sees. */
-export function hideSecrets ({ text, parameters }: RenderedSql): RenderedSql {
+export function hideSecrets (
+  { text, parameters }: RenderedSql<string | null | Slot>
+): RenderedSql<string | null | Slot> {
   return {
     text,
     parameters: parameters.map(value => SECRETS.has(value) ? 'oneflight.check' : value)
@@ -168,11 +171,18 @@ export interface ServerError extends PlacedError {
 export function readRaised (error: ServerError): RaisedError | undefined {
   if (error.code === '42883' || error.code === '42725') return readMissingOperator(error)
   if (error.code === '42704') return readMissingSetting(error)
+  if (error.code === '42804') return readOtherLimit(error)
   const found = error.code === '22P02' ? RAISED.exec(error.message) : null
   if (found === null) return undefined
   const [, kind, text = ''] = found
   if (kind !== 'value') return { kind: kind as RaisedKind, value: Number(text) }
   return { kind, value: 0, issue: JSON.parse(Buffer.from(text, 'hex').toString()) as ValueIssue }
+}
+
+/** A condition of compareLimits, and not a function that fails in the same way. */
+function readOtherLimit ({ routine, where }: ServerError): RaisedError | undefined {
+  const isOurs = routine === 'analyzeCTE' && where === undefined
+  return isOurs ? { kind: 'types', value: 0 } : undefined
 }
 
 function readMissingSetting ({ message, routine }: ServerError): RaisedError | undefined {

@@ -2,7 +2,7 @@
  * A statement of a batch, and the template of statements whose values are placeholders: it is
  * compiled once, and filled with the values of each batch.
  */
-import type { ParameterText, RenderedSql } from '../../fragment/fragment.ts'
+import type { ParameterText, RenderedSql, Slot } from '../../fragment/fragment.ts'
 import {
   fillPlaceholder,
   hasPlaceholder,
@@ -10,8 +10,16 @@ import {
   type Placeholder,
   type Values
 } from '../../plan/fingerprint.ts'
+import { isSlot, writeSlot, type RefusedHere } from './slot.ts'
 
-export interface Statement extends RenderedSql {
+/** A statement whose values may still have to be written. */
+export interface CompiledStatement extends StatementFacts, RenderedSql<string | null | Slot> {}
+
+export interface Statement extends StatementFacts, RenderedSql {}
+
+interface StatementFacts {
+  /** Values that their types refuse: the statement cannot be sent. */
+  readonly refused?: readonly RefusedHere[] | undefined
   /** Whether the text does not depend on the amount of data, so that preparing it pays off. */
   readonly prepare: boolean
   /** Whether it stores JSON that may not fit the type of its column; see value-checks.ts. */
@@ -32,15 +40,15 @@ export interface Statement extends RenderedSql {
 
 /** A statement whose parameters may be placeholders. */
 export interface Template {
-  readonly statement: Statement
-  readonly parameters: ReadonlyArray<Placeholder | ParameterText>
+  readonly statement: CompiledStatement
+  readonly parameters: ReadonlyArray<Placeholder | ParameterText | Slot>
 }
 
 /**
  * Returns the template of a statement that was compiled with placeholders, or undefined if one of
  * them is not the whole of a parameter.
  */
-export function createTemplate (statement: Statement): Template | undefined {
+export function createTemplate (statement: CompiledStatement): Template | undefined {
   const parameters = statement.parameters.map(parameter =>
     typeof parameter === 'string' ? readPlaceholder(parameter) ?? parameter : parameter
   )
@@ -56,12 +64,27 @@ export function fillTemplate (
   { statement, parameters }: Template,
   values: Values
 ): Statement | undefined {
-  const filled = parameters.map(parameter =>
-    isPlaceholder(parameter) ? fillPlaceholder(parameter, values) : parameter
-  )
-  return filled.every(text => text !== undefined) ? { ...statement, parameters: filled } : undefined
+  const refused: RefusedHere[] = []
+  const filled = parameters.map(parameter => {
+    if (isPlaceholder(parameter)) return fillPlaceholder(parameter, values)
+    return isSlot(parameter) ? writeSlot(parameter, values, refused) : parameter
+  })
+  return filled.every(text => text !== undefined)
+    ? { ...statement, parameters: filled, refused: [...statement.refused ?? [], ...refused] }
+    : undefined
 }
 
-function isPlaceholder (parameter: Placeholder | ParameterText): parameter is Placeholder {
+/** Returns the statement with the values that it was compiled with. */
+export function fillOwn (statement: CompiledStatement): Statement {
+  const refused: RefusedHere[] = []
+  const parameters = statement.parameters.map(parameter =>
+    isSlot(parameter) ? writeSlot(parameter, [], refused) : parameter
+  )
+  return { ...statement, parameters, refused: [...statement.refused ?? [], ...refused] }
+}
+
+function isPlaceholder (
+  parameter: Template['parameters'][number]
+): parameter is Placeholder {
   return typeof parameter === 'object' && parameter !== null && 'position' in parameter
 }

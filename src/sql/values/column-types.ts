@@ -2,9 +2,11 @@
  * What the service knows about the types of columns. It is read from the catalogue and kept per
  * process. It may be outdated after DDL, so each statement checks the types on which it depends.
  */
+import { builtInType } from '../../catalogue/built-in.ts'
+import { readTypes, typesOfRelation, type TypeRow } from '../../catalogue/read-types.ts'
+import type { Type } from '../../catalogue/type.ts'
 import {
   constant,
-  fixed,
   identifier,
   integer,
   join,
@@ -16,47 +18,17 @@ import type { TableName } from '../../plan/nodes.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import { namesAsRows, nullRow, tableName } from '../statement/table.ts'
 import { CatalogueCache } from './catalogue-cache.ts'
-import type { ColumnKind } from './column.ts'
 import { functionsOfRow } from './row-functions.ts'
 import { codeOfRelation } from './runnable-code.ts'
-
-/** A type that statements name. */
-export interface ColumnType {
-  readonly oid: number
-  /** The type without length or precision, as SQL. */
-  readonly sql: Fragment
-  readonly isEnum: boolean
-}
-
-/** A type whose values the service writes as PostgreSQL reads them. */
-export interface LiteralType {
-  readonly sql: Fragment
-  /** It takes a list of scalars. */
-  readonly isArray: boolean
-}
+import { isSupported, isSupportedArray, readType, type ColumnType } from './value-type.ts'
 
 /** A column of a table. */
 export interface Column {
   /** Checks that it still has its type. */
   readonly check: TypeCheck
-  readonly kind: ColumnKind | undefined
+  readonly tree: Type
   /** Its type, if statements name it. That of a domain is its base type. */
-  readonly type?: ColumnType
-  /** Another type, which PostgreSQL reads from a text of the request. */
-  readonly literal?: LiteralType
-  /**
-   * Whether it has a domain over a type without a binary form, such as those of the extension isn.
-   * From JSON, PostgreSQL converts no value to such a domain.
-   */
-  readonly isTextDomain: boolean
-  /** Whether it has the type of the extension hstore, whose JSON is not its text. */
-  readonly isHstore: boolean
-  /** The delimiter of its values in an array. */
-  readonly delimiter: string
-  /** Whether it has a date, a time or an interval, whose text may contain brackets and quotes. */
-  readonly isTime: boolean
-  /** Whether PostgreSQL reads a text by the modifier: in `interval minute`, 5 is five minutes. */
-  readonly isReadByModifier: boolean
+  readonly type: ColumnType | undefined
 }
 
 /** The columns of a table by name. */
@@ -109,58 +81,6 @@ export interface TypeCheck {
 /** The columns of a table, or undefined if they are not known. */
 export type FindColumns = (table: TableName) => TableColumns | undefined
 
-/** OIDs of types that are treated in a special way (pg_type.dat). */
-export const TypeOid = { json: 114, jsonb: 3802, timestamptz: 1184, timetz: 1266 } as const
-
-/** Whether a type is json or jsonb. */
-export function isJsonType ({ oid }: Pick<ColumnType, 'oid'>): boolean {
-  return oid === TypeOid.json || oid === TypeOid.jsonb
-}
-
-/** OIDs of numeric types. The difference of two values has the same type. */
-export const NUMBER_OIDS: ReadonlySet<number> = new Set([20, 21, 23, 700, 701, 1700])
-
-/**
- * Supported types: their OID, that of their array, and their name (pg_type.dat). A value of these
- * types reads the same as a parameter and as JSON that json_populate_record converts.
- */
-const TYPES: ReadonlyArray<readonly [oid: number, array: number | undefined, name: Fragment]> = [
-  [16, 1000, sql`bool`],
-  [17, 1001, sql`bytea`],
-  [20, 1016, sql`int8`],
-  [21, 1005, sql`int2`],
-  [23, 1007, sql`int4`],
-  [25, 1009, sql`text`],
-  [TypeOid.json, undefined, sql`json`],
-  [700, 1021, sql`float4`],
-  [701, 1022, sql`float8`],
-  [1042, 1014, sql`bpchar`],
-  [1043, 1015, sql`varchar`],
-  [1082, 1182, sql`date`],
-  [1083, 1183, sql`time`],
-  [1114, 1115, sql`timestamp`],
-  [TypeOid.timestamptz, 1185, sql`timestamptz`],
-  [TypeOid.timetz, 1270, sql`timetz`],
-  [1700, 1231, sql`numeric`],
-  [2950, 2951, sql`uuid`],
-  [TypeOid.jsonb, undefined, sql`jsonb`]
-]
-
-const SCALARS = new Map(TYPES.map(([oid, , name]) => [oid, fixed(sql`pg_catalog.${name}`)]))
-const ARRAYS = new Map(TYPES.flatMap(([, array, name]) =>
-  array === undefined ? [] : [[array, fixed(sql`pg_catalog._${name}`)]]))
-
-/** Those that are also supported with a length or a precision. */
-const MODIFIED: ReadonlySet<number> = new Set([
-  1042,
-  1043,
-  1083,
-  1114,
-  TypeOid.timestamptz,
-  TypeOid.timetz,
-  1700
-])
-
 interface TypesQueryOptions {
   /** A condition on `c`, the row of pg_class. */
   readonly inlines?: Fragment | undefined
@@ -182,14 +102,11 @@ export function columnTypesQuery (
         'schema', q.schema, 'name', q.name, 'inlines', ${inlines}, 'columns',
         case when c.oid is not null then (
           select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(a.attname,
-              a.atttypid::pg_catalog.int8, a.atttypmod, y.typtype, s.nspname, y.typname,
-              y.typcategory, y.typbasetype::pg_catalog.int8,
-              y.typsend::pg_catalog.oid::pg_catalog.int8, y.typdelim) order by a.attnum), '[]')
+              a.atttypid::pg_catalog.int8, a.atttypmod) order by a.attnum), '[]')
             from pg_catalog.pg_attribute as a
-            join pg_catalog.pg_type as y on y.oid operator(pg_catalog.=) a.atttypid
-            join pg_catalog.pg_namespace as s on s.oid operator(pg_catalog.=) y.typnamespace
             where a.attrelid operator(pg_catalog.=) c.oid
-              and a.attnum operator(pg_catalog.>) 0 and not a.attisdropped) end, 'keys', (
+              and a.attnum operator(pg_catalog.>) 0 and not a.attisdropped) end,
+        'types', ${typesOfRelation(sql`c.oid`)}, 'keys', (
           select pg_catalog.json_object_agg(k.conname, pg_catalog.to_json(${COLUMNS_OF_KEY})
               order by k.conname)
             from pg_catalog.pg_constraint as k
@@ -209,24 +126,13 @@ const COLUMNS_OF_KEY = sql`array(select a.attname::pg_catalog.text
   from pg_catalog.pg_attribute as a where a.attrelid operator(pg_catalog.=) k.conrelid
     and a.attnum operator(pg_catalog.=) any (k.conkey) order by a.attnum)`
 
-type ColumnRow = readonly [
-  column: string,
-  oid: number,
-  modifier: number,
-  kind: string,
-  typeSchema: string,
-  typeName: string,
-  category: string,
-  /** The OID of the type of a domain, or 0. */
-  base: number,
-  /** The OID of the function that writes the binary form, or 0. A domain has that of its type. */
-  send: number,
-  delimiter: string
-]
+type ColumnRow = readonly [column: string, oid: number, modifier: number]
 
 interface TableRow extends TableName, Pick<TableColumns, 'inlines' | 'hasChildren'> {
   /** null: there is no such table. */
   readonly columns: readonly ColumnRow[] | null
+  /** The types of the columns, and those that they contain, except built-in ones. */
+  readonly types?: readonly TypeRow[]
   /** The columns of unique constraints, by name. */
   readonly keys?: Readonly<Record<string, readonly string[]>> | null
   /** null: they were not read. */
@@ -249,7 +155,7 @@ export class ColumnTypes extends CatalogueCache<TableColumns> {
   remember (json: string): readonly TableName[] {
     const absent: TableName[] = []
     for (const row of JSON.parse(json) as readonly TableRow[]) {
-      const { schema, name, columns, inlines, keys, hasChildren } = row
+      const { schema, name, columns, types = [], inlines, keys, hasChildren } = row
       const table = { schema, name }
       if (columns === null) {
         this.delete(table)
@@ -263,7 +169,7 @@ export class ColumnTypes extends CatalogueCache<TableColumns> {
       const source = JSON.stringify({ ...row, code, computed, functions: undefined })
       const create = (): TableColumns => {
         const uniqueKeys = readKeys(table, keys)
-        return Object.assign(readColumns(table, columns), {
+        return Object.assign(readColumns(table, columns, types), {
           inlines, hasChildren, uniqueKeys, code
         })
       }
@@ -295,62 +201,17 @@ function readCode (
   return { reads, writes, computed }
 }
 
-function readColumns (table: TableName, rows: readonly ColumnRow[]): Map<string, Column> {
-  return new Map(rows.map(row => {
-    const [column, oid, , kind, schema, type, category, base, send, delimiter] = row
-    const name = schema === table.schema
-      ? sql`${identifier(schema)}.${identifier(type)}`
-      : undefined
-    const isJson = isJsonType({ oid: baseOf(oid, base) })
-    return [column, {
-      check: checkType(table, column, { oid, name }),
-      kind: KIND_OF_CATEGORY.get(category) ?? (isJson ? 'json' : undefined),
-      ...readType(row, name),
-      isTextDomain: kind === 'd' && send === 0,
-      isHstore: kind === 'b' && type === 'hstore',
-      delimiter,
-      isTime: TIME_OIDS.has(baseOf(oid, base)),
-      isReadByModifier: INTERVAL_OIDS.has(baseOf(oid, base))
-    }]
+function readColumns (
+  table: TableName,
+  rows: readonly ColumnRow[],
+  types: readonly TypeRow[]
+): Map<string, Column> {
+  const find = readTypes(types, table.schema)
+  return new Map(rows.map(([column, oid, modifier]) => {
+    const tree = find(oid, modifier)
+    return [column, { check: checkType(table, column, tree), tree, type: readType(tree) }]
   }))
 }
-
-/** The OID of a type. An assignment converts the base type of a domain to it. */
-function baseOf (oid: number, base: number): number {
-  return base === 0 ? oid : base
-}
-
-/** Reads the type of a column that statements name. `name`: that of a type of its schema. */
-function readType (
-  [, oid, modifier, kind, schema, type, category, base]: ColumnRow,
-  name: Fragment | undefined
-): Pick<Column, 'type' | 'literal'> {
-  const baseOid = baseOf(oid, base)
-  const known = SCALARS.get(baseOid)
-  if (known !== undefined && (modifier === -1 || MODIFIED.has(baseOid))) {
-    return { type: { oid: baseOid, sql: known, isEnum: false } }
-  }
-  if (kind === 'e' && name !== undefined) return { type: { oid, sql: name, isEnum: true } }
-  const array = ARRAYS.get(baseOid)
-  if (array !== undefined) return { literal: { sql: array, isArray: true } }
-  // The JSON of base types, ranges and multiranges is their text, that of arrays is not.
-  const isText = 'brm'.includes(kind) && category !== 'A'
-  if (modifier !== -1 || !isText || oid === BIT_OID || INTERVAL_OIDS.has(baseOid)) return {}
-  const literal = schema === 'pg_catalog' ? sql`pg_catalog.${identifier(type)}` : name
-  return literal === undefined ? {} : { literal: { sql: literal, isArray: false } }
-}
-
-/**
- * interval and its array. They have no name here: what `interval` reads as seconds,
- * `interval minute` reads as minutes, and the type check cannot tell which of them a column has.
- */
-const INTERVAL_OIDS: ReadonlySet<number> = new Set([1186, 1187])
-
-/** date, time, timestamp, timestamptz, interval and timetz. */
-export const TIME_OIDS: ReadonlySet<number> = new Set([1082, 1083, 1114, 1184, 1186, 1266])
-
-/** Not a literal: without its length, the type `bit` has one bit. */
-const BIT_OID = 1560
 
 /** The first OID that PostgreSQL uses for no type of its own (transam.h). */
 const FIRST_USER_OID = 16_384
@@ -358,7 +219,7 @@ const FIRST_USER_OID = 16_384
 function checkType (
   table: TableName,
   column: string,
-  { oid, name }: { readonly oid: number, readonly name: Fragment | undefined }
+  { oid, sql: name }: Type
 ): TypeCheck {
   const known = { table, column: identifier(column), oid, byOid: integer(oid) }
   if (oid < FIRST_USER_OID) return { ...known, byName: known.byOid }
@@ -380,13 +241,15 @@ export const MAX_COPIES = 50
  */
 export function buildParsedCheck ({ table, column, oid }: TypeCheck): Fragment | undefined {
   const value = sql`(null::${tableName(table)}).${column}`
-  const scalar = SCALARS.get(oid)
-  if (scalar !== undefined) {
-    return sql`(null::${scalar}[] operator(pg_catalog.=)
+  const type = builtInType(oid, -1)
+  if (type?.sql === undefined) return undefined
+  if (isSupported(type)) {
+    return sql`(null::${type.sql}[] operator(pg_catalog.=)
       pg_catalog.array_fill(${value}, '{0}')) is null`
   }
-  const array = ARRAYS.get(oid)
-  return array && sql`(null::${array} operator(pg_catalog.=) ${value}) is null`
+  return isSupportedArray(type)
+    ? sql`(null::${type.sql} operator(pg_catalog.=) ${value}) is null`
+    : undefined
 }
 
 /** Conditions that columns have the types they had when they were read. */
@@ -409,9 +272,3 @@ export function compareTypes (
 }
 
 const COMMA = sql`, `
-
-/** By the category of a type (docs: "pg_type", typcategory). */
-const KIND_OF_CATEGORY: ReadonlyMap<string, ColumnKind> = new Map([
-  ['A', 'array'],
-  ['C', 'composite']
-])

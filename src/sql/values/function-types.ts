@@ -8,7 +8,7 @@ import { constant, identifier, render, sql, type Fragment } from '../../fragment
 import type { CallNode, TableName } from '../../plan/nodes.ts'
 import { namesAsRows, tableName } from '../statement/table.ts'
 import { CatalogueCache } from './catalogue-cache.ts'
-import { TIME_OIDS } from './column-types.ts'
+import { TIME_OIDS } from './value-type.ts'
 import { callRunsCode } from './runnable-code.ts'
 
 /** A parameter of a function. */

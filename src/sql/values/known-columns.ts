@@ -2,26 +2,27 @@
  * What a statement knows about the columns whose values it writes. It collects the types on which
  * it depends.
  */
+import { baseOf, type Type } from '../../catalogue/type.ts'
 import { sql, type Fragment } from '../../fragment/fragment.ts'
 import type { Cell, ColumnPath, UncertainColumn } from '../../plan/nodes.ts'
-import { isList, isNested } from '../../plan/value-text.ts'
-import {
-  NUMBER_OIDS,
-  isJsonType,
-  type ColumnType,
-  type LiteralType,
-  type TableColumns
-} from './column-types.ts'
+import { differenceType } from '../../values/write.ts'
+import type { Column, TableColumns } from './column-types.ts'
 import { SYSTEM_COLUMNS, type ColumnKind } from './column.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 import type { TypedAs, TypedPath } from './typed-json.ts'
-
-export type DataCell = Extract<Cell, { readonly kind: 'data' }>
-
-/** Whether a value has a text that PostgreSQL reads exactly. */
-export function canWrite ({ value }: DataCell, { isArray }: LiteralType): boolean {
-  return !isNested(value) || (isArray && isList(value))
-}
+import {
+  NUMBER_OIDS,
+  delimiterOf,
+  isHstore,
+  isJsonType,
+  isReadByModifier,
+  isTextDomain,
+  isTime,
+  kindOf,
+  nameWritten,
+  withoutLimits,
+  type ColumnType
+} from './value-type.ts'
 
 /** Whether the difference of two values has the same type. */
 export function isNumber ({ oid }: ColumnType): boolean {
@@ -43,7 +44,7 @@ export class KnownColumns {
   }
 
   kindOf (column: string): ColumnKind | undefined {
-    return this.#columns.get(column)?.kind
+    return kindOf(this.#columns.get(column)?.tree)
   }
 
   /** Registers that a parameter takes its type from a column. */
@@ -82,33 +83,43 @@ export class KnownColumns {
     return type
   }
 
-  /** Another type, which PostgreSQL reads from a text of the request. */
-  literalOf (column: string): LiteralType | undefined {
-    return this.#columns.get(column)?.literal
+  /**
+   * The type in which values of a column are written; undefined: it is not known. `stored`: with
+   * its length and precision. Registers that the statement depends on it.
+   */
+  writtenType (
+    column: string,
+    { as = 'value', stored }: { readonly as?: TypedAs, readonly stored: boolean }
+  ): Type | undefined {
+    const known = this.#columns.get(column)
+    const type = known && as === 'difference' ? differenceType(known.tree) : known?.tree
+    if (type === undefined || baseOf(type).kind === 'unknown') return undefined
+    this.needs.addWritten(known as Column, stored)
+    return stored ? type : withoutLimits(type)
   }
 
   isHstore (column: string): boolean {
-    return this.#columns.get(column)?.isHstore === true
+    return isHstore(this.#columns.get(column)?.tree)
   }
 
   /** The delimiter of the values of a column in an array. */
   delimiterOf (column: string): string {
-    return this.#columns.get(column)?.delimiter ?? ','
+    return delimiterOf(this.#columns.get(column)?.tree)
   }
 
   /** Whether PostgreSQL reads the JSON text of an array as a value: `["2026-01-01"]` as a date. */
   isTime (column: string): boolean {
-    return this.#columns.get(column)?.isTime === true
+    return isTime(this.#columns.get(column)?.tree)
   }
 
   /** Whether PostgreSQL reads a stored text by the modifier of the column's type. */
   isReadByModifier (column: string): boolean {
-    return this.#columns.get(column)?.isReadByModifier === true
+    return isReadByModifier(this.#columns.get(column)?.tree)
   }
 
   /** Whether PostgreSQL reads JSON as a row of the table with these columns. */
   takeJson (columns: readonly string[]): boolean {
-    return !columns.some(column => this.#columns.get(column)?.isTextDomain)
+    return !columns.some(column => isTextDomain(this.#columns.get(column)?.tree))
   }
 
   /**
@@ -135,15 +146,13 @@ export class KnownColumns {
 
   /** Whether PostgreSQL reads JSON of this shape exactly, in the type that nameOf returns. */
   isExact (column: string, shape: UncertainColumn['shape'] | undefined): boolean {
-    const { type, literal } = this.#columns.get(column) ?? {}
-    return shape === undefined || (type !== undefined && isJsonType(type)) ||
-      (shape === 'list' && literal?.isArray === true)
+    const type = this.#columns.get(column)?.type
+    return shape === undefined || (type !== undefined && isJsonType(type))
   }
 
   /** The type of a column without length or precision; undefined: it has no name here. */
   nameOf (column: string): Fragment | undefined {
-    const { type, literal } = this.#columns.get(column) ?? {}
-    return (type ?? literal)?.sql
+    return nameWritten(this.#columns.get(column)?.tree)
   }
 
   /** Whether each value of these rows can be written as an expression. */
@@ -152,9 +161,6 @@ export class KnownColumns {
   }
 
   #canWriteCell (column: string, cell: Cell): boolean {
-    if (cell.kind !== 'data') return true
-    const { type, literal } = this.#columns.get(column) ?? {}
-    if (type !== undefined) return isJsonType(type) || !isNested(cell.value)
-    return literal !== undefined && canWrite(cell, literal)
+    return cell.kind !== 'data' || this.writtenType(column, { stored: true }) !== undefined
   }
 }

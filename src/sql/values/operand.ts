@@ -1,6 +1,7 @@
 /**
  * Builds the operands of conditions and assignments.
  */
+import type { JoiningName } from '../../../schemas/modifier.ts'
 import {
   type Fragment,
   empty,
@@ -12,7 +13,7 @@ import {
 import type { ColumnPath, List, Literal, Operand, Single } from '../../plan/nodes.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import { type RowColumns, columnValue, comparableValue } from './column.ts'
-import type { TypedPath } from './typed-json.ts'
+import type { TypedAs, TypedPath } from './typed-json.ts'
 import type { TypedValues } from './typed-values.ts'
 
 /** Columns that values meet: those of a table, or the output columns of a select. */
@@ -40,11 +41,14 @@ export interface OperandContext {
   readonly constants?: boolean
   /** Whether the operand is assigned, and not only compared. */
   readonly stored?: boolean
+  readonly as?: TypedAs
+  /** The modifier that joins the operand to the value of the column. */
+  readonly joins?: JoiningName | undefined
 }
 
 /** Builds one value of the type of the column path. */
 export function buildValue (operand: Single, context: OperandContext): Fragment {
-  const { values, columns = values, stored = false } = context
+  const { values, columns = values, stored = false, joins } = context
   switch (operand.kind) {
     case 'null':
       return sql`null`
@@ -59,7 +63,7 @@ export function buildValue (operand: Single, context: OperandContext): Fragment 
       if (reference !== undefined && operand.pieces.every(piece => piece === '')) {
         return values.buildReference(reference, path, { stored })
       }
-      return values.buildJson(operand, path, { stored })
+      return values.buildJson(operand, path, { stored, joins })
     }
     case 'column': {
       const { path, of } = operand
@@ -76,7 +80,7 @@ export function buildDifference (operand: Single, context: OperandContext): Frag
     return values.buildReference(operand, path, { stored: true, as: 'difference' })
   }
   const column = sql`${values.row}.${identifier(path.column)}`
-  const value = buildValue(operand, context)
+  const value = buildValue(operand, { ...context, as: 'difference' })
   return sql`coalesce(case when false then ${column} - ${column} end, ${value})`
 }
 
@@ -156,9 +160,10 @@ function configurationArgument (config: string | undefined): Fragment {
 
 function buildLiteral (
   { text, json }: Literal,
-  { values, columns = values, path, constants = false }: OperandContext
+  { values, columns = values, path, constants = false, stored = false, as }: OperandContext
 ): Fragment {
   if (constants) return requestConstant(text)
+  if (stored) return values.buildOperand(json, path.column, as)
   if (path.resultType === 'column') columns.addParameterType(path.column)
   return path.resultType === 'json' ? sql`${parameter(json)}::jsonb` : parameter(text)
 }

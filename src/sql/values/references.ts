@@ -2,6 +2,7 @@
  * Reads what earlier operations share in settings of the transaction (see shared-results.ts).
  * Chains of references therefore need no additional round trip.
  */
+import { TypeOid } from '../../catalogue/built-in.ts'
 import {
   constant,
   identifier,
@@ -26,14 +27,9 @@ import {
   type SharedResults
 } from '../statement/shared-results.ts'
 import { buildFirst } from '../statement/when.ts'
-import {
-  isJsonType,
-  TypeOid,
-  type ColumnType,
-  type FindColumns,
-  type TypeCheck
-} from './column-types.ts'
+import type { FindColumns, TypeCheck } from './column-types.ts'
 import type { StatementNeeds } from './statement-needs.ts'
+import { isHstore, isJsonType, type ColumnType } from './value-type.ts'
 
 /** A shared column of which all values are scalars, of one type; undefined: hstore. */
 export interface Scalar {
@@ -68,8 +64,8 @@ export function findScalars (
     const columnOf = readOutput(node?.output)
     for (const name of columnsRead(uses)) {
       const column = columnOf(name) ?? ''
-      const { type, check, isHstore = false } = columns.get(column) ?? {}
-      if (type === undefined ? !isHstore : isJsonType(type)) continue
+      const { type, check, tree } = columns.get(column) ?? {}
+      if (type === undefined ? !isHstore(tree) : isJsonType(type)) continue
       found.set(name, { type, check: check as TypeCheck })
     }
     return [index, found]

@@ -9,11 +9,14 @@ import {
   MAX_COPIES,
   buildParsedCheck,
   compareTypes,
+  type Column,
   type FindColumns,
   type Key,
   type TypeCheck
 } from './column-types.ts'
 import type { RowColumns } from './column.ts'
+import type { RefusedHere } from '../statement/slot.ts'
+import { compareWritten, hasParts } from './written-types.ts'
 
 /** What is known about a statement before its values are built. */
 export interface StatementFacts {
@@ -29,6 +32,8 @@ export interface StatementFacts {
   readonly findFunction: FindFunction
 }
 
+const NONE: ReadonlyMap<Column, boolean> = new Map()
+
 export class StatementNeeds {
   readonly facts: StatementFacts
   /** Whether the service does not know the type of a parameter, or the function that is called. */
@@ -37,11 +42,15 @@ export class StatementNeeds {
   needsValueChecks = false
   /** Values that PostgreSQL converts and may refuse, also if no row needs them. */
   readonly converted: Fragment[] = []
+  /** Values of documents that their types refuse. */
+  readonly refused: RefusedHere[] = []
   #rows = 0
   /** The queries of the CTEs `c0`, `c1`, … */
   readonly #queries: Fragment[] = []
   readonly #typeChecks = new Set<TypeCheck>()
   readonly #keyChecks: Fragment[] = []
+  /** The columns that values were written for, and whether these are stored. */
+  readonly #written = new Map<Column, boolean>()
 
   constructor (facts: StatementFacts) {
     this.facts = facts
@@ -84,6 +93,12 @@ export class StatementNeeds {
     this.#typeChecks.add(check)
   }
 
+  /** Registers that a value is written for a column. `stored`: for its length and precision. */
+  addWritten (column: Column, stored: boolean): void {
+    if (!hasParts(column.tree, stored)) return
+    this.#written.set(column, stored || this.#written.get(column) === true)
+  }
+
   /** Registers that the statement depends on the columns of a constraint. */
   addKeyCheck ({ isSame }: Key): void {
     this.#keyChecks.push(isSame)
@@ -98,7 +113,8 @@ export class StatementNeeds {
    * Returns conditions that a column which a value meets has the type that the service has read,
    * and a constraint its columns. If not, PostgreSQL refuses the statement, or a condition raises
    * `types`. They contain no column, so PostgreSQL evaluates them before it reads a row. Nothing if
-   * no value meets a column. `byName`: on a worker of Citus.
+   * no value meets a column. `byName`: on a worker of Citus. On Citus, neither lengths nor
+   * attributes are compared.
    */
   typeChecks ({ byName }: { readonly byName: boolean }): readonly Fragment[] {
     const parsed: Fragment[] = []
@@ -108,9 +124,15 @@ export class StatementNeeds {
       if (condition === undefined) evaluated.push(check)
       else parsed.push(condition)
     }
-    const same = [...compareTypes(evaluated, { byName }), ...this.#keyChecks]
+    const written = compareWritten(this.facts.distributed ? NONE : this.#written)
+    const same = [
+      ...compareTypes(evaluated, { byName }),
+      ...written.evaluated,
+      ...this.#keyChecks
+    ]
     return [
       ...parsed,
+      ...written.parsed,
       ...same.length === 0
         ? []
         : [sql`case when ${join(same, sql` and `)} then true

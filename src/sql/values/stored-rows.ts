@@ -11,11 +11,11 @@ import {
   type Fragment
 } from '../../fragment/fragment.ts'
 import { toPath } from '../../plan/name.ts'
-import type { Reference, RowGroup, StoredJson } from '../../plan/nodes.ts'
+import type { JsonDocument, Reference, RowGroup, StoredJson } from '../../plan/nodes.ts'
 import { unusedName } from '../statement/table.ts'
 import { jsonNullRows } from './documents.ts'
 import { buildRecordset } from './typed-json.ts'
-import type { TypedValues } from './typed-values.ts'
+import type { TypedValues, WrittenField } from './typed-values.ts'
 
 /** Rows that are stored. */
 export interface StoredRows {
@@ -79,11 +79,11 @@ export function collectRows (
 }
 
 function readRows ({ columns, positions, rows }: RowGroup, values: TypedValues): StoredRows {
-  const { document, uncertainColumns } = rows
+  const { document, uncertainColumns } = writeRows({ columns, positions, rows }, values)
   values.meetAll(uncertainColumns)
   const same = findSame(rows, positions.length)
   const json = same.size === 0
-    ? values.buildDocument(document)
+    ? buildRows(columns, document, values)
     : parameter(document.pieces.join('null'))
   const own = columns.filter(column => !same.has(column))
   const types = own.map(column => values.nameOf(column))
@@ -111,9 +111,33 @@ function readRows ({ columns, positions, rows }: RowGroup, values: TypedValues):
   return { from, stored, checks: values.converter.checkColumns(uncertain) }
 }
 
+function writeRows (
+  { columns, rows, positions }: RowGroup,
+  values: TypedValues
+): Pick<StoredJson, 'document' | 'uncertainColumns'> {
+  return values.writeRows(rows, toFields(columns), positions)
+}
+
+function toFields (columns: readonly string[]): readonly WrittenField[] {
+  return columns.map(column => ({ name: column, column, as: 'value', stored: true }))
+}
+
+/** Builds the rows of a document as JSON. */
+function buildRows (
+  columns: readonly string[],
+  document: JsonDocument,
+  values: TypedValues
+): Fragment {
+  const { references: [reference], pieces } = document
+  const of = pieces.every(piece => piece === '') ? reference?.parameter : undefined
+  return of?.rows === undefined
+    ? values.buildDocument(document)
+    : values.buildParameterRows(of, toFields(columns))
+}
+
 /** The same with value checks. A reference may have been the JSON null. */
 function verifyRows ({ columns, positions, rows }: RowGroup, values: TypedValues): StoredRows {
-  const { document, uncertainColumns } = rows
+  const { document, uncertainColumns } = writeRows({ columns, positions, rows }, values)
   values.meetAll(uncertainColumns)
   const number = identifier(unusedName(columns))
   const members = uncertainColumns.map(({ column }) => ({
@@ -121,7 +145,8 @@ function verifyRows ({ columns, positions, rows }: RowGroup, values: TypedValues
     example: sql`n.${identifier(column)}`,
     label: column
   }))
-  const json = values.converter.verifyRows(values.buildDocument(document), members, positions)
+  const sent = buildRows(columns, document, values)
+  const json = values.converter.verifyRows(sent, members, positions)
   const stored = columns.map(column => {
     const value = sql`x.${identifier(column)}`
     const references = uncertainColumns.find(({ column: name }) => name === column)?.references

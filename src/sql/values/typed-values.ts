@@ -1,6 +1,9 @@
 /**
  * Builds the values of a statement, in which the types of columns are named.
  */
+import { TypeOid } from '../../catalogue/built-in.ts'
+import type { Type } from '../../catalogue/type.ts'
+import type { JoiningName } from '../../../schemas/modifier.ts'
 import {
   empty,
   identifier,
@@ -9,26 +12,30 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
+import { parseJson, type Json } from '../../json/parse.ts'
 import { shapeOf } from '../../plan/document.ts'
 import { isValue, shapeOfReference } from '../../plan/reference.ts'
+import type { Parameter } from '../../plan/shape.ts'
 import { toPath } from '../../plan/name.ts'
 import type {
   CallNode,
   Cell,
+  DataCell,
   JsonDocument,
   Reference,
+  StoredJson,
   TableName,
   UncertainColumn
 } from '../../plan/nodes.ts'
 import { textOfParameter } from '../../plan/fingerprint.ts'
-import { isList, isNested, listText, textOf } from '../../plan/value-text.ts'
+import { isPlain, writeMember } from '../../values/write.ts'
+import { textOf } from '../../plan/value-text.ts'
 import { raiseText, type ValueIssue } from '../statement/raised-error.ts'
 import { nullRow } from '../statement/table.ts'
 import { nullRowOfCall, type ArgumentBuilder } from './call.ts'
-import { isJsonType, TypeOid, type ColumnType } from './column-types.ts'
 import type { RowColumns } from './column.ts'
 import { buildDocument, isJsonNull } from './documents.ts'
-import { KnownColumns, NO_COLUMNS, canWrite, isNumber, type DataCell } from './known-columns.ts'
+import { KnownColumns, NO_COLUMNS, isNumber } from './known-columns.ts'
 import type { References } from './references.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 import {
@@ -41,14 +48,16 @@ import {
   type TypedAs,
   type TypedPath
 } from './typed-json.ts'
+import { rowsSlot, slot, type SlotPlace } from '../statement/slot.ts'
 import { isJson } from './value-checks.ts'
+import { canJoin, isJsonType, isDecimal, nameWritten, type ColumnType } from './value-type.ts'
 
 /** Converts a text to a type. The owner of an enum can define the cast from text. */
 function convertText (text: Fragment, { sql: type, isEnum }: ColumnType): Fragment {
   return isEnum ? convertJson(text, type) : sql`${text}::${type}`
 }
 
-function jsonParameter (value: DataCell['value']): Fragment {
+function jsonParameter (value: Json): Fragment {
   return sql`${parameter(JSON.stringify(value))}::pg_catalog.json`
 }
 
@@ -56,6 +65,14 @@ function jsonParameter (value: DataCell['value']): Fragment {
 interface ReferenceOptions {
   readonly stored: boolean
   readonly as?: TypedAs
+}
+
+/** A field of rows, which is a value of a column. */
+export interface WrittenField {
+  readonly name: string
+  readonly column: string
+  readonly as: TypedAs | 'text'
+  readonly stored: boolean
 }
 
 interface StoredConversion extends Pick<Conversion, 'as' | 'shape'> {
@@ -151,15 +168,16 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   /**
    * Builds a value of a row that is stored. `always`: it is a value of a row that is inserted.
    * PostgreSQL computes it in any case, and so finds that a referenced row is missing: its setting
-   * is not set, or is no JSON. `as`: how it is read, see TypedAs.
+   * is not set, or is no JSON. `as`: how it is read, see TypedAs. `row`: the position in `values`.
    */
   buildCell (
     cell: Cell,
     column: string,
-    { always, as = 'value', stored = true }: {
+    { always, as = 'value', stored = true, row }: {
       readonly always: boolean
       readonly as?: TypedAs | 'text'
       readonly stored?: boolean
+      readonly row?: number | undefined
     }
   ): Fragment {
     const path = toPath(column)
@@ -171,43 +189,89 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     if (cell.kind === 'reference') {
       return as === 'difference'
         ? this.buildReference(cell, path, { stored: true, as })
-        : this.storedReference(cell, column, always)
+        : this.storedReference(cell, column, { checked: always, row })
     }
     if (cell.kind === 'mixed') return this.buildJson(cell.document, path, { stored })
     const { value } = cell
-    // A parameter would be converted also if no row needs it.
-    if (this.checkValues) {
-      return this.#convert(jsonParameter(value), path, { as, shape: shapeOf(value), stored })
-    }
-    const type = this.typeOf(column)
-    if (as === 'difference' && (type === undefined || !isNumber(type))) {
-      return this.#convert(jsonParameter(value), path, { as, shape: 'scalar' })
-    }
-    if (type === undefined) return this.#buildLiteral(cell, column, { stored })
-    if (isJsonType(type) && value !== null) {
-      return sql`${parameter(JSON.stringify(value))}::${type.sql}`
-    }
-    return isNested(value)
-      ? this.#buildLiteral(cell, column, { stored })
-      : sql`${parameter(textOf(value))}::${type.sql}`
+    const type = this.writtenType(column, { as, stored })
+    return type === undefined
+      ? this.#convert(jsonParameter(value), path, { as, shape: shapeOf(value), stored })
+      : this.#write(value, type, { column, row, as, stored })
   }
 
-  /** Builds a value of another type, which PostgreSQL reads from its text or its JSON. */
-  #buildLiteral (
-    { value }: DataCell,
-    column: string,
-    { stored }: Pick<StoredConversion, 'stored'>
-  ): Fragment {
-    const type = this.literalOf(column)
-    if (type !== undefined && canWrite({ kind: 'data', value }, type)) {
-      this.addParameterType(column)
-      return sql`${parameter(listText(value) ?? textOf(value))}::${type.sql}`
+  /**
+   * Returns the document of rows with its data in the types of the columns, and the columns of
+   * which it may have values that their types cannot store. `positions`: those in `values`.
+   */
+  writeRows (
+    rows: StoredJson,
+    fields: readonly WrittenField[],
+    positions: readonly number[]
+  ): Pick<StoredJson, 'document' | 'uncertainColumns'> {
+    const { document: sent, uncertainColumns } = rows
+    if (rows.rewrite === undefined) return rows
+    const nested = new Set(uncertainColumns.map(({ column }) => column))
+    const rewriters = new Map<string, (value: Json, row: number) => Json>()
+    for (const { name, column, as, stored } of fields) {
+      const type = as === 'text' ? undefined : this.writtenType(column, { as, stored })
+      if (type === undefined) continue
+      const isNested = nested.has(name)
+      if (sent.references.length === 0) nested.delete(name)
+      if (!isNested && isPlain(type)) continue
+      rewriters.set(name, (value, row) => writeMember(value, type, issue =>
+        this.needs.refused.push({ column, row: positions[row], issue })))
     }
-    return this.#convert(jsonParameter(value), toPath(column), { shape: shapeOf(value), stored })
+    return {
+      document: rows.rewrite(rewriters),
+      uncertainColumns: uncertainColumns.filter(({ column }) => nested.has(column))
+    }
+  }
+
+  /**
+   * Builds the rows of a parameter as JSON, whose members are written in the types of the columns.
+   */
+  buildParameterRows ({ position }: Parameter, fields: readonly WrittenField[]): Fragment {
+    const members = fields.flatMap(({ name, column, as, stored }) => {
+      const type = as === 'text' ? undefined : this.writtenType(column, { as, stored })
+      return type === undefined ? [] : [{ name, column, type }]
+    })
+    return sql`${rowsSlot(position, members)}::pg_catalog.json`
+  }
+
+  /**
+   * Builds the operand of a modifier, a number. PostgreSQL gives the parameter its type, and rounds
+   * the result; the operand itself has no more digits than the column.
+   */
+  buildOperand (json: string, column: string, as: TypedAs = 'value'): Fragment {
+    this.addParameterType(column)
+    const value = parseJson(Buffer.from(json))
+    const type = this.writtenType(column, { as, stored: true })
+    const isChecked = type !== undefined && (as === 'difference' || isDecimal(type))
+    return isChecked ? slot(value, type, { column }) : parameter(textOf(value))
+  }
+
+  /** Builds a value of the request that is written in the type of a column. */
+  #write (
+    value: Json,
+    type: Type,
+    { column, row, as = 'value', stored }: SlotPlace & Pick<StoredConversion, 'as' | 'stored'>
+  ): Fragment {
+    this.addParameterType(column)
+    const text = slot(value, type, { column, row, isCompared: stored !== true })
+    const name = nameWritten(type)
+    if (name !== undefined) return sql`${text}::${name}`
+    const json = sql`pg_catalog.to_json(${text}::pg_catalog.text)`
+    return this.#convert(json, toPath(column), { as, shape: 'scalar', stored })
   }
 
   /** The value of a reference that is stored, in the type of a column. */
-  storedReference (reference: Reference, column: string, checked = false): Fragment {
+  storedReference (
+    reference: Reference,
+    column: string,
+    { checked = false, row }: { readonly checked?: boolean, readonly row?: number | undefined } = {}
+  ): Fragment {
+    const written = this.#writeParameter(reference, { column, row, stored: true })
+    if (written !== undefined) return written
     const type = this.typeOf(column)
     if (!this.checkValues && type !== undefined && this.#references.isTyped(reference, type)) {
       // The coordinator of Citus computes the values of inserted rows, but no CASE or subquery.
@@ -220,6 +284,17 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     const json = this.#jsonFor(path, reference, checked)
     const value = this.#convert(json, path, { shape: shapeOfReference(reference), stored: true })
     return this.#orJsonNull(value, reference, path)
+  }
+
+  /** Builds the value of a parameter that is stored; undefined: its type is not known. */
+  #writeParameter (
+    { parameter: of, otherwise }: Reference,
+    place: SlotPlace & Pick<StoredConversion, 'as' | 'stored'>
+  ): Fragment | undefined {
+    if (of === undefined || otherwise !== undefined) return undefined
+    const { column, as = 'value' } = place
+    const type = this.writtenType(column, { as, stored: true })
+    return type && this.#write(textOfParameter(of), type, place)
   }
 
   /** Registers the references that a column meets, before they are built. */
@@ -329,6 +404,10 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
       const json = sql`${this.#references.jsonTextOf(reference)}::pg_catalog.jsonb`
       return this.#subquery(json, reference)
     }
+    const written = stored && path.example === undefined
+      ? this.#writeParameter(reference, { column: path.column, as, stored })
+      : undefined
+    if (written !== undefined) return written
     const type = this.typeOf(path.column, path.example)
     const isCompared = as === 'difference' || (isValue(reference) && !stored)
     const isExact = type !== undefined && (as === 'value' || isNumber(type)) &&
@@ -351,26 +430,32 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     return this.#subquery(this.#references.textOf(reference), reference)
   }
 
-  /** Builds JSON in the type of a column path. */
+  /**
+   * Builds JSON in the type of a column path. `joins`: the modifier that joins it to the value of
+   * the column, and raises an issue of its own for a type that it cannot join.
+   */
   buildJson (
     document: JsonDocument,
     path: TypedPath,
-    { stored }: Pick<StoredConversion, 'stored'>
+    { stored = false, joins }: Pick<StoredConversion, 'stored'> & {
+      readonly joins?: JoiningName | undefined
+    }
   ): Fragment {
-    if (this.checkValues) {
+    if (this.checkValues && document.references.length > 0) {
       return this.#convert(this.buildDocument(document), path, { shape: document.shape, stored })
     }
     if (path.resultType === 'json') return this.#documentAs(document, sql`pg_catalog.jsonb`)
     const { pieces: [json = ''], references, shape } = document
-    const type = path.resultType === 'text' ? undefined : this.typeOf(path.column, path.example)
-    if (type !== undefined && isJsonType(type)) return this.#documentAs(document, type.sql)
-    const isColumn = path.resultType === 'column' && path.example === undefined
-    if (references.length === 0 && isColumn && this.literalOf(path.column) !== undefined) {
-      const value = JSON.parse(json) as DataCell['value']
-      // Other numbers would change their text.
-      const isExact = isList(value) && JSON.stringify(value) === json
-      if (isExact) return this.#buildLiteral({ kind: 'data', value }, path.column, { stored })
+    const { column, resultType, example } = path
+    const isColumn = resultType === 'column' && example === undefined
+    const written = isColumn && references.length === 0
+      ? this.writtenType(column, { stored })
+      : undefined
+    if (written !== undefined && (joins === undefined || canJoin(written, joins))) {
+      return this.#write(parseJson(Buffer.from(json)), written, { column, stored })
     }
+    const type = resultType === 'text' ? undefined : this.typeOf(column, example)
+    if (type !== undefined && isJsonType(type)) return this.#documentAs(document, type.sql)
     return this.#convert(this.buildDocument(document), path, { shape, stored })
   }
 

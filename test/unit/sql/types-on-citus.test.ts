@@ -17,7 +17,7 @@ t.test('the columns of a constraint are not known on Citus', t => {
   types.remember(JSON.stringify([{
     schema: 'public',
     name: 't',
-    columns: ['a', 'b'].map(name => [name, 23, -1, 'b', 'pg_catalog', 'int4', 'N', 0, 1, ',']),
+    columns: ['a', 'b'].map(name => [name, 23, -1]),
     keys: { t_pkey: ['a'] }
   }]))
   const plan = planBatch([{
@@ -48,7 +48,8 @@ t.test('types of another schema are compared on the coordinator', t => {
     types.remember(JSON.stringify([{
       schema: 'public',
       name: 't',
-      columns: [['a', 20_000, -1, 'e', typeSchema, 'mood', 'E', 0]]
+      columns: [['a', 20_000, -1]],
+      types: [[20_000, 'e', typeSchema, 'mood', 'E', 0, -1, ',', true, [], 0]]
     }]))
     return compile(plan, {
       maxRows: 10,

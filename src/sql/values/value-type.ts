@@ -1,0 +1,131 @@
+/**
+ * What the compiler reads from the type of a column: how statements name it, and what is special
+ * about its values.
+ */
+import { TypeOid } from '../../catalogue/built-in.ts'
+import { baseOf, type Type } from '../../catalogue/type.ts'
+import type { JoiningName } from '../../../schemas/modifier.ts'
+import type { Fragment } from '../../fragment/fragment.ts'
+import type { ColumnKind } from './column.ts'
+
+/** A type that statements name. */
+export interface ColumnType {
+  readonly oid: number
+  /** The type without length or precision, as SQL. */
+  readonly sql: Fragment
+  readonly isEnum: boolean
+}
+
+/**
+ * OIDs of supported types. A value of these types reads the same as a parameter and as JSON that
+ * json_populate_record converts: bool, bytea, int8, int2, int4, text, json, float4, float8, bpchar,
+ * varchar, date, time, timestamp, timestamptz, timetz, numeric, uuid, jsonb.
+ */
+const SUPPORTED_OIDS: ReadonlySet<number> = new Set([
+  16, 17, 20, 21, 23, 25, 114, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1266, 1700, 2950, 3802
+])
+
+/** OIDs of numeric types. The difference of two values has the same type. */
+export const NUMBER_OIDS: ReadonlySet<number> = new Set([20, 21, 23, 700, 701, 1700])
+
+/** date, time, timestamp, timestamptz, interval and timetz. */
+export const TIME_OIDS: ReadonlySet<number> = new Set([1082, 1083, 1114, 1184, 1186, 1266])
+
+/** Whether a type is json or jsonb. */
+export function isJsonType ({ oid }: Pick<ColumnType, 'oid'>): boolean {
+  return oid === TypeOid.json || oid === TypeOid.jsonb
+}
+
+/** Whether a type has a number of digits after the point: numeric, or an integer. */
+export function isDecimal (type: Type): boolean {
+  const base = baseOf(type)
+  return base.kind === 'base' && (base.form === 'numeric' || base.form === 'integer')
+}
+
+/** Whether a modifier can join values of a type: both join JSON, and $append also arrays. */
+export function canJoin (type: Type, modifier: JoiningName): boolean {
+  const base = baseOf(type)
+  return isJsonType(base) || (base.kind === 'array' && modifier === '$append')
+}
+
+/** Whether a type is a supported one. */
+export function isSupported ({ kind, oid }: Type): boolean {
+  return kind === 'base' && SUPPORTED_OIDS.has(oid)
+}
+
+/** Whether a type is an array that statements name. Elements of json are read one at a time. */
+export function isSupportedArray (type: Type): boolean {
+  return type.kind === 'array' && isSupported(type.element) && !isJsonType(type.element)
+}
+
+/** Reads the type of a column that statements name. */
+export function readType (type: Type): ColumnType | undefined {
+  const base = baseOf(type)
+  if (isSupported(base)) return { oid: base.oid, sql: base.sql as Fragment, isEnum: false }
+  return type.kind === 'enum' && type.sql !== undefined
+    ? { oid: type.oid, sql: type.sql, isEnum: true }
+    : undefined
+}
+
+/**
+ * The name of the type in which a value is written, which is the base of a domain. Undefined: it
+ * has no name here, or its text is not read without its modifier.
+ */
+export function nameWritten (type: Type | undefined): Fragment | undefined {
+  return type === undefined || isReadByModifier(type) ? undefined : baseOf(type).sql ?? type.sql
+}
+
+/** A type without length and precision. */
+export function withoutLimits (type: Type): Type {
+  switch (type.kind) {
+    case 'base': {
+      const { length, precision, scale, fields, ...base } = type
+      return base
+    }
+    case 'domain':
+      return withoutLimits(type.base)
+    case 'array':
+      return { ...type, element: withoutLimits(type.element) }
+    default:
+      return type
+  }
+}
+
+/** The kind of a type; undefined: it needs no SQL of its own. */
+export function kindOf (type: Type | undefined): ColumnKind | undefined {
+  const base = type && baseOf(type)
+  if (base?.kind === 'array' || base?.kind === 'composite') return base.kind
+  return base !== undefined && isJsonType(base) ? 'json' : undefined
+}
+
+/** Whether it is the type of the extension hstore, whose JSON is not its text. */
+export function isHstore (type: Type | undefined): boolean {
+  return type?.kind === 'base' && type.form === 'hstore'
+}
+
+/** The delimiter of the values of a type in an array. */
+export function delimiterOf (type: Type | undefined): string {
+  const base = type && baseOf(type)
+  return base?.kind === 'base' || base?.kind === 'array' ? base.delimiter : ','
+}
+
+/** Whether it is a date, a time or an interval, whose text may contain brackets and quotes. */
+export function isTime (type: Type | undefined): boolean {
+  return type !== undefined && TIME_OIDS.has(baseOf(type).oid)
+}
+
+/** Whether PostgreSQL reads a text by the modifier: in `interval minute`, 5 is five minutes. */
+export function isReadByModifier (type: Type | undefined): boolean {
+  const base = type && baseOf(type)
+  const value = base?.kind === 'array' ? base.element : base
+  return value?.oid === TypeOid.interval
+}
+
+/**
+ * Whether it is a domain over a type without a binary form, such as those of the extension isn.
+ * From JSON, PostgreSQL converts no value to such a domain.
+ */
+export function isTextDomain (type: Type | undefined): boolean {
+  const base = type && baseOf(type)
+  return type?.kind === 'domain' && base?.kind === 'base' && !base.isBinary
+}

@@ -1,0 +1,66 @@
+/**
+ * Describes the values of a batch that the types of their columns refuse.
+ */
+import type { Issue } from '../../schemas/error.ts'
+import { failure, type Failure } from '../errors/catalogue.ts'
+import { shorten } from '../plan/check/issues.ts'
+import { assignmentsOf } from '../plan/find-value.ts'
+import type { PlanNode } from '../plan/nodes.ts'
+import type { Plan } from '../plan/plan.ts'
+import type { RefusedValue } from '../sql/statement/slot.ts'
+import { describeIssue } from '../values/describe.ts'
+import { modifierHelp, placeName } from './describe-error.ts'
+
+/** Maximum number of values that a response lists. */
+const MAX_LISTED = 100
+
+/** Returns `value_invalid` with all values that are refused. */
+export function describeRefusedValues (
+  refused: readonly RefusedValue[],
+  plan: Plan
+): Failure {
+  const listed = refused.slice(0, MAX_LISTED)
+    .map(value => toIssue(value, plan.operations[value.index] as PlanNode))
+  const [first] = listed as [Issue, ...Issue[]]
+  const { op, index, path } = first
+  const more = refused.length - 1
+  const others = more === 1 ? '1 more value does' : `${more} more values do`
+  const also = more === 0 ? '' : ` ${others} not fit, see "errors".`
+  const details = { op, index, path, errors: listed, retryable: false }
+  return failure('value_invalid', `${first.message}${also}`, details)
+}
+
+function toIssue (
+  { column, row, issue, index, isCompared = false }: RefusedValue,
+  node: PlanNode
+): Issue {
+  const place = { column, row }
+  const steps = issue.problem === 'member' ? issue.path.slice(0, -1) : issue.path
+  const inside = steps.length === 0 ? '' : `, at ${steps.join('.')}`
+  const help = modifierHelp(node, place)
+  const message = `${placeName(place, node)}${inside}: ${describeIssue(issue, help)}`
+  return {
+    op: node.id,
+    index,
+    code: 'value_invalid',
+    path: isCompared ? ['where'] : [...pathOf(node, place), ...issue.path],
+    message: shorten(message)
+  }
+}
+
+/** The path of a value in its operation. */
+function pathOf (
+  node: PlanNode,
+  { column, row }: Pick<RefusedValue, 'column' | 'row'>
+): Issue['path'] {
+  if (row !== undefined && node.kind === 'insert') return ['values', row, column]
+  const computed = assignmentsOf(node).find(assignment => assignment.column === column)
+  const modifier = computed?.modifier === undefined || computed.modifier === '$value'
+    ? []
+    : [computed.modifier]
+  if (row !== undefined) return ['values', row, column, ...modifier]
+  if (node.kind !== 'insert') return ['set', column, ...modifier]
+  const isQuery = node.query?.columns.includes(column) === true ||
+    node.query?.computed.includes(computed as never) === true
+  return [...isQuery ? ['columns'] : ['on_conflict', 'set'], column, ...modifier]
+}

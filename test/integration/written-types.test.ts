@@ -1,0 +1,178 @@
+/**
+ * Tests that a value is written again if DDL has changed what its text depends on, and not the type
+ * of its column: the attributes of a composite, or a length, a precision or a scale. Such a change
+ * must be noticed by the first statement after it, and nothing may be noticed before.
+ */
+import t from 'tap'
+import { useCompared } from '../support/compared.ts'
+import * as op from '../support/operations.ts'
+import type { ServiceUnderTest } from '../support/service.ts'
+
+/** A change. `$T` is the name of the table, `$N` a suffix for other names. */
+interface Change {
+  /** Statements before the table is created. */
+  readonly before?: string
+  /** The type of the column `a`. */
+  readonly type: string
+  readonly value: unknown
+  readonly change: string
+}
+
+const pair = 'create type pair$N as (x int, y int)'
+const xy = { x: 1, y: 2 }
+const swap = 'alter type pair$N drop attribute x, add attribute x int'
+const retype = (type: string): string => `alter table $T alter a type ${type}`
+
+const changes: Readonly<Record<string, Change>> = {
+  numeric: { type: 'numeric(10,4)', value: '1.2345', change: retype('numeric(10,2)') },
+  'numeric without a scale': { type: 'numeric', value: '1.2345', change: retype('numeric(10,2)') },
+  'an array of numeric': {
+    type: 'numeric(10,4)[]', value: ['1.2345'], change: retype('numeric(10,2)[]')
+  },
+  'varchar with a collation': {
+    type: 'varchar(9) collate "C"', value: 'a  ', change: retype('varchar(1) collate "C"')
+  },
+  char: { type: 'char(3)', value: 'a  ', change: retype('char(2)') },
+  time: { type: 'time(3)', value: '10:00:00.123', change: retype('time(0)') },
+  timetz: { type: 'timetz(3)', value: '10:00:00.123Z', change: retype('timetz(0)') },
+  timestamp: {
+    type: 'timestamp', value: '2026-01-02T10:00:00.5', change: retype('timestamp(0)')
+  },
+  timestamptz: {
+    type: 'timestamptz(6)', value: '2026-01-02T10:00:00.5Z', change: retype('timestamptz(0)')
+  },
+  'interval with fields': {
+    type: 'interval day to second', value: '1 day 5 s', change: retype('interval day to minute')
+  },
+  'interval with a precision': {
+    type: 'interval(3)', value: '5.123 s', change: retype('interval(1)')
+  },
+  'interval with both': {
+    type: 'interval day to second(3)',
+    value: '5.123 s',
+    change: retype('interval day to second(1)')
+  },
+  'the order of attributes': { before: pair, type: 'pair$N', value: xy, change: swap },
+  'names of attributes': {
+    before: pair,
+    type: 'pair$N',
+    value: xy,
+    change: `alter type pair$N rename attribute x to z; alter type pair$N rename attribute y to x;
+      alter type pair$N rename attribute z to y`
+  },
+  'another attribute': {
+    before: pair,
+    type: 'pair$N',
+    value: xy,
+    change: 'alter type pair$N drop attribute y, add attribute z int'
+  },
+  'the type of an attribute': {
+    before: 'create type pair$N as (x int, y text)',
+    type: 'pair$N',
+    value: { x: 1, y: '2' },
+    change: 'alter type pair$N drop attribute y, add attribute y jsonb'
+  },
+  'the scale of an attribute': {
+    before: 'create type pair$N as (x int, y numeric(10,4))',
+    type: 'pair$N',
+    value: { x: 1, y: '1.2345' },
+    change: 'alter type pair$N drop attribute y, add attribute y numeric(10,2)'
+  },
+  'names that SQL quotes': {
+    before: String.raw`create type pair$N as ("r" int, "1" int, "b\""
+      " int)`,
+    type: 'pair$N',
+    value: { 1: 1, r: 2 },
+    change: 'alter type pair$N drop attribute r, add attribute r int'
+  },
+  'an array': { before: pair, type: 'pair$N[]', value: [xy], change: swap },
+  'a domain': {
+    before: `${pair}; create domain of$N as pair$N`, type: 'of$N', value: xy, change: swap
+  },
+  'a domain of an array of a domain': {
+    before: `${pair}; create domain one$N as pair$N; create domain all$N as one$N[]`,
+    type: 'all$N',
+    value: [xy],
+    change: swap
+  },
+  'a composite in others': {
+    before: `${pair}; create type other$N as (p pair$N, q pair$N);
+      create type more$N as (o other$N[])`,
+    type: 'more$N',
+    value: { o: [{ p: xy }] },
+    change: swap
+  },
+  'a type of another schema': {
+    before: 'create type two.pair$N as (x int, y int)',
+    type: 'two.pair$N',
+    value: xy,
+    change: 'alter type two.pair$N drop attribute x, add attribute x int'
+  },
+  'a range': {
+    before: `${pair}; create type range$N as range (subtype = pair$N)`,
+    type: 'range$N',
+    value: [xy, { x: 3, y: 4 }],
+    change: swap
+  },
+  'a domain with a scale': {
+    before: `${pair}; create domain cents$N as numeric(10,2);
+      create type price$N as (p pair$N, c cents$N[])`,
+    type: 'price$N',
+    value: { p: xy, c: ['1.25'] },
+    change: swap
+  }
+}
+
+/** More columns than the conditions read one by one. */
+const others = Array.from({ length: 60 }, (_, i) => `c${i}`)
+
+const some = { returning: ['a'] }
+const words: Readonly<Record<string, (table: string, a: unknown) => object>> = {
+  insert: (table, a) => op.insert('o', table, [{ id: 1, a }], some),
+  'insert of many rows': (table, a) =>
+    op.insert('o', table, Array.from({ length: 20 }, (_, id) => ({ id, a })), some),
+  'insert of many columns': (table, a) => op.insert('o', table, [
+    { id: 1, a, ...Object.fromEntries(others.map(name => [name, '0.5'])) }
+  ], some),
+  'a condition': (table, a) => op.select('o', table, {
+    columns: ['a'], where: { a: { eq: { $value: a } } }
+  })
+}
+
+/** What a client sees of a dry run, and the retries of all batches so far. */
+async function send (service: ServiceUnderTest, operation: object): Promise<{
+  readonly answer: unknown
+  readonly retries: string
+}> {
+  const { status, body } = await service.post([operation], { headers: { prefer: 'tx=rollback' } })
+  const { message } = body.error ?? {}
+  const metrics = await fetch(`${service.adminUrl}/metrics`).then(response => response.text())
+  const retries = [...metrics.matchAll(/^service_txn_retry_count.*/gm)].join()
+  return { answer: { status, message, data: body.data }, retries }
+}
+
+t.test('the first statement after a change writes its values again', async t => {
+  const { a, b } = await useCompared(t, '')
+  let count = 0
+  for (const [name, { before = '', type, value, change }] of Object.entries(changes)) {
+    for (const [word, build] of Object.entries(words)) {
+      const number = count++
+      const run = async (text: string): Promise<void> => {
+        await a.database.sql.unsafe(
+          text.replaceAll('$T', `t${number}`).replaceAll('$N', `_${number}`)
+        )
+      }
+      await run(`${before}; create table $T (id int primary key, a ${type},
+        ${others.map(name => `${name} numeric(9,1)`).join(', ')})`)
+      const operation = build(`t${number}`, value)
+      const first = await send(a, operation)
+      for (let i = 0; i < 3; i++) {
+        t.strictSame(await send(a, operation), first, `${name}, ${word}: nothing has changed`)
+      }
+      t.match(first, { answer: { status: 200 } }, `${name}, ${word}`)
+      await run(change)
+      const [changed, fresh] = [await send(a, operation), await send(b, operation)]
+      t.strictSame(changed.answer, fresh.answer, `${name}, ${word}`)
+    }
+  }
+})
