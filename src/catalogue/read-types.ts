@@ -35,14 +35,20 @@ export type TypeRow = readonly [
 
 type AttributeRow = readonly [name: string, oid: number, modifier: number]
 
-/**
- * Builds an expression that returns a JSON array of the types, other than built-in ones, which the
- * columns of a relation have or contain; see TypeRow. `relation`: the OID of the relation.
- */
+/** Builds typesIn of the columns of a relation. `relation`: its OID. */
 export function typesOfRelation (relation: Fragment): Fragment {
+  return typesIn(
+    sql`select a.atttypid from pg_catalog.pg_attribute as a where ${attributesOf(relation)}`
+  )
+}
+
+/**
+ * Builds an expression that returns a JSON array of types, other than built-in ones, and of those
+ * that they contain; see TypeRow. `roots`: a query of their OIDs.
+ */
+export function typesIn (roots: Fragment): Fragment {
   return sql`(with recursive reached (oid) as (
-      select a.atttypid from pg_catalog.pg_attribute as a
-      where ${attributesOf(relation)} and ${isRead(sql`a.atttypid`)}
+      select root.oid from (${roots}) as root (oid) where ${isRead(sql`root.oid`)}
       union
       select part.oid from reached as r
       join pg_catalog.pg_type as y on y.oid operator(pg_catalog.=) r.oid
@@ -95,7 +101,7 @@ const MEMBERS = sql`case when y.typtype operator(pg_catalog.=) 'e' then (
 /** Returns a type by its OID and its type modifier. */
 export type FindType = (oid: number, modifier: number) => Type
 
-/** `rows`: what typesOfRelation returned. `schema`: that of the table. */
+/** `rows`: what typesIn returned. `schema`: that of the table or function. */
 export function readTypes (rows: readonly TypeRow[], schema: string): FindType {
   const rowsByOid = new Map(rows.map(row => [row[0], row]))
   const known = new Map<string, Type>()

@@ -54,6 +54,7 @@ function pathOf (
   { column, row }: Pick<RefusedValue, 'column' | 'row'>
 ): Issue['path'] {
   if (row !== undefined && node.kind === 'insert') return ['values', row, column]
+  if (node.kind === 'call') return ['args', column]
   const computed = assignmentsOf(node).find(assignment => assignment.column === column)
   const modifier = computed?.modifier === undefined || computed.modifier === '$value'
     ? []

@@ -31,6 +31,9 @@ const schema = `
   create function text_of(t text) returns text language sql as 'select t';
   create function typed(d date, m mood, e even, n numeric) returns text
     language sql as $$ select concat_ws('|', d, m, e, n) $$;
+  create domain price as numeric(10,2);
+  create function exact(d date, p price, l date[], r int4range) returns text
+    language sql as $$ select concat_ws('|', d, p, l, r) $$;
   create function note(text text) returns void
     language sql as 'insert into log (note) values (text)';
   create function either(a int) returns text language sql as $$ select 'int' $$;
@@ -203,6 +206,44 @@ t.test('references have the type of the parameter', async t => {
     }, `attempt ${attempt}`)
     t.match(text, /"k":\s*1\.10/, 'digits are kept')
   }
+})
+
+t.test('arguments are stored exactly or refused', async t => {
+  const usual = { d: '2026-03-05', p: 1, l: [], r: [1, 2] }
+  const exact: ReadonlyArray<readonly [object, string]> = [
+    [{ d: '2026-03-05T00:00', p: 1.5, l: ['2026-03-05'] }, '2026-03-05|1.50|{2026-03-05}|[1,3)'],
+    [{ p: 1.500, l: '{}', r: 'empty' }, '2026-03-05|1.50|{}|empty']
+  ]
+  for (const [given, stored] of exact) {
+    const { body } = await service.post([op.call('c', 'exact', { ...usual, ...given })])
+    t.strictSame(body.data?.['c'], [{ exact: stored }])
+  }
+  const refused: ReadonlyArray<readonly [object, ReadonlyArray<string | number>]> = [
+    [{ d: '2026-03-05T10:00' }, ['d']],
+    [{ d: ['2026-03-05'] }, ['d']],
+    [{ p: 1.505 }, ['p']],
+    [{ l: ['2026-03-05', '2026-03-05T10:00Z'] }, ['l', 1]],
+    [{ l: 5 }, ['l']],
+    [{ r: [1, 2, 3] }, ['r']]
+  ]
+  for (const [given, path] of refused) {
+    t.match(await service.post([op.call('c', 'exact', { ...usual, ...given })]), {
+      status: 422, body: { error: { code: 'value_invalid', path: ['args', ...path] } }
+    })
+  }
+  const both = { ...usual, d: '2026-03-05T10:00', p: 1.505 }
+  t.match(await service.post([op.call('c', 'exact', both)]), {
+    body: {
+      error: {
+        message: 'Argument "d": date holds no time of day. 1 more value does not fit, see ' +
+          '"errors".',
+        errors: [{ path: ['args', 'd'] }, {
+          path: ['args', 'p'],
+          message: 'Argument "p": numeric(10,2) holds 2 digits after the point.'
+        }]
+      }
+    }
+  })
 })
 
 t.test('a reference to NULL is NULL, and one to the JSON null is the JSON null', async t => {

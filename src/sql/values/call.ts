@@ -1,6 +1,7 @@
 /**
  * Builds the call of a function as a source of rows.
  */
+import type { Type } from '../../catalogue/type.ts'
 import {
   constant,
   empty,
@@ -11,11 +12,14 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import type { Argument, CallNode, JsonDocument, TableName } from '../../plan/nodes.ts'
+import { parseJson } from '../../json/parse.ts'
+import type { Argument, CallNode, JsonDocument, Literal, TableName } from '../../plan/nodes.ts'
+import { slot } from '../statement/slot.ts'
 import { raise, raiseIssue } from '../statement/raised-error.ts'
 import { tableName } from '../statement/table.ts'
 import { findOnly, findParameters, isOnly, versionOf, VOID } from './function-types.ts'
 import type { StatementNeeds } from './statement-needs.ts'
+import { isJsonType, isTime } from './value-type.ts'
 
 /** What arguments need of TypedValues. */
 export interface ArgumentBuilder {
@@ -105,16 +109,24 @@ function buildArgument (
     sql`${variadic ? sql`variadic ` : empty}${identifier(name)} => ${value}`
   const types = new Set(found.map(({ type = empty }) => render(type).text))
   const [first] = found
-  const type = types.size === 1 ? first?.type : undefined
+  const { type, tree } = types.size === 1 && first !== undefined ? first : UNKNOWN
+  const isWritten = tree !== undefined && canWrite(tree)
   if (value.kind !== 'document') {
-    const constant = value.kind === 'null' ? sql`null` : parameter(value.text)
+    const text = (literal: Literal): Fragment => isWritten
+      ? slot(parseJson(Buffer.from(literal.json)), tree, { column: name })
+      : parameter(literal.text)
+    const constant = value.kind === 'null' ? sql`null` : text(value)
     // Otherwise it stays a literal, by which PostgreSQL chooses the function.
     const isTyped = type !== undefined && node.when.length > 0
     const argument = isTyped ? hideFromPlanner(node, sql`${constant}::${type}`) : constant
     return { argument: write(argument), variadic }
   }
+  if (type !== undefined && isWritten && value.references.length === 0) {
+    const text = slot(parseJson(Buffer.from(value.pieces[0] as string)), tree, { column: name })
+    return { argument: write(hideFromPlanner(node, sql`${text}::${type}`)), variadic }
+  }
   if (type !== undefined) {
-    const is = { isJson: first?.isJson === true, isTime: first?.isTime === true }
+    const is = { isJson: tree !== undefined && isJsonType(tree), isTime: isTime(tree) }
     const converted = values.convertDocument(value, type, { ...is, label: name })
     return { argument: write(hideFromPlanner(node, converted)), variadic }
   }
@@ -125,6 +137,25 @@ function buildArgument (
     argument: write(sql`null::${first?.type ?? sql`pg_catalog.text`}`),
     variadic,
     refusal: raiseIssue({ problem: 'type', path: ['', name] })
+  }
+}
+
+const UNKNOWN = { type: undefined, tree: undefined }
+
+/**
+ * Whether a value of the request is written in the type of its parameter. PostgreSQL converts JSON
+ * for a composite: DDL may change its attributes, of which a call checks nothing.
+ */
+function canWrite (type: Type): boolean {
+  switch (type.kind) {
+    case 'base':
+      return type.form !== 'json'
+    case 'domain':
+      return canWrite(type.base)
+    case 'array':
+      return canWrite(type.element)
+    default:
+      return type.kind !== 'composite' && type.kind !== 'unknown'
   }
 }
 

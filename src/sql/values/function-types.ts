@@ -4,11 +4,12 @@
  * that the statement names. It is read from the catalogue before the first call and kept per
  * process. A call checks that it is not outdated, so its statement can be prepared.
  */
+import { readTypes, typesIn, type FindType, type TypeRow } from '../../catalogue/read-types.ts'
+import type { Type } from '../../catalogue/type.ts'
 import { constant, identifier, render, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { CallNode, TableName } from '../../plan/nodes.ts'
 import { namesAsRows, tableName } from '../statement/table.ts'
 import { CatalogueCache } from './catalogue-cache.ts'
-import { TIME_OIDS } from './value-type.ts'
 import { callRunsCode } from './runnable-code.ts'
 
 /** A parameter of a function. */
@@ -16,10 +17,7 @@ interface Parameter {
   readonly name: string
   /** Its type as SQL. Undefined: PostgreSQL decides by the value (anyelement). */
   readonly type: Fragment | undefined
-  /** Whether the type is json or jsonb. */
-  readonly isJson: boolean
-  /** See Column. */
-  readonly isTime: boolean
+  readonly tree: Type
   /** Whether it takes the values of VARIADIC as one array. */
   readonly variadic: boolean
 }
@@ -54,12 +52,12 @@ export const VOID = sql`2278`
 export function functionTypesQuery (functions: readonly TableName[]): Fragment {
   return sql`select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
         'schema', q.schema, 'name', q.name, 'version', ${versionOf(sql`q.schema`, sql`q.name`)},
+        'types', ${typesIn(sql`select unnest(p.proargtypes) ${OF_NAME}`)},
         'variants', (
           select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(p.pronargdefaults, (
             select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(
                 coalesce(p.proargnames[a.position], ''), s.nspname, y.typname, y.typtype,
-                coalesce(p.proargmodes[a.position], 'i'),
-                coalesce(nullif(y.typbasetype, 0), y.oid)::pg_catalog.int8)
+                coalesce(p.proargmodes[a.position], 'i'), y.oid::pg_catalog.int8)
                 order by a.position), '[]')
               from unnest(coalesce(p.proallargtypes, p.proargtypes::pg_catalog.oid[]))
                 with ordinality as a (type, position)
@@ -68,12 +66,14 @@ export function functionTypesQuery (functions: readonly TableName[]): Fragment {
               where coalesce(p.proargmodes[a.position], 'i') in ('i', 'b', 'v')),
             ${callRunsCode(sql`p.oid`)}, p.oid::pg_catalog.int8,
             p.prorettype operator(pg_catalog.=) ${VOID}) order by p.oid), '[]')
-            from pg_catalog.pg_proc as p
-            join pg_catalog.pg_namespace as n on n.oid operator(pg_catalog.=) p.pronamespace
-            where n.nspname operator(pg_catalog.=) q.schema
-              and p.proname operator(pg_catalog.=) q.name))), '[]')
+            ${OF_NAME}))), '[]')
       from ${namesAsRows(functions)}`
 }
+
+/** The functions `p` of a row `q` of names. */
+const OF_NAME = sql`from pg_catalog.pg_proc as p
+  join pg_catalog.pg_namespace as n on n.oid operator(pg_catalog.=) p.pronamespace
+  where n.nspname operator(pg_catalog.=) q.schema and p.proname operator(pg_catalog.=) q.name`
 
 /**
  * A text that changes when a function of this name is created, replaced or dropped: the
@@ -100,6 +100,8 @@ export function isOnly (name: TableName, { oid }: Variant): Fragment {
 interface FunctionRow extends TableName {
   readonly version: string
   readonly variants: readonly VariantRow[]
+  /** The types of their parameters, and those that they contain, except built-in ones. */
+  readonly types: readonly TypeRow[]
 }
 
 type VariantRow = readonly [
@@ -116,7 +118,7 @@ type ParameterRow = readonly [
   type: string,
   kind: string,
   mode: string,
-  /** The OID of the type, or of that of a domain. */
+  /** The OID of the type. */
   oid: number
 ]
 
@@ -138,31 +140,36 @@ export class FunctionTypes extends CatalogueCache<FunctionVariants> {
   /** Keeps the result of functionTypesQuery, except for names without a function. */
   remember (json: string): void {
     for (const row of JSON.parse(json) as readonly FunctionRow[]) {
-      const { version, variants, ...name } = row
+      const { version, variants, types, ...name } = row
       if (variants.length === 0) this.delete(name)
       else {
-        const create = (): FunctionVariants => ({
-          version,
-          variants: variants.map(([defaults, parameters, runsCode, oid, isVoid]) => ({
-            defaults,
-            runsCode,
-            oid,
-            isVoid,
-            parameters: parameters.map(readParameter)
-          }))
-        })
+        const create = (): FunctionVariants => {
+          const find = readTypes(types, name.schema)
+          return {
+            version,
+            variants: variants.map(([defaults, parameters, runsCode, oid, isVoid]) => ({
+              defaults,
+              runsCode,
+              oid,
+              isVoid,
+              parameters: parameters.map(parameter => readParameter(parameter, find))
+            }))
+          }
+        }
         this.keep(name, { source: JSON.stringify(row), create })
       }
     }
   }
 }
 
-function readParameter ([name, schema, type, kind, mode, oid]: ParameterRow): Parameter {
+function readParameter (
+  [name, schema, type, kind, mode, oid]: ParameterRow,
+  find: FindType
+): Parameter {
   return {
     name,
     type: kind === 'p' ? undefined : sql`${identifier(schema)}.${identifier(type)}`,
-    isJson: schema === 'pg_catalog' && (type === 'json' || type === 'jsonb'),
-    isTime: TIME_OIDS.has(oid),
+    tree: find(oid, -1),
     variadic: mode === 'v'
   }
 }

@@ -62,10 +62,11 @@ function createCompiler (): Compiler {
     schema: 'public',
     name: 'f',
     version: '1',
+    types: [],
     // PostgreSQL has at most 100 parameters.
     variants: [[
       100,
-      columns.slice(-100).map(([name]) => [name, 'pg_catalog', 'jsonb', 'b', 'i', 0]),
+      columns.slice(-100).map(([name]) => [name, 'pg_catalog', 'jsonb', 'b', 'i', 3802]),
       true,
       1,
       false

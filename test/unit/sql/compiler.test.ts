@@ -96,6 +96,7 @@ const functions = (type: string): string =>
     schema: 'public',
     name: 'f',
     version: type,
+    types: [],
     variants: [[0, [['a', 'pg_catalog', type, 'b', 'i', 0]], true, 1, false]]
   }])
 
