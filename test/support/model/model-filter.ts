@@ -25,7 +25,9 @@ export function literal (value: unknown, kind: Kind): string {
   if (kind === 'tags' && Array.isArray(value)) {
     return `${array(value.map(one => literal(one, 'text')))}::text[]`
   }
-  return quote(textOf(value) as string)
+  // Integers have no exponent in SQL.
+  const isWhole = (kind === 'int' || kind === 'big') && /^\d+e\d+$/.test(digitsOf(value) ?? '')
+  return quote(isWhole ? String(Number(digitsOf(value))) : textOf(value) as string)
 }
 
 export const types: Readonly<Record<Kind, string>> = {

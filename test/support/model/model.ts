@@ -12,6 +12,7 @@ import type { Sql } from 'postgres'
 import type { Trial } from './arbitrary-batch.ts'
 import type { Operation } from './finish-batch.ts'
 import { convertInserted, runOperation, type Conflict } from './model-operation.ts'
+import { hasUnfit } from './model-write.ts'
 import { chooseRow, firstsOf, referencesOf } from './model-reference.ts'
 import {
   endWith,
@@ -44,6 +45,9 @@ export async function runModel (sql: Sql, { operations, prefer }: Trial): Promis
       return rows.map(([column]) => column as string)
     }
   }
+  // All values are written before anything runs.
+  const unfit = operations.findIndex(hasUnfit)
+  if (unfit >= 0) return failWith('value_invalid', unfit).outcome
   const isolation = (prefer['isolation'] ?? 'read-committed').replace('-', ' ')
   try {
     await session.query(
