@@ -5,9 +5,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../../schemas/config.ts'
 import type { Pieces } from '../../src/json/parse.ts'
+import type { Plan } from '../../src/plan/plan.ts'
 import type { PlannedBatch } from '../../src/plan/plan-batch.ts'
 import { Turns, type Turn } from '../../src/plan/work.ts'
 import type { Databases, Observer, Spans } from '../../src/transaction/decorators.ts'
+import { findRowMembers } from '../../src/transaction/find-row-members.ts'
 import { batchSettings, runBatch, type BatchResult } from '../../src/transaction/run-batch.ts'
 import { clientClosed, type Answer } from './respond.ts'
 
@@ -20,11 +22,15 @@ export interface Exchange {
   readonly times: Answer['times']
 }
 
+type RowMembersFound = ReturnType<typeof findRowMembers>
+
 export interface BatchRunner {
   /** Waits for the turn of this many bytes. */
   readonly takeTurn: (bytes: number) => Promise<Turn>
   /** Waits for the turn of the body. */
   receive(request: FastifyRequest, reply: FastifyReply): Promise<Exchange>
+  /** Finds what the statements of an upload take of its rows. Throws if there is no connection. */
+  findRowMembers(request: FastifyRequest, plan: Plan, received: number): RowMembersFound
   /** Plans and runs a batch. Throws the failure of planning; that of running is in the answer. */
   run(exchange: Exchange, planning: Pieces<PlannedBatch>): Promise<Answer>
 }
@@ -44,6 +50,10 @@ export function createRunner (app: FastifyInstance, config: Config): BatchRunner
       const bytes = request.body as Buffer
       const turn = await takeTurn(bytes.length)
       return { request, reply, bytes, turn, times: { received, read: performance.now() } }
+    },
+    async findRowMembers (request, plan, received) {
+      const database = databases.of(request.identity)
+      return await findRowMembers(plan, database, received + config.REQUEST_TIMEOUT_MS)
     },
     async run ({ request, reply, turn, times }, planning) {
       // Also if the client disconnects: its transaction runs on.

@@ -41,7 +41,9 @@ export function createRunUpload (
     const received = performance.now() - reply.elapsedTime
     const [, query = ''] = request.url.split(/\?(.*)/s, 2)
     const isCsv = request.upload === 'csv'
-    const upload = new Upload(request.namedBatch as NamedBatch, { query, isCsv }, limits)
+    const batch = request.namedBatch as NamedBatch
+    const members = await runner.findRowMembers(request, batch.planner.genericPlan, received)
+    const upload = new Upload(batch, { query, isCsv, members }, limits)
     const hash = request.headers['idempotency-key'] === undefined ? undefined : createHash('sha256')
     let bytes = 0
     const hold = (read: number): void => holdBytes(request, Math.max(read, upload.bytes))

@@ -148,21 +148,6 @@ export function writeJson (value: Json): string {
   return text
 }
 
-/** The texts of lists that are only known by their bytes. */
-const byteTexts = new WeakMap<object, readonly Buffer[]>()
-
-/** Returns a list of which only the JSON text is known: bytes in pieces, see bytesOf. */
-export function listOfBytes (bytes: readonly Buffer[]): readonly Json[] {
-  const list: readonly Json[] = []
-  byteTexts.set(list, bytes)
-  return list
-}
-
-/** The JSON text of a list from listOfBytes; undefined for every other value. */
-export function bytesOf (value: Json): readonly Buffer[] | undefined {
-  return typeof value === 'object' && value !== null ? byteTexts.get(value) : undefined
-}
-
 function keepSource (body: Json, { element }: ValuesSpan, source: string): void {
   const operation = Array.isArray(body) ? (body as readonly Json[])[element] : undefined
   const values = isObject(operation) ? operation['values'] : undefined

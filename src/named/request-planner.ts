@@ -4,7 +4,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Batch } from '../../schemas/batch.ts'
-import { has, listOfBytes, type Json, type JsonObject } from '../json/parse.ts'
+import { has, type Json, type JsonObject } from '../json/parse.ts'
 import type { PlanLimits } from '../plan/context.ts'
 import { keyOfPath, toPath } from '../plan/name.ts'
 import type { ColumnPath } from '../plan/nodes.ts'
@@ -22,6 +22,7 @@ import { parameterName } from '../plan/parameter-rows.ts'
 import { isOperationId } from '../plan/reference.ts'
 import { leastCertain } from '../plan/stored-values.ts'
 import { isNested } from '../plan/value-text.ts'
+import { listOfRows, type MembersByPosition } from '../values/rows.ts'
 import type { Parameters } from './parameters.ts'
 import {
   escapeRows,
@@ -137,10 +138,20 @@ export class RequestPlanner {
     }
   }
 
-  /** Collects the rows of an upload, which are those of the only parameter with rows. */
-  collectRows (): RowCollector {
+  /**
+   * Collects the rows of an upload, which are those of the only parameter with rows. `members`:
+   * those of the rows that statements take, by the positions of the rows.
+   */
+  collectRows (members: MembersByPosition): RowCollector {
     const { inserted, documents } = this.genericPlan.usedRows
-    return new RowCollector(documents, inserted.size > 0)
+    const [position] = inserted
+    return new RowCollector(
+      documents.map((document, i) => ({
+        ...document,
+        members: members.get(this.#known.size + i) ?? []
+      })),
+      position === undefined ? undefined : members.get(position) ?? []
+    )
   }
 
   /** Plans an upload. `values`: those of all parameters, in which the rows do not matter. */
@@ -150,10 +161,10 @@ export class RequestPlanner {
     const parameters = this.#describe(values, (_, known) =>
       ({ ...known, shapes, columns: columns ?? known.columns }))
     const plan = this.#findPlan(parameters)
-    const own = values.map((value, i) => i === position ? listOfBytes(rows.text) : value)
+    const own = values.map((value, i) => i === position ? listOfRows(rows.rows) : value)
     return {
       genericPlan: plan,
-      values: [...own, ...rows.documents.map(listOfBytes)],
+      values: [...own, ...rows.documents.map(listOfRows)],
       plan: () => plan,
       named: true,
       maxChanged: this.#limits.maxUploadRows as number

@@ -10,7 +10,10 @@ import type { RowsDocument } from '../plan/plan.ts'
 import { isData } from '../plan/reference.ts'
 import type { JsonShape } from '../plan/shape.ts'
 import { leastCertain } from '../plan/stored-values.ts'
+import type { PathIssue } from './schema-parts.ts'
 import { isNested } from '../plan/value-text.ts'
+import type { WriteIssue } from '../values/write.ts'
+import { writeRow, type ReportMember, type RowMembers, type WrittenRows } from '../values/rows.ts'
 
 type Rows = readonly JsonObject[]
 
@@ -79,42 +82,54 @@ export interface CollectedRows {
   readonly columns: readonly string[] | undefined
   /** The least certain shapes of values that are no scalars, by the keys of their paths. */
   readonly shapes: ReadonlyMap<string, JsonShape>
-  /** The rows as a JSON array. */
-  readonly text: readonly Buffer[]
+  /** The rows as they are inserted. */
+  readonly rows: readonly WrittenRows[]
   /** The same rows as each document of the plan takes them. */
-  readonly documents: ReadonlyArray<readonly Buffer[]>
+  readonly documents: ReadonlyArray<readonly WrittenRows[]>
 }
 
+type RefuseValue = (path: PathIssue['path'], issue: WriteIssue) => void
+
 export class RowCollector {
-  readonly #rows = new ListText()
+  /** undefined: no row is inserted as it is. */
+  readonly #rows: RowTexts | undefined
   readonly #documents: ReadonlyArray<{
     readonly fields: RowsDocument['fields'],
-    readonly rows: ListText
+    readonly rows: RowTexts
   }>
 
   readonly #shapes = new Map<string, JsonShape>()
-  readonly #keepsRows: boolean
   #columns: readonly string[] | undefined
 
-  /** `keepsRows`: the rows are needed as they are, and not only as documents. */
-  constructor (documents: readonly RowsDocument[], keepsRows: boolean) {
-    this.#documents = documents.map(({ fields }) => ({ fields, rows: new ListText() }))
-    this.#keepsRows = keepsRows
+  /** `inserted`: the members of rows that are inserted as they are; undefined: there are none. */
+  constructor (
+    documents: ReadonlyArray<RowsDocument & { readonly members: readonly RowMembers[] }>,
+    inserted: readonly RowMembers[] | undefined
+  ) {
+    this.#documents = documents.map(({ fields, members }) =>
+      ({ fields, rows: new RowTexts(members) }))
+    this.#rows = inserted && new RowTexts(inserted)
   }
 
-  /** Adds a row. Returns why it cannot be inserted together with those before it. */
-  add (row: JsonObject, text: Buffer): string | undefined {
-    if (this.#keepsRows) {
+  /**
+   * Adds a row. Returns why it cannot be inserted together with those before it. `refuse` gets a
+   * value that the type of its column refuses, and its path in the row.
+   */
+  add (row: JsonObject, text: Buffer, refuse: RefuseValue): string | undefined {
+    if (this.#rows !== undefined) {
       const problem = this.#addColumns(row)
       if (problem !== undefined) return problem
-      this.#rows.add(text)
+      this.#rows.add(row, ({ name }, issue) => refuse([name], issue), text)
     }
     for (const { fields, rows } of this.#documents) {
       const read = readFields(row, fields)
       for (const { name, path } of fields) {
         this.#addShape(keyOfPath(path), shapeOfData(read[name] as Json))
       }
-      rows.add(Buffer.from(JSON.stringify(read)))
+      rows.add(read, (member, issue) => {
+        const { path } = fields.find(({ name }) => name === member.name) as typeof fields[number]
+        refuse([path.column, ...path.keys], issue)
+      })
     }
     return undefined
   }
@@ -123,7 +138,7 @@ export class RowCollector {
     return {
       columns: this.#columns,
       shapes: this.#shapes,
-      text: this.#rows.finish(),
+      rows: this.#rows?.finish() ?? [],
       documents: this.#documents.map(({ rows }) => rows.finish())
     }
   }
@@ -147,6 +162,29 @@ export class RowCollector {
   #addShape (key: string, shape: JsonShape): void {
     if (shape === 'scalar') return
     this.#shapes.set(key, leastCertain(this.#shapes.get(key) ?? 'scalar', shape))
+  }
+}
+
+/** Rows in the texts that the statements take. */
+class RowTexts {
+  readonly #texts: ReadonlyArray<{ readonly members: RowMembers, readonly list: ListText }>
+
+  /** If no statement takes them, they are kept as they are. */
+  constructor (members: readonly RowMembers[]) {
+    const all = members.length === 0 ? [[]] : members
+    this.#texts = all.map(members => ({ members, list: new ListText() }))
+  }
+
+  /** `text`: that of the row as it is, if it is known. */
+  add (row: JsonObject, report: ReportMember, text?: Buffer): void {
+    for (const { members, list } of this.#texts) {
+      const written = writeRow(row, members, report)
+      list.add(written === row && text !== undefined ? text : Buffer.from(JSON.stringify(written)))
+    }
+  }
+
+  finish (): readonly WrittenRows[] {
+    return this.#texts.map(({ members, list }) => ({ members, text: list.finish() }))
   }
 }
 

@@ -13,6 +13,9 @@ import {
 } from '../json/parse.ts'
 import type { PlanLimits } from '../plan/context.ts'
 import type { PlannedBatch } from '../plan/plan-batch.ts'
+import { describeIssue } from '../values/describe.ts'
+import type { MembersByPosition } from '../values/rows.ts'
+import type { WriteIssue } from '../values/write.ts'
 import { CsvReader, type CsvProblem, type CsvRows } from './csv.ts'
 import { describeIssues, refuse, type NamedBatch } from './named-batch.ts'
 import type { RowCollector } from './rows.ts'
@@ -41,6 +44,12 @@ export function uploadTooLarge (maxBytes: number, form = ''): Failure {
  */
 export type HoldBytes<Request> = (request: Request, bytes: number) => void
 
+interface UploadOptions {
+  readonly query: string
+  readonly isCsv: boolean
+  readonly members: MembersByPosition
+}
+
 export class Upload {
   /** The bytes of the rows so far, as JSON. */
   bytes = 0
@@ -64,12 +73,13 @@ export class Upload {
   #line = 0
 
   /**
-   * `query`: the other parameters, as they follow `?`. Throws `content_type_unsupported` if the
-   * batch takes no uploads, and `params_invalid` with every issue of the query.
+   * `query`: the other parameters, as they follow `?`. `members`: what the statements take of the
+   * rows. Throws `content_type_unsupported` if the batch takes no uploads, and `params_invalid`
+   * with every issue of the query.
    */
   constructor (
     batch: NamedBatch,
-    { query, isCsv }: { readonly query: string, readonly isCsv: boolean },
+    { query, isCsv, members }: UploadOptions,
     limits: UploadLimits
   ) {
     this.#batch = batch
@@ -80,12 +90,15 @@ export class Upload {
     refuse(issues)
     this.#sample = { ...values, [this.#target.name]: this.#list }
     refuse(this.#target.parameters.check(this.#sample, { budget: this.#budget }))
-    this.#rows = batch.planner.collectRows()
+    this.#rows = batch.planner.collectRows(members)
     this.#csv = isCsv ? new CsvReader(this.#target.columns, limits.maxLineBytes) : undefined
     this.#lines = new Lines(limits.maxLineBytes, before => this.#refuseLength(before))
   }
 
-  /** Reads the next bytes. Throws `body_invalid`, `params_invalid` or `too_much_work`. */
+  /**
+   * Reads the next bytes. Throws `body_invalid`, `params_invalid`, `value_invalid` or
+   * `too_much_work`.
+   */
   read (chunk: Buffer): void {
     if (this.#csv === undefined) this.#addJson(this.#lines.read(chunk))
     else this.#addRows(this.#csv.read(chunk))
@@ -155,7 +168,8 @@ export class Upload {
     const writtenText = written === row ? text : Buffer.from(writeJson(written as Json))
     this.bytes += writtenText.length - text.length
     // The schema accepts only objects.
-    const problem = this.#rows.add(written as JsonObject, writtenText)
+    const problem = this.#rows.add(written as JsonObject, writtenText, (path, issue) =>
+      this.#refuseValue(path, issue))
     if (problem !== undefined) this.#refuseRow([{ path: this.#path(0), message: problem }])
   }
 
@@ -202,6 +216,13 @@ export class Upload {
   #invalid (problem: string): Failure {
     const line = this.#line
     return failure('body_invalid', `Line ${line} cannot be read: ${problem}`, { line })
+  }
+
+  #refuseValue (steps: PathIssue['path'], issue: WriteIssue): never {
+    const path = [...this.#path(this.#count - 1), ...steps, ...issue.path]
+    const name = JSON.stringify(steps.join('.'))
+    const message = `Line ${this.#line}, ${name}: ${describeIssue(issue)}`
+    throw failure('value_invalid', message, { path, line: this.#line, retryable: false })
   }
 
   /** Throws `params_invalid`. The row is the first one in the paths of the issues. */

@@ -7,7 +7,6 @@ import { randomBytes } from 'node:crypto'
 import type { Batch } from '../../schemas/batch.ts'
 import { operators, type OperatorName } from '../../schemas/operator.ts'
 import {
-  bytesOf,
   has,
   isDeep,
   isNumber,
@@ -273,9 +272,9 @@ export type Values = readonly Json[]
 export function fillPlaceholder (
   { position, as }: Placeholder,
   values: Values
-): string | null | readonly Buffer[] | undefined {
+): string | null | undefined {
   const value = values[position] as Json
-  if (as === 'json') return bytesOf(value) ?? writeJson(value)
+  if (as === 'json') return writeJson(value)
   if (as === 'array') return listText(value)
   return isNested(value) ? undefined : textOf(value)
 }

@@ -12,6 +12,7 @@ import { RecentTexts } from '../fragment/recent-texts.ts'
 import { textPlaceholder } from '../plan/fingerprint.ts'
 import { once, type PlannedBatch } from '../plan/plan-batch.ts'
 import type { Plan } from '../plan/plan.ts'
+import type { MembersByPosition } from '../values/rows.ts'
 import type { ConnectionFacts } from '../postgres/facts.ts'
 import { notOnCitus, workerSettings } from './citus/citus.ts'
 import { BatchTypes } from './batch-types.ts'
@@ -20,6 +21,7 @@ import type { CompileOptions } from './values/context.ts'
 import {
   mayCommit,
   type CompiledBatch,
+  type LearnedTypes,
   type TransactionMode
 } from './frame/compiled-batch.ts'
 import type { Key } from './frame/idempotency.ts'
@@ -30,6 +32,7 @@ import {
   type SessionDefaults
 } from './frame/session.ts'
 import { commentOn } from './frame/steps.ts'
+import { isRowsSlot } from './statement/slot.ts'
 import { emptyResults } from './statement/shared-results.ts'
 import {
   createTemplate,
@@ -161,6 +164,21 @@ export class Compiler {
       key,
       comment: settings.sqlComments ? commentOn(id, trace) : ''
     }
+  }
+
+  /** Returns what is known of the types of a plan, and what reads it. */
+  typesOf (plan: Plan, engine: EngineName): LearnedTypes {
+    return new BatchTypes(plan, this, engine === 'citus')
+  }
+
+  /** Returns what the statements of a plan take of the rows of parameters. */
+  rowMembersOf (plan: Plan): MembersByPosition {
+    const { maxRows, maxBytes } = this.#settings
+    const options = { maxRows, maxBytes, ...this.#find }
+    const slots = compile(plan, options).flatMap(({ parameters }) => parameters.filter(isRowsSlot))
+    const byPosition = Map.groupBy(slots, ({ position }) => position)
+    return new Map([...byPosition].map(([position, slots]) =>
+      [position, slots.map(({ members }) => members)]))
   }
 
   #compileRows (

@@ -306,7 +306,7 @@ function readAgingTypes (pool: ConnectionPool, { types }: CompiledBatch): void {
 }
 
 /** If that fails, the connection is lost, and so is the attempt. */
-async function readTypes (
+export async function readTypes (
   connection: Connection,
   { text, remember }: TypesQuery
 ): Promise<void> {

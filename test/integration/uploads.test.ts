@@ -70,6 +70,12 @@ const batches = {
   },
   few: { params: paramsOf({ ...list, minItems: 2, maxItems: 3 }), operations: [insert] },
   unique: { params: paramsOf({ ...list, uniqueItems: true }), operations: [insert] },
+  halves: {
+    params: paramsOf({
+      ...list, items: { type: 'object', properties: { id: true }, additionalProperties: false }
+    }),
+    operations: [{ ...from, columns: { id: { $col: 'id' } } }]
+  },
   none: { operations: [{ id: 's', op: 'select', table: 'pairs' }] },
   two: {
     params: paramsOf(list, { others: list }, ['items', 'others']),
@@ -222,6 +228,29 @@ t.test('the first faulty line is named', async t => {
   t.strictSame((await readAll()).length, 2)
 })
 
+t.test('a value that its column would change is refused with its line', async t => {
+  const rows = [{ id: 1, day: '2026-01-02' }, { id: 2, day: '2026-01-02T10:00' }]
+  t.match(await upload('load', rows), {
+    status: 422,
+    body: {
+      error: {
+        code: 'value_invalid',
+        message: 'Line 2, "day": date holds no time of day.',
+        path: ['items', 1, 'day'],
+        line: 2,
+        retryable: false
+      }
+    }
+  })
+  t.match(await upload('from', [{ id: 1.0 }, { id: 2, info: { x: 1 }, sensor: 's' }]), {
+    status: 200
+  })
+  t.match(await upload('halves', [{ id: 1 }, { id: 2.5 }]), {
+    body: { error: { code: 'value_invalid', path: ['items', 1, 'id'], line: 2 } }
+  })
+  t.equal((await readAll()).length, 2)
+})
+
 t.test('the number of rows is that of the schema', async t => {
   const rows = [1, 2, 3, 4].map(id => ({ id }))
   t.match(await upload('few', rows.slice(0, 1)), {
@@ -306,7 +335,7 @@ t.test('an error of the database is that of a JSON request', async t => {
     code: 'unique_violation', constraint: 'readings_pkey'
   })
   t.match((await upload('load', [{ id: 1, source: 'a' }, { id: 2, source: {} }])).body.error, {
-    code: 'value_invalid', message: /^Row 1 of values, column "source": the type text takes one/
+    code: 'value_invalid', message: /^Line 2, "source": the type text takes one value/
   })
   const nested = [{ id: 1, tags: ['a'] }, { id: 2, tags: ['b'] }]
   t.match(await upload('load', nested), { status: 200 })

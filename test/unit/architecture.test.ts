@@ -14,19 +14,19 @@ const directions: Readonly<Record<string, string>> = {
   errors: 'schemas',
   json: 'errors schemas',
   plan: 'json errors schemas',
-  named: 'plan json errors schemas',
+  named: 'values plan json errors schemas',
   mcp: 'named plan json errors schemas',
   fragment: '',
   catalogue: 'fragment',
   values: 'catalogue json',
   postgres: 'fragment errors schemas',
-  sql: 'sql/operations sql/citus sql/values sql/frame sql/statement fragment postgres plan ' +
-    'errors schemas',
+  sql: 'sql/operations sql/citus sql/values sql/frame sql/statement values fragment postgres ' +
+    'plan errors schemas',
   'sql/operations': 'sql/citus sql/values sql/statement fragment plan schemas',
   'sql/citus': 'sql/values sql/frame sql/statement fragment postgres plan errors schemas',
   'sql/values': 'sql/statement values catalogue fragment plan json schemas',
   'sql/frame': 'sql/statement fragment postgres plan schemas',
-  'sql/statement': 'values catalogue fragment plan json',
+  'sql/statement': 'values catalogue fragment plan json errors',
   transaction: 'sql sql/citus sql/values sql/frame sql/statement values fragment postgres plan ' +
     'json errors schemas',
   tables: 'transaction fragment postgres errors schemas',

@@ -4,9 +4,18 @@
  */
 import { parameter, type Fragment, type ParameterText, type Slot } from '../../fragment/fragment.ts'
 import type { Type } from '../../catalogue/type.ts'
-import { bytesOf, has, writeJson, type Json, type JsonObject } from '../../json/parse.ts'
+import { fromDatabase } from '../../errors/postgres.ts'
+import { SqlState } from '../../errors/sqlstates.ts'
+import { writeJson, type Json, type JsonObject } from '../../json/parse.ts'
 import { readValuePlaceholder, type Values } from '../../plan/fingerprint.ts'
-import { isIssue, write, writeMember, type WriteIssue } from '../../values/write.ts'
+import {
+  findWritten,
+  writeRow,
+  writtenRows,
+  type RowMembers,
+  type WrittenRows
+} from '../../values/rows.ts'
+import { isIssue, write, type WriteIssue } from '../../values/write.ts'
 
 /** Where a value stands in its operation. */
 export interface SlotPlace {
@@ -45,44 +54,44 @@ export function slot (value: Json, type: Type, place: SlotPlace): Fragment {
   return parameter(written)
 }
 
-/** A member of rows, and the type of the values that it has. */
-export interface RowMember {
-  readonly name: string
-  /** Its name in messages. */
-  readonly column: string
-  readonly type: Type
+/** The rows of a parameter. */
+export interface RowsSlot extends ValueSlot {
+  readonly position: number
+  readonly members: RowMembers
 }
 
 /**
  * A parameter with the rows of a parameter of a named batch as JSON. Those of an upload were
- * written while they were read.
+ * written while they arrived; the statement fails with `serialization_failure` if that was in other
+ * types.
  */
-export function rowsSlot (position: number, members: readonly RowMember[]): Fragment {
-  const written: ValueSlot = {
+export function rowsSlot (position: number, members: RowMembers): Fragment {
+  const written: RowsSlot = {
+    position,
+    members,
     write (values, refused) {
-      const rows = values[position] as readonly JsonObject[]
-      return bytesOf(rows) ?? writeJson(rows.map((row, i) => writeRow(row, i, members, refused)))
+      const list = values[position] as readonly JsonObject[]
+      const texts = writtenRows(list)
+      if (texts !== undefined) return findText(texts, members)
+      return writeJson(list.map((row, i) => writeRow(row, members, ({ column }, issue) =>
+        refused.push({ column, row: i, issue }))))
     }
   }
   return parameter(written)
 }
 
-function writeRow (
-  row: JsonObject,
-  position: number,
-  members: readonly RowMember[],
-  refused: RefusedHere[]
-): JsonObject {
-  const changed: Record<string, Json> = {}
-  for (const { name, column, type } of members) {
-    if (!has(row, name)) continue
-    const value = row[name] as Json
-    const written = writeMember(value, type, issue => {
-      refused.push({ column, row: position, issue })
-    })
-    if (written !== value) changed[name] = written
-  }
-  return { ...row, ...changed }
+function findText (written: readonly WrittenRows[], members: RowMembers): readonly Buffer[] {
+  const text = findWritten(written, members)
+  if (text !== undefined) return text
+  const message = 'The columns of the batch were changed while its rows arrived.'
+  throw fromDatabase({ code: SqlState.serialization_failure, message }, NOWHERE)
+}
+
+const NOWHERE = { op: null, index: null, anonymous: false, verbose: false }
+
+/** Whether a parameter takes rows. */
+export function isRowsSlot (parameter: unknown): parameter is RowsSlot {
+  return isSlot(parameter) && 'members' in parameter
 }
 
 /** Whether a parameter is a value that is still to be written. */

@@ -66,8 +66,8 @@ export function fillTemplate (
 ): Statement | undefined {
   const refused: RefusedHere[] = []
   const filled = parameters.map(parameter => {
-    if (isPlaceholder(parameter)) return fillPlaceholder(parameter, values)
-    return isSlot(parameter) ? writeSlot(parameter, values, refused) : parameter
+    if (isSlot(parameter)) return writeSlot(parameter, values, refused)
+    return isPlaceholder(parameter) ? fillPlaceholder(parameter, values) : parameter
   })
   return filled.every(text => text !== undefined)
     ? { ...statement, parameters: filled, refused: [...statement.refused ?? [], ...refused] }

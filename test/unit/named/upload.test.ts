@@ -3,10 +3,13 @@
  * together only if each of them is a JSON text.
  */
 import t from 'tap'
-import { bytesOf, parseLines, type Json } from '../../../src/json/parse.ts'
+import { builtInType } from '../../../src/catalogue/built-in.ts'
+import type { Type } from '../../../src/catalogue/type.ts'
+import { parseLines, type Json } from '../../../src/json/parse.ts'
 import type { NamedBatch } from '../../../src/named/named-batch.ts'
 import { readNamedBatch } from '../../../src/named/read-files.ts'
 import { Upload } from '../../../src/named/upload.ts'
+import { writtenRows } from '../../../src/values/rows.ts'
 
 const limits = {
   schemas: ['public'],
@@ -24,7 +27,9 @@ const row = {
   required: ['a'],
   additionalProperties: false
 }
-const asLines = { query: '', isCsv: false }
+/** The types of columns are not known. */
+const members = new Map<number, never>()
+const asLines = { query: '', isCsv: false, members }
 const columns = { a: { $col: 'a' }, b: { $col: 'b' } }
 const batchOf = (
   operations: readonly object[],
@@ -54,8 +59,7 @@ function read (batch: NamedBatch, chunks: readonly Buffer[]): readonly string[] 
   for (const chunk of chunks) upload.read(chunk)
   const values = upload.finish().values as readonly Json[]
   return values.flatMap(value => {
-    const bytes = bytesOf(value)
-    return bytes === undefined ? [] : [Buffer.concat(bytes).toString()]
+    return (writtenRows(value) ?? []).map(({ text }) => Buffer.concat(text).toString())
   })
 }
 
@@ -63,12 +67,13 @@ t.test('chunks of CSV may end at every byte', async t => {
   const body = Buffer.from('\uFEFFa,b\r\n1,"é𝄞\r\n"""\r\n2,"x,"\r\n')
   const texts = batchOf([insert], {}, { ...row.properties, b: { type: 'string' } })
   for (let end = 3; end <= body.length; end++) {
-    const upload = new Upload(texts, { query: '', isCsv: true }, limits)
+    const upload = new Upload(texts, { query: '', isCsv: true, members }, limits)
     upload.read(body.subarray(0, end))
     upload.read(body.subarray(end))
     await upload.end()
     const [rows] = upload.finish().values as readonly Json[]
-    const text = Buffer.concat(bytesOf(rows as Json) ?? []).toString()
+    const [written] = writtenRows(rows as Json) ?? []
+    const text = Buffer.concat(written?.text ?? []).toString()
     t.equal(text, '[{"a":1,"b":"é𝄞\\r\\n\\""},{"a":2,"b":"x,"}]')
   }
 })
@@ -93,6 +98,28 @@ t.test('each use of the rows has its own text', async t => {
   t.same(rows, [{ a: 1, b: long }, { a: 2, b: 'y' }])
   t.equal(documents?.length, 2)
   t.strictSame(more, [])
+})
+
+t.test('members are written in the types of their columns', async t => {
+  const [list, double] = [1007, 701].map(oid => builtInType(oid, -1) as Type)
+  const position = 0
+  const written = new Map([[position, [
+    [{ name: 'b', column: 'b', type: list as Type }],
+    [{ name: 'a', column: 'c', type: double as Type }]
+  ]]])
+  const read = (lines: readonly string[]): unknown => {
+    const upload = new Upload(inserted, { ...asLines, members: written }, limits)
+    upload.read(Buffer.from(lines.join('\n')))
+    const [rows] = upload.finish().values as readonly Json[]
+    return writtenRows(rows as Json)?.map(({ text }) => Buffer.concat(text).toString())
+  }
+  const texts = ['[{"a":1,"b":"{1,2}"}]', '[{"a":1,"b":[1,2]}]']
+  t.strictSame(read(['{"a":1,"b":[1,2]}']), texts)
+  t.throws(() => read(['{"a":1,"b":[1]}', '{"a":1,"b":[2,1.5]}', '']), {
+    code: 'value_invalid',
+    message: 'Line 2, "b": integer holds no digits after the point.',
+    details: { path: ['rows', 1, 'b', 1], line: 2 }
+  })
 })
 
 t.test('lines are not mistaken for other lines', async t => {

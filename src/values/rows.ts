@@ -1,0 +1,73 @@
+/**
+ * Rows of a parameter as JSON, whose members are written in the types that they meet. Those of an
+ * upload are written while they arrive, and only their text is kept.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import type { Type } from '../catalogue/type.ts'
+import { has, type Json, type JsonObject } from '../json/parse.ts'
+import { writeMember, type WriteIssue } from './write.ts'
+
+/** A member of rows, and the type in which it is written. */
+export interface RowMember {
+  readonly name: string
+  /** Its name in messages. */
+  readonly column: string
+  readonly type: Type
+}
+
+/** The members of rows that a statement takes. Others are sent as they are. */
+export type RowMembers = readonly RowMember[]
+
+/** What the statements of a batch take of rows, by the positions of these among its values. */
+export type MembersByPosition = ReadonlyMap<number, readonly RowMembers[]>
+
+/** Called for a member that does not fit its type. */
+export type ReportMember = (member: RowMember, issue: WriteIssue) => void
+
+/** Returns the row with its members as text of their types. */
+export function writeRow (
+  row: JsonObject,
+  members: RowMembers,
+  report: ReportMember
+): JsonObject {
+  let changed: Record<string, Json> | undefined
+  for (const member of members) {
+    const { name, type } = member
+    if (!has(row, name)) continue
+    const value = row[name] as Json
+    const written = writeMember(value, type, issue => report(member, issue))
+    if (written !== value) (changed ??= {})[name] = written
+  }
+  return changed === undefined ? row : { ...row, ...changed }
+}
+
+/** The rows of an upload as a JSON array in pieces, written for these members. */
+export interface WrittenRows {
+  readonly members: RowMembers
+  readonly text: readonly Buffer[]
+}
+
+const uploads = new WeakMap<object, readonly WrittenRows[]>()
+
+/** Returns a list of which only its texts are known; see writtenRows. */
+export function listOfRows (written: readonly WrittenRows[]): readonly Json[] {
+  const list: readonly Json[] = []
+  uploads.set(list, written)
+  return list
+}
+
+/** The texts of a list from listOfRows; undefined for every other value. */
+export function writtenRows (value: Json): readonly WrittenRows[] | undefined {
+  return typeof value === 'object' && value !== null ? uploads.get(value) : undefined
+}
+
+/** Returns the rows that were written in the types of these members. */
+export function findWritten (
+  written: readonly WrittenRows[],
+  members: RowMembers
+): readonly Buffer[] | undefined {
+  return written.find(rows => {
+    const types = new Map(rows.members.map(({ name, type }) => [name, type]))
+    return members.every(({ name, type }) => isDeepStrictEqual(types.get(name), type))
+  })?.text
+}
