@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { referenceAttempt } from '../../schemas/operand.ts'
-import { isNumber, isObject, writeJson, type Json } from '../json/parse.ts'
+import { isNumber, isObject, parseJson, writeJson, type Json } from '../json/parse.ts'
 import type { Path, Place, PlanContext } from './context.ts'
 import type { JsonDocument, List, Literal, Reference } from './nodes.ts'
 import { shapeOfReference } from './reference.ts'
@@ -180,6 +180,26 @@ export function cutDocument (
 export function splitDocument (text: string, references: readonly Reference[]): JsonDocument {
   const pieces = references.length === 0 ? [text] : text.split(placeholders)
   return { kind: 'document', pieces, references, shape: 'scalar' }
+}
+
+/** Returns the JSON of a document, in which strings stand for the references; see readNumber. */
+export function joinDocument ({ pieces }: Pick<JsonDocument, 'pieces'>): Json {
+  const [start = '', ...more] = pieces
+  const text = more.reduce((text, piece, i) => `${text}"${placeholder}${i}"${piece}`, start)
+  return parseJson(Buffer.from(text))
+}
+
+/** The number of the reference for which a string of a document stands; undefined: it is data. */
+export function readNumber (value: Json): number | undefined {
+  return typeof value === 'string' && value.startsWith(placeholder)
+    ? Number(value.slice(placeholder.length))
+    : undefined
+}
+
+/** Whether JSON contains strings that stand for references. */
+export function hasReference (value: Json): boolean {
+  if (typeof value === 'string') return value.startsWith(placeholder)
+  return typeof value === 'object' && value !== null && JSON.stringify(value).includes(placeholder)
 }
 
 interface Replacement {

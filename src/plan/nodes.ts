@@ -80,10 +80,13 @@ export type Cell =
   | Reference
 
 /**
- * Functions by column that return what a document has in place of a value without references.
- * `row`: its position in the document.
+ * Returns what a document has in place of a value, in which strings stand for the references
+ * (`joinDocument`). `row`: its position in the document. `refers`: it contains references.
  */
-export type Rewriters = ReadonlyMap<string, (value: Json, row: number) => Json>
+export type Rewriter = (value: Json, row: number, refers: boolean) => Json
+
+/** Functions by column. */
+export type Rewriters = ReadonlyMap<string, Rewriter>
 
 /**
  * Rows, or the new values of one row. A statement stores the values of `cells`, or the document, of

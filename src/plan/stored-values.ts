@@ -14,7 +14,6 @@ import {
 } from './document.ts'
 import type {
   Cell,
-  DataCell,
   JsonDocument,
   Reference,
   Rewriters,
@@ -155,15 +154,11 @@ class StoredValues implements StoredJson {
   rewrite (rewriters: Rewriters): JsonDocument {
     const rows = this.#members.map((members, i) =>
       Object.fromEntries(members.map(member => {
-        const { column, value } = member
-        const cell = this.cells[i]?.get(column) as Cell
-        const rewrite = cell.kind === 'data' ? rewriters.get(column) : undefined
-        return [
-          column,
-          rewrite === undefined
-            ? this.#replaced.get(member) ?? value
-            : rewrite((cell as DataCell).value, i)
-        ]
+        const { column } = member
+        const value = this.#replaced.get(member) ?? member.value
+        const rewrite = rewriters.get(column)
+        const refers = this.cells[i]?.get(column)?.kind !== 'data'
+        return [column, rewrite === undefined ? value : rewrite(value, i, refers)]
       }))
     )
     const document = this.#source === false ? rows[0] : rows
@@ -244,10 +239,10 @@ function rewriteRows (
 ): readonly JsonObject[] | undefined {
   let written: Array<Record<string, Json>> | undefined
   for (const [column, rewrite] of rewriters) {
-    const skipped = referring.get(column) as ReadonlySet<number>
+    const refers = referring.get(column) as ReadonlySet<number>
     for (let i = 0; i < rows.length; i++) {
       const value = (rows[i] as JsonObject)[column] as Json
-      const other = skipped.has(i) ? value : rewrite(value, i)
+      const other = rewrite(value, i, refers.has(i))
       if (other === value) continue
       written ??= rows.map(row => ({ ...row }));
       (written[i] as Record<string, Json>)[column] = other

@@ -19,7 +19,6 @@ import {
   whereAll,
   type Fragment
 } from '../fragment/fragment.ts'
-import { isNested } from '../plan/nested.ts'
 import type {
   InsertNode,
   BulkUpdateGroup,
@@ -27,7 +26,6 @@ import type {
   PlanNode,
   RowGroup
 } from '../plan/nodes.ts'
-import { isAllColumns } from '../plan/output.ts'
 import type { Plan } from '../plan/plan.ts'
 import { distributeNode } from './citus/citus.ts'
 import { buildFence, isPushedDown, refuseInlined } from './citus/placement.ts'
@@ -44,11 +42,11 @@ import { sourceColumns } from './operations/source.ts'
 import { buildAggregated, buildDirect, buildStreamed, requiredRows } from './result.ts'
 import { createCodeTest } from './operations/runs-code.ts'
 import { hideSecrets } from './statement/raised-error.ts'
-import { findShared } from './statement/shared-results.ts'
+import { SharedResults } from './statement/shared-results.ts'
 import type { CompiledStatement } from './statement/statement.ts'
 import { buildWhen } from './statement/when.ts'
-import type { TableColumns } from './values/column-types.ts'
-import { findScalars, References, type Earlier } from './values/references.ts'
+import { References, type Earlier } from './values/references.ts'
+import { findKnown, findSources } from './values/sources.ts'
 import { StatementNeeds, type StatementFacts } from './values/statement-needs.ts'
 import { TypedValues } from './values/typed-values.ts'
 
@@ -63,19 +61,20 @@ export function compile (
   plan: Plan,
   options: CompileOptions
 ): readonly CompiledStatement[] {
-  const results = findShared(plan)
+  const results = new SharedResults(plan)
   const { distributed = false, checkValues = false, explain = false } = options
   const { findColumns = UNKNOWN, findFunction = UNKNOWN } = options
   const { operations } = plan
   if (distributed) refuseInlined(plan, findColumns)
   const types = { findColumns, findFunction }
   const facts = { distributed, checkValues, explain, ...types }
-  const scalars = findScalars(plan, findColumns)
+  const sources = findSources(plan, findColumns)
   // With value checks every statement counts its rows.
   const separate = checkValues || explain ? NONE : findSeparate(plan, options)
-  const earlier = { results, scalars, separate }
+  const earlier = { results, sources, separate }
   const canRunCode = createCodeTest(plan.tables, types)
-  return operations.map(planned => {
+  // What an operation shares is known when those that read it are compiled.
+  return operations.toReversed().map(planned => {
     const uses = plan.referenceUses.get(planned.index) ?? []
     const onlyCounts = !explain && answersOnlyCount(planned, options.minimal) && uses.length === 0
     const node = distributed ? distributeNode(planned, { ...options, onlyCounts }) : planned
@@ -84,8 +83,8 @@ export function compile (
       ...facts,
       minimal: answersOnlyCount(node, options.minimal),
       uses,
-      shared: results.get(node.index) ?? [],
-      scalars: scalars.get(node.index),
+      shared: results.of(node.index),
+      result: sources.get(node.index),
       counted: plan.counted.has(node.index),
       requirements: plan.requirements.get(node.index),
       ...createBuilders(node, earlier, facts),
@@ -106,7 +105,7 @@ export function compile (
       (hasRows(node) ? compileNode(asJson(node)) : undefined)
     if (statement === undefined) throw tooManyParameters(node)
     return statement
-  })
+  }).reverse()
 }
 
 type WithRows = InsertNode | BulkUpdateNode
@@ -222,20 +221,4 @@ function tooManyParameters ({ id, index }: PlanNode): Failure {
  */
 function computedFirst (node: PlanNode, distributed: boolean): readonly Fragment[] {
   return !distributed && (node.kind === 'select' || node.kind === 'call') ? buildWhen(node) : []
-}
-
-/**
- * Returns a function that tells whether the rows are known to have a column that others read. The
- * columns of a function are not known, and nested rows are JSON.
- */
-function findKnown (
-  node: PlanNode,
-  columns: TableColumns | undefined
-): (column: string) => boolean {
-  if (isNested(node)) return () => false
-  const { output } = node
-  const ofTable = output === undefined || output.some(isAllColumns)
-  // A set, because both lists come from the client and may be long.
-  const names = new Set(output?.map(({ name }) => name))
-  return column => names.has(column) || (ofTable && columns?.has(column) === true)
 }

@@ -31,14 +31,14 @@ import {
   MAX_COLUMN_CHECKS,
   buildListCheck,
   columnsRead,
-  exposedColumns,
+  nameExposed,
   shareCount,
-  shareNulls,
   shareValue,
   shareValues,
   type SharedResult
 } from './statement/shared-results.ts'
 import { buildRequirements } from './statement/when.ts'
+import { isScalarType } from './values/reading.ts'
 
 /** What json_agg writes between two rows. */
 export const ROW_SEPARATOR = ', \n '
@@ -133,7 +133,8 @@ export function buildAggregated (node: PlanNode, context: StatementContext): Bod
   const part = rowPartOf(node, hidden && uses.length === 0)
   const { maxRows: maxReturned, maxChanged = maxReturned } = context
   const maxRows = part === 'nothing' ? maxChanged : maxReturned
-  const exposed = checkValues ? exposedColumns(node, uses) : []
+  const exposed = context.shared.flatMap(({ form, column }, i) =>
+    form === 'json' || column === undefined ? [] : [[column, i] as const])
   const operation = buildOperation(node, part, { ...context, exposed })
   const { isRecord = false } = operation
   const row = part === 'columns' && !isRecord ? rowValue(context) : sql`r.row`
@@ -173,9 +174,9 @@ const ROW_COUNT = sql`count(*)`
 
 function buildChecks (
   node: PlanNode,
-  { part, row, isRecord, exposed, ...context }: OperationContext & Row
+  { part, row, isRecord, ...context }: OperationContext & Row
 ): readonly Check[] {
-  const { maxRows, keep = false, uses, counted, shared, scalars, distributed } = context
+  const { maxRows, keep = false, uses, counted, shared, distributed } = context
   // No operation can change the formats of a worker.
   const checked = context.runsCode && !(distributed && isPushedDown(node, context))
   const needed = uses.reduce((most, { rows, checked }) => checked ? Math.max(most, rows) : most, 0)
@@ -196,15 +197,8 @@ function buildChecks (
     ),
     ...shared.map((result, i) => {
       const value = sharedExpression(result, i, { ...context, part, row, isRecord })
-      const isScalar = result.column !== undefined && scalars?.has(result.column) === true
-      return shareValues(result, value, { isScalar })
+      return shareValues(result, value, { isScalar: hasScalars(result, context) })
     }),
-    ...context.checkValues
-      ? shareNulls(node, uses, {
-        exposed,
-        hasColumn: part === 'columns' && !isRecord ? context.hasColumn : undefined
-      })
-      : [],
     ...counted ? [shareCount(node.index, ROW_COUNT)] : [],
     ...buildSkipCheck(node, keep ? node.index : undefined)
   ]
@@ -249,14 +243,40 @@ interface Row {
   readonly row: Fragment
 }
 
+/** Whether the values of a shared result can be elements of an array. */
+function hasScalars ({ form, column }: SharedResult, { result }: StatementContext): boolean {
+  if (form !== 'json' || column === undefined) return form === 'text'
+  const type = result?.find(column)?.type
+  return type !== undefined && isScalarType(type)
+}
+
 /** A shared result in one row of `r`. */
 function sharedExpression (
-  { column }: SharedResult,
+  result: SharedResult,
+  position: number,
+  context: StatementContext & Row
+): Fragment {
+  const value = sharedColumn(result, position, context)
+  switch (result.form) {
+    case 'text':
+      return sql`${value}::pg_catalog.text`
+    case 'boxed':
+      // A composite whose attributes are NULL is no NULL.
+      return sql`case pg_catalog.num_nulls(${value}) when 0
+        then pg_catalog.json_build_array(${value}) end`
+    default:
+      return value
+  }
+}
+
+function sharedColumn (
+  { column, form }: SharedResult,
   position: number,
   { hasColumn, part, row, isRecord }: StatementContext & Row
 ): Fragment {
   if (column === undefined) return row
   if (isRecord || !hasColumn(column)) {
+    if (form !== 'json') return sql`r.${identifier(nameExposed(position))}`
     return sql`(pg_catalog.to_json(${row}) operator(pg_catalog.->) ${
       parameter(column)
     }::pg_catalog.text)`

@@ -45,6 +45,8 @@ import {
   isJoined,
   type Step
 } from '../sql/frame/steps.ts'
+import { parameterAtError } from '../sql/statement/error-place.ts'
+import { placeOfParameter } from '../sql/statement/slot.ts'
 import { Answers } from './answers.ts'
 import { isCommitUncertain } from './lost-commit.ts'
 import type { AttemptOutcome, Failed, Lost, RowSink } from './outcome.ts'
@@ -282,7 +284,8 @@ class Attempt implements AnswerHandler {
         error: { ...withLaterCondition(error), query },
         at: place,
         wasPrepared,
-        checkable
+        checkable,
+        value: placeOfParameter(statement?.slots?.[(parameterAtError(error) ?? 0) - 1])
       }
     }
     if (request === this.#steps.length) {

@@ -23,6 +23,7 @@ import {
   columnBeforeError,
   textAtError
 } from '../sql/statement/error-place.ts'
+import type { SlotPlace } from '../sql/statement/slot.ts'
 import { tableName } from '../sql/statement/table.ts'
 import { isPath } from '../sql/values/column.ts'
 import type { Suggestions } from './look-up.ts'
@@ -31,6 +32,8 @@ import type { Suggestions } from './look-up.ts'
 export interface ErrorContext extends KnownValues {
   readonly node: PlanNode
   readonly suggestions: Suggestions
+  /** The value of the request that PostgreSQL could not convert. */
+  readonly value?: SlotPlace | undefined
 }
 
 /** Describes the error of an operation. `message` is that of PostgreSQL, as it may be sent. */
@@ -267,7 +270,8 @@ function formHelp ({ code, routine }: DatabaseError): string | undefined {
 
 /** Finds the value that PostgreSQL cannot convert. */
 function findRefused (error: DatabaseError, context: ErrorContext): ValuePlace | undefined {
-  const { node, row } = context
+  const { node, row, value } = context
+  if (value !== undefined) return { column: value.column, row }
   const column = columnBeforeError(error)
   if (column !== undefined) return { column, row }
   // An error with a context is one inside a function, whose values are not those of the request.

@@ -13,6 +13,7 @@ import type { DatabaseError } from '../errors/postgres.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
 import type { BulkUpdateNode, InsertNode, PlanNode } from '../plan/nodes.ts'
 import type { Division, PlannedBatch } from '../plan/plan-batch.ts'
+import { parameterAtError } from '../sql/statement/error-place.ts'
 import { readRaised } from '../sql/statement/raised-error.ts'
 import type { BatchOutcome, Failed } from './outcome.ts'
 
@@ -35,7 +36,7 @@ export async function locateRow (
   if (divide === undefined || typeof index !== 'number' || !isOfRow(error)) return undefined
   const node = plan().operations[index] as PlanNode
   const rows = countRows(node)
-  if (rows < 2 || error.where !== undefined) return undefined
+  if (rows < 2 || inFunction(error)) return undefined
   if (isValueError(error.code) && setsValues(node as WithRows)) return undefined
   const needsKey = isRepairable(error, node as WithRows)
   if (needsKey && !showsKey(error)) return undefined
@@ -143,6 +144,7 @@ function isSame (
 ): outcome is Failed & { readonly at: number } {
   if (outcome.kind !== 'failed' || typeof outcome.at !== 'number') return false
   const { error: other } = outcome
+  if (inFunction(other)) return false
   return SAME_FIELDS.every(field => error[field] === other[field]) &&
     (!isValueError(error.code) || error.message === other.message) &&
     (!withKey || error.detail === other.detail)
@@ -153,6 +155,10 @@ const SAME_FIELDS = [
   'constraint_name',
   'schema_name',
   'table_name',
-  'column_name',
-  'where'
+  'column_name'
 ] as const
+
+/** Whether an error has another context than that of a parameter. */
+function inFunction (error: DatabaseError): boolean {
+  return error.where !== undefined && parameterAtError(error) === undefined
+}

@@ -5,7 +5,7 @@ import type { DatabaseError } from '../errors/postgres.ts'
 import type { UnknownName } from '../plan/named-parts.ts'
 import type { TransactionId } from '../sql/frame/server-state.ts'
 import type { Place } from '../sql/frame/steps.ts'
-import type { RefusedValue } from '../sql/statement/slot.ts'
+import type { RefusedValue, SlotPlace } from '../sql/statement/slot.ts'
 
 /** How one attempt ended. */
 export type AttemptOutcome = Committed | Failed | Lost
@@ -46,6 +46,8 @@ export interface Failed {
   readonly at: Place
   /** An attempt with value checks may tell more about the error; see Statement.isFinal. */
   readonly checkable?: boolean
+  /** The value of the request that PostgreSQL could not convert. */
+  readonly value?: SlotPlace | undefined
   /** The statement that failed had been prepared by an earlier batch. */
   readonly wasPrepared?: boolean
   /** No operation was run. */

@@ -59,9 +59,10 @@ export interface ToFailureOptions extends FailureOptions {
 export function toFailure (
   outcome: Failed,
   plan: Plan,
-  { schemas, row, parameters, suggestions, ...options }: ToFailureOptions
+  { schemas, row: located, parameters, suggestions, ...options }: ToFailureOptions
 ): Failure {
-  const { error, at, refusal } = outcome
+  const { error, at, refusal, value } = outcome
+  const row = value?.row ?? located
   if (error instanceof Failure) return error
   if (refusal?.kind === 'values') return describeRefusedValues(refusal.values, plan)
   if (refusal?.kind === 'name') {
@@ -80,7 +81,7 @@ export function toFailure (
     path: row === undefined ? undefined : ['values', row],
     describe: (message: string) => {
       const readReference = referenceReader(outcome.rows ?? [])
-      const known = { row, parameters, readReference, suggestions }
+      const known = { row, value, parameters, readReference, suggestions }
       const described = describeError(error, message, { node, ...known })
       // The place of a value contains the row.
       return row === undefined || isValueError(error.code)
@@ -289,22 +290,19 @@ function countRows (count: number): string {
 /** Which value does not fit, why, and what to write instead. */
 function describeValue ({ problem, path, type = '' }: ValueIssue, node: PlanNode): string {
   const [row = '', column = '', ...steps] = path
-  const missing = problem === 'member' ? steps.pop() : undefined
   const inside = steps.length === 0 ? '' : `, at ${steps.join('.')}`
   const valuePlace = { column, row: row === '' ? undefined : Number(row) }
   const place = `${placeName(valuePlace, node)}${inside}`
   const help = modifierHelp(node, valuePlace)
   switch (problem) {
-    case 'member':
-      return `${place}: the type ${type} has no member "${missing}".${
-        help === undefined ? '' : ` ${help}`
-      }`
+    case 'array':
+      return `${place}: the type ${type} takes an array.`
+    case 'json':
+      return `${place}: the type ${type} takes no JSON of an earlier operation. ` +
+        'Send an object with its members, of which each can be a reference.'
     case 'list':
       return `${place}: the type ${type} takes one value, not an array or an object. ` +
         (help ?? 'To store JSON text, send it as a string.')
-    case 'empty':
-      return `${place}: an array of PostgreSQL contains no empty list. Leave it out, or use a ` +
-        'column of type jsonb.'
     case 'type':
       return `${place}: functions of this name take it with different types, or with any type. ` +
         'Send the value itself, not a reference.'

@@ -32,6 +32,8 @@ export function describeIssue ({ problem, path, type }: WriteIssue, help?: strin
         'type jsonb.'
     case 'unknown':
       return `the parts of the type ${name} are not known. Send its text as a string.`
+    case 'other':
+      return `the type ${name} takes no value of the type of this reference.`
     default:
       return `${name} holds ${describeLimit(problem, type)}.`
   }

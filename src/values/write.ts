@@ -25,6 +25,7 @@ import { fitText } from './text-forms.ts'
  * - `empty`: an empty array inside an array
  * - `ragged`: the arrays inside an array differ in length or depth
  * - `unknown`: the parts of the type are not known
+ * - `other`: this is a value of an earlier operation, whose type has other parts
  * - a Loss: the type would drop a part of the value
  */
 export type WriteProblem =
@@ -36,6 +37,7 @@ export type WriteProblem =
   | 'empty'
   | 'ragged'
   | 'unknown'
+  | 'other'
   | Loss
 
 /** Why a value does not fit a type. */

@@ -154,9 +154,10 @@ t.test('no other row or column is named', async t => {
     const isKnown = ['insert', 'key', 'batch'].includes(kind) && rows.length > 1
     assert.equal(Number(groups['row'] ?? at), at, about)
     if (isKnown) assert.equal(groups['row'], String(at), about)
+    const rowsOf = kind === 'upload' ? 'rows' : 'values'
     const path = isWritten
-      ? kind === 'set' ? ['set', column] : ['values', at, column]
-      : isKnown ? ['values', at] : undefined
+      ? kind === 'set' ? ['set', column] : [rowsOf, at, column]
+      : /^Row \d+ of values/.test(error.message) ? ['values', at] : undefined
     assert.deepEqual(error.path, path, about)
     if (groups['column'] !== undefined) found++
   })

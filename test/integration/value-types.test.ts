@@ -80,8 +80,8 @@ t.test('an unknown member of a composite type is rejected', async t => {
     ['paid', { amount: 5, x: 1 }, /column "paid": the type money_amount has no member "x"\.$/i],
     ['entries', [{ sku: 'a' }, { sku: 'b', price: { amount: 1, 'it\'s "x"': 1 } }],
       /column "entries", at 1\.price: the type money_amount has no member "it's "x""\.$/i],
-    ['price', '$src.0', /column "price": the type money_amount has no member "id"\.$/i],
-    ['price', '$src.0.data', /column "price": the type money_amount has no member "a"\.$/i]
+    ['price', '$src.0', /column "price": the type money_amount takes no value of the type of this/i],
+    ['price', '$src.0.data', /column "price": the type money_amount takes no JSON/i]
   ]
   for (const [column, value, message] of cases) {
     for (const { way, op } of writesOf(column, value)) {
@@ -121,9 +121,7 @@ t.test('an array or an object is rejected for a scalar column', async t => {
   ]
   for (const [i, [column, type, length = '']] of scalars.entries()) {
     for (const [j, value] of values.entries()) {
-      // The database refuses references, by a type without its length.
-      const name = typeof value === 'string' ? type : `${type}${length}`
-      const message = `olumn "${column}": the type ${name} takes one value, not an array`
+      const message = `olumn "${column}": the type ${type}${length} takes one value, not an array`
       // The way does not depend on the value: each type is written in all of them.
       const ways = [...writesOf(column, value)].filter(({ way }) => way !== 'rows')
       const { way, op } = ways[(i + j) % ways.length] ?? {}
@@ -411,7 +409,7 @@ t.test('$append is rejected unless the value is an array; $inc and $dec count da
   )
 })
 
-t.test('only references that need a type check cost a second attempt', async t => {
+t.test('no value costs a second attempt', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   const retries = async (): Promise<number> =>
     Number(
@@ -431,24 +429,16 @@ t.test('only references that need a type check cost a second attempt', async t =
     { plain: [{ a: 1 }] },
     { day: '$src.0.day' },
     { n: '$src.1.n' },
-    { kind: '$src.1.tags' },
     { price: { amount: 1 } },
-    { entries: [{ sku: 'a', price: { amount: 1 } }] }
+    { entries: [{ sku: 'a', price: { amount: 1 } }] },
+    { price: '$src.0.price' },
+    { kind: '$src.1.kind' },
+    { tags: '$src.0.tags' }
   ]
   for (const row of unchecked) {
     t.equal((await service.post([source, insert(row)])).status, 200)
     t.equal(await retries(), 0, JSON.stringify(row))
   }
-  // Only the first attempt reports a missing row, so every such batch makes it.
-  for (const times of [1, 2, 3]) {
-    t.equal((await service.post([source, insert({ price: '$src.0.price' })])).status, 200)
-    t.equal(await retries(), times, 'a composite')
-  }
-  t.equal(
-    (await service.post([source, insert({ kind: '$src.1.kind' })])).status, 200,
-    'a text that looks like an array'
-  )
-  t.equal(await retries(), 3)
 })
 
 t.test('a second attempt does not change the error of a batch', async t => {

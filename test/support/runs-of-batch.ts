@@ -137,9 +137,11 @@ export async function useRuns (
     const statements = operations()
     const planner = new BatchPlanner(limits)
     const plans = Array.from({ length: 3 }, () => finish(planner.plan(parsed)))
+    const withoutSlots = (all: readonly Statement[]): readonly object[] =>
+      all.map(({ slots, ...statement }) => statement)
     deepEqual(
-      compiler.compile(plans[2] as PlannedBatch, request).operations(),
-      statements,
+      withoutSlots(compiler.compile(plans[2] as PlannedBatch, request).operations()),
+      withoutSlots(statements),
       'the plan of a shape gives the same statements'
     )
     return {

@@ -25,8 +25,7 @@ import type {
   BulkUpdateGroup,
   BulkUpdateNode,
   RowField,
-  StoredJson,
-  UncertainColumn
+  StoredJson
 } from '../../plan/nodes.ts'
 import { fieldName } from '../../plan/stored-values.ts'
 import { withoutPosition } from '../citus/citus.ts'
@@ -35,9 +34,8 @@ import { raise, raiseNumber, raiseText } from '../statement/raised-error.ts'
 import { exposeColumns, type ExposedColumns } from '../statement/shared-results.ts'
 import { tableName, unusedName } from '../statement/table.ts'
 import { buildSkipped, checksWhen } from '../statement/when.ts'
-import { jsonNullRows } from '../values/documents.ts'
 import { buildRecordset, expectFewRows, typeExample, type TypedAs } from '../values/typed-json.ts'
-import type { TypedValues } from '../values/typed-values.ts'
+import type { TypedValues, WrittenRows } from '../values/typed-values.ts'
 import { applyModifier, buildAssignment } from './assignment.ts'
 import { buildConditions } from './filter.ts'
 
@@ -103,13 +101,8 @@ export function buildBulkUpdate (
     ...values.evaluateOnce(checksWhen(node, distinct))
   ]
   const position = unnamed === undefined ? identifier(unusedName(names)) : UNNAMED_POSITION
-  const updates = groups.map(({ group, source: rows, changed }) => {
-    const read = (field: RowField): Fragment => readStored(field, group, values)
-    // A worker does not have the settings that tell where a reference is the JSON null.
-    const { source, ...parts } = values.distributed && values.checkValues
-      ? { source: values.needs.addRows(selectFields(group, rows, read)), read: readField }
-      : { source: rows, read }
-    const statement = buildGroupUpdate(node, group, { source, conditions, values, ...parts })
+  const updates = groups.map(({ group, source, changed }) => {
+    const statement = buildGroupUpdate(node, group, { source, conditions, values })
     return sql`${changed} as (${statement} returning ${returned}, ${rowPosition} as ${position})`
   })
   const ofAll = (select: (changed: Fragment) => Fragment): Fragment =>
@@ -132,16 +125,6 @@ export function buildBulkUpdate (
   return { ctes, positions: ofAll(() => position) }
 }
 
-/** A query of the rows of a group with the values that are stored. */
-function selectFields (
-  { fields }: BulkUpdateGroup,
-  source: Fragment,
-  read: (field: RowField) => Fragment
-): Fragment {
-  const stored = fields.map(field => sql`${read(field)} as ${identifier(field.name)}`)
-  return sql`select ${join([rowPosition, ...stored], COMMA)} from ${source} as x`
-}
-
 /** No column has a name with an arrow. */
 const UNNAMED_POSITION = identifier('->')
 
@@ -151,12 +134,16 @@ function buildRows (
   { values, required }: Pick<BulkUpdateOptions, 'required'> & { readonly values: TypedValues }
 ): Fragment {
   const conditions = values.explain ? [] : [...required, ...checkKeys(group, node)]
-  const cells = values.checkValues ? undefined : group.rows.cells
-  const written = cells === undefined ? writeRows(group, values) : group.rows
-  const source = cells === undefined
+  const { cells } = group.rows
+  const written = cells === undefined ? writeRows(group, values) : undefined
+  const source = written !== undefined
     ? buildManyRows(group, written, values)
-    : sql`(values ${join(buildCells(group, cells, values), COMMA)}) as x (${rowColumns(group)})`
-  if (source === undefined) return buildBulkUpdateRows(group, written, { values, conditions })
+    : sql`(values ${
+      join(buildCells(group, cells as Cells, values), COMMA)
+    }) as x (${rowColumns(group)})`
+  if (source === undefined) {
+    return buildBulkUpdateRows(group, written as WrittenRows, { values, conditions })
+  }
   // The CASE gives a value the collation of its column, which the CTE keeps. The branch with the
   // column is never computed.
   const columns = group.fields.map(({ name, column, modifier }) => {
@@ -171,9 +158,11 @@ function buildRows (
   }${cells === undefined ? expectFewRows : empty}`
 }
 
+type Cells = NonNullable<StoredJson['cells']>
+
 function buildCells (
   { fields, positions }: BulkUpdateGroup,
-  cells: ReadonlyArray<ReadonlyMap<string, Cell>>,
+  cells: Cells,
   values: TypedValues
 ): readonly Fragment[] {
   return cells.map((row, i) => {
@@ -193,16 +182,12 @@ function buildCells (
  */
 function buildManyRows (
   { fields }: BulkUpdateGroup,
-  { document, uncertainColumns }: WrittenRows,
+  { document }: WrittenRows,
   values: TypedValues
 ): Fragment | undefined {
-  const shapes = new Map(uncertainColumns.map(({ column, shape }) => [column, shape]))
   const types = fields.map(field => ({
     name: field.name,
-    type: values.fieldType(
-      { path: toPath(field.column), as: readAs(field) },
-      shapes.get(field.name)
-    )
+    type: values.fieldType({ path: toPath(field.column), as: readAs(field) })
   }))
   if (document.references.length > 0 || types.some(({ type }) => type === undefined)) {
     return undefined
@@ -217,22 +202,20 @@ interface UpdateParts {
   readonly source: Fragment
   readonly conditions: readonly Fragment[]
   readonly values: TypedValues
-  /** Builds the value of a field that is stored. */
-  readonly read: (field: RowField) => Fragment
 }
 
 /** Builds the statement of a group, without `returning`. */
 function buildGroupUpdate (
   { table }: BulkUpdateNode,
   group: BulkUpdateGroup,
-  { source, conditions, values, read }: UpdateParts
+  { source, conditions, values }: UpdateParts
 ): Fragment {
   const assignments = [
     ...group.fields.flatMap(field => {
       const { column, modifier } = field
       if (modifier === undefined) return []
       return [sql`${identifier(column)} = ${
-        applyModifier({ column, modifier }, read(field), values)
+        applyModifier({ column, modifier }, readField(field), values)
       }`]
     }),
     ...group.computed.map(value => buildAssignment(value, values))
@@ -254,40 +237,29 @@ function readField ({ name }: RowField): Fragment {
 
 /** Builds the query of the rows of a group, with the types of its fields. */
 function buildBulkUpdateRows (
-  group: BulkUpdateGroup,
-  { document, uncertainColumns }: WrittenRows,
+  { fields }: BulkUpdateGroup,
+  written: WrittenRows,
   { values, conditions }: Pick<UpdateParts, 'values' | 'conditions'>
 ): Fragment {
-  const { fields, positions } = group
-  const exampleOf = (field: RowField): Fragment =>
-    readAs(field) === 'text'
-      ? sql`null::pg_catalog.text`
-      : typeExample(toPath(field.column), values.table, {
-        as: readAs(field) as TypedAs,
-        byModifier: field.modifier !== undefined && values.isReadByModifier(field.column)
-      })
-  const uncertain = uncertainFields({ ...group, rows: { ...group.rows, uncertainColumns } })
-  values.meetAll(uncertain.map(([{ column }, { references }]) => ({ column, references })))
-  return values.converter.buildFieldRows({
-    json: values.buildDocument(document),
+  const { boxed } = written
+  const exampleOf = (field: RowField): Fragment => {
+    if (boxed.has(field.name)) return sql`null::pg_catalog.json`
+    const as = readAs(field)
+    if (as === 'text') return sql`null::pg_catalog.text`
+    const byModifier = field.modifier !== undefined && values.isReadByModifier(field.column)
+    return typeExample(toPath(field.column), values.table, { as, byModifier })
+  }
+  const rows = values.converter.buildFieldRows({
+    json: values.buildRows(written),
     examples: [sql`null::pg_catalog.int4`, ...fields.map(exampleOf)],
-    uncertain: uncertain.map(([field, uncertain]) => {
-      const { name, column } = field
-      return {
-        column: name,
-        shape: uncertain.shape,
-        isHidden: values.areHidden(column, uncertain),
-        member: name,
-        example: exampleOf(field),
-        label: column
-      }
-    }),
-    positions,
     conditions
   })
+  if (boxed.size === 0) return rows
+  const columns = fields.map(field => boxed.has(field.name)
+    ? sql`${values.unbox(readField(field), field.column)} as ${identifier(field.name)}`
+    : readField(field))
+  return sql`select ${join([rowPosition, ...columns], COMMA)} from (${rows}) as x`
 }
-
-type WrittenRows = Pick<StoredJson, 'document' | 'uncertainColumns'>
 
 function writeRows (
   { fields, rows, positions }: BulkUpdateGroup,
@@ -302,35 +274,6 @@ function writeRows (
 function readAs ({ modifier }: RowField): TypedAs | 'text' {
   const { reads }: Pick<Modifier, 'reads'> = modifiers[modifier ?? '$value']
   return reads === 'difference' || reads === 'text' ? reads : 'value'
-}
-
-/** The fields whose value the type may be unable to store. */
-function uncertainFields (
-  { fields, rows: { uncertainColumns } }: BulkUpdateGroup
-): ReadonlyArray<readonly [RowField, UncertainColumn]> {
-  return fields.flatMap(field => {
-    const found = uncertainColumns.find(({ column }) => column === field.name)
-    return found === undefined || readAs(field) !== 'value' ? [] : [[field, found] as const]
-  })
-}
-
-/** The value of a field, or the JSON null where a reference has that value. */
-function readStored (
-  field: RowField,
-  group: BulkUpdateGroup,
-  values: TypedValues
-): Fragment {
-  const value = readField(field)
-  const [, uncertain] = uncertainFields(group).find(([{ name }]) => name === field.name) ?? []
-  if (!values.checkValues || uncertain === undefined || uncertain.references.length === 0) {
-    return value
-  }
-  const references = uncertain.references.map(({ row, reference }) =>
-    ({ row: group.positions[row] as number, reference })
-  )
-  return sql`case when ${rowPosition} operator(pg_catalog.+) 1 = any (${
-    jsonNullRows(references)
-  }) then ${values.buildJsonNull(toPath(field.column), { refuse: false })} else ${value} end`
 }
 
 /**

@@ -139,8 +139,7 @@ function buildLists (
   values: TypedValues
 ): readonly Fragment[] | undefined {
   const { cells } = rows
-  // With value checks the rows are JSON, so that an error can name the row.
-  if (cells === undefined || values.checkValues || !values.canWriteCells(cells)) return undefined
+  if (cells === undefined || !values.canWriteCells(cells)) return undefined
   // Citus would pull rows of JSON to the coordinator.
   const isLong = cells.length * columns.length > MAX_CELLS && !values.distributed
   // To read `document` writes the JSON, so it is read last.

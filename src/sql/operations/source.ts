@@ -1,7 +1,7 @@
 /**
  * Builds the query of `from`, and what joins an update or a delete to its rows.
  */
-import { casts, type CastName } from '../../../schemas/cast.ts'
+import { casts } from '../../../schemas/cast.ts'
 import {
   empty,
   fill,
@@ -17,7 +17,6 @@ import type {
   SourceField,
   DeleteNode,
   Join,
-  UncertainColumn,
   UpdateNode
 } from '../../plan/nodes.ts'
 import type { Parameter } from '../../plan/shape.ts'
@@ -32,7 +31,8 @@ import {
   type RowColumns,
   columnValue
 } from '../values/column.ts'
-import { buildRecordset, expectFewRows, pathLabel, typeExample } from '../values/typed-json.ts'
+import { typeOfCast } from '../values/sources.ts'
+import { buildRecordset, expectFewRows, typeExample } from '../values/typed-json.ts'
 import type { TypedValues, WrittenField } from '../values/typed-values.ts'
 import { kindOf } from '../values/value-type.ts'
 import { buildWhere } from './filter.ts'
@@ -90,14 +90,11 @@ function buildRowsQuery (source: RowsSource, values: TypedValues): Fragment {
 
 /** Builds the query of the rows of a parameter. */
 function buildSourceRows (
-  { fields, document, uncertainColumns, data }: RowsSource,
+  { fields, document }: RowsSource,
   values: TypedValues
 ): Fragment {
-  const shapes = new Map(uncertainColumns.map(({ column, shape }) => [column, shape]))
-  const types = fields.map(({ name, type }) =>
-    typeof type === 'string'
-      ? castType(type, shapes.get(name))
-      : values.fieldType(type, shapes.get(name))
+  const types = fields.map(({ type }) =>
+    typeof type === 'string' ? fill(casts[type], {}) : values.fieldType(type)
   )
   if (types.every(type => type !== undefined)) {
     const columns = fields.map(({ name }, i) => sql`${identifier(name)} ${types[i] as Fragment}`)
@@ -109,38 +106,27 @@ function buildSourceRows (
       ? sql`null::${fill(casts[type], {})}`
       : typeExample(type.path, values.table, type)
   )
-  const uncertain = fields.flatMap(({ name, path, type }, i) => {
-    const shape = shapes.get(name)
-    if (shape === undefined || (typeof type === 'object' && type.as === 'difference')) return []
-    const example = examples[i] as Fragment
-    return [{ column: name, shape, member: name, example, label: pathLabel(path) }]
-  })
   return values.converter.buildFieldRows({
     json: buildRowsJson({ fields, document }, values),
-    examples,
-    uncertain,
-    positions: data.map((_, i) => i)
+    examples
   })
 }
 
-/** Builds the rows of a parameter as JSON. A value that meets a column is written in its type. */
+/** Builds the rows of a parameter as JSON. Each value is written in the type that it meets. */
 function buildRowsJson (
   { fields, document: { references: [reference] } }: Pick<RowsSource, 'fields' | 'document'>,
   values: TypedValues
 ): Fragment {
-  const written = fields.flatMap(({ name, type }): readonly WrittenField[] =>
-    typeof type === 'string' || type.path.resultType !== 'column'
-      ? []
-      : [{ name, column: type.path.column, as: type.as, stored: true }])
+  const written = fields.map(({ name, path, type }): WrittenField => {
+    if (typeof type === 'string') {
+      return { name, column: path.column, as: 'value', stored: true, type: typeOfCast(type) }
+    }
+    const { path: { column, resultType }, as } = type
+    return resultType === 'column'
+      ? { name, column, as, stored: true }
+      : { name, column, as, stored: true, type: typeOfCast(resultType) }
+  })
   return values.buildParameterRows(reference?.parameter as Parameter, written)
-}
-
-/** Returns the type of a cast if PostgreSQL reads JSON of this shape exactly in this type. */
-function castType (
-  name: CastName,
-  shape: UncertainColumn['shape'] | undefined
-): Fragment | undefined {
-  return shape === undefined || name.startsWith('json') ? fill(casts[name], {}) : undefined
 }
 
 type Target = Pick<UpdateNode | DeleteNode, 'table' | 'join' | 'where'>

@@ -82,16 +82,16 @@ export interface RaisedError {
 /** A value that does not fit its column. */
 export interface ValueIssue {
   /**
-   * - `member`: the composite `type` has no such member
    * - `list`: `type` takes one value, and this is an array or an object
-   * - `empty`: this is an empty list inside an array
+   * - `array`: `type` takes an array, and this is an object
+   * - `json`: `type` is a composite, and this is an array or an object
    * - `type`: the type of this parameter of a function is not known
    * - `null`: this is the JSON null, and `type` is neither json nor jsonb
    * - `key`: this is NULL, and a part of a key
    * - `$append`: the current value is not an array
    * - `$merge`: the current value or the operand is not a jsonb object
    */
-  readonly problem: 'member' | 'list' | 'empty' | 'type' | 'null' | 'key' | '$append' | '$merge'
+  readonly problem: 'list' | 'array' | 'json' | 'type' | 'null' | 'key' | '$append' | '$merge'
   /** The row in `values` (or ''), the column, and the path into the value. */
   readonly path: readonly string[]
   readonly type?: string

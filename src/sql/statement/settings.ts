@@ -8,22 +8,17 @@ import { constant, fixed, join, sql, type Fragment } from '../../fragment/fragme
 const ANSWER = `oneflight.answer_${randomUUID().replaceAll('-', '')}`
 
 /**
- * The setting that holds a shared result of operation `index`; `position` is its position among
- * those of the operation. The name has the index and not the id: setting names ignore case and
- * operation ids do not.
+ * The setting that holds a shared result of operation `index`; `name` tells it from others of the
+ * operation. The setting has the index and not the id: setting names ignore case and operation ids
+ * do not.
  */
-export function sharedSetting (index: number, position: number): string {
-  return `oneflight.r${index}_${position}`
+export function sharedSetting (index: number, name: string): string {
+  return `oneflight.r${index}_${name}`
 }
 
 /** The setting that holds the number of rows of operation `index`. */
 export function countSetting (index: number): string {
   return `oneflight.c${index}`
-}
-
-/** The setting that lists which shared values of operation `index` are the JSON null. */
-export function jsonNullsSetting (index: number | ''): string {
-  return `oneflight.n${index}`
 }
 
 /**

@@ -15,31 +15,90 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import { isNested } from '../../plan/nested.ts'
-import type { PlanNode, Reference } from '../../plan/nodes.ts'
+import type { Reference } from '../../plan/nodes.ts'
 import type { Plan, ReferenceUse } from '../../plan/plan.ts'
-import { mayReturn } from '../../plan/output.ts'
 import type { Check } from './checks.ts'
 import { raise, raiseNumber } from './raised-error.ts'
-import { countSetting, jsonNullsSetting, sharedSetting } from './settings.ts'
+import { countSetting, sharedSetting } from './settings.ts'
+
+/**
+ * How the values of a result are shared:
+ * - `json`: as JSON, in which NULL and the JSON null are the same
+ * - `text`: each as the text of its type; a column only
+ * - `boxed`: each as a JSON array with one element, or null for NULL; a column only
+ */
+export type Form = 'json' | 'text' | 'boxed'
 
 /** What later operations read of one operation. */
 export interface SharedResult {
   /** undefined: whole rows. */
   readonly column: string | undefined
+  readonly form: Form
   readonly setting: string
   /** How many rows are read; undefined: all. */
   readonly rows: number | undefined
 }
 
-/** What the operations of a plan share, by their index. */
-export type SharedResults = ReadonlyMap<number, readonly SharedResult[]>
-
 /** More columns are shared as whole rows, because each column renders the rows once more. */
 const MAX_SHARED_COLUMNS = 4
 
-/** Returns what the operations of a plan share. Of one operation it is either columns or rows. */
-export function findShared ({ referenceUses }: Pick<Plan, 'referenceUses'>): SharedResults {
+/**
+ * What the operations of a plan share. Those that read are compiled before those that share, which
+ * share only what is read.
+ */
+export class SharedResults {
+  readonly #uses: Plan['referenceUses']
+  readonly #json: ReadonlyMap<number, readonly SharedResult[]>
+  readonly #read = new Map<number, Map<string, SharedResult>>()
+
+  constructor ({ referenceUses }: Pick<Plan, 'referenceUses'>) {
+    this.#uses = referenceUses
+    this.#json = findShared({ referenceUses })
+  }
+
+  /** Returns the shared result in which a reference finds its value, which is read from there. */
+  find (reference: Reference, form: Form): SharedResult {
+    const { source, column } = reference
+    const read = this.#read.get(source) ?? new Map<string, SharedResult>()
+    this.#read.set(source, read)
+    const key = `${form} ${column}`
+    const result = read.get(key) ??
+      (form === 'json' ? this.#findJson(reference) : this.#create(reference, form))
+    read.set(key, result)
+    return result
+  }
+
+  /** What an operation shares. */
+  of (index: number): readonly SharedResult[] {
+    return [...new Set(this.#read.get(index)?.values())]
+  }
+
+  #findJson ({ source, column }: Reference): SharedResult {
+    const shared = this.#json.get(source) as readonly [SharedResult, ...SharedResult[]]
+    return shared.find(result => result.column === column) ?? shared[0]
+  }
+
+  #create ({ source, column }: Reference, form: Form): SharedResult {
+    const uses = this.#uses.get(source) as readonly ReferenceUse[]
+    const read = uses.filter(({ reference }) => reference.column === column)
+    const position = columnsRead(uses).indexOf(column as string)
+    const setting = sharedSetting(source, `${form}${position}`)
+    return { column, form, setting, rows: rowsRead(read) }
+  }
+}
+
+/** How many rows are read; undefined: all. */
+function rowsRead (uses: readonly ReferenceUse[]): number | undefined {
+  return listsRead(uses).length > 0 ? undefined : countRows(uses)
+}
+
+/**
+ * Returns what the operations of a plan can share as JSON. Of one operation it is either columns or
+ * rows.
+ */
+function findShared (
+  { referenceUses }: Pick<Plan, 'referenceUses'>
+): ReadonlyMap<number, readonly SharedResult[]> {
   return new Map([...referenceUses].map(([index, uses]) => {
     const columns = columnsRead(uses)
     const whole = columns.length > MAX_SHARED_COLUMNS ||
@@ -49,17 +108,11 @@ export function findShared ({ referenceUses }: Pick<Plan, 'referenceUses'>): Sha
       index,
       names.map((column, i) => {
         const read = whole ? uses : uses.filter(({ reference }) => reference.column === column)
-        const rows = listsRead(read).length > 0 ? undefined : countRows(read)
-        return { column, setting: sharedSetting(index, i), rows }
+        const setting = sharedSetting(index, String(i))
+        return { column, form: 'json' as const, setting, rows: rowsRead(read) }
       })
     ]
   }))
-}
-
-/** Returns the shared result in which a reference finds its value. */
-export function sharedOf ({ source, column }: Reference, results: SharedResults): SharedResult {
-  const shared = results.get(source) as readonly [SharedResult, ...SharedResult[]]
-  return shared.find(result => result.column === column) ?? shared[0]
 }
 
 /** The member of an element that a reference reads; undefined: it reads the element. */
@@ -91,30 +144,6 @@ export function listsRead (uses: readonly ReferenceUse[]): readonly ReferenceUse
 }
 
 export type ExposedColumns = ReadonlyArray<readonly [column: string, position: number]>
-
-/**
- * Returns the output columns of which later operations read single values, with their positions
- * among all such columns. `r` has these values beside its rows. If the row has no type of its own,
- * it has all of them.
- */
-export function exposedColumns (
-  node: PlanNode,
-  uses: readonly ReferenceUse[]
-): ExposedColumns {
-  const isExposed = (name: string): boolean =>
-    !hasTypedRows(node) || (node.output !== undefined && mayReturn(node.output, name))
-  return valuesRead(uses).map((name, i) => [name, i] as const).filter(([name]) => isExposed(name))
-}
-
-/** Whether the type of the rows is that of the table, or that of the output columns. */
-function hasTypedRows (node: PlanNode): boolean {
-  return !isNested(node) && (node.kind !== 'call' || node.output !== undefined)
-}
-
-/** The columns of which later operations read single values. */
-function valuesRead (uses: readonly ReferenceUse[]): readonly string[] {
-  return columnsRead(uses.filter(({ reference }) => reference.row !== '*'))
-}
 
 /**
  * Builds these columns of `from` as further columns beside the row: `, <from>."<column>" as "n0",
@@ -224,45 +253,6 @@ export function buildListCheck (
     when: sql`${rows} > ${integer(MAX_LISTS * maxRows / lists)}`,
     then: raiseNumber('lists', rows)
   }]
-}
-
-/**
- * Shares which of the values that later operations read are the JSON null, in a statement that
- * aggregates the rows. `hasColumn` tells which of the columns `r` has with their own names;
- * undefined: it exposes columns, or its row has the type of the table.
- */
-export function shareNulls (
-  node: PlanNode,
-  uses: readonly ReferenceUse[],
-  { exposed, hasColumn }: {
-    readonly exposed: ExposedColumns
-    readonly hasColumn: ((name: string) => boolean) | undefined
-  }
-): readonly Check[] {
-  const names = valuesRead(uses)
-  if (names.length === 0) return []
-  const list = hasColumn !== undefined
-    ? names.filter(hasColumn).map(name => sql`r.${identifier(name)}`)
-    : exposed.map(([name, i]) => sql`r.${identifier(nameExposed(i))} as ${identifier(name)}`)
-  const isTyped = hasColumn === undefined && hasTypedRows(node) && node.output === undefined
-  const columns = isTyped ? sql`(r.row).*` : join(list, sql`, `)
-  const rows = sql`coalesce(pg_catalog.json_agg(${jsonNullsOf(names, columns)}), '[]')`
-  return [share(jsonNullsSetting(node.index), sql`${rows}::pg_catalog.text`)]
-}
-
-/**
- * Which of these columns of a row are the JSON null: `["data"]`. The shared JSON does not
- * distinguish it from NULL. A name that the row does not have resolves to the column of `f`, which
- * is NULL.
- */
-function jsonNullsOf (names: readonly string[], columns: Fragment): Fragment {
-  const nulls = names.map(name =>
-    sql`case when (select to_json(${identifier(name)}) from (select ${columns}) as e)::text = 'null'
-      then ${parameter(name)}::text end`
-  )
-  const defaults = join(names.map(name => sql`null as ${identifier(name)}`), sql`, `)
-  return sql`(select array_remove(array[${join(nulls, sql`, `)}], null)
-    from (select ${defaults}) as f)`
 }
 
 /**

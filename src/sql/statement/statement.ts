@@ -15,7 +15,10 @@ import { isSlot, writeSlot, type RefusedHere } from './slot.ts'
 /** A statement whose values may still have to be written. */
 export interface CompiledStatement extends StatementFacts, RenderedSql<string | null | Slot> {}
 
-export interface Statement extends StatementFacts, RenderedSql {}
+export interface Statement extends StatementFacts, RenderedSql {
+  /** The parameters before their values were written. */
+  readonly slots?: readonly unknown[]
+}
 
 interface StatementFacts {
   /** Values that their types refuse: the statement cannot be sent. */
@@ -70,7 +73,12 @@ export function fillTemplate (
     return isPlaceholder(parameter) ? fillPlaceholder(parameter, values) : parameter
   })
   return filled.every(text => text !== undefined)
-    ? { ...statement, parameters: filled, refused: [...statement.refused ?? [], ...refused] }
+    ? {
+        ...statement,
+        parameters: filled,
+        slots: parameters,
+        refused: [...statement.refused ?? [], ...refused]
+      }
     : undefined
 }
 
@@ -80,7 +88,8 @@ export function fillOwn (statement: CompiledStatement): Statement {
   const parameters = statement.parameters.map(parameter =>
     isSlot(parameter) ? writeSlot(parameter, [], refused) : parameter
   )
-  return { ...statement, parameters, refused: [...statement.refused ?? [], ...refused] }
+  const { parameters: slots } = statement
+  return { ...statement, parameters, slots, refused: [...statement.refused ?? [], ...refused] }
 }
 
 function isPlaceholder (

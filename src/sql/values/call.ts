@@ -19,7 +19,6 @@ import { raise, raiseIssue } from '../statement/raised-error.ts'
 import { tableName } from '../statement/table.ts'
 import { findOnly, findParameters, isOnly, versionOf, VOID } from './function-types.ts'
 import type { StatementNeeds } from './statement-needs.ts'
-import { isJsonType, isTime } from './value-type.ts'
 
 /** What arguments need of TypedValues. */
 export interface ArgumentBuilder {
@@ -28,7 +27,7 @@ export interface ArgumentBuilder {
   convertDocument(
     document: JsonDocument,
     type: Fragment,
-    options: { readonly isJson: boolean, readonly isTime: boolean, readonly label: string }
+    options: { readonly tree: Type, readonly label: string }
   ): Fragment
 }
 
@@ -125,9 +124,8 @@ function buildArgument (
     const text = slot(parseJson(Buffer.from(value.pieces[0] as string)), tree, { column: name })
     return { argument: write(hideFromPlanner(node, sql`${text}::${type}`)), variadic }
   }
-  if (type !== undefined) {
-    const is = { isJson: tree !== undefined && isJsonType(tree), isTime: isTime(tree) }
-    const converted = values.convertDocument(value, type, { ...is, label: name })
+  if (type !== undefined && tree !== undefined) {
+    const converted = values.convertDocument(value, type, { tree, label: name })
     return { argument: write(hideFromPlanner(node, converted)), variadic }
   }
   if (value.references.length === 0) {

@@ -5,7 +5,8 @@ import type { ReferenceUse, Requirements } from '../../plan/plan.ts'
 import type { SharedResult } from '../statement/shared-results.ts'
 import type { FindFunction } from './function-types.ts'
 import type { FindColumns } from './column-types.ts'
-import type { References, Scalar } from './references.ts'
+import type { References } from './references.ts'
+import type { SourceColumns } from './sources.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 import type { TypedValues } from './typed-values.ts'
 
@@ -46,8 +47,8 @@ export interface StatementContext extends CompileOptions {
   readonly uses: readonly ReferenceUse[]
   readonly counted: boolean
   readonly shared: readonly SharedResult[]
-  /** Its shared columns whose values are all scalars. */
-  readonly scalars: ReadonlyMap<string, Scalar> | undefined
+  /** What is known of its result; undefined: no operation refers to it. */
+  readonly result: SourceColumns | undefined
   readonly requirements: Requirements | undefined
   readonly distributed: boolean
   readonly checkValues: boolean

@@ -1,17 +1,15 @@
 /** Builds JSON that contains references to the results of earlier operations. */
 import {
-  constant,
   integer,
   join,
   parameter,
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import type { JsonDocument, Reference, UncertainColumn } from '../../plan/nodes.ts'
+import type { JsonDocument, Reference } from '../../plan/nodes.ts'
 import { arrayText } from '../../plan/value-text.ts'
-import { jsonNullsSetting } from '../statement/settings.ts'
 import { keyIn, type SharedResult } from '../statement/shared-results.ts'
-import { buildFirst } from '../statement/when.ts'
+import type { DocumentWriter } from './document-writer.ts'
 import type { References } from './references.ts'
 
 /**
@@ -25,66 +23,22 @@ const MAX_CONCATENATED = 8
  */
 const OTHERS = -1
 
-/** Builds JSON, in which PostgreSQL replaces the references with their values. */
+/**
+ * Builds JSON, in which PostgreSQL replaces the references with their values. `writer`: what wrote
+ * the document; by default each reference is read as JSON.
+ */
 export function buildDocument (
   { pieces, references: used }: JsonDocument,
-  references: References
+  references: References,
+  writer?: DocumentWriter
 ): Fragment {
   if (used.length === 0) return sql`${parameter(pieces[0] as string)}::pg_catalog.json`
-  if (pieces.every(piece => piece === '')) return references.jsonOf(used[0] as Reference)
+  const build = (reference: Reference, number: number): Fragment =>
+    writer?.build(reference, number) ?? references.jsonOf(reference)
+  if (pieces.every(piece => piece === '')) return build(used[0] as Reference, 0)
   return used.length <= MAX_CONCATENATED
-    ? concatenate(pieces, used.map(reference => references.jsonOf(reference)))
-    : joinPieces(pieces, used, references)
-}
-
-/** A condition: the value of a reference is the JSON null. See shareNulls. */
-export function isJsonNull (reference: Reference): Fragment {
-  return buildFirst(reference, ({ source, row, column, parameter: of }) => {
-    // NULL of a parameter is not stored as the JSON null.
-    if (of !== undefined) return sql`false`
-    const nulls = sql`current_setting(${parameter(jsonNullsSetting(source))})::jsonb`
-    return sql`(${nulls} -> ${parameter(String(row))}::int) ? ${parameter(column as string)}::text`
-  })
-}
-
-/**
- * The numbers, from 1, of the rows in which the reference for a column is the JSON null, as an
- * array.
- */
-export function jsonNullRows (nulls: UncertainColumn['references']): Fragment {
-  const firsts = Map.groupBy(
-    nulls.filter(({ reference }) => reference.otherwise !== undefined),
-    ({ reference }) => reference
-  )
-  const rows = jsonNullRowsOf(nulls.filter(({ reference }) => isShared(reference)))
-  if (firsts.size === 0) return rows
-  const more = [...firsts].map(([reference, uses]) =>
-    sql`case when ${isJsonNull(reference)} then ${
-      parameter(arrayText(uses.map(({ row }) => row + 1)))
-    }::int[] end`
-  )
-  // A subquery in a function runs once, and not for each row.
-  return sql`coalesce((select pg_catalog.array_agg(n) from unnest(${
-    join([rows, ...more], sql` operator(pg_catalog.||) `)
-  }) as n))`
-}
-
-/** Whether a reference reads what one operation shares. */
-function isShared ({ otherwise, parameter }: Reference): boolean {
-  return otherwise === undefined && parameter === undefined
-}
-
-function jsonNullRowsOf (nulls: UncertainColumn['references']): Fragment {
-  const list = (items: ReadonlyArray<string | number | null>): Fragment =>
-    parameter(arrayText(items))
-  const references = nulls.map(({ reference }) => reference)
-  return sql`array(select p.row + 1
-    from unnest(${list(nulls.map(({ row }) => row))}::int[],
-      ${list(references.map(({ source }) => source))}::int[],
-      ${list(references.map(({ row }) => row))}::int[],
-      ${list(references.map(({ column }) => column as string))}::text[])
-      as p (row, source, at, key)
-    where (current_setting(${constant(jsonNullsSetting(''))} || p.source)::jsonb -> p.at) ? p.key)`
+    ? concatenate(pieces, used.map(build))
+    : joinPieces(pieces, used, { references, build, writer })
 }
 
 /** Concatenates the pieces of a document and the values of its references, which are json. */
@@ -99,6 +53,13 @@ function concatenate (pieces: readonly string[], values: readonly Fragment[]): F
   return sql`pg_catalog.concat(${join(parts, sql`, `)})::pg_catalog.json`
 }
 
+interface Builder {
+  readonly references: References
+  readonly writer: DocumentWriter | undefined
+  /** Builds the value of a reference by its number. */
+  readonly build: (reference: Reference, number: number) => Fragment
+}
+
 /**
  * Puts a document together by a join. A lookup per reference would be slower: this way 1000
  * references cost as much as literals.
@@ -106,30 +67,30 @@ function concatenate (pieces: readonly string[], values: readonly Fragment[]): F
 function joinPieces (
   pieces: readonly string[],
   used: readonly Reference[],
-  references: References
+  { references, writer, build }: Builder
 ): Fragment {
-  for (const reference of used) {
-    for (const one of [reference, ...reference.otherwise ?? []]) references.addUnchecked(one)
-  }
   const results = new Map<SharedResult, number>()
   // Lists of one setting are read once.
-  const others = new Map<Reference | string, readonly [number, Reference]>()
-  const places = used.map((reference): readonly [number, number, string | null] => {
-    if (isElement(reference) && !references.isConverted(reference)) {
-      const result = references.sharedOf(reference)
+  const others = new Map<Reference | string, readonly [position: number, value: Fragment]>()
+  const places = used.map((reference, i): readonly [number, number, string | null] => {
+    const form = isElement(reference)
+      ? writer === undefined ? 'json' : writer.formOf(reference, i)
+      : undefined
+    if (form !== undefined) {
+      const result = references.useShared(reference, { form })
       const number = results.get(result) ?? results.size
       results.set(result, number)
       return [number, Number(reference.row), keyIn(result, reference) ?? null]
     }
     const { source, row, column = '' } = reference
-    const key = row === '*' ? `${source} ${column}` : reference
-    const [number] = others.get(key) ?? [others.size]
-    others.set(key, [number, reference])
-    return [OTHERS, number, null]
+    const key = row === '*' ? `${source} ${column} ${writer?.keyOf(i)}` : `${i}`
+    const other = others.get(key) ?? [others.size, build(reference, i)]
+    others.set(key, other)
+    return [OTHERS, other[0], null]
   })
   const list = (position: 0 | 1 | 2): Fragment =>
     parameter(arrayText(places.map(place => place[position])))
-  const values = [...others.values()].map(([, reference]) => reference)
+  const values = [...others.values()].map(([, value]) => value)
   return sql`(with shared as (${allElements([...results.keys()], values, references)})
     select string_agg(cut.piece || coalesce(
       (case when cut.key is null then found.element else found.element -> cut.key end)::text, ''),
@@ -140,14 +101,14 @@ function joinPieces (
 }
 
 /** Whether a reference reads one element of what an operation shares. */
-function isElement (reference: Reference): boolean {
-  return isShared(reference) && reference.row !== '*'
+function isElement ({ otherwise, parameter, row }: Reference): boolean {
+  return otherwise === undefined && parameter === undefined && row !== '*'
 }
 
 /** All elements of shared results, and the values of the other references. */
 function allElements (
   results: readonly SharedResult[],
-  others: readonly Reference[],
+  others: readonly Fragment[],
   references: References
 ): Fragment {
   const elements = results.map((result, i) =>
@@ -156,10 +117,8 @@ function allElements (
       references.readElements(result)
     } as s, unnest(s.rows) with ordinality as elements (element, position)`
   )
-  const values = others.map((reference, i) =>
-    sql`select ${integer(OTHERS)} as result, ${integer(i)} as row, ${
-      references.jsonOf(reference)
-    } as element`
+  const values = others.map((value, i) =>
+    sql`select ${integer(OTHERS)} as result, ${integer(i)} as row, ${value} as element`
   )
   return join([...elements, ...values], sql` union all `)
 }

@@ -2,9 +2,9 @@
  * What a statement knows about the columns whose values it writes. It collects the types on which
  * it depends.
  */
-import { baseOf, type Type } from '../../catalogue/type.ts'
+import type { Type } from '../../catalogue/type.ts'
 import { sql, type Fragment } from '../../fragment/fragment.ts'
-import type { Cell, ColumnPath, UncertainColumn } from '../../plan/nodes.ts'
+import type { Cell, ColumnPath } from '../../plan/nodes.ts'
 import { differenceType } from '../../values/write.ts'
 import type { Column, TableColumns } from './column-types.ts'
 import { SYSTEM_COLUMNS, type ColumnKind } from './column.ts'
@@ -13,21 +13,12 @@ import type { TypedAs, TypedPath } from './typed-json.ts'
 import {
   NUMBER_OIDS,
   delimiterOf,
-  isHstore,
-  isJsonType,
   isReadByModifier,
   isTextDomain,
-  isTime,
   kindOf,
   nameWritten,
-  withoutLimits,
-  type ColumnType
+  withoutLimits
 } from './value-type.ts'
-
-/** Whether the difference of two values has the same type. */
-export function isNumber ({ oid }: ColumnType): boolean {
-  return NUMBER_OIDS.has(oid)
-}
 
 /** The columns of a function are not known, nor are those of a table that does not exist. */
 export const NO_COLUMNS: TableColumns = new Map()
@@ -75,10 +66,10 @@ export class KnownColumns {
     return this.#columns.has(column)
   }
 
-  /** The type of a column that a value meets; that of an expression is not known. */
-  typeOf (column: string, expression?: Fragment): ColumnType | undefined {
-    if (expression !== undefined) return undefined
-    const type = this.#columns.get(column)?.type
+  /** The type in which a reference is read that meets a column; undefined: it is not known. */
+  targetType (column: string, as: TypedAs = 'value'): Type | undefined {
+    const tree = this.#columns.get(column)?.tree
+    const type = tree && as === 'difference' ? differenceType(tree) : tree
     if (type !== undefined) this.addParameterType(column)
     return type
   }
@@ -93,23 +84,14 @@ export class KnownColumns {
   ): Type | undefined {
     const known = this.#columns.get(column)
     const type = known && as === 'difference' ? differenceType(known.tree) : known?.tree
-    if (type === undefined || baseOf(type).kind === 'unknown') return undefined
+    if (type === undefined) return undefined
     this.needs.addWritten(known as Column, stored)
     return stored ? type : withoutLimits(type)
-  }
-
-  isHstore (column: string): boolean {
-    return isHstore(this.#columns.get(column)?.tree)
   }
 
   /** The delimiter of the values of a column in an array. */
   delimiterOf (column: string): string {
     return delimiterOf(this.#columns.get(column)?.tree)
-  }
-
-  /** Whether PostgreSQL reads the JSON text of an array as a value: `["2026-01-01"]` as a date. */
-  isTime (column: string): boolean {
-    return isTime(this.#columns.get(column)?.tree)
   }
 
   /** Whether PostgreSQL reads a stored text by the modifier of the column's type. */
@@ -123,31 +105,20 @@ export class KnownColumns {
   }
 
   /**
-   * Returns the type in which PostgreSQL reads JSON for a column path exactly, or undefined if no
-   * such type has a name here. `shape`: that of JSON that is not a scalar.
+   * Returns the type in which PostgreSQL reads JSON for a column path, or undefined if it has no
+   * name here.
    */
   fieldType (
     { path: { column, resultType }, as }: {
       readonly path: ColumnPath
       readonly as: TypedAs | 'text'
-    },
-    shape: UncertainColumn['shape'] | undefined
+    }
   ): Fragment | undefined {
     if (resultType === 'json') return sql`pg_catalog.jsonb`
-    if (as === 'text' || resultType === 'text') {
-      return shape === undefined || as === 'text' ? sql`pg_catalog.text` : undefined
-    }
-    const type = this.typeOf(column)
-    if (as === 'difference') return type !== undefined && isNumber(type) ? type.sql : undefined
-    if (!this.isExact(column, shape)) return undefined
-    this.addParameterType(column)
-    return this.nameOf(column)
-  }
-
-  /** Whether PostgreSQL reads JSON of this shape exactly, in the type that nameOf returns. */
-  isExact (column: string, shape: UncertainColumn['shape'] | undefined): boolean {
-    const type = this.#columns.get(column)?.type
-    return shape === undefined || (type !== undefined && isJsonType(type))
+    if (as === 'text' || resultType === 'text') return sql`pg_catalog.text`
+    const type = this.targetType(column, as)
+    if (type === undefined || (as === 'difference' && !NUMBER_OIDS.has(type.oid))) return undefined
+    return nameWritten(type)
   }
 
   /** The type of a column without length or precision; undefined: it has no name here. */

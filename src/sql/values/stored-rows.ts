@@ -2,7 +2,6 @@
  * Builds rows that are stored from their JSON.
  */
 import {
-  empty,
   identifier,
   join,
   parameter,
@@ -10,12 +9,9 @@ import {
   whereAll,
   type Fragment
 } from '../../fragment/fragment.ts'
-import { toPath } from '../../plan/name.ts'
-import type { JsonDocument, Reference, RowGroup, StoredJson } from '../../plan/nodes.ts'
-import { unusedName } from '../statement/table.ts'
-import { jsonNullRows } from './documents.ts'
+import type { Reference, RowGroup, StoredJson } from '../../plan/nodes.ts'
 import { buildRecordset } from './typed-json.ts'
-import type { TypedValues, WrittenField } from './typed-values.ts'
+import type { TypedValues, WrittenField, WrittenRows } from './typed-values.ts'
 
 /** Rows that are stored. */
 export interface StoredRows {
@@ -59,7 +55,7 @@ function findSame (
  * PostgreSQL reads the rows as those of the table.
  */
 export function buildStoredRows (group: RowGroup, values: TypedValues): StoredRows {
-  const built = values.checkValues ? verifyRows(group, values) : readRows(group, values)
+  const built = readRows(group, values)
   return values.distributed ? collectRows(group.columns, built, values) : built
 }
 
@@ -79,43 +75,32 @@ export function collectRows (
 }
 
 function readRows ({ columns, positions, rows }: RowGroup, values: TypedValues): StoredRows {
-  const { document, uncertainColumns } = writeRows({ columns, positions, rows }, values)
-  values.meetAll(uncertainColumns)
   const same = findSame(rows, positions.length)
-  const json = same.size === 0
-    ? buildRows(columns, document, values)
-    : parameter(document.pieces.join('null'))
   const own = columns.filter(column => !same.has(column))
-  const types = own.map(column => values.nameOf(column))
+  const written = values.writeRows(rows, toFields(own), positions)
+  const { document, boxed } = written
+  const json = same.size === 0
+    ? buildRows(columns, written, values)
+    : parameter(document.pieces.join('null'))
+  const types = own.map(column => boxed.has(column)
+    ? sql`pg_catalog.json`
+    : values.nameOf(column))
   const stored = columns.map(column => {
     const reference = same.get(column)
-    return reference === undefined
-      ? sql`x.${identifier(column)}`
-      : sql`(select ${values.storedReference(reference, column)})`
+    if (reference !== undefined) return sql`(select ${values.storedReference(reference, column)})`
+    const value = sql`x.${identifier(column)}`
+    return boxed.has(column) ? values.unbox(value, column) : value
   })
-  const uncertain = uncertainColumns.filter(({ column }) => !same.has(column))
-    .map(checked => ({ ...checked, isHidden: values.areHidden(checked.column, checked) }))
   if (types.every(type => type !== undefined)) {
     for (const column of own) values.addParameterType(column)
     const typed = own.map((column, i) => sql`${identifier(column)} ${types[i] as Fragment}`)
-    // A reference may have been the JSON null.
-    const inexact = uncertain.filter(({ column, shape, references }) =>
-      references.length > 0 || !values.isExact(column, shape)
-    )
     const from = own.length === 0
       ? sql`pg_catalog.json_array_elements(${json}::pg_catalog.json) as x`
       : buildRecordset(json, typed)
-    return { from, stored, checks: values.converter.checkColumns(inexact) }
+    return { from, stored, checks: [] }
   }
-  const from = sql`${values.buildTableRows(sql`${json}::pg_catalog.json`, own)} as x`
-  return { from, stored, checks: values.converter.checkColumns(uncertain) }
-}
-
-function writeRows (
-  { columns, rows, positions }: RowGroup,
-  values: TypedValues
-): Pick<StoredJson, 'document' | 'uncertainColumns'> {
-  return values.writeRows(rows, toFields(columns), positions)
+  const from = sql`${values.buildTableRows(sql`${json}::pg_catalog.json`, own, boxed)} as x`
+  return { from, stored, checks: [] }
 }
 
 function toFields (columns: readonly string[]): readonly WrittenField[] {
@@ -125,38 +110,12 @@ function toFields (columns: readonly string[]): readonly WrittenField[] {
 /** Builds the rows of a document as JSON. */
 function buildRows (
   columns: readonly string[],
-  document: JsonDocument,
+  written: WrittenRows,
   values: TypedValues
 ): Fragment {
-  const { references: [reference], pieces } = document
+  const { references: [reference], pieces } = written.document
   const of = pieces.every(piece => piece === '') ? reference?.parameter : undefined
   return of?.rows === undefined
-    ? values.buildDocument(document)
+    ? values.buildRows(written)
     : values.buildParameterRows(of, toFields(columns))
-}
-
-/** The same with value checks. A reference may have been the JSON null. */
-function verifyRows ({ columns, positions, rows }: RowGroup, values: TypedValues): StoredRows {
-  const { document, uncertainColumns } = writeRows({ columns, positions, rows }, values)
-  values.meetAll(uncertainColumns)
-  const number = identifier(unusedName(columns))
-  const members = uncertainColumns.map(({ column }) => ({
-    member: column,
-    example: sql`n.${identifier(column)}`,
-    label: column
-  }))
-  const sent = buildRows(columns, document, values)
-  const json = values.converter.verifyRows(sent, members, positions)
-  const stored = columns.map(column => {
-    const value = sql`x.${identifier(column)}`
-    const references = uncertainColumns.find(({ column: name }) => name === column)?.references
-    return references === undefined || references.length === 0
-      ? value
-      : sql`case when x.${number} = any (${jsonNullRows(references)})
-          then ${values.buildJsonNull(toPath(column), { refuse: false })} else ${value} end`
-  })
-  const read = columns.map(column => sql`r.${identifier(column)}, `)
-  const query = sql`select ${join(read, empty)}pg_catalog.row_number() over () as ${number}
-    from ${values.buildTableRows(json, columns)} as r`
-  return { from: sql`${values.needs.computeFirst(query)} as x`, stored, checks: [] }
 }

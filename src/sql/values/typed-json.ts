@@ -3,27 +3,18 @@
  */
 import {
   constant,
+  fixed,
   identifier,
   join,
-  parameter,
   sql,
   whereAll,
   type Fragment
 } from '../../fragment/fragment.ts'
 import { toPath } from '../../plan/name.ts'
 import type { ColumnPath, TableName } from '../../plan/nodes.ts'
-import type { JsonShape } from '../../plan/shape.ts'
 import { fieldName } from '../../plan/stored-values.ts'
-import { raise, raiseText, type ValueIssue } from '../statement/raised-error.ts'
-import { nullRow, tableName, unusedName } from '../statement/table.ts'
+import { tableName, unusedName } from '../statement/table.ts'
 import { SYSTEM_COLUMNS } from './column.ts'
-import type { StatementNeeds } from './statement-needs.ts'
-import {
-  buildValueCheck,
-  verifyDocument,
-  type CheckedColumn,
-  type CheckedMember
-} from './value-checks.ts'
 
 /**
  * The type in which JSON is read: that of the column, or that of the difference of two of its
@@ -37,20 +28,11 @@ export interface TypedPath extends ColumnPath {
   readonly example?: Fragment
 }
 
-/** How JSON of a shape is converted. */
+/** How JSON is converted. */
 export interface Conversion {
   readonly as?: TypedAs
-  readonly shape: JsonShape
   /** The value is read by the modifier of the column's type. */
   readonly byModifier?: boolean | undefined
-}
-
-interface NamedConversion {
-  readonly shape: JsonShape
-  /** Its name in error messages. */
-  readonly label: string
-  /** The name of the member that a hint of PostgreSQL names, with value checks. */
-  readonly member?: string
 }
 
 /** The rows of a JSON array of objects, whose members are fields with types of their own. */
@@ -58,121 +40,67 @@ interface FieldRows {
   readonly json: Fragment
   /** A NULL of the type of each field, see typeExample. Their names are those of ROW(…). */
   readonly examples: readonly Fragment[]
-  /** The fields whose type may be unable to store a value. */
-  readonly uncertain: ReadonlyArray<CheckedColumn & CheckedMember>
-  /** The positions of the rows in the request. */
-  readonly positions: readonly number[]
   /** Conditions on the row `x`. */
   readonly conditions?: readonly Fragment[]
 }
 
 export class JsonConverter {
   readonly #table: TableName
-  readonly #needs: StatementNeeds
   readonly #nulls: () => Fragment
 
   /** `nulls` builds a row of the table in which every column is NULL. */
-  constructor (table: TableName, needs: StatementNeeds, nulls: () => Fragment) {
+  constructor (table: TableName, nulls: () => Fragment) {
     this.#table = table
-    this.#needs = needs
     this.#nulls = nulls
-  }
-
-  get #checkValues (): boolean {
-    return this.#needs.facts.checkValues
-  }
-
-  /** Returns the conditions that check columns of the row `x`, whose value may drop something. */
-  checkColumns (columns: readonly CheckedColumn[]): readonly Fragment[] {
-    if (this.#needs.facts.explain || this.#checkValues || columns.length === 0) return []
-    this.#needs.needsValueChecks = true
-    return [buildValueCheck(columns)]
   }
 
   /**
    * Converts JSON to the type of a column path, which is not named: PostgreSQL takes it from the
    * column.
    */
-  convert (
-    json: Fragment,
-    path: TypedPath,
-    { as = 'value', shape, byModifier }: Conversion
-  ): Fragment {
+  convert (json: Fragment, path: TypedPath, { as = 'value', byModifier }: Conversion): Fragment {
     const example = typeExample(path, this.#table, { as, byModifier })
-    const column = fieldName(0)
-    const object = sql`json_build_object(${constant(column)}, ${json})`
-    this.#needs.needsValueChecks ||= shape !== 'scalar'
-    const checked = shape === 'scalar' || this.#needs.facts.explain
-      ? []
-      : [{ column, shape, member: column, example, label: pathLabel(path) }]
-    const verified = this.#checkValues ? verifyDocument(object, checked) : object
-    const record = sql`json_populate_record(example.value, ${verified})`
-    return sql`(select x.f1 from (${this.#buildRecords(record, [example])}) as x${
-      whereAll(this.checkColumns(checked))
-    })`
-  }
-
-  /** Converts JSON to a type that is named, with the checks that JSON of this shape needs. */
-  convertNamed (
-    json: Fragment,
-    type: Fragment,
-    { shape, label, member = 'v' }: NamedConversion
-  ): Fragment {
-    if (!this.#checkValues) {
-      const checks = shape === 'scalar' ? [] : this.checkColumns([{ column: 'v', shape }])
-      return convertJson(json, type, checks)
-    }
-    const key = sql`${parameter(member)}::pg_catalog.text`
-    const object = sql`pg_catalog.json_build_object(${key}, ${json})`
-    const checked = shape === 'scalar' ? [] : [{ member, example: sql`null::${type}`, label }]
-    return convertMember(verifyDocument(object, checked), identifier(member), { type })
+    const object = sql`json_build_object(${constant(fieldName(0))}, ${json})`
+    const record = sql`json_populate_record(example.value, ${object})`
+    return sql`(select x.f1 from (${this.#buildRecords(record, [example])}) as x)`
   }
 
   /**
    * Converts a JSON array, one element at a time. Converted as a whole, a nested array would become
    * another dimension, and an empty one would be lost. Measured: 10 000 numbers take 31 ms instead
-   * of 13. `issue`: that of an element that is an array or an object.
+   * of 13.
    */
-  convertList (json: Fragment, path: TypedPath, issue?: ValueIssue): Fragment {
-    const value = issue === undefined ? sql`e.value` : onlyScalar(sql`e.value`, issue)
-    const records = sql`json_populate_record(example.value, json_build_object('f1', ${value}))
+  convertList (json: Fragment, path: TypedPath): Fragment {
+    const records = sql`json_populate_record(example.value, json_build_object('f1', e.value))
       from json_array_elements(${json}) as e`
     const query = this.#buildRecords(records, [typeExample(path, this.#table)])
     return sql`(select coalesce(array_agg(l.f1), '{}') from (${query}) as l)`
   }
 
   /** Builds a query of rows with the types of their fields. */
-  buildFieldRows (
-    { json, examples, uncertain, positions, conditions = [] }: FieldRows
-  ): Fragment {
-    const verified = this.#checkValues
-      ? this.verifyRows(json, uncertain, positions)
-      : json
-    const records = sql`json_populate_recordset(example.value, ${verified})`
+  buildFieldRows ({ json, examples, conditions = [] }: FieldRows): Fragment {
+    const records = sql`json_populate_recordset(example.value, ${json})`
     return sql`select x.* from (${this.#buildRecords(records, examples)}) as x${
-      whereAll([...this.checkColumns(uncertain), ...conditions])
+      whereAll(conditions)
     }`
-  }
-
-  /** Returns the rows of a JSON array, of which the members are checked. */
-  verifyRows (
-    json: Fragment,
-    members: readonly CheckedMember[],
-    positions: readonly number[]
-  ): Fragment {
-    const from = sql`, json_populate_record(${nullRow(this.#table)}, '{}') as n`
-    return verifyDocument(json, members, { positions, from })
   }
 
   /**
    * Builds a query of rows with the names of columns. They have the types of the columns without
-   * domains, see typeExample.
+   * domains, see typeExample; those of `boxed` are json.
    */
-  buildColumnRows (json: Fragment, columns: readonly string[]): Fragment {
+  buildColumnRows (
+    json: Fragment,
+    columns: readonly string[],
+    boxed: ReadonlySet<string>
+  ): Fragment {
     const row = identifier(unusedName(columns))
-    const examples = columns.map(column =>
-      sql`${typeExample(toPath(column), this.#table)} as ${identifier(column)}`
-    )
+    const examples = columns.map(column => {
+      const example = boxed.has(column)
+        ? sql`null::pg_catalog.json`
+        : typeExample(toPath(column), this.#table)
+      return sql`${example} as ${identifier(column)}`
+    })
     const example = sql`${row} as value from (select ${join(examples, COMMA)}) as ${row}`
     return this.#populate(sql`json_populate_recordset(example.value, ${json})`, example)
   }
@@ -237,41 +165,10 @@ export function buildRecordset (json: Fragment, columns: readonly Fragment[]): F
   })`
 }
 
-/**
- * Converts a value to a type that is named, as PostgreSQL converts the members of a record.
- * `checks`: conditions on the row `x`, whose column is `v`.
- */
-export function convertJson (
-  value: Fragment,
-  type: Fragment,
-  checks: readonly Fragment[] = []
-): Fragment {
+/** Converts a value to a type that is named, as PostgreSQL converts the members of a record. */
+export function convertJson (value: Fragment, type: Fragment): Fragment {
   const object = sql`pg_catalog.json_build_object('v', ${value})`
-  return convertMember(object, sql`v`, { type, checks })
-}
-
-function convertMember (
-  object: Fragment,
-  member: Fragment,
-  { type, checks = [] }: { readonly type: Fragment, readonly checks?: readonly Fragment[] }
-): Fragment {
-  const record = sql`pg_catalog.json_to_record(${object}) as x (${member} ${type})`
-  return sql`(select x.${member} from ${record}${whereAll(checks)})`
-}
-
-/**
- * JSON that is one value. An array or an object raises the issue of a column, or `inspect`: then an
- * attempt with value checks finds its row.
- */
-export function onlyScalar (json: Fragment, issue?: ValueIssue): Fragment {
-  const kind = sql`pg_catalog.json_typeof(r.value)`
-  // Not a constant; see raiseNumber.
-  const failure = issue === undefined
-    ? raise('inspect')
-    : raiseText('value', sql`${parameter(JSON.stringify(issue))}::pg_catalog.text
-        operator(pg_catalog.||) pg_catalog.left(${kind}, 0)`)
-  return sql`(select case when ${kind} operator(pg_catalog.=) any ('{array,object}')
-      then ${failure}::pg_catalog.json else r.value end from (select ${json} as value) as r)`
+  return sql`(select x.v from pg_catalog.json_to_record(${object}) as x (v ${type}))`
 }
 
 /** A JSON array as jsonb[] or text[]. */
@@ -285,4 +182,13 @@ export function jsonElements (json: Fragment, resultType: 'json' | 'text'): Frag
 /** The name of a column path in error messages. */
 export function pathLabel ({ column, keys }: ColumnPath): string {
   return [column, ...keys].join('->')
+}
+
+/** jsonb and json (numbers of pg_type.dat). */
+const JSON_TYPES = fixed(sql`${constant('{3802,114}')}::pg_catalog.oid[]`)
+
+/** Whether the type of an expression is json or jsonb. The expression is not computed. */
+export function isJson (value: Fragment): Fragment {
+  return sql`pg_catalog.pg_typeof(case when false then ${value} end)::pg_catalog.oid
+    operator(pg_catalog.=) any (${JSON_TYPES})`
 }

@@ -1,8 +1,8 @@
 /**
  * Builds the values of a statement, in which the types of columns are named.
  */
-import { TypeOid } from '../../catalogue/built-in.ts'
-import type { Type } from '../../catalogue/type.ts'
+import { FIRST_READ_OID } from '../../catalogue/built-in.ts'
+import { baseOf, type Type } from '../../catalogue/type.ts'
 import type { JoiningName } from '../../../schemas/modifier.ts'
 import {
   empty,
@@ -13,8 +13,7 @@ import {
   type Fragment
 } from '../../fragment/fragment.ts'
 import { parseJson, type Json } from '../../json/parse.ts'
-import { shapeOf } from '../../plan/document.ts'
-import { isValue, shapeOfReference } from '../../plan/reference.ts'
+import { joinDocument, splitDocument } from '../../plan/document.ts'
 import type { Parameter } from '../../plan/shape.ts'
 import { toPath } from '../../plan/name.ts'
 import type {
@@ -23,9 +22,9 @@ import type {
   DataCell,
   JsonDocument,
   Reference,
+  Rewriter,
   StoredJson,
-  TableName,
-  UncertainColumn
+  TableName
 } from '../../plan/nodes.ts'
 import { textOfParameter } from '../../plan/fingerprint.ts'
 import { isPlain, writeMember } from '../../values/write.ts'
@@ -34,28 +33,24 @@ import { raiseText, type ValueIssue } from '../statement/raised-error.ts'
 import { nullRow } from '../statement/table.ts'
 import { nullRowOfCall, type ArgumentBuilder } from './call.ts'
 import type { RowColumns } from './column.ts'
-import { buildDocument, isJsonNull } from './documents.ts'
-import { KnownColumns, NO_COLUMNS, isNumber } from './known-columns.ts'
+import { DocumentWriter } from './document-writer.ts'
+import { buildDocument } from './documents.ts'
+import { KnownColumns, NO_COLUMNS } from './known-columns.ts'
 import type { References } from './references.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 import {
   JsonConverter,
   convertJson,
+  isJson,
   jsonElements,
-  onlyScalar,
   pathLabel,
   type Conversion,
   type TypedAs,
   type TypedPath
 } from './typed-json.ts'
 import { rowsSlot, slot, type SlotPlace } from '../statement/slot.ts'
-import { isJson } from './value-checks.ts'
-import { canJoin, isJsonType, isDecimal, nameWritten, type ColumnType } from './value-type.ts'
-
-/** Converts a text to a type. The owner of an enum can define the cast from text. */
-function convertText (text: Fragment, { sql: type, isEnum }: ColumnType): Fragment {
-  return isEnum ? convertJson(text, type) : sql`${text}::${type}`
-}
+import { TypedReferences, type ReferencePlace } from './typed-references.ts'
+import { canJoin, isJsonType, isDecimal, nameWritten } from './value-type.ts'
 
 function jsonParameter (value: Json): Fragment {
   return sql`${parameter(JSON.stringify(value))}::pg_catalog.json`
@@ -73,11 +68,26 @@ export interface WrittenField {
   readonly column: string
   readonly as: TypedAs | 'text'
   readonly stored: boolean
+  /** Its type, if that is not the type of the column. */
+  readonly type?: Type
 }
 
-interface StoredConversion extends Pick<Conversion, 'as' | 'shape'> {
+interface StoredConversion extends Pick<Conversion, 'as'> {
   /** The value is assigned, and not only compared. */
   readonly stored?: boolean | undefined
+}
+
+/** Where a reference is stored. */
+type StoredPlace = Pick<ReferencePlace, 'row' | 'checked' | 'isCompared'>
+
+interface ReadPlace extends StoredPlace, ReferenceOptions {}
+
+/** Rows as JSON, with their values in the types of their columns. */
+export interface WrittenRows {
+  readonly document: JsonDocument
+  readonly writer: DocumentWriter
+  /** The names of the fields whose values are boxed; see Form. */
+  readonly boxed: ReadonlySet<string>
 }
 
 export class TypedValues extends KnownColumns implements ArgumentBuilder, RowColumns {
@@ -91,6 +101,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   /** The operation whose function returns the rows. */
   readonly #call: CallNode | undefined
   readonly #references: References
+  readonly #typed: TypedReferences
 
   constructor (
     table: TableName,
@@ -107,7 +118,8 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     this.explain = needs.facts.explain
     this.checkValues = needs.facts.checkValues
     this.#references = references
-    this.converter = new JsonConverter(table, needs, () =>
+    this.#typed = new TypedReferences(references, needs)
+    this.converter = new JsonConverter(table, () =>
       call === undefined
         ? sql`pg_catalog.json_populate_record(${nullRow(table)}, '{}')`
         : nullRowOfCall(call, this))
@@ -125,12 +137,22 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   /**
    * Builds a source of the rows of a JSON array, with these columns of the table. Where PostgreSQL
    * cannot read them as rows of the table, a column with a domain has the type of the domain's
-   * base.
+   * base. Those of `boxed` are json.
    */
-  buildTableRows (json: Fragment, columns: readonly string[]): Fragment {
-    return this.takeJson(columns)
+  buildTableRows (
+    json: Fragment,
+    columns: readonly string[],
+    boxed: ReadonlySet<string>
+  ): Fragment {
+    return boxed.size === 0 && this.takeJson(columns)
       ? sql`pg_catalog.json_populate_recordset(${nullRow(this.table)}, ${json})`
-      : sql`(${this.converter.buildColumnRows(json, columns)})`
+      : sql`(${this.converter.buildColumnRows(json, columns, boxed)})`
+  }
+
+  /** The value of a column that is json and boxed in rows, in the type of the column. */
+  unbox (value: Fragment, column: string): Fragment {
+    const type = baseOf(this.targetType(column) as Type)
+    return sql`(${value} operator(pg_catalog.->) 0)::${type.sql as Fragment}`
   }
 
   /** Builds values that meet columns of another table, whose row gets a name of its own. */
@@ -189,50 +211,57 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     if (cell.kind === 'reference') {
       return as === 'difference'
         ? this.buildReference(cell, path, { stored: true, as })
-        : this.storedReference(cell, column, { checked: always, row })
+        : this.storedReference(cell, column, { checked: always, row, isCompared: !stored })
     }
-    if (cell.kind === 'mixed') return this.buildJson(cell.document, path, { stored })
+    if (cell.kind === 'mixed') return this.buildJson(cell.document, path, { stored, row })
     const { value } = cell
     const type = this.writtenType(column, { as, stored })
     return type === undefined
-      ? this.#convert(jsonParameter(value), path, { as, shape: shapeOf(value), stored })
+      ? this.#convert(jsonParameter(value), path, { as, stored })
       : this.#write(value, type, { column, row, as, stored })
   }
 
-  /**
-   * Returns the document of rows with its data in the types of the columns, and the columns of
-   * which it may have values that their types cannot store. `positions`: those in `values`.
-   */
+  /** Writes rows in the types of their columns. `positions`: those in `values`. */
   writeRows (
     rows: StoredJson,
     fields: readonly WrittenField[],
     positions: readonly number[]
-  ): Pick<StoredJson, 'document' | 'uncertainColumns'> {
+  ): WrittenRows {
     const { document: sent, uncertainColumns } = rows
-    if (rows.rewrite === undefined) return rows
-    const nested = new Set(uncertainColumns.map(({ column }) => column))
-    const rewriters = new Map<string, (value: Json, row: number) => Json>()
+    const writer = new DocumentWriter(sent.references, this.#typed, this.needs)
+    const boxed = new Set<string>()
+    if (rows.rewrite === undefined) return { document: sent, writer, boxed }
+    const uncertain = new Map(uncertainColumns.map(one => [one.column, one]))
+    const rewriters = new Map<string, Rewriter>()
     for (const { name, column, as, stored } of fields) {
       const type = as === 'text' ? undefined : this.writtenType(column, { as, stored })
-      if (type === undefined) continue
-      const isNested = nested.has(name)
-      if (sent.references.length === 0) nested.delete(name)
-      if (!isNested && isPlain(type)) continue
-      rewriters.set(name, (value, row) => writeMember(value, type, issue =>
-        this.needs.refused.push({ column, row: positions[row], issue })))
+      const found = uncertain.get(name)
+      if (type === undefined || (found === undefined && isPlain(type))) continue
+      const isBoxed = isJsonType(baseOf(type)) &&
+        found?.references.some(({ reference }) => this.#typed.needsBox(reference)) === true
+      if (isBoxed) boxed.add(name)
+      rewriters.set(name, (value, i, refers) => {
+        const place = { column, row: positions[i] }
+        if (isBoxed) return writer.writeBoxed(value)
+        return refers
+          ? writer.write(value, type, place)
+          : writeMember(value, type, issue => this.needs.refused.push({ ...place, issue }))
+      })
     }
-    return {
-      document: rows.rewrite(rewriters),
-      uncertainColumns: uncertainColumns.filter(({ column }) => nested.has(column))
-    }
+    return { document: rows.rewrite(rewriters), writer, boxed }
+  }
+
+  /** Builds the JSON of rows. */
+  buildRows ({ document, writer }: WrittenRows): Fragment {
+    return buildDocument(document, this.#references, writer)
   }
 
   /**
    * Builds the rows of a parameter as JSON, whose members are written in the types of the columns.
    */
   buildParameterRows ({ position }: Parameter, fields: readonly WrittenField[]): Fragment {
-    const members = fields.flatMap(({ name, column, as, stored }) => {
-      const type = as === 'text' ? undefined : this.writtenType(column, { as, stored })
+    const members = fields.flatMap(({ name, column, as, stored, type: own }) => {
+      const type = own ?? (as === 'text' ? undefined : this.writtenType(column, { as, stored }))
       return type === undefined ? [] : [{ name, column, type }]
     })
     return sql`${rowsSlot(position, members)}::pg_catalog.json`
@@ -261,29 +290,23 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     const name = nameWritten(type)
     if (name !== undefined) return sql`${text}::${name}`
     const json = sql`pg_catalog.to_json(${text}::pg_catalog.text)`
-    return this.#convert(json, toPath(column), { as, shape: 'scalar', stored })
+    return this.#convert(json, toPath(column), { as, stored })
   }
 
   /** The value of a reference that is stored, in the type of a column. */
   storedReference (
     reference: Reference,
     column: string,
-    { checked = false, row }: { readonly checked?: boolean, readonly row?: number | undefined } = {}
+    { checked = false, row, isCompared = false }: StoredPlace = {}
   ): Fragment {
     const written = this.#writeParameter(reference, { column, row, stored: true })
     if (written !== undefined) return written
-    const type = this.typeOf(column)
-    if (!this.checkValues && type !== undefined && this.#references.isTyped(reference, type)) {
-      // The coordinator of Citus computes the values of inserted rows, but no CASE or subquery.
-      const isSimple = checked && reference.otherwise === undefined && !type.isEnum &&
-        this.#references.readsDirectly
-      const value = this.#typedValue(reference, type, checked)
-      return isSimple ? value : this.#onCoordinator(value, type.isEnum ? undefined : reference)
-    }
-    const path = toPath(column)
-    const json = this.#jsonFor(path, reference, checked)
-    const value = this.#convert(json, path, { shape: shapeOfReference(reference), stored: true })
-    return this.#orJsonNull(value, reference, path)
+    const isDirect = this.#references.readsDirectly
+    const { value, isSimple } = this.#readReference(reference, toPath(column), {
+      checked, row, isCompared, stored: true
+    })
+    // The coordinator of Citus computes the values of inserted rows, but no CASE or subquery.
+    return isSimple && checked && isDirect ? value : this.#onCoordinator(value)
   }
 
   /** Builds the value of a parameter that is stored; undefined: its type is not known. */
@@ -292,56 +315,55 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     place: SlotPlace & Pick<StoredConversion, 'as' | 'stored'>
   ): Fragment | undefined {
     if (of === undefined || otherwise !== undefined) return undefined
-    const { column, as = 'value' } = place
-    const type = this.writtenType(column, { as, stored: true })
+    const { column, as = 'value', stored = false } = place
+    const type = this.writtenType(column, { as, stored })
     return type && this.#write(textOfParameter(of), type, place)
   }
 
-  /** Registers the references that a column meets, before they are built. */
-  meet (column: string, references: readonly Reference[]): void {
-    if (this.isHstore(column)) this.#references.readAsHstore(references)
-  }
-
-  meetAll (columns: ReadonlyArray<Pick<UncertainColumn, 'column' | 'references'>>): void {
-    for (const { column, references } of columns) {
-      this.meet(column, references.map(({ reference }) => reference))
-    }
-  }
-
-  /** The JSON of a reference for a column. */
-  #jsonFor ({ column }: TypedPath, reference: Reference, checked = false): Fragment {
-    this.meet(column, [reference])
-    const json = this.#references.jsonOf(reference, { checked })
-    return !this.checkValues && !this.explain && this.isHidden(column, reference)
-      ? onlyScalar(json)
-      : json
-  }
-
   /**
-   * Whether the value of a column does not show that a reference read an array or an object: it, or
-   * one of a list.
+   * Builds a reference in the type of a column path. `isSimple`: it is a cast of what the reference
+   * reads.
    */
-  isHidden (column: string, reference: Reference): boolean {
-    const isList = reference.row === '*'
-    const mayBeList = isList || shapeOfReference(reference) === 'reference'
-    if (!mayBeList || !this.isTime(column)) return false
-    const type = this.typeOf(column)
-    const one = isList ? { ...reference, row: 0 } : reference
-    return type === undefined || !this.#references.isTyped(one, type)
-  }
-
-  /** Whether that is so for a reference of a row. */
-  areHidden (column: string, { references }: Pick<UncertainColumn, 'references'>): boolean {
-    return references.some(({ reference }) => this.isHidden(column, reference))
-  }
-
-  /** With value checks: NULL of a value that a reference reads may have been the JSON null. */
-  #orJsonNull (value: Fragment, reference: Reference, path: TypedPath): Fragment {
-    if (!this.checkValues || !isValue(reference)) return value
-    const jsonNull = this.buildJsonNull(path, { refuse: false })
-    return this.#onCoordinator(
-      sql`case when ${isJsonNull(reference)} then ${jsonNull} else ${value} end`
-    )
+  #readReference (
+    reference: Reference,
+    path: TypedPath,
+    { as = 'value', stored, checked, row, isCompared = false }: ReadPlace
+  ): { readonly value: Fragment, readonly isSimple: boolean } {
+    const { column, example } = path
+    const place = { column, row, checked, isCompared }
+    const type = example === undefined ? this.targetType(column, as) : undefined
+    if (type === undefined) {
+      const json = this.#references.jsonOf(reference, { checked })
+      return { value: this.#convert(json, path, { as, stored }), isSimple: false }
+    }
+    const base = baseOf(type)
+    if (isJsonType(base)) {
+      const text = isCompared
+        ? this.#typed.nullableJson(reference)
+        : this.#typed.jsonTextOf(reference, { checked })
+      return { value: sql`${text}::${base.sql as Fragment}`, isSimple: false }
+    }
+    const isChecked = stored && this.#typed.isChecked(reference, type)
+    const register = (value: Fragment): Fragment => {
+      if (isChecked) this.needs.converted.push(value)
+      return value
+    }
+    if (this.#typed.needsJson(reference, type)) {
+      const json = this.#typed.jsonOf(reference, type, place)
+      return { value: register(this.#convert(json, path, { as, stored })), isSimple: false }
+    }
+    const name = nameWritten(type)
+    const { parameter: of } = reference
+    if (of !== undefined && name !== undefined) {
+      return { value: sql`${parameter(textOfParameter(of))}::${name}`, isSimple: true }
+    }
+    const text = this.#typed.textOf(reference, type, place)
+    if (name === undefined || base.oid >= FIRST_READ_OID) {
+      const json = sql`pg_catalog.to_json(${text})`
+      return { value: register(this.#convert(json, path, { as, stored })), isSimple: false }
+    }
+    const isSimple = reference.otherwise === undefined && !isChecked
+    return { value: register(sql`${text}::${name}`), isSimple }
   }
 
   /**
@@ -360,28 +382,24 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
 
   /**
    * Converts JSON to the type of a column path, without its length or precision, as PostgreSQL
-   * converts the members of a record. What it may drop from JSON of this shape is checked.
+   * converts the members of a record.
    */
   #convert (
     json: Fragment,
     path: TypedPath,
-    { as = 'value', shape, stored = false }: StoredConversion
+    { as = 'value', stored = false }: StoredConversion
   ): Fragment {
     const { column, resultType, example } = path
     const isColumn = resultType === 'column' && example === undefined && as === 'value'
     const name = isColumn ? this.nameOf(column) : undefined
     if (name !== undefined) this.addParameterType(column)
-    // The hint of an error names the column, too.
     const value = name === undefined
       ? this.converter.convert(json, path, {
         as,
-        shape,
         byModifier: stored && isColumn && this.isReadByModifier(column)
       })
-      : this.converter.convertNamed(json, name, { shape, label: pathLabel(path), member: column })
-    const computed = this.computeFirst(value)
-    if (shape !== 'scalar') this.needs.converted.push(computed)
-    return computed
+      : convertJson(json, name)
+    return this.computeFirst(value)
   }
 
   /** Returns a value that depends on no row of the statement; see StatementNeeds. */
@@ -391,8 +409,8 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   }
 
   /**
-   * Builds the value, row or list of a reference in the type of a column path. A value that is only
-   * compared is not checked. There the JSON null counts as NULL.
+   * Builds the value, row or list of a reference in the type of a column path. A JSON null that is
+   * only compared counts as NULL.
    */
   buildReference (
     reference: Reference,
@@ -401,28 +419,17 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   ): Fragment {
     if (path.resultType === 'text') return this.buildReferenceText(reference)
     if (path.resultType === 'json') {
-      const json = sql`${this.#references.jsonTextOf(reference)}::pg_catalog.jsonb`
+      const json = sql`${this.#typed.nullableJson(reference)}::pg_catalog.jsonb`
       return this.#subquery(json, reference)
     }
-    const written = stored && path.example === undefined
-      ? this.#writeParameter(reference, { column: path.column, as, stored })
-      : undefined
-    if (written !== undefined) return written
-    const type = this.typeOf(path.column, path.example)
-    const isCompared = as === 'difference' || (isValue(reference) && !stored)
-    const isExact = type !== undefined && (as === 'value' || isNumber(type)) &&
-      (this.#references.isTyped(reference, type) || (isCompared && isJsonType(type)))
-    // A subquery is computed once, and conditions on it can use an index.
-    if (isExact && !this.checkValues) {
-      return this.#subquery(this.#typedValue(reference, type), reference)
+    const { parameter: of } = reference
+    if (path.example === undefined && of !== undefined && (stored || of.shape !== 'scalar')) {
+      const written = this.#writeParameter(reference, { column: path.column, as, stored })
+      if (written !== undefined) return written
     }
-    const isChecked = !isCompared || this.isTime(path.column)
-    const value = this.#convert(this.#jsonFor(path, reference), path, {
-      as,
-      shape: isChecked ? shapeOfReference(reference) : 'scalar',
-      stored
-    })
-    return isCompared ? value : this.#orJsonNull(value, reference, path)
+    // A subquery is computed once, and conditions on it can use an index.
+    const { value } = this.#readReference(reference, path, { as, stored, isCompared: !stored })
+    return this.#subquery(value, reference)
   }
 
   /** Builds the value of a reference as text. */
@@ -437,58 +444,59 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   buildJson (
     document: JsonDocument,
     path: TypedPath,
-    { stored = false, joins }: Pick<StoredConversion, 'stored'> & {
+    { stored = false, joins, row }: Pick<StoredConversion, 'stored'> & Pick<SlotPlace, 'row'> & {
       readonly joins?: JoiningName | undefined
     }
   ): Fragment {
-    if (this.checkValues && document.references.length > 0) {
-      return this.#convert(this.buildDocument(document), path, { shape: document.shape, stored })
-    }
     if (path.resultType === 'json') return this.#documentAs(document, sql`pg_catalog.jsonb`)
-    const { pieces: [json = ''], references, shape } = document
+    const { pieces: [json = ''], references } = document
     const { column, resultType, example } = path
     const isColumn = resultType === 'column' && example === undefined
-    const written = isColumn && references.length === 0
-      ? this.writtenType(column, { stored })
-      : undefined
-    if (written !== undefined && (joins === undefined || canJoin(written, joins))) {
-      return this.#write(parseJson(Buffer.from(json)), written, { column, stored })
+    const type = isColumn ? this.writtenType(column, { stored }) : undefined
+    if (type === undefined || (joins !== undefined && !canJoin(type, joins))) {
+      return this.#convert(this.buildDocument(document), path, { stored })
     }
-    const type = resultType === 'text' ? undefined : this.typeOf(column, example)
-    if (type !== undefined && isJsonType(type)) return this.#documentAs(document, type.sql)
-    return this.#convert(this.buildDocument(document), path, { shape, stored })
+    const place = { column, row, isCompared: !stored }
+    if (references.length === 0) {
+      return this.#write(parseJson(Buffer.from(json)), type, { ...place, stored })
+    }
+    const base = baseOf(type)
+    return isJsonType(base)
+      ? this.#documentAs(document, base.sql as Fragment)
+      : this.#convert(this.#buildMixed(document, type, place), path, { stored })
+  }
+
+  /** Builds JSON with references as JSON that PostgreSQL converts to a type. */
+  #buildMixed (document: JsonDocument, type: Type, place: ReferencePlace): Fragment {
+    const writer = new DocumentWriter(document.references, this.#typed, this.needs)
+    const value = writer.write(joinDocument(document), type, place)
+    const written = splitDocument(JSON.stringify(value), document.references)
+    return buildDocument(written, this.#references, writer)
   }
 
   convertDocument (
     document: JsonDocument,
     type: Fragment,
-    { isJson, isTime, label }: Parameters<ArgumentBuilder['convertDocument']>[2]
+    { tree, label }: Parameters<ArgumentBuilder['convertDocument']>[2]
   ): Fragment {
-    const { shape, pieces, references: [reference] } = document
-    const isReference = reference !== undefined && pieces.every(piece => piece === '')
-    if (isJson && isReference && isValue(reference)) {
-      return this.#jsonArgument(reference, type, label)
+    const { pieces, references: [reference] } = document
+    const base = baseOf(tree)
+    const place = { column: label }
+    if (reference === undefined || !pieces.every(piece => piece === '')) {
+      return isJsonType(base)
+        ? this.#documentAs(document, type)
+        : sql`${
+          convertJson(this.#buildMixed(document, tree, place), base.sql ?? type)
+        }::${type}`
     }
-    if (isJson && !this.checkValues) return this.#documentAs(document, type)
-    const json = this.buildDocument(document)
-    const isHidden = isTime && shape === 'reference' && !this.checkValues && !this.explain
-    return this.converter.convertNamed(isHidden ? onlyScalar(json) : json, type, { shape, label })
-  }
-
-  /** An argument of type json or jsonb: a reference to NULL is NULL, and not the JSON null. */
-  #jsonArgument (reference: Reference, type: Fragment, label: string): Fragment {
-    const value = sql`${this.#references.jsonTextOf(reference)}::${type}`
-    if (this.checkValues) {
-      const jsonNull = sql`case when ${isJsonNull(reference)} then 'null'::${type}`
-      return this.#subquery(sql`${jsonNull} else ${value} end`, reference)
+    if (isJsonType(base)) {
+      return this.#subquery(sql`${this.#typed.jsonTextOf(reference)}::${type}`, reference)
     }
-    const asJson = { oid: TypeOid.json, sql: type, isEnum: false }
-    return this.explain || this.#references.isTyped(reference, asJson)
-      ? this.#subquery(value, reference)
-      : this.converter.convertNamed(this.#references.jsonOf(reference), type, {
-        shape: 'reference',
-        label
-      })
+    if (reference.parameter !== undefined) {
+      return sql`${slot(textOfParameter(reference.parameter), tree, place)}::${type}`
+    }
+    const json = this.#typed.jsonOf(reference, tree, place)
+    return this.#onCoordinator(sql`${convertJson(json, base.sql ?? type)}::${type}`)
   }
 
   /** A document in the type json or jsonb. With references it is a subquery, computed once. */
@@ -506,8 +514,9 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   buildJsonNull (path: TypedPath, { refuse }: { readonly refuse: boolean }): Fragment {
     const { column, resultType, example } = path
     if (resultType === 'json') return sql`'null'::pg_catalog.jsonb`
-    const type = this.typeOf(column, example)
-    if (type !== undefined && isJsonType(type)) return sql`'null'::${type.sql}`
+    const type = example === undefined ? this.targetType(column) : undefined
+    const base = type && baseOf(type)
+    if (base !== undefined && isJsonType(base)) return sql`'null'::${base.sql as Fragment}`
     const issue: ValueIssue = { problem: 'null', path: ['', pathLabel(path)] }
     const text = sql`${parameter(JSON.stringify(issue))}::pg_catalog.text`
     const isRefused = refuse && !this.explain
@@ -525,7 +534,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
         then case when false then ${value} else 'null' end${failure} end`
     }
     return isRefused
-      ? this.#convert(sql`${raiseText('value', text)}::pg_catalog.json`, path, { shape: 'scalar' })
+      ? this.#convert(sql`${raiseText('value', text)}::pg_catalog.json`, path, {})
       : sql`null`
   }
 
@@ -535,37 +544,37 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
       return this.#onCoordinator(jsonElements(this.buildDocument(document), path.resultType))
     }
     const { pieces, references } = document
-    this.meet(path.column, references)
-    const known = this.typeOf(path.column, path.example)
-    const isHidden = !this.explain && references.some(one => this.isHidden(path.column, one))
-    const type = isHidden ? undefined : known
-    if (type === undefined || isJsonType(type)) {
-      const place = ['', pathLabel(path)]
-      const issue: ValueIssue = { problem: 'list', path: place, type: 'of the column' }
-      const json = this.buildDocument(document)
-      return this.computeFirst(this.converter.convertList(json, path, isHidden ? issue : undefined))
+    const type = path.example === undefined ? this.targetType(path.column) : undefined
+    if (type === undefined) {
+      return this.computeFirst(this.converter.convertList(this.buildDocument(document), path))
     }
+    const place = { column: path.column, isCompared: true }
+    const isList = pieces.every(piece => piece === '')
     const [list] = references as readonly [Reference, ...Reference[]]
+    const name = nameWritten(type)
+    const base = baseOf(type)
+    if (isJsonType(base)) {
+      return this.computeFirst(sql`(select array(
+        select nullif(e.value::pg_catalog.text, 'null')::${base.sql as Fragment}
+        from pg_catalog.json_array_elements(${this.buildDocument(document)}) as e (value)))`)
+    }
+    const isText = name !== undefined && base.kind !== 'array' && base.oid < FIRST_READ_OID
+    if (!isText) {
+      const json = isList
+        ? this.#typed.listOf(list, type, place)
+        : sql`pg_catalog.json_build_array(${
+          join(references.map(reference => this.#typed.jsonOf(reference, type, place)), sql`, `)
+        })`
+      return this.computeFirst(this.converter.convertList(json, path))
+    }
     // A subquery is computed once.
-    if (pieces.every(piece => piece === '')) {
-      return this.computeFirst(sql`(select array(select ${convertText(sql`e.value`, type)} from ${
-        this.#references.listElements(list)
-      } as e (value)))`)
+    if (isList) {
+      const json = this.#typed.listOf(list, type, place)
+      return this.computeFirst(sql`(select array(select e.value::${name} from
+        pg_catalog.json_array_elements_text(${json}) as e (value)))`)
     }
     const values = references.map(reference =>
-      this.#references.isTyped(reference, type)
-        ? this.#typedValue(reference, type)
-        : convertJson(this.#references.jsonOf(reference), type.sql)
-    )
+      sql`${this.#typed.textOf(reference, type, place)}::${name}`)
     return this.computeFirst(sql`(select array[${join(values, sql`, `)}])`)
-  }
-
-  /** The value of a reference in the type of a column. */
-  #typedValue (reference: Reference, type: ColumnType, checked = false): Fragment {
-    const references = this.#references
-    if (isJsonType(type)) return sql`${references.jsonTextOf(reference, { checked })}::${type.sql}`
-    const { parameter: of } = reference
-    if (of !== undefined) return sql`${parameter(textOfParameter(of))}::${type.sql}`
-    return convertText(references.textOf(reference, { checked }), type)
   }
 }

@@ -1,0 +1,83 @@
+/**
+ * Writes JSON with references for the types that it meets, and keeps how each reference is read.
+ */
+import { baseOf, type Type } from '../../catalogue/type.ts'
+import type { Fragment } from '../../fragment/fragment.ts'
+import type { Json } from '../../json/parse.ts'
+import { hasReference, readNumber } from '../../plan/document.ts'
+import type { Reference } from '../../plan/nodes.ts'
+import { writeMixed } from '../../values/write-mixed.ts'
+import type { Form } from '../statement/shared-results.ts'
+import type { StatementNeeds } from './statement-needs.ts'
+import type { ReferencePlace, TypedReferences } from './typed-references.ts'
+import { isJsonType } from './value-type.ts'
+
+/** How a reference in a document is read: in its boxed form, or for a type. */
+type Reader = 'boxed' | { readonly type: Type, readonly place: ReferencePlace }
+
+export class DocumentWriter {
+  readonly #references: readonly Reference[]
+  readonly #typed: TypedReferences
+  readonly #needs: StatementNeeds
+  /** By the numbers of the references; the others are read as JSON. */
+  readonly #readers = new Map<number, Reader>()
+
+  /** `references`: those of the document, by their numbers. */
+  constructor (
+    references: readonly Reference[],
+    typed: TypedReferences,
+    needs: StatementNeeds
+  ) {
+    this.#references = references
+    this.#typed = typed
+    this.#needs = needs
+  }
+
+  /** Writes JSON with references for a type other than json and jsonb. */
+  write (value: Json, type: Type, place: ReferencePlace): Json {
+    return writeMixed(value, type, {
+      refers: hasReference,
+      meet: (text, element, path, list) => {
+        const number = readNumber(text)
+        if (number === undefined) return false
+        // A list inside an array is another dimension.
+        const type = list !== undefined && this.#references[number]?.row === '*' ? list : element
+        if (!isJsonType(baseOf(type))) {
+          this.#readers.set(number, { type, place: { ...place, path } })
+        }
+        return true
+      },
+      report: issue => this.#needs.refused.push({ ...place, issue })
+    })
+  }
+
+  /** Writes JSON for json or jsonb in its boxed form. */
+  writeBoxed (value: Json): Json {
+    if (value === null) return null
+    const number = readNumber(value)
+    if (number === undefined) return [value]
+    this.#readers.set(number, 'boxed')
+    return value
+  }
+
+  /** Builds the value of a reference as it stands in the document; undefined: its JSON. */
+  build (reference: Reference, number: number): Fragment | undefined {
+    const reader = this.#readers.get(number)
+    if (reader === undefined) return undefined
+    return reader === 'boxed'
+      ? this.#typed.boxOf(reference)
+      : this.#typed.jsonOf(reference, reader.type, reader.place)
+  }
+
+  /** The form in which a reference is shared as it stands in the document; undefined: in none. */
+  formOf (reference: Reference, number: number): Form | undefined {
+    const reader = this.#readers.get(number)
+    return reader === undefined ? 'json' : this.#typed.formOf(reference, reader)
+  }
+
+  /** A key that two lists have in common if they are read in the same way. */
+  keyOf (number: number): string {
+    const reader = this.#readers.get(number)
+    return typeof reader === 'object' ? `${reader.type.oid}` : `${reader}`
+  }
+}

@@ -1,0 +1,286 @@
+/**
+ * Builds the values of references for the types that they meet, exactly or not at all. What can be
+ * refused by the types of both ends is refused before the batch is sent.
+ */
+import { baseOf, nameOf, type Type } from '../../catalogue/type.ts'
+import { parameter, sql, type Fragment } from '../../fragment/fragment.ts'
+import type { Reference } from '../../plan/nodes.ts'
+import { isValue } from '../../plan/reference.ts'
+import { arrayText } from '../../plan/value-text.ts'
+import { raiseText, type ValueIssue } from '../statement/raised-error.ts'
+import type { Form } from '../statement/shared-results.ts'
+import type { SlotPlace } from '../statement/slot.ts'
+import { buildFirst } from '../statement/when.ts'
+import { readingOf, type Reading } from './reading.ts'
+import type { References } from './references.ts'
+import type { StatementNeeds } from './statement-needs.ts'
+import { isJsonType, isTime } from './value-type.ts'
+
+/** Where a reference stands. */
+export interface ReferencePlace extends SlotPlace {
+  /** The members and positions inside the value of the column. */
+  readonly path?: ReadonlyArray<string | number>
+  /** See ReadOptions. */
+  readonly checked?: boolean | undefined
+}
+
+export class TypedReferences {
+  readonly #references: References
+  readonly #needs: StatementNeeds
+
+  constructor (references: References, needs: StatementNeeds) {
+    this.#references = references
+    this.#needs = needs
+  }
+
+  /** Whether a value is checked while the statement runs. */
+  isChecked (reference: Reference, type: Type): boolean {
+    return reference.parameter === undefined &&
+      allOf(reference).some(one => this.#readingOf(one, type, false).as === 'checked')
+  }
+
+  /** Whether only PostgreSQL's conversion of JSON reads a value in a type. */
+  needsJson (reference: Reference, type: Type): boolean {
+    if (!isValue(reference)) return true
+    if (reference.parameter !== undefined) return reference.parameter.shape !== 'scalar'
+    return baseOf(type).kind === 'array' && allOf(reference).some(one => {
+      const { as } = this.#readingOf(one, type, false)
+      return as === 'checked' || as === 'json'
+    })
+  }
+
+  /** A value as a text that a type reads. */
+  textOf (reference: Reference, type: Type, place: ReferencePlace): Fragment {
+    if (reference.parameter !== undefined) return this.#references.textOf(reference)
+    const { checked } = place
+    return buildFirst(reference, one => {
+      const reading = this.#readingOf(one, type, place.isCompared)
+      switch (reading.as) {
+        case 'text':
+          return this.#references.readText(one, { form: 'text', checked })
+        case 'checked':
+          return sql`(${
+            onlyScalar(this.#references.readJson(one, { checked }), issueAt(place, type))
+          } operator(pg_catalog.#>>) '{}')`
+        case 'refused':
+          return this.#refuse(reading, type, place, sql`null::pg_catalog.text`)
+        default:
+          return this.#references.readText(one, { checked })
+      }
+    })
+  }
+
+  /** A value as JSON that PostgreSQL converts to a type. */
+  jsonOf (reference: Reference, type: Type, place: ReferencePlace): Fragment {
+    const { parameter: of } = reference
+    if (of !== undefined) return this.#references.jsonOf(reference)
+    if (reference.row === '*') return this.#listFor(reference, type, place)
+    const { checked } = place
+    return buildFirst(reference, one => {
+      const reading = this.#readingOf(one, type, place.isCompared)
+      switch (reading.as) {
+        case 'text':
+          return this.#references.readJson(one, { form: 'text', checked })
+        case 'checked':
+          return checkJson(this.#references.readJson(one, { checked }), type, place)
+        case 'refused':
+          return this.#refuse(reading, type, place, sql`null::pg_catalog.json`)
+        default:
+          return this.#references.readJson(one, { checked })
+      }
+    })
+  }
+
+  /** A list as the JSON of an array whose elements have this type. */
+  listOf (list: Reference, type: Type, place: ReferencePlace): Fragment {
+    if (list.parameter !== undefined) return this.#references.jsonOf(list)
+    const reading = this.#readingOf({ ...list, row: 0 }, type, place.isCompared)
+    switch (reading.as) {
+      case 'text':
+        return this.#references.jsonOf(list, { form: 'text' })
+      case 'checked':
+        return checkElements(this.#references.jsonOf(list), type, place)
+      case 'refused':
+        return this.#refuse(reading, type, place, sql`'[]'::pg_catalog.json`)
+      default:
+        return this.#references.jsonOf(list)
+    }
+  }
+
+  #listFor (list: Reference, type: Type, place: ReferencePlace): Fragment {
+    const base = baseOf(type)
+    if (base.kind === 'array') {
+      return isJsonType(baseOf(base.element))
+        ? this.#references.jsonOf(list)
+        : this.listOf(list, base.element, place)
+    }
+    const reading = { as: 'refused', problem: isOneValue(base) ? 'list' : 'other' } as const
+    return base.kind === 'base' && base.form === 'list'
+      ? this.#references.jsonOf(list)
+      : this.#refuse(reading, type, place, sql`null::pg_catalog.json`)
+  }
+
+  /**
+   * The JSON of a reference as text, in the type json or jsonb. NULL stays NULL, and the JSON null
+   * of a column stays the JSON null.
+   */
+  jsonTextOf (reference: Reference, { checked }: Pick<ReferencePlace, 'checked'> = {}): Fragment {
+    if (!isValue(reference) || reference.parameter !== undefined) {
+      return this.nullableJson(reference)
+    }
+    return buildFirst(reference, one => this.#needsBox(one)
+      ? sql`(${
+          this.#references.readJson(one, { form: 'boxed', checked })
+        } operator(pg_catalog.->) 0)::pg_catalog.text`
+      : sql`nullif(${this.#references.readJson(one, { checked })}::pg_catalog.text, 'null')`)
+  }
+
+  /** The JSON of a reference as text; NULL also for the JSON null. A text `null` has quotes. */
+  nullableJson (reference: Reference): Fragment {
+    return sql`nullif(${this.#references.jsonOf(reference)}::pg_catalog.text, 'null')`
+  }
+
+  /** Whether its value may be the JSON null, which only its boxed form tells from NULL. */
+  needsBox (reference: Reference): boolean {
+    if (reference.parameter !== undefined || !isValue(reference)) return false
+    return allOf(reference).some(one => this.#needsBox(one))
+  }
+
+  #needsBox (reference: Reference): boolean {
+    if (this.#needs.facts.explain || !this.#references.isTyped(reference)) return false
+    const type = this.#references.sourceOf(reference)?.type
+    return type === undefined || isJsonType(baseOf(type))
+  }
+
+  /** A value in its boxed form; see Form. */
+  boxOf (reference: Reference): Fragment {
+    if (!isValue(reference) || reference.parameter !== undefined) {
+      return boxed(this.#references.jsonOf(reference))
+    }
+    return buildFirst(reference, one => this.#references.isTyped(one)
+      ? this.#references.readJson(one, { form: 'boxed' })
+      : boxed(this.#references.readJson(one)))
+  }
+
+  /**
+   * The form in which the value of one reference is shared as it is read, boxed or for a type;
+   * undefined: in none, or the reference is none to one value or one row.
+   */
+  formOf (
+    reference: Reference,
+    reader: 'boxed' | { readonly type: Type, readonly place: ReferencePlace }
+  ): Form | undefined {
+    if (reader === 'boxed') return this.#references.isTyped(reference) ? 'boxed' : undefined
+    switch (this.#readingOf(reference, reader.type, reader.place.isCompared).as) {
+      case 'text':
+        return 'text'
+      case 'scalar':
+      case 'json':
+        return 'json'
+      default:
+        return undefined
+    }
+  }
+
+  /** `isCompared`: JSON that is compared may be of any kind, if its text is not read as a time. */
+  #readingOf (reference: Reference, type: Type, isCompared = false): Reading {
+    const reading = isValue(reference)
+      ? readingOf(this.#references.sourceOf(reference)?.type, type)
+      : this.#readRow(reference, baseOf(type))
+    if (this.#needs.facts.explain) return { as: 'json' }
+    const isLenient = isCompared && isValue(reference) && !isTime(type)
+    return isLenient && (reading.as === 'checked' || reading.as === 'refused')
+      ? { as: 'json' }
+      : reading
+  }
+
+  /** A row is read as JSON for a composite that has attributes for all of its columns. */
+  #readRow (reference: Reference, type: Type): Reading {
+    const isOne = isOneValue(type)
+    const names = this.#references.namesOf(reference)
+    if (type.kind !== 'composite' || names === undefined) {
+      return { as: 'refused', problem: isOne ? 'list' : 'other' }
+    }
+    const isRead = names.every(name => {
+      const attribute = type.attributes.get(name)
+      if (attribute === undefined) return false
+      if (isJsonType(baseOf(attribute))) return true
+      const { as } = readingOf(this.#references.sourceOf(reference, name)?.type, attribute)
+      return as === 'text' || as === 'scalar'
+    })
+    return isRead ? { as: 'json' } : { as: 'refused', problem: 'other' }
+  }
+
+  #refuse (
+    { problem }: Extract<Reading, { as: 'refused' }>,
+    type: Type,
+    { column, row, isCompared, path = [] }: ReferencePlace,
+    instead: Fragment
+  ): Fragment {
+    const issue = { problem, path, type: baseOf(type) }
+    this.#needs.refused.push({ column, row, ...isCompared === true && { isCompared }, issue })
+    return instead
+  }
+}
+
+function allOf (reference: Reference): readonly Reference[] {
+  return [reference, ...reference.otherwise ?? []]
+}
+
+function isOneValue ({ kind }: Type): boolean {
+  return kind === 'base' || kind === 'enum'
+}
+
+function boxed (json: Fragment): Fragment {
+  return sql`(select case pg_catalog.json_typeof(r.value) when 'null' then r.value
+      else pg_catalog.json_build_array(r.value) end from (select ${json} as value) as r)`
+}
+
+function pathOf ({ column, row, path = [] }: ReferencePlace): readonly string[] {
+  return [row === undefined ? '' : String(row), column, ...path.map(String)]
+}
+
+function issueAt (place: ReferencePlace, type: Type): ValueIssue {
+  const base = baseOf(type)
+  const problem = base.kind === 'composite' ? 'json' : 'list'
+  return { problem, path: pathOf(place), type: nameOf(base) }
+}
+
+/** JSON that must be one value, or in an array a list of such values. */
+function checkJson (json: Fragment, type: Type, place: ReferencePlace): Fragment {
+  const base = baseOf(type)
+  if (base.kind !== 'array') return onlyScalar(json, issueAt(place, type))
+  const issue: ValueIssue = { problem: 'array', path: pathOf(place), type: nameOf(baseOf(type)) }
+  const list = checkElements(sql`v.value`, base.element, place)
+  return sql`(select case pg_catalog.json_typeof(v.value) when 'array' then ${list}
+      when 'object' then ${raiseAt(issue, sql`pg_catalog.json_typeof(v.value)`)}::pg_catalog.json
+      else v.value end from (select ${json} as value) as v)`
+}
+
+/** The JSON of a list, of which each element must be one value. */
+function checkElements (json: Fragment, type: Type, place: ReferencePlace): Fragment {
+  const path = sql`(${parameter(arrayText(pathOf(place)))}::pg_catalog.text[]
+    operator(pg_catalog.||) r.nested::pg_catalog.text)`
+  const issue = sql`pg_catalog.json_build_object('problem', 'list', 'path', ${path},
+    'type', ${parameter(nameOf(baseOf(type)))}::pg_catalog.text)::pg_catalog.text`
+  return sql`(select case when r.nested is null then r.list
+      else ${raiseText('value', issue)}::pg_catalog.json end
+    from (select l.list, (select pg_catalog.min(e.position) operator(pg_catalog.-) 1
+        from pg_catalog.json_array_elements(l.list) with ordinality as e (value, position)
+        where pg_catalog.json_typeof(e.value) in ('array', 'object')) as nested
+      from (select ${json} as list) as l) as r)`
+}
+
+/** JSON that is one value: an array or an object raises the issue. */
+export function onlyScalar (json: Fragment, issue: ValueIssue): Fragment {
+  const kind = sql`pg_catalog.json_typeof(r.value)`
+  return sql`(select case when ${kind} operator(pg_catalog.=) any ('{array,object}')
+      then ${raiseAt(issue, kind)}::pg_catalog.json else r.value end
+    from (select ${json} as value) as r)`
+}
+
+/** Raises an issue. `kind`: a text of the row, so that it is not a constant; see raiseNumber. */
+function raiseAt (issue: ValueIssue, kind: Fragment): Fragment {
+  return raiseText('value', sql`${parameter(JSON.stringify(issue))}::pg_catalog.text
+    operator(pg_catalog.||) pg_catalog.left(${kind}, 0)`)
+}
