@@ -50,10 +50,6 @@ export class BatchTypes implements LearnedTypes {
     return this.#plan.operations.filter(({ kind }) => kind === 'call').map(({ table }) => table)
   }
 
-  get ofFunctions (): boolean {
-    return this.#plan.operations.some(({ kind }) => kind === 'call')
-  }
-
   /** Returns the statements, and compiles them first if that is needed. */
   compile (compileNow: (types: readonly unknown[]) => readonly Statement[]): readonly Statement[] {
     if (this.#compiled === undefined) {

@@ -1,8 +1,6 @@
 /**
  * Compiles a plan to SQL, one statement for each operation. Values are parameters with the types of
- * their columns, and names are quoted identifiers. No other part of a request becomes SQL text. If
- * a statement fails with a condition of class 0A, 22 or 42, the batch must run again with
- * `checkValues`, which reports the exact failure.
+ * their columns, and names are quoted identifiers. No other part of a request becomes SQL text.
  *
  * The types may have changed since they were read. Each statement therefore compares them with the
  * catalogue before it reads a row. If one differs, the batch runs again with new types.
@@ -62,15 +60,14 @@ export function compile (
   options: CompileOptions
 ): readonly CompiledStatement[] {
   const results = new SharedResults(plan)
-  const { distributed = false, checkValues = false, explain = false } = options
+  const { distributed = false, explain = false } = options
   const { findColumns = UNKNOWN, findFunction = UNKNOWN } = options
   const { operations } = plan
   if (distributed) refuseInlined(plan, findColumns)
   const types = { findColumns, findFunction }
-  const facts = { distributed, checkValues, explain, ...types }
+  const facts = { distributed, explain, ...types }
   const sources = findSources(plan, findColumns)
-  // With value checks every statement counts its rows.
-  const separate = checkValues || explain ? NONE : findSeparate(plan, options)
+  const separate = explain ? NONE : findSeparate(plan, options)
   const earlier = { results, sources, separate }
   const canRunCode = createCodeTest(plan.tables, types)
   // What an operation shares is known when those that read it are compiled.
@@ -196,8 +193,6 @@ function compileOperation (
     ...statement,
     prepare: statement.unique !== true && !needs.hasUnknownTypes,
     refused: needs.refused,
-    needsValueChecks: needs.needsValueChecks,
-    isFinal: context.checkValues || node.kind === 'call' || needs.hasUnknownTypes,
     separateRows: separate || streamed,
     runsCode: context.runsCode
   }

@@ -8,7 +8,6 @@ import type { EngineName } from '../../schemas/database.ts'
 import type { Trace } from '../../schemas/http.ts'
 import { enabled, type Preferences } from '../../schemas/prefer.ts'
 import type { Identity } from '../../schemas/token.ts'
-import { RecentTexts } from '../fragment/recent-texts.ts'
 import { textPlaceholder } from '../plan/fingerprint.ts'
 import { once, type PlannedBatch } from '../plan/plan-batch.ts'
 import type { Plan } from '../plan/plan.ts'
@@ -79,7 +78,6 @@ type SessionTemplates = LRUCache<string, Template>
 
 /** Maximum memory for a connection. It has few roles, but the names in tokens are not limited. */
 const MAX_SESSION_BYTES = 512 * 1024
-const MAX_CHECKED_BYTES = 1024 * 1024
 
 /** Compiles the batches of one database. */
 export class Compiler {
@@ -93,8 +91,6 @@ export class Compiler {
   readonly #templates: TemplateCache
   readonly #plans = new WeakMap<Plan, Variants>()
   readonly #sessions = new WeakMap<ConnectionFacts, SessionTemplates>()
-  /** Statements that needed value checks because of a type, such as a composite. */
-  readonly #checked = new RecentTexts(MAX_CHECKED_BYTES)
   readonly #find: Required<Pick<CompileOptions, 'findColumns' | 'findFunction'>> = {
     findColumns: table => this.columnTypes.lookup(table),
     findFunction: name => this.functionTypes.lookup(name)
@@ -157,7 +153,6 @@ export class Compiler {
           keep: key !== undefined
         }),
       count: genericPlan.operations.length,
-      hasReferences: genericPlan.referenceUses.size > 0,
       mode,
       maxBytes,
       returnsPosition: settings.returnsPosition === true && session.writes,
@@ -184,26 +179,12 @@ export class Compiler {
   #compileRows (
     batch: PlannedBatch,
     options: CompileOptions
-  ): Pick<CompiledBatch, 'operations' | 'types' | 'compileChecked' | 'checks'> {
+  ): Pick<CompiledBatch, 'operations' | 'types'> {
     const { genericPlan } = batch
     const { distributed } = options
-    const renewable = this.#renewable({ genericPlan, distributed: distributed === true }, types =>
+    return this.#renewable({ genericPlan, distributed: distributed === true }, types =>
       this.#compileOperations(batch, options, types)
     )
-    return {
-      ...renewable,
-      // Compiled anew for each request.
-      compileChecked: () =>
-        fillAlone(batch, compile(batch.plan(), { ...options, checkValues: true })),
-      checks: {
-        areNeeded: () => renewable.operations().some(({ text, needsValueChecks }) =>
-          needsValueChecks === true && this.#checked.has(text)),
-        remember: index => {
-          const { text, unique } = renewable.operations()[index] as Statement
-          if (unique !== true) this.#checked.add(text)
-        }
-      }
-    }
   }
 
   /** Compiles the operations, or fills the statements that are kept for their plan. */

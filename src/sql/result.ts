@@ -22,7 +22,6 @@ import {
   buildRowCountChecks,
   buildSizeCheck,
   buildSkipCheck,
-  buildSumCheck,
   formatCheck,
   type Check
 } from './statement/checks.ts'
@@ -128,7 +127,7 @@ const JSON_ROW = identifier('->')
 /** Returns all rows as one JSON array, after checks of their number. */
 export function buildAggregated (node: PlanNode, context: StatementContext): Body {
   const { maxBytes, operations, uses, distributed } = context
-  const { minimal = false, keep = false, checkValues } = context
+  const { minimal = false, keep = false } = context
   const hidden = minimal || node.output?.length === 0
   const part = rowPartOf(node, hidden && uses.length === 0)
   const { maxRows: maxReturned, maxChanged = maxReturned } = context
@@ -142,13 +141,9 @@ export function buildAggregated (node: PlanNode, context: StatementContext): Bod
     ? sql`pg_catalog.to_json(${ROW_COUNT})`
     : hidden ? sql`'[]'` : sql`coalesce(pg_catalog.json_agg(${row}), '[]')`
   const json = sql`pg_catalog.json_agg(${row})`
-  const size = hidden
-    ? []
-    : [
-        checkValues && operations > 1
-          ? buildSumCheck(json, maxBytes)
-          : buildSizeCheck(json, maxBytes, operations)
-      ]
+  // A worker of Citus does not have the setting with the sum.
+  const parts = distributed && isPushedDown(node, context) ? 1 : operations
+  const size = hidden ? [] : [buildSizeCheck(json, maxBytes, parts)]
   const checks = [
     ...checkRequiredRows(node, context),
     ...operation.checks ?? [],

@@ -279,12 +279,10 @@ class Attempt implements AnswerHandler {
     // After COMMIT, it was the position or the reset that failed.
     if (this.#refused || request > this.#steps.length) this.#connection.state.retired = true
     if (request <= this.#steps.length && !this.#refused) {
-      const checkable = statement?.isFinal === false
       this.#firstError ??= {
         error: { ...withLaterCondition(error), query },
         at: place,
         wasPrepared,
-        checkable,
         value: placeOfParameter(statement?.slots?.[(parameterAtError(error) ?? 0) - 1])
       }
     }

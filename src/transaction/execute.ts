@@ -124,7 +124,7 @@ async function runAttempts (
     softDeadline
   }
   const run = { pool, batch, softDeadline, ...options }
-  let variant: AttemptVariant = isKnownToNeedChecks(batch) ? { checkValues: true } : {}
+  let variant: AttemptVariant = {}
   let last = await runAttempt(run, variant)
   for (;;) {
     const lost = await resolveLoss(last, run)
@@ -139,10 +139,7 @@ async function runAttempts (
       if (lost === undefined && (answer === undefined || !NO_CONNECTION.has(code))) throw error
     })
     if (next === undefined) return answer as BatchOutcome
-    const isFinal = retry.reason === 'values' && !tellsMore(next.outcome, last.outcome as Failed)
-    if (isFinal) return last.outcome as BatchOutcome
-    // The connection keeps statements for former types. Or no row needs the value, which value
-    // checks do not convert then.
+    // The connection keeps statements for former types.
     if (isStatementStale(last.outcome) && codeOf(next.outcome) !== codeOf(last.outcome)) {
       last.connection.state.retired = true
     }
@@ -233,7 +230,6 @@ async function runAttempt (
   }
   const result = { batch: sent, outcome, hasRoleSettings, typesChanged, connection }
   if (isConnectionStale(result)) connection.state.retired = true
-  rememberChecks(result)
   return result
 }
 
@@ -330,24 +326,6 @@ async function areTypesChanged (
   await lease.free
   await readTypes(lease.connection, types.all())
   return types.renew() || raisedKind(outcome as Failed) === 'types'
-}
-
-/** The next batch with the same statement checks its values in the first attempt. */
-function rememberChecks ({ batch, outcome }: AttemptResult): void {
-  if (outcome.kind !== 'failed' || raisedKind(outcome) !== 'inspect') return
-  batch.checks?.remember(outcome.at as number)
-}
-
-/** A batch with references does not: a row may be missing, which only the first attempt reports. */
-function isKnownToNeedChecks ({ checks, types, hasReferences }: CompiledBatch): boolean {
-  return hasReferences !== true && types?.ofFunctions !== true && checks?.areNeeded() === true
-}
-
-/** Whether an attempt with value checks says more about the failure than the one before it. */
-function tellsMore (outcome: AttemptOutcome, before: Failed): boolean {
-  if (outcome.kind !== 'failed' || before.checkable === true) return true
-  if (raisedKind(before) !== undefined) return true
-  return raisedKind(outcome) === 'value'
 }
 
 /** The outcome of an attempt whose COMMIT was lost; undefined: it was not. */

@@ -44,8 +44,6 @@ export interface Failed {
   readonly kind: 'failed'
   readonly error: DatabaseError
   readonly at: Place
-  /** An attempt with value checks may tell more about the error; see Statement.isFinal. */
-  readonly checkable?: boolean
   /** The value of the request that PostgreSQL could not convert. */
   readonly value?: SlotPlace | undefined
   /** The statement that failed had been prepared by an earlier batch. */

@@ -1,7 +1,7 @@
 /**
  * Decides after each attempt whether another one can succeed, why, and in which variant.
  */
-import { classOf, isValueError, SqlState, SqlStateClass } from '../errors/sqlstates.ts'
+import { classOf, SqlState, SqlStateClass } from '../errors/sqlstates.ts'
 import type { AttemptBatch, AttemptVariant } from '../sql/frame/compiled-batch.ts'
 import { readRaised, type RaisedKind } from '../sql/statement/raised-error.ts'
 import type { AttemptOutcome, Failed, RetryReason } from './outcome.ts'
@@ -72,18 +72,7 @@ export function decide (result: AttemptResult, budget: RetryBudget): Retry | und
   if (result.typesChanged) {
     return --budget.types > 0 && !late ? retry('stale_plan', { isAnswer: true }) : undefined
   }
-  if (exceedsShare(result.batch, outcome)) {
-    return retry('values', { variant: { checkValues: true } })
-  }
   const stale = isStatementStale(outcome)
-  const checked: AttemptVariant = { ...stale && { unprepared: true }, checkValues: true }
-  if (needsPlace(outcome)) {
-    // A missing row and a value are due to the data, everything else to names and types.
-    const ofData = raisedKind(outcome) === 'missing' || isValueError(outcome.error.code)
-    const outdated = stale || isConnectionStale(result) || !ofData
-    return retry(outdated ? 'stale_plan' : 'values', { variant: checked })
-  }
-  if (needsValueChecks(result)) return retry('values', { variant: checked, isAnswer: stale })
   if (isConnectionStale(result)) {
     if (--budget.connections === 0 || late) return undefined
     // The next one uses nothing that was prepared: a trigger of the batch may deallocate the
@@ -115,31 +104,6 @@ function retryConflict ({ error }: Failed, budget: RetryBudget): Retry | undefin
 }
 
 /**
- * Whether only an attempt with value checks can tell what is wrong. A failure for another reason is
- * the same in every attempt.
- */
-function needsPlace (outcome: Failed): boolean {
-  return isCheckableRefusal(outcome) || raisedKind(outcome) === 'missing'
-}
-
-/**
- * Whether PostgreSQL refused a value of an operation, also by a domain that was no domain
- * when its type was read. Functions can raise 0A000, which Citus reports without a context.
- */
-function isCheckableRefusal (outcome: Failed): boolean {
-  const { checkable, error: { code, where, routine } } = outcome
-  if (checkable !== true || raisedKind(outcome) !== undefined) return false
-  if (code === SqlState.feature_not_supported) return where === undefined
-  if (code === SqlState.insufficient_privilege) return false
-  return CHECKABLE_CLASSES.has(classOf(code)) || routine === 'domain_check_input'
-}
-
-const CHECKABLE_CLASSES: ReadonlySet<string> = new Set([
-  SqlStateClass.data_exception,
-  SqlStateClass.syntax_error_or_access_rule_violation
-])
-
-/**
  * Whether an operation failed in a way that outdated types could explain: PostgreSQL found no such
  * name, operator, function or cast, refused a value, or met an object that is being replaced.
  */
@@ -158,25 +122,6 @@ const TYPE_ERROR_CLASSES: ReadonlySet<string> = new Set([
   SqlStateClass.syntax_error_or_access_rule_violation,
   classOf(SqlState.internal_error)
 ])
-
-/** An operation returned more than its share of the bytes. The next attempt adds them up. */
-function exceedsShare ({ count, variant }: AttemptBatch, outcome: Failed): boolean {
-  // Each row of an insert that returns separate rows has a share.
-  return raisedKind(outcome) === 'bytes' && variant?.checkValues !== true &&
-    (count > 1 || outcome.checkable === true)
-}
-
-/**
- * An attempt with value checks can tell more: an operation found a value that may not fit, or
- * PostgreSQL refused one without naming the column (class 22, or a syntax error of a tsvector).
- */
-export function needsValueChecks ({ batch, outcome }: AttemptResult): boolean {
-  if (batch.variant?.checkValues === true || outcome.kind !== 'failed') return false
-  const { at, error } = outcome
-  if (typeof at !== 'number' || batch.operations()[at]?.needsValueChecks !== true) return false
-  const kind = raisedKind(outcome)
-  return kind === undefined ? isValueError(error.code) : kind === 'inspect'
-}
 
 /**
  * The failure belongs to the connection, not to the batch: a plan that DDL made stale (0A000 from

@@ -167,6 +167,10 @@ function describeRaised (raised: RaisedError, context: RaisedContext): Failure {
       )
     case 'absent':
       return fail('reference_row_missing', describeAbsent(raised, context))
+    case 'missing': {
+      const missing = { plan, at: raised.value, reader: at }
+      return describeReference({ kind: 'row', value: 0 }, missing)
+    }
     default:
       return describeReference(raised, context)
   }
@@ -243,11 +247,12 @@ function describeAmbiguity ({ kind }: PlanNode): string {
 }
 
 /**
- * Describes a failure that the operation `at` raised, but that belongs to one that reads its rows.
+ * Describes a failure that the operation `at` raised, but that belongs to one that reads its rows:
+ * `reader`, by default the first for which it matters.
  */
 function describeReference (
   { kind, value }: RaisedError,
-  { plan, at }: RaisedContext
+  { plan, at, reader }: Pick<RaisedContext, 'plan' | 'at'> & { readonly reader?: number }
 ): Failure {
   const uses = plan.referenceUses.get(at) as readonly ReferenceUse[]
   const { op: source } = placeOf(plan, at)
@@ -266,7 +271,8 @@ function describeReference (
       'no reference, double its first $.'
     return fail(use, 'reference_column_missing', message)
   }
-  const use = uses.find(use => use.checked && use.rows > value) as ReferenceUse
+  const use = uses.find(use => use.checked && use.rows > value &&
+    (reader === undefined || use.reader === reader)) as ReferenceUse
   const { row } = use.reference
   const skipped = value === 0 && (plan.operations[at] as PlanNode).when.length > 0
     ? ' or was skipped'

@@ -4,10 +4,9 @@
  * that a mistake never widens what is changed.
  */
 import t from 'tap'
-import { ROW_SEPARATOR } from '../../src/sql/result.ts'
 import * as op from '../support/operations.ts'
 import { assertIssues, type InvalidOperation } from '../support/issues.ts'
-import { expectSame, useRuns, type Effect } from '../support/runs-of-batch.ts'
+import { useRuns } from '../support/runs-of-batch.ts'
 import { useService } from '../support/service.ts'
 
 const schema = `
@@ -148,13 +147,6 @@ const changes: ReadonlyArray<readonly [operation: object, statement: string]> = 
 const tables = ['stock', 'order_items', 'copies', 'few']
 const dryRun = { headers: { prefer: 'tx=rollback' } }
 
-/** The order of the rows of a change is not defined: PostgreSQL 14 joins them in another one. */
-function inOrder ({ results, ...effect }: Effect): Effect {
-  if (results === undefined) return effect
-  const sortRows = (rows: string): string => rows.slice(1, -1).split(ROW_SEPARATOR).sort().join()
-  return { ...effect, results: results.map(sortRows) }
-}
-
 t.test('a change joined to another table changes what it changes in SQL', async t => {
   const runs = await useRuns(t, { schema, tables })
   /** Runs a statement in a transaction that is rolled back. */
@@ -177,10 +169,8 @@ t.test('a change joined to another table changes what it changes in SQL', async 
       const result = await runs.run([first, {
         id: 'c', ...operation, ...more
       }, op.select('s', 'stock')])
-      t.equal(result.checked.failure, undefined, statement)
-      t.equal(result.checked.stored, stored, statement)
-      const { first: direct, checked } = result
-      expectSame(t, { ...result, first: inOrder(direct), checked: inOrder(checked) }, statement)
+      t.equal(result.effect.failure, undefined, statement)
+      t.equal(result.effect.stored, stored, statement)
     }
     for (const attempt of [1, 2, 3]) {
       const { body, text } = await service.post([first, { id: 'c', ...operation }], dryRun)

@@ -4,7 +4,7 @@
  */
 import t from 'tap'
 import * as op from '../support/operations.ts'
-import { expectSame, useRuns } from '../support/runs-of-batch.ts'
+import { useRuns } from '../support/runs-of-batch.ts'
 import { useService } from '../support/service.ts'
 
 const schema = `
@@ -156,9 +156,9 @@ t.test('nested rows are those of hand-written SQL', async t => {
   }
 })
 
-t.test('all runs of a batch have the same effect', async t => {
+t.test('nested rows can be referred to', async t => {
   const runs = await useRuns(t, { schema, tables })
-  for (const [i, [select]] of selects.entries()) {
+  for (const [select] of selects) {
     const result = await runs.run([
       op.select('some', 'customers', { where: { id: { lt: 3 } } }),
       { id: 's', op: 'select', ...select },
@@ -171,8 +171,7 @@ t.test('all runs of a batch have the same effect', async t => {
       }),
       op.select('q', 'customers', { where: { id: { eq: '$r.0.id' } } })
     ])
-    t.equal(result.checked.failure, undefined)
-    expectSame(t, result, `select ${i}`)
+    t.equal(result.effect.failure, undefined)
   }
 })
 

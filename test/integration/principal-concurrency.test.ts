@@ -171,17 +171,6 @@ const list = <T>(length: number, create: (i: number) => T): T[] =>
 const path = (keys: number): string => `j${'->k'.repeat(keys)}`
 const one = [{ id: 'a', op: 'select', table: 't', where: { id: { eq: 1 } } }]
 
-/** About 65 530 parameters with checks of values, fewer without. */
-const manyWithChecks = [...one, op.select('b', 't', {
-  where: {
-    or: [
-      { a: { eq: '$a.0' } },
-      ...list(655, () => ({ [path(99)]: { eq: 1 } })),
-      ...list(29, () => ({ b: { eq: 1 } }))
-    ]
-  }
-})]
-
 /** More parameters than the protocol can count, beside a reference. */
 const manyWithReference = [...one, op.select('b', 't', {
   where: { id: { eq: '$a.0.id' }, or: list(700, () => ({ [path(99)]: { eq: 1 } })) }
@@ -198,18 +187,12 @@ t.test('operations with too many parameters cost no connection', async t => {
     service.database.sql`select pid from pg_stat_activity
       where datname = ${service.database.name} and usename = 'oneflight_login' order by pid`
   const before = await backends()
-  const rows: ReadonlyArray<readonly [batch: object[], op: string]> = [
-    [manyWithChecks, 'b'],
-    [manyWithReference, 'b']
-  ]
-  for (const [batch, op] of rows) {
-    for (let i = 0; i < 3; i++) {
-      const { status, body } = await service.post(batch)
-      t.match({ status, error: body.error }, {
-        status: 400,
-        error: { code: 'program_limit_exceeded', committed: false, retryable: false, op }
-      })
-    }
+  for (let i = 0; i < 3; i++) {
+    const { status, body } = await service.post(manyWithReference)
+    t.match({ status, error: body.error }, {
+      status: 400,
+      error: { code: 'program_limit_exceeded', committed: false, retryable: false, op: 'b' }
+    })
   }
   await until(async () => await gauge(service, 'service_pool_connections_busy') === 0)
   t.same(await backends(), before, 'no connection was closed')
@@ -220,8 +203,6 @@ t.test('operations with too many parameters cost no connection', async t => {
 
 t.test('with the default limits they are refused as too much work', async t => {
   const service = await useService(t, { schema: tableSchema, env })
-  for (const batch of [manyWithChecks, manyWithReference]) {
-    const { status, body } = await service.post(batch)
-    t.match({ status, code: body.error.code }, { status: 413, code: 'too_much_work' })
-  }
+  const { status, body } = await service.post(manyWithReference)
+  t.match({ status, code: body.error.code }, { status: 413, code: 'too_much_work' })
 })

@@ -6,8 +6,6 @@
  */
 import t, { type Test } from 'tap'
 import * as op from '../support/operations.ts'
-import { isTaken } from '../support/runs.ts'
-import { expectSame, useRuns } from '../support/runs-of-batch.ts'
 import { useService, type ServiceUnderTest } from '../support/service.ts'
 
 /** A type `code` without functions for its binary form, which otherwise is like int. */
@@ -419,19 +417,6 @@ t.test('each word has the effect of SQL, the first time and the next', {
         const rows = body.error === null ? Object.values(body.data) : text
         t.strictSame(rows, expected, `${kind.type}: ${name}, ${time} time`)
       }
-    }
-  }
-})
-
-t.test('runs with value checks have the same effect', { timeout: 120_000 }, async t => {
-  const tables = ['docs', ...kinds.flatMap((_, n) => [`t${n}`, `k${n}`, `c${n}`])]
-  const runs = await useRuns(t, { schema, tables })
-  for (const [n, kind] of kinds.entries()) {
-    for (const [i, [name, steps]] of Object.entries(createBatches(kind, n)).entries()) {
-      if (!isTaken(n + i, 2)) continue
-      const result = await runs.run(operationsOf(steps))
-      t.equal(result.first.failure, undefined, `${kind.type}: ${name}`)
-      expectSame(t, result, `${kind.type}: ${name}`)
     }
   }
 })

@@ -6,7 +6,7 @@ import t from 'tap'
 import type { Issue } from '../../schemas/error.ts'
 import * as op from '../support/operations.ts'
 import { findFailure, toTexts } from '../support/issues.ts'
-import { expectSame, useRuns } from '../support/runs-of-batch.ts'
+import { useRuns } from '../support/runs-of-batch.ts'
 import { ask, useService } from '../support/service.ts'
 
 const schema = `
@@ -107,7 +107,7 @@ const service = await useService(t, { schema, keys: true, env: { EXPLAIN: 'on' }
 const { post, database: { sql } } = service
 
 t.test('an operation runs as without `when`, or does nothing', async t => {
-  const before = (await run([found('a')])).checked.stored
+  const before = (await run([found('a')])).effect.stored
   const fulfilled = [1, { min: 1 }, { min: 0, max: 1 }]
   const unfulfilled = [0, 2, { min: 2 }, { max: 0 }]
   let turn = 0
@@ -123,13 +123,11 @@ t.test('an operation runs as without `when`, or does nothing', async t => {
       const always = await runWhen(undefined)
       for (const found of pick(fulfilled)) {
         const chosen = await runWhen(found)
-        t.same(chosen.checked, always.checked, `${name}, ${JSON.stringify(found)}`)
-        expectSame(t, chosen, `${name}, ${JSON.stringify(found)}`)
+        t.same(chosen.effect, always.effect, `${name}, ${JSON.stringify(found)}`)
       }
       for (const found of pick(unfulfilled)) {
         const skipped = await runWhen(found)
-        t.match(skipped.checked, { results: [String, 'null'], stored: before }, `${name}: skipped`)
-        expectSame(t, skipped, `${name}: skipped`)
+        t.match(skipped.effect, { results: [String, 'null'], stored: before }, `${name}: skipped`)
       }
     }
   }
@@ -148,11 +146,10 @@ t.test('several conditions must all hold, and a skipped operation counts as no r
       ])
       const ran = a === 1 && b === 1
       t.same(
-        result.checked.results?.slice(2),
+        result.effect.results?.slice(2),
         ran ? ['[{"count":3}]', 'null', '[{"count":3}]'] : ['null', '[{"count":3}]', 'null'],
         `${a} ${b}`
       )
-      expectSame(t, result)
     }
   }
 })
@@ -166,11 +163,9 @@ t.test('`expect` of a skipped operation is not asked', async t => {
       const batch = (n: number): readonly Op[] =>
         [found('a'), { id: 'x', ...op, expect, when: { found: n } }]
       const skipped = await run(batch(0))
-      t.match(skipped.checked.results, [String, 'null'])
-      expectSame(t, skipped)
+      t.match(skipped.effect.results, [String, 'null'])
       const failed = await run(batch(1))
-      t.equal(failed.checked.failure, 'expect at 1')
-      expectSame(t, failed)
+      t.equal(failed.effect.failure, 'expect at 1')
     }
   }
 })
@@ -185,8 +180,7 @@ t.test('references of and to operations that are skipped', async t => {
   for (const reader of [use, change, never]) {
     const both = async (batch: readonly Op[], expected: object, name: string): Promise<void> => {
       const result = await run(batch)
-      t.match(result.checked, expected, `${reader.name}: ${name}`)
-      expectSame(t, result, `${reader.name}: ${name}`)
+      t.match(result.effect, expected, `${reader.name}: ${name}`)
     }
     const read = { id: 'use', ...reader('$made.0.id') }
     const readLater = { id: 'use', ...reader('$found.1.id') }
@@ -229,17 +223,16 @@ t.test('references of and to operations that are skipped', async t => {
         set: { data: { l: '$some.*.id' } }, where: { id: { eq: 901 } }, returning: ['data']
       })
     ])
-    t.equal(result.checked.results?.[2], rows, 'a list')
+    t.equal(result.effect.results?.[2], rows, 'a list')
     const list = when.found === 0 ? '' : '901, 902'
-    t.equal(result.checked.results?.[3], `[{"data":{"l": [${list}]}}]`)
-    expectSame(t, result)
+    t.equal(result.effect.results?.[3], `[{"data":{"l": [${list}]}}]`)
   }
   const nin = (when: object): readonly Op[] => [
     found('q'),
     op.delete('gone', 'uses', { where: { id: { nin: '$found.*.id' } }, when })
   ]
-  t.equal((await run(nin({ found: 0 }))).checked.failure, 'absent at 1', 'an empty list for `nin`')
-  t.match((await run(nin({ found: 1 }))).checked.results, ['[]', 'null'])
+  t.equal((await run(nin({ found: 0 }))).effect.failure, 'absent at 1', 'an empty list for `nin`')
+  t.match((await run(nin({ found: 1 }))).effect.results, ['[]', 'null'])
 })
 
 /** Sends a batch four times, so that a plan that is kept is used, too. */
@@ -386,8 +379,7 @@ t.test('row level security decides which rows are counted', async t => {
     const result = await run(
       [found(name), op.select('n', 'uses', { columns: [{ fn: 'count' }], when: { found: 1 } })]
     )
-    t.equal(result.checked.results?.[1], counted)
-    expectSame(t, result)
+    t.equal(result.effect.results?.[1], counted)
   }
   t.same(await sql`select count(*)::int as n from tags`, [{ n: 3 }])
 })

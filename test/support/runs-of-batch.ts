@@ -1,6 +1,5 @@
 /**
- * Runs a batch in all ways in which the service may run it, each in a transaction that is rolled
- * back.
+ * Runs the SQL of a batch in a transaction that is rolled back.
  */
 import { deepEqual } from 'node:assert/strict'
 import postgres from 'postgres'
@@ -44,13 +43,10 @@ export interface Effect {
   readonly failure?: string
 }
 
-export interface Runs {
-  /** The first run, repeated with value checks if a value may be the cause of its failure. */
-  readonly first: Effect
-  /** The run with value checks. */
-  readonly checked: Effect
+export interface Run {
+  readonly effect: Effect
   /**
-   * How the first run returns the rows of each operation: `direct`, one row of the result for each,
+   * How the run returns the rows of each operation: `direct`, one row of the result for each,
    * or `aggregated`, as one JSON text.
    */
   readonly used: readonly string[]
@@ -58,19 +54,8 @@ export interface Runs {
 
 export interface BatchRunner {
   readonly sql: postgres.Sql
-  /** Runs a batch, JSON text or a value, in each way. */
-  run(batch: unknown, options?: RunOptions): Promise<Runs>
-  /** Runs a batch with value checks only. */
-  runChecked(batch: unknown): Promise<Effect>
-}
-
-/** Tests that all runs of a batch have the same effect. */
-export function expectSame (
-  t: Test,
-  { first, checked }: Runs,
-  name = 'the batch'
-): void {
-  t.same(first, checked, name)
+  /** Runs a batch, JSON text or a value. */
+  run(batch: unknown, options?: RunOptions): Promise<Run>
 }
 
 /** Creates a database with `schema`, of which `tables` are compared after each batch. */
@@ -126,7 +111,7 @@ export async function useRuns (
       identity: { role, claims: '{}' },
       preferences: { ...defaultPreferences, return: minimal ? 'minimal' : 'representation' }
     } as BatchRequest
-    const { operations, compileChecked, types } = compiler.compile(planned, request)
+    const { operations, types } = compiler.compile(planned, request)
     // Functions may have been replaced since the batch before.
     if (types !== undefined) {
       const { text, remember } = types.all()
@@ -144,25 +129,17 @@ export async function useRuns (
       withoutSlots(statements),
       'the plan of a shape gives the same statements'
     )
-    return {
-      statements,
-      execute: () => execute(statements, role),
-      executeChecked: () => execute(compileChecked?.() ?? [], role)
-    }
+    return { statements, execute: () => execute(statements, role) }
   }
   return {
     sql: admin,
     async run (batch, options) {
-      const { statements, execute, executeChecked } = await prepare(batch, options)
-      const first = await execute()
-      const checked = await executeChecked()
+      const { statements, execute } = await prepare(batch, options)
       return {
-        first: first.failure !== undefined && REPEATED.test(first.failure) ? checked : first,
-        checked,
+        effect: await execute(),
         used: statements.map(({ separateRows }) => separateRows === true ? 'direct' : 'aggregated')
       }
-    },
-    runChecked: async batch => (await prepare(batch)).executeChecked()
+    }
   }
 }
 
@@ -173,12 +150,6 @@ const TEXT_TYPE = {
   serialize: (text: string) => text,
   parse: (text: string) => text
 }
-
-/**
- * Failures after which the service checks each value against its type, and adds up the bytes of
- * all results.
- */
-const REPEATED = /^(?:inspect|bytes|22\w{3}) /
 
 const ROLLBACK = new Error('roll back')
 

@@ -19,10 +19,10 @@ import { fence, needsOneShard, notOnCitus } from './citus.ts'
  */
 export function isPushedDown (
   node: PlanNode,
-  { uses, counted, requirements, keep = false, checkValues, needs, references }: StatementContext
+  { uses, counted, requirements, keep = false, needs, references }: StatementContext
 ): boolean {
   return isForOneTable(node) && node.when.length === 0 && uses.length === 0 && !counted &&
-    requirements === undefined && !keep && !checkValues && needs.rows === 0 &&
+    requirements === undefined && !keep && needs.rows === 0 &&
     needs.checksByName && !references.readsSettings
 }
 

@@ -31,14 +31,8 @@ export interface CompiledBatch {
   readonly count: number
   /** Returns the operations, which are compiled when they are needed. */
   readonly operations: () => readonly Statement[]
-  /** Compiles the operations with value checks. */
-  readonly compileChecked?: (() => readonly Statement[]) | undefined
-  /** What is remembered of its statements; undefined: nothing. */
-  readonly checks?: RememberedChecks | undefined
   /** The types of its tables, and of the functions that it calls. */
   readonly types?: LearnedTypes | undefined
-  /** Operations read rows of earlier operations. */
-  readonly hasReferences?: boolean
   readonly mode: TransactionMode
   /** Maximum bytes of the rows of a response. */
   readonly maxBytes: number
@@ -53,16 +47,6 @@ export interface CompiledBatch {
   readonly comment?: string
 }
 
-/**
- * Remembers statements whose values needed checks because of their type: the next batch with the
- * same statement checks them in its first attempt.
- */
-interface RememberedChecks {
-  readonly areNeeded: () => boolean
-  /** `index`: that of the operation that needed them. */
-  readonly remember: (index: number) => void
-}
-
 /** A query of types in one row, and what keeps that row. */
 export interface TypesQuery {
   readonly text: string
@@ -71,8 +55,6 @@ export interface TypesQuery {
 
 /** Types that are read before a batch begins. The operations are compiled for those known. */
 export interface LearnedTypes {
-  /** Whether the batch calls functions. */
-  readonly ofFunctions: boolean
   /** Returns the query of those that are not known, or not for a minute, if there are any. */
   readonly unknown: () => TypesQuery | undefined
   readonly tables: readonly TableName[]
@@ -94,8 +76,6 @@ export interface LearnedTypes {
 
 /** What an attempt does differently from the first one. */
 export interface AttemptVariant {
-  /** Check more closely that every value fits its column. */
-  readonly checkValues?: boolean
   /** Use no statement that was prepared before. */
   readonly unprepared?: boolean
 }
@@ -107,9 +87,7 @@ export interface AttemptBatch extends CompiledBatch {
 
 /** The batch in this variant. */
 export function applyVariant (batch: CompiledBatch, variant: AttemptVariant): AttemptBatch {
-  const checked = variant.checkValues === true ? batch.compileChecked?.() : undefined
-  const operations = checked === undefined ? batch.operations : () => checked
-  return { ...batch, operations, variant }
+  return { ...batch, variant }
 }
 
 /**

@@ -54,15 +54,13 @@ export function buildRowCountChecks (
 const HEADER_BYTES = 4
 
 /**
- * Checks the size of a result, an expression of type json, without copying it. A result may take
- * one of `parts` equal parts of `maxBytes`. The check is in SQL because COMMIT is sent along: when
- * the service receives the rows, it can no longer stop the batch.
+ * Checks the size of a result, an expression of type json, without copying it. `parts`: how many
+ * results there are, which are added up. The check is in SQL because COMMIT is sent along: when the
+ * service receives the rows, it can no longer stop the batch.
  */
 export function buildSizeCheck (result: Fragment, maxBytes: number, parts: number): Check {
-  // The number of parts is rounded up to a power of two, so an operation has only few different
-  // texts.
-  const most = maxBytes / 2 ** Math.ceil(Math.log2(parts))
-  return { when: isLarger(result, most), then: raise('bytes') }
+  if (parts > 1) return buildSumCheck(result, maxBytes, parts)
+  return { when: isLarger(result, maxBytes), then: raise('bytes') }
 }
 
 function isLarger (result: Fragment, bytes: number): Fragment {
@@ -73,21 +71,22 @@ function isLarger (result: Fragment, bytes: number): Fragment {
 /** The setting that holds the bytes of the larger results so far. */
 const BYTES = constant('oneflight.bytes')
 
-/** Results of up to this many bytes are not counted. */
+/** Results of up to this many bytes are not counted, or of less if there are many. */
 const MAX_UNCOUNTED_BYTES = 8192
 
-/**
- * Checks the size of the results of all operations so far. It costs PostgreSQL 3 us, and
- * buildSizeCheck 1 us. In the first attempt, each operation therefore has a fixed part of the
- * bytes.
- */
-export function buildSumCheck (result: Fragment, maxBytes: number): Check {
+/** Checks the size of all results so far. It costs PostgreSQL 3 us, and that of one result 1 us. */
+function buildSumCheck (result: Fragment, maxBytes: number, parts: number): Check {
+  // The number of parts is rounded up to a power of two, so an operation has only few different
+  // texts.
+  const share = maxBytes / 2 ** Math.ceil(Math.log2(parts))
   const before = sql`pg_catalog.concat('0', pg_catalog.current_setting(${BYTES}, true))`
   const sum = sql`pg_catalog.set_config(${BYTES}, (${before}::pg_catalog.int8
     operator(pg_catalog.+) pg_catalog.pg_column_size(${result}))::pg_catalog.text,
     true)::pg_catalog.int8`
   const isTooMuch = sql`${sum} operator(pg_catalog.>) ${integer(maxBytes)}`
-  const when = sql`case when ${isLarger(result, MAX_UNCOUNTED_BYTES)} then ${isTooMuch} end`
+  const when = sql`case when ${
+    isLarger(result, Math.min(share, MAX_UNCOUNTED_BYTES))
+  } then ${isTooMuch} end`
   return { when, then: raise('bytes') }
 }
 

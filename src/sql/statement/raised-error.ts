@@ -28,9 +28,7 @@ const SETTING_KINDS = [
   'order',
   'shards',
   'reset',
-  'inspect',
   'ambiguous',
-  'missing',
   'function',
   'types',
   'refused',
@@ -49,7 +47,8 @@ const SETTINGS: ReadonlyMap<SettingKind, string> = new Map(
  * - `bytes`: the rows are larger than allowed; see buildSizeCheck
  * - `expect`: a number of rows other than expected
  * - `row`: a referenced row is missing
- * - `missing`: the same, noticed by the operation that refers to it
+ * - `missing`: the same, noticed by the operation that refers to it; the value is the index of the
+ *   operation that has no row
  * - `column`: a referenced column is missing; the value is its position in `columnsRead`
  * - `absent`: a row that the operation reads does not exist; the value is the position of the
  *   requirement, from 1, see buildRequirements
@@ -60,8 +59,7 @@ const SETTINGS: ReadonlyMap<SettingKind, string> = new Map(
  * - `session`: code of the database changed a setting; the value is its number in FORMAT_NAMES,
  *   from 1
  * - `reset`: code of the database reset the settings that hold the results of operations
- * - `inspect`: a value may not fit its type; see buildValueCheck
- * - `value`: a value does not fit its type; see verifyDocument
+ * - `value`: a value does not fit its type; see ValueIssue
  * - `ambiguous`: several rows match where one is required
  * - `duplicate`: several rows of `values` have the same key; the value is the position of one
  * - `function`: a function was replaced since the types of its parameters were read
@@ -69,7 +67,7 @@ const SETTINGS: ReadonlyMap<SettingKind, string> = new Map(
  * - `refused`: the batch is refused; see refuseStatement
  * - `busy`, `taken`: the idempotency key is in use or was used; see claimStatement
  */
-export type RaisedKind = NumberKind | SettingKind | 'bytes'
+export type RaisedKind = NumberKind | SettingKind | 'bytes' | 'missing'
 
 export interface RaisedError {
   readonly kind: RaisedKind
@@ -120,6 +118,14 @@ const raised: ReadonlyMap<SettingKind | 'bytes', Fragment> = new Map([
   ['bytes', sql`pg_catalog.current_setting(
     ${names.get('rows') as Fragment}::pg_catalog.text operator(pg_catalog.||) ${constant(BYTES)})`]
 ])
+
+/** The beginning of a setting that does not exist. */
+const MISSING = `oneflight.missing_${randomBytes(10).toString('hex')}_`
+
+/** Raises `missing` for an operation, in the same text for each. See raise. */
+export function raiseMissing (source: number): Fragment {
+  return sql`pg_catalog.current_setting(${sharedParameter(`${MISSING}${source}`)})`
+}
 
 /**
  * Raises a failure with a number. `value` is an integer expression; it must not be a constant,
@@ -188,6 +194,8 @@ function readOtherLimit ({ routine, where }: ServerError): RaisedError | undefin
 function readMissingSetting ({ message, routine }: ServerError): RaisedError | undefined {
   // A condition of buildParsedCheck: an array has no array type.
   if (routine === 'enforce_generic_type_consistency') return { kind: 'types', value: 0 }
+  const [, source] = message.split(MISSING)
+  if (source !== undefined) return { kind: 'missing', value: Number.parseInt(source) }
   const found = [...SETTINGS].find(([, name]) => message.includes(name))
   if (found === undefined) return undefined
   const [kind, name] = found

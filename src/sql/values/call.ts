@@ -19,6 +19,7 @@ import { raise, raiseIssue } from '../statement/raised-error.ts'
 import { tableName } from '../statement/table.ts'
 import { findOnly, findParameters, isOnly, versionOf, VOID } from './function-types.ts'
 import type { StatementNeeds } from './statement-needs.ts'
+import { compareWrittenType } from './written-types.ts'
 
 /** What arguments need of TypedValues. */
 export interface ArgumentBuilder {
@@ -55,6 +56,8 @@ export function buildCall (node: CallNode, values: ArgumentBuilder): Fragment {
   const conditions = [
     ...only?.isVoid === false ? [] : [returnsRow],
     ...built.flatMap(({ refusal }) => refusal === undefined ? [] : [sql`${refusal} is null`]),
+    ...built.flatMap(({ same = [] }) => same).map(condition =>
+      sql`case when ${condition} then true else ${raise('types')} is null end`),
     ...isCurrent === undefined
       ? []
       : [sql`case when ${isCurrent} then true else ${raise('function')} is null end`]
@@ -90,6 +93,8 @@ interface BuiltArgument {
   readonly variadic: boolean
   /** An expression that fails: the value cannot be converted. */
   readonly refusal?: Fragment
+  /** Conditions that the parts of its type are those that were read. */
+  readonly same?: readonly Fragment[]
 }
 
 /**
@@ -110,6 +115,9 @@ function buildArgument (
   const [first] = found
   const { type, tree } = types.size === 1 && first !== undefined ? first : UNKNOWN
   const isWritten = tree !== undefined && canWrite(tree)
+  const same = type === undefined || tree === undefined || values.needs.facts.distributed
+    ? []
+    : compareWrittenType(tree, type)
   if (value.kind !== 'document') {
     const text = (literal: Literal): Fragment => isWritten
       ? slot(parseJson(Buffer.from(literal.json)), tree, { column: name })
@@ -122,11 +130,11 @@ function buildArgument (
   }
   if (type !== undefined && isWritten && value.references.length === 0) {
     const text = slot(parseJson(Buffer.from(value.pieces[0] as string)), tree, { column: name })
-    return { argument: write(hideFromPlanner(node, sql`${text}::${type}`)), variadic }
+    return { argument: write(hideFromPlanner(node, sql`${text}::${type}`)), variadic, same }
   }
   if (type !== undefined && tree !== undefined) {
     const converted = values.convertDocument(value, type, { tree, label: name })
-    return { argument: write(hideFromPlanner(node, converted)), variadic }
+    return { argument: write(hideFromPlanner(node, converted)), variadic, same }
   }
   if (value.references.length === 0) {
     return { argument: write(parameter(value.pieces[0] as string)), variadic }
@@ -140,10 +148,7 @@ function buildArgument (
 
 const UNKNOWN = { type: undefined, tree: undefined }
 
-/**
- * Whether a value of the request is written in the type of its parameter. PostgreSQL converts JSON
- * for a composite: DDL may change its attributes, of which a call checks nothing.
- */
+/** Whether a value of the request is written in the type of its parameter. */
 function canWrite (type: Type): boolean {
   switch (type.kind) {
     case 'base':
@@ -153,7 +158,7 @@ function canWrite (type: Type): boolean {
     case 'array':
       return canWrite(type.element)
     default:
-      return type.kind !== 'composite' && type.kind !== 'unknown'
+      return type.kind !== 'unknown'
   }
 }
 

@@ -24,12 +24,6 @@ export interface CompileOptions {
   /** Also keeps each result in a setting of the transaction, for storeStatement. */
   readonly keep?: boolean
   /**
-   * Checks each value against its type by the catalogue (see value-checks.ts), distinguishes the
-   * JSON null from NULL, and adds up the bytes of all operations. For a batch that failed because a
-   * value may not fit its type, or an operation returned more than its share of the bytes.
-   */
-  readonly checkValues?: boolean
-  /**
    * Returns the query plan of each operation, in place of its rows: `[{"Plan": {…}}]`. No operation
    * is skipped.
    */
@@ -51,7 +45,6 @@ export interface StatementContext extends CompileOptions {
   readonly result: SourceColumns | undefined
   readonly requirements: Requirements | undefined
   readonly distributed: boolean
-  readonly checkValues: boolean
   /** Whether the rows are known to have a column that others read. */
   readonly hasColumn: (column: string) => boolean
   readonly needs: StatementNeeds

@@ -35,8 +35,6 @@ export interface Earlier {
 
 /** How a reference is read. */
 export interface ReadOptions {
-  /** Reading it shows whether its row exists. */
-  readonly checked?: boolean | undefined
   /** By default JSON. */
   readonly form?: Form
 }
@@ -54,6 +52,8 @@ export class References {
   readonly #settings = new Map<string, Fragment>()
   /** Names of the CTEs with the elements of shared results. */
   readonly #sources = new Map<SharedResult, string>()
+  /** The shared results of operations that may have no row. */
+  readonly #separate = new Set<SharedResult>()
   /** A setting of each operation whose readers check that its row exists. */
   readonly #unchecked = new Map<number, Fragment>()
   /** The elements that were read from the text of a setting. */
@@ -99,10 +99,11 @@ export class References {
   }
 
   /** The shared result in which a reference finds its value. Registers that it is read. */
-  useShared (reference: Reference, { form = 'json', checked = false }: ReadOptions): SharedResult {
+  useShared (reference: Reference, { form = 'json' }: ReadOptions): SharedResult {
     const { source } = reference
     const result = this.#earlier.results.find(reference, form)
-    if (!checked && this.#earlier.separate.has(source)) {
+    if (this.#earlier.separate.has(source)) {
+      this.#separate.add(result)
       this.#unchecked.set(source, this.#setting(result.setting))
     }
     return result
@@ -117,14 +118,15 @@ export class References {
 
   /** The CTEs with the elements of shared results. */
   sourceCtes (): readonly Fragment[] {
-    return [...this.#sources].map(([{ setting }, name]) =>
-      sql`${identifier(name)} as materialized (${sharedElements(setting)})`
-    )
+    return [...this.#sources].map(([result, name]) => {
+      const elements = sharedElements(result.setting, this.#separate.has(result))
+      return sql`${identifier(name)} as materialized (${elements})`
+    })
   }
 
   /** Conditions that the rows that the statement reads exist; see buildExistenceCheck. */
   existenceChecks (): readonly Fragment[] {
-    return [...this.#unchecked.values()].map(buildExistenceCheck)
+    return [...this.#unchecked].map(([source, setting]) => buildExistenceCheck(source, setting))
   }
 
   /** The value of a reference as text: what its JSON is as text. */
@@ -164,7 +166,7 @@ export class References {
     this.#reads++
     if (this.#reads > MAX_DIRECT_READS) return this.#readElement(reference, result, isJson)
     const arrow = isJson ? sql`operator(pg_catalog.->)` : sql`operator(pg_catalog.->>)`
-    const json = readShared(this.#setting(result.setting))
+    const json = this.#readAll(result)
     const row = integer(Number(reference.row))
     const key = keyIn(result, reference)
     return key === undefined
@@ -192,11 +194,16 @@ export class References {
   /** The values of a column in all rows, as one JSON array. */
   #listOf (list: Reference, options: ReadOptions): Fragment {
     const result = this.useShared(list, options)
-    const setting = this.#setting(result.setting)
+    const all = this.#readAll(result)
     const key = keyIn(result, list)
-    if (key === undefined) return readShared(setting)
+    if (key === undefined) return all
     return sql`(select coalesce(pg_catalog.json_agg(e.value operator(pg_catalog.->) ${
       parameter(key)
-    }), '[]') from pg_catalog.json_array_elements(${readShared(setting)}) as e (value))`
+    }), '[]') from pg_catalog.json_array_elements(${all}) as e (value))`
+  }
+
+  /** All values of a shared result, as one JSON array. */
+  #readAll (result: SharedResult): Fragment {
+    return readShared(this.#setting(result.setting), this.#separate.has(result))
   }
 }

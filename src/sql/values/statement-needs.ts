@@ -22,9 +22,8 @@ import { compareWritten, hasParts } from './written-types.ts'
 export interface StatementFacts {
   /** See sourceColumns. */
   readonly source: RowColumns
-  /** These three: see CompileOptions. */
+  /** These two: see CompileOptions. */
   readonly distributed: boolean
-  readonly checkValues: boolean
   readonly explain: boolean
   /** The operation, if it calls a function. */
   readonly call: CallNode | undefined
@@ -38,8 +37,6 @@ export class StatementNeeds {
   readonly facts: StatementFacts
   /** Whether the service does not know the type of a parameter, or the function that is called. */
   hasUnknownTypes: boolean
-  /** Whether a value may differ from its JSON, which the statement checks. */
-  needsValueChecks = false
   /** Values that PostgreSQL converts and may refuse, also if no row needs them. */
   readonly converted: Fragment[] = []
   /** Values of documents that their types refuse. */

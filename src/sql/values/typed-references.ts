@@ -20,8 +20,6 @@ import { isJsonType, isTime } from './value-type.ts'
 export interface ReferencePlace extends SlotPlace {
   /** The members and positions inside the value of the column. */
   readonly path?: ReadonlyArray<string | number>
-  /** See ReadOptions. */
-  readonly checked?: boolean | undefined
 }
 
 export class TypedReferences {
@@ -52,20 +50,19 @@ export class TypedReferences {
   /** A value as a text that a type reads. */
   textOf (reference: Reference, type: Type, place: ReferencePlace): Fragment {
     if (reference.parameter !== undefined) return this.#references.textOf(reference)
-    const { checked } = place
     return buildFirst(reference, one => {
       const reading = this.#readingOf(one, type, place.isCompared)
       switch (reading.as) {
         case 'text':
-          return this.#references.readText(one, { form: 'text', checked })
+          return this.#references.readText(one, { form: 'text' })
         case 'checked':
           return sql`(${
-            onlyScalar(this.#references.readJson(one, { checked }), issueAt(place, type))
+            onlyScalar(this.#references.readJson(one), issueAt(place, type))
           } operator(pg_catalog.#>>) '{}')`
         case 'refused':
           return this.#refuse(reading, type, place, sql`null::pg_catalog.text`)
         default:
-          return this.#references.readText(one, { checked })
+          return this.#references.readText(one)
       }
     })
   }
@@ -75,18 +72,17 @@ export class TypedReferences {
     const { parameter: of } = reference
     if (of !== undefined) return this.#references.jsonOf(reference)
     if (reference.row === '*') return this.#listFor(reference, type, place)
-    const { checked } = place
     return buildFirst(reference, one => {
       const reading = this.#readingOf(one, type, place.isCompared)
       switch (reading.as) {
         case 'text':
-          return this.#references.readJson(one, { form: 'text', checked })
+          return this.#references.readJson(one, { form: 'text' })
         case 'checked':
-          return checkJson(this.#references.readJson(one, { checked }), type, place)
+          return checkJson(this.#references.readJson(one), type, place)
         case 'refused':
           return this.#refuse(reading, type, place, sql`null::pg_catalog.json`)
         default:
-          return this.#references.readJson(one, { checked })
+          return this.#references.readJson(one)
       }
     })
   }
@@ -124,15 +120,15 @@ export class TypedReferences {
    * The JSON of a reference as text, in the type json or jsonb. NULL stays NULL, and the JSON null
    * of a column stays the JSON null.
    */
-  jsonTextOf (reference: Reference, { checked }: Pick<ReferencePlace, 'checked'> = {}): Fragment {
+  jsonTextOf (reference: Reference): Fragment {
     if (!isValue(reference) || reference.parameter !== undefined) {
       return this.nullableJson(reference)
     }
     return buildFirst(reference, one => this.#needsBox(one)
       ? sql`(${
-          this.#references.readJson(one, { form: 'boxed', checked })
+          this.#references.readJson(one, { form: 'boxed' })
         } operator(pg_catalog.->) 0)::pg_catalog.text`
-      : sql`nullif(${this.#references.readJson(one, { checked })}::pg_catalog.text, 'null')`)
+      : sql`nullif(${this.#references.readJson(one)}::pg_catalog.text, 'null')`)
   }
 
   /** The JSON of a reference as text; NULL also for the JSON null. A text `null` has quotes. */

@@ -78,9 +78,12 @@ interface StoredConversion extends Pick<Conversion, 'as'> {
 }
 
 /** Where a reference is stored. */
-type StoredPlace = Pick<ReferencePlace, 'row' | 'checked' | 'isCompared'>
+type StoredPlace = Pick<ReferencePlace, 'row' | 'isCompared'> & {
+  /** It is a value of a row that is inserted. */
+  readonly always?: boolean
+}
 
-interface ReadPlace extends StoredPlace, ReferenceOptions {}
+interface ReadPlace extends Omit<StoredPlace, 'always'>, ReferenceOptions {}
 
 /** Rows as JSON, with their values in the types of their columns. */
 export interface WrittenRows {
@@ -96,7 +99,6 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   readonly row: Fragment
   /** Whether clients see the plan of the statement, so it raises no errors of ours. */
   readonly explain: boolean
-  readonly checkValues: boolean
   readonly converter: JsonConverter
   /** The operation whose function returns the rows. */
   readonly #call: CallNode | undefined
@@ -116,7 +118,6 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     this.row = row
     this.#call = call
     this.explain = needs.facts.explain
-    this.checkValues = needs.facts.checkValues
     this.#references = references
     this.#typed = new TypedReferences(references, needs)
     this.converter = new JsonConverter(table, () =>
@@ -189,8 +190,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
 
   /**
    * Builds a value of a row that is stored. `always`: it is a value of a row that is inserted.
-   * PostgreSQL computes it in any case, and so finds that a referenced row is missing: its setting
-   * is not set, or is no JSON. `as`: how it is read, see TypedAs. `row`: the position in `values`.
+   * `as`: how it is read, see TypedAs. `row`: the position in `values`.
    */
   buildCell (
     cell: Cell,
@@ -211,7 +211,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     if (cell.kind === 'reference') {
       return as === 'difference'
         ? this.buildReference(cell, path, { stored: true, as })
-        : this.storedReference(cell, column, { checked: always, row, isCompared: !stored })
+        : this.storedReference(cell, column, { always, row, isCompared: !stored })
     }
     if (cell.kind === 'mixed') return this.buildJson(cell.document, path, { stored, row })
     const { value } = cell
@@ -241,11 +241,11 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
         found?.references.some(({ reference }) => this.#typed.needsBox(reference)) === true
       if (isBoxed) boxed.add(name)
       rewriters.set(name, (value, i, refers) => {
-        const place = { column, row: positions[i] }
         if (isBoxed) return writer.writeBoxed(value)
         return refers
-          ? writer.write(value, type, place)
-          : writeMember(value, type, issue => this.needs.refused.push({ ...place, issue }))
+          ? writer.write(value, type, { column, row: positions[i] })
+          : writeMember(value, type, issue =>
+            this.needs.refused.push({ column, row: positions[i], issue }))
       })
     }
     return { document: rows.rewrite(rewriters), writer, boxed }
@@ -297,16 +297,16 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   storedReference (
     reference: Reference,
     column: string,
-    { checked = false, row, isCompared = false }: StoredPlace = {}
+    { always = false, row, isCompared = false }: StoredPlace = {}
   ): Fragment {
     const written = this.#writeParameter(reference, { column, row, stored: true })
     if (written !== undefined) return written
     const isDirect = this.#references.readsDirectly
     const { value, isSimple } = this.#readReference(reference, toPath(column), {
-      checked, row, isCompared, stored: true
+      row, isCompared, stored: true
     })
     // The coordinator of Citus computes the values of inserted rows, but no CASE or subquery.
-    return isSimple && checked && isDirect ? value : this.#onCoordinator(value)
+    return isSimple && always && isDirect ? value : this.#onCoordinator(value)
   }
 
   /** Builds the value of a parameter that is stored; undefined: its type is not known. */
@@ -327,20 +327,20 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   #readReference (
     reference: Reference,
     path: TypedPath,
-    { as = 'value', stored, checked, row, isCompared = false }: ReadPlace
+    { as = 'value', stored, row, isCompared = false }: ReadPlace
   ): { readonly value: Fragment, readonly isSimple: boolean } {
     const { column, example } = path
-    const place = { column, row, checked, isCompared }
+    const place = { column, row, isCompared }
     const type = example === undefined ? this.targetType(column, as) : undefined
     if (type === undefined) {
-      const json = this.#references.jsonOf(reference, { checked })
+      const json = this.#references.jsonOf(reference)
       return { value: this.#convert(json, path, { as, stored }), isSimple: false }
     }
     const base = baseOf(type)
     if (isJsonType(base)) {
       const text = isCompared
         ? this.#typed.nullableJson(reference)
-        : this.#typed.jsonTextOf(reference, { checked })
+        : this.#typed.jsonTextOf(reference)
       return { value: sql`${text}::${base.sql as Fragment}`, isSimple: false }
     }
     const isChecked = stored && this.#typed.isChecked(reference, type)

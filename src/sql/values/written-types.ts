@@ -51,6 +51,15 @@ export function compareWritten (written: ReadonlyMap<Column, boolean>): WrittenC
   }
 }
 
+/** Conditions that values can be written in a type as before. */
+export function compareWrittenType (type: Type, name: Fragment): readonly Fragment[] {
+  const parts: Parts = { limited: [], composites: [] }
+  addParts({ value: sql`(null::${name})`, type }, parts, false)
+  if (parts.composites.length === 0) return []
+  const from = sql`(select) as n`
+  return [...compareLimits(parts.limited, from), ...compareAttributes(parts.composites, from)]
+}
+
 function compareColumns (
   table: Fragment,
   columns: ReadonlyArray<readonly [Column, boolean]>

@@ -187,7 +187,6 @@ class StageClock {
     const stage = (name: string, create: () => readonly Statement[]): void =>
       this.#attempt(() => this.run(name, () => this.#write(create())))
     stage('operations', () => compile().operations())
-    stage('checked', () => compile().compileChecked?.() ?? [])
     this.#attempt(() => this.#describeErrors(planned, compile().operations()))
   }
 
