@@ -91,11 +91,6 @@ export function isWhole (columns: readonly Column[]): boolean {
   return columns.length === 1 && columns[0] === ALL_COLUMNS
 }
 
-/** Whether the output has a column with this name, or may have it among those of the table. */
-export function mayReturn (output: readonly OutputColumn[], name: string): boolean {
-  return output.some(column => column.name === name || isAllColumns(column))
-}
-
 function planColumn (column: Column, { context, path }: Place): OutputColumn {
   if (column === ALL_COLUMNS) return { name: column, path: undefined, aggregate: undefined }
   if (typeof column === 'string') return planColumn({ column }, { context, path })

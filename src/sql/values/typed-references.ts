@@ -268,7 +268,7 @@ function checkElements (json: Fragment, type: Type, place: ReferencePlace): Frag
 }
 
 /** JSON that is one value: an array or an object raises the issue. */
-export function onlyScalar (json: Fragment, issue: ValueIssue): Fragment {
+function onlyScalar (json: Fragment, issue: ValueIssue): Fragment {
   const kind = sql`pg_catalog.json_typeof(r.value)`
   return sql`(select case when ${kind} operator(pg_catalog.=) any ('{array,object}')
       then ${raiseAt(issue, kind)}::pg_catalog.json else r.value end

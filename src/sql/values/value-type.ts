@@ -98,11 +98,6 @@ export function kindOf (type: Type | undefined): ColumnKind | undefined {
   return base !== undefined && isJsonType(base) ? 'json' : undefined
 }
 
-/** Whether it is the type of the extension hstore, whose JSON is not its text. */
-export function isHstore (type: Type | undefined): boolean {
-  return type?.kind === 'base' && type.form === 'hstore'
-}
-
 /** The delimiter of the values of a type in an array. */
 export function delimiterOf (type: Type | undefined): string {
   const base = type && baseOf(type)
