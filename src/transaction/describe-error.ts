@@ -28,8 +28,10 @@ import { isPath } from '../sql/values/column.ts'
 import type { Suggestions } from './look-up.ts'
 
 /** The operation that failed. */
-export interface ErrorContext extends KnownValues {
+export interface ErrorContext {
   readonly node: PlanNode
+  /** The place of a value that PostgreSQL refuses. */
+  readonly place: ValuePlace | undefined
   readonly suggestions: Suggestions
 }
 
@@ -226,12 +228,10 @@ function describeRefused (
   message: string,
   context: ErrorContext
 ): string {
-  const { node, row } = context
-  const place = findRefused(error, context)
+  const { node, place } = context
   const form = formHelp(error)
   if (place === undefined) {
-    const help = form === undefined ? '' : `. ${form}`
-    return `${row === undefined ? '' : `Row ${row} of values: `}${message}${help}`
+    return form === undefined ? message : `${message}. ${form}`
   }
   const labels = context.suggestions.labels?.[place.column]
   const help = modifierHelp(node, place) ?? form ?? (labels && describeLabels(labels))
@@ -266,14 +266,18 @@ function formHelp ({ code, routine }: DatabaseError): string | undefined {
 }
 
 /** Finds the value that PostgreSQL cannot convert. */
-function findRefused (error: DatabaseError, context: ErrorContext): ValuePlace | undefined {
-  const { node, row } = context
+export function findRefused (
+  error: DatabaseError,
+  node: PlanNode,
+  known: KnownValues
+): ValuePlace | undefined {
+  const { row } = known
   const column = columnBeforeError(error)
   if (column !== undefined) return { column, row }
   // An error with a context is one inside a function, whose values are not those of the request.
   if (error.where !== undefined) return undefined
   const text = quotedText(error.message)
-  if (text !== undefined) return findValue(node, text, context)
+  if (text !== undefined) return findValue(node, text, known)
   // "expected JSON array" is about this member: `See the value of key "tags".`
   const key = quotedText(error.hint ?? '')
   const member = key === undefined ? undefined : findStoredColumn(node, key)

@@ -20,6 +20,7 @@ import {
   type TypesQuery
 } from '../sql/frame/compiled-batch.ts'
 import type { Place } from '../sql/frame/steps.ts'
+import { parameterAtError } from '../sql/statement/error-place.ts'
 import type { Statement } from '../sql/statement/statement.ts'
 import type { RefusedValue } from '../sql/statement/slot.ts'
 import { startAttempt } from './attempt.ts'
@@ -223,7 +224,7 @@ async function runAttempt (
   const started = turn.run(() => startAttempt(connection, sent, { clientClosed, rowSink }))
   lease.free = started.released
   let outcome = await started.outcome
-  if (refusal !== undefined) outcome = toRefused(outcome, refusal)
+  outcome = refusal === undefined ? withPlace(outcome, sent) : toRefused(outcome, refusal)
   const typesChanged = refusal === undefined && !isPassedOn(rowSink) &&
     await areTypesChanged(sent, { outcome, lease })
   if (outcome.kind === 'failed' && batch.key !== undefined) {
@@ -283,6 +284,15 @@ function toRefused (outcome: AttemptOutcome, refusal: Refusal): AttemptOutcome {
   const failed = { ...outcome, at: refusal.index }
   if (raisedKind(outcome) !== 'refused') return failed
   return { ...failed, error: { code: codeOfRefusal(refusal), message: 'It is refused.' }, refusal }
+}
+
+/** Adds the place of the value that PostgreSQL could not convert, if it is a parameter. */
+function withPlace (outcome: AttemptOutcome, { operations }: AttemptBatch): AttemptOutcome {
+  if (outcome.kind !== 'failed' || typeof outcome.at !== 'number') return outcome
+  const number = parameterAtError(outcome.error)
+  if (number === undefined) return outcome
+  const place = operations()[outcome.at]?.places?.[number - 1]
+  return place === undefined ? outcome : { ...outcome, place }
 }
 
 function tablesOf (refusal: Refusal, { types }: CompiledBatch): readonly TableName[] {

@@ -5,7 +5,7 @@ import type { DatabaseError } from '../errors/postgres.ts'
 import type { UnknownName } from '../plan/named-parts.ts'
 import type { TransactionId } from '../sql/frame/server-state.ts'
 import type { Place } from '../sql/frame/steps.ts'
-import type { RefusedValue } from '../sql/statement/slot.ts'
+import type { RefusedValue, SlotPlace } from '../sql/statement/slot.ts'
 
 /** How one attempt ended. */
 export type AttemptOutcome = Committed | Failed | Lost
@@ -48,6 +48,8 @@ export interface Failed {
   readonly checkable?: boolean
   /** The statement that failed had been prepared by an earlier batch. */
   readonly wasPrepared?: boolean
+  /** The value that PostgreSQL could not convert, if it was a parameter. */
+  readonly place?: SlotPlace
   /** No operation was run. */
   readonly refusal?: Refusal
   /** The results of the operations before. */

@@ -123,12 +123,13 @@ function needsPlace (outcome: Failed): boolean {
 }
 
 /**
- * Whether PostgreSQL refused a value of an operation, also by a domain that was no domain
- * when its type was read. Functions can raise 0A000, which Citus reports without a context.
+ * Whether PostgreSQL refused a value whose place is not known, also by a domain that was no domain
+ * when its type was read. Functions can raise 0A000, which Citus reports without a
+ * context.
  */
 function isCheckableRefusal (outcome: Failed): boolean {
-  const { checkable, error: { code, where, routine } } = outcome
-  if (checkable !== true || raisedKind(outcome) !== undefined) return false
+  const { checkable, place, error: { code, where, routine } } = outcome
+  if (checkable !== true || place !== undefined || raisedKind(outcome) !== undefined) return false
   if (code === SqlState.feature_not_supported) return where === undefined
   if (code === SqlState.insufficient_privilege) return false
   return CHECKABLE_CLASSES.has(classOf(code)) || routine === 'domain_check_input'
@@ -172,8 +173,9 @@ function exceedsShare ({ count, variant }: AttemptBatch, outcome: Failed): boole
  */
 export function needsValueChecks ({ batch, outcome }: AttemptResult): boolean {
   if (batch.variant?.checkValues === true || outcome.kind !== 'failed') return false
-  const { at, error } = outcome
-  if (typeof at !== 'number' || batch.operations()[at]?.needsValueChecks !== true) return false
+  const { at, error, place } = outcome
+  if (typeof at !== 'number' || place !== undefined) return false
+  if (batch.operations()[at]?.needsValueChecks !== true) return false
   const kind = raisedKind(outcome)
   return kind === undefined ? isValueError(error.code) : kind === 'inspect'
 }

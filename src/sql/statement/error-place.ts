@@ -89,13 +89,20 @@ function findNames (query: string): readonly QuotedName[] {
     )
 }
 
-function textBeforeError ({ position, where = '', query = '' }: PlacedError): string {
-  if (position !== undefined) return query.slice(0, unitOf(query, Number(position) - 1))
+/** The number of the parameter that could not be converted, from 1. */
+export function parameterAtError ({ where = '' }: PlacedError): number | undefined {
   // The context of a function has several lines or no `$`.
-  const parameter = /^[^\n$]*(\$[0-9]+)\b[^\n]*$/.exec(where)?.[1]
+  const number = /^[^\n$]*\$([0-9]+)\b[^\n]*$/.exec(where)?.[1]
+  return number === undefined ? undefined : Number(number)
+}
+
+function textBeforeError (error: PlacedError): string {
+  const { position, query = '' } = error
+  if (position !== undefined) return query.slice(0, unitOf(query, Number(position) - 1))
+  const parameter = parameterAtError(error)
   return parameter === undefined
     ? ''
-    : query.slice(0, query.search(new RegExp(`\\${parameter}(?![0-9])`)))
+    : query.slice(0, query.search(new RegExp(`\\$${parameter}(?![0-9])`)))
 }
 
 function unquote (name: string | undefined): string | undefined {

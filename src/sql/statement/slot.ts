@@ -37,6 +37,8 @@ export interface RefusedValue extends SlotPlace {
 export type RefusedHere = Omit<RefusedValue, 'index'>
 
 interface ValueSlot extends Slot {
+  /** Undefined: its value are rows. */
+  readonly place?: SlotPlace
   readonly write: (values: Values, refused: RefusedHere[]) => ParameterText
 }
 
@@ -44,6 +46,7 @@ interface ValueSlot extends Slot {
 export function slot (value: Json, type: Type, place: SlotPlace): Fragment {
   const position = readValuePlaceholder(value)
   const written: ValueSlot = {
+    place,
     write (values, refused) {
       const text = write(position === undefined ? value : values[position] as Json, type)
       if (!isIssue(text)) return text
@@ -97,6 +100,11 @@ export function isRowsSlot (parameter: unknown): parameter is RowsSlot {
 /** Whether a parameter is a value that is still to be written. */
 export function isSlot (parameter: unknown): parameter is Slot {
   return typeof parameter === 'object' && parameter !== null && 'write' in parameter
+}
+
+/** The place of the value of a parameter; undefined: it is no value, or several. */
+export function placeOf (parameter: unknown): SlotPlace | undefined {
+  return isSlot(parameter) ? (parameter as ValueSlot).place : undefined
 }
 
 /** Writes a value. Adds it to `refused` if its type refuses it. */

@@ -67,7 +67,7 @@ async function change (
 
 type Joined = Read & { readonly on: Readonly<Record<string, string>> }
 
-/** Values that no row receives may or may not be checked. */
+/** Values that no row receives may or may not be converted. */
 async function checkUnused (
   set: object,
   context: Context,
@@ -102,6 +102,8 @@ async function runReturning (
 }
 
 async function insert (operation: Operation, context: Context): Promise<Rows> {
+  const { set } = (operation['on_conflict'] ?? {}) as { readonly set?: object }
+  if (set !== undefined) await checkUnused(set, context)
   if (operation['from'] !== undefined) return insertFrom(operation, context)
   const { table, results } = context
   const columns = Object.keys(table.columns)
