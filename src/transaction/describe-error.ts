@@ -265,15 +265,12 @@ function formHelp ({ code, routine }: DatabaseError): string | undefined {
     : undefined
 }
 
-/** Finds the value that PostgreSQL cannot convert. */
-export function findRefused (
+/** Finds the stored value that PostgreSQL cannot convert, by its text. */
+export function findStored (
   error: DatabaseError,
   node: PlanNode,
   known: KnownValues
 ): ValuePlace | undefined {
-  const { row } = known
-  const column = columnBeforeError(error)
-  if (column !== undefined) return { column, row }
   // An error with a context is one inside a function, whose values are not those of the request.
   if (error.where !== undefined) return undefined
   const text = quotedText(error.message)
@@ -281,7 +278,7 @@ export function findRefused (
   // "expected JSON array" is about this member: `See the value of key "tags".`
   const key = quotedText(error.hint ?? '')
   const member = key === undefined ? undefined : findStoredColumn(node, key)
-  return member === undefined ? undefined : { column: member, row }
+  return member === undefined ? undefined : { column: member, row: known.row }
 }
 
 /** What to write instead of a modifier in `values`. There it is data, which jsonb can store. */

@@ -19,7 +19,7 @@ import type { Expectation, PlanNode } from '../plan/nodes.ts'
 import type { Plan, ReferenceUse, Requirement, Requirements } from '../plan/plan.ts'
 import { INLINED, notOnCitus, SEVERAL_SHARDS } from '../sql/citus/citus.ts'
 import type { Place } from '../sql/frame/steps.ts'
-import { exposedAtError } from '../sql/statement/error-place.ts'
+import { columnBeforeError, exposedAtError } from '../sql/statement/error-place.ts'
 import { readRaised, type RaisedError, type ValueIssue } from '../sql/statement/raised-error.ts'
 import { FORMAT_NAMES } from '../sql/statement/settings.ts'
 import { columnsRead, listsRead } from '../sql/statement/shared-results.ts'
@@ -27,7 +27,7 @@ import {
   describeError,
   describeGrant,
   describeHint,
-  findRefused,
+  findStored,
   isMissingFunction,
   modifierHelp,
   placeName
@@ -114,7 +114,11 @@ function findPlace (
   const ofRow = row && ['values', row.position]
   if (!isValueError(error.code)) return { row, place: undefined, path: ofRow }
   if (ofParameter !== undefined) return { row, place: ofParameter, path: pathOf(node, ofParameter) }
-  const place = findRefused(error, node, { row: row?.position, ...known })
+  const compared = columnBeforeError(error)
+  if (compared !== undefined) {
+    return { row, place: { column: compared, row: row?.position }, path: ofRow }
+  }
+  const place = findStored(error, node, { row: row?.position, ...known })
   return { row, place, path: (place && pathOfStored(node, place)) ?? ofRow }
 }
 
