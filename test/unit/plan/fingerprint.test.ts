@@ -151,6 +151,7 @@ t.test('a statement with a placeholder inside its text or a parameter is no temp
   t.same(template && fillTemplate(template, ['a "b"']), {
     text: 'select $1, $2, $3, $4',
     parameters: [null, 'fixed', 'a "b"', '"a \\"b\\""'],
+    places: [undefined, undefined, undefined, undefined],
     refused: [],
     prepare
   })
