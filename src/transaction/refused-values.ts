@@ -44,7 +44,10 @@ function toIssue (
     op: node.id,
     index,
     code: 'value_invalid',
-    path: [...pathOf(node, { ...place, isCompared }), ...isCompared ? [] : issue.path],
+    path: [
+      ...pathOf(node, { ...place, isCompared }),
+      ...isCompared && row === undefined ? [] : issue.path
+    ],
     message: shorten(message)
   }
 }
@@ -54,7 +57,8 @@ export function pathOf (
   node: PlanNode,
   { column, row, isCompared = false }: SlotPlace
 ): Issue['path'] {
-  if (isCompared) return isOfWhere(node) ? ['where'] : []
+  // The columns of a key are compared with the values of a row.
+  if (isCompared && row === undefined) return isOfWhere(node) ? ['where'] : []
   if (row !== undefined && node.kind === 'insert') return ['values', row, column]
   if (node.kind === 'call') return ['args', column]
   const computed = assignmentsOf(node).find(assignment => assignment.column === column)
