@@ -76,6 +76,7 @@ const batches = {
     }),
     operations: [{ ...from, columns: { id: { $col: 'id' } } }]
   },
+  missing: { params: paramsOf(list), operations: [{ ...insert, table: 'nowhere' }] },
   none: { operations: [{ id: 's', op: 'select', table: 'pairs' }] },
   two: {
     params: paramsOf(list, { others: list }, ['items', 'others']),
@@ -247,6 +248,9 @@ t.test('a value that its column would change is refused with its line', async t 
   })
   t.match(await upload('halves', [{ id: 1 }, { id: 2.5 }]), {
     body: { error: { code: 'value_invalid', path: ['items', 1, 'id'], line: 2 } }
+  })
+  t.match(await upload('missing', [{ id: 1 }]), {
+    status: 404, body: { error: { code: 'undefined_table' } }
   })
   t.equal((await readAll()).length, 2)
 })

@@ -252,3 +252,23 @@ t.test('a value of an earlier operation that is refused is named', async t => {
   const { body } = await service.post([before, set({ i: '$b.0.p' })], { headers })
   t.match(body.error, { op: 'o', message: /^invalid input/ }, 'the value is not known')
 })
+
+t.test('JSON of an earlier operation that a column refuses is named', async t => {
+  const before = op.insert('b', 'things', [{ k: 60, j: { word: 'x' }, t: 'y', n: 1 }])
+  const insert = (values: object): object => op.insert('o', 'things', [values])
+  const cases: ReadonlyArray<readonly [operation: object, message: string]> = [
+    [insert({ k: 61, a: '$b.0.j' }), 'Row 0 of values, column "a": '],
+    [op.update('o', 'things', { key: ['k'], values: [{ k: 1, a: '$b.0.j' }] }),
+      'Row 0 of values, column "a": '],
+    [op.update('o', 'things', { set: { a: '$b.0.j' }, where: { k: { eq: 1 } } }), 'Column "a": '],
+    [insert({ k: 61, a: [['$b.0.k'], []] }), 'Row 0 of values, column "a"'],
+    [insert({ k: 61, p: { word: '$b.0.t', nope: 1 } }),
+      'Row 0 of values, column "p": the type pair has no member "nope".'],
+    [insert({ k: 61, p: { $merge: '$b.0.t' } }),
+      'Row 0 of values, column "p": the type pair has no member "$merge". The modifier $merge']
+  ]
+  for (const [operation, message] of cases) {
+    const { body: { error } } = await service.post([before, operation])
+    t.ok(error?.message.startsWith(message), `${JSON.stringify(operation)}: ${error?.message}`)
+  }
+})

@@ -40,6 +40,20 @@ t.test('the columns of a constraint are not known on Citus', t => {
   t.end()
 })
 
+t.test('with value checks, the coordinator reads the rows of an update by key', t => {
+  const plan = planBatch([
+    { id: 's', op: 'select', table: 't' },
+    { id: 'u', op: 'update', table: 't', key: ['a'], values: [{ a: 1, b: '$s.0.b' }] }
+  ] as unknown as Batch, limits)
+  for (const distributed of [true, false]) {
+    const [, statement] = compile(plan, {
+      maxRows: 10, maxBytes: 1000, distributed, checkValues: true
+    })
+    t.equal(statement?.text.includes('c1 as '), distributed)
+  }
+  t.end()
+})
+
 t.test('types of another schema are compared on the coordinator', t => {
   const batch = [{ id: 's', op: 'select', table: 't', where: { a: { eq: 'x' } } }] as const
   const plan = planBatch(batch as unknown as Batch, limits)
