@@ -134,7 +134,7 @@ export function findStoredColumn (node: PlanNode, member: string): string | unde
   }
   const columns = newValuesOf(node)?.columns ??
     (node.kind === 'insert' ? node.groups.flatMap(({ columns }) => columns) : [])
-  return columns.includes(member) ? member : undefined
+  return columns.find(column => column === member)
 }
 
 /** The column of a field of a bulk update. */

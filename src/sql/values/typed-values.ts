@@ -212,8 +212,9 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     if (rows.rewrite === undefined) return rows
     const nested = new Set(uncertainColumns.map(({ column }) => column))
     const rewriters = new Map<string, (value: Json, row: number) => Json>()
-    for (const { name, column, as, stored } of fields) {
-      const type = as === 'text' ? undefined : this.writtenType(column, { as, stored })
+    for (const field of fields) {
+      const { name, column } = field
+      const type = this.#typeOfField(field)
       if (type === undefined) continue
       const isNested = nested.has(name)
       if (sent.references.length === 0) nested.delete(name)
@@ -231,11 +232,17 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
    * Builds the rows of a parameter as JSON, whose members are written in the types of the columns.
    */
   buildParameterRows ({ position }: Parameter, fields: readonly WrittenField[]): Fragment {
-    const members = fields.flatMap(({ name, column, as, stored }) => {
-      const type = as === 'text' ? undefined : this.writtenType(column, { as, stored })
+    const members = fields.flatMap(field => {
+      const { name, column } = field
+      const type = this.#typeOfField(field)
       return type === undefined ? [] : [{ name, column, type }]
     })
     return sql`${rowsSlot(position, members)}::pg_catalog.json`
+  }
+
+  /** The type in which a field is written. */
+  #typeOfField ({ column, as, stored }: WrittenField): Type | undefined {
+    return as === 'text' ? undefined : this.writtenType(column, { as, stored })
   }
 
   /**
