@@ -200,7 +200,7 @@ export const slips: readonly Slip[] = [
     repair: '"values": [{"task": {}, "attempts": 2}]',
     status: 400,
     code: 'invalid_text_representation',
-    path: ['values', 0],
+    path: ['values', 0, 'attempts'],
     message: 'Row 0 of values, column "attempts": invalid input syntax for type integer: "…"'
   },
   {

@@ -11,14 +11,11 @@ import type { ColumnPath } from '../plan/nodes.ts'
 import type { JsonShape, Parameter, ParameterRows } from '../plan/shape.ts'
 import type { Plan } from '../plan/plan.ts'
 import {
-  divideBatch,
   once,
   planBatch,
   planBytes,
-  type Division,
   type PlannedBatch
 } from '../plan/plan-batch.ts'
-import { parameterName } from '../plan/parameter-rows.ts'
 import { isOperationId } from '../plan/reference.ts'
 import { leastCertain } from '../plan/stored-values.ts'
 import { isNested } from '../plan/value-text.ts'
@@ -129,12 +126,7 @@ export class RequestPlanner {
         : this.#findPlan(describe()),
       values: all,
       plan: once(() => this.#plan(this.#withData(describe(), values))),
-      named: true,
-      divide: division => {
-        const operations = this.#divide(division, values)
-        const plan = once(() => this.#plan(this.#withData(describe(), values), operations))
-        return { genericPlan: plan(), values: all, plan, named: true }
-      }
+      named: true
     }
   }
 
@@ -171,16 +163,6 @@ export class RequestPlanner {
     }
   }
 
-  #divide (division: Division, values: readonly Json[]): Batch {
-    const { values: rows } = this.#operations[division.index] as JsonObject
-    const parameter = typeof rows === 'string' ? this.#known.get(parameterName(rows)) : undefined
-    return divideBatch(
-      this.#operations,
-      division,
-      parameter && escapeRows(values[parameter.position] as Rows, this.#isId)
-    )
-  }
-
   /**
    * Whether the plan of the file is that of a request: no rows are inserted, whose columns differ,
    * and every value that is read is a scalar.
@@ -191,8 +173,8 @@ export class RequestPlanner {
       documents.every(rows => rows.every(hasOnlyScalars))
   }
 
-  #plan (parameters: RequestParameters, operations = this.#operations): Plan {
-    return planBatch(operations, this.#limits, parameters)
+  #plan (parameters: RequestParameters): Plan {
+    return planBatch(this.#operations, this.#limits, parameters)
   }
 
   /** A plan is not kept if the rows of a parameter have different members. */

@@ -51,19 +51,14 @@ export interface KnownValues {
 export function findValue (
   node: PlanNode,
   text: string,
-  { row, parameters = [], readReference }: KnownValues
+  { row, ...known }: KnownValues
 ): ValuePlace | undefined {
   if (hasUnknownRows(node)) return undefined
   const mayHave = (value: Json | undefined): boolean => value === undefined || hasValue(value, text)
-  let isUnknown = listReferences(node).some(reference => mayHave(readReference(reference)))
-  const read: ReadReference = reference => {
-    const { parameter } = reference
-    if (parameter?.rows !== undefined) return null
-    if (parameter !== undefined) return parameters[parameter.position] ?? null
-    const value = readReference(reference)
-    isUnknown ||= value === undefined
-    return value ?? null
-  }
+  let isUnknown = listReferences(node).some(reference => mayHave(known.readReference(reference)))
+  const read = createReader(known, () => {
+    isUnknown = true
+  })
   const all = storedValues(node, read).filter(({ value }) => hasValue(value, text))
   if (isUnknown) return undefined
   const found = row === undefined ? all : all.filter(value => [row, undefined].includes(value.row))
@@ -71,6 +66,37 @@ export function findValue (
   if (first === undefined || found.some(({ column }) => column !== first.column)) return undefined
   const isCertain = found.every(value => value.row === first.row || isWhole(value, text))
   return isCertain ? first : { column: first.column }
+}
+
+/** A row of `values`, with its values by column. */
+export interface StoredRow {
+  readonly position: number
+  readonly values: JsonObject
+}
+
+/**
+ * Returns the rows of `values` as they are stored. Returns none if there are others, or if one of
+ * them refers to a value that is not known. Operands of modifiers are left out.
+ */
+export function storedRows (
+  node: PlanNode,
+  known: KnownValues
+): readonly StoredRow[] {
+  if ((node.kind !== 'insert' && node.kind !== 'bulk_update') || hasUnknownRows(node)) return []
+  let isUnknown = false
+  const read = createReader(known, () => {
+    isUnknown = true
+  })
+  const rows = node.groups.flatMap(group => parseRows(group.rows, read).map((row, i) => ({
+    position: group.positions[i] as number,
+    values: 'fields' in group ? valuesOfFields(row, group) : row
+  })))
+  return isUnknown && rows.length > 1 ? [] : rows
+}
+
+function valuesOfFields (row: JsonObject, { fields }: BulkUpdateGroup): JsonObject {
+  return Object.fromEntries(fields.flatMap(({ name, column, modifier }) =>
+    modifier === undefined || modifier === '$value' ? [[column, row[name] ?? null]] : []))
 }
 
 /** Members of a node whose references are among the stored values, or that are data. */
@@ -108,7 +134,7 @@ export function findStoredColumn (node: PlanNode, member: string): string | unde
   }
   const columns = newValuesOf(node)?.columns ??
     (node.kind === 'insert' ? node.groups.flatMap(({ columns }) => columns) : [])
-  return columns.includes(member) ? member : undefined
+  return columns.find(column => column === member)
 }
 
 /** The column of a field of a bulk update. */
@@ -148,6 +174,21 @@ function assignmentsOfGroup ({ fields, computed }: BulkUpdateGroup): readonly As
 }
 
 type ReadReference = (reference: Reference) => Json
+
+/** `onUnknown`: called for a value that is not known, which is null then. */
+function createReader (
+  { parameters = [], readReference }: KnownValues,
+  onUnknown: () => void
+): ReadReference {
+  return reference => {
+    const { parameter } = reference
+    if (parameter?.rows !== undefined) return null
+    if (parameter !== undefined) return parameters[parameter.position] ?? null
+    const value = readReference(reference)
+    if (value === undefined) onUnknown()
+    return value ?? null
+  }
+}
 
 function storedValues (node: PlanNode, read: ReadReference): readonly StoredValue[] {
   const source = sourceOf(node)

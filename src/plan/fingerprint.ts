@@ -21,7 +21,7 @@ import { hasEqualKeys } from './key-rows.ts'
 import type { Parameter } from './shape.ts'
 import { isData } from './reference.ts'
 import { MAX_CELL_ROWS } from './stored-values.ts'
-import { isList, isNested, listText, textOf } from './value-text.ts'
+import { isList, isNested, textOf } from './value-text.ts'
 
 interface Fingerprint {
   /** The batch as JSON, with a placeholder for each value. */
@@ -227,14 +227,13 @@ function jsonPlaceholder (position: number): string {
 /** A placeholder in a parameter of a statement. */
 export interface Placeholder {
   readonly position: number
-  /** The parameter is the text itself, the value as JSON, or a list as the text of an array. */
-  readonly as: 'text' | 'json' | 'array'
+  /** The parameter is the text itself, or the value as JSON. */
+  readonly as: 'text' | 'json'
 }
 
 const TEXT = new RegExp(`^${SECRET}\\.(\\d+)\\.$`)
 const LIST = new RegExp(`^${SECRET}\\.(\\d+)\\.list$`)
 const JSON_NUMBER = new RegExp(`^${SECRET_DIGITS}(\\d{${POSITION_DIGITS}})$`)
-const ARRAY = new RegExp(`^\\{"${SECRET}\\.(\\d+)\\.list"\\}$`)
 const JSON_TEXT = new RegExp(
   `^(?:"${SECRET}\\.(\\d+)\\."|\\["${SECRET}\\.(\\d+)\\.list"\\]` +
     `|\\{"${SECRET}\\.(\\d+)\\.":0\\}|${SECRET_DIGITS}(\\d{${POSITION_DIGITS}}))$`
@@ -244,8 +243,6 @@ const JSON_TEXT = new RegExp(
 export function readPlaceholder (parameter: string): Placeholder | undefined {
   const [, text] = TEXT.exec(parameter) ?? []
   if (text !== undefined) return { position: Number(text), as: 'text' }
-  const [, array] = ARRAY.exec(parameter) ?? []
-  if (array !== undefined) return { position: Number(array), as: 'array' }
   const position = JSON_TEXT.exec(parameter)?.slice(1).find(found => found !== undefined)
   return position === undefined ? undefined : { position: Number(position), as: 'json' }
 }
@@ -275,7 +272,6 @@ export function fillPlaceholder (
 ): string | null | undefined {
   const value = values[position] as Json
   if (as === 'json') return writeJson(value)
-  if (as === 'array') return listText(value)
   return isNested(value) ? undefined : textOf(value)
 }
 

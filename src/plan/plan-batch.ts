@@ -4,7 +4,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Batch } from '../../schemas/batch.ts'
-import { parseJson, type Json, type JsonObject, type Pieces } from '../json/parse.ts'
+import { parseJson, type Json, type Pieces } from '../json/parse.ts'
 import { BatchContext, PlanContext, type PlanLimits } from './context.ts'
 import type { PlanNode } from './nodes.ts'
 import type { Parameter } from './shape.ts'
@@ -58,33 +58,6 @@ export interface PlannedBatch {
   readonly named?: boolean
   /** How many rows an operation may change that returns none; undefined: MAX_ROWS. */
   readonly maxChanged?: number
-  /** Plans a part of the batch; undefined: it is known by its plan only. */
-  readonly divide?: (division: Division) => PlannedBatch
-}
-
-/**
- * The operations up to the one with this index, which becomes several: each has as many of its rows
- * of `values` as `sizes` says, in their order, and expects no number of rows.
- */
-export interface Division {
-  readonly index: number
-  readonly sizes: readonly number[]
-}
-
-/** Returns the operations of a division. `rows`: those of `values`, if they are a parameter. */
-export function divideBatch (
-  batch: Batch,
-  { index, sizes }: Division,
-  rows?: readonly Json[]
-): Batch {
-  const { expect, values, ...operation } = batch[index] as Batch[number] & JsonObject
-  const all = rows ?? values as readonly Json[]
-  let end = 0
-  const parts = sizes.map(size => {
-    end += size
-    return { ...operation, values: all.slice(end - size, end) }
-  })
-  return [...batch.slice(0, index), ...parts]
 }
 
 /**
@@ -123,14 +96,11 @@ export class BatchPlanner {
   * plan (batch: Batch): Pieces<PlannedBatch> {
     const fingerprint = readFingerprint(batch)
     const known = fingerprint && this.#genericPlans.get(fingerprint.text)
-    const divide = (division: Division): PlannedBatch =>
-      toPlannedBatch(planBatch(divideBatch(batch, division), this.#limits))
     if (fingerprint !== undefined && known instanceof Object) {
       return {
         genericPlan: known,
         values: fingerprint.values,
-        plan: once(() => planBatch(batch, this.#limits)),
-        divide
+        plan: once(() => planBatch(batch, this.#limits))
       }
     }
     yield
@@ -140,7 +110,7 @@ export class BatchPlanner {
       const { text } = fingerprint
       this.#genericPlans.set(text, known === undefined ? 'seen' : this.#planFingerprint(text))
     }
-    return { ...toPlannedBatch(plan), divide }
+    return toPlannedBatch(plan)
   }
 
   /** Plans the batch of a fingerprint. It is valid, because a batch with this fingerprint was. */

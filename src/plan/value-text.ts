@@ -23,11 +23,6 @@ export function arrayText (
   }}`
 }
 
-/** The text of a list of scalars for the input of an array; undefined for another value. */
-export function listText (value: Json): string | undefined {
-  return isList(value) ? arrayText(value.map(textOf)) : undefined
-}
-
 /** Whether a value is a list of scalars. */
 export function isList (value: Json): value is readonly Json[] {
   return Array.isArray(value) && !(value as readonly Json[]).some(isNested)

@@ -46,7 +46,6 @@ import {
   type Step
 } from '../sql/frame/steps.ts'
 import { parameterAtError } from '../sql/statement/error-place.ts'
-import { placeOfParameter } from '../sql/statement/slot.ts'
 import { Answers } from './answers.ts'
 import { isCommitUncertain } from './lost-commit.ts'
 import type { AttemptOutcome, Failed, Lost, RowSink } from './outcome.ts'
@@ -283,7 +282,7 @@ class Attempt implements AnswerHandler {
         error: { ...withLaterCondition(error), query },
         at: place,
         wasPrepared,
-        value: placeOfParameter(statement?.slots?.[(parameterAtError(error) ?? 0) - 1])
+        place: statement?.places?.[(parameterAtError(error) ?? 0) - 1]
       }
     }
     if (request === this.#steps.length) {

@@ -29,8 +29,10 @@ import { isPath } from '../sql/values/column.ts'
 import type { Suggestions } from './look-up.ts'
 
 /** The operation that failed. */
-export interface ErrorContext extends KnownValues {
+export interface ErrorContext {
   readonly node: PlanNode
+  /** The place of a value that PostgreSQL refuses. */
+  readonly place: ValuePlace | undefined
   readonly suggestions: Suggestions
   /** The value of the request that PostgreSQL could not convert. */
   readonly value?: SlotPlace | undefined
@@ -229,12 +231,10 @@ function describeRefused (
   message: string,
   context: ErrorContext
 ): string {
-  const { node, row } = context
-  const place = findRefused(error, context)
+  const { node, place } = context
   const form = formHelp(error)
   if (place === undefined) {
-    const help = form === undefined ? '' : `. ${form}`
-    return `${row === undefined ? '' : `Row ${row} of values: `}${message}${help}`
+    return form === undefined ? message : `${message}. ${form}`
   }
   const labels = context.suggestions.labels?.[place.column]
   const help = modifierHelp(node, place) ?? form ?? (labels && describeLabels(labels))
@@ -268,20 +268,20 @@ function formHelp ({ code, routine }: DatabaseError): string | undefined {
     : undefined
 }
 
-/** Finds the value that PostgreSQL cannot convert. */
-function findRefused (error: DatabaseError, context: ErrorContext): ValuePlace | undefined {
-  const { node, row, value } = context
-  if (value !== undefined) return { column: value.column, row }
-  const column = columnBeforeError(error)
-  if (column !== undefined) return { column, row }
+/** Finds the stored value that PostgreSQL cannot convert, by its text. */
+export function findStored (
+  error: DatabaseError,
+  node: PlanNode,
+  known: KnownValues
+): ValuePlace | undefined {
   // An error with a context is one inside a function, whose values are not those of the request.
   if (error.where !== undefined) return undefined
   const text = quotedText(error.message)
-  if (text !== undefined) return findValue(node, text, context)
+  if (text !== undefined) return findValue(node, text, known)
   // "expected JSON array" is about this member: `See the value of key "tags".`
   const key = quotedText(error.hint ?? '')
   const member = key === undefined ? undefined : findStoredColumn(node, key)
-  return member === undefined ? undefined : { column: member, row }
+  return member === undefined ? undefined : { column: member, row: known.row }
 }
 
 /** What to write instead of a modifier in `values`. There it is data, which jsonb can store. */

@@ -17,6 +17,7 @@ import {
   type AttemptBatch,
   type AttemptVariant,
   type CompiledBatch,
+  type LearnedTypes,
   type TypesQuery
 } from '../sql/frame/compiled-batch.ts'
 import type { Place } from '../sql/frame/steps.ts'
@@ -282,7 +283,7 @@ function toRefused (outcome: AttemptOutcome, refusal: Refusal): AttemptOutcome {
 }
 
 function tablesOf (refusal: Refusal, { types }: CompiledBatch): readonly TableName[] {
-  return refusal.kind === 'name' ? [refusal.name.table] : types?.tables ?? []
+  return refusal.kind === 'name' ? [refusal.name.table] : (types as LearnedTypes).tables
 }
 
 function codeOfRefusal (refusal: Refusal): string {

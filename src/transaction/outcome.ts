@@ -44,10 +44,10 @@ export interface Failed {
   readonly kind: 'failed'
   readonly error: DatabaseError
   readonly at: Place
-  /** The value of the request that PostgreSQL could not convert. */
-  readonly value?: SlotPlace | undefined
   /** The statement that failed had been prepared by an earlier batch. */
   readonly wasPrepared?: boolean
+  /** The value that PostgreSQL could not convert, if it was a parameter. */
+  readonly place?: SlotPlace | undefined
   /** No operation was run. */
   readonly refusal?: Refusal
   /** The results of the operations before. */
@@ -105,6 +105,5 @@ export type RetryReason =
   | 'serialization_failure'
   | 'deadlock_detected'
   | 'stale_plan'
-  | 'values'
   | 'connection'
   | 'lost'

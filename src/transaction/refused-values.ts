@@ -4,10 +4,11 @@
 import type { Issue } from '../../schemas/error.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import { shorten } from '../plan/check/issues.ts'
-import { assignmentsOf } from '../plan/find-value.ts'
+import { assignmentsOf, type ValuePlace } from '../plan/find-value.ts'
 import type { PlanNode } from '../plan/nodes.ts'
 import type { Plan } from '../plan/plan.ts'
-import type { RefusedValue } from '../sql/statement/slot.ts'
+import { sourceOf } from '../plan/source.ts'
+import type { RefusedValue, SlotPlace } from '../sql/statement/slot.ts'
 import { describeIssue } from '../values/describe.ts'
 import { modifierHelp, placeName } from './describe-error.ts'
 
@@ -43,16 +44,21 @@ function toIssue (
     op: node.id,
     index,
     code: 'value_invalid',
-    path: isCompared ? ['where'] : [...pathOf(node, place), ...issue.path],
+    path: [
+      ...pathOf(node, { ...place, isCompared }),
+      ...isCompared && row === undefined ? [] : issue.path
+    ],
     message: shorten(message)
   }
 }
 
 /** The path of a value in its operation. */
-function pathOf (
+export function pathOf (
   node: PlanNode,
-  { column, row }: Pick<RefusedValue, 'column' | 'row'>
+  { column, row, isCompared = false }: SlotPlace
 ): Issue['path'] {
+  // The columns of a key are compared with the values of a row.
+  if (isCompared && row === undefined) return isOfWhere(node) ? ['where'] : []
   if (row !== undefined && node.kind === 'insert') return ['values', row, column]
   if (node.kind === 'call') return ['args', column]
   const computed = assignmentsOf(node).find(assignment => assignment.column === column)
@@ -64,4 +70,26 @@ function pathOf (
   const isQuery = node.query?.columns.includes(column) === true ||
     node.query?.computed.includes(computed as never) === true
   return [...isQuery ? ['columns'] : ['on_conflict', 'set'], column, ...modifier]
+}
+
+/** Whether the conditions of an operation are only those of `where`. */
+function isOfWhere (node: PlanNode): boolean {
+  switch (node.kind) {
+    case 'insert':
+      return false
+    case 'bulk_update':
+      return true
+    case 'update':
+    case 'delete':
+      return node.join === undefined
+    default:
+      return node.having.length === 0 && node.after === undefined
+  }
+}
+
+/** The path of a value that is stored; undefined: it is not known. */
+export function pathOfStored (node: PlanNode, place: ValuePlace): Issue['path'] | undefined {
+  const isKnown = sourceOf(node)?.kind !== 'rows' &&
+    (place.row !== undefined || node.kind !== 'insert' || node.query !== undefined)
+  return isKnown ? pathOf(node, place) : undefined
 }

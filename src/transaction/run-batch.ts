@@ -16,7 +16,6 @@ import {
 import { mayCommit, type CompiledBatch } from '../sql/frame/compiled-batch.ts'
 import { choosePool, type Database } from './decorators.ts'
 import { executeBatch, type ExecuteOptions } from './execute.ts'
-import { locateRow } from './locate-row.ts'
 import { lookUp } from './look-up.ts'
 import type { BatchOutcome, Failed, RowSink } from './outcome.ts'
 import { createReport, type BatchReport } from './report.ts'
@@ -135,34 +134,18 @@ interface Sent extends RunBatchOptions {
 
 async function describeFailure (outcome: Failed, sent: Sent): Promise<Failure> {
   const { planned, request: { identity: { role, anonymous } }, settings, turn = smallTurn } = sent
-  const deadline = Math.min(sent.deadline, performance.now() + LOCATE_TIMEOUT_MS)
-  const row = await locateRow(outcome, planned, part => tryPart(part, { ...sent, deadline }))
+  const deadline = Math.min(sent.deadline, performance.now() + LOOK_UP_TIMEOUT_MS)
   const { maxChanged } = planned
   const node = typeof outcome.at === 'number' ? planned.plan().operations[outcome.at] : undefined
   const { pool } = sent.database
   const suggestions = await lookUp(outcome, node, { pool, role, deadline, ...settings })
   const more = { parameters: planned.values, suggestions }
-  const options = { ...settings, maxChanged, row, role, anonymous, ...more }
+  const options = { ...settings, maxChanged, role, anonymous, ...more }
   return turn.run(() => toFailure(outcome, planned.plan(), options))
 }
 
-/** Longest search for the row that fails. */
-const LOCATE_TIMEOUT_MS = 2000
-
-/** Runs a part of a batch that has failed, and commits nothing. */
-async function tryPart (part: PlannedBatch, sent: Sent): Promise<BatchOutcome> {
-  const { request: { id, identity, trace, preferences }, database, turn = smallTurn } = sent
-  sent.onRetry?.('values')
-  const dryRun: BatchRequest = {
-    id,
-    identity,
-    trace,
-    preferences: { ...preferences, tx: 'rollback' },
-    idempotencyKey: undefined
-  }
-  const batch = await turn.finish(compileAll(part, dryRun, database.compiler))
-  return await executeBatch(choosePool(database, batch.mode), batch, sent)
-}
+/** Longest search for names that are similar to an unknown one. */
+const LOOK_UP_TIMEOUT_MS = 2000
 
 /** Also compiles the operations, so that their errors are found without a connection. */
 function * compileAll (

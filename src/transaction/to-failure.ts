@@ -12,12 +12,14 @@ import {
 } from '../errors/catalogue.ts'
 import { fromDatabase, type DatabaseError } from '../errors/postgres.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
+import type { Issue } from '../../schemas/error.ts'
 import type { Json } from '../json/parse.ts'
+import type { ValuePlace } from '../plan/find-value.ts'
 import type { Expectation, PlanNode } from '../plan/nodes.ts'
 import type { Plan, ReferenceUse, Requirement, Requirements } from '../plan/plan.ts'
 import { INLINED, notOnCitus, SEVERAL_SHARDS } from '../sql/citus/citus.ts'
 import type { Place } from '../sql/frame/steps.ts'
-import { exposedAtError } from '../sql/statement/error-place.ts'
+import { columnBeforeError, exposedAtError } from '../sql/statement/error-place.ts'
 import { readRaised, type RaisedError, type ValueIssue } from '../sql/statement/raised-error.ts'
 import { FORMAT_NAMES } from '../sql/statement/settings.ts'
 import { columnsRead, listsRead } from '../sql/statement/shared-results.ts'
@@ -25,6 +27,7 @@ import {
   describeError,
   describeGrant,
   describeHint,
+  findStored,
   isMissingFunction,
   modifierHelp,
   placeName
@@ -33,7 +36,8 @@ import { describeName } from './describe-name.ts'
 import type { Suggestions } from './look-up.ts'
 import type { Failed } from './outcome.ts'
 import { referenceReader } from './read-reference.ts'
-import { describeRefusedValues } from './refused-values.ts'
+import { findRow, type FoundRow } from './find-row.ts'
+import { describeRefusedValues, pathOf, pathOfStored } from './refused-values.ts'
 
 export interface FailureOptions {
   /** The role of the batch. */
@@ -49,8 +53,6 @@ export interface ToFailureOptions extends FailureOptions {
   readonly maxBytes: number
   /** DB_SCHEMAS */
   readonly schemas: readonly string[]
-  /** The position in `values` of the row that fails; see locate-row.ts. */
-  readonly row?: number | undefined
   readonly suggestions: Suggestions
   /** The values of the parameters of a named batch, by position. */
   readonly parameters?: readonly Json[] | undefined
@@ -59,10 +61,9 @@ export interface ToFailureOptions extends FailureOptions {
 export function toFailure (
   outcome: Failed,
   plan: Plan,
-  { schemas, row: located, parameters, suggestions, ...options }: ToFailureOptions
+  { schemas, parameters, suggestions, ...options }: ToFailureOptions
 ): Failure {
-  const { error, at, refusal, value } = outcome
-  const row = value?.row ?? located
+  const { error, at, refusal } = outcome
   if (error instanceof Failure) return error
   if (refusal?.kind === 'values') return describeRefusedValues(refusal.values, plan)
   if (refusal?.kind === 'name') {
@@ -76,17 +77,16 @@ export function toFailure (
   const raised = readRaised(error) ?? readMissingColumn(error, plan.referenceUses.get(at))
   if (raised !== undefined) return describeRaised(raised, { plan, at, ...options })
   const node = plan.operations[at] as PlanNode
+  const found = findPlace(outcome, node, parameters)
   const place = {
     ...placeOf(plan, at),
-    path: row === undefined ? undefined : ['values', row],
+    path: found.path,
     describe: (message: string) => {
-      const readReference = referenceReader(outcome.rows ?? [])
-      const known = { row, value, parameters, readReference, suggestions }
-      const described = describeError(error, message, { node, ...known })
-      // The place of a value contains the row.
-      return row === undefined || isValueError(error.code)
+      const described = describeError(error, message, { node, ...found, suggestions })
+      const { row, place } = found
+      return row === undefined || row.isOnly || place !== undefined
         ? described
-        : `Row ${row} of values: ${described}`
+        : `Row ${row.position} of values: ${described}`
     },
     hint: describeHint(error)
   }
@@ -95,6 +95,31 @@ export function toFailure (
   const failed = fromDatabase(origin, { ...place, ...options })
   const grant = describeGrant(error, node, options)
   return grant === undefined ? failed : withReason(failed, grant)
+}
+
+interface FoundPlace {
+  readonly row: FoundRow | undefined
+  readonly place: ValuePlace | undefined
+  readonly path: Issue['path'] | undefined
+}
+
+/** Finds the row that violates a constraint, or the value that PostgreSQL refuses. */
+function findPlace (
+  { error, place: ofParameter, rows = [] }: Failed,
+  node: PlanNode,
+  parameters: readonly Json[] | undefined
+): FoundPlace {
+  const known = { parameters, readReference: referenceReader(rows) }
+  const row = findRow(error, node, known)
+  const ofRow = row && ['values', row.position]
+  if (!isValueError(error.code)) return { row, place: undefined, path: ofRow }
+  if (ofParameter !== undefined) return { row, place: ofParameter, path: pathOf(node, ofParameter) }
+  const compared = columnBeforeError(error)
+  if (compared !== undefined) {
+    return { row, place: { column: compared, row: row?.position }, path: ofRow }
+  }
+  const place = findStored(error, node, { row: row?.position, ...known })
+  return { row, place, path: (place && pathOfStored(node, place)) ?? ofRow }
 }
 
 /**

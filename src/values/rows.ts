@@ -56,9 +56,9 @@ export function listOfRows (written: readonly WrittenRows[]): readonly Json[] {
   return list
 }
 
-/** The texts of a list from listOfRows; undefined for every other value. */
-export function writtenRows (value: Json): readonly WrittenRows[] | undefined {
-  return typeof value === 'object' && value !== null ? uploads.get(value) : undefined
+/** The texts of a list from listOfRows; undefined for another list. */
+export function writtenRows (rows: readonly Json[]): readonly WrittenRows[] | undefined {
+  return uploads.get(rows)
 }
 
 /** Returns the rows that were written in the types of these members. */

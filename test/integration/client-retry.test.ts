@@ -196,7 +196,7 @@ t.test('without the table of keys the error states what to do', async t => {
     committed: false,
     retryable: false,
     attempts: 1,
-    path: undefined
+    path: ['values', 0]
   })
   const two = (b: Batch<Database>) =>
     ({ two: b.insert('stock', [{ sku: 'new', qty: 1 }, { sku: 'apple', qty: 1 }]) })

@@ -284,7 +284,7 @@ t.test('a value that does not fit its column is an error, and nothing is written
     ['{"f8":{"$inc":1e400}}', 400, 'numeric_value_out_of_range'],
     // Rejected because an integer column would round the operand.
     ['{"i4":{"$inc":1.5}}', 422, 'value_invalid'],
-    ['{"i4":{"$mul":0.5}}', 400, 'invalid_text_representation'],
+    ['{"i4":{"$mul":0.5}}', 422, 'value_invalid'],
     ['{"n62":{"$inc":0.004}}', 422, 'value_invalid'],
     ['{"n62":{"$mul":0.333}}', 422, 'value_invalid'],
     ['{"i4":{"$inc":"$src.0.num"}}', 400, 'numeric_value_out_of_range'],

@@ -636,8 +636,7 @@ t.test('an operator that no part of the operation explains is not named', t => {
     conflict: undefined
   }
   const error = { code: '42883', message: 'm', query: 'where "a" ~ 1', position: '11' }
-  const readReference = (): undefined => undefined
-  const context = { node, suggestions: NO_SUGGESTIONS, readReference }
+  const context = { node, suggestions: NO_SUGGESTIONS, place: undefined }
   t.equal(describeError(error, 'm', context), 'Column "a": m')
   t.equal(describeError({ ...error, code: '23505' }, 'm', context), 'm')
   t.end()

@@ -76,6 +76,7 @@ const batches = {
     }),
     operations: [{ ...from, columns: { id: { $col: 'id' } } }]
   },
+  missing: { params: paramsOf(list), operations: [{ ...insert, table: 'nowhere' }] },
   none: { operations: [{ id: 's', op: 'select', table: 'pairs' }] },
   two: {
     params: paramsOf(list, { others: list }, ['items', 'others']),
@@ -248,7 +249,30 @@ t.test('a value that its column would change is refused with its line', async t 
   t.match(await upload('halves', [{ id: 1 }, { id: 2.5 }]), {
     body: { error: { code: 'value_invalid', path: ['items', 1, 'id'], line: 2 } }
   })
+  t.match(await upload('missing', [{ id: 1 }]), {
+    status: 404, body: { error: { code: 'undefined_table' } }
+  })
   t.equal((await readAll()).length, 2)
+})
+
+t.test('a type that changes after the rows have arrived is a conflict', async t => {
+  const rows = [{ id: 1, value: 1.25 }]
+  t.match(await upload('load', rows), { status: 200 }, 'types are known')
+  let answer: Promise<Answer> | undefined
+  await sql.begin(async tx => {
+    await tx`alter table readings alter column value type numeric(6, 2)`
+    answer = upload('load', [{ id: 2, value: 1.125 }])
+    await until(async () => (await sql`select from pg_stat_activity
+      where datname = ${service.database.name} and wait_event_type = 'Lock'`).length === 1)
+  })
+  t.match(await answer, {
+    status: 409, body: { error: { code: 'serialization_failure', retryable: true } }
+  })
+  t.match(await upload('load', [{ id: 2, value: 1.125 }]), {
+    body: { error: { code: 'value_invalid', line: 1 } }
+  })
+  t.strictSame(await readAll(), ['(1,none,1.25,,,,)'])
+  await sql`alter table readings alter column value type numeric`
 })
 
 t.test('the number of rows is that of the schema', async t => {

@@ -89,6 +89,13 @@ function findNames (query: string): readonly QuotedName[] {
     )
 }
 
+/** The number of the parameter that could not be converted, from 1. */
+export function parameterAtError ({ where = '' }: PlacedError): number | undefined {
+  // The context of a function has several lines or no `$`.
+  const number = /^[^\n$]*\$([0-9]+)\b[^\n]*$/.exec(where)?.[1]
+  return number === undefined ? undefined : Number(number)
+}
+
 function textBeforeError (error: PlacedError): string {
   const { position, query = '' } = error
   if (position !== undefined) return query.slice(0, unitOf(query, Number(position) - 1))
@@ -96,13 +103,6 @@ function textBeforeError (error: PlacedError): string {
   return parameter === undefined
     ? ''
     : query.slice(0, query.search(new RegExp(`\\$${parameter}(?![0-9])`)))
-}
-
-/** The number of the parameter that PostgreSQL could not convert, from 1. */
-export function parameterAtError ({ where = '' }: PlacedError): number | undefined {
-  // The context of a function has several lines or no `$`.
-  const number = /^[^\n$]*\$([0-9]+)\b[^\n]*$/.exec(where)?.[1]
-  return number === undefined ? undefined : Number(number)
 }
 
 function unquote (name: string | undefined): string | undefined {

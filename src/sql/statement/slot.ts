@@ -37,7 +37,7 @@ export interface RefusedValue extends SlotPlace {
 export type RefusedHere = Omit<RefusedValue, 'index'>
 
 interface ValueSlot extends Slot {
-  /** Undefined: it has several values. */
+  /** Undefined: its value are rows. */
   readonly place?: SlotPlace
   readonly write: (values: Values, refused: RefusedHere[]) => ParameterText
 }
@@ -102,8 +102,8 @@ export function isSlot (parameter: unknown): parameter is Slot {
   return typeof parameter === 'object' && parameter !== null && 'write' in parameter
 }
 
-/** Where the value of a parameter stands; undefined: it is not one value of the request. */
-export function placeOfParameter (parameter: unknown): SlotPlace | undefined {
+/** The place of the value of a parameter; undefined: it is no value, or several. */
+export function placeOf (parameter: unknown): SlotPlace | undefined {
   return isSlot(parameter) ? (parameter as ValueSlot).place : undefined
 }
 

@@ -10,14 +10,14 @@ import {
   type Placeholder,
   type Values
 } from '../../plan/fingerprint.ts'
-import { isSlot, writeSlot, type RefusedHere } from './slot.ts'
+import { isSlot, placeOf, writeSlot, type RefusedHere, type SlotPlace } from './slot.ts'
 
 /** A statement whose values may still have to be written. */
 export interface CompiledStatement extends StatementFacts, RenderedSql<string | null | Slot> {}
 
 export interface Statement extends StatementFacts, RenderedSql {
-  /** The parameters before their values were written. */
-  readonly slots?: readonly unknown[]
+  /** Where the values of its parameters stand; undefined: it is no value, or several. */
+  readonly places?: ReadonlyArray<SlotPlace | undefined>
 }
 
 interface StatementFacts {
@@ -38,6 +38,7 @@ interface StatementFacts {
 export interface Template {
   readonly statement: CompiledStatement
   readonly parameters: ReadonlyArray<Placeholder | ParameterText | Slot>
+  readonly places: NonNullable<Statement['places']>
 }
 
 /**
@@ -49,7 +50,9 @@ export function createTemplate (statement: CompiledStatement): Template | undefi
     typeof parameter === 'string' ? readPlaceholder(parameter) ?? parameter : parameter
   )
   const fixed = [statement.text, ...parameters.filter(value => typeof value === 'string')]
-  return fixed.some(hasPlaceholder) ? undefined : { statement, parameters }
+  return fixed.some(hasPlaceholder)
+    ? undefined
+    : { statement, parameters, places: statement.parameters.map(placeOf) }
 }
 
 /**
@@ -57,7 +60,7 @@ export function createTemplate (statement: CompiledStatement): Template | undefi
  * object or an array is needed, for which the statement has no place.
  */
 export function fillTemplate (
-  { statement, parameters }: Template,
+  { statement, parameters, places }: Template,
   values: Values
 ): Statement | undefined {
   const refused: RefusedHere[] = []
@@ -66,12 +69,7 @@ export function fillTemplate (
     return isPlaceholder(parameter) ? fillPlaceholder(parameter, values) : parameter
   })
   return filled.every(text => text !== undefined)
-    ? {
-        ...statement,
-        parameters: filled,
-        slots: parameters,
-        refused: [...statement.refused ?? [], ...refused]
-      }
+    ? { ...statement, parameters: filled, places, refused: addTo(statement, refused) }
     : undefined
 }
 
@@ -81,8 +79,15 @@ export function fillOwn (statement: CompiledStatement): Statement {
   const parameters = statement.parameters.map(parameter =>
     isSlot(parameter) ? writeSlot(parameter, [], refused) : parameter
   )
-  const { parameters: slots } = statement
-  return { ...statement, parameters, slots, refused: [...statement.refused ?? [], ...refused] }
+  const places = statement.parameters.map(placeOf)
+  return { ...statement, parameters, places, refused: addTo(statement, refused) }
+}
+
+function addTo (
+  { refused = [] }: CompiledStatement,
+  more: readonly RefusedHere[]
+): readonly RefusedHere[] {
+  return more.length === 0 ? refused : [...refused, ...more]
 }
 
 function isPlaceholder (

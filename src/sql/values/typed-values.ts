@@ -233,8 +233,9 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     if (rows.rewrite === undefined) return { document: sent, writer, boxed }
     const uncertain = new Map(uncertainColumns.map(one => [one.column, one]))
     const rewriters = new Map<string, Rewriter>()
-    for (const { name, column, as, stored } of fields) {
-      const type = as === 'text' ? undefined : this.writtenType(column, { as, stored })
+    for (const field of fields) {
+      const { name, column } = field
+      const type = this.#typeOfField(field)
       const found = uncertain.get(name)
       if (type === undefined || (found === undefined && isPlain(type))) continue
       const isBoxed = isJsonType(baseOf(type)) &&
@@ -260,11 +261,17 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
    * Builds the rows of a parameter as JSON, whose members are written in the types of the columns.
    */
   buildParameterRows ({ position }: Parameter, fields: readonly WrittenField[]): Fragment {
-    const members = fields.flatMap(({ name, column, as, stored, type: own }) => {
-      const type = own ?? (as === 'text' ? undefined : this.writtenType(column, { as, stored }))
+    const members = fields.flatMap(field => {
+      const { name, column, type: own } = field
+      const type = own ?? this.#typeOfField(field)
       return type === undefined ? [] : [{ name, column, type }]
     })
     return sql`${rowsSlot(position, members)}::pg_catalog.json`
+  }
+
+  /** The type in which a field is written. */
+  #typeOfField ({ column, as, stored }: WrittenField): Type | undefined {
+    return as === 'text' ? undefined : this.writtenType(column, { as, stored })
   }
 
   /**

@@ -25,9 +25,14 @@ export function literal (value: unknown, kind: Kind): string {
   if (kind === 'tags' && Array.isArray(value)) {
     return `${array(value.map(one => literal(one, 'text')))}::text[]`
   }
-  // Integers have no exponent in SQL.
-  const isWhole = (kind === 'int' || kind === 'big') && /^\d+e\d+$/.test(digitsOf(value) ?? '')
-  return quote(isWhole ? String(Number(digitsOf(value))) : textOf(value) as string)
+  return quote(textOf(value) as string)
+}
+
+/** A literal that is stored. Integers have no exponent in SQL. */
+export function storedLiteral (value: unknown, kind: Kind): string {
+  const digits = digitsOf(value)
+  const isWhole = (kind === 'int' || kind === 'big') && /^\d+e\d+$/.test(digits ?? '')
+  return isWhole ? quote(String(Number(digits))) : literal(value, kind)
 }
 
 export const types: Readonly<Record<Kind, string>> = {

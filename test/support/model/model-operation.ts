@@ -5,7 +5,7 @@ import type { Operation } from './finish-batch.ts'
 import {
   columnOf,
   filter,
-  literal,
+  storedLiteral,
   name,
   quote,
   tableName,
@@ -43,7 +43,9 @@ async function change (
   context: Context,
   build: (source: string | undefined) => string
 ): Promise<Rows> {
-  const { from, where } = operation as { from?: Joined, where?: object }
+  const { from, where, set } = operation as { from?: Joined, where?: object, set?: object }
+  // Values and access may be checked in either order.
+  if (set !== undefined && context.readOnly) await checkUnused(set, context)
   const source = from && `(${(await buildSource(from, context)).text}) as f`
   const conditions = [
     ...Object.entries(from?.on ?? {}).map(([column, other]) =>
@@ -67,7 +69,7 @@ async function change (
 
 type Joined = Read & { readonly on: Readonly<Record<string, string>> }
 
-/** Values that no row receives may or may not be checked. */
+/** Values that no row receives may or may not be converted. */
 async function checkUnused (
   set: object,
   context: Context,
@@ -102,6 +104,8 @@ async function runReturning (
 }
 
 async function insert (operation: Operation, context: Context): Promise<Rows> {
+  const { set } = (operation['on_conflict'] ?? {}) as { readonly set?: object }
+  if (set !== undefined) await checkUnused(set, context)
   if (operation['from'] !== undefined) return insertFrom(operation, context)
   const { table, results } = context
   const columns = Object.keys(table.columns)
@@ -109,7 +113,7 @@ async function insert (operation: Operation, context: Context): Promise<Rows> {
     `(${
       columns.map(column =>
         Object.hasOwn(row, column)
-          ? literal(
+          ? storedLiteral(
             resolveStored(row[column], results, table.columns[column] as Kind),
             table.columns[column] as Kind
           )
@@ -164,7 +168,7 @@ function inserted (
   const { $col, $value = value } = (typeof value === 'object' && value !== null ? value : {}) as
     Readonly<Record<string, unknown>>
   if ($col !== undefined) return columnOf($col as string, { ...context, row: 'f' }).left
-  const stored = literal(resolveStored($value, context.results, kind), kind)
+  const stored = storedLiteral(resolveStored($value, context.results, kind), kind)
   return deferLiteral(stored, kind, typeOf(column, kind))
 }
 
@@ -223,7 +227,7 @@ function assigned (
   const source = modifier === '$from' ? operand as string : $from
   const other = source === undefined ? undefined : columnOf(source, { ...context, row: 'f' }).left
   const resolved = other === undefined ? resolveStored(operand, results, kind) : undefined
-  const text = other ?? literal(resolved, kind)
+  const text = other ?? storedLiteral(resolved, kind)
   switch (modifier) {
     case '$inc':
       return kind === 'at'

@@ -1,6 +1,7 @@
 /**
  * Finds values that the types of their columns cannot hold exactly, before any operation runs:
- * fractions for whole numbers, and more digits after the point than a column has.
+ * fractions for whole numbers, and more digits after the point than a column has. Values of
+ * conditions only compare.
  */
 import type { Operation } from './finish-batch.ts'
 import { digitsOf } from './raw-json.ts'
@@ -9,50 +10,32 @@ import { tableOf, type Kind } from './tables.ts'
 /** Digits after the point of `price`; no other column has a limit. */
 const PRICE_SCALE = 2
 
-/** The places of a value: `compared` in a condition, which has no limits. */
-interface Place {
-  readonly columns: Readonly<Record<string, Kind>>
-  readonly column: string | undefined
-  readonly compared: boolean
-}
-
-const CONDITIONS = ['where', 'on', 'having', 'exists', 'not_exists', 'after']
-
-/** Members whose numbers and texts are no values of columns. */
-const OTHERS = ['id', 'op', 'expect', 'when', 'limit', 'offset', 'returning', 'lock', 'group_by']
-
 /** Whether a value of the operation does not fit its column. */
-export function hasUnfit ({ table, order, after, ...members }: Operation): boolean {
-  const { columns } = tableOf(table)
-  const sorted = (order ?? []) as readonly object[]
-  const places = ((after ?? []) as readonly unknown[]).map((value, i) =>
-    isUnfit(value, { columns, column: Object.keys(sorted[i] as object)[0], compared: true }))
-  return places.includes(true) ||
-    Object.entries(members).some(([name, value]) =>
-      !OTHERS.includes(name) &&
-        isUnfit(value, { columns, column: undefined, compared: CONDITIONS.includes(name) }))
+export function hasUnfit (operation: Operation): boolean {
+  const { values, set, columns, on_conflict: conflict } = operation
+  const stored = operation.op === 'select'
+    ? []
+    : [
+        ...(values ?? []) as readonly object[],
+        set ?? {},
+        operation.op === 'insert' ? columns ?? {} : {},
+        (conflict as { readonly set?: object } | undefined)?.set ?? {}
+      ]
+  const kinds = tableOf(operation.table).columns
+  return stored.some(row => Object.entries(row).some(([column, value]) =>
+    digitsAfterPoint(value) > limitOf(column, kinds[column])))
 }
 
-function isUnfit (node: unknown, place: Place): boolean {
-  if (typeof node !== 'object' || node === null || digitsOf(node) !== undefined) {
-    return place.column !== undefined && digitsAfterPoint(node) > limitOf(place)
-  }
-  const { table } = node as { readonly table?: string }
-  const columns = table === undefined ? place.columns : tableOf(table).columns
-  return Object.entries(node).some(([name, value]) => isUnfit(value, {
-    columns,
-    column: !Array.isArray(node) && name in columns ? name : place.column,
-    compared: place.compared || CONDITIONS.includes(name)
-  }))
+function limitOf (column: string, kind: Kind | undefined): number {
+  if (column === 'price') return PRICE_SCALE
+  return kind === 'int' || kind === 'big' ? 0 : Infinity
 }
 
-function limitOf ({ columns, column = '', compared }: Place): number {
-  if (column === 'price') return compared ? Infinity : PRICE_SCALE
-  return ['int', 'big'].includes(columns[column] as Kind) ? 0 : Infinity
-}
-
-/** Without zeros at the end. */
+/** Without zeros at the end; those of a value, or of the operand of a modifier. */
 function digitsAfterPoint (value: unknown): number {
+  if (typeof value === 'object' && value !== null && digitsOf(value) === undefined) {
+    return Math.max(...Object.values(value).map(digitsAfterPoint), -Infinity)
+  }
   const text = digitsOf(value) ?? (typeof value === 'string' ? value : '')
   const [, digits = '', exponent = '0'] = /^-?\d+(?:\.(\d*))?(?:e(-?\d+))?$/.exec(text) ?? []
   return digits.replace(/0+$/, '').length - Number(exponent)

@@ -38,6 +38,9 @@ const failAt = (index: number | null) => (error: unknown): never => {
  * rollback.
  */
 export async function runModel (sql: Sql, { operations, prefer }: Trial): Promise<Outcome> {
+  // All values are written before anything runs.
+  const unfit = operations.findIndex(hasUnfit)
+  if (unfit >= 0) return failWith('value_invalid', unfit).outcome
   const connection = await sql.reserve()
   const session: Session = {
     async query (text) {
@@ -45,9 +48,6 @@ export async function runModel (sql: Sql, { operations, prefer }: Trial): Promis
       return rows.map(([column]) => column as string)
     }
   }
-  // All values are written before anything runs.
-  const unfit = operations.findIndex(hasUnfit)
-  if (unfit >= 0) return failWith('value_invalid', unfit).outcome
   const isolation = (prefer['isolation'] ?? 'read-committed').replace('-', ' ')
   try {
     await session.query(

@@ -8,6 +8,8 @@ import type { Type } from '../../../src/catalogue/type.ts'
 import { parseLines, type Json } from '../../../src/json/parse.ts'
 import type { NamedBatch } from '../../../src/named/named-batch.ts'
 import { readNamedBatch } from '../../../src/named/read-files.ts'
+import { findModifier } from '../../../src/plan/find-value.ts'
+import type { PlanNode } from '../../../src/plan/nodes.ts'
 import { Upload } from '../../../src/named/upload.ts'
 import { writtenRows } from '../../../src/values/rows.ts'
 
@@ -59,7 +61,8 @@ function read (batch: NamedBatch, chunks: readonly Buffer[]): readonly string[] 
   for (const chunk of chunks) upload.read(chunk)
   const values = upload.finish().values as readonly Json[]
   return values.flatMap(value => {
-    return (writtenRows(value) ?? []).map(({ text }) => Buffer.concat(text).toString())
+    const written = writtenRows(value as readonly Json[]) ?? []
+    return written.map(({ text }) => Buffer.concat(text).toString())
   })
 }
 
@@ -72,7 +75,7 @@ t.test('chunks of CSV may end at every byte', async t => {
     upload.read(body.subarray(end))
     await upload.end()
     const [rows] = upload.finish().values as readonly Json[]
-    const [written] = writtenRows(rows as Json) ?? []
+    const [written] = writtenRows(rows as readonly Json[]) ?? []
     const text = Buffer.concat(written?.text ?? []).toString()
     t.equal(text, '[{"a":1,"b":"é𝄞\\r\\n\\""},{"a":2,"b":"x,"}]')
   }
@@ -111,7 +114,7 @@ t.test('members are written in the types of their columns', async t => {
     const upload = new Upload(inserted, { ...asLines, members: written }, limits)
     upload.read(Buffer.from(lines.join('\n')))
     const [rows] = upload.finish().values as readonly Json[]
-    return writtenRows(rows as Json)?.map(({ text }) => Buffer.concat(text).toString())
+    return writtenRows(rows as readonly Json[])?.map(({ text }) => Buffer.concat(text).toString())
   }
   const texts = ['[{"a":1,"b":"{1,2}"}]', '[{"a":1,"b":[1,2]}]']
   t.strictSame(read(['{"a":1,"b":[1,2]}']), texts)
@@ -170,6 +173,11 @@ t.test('a line that is too long comes after those before it', async t => {
 t.test('the work of the check is bounded', async t => {
   const upload = new Upload(inserted, asLines, { ...limits, maxWork: 1 })
   t.throws(() => upload.read(Buffer.from('{"a":1}\n'.repeat(100))), { code: 'too_much_work' })
+})
+
+t.test('the rows are not part of the plan', async t => {
+  const [node] = inserted.planner.genericPlan.operations
+  t.equal(findModifier(node as PlanNode, { column: 'a', row: 0 }), undefined)
 })
 
 t.test('a batch refuses uploads every time', async t => {

@@ -1,0 +1,65 @@
+/**
+ * Tests the paths of values that their types refuse, by the kind of their operation.
+ */
+import t from 'tap'
+import { finish } from '../../../src/json/parse.ts'
+import { BatchPlanner, type PlannedBatch } from '../../../src/plan/plan-batch.ts'
+import type { PlanNode } from '../../../src/plan/nodes.ts'
+import { pathOf, pathOfStored } from '../../../src/transaction/refused-values.ts'
+import * as op from '../../support/operations.ts'
+
+const planner = new BatchPlanner({
+  schemas: ['public'],
+  maxRows: 100,
+  maxConditions: 100,
+  maxWork: 100_000
+})
+
+function plan (operation: object): PlanNode {
+  const batch = [operation] as unknown as Parameters<BatchPlanner['plan']>[0]
+  return (finish(planner.plan(batch)) as PlannedBatch).plan().operations[0] as PlanNode
+}
+
+const where = { a: { cs: [1] } }
+const from = { table: 's', on: { a: 'a' } }
+const conflict = { on_conflict: { columns: ['a'], do: 'update', set: { b: 1 }, where } }
+const nodes = {
+  insert: plan(op.insert('i', 't', [{ a: 1 }], conflict)),
+  query: plan({ id: 'i', op: 'insert', table: 't', from: { table: 's' }, columns: { a: 1 } }),
+  update: plan(op.update('u', 't', { set: { a: { $inc: 1 } }, where })),
+  joined: plan(op.update('u', 't', { set: { a: 1 }, from, where })),
+  keyed: plan(op.update('u', 't', { key: ['a'], values: [{ a: 1, b: { $inc: 1 } }] })),
+  delete: plan(op.delete('d', 't', { where })),
+  select: plan(op.select('s', 't', { where })),
+  grouped: plan(op.select('s', 't', {
+    columns: ['a', { fn: 'count' }], group_by: ['a'], having: where
+  })),
+  call: plan(op.call('c', 'f', { a: 1 }))
+}
+
+t.test('a value in a condition', async t => {
+  const compared = { column: 'a', isCompared: true }
+  for (const name of ['update', 'keyed', 'delete', 'select', 'call'] as const) {
+    t.strictSame(pathOf(nodes[name], compared), ['where'], name)
+  }
+  for (const name of ['insert', 'joined', 'grouped'] as const) {
+    t.strictSame(pathOf(nodes[name], compared), [], name)
+  }
+  t.strictSame(pathOf(nodes.keyed, { ...compared, row: 0 }), ['values', 0, 'a'])
+})
+
+t.test('a value that is stored', async t => {
+  const stored = { column: 'a', row: 3 }
+  t.strictSame(pathOf(nodes.insert, stored), ['values', 3, 'a'])
+  t.strictSame(pathOf(nodes.keyed, { column: 'b', row: 3 }), ['values', 3, 'b', '$inc'])
+  t.strictSame(pathOf(nodes.insert, { column: 'b' }), ['on_conflict', 'set', 'b'])
+  t.strictSame(pathOf(nodes.query, { column: 'a' }), ['columns', 'a'])
+  t.strictSame(pathOf(nodes.update, { column: 'a' }), ['set', 'a', '$inc'])
+  t.strictSame(pathOf(nodes.call, { column: 'a' }), ['args', 'a'])
+})
+
+t.test('a value that was found by its text', async t => {
+  t.strictSame(pathOfStored(nodes.insert, { column: 'a', row: 0 }), ['values', 0, 'a'])
+  t.equal(pathOfStored(nodes.insert, { column: 'a' }), undefined, 'of one of several rows')
+  t.strictSame(pathOfStored(nodes.update, { column: 'a' }), ['set', 'a', '$inc'])
+})
