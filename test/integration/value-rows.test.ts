@@ -261,10 +261,6 @@ t.test('JSON of an earlier operation that a column refuses is named', async t =>
     [op.update('o', 'things', { key: ['k'], values: [{ k: 1, a: '$b.0.j' }] }),
       'Row 0 of values, column "a": '],
     [op.update('o', 'things', { set: { a: '$b.0.j' }, where: { k: { eq: 1 } } }), 'Column "a": '],
-    // Two columns could be meant.
-    [op.update('o', 'things', {
-      key: ['k'], values: [{ k: 1, a: '$b.0.j' }, { k: 2, l: '$b.0.j' }]
-    }), 'expected JSON array'],
     [insert({ k: 61, a: [['$b.0.k'], []] }), 'Row 0 of values, column "a"'],
     [insert({ k: 61, p: { word: '$b.0.t', nope: 1 } }),
       'Row 0 of values, column "p": the type pair has no member "nope".'],
