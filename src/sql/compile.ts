@@ -118,8 +118,10 @@ function hasRows (node: PlanNode): node is WithRows {
 /** The same operation with the rows of each group as JSON, which is one parameter. */
 function asJson (node: WithRows): PlanNode {
   const ofGroup = <Group extends RowGroup | BulkUpdateGroup>(group: Group): Group => {
-    const { document, uncertainColumns } = group.rows
-    return { ...group, rows: { document, uncertainColumns, cells: undefined } }
+    const { rows } = group
+    const { document, uncertainColumns } = rows
+    const rewrite = rows.rewrite?.bind(rows)
+    return { ...group, rows: { document, uncertainColumns, rewrite, cells: undefined } }
   }
   return node.kind === 'insert'
     ? { ...node, groups: node.groups.map(ofGroup) }
