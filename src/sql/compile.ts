@@ -74,7 +74,7 @@ export function compile (
   // With value checks every statement counts its rows.
   const separate = checkValues || explain ? NONE : findSeparate(plan, options)
   const earlier = { results, scalars, separate }
-  const canRunCode = createCodeTest(plan.tables, types)
+  const code = createCodeTest(plan.tables, types)
   return operations.map(planned => {
     const uses = plan.referenceUses.get(planned.index) ?? []
     const onlyCounts = !explain && answersOnlyCount(planned, options.minimal) && uses.length === 0
@@ -97,8 +97,9 @@ export function compile (
       return explainOperation({ ...node, when: [] }, { ...contextOf(node, false), ...ALONE })
     }
     const compileNode = (node: PlanNode): CompiledStatement | undefined => {
+      if (code.writes(node)) return compileOperation(node, contextOf(node, true))
       const bare = compileOperation(node, contextOf(node, false))
-      return bare !== undefined && canRunCode(node, bare)
+      return bare !== undefined && code.reads(node, bare)
         ? compileOperation(node, contextOf(node, true))
         : bare
     }
