@@ -36,6 +36,7 @@ import { describeName } from './describe-name.ts'
 import type { Suggestions } from './look-up.ts'
 import type { Failed } from './outcome.ts'
 import { referenceReader } from './read-reference.ts'
+import { describeShape } from '../values/describe.ts'
 import { findRow, type FoundRow } from './find-row.ts'
 import { describeRefusedValues, pathOf, pathOfStored } from './refused-values.ts'
 
@@ -315,22 +316,16 @@ function countRows (count: number): string {
 /** Which value does not fit, why, and what to write instead. */
 function describeValue ({ problem, path, type = '' }: ValueIssue, node: PlanNode): string {
   const [row = '', column = '', ...steps] = path
-  const missing = problem === 'member' ? steps.pop() : undefined
+  const member = problem === 'member' ? steps.pop() : undefined
   const inside = steps.length === 0 ? '' : `, at ${steps.join('.')}`
   const valuePlace = { column, row: row === '' ? undefined : Number(row) }
   const place = `${placeName(valuePlace, node)}${inside}`
   const help = modifierHelp(node, valuePlace)
   switch (problem) {
     case 'member':
-      return `${place}: the type ${type} has no member "${missing}".${
-        help === undefined ? '' : ` ${help}`
-      }`
     case 'list':
-      return `${place}: the type ${type} takes one value, not an array or an object. ` +
-        (help ?? 'To store JSON text, send it as a string.')
     case 'empty':
-      return `${place}: an array of PostgreSQL contains no empty list. Leave it out, or use a ` +
-        'column of type jsonb.'
+      return `${place}: ${describeShape(problem, { name: type, member, help })}`
     case 'type':
       return `${place}: functions of this name take it with different types, or with any type. ` +
         'Send the value itself, not a reference.'

@@ -2,6 +2,7 @@
  * Says why a value does not fit its type, and what to write instead.
  */
 import { nameOf, type BaseType, type Type } from '../catalogue/type.ts'
+import { MAX_PRECISION } from './time-text.ts'
 import type { WriteIssue, WriteProblem } from './write.ts'
 
 /**
@@ -13,20 +14,15 @@ export function describeIssue ({ problem, path, type }: WriteIssue, help?: strin
   const more = help === undefined ? '' : ` ${help}`
   switch (problem) {
     case 'member':
-      return `the type ${name} has no member "${path.at(-1)}".${more}`
     case 'list':
-      return `the type ${name} takes one value, not an array or an object. ${
-        help ?? 'To store JSON text, send it as a string.'
-      }`
+    case 'empty':
+      return describeShape(problem, { name, member: path.at(-1), help })
     case 'array':
       return `the type ${name} takes an array.${more}`
     case 'object':
       return `the type ${name} takes an object with its members.`
     case 'bounds':
       return `the type ${name} takes an array of two bounds, or a text like "[1,5)".`
-    case 'empty':
-      return 'an array of PostgreSQL contains no empty list. Leave it out, or use a column of ' +
-        'type jsonb.'
     case 'ragged':
       return 'the arrays inside an array of PostgreSQL have the same length. Use a column of ' +
         'type jsonb.'
@@ -37,12 +33,37 @@ export function describeIssue ({ problem, path, type }: WriteIssue, help?: strin
   }
 }
 
+interface Shape {
+  /** The name of the type. */
+  readonly name: string
+  readonly member: string | number | undefined
+  readonly help: string | undefined
+}
+
+/** Describes JSON whose shape a type does not take. PostgreSQL finds it in references, too. */
+export function describeShape (
+  problem: 'member' | 'list' | 'empty',
+  { name, member, help }: Shape
+): string {
+  switch (problem) {
+    case 'member':
+      return `the type ${name} has no member "${member}".${help === undefined ? '' : ` ${help}`}`
+    case 'list':
+      return `the type ${name} takes one value, not an array or an object. ${
+        help ?? 'To store JSON text, send it as a string.'
+      }`
+    case 'empty':
+      return 'an array of PostgreSQL contains no empty list. Leave it out, or use a column of ' +
+        'type jsonb.'
+  }
+}
+
 function describeLimit (
   problem: WriteProblem,
   type: Type
 ): string {
   // Only base types lose a part.
-  const { length, precision = 6, scale = 0, fields = '' } = type as BaseType
+  const { length, precision = MAX_PRECISION, scale = 0, fields = '' } = type as BaseType
   switch (problem) {
     case 'characters':
       return count(length as number, 'character')
