@@ -101,7 +101,7 @@ export class RowCollector {
   readonly #shapes = new Map<string, JsonShape>()
   #columns: readonly string[] | undefined
 
-  /** `inserted`: the members of rows that are inserted as they are; undefined: there are none. */
+  /** `inserted`: the members of rows that are inserted as they are; undefined if none are. */
   constructor (
     documents: ReadonlyArray<RowsDocument & { readonly members: readonly RowMembers[] }>,
     inserted: readonly RowMembers[] | undefined

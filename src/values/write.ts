@@ -115,7 +115,7 @@ export function isPlain (type: Type): boolean {
 
 /**
  * The type of what can be added to a value of a type or subtracted from it, with the same digits;
- * undefined: there is none.
+ * undefined if nothing can.
  */
 export function differenceType (type: Type): Type | undefined {
   const base = baseOf(type)
