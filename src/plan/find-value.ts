@@ -5,7 +5,14 @@
  * learn a value of another row that a view cannot convert.
  */
 import { modifiers } from '../../schemas/modifier.ts'
-import { isObject, parseJson, writeJson, type Json, type JsonObject } from '../json/parse.ts'
+import {
+  isNested,
+  isObject,
+  parseJson,
+  writeJson,
+  type Json,
+  type JsonObject
+} from '../json/parse.ts'
 import { readDollarMember } from './document.ts'
 import type {
   Assignment,
@@ -20,7 +27,6 @@ import type {
   StoredJson
 } from './nodes.ts'
 import { sourceOf } from './source.ts'
-import { isNested } from './value-text.ts'
 
 export interface ValuePlace {
   readonly column: string

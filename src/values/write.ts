@@ -11,7 +11,7 @@ import {
   type RangeType,
   type Type
 } from '../catalogue/type.ts'
-import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
+import { has, isNested, isObject, textOf, type Json, type JsonObject } from '../json/parse.ts'
 import { FITS } from './fits.ts'
 import type { Loss } from './loss.ts'
 import { fitText } from './text-forms.ts'
@@ -259,14 +259,6 @@ function isList (value: Json | undefined): value is readonly Json[] {
   return Array.isArray(value)
 }
 
-function isNested (value: Json): value is readonly Json[] | JsonObject {
-  return isList(value) || isObject(value)
-}
-
 function isFraction (value: string | number | boolean): boolean {
   return typeof value === 'number' && !Number.isInteger(value)
-}
-
-function textOf (value: Json): string {
-  return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
