@@ -266,7 +266,7 @@ function buildBulkUpdateRows (
         as: readAs(field) as TypedAs,
         byModifier: field.modifier !== undefined && values.isReadByModifier(field.column)
       })
-  const uncertain = uncertainFields({ ...group, rows: { ...group.rows, uncertainColumns } })
+  const uncertain = uncertainFields(fields, uncertainColumns)
   values.meetAll(uncertain.map(([{ column }, { references }]) => ({ column, references })))
   return values.converter.buildFieldRows({
     json: values.buildDocument(document),
@@ -306,7 +306,8 @@ function readAs ({ modifier }: RowField): TypedAs | 'text' {
 
 /** The fields whose value the type may be unable to store. */
 function uncertainFields (
-  { fields, rows: { uncertainColumns } }: BulkUpdateGroup
+  fields: readonly RowField[],
+  uncertainColumns: readonly UncertainColumn[]
 ): ReadonlyArray<readonly [RowField, UncertainColumn]> {
   return fields.flatMap(field => {
     const found = uncertainColumns.find(({ column }) => column === field.name)
@@ -317,16 +318,17 @@ function uncertainFields (
 /** The value of a field, or the JSON null where a reference has that value. */
 function readStored (
   field: RowField,
-  group: BulkUpdateGroup,
+  { fields, positions, rows: { uncertainColumns } }: BulkUpdateGroup,
   values: TypedValues
 ): Fragment {
   const value = readField(field)
-  const [, uncertain] = uncertainFields(group).find(([{ name }]) => name === field.name) ?? []
+  const [, uncertain] = uncertainFields(fields, uncertainColumns)
+    .find(([{ name }]) => name === field.name) ?? []
   if (!values.checkValues || uncertain === undefined || uncertain.references.length === 0) {
     return value
   }
   const references = uncertain.references.map(({ row, reference }) =>
-    ({ row: group.positions[row] as number, reference })
+    ({ row: positions[row] as number, reference })
   )
   return sql`case when ${rowPosition} operator(pg_catalog.+) 1 = any (${
     jsonNullRows(references)
