@@ -165,6 +165,18 @@ export function isObject (value: Json | undefined): value is JsonObject {
     !json.isRawJSON(value)
 }
 
+/** Whether a value is JSON that only json and jsonb store unchanged: an object or an array. */
+export function isNested (value: Json): value is JsonObject | readonly Json[] {
+  return Array.isArray(value) || isObject(value)
+}
+
+/** The text of a value for the input of its type. */
+export function textOf (value: Exclude<Json, null>): string
+export function textOf (value: Json): string | null
+export function textOf (value: Json): string | null {
+  return typeof value === 'string' || value === null ? value : JSON.stringify(value)
+}
+
 /** Whether `object` itself has `key`; `__proto__` and `constructor` are ordinary keys. */
 export function has (object: JsonObject, key: string): boolean {
   return Object.hasOwn(object, key)

@@ -4,7 +4,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Batch } from '../../schemas/batch.ts'
-import { has, type Json, type JsonObject } from '../json/parse.ts'
+import { has, isNested, type Json, type JsonObject } from '../json/parse.ts'
 import type { PlanLimits } from '../plan/context.ts'
 import { keyOfPath, toPath } from '../plan/name.ts'
 import type { ColumnPath } from '../plan/nodes.ts'
@@ -18,7 +18,6 @@ import {
 } from '../plan/plan-batch.ts'
 import { isOperationId } from '../plan/reference.ts'
 import { leastCertain } from '../plan/stored-values.ts'
-import { isNested } from '../plan/value-text.ts'
 import { listOfRows, type MembersByPosition } from '../values/rows.ts'
 import type { Parameters } from './parameters.ts'
 import {

@@ -2,7 +2,7 @@
  * The rows of a parameter: as data that contains no references, as the fields that operations read,
  * and, for an upload, as the texts that its statements take.
  */
-import { has, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
+import { has, isNested, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import { shapeOf } from '../plan/document.ts'
 import { keyOfPath, toPath } from '../plan/name.ts'
 import type { ColumnPath } from '../plan/nodes.ts'
@@ -11,7 +11,6 @@ import { isData } from '../plan/reference.ts'
 import type { JsonShape } from '../plan/shape.ts'
 import { leastCertain } from '../plan/stored-values.ts'
 import type { PathIssue } from './schema-parts.ts'
-import { isNested } from '../plan/value-text.ts'
 import type { WriteIssue } from '../values/write.ts'
 import { writeRow, type ReportMember, type RowMembers, type WrittenRows } from '../values/rows.ts'
 
@@ -101,7 +100,7 @@ export class RowCollector {
   readonly #shapes = new Map<string, JsonShape>()
   #columns: readonly string[] | undefined
 
-  /** `inserted`: the members of rows that are inserted as they are; undefined: there are none. */
+  /** `inserted`: the members of rows that are inserted as they are; undefined if none are. */
   constructor (
     documents: ReadonlyArray<RowsDocument & { readonly members: readonly RowMembers[] }>,
     inserted: readonly RowMembers[] | undefined

@@ -5,7 +5,14 @@
  * learn a value of another row that a view cannot convert.
  */
 import { modifiers } from '../../schemas/modifier.ts'
-import { isObject, parseJson, writeJson, type Json, type JsonObject } from '../json/parse.ts'
+import {
+  isNested,
+  isObject,
+  parseJson,
+  writeJson,
+  type Json,
+  type JsonObject
+} from '../json/parse.ts'
 import { readDollarMember } from './document.ts'
 import type {
   Assignment,
@@ -14,11 +21,12 @@ import type {
   NewValues,
   PlanNode,
   Reference,
+  RowField,
+  RowGroup,
   RowsSource,
   StoredJson
 } from './nodes.ts'
 import { sourceOf } from './source.ts'
-import { isNested } from './value-text.ts'
 
 export interface ValuePlace {
   readonly column: string
@@ -87,16 +95,27 @@ export function storedRows (
   const read = createReader(known, () => {
     isUnknown = true
   })
-  const rows = node.groups.flatMap(group => parseRows(group.rows, read).map((row, i) => ({
-    position: group.positions[i] as number,
-    values: 'fields' in group ? valuesOfFields(row, group) : row
-  })))
+  const rows = node.groups.flatMap(group => rowsOfGroup(group, read, isOperand))
   return isUnknown && rows.length > 1 ? [] : rows
 }
 
-function valuesOfFields (row: JsonObject, { fields }: BulkUpdateGroup): JsonObject {
-  return Object.fromEntries(fields.flatMap(({ name, column, modifier }) =>
-    modifier === undefined || modifier === '$value' ? [[column, row[name] ?? null]] : []))
+function isOperand ({ modifier }: RowField): boolean {
+  return modifier !== undefined && modifier !== '$value'
+}
+
+/** Reads the rows of a group, without the fields that are left out. */
+function rowsOfGroup (
+  group: RowGroup | BulkUpdateGroup,
+  read: ReadReference,
+  isLeftOut: (field: RowField) => boolean = () => false
+): readonly StoredRow[] {
+  return parseRows(group.rows, read).map((row, i) => {
+    const position = group.positions[i] as number
+    if (!('fields' in group)) return { position, values: row }
+    const named = group.fields.filter(field => !isLeftOut(field))
+      .map(({ name, column }) => [column, row[name] as Json] as const)
+    return { position, values: Object.fromEntries(named) }
+  })
 }
 
 /** Members of a node whose references are among the stored values, or that are data. */
@@ -214,16 +233,8 @@ function valuesOfDocuments (node: PlanNode, read: ReadReference): readonly Store
     return valuesOf(parseDocument(values.set.document, read) as JsonObject)
   }
   if (node.kind !== 'insert' && node.kind !== 'bulk_update') return []
-  return node.groups.flatMap(group => {
-    const rows = parseRows(group.rows, read)
-    const all = rows.flatMap((row, i) => valuesOf(row, group.positions[i]))
-    if (!('fields' in group)) return all
-    // The field with the position of the row has no column.
-    return all.flatMap(({ column: name, ...value }) => {
-      const column = columnOf(group, name)
-      return column === undefined ? [] : [{ column, ...value }]
-    })
-  })
+  return node.groups.flatMap(group => rowsOfGroup(group, read))
+    .flatMap(({ position, values }) => valuesOf(values, position))
 }
 
 /** Rows of an upload are not part of the plan. */

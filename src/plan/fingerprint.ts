@@ -9,8 +9,10 @@ import { operators, type OperatorName } from '../../schemas/operator.ts'
 import {
   has,
   isDeep,
+  isNested,
   isNumber,
   isObject,
+  textOf,
   writeJson,
   type ExactNumber,
   type Json,
@@ -21,7 +23,6 @@ import { hasEqualKeys } from './key-rows.ts'
 import type { Parameter } from './shape.ts'
 import { isData } from './reference.ts'
 import { MAX_CELL_ROWS } from './stored-values.ts'
-import { isList, isNested, textOf } from './value-text.ts'
 
 interface Fingerprint {
   /** The batch as JSON, with a placeholder for each value. */
@@ -255,6 +256,11 @@ export function readValuePlaceholder (value: Json): number | undefined {
   if (!Array.isArray(value)) return readPosition(TEXT, Object.keys(value)[0] ?? '')
   const [element] = value as readonly Json[]
   return typeof element === 'string' ? readPosition(LIST, element) : undefined
+}
+
+/** Whether a value is a list of scalars. */
+function isList (value: Json): value is readonly Json[] {
+  return Array.isArray(value) && !(value as readonly Json[]).some(isNested)
 }
 
 function readPosition (pattern: RegExp, text: string): number | undefined {

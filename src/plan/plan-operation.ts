@@ -3,7 +3,7 @@
  */
 import { FunctionText, TableText } from '../../schemas/filter.ts'
 import { maxDepth, operationId, type Lock, type OperationKind } from '../../schemas/operation.ts'
-import { findPath, has, type Json, type JsonObject } from '../json/parse.ts'
+import { findPath, has, isNested, type Json, type JsonObject } from '../json/parse.ts'
 import { planCall } from './call.ts'
 import { checkSchema } from './check/check-schema.ts'
 import {
@@ -47,7 +47,6 @@ import {
 } from './output.ts'
 import { planNewValues } from './set.ts'
 import { planFrom, planJoin, withJoin, type PlannedJoin } from './source.ts'
-import { isNested } from './value-text.ts'
 import { countRepeatedParts, planRowGroups, readRows } from './values.ts'
 import { units } from './work.ts'
 

@@ -69,7 +69,7 @@ export function compile (
   const sources = findSources(plan, findColumns)
   const separate = explain ? NONE : findSeparate(plan, options)
   const earlier = { results, sources, separate }
-  const canRunCode = createCodeTest(plan.tables, types)
+  const code = createCodeTest(plan.tables, types)
   // What an operation shares is known when those that read it are compiled.
   return operations.toReversed().map(planned => {
     const uses = plan.referenceUses.get(planned.index) ?? []
@@ -93,8 +93,9 @@ export function compile (
       return explainOperation({ ...node, when: [] }, { ...contextOf(node, false), ...ALONE })
     }
     const compileNode = (node: PlanNode): CompiledStatement | undefined => {
+      if (code.writes(node)) return compileOperation(node, contextOf(node, true))
       const bare = compileOperation(node, contextOf(node, false))
-      return bare !== undefined && canRunCode(node, bare)
+      return bare !== undefined && code.reads(node, bare)
         ? compileOperation(node, contextOf(node, true))
         : bare
     }
@@ -114,8 +115,10 @@ function hasRows (node: PlanNode): node is WithRows {
 /** The same operation with the rows of each group as JSON, which is one parameter. */
 function asJson (node: WithRows): PlanNode {
   const ofGroup = <Group extends RowGroup | BulkUpdateGroup>(group: Group): Group => {
-    const { document, uncertainColumns } = group.rows
-    return { ...group, rows: { document, uncertainColumns, cells: undefined } }
+    const { rows } = group
+    const { document, uncertainColumns } = rows
+    const rewrite = rows.rewrite?.bind(rows)
+    return { ...group, rows: { document, uncertainColumns, rewrite, cells: undefined } }
   }
   return node.kind === 'insert'
     ? { ...node, groups: node.groups.map(ofGroup) }

@@ -11,7 +11,7 @@ import type { Identity } from '../../schemas/token.ts'
 import { textPlaceholder } from '../plan/fingerprint.ts'
 import { once, type PlannedBatch } from '../plan/plan-batch.ts'
 import type { Plan } from '../plan/plan.ts'
-import type { MembersByPosition } from '../values/rows.ts'
+import { distinctMembers, type MembersByPosition } from '../values/rows.ts'
 import type { ConnectionFacts } from '../postgres/facts.ts'
 import { notOnCitus, workerSettings } from './citus/citus.ts'
 import { BatchTypes } from './batch-types.ts'
@@ -173,7 +173,7 @@ export class Compiler {
     const slots = compile(plan, options).flatMap(({ parameters }) => parameters.filter(isRowsSlot))
     const byPosition = Map.groupBy(slots, ({ position }) => position)
     return new Map([...byPosition].map(([position, slots]) =>
-      [position, slots.map(({ members }) => members)]))
+      [position, distinctMembers(slots.map(({ members }) => members))]))
   }
 
   #compileRows (

@@ -5,10 +5,9 @@
  */
 import type { DatabaseError } from '../errors/postgres.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
-import type { Json, JsonObject } from '../json/parse.ts'
+import { textOf, type Json, type JsonObject } from '../json/parse.ts'
 import { storedRows, type KnownValues } from '../plan/find-value.ts'
 import type { PlanNode } from '../plan/nodes.ts'
-import { textOf } from '../plan/value-text.ts'
 
 /** The conditions whose detail shows one key. That of an exclusion constraint shows two. */
 const WITH_KEY: ReadonlySet<string> = new Set([

@@ -36,6 +36,7 @@ import { describeName } from './describe-name.ts'
 import type { Suggestions } from './look-up.ts'
 import type { Failed } from './outcome.ts'
 import { referenceReader } from './read-reference.ts'
+import { describeList } from '../values/describe.ts'
 import { findRow, type FoundRow } from './find-row.ts'
 import { describeRefusedValues, pathOf, pathOfStored } from './refused-values.ts'
 
@@ -332,8 +333,7 @@ function describeValue ({ problem, path, type = '' }: ValueIssue, node: PlanNode
       return `${place}: the type ${type} takes no JSON of an earlier operation. ` +
         'Send an object with its members, of which each can be a reference.'
     case 'list':
-      return `${place}: the type ${type} takes one value, not an array or an object. ` +
-        (help ?? 'To store JSON text, send it as a string.')
+      return `${place}: ${describeList(type, help)}`
     case 'type':
       return `${place}: functions of this name take it with different types, or with any type. ` +
         'Send the value itself, not a reference.'

@@ -2,6 +2,7 @@
  * Says why a value does not fit its type, and what to write instead.
  */
 import { nameOf, type BaseType, type Type } from '../catalogue/type.ts'
+import { MAX_PRECISION } from './time-text.ts'
 import type { WriteIssue, WriteProblem } from './write.ts'
 
 /**
@@ -15,18 +16,16 @@ export function describeIssue ({ problem, path, type }: WriteIssue, help?: strin
     case 'member':
       return `the type ${name} has no member "${path.at(-1)}".${more}`
     case 'list':
-      return `the type ${name} takes one value, not an array or an object. ${
-        help ?? 'To store JSON text, send it as a string.'
-      }`
+      return describeList(name, help)
+    case 'empty':
+      return 'an array of PostgreSQL contains no empty list. Leave it out, or use a column of ' +
+        'type jsonb.'
     case 'array':
       return `the type ${name} takes an array.${more}`
     case 'object':
       return `the type ${name} takes an object with its members.`
     case 'bounds':
       return `the type ${name} takes an array of two bounds, or a text like "[1,5)".`
-    case 'empty':
-      return 'an array of PostgreSQL contains no empty list. Leave it out, or use a column of ' +
-        'type jsonb.'
     case 'ragged':
       return 'the arrays inside an array of PostgreSQL have the same length. Use a column of ' +
         'type jsonb.'
@@ -39,12 +38,19 @@ export function describeIssue ({ problem, path, type }: WriteIssue, help?: strin
   }
 }
 
+/** Describes a list or an object for a type that takes none. Values and references may be one. */
+export function describeList (type: string, help?: string): string {
+  return `the type ${type} takes one value, not an array or an object. ${
+    help ?? 'To store JSON text, send it as a string.'
+  }`
+}
+
 function describeLimit (
   problem: WriteProblem,
   type: Type
 ): string {
   // Only base types lose a part.
-  const { length, precision = 6, scale = 0, fields = '' } = type as BaseType
+  const { length, precision = MAX_PRECISION, scale = 0, fields = '' } = type as BaseType
   switch (problem) {
     case 'characters':
       return count(length as number, 'character')

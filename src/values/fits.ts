@@ -6,7 +6,7 @@ import type { BaseType, Form } from '../catalogue/type.ts'
 import { readDecimal, writeInteger } from '../json/decimal.ts'
 import { fitInterval } from './interval-text.ts'
 import type { Lost } from './loss.ts'
-import { readTime, type TimeText } from './time-text.ts'
+import { MAX_PRECISION, readTime, type TimeText } from './time-text.ts'
 
 /** Returns the text to send, or what the type would drop from it. */
 export type Fit = (text: string, type: BaseType) => string | Lost
@@ -44,9 +44,6 @@ function isLonger (text: string, length: number): boolean {
   // A character has at most two code units.
   return text.length > 2 * length || [...text].length > length
 }
-
-/** PostgreSQL stores this many digits of a second. */
-const MAX_PRECISION = 6
 
 function fitTime (drops: (time: TimeText) => Lost | undefined): Fit {
   return (text, { precision = MAX_PRECISION }) => {

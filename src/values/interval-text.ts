@@ -4,6 +4,7 @@
  */
 import type { BaseType } from '../catalogue/type.ts'
 import type { Lost } from './loss.ts'
+import { MAX_PRECISION, trimZeros } from './time-text.ts'
 
 /** The units of months, days and seconds: what they are called, and how many of them one is. */
 type Part = 'months' | 'days' | 'seconds'
@@ -31,7 +32,6 @@ const STORED: Readonly<Record<string, Readonly<Record<Part, number>>>> = {
 
 const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)$/
 const MINUTES = /^([+-]?)(\d+):(\d\d)$/
-const TRAILING_ZEROS = /(?<!0)0+$/
 
 /** Digits after the point of a second: of a number alone, of `10:00:00.5` or of `1.5 seconds`. */
 const FRACTIONS = [
@@ -46,14 +46,14 @@ const FRACTIONS = [
  */
 export function fitInterval (
   text: string,
-  { fields, precision = 6 }: Pick<BaseType, 'fields' | 'precision'>
+  { fields, precision = MAX_PRECISION }: Pick<BaseType, 'fields' | 'precision'>
 ): string | Lost {
   const plain = text.trim().toLowerCase()
   const unit = fields?.split(' ').at(-1)
   const stored = STORED[unit ?? '']
   if (stored === undefined) {
     const fraction = FRACTIONS.map(pattern => pattern.exec(plain)?.[1]).find(Boolean) ?? ''
-    if (fraction.replace(TRAILING_ZEROS, '').length > precision) return { loses: 'fraction' }
+    if (trimZeros(fraction).length > precision) return { loses: 'fraction' }
   }
   if (unit === undefined) return text
   if (NUMBER.test(plain)) return fitFields(`${plain} ${unit}`, stored)

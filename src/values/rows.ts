@@ -66,8 +66,20 @@ export function findWritten (
   written: readonly WrittenRows[],
   members: RowMembers
 ): readonly Buffer[] | undefined {
-  return written.find(rows => {
-    const types = new Map(rows.members.map(({ name, type }) => [name, type]))
-    return members.every(({ name, type }) => isDeepStrictEqual(types.get(name), type))
-  })?.text
+  return written.find(rows => areWrittenFor(rows.members, members))?.text
+}
+
+/** Leaves out members for which rows that are written for others serve as well. */
+export function distinctMembers (all: readonly RowMembers[]): readonly RowMembers[] {
+  const kept: RowMembers[] = []
+  for (const members of all) {
+    if (!kept.some(one => areWrittenFor(one, members))) kept.push(members)
+  }
+  return kept
+}
+
+/** Whether rows that are written for the one are those for the other. */
+function areWrittenFor (one: RowMembers, other: RowMembers): boolean {
+  const types = new Map(one.map(({ name, type }) => [name, type]))
+  return other.every(({ name, type }) => isDeepStrictEqual(types.get(name), type))
 }

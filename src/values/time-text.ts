@@ -45,7 +45,7 @@ export function readTime (text: string): TimeText | undefined {
   const found = TIME.exec(trimmed) ?? SHORT_TIME.exec(trimmed)
   if (found === null) return undefined
   const [all, hours, minutes, seconds = '', decimals = ''] = found
-  const fraction = decimals.replace(TRAILING_ZEROS, '')
+  const fraction = trimZeros(decimals)
   const before = trimmed.slice(0, found.index)
   const after = trimmed.slice(found.index + all.length)
   return {
@@ -60,4 +60,12 @@ function words (text: string): readonly string[] {
   return text.match(WORD) ?? []
 }
 
+/** PostgreSQL stores this many digits of a second. */
+export const MAX_PRECISION = 6
+
 const TRAILING_ZEROS = /(?<!0)0+$/
+
+/** The digits after the point without zeros at the end. */
+export function trimZeros (decimals: string): string {
+  return decimals.replace(TRAILING_ZEROS, '')
+}

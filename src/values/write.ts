@@ -11,7 +11,7 @@ import {
   type RangeType,
   type Type
 } from '../catalogue/type.ts'
-import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
+import { has, isNested, isObject, textOf, type Json, type JsonObject } from '../json/parse.ts'
 import { FITS } from './fits.ts'
 import type { Loss } from './loss.ts'
 import { fitText } from './text-forms.ts'
@@ -117,7 +117,7 @@ export function isPlain (type: Type): boolean {
 
 /**
  * The type of what can be added to a value of a type or subtracted from it, with the same digits;
- * undefined: there is none.
+ * undefined if nothing can.
  */
 export function differenceType (type: Type): Type | undefined {
   const base = baseOf(type)
@@ -261,14 +261,6 @@ function isList (value: Json | undefined): value is readonly Json[] {
   return Array.isArray(value)
 }
 
-function isNested (value: Json): value is readonly Json[] | JsonObject {
-  return isList(value) || isObject(value)
-}
-
 function isFraction (value: string | number | boolean): boolean {
   return typeof value === 'number' && !Number.isInteger(value)
-}
-
-function textOf (value: Json): string {
-  return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }

@@ -13,7 +13,12 @@ interface Known {
 }
 
 /** Tells whether the statement of an operation can run code. */
-type RunsCode = (node: PlanNode, statement: { readonly text: string }) => boolean
+interface CodeTest {
+  /** Whether it can, whatever it reads: it is a call or a write. */
+  readonly writes: (node: PlanNode) => boolean
+  /** Whether what it reads is code. */
+  readonly reads: (node: PlanNode, statement: { readonly text: string }) => boolean
+}
 
 /**
  * Returns the test for the operations of a batch with these tables. What is not known counts as
@@ -23,17 +28,19 @@ type RunsCode = (node: PlanNode, statement: { readonly text: string }) => boolea
 export function createCodeTest (
   tables: readonly TableName[],
   { findColumns, findFunction }: Known
-): RunsCode {
+): CodeTest {
   const names = tables.map(table => ({ table, name: render(tableName(table)).text }))
-  return (node, { text }) => {
-    const named = names.filter(({ name }) => text.includes(name)).map(({ table }) => table)
-    const reads = (table: TableName): boolean => readsCode(findColumns(table), text)
-    if (node.kind === 'call') {
-      return findFunction(node.table)?.variants.every(({ runsCode }) => !runsCode) !== true ||
-        named.some(reads)
+  return {
+    writes (node) {
+      return node.kind === 'call'
+        ? findFunction(node.table)?.variants.every(({ runsCode }) => !runsCode) !== true
+        : node.kind !== 'select' && findColumns(node.table)?.code?.writes !== false
+    },
+    reads (node, { text }) {
+      const named = names.filter(({ name }) => text.includes(name)).map(({ table }) => table)
+      const all = node.kind === 'call' ? named : [node.table, ...named]
+      return all.some(table => readsCode(findColumns(table), text))
     }
-    const writes = node.kind !== 'select' && findColumns(node.table)?.code?.writes !== false
-    return writes || [node.table, ...named].some(reads)
   }
 }
 

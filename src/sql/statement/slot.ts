@@ -17,7 +17,7 @@ import {
 } from '../../values/rows.ts'
 import { isIssue, write, type WriteIssue } from '../../values/write.ts'
 
-/** Where a value stands in its operation. */
+/** The place of a value in its operation. */
 export interface SlotPlace {
   readonly column: string
   /** The position of its row in `values`. */

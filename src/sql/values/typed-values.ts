@@ -12,7 +12,7 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import { parseJson, type Json } from '../../json/parse.ts'
+import { parseJson, textOf, type Json } from '../../json/parse.ts'
 import { joinDocument, splitDocument } from '../../plan/document.ts'
 import type { Parameter } from '../../plan/shape.ts'
 import { toPath } from '../../plan/name.ts'
@@ -28,7 +28,6 @@ import type {
 } from '../../plan/nodes.ts'
 import { textOfParameter } from '../../plan/fingerprint.ts'
 import { isPlain, writeMember } from '../../values/write.ts'
-import { textOf } from '../../plan/value-text.ts'
 import { raiseText, type ValueIssue } from '../statement/raised-error.ts'
 import { nullRow } from '../statement/table.ts'
 import { nullRowOfCall, type ArgumentBuilder } from './call.ts'

@@ -144,10 +144,10 @@ function inGroups<Item> (items: readonly Item[], max: number): ReadonlyArray<rea
  * more, of about 25.
  */
 function compareLimits (limited: ReadonlyArray<Part<BaseType>>, from: Fragment): Fragment[] {
-  const pairs = limited.flatMap(({ value, type }) => {
-    const pair = [value, sql`null::${limitedType(type)}`] as const
+  const pairs = limited.flatMap(({ value, type }): ReadonlyArray<readonly [Fragment, Fragment]> => {
+    const known = sql`null::${limitedType(type)}`
     // In `interval minute`, 5 is five minutes; without these fields it is another value.
-    return type.form === 'interval' ? [pair, pair.toReversed() as unknown as typeof pair] : [pair]
+    return [[value, known], ...type.form === 'interval' ? [[known, value] as const] : []]
   })
   return inGroups(pairs, MAX_COLUMNS).map(group => {
     const current = group.map(([value]) => value)

@@ -7,6 +7,9 @@ import { planBatch } from '../../../src/plan/plan-batch.ts'
 import { compile } from '../../../src/sql/compile.ts'
 import { ColumnTypes } from '../../../src/sql/values/column-types.ts'
 
+/** The modifier of numeric(10,2). */
+const PRICE = (10 << 16) + 2 + 4
+
 const columns = Array.from({ length: 210 }, (_, i) => `c${i}`)
 
 /** Groups of rows, each with a column that the others do not have. */
@@ -20,10 +23,11 @@ t.test('rows of many groups with many columns are JSON', async t => {
   types.remember(JSON.stringify([{
     schema: 'public',
     name: 't',
-    columns: known.map(name => [name, 25, -1])
+    columns: known.map(name => name === 'c0' ? [name, 1700, PRICE] : [name, 25, -1])
   }]))
   const all = (n: number): object => ({
     ...Object.fromEntries(columns.map(name => [name, 'x'])),
+    c0: n === 3 ? 25.005 : 1,
     [`g${n % 20}`]: '$s.0.id'
   })
   const batches = {
@@ -44,5 +48,6 @@ t.test('rows of many groups with many columns are JSON', async t => {
       findColumns: table => types.lookup(table)
     })
     t.ok((statement?.parameters.length ?? Infinity) < 65_534, name)
+    t.match(statement?.refused, [{ column: 'c0', row: 3, issue: { problem: 'digits' } }], name)
   }
 })

@@ -25,7 +25,9 @@ const from = { table: 's', on: { a: 'a' } }
 const conflict = { on_conflict: { columns: ['a'], do: 'update', set: { b: 1 }, where } }
 const nodes = {
   insert: plan(op.insert('i', 't', [{ a: 1 }], conflict)),
-  query: plan({ id: 'i', op: 'insert', table: 't', from: { table: 's' }, columns: { a: 1 } }),
+  query: plan({
+    id: 'i', op: 'insert', table: 't', from: { table: 's' }, columns: { a: 1 }, ...conflict
+  }),
   update: plan(op.update('u', 't', { set: { a: { $inc: 1 } }, where })),
   joined: plan(op.update('u', 't', { set: { a: 1 }, from, where })),
   keyed: plan(op.update('u', 't', { key: ['a'], values: [{ a: 1, b: { $inc: 1 } }] })),
@@ -54,6 +56,7 @@ t.test('a value that is stored', async t => {
   t.strictSame(pathOf(nodes.keyed, { column: 'b', row: 3 }), ['values', 3, 'b', '$inc'])
   t.strictSame(pathOf(nodes.insert, { column: 'b' }), ['on_conflict', 'set', 'b'])
   t.strictSame(pathOf(nodes.query, { column: 'a' }), ['columns', 'a'])
+  t.strictSame(pathOf(nodes.query, { column: 'b' }), ['on_conflict', 'set', 'b'])
   t.strictSame(pathOf(nodes.update, { column: 'a' }), ['set', 'a', '$inc'])
   t.strictSame(pathOf(nodes.call, { column: 'a' }), ['args', 'a'])
 })

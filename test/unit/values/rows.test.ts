@@ -6,7 +6,7 @@ import { builtInType } from '../../../src/catalogue/built-in.ts'
 import type { Type } from '../../../src/catalogue/type.ts'
 import { renderSlots } from '../../../src/fragment/fragment.ts'
 import { isRowsSlot, rowsSlot, writeSlot, type RowsSlot } from '../../../src/sql/statement/slot.ts'
-import { listOfRows, type RowMembers } from '../../../src/values/rows.ts'
+import { distinctMembers, listOfRows, type RowMembers } from '../../../src/values/rows.ts'
 
 const membersOf = (types: Readonly<Record<string, readonly [number, number]>>): RowMembers =>
   Object.entries(types).map(([name, [oid, modifier]]) =>
@@ -40,4 +40,10 @@ t.test('a type that has changed since is a conflict', async t => {
       details: { retryable: true }
     })
   }
+})
+
+t.test('equal rows are written once', async t => {
+  const other = membersOf({ a: [NUMERIC, SCALE_2] })
+  const again = membersOf({ b: [NUMERIC, SCALE_2] })
+  t.strictSame(distinctMembers([members, members.slice(0, 1), other, again]), [members, other])
 })

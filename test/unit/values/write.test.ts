@@ -212,8 +212,9 @@ const cases: Readonly<Partial<Record<Name, readonly Case[]>>> = {
   'numeric(3,-2)': [['1200'], ['12e2'], ['1250', '! digits'], ['0']],
   money: [['1.50'], ['1.505', '! digits'], ['"$1.505"', '$1.505']],
   'varchar(3)': [
-    ['"abc"', 'abc'], ['"äöü"', 'äöü'], ['"😀😀😀"', '😀😀😀'], ['"abcd"', '! characters'],
-    ['"ab  "', '! characters'], ['"😀😀😀😀"', '! characters'], ['"abcdefgh"', '! characters'],
+    ['"abc"', 'abc'], ['"äöü"', 'äöü'], ['"😀😀😀"', '😀😀😀'],
+    ['"abcd"', '! characters'], ['"ab  "', '! characters'],
+    ['"😀😀😀😀"', '! characters'], ['"abcdefgh"', '! characters'],
     ['1234', '! characters']
   ],
   'char(3)': [['"a"', 'a'], ['"a   "', '! characters']],
