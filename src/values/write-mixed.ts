@@ -13,17 +13,24 @@ export interface MixedParts {
   /** Whether a part contains a reference. */
   readonly refers: (value: Json) => boolean
   /**
-   * Called with a string that may stand for a reference. Returns whether it does. `list`: the array
-   * of which it is an element.
+   * Called with a string that may stand for a reference. Returns whether it is one to a list, to
+   * one value or to any; undefined: it is none. `list`: the array of which it is an element.
    */
-  readonly meet: (value: string, type: Type, path: Path, list: ArrayType | undefined) => boolean
+  readonly meet: (
+    value: string,
+    type: Type,
+    path: Path,
+    list: ArrayType | undefined
+  ) => 'list' | 'value' | 'any' | undefined
   /** Called for a part that does not fit its type. */
   readonly report: (issue: WriteIssue) => void
 }
 
 /** Returns the JSON, or null if a part does not fit. */
 export function writeMixed (value: Json, type: Type, parts: MixedParts, path: Path = []): Json {
-  if (typeof value === 'string' && parts.meet(value, type, path, undefined)) return value
+  if (typeof value === 'string' && parts.meet(value, type, path, undefined) !== undefined) {
+    return value
+  }
   if (!parts.refers(value)) {
     return writeMember(value, type, issue =>
       parts.report({ ...issue, path: [...path, ...issue.path] }))
@@ -31,8 +38,8 @@ export function writeMixed (value: Json, type: Type, parts: MixedParts, path: Pa
   const base = baseOf(type)
   switch (base.kind) {
     case 'array':
-      return Array.isArray(value)
-        ? writeList(value as readonly Json[], base, parts, path)
+      return isList(value)
+        ? writeList(value, base, parts, path)
         : refuse('array', base, parts, path)
     case 'composite':
       return isObject(value)
@@ -58,24 +65,34 @@ function refuse (
   return null
 }
 
-/** A list of lists has one dimension more. */
+/**
+ * A list of lists has one dimension more. The first element decides that, as in `write`: the next
+ * ones may be lists only if it is one.
+ */
 function writeList (
   list: readonly Json[],
   type: ArrayType,
   parts: MixedParts,
   path: Path
 ): Json {
-  const [first] = list.filter(item => Array.isArray(item))
-  const length = first?.length
+  const met = list.map((item, i) =>
+    typeof item === 'string' ? parts.meet(item, type.element, [...path, i], type) : undefined)
+  const isDeep = met[0] === 'list' || isList(list[0])
+  const length = list.find(isList)?.length
   return list.map((item, i) => {
     const inner = [...path, i]
-    if (typeof item === 'string' && parts.meet(item, type.element, inner, type)) return item
-    if (length === undefined) return writeMixed(item, type.element, parts, inner)
-    if (Array.isArray(item) && item.length === 0) return refuse('empty', type, parts, inner)
-    return Array.isArray(item) && item.length === length
-      ? writeMixed(item, type, parts, inner)
+    if (met[i] === undefined && !isDeep) return writeMixed(item, type.element, parts, inner)
+    if (met[i] === 'any' || met[i] === (isDeep ? 'list' : 'value')) return item
+    if (!isList(item)) return refuse('ragged', type, parts, inner)
+    if (item.length === 0) return refuse('empty', type, parts, inner)
+    return item.length === length
+      ? writeList(item, type, parts, inner)
       : refuse('ragged', type, parts, inner)
   })
+}
+
+function isList (value: Json | undefined): value is readonly Json[] {
+  return Array.isArray(value)
 }
 
 function writeObject (

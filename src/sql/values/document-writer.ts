@@ -6,6 +6,7 @@ import type { Fragment } from '../../fragment/fragment.ts'
 import type { Json } from '../../json/parse.ts'
 import { hasReference, readNumber } from '../../plan/document.ts'
 import type { Reference } from '../../plan/nodes.ts'
+import { isList } from '../../plan/reference.ts'
 import { writeMixed } from '../../values/write-mixed.ts'
 import type { Form } from '../statement/shared-results.ts'
 import type { StatementNeeds } from './statement-needs.ts'
@@ -39,13 +40,14 @@ export class DocumentWriter {
       refers: hasReference,
       meet: (text, element, path, list) => {
         const number = readNumber(text)
-        if (number === undefined) return false
+        if (number === undefined) return undefined
+        if (isJsonType(baseOf(element))) return 'any'
+        const reference = this.#references[number] as Reference
         // A list inside an array is another dimension.
-        const type = list !== undefined && this.#references[number]?.row === '*' ? list : element
-        if (!isJsonType(baseOf(type))) {
-          this.#readers.set(number, { type, place: { ...place, path } })
-        }
-        return true
+        const type = list !== undefined && isList(reference) ? list : element
+        this.#readers.set(number, { type, place: { ...place, path } })
+        if (isList(reference)) return 'list'
+        return reference.parameter === undefined ? 'value' : 'any'
       },
       report: issue => this.#needs.refused.push({ ...place, issue })
     })
