@@ -786,3 +786,41 @@ t.test('integers may have a point or an exponent, as in JSON Schema', async t =>
     status: 400, body: { error: { sqlstate: '22003' } }
   }, 'out of range')
 })
+
+t.test('a parameter inside an array or a composite fits its type, or is refused', async t => {
+  const insert = (row: object, x: unknown = true): object => ({
+    params: { type: 'object', properties: { x }, required: ['x'] },
+    operations: [op.insert('o', 'offers', [{ id: 1, ...row }], { returning: Object.keys(row) })]
+  })
+  const service = await useService(t, {
+    schema: `
+      create type price as (amount numeric(4, 2), curr text);
+      create table offers (id int primary key, price price, tags text[], grid int[]);
+      grant all on offers to oneflight_user`,
+    batches: {
+      tags: insert({ tags: ['a', '$params.x'] }),
+      price: insert({ price: { amount: '$params.x', curr: 'EUR' } }),
+      grid: insert({ grid: ['$params.x', [3, 4]] }, numbers)
+    }
+  })
+  const run = async (name: string, x: unknown): ReturnType<typeof service.run> =>
+    service.run(name, { x }, { headers: { prefer: 'tx=rollback' } })
+  const stored: ReadonlyArray<readonly [name: string, x: unknown, value: unknown]> = [
+    ['tags', 'b', ['a', 'b']],
+    ['tags', null, ['a', null]],
+    ['price', 1.5, { amount: 1.5, curr: 'EUR' }],
+    ['grid', [1, 2], [[1, 2], [3, 4]]]
+  ]
+  for (const [name, x, value] of stored) {
+    const { body, text } = await run(name, x)
+    t.same(body.data?.o, [{ [name]: value }], text)
+  }
+  const refused: ReadonlyArray<readonly [name: string, x: unknown]> =
+    [['tags', { a: 1 }], ['tags', ['b']], ['price', 1.234], ['price', [1]]]
+  for (const [name, x] of refused) {
+    const { status, body, text } = await run(name, x)
+    t.match([status, body.error], [422, {
+      code: 'value_invalid', path: ['values', 0, name]
+    }], text)
+  }
+})

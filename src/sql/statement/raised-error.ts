@@ -81,7 +81,7 @@ export interface RaisedError {
 export interface ValueIssue {
   /**
    * - `list`: `type` takes one value, and this is an array or an object
-   * - `array`: `type` takes an array, and this is an object
+   * - `array`: `type` takes an array, and this is an object, a number or a boolean
    * - `json`: `type` is a composite, and this is an array or an object
    * - `type`: the type of this parameter of a function is not known
    * - `null`: this is the JSON null, and `type` is neither json nor jsonb

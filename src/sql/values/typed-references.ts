@@ -4,12 +4,13 @@
  */
 import { baseOf, nameOf, type Type } from '../../catalogue/type.ts'
 import { parameter, sql, type Fragment } from '../../fragment/fragment.ts'
+import { textOfParameter } from '../../plan/fingerprint.ts'
 import type { Reference } from '../../plan/nodes.ts'
 import { isValue } from '../../plan/reference.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import { raiseText, type ValueIssue } from '../statement/raised-error.ts'
 import type { Form } from '../statement/shared-results.ts'
-import type { SlotPlace } from '../statement/slot.ts'
+import { slot, type SlotPlace } from '../statement/slot.ts'
 import { buildFirst } from '../statement/when.ts'
 import { readingOf, type Reading } from './reading.ts'
 import type { References } from './references.ts'
@@ -70,7 +71,12 @@ export class TypedReferences {
   /** A value as JSON that PostgreSQL converts to a type. */
   jsonOf (reference: Reference, type: Type, place: ReferencePlace): Fragment {
     const { parameter: of } = reference
-    if (of !== undefined) return this.#references.jsonOf(reference)
+    // A list may be a dimension of an array.
+    if (of !== undefined) {
+      return of.isList
+        ? this.#references.jsonOf(reference)
+        : sql`pg_catalog.to_json(${slot(textOfParameter(of), type, place)}::pg_catalog.text)`
+    }
     if (reference.row === '*') return this.#listFor(reference, type, place)
     return buildFirst(reference, one => {
       const reading = this.#readingOf(one, type, place.isCompared)
@@ -248,8 +254,10 @@ function checkJson (json: Fragment, type: Type, place: ReferencePlace): Fragment
   if (base.kind !== 'array') return onlyScalar(json, issueAt(place, type))
   const issue: ValueIssue = { problem: 'array', path: pathOf(place), type: nameOf(baseOf(type)) }
   const list = checkElements(sql`v.value`, base.element, place)
-  return sql`(select case pg_catalog.json_typeof(v.value) when 'array' then ${list}
-      when 'object' then ${raiseAt(issue, sql`pg_catalog.json_typeof(v.value)`)}::pg_catalog.json
+  const kind = sql`pg_catalog.json_typeof(v.value)`
+  return sql`(select case when ${kind} operator(pg_catalog.=) 'array' then ${list}
+      when ${kind} operator(pg_catalog.=) any ('{object,number,boolean}')
+      then ${raiseAt(issue, kind)}::pg_catalog.json
       else v.value end from (select ${json} as value) as v)`
 }
 
