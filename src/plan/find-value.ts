@@ -142,25 +142,6 @@ function isWhole ({ row, value }: StoredValue, text: string): boolean {
   return row !== undefined && !isNested(value) && hasValue(value, text)
 }
 
-/**
- * Returns the column that a member of the stored JSON is written to, or undefined. Errors of
- * PostgreSQL name the member.
- */
-export function findStoredColumn (node: PlanNode, member: string): string | undefined {
-  if (node.kind === 'bulk_update') {
-    const columns = new Set(node.groups.map(group => columnOf(group, member)))
-    return columns.size === 1 ? [...columns][0] : undefined
-  }
-  const columns = newValuesOf(node)?.columns ??
-    (node.kind === 'insert' ? node.groups.flatMap(({ columns }) => columns) : [])
-  return columns.find(column => column === member)
-}
-
-/** The column of a field of a bulk update. */
-function columnOf ({ fields }: BulkUpdateGroup, name: string): string | undefined {
-  return fields.find(field => field.name === name)?.column
-}
-
 /** Returns the modifier that an insert stores in a column as data: `$inc` of `{"$inc": 1}`. */
 export function findModifier (node: PlanNode, { column, row }: ValuePlace): string | undefined {
   const groups = node.kind === 'insert' ? node.groups : []

@@ -12,7 +12,6 @@ import {
   assignmentsOf,
   findModifier,
   findValue,
-  findStoredColumn,
   type KnownValues,
   type ValuePlace
 } from '../plan/find-value.ts'
@@ -277,11 +276,7 @@ export function findStored (
   // An error with a context is one inside a function, whose values are not those of the request.
   if (error.where !== undefined) return undefined
   const text = quotedText(error.message)
-  if (text !== undefined) return findValue(node, text, known)
-  // "expected JSON array" is about this member: `See the value of key "tags".`
-  const key = quotedText(error.hint ?? '')
-  const member = key === undefined ? undefined : findStoredColumn(node, key)
-  return member === undefined ? undefined : { column: member, row: known.row }
+  return text === undefined ? undefined : findValue(node, text, known)
 }
 
 /** What to write instead of a modifier in `values`. There it is data, which jsonb can store. */

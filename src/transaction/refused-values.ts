@@ -90,6 +90,11 @@ function isOfWhere (node: PlanNode): boolean {
 /** The path of a value that is stored; undefined: it is not known. */
 export function pathOfStored (node: PlanNode, place: ValuePlace): Issue['path'] | undefined {
   const isKnown = sourceOf(node)?.kind !== 'rows' &&
-    (place.row !== undefined || node.kind !== 'insert' || node.query !== undefined)
+    (place.row !== undefined || !storesRows(node))
   return isKnown ? pathOf(node, place) : undefined
+}
+
+/** Whether an operation stores `values`. */
+function storesRows (node: PlanNode): boolean {
+  return node.kind === 'bulk_update' || (node.kind === 'insert' && node.query === undefined)
 }

@@ -87,7 +87,10 @@ function readRows ({ columns, positions, rows }: RowGroup, values: TypedValues):
     : values.nameOf(column))
   const stored = columns.map(column => {
     const reference = same.get(column)
-    if (reference !== undefined) return sql`(select ${values.storedReference(reference, column)})`
+    if (reference !== undefined) {
+      const stored = values.storedReference(reference, column, { row: positions[0] })
+      return sql`(select ${stored})`
+    }
     const value = sql`x.${identifier(column)}`
     return boxed.has(column) ? values.unbox(value, column) : value
   })

@@ -65,4 +65,5 @@ t.test('a value that was found by its text', async t => {
   t.strictSame(pathOfStored(nodes.insert, { column: 'a', row: 0 }), ['values', 0, 'a'])
   t.equal(pathOfStored(nodes.insert, { column: 'a' }), undefined, 'of one of several rows')
   t.strictSame(pathOfStored(nodes.update, { column: 'a' }), ['set', 'a', '$inc'])
+  t.equal(pathOfStored(nodes.keyed, { column: 'b' }), undefined, 'of one of several rows')
 })
