@@ -31,7 +31,9 @@ const schema = `
   create domain sku as text check (value <> '');
   create table sources (id int primary key, n int, big bigint, num numeric, txt text,
     ts timestamptz, day date, flag bool, data jsonb, doc json, mood mood, code sku, ints int[],
-    texts text[]);
+    texts text[], every interval);
+  create function read_sources() returns setof sources language sql stable
+    as 'select * from sources order by id';
   insert into sources values
     (1, 1, 9007199254740993, 12345678901234567890.120, 'a', '2026-01-02T03:04:05.000006Z',
       '2026-01-02', true, '{"k": [1, "a"]}', '{"k":1}', 'happy', 'x', '{1,2}', '{a}'),
@@ -378,7 +380,9 @@ t.test('modifiers, keys and searches', async t => {
 })
 
 t.test('a value that is the JSON null is stored as such', async t => {
-  for (const rows of [1, 20]) {
+  for (const rows of [1, 20, 21]) {
+    // Statements do not name the type interval.
+    const more = rows === 21 ? { every: '5 minutes' } : {}
     const ids = Array.from({ length: rows }, (_, i) => 100 * rows + i)
     const { status } = await post([
       readRow('none', 77),
@@ -390,7 +394,8 @@ t.test('a value that is the JSON null is stored as such', async t => {
         ids.map((id, i) => ({
           id,
           data: { $first: ['$none.data', i % 2 === 0 ? '$null.data' : '$empty.data'] },
-          doc: i % 3 === 0 ? '$null.doc' : null
+          doc: i % 3 === 0 ? '$null.doc' : null,
+          ...more
         }))
       ),
       op.update('change', 'targets', {
@@ -406,6 +411,45 @@ t.test('a value that is the JSON null is stored as such', async t => {
     )
     t.same(await sql`select data::text from targets where id = 1`, [{ data: 'null' }])
   }
+})
+
+t.test('a column of many rows has the JSON null, rows, lists and results of functions', async t => {
+  const kinds = [
+    ['$few.0', '{"n": 2}'],
+    ['$null.0.data', 'null'],
+    ['$null.1.data', null],
+    ['$null.*.id', '[2, 3]'],
+    ['$call.0.txt', '"a"'],
+    ['$call.2.txt', null],
+    [{ of: '$null.0.data' }, '{"of": null}'],
+    [null, null]
+  ] as const
+  const ids = kinds.flatMap((_, i) => [6000 + i, 6100 + i, 6200 + i])
+  const { text, body } = await post([
+    op.select('null', 'sources', { where: { id: { gt: 1 } }, order: [{ id: 'asc' }] }),
+    readRow('few', 2, { columns: ['n'] }),
+    op.call('call', 'read_sources', {}, { columns: ['*', { column: 'id', as: 'number' }] }),
+    op.insert('it', 'targets', ids.map(id => ({ id, data: kinds[id % 100]?.[0] }))),
+    op.select('read', 'targets', {
+      columns: ['id', { column: 'data', cast: 'text', as: 'data' }], where: { id: { in: ids } }
+    })
+  ])
+  t.same(body.error, null, text)
+  for (const { id, data } of body.data?.read ?? []) t.equal(data, kinds[id % 100]?.[1], `${id}`)
+})
+
+t.test('an update of many rows removes a key that an earlier operation returned', async t => {
+  const rows = Array.from({ length: 18 }, (_, i) => ({ id: 7000 + i, data: { a: i, b: i } }))
+  const { text, body } = await post([
+    readRow('some', 1),
+    op.insert('new', 'targets', rows, { returning: [] }),
+    op.update('it', 'targets', {
+      key: ['id'],
+      values: rows.map(({ id }) => ({ id, data: { $remove: '$some.0.txt' } })),
+      returning: ['data']
+    })
+  ])
+  t.same(body.data?.it, rows.map(({ data: { b } }) => ({ data: { b } })), text)
 })
 
 t.test('without any row the batch fails, even if no row needs the value', async t => {

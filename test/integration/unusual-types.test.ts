@@ -476,6 +476,10 @@ t.test('what PostgreSQL cannot convert from JSON is refused, and can be a string
       create table shelves (id int primary key, a article, v shelf, list article[], ids ids);
       insert into shelves values (1, '${one}', '(${one},1)', '{${one}}', '{1,2}');
       create function of_article (x article) returns text language sql as 'select x::text';
+      create domain mood as ext.mood;
+      create domain pair as ext.pair;
+      create function of_mood (x mood) returns text language sql as 'select x::text';
+      create function of_pair (x pair) returns text language sql as 'select x::text';
       grant all on shelves to oneflight_user`
   })
   const shelves = { table: 'shelves' }
@@ -486,6 +490,12 @@ t.test('what PostgreSQL cannot convert from JSON is refused, and can be a string
     const operation = { op: 'select', ...shelves, where: { ids: { in: list } } }
     await expectRefusal(t, service, operation, { status: 400, code })
   }
+  const mixed = insert({ id: 4, v: { article: '$src.0.a', n: 1 } })
+  await expectRefusal(t, service, mixed, {
+    status: 400,
+    code: 'undefined_function',
+    message: /^no binary input function .* Write the value as a string in the form of PostgreSQL/
+  })
   // The service writes the text of a value.
   const row = { id: 2, a: one, v: { article: two, n: 2 }, list: [two], ids: null }
   const { body, text } = await service.post([
@@ -499,13 +509,18 @@ t.test('what PostgreSQL cannot convert from JSON is refused, and can be a string
     { id: 'j', ...insert({ ...row, v: null }) },
     { id: 'u', op: 'update', ...shelves, set: { v: row.v }, where: { id: { eq: 2 } } },
     op.call('c', 'of_article', { x: three }),
-    op.call('r', 'of_article', { x: '$src.0.a' })
+    op.call('r', 'of_article', { x: '$src.0.a' }),
+    // The role cannot name the types of these domains.
+    op.call('m', 'of_mood', { x: 'happy' }),
+    op.call('n', 'of_mood', { x: '$m.0.of_mood' }),
+    op.call('p', 'of_pair', { x: { x: '$src.0.id', y: 7 } })
   ])
   const { src, copy, i, d, u } = body.data ?? {}
   t.strictSame([i, d, u], [[row], [row], [row]], text)
   t.strictSame(copy, [{ ...src?.[0], id: 3 }])
   t.same(body.data?.r, [{ of_article: one }])
   t.same(body.data?.c, [{ of_article: three }])
+  t.same([body.data?.n, body.data?.p], [[{ of_mood: 'happy' }], [{ of_pair: '(1,7)' }]])
 })
 
 t.test('an interval is read by the fields of its column, whatever word stores it', async t => {

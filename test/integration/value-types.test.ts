@@ -7,10 +7,10 @@ import * as op from '../support/operations.ts'
 import { useService, type Answer } from '../support/service.ts'
 
 const seeds = `
-  insert into t (id, kind, tags, ints, data, plain, document, day, price) values
-    (1, 'x', '{a}', '{1,2}', '{"a": 1, "n": null}', '{"a":1}', '{}', '2024-02-28', '(5,EUR)'),
-    (2, '[draft]', null, null, '[1]', null, null, null, null),
-    (3, 'z', '{}', '{}', 'null', 'null', 'null', null, null)`
+  insert into t (id, kind, tags, ints, data, plain, document, day, price, docs) values
+    (1, 'x', '{a}', '{1,2}', '{"a": 1, "n": null}', '{"a":1}', '{}', '2024-02-28', '(5,EUR)', null),
+    (2, '[draft]', null, null, '[1]', null, null, null, null, null),
+    (3, 'z', '{}', '{}', 'null', 'null', 'null', null, null, '{"{\\"a\\":1}",2}')`
 const schema = `
   create type money_amount as (amount numeric, curr char(3));
   create type entry as (sku text, price money_amount, tags text[]);
@@ -23,12 +23,19 @@ const schema = `
     code char(4), short short, n int, m numeric, flag bool, day date, at timestamptz, mood mood,
     raw bytea, xml xml, words tsvector, tags text[], moods mood[], ints int[], docs json[],
     data jsonb, plain json, document document, span int4range, place point,
-    names varchar[], raws bytea[], vectors tsvector[], prices money_amount[], query tsquery
+    names varchar[], raws bytea[], vectors tsvector[], prices money_amount[], query tsquery,
+    datas jsonb[], route path
   );
   ${seeds};
   grant all on t to oneflight_user`
 
 const source = op.select('src', 't', { where: { id: { lte: 3 } }, order: [{ id: 'asc' }] })
+/** Two of its rows, and columns that are computed in another type. */
+const pair = op.select('pair', 't', {
+  where: { id: { lte: 2 } },
+  order: [{ id: 'asc' }],
+  columns: ['id', 'data', { column: 'ints', cast: 'text', as: 'text' }, 'data->a']
+})
 const service = await useService(t, { schema })
 const { post, database: { sql } } = service
 const stored = async (): Promise<unknown> => sql`select t::text from t order by id`
@@ -81,15 +88,26 @@ t.test('an unknown member of a composite type is rejected', async t => {
     ['entries', [{ sku: 'a' }, { sku: 'b', price: { amount: 1, 'it\'s "x"': 1 } }],
       /column "entries", at 1\.price: the type money_amount has no member "it's "x""\.$/i],
     ['price', '$src.0', /column "price": the type money_amount takes no value of the type of this/i],
-    ['price', '$src.0.data', /column "price": the type money_amount takes no JSON/i]
+    ['price', '$src.0.data', /column "price": the type money_amount takes no JSON/i],
+    ['price', '$src.*.price', /column "price": the type money_amount takes no value of the type/i],
+    ['price', '$src.0.entries', /column "price": the type money_amount takes no value of the/i],
+    ['entries', '$src.0.price', /column "entries": the type entry\[\] takes no value of the type/i],
+    ['prices', '$src.0.entries', /column "prices": the type money_amount\[\] takes no value of/i],
+    ['ints', '$src.*.ints', /column "ints": the type integer takes one value, not an array/i],
+    ['ints', '$src.0.data', /column "ints": the type integer\[\] takes an array\.$/i],
+    ['ints', '$pair.0.a', /column "ints": the type integer\[\] takes an array\.$/i]
   ]
   for (const [column, value, message] of cases) {
     for (const { way, op } of writesOf(column, value)) {
-      expectRejection(t, await post([source, op]), message, `${way} ${column}`)
+      expectRejection(t, await post([source, pair, op]), message, `${way} ${column}`)
     }
   }
   const response = await post([source, [...writesOf('price', { cur: 1 })][1]?.op])
   t.match(response.body.error.message, /^Row 1 of values, column "price": /)
+  const many = Array.from({ length: 17 }, (_, i) => ({ id: 100 + i, price: '$src.0.entries' }))
+  const rows = await post([source, op.insert('w', 't', many)])
+  expectRejection(t, rows, /^Row 0 of values, column "price": /, 'the same in all rows')
+  t.strictSame(rows.body.error.path, ['values', 0, 'price'])
   const where = { price: { eq: { $value: { amount: 5, currency: 'EUR' } } } }
   expectRejection(
     t, await post([op.delete('w', 't', { where })]),
@@ -151,6 +169,9 @@ t.test('ranges, points, arrays, composite types and JSON accept fitting values',
   const cases: ReadonlyArray<readonly [column: string, value: unknown, text: string | null]> = [
     ['span', [1, 5], '[1,6)'],
     ['span', '[1,5)', '[1,5)'],
+    ['span', '$src.0.ints', '[1,3)'],
+    ['route', '$src.0.ints', '[(1,2)]'],
+    ['route', '$pair.*.id', '[(1,2)]'],
     ['place', '(1,2)', '(1,2)'],
     ['tags', ['a', 'b'], '{a,b}'],
     ['tags', '$src.*.kind', '{x,[draft],z}'],
@@ -159,7 +180,17 @@ t.test('ranges, points, arrays, composite types and JSON accept fitting values',
     ['moods', ['sad'], '{sad}'],
     ['ints', [[1], [2]], '{{1},{2}}'],
     ['ints', '$src.*.id', '{1,2,3}'],
+    ['ints', [[1, '$src.1.id'], [3, 4]], '{{1,2},{3,4}}'],
+    ['ints', ['$pair.*.id', [3, '$src.0.id']], '{{1,2},{3,1}}'],
+    ['ints', '$pair.0.text', '{1,2}'],
+    ['kind', '$pair.0.text', '{1,2}'],
     ['docs', [{ a: 1 }, [1]], '{"{\\"a\\":1}",[1]}'],
+    ['docs', '$src.2.docs', '{"{\\"a\\":1}",2}'],
+    ['docs', '$src.0.ints', '{1,2}'],
+    ['docs', '$src.*.id', '{1,2,3}'],
+    ['docs', ['$src.0.id', [1]], '{1,[1]}'],
+    ['datas', '$src.2.docs', '{"{\\"a\\": 1}",2}'],
+    ['datas', '$pair.*.data', '{"{\\"a\\": 1, \\"n\\": null}",[1]}'],
     ['kind', '$src.1.kind', '[draft]'],
     ['kind', '[1]', '[1]'],
     ['price', { amount: 1 }, '(1,)'],
@@ -174,8 +205,9 @@ t.test('ranges, points, arrays, composite types and JSON accept fitting values',
   ]
   for (const [column, value, text] of cases) {
     for (const { way, op } of writesOf(column, value)) {
-      const { body } = await post([source, { ...op, returning: ['id'] }])
-      const written = body.data.w.at(-1).id as number
+      const { body, text: answer } = await post([source, pair, { ...op, returning: ['id'] }])
+      t.equal(body.error, null, answer)
+      const written = body.data?.w.at(-1).id as number
       t.same(
         await sql.unsafe(`select "${column}"::text as text from t where id = ${written}`),
         [{ text }], `${way} ${column} ${JSON.stringify(value)}`
@@ -205,7 +237,9 @@ t.test('a nested array is a second dimension, or rejected', async t => {
   const matrix = { tags: [['a'], ['b']], ints: [[1, 2], [3, 4]] }
   t.strictSame((await post([insert(matrix)])).body.data?.w, [matrix])
   const rejected = [
-    [{ tags: ['a', ['b']] }, 1], [{ tags: ['a', '$src.0.ints'] }, 1],
+    [{ tags: ['a', ['b']] }, 1], [{ tags: ['$src.0.kind', ['b']] }, 1],
+    [{ tags: [['a'], '$src.0.kind'] }, 1], [{ tags: ['a', '$src.*.kind'] }, 1],
+    [{ tags: ['a', '$src.0.ints'] }, 1],
     [{ tags: ['$src.0.data'] }, 0], [{ names: ['$src.0.data'] }, 0],
     [{ names: ['$src.1.n', { a: 1 }] }, 1], [{ raws: ['$src.0.data'] }, 0],
     [{ vectors: ['$src.0.data'] }, 0],

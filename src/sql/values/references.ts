@@ -75,15 +75,14 @@ export class References {
   }
 
   /**
-   * What is known of the column that a reference reads. The statement depends on its type.
+   * What is known of the column that a reference reads, or of another one of its row. The statement
+   * depends on its type.
    */
   sourceOf (
     { source, column: own }: Reference,
-    column: string | undefined = own
+    column = own as string
   ): SourceColumn | undefined {
-    const found = column === undefined
-      ? undefined
-      : this.#earlier.sources.get(source)?.find(column)
+    const found = this.#earlier.sources.get(source)?.find(column)
     if (found?.check !== undefined) this.#needs.addTypeCheck(found.check)
     return found
   }

@@ -90,12 +90,12 @@ function readOutput (
   column: OutputColumn,
   columns: TableColumns | undefined
 ): SourceColumn | undefined {
-  const { path, aggregate, cast } = column
+  const { aggregate, cast } = column
   if (isUnchanged(column)) {
     const { path: { column: name, resultType } } = column
     return resultType === 'column' ? readColumn(name, columns) : computed(resultType)
   }
-  if (path !== undefined && aggregate === undefined && cast !== undefined) return computed(cast)
+  if (aggregate === undefined && cast !== undefined) return computed(cast)
   return aggregate === 'count' ? computed('bigint') : undefined
 }
 

@@ -138,9 +138,8 @@ export function typeExample (
   { as = 'value', byModifier = false }: Pick<Conversion, 'as' | 'byModifier'> = {}
 ): Fragment {
   if (example !== undefined) return sql`case when false then ${example} end`
-  if (resultType !== 'column') {
-    return sql`null::${resultType === 'json' ? sql`jsonb` : sql`text`}`
-  }
+  // JSON for a path with a result of json or jsonb is a parameter of that type.
+  if (resultType !== 'column') return sql`null::pg_catalog.text`
   const name = identifier(column)
   // Only rows of a table have system columns.
   const value = SYSTEM_COLUMNS.has(column)
