@@ -144,7 +144,6 @@ export class TypedReferences {
 
   /** Whether its value may be the JSON null, which only its boxed form tells from NULL. */
   needsBox (reference: Reference): boolean {
-    if (reference.parameter !== undefined || !isValue(reference)) return false
     return allOf(reference).some(one => this.#needsBox(one))
   }
 
