@@ -13,7 +13,7 @@ import { createHealthCheck } from '../src/postgres/health-check.ts'
 import { createPool, type ConnectionPool } from '../src/postgres/pool.ts'
 import { Compiler } from '../src/sql/compiler.ts'
 import { startupSettings } from '../src/sql/frame/session.ts'
-import { TemplateCache } from '../src/sql/template-cache.ts'
+import { StatementCache } from '../src/sql/statement-cache.ts'
 import {
   findProblem,
   type Database,
@@ -44,7 +44,7 @@ async function database (
     ? [{ route: undefined, target, replica }]
     : routes.all.map(route => ({ route, target: route.target, replica: undefined }))
   // The databases share the memory for statements.
-  const templates = new TemplateCache()
+  const templates = new StatementCache()
   const settings = batchSettings(config)
   const opened = new Map(places.map(place => {
     const compiler = new Compiler(settings, templates)

@@ -60,7 +60,7 @@ export function createRunner (app: FastifyInstance, config: Config): BatchRunner
       const leave = request.place?.keep()
       try {
         const batch = await turn.finish(planning)
-        request.access.operations = batch.genericPlan.operations.length
+        request.access.operations = batch.plan.operations.length
         const result = await runBatch(batch, request, {
           database: databases.of(request.identity),
           settings,
@@ -75,7 +75,7 @@ export function createRunner (app: FastifyInstance, config: Config): BatchRunner
           }
         })
         observe(request, result, { observer, spans })
-        return { plan: batch.genericPlan, result, times }
+        return { plan: batch.plan, result, times }
       } finally {
         leave?.()
       }

@@ -175,7 +175,7 @@ export function createRowStreams (
     * admit (request, planning) {
       const batch = yield * planning
       const stream = request.rowSink as RowStream
-      const refused = refusePlan(batch.genericPlan)
+      const refused = refusePlan(batch.plan)
       if (refused === undefined) {
         if (streams.size >= maxStreams) {
           throw failure('overloaded', 'Half of the connections stream rows to other clients.')

@@ -49,7 +49,7 @@ interface Checked {
 async function checkFolder (folder: string, limits: Limits): Promise<Checked> {
   const read = await readBatchFolder(folder, batchLimits(limits))
   if ('issues' in read) return { issues: read.issues, lines: [] }
-  const plans = [...read.batches.values()].map(({ planner }) => planner.genericPlan)
+  const plans = [...read.batches.values()].map(({ planner }) => planner.planOfFile)
   const lines = read.files.map(([path], i) => describeValid(path, plans[i] as Plan))
   return { issues: [], lines: lines.length === 0 ? [`${folder}: ok: no batches`] : lines }
 }

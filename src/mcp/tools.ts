@@ -47,7 +47,7 @@ export function toTool (batch: NamedBatch): Tool {
     inputSchema: describeArguments(batch),
     annotations: {
       readOnlyHint: isReadOnly(batch),
-      destructiveHint: batch.planner.genericPlan.operations.some(isDestructive),
+      destructiveHint: batch.planner.planOfFile.operations.some(isDestructive),
       openWorldHint: false
     }
   }
@@ -72,7 +72,7 @@ function takesKey (batch: NamedBatch): boolean {
 
 /** Whether no operation changes data. A function may do anything. */
 function isReadOnly ({ planner }: NamedBatch): boolean {
-  return planner.genericPlan.operations.every(({ kind }) => kind === 'select')
+  return planner.planOfFile.operations.every(({ kind }) => kind === 'select')
 }
 
 /** Whether an operation may change or delete rows that exist. */

@@ -11,7 +11,6 @@ import type { ColumnPath } from '../plan/nodes.ts'
 import type { JsonShape, Parameter, ParameterRows } from '../plan/shape.ts'
 import type { Plan } from '../plan/plan.ts'
 import {
-  once,
   planBatch,
   planBytes,
   type PlannedBatch
@@ -57,7 +56,7 @@ type RequestParameters = ReadonlyMap<string, Parameter>
 
 export class RequestPlanner {
   /** The plan of the file, which shows what its operations are. */
-  readonly genericPlan: Plan
+  readonly planOfFile: Plan
   readonly #operations: Batch
   readonly #limits: PlanLimits
   readonly #known: Parameters['known']
@@ -87,8 +86,8 @@ export class RequestPlanner {
     this.#length = JSON.stringify(operations).length
     this.#limits = limits
     this.#known = known
-    this.genericPlan = this.#plan(known)
-    const { inserted, documents } = this.genericPlan.usedRows
+    this.planOfFile = this.#plan(known)
+    const { inserted, documents } = this.planOfFile.usedRows
     this.#rows = new Set([...inserted, ...documents.map(({ parameter }) => parameter.position)])
     const all = Array.from(known, ([name, { position }]) => [name, position] as const)
     this.#rowParameters = all.filter(([, position]) => this.#rows.has(position))
@@ -112,21 +111,14 @@ export class RequestPlanner {
 
   /** Plans a request with valid values, by the positions of parameters. */
   plan (values: readonly Json[]): PlannedBatch {
-    const documents = this.genericPlan.usedRows.documents.map(({ parameter, fields }) =>
+    const documents = this.planOfFile.usedRows.documents.map(({ parameter, fields }) =>
       (values[parameter.position] as Rows).map(row => readFields(row, fields))
     )
-    const describe = once(() =>
-      this.#describe(values, (position, known) =>
-        this.#describeRows({ position, known }, values, documents)))
     const all = documents.length === 0 ? values : [...values, ...documents]
-    return {
-      genericPlan: this.#hasOnlyScalars(values, documents)
-        ? this.genericPlan
-        : this.#findPlan(describe()),
-      values: all,
-      plan: once(() => this.#plan(this.#withData(describe(), values))),
-      named: true
+    if (this.#hasOnlyScalars(values, documents)) {
+      return { plan: this.planOfFile, values: all, isKept: true }
     }
+    return { ...this.#findPlan(this.#describe(values, documents)), values: all }
   }
 
   /**
@@ -134,7 +126,7 @@ export class RequestPlanner {
    * those of the rows that statements take, by the positions of the rows.
    */
   collectRows (members: MembersByPosition): RowCollector {
-    const { inserted, documents } = this.genericPlan.usedRows
+    const { inserted, documents } = this.planOfFile.usedRows
     const [position] = inserted
     return new RowCollector(
       documents.map((document, i) => ({
@@ -149,15 +141,12 @@ export class RequestPlanner {
   planUpload (values: readonly Json[], rows: CollectedRows): PlannedBatch {
     const { shapes, columns } = rows
     const [position] = this.#rows
-    const parameters = this.#describe(values, (_, known) =>
+    const parameters = this.#describeWith(values, (_, known) =>
       ({ ...known, shapes, columns: columns ?? known.columns }))
-    const plan = this.#findPlan(parameters)
     const own = values.map((value, i) => i === position ? listOfRows(rows.rows) : value)
     return {
-      genericPlan: plan,
+      ...this.#findPlan(parameters),
       values: [...own, ...rows.documents.map(listOfRows)],
-      plan: () => plan,
-      named: true,
       maxChanged: this.#limits.maxUploadRows as number
     }
   }
@@ -167,30 +156,37 @@ export class RequestPlanner {
    * and every value that is read is a scalar.
    */
   #hasOnlyScalars (values: readonly Json[], documents: readonly Rows[]): boolean {
-    return this.genericPlan.usedRows.inserted.size === 0 &&
+    return this.planOfFile.usedRows.inserted.size === 0 &&
       this.#others.every(position => !isNested(values[position] as Json)) &&
       documents.every(rows => rows.every(hasOnlyScalars))
   }
 
   #plan (parameters: RequestParameters): Plan {
-    return planBatch(this.#operations, this.#limits, parameters)
+    return planBatch(this.#operations, this.#limits, { parameters })
   }
 
   /** A plan is not kept if the rows of a parameter have different members. */
-  #findPlan (parameters: RequestParameters): Plan {
+  #findPlan (parameters: RequestParameters): Pick<PlannedBatch, 'plan' | 'isKept'> {
     const all = [...parameters.values()]
-    if (all.some(({ rows }) => rows?.data !== undefined)) return this.#plan(parameters)
     const key = JSON.stringify([
       this.#name,
       ...all.map(({ shape, rows }) => rows === undefined ? shape : [rows.columns, [...rows.shapes]])
     ])
+    if (key.length > MAX_KEY_LENGTH || all.some(({ rows }) => rows?.data !== undefined)) {
+      return { plan: this.#plan(parameters), isKept: false }
+    }
     const plan = this.#plans.get(key)?.plan ?? this.#plan(parameters)
-    if (key.length <= MAX_KEY_LENGTH) this.#plans.set(key, { plan, length: this.#length })
-    return plan
+    this.#plans.set(key, { plan, length: this.#length })
+    return { plan, isKept: true }
   }
 
   /** Returns the parameters with everything that the plan depends on. */
-  #describe (
+  #describe (values: readonly Json[], documents: readonly Rows[]): RequestParameters {
+    return this.#describeWith(values, (position, known) =>
+      this.#describeRows({ position, known }, values, documents))
+  }
+
+  #describeWith (
     values: readonly Json[],
     describeRows: (position: number, known: ParameterRows) => ParameterRows
   ): RequestParameters {
@@ -210,7 +206,7 @@ export class RequestPlanner {
     values: readonly Json[],
     documents: readonly Rows[]
   ): ParameterRows {
-    const { inserted, documents: planned } = this.genericPlan.usedRows
+    const { inserted, documents: planned } = this.planOfFile.usedRows
     const rows = values[position] as Rows
     const shapes = new Map(planned.flatMap(({ parameter, fields }, i) =>
       parameter.position === position
@@ -222,16 +218,6 @@ export class RequestPlanner {
     const described = isDescribed ? describeRows(rows, this.#isId) : { shapes: [] }
     for (const [key, shape] of described.shapes) shapes.set(key, shape)
     return { ...known, ...described, shapes }
-  }
-
-  /** Returns the parameters with the rows themselves. */
-  #withData (parameters: RequestParameters, values: readonly Json[]): RequestParameters {
-    return new Map([...parameters].map(([name, parameter]) => {
-      const { rows, position } = parameter
-      if (rows === undefined) return [name, parameter]
-      const data = escapeRows(values[position] as Rows, this.#isId)
-      return [name, { ...parameter, rows: { ...rows, data } }]
-    }))
   }
 }
 

@@ -21,7 +21,7 @@ export function writeTypes (
     description,
     type: writeObject([
       { name: 'params', type: writeParameters(schema) },
-      { name: 'result', type: writeResults(listResults(planner.genericPlan), columnsOf) }
+      { name: 'result', type: writeResults(listResults(planner.planOfFile), columnsOf) }
     ])
   }))
   return [

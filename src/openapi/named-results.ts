@@ -12,7 +12,7 @@ const anyRow = { $ref: '#/components/schemas/AnswerRow' }
 export function describeResults ({ planner }: Pick<NamedBatch, 'planner'>): JsonSchema {
   const data = describeMembers(
     Object.fromEntries(
-      listResults(planner.genericPlan).map(result => [result.id, describeResult(result)])
+      listResults(planner.planOfFile).map(result => [result.id, describeResult(result)])
     )
   )
   const description =

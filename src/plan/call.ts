@@ -4,11 +4,10 @@
 import { isObject, type Json } from '../json/parse.ts'
 import type { Members } from './check/members.ts'
 import type { PlanContext } from './context.ts'
-import { planDocument, planScalar } from './document.ts'
+import { documentOf, planDocument, planScalar } from './document.ts'
 import { planFilter } from './filter.ts'
 import type { Argument, CallNode, OperationNode } from './nodes.ts'
 import { planColumns, planOrder } from './output.ts'
-import { shapeOfReference } from './reference.ts'
 import { units } from './work.ts'
 
 export function planCall (
@@ -47,10 +46,5 @@ function planArgument (value: Json, name: string, context: PlanContext): Argumen
   if (Array.isArray(value) || isObject(value)) return planDocument(value, place)
   const scalar = planScalar(value, place)
   if (scalar.kind === 'literal') return scalar
-  return {
-    kind: 'document',
-    pieces: ['', ''],
-    references: [scalar],
-    shape: shapeOfReference(scalar)
-  }
+  return documentOf(scalar)
 }

@@ -42,6 +42,14 @@ export interface PlanLimits {
   readonly maxWork: number
 }
 
+/** What a batch is planned with. */
+export interface PlanInput {
+  /** The parameters of a named batch, by name. */
+  readonly parameters?: ReadonlyMap<string, Parameter> | undefined
+  /** The paths of the values that the plan does not contain; see findValues. */
+  readonly values?: readonly Path[] | undefined
+}
+
 /** What all operations of a batch share. */
 export class BatchContext implements KnownOperations {
   readonly operations: Batch
@@ -60,14 +68,30 @@ export class BatchContext implements KnownOperations {
   readonly referenceUses = new Map<number, ReferenceUse[]>()
   readonly requirements = new Map<number, Map<string, Requirement>>()
   readonly counted = new Set<number>()
+  /** Positions among the values of the batch, by the paths of the values. */
+  readonly #slots: ReadonlyMap<string, number>
+  /** The positions that the plan has. */
+  readonly slots = new Set<number>()
 
-  constructor (operations: Batch, limits: PlanLimits, parameters: BatchContext['parameters']) {
+  constructor (
+    operations: Batch,
+    limits: PlanLimits,
+    { parameters, values = [] }: PlanInput
+  ) {
     this.operations = operations
     this.ids = new Set(operations.map(({ id }) => id))
     this.limits = limits
     this.parameters = parameters
     this.isDeep = isDeep(operations)
     this.work = new WorkBudget(limits.maxWork)
+    this.#slots = new Map(values.map((path, position) => [JSON.stringify(path), position]))
+  }
+
+  /** Finds the position of a value. `path` begins with the operation. */
+  findSlot (path: Path): number | undefined {
+    const position = this.#slots.size === 0 ? undefined : this.#slots.get(JSON.stringify(path))
+    if (position !== undefined) this.slots.add(position)
+    return position
   }
 }
 
@@ -119,6 +143,11 @@ export class PlanContext {
     this.id = operation.id
     this.index = index
     this.#conditional = Object.hasOwn(operation, 'when')
+  }
+
+  /** Finds the position among the values of the batch of the value with this path. */
+  findSlot (path: Path): number | undefined {
+    return this.batch.findSlot([this.index, ...path])
   }
 
   /** Counts work of this operation; see work.ts. Throws `too_much_work`. */

@@ -5,10 +5,10 @@
  */
 import { randomUUID } from 'node:crypto'
 import { referenceAttempt } from '../../schemas/operand.ts'
-import { isNumber, isObject, parseJson, writeJson, type Json } from '../json/parse.ts'
+import { isObject, parseJson, writeJson, type Json } from '../json/parse.ts'
 import type { Path, Place, PlanContext } from './context.ts'
-import type { JsonDocument, List, Literal, Reference } from './nodes.ts'
-import { shapeOfReference } from './reference.ts'
+import type { Given, JsonDocument, List, Literal, Reference } from './nodes.ts'
+import { referTo, shapeOfReference } from './reference.ts'
 import type { JsonShape } from './shape.ts'
 import { units } from './work.ts'
 
@@ -44,28 +44,15 @@ export function readFirst (value: Json): readonly string[] | undefined {
     : undefined
 }
 
-/**
- * Plans a value that is certainly a literal. Returns undefined for other values, such as strings
- * that may be references or escaped.
- */
-export function planLiteral (value: Json): Literal | undefined {
-  if (typeof value === 'string') {
-    if (value.startsWith('$')) return undefined
-    return { kind: 'literal', text: value, json: JSON.stringify(value) }
-  }
-  if (typeof value === 'object' && !isNumber(value)) return undefined
-  const json = JSON.stringify(value)
-  return { kind: 'literal', text: json, json }
-}
-
 /** Plans a string, number, boolean or `$first`. */
 export function planScalar (value: Json, { path, context }: Place): Literal | Reference {
+  const position = context.findSlot(path)
+  if (position !== undefined) return { kind: 'literal', position, shape: 'scalar' }
   const first = readFirst(value)
   if (first !== undefined) return context.resolveFirst(first, [...path, '$first'])
-  const resolved = typeof value === 'string' ? context.resolveString(value, path, 0) : undefined
-  if (typeof resolved === 'object') return resolved
-  const json = JSON.stringify(resolved ?? value)
-  return { kind: 'literal', text: resolved ?? json, json }
+  if (typeof value !== 'string') return { kind: 'literal', value }
+  const resolved = context.resolveString(value, path, 0)
+  return typeof resolved === 'string' ? { kind: 'literal', value: resolved } : resolved
 }
 
 /** Plans a scalar that is an operand of its own, not an element of a list or a document. */
@@ -116,21 +103,27 @@ export function planPossiblyEmptyList (operand: Json, place: ListPlace): List {
  */
 export function planList (operand: Json, place: ListPlace): List {
   if (typeof operand === 'string') {
-    return { kind: 'list', literals: [], references: planDocument(operand, place) }
+    return { kind: 'list', literals: undefined, references: planDocument(operand, place) }
   }
   const { context, path } = place
-  const literals: Literal[] = []
+  const position = context.findSlot(path)
+  if (position !== undefined) {
+    const literals = { kind: 'literal', position, shape: 'list' } as const
+    return { kind: 'list', literals, references: undefined }
+  }
+  const values: Json[] = []
   const references: Reference[] = []
   for (const [i, member] of (operand as readonly Json[]).entries()) {
-    const planned = planLiteral(member) ?? planScalar(member, { context, path: [...path, i] })
-    if (planned.kind === 'literal') literals.push(planned)
-    else references.push(planned)
+    const planned = planScalar(member, { context, path: [...path, i] })
+    if (planned.kind === 'reference') references.push(planned)
+    else values.push((planned as { readonly value: Json }).value)
   }
+  const literals = { kind: 'literal' as const, value: values }
   if (references.length === 0) return { kind: 'list', literals, references: undefined }
   const pieces = ['[', ...references.slice(1).map(() => ','), ']']
   return {
     kind: 'list',
-    literals,
+    literals: values.length === 0 ? undefined : literals,
     references: { kind: 'document', pieces, references, shape: 'array' }
   }
 }
@@ -140,12 +133,32 @@ export function planDocument (
   value: Json,
   { path, context, minRows = 0 }: Place & { readonly minRows?: number }
 ): JsonDocument {
+  const position = context.findSlot(path)
+  if (position !== undefined) return documentOf(referToValue(position, shapeOf(value)))
   const cut = cutDocument(
     value,
     references => replaceStrings(value, path, { context, minRows, references })
   )
   const whole = cut.pieces.every(piece => piece === '') ? cut.references[0] : undefined
   return { ...cut, shape: whole === undefined ? shapeOf(value) : shapeOfReference(whole) }
+}
+
+/** A document that is the value of a reference. */
+export function documentOf (reference: Reference): JsonDocument {
+  const shape = shapeOfReference(reference)
+  return { kind: 'document', pieces: ['', ''], references: [reference], shape }
+}
+
+/** The value that a document is as a whole; undefined: it contains references. */
+export function readGiven ({ pieces, references }: JsonDocument): Given | undefined {
+  const [reference] = references
+  if (reference === undefined) return { value: parseJson(Buffer.from(pieces[0] as string)) }
+  return pieces.every(piece => piece === '') ? reference.parameter : undefined
+}
+
+/** Returns the reference to a value of a batch, by its position among them. */
+export function referToValue (position: number, shape: JsonShape): Reference {
+  return referTo('', { position, shape, isList: false, minItems: 0, isOptional: false })
 }
 
 /** The shape of JSON that is not a reference itself. */
@@ -163,6 +176,10 @@ export function shapeOf (value: Json): JsonShape {
   if (inside.has('object')) return 'object'
   // A list beside a scalar does not form an array of several dimensions.
   return inside.has('list') && inside.has('scalar') ? 'array' : 'list'
+}
+
+export function shapeOfGiven (given: Given): JsonShape {
+  return given.position === undefined ? shapeOf(given.value) : given.shape
 }
 
 /** Cuts a document at its references. Calls `replace` only if there may be one. */
@@ -185,8 +202,13 @@ export function splitDocument (text: string, references: readonly Reference[]): 
 /** Returns the JSON of a document, in which strings stand for the references; see readNumber. */
 export function joinDocument ({ pieces }: Pick<JsonDocument, 'pieces'>): Json {
   const [start = '', ...more] = pieces
-  const text = more.reduce((text, piece, i) => `${text}"${placeholder}${i}"${piece}`, start)
+  const text = more.reduce((text, piece, i) => `${text}"${placeholderOf(i)}"${piece}`, start)
   return parseJson(Buffer.from(text))
+}
+
+/** The string that stands for a reference, by its number in the document. */
+export function placeholderOf (number: number): string {
+  return `${placeholder}${number}`
 }
 
 /** The number of the reference for which a string of a document stands; undefined: it is data. */
@@ -216,7 +238,7 @@ export function replaceStrings (value: Json, path: Path, replacement: Replacemen
     const resolved = context.resolveString(value, path, minRows)
     return typeof resolved === 'string'
       ? resolved
-      : `${placeholder}${references.push(resolved) - 1}`
+      : placeholderOf(references.push(resolved) - 1)
   }
   if (Array.isArray(value)) {
     return value.map((item: Json, i) => replaceStrings(item, [...path, i], replacement))
@@ -226,7 +248,7 @@ export function replaceStrings (value: Json, path: Path, replacement: Replacemen
   if (first !== undefined) {
     const { context, references } = replacement
     const resolved = context.resolveFirst(first, [...path, '$first'])
-    return `${placeholder}${references.push(resolved) - 1}`
+    return placeholderOf(references.push(resolved) - 1)
   }
   return Object.fromEntries(
     Object.entries(value).map(
@@ -240,5 +262,5 @@ export function findReference (
   replaced: Json,
   references: readonly Reference[]
 ): Reference | undefined {
-  return replaced === `${placeholder}${references.length - 1}` ? references.at(-1) : undefined
+  return replaced === placeholderOf(references.length - 1) ? references.at(-1) : undefined
 }

@@ -43,8 +43,10 @@ interface StoredValue extends ValuePlace {
 export interface KnownValues {
   /** The position in `values` of the row that fails. */
   readonly row?: number | undefined
-  /** The values of parameters, by their positions. */
-  readonly parameters?: readonly Json[] | undefined
+  /** The values of the batch, by their positions. */
+  readonly values?: readonly Json[] | undefined
+  /** Whether its rows are those of an upload, which are not kept. */
+  readonly isUpload?: boolean | undefined
   /** Reads the value of a reference to an earlier operation; undefined: it is not known. */
   readonly readReference: (reference: Reference) => Json | undefined
 }
@@ -61,7 +63,6 @@ export function findValue (
   text: string,
   { row, ...known }: KnownValues
 ): ValuePlace | undefined {
-  if (hasUnknownRows(node)) return undefined
   const mayHave = (value: Json | undefined): boolean => value === undefined || hasValue(value, text)
   let isUnknown = listReferences(node).some(reference => mayHave(known.readReference(reference)))
   const read = createReader(known, () => {
@@ -90,7 +91,7 @@ export function storedRows (
   node: PlanNode,
   known: KnownValues
 ): readonly StoredRow[] {
-  if ((node.kind !== 'insert' && node.kind !== 'bulk_update') || hasUnknownRows(node)) return []
+  if (node.kind !== 'insert' && node.kind !== 'bulk_update') return []
   let isUnknown = false
   const read = createReader(known, () => {
     isUnknown = true
@@ -110,7 +111,8 @@ function rowsOfGroup (
   isLeftOut: (field: RowField) => boolean = () => false
 ): readonly StoredRow[] {
   return parseRows(group.rows, read).map((row, i) => {
-    const position = group.positions[i] as number
+    // Rows of a parameter have no positions of their own.
+    const position = group.positions[i] ?? i
     if (!('fields' in group)) return { position, values: row }
     const named = group.fields.filter(field => !isLeftOut(field))
       .map(({ name, column }) => [column, row[name] as Json] as const)
@@ -118,8 +120,8 @@ function rowsOfGroup (
   })
 }
 
-/** Members of a node whose references are among the stored values, or that are data. */
-const STORED: ReadonlySet<string> = new Set(['groups', 'set', 'computed', 'data'])
+/** Members of a node whose references are among the stored values. */
+const STORED: ReadonlySet<string> = new Set(['groups', 'set', 'computed'])
 
 /** The references to earlier operations that are not stored: in conditions, pages and sources. */
 function listReferences (part: unknown): readonly Reference[] {
@@ -129,13 +131,6 @@ function listReferences (part: unknown): readonly Reference[] {
   }
   return Object.entries(part).flatMap(([name, value]) =>
     STORED.has(name) ? [] : listReferences(value))
-}
-
-/** Whether the rows are those of an upload, which are not part of the plan. */
-function hasUnknownRows (node: PlanNode): boolean {
-  const source = sourceOf(node)
-  if (source?.kind === 'rows') return source.data.length === 0
-  return node.kind === 'insert' && node.groups.some(({ positions }) => positions.length === 0)
 }
 
 function isWhole ({ row, value }: StoredValue, text: string): boolean {
@@ -177,14 +172,15 @@ type ReadReference = (reference: Reference) => Json
 
 /** `onUnknown`: called for a value that is not known, which is null then. */
 function createReader (
-  { parameters = [], readReference }: KnownValues,
+  { values = [], isUpload = false, readReference }: KnownValues,
   onUnknown: () => void
 ): ReadReference {
   return reference => {
     const { parameter } = reference
-    if (parameter?.rows !== undefined) return null
-    if (parameter !== undefined) return parameters[parameter.position] ?? null
-    const value = readReference(reference)
+    const isUnknown = isUpload && parameter?.rows !== undefined
+    const value = parameter === undefined
+      ? readReference(reference)
+      : isUnknown ? undefined : values[parameter.position] ?? null
     if (value === undefined) onUnknown()
     return value ?? null
   }
@@ -193,7 +189,7 @@ function createReader (
 function storedValues (node: PlanNode, read: ReadReference): readonly StoredValue[] {
   const source = sourceOf(node)
   return [
-    ...source?.kind === 'rows' ? valuesOfRows(source) : [],
+    ...source?.kind === 'rows' ? valuesOfRows(source, read) : [],
     ...valuesOfDocuments(node, read),
     ...assignmentsOf(node).flatMap(({ column, operand }) => {
       if (operand?.kind === 'reference') return [{ column, value: read(operand) }]
@@ -202,10 +198,13 @@ function storedValues (node: PlanNode, read: ReadReference): readonly StoredValu
   ]
 }
 
-/** The values in rows of a parameter, of the members that the operation reads. */
-function valuesOfRows ({ data, fields }: RowsSource): readonly StoredValue[] {
-  const read = new Set(fields.map(({ path }) => path.column))
-  return data.flatMap((row, i) => valuesOf(row, i)).filter(({ column }) => read.has(column))
+/** The values in rows of a parameter that the operation reads. */
+function valuesOfRows (
+  { document, fields }: RowsSource,
+  read: ReadReference
+): readonly StoredValue[] {
+  return parseRows({ document }, read).flatMap((values, row) =>
+    fields.map(({ name, path: { column } }) => ({ column, value: values[name] ?? null, row })))
 }
 
 function valuesOfDocuments (node: PlanNode, read: ReadReference): readonly StoredValue[] {
@@ -218,9 +217,9 @@ function valuesOfDocuments (node: PlanNode, read: ReadReference): readonly Store
     .flatMap(({ position, values }) => valuesOf(values, position))
 }
 
-/** Rows of an upload are not part of the plan. */
+/** Rows of an upload are not known. */
 function parseRows (
-  { document }: StoredJson,
+  { document }: Pick<StoredJson, 'document'>,
   read: ReadReference = () => null
 ): readonly JsonObject[] {
   return (parseDocument(document, read) ?? []) as readonly JsonObject[]
@@ -233,6 +232,8 @@ function valuesOf (object: JsonObject, row?: number): readonly StoredValue[] {
 /** The JSON of a document with the values of its references. */
 function parseDocument ({ pieces, references }: JsonDocument, read: ReadReference): Json {
   const [start = '', ...more] = pieces
+  const [only] = references
+  if (only !== undefined && pieces.every(piece => piece === '')) return read(only)
   const text = more.reduce(
     (text, piece, i) => text + writeJson(read(references[i] as Reference)) + piece,
     start

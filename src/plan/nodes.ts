@@ -6,7 +6,7 @@ import type { CastName } from '../../schemas/cast.ts'
 import type { ModifierName } from '../../schemas/modifier.ts'
 import type { Aggregate, LockMode, LockWait } from '../../schemas/operation.ts'
 import type { OperatorName } from '../../schemas/operator.ts'
-import type { Json, JsonObject } from '../json/parse.ts'
+import type { Json } from '../json/parse.ts'
 import type { JsonShape, Parameter } from './shape.ts'
 
 export interface TableName {
@@ -38,12 +38,13 @@ export interface Reference {
   readonly parameter?: Parameter
 }
 
-/** A scalar of the request: as text for the type of the column, and as JSON. */
-export interface Literal {
-  readonly kind: 'literal'
-  readonly text: string
-  readonly json: string
-}
+/** A value of the request, or its position among the values of each batch that has the plan. */
+export type Given =
+  | { readonly value: Json, readonly position?: undefined }
+  | { readonly position: number, readonly shape: JsonShape }
+
+/** A value of the request that contains no references; strings are unescaped. */
+export type Literal = Given & { readonly kind: 'literal' }
 
 /**
  * JSON text, cut at its references: pieces[0] references[0] pieces[1] … It has one more piece than
@@ -67,15 +68,9 @@ export interface UncertainColumn {
   readonly references: ReadonlyArray<{ readonly row: number, readonly reference: Reference }>
 }
 
-/** A value of the request. */
-export interface DataCell { readonly kind: 'data', readonly value: Json }
-
-/**
- * One stored value: data of the request (strings are unescaped), a reference, or JSON that contains
- * references (`mixed`).
- */
+/** One stored value: a literal, a reference, or JSON that contains references (`mixed`). */
 export type Cell =
-  | DataCell
+  | Literal
   | { readonly kind: 'mixed', readonly document: JsonDocument }
   | Reference
 
@@ -110,12 +105,12 @@ export interface ColumnOperand {
 }
 
 /**
- * A list of values. `references` is a JSON array of the elements that are references, or a single
- * reference to a list.
+ * A list of values. `literals` is a list of scalars; undefined: it has none. `references` is a JSON
+ * array of the elements that are references, or a single reference to a list.
  */
 export interface List {
   readonly kind: 'list'
-  readonly literals: readonly Literal[]
+  readonly literals: Literal | undefined
   readonly references: JsonDocument | undefined
 }
 
@@ -328,8 +323,6 @@ export interface RowsSource extends Pick<Query, 'groupBy'> {
   readonly document: JsonDocument
   /** The fields whose values their types may be unable to store. */
   readonly uncertainColumns: readonly UncertainColumn[]
-  /** The rows as sent; empty if the plan is also used for other rows. */
-  readonly data: readonly JsonObject[]
 }
 
 /** A value that each row of a parameter has. */

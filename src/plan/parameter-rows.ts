@@ -5,6 +5,7 @@ import { paramsId } from '../../schemas/batch.ts'
 import { maxColumns } from '../../schemas/operation.ts'
 import type { Json } from '../json/parse.ts'
 import { findParameterProblem, type Place, type PlanContext } from './context.ts'
+import { documentOf } from './document.ts'
 import { findColumnProblem, keyOfPath, toPath } from './name.ts'
 import type { ColumnPath, JsonDocument, StoredJson, UncertainColumn } from './nodes.ts'
 import type { Parameter, ParameterRows } from './shape.ts'
@@ -47,7 +48,7 @@ export function findInsertedParameter (
 export function storeParameter (name: string, parameter: RowsParameter): StoredJson {
   const { columns, shapes, data } = parameter.rows
   return {
-    document: data === undefined ? documentOf(name, parameter) : NO_ROWS,
+    document: data === undefined ? documentOf(referTo(name, parameter)) : NO_ROWS,
     uncertainColumns: columns.flatMap(column => toUncertain(column, toPath(column), shapes)),
     cells: undefined
   }
@@ -99,12 +100,6 @@ function checkColumns (
   ]
   for (const problem of problems) context.addIssue('reference_malformed', path, problem)
   return problems.length === 0
-}
-
-/** The document that is the value of a parameter. */
-export function documentOf (name: string, parameter: Parameter): JsonDocument {
-  const references = [referTo(name, parameter)]
-  return { kind: 'document', pieces: ['', ''], references, shape: 'object' }
 }
 
 /** Returns the column if its type may be unable to store the values of a path. */

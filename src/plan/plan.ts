@@ -41,6 +41,8 @@ export interface Plan {
   /** Indexes of the operations on whose number of rows later ones depend. */
   readonly counted: ReadonlySet<number>
   readonly usedRows: UsedRows
+  /** How many values of the batch it has as positions. */
+  readonly slots: number
   /** The units of work of each operation; see work.ts. */
   readonly work: readonly number[]
 }

@@ -5,7 +5,7 @@
 import { paramsId } from '../../schemas/batch.ts'
 import { referenceAttempt } from '../../schemas/operand.ts'
 import { maxInt4 } from '../../schemas/operation.ts'
-import type { Reference } from './nodes.ts'
+import type { JsonDocument, Reference } from './nodes.ts'
 import type { JsonShape, Parameter } from './shape.ts'
 
 const escaped = /^\$\$+[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
@@ -140,6 +140,11 @@ const NO_SOURCE = -1
 /** Returns the reference to a parameter. */
 export function referTo (name: string, parameter: Parameter): Reference {
   return { kind: 'reference', source: NO_SOURCE, row: 0, column: name, parameter }
+}
+
+/** Whether a document has references to operations, and not only values of the batch. */
+export function refersToOperation ({ references }: JsonDocument): boolean {
+  return references.some(({ parameter }) => parameter === undefined)
 }
 
 /** Whether a reference gives a list: the values of a column in all rows, or a parameter. */

@@ -14,6 +14,7 @@ import type {
 import { has } from '../json/parse.ts'
 import { describeUnknown } from './check/describe.ts'
 import { within, type Place, type PlanContext } from './context.ts'
+import { documentOf } from './document.ts'
 import { planFilter, type ReadColumn } from './filter.ts'
 import { planTable, readPath, meetColumn, keyOfPath, toPath } from './name.ts'
 import type {
@@ -35,7 +36,8 @@ import {
   planOutput,
   isUnchanged
 } from './output.ts'
-import { documentOf, findRowsParameter, toUncertain } from './parameter-rows.ts'
+import { findRowsParameter, toUncertain } from './parameter-rows.ts'
+import { referTo } from './reference.ts'
 import type { ParameterRows } from './shape.ts'
 import { fieldName } from './stored-values.ts'
 import { units } from './work.ts'
@@ -268,13 +270,12 @@ function planRowsSource (
       const all = fields.all()
       const { size } = parameters as NonNullable<typeof parameters>
       const position = size + documents.push({ parameter, fields: all }) - 1
-      const { shapes, data } = parameter.rows
+      const { shapes } = parameter.rows
       return {
         kind: 'rows',
         fields: all,
-        document: documentOf(param, { ...parameter, position }),
+        document: documentOf(referTo(param, { ...parameter, position })),
         uncertainColumns: all.flatMap(({ name, path }) => toUncertain(name, path, shapes)),
-        data: data ?? [],
         output: [...output, ...others.values()],
         groupBy: fields.planGroups(groups, within(place, 'group_by'))
       }

@@ -3,11 +3,13 @@
  * References and issues are found at once. The JSON text of all values, which few statements need,
  * is written when it is read.
  */
-import { writeJson, type Json, type JsonObject } from '../json/parse.ts'
+import type { Json, JsonObject } from '../json/parse.ts'
 import type { Path, PlanContext } from './context.ts'
 import {
   cutDocument,
   findReference,
+  placeholderOf,
+  referToValue,
   replaceStrings,
   shapeOf,
   splitDocument
@@ -55,7 +57,7 @@ export function planFields (
     )
     return planMany({ rows: objects, columns, pathOf }, context)
   }
-  const values = new StoredValues(true)
+  const values = new StoredValues({ isList: true })
   for (const members of rows) values.addRow(members, context)
   return values
 }
@@ -65,7 +67,7 @@ export function planObject (
   members: readonly DocumentMember[],
   context: PlanContext
 ): StoredJson {
-  const values = new StoredValues(false)
+  const values = new StoredValues({ isList: false })
   values.addRow(members, context)
   return values
 }
@@ -81,7 +83,7 @@ export function planRows (group: Rows, context: PlanContext): StoredJson {
     const pathOf = (i: number, column: string): Path => ['values', positions[i] as number, column]
     return planMany({ rows, columns, pathOf }, context)
   }
-  const values = new StoredValues(rows)
+  const values = new StoredValues({ isList: true })
   for (let i = 0; i < rows.length; i++) {
     const position = positions[i] as number
     values.addRow(
@@ -99,88 +101,80 @@ export function planRows (group: Rows, context: PlanContext): StoredJson {
 /** Values that are kept one by one. */
 class StoredValues implements StoredJson {
   readonly cells: Array<Map<string, Cell>> = []
-  readonly #members: Array<readonly DocumentMember[]> = []
-  /** The rows as sent; true: rows of members; false: one row, which is the document itself. */
-  readonly #source: readonly JsonObject[] | boolean
-  /** The values with unescaped strings and with placeholders for references. */
-  readonly #replaced = new Map<DocumentMember, Json>()
+  /** The rows with unescaped strings, and with placeholders for references. */
+  readonly #rows: Array<ReadonlyArray<readonly [column: string, value: Json]>> = []
   readonly #references: Reference[] = []
+  readonly #uncertain = collectUncertainColumns()
+  /** Whether the document is a list of rows, or the only row. */
+  readonly #isList: boolean
   #document: JsonDocument | undefined
-  #uncertainColumns: readonly UncertainColumn[] | undefined
 
-  constructor (source: readonly JsonObject[] | boolean) {
-    this.#source = source
+  constructor ({ isList }: { readonly isList: boolean }) {
+    this.#isList = isList
   }
 
   addRow (members: readonly DocumentMember[], context: PlanContext): void {
     const cells = new Map<string, Cell>()
-    for (const member of members) cells.set(member.column, this.#addCell(member, context))
+    const row = members.map(member => {
+      const { cell, value } = this.#readMember(member, context)
+      const { column } = member
+      cells.set(column, cell)
+      this.#uncertain.addValue(column, member.value)
+      if (cell.kind === 'reference') this.#uncertain.addReference(column, this.cells.length, cell)
+      return [column, value] as const
+    })
     this.cells.push(cells)
-    this.#members.push(members)
+    this.#rows.push(row)
   }
 
-  #addCell (member: DocumentMember, context: PlanContext): Cell {
-    const { value, path } = member
+  /** Returns a cell, and its value in the document. */
+  #readMember (
+    { value, path }: DocumentMember,
+    context: PlanContext
+  ): { readonly cell: Cell, readonly value: Json } {
+    const references = this.#references
+    const before = references.length
+    const position = context.findSlot(path)
+    if (position !== undefined) {
+      const shape = shapeOf(value)
+      const number = references.push(referToValue(position, shape)) - 1
+      return { cell: { kind: 'literal', position, shape }, value: placeholderOf(number) }
+    }
     const special = typeof value === 'string'
       ? value.startsWith('$')
       : typeof value === 'object' && value !== null && JSON.stringify(value).includes('"$')
-    if (!special) return { kind: 'data', value }
-    const references = this.#references
-    const before = references.length
+    if (!special) return { cell: { kind: 'literal', value }, value }
     const replaced = replaceStrings(value, path, { context, references })
-    this.#replaced.set(member, replaced)
-    if (references.length === before) return { kind: 'data', value: replaced }
-    return findReference(replaced, references) ?? {
-      kind: 'mixed',
-      document: {
-        ...splitDocument(JSON.stringify(replaced), references.slice(before)),
-        shape: shapeOf(value)
-      }
+    if (references.length === before) {
+      return { cell: { kind: 'literal', value: replaced }, value: replaced }
     }
+    const document = (): JsonDocument => ({
+      ...splitDocument(JSON.stringify(replaced), references.slice(before)),
+      shape: shapeOf(value)
+    })
+    const reference = findReference(replaced, references)
+    return { cell: reference ?? { kind: 'mixed', document: document() }, value: replaced }
   }
 
   get document (): JsonDocument {
-    this.#document ??= this.#writeDocument()
+    this.#document ??= this.rewrite(new Map())
     return this.#document
   }
 
-  #writeDocument (): JsonDocument {
-    const source = this.#source
-    return typeof source === 'object' && this.#replaced.size === 0
-      ? splitDocument(writeJson(source), [])
-      : this.rewrite(new Map())
-  }
-
   rewrite (rewriters: Rewriters): JsonDocument {
-    const rows = this.#members.map((members, i) =>
-      Object.fromEntries(members.map(member => {
-        const { column } = member
-        const value = this.#replaced.get(member) ?? member.value
+    const rows = this.#rows.map((row, i) =>
+      Object.fromEntries(row.map(([column, value]) => {
         const rewrite = rewriters.get(column)
-        const refers = this.cells[i]?.get(column)?.kind !== 'data'
+        const cell = this.cells[i]?.get(column) as Cell
+        const refers = cell.kind !== 'literal' || cell.position !== undefined
         return [column, rewrite === undefined ? value : rewrite(value, i, refers)]
       }))
     )
-    const document = this.#source === false ? rows[0] : rows
-    return splitDocument(JSON.stringify(document), this.#references)
+    return splitDocument(JSON.stringify(this.#isList ? rows : rows[0]), this.#references)
   }
 
   get uncertainColumns (): readonly UncertainColumn[] {
-    this.#uncertainColumns ??= this.#collectUncertainColumns()
-    return this.#uncertainColumns
-  }
-
-  #collectUncertainColumns (): readonly UncertainColumn[] {
-    const uncertainColumns = collectUncertainColumns()
-    for (const members of this.#members) {
-      for (const { column, value } of members) uncertainColumns.addValue(column, value)
-    }
-    for (const [row, cells] of this.cells.entries()) {
-      for (const [column, cell] of cells) {
-        if (cell.kind === 'reference') uncertainColumns.addReference(column, row, cell)
-      }
-    }
-    return uncertainColumns.all()
+    return this.#uncertain.all()
   }
 }
 

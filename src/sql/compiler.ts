@@ -1,14 +1,13 @@
 /**
  * Compiles planned batches for requests: the session, the operations, how the transaction ends. It
  * keeps what recurs. Requests whose plan is the same have the same statements, which are compiled
- * once, with placeholders for values and session, and filled for each request.
+ * once and filled for each request.
  */
 import { LRUCache } from 'lru-cache'
 import type { EngineName } from '../../schemas/database.ts'
 import type { Trace } from '../../schemas/http.ts'
 import { enabled, type Preferences } from '../../schemas/prefer.ts'
 import type { Identity } from '../../schemas/token.ts'
-import { textPlaceholder } from '../plan/fingerprint.ts'
 import { once, type PlannedBatch } from '../plan/plan-batch.ts'
 import type { Plan } from '../plan/plan.ts'
 import { distinctMembers, type MembersByPosition } from '../values/rows.ts'
@@ -31,17 +30,14 @@ import {
   type SessionDefaults
 } from './frame/session.ts'
 import { commentOn } from './frame/steps.ts'
-import { isRowsSlot } from './statement/slot.ts'
+import { isRowsSlot, textSlot } from './statement/slot.ts'
 import { emptyResults } from './statement/shared-results.ts'
 import {
-  createTemplate,
-  fillOwn,
-  fillTemplate,
+  fillStatement,
   type CompiledStatement,
-  type Statement,
-  type Template
+  type Statement
 } from './statement/statement.ts'
-import { TemplateCache, templateBytes, type Variants } from './template-cache.ts'
+import { StatementCache, statementBytes, type Variants } from './statement-cache.ts'
 import { UnknownNames } from './unknown-names.ts'
 import { FunctionTypes } from './values/function-types.ts'
 import { ColumnTypes } from './values/column-types.ts'
@@ -73,8 +69,8 @@ export interface CompileSettings extends SessionDefaults {
   readonly returnsPosition?: boolean
 }
 
-/** The templates of the session statements, by role and by whether the batch writes. */
-type SessionTemplates = LRUCache<string, Template>
+/** The session statements, by role and by whether the batch writes. */
+type SessionStatements = LRUCache<string, CompiledStatement>
 
 /** Maximum memory for a connection. It has few roles, but the names in tokens are not limited. */
 const MAX_SESSION_BYTES = 512 * 1024
@@ -88,18 +84,18 @@ export class Compiler {
   /** What is known about the names in plans. */
   readonly unknownNames = new UnknownNames()
   readonly #settings: CompileSettings
-  readonly #templates: TemplateCache
+  readonly #statements: StatementCache
   readonly #plans = new WeakMap<Plan, Variants>()
-  readonly #sessions = new WeakMap<ConnectionFacts, SessionTemplates>()
+  readonly #sessions = new WeakMap<ConnectionFacts, SessionStatements>()
   readonly #find: Required<Pick<CompileOptions, 'findColumns' | 'findFunction'>> = {
     findColumns: table => this.columnTypes.lookup(table),
     findFunction: name => this.functionTypes.lookup(name)
   }
 
-  /** `templates`: a cache of statements, which several compilers can share. */
-  constructor (settings: CompileSettings, templates = new TemplateCache()) {
+  /** `statements`: a cache of statements, which several compilers can share. */
+  constructor (settings: CompileSettings, statements = new StatementCache()) {
     this.#settings = settings
-    this.#templates = templates
+    this.#statements = statements
   }
 
   compile (batch: PlannedBatch, request: BatchRequest): CompiledBatch {
@@ -112,7 +108,7 @@ export class Compiler {
   #compileFor (engine: EngineName, batch: PlannedBatch, request: BatchRequest): CompiledBatch {
     const distributed = engine === 'citus'
     const settings = this.#settings
-    const { genericPlan } = batch
+    const { plan } = batch
     const { id, identity, trace, preferences, rowSink } = request
     const isQueryPlan = wantsQueryPlan(preferences)
     const mode = readMode(preferences)
@@ -126,9 +122,9 @@ export class Compiler {
     const session = {
       ...identity,
       requestId: id,
-      writes: writes(genericPlan, mode, key),
-      keepsResults: genericPlan.referenceUses.size > 0 || genericPlan.counted.size > 0,
-      ...isQueryPlan && { settings: emptyResults(genericPlan) }
+      writes: writes(plan, mode, key),
+      keepsResults: plan.referenceUses.size > 0 || plan.counted.size > 0,
+      ...isQueryPlan && { settings: emptyResults(plan) }
     }
     const { maxRows, maxBytes } = settings
     const options = { maxRows, maxBytes, distributed, ...this.#find }
@@ -142,8 +138,9 @@ export class Compiler {
       },
       writes: session.writes,
       ...isQueryPlan
-        ? this.#renewable({ genericPlan, distributed }, () =>
-          fillAlone(batch, compile(batch.plan(), { ...options, explain: true })))
+        ? this.#renewable({ plan, distributed }, () =>
+          compile(plan, { ...options, explain: true })
+            .map(statement => fillStatement(statement, batch.values)))
         : this.#compileRows(batch, {
           ...options,
           maxRows: rowSink?.maxRows ?? maxRows,
@@ -152,7 +149,7 @@ export class Compiler {
           minimal: preferences.return === 'minimal',
           keep: key !== undefined
         }),
-      count: genericPlan.operations.length,
+      count: plan.operations.length,
       mode,
       maxBytes,
       returnsPosition: settings.returnsPosition === true && session.writes,
@@ -180,9 +177,9 @@ export class Compiler {
     batch: PlannedBatch,
     options: CompileOptions
   ): Pick<CompiledBatch, 'operations' | 'types'> {
-    const { genericPlan } = batch
+    const { plan } = batch
     const { distributed } = options
-    return this.#renewable({ genericPlan, distributed: distributed === true }, types =>
+    return this.#renewable({ plan, distributed: distributed === true }, types =>
       this.#compileOperations(batch, options, types)
     )
   }
@@ -193,17 +190,16 @@ export class Compiler {
     options: CompileOptions,
     types: readonly unknown[]
   ): readonly Statement[] {
-    const { genericPlan, values, plan } = batch
-    if (values === undefined) return compile(plan(), options).map(fillOwn)
+    const { plan, values, isKept } = batch
     const { minimal, keep, streamed, distributed, maxChanged } = options
-    const templates = this.#templates.find(this.#variantsOf(genericPlan), {
-      variant: JSON.stringify([minimal, keep, streamed, distributed, maxChanged]),
-      types
-    }, () => compile(genericPlan, options).map(createTemplate))
-    const alone = once(() => fillAlone(batch, compile(plan(), options)))
-    return templates.map((template, i) =>
-      (template && fillTemplate(template, values)) ?? alone()[i] as Statement
-    )
+    const create = (): readonly CompiledStatement[] => compile(plan, options)
+    const statements = isKept
+      ? this.#statements.find(this.#variantsOf(plan), {
+        variant: JSON.stringify([minimal, keep, streamed, distributed, maxChanged]),
+        types
+      }, create)
+      : create()
+    return statements.map(statement => fillStatement(statement, values))
   }
 
   #variantsOf (plan: Plan): Variants {
@@ -223,22 +219,20 @@ export class Compiler {
   ): Statement {
     // The settings of query plans depend on the batch.
     if (session.settings !== undefined) return compile(session, this.#settings, connection)
-    const ofConnection: SessionTemplates = this.#sessions.get(connection) ??
-      new LRUCache<string, Template>({
+    const ofConnection: SessionStatements = this.#sessions.get(connection) ??
+      new LRUCache<string, CompiledStatement>({
         maxSize: MAX_SESSION_BYTES,
-        sizeCalculation: template => templateBytes([template])
+        sizeCalculation: statement => statementBytes([statement])
       })
     this.#sessions.set(connection, ofConnection)
     const key = `${compile.name} ${session.writes} ${session.keepsResults} ${session.role}`
-    let template = ofConnection.get(key)
-    if (template === undefined) {
-      const [claims, requestId] = [textPlaceholder(0), textPlaceholder(1)]
-      const generic = { ...session, claims, requestId }
-      const compiled = compile(generic, this.#settings, connection) as CompiledStatement
-      template = createTemplate(compiled) as Template
-      ofConnection.set(key, template)
+    let compiled = ofConnection.get(key)
+    if (compiled === undefined) {
+      const generic = { ...session, claims: textSlot(0), requestId: textSlot(1) }
+      compiled = compile(generic, this.#settings, connection) as CompiledStatement
+      ofConnection.set(key, compiled)
     }
-    return fillTemplate(template, [session.claims, session.requestId]) as Statement
+    return fillStatement(compiled, [session.claims, session.requestId])
   }
 
   /**
@@ -246,10 +240,10 @@ export class Compiler {
    * they depend have changed.
    */
   #renewable (
-    { genericPlan, distributed }: { readonly genericPlan: Plan, readonly distributed: boolean },
+    { plan, distributed }: { readonly plan: Plan, readonly distributed: boolean },
     compileNow: (types: readonly unknown[]) => readonly Statement[]
   ): Pick<CompiledBatch, 'operations' | 'types'> {
-    const types = new BatchTypes(genericPlan, this, distributed)
+    const types = new BatchTypes(plan, this, distributed)
     return { operations: () => types.compile(compileNow), types }
   }
 }
@@ -268,16 +262,4 @@ function readMode (preferences: Preferences): TransactionMode {
 function writes (plan: Plan, mode: TransactionMode, key: Key | undefined): boolean {
   if (!mayCommit(mode)) return false
   return key !== undefined || plan.operations.some(({ kind }) => kind !== 'select')
-}
-
-/** Fills the values of a named batch into statements that were compiled for one request. */
-function fillAlone (
-  { named = false, values = [] }: PlannedBatch,
-  statements: readonly CompiledStatement[]
-): readonly Statement[] {
-  return statements.map(statement =>
-    named
-      ? fillTemplate(createTemplate(statement) as Template, values) as Statement
-      : fillOwn(statement)
-  )
 }

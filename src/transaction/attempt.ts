@@ -46,6 +46,7 @@ import {
   type Step
 } from '../sql/frame/steps.ts'
 import { parameterAtError } from '../sql/statement/error-place.ts'
+import { placeOfParameter } from '../sql/statement/statement.ts'
 import { Answers } from './answers.ts'
 import { isCommitUncertain } from './lost-commit.ts'
 import type { AttemptOutcome, Failed, Lost, RowSink } from './outcome.ts'
@@ -282,7 +283,7 @@ class Attempt implements AnswerHandler {
         error: { ...withLaterCondition(error), query },
         at: place,
         wasPrepared,
-        place: statement?.places?.[(parameterAtError(error) ?? 0) - 1]
+        place: statement && placeOfParameter(statement, parameterAtError(error) ?? 0)
       }
     }
     if (request === this.#steps.length) {

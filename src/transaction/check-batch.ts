@@ -9,7 +9,6 @@ import { SqlState } from '../errors/sqlstates.ts'
 import type { PlanNode } from '../plan/nodes.ts'
 import type { Plan } from '../plan/plan.ts'
 import { isAllColumns } from '../plan/output.ts'
-import { toPlannedBatch } from '../plan/plan-batch.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
 import type { Compiler, BatchRequest } from '../sql/compiler.ts'
 import { columnAtError } from '../sql/statement/error-place.ts'
@@ -69,7 +68,7 @@ async function explain (
     idempotencyKey: undefined,
     trace: undefined
   }
-  const planned = toPlannedBatch({ ...plan, operations: [node] })
+  const planned = { plan: { ...plan, operations: [node] }, values: [], isKept: false }
   const batch = compiler.compile(planned, request)
   const outcome = await executeBatch(pool, batch, { deadline: performance.now() + timeoutMs })
   if (outcome.kind !== 'failed') return undefined

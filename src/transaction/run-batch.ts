@@ -100,7 +100,7 @@ export async function runBatch (
     outcome,
     failure: failed ?? describeUnknown(outcome),
     report: didRun(outcome, failed)
-      ? createReport(planned.genericPlan, outcome, {
+      ? createReport(planned.plan, outcome, {
         role: request.identity.role,
         failed: failed && findOperation(outcome as Failed, failed),
         now: endedAt
@@ -116,7 +116,7 @@ export async function runBatch (
 /** A statement that streams rows reads one more than the maximum. */
 function limitRows (
   outcome: BatchOutcome,
-  { genericPlan: { operations } }: PlannedBatch,
+  { plan: { operations } }: PlannedBatch,
   rowSink: RowSink | undefined
 ): BatchOutcome {
   if (rowSink === undefined || rowSink.count <= rowSink.maxRows) return outcome
@@ -136,12 +136,12 @@ async function describeFailure (outcome: Failed, sent: Sent): Promise<Failure> {
   const { planned, request: { identity: { role, anonymous } }, settings, turn = smallTurn } = sent
   const deadline = Math.min(sent.deadline, performance.now() + LOOK_UP_TIMEOUT_MS)
   const { maxChanged } = planned
-  const node = typeof outcome.at === 'number' ? planned.plan().operations[outcome.at] : undefined
+  const node = typeof outcome.at === 'number' ? planned.plan.operations[outcome.at] : undefined
   const { pool } = sent.database
   const suggestions = await lookUp(outcome, node, { pool, role, deadline, ...settings })
-  const more = { parameters: planned.values, suggestions }
+  const more = { values: planned.values, suggestions }
   const options = { ...settings, maxChanged, role, anonymous, ...more }
-  return turn.run(() => toFailure(outcome, planned.plan(), options))
+  return turn.run(() => toFailure(outcome, planned.plan, options))
 }
 
 /** Longest search for names that are similar to an unknown one. */

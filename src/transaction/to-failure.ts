@@ -14,7 +14,7 @@ import { fromDatabase, type DatabaseError } from '../errors/postgres.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
 import type { Issue } from '../../schemas/error.ts'
 import type { Json } from '../json/parse.ts'
-import type { ValuePlace } from '../plan/find-value.ts'
+import type { KnownValues, ValuePlace } from '../plan/find-value.ts'
 import type { Expectation, PlanNode } from '../plan/nodes.ts'
 import type { Plan, ReferenceUse, Requirement, Requirements } from '../plan/plan.ts'
 import { INLINED, notOnCitus, SEVERAL_SHARDS } from '../sql/citus/citus.ts'
@@ -55,14 +55,14 @@ export interface ToFailureOptions extends FailureOptions {
   /** DB_SCHEMAS */
   readonly schemas: readonly string[]
   readonly suggestions: Suggestions
-  /** The values of the parameters of a named batch, by position. */
-  readonly parameters?: readonly Json[] | undefined
+  /** The values of the batch, by their positions. */
+  readonly values?: readonly Json[] | undefined
 }
 
 export function toFailure (
   outcome: Failed,
   plan: Plan,
-  { schemas, parameters, suggestions, ...options }: ToFailureOptions
+  { schemas, values, suggestions, ...options }: ToFailureOptions
 ): Failure {
   const { error, at, refusal } = outcome
   if (error instanceof Failure) return error
@@ -78,7 +78,8 @@ export function toFailure (
   const raised = readRaised(error) ?? readMissingColumn(error, plan.referenceUses.get(at))
   if (raised !== undefined) return describeRaised(raised, { plan, at, ...options })
   const node = plan.operations[at] as PlanNode
-  const found = findPlace(outcome, node, parameters)
+  // Only an upload may change more rows.
+  const found = findPlace(outcome, node, { values, isUpload: options.maxChanged !== undefined })
   const place = {
     ...placeOf(plan, at),
     path: found.path,
@@ -108,9 +109,9 @@ interface FoundPlace {
 function findPlace (
   { error, place: ofParameter, rows = [] }: Failed,
   node: PlanNode,
-  parameters: readonly Json[] | undefined
+  given: Pick<KnownValues, 'values' | 'isUpload'>
 ): FoundPlace {
-  const known = { parameters, readReference: referenceReader(rows) }
+  const known = { ...given, readReference: referenceReader(rows) }
   const row = findRow(error, node, known)
   const ofRow = row && ['values', row.position]
   if (!isValueError(error.code)) return { row, place: undefined, path: ofRow }

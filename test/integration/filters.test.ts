@@ -7,7 +7,7 @@ import type { Batch } from '../../schemas/batch.ts'
 import { render } from '../../src/fragment/fragment.ts'
 import { parseJson } from '../../src/json/parse.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
-import { fillOwn } from '../../src/sql/statement/statement.ts'
+import { fillStatement } from '../../src/sql/statement/statement.ts'
 import { compile } from '../../src/sql/compile.ts'
 import { sessionStatement } from '../../src/sql/frame/session.ts'
 import { ColumnTypes, columnTypesQuery } from '../../src/sql/values/column-types.ts'
@@ -531,7 +531,7 @@ t.test('filters use the expected indexes', async t => {
     const [source, reader] = compile(plan, {
       ...limits,
       findColumns: table => types.lookup(table)
-    }).map(fillOwn)
+    }).map(statement => fillStatement(statement, []))
     const session = sessionStatement({ role: 'oneflight_user', claims: '{}', requestId: 'x' }, {
       schemas: ['public'], statementTimeoutMs: 5000, lockTimeoutMs: 5000, idleTimeoutMs: 5000
     })

@@ -10,7 +10,8 @@ import {
   render,
   sharedParameter,
   sql,
-  type Fragment
+  type Fragment,
+  type Slot
 } from '../../fragment/fragment.ts'
 import {
   FIXED_SETTINGS,
@@ -37,6 +38,11 @@ export interface Session {
   /** Additional settings of the transaction. */
   readonly settings?: ReadonlyArray<readonly [name: string, value: string]>
 }
+
+/** A session whose values may be slots. */
+type AnySession =
+  & Omit<Session, 'claims' | 'requestId'>
+  & Readonly<Record<'claims' | 'requestId', string | Slot>>
 
 const NO_FACTS: ConnectionFacts = {
   roleSettings: new Map(),
@@ -83,7 +89,7 @@ export function setRoleStatement (role: Fragment): Statement {
  * login role may have privileges on settings that other roles lack.
  */
 export function sessionStatement (
-  session: Session,
+  session: AnySession,
   defaults: SessionDefaults,
   connection: ConnectionFacts = NO_FACTS
 ): Statement {
@@ -109,7 +115,7 @@ export function sessionStatement (
  * encoding, and `reset` if a result that later operations may read is lost.
  */
 export function sessionAgainStatement (
-  session: Session,
+  session: AnySession,
   defaults: SessionDefaults,
   connection: ConnectionFacts
 ): Statement {
@@ -129,7 +135,7 @@ function setSession (columns: readonly Fragment[]): Statement {
 
 /** Adds what sets the role to what sets the rest. */
 function withRole (
-  { role }: Session,
+  { role }: AnySession,
   { roleSettings, server }: ConnectionFacts,
   settings: readonly Fragment[]
 ): readonly Fragment[] {
@@ -183,7 +189,7 @@ function transactionColumns (
  * counts: settings of the role override the timeouts, and the settings after them override those of
  * the role.
  */
-function setOwn (session: Session, { roleSettings }: ConnectionFacts): readonly Fragment[] {
+function setOwn (session: AnySession, { roleSettings }: ConnectionFacts): readonly Fragment[] {
   return [
     ...[...roleSettings.get(session.role) ?? [], ...session.settings ?? []].map(([name, value]) =>
       setting(parameter(name), parameter(value))

@@ -13,16 +13,17 @@ import {
   empty,
   fill,
   identifier,
-  parameter,
   sql,
   type Fragment,
   join
 } from '../../fragment/fragment.ts'
+import { readGiven, shapeOfGiven } from '../../plan/document.ts'
 import { toPath } from '../../plan/name.ts'
 import { withoutKey } from '../../plan/on-conflict.ts'
 import type { Assignment, Single, InsertNode } from '../../plan/nodes.ts'
 import { notOnCitus } from '../citus/citus.ts'
 import { raiseIssue } from '../statement/raised-error.ts'
+import { plainSlot } from '../statement/slot.ts'
 import type { RowColumns } from '../values/column.ts'
 import { buildDifference, buildText, buildValue, type OperandContext } from '../values/operand.ts'
 import type { TypedValues } from '../values/typed-values.ts'
@@ -108,7 +109,7 @@ export function buildConflictClause (
     if (text === null) throw notOnCitus(`${CONFLICT_VALUE}{"$excluded": "${value.column}"}.`, place)
     return text === undefined
       ? buildAssignment(value, values)
-      : sql`${identifier(value.column)} = ${parameter(text)}`
+      : sql`${identifier(value.column)} = ${text}`
   })
   const also = marked ? [markRow(false)] : []
   return sql` on conflict${at} do update set ${join(assignments, sql`, `)}${
@@ -120,20 +121,20 @@ const CONFLICT_VALUE = 'Citus takes only single values in "set" of "on_conflict"
   'value, and set the column to '
 
 /**
- * A plain value of `set` of `on_conflict` as text, which PostgreSQL reads in the type of its
+ * Builds a plain value of `set` of `on_conflict` as text, which PostgreSQL reads in the type of its
  * column: Citus takes no function there that is not immutable, and those of JSON are not.
  * Undefined: another assignment. Null: the value has no text that is right for every type.
  */
 function distributedText (
   { column, modifier, operand }: Assignment,
   columns: RowColumns
-): string | null | undefined {
+): Fragment | null | undefined {
   if (modifier !== '$value' || operand?.kind !== 'document') return undefined
-  const { pieces: [json = ''], references } = operand
-  if (references.length > 0) return null
+  const given = readGiven(operand)
+  if (given === undefined) return null
   const kind = columns.kindOf(column)
-  if (kind === 'json') return json
-  if (/^[[{n]/.test(json)) return null
-  if (!json.startsWith('"')) return kind === undefined ? json : null
-  return kind === undefined ? JSON.parse(json) as string : null
+  if (kind === 'json') return plainSlot(given, 'json')
+  const isNull = given.position === undefined && given.value === null
+  const isText = !isNull && kind === undefined && shapeOfGiven(given) === 'scalar'
+  return isText ? plainSlot(given, 'text') : null
 }

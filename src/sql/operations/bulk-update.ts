@@ -285,7 +285,7 @@ function checkKeys (group: BulkUpdateGroup, node: BulkUpdateNode): readonly Frag
   const { rows } = group
   const known = rows.cells === undefined
     ? rows.document.references.length === 0
-    : rows.cells.every(row => keys.every(({ name }) => row.get(name)?.kind === 'data'))
+    : rows.cells.every(row => keys.every(({ name }) => row.get(name)?.kind === 'literal'))
   if (known) return []
   const missing = keys.map(field =>
     sql` when ${readField(field)} is null then ${parameter(field.column)}::pg_catalog.text`

@@ -13,6 +13,7 @@ import {
 } from '../../fragment/fragment.ts'
 import type { Cell, InsertNode, NewValues, RowGroup, InsertQuery } from '../../plan/nodes.ts'
 import { isMarked } from '../../plan/output.ts'
+import { refersToOperation } from '../../plan/reference.ts'
 import { raise } from '../statement/raised-error.ts'
 import { tableName, unusedName } from '../statement/table.ts'
 import { buildWhen } from '../statement/when.ts'
@@ -143,7 +144,7 @@ function buildLists (
   // Citus would pull rows of JSON to the coordinator.
   const isLong = cells.length * columns.length > MAX_CELLS && !values.distributed
   // To read `document` writes the JSON, so it is read last.
-  if (isLong && rows.document.references.length === 0) return undefined
+  if (isLong && !refersToOperation(rows.document)) return undefined
   return cells.map((row, i) => {
     const built = columns.map(column =>
       values.buildCell(row.get(column) as Cell, column, { always: true, row: positions[i] })

@@ -6,8 +6,9 @@ import { parameter, type Fragment, type ParameterText, type Slot } from '../../f
 import type { Type } from '../../catalogue/type.ts'
 import { fromDatabase } from '../../errors/postgres.ts'
 import { SqlState } from '../../errors/sqlstates.ts'
-import { writeJson, type Json, type JsonObject } from '../../json/parse.ts'
-import { readValuePlaceholder, type Values } from '../../plan/fingerprint.ts'
+import { textOf, writeJson, type Json, type JsonObject } from '../../json/parse.ts'
+import type { Given } from '../../plan/nodes.ts'
+import { arrayText } from '../../plan/value-text.ts'
 import {
   findWritten,
   writeRow,
@@ -37,24 +38,93 @@ export interface RefusedValue extends SlotPlace {
 export type RefusedHere = Omit<RefusedValue, 'index'>
 
 interface ValueSlot extends Slot {
-  /** Undefined: its value are rows. */
+  /** Undefined: it is written in no type, or in those of several columns. */
   readonly place?: SlotPlace
   readonly write: (values: Values, refused: RefusedHere[]) => ParameterText
 }
 
-/** A parameter with the text of a value, or of that for which it is a placeholder. */
-export function slot (value: Json, type: Type, place: SlotPlace): Fragment {
-  const position = readValuePlaceholder(value)
+/** The values of a batch, by the positions that its plan has. */
+export type Values = readonly Json[]
+
+function valueOf (given: Given, values: Values): Json {
+  return given.position === undefined ? given.value : values[given.position] as Json
+}
+
+/** A parameter with the text of a value in a type. */
+export function slot (given: Given, type: Type, place: SlotPlace): Fragment {
   const written: ValueSlot = {
     place,
     write (values, refused) {
-      const text = write(position === undefined ? value : values[position] as Json, type)
+      const text = write(valueOf(given, values), type)
       if (!isIssue(text)) return text
       refused.push({ ...place, issue: text })
       return null
     }
   }
   return parameter(written)
+}
+
+/** A parameter with a value as it is: its text, or its JSON, in which NULL can stand for null. */
+export function plainSlot (given: Given, as: 'text' | 'json' | 'json or null'): Fragment {
+  return plain(given, value =>
+    as === 'text' || (value === null && as === 'json or null') ? textOf(value) : writeJson(value))
+}
+
+/** A slot of a text. */
+export function textSlot (position: number): Slot {
+  const written: ValueSlot = { write: values => textOf(values[position] as Json) }
+  return written
+}
+
+/** A parameter with a list of scalars as an array of their texts or their JSON. */
+export function listSlot (given: Given, as: 'text' | 'json', delimiter = ','): Fragment {
+  const textOfItem = as === 'json' ? writeJson : textOf
+  return plain(given, list => arrayText((list as readonly Json[]).map(textOfItem), delimiter))
+}
+
+/** A value of the request itself needs no slot. */
+function plain (given: Given, write: (value: Json) => string | null): Fragment {
+  if (given.position === undefined) return parameter(write(given.value))
+  const written: ValueSlot = { write: values => write(valueOf(given, values)) }
+  return parameter(written)
+}
+
+/** A value inside a document. */
+export interface DocumentValue {
+  readonly given: Given
+  /** Returns it as it stands in the document. By default it stands there as it is. */
+  readonly write?: ((value: Json, refused: RefusedHere[]) => Json) | undefined
+}
+
+/** Text of JSON, with values in it. */
+export type DocumentText = ReadonlyArray<string | DocumentValue>
+
+/** A parameter with JSON. */
+export function documentSlot (text: DocumentText): Fragment {
+  const written: ValueSlot = {
+    write: (values, refused) => joinText(text, values, refused)
+  }
+  return parameter(text.every(isText) ? text.join('') : written)
+}
+
+/** A parameter with an array of texts. */
+export function documentsSlot (texts: readonly DocumentText[]): Fragment {
+  const written: ValueSlot = {
+    write: (values, refused) => arrayText(texts.map(text => joinText(text, values, refused)))
+  }
+  return parameter(written)
+}
+
+function isText (part: DocumentText[number]): part is string {
+  return typeof part === 'string'
+}
+
+function joinText (text: DocumentText, values: Values, refused: RefusedHere[]): string {
+  return text.map(part => {
+    if (isText(part)) return part
+    const value = valueOf(part.given, values)
+    return writeJson(part.write === undefined ? value : part.write(value, refused))
+  }).join('')
 }
 
 /** The rows of a parameter. */

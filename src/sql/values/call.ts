@@ -7,14 +7,13 @@ import {
   empty,
   identifier,
   join,
-  parameter,
   render,
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import { parseJson } from '../../json/parse.ts'
+import { readGiven } from '../../plan/document.ts'
 import type { Argument, CallNode, JsonDocument, Literal, TableName } from '../../plan/nodes.ts'
-import { slot } from '../statement/slot.ts'
+import { plainSlot, slot } from '../statement/slot.ts'
 import { raise, raiseIssue } from '../statement/raised-error.ts'
 import { tableName } from '../statement/table.ts'
 import { findOnly, findParameters, isOnly, versionOf, VOID } from './function-types.ts'
@@ -120,25 +119,24 @@ function buildArgument (
     : compareWrittenType(tree, type)
   if (value.kind !== 'document') {
     const text = (literal: Literal): Fragment => isWritten
-      ? slot(parseJson(Buffer.from(literal.json)), tree, { column: name })
-      : parameter(literal.text)
+      ? slot(literal, tree, { column: name })
+      : plainSlot(literal, 'text')
     const constant = value.kind === 'null' ? sql`null` : text(value)
     // Otherwise it stays a literal, by which PostgreSQL chooses the function.
     const isTyped = type !== undefined && node.when.length > 0
     const argument = isTyped ? hideFromPlanner(node, sql`${constant}::${type}`) : constant
     return { argument: write(argument), variadic }
   }
-  if (type !== undefined && isWritten && value.references.length === 0) {
-    const text = slot(parseJson(Buffer.from(value.pieces[0] as string)), tree, { column: name })
+  const given = readGiven(value)
+  if (type !== undefined && isWritten && given !== undefined) {
+    const text = slot(given, tree, { column: name })
     return { argument: write(hideFromPlanner(node, sql`${text}::${type}`)), variadic, same }
   }
   if (type !== undefined && tree !== undefined) {
     const converted = values.convertDocument(value, type, { tree, label: name })
     return { argument: write(hideFromPlanner(node, converted)), variadic, same }
   }
-  if (value.references.length === 0) {
-    return { argument: write(parameter(value.pieces[0] as string)), variadic }
-  }
+  if (given !== undefined) return { argument: write(plainSlot(given, 'text')), variadic }
   return {
     argument: write(sql`null::${first?.type ?? sql`pg_catalog.text`}`),
     variadic,

@@ -7,8 +7,10 @@ import type { Json } from '../../json/parse.ts'
 import { hasReference, readNumber } from '../../plan/document.ts'
 import type { Reference } from '../../plan/nodes.ts'
 import { isList } from '../../plan/reference.ts'
+import { writeMember } from '../../values/write.ts'
 import { writeMixed } from '../../values/write-mixed.ts'
 import type { Form } from '../statement/shared-results.ts'
+import type { DocumentValue } from '../statement/slot.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 import type { ReferencePlace, TypedReferences } from './typed-references.ts'
 import { isJsonType } from './value-type.ts'
@@ -69,6 +71,16 @@ export class DocumentWriter {
     return reader === 'boxed'
       ? this.#typed.boxOf(reference)
       : this.#typed.jsonOf(reference, reader.type, reader.place)
+  }
+
+  /** Returns what writes a value of the batch as it stands in the document. */
+  writerOf (number: number): DocumentValue['write'] {
+    const reader = this.#readers.get(number)
+    if (reader === undefined) return undefined
+    if (reader === 'boxed') return value => value === null ? null : [value]
+    const { type, place } = reader
+    return (value, refused) => writeMember(value, type, issue =>
+      refused.push({ ...place, issue: { ...issue, path: [...place.path ?? [], ...issue.path] } }))
   }
 
   /** The form in which a reference is shared as it stands in the document; undefined: in none. */

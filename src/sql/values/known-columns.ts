@@ -132,6 +132,6 @@ export class KnownColumns {
   }
 
   #canWriteCell (column: string, cell: Cell): boolean {
-    return cell.kind !== 'data' || this.writtenType(column, { stored: true }) !== undefined
+    return cell.kind !== 'literal' || this.writtenType(column, { stored: true }) !== undefined
   }
 }

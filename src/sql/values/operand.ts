@@ -10,8 +10,10 @@ import {
   requestConstant,
   sql
 } from '../../fragment/fragment.ts'
+import { textOf, type Json } from '../../json/parse.ts'
 import type { ColumnPath, List, Literal, Operand, Single } from '../../plan/nodes.ts'
 import { arrayText } from '../../plan/value-text.ts'
+import { listSlot, plainSlot } from '../statement/slot.ts'
 import { type RowColumns, columnValue, comparableValue } from './column.ts'
 import type { TypedAs, TypedPath } from './typed-json.ts'
 import type { TypedValues } from './typed-values.ts'
@@ -60,7 +62,8 @@ export function buildValue (operand: Single, context: OperandContext): Fragment 
       const path = columns.typed(context.path)
       if (operand.pieces[0] === 'null') return values.buildJsonNull(path, { refuse: !stored })
       const { references: [reference] } = operand
-      if (reference !== undefined && operand.pieces.every(piece => piece === '')) {
+      const isWhole = reference !== undefined && operand.pieces.every(piece => piece === '')
+      if (isWhole && (joins === undefined || reference.parameter === undefined)) {
         return values.buildReference(reference, path, { stored })
       }
       return values.buildJson(operand, path, { stored, joins })
@@ -88,7 +91,7 @@ export function buildDifference (operand: Single, context: OperandContext): Frag
 export function buildText (operand: Single, values: TypedValues): Fragment {
   return operand.kind === 'reference'
     ? values.buildReferenceText(operand)
-    : sql`${parameter((operand as Literal).text)}::text`
+    : sql`${plainSlot(operand as Literal, 'text')}::text`
 }
 
 /**
@@ -96,8 +99,8 @@ export function buildText (operand: Single, values: TypedValues): Fragment {
  * one array, PostgreSQL computes the column that it is compared with once per row.
  */
 export function buildArray ({ literals, references }: List, context: OperandContext): Fragment {
-  if (references === undefined) return buildLiteralArray(literals, context)
-  const constantPart = literals.length === 0 ? undefined : buildLiteralArray(literals, context)
+  const constantPart = literals && buildLiteralArray(literals, context)
+  if (references === undefined) return constantPart as Fragment
   const { values, columns = values, path } = context
   const referencePart = values.buildList(references, columns.typed(path))
   const array = constantPart === undefined
@@ -159,25 +162,32 @@ function configurationArgument (config: string | undefined): Fragment {
 }
 
 function buildLiteral (
-  { text, json }: Literal,
+  literal: Literal,
   { values, columns = values, path, constants = false, stored = false, as }: OperandContext
 ): Fragment {
-  if (constants) return requestConstant(text)
-  if (stored) return values.buildOperand(json, path.column, as)
+  if (constants) return requestConstant(textOf(constantOf(literal)))
+  if (stored) return values.buildOperand(literal, path.column, as)
   if (path.resultType === 'column') columns.addParameterType(path.column)
-  return path.resultType === 'json' ? sql`${parameter(json)}::jsonb` : parameter(text)
+  return path.resultType === 'json'
+    ? sql`${plainSlot(literal, 'json')}::jsonb`
+    : plainSlot(literal, 'text')
 }
 
 function buildLiteralArray (
-  literals: readonly Literal[],
+  literals: Literal,
   { values, columns = values, path, constants = false }: OperandContext
 ): Fragment {
-  if (path.resultType === 'json') {
-    return sql`${parameter(arrayText(literals.map(({ json }) => json)))}::jsonb[]`
-  }
+  if (path.resultType === 'json') return sql`${listSlot(literals, 'json')}::jsonb[]`
   const delimiter = path.resultType === 'column' ? columns.delimiterOf(path.column) : ','
-  const texts = arrayText(literals.map(({ text }) => text), delimiter)
-  if (constants) return requestConstant(texts)
+  if (constants) {
+    const texts = (constantOf(literals) as readonly Json[]).map(item => textOf(item))
+    return requestConstant(arrayText(texts, delimiter))
+  }
   if (path.resultType === 'column') columns.addParameterType(path.column)
-  return parameter(texts)
+  return listSlot(literals, 'text', delimiter)
+}
+
+/** A constant is part of the plan. */
+function constantOf (literal: Literal): Exclude<Json, null> {
+  return (literal as { readonly value: Exclude<Json, null> }).value
 }

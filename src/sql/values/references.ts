@@ -11,7 +11,6 @@ import {
   type Fragment
 } from '../../fragment/fragment.ts'
 import type { Reference } from '../../plan/nodes.ts'
-import { jsonOfParameter, textOfParameter } from '../../plan/fingerprint.ts'
 import {
   buildExistenceCheck,
   keyIn,
@@ -21,6 +20,7 @@ import {
   type SharedResult,
   type SharedResults
 } from '../statement/shared-results.ts'
+import { plainSlot } from '../statement/slot.ts'
 import { buildFirst } from '../statement/when.ts'
 import type { SourceColumn, Sources } from './sources.ts'
 import type { StatementNeeds } from './statement-needs.ts'
@@ -138,14 +138,14 @@ export class References {
     }
     // An object or an array is sent as JSON only.
     return of.shape === 'scalar'
-      ? sql`${parameter(textOfParameter(of))}::pg_catalog.text`
+      ? sql`${plainSlot(of, 'text')}::pg_catalog.text`
       : sql`(${this.jsonOf(reference)} operator(pg_catalog.#>>) '{}')`
   }
 
   /** The value, the row or the list of a reference, as json. */
   jsonOf (reference: Reference, options: ReadOptions = {}): Fragment {
     const { parameter: of } = reference
-    if (of !== undefined) return sql`${parameter(jsonOfParameter(of))}::pg_catalog.json`
+    if (of !== undefined) return sql`${plainSlot(of, 'json')}::pg_catalog.json`
     return buildFirst(reference, one =>
       one.row === '*' ? this.#listOf(one, options) : this.readJson(one, options))
   }

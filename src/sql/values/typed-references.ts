@@ -4,13 +4,12 @@
  */
 import { baseOf, nameOf, type Type } from '../../catalogue/type.ts'
 import { parameter, sql, type Fragment } from '../../fragment/fragment.ts'
-import { textOfParameter } from '../../plan/fingerprint.ts'
 import type { Reference } from '../../plan/nodes.ts'
 import { isValue } from '../../plan/reference.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import { raiseText, type ValueIssue } from '../statement/raised-error.ts'
 import type { Form } from '../statement/shared-results.ts'
-import { slot, type SlotPlace } from '../statement/slot.ts'
+import { plainSlot, slot, type SlotPlace } from '../statement/slot.ts'
 import { buildFirst } from '../statement/when.ts'
 import { readingOf, type Reading } from './reading.ts'
 import type { References } from './references.ts'
@@ -75,7 +74,7 @@ export class TypedReferences {
     if (of !== undefined) {
       return of.isList
         ? this.#references.jsonOf(reference)
-        : sql`pg_catalog.to_json(${slot(textOfParameter(of), type, place)}::pg_catalog.text)`
+        : sql`pg_catalog.to_json(${slot(of, type, place)}::pg_catalog.text)`
     }
     if (reference.row === '*') return this.#listFor(reference, type, place)
     return buildFirst(reference, one => {
@@ -139,11 +138,13 @@ export class TypedReferences {
 
   /** The JSON of a reference as text; NULL also for the JSON null. A text `null` has quotes. */
   nullableJson (reference: Reference): Fragment {
+    if (reference.parameter !== undefined) return plainSlot(reference.parameter, 'json or null')
     return sql`nullif(${this.#references.jsonOf(reference)}::pg_catalog.text, 'null')`
   }
 
   /** Whether its value may be the JSON null, which only its boxed form tells from NULL. */
   needsBox (reference: Reference): boolean {
+    if (reference.parameter !== undefined || !isValue(reference)) return false
     return allOf(reference).some(one => this.#needsBox(one))
   }
 

@@ -12,21 +12,20 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import { parseJson, textOf, type Json } from '../../json/parse.ts'
-import { joinDocument, splitDocument } from '../../plan/document.ts'
+import { joinDocument, readGiven, splitDocument } from '../../plan/document.ts'
 import type { Parameter } from '../../plan/shape.ts'
 import { toPath } from '../../plan/name.ts'
 import type {
   CallNode,
   Cell,
-  DataCell,
+  Given,
   JsonDocument,
+  Literal,
   Reference,
   Rewriter,
   StoredJson,
   TableName
 } from '../../plan/nodes.ts'
-import { textOfParameter } from '../../plan/fingerprint.ts'
 import { isPlain, writeMember } from '../../values/write.ts'
 import { raiseText, type ValueIssue } from '../statement/raised-error.ts'
 import { nullRow } from '../statement/table.ts'
@@ -47,13 +46,9 @@ import {
   type TypedAs,
   type TypedPath
 } from './typed-json.ts'
-import { rowsSlot, slot, type SlotPlace } from '../statement/slot.ts'
+import { plainSlot, rowsSlot, slot, type SlotPlace } from '../statement/slot.ts'
 import { TypedReferences, type ReferencePlace } from './typed-references.ts'
 import { canJoin, isJsonType, isDecimal, nameWritten } from './value-type.ts'
-
-function jsonParameter (value: Json): Fragment {
-  return sql`${parameter(JSON.stringify(value))}::pg_catalog.json`
-}
 
 /** `stored`: the value is assigned, and not only compared. */
 interface ReferenceOptions {
@@ -205,7 +200,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     if (as === 'text') {
       return cell.kind === 'reference'
         ? this.#references.textOf(cell)
-        : sql`${parameter((cell as DataCell).value as string)}::pg_catalog.text`
+        : sql`${plainSlot(cell as Literal, 'text')}::pg_catalog.text`
     }
     if (cell.kind === 'reference') {
       return as === 'difference'
@@ -213,11 +208,10 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
         : this.storedReference(cell, column, { always, row, isCompared: !stored })
     }
     if (cell.kind === 'mixed') return this.buildJson(cell.document, path, { stored, row })
-    const { value } = cell
     const type = this.writtenType(column, { as, stored })
     return type === undefined
-      ? this.#convert(jsonParameter(value), path, { as, stored })
-      : this.#write(value, type, { column, row, as, stored })
+      ? this.#convert(sql`${plainSlot(cell, 'json')}::pg_catalog.json`, path, { as, stored })
+      : this.#write(cell, type, { column, row, as, stored })
   }
 
   /** Writes rows in the types of their columns. `positions`: those in `values`. */
@@ -277,17 +271,16 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
    * Builds the operand of a modifier, a number. PostgreSQL gives the parameter its type, and rounds
    * the result; the operand itself has no more digits than the column.
    */
-  buildOperand (json: string, column: string, as: TypedAs = 'value'): Fragment {
+  buildOperand (operand: Given, column: string, as: TypedAs = 'value'): Fragment {
     this.addParameterType(column)
-    const value = parseJson(Buffer.from(json))
     const type = this.writtenType(column, { as, stored: true })
     const isChecked = type !== undefined && (as === 'difference' || isDecimal(type))
-    return isChecked ? slot(value, type, { column }) : parameter(textOf(value))
+    return isChecked ? slot(operand, type, { column }) : plainSlot(operand, 'text')
   }
 
   /** Builds a value of the request that is written in the type of a column. */
   #write (
-    value: Json,
+    value: Given,
     type: Type,
     { column, row, as = 'value', stored }: SlotPlace & Pick<StoredConversion, 'as' | 'stored'>
   ): Fragment {
@@ -323,7 +316,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     if (of === undefined || otherwise !== undefined) return undefined
     const { column, as = 'value', stored = false } = place
     const type = this.writtenType(column, { as, stored })
-    return type && this.#write(textOfParameter(of), type, place)
+    return type && this.#write(of, type, place)
   }
 
   /**
@@ -361,7 +354,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     const name = nameWritten(type)
     const { parameter: of } = reference
     if (of !== undefined && name !== undefined) {
-      return { value: sql`${parameter(textOfParameter(of))}::${name}`, isSimple: true }
+      return { value: sql`${plainSlot(of, 'text')}::${name}`, isSimple: true }
     }
     const text = this.#typed.textOf(reference, type, place)
     if (name === undefined || base.oid >= FIRST_READ_OID) {
@@ -381,7 +374,10 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     return this.distributed && !isParameter ? this.computeFirst(value) : value
   }
 
-  /** A subquery with the value of a reference, which is computed once. */
+  /**
+   * A subquery with the value of a reference, which is computed once. Conditions on it can use an
+   * index.
+   */
   #subquery (value: Fragment, reference: Reference): Fragment {
     return this.#onCoordinator(sql`(select ${value})`, reference)
   }
@@ -424,18 +420,17 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     { stored, as = 'value' }: ReferenceOptions
   ): Fragment {
     if (path.resultType === 'text') return this.buildReferenceText(reference)
+    const { parameter: of } = reference
     if (path.resultType === 'json') {
       const json = sql`${this.#typed.nullableJson(reference)}::pg_catalog.jsonb`
-      return this.#subquery(json, reference)
+      return of === undefined ? this.#subquery(json, reference) : json
     }
-    const { parameter: of } = reference
     if (path.example === undefined && of !== undefined && (stored || of.shape !== 'scalar')) {
       const written = this.#writeParameter(reference, { column: path.column, as, stored })
       if (written !== undefined) return written
     }
-    // A subquery is computed once, and conditions on it can use an index.
     const { value } = this.#readReference(reference, path, { as, stored, isCompared: !stored })
-    return this.#subquery(value, reference)
+    return of === undefined ? this.#subquery(value, reference) : value
   }
 
   /** Builds the value of a reference as text. */
@@ -455,7 +450,6 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     }
   ): Fragment {
     if (path.resultType === 'json') return this.#documentAs(document, sql`pg_catalog.jsonb`)
-    const { pieces: [json = ''], references } = document
     const { column, resultType, example } = path
     const isColumn = resultType === 'column' && example === undefined
     const type = isColumn ? this.writtenType(column, { stored }) : undefined
@@ -463,9 +457,8 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
       return this.#convert(this.buildDocument(document), path, { stored })
     }
     const place = { column, row, isCompared: !stored }
-    if (references.length === 0) {
-      return this.#write(parseJson(Buffer.from(json)), type, { ...place, stored })
-    }
+    const given = readGiven(document)
+    if (given !== undefined) return this.#write(given, type, { ...place, stored })
     const base = baseOf(type)
     return isJsonType(base)
       ? this.#documentAs(document, base.sql as Fragment)
@@ -496,10 +489,8 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
         }::${type}`
     }
     if (isJsonType(base)) {
-      return this.#subquery(sql`${this.#typed.jsonTextOf(reference)}::${type}`, reference)
-    }
-    if (reference.parameter !== undefined) {
-      return sql`${slot(textOfParameter(reference.parameter), tree, place)}::${type}`
+      const json = sql`${this.#typed.jsonTextOf(reference)}::${type}`
+      return reference.parameter === undefined ? this.#subquery(json, reference) : json
     }
     const json = this.#typed.jsonOf(reference, tree, place)
     return this.#onCoordinator(sql`${convertJson(json, base.sql ?? type)}::${type}`)

@@ -47,7 +47,7 @@ t.test('equal shapes have one plan', async t => {
     '[[{"b": null, "a": 9007199254740993}, {"a": 1, "b": 2}], [], "$x.0.id", [{"z": 1}]]',
     '[[{"a": "", "b": true}], [{"a": 2, "b": 3, "c": []}, {}], null, [{"z": {}}]]'
   ]
-  for (const text of sameShape) t.equal(plan(text).genericPlan, first.genericPlan, text)
+  for (const text of sameShape) t.equal(plan(text).plan, first.plan, text)
   const otherShapes = [
     '[[{"a": 1}], [], 5, []]',
     '[[], [], 5, []]',
@@ -55,12 +55,12 @@ t.test('equal shapes have one plan', async t => {
     '[[{"a": 1, "b": 1}], [{"a": {}}], 5, []]',
     '[[{"a": 1, "b": 1}], [], [], []]'
   ]
-  const plans = new Set([first.genericPlan])
+  const plans = new Set([first.plan])
   for (const text of otherShapes) {
-    const { genericPlan } = plan(text)
-    t.notOk(plans.has(genericPlan), text)
-    t.equal(plan(text).genericPlan, genericPlan, text)
-    plans.add(genericPlan)
+    const { plan: other } = plan(text)
+    t.notOk(plans.has(other), text)
+    t.equal(plan(text).plan, other, text)
+    plans.add(other)
   }
 })
 
@@ -71,24 +71,24 @@ t.test('without inserted rows, the plan of the file is that of scalars', async t
     known
   )
   const outlineOf = (text: string): unknown =>
-    withoutInsert.plan(parseJson(Buffer.from(text)) as readonly Json[]).genericPlan
+    withoutInsert.plan(parseJson(Buffer.from(text)) as readonly Json[]).plan
   for (const text of ['[0, [], 5, 0]', '[0, [{"a": "x"}, {"a": 1.10, "c": []}], null, "$x"]']) {
-    t.equal(outlineOf(text), withoutInsert.genericPlan, text)
+    t.equal(outlineOf(text), withoutInsert.planOfFile, text)
   }
   for (const text of ['[0, [{}], 5, []]', '[0, [], {"a": 1}, 0]', '[0, [{"a": []}], 5, 0]']) {
-    t.not(outlineOf(text), withoutInsert.genericPlan, text)
+    t.not(outlineOf(text), withoutInsert.planOfFile, text)
     t.equal(outlineOf(text), outlineOf(text), text)
   }
 })
 
 t.test('a plan for rows of different members is not kept', async t => {
   const text = '[[{"a": 1}, {"b": "$i.0.id"}], [], 5, []]'
-  t.not(plan(text).genericPlan, plan(text).genericPlan)
-  t.match(plan(text).genericPlan.operations[0], {
+  t.not(plan(text).plan, plan(text).plan)
+  t.match(plan(text).plan.operations[0], {
     groups: [{ columns: ['a'], positions: [0] }, { columns: ['b'], positions: [1] }]
   })
   const empty = '[[{}, {}], [], 5, []]'
-  t.match(plan(empty).genericPlan.operations[0], { groups: [{ columns: [], positions: [0, 1] }] })
+  t.match(plan(empty).plan.operations[0], { groups: [{ columns: [], positions: [0, 1] }] })
 })
 
 t.test('text of rows that looks like a reference is data', async t => {
@@ -96,9 +96,9 @@ t.test('text of rows that looks like a reference is data', async t => {
   const texts = ['$i.0.id', '$i[0].id', braces('u.0.x'), '$$i[0].id', '$params[a]', '$$params[a]',
     '$n[0].id', '$$n[0].id', braces('n.0.id'), '$$i.0.id']
   const rows = texts.map((text, i) => i % 2 === 0 ? { a: text } : { b: [text] })
-  const [node] = plan(JSON.stringify([rows.slice(0, 4), [], 5, []])).plan().operations
-  const [more] = plan(JSON.stringify([rows.slice(4, 8), [], 5, []])).plan().operations
-  const [last] = plan(JSON.stringify([rows.slice(8), [], 5, []])).plan().operations
+  const [node] = plan(JSON.stringify([rows.slice(0, 4), [], 5, []])).plan.operations
+  const [more] = plan(JSON.stringify([rows.slice(4, 8), [], 5, []])).plan.operations
+  const [last] = plan(JSON.stringify([rows.slice(8), [], 5, []])).plan.operations
   const stored = [node, more, last].flatMap(node => node?.kind !== 'insert'
     ? []
     : node.groups.flatMap(({ rows }) => JSON.parse(rows.document.pieces.join('')) as JsonObject[]))
@@ -132,5 +132,5 @@ t.test('more rows than an operation may have are an issue', async t => {
 t.test('a plan for rows of very many columns is not kept', async t => {
   const row = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`column_${i}`, 1]))
   const text = JSON.stringify([[row], [], 5, []])
-  t.not(plan(text).genericPlan, plan(text).genericPlan)
+  t.not(plan(text).plan, plan(text).plan)
 })

@@ -176,7 +176,7 @@ t.test('the work of the check is bounded', async t => {
 })
 
 t.test('the rows are not part of the plan', async t => {
-  const [node] = inserted.planner.genericPlan.operations
+  const [node] = inserted.planner.planOfFile.operations
   t.equal(findModifier(node as PlanNode, { column: 'a', row: 0 }), undefined)
 })
 

@@ -23,7 +23,7 @@ const parameters = new Map<string, Parameter>([
 
 function find (operation: object): ValuePlace | undefined {
   const batch = [{ id: 'o', table: 't', ...operation }] as unknown as Batch
-  const node = planBatch(batch, limits, parameters).operations[0] as PlanNode
+  const node = planBatch(batch, limits, { parameters }).operations[0] as PlanNode
   return findValue(node, 'bad', { readReference: () => undefined })
 }
 

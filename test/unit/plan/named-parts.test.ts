@@ -23,7 +23,7 @@ const parameters = new Map<string, Parameter>([['rows', {
 function names (operation: object): readonly string[] {
   const target = 'function' in operation ? {} : { table: 't' }
   const batch = [{ id: 'o', ...target, ...operation }] as unknown as Batch
-  const node = planBatch(batch, limits, parameters).operations[0] as PlanNode
+  const node = planBatch(batch, limits, { parameters }).operations[0] as PlanNode
   return [...namesOfOperation(node)].map(({ table: { name }, column, isStored, path }) =>
     `${isStored ? '=' : ''}${name}${column === undefined ? '' : `.${column}`} ${describePath(path)}`
   )

@@ -15,11 +15,9 @@ import { Compiler, type BatchRequest } from '../../../src/sql/compiler.ts'
 import type { Key } from '../../../src/sql/frame/idempotency.ts'
 import {
   type Statement,
-  createTemplate,
-  fillTemplate,
-  type Template
+  fillStatement
 } from '../../../src/sql/statement/statement.ts'
-import { TemplateCache } from '../../../src/sql/template-cache.ts'
+import { StatementCache } from '../../../src/sql/statement-cache.ts'
 
 const limits = { schemas: ['public'], maxOps: 3, maxRows: 10, maxConditions: 10, maxWork: 100_000 }
 const file = {
@@ -52,9 +50,9 @@ function useBatch () {
   return {
     read (x: unknown): PlannedBatch {
       const planned = batch.planner.plan(finish(checkParameters(batch, { x } as JsonObject, 100)))
-      const genericPlan = plans.get(planned.genericPlan) ?? watch(planned.genericPlan)
-      plans.set(planned.genericPlan, genericPlan)
-      return { ...planned, genericPlan }
+      const plan = plans.get(planned.plan) ?? watch(planned.plan)
+      plans.set(planned.plan, plan)
+      return { ...planned, plan }
     },
     isCompiled () {
       const before = isCompiled
@@ -132,7 +130,8 @@ function useRequests () {
       compiler.compile(read(asked.x ?? 1), request(asked)).operations(),
     alone ({ x = 1, ...asked }: Asked): readonly Statement[] {
       const { preferences, idempotencyKey } = request(asked)
-      const statements = compile(read(x).plan(), {
+      const { plan, values } = read(x)
+      const statements = compile(plan, {
         maxRows: 10,
         maxBytes: 100_000,
         minimal: preferences.return === 'minimal',
@@ -141,9 +140,7 @@ function useRequests () {
         findFunction: name => functionTypes.lookup(name)
       })
       isCompiled()
-      return statements.map(statement =>
-        fillTemplate(createTemplate(statement) as Template, read(x).values ?? [])
-      ) as Statement[]
+      return statements.map(statement => fillStatement(statement, values))
     }
   }
 }
@@ -214,7 +211,7 @@ t.test('statements are compiled once, and again for other types', async t => {
 
 t.test('the statements of each database are kept', async t => {
   const { compile, isCompiled } = useRequests()
-  const templates = new TemplateCache()
+  const templates = new StatementCache()
   const isCompiledFor = [25, 3802].map(oid => {
     const compiler = new Compiler(settings, templates)
     compiler.columnTypes.remember(columns(oid))

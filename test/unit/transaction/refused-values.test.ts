@@ -3,7 +3,7 @@
  */
 import t from 'tap'
 import { finish } from '../../../src/json/parse.ts'
-import { BatchPlanner, type PlannedBatch } from '../../../src/plan/plan-batch.ts'
+import { BatchPlanner } from '../../../src/plan/plan-batch.ts'
 import type { PlanNode } from '../../../src/plan/nodes.ts'
 import { pathOf, pathOfStored } from '../../../src/transaction/refused-values.ts'
 import * as op from '../../support/operations.ts'
@@ -17,7 +17,7 @@ const planner = new BatchPlanner({
 
 function plan (operation: object): PlanNode {
   const batch = [operation] as unknown as Parameters<BatchPlanner['plan']>[0]
-  return (finish(planner.plan(batch)) as PlannedBatch).plan().operations[0] as PlanNode
+  return finish(planner.plan(batch)).plan.operations[0] as PlanNode
 }
 
 const where = { a: { cs: [1] } }

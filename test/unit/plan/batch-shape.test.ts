@@ -5,16 +5,10 @@ import t from 'tap'
 import type { Batch } from '../../../schemas/batch.ts'
 import { parseJson, finish } from '../../../src/json/parse.ts'
 import { BatchPlanner } from '../../../src/plan/plan-batch.ts'
-import {
-  hasPlaceholder,
-  readPlaceholder,
-  readFingerprint,
-  textPlaceholder
-} from '../../../src/plan/fingerprint.ts'
-import { createTemplate, fillTemplate } from '../../../src/sql/statement/statement.ts'
+import { readShape } from '../../../src/plan/batch-shape.ts'
 
 const read = (text: string): Batch => parseJson(Buffer.from(text)) as unknown as Batch
-const shapeOf = (operation: string) => readFingerprint(read(`[{"id":"a",${operation}}]`))
+const shapeOf = (operation: string) => readShape(read(`[{"id":"a",${operation}}]`))
 
 const insert = (row: string): string => `"op":"insert","table":"t","values":[${row}]`
 const update = (set: string): string =>
@@ -27,8 +21,11 @@ t.test('values of one kind have the same shape', async t => {
   const groups: ReadonlyArray<readonly string[]> = [
     [insert('{"n":1}'), insert('{"n":-2.5e10}'), insert('{"n":12345678901234567890.10}')],
     [insert('{"n":"x"}'), insert('{"n":""}'), insert('{"n":"$5.00 \\" \\u00e9"}')],
-    [insert('{"n":{}}'), insert('{"n":{"b":[1,"x"]}}'), insert('{"n":[[1]]}')],
-    [insert('{"n":[]}'), insert('{"n":[1]}'), insert('{"n":["a",null,true]}')],
+    [insert('{"n":{}}'), insert('{"n":{"b":[1,"x"]}}')],
+    [insert('{"n":[{}]}'), insert('{"n":[{},[1]]}')],
+    [update('{"n":{"$append":[1]}}'), update('{"n":{"$append":["a"]}}')],
+    [select('{"n":{"cs":{"a":1}}}'), select('{"n":{"cs":{"b":[]}}}')],
+    [insert('{"n":[]}'), insert('{"n":[1]}'), insert('{"n":[[1]]}'), insert('{"n":["a",null]}')],
     [update('{"n":1}'), update('{"n":2}')],
     [update('{"n":{"$inc":1}}'), update('{"n":{"$inc":-7}}')],
     [update('{"n":{"$value":"a"}}'), update('{"n":{"$value":"b"}}')],
@@ -36,6 +33,8 @@ t.test('values of one kind have the same shape', async t => {
     [upsert('{"n":"a"}'), upsert('{"n":"b"}')],
     [select('{"n":{"gt":1,"lt":2}}'), select('{"n":{"gt":3,"lt":4}}')],
     [select('{"n":{"eq":"a"}}'), select('{"n":{"eq":"b"}}')],
+    [select('{"n":{"in":[1]}}'), select('{"n":{"in":[1.50,2]}}')],
+    [select('{"n":{"like":{"any":["a"]}}}'), select('{"n":{"like":{"any":["b","c"]}}}')],
     [select('{"n":{"between":[1,"a"]}}'), select('{"n":{"between":[2,"b"]}}')],
     [select('{"or":[{"n":{"eq":1}},{"not":{"n":{"not":{"neq":2}}}}]}'),
       select('{"or":[{"n":{"eq":3}},{"not":{"n":{"not":{"neq":4}}}}]}')]
@@ -43,7 +42,7 @@ t.test('values of one kind have the same shape', async t => {
   for (const [first = '', ...others] of groups) {
     const shape = shapeOf(first)
     t.ok(shape, first)
-    for (const other of others) t.equal(shapeOf(other)?.text, shape?.text, other)
+    for (const other of others) t.equal(shapeOf(other)?.key, shape?.key, other)
   }
 })
 
@@ -56,6 +55,8 @@ t.test('everything else makes another shape', async t => {
     insert('{"n":null}'),
     insert('{"n":{}}'),
     insert('{"n":[]}'),
+    insert('{"n":[{}]}'),
+    insert('{"n":[[]]}'),
     insert('{"n":["$b"]}'),
     insert('{"n":{"a":"$b"}}'),
     insert('{"n":"$a.0.id"}'),
@@ -81,7 +82,13 @@ t.test('everything else makes another shape', async t => {
     select('{"n":{"eq":1}}'),
     select('{"n":{"gt":1}}'),
     select('{"n":{"in":[1]}}'),
-    select('{"n":{"in":[2]}}'),
+    select('{"n":{"in":["a"]}}'),
+    select('{"n":{"in":[]}}'),
+    select('{"n":{"in":[true]}}'),
+    select('{"n":{"in":[1,"a"]}}'),
+    select('{"n":{"in":["$a.0.id"]}}'),
+    select('{"n":{"neq":{"any":[1]}}}'),
+    select('{"n":{"neq":{"all":[1]}}}'),
     select('{"n":{"is":"not_null"}}'),
     select('{"n":{"is":null}}'),
     select('{"n":{"eq":{"$col":"m"}}}'),
@@ -94,12 +101,12 @@ t.test('everything else makes another shape', async t => {
     '"op":"insert","table":"t","values":1',
     update('1')
   ]
-  const texts = all.map(operation => shapeOf(operation)?.text)
+  const texts = all.map(operation => shapeOf(operation)?.key)
   t.notOk(texts.includes(undefined))
   t.same(new Set(texts).size, all.length)
   t.not(
-    readFingerprint(read('[{"id":"a","op":"select","table":"t"}]'))?.text,
-    readFingerprint(read('[{"id":"b","op":"select","table":"t"}]'))?.text,
+    readShape(read('[{"id":"a","op":"select","table":"t"}]'))?.key,
+    readShape(read('[{"id":"b","op":"select","table":"t"}]'))?.key,
     'the id'
   )
 })
@@ -115,66 +122,52 @@ t.test('some batches have no shape', async t => {
       '"op":"update","table":"t","key":["id"],"values":{"id":1,"n":1}',
       insert(rows),
       insert(deep),
-      select(`{"n":{"in":["${'x'.repeat(9000)}"]}}`),
-      select(`{"n":{"in":[${Array.from({ length: 101 }, () => 1).join()}]}}`)
+      select(`{"n":{"search":["${'x'.repeat(9000)}"]}}`),
+      select(`{"n":{"in":[${Array.from({ length: 1001 }, () => 1).join()}]}}`)
     ]
   ) {
     t.equal(shapeOf(operation), undefined, operation.slice(0, 80))
     const two = read(`[{"id":"a",${operation}},{"id":"b",${insert('{"n":1}')}}]`)
-    t.equal(readFingerprint(two), undefined)
+    t.equal(readShape(two), undefined)
   }
 })
 
-t.test('placeholders are found only as a whole', async t => {
-  const name = textPlaceholder(12)
-  t.same(readPlaceholder(name), { position: 12, as: 'text' })
-  t.same(readPlaceholder(`"${name}"`), { position: 12, as: 'json' })
-  t.same(readPlaceholder(`{"${name}":0}`), { position: 12, as: 'json' })
-  t.same(readPlaceholder(`["${name}list"]`), { position: 12, as: 'json' })
-  for (const text of [`{"${name}list"}`, `${name} `, `x${name}`, `["${name}"]`, '', '12']) {
-    t.equal(readPlaceholder(text), undefined, text)
-  }
-  t.ok(hasPlaceholder(`x${name}`))
-  t.notOk(hasPlaceholder('x'))
-})
-
-t.test('a statement with a placeholder inside its text or a parameter is no template', async t => {
-  const [name, prepare] = [textPlaceholder(0), false]
-  t.equal(createTemplate({ text: `select '${name}'`, parameters: [], prepare }), undefined)
-  t.equal(createTemplate({ text: 'select $1', parameters: [`{${name}}`], prepare }), undefined)
-  const template = createTemplate({
-    text: 'select $1, $2, $3, $4',
-    parameters: [null, 'fixed', name, `"${name}"`],
-    prepare
-  })
-  t.same(template && fillTemplate(template, ['a "b"']), {
-    text: 'select $1, $2, $3, $4',
-    parameters: [null, 'fixed', 'a "b"', '"a \\"b\\""'],
-    places: [undefined, undefined, undefined, undefined],
-    refused: [],
-    prepare
-  })
-  t.equal(template && fillTemplate(template, [{ a: 1 }]), undefined, 'an object has no text')
-})
-
-t.test('an genericPlan is made when a valid shape is seen for the second time', async t => {
+t.test('batches of one shape have one plan, each with its own values', async t => {
   const planner = new BatchPlanner({
     schemas: ['public'],
     maxRows: 10,
     maxConditions: 10,
     maxWork: 100_000
   })
-  const batch = (n: number): Batch => read(`[{"id":"a",${insert(`{"n":${n}}`)}}]`)
-  const [first, second, third, fourth] = [1, 2, 3, 4].map(n => finish(planner.plan(batch(n))))
-  t.same([first?.values, second?.values], [undefined, undefined])
-  t.same([third?.values, fourth?.values], [[3], [4]])
-  t.equal(third?.genericPlan, fourth?.genericPlan)
-  t.equal(fourth?.plan(), fourth?.plan(), 'planned once')
-  t.match(JSON.stringify(fourth?.plan()), '"positions":[0]')
-  for (let i = 0; i < 3; i++) {
-    t.throws(() => finish(planner.plan(read('[{"id":"a","op":"insert","table":"t"}]'))), {
-      code: 'validation_failed'
-    })
+  const plan = (...operations: readonly string[]) =>
+    finish(planner.plan(read(`[${
+      operations.map((operation, i) => `{"id":"o${i}",${operation}}`).join()
+    }]`)))
+  const batch = (n: number, list: string) => plan(
+    insert(`{"n":${n},"m":{"b":[${n}]}},{"n":"x${n}","m":[]}`),
+    upsert(`{"n":{"$inc":${n}},"m":${n}}`, `{"n":{"lt":${n}}}`),
+    update(`{"n":{"$value":${n}},"m":{"$append":[${n}]},"k":[${n}]}`),
+    `"op":"update","table":"t","key":["n"],"values":[{"n":${n},"m":{"$inc":1}},{"n":"a","m":2}]`,
+    select(`{"n":{"in":${list},"gt":{"any":${list}},"between":[${n},1],"isdistinct":${n}}}`),
+    `${select('{}')},"order":[{"n":"asc"}],"after":[${n}]`,
+    `"op":"call","function":"f","args":{"a":${n},"b":[[${n}]],"c":{"d":${n}}}`
+  )
+  const first = batch(1, '[1]')
+  const second = batch(2, '[3,4]')
+  t.ok(first.isKept)
+  t.equal(first.plan, second.plan)
+  t.same(second.values, [
+    2, { b: [2] }, 'x2', [],
+    1, 2, 2, 2,
+    2, [2], [2], 1,
+    2, 1, 'a', 2,
+    [3, 4], [3, 4], 2, 1, 2,
+    2,
+    2, [[2]], { d: 2 }
+  ])
+  t.notMatch(JSON.stringify(first.plan), /x1/, 'the plan has no values')
+  for (let i = 0; i < 2; i++) {
+    t.throws(() => plan('"op":"insert","table":"t"'), { code: 'validation_failed' })
   }
 })
 
@@ -188,12 +181,11 @@ t.test('the plans that were used last are kept, within a number of bytes', async
   const plan = (n: number): unknown => {
     const conditions = Array.from({ length: 100 }, () => ({ [`c${n}`]: { eq: 1 } }))
     const operation = { id: 'a', op: 'select', table: 't', where: { and: conditions } }
-    return finish(planner.plan(read(JSON.stringify([operation])))).values
+    return finish(planner.plan(read(JSON.stringify([operation])))).plan
   }
-  for (let n = 0; n < 500; n++) {
-    plan(n)
-    plan(n)
-  }
-  t.ok(plan(499))
-  t.equal(plan(0), undefined)
+  const first = plan(0)
+  let last: unknown
+  for (let n = 1; n < 500; n++) last = plan(n)
+  t.equal(plan(499), last)
+  t.not(plan(0), first)
 })

@@ -1,18 +1,17 @@
 /**
- * Tests that templates of statements are limited by their bytes, over all plans and variants.
+ * Tests that kept statements are limited by their bytes, over all plans and variants.
  */
 import t from 'tap'
-import { createTemplate } from '../../../src/sql/statement/statement.ts'
-import { TemplateCache, type Variants } from '../../../src/sql/template-cache.ts'
+import { StatementCache, type Variants } from '../../../src/sql/statement-cache.ts'
 
 const MAX_BYTES = 8 * 1024 * 1024
 const newPlan = (): Variants => new Map()
 
 function useCache () {
-  const cache = new TemplateCache()
+  const cache = new StatementCache()
   return {
     cache,
-    /** Returns how many times the templates were created. */
+    /** Returns how many times the statements were compiled. */
     find (
       plan: Variants,
       bytes: number,
@@ -23,14 +22,14 @@ function useCache () {
         created++
         const parameters = ['x'.repeat(bytes / 4)]
         const statement = { text: 'x'.repeat(bytes / 4), parameters, prepare: true }
-        return [undefined, createTemplate(statement)]
+        return [statement]
       })
       return created
     }
   }
 }
 
-t.test('templates are found until others need their memory', async t => {
+t.test('statements are found until others need their memory', async t => {
   const { cache, find } = useCache()
   const plan = newPlan()
   const HALF = 512 * 1024
@@ -45,7 +44,7 @@ t.test('templates are found until others need their memory', async t => {
   t.ok(cache.bytes > 0.9 * MAX_BYTES && cache.bytes <= MAX_BYTES, `${cache.bytes} bytes`)
 })
 
-t.test('templates of former types give their memory back', async t => {
+t.test('statements of former types give their memory back', async t => {
   const { cache, find } = useCache()
   const plan = newPlan()
   find(plan, 1000, { types: [{}] })
@@ -56,7 +55,7 @@ t.test('templates of former types give their memory back', async t => {
   t.equal(cache.bytes, bytes)
 })
 
-t.test('templates that are too large are not kept', async t => {
+t.test('statements that are too large are not kept', async t => {
   const { cache, find } = useCache()
   const plan = newPlan()
   t.equal(find(plan, 2 * MAX_BYTES), 1)

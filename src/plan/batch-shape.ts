@@ -1,0 +1,236 @@
+/**
+ * The shape of a batch: everything except the values that its operations store and compare. Batches
+ * of one shape have the same plan and the same statements, and differ only in their values.
+ */
+import type { Batch } from '../../schemas/batch.ts'
+import { operators, type OperatorName } from '../../schemas/operator.ts'
+import {
+  has,
+  isDeep,
+  isNested,
+  isNumber,
+  isObject,
+  type Json,
+  type JsonObject
+} from '../json/parse.ts'
+import type { Path } from './context.ts'
+import { readDollarMember, shapeOf } from './document.ts'
+import { hasEqualKeys } from './key-rows.ts'
+import { isData } from './reference.ts'
+import { MAX_CELL_ROWS } from './stored-values.ts'
+
+export interface BatchShape {
+  /** The same for all batches of the shape. */
+  readonly key: string
+  /** Texts, numbers, and objects and arrays without references. */
+  readonly values: readonly Json[]
+}
+
+/** Maximum length of the key. Longer ones hardly recur. */
+const MAX_KEY_LENGTH = 8192
+/**
+ * Maximum number of elements of all lists: of those that are values, whose work MAX_WORK does not
+ * bound if the plan is known, and of those in the key.
+ */
+const MAX_LIST_ELEMENTS = 1000
+
+/** Returns the shape, or undefined for a batch whose plan is not kept. */
+export function readShape (batch: Batch): BatchShape | undefined {
+  return isDeep(batch) ? undefined : new ShapeReader(batch).read()
+}
+
+/** Returns the paths of the values of a batch, in their order. */
+export function findValues (batch: Batch): readonly Path[] {
+  const paths: Path[] = []
+  new ShapeReader(batch, path => paths.push(path)).read()
+  return paths
+}
+
+/** Modifiers that take the name of a column. */
+const NAMING: ReadonlySet<string> = new Set(['$col', '$excluded', '$from'])
+
+class ShapeReader {
+  readonly #batch: Batch
+  readonly #onValue: ((path: Path) => void) | undefined
+  readonly #values: Json[] = []
+  /** Where the reader is. */
+  readonly #path: Array<string | number> = []
+  #key = ''
+  #elements = 0
+  /** Whether an operation contains something that excludes a shape, such as many rows. */
+  #unsupported = false
+
+  /** `onValue`: called for each value with its path, which begins with the operation. */
+  constructor (batch: Batch, onValue?: (path: Path) => void) {
+    this.#batch = batch
+    this.#onValue = onValue
+  }
+
+  read (): BatchShape | undefined {
+    this.#addArray(this.#batch as unknown as Json, operation => this.#addOperation(operation))
+    return this.#isRefused() ? undefined : { key: this.#key, values: this.#values }
+  }
+
+  /** Whether the batch gets no shape. The rest of it is then not read. */
+  #isRefused (): boolean {
+    return this.#unsupported || this.#key.length > MAX_KEY_LENGTH ||
+      this.#elements > MAX_LIST_ELEMENTS
+  }
+
+  #addOperation (operation: Json): void {
+    this.#addObject(operation, (name, value) => {
+      if (name === 'values') this.#addRows(value, operation as JsonObject)
+      else if (name === 'set' || name === 'columns') this.#addSet(value)
+      else if (name === 'args') this.#addObject(value, (_, arg) => this.#addStored(arg))
+      else if (name === 'on_conflict') this.#addConflict(value)
+      else if (name === 'from') this.#addRead(value)
+      else if (name === 'where' || name === 'having') this.#addFilter(value)
+      else if (name === 'with') this.#addObject(value, (_, read) => this.#addRead(read))
+      else if (name === 'after') this.#addArray(value, item => this.#addScalar(item))
+      else this.#addFixed(value)
+    })
+  }
+
+  #addRows (rows: Json, operation: JsonObject): void {
+    const keyed = has(operation, 'key')
+    this.#unsupported ||= Array.isArray(rows) && rows.length > MAX_CELL_ROWS
+    this.#unsupported ||= keyed && hasEqualKeys(operation)
+    if (this.#unsupported) return
+    this.#addArray(rows, row =>
+      keyed ? this.#addSet(row) : this.#addObject(row, (_, value) => this.#addStored(value))
+    )
+  }
+
+  #addSet (set: Json): void {
+    this.#addObject(set, (_, value) => {
+      const [modifier, operand] = readDollarMember(value) ?? []
+      const isName = modifier !== undefined && NAMING.has(modifier)
+      if (modifier === undefined || isName || operand === undefined) this.#addStored(value)
+      else this.#addObject(value, () => this.#addStored(operand))
+    })
+  }
+
+  #addConflict (conflict: Json): void {
+    this.#addObject(conflict, (name, value) => {
+      // The statement contains its values as text, so it cannot be used for other values.
+      this.#unsupported ||= name === 'index_where'
+      if (name === 'set') this.#addSet(value)
+      else if (name === 'where') this.#addFilter(value)
+      else this.#addFixed(value)
+    })
+  }
+
+  #addFilter (filter: Json): void {
+    this.#addObject(filter, (name, value) => {
+      if (name === 'and' || name === 'or') this.#addArray(value, inner => this.#addFilter(inner))
+      else if (name === 'not') this.#addFilter(value)
+      else if (name === 'exists' || name === 'not_exists') this.#addRead(value)
+      else this.#addConditions(value)
+    })
+  }
+
+  /** Adds a read of another table: the operand of `exists` or `from`, or a member of `with`. */
+  #addRead (read: Json): void {
+    this.#addObject(read, (name, value) => {
+      if (name === 'where' || name === 'having') this.#addFilter(value)
+      else if (name === 'with') this.#addObject(value, (_, inner) => this.#addRead(inner))
+      else this.#addFixed(value)
+    })
+  }
+
+  #addConditions (conditions: Json): void {
+    this.#addObject(conditions, (name, operand) => {
+      const takes = Object.hasOwn(operators, name) ? operators[name as OperatorName].takes : ''
+      if (name === 'not') this.#addConditions(operand)
+      else if (takes === 'comparand') this.#addComparand(operand)
+      else if (takes === 'distinct') this.#addScalar(operand)
+      else if (takes === 'bounds') this.#addArray(operand, bound => this.#addScalar(bound))
+      else if (LISTS.has(takes)) this.#addList(operand)
+      else if (takes === 'json') this.#addStored(operand)
+      else this.#addFixed(operand)
+    })
+  }
+
+  /** Adds a scalar, or the list of `any` or `all`. */
+  #addComparand (operand: Json): void {
+    if (!isObject(operand)) return this.#addScalar(operand)
+    this.#addObject(operand, (name, list) => {
+      if (name === 'any' || name === 'all') this.#addList(list)
+      else this.#addFixed(list)
+    })
+  }
+
+  #addObject (value: Json, addMember: (name: string, value: Json) => void): void {
+    if (!isObject(value)) return this.#addFixed(value)
+    let separator = '{'
+    for (const name of Object.keys(value)) {
+      if (this.#isRefused()) return
+      this.#key += `${separator}${JSON.stringify(name)}:`
+      this.#path.push(name)
+      addMember(name, value[name] as Json)
+      this.#path.pop()
+      separator = ','
+    }
+    this.#key += separator === '{' ? '{}' : '}'
+  }
+
+  #addArray (value: Json, addElement: (value: Json) => void): void {
+    if (!Array.isArray(value)) return this.#addFixed(value)
+    const elements = value as readonly Json[]
+    this.#key += '['
+    for (let i = 0; i < elements.length; i++) {
+      if (this.#isRefused()) return
+      if (i > 0) this.#key += ','
+      this.#path.push(i)
+      addElement(elements[i] as Json)
+      this.#path.pop()
+    }
+    this.#key += ']'
+  }
+
+  /** Adds a value that is stored: a scalar, or JSON without references. */
+  #addStored (value: Json): void {
+    if (!isNested(value)) return this.#addScalar(value)
+    if (JSON.stringify(value).includes('"$')) this.#addFixed(value)
+    else this.#addValue(value, `${Array.isArray(value) ? 'array ' : ''}${shapeOf(value)}`)
+  }
+
+  #addScalar (value: Json): void {
+    const kind = readKind(value)
+    if (kind === undefined) this.#addFixed(value)
+    else this.#addValue(value, kind)
+  }
+
+  /** Adds a list that is an operand. An empty one is a case of its own. */
+  #addList (value: Json): void {
+    const list = Array.isArray(value) ? value as readonly Json[] : []
+    if (list.length > MAX_LIST_ELEMENTS) return this.#addFixed(value)
+    const [kind, ...others] = new Set(list.map(readKind))
+    if (kind === undefined || others.length > 0) this.#addFixed(value)
+    else {
+      this.#elements += list.length
+      this.#addValue(value, `${kind}*`)
+    }
+  }
+
+  /** `kind`: what the plan depends on. No JSON begins with a question mark. */
+  #addValue (value: Json, kind: string): void {
+    this.#key += `?${kind}`
+    this.#values.push(value)
+    this.#onValue?.([...this.#path])
+  }
+
+  #addFixed (value: Json): void {
+    if (Array.isArray(value)) this.#elements += value.length
+    if (!this.#isRefused()) this.#key += JSON.stringify(value)
+  }
+}
+
+/** What takes a list of scalars. */
+const LISTS: ReadonlySet<string> = new Set(['list', 'nonEmptyList', 'keys'])
+
+/** Whether a value is a text or a number; undefined for any other value, such as a reference. */
+function readKind (value: Json): 'text' | 'number' | undefined {
+  if (typeof value === 'string') return isData(value) ? 'text' : undefined
+  return isNumber(value) ? 'number' : undefined
+}
