@@ -31,6 +31,8 @@ export interface RetryBudget {
   conflicts: number
   /** Types that have changed since the operations were compiled. */
   types: number
+  /** Prepared statements that DDL made stale. The next attempt prepares its own. */
+  statements: number
   /** Errors that PostgreSQL calls internal. */
   internal: number
   /** No attempt starts after this time of performance.now(). */
@@ -59,48 +61,66 @@ export interface AttemptResult {
   readonly typesChanged: boolean
 }
 
+/** When a batch is run again. */
+interface Rule {
+  readonly when: (result: AttemptResult) => boolean
+  readonly reason: RetryReason
+  readonly spends: Exclude<keyof RetryBudget, 'softDeadline'>
+  /** The next attempts use nothing that was prepared. */
+  readonly unprepared?: true
+  /** See Retry; by default that of each error. */
+  readonly isAnswer?: (outcome: AttemptOutcome) => boolean
+  /** The next attempt waits, and longer each time. */
+  readonly pauses?: true
+}
+
+/** The first rule that applies decides. */
+const RULES: readonly Rule[] = [
+  { when: isLost(true), reason: 'lost', spends: 'losses' },
+  { when: isLost(false), reason: 'connection', spends: 'connections' },
+  { when: ({ typesChanged }) => typesChanged, reason: 'stale_plan', spends: 'types' },
+  {
+    when: isConnectionStale,
+    reason: 'stale_plan',
+    spends: 'connections',
+    // A trigger of the batch may deallocate the statements on every connection.
+    unprepared: true,
+    isAnswer: isStatementStale
+  },
+  { when: isInternal, reason: 'stale_plan', spends: 'internal', unprepared: true },
+  {
+    when: ({ outcome }) => isStatementStale(outcome),
+    reason: 'stale_plan',
+    spends: 'statements',
+    unprepared: true
+  },
+  ...(['deadlock_detected', 'serialization_failure'] as const).map(reason =>
+    ({ when: isConflict(SqlState[reason]), reason, spends: 'conflicts', pauses: true } as const))
+]
+
 /** Decides whether to run the batch again; undefined: no. Spends the budget. */
 export function decide (result: AttemptResult, budget: RetryBudget): Retry | undefined {
   const { outcome } = result
-  const late = performance.now() >= budget.softDeadline
-  if (outcome.kind === 'committed') return undefined
-  if (outcome.kind === 'lost') {
-    if (outcome.sent) return --budget.losses > 0 && !late ? retry('lost') : undefined
-    return --budget.connections > 0 && !late ? retry('connection') : undefined
-  }
-  if (outcome.refusal !== undefined) return undefined
-  if (result.typesChanged) {
-    return --budget.types > 0 && !late ? retry('stale_plan', { isAnswer: true }) : undefined
-  }
-  const stale = isStatementStale(outcome)
-  if (isConnectionStale(result)) {
-    if (--budget.connections === 0 || late) return undefined
-    // The next one uses nothing that was prepared: a trigger of the batch may deallocate the
-    // statements on every connection.
-    return retry('stale_plan', { variant: { unprepared: true }, isAnswer: stale })
-  }
-  if (isInternal(outcome)) {
-    if (--budget.internal === 0 || late) return undefined
-    return retry('stale_plan', { variant: { unprepared: true }, isAnswer: true })
-  }
-  // The next attempt uses nothing that was prepared, so this happens once.
-  if (stale) return retry('stale_plan', { variant: { unprepared: true }, isAnswer: true })
-  return isConflict(outcome) ? retryConflict(outcome, budget) : undefined
-}
-
-function retry (reason: RetryReason, rest?: Partial<Retry>): Retry {
-  return { reason, pauseMs: 0, variant: {}, isAnswer: false, ...rest }
-}
-
-function retryConflict ({ error }: Failed, budget: RetryBudget): Retry | undefined {
-  if (--budget.conflicts === 0) return undefined
-  const longest = Math.min(10 * 2 ** (MAX_ATTEMPTS - budget.conflicts), MAX_PAUSE_MS)
-  const pauseMs = Math.random() * longest
+  if (outcome.kind === 'failed' && outcome.refusal !== undefined) return undefined
+  const rule = RULES.find(({ when }) => when(result))
+  if (rule === undefined || --budget[rule.spends] <= 0) return undefined
+  const { reason, spends, pauses, unprepared, isAnswer = isFailed } = rule
+  const pauseMs = pauses === true ? choosePause(MAX_ATTEMPTS - budget[spends]) : 0
   if (performance.now() + pauseMs >= budget.softDeadline) return undefined
-  const reason = error.code === SqlState.deadlock_detected
-    ? 'deadlock_detected'
-    : 'serialization_failure'
-  return retry(reason, { pauseMs, isAnswer: true })
+  const variant = unprepared === true ? { unprepared } : {}
+  return { reason, pauseMs, variant, isAnswer: isAnswer(outcome) }
+}
+
+function isFailed ({ kind }: AttemptOutcome): boolean {
+  return kind === 'failed'
+}
+
+function choosePause (attempts: number): number {
+  return Math.random() * Math.min(10 * 2 ** attempts, MAX_PAUSE_MS)
+}
+
+function isLost (sent: boolean): Rule['when'] {
+  return ({ outcome }) => outcome.kind === 'lost' && outcome.sent === sent
 }
 
 /**
@@ -152,7 +172,8 @@ export function isConnectionStale ({ outcome, hasRoleSettings }: AttemptResult):
  * starts ("cache lookup failed for function"). No request causes it, unless a function raises it. A
  * function that was created and dropped again leaves the types as they were.
  */
-function isInternal (outcome: Failed): boolean {
+function isInternal ({ outcome }: AttemptResult): boolean {
+  if (outcome.kind !== 'failed') return false
   const { error: { code, routine }, at } = outcome
   if (raisedKind(outcome) === 'function') return true
   return typeof at === 'number' && code === SqlState.internal_error && routine !== 'exec_stmt_raise'
@@ -189,15 +210,16 @@ export function raisedKind ({ error }: Pick<Failed, 'error'>): RaisedKind | unde
  * PostgreSQL 16. Some routines also report 40P01 when an extension turns a cancel request into a
  * deadlock (Citus, multi_log_hook). That is retried.
  */
-const RECOVERY_ROUTINES: Readonly<Record<string, ReadonlySet<string | undefined>>> = {
-  [SqlState.serialization_failure]: new Set([
-    'ProcessRecoveryConflictInterrupt',
-    'ProcessInterrupts'
-  ]),
-  [SqlState.deadlock_detected]: new Set(['CheckRecoveryConflictDeadlock'])
+const RECOVERY_ROUTINES: Readonly<Record<string, readonly string[]>> = {
+  [SqlState.serialization_failure]: ['ProcessRecoveryConflictInterrupt', 'ProcessInterrupts'],
+  [SqlState.deadlock_detected]: ['CheckRecoveryConflictDeadlock']
 }
 
 /** A deadlock or serialization failure: PostgreSQL's advice is to run the transaction again. */
-export function isConflict ({ error: { code, routine } }: Pick<Failed, 'error'>): boolean {
-  return RECOVERY_ROUTINES[code]?.has(routine) === false
+function isConflict (conflict: string): Rule['when'] {
+  return ({ outcome }) => {
+    if (outcome.kind !== 'failed') return false
+    const { code, routine = '' } = outcome.error
+    return code === conflict && RECOVERY_ROUTINES[conflict]?.includes(routine) === false
+  }
 }

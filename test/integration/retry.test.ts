@@ -11,7 +11,7 @@ import { executeBatch } from '../../src/transaction/execute.ts'
 import { NO_SUGGESTIONS } from '../../src/transaction/look-up.ts'
 import type { AttemptTimes, Failed } from '../../src/transaction/outcome.ts'
 import { createReport } from '../../src/transaction/report.ts'
-import { isConflict } from '../../src/transaction/retry-policy.ts'
+import { decide } from '../../src/transaction/retry-policy.ts'
 import { toFailure } from '../../src/transaction/to-failure.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { alterSession, plainBatch, useEngine } from '../support/database/engine.ts'
@@ -94,7 +94,18 @@ t.test('deadlocks and serialization failures of a recovery conflict are not retr
   ]
   for (const [code, routine, retried] of rows) {
     const error = { code, message: '', ...routine === undefined ? {} : { routine } }
-    t.equal(isConflict({ error }), retried, `${code} ${routine}`)
+    const outcome = { kind: 'failed', error, at: 0, times: { operations: [] } } as const
+    const result = { batch: {} as never, outcome, hasRoleSettings: false, typesChanged: false }
+    const budget = {
+      connections: 2,
+      losses: 2,
+      conflicts: 2,
+      types: 2,
+      statements: 2,
+      internal: 2,
+      softDeadline: Infinity
+    }
+    t.equal(decide(result, budget) !== undefined, retried, `${code} ${routine}`)
   }
 })
 
