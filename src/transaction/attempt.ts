@@ -100,6 +100,28 @@ function callbackOf (state: ConnectionState): () => Promise<void> | undefined {
   return () => state.transaction?.()
 }
 
+/**
+ * How far the attempt is:
+ * - `sent`: the server has answered nothing
+ * - `answered`: it has answered something
+ * - `ended`: COMMIT was answered, and only the position is missing
+ */
+type Progress = 'not sent' | 'sent' | 'answered' | 'ended' | 'committed'
+
+/**
+ * What the server said to BEGIN:
+ * - `failed`: no, for a reason that the batch or the connection has
+ * - `refused`: no, and nothing runs on the connection
+ * - `standby`: the same, because the server is a standby
+ */
+type Begin = 'accepted' | 'failed' | 'refused' | 'standby'
+
+/**
+ * Why the service closed the connection: the server violated the protocol, so no answer counts and
+ * the state of the transaction is looked up; or the answers are larger than allowed.
+ */
+type Break = 'protocol' | 'size'
+
 class Attempt implements AnswerHandler {
   readonly maxBytes: number
   readonly passedOn: boolean
@@ -115,28 +137,13 @@ class Attempt implements AnswerHandler {
   readonly #pipeline: Pipeline
   /** Whether `sql.begin` has begun the transaction. */
   readonly #begunByDriver: boolean
-  #sent = false
+  #progress: Progress = 'not sent'
+  #begin: Begin = 'accepted'
+  #break: Break | undefined
   /** COMMIT has failed, and the connection is not reset. */
   #mustReset = false
-  /** Nothing ran, because the connection cannot be used. */
-  #refused = false
-  #beginFailed = false
-  /** BEGIN was refused (0A000), because the server is a standby. */
-  #isStandby = false
-  #resolved = false
-  /** Whether COMMIT was answered, and only the position is missing. */
-  #ended = false
-  /** Whether the server has answered anything. */
-  #begun = false
   /** The first error of the server. Later ones follow from it. */
   #firstError: Omit<Failed, 'kind' | 'rows' | 'times'> | undefined
-  /**
-   * The server violated the protocol. Then no answer counts, and the state of the transaction is
-   * looked up.
-   */
-  #protocolViolation = false
-  /** The answers are larger than allowed. */
-  #isTooLarge = false
 
   constructor (connection: Connection, batch: AttemptBatch, options: AttemptOptions) {
     this.#options = options
@@ -201,7 +208,7 @@ class Attempt implements AnswerHandler {
   }
 
   #send (): void {
-    this.#sent = true
+    this.#progress = 'sent'
     this.#answers.begin()
     this.#pipeline.send(this.#connection.socket, this)
   }
@@ -230,29 +237,31 @@ class Attempt implements AnswerHandler {
   }
 
   completed (request: number, tag: string): void {
-    this.#begun = true
+    this.#answer()
     const cell = this.#answers.complete(this.#steps[request] ?? {})
     if (cell === undefined) this.violated()
     else if (request === this.#steps.length) this.#completeEnd(tag)
-    else if (request > this.#steps.length && this.#ended) this.#commit(cell.toString())
+    else if (request > this.#steps.length && this.#progress === 'ended') {
+      this.#commit(cell.toString())
+    }
   }
 
   #completeEnd (tag: string): void {
-    if (this.#refused) return
+    if (this.#isRefused()) return
     // Without a transaction, COMMIT does nothing and succeeds.
-    if (this.#firstError !== undefined && !this.#beginFailed && tag === 'COMMIT') {
+    if (this.#firstError !== undefined && this.#begin === 'accepted' && tag === 'COMMIT') {
       this.violated()
       return
     }
     this.#resolveFailure()
     if (tag !== END_TAGS[this.#batch.mode.tx]) return
-    if (this.#batch.returnsPosition === true) this.#ended = true
+    if (this.#batch.returnsPosition === true) this.#progress = 'ended'
     else this.#commit()
   }
 
   #commit (position = ''): void {
-    this.#ended = false
-    this.#resolve({
+    this.#progress = 'committed'
+    this.#outcome.resolve({
       kind: 'committed',
       rows: this.#answers.rows,
       ...position !== '' && { position },
@@ -262,7 +271,7 @@ class Attempt implements AnswerHandler {
   }
 
   failed (request: number, error: DatabaseError): void {
-    this.#begun = true
+    this.#answer()
     if (request === this.#steps.length && isCommitUncertain(error)) {
       // The state of the transaction is looked up, as after a lost connection.
       destroyConnection(this.#connection)
@@ -272,13 +281,14 @@ class Attempt implements AnswerHandler {
     const { text: query = '', name = '', parse } = this.#requests[request] ?? {}
     const wasPrepared = name !== '' && parse === false
     const isDeallocated = wasPrepared && error.code === SqlState.invalid_sql_statement_name
-    this.#beginFailed ||= answer === 'begin'
-    this.#refused ||= answer === 'begin' && !isDeallocated &&
-      !isImpossibleMode(error, this.#batch.mode)
-    this.#isStandby ||= this.#refused && error.code === SqlState.feature_not_supported
+    if (answer === 'begin') {
+      const { code } = error
+      const refusal = code === SqlState.feature_not_supported ? 'standby' : 'refused'
+      this.#begin = isDeallocated || isImpossibleMode(error, this.#batch.mode) ? 'failed' : refusal
+    }
     // After COMMIT, it was the position or the reset that failed.
-    if (this.#refused || request > this.#steps.length) this.#connection.state.retired = true
-    if (request <= this.#steps.length && !this.#refused) {
+    if (this.#isRefused() || request > this.#steps.length) this.#connection.state.retired = true
+    if (request <= this.#steps.length && !this.#isRefused()) {
       this.#firstError ??= {
         error: { ...withLaterCondition(error), query },
         at: place,
@@ -290,7 +300,16 @@ class Attempt implements AnswerHandler {
       this.#mustReset = runsCode(this.#batch) && isJoined(this.#batch, this.#connection)
       this.#resolveFailure()
     }
-    if (this.#ended) this.#commit()
+    if (this.#progress === 'ended') this.#commit()
+  }
+
+  #answer (): void {
+    if (this.#progress === 'sent') this.#progress = 'answered'
+  }
+
+  /** Nothing ran, because the connection cannot be used. */
+  #isRefused (): boolean {
+    return this.#begin === 'refused' || this.#begin === 'standby'
   }
 
   finished (): void {
@@ -330,7 +349,7 @@ class Attempt implements AnswerHandler {
   }
 
   violated (): void {
-    this.#protocolViolation = true
+    this.#break ??= 'protocol'
     destroyConnection(this.#connection)
   }
 
@@ -340,24 +359,19 @@ class Attempt implements AnswerHandler {
    * workers of Citus. An error can quote a value of any size.
    */
   exceeded (): void {
-    this.#isTooLarge = true
+    this.#break ??= 'size'
     this.#answers.clear()
     destroyConnection(this.#connection)
   }
 
   #resolveFailure (): void {
     if (this.#firstError === undefined) return
-    this.#resolve({
+    this.#outcome.resolve({
       kind: 'failed',
       ...this.#firstError,
       rows: this.#answers.rows,
       times: this.#answers.times(this.#batch.count)
     })
-  }
-
-  #resolve (outcome: AttemptOutcome): void {
-    this.#resolved = true
-    this.#outcome.resolve(outcome)
   }
 
   /** Resolves the outcome if it is still open. `refusal`: BEGIN was refused, or `begin` failed. */
@@ -366,12 +380,13 @@ class Attempt implements AnswerHandler {
     state.onLost = undefined
     // `begin` may still call it on a dead connection, where it must not settle.
     if (!state.dead) state.transaction = undefined
-    if (!this.#sent && isImpossibleMode(refusal, this.#batch.mode)) {
+    if (this.#progress === 'not sent' && isImpossibleMode(refusal, this.#batch.mode)) {
       this.#firstError = { error: refusal, at: 'session' }
-    } else this.#isStandby ||= codeOf(refusal) === SqlState.feature_not_supported
-    if (this.#ended) this.#commit()
-    if (!this.#protocolViolation) this.#resolveFailure()
-    if (!this.#resolved) this.#resolve(this.#describeLoss())
+    } else if (codeOf(refusal) === SqlState.feature_not_supported) this.#begin = 'standby'
+    if (this.#progress === 'ended') this.#commit()
+    if (this.#break !== 'protocol') this.#resolveFailure()
+    // It counts if nothing was resolved before.
+    if (this.#progress !== 'committed') this.#outcome.resolve(this.#describeLoss())
     // After a refusal postgres.js does not use the connection again, and queries on it would wait
     // for ever.
     if (refusal !== undefined) state.retired = true
@@ -383,17 +398,18 @@ class Attempt implements AnswerHandler {
     const { rows, keyClaimed, transactionId } = this.#answers
     // Once all operations are answered a FATAL error shows nothing: COMMIT may have run. A pooler
     // also reports FATAL when it loses its server.
-    const rolledBack = backend !== undefined && socket.fatal && !this.#protocolViolation &&
+    const rolledBack = backend !== undefined && socket.fatal && this.#break !== 'protocol' &&
       rows.length < count
+    const hasBegun = this.#progress !== 'sent' || this.#begunByDriver
     return {
       kind: 'lost',
-      sent: this.#sent && !this.#refused && (this.#begun || this.#begunByDriver || !rolledBack),
+      sent: this.#progress !== 'not sent' && !this.#isRefused() && (hasBegun || !rolledBack),
       rolledBack,
       keyClaimed,
-      isStandby: this.#isStandby,
-      isTooLarge: this.#isTooLarge,
+      isStandby: this.#begin === 'standby',
+      isTooLarge: this.#break === 'size',
       transactionId,
-      rows: this.#protocolViolation ? [] : rows,
+      rows: this.#break === 'protocol' ? [] : rows,
       times: this.#answers.times(count)
     }
   }
