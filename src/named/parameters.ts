@@ -6,7 +6,7 @@ import { Ajv2020, type ErrorObject, type Options, type ValidateFunction } from '
 import { MAX_EXPONENT_DIGITS } from '../json/decimal.ts'
 import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { nameOf } from '../plan/check/describe.ts'
-import type { Parameter, ParameterRows } from '../plan/shape.ts'
+import type { Parameter, ParameterRows } from '../plan/parameter.ts'
 import { addUnits, addWorkKeyword, bound, type CheckBudget } from './check-work.ts'
 import { IntegerWriter } from './integers.ts'
 import { addNumberKeywords, findInexactNumber, findLongExponent, toDoubles } from './numbers.ts'
@@ -94,7 +94,6 @@ export function readParameters (
           isList: type === 'array',
           minItems: minItems as number,
           isOptional: !required.includes(name) && !has(defaults, name),
-          shape: 'scalar' as const,
           rows: readRows(resolved, schema)
         }]
       })
@@ -158,8 +157,7 @@ function readRows (schema: JsonObject, root: Json): ParameterRows | undefined {
   return {
     declared: new Set(columns),
     isClosed: additionalProperties === false && patternProperties === undefined,
-    columns,
-    shapes: new Map()
+    columns
   }
 }
 

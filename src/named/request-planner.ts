@@ -1,32 +1,18 @@
 /**
- * Plans the requests of a named batch. Those whose parameters differ only in values share a plan,
- * and so its statements.
+ * Plans the requests of a named batch. They share a plan, and so its statements, unless they insert
+ * rows that name other columns.
  */
 import { LRUCache } from 'lru-cache'
 import type { Batch } from '../../schemas/batch.ts'
-import { has, isNested, type Json, type JsonObject } from '../json/parse.ts'
+import { has, type Json, type JsonObject } from '../json/parse.ts'
 import type { PlanLimits } from '../plan/context.ts'
-import { keyOfPath, toPath } from '../plan/name.ts'
-import type { ColumnPath } from '../plan/nodes.ts'
-import type { JsonShape, Parameter, ParameterRows } from '../plan/shape.ts'
+import type { Parameter, ParameterRows } from '../plan/parameter.ts'
 import type { Plan } from '../plan/plan.ts'
-import {
-  planBatch,
-  planBytes,
-  type PlannedBatch
-} from '../plan/plan-batch.ts'
+import { planBatch, planBytes, type PlannedBatch } from '../plan/plan-batch.ts'
 import { isOperationId } from '../plan/reference.ts'
-import { leastCertain } from '../plan/stored-values.ts'
 import { listOfRows, type MembersByPosition } from '../values/rows.ts'
 import type { Parameters } from './parameters.ts'
-import {
-  escapeRows,
-  hasOnlyScalars,
-  readFields,
-  RowCollector,
-  shapeOfData,
-  type CollectedRows
-} from './rows.ts'
+import { escapeRows, readFields, RowCollector, type CollectedRows } from './rows.ts'
 import type { PathIssue } from './schema-parts.ts'
 
 /**
@@ -53,6 +39,7 @@ const MAX_KEY_LENGTH = 8192
 
 type Rows = readonly JsonObject[]
 type RequestParameters = ReadonlyMap<string, Parameter>
+type RowsParameter = Parameter & { readonly rows: ParameterRows }
 
 export class RequestPlanner {
   /** The plan of the file, which shows what its operations are. */
@@ -64,8 +51,6 @@ export class RequestPlanner {
   readonly #rows: ReadonlySet<number>
   /** The names and positions of these parameters. */
   readonly #rowParameters: ReadonlyArray<readonly [name: string, position: number]>
-  /** The positions of the other parameters. */
-  readonly #others: readonly number[]
   readonly #name: string
   readonly #plans: PlanCache
   readonly #length: number
@@ -91,7 +76,6 @@ export class RequestPlanner {
     this.#rows = new Set([...inserted, ...documents.map(({ parameter }) => parameter.position)])
     const all = Array.from(known, ([name, { position }]) => [name, position] as const)
     this.#rowParameters = all.filter(([, position]) => this.#rows.has(position))
-    this.#others = all.flatMap(([, position]) => this.#rows.has(position) ? [] : [position])
   }
 
   /** The names of the parameters whose values are rows. */
@@ -114,11 +98,14 @@ export class RequestPlanner {
     const documents = this.planOfFile.usedRows.documents.map(({ parameter, fields }) =>
       (values[parameter.position] as Rows).map(row => readFields(row, fields))
     )
-    const all = documents.length === 0 ? values : [...values, ...documents]
-    if (this.#hasOnlyScalars(values, documents)) {
-      return { plan: this.planOfFile, values: all, isKept: true }
+    return {
+      ...this.#findPlan(({ position, rows }) => {
+        const inserted = values[position] as Rows
+        // For an empty list, the plan has all declared columns.
+        return inserted.length === 0 ? rows : { ...rows, ...describeRows(inserted, this.#isId) }
+      }),
+      values: documents.length === 0 ? values : [...values, ...documents]
     }
-    return { ...this.#findPlan(this.#describe(values, documents)), values: all }
   }
 
   /**
@@ -139,85 +126,43 @@ export class RequestPlanner {
 
   /** Plans an upload. `values`: those of all parameters, in which the rows do not matter. */
   planUpload (values: readonly Json[], rows: CollectedRows): PlannedBatch {
-    const { shapes, columns } = rows
     const [position] = this.#rows
-    const parameters = this.#describeWith(values, (_, known) =>
-      ({ ...known, shapes, columns: columns ?? known.columns }))
+    const { columns } = rows
     const own = values.map((value, i) => i === position ? listOfRows(rows.rows) : value)
     return {
-      ...this.#findPlan(parameters),
+      ...this.#findPlan(known => ({ ...known.rows, ...columns !== undefined && { columns } })),
       values: [...own, ...rows.documents.map(listOfRows)],
       maxChanged: this.#limits.maxUploadRows as number
     }
-  }
-
-  /**
-   * Whether the plan of the file is that of a request: no rows are inserted, whose columns differ,
-   * and every value that is read is a scalar.
-   */
-  #hasOnlyScalars (values: readonly Json[], documents: readonly Rows[]): boolean {
-    return this.planOfFile.usedRows.inserted.size === 0 &&
-      this.#others.every(position => !isNested(values[position] as Json)) &&
-      documents.every(rows => rows.every(hasOnlyScalars))
   }
 
   #plan (parameters: RequestParameters): Plan {
     return planBatch(this.#operations, this.#limits, { parameters })
   }
 
-  /** A plan is not kept if the rows of a parameter have different members. */
-  #findPlan (parameters: RequestParameters): Pick<PlannedBatch, 'plan' | 'isKept'> {
-    const all = [...parameters.values()]
-    const key = JSON.stringify([
-      this.#name,
-      ...all.map(({ shape, rows }) => rows === undefined ? shape : [rows.columns, [...rows.shapes]])
-    ])
-    if (key.length > MAX_KEY_LENGTH || all.some(({ rows }) => rows?.data !== undefined)) {
+  /**
+   * Finds the plan for rows that are inserted, which depends on their columns. It is not kept if
+   * they have different members. `describe`: returns what is known about the rows of a parameter.
+   */
+  #findPlan (
+    describe: (parameter: RowsParameter) => ParameterRows
+  ): Pick<PlannedBatch, 'plan' | 'isKept'> {
+    const { inserted } = this.planOfFile.usedRows
+    if (inserted.size === 0) return { plan: this.planOfFile, isKept: true }
+    const described = new Map([...this.#known].flatMap(([name, parameter]) => {
+      if (!inserted.has(parameter.position)) return []
+      const rows = describe(parameter as RowsParameter)
+      return [[name, { ...parameter, rows }] as const]
+    }))
+    const parameters = new Map([...this.#known, ...described])
+    const all = [...described.values()]
+    const key = JSON.stringify([this.#name, ...all.map(({ rows }) => rows.columns)])
+    if (key.length > MAX_KEY_LENGTH || all.some(({ rows }) => rows.data !== undefined)) {
       return { plan: this.#plan(parameters), isKept: false }
     }
     const plan = this.#plans.get(key)?.plan ?? this.#plan(parameters)
     this.#plans.set(key, { plan, length: this.#length })
     return { plan, isKept: true }
-  }
-
-  /** Returns the parameters with everything that the plan depends on. */
-  #describe (values: readonly Json[], documents: readonly Rows[]): RequestParameters {
-    return this.#describeWith(values, (position, known) =>
-      this.#describeRows({ position, known }, values, documents))
-  }
-
-  #describeWith (
-    values: readonly Json[],
-    describeRows: (position: number, known: ParameterRows) => ParameterRows
-  ): RequestParameters {
-    return new Map([...this.#known].map(([name, parameter]): readonly [string, Parameter] => {
-      const { position } = parameter
-      if (!this.#rows.has(position)) {
-        const shape = shapeOfData(values[position] as Json)
-        return [name, { ...parameter, shape, rows: undefined }]
-      }
-      const rows = describeRows(position, parameter.rows as ParameterRows)
-      return [name, { ...parameter, shape: 'object' as const, rows }]
-    }))
-  }
-
-  #describeRows (
-    { position, known }: { readonly position: number, readonly known: ParameterRows },
-    values: readonly Json[],
-    documents: readonly Rows[]
-  ): ParameterRows {
-    const { inserted, documents: planned } = this.planOfFile.usedRows
-    const rows = values[position] as Rows
-    const shapes = new Map(planned.flatMap(({ parameter, fields }, i) =>
-      parameter.position === position
-        ? shapesOf(documents[i] as Rows, fields.map(({ name, path }) => [name, path]))
-        : []
-    ))
-    const isDescribed = inserted.has(position) && rows.length > 0
-    // For an empty list, the plan has all declared columns.
-    const described = isDescribed ? describeRows(rows, this.#isId) : { shapes: [] }
-    for (const [key, shape] of described.shapes) shapes.set(key, shape)
-    return { ...known, ...described, shapes }
   }
 }
 
@@ -228,30 +173,11 @@ export class RequestPlanner {
 function describeRows (
   rows: Rows,
   isId: (name: string) => boolean
-): Pick<ParameterRows, 'columns' | 'data'> & {
-  readonly shapes: ReadonlyArray<readonly [string, JsonShape]>
-} {
+): Pick<ParameterRows, 'columns' | 'data'> {
   const columns = Object.keys(rows[0] as JsonObject).toSorted()
   const isUniform = rows.every(row =>
     Object.keys(row).length === columns.length && columns.every(column => has(row, column))
   )
-  return {
-    columns,
-    shapes: shapesOf(rows, columns.map(column => [column, toPath(column)])),
-    data: isUniform && columns.length > 0 ? undefined : escapeRows(rows, isId)
-  }
-}
-
-/** The least certain shapes of members, if they are no scalars, by the keys of `paths`. */
-function shapesOf (
-  rows: Rows,
-  paths: ReadonlyArray<readonly [member: string, path: ColumnPath]>
-): ReadonlyArray<readonly [string, JsonShape]> {
-  return paths.flatMap(([member, path]) => {
-    const shape = rows.reduce<JsonShape>(
-      (found, row) => leastCertain(found, shapeOfData(row[member] ?? null)),
-      'scalar'
-    )
-    return shape === 'scalar' ? [] : [[keyOfPath(path), shape] as const]
-  })
+  const data = isUniform && columns.length > 0 ? undefined : escapeRows(rows, isId)
+  return { columns, data }
 }

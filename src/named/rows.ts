@@ -2,24 +2,15 @@
  * The rows of a parameter: as data that contains no references, as the fields that operations read,
  * and, for an upload, as the texts that its statements take.
  */
-import { has, isNested, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
-import { shapeOf } from '../plan/document.ts'
-import { keyOfPath, toPath } from '../plan/name.ts'
+import { has, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { ColumnPath } from '../plan/nodes.ts'
 import type { RowsDocument } from '../plan/plan.ts'
 import { isData } from '../plan/reference.ts'
-import type { JsonShape } from '../plan/shape.ts'
-import { leastCertain } from '../plan/stored-values.ts'
 import type { PathIssue } from './schema-parts.ts'
 import type { WriteIssue } from '../values/write.ts'
 import { writeRow, type ReportMember, type RowMembers, type WrittenRows } from '../values/rows.ts'
 
 type Rows = readonly JsonObject[]
-
-/** The shape of a value in which no string is a reference. */
-export function shapeOfData (value: Json): JsonShape {
-  return isNested(value) ? shapeOf(escape(value)) : 'scalar'
-}
 
 /** `isId`: whether an operation of the batch has the id. */
 export function escapeRows (rows: Rows, isId: (id: string) => boolean): Rows {
@@ -50,12 +41,6 @@ export function readFields (row: JsonObject, fields: RowsDocument['fields']): Js
   return read
 }
 
-/** Whether no field of a row is an object or an array. */
-export function hasOnlyScalars (fields: JsonObject): boolean {
-  for (const name in fields) if (isNested(fields[name] as Json)) return false
-  return true
-}
-
 /** Reads a value as PostgreSQL does with `->` and `->>`. */
 function readValue (row: JsonObject, { column, keys, resultType }: ColumnPath): Json {
   let value = readStep(row, column)
@@ -72,15 +57,13 @@ function readStep (value: Json, key: string | number): Json {
   return isObject(value) && has(value, key) ? value[key] as Json : null
 }
 
-// Collects the rows of an upload as texts, and what the plan depends on: which columns they have,
-// and the shapes of their values. The rows themselves are not kept.
+// Collects the rows of an upload as texts, and which columns they have, on which the plan depends.
+// The rows themselves are not kept.
 
 /** What is known of the rows. */
 export interface CollectedRows {
   /** The columns that all rows have; undefined: no row is inserted as it is. */
   readonly columns: readonly string[] | undefined
-  /** The least certain shapes of values that are no scalars, by the keys of their paths. */
-  readonly shapes: ReadonlyMap<string, JsonShape>
   /** The rows as they are inserted. */
   readonly rows: readonly WrittenRows[]
   /** The same rows as each document of the plan takes them. */
@@ -97,7 +80,6 @@ export class RowCollector {
     readonly rows: RowTexts
   }>
 
-  readonly #shapes = new Map<string, JsonShape>()
   #columns: readonly string[] | undefined
 
   /** `inserted`: the members of rows that are inserted as they are; undefined if none are. */
@@ -122,9 +104,6 @@ export class RowCollector {
     }
     for (const { fields, rows } of this.#documents) {
       const read = readFields(row, fields)
-      for (const { name, path } of fields) {
-        this.#addShape(keyOfPath(path), shapeOfData(read[name] as Json))
-      }
       rows.add(read, (member, issue) => {
         const { path } = fields.find(({ name }) => name === member.name) as typeof fields[number]
         refuse([path.column, ...path.keys], issue)
@@ -136,7 +115,6 @@ export class RowCollector {
   finish (): CollectedRows {
     return {
       columns: this.#columns,
-      shapes: this.#shapes,
       rows: this.#rows?.finish() ?? [],
       documents: this.#documents.map(({ rows }) => rows.finish())
     }
@@ -149,18 +127,7 @@ export class RowCollector {
     if (names.length !== columns.length || !columns.every(column => has(row, column))) {
       return `The row must have the columns of the first row: ${columns.join(', ')}.`
     }
-    for (const column of columns) {
-      const value = row[column]
-      if (typeof value === 'object' && value !== null) {
-        this.#addShape(keyOfPath(toPath(column)), shapeOfData(value))
-      }
-    }
     return undefined
-  }
-
-  #addShape (key: string, shape: JsonShape): void {
-    if (shape === 'scalar') return
-    this.#shapes.set(key, leastCertain(this.#shapes.get(key) ?? 'scalar', shape))
   }
 }
 

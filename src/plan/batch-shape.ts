@@ -14,7 +14,7 @@ import {
   type JsonObject
 } from '../json/parse.ts'
 import type { Path } from './context.ts'
-import { readDollarMember, shapeOf } from './document.ts'
+import { readDollarMember } from './document.ts'
 import { hasEqualKeys } from './key-rows.ts'
 import { isData } from './reference.ts'
 import { MAX_CELL_ROWS } from './stored-values.ts'
@@ -192,7 +192,7 @@ class ShapeReader {
   #addStored (value: Json): void {
     if (!isNested(value)) return this.#addScalar(value)
     if (JSON.stringify(value).includes('"$')) this.#addFixed(value)
-    else this.#addValue(value, `${Array.isArray(value) ? 'array ' : ''}${shapeOf(value)}`)
+    else this.#addValue(value, Array.isArray(value) ? 'array' : 'object')
   }
 
   #addScalar (value: Json): void {

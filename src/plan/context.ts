@@ -15,7 +15,7 @@ import {
   type KnownOperations,
   type ParsedString
 } from './reference.ts'
-import type { Parameter } from './shape.ts'
+import type { Parameter } from './parameter.ts'
 import { units, WorkBudget } from './work.ts'
 
 /** Path from the operation to one of its nodes; positions in arrays are numbers. */

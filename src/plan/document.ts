@@ -5,11 +5,10 @@
  */
 import { randomUUID } from 'node:crypto'
 import { referenceAttempt } from '../../schemas/operand.ts'
-import { isObject, parseJson, writeJson, type Json } from '../json/parse.ts'
+import { isNested, isObject, parseJson, writeJson, type Json } from '../json/parse.ts'
 import type { Path, Place, PlanContext } from './context.ts'
 import type { Given, JsonDocument, List, Literal, Reference } from './nodes.ts'
-import { referTo, shapeOfReference } from './reference.ts'
-import type { JsonShape } from './shape.ts'
+import { referTo } from './reference.ts'
 import { units } from './work.ts'
 
 // Replaces reference number n while JSON.stringify writes the document. It is random, so data
@@ -47,7 +46,7 @@ export function readFirst (value: Json): readonly string[] | undefined {
 /** Plans a string, number, boolean or `$first`. */
 export function planScalar (value: Json, { path, context }: Place): Literal | Reference {
   const position = context.findSlot(path)
-  if (position !== undefined) return { kind: 'literal', position, shape: 'scalar' }
+  if (position !== undefined) return { kind: 'literal', position, isNested: false }
   const first = readFirst(value)
   if (first !== undefined) return context.resolveFirst(first, [...path, '$first'])
   if (typeof value !== 'string') return { kind: 'literal', value }
@@ -108,7 +107,7 @@ export function planList (operand: Json, place: ListPlace): List {
   const { context, path } = place
   const position = context.findSlot(path)
   if (position !== undefined) {
-    const literals = { kind: 'literal', position, shape: 'list' } as const
+    const literals = { kind: 'literal', position, isNested: true } as const
     return { kind: 'list', literals, references: undefined }
   }
   const values: Json[] = []
@@ -124,7 +123,7 @@ export function planList (operand: Json, place: ListPlace): List {
   return {
     kind: 'list',
     literals: values.length === 0 ? undefined : literals,
-    references: { kind: 'document', pieces, references, shape: 'array' }
+    references: { kind: 'document', pieces, references }
   }
 }
 
@@ -134,19 +133,16 @@ export function planDocument (
   { path, context, minRows = 0 }: Place & { readonly minRows?: number }
 ): JsonDocument {
   const position = context.findSlot(path)
-  if (position !== undefined) return documentOf(referToValue(position, shapeOf(value)))
-  const cut = cutDocument(
+  if (position !== undefined) return documentOf(referToValue(position, isNested(value)))
+  return cutDocument(
     value,
     references => replaceStrings(value, path, { context, minRows, references })
   )
-  const whole = cut.pieces.every(piece => piece === '') ? cut.references[0] : undefined
-  return { ...cut, shape: whole === undefined ? shapeOf(value) : shapeOfReference(whole) }
 }
 
 /** A document that is the value of a reference. */
 export function documentOf (reference: Reference): JsonDocument {
-  const shape = shapeOfReference(reference)
-  return { kind: 'document', pieces: ['', ''], references: [reference], shape }
+  return { kind: 'document', pieces: ['', ''], references: [reference] }
 }
 
 /** The value that a document is as a whole; undefined: it contains references. */
@@ -157,29 +153,8 @@ export function readGiven ({ pieces, references }: JsonDocument): Given | undefi
 }
 
 /** Returns the reference to a value of a batch, by its position among them. */
-export function referToValue (position: number, shape: JsonShape): Reference {
-  return referTo('', { position, shape, isList: false, minItems: 0, isOptional: false })
-}
-
-/** The shape of JSON that is not a reference itself. */
-export function shapeOf (value: Json): JsonShape {
-  if (isObject(value)) return readFirst(value) === undefined ? 'object' : 'reference'
-  if (!Array.isArray(value)) return 'scalar'
-  const inside = new Set<JsonShape>()
-  for (const item of value as readonly Json[]) {
-    const refers = typeof item === 'string' && referenceAttempt.test(item)
-    // PostgreSQL has no empty list inside an array.
-    const isEmpty = Array.isArray(item) && item.length === 0
-    inside.add(refers ? 'reference' : isEmpty ? 'array' : shapeOf(item))
-  }
-  if (inside.has('reference') || inside.has('array')) return 'array'
-  if (inside.has('object')) return 'object'
-  // A list beside a scalar does not form an array of several dimensions.
-  return inside.has('list') && inside.has('scalar') ? 'array' : 'list'
-}
-
-export function shapeOfGiven (given: Given): JsonShape {
-  return given.position === undefined ? shapeOf(given.value) : given.shape
+export function referToValue (position: number, isNested: boolean): Reference {
+  return referTo('', { position, isNested, isList: false, minItems: 0, isOptional: false })
 }
 
 /** Cuts a document at its references. Calls `replace` only if there may be one. */
@@ -196,7 +171,7 @@ export function cutDocument (
 /** Splits a text at the placeholders of `references`. */
 export function splitDocument (text: string, references: readonly Reference[]): JsonDocument {
   const pieces = references.length === 0 ? [text] : text.split(placeholders)
-  return { kind: 'document', pieces, references, shape: 'scalar' }
+  return { kind: 'document', pieces, references }
 }
 
 /** Returns the JSON of a document, in which strings stand for the references; see readNumber. */

@@ -7,7 +7,7 @@ import type { ModifierName } from '../../schemas/modifier.ts'
 import type { Aggregate, LockMode, LockWait } from '../../schemas/operation.ts'
 import type { OperatorName } from '../../schemas/operator.ts'
 import type { Json } from '../json/parse.ts'
-import type { JsonShape, Parameter } from './shape.ts'
+import type { Parameter } from './parameter.ts'
 
 export interface TableName {
   readonly schema: string
@@ -41,7 +41,7 @@ export interface Reference {
 /** A value of the request, or its position among the values of each batch that has the plan. */
 export type Given =
   | { readonly value: Json, readonly position?: undefined }
-  | { readonly position: number, readonly shape: JsonShape }
+  | { readonly position: number, readonly isNested?: boolean }
 
 /** A value of the request that contains no references; strings are unescaped. */
 export type Literal = Given & { readonly kind: 'literal' }
@@ -54,17 +54,14 @@ export interface JsonDocument {
   readonly kind: 'document'
   readonly pieces: readonly string[]
   readonly references: readonly Reference[]
-  readonly shape: JsonShape
 }
 
 /**
- * A column that receives JSON which its type may be unable to store. `shape` is the least certain
- * shape of all rows. `references` are the values that are references as a whole; `row` is the
- * position in the document, from 0.
+ * A column that receives JSON or references, which its type may be unable to store. `references`
+ * are the values that are references as a whole; `row` is the position in the document, from 0.
  */
 export interface UncertainColumn {
   readonly column: string
-  readonly shape: Exclude<JsonShape, 'scalar'>
   readonly references: ReadonlyArray<{ readonly row: number, readonly reference: Reference }>
 }
 
@@ -321,8 +318,6 @@ export interface RowsSource extends Pick<Query, 'groupBy'> {
   readonly fields: readonly SourceField[]
   /** The rows, as objects of fields. */
   readonly document: JsonDocument
-  /** The fields whose values their types may be unable to store. */
-  readonly uncertainColumns: readonly UncertainColumn[]
 }
 
 /** A value that each row of a parameter has. */

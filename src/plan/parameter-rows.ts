@@ -6,9 +6,9 @@ import { maxColumns } from '../../schemas/operation.ts'
 import type { Json } from '../json/parse.ts'
 import { findParameterProblem, type Place, type PlanContext } from './context.ts'
 import { documentOf } from './document.ts'
-import { findColumnProblem, keyOfPath, toPath } from './name.ts'
-import type { ColumnPath, JsonDocument, StoredJson, UncertainColumn } from './nodes.ts'
-import type { Parameter, ParameterRows } from './shape.ts'
+import { findColumnProblem } from './name.ts'
+import type { JsonDocument, StoredJson } from './nodes.ts'
+import type { Parameter, ParameterRows } from './parameter.ts'
 import { findBracketed, referTo } from './reference.ts'
 
 /** A parameter whose values are rows. */
@@ -46,15 +46,15 @@ export function findInsertedParameter (
 
 /** The placeholder for any rows with the columns of a parameter, or no rows if these are known. */
 export function storeParameter (name: string, parameter: RowsParameter): StoredJson {
-  const { columns, shapes, data } = parameter.rows
+  const { data } = parameter.rows
   return {
     document: data === undefined ? documentOf(referTo(name, parameter)) : NO_ROWS,
-    uncertainColumns: columns.flatMap(column => toUncertain(column, toPath(column), shapes)),
+    uncertainColumns: [],
     cells: undefined
   }
 }
 
-const NO_ROWS: JsonDocument = { kind: 'document', pieces: ['[]'], references: [], shape: 'object' }
+const NO_ROWS: JsonDocument = { kind: 'document', pieces: ['[]'], references: [] }
 
 /** Finds a parameter that is a list of objects. Returns undefined after an issue. */
 export function findRowsParameter (
@@ -100,14 +100,4 @@ function checkColumns (
   ]
   for (const problem of problems) context.addIssue('reference_malformed', path, problem)
   return problems.length === 0
-}
-
-/** Returns the column if its type may be unable to store the values of a path. */
-export function toUncertain (
-  column: string,
-  path: ColumnPath,
-  shapes: ParameterRows['shapes']
-): readonly UncertainColumn[] {
-  const shape = shapes.get(keyOfPath(path)) ?? 'scalar'
-  return shape === 'scalar' ? [] : [{ column, shape, references: [] }]
 }

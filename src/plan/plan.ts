@@ -2,7 +2,7 @@
  * The plan of a batch: its operations, and how they depend on each other.
  */
 import type { PlanNode, Reference, SourceField, TableName } from './nodes.ts'
-import type { Parameter } from './shape.ts'
+import type { Parameter } from './parameter.ts'
 
 /**
  * The use of a reference. `reader` is the index of the operation that uses it; `rows` is how many

@@ -6,7 +6,7 @@ import { paramsId } from '../../schemas/batch.ts'
 import { referenceAttempt } from '../../schemas/operand.ts'
 import { maxInt4 } from '../../schemas/operation.ts'
 import type { JsonDocument, Reference } from './nodes.ts'
-import type { JsonShape, Parameter } from './shape.ts'
+import type { Parameter } from './parameter.ts'
 
 const escaped = /^\$\$+[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
 /**
@@ -155,13 +155,6 @@ export function isList ({ row, parameter }: Reference): boolean {
 /** Whether a reference gives one value, not a list or a row. */
 export function isValue ({ row, column }: Reference): boolean {
   return row !== '*' && column !== undefined
-}
-
-/** The shape of what a reference gives. */
-export function shapeOfReference ({ row, column, parameter }: Reference): JsonShape {
-  if (parameter !== undefined) return parameter.shape
-  if (row === '*') return 'array'
-  return column === undefined ? 'object' : 'reference'
 }
 
 /** Maximum number of ids that a message lists. */

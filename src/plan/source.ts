@@ -36,9 +36,9 @@ import {
   planOutput,
   isUnchanged
 } from './output.ts'
-import { findRowsParameter, toUncertain } from './parameter-rows.ts'
+import { findRowsParameter } from './parameter-rows.ts'
 import { referTo } from './reference.ts'
-import type { ParameterRows } from './shape.ts'
+import type { ParameterRows } from './parameter.ts'
 import { fieldName } from './stored-values.ts'
 import { units } from './work.ts'
 
@@ -270,12 +270,10 @@ function planRowsSource (
       const all = fields.all()
       const { size } = parameters as NonNullable<typeof parameters>
       const position = size + documents.push({ parameter, fields: all }) - 1
-      const { shapes } = parameter.rows
       return {
         kind: 'rows',
         fields: all,
         document: documentOf(referTo(param, { ...parameter, position })),
-        uncertainColumns: all.flatMap(({ name, path }) => toUncertain(name, path, shapes)),
         output: [...output, ...others.values()],
         groupBy: fields.planGroups(groups, within(place, 'group_by'))
       }

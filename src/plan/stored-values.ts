@@ -3,7 +3,7 @@
  * References and issues are found at once. The JSON text of all values, which few statements need,
  * is written when it is read.
  */
-import type { Json, JsonObject } from '../json/parse.ts'
+import { isNested, type Json, type JsonObject } from '../json/parse.ts'
 import type { Path, PlanContext } from './context.ts'
 import {
   cutDocument,
@@ -11,7 +11,6 @@ import {
   placeholderOf,
   referToValue,
   replaceStrings,
-  shapeOf,
   splitDocument
 } from './document.ts'
 import type {
@@ -23,8 +22,7 @@ import type {
   StoredJson,
   UncertainColumn
 } from './nodes.ts'
-import type { JsonShape } from './shape.ts'
-import { isValue, shapeOfReference } from './reference.ts'
+import { isValue } from './reference.ts'
 
 /** Maximum number of rows whose values are kept one by one (`cells`). */
 export const MAX_CELL_ROWS = 16
@@ -136,9 +134,8 @@ class StoredValues implements StoredJson {
     const before = references.length
     const position = context.findSlot(path)
     if (position !== undefined) {
-      const shape = shapeOf(value)
-      const number = references.push(referToValue(position, shape)) - 1
-      return { cell: { kind: 'literal', position, shape }, value: placeholderOf(number) }
+      const number = references.push(referToValue(position, isNested(value))) - 1
+      return { cell: { kind: 'literal', position }, value: placeholderOf(number) }
     }
     const special = typeof value === 'string'
       ? value.startsWith('$')
@@ -148,12 +145,11 @@ class StoredValues implements StoredJson {
     if (references.length === before) {
       return { cell: { kind: 'literal', value: replaced }, value: replaced }
     }
-    const document = (): JsonDocument => ({
-      ...splitDocument(JSON.stringify(replaced), references.slice(before)),
-      shape: shapeOf(value)
-    })
-    const reference = findReference(replaced, references)
-    return { cell: reference ?? { kind: 'mixed', document: document() }, value: replaced }
+    const cell = findReference(replaced, references) ?? {
+      kind: 'mixed',
+      document: splitDocument(JSON.stringify(replaced), references.slice(before))
+    }
+    return { cell, value: replaced }
   }
 
   get document (): JsonDocument {
@@ -245,34 +241,24 @@ function rewriteRows (
   return written
 }
 
-/** JSON shapes, the most certain first. */
-const shapes: readonly JsonShape[] = ['scalar', 'list', 'object', 'array', 'reference']
-
-/** The less certain of two shapes. */
-export function leastCertain<Shape extends JsonShape> (a: Shape, b: Shape): Shape {
-  return shapes.indexOf(a) > shapes.indexOf(b) ? a : b
-}
-
 function collectUncertainColumns () {
   const uncertainColumns = new Map<string, {
     column: string,
-    shape: UncertainColumn['shape'],
     references: Array<UncertainColumn['references'][number]>
   }>()
-  const add = (column: string, shape: JsonShape): void => {
-    if (shape === 'scalar') return
-    const uncertain = uncertainColumns.get(column)
-    if (uncertain === undefined) uncertainColumns.set(column, { column, shape, references: [] })
-    else uncertain.shape = leastCertain(shape, uncertain.shape)
+  const add = (column: string): Array<UncertainColumn['references'][number]> => {
+    const uncertain = uncertainColumns.get(column) ?? { column, references: [] }
+    uncertainColumns.set(column, uncertain)
+    return uncertain.references
   }
   return {
     addValue (column: string, value: Json): void {
-      if (typeof value === 'object' && value !== null) add(column, shapeOf(value))
+      if (typeof value === 'object' && value !== null && isNested(value)) add(column)
     },
     /** Adds a value that is a reference as a whole. */
     addReference (column: string, row: number, reference: Reference): void {
-      add(column, shapeOfReference(reference))
-      if (isValue(reference)) uncertainColumns.get(column)?.references.push({ row, reference })
+      const references = add(column)
+      if (isValue(reference)) references.push({ row, reference })
     },
     all: (): readonly UncertainColumn[] => [...uncertainColumns.values()]
   }

@@ -800,7 +800,8 @@ t.test('a parameter inside an array or a composite fits its type, or is refused'
     batches: {
       tags: insert({ tags: ['a', '$params.x'] }),
       price: insert({ price: { amount: '$params.x', curr: 'EUR' } }),
-      grid: insert({ grid: ['$params.x', [3, 4]] }, numbers)
+      grid: insert({ grid: ['$params.x', [3, 4]] }, numbers),
+      ints: insert({ grid: ['$params.x'] }, { type: 'array' })
     }
   })
   const run = async (name: string, x: unknown): ReturnType<typeof service.run> =>
@@ -815,12 +816,13 @@ t.test('a parameter inside an array or a composite fits its type, or is refused'
     const { body, text } = await run(name, x)
     t.same(body.data?.o, [{ [name]: value }], text)
   }
-  const refused: ReadonlyArray<readonly [name: string, x: unknown]> =
-    [['tags', { a: 1 }], ['tags', ['b']], ['price', 1.234], ['price', [1]]]
-  for (const [name, x] of refused) {
+  const refused: ReadonlyArray<readonly [name: string, x: unknown, column?: string]> =
+    [['tags', { a: 1 }], ['tags', ['b']], ['price', 1.234], ['price', [1]],
+      ['ints', [1, 2.5], 'grid']]
+  for (const [name, x, column = name] of refused) {
     const { status, body, text } = await run(name, x)
     t.match([status, body.error], [422, {
-      code: 'value_invalid', path: ['values', 0, name]
+      code: 'value_invalid', path: ['values', 0, column]
     }], text)
   }
 })

@@ -17,7 +17,7 @@ import {
   type Fragment,
   join
 } from '../../fragment/fragment.ts'
-import { readGiven, shapeOfGiven } from '../../plan/document.ts'
+import { readGiven } from '../../plan/document.ts'
 import { toPath } from '../../plan/name.ts'
 import { withoutKey } from '../../plan/on-conflict.ts'
 import type { Assignment, Single, InsertNode } from '../../plan/nodes.ts'
@@ -62,7 +62,7 @@ export function applyModifier (
     empty: modifier.empty === undefined
       ? empty
       : values.buildJson(
-        { kind: 'document', pieces: [modifier.empty], references: [], shape: 'scalar' },
+        { kind: 'document', pieces: [modifier.empty], references: [] },
         path,
         { stored: true, joins: readJoining(name) }
       ),
@@ -134,7 +134,8 @@ function distributedText (
   if (given === undefined) return null
   const kind = columns.kindOf(column)
   if (kind === 'json') return plainSlot(given, 'json')
-  const isNull = given.position === undefined && given.value === null
-  const isText = !isNull && kind === undefined && shapeOfGiven(given) === 'scalar'
-  return isText ? plainSlot(given, 'text') : null
+  const isScalar = given.position === undefined
+    ? typeof given.value !== 'object'
+    : given.isNested === false
+  return isScalar && kind === undefined ? plainSlot(given, 'text') : null
 }

@@ -19,7 +19,7 @@ import type {
   Join,
   UpdateNode
 } from '../../plan/nodes.ts'
-import type { Parameter } from '../../plan/shape.ts'
+import type { Parameter } from '../../plan/parameter.ts'
 import { sourceOf } from '../../plan/source.ts'
 import { raise } from '../statement/raised-error.ts'
 import { tableName } from '../statement/table.ts'

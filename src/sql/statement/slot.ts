@@ -6,7 +6,7 @@ import { parameter, type Fragment, type ParameterText, type Slot } from '../../f
 import type { Type } from '../../catalogue/type.ts'
 import { fromDatabase } from '../../errors/postgres.ts'
 import { SqlState } from '../../errors/sqlstates.ts'
-import { textOf, writeJson, type Json, type JsonObject } from '../../json/parse.ts'
+import { isNested, textOf, writeJson, type Json, type JsonObject } from '../../json/parse.ts'
 import type { Given } from '../../plan/nodes.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import {
@@ -54,11 +54,31 @@ function valueOf (given: Given, values: Values): Json {
 export function slot (given: Given, type: Type, place: SlotPlace): Fragment {
   const written: ValueSlot = {
     place,
+    write: (values, refused) => writeTyped(valueOf(given, values), type, { place, refused })
+  }
+  return parameter(written)
+}
+
+function writeTyped (
+  value: Json,
+  type: Type,
+  { place, refused }: { readonly place: SlotPlace, readonly refused: RefusedHere[] }
+): string | null {
+  const text = write(value, type)
+  if (!isIssue(text)) return text
+  refused.push({ ...place, issue: text })
+  return null
+}
+
+/**
+ * A parameter with an operand of a condition. A single value only compares, so it is sent as it is,
+ * and PostgreSQL may refuse it.
+ */
+export function operandSlot (given: Given, type: Type, place: SlotPlace): Fragment {
+  const written: ValueSlot = {
     write (values, refused) {
-      const text = write(valueOf(given, values), type)
-      if (!isIssue(text)) return text
-      refused.push({ ...place, issue: text })
-      return null
+      const value = valueOf(given, values)
+      return isNested(value) ? writeTyped(value, type, { place, refused }) : textOf(value)
     }
   }
   return parameter(written)

@@ -7,7 +7,6 @@ import type { Json } from '../../json/parse.ts'
 import { hasReference, readNumber } from '../../plan/document.ts'
 import type { Reference } from '../../plan/nodes.ts'
 import { isList } from '../../plan/reference.ts'
-import { writeMember } from '../../values/write.ts'
 import { writeMixed } from '../../values/write-mixed.ts'
 import type { Form } from '../statement/shared-results.ts'
 import type { DocumentValue } from '../statement/slot.ts'
@@ -78,9 +77,14 @@ export class DocumentWriter {
     const reader = this.#readers.get(number)
     if (reader === undefined) return undefined
     if (reader === 'boxed') return value => value === null ? null : [value]
-    const { type, place } = reader
-    return (value, refused) => writeMember(value, type, issue =>
-      refused.push({ ...place, issue: { ...issue, path: [...place.path ?? [], ...issue.path] } }))
+    const { type, place: { path = [], ...place } } = reader
+    // A list may be a dimension of an array, so its elements are written one by one.
+    const isDimension = isList(this.#references[number] as Reference)
+    return (value, refused) => writeMixed(value, type, {
+      refers: part => isDimension && Array.isArray(part),
+      meet: () => undefined,
+      report: issue => refused.push({ ...place, issue })
+    }, path)
   }
 
   /** The form in which a reference is shared as it stands in the document; undefined: in none. */

@@ -131,15 +131,10 @@ export class References {
   /** The value of a reference as text: what its JSON is as text. */
   textOf (reference: Reference, options: ReadOptions = {}): Fragment {
     const { parameter: of } = reference
-    if (of === undefined) {
-      return buildFirst(reference, one => one.row === '*'
-        ? sql`${this.#listOf(one, options)}::pg_catalog.text`
-        : this.readText(one, options))
-    }
-    // An object or an array is sent as JSON only.
-    return of.shape === 'scalar'
-      ? sql`${plainSlot(of, 'text')}::pg_catalog.text`
-      : sql`(${this.jsonOf(reference)} operator(pg_catalog.#>>) '{}')`
+    if (of !== undefined) return sql`${plainSlot(of, 'text')}::pg_catalog.text`
+    return buildFirst(reference, one => one.row === '*'
+      ? sql`${this.#listOf(one, options)}::pg_catalog.text`
+      : this.readText(one, options))
   }
 
   /** The value, the row or the list of a reference, as json. */

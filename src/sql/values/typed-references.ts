@@ -33,14 +33,12 @@ export class TypedReferences {
 
   /** Whether a value is checked while the statement runs. */
   isChecked (reference: Reference, type: Type): boolean {
-    return reference.parameter === undefined &&
-      allOf(reference).some(one => this.#readingOf(one, type, false).as === 'checked')
+    return allOf(reference).some(one => this.#readingOf(one, type, false).as === 'checked')
   }
 
   /** Whether only PostgreSQL's conversion of JSON reads a value in a type. */
   needsJson (reference: Reference, type: Type): boolean {
     if (!isValue(reference)) return true
-    if (reference.parameter !== undefined) return reference.parameter.shape !== 'scalar'
     return baseOf(type).kind === 'array' && allOf(reference).some(one => {
       const { as } = this.#readingOf(one, type, false)
       return as === 'checked' || as === 'json'
@@ -144,7 +142,6 @@ export class TypedReferences {
 
   /** Whether its value may be the JSON null, which only its boxed form tells from NULL. */
   needsBox (reference: Reference): boolean {
-    if (reference.parameter !== undefined || !isValue(reference)) return false
     return allOf(reference).some(one => this.#needsBox(one))
   }
 

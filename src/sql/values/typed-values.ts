@@ -13,7 +13,7 @@ import {
   type Fragment
 } from '../../fragment/fragment.ts'
 import { joinDocument, readGiven, splitDocument } from '../../plan/document.ts'
-import type { Parameter } from '../../plan/shape.ts'
+import type { Parameter } from '../../plan/parameter.ts'
 import { toPath } from '../../plan/name.ts'
 import type {
   CallNode,
@@ -46,7 +46,7 @@ import {
   type TypedAs,
   type TypedPath
 } from './typed-json.ts'
-import { plainSlot, rowsSlot, slot, type SlotPlace } from '../statement/slot.ts'
+import { operandSlot, plainSlot, rowsSlot, slot, type SlotPlace } from '../statement/slot.ts'
 import { TypedReferences, type ReferencePlace } from './typed-references.ts'
 import { canJoin, isJsonType, isDecimal, nameWritten } from './value-type.ts'
 
@@ -282,10 +282,14 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   #write (
     value: Given,
     type: Type,
-    { column, row, as = 'value', stored }: SlotPlace & Pick<StoredConversion, 'as' | 'stored'>
+    { column, row, as = 'value', stored, isOperand = false }: SlotPlace &
+      Pick<StoredConversion, 'as' | 'stored'> & { readonly isOperand?: boolean }
   ): Fragment {
     this.addParameterType(column)
-    const text = slot(value, type, { column, row, isCompared: stored !== true })
+    const place = { column, row, isCompared: stored !== true }
+    const text = isOperand && !isJsonType(baseOf(type))
+      ? operandSlot(value, type, place)
+      : slot(value, type, place)
     const name = nameWritten(type)
     if (name !== undefined) return sql`${text}::${name}`
     const json = sql`pg_catalog.to_json(${text}::pg_catalog.text)`
@@ -316,7 +320,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     if (of === undefined || otherwise !== undefined) return undefined
     const { column, as = 'value', stored = false } = place
     const type = this.writtenType(column, { as, stored })
-    return type && this.#write(of, type, place)
+    return type && this.#write(of, type, { ...place, isOperand: !stored })
   }
 
   /**
@@ -352,10 +356,6 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
       return { value: register(this.#convert(json, path, { as, stored })), isSimple: false }
     }
     const name = nameWritten(type)
-    const { parameter: of } = reference
-    if (of !== undefined && name !== undefined) {
-      return { value: sql`${plainSlot(of, 'text')}::${name}`, isSimple: true }
-    }
     const text = this.#typed.textOf(reference, type, place)
     if (name === undefined || base.oid >= FIRST_READ_OID) {
       const json = sql`pg_catalog.to_json(${text})`
@@ -425,7 +425,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
       const json = sql`${this.#typed.nullableJson(reference)}::pg_catalog.jsonb`
       return of === undefined ? this.#subquery(json, reference) : json
     }
-    if (path.example === undefined && of !== undefined && (stored || of.shape !== 'scalar')) {
+    if (path.example === undefined) {
       const written = this.#writeParameter(reference, { column: path.column, as, stored })
       if (written !== undefined) return written
     }
@@ -492,7 +492,9 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
       const json = sql`${this.#typed.jsonTextOf(reference)}::${type}`
       return reference.parameter === undefined ? this.#subquery(json, reference) : json
     }
-    const json = this.#typed.jsonOf(reference, tree, place)
+    const json = reference.parameter === undefined
+      ? this.#typed.jsonOf(reference, tree, place)
+      : this.#references.jsonOf(reference)
     return this.#onCoordinator(sql`${convertJson(json, base.sql ?? type)}::${type}`)
   }
 

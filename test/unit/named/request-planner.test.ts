@@ -41,22 +41,18 @@ const plan = (text: string) => {
   return planner.plan(values)
 }
 
-t.test('equal shapes have one plan', async t => {
+t.test('requests have one plan if they insert the same columns', async t => {
   const first = plan('[[{"a": 1, "b": "x"}], [{"a": 1}], 5, [{}]]')
-  const sameShape = [
+  const sameColumns = [
     '[[{"b": null, "a": 9007199254740993}, {"a": 1, "b": 2}], [], "$x.0.id", [{"z": 1}]]',
-    '[[{"a": "", "b": true}], [{"a": 2, "b": 3, "c": []}, {}], null, [{"z": {}}]]'
+    '[[{"a": "", "b": true}], [{"a": 2, "b": 3, "c": []}, {}], null, [{"z": {}}]]',
+    '[[{"a": [], "b": {}}], [{"a": {}}], [], []]',
+    '[[], [], 5, []]'
   ]
-  for (const text of sameShape) t.equal(plan(text).plan, first.plan, text)
-  const otherShapes = [
-    '[[{"a": 1}], [], 5, []]',
-    '[[], [], 5, []]',
-    '[[{"a": [], "b": 1}], [], 5, []]',
-    '[[{"a": 1, "b": 1}], [{"a": {}}], 5, []]',
-    '[[{"a": 1, "b": 1}], [], [], []]'
-  ]
+  for (const text of sameColumns) t.equal(plan(text).plan, first.plan, text)
+  const otherColumns = ['[[{"a": 1}], [], 5, []]', '[[{"b": 1}, {"b": 2}], [], 5, []]']
   const plans = new Set([first.plan])
-  for (const text of otherShapes) {
+  for (const text of otherColumns) {
     const { plan: other } = plan(text)
     t.notOk(plans.has(other), text)
     t.equal(plan(text).plan, other, text)
@@ -64,20 +60,15 @@ t.test('equal shapes have one plan', async t => {
   }
 })
 
-t.test('without inserted rows, the plan of the file is that of scalars', async t => {
+t.test('without inserted rows, the plan is that of the file', async t => {
   const withoutInsert = new RequestPlanner(
     { name: 'b', operations: operations.slice(1) },
     limits,
     known
   )
-  const outlineOf = (text: string): unknown =>
-    withoutInsert.plan(parseJson(Buffer.from(text)) as readonly Json[]).plan
-  for (const text of ['[0, [], 5, 0]', '[0, [{"a": "x"}, {"a": 1.10, "c": []}], null, "$x"]']) {
-    t.equal(outlineOf(text), withoutInsert.planOfFile, text)
-  }
-  for (const text of ['[0, [{}], 5, []]', '[0, [], {"a": 1}, 0]', '[0, [{"a": []}], 5, 0]']) {
-    t.not(outlineOf(text), withoutInsert.planOfFile, text)
-    t.equal(outlineOf(text), outlineOf(text), text)
+  for (const text of ['[0, [], 5, 0]', '[0, [{"a": "x"}, {"a": []}], {"a": 1}, "$x"]']) {
+    const { plan } = withoutInsert.plan(parseJson(Buffer.from(text)) as readonly Json[])
+    t.equal(plan, withoutInsert.planOfFile, text)
   }
 })
 

@@ -6,18 +6,18 @@ import type { Batch } from '../../../schemas/batch.ts'
 import { findValue, type ValuePlace } from '../../../src/plan/find-value.ts'
 import type { PlanNode } from '../../../src/plan/nodes.ts'
 import { planBatch } from '../../../src/plan/plan-batch.ts'
-import type { Parameter } from '../../../src/plan/shape.ts'
+import type { Parameter } from '../../../src/plan/parameter.ts'
 
 const limits = { schemas: ['public'], maxRows: 100, maxConditions: 100, maxWork: 10_000 }
 const list: Parameter = {
-  position: 0, isList: true, minItems: 0, isOptional: false, shape: 'list'
+  position: 0, isList: true, minItems: 0, isOptional: false
 }
 const parameters = new Map<string, Parameter>([
   ['tags', list],
   ['rows', {
     ...list,
     position: 1,
-    rows: { declared: new Set(['a']), isClosed: true, columns: ['a'], shapes: new Map() }
+    rows: { declared: new Set(['a']), isClosed: true, columns: ['a'] }
   }]
 ])
 

@@ -7,7 +7,7 @@ import { describePath } from '../../../src/errors/envelope.ts'
 import { namesOfOperation } from '../../../src/plan/named-parts.ts'
 import type { PlanNode } from '../../../src/plan/nodes.ts'
 import { planBatch } from '../../../src/plan/plan-batch.ts'
-import type { Parameter } from '../../../src/plan/shape.ts'
+import type { Parameter } from '../../../src/plan/parameter.ts'
 
 const limits = { schemas: ['public'], maxRows: 100, maxConditions: 100, maxWork: 10_000 }
 const parameters = new Map<string, Parameter>([['rows', {
@@ -15,8 +15,7 @@ const parameters = new Map<string, Parameter>([['rows', {
   isList: true,
   minItems: 0,
   isOptional: false,
-  shape: 'list',
-  rows: { declared: new Set(['a', 'b']), isClosed: true, columns: ['a', 'b'], shapes: new Map() }
+  rows: { declared: new Set(['a', 'b']), isClosed: true, columns: ['a', 'b'] }
 }]])
 
 /** The names as `table.column at path`; `=` is before a column that is stored. */
