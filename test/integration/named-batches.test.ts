@@ -787,6 +787,25 @@ t.test('integers may have a point or an exponent, as in JSON Schema', async t =>
   }, 'out of range')
 })
 
+t.test('functions of several types take a parameter as they take its value', async t => {
+  const call = (a: unknown): object => ({ id: 'c', op: 'call', function: 'either', args: { a } })
+  const service = await useService(t, {
+    schema: `
+      create function either(a text) returns text language sql as $$ select 'text ' || a $$;
+      create function either(a int) returns text language sql as $$ select 'int ' || a $$`,
+    batches: {
+      either: {
+        params: { type: 'object', properties: { x: true }, required: ['x'] },
+        operations: [call('$params.x')]
+      }
+    }
+  })
+  for (const [x, either] of [['b', 'text b'], [1.50, 'text 1.5'], [[1], 'text [1]']]) {
+    const answers = [await service.run('either', { x }), await service.post([call(x)])]
+    for (const { text, body } of answers) t.same(body.data?.c, [{ either }], text)
+  }
+})
+
 t.test('a parameter inside an array or a composite fits its type, or is refused', async t => {
   const insert = (row: object, x: unknown = true): object => ({
     params: { type: 'object', properties: { x }, required: ['x'] },
