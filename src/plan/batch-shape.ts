@@ -146,7 +146,7 @@ class ShapeReader {
       else if (takes === 'distinct') this.#addScalar(operand)
       else if (takes === 'bounds') this.#addArray(operand, bound => this.#addScalar(bound))
       else if (LISTS.has(takes)) this.#addList(operand)
-      else if (takes === 'json') this.#addStored(operand)
+      else if (takes === 'json' && isNested(operand)) this.#addStored(operand)
       else this.#addFixed(operand)
     })
   }
