@@ -44,10 +44,10 @@ async function database (
     ? [{ route: undefined, target, replica }]
     : routes.all.map(route => ({ route, target: route.target, replica: undefined }))
   // The databases share the memory for statements.
-  const templates = new StatementCache()
+  const statements = new StatementCache()
   const settings = batchSettings(config)
   const opened = new Map(places.map(place => {
-    const compiler = new Compiler(settings, templates)
+    const compiler = new Compiler(settings, statements)
     return [place.route, openDatabase(app, config, { ...place, compiler })]
   }))
   const all = [...opened.values()]
