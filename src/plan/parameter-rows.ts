@@ -7,7 +7,7 @@ import type { Json } from '../json/parse.ts'
 import { findParameterProblem, type Place, type PlanContext } from './context.ts'
 import { documentOf } from './document.ts'
 import { findColumnProblem } from './name.ts'
-import type { JsonDocument, StoredJson } from './nodes.ts'
+import type { StoredJson } from './nodes.ts'
 import type { Parameter, ParameterRows } from './parameter.ts'
 import { findBracketed, referTo } from './reference.ts'
 
@@ -44,17 +44,14 @@ export function findInsertedParameter (
   return parameter
 }
 
-/** The placeholder for any rows with the columns of a parameter, or no rows if these are known. */
+/** Stands for any rows with the columns of a parameter. */
 export function storeParameter (name: string, parameter: RowsParameter): StoredJson {
-  const { data } = parameter.rows
   return {
-    document: data === undefined ? documentOf(referTo(name, parameter)) : NO_ROWS,
+    document: documentOf(referTo(name, parameter)),
     uncertainColumns: [],
     cells: undefined
   }
 }
-
-const NO_ROWS: JsonDocument = { kind: 'document', pieces: ['[]'], references: [] }
 
 /** Finds a parameter that is a list of objects. Returns undefined after an issue. */
 export function findRowsParameter (

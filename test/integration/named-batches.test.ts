@@ -820,7 +820,14 @@ t.test('a parameter inside an array or a composite fits its type, or is refused'
       tags: insert({ tags: ['a', '$params.x'] }),
       price: insert({ price: { amount: '$params.x', curr: 'EUR' } }),
       grid: insert({ grid: ['$params.x', [3, 4]] }, numbers),
-      ints: insert({ grid: ['$params.x'] }, { type: 'array' })
+      ints: insert({ grid: ['$params.x'] }, { type: 'array' }),
+      found: {
+        params: { type: 'object', properties: { x: true }, required: ['x'] },
+        operations: [
+          op.insert('o', 'offers', [{ id: 1, price: { amount: 1.5, curr: 'EUR' } }]),
+          op.select('s', 'offers', { columns: ['id'], where: { price: { in: ['$params.x'] } } })
+        ]
+      }
     }
   })
   const run = async (name: string, x: unknown): ReturnType<typeof service.run> =>
@@ -835,6 +842,8 @@ t.test('a parameter inside an array or a composite fits its type, or is refused'
     const { body, text } = await run(name, x)
     t.same(body.data?.o, [{ [name]: value }], text)
   }
+  const { body, text } = await run('found', { amount: 1.5, curr: 'EUR' })
+  t.same(body.data?.s, [{ id: 1 }], text)
   const refused: ReadonlyArray<readonly [name: string, x: unknown, column?: string]> =
     [['tags', { a: 1 }], ['tags', ['b']], ['price', 1.234], ['price', [1]],
       ['ints', [1, 2.5], 'grid']]

@@ -63,6 +63,7 @@ t.test('columns are returned as in the JSON of the column, with every digit', as
 /** [a filter, the ids that match] */
 const filters: ReadonlyArray<readonly [where: object, ids: readonly number[]]> = [
   [{ 'home->>street': { eq: 'Elm' } }, [1]],
+  [{ 'home->>street': { eq: { $value: 'Elm' } } }, [1]],
   [{ 'home->>street': { like: 'A%' } }, [2]],
   [{ 'home->no': { gt: 2 } }, [1]],
   [{ 'home->no': { eq: 2 } }, [2]],

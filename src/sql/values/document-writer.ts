@@ -75,8 +75,8 @@ export class DocumentWriter {
   /** Returns what writes a value of the batch as it stands in the document. */
   writerOf (number: number): DocumentValue['write'] {
     const reader = this.#readers.get(number)
-    if (reader === undefined) return undefined
-    if (reader === 'boxed') return value => value === null ? null : [value]
+    // Rows with boxed values have no values of the batch: these are written as expressions.
+    if (typeof reader !== 'object') return undefined
     const { type, place: { path = [], ...place } } = reader
     // A list may be a dimension of an array, so its elements are written one by one.
     const isDimension = isList(this.#references[number] as Reference)

@@ -68,11 +68,8 @@ export class TypedReferences {
   /** A value as JSON that PostgreSQL converts to a type. */
   jsonOf (reference: Reference, type: Type, place: ReferencePlace): Fragment {
     const { parameter: of } = reference
-    // A list may be a dimension of an array.
     if (of !== undefined) {
-      return of.isList
-        ? this.#references.jsonOf(reference)
-        : sql`pg_catalog.to_json(${slot(of, type, place)}::pg_catalog.text)`
+      return sql`pg_catalog.to_json(${slot(of, type, place)}::pg_catalog.text)`
     }
     if (reference.row === '*') return this.#listFor(reference, type, place)
     return buildFirst(reference, one => {
