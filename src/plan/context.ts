@@ -87,9 +87,10 @@ export class BatchContext implements KnownOperations {
     this.#slots = new Map(values.map((path, position) => [JSON.stringify(path), position]))
   }
 
-  /** Finds the position of a value. `path` begins with the operation. */
-  findSlot (path: Path): number | undefined {
-    const position = this.#slots.size === 0 ? undefined : this.#slots.get(JSON.stringify(path))
+  /** Finds the position of a value. `path`: from the operation with this index. */
+  findSlot (index: number, path: Path): number | undefined {
+    if (this.#slots.size === 0) return undefined
+    const position = this.#slots.get(JSON.stringify([index, ...path]))
     if (position !== undefined) this.slots.add(position)
     return position
   }
@@ -147,7 +148,7 @@ export class PlanContext {
 
   /** Finds the position among the values of the batch of the value with this path. */
   findSlot (path: Path): number | undefined {
-    return this.batch.findSlot([this.index, ...path])
+    return this.batch.findSlot(this.index, path)
   }
 
   /** Counts work of this operation; see work.ts. Throws `too_much_work`. */

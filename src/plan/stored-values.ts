@@ -253,7 +253,7 @@ function collectUncertainColumns () {
   }
   return {
     addValue (column: string, value: Json): void {
-      if (typeof value === 'object' && value !== null && isNested(value)) add(column)
+      if (isNested(value)) add(column)
     },
     /** Adds a value that is a reference as a whole. */
     addReference (column: string, row: number, reference: Reference): void {

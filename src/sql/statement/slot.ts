@@ -112,7 +112,7 @@ function plain (given: Given, write: (value: Json) => string | null): Fragment {
 /** A value inside a document. */
 export interface DocumentValue {
   readonly given: Given
-  /** Returns it as it stands in the document. By default it stands there as it is. */
+  /** Writes it for the document, which by default contains the value itself. */
   readonly write?: ((value: Json, refused: RefusedHere[]) => Json) | undefined
 }
 
@@ -121,18 +121,23 @@ export type DocumentText = ReadonlyArray<string | DocumentValue>
 
 /** A parameter with JSON. */
 export function documentSlot (text: DocumentText): Fragment {
-  const written: ValueSlot = {
-    write: (values, refused) => joinText(text, values, refused)
-  }
-  return parameter(text.every(isText) ? text.join('') : written)
+  return writeTexts([text], ([json]) => json as string)
 }
 
 /** A parameter with an array of texts. */
 export function documentsSlot (texts: readonly DocumentText[]): Fragment {
-  const written: ValueSlot = {
-    write: (values, refused) => arrayText(texts.map(text => joinText(text, values, refused)))
-  }
-  return parameter(written)
+  return writeTexts(texts, arrayText)
+}
+
+/** Texts without values are written once, and need no slot. */
+function writeTexts (
+  texts: readonly DocumentText[],
+  join: (texts: readonly string[]) => string
+): Fragment {
+  const write = (values: Values, refused: RefusedHere[]): string =>
+    join(texts.map(text => joinText(text, values, refused)))
+  const written: ValueSlot = { write }
+  return parameter(texts.flat().every(isText) ? write([], []) : written)
 }
 
 function isText (part: DocumentText[number]): part is string {
