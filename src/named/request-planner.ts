@@ -6,7 +6,7 @@ import { LRUCache } from 'lru-cache'
 import type { Batch } from '../../schemas/batch.ts'
 import { has, type Json, type JsonObject } from '../json/parse.ts'
 import type { PlanLimits } from '../plan/context.ts'
-import type { Parameter, ParameterRows } from '../plan/parameter.ts'
+import type { Parameter, ParameterRows, RowsParameter } from '../plan/parameter.ts'
 import type { Plan } from '../plan/plan.ts'
 import { planBatch, planBytes, type PlannedBatch } from '../plan/plan-batch.ts'
 import { isOperationId } from '../plan/reference.ts'
@@ -39,7 +39,6 @@ const MAX_KEY_LENGTH = 8192
 
 type Rows = readonly JsonObject[]
 type RequestParameters = ReadonlyMap<string, Parameter>
-type RowsParameter = Parameter & { readonly rows: ParameterRows }
 
 export class RequestPlanner {
   /** The plan of the file, which shows what its operations are. */

@@ -46,7 +46,7 @@ export function readFirst (value: Json): readonly string[] | undefined {
 /** Plans a string, number, boolean or `$first`. */
 export function planScalar (value: Json, { path, context }: Place): Literal | Reference {
   const position = context.findSlot(path)
-  if (position !== undefined) return { kind: 'literal', position, isNested: false }
+  if (position !== undefined) return { kind: 'literal', position }
   const first = readFirst(value)
   if (first !== undefined) return context.resolveFirst(first, [...path, '$first'])
   if (typeof value !== 'string') return { kind: 'literal', value }
@@ -107,7 +107,7 @@ export function planList (operand: Json, place: ListPlace): List {
   const { context, path } = place
   const position = context.findSlot(path)
   if (position !== undefined) {
-    const literals = { kind: 'literal', position, isNested: true } as const
+    const literals = { kind: 'literal', position } as const
     return { kind: 'list', literals, references: undefined }
   }
   const values: Json[] = []
@@ -145,11 +145,19 @@ export function documentOf (reference: Reference): JsonDocument {
   return { kind: 'document', pieces: ['', ''], references: [reference] }
 }
 
+/** The reference that a document is as a whole; undefined: it is other JSON. */
+export function readWhole (
+  { pieces, references }: Pick<JsonDocument, 'pieces' | 'references'>
+): Reference | undefined {
+  return pieces.every(piece => piece === '') ? references[0] : undefined
+}
+
 /** The value that a document is as a whole; undefined: it contains references. */
-export function readGiven ({ pieces, references }: JsonDocument): Given | undefined {
-  const [reference] = references
-  if (reference === undefined) return { value: parseJson(Buffer.from(pieces[0] as string)) }
-  return pieces.every(piece => piece === '') ? reference.parameter : undefined
+export function readGiven (document: JsonDocument): Given | undefined {
+  const { pieces: [json = ''], references } = document
+  return references.length === 0
+    ? { value: parseJson(Buffer.from(json)) }
+    : readWhole(document)?.parameter
 }
 
 /** Returns the reference to a value of a batch, by its position among them. */

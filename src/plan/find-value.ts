@@ -13,7 +13,7 @@ import {
   type Json,
   type JsonObject
 } from '../json/parse.ts'
-import { readDollarMember } from './document.ts'
+import { readDollarMember, readWhole } from './document.ts'
 import type {
   Assignment,
   JsonDocument,
@@ -230,10 +230,10 @@ function valuesOf (object: JsonObject, row?: number): readonly StoredValue[] {
 }
 
 /** The JSON of a document with the values of its references. */
-function parseDocument ({ pieces, references }: JsonDocument, read: ReadReference): Json {
-  const [start = '', ...more] = pieces
-  const [only] = references
-  if (only !== undefined && pieces.every(piece => piece === '')) return read(only)
+function parseDocument (document: JsonDocument, read: ReadReference): Json {
+  const whole = readWhole(document)
+  if (whole !== undefined) return read(whole)
+  const { pieces: [start = '', ...more], references } = document
   const text = more.reduce(
     (text, piece, i) => text + writeJson(read(references[i] as Reference)) + piece,
     start

@@ -8,11 +8,8 @@ import { findParameterProblem, type Place, type PlanContext } from './context.ts
 import { documentOf } from './document.ts'
 import { findColumnProblem } from './name.ts'
 import type { StoredJson } from './nodes.ts'
-import type { Parameter, ParameterRows } from './parameter.ts'
+import type { Parameter, RowsParameter } from './parameter.ts'
 import { findBracketed, referTo } from './reference.ts'
-
-/** A parameter whose values are rows. */
-type RowsParameter = Parameter & { readonly rows: ParameterRows }
 
 const PREFIX = `$${paramsId}.`
 

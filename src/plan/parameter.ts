@@ -19,6 +19,9 @@ export interface Parameter {
   readonly rows?: ParameterRows | undefined
 }
 
+/** A parameter whose values are rows. */
+export type RowsParameter = Parameter & { readonly rows: ParameterRows }
+
 /** The rows of a parameter. */
 export interface ParameterRows {
   /** The members that its schema declares. */

@@ -13,8 +13,8 @@ export interface MixedParts {
   /** Whether a part contains a reference. */
   readonly refers: (value: Json) => boolean
   /**
-   * Called with a string that may stand for a reference. Returns whether it is one to a list, to
-   * one value or to any; undefined: it is none. `list`: the array of which it is an element.
+   * Called with a string that may stand for a reference. Returns what the reference gives: a list,
+   * one value, or either; undefined: the string is data. `list`: the array that contains it.
    */
   readonly meet: (
     value: string,

@@ -72,7 +72,7 @@ export class DocumentWriter {
       : this.#typed.jsonOf(reference, reader.type, reader.place)
   }
 
-  /** Returns what writes a value of the batch as it stands in the document. */
+  /** Returns a function that writes a value of the batch for the document. */
   writerOf (number: number): DocumentValue['write'] {
     const reader = this.#readers.get(number)
     // Rows with boxed values have no values of the batch: these are written as expressions.

@@ -6,6 +6,7 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
+import { readWhole } from '../../plan/document.ts'
 import type { JsonDocument, Reference } from '../../plan/nodes.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import { keyIn, type SharedResult } from '../statement/shared-results.ts'
@@ -36,8 +37,8 @@ export function buildDocument (
 ): Fragment {
   const build = (reference: Reference, number: number): Fragment =>
     writer?.build(reference, number) ?? references.jsonOf(reference)
-  const [only] = document.references
-  if (only !== undefined && document.pieces.every(piece => piece === '')) return build(only, 0)
+  const whole = readWhole(document)
+  if (whole !== undefined) return build(whole, 0)
   const { pieces, used } = joinValues(document, writer)
   if (used.length === 0) return sql`${documentSlot(pieces[0] as DocumentText)}::pg_catalog.json`
   return used.length <= MAX_CONCATENATED

@@ -11,6 +11,7 @@ import {
   sql
 } from '../../fragment/fragment.ts'
 import { textOf, type Json } from '../../json/parse.ts'
+import { readWhole } from '../../plan/document.ts'
 import type { ColumnPath, List, Literal, Operand, Single } from '../../plan/nodes.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import { listSlot, plainSlot } from '../statement/slot.ts'
@@ -61,10 +62,9 @@ export function buildValue (operand: Single, context: OperandContext): Fragment 
     case 'document': {
       const path = columns.typed(context.path)
       if (operand.pieces[0] === 'null') return values.buildJsonNull(path, { refuse: !stored })
-      const { references: [reference] } = operand
-      const isWhole = reference !== undefined && operand.pieces.every(piece => piece === '')
-      if (isWhole && (joins === undefined || reference.parameter === undefined)) {
-        return values.buildReference(reference, path, { stored })
+      const whole = readWhole(operand)
+      if (whole !== undefined && (joins === undefined || whole.parameter === undefined)) {
+        return values.buildReference(whole, path, { stored })
       }
       return values.buildJson(operand, path, { stored, joins })
     }

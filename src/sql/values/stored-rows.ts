@@ -9,6 +9,7 @@ import {
   whereAll,
   type Fragment
 } from '../../fragment/fragment.ts'
+import { readWhole } from '../../plan/document.ts'
 import type { Reference, RowGroup, StoredJson } from '../../plan/nodes.ts'
 import { buildRecordset } from './typed-json.ts'
 import type { TypedValues, WrittenField, WrittenRows } from './typed-values.ts'
@@ -116,8 +117,7 @@ function buildRows (
   written: WrittenRows,
   values: TypedValues
 ): Fragment {
-  const { references: [reference], pieces } = written.document
-  const of = pieces.every(piece => piece === '') ? reference?.parameter : undefined
+  const of = readWhole(written.document)?.parameter
   return of?.rows === undefined
     ? values.buildRows(written)
     : values.buildParameterRows(of, toFields(columns))

@@ -12,7 +12,7 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import { joinDocument, readGiven, splitDocument } from '../../plan/document.ts'
+import { joinDocument, readGiven, readWhole, splitDocument } from '../../plan/document.ts'
 import type { Parameter } from '../../plan/parameter.ts'
 import { toPath } from '../../plan/name.ts'
 import type {
@@ -314,10 +314,10 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
 
   /** Builds the value of a parameter that is stored; undefined: its type is not known. */
   #writeParameter (
-    { parameter: of, otherwise }: Reference,
+    { parameter: of }: Reference,
     place: SlotPlace & Pick<StoredConversion, 'as' | 'stored'>
   ): Fragment | undefined {
-    if (of === undefined || otherwise !== undefined) return undefined
+    if (of === undefined) return undefined
     const { column, as = 'value', stored = false } = place
     const type = this.writtenType(column, { as, stored })
     return type && this.#write(of, type, { ...place, isOperand: !stored })
@@ -370,7 +370,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
    * settings that references read. It does have the value of a reference to a parameter.
    */
   #onCoordinator (value: Fragment, reference?: Reference): Fragment {
-    const isParameter = reference?.parameter !== undefined && reference.otherwise === undefined
+    const isParameter = reference?.parameter !== undefined
     return this.distributed && !isParameter ? this.computeFirst(value) : value
   }
 
@@ -478,10 +478,10 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     type: Fragment,
     { tree, label }: Parameters<ArgumentBuilder['convertDocument']>[2]
   ): Fragment {
-    const { pieces, references: [reference] } = document
+    const reference = readWhole(document)
     const base = baseOf(tree)
     const place = { column: label }
-    if (reference === undefined || !pieces.every(piece => piece === '')) {
+    if (reference === undefined) {
       return isJsonType(base)
         ? this.#documentAs(document, type)
         : sql`${
@@ -542,14 +542,13 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     if (path.resultType !== 'column') {
       return this.#onCoordinator(jsonElements(this.buildDocument(document), path.resultType))
     }
-    const { pieces, references } = document
+    const { references } = document
     const type = path.example === undefined ? this.targetType(path.column) : undefined
     if (type === undefined) {
       return this.computeFirst(this.converter.convertList(this.buildDocument(document), path))
     }
     const place = { column: path.column, isCompared: true }
-    const isList = pieces.every(piece => piece === '')
-    const [list] = references as readonly [Reference, ...Reference[]]
+    const list = readWhole(document)
     const name = nameWritten(type)
     const base = baseOf(type)
     if (isJsonType(base)) {
@@ -559,15 +558,15 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     }
     const isText = name !== undefined && base.kind !== 'array' && base.oid < FIRST_READ_OID
     if (!isText) {
-      const json = isList
-        ? this.#typed.listOf(list, type, place)
-        : sql`pg_catalog.json_build_array(${
+      const json = list === undefined
+        ? sql`pg_catalog.json_build_array(${
           join(references.map(reference => this.#typed.jsonOf(reference, type, place)), sql`, `)
         })`
+        : this.#typed.listOf(list, type, place)
       return this.computeFirst(this.converter.convertList(json, path))
     }
     // A subquery is computed once.
-    if (isList) {
+    if (list !== undefined) {
       const json = this.#typed.listOf(list, type, place)
       return this.computeFirst(sql`(select array(select e.value::${name} from
         pg_catalog.json_array_elements_text(${json}) as e (value)))`)

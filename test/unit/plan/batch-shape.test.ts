@@ -7,6 +7,7 @@ import { parseJson, finish } from '../../../src/json/parse.ts'
 import { BatchPlanner } from '../../../src/plan/plan-batch.ts'
 import { readShape } from '../../../src/plan/batch-shape.ts'
 
+const limits = { schemas: ['public'], maxRows: 100, maxConditions: 1000, maxWork: 100_000 }
 const read = (text: string): Batch => parseJson(Buffer.from(text)) as unknown as Batch
 const shapeOf = (operation: string) => readShape(read(`[{"id":"a",${operation}}]`))
 
@@ -130,12 +131,7 @@ t.test('some batches have no shape', async t => {
 })
 
 t.test('batches of one shape have one plan, each with its own values', async t => {
-  const planner = new BatchPlanner({
-    schemas: ['public'],
-    maxRows: 10,
-    maxConditions: 10,
-    maxWork: 100_000
-  })
+  const planner = new BatchPlanner(limits)
   const plan = (...operations: readonly string[]) =>
     finish(planner.plan(read(`[${
       operations.map((operation, i) => `{"id":"o${i}",${operation}}`).join()
@@ -169,12 +165,7 @@ t.test('batches of one shape have one plan, each with its own values', async t =
 })
 
 t.test('the plans that were used last are kept, within a number of bytes', async t => {
-  const planner = new BatchPlanner({
-    schemas: ['public'],
-    maxRows: 100,
-    maxConditions: 1000,
-    maxWork: 100_000
-  })
+  const planner = new BatchPlanner(limits)
   const plan = (n: number): unknown => {
     const conditions = Array.from({ length: 100 }, () => ({ [`c${n}`]: { eq: 1 } }))
     const operation = { id: 'a', op: 'select', table: 't', where: { and: conditions } }
