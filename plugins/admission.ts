@@ -13,7 +13,7 @@ import type { ConfigOptions } from '../schemas/config.ts'
 import type { Identity } from '../schemas/token.ts'
 import { failure } from '../src/errors/catalogue.ts'
 import type { HoldBytes } from '../src/named/upload.ts'
-import { choosePool, type Databases } from '../src/transaction/decorators.ts'
+import { choosePool, type Database } from '../src/transaction/decorators.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -34,15 +34,15 @@ const PAUSE_MS = 25
 const SPREAD_MS = 10
 
 async function admission (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {
-  const databases = app.getDecorator<Databases>('databases')
+  const database = app.getDecorator<Database>('database')
   const { MAX_BYTES_IN_FLIGHT: maxBytes, MAX_BODY_BYTES: maxBodyBytes } = config
   const memory = new Reservations()
   /** When a request on a client connection was last refused, as a time of performance.now(). */
   const refusedAt = new WeakMap<Socket, number>()
   app.decorate<onRequestHookHandler>('admit', (request, reply, done) => {
-    const { headers, socket, identity } = request
+    const { headers, socket } = request
     const bytes = Math.min(Number(headers['content-length'] ?? maxBodyBytes), maxBodyBytes)
-    const pool = choosePool(databases.of(identity), request.preferences)
+    const pool = choosePool(database, request.preferences)
     const isFull = (): boolean => pool.isFull() || memory.total + bytes > maxBytes
     const decide = (): void => {
       if (isFull()) {

@@ -7,17 +7,9 @@ import jwt, { type FastifyJWTOptions } from '@fastify/jwt'
 import type { FastifyInstance, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
-import type { DatabaseRoutes } from '../schemas/database.ts'
 import { headerValues } from '../schemas/http.ts'
 import { type Identity, maxTokenBytes, type TokenHeader } from '../schemas/token.ts'
-import {
-  checkParties,
-  checkTimes,
-  findClaim,
-  findRoute,
-  namedClaims,
-  readRole
-} from '../src/auth/claims.ts'
+import { checkParties, checkTimes, findClaim, namedClaims, readRole } from '../src/auth/claims.ts'
 import { openKeySource, type TokenKeys } from '../src/auth/jwks.ts'
 import { createTokenCache, openToken, type OpenedToken, type Payload } from '../src/auth/token.ts'
 import type { VerificationKey } from '../src/auth/verification-key.ts'
@@ -29,8 +21,6 @@ export interface AuthOptions {
   readonly keys: TokenKeys | undefined
   /** The service's login role. A token must not select it, because it has more privileges. */
   readonly loginRole: string
-  /** The databases of which a claim selects one. */
-  readonly routes: DatabaseRoutes | undefined
 }
 
 declare module 'fastify' {
@@ -53,7 +43,6 @@ async function auth (app: FastifyInstance, options: AuthOptions): Promise<void> 
     if (identity === undefined) throw failure('auth_required')
     request.identity = identity
     request.access.role = request.identity.role
-    request.access.route = request.identity.route?.name
   })
 }
 
@@ -85,19 +74,18 @@ function anonymousIdentity ({ ANON_ROLE: role }: Config): Identity | undefined {
 
 async function createIdentify (
   app: FastifyInstance,
-  { config, keys, loginRole, routes }: AuthOptions
+  { config, keys, loginRole }: AuthOptions
 ): Promise<(request: FastifyRequest, token: string) => Promise<Identity>> {
   const verify = keys !== undefined
     ? await createVerify(app, keys, config)
     : app.hasRequestDecorator('jwtVerify') ? verifyByHost : refuseToken
   const cache = createTokenCache()
-  const noteMissing = createClaimNotice(app, namedClaims(config, routes))
+  const noteMissing = createClaimNotice(app, namedClaims(config))
   const readIdentity = ({ payload, claims }: OpenedToken): Identity => {
     checkParties(payload, config)
     noteMissing(payload)
     const role = readRole(payload, config.JWT_ROLE_CLAIM, loginRole)
-    const found = routes && findRoute(payload, config.DATABASE_ROUTE_CLAIM, routes)
-    return { role, claims, anonymous: false, payload, ...found }
+    return { role, claims, anonymous: false, payload }
   }
   return async (request, token) => {
     const opened = cache.get(token) ?? openToken(token)

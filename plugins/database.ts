@@ -1,26 +1,18 @@
 /**
- * The database, or those of DATABASE_ROUTES: opens the connection pools and the health checks with
- * the app, and closes them with it. Each database has its own, so that one that does not answer
- * delays no batch of another one.
+ * The database: opens the connection pools and the health check with the app, and closes them with
+ * it.
  */
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
-import type { DatabaseRoute, DatabaseRoutes, DatabaseTarget } from '../schemas/database.ts'
+import type { DatabaseTarget } from '../schemas/database.ts'
 import { withoutValues, type DatabaseError } from '../src/errors/postgres.ts'
 import type { Connection } from '../src/postgres/connection.ts'
 import { createHealthCheck } from '../src/postgres/health-check.ts'
 import { createPool, type ConnectionPool } from '../src/postgres/pool.ts'
 import { Compiler } from '../src/sql/compiler.ts'
 import { startupSettings } from '../src/sql/frame/session.ts'
-import { StatementCache } from '../src/sql/statement-cache.ts'
-import {
-  findProblem,
-  type Database,
-  type Databases,
-  type Observer,
-  type PoolLabels
-} from '../src/transaction/decorators.ts'
+import type { Database, Observer, Server } from '../src/transaction/decorators.ts'
 import { startKeyPruner, type KeyPruner } from '../src/transaction/prune-keys.ts'
 import { batchSettings } from '../src/transaction/run-batch.ts'
 
@@ -29,8 +21,6 @@ export interface DatabaseOptions {
   readonly database: DatabaseTarget
   /** The server of read-only batches; undefined: the primary. */
   readonly replica: DatabaseTarget | undefined
-  /** The databases of DATABASE_ROUTES, instead of `database` and `replica`. */
-  readonly routes?: DatabaseRoutes | undefined
 }
 
 /** How often, in milliseconds, expired idempotency keys are deleted. */
@@ -38,63 +28,9 @@ const PRUNE_MS = 60_000
 
 async function database (
   app: FastifyInstance,
-  { config, database: target, replica, routes }: DatabaseOptions
+  { config, database: target, replica: replicaTarget }: DatabaseOptions
 ): Promise<void> {
-  const places: readonly Place[] = routes === undefined
-    ? [{ route: undefined, target, replica }]
-    : routes.all.map(route => ({ route, target: route.target, replica: undefined }))
-  // The databases share the memory for statements.
-  const statements = new StatementCache()
-  const settings = batchSettings(config)
-  const opened = new Map(places.map(place => {
-    const compiler = new Compiler(settings, statements)
-    return [place.route, openDatabase(app, config, { ...place, compiler })]
-  }))
-  const all = [...opened.values()]
-  const observer = app.getDecorator<Observer>('observer')
-  observer.pools(new Map(all.flatMap(({ pools }) => [...pools])))
-  if (routes !== undefined) {
-    observer.routes(new Map(all.map(({ name, database }) => [name as string, database.probe])))
-  }
-  const databases: Databases = {
-    all: all.map(({ database }) => database),
-    of: ({ route }) => (opened.get(route) as OpenedDatabase).database,
-    problem: () => findProblem(databases.all)
-  }
-  app.decorate('databases', databases)
-  // Not awaited: the service starts without a database.
-  app.addHook('onReady', done => {
-    for (const { start } of all) start()
-    done()
-  })
-  // onClose runs after the server has answered its last request.
-  app.addHook('onClose', async () => {
-    await Promise.all(all.map(({ close }) => close()))
-  })
-}
-
-/** The servers of a database. */
-interface Place extends Pick<DatabaseOptions, 'replica'> {
-  readonly route: DatabaseRoute | undefined
-  readonly target: DatabaseTarget
-}
-
-interface OpenedDatabase {
-  readonly name: string | undefined
-  readonly database: Database
-  readonly pools: ReadonlyMap<PoolLabels, ConnectionPool>
-  readonly start: () => void
-  readonly close: () => Promise<unknown>
-}
-
-function openDatabase (
-  app: FastifyInstance,
-  config: Config,
-  { route, target, replica: replicaTarget, compiler }: Place & Pick<Database, 'compiler'>
-): OpenedDatabase {
-  // Log lines and gauges without routes have no such member.
-  const common = route === undefined ? {} : { route: route.name }
-  const log = route === undefined ? app.log : app.log.child(common)
+  const { log } = app
   const warnOfSchemas = createSchemaWarning(log)
   const pool = openPool(log, { config, target, warnOfSchemas })
   const replica = replicaTarget === undefined
@@ -105,9 +41,9 @@ function openDatabase (
       warnOfSchemas,
       logFields: { server: 'replica' }
     })
-  const pools = new Map<PoolLabels, ConnectionPool>([
-    [{ server: 'primary', ...common }, pool],
-    ...replica === undefined ? [] : [[{ server: 'replica' }, replica] as const]
+  const pools = new Map<Server, ConnectionPool>([
+    ['primary', pool],
+    ...replica === undefined ? [] : [['replica', replica] as const]
   ])
   const probe = createHealthCheck(target, change => {
     if ('failed' in change) {
@@ -116,26 +52,32 @@ function openDatabase (
     } else log.info('health check of the database succeeded again')
   })
   let pruner: KeyPruner | undefined
-  return {
-    name: route?.name,
-    database: { pool, replica, probe, compiler },
-    pools,
-    start () {
-      for (const opened of pools.values()) opened.warm()
-      pruner = startKeyPruner({
-        target,
-        everyMs: PRUNE_MS,
-        onRefused: ({ code }) =>
-          log.warn({ sqlstate: code }, 'could not delete expired idempotency keys')
-      })
-    },
-    close: () =>
-      Promise.all([
-        ...[...pools.values()].map(opened => opened.close()),
-        probe.close(),
-        pruner?.close()
-      ])
-  }
+  app.getDecorator<Observer>('observer').pools(pools)
+  app.decorate<Database>('database', {
+    pool,
+    replica,
+    probe,
+    compiler: new Compiler(batchSettings(config))
+  })
+  // Not awaited: the service starts without a database.
+  app.addHook('onReady', done => {
+    for (const opened of pools.values()) opened.warm()
+    pruner = startKeyPruner({
+      target,
+      everyMs: PRUNE_MS,
+      onRefused: ({ code }) =>
+        log.warn({ sqlstate: code }, 'could not delete expired idempotency keys')
+    })
+    done()
+  })
+  // onClose runs after the server has answered its last request.
+  app.addHook('onClose', async () => {
+    await Promise.all([
+      ...[...pools.values()].map(opened => opened.close()),
+      probe.close(),
+      pruner?.close()
+    ])
+  })
 }
 
 type WarnOfSchemas = (unsafe: Connection['unsafeSchemas']) => void

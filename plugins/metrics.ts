@@ -159,33 +159,22 @@ function createObserver (metrics: Metrics, batchLabel: BoundedLabel): Observer {
     'service_batch_op_count',
     'Operations of named batches, by name and outcome'
   )
-  // By database and not by the claim, whose values can be many.
-  const addRouted = metrics.timer(
-    ['route', 'outcome'],
-    ['service_route_count', 'Transactions started, by database of DATABASE_ROUTES and outcome'],
-    [
-      'service_route_duration_milliseconds',
-      'Transaction duration by database of DATABASE_ROUTES, in milliseconds'
-    ]
-  )
   const addOperation = createOperationMetrics(metrics)
   return {
     retry (reason) {
       retries.inc({ reason })
     },
     replicaBehind: () => behind.inc(),
-    batch ({ role = 'other', outcome, ms, operations }, { batch: name, route }) {
+    batch ({ role = 'other', outcome, ms, operations }, name) {
       addTransaction({ role, outcome }, ms)
       if (name !== undefined) {
         const batch = batchLabel(name)
         addNamed({ batch, outcome }, ms)
         for (const { outcome } of operations) namedOperations.inc({ batch, outcome })
       }
-      if (route !== undefined) addRouted({ route, outcome }, ms)
       for (const operation of operations) addOperation(operation)
     },
     pools: pools => createPoolMetrics(metrics, pools),
-    routes: probes => createRouteMetrics(metrics, probes),
     async scrape () {
       return { text: await register.metrics(), type: register.contentType }
     },
@@ -256,32 +245,13 @@ function createPoolMetrics (
     const gauge = new client.Gauge({
       name,
       help,
-      labelNames: ['server', 'route'],
+      labelNames: ['server'],
       registers: [register],
       collect () {
-        for (const [labels, pool] of pools) gauge.set({ ...labels }, read(pool.count()))
+        for (const [server, pool] of pools) gauge.set({ server }, read(pool.count()))
       }
     })
   }
-}
-
-function createRouteMetrics (
-  { client, register }: Metrics,
-  probes: Parameters<Observer['routes']>[0]
-): void {
-  const gauge = new client.Gauge({
-    name: 'service_route_up',
-    help: 'Whether a database of DATABASE_ROUTES answers (1) or not (0)',
-    labelNames: ['route'],
-    registers: [register],
-    // With several workers, 0 if one of them does not reach the database.
-    aggregator: 'min',
-    async collect () {
-      await Promise.all(Array.from(probes, async ([route, probe]) => {
-        gauge.set({ route }, await probe.reachable() ? 1 : 0)
-      }))
-    }
-  })
 }
 
 export default fp(metrics, { name: 'metrics', dependencies: ['request-log'] })

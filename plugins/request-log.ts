@@ -13,8 +13,6 @@ import type { Failure } from '../src/errors/catalogue.ts'
 export interface AccessLogFields {
   failure?: Failure
   role?: string
-  /** The name of a database of DATABASE_ROUTES. */
-  route?: string | undefined
   operations?: number
   /** The name of a named batch. */
   batch?: string
@@ -71,14 +69,13 @@ async function requestLog (app: FastifyInstance): Promise<void> {
 }
 
 function writeLine (request: FastifyRequest, reply: FastifyReply): void {
-  const { failure, role, route, batch, operations, probe } = request.access
+  const { failure, role, batch, operations, probe } = request.access
   const line = {
     method: request.method,
     path: request.url.split('?', 1)[0],
     status: reply.statusCode,
     ms: Math.round(reply.elapsedTime * 1000) / 1000,
     role,
-    route,
     batch,
     operations,
     ...failure === undefined ? {} : describe(failure)

@@ -25,7 +25,7 @@ import type { OperationReport } from '../src/transaction/report.ts'
 export interface TracingOptions {
   /** Creates the spans; undefined turns tracing off. */
   readonly tracerProvider: TracerProvider | undefined
-  /** The database of requests without a route. */
+  /** The name of the database is an attribute of spans. */
   readonly database: DatabaseTarget
 }
 
@@ -90,8 +90,7 @@ function createSpans (tracer: Tracer, target: DatabaseTarget): Spans {
       if (context === null) return
       const { since, ms, operations } = report
       const { batch } = request.access
-      const { database } = request.identity.route?.target ?? target
-      const system = { 'db.system.name': 'postgresql', 'db.namespace': database }
+      const system = { 'db.system.name': 'postgresql', 'db.namespace': target.database }
       const span = tracer.startSpan(
         batch === undefined ? 'batch' : `batch ${batch}`,
         {

@@ -51,11 +51,11 @@ const duration = (value: number, description: string, minimum = 1) =>
 const optionalText = (options: StringOptions) => Type.Optional(Type.String(options))
 
 export const ConfigSchema = Type.Object({
-  DATABASE_URL: optionalText({
+  DATABASE_URL: Type.String({
     description: "Database URL in libpq's format: " +
       '`postgres://user:password@host:port/database`. Supports several hosts, ' +
       'socket directories, `sslmode` and `target_session_attrs`',
-    defaultText: '**required**, or `DATABASE_ROUTES`',
+    defaultText: '**required**',
     secret
   }),
   DATABASE_REPLICA_URL: optionalText({
@@ -73,17 +73,6 @@ export const ConfigSchema = Type.Object({
     description: 'What happens to a request if the replica does not reach its position in time: ' +
       'it runs on the primary, or gets 503 `replica_behind`',
     default: 'primary'
-  }),
-  DATABASE_ROUTES: optionalText({
-    description: 'Instead of `DATABASE_URL`: several databases, of which a claim of the token ' +
-      'selects one. Comma-separated: `value=url`, and for all other values `*=url` or ' +
-      '`hash(16)=url|url`. Each database has its own pool of `POOL_SIZE` connections',
-    secret
-  }),
-  DATABASE_ROUTE_CLAIM: Type.String({
-    description: 'Claim that selects a database of `DATABASE_ROUTES`',
-    default: 'tenant',
-    ...claimPath
   }),
   DATABASE_ENGINE: Type.Optional(
     oneOf(engineNames, {

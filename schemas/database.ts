@@ -1,6 +1,5 @@
 /**
- * Types of a parsed database URL and of routes to several databases. src/config/ parses them,
- * src/postgres/connect.ts connects with a target.
+ * Types of a parsed database URL. src/config/ parses it, src/postgres/connect.ts connects with it.
  */
 
 /** Host name or address (IPv6 without brackets) and TCP port, or a Unix socket. */
@@ -42,23 +41,6 @@ export interface DatabaseTarget {
   readonly engine?: EngineName | undefined
   /** Command-line options of the session (`-c name=value`): the startup parameter `options`. */
   readonly options: string | undefined
-}
-
-/** A database of DATABASE_ROUTES. */
-export interface DatabaseRoute {
-  /** `host:port/database`: its name in metrics and logs. It contains no secret. */
-  readonly name: string
-  readonly target: DatabaseTarget
-}
-
-/** Which database the value of a claim selects. */
-export interface DatabaseRoutes {
-  /** Every database once, in the order of DATABASE_ROUTES. All have the same user. */
-  readonly all: readonly [DatabaseRoute, ...DatabaseRoute[]]
-  /** The databases of the values that are listed. */
-  readonly values: ReadonlyMap<string, DatabaseRoute>
-  /** The databases of all other values, by the bucket of their hash. Empty: they have none. */
-  readonly buckets: readonly DatabaseRoute[]
 }
 
 /** `host:port`, `[IPv6]:port` or the path of the Unix socket, for logs. */

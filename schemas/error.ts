@@ -13,7 +13,7 @@ export const ErrorType = Type.Union([
     description: 'operations are invalid; no transaction was started'
   }),
   Type.Literal('session_error', {
-    description: 'the role of the token is not allowed, or its database is not known'
+    description: 'the role of the token is not allowed'
   }),
   Type.Literal('execution_error', {
     description: 'an operation or COMMIT failed in PostgreSQL'

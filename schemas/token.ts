@@ -3,7 +3,6 @@
  * reads (RFC 7519 §4.1), and JSON Web Key Sets (RFC 7517). All claims are passed to the database.
  */
 import { Type, type Static } from '@sinclair/typebox'
-import type { DatabaseRoute } from './database.ts'
 import { oneOf } from './one-of.ts'
 
 /** Every algorithm that can be configured. `none` is not supported. */
@@ -63,10 +62,6 @@ export interface Identity {
   readonly anonymous: boolean
   /** The decoded token; undefined without one. */
   readonly payload?: object
-  /** The database of the request; undefined without DATABASE_ROUTES. */
-  readonly route?: DatabaseRoute | undefined
-  /** The value of DATABASE_ROUTE_CLAIM; undefined without DATABASE_ROUTES. */
-  readonly tenant?: string | undefined
 }
 
 /**

@@ -77,7 +77,6 @@ export const promises: readonly Promised[] = [
       ['experiments/storm'],
       ['experiments/cuts'],
       ['e2e/haproxy', 'three instances, one stopped and one killed under load'],
-      ['e2e/move-tenant', 'a tenant moves to another database under load'],
       ['docs/reliability', 'the documented behaviour']
     ]
   },

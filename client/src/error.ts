@@ -63,7 +63,6 @@ export type ServiceErrorCode =
   | 'headers_too_large'
   | 'validation_failed'
   | 'role_denied'
-  | 'route_unknown'
   | 'session_changed'
   | 'reference_row_missing'
   | 'reference_column_missing'

@@ -6,13 +6,13 @@ import type { Static } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Unhealthy } from '../../schemas/http.ts'
-import type { Databases } from '../../src/transaction/decorators.ts'
+import { findProblem, type Database } from '../../src/transaction/decorators.ts'
 
 async function health (app: FastifyInstance): Promise<void> {
-  const databases = app.getDecorator<Databases>('databases')
+  const database = app.getDecorator<Database>('database')
   const notReadyReason = async (): Promise<Static<typeof Unhealthy>['error'] | undefined> => {
     if (app.isStopping()) return 'stopping'
-    return await databases.problem()
+    return await findProblem(database)
   }
   app.decorate('notReadyReason', notReadyReason)
   app.get('/health', async (request, reply) => {

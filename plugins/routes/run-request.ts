@@ -8,7 +8,7 @@ import type { Pieces } from '../../src/json/parse.ts'
 import type { Plan } from '../../src/plan/plan.ts'
 import type { PlannedBatch } from '../../src/plan/plan-batch.ts'
 import { Turns, type Turn } from '../../src/plan/work.ts'
-import type { Databases, Observer, Spans } from '../../src/transaction/decorators.ts'
+import type { Database, Observer, Spans } from '../../src/transaction/decorators.ts'
 import { findRowMembers } from '../../src/transaction/find-row-members.ts'
 import { batchSettings, runBatch, type BatchResult } from '../../src/transaction/run-batch.ts'
 import { clientClosed, type Answer } from './respond.ts'
@@ -30,7 +30,7 @@ export interface BatchRunner {
   /** Waits for the turn of the body. */
   receive(request: FastifyRequest, reply: FastifyReply): Promise<Exchange>
   /** Finds what the statements of an upload take of its rows. Throws if there is no connection. */
-  findRowMembers(request: FastifyRequest, plan: Plan, received: number): RowMembersFound
+  findRowMembers(plan: Plan, received: number): RowMembersFound
   /** Plans and runs a batch. Throws the failure of planning; that of running is in the answer. */
   run(exchange: Exchange, planning: Pieces<PlannedBatch>): Promise<Answer>
 }
@@ -38,7 +38,7 @@ export interface BatchRunner {
 export function createRunner (app: FastifyInstance, config: Config): BatchRunner {
   const observer = app.getDecorator<Observer>('observer')
   const spans = app.getDecorator<Spans>('spans')
-  const databases = app.getDecorator<Databases>('databases')
+  const database = app.getDecorator<Database>('database')
   const mayBegin = app.getDecorator<() => boolean>('mayBegin')
   const settings = batchSettings(config)
   const turns = new Turns()
@@ -51,8 +51,7 @@ export function createRunner (app: FastifyInstance, config: Config): BatchRunner
       const turn = await takeTurn(bytes.length)
       return { request, reply, bytes, turn, times: { received, read: performance.now() } }
     },
-    async findRowMembers (request, plan, received) {
-      const database = databases.of(request.identity)
+    async findRowMembers (plan, received) {
       return await findRowMembers(plan, database, received + config.REQUEST_TIMEOUT_MS)
     },
     async run ({ request, reply, turn, times }, planning) {
@@ -62,7 +61,7 @@ export function createRunner (app: FastifyInstance, config: Config): BatchRunner
         const batch = await turn.finish(planning)
         request.access.operations = batch.plan.operations.length
         const result = await runBatch(batch, request, {
-          database: databases.of(request.identity),
+          database,
           settings,
           deadline: times.received + config.REQUEST_TIMEOUT_MS,
           clientClosed: clientClosed(reply),
@@ -91,9 +90,9 @@ function observe (
 ): void {
   request.access.committed = mayCommit && failure === undefined
   if (report === undefined) return
-  const { namedBatch, identity } = request
+  const { namedBatch } = request
   if (!isQueryPlan) {
-    observer.batch(report, { batch: namedBatch?.name, route: identity.route?.name })
+    observer.batch(report, namedBatch?.name)
   }
   spans.batch(request, report, failure)
 }

@@ -5,15 +5,15 @@ import type { FastifyInstance, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ConfigOptions } from '../../schemas/config.ts'
 import { listTables } from '../../src/tables/read-tables.ts'
-import { choosePool, type Databases } from '../../src/transaction/decorators.ts'
+import { choosePool, type Database } from '../../src/transaction/decorators.ts'
 import { clientClosed } from './respond.ts'
 
 async function tables (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {
-  const databases = app.getDecorator<Databases>('databases')
+  const database = app.getDecorator<Database>('database')
   const authenticate = app.getDecorator<onRequestHookHandler>('authenticate')
   app.get('/tables', { onRequest: authenticate }, async (request, reply) => {
     const { identity } = request
-    const pool = choosePool(databases.of(identity), { access: 'read-only' })
+    const pool = choosePool(database, { access: 'read-only' })
     const tables = await listTables(pool, {
       role: identity.role,
       anonymous: identity.anonymous,

@@ -42,7 +42,7 @@ export function createRunUpload (
     const [, query = ''] = request.url.split(/\?(.*)/s, 2)
     const isCsv = request.upload === 'csv'
     const batch = request.namedBatch as NamedBatch
-    const members = await runner.findRowMembers(request, batch.planner.planOfFile, received)
+    const members = await runner.findRowMembers(batch.planner.planOfFile, received)
     const upload = new Upload(batch, { query, isCsv, members }, limits)
     const hash = request.headers['idempotency-key'] === undefined ? undefined : createHash('sha256')
     let bytes = 0

@@ -1,10 +1,8 @@
 /**
- * Checks the claims of a verified token (RFC 7519 §4.1), and reads the role and the database.
+ * Checks the claims of a verified token (RFC 7519 §4.1), and reads the role.
  */
-import { createHash } from 'node:crypto'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { Config } from '../../schemas/config.ts'
-import type { DatabaseRoute, DatabaseRoutes } from '../../schemas/database.ts'
 import { maxIdentifierBytes } from '../../schemas/operation.ts'
 import { isReservedRole, TimeClaims } from '../../schemas/token.ts'
 import { quote, refuse } from '../errors/catalogue.ts'
@@ -112,13 +110,11 @@ function locateInside (value: unknown, path: string): readonly string[] | undefi
 
 /** The settings that name claims, and the names. */
 export function namedClaims (
-  config: Config,
-  routes: DatabaseRoutes | undefined
+  config: Config
 ): ReadonlyArray<readonly [setting: keyof Config, name: string]> {
   const { IDEMPOTENCY_SCOPE: scope = [], IDEMPOTENCY_IGNORED_CLAIMS: ignored = [] } = config
   return [
     ['JWT_ROLE_CLAIM', config.JWT_ROLE_CLAIM],
-    ...routes === undefined ? [] : [['DATABASE_ROUTE_CLAIM', config.DATABASE_ROUTE_CLAIM] as const],
     ...scope.map(name => ['IDEMPOTENCY_SCOPE', name] as const),
     ...ignored.map(name => ['IDEMPOTENCY_IGNORED_CLAIMS', name] as const)
   ]
@@ -134,35 +130,4 @@ function problemOf (role: string, loginRole: string): string | undefined {
   const invalid = role.includes('\0') || !role.isWellFormed() ||
     Buffer.byteLength(role) > maxIdentifierBytes
   return invalid ? 'is not a possible name of a role' : undefined
-}
-
-/**
- * Returns the value of the claim that `path` names, and its database (DATABASE_ROUTES). Throws
- * `token_claims_invalid` or `route_unknown`. Only text is accepted: two numbers of a token that
- * differ can be the same number of JavaScript.
- */
-export function findRoute (
-  payload: Payload,
-  path: string,
-  { values, buckets }: DatabaseRoutes
-): { readonly tenant: string, readonly route: DatabaseRoute } {
-  const tenant = findClaim(payload, path)
-  if (typeof tenant !== 'string' || tenant === '') {
-    const reason = `${path} (DATABASE_ROUTE_CLAIM) must be a non-empty string`
-    throw refuse('token_claims_invalid', reason)
-  }
-  const route = values.get(tenant) ?? buckets[bucketOf(tenant, buckets.length)]
-  if (route === undefined) {
-    throw refuse('route_unknown', `${path} ${quote(tenant)} has no database in DATABASE_ROUTES`)
-  }
-  return { tenant, route }
-}
-
-/**
- * The bucket of a value: the first four bytes of the SHA-256 of its UTF-8 text, as a big-endian
- * number, modulo the number of buckets. It never changes, because it decides where rows are.
- * Without buckets NaN.
- */
-export function bucketOf (value: string, buckets: number): number {
-  return createHash('sha256').update(value).digest().readUInt32BE() % buckets
 }

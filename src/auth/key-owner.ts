@@ -16,8 +16,8 @@ export interface KeyOwner {
   /**
    * The hash of role, issuer and subject. Without a subject, any claim may identify the user: then
    * it is the hash of the role and all claims that do not change with every token. Without a token,
-   * it is the hash of the role. The tenant of DATABASE_ROUTES and the values of IDEMPOTENCY_SCOPE
-   * are parts of it, because one subject can belong to several tenants.
+   * it is the hash of the role. The values of IDEMPOTENCY_SCOPE are parts of it, because one
+   * subject can belong to several tenants.
    */
   readonly principal: string
   /** The hash of all claims that do not change with every token or login. */
@@ -61,13 +61,12 @@ const MAX_NAME = 100
 
 /** Throws `idempotency_key_invalid` for claims that are nested too deep to be compared. */
 export function ownerOf (
-  { role, claims: text, anonymous, tenant }: Identity,
+  { role, claims: text, anonymous }: Identity,
   { IDEMPOTENCY_SCOPE: scope = [], IDEMPOTENCY_IGNORED_CLAIMS: names = [] }: OwnerSettings
 ): KeyOwner {
   const claims = parseClaims(text)
   const ignored = [...tokenClaims, ...names.flatMap(name => locateIn(claims, name))]
   const parts = [role, ...anonymous ? ['anonymous'] : describe(claims, ignored)]
-  if (tenant !== undefined) parts.push(tenant)
   if (scope.length > 0) parts.push(scope.map(path => [path, readClaim(claims, path)]))
   const principal = hash(parts)
   const compared = sortMembers(omit(claims, [...ignored, ...loginClaims]))

@@ -1,8 +1,6 @@
 /**
- * `oneflight check --database`: describes what PostgreSQL refuses in the database of DATABASE_URL,
- * or in each one of DATABASE_ROUTES.
+ * `oneflight check --database`: describes what PostgreSQL refuses in the database of DATABASE_URL.
  */
-import type { DatabaseTarget } from '../../schemas/database.ts'
 import { isReservedRole } from '../../schemas/token.ts'
 import type { DatabaseSettings } from '../config/config.ts'
 import type { Failure } from '../errors/catalogue.ts'
@@ -19,8 +17,8 @@ import { describeIssues, type BatchText } from './input.ts'
 
 export interface DatabaseCheck {
   /**
-   * Resolves with one line per issue. Throws a UsageError when a database or the role cannot be
-   * used.
+   * Resolves with one line per issue. Throws a UsageError when the database or the role
+   * cannot be used.
    */
   check(plan: Plan, text: BatchText): Promise<readonly string[]>
   close(): Promise<void>
@@ -28,38 +26,12 @@ export interface DatabaseCheck {
 
 /** Connects with the first check. Throws a UsageError when the role is missing or reserved. */
 export function openDatabaseCheck (
-  settings: DatabaseSettings,
-  { role = settings.config.ANON_ROLE }: CheckOptions
+  { config, database: target }: DatabaseSettings,
+  { role = config.ANON_ROLE }: CheckOptions
 ): DatabaseCheck {
-  const { config, database, routes } = settings
   if (role === undefined) throw new UsageError('--database requires --role')
   if (isReservedRole(role)) throw new UsageError(`role "${role}" is reserved by PostgreSQL`)
-  if (role === database.user) {
-    const name = routes === undefined ? 'DATABASE_URL' : 'DATABASE_ROUTES'
-    throw new UsageError(`"${role}" is the login role of ${name}`)
-  }
-  const databases = routes?.all ?? [{ name: undefined, target: database }]
-  const checks = databases.map(({ name, target }) => openOne({ config, name, target, role }))
-  return {
-    async check (plan, text) {
-      const lines: string[] = []
-      for (const { check } of checks) lines.push(...await check(plan, text))
-      return lines
-    },
-    async close () {
-      await Promise.all(checks.map(({ close }) => close()))
-    }
-  }
-}
-
-interface OneDatabase extends Pick<DatabaseSettings, 'config'> {
-  /** The name of a database of DATABASE_ROUTES, as in metrics and logs. */
-  readonly name: string | undefined
-  readonly target: DatabaseTarget
-  readonly role: string
-}
-
-function openOne ({ config, name, target, role }: OneDatabase): DatabaseCheck {
+  if (role === target.user) throw new UsageError(`"${role}" is the login role of DATABASE_URL`)
   let reason: string | undefined
   const pool = createPool({
     target,
@@ -86,11 +58,10 @@ function openOne ({ config, name, target, role }: OneDatabase): DatabaseCheck {
     async check (plan, text) {
       try {
         const issues = await checkBatch(plan, options)
-        return issues.flatMap(issue => describe(issue, text, name))
+        return issues.flatMap(issue => describe(issue, text))
       } catch (error) {
         const why = reason ?? (error as Failure).reason ?? (error as Failure).message
-        const where = name === undefined ? 'the database' : `the database ${name}`
-        throw new UsageError(`cannot check against ${where}: ${why}`)
+        throw new UsageError(`cannot check against the database: ${why}`)
       }
     },
     close: () => pool.close()
@@ -99,11 +70,9 @@ function openOne ({ config, name, target, role }: OneDatabase): DatabaseCheck {
 
 function describe (
   { failure, index, column }: CheckIssue,
-  text: BatchText,
-  name: string | undefined
+  text: BatchText
 ): readonly string[] {
-  const { code, details } = failure
-  const message = name === undefined ? failure.message : `${name}: ${failure.message}`
+  const { code, message, details } = failure
   return describeIssues({ code, message, ...details }, text, findPlace())
 
   function findPlace (): Position | undefined {

@@ -83,9 +83,7 @@ const check = {
     description: 'Check all named batches of the folder, as the service does when it starts'
   },
   database: {
-    description:
-      'Check names, types and privileges against the database of DATABASE_URL, or against every ' +
-      'database of DATABASE_ROUTES'
+    description: 'Check names, types and privileges against the database of DATABASE_URL'
   },
   role: {
     value: '<role>',
@@ -164,10 +162,9 @@ export const commands: Readonly<Record<CommandName, CommandItem>> = {
       'With --batches, files are optional. Named batches cannot be checked against a database.',
       'With --database, PostgreSQL plans each operation under the role, in a read-only ' +
       'transaction that is rolled back. Nothing is executed. Values of insert and set are not ' +
-      'checked: they are converted only when a batch runs, for example with run --dry-run. With ' +
-      'DATABASE_ROUTES, each issue of a database has its name before the message.',
-      'Exit codes: 0, valid. 1, invalid. 2, invalid command line, environment or file, or a ' +
-      'database cannot be used.'
+      'checked: they are converted only when a batch runs, for example with run --dry-run.',
+      'Exit codes: 0, valid. 1, invalid. 2, invalid command line, environment or file, or ' +
+      'the database cannot be used.'
     ]
   },
   schema: {
@@ -187,7 +184,7 @@ export const commands: Readonly<Record<CommandName, CommandItem>> = {
     notes: [
       'Prints interfaces for the client: with --database one with the tables and views, and with ' +
       'a folder one with the parameters and results of each batch. The limits are read from the ' +
-      'environment, as for check. With DATABASE_ROUTES, the first database is read.',
+      'environment, as for check.',
       'Exit codes: 0, written. 1, a file is invalid, and its issues are printed to standard ' +
       'error. 2, invalid command line or environment, or the folder or the database cannot be ' +
       'read.'
@@ -209,9 +206,7 @@ export const commands: Readonly<Record<CommandName, CommandItem>> = {
     options: { help },
     notes: [
       'Connects to MIGRATE_DATABASE_URL, or to DATABASE_URL when that is not set. Privileges are ' +
-      'granted to the login role of DATABASE_URL. It is safe to run at any time and repeatedly.',
-      'With DATABASE_ROUTES it migrates every database, and connects to those of ' +
-      'MIGRATE_DATABASE_ROUTES if that is set.'
+      'granted to the login role of DATABASE_URL. It is safe to run at any time and repeatedly.'
     ]
   }
 }

@@ -27,7 +27,7 @@ const EXTRA_CONNECTIONS = 4
  * server or the first worker cannot start.
  */
 export async function startPrimary (
-  { config, logger, routes, batches }: AppOptions & { readonly batches: BatchSet }
+  { config, logger, batches }: AppOptions & { readonly batches: BatchSet }
 ): Promise<Pick<Service, 'stop'>> {
   const metrics = await createClusterMetrics()
   const workers = createWorkerSet(logger, metrics, batches.files)
@@ -62,11 +62,9 @@ export async function startPrimary (
     {
       workers: config.WORKERS,
       pool_size: config.POOL_SIZE,
-      ...routes === undefined ? {} : { databases: routes.all.length },
       connections
     },
-    'limits apply to each worker; connections is the maximum of all workers together, ' +
-      'for each database'
+    'limits apply to each worker; connections is the maximum of all workers together'
   )
   return {
     async stop () {

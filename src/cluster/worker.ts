@@ -6,7 +6,13 @@ import cluster, { type Worker } from 'node:cluster'
 import type { BatchFiles, BatchSet } from '../named/read-files.ts'
 import type { AppOptions } from '../server/app.ts'
 import type { Service } from '../server/service.ts'
-import type { DatabaseProblem, Databases, Observer, Snapshot } from '../transaction/decorators.ts'
+import {
+  findProblem,
+  type Database,
+  type DatabaseProblem,
+  type Observer,
+  type Snapshot
+} from '../transaction/decorators.ts'
 
 /** From the primary to a worker. */
 export type ToWorker =
@@ -49,14 +55,14 @@ export async function startWorker (
   const { startMain } = await import('../server/app.ts')
   const { app, stop } = await startMain(options)
   const { snapshot } = app.getDecorator<Observer>('observer')
-  const databases = app.getDecorator<Databases>('databases')
+  const database = app.getDecorator<Database>('database')
   self().on('message', async (message: ToWorker) => {
     if (message.type === 'metrics') {
       send({ type: 'metrics', id: message.id, metrics: await snapshot() })
     }
     if (message.type === 'batches') options.batches.replace(message.files)
     if (message.type === 'ready') {
-      send({ type: 'ready', id: message.id, problem: await databases.problem() })
+      send({ type: 'ready', id: message.id, problem: await findProblem(database) })
     }
   })
   await send({ type: 'serving' })

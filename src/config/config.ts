@@ -3,10 +3,10 @@
  * never contain a secret.
  */
 import { configItems, type Config } from '../../schemas/config.ts'
-import type { DatabaseRoutes, DatabaseTarget, EngineName } from '../../schemas/database.ts'
+import type { DatabaseTarget, EngineName } from '../../schemas/database.ts'
 import { isReservedRole } from '../../schemas/token.ts'
 import type { TokenKeys } from '../auth/jwks.ts'
-import { parseDatabaseRoutes, parseDatabaseUrl } from './database-url.ts'
+import { parseDatabaseUrl } from './database-url.ts'
 import { findUnreadable } from './files.ts'
 import { keyVariables, readKeys } from './jwt-keys.ts'
 import { describeProblem, findNearMisses, readTracing, readValue } from './variables.ts'
@@ -24,7 +24,6 @@ interface Draft {
   readonly values: Partial<Config>
   readonly database?: DatabaseTarget | undefined
   readonly replica?: DatabaseTarget | undefined
-  readonly routes?: DatabaseRoutes | undefined
   readonly keys?: TokenKeys | undefined
   readonly problems: readonly string[]
 }
@@ -32,11 +31,8 @@ interface Draft {
 /** The configuration with its parsed database URLs and token keys. */
 export interface Settings {
   readonly config: Config
-  /** With DATABASE_ROUTES, the first of its databases. */
   readonly database: DatabaseTarget
   readonly replica: DatabaseTarget | undefined
-  /** The databases of DATABASE_ROUTES; undefined: there is one database. */
-  readonly routes: DatabaseRoutes | undefined
   readonly keys: TokenKeys | undefined
   /** True when OTEL_* variables enable tracing. */
   readonly tracing: boolean
@@ -60,7 +56,7 @@ export function readConfig (env: Environment, { keys: source }: ConfigOptions = 
       configItems.map(([name]) => name).filter(name => name.includes('_'))
     ),
     ...draft.problems,
-    ...checkDatabases(given),
+    ...checkDatabase(given),
     ...tracingProblems,
     ...checkServers(draft.values),
     ...checkReplica(draft),
@@ -73,11 +69,10 @@ export function readConfig (env: Environment, { keys: source }: ConfigOptions = 
     ...checkStop(draft.values),
     ...findUnreadable({ folder: draft.values.BATCHES_DIR, ...draft })
   ]
-  const { replica, routes, keys } = draft
-  const database = findDatabase(draft)
+  const { database, replica, keys } = draft
   if (problems.length > 0 || database === undefined) throw configError(problems)
   // Without problems, every variable has a value or its default.
-  return { config: draft.values as Config, database, replica, routes, keys, tracing }
+  return { config: draft.values as Config, database, replica, keys, tracing }
 }
 
 /** Limits that are checked without a database. */
@@ -99,7 +94,7 @@ export function readLimits (env: Environment): Limits {
   return values as Limits
 }
 
-export type DatabaseSettings = Pick<Settings, 'config' | 'database' | 'routes'>
+export type DatabaseSettings = Pick<Settings, 'config' | 'database'>
 
 /**
  * Reads the settings of a check against the database. No keys are required, because the check
@@ -108,15 +103,10 @@ export type DatabaseSettings = Pick<Settings, 'config' | 'database' | 'routes'>
 export function readDatabaseSettings (env: Environment): DatabaseSettings {
   const given = setVariables(env)
   const draft = readTokenKeys(readDatabases(readVariables(given)), given)
-  const problems = [...draft.problems, ...checkDatabases(given), ...checkSchemas(draft.values)]
-  const database = findDatabase(draft)
+  const problems = [...draft.problems, ...checkDatabase(given), ...checkSchemas(draft.values)]
+  const { database } = draft
   if (problems.length > 0 || database === undefined) throw configError(problems)
-  return { config: draft.values as Config, database, routes: draft.routes }
-}
-
-/** The database of DATABASE_URL or the first one of DATABASE_ROUTES. */
-function findDatabase ({ database, routes }: Draft): DatabaseTarget | undefined {
-  return database ?? routes?.all[0].target
+  return { config: draft.values as Config, database }
 }
 
 /** Reads only DATABASE_ENGINE. Throws a `ConfigError`. */
@@ -150,8 +140,8 @@ export function readSigning (env: Environment): Signing {
 
 /**
  * The response of `GET /config`, with "[redacted]" for secrets. Database URLs are reduced to user,
- * hosts, ports and database, routes to user and the names of the databases, the URL of the key set
- * to the part before its query. Unset variables are null.
+ * hosts, ports and database, the URL of the key set to the part before its query. Unset variables
+ * are null.
  */
 export function printableConfig (config: Config): Readonly<Record<string, unknown>> {
   const shown = configItems.map(([name, item]) => {
@@ -168,19 +158,7 @@ export function printableConfig (config: Config): Readonly<Record<string, unknow
     ...Object.fromEntries(shown),
     DATABASE_URL: place(config.DATABASE_URL),
     DATABASE_REPLICA_URL: place(config.DATABASE_REPLICA_URL),
-    DATABASE_ROUTES: config.DATABASE_ROUTES === undefined
-      ? null
-      : printableRoutes(parseDatabaseRoutes(config.DATABASE_ROUTES)),
     JWT_JWKS_URL: keysAt && keysAt.origin + keysAt.pathname
-  }
-}
-
-/** Returns the names of the databases, by value and by bucket. */
-function printableRoutes ({ all: [first], values, buckets }: DatabaseRoutes): object {
-  return {
-    user: first.target.user,
-    values: Object.fromEntries(Array.from(values, ([value, { name }]) => [value, name])),
-    buckets: buckets.map(({ name }) => name)
   }
 }
 
@@ -214,14 +192,10 @@ function readVariables (given: Environment, names?: readonly string[]): Draft {
 function readDatabases (draft: Draft): Draft {
   const problems = [...draft.problems]
   const { DATABASE_ENGINE: engine } = draft.values
-  const readTarget = (text: string): DatabaseTarget => ({ ...parseDatabaseUrl(text), engine })
-  const read = <Parsed>(
-    name: 'DATABASE_URL' | 'DATABASE_REPLICA_URL' | 'DATABASE_ROUTES',
-    parse: (text: string) => Parsed
-  ): Parsed | undefined => {
+  const read = (name: 'DATABASE_URL' | 'DATABASE_REPLICA_URL'): DatabaseTarget | undefined => {
     const text = draft.values[name]
     try {
-      return text === undefined ? undefined : parse(text)
+      return text === undefined ? undefined : { ...parseDatabaseUrl(text), engine }
     } catch (error) {
       problems.push(`${name}: ${(error as Error).message}`)
       return undefined
@@ -229,31 +203,14 @@ function readDatabases (draft: Draft): Draft {
   }
   return {
     ...draft,
-    database: read('DATABASE_URL', readTarget),
-    replica: read('DATABASE_REPLICA_URL', readTarget),
-    routes: read('DATABASE_ROUTES', text => parseDatabaseRoutes(text, engine)),
+    database: read('DATABASE_URL'),
+    replica: read('DATABASE_REPLICA_URL'),
     problems
   }
 }
 
-/**
- * Variables that cannot be combined with DATABASE_ROUTES. A request without a token has no claim,
- * so ANON_ROLE is one of them.
- */
-const notWithRoutes = ['DATABASE_URL', 'DATABASE_REPLICA_URL', 'ANON_ROLE'] as const
-
-function checkDatabases (given: Environment): readonly string[] {
-  if (given['DATABASE_ROUTES'] !== undefined) {
-    return notWithRoutes.filter(name => given[name] !== undefined).map(name =>
-      `${name}: cannot be combined with DATABASE_ROUTES`
-    )
-  }
-  return [
-    ...given['DATABASE_URL'] === undefined ? ['DATABASE_URL: required'] : [],
-    ...given['DATABASE_ROUTE_CLAIM'] === undefined
-      ? []
-      : ['DATABASE_ROUTE_CLAIM: requires DATABASE_ROUTES']
-  ]
+function checkDatabase (given: Environment): readonly string[] {
+  return given['DATABASE_URL'] === undefined ? ['DATABASE_URL: required'] : []
 }
 
 function readTokenKeys (draft: Draft, given: Environment): Draft {

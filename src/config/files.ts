@@ -3,28 +3,23 @@
  * content is read later, and again when it changes.
  */
 import { readFileSync, readdirSync } from 'node:fs'
-import type { DatabaseRoutes, DatabaseTarget } from '../../schemas/database.ts'
+import type { DatabaseTarget } from '../../schemas/database.ts'
 
 export interface NamedFiles {
   /** BATCHES_DIR */
   readonly folder: string | undefined
   readonly database?: DatabaseTarget | undefined
   readonly replica?: DatabaseTarget | undefined
-  readonly routes?: DatabaseRoutes | undefined
 }
 
 /** Returns a line for each file or folder that cannot be read, with its variable. */
 export function findUnreadable (
-  { folder, database, replica, routes }: NamedFiles
+  { folder, database, replica }: NamedFiles
 ): readonly string[] {
-  const routed = (routes?.all ?? []).flatMap(({ target }) =>
-    findUnreadableTls('DATABASE_ROUTES', target)
-  )
   return [
     ...folder === undefined ? [] : describe('BATCHES_DIR: the folder', folder, readdirSync),
     ...findUnreadableTls('DATABASE_URL', database),
-    ...findUnreadableTls('DATABASE_REPLICA_URL', replica),
-    ...new Set(routed)
+    ...findUnreadableTls('DATABASE_REPLICA_URL', replica)
   ]
 }
 

@@ -158,11 +158,6 @@ const sessionErrors = failuresOf('session_error', {
     status: 403,
     meaning: 'The role of the token is not allowed. The log states the reason.'
   },
-  route_unknown: {
-    status: 403,
-    meaning:
-      'No database is configured for the token (`DATABASE_ROUTES`). The log states the reason.'
-  },
   session_changed: {
     status: 400,
     meaning:

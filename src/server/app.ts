@@ -61,16 +61,16 @@ export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
 
 /** Registers the routes with their hooks in the context of `app`, below its prefix. */
 export async function registerRoutes (app: FastifyInstance, options: RouteOptions): Promise<void> {
-  const { config, database: target, replica, routes, keys, tracerProvider } = options
+  const { config, database: target, replica, keys, tracerProvider } = options
   const named = namedBatchesOf(options)
   await app.register(requestLog)
   await app.register(tracing, { tracerProvider, database: target })
   await app.register(cors, { config })
   await app.register(errors, { config })
   await app.register(metrics)
-  await app.register(database, { config, database: target, replica, routes })
+  await app.register(database, { config, database: target, replica })
   await app.register(mediaType, { config })
-  await app.register(auth, { config, keys, loginRole: target.user, routes })
+  await app.register(auth, { config, keys, loginRole: target.user })
   await app.register(namedBatches, { config, batches: named })
   await app.register(prefer, { config })
   await app.register(idempotencyKey, { config })

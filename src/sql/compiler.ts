@@ -84,7 +84,7 @@ export class Compiler {
   /** What is known about the names in plans. */
   readonly unknownNames = new UnknownNames()
   readonly #settings: CompileSettings
-  readonly #statements: StatementCache
+  readonly #statements = new StatementCache()
   readonly #plans = new WeakMap<Plan, Variants>()
   readonly #sessions = new WeakMap<ConnectionFacts, SessionStatements>()
   readonly #find: Required<Pick<CompileOptions, 'findColumns' | 'findFunction'>> = {
@@ -92,10 +92,8 @@ export class Compiler {
     findFunction: name => this.functionTypes.lookup(name)
   }
 
-  /** `statements`: a cache of statements, which several compilers can share. */
-  constructor (settings: CompileSettings, statements = new StatementCache()) {
+  constructor (settings: CompileSettings) {
     this.#settings = settings
-    this.#statements = statements
   }
 
   compile (batch: PlannedBatch, request: BatchRequest): CompiledBatch {

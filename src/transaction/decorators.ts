@@ -1,10 +1,9 @@
 /**
  * What plugins offer to each other by decorators, so that they need not import each other: the
- * databases, with their pools and their health, and metrics and spans of batches.
+ * database, with its pools and its health, and metrics and spans of batches.
  */
 import type { FastifyRequest } from 'fastify'
 import type { IFastifyMetrics } from 'fastify-metrics'
-import type { Identity } from '../../schemas/token.ts'
 import type { Failure } from '../errors/catalogue.ts'
 import type { HealthCheck } from '../postgres/health-check.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
@@ -13,26 +12,12 @@ import type { TransactionMode } from '../sql/frame/compiled-batch.ts'
 import type { RetryReason } from './outcome.ts'
 import type { BatchReport } from './report.ts'
 
-/** The decorator `databases` of the database plugin. */
-export interface Databases {
-  /** One, or those of DATABASE_ROUTES. */
-  readonly all: readonly Database[]
-  /** Returns the database of a request. A batch uses no other one. */
-  of(identity: Identity): Database
-  /**
-   * Resolves to undefined as soon as one database answers whose pool is not stuck. The others do
-   * not count: while one database is down, batches for the others must still arrive.
-   */
-  problem(): Promise<DatabaseProblem | undefined>
-}
-
-/** Why no database can run batches: none answers, or none has a connection to give. */
+/** Why the database can run no batch: it does not answer, or its pool has no connection to give. */
 export type DatabaseProblem = 'database' | 'pool'
 
-/** A database with its replica. */
+/** The decorator `database` of the database plugin. */
 export interface Database {
   readonly pool: ConnectionPool
-  /** Each database has its own, because it contains what is known about types. */
   readonly compiler: Compiler
   /** The connections of DATABASE_REPLICA_URL. */
   readonly replica: ConnectionPool | undefined
@@ -47,16 +32,12 @@ export function choosePool (
   return access === 'read-only' ? replica : pool
 }
 
-/** See Databases.problem. */
+/** Resolves to undefined when the database answers and its pool is not stuck. */
 export async function findProblem (
-  databases: readonly Database[]
+  { pool, probe }: Database
 ): Promise<DatabaseProblem | undefined> {
-  const usable = databases.filter(({ pool }) => !pool.isStuck())
-  if (usable.length === 0) return 'pool'
-  const checks = usable.map(async ({ probe }) => {
-    if (!await probe.reachable()) throw new Error('not reachable')
-  })
-  return await Promise.any(checks).then(() => undefined, () => 'database')
+  if (pool.isStuck()) return 'pool'
+  return await probe.reachable() ? undefined : 'database'
 }
 
 /** Every metric with its samples, as one process sends them to another. */
@@ -73,32 +54,16 @@ export interface Exposition {
 /** The server behind a pool; a label of metrics. */
 export type Server = 'primary' | 'replica'
 
-/** The labels of a pool. `route` is the name of a database of DATABASE_ROUTES. */
-export interface PoolLabels {
-  readonly server: Server
-  readonly route?: string
-}
-
-/** Where a batch is counted beside the metrics of all batches. */
-export interface BatchLabels {
-  /** The name of a named batch. */
-  readonly batch: string | undefined
-  /** The name of a database of DATABASE_ROUTES. */
-  readonly route: string | undefined
-}
-
 /** The decorator `observer` of the metrics plugin. */
 export interface Observer {
-  /** Counts a batch that was sent. */
-  batch(report: BatchReport, labels: BatchLabels): void
+  /** Counts a batch that was sent. `name`: that of a named batch. */
+  batch(report: BatchReport, name: string | undefined): void
   /** Counts another attempt at a batch. */
   retry(reason: RetryReason): void
   /** Counts a batch whose position the replica did not reach in time. */
   replicaBehind(): void
   /** Registers the gauges of the pools, which are read at every scrape. */
-  pools(pools: ReadonlyMap<PoolLabels, Pick<ConnectionPool, 'count'>>): void
-  /** Registers the gauge of the databases of DATABASE_ROUTES, by name. */
-  routes(probes: ReadonlyMap<string, Pick<HealthCheck, 'reachable'>>): void
+  pools(pools: ReadonlyMap<Server, Pick<ConnectionPool, 'count'>>): void
   scrape(): Promise<Exposition>
   /** The metrics for a process that adds up those of several. */
   snapshot(): Promise<Snapshot>

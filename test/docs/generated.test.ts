@@ -34,7 +34,7 @@ t.test('the generated tables are written between their markers', async t => {
 
   const rowsOf = {
     'docs/reference/configuration.md': [
-      '| `DATABASE_URL` | **required**, or `DATABASE_ROUTES` |',
+      '| `DATABASE_URL` | **required** |',
       '| `ANON_ROLE` | – |',
       '| `LOCK_TIMEOUT_MS` | `5000` ms | Maximum wait for a lock (from 1 to 3600000 ms) |',
       '| `QUEUE_SIZE` | 4 × `POOL_SIZE` |'

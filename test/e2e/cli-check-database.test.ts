@@ -147,60 +147,6 @@ t.test('nothing is executed, and row locks are not waited for', async t => {
   }])
 })
 
-t.test('every database of DATABASE_ROUTES is checked and named', async t => {
-  const things = `create table things (id int); grant all on things to ${role};`
-  const [one, other] = [
-    await useDatabase(t, { schema: things }),
-    await useDatabase(t, { schema: `${things} alter table things add name text;` })
-  ]
-  const { host } = new URL(one.url)
-  const routes = `acme=${other.loginUrl},hash(2)=${one.loginUrl}|${other.loginUrl}`
-  const check = (batch: string, env = {}): Promise<Ended> =>
-    runInside(['check', '--database', '--role', role, '-'], {
-      env: { DATABASE_ROUTES: routes, ...env },
-      input: batch
-    })
-  const select = (column: string): string =>
-    `[{"id": "a", "op": "select", "table": "things", "columns": ["${column}"]}]`
-
-  t.same(await check(select('id')), { code: 0, out: '<stdin>: ok: 1 operation\n', err: '' })
-  const issue = (database: Database, column: string): string =>
-    `<stdin>:1:61: operation 0 (a): undefined_column: ${host}/${database.name}: ` +
-    `Table "things" has no column "${column}".\n`
-  t.same(await check(select('name')), { code: 1, out: issue(one, 'name'), err: '' })
-  t.same(await check(select('nmae')), {
-    code: 1,
-    out: issue(other, 'nmae') + issue(one, 'nmae'),
-    err: ''
-  })
-  const invalid = await check('[{"id": "a", "op": "select", "tabel": "things"}]')
-  t.equal(invalid.code, 1)
-  t.notMatch(invalid.out, host, 'an issue that no database reports')
-
-  const nowhere = one.loginUrl.replace(one.name, 'oneflight_nowhere')
-  const rows: ReadonlyArray<readonly [env: Readonly<Record<string, string>>, line: RegExp]> = [
-    [{ DATABASE_ROUTES: one.loginUrl }, /DATABASE_ROUTES: entry 1: /],
-    [{ DATABASE_URL: one.loginUrl }, /DATABASE_URL: cannot be combined with DATABASE_ROUTES/],
-    [
-      { DATABASE_ROUTES: `${routes},initech=${nowhere}` },
-      new RegExp(`cannot check against the database ${host}/oneflight_nowhere: .*does not exist`)
-    ]
-  ]
-  for (const [env, line] of rows) {
-    const { code, out, err } = await check(select('name'), env)
-    t.same([code, out], [2, ''], err)
-    t.match(err, line)
-    t.notMatch(err, /:login/)
-  }
-  t.match(
-    await runInside(['check', '--database', '--role', 'oneflight_login', '-'], {
-      env: { DATABASE_ROUTES: routes },
-      input: select('id')
-    }),
-    { code: 2, err: /"oneflight_login" is the login role of DATABASE_ROUTES/ }
-  )
-})
-
 t.test('the role is an option or ANON_ROLE', async t => {
   const { check } = await useCheck(t)
   const batch = '[{"id": "a", "op": "select", "table": "things"}]'

@@ -193,41 +193,6 @@ t.test('a repeated migration does not wait for a backup', async t => {
   })
 })
 
-t.test('every database of DATABASE_ROUTES is migrated', async t => {
-  const [one, other] = [await useDatabase(t), await useDatabase(t)]
-  const routes = (url: 'url' | 'loginUrl'): string =>
-    `acme=${one[url]},hash(2)=${other[url]}|${one[url]}`
-  const { host } = new URL(one.url)
-  const env = { DATABASE_ROUTES: routes('loginUrl') }
-  t.same(await migrate({ ...env, MIGRATE_DATABASE_ROUTES: routes('url') }), {
-    code: 0,
-    out: [one, other].map(({ name }) =>
-      `oneflight: schema oneflight is ready for role ${LOGIN_ROLE} in ${host}/${name}\n`
-    ).join(''),
-    err: ''
-  })
-  for (const database of [one, other]) t.same(await privilegesOf(database, LOGIN_ROLE), needed)
-
-  const rows: ReadonlyArray<readonly [env: Readonly<Record<string, string>>, line: RegExp]> = [
-    [{ DATABASE_ROUTES: one.loginUrl }, /^oneflight: DATABASE_ROUTES: entry 1: /],
-    [{ ...env, MIGRATE_DATABASE_ROUTES: 'x' }, /^oneflight: MIGRATE_DATABASE_ROUTES: entry 1: /],
-    [
-      { ...env, MIGRATE_DATABASE_ROUTES: `*=${one.url}` },
-      /^oneflight: MIGRATE_DATABASE_ROUTES: has 1 databases, DATABASE_ROUTES 2$/
-    ],
-    [
-      { DATABASE_ROUTES: `*=${other.loginUrl.replace(other.name, 'oneflight_nowhere')}` },
-      /^oneflight: .*"oneflight_nowhere" does not exist$/
-    ]
-  ]
-  for (const [env, line] of rows) {
-    const { code, out, err } = await migrate(env)
-    t.same([code, out], [1, ''], String(line))
-    t.match(err.replace(/\n$/, ''), line)
-    t.notMatch(err, /:login/)
-  }
-})
-
 t.test('a login role that may create schemas can migrate', async t => {
   const database = await useDatabase(t)
   await database.sql.unsafe(`grant create on database ${database.name} to ${LOGIN_ROLE}`)
@@ -298,11 +263,6 @@ t.test('a failed migration prints one line without secrets and creates nothing',
     [
       'a login role without privileges', { DATABASE_URL: loginUrl },
       new RegExp(`^oneflight: permission denied for database ${name}. Set MIGRATE_DATABASE_URL to `)
-    ],
-    [
-      'a login role without privileges in a route',
-      { DATABASE_ROUTES: `*=${loginUrl}`, DATABASE_ROUTE_CLAIM: 'tenant' },
-      new RegExp(`^oneflight: permission denied .*${name}. Set MIGRATE_DATABASE_ROUTES to `)
     ]
   ]
   for (const [what, env, line] of rows) {

@@ -67,19 +67,13 @@ function spawnService (t: Test, env: Readonly<Record<string, string>>): ServiceG
 /** Starts the service with a database. Resolves when this number of workers serves. */
 async function run (
   t: Test,
-  { env = {}, workers = 2, routes }: {
+  { env = {}, workers = 2 }: {
     readonly env?: Readonly<Record<string, string>>
     readonly workers?: number
-    /** Returns DATABASE_ROUTES for a login URL. It replaces DATABASE_URL. */
-    readonly routes?: (loginUrl: string) => string
   } = {}
 ): Promise<Running> {
   const database = await useDatabase(t, { schema })
-  const { loginUrl } = database
-  const service = spawnService(t, {
-    ...routes === undefined ? { DATABASE_URL: loginUrl } : { DATABASE_ROUTES: routes(loginUrl) },
-    ...env
-  })
+  const service = spawnService(t, { DATABASE_URL: database.loginUrl, ...env })
   const address = (name: string): string | undefined =>
     new RegExp(`${name} server listening at (http://[^"]+)`).exec(service.output())?.[1]
   await until(() => serving(service).length === workers || service.child.exitCode !== null)
@@ -173,23 +167,6 @@ async function stopCleanly (t: Test, { child, ended }: ServiceGroup): Promise<vo
 /** Resolves when this number of processes has logged that it stops. */
 const untilStopping = ({ lines }: ServiceGroup, processes: number): Promise<unknown> =>
   until(() => lines().filter(({ msg }) => msg === 'stopping').length === processes)
-
-t.test('all workers serve every database of DATABASE_ROUTES', async t => {
-  const service = await run(t, {
-    routes: url => `other=${url.replace(/[^/]*$/, 'oneflight_nowhere')},*=${url}`,
-    env: { DATABASE_ROUTE_CLAIM: 'role' }
-  })
-  t.same(await postMany(service, 10), Array(10).fill(200))
-  await untilReady(service)
-  const { text } = await scrape(service)
-  const { name, loginUrl } = service.database
-  const { host } = new URL(loginUrl)
-  t.match(text, `service_route_count{route="${host}/${name}",outcome="ok"} 10\n`)
-  t.match(text, `service_route_up{route="${host}/${name}"} 1\n`, 'not the sum of the workers')
-  t.match(text, `service_route_up{route="${host}/oneflight_nowhere"} 0\n`)
-  t.match(service.lines().find(({ workers }) => workers === 2), { databases: 2, connections: 16 })
-  await stopCleanly(t, service)
-})
 
 t.test('all workers serve, and the admin server sums their metrics', async t => {
   const service = await run(t, { env: { WORKERS: '3' }, workers: 3 })

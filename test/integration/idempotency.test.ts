@@ -557,6 +557,18 @@ t.test('claims of IDEMPOTENCY_IGNORED_CLAIMS may differ between requests', async
   refused(t, other, 422, 'idempotency_key_reused', 'another claim')
 })
 
+t.test('a tenant that moves to a deployment with another audience keeps its keys', async t => {
+  const deploy = (JWT_AUD: string): Promise<ServiceUnderTest> =>
+    useAnother(t, { env: { JWT_AUD, IDEMPOTENCY_IGNORED_CLAIMS: 'aud' } })
+  const [before, after] = [await deploy('shop-1'), await deploy('shop-2')]
+  const first = await send(member('bakery', { aud: 'shop-1' }), entry(), before)
+  expectFresh(t, first)
+  const early = await send(member('bakery', { aud: 'shop-1' }), entry(), after)
+  refused(t, early, 401, 'token_claims_invalid')
+  expectReplay(t, await send(member('bakery', { aud: 'shop-2' }), entry(), after), first)
+  t.equal(await applied(), 1)
+})
+
 t.test('with IDEMPOTENCY_SCOPE, tenants have keys of their own', async t => {
   const scoped = await useAnother(t, { env: { IDEMPOTENCY_SCOPE: 'app_metadata.tenant' } })
   const people = [member('bakery'), member('corner-shop'), { role: 'oneflight_user', sub: 'a' }]

@@ -254,7 +254,7 @@ t.test('the number of names of tables and batches in labels is limited', async t
         since: 0,
         ms: 1
       }]
-    }, { batch: `b${i % 210}`, route: undefined })
+    }, `b${i % 210}`)
   }
   const { text } = await observer.scrape()
   const tables = [

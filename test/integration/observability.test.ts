@@ -56,9 +56,7 @@ t.test('a service is scraped after batches of every outcome', async t => {
   const service = await useService(t, {
     schema,
     batches: { all: { operations: [{ id: 's', op: 'select', table: 'notes' }] } },
-    // With a route, all metrics have samples.
-    routes: url => `*=${url}`,
-    env: { DATABASE_ROUTE_CLAIM: 'role', POOL_SIZE: '1', QUEUE_SIZE: '1', QUEUE_TIMEOUT_MS: '5000' }
+    env: { POOL_SIZE: '1', QUEUE_SIZE: '1', QUEUE_TIMEOUT_MS: '5000' }
   })
   const insert = (table: string, row: object) =>
     service.post([{ id: 'n', op: 'insert', table, values: [row] }])

@@ -118,19 +118,6 @@ t.test('a request span contains a batch span, which contains a span per operatio
   t.match(line, { trace_id: TRACE, span_id: request.spanContext().spanId })
 })
 
-t.test('the spans of a batch have the database of its route', async t => {
-  const { service, ended } = await useTracing(t, {
-    routes: url => `other=${url.replace(/[^/]*$/, 'oneflight_nowhere')},*=${url}`,
-    env: { DATABASE_ROUTE_CLAIM: 'role' }
-  })
-  t.equal((await service.post([{ id: 's', op: 'select', table: 't' }])).status, 200)
-  await until(() => ended().length === 3)
-  t.same(
-    ended().map(({ attributes }) => attributes['db.namespace']),
-    [service.database.name, service.database.name, undefined]
-  )
-})
-
 t.test('the spans of a request and of its batch have the name of the batch', async t => {
   const order = { operations: [{ id: 's', op: 'select', table: 't' }] }
   const { service, ended } = await useTracing(t, {

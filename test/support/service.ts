@@ -64,8 +64,6 @@ export interface UseServiceOptions {
   readonly databaseUrl?: (loginUrl: string) => string
   /** Returns DATABASE_REPLICA_URL for a login URL. */
   readonly replicaUrl?: (loginUrl: string) => string
-  /** Returns DATABASE_ROUTES for a login URL. It replaces DATABASE_URL. */
-  readonly routes?: (loginUrl: string) => string
   /** Creates spans; none by default. */
   readonly tracerProvider?: AppOptions['tracerProvider']
   /** Named batches instead of those of BATCHES_DIR: the content of each file, by name. */
@@ -82,7 +80,6 @@ export async function useService (
     keys = false,
     databaseUrl = url => url,
     replicaUrl,
-    routes,
     tracerProvider,
     batches
   }: UseServiceOptions = {}
@@ -99,9 +96,7 @@ export async function useService (
     }
   })
   const settings = readConfig({
-    ...routes === undefined
-      ? { DATABASE_URL: databaseUrl(database.loginUrl) }
-      : { DATABASE_ROUTES: routes(database.loginUrl) },
+    DATABASE_URL: databaseUrl(database.loginUrl),
     ...testEnvironment,
     ...replicaUrl === undefined ? {} : { DATABASE_REPLICA_URL: replicaUrl(database.loginUrl) },
     ...env

@@ -26,7 +26,7 @@ export const assumptions: Assumptions = {
   reads: 0.5
 }
 
-/** Connections of a process to each database beside its pool. */
+/** Connections of a process beside its pool. */
 export const BESIDE_POOL = 4
 export const DEFAULT_POOL = new Map(configItems).get('POOL_SIZE')?.default as number
 /** One can be replaced while the other one serves. */
@@ -43,12 +43,11 @@ export interface Plan {
   readonly serviceCores: number
   readonly databaseCores: number
   readonly processes: number
+  /** Each has a deployment of the service. */
   readonly databases: number
-  /** Whether each database has its own processes. Otherwise each process uses all databases. */
-  readonly cells: boolean
   /** The mean number of connections that run a batch. */
   readonly busyConnections: number
-  /** POOL_SIZE of each process for each of its databases. */
+  /** POOL_SIZE of each process. */
   readonly poolSize: number
   /** Connections of each database. */
   readonly connections: number
@@ -72,55 +71,44 @@ export function planFor (rate: number, costs: Costs, limits: Assumptions): Plan 
     coresFor(costs.databaseMs) / use / cores,
     rate * costs.walBytes / use / logBytes
   ))
-  const processes = Math.max(LEAST_PROCESSES, Math.ceil(coresFor(costs.serviceMs) / use))
-  const load = { processes, databases, costs, limits }
-  const together = connect(load)
-  const cells = databases > 1 && together.connections > limits.connections
+  const processes = Math.max(
+    LEAST_PROCESSES,
+    Math.ceil(coresFor(costs.serviceMs) / use / databases)
+  )
   return {
     rate,
     balancerCores: coresFor(costs.balancerMs),
     serviceCores: coresFor(costs.serviceMs),
     databaseCores: coresFor(costs.databaseMs),
-    processes,
+    processes: processes * databases,
     databases,
-    cells,
     busyConnections: coresFor(heldMs(costs)),
-    ...cells ? connect(cellOf(load)) : together,
+    ...connect(processes, costs, limits),
     logBytes: rate * costs.walBytes / databases
   }
 }
 
-interface Load {
-  readonly processes: number
-  readonly databases: number
-  readonly costs: Costs
-  readonly limits: Assumptions
-}
-
-/** One database with its own processes. */
-function cellOf (load: Load): Load {
-  return { ...load, processes: Math.ceil(load.processes / load.databases), databases: 1 }
-}
-
 /**
- * The pools of processes that each use all databases: of the default size while the database has
- * room for them, and large enough for a process that is used as planned.
+ * The pools of the processes of one database: of the default size while the database has room for
+ * them, and large enough for a process that is used as planned.
  */
 function connect (
-  { processes, databases, costs, limits }: Load
+  processes: number,
+  costs: Costs,
+  limits: Assumptions
 ): Pick<Plan, 'poolSize' | 'connections'> {
   const room = Math.floor(limits.connections / processes) - BESIDE_POOL
-  const poolSize = Math.max(leastPool(costs, databases), Math.min(DEFAULT_POOL, room))
+  const poolSize = Math.max(leastPool(costs), Math.min(DEFAULT_POOL, room))
   return { poolSize, connections: processes * (poolSize + BESIDE_POOL) }
 }
 
-/** The pool of a process for each database that is used as much as the process. */
-function leastPool (costs: Costs, databases: number): number {
-  return Math.max(LEAST_POOL, Math.ceil(heldMs(costs) / costs.serviceMs / databases))
+/** The pool of a process whose connections are used as much as the process. */
+function leastPool (costs: Costs): number {
+  return Math.max(LEAST_POOL, Math.ceil(heldMs(costs) / costs.serviceMs))
 }
 
 export type TierName = 'row' | 'process' | 'pool' | 'default connections' | 'balancer' |
-  'database' | 'connections' | 'standby' | 'all databases' | 'log'
+  'database' | 'connections' | 'standby' | 'log'
 
 /** A tier in one shape, until the next shape. */
 export interface Tier {
@@ -142,30 +130,30 @@ export function tiersOf (costs: Costs, limits: Assumptions): readonly Tier[] {
       perProcess,
     balancer: 1000 / costs.balancerMs,
     database: perDatabase,
-    connections: Math.floor(connections / (leastPool(costs, 1) + BESIDE_POOL)) * perProcess,
+    connections: Math.floor(connections / (leastPool(costs) + BESIDE_POOL)) * perProcess,
     standby: perDatabase / (1 - reads),
-    'all databases': Math.floor(connections / (LEAST_POOL + BESIDE_POOL)) * perProcess,
     log: logBytes / costs.walBytes
   }
   return Object.entries(tiers).map(([name, limit]): Tier => ({ name: name as TierName, limit }))
     .sort((a, b) => a.limit - b.limit)
 }
 
-/** The tiers that give way as a load grows, in the shape of a plan. */
-const SHAPE_TIERS: Readonly<Record<'one' | 'several' | 'cells', readonly TierName[]>> = {
-  one: ['process', 'default connections', 'balancer', 'database', 'connections', 'log'],
-  several: ['all databases'],
-  cells: []
-}
+/** The tiers that give way as the load of one database grows. */
+const GROWING: readonly TierName[] = [
+  'process', 'default connections', 'balancer', 'database', 'connections', 'log'
+]
 
-/** Returns the tier whose planned use a growing load passes next, and undefined if none is left. */
+/**
+ * Returns the tier whose planned use a growing load passes next, and undefined if none is left.
+ * Deployments with a database each share nothing.
+ */
 export function nextTier (
-  { rate, databases, cells }: Plan,
+  { rate, databases }: Plan,
   costs: Costs,
   limits: Assumptions
 ): Tier | undefined {
-  const candidates = SHAPE_TIERS[databases === 1 ? 'one' : cells ? 'cells' : 'several']
+  if (databases > 1) return undefined
   return tiersOf(costs, limits).find(({ name, limit }) =>
-    candidates.includes(name) && limit * limits.use > rate
+    GROWING.includes(name) && limit * limits.use > rate
   )
 }

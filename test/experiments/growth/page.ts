@@ -66,9 +66,7 @@ export function renderPlans ({ costs, limits }: Sources): string {
       `${about(serviceCores)} of ${about(processes)}`),
     row('Processes', ({ processes }) => about(processes)),
     row('Connections that run a batch', ({ busyConnections }) => about(busyConnections)),
-    row('Databases', ({ databases }) => about(databases)),
-    row('Each process uses', ({ databases, cells }) =>
-      databases === 1 ? 'the database' : cells ? 'one database' : 'all databases'),
+    row('Databases, with a deployment each', ({ databases }) => about(databases)),
     row('`POOL_SIZE`', ({ poolSize }) => show(poolSize)),
     row('Connections of each database', ({ connections }) => about(connections)),
     row('Each database, busy cores', ({ databaseCores, databases }) =>
@@ -97,13 +95,13 @@ function names (limits: Assumptions): Readonly<Record<TierName, string>> {
     database: `one database of ${limits.cores} cores`,
     connections: `${limits.connections} connections of one database`,
     standby: 'a primary with its reads on standbys',
-    'all databases': 'processes that use all databases',
     log: 'the log of one database'
   }
 }
 
 /** Where each tier gives way, the lowest limit first. */
 export function renderTiers ({ costs, limits, measured }: Sources): string {
+  const several = scaling('tenants-on-several-databases', 'a deployment for each database')
   const remedies: Readonly<Record<TierName, string>> = {
     row: `${scaling('limits-and-remedies', 'lock it last, or split it')}; no machine lifts ` +
       'this limit',
@@ -115,15 +113,12 @@ export function renderTiers ({ costs, limits, measured }: Sources): string {
     balancer: 'more cores: haproxy uses all of its machine',
     database: `${scaling('reads-on-a-standby', 'reads on a standby')}, which serves ${
       about(limits.use * limits.cores * 1000 / costs.readDatabaseMs)
-    } batches of one select per second as planned; then ` +
-      scaling('tenants-on-several-databases', 'routes'),
-    connections: `${scaling('tenants-on-several-databases', 'routes')}, or ` +
-      `${scaling('a-pooler', 'a pooler')}, which takes ${
-        show(measured.unpreparedPerPrepared)
-      } times the cores of the database`,
-    standby: scaling('tenants-on-several-databases', 'routes'),
-    'all databases': 'its own processes for each database; the load balancer chooses them',
-    log: 'a faster disk, or routes'
+    } batches of one select per second as planned; then ${several}`,
+    connections: `${several}, or ${scaling('a-pooler', 'a pooler')}, which takes ${
+      show(measured.unpreparedPerPrepared)
+    } times the cores of the database`,
+    standby: several,
+    log: `a faster disk, or ${several}`
   }
   const rows = tiersOf(costs, limits).map(({ name, limit }: Tier) =>
     [names(limits)[name], about(limit * limits.use), about(limit), remedies[name]]

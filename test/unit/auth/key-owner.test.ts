@@ -28,11 +28,6 @@ t.test('principals are those of earlier versions', async t => {
   ]
   for (const [claims, hashed] of rows) t.equal(principalOf(claims), sha256(hashed), hashed)
   t.equal(principalOf('{"role":"user"}', 'user', true), sha256('["user","anonymous"]'))
-  t.equal(
-    ownerOf({ role: 'user', claims: '{"sub":"a"}', anonymous: false, tenant: 'acme' }, {})
-      .principal,
-    sha256('["user","subject",null,"a","acme"]')
-  )
 })
 
 t.test('tokens of one user have the same principal', async t => {
@@ -85,18 +80,6 @@ t.test('different users, roles and anonymous requests have different principals'
     principalOf('{"role":"other"}', 'other', true)
   ]
   t.equal(new Set(all).size, all.length)
-})
-
-t.test('one subject has a principal in each tenant of DATABASE_ROUTES', async t => {
-  const identity = { role: 'user', claims: '{"sub":"a"}', anonymous: false }
-  const principals = [undefined, 'acme', 'globex'].map(tenant =>
-    ownerOf({ ...identity, tenant }, {}).principal
-  )
-  t.equal(new Set(principals).size, 3)
-  t.equal(
-    ownerOf({ ...identity, claims: '{"sub":"a","jti":"x"}', tenant: 'acme' }, {}).principal,
-    principals[1]
-  )
 })
 
 t.test('the hash of the claims is that of every token with the same claims', async t => {
@@ -258,10 +241,9 @@ t.test('with IDEMPOTENCY_SCOPE, values of claims are part of the principal', asy
   t.equal(new Set(tenants).size, 3, 'a claim whose name is a URL')
 })
 
-t.test('principals of other settings, of tenants and of anonymous requests differ', async t => {
+t.test('principals of other settings and of anonymous requests differ', async t => {
   const identities = [
     { role: 'user', claims: '{"sub":"a","shop":"x"}', anonymous: false },
-    { role: 'user', claims: '{"sub":"a","shop":"x"}', anonymous: false, tenant: 'x' },
     { role: 'user', claims: '{"role":"user"}', anonymous: true }
   ]
   const scopes = [undefined, ['shop'], ['tenant'], ['shop', 'tenant'], ['role']]

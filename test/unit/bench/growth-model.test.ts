@@ -40,7 +40,6 @@ t.test('a small load needs two processes and one database', async t => {
     databaseCores: 0.2,
     processes: 2,
     databases: 1,
-    cells: false,
     busyConnections: 0.4,
     poolSize: 10,
     connections: 2 * (10 + 4),
@@ -50,23 +49,19 @@ t.test('a small load needs two processes and one database', async t => {
 
 t.test('a load has the cores that it needs at the planned use', async t => {
   t.match(planFor(10_000, costs, limits), { processes: 20, databases: 1, connections: 280 })
-  t.match(planFor(10_001, costs, limits), { processes: 21, databases: 2 })
+  t.match(planFor(10_001, costs, limits), { processes: 22, databases: 2 })
   const small = { ...limits, logBytes: 2e6 }
-  t.match(planFor(10_000, costs, small), { databases: 10, logBytes: 1e6 }, 'by its log')
+  t.match(
+    planFor(10_000, costs, small),
+    { databases: 10, processes: 20, logBytes: 1e6 },
+    'by its log'
+  )
 })
 
-t.test('processes use all databases while connections suffice', async t => {
-  t.match(planFor(30_000, costs, limits), {
-    databases: 3,
-    processes: 60,
-    cells: false,
-    poolSize: 2,
-    connections: 60 * (2 + 4)
-  })
+t.test('each database has processes of its own', async t => {
   t.match(planFor(40_000, costs, limits), {
     databases: 4,
     processes: 80,
-    cells: true,
     poolSize: 10,
     connections: 20 * (10 + 4)
   })
@@ -88,20 +83,18 @@ t.test('the tiers are sorted by their limits', async t => {
     ['database', 20_000],
     ['standby', 40_000],
     ['connections', 50_000],
-    ['all databases', 66_000],
     ['log', 100_000]
   ])
 })
 
-t.test('the next tier is one of the shape of the plan', async t => {
+t.test('the next tier is the lowest that the load of one database has not passed', async t => {
   const nextOf = (rate: number): string | undefined =>
     nextTier(planFor(rate, costs, limits), costs, limits)?.name
   t.equal(nextOf(100), 'process')
   t.equal(nextOf(600), 'default connections')
   t.equal(nextOf(3000), 'balancer')
   t.equal(nextOf(8000), 'database')
-  t.equal(nextOf(20_000), 'all databases')
-  t.equal(nextOf(40_000), undefined, 'each database has its own processes')
+  t.equal(nextOf(20_000), undefined, 'each database has its own processes')
 })
 
 t.test('costs come from the records', async t => {

@@ -15,7 +15,6 @@ const base = {
 }
 const paths = 'expected a comma-separated list of claims or dotted paths such as'
 const other = `postgres://reader:${CANARY}@standby/copy`
-const rest = `*=${base.DATABASE_URL}`
 const collector = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' }
 
 const problemsOf = (env: Environment): readonly string[] => {
@@ -60,10 +59,6 @@ t.test('every file and folder that cannot be read is reported with the other pro
   t.strictSame(problemsOf({ ...base, DATABASE_URL: url, DATABASE_REPLICA_URL: url }), [
     ...lines('DATABASE_URL'), ...lines('DATABASE_REPLICA_URL')
   ])
-  const routed = url.replaceAll('/no', '%2Fno')
-  t.strictSame(problemsOf({
-    JWT_SECRET: CANARY, DATABASE_ROUTES: `a=${routed},b=${routed}`, DATABASE_ROUTE_CLAIM: 'tenant'
-  }), lines('DATABASE_ROUTES'))
   t.strictSame(problemsOf({
     ...base, BATCHES_DIR: folder, DATABASE_URL: tls(`sslrootcert=${folder}/ca.crt`)
   }), [])
@@ -73,17 +68,12 @@ t.test('every file and folder that cannot be read is reported with the other pro
 })
 
 t.test('unset variables have their defaults', async t => {
-  const { config, database, replica, routes, tracing } = readConfig(base)
-  t.strictSame({ replica, routes, tracing }, {
-    replica: undefined,
-    routes: undefined,
-    tracing: false
-  })
+  const { config, database, replica, tracing } = readConfig(base)
+  t.strictSame({ replica, tracing }, { replica: undefined, tracing: false })
   t.strictSame(config, {
     ...base,
     REPLICA_WAIT_MS: 500,
     REPLICA_BEHIND: 'primary',
-    DATABASE_ROUTE_CLAIM: 'tenant',
     ADHOC_BATCHES: ['on'],
     DB_SCHEMAS: ['public'],
     DB_EXTRA_SEARCH_PATH: ['public'],
@@ -242,7 +232,6 @@ const invalid: ReadonlyArray<readonly [name: string, fault: string, ...values: s
   ]),
   ['ADMIN_HTTP_PORT', 'must differ from HTTP_PORT on the same address', '4000'],
   ['DATABASE_REPLICA_URL', 'expected postgres://user:password@host:port/database', 'x'],
-  ['DATABASE_ROUTE_CLAIM', 'requires DATABASE_ROUTES', 'org'],
   ['OTEL_EXPORTER_OTLP_ENDPOINT', 'expected an http:// or https:// URL', CANARY],
   [
     'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'expected an http:// or https:// URL',
@@ -256,7 +245,6 @@ const invalid: ReadonlyArray<readonly [name: string, fault: string, ...values: s
     MAX_BDOY_BYTES: 'MAX_BODY_BYTES',
     ADMIN_HTTP_PROT: 'ADMIN_HTTP_PORT',
     DB_SCHEMA: 'DB_SCHEMAS',
-    DATABASE_ROUTE: 'DATABASE_ROUTES',
     DATABASE_REPLICA: 'DATABASE_REPLICA_URL'
   }).map(([name, meant]) => [name, `unknown variable; did you mean ${meant}?`, CANARY] as const)
 ]
@@ -286,25 +274,6 @@ const conflicts: ReadonlyArray<readonly [env: Environment, ...faults: string[]]>
     'DATABASE_REPLICA_URL: must have the same database as DATABASE_URL'
   ],
   [{ DATABASE_URL: '', DATABASE_REPLICA_URL: other }, 'DATABASE_URL: required'],
-  [
-    { DATABASE_URL: '', DATABASE_ROUTES: 'x' },
-    'DATABASE_ROUTES: entry 1: expected value=url; write a comma inside a URL as %2C'
-  ],
-  [{ DATABASE_ROUTES: rest }, 'DATABASE_URL: cannot be combined with DATABASE_ROUTES'],
-  [
-    {
-      DATABASE_URL: '',
-      DATABASE_ROUTES: rest,
-      DATABASE_REPLICA_URL: base.DATABASE_URL,
-      ANON_ROLE: 'anon'
-    },
-    'DATABASE_REPLICA_URL: cannot be combined with DATABASE_ROUTES',
-    'ANON_ROLE: cannot be combined with DATABASE_ROUTES'
-  ],
-  [
-    { DATABASE_URL: '', DATABASE_ROUTES: rest, DATABASE_ROUTE_CLAIM: 'org..id' },
-    'DATABASE_ROUTE_CLAIM: expected a dotted path such as app_metadata.role, got "org..id"'
-  ],
   [
     { ...collector, OTEL_TRACES_EXPORTER: 'zipkin', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' },
     'OTEL_TRACES_EXPORTER: expected otlp', 'OTEL_EXPORTER_OTLP_PROTOCOL: expected http/protobuf'
@@ -370,7 +339,6 @@ t.test('the printed configuration contains no secret', async t => {
     [
       'DATABASE_URL',
       'DATABASE_REPLICA_URL',
-      'DATABASE_ROUTES',
       'JWT_SECRET',
       'JWT_PUBLIC_KEY',
       'JWT_JWKS_URL',
@@ -411,21 +379,7 @@ t.test('the printed configuration contains no secret', async t => {
     hosts: [{ host: 'standby', port: 6432 }],
     database: 'shop'
   })
-  const routed = readConfig({
-    ...base,
-    DATABASE_URL: '',
-    DATABASE_ROUTES: `acme=${base.DATABASE_URL},__proto__=${base.DATABASE_URL},` +
-      `hash(2)=postgres://app:${CANARY}@[::1]/a|postgres://app:${CANARY}@%2Frun%2Fpg/b`
-  })
-  t.equal(routed.database, routed.routes?.all[0].target)
-  t.strictSame(
-    JSON.stringify(printableConfig(routed.config)['DATABASE_ROUTES']),
-    '{"user":"app","values":{"acme":"db.internal:6432/shop","__proto__":"db.internal:6432/shop"},' +
-      '"buckets":["[::1]:5432/a","/run/pg/.s.PGSQL.5432/b"]}'
-  )
-  t.notMatch(JSON.stringify(printableConfig(routed.config)), /hunter2/)
   t.match(printableConfig(anonymous.config), {
-    DATABASE_ROUTES: null,
     JWT_SECRET: null,
     JWT_JWKS_URL: null,
     JWT_ALGORITHMS: [],

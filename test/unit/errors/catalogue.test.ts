@@ -32,7 +32,7 @@ const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
   validation_error: { 422: ['validation_failed', 'params_invalid'] },
   session_error: {
     400: ['session_changed'],
-    403: ['role_denied', 'route_unknown', 'role_forbidden', 'adhoc_forbidden']
+    403: ['role_denied', 'role_forbidden', 'adhoc_forbidden']
   },
   execution_error: {
     412: ['expectation_failed'],

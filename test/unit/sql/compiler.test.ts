@@ -17,7 +17,6 @@ import {
   type Statement,
   fillStatement
 } from '../../../src/sql/statement/statement.ts'
-import { StatementCache } from '../../../src/sql/statement-cache.ts'
 
 const limits = { schemas: ['public'], maxOps: 3, maxRows: 10, maxConditions: 10, maxWork: 100_000 }
 const file = {
@@ -111,8 +110,8 @@ const settings = {
 /** Compiles requests of one batch, and what they should be: compiled for each request alone. */
 function useRequests () {
   const { read, isCompiled } = useBatch()
-  const only = new Compiler(settings)
-  const { columnTypes, functionTypes } = only
+  const compiler = new Compiler(settings)
+  const { columnTypes, functionTypes } = compiler
   functionTypes.remember(functions('int4'))
   const request = ({ x: _, ...asked }: Asked): BatchRequest => ({
     id: 'r',
@@ -126,7 +125,7 @@ function useRequests () {
     columnTypes,
     functionTypes,
     isCompiled,
-    compile: (asked: Asked, compiler = only): readonly Statement[] =>
+    compile: (asked: Asked): readonly Statement[] =>
       compiler.compile(read(asked.x ?? 1), request(asked)).operations(),
     alone ({ x = 1, ...asked }: Asked): readonly Statement[] {
       const { preferences, idempotencyKey } = request(asked)
@@ -207,19 +206,4 @@ t.test('statements are compiled once, and again for other types', async t => {
   functionTypes.remember(functions('text'))
   expectCompiled({}, true, 'a function changes')
   t.not(compile({})[0]?.text, before)
-})
-
-t.test('the statements of each database are kept', async t => {
-  const { compile, isCompiled } = useRequests()
-  const templates = new StatementCache()
-  const isCompiledFor = [25, 3802].map(oid => {
-    const compiler = new Compiler(settings, templates)
-    compiler.columnTypes.remember(columns(oid))
-    return () => {
-      compile({}, compiler)
-      return isCompiled()
-    }
-  })
-  t.same(isCompiledFor.map(test => test()), [true, true])
-  t.same(isCompiledFor.map(test => test()), [false, false], 'they do not replace each other')
 })
