@@ -31,8 +31,6 @@ export function createRunUpload (
   const setKey = app.getDecorator<SetIdempotencyKey<FastifyRequest>>('setIdempotencyKey')
   const holdBytes = app.getDecorator<HoldBytes<FastifyRequest>>('holdBytes')
   const limits = {
-    maxRows: config.MAX_ROWS,
-    maxWork: config.MAX_WORK,
     maxUploadRows: config.MAX_UPLOAD_ROWS,
     maxLineBytes: config.MAX_BODY_BYTES,
     maxBytes: config.MAX_UPLOAD_BYTES

@@ -115,9 +115,8 @@ const requestErrors = failuresOf('request_error', {
   too_much_work: {
     status: 413,
     meaning:
-      'The operations of the batch, or the check of its parameters, need more work of the ' +
-      'service than `MAX_WORK` allows. Divide the batch, or send lists and rows instead of many ' +
-      'conditions and operations.'
+      'The operations of the batch need more work of the service than `MAX_WORK` allows. Divide ' +
+      'the batch, or send lists and rows instead of many conditions and operations.'
   },
   content_type_unsupported: {
     status: 415,

@@ -8,21 +8,8 @@ export interface Decimal {
   readonly sign: -1 | 0 | 1
   /** Without zeros at either end; empty for 0. */
   readonly digits: string
-  /** 0 for 0. Not exact if the exponent has more than MAX_EXPONENT_DIGITS. */
+  /** 0 for 0. Not exact, but of the right sign, if a double cannot hold the exponent. */
   readonly magnitude: number
-}
-
-/**
- * Maximum digits of an exponent that is exact: the length of a text can be added to it without
- * loss.
- */
-export const MAX_EXPONENT_DIGITS = 15
-
-const LONG_EXPONENT = new RegExp(`e[+-]?[0-9]{${MAX_EXPONENT_DIGITS + 1}}`, 'i')
-
-/** Whether the exponent of a number has more than MAX_EXPONENT_DIGITS. */
-export function hasLongExponent (text: string): boolean {
-  return LONG_EXPONENT.test(text)
 }
 
 const NUMBER = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/
@@ -57,6 +44,11 @@ export function compareDecimals (a: Decimal, b: Decimal): number {
   if (a.sign !== b.sign) return a.sign - b.sign
   if (a.magnitude !== b.magnitude) return a.magnitude < b.magnitude ? -a.sign : a.sign
   return a.digits === b.digits ? 0 : a.digits < b.digits ? -a.sign : a.sign
+}
+
+/** Whether a double has exactly the digits of a number as JSON writes it, apart from zeros. */
+export function isDouble (text: string): boolean {
+  return compareDecimals(readDecimal(text), readDecimal(String(Number(text)))) === 0
 }
 
 /** Returns the same text for equal numbers. */

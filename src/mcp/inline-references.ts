@@ -3,7 +3,13 @@
  * Protocol do not resolve `$ref`. References of recursive schemas stay.
  */
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
-import { childrenOf, findReferred, mapChildren, readStep } from '../named/schema-parts.ts'
+import {
+  findRecursive,
+  findReferred,
+  mapChildren,
+  readReference,
+  referencesIn
+} from '../named/schema-parts.ts'
 
 /** Maximum characters that inlining adds to a schema. References beyond it stay. */
 const MAX_ADDED = 32_768
@@ -19,7 +25,6 @@ const ANNOTATIONS: ReadonlySet<string> = new Set([
 
 const DEFINITIONS = ['$defs', 'definitions'] as const
 
-/** References must be paths from the root (`#/…`), as readSchema writes them. */
 export function inlineReferences (root: JsonObject): JsonObject {
   return dropDefinitions(new Inliner(root).inline(root) as JsonObject)
 }
@@ -27,19 +32,18 @@ export function inlineReferences (root: JsonObject): JsonObject {
 class Inliner {
   readonly #root: JsonObject
   #left = MAX_ADDED
-  /** The references inside of a referred schema. */
-  readonly #inside = new Map<string, readonly string[]>()
   readonly #sizes = new Map<string, number>()
-  readonly #recursive = new Map<string, boolean>()
+  readonly #recursive: ReadonlySet<string>
 
   constructor (root: JsonObject) {
     this.#root = root
+    this.#recursive = findRecursive(root)
   }
 
   /** `isPaid`: the schema is part of one that is inlined, whose size includes it. */
   inline (schema: Json, isPaid = false): Json {
     if (!isObject(schema)) return schema
-    // No value is checked with contentSchema, and its references may name nothing.
+    // No value is checked with contentSchema.
     const { $ref: reference, contentSchema, ...rest } = schema
     const mapped = this.#inlineChildren(rest, isPaid)
     if (typeof reference !== 'string') return mapped
@@ -60,7 +64,7 @@ class Inliner {
   }
 
   #mayInline (reference: string, isPaid: boolean): boolean {
-    if (this.#isRecursive(reference)) return false
+    if (this.#recursive.has(reference)) return false
     if (isPaid) return true
     const size = this.#measure(reference)
     if (size > this.#left) return false
@@ -68,49 +72,19 @@ class Inliner {
     return true
   }
 
-  /** Whether a schema contains itself, directly or by other references. */
-  #isRecursive (reference: string): boolean {
-    const known = this.#recursive.get(reference)
-    if (known !== undefined) return known
-    const seen = new Set<string>()
-    const open = [...this.#referencesIn(reference)]
-    for (let next = open.pop(); next !== undefined; next = open.pop()) {
-      if (seen.has(next)) continue
-      seen.add(next)
-      open.push(...this.#referencesIn(next))
-    }
-    const found = seen.has(reference)
-    this.#recursive.set(reference, found)
-    return found
-  }
-
-  #referencesIn (reference: string): readonly string[] {
-    const known = this.#inside.get(reference)
-    if (known !== undefined) return known
-    const found = referencesOf(findReferred(reference, this.#root))
-    this.#inside.set(reference, found)
-    return found
-  }
-
   /** The characters of a schema that is not recursive, with everything inlined. */
   #measure (reference: string, nested = 0): number {
     const known = this.#sizes.get(reference)
     if (known !== undefined) return known
     if (nested > MAX_NESTED) return Infinity
-    const own = JSON.stringify(findReferred(reference, this.#root)).length
-    const size = this.#referencesIn(reference).reduce(
-      (sum, inner) => this.#isRecursive(inner) ? sum : sum + this.#measure(inner, nested + 1),
-      own
+    const schema = findReferred(reference, this.#root)
+    const size = referencesIn(schema).reduce(
+      (sum, inner) => this.#recursive.has(inner) ? sum : sum + this.#measure(inner, nested + 1),
+      JSON.stringify(schema).length
     )
     this.#sizes.set(reference, size)
     return size
   }
-}
-
-function referencesOf (schema: Json): readonly string[] {
-  const inside = childrenOf(schema).flatMap(({ child }) => referencesOf(child))
-  const reference = isObject(schema) ? schema['$ref'] : undefined
-  return typeof reference === 'string' ? [reference, ...inside] : inside
 }
 
 /** Joins a referred schema and the keywords beside its reference. */
@@ -129,8 +103,8 @@ function dropDefinitions (root: JsonObject): JsonObject {
   const needed = new Set<string>()
   const open: Json[] = [rest]
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    for (const reference of referencesOf(next)) {
-      const [, word = '', name = ''] = reference.split('/').map(decodeURIComponent).map(readStep)
+    for (const reference of referencesIn(next)) {
+      const [word = '', name = ''] = readReference(reference)
       const key = `${word}/${name}`
       const definition = all[word]?.[name]
       if (definition === undefined || needed.has(key)) continue

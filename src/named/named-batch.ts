@@ -1,8 +1,7 @@
 /**
  * A batch that is stored with the service: planned once, and run with the parameters of a request.
  */
-import type { Issue, ParameterIssue } from '../../schemas/error.ts'
-import { failure, type Failure } from '../errors/catalogue.ts'
+import { failure } from '../errors/catalogue.ts'
 import {
   isDeep,
   isObject,
@@ -11,11 +10,9 @@ import {
   type JsonObject,
   type Pieces
 } from '../json/parse.ts'
-import { maxIssuesLength, shorten } from '../plan/check/issues.ts'
 import type { PlannedBatch } from '../plan/plan-batch.ts'
-import { toDoubles } from './numbers.ts'
+import { refuse } from './issues.ts'
 import type { Parameters } from './parameters.ts'
-import type { PathIssue } from './schema-parts.ts'
 import type { RequestPlanner } from './request-planner.ts'
 
 export interface NamedBatch {
@@ -58,7 +55,7 @@ export function * planNamed (
   given: JsonObject,
   bytes: number
 ): Pieces<PlannedBatch> {
-  const values = yield * checkParameters(named, given, bytes)
+  const values = checkParameters(named, given, bytes)
   yield
   return named.planner.plan(values)
 }
@@ -67,15 +64,13 @@ export function * planNamed (
  * Checks the parameters of a body of this many bytes and returns them by position. Throws
  * `params_invalid` with every issue.
  */
-export function * checkParameters (
+export function checkParameters (
   { parameters, planner }: NamedBatch,
   values: JsonObject,
   bytes: number
-): Pieces<readonly Json[]> {
+): readonly Json[] {
   if (isDeep(values)) refuse([{ path: [], message: 'The parameters are nested too deeply.' }])
-  const doubles = toDoubles(values)
-  yield
-  refuse(parameters.check(values, { first: bytes > MAX_LISTED_BODY, doubles }))
+  refuse(parameters.check(values, bytes > MAX_LISTED_BODY))
   const all = parameters.read(values)
   refuse(planner.findIssues(all))
   return all
@@ -86,41 +81,3 @@ export function * checkParameters (
  * before any is listed (500 000 of a body of 1 MiB, in a second).
  */
 const MAX_LISTED_BODY = 65_536
-
-/** Throws `params_invalid` if there are issues. */
-export function refuse (issues: Iterable<PathIssue>): void {
-  const refused = describeIssues(issues)
-  if (refused !== undefined) throw refused
-}
-
-/**
- * Returns `params_invalid` if there are issues. It lists them up to the size of a response. `line`:
- * that of an upload which has them.
- */
-export function describeIssues (
-  issues: Iterable<PathIssue>,
-  line?: number
-): Failure | undefined {
-  const listed: ParameterIssue[] = []
-  let length = 0
-  let isCut = false
-  for (const issue of issues) {
-    const path = [...issue.path]
-    const message = shorten(issue.message)
-    length += JSON.stringify([path, message]).length
-    isCut = length > maxIssuesLength && listed.length > 0
-    if (isCut) break
-    listed.push({ path, message })
-  }
-  const [first] = listed
-  if (first === undefined) return undefined
-  const count = isCut ? `more than ${listed.length}` : listed.length
-  const errors = listed as unknown as Issue[]
-  if (line === undefined) {
-    const several = `The parameters have ${count} issues; see "errors".`
-    return failure('params_invalid', count === 1 ? first.message : several, { errors })
-  }
-  const several = `Line ${line} has ${count} issues; see "errors".`
-  const message = count === 1 ? `Line ${line}: ${first.message}` : several
-  return failure('params_invalid', message, { errors, line })
-}

@@ -2,18 +2,31 @@
  * The parameters of a named batch: declares them for references, and checks the values of a request
  * against their JSON Schema.
  */
-import { Ajv2020, type ErrorObject, type Options, type ValidateFunction } from 'ajv/dist/2020.js'
-import { MAX_EXPONENT_DIGITS } from '../json/decimal.ts'
-import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
+import type { ErrorObject } from 'ajv/dist/2020.js'
+import { isDouble, readDecimal, writeInteger } from '../json/decimal.ts'
+import {
+  findPath,
+  has,
+  isNumber,
+  isObject,
+  parseJson,
+  textOf,
+  type ExactNumber,
+  type Json,
+  type JsonObject
+} from '../json/parse.ts'
 import { nameOf } from '../plan/check/describe.ts'
 import type { Parameter, ParameterRows } from '../plan/parameter.ts'
-import { addUnits, addWorkKeyword, bound, type CheckBudget } from './check-work.ts'
-import { IntegerWriter } from './integers.ts'
-import { addNumberKeywords, findInexactNumber, findLongExponent, toDoubles } from './numbers.ts'
-import { compilePattern } from './pattern.ts'
-import { findReferred, readStep } from './schema-parts.ts'
-import type { PathIssue } from './schema-parts.ts'
-import { readSchema } from './schema.ts'
+import { compileSchema, findSchemaErrors, type Check } from './compile-schema.ts'
+import type { PathIssue } from './issues.ts'
+import {
+  findReferred,
+  keyOf,
+  listParts,
+  readReference,
+  readStep,
+  referenceOf
+} from './schema-parts.ts'
 
 export interface Parameters {
   /** The JSON Schema, with references that are paths from its root. */
@@ -21,27 +34,16 @@ export interface Parameters {
   /** By name, in the order of their positions. */
   readonly known: ReadonlyMap<string, Parameter>
   /**
-   * Returns what is wrong with the values of a request. Each issue is described only when it is
-   * read. Throws `too_much_work`.
+   * Returns what is wrong with the values of a request; `first`: only the first issue of the schema
+   * is looked for. Each issue is described only when it is read. Throws `params_invalid`.
    */
-  check(values: JsonObject, options?: CheckOptions): Iterable<PathIssue>
-  /** Whether the schema accepts the values of declared parameters. Throws `too_much_work`. */
-  accepts(values: JsonObject, budget: CheckBudget): boolean
-  /** See IntegerWriter. */
-  writeIntegers(values: JsonObject): JsonObject
+  check(values: JsonObject, first?: boolean): Iterable<PathIssue>
+  /** Whether the schema accepts the values of declared parameters. Throws `params_invalid`. */
+  accepts(values: JsonObject): boolean
   /**
    * Returns the values by position, with defaults, and with integers as digits. They must be valid.
    */
   read(values: JsonObject): readonly Json[]
-}
-
-interface CheckOptions {
-  /** Only the first issue of the schema is looked for. */
-  readonly first?: boolean
-  /** What toDoubles returns for the values, if that is known. */
-  readonly doubles?: unknown
-  /** The units that the check may spend, instead of those of one request. */
-  readonly budget?: CheckBudget | undefined
 }
 
 interface Declared {
@@ -51,38 +53,26 @@ interface Declared {
 
 const NO_PARAMETERS = { type: 'object', properties: {} }
 
-/**
- * Reads `params` of a file. Returns the issues of an invalid schema. `maxWork`: how many units the
- * check of a request may need.
- */
-export function readParameters (
-  text: Json = NO_PARAMETERS,
-  maxWork: number
-): Parameters | readonly PathIssue[] {
-  const problem = findSchemaProblem(text)
-  if (problem !== undefined) return [problem]
-  const compiled = compile(text as JsonObject)
-  if (!('validate' in compiled)) return compiled
-  const { schema, validate, isValid } = compiled
+/** Reads `params` of a file. Returns the issues of an invalid schema. */
+export function readParameters (text: Json = NO_PARAMETERS): Parameters | readonly PathIssue[] {
+  const issues = findSchemaIssues(text)
+  if (issues.length > 0) return issues
+  const { $schema, ...schema } = text as JsonObject
   const { properties = {}, required = [] } = schema as Declared
   const names = Object.keys(properties)
   const defaults = Object.fromEntries(
     names.filter(name => has(resolveSchema(properties[name], schema), 'default'))
       .map(name => [name, resolveSchema(properties[name], schema)['default'] as Json])
   )
-  const undeclared = required.findIndex(name => !has(properties, name))
-  if (undeclared >= 0) {
-    const message = `"properties" does not contain "${required[undeclared]}".`
-    return [{ path: ['required', undeclared], message }]
+  let findErrors: Check
+  try {
+    findErrors = compileSchema(schema)
+    const wrong = findWrongDefaults(findErrors, defaults)
+    if (wrong.length > 0) return wrong
+  } catch (error) {
+    return [{ path: [], message: `The schema is invalid: ${(error as Error).message}.` }]
   }
-  // Other issues, such as missing parameters, do not concern the defaults.
-  const wrong = [...describeErrors(validate, { values: defaults, doubles: toDoubles(defaults) })]
-    .filter(({ path }) => has(defaults, String(path[0])))
-  if (wrong.length > 0) {
-    return wrong.map(({ path: [name, ...rest], message }) =>
-      ({ path: ['properties', name as string, 'default', ...rest], message }))
-  }
-  const integers = new IntegerWriter(schema)
+  const integers = new Set(names.filter(name => areIntegers(properties[name], schema)))
   return {
     schema,
     known: new Map(
@@ -98,52 +88,110 @@ export function readParameters (
         }]
       })
     ),
-    * check (values, { first = false, doubles = toDoubles(values), budget } = {}) {
+    * check (values, first = false) {
       for (const name of Object.keys(values)) {
         if (has(properties, name)) continue
         const known = names.join(', ') || 'none'
         yield { path: [name], message: `There is no parameter "${name}". Parameters: ${known}.` }
       }
-      const spendable = budget ?? { maxWork, spent: 0 }
-      yield * describeErrors(first ? isValid : validate, { values, doubles, budget: spendable })
+      for (const error of findErrors(values, first)) yield describeError(error, values)
     },
-    accepts (values, budget) {
-      const doubles = toDoubles(values)
-      if (doubles !== values && findLongExponent(values) !== undefined) return false
-      return bound(budget, () => isValid(doubles))
-    },
-    writeIntegers: values => integers.write(values),
+    accepts: values => findErrors(values, true).length === 0,
     read: values => {
-      const written = integers.write({ ...defaults, ...values })
-      return names.map(name => has(written, name) ? written[name] as Json : null)
+      const all = { ...defaults, ...values }
+      return names.map(name => {
+        const value = has(all, name) ? all[name] as Json : null
+        return integers.has(name) ? writeIntegers(value) : value
+      })
     }
   }
 }
 
-const DIALECT = 'https://json-schema.org/draft/2020-12/schema'
-
-/** Returns what the service does not allow in a schema, although JSON Schema does. */
-function findSchemaProblem (schema: Json): PathIssue | undefined {
-  if (!isObject(schema) || schema['type'] !== 'object') {
-    return { path: [], message: '"params" must be a JSON Schema with "type": "object".' }
-  }
-  if (has(schema, 'properties') && !isObject(schema['properties'])) {
-    return { path: ['properties'], message: '"properties" must be an object of schemas.' }
-  }
-  if (has(schema, '$schema') && schema['$schema'] !== DIALECT) {
-    return { path: ['$schema'], message: `"$schema" must be "${DIALECT}".` }
-  }
-  const path = findInexactNumber(schema)
-  return path && { path, message: 'The number has more digits than a double can hold.' }
+/** Other issues, such as missing parameters, do not concern the defaults. */
+function findWrongDefaults (findErrors: Check, defaults: JsonObject): readonly PathIssue[] {
+  return findErrors(defaults, Object.keys(defaults).length === 0)
+    .map(error => describeError(error, defaults))
+    .filter(({ path }) => has(defaults, String(path[0])))
+    .map(({ path: [name, ...rest], message }) =>
+      ({ path: ['properties', name as string, 'default', ...rest], message }))
 }
 
+/** Returns the issues of a schema that Ajv does not report, or not with their position. */
+function findSchemaIssues (schema: Json): readonly PathIssue[] {
+  if (!isObject(schema) || schema['type'] !== 'object') {
+    return [{ path: [], message: '"params" must be a JSON Schema with "type": "object".' }]
+  }
+  const inexact = findPath(schema, value => isNumber(value) && !isDouble(textOf(value)))
+  if (inexact !== undefined) {
+    return [{ path: inexact, message: 'The number has more digits than a double can hold.' }]
+  }
+  const errors = findSchemaErrors(schema).map(error => describeError(error, schema))
+  if (errors.length > 0) {
+    return [...new Map(errors.map(issue => [JSON.stringify(issue), issue])).values()]
+  }
+  return [...findUndeclared(schema as Declared), ...findLostReferences(schema)]
+}
+
+function findUndeclared ({ properties = {}, required = [] }: Declared): readonly PathIssue[] {
+  const undeclared = required.findIndex(name => !has(properties, name))
+  if (undeclared < 0) return []
+  const message = `"properties" does not contain "${required[undeclared]}".`
+  return [{ path: ['required', undeclared], message }]
+}
+
+/** Finds references that do not name a part of the schema. Ajv follows only those that it needs. */
+function findLostReferences (schema: JsonObject): readonly PathIssue[] {
+  const parts = listParts(schema)
+  const known = new Set(parts.map(({ path }) => keyOf(path)))
+  return parts.flatMap(part => {
+    const reference = referenceOf(part.schema)
+    if (reference === undefined || known.has(placeOf(reference))) return []
+    const message = `"${reference}" does not name a schema in "params". ` +
+      'A reference is a path, such as {"$ref": "#/$defs/name"}.'
+    return [{ path: [...part.path, '$ref'], message }]
+  })
+}
+
+/** The key of the part that a reference names; empty if it is not a path. */
+function placeOf (reference: string): string {
+  try {
+    return /^#(?:$|\/)/.test(reference) ? keyOf(readReference(reference)) : ''
+  } catch {
+    return ''
+  }
+}
+
+/** More references in a row lead back to themselves. */
+const MAX_CHAIN = 100
+
 /** Follows a reference to another part of the schema. */
-export function resolveSchema (schema: JsonObject | undefined, root: Json): JsonObject {
-  const text = schema?.['$ref']
-  if (typeof text !== 'string' || !text.startsWith('#/')) return isObject(schema) ? schema : {}
-  // It exists, and no reference leads back to itself: `readSchema` has checked both.
-  const found = findReferred(text, root)
-  return { ...isObject(found) && resolveSchema(found, root), ...schema }
+export function resolveSchema (
+  schema: JsonObject | undefined,
+  root: Json,
+  followed = 0
+): JsonObject {
+  const reference = schema === undefined ? undefined : referenceOf(schema)
+  if (reference === undefined || followed > MAX_CHAIN) return isObject(schema) ? schema : {}
+  const found = findReferred(reference, root)
+  return { ...isObject(found) && resolveSchema(found, root, followed + 1), ...schema }
+}
+
+/** Whether the values of a schema are integers or lists of integers, and not other numbers. */
+function areIntegers (schema: JsonObject | undefined, root: Json): boolean {
+  const { type, items } = resolveSchema(schema, root)
+  const types = [type === 'array' ? resolveSchema(items as JsonObject, root)['type'] : type].flat()
+  return types.includes('integer') && !types.includes('number')
+}
+
+/**
+ * Writes integers such as `1.0` and `1e3` as their digits: in conditions PostgreSQL reads no other
+ * notation. What is stored is written in the type of its column.
+ */
+function writeIntegers (value: Json): Json {
+  if (Array.isArray(value)) return (value as readonly Json[]).map(writeIntegers)
+  if (typeof value !== 'object' || value === null) return value
+  const digits = writeInteger(readDecimal(textOf(value as ExactNumber)))
+  return digits === undefined ? value : parseJson(Buffer.from(digits))
 }
 
 /** What is declared about rows; undefined: the values of a schema are not lists of objects. */
@@ -161,82 +209,11 @@ function readRows (schema: JsonObject, root: Json): ParameterRows | undefined {
   }
 }
 
-/** Ajv uses `code` only to write a schema into a file, which does not happen here. */
-const regExp = Object.assign(compilePattern, { code: '' })
-
-interface Compiled extends Pick<Parameters, 'schema'> {
-  /** Finds all errors. */
-  readonly validate: ValidateFunction
-  /** Finds the first error. */
-  readonly isValid: ValidateFunction
-}
-
-/** Compiles the schema, which must be self-contained and may contain no unknown keywords. */
-function compile (text: JsonObject): Compiled | readonly PathIssue[] {
-  metaAjv ??= createAjv({ allErrors: true })
-  const plain = toDoubles(text)
-  if (metaAjv.validateSchema(plain as object) !== true) {
-    const errors = metaAjv.errors as readonly ErrorObject[]
-    const issues = errors.map(error => describeError(error, text))
-    return [...new Map(issues.map(issue => [JSON.stringify(issue), issue])).values()]
-  }
-  const read = readSchema(text)
-  if ('issues' in read) return read.issues
-  const { schema } = read
-  try {
-    const doubles = addUnits(toDoubles(schema) as JsonObject)
-    const [validate, isValid] = [true, false].map(allErrors =>
-      createAjv({ allErrors, meta: false, validateSchema: false }).compile(doubles)
-    ) as [ValidateFunction, ValidateFunction]
-    return { schema, validate, isValid }
-  } catch (error) {
-    const reason = error instanceof RangeError
-      ? 'too many references in a row'
-      : (error as Error).message
-    return [{ path: [], message: `The schema is invalid: ${reason}.` }]
-  }
-}
-
-/**
- * Compiles the meta-schema, and no other one. Once, because that takes longer than everything else
- * that is done for a file: with 200 files, 5 of 6 seconds.
- */
-let metaAjv: Ajv2020 | undefined
-
-function createAjv (options: Pick<Options, 'allErrors' | 'meta' | 'validateSchema'>): Ajv2020 {
-  const ajv = new Ajv2020({
-    ...options,
-    strict: true,
-    strictTypes: false,
-    strictTuples: false,
-    strictRequired: false,
-    validateFormats: false,
-    ownProperties: true,
-    logger: false,
-    code: { regExp }
-  })
-  return addWorkKeyword(addNumberKeywords(ajv))
-}
-
-interface Checked {
-  readonly values: JsonObject
-  readonly doubles: unknown
-  readonly budget?: CheckBudget
-}
-
-function * describeErrors (
-  validate: ValidateFunction,
-  { values, doubles, budget = { maxWork: Infinity, spent: 0 } }: Checked
-): Iterable<PathIssue> {
-  const long = doubles === values ? undefined : findLongExponent(values)
-  if (long !== undefined) {
-    const message = `${nameOf(long)} has an exponent of more than ${MAX_EXPONENT_DIGITS} digits.`
-    yield { path: long, message }
-  } else if (!bound(budget, () => validate(doubles))) {
-    for (const error of validate.errors as readonly ErrorObject[]) {
-      yield describeError(error, values)
-    }
-  }
+/** Keywords whose errors concern a member: the parameter that names it, and what is wrong. */
+const MEMBER_ERRORS: Readonly<Record<string, readonly [parameter: string, problem: string]>> = {
+  required: ['missingProperty', 'is required'],
+  additionalProperties: ['additionalProperty', 'is unknown'],
+  unevaluatedProperties: ['unevaluatedProperty', 'is unknown']
 }
 
 function describeError (
@@ -244,18 +221,17 @@ function describeError (
   root: Json
 ): PathIssue {
   const path = readPointer(instancePath, root)
-  const member = (params as Readonly<Record<string, unknown>>)[
-    keyword === 'required' ? 'missingProperty' : 'additionalProperty'
-  ]
-  if (typeof member === 'string') {
-    const problem = keyword === 'required' ? 'is required' : 'is unknown'
+  const [parameter, problem] = MEMBER_ERRORS[keyword] ?? []
+  if (parameter !== undefined) {
+    const member = params[parameter] as string
     return { path: [...path, member], message: `"${member}" ${problem}.` }
   }
   const allowed: unknown = params['allowedValues'] ?? params['allowedValue']
   const name = path.length === 0 ? 'The value' : nameOf(path)
+  const text = keyword === 'false schema' ? 'is not allowed' : message
   return {
     path,
-    message: `${name} ${message}${allowed === undefined ? '' : `: ${JSON.stringify(allowed)}`}.`
+    message: `${name} ${text}${allowed === undefined ? '' : `: ${JSON.stringify(allowed)}`}.`
   }
 }
 

@@ -16,7 +16,7 @@ import { batchLimits, type BatchLimits, validateBody } from '../plan/check/read-
 import type { NamedBatch, NamedBatches } from './named-batch.ts'
 import { readParameters } from './parameters.ts'
 import { PlanCache, RequestPlanner } from './request-planner.ts'
-import type { PathIssue } from './schema-parts.ts'
+import type { PathIssue } from './issues.ts'
 
 /** The files of a folder, by path. */
 export type BatchFiles = ReadonlyArray<readonly [path: string, bytes: Uint8Array]>
@@ -110,7 +110,7 @@ function readContent (
   const wrong = findShapeIssues(content)
   if (wrong.length > 0) return { issues: wrong }
   const { description, roles, params, operations } = content as unknown as NamedBatchFile
-  const parameters = readParameters(params as Json | undefined, limits.maxWork)
+  const parameters = readParameters(params as Json | undefined)
   if (Array.isArray(parameters)) {
     return {
       issues: parameters.map(({ path, message }) => ({ path: ['params', ...path], message }))

@@ -13,7 +13,7 @@ import { isOperationId } from '../plan/reference.ts'
 import { listOfRows, type MembersByPosition } from '../values/rows.ts'
 import type { Parameters } from './parameters.ts'
 import { escapeRows, readFields, RowCollector, type CollectedRows } from './rows.ts'
-import type { PathIssue } from './schema-parts.ts'
+import type { PathIssue } from './issues.ts'
 
 /**
  * The plans of several named batches, by the name of a batch and what else they depend on. Clients

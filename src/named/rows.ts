@@ -6,7 +6,7 @@ import { has, isObject, writeJson, type Json, type JsonObject } from '../json/pa
 import type { ColumnPath } from '../plan/nodes.ts'
 import type { RowsDocument } from '../plan/plan.ts'
 import { isData } from '../plan/reference.ts'
-import type { PathIssue } from './schema-parts.ts'
+import type { PathIssue } from './issues.ts'
 import type { WriteIssue } from '../values/write.ts'
 import { writeRow, type ReportMember, type RowMembers, type WrittenRows } from '../values/rows.ts'
 

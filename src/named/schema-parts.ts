@@ -1,137 +1,75 @@
 /**
- * The keywords of the JSON Schema of parameters, and the schemas that it contains.
+ * The schemas that the JSON Schema of parameters contains, and its references, which are paths from
+ * its root.
  */
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
 import type { Path } from '../plan/context.ts'
-
-/** What is wrong at a path of a schema, of a file, or of the object of all parameters. */
-export interface PathIssue {
-  readonly path: Path
-  readonly message: string
-}
 
 /** A schema in the schema, the root included. */
 export interface Part {
   readonly schema: Json
   readonly path: Path
-  readonly resource: Resource
 }
 
-/** The part at which references begin: the root, or a part with its own `$id`. */
-export interface Resource {
-  readonly path: Path
-  readonly id: string | undefined
-}
+type Form = 'schema' | 'list' | 'members'
 
-/** How a keyword contains schemas, and whether they apply to the same value as the keyword. */
-interface Keyword {
-  readonly contains?: 'schema' | 'list' | 'members'
-  readonly sameValue?: boolean
-}
+const words = (form: Form, ...names: readonly string[]): ReadonlyArray<readonly [string, Form]> =>
+  names.map(name => [name, form])
 
-/** Keywords without schemas. */
-const plain = [
-  '$schema', '$id', '$ref', '$comment', 'type', 'enum', 'const', 'multipleOf', 'maximum',
-  'exclusiveMaximum', 'minimum', 'exclusiveMinimum', 'maxLength', 'minLength', 'pattern',
-  'maxItems', 'minItems', 'uniqueItems', 'maxContains', 'minContains', 'maxProperties',
-  'minProperties', 'required', 'dependentRequired', 'title', 'description', 'default', 'examples',
-  'deprecated', 'readOnly', 'writeOnly', 'format', 'contentEncoding', 'contentMediaType',
-  'contentSchema'
-]
-
-const define = (
-  words: readonly string[],
-  keyword: Keyword
-): ReadonlyArray<readonly [string, Keyword]> => words.map(word => [word, keyword])
-
-/** The keywords of JSON Schema 2020-12 that the schema of parameters may have. */
-export const keywords: ReadonlyMap<string, Keyword> = new Map([
-  ...define(plain, {}),
-  ...define(['additionalProperties', 'propertyNames', 'unevaluatedProperties', 'items',
-    'unevaluatedItems', 'contains'], { contains: 'schema' }),
-  ...define(['not', 'if', 'then', 'else'], { contains: 'schema', sameValue: true }),
-  ...define(['prefixItems'], { contains: 'list' }),
-  ...define(['allOf', 'anyOf', 'oneOf'], { contains: 'list', sameValue: true }),
-  ...define(['properties', 'patternProperties', '$defs', 'definitions'], { contains: 'members' }),
-  ...define(['dependentSchemas'], { contains: 'members', sameValue: true })
+/** The keywords of JSON Schema 2020-12 that contain schemas, and in which form. */
+const keywords: ReadonlyMap<string, Form> = new Map([
+  ...words('schema', 'additionalProperties', 'propertyNames', 'unevaluatedProperties', 'items',
+    'unevaluatedItems', 'contains', 'contentSchema', 'not', 'if', 'then', 'else'),
+  ...words('list', 'prefixItems', 'allOf', 'anyOf', 'oneOf'),
+  ...words('members', 'properties', 'patternProperties', 'dependentSchemas', '$defs', 'definitions')
 ])
 
 /** Lists a schema and all schemas inside of it, in their order. */
-export function listParts (schema: Json, path: Path = [], outer?: Resource): readonly Part[] {
-  const id = isObject(schema) ? schema['$id'] : undefined
-  const resource = outer === undefined || typeof id === 'string'
-    ? { path, id: id as string | undefined }
-    : outer
+export function listParts (schema: Json, path: Path = []): readonly Part[] {
   return [
-    { schema, path, resource },
-    ...childrenOf(schema).flatMap(({ steps, child }) =>
-      listParts(child, [...path, ...steps], resource))
+    { schema, path },
+    ...childrenOf(schema).flatMap(({ steps, child }) => listParts(child, [...path, ...steps]))
   ]
 }
 
 /** The schemas directly inside of a schema, with their paths from it. */
-export function childrenOf (schema: Json): ReadonlyArray<{
-  readonly steps: Path,
-  readonly child: Json,
-  readonly sameValue: boolean
-}> {
+export function childrenOf (
+  schema: Json
+): ReadonlyArray<{ readonly steps: Path, readonly child: Json }> {
   if (!isObject(schema)) return []
   return Object.entries(schema).flatMap(([word, value]) => {
-    const { contains, sameValue = false } = keywords.get(word) ?? {}
-    if (contains === undefined) return []
-    if (contains === 'schema') return [{ steps: [word], child: value, sameValue }]
-    return Object.entries(value as JsonObject).map(([key, child]) => ({
-      steps: [word, contains === 'list' ? Number(key) : key],
-      child,
-      sameValue
-    }))
+    const form = keywords.get(word)
+    if (form === undefined) return []
+    if (form === 'schema') return [{ steps: [word], child: value }]
+    return Object.entries(value as JsonObject).map(([key, child]) =>
+      ({ steps: [word, form === 'list' ? Number(key) : key], child }))
   })
 }
 
-/**
- * Returns a copy without `$id` and `$schema`, in which `write` returns each reference. `path`: that
- * of the schema that refers.
- */
-export function mapReferences (
-  schema: Json,
-  write: (reference: string, path: Path) => string,
-  path: Path = []
-): Json {
-  if (!isObject(schema)) return schema
-  const { $id, $schema, ...rest } = schema
-  const { $ref: reference } = rest
-  return mapChildren(
-    typeof reference === 'string' ? { ...rest, $ref: write(reference, path) } : rest,
-    (child, steps) => mapReferences(child, write, [...path, ...steps])
-  )
-}
-
 /** Returns a copy in which `map` returns each schema directly inside. */
-export function mapChildren (
-  schema: JsonObject,
-  map: (child: Json, steps: Path) => Json
-): JsonObject {
+export function mapChildren (schema: JsonObject, map: (child: Json) => Json): JsonObject {
   const mapMember = (word: string, value: Json): Json => {
-    // It applies to no value of JSON, but it may refer to other parts.
-    switch (word === 'contentSchema' ? 'schema' : keywords.get(word)?.contains) {
+    switch (keywords.get(word)) {
       case 'schema':
-        return map(value, [word])
+        return map(value)
       case 'list':
-        return (value as readonly Json[]).map((part, i) => map(part, [word, i]))
+        return (value as readonly Json[]).map(map)
       case 'members':
-        return Object.fromEntries(
-          Object.entries(value as JsonObject).map(([key, part]) => [key, map(part, [word, key])])
-        )
+        return mapMembers(value as JsonObject, (_, part) => map(part))
       default:
         return value
     }
   }
+  return mapMembers(schema, mapMember)
+}
+
+function mapMembers (object: JsonObject, map: (name: string, value: Json) => Json): JsonObject {
   return Object.fromEntries(
-    Object.entries(schema).map(([word, value]) => [word, mapMember(word, value)])
+    Object.entries(object).map(([name, value]) => [name, map(name, value)])
   )
 }
 
-/** The key of a part in maps. Positions in lists are texts in references. */
+/** The key of a path in maps. Positions in lists are texts in references. */
 export function keyOf (path: Path): string {
   return JSON.stringify(path.map(String))
 }
@@ -141,11 +79,46 @@ export function readStep (text: string): string {
   return text.replaceAll('~1', '/').replaceAll('~0', '~')
 }
 
-/** The part that a reference names: a path from the root (`#`, `#/…`) where there is a part. */
+/** Returns the path of a reference: `#` or `#/a/b`. Throws an URIError for a malformed one. */
+export function readReference (reference: string): readonly string[] {
+  return reference.split('/').slice(1).map(step => readStep(decodeURIComponent(step)))
+}
+
+/** The part that a reference names. There must be one. */
 export function findReferred (reference: string, root: Json): Json {
-  return reference.split('/').slice(1).reduce<Json>(
-    (node, step) =>
-      (node as Readonly<Record<string, Json>>)[readStep(decodeURIComponent(step))] as Json,
+  return readReference(reference).reduce<Json>(
+    (node, step) => (node as Readonly<Record<string, Json>>)[step] as Json,
     root
   )
+}
+
+/** The reference of a schema itself. */
+export function referenceOf (schema: Json): string | undefined {
+  const reference = isObject(schema) ? schema['$ref'] : undefined
+  return typeof reference === 'string' ? reference : undefined
+}
+
+/** The references in a schema, its own one first. */
+export function referencesIn (schema: Json): readonly string[] {
+  return listParts(schema).flatMap(part => referenceOf(part.schema) ?? [])
+}
+
+/** The references of a schema that lead back to themselves, directly or by others. */
+export function findRecursive (root: JsonObject): ReadonlySet<string> {
+  const inside = new Map<string, readonly string[]>()
+  const follow = (start: readonly string[]): ReadonlySet<string> => {
+    const seen = new Set<string>()
+    const open = [...start]
+    for (let next = open.pop(); next !== undefined; next = open.pop()) {
+      if (seen.has(next)) continue
+      seen.add(next)
+      const found = inside.get(next) ?? referencesIn(findReferred(next, root))
+      inside.set(next, found)
+      open.push(...found)
+    }
+    return seen
+  }
+  const all = follow(referencesIn(root))
+  return new Set([...all].filter(reference =>
+    follow(inside.get(reference) as readonly string[]).has(reference)))
 }

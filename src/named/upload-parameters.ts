@@ -8,7 +8,7 @@ import { isNumberText } from '../json/decimal.ts'
 import { parseJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { NamedBatch } from './named-batch.ts'
 import { readParameters, resolveSchema, type Parameters } from './parameters.ts'
-import type { PathIssue } from './schema-parts.ts'
+import type { PathIssue } from './issues.ts'
 
 export interface UploadTarget {
   /** The parameter whose rows are the lines of the body. */
@@ -84,7 +84,7 @@ function readTarget (batch: UploadedBatch): UploadTarget | Failure {
     minItems: minItems as number,
     maxItems: maxItems as number,
     // It is valid, because the whole schema is.
-    parameters: readParameters(part, Infinity) as Parameters,
+    parameters: readParameters(part) as Parameters,
     schemas: schemasOf(properties),
     columns: schemasOf(columns as JsonObject)
   }

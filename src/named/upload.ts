@@ -3,26 +3,18 @@
  * at once. The first faulty line ends the upload. Of the rows only their text is kept.
  */
 import { failure, type Failure } from '../errors/catalogue.ts'
-import {
-  isDeep,
-  parseJson,
-  parseLines,
-  writeJson,
-  type Json,
-  type JsonObject
-} from '../json/parse.ts'
-import type { PlanLimits } from '../plan/context.ts'
+import { isDeep, parseJson, parseLines, type Json, type JsonObject } from '../json/parse.ts'
 import type { PlannedBatch } from '../plan/plan-batch.ts'
 import { describeIssue } from '../values/describe.ts'
 import type { MembersByPosition } from '../values/rows.ts'
 import type { WriteIssue } from '../values/write.ts'
 import { CsvReader, type CsvProblem, type CsvRows } from './csv.ts'
-import { describeIssues, refuse, type NamedBatch } from './named-batch.ts'
+import { describeIssues, refuse, type PathIssue } from './issues.ts'
+import type { NamedBatch } from './named-batch.ts'
 import type { RowCollector } from './rows.ts'
-import type { PathIssue } from './schema-parts.ts'
 import { findUploadTarget, readQuery, type UploadTarget } from './upload-parameters.ts'
 
-export interface UploadLimits extends Pick<PlanLimits, 'maxRows' | 'maxWork'> {
+export interface UploadLimits {
   readonly maxUploadRows: number
   /** Maximum bytes of a line. */
   readonly maxLineBytes: number
@@ -64,8 +56,6 @@ export class Upload {
   /** All parameters, with a list of the row that is checked. */
   readonly #sample: JsonObject
   readonly #list: Json[] = []
-  /** MAX_WORK for every MAX_ROWS rows, as if they came in requests of that many rows. */
-  #budget: { readonly maxWork: number, spent: number }
   #count = 0
   /** The lines of JSON that were read. */
   #linesRead = 0
@@ -85,19 +75,17 @@ export class Upload {
     this.#batch = batch
     this.#target = findUploadTarget(batch)
     this.#limits = limits
-    this.#budget = { maxWork: limits.maxWork, spent: 0 }
     const { values, issues } = readQuery(query, this.#target)
     refuse(issues)
     this.#sample = { ...values, [this.#target.name]: this.#list }
-    refuse(this.#target.parameters.check(this.#sample, { budget: this.#budget }))
+    refuse(this.#target.parameters.check(this.#sample))
     this.#rows = batch.planner.collectRows(members)
     this.#csv = isCsv ? new CsvReader(this.#target.columns, limits.maxLineBytes) : undefined
     this.#lines = new Lines(limits.maxLineBytes, before => this.#refuseLength(before))
   }
 
   /**
-   * Reads the next bytes. Throws `body_invalid`, `params_invalid`, `value_invalid` or
-   * `too_much_work`.
+   * Reads the next bytes. Throws `body_invalid`, `params_invalid` or `value_invalid`.
    */
   read (chunk: Buffer): void {
     if (this.#csv === undefined) this.#addJson(this.#lines.read(chunk))
@@ -147,10 +135,9 @@ export class Upload {
   #addLines (lines: readonly Buffer[], numbers: readonly number[]): void {
     const rows = parseLines(lines)
     for (const [i, line] of lines.entries()) {
-      const index = this.#count++
+      this.#count++
       this.#line = numbers[i] as number
       this.#checkCount()
-      if (index % this.#limits.maxRows === 0) this.#budget.spent = 0
       this.#addRow(rows === undefined ? this.#parse(line) : rows[i] as Json, line)
     }
   }
@@ -161,14 +148,11 @@ export class Upload {
     if (this.bytes > maxBytes) throw uploadTooLarge(maxBytes, ' as JSON')
     this.#list[0] = row
     const { parameters } = this.#target
-    if (!parameters.accepts(this.#sample, this.#budget)) {
+    if (!parameters.accepts(this.#sample)) {
       this.#refuseRow(parameters.check(this.#sample))
     }
-    const [written] = parameters.writeIntegers(this.#sample)[this.#target.name] as readonly Json[]
-    const writtenText = written === row ? text : Buffer.from(writeJson(written as Json))
-    this.bytes += writtenText.length - text.length
     // The schema accepts only objects.
-    const problem = this.#rows.add(written as JsonObject, writtenText, (path, issue) =>
+    const problem = this.#rows.add(row as JsonObject, text, (path, issue) =>
       this.#refuseValue(path, issue))
     if (problem !== undefined) this.#refuseRow([{ path: this.#path(0), message: problem }])
   }

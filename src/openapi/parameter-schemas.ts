@@ -8,8 +8,9 @@ import {
   childrenOf,
   keyOf,
   listParts,
-  mapReferences,
-  readStep,
+  mapChildren,
+  readReference,
+  referenceOf,
   type Part
 } from '../named/schema-parts.ts'
 import type { ComponentNames } from './generated-names.ts'
@@ -41,7 +42,7 @@ export function moveParameters (
     return part
   }
   for (const path of definitionsOf(schema)) move(path)
-  const copy = mapReferences(schema, reference => placeOf(move(readPointer(reference))))
+  const copy = mapReferences(schema, reference => placeOf(move(readReference(reference))))
   const objects = listParts(copy).map(part => part.schema).filter(isObject) as readonly Node[]
   // The inner parts first, so that the outer ones refer to them.
   const deepest = [...moved.values()].toSorted((a, b) => b.path.length - a.path.length)
@@ -63,9 +64,14 @@ function definitionsOf (schema: Json, path: Path = []): readonly Path[] {
   })
 }
 
-/** The path of a reference: `#` or `#/a/b`. */
-function readPointer (reference: string): Path {
-  return reference.split('/').slice(1).map(step => readStep(decodeURIComponent(step)))
+/** Returns a copy in which `write` returns each reference. */
+function mapReferences (schema: Json, write: (reference: string) => string): Json {
+  if (!isObject(schema)) return schema
+  const reference = referenceOf(schema)
+  return mapChildren(
+    reference === undefined ? schema : { ...schema, $ref: write(reference) },
+    child => mapReferences(child, write)
+  )
 }
 
 function placeOf ({ name }: Moved): string {

@@ -208,10 +208,8 @@ t.test('every issue of the parameters is listed with its path', async t => {
       'There is no parameter "lest". Parameters: ids, least, text, key, some.'
     ]]],
     ['{"ids": [], "some": []}', [[['some'], '"some" must NOT have fewer than 1 items.']]],
-    [`{"ids": [], "least": 1e${'9'.repeat(400)}}`, [
-      [['least'], '"least" has an exponent of more than 15 digits.']
-    ]],
-    ['{"ids": [9007199254740993.5]}', [[['ids', 0], 'Element 0 of "ids" must be integer.']]],
+    [`{"ids": [], "least": -1e${'9'.repeat(400)}}`, [[['least'], '"least" must be >= 0.']]],
+    ['{"ids": [9007199254740.5]}', [[['ids', 0], 'Element 0 of "ids" must be integer.']]],
     [`{"ids": ${'['.repeat(101)}${']'.repeat(101)}}`, [
       [[], 'The parameters are nested too deeply.']
     ]]
@@ -758,7 +756,7 @@ t.test('integers may have a point or an exponent, as in JSON Schema', async t =>
   const env = { POOL_SIZE: '1', MAX_UPLOAD_ROWS: '10' }
   const service = await useService(t, { schema, batches: ofEach, env })
   const row = '{"i": 1e3, "b": -9007199254740993.0, "n": 1.10, "jb": {"a": 2.0, "b": 2.0}}'
-  const stored = '{"i":1000,"b":-9007199254740993,"n":1.10,"jb":{"a": 2, "b": 2.0}}'
+  const stored = '{"i":1000,"b":-9007199254740993,"n":1.10,"jb":{"a": 2.0, "b": 2.0}}'
   const send = async (name: string, body: string, type = 'application/json'): Promise<string> => {
     const headers = { 'content-type': type, prefer: 'tx=rollback' }
     const { text } = await service.run(name, body, { headers })

@@ -23,16 +23,15 @@ const order = {
   description: 'Orders *things*.',
   roles: ['shop_customer', 'clerk'],
   params: {
-    $id: 'https://example.com/order',
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     type: 'object',
     additionalProperties: false,
     required: ['a'],
     properties: {
       a: { $ref: '#/$defs/id' },
-      $ref: { type: 'array', items: { $ref: 'https://example.com/order#/$defs/item' } },
+      $ref: { type: 'array', items: { $ref: '#/$defs/item' } },
       tree: { $ref: '#' },
-      near: { $ref: 'https://example.com/other' },
+      near: { $ref: '#/$defs/other' },
       other: { $ref: '#/$defs/other' },
       word: { const: { $ref: '#/$defs/id' }, default: { $ref: '#/$defs/id' } }
     },
@@ -40,9 +39,8 @@ const order = {
       id: { type: 'integer', maximum: 9007199254740991 },
       item: { type: 'object', properties: { sku: { type: 'string' } }, required: ['sku'] },
       other: {
-        $id: 'https://example.com/other',
         type: 'array',
-        items: { $ref: '#/$defs/flag' },
+        items: { $ref: '#/$defs/other/$defs/flag' },
         $defs: { flag: { type: 'boolean' } }
       }
     }

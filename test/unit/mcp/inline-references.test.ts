@@ -40,7 +40,7 @@ const rows: ReadonlyArray<readonly [name: string, schema: JsonObject, inlined: J
     takes({ allOf: [false], title: 't' })],
   ['data that looks like a reference', takes({ const: refer('a'), default: refer('a') }),
     takes({ const: refer('a'), default: refer('a') })],
-  ['contentSchema', takes({ contentSchema: refer('nothing') }), takes({})],
+  ['contentSchema', takes({ contentSchema: refer('a') }, { a: text }), takes({})],
   ['a recursive schema', takes(refer('a'), { a: { items: refer('a') }, b: text }),
     takes(refer('a'), { a: { items: refer('a') } })],
   [

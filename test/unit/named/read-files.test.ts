@@ -4,10 +4,10 @@
  */
 import t from 'tap'
 import type { Failure } from '../../../src/errors/catalogue.ts'
-import { parseJson, type JsonObject } from '../../../src/json/parse.ts'
+import { parseJson, writeJson, type Json, type JsonObject } from '../../../src/json/parse.ts'
 import { readParameters, type Parameters } from '../../../src/named/parameters.ts'
 import { readNamedBatch, readFolder } from '../../../src/named/read-files.ts'
-import type { PathIssue } from '../../../src/named/schema-parts.ts'
+import type { PathIssue } from '../../../src/named/issues.ts'
 import { planBatch } from '../../../src/plan/plan-batch.ts'
 import { growthOf } from '../../support/growth.ts'
 
@@ -94,10 +94,10 @@ const issues: ReadonlyArray<readonly [text: string, ...issues: string[]]> = [
     '3:38: operation 0 (s): reference_malformed at where.id.eq.$first[0]: ' +
     '"$params.x" always exists'
   ],
-  [file(object('{"__proto__": true}'), '{}'), '1:31: A member cannot have the name "__proto__".'],
+  [file(object('{"__proto__": true}'), '{}'), '1:46: "__proto__" is not allowed.'],
   [file('{"type": "string"}', '{}'), '1:2: "params" must be a JSON Schema with'],
   [file('5', '{}'), '1:2: "params" must be'],
-  [file('{"type": "object", "properties": []}', '{}'), '1:31: "properties" must be an object'],
+  [file('{"type": "object", "properties": []}', '{}'), '1:31: "properties" must be object.'],
   [
     fileWithX('{"type": "strnig"}', '{}', ''),
     '1:52: "type" must be equal to one of the allowed values: ["array"',
@@ -105,7 +105,7 @@ const issues: ReadonlyArray<readonly [text: string, ...issues: string[]]> = [
   ],
   [
     fileWithX('{"minLenght": 1}', '{}', ''),
-    '1:52: Unknown keyword "minLenght". Did you mean "minLength"?'
+    '1:52: "minLenght" is unknown.'
   ],
   [fileWithX('{"$ref": "http://a/b"}', '{}', ''), '1:52: "http://a/b" does not name a schema'],
   [
@@ -295,7 +295,7 @@ t.test('issues of values have the path of the value', async t => {
     '"z": {"$ref": "#/properties/w/anyOf/0"}, "w": {"anyOf": [{"type": "array"}]}}',
     ', "minProperties": 1, "$defs": {"a b": {"type": "array", "minItems": 2}}'
   )
-  const parameters = readParameters(parseJson(Buffer.from(schema)), 100_000) as Parameters
+  const parameters = readParameters(parseJson(Buffer.from(schema))) as Parameters
   t.match([...parameters.known.values()], [
     { isList: false },
     { isList: true, minItems: 2 },
@@ -314,7 +314,7 @@ const numbers: ReadonlyArray<
   readonly [schema: string, valid: readonly string[], invalid: readonly string[]]
 > = [
   ['{"type": "integer"}', ['1', '1.0', '1e2', '9007199254740993', '-0', '1e400'], [
-    '1.5', '9007199254740993.5', '"1"', 'null'
+    '1.5', '0.1', '"1"', 'null'
   ]],
   ['{"type": "number"}', ['1.5', '1e999999', '0.1e-999999'], ['"1"', 'true']],
   ['{"type": "array", "uniqueItems": true}', ['[9007199254740993, 9007199254740992]'], [
@@ -332,13 +332,12 @@ const numbers: ReadonlyArray<
     '0.291', '12345678901234567890.123', '1e-400'
   ]],
   ['{"multipleOf": 3}', ['9', '-6.0', '0', '3e20'], ['10', '1e20', '9.5']],
-  // The numbers that stand for others in the check of Ajv.
-  ['{"items": {"minimum": 1}}', ['[1.0715086071862673e+301]', '[1.0715086071862673e+301, 1e400]'], [
-    '[9.332636185032189e-302]',
-    '[9.332636185032189e-302, 1e-400]'
+  ['{"items": {"minimum": 1}}', ['[1e301, 1e400]'], ['[1e-302]', '[1, 1e-400]']],
+  ['{"additionalProperties": {"maximum": 1}}', ['{"__proto__": 1.0, "a": "2"}'], [
+    '{"__proto__": 1.00000000000000000000001}', '{"a": 1e400}'
   ]],
-  ['{"const": 5}', ['5', '5.0'], ['5.0000000000000000000000001', '6']],
-  ['{"enum": [9007199254740992, "a"]}', ['9007199254740992', '"a"'], ['9007199254740993']],
+  ['{"const": 5}', ['5', '5.0'], ['5.1', '6']],
+  ['{"enum": [9007199254740992, "a"]}', ['9007199254740992', '"a"'], ['9007199254740994']],
   ['{"uniqueItems": true}', ['[9007199254740993, 9007199254740994.5, 9007199254740995]'], [
     '[9007199254740993, 9007199254740993]'
   ]],
@@ -358,7 +357,7 @@ t.test('numbers are checked by their digits', async t => {
   for (const [schema, valid, invalid] of numbers) {
     const text =
       `{"type": "object", "properties": {"x": ${schema}}, "$defs": {"n": {"maximum": 4}}}`
-    const parameters = readParameters(parseJson(Buffer.from(text)), 100_000) as Parameters
+    const parameters = readParameters(parseJson(Buffer.from(text))) as Parameters
     const check = (value: string): number =>
       [...parameters.check(parseJson(Buffer.from(`{"x": ${value}}`)) as JsonObject)].length
     for (const value of valid) t.equal(check(value), 0, `${schema} takes ${value}`)
@@ -369,7 +368,7 @@ t.test('numbers are checked by their digits', async t => {
 /** Returns a check of one value by a schema. */
 function prepareCheck (schema: string): (value: string) => readonly PathIssue[] {
   const text = `{"type": "object", "properties": {"x": ${schema}}}`
-  const parameters = readParameters(parseJson(Buffer.from(text)), 100_000) as Parameters
+  const parameters = readParameters(parseJson(Buffer.from(text))) as Parameters
   return value => [...parameters.check(parseJson(Buffer.from(`{"x": ${value}}`)) as JsonObject)]
 }
 
@@ -382,21 +381,59 @@ const comparisons: readonly string[] = [
   '{"type": "number"}'
 ]
 
-t.test('an exponent that no arithmetic can take is an issue', async t => {
-  const many = '4'.repeat(400)
-  for (const schema of [...comparisons, 'true']) {
-    const check = prepareCheck(schema)
-    for (const value of [`1e${many}`, `1e-${many}`, `0e${many}`, '-1.5E+1234567890123456']) {
-      const message = '"x" has an exponent of more than 15 digits.'
-      t.same(check(value), [{ path: ['x'], message }], `${schema} ${value}`)
-    }
-    t.match(check(`[0, {"a": 1e${many}}]`), [{ path: ['x', 1, 'a'], message: /exponent/ }])
+t.test('integers become their digits', async t => {
+  const read = (schema: string, value: string): string => {
+    const text = `{"type": "object", "properties": {"x": ${schema}}}`
+    const parameters = readParameters(parseJson(Buffer.from(text))) as Parameters
+    const values = parseJson(Buffer.from(value === '' ? '{}' : `{"x":${value}}`)) as JsonObject
+    return writeJson(parameters.read(values)[0] as Json)
   }
+  for (const [sent, digits] of [
+    ['1.0', '1'], ['1e3', '1000'], ['-0', '0'], ['-1.50e1', '-15'], ['7', '7'], ['null', 'null'],
+    ['9007199254740993.0', '9007199254740993'], ['1e40', '1e40'], ['1e999999', '1e999999']
+  ] as const) {
+    t.equal(read('{"type": ["integer", "null"]}', sent), digits, sent)
+    t.equal(read('{"type": "array", "items": {"type": "integer"}}', `[${sent}]`), `[${digits}]`)
+    for (const schema of ['true', '{"type": "number"}', '{"type": ["integer", "number"]}']) {
+      t.equal(read(schema, sent), sent, `${schema} ${sent}`)
+    }
+  }
+  t.equal(read('{"type": "integer", "default": 1e3}', ''), '1000')
+  t.equal(read('{"properties": {"a": {"type": "integer"}}}', '{"a":1.0}'), '{"a":1.0}')
+})
+
+t.test('an exponent of any length is compared', async t => {
+  const many = '4'.repeat(400)
+  const isValid = (schema: string, value: string): boolean =>
+    prepareCheck(schema)(value).length === 0
+  for (const [value, order] of [[`1e${many}`, 1], [`0e${many}`, -1], [`-1e${many}`, -1]] as const) {
+    t.equal(isValid('{"minimum": 7}', value), order > 0, value)
+    t.equal(isValid('{"exclusiveMaximum": 7}', value), order < 0, value)
+    t.equal(isValid('{"items": {"maximum": 7}}', `[${value}]`), order < 0, value)
+  }
+  for (const value of [`14e${many}`, `0e-${many}`]) t.ok(isValid('{"multipleOf": 7}', value), value)
+  for (const value of [`15e${many}`, `7e-${many}`]) t.notOk(isValid('{"multipleOf": 7}', value))
+})
+
+t.test('equal items are named', async t => {
   const unique = prepareCheck('{"uniqueItems": true}')
-  t.match(unique(`[1e${many}]`), [{ path: ['x', 0], message: /exponent/ }])
   t.same(unique('[7, "a", 7.0]'), [
     { path: ['x'], message: '"x" must NOT have duplicate items (items ## 0 and 2 are identical).' }
   ])
+})
+
+t.test('a value that a recursive schema checks again and again is refused', async t => {
+  const twice = '{"properties": {"y": {"$ref": "#/properties/x"}}}'
+  const nest = (levels: number): string => `${'{"y":'.repeat(levels)}1${'}'.repeat(levels)}`
+  for (const word of ['anyOf', 'oneOf', 'allOf']) {
+    const check = prepareCheck(`{"type": "object", "${word}": [${twice}, ${twice}]}`)
+    t.ok(check(nest(5)).length > 0, word)
+    t.throws(() => check(nest(90)), {
+      code: 'params_invalid', message: 'The parameters are nested too deeply for their schema.'
+    }, word)
+  }
+  const list = prepareCheck('{"type": "array", "items": {"$ref": "#/properties/x"}}')
+  t.same(list(`[${'[],'.repeat(50_000)}[]]`), [], 'each value is checked once')
 })
 
 t.test('no text takes a pattern long', async t => {
@@ -443,5 +480,5 @@ t.test('a further file compiles only the schema of its own parameters', async t 
     }
   })
   for (let i = 0; i < 20; i++) t.ok('batch' in read(text.replace('"a"', `"a${i}"`)))
-  t.equal(compiled, 2 * 20, 'one that finds all errors, and one that finds the first')
+  t.equal(compiled, 20, 'one that finds the first error')
 })

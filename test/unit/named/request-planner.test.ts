@@ -17,7 +17,7 @@ const parameters = readParameters({
     stored: rows
   },
   required: ['inserted', 'read', 'value', 'stored']
-}, 100_000) as Parameters
+}) as Parameters
 const operations = [
   { id: 'i', op: 'insert', table: 't', values: '$params.inserted' },
   {

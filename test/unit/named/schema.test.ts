@@ -21,46 +21,37 @@ function read (properties: object, more: object = {}): ReturnType<typeof readNam
 }
 
 const paths = 'A reference is a path, such as {"$ref": "#/$defs/name"}.'
-const unsupported = (word: string): string => `"${word}" is not supported. ${paths}`
+const unknown = (word: string): string => `"${word}" is unknown.`
+const refused = (word: string): string => `"${word}" is not allowed.`
 const nowhere = (reference: string): string =>
   `"${reference}" does not name a schema in "params". ${paths}`
-const endless = 'The reference leads back to itself.'
-const dialect = '"$schema" must be "https://json-schema.org/draft/2020-12/schema".'
+const endless = '2:1: The schema is invalid: Maximum call stack size exceeded.'
+const dialect = '"$schema" must be equal to constant: "https://json-schema.org/draft/2020-12/'
 const own = 'https://example.com/own'
-const list = {
-  type: 'array',
-  items: { $ref: '#/$defs/flag' },
-  $defs: { flag: { type: 'boolean' } }
-}
 const text = { type: 'string' }
-/** Schemas that refer to the next one. The last one is a string. */
-const chain = (length: number, link: (next: object) => object): object =>
-  Object.fromEntries(Array.from({ length }, (_, i) =>
-    [`d${i}`, i === length - 1 ? { type: 'string' } : link({ $ref: `#/$defs/d${i + 1}` })]))
-
 /** [properties, other keywords, position: issue …] */
 const issues: ReadonlyArray<
   readonly [properties: object, more: object, ...issues: string[]]
 > = [
   // keywords
-  [{ a: { minLenght: 1 } }, {}, '3:21: Unknown keyword "minLenght". Did you mean "minLength"?'],
-  [{ a: { nullable: true } }, {}, '3:21: Unknown keyword "nullable".'],
-  [{ a: { items: { not: { dependencies: {} } } } }, {}, '3:37: Unknown keyword "dependencies".'],
-  [{ a: true }, { $async: true }, '4:1: "$async" is not supported.'],
-  [{ a: { $anchor: 'x' } }, {}, `3:21: ${unsupported('$anchor')}`],
+  [{ a: { minLenght: 1 } }, {}, `3:21: ${unknown('minLenght')}`],
+  [{ a: { nullable: true } }, {}, `3:21: ${unknown('nullable')}`],
+  [{ a: { items: { not: { dependencies: {} } } } }, {}, `3:37: ${refused('dependencies')}`],
+  [{ a: true }, { $async: true }, `4:1: ${unknown('$async')}`],
+  [{ a: { $anchor: 'x' } }, {}, `3:21: ${refused('$anchor')}`],
   [
     { a: { $dynamicRef: '#n' } },
     { $dynamicAnchor: 'n' },
-    `4:1: ${unsupported('$dynamicAnchor')}`,
-    `3:21: ${unsupported('$dynamicRef')}`
+    `3:21: ${refused('$dynamicRef')}`,
+    `4:1: ${refused('$dynamicAnchor')}`
   ],
-  [{ a: { $recursiveRef: '#' } }, {}, `3:21: ${unsupported('$recursiveRef')}`],
+  [{ a: { $recursiveRef: '#' } }, {}, `3:21: ${refused('$recursiveRef')}`],
+  [{ a: { $id: own } }, {}, `3:21: ${refused('$id')}`],
   [{ a: true }, { $schema: 'http://json-schema.org/draft-07/schema#' }, `4:1: ${dialect}`],
-  [{ a: true }, { $schema: null }, `4:1: ${dialect}`],
   [{ a: null }, {}, '3:16: "a" must be object,boolean.'],
-  [{ a: { pattern: '(' } }, {}, '3:21: Invalid regular expression: /(/u: Unterminated group.'],
-  [{}, { patternProperties: { a: true, '[': true } }, '4:1: Invalid regular expression: /[/u: '],
-  [{ a: { pattern: '(?=a)b' } }, {}, '3:21: RE2 does not support the regular expression: invalid'],
+  [{ a: { pattern: '(' } }, {}, '2:1: The schema is invalid: Invalid regular expression: /(/u: Un'],
+  [{}, { patternProperties: { a: true, '[': true } }, ': Invalid regular expression: /[/u: '],
+  [{ a: { pattern: '(?=a)b' } }, {}, ': RE2 does not support the regular expression: invalid'],
   [{ a: { if: true } }, {}, '2:1: The schema is invalid: strict mode: "if" without "then" and'],
   [{ a: true }, { required: ['a', 'b'] }, '4:18: "properties" does not contain "b".'],
   // references
@@ -77,47 +68,12 @@ const issues: ReadonlyArray<
     {},
     `3:21: ${nowhere('https://json-schema.org/draft/2020-12/schema')}`
   ],
-  [
-    { a: { $ref: '#/$defs/flag' }, b: { $id: own, ...list } },
-    {},
-    `3:21: ${nowhere('#/$defs/flag')}`
-  ],
-  [{ a: { $id: 'own.json' } }, {}, '3:21: "$id" must be an absolute URI.'],
-  [{ a: { $id: own } }, { $id: `${own}#` }, '3:21: Another part of the schema has the same "$id".'],
+  [{ a: { contentSchema: { $ref: '#/$defs/b' } } }, {}, `3:38: ${nowhere('#/$defs/b')}`],
+  [{}, { $defs: { b: { $ref: '#/$defs/c' } } }, `4:16: ${nowhere('#/$defs/c')}`],
   // without end
-  [{ a: { $ref: '#/properties/a' } }, {}, `3:21: ${endless}`],
-  [{ a: { $ref: `${own}#/properties/a` } }, { $id: own }, `3:21: ${endless}`],
-  [{ a: { $ref: '#/properties/b' }, b: { $ref: '#/properties/a', default: 1 } }, {}, `3:51: ${
-    endless
-  }`],
-  [{ a: true }, { allOf: [{ $ref: '#' }] }, `4:12: ${endless}`],
-  [{ a: true }, { $ref: '#' }, `4:1: ${endless}`],
-  ...[
-    { not: { $ref: '#/$defs/a' } },
-    { if: { $ref: '#/$defs/a' }, then: true },
-    { dependentSchemas: { x: { oneOf: [true, { $ref: '#/$defs/a' }] } } }
-  ].map(a => [{}, { $defs: { a } }, endless] as const),
-  // too much
-  [
-    { a: { $ref: '#/$defs/d0' } },
-    { $defs: chain(22, next => ({ maxLength: 9, ...next })) },
-    'Too many schemas apply to the same value.'
-  ],
-  [
-    { a: { $ref: '#/$defs/d0' } },
-    { $defs: Object.fromEntries(Object.entries(chain(5000, next => next)).toReversed()) },
-    'Too many schemas apply to the same value.'
-  ],
-  [
-    { a: { $ref: '#/$defs/d0' } },
-    { $defs: chain(9, next => ({ anyOf: [next, next, next, next] })) },
-    'Too many schemas apply to the same value.'
-  ],
-  [
-    { a: { $ref: '#/$defs/d0' } },
-    { $defs: chain(9000, next => ({ properties: { x: next } })) },
-    '2:1: The schema is invalid: too many references in a row.'
-  ]
+  [{ a: true }, { allOf: [{ $ref: '#' }] }, endless],
+  [{ a: true }, { $ref: '#' }, endless],
+  [{ a: { $ref: '#/properties/b' }, b: { $ref: '#/properties/a' } }, {}, endless]
 ]
 
 t.test('issues of schemas have their positions', async t => {
@@ -144,27 +100,9 @@ const works: ReadonlyArray<readonly [
   [{ a: true }, {}, [null, 1, {}], [], 'unknown'],
   [{ a: false }, {}, [], [null, 1], 'never'],
   [{ a: { $ref: '#' } }, {}, [{}, { a: { a: {} } }], [1, { a: 1 }], 'unknown'],
-  [{ a: { $ref: '' } }, { $id: own }, [{ a: {} }], [{ a: 1 }], 'unknown'],
-  [{ a: { $ref: own } }, { $id: own }, [{ a: {} }], [{ a: 1 }], 'unknown'],
-  [{ a: { $ref: 'own#/$defs/b' } }, { $id: own, $defs: { b: text } }, ['x'], [1], 'string'],
-  [{ a: { $ref: '#/$defs/b' } }, { $id: own, $defs: { b: text } }, ['x'], [1], 'string'],
+  [{ a: { $ref: '#/$defs/b' } }, { $defs: { b: text } }, ['x'], [1], 'string'],
   [{ a: { $ref: '#/definitions/b' } }, { definitions: { b: text } }, ['x'], [1], 'string'],
   [{ a: { $ref: '#/$defs/b' } }, { $defs: { b: true } }, ['x', 1], [], 'unknown'],
-  // The reference inside of the part with its own $id begins there.
-  [
-    { a: { $ref: own } },
-    { $defs: { flag: { type: 'string' }, own: { $id: own, ...list } } },
-    [[true]],
-    [['x'], 1],
-    'ReadonlyArray<boolean>'
-  ],
-  [
-    { a: { $ref: `${own}#/items` } },
-    { $defs: { flag: { type: 'string' }, own: { $id: own, ...list } } },
-    [true],
-    ['x'],
-    'boolean'
-  ],
   [
     { a: { $ref: '#/$defs/a~1b%20~0%25%23%22%C3%A9/prefixItems/0' } },
     { $defs: { 'a/b ~%#"é': { prefixItems: [{ type: 'string' }] } } },
@@ -230,8 +168,8 @@ t.test('unusual schemas check values, and have a type', async t => {
 
 t.test('what is known of a parameter is that of the referred schema', async t => {
   const result = read(
-    { a: { $ref: own }, b: { $ref: '#/properties/c' }, c: { type: 'string', default: 'x' } },
-    { $defs: { own: { $id: own, minItems: 3, ...list } } }
+    { a: { $ref: '#/$defs/list' }, b: { $ref: '#/properties/c' }, c: { ...text, default: 'x' } },
+    { $defs: { list: { type: 'array', minItems: 3 } } }
   )
   if ('issues' in result) throw new Error(result.issues.join())
   t.match([...result.batch.parameters.known.values()], [
@@ -240,6 +178,14 @@ t.test('what is known of a parameter is that of the referred schema', async t =>
     { isOptional: false }
   ])
   t.same(result.batch.parameters.read({}), [null, 'x', 'x'])
+})
+
+t.test('a reference that leads back to itself fails every check', async t => {
+  const result = read({ a: { not: { $ref: '#/properties/a' } } })
+  if ('issues' in result) throw new Error(result.issues.join())
+  const { parameters } = result.batch
+  t.same([...parameters.check({})], [])
+  t.throws(() => [...parameters.check({ a: 1 })], RangeError)
 })
 
 t.test('a reference in the schema of encoded content is kept', async t => {

@@ -170,11 +170,6 @@ t.test('a line that is too long comes after those before it', async t => {
   })
 })
 
-t.test('the work of the check is bounded', async t => {
-  const upload = new Upload(inserted, asLines, { ...limits, maxWork: 1 })
-  t.throws(() => upload.read(Buffer.from('{"a":1}\n'.repeat(100))), { code: 'too_much_work' })
-})
-
 t.test('the rows are not part of the plan', async t => {
   const [node] = inserted.planner.planOfFile.operations
   t.equal(findModifier(node as PlanNode, { column: 'a', row: 0 }), undefined)
