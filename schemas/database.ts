@@ -49,7 +49,10 @@ export function describeAddress (host: HostAddress): string {
   return host.host.includes(':') ? `[${host.host}]:${host.port}` : `${host.host}:${host.port}`
 }
 
-/** The engines whose SQL the service knows: the values of `DATABASE_ENGINE`. */
-export const engineNames = ['postgresql', 'citus'] as const
+/**
+ * The engines that the service knows: the values of `DATABASE_ENGINE`. All but PostgreSQL get the
+ * operations of a batch one by one; `sequential` is any that understands SQL of PostgreSQL.
+ */
+export const engineNames = ['postgresql', 'citus', 'sequential'] as const
 
 export type EngineName = typeof engineNames[number]

@@ -3,12 +3,13 @@
  * it is also written to .tap/summary.
  *
  * The default suite is unit, integration and docs, and `--suite=rest` what it leaves out.
+ * `--suite=one-by-one` runs the tests of the language with operations that are sent one by one.
  * `--suite=unit` needs no database. Other arguments are passed to tap, for example `npm test --
  * test/integration/batch.test.ts` or `npm test -- --grep=insert`. `npx tap replay --reporter=base`
  * shows the last run in another format.
  *
  * With TEST_FULL=on, tests of many inputs run fully, and coverage is measured: the rest requires
- * that it is complete, together with the run of the default suite before.
+ * that it is complete, together with the runs of the other two suites before.
  */
 import { existsSync, globSync, mkdirSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -21,6 +22,11 @@ import { runTap } from './support/runner/tap.ts'
 const SUITES = {
   unit: ['test/unit'],
   default: ['test/unit', 'test/integration', 'test/docs'],
+  'one-by-one': [
+    'bulk-update', 'computed-set', 'exists', 'expect', 'filters', 'fuzz', 'insert', 'join', 'model',
+    'named-batches', 'nested', 'on-conflict', 'reference-forms', 'references', 'returning',
+    'select-output', 'values', 'when'
+  ].map(name => `test/integration/${name}.test.ts`),
   rest: ['test/e2e', 'test/experiments']
 }
 
@@ -74,13 +80,15 @@ async function runFiles (env: NodeJS.ProcessEnv): Promise<Totals> {
 }
 
 function filesOf (suite: keyof typeof SUITES): readonly string[] {
-  return SUITES[suite].flatMap(folder => globSync(`${folder}/**/*.test.ts`, { cwd: root }))
+  return SUITES[suite].flatMap(path =>
+    path.endsWith('.ts') ? path : globSync(`${path}/**/*.test.ts`, { cwd: root }))
 }
 
 function environment (): NodeJS.ProcessEnv {
   return {
     // Saves half of the start of a service (0.5 s of CPU time), but makes coverage less precise.
-    ...withCoverage && suite === 'rest' ? { TEST_ADD_COVERAGE: 'on' } : {},
+    ...withCoverage && suite !== 'default' ? { TEST_ADD_COVERAGE: 'on' } : {},
+    ...suite === 'one-by-one' ? { TEST_MODE: suite } : {},
     ...withCoverage
       ? { NODE_OPTIONS: `--import=${join(root, 'test/support/runner/strip-types.mjs')}` }
       : { NODE_COMPILE_CACHE: join(root, '.tap/compile-cache') }

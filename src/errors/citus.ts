@@ -109,8 +109,7 @@ const refusals: ReadonlyArray<
   ],
   [
     /^(?:the partition column of table|cannot perform an INSERT without a partition column)/,
-    'Citus needs a value in the distribution column of each row, also of an insert that "when" ' +
-    'skips.',
+    'Citus needs a value in the distribution column of each row.',
     SqlState.not_null_violation
   ],
   [
@@ -122,11 +121,6 @@ const refusals: ReadonlyArray<
     // A change that is one statement with its result, whose conditions no shard can meet.
     /^could not find valid entry for shard 0$/,
     'Citus does not run a change whose conditions contradict each other. Leave it out.'
-  ],
-  [
-    /^unrecognized configuration parameter "oneflight\./,
-    'Citus cannot check on a worker what this operation needs of an earlier one. Leave "when" ' +
-    'and references out of it.'
   ]
 ]
 

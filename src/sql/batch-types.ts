@@ -7,7 +7,7 @@ import { tableKey } from '../plan/name.ts'
 import type { UnknownName } from '../plan/named-parts.ts'
 import type { TableName } from '../plan/nodes.ts'
 import type { Plan } from '../plan/plan.ts'
-import { inlinesFunction } from './citus/placement.ts'
+import { inlinesFunction } from './citus/citus.ts'
 import type { LearnedTypes, TypesQuery } from './frame/compiled-batch.ts'
 import type { Statement } from './statement/statement.ts'
 import type { UnknownNames } from './unknown-names.ts'
@@ -25,16 +25,17 @@ export class BatchTypes implements LearnedTypes {
   #compiled: readonly Statement[] | undefined
   readonly #plan: Plan
   readonly #cache: KnownTypes
-  readonly #distributed: boolean
+  /** Whether the database is Citus. */
+  readonly #isCitus: boolean
   /** What was known when the statements were compiled. */
   #types: readonly unknown[] = []
   /** The keys of tables that did not exist when they were read for this batch. */
   #absent: ReadonlySet<string> = new Set()
 
-  constructor (plan: Plan, cache: KnownTypes, distributed: boolean) {
+  constructor (plan: Plan, cache: KnownTypes, isCitus: boolean) {
     this.#plan = plan
     this.#cache = cache
-    this.#distributed = distributed
+    this.#isCitus = isCitus
   }
 
   /** What is known of each table and function. It is the same object until it changes. */
@@ -102,7 +103,7 @@ export class BatchTypes implements LearnedTypes {
     also: 'code' | 'functions' = 'code'
   ): TypesQuery {
     const { columnTypes, functionTypes } = this.#cache
-    const inlines = this.#distributed ? inlinesFunction : undefined
+    const inlines = this.#isCitus ? inlinesFunction : undefined
     const columns: readonly Fragment[] = [
       ...tables.length === 0
         ? []

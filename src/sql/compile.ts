@@ -25,10 +25,9 @@ import type {
   RowGroup
 } from '../plan/nodes.ts'
 import type { Plan } from '../plan/plan.ts'
-import { distributeNode } from './citus/citus.ts'
-import { buildFence, isPushedDown, refuseInlined } from './citus/placement.ts'
 import type { CompileOptions, StatementContext } from './values/context.ts'
 import { buildOperation } from './operations/operation.ts'
+import { toPlain } from './operations/plain.ts'
 import {
   answersOnlyCount,
   operationTimes,
@@ -37,7 +36,14 @@ import {
   findSeparate
 } from './operations/output.ts'
 import { sourceColumns } from './operations/source.ts'
-import { buildAggregated, buildDirect, buildStreamed, requiredRows } from './result.ts'
+import {
+  buildAggregated,
+  buildDirect,
+  buildPlain,
+  buildStreamed,
+  requiredRows,
+  type Body
+} from './result.ts'
 import { createCodeTest } from './operations/runs-code.ts'
 import { hideSecrets } from './statement/raised-error.ts'
 import { SharedResults } from './statement/shared-results.ts'
@@ -60,21 +66,19 @@ export function compile (
   options: CompileOptions
 ): readonly CompiledStatement[] {
   const results = new SharedResults(plan)
-  const { distributed = false, explain = false } = options
+  const { plain = false, explain = false } = options
   const { findColumns = UNKNOWN, findFunction = UNKNOWN } = options
   const { operations } = plan
-  if (distributed) refuseInlined(plan, findColumns)
   const types = { findColumns, findFunction }
-  const facts = { distributed, explain, ...types }
+  const facts = { plain, explain, ...types }
   const sources = findSources(plan, findColumns)
-  const separate = explain ? NONE : findSeparate(plan, options)
+  const separate = explain || plain ? NONE : findSeparate(plan, options)
   const earlier = { results, sources, separate }
   const code = createCodeTest(plan.tables, types)
   // What an operation shares is known when those that read it are compiled.
   return operations.toReversed().map(planned => {
     const uses = plan.referenceUses.get(planned.index) ?? []
-    const onlyCounts = !explain && answersOnlyCount(planned, options.minimal) && uses.length === 0
-    const node = distributed ? distributeNode(planned, { ...options, onlyCounts }) : planned
+    const node = plain ? toPlain(planned, options) : planned
     const contextOf = (node: PlanNode, runsCode: boolean): StatementContext => ({
       ...options,
       ...facts,
@@ -155,7 +159,7 @@ function explainOperation (node: PlanNode, context: StatementContext): CompiledS
   const operation = buildOperation(node, rowPartOf(node, false), { ...context, exposed: [] })
   const statement = sql`explain (format json) ${buildCtes(operation, context)}select * from ${
     operation.rows
-  }${buildFence(node, context)} limit ${integer(context.maxRows + 1)}`
+  } limit ${integer(context.maxRows + 1)}`
   return { ...hideSecrets(renderSlots(statement)), prepare: false }
 }
 
@@ -176,15 +180,18 @@ function compileOperation (
   node: PlanNode,
   context: StatementContext
 ): CompiledStatement | undefined {
-  const { distributed, needs, separate, streamed = false } = context
-  const body = streamed
-    ? buildStreamed(node, context)
-    : separate ? buildDirect(node, context) : buildAggregated(node, context)
-  const conditions = [
-    ...needs.typeChecks({ byName: distributed && isPushedDown(node, context) }),
-    ...node.kind === 'select' ? [] : requiredRows(node, context),
-    ...computedFirst(node, distributed)
-  ]
+  const { needs, separate, plain = false, streamed = false } = context
+  const build = plain
+    ? buildPlain
+    : streamed ? buildStreamed : separate ? buildDirect : buildAggregated
+  const body: Body = build(node, context)
+  const conditions = plain
+    ? []
+    : [
+        ...needs.typeChecks(),
+        ...node.kind === 'select' ? [] : requiredRows(node, context),
+        ...computedFirst(node)
+      ]
   const from = body.from(whereAll(conditions))
   const statement = renderSlots(
     sql`${buildCtes(body, context)}select ${body.result}${
@@ -196,7 +203,7 @@ function compileOperation (
     ...statement,
     prepare: statement.unique !== true && !needs.hasUnknownTypes,
     refused: needs.refused,
-    separateRows: separate || streamed,
+    separateRows: separate || streamed || plain,
     runsCode: context.runsCode
   }
 }
@@ -215,8 +222,8 @@ function tooManyParameters ({ id, index }: PlanNode): Failure {
 
 /**
  * Conditions under which the operation starts. PostgreSQL starts it, with its statement triggers,
- * when it reads the first of its rows. On Citus the rows have the condition.
+ * when it reads the first of its rows.
  */
-function computedFirst (node: PlanNode, distributed: boolean): readonly Fragment[] {
-  return !distributed && (node.kind === 'select' || node.kind === 'call') ? buildWhen(node) : []
+function computedFirst (node: PlanNode): readonly Fragment[] {
+  return node.kind === 'select' || node.kind === 'call' ? buildWhen(node) : []
 }

@@ -8,18 +8,18 @@ import type { EngineName } from '../../schemas/database.ts'
 import type { Trace } from '../../schemas/http.ts'
 import { enabled, type Preferences } from '../../schemas/prefer.ts'
 import type { Identity } from '../../schemas/token.ts'
-import { once, type PlannedBatch } from '../plan/plan-batch.ts'
+import type { PlannedBatch } from '../plan/plan-batch.ts'
 import type { Plan } from '../plan/plan.ts'
+import { separate, type SeparatePlan } from '../plan/separate.ts'
 import { distinctMembers, type MembersByPosition } from '../values/rows.ts'
 import type { ConnectionFacts } from '../postgres/facts.ts'
-import { notOnCitus, workerSettings } from './citus/citus.ts'
+import { refuseOnCitus, workerSettings } from './citus/citus.ts'
 import { BatchTypes } from './batch-types.ts'
 import { compile } from './compile.ts'
 import type { CompileOptions } from './values/context.ts'
 import {
   mayCommit,
   type CompiledBatch,
-  type LearnedTypes,
   type TransactionMode
 } from './frame/compiled-batch.ts'
 import type { Key } from './frame/idempotency.ts'
@@ -30,6 +30,7 @@ import {
   type SessionDefaults
 } from './frame/session.ts'
 import { commentOn } from './frame/steps.ts'
+import { SeparateBatch } from './statement/separate-batch.ts'
 import { isRowsSlot, textSlot } from './statement/slot.ts'
 import { emptyResults } from './statement/shared-results.ts'
 import {
@@ -86,6 +87,9 @@ export class Compiler {
   readonly #settings: CompileSettings
   readonly #statements = new StatementCache()
   readonly #plans = new WeakMap<Plan, Variants>()
+  readonly #separatePlans = new WeakMap<Plan, SeparatePlan>()
+  /** The same for uploads, whose rows are stored otherwise. */
+  readonly #uploads = new WeakMap<Plan, SeparatePlan>()
   readonly #sessions = new WeakMap<ConnectionFacts, SessionStatements>()
   readonly #find: Required<Pick<CompileOptions, 'findColumns' | 'findFunction'>> = {
     findColumns: table => this.columnTypes.lookup(table),
@@ -99,54 +103,49 @@ export class Compiler {
   compile (batch: PlannedBatch, request: BatchRequest): CompiledBatch {
     return {
       ...this.#compileFor('postgresql', batch, request),
-      forCitus: once(() => this.#compileFor('citus', batch, request))
+      oneByOne: engine => this.#compileFor(engine, batch, request)
     }
   }
 
   #compileFor (engine: EngineName, batch: PlannedBatch, request: BatchRequest): CompiledBatch {
-    const distributed = engine === 'citus'
     const settings = this.#settings
     const { plan } = batch
     const { id, identity, trace, preferences, rowSink } = request
     const isQueryPlan = wantsQueryPlan(preferences)
     const mode = readMode(preferences)
-    if (distributed && mode.isolation !== 'read-committed') {
-      throw notOnCitus(
-        `Citus cannot keep isolation=${mode.isolation}: its nodes have no common snapshot.`
-      )
-    }
+    const plain = engine !== 'postgresql'
     // A batch that commits nothing stores no response: it can run as often as it is sent.
     const key = mayCommit(mode) ? request.idempotencyKey : undefined
     const session = {
       ...identity,
       requestId: id,
       writes: writes(plan, mode, key),
-      keepsResults: plan.referenceUses.size > 0 || plan.counted.size > 0,
+      keepsResults: !plain && (plan.referenceUses.size > 0 || plan.counted.size > 0),
       ...isQueryPlan && { settings: emptyResults(plan) }
     }
     const { maxRows, maxBytes } = settings
-    const options = { maxRows, maxBytes, distributed, ...this.#find }
+    const options: RowOptions = {
+      ...this.#find,
+      plain,
+      maxRows: rowSink?.maxRows ?? maxRows,
+      maxBytes,
+      maxChanged: batch.maxChanged,
+      streamed: rowSink !== undefined,
+      minimal: preferences.return === 'minimal',
+      keep: key !== undefined,
+      explain: isQueryPlan
+    }
     return {
       role: identity.role,
       session: connection => this.#compileSession(session, connection, sessionStatement),
       sessionAgain: connection => this.#compileSession(session, connection, sessionAgainStatement),
-      ...distributed && {
+      ...engine === 'citus' && {
+        twoPhase: true,
         workerSession: (connection: ConnectionFacts) =>
           workerSettings(session, settings, connection)
       },
       writes: session.writes,
-      ...isQueryPlan
-        ? this.#renewable({ plan, distributed }, () =>
-          compile(plan, { ...options, explain: true })
-            .map(statement => fillStatement(statement, batch.values)))
-        : this.#compileRows(batch, {
-          ...options,
-          maxRows: rowSink?.maxRows ?? maxRows,
-          maxChanged: batch.maxChanged,
-          streamed: rowSink !== undefined,
-          minimal: preferences.return === 'minimal',
-          keep: key !== undefined
-        }),
+      ...this.#compileRows(batch, { ...options, engine, mode }),
       count: plan.operations.length,
       mode,
       maxBytes,
@@ -157,7 +156,7 @@ export class Compiler {
   }
 
   /** Returns what is known of the types of a plan, and what reads it. */
-  typesOf (plan: Plan, engine: EngineName): LearnedTypes {
+  typesOf (plan: Plan, engine: EngineName): BatchTypes {
     return new BatchTypes(plan, this, engine === 'citus')
   }
 
@@ -171,33 +170,62 @@ export class Compiler {
       [position, distinctMembers(slots.map(({ members }) => members))]))
   }
 
+  /**
+   * Returns statements that are compiled when they are first needed, and again after types on which
+   * they depend have changed.
+   */
   #compileRows (
     batch: PlannedBatch,
-    options: CompileOptions
-  ): Pick<CompiledBatch, 'operations' | 'types'> {
-    const { plan } = batch
-    const { distributed } = options
-    return this.#renewable({ plan, distributed: distributed === true }, types =>
-      this.#compileOperations(batch, options, types)
-    )
+    { engine, mode, ...options }: RowOptions & {
+      readonly engine: EngineName
+      readonly mode: TransactionMode
+    }
+  ): Pick<CompiledBatch, 'operations' | 'types' | 'separate'> {
+    const { plan, values } = batch
+    const types = this.typesOf(plan, engine)
+    if (engine === 'postgresql') {
+      const operations = (): readonly Statement[] => types.compile(known =>
+        this.#compileKept(batch, options, known, () => compile(plan, options))
+          .map(statement => fillStatement(statement, values)))
+      return { operations, types }
+    }
+    let current: SeparateBatch | undefined
+    const isUpload = batch.maxChanged !== undefined
+    const operations = (): readonly Statement[] => types.compile(known => {
+      if (engine === 'citus') refuseOnCitus(plan, { ...options, mode, isUpload })
+      const separate = this.#separate(batch)
+      const compiled = this.#compileKept(batch, options, known, () =>
+        compileSeparate(separate, options))
+      current = new SeparateBatch({ plan, separate, compiled, values, limits: options })
+      return current.foresee()
+    })
+    const separate = (): SeparateBatch => {
+      operations()
+      return current as SeparateBatch
+    }
+    // Query plans need no rows of earlier operations.
+    return { operations, types, separate: options.explain ? undefined : separate }
   }
 
-  /** Compiles the operations, or fills the statements that are kept for their plan. */
-  #compileOperations (
-    batch: PlannedBatch,
-    options: CompileOptions,
-    types: readonly unknown[]
-  ): readonly Statement[] {
-    const { plan, values, isKept } = batch
-    const { minimal, keep, streamed, distributed, maxChanged } = options
-    const create = (): readonly CompiledStatement[] => compile(plan, options)
-    const statements = isKept
-      ? this.#statements.find(this.#variantsOf(plan), {
-        variant: JSON.stringify([minimal, keep, streamed, distributed, maxChanged]),
-        types
-      }, create)
-      : create()
-    return statements.map(statement => fillStatement(statement, values))
+  /** Divides a plan, once for all batches that have it. */
+  #separate ({ plan, values, maxChanged }: PlannedBatch): SeparatePlan {
+    const isUpload = maxChanged !== undefined
+    const plans = isUpload ? this.#uploads : this.#separatePlans
+    const known = plans.get(plan) ?? separate(plan, { values: values.length, isUpload })
+    plans.set(plan, known)
+    return known
+  }
+
+  /** Compiles statements, or returns those that are kept for their plan. */
+  #compileKept (
+    { plan, isKept }: PlannedBatch,
+    { minimal, keep, streamed, plain, maxChanged, explain }: CompileOptions,
+    types: readonly unknown[],
+    create: () => readonly CompiledStatement[]
+  ): readonly CompiledStatement[] {
+    if (!isKept || explain === true) return create()
+    const variant = JSON.stringify([minimal, keep, streamed, plain, maxChanged])
+    return this.#statements.find(this.#variantsOf(plan), { variant, types }, create)
   }
 
   #variantsOf (plan: Plan): Variants {
@@ -232,18 +260,22 @@ export class Compiler {
     }
     return fillStatement(compiled, [session.claims, session.requestId])
   }
+}
 
-  /**
-   * Returns statements that are compiled when they are first needed, and again after types on which
-   * they depend have changed.
-   */
-  #renewable (
-    { plan, distributed }: { readonly plan: Plan, readonly distributed: boolean },
-    compileNow: (types: readonly unknown[]) => readonly Statement[]
-  ): Pick<CompiledBatch, 'operations' | 'types'> {
-    const types = new BatchTypes(plan, this, distributed)
-    return { operations: () => types.compile(compileNow), types }
-  }
+/** The options of a batch that returns rows or query plans. */
+type RowOptions = CompileOptions &
+  Required<Pick<CompileOptions, 'findColumns' | 'findFunction' | 'minimal' | 'explain'>>
+
+/**
+ * Compiles the statements of a plan that are sent one by one. An operation whose rows are read
+ * returns them, whatever the client wants to have.
+ */
+function compileSeparate (
+  { statements }: SeparatePlan,
+  options: RowOptions
+): readonly CompiledStatement[] {
+  return statements.flatMap(({ plan, isRead }) =>
+    compile(plan, { ...options, minimal: options.minimal && !isRead }))
 }
 
 /** Whether the client requests query plans instead of rows. */

@@ -13,10 +13,9 @@ import {
 } from '../fragment/fragment.ts'
 import type { PlanNode, RowGroup } from '../plan/nodes.ts'
 import { arrayText } from '../plan/value-text.ts'
-import { buildFence, isPushedDown, buildShardCheck } from './citus/placement.ts'
 import type { StatementContext } from './values/context.ts'
 import { buildOperation, type OperationContext } from './operations/operation.ts'
-import { rowPartOf, type RowPart } from './operations/output.ts'
+import { answersOnlyCount, rowPartOf, type RowPart } from './operations/output.ts'
 import {
   buildCases,
   buildRowCountChecks,
@@ -96,7 +95,7 @@ export function buildStreamed (node: PlanNode, context: StatementContext): Body 
   const { maxRows } = context
   const part = rowPartOf(node, false)
   const operation = buildOperation(node, part, { ...context, exposed: [] })
-  const row = part === 'columns' ? rowValue(context) : sql`r.row`
+  const row = part === 'columns' ? ROW_VALUE : sql`r.row`
   const { when, then } = formatCheck
   return {
     ctes: operation.ctes,
@@ -106,17 +105,33 @@ export function buildStreamed (node: PlanNode, context: StatementContext): Body 
       ? sql` union all select case when ${when} then ${then}::json end where ${when}`
       : empty,
     from: where =>
-      sql`(select * from ${operation.rows}${where} limit ${integer(maxRows + 1)}) as r${
-        buildFence(node, context)
-      }`
+      sql`(select * from ${operation.rows}${where} limit ${integer(maxRows + 1)}) as r`
+  }
+}
+
+/**
+ * Returns each row, or their number, without checks: the service makes them before it sends the
+ * next operation.
+ */
+export function buildPlain (node: PlanNode, context: StatementContext): Body {
+  const counts = answersOnlyCount(node, context.minimal) || node.output?.length === 0
+  const part = rowPartOf(node, counts)
+  const operation = buildOperation(node, part, { ...context, exposed: [] })
+  // Citus cannot read anonymous composites that were computed in another part of a statement.
+  const all = part === 'columns' && operation.isRecord !== true ? sql`r.*` : sql`r.row`
+  const row = sql`pg_catalog.to_json(${counts ? ROW_COUNT : all})`
+  const { when, then } = formatCheck
+  return {
+    ctes: operation.ctes,
+    result: context.runsCode ? sql`case when ${when} then ${then}::json else ${row} end` : row,
+    settings: empty,
+    end: node.kind === 'call' ? sql` limit ${integer(context.maxRows + 1)}` : empty,
+    from: where => sql`${operation.rows}${where}`
   }
 }
 
 /** The columns of `r` as one value. */
-function rowValue ({ distributed }: StatementContext): Fragment {
-  // Citus cannot read anonymous composites that were computed in another part of a statement.
-  return distributed ? sql`pg_catalog.to_json(r.*)` : sql`r.*::record`
-}
+const ROW_VALUE = sql`r.*::record`
 
 const WHOLE_ROW = sql`row`
 const ALL_COLUMNS = sql`*`
@@ -126,7 +141,7 @@ const JSON_ROW = identifier('->')
 
 /** Returns all rows as one JSON array, after checks of their number. */
 export function buildAggregated (node: PlanNode, context: StatementContext): Body {
-  const { maxBytes, operations, uses, distributed } = context
+  const { maxBytes, operations, uses } = context
   const { minimal = false, keep = false } = context
   const hidden = minimal || node.output?.length === 0
   const part = rowPartOf(node, hidden && uses.length === 0)
@@ -136,18 +151,15 @@ export function buildAggregated (node: PlanNode, context: StatementContext): Bod
     form === 'json' || column === undefined ? [] : [[column, i] as const])
   const operation = buildOperation(node, part, { ...context, exposed })
   const { isRecord = false } = operation
-  const row = part === 'columns' && !isRecord ? rowValue(context) : sql`r.row`
+  const row = part === 'columns' && !isRecord ? ROW_VALUE : sql`r.row`
   const result = minimal
     ? sql`pg_catalog.to_json(${ROW_COUNT})`
     : hidden ? sql`'[]'` : sql`coalesce(pg_catalog.json_agg(${row}), '[]')`
   const json = sql`pg_catalog.json_agg(${row})`
-  // A worker of Citus does not have the setting with the sum.
-  const parts = distributed && isPushedDown(node, context) ? 1 : operations
-  const size = hidden ? [] : [buildSizeCheck(json, maxBytes, parts)]
+  const size = hidden ? [] : [buildSizeCheck(json, maxBytes, operations)]
   const checks = [
     ...checkRequiredRows(node, context),
     ...operation.checks ?? [],
-    ...distributed ? buildShardCheck(node, { returnsRows: part !== 'nothing', row }) : [],
     ...buildChecks(node, { ...context, maxRows, part, row, isRecord, exposed }),
     ...size
   ]
@@ -155,13 +167,8 @@ export function buildAggregated (node: PlanNode, context: StatementContext): Bod
     ctes: operation.ctes,
     result: sql`case${buildCases(checks, result, keep ? node.index : undefined)} end`,
     settings: empty,
-    from: where => {
-      const fence = buildFence(node, context)
-      // Citus would store the result of the subquery. An insert has as many rows as the request.
-      return distributed && node.kind === 'insert'
-        ? sql`${operation.rows}${fence}${where}`
-        : sql`(select * from ${operation.rows}${where} limit ${integer(maxRows + 1)}) as r${fence}`
-    }
+    from: where =>
+      sql`(select * from ${operation.rows}${where} limit ${integer(maxRows + 1)}) as r`
   }
 }
 
@@ -171,12 +178,10 @@ function buildChecks (
   node: PlanNode,
   { part, row, isRecord, ...context }: OperationContext & Row
 ): readonly Check[] {
-  const { maxRows, keep = false, uses, counted, shared, distributed } = context
-  // No operation can change the formats of a worker.
-  const checked = context.runsCode && !(distributed && isPushedDown(node, context))
+  const { maxRows, keep = false, uses, counted, shared, runsCode } = context
   const needed = uses.reduce((most, { rows, checked }) => checked ? Math.max(most, rows) : most, 0)
   return [
-    ...checked ? [formatCheck] : [],
+    ...runsCode ? [formatCheck] : [],
     ...buildRowCountChecks(node, ROW_COUNT, maxRows),
     ...needed === 0
       ? []

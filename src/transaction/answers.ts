@@ -15,7 +15,11 @@ import type { AttemptTimes, RowSink } from './outcome.ts'
 import { settleTimes } from './report.ts'
 
 /** Statements that return one row. */
-const NEEDS_ROW: ReadonlySet<Step['answer']> = new Set(['claim', 'session', 'operation', 'again'])
+const NEEDS_ROW: ReadonlySet<Step['answer']> =
+  new Set(['claim', 'session', 'operation', 'part', 'again'])
+
+/** Statements whose rows are those of an operation. */
+const READS_ROWS: ReadonlySet<Step['answer']> = new Set(['operation', 'part'])
 
 /** Stands for NULL. */
 const NO_VALUE = Buffer.alloc(0)
@@ -38,6 +42,8 @@ export class Answers {
     server: [] as Array<StatementTimes | undefined>
   }
 
+  /** The first columns of the rows of each statement of an operation that is sent alone. */
+  #parts: Buffer[][] = []
   /** The first columns of the rows of the current statement so far. */
   #cells: Buffer[] = []
   /** The times in the last of these rows. */
@@ -59,7 +65,7 @@ export class Answers {
     if (answer === 'operation') this.#serverTimes = readStatementTimes(body)
     // All but the operations return NULL.
     const cell = readCell(body) ?? NO_VALUE
-    if (answer === 'operation' && this.#sink !== undefined) return this.#sink.write(cell)
+    if (READS_ROWS.has(answer) && this.#sink !== undefined) return this.#sink.write(cell)
     this.#cells.push(cell)
     return true
   }
@@ -88,20 +94,34 @@ export class Answers {
     const [cell = NO_VALUE] = cells
     if (answer === 'claim') this.keyClaimed = true
     if (answer === 'session') this.#arrived.sessionSet = performance.now()
+    if (answer === 'part') this.#parts.push(cells)
     if (answer !== 'operation') return cell
     const result = this.#sink === undefined
       ? separateRows ? joinRows(cells) : cell
       : Buffer.from(String(this.#sink.count))
     if (result === NO_VALUE) return undefined
+    this.add(result, serverTimes)
+    return cell
+  }
+
+  /** Adds the result of an operation. */
+  add (result: Buffer, serverTimes?: StatementTimes): void {
     this.#arrived.operations.push(performance.now())
     this.#arrived.server.push(serverTimes)
     this.rows.push(result)
-    return cell
+  }
+
+  /** Returns the rows of each statement since the last call. */
+  takeParts (): readonly (readonly Buffer[])[] {
+    const parts = this.#parts
+    this.#parts = []
+    return parts
   }
 
   /** Forgets the rows, which are larger than allowed. */
   clear (): void {
     this.rows = []
+    this.#parts = []
     this.#cells = []
   }
 
@@ -112,7 +132,7 @@ export class Answers {
 }
 
 /** Joins rows as json_agg does. */
-function joinRows (rows: readonly Buffer[]): Buffer {
+export function joinRows (rows: readonly Buffer[]): Buffer {
   const parts = rows.flatMap((row, i) => i === 0 ? [row] : [SEPARATOR, row])
   return Buffer.concat([Buffer.from('['), ...parts, Buffer.from(']')])
 }

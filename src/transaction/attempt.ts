@@ -15,6 +15,9 @@
  * connection that was quiet, BEGIN is sent first and its answer awaited: it shows that the
  * connection lives.
  *
+ * Where operations are sent one by one, each is sent when the one before it is answered, and what
+ * ends the transaction follows the last one; sequence.ts decides that.
+ *
  * This file reports what happened; execute.ts and to-failure.ts decide what follows from it.
  */
 import { failure } from '../errors/catalogue.ts'
@@ -29,7 +32,6 @@ import {
 import {
   encodePipeline,
   type AnswerHandler,
-  type Group,
   type Pipeline,
   type Request
 } from '../postgres/pipeline.ts'
@@ -38,9 +40,12 @@ import { runsCode, type AttemptBatch, type TransactionMode } from '../sql/frame/
 import { POSITION } from '../sql/frame/server-state.ts'
 import {
   beginOptions,
-  buildSteps,
   buildEnd,
+  buildFinish,
+  buildOperations,
+  buildParts,
   buildReset,
+  buildStart,
   END_TAGS,
   isJoined,
   type Step
@@ -50,6 +55,7 @@ import { placeOfParameter } from '../sql/statement/statement.ts'
 import { Answers } from './answers.ts'
 import { isCommitUncertain } from './lost-commit.ts'
 import type { AttemptOutcome, Failed, Lost, RowSink } from './outcome.ts'
+import { Sequence } from './sequence.ts'
 
 /** Neither promise rejects. */
 export interface StartedAttempt {
@@ -132,9 +138,16 @@ class Attempt implements AnswerHandler {
   /** Ends the callback of `sql.begin`. */
   readonly #answered = Promise.withResolvers<void>()
   readonly #answers: Answers
-  readonly #steps: readonly Step[]
-  readonly #requests: readonly Request[]
-  readonly #pipeline: Pipeline
+  /** Decides what is sent next; undefined: everything is sent at once. */
+  readonly #sequence: Sequence | undefined
+  /** The steps that were sent or are about to be. */
+  readonly #steps: Step[] = []
+  readonly #requests: Request[] = []
+  /** The number of steps whose answers were complete when the last ones were sent. */
+  #answeredSteps = 0
+  #pipeline: Pipeline
+  /** What ends the transaction is sent. */
+  #isEnding: boolean
   /** Whether `sql.begin` has begun the transaction. */
   readonly #begunByDriver: boolean
   #progress: Progress = 'not sent'
@@ -153,21 +166,39 @@ class Attempt implements AnswerHandler {
     this.maxBytes = batch.maxBytes + UNCOUNTED_BYTES
     this.#answers = new Answers(connection.server, options.rowSink)
     this.#begunByDriver = performance.now() - connection.socket.heardAt > MAX_QUIET_MS
-    const { variant, writes, key } = batch
-    this.#steps = buildSteps(batch, connection, !this.#begunByDriver)
-    const statements = this.#steps.map(({ statement }) =>
+    this.#sequence = batch.separate && new Sequence(batch.separate(), options.rowSink)
+    const start = buildStart(batch, connection, !this.#begunByDriver)
+    this.#isEnding = this.#sequence === undefined
+    this.#pipeline = this.#isEnding
+      ? this.#encodeEnd([...start, ...buildOperations(batch, connection), ...buildFinish(batch)])
+      : encodePipeline([this.#addSteps(start)])
+  }
+
+  /** Adds steps, and returns them as they are sent. */
+  #addSteps (steps: readonly Step[]): readonly Request[] {
+    const { variant, writes, key } = this.#batch
+    const statements = steps.map(({ statement }) =>
       variant?.unprepared === true ? { ...statement, prepare: false } : statement
     )
     // The id of the transaction is needed if the connection is lost while operations run, unless a
     // key shows the outcome.
-    const flushes = writes && key === undefined
-    this.#requests = toRequests(connection, statements).map((request, i) =>
-      flushes && this.#steps[i]?.answer === 'session' ? { ...request, flush: true } : request
+    const flushes = writes && key === undefined && this.#isEnding
+    const requests = toRequests(this.#connection, statements).map((request, i) =>
+      flushes && steps[i]?.answer === 'session' ? { ...request, flush: true } : request
     )
-    this.#pipeline = encodePipeline(
-      [this.#requests, ...this.#end()],
-      this.#steps.length > 0 && isJoined(batch, connection)
-    )
+    this.#steps.push(...steps)
+    this.#requests.push(...requests)
+    return requests
+  }
+
+  /** Encodes the last steps and what ends the transaction. */
+  #encodeEnd (steps: readonly Step[], batch = this.#batch): Pipeline {
+    const [end, ...reset] = buildEnd(batch, this.#connection)
+    const position = batch.returnsPosition === true ? [[READ_POSITION]] : []
+    const groups = [end, ...position, ...reset]
+    return steps.length === 0
+      ? encodePipeline(groups)
+      : encodePipeline([this.#addSteps(steps), ...groups], isJoined(batch, this.#connection))
   }
 
   start (): StartedAttempt {
@@ -213,14 +244,8 @@ class Attempt implements AnswerHandler {
     this.#pipeline.send(this.#connection.socket, this)
   }
 
-  /** The groups after the steps. */
-  #end (): readonly Group[] {
-    const [end, ...reset] = buildEnd(this.#batch, this.#connection)
-    return [end, ...this.#batch.returnsPosition === true ? [[READ_POSITION]] : [], ...reset]
-  }
-
-  parsed (request: number): void {
-    const { name, text } = this.#requests[request] ?? READ_POSITION
+  parsed (answered: number): void {
+    const { name, text } = this.#requests[this.#numberOf(answered)] ?? READ_POSITION
     if (name !== '') this.#connection.prepared.names.set(text, name)
   }
 
@@ -228,15 +253,21 @@ class Attempt implements AnswerHandler {
     this.#connection.prepared.replaced.shift()
   }
 
-  row (request: number, body: Buffer): void {
-    if (this.#answers.addRow(this.#steps[request]?.answer, body)) return
+  /** The number of a request among all steps. */
+  #numberOf (request: number): number {
+    return this.#answeredSteps + request
+  }
+
+  row (answered: number, body: Buffer): void {
+    if (this.#answers.addRow(this.#steps[this.#numberOf(answered)]?.answer, body)) return
     const { socket } = this.#connection
     socket.pause()
     const resume = (): void => socket.resume()
     ;(this.#options.rowSink as RowSink).onReady = resume
   }
 
-  completed (request: number, tag: string): void {
+  completed (answered: number, tag: string): void {
+    const request = this.#numberOf(answered)
     this.#answer()
     const cell = this.#answers.complete(this.#steps[request] ?? {})
     if (cell === undefined) this.violated()
@@ -270,7 +301,8 @@ class Attempt implements AnswerHandler {
     })
   }
 
-  failed (request: number, error: DatabaseError): void {
+  failed (answered: number, error: DatabaseError): void {
+    const request = this.#numberOf(answered)
     this.#answer()
     if (request === this.#steps.length && isCommitUncertain(error)) {
       // The state of the transaction is looked up, as after a lost connection.
@@ -313,8 +345,38 @@ class Attempt implements AnswerHandler {
   }
 
   finished (): void {
-    if (this.#mustReset || hasChangedSettings(this.#connection)) this.#reset()
+    if (!this.#isEnding) this.#continue()
+    else if (this.#mustReset || hasChangedSettings(this.#connection)) this.#reset()
     else this.#release()
+  }
+
+  /** Sends the next operation, or what ends the transaction. */
+  #continue (): void {
+    this.#answeredSteps = this.#steps.length
+    this.#pipeline = this.#encodeNext()
+    this.#pipeline.send(this.#connection.socket, this)
+  }
+
+  #encodeNext (): Pipeline {
+    const batch = this.#batch
+    const sequence = this.#sequence as Sequence
+    const next = this.#firstError === undefined
+      ? sequence.next(this.#answers.takeParts())
+      : { kind: 'failed', failed: this.#firstError } as const
+    for (const result of sequence.results.slice(this.#answers.rows.length)) {
+      this.#answers.add(result)
+    }
+    if (next.kind === 'operation') {
+      const { statements, index } = next
+      const steps = buildParts(statements, index, batch, this.#connection)
+      return encodePipeline([this.#addSteps(steps)])
+    }
+    this.#isEnding = true
+    if (next.kind === 'end') {
+      return this.#encodeEnd(buildFinish(batch, this.#answers.rows.map(String)))
+    }
+    this.#firstError = next.failed
+    return this.#encodeEnd([], { ...batch, mode: { ...batch.mode, tx: 'rollback' } })
   }
 
   /**
@@ -398,8 +460,8 @@ class Attempt implements AnswerHandler {
     const { rows, keyClaimed, transactionId } = this.#answers
     // Once all operations are answered a FATAL error shows nothing: COMMIT may have run. A pooler
     // also reports FATAL when it loses its server.
-    const rolledBack = backend !== undefined && socket.fatal && this.#break !== 'protocol' &&
-      rows.length < count
+    const rolledBack = !this.#isEnding ||
+      (backend !== undefined && socket.fatal && this.#break !== 'protocol' && rows.length < count)
     const hasBegun = this.#progress !== 'sent' || this.#begunByDriver
     return {
       kind: 'lost',

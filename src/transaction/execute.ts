@@ -207,12 +207,11 @@ async function runAttempt (
   const { connection } = lease
   if (mayBegin?.() === false) throw failure('overloaded')
   if (reason !== undefined) onRetry(reason)
-  const batch = connection.engine === 'postgresql' ? compiled : compiled.forCitus?.() ?? compiled
+  const batch = chooseBatch(compiled, connection)
   lease.endBy(softDeadline)
   const hasRoleSettings = connection.roleSettings.has(batch.role)
   await learnTypes(connection, batch)
   readAgingTypes(pool, batch)
-  // Compiles it, which also finds what Citus cannot do.
   if (batch !== compiled) turn.run(() => batch.operations())
   const refusal = await findRefusal(connection, batch)
   const sent = turn.run(() => refusal === undefined
@@ -233,6 +232,11 @@ async function runAttempt (
   const result = { batch: sent, outcome, hasRoleSettings, typesChanged, connection }
   if (isConnectionStale(result)) connection.state.retired = true
   return result
+}
+
+/** Returns the batch as the engine needs it. Throws what Citus cannot do. */
+function chooseBatch (batch: CompiledBatch, { engine }: Connection): CompiledBatch {
+  return engine === 'postgresql' ? batch : batch.oneByOne?.(engine) ?? batch
 }
 
 /**

@@ -5,6 +5,7 @@ import type { DatabaseError } from '../errors/postgres.ts'
 import type { UnknownName } from '../plan/named-parts.ts'
 import type { TransactionId } from '../sql/frame/server-state.ts'
 import type { Place } from '../sql/frame/steps.ts'
+import type { RaisedError } from '../sql/statement/raised-error.ts'
 import type { RefusedValue, SlotPlace } from '../sql/statement/slot.ts'
 
 /** How one attempt ended. */
@@ -46,6 +47,8 @@ export interface Failed {
   readonly at: Place
   /** The statement that failed had been prepared by an earlier batch. */
   readonly wasPrepared?: boolean
+  /** What the service found in the rows of an operation that was sent alone. */
+  readonly raised?: RaisedError
   /** The value that PostgreSQL could not convert, if it was a parameter. */
   readonly place?: SlotPlace | undefined
   /** No operation was run. */

@@ -199,9 +199,11 @@ export function isStatementStale (outcome: AttemptOutcome): boolean {
   )
 }
 
-/** The kind of the failure that the service raised in SQL; undefined for an error of PostgreSQL. */
-export function raisedKind ({ error }: Pick<Failed, 'error'>): RaisedKind | undefined {
-  return readRaised(error)?.kind
+/** The kind of a failure that the service raised; undefined for an error of PostgreSQL. */
+export function raisedKind (
+  { error, raised }: Pick<Failed, 'error' | 'raised'>
+): RaisedKind | undefined {
+  return (raised ?? readRaised(error))?.kind
 }
 
 /**

@@ -17,7 +17,6 @@ import type { Json } from '../json/parse.ts'
 import type { KnownValues, ValuePlace } from '../plan/find-value.ts'
 import type { Expectation, PlanNode } from '../plan/nodes.ts'
 import type { Plan, ReferenceUse, Requirement, Requirements } from '../plan/plan.ts'
-import { INLINED, notOnCitus, SEVERAL_SHARDS } from '../sql/citus/citus.ts'
 import type { Place } from '../sql/frame/steps.ts'
 import { columnBeforeError, exposedAtError } from '../sql/statement/error-place.ts'
 import { readRaised, type RaisedError, type ValueIssue } from '../sql/statement/raised-error.ts'
@@ -73,9 +72,10 @@ export function toFailure (
     const place = { ...placeOf(plan, index), path: name.path }
     return fromDatabase(error, { ...place, describe, ...options })
   }
-  if (readRaised(error)?.kind === 'reset') return resultsLost(at, plan)
+  const known = outcome.raised ?? readRaised(error)
+  if (known?.kind === 'reset') return resultsLost(at, plan)
   if (typeof at !== 'number') return describeOutside(error, at, options)
-  const raised = readRaised(error) ?? readMissingColumn(error, plan.referenceUses.get(at))
+  const raised = known ?? readMissingColumn(error, plan.referenceUses.get(at))
   if (raised !== undefined) return describeRaised(raised, { plan, at, ...options })
   const node = plan.operations[at] as PlanNode
   // Only an upload may change more rows.
@@ -180,8 +180,6 @@ function describeRaised (raised: RaisedError, context: RaisedContext): Failure {
     case 'order':
       return fail('session_changed', 'A trigger reset the settings of the session: the order of ' +
         'the rows, or which of them are new, is lost. Reset single settings instead.')
-    case 'shards':
-      return notOnCitus(node.kind === 'call' ? INLINED : SEVERAL_SHARDS, node)
     case 'duplicate':
       return fail('key_duplicate', `Row ${raised.value} of "values" has the same key as an ` +
         'earlier row.')

@@ -4,6 +4,7 @@
  */
 import t, { type Test } from 'tap'
 import * as op from '../support/operations.ts'
+import { differsOneByOne } from '../support/environment.ts'
 import { renderRows } from '../support/operations.ts'
 import { useService, type Answer } from '../support/service.ts'
 
@@ -273,7 +274,8 @@ t.test('$now is the start time of the transaction in every operation', async t =
   t.equal(body.data.c[0].tz, now)
 })
 
-t.test('a value that does not fit its column is an error, and nothing is written', async t => {
+const noObject = differsOneByOne('an array does not take an object of an earlier row')
+t.test('a value that does not fit is an error, and nothing is written', noObject, async t => {
   const rows: ReadonlyArray<readonly [set: string, status: number, code: string]> = [
     ['{"i4":{"$inc":2147483647}}', 400, 'numeric_value_out_of_range'],
     ['{"i2":{"$inc":32767}}', 400, 'numeric_value_out_of_range'],
@@ -352,7 +354,8 @@ t.test('a value that does not fit its column is an error, and nothing is written
   t.equal(await contents('t'), before)
 })
 
-t.test('$merge takes objects and treats NULL as an empty object', async t => {
+const jsonNull = differsOneByOne('the JSON null of an earlier row is NULL')
+t.test('$merge takes objects and treats NULL as an empty object', jsonNull, async t => {
   const given = op.select('given', 'given', { order: [{ k: 'asc' }] })
   const operands = [
     '$given.0.j',

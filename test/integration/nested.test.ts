@@ -4,6 +4,7 @@
  */
 import t from 'tap'
 import * as op from '../support/operations.ts'
+import { differsOneByOne } from '../support/environment.ts'
 import { useRuns } from '../support/runs-of-batch.ts'
 import { useService } from '../support/service.ts'
 
@@ -175,7 +176,8 @@ t.test('nested rows can be referred to', async t => {
   }
 })
 
-t.test('digits, the JSON null and nested members as references are kept', async t => {
+const jsonNull = differsOneByOne('the JSON null of an earlier row is NULL')
+t.test('digits, the JSON null and nested members as references are kept', jsonNull, async t => {
   const { body, text } = await service.post([
     op.select('s', 'customers', {
       where: { id: { eq: 1 } },
@@ -217,7 +219,8 @@ t.test('policies and privileges of each table apply', async t => {
   t.match(refused.body.error, { code: 'insufficient_privilege' })
 })
 
-t.test('the rows of all levels count to MAX_ROWS', async t => {
+const countedLater = differsOneByOne('they are counted after they are read')
+t.test('the rows of all levels count to MAX_ROWS', countedLater, async t => {
   const service = await useService(t, {
     schema: `
       create table numbers (n int primary key, one int default 1);

@@ -5,6 +5,7 @@
  */
 import t from 'tap'
 import { gauge, useService } from '../support/service.ts'
+import { differsOneByOne } from '../support/environment.ts'
 import * as op from '../support/operations.ts'
 import { findFailure, issuesOf } from '../support/issues.ts'
 import { isTaken } from '../support/runs.ts'
@@ -379,7 +380,8 @@ t.test('modifiers, keys and searches', async t => {
   }
 })
 
-t.test('a value that is the JSON null is stored as such', async t => {
+const jsonNull = differsOneByOne('the JSON null of an earlier row is NULL')
+t.test('a value that is the JSON null is stored as such', jsonNull, async t => {
   for (const rows of [1, 20, 21]) {
     // Statements do not name the type interval.
     const more = rows === 21 ? { every: '5 minutes' } : {}
@@ -413,7 +415,7 @@ t.test('a value that is the JSON null is stored as such', async t => {
   }
 })
 
-t.test('a column of many rows has the JSON null, rows, lists and results of functions', async t => {
+t.test('a column of many rows has the JSON null, rows and results', jsonNull, async t => {
   const kinds = [
     ['$few.0', '{"n": 2}'],
     ['$null.0.data', 'null'],

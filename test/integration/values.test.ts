@@ -5,6 +5,7 @@
  */
 import t from 'tap'
 import * as op from '../support/operations.ts'
+import { differsOneByOne } from '../support/environment.ts'
 import { useService } from '../support/service.ts'
 
 const schema = `
@@ -209,7 +210,8 @@ const service = await useService(t, {
 })
 const { sql } = service.database
 
-t.test('values of every built-in type are stored and returned exactly', async t => {
+const castToJson = differsOneByOne('a type with a cast to JSON takes no value of an earlier row')
+t.test('values of every built-in type are stored and returned exactly', castToJson, async t => {
   const expected = (type: string, text: string): Promise<string> =>
     sql.begin(async sql => {
       await sql.unsafe(
@@ -270,7 +272,8 @@ t.test('values of every built-in type are stored and returned exactly', async t 
   }
 })
 
-t.test('a json column is returned unchanged, byte for byte', async t => {
+const whiteSpace = differsOneByOne('JSON of an earlier row has another white space')
+t.test('a json column is returned unchanged, byte for byte', whiteSpace, async t => {
   const stored = '{ "a" : 1,\t"a":\n 2.0, "b":"\\u00e4\\/" }'
   await sql.unsafe('insert into j values (1, $1::text::json)', [stored])
   const { text } = await service.post(

@@ -430,30 +430,6 @@ const CASES: readonly Case[] = [
     ]
   },
   {
-    name: 'changes whose conditions contradict each other',
-    batch: [
-      op.update('u', 'stock', {
-        set: { qty: 1 }, where: { and: [ofAcme, { tenant: { in: ['other'] } }] }
-      }),
-      op.delete('d', 'stock', {
-        where: { ...ofAcme, not: { or: [{ tenant: { neq: 'other' } }] } }, expect: 0
-      }),
-      op.delete('x', 'stock', {
-        where: {
-          ...ofAcme,
-          exists: { table: 'customers', on: { tenant: 'tenant' }, where: { tenant: { eq: 'b' } } }
-        }
-      })
-    ]
-  },
-  {
-    name: 'a change whose conditions contradict each other, and an expectation',
-    batch: [op.update('u', 'stock', {
-      set: { qty: 1 }, where: { and: [ofAcme, { tenant: { eq: 'other' } }] }, expect: 1
-    })],
-    code: 'expectation_failed'
-  },
-  {
     name: 'a violated foreign key of another table',
     batch: [{ id: 'd', op: 'delete', table: 'customers', where: { ...ofAcme, id: { eq: 2 } } }],
     code: 'foreign_key_violation'

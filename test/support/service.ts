@@ -20,7 +20,7 @@ import type { AppOptions } from '../../src/server/app.ts'
 import { type Service, startService } from '../../src/server/service.ts'
 import { useDatabase, type Database } from './database/database.ts'
 import { makeKeyTable } from './database/key-table.ts'
-import { SECRET, testEnvironment, token } from './environment.ts'
+import { modeEnvironment, SECRET, testEnvironment, token } from './environment.ts'
 import { until } from './until.ts'
 
 export { SECRET, testEnvironment, token }
@@ -98,6 +98,7 @@ export async function useService (
   const settings = readConfig({
     DATABASE_URL: databaseUrl(database.loginUrl),
     ...testEnvironment,
+    ...modeEnvironment(),
     ...replicaUrl === undefined ? {} : { DATABASE_REPLICA_URL: replicaUrl(database.loginUrl) },
     ...env
   })

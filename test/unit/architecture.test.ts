@@ -22,12 +22,12 @@ const directions: Readonly<Record<string, string>> = {
   postgres: 'fragment errors schemas',
   sql: 'sql/operations sql/citus sql/values sql/frame sql/statement values fragment postgres ' +
     'plan errors schemas',
-  'sql/operations': 'sql/citus sql/values sql/statement fragment plan schemas',
+  'sql/operations': 'sql/values sql/statement fragment plan schemas',
   'sql/citus': 'sql/values sql/frame sql/statement fragment postgres plan errors schemas',
   'sql/values': 'sql/statement values catalogue fragment plan json schemas',
   'sql/frame': 'sql/statement fragment postgres plan schemas',
   'sql/statement': 'values catalogue fragment plan json errors',
-  transaction: 'sql sql/citus sql/values sql/frame sql/statement values fragment postgres plan ' +
+  transaction: 'sql sql/values sql/frame sql/statement values fragment postgres plan ' +
     'json errors schemas',
   tables: 'transaction fragment postgres errors schemas',
   openapi: 'named json errors schemas',

@@ -1,11 +1,6 @@
 /**
- * What differs in the SQL for Citus, which runs parts of a statement on workers:
- * - A statement for one shard goes to its worker as a whole. A fence keeps statements on the
- *   coordinator that share results, read settings or check rows.
- * - Rows of distributed tables have the types of their shards, so they are columns or JSON here,
- *   and never a value of the type of the table.
- * - Rows come back shard by shard. Rows whose order matters are inserted by one statement each.
- * - The session of a batch is set on the workers as well.
+ * What Citus needs beside statements that are sent one by one: the session of a batch is set on the
+ * workers as well, and what Citus would do wrong is refused.
  */
 import { isJoining } from '../../../schemas/modifier.ts'
 import type { Failure } from '../../errors/catalogue.ts'
@@ -21,19 +16,20 @@ import {
 } from '../../fragment/fragment.ts'
 import { flattenConditions } from '../../plan/filter.ts'
 import type { Assignment, Condition, Exists, InsertNode, PlanNode } from '../../plan/nodes.ts'
-import { ALL_COLUMNS, isAllColumns, isMarked } from '../../plan/output.ts'
+import { isAllColumns, isMarked } from '../../plan/output.ts'
+import type { Plan } from '../../plan/plan.ts'
 import { FIXED_SETTINGS, type ConnectionFacts } from '../../postgres/facts.ts'
+import type { TransactionMode } from '../frame/compiled-batch.ts'
 import { searchPath, type Session, type SessionDefaults } from '../frame/session.ts'
 import type { Statement } from '../statement/statement.ts'
-
-/** A local relation: a query that reads it is completed on the coordinator. */
-export const fence: Fragment = sql`, (select 1 as one from pg_catalog.pg_am limit 1) as fence`
+import type { FindColumns } from '../values/column-types.ts'
+import type { FindFunction } from '../values/function-types.ts'
 
 /**
  * Returns the failure for something that Citus cannot do, or would do wrong. `place`: the
  * operation; undefined: the transaction.
  */
-export function notOnCitus (message: string, place?: Pick<PlanNode, 'id' | 'index'>): Failure {
+function notOnCitus (message: string, place?: Pick<PlanNode, 'id' | 'index'>): Failure {
   return fromDatabase({ code: SqlState.feature_not_supported, message }, {
     op: place?.id ?? null,
     index: place?.index ?? null,
@@ -42,78 +38,86 @@ export function notOnCitus (message: string, place?: Pick<PlanNode, 'id' | 'inde
   })
 }
 
-interface DistributeOptions {
-  /** MAX_ROWS. A statement reads one row more, to find out whether there are too many. */
-  readonly maxRows: number
-  /** Whether only the number of its rows is needed. */
-  readonly onlyCounts?: boolean
+interface CitusBatch {
+  readonly mode: TransactionMode
+  readonly isUpload: boolean
+  readonly minimal: boolean
+  readonly findColumns: FindColumns
+  readonly findFunction: FindFunction
 }
 
-/**
- * Returns the operation as Citus can run it: with `*` where it returns whole rows, and with a limit
- * for a select. From several shards, Citus merges a subquery without a limit into the conversion to
- * JSON, which then loses the order and names columns `f1`, `f2`, ….
- */
-export function distributeNode (
+/** Refuses what Citus would accept and do wrong. */
+export function refuseOnCitus (plan: Plan, batch: CitusBatch): void {
+  const { mode: { isolation }, findColumns } = batch
+  if (isolation !== 'read-committed') {
+    throw notOnCitus(`Citus cannot keep isolation=${isolation}: its nodes have no common snapshot.`)
+  }
+  for (const node of plan.operations) {
+    const problem = findProblem(node, plan, batch)
+    if (problem !== undefined) throw notOnCitus(problem, node)
+  }
+  const view = plan.tables.find(table => findColumns(table)?.inlines)
+  if (view === undefined) return
+  const { schema, name } = view
+  throw notOnCitus(
+    `Citus would read no rows of view "${name}", because PostgreSQL inlines a function of it. ` +
+      'Declare the function volatile.',
+    plan.operations.find(({ table }) => table.schema === schema && table.name === name)
+  )
+}
+
+function findProblem (
   node: PlanNode,
-  { maxRows, onlyCounts = false }: DistributeOptions
-): PlanNode {
-  const output = node.output ?? [{ name: ALL_COLUMNS, path: undefined, aggregate: undefined }]
+  plan: Plan,
+  { findFunction, ...batch }: CitusBatch
+): string | undefined {
   // Their checks are functions that Citus does not run on workers.
   const refused = assignmentsOf(node).find(({ modifier }) => isJoining(modifier))
   if (refused !== undefined) {
-    throw notOnCitus(
-      `Citus cannot run "${refused.modifier}" on column "${refused.column}". Read the value, and ` +
-        'set it as a whole.',
-      node
-    )
+    return `Citus cannot run "${refused.modifier}" on column "${refused.column}". Read the ` +
+      'value, and set it as a whole.'
   }
   switch (node.kind) {
     case 'call':
-      return node
+      return findFunction(node.table)?.variants.some(({ isInlined }) => isInlined) === true
+        ? INLINED
+        : undefined
     case 'select': {
-      const { limit = maxRows + 1, nested, having, order } = node
-      if (having.length > 0 && order.length > 0 && output.some(isAllColumns)) {
-        throw notOnCitus(
-          'Citus loses the order of a select with "having" and all columns. Name the columns.',
-          node
-        )
-      }
-      if (nested === undefined) return { ...node, output, limit }
-      // PostgreSQL does not compute nested rows that nothing reads.
-      return onlyCounts ? { ...node, output, limit, nested: undefined } : { ...node, limit }
+      const { having, order, output } = node
+      return having.length > 0 && order.length > 0 && (output?.some(isAllColumns) ?? true)
+        ? 'Citus loses the order of a select with "having" and all columns. Name the columns.'
+        : undefined
     }
     case 'insert':
-      if (isMarked(node)) throw notOnCitus('Citus cannot tell which rows are "inserted".', node)
-      if (flattenConditions(node.conflict?.update?.where ?? []).some(isExists)) {
-        throw notOnCitus(
-          'Citus cannot look into another table in "where" of "on_conflict". Read it first, and ' +
-            'use "when".',
-          node
-        )
-      }
-      if (updatesOnConflict(node) && node.groups.length > 1) {
-        throw notOnCitus(
-          'Citus does not notice rows with the same key in several statements. Name the same ' +
-            'columns in all rows.',
-          node
-        )
-      }
-      return { ...node, output, ...keepOrder(node, maxRows) }
+      return findInsertProblem(node, plan, batch)
     default:
-      return { ...node, output }
+      return undefined
   }
 }
 
-function isExists ({ kind }: Condition | Exists): boolean {
-  return kind === 'exists'
+function findInsertProblem (
+  node: InsertNode,
+  { referenceUses }: Plan,
+  { minimal, isUpload }: Pick<CitusBatch, 'minimal' | 'isUpload'>
+): string | undefined {
+  const { groups, conflict, answersCount, output, index } = node
+  if (isMarked(node)) return 'Citus cannot tell which rows are "inserted".'
+  if (flattenConditions(conflict?.update?.where ?? []).some(isExists)) {
+    return 'Citus cannot look into another table in "where" of "on_conflict". Read it first, and ' +
+      'use "when".'
+  }
+  const hidden = minimal || answersCount === true || output?.length === 0
+  return isUpload && groups.length > 0 && (!hidden || referenceUses.has(index))
+    ? 'Citus returns the rows of an upload in any order. Use "returning": [].'
+    : undefined
 }
 
-/** The query of an insert keeps its order only with a limit, like that of a select. */
-function keepOrder ({ query }: InsertNode, maxRows: number): Pick<InsertNode, 'query'> {
-  if (query?.source.kind !== 'table') return { query }
-  const { source } = query
-  return { query: { ...query, source: { ...source, limit: source.limit ?? maxRows + 1 } } }
+/** Why a function is refused; see `isInlined`. */
+const INLINED = 'Citus would read no rows of distributed tables in this function: it is ' +
+  'written in SQL, returns a set and is not volatile. Declare it volatile, or write it in PL/pgSQL.'
+
+function isExists ({ kind }: Condition | Exists): boolean {
+  return kind === 'exists'
 }
 
 /** The computed values that an operation assigns to columns of distributed rows. */
@@ -130,61 +134,29 @@ function assignmentsOf (node: PlanNode): readonly Assignment[] {
   }
 }
 
-/** Whether an insert may store several rows, which Citus then returns in another order. */
-export function storesSeveral (node: InsertNode): boolean {
-  const { groups } = node
-  return groups.reduce((sum, { positions }) => sum + positions.length, 0) > 1 ||
-    hasUncountedRows(node)
-}
+/** Whether the function `f` in the language `l` may become a part of the statement. */
+const inlined = sql`l.lanname operator(pg_catalog.=) 'sql' and f.proretset
+  and f.provolatile operator(pg_catalog.<>) 'v'`
 
 /**
- * Whether an insert stores the rows of a parameter. Its statement is the same for any number of
- * rows.
+ * Whether the relation `c` is a view over such a function, or over a view over one, and so on. What
+ * the rule of a view names is in pg_depend.
  */
-function hasUncountedRows ({ groups }: InsertNode): boolean {
-  return groups.some(({ rows: { cells, document: { references } } }) =>
-    cells === undefined && references[0]?.parameter?.rows !== undefined
+export const inlinesFunction = sql`(c.relkind operator(pg_catalog.=) 'v' and exists (
+  with recursive v (class, oid) as (
+    select 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid, c.oid
+    union
+    select d.refclassid, d.refobjid from v
+      join pg_catalog.pg_rewrite as r on r.ev_class operator(pg_catalog.=) v.oid
+        and v.class operator(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
+      join pg_catalog.pg_depend as d on d.objid operator(pg_catalog.=) r.oid
+        and d.classid operator(pg_catalog.=) 'pg_catalog.pg_rewrite'::pg_catalog.regclass
   )
-}
-
-/**
- * Up to this many rows are inserted by a statement each. The time grows with the square of their
- * number (measured: 10 rows 15 ms, 100 rows 0.6 s).
- */
-const MAX_SEPARATE_ROWS = 20
-
-/**
- * Whether an insert that returns its rows is one statement, so that all of them must be on one
- * shard, which returns them in their order.
- */
-export function needsOneShard (node: InsertNode): boolean {
-  const [group, ...more] = node.groups
-  return group !== undefined && more.length === 0 &&
-    (group.positions.length > MAX_SEPARATE_ROWS || hasUncountedRows(node) ||
-      // Of rows with the same key, PostgreSQL refuses the second only in one statement.
-      (group.positions.length > 1 && updatesOnConflict(node)))
-}
-
-function updatesOnConflict ({ conflict }: InsertNode): boolean {
-  return conflict?.update !== undefined
-}
-
-/** The message of the raised error `shards` for an insert; see buildShardCheck. */
-export const SEVERAL_SHARDS = 'Citus does not return the rows of several shards in their order. ' +
-  `Insert at most ${MAX_SEPARATE_ROWS} rows (one with "do": "update"), or rows with the same ` +
-  'value of the distribution column, which "returning" must contain, or use "returning": [].'
-
-/** The message of `shards` for a call; see buildShardCheck. */
-export const INLINED = 'Citus would read no rows of distributed tables in this function: it is ' +
-  'written in SQL, returns a set and is not volatile. Declare it volatile, or write it in PL/pgSQL.'
-
-/** Returns the row of `from` as JSON, without its last column `position`, an integer. */
-export function withoutPosition (from: Fragment, position: Fragment): Fragment {
-  const json = sql`pg_catalog.to_json(${from}.*)::pg_catalog.text`
-  const length = sql`pg_catalog.length(${from}.${position}::pg_catalog.text)`
-  // The text ends with `,"->":<number>}`.
-  return sql`(pg_catalog.left(${json}, -7 - ${length}) operator(pg_catalog.||) '}')::json`
-}
+  select from v
+    join pg_catalog.pg_proc as f on f.oid operator(pg_catalog.=) v.oid
+      and v.class operator(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
+    join pg_catalog.pg_language as l on l.oid operator(pg_catalog.=) f.prolang
+    where ${inlined}))`
 
 // Sets on the workers of Citus what policies and values depend on. Settings made by `set_config`
 // stay on the coordinator; Citus repeats only SET LOCAL on every worker of the transaction.

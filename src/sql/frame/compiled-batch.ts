@@ -1,11 +1,13 @@
 /**
  * A batch as statements, ready to be sent, and the variants in which an attempt can send it.
  */
+import type { EngineName } from '../../../schemas/database.ts'
 import type { Preferences } from '../../../schemas/prefer.ts'
 import type { UnknownName } from '../../plan/named-parts.ts'
 import type { TableName } from '../../plan/nodes.ts'
 import type { ConnectionFacts } from '../../postgres/facts.ts'
 import { refuseStatement } from '../statement/refusal.ts'
+import type { SeparateBatch } from '../statement/separate-batch.ts'
 import type { Statement } from '../statement/statement.ts'
 import type { Key } from './idempotency.ts'
 
@@ -23,9 +25,13 @@ export interface CompiledBatch {
   /** Builds the statement that sets them again after an operation that can run code. */
   readonly sessionAgain: (connection: ConnectionFacts) => Statement
   /** Builds the statements that set on workers what operations need there; only for Citus. */
-  readonly workerSession?: (connection: ConnectionFacts) => readonly Statement[]
-  /** Returns the same batch in the SQL of Citus. */
-  readonly forCitus?: () => CompiledBatch
+  readonly workerSession?: ((connection: ConnectionFacts) => readonly Statement[]) | undefined
+  /** Makes the commit a two-phase one; only for Citus. */
+  readonly twoPhase?: boolean
+  /** Returns the same batch with its operations one by one, for an engine that needs that. */
+  readonly oneByOne?: (engine: EngineName) => CompiledBatch
+  /** The operations one by one, in place of `operations`; undefined: all are sent at once. */
+  readonly separate?: (() => SeparateBatch) | undefined
   /** Whether the batch can write. Then the session returns the id of the transaction. */
   readonly writes?: boolean
   readonly count: number
@@ -99,7 +105,7 @@ export function refuseOperations (
   tables: readonly TableName[]
 ): AttemptBatch {
   const refusal = [refuseStatement(tables)]
-  return { ...batch, operations: () => refusal }
+  return { ...batch, operations: () => refusal, separate: undefined }
 }
 
 /** Whether the batch can run code of the database, which may change the session. */

@@ -85,27 +85,37 @@ export const twoPhaseStatement: Statement = prepared(sql`delete from oneflight.t
 export const loginRoleStatement = setRoleStatement(sql`none`)
 
 /**
- * Stores the results that operations have kept in settings; their lifetime starts now. Raises
- * `reset` if one is missing, because a trigger reset the settings, and `taken` if there is an
- * answer already: unlike the snapshot of the claim, an index is always current.
+ * The results that operations have kept in settings. Raises `reset` if one is missing, because a
+ * trigger reset the settings.
+ */
+function keptResults (operations: number): Fragment {
+  const names = arrayText(Array.from({ length: operations }, (_, i) => answerSetting(i)))
+  const kept = sql`pg_catalog.current_setting(a.name, true)`
+  return sql`array(select case when ${kept} operator(pg_catalog.<>) '' then ${kept}
+          else ${raise('reset')} end
+        from pg_catalog.unnest(${parameter(names)}::pg_catalog.text[]) as a (name))`
+}
+
+/**
+ * Stores results: those of this number of operations, which are in settings, or given ones. Their
+ * lifetime starts now. Raises `taken` if there is an answer already: unlike the snapshot of the
+ * claim, an index is always current.
  */
 export function storeStatement (
   { principal, claims, earlierClaims, eachClaim, text, fingerprint, ttlSeconds }: Key,
-  operations: number
+  results: number | readonly string[]
 ): Statement {
-  const names = arrayText(Array.from({ length: operations }, (_, i) => answerSetting(i)))
+  const answer = typeof results === 'number'
+    ? keptResults(results)
+    : sql`${parameter(arrayText(results))}::pg_catalog.text[]`
   const hashes = `${earlierClaims}${claims}${eachClaim}`
-  const kept = sql`pg_catalog.current_setting(a.name, true)`
   return prepared(sql`insert into ${TABLE} as k
       (principal, key, fingerprint, claims, claim_hashes, expires_at, answer)
     values (${fromHex(parameter(principal))}, ${parameter(text)},
       ${fromHex(parameter(fingerprint))}, ${fromHex(parameter(earlierClaims))}, ${
     parameter(hashes)
   }, pg_catalog.clock_timestamp() operator(pg_catalog.+)
-      pg_catalog.make_interval(secs => ${parameter(String(ttlSeconds))}),
-      array(select case when ${kept} operator(pg_catalog.<>) '' then ${kept}
-          else ${raise('reset')} end
-        from pg_catalog.unnest(${parameter(names)}::pg_catalog.text[]) as a (name)))
+      pg_catalog.make_interval(secs => ${parameter(String(ttlSeconds))}), ${answer})
     on conflict (principal, key) do update set fingerprint = case
         when k.expires_at operator(pg_catalog.<=) pg_catalog.now() then excluded.fingerprint
         else ${fromHex(raise('taken'))} end,

@@ -12,6 +12,9 @@
  *     COMMIT                                           in a dry run: ROLLBACK
  *
  * If an operation can run code, the end is COMMIT AND CHAIN, reset of the connection, COMMIT.
+ *
+ * Where operations are sent one by one, the steps before them are sent first, then those of each
+ * operation, and last those after them.
  */
 import { renderTraceparent, type Trace } from '../../../schemas/http.ts'
 import { identifier } from '../../fragment/fragment.ts'
@@ -35,8 +38,11 @@ export type Place = number | 'session' | 'commit' | 'key'
 export interface Step {
   readonly statement: Statement
   readonly place: Place
-  /** What its answer means; undefined: only whether it succeeded counts. */
-  readonly answer?: 'begin' | 'claim' | 'session' | 'operation' | 'again'
+  /**
+   * What its answer means; undefined: only whether it succeeded counts. `part`: that of an
+   * operation which is sent alone, in one or more statements.
+   */
+  readonly answer?: 'begin' | 'claim' | 'session' | 'operation' | 'part' | 'again'
 }
 
 /**
@@ -60,16 +66,72 @@ export function beginOptions ({ isolation, access }: TransactionMode): string {
   return `isolation level ${isolation} ${access} not deferrable`.replaceAll('-', ' ')
 }
 
-/** Returns the steps before the end. `begin`: with BEGIN. */
-export function buildSteps (
+/** Returns the steps before the operations. `begin`: with BEGIN. */
+export function buildStart (
   batch: AttemptBatch,
   connection: ConnectionFacts,
   begin: boolean
 ): readonly Step[] {
-  const beginning = { text: `begin ${beginOptions(batch.mode)}`, parameters: [], prepare: true }
+  const { session, workerSession, twoPhase, key, mode } = batch
+  const beginning = { text: `begin ${beginOptions(mode)}`, parameters: [], prepare: true }
+  const claim = key && claimStatement(key, { serializable: mode.isolation === 'serializable' })
   return addComment(batch, [
     ...begin ? [{ statement: beginning, place: 'session', answer: 'begin' } as const] : [],
-    ...buildBatchSteps(batch, connection)
+    ...claim === undefined
+      ? []
+      : [
+          { statement: claim, place: 'key', answer: 'claim' } as const,
+          ...twoPhase === true ? [{ statement: twoPhaseStatement, place: 'key' } as const] : []
+        ],
+    // Before the session, because it writes search_path in another way.
+    ...(workerSession?.(connection) ?? []).map(statement =>
+      ({ statement, place: 'session' }) as const),
+    { statement: session(connection), place: 'session', answer: 'session' }
+  ])
+}
+
+/** Returns the steps of all operations. */
+export function buildOperations (
+  batch: AttemptBatch,
+  connection: ConnectionFacts
+): readonly Step[] {
+  const again = runsCode(batch) ? againSteps(batch, connection) : []
+  return addComment(batch, batch.operations().flatMap((statement, place): readonly Step[] => [
+    { statement, place, answer: 'operation' },
+    ...statement.runsCode === true && place < batch.count - 1
+      ? again.map(step => ({ ...step, place }))
+      : []
+  ]))
+}
+
+/** Returns the steps of one operation, which is sent alone. */
+export function buildParts (
+  statements: readonly Statement[],
+  place: number,
+  batch: AttemptBatch,
+  connection: ConnectionFacts
+): readonly Step[] {
+  const mustSetAgain = place < batch.count - 1 && statements.some(({ runsCode }) => runsCode)
+  return addComment(batch, [
+    ...statements.map(statement => ({ statement, place, answer: 'part' }) as const),
+    ...mustSetAgain ? againSteps(batch, connection).map(step => ({ ...step, place })) : []
+  ])
+}
+
+/**
+ * Returns the steps after the operations. `results`: those that are stored with the key; by default
+ * the operations have kept them.
+ */
+export function buildFinish (
+  batch: AttemptBatch,
+  results: number | readonly string[] = batch.count
+): readonly Step[] {
+  const { key, mode } = batch
+  return addComment(batch, [
+    ...key === undefined && mode.tx === 'commit'
+      ? []
+      : [{ statement: checkConstraints, place: 'commit' } as const],
+    ...key === undefined ? [] : storeSteps(storeStatement(key, results), batch)
   ])
 }
 
@@ -81,52 +143,16 @@ function addComment ({ comment = '' }: AttemptBatch, steps: readonly Step[]): re
   }))
 }
 
-function buildBatchSteps (
-  batch: AttemptBatch,
-  connection: ConnectionFacts
-): readonly Step[] {
-  const { session, workerSession, key, mode, count } = batch
-  const onWorkers = workerSession?.(connection) ?? []
-  const again = runsCode(batch) ? againSteps(onWorkers, batch.sessionAgain(connection)) : []
-  return [
-    ...key === undefined
-      ? []
-      : [
-          {
-            statement: claimStatement(key, { serializable: mode.isolation === 'serializable' }),
-            place: 'key',
-            answer: 'claim'
-          } as const,
-          ...workerSession === undefined
-            ? []
-            : [{ statement: twoPhaseStatement, place: 'key' } as const]
-        ],
-    // Before the session, because it writes search_path in another way.
-    ...onWorkers.map(statement => ({ statement, place: 'session' }) as const),
-    { statement: session(connection), place: 'session', answer: 'session' },
-    ...batch.operations().flatMap((statement, place): readonly Step[] => [
-      { statement, place, answer: 'operation' },
-      ...statement.runsCode === true && place < count - 1
-        ? again.map(step => ({ ...step, place }))
-        : []
-    ]),
-    ...key === undefined && mode.tx === 'commit'
-      ? []
-      : [{ statement: checkConstraints, place: 'commit' } as const],
-    ...key === undefined
-      ? []
-      : storeSteps(storeStatement(key, count), batch)
-  ]
-}
-
 /**
  * Sets the session again. The encoding comes first if parameters are not ASCII, because they are
  * read in it. What fails belongs to the operation before.
  */
 function againSteps (
-  onWorkers: readonly Statement[],
-  again: Statement
+  { sessionAgain, workerSession }: AttemptBatch,
+  connection: ConnectionFacts
 ): ReadonlyArray<Omit<Step, 'place'>> {
+  const again = sessionAgain(connection)
+  const onWorkers = workerSession?.(connection) ?? []
   const isAscii = again.parameters.every(text => typeof text === 'string' && ASCII.test(text))
   return [
     ...isAscii ? [] : [{ statement: encodingStatement, answer: 'again' } as const],

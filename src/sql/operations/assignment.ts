@@ -21,10 +21,7 @@ import { readGiven } from '../../plan/document.ts'
 import { toPath } from '../../plan/name.ts'
 import { withoutKey } from '../../plan/on-conflict.ts'
 import type { Assignment, Single, InsertNode } from '../../plan/nodes.ts'
-import { notOnCitus } from '../citus/citus.ts'
 import { raiseIssue } from '../statement/raised-error.ts'
-import { plainSlot } from '../statement/slot.ts'
-import type { RowColumns } from '../values/column.ts'
 import { buildDifference, buildText, buildValue, type OperandContext } from '../values/operand.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { buildWhere } from './filter.ts'
@@ -89,7 +86,7 @@ function buildOperand (operand: Single, { reads }: Modifier, context: OperandCon
 
 /** Builds ` on conflict …`, which is the same for every group of rows, or an empty fragment. */
 export function buildConflictClause (
-  { conflict, ...place }: Pick<InsertNode, 'conflict' | 'id' | 'index'>,
+  { conflict }: Pick<InsertNode, 'conflict'>,
   values: TypedValues,
   { marked }: { readonly marked: boolean }
 ): Fragment {
@@ -105,8 +102,7 @@ export function buildConflictClause (
     ? withoutKey(update.set, values.keyOf(target.constraint), ({ column }) => column)
     : update.set
   const assignments = set.map(value => {
-    const text = values.distributed ? distributedText(value, values) : undefined
-    if (text === null) throw notOnCitus(`${CONFLICT_VALUE}{"$excluded": "${value.column}"}.`, place)
+    const text = values.plain ? plainText(value, values) : undefined
     return text === undefined
       ? buildAssignment(value, values)
       : sql`${identifier(value.column)} = ${text}`
@@ -117,25 +113,17 @@ export function buildConflictClause (
   }`
 }
 
-const CONFLICT_VALUE = 'Citus takes only single values in "set" of "on_conflict". Insert the ' +
-  'value, and set the column to '
-
 /**
  * Builds a plain value of `set` of `on_conflict` as text, which PostgreSQL reads in the type of its
  * column: Citus takes no function there that is not immutable, and those of JSON are not.
- * Undefined: another assignment. Null: the value has no text that is right for every type.
+ * Undefined: another assignment, or a column of which the service does not know the type.
  */
-function distributedText (
+function plainText (
   { column, modifier, operand }: Assignment,
-  columns: RowColumns
-): Fragment | null | undefined {
+  values: TypedValues
+): Fragment | undefined {
   if (modifier !== '$value' || operand?.kind !== 'document') return undefined
   const given = readGiven(operand)
-  if (given === undefined) return null
-  const kind = columns.kindOf(column)
-  if (kind === 'json') return plainSlot(given, 'json')
-  const isScalar = given.position === undefined
-    ? typeof given.value !== 'object'
-    : given.isNested === false
-  return isScalar && kind === undefined ? plainSlot(given, 'text') : null
+  if (given === undefined) return undefined
+  return values.writeText(given, column)
 }

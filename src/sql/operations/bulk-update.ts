@@ -28,10 +28,8 @@ import type {
   StoredJson
 } from '../../plan/nodes.ts'
 import { fieldName } from '../../plan/stored-values.ts'
-import { withoutPosition } from '../citus/citus.ts'
 import type { Check } from '../statement/checks.ts'
 import { raise, raiseNumber, raiseText } from '../statement/raised-error.ts'
-import { exposeColumns, type ExposedColumns } from '../statement/shared-results.ts'
 import { tableName, unusedName } from '../statement/table.ts'
 import { buildSkipped, checksWhen } from '../statement/when.ts'
 import { buildRecordset, expectFewRows, typeExample, type TypedAs } from '../values/typed-json.ts'
@@ -65,75 +63,50 @@ export interface ReturnedColumns {
   readonly returned: Fragment
   /** The names of the columns of `r`. */
   readonly names: readonly string[]
-  /**
-   * Set if the names in the list are not known: `r` then has each row as JSON, and these columns
-   * beside it. Citus cannot return values of a row type.
-   */
-  readonly unnamed?: ExposedColumns | undefined
-}
-
-interface BulkUpdateOptions extends ReturnedColumns {
-  /**
-   * Checks that come before those of the keys: Citus computes the rows of `values` before the
-   * statement.
-   */
-  readonly required: readonly Fragment[]
 }
 
 export function buildBulkUpdate (
   node: BulkUpdateNode,
   values: TypedValues,
-  { returned, names, unnamed, required }: BulkUpdateOptions
+  { returned, names }: ReturnedColumns
 ): BulkUpdate {
   const groups = node.groups.map((group, i) => ({
     group,
-    source: values.needs.addRows(buildRows(node, group, { values, required })),
+    source: values.needs.addRows(buildRows(node, group, values)),
     changed: sql`u${integer(i)}`
   }))
   const distinct = values.explain
     ? []
-    : checkDistinct(node, groups.map(({ source }) => source)).map(query =>
-      // Citus computes a CTE also if `when` skips the operation, and evaluateOnce is one already.
-      values.distributed ? sql`(${query})` : values.computeFirst(sql`(${query})`)
-    )
+    : checkDistinct(node, groups.map(({ source }) => source)).map(query => sql`(${query})`)
   const conditions = [
     ...buildConditions(node.where, values),
-    ...values.evaluateOnce(checksWhen(node, distinct))
+    ...checksWhen(node, distinct)
   ]
-  const position = unnamed === undefined ? identifier(unusedName(names)) : UNNAMED_POSITION
+  const position = identifier(unusedName(names))
   const updates = groups.map(({ group, source, changed }) => {
     const statement = buildGroupUpdate(node, group, { source, conditions, values })
     return sql`${changed} as (${statement} returning ${returned}, ${rowPosition} as ${position})`
   })
-  const ofAll = (select: (changed: Fragment) => Fragment): Fragment =>
+  const ofAll = (columns: Fragment): Fragment =>
     join(
-      groups.map(({ changed }) => sql`select ${select(changed)} from ${changed}`),
+      groups.map(({ changed }) => sql`select ${columns} from ${changed}`),
       sql` union all `
     )
   const columns = join(names.map(identifier), COMMA)
-  const rows = ofAll(changed =>
-    unnamed === undefined
-      ? sql`${columns}, ${position}`
-      : sql`${withoutPosition(changed, position)} as row${
-        exposeColumns(unnamed, changed)
-      }, ${changed}.${position}`
-  )
+  const rows = ofAll(sql`${columns}, ${position}`)
   const ctes = [
     ...updates,
     sql`r as (select ${columns} from (${rows}) as u order by ${position})`
   ]
-  return { ctes, positions: ofAll(() => position) }
+  return { ctes, positions: ofAll(position) }
 }
-
-/** No column has a name with an arrow. */
-const UNNAMED_POSITION = identifier('->')
 
 function buildRows (
   node: BulkUpdateNode,
   group: BulkUpdateGroup,
-  { values, required }: Pick<BulkUpdateOptions, 'required'> & { readonly values: TypedValues }
+  values: TypedValues
 ): Fragment {
-  const conditions = values.explain ? [] : [...required, ...checkKeys(group, node)]
+  const conditions = values.explain ? [] : checkKeys(group, node)
   const { cells } = group.rows
   const written = cells === undefined ? writeRows(group, values) : undefined
   const source = written !== undefined
@@ -170,7 +143,7 @@ function buildCells (
       const cell = row.get(field.name) as Cell
       const stored = field.modifier !== undefined
       const read = { as: readAs(field), stored, row: positions[i] }
-      return values.buildCell(cell, field.column, { always: false, ...read })
+      return values.buildCell(cell, field.column, read)
     })
     return sql`(${join([integer(positions[i] as number), ...built], COMMA)})`
   })

@@ -4,7 +4,6 @@
 import {
   empty,
   identifier,
-  integer,
   join,
   parameter,
   sql,
@@ -18,7 +17,7 @@ import { raise } from '../statement/raised-error.ts'
 import { unusedName } from '../statement/table.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import type { ReturnedColumns } from './bulk-update.ts'
-import { buildInsert, buildSeparateInserts, rowNumber } from './insert.ts'
+import { buildInsert, rowNumber } from './insert.ts'
 import type { BuiltOperation, RowPart } from './output.ts'
 
 /** Inserts each group by a statement of its own, and sorts the rows into the order of `values`. */
@@ -103,18 +102,4 @@ function buildOrderCheck (groups: readonly NamedGroup[]): readonly Check[] {
   })
   if (missing.length === 0) return []
   return [{ when: join(missing, sql` or `), then: raise('order') }]
-}
-
-/** Inserts each row by a statement of its own, because Citus returns rows shard by shard. */
-export function buildRowByRow (
-  node: InsertNode,
-  returned: Fragment,
-  values: TypedValues
-): BuiltOperation {
-  const inserts = buildSeparateInserts(node, values)
-  const ctes = inserts.map((statement, i) =>
-    sql`g${integer(i)} as (${statement} returning ${returned})`
-  )
-  const all = inserts.map((_, i) => sql`select * from g${integer(i)}`)
-  return { ctes: [...ctes, sql`r as (${join(all, sql` union all `)})`], rows: sql`r` }
 }

@@ -18,7 +18,7 @@ import { raise } from '../statement/raised-error.ts'
 import { tableName, unusedName } from '../statement/table.ts'
 import { buildWhen } from '../statement/when.ts'
 import { SOURCE_ROW } from '../values/column.ts'
-import { buildStoredRows, collectRows, nameStored, type StoredRows } from '../values/stored-rows.ts'
+import { buildStoredRows, nameStored, type StoredRows } from '../values/stored-rows.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { buildConflictClause, buildNewValue } from './assignment.ts'
 import { markRow } from './output.ts'
@@ -47,51 +47,6 @@ export function buildInsert (
     ? build(group, [...buildWhen(node), ...mark], values)
     : buildQueryRows(node.query, [...mark, ...buildWhen(node)], values)
   return sql`insert into ${tableName(node.table)} as t${rows}${conflict}`
-}
-
-/** Builds an INSERT of each row, without `returning`, in the order of `values`. */
-export function buildSeparateInserts (
-  node: InsertNode,
-  values: TypedValues
-): readonly Fragment[] {
-  const conflict = buildConflictClause(node, values, { marked: false })
-  const when = buildWhen(node)
-  const inserts: Fragment[] = []
-  for (const group of node.groups) {
-    const rows = buildSeparateRows(group, when, values)
-    for (const [i, position] of group.positions.entries()) {
-      inserts[position] =
-        sql`insert into ${tableName(node.table)} as t${rows[i] as Fragment}${conflict}`
-    }
-  }
-  return inserts
-}
-
-/** The same as buildRows for each row of a group. */
-function buildSeparateRows (
-  group: RowGroup,
-  conditions: readonly Fragment[],
-  values: TypedValues
-): readonly Fragment[] {
-  const { columns, positions } = group
-  if (columns.length === 0) {
-    const row = conditions.length === 0 ? DEFAULTS : sql` select${whereAll(conditions)}`
-    return positions.map(() => row)
-  }
-  const names = join(columns.map(identifier), COMMA)
-  const lists = buildLists(group, values)
-  if (lists !== undefined && values.needs.rows === 0 && conditions.length === 0) {
-    return lists.map(list => sql` (${names}) values ${list}`)
-  }
-  const number = identifier(unusedName(columns))
-  const { from, stored, checks } = buildRowSource(group, lists, values)
-  const source = values.needs.addRows(sql`select ${
-    nameStored(columns, stored)
-  }, pg_catalog.row_number() over () as ${number} from ${from}${whereAll(checks)}`)
-  return positions.map((_, i) => {
-    const isRow = sql`x.${number} operator(pg_catalog.=) ${integer(i + 1)}`
-    return sql` (${names}) select ${names} from ${source} as x${whereAll([isRow, ...conditions])}`
-  })
 }
 
 /** The same as buildRows with the number of each row. */
@@ -141,13 +96,12 @@ function buildLists (
 ): readonly Fragment[] | undefined {
   const { cells } = rows
   if (cells === undefined || !values.canWriteCells(cells)) return undefined
-  // Citus would pull rows of JSON to the coordinator.
-  const isLong = cells.length * columns.length > MAX_CELLS && !values.distributed
+  const isLong = cells.length * columns.length > MAX_CELLS
   // To read `document` writes the JSON, so it is read last.
   if (isLong && !refersToOperation(rows.document)) return undefined
   return cells.map((row, i) => {
     const built = columns.map(column =>
-      values.buildCell(row.get(column) as Cell, column, { always: true, row: positions[i] })
+      values.buildCell(row.get(column) as Cell, column, { row: positions[i] })
     )
     return sql`(${join(built, COMMA)})`
   })
@@ -176,10 +130,6 @@ function buildRows (
       whereAll([...checks, ...conditions])
     }`
   if (lists === undefined) return select(buildStoredRows(group, values))
-  // Citus takes no subqueries beside VALUES.
-  if (values.distributed && (values.needs.rows > 0 || conditions.length > 0)) {
-    return select(collectRows(columns, buildRowSource(group, lists, values), values))
-  }
   const rows = sql`values ${join(lists, COMMA)}`
   return sql` (${names}) ${
     conditions.length === 0 ? rows : sql`select * from (${rows}) as v${where}`
@@ -221,9 +171,11 @@ export function buildNewValues (
   const row = set.cells?.[0]
   return columns.map(column => {
     const cell = row?.get(column) as Cell
-    const value = values.buildCell(cell, column, { always: false })
-    // A subquery is computed once, and not for each row. On Citus the value is one already.
-    return cell.kind === 'reference' && !values.distributed ? sql`(select ${value})` : value
+    const value = values.buildCell(cell, column)
+    // A subquery is computed once, and not for each row.
+    return cell.kind === 'reference' && cell.parameter === undefined
+      ? sql`(select ${value})`
+      : value
   })
 }
 
@@ -248,10 +200,9 @@ function buildQueryRows (
   ]
   const numbered = sql`select q.*, pg_catalog.row_number() over () as ${NUMBER}
     from (${buildSource(source, values)}) as q limit ${integer(maxRows + 1)}`
-  const rows = values.needs.computeFirst(numbered)
-  return sql` (${join(names, COMMA)}) select ${join(stored, COMMA)} from ${rows} as ${SOURCE_ROW}${
-    whereAll([...conditions, ...checkNumber(maxRows, values)])
-  }`
+  const where = whereAll([...conditions, ...checkNumber(maxRows, values)])
+  return sql` (${join(names, COMMA)}) select ${join(stored, COMMA)}
+    from (${numbered}) as ${SOURCE_ROW}${where}`
 }
 
 function checkNumber (maxRows: number, { explain }: TypedValues): readonly Fragment[] {

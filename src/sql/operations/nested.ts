@@ -123,8 +123,8 @@ function nameKeys (
 }
 
 /**
- * The same for Citus, which joins the rows of a shard on its worker. Rows are JSON, because a
- * worker cannot send composite values. Each level reads its rows and those that belong to them in
+ * The same without composite values, which a worker of Citus cannot send: rows are JSON. It joins
+ * the rows of a shard on its worker. Each level reads its rows and those that belong to them in
  * one query, because the result of a subquery with a limit is not on the shards. The rows are added
  * up at the end, and members with several rows for `one` are refused there: a worker also reads the
  * members of rows beyond the limit:
@@ -140,16 +140,11 @@ function nameKeys (
  *       ) as q
  *     ) as s where <total is not too large> and <not several>
  */
-export function buildDistributedNestedSelect (
-  node: NestedSelect,
-  values: TypedValues,
-  exposed: ExposedColumns
-): Fragment {
+export function buildPlainNestedSelect (node: NestedSelect, values: TypedValues): Fragment {
   const { nested, table } = node
-  const rows = buildDistributedLevel({ read: node, table, nested, also: [] }, values, exposed)
-  const names = exposeColumns(exposed)
-  return sql`select s.row${names} from (
-    select q.row${names}, sum(q.n) over (rows unbounded preceding) as total, q.several
+  const rows = buildPlainLevel({ read: node, table, nested, also: [] }, values)
+  return sql`select s.row from (
+    select q.row, sum(q.n) over (rows unbounded preceding) as total, q.several
     from (${rows}) as q) as s where ${checkTotal(nested)}
     and case when s.several then ${raise('ambiguous')} is null else true end`
 }
@@ -158,17 +153,16 @@ export function buildDistributedNestedSelect (
  * Builds the rows of a level as `row`, as `n` the number of rows of each with those in it, and as
  * `several` whether a member with `one` has several.
  */
-function buildDistributedLevel (
+function buildPlainLevel (
   { read, table, nested: { reads, maxRows }, also }: Omit<Level, 'depth'>,
-  values: TypedValues,
-  exposed: ExposedColumns
+  values: TypedValues
 ): Fragment {
   const all = joinMembers(reads, values, {
     outer: column => sql`${values.row}.${identifier(column)}`,
     build ({ one, nested = { reads: [], maxRows }, ...parts }, inner, also) {
       const { table } = parts
       const read = { ...PLAIN_READ, ...parts, limit: parts.limit ?? maxRows + 1 }
-      const level = buildDistributedLevel({ read, table, nested, also }, inner, [])
+      const level = buildPlainLevel({ read, table, nested, also }, inner)
       return sql`select ${
         one ? ONLY_MEMBER : MEMBER_LIST
       } as rows, coalesce(sum(m.n), 0) as n, ${
@@ -193,7 +187,7 @@ function buildDistributedLevel (
   return buildRows({ ...read, output: undefined }, values, {
     source: tableName(table),
     row: sql`pg_catalog.to_json(p.*) as row`,
-    more: sql`${exposeColumns(exposed, sql`p`)}, 1${all('count')} as n, false${
+    more: sql`, 1${all('count')} as n, false${
       all('several')
     } as several`,
     joins: sql`${all('source')} cross join lateral (

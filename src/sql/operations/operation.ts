@@ -11,19 +11,17 @@ import type {
   UpdateNode
 } from '../../plan/nodes.ts'
 import { isAllColumns } from '../../plan/output.ts'
-import { needsOneShard, storesSeveral } from '../citus/citus.ts'
-import { isPushedDown } from '../citus/placement.ts'
 import { exposeColumns, nameExposed, type ExposedColumns } from '../statement/shared-results.ts'
 import { tableName } from '../statement/table.ts'
-import { buildRequirements, buildWhen, rowsWhen, checksWhen } from '../statement/when.ts'
+import { buildWhen, checksWhen } from '../statement/when.ts'
 import { buildCall } from '../values/call.ts'
 import type { StatementContext } from '../values/context.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { buildAssignment } from './assignment.ts'
 import { buildAmbiguityCheck, buildBulkUpdate } from './bulk-update.ts'
-import { buildGroups, buildRowByRow } from './insert-groups.ts'
+import { buildGroups } from './insert-groups.ts'
 import { buildInsert, buildNewValues } from './insert.ts'
-import { buildDistributedNestedSelect, buildNestedSelect } from './nested.ts'
+import { buildNestedSelect, buildPlainNestedSelect } from './nested.ts'
 import {
   jsonRow,
   returningList,
@@ -47,14 +45,15 @@ export function buildOperation (
   part: RowPart,
   context: OperationContext
 ): BuiltOperation {
-  const { exposed, distributed, values, json = false } = context
+  const { exposed, values, json = false } = context
   const beside = part === 'whole' ? columnsBeside(context) : []
   const more = join(
     beside.map(({ column, name }) => sql`, t.${identifier(column)} as ${identifier(name)}`),
     empty
   )
   if (node.kind === 'call' || node.kind === 'select') {
-    return placeRows(node, buildRead(node, more, context), context)
+    const rows = buildRead(node, more, context)
+    return { ctes: [], rows: sql`(${rows}) as ${context.plain === true ? PLAIN_ROW : sql`q`}` }
   }
   const { output = [] } = node
   const hasGroups = node.kind === 'bulk_update' ||
@@ -64,7 +63,7 @@ export function buildOperation (
     ? sql`null as row`
     : part === 'whole'
       ? sql`${json ? jsonRow(node.table) : wholeRow(node.table)}${more}`
-      : isRecord && !distributed
+      : isRecord
         ? returnedRecord(node, values, exposed)
         : returningList(output, values)
   const names = part === 'columns' && !isRecord
@@ -75,15 +74,10 @@ export function buildOperation (
         ...isRecord ? exposed.map(([, position]) => nameExposed(position)) : []
       ]
   if (node.kind === 'bulk_update') {
-    const unnamed = isRecord && distributed ? exposed : undefined
-    const required = distributed ? buildRequirements(node, context.requirements) : []
-    const update = buildBulkUpdate(node, values, { returned, names, unnamed, required })
+    const update = buildBulkUpdate(node, values, { returned, names })
     const checks = [buildAmbiguityCheck(update.positions)]
     return { ctes: update.ctes, rows: sql`r`, checks, isRecord }
   }
-  const isSeparated = distributed && node.kind === 'insert' && part !== 'nothing' &&
-    storesSeveral(node) && !needsOneShard(node)
-  if (isSeparated) return buildRowByRow(node, returningList(output, values), values)
   if (node.kind === 'insert' && node.groups.length > 1) {
     return { ...buildGroups(node, part, { returned, names, values }), isRecord }
   }
@@ -97,7 +91,7 @@ export function buildOperation (
 function buildRead (
   node: CallNode | SelectNode,
   more: Fragment,
-  { exposed, distributed, values }: OperationContext
+  { exposed, plain = false, values }: OperationContext
 ): Fragment {
   if (node.kind === 'call') {
     const row = sql`t.*::record as row${exposeColumns(exposed, sql`t`)}`
@@ -107,8 +101,7 @@ function buildRead (
     const row = sql`${wholeRow(node.table)}${more}`
     return buildRows(node, values, { source: tableName(node.table), row })
   }
-  const build = distributed ? buildDistributedNestedSelect : buildNestedSelect
-  return build(node, values, exposed)
+  return plain ? buildPlainNestedSelect(node, values) : buildNestedSelect(node, values, exposed)
 }
 
 /** The columns that stand beside a whole row, and their names there. */
@@ -118,19 +111,9 @@ function columnsBeside ({ shared, hasColumn }: OperationContext) {
   )
 }
 
-/**
- * The rows of a select or a call. On Citus they are a CTE, unless the whole statement runs on a
- * worker: Citus cannot join the fence to a subquery that reads other CTEs.
- */
-function placeRows (node: PlanNode, rows: Fragment, context: OperationContext): BuiltOperation {
-  if (!context.distributed || isPushedDown(node, context)) {
-    return { ctes: [], rows: sql`(${rows}) as q` }
-  }
-  const when = context.values.evaluateOnce(buildWhen(node))
-  return { ctes: [sql`r as materialized (${rowsWhen(rows, when)})`], rows: sql`r` }
-}
-
 const COMMA = sql`, `
+
+const PLAIN_ROW = sql`r`
 
 function buildUpdate (node: UpdateNode, values: TypedValues): Fragment {
   const { table, columns, computed } = node
@@ -150,6 +133,5 @@ function buildUpdate (node: UpdateNode, values: TypedValues): Fragment {
 function buildDelete (node: DeleteNode, values: TypedValues): Fragment {
   const { source, where } = buildJoin(node, values)
   const using = source.length === 0 ? empty : sql` using ${join(source, empty)}`
-  const when = values.evaluateOnce(buildWhen(node))
-  return sql`delete from ${tableName(node.table)} as t${using}${where(when)}`
+  return sql`delete from ${tableName(node.table)} as t${using}${where(buildWhen(node))}`
 }

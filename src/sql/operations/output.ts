@@ -231,7 +231,7 @@ export interface BuiltOperation {
 // Which operations return each row as soon as it is there, without an aggregate.
 // Nothing counts their rows, so an operation that reads one of them must check that it exists.
 
-type Options = Pick<CompileOptions, 'minimal' | 'keep' | 'distributed' | 'findColumns'>
+type Options = Pick<CompileOptions, 'minimal' | 'keep' | 'findColumns'>
 
 /** Finds the operations that return separate rows. */
 export function findSeparate (plan: Plan, options: Options): ReadonlySet<number> {
@@ -258,8 +258,7 @@ function returnsSeparateRows (
   { findColumns, readsSeparate, ...options }: Options & { readonly readsSeparate: boolean }
 ): boolean {
   const { index } = node
-  // Citus would store the result of the subquery that holds the rows.
-  if (counted.has(index) || node.when.length > 0 || options.distributed === true) return false
+  if (counted.has(index) || node.when.length > 0) return false
   if (node.expect !== undefined || node.output?.length === 0) return false
   if (answersOnlyCount(node, options.minimal) || options.keep === true) return false
   const uses = referenceUses.get(index) ?? []

@@ -83,9 +83,9 @@ function buildRowsQuery (source: RowsSource, values: TypedValues): Fragment {
   const groups = groupBy.length === 0
     ? empty
     : sql` group by ${join(groupBy.map(({ column }) => field(column)), sql`, `)}`
-  return sql`select ${join(columns, sql`, `)} from ${
-    values.needs.computeFirst(buildSourceRows(source, values))
-  } as r${groups}`
+  return sql`select ${join(columns, sql`, `)} from (${
+    buildSourceRows(source, values)
+  }) as r${groups}`
 }
 
 /** Builds the query of the rows of a parameter. */
@@ -154,7 +154,7 @@ export function buildJoin (target: Target, values: TypedValues): JoinParts {
   // Rows of a parameter are read once. A table must stay in the join, for the planner to order it.
   const source = joined.source.kind === 'rows'
     ? values.needs.addRows(query)
-    : values.needs.computeFirst(query)
+    : sql`(${query})`
   const rows = sql`${source} as ${SOURCE_ROW}`
   const pairs = buildWhere(where, values, { also: buildOn(joined, values) })
   const check = {

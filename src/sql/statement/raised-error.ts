@@ -26,7 +26,6 @@ type NumberKind =
 const SETTING_KINDS = [
   'rows',
   'order',
-  'shards',
   'reset',
   'ambiguous',
   'function',
@@ -54,8 +53,6 @@ const SETTINGS: ReadonlyMap<SettingKind, string> = new Map(
  *   requirement, from 1, see buildRequirements
  * - `lists`: too many lists are read from this many rows; the value is the number of rows
  * - `order`: the order of inserted rows is lost; see buildOrderCheck
- * - `shards`: inserted rows may be of several shards of Citus, or a call reads none; see
- *   buildShardCheck
  * - `session`: code of the database changed a setting; the value is its number in FORMAT_NAMES,
  *   from 1
  * - `reset`: code of the database reset the settings that hold the results of operations

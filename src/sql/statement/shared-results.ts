@@ -246,6 +246,11 @@ function set (setting: string, value: Fragment): Fragment {
   return sql`pg_catalog.set_config(${parameter(setting)}, ${value}, true)`
 }
 
+/** Whether so many lists may be read from so many rows. */
+export function mayReadLists (lists: number, rows: number, maxRows: number): boolean {
+  return lists <= MAX_LISTS || rows <= MAX_LISTS * maxRows / lists
+}
+
 /** Checks that lists which are read from this number of rows are not too long. */
 export function buildListCheck (
   uses: readonly ReferenceUse[],
@@ -253,7 +258,7 @@ export function buildListCheck (
   maxRows: number
 ): readonly Check[] {
   const lists = listsRead(uses).length
-  if (lists <= MAX_LISTS) return []
+  if (mayReadLists(lists, maxRows, maxRows)) return []
   return [{
     when: sql`${rows} > ${integer(MAX_LISTS * maxRows / lists)}`,
     then: raiseNumber('lists', rows)

@@ -3,7 +3,7 @@
  * a shape; each value is written when a batch fills it, or is refused by its type.
  */
 import { parameter, type Fragment, type ParameterText, type Slot } from '../../fragment/fragment.ts'
-import type { Type } from '../../catalogue/type.ts'
+import { baseOf, type Type } from '../../catalogue/type.ts'
 import { fromDatabase } from '../../errors/postgres.ts'
 import { SqlState } from '../../errors/sqlstates.ts'
 import { isNested, textOf, writeJson, type Json, type JsonObject } from '../../json/parse.ts'
@@ -43,18 +43,92 @@ interface ValueSlot extends Slot {
   readonly write: (values: Values, refused: RefusedHere[]) => ParameterText
 }
 
+/**
+ * A value of an earlier operation, which the service has read. PostgreSQL reads the text of a
+ * single value in its type, as it does where the statement itself reads the value: it may round.
+ */
+export class ReadValue {
+  readonly json: Json
+
+  constructor (json: Json) {
+    this.json = json
+  }
+}
+
 /** The values of a batch, by the positions that its plan has. */
-export type Values = readonly Json[]
+export type Values = ReadonlyArray<Json | ReadValue>
 
 function valueOf (given: Given, values: Values): Json {
-  return given.position === undefined ? given.value : values[given.position] as Json
+  return given.position === undefined ? given.value : valueAt(values, given.position)
+}
+
+function valueAt (values: Values, position: number): Json {
+  const value = values[position] as Json | ReadValue
+  return value instanceof ReadValue ? value.json : value
+}
+
+function isRead (given: Given, values: Values): boolean {
+  return given.position !== undefined && values[given.position] instanceof ReadValue
 }
 
 /** A parameter with the text of a value in a type. */
 export function slot (given: Given, type: Type, place: SlotPlace): Fragment {
   const written: ValueSlot = {
     place,
-    write: (values, refused) => writeTyped(valueOf(given, values), type, { place, refused })
+    write: (values, refused) => {
+      const write = isRead(given, values) ? writeRead : writeTyped
+      return write(valueOf(given, values), type, { place, refused })
+    }
+  }
+  return parameter(written)
+}
+
+interface WriteContext {
+  readonly place: SlotPlace
+  readonly refused: RefusedHere[]
+}
+
+/** Writes a value of an earlier operation: the text of its JSON if that is one value. */
+function writeRead (value: Json, type: Type, context: WriteContext): string | null {
+  const { kind, ...base } = baseOf(type)
+  const isText = !isNested(value) && kind !== 'composite' &&
+    (kind !== 'array' || value === null || typeof value === 'string') &&
+    !('form' in base && base.form === 'json')
+  return isText ? textOf(value) : writeTyped(value, type, context)
+}
+
+/**
+ * A parameter with a list of values that only compare, as an array of their texts; see operandSlot.
+ * `parts`: lists, of which the values are elements, and single values.
+ */
+export function operandListSlot (
+  parts: ReadonlyArray<{ readonly given: Given, readonly isList: boolean }>,
+  type: Type,
+  { delimiter, ...place }: SlotPlace & { readonly delimiter: string }
+): Fragment {
+  const written: ValueSlot = {
+    write (values, refused) {
+      const items = parts.flatMap(({ given, isList }): readonly Json[] => {
+        const value = valueOf(given, values)
+        // A list that is not known yet is NULL.
+        return isList ? value as readonly Json[] | null ?? [] : [value]
+      })
+      const texts = items.map(item => writeOperand(item, type, { place, refused }))
+      return arrayText(texts, delimiter)
+    }
+  }
+  return parameter(written)
+}
+
+/** The same as JSON, which PostgreSQL reads in the type. */
+export function listJsonSlot (given: Given, type: Type, place: SlotPlace): Fragment {
+  const written: ValueSlot = {
+    write (values, refused) {
+      const list = valueOf(given, values)
+      const items = Array.isArray(list) ? list as readonly Json[] : []
+      for (const item of items) if (isNested(item)) writeTyped(item, type, { place, refused })
+      return writeJson(list)
+    }
   }
   return parameter(written)
 }
@@ -62,7 +136,7 @@ export function slot (given: Given, type: Type, place: SlotPlace): Fragment {
 function writeTyped (
   value: Json,
   type: Type,
-  { place, refused }: { readonly place: SlotPlace, readonly refused: RefusedHere[] }
+  { place, refused }: WriteContext
 ): string | null {
   const text = write(value, type)
   if (!isIssue(text)) return text
@@ -76,12 +150,13 @@ function writeTyped (
  */
 export function operandSlot (given: Given, type: Type, place: SlotPlace): Fragment {
   const written: ValueSlot = {
-    write (values, refused) {
-      const value = valueOf(given, values)
-      return isNested(value) ? writeTyped(value, type, { place, refused }) : textOf(value)
-    }
+    write: (values, refused) => writeOperand(valueOf(given, values), type, { place, refused })
   }
   return parameter(written)
+}
+
+function writeOperand (value: Json, type: Type, context: WriteContext): string | null {
+  return isNested(value) ? writeTyped(value, type, context) : textOf(value)
 }
 
 /** A parameter with a value as it is: its text, or its JSON, in which NULL can stand for null. */
@@ -92,7 +167,7 @@ export function plainSlot (given: Given, as: 'text' | 'json' | 'json or null'): 
 
 /** A slot of a text. */
 export function textSlot (position: number): Slot {
-  const written: ValueSlot = { write: values => textOf(values[position] as Json) }
+  const written: ValueSlot = { write: values => textOf(valueAt(values, position)) }
   return written
 }
 
@@ -168,7 +243,7 @@ export function rowsSlot (position: number, members: RowMembers): Fragment {
     position,
     members,
     write (values, refused) {
-      const list = values[position] as readonly JsonObject[]
+      const list = valueAt(values, position) as readonly JsonObject[]
       const texts = writtenRows(list)
       if (texts !== undefined) return findText(texts, members)
       return writeJson(list.map((row, i) => writeRow(row, members, ({ column }, issue) =>

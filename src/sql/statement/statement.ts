@@ -18,6 +18,8 @@ export interface CompiledStatement extends StatementFacts, RenderedSql<string | 
 export interface Statement extends StatementFacts, RenderedSql {
   /** The statement that was filled. */
   readonly compiled?: CompiledStatement
+  /** The position in `values` of the only row that it stores. */
+  readonly row?: number | undefined
 }
 
 interface StatementFacts {
@@ -45,8 +47,9 @@ export function fillStatement (compiled: CompiledStatement, values: Values): Sta
 
 /** Where the value of a parameter stands; undefined: it is no value, or several. */
 export function placeOfParameter (
-  { compiled }: Statement,
+  { compiled, row }: Statement,
   number: number
 ): SlotPlace | undefined {
-  return placeOf(compiled?.parameters[number - 1])
+  const place = placeOf(compiled?.parameters[number - 1])
+  return row === undefined ? place : place && { ...place, row }
 }

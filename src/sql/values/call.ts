@@ -39,9 +39,9 @@ export interface ArgumentBuilder {
 export function buildCall (node: CallNode, values: ArgumentBuilder): Fragment {
   const { table } = node
   const name = identifier(table.name)
-  const { findFunction, distributed } = values.needs.facts
+  const { findFunction, plain } = values.needs.facts
   const variants = findFunction(table)
-  const only = variants && !distributed ? findOnly(variants, node) : undefined
+  const only = variants && !plain ? findOnly(variants, node) : undefined
   const find = variants === undefined ? () => [] : findParameters(variants, node)
   const built = node.args.map(argument => buildArgument(node, argument, { values, find }))
   const list = built.toSorted((a, b) => Number(a.variadic) - Number(b.variadic))
@@ -114,7 +114,7 @@ function buildArgument (
   const [first] = found
   const { type, tree } = types.size === 1 && first !== undefined ? first : UNKNOWN
   const isWritten = tree !== undefined && canWrite(tree)
-  const same = type === undefined || tree === undefined || values.needs.facts.distributed
+  const same = type === undefined || tree === undefined || values.needs.facts.plain
     ? []
     : compareWrittenType(tree, type)
   if (value.kind !== 'document') {

@@ -65,17 +65,11 @@ export interface Key {
   readonly isSame: Fragment
 }
 
-/**
- * What checks that a column still has its type: OIDs as SQL. On the workers of Citus the types of
- * users have other OIDs, so they are found by name. A role may not use names of another schema than
- * that of the table.
- */
+/** What checks that a column still has its type. */
 export interface TypeCheck {
   readonly table: TableName
   readonly column: Fragment
   readonly oid: number
-  readonly byOid: Fragment
-  readonly byName: Fragment | undefined
 }
 
 /** The columns of a table, or undefined if they are not known. */
@@ -209,21 +203,9 @@ function readColumns (
   const find = readTypes(types, table.schema)
   return new Map(rows.map(([column, oid, modifier]) => {
     const tree = find(oid, modifier)
-    return [column, { check: checkType(table, column, tree), tree, type: readType(tree) }]
+    const check = { table, column: identifier(column), oid: tree.oid }
+    return [column, { check, tree, type: readType(tree) }]
   }))
-}
-
-/** The first OID that PostgreSQL uses for no type of its own (transam.h). */
-const FIRST_USER_OID = 16_384
-
-function checkType (
-  table: TableName,
-  column: string,
-  { oid, sql: name }: Type
-): TypeCheck {
-  const known = { table, column: identifier(column), oid, byOid: integer(oid) }
-  if (oid < FIRST_USER_OID) return { ...known, byName: known.byOid }
-  return { ...known, byName: name && sql`${constant(render(name).text)}::pg_catalog.regtype` }
 }
 
 /**
@@ -253,10 +235,7 @@ export function buildParsedCheck ({ table, column, oid }: TypeCheck): Fragment |
 }
 
 /** Conditions that columns have the types they had when they were read. */
-export function compareTypes (
-  checks: readonly TypeCheck[],
-  { byName }: { readonly byName: boolean }
-): readonly Fragment[] {
+export function compareTypes (checks: readonly TypeCheck[]): readonly Fragment[] {
   return [...Map.groupBy(checks, ({ table }) => table)].map(([table, columns]) => {
     const isMany = columns.length > MAX_COPIES
     const row = isMany ? sql`n` : sql`(null::${tableName(table)})`
@@ -266,7 +245,7 @@ export function compareTypes (
     const current = isMany
       ? sql`(select ${array} from pg_catalog.json_populate_record(${nullRow(table)}, '{}') as n)`
       : array
-    const known = columns.map(check => (byName && check.byName) || check.byOid)
+    const known = columns.map(({ oid }) => integer(oid))
     return sql`${current} operator(pg_catalog.=) array[${join(known, COMMA)}]::pg_catalog.oid[]`
   })
 }

@@ -28,8 +28,11 @@ export interface CompileOptions {
    * is skipped.
    */
   readonly explain?: boolean
-  /** Builds the SQL for Citus; see citus.ts. */
-  readonly distributed?: boolean
+  /**
+   * Builds statements that are sent one by one, without checks of their rows; see separate.ts. They
+   * contain what Citus can run.
+   */
+  readonly plain?: boolean
   /** Finds the types of columns; by default no table is known. */
   readonly findColumns?: FindColumns
   /** Finds the types of the parameters of functions; by default none is known. */
@@ -44,7 +47,6 @@ export interface StatementContext extends CompileOptions {
   /** What is known of its result; undefined: no operation refers to it. */
   readonly result: SourceColumns | undefined
   readonly requirements: Requirements | undefined
-  readonly distributed: boolean
   /** Whether the rows are known to have a column that others read. */
   readonly hasColumn: (column: string) => boolean
   readonly needs: StatementNeeds

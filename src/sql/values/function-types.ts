@@ -33,6 +33,8 @@ interface Variant {
   readonly oid: number
   /** Whether it returns nothing: void. */
   readonly isVoid: boolean
+  /** Whether PostgreSQL may make its query a part of the statement. */
+  readonly isInlined: boolean
 }
 
 /** All functions of one name. */
@@ -47,6 +49,9 @@ export type FindFunction = (name: TableName) => FunctionVariants | undefined
 
 /** The type of a function that returns nothing (pg_type.dat). */
 export const VOID = sql`2278`
+
+/** The language SQL (pg_language.dat). */
+const SQL = sql`14`
 
 /** Builds a query that returns these functions as JSON, for `remember`. */
 export function functionTypesQuery (functions: readonly TableName[]): Fragment {
@@ -65,7 +70,8 @@ export function functionTypesQuery (functions: readonly TableName[]): Fragment {
               join pg_catalog.pg_namespace as s on s.oid operator(pg_catalog.=) y.typnamespace
               where coalesce(p.proargmodes[a.position], 'i') in ('i', 'b', 'v')),
             ${callRunsCode(sql`p.oid`)}, p.oid::pg_catalog.int8,
-            p.prorettype operator(pg_catalog.=) ${VOID}) order by p.oid), '[]')
+            p.prorettype operator(pg_catalog.=) ${VOID}, p.prolang operator(pg_catalog.=) ${SQL}
+            and p.proretset and p.provolatile operator(pg_catalog.<>) 'v') order by p.oid), '[]')
             ${OF_NAME}))), '[]')
       from ${namesAsRows(functions)}`
 }
@@ -109,7 +115,8 @@ type VariantRow = readonly [
   parameters: readonly ParameterRow[],
   runsCode: boolean,
   oid: number,
-  isVoid: boolean
+  isVoid: boolean,
+  isInlined: boolean
 ]
 
 type ParameterRow = readonly [
@@ -147,11 +154,12 @@ export class FunctionTypes extends CatalogueCache<FunctionVariants> {
           const find = readTypes(types, name.schema)
           return {
             version,
-            variants: variants.map(([defaults, parameters, runsCode, oid, isVoid]) => ({
+            variants: variants.map(([defaults, parameters, runsCode, oid, isVoid, isInlined]) => ({
               defaults,
               runsCode,
               oid,
               isVoid,
+              isInlined,
               parameters: parameters.map(parameter => readParameter(parameter, find))
             }))
           }

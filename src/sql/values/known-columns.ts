@@ -46,11 +46,11 @@ export class KnownColumns {
   }
 
   /**
-   * The columns of a unique constraint; none if they are not known. A worker of Citus has other
-   * constraints, so nothing is known of them there.
+   * The columns of a unique constraint; none if they are not known. A plain statement cannot check
+   * them.
    */
   keyOf (constraint: string): readonly string[] {
-    const key = this.needs.facts.distributed ? undefined : this.#columns.uniqueKeys?.get(constraint)
+    const key = this.needs.facts.plain ? undefined : this.#columns.uniqueKeys?.get(constraint)
     if (key === undefined) return []
     this.needs.addKeyCheck(key)
     return key.columns

@@ -102,7 +102,14 @@ export function buildArray ({ literals, references }: List, context: OperandCont
   const constantPart = literals && buildLiteralArray(literals, context)
   if (references === undefined) return constantPart as Fragment
   const { values, columns = values, path } = context
-  const referencePart = values.buildList(references, columns.typed(path))
+  const typed = columns.typed(path)
+  const delimiter = delimiterOf(context)
+  const given = values.buildGivenList({ kind: 'list', literals, references }, typed, delimiter)
+  if (given !== undefined) {
+    if (path.resultType === 'column') columns.addParameterType(path.column)
+    return given
+  }
+  const referencePart = values.buildList(references, typed)
   const array = constantPart === undefined
     ? referencePart
     // The subquery runs once. Without it, array_cat would run for each row.
@@ -178,13 +185,19 @@ function buildLiteralArray (
   { values, columns = values, path, constants = false }: OperandContext
 ): Fragment {
   if (path.resultType === 'json') return sql`${listSlot(literals, 'json')}::jsonb[]`
-  const delimiter = path.resultType === 'column' ? columns.delimiterOf(path.column) : ','
+  const delimiter = delimiterOf({ values, columns, path })
   if (constants) {
     const texts = (constantOf(literals) as readonly Json[]).map(item => textOf(item))
     return requestConstant(arrayText(texts, delimiter))
   }
   if (path.resultType === 'column') columns.addParameterType(path.column)
   return listSlot(literals, 'text', delimiter)
+}
+
+function delimiterOf (
+  { values, columns = values, path }: Pick<OperandContext, 'values' | 'columns' | 'path'>
+): string {
+  return path.resultType === 'column' ? columns.delimiterOf(path.column) : ','
 }
 
 /** A constant is part of the plan. */

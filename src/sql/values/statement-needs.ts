@@ -23,15 +23,13 @@ export interface StatementFacts {
   /** See sourceColumns. */
   readonly source: RowColumns
   /** These two: see CompileOptions. */
-  readonly distributed: boolean
+  readonly plain: boolean
   readonly explain: boolean
   /** The operation, if it calls a function. */
   readonly call: CallNode | undefined
   readonly findColumns: FindColumns
   readonly findFunction: FindFunction
 }
-
-const NONE: ReadonlyMap<Column, boolean> = new Map()
 
 export class StatementNeeds {
   readonly facts: StatementFacts
@@ -71,17 +69,9 @@ export class StatementNeeds {
     return this.#queries.length
   }
 
-  /**
-   * Returns a query as a source of rows, which depend on no row of the statement. On Citus it is a
-   * CTE, which the coordinator computes: workers do not have the settings of earlier operations.
-   */
-  computeFirst (query: Fragment): Fragment {
-    return this.facts.distributed ? this.addRows(query) : sql`(${query})`
-  }
-
   /** The CTEs of addRows. */
   rowCtes (): readonly Fragment[] {
-    const as = this.facts.distributed ? sql`as materialized` : sql`as`
+    const as = this.facts.plain ? sql`as materialized` : sql`as`
     return this.#queries.map((query, i) => sql`c${integer(i)} ${as} (${query})`)
   }
 
@@ -101,19 +91,13 @@ export class StatementNeeds {
     this.#keyChecks.push(isSame)
   }
 
-  /** Whether a worker of Citus can check the types, of which those of users have other OIDs. */
-  get checksByName (): boolean {
-    return [...this.#typeChecks].every(({ byName }) => byName !== undefined)
-  }
-
   /**
    * Returns conditions that a column which a value meets has the type that the service has read,
    * and a constraint its columns. If not, PostgreSQL refuses the statement, or a condition raises
    * `types`. They contain no column, so PostgreSQL evaluates them before it reads a row. Nothing if
-   * no value meets a column. `byName`: on a worker of Citus. On Citus, neither lengths nor
-   * attributes are compared.
+   * no value meets a column.
    */
-  typeChecks ({ byName }: { readonly byName: boolean }): readonly Fragment[] {
+  typeChecks (): readonly Fragment[] {
     const parsed: Fragment[] = []
     const evaluated: TypeCheck[] = []
     for (const check of this.#typeChecks) {
@@ -121,9 +105,9 @@ export class StatementNeeds {
       if (condition === undefined) evaluated.push(check)
       else parsed.push(condition)
     }
-    const written = compareWritten(this.facts.distributed ? NONE : this.#written)
+    const written = compareWritten(this.#written)
     const same = [
-      ...compareTypes(evaluated, { byName }),
+      ...compareTypes(evaluated),
       ...written.evaluated,
       ...this.#keyChecks
     ]
@@ -137,8 +121,8 @@ export class StatementNeeds {
     ]
   }
 
-  /** Whether PostgreSQL checks built-in types while it plans. On Citus, workers check them. */
+  /** Whether PostgreSQL checks built-in types while it plans. */
   get #areParsed (): boolean {
-    return !this.facts.distributed && this.#typeChecks.size <= MAX_COPIES
+    return this.#typeChecks.size <= MAX_COPIES
   }
 }

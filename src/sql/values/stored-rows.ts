@@ -6,7 +6,6 @@ import {
   join,
   parameter,
   sql,
-  whereAll,
   type Fragment
 } from '../../fragment/fragment.ts'
 import { readWhole } from '../../plan/document.ts'
@@ -55,27 +54,10 @@ function findSame (
  * rows is written once, so the JSON is one parameter. If a column has a type without a name here,
  * PostgreSQL reads the rows as those of the table.
  */
-export function buildStoredRows (group: RowGroup, values: TypedValues): StoredRows {
-  const built = readRows(group, values)
-  return values.distributed ? collectRows(group.columns, built, values) : built
-}
-
-/** Rows as a CTE: the coordinator of Citus computes it. */
-export function collectRows (
-  columns: readonly string[],
-  { from, stored, checks }: StoredRows,
+export function buildStoredRows (
+  { columns, positions, rows }: RowGroup,
   values: TypedValues
 ): StoredRows {
-  const names = columns.map(identifier)
-  const query = sql`select ${nameStored(columns, stored)} from ${from}${whereAll(checks)}`
-  return {
-    from: sql`${values.needs.addRows(query)} as x`,
-    stored: names.map(name => sql`x.${name}`),
-    checks: []
-  }
-}
-
-function readRows ({ columns, positions, rows }: RowGroup, values: TypedValues): StoredRows {
   const same = findSame(rows, positions.length)
   const own = columns.filter(column => !same.has(column))
   const written = values.writeRows(rows, toFields(own), positions)

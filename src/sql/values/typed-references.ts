@@ -9,7 +9,13 @@ import { isValue } from '../../plan/reference.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import { raiseText, type ValueIssue } from '../statement/raised-error.ts'
 import type { Form } from '../statement/shared-results.ts'
-import { plainSlot, slot, type SlotPlace } from '../statement/slot.ts'
+import {
+  listJsonSlot,
+  operandSlot,
+  plainSlot,
+  slot,
+  type SlotPlace
+} from '../statement/slot.ts'
 import { buildFirst } from '../statement/when.ts'
 import { readingOf, type Reading } from './reading.ts'
 import type { References } from './references.ts'
@@ -47,7 +53,8 @@ export class TypedReferences {
 
   /** A value as a text that a type reads. */
   textOf (reference: Reference, type: Type, place: ReferencePlace): Fragment {
-    if (reference.parameter !== undefined) return this.#references.textOf(reference)
+    const { parameter: of } = reference
+    if (of !== undefined) return sql`${operandSlot(of, type, place)}::pg_catalog.text`
     return buildFirst(reference, one => {
       const reading = this.#readingOf(one, type, place.isCompared)
       switch (reading.as) {
@@ -89,7 +96,8 @@ export class TypedReferences {
 
   /** A list as the JSON of an array whose elements have this type. */
   listOf (list: Reference, type: Type, place: ReferencePlace): Fragment {
-    if (list.parameter !== undefined) return this.#references.jsonOf(list)
+    const { parameter: of } = list
+    if (of !== undefined) return sql`${listJsonSlot(of, type, place)}::pg_catalog.json`
     const reading = this.#readingOf({ ...list, row: 0 }, type, place.isCompared)
     switch (reading.as) {
       case 'text':

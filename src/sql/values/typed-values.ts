@@ -20,12 +20,14 @@ import type {
   Cell,
   Given,
   JsonDocument,
+  List,
   Literal,
   Reference,
   Rewriter,
   StoredJson,
   TableName
 } from '../../plan/nodes.ts'
+import { refersToOperation } from '../../plan/reference.ts'
 import { isPlain, writeMember } from '../../values/write.ts'
 import { raiseText, type ValueIssue } from '../statement/raised-error.ts'
 import { nullRow } from '../statement/table.ts'
@@ -35,6 +37,7 @@ import { DocumentWriter } from './document-writer.ts'
 import { buildDocument } from './documents.ts'
 import { KnownColumns, NO_COLUMNS } from './known-columns.ts'
 import type { References } from './references.ts'
+import { typeOfCast } from './sources.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 import {
   JsonConverter,
@@ -46,7 +49,14 @@ import {
   type TypedAs,
   type TypedPath
 } from './typed-json.ts'
-import { operandSlot, plainSlot, rowsSlot, slot, type SlotPlace } from '../statement/slot.ts'
+import {
+  operandListSlot,
+  operandSlot,
+  plainSlot,
+  rowsSlot,
+  slot,
+  type SlotPlace
+} from '../statement/slot.ts'
 import { TypedReferences, type ReferencePlace } from './typed-references.ts'
 import { canJoin, isJsonType, isDecimal, nameWritten } from './value-type.ts'
 
@@ -72,12 +82,9 @@ interface StoredConversion extends Pick<Conversion, 'as'> {
 }
 
 /** Where a reference is stored. */
-type StoredPlace = Pick<ReferencePlace, 'row' | 'isCompared'> & {
-  /** It is a value of a row that is inserted. */
-  readonly always?: boolean
-}
+type StoredPlace = Pick<ReferencePlace, 'row' | 'isCompared'>
 
-interface ReadPlace extends Omit<StoredPlace, 'always'>, ReferenceOptions {}
+interface ReadPlace extends StoredPlace, ReferenceOptions {}
 
 /** Rows as JSON, with their values in the types of their columns. */
 export interface WrittenRows {
@@ -155,9 +162,9 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     return new TypedValues(table, this.#references, this.needs, this.needs.nameRow())
   }
 
-  /** Whether the statement is for Citus. */
-  get distributed (): boolean {
-    return this.needs.facts.distributed
+  /** See CompileOptions. */
+  get plain (): boolean {
+    return this.needs.facts.plain
   }
 
   /**
@@ -172,29 +179,27 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   }
 
   /**
-   * Returns conditions, which contain no column of the table, where they are evaluated once. On
-   * Citus they are a CTE: it refuses CASE in the condition of a change, and a worker
-   * does not have the settings of earlier operations.
+   * Returns conditions, which contain no column of the table, where they are evaluated once. In a
+   * plain statement they are a CTE: Citus refuses CASE in the condition of a change.
    */
   evaluateOnce (conditions: readonly Fragment[]): readonly Fragment[] {
-    if (!this.distributed || conditions.length === 0) return conditions
+    if (!this.plain || conditions.length === 0) return conditions
     const all = this.needs.addRows(sql`select ${join(conditions, sql` and `)} as ok`)
     return [sql`(select c.ok from ${all} as c)`]
   }
 
   /**
-   * Builds a value of a row that is stored. `always`: it is a value of a row that is inserted.
-   * `as`: how it is read, see TypedAs. `row`: the position in `values`.
+   * Builds a value of a row that is stored. `as`: how it is read, see TypedAs. `row`: the position
+   * in `values`.
    */
   buildCell (
     cell: Cell,
     column: string,
-    { always, as = 'value', stored = true, row }: {
-      readonly always: boolean
+    { as = 'value', stored = true, row }: {
       readonly as?: TypedAs | 'text'
       readonly stored?: boolean
       readonly row?: number | undefined
-    }
+    } = {}
   ): Fragment {
     const path = toPath(column)
     if (as === 'text') {
@@ -205,7 +210,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     if (cell.kind === 'reference') {
       return as === 'difference'
         ? this.buildReference(cell, path, { stored: true, as })
-        : this.storedReference(cell, column, { always, row, isCompared: !stored })
+        : this.storedReference(cell, column, { row, isCompared: !stored })
     }
     if (cell.kind === 'mixed') return this.buildJson(cell.document, path, { stored, row })
     const type = this.writtenType(column, { as, stored })
@@ -296,20 +301,23 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     return this.#convert(json, toPath(column), { as, stored })
   }
 
+  /**
+   * A value that is stored in a column as the text of its type, which PostgreSQL takes from the
+   * column; undefined: it is not known.
+   */
+  writeText (value: Given, column: string): Fragment | undefined {
+    const type = this.writtenType(column, { stored: true })
+    return type && slot(value, type, { column })
+  }
+
   /** The value of a reference that is stored, in the type of a column. */
   storedReference (
     reference: Reference,
     column: string,
-    { always = false, row, isCompared = false }: StoredPlace = {}
+    { row, isCompared = false }: StoredPlace = {}
   ): Fragment {
-    const written = this.#writeParameter(reference, { column, row, stored: true })
-    if (written !== undefined) return written
-    const isDirect = this.#references.readsDirectly
-    const { value, isSimple } = this.#readReference(reference, toPath(column), {
-      row, isCompared, stored: true
-    })
-    // The coordinator of Citus computes the values of inserted rows, but no CASE or subquery.
-    return isSimple && always && isDirect ? value : this.#onCoordinator(value)
+    return this.#writeParameter(reference, { column, row, stored: true }) ??
+      this.#readReference(reference, toPath(column), { row, isCompared, stored: true })
   }
 
   /** Builds the value of a parameter that is stored; undefined: its type is not known. */
@@ -323,28 +331,25 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     return type && this.#write(of, type, { ...place, isOperand: !stored })
   }
 
-  /**
-   * Builds a reference in the type of a column path. `isSimple`: it is a cast of what the reference
-   * reads.
-   */
+  /** Builds a reference in the type of a column path. */
   #readReference (
     reference: Reference,
     path: TypedPath,
     { as = 'value', stored, row, isCompared = false }: ReadPlace
-  ): { readonly value: Fragment, readonly isSimple: boolean } {
+  ): Fragment {
     const { column, example } = path
     const place = { column, row, isCompared }
     const type = example === undefined ? this.targetType(column, as) : undefined
     if (type === undefined) {
       const json = this.#references.jsonOf(reference)
-      return { value: this.#convert(json, path, { as, stored }), isSimple: false }
+      return this.#convert(json, path, { as, stored })
     }
     const base = baseOf(type)
     if (isJsonType(base)) {
       const text = isCompared
         ? this.#typed.nullableJson(reference)
         : this.#typed.jsonTextOf(reference)
-      return { value: sql`${text}::${base.sql as Fragment}`, isSimple: false }
+      return sql`${text}::${base.sql as Fragment}`
     }
     const isChecked = stored && this.#typed.isChecked(reference, type)
     const register = (value: Fragment): Fragment => {
@@ -353,33 +358,23 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     }
     if (this.#typed.needsJson(reference, type)) {
       const json = this.#typed.jsonOf(reference, type, place)
-      return { value: register(this.#convert(json, path, { as, stored })), isSimple: false }
+      return register(this.#convert(json, path, { as, stored }))
     }
     const name = nameWritten(type)
     const text = this.#typed.textOf(reference, type, place)
     if (name === undefined || base.oid >= FIRST_READ_OID) {
       const json = sql`pg_catalog.to_json(${text})`
-      return { value: register(this.#convert(json, path, { as, stored })), isSimple: false }
+      return register(this.#convert(json, path, { as, stored }))
     }
-    const isSimple = reference.otherwise === undefined && !isChecked
-    return { value: register(sql`${text}::${name}`), isSimple }
-  }
-
-  /**
-   * On Citus, makes a value a CTE that the coordinator computes: a worker does not have the
-   * settings that references read. It does have the value of a reference to a parameter.
-   */
-  #onCoordinator (value: Fragment, reference?: Reference): Fragment {
-    const isParameter = reference?.parameter !== undefined
-    return this.distributed && !isParameter ? this.computeFirst(value) : value
+    return register(sql`${text}::${name}`)
   }
 
   /**
    * A subquery with the value of a reference, which is computed once. Conditions on it can use an
    * index.
    */
-  #subquery (value: Fragment, reference: Reference): Fragment {
-    return this.#onCoordinator(sql`(select ${value})`, reference)
+  #subquery (value: Fragment): Fragment {
+    return sql`(select ${value})`
   }
 
   /**
@@ -401,13 +396,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
         byModifier: stored && isColumn && this.isReadByModifier(column)
       })
       : convertJson(json, name)
-    return this.computeFirst(value)
-  }
-
-  /** Returns a value that depends on no row of the statement; see StatementNeeds. */
-  computeFirst (value: Fragment): Fragment {
-    if (!this.distributed) return value
-    return sql`(select c.value from ${this.needs.addRows(sql`select ${value} as value`)} as c)`
+    return value
   }
 
   /**
@@ -421,21 +410,25 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   ): Fragment {
     if (path.resultType === 'text') return this.buildReferenceText(reference)
     const { parameter: of } = reference
+    // It takes the type of the expression.
+    if (of !== undefined && path.example !== undefined && path.resultType === 'column') {
+      return operandSlot(of, TEXT, { column: path.column, isCompared: true })
+    }
     if (path.resultType === 'json') {
       const json = sql`${this.#typed.nullableJson(reference)}::pg_catalog.jsonb`
-      return of === undefined ? this.#subquery(json, reference) : json
+      return of === undefined ? this.#subquery(json) : json
     }
     if (path.example === undefined) {
       const written = this.#writeParameter(reference, { column: path.column, as, stored })
       if (written !== undefined) return written
     }
-    const { value } = this.#readReference(reference, path, { as, stored, isCompared: !stored })
-    return of === undefined ? this.#subquery(value, reference) : value
+    const value = this.#readReference(reference, path, { as, stored, isCompared: !stored })
+    return of === undefined ? this.#subquery(value) : value
   }
 
   /** Builds the value of a reference as text. */
   buildReferenceText (reference: Reference): Fragment {
-    return this.#subquery(this.#references.textOf(reference), reference)
+    return this.#subquery(this.#references.textOf(reference))
   }
 
   /**
@@ -490,12 +483,12 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     }
     if (isJsonType(base)) {
       const json = sql`${this.#typed.jsonTextOf(reference)}::${type}`
-      return reference.parameter === undefined ? this.#subquery(json, reference) : json
+      return reference.parameter === undefined ? this.#subquery(json) : json
     }
     const json = reference.parameter === undefined
       ? this.#typed.jsonOf(reference, tree, place)
       : this.#references.jsonOf(reference)
-    return this.#onCoordinator(sql`${convertJson(json, base.sql ?? type)}::${type}`)
+    return sql`${convertJson(json, base.sql ?? type)}::${type}`
   }
 
   /** A document in the type json or jsonb. With references it is a subquery, computed once. */
@@ -503,7 +496,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     const { pieces: [json = ''], references } = document
     return references.length === 0
       ? sql`${parameter(json)}::${type}`
-      : this.#onCoordinator(sql`(select ${this.buildDocument(document)}::${type})`)
+      : sql`(select ${this.buildDocument(document)}::${type})`
   }
 
   /**
@@ -540,39 +533,67 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   /** Builds a JSON array as an array of the type of a column path. */
   buildList (document: JsonDocument, path: TypedPath): Fragment {
     if (path.resultType !== 'column') {
-      return this.#onCoordinator(jsonElements(this.buildDocument(document), path.resultType))
+      return jsonElements(this.buildDocument(document), path.resultType)
     }
     const { references } = document
     const type = path.example === undefined ? this.targetType(path.column) : undefined
     if (type === undefined) {
-      return this.computeFirst(this.converter.convertList(this.buildDocument(document), path))
+      return this.converter.convertList(this.buildDocument(document), path)
     }
     const place = { column: path.column, isCompared: true }
     const list = readWhole(document)
     const name = nameWritten(type)
     const base = baseOf(type)
     if (isJsonType(base)) {
-      return this.computeFirst(sql`(select array(
+      return sql`(select array(
         select nullif(e.value::pg_catalog.text, 'null')::${base.sql as Fragment}
-        from pg_catalog.json_array_elements(${this.buildDocument(document)}) as e (value)))`)
+        from pg_catalog.json_array_elements(${this.buildDocument(document)}) as e (value)))`
     }
-    const isText = name !== undefined && base.kind !== 'array' && base.oid < FIRST_READ_OID
-    if (!isText) {
+    if (!isText(type)) {
       const json = list === undefined
         ? sql`pg_catalog.json_build_array(${
           join(references.map(reference => this.#typed.jsonOf(reference, type, place)), sql`, `)
         })`
         : this.#typed.listOf(list, type, place)
-      return this.computeFirst(this.converter.convertList(json, path))
+      return this.converter.convertList(json, path)
     }
     // A subquery is computed once.
     if (list !== undefined) {
       const json = this.#typed.listOf(list, type, place)
-      return this.computeFirst(sql`(select array(select e.value::${name} from
-        pg_catalog.json_array_elements_text(${json}) as e (value)))`)
+      return sql`(select array(select e.value::${name as Fragment} from
+        pg_catalog.json_array_elements_text(${json}) as e (value)))`
     }
     const values = references.map(reference =>
-      sql`${this.#typed.textOf(reference, type, place)}::${name}`)
-    return this.computeFirst(sql`(select array[${join(values, sql`, `)}])`)
+      sql`${this.#typed.textOf(reference, type, place)}::${name as Fragment}`)
+    return sql`(select array[${join(values, sql`, `)}])`
   }
+
+  /**
+   * Builds a list of values of the request, or that were read before, as one array, which takes the
+   * type of what it is compared with. Undefined: it refers to operations, or has another type.
+   */
+  buildGivenList (
+    { literals, references }: List,
+    { column, resultType, example }: TypedPath,
+    delimiter: string
+  ): Fragment | undefined {
+    if (references === undefined || refersToOperation(references)) return undefined
+    const type = example === undefined ? this.targetType(column) : TEXT
+    if (resultType !== 'column' || type === undefined || !isText(type)) return undefined
+    const parts = [
+      ...literals === undefined ? [] : [{ given: literals, isList: true }],
+      ...references.references.map(({ parameter: of }) =>
+        ({ given: of as Parameter, isList: of?.isList === true }))
+    ]
+    return operandListSlot(parts, type, { column, isCompared: true, delimiter })
+  }
+}
+
+const TEXT = typeOfCast('text')
+
+/** Whether PostgreSQL reads the texts of a list as values of a type. */
+function isText (type: Type): boolean {
+  const base = baseOf(type)
+  return nameWritten(type) !== undefined && base.kind !== 'array' && base.oid < FIRST_READ_OID &&
+    !isJsonType(base)
 }

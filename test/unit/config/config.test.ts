@@ -210,7 +210,7 @@ const invalid: ReadonlyArray<readonly [name: string, fault: string, ...values: s
   ['IDEMPOTENCY_TTL', 'expected a number of s, m, h or d, got "*"', '24'],
   ['IDEMPOTENCY_SCOPE', `${paths} app_metadata.tenant, got "*"`, 'tenant,a..b'],
   ['IDEMPOTENCY_IGNORED_CLAIMS', `${paths} session_id, got "*"`, 'session_id,'],
-  ['DATABASE_ENGINE', 'expected one of postgresql, citus, got "*"', 'oracle'],
+  ['DATABASE_ENGINE', 'expected one of postgresql, citus, sequential, got "*"', 'oracle'],
   ['PREPARED_STATEMENTS', 'expected one of on, off, got "*"', 'no'],
   ['MAX_BYTES_IN_FLIGHT', 'must be at least MAX_BODY_BYTES (1048576)', '1000'],
   ['SHUTDOWN_DELAY_MS', 'must be less than SHUTDOWN_TIMEOUT_MS (25000)', '25000'],

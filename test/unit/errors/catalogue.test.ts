@@ -64,7 +64,6 @@ t.test('what Citus refuses says what to do', async t => {
       ['XX000', 'relation notes is not distributed', /Read them first/],
       ['0A000', 'could not run distributed query with FOR UPDATE/SHARE', /one value in "where"/],
       ['0A000', 'non-IMMUTABLE functions are not allowed in the RETURNING', /as a plain one/],
-      ['42704', 'unrecognized configuration parameter "oneflight.c0"', /Leave "when"/],
       ['XX000', 'Distributed queries with outer joins and pseudoconstant', /Compare that column/],
       ['42883', 'function public.label(stock_102034) does not exist', /a function of the row/],
       ['XX000', 'cannot execute a distributed query from a query on a shard', /of its own/],

@@ -1,0 +1,323 @@
+/**
+ * Divides a plan into statements that are sent one by one, for engines on which an operation cannot
+ * read the rows of an earlier one: a reference becomes a value like those of the request, which is
+ * filled in when its rows have arrived. Rows that are stored become one statement each: such an
+ * engine returns the rows of several in any order.
+ */
+import { isJoining } from '../../schemas/modifier.ts'
+import { isNested, type Json, type JsonObject } from '../json/parse.ts'
+import { documentOf, hasReference, joinDocument, readNumber, referToValue } from './document.ts'
+import { toPath } from './name.ts'
+import type {
+  Assignment,
+  BulkUpdateGroup,
+  BulkUpdateNode,
+  Cell,
+  InsertNode,
+  JsonDocument,
+  Literal,
+  PlanNode,
+  Predicate,
+  Reference,
+  RowField,
+  RowGroup,
+  StoredJson,
+  UpdateNode
+} from './nodes.ts'
+import type { Plan } from './plan.ts'
+import { referTo } from './reference.ts'
+
+/** A plan whose operations are sent one by one. */
+export interface SeparatePlan {
+  readonly statements: readonly SeparateStatement[]
+  /** What each operation sends, by its index. */
+  readonly operations: ReadonlyArray<readonly Sending[]>
+}
+
+/** A statement that may be sent for several rows. */
+export interface SeparateStatement {
+  /** Its only operation has the values of the batch, and then those of a sending. */
+  readonly plan: Plan
+  /** Whether later operations read its rows. */
+  readonly isRead: boolean
+}
+
+/** A statement with its values. */
+export interface Sending {
+  /** The number of the statement. */
+  readonly statement: number
+  readonly inputs: readonly Input[]
+  /** The position of the row in `values`. */
+  readonly row?: number
+  /** The columns of its key, which no other row may have, by their numbers in the inputs. */
+  readonly key?: ReadonlyMap<string, number> | undefined
+  /** The rows are those of a parameter: the inputs are these members of each of them. */
+  readonly rowsOf?: { readonly position: number, readonly columns: readonly string[] }
+}
+
+/** A value that a statement gets: of the request, of an earlier operation, or JSON of both. */
+export type Input = Literal | Reference | {
+  readonly kind: 'joined'
+  /** JSON in which strings stand for references; see readNumber. */
+  readonly value: Json
+  readonly references: readonly Reference[]
+}
+
+export interface SeparateOptions {
+  /** How many values a batch with this plan has. */
+  readonly values: number
+  /** The rows of a parameter are an upload, which is stored by one statement. */
+  readonly isUpload: boolean
+}
+
+/** Divides a plan. */
+export function separate (plan: Plan, { values, isUpload }: SeparateOptions): SeparatePlan {
+  const statements: SeparateStatement[] = []
+  const operations = plan.operations.map(node => {
+    const isRead = plan.referenceUses.has(node.index)
+    const add = (own: PlanNode): number =>
+      statements.push({ plan: planOf(plan, withoutConditions(own, isRead)), isRead }) - 1
+    const returnsRows = isRead || (node.answersCount !== true && node.output?.length !== 0)
+    if (node.kind === 'bulk_update') return separateUpdates(node, values, add)
+    if (node.kind === 'insert' && returnsRows && hasSeveralRows(node, isUpload)) {
+      return separateInserts(node, values, add)
+    }
+    const { node: own, references } = replaceReferences(node, values)
+    return [{ statement: add(own), inputs: references }]
+  })
+  return { statements, operations }
+}
+
+/** A plan of one operation, whose references are values. */
+function planOf (plan: Plan, node: PlanNode): Plan {
+  return {
+    ...plan,
+    operations: [node],
+    referenceUses: new Map(),
+    requirements: new Map(),
+    counted: new Set()
+  }
+}
+
+/** What the service decides from the rows that arrive. */
+function withoutConditions (node: PlanNode, isRead: boolean): PlanNode {
+  const answersCount = !isRead && node.answersCount === true
+  return { ...node, when: [], expect: undefined, answersCount }
+}
+
+/** Whether an insert stores several rows of the request. */
+function hasSeveralRows ({ groups, query }: InsertNode, isUpload: boolean): boolean {
+  if (query !== undefined) return false
+  return groups.length > 1 || groups.some(({ positions, rows }) =>
+    parameterOf(rows) === undefined ? positions.length > 1 : !isUpload)
+}
+
+/** The position of the parameter whose rows are stored; undefined: they are in the request. */
+function parameterOf ({ rewrite, document }: StoredJson): number | undefined {
+  return rewrite === undefined ? document.references[0]?.parameter?.position : undefined
+}
+
+/** Adds a statement, and returns its number. */
+type AddStatement = (node: PlanNode) => number
+
+function separateInserts (
+  node: InsertNode,
+  first: number,
+  add: AddStatement
+): readonly Sending[] {
+  const sendings = node.groups.flatMap(group => {
+    const { columns, positions, rows } = group
+    const own: RowGroup = { columns, positions: [0], rows: storedRow(columns, first) }
+    const replaced = replaceReferences({ ...node, groups: [own] }, first + columns.length)
+    const statement = add(replaced.node)
+    const key = keyOf(node, columns)
+    const position = parameterOf(rows)
+    if (position !== undefined) {
+      return [{ statement, inputs: replaced.references, key, rowsOf: { position, columns } }]
+    }
+    return readRows(rows).map((row, i): Sending => ({
+      statement,
+      key,
+      inputs: [...columns.map(column => row.get(column) as Input), ...replaced.references],
+      row: positions[i] as number
+    }))
+  })
+  return sortRows(sendings)
+}
+
+/**
+ * The columns of `on_conflict`, if an insert updates rows that exist: PostgreSQL refuses a second
+ * row with the same key, but only in one statement.
+ */
+function keyOf (
+  { conflict }: InsertNode,
+  columns: readonly string[]
+): ReadonlyMap<string, number> | undefined {
+  if (conflict?.update === undefined || 'constraint' in conflict.target) return undefined
+  const key = conflict.target.columns.map(column => [column, columns.indexOf(column)] as const)
+  return key.every(([, number]) => number >= 0) ? new Map(key) : undefined
+}
+
+function separateUpdates (
+  node: BulkUpdateNode,
+  first: number,
+  add: AddStatement
+): readonly Sending[] {
+  const sendings = node.groups.flatMap(group => {
+    const { fields, positions, rows } = group
+    const replaced = replaceReferences(updateOfRow(node, group, first), first + fields.length)
+    const statement = add(replaced.node)
+    const key = new Map(fields.flatMap((field, i) => isKey(field) ? [[field.column, i]] : []))
+    return readRows(rows).map((row, i): Sending => ({
+      statement,
+      inputs: [...fields.map(({ name }) => row.get(name) as Input), ...replaced.references],
+      row: positions[i] as number,
+      key
+    }))
+  })
+  return sortRows(sendings)
+}
+
+function sortRows (sendings: readonly Sending[]): readonly Sending[] {
+  return sendings.toSorted(({ row: one = 0 }, { row: other = 0 }) => one - other)
+}
+
+function isKey ({ modifier }: RowField): boolean {
+  return modifier === undefined
+}
+
+/** The update of one row of a bulk update. Its fields are the values from `first` on. */
+function updateOfRow (
+  { groups: _, ...node }: BulkUpdateNode,
+  { fields, computed }: BulkUpdateGroup,
+  first: number
+): UpdateNode {
+  const all = fields.map((field, i) => ({ ...field, position: first + i }))
+  const keys = all.filter(isKey).map(({ column, position }): Predicate => ({
+    kind: 'condition',
+    column: toPath(column),
+    operator: 'eq',
+    operand: { kind: 'literal', position }
+  }))
+  const set = all.filter(({ modifier }) => modifier === '$value')
+  const changed = all.flatMap(({ column, modifier, position }): readonly Assignment[] => {
+    if (modifier === undefined || modifier === '$value') return []
+    const operand = isJoining(modifier)
+      ? documentOf(referToValue(position, true))
+      : { kind: 'literal', position } as const
+    return [{ column, modifier, operand }]
+  })
+  return {
+    ...node,
+    kind: 'update',
+    columns: set.map(({ column }) => column),
+    set: {
+      cells: [new Map(set.map(({ column, position }) => [column, { kind: 'literal', position }]))],
+      document: EMPTY,
+      uncertainColumns: []
+    },
+    computed: [...changed, ...computed],
+    where: [...keys, ...node.where]
+  }
+}
+
+const EMPTY: JsonDocument = { kind: 'document', pieces: ['{}'], references: [] }
+
+/** One row of an insert, whose columns are the values from `first` on. */
+function storedRow (columns: readonly string[], first: number): StoredJson {
+  const cells = columns.map((column, i): readonly [string, Cell] =>
+    [column, { kind: 'literal', position: first + i }])
+  const pieces = columns.map((column, i) => `${i === 0 ? '[{' : ','}${JSON.stringify(column)}:`)
+  const document: JsonDocument = {
+    kind: 'document',
+    pieces: columns.length === 0 ? ['[{}]'] : [...pieces, '}]'],
+    references: columns.map((_, i) => referToValue(first + i, false))
+  }
+  return { cells: [new Map(cells)], document, uncertainColumns: [], rewrite: () => document }
+}
+
+/** The values of rows, by column or field. */
+function readRows ({ cells, document }: StoredJson): ReadonlyArray<ReadonlyMap<string, Input>> {
+  if (cells !== undefined) {
+    return cells.map(row => new Map(Array.from(row, ([name, cell]) => [name, inputOf(cell)])))
+  }
+  const { references } = document
+  const isPlain = references.length === 0
+  return (joinDocument(document) as readonly JsonObject[]).map(row =>
+    new Map(Object.entries(row).map(([name, value]) =>
+      [name, isPlain ? { kind: 'literal', value } : inputOfJson(value, references)])))
+}
+
+function inputOf (cell: Cell): Input {
+  if (cell.kind !== 'mixed') return cell
+  const { document } = cell
+  return { kind: 'joined', value: joinDocument(document), references: document.references }
+}
+
+function inputOfJson (value: Json, references: readonly Reference[]): Input {
+  const number = readNumber(value)
+  if (number !== undefined) return references[number] as Reference
+  return isNested(value) && hasReference(value)
+    ? { kind: 'joined', value, references }
+    : { kind: 'literal', value }
+}
+
+/** Replaces the references to operations by values from the position `first` on. */
+function replaceReferences<Node extends PlanNode> (
+  node: Node,
+  first: number
+): { readonly node: Node, readonly references: readonly Reference[] } {
+  const references: Reference[] = []
+  const positions = new Map<string, number>()
+  const replace = (reference: Reference): Reference => {
+    const key = JSON.stringify(reference)
+    const position = positions.get(key) ?? first + references.push(reference) - 1
+    positions.set(key, position)
+    const isList = reference.row === '*'
+    return referTo('', { position, isList, minItems: 0, isOptional: false })
+  }
+  return { node: mapReferences(node, replace), references }
+}
+
+/** Returns a part of a plan with other references. */
+function mapReferences<Part> (part: Part, replace: (reference: Reference) => Reference): Part {
+  const map = <Any>(value: Any): Any => mapReferences(value, replace)
+  if (typeof part !== 'object' || part === null) return part
+  if (Array.isArray(part)) return part.map(map) as Part
+  if (part instanceof Map) {
+    return new Map(Array.from(part, ([key, value]) => [key, map(value)])) as Part
+  }
+  if ('kind' in part && part.kind === 'literal') return part
+  if ('kind' in part && part.kind === 'reference') {
+    const reference = part as unknown as Reference
+    return (reference.parameter === undefined ? replace(reference) : reference) as Part
+  }
+  if ('uncertainColumns' in part) {
+    return new MappedValues(part as unknown as StoredJson, map) as Part
+  }
+  return Object.fromEntries(Object.entries(part).map(([name, value]) => [name, map(value)])) as Part
+}
+
+/** Values with other references. The document is written when it is read. */
+class MappedValues implements StoredJson {
+  readonly cells: StoredJson['cells']
+  readonly rewrite: StoredJson['rewrite']
+  readonly #stored: StoredJson
+  readonly #map: <Any>(value: Any) => Any
+
+  constructor (stored: StoredJson, map: <Any>(value: Any) => Any) {
+    const { rewrite } = stored
+    this.#stored = stored
+    this.#map = map
+    this.cells = map(stored.cells)
+    this.rewrite = rewrite && (rewriters => map(rewrite.call(stored, rewriters)))
+  }
+
+  get document (): JsonDocument {
+    return this.#map(this.#stored.document)
+  }
+
+  get uncertainColumns (): StoredJson['uncertainColumns'] {
+    return this.#map(this.#stored.uncertainColumns)
+  }
+}

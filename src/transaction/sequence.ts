@@ -1,0 +1,250 @@
+/**
+ * Decides, between the operations of a batch that are sent one by one, what comes next: it checks
+ * the rows of each as a statement does where all operations are sent at once, and fills the next
+ * one with them.
+ */
+import { failure } from '../errors/catalogue.ts'
+import { SqlState } from '../errors/sqlstates.ts'
+import { has, isObject, parseJson, type Json } from '../json/parse.ts'
+import type { PlanNode, Reference } from '../plan/nodes.ts'
+import type { RaisedError } from '../sql/statement/raised-error.ts'
+import {
+  textOfKey,
+  type FilledStatement,
+  type SeparateBatch
+} from '../sql/statement/separate-batch.ts'
+import { columnsRead, listsRead, mayReadLists } from '../sql/statement/shared-results.ts'
+import type { RefusedValue } from '../sql/statement/slot.ts'
+import type { Statement } from '../sql/statement/statement.ts'
+import { joinRows } from './answers.ts'
+import type { Failed, RowSink } from './outcome.ts'
+import { referenceReader } from './read-reference.ts'
+
+/** What is sent after the rows so far: an operation, or the end of the transaction. */
+export type Next =
+  | NextOperation
+  | { readonly kind: 'end' }
+  | { readonly kind: 'failed', readonly failed: SequenceFailure }
+
+interface NextOperation {
+  readonly kind: 'operation'
+  readonly index: number
+  readonly statements: readonly Statement[]
+}
+
+/** Why the transaction is rolled back. */
+export type SequenceFailure = Pick<Failed, 'error' | 'at' | 'raised' | 'refusal'>
+
+const SKIPPED = Buffer.from('null')
+const NO_ROWS = Buffer.from('[]')
+
+export class Sequence {
+  /** The result of each operation so far, as the response has it. */
+  readonly results: Buffer[] = []
+  readonly #batch: SeparateBatch
+  readonly #sink: RowSink | undefined
+  /** The rows that later operations read. */
+  readonly #rows: Buffer[] = []
+  readonly #counts: number[] = []
+  readonly #read = referenceReader(this.#rows)
+  #bytes = 0
+
+  /** `sink`: takes the rows of the only operation. */
+  constructor (batch: SeparateBatch, sink: RowSink | undefined) {
+    this.#batch = batch
+    this.#sink = sink
+  }
+
+  /**
+   * Returns what is sent next. `parts`: the rows of each statement of the last operation, or the
+   * number of its rows.
+   */
+  next (parts: readonly (readonly Buffer[])[]): Next {
+    const { operations } = this.#batch.plan
+    const last = operations[this.results.length]
+    const raised = parts.length === 0 ? undefined : this.#take(last as PlanNode, parts)
+    if (raised !== undefined) return this.#fail((last as PlanNode).index, raised)
+    for (;;) {
+      const index = this.results.length
+      const node = operations[index]
+      if (node === undefined) return { kind: 'end' }
+      const next = this.#begin(node, index)
+      if (next !== undefined) return next
+    }
+  }
+
+  /** Fills an operation. Undefined: it is skipped, or has no rows to store. */
+  #begin (node: PlanNode, index: number): Next | undefined {
+    if (!this.#holds(node)) {
+      this.#add(SKIPPED, NO_ROWS, 0)
+      const missing = this.#findMissing(index, 0)
+      return missing && this.#fail(index, missing)
+    }
+    const absent = this.#findAbsent(index)
+    if (absent !== undefined) return this.#fail(index, absent)
+    const filled = this.#fill(index)
+    if ('kind' in filled) return filled
+    const issue = findKeyIssue(node, filled)
+    if (issue !== undefined) return { kind: 'failed', failed: { ...issue, at: index } }
+    const refused = filled.flatMap(({ statement: { refused = [] }, row }) =>
+      refused.map((value): RefusedValue => ({ ...value, index, ...row !== undefined && { row } })))
+    if (refused.length > 0) {
+      const refusal = { kind: 'values', values: refused, index } as const
+      return { kind: 'failed', failed: { error: REFUSED, at: index, refusal } }
+    }
+    if (filled.length === 0) {
+      const raised = this.#take(node, [])
+      return raised && this.#fail(index, raised)
+    }
+    return { kind: 'operation', index, statements: filled.map(({ statement }) => statement) }
+  }
+
+  #fill (index: number): readonly FilledStatement[] | Next {
+    try {
+      return this.#batch.fill(index, reference => this.#valueOf(reference))
+    } catch (error) {
+      return { kind: 'failed', failed: { error: error as Failed['error'], at: index } }
+    }
+  }
+
+  #valueOf (reference: Reference): Json {
+    const value = this.#read(this.#choose(reference))
+    // JSON of the database may have members that a request may not have, such as two with one name.
+    if (value === undefined) {
+      const { operations } = this.#batch.plan
+      const { id } = operations[reference.source] as PlanNode
+      throw failure('value_invalid', `The rows of "${id}" have JSON that cannot be referred to.`)
+    }
+    return value
+  }
+
+  /** Of several references, the first whose row exists. */
+  #choose (reference: Reference): Reference {
+    const { otherwise = [] } = reference
+    const all = [{ ...reference, otherwise: [] }, ...otherwise]
+    return all.find(({ source, row }) => Number(row) < this.#countOf(source)) ?? reference
+  }
+
+  #countOf (source: number): number {
+    return this.#counts[source] as number
+  }
+
+  #holds ({ when }: PlanNode): boolean {
+    return when.every(({ source, rows: { min, max } }) => {
+      const count = this.#countOf(source)
+      return count >= min && count <= max
+    })
+  }
+
+  /** Finds a row that an operation reads and that does not exist. */
+  #findAbsent (index: number): RaisedError | undefined {
+    const requirements = [...this.#batch.plan.requirements.get(index)?.values() ?? []]
+    const missing = requirements.findIndex(({ anyOf }) =>
+      !anyOf.some(({ reference, rows }) => this.#countOf(reference.source) >= rows))
+    return missing < 0 ? undefined : { kind: 'absent', value: missing + 1 }
+  }
+
+  /** Takes the rows of an operation. Returns what is wrong with them. */
+  #take (node: PlanNode, parts: readonly (readonly Buffer[])[]): RaisedError | undefined {
+    if (this.#sink !== undefined) {
+      this.#add(Buffer.from(String(this.#sink.count)), NO_ROWS, 0)
+      return undefined
+    }
+    const { index, expect, output } = node
+    const { plan, limits: { minimal, maxRows, maxChanged = maxRows, maxBytes } } = this.#batch
+    const isRead = plan.referenceUses.has(index)
+    const answersCount = minimal === true || node.answersCount === true
+    const isHidden = answersCount || output?.length === 0
+    const isCounted = !isRead && isHidden
+    const counts = parts.map(cells => isCounted ? Number(String(cells[0])) : cells.length)
+    const count = counts.reduce((sum, one) => sum + one, 0)
+    const rows = isCounted ? NO_ROWS : joinRows(parts.flat())
+    if (node.kind === 'bulk_update' && counts.some(one => one > 1)) {
+      return { kind: 'ambiguous', value: 0 }
+    }
+    if (count > (isCounted ? maxChanged : maxRows)) return { kind: 'rows', value: 0 }
+    if (expect !== undefined && (count < expect.min || count > expect.max)) {
+      return { kind: 'expect', value: count }
+    }
+    const missing = this.#findMissing(index, count) ?? this.#findColumn(index, rows, count)
+    if (missing !== undefined) return missing
+    if (!isHidden) this.#bytes += rows.length
+    if (this.#bytes > maxBytes) return { kind: 'bytes', value: 0 }
+    const result = answersCount ? Buffer.from(String(count)) : isHidden ? NO_ROWS : rows
+    this.#add(result, rows, count)
+    return undefined
+  }
+
+  #add (result: Buffer, rows: Buffer, count: number): void {
+    this.results.push(result)
+    this.#rows.push(rows)
+    this.#counts.push(count)
+  }
+
+  /** Finds a row that later operations read and that does not exist, or lists that are too long. */
+  #findMissing (index: number, count: number): RaisedError | undefined {
+    const { plan: { referenceUses }, limits: { maxRows } } = this.#batch
+    const uses = referenceUses.get(index) ?? []
+    if (uses.some(({ rows, checked }) => checked && rows > count)) {
+      return { kind: 'row', value: count }
+    }
+    return mayReadLists(listsRead(uses).length, count, maxRows)
+      ? undefined
+      : { kind: 'lists', value: count }
+  }
+
+  /** Finds a column that a later operation reads and that the rows do not have. */
+  #findColumn (index: number, rows: Buffer, count: number): RaisedError | undefined {
+    const columns = columnsRead(this.#batch.plan.referenceUses.get(index) ?? [])
+    if (columns.length === 0 || count === 0) return undefined
+    const [first] = parseRows(rows)
+    if (first === undefined) return undefined
+    const missing = columns.findIndex(column => !(isObject(first) && has(first, column)))
+    return missing < 0 ? undefined : { kind: 'column', value: missing + 1 }
+  }
+
+  #fail (at: number, raised: RaisedError): Next {
+    return { kind: 'failed', failed: { error: REFUSED, at, raised } }
+  }
+}
+
+const REFUSED = { code: SqlState.data_exception, message: 'The service refused the operation.' }
+
+/** Rows with JSON that cannot be read are found when a value of them is needed. */
+function parseRows (rows: Buffer): readonly Json[] {
+  try {
+    return parseJson(rows) as readonly Json[]
+  } catch {
+    return []
+  }
+}
+
+/** Finds a part of a key that is NULL, or a row with the key of an earlier one. */
+function findKeyIssue (
+  { kind }: PlanNode,
+  filled: readonly FilledStatement[]
+): Pick<SequenceFailure, 'error' | 'raised'> | undefined {
+  const known = new Set<string>()
+  for (const { key, row } of filled) {
+    const column = key.find(([, value]) => value === null)?.[0]
+    if (kind === 'bulk_update' && column !== undefined) {
+      const issue = { problem: 'key', path: [String(row), column] } as const
+      return { error: REFUSED, raised: { kind: 'value', value: 0, issue } }
+    }
+    if (key.length === 0 || column !== undefined) continue
+    const text = textOfKey(key)
+    if (known.has(text)) {
+      return kind === 'insert'
+        ? { error: SECOND_TIME }
+        : { error: REFUSED, raised: { kind: 'duplicate', value: row as number } }
+    }
+    known.add(text)
+  }
+  return undefined
+}
+
+/** As PostgreSQL refuses it. */
+const SECOND_TIME = {
+  code: SqlState.cardinality_violation,
+  message: 'ON CONFLICT DO UPDATE command cannot affect row a second time'
+}

@@ -1,0 +1,95 @@
+/** Tests how a plan is divided into statements that are sent one by one. */
+import t from 'tap'
+import type { Batch } from '../../../schemas/batch.ts'
+import { planBatch } from '../../../src/plan/plan-batch.ts'
+import { separate, type Input, type SeparatePlan } from '../../../src/plan/separate.ts'
+
+const limits = { schemas: ['public'], maxRows: 100, maxConditions: 100, maxWork: 10_000 }
+
+function divide (batch: readonly object[]): SeparatePlan {
+  return separate(planBatch(batch as unknown as Batch, limits), { values: 0, isUpload: false })
+}
+
+/** An input as a client writes it. */
+function show (input: Input): unknown {
+  switch (input.kind) {
+    case 'literal':
+      return input.position === undefined ? input.value : `position ${input.position}`
+    case 'reference':
+      return `$${input.source}.${input.row}.${String(input.column)}`
+    default:
+      return 'joined'
+  }
+}
+
+const order = { id: 'o', op: 'insert', table: 'orders', values: [{ a: 1 }] }
+
+t.test('a reference becomes a value, once for each text', t => {
+  const { statements, operations } = divide([
+    order,
+    {
+      id: 's',
+      op: 'select',
+      table: 't',
+      where: { a: { eq: '$o.0.id' }, b: { gt: '$o.0.id' }, c: { in: '$o.*.id' } }
+    }
+  ])
+  t.same(operations.map(all => all.map(({ inputs }) => inputs.map(show))), [
+    [[]],
+    [['$0.0.id', '$0.*.id']]
+  ])
+  t.same(statements.map(({ isRead }) => isRead), [true, false])
+  const [, { plan }] = statements as SeparatePlan['statements'] & { 1: { plan: unknown } }
+  t.match(plan, { operations: [{ index: 1 }] })
+  t.end()
+})
+
+t.test('rows that are returned are stored by one statement each, in their order', t => {
+  const i = {
+    id: 'i',
+    op: 'insert',
+    table: 't',
+    values: [
+      { a: 1 },
+      { b: { c: ['$o.0.id'] } },
+      { a: '$o.0.id' }
+    ]
+  }
+  const [, sent] = divide([order, i]).operations
+  t.same(sent?.map(({ row, inputs }) => [row, inputs.map(show)]), [
+    [0, [1]],
+    [1, ['joined']],
+    [2, ['$0.0.id']]
+  ])
+  const [, hidden] = divide([order, { ...i, returning: [] }]).operations
+  t.equal(hidden?.length, 1)
+  t.end()
+})
+
+t.test('many rows are stored one by one, with the references in them', t => {
+  const values = Array.from({ length: 40 }, (_, a) => ({ a, b: a === 30 ? ['$o.0.id'] : 'x' }))
+  const { statements, operations: [, sent = []] } = divide([
+    order,
+    { id: 'i', op: 'insert', table: 't', values }
+  ])
+  t.equal(statements.length, 2)
+  t.same(sent[7]?.inputs.map(show), [7, 'x'])
+  t.same(sent[30]?.inputs.map(show), [30, 'joined'])
+  t.end()
+})
+
+t.test('each row of an update by key is an update, with what all of them have', t => {
+  const { operations: [, sent] } = divide([order, {
+    id: 'u',
+    op: 'update',
+    table: 't',
+    key: ['k'],
+    values: [{ k: 1, a: 2, n: { $inc: 3 } }, { k: '$o.0.id', a: null, n: { $inc: 4 } }],
+    where: { c: { eq: '$o.0.c' } }
+  }])
+  t.same(sent?.map(({ row, key, inputs }) => [row, [...key?.keys() ?? []], inputs.map(show)]), [
+    [0, ['k'], [1, 2, 3, '$0.0.c']],
+    [1, ['k'], ['$0.0.id', null, 4, '$0.0.c']]
+  ])
+  t.end()
+})
