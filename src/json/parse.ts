@@ -174,7 +174,9 @@ export function isNested (value: Json): value is JsonObject | readonly Json[] {
 export function textOf (value: Exclude<Json, null>): string
 export function textOf (value: Json): string | null
 export function textOf (value: Json): string | null {
-  return typeof value === 'string' || value === null ? value : JSON.stringify(value)
+  if (typeof value === 'string' || value === null) return value
+  // JSON.stringify takes three times as long.
+  return typeof value === 'number' ? String(value) : JSON.stringify(value)
 }
 
 /** Whether `object` itself has `key`; `__proto__` and `constructor` are ordinary keys. */

@@ -11,8 +11,12 @@ export function arrayText (
   delimiter = ','
 ): string {
   return `{${
-    elements.map(element =>
-      typeof element === 'string' ? `"${element.replace(/["\\]/g, '\\$&')}"` : String(element)
-    ).join(delimiter)
+    elements.map(element => typeof element === 'string' ? `"${escape(element)}"` : String(element))
+      .join(delimiter)
   }}`
+}
+
+/** Most texts have nothing to escape; with replace, a list of half a million took 150 ms. */
+function escape (text: string): string {
+  return text.includes('"') || text.includes('\\') ? text.replace(/["\\]/g, '\\$&') : text
 }
