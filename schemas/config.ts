@@ -245,15 +245,6 @@ export const ConfigSchema = Type.Object({
     maximum: 10_000
   }),
 
-  MAX_WORK: Type.Integer({
-    description:
-      'Maximum work of a batch for the service, in units of about a microsecond: see ' +
-      '[limits](language.md#work). It bounds how long one request delays the others',
-    default: 100_000,
-    minimum: 1000,
-    maximum: 100_000_000
-  }),
-
   WORKERS: Type.Integer({
     description: 'Number of processes that share the main port. `MAX_BYTES_IN_FLIGHT`, ' +
       '`POOL_SIZE` and `QUEUE_SIZE` apply to each one. The database gets up to `WORKERS` × ' +

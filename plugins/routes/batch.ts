@@ -6,28 +6,26 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandle
 import fp from 'fastify-plugin'
 import type { ConfigOptions } from '../../schemas/config.ts'
 import { mediaTypes } from '../../schemas/http.ts'
-import type { Pieces } from '../../src/json/parse.ts'
 import { planNamed, readParameters, type NamedBatch } from '../../src/named/named-batch.ts'
 import { batchLimits, readBatch } from '../../src/plan/check/read-batch.ts'
 import { BatchPlanner, type PlannedBatch } from '../../src/plan/plan-batch.ts'
 import { compression, respond } from './respond.ts'
-import { createRunner } from './run-request.ts'
+import { createRunner, type Exchange } from './run-request.ts'
 import { createRowStreams } from './stream-rows.ts'
 import { createRunUpload } from './upload.ts'
 
 /** Reads and plans a body. */
-type Planning = (bytes: Buffer) => Pieces<PlannedBatch>
+type Planning = (exchange: Exchange) => Promise<PlannedBatch>
 
 async function batch (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {
   const limits = batchLimits(config)
   const planner = new BatchPlanner(limits)
-  // Only one function: V8 keeps a type for each function of this kind.
-  function * planAdhoc (request: FastifyRequest, bytes: Buffer): Pieces<PlannedBatch> {
-    const operations = yield * readBatch(bytes, limits)
+  const planAdhoc: Planning = async ({ request, bytes, work }) => {
+    const operations = readBatch(bytes, limits)
     // Also logged if they are invalid.
     request.access.operations = operations.length
-    yield
-    return yield * planner.plan(operations)
+    await work.next()
+    return planner.plan(operations)
   }
 
   const runner = createRunner(app, config)
@@ -53,22 +51,21 @@ async function batch (app: FastifyInstance, { config }: ConfigOptions): Promise<
     plan: Planning
   ): Promise<FastifyReply> => {
     const exchange = await runner.receive(request, reply)
-    const planning = plan(exchange.bytes)
     return request.rowSink === undefined
-      ? respond(reply, await runner.run(exchange, planning))
+      ? respond(reply, await runner.run(exchange, () => plan(exchange)))
       : await streams.respond(reply, () =>
-        runner.run(exchange, streams.admit(request, planning)))
+        runner.run(exchange, async () => streams.admit(request, await plan(exchange))))
   }
 
   const ofAdhoc = hooksOf(app, 'requireJson', 'admitAdhoc', 'acceptStreams')
   app.post('/', { onRequest: ofAdhoc }, (request, reply) =>
-    run(request, reply, bytes => planAdhoc(request, bytes)))
+    run(request, reply, planAdhoc))
   const runUpload = createRunUpload(app, config, runner)
   const ofNamed = hooksOf(app, 'requireJsonOrRows', 'findNamedBatch', 'acceptStreams')
   app.post('/batches/:name', { onRequest: ofNamed }, async (request, reply) =>
     request.upload !== undefined
       ? respond(reply, await runUpload(request, reply))
-      : run(request, reply, bytes => readNamed(request.namedBatch as NamedBatch, bytes)))
+      : run(request, reply, planRequested))
   if (config.MCP === 'on') {
     // Loading the SDK takes 0.1 s and 24 MB.
     const { mcp } = await import('./mcp.ts')
@@ -97,10 +94,10 @@ function hooksOf (
   ].flatMap(name => name === undefined ? [] : [app.getDecorator<onRequestHookHandler>(name)])
 }
 
-function * readNamed (named: NamedBatch, bytes: Buffer): Pieces<PlannedBatch> {
-  const given = yield * readParameters(bytes)
-  yield
-  return yield * planNamed(named, given, bytes.length)
+async function planRequested ({ request, bytes, work }: Exchange): Promise<PlannedBatch> {
+  const given = readParameters(bytes)
+  await work.next()
+  return planNamed(request.namedBatch as NamedBatch, given, bytes.length)
 }
 
 export default fp(batch, {

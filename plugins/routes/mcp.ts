@@ -40,7 +40,9 @@ export async function mcp (
   const hooks = [requireOrigin(config), ...onRequest]
   app.post('/mcp', { onRequest: hooks }, async (request, reply) => {
     const exchange = await runner.receive(request, reply)
-    const { envelope, given } = await exchange.turn.finish(readMessage(exchange.bytes))
+    using work = exchange.work
+    const { envelope, given } = readMessage(exchange.bytes)
+    await work.next()
     let outcome: Outcome | undefined
     const response = await answerMessage(envelope, headersOf(request), {
       version,
@@ -98,14 +100,15 @@ function createCall (
   const verbose = config.ERROR_VERBOSITY === 'verbose'
   const setKey = app.getDecorator<SetIdempotencyKey<FastifyRequest>>('setIdempotencyKey')
   const run: Call = async (exchange, name, given) => {
-    const { request, reply, bytes, turn } = exchange
+    const { request, reply, bytes } = exchange
     const batch = access.find(request, name)
     const { parameters, key } = readArguments(batch, given)
     if (key !== undefined || request.idempotencyKey !== undefined) {
       // The id of a message and the notation of its arguments differ when a call is repeated.
-      setKey(request, turn.run(() => writeCanonically(parameters)), key)
+      setKey(request, writeCanonically(parameters), key)
     }
-    const answer = await runner.run(exchange, planNamed(batch, parameters, bytes.length))
+    const answer = await runner.run(exchange, () =>
+      planNamed(batch, parameters, bytes.length))
     return { result: toResult(ROWS), rows: renderRows(reply, answer) }
   }
   return async (exchange, name, given) => {

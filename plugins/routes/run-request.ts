@@ -1,16 +1,15 @@
 /**
  * Runs the batch of a request, and tells the log, the metrics and the trace how it ended. All
- * routes that run batches share one runner, in which large bodies take turns.
+ * routes that run batches share one runner, in which large bodies wait for each other.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../../schemas/config.ts'
-import type { Pieces } from '../../src/json/parse.ts'
 import type { Plan } from '../../src/plan/plan.ts'
 import type { PlannedBatch } from '../../src/plan/plan-batch.ts'
-import { Turns, type Turn } from '../../src/plan/work.ts'
 import type { Database, Observer, Spans } from '../../src/transaction/decorators.ts'
 import { findRowMembers } from '../../src/transaction/find-row-members.ts'
 import { batchSettings, runBatch, type BatchResult } from '../../src/transaction/run-batch.ts'
+import { LargeBodies, type BodyWork } from './large-bodies.ts'
 import { clientClosed, type Answer } from './respond.ts'
 
 /** A request whose body was received. */
@@ -18,21 +17,24 @@ export interface Exchange {
   readonly request: FastifyRequest
   readonly reply: FastifyReply
   readonly bytes: Buffer
-  readonly turn: Turn
+  readonly work: BodyWork
   readonly times: Answer['times']
 }
 
 type RowMembersFound = ReturnType<typeof findRowMembers>
 
 export interface BatchRunner {
-  /** Waits for the turn of this many bytes. */
-  readonly takeTurn: (bytes: number) => Promise<Turn>
-  /** Waits for the turn of the body. */
+  /** Waits until the work for this many bytes may start. */
+  readonly startWork: (bytes: number) => Promise<BodyWork>
+  /** Waits until the work for the body may start. */
   receive(request: FastifyRequest, reply: FastifyReply): Promise<Exchange>
   /** Finds what the statements of an upload take of its rows. Throws if there is no connection. */
   findRowMembers(plan: Plan, received: number): RowMembersFound
-  /** Plans and runs a batch. Throws the failure of planning; that of running is in the answer. */
-  run(exchange: Exchange, planning: Pieces<PlannedBatch>): Promise<Answer>
+  /**
+   * Plans and runs a batch, and ends the work for its body. Throws the failure of planning; that of
+   * running is in the answer.
+   */
+  run(exchange: Exchange, plan: () => Promise<PlannedBatch> | PlannedBatch): Promise<Answer>
 }
 
 export function createRunner (app: FastifyInstance, config: Config): BatchRunner {
@@ -41,38 +43,48 @@ export function createRunner (app: FastifyInstance, config: Config): BatchRunner
   const database = app.getDecorator<Database>('database')
   const mayBegin = app.getDecorator<() => boolean>('mayBegin')
   const settings = batchSettings(config)
-  const turns = new Turns()
-  const takeTurn = (bytes: number): Promise<Turn> => turns.take(bytes)
+  const large = new LargeBodies()
+  /** Plans a batch, compiles its statements and starts to run it. */
+  const start = async (
+    { request, reply, work: ending, times }: Exchange,
+    plan: () => Promise<PlannedBatch> | PlannedBatch
+  ): Promise<{ readonly batch: PlannedBatch, readonly running: Promise<BatchResult> }> => {
+    using work = ending
+    const batch = await plan()
+    request.access.operations = batch.plan.operations.length
+    await work.next()
+    const running = runBatch(batch, request, {
+      database,
+      settings,
+      deadline: times.received + config.REQUEST_TIMEOUT_MS,
+      clientClosed: clientClosed(reply),
+      mayBegin,
+      onReplicaBehind: () => observer.replicaBehind(),
+      onRetry (reason) {
+        observer.retry(reason)
+        spans.retry(request, reason)
+      }
+    })
+    return { batch, running }
+  }
   return {
-    takeTurn,
+    startWork: bytes => large.start(bytes),
     async receive (request, reply) {
       const received = performance.now() - reply.elapsedTime
       const bytes = request.body as Buffer
-      const turn = await takeTurn(bytes.length)
-      return { request, reply, bytes, turn, times: { received, read: performance.now() } }
+      const work = await large.start(bytes.length)
+      return { request, reply, bytes, work, times: { received, read: performance.now() } }
     },
     async findRowMembers (plan, received) {
       return await findRowMembers(plan, database, received + config.REQUEST_TIMEOUT_MS)
     },
-    async run ({ request, reply, turn, times }, planning) {
+    async run (exchange, plan) {
+      const { request, times } = exchange
       // Also if the client disconnects: its transaction runs on.
       const leave = request.place?.keep()
       try {
-        const batch = await turn.finish(planning)
-        request.access.operations = batch.plan.operations.length
-        const result = await runBatch(batch, request, {
-          database,
-          settings,
-          deadline: times.received + config.REQUEST_TIMEOUT_MS,
-          clientClosed: clientClosed(reply),
-          mayBegin,
-          turn,
-          onReplicaBehind: () => observer.replicaBehind(),
-          onRetry (reason) {
-            observer.retry(reason)
-            spans.retry(request, reason)
-          }
-        })
+        const { batch, running } = await start(exchange, plan)
+        const result = await running
         observe(request, result, { observer, spans })
         return { plan: batch.plan, result, times }
       } finally {

@@ -15,7 +15,6 @@ import { mediaTypes } from '../../schemas/http.ts'
 import { enabled } from '../../schemas/prefer.ts'
 import { failure, type Failure } from '../../src/errors/catalogue.ts'
 import type { DescribeFailure } from '../../src/errors/envelope.ts'
-import type { Pieces } from '../../src/json/parse.ts'
 import type { SelectNode } from '../../src/plan/nodes.ts'
 import type { PlannedBatch } from '../../src/plan/plan-batch.ts'
 import type { Plan } from '../../src/plan/plan.ts'
@@ -132,7 +131,7 @@ export interface RowStreams {
    * Decides whether a planned batch is streamed. If it cannot be, the request loses its stream, or
    * the failure is thrown if the client does not accept JSON. Throws `overloaded`.
    */
-  admit(request: FastifyRequest, planning: Pieces<PlannedBatch>): Pieces<PlannedBatch>
+  admit(request: FastifyRequest, batch: PlannedBatch): PlannedBatch
   /**
    * Runs a batch and sends its stream, or JSON if it is not streamed. Throws the failure of the
    * batch if there is one before the first row.
@@ -172,8 +171,7 @@ export function createRowStreams (
       } else if (json === 0) throw refused
       done()
     },
-    * admit (request, planning) {
-      const batch = yield * planning
+    admit (request, batch) {
       const stream = request.rowSink as RowStream
       const refused = refusePlan(batch.plan)
       if (refused === undefined) {

@@ -6,19 +6,17 @@ import { createHash } from 'node:crypto'
 import type { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../../schemas/config.ts'
-import type { Pieces } from '../../src/json/parse.ts'
 import type { NamedBatch } from '../../src/named/named-batch.ts'
 import { Upload, uploadTooLarge, type HoldBytes } from '../../src/named/upload.ts'
-import type { PlannedBatch } from '../../src/plan/plan-batch.ts'
 import type { SetIdempotencyKey } from '../../src/sql/frame/idempotency.ts'
 import type { Answer } from './respond.ts'
 import type { BatchRunner } from './run-request.ts'
 
 /**
- * As many bytes are read in one turn, which takes about 4 ms. A piece of the body of this size is
+ * As many bytes are read in one go, which takes about 4 ms. A piece of the body of this size is
  * like a large body: it leaves time to other requests.
  */
-const TURN_BYTES = 65_536
+const PIECE_BYTES = 65_536
 
 /** Receives and runs an upload. */
 export type RunUpload = (request: FastifyRequest, reply: FastifyReply) => Promise<Answer>
@@ -48,27 +46,26 @@ export function createRunUpload (
     for await (const piece of readPieces(request, hold)) {
       bytes += piece.length
       hash?.update(piece)
-      const turn = await runner.takeTurn(piece.length)
-      turn.run(() => upload.read(piece))
+      const work = await runner.startWork(piece.length)
+      try {
+        upload.read(piece)
+      } finally {
+        work[Symbol.dispose]()
+      }
     }
     await upload.end()
     if (hash !== undefined) {
       setKey(request, JSON.stringify([request.upload, query, hash.digest('hex')]))
     }
-    const turn = await runner.takeTurn(bytes)
+    const work = await runner.startWork(bytes)
     const times = { received, read: performance.now() }
-    const exchange = { request, reply, bytes: Buffer.alloc(0), turn, times }
-    return runner.run(exchange, plan(upload))
+    const exchange = { request, reply, bytes: Buffer.alloc(0), work, times }
+    return runner.run(exchange, () => upload.finish())
   }
 }
 
-function * plan (upload: Upload): Pieces<PlannedBatch> {
-  yield
-  return upload.finish()
-}
-
 /**
- * Joins the chunks of a body to pieces of about TURN_BYTES. `hold` gets the bytes so far. Throws
+ * Joins the chunks of a body to pieces of about PIECE_BYTES. `hold` gets the bytes so far. Throws
  * `body_too_large`, and what `hold` throws.
  */
 async function * readPieces (
@@ -89,7 +86,7 @@ async function * readPieces (
     hold(all)
     chunks.push(chunk)
     waiting += chunk.length
-    if (waiting < TURN_BYTES) continue
+    if (waiting < PIECE_BYTES) continue
     yield Buffer.concat(chunks)
     chunks = []
     waiting = 0

@@ -5,7 +5,6 @@
 import { readDatabaseSettings, readLimits, type Limits } from '../config/config.ts'
 import { Failure, failure } from '../errors/catalogue.ts'
 import { findSyntaxError, positionOf, type Position } from '../json/json-text.ts'
-import { finish } from '../json/parse.ts'
 import { findDuplicate } from '../json/try-parse.ts'
 import type { Plan } from '../plan/plan.ts'
 import { planBatch } from '../plan/plan-batch.ts'
@@ -94,7 +93,7 @@ async function checkInput (
 function readPlan (bytes: Buffer, limits: Limits): Plan {
   if (bytes.length > limits.MAX_BODY_BYTES) throw failure('body_too_large')
   const allLimits = batchLimits(limits)
-  return planBatch(finish(readBatch(bytes, allLimits)), allLimits)
+  return planBatch(readBatch(bytes, allLimits), allLimits)
 }
 
 function describe ({ code, message, details }: Failure, input: Input): readonly string[] {

@@ -81,8 +81,7 @@ const limits = [
   'MAX_BODY_BYTES',
   'MAX_OPS',
   'MAX_ROWS',
-  'MAX_CONDITIONS',
-  'MAX_WORK'
+  'MAX_CONDITIONS'
 ] as const
 export type Limits = Pick<Config, typeof limits[number]>
 

@@ -115,8 +115,8 @@ const requestErrors = failuresOf('request_error', {
   too_much_work: {
     status: 413,
     meaning:
-      'The operations of the batch need more work of the service than `MAX_WORK` allows. Divide ' +
-      'the batch, or send lists and rows instead of many conditions and operations.'
+      'The batch has too many names, operators and references. Divide it, or send lists and rows ' +
+      'instead of many conditions and operations.'
   },
   content_type_unsupported: {
     status: 415,

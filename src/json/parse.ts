@@ -36,21 +36,13 @@ const quotedMark = Buffer.from(`"${exactMark}`)
  * that a double would change become ExactNumbers, which JSON.stringify writes as sent.
  */
 export function parseJson (bytes: Buffer): Json {
-  return finish(parseInPieces(bytes))
-}
-
-/** Does the same in pieces of work, each of which is a pass over the whole body. */
-export function * parseInPieces (bytes: Buffer): Pieces<Json> {
   if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) {
     throw failure('body_invalid', 'The body must not begin with a byte order mark.')
   }
   const ascii = isAscii(bytes)
   if (!ascii && !isUtf8(bytes)) throw failure('body_invalid', 'The body is not valid UTF-8.')
   const facts = scanJson(bytes)
-  yield
-  const root = parseMarked(bytes, facts)
-  yield
-  const { value, members, problem } = readMarks(root, bytes, facts)
+  const { value, members, problem } = parseExact(bytes, facts)
   if (problem !== undefined) throw failure('body_invalid', problem)
   if (members !== facts.members) {
     const duplicate = findDuplicate(bytes.toString())?.quoted
@@ -320,18 +312,4 @@ function findStringProblem (text: string): string | undefined {
   return text.isWellFormed()
     ? undefined
     : 'The body contains a lone surrogate, which is not a valid character.'
-}
-
-/**
- * Work in pieces: a generator that yields between them. For a large body, work.ts lets other
- * requests proceed there; `finish` does not.
- */
-export type Pieces<Result> = Generator<undefined, Result, undefined>
-
-/** Does all pieces at once. */
-export function finish<Result> (pieces: Pieces<Result>): Result {
-  for (;;) {
-    const { done, value } = pieces.next()
-    if (done === true) return value
-  }
 }

@@ -3,7 +3,7 @@
  * because the SDK would round their numbers.
  */
 import { failure } from '../errors/catalogue.ts'
-import { isDeep, isObject, parseInPieces, type JsonObject, type Pieces } from '../json/parse.ts'
+import { isDeep, isObject, parseJson, type JsonObject } from '../json/parse.ts'
 
 export interface Message {
   /** The message without the arguments of a tool, for the SDK, which checks it. */
@@ -16,8 +16,8 @@ export interface Message {
 const MAX_ENVELOPE = 65_536
 
 /** Throws `body_invalid` for a body that is no JSON object, or larger or deeper than a message. */
-export function * readMessage (body: Buffer): Pieces<Message> {
-  const message = yield * parseInPieces(body)
+export function readMessage (body: Buffer): Message {
+  const message = parseJson(body)
   if (!isObject(message)) {
     throw failure(
       'body_invalid',
@@ -25,7 +25,6 @@ export function * readMessage (body: Buffer): Pieces<Message> {
     )
   }
   if (isDeep(message)) throw failure('body_invalid', 'The message is nested too deeply.')
-  yield
   const read = separate(message)
   if (body.length > MAX_ENVELOPE && JSON.stringify(read.envelope).length > MAX_ENVELOPE) {
     const message = `Without the arguments of a tool, a message has at most ${MAX_ENVELOPE} bytes.`

@@ -5,10 +5,9 @@ import { failure } from '../errors/catalogue.ts'
 import {
   isDeep,
   isObject,
-  parseInPieces,
+  parseJson,
   type Json,
-  type JsonObject,
-  type Pieces
+  type JsonObject
 } from '../json/parse.ts'
 import type { PlannedBatch } from '../plan/plan-batch.ts'
 import { refuse } from './issues.ts'
@@ -41,8 +40,8 @@ export interface NamedAccess<Request> {
 }
 
 /** Reads the parameters of a request. Throws `body_invalid` for a body that is no JSON object. */
-export function * readParameters (body: Buffer): Pieces<JsonObject> {
-  const values = yield * parseInPieces(body)
+export function readParameters (body: Buffer): JsonObject {
+  const values = parseJson(body)
   if (!isObject(values)) {
     throw failure('body_invalid', 'The body must be a JSON object of parameters.')
   }
@@ -50,14 +49,8 @@ export function * readParameters (body: Buffer): Pieces<JsonObject> {
 }
 
 /** Checks and plans parameters. Throws what checkParameters throws. */
-export function * planNamed (
-  named: NamedBatch,
-  given: JsonObject,
-  bytes: number
-): Pieces<PlannedBatch> {
-  const values = checkParameters(named, given, bytes)
-  yield
-  return named.planner.plan(values)
+export function planNamed (named: NamedBatch, given: JsonObject, bytes: number): PlannedBatch {
+  return named.planner.plan(checkParameters(named, given, bytes))
 }
 
 /**

@@ -28,11 +28,6 @@ export interface BatchShape {
 
 /** Maximum length of the key. Longer ones hardly recur. */
 const MAX_KEY_LENGTH = 8192
-/**
- * Maximum number of elements of all lists: of those that are values, whose work MAX_WORK does not
- * bound if the plan is known, and of those in the key.
- */
-const MAX_LIST_ELEMENTS = 1000
 
 /** Returns the shape, or undefined for a batch whose plan is not kept. */
 export function readShape (batch: Batch): BatchShape | undefined {
@@ -56,7 +51,6 @@ class ShapeReader {
   /** Where the reader is. */
   readonly #path: Array<string | number> = []
   #key = ''
-  #elements = 0
   /** Whether an operation contains something that excludes a shape, such as many rows. */
   #unsupported = false
 
@@ -73,8 +67,7 @@ class ShapeReader {
 
   /** Whether the batch gets no shape. The rest of it is then not read. */
   #isRefused (): boolean {
-    return this.#unsupported || this.#key.length > MAX_KEY_LENGTH ||
-      this.#elements > MAX_LIST_ELEMENTS
+    return this.#unsupported || this.#key.length > MAX_KEY_LENGTH
   }
 
   #addOperation (operation: Json): void {
@@ -204,13 +197,9 @@ class ShapeReader {
   /** Adds a list that is an operand. An empty one is a case of its own. */
   #addList (value: Json): void {
     const list = Array.isArray(value) ? value as readonly Json[] : []
-    if (list.length > MAX_LIST_ELEMENTS) return this.#addFixed(value)
-    const [kind, ...others] = new Set(list.map(readKind))
-    if (kind === undefined || others.length > 0) this.#addFixed(value)
-    else {
-      this.#elements += list.length
-      this.#addValue(value, `${kind}*`)
-    }
+    const kind = list[0] === undefined ? undefined : readKind(list[0])
+    if (kind === undefined || list.some(item => readKind(item) !== kind)) this.#addFixed(value)
+    else this.#addValue(value, `${kind}*`)
   }
 
   /** `kind`: what the plan depends on. No JSON begins with a question mark. */
@@ -221,7 +210,6 @@ class ShapeReader {
   }
 
   #addFixed (value: Json): void {
-    if (Array.isArray(value)) this.#elements += value.length
     if (!this.#isRefused()) this.#key += JSON.stringify(value)
   }
 }

@@ -8,7 +8,6 @@ import { documentOf, planDocument, planScalar } from './document.ts'
 import { planFilter } from './filter.ts'
 import type { Argument, CallNode, OperationNode } from './nodes.ts'
 import { planColumns, planOrder } from './output.ts'
-import { units } from './work.ts'
 
 export function planCall (
   { args = {}, where, columns, order, limit, offset }: Members<'call'>,
@@ -19,17 +18,15 @@ export function planCall (
   return {
     kind: 'call',
     ...common,
-    args: Object.entries(args).map(([name, value]) => {
-      context.spend(units.part)
-      return [name, planArgument(value as Json, name, context)]
-    }),
+    args: Object.entries(args).map(([name, value]) =>
+      [name, planArgument(value as Json, name, context)]),
     where: planFilter(where, { context, path: ['where'] }),
     output,
     distinct: false,
     groupBy: [],
     having: [],
     after: undefined,
-    order: planOrder(order, output, context),
+    order: planOrder(order, output),
     limit,
     offset,
     lock: undefined

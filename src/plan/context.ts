@@ -4,6 +4,8 @@
 import type { Batch } from '../../schemas/batch.ts'
 import type { IssueCode } from '../../schemas/error.ts'
 import { maxFirstReferences } from '../../schemas/operand.ts'
+import { maxParts } from '../../schemas/operation.ts'
+import { failure } from '../errors/catalogue.ts'
 import { isDeep, type JsonObject } from '../json/parse.ts'
 import { Issues } from './check/issues.ts'
 import type { Reference, TableName } from './nodes.ts'
@@ -16,7 +18,6 @@ import {
   type ParsedString
 } from './reference.ts'
 import type { Parameter } from './parameter.ts'
-import { units, WorkBudget } from './work.ts'
 
 /** Path from the operation to one of its nodes; positions in arrays are numbers. */
 export type Path = ReadonlyArray<string | number>
@@ -39,7 +40,8 @@ export interface PlanLimits {
   /** Maximum rows of an upload. 0, the default, disables uploads. */
   readonly maxUploadRows?: number
   readonly maxConditions: number
-  readonly maxWork: number
+  /** Maximum names, operators and references of a batch; the default is `maxParts`. */
+  readonly maxParts?: number
 }
 
 /** What a batch is planned with. */
@@ -58,7 +60,6 @@ export class BatchContext implements KnownOperations {
   readonly parameters: ReadonlyMap<string, Parameter> | undefined
   /** Whether the body is nested too deeply somewhere. */
   readonly isDeep: boolean
-  readonly work: WorkBudget
   readonly issues = new Issues()
   readonly earlier = new Map<string, number>()
   /** The tables that the batch names so far, by name. */
@@ -68,6 +69,8 @@ export class BatchContext implements KnownOperations {
   readonly referenceUses = new Map<number, ReferenceUse[]>()
   readonly requirements = new Map<number, Map<string, Requirement>>()
   readonly counted = new Set<number>()
+  /** How many names, operators and references were counted. */
+  parts = 0
   /** Positions among the values of the batch, by the paths of the values. */
   readonly #slots: ReadonlyMap<string, number>
   /** The positions that the plan has. */
@@ -83,7 +86,6 @@ export class BatchContext implements KnownOperations {
     this.limits = limits
     this.parameters = parameters
     this.isDeep = isDeep(operations)
-    this.work = new WorkBudget(limits.maxWork)
     this.#slots = new Map(values.map((path, position) => [JSON.stringify(path), position]))
   }
 
@@ -151,9 +153,22 @@ export class PlanContext {
     return this.batch.findSlot(this.index, path)
   }
 
-  /** Counts work of this operation; see work.ts. Throws `too_much_work`. */
-  spend (units: number): void {
-    this.batch.work.spend(units, { op: this.id, index: this.index })
+  /**
+   * Counts names, operators and references of the place with this path. Throws `too_much_work` if
+   * the batch has too many.
+   */
+  count (parts: number, path: Path): void {
+    const { batch, id: op, index } = this
+    const { maxParts: max = maxParts } = batch.limits
+    batch.parts += parts
+    if (batch.parts <= max) return
+    throw failure(
+      'too_much_work',
+      `The batch has more than ${max} names, operators and references, exceeded in operation ` +
+        `${index} ("${op}"). Send its operations in several batches, or its conditions as lists ` +
+        '("in") and its values as rows.',
+      { op, index, path: [...path] }
+    )
   }
 
   /** Adds an issue of this operation. Returns undefined, so that planners can return the call. */
@@ -167,10 +182,7 @@ export class PlanContext {
     const repeated = this.#parsed.get(text)
     if (repeated !== undefined) return repeated
     const parsed = parseString(text, this.batch)
-    if (parsed.kind === 'reference') {
-      this.spend(units.newReference)
-      this.#parsed.set(text, parsed)
-    }
+    if (parsed.kind === 'reference') this.#parsed.set(text, parsed)
     if (parsed.kind === 'unknown') this.addIssue('reference_unknown', path, parsed.message)
     if (parsed.kind === 'malformed') this.addIssue('reference_malformed', path, parsed.message)
     return parsed
@@ -184,7 +196,6 @@ export class PlanContext {
   resolveString (text: string, path: Path, minRows: number): string | Reference {
     const parsed = this.parseString(text, path)
     if (parsed.kind !== 'reference') return parsed.kind === 'data' ? parsed.text : text
-    this.spend(units.reference)
     if (parsed.parameter !== undefined) {
       const problem = findParameterProblem(parsed.parameter, minRows)
       if (problem !== undefined) this.addIssue('reference_malformed', path, `"${text}" ${problem}`)
@@ -206,7 +217,6 @@ export class PlanContext {
    * that does not name a column of one row.
    */
   resolveFirst (texts: readonly string[], path: Path): Reference {
-    this.spend(units.choice * texts.length)
     const key = JSON.stringify(texts)
     const known = this.#firsts.get(key)
     if (known !== undefined) return known
@@ -244,7 +254,7 @@ export class PlanContext {
    * undefined after an issue.
    */
   countRows (id: string, path: Path): number | undefined {
-    this.spend(units.choice)
+    this.count(1, path)
     const { earlier, counted } = this.batch
     const source = earlier.get(id)
     if (source === undefined) {

@@ -13,7 +13,6 @@ import {
   planList,
   planPossiblyEmptyList,
   planScalar,
-  planScalarOperand,
   readDollarMember,
   type ListPlace
 } from './document.ts'
@@ -28,7 +27,6 @@ import type {
   Predicate,
   Single
 } from './nodes.ts'
-import { units } from './work.ts'
 
 /**
  * Reads the name of a column, or a path. `meets`: the column that its value is compared with or
@@ -115,7 +113,6 @@ function planExists (
   place: FilterPlace
 ): readonly Exists[] {
   place.used.conditions++
-  place.context.spend(units.table)
   const table = planTable(text as string, within(place, 'table'))
   const inner = {
     ...within(place, 'where'),
@@ -145,7 +142,6 @@ function planConditions (
       return { kind: 'not', of: combine(planConditions(column, operand as JsonObject, negated)) }
     }
     place.used.conditions++
-    place.context.spend(units.part)
     const operator: Operator = operators[name as OperatorName]
     const minRows = countRequiredRows(operator.emptyMatches === true, place.negated)
     const planned = planners[operator.takes](operand, { ...inner, minRows })
@@ -220,7 +216,7 @@ const planners: Record<OperandKind, (operand: Json, place: FilterPlace) => Opera
 
 /** Plans one value: a scalar, a reference, a column, or JSON inside `$value`. */
 function planSingle (operand: Json, place: FilterPlace): Single {
-  if (!isObject(operand) || has(operand, '$first')) return planScalarOperand(operand, place)
+  if (!isObject(operand) || has(operand, '$first')) return planScalar(operand, place)
   const inner = within(place, '$value')
   if (place.column?.resultType === 'text' && operand['$value'] === null) {
     place.context.addIssue(
@@ -254,7 +250,6 @@ export function planSourceColumn (
   place: Place,
   { read, meets }: { readonly read: ReadColumn | undefined, readonly meets: Meeting | undefined }
 ): ColumnOperand {
-  place.context.spend(units.operand)
   if (read === undefined) {
     place.context.addIssue('member_invalid', place.path, '"$from" is only allowed beside "from".')
   }

@@ -11,7 +11,6 @@ import type { Assignment, BulkUpdateGroup, RowField } from './nodes.ts'
 import { checkModifier, planModifier } from './set.ts'
 import { fieldName, planFields, type DocumentMember } from './stored-values.ts'
 import { checkRows, maxGroups, maxRepetition, readRowList } from './values.ts'
-import { units } from './work.ts'
 
 /** An element of `key`. */
 type KeyColumn = string | { readonly column: string, readonly as: string }
@@ -55,8 +54,6 @@ export function planKeyRows (
   checkRows(list, context)
   const rows = list.flatMap((row, i) => isObject(row) ? [readRow(row, i, { keys, context })] : [])
   checkDuplicates(rows, keys, context)
-  const members = rows.reduce((sum, { cells }) => sum + keys.length + cells.length, 0)
-  context.spend(units.row * rows.length + units.member * members)
   const groups = [...Map.groupBy(rows, ({ cells }) =>
     cells.map(({ column, sign }) => `${column}\0${sign}`).join('\0')
   ).values()]
@@ -64,7 +61,8 @@ export function planKeyRows (
   if (groups.length > maxGroups || (groups.length > 1 && repeated > maxRepetition)) {
     return context.addIssue('rows_limit', ['values'], describeLimit(groups.length, repeated))
   }
-  context.spend(units.group * groups.length + units.part * repeated)
+  const named = groups.reduce((sum, [row]) => sum + keys.length + (row as Row).cells.length, 0)
+  context.count(named + repeated, ['values'])
   return groups.map(group => planGroup(group, keys, context))
 }
 

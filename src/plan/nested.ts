@@ -13,7 +13,6 @@ import { planFilter } from './filter.ts'
 import { planTable } from './name.ts'
 import type { NestedRead, NestedReads, OutputColumn, PlanNode, SelectNode } from './nodes.ts'
 import { isAllColumns, planColumns, planOrder } from './output.ts'
-import { units } from './work.ts'
 
 type Reads = Readonly<Record<string, Static<typeof Schema>>>
 
@@ -90,9 +89,8 @@ function planRead (
   [name, read]: readonly [name: string, read: Reads[string]],
   place: Place & { readonly level: number }
 ): NestedRead | undefined {
-  const { context, level } = place
+  const { level } = place
   const { on, one = false, columns, where, order, limit, offset, with: inner } = read
-  context.spend(units.table)
   const table = planTable(read.table, within(place, 'table'))
   const output = planColumns(columns, within(place, 'columns'))
   const planned = {
@@ -101,7 +99,7 @@ function planRead (
     one,
     output,
     where: planFilter(where, within(place, 'where')),
-    order: planOrder(order, output, context),
+    order: planOrder(order, output),
     limit,
     offset,
     nested: inner === undefined

@@ -26,7 +26,6 @@ import type {
   PageStart,
   SelectNode
 } from './nodes.ts'
-import { units } from './work.ts'
 
 /** An element of `columns` or `returning`. */
 type Column = Output | Aggregate | Inserted
@@ -45,7 +44,6 @@ export function planOutput (
   { context, path }: Place
 ): readonly OutputColumn[] {
   const names = new Set<string>()
-  context.spend(units.part * columns.length)
   return columns.map((column, i) => {
     const place = { context, path: [...path, i] }
     const planned = planColumn(column, place)
@@ -125,10 +123,8 @@ function defaultName ({ column, keys }: ColumnPath): string {
 /** Plans `order`. The name of an output column takes precedence over a column of the table. */
 export function planOrder (
   order: ReadonlyArray<Readonly<Record<string, Ordering>>> = [],
-  output: readonly OutputColumn[] = [],
-  context: PlanContext
+  output: readonly OutputColumn[] = []
 ): readonly SortKey[] {
-  context.spend(units.part * order.length)
   const named = new Map(
     output.map(column => [column.name, isUnchanged(column) ? column.path : column.name])
   )

@@ -4,7 +4,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Batch } from '../../schemas/batch.ts'
-import type { Json, Pieces } from '../json/parse.ts'
+import type { Json } from '../json/parse.ts'
 import { findValues, readShape } from './batch-shape.ts'
 import { BatchContext, PlanContext, type PlanInput, type PlanLimits } from './context.ts'
 import type { PlanNode } from './nodes.ts'
@@ -14,7 +14,7 @@ import { planOperation } from './plan-operation.ts'
 /**
  * Plans a batch that parseJson parsed and validateBody accepted. Throws `validation_failed` with
  * the issues of every operation. The status is 422, or 403 if every issue is `schema_forbidden`.
- * Throws `too_much_work` as soon as the batch exceeds MAX_WORK.
+ * Throws `too_much_work` as soon as the batch exceeds `maxParts`.
  */
 export function planBatch (
   batch: Batch,
@@ -24,11 +24,8 @@ export function planBatch (
   const context = new BatchContext(batch, limits, input)
   const { issues, tables, referenceUses, requirements, counted, usedRows, slots } = context
   const operations: PlanNode[] = []
-  const work: number[] = []
   for (const [index, { id }] of batch.entries()) {
-    const before = context.work.spent
     const node = planOperation(new PlanContext(context, index))
-    work.push(context.work.spent - before)
     if (node !== undefined) operations.push(node)
     context.earlier.set(id, index)
   }
@@ -40,8 +37,7 @@ export function planBatch (
     requirements,
     counted,
     usedRows,
-    slots: slots.size,
-    work
+    slots: slots.size
   }
 }
 
@@ -81,13 +77,12 @@ export class BatchPlanner {
   }
 
   /** Plans a batch that validateBody accepted. Throws what planBatch throws. */
-  * plan (batch: Batch): Pieces<PlannedBatch> {
+  plan (batch: Batch): PlannedBatch {
     const shape = readShape(batch)
     const known = shape && this.#plans.get(shape.key)
     if (shape !== undefined && known !== undefined) {
       return { plan: known, values: shape.values, isKept: true }
     }
-    yield
     if (shape === undefined) {
       return { plan: planBatch(batch, this.#limits), values: [], isKept: false }
     }

@@ -43,8 +43,6 @@ export interface Plan {
   readonly usedRows: UsedRows
   /** How many values of the batch it has as positions. */
   readonly slots: number
-  /** The units of work of each operation; see work.ts. */
-  readonly work: readonly number[]
 }
 
 /** The rows of a parameter as a statement takes them: objects of fields. */

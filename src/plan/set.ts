@@ -9,12 +9,11 @@ import { isObject, type Json } from '../json/parse.ts'
 import { checkSchema } from './check/check-schema.ts'
 import { describeUnknown } from './check/describe.ts'
 import type { Place } from './context.ts'
-import { planDocument, planScalarOperand, readDollarMember } from './document.ts'
+import { planDocument, planScalar, readDollarMember } from './document.ts'
 import { planSourceColumn, type ReadColumn } from './filter.ts'
 import { findColumnProblem, meetColumn, readPath } from './name.ts'
 import type { Assignment, NewValues, Single } from './nodes.ts'
 import { planObject, type DocumentMember } from './stored-values.ts'
-import { units } from './work.ts'
 
 /**
  * Plans `set` of an update, or `columns` of an insert whose rows come from a query, whose only keys
@@ -55,7 +54,10 @@ function planInsertWord (
 ): readonly Assignment[] {
   const { context } = place
   const path = [...place.path, name]
-  if (name === '$col') return planSourceValue(column, operand, { ...place, path })
+  if (name === '$col') {
+    context.count(1, path)
+    return planSourceValue(column, operand, { ...place, path })
+  }
   if (insertWords.includes(name)) return planModifier(column, [name, operand], place)
   const message = `${describeUnknown('member', name, insertWords)} ${STORE_OBJECT}`
   context.addIssue('member_invalid', path, message)
@@ -112,7 +114,7 @@ function readEntries (
     )
   }
   const entries = Object.entries(set)
-  context.spend(units.part * entries.length)
+  context.count(entries.length, path)
   if (entries.length === 0) {
     return context.addIssue('set_empty', path, `${name} must name at least one column.`)
   }
@@ -163,7 +165,7 @@ export function planModifier (
   { context, path, conflict = false, readSource }: ModifierPlace
 ): readonly Assignment[] {
   const place = { context, path: [...path, name], readSource }
-  context.spend(units.part)
+  context.count(1, place.path)
   const modifier = findModifier(name, { context, path, conflict })
   if (modifier === undefined) return []
   if (modifier.joined === true) return planSourceValue(column, operand, place)
@@ -234,6 +236,6 @@ function planOperand (
     case 'first':
       return place.context.resolveFirst(operand as readonly string[], place.path)
     default:
-      return planScalarOperand(operand, place)
+      return planScalar(operand, place)
   }
 }

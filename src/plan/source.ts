@@ -40,7 +40,6 @@ import { findRowsParameter } from './parameter-rows.ts'
 import { referTo } from './reference.ts'
 import type { ParameterRows } from './parameter.ts'
 import { fieldName } from './stored-values.ts'
-import { units } from './work.ts'
 
 /** The members of `from` that are read. Those that the operation does not have are undefined. */
 type SourceMembers = Partial<Static<typeof InsertSource>>
@@ -66,7 +65,6 @@ function planSource (members: SourceMembers, place: Place): PlannedSource {
     const message = `"${name}" requires "columns".`
     context.addIssue('member_missing', [...place.path, 'columns'], message)
   }
-  context.spend(units.table)
   const table = planTable(members.table as string, within(place, 'table'))
   const declared = columns === undefined
     ? []
@@ -84,8 +82,7 @@ function planSource (members: SourceMembers, place: Place): PlannedSource {
       : planHaving(having, declared, within(place, 'having')),
     order: planOrder(
       order as ReadonlyArray<Record<string, Ordering>> | undefined,
-      declared,
-      context
+      declared
     ),
     limit,
     offset

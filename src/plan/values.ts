@@ -16,7 +16,6 @@ import {
   storeParameter
 } from './parameter-rows.ts'
 import { planRows } from './stored-values.ts'
-import { units } from './work.ts'
 
 /**
  * Maximum number of groups. A group is a separate INSERT within the statement. Measured: each
@@ -167,9 +166,7 @@ export function planRowGroups (
     return context.addIssue('rows_limit', ['values'], describeLimit(groups.length, max, parts))
   }
   const named = groups.reduce((sum, { columns }) => sum + columns.length, 0)
-  context.spend(
-    units.group * groups.length + units.repeated * (named + parts * groups.length)
-  )
+  context.count(named + parts * groups.length, ['values'])
   return groups.map(({ columns, positions }) => {
     // A single group is the array as sent, whose text planRows can reuse.
     const own = groups.length === 1 ? rows : positions.map(i => rows[i] as JsonObject)

@@ -7,7 +7,6 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { failure, withReason, type Failure, type FailureCode } from '../errors/catalogue.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 import type { TableName } from '../plan/nodes.ts'
-import { smallTurn, type Turn } from '../plan/work.ts'
 import { destroyConnection, query, type Connection } from '../postgres/connection.ts'
 import { Lease, type ConnectionPool } from '../postgres/pool.ts'
 import {
@@ -58,8 +57,6 @@ export interface ExecuteOptions {
   readonly clientClosed?: AbortSignal | undefined
   /** Whether there is memory for the rows of the batch; called when it has a connection. */
   readonly mayBegin?: (() => boolean) | undefined
-  /** The turn of its body, which may be large. */
-  readonly turn?: Turn
   /** Takes the rows. When it has one, the batch is not run again. */
   readonly rowSink?: RowSink | undefined
   /** Called before each attempt after the first. */
@@ -198,7 +195,7 @@ async function runAttempt (
   variant: AttemptVariant,
   reason?: RetryReason
 ): Promise<FinishedAttempt> {
-  const { clientClosed, mayBegin, rowSink, turn = smallTurn } = options
+  const { clientClosed, mayBegin, rowSink } = options
   const acquire = async (): Promise<Lease> =>
     new Lease(pool, await pool.acquire(softDeadline, { retry: reason !== undefined, clientClosed }))
   using lease = needs === undefined
@@ -212,13 +209,12 @@ async function runAttempt (
   const hasRoleSettings = connection.roleSettings.has(batch.role)
   await learnTypes(connection, batch)
   readAgingTypes(pool, batch)
-  if (batch !== compiled) turn.run(() => batch.operations())
+  if (batch !== compiled) batch.operations()
   const refusal = await findRefusal(connection, batch)
-  const sent = turn.run(() => refusal === undefined
+  const sent = refusal === undefined
     ? applyVariant(batch, variant)
     : refuseOperations(batch, tablesOf(refusal, batch))
-  )
-  const started = turn.run(() => startAttempt(connection, sent, { clientClosed, rowSink }))
+  const started = startAttempt(connection, sent, { clientClosed, rowSink })
   lease.free = started.released
   let outcome = await started.outcome
   if (refusal !== undefined) outcome = toRefused(outcome, refusal)

@@ -3,10 +3,8 @@
  */
 import type { Config } from '../../schemas/config.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
-import type { Pieces } from '../json/parse.ts'
 import type { PlanNode } from '../plan/nodes.ts'
 import type { PlannedBatch } from '../plan/plan-batch.ts'
-import { smallTurn } from '../plan/work.ts'
 import {
   wantsQueryPlan,
   type BatchRequest,
@@ -82,8 +80,8 @@ export async function runBatch (
   request: RunRequest,
   options: RunBatchOptions
 ): Promise<BatchResult> {
-  const { database, turn = smallTurn } = options
-  const batch = await turn.finish(compileAll(planned, request, database.compiler))
+  const { database } = options
+  const batch = compileAll(planned, request, database.compiler)
   const compiledAt = performance.now()
   const { position, rowSink } = request
   const outcome = limitRows(
@@ -133,7 +131,7 @@ interface Sent extends RunBatchOptions {
 }
 
 async function describeFailure (outcome: Failed, sent: Sent): Promise<Failure> {
-  const { planned, request: { identity: { role, anonymous } }, settings, turn = smallTurn } = sent
+  const { planned, request: { identity: { role, anonymous } }, settings } = sent
   const deadline = Math.min(sent.deadline, performance.now() + LOOK_UP_TIMEOUT_MS)
   const { maxChanged } = planned
   const node = typeof outcome.at === 'number' ? planned.plan.operations[outcome.at] : undefined
@@ -141,20 +139,18 @@ async function describeFailure (outcome: Failed, sent: Sent): Promise<Failure> {
   const suggestions = await lookUp(outcome, node, { pool, role, deadline, ...settings })
   const more = { values: planned.values, suggestions }
   const options = { ...settings, maxChanged, role, anonymous, ...more }
-  return turn.run(() => toFailure(outcome, planned.plan, options))
+  return toFailure(outcome, planned.plan, options)
 }
 
 /** Longest search for names that are similar to an unknown one. */
 const LOOK_UP_TIMEOUT_MS = 2000
 
 /** Also compiles the operations, so that their errors are found without a connection. */
-function * compileAll (
+function compileAll (
   planned: PlannedBatch,
   request: BatchRequest,
   compiler: Compiler
-): Pieces<CompiledBatch> {
-  // The previous piece of work was planning.
-  yield
+): CompiledBatch {
   const batch = compiler.compile(planned, request)
   batch.operations()
   return batch

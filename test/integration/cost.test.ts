@@ -364,15 +364,13 @@ t.test('parsing, planning and compiling allocate the expected bytes', t => {
   const script = `
     import { readFileSync } from 'node:fs'
     import { parseJson } from ${url('json/parse.ts')}
-    import { finish } from ${url('json/parse.ts')}
     import { BatchPlanner } from ${url('plan/plan-batch.ts')}
     import { Compiler } from ${url('sql/compiler.ts')}
     const limits = {
       schemas: ['public'],
       maxRows: 10_000,
       maxBytes: 2 ** 26,
-      maxConditions: 1000,
-      maxWork: 100_000
+      maxConditions: 1000
     }
     const request = {
       id: 'cost',
@@ -384,10 +382,7 @@ t.test('parsing, planning and compiling allocate the expected bytes', t => {
     const { batches, columnTypes } = JSON.parse(readFileSync(0, 'utf8'))
     compiler.columnTypes.remember(JSON.stringify(columnTypes))
     const run = bytes => {
-      const { operations, types } = compiler.compile(
-        finish(planner.plan(parseJson(bytes))),
-        request
-      )
+      const { operations, types } = compiler.compile(planner.plan(parseJson(bytes)), request)
       if (types.unknown() !== undefined) throw new Error('the types of columns are not known')
       operations()
     }

@@ -517,8 +517,7 @@ t.test('filters use the expected indexes', async t => {
     schemas: ['public'] as const,
     maxRows: 10_000,
     maxBytes: 2 ** 20,
-    maxConditions: 1000,
-    maxWork: 100_000
+    maxConditions: 1000
   }
   const types = new ColumnTypes()
   for (const [where, index] of rows) {

@@ -353,7 +353,7 @@ t.test('mistakes are refused and store nothing', async t => {
 })
 
 const limits = {
-  schemas: ['public'] as [string], maxRows: 10_000, maxConditions: 1000, maxWork: 100_000
+  schemas: ['public'] as [string], maxRows: 10_000, maxConditions: 1000
 }
 /** JSON text of as many rows as one batch may insert. `more` returns the members after `id`. */
 const rowsOf = (more: (i: number) => string, count = 10_000): string =>

@@ -415,8 +415,7 @@ t.test('the schemas accept the responses of the service', async t => {
 const limits = {
   schemas: ['public', 'shop'] as const,
   maxRows: 10_000,
-  maxConditions: 1000,
-  maxWork: 100_000
+  maxConditions: 1000
 }
 
 function issuesOf (batch: unknown): readonly Issue[] {

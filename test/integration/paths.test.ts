@@ -279,7 +279,7 @@ t.test('a path into json or jsonb does not convert the column', t => {
       where: { 'data->l->0': { eq: 1 } },
       order: [{ 'doc->l': 'asc' }]
     })
-  ] as unknown as Batch, { schemas: ['public'], maxRows: 10, maxConditions: 10, maxWork: 100_000 })
+  ] as unknown as Batch, { schemas: ['public'], maxRows: 10, maxConditions: 10 })
   const types = new ColumnTypes()
   types.remember(JSON.stringify([{
     schema: 'public',

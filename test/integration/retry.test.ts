@@ -198,7 +198,7 @@ t.test('failures are mapped to errors, operations and durations', async t => {
     suggestions: NO_SUGGESTIONS
   }
   const select = [{ id: 'a', op: 'select', table: 't' }] as unknown as Batch
-  const plan = planBatch(select, { schemas: ['s'], maxRows: 1, maxConditions: 1, maxWork: 1000 })
+  const plan = planBatch(select, { schemas: ['s'], maxRows: 1, maxConditions: 1 })
   const failed = (code: string, at: Place, times: AttemptTimes): Failed =>
     ({ kind: 'failed', error: { code, message: 'm' }, at, times })
   t.match(toFailure(failed('57014', 'session', { begun: 1, operations: [] }), plan, options), {

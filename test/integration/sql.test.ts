@@ -18,8 +18,7 @@ const limits = {
   schemas: ['public'] as const,
   maxRows: MAX_ROWS,
   maxBytes: 1_000_000,
-  maxConditions: 1000,
-  maxWork: 100_000
+  maxConditions: 1000
 }
 
 t.test('the text of a statement does not depend on the number of many rows', async t => {
@@ -289,7 +288,7 @@ t.test('an operation with too many parameters for the protocol is rejected', asy
   const plan = planBatch(parseJson(Buffer.from(JSON.stringify(batch))) as unknown as Batch, {
     ...limits,
     maxConditions: 100_000,
-    maxWork: 1_000_000
+    maxParts: 1_000_000
   })
   t.throws(
     () => compile(plan, limits),

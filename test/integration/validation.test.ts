@@ -23,7 +23,7 @@ const select = { op: 'select', table: 'things' }
 const upsert = { columns: ['id'], do: 'update' }
 const service = await useService(t, {
   schema,
-  env: { DB_SCHEMAS: 'public,other', MAX_CONDITIONS: '10000', MAX_WORK: '1000000' }
+  env: { DB_SCHEMAS: 'public,other', MAX_CONDITIONS: '10000' }
 })
 
 t.test('issues are reported with status 422, a body with 400, and nothing is written', async t => {

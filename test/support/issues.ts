@@ -7,7 +7,6 @@ import type { Issue } from '../../schemas/error.ts'
 import { type Environment, readLimits } from '../../src/config/config.ts'
 import { Failure } from '../../src/errors/catalogue.ts'
 import { describePath } from '../../src/errors/envelope.ts'
-import { finish } from '../../src/json/parse.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
 import { batchLimits, readBatch } from '../../src/plan/check/read-batch.ts'
 
@@ -19,7 +18,7 @@ export function findFailure (batch: unknown, settings: Environment = {}): Failur
   const text = typeof batch === 'string' ? batch : JSON.stringify(batch)
   const limits = batchLimits(readLimits(settings))
   try {
-    planBatch(finish(readBatch(Buffer.from(text), limits)), limits)
+    planBatch(readBatch(Buffer.from(text), limits), limits)
     return undefined
   } catch (error) {
     if (error instanceof Failure) return error

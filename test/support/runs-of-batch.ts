@@ -6,7 +6,7 @@ import postgres from 'postgres'
 import type { Test } from 'tap'
 import type { Batch } from '../../schemas/batch.ts'
 import { defaultPreferences } from '../../schemas/prefer.ts'
-import { parseJson, finish } from '../../src/json/parse.ts'
+import { parseJson } from '../../src/json/parse.ts'
 import {
   BatchPlanner,
   planBatch
@@ -100,7 +100,7 @@ export async function useRuns (
   ) => {
     const text = typeof batch === 'string' ? batch : JSON.stringify(batch)
     const parsed = parseJson(Buffer.from(text)) as unknown as Batch
-    const limits = { schemas: ['public'], maxRows, maxConditions: 1000, maxWork: 100_000 }
+    const limits = { schemas: ['public'], maxRows, maxConditions: 1000 }
     const plan = planBatch(parsed, limits)
     const compiler = compilerFor({ maxRows, maxBytes })
     const request = {
@@ -118,7 +118,7 @@ export async function useRuns (
     }
     const statements = operations()
     const planner = new BatchPlanner(limits)
-    const ofShape = compiler.compile(finish(planner.plan(parsed)), request).operations()
+    const ofShape = compiler.compile(planner.plan(parsed), request).operations()
     deepEqual(
       ofShape.map(({ text, parameters }) => ({ text, parameters })),
       statements.map(({ text, parameters }) => ({ text, parameters })),

@@ -10,10 +10,9 @@ import { maxFilterDepth } from '../../../schemas/filter.ts'
 import type { ReferenceKind } from '../../../schemas/operand.ts'
 import { has, isNested, isNumber, isObject, type Json, type JsonObject } from '../../json/parse.ts'
 import type { Place } from '../context.ts'
-import { readDollarMember } from '../document.ts'
+import { isPlain, readDollarMember } from '../document.ts'
 import { countKeys, findColumnProblem, findPathProblem, findPlainColumnProblem } from '../name.ts'
 import { findBracketed, isList } from '../reference.ts'
-import { units } from '../work.ts'
 import { describe, describeExpected, describeUnknown, nameOf, variantsOf } from './describe.ts'
 
 interface SchemaPlace extends Place {
@@ -37,7 +36,6 @@ export function checkSchema (schema: TSchema, value: Json, { context, path }: Pl
 }
 
 function check (schema: TSchema, value: Json, outer: SchemaPlace): boolean {
-  outer.context.spend(1)
   if (schema[Kind] === 'This') {
     return check(outer.recursive.get(schema['$ref'] as string) as TSchema, value, outer)
   }
@@ -195,13 +193,13 @@ function checkArray (schema: TSchema, value: readonly Json[], place: SchemaPlace
   }
   const items = schema['items'] as TSchema
   const accepted = acceptedScalars(items)
-  place.context.spend(value.length * units.element)
   let valid = true
   // No path and no place is created for a plain element: for many thousand elements, that took most
   // of the time.
   for (let i = 0; i < value.length; i++) {
     const item = value[i] as Json
-    if (isPlain(item) && accepted.has(isNumber(item) ? 'number' : typeof item)) continue
+    const isSimple = isPlain(item) || (typeof item === 'string' && item.startsWith('$$'))
+    if (isSimple && accepted.has(isNumber(item) ? 'number' : typeof item)) continue
     valid = check(items, item, within(place, i)) && valid
   }
   return valid
@@ -222,15 +220,8 @@ function acceptedScalars (schema: TSchema): ReadonlySet<string> {
   return accepted
 }
 
-/** Whether a value is a number, a boolean or a string that cannot be a reference. */
-function isPlain (value: Json): boolean {
-  if (typeof value === 'string') return !value.startsWith('$')
-  return value !== null && !isNested(value)
-}
-
 function checkObject (schema: TSchema, value: JsonObject, place: SchemaPlace): boolean {
   const names = Object.keys(value)
-  place.context.spend(units.name * names.length)
   if (schema['exact'] === true && !hasExactMembers(schema, value)) {
     return refuse(place, `${nameOf(place.path)} must be exactly ${describe(schema)}.`)
   }
@@ -266,6 +257,7 @@ function checkMember (
   place: SchemaPlace
 ): boolean {
   const properties = (schema['properties'] ?? {}) as Readonly<Record<string, TSchema>>
+  if (Object.hasOwn(properties, key)) place.context.count(1, place.path)
   if ((schema['nested'] as readonly string[] | undefined)?.includes(key) === true) {
     return checkNested(properties[key] as TSchema, value, place)
   }
@@ -300,13 +292,14 @@ const nameChecks: Readonly<Record<NameKind, (name: string) => string | undefined
   path: findPathProblem
 }
 
+/** Counts a name and the keys of its path, and returns what is wrong with it. */
 function findNameProblem (
   kind: NameKind | undefined,
   name: string,
-  { context }: SchemaPlace
+  { context, path }: SchemaPlace
 ): string | undefined {
   if (kind === undefined) return undefined
-  context.spend(units.character * name.length + units.key * countKeys(name))
+  context.count(1 + countKeys(name), path)
   return nameChecks[kind](name)
 }
 

@@ -7,7 +7,7 @@ import { ValueErrorType, type ValueError } from '@sinclair/typebox/errors'
 import { type Batch, batchSchema } from '../../../schemas/batch.ts'
 import type { Config } from '../../../schemas/config.ts'
 import { failure, type Failure } from '../../errors/catalogue.ts'
-import { parseInPieces, type Pieces } from '../../json/parse.ts'
+import { parseJson } from '../../json/parse.ts'
 import type { PlanLimits } from '../context.ts'
 
 /** Limits of one request. */
@@ -19,11 +19,8 @@ export interface BatchLimits extends PlanLimits {
  * Parses and validates a batch. Throws the Failure of the first stage that finds a problem: JSON
  * (`body_invalid`) or the request level (see validateBody).
  */
-export function * readBatch (
-  bytes: Buffer,
-  { maxOps }: Pick<BatchLimits, 'maxOps'>
-): Pieces<Batch> {
-  const body = yield * parseInPieces(bytes)
+export function readBatch (bytes: Buffer, { maxOps }: Pick<BatchLimits, 'maxOps'>): Batch {
+  const body = parseJson(bytes)
   const problem = validateBody(body, maxOps)
   if (problem !== undefined) throw problem
   return body as unknown as Batch
@@ -33,7 +30,7 @@ export function * readBatch (
 export function batchLimits (
   config: Pick<
     Config,
-    'DB_SCHEMAS' | 'MAX_OPS' | 'MAX_ROWS' | 'MAX_CONDITIONS' | 'MAX_WORK'
+    'DB_SCHEMAS' | 'MAX_OPS' | 'MAX_ROWS' | 'MAX_CONDITIONS'
   > & Partial<Pick<Config, 'MAX_UPLOAD_ROWS'>>
 ): BatchLimits {
   return {
@@ -41,8 +38,7 @@ export function batchLimits (
     maxOps: config.MAX_OPS,
     maxRows: config.MAX_ROWS,
     maxUploadRows: config.MAX_UPLOAD_ROWS ?? 0,
-    maxConditions: config.MAX_CONDITIONS,
-    maxWork: config.MAX_WORK
+    maxConditions: config.MAX_CONDITIONS
   }
 }
 

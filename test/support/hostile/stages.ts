@@ -4,8 +4,7 @@
  */
 import { readConfig } from '../../../src/config/config.ts'
 import { Failure } from '../../../src/errors/catalogue.ts'
-import type { Pieces } from '../../../src/json/parse.ts'
-import { checkParameters, readParameters, type NamedBatch } from '../../../src/named/named-batch.ts'
+import { planNamed, readParameters, type NamedBatch } from '../../../src/named/named-batch.ts'
 import { readNamedBatch } from '../../../src/named/read-files.ts'
 import { BatchPlanner, type PlannedBatch } from '../../../src/plan/plan-batch.ts'
 import { batchLimits, readBatch } from '../../../src/plan/check/read-batch.ts'
@@ -102,10 +101,10 @@ export function measureBody (body: string): Measured {
   const planner = new BatchPlanner(limits)
   const bytes = Buffer.from(body)
   return new StageClock().measure(clock => {
-    const batch = clock.finish('read', readBatch(bytes, limits))
+    const batch = clock.run('read', () => readBatch(bytes, limits))
     // A shape that recurs is known.
     return ['first', 'second'].map(time =>
-      clock.finish(`plan the ${time} time`, planner.plan(batch)))
+      clock.run(`plan the ${time} time`, () => planner.plan(batch)))
   })
 }
 
@@ -119,10 +118,9 @@ const files = new Map(Object.entries(namedBatches).map(([name, content]): [strin
 export function measureParameters (name: string, body: string): Measured {
   const bytes = Buffer.from(body)
   return new StageClock().measure(clock => {
-    const values = clock.finish('read', readParameters(bytes))
+    const values = clock.run('read', () => readParameters(bytes))
     const batch = files.get(name) as NamedBatch
-    const checked = clock.run('check', () => checkParameters(batch, values, bytes.length))
-    return [clock.run('plan', () => batch.planner.plan(checked))]
+    return [clock.run('plan', () => planNamed(batch, values, bytes.length))]
   })
 }
 
@@ -130,7 +128,7 @@ export function measureParameters (name: string, body: string): Measured {
 export function longestPiece ({ stages }: Measured): number {
   // A body is refused in the turn in which its issue is found.
   return Math.max(...Array.from(stages, ([name, ms]) =>
-    /^(?:read|check$|plan|error)/.test(name) ? ms + (stages.get('answer') ?? 0) : ms))
+    /^(?:read|plan|error)/.test(name) ? ms + (stages.get('answer') ?? 0) : ms))
 }
 
 class StageClock {
@@ -162,14 +160,6 @@ class StageClock {
     } finally {
       const { user, system } = process.threadCpuUsage(before)
       this.#stages.set(name, Math.max(this.#stages.get(name) ?? 0, (user + system) / 1000))
-    }
-  }
-
-  /** Runs a stage that others may interrupt. Its longest piece is kept. */
-  finish<Result> (name: string, pieces: Pieces<Result>): Result {
-    for (;;) {
-      const { done, value } = this.run(name, () => pieces.next())
-      if (done === true) return value
     }
   }
 

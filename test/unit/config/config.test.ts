@@ -93,7 +93,6 @@ t.test('unset variables have their defaults', async t => {
     MAX_UPLOAD_BYTES: 33_554_432,
     MAX_RESPONSE_BYTES: 67_108_864,
     MAX_CONDITIONS: 1000,
-    MAX_WORK: 100_000,
     MAX_BYTES_IN_FLIGHT: 268_435_456,
     WORKERS: 1,
     POOL_SIZE: 10,

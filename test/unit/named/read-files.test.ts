@@ -11,7 +11,7 @@ import type { PathIssue } from '../../../src/named/issues.ts'
 import { planBatch } from '../../../src/plan/plan-batch.ts'
 import { growthOf } from '../../support/growth.ts'
 
-const limits = { schemas: ['public'], maxOps: 3, maxRows: 10, maxConditions: 10, maxWork: 100_000 }
+const limits = { schemas: ['public'], maxOps: 3, maxRows: 10, maxConditions: 10 }
 const read = (text: string, name = 'dir/order.json') =>
   readNamedBatch(name, Buffer.from(text), limits)
 

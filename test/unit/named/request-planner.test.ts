@@ -32,7 +32,7 @@ const operations = [
     set: { b: { $from: 'b->-1' }, c: '$params.value', d: { $from: 'x' }, e: '$params.stored' }
   }
 ] as unknown as Batch
-const limits = { schemas: ['public'], maxRows: 4, maxConditions: 10, maxWork: 100_000 }
+const limits = { schemas: ['public'], maxRows: 4, maxConditions: 10 }
 const known = { known: parameters.known, plans: new PlanCache() }
 const planner = new RequestPlanner({ name: 'a', operations }, limits, known)
 const plan = (text: string) => {

@@ -18,7 +18,6 @@ const limits = {
   maxOps: 10,
   maxRows: 10,
   maxConditions: 10,
-  maxWork: 100_000,
   maxUploadRows: 100_000,
   maxLineBytes: 200_000,
   maxBytes: 10_000_000

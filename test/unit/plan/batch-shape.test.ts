@@ -3,11 +3,11 @@
  */
 import t from 'tap'
 import type { Batch } from '../../../schemas/batch.ts'
-import { parseJson, finish } from '../../../src/json/parse.ts'
+import { parseJson } from '../../../src/json/parse.ts'
 import { BatchPlanner } from '../../../src/plan/plan-batch.ts'
 import { readShape } from '../../../src/plan/batch-shape.ts'
 
-const limits = { schemas: ['public'], maxRows: 100, maxConditions: 1000, maxWork: 100_000 }
+const limits = { schemas: ['public'], maxRows: 100, maxConditions: 1000 }
 const read = (text: string): Batch => parseJson(Buffer.from(text)) as unknown as Batch
 const shapeOf = (operation: string) => readShape(read(`[{"id":"a",${operation}}]`))
 
@@ -120,8 +120,7 @@ t.test('some batches have no shape', async t => {
       '"op":"update","table":"t","key":["id"],"values":{"id":1,"n":1}',
       insert(rows),
       insert(deep),
-      select(`{"n":{"search":["${'x'.repeat(9000)}"]}}`),
-      select(`{"n":{"in":[${Array.from({ length: 1001 }, () => 1).join()}]}}`)
+      select(`{"n":{"search":["${'x'.repeat(9000)}"]}}`)
     ]
   ) {
     t.equal(shapeOf(operation), undefined, operation.slice(0, 80))
@@ -133,9 +132,9 @@ t.test('some batches have no shape', async t => {
 t.test('batches of one shape have one plan, each with its own values', async t => {
   const planner = new BatchPlanner(limits)
   const plan = (...operations: readonly string[]) =>
-    finish(planner.plan(read(`[${
+    planner.plan(read(`[${
       operations.map((operation, i) => `{"id":"o${i}",${operation}}`).join()
-    }]`)))
+    }]`))
   const batch = (n: number, list: string) => plan(
     insert(`{"n":${n},"m":{"b":[${n}]}},{"n":"x${n}","m":[]}`),
     upsert(`{"n":{"$inc":${n}},"m":${n}}`, `{"n":{"lt":${n}}}`),
@@ -169,7 +168,7 @@ t.test('the plans that were used last are kept, within a number of bytes', async
   const plan = (n: number): unknown => {
     const conditions = Array.from({ length: 100 }, () => ({ [`c${n}`]: { eq: 1 } }))
     const operation = { id: 'a', op: 'select', table: 't', where: { and: conditions } }
-    return finish(planner.plan(read(JSON.stringify([operation])))).plan
+    return planner.plan(read(JSON.stringify([operation]))).plan
   }
   const first = plan(0)
   let last: unknown

@@ -5,7 +5,6 @@
 /* eslint-disable no-template-curly-in-string -- texts of the request */
 import t from 'tap'
 import { readLimits } from '../../../src/config/config.ts'
-import { finish } from '../../../src/json/parse.ts'
 import { readNamedBatch } from '../../../src/named/read-files.ts'
 import { batchLimits, readBatch } from '../../../src/plan/check/read-batch.ts'
 import { storedRows } from '../../../src/plan/find-value.ts'
@@ -124,7 +123,7 @@ t.test('the message names the reference', async t => {
 
 const limits = batchLimits(readLimits({}))
 const planWith = (planner: BatchPlanner, batch: readonly object[]): PlannedBatch =>
-  finish(planner.plan(finish(readBatch(Buffer.from(JSON.stringify(batch)), limits))))
+  planner.plan(readBatch(Buffer.from(JSON.stringify(batch)), limits))
 
 t.test('an additional $ makes the text a string; other texts stay as they are', async t => {
   const stored: ReadonlyArray<readonly [sent: string, stored: string]> = [

@@ -18,8 +18,7 @@ const limits = {
   schemas: ['public'] as const,
   maxRows: 100,
   maxBytes: 100_000,
-  maxConditions: 100,
-  maxWork: 100_000
+  maxConditions: 100
 }
 
 /** The issues of an operation `o` that follows an operation `a`. */

@@ -9,7 +9,7 @@ import type { PlanNode } from '../../../src/plan/nodes.ts'
 import { planBatch } from '../../../src/plan/plan-batch.ts'
 import type { Parameter } from '../../../src/plan/parameter.ts'
 
-const limits = { schemas: ['public'], maxRows: 100, maxConditions: 100, maxWork: 10_000 }
+const limits = { schemas: ['public'], maxRows: 100, maxConditions: 100 }
 const parameters = new Map<string, Parameter>([['rows', {
   position: 0,
   isList: true,

@@ -4,7 +4,7 @@ import type { Batch } from '../../../schemas/batch.ts'
 import { planBatch } from '../../../src/plan/plan-batch.ts'
 import { separate, type Input, type SeparatePlan } from '../../../src/plan/separate.ts'
 
-const limits = { schemas: ['public'], maxRows: 100, maxConditions: 100, maxWork: 10_000 }
+const limits = { schemas: ['public'], maxRows: 100, maxConditions: 100 }
 
 function divide (batch: readonly object[]): SeparatePlan {
   return separate(planBatch(batch as unknown as Batch, limits), { values: 0, isUpload: false })

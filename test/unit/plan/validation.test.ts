@@ -277,8 +277,8 @@ t.test('the size of all issues is bounded', async t => {
     ['many references', {
       id: 'a',
       ...insert,
-      values: [{ data: repeat(100_000, () => '$b.*') }]
-    }, 100_000]
+      values: [{ data: repeat(8000, () => '$b.*') }]
+    }, 8000]
   ]
   for (const [what, operation, issues] of rows) {
     const failure = findFailure([{ id: 'b', ...select }, operation])
@@ -298,7 +298,7 @@ t.test('at most 1600 distinct columns are accepted in a filter', async t => {
     Object.fromEntries(repeat(count, i => [`c${i}`, { eq: 1 }]))
   const check = (where: object): string[] => issuesOf(
     [{ id: 'o', ...select, where }],
-    { MAX_CONDITIONS: '10000', MAX_WORK: '1000000' }
+    { MAX_CONDITIONS: '10000' }
   )
   t.same(check(conditions(1601)), ['member_invalid where'])
   t.same(check({ or: [conditions(1000), { not: conditions(1601) }] }), ['member_invalid where'])

@@ -18,7 +18,7 @@ import {
   fillStatement
 } from '../../../src/sql/statement/statement.ts'
 
-const limits = { schemas: ['public'], maxOps: 3, maxRows: 10, maxConditions: 10, maxWork: 100_000 }
+const limits = { schemas: ['public'], maxOps: 3, maxRows: 10, maxConditions: 10 }
 const file = {
   params: { type: 'object', properties: { x: true }, required: ['x'] },
   operations: [

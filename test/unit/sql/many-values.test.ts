@@ -39,8 +39,7 @@ t.test('rows of many groups with many columns are JSON', async t => {
     const plan = planBatch(batch as unknown as Batch, {
       schemas: ['public'],
       maxRows: 1000,
-      maxConditions: 1000,
-      maxWork: 10_000_000
+      maxConditions: 1000
     })
     const [, statement] = compile(plan, {
       maxRows: 1000,

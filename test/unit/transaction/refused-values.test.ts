@@ -2,7 +2,6 @@
  * Tests the paths of values that their types refuse, by the kind of their operation.
  */
 import t from 'tap'
-import { finish } from '../../../src/json/parse.ts'
 import { BatchPlanner } from '../../../src/plan/plan-batch.ts'
 import type { PlanNode } from '../../../src/plan/nodes.ts'
 import { pathOf, pathOfStored } from '../../../src/transaction/refused-values.ts'
@@ -11,13 +10,12 @@ import * as op from '../../support/operations.ts'
 const planner = new BatchPlanner({
   schemas: ['public'],
   maxRows: 100,
-  maxConditions: 100,
-  maxWork: 100_000
+  maxConditions: 100
 })
 
 function plan (operation: object): PlanNode {
   const batch = [operation] as unknown as Parameters<BatchPlanner['plan']>[0]
-  return finish(planner.plan(batch)).plan.operations[0] as PlanNode
+  return planner.plan(batch).plan.operations[0] as PlanNode
 }
 
 const where = { a: { cs: [1] } }
