@@ -34,11 +34,11 @@ export const maxColumns = 1600
 
 /**
  * Maximum number of names, operators and references of a batch, of which the text of its statements
- * consists. It keeps planning and compiling below 100 ms each. Measured on two busy cores: 10 000
- * of the cheapest parts took 20 ms each, of the most expensive ones (references in `$first` and in
- * JSON that is compared) 25 and 100 ms.
+ * consists. It keeps planning and compiling below 100 ms each. Measured: 10 000 of the cheapest
+ * parts took 20 ms each, of the most expensive ones (references in `$first` and in JSON that is
+ * compared) 25 and 100 ms.
  */
-export const maxParts = 10_000
+export const maxParts = 8000
 
 /** Maximum values of `after`, each of which is a level of its condition. */
 export const maxPageValues = 100

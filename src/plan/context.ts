@@ -254,7 +254,6 @@ export class PlanContext {
    * undefined after an issue.
    */
   countRows (id: string, path: Path): number | undefined {
-    this.count(1, path)
     const { earlier, counted } = this.batch
     const source = earlier.get(id)
     if (source === undefined) {

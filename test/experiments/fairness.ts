@@ -5,11 +5,12 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Stage } from '../../scripts/dev/stage.ts'
-import { writeBody } from '../support/hostile/bodies.ts'
+import { nameOf, writeBody, type Recipe } from '../support/hostile/bodies.ts'
 import { headerParts, type Headers } from '../support/hostile/headers.ts'
 import { namedParts } from '../support/hostile/named.ts'
 import { parts } from '../support/hostile/parts.ts'
 import { encodeRequest, writeParameters } from '../support/hostile/requests.ts'
+import { findShare, isTooMuch, measureBody } from '../support/hostile/stages.ts'
 import {
   useRestartableService,
   type RestartableService
@@ -151,10 +152,10 @@ function createCases (): readonly Case[] {
       const others = common.filter(([name]) => !own.has(name))
       return { name, request: encodeRequest('/', [...others, ...made], small) }
     }),
-    ...batches.map(([name, operations]): Case => ({
-      name: `${name}${operations === 1 ? '' : ` × ${operations}`}`,
-      request: encodeRequest('/', common, writeBody({ parts: [find(parts, name)], operations }))
-    })),
+    ...batches.map(([name, operations]): Case => {
+      const recipe = { parts: [find(parts, name)], operations }
+      return { name: nameOf(recipe), request: encodeRequest('/', common, writeAllowed(recipe)) }
+    }),
     ...parameters.map(([batch, name]): Case => {
       const part = find(namedParts.filter(part => part.batch === batch), name)
       const body = writeParameters(part, 1_000_000)
@@ -163,6 +164,14 @@ function createCases (): readonly Case[] {
     }),
     { name: 'reads of 1.8 GB', request: encodeRequest('/', common, `[${reads.join()}]`) }
   ]
+}
+
+/** Writes a body with as many names, operators and references as are allowed. */
+function writeAllowed (recipe: Recipe): string {
+  const whole = writeBody(recipe)
+  return isTooMuch(measureBody(whole))
+    ? writeBody(recipe, findShare(share => measureBody(writeBody(recipe, share))))
+    : whole
 }
 
 /** Orders per second and their median response time, beside a hostile request. */

@@ -4,13 +4,14 @@
  * the largest size, and if that has too many names, operators and references, also one with as many
  * as are allowed. test/unit/support/hostile.test.ts holds how the time grows.
  */
-import { Failure } from '../../src/errors/catalogue.ts'
 import { collectGarbage } from '../support/garbage.ts'
 import { MAX_BODY_BYTES, nameOf, writeBody } from '../support/hostile/bodies.ts'
 import { namedParts } from '../support/hostile/named.ts'
 import { parts } from '../support/hostile/parts.ts'
 import { writeParameters } from '../support/hostile/requests.ts'
 import {
+  findShare,
+  isTooMuch,
   longestPiece,
   measureBody,
   measureParameters,
@@ -33,8 +34,6 @@ interface Body {
 /** Where a piece takes longer, the least of several times counts, which others disturb least. */
 const LONG_MS = 50
 const TIMES = 5
-/** The share of a body that is accepted is found to 2 %. */
-const STEPS = 6
 /** How many of the longest pieces are listed. */
 const MAX_LISTED = 10
 
@@ -42,11 +41,11 @@ export const pieces: Scenario = {
   name: 'pieces',
   run: async (_stage, { log }) => {
     const measured = createBodies().map(body => {
-      const whole = measureLeast(body, body.write(1))
-      const ms = isTooMuch(whole.measured)
-        ? Math.max(whole.ms, measureLeast(body, body.write(findShare(body))).ms)
-        : whole.ms
-      return { name: body.name, ms }
+      const { write, measure, name } = body
+      const whole = measureLeast(body, write(1))
+      if (!isTooMuch(whole.measured)) return { name, ms: whole.ms }
+      const share = findShare(share => measure(write(share)))
+      return { name, ms: Math.max(whole.ms, measureLeast(body, write(share)).ms) }
     })
     const longest = measured.toSorted((a, b) => b.ms - a.ms).slice(0, MAX_LISTED)
     for (const { name, ms } of longest) log(`${ms.toFixed(0)} ms: ${name}`)
@@ -74,20 +73,6 @@ function measureLeast (
     ms = Math.min(ms, longestPiece(measured))
     if (i === TIMES || ms <= LONG_MS) return { measured, ms }
   }
-}
-
-function isTooMuch ({ failure }: Measured): boolean {
-  return failure instanceof Failure && failure.code === 'too_much_work'
-}
-
-/** Finds about the largest share of a body that is accepted. */
-function findShare ({ write, measure }: Body): number {
-  let [share, step] = [0, 1]
-  for (let i = 0; i < STEPS; i++) {
-    step /= 2
-    if (!isTooMuch(measure(write(share + step)))) share += step
-  }
-  return share
 }
 
 function createBodies (): readonly Body[] {

@@ -270,7 +270,10 @@ function checkMember (
     const kind = code === 'operator_unknown' ? 'operator' : 'member'
     return refuse({ ...place, code }, describeUnknown(kind, key, Object.keys(properties)))
   }
-  const problem = findNameProblem(schema['keys'] as NameKind | undefined, key, place)
+  const kind = schema['keys'] as NameKind | undefined
+  // Names of operations in `when`; those of stored JSON have any value.
+  if (kind === undefined && others[Kind] !== 'Unknown') place.context.count(1, place.path)
+  const problem = findNameProblem(kind, key, place)
   if (problem !== undefined) return refuse({ ...place, code: 'member_invalid' }, problem)
   return check(others, value, place)
 }

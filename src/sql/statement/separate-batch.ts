@@ -106,16 +106,23 @@ export class SeparateBatch {
    * and whether it runs code.
    */
   foresee (): readonly Statement[] {
-    return this.#separate.operations.map((sendings, index) => {
-      const all = this.fill(index, () => null).map(({ statement }) => statement)
-      const [first] = all.length === 0 ? [this.#compiled[sendings[0]?.statement ?? 0]] : all
+    return this.#separate.operations.map(sendings => {
+      const all = sendings.flatMap(sending => this.#foreseeOne(sending))
       return {
-        ...first as Statement,
+        ...all[0] as Statement,
         refused: all.flatMap(({ refused = [], row }) =>
           refused.map(value => row === undefined ? value : { ...value, row })),
         runsCode: all.some(({ runsCode }) => runsCode === true)
       }
     })
+  }
+
+  /** Without rows of a parameter, that of a row of NULLs. */
+  #foreseeOne (sending: Sending): readonly Statement[] {
+    const filled = this.#fillOne(sending, () => null).map(({ statement }) => statement)
+    if (filled.length > 0) return filled
+    const { columns = [] } = sending.rowsOf ?? {}
+    return [this.#fillWith(sending, [...columns, ...sending.inputs].map(() => null))]
   }
 }
 

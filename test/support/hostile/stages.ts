@@ -131,6 +131,24 @@ export function longestPiece ({ stages }: Measured): number {
     /^(?:read|plan|error)/.test(name) ? ms + (stages.get('answer') ?? 0) : ms))
 }
 
+/** Whether a body has too many names, operators and references. */
+export function isTooMuch ({ failure }: Measured): boolean {
+  return failure instanceof Failure && failure.code === 'too_much_work'
+}
+
+/** The share of a body is found to 2 %. */
+const STEPS = 6
+
+/** Finds about the largest share of a body, from 0 to 1, that is not too much. */
+export function findShare (measure: (share: number) => Measured): number {
+  let [share, step] = [0, 1]
+  for (let i = 0; i < STEPS; i++) {
+    step /= 2
+    if (!isTooMuch(measure(share + step))) share += step
+  }
+  return share
+}
+
 class StageClock {
   readonly #stages = new Map<string, number>()
   #failure: unknown
