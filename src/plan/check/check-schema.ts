@@ -192,6 +192,8 @@ function checkArray (schema: TSchema, value: readonly Json[], place: SchemaPlace
     )
   }
   const items = schema['items'] as TSchema
+  // Any JSON.
+  if (items[Kind] === 'Unknown') return checkStrings(value, place)
   const accepted = acceptedScalars(items)
   let valid = true
   // No path and no place is created for a plain element: for many thousand elements, that took most
