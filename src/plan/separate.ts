@@ -49,10 +49,12 @@ export interface Sending {
   readonly inputs: readonly Input[]
   /** The position of the row in `values`. */
   readonly row?: number
-  /** The columns of its key, which no other row may have, by their numbers in the inputs. */
-  readonly key?: ReadonlyMap<string, number> | undefined
-  /** The rows are those of a parameter: the inputs are these members of each of them. */
-  readonly rowsOf?: { readonly position: number, readonly columns: readonly string[] }
+  /** The columns of the first inputs. */
+  readonly columns?: readonly string[]
+  /** Columns whose values no other row may have, or the constraint with these columns. */
+  readonly key?: readonly string[] | { readonly constraint: string } | undefined
+  /** The rows are those of this parameter: the first inputs are the columns of each of them. */
+  readonly rowsOf?: number
 }
 
 /** A value that a statement gets: of the request, of an earlier operation, or JSON of both. */
@@ -130,32 +132,22 @@ function separateInserts (
     const own: RowGroup = { columns, positions: [0], rows: storedRow(columns, first) }
     const replaced = replaceReferences({ ...node, groups: [own] }, first + columns.length)
     const statement = add(replaced.node)
-    const key = keyOf(node, columns)
-    const position = parameterOf(rows)
-    if (position !== undefined) {
-      return [{ statement, inputs: replaced.references, key, rowsOf: { position, columns } }]
+    const target = node.conflict?.update && node.conflict.target
+    // PostgreSQL refuses a second row with the same key, but only in one statement.
+    const key = target !== undefined && 'columns' in target ? target.columns : target
+    const rowsOf = parameterOf(rows)
+    if (rowsOf !== undefined) {
+      return [{ statement, inputs: replaced.references, columns, key, rowsOf }]
     }
     return readRows(rows).map((row, i): Sending => ({
       statement,
+      columns,
       key,
       inputs: [...columns.map(column => row.get(column) as Input), ...replaced.references],
       row: positions[i] as number
     }))
   })
   return sortRows(sendings)
-}
-
-/**
- * The columns of `on_conflict`, if an insert updates rows that exist: PostgreSQL refuses a second
- * row with the same key, but only in one statement.
- */
-function keyOf (
-  { conflict }: InsertNode,
-  columns: readonly string[]
-): ReadonlyMap<string, number> | undefined {
-  if (conflict?.update === undefined || 'constraint' in conflict.target) return undefined
-  const key = conflict.target.columns.map(column => [column, columns.indexOf(column)] as const)
-  return key.every(([, number]) => number >= 0) ? new Map(key) : undefined
 }
 
 function separateUpdates (
@@ -167,11 +159,13 @@ function separateUpdates (
     const { fields, positions, rows } = group
     const replaced = replaceReferences(updateOfRow(node, group, first), first + fields.length)
     const statement = add(replaced.node)
-    const key = new Map(fields.flatMap((field, i) => isKey(field) ? [[field.column, i]] : []))
+    const key = fields.filter(isKey).map(({ column }) => column)
+    const columns = fields.map(({ column }) => column)
     return readRows(rows).map((row, i): Sending => ({
       statement,
       inputs: [...fields.map(({ name }) => row.get(name) as Input), ...replaced.references],
       row: positions[i] as number,
+      columns,
       key
     }))
   })

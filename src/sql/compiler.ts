@@ -30,7 +30,7 @@ import {
   type SessionDefaults
 } from './frame/session.ts'
 import { commentOn } from './frame/steps.ts'
-import { SeparateBatch } from './statement/separate-batch.ts'
+import { SeparateBatch, type SeparateBatchParts } from './statement/separate-batch.ts'
 import { isRowsSlot, textSlot } from './statement/slot.ts'
 import { emptyResults } from './statement/shared-results.ts'
 import {
@@ -196,7 +196,9 @@ export class Compiler {
       const separate = this.#separate(batch)
       const compiled = this.#compileKept(batch, options, known, () =>
         compileSeparate(separate, options))
-      current = new SeparateBatch({ plan, separate, compiled, values, limits: options })
+      const findKey: SeparateBatchParts['findKey'] = (table, constraint) =>
+        this.columnTypes.lookup(table)?.uniqueKeys?.get(constraint)?.columns
+      current = new SeparateBatch({ plan, separate, compiled, values, limits: options, findKey })
       return current.foresee()
     })
     const separate = (): SeparateBatch => {

@@ -4,7 +4,7 @@
  */
 import { isObject, writeJson, type Json, type JsonObject } from '../../json/parse.ts'
 import { readNumber } from '../../plan/document.ts'
-import type { Reference } from '../../plan/nodes.ts'
+import type { PlanNode, Reference, TableName } from '../../plan/nodes.ts'
 import type { Plan } from '../../plan/plan.ts'
 import type { Input, SeparatePlan, Sending } from '../../plan/separate.ts'
 import { ReadValue, type Values } from './slot.ts'
@@ -22,7 +22,7 @@ export interface FilledStatement {
   readonly key: ReadonlyArray<readonly [column: string, value: Json]>
 }
 
-interface SeparateBatchParts {
+export interface SeparateBatchParts {
   readonly plan: Plan
   readonly separate: SeparatePlan
   /** The statements of the plan, compiled. */
@@ -30,6 +30,8 @@ interface SeparateBatchParts {
   /** The values of the batch. */
   readonly values: readonly Json[]
   readonly limits: BatchLimits
+  /** Finds the columns of a unique constraint. */
+  readonly findKey: (table: TableName, constraint: string) => readonly string[] | undefined
 }
 
 /** What the service limits while it sends the operations of a batch; see CompileOptions. */
@@ -46,8 +48,10 @@ export class SeparateBatch {
   readonly #separate: SeparatePlan
   readonly #compiled: readonly CompiledStatement[]
   readonly #values: readonly Json[]
+  readonly #findKey: SeparateBatchParts['findKey']
 
-  constructor ({ plan, separate, compiled, values, limits }: SeparateBatchParts) {
+  constructor ({ plan, separate, compiled, values, limits, findKey }: SeparateBatchParts) {
+    this.#findKey = findKey
     this.plan = plan
     this.limits = limits
     this.#separate = separate
@@ -62,21 +66,29 @@ export class SeparateBatch {
   }
 
   #fillOne (sending: Sending, read: ReadReference): readonly FilledStatement[] {
-    const { inputs, rowsOf, key = NO_KEY, row } = sending
+    const { inputs, rowsOf, columns = [], row } = sending
+    const key = this.#keyOf(sending).map(column => [column, columns.indexOf(column)] as const)
     const keyIn = (values: Values): FilledStatement['key'] =>
-      Array.from(key, ([column, number]) => {
+      key.map(([column, number]) => {
         const value = values[number] as Json | ReadValue
         return [column, value instanceof ReadValue ? value.json : value]
       })
     const given = inputs.map(input => this.#readInput(input, read))
     if (rowsOf !== undefined) {
-      const rows = this.#values[rowsOf.position] as readonly JsonObject[]
+      const rows = this.#values[rowsOf] as readonly JsonObject[]
       return rows.map((own, row) => {
-        const values = [...rowsOf.columns.map(column => own[column] as Json), ...given]
+        const values = [...columns.map(column => own[column] as Json), ...given]
         return { statement: this.#fillWith(sending, values, row), row, key: keyIn(values) }
       })
     }
     return [{ statement: this.#fillWith(sending, given, row), row, key: keyIn(given) }]
+  }
+
+  /** The columns of a key; none if not all of them are known to be in the rows. */
+  #keyOf ({ statement, columns = [], key = [] }: Sending): readonly string[] {
+    const { table } = this.#separate.statements[statement]?.plan.operations[0] as PlanNode
+    const known = 'constraint' in key ? this.#findKey(table, key.constraint) ?? [] : key
+    return known.every(column => columns.includes(column)) ? known : []
   }
 
   #fillWith ({ statement }: Sending, inputs: Values, row?: number): Statement {
@@ -121,12 +133,10 @@ export class SeparateBatch {
   #foreseeOne (sending: Sending): readonly Statement[] {
     const filled = this.#fillOne(sending, () => null).map(({ statement }) => statement)
     if (filled.length > 0) return filled
-    const { columns = [] } = sending.rowsOf ?? {}
-    return [this.#fillWith(sending, [...columns, ...sending.inputs].map(() => null))]
+    const { columns = [], inputs } = sending
+    return [this.#fillWith(sending, [...columns, ...inputs].map(() => null))]
   }
 }
-
-const NO_KEY: ReadonlyMap<string, number> = new Map()
 
 /** Replaces the strings of JSON that stand for references. */
 function replaceNumbers (value: Json, read: (number: number) => Json): Json {

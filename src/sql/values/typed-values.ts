@@ -410,8 +410,8 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   ): Fragment {
     if (path.resultType === 'text') return this.buildReferenceText(reference)
     const { parameter: of } = reference
-    // It takes the type of the expression.
-    if (of !== undefined && path.example !== undefined && path.resultType === 'column') {
+    // It takes the type of the expression, of which Citus computes no row of NULLs.
+    if (this.plain && of !== undefined && path.example !== undefined) {
       return operandSlot(of, TEXT, { column: path.column, isCompared: true })
     }
     if (path.resultType === 'json') {
@@ -578,7 +578,8 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     delimiter: string
   ): Fragment | undefined {
     if (references === undefined || refersToOperation(references)) return undefined
-    const type = example === undefined ? this.targetType(column) : TEXT
+    const ofExpression = this.plain ? TEXT : undefined
+    const type = example === undefined ? this.targetType(column) : ofExpression
     if (resultType !== 'column' || type === undefined || !isText(type)) return undefined
     const parts = [
       ...literals === undefined ? [] : [{ given: literals, isList: true }],
