@@ -221,13 +221,13 @@ t.test('1000 references to several operations, in rows of one and many shapes', 
   t.same(body.data.deep[0].j, want.map((text, i) => ({ [`k${i}`]: [text] })))
 })
 
-t.test('a body full of references', async t => {
+t.test('a batch full of references', async t => {
   const { status, text, body } = await service.post([
     { id: 's', op: 'insert', table: 'b', values: [{ j: 1 }] },
-    op.insert('o', 'b', [{ j: Array.from({ length: 40_000 }, () => '$s.j') }])
+    op.insert('o', 'b', [{ j: Array.from({ length: 7000 }, () => '$s.j') }])
   ])
   t.equal(status, 200, text.slice(0, 300))
-  t.equal(body.data.o?.[0].j.length, 40_000)
+  t.equal(body.data.o?.[0].j.length, 7000)
 })
 
 t.test('ids such as "x", "X" and "__proto__" are different', async t => {

@@ -442,25 +442,26 @@ t.test('a table can have 1600 columns', async t => {
   })
   const row = `{${wide.map((name, i) => `"${name}":${i}`).join()}}`
   const renamed = wide.map(column => ({ column, as: `${column}_` }))
-  const { status, text } = await service.post([
-    op.insert(
-      'i', 'wide', [Object.fromEntries(wide.map((name, i) => [name, i]))], { returning: wide }
-    ),
-    op.select('s', 'wide', { columns: wide }),
+  const dataOf = async (...batch: readonly object[]): Promise<string> => {
+    const { text } = await service.post(batch)
+    return text.replace(/^\{"error":null,"data":(.*)\}$/, '$1')
+  }
+  const select = op.select('s', 'wide', { columns: wide })
+  const values = [Object.fromEntries(wide.map((name, i) => [name, i]))]
+  const stored = await dataOf(op.insert('i', 'wide', values, { returning: wide }), select)
+  t.ok(stored === `{"i":[${row}],"s":[${row}]}`)
+  const read = await dataOf(
     op.select('a', 'wide', { columns: renamed, order: [{ c1599_: 'desc' }] }),
-    op.select('g', 'wide', { columns: wide.map(column => ({ fn: 'max', column, as: column })) }),
     op.select('r', 'wide', {
-      columns: ['c1599'], where: { c1599: { eq: '$s.0.c1599' }, c0: { eq: '$a.0.c0_' } }
-    }),
-    op.delete('d', 'wide', { all: true, returning: wide })
-  ])
-  t.equal(status, 200, text.slice(0, 300))
-  t.ok(
-    text ===
-      `{"error":null,"data":{"i":[${row}],"s":[${row}],"a":[${
-        row.replaceAll(/(c\d+)/g, '$1_')
-      }],"g":[${row}],"r":[{"c1599":1599}],"d":[${row}]}}`
+      columns: ['c1599'], where: { c1599: { eq: '$a.0.c1599_' }, c0: { eq: '$a.0.c0_' } }
+    })
   )
+  const ofRenamed = row.replaceAll(/(c\d+)/g, '$1_')
+  t.ok(read === `{"a":[${ofRenamed}],"r":[{"c1599":1599}]}`)
+  const columns = wide.map(column => ({ fn: 'max', column, as: column }))
+  t.ok(await dataOf(op.select('g', 'wide', { columns })) === `{"g":[${row}]}`)
+  const last = await dataOf(op.delete('d', 'wide', { all: true, returning: wide }))
+  t.ok(last === `{"d":[${row}]}`)
 })
 
 t.test('MAX_ROWS limits the rows of requests and responses, not those that are read', async t => {
