@@ -94,12 +94,3 @@ export class BatchPlanner {
     return { plan, values, isKept }
   }
 }
-
-/** Returns a function that calls `create` once, when its result is first needed. */
-export function once<Result> (create: () => Result): () => Result {
-  let result: Result | undefined
-  return () => {
-    result ??= create()
-    return result
-  }
-}

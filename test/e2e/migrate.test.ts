@@ -233,7 +233,7 @@ t.test('a failed migration prints one line without secrets and creates nothing',
     [
       'an unknown engine',
       { DATABASE_URL: 'postgres://user@127.0.0.1/shop', DATABASE_ENGINE: 'oracle' },
-      /DATABASE_ENGINE: expected one of postgresql, citus, got "oracle"$/
+      /DATABASE_ENGINE: expected one of postgresql, citus, sequential, got "oracle"$/
     ],
     ['no URL', {}, /^oneflight: DATABASE_URL: required$/],
     ['an empty URL', { DATABASE_URL: '' }, /^oneflight: DATABASE_URL: required$/],

@@ -852,3 +852,21 @@ t.test('a parameter inside an array or a composite fits its type, or is refused'
     }], text)
   }
 })
+
+t.test('a list has parameters beside values of earlier operations', async t => {
+  const { run } = await useService(t, {
+    schema: `create table n (id int); insert into n values (1), (2), (3);
+      grant select on n to oneflight_user`,
+    batches: {
+      both: {
+        params: { type: 'object', properties: { x: true }, required: ['x'] },
+        operations: [
+          { id: 's', op: 'select', table: 'n', where: { id: { eq: 3 } } },
+          { id: 'b', op: 'select', table: 'n', where: { id: { in: ['$params.x', '$s.0.id'] } } }
+        ]
+      }
+    }
+  })
+  t.same((await run('both', { x: 1 })).body.data?.b, [{ id: 1 }, { id: 3 }])
+  t.match((await run('both', { x: [1] })).body.error, { code: 'value_invalid' })
+})

@@ -84,7 +84,7 @@ function findProblem (
         : undefined
     case 'select': {
       const { having, order, output } = node
-      return having.length > 0 && order.length > 0 && (output?.some(isAllColumns) ?? true)
+      return having.length > 0 && order.length > 0 && output?.some(isAllColumns) === true
         ? 'Citus loses the order of a select with "having" and all columns. Name the columns.'
         : undefined
     }

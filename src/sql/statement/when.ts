@@ -43,11 +43,6 @@ export function buildSkipped (node: Pick<PlanNode, 'when'>): Fragment {
   return when.length === 0 ? empty : sql`(${join(when, AND)}) is not true or `
 }
 
-/** Limits a query to an operation that runs. It also limits aggregates, which return a row. */
-export function rowsWhen (rows: Fragment, when: readonly Fragment[]): Fragment {
-  return when.length === 0 ? rows : sql`select * from (${rows}) as g where ${join(when, AND)}`
-}
-
 /**
  * Builds conditions that are true, or raise `absent`: a row that the operation reads
  * does not exist. An operation that is skipped reads nothing.

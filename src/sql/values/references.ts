@@ -64,16 +64,6 @@ export class References {
     this.#needs = needs
   }
 
-  /** Whether the statement reads settings of earlier operations. */
-  get readsSettings (): boolean {
-    return this.#settings.size > 0 || this.#sources.size > 0
-  }
-
-  /** Whether the next element is read from the text of a setting, and not from a CTE. */
-  get readsDirectly (): boolean {
-    return this.#reads < MAX_DIRECT_READS
-  }
-
   /**
    * What is known of the column that a reference reads, or of another one of its row. The statement
    * depends on its type.

@@ -64,11 +64,6 @@ export class StatementNeeds {
     return sql`c${integer(this.#queries.push(query) - 1)}`
   }
 
-  /** The number of queries of addRows so far. */
-  get rows (): number {
-    return this.#queries.length
-  }
-
   /** The CTEs of addRows. */
   rowCtes (): readonly Fragment[] {
     const as = this.facts.plain ? sql`as materialized` : sql`as`

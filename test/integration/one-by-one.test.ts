@@ -1,0 +1,106 @@
+/**
+ * Tests operations that are sent one by one (DATABASE_ENGINE=sequential): what the service decides
+ * between them. `npm run test:one-by-one` runs the tests of the language in this way.
+ */
+import t from 'tap'
+import * as op from '../support/operations.ts'
+import { useService } from '../support/service.ts'
+import { headersOfBatch } from '../support/shorthand.ts'
+
+const schema = `
+  create table t (id int primary key, a int, txt text, list int[], doc jsonb, odd json,
+    wait interval, waits interval[]);
+  insert into t (id, a, txt, list, doc, odd) values
+    (1, 1, repeat('x', 40000), '{1,2}', '{"k": [1]}', null),
+    (2, 1, 'two', '{3}', '{"k": [2]}', '1'),
+    (3, null, 'k', null, null, null),
+    (9, null, null, null, null, '{"b": 1, "b": 2}');
+  grant all on t to oneflight_user;`
+const { post, run, url } = await useService(t, {
+  schema,
+  env: {
+    DATABASE_ENGINE: 'sequential',
+    MAX_RESPONSE_BYTES: '65536',
+    MAX_ROWS: '10',
+    MAX_STREAM_ROWS: '100',
+    EXPLAIN: 'on'
+  },
+  batches: {
+    store: {
+      params: {
+        type: 'object',
+        properties: {
+          rows: {
+            type: 'array',
+            items: { type: 'object', properties: { id: true }, additionalProperties: false }
+          }
+        },
+        required: ['rows']
+      },
+      operations: [{ id: 'i', op: 'insert', table: 't', values: '$params.rows' }]
+    },
+    join: {
+      params: { type: 'object', properties: { x: true }, required: ['x'] },
+      operations: [
+        op.select('s', 't', { where: { id: { eq: 2 } } }),
+        op.update('u', 't', { set: { doc: ['$params.x', '$s.0.id'] }, where: { id: { eq: 2 } } }),
+        op.insert('i', 't', [{ id: 70, doc: ['$params.x', '$s.0.id'] }, { id: 71 }])
+      ]
+    }
+  }
+})
+const rollback = { headers: { prefer: 'tx=rollback' } }
+const read = (id: number, more = {}): object =>
+  op.select('s', 't', { where: { id: { eq: id } }, ...more })
+
+t.test('the service refuses what the rows of an operation show', async t => {
+  const byKey = (...values: readonly object[]): object =>
+    ({ id: 'o', op: 'update', table: 't', key: ['id'], values })
+  const upsert = (...ids: readonly unknown[]): object =>
+    op.insert('o', 't', ids.map(id => ({ id, a: 5 })), {
+      on_conflict: { columns: ['id'], do: 'update' }
+    })
+  const update = (set: object): object => op.update('o', 't', { set, where: { id: { eq: 3 } } })
+  const where = (where: object): object => op.select('o', 't', { where })
+  for (const [batch, code, message] of [
+    [[read(1), update({ a: '$s.0.list' })], 'value_invalid', /"a"/],
+    [[read(1), update({ list: '$s.0.a' })], 'value_invalid', /takes an array/],
+    [[read(9), update({ doc: '$s.0.odd' })], 'value_invalid', /"s" have JSON/],
+    [[read(1), where({ wait: { in: '$s.*.list' } })], 'value_invalid', /"wait"/],
+    [[{ ...byKey({ a: 1, txt: 'x' }), key: ['a'] }], 'rows_ambiguous', /same key/],
+    [[read(3), byKey({ id: '$s.0.a', a: 1 })], 'value_invalid', /key must not be null/],
+    [[read(3), byKey({ id: '$s.0.id', a: 1 }, { id: 3, a: 2 })], 'key_duplicate', /Row 1 /],
+    [[upsert(3, 4, 3)], 'cardinality_violation', /second time/],
+    [[op.select('s', 't', { order: [{ id: 'asc' }] }), { ...read(1), id: 'o' }],
+      'response_too_large', /MAX_RESPONSE_BYTES/]
+  ] as const) {
+    const { body: { error }, text } = await post(batch)
+    t.match(error, { code, message }, text.slice(0, 300))
+  }
+  t.match((await post([read(3)])).body.data?.s, [{ id: 3, a: null, doc: null }], 'nothing changed')
+})
+
+t.test('rows and values of every kind are sent alone', async t => {
+  const values = [
+    { id: 1, list: { $append: [9] }, doc: { $merge: { m: 1 } } },
+    { id: 2, list: { $append: ['$s.0.id'] }, doc: { $merge: { m: 2 } } }
+  ]
+  const returning = ['list', 'doc']
+  const update = { id: 'u', op: 'update', table: 't', key: ['id'], values, returning }
+  t.match((await post([read(3), update], rollback)).body.data?.u, [
+    { list: [1, 2, 9], doc: { k: [1], m: 1 } },
+    { list: [3, 3], doc: { k: [2], m: 2 } }
+  ])
+  t.match((await run('join', { x: 'x' }, rollback)).body.data, {
+    u: [{ doc: ['x', 2] }], i: [{ id: 70, doc: ['x', 2] }, { id: 71 }]
+  })
+  const none = await run('store', { rows: [] }, { headers: { prefer: 'explain' } })
+  t.match(none.body.data?.i, [{ Plan: {} }])
+  t.same((await run('store', { rows: [] })).body.data?.i, [])
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: headersOfBatch({ accept: 'application/x-ndjson', connection: 'close' }),
+    body: JSON.stringify([read(2, { columns: ['id'] })])
+  })
+  t.match(await response.text(), /^\{"id":2\}\n/)
+})
