@@ -107,9 +107,20 @@ function withoutConditions (node: PlanNode, isRead: boolean): PlanNode {
   return { ...node, when: [], expect: undefined, answersCount }
 }
 
-/** Whether an insert stores several rows of the request. */
-function hasSeveralRows ({ groups, query }: InsertNode, isUpload: boolean): boolean {
-  if (query !== undefined) return false
+/**
+ * Whether `on_conflict` may change the key of a row that exists. Only PostgreSQL knows then which
+ * row is changed a second time, so all rows are one statement.
+ */
+export function changesKey ({ conflict }: InsertNode): boolean {
+  if (conflict?.update?.isDefault !== false) return false
+  const { target, update: { set } } = conflict
+  return 'constraint' in target || set.some(({ column }) => target.columns.includes(column))
+}
+
+/** Whether an insert stores several rows of the request, a statement for each of them. */
+function hasSeveralRows (node: InsertNode, isUpload: boolean): boolean {
+  const { groups, query } = node
+  if (query !== undefined || changesKey(node)) return false
   return groups.length > 1 || groups.some(({ positions, rows }) =>
     parameterOf(rows) === undefined ? positions.length > 1 : !isUpload)
 }
@@ -132,9 +143,9 @@ function separateInserts (
     const own: RowGroup = { columns, positions: [0], rows: storedRow(columns, first) }
     const replaced = replaceReferences({ ...node, groups: [own] }, first + columns.length)
     const statement = add(replaced.node)
-    const target = node.conflict?.update && node.conflict.target
+    const { target, update } = node.conflict ?? {}
     // PostgreSQL refuses a second row with the same key, but only in one statement.
-    const key = target !== undefined && 'columns' in target ? target.columns : target
+    const key = update && target && ('columns' in target ? target.columns : target)
     const rowsOf = parameterOf(rows)
     if (rowsOf !== undefined) {
       return [{ statement, inputs: replaced.references, columns, key, rowsOf }]

@@ -37,6 +37,8 @@ export type SequenceFailure = Pick<Failed, 'error' | 'at' | 'raised' | 'refusal'
 
 const SKIPPED = Buffer.from('null')
 const NO_ROWS = Buffer.from('[]')
+/** A row of `"returning": []`. */
+const NO_COLUMNS = Buffer.from('{}')
 
 export class Sequence {
   /** The result of each operation so far, as the response has it. */
@@ -47,6 +49,8 @@ export class Sequence {
   readonly #rows: Buffer[] = []
   readonly #counts: number[] = []
   readonly #read = referenceReader(this.#rows)
+  /** The keys of the rows of the last operation. */
+  #keys: ReadonlyArray<FilledStatement['key']> = []
   #bytes = 0
 
   /** `sink`: takes the rows of the only operation. */
@@ -84,8 +88,9 @@ export class Sequence {
     if (absent !== undefined) return this.#fail(index, absent)
     const filled = this.#fill(index)
     if ('kind' in filled) return filled
-    const issue = findKeyIssue(node, filled)
-    if (issue !== undefined) return { kind: 'failed', failed: { ...issue, at: index } }
+    this.#keys = filled.map(({ key }) => key)
+    const issue = node.kind === 'bulk_update' ? findKeyIssue(filled) : undefined
+    if (issue !== undefined) return this.#fail(index, issue)
     const refused = filled.flatMap(({ statement: { refused = [] }, row }) =>
       refused.map((value): RefusedValue => ({ ...value, index, ...row !== undefined && { row } })))
     if (refused.length > 0) {
@@ -145,7 +150,10 @@ export class Sequence {
   }
 
   /** Takes the rows of an operation. Returns what is wrong with them. */
-  #take (node: PlanNode, parts: readonly (readonly Buffer[])[]): RaisedError | undefined {
+  #take (
+    node: PlanNode,
+    parts: readonly (readonly Buffer[])[]
+  ): RaisedError | Twice | undefined {
     if (this.#sink !== undefined) {
       this.#add(Buffer.from(String(this.#sink.count)), NO_ROWS, 0)
       return undefined
@@ -155,13 +163,15 @@ export class Sequence {
     const isRead = plan.referenceUses.has(index)
     const answersCount = minimal === true || node.answersCount === true
     const isHidden = answersCount || output?.length === 0
-    const isCounted = !isRead && isHidden
+    const isCounted = output?.length === 0 || (!isRead && answersCount)
     const counts = parts.map(cells => isCounted ? Number(String(cells[0])) : cells.length)
     const count = counts.reduce((sum, one) => sum + one, 0)
-    const rows = isCounted ? NO_ROWS : joinRows(parts.flat())
+    const cells = isCounted && isRead ? Array<Buffer>(count).fill(NO_COLUMNS) : parts.flat()
+    const rows = isCounted && !isRead ? NO_ROWS : joinRows(cells)
     if (node.kind === 'bulk_update' && counts.some(one => one > 1)) {
       return { kind: 'ambiguous', value: 0 }
     }
+    if (node.kind === 'insert' && this.#affectsTwice(counts)) return { kind: 'twice', value: 0 }
     if (count > (isCounted ? maxChanged : maxRows)) return { kind: 'rows', value: 0 }
     if (expect !== undefined && (count < expect.min || count > expect.max)) {
       return { kind: 'expect', value: count }
@@ -173,6 +183,18 @@ export class Sequence {
     const result = answersCount ? Buffer.from(String(count)) : isHidden ? NO_ROWS : rows
     this.#add(result, rows, count)
     return undefined
+  }
+
+  /** Whether a row of an insert has the key of one that was inserted or updated before. */
+  #affectsTwice (counts: readonly number[]): boolean {
+    const affected = new Set<string>()
+    return this.#keys.some((key, i) => {
+      if (key.length === 0 || key.some(([, value]) => value === null)) return false
+      const text = textOfKey(key)
+      if (affected.has(text)) return true
+      if (counts[i] !== 0) affected.add(text)
+      return false
+    })
   }
 
   #add (result: Buffer, rows: Buffer, count: number): void {
@@ -203,9 +225,23 @@ export class Sequence {
     return missing < 0 ? undefined : { kind: 'column', value: missing + 1 }
   }
 
-  #fail (at: number, raised: RaisedError): Next {
-    return { kind: 'failed', failed: { error: REFUSED, at, raised } }
+  #fail (at: number, raised: RaisedError | Twice): Next {
+    return raised.kind === 'twice'
+      ? { kind: 'failed', failed: { error: SECOND_TIME, at } }
+      : { kind: 'failed', failed: { error: REFUSED, at, raised } }
   }
+}
+
+/** A row is inserted or updated a second time. */
+interface Twice {
+  readonly kind: 'twice'
+  readonly value: 0
+}
+
+/** As PostgreSQL refuses it. */
+const SECOND_TIME = {
+  code: SqlState.cardinality_violation,
+  message: 'ON CONFLICT DO UPDATE command cannot affect row a second time'
 }
 
 const REFUSED = { code: SqlState.data_exception, message: 'The service refused the operation.' }
@@ -220,31 +256,16 @@ function parseRows (rows: Buffer): readonly Json[] {
 }
 
 /** Finds a part of a key that is NULL, or a row with the key of an earlier one. */
-function findKeyIssue (
-  { kind }: PlanNode,
-  filled: readonly FilledStatement[]
-): Pick<SequenceFailure, 'error' | 'raised'> | undefined {
+function findKeyIssue (filled: readonly FilledStatement[]): RaisedError | undefined {
   const known = new Set<string>()
   for (const { key, row } of filled) {
     const column = key.find(([, value]) => value === null)?.[0]
-    if (kind === 'bulk_update' && column !== undefined) {
-      const issue = { problem: 'key', path: [String(row), column] } as const
-      return { error: REFUSED, raised: { kind: 'value', value: 0, issue } }
+    if (column !== undefined) {
+      return { kind: 'value', value: 0, issue: { problem: 'key', path: [String(row), column] } }
     }
-    if (key.length === 0 || column !== undefined) continue
     const text = textOfKey(key)
-    if (known.has(text)) {
-      return kind === 'insert'
-        ? { error: SECOND_TIME }
-        : { error: REFUSED, raised: { kind: 'duplicate', value: row as number } }
-    }
+    if (known.has(text)) return { kind: 'duplicate', value: row as number }
     known.add(text)
   }
   return undefined
-}
-
-/** As PostgreSQL refuses it. */
-const SECOND_TIME = {
-  code: SqlState.cardinality_violation,
-  message: 'ON CONFLICT DO UPDATE command cannot affect row a second time'
 }

@@ -37,6 +37,7 @@ t.test('what Citus would accept and not keep is refused', async t => {
   const rows = [{ tenant: 'acme', id: 1, tags: { $append: ['x'] } }]
   for (const batch of [
     [set({ tags: { $append: ['x'] } })],
+    [{ ...set({ id: 5 }), values: [1, 2].map(id => ({ tenant: 'acme', id, name: 'x' })) }],
     [{ id: 'f', op: 'call', function: 'list_stock' }],
     [{ id: 'v', op: 'select', table: 'listed_stock' }],
     [{ ...select, where: { exists: { table: 'apples', on: { sku: 'sku' } } } }],

@@ -44,7 +44,10 @@ const { post, run, url } = await useService(t, {
       operations: [
         op.select('s', 't', { where: { id: { eq: 2 } } }),
         op.update('u', 't', { set: { doc: ['$params.x', '$s.0.id'] }, where: { id: { eq: 2 } } }),
-        op.insert('i', 't', [{ id: 70, doc: ['$params.x', '$s.0.id'] }, { id: 71 }])
+        op.insert('i', 't', [
+          { id: 70, doc: ['$params.x', '$s.0.id'] },
+          { id: 71, txt: '$params.x' }
+        ])
       ]
     }
   }
@@ -64,6 +67,8 @@ t.test('the service refuses what the rows of an operation show', async t => {
   const where = (where: object): object => op.select('o', 't', { where })
   for (const [batch, code, message] of [
     [[read(1), update({ a: '$s.0.list' })], 'value_invalid', /"a"/],
+    [[read(1), op.insert('o', 't', [{ id: 80 }, { id: 81, a: '$s.0.list' }])], 'value_invalid',
+      /^Row 1 of values, column "a"/],
     [[read(1), update({ list: '$s.0.a' })], 'value_invalid', /takes an array/],
     [[read(9), update({ doc: '$s.0.odd' })], 'value_invalid', /"s" have JSON/],
     [[read(1), where({ wait: { in: '$s.*.list' } })], 'value_invalid', /"wait"/],
@@ -92,8 +97,11 @@ t.test('rows and values of every kind are sent alone', async t => {
     { list: [3, 3], doc: { k: [2], m: 2 } }
   ])
   t.match((await run('join', { x: 'x' }, rollback)).body.data, {
-    u: [{ doc: ['x', 2] }], i: [{ id: 70, doc: ['x', 2] }, { id: 71 }]
+    u: [{ doc: ['x', 2] }], i: [{ id: 70, doc: ['x', 2] }, { id: 71, txt: 'x' }]
   })
+  const empty = op.update('e', 't', { set: { a: 7 }, where: { id: { eq: 2 } }, returning: [] })
+  const copied = op.update('c', 't', { set: { doc: '$e.0' }, where: { id: { eq: 3 } } })
+  t.match((await post([empty, copied], rollback)).body.data, { e: [], c: [{ doc: {} }] })
   const none = await run('store', { rows: [] }, { headers: { prefer: 'explain' } })
   t.match(none.body.data?.i, [{ Plan: {} }])
   t.same((await run('store', { rows: [] })).body.data?.i, [])

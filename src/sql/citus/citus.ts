@@ -18,6 +18,7 @@ import { flattenConditions } from '../../plan/filter.ts'
 import type { Assignment, Condition, Exists, InsertNode, PlanNode } from '../../plan/nodes.ts'
 import { isAllColumns, isMarked } from '../../plan/output.ts'
 import type { Plan } from '../../plan/plan.ts'
+import { changesKey } from '../../plan/separate.ts'
 import { FIXED_SETTINGS, type ConnectionFacts } from '../../postgres/facts.ts'
 import type { TransactionMode } from '../frame/compiled-batch.ts'
 import { searchPath, type Session, type SessionDefaults } from '../frame/session.ts'
@@ -107,10 +108,14 @@ function findInsertProblem (
       'use "when".'
   }
   const hidden = minimal || answersCount === true || output?.length === 0
-  return isUpload && groups.length > 0 && (!hidden || referenceUses.has(index))
-    ? 'Citus returns the rows of an upload in any order. Use "returning": [].'
+  const isOne = groups.length === 0 || (groups.length === 1 && groups[0]?.positions.length === 1)
+  return (isUpload || (changesKey(node) && !isOne)) && (!hidden || referenceUses.has(index))
+    ? UNORDERED
     : undefined
 }
+
+const UNORDERED = 'Citus returns the rows of an upload, and of an insert whose "on_conflict" ' +
+  'changes the key, in any order. Use "returning": [].'
 
 /** Why a function is refused; see `isInlined`. */
 const INLINED = 'Citus would read no rows of distributed tables in this function: it is ' +

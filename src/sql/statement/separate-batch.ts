@@ -6,7 +6,7 @@ import { isObject, writeJson, type Json, type JsonObject } from '../../json/pars
 import { readNumber } from '../../plan/document.ts'
 import type { PlanNode, Reference, TableName } from '../../plan/nodes.ts'
 import type { Plan } from '../../plan/plan.ts'
-import type { Input, SeparatePlan, Sending } from '../../plan/separate.ts'
+import type { Input, SeparatePlan, SeparateStatement, Sending } from '../../plan/separate.ts'
 import { ReadValue, type Values } from './slot.ts'
 import { fillStatement, type CompiledStatement, type Statement } from './statement.ts'
 
@@ -86,7 +86,8 @@ export class SeparateBatch {
 
   /** The columns of a key; none if not all of them are known to be in the rows. */
   #keyOf ({ statement, columns = [], key = [] }: Sending): readonly string[] {
-    const { table } = this.#separate.statements[statement]?.plan.operations[0] as PlanNode
+    const { plan } = this.#separate.statements[statement] as SeparateStatement
+    const { table } = plan.operations[0] as PlanNode
     const known = 'constraint' in key ? this.#findKey(table, key.constraint) ?? [] : key
     return known.every(column => columns.includes(column)) ? known : []
   }
