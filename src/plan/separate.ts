@@ -150,13 +150,8 @@ function separateInserts (
     if (rowsOf !== undefined) {
       return [{ statement, inputs: replaced.references, columns, key, rowsOf }]
     }
-    return readRows(rows).map((row, i): Sending => ({
-      statement,
-      columns,
-      key,
-      inputs: [...columns.map(column => row.get(column) as Input), ...replaced.references],
-      row: positions[i] as number
-    }))
+    const sent = { rows, positions, names: columns, given: replaced.references }
+    return sendRows(sent, { statement, columns, key })
   })
   return sortRows(sendings)
 }
@@ -172,15 +167,34 @@ function separateUpdates (
     const statement = add(replaced.node)
     const key = fields.filter(isKey).map(({ column }) => column)
     const columns = fields.map(({ column }) => column)
-    return readRows(rows).map((row, i): Sending => ({
-      statement,
-      inputs: [...fields.map(({ name }) => row.get(name) as Input), ...replaced.references],
-      row: positions[i] as number,
-      columns,
-      key
-    }))
+    const names = fields.map(({ name }) => name)
+    const sent = { rows, positions, names, given: replaced.references }
+    return sendRows(sent, { statement, columns, key })
   })
   return sortRows(sendings)
+}
+
+/** The rows of a group. */
+interface SentRows {
+  readonly rows: StoredJson
+  /** The positions of the rows in `values`. */
+  readonly positions: readonly number[]
+  /** The names of the values of each row, in the order of the inputs. */
+  readonly names: readonly string[]
+  /** The inputs after them, which are the same for each row. */
+  readonly given: readonly Input[]
+}
+
+/** Sends a statement for each row. */
+function sendRows (
+  { rows, positions, names, given }: SentRows,
+  sending: Omit<Sending, 'inputs' | 'row'>
+): readonly Sending[] {
+  return readRows(rows).map((row, i) => ({
+    ...sending,
+    inputs: [...names.map(name => row.get(name) as Input), ...given],
+    row: positions[i] as number
+  }))
 }
 
 function sortRows (sendings: readonly Sending[]): readonly Sending[] {

@@ -91,8 +91,8 @@ export class Sequence {
     this.#keys = filled.map(({ key }) => key)
     const issue = node.kind === 'bulk_update' ? findKeyIssue(filled) : undefined
     if (issue !== undefined) return this.#fail(index, issue)
-    const refused = filled.flatMap(({ statement: { refused = [] }, row }) =>
-      refused.map((value): RefusedValue => ({ ...value, index, ...row !== undefined && { row } })))
+    const refused = filled.flatMap(({ statement: { refused = [] } }) =>
+      refused.map((value): RefusedValue => ({ ...value, index })))
     if (refused.length > 0) {
       const refusal = { kind: 'values', values: refused, index } as const
       return { kind: 'failed', failed: { error: REFUSED, at: index, refusal } }

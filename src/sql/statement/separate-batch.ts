@@ -7,7 +7,7 @@ import { readNumber } from '../../plan/document.ts'
 import type { PlanNode, Reference, TableName } from '../../plan/nodes.ts'
 import type { Plan } from '../../plan/plan.ts'
 import type { Input, SeparatePlan, SeparateStatement, Sending } from '../../plan/separate.ts'
-import { ReadValue, type Values } from './slot.ts'
+import { jsonOf, ReadValue, type Values } from './slot.ts'
 import { fillStatement, type CompiledStatement, type Statement } from './statement.ts'
 
 /** Returns the value of a reference. */
@@ -69,10 +69,7 @@ export class SeparateBatch {
     const { inputs, rowsOf, columns = [], row } = sending
     const key = this.#keyOf(sending).map(column => [column, columns.indexOf(column)] as const)
     const keyIn = (values: Values): FilledStatement['key'] =>
-      key.map(([column, number]) => {
-        const value = values[number] as Json | ReadValue
-        return [column, value instanceof ReadValue ? value.json : value]
-      })
+      key.map(([column, number]) => [column, jsonOf(values[number] as Json | ReadValue)])
     const given = inputs.map(input => this.#readInput(input, read))
     if (rowsOf !== undefined) {
       const rows = this.#values[rowsOf] as readonly JsonObject[]
@@ -94,7 +91,9 @@ export class SeparateBatch {
 
   #fillWith ({ statement }: Sending, inputs: Values, row?: number): Statement {
     const compiled = this.#compiled[statement] as CompiledStatement
-    return { ...fillStatement(compiled, [...this.#values, ...inputs]), row }
+    const filled = fillStatement(compiled, [...this.#values, ...inputs])
+    if (row === undefined) return filled
+    return { ...filled, row, refused: filled.refused?.map(value => ({ ...value, row })) }
   }
 
   #readInput (input: Input, read: ReadReference): Json | ReadValue {
@@ -106,11 +105,8 @@ export class SeparateBatch {
           ? new ReadValue(read(input))
           : this.#values[input.parameter.position] as Json
       default:
-        return replaceNumbers(input.value, number => {
-          const reference = input.references[number] as Reference
-          const value = this.#readInput(reference, read)
-          return value instanceof ReadValue ? value.json : value
-        })
+        return replaceNumbers(input.value, number =>
+          jsonOf(this.#readInput(input.references[number] as Reference, read)))
     }
   }
 
@@ -123,8 +119,7 @@ export class SeparateBatch {
       const all = sendings.flatMap(sending => this.#foreseeOne(sending))
       return {
         ...all[0] as Statement,
-        refused: all.flatMap(({ refused = [], row }) =>
-          refused.map(value => row === undefined ? value : { ...value, row })),
+        refused: all.flatMap(({ refused = [] }) => refused),
         runsCode: all.some(({ runsCode }) => runsCode === true)
       }
     })

@@ -63,7 +63,11 @@ function valueOf (given: Given, values: Values): Json {
 }
 
 function valueAt (values: Values, position: number): Json {
-  const value = values[position] as Json | ReadValue
+  return jsonOf(values[position] as Json | ReadValue)
+}
+
+/** Returns a value, whether it is of the request or of an earlier operation. */
+export function jsonOf (value: Json | ReadValue): Json {
   return value instanceof ReadValue ? value.json : value
 }
 
