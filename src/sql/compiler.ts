@@ -197,7 +197,7 @@ export class Compiler {
       const compiled = this.#compileKept(batch, options, known, () =>
         compileSeparate(separate, options))
       const findKey: SeparateBatchParts['findKey'] = (table, constraint) =>
-        this.columnTypes.lookup(table)?.uniqueKeys?.get(constraint)?.columns
+        this.columnTypes.lookup(table)?.uniqueKeys?.get(constraint)?.columns ?? []
       current = new SeparateBatch({ plan, separate, compiled, values, limits: options, findKey })
       return current.foresee()
     })

@@ -30,8 +30,8 @@ export interface SeparateBatchParts {
   /** The values of the batch. */
   readonly values: readonly Json[]
   readonly limits: BatchLimits
-  /** Finds the columns of a unique constraint. */
-  readonly findKey: (table: TableName, constraint: string) => readonly string[] | undefined
+  /** Finds the columns of a unique constraint; none if they are not known. */
+  readonly findKey: (table: TableName, constraint: string) => readonly string[]
 }
 
 /** What the service limits while it sends the operations of a batch; see CompileOptions. */
@@ -85,7 +85,7 @@ export class SeparateBatch {
   #keyOf ({ statement, columns = [], key = [] }: Sending): readonly string[] {
     const { plan } = this.#separate.statements[statement] as SeparateStatement
     const { table } = plan.operations[0] as PlanNode
-    const known = 'constraint' in key ? this.#findKey(table, key.constraint) ?? [] : key
+    const known = 'constraint' in key ? this.#findKey(table, key.constraint) : key
     return known.every(column => columns.includes(column)) ? known : []
   }
 
