@@ -5,7 +5,7 @@
  */
 import { failure } from '../errors/catalogue.ts'
 import { SqlState } from '../errors/sqlstates.ts'
-import { has, isObject, parseJson, type Json } from '../json/parse.ts'
+import { has, isObject, type Json } from '../json/parse.ts'
 import type { PlanNode, Reference } from '../plan/nodes.ts'
 import type { RaisedError } from '../sql/statement/raised-error.ts'
 import {
@@ -13,12 +13,13 @@ import {
   type FilledStatement,
   type SeparateBatch
 } from '../sql/statement/separate-batch.ts'
+import { answersOnlyCount } from '../sql/operations/output.ts'
 import { columnsRead, listsRead, mayReadLists } from '../sql/statement/shared-results.ts'
 import type { RefusedValue } from '../sql/statement/slot.ts'
 import type { Statement } from '../sql/statement/statement.ts'
 import { joinRows } from './answers.ts'
 import type { Failed, RowSink } from './outcome.ts'
-import { referenceReader } from './read-reference.ts'
+import { referenceReader, rowsOfCells, type Rows } from './read-reference.ts'
 
 /** What is sent after the rows so far: an operation, or the end of the transaction. */
 export type Next =
@@ -38,7 +39,7 @@ export type SequenceFailure = Pick<Failed, 'error' | 'at' | 'raised' | 'refusal'
 const SKIPPED = Buffer.from('null')
 const NO_ROWS = Buffer.from('[]')
 /** A row of `"returning": []`. */
-const NO_COLUMNS = Buffer.from('{}')
+const NO_COLUMNS: Json = {}
 
 export class Sequence {
   /** The result of each operation so far, as the response has it. */
@@ -46,9 +47,8 @@ export class Sequence {
   readonly #batch: SeparateBatch
   readonly #sink: RowSink | undefined
   /** The rows that later operations read. */
-  readonly #rows: Buffer[] = []
-  readonly #counts: number[] = []
-  readonly #read = referenceReader(this.#rows)
+  readonly #rows: Rows[] = []
+  readonly #read = referenceReader(source => this.#rows[source])
   /** The keys of the rows of the last operation. */
   #keys: ReadonlyArray<FilledStatement['key']> = []
   #bytes = 0
@@ -80,7 +80,7 @@ export class Sequence {
   /** Fills an operation. Undefined: it is skipped, or has no rows to store. */
   #begin (node: PlanNode, index: number): Next | undefined {
     if (!this.#holds(node)) {
-      this.#add(SKIPPED, NO_ROWS, 0)
+      this.#add(SKIPPED, [])
       const missing = this.#findMissing(index, 0)
       return missing && this.#fail(index, missing)
     }
@@ -113,7 +113,7 @@ export class Sequence {
   }
 
   #valueOf (reference: Reference): Json {
-    const value = this.#read(this.#choose(reference))
+    const value = this.#read(reference)
     // JSON of the database may have members that a request may not have, such as two with one name.
     if (value === undefined) {
       const { operations } = this.#batch.plan
@@ -123,15 +123,8 @@ export class Sequence {
     return value
   }
 
-  /** Of several references, the first whose row exists. */
-  #choose (reference: Reference): Reference {
-    const { otherwise = [] } = reference
-    const all = [{ ...reference, otherwise: [] }, ...otherwise]
-    return all.find(({ source, row }) => Number(row) < this.#countOf(source)) ?? reference
-  }
-
   #countOf (source: number): number {
-    return this.#counts[source] as number
+    return (this.#rows[source] as Rows).length
   }
 
   #holds ({ when }: PlanNode): boolean {
@@ -155,19 +148,18 @@ export class Sequence {
     parts: readonly (readonly Buffer[])[]
   ): RaisedError | Twice | undefined {
     if (this.#sink !== undefined) {
-      this.#add(Buffer.from(String(this.#sink.count)), NO_ROWS, 0)
+      this.#add(Buffer.from(String(this.#sink.count)), [])
       return undefined
     }
     const { index, expect, output } = node
     const { plan, limits: { minimal, maxRows, maxChanged = maxRows, maxBytes } } = this.#batch
     const isRead = plan.referenceUses.has(index)
-    const answersCount = minimal === true || node.answersCount === true
+    const answersCount = answersOnlyCount(node, minimal)
     const isHidden = answersCount || output?.length === 0
     const isCounted = output?.length === 0 || (!isRead && answersCount)
     const counts = parts.map(cells => isCounted ? Number(String(cells[0])) : cells.length)
     const count = counts.reduce((sum, one) => sum + one, 0)
-    const cells = isCounted && isRead ? Array<Buffer>(count).fill(NO_COLUMNS) : parts.flat()
-    const rows = isCounted && !isRead ? NO_ROWS : joinRows(cells)
+    const cells = parts.flat()
     if (node.kind === 'bulk_update' && counts.some(one => one > 1)) {
       return { kind: 'ambiguous', value: 0 }
     }
@@ -176,12 +168,14 @@ export class Sequence {
     if (expect !== undefined && (count < expect.min || count > expect.max)) {
       return { kind: 'expect', value: count }
     }
-    const missing = this.#findMissing(index, count) ?? this.#findColumn(index, rows, count)
+    const rows = isCounted ? { length: count, at: () => NO_COLUMNS } : rowsOfCells(cells)
+    const missing = this.#findMissing(index, count) ?? this.#findColumn(index, rows)
     if (missing !== undefined) return missing
-    if (!isHidden) this.#bytes += rows.length
+    const hidden = answersCount ? Buffer.from(String(count)) : NO_ROWS
+    const result = isHidden ? hidden : joinRows(cells)
+    if (!isHidden) this.#bytes += result.length
     if (this.#bytes > maxBytes) return { kind: 'bytes', value: 0 }
-    const result = answersCount ? Buffer.from(String(count)) : isHidden ? NO_ROWS : rows
-    this.#add(result, rows, count)
+    this.#add(result, rows)
     return undefined
   }
 
@@ -197,10 +191,9 @@ export class Sequence {
     })
   }
 
-  #add (result: Buffer, rows: Buffer, count: number): void {
+  #add (result: Buffer, rows: Rows): void {
     this.results.push(result)
     this.#rows.push(rows)
-    this.#counts.push(count)
   }
 
   /** Finds a row that later operations read and that does not exist, or lists that are too long. */
@@ -216,10 +209,10 @@ export class Sequence {
   }
 
   /** Finds a column that a later operation reads and that the rows do not have. */
-  #findColumn (index: number, rows: Buffer, count: number): RaisedError | undefined {
+  #findColumn (index: number, rows: Rows): RaisedError | undefined {
     const columns = columnsRead(this.#batch.plan.referenceUses.get(index) ?? [])
-    if (columns.length === 0 || count === 0) return undefined
-    const [first] = parseRows(rows)
+    const first = columns.length === 0 ? undefined : rows.at(0)
+    // A row that cannot be read is found when a value of it is needed.
     if (first === undefined) return undefined
     const missing = columns.findIndex(column => !(isObject(first) && has(first, column)))
     return missing < 0 ? undefined : { kind: 'column', value: missing + 1 }
@@ -245,15 +238,6 @@ const SECOND_TIME = {
 }
 
 const REFUSED = { code: SqlState.data_exception, message: 'The service refused the operation.' }
-
-/** Rows with JSON that cannot be read are found when a value of them is needed. */
-function parseRows (rows: Buffer): readonly Json[] {
-  try {
-    return parseJson(rows) as readonly Json[]
-  } catch {
-    return []
-  }
-}
 
 /** Finds a part of a key that is NULL, or a row with the key of an earlier one. */
 function findKeyIssue (filled: readonly FilledStatement[]): RaisedError | undefined {

@@ -34,7 +34,7 @@ import {
 import { describeName } from './describe-name.ts'
 import type { Suggestions } from './look-up.ts'
 import type { Failed } from './outcome.ts'
-import { referenceReader } from './read-reference.ts'
+import { referenceReader, rowsOfResults } from './read-reference.ts'
 import { describeList } from '../values/describe.ts'
 import { findRow, type FoundRow } from './find-row.ts'
 import { describeRefusedValues, pathOf, pathOfStored } from './refused-values.ts'
@@ -111,7 +111,7 @@ function findPlace (
   node: PlanNode,
   given: Pick<KnownValues, 'values' | 'isUpload'>
 ): FoundPlace {
-  const known = { ...given, readReference: referenceReader(rows) }
+  const known = { ...given, readReference: referenceReader(rowsOfResults(rows)) }
   const row = findRow(error, node, known)
   const ofRow = row && ['values', row.position]
   if (!isValueError(error.code)) return { row, place: undefined, path: ofRow }

@@ -4,7 +4,7 @@
 import t from 'tap'
 import { writeJson, type Json } from '../../../src/json/parse.ts'
 import type { Reference } from '../../../src/plan/nodes.ts'
-import { referenceReader } from '../../../src/transaction/read-reference.ts'
+import { referenceReader, rowsOfResults } from '../../../src/transaction/read-reference.ts'
 
 const results = [
   '[{"a":1.10,"b":null},{"a":2}]', '3', 'null', '[]', '[{"a":{"x":1,"x":2}}]'
@@ -20,7 +20,7 @@ const refer = (
 })
 
 t.test('values of results', async t => {
-  const read = referenceReader(results)
+  const read = referenceReader(rowsOfResults(results))
   const cases: ReadonlyArray<readonly [Reference, string | undefined]> = [
     [refer(0, 0, 'a'), '1.10'],
     [refer(0, 0, 'b'), 'null'],
