@@ -14,7 +14,7 @@ export function planCall (
   common: Omit<OperationNode, 'output'>,
   context: PlanContext
 ): CallNode {
-  const output = planColumns(columns, { context, path: ['columns'] })
+  const output = planColumns(columns, { context, path: ['columns'] }, undefined)
   return {
     kind: 'call',
     ...common,
@@ -26,7 +26,7 @@ export function planCall (
     groupBy: [],
     having: [],
     after: undefined,
-    order: planOrder(order, output),
+    order: planOrder(order, output, { context, path: ['order'], table: undefined }),
     limit,
     offset,
     lock: undefined

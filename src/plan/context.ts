@@ -9,7 +9,7 @@ import { failure } from '../errors/catalogue.ts'
 import { isDeep, type JsonObject } from '../json/parse.ts'
 import { Issues } from './check/issues.ts'
 import type { Reference, TableName } from './nodes.ts'
-import type { ReferenceUse, Requirement, RowsDocument } from './plan.ts'
+import type { NamedPart, ReferenceUse, Requirement, RowsDocument } from './plan.ts'
 import {
   describeUnknownOperation,
   isList,
@@ -64,6 +64,10 @@ export class BatchContext implements KnownOperations {
   readonly earlier = new Map<string, number>()
   /** The tables that the batch names so far, by name. */
   readonly tables = new Map<string, TableName>()
+  /** What it names so far, each once. */
+  readonly names: NamedPart[] = []
+  /** The columns among the names, by table; those that are stored have a `=`. */
+  readonly #named = new Map<TableName, Set<string | undefined>>()
   /** The rows of parameters that the batch uses so far. */
   readonly usedRows = { inserted: new Set<number>(), documents: [] as RowsDocument[] }
   readonly referenceUses = new Map<number, ReferenceUse[]>()
@@ -87,6 +91,17 @@ export class BatchContext implements KnownOperations {
     this.parameters = parameters
     this.isDeep = isDeep(operations)
     this.#slots = new Map(values.map((path, position) => [JSON.stringify(path), position]))
+  }
+
+  /** Records a name that is new. */
+  addName (part: NamedPart): void {
+    const { table, column, isStored } = part
+    const named = this.#named.get(table) ?? new Set()
+    const key = isStored ? `=${column}` : column
+    if (named.has(key)) return
+    this.#named.set(table, named.add(key))
+    // A copy has no room for more elements.
+    this.names.push({ ...part, path: part.path.slice() })
   }
 
   /** Finds the position of a value. `path`: from the operation with this index. */
@@ -128,6 +143,8 @@ export class PlanContext {
   readonly operation: JsonObject
   readonly id: string
   readonly index: number
+  /** The table of the operation; undefined after an issue, and for a function. */
+  table: TableName | undefined
   /**
    * Whether the operation has `when`. It then checks itself whether the rows that it reads exist.
    */
@@ -169,6 +186,23 @@ export class PlanContext {
         '("in") and its values as rows.',
       { op, index, path: [...path] }
     )
+  }
+
+  /** Records that a table is named. */
+  nameTable (table: TableName, path: Path): void {
+    this.batch.addName({ table, column: undefined, isStored: false, index: this.index, path })
+  }
+
+  /** Records that a column is named, if its table is known. */
+  nameColumn (table: TableName | undefined, column: string, path: Path): void {
+    if (table === undefined) return
+    this.batch.addName({ table, column, isStored: false, index: this.index, path })
+  }
+
+  /** Records that a column of the table of the operation is stored. */
+  nameStored (column: string, path: Path): void {
+    const { table, index } = this
+    if (table !== undefined) this.batch.addName({ table, column, isStored: true, index, path })
   }
 
   /** Adds an issue of this operation. Returns undefined, so that planners can return the call. */

@@ -16,7 +16,7 @@ import {
   readDollarMember,
   type ListPlace
 } from './document.ts'
-import { planTable, readPath } from './name.ts'
+import { columnsOf, planTable, readPath, type ReadColumn } from './name.ts'
 import type {
   ColumnOperand,
   ColumnPath,
@@ -27,12 +27,6 @@ import type {
   Predicate,
   Single
 } from './nodes.ts'
-
-/**
- * Reads the name of a column, or a path. `meets`: the column that its value is compared with or
- * stored in, if any.
- */
-export type ReadColumn = (text: string, place: Place, meets?: Meeting) => ColumnPath
 
 /** How a filter reads the names of columns. */
 interface FilterColumns {
@@ -52,7 +46,7 @@ interface FilterPlace extends ListPlace, FilterColumns {
 
 /**
  * Plans a filter whose shape is valid. Returns predicates of which all must hold, or an empty list
- * if there is no filter.
+ * if there is no filter. By default it reads columns of the table of the operation.
  */
 export function planFilter (
   filter: object | undefined,
@@ -61,7 +55,8 @@ export function planFilter (
 ): readonly Predicate[] {
   if (filter === undefined) return []
   const used = { conditions: 0, columns: new Set<string>() }
-  const place = { context, path, negated: false, minRows: 0, used, read: readPath, ...columns }
+  const read = columnsOf(context.table)
+  const place = { context, path, negated: false, minRows: 0, used, read, ...columns }
   const predicates = planMembers(filter as JsonObject, place)
   const { maxConditions } = context.batch.limits
   const name = `"${path.join('.')}"`
@@ -114,15 +109,20 @@ function planExists (
 ): readonly Exists[] {
   place.used.conditions++
   const table = planTable(text as string, within(place, 'table'))
+  const read = columnsOf(table)
+  const pairs = Object.entries(on as Readonly<Record<string, string>>)
+  for (const [column, outer] of pairs) {
+    const pair = within(within(place, 'on'), column)
+    read(column, pair)
+    place.read(outer, pair)
+  }
   const inner = {
     ...within(place, 'where'),
     negated: place.negated !== negated,
-    read: readPath,
+    read,
     isForeign: true
   }
   const predicates = planMembers(where as JsonObject, inner)
-  const pairs = Object.entries(on as Readonly<Record<string, string>>)
-  for (const [column, outer] of pairs) place.read(outer, within(within(place, 'on'), column))
   if (table === undefined) return []
   return [{ kind: 'exists', negated, table, on: pairs, where: predicates }]
 }

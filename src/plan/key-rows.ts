@@ -80,6 +80,7 @@ function readKeys (key: readonly KeyColumn[], context: PlanContext): readonly Ke
       context.addIssue('member_invalid', ['key', i], message)
     }
     keys.push({ column, name })
+    context.nameColumn(context.table, column, ['key', i])
   }
   return keys
 }
@@ -207,7 +208,8 @@ function planGroup (
   keys: readonly Key[],
   context: PlanContext
 ): BulkUpdateGroup {
-  const { cells } = rows[0] as Row
+  const { cells, position } = rows[0] as Row
+  for (const { column } of cells) context.nameStored(column, ['values', position, column])
   const own = cells.map(cell => isField(cell, rows.length))
   const fields: RowField[] = [
     ...keys.map(({ column }) => ({ column, modifier: undefined })),

@@ -17,6 +17,7 @@ export function planTable (text: string, place: Place): TableName | undefined {
   const key = tableKey(name)
   const table = tables.get(key) ?? name
   tables.set(key, table)
+  place.context.nameTable(table, place.path)
   return table
 }
 
@@ -99,6 +100,21 @@ export function readPath (text: string): ColumnPath {
       /^-?[0-9]+$/.test(key) ? Math.max(-maxInt4, Math.min(Number(key), maxInt4)) : key
     ),
     resultType: text.includes('->>') ? 'text' : 'json'
+  }
+}
+
+/**
+ * Reads the name of a column, or a path. `meets`: the column that its value is compared with or
+ * stored in, if any.
+ */
+export type ReadColumn = (text: string, place: Place, meets?: Meeting) => ColumnPath
+
+/** Returns what reads the columns of a table; undefined: those of a function. */
+export function columnsOf (table: TableName | undefined): ReadColumn {
+  return (text, { context, path }) => {
+    const found = readPath(text)
+    context.nameColumn(table, found.column, path)
+    return found
   }
 }
 

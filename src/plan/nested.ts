@@ -10,8 +10,15 @@ import {
 import { has, type JsonObject } from '../json/parse.ts'
 import { within, type Place, type PlanContext } from './context.ts'
 import { planFilter } from './filter.ts'
-import { planTable } from './name.ts'
-import type { NestedRead, NestedReads, OutputColumn, PlanNode, SelectNode } from './nodes.ts'
+import { columnsOf, planTable } from './name.ts'
+import type {
+  NestedRead,
+  NestedReads,
+  OutputColumn,
+  PlanNode,
+  SelectNode,
+  TableName
+} from './nodes.ts'
 import { isAllColumns, planColumns, planOrder } from './output.ts'
 
 type Reads = Readonly<Record<string, Static<typeof Schema>>>
@@ -33,11 +40,18 @@ export function checkNested (
   }
 }
 
-/** `output`: the columns of the row that the reads belong to. `level`: from 1. */
+interface NestedPlace extends Place {
+  /** From 1. */
+  readonly level: number
+  /** The table of the row that the reads belong to; undefined after an issue. */
+  readonly outer: TableName | undefined
+}
+
+/** `output`: the columns of the row that the reads belong to. */
 export function planNested (
   reads: Reads,
   output: readonly OutputColumn[] = [],
-  { context, path, level }: Place & { readonly level: number }
+  { context, path, level, outer }: NestedPlace
 ): NestedReads | undefined {
   if (level > maxNestedReads) {
     return context.addIssue(
@@ -70,7 +84,7 @@ export function planNested (
         `"columns" returns "${name}" already; choose another name.`
       )
     }
-    return planRead([name, read], { ...place, level })
+    return planRead([name, read], { ...place, level, outer })
   })
   const { maxRows } = context.batch.limits
   return { reads: planned.filter(read => read !== undefined), maxRows }
@@ -87,24 +101,34 @@ function countReads (reads: Reads): number {
 /** Returns undefined after an issue of the table. */
 function planRead (
   [name, read]: readonly [name: string, read: Reads[string]],
-  place: Place & { readonly level: number }
+  place: NestedPlace
 ): NestedRead | undefined {
-  const { level } = place
-  const { on, one = false, columns, where, order, limit, offset, with: inner } = read
+  const { context, level, outer } = place
+  const { on: joined, one = false, columns, where, order, limit, offset, with: inner } = read
   const table = planTable(read.table, within(place, 'table'))
-  const output = planColumns(columns, within(place, 'columns'))
+  const on = Object.entries(joined as Readonly<Record<string, string>>)
+  for (const [column, outerColumn] of on) {
+    const { path } = within(within(place, 'on'), column)
+    context.nameColumn(table, column, path)
+    context.nameColumn(outer, outerColumn, path)
+  }
+  const output = planColumns(columns, within(place, 'columns'), table)
   const planned = {
     name,
-    on: Object.entries(on as Readonly<Record<string, string>>),
+    on,
     one,
     output,
-    where: planFilter(where, within(place, 'where')),
-    order: planOrder(order, output),
+    where: planFilter(where, within(place, 'where'), { read: columnsOf(table) }),
+    order: planOrder(order, output, { ...within(place, 'order'), table }),
     limit,
     offset,
     nested: inner === undefined
       ? undefined
-      : planNested(inner as Reads, output, { ...within(place, 'with'), level: level + 1 })
+      : planNested(inner as Reads, output, {
+        ...within(place, 'with'),
+        level: level + 1,
+        outer: table
+      })
   }
   return table && { ...planned, table }
 }

@@ -33,6 +33,9 @@ export function planConflict (
   const conflict = value as unknown as Static<typeof OnConflict>
   checkTarget(conflict, context)
   const { columns = [], constraint, index_where: indexWhere } = conflict
+  for (const [i, column] of columns.entries()) {
+    context.nameStored(column, [...path, 'columns', i])
+  }
   const update = planUpdate(conflict, runs, context)
   const where = planFilter(indexWhere, { context, path: [...path, 'index_where'] })
   return { target: constraint === undefined ? { columns, where } : { constraint }, update }

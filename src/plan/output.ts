@@ -13,8 +13,8 @@ import type {
 import type { Json } from '../json/parse.ts'
 import type { Place, PlanContext } from './context.ts'
 import { planScalar } from './document.ts'
-import { planFilter, type ReadColumn } from './filter.ts'
-import { findColumnProblem, readPath } from './name.ts'
+import { planFilter } from './filter.ts'
+import { columnsOf, findColumnProblem, readPath, type ReadColumn } from './name.ts'
 import type {
   ColumnPath,
   Expectation,
@@ -24,29 +24,36 @@ import type {
   SortKey,
   Predicate,
   PageStart,
-  SelectNode
+  SelectNode,
+  TableName
 } from './nodes.ts'
 
 /** An element of `columns` or `returning`. */
 type Column = Output | Aggregate | Inserted
 
-/** Plans a list of columns. Without one, and with only `"*"`, the output is the whole row. */
+/**
+ * Plans a list of columns of a table. Without one, and with only `"*"`, the output is the whole
+ * row.
+ */
 export function planColumns (
   columns: readonly Column[] | undefined,
-  place: Place
+  place: Place,
+  table: TableName | undefined
 ): readonly OutputColumn[] | undefined {
-  return columns === undefined || isWhole(columns) ? undefined : planOutput(columns, place)
+  return columns === undefined || isWhole(columns) ? undefined : planOutput(columns, place, table)
 }
 
 /** Plans the output columns. Two with the same name are an issue: JSON would keep only one. */
 export function planOutput (
   columns: readonly Column[],
-  { context, path }: Place
+  { context, path }: Place,
+  table: TableName | undefined
 ): readonly OutputColumn[] {
   const names = new Set<string>()
   return columns.map((column, i) => {
     const place = { context, path: [...path, i] }
     const planned = planColumn(column, place)
+    if (planned.path !== undefined) context.nameColumn(table, planned.path.column, place.path)
     const problem = findColumnProblem(planned.name)
     if (problem !== undefined) {
       context.addIssue('member_invalid', place.path, `${problem} Rename this one with "as".`)
@@ -123,17 +130,20 @@ function defaultName ({ column, keys }: ColumnPath): string {
 /** Plans `order`. The name of an output column takes precedence over a column of the table. */
 export function planOrder (
   order: ReadonlyArray<Readonly<Record<string, Ordering>>> = [],
-  output: readonly OutputColumn[] = []
+  output: readonly OutputColumn[] = [],
+  { context, path, table }: Place & { readonly table: TableName | undefined }
 ): readonly SortKey[] {
+  const read = columnsOf(table)
   const named = new Map(
     output.map(column => [column.name, isUnchanged(column) ? column.path : column.name])
   )
-  return order.flatMap(element =>
+  return order.flatMap((element, i) =>
     Object.entries(element).map(([name, ordering]) => {
       const { direction, nulls } = typeof ordering === 'string'
         ? { direction: ordering }
         : ordering
-      return { by: named.get(name) ?? readPath(name), direction, nulls }
+      const by = named.get(name) ?? read(name, { context, path: [...path, i, name] })
+      return { by, direction, nulls }
     })
   )
 }
@@ -166,7 +176,7 @@ export function planWhen (when: When = {}, { context, path }: Place): readonly R
 export function planHaving (
   filter: object,
   output: readonly OutputColumn[],
-  place: Place
+  { table, ...place }: Place & { readonly table: TableName | undefined }
 ): readonly Predicate[] {
   const allColumns = output.some(isAllColumns)
   const types = new Map(output.map(column => [column.name, resultTypeOf(column)]))
@@ -181,6 +191,7 @@ export function planHaving (
         `"${text}" is not in "columns". Output columns: ${[...types.keys()].join(', ')}.`
       )
     }
+    if (!types.has(found.column)) context.nameColumn(table, found.column, path)
     return found
   }
   return planFilter(filter, place, { read })

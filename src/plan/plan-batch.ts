@@ -22,7 +22,7 @@ export function planBatch (
   input: PlanInput = {}
 ): Plan {
   const context = new BatchContext(batch, limits, input)
-  const { issues, tables, referenceUses, requirements, counted, usedRows, slots } = context
+  const { issues, tables, names, referenceUses, requirements, counted, usedRows, slots } = context
   const operations: PlanNode[] = []
   for (const [index, { id }] of batch.entries()) {
     const node = planOperation(new PlanContext(context, index))
@@ -33,6 +33,7 @@ export function planBatch (
   return {
     operations,
     tables: [...tables.values()],
+    names,
     referenceUses,
     requirements,
     counted,
@@ -55,9 +56,9 @@ export interface PlannedBatch {
 /** Maximum memory of the cache. A service has some dozens of different batches, of about one kB. */
 const MAX_BYTES = 16 * 1024 * 1024
 
-/** A plan took up to 28 times the bytes of its text, and a small one up to 4000 bytes more. */
+/** A plan took up to 40 times the bytes of its text, and a small one up to 4000 bytes more. */
 const PLAN_BYTES = 4000
-const BYTES_PER_CHARACTER = 30
+const BYTES_PER_CHARACTER = 40
 
 /** Returns the maximum memory of a plan in bytes, from the length of the text of its batch. */
 export function planBytes (length: number): number {

@@ -18,7 +18,7 @@ import {
 import type { Place, PlanContext, PlanLimits } from './context.ts'
 import { flattenConditions, planFilter } from './filter.ts'
 import { planKeyRows } from './key-rows.ts'
-import { planName, planTable, readPath } from './name.ts'
+import { columnsOf, planName, planTable, readPath } from './name.ts'
 import { checkNested, planNested } from './nested.ts'
 import type {
   BulkUpdateNode,
@@ -58,6 +58,7 @@ export function planOperation (context: PlanContext): PlanNode | undefined {
   }
   const kind = readKind(context)
   const table = planTarget(kind, context)
+  context.table = kind === 'call' ? undefined : table
   checkNames(kind, context)
   // An operation is level 2 of the body. The search does not recurse deeper than the limit.
   const tooDeep = context.batch.isDeep
@@ -249,7 +250,8 @@ function planSelect (
   common: CommonMembers,
   context: PlanContext
 ): SelectNode {
-  const { operation } = context
+  const { operation, table } = context
+  const read = columnsOf(table)
   const { where, columns, group_by: groups, having, with: nested, after, limit, offset } = members
   // A group has no whole row.
   const reader = ['group_by', 'having'].find(name => has(operation, name))
@@ -259,22 +261,23 @@ function planSelect (
   const grouped = groups !== undefined || having !== undefined
   const output = columns === undefined || (isWhole(columns) && !grouped)
     ? undefined
-    : planOutput(columns, { context, path: ['columns'] })
+    : planOutput(columns, { context, path: ['columns'] }, table)
   checkLock(operation, context)
   checkNested(operation, output, context)
   const sorted = {
     output,
-    groupBy: groups?.map(readPath) ?? [],
-    order: planOrder(members.order, output)
+    groupBy: groups?.map((text, i) => read(text, { context, path: ['group_by', i] })) ?? [],
+    order: planOrder(members.order, output, { context, path: ['order'], table })
   }
   return {
     kind: 'select',
     ...common,
-    nested: nested && planNested(nested, output, { context, path: ['with'], level: 1 }),
+    nested: nested &&
+      planNested(nested, output, { context, path: ['with'], level: 1, outer: table }),
     distinct: members.distinct === true,
     having: having === undefined || output === undefined
       ? []
-      : planHaving(having, output, { context, path: ['having'] }),
+      : planHaving(having, output, { context, path: ['having'], table }),
     where: planFilter(where, { context, path: ['where'] }),
     ...sorted,
     after: after === undefined ? undefined : planAfter(after as readonly Json[], sorted, context),
@@ -301,7 +304,7 @@ function planReturning (
   columns: Members<'insert'>['returning'],
   context: PlanContext
 ): PlanNode['output'] {
-  return planColumns(columns, { context, path: ['returning'] })
+  return planColumns(columns, { context, path: ['returning'] }, context.table)
 }
 
 /** Without an update, every returned row is new. */

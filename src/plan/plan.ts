@@ -27,10 +27,30 @@ export interface Requirement {
 /** The requirements of one operation, each once. */
 export type Requirements = ReadonlyMap<string, Requirement>
 
+/** A table or a column that an operation names. */
+export interface NamedPart {
+  readonly table: TableName
+  /** Undefined: the table itself. */
+  readonly column: string | undefined
+  /**
+   * Whether the column is stored. Other columns are read, which can also be functions that take a
+   * row of the table.
+   */
+  readonly isStored: boolean
+  /** The operation, and the path from it. */
+  readonly index: number
+  readonly path: ReadonlyArray<string | number>
+}
+
 export interface Plan {
   readonly operations: readonly PlanNode[]
   /** All tables that the operations name, each once. */
   readonly tables: readonly TableName[]
+  /**
+   * What the operations name, each where it is named first. Columns of the result of a function
+   * and members of rows of a parameter are left out: no table has them.
+   */
+  readonly names: readonly NamedPart[]
   /**
    * The uses of references, by the index of the operation that they refer to, in the order of the
    * batch.

@@ -10,8 +10,8 @@ import { checkSchema } from './check/check-schema.ts'
 import { describeUnknown } from './check/describe.ts'
 import type { Place } from './context.ts'
 import { planDocument, planScalar, readDollarMember } from './document.ts'
-import { planSourceColumn, type ReadColumn } from './filter.ts'
-import { findColumnProblem, meetColumn, readPath } from './name.ts'
+import { planSourceColumn } from './filter.ts'
+import { columnsOf, findColumnProblem, meetColumn, type ReadColumn } from './name.ts'
 import type { Assignment, NewValues, Single } from './nodes.ts'
 import { planObject, type DocumentMember } from './stored-values.ts'
 
@@ -126,6 +126,7 @@ function readEntries (
     )
   }
   for (const [column] of entries) {
+    context.nameStored(column, [...path, column])
     const problem = findColumnProblem(column)
     if (problem !== undefined) context.addIssue('member_invalid', [...path, column], problem)
   }
@@ -228,7 +229,7 @@ function planOperand (
     case 'column':
       return {
         kind: 'column',
-        path: readPath(operand as string),
+        path: columnsOf(place.context.table)(operand as string, place),
         of: conflict ? 'excluded' : 'row'
       }
     case 'json':

@@ -15,8 +15,16 @@ import { has } from '../json/parse.ts'
 import { describeUnknown } from './check/describe.ts'
 import { within, type Place, type PlanContext } from './context.ts'
 import { documentOf } from './document.ts'
-import { planFilter, type ReadColumn } from './filter.ts'
-import { planTable, readPath, meetColumn, keyOfPath, toPath } from './name.ts'
+import { planFilter } from './filter.ts'
+import {
+  columnsOf,
+  planTable,
+  readPath,
+  meetColumn,
+  keyOfPath,
+  toPath,
+  type ReadColumn
+} from './name.ts'
 import type {
   OutputColumn,
   PlanNode,
@@ -66,28 +74,30 @@ function planSource (members: SourceMembers, place: Place): PlannedSource {
     context.addIssue('member_missing', [...place.path, 'columns'], message)
   }
   const table = planTable(members.table as string, within(place, 'table'))
+  const read = columnsOf(table)
   const declared = columns === undefined
     ? []
-    : planOutput(columns as DeclaredColumns, within(place, 'columns'))
+    : planOutput(columns as DeclaredColumns, within(place, 'columns'), table)
   const aggregated = declared.some(({ aggregate }) => aggregate !== undefined)
   const fixed = columns !== undefined &&
     (distinct || groupBy.length > 0 || having !== undefined || aggregated)
   const source = {
     kind: 'table' as const,
-    where: planFilter(where, within(place, 'where')),
+    where: planFilter(where, within(place, 'where'), { read }),
     distinct,
-    groupBy: groupBy.map(readPath),
+    groupBy: groupBy.map((text, i) => read(text, within(within(place, 'group_by'), i))),
     having: having === undefined || columns === undefined
       ? []
-      : planHaving(having, declared, within(place, 'having')),
+      : planHaving(having, declared, { ...within(place, 'having'), table }),
     order: planOrder(
       order as ReadonlyArray<Record<string, Ordering>> | undefined,
-      declared
+      declared,
+      { ...within(place, 'order'), table }
     ),
     limit,
     offset
   }
-  const output = fixed ? fixedOutput(declared) : openOutput(declared)
+  const output = fixed ? fixedOutput(declared, read) : openOutput(declared, read)
   return {
     read: output.read,
     finish: () => table && { ...source, table, output: output.columns() }
@@ -103,30 +113,34 @@ interface SourceOutput {
  * The rows have exactly these columns. With groups or `distinct`, another column would change which
  * rows there are.
  */
-function fixedOutput (declared: readonly OutputColumn[]): SourceOutput {
+function fixedOutput (
+  declared: readonly OutputColumn[],
+  readColumn: ReadColumn
+): SourceOutput {
   return {
     columns: () => declared,
-    read (text, { context, path }) {
+    read (text, place) {
       const found = findDeclared(declared, text)
       if (found !== undefined) return found
-      if (!declared.some(isAllColumns)) {
-        refuseColumn(text, declared, { context, path })
-      }
-      return readPath(text)
+      if (!declared.some(isAllColumns)) refuseColumn(text, declared, place)
+      return readColumn(text, place)
     }
   }
 }
 
 /** The rows have these columns, and all others that are read. */
-function openOutput (declared: readonly OutputColumn[]): SourceOutput {
+function openOutput (
+  declared: readonly OutputColumn[],
+  readColumn: ReadColumn
+): SourceOutput {
   const named = declared.filter(column => !isAllColumns(column))
   const others = new Map<string, OutputColumn>()
   return {
     columns: () => [...named, ...others.values()],
-    read (text) {
+    read (text, place) {
       const found = findDeclared(named, text)
       if (found !== undefined) return found
-      const path = readPath(text)
+      const path = readColumn(text, place)
       // A name with an arrow is free: no column and no alias that is read has one.
       const { name } = others.get(text) ??
         { name: path.keys.length === 0 ? path.column : `->${others.size}` }
@@ -193,6 +207,7 @@ export function planJoin (
   const { read, finish } = planFrom(from, context)
   const on = Object.entries(from.on).map(([column, name]) => {
     const path = ['from', 'on', column]
+    context.nameColumn(context.table, column, path)
     return [column, read(name, { context, path }, meetColumn(column))] as const
   })
   return {
@@ -233,7 +248,7 @@ function planRowsSource (
   if (groups !== groupBy) {
     context.addIssue('member_missing', columnsPlace.path, '"group_by" requires "columns".')
   }
-  const declared = planOutput((columns ?? []) as DeclaredColumns, columnsPlace)
+  const declared = planOutput((columns ?? []) as DeclaredColumns, columnsPlace, undefined)
   const isFixed = groups !== undefined || declared.some(({ aggregate }) => aggregate !== undefined)
   if (isFixed) checkGrouped(declared, groups, columnsPlace)
   const aliases: Aliases = new Map(

@@ -159,7 +159,12 @@ export function planRowGroups (
   parts: number,
   context: PlanContext
 ): readonly RowGroup[] | undefined {
-  if (stored !== undefined) return runs.map(run => ({ ...run, rows: stored }))
+  if (stored !== undefined) {
+    return runs.map(run => {
+      nameColumns(run, context)
+      return { ...run, rows: stored }
+    })
+  }
   const max = Math.max(1, Math.min(maxGroups, Math.floor(maxRepetition / parts)))
   const groups = runs.length <= max ? runs : mergeRuns(runs)
   if (groups.length > max) {
@@ -167,11 +172,21 @@ export function planRowGroups (
   }
   const named = groups.reduce((sum, { columns }) => sum + columns.length, 0)
   context.count(named + parts * groups.length, ['values'])
-  return groups.map(({ columns, positions }) => {
+  return groups.map(group => {
+    nameColumns(group, context)
+    const { columns, positions } = group
     // A single group is the array as sent, whose text planRows can reuse.
     const own = groups.length === 1 ? rows : positions.map(i => rows[i] as JsonObject)
     return { columns, positions, rows: planRows({ rows: own, columns, positions }, context) }
   })
+}
+
+/** Records the columns of rows. Those of a parameter have no position. */
+function nameColumns ({ columns, positions: [position] }: Run, context: PlanContext): void {
+  for (const column of columns) {
+    const path = position === undefined ? ['values'] : ['values', position, column]
+    context.nameStored(column, path)
+  }
 }
 
 /** Merges all runs that name the same columns, in the order of their first rows. */

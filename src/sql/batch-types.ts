@@ -4,9 +4,8 @@
  */
 import { identifier, join, render, sql, type Fragment } from '../fragment/fragment.ts'
 import { tableKey } from '../plan/name.ts'
-import type { UnknownName } from '../plan/named-parts.ts'
 import type { TableName } from '../plan/nodes.ts'
-import type { Plan } from '../plan/plan.ts'
+import type { NamedPart, Plan } from '../plan/plan.ts'
 import { inlinesFunction } from './citus/citus.ts'
 import type { LearnedTypes, TypesQuery } from './frame/compiled-batch.ts'
 import type { Statement } from './statement/statement.ts'
@@ -71,7 +70,7 @@ export class BatchTypes implements LearnedTypes {
     return this.#plan.tables
   }
 
-  unknownName (): UnknownName | undefined {
+  unknownName (): NamedPart | undefined {
     const { columnTypes, unknownNames } = this.#cache
     return unknownNames.find(this.#plan, { columnTypes, absent: this.#absent })
   }

@@ -1,10 +1,8 @@
 /**
  * Finds the first table or column of a plan that the database does not have.
  */
-import type { NamedPart } from '../plan/condition-names.ts'
 import { tableKey } from '../plan/name.ts'
-import { namesOfOperation, type UnknownName } from '../plan/named-parts.ts'
-import type { Plan } from '../plan/plan.ts'
+import type { NamedPart, Plan } from '../plan/plan.ts'
 import type { ColumnTypes } from './values/column-types.ts'
 import { SYSTEM_COLUMNS } from './values/column.ts'
 
@@ -17,7 +15,7 @@ export interface KnownTables {
 interface Kept {
   /** What was known of the tables and of the functions of their rows. Others are other objects. */
   readonly known: readonly unknown[]
-  readonly found: UnknownName | undefined
+  readonly found: NamedPart | undefined
 }
 
 /** Keeps what was found for the plans that recur, until more is known of their tables. */
@@ -25,7 +23,7 @@ export class UnknownNames {
   readonly #kept = new WeakMap<Plan, Kept>()
 
   /** Returns the first unknown name, in the order of the operations, if there is one. */
-  find (plan: Plan, tables: KnownTables): UnknownName | undefined {
+  find (plan: Plan, tables: KnownTables): NamedPart | undefined {
     const { columnTypes, absent } = tables
     // A table may be created at any time, and no object shows it.
     if (absent.size > 0) return findFirst(plan, tables)
@@ -41,13 +39,8 @@ export class UnknownNames {
   }
 }
 
-function findFirst ({ operations }: Plan, tables: KnownTables): UnknownName | undefined {
-  for (const node of operations) {
-    for (const part of namesOfOperation(node)) {
-      if (!mayExist(part, tables)) return { ...part, index: node.index }
-    }
-  }
-  return undefined
+function findFirst ({ names }: Plan, tables: KnownTables): NamedPart | undefined {
+  return names.find(part => !mayExist(part, tables))
 }
 
 /** A table of which nothing is known may have every column. */

@@ -3,7 +3,7 @@
  */
 import { aggregateNames } from '../../schemas/operation.ts'
 import { suggest } from '../errors/suggestion.ts'
-import type { UnknownName } from '../plan/named-parts.ts'
+import type { NamedPart } from '../plan/plan.ts'
 import type { TableName } from '../plan/nodes.ts'
 import type { Suggestions } from './look-up.ts'
 
@@ -14,7 +14,7 @@ interface NameContext {
 }
 
 /** `Table "stocks" does not exist in schema "public". Did you mean "stock"?` */
-export function describeName ({ table, column }: UnknownName, context: NameContext): string {
+export function describeName ({ table, column }: NamedPart, context: NameContext): string {
   const { suggestions, schemas } = context
   if (column === undefined) return describeTable(table, suggestions.tables, schemas)
   return `Table "${table.name}" has no column "${column}".${

@@ -4,7 +4,7 @@
  * round trip.
  */
 import { render, type Fragment } from '../fragment/fragment.ts'
-import type { UnknownName } from '../plan/named-parts.ts'
+import type { NamedPart } from '../plan/plan.ts'
 import type { PlanNode, TableName } from '../plan/nodes.ts'
 import { millisecondsUntil, query, withTimeout } from '../postgres/connection.ts'
 import { Lease, type ConnectionPool } from '../postgres/pool.ts'
@@ -49,7 +49,7 @@ export async function lookUp (
 }
 
 async function lookUpNames (
-  { table, column }: UnknownName,
+  { table, column }: NamedPart,
   options: LookUpOptions
 ): Promise<Suggestions> {
   if (column === undefined) {

@@ -2,7 +2,7 @@
  * How an attempt to run a batch can end, and how the batch can end.
  */
 import type { DatabaseError } from '../errors/postgres.ts'
-import type { UnknownName } from '../plan/named-parts.ts'
+import type { NamedPart } from '../plan/plan.ts'
 import type { TransactionId } from '../sql/frame/server-state.ts'
 import type { Place } from '../sql/frame/steps.ts'
 import type { RaisedError } from '../sql/statement/raised-error.ts'
@@ -60,7 +60,7 @@ export interface Failed {
 
 /** Why no operation was run: for a name that the database does not have, or for values. */
 export type Refusal =
-  | { readonly kind: 'name', readonly name: UnknownName, readonly index: number }
+  | { readonly kind: 'name', readonly name: NamedPart, readonly index: number }
   | { readonly kind: 'values', readonly values: readonly RefusedValue[], readonly index: number }
 
 /** The connection was lost before the outcome was known. */

@@ -3,7 +3,7 @@
  */
 import type { EngineName } from '../../../schemas/database.ts'
 import type { Preferences } from '../../../schemas/prefer.ts'
-import type { UnknownName } from '../../plan/named-parts.ts'
+import type { NamedPart } from '../../plan/plan.ts'
 import type { TableName } from '../../plan/nodes.ts'
 import type { ConnectionFacts } from '../../postgres/facts.ts'
 import { refuseStatement } from '../statement/refusal.ts'
@@ -65,7 +65,7 @@ export interface LearnedTypes {
   readonly unknown: () => TypesQuery | undefined
   readonly tables: readonly TableName[]
   /** Returns the first name of the batch that the database does not have, if there is one. */
-  readonly unknownName: () => UnknownName | undefined
+  readonly unknownName: () => NamedPart | undefined
   /** Returns the query of those that should be read again while batches go on, if there are any. */
   readonly aging: () => TypesQuery | undefined
   /**
