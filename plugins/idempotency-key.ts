@@ -14,6 +14,7 @@ import type {
 } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ConfigOptions } from '../schemas/config.ts'
+import { idleTimeoutMs } from '../schemas/database.ts'
 import { bareKey, headerValues, maxKeyLength, quotedKey, readTtl } from '../schemas/http.ts'
 import type { Identity } from '../schemas/token.ts'
 import { ownerOf, type KeyOwner } from '../src/auth/key-owner.ts'
@@ -29,7 +30,6 @@ declare module 'fastify' {
 
 async function idempotencyKey (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {
   const ttlSeconds = readTtl(config.IDEMPOTENCY_TTL)
-  const idleTimeoutMs = config.IDLE_TRANSACTION_TIMEOUT_MS
   app.decorateRequest('idempotencyKey', undefined)
   app.decorate<onRequestHookHandler>('readIdempotencyKey', (request, _reply, done) => {
     readHeader(request)

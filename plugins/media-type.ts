@@ -4,7 +4,7 @@
  */
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import type { ConfigOptions } from '../schemas/config.ts'
+import { maxUploadBytes, type ConfigOptions } from '../schemas/config.ts'
 import { headerValues, mediaTypes } from '../schemas/http.ts'
 import { failure } from '../src/errors/catalogue.ts'
 
@@ -33,7 +33,7 @@ async function mediaType (app: FastifyInstance, { config }: ConfigOptions): Prom
     const upload = (['ndjson', 'csv'] as const).find(name => mediaTypes[name] === type)
     if (upload === undefined) return requireJson.call(app, request, reply, done)
     request.upload = upload
-    request.maxBodyBytes = config.MAX_UPLOAD_BYTES
+    request.maxBodyBytes = maxUploadBytes(config)
     done()
   }
   app.decorate('requireJsonOrRows', config.MAX_UPLOAD_ROWS > 0 ? requireJsonOrRows : requireJson)

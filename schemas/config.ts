@@ -64,14 +64,9 @@ export const ConfigSchema = Type.Object({
       'user. It has its own pool of `POOL_SIZE` connections',
     secret
   }),
-  REPLICA_WAIT_MS: duration(
-    500,
-    'Maximum wait until the replica has the `Oneflight-Position` of a request',
-    0
-  ),
   REPLICA_BEHIND: oneOf(['primary', 'refuse'], {
-    description: 'What happens to a request if the replica does not reach its position in time: ' +
-      'it runs on the primary, or gets 503 `replica_behind`',
+    description: 'What happens to a request if the replica does not reach its ' +
+      '`Oneflight-Position` within 500 ms: it runs on the primary, or gets 503 `replica_behind`',
     default: 'primary'
   }),
   DATABASE_ENGINE: Type.Optional(
@@ -175,13 +170,6 @@ export const ConfigSchema = Type.Object({
     description: 'Reject tokens without `exp`',
     default: true
   }),
-  JWT_LEEWAY_S: Type.Integer({
-    description: 'Allowed clock difference for `exp`, `nbf` and `iat`',
-    default: 30,
-    unit: 's',
-    minimum: 0,
-    maximum: 600
-  }),
   JWT_AUD: Type.Optional(Type.Array(Type.String(), {
     description: 'Accepted audiences, comma-separated. Makes `aud` required'
   })),
@@ -217,18 +205,10 @@ export const ConfigSchema = Type.Object({
   MAX_UPLOAD_ROWS: Type.Integer({
     description:
       'Maximum rows of an [upload](named-batches.md#uploads) to a named batch, instead of ' +
-      '`MAX_ROWS`. 0: there are no uploads',
+      '`MAX_ROWS`. Its body may have 32 × `MAX_BODY_BYTES`. 0: there are no uploads',
     default: 0,
     minimum: 0,
     maximum: 1_000_000
-  }),
-  MAX_UPLOAD_BYTES: Type.Integer({
-    description: 'Maximum size of the body of an upload, instead of `MAX_BODY_BYTES`, which is ' +
-      'then the maximum size of a line',
-    default: 33_554_432,
-    unit: 'bytes',
-    minimum: 2,
-    maximum: 268_435_456
   }),
   MAX_RESPONSE_BYTES: Type.Integer({
     description: 'Maximum size of the rows of a response, together. A batch with more is rolled ' +
@@ -237,12 +217,6 @@ export const ConfigSchema = Type.Object({
     unit: 'bytes',
     minimum: 65_536,
     maximum: 68_719_476_736
-  }),
-  MAX_CONDITIONS: Type.Integer({
-    description: 'Maximum filter conditions per operation',
-    default: 1000,
-    minimum: 1,
-    maximum: 10_000
   }),
 
   WORKERS: Type.Integer({
@@ -290,12 +264,6 @@ export const ConfigSchema = Type.Object({
   QUEUE_TIMEOUT_MS: duration(1000, 'Maximum wait for a connection, then 503 `overloaded`'),
   STATEMENT_TIMEOUT_MS: duration(15_000, 'Maximum duration of a statement'),
   LOCK_TIMEOUT_MS: duration(5000, 'Maximum wait for a lock'),
-  IDLE_TRANSACTION_TIMEOUT_MS: duration(
-    5000,
-    'Maximum time that PostgreSQL waits for an acknowledgement of its answers, while ' +
-      'the rest of a batch is missing (`tcp_user_timeout`, PostgreSQL on Linux). Behind ' +
-      'a pooler `idle_in_transaction_session_timeout`'
-  ),
   REQUEST_TIMEOUT_MS: duration(30_000, 'Maximum time from a request to its response'),
   SHUTDOWN_DELAY_MS: duration(
     1000,
@@ -357,6 +325,16 @@ export const ConfigSchema = Type.Object({
     default: 'terse'
   })
 })
+
+/**
+ * Maximum bytes of an upload: 32 MiB by default, when a line has at most 1 MiB, and no more than
+ * there is room for.
+ */
+export function maxUploadBytes (
+  { MAX_BODY_BYTES, MAX_BYTES_IN_FLIGHT }: Pick<Config, 'MAX_BODY_BYTES' | 'MAX_BYTES_IN_FLIGHT'>
+): number {
+  return Math.min(32 * MAX_BODY_BYTES, MAX_BYTES_IN_FLIGHT)
+}
 
 /** The parsed configuration, with defaults. */
 export type Config = Readonly<Static<typeof ConfigSchema>>

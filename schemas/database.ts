@@ -50,6 +50,12 @@ export function describeAddress (host: HostAddress): string {
 }
 
 /**
+ * Maximum time that a transaction waits for the other side, in milliseconds: PostgreSQL for the
+ * rest of a batch, a stream for its client. A statement may run longer than either.
+ */
+export const idleTimeoutMs = 5000
+
+/**
  * The engines that the service knows: the values of `DATABASE_ENGINE`. All but PostgreSQL get the
  * operations of a batch one by one; `sequential` is any that understands SQL of PostgreSQL.
  */

@@ -40,6 +40,9 @@ export const maxColumns = 1600
  */
 export const maxParts = 8000
 
+/** Maximum conditions of a filter. More of them come from lists, which take one condition. */
+export const maxConditions = 1000
+
 /** Maximum values of `after`, each of which is a level of its condition. */
 export const maxPageValues = 100
 

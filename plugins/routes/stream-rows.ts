@@ -11,6 +11,7 @@ import type {
   onRequestHookHandler
 } from 'fastify'
 import type { Config } from '../../schemas/config.ts'
+import { idleTimeoutMs } from '../../schemas/database.ts'
 import { mediaTypes } from '../../schemas/http.ts'
 import { enabled } from '../../schemas/prefer.ts'
 import { failure, type Failure } from '../../src/errors/catalogue.ts'
@@ -46,21 +47,21 @@ export class RowStream extends Readable implements RowSink {
   /** Resolves when there is a row. */
   readonly begun: Promise<void>
   readonly #begin: () => void
-  readonly #stalls: { readonly afterMs: number, readonly onStall: () => void }
+  readonly #onStall: () => void
   #timer: NodeJS.Timeout | undefined
   #isWanted = true
   #piece = Buffer.allocUnsafe(0)
   #filled = 0
 
-  /** `onStall` is called when the client has taken nothing for `afterMs`. */
+  /** `onStall` is called when the client has taken nothing for `idleTimeoutMs`. */
   constructor (
     { maxRows, orJson }: Pick<RowStream, 'maxRows' | 'orJson'>,
-    stalls: { readonly afterMs: number, readonly onStall: () => void }
+    onStall: () => void
   ) {
     super({ highWaterMark: WAITING_BYTES })
     this.maxRows = maxRows
     this.orJson = orJson
-    this.#stalls = stalls
+    this.#onStall = onStall
     const { promise, resolve } = Promise.withResolvers<void>()
     this.begun = promise
     this.#begin = resolve
@@ -100,8 +101,7 @@ export class RowStream extends Readable implements RowSink {
     this.#filled = 0
     this.#isWanted = this.push(rows)
     if (this.#isWanted) return
-    const { afterMs, onStall } = this.#stalls
-    this.#timer ??= setTimeout(onStall, afterMs)
+    this.#timer ??= setTimeout(this.#onStall, idleTimeoutMs)
   }
 
   override _read (): void {
@@ -141,11 +141,7 @@ export interface RowStreams {
 
 export function createRowStreams (
   app: FastifyInstance,
-  {
-    MAX_STREAM_ROWS: maxRows,
-    POOL_SIZE: poolSize,
-    IDLE_TRANSACTION_TIMEOUT_MS: afterMs
-  }: Config
+  { MAX_STREAM_ROWS: maxRows, POOL_SIZE: poolSize }: Config
 ): RowStreams {
   const describe = app.getDecorator<DescribeFailure<FastifyRequest>>('describeFailure')
   const maxStreams = Math.max(1, Math.floor(poolSize / 2))
@@ -161,12 +157,9 @@ export function createRowStreams (
       if (weigh(mediaTypes.ndjson) <= json) return done()
       const refused = refuseRequest(request, maxRows)
       if (refused === undefined) {
-        request.rowSink = new RowStream({ maxRows, orJson: json > 0 }, {
-          afterMs,
-          onStall () {
-            request.access.failure = failure('deadline_exceeded', STALLED)
-            reply.raw.destroy()
-          }
+        request.rowSink = new RowStream({ maxRows, orJson: json > 0 }, () => {
+          request.access.failure = failure('deadline_exceeded', STALLED)
+          reply.raw.destroy()
         })
       } else if (json === 0) throw refused
       done()
@@ -200,7 +193,7 @@ export function createRowStreams (
   }
 }
 
-const STALLED = 'The client did not read the stream for IDLE_TRANSACTION_TIMEOUT_MS.'
+const STALLED = `The client did not read the stream for ${idleTimeoutMs / 1000} s.`
 
 function refuseRequest (request: FastifyRequest, maxRows: number): Failure | undefined {
   if (maxRows === 0) {

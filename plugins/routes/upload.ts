@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto'
 import type { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Config } from '../../schemas/config.ts'
+import { maxUploadBytes, type Config } from '../../schemas/config.ts'
 import type { NamedBatch } from '../../src/named/named-batch.ts'
 import { Upload, uploadTooLarge, type HoldBytes } from '../../src/named/upload.ts'
 import type { SetIdempotencyKey } from '../../src/sql/frame/idempotency.ts'
@@ -31,7 +31,7 @@ export function createRunUpload (
   const limits = {
     maxUploadRows: config.MAX_UPLOAD_ROWS,
     maxLineBytes: config.MAX_BODY_BYTES,
-    maxBytes: config.MAX_UPLOAD_BYTES
+    maxBytes: maxUploadBytes(config)
   }
   return async (request, reply) => {
     const received = performance.now() - reply.elapsedTime

@@ -8,13 +8,16 @@ import { isReservedRole, TimeClaims } from '../../schemas/token.ts'
 import { quote, refuse } from '../errors/catalogue.ts'
 import type { Payload } from './token.ts'
 
+/** Seconds by which the clocks of the issuer and of the service may differ (RFC 7519 §4.1.4). */
+const LEEWAY_S = 30
+
 /**
  * Checks `exp`, `nbf` and `iat` (RFC 7519 §4.1.4–6). `now` is in seconds since 1970. Throws
  * `token_claims_invalid`, `token_expired` or `token_not_active`.
  */
 export function checkTimes (
   payload: Payload,
-  { JWT_REQUIRE_EXP: required, JWT_LEEWAY_S: leeway }: Config,
+  { JWT_REQUIRE_EXP: required }: Config,
   now: number
 ): void {
   if (!timesCheck.Check(payload)) {
@@ -24,17 +27,17 @@ export function checkTimes (
   if (exp === undefined && required) {
     throw refuse('token_claims_invalid', 'there is no exp, and JWT_REQUIRE_EXP is true')
   }
-  if (exp !== undefined && now >= exp + leeway) {
+  if (exp !== undefined && now >= exp + LEEWAY_S) {
     throw refuse(
       'token_expired',
-      `exp ${exp} was ${Math.round(now - exp)} s ago, JWT_LEEWAY_S is ${leeway}`
+      `exp ${exp} was ${Math.round(now - exp)} s ago; ${LEEWAY_S} s are tolerated`
     )
   }
   const [name, start] = nbf < iat ? ['iat', iat] : ['nbf', nbf]
-  if (now < start - leeway) {
+  if (now < start - LEEWAY_S) {
     throw refuse(
       'token_not_active',
-      `${name} ${start} is in ${Math.round(start - now)} s, JWT_LEEWAY_S is ${leeway}`
+      `${name} ${start} is in ${Math.round(start - now)} s; ${LEEWAY_S} s are tolerated`
     )
   }
 }

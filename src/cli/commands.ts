@@ -156,9 +156,9 @@ export const commands: Readonly<Record<CommandName, CommandItem>> = {
     operands: '<file|-> …',
     options: check,
     notes: [
-      '`-` reads standard input. DB_SCHEMAS, MAX_BODY_BYTES, MAX_OPS, MAX_ROWS and ' +
-      'MAX_CONDITIONS set the limits. Without --database, neither a service nor a database is ' +
-      'needed, and tables and columns are not checked.',
+      '`-` reads standard input. DB_SCHEMAS, MAX_BODY_BYTES, MAX_OPS and MAX_ROWS set the ' +
+      'limits. Without --database, neither a service nor a database is needed, and tables and ' +
+      'columns are not checked.',
       'With --batches, files are optional. Named batches cannot be checked against a database.',
       'With --database, PostgreSQL plans each operation under the role, in a read-only ' +
       'transaction that is rolled back. Nothing is executed. Values of insert and set are not ' +

@@ -76,13 +76,7 @@ export function readConfig (env: Environment, { keys: source }: ConfigOptions = 
 }
 
 /** Limits that are checked without a database. */
-const limits = [
-  'DB_SCHEMAS',
-  'MAX_BODY_BYTES',
-  'MAX_OPS',
-  'MAX_ROWS',
-  'MAX_CONDITIONS'
-] as const
+const limits = ['DB_SCHEMAS', 'MAX_BODY_BYTES', 'MAX_OPS', 'MAX_ROWS'] as const
 export type Limits = Pick<Config, typeof limits[number]>
 
 /** Reads only the limits of a batch, for validation without a service. Throws a `ConfigError`. */
@@ -226,12 +220,9 @@ function readTokenKeys (draft: Draft, given: Environment): Draft {
 }
 
 function checkLimits (
-  { MAX_BYTES_IN_FLIGHT: all = Infinity, ...config }: Partial<Config>
+  { MAX_BYTES_IN_FLIGHT: all = Infinity, MAX_BODY_BYTES: body = 0 }: Partial<Config>
 ): readonly string[] {
-  const { MAX_BODY_BYTES: body = 0, MAX_UPLOAD_BYTES: upload = 0, MAX_UPLOAD_ROWS: rows } = config
-  const bodies = [['MAX_BODY_BYTES', body], ['MAX_UPLOAD_BYTES', rows === 0 ? 0 : upload]] as const
-  return bodies.filter(([, bytes]) => all < bytes)
-    .map(([name, bytes]) => `MAX_BYTES_IN_FLIGHT: must be at least ${name} (${bytes})`)
+  return all < body ? [`MAX_BYTES_IN_FLIGHT: must be at least MAX_BODY_BYTES (${body})`] : []
 }
 
 function checkStop (

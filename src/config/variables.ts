@@ -81,10 +81,17 @@ const SHARED_PREFIXES: readonly string[] = ['HTTP_', 'DB_', 'DATABASE_', 'LOG_',
 /** Variables that Kubernetes sets for a Service: QUEUE_SERVICE_HOST, QUEUE_PORT_80_TCP … */
 const KUBERNETES_LINK = /_(SERVICE_HOST|SERVICE_PORT|PORT)(_|$)/
 
+/** Variables of earlier versions. CHANGELOG.md says what there is instead. */
+const REMOVED: ReadonlySet<string> = new Set([
+  'DATABASE_ROUTES', 'DATABASE_ROUTE_CLAIM', 'MAX_WORK',
+  'IDLE_TRANSACTION_TIMEOUT_MS', 'JWT_LEEWAY_S', 'MAX_CONDITIONS', 'MAX_UPLOAD_BYTES',
+  'REPLICA_WAIT_MS'
+])
+
 /**
- * Returns one line per misspelled name, with the closest of the `known` names. A name is misspelled
- * when it is unknown, but has the prefix of a known one: all words but the last, `MAX_` of
- * `MAX_OPS`, `ADMIN_HTTP_` of `ADMIN_HTTP_PORT`.
+ * Returns one line per removed or misspelled name, the latter with the closest of the `known`
+ * names. A name is misspelled when it is unknown, but has the prefix of a known one: all words but
+ * the last, `MAX_` of `MAX_OPS`, `ADMIN_HTTP_` of `ADMIN_HTTP_PORT`.
  */
 export function findNearMisses (
   names: readonly string[],
@@ -94,9 +101,11 @@ export function findNearMisses (
   const isNear = (name: string): boolean =>
     prefixes.some(prefix => name.includes('_') && `${name}_`.startsWith(prefix)) ||
     known.some(own => own.startsWith(name) && name.length > prefixOf(own).length)
-  return names
-    .filter(name => !known.includes(name) && !KUBERNETES_LINK.test(name) && isNear(name))
-    .map(name => `${name}: unknown variable; did you mean ${closestName(name, known)}?`)
+  return names.flatMap(name => {
+    if (REMOVED.has(name)) return [`${name}: removed, see CHANGELOG.md`]
+    if (known.includes(name) || KUBERNETES_LINK.test(name) || !isNear(name)) return []
+    return [`${name}: unknown variable; did you mean ${closestName(name, known)}?`]
+  })
 }
 
 function prefixOf (name: string): string {

@@ -108,8 +108,8 @@ const requestErrors = failuresOf('request_error', {
   request_timeout: { status: 408, meaning: 'The request was not received in time.' },
   body_too_large: {
     status: 413,
-    meaning: 'The request body is larger than `MAX_BODY_BYTES`, or an upload is larger than ' +
-      '`MAX_UPLOAD_BYTES`.'
+    meaning: 'The request body is larger than `MAX_BODY_BYTES`, or an upload is larger than 32 ' +
+      'times as many bytes.'
   },
   too_many_ops: { status: 413, meaning: 'The batch contains more than `MAX_OPS` operations.' },
   too_much_work: {
@@ -225,8 +225,7 @@ const serviceErrors = failuresOf('service_error', {
   replica_behind: {
     status: 503,
     meaning:
-      'The replica did not reach `Oneflight-Position` within `REPLICA_WAIT_MS`, and ' +
-      '`REPLICA_BEHIND=refuse`.'
+      'The replica did not reach `Oneflight-Position` in time, and `REPLICA_BEHIND=refuse`.'
   },
   keys_unavailable: {
     status: 503,

@@ -22,11 +22,11 @@ export interface UploadLimits {
   readonly maxBytes: number
 }
 
-/** The failure of an upload of more than MAX_UPLOAD_BYTES. `form`: in which it has them. */
+/** The failure of an upload that is too large. `form`: in which it has these bytes. */
 export function uploadTooLarge (maxBytes: number, form = ''): Failure {
   return failure(
     'body_too_large',
-    `The upload has more than ${maxBytes} bytes${form} (MAX_UPLOAD_BYTES). Divide its rows.`
+    `The upload has more than ${maxBytes} bytes${form}. Divide its rows.`
   )
 }
 

@@ -2,6 +2,7 @@
  * Runs a planned batch: compiles it, executes its transaction, and reports what happened.
  */
 import type { Config } from '../../schemas/config.ts'
+import { idleTimeoutMs } from '../../schemas/database.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import type { PlanNode } from '../plan/nodes.ts'
 import type { PlannedBatch } from '../plan/plan-batch.ts'
@@ -35,9 +36,7 @@ export interface RunBatchOptions extends ExecuteOptions {
 export interface BatchSettings extends CompileSettings {
   /** Send PostgreSQL's own message and details to the client (ERROR_VERBOSITY). */
   readonly verbose: boolean
-  /** Longest wait until the replica has the position of a request. */
-  readonly replicaWaitMs: number
-  /** What happens to a batch if the replica does not have it by then. */
+  /** What happens to a batch if the replica does not have its position in time. */
   readonly replicaBehind: Config['REPLICA_BEHIND']
 }
 
@@ -49,10 +48,9 @@ export function batchSettings (config: Config): BatchSettings {
     maxBytes: config.MAX_RESPONSE_BYTES,
     statementTimeoutMs: config.STATEMENT_TIMEOUT_MS,
     lockTimeoutMs: config.LOCK_TIMEOUT_MS,
-    idleTimeoutMs: config.IDLE_TRANSACTION_TIMEOUT_MS,
+    idleTimeoutMs,
     sqlComments: config.SQL_COMMENTS === 'on',
     returnsPosition: config.DATABASE_REPLICA_URL !== undefined,
-    replicaWaitMs: config.REPLICA_WAIT_MS,
     replicaBehind: config.REPLICA_BEHIND,
     verbose: config.ERROR_VERBOSITY === 'verbose'
   }
@@ -156,18 +154,24 @@ function compileAll (
   return batch
 }
 
+/**
+ * Longest wait until the replica has the position of a request. A replica that is further behind
+ * would delay reads more than the primary does.
+ */
+const REPLICA_WAIT_MS = 500
+
 /** A batch with a position runs on the primary if the replica does not have it in time. */
 async function executeOn (
   database: Database,
   batch: CompiledBatch,
   options: RunBatchOptions & Pick<BatchRequest, 'position'>
 ): Promise<BatchOutcome> {
-  const { position, onReplicaBehind, settings: { replicaWaitMs, replicaBehind } } = options
+  const { position, onReplicaBehind, settings: { replicaBehind } } = options
   const pool = choosePool(database, batch.mode)
   if (position === undefined || pool === database.pool) {
     return await executeBatch(pool, batch, options)
   }
-  const needs = { position, until: performance.now() + replicaWaitMs }
+  const needs = { position, until: performance.now() + REPLICA_WAIT_MS }
   try {
     return await executeBatch(pool, batch, { ...options, needs })
   } catch (error) {

@@ -151,11 +151,6 @@ t.test('limits come from the environment and default to those of the service', a
     ],
     [{ MAX_OPS: '1', MAX_ROWS: '' }, many(2), /^<stdin>: too_many_ops: /],
     [{ MAX_ROWS: '1' }, insert, /rows_limit at values: /],
-    [
-      { MAX_CONDITIONS: '1', DB_SCHEMAS: 'shop' },
-      many(1),
-      /^<stdin>:1:\d+: .*rows_limit|conditions/
-    ],
     [{ MAX_BODY_BYTES: '10' }, insert, /^<stdin>: body_too_large: /]
   ]
   for (const [env, input, line] of rows) {

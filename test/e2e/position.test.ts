@@ -80,10 +80,7 @@ async function useReplica (
 }
 
 tap.test(title('a read with a position sees what was committed'), { skip }, async t => {
-  const { service, write, read } = await useReplica(t, {
-    REPLICA_WAIT_MS: '20000',
-    POOL_SIZE: '1'
-  })
+  const { service, write, read } = await useReplica(t, { POOL_SIZE: '1' })
   const places = new Set<boolean>()
   for (let rows = 1; rows <= 100; rows++) {
     const seen = await read(await write())
@@ -137,7 +134,7 @@ tap.test(title('a standby that is behind is waited for, or left'), { skip }, asy
 })
 
 tap.test(title('REPLICA_BEHIND=refuse runs nothing on the primary'), { skip }, async t => {
-  const env = { REPLICA_BEHIND: 'refuse', REPLICA_WAIT_MS: '0' }
+  const env = { REPLICA_BEHIND: 'refuse' }
   const { servers, service, read } = await useReplica(t, env)
   const answer = await service.post(select, {
     headers: { prefer: 'access=read-only', 'oneflight-position': 'FFFFFFFF/0' }
@@ -154,7 +151,7 @@ tap.test(title('REPLICA_BEHIND=refuse runs nothing on the primary'), { skip }, a
 tap.test(title('asynchronous commits of a role have a position'), { skip }, async t => {
   const { write, read } = await useReplica(
     t,
-    { REPLICA_WAIT_MS: '20000' },
+    {},
     'alter role oneflight_user set synchronous_commit = off;'
   )
   for (let rows = 1; rows <= 20; rows++) t.equal((await read(await write())).rows, rows)

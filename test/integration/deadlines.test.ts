@@ -296,9 +296,7 @@ t.test('an attempt that arrives in part is ended by REQUEST_TIMEOUT_MS', async t
   await Promise.all(cuts.map(async ([type, headers, count]) => {
     // The server waits for the rest and does not count as idle. It ends the transaction when the
     // service closes the connection, or when its answers are not acknowledged (tcp_user_timeout).
-    const { service, database, proxy } = await useProxied(t, {
-      IDLE_TRANSACTION_TIMEOUT_MS: '400', REQUEST_TIMEOUT_MS: '6000'
-    })
+    const { service, database, proxy } = await useProxied(t, { REQUEST_TIMEOUT_MS: '6000' })
     loseRest(proxy, type, count)
     const { response, ms } = await timed(() => service.post([touch, add()], { headers }))
     t.match(response, refused(504, 'deadline_exceeded'), response.text)

@@ -237,11 +237,11 @@ t.test('mistakes are refused and change nothing', async t => {
   t.equal((await service.database.sql`select from lines`).length, 4)
 })
 
-t.test('conditions of other tables count to MAX_CONDITIONS', async t => {
+t.test('conditions of other tables count to the limit of conditions', async t => {
   const condition = (where: object): object =>
     ({ exists: { table: 'orders', on: { customer_id: 'id' }, where } })
   const check = (where: object): string[] =>
-    issuesOf([op.select('s', 'customers', { where })], { MAX_CONDITIONS: '3' })
+    issuesOf([op.select('s', 'customers', { where })], { conditions: '3' })
   const two = { id: { gt: 0, lt: 9 } }
   t.same(check(condition(two)), [])
   t.same(check(condition({ ...two, ...condition({}) })), ['member_invalid where'])

@@ -395,7 +395,7 @@ t.test('a function changes the formats while rows are read', async t => {
 /** A service for which the rows of `endless` are more than all buffers on the way take. */
 async function useSlow (
   t: Test,
-  more: Readonly<Record<string, string>>
+  more: Readonly<Record<string, string>> = {}
 ): Promise<ServiceUnderTest> {
   return await useService(t, { ...on(database), env: { ...env, POOL_SIZE: '2', ...more } })
 }
@@ -417,7 +417,7 @@ const untilBlocked = (): Promise<unknown> =>
       where datname = current_database() and wait_event = 'ClientWrite'`).length > 0)
 
 t.test('PostgreSQL waits while the client does not read', async t => {
-  const slow = await useSlow(t, { IDLE_TRANSACTION_TIMEOUT_MS: '60000' })
+  const slow = await useSlow(t)
   const response = await open(slow, endless)
   response.pause()
   await untilBlocked()
@@ -437,7 +437,7 @@ t.test('PostgreSQL waits while the client does not read', async t => {
 })
 
 t.test('a client that does not read in time is disconnected', async t => {
-  const slow = await useSlow(t, { IDLE_TRANSACTION_TIMEOUT_MS: '200' })
+  const slow = await useSlow(t)
   const response = await open(slow, endless)
   response.pause()
   await until(() => slow.log.some(line => line['code'] === 'deadline_exceeded'))
@@ -446,7 +446,7 @@ t.test('a client that does not read in time is disconnected', async t => {
 })
 
 t.test('a client that leaves frees its connection', async t => {
-  const slow = await useSlow(t, { IDLE_TRANSACTION_TIMEOUT_MS: '60000' })
+  const slow = await useSlow(t)
   const response = await open(slow, endless)
   response.pause()
   await untilBlocked()
@@ -457,7 +457,7 @@ t.test('a client that leaves frees its connection', async t => {
 })
 
 t.test('a lost connection is the last line, and no row is sent twice', async t => {
-  const slow = await useSlow(t, { IDLE_TRANSACTION_TIMEOUT_MS: '60000' })
+  const slow = await useSlow(t)
   const response = await open(slow, endless)
   response.pause()
   await untilBlocked()
@@ -469,10 +469,7 @@ t.test('a lost connection is the last line, and no row is sent twice', async t =
 })
 
 t.test('the time limits hold', async t => {
-  const slow = await useSlow(t, {
-    STATEMENT_TIMEOUT_MS: '1000',
-    IDLE_TRANSACTION_TIMEOUT_MS: '60000'
-  })
+  const slow = await useSlow(t, { STATEMENT_TIMEOUT_MS: '1000' })
   const response = await open(slow, endless)
   response.pause()
   await untilBlocked()
@@ -549,7 +546,7 @@ t.test('the client throws the error of a stream', async t => {
 })
 
 t.test('the client leaves a stream', async t => {
-  const slow = await useSlow(t, { IDLE_TRANSACTION_TIMEOUT_MS: '60000' })
+  const slow = await useSlow(t)
   const client = useClient<{ endless: { i: number } }>(slow)
   for await (const { i } of client.stream(b => b.select('endless'))) if (i === 2) break
   await untilFree(slow)

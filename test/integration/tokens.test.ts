@@ -900,7 +900,7 @@ t.test('exp, nbf and iat must be numbers and are compared with the clock', async
   const begins: Readonly<Record<string, readonly string[]>> = {
     [invalid]: broken,
     passes: [
-      '0', '-0', '-1', '-1e308', '1e3', '0.5', `${now()}`, `${now()}.5`, `${now() + 300}`, '1e-400'
+      '0', '-0', '-1', '-1e308', '1e3', '0.5', `${now()}`, `${now()}.5`, `${now() + 15}`, '1e-400'
     ],
     token_not_active: [
       `${now() + 900}`, `${now() + 900}.5`, '1e10', '1e308', '99999999999999999999999999',
@@ -913,7 +913,7 @@ t.test('exp, nbf and iat must be numbers and are compared with the clock', async
       passes: [
         `${later}`, `${later}.0`, `${later}.999999999999`, `${later}e0`, '4.1e9', '1e10', '1E+10',
         '1e308', '41000000000e-1', '99999999999999999999999999', `${Number.MAX_SAFE_INTEGER}`,
-        `${now() - 300}`, `${now() - 300}.5`, '1.7976931348623157e308', `${later}000`
+        `${now()}`, `${now()}.5`, '1.7976931348623157e308', `${later}000`
       ],
       token_expired: [
         '0', '-0', '-0.0', '0e0', '1', '-1', '1e3', '1e-400', '0.1', '-1e308', `${now() - 900}`,
@@ -932,7 +932,7 @@ t.test('exp, nbf and iat must be numbers and are compared with the clock', async
     )
   )
   for (const required of ['true', 'false']) {
-    const env = { JWT_SECRET: SECRET, JWT_LEEWAY_S: '600', JWT_REQUIRE_EXP: required }
+    const env = { JWT_SECRET: SECRET, JWT_REQUIRE_EXP: required }
     const without = required === 'true' ? invalid : 'passes'
     await check(t, env, [
       ['no exp', at('"sub":"x"'), without],

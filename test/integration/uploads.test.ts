@@ -94,7 +94,7 @@ const service = await useService(t, {
   env: {
     MAX_UPLOAD_ROWS: '100000',
     MAX_ROWS: '1000',
-    MAX_BODY_BYTES: '20000',
+    MAX_BODY_BYTES: '150000',
     MAX_STREAM_ROWS: '1000',
     EXPLAIN: 'on'
   }
@@ -146,7 +146,7 @@ t.test('an upload stores what the same rows store as JSON', async t => {
   t.match(await upload('load', '\n\n{"id":1}\n\r\n{"id":"x"}\n'), {
     status: 422, body: { error: { line: 5, errors: [{ path: ['items', 1, 'id'] }] } }
   })
-  t.match(await upload('load', `\n{"id":1}\n\n${'x'.repeat(30_000)}`), {
+  t.match(await upload('load', `\n{"id":1}\n\n${'x'.repeat(200_000)}`), {
     status: 400, body: { error: { line: 4 } }
   })
   t.match(await upload('load', ''), { status: 200, body: { data: { in: [] } } })
@@ -192,7 +192,7 @@ t.test('the first faulty line is named', async t => {
     ['{"id":2,"sensor":"\\u0000"}', 400, 'it contains the character U+0000', undefined],
     ['{"id":2,"sensor":"\\ud800"}', 400, 'it contains a lone surrogate', undefined],
     ['\ufeff{"id":2}', 400, 'byte order mark', undefined],
-    [`{"id":2,"sensor":"${'x'.repeat(20_000)}"}`, 400, 'more than 20000 bytes', undefined],
+    [`{"id":2,"sensor":"${'x'.repeat(150_000)}"}`, 400, 'more than 150000 bytes', undefined],
     [`{"id":2,"info":${'['.repeat(101)}${']'.repeat(101)}}`, 422, 'nested too deeply', [[]]],
     ['5', 422, 'The row must be object.', [[]]],
     [{ sensor: 's' }, 422, '"id" is required.', [['id']]],
@@ -436,7 +436,6 @@ t.test('limits of a service', async t => {
     batches,
     env: {
       MAX_UPLOAD_ROWS: '100',
-      MAX_UPLOAD_BYTES: '3000',
       MAX_BODY_BYTES: '1000',
       MAX_BYTES_IN_FLIGHT: '3500',
       POOL_SIZE: '1',
@@ -454,7 +453,7 @@ type Run = (lines: string, headers?: object) => Promise<Answer>
 async function limitsOfBytes (t: Test, small: ServiceUnderTest, run: Run): Promise<void> {
   const tooLarge = {
     code: 'body_too_large',
-    message: 'The upload has more than 3000 bytes (MAX_UPLOAD_BYTES). Divide its rows.'
+    message: 'The upload has more than 3500 bytes. Divide its rows.'
   }
   const lines = `{"id":1,"sensor":null}${' '.repeat(900)}\n`
   t.match((await run(lines.repeat(4))).body.error, tooLarge)
@@ -605,7 +604,7 @@ t.test('the first faulty line of CSV is named', async t => {
     ['id,sensor\n1,"ab\n', 'body_invalid', 2, /not closed/],
     ['id,sensor\n1,a\0b\n', 'body_invalid', 2, /U\+0000/],
     [Buffer.from('id,sensor\n1,a\n2,\xe9\n', 'latin1'), 'body_invalid', 3, /not UTF-8/],
-    [`id,sensor\n1,${'a'.repeat(30_000)}\n`, 'body_invalid', 2, /MAX_BODY_BYTES/],
+    [`id,sensor\n1,${'a'.repeat(200_000)}\n`, 'body_invalid', 2, /MAX_BODY_BYTES/],
     ['id,sensor\nx,a\n1,a"b\n', 'params_invalid', 2, /"id" must be an integer/]
   ]
   for (const [body, code, line, message, path] of faults) {
@@ -643,7 +642,7 @@ t.test('rows as JSON are limited, not only their CSV', async t => {
   const limited = await useService(t, {
     ...on(service.database),
     batches: { load: { params: paramsOf({ type: 'array', items }), operations: [insert] } },
-    env: { MAX_UPLOAD_ROWS: '10000', MAX_UPLOAD_BYTES: '100000' }
+    env: { MAX_UPLOAD_ROWS: '10000', MAX_BODY_BYTES: '3125' }
   })
   const answer = await limited.run('load', `${name}\n${'1\n'.repeat(2000)}`, { headers: csv })
   t.match(answer, { status: 413, body: { error: { code: 'body_too_large', message: /as JSON/ } } })

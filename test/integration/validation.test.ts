@@ -23,7 +23,7 @@ const select = { op: 'select', table: 'things' }
 const upsert = { columns: ['id'], do: 'update' }
 const service = await useService(t, {
   schema,
-  env: { DB_SCHEMAS: 'public,other', MAX_CONDITIONS: '10000' }
+  env: { DB_SCHEMAS: 'public,other' }
 })
 
 t.test('issues are reported with status 422, a body with 400, and nothing is written', async t => {
@@ -123,17 +123,15 @@ t.test('unusual but valid operations are accepted', async t => {
 })
 
 t.test('1600 columns, as many as a table can have, reach PostgreSQL', async t => {
-  const columns = <T>(value: T): object =>
-    Object.fromEntries(Array.from({ length: 1600 }, (_, i) => [`c${i}`, value]))
+  const columns = Object.fromEntries(Array.from({ length: 1600 }, (_, i) => [`c${i}`, 1]))
   for (const operation of [
-    { op: 'update', set: columns(1), all: true },
-    { op: 'insert', values: [columns(1)] },
-    { op: 'select', where: columns({ eq: 1 }) }
+    { op: 'update', set: columns, all: true },
+    { op: 'insert', values: [columns] }
   ]) {
     const { status, body } = await service.post([{ id: 'a', table: 'things', ...operation }])
     t.match({ status, code: body.error.code }, { status: 400, code: 'undefined_column' })
   }
-  const where = { or: Array.from({ length: 2000 }, () => ({ id: { eq: 1 } })) }
+  const where = { or: Array.from({ length: 1000 }, () => ({ id: { eq: 1 } })) }
   t.equal((await service.post([{ id: 's', ...select, where }])).status, 200)
 })
 

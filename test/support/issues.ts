@@ -10,13 +10,19 @@ import { describePath } from '../../src/errors/envelope.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
 import { batchLimits, readBatch } from '../../src/plan/check/read-batch.ts'
 
-/**
- * Returns the failure of a batch, JSON text or a value; undefined if it is valid. `settings`: the
- * environment variables of limits.
- */
-export function findFailure (batch: unknown, settings: Environment = {}): Failure | undefined {
+/** Environment variables of limits, or another limit of conditions. */
+interface Limits extends Environment {
+  readonly conditions?: string
+}
+
+/** Returns the failure of a batch, JSON text or a value; undefined if it is valid. */
+export function findFailure (
+  batch: unknown,
+  { conditions, ...settings }: Limits = {}
+): Failure | undefined {
   const text = typeof batch === 'string' ? batch : JSON.stringify(batch)
-  const limits = batchLimits(readLimits(settings))
+  const read = batchLimits(readLimits(settings))
+  const limits = { ...read, maxConditions: Number(conditions ?? read.maxConditions) }
   try {
     planBatch(readBatch(Buffer.from(text), limits), limits)
     return undefined
@@ -32,7 +38,7 @@ export function toTexts (issues: ReadonlyArray<Pick<Issue, 'code' | 'path'>> = [
 }
 
 /** Returns the issues of a batch as sorted texts. */
-export function issuesOf (batch: unknown, settings?: Environment): string[] {
+export function issuesOf (batch: unknown, settings?: Limits): string[] {
   return toTexts(findFailure(batch, settings)?.details.errors)
 }
 
@@ -43,7 +49,7 @@ export type InvalidOperation = readonly [operation: object, ...issues: string[]]
 export function assertIssues (
   t: Test,
   operations: readonly InvalidOperation[],
-  settings?: Environment
+  settings?: Limits
 ): void {
   const select = { op: 'select', table: 'things' }
   for (const [operation, ...issues] of operations) {

@@ -6,6 +6,7 @@ import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import { ValueErrorType, type ValueError } from '@sinclair/typebox/errors'
 import { type Batch, batchSchema } from '../../../schemas/batch.ts'
 import type { Config } from '../../../schemas/config.ts'
+import { maxConditions } from '../../../schemas/operation.ts'
 import { failure, type Failure } from '../../errors/catalogue.ts'
 import { parseJson } from '../../json/parse.ts'
 import type { PlanLimits } from '../context.ts'
@@ -30,7 +31,7 @@ export function readBatch (bytes: Buffer, { maxOps }: Pick<BatchLimits, 'maxOps'
 export function batchLimits (
   config: Pick<
     Config,
-    'DB_SCHEMAS' | 'MAX_OPS' | 'MAX_ROWS' | 'MAX_CONDITIONS'
+    'DB_SCHEMAS' | 'MAX_OPS' | 'MAX_ROWS'
   > & Partial<Pick<Config, 'MAX_UPLOAD_ROWS'>>
 ): BatchLimits {
   return {
@@ -38,7 +39,7 @@ export function batchLimits (
     maxOps: config.MAX_OPS,
     maxRows: config.MAX_ROWS,
     maxUploadRows: config.MAX_UPLOAD_ROWS ?? 0,
-    maxConditions: config.MAX_CONDITIONS
+    maxConditions
   }
 }
 

@@ -344,9 +344,9 @@ t.test('incompatible keys and algorithms are rejected', async t => {
     ),
     // All problems are reported at once.
     [
-      { JWT_PUBLIC_KEY: publicPem(weak), JWT_ALGORITHMS: 'x', JWT_LEEWAY_S: '-1' },
+      { JWT_PUBLIC_KEY: publicPem(weak), JWT_ALGORITHMS: 'x', JWT_REQUIRE_EXP: 'yes' },
       `JWT_ALGORITHMS: expected a comma-separated list of any of ${known}, got "x"`,
-      'JWT_LEEWAY_S: expected an integer from 0 to 600 s, got "-1"',
+      'JWT_REQUIRE_EXP: expected true or false, got "yes"',
       'JWT_PUBLIC_KEY: is an RSA key of fewer than 2048 bits'
     ],
     [

@@ -30,14 +30,6 @@ const problemsOf = (env: Environment): readonly string[] => {
   }
 }
 
-t.test('an upload must fit into the memory for bodies', async t => {
-  const env = { ...base, MAX_BYTES_IN_FLIGHT: '2000000' }
-  t.strictSame(problemsOf(env), [])
-  t.strictSame(problemsOf({ ...env, MAX_UPLOAD_ROWS: '1' }), [
-    'MAX_BYTES_IN_FLIGHT: must be at least MAX_UPLOAD_BYTES (33554432)'
-  ])
-})
-
 t.test('every file and folder that cannot be read is reported with the other problems', async t => {
   const folder = t.testdir({ 'ca.crt': '' })
   const tls = (...parameters: readonly string[]): string =>
@@ -72,7 +64,6 @@ t.test('unset variables have their defaults', async t => {
   t.strictSame({ replica, tracing }, { replica: undefined, tracing: false })
   t.strictSame(config, {
     ...base,
-    REPLICA_WAIT_MS: 500,
     REPLICA_BEHIND: 'primary',
     ADHOC_BATCHES: ['on'],
     DB_SCHEMAS: ['public'],
@@ -84,15 +75,12 @@ t.test('unset variables have their defaults', async t => {
     JWT_ALGORITHMS: ['HS256', 'HS384', 'HS512'],
     JWT_ROLE_CLAIM: 'role',
     JWT_REQUIRE_EXP: true,
-    JWT_LEEWAY_S: 30,
     MAX_BODY_BYTES: 1_048_576,
     MAX_OPS: 100,
     MAX_ROWS: 10_000,
     MAX_STREAM_ROWS: 0,
     MAX_UPLOAD_ROWS: 0,
-    MAX_UPLOAD_BYTES: 33_554_432,
     MAX_RESPONSE_BYTES: 67_108_864,
-    MAX_CONDITIONS: 1000,
     MAX_BYTES_IN_FLIGHT: 268_435_456,
     WORKERS: 1,
     POOL_SIZE: 10,
@@ -100,7 +88,6 @@ t.test('unset variables have their defaults', async t => {
     QUEUE_TIMEOUT_MS: 1000,
     STATEMENT_TIMEOUT_MS: 15_000,
     LOCK_TIMEOUT_MS: 5000,
-    IDLE_TRANSACTION_TIMEOUT_MS: 5000,
     REQUEST_TIMEOUT_MS: 30_000,
     SHUTDOWN_DELAY_MS: 1000,
     SHUTDOWN_TIMEOUT_MS: 25_000,
@@ -236,6 +223,8 @@ const invalid: ReadonlyArray<readonly [name: string, fault: string, ...values: s
     'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'expected an http:// or https:// URL',
     `grpc://${CANARY}:4317`
   ],
+  ...['IDLE_TRANSACTION_TIMEOUT_MS', 'DATABASE_ROUTES', 'MAX_WORK'].map(name =>
+    [name, 'removed, see CHANGELOG.md', CANARY] as const),
   ...Object.entries({
     DB_EXTRA_SEARCH: 'DB_EXTRA_SEARCH_PATH',
     STATEMENT_TIMEOUT: 'STATEMENT_TIMEOUT_MS',

@@ -432,7 +432,7 @@ t.test('the number and the depth of conditions of on_conflict are limited', asyn
     depth === 0 ? { n: { eq: 1 } } : { not: nested(depth - 1) }
   for (const [member, action] of [['where', upsert], ['index_where', nothing]] as const) {
     const check = (where: object): string[] =>
-      issuesOf([{ id: 'o', ...conflict({ ...action, [member]: where }) }], { MAX_CONDITIONS: '3' })
+      issuesOf([{ id: 'o', ...conflict({ ...action, [member]: where }) }], { conditions: '3' })
     t.same(check(four), [`member_invalid on_conflict.${member}`])
     t.same(check(nested(11)), [`depth_exceeded on_conflict.${member}${'.not'.repeat(11)}`])
     t.same(check(nested(10)), [])

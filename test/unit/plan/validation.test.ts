@@ -7,7 +7,7 @@ import t from 'tap'
 import { assertIssues, findFailure, type InvalidOperation, issuesOf, toTexts }
   from '../../support/issues.ts'
 
-const settings = { DB_SCHEMAS: 'public,other', MAX_ROWS: '5', MAX_CONDITIONS: '3', MAX_OPS: '12' }
+const settings = { DB_SCHEMAS: 'public,other', MAX_ROWS: '5', conditions: '3', MAX_OPS: '12' }
 const insert = { op: 'insert', table: 'things', values: [{ name: 'x' }] }
 const update = { op: 'update', table: 'things', set: { name: 'x' }, where: { id: { eq: 1 } } }
 const remove = { op: 'delete', table: 'things', where: { id: { eq: 1 } } }
@@ -298,7 +298,7 @@ t.test('at most 1600 distinct columns are accepted in a filter', async t => {
     Object.fromEntries(repeat(count, i => [`c${i}`, { eq: 1 }]))
   const check = (where: object): string[] => issuesOf(
     [{ id: 'o', ...select, where }],
-    { MAX_CONDITIONS: '10000' }
+    { conditions: '10000' }
   )
   t.same(check(conditions(1601)), ['member_invalid where'])
   t.same(check({ or: [conditions(1000), { not: conditions(1601) }] }), ['member_invalid where'])
