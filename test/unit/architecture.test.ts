@@ -2,7 +2,7 @@
  * Tests the import directions of CONTRIBUTING.md, and which files may use the process, the database
  * driver and transactions. Reads the sources as text.
  */
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import t from 'tap'
 
@@ -85,6 +85,23 @@ const sources: readonly Source[] = ['schemas', 'src', 'plugins']
 function moduleOf (file: string): string {
   return modules.find(([, path]) => path.test(file))?.[0] ?? `${file} belongs to no module`
 }
+
+t.test('the code map of CONTRIBUTING.md names what there is', async t => {
+  const page = readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8')
+  const map = page.split('## Code map', 2)[1]?.split('## Where to change what', 1)[0] ?? ''
+  const paths = [...map.matchAll(/`([\w./-]+\/[\w./-]*)`/g)].map(([, path = '']) => path)
+  t.same(paths.filter(path => !existsSync(join(root, path))), [])
+  const folders = new Set(sources.map(({ file }) => `${dirname(file)}/`))
+  folders.delete('src/')
+  t.same([...folders].filter(folder => !paths.includes(folder)), [])
+  for (const [, folder = '', text = ''] of map.matchAll(/^\| `((?:src|plugins)\/(?:.*\/)?)` \|(.*)$/gm)) {
+    const files = [...text.matchAll(/`([a-z-]+)`/g)].map(([, name]) => `${folder}${name}.ts`)
+    t.same(files.filter(name => !sources.some(({ file }) => file === name)), [], folder)
+    if (!folder.startsWith('plugins/')) continue
+    const all = sources.map(({ file }) => file).filter(file => `${dirname(file)}/` === folder)
+    t.same(files.toSorted(), all.toSorted(), folder)
+  }
+})
 
 t.test('every import follows the allowed directions', async t => {
   for (const { file, imports } of sources) {
