@@ -30,7 +30,6 @@ declare module 'fastify' {
   }
 }
 
-/** Maximum time, in milliseconds, to fetch keys. */
 const KEYS_TIMEOUT_MS = 5000
 
 async function auth (app: FastifyInstance, options: AuthOptions): Promise<void> {
@@ -57,7 +56,6 @@ function readToken ({ raw }: FastifyRequest): string | undefined {
   throw refuse('token_invalid', describeForm(sent, more.length))
 }
 
-/** Why a header has no token of the right form. */
 function describeForm (sent: string, more: number): string {
   if (more > 0) return 'several Authorization headers were sent'
   if (sent.length > maxTokenBytes) return `the token is longer than ${maxTokenBytes} bytes`
@@ -158,7 +156,6 @@ async function createVerify (
   config: Config
 ): Promise<Verify> {
   const source = openKeys(app, keys, config)
-  /** Keys of the requests whose tokens are being verified. */
   const keyOf = new WeakMap<FastifyRequest, VerificationKey>()
   // A host may have another instance, whose decorators stay as they are.
   app.decorate('jwt', Object.create(null))
@@ -221,7 +218,6 @@ function openKeys (
   return source
 }
 
-/** True for plain http to another host. */
 function isInsecure ({ protocol, hostname }: URL): boolean {
   return protocol === 'http:' && !/^(?:localhost|127\.[0-9.]+|\[::1\])$/.test(hostname)
 }

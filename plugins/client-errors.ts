@@ -137,7 +137,6 @@ function clientFailure (code: string | undefined): Failure {
 
 interface Refusal {
   readonly refused: Failure
-  /** The request id. */
   readonly id: string
   readonly headers?: Readonly<Record<string, string>>
 }

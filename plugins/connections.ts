@@ -23,7 +23,6 @@ interface Exchange {
   readonly response: ServerResponse
 }
 
-/** The state of one client connection. */
 class Connection {
   /** Exchanges whose response is not complete; several when the client pipelines. */
   readonly pending: Exchange[] = []
@@ -55,7 +54,6 @@ declare module 'fastify' {
 
 interface State extends ConnectionsOptions {
   readonly connections: Map<Socket, Connection>
-  /** Requests that arrived on a closing connection. */
   readonly dropped: WeakSet<IncomingMessage>
   readonly idleCloseMs: number
   stopping: boolean

@@ -23,7 +23,6 @@ export interface DatabaseOptions {
   readonly replica: DatabaseTarget | undefined
 }
 
-/** How often, in milliseconds, expired idempotency keys are deleted. */
 const PRUNE_MS = 60_000
 
 async function database (
@@ -100,7 +99,6 @@ interface OpenPoolOptions {
   readonly config: Config
   readonly target: DatabaseTarget
   readonly warnOfSchemas: WarnOfSchemas
-  /** Added to each log line. */
   readonly logFields?: { readonly server?: 'replica' }
 }
 
@@ -111,7 +109,6 @@ function openPool (
 ): ConnectionPool {
   const settings = batchSettings(config)
   let product: string | undefined
-  /** Warnings that were logged. */
   const warned = new Set<string>()
   /** Reasons of failed connections that were logged since the last success. */
   const logged = new Set<string>()
@@ -152,7 +149,6 @@ interface Warning {
   readonly message: string
 }
 
-/** What is wrong with a database that is served. */
 function findWarnings (
   { privileged, isStandby, overridden, losesCommits, rolesWithoutLogin }: Connection,
   { user, engine, targetSessionAttrs }: DatabaseTarget,

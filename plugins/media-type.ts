@@ -12,7 +12,6 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The form of rows that are read while they arrive; undefined: the body is JSON. */
     upload: 'ndjson' | 'csv' | undefined
-    /** Maximum bytes of the body. */
     maxBodyBytes: number
   }
 }

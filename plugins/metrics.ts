@@ -13,7 +13,6 @@ import type { OperationReport } from '../src/transaction/report.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The label `kind` of the requests of a route. */
     kind?: 'batch'
   }
 }
@@ -89,7 +88,6 @@ export async function loadClient (app: FastifyInstance): Promise<Client> {
 
 type Described = readonly [name: string, help: string]
 
-/** Creates metrics in a registry. */
 class Metrics {
   readonly client: Client
   readonly register: Registry

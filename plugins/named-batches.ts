@@ -12,7 +12,6 @@ import { findUploadTarget } from '../src/named/upload-parameters.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The batch that the path or the message names. */
     namedBatch: NamedBatch | undefined
   }
 }

@@ -14,7 +14,6 @@ export interface AccessLogFields {
   failure?: Failure
   role?: string
   operations?: number
-  /** The name of a named batch. */
   batch?: string
   /** The batch is committed. Not logged; see the errors plugin. */
   committed?: boolean

@@ -25,7 +25,6 @@ import type { OperationReport } from '../src/transaction/report.ts'
 export interface TracingOptions {
   /** Creates the spans; undefined turns tracing off. */
   readonly tracerProvider: TracerProvider | undefined
-  /** The name of the database is an attribute of spans. */
   readonly database: DatabaseTarget
 }
 
@@ -82,7 +81,6 @@ async function traceRequests (app: FastifyInstance, provider: TracerProvider): P
   await app.register(instrumentation.plugin())
 }
 
-/** Creates the spans of a batch and its operations after the batch has ended. */
 function createSpans (tracer: Tracer, target: DatabaseTarget): Spans {
   return {
     batch (request, report, failure) {

@@ -29,7 +29,6 @@ export interface ConfigItem {
   /** Limits of the value's length in UTF-8 bytes. */
   readonly minBytes?: number
   readonly maxBytes?: number
-  /** A regular expression for the value, and its description. */
   readonly pattern?: string
   readonly patternText?: string
   readonly secret?: boolean
@@ -336,7 +335,6 @@ export function maxUploadBytes (
   return Math.min(32 * MAX_BODY_BYTES, MAX_BYTES_IN_FLIGHT)
 }
 
-/** The parsed configuration, with defaults. */
 export type Config = Readonly<Static<typeof ConfigSchema>>
 
 /** The options of a plugin that needs only the configuration. */
@@ -344,7 +342,6 @@ export interface ConfigOptions {
   readonly config: Config
 }
 
-/** All variables, in the order of the documentation. */
 export const configItems: ReadonlyArray<readonly [keyof Config, ConfigItem]> = Object.entries(
   ConfigSchema.properties
 ) as unknown as ReadonlyArray<[keyof Config, ConfigItem]>

@@ -4,7 +4,6 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { oneOf } from './one-of.ts'
 
-/** The stage at which a request failed. */
 export const ErrorType = Type.Union([
   Type.Literal('request_error', {
     description: 'the request is invalid; no operation was read'
@@ -24,7 +23,6 @@ export const ErrorType = Type.Union([
 ], { title: 'ErrorType' })
 export type ErrorType = Static<typeof ErrorType>
 
-/** Codes of validation issues. */
 export const IssueCode = oneOf([
   'id_invalid', 'op_unknown', 'member_missing', 'member_unknown', 'member_invalid',
   'table_invalid', 'schema_forbidden', 'values_empty', 'set_empty', 'where_empty',
@@ -36,7 +34,6 @@ export type IssueCode = Static<typeof IssueCode>
 const pathOf = (description: string) =>
   Type.Array(Type.Union([Type.String(), Type.Integer()]), { description })
 
-/** One validation issue of an operation. */
 export const Issue = Type.Object({
   op: Type.String({ description: 'id of the operation, as it was sent' }),
   index: Type.Integer({ minimum: 0, description: 'position of the operation in the batch' }),
@@ -46,7 +43,6 @@ export const Issue = Type.Object({
 }, { title: 'Issue', description: 'a validation issue of an operation' })
 export type Issue = Static<typeof Issue>
 
-/** What is wrong with a parameter of a named batch. */
 export const ParameterIssue = Type.Object({
   path: pathOf('path from the object of all parameters: keys and array positions'),
   message: Type.String()

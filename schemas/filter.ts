@@ -40,7 +40,6 @@ export const FunctionText = Type.String({
   description: '`<function>` (in the first schema of `DB_SCHEMAS`) or `<schema>.<function>`'
 })
 
-/** Pairs of columns that must be equal. */
 export const On = Type.Record(Type.String(), Type.String({ name: 'column' }), {
   keys: 'column',
   minProperties: 1,
@@ -87,7 +86,6 @@ const constantOperands: OperandSchemas = allOperators
   .map(([name, { takes, meaning }]) => [name, { ...constants[takes] as TSchema, meaning }])
 
 interface FilterOptions {
-  /** The issue code of an empty filter. */
   readonly emptyCode: IssueCode
   readonly keys: 'plain' | 'path'
   readonly title: string
@@ -150,7 +148,6 @@ function existenceOf (exists: TSchema) {
   }
 }
 
-/** The schema of the conditions of one column: operators and `not`. */
 function conditionsOf (operands: OperandSchemas, { emptyCode, title }: FilterOptions): TSchema {
   return Type.Recursive(This =>
     Type.Object(
@@ -186,7 +183,6 @@ function combinatorsOf (inner: TSchema, emptyCode: IssueCode) {
   }
 }
 
-/** `where` of a select. */
 export const Filter = filterOf(operandsWith(ColumnOperand), {
   emptyCode: 'operand_invalid',
   keys: 'path',

@@ -37,7 +37,6 @@ export const ttlPattern = '^[1-9][0-9]{0,5}(s|m|h|d)$'
 
 const unitSeconds = { s: 1, m: 60, h: 3600, d: 86_400 }
 
-/** Seconds of a duration such as `24h`. */
 export function readTtl (text: string): number {
   return Number(text.slice(0, -1)) * unitSeconds[text.slice(-1) as keyof typeof unitSeconds]
 }
@@ -70,7 +69,6 @@ export function readTraceparent (text: string | readonly string[] | undefined): 
   return version === '00' && more !== undefined ? undefined : { traceId, spanId, flags }
 }
 
-/** The value of `traceparent`. */
 export function renderTraceparent ({ traceId, spanId, flags }: Trace): string {
   return `00-${traceId}-${spanId}-${flags}`
 }
@@ -111,7 +109,6 @@ export const RequestHeaders = Type.Partial(Type.Object({
 /** Headers of `POST /mcp` that the Model Context Protocol defines. */
 export const mcpHeaders: readonly string[] = ['mcp-protocol-version', 'mcp-method', 'mcp-name']
 
-/** Headers of responses. */
 export const AnswerHeaders = Type.Object({
   'X-Request-Id': Type.String({ description: 'Id of the request, in every response' }),
   'Preference-Applied': Type.String({ description: 'Preferences that were applied' }),
@@ -143,7 +140,6 @@ export const AnswerHeaders = Type.Object({
   })
 })
 
-/** Bodies of `GET /health`. */
 export const Healthy = Type.Object({ ok: Type.Literal(true) }, {
   title: 'Healthy',
   description: 'The database is available.'
@@ -157,7 +153,6 @@ export const Unhealthy = Type.Object({
     'instance is shutting down.'
 })
 
-/** The response body of `GET /tables`. */
 export const TableList = Type.Object({
   error: Type.Null(),
   data: Type.Object({

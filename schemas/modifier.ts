@@ -20,7 +20,6 @@ import {
  */
 export interface Modifier {
   readonly operand: TSchema
-  /** Describes the operand. */
   readonly takes: string
   /**
    * How the operand is read: as the type of the column (`value`, `json`), as the type of the
@@ -33,9 +32,7 @@ export interface Modifier {
   /** JSON that replaces NULL. */
   readonly empty?: string
   readonly conflict?: boolean
-  /** Only beside `from`. */
   readonly joined?: boolean
-  /** Whether the operand can be a column of `from`. */
   readonly takesSource?: boolean
 }
 
@@ -191,14 +188,12 @@ function newValueOf (names: ReadonlyArray<readonly [string, Modifier]>, title: s
 
 const all: ReadonlyArray<readonly [string, Modifier]> = Object.entries(modifiers)
 
-/** A new value in `set` of an update. */
 export const NewValue = newValueOf(all.filter(([, { conflict }]) => conflict !== true), 'NewValue')
 /** A new value in `on_conflict`, which can use the row proposed for insertion. */
 export const ConflictNewValue = newValueOf(
   all.filter(([, { joined }]) => joined !== true),
   'ConflictNewValue'
 )
-/** A value in `columns` of an insert. */
 export const NewColumn = newValueOf(
   all.filter(([name]) => ['$col', '$first', '$value'].includes(name)),
   'NewColumn'
@@ -207,7 +202,6 @@ export const NewColumn = newValueOf(
 /** A modifier that joins values, which some types cannot: its SQL checks them. */
 export type JoiningName = '$append' | '$merge'
 
-/** Whether a modifier joins values. */
 export function isJoining (name: ModifierName): name is JoiningName {
   return name === '$append' || name === '$merge'
 }

@@ -44,7 +44,6 @@ const strings: Readonly<Record<ReferenceKind, TSchema>> = {
 
 const exact = { exact: true, additionalProperties: false }
 
-/** Maximum number of references in one `$first`. */
 export const maxFirstReferences = 10
 
 /** What `$first` takes. context.ts checks that each names a column of one row. */
@@ -61,7 +60,6 @@ export const firstReferences = Type.Array(
   }
 )
 
-/** `{"$first": [reference, …]}`: it stands for a reference. */
 export const First = Type.Object({ $first: firstReferences }, {
   ...exact,
   title: 'First',
@@ -74,7 +72,6 @@ export function scalarOf (reference: ReferenceKind, title: string): TSchema {
   return Type.Union([strings[reference], Type.Number(), Type.Boolean(), ...first], { title })
 }
 
-/** A text that may be a reference. */
 const text = Type.Union([strings.value, First])
 
 const anything = Type.Unknown({ reference: 'any' })
@@ -84,19 +81,16 @@ export const PageValue = Type.Union([strings.value, Type.Number(), Type.Boolean(
   title: 'PageValue'
 })
 
-/** `{"$col": column}`: another column of the row. */
 export const ColumnOperand = Type.Object({ $col: Type.String({ name: 'path' }) }, {
   ...exact,
   title: 'Column',
   description: 'another column of the row'
 })
-/** `{"$excluded": column}`: a column of the row proposed for insertion. */
 export const ExcludedOperand = Type.Object({ $excluded: Type.String({ name: 'path' }) }, {
   ...exact,
   title: 'ExcludedColumn',
   description: 'a column of the row proposed for insertion'
 })
-/** `{"$from": column}`: a column of the rows in `from`. */
 export const SourceOperand = Type.Object({ $from: Type.String({ name: 'path' }) }, {
   ...exact,
   title: 'SourceColumn',
@@ -132,7 +126,6 @@ const search = Type.Object({ query: text, config: Type.Optional(configuration) }
   title: 'SearchQuery'
 })
 
-/** What `is` takes. */
 export const Keyword = Type.Union([
   Type.Null(),
   Type.Literal('not_null'),

@@ -189,7 +189,6 @@ const when = Type.Optional(
 /** The last members of all kinds of operations. */
 const common = { expect, answer, when }
 
-/** What an insert does with a row that exists already. */
 export const OnConflict = Type.Object({
   columns: columnsOf(columnName, 'columns of a unique index'),
   constraint: Type.Optional(
@@ -266,7 +265,6 @@ const rowsOfTable = {
   order
 }
 
-/** The rows that an insert stores. */
 export const InsertSource = Type.Object({
   ...rowsOfTable,
   limit,
@@ -279,7 +277,6 @@ export const InsertSource = Type.Object({
     '"distinct", "group_by", "having", "order", "limit", "offset"}`'
 })
 
-/** The rows that an update or a delete is joined to. */
 export const JoinedSource = Type.Object({
   table,
   on: Type.Record(Type.String(), columnPath, {
@@ -306,14 +303,12 @@ const rowsOfParameter = {
   group_by: groupBy
 }
 
-/** The rows that an insert of a named batch stores, from a parameter. */
 export const InsertedParameter = Type.Object(rowsOfParameter, {
   additionalProperties: false,
   title: 'InsertedParameter',
   description: 'rows of a parameter: `{"param", "columns", "group_by"}`'
 })
 
-/** The rows of a parameter that an update or a delete of a named batch is joined to. */
 export const JoinedParameter = Type.Object({
   ...rowsOfParameter,
   on: JoinedSource.properties.on
@@ -323,7 +318,6 @@ export const JoinedParameter = Type.Object({
   description: 'rows of a parameter: `{"param", "on", "columns", "group_by"}`'
 })
 
-/** `inserted` requires `on_conflict`. */
 const insertedIsKnown = {
   if: { required: ['on_conflict'] },
   else: { properties: { returning: { items: { not: { type: 'object', required: ['fn'] } } } } }
@@ -417,7 +411,6 @@ export const Delete = Type.Object({
   description: 'Deletes the rows that match `where` and returns them as they were.'
 })
 
-/** Maximum levels of `with`. */
 export const maxNestedReads = 5
 
 /**
@@ -506,7 +499,6 @@ export const Call = Type.Object({
   description: 'Calls a function and returns its rows, as `select * from f(…)` does.'
 })
 
-/** The schema of each kind of operation. */
 export const operations = {
   insert: Insert,
   update: Update,

@@ -75,10 +75,8 @@ export function renderPreference (name: string, value: string): string {
   return value === enabled ? name : `${name}=${value}`
 }
 
-/** Describes a value, in Markdown. */
 export function describeValue (value: string): string {
   return value === enabled ? 'name without a value' : `\`${value}\``
 }
 
-/** The preferences of a batch without the header. */
 export const defaultPreferences: Preferences = Value.Create(Preferences)

@@ -161,7 +161,6 @@ function renderUse (name: string, kinds: readonly OperationKind[], meaning: stri
   return [`\`${name}\``, required ? `${on}; required` : on, meaning]
 }
 
-/** The description of a schema, or the value of a constant. */
 function renderSchema ({ description, const: constant }: TSchema): string {
   return description ?? `\`${String(constant)}\``
 }
@@ -217,7 +216,6 @@ function renderCommand (name: CommandName): string {
   return [...notes.map(note => wrapText(note)), ...table].join('\n\n')
 }
 
-/** The file of a named batch of the sample shop. */
 function renderTransfer (): string {
   const file = new URL('../deploy/batches/transfer.json', import.meta.url)
   return `\`\`\`json\n${readFileSync(file, 'utf8')}\`\`\``
@@ -249,12 +247,10 @@ function renderAnswer ({ status, code, path, message }: Slip): string {
   return `${status} \`${code}\`${place}: ${renderCode(message)}`
 }
 
-/** Text with code in it stays as it is. */
 function renderCode (text: string): string {
   return text.includes('`') ? text : `\`${text}\``
 }
 
-/** One section for each group; each promise with links to its tests. */
 function renderPromises (): string {
   const groups = [...Map.groupBy(promises, ({ group }) => group)]
   return groups.map(([group, members]) =>
@@ -297,12 +293,10 @@ function renderCitusFigures (): string {
   return `${renderTable(['Figure', 'Measured', 'Goal'], rows)}\n\n${renderRuns(runs)}`
 }
 
-/** The last run of each scenario; none if none has ever run. */
 function readRuns (): readonly ScenarioRun[] {
   return existsSync(figuresFile) ? readFigures(readFileSync(figuresFile, 'utf8')) : []
 }
 
-/** Says when, where and of what each scenario was measured. */
 function renderRuns (runs: readonly ScenarioRun[]): string {
   return renderTable(
     ['Scenario', 'Measured on', 'Commit', 'Seed', 'Node', 'PostgreSQL', 'Cores'],

@@ -11,7 +11,6 @@ import { operationId } from './words.ts'
 import { writeLiteral, type Piece, type Writer } from './write-json.ts'
 import { writeOperation } from './write-operation.ts'
 
-/** One operation of a batch that is being built. */
 interface OperationNode extends Source {
   readonly op: 'insert' | 'update' | 'delete' | 'select' | 'call'
   readonly pieces: readonly Piece[]

@@ -167,7 +167,6 @@ function urlOfBatch (url: string, name: string): string {
   return `${end}/batches/${encodeURIComponent(name)}${url.slice(path.length)}`
 }
 
-/** Sends a request. Resolves with the results by operation id. */
 async function post (
   options: PrepareOptions
 ): Promise<BatchResult<Readonly<Record<string, unknown>>>> {
@@ -199,7 +198,6 @@ interface PrepareOptions {
   readonly url: string
   readonly body: PreparedBatch['body']
   readonly onlySelects: boolean
-  /** Whether the rows are read as a stream. */
   readonly streams?: boolean
 }
 

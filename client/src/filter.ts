@@ -53,7 +53,6 @@ export type IndexFilter<Row, Mode extends Numbers> = {
 /** A column, or a path into JSON, an array or a composite: `data->items->0->>sku`. */
 export type ColumnPath<Row> = (keyof Row & string) | `${PathColumn<Row>}->${string}`
 
-/** Columns that can have a path. */
 type PathColumn<Row> = {
   [Name in keyof Row & string]: HasPath<Row[Name]> extends true ? Name : never
 }[keyof Row & string]
@@ -68,7 +67,6 @@ type MayBeObject<T> = unknown extends T ? true
       [never] ? false
         : true
 
-/** The operators of a column of type `T`. */
 type Operators<T, Mode extends Numbers, Columns> = unknown extends T ? AnyOperators<Columns>
   : KnownOperators<NonNullable<T>, Mode, Columns>
 
@@ -92,7 +90,6 @@ type TextOperatorsOf<T, Columns> = string extends T
   : [T] extends [string] ? EnumOperators<T | Reference<T | null>, ReferenceList<T | null>, Columns>
       : TextOperators<T | string | Reference<string | null>, ReferenceList<string | null>, Columns>
 
-/** Operators that every column has. */
 interface Comparisons<Value, Columns> {
   /** Equal. */
   eq?: Value | Columns | Quantified<Value> | Modifier<'$value'>

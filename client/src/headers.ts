@@ -3,7 +3,6 @@
  */
 import type { BatchOptions, ClientOptions, ServerTiming } from './options.ts'
 
-/** Returns the `Prefer` header of a batch; undefined without preferences. */
 export function preferHeader (
   { dryRun, isolation, readOnly, return: returned, explain, timing }: BatchOptions
 ): string | undefined {
@@ -26,7 +25,6 @@ function flag (name: string, value: boolean | undefined, text: string): readonly
   return [value === true ? text : `${name}=${String(value)}`]
 }
 
-/** The media type of a stream of rows. */
 export const NDJSON = 'application/x-ndjson'
 
 interface OwnHeaders {
@@ -60,7 +58,6 @@ export function requestHeaders (
   }
 }
 
-/** Parses `Preference-Applied` into preferences with their values. */
 export function readPreferences (header: string | null): Readonly<Record<string, string | true>> {
   return Object.fromEntries(
     splitHeader(header).map(text => {
@@ -70,7 +67,6 @@ export function readPreferences (header: string | null): Readonly<Record<string,
   )
 }
 
-/** Parses `Server-Timing` into its entries. */
 export function readServerTiming (header: string | null): readonly ServerTiming[] {
   return splitHeader(header).map(text => {
     const [name = '', ...parameters] = text.split(';').map(part => part.trim())

@@ -15,7 +15,6 @@ import type { Numbers } from './values.ts'
 /** The prefix of strings that were numbers. It is random, so no data begins with it. */
 const mark = randomId()
 
-/** Matches the strings and numbers of a JSON text. */
 const stringOrNumber = /"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9][0-9.eE+-]*/g
 
 /** Parses a response of the service. Throws like JSON.parse. */
@@ -31,7 +30,6 @@ export function parseAnswer (text: string, numbers: Numbers): unknown {
   )
 }
 
-/** Parses one row. Throws like JSON.parse. */
 export function parseRow (text: string, numbers: Numbers): unknown {
   return numbers === 'number' ? JSON.parse(text) : mapMembers(parseMarked(text), readColumn)
 }

@@ -232,7 +232,6 @@ export interface Batch<
   >
 }
 
-/** An operation on rows of the type `Row`. */
 type RowsOperation<Row, Outputs, Expected, Answered, When, Mode extends Numbers> = Operation<
   OutputRow<Row, Outputs>,
   Skippable<Result<OutputRows<Row, Outputs, Expected, Mode>, Answered>, When>
@@ -416,7 +415,6 @@ interface JoinedTarget<Row, Mode extends Numbers, Tables> {
   readonly all?: never
 }
 
-/** What an operation can read from another table. */
 interface Source<Table extends string, Row, Mode extends Numbers, Tables> {
   readonly table: Table
   readonly where?: Filter<Row, Mode, Tables>

@@ -16,7 +16,6 @@ export type Output<Row> = '*' | ColumnPath<Row> | {
 /** The types that a value can be converted to. */
 export type Cast = keyof CastTypes
 
-/** How JSON represents the types of `Cast`. */
 interface CastTypes {
   text: string | null
   int: number | null

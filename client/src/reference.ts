@@ -38,7 +38,6 @@ export type RowsReference<Row> = {
  */
 export type Referred<T> = T extends bigint ? number : T extends Date ? string : T
 
-/** The columns that references support: those without a dot in their name. */
 type Referable<Row> = keyof Row extends infer Name
   ? Name extends `${string}.${string}` | symbol ? never : Name & keyof Row
   : never
@@ -126,7 +125,6 @@ function rejectConversion (): never {
   )
 }
 
-/** Creates the error of a batch that cannot be written. */
 export function invalid (message: string): OneflightError {
   return new OneflightError({ code: 'batch_invalid', message })
 }

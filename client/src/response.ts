@@ -5,7 +5,6 @@
 import { OneflightError, type ErrorType, type OneflightErrorInit } from './error.ts'
 import { readRetryAfter } from './headers.ts'
 
-/** A response whose body has been read. */
 export interface BatchResponse {
   readonly status: number
   readonly statusText: string
@@ -20,7 +19,6 @@ export interface Context {
   readonly idempotencyKey: string | undefined
   readonly requestId: string | undefined
   readonly attempts: number
-  /** Whether the batch cannot commit anything. */
   readonly commitsNothing: boolean
   /** Whether an earlier attempt may have committed the batch. */
   readonly maybeCommitted: boolean

@@ -13,16 +13,13 @@ import type { UploadBody } from './upload.ts'
 export interface PreparedBatch {
   readonly url: string
   readonly fetch: Fetch
-  /** The headers without the token. */
   readonly headers: Readonly<Record<string, string>>
   /** The text of the body, or a function that begins to write it again. */
   readonly body: string | (() => UploadBody)
   readonly token: string | undefined | (() => string | undefined | Promise<string | undefined>)
   readonly idempotencyKey: string | undefined
   readonly requestId: string | undefined
-  /** Whether the batch cannot commit anything. Its outcome is never unknown then. */
   readonly commitsNothing: boolean
-  /** Whether the rows are read as a stream. `parse` then reads one row. */
   readonly streams: boolean
   /** Parses the text of a response. Throws if it is not JSON. */
   readonly parse: (text: string) => unknown
@@ -35,9 +32,7 @@ export interface PreparedBatch {
   readonly maxDelay: number
 }
 
-/** The response to the last attempt. */
 export interface SendResult {
-  /** The results by operation id. */
   readonly data: Readonly<Record<string, unknown>>
   readonly headers: Headers
   readonly attempts: number
@@ -168,7 +163,6 @@ function retryDelay (
   return retryAfter + Math.random() * Math.min(minDelay * 2 ** (attempts - 1), maxDelay)
 }
 
-/** Returns the token of the next attempt. */
 async function readToken (
   batch: PreparedBatch,
   deadline: number,

@@ -8,7 +8,6 @@ type Rows = Iterable<unknown> | AsyncIterable<unknown>
 /** Rows, or a function that returns them for each attempt. */
 export type UploadRows = Rows | (() => Rows)
 
-/** The body of one attempt. */
 export interface UploadBody {
   readonly stream: ReadableStream<Uint8Array>
   /** Why the rows ended early: what their source has thrown, or an invalid row. */

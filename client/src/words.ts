@@ -43,8 +43,6 @@ export type OperandKind = (typeof operators)[OperatorName]
 /** Maximum nesting depth of arrays and objects in a batch, including its own array. */
 export const maxDepth = 100
 
-/** Matches valid operation ids. */
 export const operationId = /^[A-Za-z_][A-Za-z0-9_]*$/
 
-/** Matches valid idempotency keys, except the quoted form. */
 export const idempotencyKey = /^[!\x23-\x7e][\x21-\x7e]{0,254}$/

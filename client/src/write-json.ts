@@ -20,9 +20,7 @@ export type Piece =
 /** The state while one operation is written. */
 export interface Writer {
   readonly pieces: Piece[]
-  /** The path of the current value, for messages. */
   readonly path: Array<string | number>
-  /** The name of the operation, for messages. */
   readonly title: string
   /** Throws if the operation does not belong to this batch. */
   readonly checkReference: (to: Source) => void
@@ -37,7 +35,6 @@ const looksLikeReference = /^\$+[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
 /** The same for strings that are references only if an operation has the id: `$order[0].id`. */
 const bracketed = /^\$+(?:([A-Za-z_][A-Za-z0-9_]*)\[|\{([A-Za-z_][A-Za-z0-9_]*)\.)/
 
-/** Writes a string. */
 type WriteText = (text: string) => Piece
 
 function escapeText (text: string): Piece {
@@ -61,7 +58,6 @@ export function writeLiteral (writer: Writer, value: unknown): void {
   write(writer, value, undefined)
 }
 
-/** Writes an array, each element with `writeItem`. */
 export function writeList (
   writer: Writer,
   list: readonly unknown[],

@@ -23,7 +23,6 @@ export function writeOperation (writer: Writer, members: object): void {
   })
 }
 
-/** Writes rows of new values, which may be computed. */
 function writeKeyedRows (writer: Writer, rows: unknown): void {
   if (!Array.isArray(rows)) return writeLiteral(writer, rows)
   writeList(writer, rows, row => writeSet(writer, row))
@@ -47,7 +46,6 @@ const writers: Readonly<Record<string, ((writer: Writer, value: unknown) => void
   }
 )
 
-/** Writes pairs of an operation and a number of rows as an object. */
 function writeWhen (writer: Writer, when: unknown): void {
   if (!Array.isArray(when) || !when.every(Array.isArray)) {
     throw invalidAt(writer, 'must be a list of operations with numbers of rows: [[found, 0]]')
@@ -76,7 +74,6 @@ function writeSet (writer: Writer, set: unknown): void {
   writeMembers(writer, present, (_, value) => writeOperand(writer, value, 'json'))
 }
 
-/** Writes a filter, with `and`, `or`, `not`, `exists` and `not_exists`. */
 function writeFilter (writer: Writer, filter: unknown): void {
   if (!isObject(filter)) return writeLiteral(writer, filter)
   writeMembers(writer, filter, (name, value) => {
@@ -94,13 +91,11 @@ function writeRead (writer: Writer, read: unknown): void {
   else writeLiteral(writer, read)
 }
 
-/** Writes nested reads by the name of their member. */
 function writeReads (writer: Writer, reads: unknown): void {
   if (!isObject(reads)) return writeLiteral(writer, reads)
   writeMembers(writer, reads, (_, read) => writeRead(writer, read))
 }
 
-/** Writes the operators of one column. */
 function writeTests (writer: Writer, tests: unknown): void {
   if (!isObject(tests)) return writeLiteral(writer, tests)
   writeMembers(writer, tests, (name, operand) => {

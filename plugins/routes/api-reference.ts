@@ -32,7 +32,6 @@ type MainAddress = Pick<AddressInfo, 'address' | 'port'>
 /** Base URL of the page's requests; the path on the main server follows. */
 const tryUrl = '/reference/try'
 
-/** Added to the request timeout of the main server, in milliseconds. */
 const TIMEOUT_MARGIN_MS = 5000
 
 async function apiReference (
@@ -82,7 +81,6 @@ function pathOfBatch ({ params }: FastifyRequest): string {
   return `/batches/${encodeURIComponent((params as { readonly name: string }).name)}`
 }
 
-/** Forwards a request to a path of the main server. */
 function forward (
   pathOf: (request: FastifyRequest) => string,
   main: ApiReferenceOptions['main']

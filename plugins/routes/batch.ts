@@ -14,7 +14,6 @@ import { createRunner, type Exchange } from './run-request.ts'
 import { createRowStreams } from './stream-rows.ts'
 import { createRunUpload } from './upload.ts'
 
-/** Reads and plans a body. */
 type Planning = (exchange: Exchange) => Promise<PlannedBatch>
 
 async function batch (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {

@@ -34,7 +34,6 @@ const smallWork: BodyWork = { next () {}, [Symbol.dispose] () {} }
 export class LargeBodies {
   #last: Promise<unknown> = Promise.resolve()
   #waiting = 0
-  /** When the last small body came. */
   #smallAt = -Infinity
 
   /** Waits until the work for a body of this size may start. Throws `overloaded`. */

@@ -23,7 +23,6 @@ import type { BatchRunner, Exchange } from './run-request.ts'
 export interface McpOptions {
   readonly config: Config
   readonly runner: BatchRunner
-  /** The hooks of routes that run batches. */
   readonly onRequest: onRequestHookHandler[]
 }
 
@@ -77,12 +76,10 @@ function headersOf ({ headers }: FastifyRequest): Readonly<Record<string, string
   }))
 }
 
-/** How a call of a tool ended. */
 interface Outcome {
   readonly result: CallToolResult
   /** What the text of the result stands for; undefined: itself. */
   readonly rows?: Body
-  /** An error that is no failure. */
   readonly fault?: unknown
 }
 

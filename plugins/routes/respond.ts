@@ -54,7 +54,6 @@ export function readOutcome (reply: FastifyReply, { result, times }: Answer): Co
   return outcome
 }
 
-/** Sends JSON. */
 export function sendBody (reply: FastifyReply, { pieces, length }: Body): FastifyReply {
   const [piece, ...more] = pieces
   return reply
@@ -107,7 +106,6 @@ function join (names: readonly string[], rows: readonly Buffer[], length: number
  * headers to 16 KiB or less.
  */
 const MOST_OPERATIONS = 20
-/** Maximum length of an id. Longer ones are left out. */
 const LONGEST_ID = 63
 
 /**

@@ -12,7 +12,6 @@ import { batchSettings, runBatch, type BatchResult } from '../../src/transaction
 import { LargeBodies, type BodyWork } from './large-bodies.ts'
 import { clientClosed, type Answer } from './respond.ts'
 
-/** A request whose body was received. */
 export interface Exchange {
   readonly request: FastifyRequest
   readonly reply: FastifyReply
@@ -26,7 +25,6 @@ type RowMembersFound = ReturnType<typeof findRowMembers>
 export interface BatchRunner {
   /** Waits until the work for this many bytes may start. */
   readonly startWork: (bytes: number) => Promise<BodyWork>
-  /** Waits until the work for the body may start. */
   receive(request: FastifyRequest, reply: FastifyReply): Promise<Exchange>
   /** Finds what the statements of an upload take of its rows. Throws if there is no connection. */
   findRowMembers(plan: Plan, received: number): RowMembersFound
@@ -44,7 +42,6 @@ export function createRunner (app: FastifyInstance, config: Config): BatchRunner
   const mayBegin = app.getDecorator<() => boolean>('mayBegin')
   const settings = batchSettings(config)
   const large = new LargeBodies()
-  /** Plans a batch, compiles its statements and starts to run it. */
   const start = async (
     { request, reply, work: ending, times }: Exchange,
     plan: () => Promise<PlannedBatch> | PlannedBatch
@@ -94,7 +91,6 @@ export function createRunner (app: FastifyInstance, config: Config): BatchRunner
   }
 }
 
-/** Tells the log, the metrics and the trace how a batch ended. */
 function observe (
   request: FastifyRequest,
   { mayCommit, report, isQueryPlan, failure }: BatchResult,

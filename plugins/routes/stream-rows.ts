@@ -37,10 +37,8 @@ const LINE_FEED = 10
 const CARRIAGE_RETURN = 13
 const SPACE = 32
 
-/** Rows on their way to the client. */
 export class RowStream extends Readable implements RowSink {
   readonly maxRows: number
-  /** Whether the client also accepts JSON. */
   readonly orJson: boolean
   count = 0
   onReady = (): void => {}
@@ -87,7 +85,6 @@ export class RowStream extends Readable implements RowSink {
     return this.#isWanted
   }
 
-  /** Sends the last line. */
   finish (line: string): void {
     this.#flush()
     this.push(`${line}\n`)

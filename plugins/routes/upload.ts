@@ -18,7 +18,6 @@ import type { BatchRunner } from './run-request.ts'
  */
 const PIECE_BYTES = 65_536
 
-/** Receives and runs an upload. */
 export type RunUpload = (request: FastifyRequest, reply: FastifyReply) => Promise<Answer>
 
 export function createRunUpload (

@@ -51,7 +51,6 @@ export function as (account: Account | undefined) {
     : { cwd: '/', env, uid: account.uid, gid: account.gid }
 }
 
-/** Makes `account` the owner of `path`. */
 export function give (path: string, account: Account | undefined): Promise<void> {
   const { uid, gid } = account ?? { uid: -1, gid: -1 } // -1 keeps the owner
   return chown(path, uid, gid)

@@ -8,11 +8,9 @@ export interface StartFacts {
   readonly adminUrl: string
   readonly dataDir: string
   readonly database: Database
-  /** Path of the file that contains the token secret. */
   readonly secretFile: string
   /** Token of the shop; undefined for a database that is created from the user's own file. */
   readonly token?: string
-  /** Path of the user's own file. */
   readonly file?: string
 }
 
@@ -74,7 +72,6 @@ ${exportsFor(url, `$(npm run -s oneflight -- token --role ${role} --sub alice)`)
 `
 }
 
-/** Maximum number of tables that are listed. */
 const MAX_TABLES = 5
 
 /**

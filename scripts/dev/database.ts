@@ -9,12 +9,10 @@ import postgres, { type Sql } from 'postgres'
 export interface DatabaseOptions {
   readonly file: string
   readonly name: string
-  /** Created if it does not exist. */
   readonly loginRole: string
 }
 
 export interface Database {
-  /** URL for the superuser. */
   readonly url: string
   /** True when the database existed and was created from another text than that of the file. */
   readonly outdated: boolean
@@ -92,7 +90,6 @@ async function runFile (url: string, file: string, text: string): Promise<void> 
 
 type SqlError = Error & { readonly code?: string, readonly position?: string }
 
-/** Longest part of a statement in an error. */
 const MAX_STATEMENT = 80
 
 /** The place of an error. If PostgreSQL does not tell it, the statements run again one by one. */

@@ -40,9 +40,7 @@ const TOKEN_SECONDS = 30 * 24 * 3600
 const USAGE = 'usage: npm run dev [-- [--reset] [file.sql]]'
 
 interface Options {
-  /** Delete all data first. */
   readonly reset: boolean
-  /** Creates the database. */
   readonly file: string
   readonly database: string
 }

@@ -7,7 +7,6 @@
 import { once } from 'node:events'
 import { connect, createServer, type NetConnectOpts } from 'node:net'
 
-/** Attempts before giving up. */
 const TRIES = 100
 
 /**
@@ -29,12 +28,10 @@ export async function freePort (tries = TRIES): Promise<number> {
   return port
 }
 
-/** Returns `port`, or a free port if a server accepts connections on it. */
 export async function preferPort (port: number): Promise<number> {
   return await accepts(port) ? freePort() : port
 }
 
-/** Returns whether a server accepts connections on a port of 127.0.0.1, or at an address. */
 export function accepts (address: number | NetConnectOpts): Promise<boolean> {
   return new Promise(resolve => {
     const socket = connect(

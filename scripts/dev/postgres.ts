@@ -38,7 +38,6 @@ export interface PostgresOptions {
   readonly dataDir?: string
   /** Directory for the temporary data, instead of the system's. The server's account enters it. */
   readonly temporaryIn?: string
-  /** TCP port on 127.0.0.1; a free one by default. */
   readonly port?: number
   /** Server settings by name, as in postgresql.conf. */
   readonly settings?: Readonly<Record<string, string | number>>
@@ -50,7 +49,6 @@ export interface Postgres {
   readonly host: string
   readonly port: number
   readonly socketDir: string
-  /** The postmaster's process id. */
   readonly pid: number
   readonly dataDir: string
   /** Runs a fast shutdown; resolves when the server has stopped. */

@@ -50,13 +50,11 @@ export interface Guarded {
 
 export interface GuardOptions {
   readonly account: Account | undefined
-  /** File descriptor for the output. */
   readonly log: number
   /** Directories to delete if this process ends before the server; the second may be ''. */
   readonly remove: readonly [string, string]
 }
 
-/** Starts `command` under the guard. */
 export function startGuarded (
   command: readonly string[],
   { account, log, remove }: GuardOptions

@@ -111,7 +111,6 @@ function locateInside (value: unknown, path: string): readonly string[] | undefi
   return Object.hasOwn(value, path) ? [path] : undefined
 }
 
-/** The settings that name claims, and the names. */
 export function namedClaims (
   config: Config
 ): ReadonlyArray<readonly [setting: keyof Config, name: string]> {

@@ -8,7 +8,6 @@ import { failure } from '../errors/catalogue.ts'
 import { findDuplicate, tryParse } from '../json/try-parse.ts'
 import { type VerificationKey, readJwk } from './verification-key.ts'
 
-/** The configured keys. */
 export type KeyMaterial =
   | { readonly kind: 'keys', readonly keys: readonly VerificationKey[] }
   | { readonly kind: 'url', readonly url: URL }
@@ -54,7 +53,6 @@ export function readJwks (text: string): readonly JwkResult[] | undefined {
     : undefined
 }
 
-/** Source of verification keys. */
 interface KeySource {
   /**
    * The key for a token with this header; undefined when there is none. A remote source throws
@@ -62,11 +60,9 @@ interface KeySource {
    * and the source is closed.
    */
   find(header: TokenHeader): VerificationKey | Promise<VerificationKey | undefined> | undefined
-  /** Stops fetching. */
   close(): void
 }
 
-/** The usable keys of a set. */
 export function usableKeys (found: readonly JwkResult[]): readonly VerificationKey[] {
   return found.flatMap(member => member.kind === 'usable' ? [member.key] : [])
 }
@@ -134,7 +130,6 @@ function isIgnored ({ kty, use = 'sig', key_ops: operations = ['verify'], alg }:
 
 export interface RemoteJwksOptions {
   readonly url: URL
-  /** Allowed algorithms. Keys without any of them are dropped. */
   readonly algorithms: readonly Algorithm[]
   /** Maximum time of one fetch. All times are in milliseconds. */
   readonly timeoutMs: number

@@ -30,7 +30,6 @@ export interface KeyOwner {
 
 type OwnerSettings = Pick<Config, 'IDEMPOTENCY_SCOPE' | 'IDEMPOTENCY_IGNORED_CLAIMS'>
 
-/** The names from a claim to a member of it. */
 type Path = readonly string[]
 
 /**
@@ -116,7 +115,6 @@ function readClaim (claims: JsonObject, path: string): Json {
   return sortMembers(findClaim(claims, path) as Json | undefined ?? null)
 }
 
-/** Returns a copy without the members at `paths`. */
 function omit (object: JsonObject, paths: readonly Path[]): JsonObject {
   return Object.fromEntries(
     Object.entries(object).flatMap(([name, value]) => {
@@ -127,7 +125,6 @@ function omit (object: JsonObject, paths: readonly Path[]): JsonObject {
   )
 }
 
-/** Returns a copy with the members of all objects in the order of their names. */
 function sortMembers (value: Json): Json {
   if (Array.isArray(value)) return (value as readonly Json[]).map(sortMembers)
   if (!isObject(value)) return value

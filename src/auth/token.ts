@@ -19,7 +19,6 @@ export interface OpenedToken {
   readonly payload: Payload
   /** The payload text as it was signed, so that no number is rounded. */
   readonly claims: string
-  /** The key that verified the signature. */
   key?: VerificationKey
   /** Set once the claims were accepted, apart from the times. */
   identity?: Identity

@@ -14,7 +14,6 @@ export interface OptionItem {
   /** Environment variable that is read when the option is missing. */
   readonly env?: string
   readonly default?: string
-  /** Allowed values. */
   readonly choices?: readonly string[]
 }
 
@@ -118,7 +117,6 @@ const token = {
   help
 } as const satisfies Record<string, OptionItem>
 
-/** The options that are given. */
 type Given<Items extends Readonly<Record<string, OptionItem>>> = {
   readonly [Name in keyof Items]?: Items[Name] extends { readonly value: string } ? string : boolean
 }
@@ -211,7 +209,6 @@ export const commands: Readonly<Record<CommandName, CommandItem>> = {
   }
 }
 
-/** Options without a command. */
 export const globalOptions: Readonly<Record<string, OptionItem>> = {
   version: { description: 'Show the version' },
   help: { ...help, description: 'Show this help, or the help of a command' }

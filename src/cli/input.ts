@@ -22,7 +22,6 @@ import type { BatchLimits } from '../plan/check/read-batch.ts'
 import { UsageError } from './arguments.ts'
 
 export interface Input {
-  /** Name for messages. */
   readonly name: string
   readonly bytes: Buffer
 }
@@ -54,7 +53,6 @@ function blankSchema (bytes: Buffer): Buffer {
   return Buffer.from(`${before}${sourceOf(text, operations)}`)
 }
 
-/** Throws a UsageError when the file cannot be read. */
 export async function readBytes (file: string): Promise<Buffer> {
   try {
     return await readFile(file)

@@ -84,7 +84,6 @@ function oneFile (operands: readonly string[]): string {
   return file
 }
 
-/** Help for one command, or for the program. */
 function renderHelp (command: CommandName | undefined): string {
   if (command === undefined) {
     return [

@@ -134,7 +134,6 @@ interface HttpResponse {
 export interface LostResponse {
   /** The service may have received the batch. */
   readonly sent: boolean
-  /** Status of the incomplete response. */
   readonly status: number | undefined
   readonly reason: string
 }
@@ -177,10 +176,8 @@ export async function send (
   }
 }
 
-/** The result of one operation. */
 export interface Result {
   readonly id: string
-  /** JSON text as it was sent. */
   readonly source: string
   readonly rows: readonly Row[]
 }

@@ -147,7 +147,6 @@ function simplify (node: PlanNode): readonly PlanNode[] {
   return isWrapper(node) ? children : [{ ...node, Plans: children }]
 }
 
-/** A subquery of the service. */
 function isWrapper (node: PlanNode): boolean {
   return node['Node Type'] === 'Subquery Scan' && /^[pqr]$/.test(String(node['Alias']))
 }
@@ -169,7 +168,6 @@ function countNodes (nodes: readonly PlanNode[]): number {
   return nodes.reduce((sum, node) => sum + 1 + countNodes(childrenOf(node)), 0)
 }
 
-/** The lines of a node. All but the first are indented. */
 function renderNode (node: PlanNode, indent: number): readonly string[] {
   const space = ' '.repeat(indent + 2)
   const details = Object.entries(node).filter(([name]) => !NOT_DETAILS.test(name)).flatMap(

@@ -62,7 +62,6 @@ export async function run (
   return 0
 }
 
-/** What a lost response means for the batch. */
 function judgeLoss (
   { sent, status }: LostResponse,
   options: RunOptions
@@ -102,7 +101,6 @@ function describeOutcome ({ committed, request_id: requestId, retryable }: Error
   return `  ${outcome}; request ${requestId}${retry}`
 }
 
-/** A title, then the rows, or with `--explain` the plan. */
 function renderResult (
   { id, source, rows }: Result,
   batch: BatchText,

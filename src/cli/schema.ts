@@ -14,7 +14,6 @@ import {
 import { readSettings } from './arguments.ts'
 import type { CliContext } from './terminal.ts'
 
-/** Prints the schema. Returns the exit code. */
 export function printSchema ({ env, stdout }: CliContext): number {
   stdout.write(writeBatchSchema(readSettings(readLimits, env)))
   return 0
@@ -34,7 +33,6 @@ export function writeBatchSchema (limits: FileLimits): string {
 
 type Definitions = Components['schemas']
 
-/** Returns a schema of JSON Schema 2020-12. */
 function describeBatchFile ({ MAX_OPS, MAX_ROWS }: FileLimits): JsonSchema {
   const components = collectComponents('/$defs')
   const named = [InsertedParameter, JoinedParameter].map(schema => components.describe(schema)) as

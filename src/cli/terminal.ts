@@ -27,7 +27,6 @@ export function visible (
   })
 }
 
-/** Adds a newline if there is none at the end. */
 export function endLine (text: Buffer): Buffer {
   return text.at(-1) === 10 ? text : Buffer.concat([text, Buffer.from('\n')])
 }

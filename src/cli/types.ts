@@ -63,7 +63,6 @@ function findColumns (tables: readonly TableDescription[]): ColumnsOf {
   return ({ schema, name }) => columns.get(`${schema}.${name}`)
 }
 
-/** The types of the client that a module uses. */
 function writeImports (text: string): string {
   const used = ['ColumnType', 'Generated', 'Json'].filter(name =>
     new RegExp(`\\b${name}\\b`).test(text))
@@ -89,7 +88,6 @@ export interface Database ${writeObject(members)}
 `
 }
 
-/** The type of a column when it is read, inserted and updated. */
 function writeColumn (column: ColumnDescription): string {
   const { optional, select, insert, update } = column
   const type = writeValue(column)
@@ -100,7 +98,6 @@ function writeColumn (column: ColumnDescription): string {
   }>`
 }
 
-/** The type of the values of a column. */
 function writeValue ({ type, nullable }: ColumnDescription): string {
   return orNull(writeType(type), nullable)
 }

@@ -6,7 +6,6 @@ import type { BatchFiles } from '../named/read-files.ts'
 import type { DatabaseProblem, Snapshot } from '../transaction/decorators.ts'
 import type { Question, ToPrimary, ToWorker } from './worker.ts'
 
-/** The answer to a question. */
 type Reply = true | DatabaseProblem
 
 export interface WorkerProcess {
@@ -33,7 +32,6 @@ export interface WorkerProcess {
 
 interface WorkerState {
   readonly serves: boolean
-  /** True once the worker has served. */
   readonly served: boolean
 }
 
@@ -109,7 +107,6 @@ export function spawnWorker (
 
 interface Questions extends Pick<WorkerProcess, 'ask'> {
   answer(id: number, answer: Reply): void
-  /** Resolves all open questions without an answer. */
   abandon(): void
 }
 
@@ -150,14 +147,12 @@ async function waitForEnd (worker: Worker): Promise<WorkerExit> {
   return exit.promise
 }
 
-/** Sends the files of the named batches to all workers. */
 export function sendBatches (files: BatchFiles): void {
   for (const worker of Object.values(cluster.workers as Readonly<Record<string, Worker>>)) {
     worker.send({ type: 'batches', files } satisfies ToWorker, () => {})
   }
 }
 
-/** Kills all remaining workers at once. */
 export function killWorkers (): void {
   for (const worker of Object.values(cluster.workers as Readonly<Record<string, Worker>>)) {
     worker.kill('SIGKILL')

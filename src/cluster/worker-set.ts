@@ -17,7 +17,6 @@ const MAX_PAUSE_MS = 10_000
 export interface WorkerSet {
   /** Starts `count` workers; resolves when one serves. Throws when the first one cannot start. */
   start(count: number): Promise<void>
-  /** Workers that accept connections. */
   serving(): readonly WorkerProcess[]
   isStopping(): boolean
   /** Stops all workers; resolves to false if one of them did not stop cleanly. */

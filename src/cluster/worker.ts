@@ -14,7 +14,6 @@ import {
   type Snapshot
 } from '../transaction/decorators.ts'
 
-/** From the primary to a worker. */
 export type ToWorker =
   | { readonly type: Question, readonly id: number }
   /** The files of the named batches: when the worker starts, and after each reload. */
@@ -23,9 +22,7 @@ export type ToWorker =
 /** Asks for the worker's metrics, or whether it can run batches. */
 export type Question = 'metrics' | 'ready'
 
-/** From a worker to the primary. */
 export type ToPrimary =
-  /** Asks for the named batches. */
   | { readonly type: 'starting' }
   | { readonly type: 'serving' }
   /** The worker accepts no more connections. */
@@ -76,7 +73,6 @@ export async function startWorker (
   }
 }
 
-/** Calls `stop` when the primary process has ended. */
 export function onOrphaned (stop: () => void): void {
   const worker = self()
   worker.once('disconnect', () => {

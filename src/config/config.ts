@@ -28,13 +28,11 @@ interface Draft {
   readonly problems: readonly string[]
 }
 
-/** The configuration with its parsed database URLs and token keys. */
 export interface Settings {
   readonly config: Config
   readonly database: DatabaseTarget
   readonly replica: DatabaseTarget | undefined
   readonly keys: TokenKeys | undefined
-  /** True when OTEL_* variables enable tracing. */
   readonly tracing: boolean
 }
 
@@ -102,14 +100,12 @@ export function readDatabaseSettings (env: Environment): DatabaseSettings {
   return { config: draft.values as Config, database }
 }
 
-/** Reads only DATABASE_ENGINE. Throws a `ConfigError`. */
 export function readEngine (env: Environment): EngineName | undefined {
   const { values, problems } = readVariables(setVariables(env), ['DATABASE_ENGINE'])
   if (problems.length > 0) throw configError(problems)
   return values.DATABASE_ENGINE
 }
 
-/** What a token needs so that the service accepts it. */
 const signing = [
   'JWT_SECRET', 'JWT_ALGORITHMS', 'JWT_ROLE_CLAIM', 'JWT_ISS', 'JWT_AUD'
 ] as const

@@ -6,7 +6,6 @@ import { readFileSync, readdirSync } from 'node:fs'
 import type { DatabaseTarget } from '../../schemas/database.ts'
 
 export interface NamedFiles {
-  /** BATCHES_DIR */
   readonly folder: string | undefined
   readonly database?: DatabaseTarget | undefined
   readonly replica?: DatabaseTarget | undefined

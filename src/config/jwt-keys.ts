@@ -91,7 +91,6 @@ function readSet (text: string): readonly VerificationKey[] {
   return keys
 }
 
-/** Every algorithm that the keys support. */
 function algorithmsOf (material: KeyMaterial): readonly Algorithm[] {
   return algorithms.filter(algorithm =>
     material.kind === 'url'

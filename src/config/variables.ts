@@ -27,7 +27,6 @@ function readInteger ({ minimum = 0, maximum = 0 }: ConfigItem, text: string): n
   return value >= minimum && value <= maximum ? value : undefined
 }
 
-/** Reads a comma-separated list. White space around elements is ignored. */
 function readList ({ items }: ConfigItem, text: string): readonly string[] | undefined {
   const elements = text.split(',').map(element => element.trim())
   const words = items?.anyOf?.map(word => word.const) ?? elements
@@ -48,7 +47,6 @@ function readText (
     : undefined
 }
 
-/** Says what is wrong with an invalid text, without the variable's name. */
 export function describeProblem (item: ConfigItem, text: string): string {
   return `expected ${describeKind(item)}${show(item, text)}`
 }
@@ -115,7 +113,6 @@ function prefixOf (name: string): string {
 // Decides whether traces are sent, from OpenTelemetry's standard variables. Its SDK reads all of
 // them; only what the service does not support is rejected here.
 
-/** Traces are sent when one of them is set. */
 const ENDPOINTS = ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'OTEL_EXPORTER_OTLP_ENDPOINT'] as const
 
 /** Variables with one supported value. The first variable of a row has precedence. */

@@ -10,7 +10,6 @@ interface Entry {
   readonly meaning: string
 }
 
-/** The failures of one type, by their codes. */
 function failuresOf<Code extends string> (
   type: ErrorType,
   entries: Readonly<Record<Code, Omit<Entry, 'type'>>>
@@ -253,7 +252,6 @@ export const catalogue = {
 
 export type FailureCode = keyof typeof catalogue
 
-/** Further members of the error object. */
 export type FailureDetails = Partial<
   Omit<ErrorObject, 'type' | 'code' | 'message' | 'committed' | 'request_id'>
 >
@@ -321,12 +319,10 @@ export function refuse (code: FailureCode, reason: string): Failure {
   return withReason(failure(code), reason)
 }
 
-/** Adds the reason to a failure. */
 export function withReason (failure: Failure, reason: string): Failure {
   return Object.assign(failure, { reason })
 }
 
-/** Maximum length of a quoted value. */
 const MAX_LENGTH = 128
 
 /**

@@ -4,7 +4,6 @@
  */
 import { SqlState } from './sqlstates.ts'
 
-/** The fields of an error of PostgreSQL that are read or changed here. */
 interface Reported {
   readonly code: string
   readonly message: string
@@ -25,7 +24,6 @@ export function fromCitus<Error extends Reported> (error: Error): Error {
   return { ...error, code, message }
 }
 
-/** The codes of what Citus refuses. */
 const refusing: ReadonlySet<string> = new Set([
   SqlState.feature_not_supported,
   SqlState.internal_error,

@@ -77,7 +77,6 @@ const classStatuses: ReadonlyMap<string, number> = new Map([
  */
 export const NO_BINARY_INPUT = 'getTypeBinaryInputInfo'
 
-/** The routines that read the text of an hstore. */
 const HSTORE_ROUTINES: ReadonlySet<string | undefined> = new Set(['get_val', 'parse_hstore'])
 
 /**
@@ -134,9 +133,7 @@ export interface ErrorPlace {
   readonly verbose: boolean
   /** Rewrites a message of PostgreSQL in terms of the request. */
   readonly describe?: (message: string) => string
-  /** The path from the operation to what fails, if it is known. */
   readonly path?: ReadonlyArray<string | number> | undefined
-  /** Replaces the hint of the error. */
   readonly hint?: string | undefined
 }
 
@@ -156,7 +153,6 @@ export function fromDatabase (reported: DatabaseError, place: ErrorPlace): Failu
   })
 }
 
-/** The log names the function. */
 function describeFault (error: DatabaseError, details: FailureDetails): Failure {
   const problem = withoutValues(error)
   const message = `A function, trigger, policy or view is faulty, not the request: ${problem}`
@@ -241,7 +237,6 @@ export function quotedText (message: string): string | undefined {
   return message[quotes.start] === '«' && /^\s.*\s$/s.test(text) ? text.slice(1, -1) : text
 }
 
-/** The positions of the first opening and the last closing quote. */
 function findQuotes (
   message: string
 ): { readonly start: number, readonly end: number } | undefined {

@@ -21,7 +21,6 @@ export interface Position {
 interface JsonTree {
   /** Undefined when the text is empty or nested too deep. */
   readonly root: JsonNode | undefined
-  /** Offset of the first syntax error. */
   readonly error: number | undefined
 }
 
@@ -63,7 +62,6 @@ export function positionOf (text: string, offset: number): Position {
   return { line: lines.length, column: [...lines.at(-1) as string].length + 1 }
 }
 
-/** Keys and values of an object, in their order in the text. */
 export function membersOf (object: JsonNode): ReadonlyArray<readonly [key: string, JsonNode]> {
   return childrenOf(object).map(({ children }) => {
     const [key, value] = children as [JsonNode, JsonNode]

@@ -7,9 +7,7 @@ import { EXACT_DIGITS } from './decimal.ts'
 
 /** Facts about a text. Counts exclude the contents of strings. */
 export interface ScanFacts {
-  /** Number of members of all objects, including duplicates. */
   readonly members: number
-  /** Deepest nesting of arrays and objects. */
   readonly depth: number
   /**
    * The numbers that are not written as JavaScript writes them: `1.10`, `1e3`, `-0`,
@@ -18,7 +16,6 @@ export interface ScanFacts {
   readonly exactNumbers: readonly ByteSpan[]
   /** Whether a string has a backslash. Only an escape can produce U+0000 or a lone surrogate. */
   readonly escapes: boolean
-  /** Whether there is white space between tokens. */
   readonly spaces: boolean
   /**
    * The large arrays `"values":[…]` of the elements of the outermost array, which are expensive to
@@ -33,7 +30,6 @@ export interface ByteSpan {
   readonly end: number
 }
 
-/** The array `values` of element number `element`. */
 export interface ValuesSpan extends ByteSpan {
   readonly element: number
 }
@@ -45,7 +41,6 @@ const POINT = 0x2e
 const ZERO = 0x30
 /** With up to 6 decimal places JavaScript writes no `e`; 0.0000001 becomes 1e-7. */
 const MAX_PLACES = 6
-/** Minimum size of a large value, in bytes. */
 export const LARGE = 16 * 1024
 const VALUES_MEMBERS = ['{"values":', ',"values":']
 
@@ -146,7 +141,6 @@ function isDigit (byte: number): boolean {
   return byte >= 0x30 && byte <= 0x39
 }
 
-/** A digit, or one of `. e E - +`. */
 function isOfNumber (byte: number): boolean {
   return isDigit(byte) || byte === POINT || byte === 0x65 || byte === 0x45 || byte === MINUS ||
     byte === 0x2b

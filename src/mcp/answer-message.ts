@@ -12,7 +12,6 @@ import {
 import type { JsonObject } from '../json/parse.ts'
 
 export interface ToolHandlers {
-  /** The version of the service. */
   readonly version: string
   list(): readonly Tool[]
   /** Runs a tool, and never throws. */

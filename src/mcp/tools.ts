@@ -18,7 +18,6 @@ import { toDoubles } from '../named/numbers.ts'
 import type { PlanNode } from '../plan/nodes.ts'
 import { inlineReferences } from './inline-references.ts'
 
-/** The argument of a tool that is the idempotency key of its call. */
 const KEY = 'idempotency_key'
 
 const keyPattern = new RegExp(`^[ -~]{1,${maxKeyLength}}$`)
@@ -34,7 +33,6 @@ const keySchema = {
     'with the same arguments: the change is then applied once, and you get its result.'
 } as const
 
-/** The tools of batches, as long as these exist. */
 const tools = new WeakMap<NamedBatch, Tool>()
 
 export function toTool (batch: NamedBatch): Tool {
@@ -75,7 +73,6 @@ function isReadOnly ({ planner }: NamedBatch): boolean {
   return planner.planOfFile.operations.every(({ kind }) => kind === 'select')
 }
 
-/** Whether an operation may change or delete rows that exist. */
 function isDestructive (operation: PlanNode): boolean {
   return operation.kind === 'insert'
     ? operation.conflict?.update !== undefined
@@ -84,7 +81,6 @@ function isDestructive (operation: PlanNode): boolean {
 
 export interface Arguments {
   readonly parameters: JsonObject
-  /** undefined: the call has none. */
   readonly key: string | undefined
 }
 
@@ -105,9 +101,7 @@ export function readArguments (batch: NamedBatch, given: JsonObject): Arguments 
 
 interface CallFacts {
   readonly requestId: string
-  /** ERROR_VERBOSITY=verbose. */
   readonly verbose: boolean
-  /** Whether the call has an idempotency key. */
   readonly hasKey: boolean
 }
 
@@ -159,7 +153,6 @@ const OTHER_DATA =
 const FORBIDDEN = 'Nothing was changed. The role may not do this: do not repeat the call.'
 const REPORT = 'Nothing was changed. Report the request_id to the operator.'
 
-/** What a model should do after a failure. */
 function findRepair (
   { code, committed, status, details: { differs } }: Failure,
   retryable: boolean | undefined,

@@ -36,7 +36,6 @@ export interface ApiDocument {
   readonly servers: ReadonlyArray<{ readonly url: string }>
 }
 
-/** The configuration that the document mentions. */
 export type DescribedConfig = Pick<
   Config,
   | 'MAX_OPS'
@@ -153,7 +152,6 @@ function securityOf (config: DescribedConfig): object[] {
   return [...tokensOf(config), ...(config.ANON_ROLE === undefined ? [] : [{}])]
 }
 
-/** What all requests that run a batch have in common. */
 function commonParts (config: DescribedConfig): object {
   return {
     parameters: Object.entries(RequestHeaders.properties).map(([name, header]) => {
@@ -267,7 +265,6 @@ interface Answer {
   readonly examples?: Readonly<Record<string, unknown>>
   /** Names of headers, in lower case. */
   readonly headers?: readonly string[]
-  /** Whether the rows can also be sent as a stream. */
   readonly streams?: boolean
 }
 

@@ -11,15 +11,12 @@ import { SqlState } from '../errors/sqlstates.ts'
 
 export interface ErrorAnswer {
   readonly status: number
-  /** In Markdown. */
   readonly description: string
-  /** Envelopes by code. */
   readonly examples: Readonly<Record<string, { readonly summary: string, readonly value: unknown }>>
   /** Names of headers, in lower case. */
   readonly headers: readonly string[]
 }
 
-/** A batch that the client sends, or a named one. */
 export type BatchKind = 'adhoc' | 'named'
 
 /** Failures of other paths, and one that no client receives. */
@@ -30,7 +27,6 @@ const notOfBatches: readonly FailureCode[] = [
   'client_closed_request'
 ]
 
-/** Failures of the other kind of batch. */
 const notOfKind: Readonly<Record<BatchKind, readonly FailureCode[]>> = {
   adhoc: ['batch_unknown', 'params_invalid', 'role_forbidden'],
   named: [
@@ -141,7 +137,6 @@ function describeAnswer (status: number, failures: readonly Failure[]): ErrorAns
   }
 }
 
-/** The most common errors of PostgreSQL. */
 const typical = [
   raised({
     code: SqlState.check_violation,

@@ -11,7 +11,6 @@ import { maxIdentifierBytes, operations } from '../../schemas/operation.ts'
 export type JsonSchema = Readonly<Record<string, unknown>>
 
 export interface Components {
-  /** Components by title. */
   readonly schemas: Readonly<Record<string, JsonSchema>>
   /**
    * Returns the converted schema, or a reference when it is a component. Schemas with the same
@@ -140,7 +139,6 @@ function isConstant (schema: TSchema): boolean {
   return schema[Kind] === 'Literal' || schema[Kind] === 'Null'
 }
 
-/** Joins the descriptions of a union's constants. */
 function describeWords (schema: TSchema): string | undefined {
   const said = schema[Kind] === 'Union'
     ? flatten(schema).filter(({ description, const: value }) =>

@@ -15,7 +15,6 @@ import { moveParameters } from './parameter-schemas.ts'
 export type DescribedBatch =
   Pick<NamedBatch, 'name' | 'description' | 'roles' | 'schema' | 'planner'>
 
-/** An operation of OpenAPI. */
 export type Operation = Readonly<Record<string, unknown>>
 
 export interface NamedBatchParts {
@@ -24,7 +23,6 @@ export interface NamedBatchParts {
   readonly responses: Readonly<Record<string, unknown>>
 }
 
-/** A response of OpenAPI. */
 interface Response {
   readonly content: Readonly<Record<string, object>>
 }

@@ -47,7 +47,6 @@ function describeRow ({ columns, nested }: ResultRow): JsonSchema {
     : { ...describeMembers(members), additionalProperties: {} }
 }
 
-/** An object that has all of these members. */
 function describeMembers (properties: Readonly<Record<string, JsonSchema>>): JsonSchema {
   const required = Object.keys(properties)
   return { type: 'object', properties, ...required.length > 0 && { required } }

@@ -18,7 +18,6 @@ import type { JsonSchema } from './json-schema.ts'
 
 type Path = Part['path']
 
-/** A part of the schema that becomes a component. */
 interface Moved {
   readonly path: Path
   readonly name: string

@@ -19,13 +19,11 @@ export type NotReadyReason = 'stopping' | DatabaseProblem | 'workers'
 export interface AdminRouteOptions {
   readonly config: Config
   readonly scrape: () => Promise<Exposition>
-  /** Resolves to undefined when the service is ready. */
   readonly notReadyReason: () => Promise<NotReadyReason | undefined>
 }
 
 export interface AdminOptions extends AdminRouteOptions, Pick<ApiReferenceOptions, 'main'> {
   readonly logger: FastifyBaseLogger
-  /** Returns the current named batches. */
   readonly batches: () => NamedBatches
 }
 
@@ -52,7 +50,6 @@ export function buildAdmin (options: AdminOptions): FastifyInstance {
   return admin
 }
 
-/** `/metrics`, `/live`, `/ready` and `/config`. */
 export async function adminRoutes (
   admin: FastifyInstance,
   { config, scrape, notReadyReason }: AdminRouteOptions

@@ -28,11 +28,9 @@ import type { NamedBatches } from '../named/named-batch.ts'
 import type { BatchSet } from '../named/read-files.ts'
 import { createHttpServer, listen, originForm } from './http-server.ts'
 
-/** What the routes need, wherever they are served. */
 export interface RouteOptions extends Settings {
   /** Creates the spans of requests, batches and operations. Without it there are no spans. */
   readonly tracerProvider?: TracerProvider | undefined
-  /** The named batches, if the service has any. */
   readonly batches?: Pick<BatchSet, 'current'> | undefined
 }
 
@@ -59,7 +57,6 @@ export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
   return app
 }
 
-/** Registers the routes with their hooks in the context of `app`, below its prefix. */
 export async function registerRoutes (app: FastifyInstance, options: RouteOptions): Promise<void> {
   const { config, database: target, replica, keys, tracerProvider } = options
   const named = namedBatchesOf(options)
@@ -87,7 +84,6 @@ export async function registerRoutes (app: FastifyInstance, options: RouteOption
 
 const none: NamedBatches = new Map()
 
-/** Returns a function that returns the current named batches. */
 export function namedBatchesOf ({ batches }: Pick<AppOptions, 'batches'>): () => NamedBatches {
   return () => batches?.current() ?? none
 }

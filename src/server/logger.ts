@@ -8,7 +8,6 @@ import sonicBoom from 'sonic-boom'
 
 type Pretty = typeof PinoPretty
 
-/** Loads pino-pretty if the output is a terminal. */
 export async function loadPretty (
   { isTTY }: { readonly isTTY?: boolean | undefined }
 ): Promise<Pretty | undefined> {
@@ -38,7 +37,6 @@ export function createLogger (
   return pino({ level }, stream ?? { write: line => output.write(line) })
 }
 
-/** The text of an access log line; undefined for another line. */
 function describeLine (
   { method, path, status, ms }: Readonly<Record<string, unknown>>
 ): string | undefined {

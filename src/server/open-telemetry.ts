@@ -16,11 +16,9 @@ import type { FastifyBaseLogger } from 'fastify'
 
 export interface OpenTelemetry {
   readonly tracerProvider: TracerProvider
-  /** Exports the remaining spans and stops the SDK. */
   stop(): Promise<void>
 }
 
-/** Maximum time, in milliseconds, to export the last spans. */
 const STOP_MS = 3000
 
 /**

@@ -43,7 +43,6 @@ async function plugin (app: FastifyInstance, options: OneflightOptions): Promise
   options.admin?.register(adminRoutes as never, adminOptions as never)
 }
 
-/** Says why the options do not work in this host. */
 function findProblem (
   app: FastifyInstance,
   { config, keys, prefix }: OneflightOptions
@@ -61,7 +60,6 @@ function findProblem (
     : 'no request can be authorized: set a key or ANON_ROLE, or register @fastify/jwt before'
 }
 
-/** Decorates what plugins of the HTTP server do in the service. */
 function decorateForHost (app: FastifyInstance): void {
   let stopping = false
   app.decorate('isStopping', () => stopping)

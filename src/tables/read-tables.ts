@@ -68,7 +68,6 @@ interface TableOptions {
   readonly schemas: readonly string[]
   /** Only the tables and columns that this role may use. The login role must be able to take it. */
   readonly role: string | undefined
-  /** Maximum time of the statement. */
   readonly timeoutMs: number
 }
 
@@ -101,7 +100,6 @@ interface ListOptions
   extends TableOptions, FailureOptions, Pick<AcquireOptions, 'clientClosed'> {
   readonly role: string
   readonly maxBytes: number
-  /** A time of performance.now(). */
   readonly deadline: number
 }
 
@@ -175,7 +173,6 @@ interface TypeRow {
 
 interface TypedName {
   readonly name: string
-  /** That of the type. */
   readonly oid: number
 }
 
@@ -190,7 +187,6 @@ function describeType (oid: number, types: ReadonlyMap<number, TypeRow>): TypeDe
   return { kind: 'composite', fields: fields.map(describeField) }
 }
 
-/** A JSON array of the rows of a query, as text. */
 function listOf (rows: Fragment): Fragment {
   return sql`select coalesce(json_agg(row), '[]')::text from (${rows}) as row`
 }
@@ -244,7 +240,6 @@ function describedTables ({ schemas, role }: TableOptions, type: Fragment): Frag
       where part.oid is not null)`
 }
 
-/** Every type that the columns contain. */
 const TYPES = sql`select t.oid::int8, t.typname as name,
     case t.typtype when 'd' then t.typbasetype::int8 end as base,
     case t.typcategory when 'A' then t.typelem::int8 end as element,
