@@ -16,22 +16,12 @@ export interface ScanFacts {
   readonly exactNumbers: readonly ByteSpan[]
   /** Whether a string has a backslash. Only an escape can produce U+0000 or a lone surrogate. */
   readonly escapes: boolean
-  readonly spaces: boolean
-  /**
-   * The large arrays `"values":[…]` of the elements of the outermost array, which are expensive to
-   * serialize again.
-   */
-  readonly values: readonly ValuesSpan[]
 }
 
 /** The bytes from `start` to before `end`. */
 export interface ByteSpan {
   readonly start: number
   readonly end: number
-}
-
-export interface ValuesSpan extends ByteSpan {
-  readonly element: number
 }
 
 export const QUOTE = 0x22
@@ -41,8 +31,6 @@ const POINT = 0x2e
 const ZERO = 0x30
 /** With up to 6 decimal places JavaScript writes no `e`; 0.0000001 becomes 1e-7. */
 const MAX_PLACES = 6
-export const LARGE = 16 * 1024
-const VALUES_MEMBERS = ['{"values":', ',"values":']
 
 /**
  * Scans `bytes`. If they are not valid JSON, the facts are meaningless, and JSON.parse throws.
@@ -53,10 +41,6 @@ export function scanJson (bytes: Buffer): ScanFacts {
   let members = 0
   let depth = 0
   let deepest = 0
-  let spaces = false
-  let element = 0
-  let start = 0
-  const values: ValuesSpan[] = []
   const exactNumbers: ByteSpan[] = []
   const escapes = bytes.includes(BACKSLASH)
   const { length } = bytes
@@ -68,25 +52,13 @@ export function scanJson (bytes: Buffer): ScanFacts {
       case 0x3a:
         members++
         break // :
-      case 0x2c:
-        if (depth === 1) element++
-        break // ,
-      case 0x20:
-      case 0x09:
-      case 0x0a:
-      case 0x0d:
-        spaces = true
-        break
       case 0x5b:
       case 0x7b: // [ {
         if (++depth > deepest) deepest = depth
-        if (depth === 3) start = i
         break
       case 0x5d:
       case 0x7d: // ] }
-        if (depth-- === 3 && i - start >= LARGE && isValues(bytes, start)) {
-          values.push({ element, start, end: i + 1 })
-        }
+        depth--
         break
       // - 0 … 9
       case MINUS:
@@ -106,7 +78,7 @@ export function scanJson (bytes: Buffer): ScanFacts {
       }
     }
   }
-  return { members, depth: deepest, exactNumbers, escapes, spaces, values }
+  return { members, depth: deepest, exactNumbers, escapes }
 }
 
 /**
@@ -126,15 +98,6 @@ function endOfPlainString (bytes: Buffer, start: number): number {
   let i = start + 1
   while (i < length && bytes[i] !== QUOTE) i++
   return i
-}
-
-/**
- * Whether the bracket at `start` opens an array with the name `values`. A quote after `{` or `,` is
- * never escaped, so nothing else can match.
- */
-function isValues (bytes: Buffer, start: number): boolean {
-  return bytes[start] === 0x5b &&
-    VALUES_MEMBERS.includes(bytes.toString('latin1', start - 10, start))
 }
 
 function isDigit (byte: number): boolean {

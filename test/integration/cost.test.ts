@@ -331,7 +331,7 @@ const allocations: ReadonlyArray<{
   {
     name: 'an insert of 1000 rows',
     batch: [op.insert('i', 'readings', thousandRows(0))],
-    bytes: 1_340_000
+    bytes: 1_476_000
   }
 ]
 
