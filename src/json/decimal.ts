@@ -77,26 +77,14 @@ export function isMultipleOf (value: Decimal, divisor: Decimal): boolean {
   if (shift < 0 || value.sign === 0) return value.sign === 0
   // An integer of n digits has less than 4 n factors, so more zeros make no difference.
   const zeros = '0'.repeat(Math.min(shift, 4 * divisor.digits.length))
-  return isDivisible(value.digits + zeros, divisor.digits)
+  return isDivisible(value.digits + zeros, BigInt(divisor.digits))
 }
 
 /** A double can represent every decimal with this many digits. */
 export const EXACT_DIGITS = 15
 
 /** Long division: no step has more digits than the divisor and a few of the value. */
-function isDivisible (digits: string, divisor: string): boolean {
-  const step = EXACT_DIGITS - divisor.length
-  if (step <= 0) return isDivisibleByLong(digits, BigInt(divisor))
-  const modulus = Number(divisor)
-  let remainder = 0
-  for (let i = 0; i < digits.length; i += step) {
-    const next = digits.slice(i, i + step)
-    remainder = (remainder * 10 ** next.length + Number(next)) % modulus
-  }
-  return remainder === 0
-}
-
-function isDivisibleByLong (digits: string, modulus: bigint): boolean {
+function isDivisible (digits: string, modulus: bigint): boolean {
   let remainder = 0n
   for (let i = 0; i < digits.length; i += EXACT_DIGITS) {
     const next = digits.slice(i, i + EXACT_DIGITS)

@@ -14,9 +14,6 @@ import {
 /** Maximum characters that inlining adds to a schema. References beyond it stay. */
 const MAX_ADDED = 32_768
 
-/** Maximum number of references on the way to a schema. */
-const MAX_NESTED = 50
-
 /** Keywords that say nothing about a value. Beside a reference they replace those of its schema. */
 const ANNOTATIONS: ReadonlySet<string> = new Set([
   '$comment', '$defs', 'definitions', 'title', 'description', 'default', 'examples', 'deprecated',
@@ -32,7 +29,6 @@ export function inlineReferences (root: JsonObject): JsonObject {
 class Inliner {
   readonly #root: JsonObject
   #left = MAX_ADDED
-  readonly #sizes = new Map<string, number>()
   readonly #recursive: ReadonlySet<string>
 
   constructor (root: JsonObject) {
@@ -40,50 +36,28 @@ class Inliner {
     this.#recursive = findRecursive(root)
   }
 
-  /** `isPaid`: the schema is part of one that is inlined, whose size includes it. */
-  inline (schema: Json, isPaid = false): Json {
+  inline (schema: Json): Json {
     if (!isObject(schema)) return schema
     // No value is checked with contentSchema.
     const { $ref: reference, contentSchema, ...rest } = schema
-    const mapped = this.#inlineChildren(rest, isPaid)
+    const mapped = this.#inlineChildren(rest)
     if (typeof reference !== 'string') return mapped
-    if (!this.#mayInline(reference, isPaid)) return { $ref: reference, ...mapped }
-    return join(this.inline(findReferred(reference, this.#root), true), mapped)
+    const referred = findReferred(reference, this.#root)
+    const size = JSON.stringify(referred).length
+    if (this.#recursive.has(reference) || size > this.#left) return { $ref: reference, ...mapped }
+    this.#left -= size
+    return join(this.inline(referred), mapped)
   }
 
   /** Definitions come last, because most of them are dropped. */
-  #inlineChildren (schema: JsonObject, isPaid: boolean): JsonObject {
+  #inlineChildren (schema: JsonObject): JsonObject {
     const { $defs, definitions, ...rest } = schema
-    const map = (part: JsonObject): JsonObject =>
-      mapChildren(part, child => this.inline(child, isPaid))
+    const map = (part: JsonObject): JsonObject => mapChildren(part, child => this.inline(child))
     return {
       ...map(rest),
       ...$defs !== undefined && map({ $defs }),
       ...definitions !== undefined && map({ definitions })
     }
-  }
-
-  #mayInline (reference: string, isPaid: boolean): boolean {
-    if (this.#recursive.has(reference)) return false
-    if (isPaid) return true
-    const size = this.#measure(reference)
-    if (size > this.#left) return false
-    this.#left -= size
-    return true
-  }
-
-  /** The characters of a schema that is not recursive, with everything inlined. */
-  #measure (reference: string, nested = 0): number {
-    const known = this.#sizes.get(reference)
-    if (known !== undefined) return known
-    if (nested > MAX_NESTED) return Infinity
-    const schema = findReferred(reference, this.#root)
-    const size = referencesIn(schema).reduce(
-      (sum, inner) => this.#recursive.has(inner) ? sum : sum + this.#measure(inner, nested + 1),
-      JSON.stringify(schema).length
-    )
-    this.#sizes.set(reference, size)
-    return size
   }
 }
 

@@ -74,7 +74,6 @@ t.test('the size is limited, and references beyond it stay', async t => {
   for (const [, name = ''] of JSON.stringify(inlined).matchAll(/"#\/\$defs\/(\w+)"/g)) {
     t.ok(Object.hasOwn(inlined['$defs'] as object, name), name)
   }
-  t.notOk(Object.hasOwn(inlined['$defs'] as object, 'd40'), 'the last levels are inlined')
   const chain = Array.from({ length: 1000 }, (_, i) =>
     [`d${i}`, takes(refer(`d${i + 1}`))] as const
   )
