@@ -68,10 +68,7 @@ function urlOf (server: string, database: string): string {
   return server.slice(0, server.lastIndexOf('/') + 1) + encodeURIComponent(database)
 }
 
-/**
- * Runs the statements of the file as one transaction. An error has the name of the file, the line
- * and the statement.
- */
+/** Runs the statements of the file as one transaction. An error has the file, and its line. */
 async function runFile (url: string, file: string, text: string): Promise<void> {
   const sql = postgres(url, { max: 1, onnotice: () => {} })
   // Dumps of pg_dump contain these two commands of psql.
@@ -79,61 +76,14 @@ async function runFile (url: string, file: string, text: string): Promise<void> 
   try {
     await sql.unsafe(statements)
   } catch (error) {
-    const place = await findStatement(sql, statements, error as SqlError)
-    const { message } = error as Error
-    const [line, statement] = place === undefined ? ['', ''] : [`:${place.line}`, place.statement]
-    throw new Error(`${relative('', file)}${line}: ${message}${statement}`)
+    const { message, position } = error as Error & { readonly position?: string }
+    // PostgreSQL counts characters, and knows the place of names and of faults of the syntax.
+    const before = [...statements].slice(0, Number(position) - 1).join('')
+    const line = position === undefined ? '' : `:${before.split('\n').length}`
+    throw new Error(`${relative('', file)}${line}: ${message}`)
   } finally {
     await sql.end()
   }
-}
-
-type SqlError = Error & { readonly code?: string, readonly position?: string }
-
-const MAX_STATEMENT = 80
-
-/** The place of an error. If PostgreSQL does not tell it, the statements run again one by one. */
-async function findStatement (
-  sql: Sql,
-  text: string,
-  { code, position }: SqlError
-): Promise<{ readonly line: number, readonly statement: string } | undefined> {
-  const { postgreSplitterOptions, splitQuery } = await import('dbgate-query-splitter')
-  const statements = splitQuery(text, { ...postgreSplitterOptions, returnRichInfo: true })
-    .filter(item => typeof item === 'object')
-  const offset = position === undefined
-    ? undefined
-    : [...text].slice(0, Number(position) - 1).join('').length
-  const found = offset === undefined
-    ? await runSeparately(sql, statements, code)
-    : statements.find(({ end }) => offset < end.position)
-  if (found === undefined) return undefined
-  const start = offset ?? text.indexOf(found.text.trim(), found.start.position)
-  const statement = found.text.trim().replaceAll(/\s+/g, ' ').slice(0, MAX_STATEMENT)
-  return { line: text.slice(0, start).split('\n').length, statement: `; statement: ${statement}` }
-}
-
-/**
- * Returns the first statement that fails, if it fails with this SQLSTATE: a body with several
- * statements may be taken apart.
- */
-async function runSeparately<Statement extends { readonly text: string }> (
-  sql: Sql,
-  statements: readonly Statement[],
-  code: string | undefined
-): Promise<Statement | undefined> {
-  await sql.unsafe('begin')
-  let failed: unknown
-  let i = -1
-  // The loop ends, because one of the statements fails: all of them together did.
-  while (failed === undefined) {
-    i++
-    await sql.unsafe(String(statements[i]?.text)).catch(error => {
-      failed = error
-    })
-  }
-  await sql.unsafe('rollback')
-  return (failed as SqlError).code === code ? statements[i] : undefined
 }
 
 async function usableRoles (admin: Sql, name: string, loginRole: string): Promise<string[]> {
