@@ -161,8 +161,8 @@ function renderUse (name: string, kinds: readonly OperationKind[], meaning: stri
   return [`\`${name}\``, required ? `${on}; required` : on, meaning]
 }
 
-function renderSchema ({ description, const: constant }: TSchema): string {
-  return description ?? `\`${String(constant)}\``
+function renderSchema ({ meaning, description, const: constant }: TSchema): string {
+  return (meaning as string | undefined) ?? description ?? `\`${String(constant)}\``
 }
 
 function renderOperators (): string {

@@ -36,7 +36,6 @@ import { useService } from '../support/service.ts'
 
 interface Example {
   readonly heading: string
-  readonly sameData: boolean
   readonly prefer?: string
   readonly batch: string
   /** The printed status line and headers. */
@@ -55,14 +54,13 @@ const examples = readExamples()
 function readExamples (): readonly Example[] {
   const found: Example[] = []
   let prefer: string | undefined
-  for (const { language, text, heading, lead } of blocks) {
+  for (const { language, text, heading } of blocks) {
     const last = found.at(-1)
     if (language === 'http' && text.startsWith('Prefer: ')) prefer = text.slice('Prefer: '.length)
     else if (language === 'http' && last !== undefined) last.head = text.split('\n')
     else if (language === 'json' && text.startsWith('[')) {
       found.push({
         heading,
-        sameData: lead === 'Then, on the same data:',
         ...prefer === undefined ? {} : { prefer },
         batch: text,
         head: ['HTTP/1.1 200 OK']
@@ -81,15 +79,15 @@ const names = (await sql`select relname from pg_class where relnamespace = 'publ
     and relkind = 'r'`)
   .map(({ relname }) => relname as string)
 
-/** Stores the sample data, unless the example continues with the data of the one before. */
-async function resetData ({ sameData }: Example): Promise<void> {
-  if (!sameData) await sql.unsafe(`truncate ${names.join()} restart identity; ${rows}`)
+/** Stores the sample data. */
+async function resetData (): Promise<void> {
+  await sql.unsafe(`truncate ${names.join()} restart identity; ${rows}`)
 }
 
 t.test('the examples return the printed responses', async t => {
   for (const example of examples) {
     const { heading, prefer, batch, head, answer } = example
-    await resetData(example)
+    await resetData()
     const { status, headers, text } = await service.post(batch, {
       headers: { 'x-request-id': 'docs', ...prefer === undefined ? {} : { prefer } }
     })
@@ -197,7 +195,7 @@ t.test('the client sends the printed batches and returns the printed responses',
   })
   for (const example of examples.filter(({ heading }) => heading !== NOT_IN_CLIENT)) {
     const { heading, batch, prefer, answer = '' } = example
-    await resetData(example)
+    await resetData()
     const outcome: unknown = await client.batch(
       b => rebuild(JSON.parse(batch) as Operations, b) as Record<string, never>,
       { ...optionsOf(prefer), requestId: 'docs' }

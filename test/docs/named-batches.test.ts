@@ -18,7 +18,7 @@ t.test('the examples give the responses of the page', async t => {
   })
   const headers = { ...asCustomer(), 'x-request-id': 'docs' }
   const examples = blocks.filter(text => !text.includes('"operations"'))
-  t.equal(examples.length, 12)
+  t.equal(examples.length, 10)
   for (let i = 0; i < examples.length; i += 2) {
     const [request, response] = examples.slice(i, i + 2) as [string, string]
     const [, upload, type = '', rows = ''] =

@@ -358,7 +358,12 @@ t.test('access=read-only rejects writes and assigns no transaction id', async t 
     op.delete('w', 't', { all: true })
   ]
   const refusal = failed(403, 'read_only_sql_transaction', {
-    type: 'execution_error', sqlstate: '25006', op: 'w', index: 1, committed: false
+    type: 'execution_error',
+    message: 'The transaction is read-only.',
+    sqlstate: '25006',
+    op: 'w',
+    index: 1,
+    committed: false
   })
   for (const operation of writes) t.match(await readOnly(operation), refusal)
   t.match(await service.post([select('m', 'mode'), insert('w', 'x')]), {
