@@ -89,8 +89,7 @@ export const ConfigSchema = Type.Object({
   DB_EXTRA_SEARCH_PATH: Type.Array(Type.String(), {
     description: 'Further schemas of `search_path` after `DB_SCHEMAS`, comma-separated, for ' +
       'types, operators and functions of extensions. Operations cannot use them. A ' +
-      'schema in which the role of a token can create objects is left out, with a ' +
-      'warning',
+      'schema in which the role of a token can create objects is left out',
     default: ['public']
   }),
 
@@ -133,8 +132,7 @@ export const ConfigSchema = Type.Object({
   ),
 
   JWT_SECRET: optionalText({
-    description: 'Shared secret of HS256, HS384 and HS512 tokens. Only one of the four key ' +
-      'variables may be set',
+    description: 'Shared secret of HS256, HS384 and HS512 tokens',
     minBytes: 32,
     secret
   }),
@@ -237,8 +235,7 @@ export const ConfigSchema = Type.Object({
   }),
 
   POOL_SIZE: Type.Integer({
-    description: 'Maximum database connections in the pool. Each runs one transaction at a ' +
-      'time',
+    description: 'Maximum database connections in the pool',
     default: 10,
     minimum: 1,
     maximum: 1000
@@ -267,8 +264,7 @@ export const ConfigSchema = Type.Object({
   SHUTDOWN_DELAY_MS: duration(
     1000,
     'Time after SIGTERM in which new connections are still accepted, while ' +
-      '`/ready` and `/health` return 503, so that load balancers can stop sending ' +
-      'requests',
+      '`/ready` and `/health` return 503',
     0
   ),
   SHUTDOWN_TIMEOUT_MS: duration(
@@ -311,7 +307,7 @@ export const ConfigSchema = Type.Object({
   EXPLAIN: onOff('off', 'Allow clients to request query plans (`Prefer: explain`). Plans reveal ' +
       'conditions of policies, names of indexes and estimated row counts'),
   API_TABLES: onOff('off', 'Serve `GET /tables`: the tables and columns that the role of the ' +
-      'token may use. The API page then has it, too'),
+      'token may use'),
   MCP: onOff('off', 'Serve `POST /mcp`: the named batches that the role of the token may run, as ' +
       'tools for agents (Model Context Protocol)'),
   SQL_COMMENTS: onOff('off', 'Append the request id and trace to every statement of a batch, as ' +
