@@ -3,13 +3,14 @@
  * dev`, and its batches return the printed responses. Tests that the tests named in
  * docs/operations/security.md exist.
  */
+import { randomUUID } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { STATUS_CODES } from 'node:http'
 import t, { type Test } from 'tap'
 import { withAdmin } from '../support/database/database.ts'
 import { makeKeyTable } from '../support/database/key-table.ts'
 import { openShell, settleJson } from '../support/docs/commands.ts'
-import { codeBlocks, type CodeBlock } from '../support/docs/markdown.ts'
+import { codeBlocks } from '../support/docs/markdown.ts'
 import { readBlocks } from '../support/docs/pages.ts'
 import { childEnvironment, startGroup } from '../support/process/process.ts'
 import { token, useService } from '../support/service.ts'
@@ -39,14 +40,6 @@ const schema = rename(
   blocks.filter(({ language }) => language === 'sql').map(({ text }) => text).join('\n')
 )
 const roles = Array.from(schema.matchAll(/^create role (\w+)/gm), ([, name]) => name as string)
-const payloads = JSON.parse(blocks.find(isPayloads)?.text ?? '{}') as Readonly<
-  Record<string, Readonly<Record<string, unknown>>>
->
-
-function isPayloads ({ language, text }: CodeBlock): boolean {
-  return language === 'json' && text.startsWith('{\n  "corner-shop"')
-}
-
 /** The printed response of each batch, and its status line. */
 function readAnswers (): ReadonlyArray<{ readonly head: string, readonly answer: string }> {
   const blocks = readBlocks(page)
@@ -113,9 +106,10 @@ t.test('with the setting of the page, a key of one tenant is free in another', a
   const [, name = '', scope = ''] = /`(IDEMPOTENCY_SCOPE)=([^`]+)`/.exec(page) ?? []
   const service = await useService(t, { schema, env: { [name]: scope }, databaseUrl: login })
   await makeKeyTable({ ...service.database, login: rename('oneflight') })
+  const sub = randomUUID()
   const send = async (tenant: string): Promise<string> => {
-    const claims = { ...payloads['bakery'], app_metadata: { tenant } }
-    const authorization = `Bearer ${token(JSON.parse(rename(JSON.stringify(claims))))}`
+    const claims = { role: rename('shop_member'), sub, app_metadata: { tenant } }
+    const authorization = `Bearer ${token(claims)}`
     const { text } = await service.post(
       [{ id: 'i', op: 'insert', table: 'invoices', values: [{ total: 1 }], returning: ['tenant'] }],
       { role: null, headers: { 'idempotency-key': 'k', authorization } }
