@@ -234,12 +234,8 @@ function renderErrors (): string {
 }
 
 function renderSlips (): string {
-  const rows = slips.map(slip => [
-    renderCode(slip.mistake),
-    renderAnswer(slip),
-    renderCode(slip.repair)
-  ])
-  return renderTable(['Sent', 'Answer', 'Write instead'], rows)
+  const rows = slips.map(slip => [renderCode(slip.mistake), renderAnswer(slip)])
+  return renderTable(['Sent', 'Answer'], rows)
 }
 
 function renderAnswer ({ status, code, path, message }: Slip): string {
