@@ -234,17 +234,13 @@ function renderErrors (): string {
 }
 
 function renderSlips (): string {
-  const rows = slips.map(slip => [renderCode(slip.mistake), renderAnswer(slip)])
+  const rows = slips.map(slip => [`\`${slip.mistake}\``, renderAnswer(slip)])
   return renderTable(['Sent', 'Answer'], rows)
 }
 
 function renderAnswer ({ status, code, path, message }: Slip): string {
   const place = path === undefined ? '' : ` at \`${path.join('.')}\``
-  return `${status} \`${code}\`${place}: ${renderCode(message)}`
-}
-
-function renderCode (text: string): string {
-  return text.includes('`') ? text : `\`${text}\``
+  return `${status} \`${code}\`${place}: \`${message}\``
 }
 
 function renderPromises (): string {

@@ -7,8 +7,6 @@
 export interface Slip {
   /** The batch as JSON text. `<here>` is replaced by the mistake or by its repair. */
   readonly batch?: string
-  /** Where the mistake is the token: none, one of another key, or one whose role is not granted. */
-  readonly token?: 'none' | 'foreign' | 'denied'
   readonly mistake: string
   readonly repair: string
   readonly status: number
@@ -26,38 +24,7 @@ const orders = '"op": "select", "table": "orders"'
 const items = '"op": "select", "table": "order_items"'
 const itemsOfOrder = '"where": {"order_id": {"in": "$order.*.id"}}'
 
-const whole = '[{"id": "a", "op": "select", "table": "stock"}]'
-
 export const slips: readonly Slip[] = [
-  {
-    batch: whole,
-    token: 'none',
-    mistake: 'no Authorization header',
-    repair: 'Authorization: Bearer <token>',
-    status: 401,
-    code: 'auth_required',
-    message: 'No token was sent, and anonymous access is not configured. Send the header ' +
-      '`Authorization: Bearer <token>`.'
-  },
-  {
-    batch: whole,
-    token: 'foreign',
-    mistake: 'Authorization: Bearer <token of another key>',
-    repair: 'Authorization: Bearer <token of JWT_SECRET>',
-    status: 401,
-    code: 'token_invalid',
-    message:
-      'The `Authorization` header is not exactly one valid Bearer token. The log states the reason.'
-  },
-  {
-    batch: whole,
-    token: 'denied',
-    mistake: '"role": "postgres" in the token',
-    repair: '"role": "shop_customer" in the token',
-    status: 403,
-    code: 'role_denied',
-    message: 'The role of the token is not allowed. The log states the reason.'
-  },
   {
     mistake: '"where": {"sku": {"eq": "apple"}, "limit": 1',
     repair: '"where": {"sku": {"eq": "apple"}}, "limit": 1',
