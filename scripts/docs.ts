@@ -259,20 +259,30 @@ function renderEvidence ([file, what]: Evidence): string {
   return what === undefined ? link : wrapText(`${link}: ${what}`, '    ')
 }
 
-/** The figures of the scenarios that support promises: of all but `citus`. */
+/**
+ * The measurements of the scenarios that support promises: of all but `citus`. Counts of faults and
+ * of broken promises are many, and only those that miss their goal are shown.
+ */
 function renderFigures (): string {
   const runs = readRuns().filter(({ scenario }) => scenario !== 'citus')
   if (runs.length === 0) return 'Nothing is measured yet. Run `npm run test:chaos`.'
-  const rows = runs.flatMap(({ scenario, figures }) => figures.map(figure => [
-    scenario,
-    figure.name,
-    renderValue(figure),
-    renderGoal(figure),
-    figure.promises.join(', ')
-  ]))
-  return `${renderTable(['Scenario', 'Figure', 'Measured', 'Goal', 'Promises'], rows)}\n\n${
+  const goals = runs.flatMap(({ scenario, figures }) =>
+    figures.filter(({ goal }) => goal !== undefined).map(figure => ({ scenario, figure }))
+  )
+  const zeros = goals.filter(({ figure }) => figure.goal?.exactly === 0)
+  const reached = (of: typeof goals): number => of.filter(({ figure }) => isReached(figure)).length
+  const rows = goals.filter(({ figure }) => figure.unit !== '' || !isReached(figure)).map(
+    ({ scenario, figure }) => [scenario, figure.name, renderValue(figure), renderGoal(figure)]
+  )
+  return [
+    wrapText(
+      `${reached(goals)} of ${goals.length} goals are reached, among them ${reached(zeros)} of ` +
+        `the ${zeros.length} counts that must be 0, such as batches applied twice. ` +
+        `[figures.json](../../${figuresFile}) has all figures.`
+    ),
+    renderTable(['Scenario', 'Figure', 'Measured', 'Goal'], rows),
     renderRuns(runs)
-  }`
+  ].join('\n\n')
 }
 
 /** The figures of the scenario `citus`, which support no promise by themselves. */
@@ -289,17 +299,18 @@ function readRuns (): readonly ScenarioRun[] {
   return existsSync(figuresFile) ? readFigures(readFileSync(figuresFile, 'utf8')) : []
 }
 
+/** Says when, where and of what each scenario was measured; one row for those of one run. */
 function renderRuns (runs: readonly ScenarioRun[]): string {
+  const cellsOf = ({ date, commit, seed, node, postgres, cores }: ScenarioRun): string[] => {
+    const cells = [date.slice(0, 10), commit.slice(0, 7), seed, node.replace(/^v/, '')]
+    return [...cells, postgres, cores].map(String)
+  }
+  const groups = Map.groupBy(runs, run => cellsOf(run).join())
   return renderTable(
     ['Scenario', 'Measured on', 'Commit', 'Seed', 'Node', 'PostgreSQL', 'Cores'],
-    runs.map(({ scenario, date, commit, seed, node, postgres, cores }) => [
-      `\`${scenario}\``,
-      date.slice(0, 10),
-      commit.slice(0, 7),
-      String(seed),
-      node.replace(/^v/, ''),
-      postgres,
-      String(cores)
+    [...groups.values()].map(group => [
+      group.map(({ scenario }) => `\`${scenario}\``).join(', '),
+      ...group.slice(0, 1).flatMap(cellsOf)
     ])
   )
 }

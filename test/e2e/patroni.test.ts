@@ -41,5 +41,5 @@ t.test(...needs('no batch is lost when the leader is killed', programs), async t
 t.test('no promise was broken in the recorded experiments', async t => {
   const table = renderPatroniFigures()
   t.match(table, /^Broken promises: none\.$/m)
-  t.ok(table.split('\n').filter(line => line.startsWith('| leader frozen')).length > 4)
+  t.match(table, /^\| stands still \| synchronous \| [1-9]\d+ \| \d+ \| 0 \|/m)
 })

@@ -17,21 +17,18 @@ export const figuresFile = join(import.meta.dirname, 'figures.json')
 
 const HEAD = [
   'Fault',
-  'Address',
   'Replication',
-  '`REQUEST_TIMEOUT_MS`',
-  'Batches with a key',
-  'without',
-  'of these, unknown',
+  'Batches',
+  'Unknown',
   'Lost after 200',
-  'Promotion after',
-  'Next 200 after'
+  'Promotion',
+  'Next 200'
 ]
 
 const faults: Readonly<Record<Fault, string>> = {
-  kill: 'leader killed',
+  kill: 'killed',
   switchover: 'switchover',
-  freeze: 'leader frozen'
+  freeze: 'stands still'
 }
 
 /** Reads what the last run has written. */
@@ -39,10 +36,19 @@ export function readRecord (): PatroniRecord {
   return JSON.parse(readFileSync(figuresFile, 'utf8')) as PatroniRecord
 }
 
-/** Returns the table in Markdown, with what was measured when. */
+/**
+ * Returns the table in Markdown, with what was measured when. A row has all experiments with a
+ * fault and a kind of replication.
+ */
 export function renderPatroniFigures (): string {
   const record = readRecord()
-  const rows = [HEAD, HEAD.map(() => '---'), ...record.results.map(renderResult)]
+  const groups = Map.groupBy(record.results, ({ fault, synchronous }) =>
+    [faults[fault], synchronous ? 'synchronous' : 'asynchronous'].join(' | '))
+  const rows = [
+    HEAD,
+    HEAD.map(() => '---'),
+    ...[...groups].map(([cells, results]) => [cells, ...renderResults(results)])
+  ]
   const broken = record.results.flatMap(({ violations }) => violations)
   return [
     ...rows.map(cells => `| ${cells.join(' | ')} |`),
@@ -55,24 +61,23 @@ export function renderPatroniFigures (): string {
   ].join('\n')
 }
 
-function renderResult (result: Result): readonly string[] {
-  const { fault, thawAfterMs, route, synchronous, requestTimeoutMs, promotedMs, servedMs } = result
+function renderResults (results: readonly Result[]): readonly string[] {
+  const sum = (count: (result: Result) => number): number =>
+    results.reduce((all, result) => all + count(result), 0)
+  const lost = sum(result => result.lost)
   return [
-    thawAfterMs === undefined
-      ? faults[fault]
-      : `${faults[fault]} until ${thawAfterMs / 1000} s after the promotion`,
-    route === 'hosts' ? 'three hosts' : 'haproxy',
-    synchronous ? 'synchronous' : 'asynchronous',
-    String(requestTimeoutMs),
-    String(result.keyed),
-    String(result.unkeyed),
-    String(result.unknown),
-    result.lost === 0 ? '0' : `**${result.lost}**`,
-    seconds(promotedMs),
-    servedMs === undefined ? '' : seconds(servedMs)
+    String(sum(({ keyed, unkeyed }) => keyed + unkeyed)),
+    String(sum(({ unknown }) => unknown)),
+    lost === 0 ? '0' : `**${lost}**`,
+    seconds(results.map(({ promotedMs }) => promotedMs)),
+    seconds(results.flatMap(({ servedMs = [] }) => servedMs))
   ]
 }
 
-function seconds (ms: number): string {
-  return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 0)} s`
+/** The shortest and the longest time; nothing if none was measured. */
+function seconds (times: readonly number[]): string {
+  if (times.length === 0) return ''
+  return [...new Set([Math.min(...times), Math.max(...times)].map(ms =>
+    (ms / 1000).toFixed(ms < 10_000 ? 2 : 0)
+  ))].join('–') + ' s'
 }
