@@ -101,7 +101,7 @@ export function renderRatios (record: BenchRecord, race: Race): string {
     const pace = throughputOf(slicesOf(comparison, contenders.oneflight.name))
     return [
       `${ms} (${show(comparison?.measuredRoundTripMs ?? ms)})`,
-      showFigure({ figure: pace, unit: '' }),
+      showMedian(pace, ''),
       ...[
         paceRatio(comparison, awaited),
         cpuRatio(comparison, awaited, 'node'),
@@ -111,20 +111,6 @@ export function renderRatios (record: BenchRecord, race: Race): string {
     ]
   })
   return renderTable(head, rows)
-}
-
-/** The order as a batch of the client and as a named one, where both were measured. */
-export function renderForms ({ comparisons }: BenchRecord): string | undefined {
-  const measured = comparisons.filter(comparison =>
-    comparison.work === orderRace.work && areMeasured(comparison, forms)
-  )
-  const rows = measured.flatMap(comparison =>
-    compareForms(comparison, () => orderRace.awaited).map(cells => [
-      `${comparison.roundTripMs} (${show(comparison.measuredRoundTripMs)})`,
-      ...cells
-    ])
-  )
-  return rows.length === 0 ? undefined : renderTable([ROUND_TRIP, ...FORMS_HEAD], rows)
 }
 
 /**
@@ -145,28 +131,22 @@ export function renderWords (
 }
 
 /**
- * Each word beside an endpoint that also has a request id, metrics and a request log, which both
- * write then. Undefined if no word was measured so.
+ * The words beside an endpoint, also with triggers on their tables. Undefined if none was measured.
  */
-export function renderDuties ({ comparisons }: BenchRecord): string | undefined {
+export function renderWordRatios (
+  { comparisons }: BenchRecord,
+  names: readonly [own: string, other: string],
+  guarded = false
+): string | undefined {
   const rows = Object.entries(words).flatMap(([word, { title }]) => {
-    const comparison = find({ comparisons }, word, 0)
-    return areMeasured(comparison, dutyNames)
-      ? [[title, ...compare(comparison, ...dutyNames)]]
-      : []
-  })
-  return rows.length === 0 ? undefined : renderTable(['Work', ...FIGURES_HEAD], rows)
-}
-
-/** The words beside the endpoint, with triggers on their tables; undefined: none was measured. */
-export function renderGuarded ({ comparisons }: BenchRecord): string | undefined {
-  const names = [contenders.oneflight.name, contenders['word by hand'].name] as const
-  const rows = Object.entries(words).flatMap(([word, { title }]) => {
-    const comparison = find({ comparisons }, word, 0, true)
+    const comparison = find({ comparisons }, word, 0, guarded)
     return areMeasured(comparison, names) ? [[title, ...compare(comparison, ...names)]] : []
   })
   return rows.length === 0 ? undefined : renderTable(['Work', ...FIGURES_HEAD], rows)
 }
+
+/** Oneflight, and the endpoint by hand. */
+export const handNames = [contenders.oneflight.name, contenders['word by hand'].name] as const
 
 /** Oneflight and the endpoint, each with all that a service does in production. */
 export const dutyNames = [
@@ -199,7 +179,7 @@ function compare (
 ): readonly string[] {
   const [slices, divisor] = [slicesOf(comparison, name), slicesOf(comparison, other)]
   return [
-    showFigure({ figure: throughputOf(slices), unit: '' }),
+    showMedian(throughputOf(slices), ''),
     ...[
       throughputRatio(slices, divisor),
       divideCpu(slices, divisor, 'node'),
@@ -208,8 +188,8 @@ function compare (
   ]
 }
 
-function showMedian (figure: Spread | undefined): string {
-  return figure === undefined ? 'not measured' : `${show(figure.median)}×`
+function showMedian (figure: Spread | undefined, unit = '×'): string {
+  return figure === undefined ? 'not measured' : `${show(figure.median)}${unit}`
 }
 
 /** Renders a Markdown table. */

@@ -11,20 +11,18 @@ import {
   describeContenders,
   describeLimits,
   describeMethod,
-  describePublished,
   describeRepetition,
   describeTime
 } from './method.ts'
 import { overloadGoals } from './overload.ts'
 import {
+  dutyNames,
+  handNames,
   hotRowRace,
   orderRace,
-  renderDuties,
-  renderForms,
-  renderGuarded,
   renderRatios,
   renderTable,
-  renderWords
+  renderWordRatios
 } from './ratios.ts'
 import {
   memoryBeyond,
@@ -34,7 +32,6 @@ import {
   throughputOf,
   type BenchRecord,
   type Comparison,
-  type Cost,
   type Spread
 } from './record.ts'
 import type { Work } from './requests.ts'
@@ -70,8 +67,7 @@ turns in one run on one machine. \`npm run bench\` writes this page; no number i
 
 A customer, an order, three lines, a payment and a query: 5 operations, and no batch waits for
 another one. Each figure is divided by that of a hand-written endpoint (Fastify and postgres.js)
-that awaits each statement, with the same round trip between service and PostgreSQL. Throughput
-above 1× is better, CPU per batch below 1× is better.
+that awaits each statement. Throughput above 1× and CPU per batch below 1× are better.
 
 ${renderRatios(record, orderRace)}
 
@@ -79,10 +75,10 @@ ${chart('order.svg', 'Orders per second, by round trip and contender')}A ratio i
     `those of the turns. The true median is
 within the brackets with a probability of 95 %.
 
-${describeForms(record)}## One hot row
+## One hot row
 
 The number of the next invoice: 4 operations, and every batch updates the same row and holds it
-until it commits. This design is made for such a row. The figures are divided as above.
+until it commits.
 
 ${renderRatios(record, hotRowRace)}
 
@@ -110,11 +106,11 @@ ${renderWire(record)}
 
 ${renderBulk(record)}
 
-${renderCost(record, chart('cost.svg', 'Cost of one operation and of one row, by their number'))}
+### Cost of one more operation or row
+
+${chart('cost.svg', 'Cost of one operation and of one row, by their number').trimEnd()}
 
 ${describeContenders()}
-
-${describePublished()}
 
 ${describeMethod(record)}
 
@@ -123,32 +119,16 @@ ${describeLimits()}
 ${describeRepetition()}`
 }
 
-/** The order as a named batch, if it was measured. */
-function describeForms (record: BenchRecord): string {
-  const table = renderForms(record)
-  return table === undefined
-    ? ''
-    : `## As a named batch
-
-The same order as a [named batch](../reference/named-batches.md), which the service has planned when
-it started: a request has the values only. The figures are divided as above.
-
-${table}
-
-`
-}
-
 /** The table of every word, if it was measured. */
 function describeWords (record: BenchRecord): string {
-  const table = renderWords(record)
+  const table = renderWordRatios(record, handNames)
   return table === undefined
     ? ''
     : `## Every word
 
-Each [word of the language](../../bench/words/) by itself, without added round trip. A batch of one
-statement has no round trips to save, so this is what the language itself costs. The figures are
-divided by those of an endpoint with the [statements](../../bench/peers/words.ts) that a person
-writes. A slice takes half as long as that of an order.
+Each [word of the language](../../bench/words/) by itself, without added round trip: what the
+language itself costs. The figures are divided by those of an endpoint with the
+[statements](../../bench/peers/words.ts) that a person writes.
 
 ${table}
 
@@ -157,7 +137,7 @@ ${describeGuarded(record)}${describeDuties(record)}`
 
 /** The words with triggers on their tables, if they were measured. */
 function describeGuarded (record: BenchRecord): string {
-  const table = renderGuarded(record)
+  const table = renderWordRatios(record, handNames, true)
   return table === undefined
     ? ''
     : `The same with a trigger on each table that sets \`updated_at\`, and with a function that is
@@ -171,12 +151,11 @@ ${table}
 
 /** The words beside an endpoint with the same duties, if they were measured. */
 function describeDuties (record: BenchRecord): string {
-  const table = renderDuties(record)
+  const table = renderWordRatios(record, dutyNames)
   return table === undefined
     ? ''
-    : `Such an endpoint is not yet what runs in production. Below it also has a request id, metrics
-(fastify-metrics) and one line of log per request, for the words that users send most.
-${contenders.oneflight.name} always has the first two, and writes its request log here, too.
+    : `Beside an endpoint that also has a request id, metrics (fastify-metrics) and one line of log
+per request, as ${contenders.oneflight.name} has:
 
 ${table}
 
@@ -184,16 +163,19 @@ ${table}
 }
 
 function renderWire ({ wire }: BenchRecord): string {
-  const rows = wire.map(({ name, work, roundTrips, afterBatch, underLock }) =>
-    [name, work, ...[afterBatch, roundTrips, underLock].map(String)]
-  )
+  const countsOf = ({ afterBatch, roundTrips, underLock }: BenchRecord['wire'][number]) =>
+    [afterBatch, roundTrips, underLock].map(String)
+  const groups = Map.groupBy(wire, counted => [counted.name, ...countsOf(counted)].join())
+  const rows = [...groups.values()].map(group => [
+    group[0]?.name ?? '',
+    group.map(({ work }) => work).join('; '),
+    ...group.slice(0, 1).flatMap(countsOf)
+  ])
   return `### Round trips
 
 A proxy between contender and PostgreSQL counts them, for one batch whose statements are prepared.
-A round trip is each time that a client sends after it has received. They are counted on a
-connection that has just run another batch, and on one that was idle. "Under lock" are the round
-trips between the first statement that locks a row and its COMMIT: other transactions that need the
-row wait during this time.
+"Under lock" are those between the first statement that locks a row and its COMMIT: other
+transactions that need the row wait during this time.
 
 ${renderTable(['Contender', 'Work', 'Right after a batch', 'After a pause', 'Under lock'], rows)}`
 }
@@ -239,15 +221,6 @@ before:
 ${renderTable(['Response', 'Before', 'Peak'], usage)}${beyond}`
 }
 
-function renderCost ({ perOperation, perRow }: BenchRecord, chart: string): string {
-  const rowsOf = (costs: readonly Cost[]) => costs.map(({ size, ms }) => [show(size), spread(ms)])
-  return `### Cost of one more operation or row
-
-${chart}${renderTable(['Operations per batch', 'ms per operation'], rowsOf(perOperation))}
-
-${renderTable(['Rows per operation', 'ms per row'], rowsOf(perRow))}`
-}
-
 function describeRun (
   { date, seconds, commit, changed, machine, versions, database }: BenchRecord
 ): string {
@@ -274,15 +247,14 @@ function describeRun (
 
 function renderGoalTable (goals: readonly Goal[]): string {
   return renderTable(
-    ['Work', 'Against', 'Ratio or figure', 'Goal', ''],
+    ['Work', 'Against', 'Ratio or figure', 'Goal'],
     goals.map(goal => {
       const verdict = showVerdict(goal)
       return [
         goal.work,
         goal.against,
         `**${showFigure(goal)}**`,
-        showGoal(goal),
-        verdict === 'missed' ? '**missed**' : verdict
+        verdict === 'missed' ? `${showGoal(goal)}, **missed**` : showGoal(goal)
       ]
     })
   )
@@ -296,24 +268,26 @@ const WORKS: Readonly<Partial<Record<Work, string>>> = {
   read: 'One operation (a row by a unique number)'
 }
 
-/** One work with all round trips. */
+/** One work with all round trips: the spread of the ratios, and medians. */
 function renderComparisons (work: Work, comparisons: readonly Comparison[]): string {
   const rows = comparisons.flatMap(comparison =>
-    comparison.contenders.map(({ name, slices }) => {
+    comparison.contenders.map(({ name, slices }, i) => {
       const { roundTripMs, measuredRoundTripMs } = comparison
+      const median = (figure: Spread | undefined): string =>
+        figure === undefined ? '–' : show(figure.median)
       const ms = (values: ReadonlyArray<number | null>): string =>
-        spread(values.flatMap(value => value ?? []))
+        median(medianOf(values.flatMap(value => value ?? [])))
       return [
-        `${roundTripMs} (${show(measuredRoundTripMs)})`,
+        i === 0 ? `${roundTripMs} (${show(measuredRoundTripMs)})` : '',
         name,
         name === contenders.oneflight.name
           ? ''
           : showFigure({ figure: paceRatio(comparison, name), unit: '×' }),
-        showFigure({ figure: throughputOf(slices), unit: '' }),
+        median(throughputOf(slices)),
         ms(slices.map(({ p50Ms }) => p50Ms)),
         ms(slices.map(({ p99Ms }) => p99Ms)),
-        showSpread(cpuPerBatch(slices, 'node')),
-        showSpread(cpuPerBatch(slices, 'postgres'))
+        median(cpuPerBatch(slices, 'node')),
+        median(cpuPerBatch(slices, 'postgres'))
       ]
     })
   )
@@ -324,8 +298,8 @@ function renderComparisons (work: Work, comparisons: readonly Comparison[]): str
     'Batches/s',
     'Median, ms',
     '99th percentile, ms',
-    'Node CPU per batch, ms',
-    'PostgreSQL CPU per batch, ms'
+    'Node CPU, ms',
+    'PostgreSQL CPU, ms'
   ]
   return `### ${WORKS[work]}\n\n${renderTable(head, rows)}`
 }
@@ -335,10 +309,7 @@ const milliseconds = (seconds: readonly number[]): readonly number[] =>
 const megabytes = (bytes: number): string => `${show(bytes / 1e6)} MB`
 
 function spread (values: readonly number[], unit = ''): string {
-  return showSpread(medianOf(values), unit)
-}
-
-function showSpread (figure: Spread | undefined, unit = ''): string {
+  const figure = medianOf(values)
   return figure === undefined ? '–' : `${showFigure({ figure, unit: '' })}${unit}`
 }
 
