@@ -1,11 +1,10 @@
 /**
  * Tests docs/operations/reliability.md: the curl command returns the printed response, once and
- * again, and the tables have the codes, variables and defaults of the service.
+ * again, and the table of retries has the codes of the service.
  */
 import { readFileSync } from 'node:fs'
 import { STATUS_CODES } from 'node:http'
 import t from 'tap'
-import { configItems } from '../../schemas/config.ts'
 import { catalogue } from '../../src/errors/catalogue.ts'
 import { conditions } from '../../src/errors/conditions.ts'
 import { CUSTOMER, useShopService } from '../support/database/shop.ts'
@@ -91,20 +90,4 @@ t.test('the table of retries lists every code that may be retried, with its stat
   for (const [code, { status }] of Object.entries(catalogue)) {
     t.ok(statuses.has(status) || code === 'client_closed_request', `${code}, ${status}`)
   }
-})
-
-t.test('the named variables exist and have the printed defaults', async t => {
-  const items = new Map<string, unknown>(configItems.map(([name, item]) => [name, item.default]))
-  for (const [wait = '', variable = '', shown = ''] of tableOf('Wait')) {
-    const [name = ''] = quoted(variable)
-    if (name.toUpperCase() === name) t.equal(quoted(shown)[0], String(items.get(name)), wait)
-  }
-  const otherVariables = ['DATABASE_URL', 'MIGRATE_DATABASE_URL']
-  const named = new Set(page.match(/\b[A-Z]+(?:_[A-Z]+)+\b/g))
-  const ours = [...named].filter(name =>
-    /^(?:MAX|POOL|QUEUE|STATEMENT|LOCK|IDLE|REQUEST|SHUTDOWN|PREPARED|IDEMPOTENCY|DATABASE|MIGRATE)_/
-      .test(name)
-  )
-  t.not(ours.length, 0)
-  for (const name of ours) t.ok(items.has(name) || otherVariables.includes(name), name)
 })
