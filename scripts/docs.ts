@@ -57,7 +57,6 @@ const blocks: readonly Block[] = [
     name,
     render: () => renderCommand(name)
   })),
-  { file: 'docs/operations/databases.md', name: 'citus', render: renderCitusFigures },
   { file: 'docs/operations/reliability.md', name: 'figures', render: renderFigures },
   { file: 'docs/operations/reliability.md', name: 'patroni', render: renderPatroniFigures },
   ...Object.entries(growthTables).map(([name, render]): Block => ({
@@ -260,11 +259,11 @@ function renderEvidence ([file, what]: Evidence): string {
 }
 
 /**
- * The measurements of the scenarios that support promises: of all but `citus`. Counts of faults and
- * of broken promises are many, and only those that miss their goal are shown.
+ * The measurements of the scenarios that support promises. Counts of faults and of broken promises
+ * are many, and only those that miss their goal are shown.
  */
 function renderFigures (): string {
-  const runs = readRuns().filter(({ scenario }) => scenario !== 'citus')
+  const runs = readRuns()
   if (runs.length === 0) return 'Nothing is measured yet. Run `npm run test:chaos`.'
   const goals = runs.flatMap(({ scenario, figures }) =>
     figures.filter(({ goal }) => goal !== undefined).map(figure => ({ scenario, figure }))
@@ -283,16 +282,6 @@ function renderFigures (): string {
     renderTable(['Scenario', 'Figure', 'Measured', 'Goal'], rows),
     renderRuns(runs)
   ].join('\n\n')
-}
-
-/** The figures of the scenario `citus`, which support no promise by themselves. */
-function renderCitusFigures (): string {
-  const runs = readRuns().filter(({ scenario }) => scenario === 'citus')
-  const rows = runs.flatMap(({ figures }) => figures.map(
-    figure => [figure.name, renderValue(figure), renderGoal(figure)]
-  ))
-  if (rows.length === 0) return 'Nothing is measured yet. Run `npm run test:chaos citus`.'
-  return `${renderTable(['Figure', 'Measured', 'Goal'], rows)}\n\n${renderRuns(runs)}`
 }
 
 function readRuns (): readonly ScenarioRun[] {

@@ -1,14 +1,10 @@
 /**
- * Tests that scripts/docs.ts writes and checks the generated parts, and changes nothing else, and
- * that no text lists the operations without one of them.
+ * Tests that scripts/docs.ts writes and checks the generated parts, and changes nothing else.
  */
 import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import t from 'tap'
-import { operations } from '../../schemas/operation.ts'
 import { emptyPages, emptyProject } from '../support/docs/generated.ts'
-import { readPage } from '../support/docs/pages.ts'
-import { findTracked } from '../support/tracked-files.ts'
 
 const script = `${import.meta.dirname}/../../scripts/docs.ts`
 
@@ -65,41 +61,8 @@ t.test('the generated tables are written between their markers', async t => {
   )
   t.match(read('llms.txt'), /^# Before\n\n> [^]*\n## Reference\n\n- \[Before\]\(docs\/reference\/cli/)
   t.match(read('docs/operations/reliability.md'), /Nothing is measured yet/)
-  t.match(read('docs/operations/databases.md'), /Run `npm run test:chaos citus`/)
 
   t.equal(run('--check').status, 0, 'the check passes afterwards')
   writeFileSync(`${directory}/README.md`, '# No markers\n')
   t.match(run(), { status: 1, stderr: /README\.md has no "<!-- bench:begin -->"/ })
-})
-
-t.test('a list of the operations has all of them', async t => {
-  const kinds = Object.keys(operations)
-  // A list of some of them can be right: "insert, update and delete" have "returning".
-  const first = ['insert', 'update', 'delete', 'select']
-  const kind = `[\`'"]*(?:${kinds.join('|')})s?[\`'"]*`
-  const separator = '(?:\\s*[,|/]\\s*(?:and |or )?|\\s+(?:and|or)\\s+)'
-  const list = new RegExp(`\\b${kind}(?:${separator}${kind}){2,}`, 'gi')
-  const missing = (text: string): readonly string[] =>
-    (text.match(list) ?? []).filter(found => {
-      const named = new Set(kinds.filter(name => found.toLowerCase().includes(name)))
-      // SQL grants its privileges in another order.
-      return /^\W*insert/i.test(found) && first.every(name => named.has(name)) &&
-        named.size < kinds.length
-    })
-  t.equal(missing('inserts, updates, deletes and selects').length, 1)
-  t.equal(missing('one of `insert`, `update`, `delete`, `select`').length, 1)
-  t.equal(missing('insert, update, delete, select or call').length, 0)
-  const files = findTracked(
-    '*.{md,json}',
-    '{docs,client,examples,deploy}/**/*.{md,json}',
-    '{src,schemas,plugins}/**/*.ts'
-  )
-  t.ok(files.includes('README.md') && files.includes('src/cli/main.ts'))
-  for (const file of files) {
-    const text = readPage(file)
-      // The table of the members comes from the schemas.
-      .replaceAll(/<!-- (\w+):begin -->[^]*?<!-- \1:end -->/g, '')
-      .replaceAll(/```sql\n[^]*?```/g, '')
-    t.same(missing(text), [], file)
-  }
 })

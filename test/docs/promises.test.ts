@@ -101,8 +101,7 @@ t.test('the generated pages show promises and figures', async t => {
         { name: 'refusal p99', value: 61.004, unit: 'ms', goal: { atMost: 50 }, promises: [9] }
       ]
     },
-    { ...storm, scenario: 'cuts', figures: [] },
-    { ...storm, scenario: 'citus', postgres: '15.20 with Citus', figures: [lost] }
+    { ...storm, scenario: 'cuts', figures: [] }
   )
   const page = after('docs/operations/reliability.md')
   const rows = [
@@ -115,11 +114,4 @@ t.test('the generated pages show promises and figures', async t => {
   for (const row of rows) t.ok(page.includes(`\n${row}\n`), row)
   t.match(page, /^3 of 5 goals are reached, among them 1 of the 2 counts that must be 0,/m)
   t.notMatch(page, /^\| storm \| (?:batches lost|batches|answers unknown) \|/m, 'counts')
-  t.notMatch(page, /^\| citus \|/m, 'Citus has a page of its own')
-  const databases = after('docs/operations/databases.md')
-  t.match(databases, /^\| batches lost \| 0 \| = 0 \|$/m)
-  t.match(
-    databases,
-    /^\| `citus` \| 2026-11-20 \| 0123456 \| 4711 \| 24\.21\.0 \| 15\.20 with Citus \| 2 \|$/m
-  )
 })

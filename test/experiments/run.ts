@@ -12,7 +12,6 @@ import { installedPackage } from '../../scripts/dev/binaries.ts'
 import { onStage } from '../../scripts/dev/stage.ts'
 import { figuresFile, readFigures, type ScenarioRun } from '../promises.ts'
 import { major, skip } from '../support/database/restartable-server.ts'
-import { citus } from './citus.ts'
 import { conflicts } from './conflicts.ts'
 import { cuts } from './cuts.ts'
 import { fairness } from './fairness.ts'
@@ -34,7 +33,6 @@ const scenarios: readonly Scenario[] = [
   hostile,
   pieces,
   fairness,
-  citus,
   patroni,
   growth
 ]

@@ -1,16 +1,12 @@
 /**
- * Tests the SQL for Citus on PostgreSQL, where it must have the same results.
- * test/e2e/citus.test.ts runs it on Citus.
+ * Tests what the service does only for Citus, on PostgreSQL. `npm run test:one-by-one` runs the
+ * tests of the language with operations that are sent one by one, and test/e2e/citus.test.ts runs
+ * batches on Citus.
  */
 import t from 'tap'
-import { acme, compareShops, useShop } from '../support/distributed-shop.ts'
+import { acme, useShop } from '../support/distributed-shop.ts'
 import { useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
-
-t.test('the SQL for Citus has the same results on PostgreSQL', async t => {
-  const actual = await useShop(t, 'postgresql', { DATABASE_ENGINE: 'citus' })
-  await compareShops(t, actual, await useShop(t, 'postgresql'))
-})
 
 const env = { DATABASE_ENGINE: 'citus' }
 const select = { id: 's', op: 'select', table: 'stock' }

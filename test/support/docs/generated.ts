@@ -12,8 +12,7 @@ const files = [
   'docs/reference/named-batches.md',
   'docs/reference/cli.md',
   'docs/operations/growth.md',
-  'docs/operations/reliability.md',
-  'docs/operations/databases.md'
+  'docs/operations/reliability.md'
 ]
 
 /** Maps each file to its markers without content, between two lines of text. */
