@@ -1,15 +1,14 @@
 /**
- * Tests docs/guides/sync-engines.md: its programs compile, and run with the real packages. The feed
- * of TanStack DB is the table itself, whose rows have the id of their transaction as `xmin`. The
- * database of PowerSync is a local one, which is not connected to a sync service.
+ * Tests docs/guides/sync-engines.md: its programs compile, and run with the real packages, which
+ * are those of examples/clients/. The feed of TanStack DB is the table itself, whose rows have the
+ * id of their transaction as `xmin`. The database of PowerSync is a local one, which is not
+ * connected to a sync service.
  */
 import { execFile } from 'node:child_process'
-import { cp, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
-import { column, Schema, Table, type CrudEntry } from '@powersync/common'
-import { PowerSyncDatabase, type NodeSQLOpenOptions } from '@powersync/node'
 import t, { type Test } from 'tap'
 import type { createClient, ClientOptions } from '../../client/src/index.ts'
 import { compileClient } from '../support/process/client-browser.ts'
@@ -49,6 +48,14 @@ const client = join(folder, 'node_modules/oneflight-client')
 await mkdir(client, { recursive: true })
 await cp(join(root, 'client/package.json'), join(client, 'package.json'))
 await compileClient(join(client, 'dist'))
+for (const scope of ['@powersync', '@tanstack']) {
+  const installed = join(root, 'examples/clients/node_modules', scope)
+  await symlink(installed, join(folder, 'node_modules', scope))
+}
+await writeFile(
+  join(folder, 'powersync.ts'),
+  "export * from '@powersync/common'\nexport * from '@powersync/node'\n"
+)
 const page = await readFile(join(root, 'docs/guides/sync-engines.md'), 'utf8')
 for (const { language, text } of codeBlocks(page)) {
   const [, name] = /^\/\/ ([\w.-]+)\n/.exec(text) ?? []
@@ -133,8 +140,9 @@ t.test('TanStack DB keeps a change until its transaction arrives', async t => {
   t.notOk(todos.has('c'), 'taken back')
 })
 
-async function openLocal (t: Test): Promise<PowerSyncDatabase> {
-  const database: NodeSQLOpenOptions = {
+async function openLocal (t: Test): Promise<any> {
+  const { column, PowerSyncDatabase, Schema, Table } = await load('powersync.ts')
+  const database = {
     dbFilename: 'local.db',
     dbLocation: t.testdir(),
     implementation: { type: 'node:sqlite' }
@@ -152,19 +160,22 @@ t.test('PowerSync sends each transaction as one batch, once', async t => {
   const { Connector } = await load('connector.ts')
   const local = await openLocal(t)
   const insert = 'insert into todos (id, title, done) values (?, ?, ?)'
-  await local.writeTransaction(async tx => {
+  await local.writeTransaction(async (tx: any) => {
     await tx.execute(insert, ['a', 'one', 0])
     await tx.execute(insert, ['b', 'two', 0])
     await tx.execute('update todos set done = 1 where id = ?', ['a'])
   })
-  await local.writeTransaction(async tx => {
+  await local.writeTransaction(async (tx: any) => {
     await tx.execute('delete from todos where id = ?', ['b'])
     await tx.execute(insert, ['c', '', 0])
   })
   await local.execute('update todos set title = ? where id = ?', ['three', 'a'])
 
   const refused: Array<readonly [ids: readonly string[], code: string]> = []
-  const report = (changes: readonly CrudEntry[], { code }: { readonly code: string }): void => {
+  const report = (
+    changes: ReadonlyArray<{ readonly id: string }>,
+    { code }: { readonly code: string }
+  ): void => {
     refused.push([changes.map(({ id }) => id), code])
   }
   const lost = useClient(service, {

@@ -1,11 +1,12 @@
 /**
  * Runs the examples of docs/guides/outbox.md on the sample shop. Kills workers, the service and
- * backends while they work, and checks that no work is lost or done twice.
+ * backends while they work, and checks that no work is lost or done twice. graphile-worker is a
+ * package of examples/clients/.
  */
 import { randomUUID } from 'node:crypto'
-import { symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { makeWorkerUtils, type WorkerUtils } from 'graphile-worker'
 import t, { type Test } from 'tap'
 import { makeKeyTable } from '../support/database/key-table.ts'
 import { CUSTOMER, useShopDatabase } from '../support/database/shop.ts'
@@ -20,6 +21,7 @@ import { ask, token, type Answer } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 const page = readPage('docs/guides/outbox.md')
+const examples = join(root, 'examples/clients')
 
 /** Returns the first block of a section in a language that contains a text. */
 function blockOf (section: string, language: string, part = ''): string {
@@ -51,7 +53,10 @@ async function useRecipes (t: Test): Promise<Recipes> {
   })
   await service.ready()
   const folder = t.testdir({})
-  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
+  mkdirSync(join(folder, 'node_modules'))
+  for (const [name, installed] of [['postgres', root], ['graphile-worker', examples]] as const) {
+    symlinkSync(join(installed, 'node_modules', name), join(folder, 'node_modules', name))
+  }
   writeFileSync(join(folder, 'worker.mjs'), blockOf('A table', 'js'))
   const env = childEnvironment({
     ONEFLIGHT_URL: service.url,
@@ -94,7 +99,8 @@ async function useRecipes (t: Test): Promise<Recipes> {
 const keys = async ({ sql }: Recipes): Promise<readonly string[]> =>
   (await sql<Array<{ key: string }>>`select key from mails order by key`).map(({ key }) => key)
 
-async function migrateWorker (t: Test, { url }: Recipes): Promise<WorkerUtils> {
+async function migrateWorker (t: Test, { url }: Recipes): Promise<any> {
+  const { makeWorkerUtils } = createRequire(join(examples, 'package.json'))('graphile-worker')
   const utils = await makeWorkerUtils({ connectionString: url })
   t.teardown(() => utils.release())
   await utils.migrate()
