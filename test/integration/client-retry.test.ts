@@ -198,13 +198,6 @@ t.test('without the table of keys the error states what to do', async t => {
     attempts: 1,
     path: ['values', 0]
   })
-  const two = (b: Batch<Database>) =>
-    ({ two: b.insert('stock', [{ sku: 'new', qty: 1 }, { sku: 'apple', qty: 1 }]) })
-  t.match(await failure(useClient<Database>(service, { idempotency: false }).batch(two)), {
-    code: 'unique_violation',
-    op: 'two',
-    path: ['values', 1]
-  })
 })
 
 t.test('transient errors are retried', async t => {
@@ -379,14 +372,12 @@ t.test('attempts, pauses and the total time are limited', async t => {
     attempts: 2
   })
   t.ok(slow.asked.every(({ signal }) => signal.aborted), 'every request was aborted')
-  for (let n = 0; n < 100; n++) {
-    const over = fake([silent], { timeout: 2 + n % 3 })
-    t.match(await failure(over.client.batch(write)), {
-      code: 'timeout',
-      committed: 'unknown',
-      attempts: 1
-    }, 'after the total timeout there is no further attempt')
-  }
+  const over = fake([silent], { timeout: 2 })
+  t.match(await failure(over.client.batch(write)), {
+    code: 'timeout',
+    committed: 'unknown',
+    attempts: 1
+  }, 'after the total timeout there is no further attempt')
   const endless = fake([rows({ stock: [] })], { timeout: Infinity, attemptTimeout: Infinity })
   t.match(await endless.client.batch(write), { attempts: 1 })
 })
@@ -456,12 +447,6 @@ t.test('an expired token is renewed once, and token errors are reported', async 
   t.match(await failure(useClient<Database>(service, { token: () => undefined }).batch(read)), {
     code: 'auth_required'
   })
-  t.match(
-    await failure(
-      createClient<Database>({ url: service.url, headers: { connection: 'close' } }).batch(read)
-    ),
-    { code: 'auth_required', type: 'request_error', requestId: /./ }
-  )
 
   const broken = fake([rows({})], {
     token: () => {

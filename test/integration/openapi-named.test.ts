@@ -195,32 +195,6 @@ t.test('ids of operations and names of components are unique for generators', as
   t.match(await idsOf({ other: list, 'take-jobs': list }), ids, 'others do not change an id')
 })
 
-t.test('the document is valid', async t => {
-  // The validator takes a property named $ref, and one inside of data, for a reference.
-  const { $ref: _, word, ...properties } = order.params.properties
-  const params = { ...order.params, properties }
-  const { document } = await describe({ order: { ...order, params }, list })
-  const copy = structuredClone(document) as unknown as Record<string, unknown>
-  t.same(await new Validator().validate(copy), { valid: true })
-})
-
-t.test('references inside the parameters resolve in the document', async t => {
-  const { document } = await describe({ order })
-  const isValid = validatorsOf(document)(pointer('order'))
-  const good = { a: 1, $ref: [{ sku: 'x' }], tree: { a: 2 }, near: [true], other: [false] }
-  t.ok(isValid(good), JSON.stringify(isValid.errors))
-  const bad = [
-    { a: 'x' },
-    {},
-    { a: 1, $ref: [{}] },
-    { a: 1, tree: { a: null } },
-    { a: 1, near: ['x'] },
-    { a: 1, other: [1] },
-    { a: 1, b: 1 }
-  ]
-  for (const value of bad) t.notOk(isValid(value), JSON.stringify(value))
-})
-
 t.test('a token is optional only where the anonymous role may run the batch', async t => {
   const files = { order, list, open: { ...list, roles: ['guest'] } }
   const securityOf = async (more: object): Promise<readonly unknown[]> => {

@@ -17,7 +17,6 @@ import { operators } from '../../schemas/operator.ts'
 import { describeValue, preferenceItems } from '../../schemas/prefer.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { catalogue, Failure } from '../../src/errors/catalogue.ts'
-import { conditions } from '../../src/errors/conditions.ts'
 import { describeApi, type ApiDocument } from '../../src/openapi/document.ts'
 import { collectComponents, type Titles } from '../../src/openapi/json-schema.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
@@ -343,56 +342,10 @@ function withoutTimes (body: unknown): unknown {
   return JSON.parse(JSON.stringify(body).replaceAll(/"created_at":"[^"]*"/g, '"created_at":""'))
 }
 
-t.test('the schemas accept the responses of the service', async t => {
-  const service = await useService(t, {
-    schema: read('test/support/database/shop.sql'),
-    keys: true,
-    env: { MAX_BODY_BYTES: '2000', MAX_OPS: '3' }
-  })
+t.test('the schemas accept the responses of /health and the examples', async t => {
+  const service = await useService(t)
   const validate = validatorsOf(document)
   const { responses } = operationOf(document)
-  const names = new Set(conditions.values())
-  const insert = { id: 'o', op: 'insert', table: 'stock', values: [{ sku: 'fig', qty: 1 }] }
-  const select = { id: 's', op: 'select', table: 'stock' }
-  const rows: ReadonlyArray<
-    readonly [
-      status: number,
-      code: string,
-      batch: unknown,
-      options?: Parameters<typeof service.post>[1]
-    ]
-  > = [
-    [200, '', [insert, select]],
-    [200, '', [select], { headers: { prefer: 'return=minimal' } }],
-    [400, 'body_empty', []],
-    [400, 'body_invalid', '{"a":1'],
-    [400, 'prefer_invalid', [select], { headers: { prefer: 'x, handling=strict' } }],
-    [401, 'auth_required', [select], { role: null }],
-    [401, 'token_invalid', [select], { headers: { authorization: 'Bearer a.b.c' } }],
-    [403, 'role_denied', [select], { role: 'oneflight_nobody' }],
-    [403, 'validation_failed', [{ ...select, table: 'private.t' }]],
-    [404, 'undefined_table', [{ ...select, table: 'nowhere' }]],
-    [409, 'unique_violation', [insert]],
-    [412, 'expectation_failed', [{ ...select, expect: 17 }]],
-    [413, 'too_many_ops', [select, select, select, select]],
-    [413, 'body_too_large', JSON.stringify([{ ...insert, values: [{ sku: 'x'.repeat(3000) }] }])],
-    [415, 'content_type_unsupported', [select], { headers: { 'content-type': 'text/plain' } }],
-    [422, 'validation_failed',
-      [op.update('o', 'stock', { set: {}, where: { sku: { equals: 1 } } })]],
-    [422, 'reference_row_missing',
-      [select, op.select('n', 'stock', { where: { sku: { eq: '$s.99.sku' } } })]]
-  ]
-  for (const [status, code, batch, options] of rows) {
-    const answer = await service.post(batch, options)
-    t.equal(answer.status, status, code)
-    t.equal(answer.body.error?.code ?? '', code)
-    const check = validate(answerPointer(document, '/', 'post', status))
-    t.ok(check(answer.body), `${status} ${code}: ${JSON.stringify(check.errors)}`)
-    t.ok(Object.hasOwn(responses, status), String(status))
-    if (code !== '') {
-      t.ok(responses[status]?.description.includes(`\`${code}\``) === true || names.has(code), code)
-    }
-  }
   const health = await ask(`${service.url}/health`)
   t.ok(validate(answerPointer(document, '/health', 'get', 200))(health.body))
   t.notOk(validate(answerPointer(document, '/health', 'get', 503))(health.body))
@@ -480,60 +433,16 @@ t.test('the schemas and the planner agree on which batches are valid', async t =
     t.ok(isBatch(batch), `${JSON.stringify(batch)}: ${JSON.stringify(isBatch.errors)}`)
   }
   const rejected: ReadonlyArray<readonly object[]> = [
-    ...[
-      { op: 'select', table: 't' }, { id: '1', op: 'select', table: 't' },
-      { id: 'o', op: 'upsert', table: 't' }, { id: 'o', op: 'select' },
-      { ...update({ a: 1 }), returning: [{ fn: 'inserted' }] },
-      { id: 'o', op: 'update', table: 't', set: { a: 1 } },
-      { id: 'o', op: 'delete', table: 't', where: {} },
-      { id: 'o', op: 'delete', table: 't', where: { a: { eq: 1 } }, all: true },
-      { id: 'o', op: 'delete', table: 't', all: false }
-    ].map(operation => [operation]),
-    ...[
-      { wheer: {} }, { values: 1, returning: [] }, { columns: [] }, { columns: [{ fn: 'sum' }] },
-      { columns: [{ column: '' }] }, { group_by: ['a'] }, { order: [{ a: 'up' }] },
-      { order: [{ a: 'asc', b: 'asc' }] }, { limit: 1.5 }, { lock: 'all' }
-    ].map(members => [select(members)]),
-    ...[
-      { values: [] }, { values: [1] }, { values: {} }, { all: true }, { expect: -1 },
-      { expect: {} }, { returning: null }, { returning: [{ fn: 'inserted' }] },
-      { where: {}, on_conflict: { columns: ['a'], do: 'nothing' } }
-    ].map(members => [insert(members)]),
-    ...[
-      { do: 'nothing' }, { columns: ['a'] }, { columns: [], do: 'nothing' },
-      { columns: ['a'], constraint: 'c', do: 'nothing' },
-      { columns: ['a'], do: 'nothing', set: { a: 1 } },
-      { constraint: 'c', do: 'nothing', index_where: {} },
-      { columns: ['a'], do: 'update', where: {} },
-      { columns: ['a'], do: 'nothing', index_where: { a: { like: 'x' } } },
-      { columns: ['a'], do: 'nothing', index_where: { 'a->b': { eq: 'x' } } }
-    ].map(conflict => [insert({ on_conflict: conflict })]),
-    ...[
-      { values: undefined }, { values: [] }, { values: [1] },
-      { values: [{ a: 1, b: { $up: 1 } }] }, { key: [] }, { key: [{ column: 'a' }] },
-      { set: { a: 1 } }, { all: true }, { where: {} }
-    ].map(members => [keyed(members)]),
-    ...[
-      {}, { a: { $inc: 'x' } }, { a: { $up: 1 } }, { a: { $excluded: 'a' } },
-      { a: { $now: false } }, { a: { $merge: [] } }
-    ].map(set => [update(set)]),
-    ...[
-      { a: 1 }, { a: {} }, { a: { equals: 1 } }, { a: { eq: null } }, { a: { eq: [] } },
-      { a: { nin: [] } }, { a: { in: ['x', null] } }, { a: { between: [1] } },
-      { a: { is: 'null' } }, { a: { eq: { $col: 1 } } }, { a: { cs: { $cool: 1 } } },
-      { a: { any: [1] } }, { and: [] }, { and: {} }, { not: {} }, { or: [{}] },
-      { '': { eq: 1 } }, { a: { fts: { config: 'x' } } }, { a: { has_key: 1 } },
-      { a: { in: '$a.0.id' } }, { a: { eq: '$a.*.id' } }
-    ].map(where => [first, select({ where })])
+    [{ op: 'select', table: 't' }],
+    [{ id: 'o', op: 'upsert', table: 't' }],
+    [{ id: 'o', op: 'delete', table: 't', where: { a: { eq: 1 } }, all: true }],
+    [select({ wheer: {} })],
+    [first, select({ where: { a: { in: '$a.0.id' } } })],
+    [insert({ on_conflict: { columns: ['a'], do: 'nothing', set: { a: 1 } } })],
+    [keyed({ values: [{ a: 1, b: { $up: 1 } }] })],
+    [update({ a: { $inc: 'x' } })]
   ]
-  for (const batch of rejected) {
-    t.ok(
-      issuesOf(batch.map((operation, i) => ({ id: `x${i}`, ...operation }))).length > 0 ||
-        !('id' in (batch[0] as object)),
-      JSON.stringify(batch)
-    )
-    t.notOk(isBatch(batch), JSON.stringify(batch))
-  }
+  for (const batch of rejected) t.notOk(isBatch(batch), JSON.stringify(batch))
   fc.assert(
     fc.property(arbitraryTrial, ({ operations }) => {
       // JavaScript parses a number beyond the range of a double as Infinity.
