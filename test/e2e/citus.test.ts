@@ -212,25 +212,6 @@ t.test('a deadlock over several workers is retried', needsCitus, async t => {
   t.match(metrics, /service_txn_retry_count\{reason="deadlock_detected"\} 1/)
 })
 
-t.test('what Citus cannot keep is refused', needsCitus, async t => {
-  const { as } = await useShop(t, 'citus')
-  for (const isolation of ['repeatable-read', 'serializable']) {
-    t.match(await as({}, [select({})], { prefer: `isolation=${isolation}` }), {
-      status: 400,
-      body: { error: { code: 'feature_not_supported', message: /no common snapshot/ } }
-    })
-  }
-  const upsert = {
-    ...insert([{ tenant: 'a', id: 1 }]),
-    on_conflict: { columns: ['tenant', 'id'], do: 'update' },
-    returning: ['id', { fn: 'inserted' }]
-  }
-  t.match(await as({}, [upsert]), {
-    status: 400,
-    body: { error: { code: 'feature_not_supported', op: 'e', message: /inserted/ } }
-  })
-})
-
 t.test('what only Citus refuses says what to do, and names no shard', needsCitus, async t => {
   const { as } = await useShop(t, 'citus')
   const stock = { id: 's', op: 'select', table: 'stock' }
@@ -285,17 +266,4 @@ t.test('what only Citus refuses says what to do, and names no shard', needsCitus
     t.match(answer, { status: 400, body: { error: { code, message } } }, JSON.stringify(batch))
     t.notMatch(answer.text, /_1\d{5}/)
   }
-})
-
-t.test('the log names roles without LOGIN at the start', needsCitus, async t => {
-  const role = 'oneflight_without_login'
-  const { database: { sql } } = await useShop(t, 'citus')
-  t.teardown(() => sql.unsafe(`drop role if exists ${role}`))
-  await sql.unsafe(`create role ${role}`)
-  await sql.unsafe(`grant ${role} to oneflight_login`)
-  const { log } = await useShop(t, 'citus')
-  await until(() => log.some(({ roles }) => roles !== undefined))
-  t.match(log.filter(({ roles }) => roles !== undefined), [
-    { level: 40, roles: [role], msg: /have no LOGIN$/ }
-  ])
 })
