@@ -197,8 +197,10 @@ t.test('parameters of named batches have the types of their columns', async t =>
   t.match(refused.body, { error: { code: 'value_invalid' } })
 })
 
-t.test('nested rows are returned', async t => {
+t.test('nested rows, and those of a function that is not inlined, are returned', async t => {
   const { as } = await useShop(t, 'postgresql', env)
+  const call = { id: 's', op: 'call', function: 'read_stock' }
+  t.match(await as(acme, [call]), { status: 200, body: { data: { s: [] } } })
   const nested = { ...select, with: { items: { table: 'order_items', on: { sku: 'sku' } } } }
   t.match(await as(acme, [nested]), { status: 200, body: { data: { s: [] } } })
 })
