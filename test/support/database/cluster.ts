@@ -1,6 +1,6 @@
 /**
- * Provides the PostgreSQL server of a test run: the given one, else the embedded server, which it
- * stops. database.ts creates databases and roles.
+ * Provides the PostgreSQL server of a test run: the given one, else a container, else the embedded
+ * server. It stops what it started; database.ts creates databases and roles.
  */
 import { statfs } from 'node:fs/promises'
 import { availableMajors, startPostgres } from '../../../scripts/dev/postgres.ts'
@@ -8,7 +8,7 @@ import { availableMajors, startPostgres } from '../../../scripts/dev/postgres.ts
 export interface Cluster {
   /** A superuser's connection string. */
   readonly url: string
-  readonly kind: 'given' | 'embedded'
+  readonly kind: 'given' | 'container' | 'embedded'
   stop(): Promise<void>
 }
 
@@ -24,15 +24,46 @@ const settings = {
 }
 
 /**
- * Uses TEST_DATABASE_URL when it is set, otherwise the embedded server. `major` defaults to
- * PG_MAJOR, then to the newest version installed.
+ * Uses TEST_DATABASE_URL when it is set. Otherwise it starts a container when an engine answers and
+ * PG_MAJOR is not set, else the embedded server. `major` defaults to PG_MAJOR, then to the newest
+ * version installed.
  */
 export async function provideCluster (
   { major }: { readonly major?: number } = {}
 ): Promise<Cluster> {
   const given = process.env['TEST_DATABASE_URL']
   if (given) return { url: given, kind: 'given', stop: async () => {} }
-  return embedded(major ?? (Number(process.env['PG_MAJOR']) || availableMajors().at(-1) || 18))
+  const asked = process.env['PG_MAJOR']
+  const wanted = major ?? (Number(asked) || availableMajors().at(-1) || 18)
+  return (asked ? undefined : await container(wanted)) ?? embedded(wanted)
+}
+
+async function container (major: number): Promise<Cluster | undefined> {
+  const { getContainerRuntimeClient } = await import('testcontainers')
+  // fails within 2 ms when there is no engine
+  const engine = await getContainerRuntimeClient().catch(() => undefined)
+  if (engine === undefined) return undefined
+  try {
+    const { PostgreSqlContainer } = await import('@testcontainers/postgresql')
+    const options = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+    const started = await new PostgreSqlContainer(`postgres:${major}-alpine`).withUsername(
+      'postgres'
+    ).withDatabase('postgres').withCommand(['postgres', ...options]).start()
+    return {
+      url: started.getConnectionUri(),
+      kind: 'container',
+      stop: async () => {
+        await started.stop()
+      }
+    }
+  } catch (error) {
+    console.error(
+      `# a container engine answers, but postgres:${major}-alpine does not start (${
+        (error as Error).message
+      }): using the embedded server`
+    )
+    return undefined
+  }
 }
 
 async function embedded (major: number): Promise<Cluster> {
