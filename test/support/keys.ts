@@ -1,5 +1,5 @@
 /**
- * Creates keys, certificates and tokens of every kind, including invalid ones, with node:crypto and
+ * Creates keys and tokens of every kind, including invalid ones, with node:crypto and
  * without the code under test. Each key pair is created once per process.
  */
 import {
@@ -84,47 +84,6 @@ export function privateJwk ({ privateKey }: KeyPair, more: object = {}): JsonWeb
 /** Returns a JWK set as JSON text (RFC 7517 §5). */
 export function jwks (...keys: readonly unknown[]): string {
   return JSON.stringify({ keys })
-}
-
-/**
- * Creates a self-signed certificate of an RSA pair as PEM: version 1, empty names, valid until
- * 2049.
- */
-export function certificate (pair: KeyPair): string {
-  // sha256WithRSAEncryption
-  const algorithm = der(0x30, Buffer.from('06092a864886f70d01010b0500', 'hex'))
-  const time = (digits: string): Buffer => der(0x17, Buffer.from(`${digits}Z`))
-  const spki = pair.publicKey.export({ type: 'spki', format: 'der' })
-  const body = der(
-    0x30,
-    der(0x02, Buffer.of(1)),
-    algorithm,
-    der(0x30),
-    der(0x30, time('260101000000'), time('491231235959')),
-    der(0x30),
-    spki
-  )
-  const signed = der(
-    0x30,
-    body,
-    algorithm,
-    der(0x03, Buffer.of(0), sign('sha256', body, pair.privateKey))
-  )
-  return `-----BEGIN CERTIFICATE-----\n${
-    signed.toString('base64').replaceAll(/.{64}/g, '$&\n').trim()
-  }\n-----END CERTIFICATE-----\n`
-}
-
-/** Encodes a value in ASN.1's DER. The content must be shorter than 64 KiB. */
-function der (tag: number, ...contents: readonly Buffer[]): Buffer {
-  const content = Buffer.concat(contents)
-  const { length } = content
-  const size = length < 128
-    ? [length]
-    : length < 256
-      ? [0x81, length]
-      : [0x82, length >> 8, length & 255]
-  return Buffer.concat([Buffer.of(tag, ...size), content])
 }
 
 /** The key of a token: a key pair, or the secret of an HMAC. */

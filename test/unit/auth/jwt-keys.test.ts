@@ -3,6 +3,7 @@
  * and which key of a set is selected for a token.
  */
 import { createPublicKey } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { narrowKeys, readJwks, usableKeys } from '../../../src/auth/jwks.ts'
 import { readJwk, readPublicKey, readSecret } from '../../../src/auth/verification-key.ts'
@@ -13,7 +14,6 @@ import {
   type Environment
 } from '../../../src/config/config.ts'
 import {
-  certificate,
   encode,
   jwks,
   keyPair,
@@ -30,6 +30,10 @@ const p256 = keyPair('p256')
 const weak = keyPair('weakRsa')
 const rsaAlgorithms = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'] as const
 const sharedAlgorithms = ['HS256', 'HS384', 'HS512'] as const
+const certificate = readFileSync(
+  new URL('../../support/network/certs/server.crt', import.meta.url),
+  'utf8'
+)
 const secret = 'x9Kq2mV7tLw4zB8nR3yP6sD1fG5hJ0aC-_'
 
 /**
@@ -60,37 +64,30 @@ function problemsOf (env: Environment): readonly string[] {
 t.test('valid keys are accepted', async t => {
   const rows: ReadonlyArray<readonly [env: Environment, algorithms: readonly string[]]> = [
     [{ JWT_SECRET: secret }, sharedAlgorithms],
-    [{ JWT_SECRET: secret, JWT_ALGORITHMS: 'HS512' }, ['HS512']],
     [{ JWT_SECRET: secret, JWT_ALGORITHMS: ' HS512 , HS256' }, ['HS512', 'HS256']],
-    // Any 32 bytes are a secret, even if they begin like JSON or PEM.
+    // Any 32 bytes are a secret, even if they begin like JSON.
     [{ JWT_SECRET: `{${secret}` }, sharedAlgorithms],
-    [{ JWT_SECRET: `[${secret}]` }, sharedAlgorithms],
-    [{ JWT_SECRET: `-----${secret}-----` }, sharedAlgorithms],
-    [{ JWT_SECRET: Buffer.from(secret).toString('base64') }, sharedAlgorithms],
-    [{ JWT_PUBLIC_KEY: publicPem(rsa) }, rsaAlgorithms],
+    [{ JWT_SECRET: 'é'.repeat(16) }, sharedAlgorithms],
     [{ JWT_PUBLIC_KEY: publicPem(rsa, 'pkcs1') }, rsaAlgorithms],
-    [{ JWT_PUBLIC_KEY: certificate(rsa) }, rsaAlgorithms],
-    [{ JWT_PUBLIC_KEY: `\n ${publicPem(rsa)}\n\n` }, rsaAlgorithms],
-    ...['\\n', ' ', '', '\r\n', '\n\n'].map(end =>
+    [{ JWT_PUBLIC_KEY: certificate }, ['ES256']],
+    ...['\\n', ' ', '', '\r\n'].map(end =>
       [{ JWT_PUBLIC_KEY: publicPem(rsa).replaceAll('\n', end) }, rsaAlgorithms] as const
     ),
-    [{ JWT_PUBLIC_KEY: publicPem(rsa).replaceAll('\n', '\r\n') }, rsaAlgorithms],
-    [{ JWT_PUBLIC_KEY: publicPem(rsa), JWT_ALGORITHMS: 'PS384' }, ['PS384']],
-    [{ JWT_PUBLIC_KEY: publicPem(p256) }, ['ES256']],
+    [{ JWT_PUBLIC_KEY: ` ${publicPem(rsa)}\n`, JWT_ALGORITHMS: 'PS384' }, ['PS384']],
     [{ JWT_PUBLIC_KEY: publicPem(keyPair('p384')) }, ['ES384']],
     [{ JWT_PUBLIC_KEY: publicPem(keyPair('p521')) }, ['ES512']],
-    [{ JWT_PUBLIC_KEY: publicPem(keyPair('ed25519')) }, ['EdDSA']],
     [{ JWT_PUBLIC_KEY: publicPem(keyPair('ed448')) }, ['EdDSA']],
-    [{ JWT_JWKS: jwks(publicJwk(p256)) }, ['ES256']],
     [
       { JWT_JWKS: ` ${jwks(publicJwk(p256), publicJwk(keyPair('ed25519')), publicJwk(rsa))}\n` },
       [...rsaAlgorithms, 'ES256', 'EdDSA']
     ],
     [
-      { JWT_JWKS: jwks(publicJwk(rsa, { alg: 'PS256' }), publicJwk(p256, { alg: 'ES256' })) },
-      ['PS256', 'ES256']
+      {
+        JWT_JWKS: jwks(publicJwk(rsa, { alg: 'PS256' }), publicJwk(p256)),
+        JWT_ALGORITHMS: 'PS256'
+      },
+      ['PS256']
     ],
-    [{ JWT_JWKS: jwks(publicJwk(rsa), publicJwk(p256)), JWT_ALGORITHMS: 'ES256' }, ['ES256']],
     [
       {
         JWT_JWKS: jwks(
@@ -99,13 +96,9 @@ t.test('valid keys are accepted', async t => {
           publicJwk(rsa, { key_ops: ['encrypt'] }),
           publicJwk(p256, { alg: 'ECDH-ES' }),
           publicJwk(weak, { use: 'enc' }),
-          publicJwk(p256)
+          publicJwk(p256, { x5t: 'x', unknown: {} })
         )
       },
-      ['ES256']
-    ],
-    [
-      { JWT_JWKS: JSON.stringify({ keys: [publicJwk(p256, { x5t: 'x', unknown: {} })], more: 1 }) },
       ['ES256']
     ],
     [
@@ -141,130 +134,88 @@ t.test('invalid keys are rejected', async t => {
   const block = (label: string, text = body, end = label): string =>
     `-----BEGIN ${label}-----\n${text}\n-----END ${end}-----\n`
   const kinds = (...names: readonly KeyKind[]) => names.map(name => keyPair(name))
-  const looksLike =
-    'expected a secret, got a key or a key set; use JWT_PUBLIC_KEY or JWT_JWKS instead'
   const encrypted = rsa.privateKey.export({
     type: 'pkcs8', format: 'pem', cipher: 'aes-128-cbc', passphrase: 'x'
   })
   /** Sets of one key, each with other members. */
   const ecSets = (...members: readonly object[]) =>
     members.map(more => jwks(publicJwk(p256, more)))
-  const rsaSets = (...members: readonly object[]) =>
-    members.map(more => jwks(publicJwk(rsa, more)))
   const rows: ReadonlyArray<readonly [name: string, problem: string, texts: readonly string[]]> = [
     [
       'JWT_SECRET', 'expected at least 32 bytes (the value is not shown)',
-      [secret.slice(0, 31), 'é'.repeat(15), ' ', 'none']
+      [secret.slice(0, 31), 'é'.repeat(15)]
     ],
-    ['JWT_SECRET', looksLike, [
-      pem, pem.trim(), pem.replaceAll('\n', '\\n'), pem.replaceAll('\n', ''), ` ${pem}`,
-      `key: ${pem}`, publicPem(rsa, 'pkcs1'), certificate(rsa), publicPem(p256), privatePem(rsa),
-      privatePem(p256, 'sec1'), block('EC PARAMETERS'), block('SOMETHING'),
-      JSON.stringify(publicJwk(rsa)), JSON.stringify(publicJwk(p256), null, 2),
-      ` \n${JSON.stringify(privateJwk(p256))}`, JSON.stringify({ kty: 'oct', k: encode(secret) }),
-      jwks(publicJwk(rsa)), JSON.stringify([publicJwk(p256)]), `\ufeff${jwks(publicJwk(p256))}`
-    ]],
+    [
+      'JWT_SECRET',
+      'expected a secret, got a key or a key set; use JWT_PUBLIC_KEY or JWT_JWKS instead',
+      [
+        pem, `key: ${pem.replaceAll('\n', '\\n')}`, certificate, privatePem(rsa),
+        JSON.stringify(publicJwk(rsa)), ` \n${jwks(publicJwk(rsa))}`,
+        JSON.stringify([publicJwk(p256)])
+      ]
+    ],
     ['JWT_PUBLIC_KEY', 'is a private key; expected a public key', [
-      privatePem(rsa), privatePem(rsa, 'pkcs1'), privatePem(p256), privatePem(p256, 'sec1'),
-      privatePem(keyPair('ed25519')), privatePem(rsa).replaceAll('\n', '\\n'),
-      `${pem}${privatePem(rsa)}`, `${privatePem(rsa)}${pem}`, block('ENCRYPTED PRIVATE KEY'),
+      privatePem(rsa, 'pkcs1'), privatePem(p256, 'sec1'), `${pem}${privatePem(rsa)}`,
       block('OPENSSH PRIVATE KEY'), encrypted as string
     ]],
     ['JWT_PUBLIC_KEY', 'expected one PEM block: PUBLIC KEY, RSA PUBLIC KEY or CERTIFICATE', [
-      'x', secret, body, '/etc/keys/public.pem', 'https://id.example/keys',
-      JSON.stringify(publicJwk(rsa)), jwks(publicJwk(rsa)), JSON.stringify(privateJwk(rsa)),
-      `${pem}${pem}`, `${pem}${publicPem(p256)}`, `${pem}${certificate(rsa)}`,
-      `${certificate(rsa)}${certificate(rsa)}`, `a key\n${pem}`, `${pem}and more`, `"${pem}"`,
-      pem.replace('-----BEGIN', '----BEGIN'), pem.slice(0, 300), pem.slice(10),
-      pem.replace('-----END PUBLIC KEY-----', ''), block('PUBLIC KEY', body, 'CERTIFICATE'),
-      block('PUBLIC KEY', body, 'RSA PUBLIC KEY'), block('EC PUBLIC KEY'),
-      block('CERTIFICATE REQUEST'), block('public key'), block('X509 CRL'),
-      '-----BEGIN PUBLIC KEY----------END PUBLIC KEY-----',
-      'ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQDF shop@example'
+      'x', body, 'https://id.example/keys', jwks(publicJwk(rsa)), `${pem}${publicPem(p256)}`,
+      `a key\n${pem}`, `${pem}and more`, pem.slice(0, 300),
+      block('PUBLIC KEY', body, 'CERTIFICATE'), block('EC PUBLIC KEY'),
+      '-----BEGIN PUBLIC KEY----------END PUBLIC KEY-----'
     ]],
     ['JWT_PUBLIC_KEY', 'cannot be read', [
-      ...[' ', '!!!!', 'AAAA', body.slice(0, 100)].map(text => block('PUBLIC KEY', text)),
-      block('CERTIFICATE'), block('CERTIFICATE', encode(secret)),
-      block('RSA PUBLIC KEY', certificate(rsa).replaceAll(/-----.*-----|\n/g, ''))
+      block('PUBLIC KEY', 'AAAA'), block('PUBLIC KEY', body.slice(0, 100)), block('CERTIFICATE')
     ]],
-    [
-      'JWT_PUBLIC_KEY', 'is an RSA key of fewer than 2048 bits',
-      [publicPem(weak), publicPem(weak, 'pkcs1'), certificate(weak)]
-    ],
+    ['JWT_PUBLIC_KEY', 'is an RSA key of fewer than 2048 bits', [publicPem(weak)]],
     [
       'JWT_PUBLIC_KEY', 'has a type that no algorithm supports',
       kinds('secp256k1', 'x25519', 'pss').map(pair => publicPem(pair))
     ],
     ['JWT_JWKS', 'expected a JSON Web Key Set, {"keys": [{…}]} (the value is not shown)', [
-      'x', secret, pem, '[]', '{}', 'null', '"keys"', '1', '{"keys":{}}', '{"keys":null}',
-      '{"keys":"x"}', '{"keys":["x"]}', '{"keys":[null]}', '{"keys":[[]]}', '{"keys":[1]}',
-      '{"Keys":[]}', '{"keys":[', `\ufeff${jwks(publicJwk(rsa))}`, JSON.stringify(publicJwk(rsa)),
-      JSON.stringify([publicJwk(rsa)]), JSON.stringify(privateJwk(p256)), 'https://id.example/keys',
-      `${jwks(publicJwk(rsa))},`, jwks(publicJwk(rsa)).repeat(2), jwks(publicJwk(rsa)).slice(1),
-      JSON.stringify(jwks(publicJwk(rsa))), jwks(publicJwk(rsa), 'x'), jwks([publicJwk(rsa)]),
-      `{"jwks":${jwks(publicJwk(rsa))}}`, `\0${jwks(publicJwk(rsa))}`
+      'x', pem, '[]', '{}', 'null', '{"keys":{}}', '{"keys":["x"]}', '{"Keys":[]}', '{"keys":[',
+      `\ufeff${jwks(publicJwk(rsa))}`, JSON.stringify(publicJwk(rsa)), jwks(publicJwk(rsa), 'x'),
+      jwks(publicJwk(rsa)).repeat(2)
     ]],
     ['JWT_JWKS', 'contains no key that can verify tokens', [
       jwks(), jwks({ kty: 'oct', k: encode(secret) }),
-      jwks({ kty: 'oct', k: encode(secret), use: 'sig', alg: 'HS256' }),
-      ...rsaSets(
-        { use: 'enc' }, { use: '' }, { key_ops: [] }, { key_ops: ['sign'] },
-        { key_ops: ['encrypt', 'wrapKey'] }, { alg: 'RSA-OAEP' }
-      ),
-      ...ecSets({ alg: 'none' }, { alg: '' }, { alg: 'es256' }),
+      ...ecSets({ use: 'enc' }, { use: '' }, { key_ops: ['sign'] }, { alg: 'es256' }),
       jwks(publicJwk(keyPair('secp256k1'), { alg: 'ES256K' }))
     ]],
     ['JWT_JWKS', 'key 1 is malformed', [
       jwks({}), `{"keys":[{"__proto__":${JSON.stringify(publicJwk(p256))}}]}`,
-      ...ecSets(
-        { kty: undefined }, { kty: 1 }, { kty: ['EC'] }, { kid: 1 }, { kid: null }, { kid: [] },
-        { kid: {} }, { kid: true }, { alg: ['ES256'] }, { alg: null }, { use: 1 },
-        { use: ['sig'] }, { key_ops: 'verify' }, { key_ops: [1] }
-      )
+      ...ecSets({ kty: 1 }, { kid: null }, { alg: ['ES256'] }, { use: 1 }, { key_ops: 'verify' })
     ]],
-    ['JWT_JWKS', 'key 2 is a private key', [
-      ...kinds('rsa', 'p256', 'ed25519').map(pair => privateJwk(pair)),
-      // A private key is rejected even if it would not be used.
-      privateJwk(p256, { use: 'enc' }), privateJwk(rsa, { alg: 'RSA-OAEP' }),
-      privateJwk(rsa, { key_ops: ['sign'] }), privateJwk(keyPair('x25519'), { use: 'enc' })
-    ].map(key => jwks(publicJwk(rsa), key))],
+    // A private key is rejected even if it would not be used.
+    ['JWT_JWKS', 'key 2 is a private key', [privateJwk(p256), privateJwk(rsa, { use: 'enc' })]
+      .map(key => jwks(publicJwk(rsa), key))],
     ['JWT_JWKS', 'key 1 is an RSA key of fewer than 2048 bits', [
-      jwks(publicJwk(weak), publicJwk(rsa)), ...rsaSets({ n: '' }),
+      jwks(publicJwk(weak), publicJwk(rsa)),
       jwks({ ...publicJwk(weak), n: `AAAA${'AAAA'.repeat(60)}${publicJwk(weak).n}` })
     ]],
     [
       'JWT_JWKS', 'key 1 is an RSA key of more than 16384 bits',
-      rsaSets({ n: Buffer.alloc(2049, 255).toString('base64url') })
+      [jwks(publicJwk(rsa, { n: Buffer.alloc(2049, 255).toString('base64url') }))]
     ],
     [
       'JWT_JWKS', 'key 1 has a type that no algorithm supports',
       kinds('secp256k1', 'x25519').map(pair => jwks(publicJwk(pair)))
     ],
     ['JWT_JWKS', 'key 1 cannot be read', [
-      ...rsaSets({ n: undefined }, { e: undefined }),
-      ...ecSets(
-        { y: undefined }, { y: publicJwk(p256).x }, { crv: 'P-999' }, { crv: 'P-384' }, { x: 1 },
-        { x: '' }
-      ),
-      ...['RSA', 'EC', 'OKP', 'XYZ'].map(kty => jwks({ kty })),
-      jwks({ kty: 'rsa', n: publicJwk(rsa).n, e: 'AQAB' }),
-      jwks({ kty: 'RSA', x5c: [certificate(rsa).replaceAll(/-----.*-----|\n/g, '')] }),
-      jwks({ ...publicJwk(keyPair('ed25519')), x: 'AAAA' })
+      ...ecSets({ y: undefined }, { y: publicJwk(p256).x }, { crv: 'P-999' }, { x: 1 }),
+      jwks(publicJwk(rsa, { e: undefined })), jwks({ kty: 'XYZ' })
     ]],
-    ['JWT_JWKS', 'key 1 has an alg that does not match its type', [
-      ...rsaSets({ alg: 'ES256' }, { alg: 'HS256' }),
-      ...ecSets({ alg: 'ES384' }, { alg: 'RS256' }),
-      jwks(publicJwk(keyPair('ed25519'), { alg: 'ES256' }))
-    ]],
+    [
+      'JWT_JWKS', 'key 1 has an alg that does not match its type',
+      ecSets({ alg: 'ES384' }, { alg: 'RS256' })
+    ],
     [
       'JWT_JWKS_URL',
       'expected an http:// or https:// URL without user, password or fragment ' +
       '(the value is not shown)',
       [
-        'x', 'id.example', '//id.example/keys', 'file:///etc/keys.json',
-        'data:application/json,{"keys":[]}', 'ftp://id.example/', 'https://',
-        'https://u:p@id.example/', 'https://u@id.example/', 'https://:p@id.example/',
-        'https://id.example/#x', jwks(publicJwk(rsa)), pem, secret
+        'id.example', 'file:///etc/keys.json', 'https://', 'https://u:p@id.example/',
+        'https://u@id.example/', 'https://:p@id.example/', 'https://id.example/#x', pem
       ]
     ]
   ]
@@ -277,7 +228,7 @@ t.test('invalid keys are rejected', async t => {
   // Generating DSA keys of 2048 bits takes seconds. This shorter one is invalid for two reasons.
   t.match(problemsOf({ JWT_PUBLIC_KEY: publicPem(keyPair('dsa')) }), [/^JWT_PUBLIC_KEY: is /])
   // With exponent 1 a signature equals the padded digest, so anyone could sign.
-  for (const e of ['', 'AA', 'AQ', 'AAAB', 'Ag']) {
+  for (const e of ['AQ', 'Ag']) {
     const jwk = { ...publicJwk(rsa), e }
     t.match(problemsOf({ JWT_JWKS: jwks(jwk) }), [/^JWT_JWKS: key 1 /], `exponent ${e}`)
     t.match(
@@ -314,31 +265,20 @@ t.test('incompatible keys and algorithms are rejected', async t => {
     ],
     ...[
       { JWT_SECRET: secret, JWT_PUBLIC_KEY: pem },
-      { JWT_PUBLIC_KEY: pem, JWT_JWKS: set },
-      { JWT_JWKS_URL: url, JWT_JWKS: set },
       { JWT_SECRET: secret, JWT_PUBLIC_KEY: pem, JWT_JWKS_URL: url, JWT_JWKS: set }
     ].map(keys => [
       { ...keys, ANON_ROLE: 'anon' },
       `${Object.keys(keys).join(', ')}: mutually exclusive, set only one`
     ] as const),
     [{ JWT_ALGORITHMS: 'HS256', ANON_ROLE: 'anon' }, 'JWT_ALGORITHMS: requires a key'],
-    ...[
-      'none', 'HS256,none', 'hs256', 'HS257', 'RS1', 'ES256K', 'Ed25519', 'RSA-OAEP', 'HS256;HS384',
-      'HS256 HS384', '*', 'all', '__proto__', 'constructor', 'HS256,', ','
-    ].map(text => [
+    ...['none', 'HS256,none', 'hs256', 'ES256K', 'HS256 HS384', '__proto__', 'HS256,'].map(text => [
       { JWT_SECRET: secret, JWT_ALGORITHMS: text },
       `JWT_ALGORITHMS: expected a comma-separated list of any of ${known}, got "${text}"`
     ] as const),
-    ...unfit({ JWT_SECRET: secret }, sharedAlgorithms, 'RS256', 'PS256', 'ES256', 'EdDSA'),
-    ...unfit({ JWT_PUBLIC_KEY: pem }, rsaAlgorithms, 'HS256', 'ES256', 'EdDSA', 'RS256,HS256'),
-    ...unfit(
-      { JWT_PUBLIC_KEY: publicPem(p256) }, ['ES256'], 'HS256', 'ES384', 'RS256', 'EdDSA'
-    ),
-    ...unfit({ JWT_PUBLIC_KEY: publicPem(keyPair('ed448')) }, ['EdDSA'], 'ES512'),
-    ...unfit({ JWT_JWKS: set }, ['PS256', 'ES256'], 'HS256', 'RS256', 'ES384', 'EdDSA'),
-    ...unfit(
-      { JWT_JWKS: jwks({ kty: 'oct', k: encode(secret) }, publicJwk(p256)) }, ['ES256'], 'HS256'
-    ),
+    ...unfit({ JWT_SECRET: secret }, sharedAlgorithms, 'RS256'),
+    ...unfit({ JWT_PUBLIC_KEY: pem }, rsaAlgorithms, 'HS256', 'RS256,HS256'),
+    ...unfit({ JWT_PUBLIC_KEY: publicPem(p256) }, ['ES256'], 'ES384'),
+    ...unfit({ JWT_JWKS: set }, ['PS256', 'ES256'], 'RS256'),
     ...unfit(
       { JWT_JWKS_URL: url }, [...rsaAlgorithms, 'ES256', 'ES384', 'ES512', 'EdDSA'], 'RS256,HS256'
     ),
@@ -358,17 +298,14 @@ t.test('incompatible keys and algorithms are rejected', async t => {
     t.strictSame(problemsOf(env), problems, JSON.stringify(env).slice(0, 80))
   }
   // A key in a misspelt variable is not shown either.
-  for (const name of ['JWT_KEY', 'JWT_PUBLICKEY', 'JWT_JWK', 'JWT_PRIVATE_KEY']) {
-    t.match(problemsOf({ ANON_ROLE: 'anon', [name]: privatePem(rsa) }), [
-      new RegExp(`^${name}: unknown variable; did you mean JWT_`)
-    ])
-  }
+  t.match(problemsOf({ ANON_ROLE: 'anon', JWT_PUBLICKEY: privatePem(rsa) }), [
+    /^JWT_PUBLICKEY: unknown variable; did you mean JWT_/
+  ])
 })
 
 t.test('all forms of a key give the same verification key', async t => {
   const forms = [
-    publicPem(rsa), publicPem(rsa, 'pkcs1'), certificate(rsa),
-    publicPem(rsa).replaceAll('\n', '\\n')
+    publicPem(rsa), publicPem(rsa, 'pkcs1'), publicPem(rsa).replaceAll('\n', '\\n')
   ].map(readPublicKey)
   for (const key of [...forms, readJwk(publicJwk(rsa) as Record<string, unknown>, undefined)]) {
     t.strictSame(key, { kid: undefined, algorithms: rsaAlgorithms, material: publicPem(rsa) })
