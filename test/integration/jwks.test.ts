@@ -16,9 +16,7 @@ import {
   jwks,
   keyPair,
   makeToken,
-  privateJwk,
   publicJwk,
-  publicPem,
   type KeyKind
 } from '../support/keys.ts'
 import {
@@ -194,49 +192,29 @@ t.test('without a set, the fetch is repeated, and lookups wait for the running o
 
 /** A valid set, which only arrives in invalid responses. */
 const evil = jwks(key('evil'))
-const padded = (length: number): string => evil.padEnd(length)
-const raw = (head: string, text: string): Behaviour =>
-  bytes(`HTTP/1.1 200 OK\r\n${head}\r\n\r\n${text}`)
 const inPieces = (text: string): Behaviour => response => {
   response.writeHead(200)
   response.write(text.slice(0, 10))
   response.end(text.slice(10))
 }
 
-/** Bodies that are not a JSON Web Key Set; jwt-keys.test.ts has more of them. */
-const notKeySets: readonly string[] = [
-  '', '<!doctype html><title>Sign in</title>', evil.slice(0, -1), '{"keys":["x"]}', `[${evil}]`
-]
-
 /** Invalid responses, and the reason that is reported. */
 const failures: ReadonlyArray<readonly [name: string, behave: Behaviour, reason: RegExp]> = [
-  ...[201, 203, 206, 300, 400, 401, 404, 410, 429, 500, 503].map(status =>
+  ...[201, 206, 401, 503].map(status =>
     [`status ${status}`, body(evil, { status }), RegExp(`^status ${status}$`)] as const
   ),
   ['no content', body('', { status: 204 }), /^status 204$/],
-  ['not modified, but without a condition', body('', { status: 304 }), /^status 304$/],
-  ...notKeySets.map(text =>
-    [JSON.stringify(text), body(text), /^the response is not a JSON Web Key Set$/] as const
-  ),
-  ['in UTF-16', body(Buffer.from(evil, 'utf16le')), /not a JSON Web Key Set/],
-  ['one byte too long', body(padded(MIB + 1)), /^the response is larger than 1048576 bytes$/],
-  ['one byte too long, in pieces', inPieces(padded(MIB + 1)), /larger/],
-  ['a few kB that decompress to one byte too many', zipped(padded(MIB + 1)), /larger/],
-  ['a few kB that decompress to 100 MiB', zipped(padded(100 * MIB)), /larger/],
+  ['no set', body('{"keys":["x"]}'), /^the response is not a JSON Web Key Set$/],
+  ['one byte too long', inPieces(evil.padEnd(MIB + 1)), /^the response is larger than 1048576 byte/],
+  ['a few kB that decompress to 100 MiB', zipped(evil.padEnd(100 * MIB)), /larger/],
   [
     'not compressed, although the header says so',
     body(evil, { headers: { 'content-encoding': 'gzip' } }),
     /^Z_DATA_ERROR$/
   ],
-  ['shorter than content-length', raw(`content-length: ${evil.length + 1}`, evil), /^\w+$/],
-  ['longer than content-length', raw(`content-length: ${evil.length - 1}`, evil), /^[\w ]+$/],
-  ['with two lengths', raw(`content-length: ${evil.length}\r\ncontent-length: 1`, evil), /^\w+$/],
   ['cut off', cut(evil), /^\w+$/],
-  ['cut off inside a chunk', raw('transfer-encoding: chunked', `fff\r\n${evil}`), /^\w+$/],
   ['reset', reset, /^(ECONNRESET|UND_ERR_SOCKET)$/],
-  ['not HTTP', bytes(`${evil}\r\n\r\n`), /^the request failed$/],
-  ['an empty response', bytes(''), /^\w+$/],
-  ['too large headers', body(evil, { headers: { x: 'x'.repeat(100_000) } }), /^\w+$/]
+  ['not HTTP', bytes(`${evil}\r\n\r\n`), /^the request failed$/]
 ]
 
 t.test('invalid responses leave the last valid set in place', async t => {
@@ -244,10 +222,6 @@ t.test('invalid responses leave the last valid set in place', async t => {
   server.behave = set(key('good'))
   const { look, changes } = useRemote(t, server, { cooldownMs: 0 })
   t.equal(await look('good'), 'good')
-  /**
-   * Three lookups while the endpoint fails, then lookups until it works again. A lookup may first
-   * wait for a fetch that began earlier.
-   */
   const check = async (
     name: string,
     reason: RegExp,
@@ -258,9 +232,9 @@ t.test('invalid responses leave the last valid set in place', async t => {
     await fail()
     t.equal(await look('evil'), 'none', name)
     t.equal(await look('good'), 'good', name)
-    t.equal(await look('evil'), 'none', name)
     server.behave = set(key('good'))
     await recover()
+    // A lookup may first wait for a fetch that began earlier.
     await until(async () => {
       await look('evil')
       return changes.at(-1)?.keys === 1
@@ -282,7 +256,7 @@ t.test('a response that is missing or does not end fails at the timeout', async 
   server.behave = set(key('good'))
   const { look, changes } = useRemote(t, server, { cooldownMs: 0, retryMs: 0, timeoutMs: 100 })
   await until(async () => await look('good') === 'good')
-  for (const behave of [silence, stall(evil), trickle]) {
+  for (const behave of [silence, trickle]) {
     const before = changes.length
     let request: IncomingMessage | undefined
     server.behave = (response, ...more) => {
@@ -306,104 +280,49 @@ t.test('redirects are not followed', async t => {
   const target = await useJwksServer(t)
   target.behave = body(evil)
   const { look, changes } = useRemote(t, server, { retryMs: 0, cooldownMs: 0 })
-  const locations = [
-    target.url, `//${new URL(target.url).host}/`, '/elsewhere', '', 'file:///etc/passwd',
-    `data:application/json,${encodeURIComponent(evil)}`
-  ]
-  for (const status of [301, 302, 303, 307, 308]) {
-    for (const location of locations) {
-      server.behave = redirect(location, status, evil)
-      const before = server.asked.length
-      await until(() => server.asked.length > before)
-      t.equal(await look('evil'), 'keys_unavailable')
-    }
+  for (const location of [target.url, `data:application/json,${encodeURIComponent(evil)}`]) {
+    server.behave = redirect(location, 302, evil)
+    const before = server.asked.length
+    await until(() => server.asked.length > before)
+    t.equal(await look('evil'), 'keys_unavailable')
   }
   t.same(target.asked, [])
-  t.same(new Set(server.asked.map(({ path }) => path)), new Set(['/keys?key=canary']))
   t.equal(changes.length, 1)
 })
 
-t.test('unusable keys are ignored one by one', async t => {
-  // jwt-keys.test.ts has all kinds of keys that are private, invalid, or for another purpose.
-  const unusable = [
-    privateJwk(keyPair('ed25519', 'bad'), { kid: 'bad' }),
-    key('bad', 'weakRsa'),
-    key('bad', 'ed25519', { use: 'enc' }),
-    key('bad', 'p256', { alg: 'ES384' }),
-    { ...key('bad'), kty: undefined },
-    {}
-  ]
+t.test('unusable keys and those of other algorithms are ignored one by one', async t => {
+  // jwt-keys.test.ts has all kinds of keys that are invalid or for another purpose.
   const server = await useJwksServer(t)
-  const { look, changes } = useRemote(t, server, { cooldownMs: 0 })
-  for (const [index, jwk] of unusable.entries()) {
-    server.behave = set(jwk, key(`good ${index}`), jwk)
-    t.equal(await look(`good ${index}`), `good ${index}`)
-    for (const alg of algorithms) t.equal(await look('bad', alg), 'none')
-  }
-  server.behave = set(...unusable)
-  t.equal(await look('bad'), 'none')
-  t.equal(
-    await look(`good ${unusable.length - 1}`),
-    'none',
-    'a set without a usable key replaces the previous set'
-  )
-  t.same(changes.filter(({ failed }) => failed !== undefined), [], 'no failure is reported')
-  t.ok(changes.some(({ keys }) => keys === 0), 'the empty set is reported')
+  server.behave = set({}, key('weak', 'weakRsa'), key('other', 'p256'), key('good'))
+  const { look, changes } = useRemote(t, server, { cooldownMs: 0, algorithms: ['EdDSA'] })
+  t.equal(await look('good'), 'good')
+  t.equal(await look(), 'good', 'the only key that fits needs no kid')
+  t.equal(await look('other', 'ES256'), 'none')
+  server.behave = set({}, key('other', 'p256'))
+  t.equal(await look('other', 'ES256'), 'none')
+  t.equal(await look('good'), 'none', 'a set without a usable key replaces the previous set')
+  t.same(changes, [{ keys: 1 }, { keys: 0 }])
 })
 
 t.test('valid responses are accepted', async t => {
   const server = await useJwksServer(t)
   const { look } = useRemote(t, server, { cooldownMs: 0 })
   const jwk = (kid: string): string => jwks(key(kid))
-  const many = Array.from({ length: 1000 }, (_, i) => ({ ...key('many'), kid: `key ${i}` }))
   const rows: ReadonlyArray<readonly [name: string, (text: string) => Behaviour]> = [
-    ['compressed', zipped],
     ['in pieces', inPieces],
-    ['1 MiB', text => body(text.padEnd(MIB))],
     ['1 MiB, compressed', text => zipped(text.padEnd(MIB))],
     ['as text', text => body(text, { headers: { 'content-type': 'text/plain; charset=latin1' } })],
     ['with cookies', text => body(text, { headers: { 'set-cookie': 'hush=1; Path=/' } })],
-    ['after early hints', text => response => {
-      response.writeEarlyHints({ link: '</x>; rel=preload' })
-      body(text)(response, response.req)
-    }],
-    ['with a byte order mark', text => body(`\ufeff${text}`)],
-    ['without a length', text => raw('connection: close', text)]
+    ['with a byte order mark', text => body(`\ufeff${text}`)]
   ]
   for (const [name, behave] of rows) {
     server.behave = behave(jwk(name))
     t.equal(await look(name), name)
   }
-  server.behave = set(...many)
-  t.equal(await look('key 999'), 'key 999')
-  t.equal(await look('key 1000'), 'none')
-  server.behave = set(...many, key('one too many'))
-  t.equal(await look('one too many'), 'none')
-  t.equal(await look('key 0'), 'key 0', 'the previous set stays')
   for (const { method, headers } of server.asked) {
     t.equal(method, 'GET')
     t.notMatch(Object.keys(headers).join(), /cookie|authorization|request-id|traceparent|referer/)
   }
-})
-
-t.test('a key is found without kid if only one fits the algorithms of the service', async t => {
-  const server = await useJwksServer(t)
-  server.behave = set({ ...key('nameless'), kid: undefined }, key('other', 'p256'))
-  const { look } = useRemote(t, server)
-  t.equal(await look(), 'unnamed', 'the only key that fits needs no kid')
-  t.equal(await look('nameless'), 'unnamed', 'a key without kid matches every kid')
-  const narrow = useRemote(t, server, { algorithms: ['ES256'] })
-  t.equal(await narrow.look(), 'none')
-  t.equal(await narrow.look('other', 'ES256'), 'other')
-  server.behave = set({ ...key('nameless'), kid: undefined }, key('one'))
-  const several = useRemote(t, server)
-  t.equal(await several.look('nameless'), 'none', 'unless another one fits')
-  t.equal(await several.look(), 'none')
-  server.behave = set(key('same'), key('same'))
-  const twice = useRemote(t, server)
-  t.equal(await twice.look(), 'same', 'a key that is listed twice is one key')
-  t.equal(await twice.look('same'), 'same')
-  t.equal(await twice.look('another'), 'none')
 })
 
 t.test('an untrusted certificate is a failure', async t => {
@@ -438,7 +357,6 @@ t.test('duplicate members and huge numbers are rejected', async t => {
   const good = JSON.stringify(key('good'))
   const duplicates = [
     `{"keys":[],"keys":[${good}]}`,
-    `{"keys":[${good}],"k\\u0065ys":[]}`,
     `{"keys":[{"kid":"x",${good.slice(1)}]}`
   ]
   for (const text of duplicates) t.equal(readJwks(text), undefined, text)
@@ -489,13 +407,7 @@ t.test('after closing, the process exits without an unhandled rejection', async 
       refreshMs: 1, cooldownMs: 1, retryMs: 1, onChange () {} })
     if (process.argv[1] === 'looking') keys.find({ alg: 'EdDSA' }).catch(() => {})
     process.stdin.once('data', () => { keys.close(); process.stdin.destroy() })`
-  const rows = [
-    [silence, 'silent'],
-    [silence, 'looking'],
-    [stall(evil), 'stalled'],
-    [set(key('old')), 'refreshing'],
-    [body('', { status: 500 }), 'failing']
-  ] as const
+  const rows = [[silence, 'looking'], [set(key('old')), 'refreshing']] as const
   for (const [behave, name] of rows) {
     const before = server.asked.length
     server.behave = behave
@@ -552,10 +464,7 @@ t.test('the service starts without keys and accepts tokens once they arrive', as
     ...on(database),
     env: envOf(server, { ANON_ROLE: 'oneflight_anon', LOG_LEVEL: 'trace' })
   })
-  const signed = [
-    tokenOf('new'), tokenOf('', { header: { kid: undefined } }), tokenOf('new', { owner: 'evil' }),
-    tokenOf('new', { claims: { exp: 0 } })
-  ]
+  const signed = [tokenOf('new'), tokenOf('new', { claims: { exp: 0 } })]
   for (const token of signed) {
     const answer = await post(service, token, 'no JSON')
     t.match(answer, failed(503, 'keys_unavailable', {
@@ -564,45 +473,24 @@ t.test('the service starts without keys and accepts tokens once they arrive', as
     t.match(answer.headers.get('retry-after'), /^[1-9]\d*$/)
     t.equal(answer.headers.get('www-authenticate'), null)
   }
-  const headers = [
-    { alg: 'none' }, { alg: 'HS256' }, { alg: 'ES999' }, { alg: undefined }, { kid: 1 },
-    { crit: ['exp'] }
+  const refused = [
+    tokenOf('new', { header: { alg: 'none' } }), tokenOf('new', { header: { kid: 1 } }), 'a.b.c'
   ]
-  for (const header of headers) {
-    const answer = await post(service, tokenOf('new', { header }))
-    t.same(brief(answer), [401, 'token_invalid'], JSON.stringify(header))
+  for (const token of refused) {
+    const answer = await post(service, token)
+    t.same(brief(answer), [401, 'token_invalid'])
     t.equal(answer.headers.get('www-authenticate'), 'Bearer error="invalid_token"')
   }
-  for (const token of ['', 'x', 'a.b.c', `${tokenOf('new')}.x`, `${tokenOf('new')}=`]) {
-    t.same(brief(await post(service, token)), [401, 'token_invalid'], token.slice(-5))
-  }
   t.same(brief(await service.post(me, { role: null })), [200, 'oneflight_anon'])
-  const urls = [
-    `${service.url}/health`, `${service.adminUrl}/ready`, `${service.adminUrl}/live`,
-    `${service.adminUrl}/metrics`
-  ]
-  for (const url of urls) t.equal((await ask(url)).status, 200)
+  for (const path of ['ready', 'metrics']) {
+    t.equal((await ask(`${service.adminUrl}/${path}`)).status, 200)
+  }
 
   server.behave = set(key('new'))
   await server.comeBack()
   await until(async () => (await post(service, tokenOf('new'))).status === 200)
-  t.same(brief(await post(service, tokenOf('new'))), [200, 'oneflight_user'])
-  const withoutKid = tokenOf('', { owner: 'new', header: { kid: undefined } })
-  t.same(brief(await post(service, withoutKid)), [200, 'oneflight_user'])
-  const forged = [
-    tokenOf('new', { owner: 'evil' }),
-    tokenOf('old'),
-    makeToken({
-      alg: 'HS256',
-      key: publicPem(keyPair('ed25519', 'new')),
-      header: { alg: 'HS256', kid: 'new' },
-      payload: { role: 'oneflight_user' }
-    })
-  ]
-  for (const token of forged) {
-    t.same(brief(await post(service, token)), [401, 'token_invalid'])
-  }
-  t.same(brief(await post(service, tokenOf('new', { claims: { exp: 0 } }))), [401, 'token_expired'])
+  const forged = tokenOf('new', { owner: 'evil' })
+  t.same(brief(await post(service, forged)), [401, 'token_invalid'])
 
   t.match(linesOf(service), [{ level: 40, reason: 'ECONNREFUSED' }, { level: 30, keys: 1 }])
   t.equal(linesOf(service).length, 2, 'one line for the failure, one for the first set')
@@ -614,14 +502,6 @@ t.test('the service starts without keys and accepts tokens once they arrive', as
     t.match(request, { method: 'GET', path: '/keys?key=canary' })
     t.notMatch(JSON.stringify(request.headers), /hush|eyJ|cookie|authorization/)
   }
-})
-
-t.test('missing keys are reported without a database', async t => {
-  const server = await useJwksServer(t)
-  await server.leave()
-  const service = await useService(t, { ...nowhere, env: envOf(server) })
-  t.same(brief(await post(service, tokenOf('new'))), [503, 'keys_unavailable'])
-  t.same(brief(await service.post(me, { role: null })), [401, 'auth_required'])
 })
 
 t.test('keys rotate under traffic', async t => {
