@@ -77,11 +77,9 @@ t.test('unknown methods and paths are rejected', async t => {
   t.equal((await ask(`${service.url}/health?probe=1`)).status, 200)
 
   const methods = [
-    ...['GET', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'].map(method => [method, '/', 'POST'] as const),
     ['GET', '/?q=1', 'POST'],
-    ['POST', '/health', 'GET, HEAD'],
-    ['DELETE', '/health', 'GET, HEAD'],
-    ['OPTIONS', '/health?q', 'GET, HEAD']
+    ['OPTIONS', '/', 'POST'],
+    ['DELETE', '/health', 'GET, HEAD']
   ] as const
   for (const [method, path, allow] of methods) {
     const response = await ask(service.url + path, { method })
@@ -90,14 +88,13 @@ t.test('unknown methods and paths are rejected', async t => {
     t.equal(response.headers.get('allow'), allow, `${method} ${path}`)
   }
   const unknownPaths = [
-    'GET /nothing', 'POST /nothing', 'POST /health/', 'GET //', 'OPTIONS /x', 'GET /metrics',
-    'GET /config'
+    'POST /nothing', 'POST /health/', 'GET //', 'OPTIONS /x', 'GET /metrics'
   ]
   for (const line of unknownPaths) {
     const [method = '', path] = line.split(' ')
     refused(t, await ask(`${service.url}${path}`, { method }), 404, 'not_found')
   }
-  for (const target of ['/%', '/%zz?x=1', '/%c3%28/%']) {
+  for (const target of ['/%', '/%c3%28/%']) {
     const response =
       await exchange(request('POST', target, { ...json, 'x-request-id': 'mine' }, stock))
     refused(t, response, 400, 'http_malformed')
@@ -109,19 +106,13 @@ t.test('unusual targets and methods are handled', async t => {
   const targets = [
     ['GET', 'http://example.org/health', 200, undefined],
     ['GET', 'HTTP://user:secret@example.org:80/health?x', 200, undefined],
-    ['GET', 'http://example.org', 405, 'method_not_allowed'],
     ['GET', 'http://example.org?x', 405, 'method_not_allowed'],
     ['OPTIONS', '*', 404, 'not_found'],
-    ['POST', '*', 404, 'not_found'],
     ['GET', 'http:///health', 404, 'not_found'],
     ['GET', 'x', 400, 'http_malformed'],
-    ['TRACE', '/', 405, 'method_not_allowed'],
-    ['PROPFIND', '/health', 405, 'method_not_allowed'],
     ['QUERY', '/', 405, 'method_not_allowed'],
-    ['QUERY', '/x', 404, 'not_found'],
     ['CONNECT', 'example.org:443', 405, 'method_not_allowed'],
-    ['BREW', '/', 400, 'http_malformed'],
-    ['post', '/', 400, 'http_malformed']
+    ['BREW', '/', 400, 'http_malformed']
   ] as const
   for (const [method, target, status, code] of targets) {
     const [response] = await speak(
@@ -203,27 +194,22 @@ t.test('no header takes longer than another one of its length', async t => {
 
 t.test('only JSON without a content encoding is accepted', async t => {
   const accepted = [
-    'application/json', 'Application/JSON', 'application/json;charset=utf-8',
-    'application/json; charset=UTF-8', 'application/json ; Charset="Utf-8"', 'application/json;',
+    'Application/JSON', 'application/json ; Charset="Utf-8"', 'application/json;',
     'application/json; charset=utf-8 '
   ]
   for (const type of accepted) {
     t.equal((await service.post(stock, { headers: { 'content-type': type } })).status, 200, type)
   }
   const rejected = [
-    'text/plain', 'application/json; charset=latin1', 'application/json; charset=utf8',
-    'application/json; charset=', 'application/json; version=1',
-    'application/json; charset=utf-8; charset=utf-8', 'application/vnd.api+json',
-    'application/jsonp', 'application/json, text/plain', 'application/json,application/json',
-    'text/json', 'multipart/form-data', 'application', '/', ';', '', '*/*',
-    'application/json charset=utf-8', 'application/ json', '"application/json"', 'constructor'
+    'text/plain', 'application/json; charset=utf8', 'application/json; charset=',
+    'application/json; version=1', 'application/json; charset=utf-8; charset=utf-8',
+    'application/json,application/json', '', 'application/json charset=utf-8', 'constructor'
   ]
   for (const type of rejected) {
     const response = await service.post(stock, { headers: { 'content-type': type } })
     refused(t, response, 415, 'content_type_unsupported')
   }
   const rejectedHeaders = [
-    { ...json, 'content-encoding': 'gzip' },
     { ...json, 'content-encoding': 'identity' },
     { ...json, 'content-encoding': '' },
     {},
@@ -255,15 +241,12 @@ t.test('checks run in the order of the contract', async t => {
     status: number, code: string, line: string, headers: Record<string, string>, body: string
   ]> = [
     [404, 'not_found', 'POST /x', plain, '{"broken'],
-    [404, 'not_found', 'POST /x', { ...bad, ...json }, big],
     [405, 'method_not_allowed', 'PUT /', plain, big],
-    [405, 'method_not_allowed', 'PUT /', { ...bad, ...json }, '{"broken'],
     [415, 'content_type_unsupported', 'POST /', plain, big],
     [401, 'token_invalid', 'POST /', { ...bad, ...json }, big],
     [401, 'auth_required', 'POST /', { ...json, prefer: 'handling=strict, tx=now' }, '{"broken'],
     [400, 'prefer_invalid', 'POST /', { ...bad, ...good }, big],
     [400, 'idempotency_key_invalid', 'POST /', { ...good, 'idempotency-key': '' }, big],
-    [400, 'idempotency_key_invalid', 'POST /', { ...dry, 'idempotency-key': '' }, big],
     [413, 'body_too_large', 'POST /', { ...good, prefer: 'handling=strict' }, big],
     [413, 'too_many_ops', 'POST /', dry, many],
     [400, 'id_missing', 'POST /', good, '[{"id":"a"},{"id":"a"},{"id":1}]'],
@@ -290,15 +273,12 @@ t.test('an invalid body is rejected, and the connection stays open', async t => 
   const bodies: ReadonlyArray<
     readonly [body: string, status: number, code: string, more?: object]
   > = [
-    ...[
-      '', ' ', '[', '{"id":"a"}', 'null', '"x"', '1.0', '[] []', '\ufeff[]', '[{"id":"a","id":"a"}]'
-    ].map(body => [body, 400, 'body_invalid'] as const),
-    ...['[]', ' [ ] '].map(body => [body, 400, 'body_empty'] as const),
-    ...[
-      '[1]', '[[]]', '[1.5]', '[{"id":12345678901234567890}]', '[{"op":"select"}]', '[{"id":null}]'
-    ].map(body => [body, 400, 'id_missing', at(0)] as const),
+    ...['', '{"id":"a"}', '[{"id":"a","id":"a"}]'].map(body =>
+      [body, 400, 'body_invalid'] as const),
+    [' [ ] ', 400, 'body_empty'],
+    ...['[1]', '[{"id":12345678901234567890}]'].map(body =>
+      [body, 400, 'id_missing', at(0)] as const),
     ['[{"id":"a"},null]', 400, 'id_missing', at(1)],
-    ['[{"id":"a"},{"id":"a"}]', 400, 'id_duplicate', at(1, 'a')],
     ['[{"id":"__proto__"},{"id":"__proto__"}]', 400, 'id_duplicate', at(1, '__proto__')],
     ['[1,2,3]', 413, 'too_many_ops']
   ]
@@ -320,9 +300,8 @@ t.test('an invalid body is rejected, and the connection stays open', async t => 
 })
 
 t.test('valid request ids are returned, others are replaced', async t => {
-  const good = ['a', 'A-z.0_9:/+=@', 'x'.repeat(128), '0']
-  const long = 'x'.repeat(129)
-  const bad = ['', ' ', 'a b', 'a,b', long, 'é', '"', '<script>', '%0d', '\\', '{}', "'"]
+  const good = ['A-z.0_9:/+=@', 'x'.repeat(128)]
+  const bad = ['', 'a b', 'a,b', 'x'.repeat(129), 'é', '<']
   for (const id of [...good, ...bad]) {
     const line = await dial(service.url)
     for (const target of ['/health', '/', '/x', '/%']) {

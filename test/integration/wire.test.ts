@@ -90,21 +90,11 @@ t.test('input that is not HTTP gets one 400 and a closed connection', async t =>
   const rows: ReadonlyArray<readonly [bytes: string | Buffer, id?: string]> = [
     ['nonsense\r\n\r\n'],
     [Buffer.from([0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3])], // TLS
-    ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
-    ['GET /health HTTP/9.9\r\n\r\n'],
-    ['GET /he alth HTTP/1.1\r\n\r\n'],
-    ['GET /health HTTP/1.1\r\nno colon\r\n\r\n'],
     ['GET /health HTTP/1.1\r\nX-Request-Id: mine\r\nname : value\r\n\r\n'],
-    ['GET /health HTTP/1.1\r\na: b\r\n folded: c\r\n\r\n'],
-    ['GET /health HTTP/1.1\r\na: \u0001\r\n\r\n'],
-    ['POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n'],
-    ['POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n'],
     ['POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n[]'],
-    [request('POST', '/', headers({ 'transfer-encoding': 'chunked' }), stock)],
     [request('POST', '/', headers({ 'transfer-encoding': 'chunked, gzip' }))],
-    ...[
-      'zz\r\n[]\r\n0\r\n\r\n', '2\r\n[]]]\r\n0\r\n\r\n', `1;${'x'.repeat(20_000)}\r\n[\r\n`
-    ].map(chunks => [chunked + chunks, 'mine'] as const)
+    ...['zz\r\n[]\r\n0\r\n\r\n', `1;${'x'.repeat(20_000)}\r\n[\r\n`]
+      .map(chunks => [chunked + chunks, 'mine'] as const)
   ]
   for (const [bytes, id] of rows) {
     const responses = await speak(service.url, bytes)
@@ -115,13 +105,12 @@ t.test('input that is not HTTP gets one 400 and a closed connection', async t =>
   const logged = (): number => service.log.filter(({ code }) => code === 'http_malformed').length
   await until(() => logged() === rows.length)
   const lines = service.log.filter(({ request_id: id }) => id === 'mine')
-  t.same(lines.map(({ status, path }) => [status, path]), Array(3).fill([400, '/']))
+  t.same(lines.map(({ status, path }) => [status, path]), Array(2).fill([400, '/']))
 })
 
 t.test('the size of the headers is limited, their number is not', async t => {
   const fields = [
-    `X-Big: ${'x'.repeat(20_000)}`, `X-Big: ${'x'.repeat(2_000_000)}`,
-    `Authorization: Bearer ${'e'.repeat(17_000)}`,
+    `X-Big: ${'x'.repeat(2_000_000)}`,
     `Cookie: ${'x'.repeat(20_000)}\r\nX-Request-Id: mine`
   ]
   for (const field of fields) {
@@ -129,8 +118,6 @@ t.test('the size of the headers is limited, their number is not', async t => {
     expectError(t, response, 431, 'headers_too_large')
     t.same(more, [])
   }
-  const clean = await ask(`${service.url}/health`, { headers: { 'x-big': 'x'.repeat(100_000) } })
-  t.equal(clean.status, 431)
   t.equal((await speak(service.url, `GET /${'x'.repeat(20_000)} HTTP/1.1\r\n\r\n`))[0]?.status, 431)
 
   // Node drops fields above its default limit of 1000; here the last one still counts.
@@ -151,7 +138,7 @@ t.test('the size of the headers is limited, their number is not', async t => {
 
 t.test('Expect: 100-continue is supported, other expectations are rejected', async t => {
   const announced = { 'content-length': String(stock.length) }
-  for (const expect of ['something', '200-ok', '']) {
+  for (const expect of ['something', '']) {
     const [response] = await speak(
       service.url,
       batch(stock, { expect, 'x-request-id': 'mine', connection: 'close' })
@@ -161,20 +148,15 @@ t.test('Expect: 100-continue is supported, other expectations are rejected', asy
   const line = await dial(service.url)
   line.send(batch(stock, { expect: 'something' }) + batch(stock))
   t.match(await line.answers(2), [{ status: 417 }, { status: 200 }])
-  for (const expect of ['100-continue', '100-Continue']) {
-    line.send(request('POST', '/', headers({ expect, ...announced })))
-    const before = (await line.answers(expect === '100-continue' ? 3 : 5)).at(-1)
-    t.equal(before?.status, 100)
-    line.send(stock)
-    t.equal((await line.answers(expect === '100-continue' ? 4 : 6)).at(-1)?.status, 200)
-  }
+  line.send(request('POST', '/', headers({ expect: '100-Continue', ...announced })))
+  t.equal((await line.answers(3)).at(-1)?.status, 100)
+  line.send(stock)
+  t.equal((await line.answers(4)).at(-1)?.status, 200)
   line.socket.destroy()
   // A request that is rejected by its headers gets no 100 Continue.
   const rejected = [
     [{ authorization: 'Bearer x' }, 401],
-    [{ 'content-type': 'text/plain' }, 415],
     [{ prefer: 'handling=strict, tx=now' }, 400],
-    [{ 'idempotency-key': '"' }, 400],
     [{ 'content-length': '1001' }, 413]
   ] as const
   for (const [more, status] of rejected) {
@@ -193,19 +175,14 @@ t.test('a faulty Host, and chunks in HTTP/1.0, are refused and end the connectio
   const body = chunk(stock) + chunk('')
   const withHost = (host: string | undefined, more = {}): string =>
     request('POST', '/', { ...headers({ 'x-request-id': 'mine', ...more }), host }, stock)
-  const invalid = ['x/y', 'a b', 'x@y', '[::1', 'x:y', 'http://x', 'x,y z', '%zz', 'x?y', 'ü', '[]']
+  const invalid = ['x/y', 'a b', 'x@y', '[::1', 'x:y', '%zz', 'ü', '[]']
   const refused: ReadonlyArray<readonly [bytes: string, id?: RegExp]> = [
     [withHost(undefined)],
     [withHost('x', { Host: 'x' })],
     [old(withHost('x', { Host: 'y' }))],
     ...invalid.map(host => [withHost(host)] as const),
-    ...invalid.map(host => [old(withHost(host))] as const),
+    [old(withHost('x/y'))],
     [old(request('POST', '/', headers({ 'x-request-id': 'mine', ...chunked })) + body)],
-    [old(request('POST', '/', headers({
-      'x-request-id': 'mine',
-      connection: 'keep-alive',
-      ...chunked
-    })) + body)],
     [old(request('POST', '/', headers({ 'x-request-id': 'mine', 'transfer-encoding': 'gzip' })))],
     // Refused by Node's parser, which may not have read the id.
     [withHost('x', chunked), uuid]
@@ -217,7 +194,7 @@ t.test('a faulty Host, and chunks in HTTP/1.0, are refused and end the connectio
     t.match(answers[0]?.headers, { connection: 'close' })
     expectError(t, answers[0], 400, 'http_malformed', id ?? 'mine')
   }
-  for (const target of ['/health', '/nothing', '/openapi.json', 'http://x/health']) {
+  for (const target of ['/health', '/nothing']) {
     const answers = await speak(service.url, request('GET', target, { host: undefined }))
     t.equal(answers.length, 1)
     expectError(t, answers[0], 400, 'http_malformed')
@@ -230,8 +207,7 @@ t.test('a faulty Host, and chunks in HTTP/1.0, are refused and end the connectio
 
   const close = { connection: 'close' }
   const accepted = [
-    ...['', 'x', 'X.example:80', 'a_b-c~1.x:', '127.0.0.1:4000', '[::1]', '[::1]:80', '%41',
-      "a!$&'()*+,;=b"].map(host => withHost(host, close)),
+    ...['', 'X.example:80', '[::1]:80', "a!$&'()*+,;=b%41_-~"].map(host => withHost(host, close)),
     old(withHost(undefined)),
     old(withHost('x'))
   ]
@@ -321,7 +297,7 @@ t.test('a body over the limit gets a 413, and the client can read it', async t =
   stream.send('0\r\n\r\n')
   t.equal((await stream.end()).length, 1)
   // A client that writes the entire body before it reads gets the response, not a reset connection.
-  for (const size of [1001, 10_000, 100_000, 1_000_000, 20_000_000]) {
+  for (const size of [1001, 100_000, 20_000_000]) {
     for (const more of [{}, { authorization: 'Bearer x' }, { 'content-type': 'text/plain' }]) {
       const response = await service.post(' '.repeat(size), { headers: more })
       t.match(
@@ -371,10 +347,8 @@ t.test('the connection of an endless body is closed', async t => {
 t.test('invalid input after a request does not change the response to its batch', async t => {
   const rows = [
     ['nonsense\r\n\r\n', [200]],
-    ['\u0000'.repeat(200_000), [200]],
     [request('GET', '/health') + 'nonsense\r\n\r\n', [200, 200]],
     [`GET / HTTP/1.1\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`, [200]],
-    ['CONNECT a:1 HTTP/1.1\r\n\r\n', [200]],
     [request('POST', '/', headers({ 'transfer-encoding': 'chunked' })) + 'zz\r\n', [200]],
     [request('POST', '/', { ...json, 'transfer-encoding': 'chunked' }) + 'zz\r\n', [200, 401]]
   ] as const
@@ -501,16 +475,6 @@ t.test('shutdown: a late body gets a 408 after the usual timeout', async t => {
   await stopped
 })
 
-t.test('shutdown: a slow reader receives the complete response', async t => {
-  const service = await useAnother(t)
-  const response = await requestBig(service.url, useAgent(t))
-  t.match(response, { statusCode: 200, headers: { connection: 'keep-alive' } })
-  const stopped = service.stop()
-  await refusing(service)
-  t.equal((await buffer(response)).length, Number(response.headers['content-length']))
-  await stopped
-})
-
 t.test('an idle connection is closed unless it waits for a batch', async t => {
   const settings = readConfig({ DATABASE_URL: database.loginUrl, JWT_SECRET: SECRET })
   const app = await buildApp({ ...settings, logger: pino({ level: 'silent' }) })
@@ -540,9 +504,4 @@ t.test('an idle connection is closed unless it waits for a batch', async t => {
     )
   await until(async () => await connections() === 0)
   await t.rejects(buffer(unread), { code: 'ECONNRESET' })
-})
-
-t.test('a service on localhost rejects input that is not HTTP too', async t => {
-  const service = await useAnother(t, { HTTP_HOST: 'localhost' })
-  expectError(t, (await speak(service.url, 'nonsense\r\n\r\n'))[0], 400, 'http_malformed')
 })
