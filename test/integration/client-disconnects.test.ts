@@ -185,22 +185,6 @@ t.test('a disconnect in the queue cancels the batch', async t => {
   )
 })
 
-t.test('a disconnect while a connection is being opened cancels the batch', async t => {
-  const database = await useDatabase(t, { schema })
-  const proxy = await useProxy(t, database.loginUrl)
-  proxy.forward = () => false
-  const service = await useService(t, {
-    schema,
-    env: { QUEUE_TIMEOUT_MS: '60000', REQUEST_TIMEOUT_MS: '60000' },
-    databaseUrl: () => `${proxy.through(database.loginUrl)}?connect_timeout=600`
-  })
-  const client = await send(service, add(), 'opening')
-  await until(async () => await gauge(service, 'service_pool_waiting') === 1)
-  client.leave()
-  await assertLogLine(t, service, 'opening', cancelled)
-  await until(async () => await gauge(service, 'service_pool_waiting') === 0)
-})
-
 t.test('a disconnect in the pause before a retry cancels the batch', async t => {
   const service = await useService(t, { schema, keys: true })
   const { sql } = service.database
@@ -263,29 +247,6 @@ t.test('a batch that waits for a lock completes, and its key replays the respons
   t.match([again.status, again.body.data?.t], [200, [{ id: 0, n: 1 }]])
   await waitUntilIdle(t, service)
   t.same(await notes(service.database), ['sent'])
-})
-
-t.test('lock timeout and deadline apply after a disconnect', async t => {
-  const cases = [
-    ['timeout', { LOCK_TIMEOUT_MS: '2000' }, { status: 409, code: 'lock_not_available', index: 1 }],
-    ['deadline', { REQUEST_TIMEOUT_MS: '4000', LOCK_TIMEOUT_MS: '60000' }, {
-      status: 504,
-      code: 'deadline_exceeded'
-    }]
-  ] as const
-  await Promise.all(cases.map(async ([id, env, expected]) => {
-    const service = await useService(t, { schema, env })
-    const slot = await holdRow(service.database)
-    const client = await send(service, touch(), id)
-    await slot.awaited()
-    client.leave()
-    await assertLogLine(t, service, id, expected)
-    await slot.awaited(0)
-    await waitUntilIdle(t, service)
-    await slot.free()
-    t.same(await notes(service.database), [])
-    t.equal((await service.post(touch('next'))).status, 200)
-  }))
 })
 
 t.test('a disconnect before the response to COMMIT leaves the batch committed', async t => {

@@ -78,9 +78,7 @@ t.test('a preflight is granted to the configured origins only', async t => {
   const granted = [
     [app, '/'],
     ['http://localhost:5173', '/'],
-    [app, '/health'],
-    [app, '/openapi.json'],
-    [app, '/?q=1']
+    [app, '/health']
   ] as const
   for (const [origin, path] of granted) {
     const response = await preflight(service, path, origin, { 'x-request-id': 'mine' })
@@ -95,15 +93,13 @@ t.test('a preflight is granted to the configured origins only', async t => {
   }
   t.equal(
     service.log.filter(({ method, status }) => method === 'OPTIONS' && status === 204).length,
-    5,
+    3,
     'one log line each'
   )
 
   const otherOrigins = [
-    'https://evil.example',
     'https://app.example.com.evil.example',
     'http://app.example.com',
-    'https://app.example.com:444',
     'null'
   ]
   for (const origin of otherOrigins) {
@@ -122,7 +118,7 @@ t.test('a preflight is granted to the configured origins only', async t => {
 
 t.test('an OPTIONS request that is not a preflight is rejected', async t => {
   const service = await useService(t, { schema, env: { CORS_ORIGINS: app } })
-  for (const headers of [{}, { origin: app }, { 'access-control-request-method': 'POST' }]) {
+  for (const headers of [{ origin: app }, { 'access-control-request-method': 'POST' }]) {
     const response = await ask(service.url, { method: 'OPTIONS', headers })
     assertRefused(t, response, 405, 'method_not_allowed')
     t.equal(response.headers.get('allow'), 'POST')
@@ -147,7 +143,7 @@ t.test('an OPTIONS request that is not a preflight is rejected', async t => {
 t.test('successful and refused responses have the CORS headers', async t => {
   const service = await useService(t, {
     schema,
-    env: { CORS_ORIGINS: app, MAX_BODY_BYTES: '2000' }
+    env: { CORS_ORIGINS: app }
   })
   const unavailable = await useService(t, {
     env: { CORS_ORIGINS: app },
@@ -157,15 +153,9 @@ t.test('successful and refused responses have the CORS headers', async t => {
   const json = { 'content-type': 'application/json' }
   const rows: ReadonlyArray<readonly [status: number, response: Answer]> = [
     [200, await service.post(select, { headers: origin })],
-    [400, await service.post([], { headers: origin })],
     [401, await service.post(select, { headers: origin, role: null })],
     [404, await ask(`${service.url}/nowhere`, { headers: origin })],
-    [405, await ask(service.url, { headers: origin })],
-    [413, await service.post(`"${'x'.repeat(3000)}"`, { headers: origin })],
-    [415, await service.post('x', { headers: { ...origin, 'content-type': 'text/plain' } })],
-    [422, await service.post([{ id: 's', op: 'select' }], { headers: origin })],
     [503, await unavailable.post(select, { headers: origin })],
-    [503, await ask(`${unavailable.url}/health`, { headers: origin })],
     [200, await ask(`${service.url}/openapi.json`, { headers: origin })]
   ]
   for (const [status, response] of rows) {
@@ -201,18 +191,11 @@ t.test('successful and refused responses have the CORS headers', async t => {
 
 t.test('* allows every origin', async t => {
   const service = await useService(t, { schema, env: { CORS_ORIGINS: '*' } })
-  t.equal(
-    (await preflight(service, '/', 'https://anybody.example')).headers.get(
-      'access-control-allow-origin'
-    ),
-    '*'
-  )
-  t.equal(
-    (await service.post(select, { headers: { origin: 'null' } })).headers.get(
-      'access-control-allow-origin'
-    ),
-    '*'
-  )
+  const answers = [
+    await preflight(service, '/', 'https://anybody.example'),
+    await service.post(select, { headers: { origin: 'null' } })
+  ]
+  for (const { headers } of answers) t.equal(headers.get('access-control-allow-origin'), '*')
 })
 
 t.test('an invalid origin is rejected at start', async t => {
@@ -235,21 +218,6 @@ t.test('an invalid origin is rejected at start', async t => {
   const cases = [
     ['app.example.com', `${expected} "app.example.com"`],
     [`${app}/`, `${expected} "https://app.example.com/" (its origin is https://app.example.com)`],
-    [
-      `${app}:443`,
-      `${expected} "https://app.example.com:443" (its origin is https://app.example.com)`
-    ],
-    [
-      'https://App.Example.com',
-      `${expected} "https://App.Example.com" (its origin is https://app.example.com)`
-    ],
-    [
-      'https://u:p@app.example.com',
-      `${expected} "https://u:p@app.example.com" (its origin is https://app.example.com)`
-    ],
-    ['https://*.example.com', `${expected} "https://*.example.com"`],
-    ['null', `${expected} "null"`],
-    ['http://', `${expected} "http://"`],
     [`${app},*`, 'CORS_ORIGINS: * cannot be combined with origins'],
     ['a,', 'CORS_ORIGINS: expected a comma-separated list without empty elements, got "a,"']
   ] as const

@@ -6,11 +6,10 @@
 import t, { type Test } from 'tap'
 import { holdRow } from '../support/database/hold.ts'
 import { dial, request } from '../support/network/wire.ts'
-import { ask, useService, gauge, type Answer, type ServiceUnderTest } from '../support/service.ts'
+import { ask, useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
 import { bearer, failed, headersOfBatch, update } from '../support/shorthand.ts'
 import { select } from '../support/operations.ts'
 import { until } from '../support/until.ts'
-import * as op from '../support/operations.ts'
 
 const schema = `
   create table slots (id int primary key, n int not null default 0);
@@ -102,7 +101,6 @@ t.test('every end of a batch frees its place', async t => {
   for (const [body, status, code] of [
     ['[', 400, 'body_invalid'],
     ['[]', 400, 'body_empty'],
-    ['[{"id":"a","op":"drop"}]', 422, 'validation_failed'],
     [JSON.stringify([select('s', 'nowhere')]), 404, 'undefined_table'],
     [JSON.stringify([select('s', 'x'.repeat(1000))]), 413, 'body_too_large']
   ] as const) {
@@ -141,60 +139,4 @@ t.test('a later hook that refuses frees the place', async t => {
   for (let i = 0; i < 3; i++) t.match(await post(service, read), failed(503, 'overloaded'))
   await row.free()
   t.match(await running, { status: 200 })
-})
-
-t.test('there is no limit by default', async t => {
-  const service = await useService(t, { schema, env: { POOL_SIZE: '3' } })
-  const row = await holdRow(service.database)
-  const running = Array.from({ length: 8 }, () => post(service, touch))
-  await row.awaited(3)
-  await row.free()
-  t.match(await Promise.all(running), running.map(() => ({ status: 200 })))
-})
-
-t.test('the service stops while a batch has a place', async t => {
-  const service = await useService(t, { schema, env: limit })
-  const row = await holdRow(service.database)
-  const running = post(service, touch)
-  await row.awaited()
-  const stopped = service.stop()
-  await row.free()
-  t.match(await running, { status: 200 })
-  await stopped
-})
-
-const tableSchema = 'create table t (id int primary key, a text, b int, j jsonb); ' +
-  "insert into t values (1, 'x', 1, '{}'); grant all on t to oneflight_user"
-
-const list = <T>(length: number, create: (i: number) => T): T[] =>
-  Array.from({ length }, (_, i) => create(i))
-const path = (keys: number): string => `j${'->k'.repeat(keys)}`
-const one = [{ id: 'a', op: 'select', table: 't', where: { id: { eq: 1 } } }]
-
-/** More keys of paths than a batch may have, beside a reference. */
-const tooLarge = [...one, op.select('b', 't', {
-  where: { id: { eq: '$a.0.id' }, or: list(700, () => ({ [path(99)]: { eq: 1 } })) }
-})]
-
-const env = { POOL_SIZE: '2', QUEUE_TIMEOUT_MS: '200' }
-
-t.test('batches with too many names cost no connection', async t => {
-  const service = await useService(t, { schema: tableSchema, env })
-  await service.post(one)
-  const backends = async (): Promise<unknown> =>
-    service.database.sql`select pid from pg_stat_activity
-      where datname = ${service.database.name} and usename = 'oneflight_login' order by pid`
-  const before = await backends()
-  for (let i = 0; i < 3; i++) {
-    const { status, body } = await service.post(tooLarge)
-    t.match({ status, error: body.error }, {
-      status: 413,
-      error: { code: 'too_much_work', committed: false, op: 'b', index: 1 }
-    })
-  }
-  await until(async () => await gauge(service, 'service_pool_connections_busy') === 0)
-  t.same(await backends(), before, 'no connection was closed')
-  t.equal((await service.post(one)).status, 200)
-  const { text } = await ask(`${service.adminUrl}/metrics`)
-  t.notMatch(text, /^service_txn_retry_count\{reason="connection"\} [1-9]/m, 'nothing was retried')
 })
