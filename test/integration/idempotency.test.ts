@@ -161,23 +161,13 @@ t.test('the header: valid values denote these keys, also in quotes', async t => 
     .join('')
   const rows: ReadonlyArray<readonly [key: string, ...sent: readonly string[]]> = [
     ['abc', 'abc', '"abc"', '  \t abc \t '],
-    ['!', '!'],
-    ['~', '~'],
-    ['\\', '\\'],
     ['a"b', 'a"b', '"a\\"b"'],
-    ['a"', 'a"'],
-    ['a,b', 'a,b'],
     ['abc;a=1', 'abc;a=1'],
-    ["'abc'", "'abc'"],
     [`!${visible}`, `!${visible}`],
     ['a\\b', 'a\\b', '"a\\\\b"'],
-    ['\\"', '"\\\\\\""'],
-    [' ', '" "'],
     [' a, b; c=d ', '" a, b; c=d "'],
     ['x'.repeat(255), 'x'.repeat(255), `"${'x'.repeat(255)}"`],
-    ['"'.repeat(255), `"${'\\"'.repeat(255)}"`],
-    ['7d4f4e0c-6a5e-4b06-9a39-0f2b8c2f4a10', '7d4f4e0c-6a5e-4b06-9a39-0f2b8c2f4a10'],
-    ["$1';+drop+table+entries;+--", "$1';+drop+table+entries;+--"]
+    ['"'.repeat(255), `"${'\\"'.repeat(255)}"`]
   ]
   for (const [key, ...forms] of rows) {
     await sql`truncate oneflight.idempotency_keys`
@@ -197,17 +187,12 @@ t.test('the header: valid values denote these keys, also in quotes', async t => 
 
 t.test('the header: any other value is rejected, and nothing is applied', async t => {
   const values = [
-    ...['', ' ', '""', 'a b', 'a\tb', '"', '"abc', '"abc"x', 'x'.repeat(256)],
-    ...[`"${'x'.repeat(256)}"`, `"${'\\\\'.repeat(256)}"`, '"abc";a=1', '"abc"; a'],
-    ...['"abc", "def"', '"abc","abc"', '"a"b"', '"a\\b"', '"a\\"', '"a\\', '"a\tb"'],
-    ...['ä', '"ä"', '\xe4', '"\xe4"', '\x80', '\xff'],
-    ...['ключ', '"😀"'].map(text => Buffer.from(text).toString('latin1'))
+    ...['', '""', 'a b', 'a\tb', '"abc', '"abc"x', 'x'.repeat(256), `"${'\\\\'.repeat(256)}"`],
+    ...['"abc";a=1', '"abc", "def"', '"a"b"', '"a\\b"', '"a\\', '"a\tb"', '\xe4', '"\xe4"', '\x80']
   ].map(value => `Idempotency-Key: ${value}`)
   const repeated = [
-    'Idempotency-Key: a\r\nIdempotency-Key: a',
-    'Idempotency-Key: a\r\nidempotency-key: b',
-    'Idempotency-Key: a\r\nX: y\r\nIDEMPOTENCY-KEY:',
-    'Idempotency-Key: "a"\r\nIdempotency-Key: a'
+    'Idempotency-Key: a\r\nidempotency-key: a',
+    'Idempotency-Key: a\r\nX: y\r\nIDEMPOTENCY-KEY:'
   ]
   for (const fields of [...values, ...repeated]) {
     const responses = await speak(service.url, raw(fields))
@@ -305,29 +290,6 @@ t.test('a repeated request that fails on its own rows gets the stored response',
   t.equal(await applied(), 1)
 })
 
-t.test('serialization failures and deadlocks are retried with their key', async t => {
-  await sql.unsafe(`alter database ${service.database.name} set deadlock_timeout = '10ms'`)
-  const crowd = await useAnother(t, { env: { POOL_SIZE: '6', QUEUE_SIZE: '100' } })
-  const move = (...slots: readonly number[]): object[] =>
-    [...entry(), ...slots.map(slot => increment(slot, `s${slot}`))]
-  // As many transactions as possible have started before one of them continues.
-  const slots = await holdRow(service.database, 'select from slots')
-  const posts = Array.from({ length: 24 }, (_, i) =>
-    poster(crowd)(`k${i}`, i % 2 === 0 ? move(1, 2, 3) : move(3, 2, 1), {
-      prefer: `isolation=${i % 3 === 0 ? 'read-committed' : 'serializable'}`
-    }))
-  await slots.awaited(6)
-  await slots.free()
-  const responses = await Promise.all(posts)
-  const failed = responses.filter(({ status }) => status !== 200)
-  const done = responses.length - failed.length
-  t.same(failed.filter(({ body }) => body.error.retryable !== true).map(({ text }) => text), [])
-  t.same(await sql`select n::int from slots where id = 1`, [{ n: done }])
-  t.equal(await applied(), done)
-  t.equal((await keys()).length, done)
-  t.not(await metric(crowd, /^service_txn_retry_count\{/), 0, 'some transactions were retried')
-})
-
 // Another request
 // ------------------------------------------------------------
 
@@ -339,10 +301,7 @@ t.test('the same key with another request is rejected, and nothing is applied', 
   const reordered = [{ op: 'insert', id: 'e', table: 'entries', values: [{ n: 1 }] }]
   const rows: ReadonlyArray<readonly [name: string, body: unknown, headers?: Headers]> = [
     ['another number', entry(2)],
-    ['white space', `${text} `],
     ['members in another order', reordered],
-    ['an escape', text.replace('entries', 'entrie\\u0073')],
-    ['one operation more', [...entry(), { id: 's', op: 'select', table: 'slots' }]],
     ['counts', text, { prefer: 'return=minimal' }],
     ['isolation', text, { prefer: 'isolation=serializable' }]
   ]
@@ -353,8 +312,6 @@ t.test('the same key with another request is rejected, and nothing is applied', 
   }
   // An invalid batch is reported before the key is checked.
   refused(t, await post('k', '[]'), 400, 'body_empty')
-  const unknown = [{ id: 'a', op: 'drop', table: 'entries' }]
-  refused(t, await post('k', unknown), 422, 'validation_failed')
   t.equal(await applied(), 1)
   t.equal(await transactions(), 1)
 
@@ -362,7 +319,6 @@ t.test('the same key with another request is rejected, and nothing is applied', 
     { 'x-request-id': 'other' },
     { 'content-type': 'application/json; charset=utf-8' },
     { prefer: 'tx=commit, isolation=read-committed, return=representation' },
-    { prefer: 'respond-async, handling=lenient' },
     { prefer: 'handling=strict' }
   ]
   for (const headers of same) {
@@ -377,7 +333,6 @@ t.test('a batch that fails frees its key, whatever the error is', async t => {
   retryAtOnce(t)
   const limited = await useAnother(t, { env: { LOCK_TIMEOUT_MS: '100', MAX_ROWS: '5' } })
   const hasty = await useAnother(t, { env: { STATEMENT_TIMEOUT_MS: '200' } })
-  await sql`insert into entries (n, note) values (0, 'taken')`
   const slot = await holdRow(service.database)
   const then = (operation: object): object[] => [...entry(), { id: 'x', ...operation }]
   const insert = (table: string, row: object): object[] =>
@@ -386,23 +341,15 @@ t.test('a batch that fails frees its key, whatever the error is', async t => {
     then({ op: 'select', table, ...more })
   const raise = (code: string): object[] => insert('orders', { id: 1, code })
   const rows: ReadonlyArray<readonly [code: string, status: number, batch: unknown]> = [
-    ['check_violation', 400, insert('entries', { n: -1 })],
-    ['unique_violation', 409, insert('entries', { n: 1, note: 'taken' })],
     ['foreign_key_violation', 409, insert('late', { id: 1, slot: 99 })],
     ['expectation_failed', 412, select('slots', { where: { id: { eq: 1 } }, expect: 3 })],
     ['rows_limit', 422, select('slots')],
     ['reference_row_missing', 422, select('slots', { where: { id: { eq: '$e.1.id' } } })],
-    ['reference_column_missing', 422, select('slots', { where: { id: { eq: '$e.0.nothing' } } })],
-    ['undefined_table', 404, select('nowhere')],
-    ['insufficient_privilege', 403, select('secret')],
-    ['PT418', 418, raise('PT418')],
     ['serialization_failure', 409, raise('40001')],
-    ['internal_error', 500, raise('XX000')],
     ['query_canceled', 504, select('nap')],
     ['lock_not_available', 409, [...entry(), increment(0)]],
     ['role_denied', 403, entry()],
-    ['validation_failed', 422, insert('entries', { n: '$y.0.n' })],
-    ['body_invalid', 400, '[']
+    ['validation_failed', 422, insert('entries', { n: '$y.0.n' })]
   ]
   for (const [code, status, batch] of rows) {
     const headers = { 'idempotency-key': code }
@@ -418,10 +365,9 @@ t.test('a batch that fails frees its key, whatever the error is', async t => {
       t.match(response.body.error, { ...deferred, constraint }, 'a deferred constraint')
     }
     t.same(await keys(), [], 'no key is kept')
-    t.equal(await applied(), 1, 'nothing is applied')
+    t.equal(await applied(), 0, 'nothing is applied')
     expectFresh(t, await limited.post(entry(), { headers }), `${code}: the key is free`)
-    await sql`delete from entries where note is null`
-    await sql`truncate oneflight.idempotency_keys`
+    await sql`truncate entries, oneflight.idempotency_keys`
   }
   await slot.free()
 })
@@ -433,22 +379,15 @@ t.test('keys of different principals are independent', async t => {
   const role = 'oneflight_user'
   const now = Math.floor(Date.now() / 1000)
   const exp = now + 7200
-  const iss = 'https://one.example'
-  const two = 'https://two.example'
   /** The claims of a principal, and those of its next token if they differ. */
   const people: ReadonlyArray<
     readonly [name: string, claims: Claims | undefined, renewed?: Claims]
   > = [
     ['a subject', { role, sub: 'a' }, { exp, iat: now, nbf: now, jti: 'x', auth_time: 1, sid: 1 }],
     ['another subject', { role, sub: 'b' }, { jti: 'y' }],
-    ['another issuer', { role, sub: 'a', iss }, { sid: 'y' }],
-    ['one more issuer', { role, sub: 'a', iss: two }, { role }],
     ['another role', { role: 'oneflight_other', sub: 'a' }],
-    ['no subject', { role }, { exp, iat: now, jti: 'z' }],
     ['no subject, a claim', { role, user_id: 1 }, { exp }],
     ['no subject, another value of the claim', { role, user_id: 2 }, { nbf: now }],
-    ['no subject, the value as text', { role, user_id: '2' }],
-    ['an empty subject', { role, sub: '', user_id: 1 }],
     ['the anonymous role with a token', { role: 'oneflight_anon' }, { exp }],
     ['anonymous', undefined]
   ]
@@ -557,18 +496,6 @@ t.test('claims of IDEMPOTENCY_IGNORED_CLAIMS may differ between requests', async
   refused(t, other, 422, 'idempotency_key_reused', 'another claim')
 })
 
-t.test('a tenant that moves to a deployment with another audience keeps its keys', async t => {
-  const deploy = (JWT_AUD: string): Promise<ServiceUnderTest> =>
-    useAnother(t, { env: { JWT_AUD, IDEMPOTENCY_IGNORED_CLAIMS: 'aud' } })
-  const [before, after] = [await deploy('shop-1'), await deploy('shop-2')]
-  const first = await send(member('bakery', { aud: 'shop-1' }), entry(), before)
-  expectFresh(t, first)
-  const early = await send(member('bakery', { aud: 'shop-1' }), entry(), after)
-  refused(t, early, 401, 'token_claims_invalid')
-  expectReplay(t, await send(member('bakery', { aud: 'shop-2' }), entry(), after), first)
-  t.equal(await applied(), 1)
-})
-
 t.test('with IDEMPOTENCY_SCOPE, tenants have keys of their own', async t => {
   const scoped = await useAnother(t, { env: { IDEMPOTENCY_SCOPE: 'app_metadata.tenant' } })
   const people = [member('bakery'), member('corner-shop'), { role: 'oneflight_user', sub: 'a' }]
@@ -586,29 +513,19 @@ t.test('with IDEMPOTENCY_SCOPE, tenants have keys of their own', async t => {
   t.equal(await applied(), 3)
 })
 
-t.test('a key that an earlier version stored without claims is honoured', async t => {
-  const first = await send(member('bakery'))
-  await sql`update oneflight.idempotency_keys set claims = null`
-  for (const claims of [member('bakery'), member('bakery', { email: 'a@corner.shop' })]) {
-    expectReplay(t, await send(claims), first)
-  }
-  const other = await send(member('bakery'), entry(2))
-  refused(t, other, 422, 'idempotency_key_reused', 'another body')
-})
-
 t.test('an expired key is taken over with the claims of the new request', async t => {
-  for (const claims of ['of the first request', 'of an earlier version: none']) {
-    expectFresh(t, await send(member('bakery')))
-    if (claims.endsWith('none')) await sql`update oneflight.idempotency_keys set claims = null`
-    await expire()
-    refused(t, await send(member('corner-shop'), entry(-1)), 400, 'check_violation')
-    const next = await send(member('corner-shop'))
-    expectFresh(t, next, 'a failed take-over leaves it free, and the old response is not replayed')
-    expectReplay(t, await send(member('corner-shop')), next, claims)
-    refused(t, await send(member('bakery')), 422, 'idempotency_key_reused', 'the first')
-    await sql`truncate oneflight.idempotency_keys`
-  }
-  t.equal(await applied(), 4)
+  const first = await send(member('bakery'))
+  // An earlier version stored no claims.
+  await sql`update oneflight.idempotency_keys set claims = null`
+  expectReplay(t, await send(member('bakery', { email: 'a@corner.shop' })), first)
+  refused(t, await send(member('bakery'), entry(2)), 422, 'idempotency_key_reused', 'another body')
+  await expire()
+  refused(t, await send(member('corner-shop'), entry(-1)), 400, 'check_violation')
+  const next = await send(member('corner-shop'))
+  expectFresh(t, next, 'a failed take-over leaves it free, and the old response is not replayed')
+  expectReplay(t, await send(member('corner-shop')), next)
+  refused(t, await send(member('bakery')), 422, 'idempotency_key_reused', 'the first')
+  t.equal(await applied(), 2)
 })
 
 t.test('a key needs claims that can be compared', async t => {
@@ -623,7 +540,7 @@ t.test('a key needs claims that can be compared', async t => {
 // ------------------------------------------------------------
 
 t.test('a key is kept for IDEMPOTENCY_TTL and is free afterwards', async t => {
-  const ttls = [['30m', '00:30'], ['7d', '168:00'], ['1s', '00:00:01'], ['', '24:00']] as const
+  const ttls = [['7d', '168:00'], ['1s', '00:00:01'], ['', '24:00']] as const
   for (const [ttl, time] of ttls) {
     const some = ttl === '' ? service : await useAnother(t, { env: { IDEMPOTENCY_TTL: ttl } })
     const key = `"${ttl} or the default"`
@@ -640,7 +557,7 @@ t.test('a key is kept for IDEMPOTENCY_TTL and is free afterwards', async t => {
       const next = await poster(some)(key, entry(2))
       expectFresh(t, next, 'another batch, because the key has expired')
       t.match(next.body.data, { e: [{ n: 2 }] })
-      t.equal(await applied(), 4)
+      t.equal(await applied(), 3)
     }
     await sql`truncate oneflight.idempotency_keys`
   }
@@ -861,13 +778,6 @@ t.test('replays of every kind of response are byte-identical', async t => {
   const anything = (more: object = {}): object =>
     ({ id: 'a', op: 'select', table: 'anything', ...more })
   const update = { id: 'a', op: 'update', table: 'slots', set: { n: 1 }, where: { id: { eq: 1 } } }
-  const hundred = Array.from({ length: 100 }, (_, i) => ({
-    id: `o${i}`,
-    op: 'select',
-    table: 'slots',
-    where: { id: { lt: i % 10 } },
-    order: [{ id: 'asc' }]
-  }))
   const megabyte = [
     { id: 'a', op: 'insert', table: 'anything', values: [{ t: '"\\é'.repeat(200_000) }] },
     anything({ id: 'b', where: { t: { like: '"%' } } })
@@ -875,7 +785,6 @@ t.test('replays of every kind of response are byte-identical', async t => {
   const minimal = { prefer: 'return=minimal' }
   const rows: ReadonlyArray<readonly [name: string, batch: unknown, headers?: Headers]> = [
     ['values', [anything()]],
-    ['no rows', [anything({ where: { t: { eq: 'nowhere' } } })]],
     ['no columns', [{ ...update, returning: [] }]],
     [
       'digits',
@@ -888,14 +797,8 @@ t.test('replays of every kind of response are byte-identical', async t => {
         [{"__proto__":"x","a b":"\\ud83d\\ude00\\u0001"}]},
         {"id":"toString","op":"select","table":"Ünï"}]`
     ],
-    ['a hundred operations', hundred],
     ['a megabyte', megabyte],
-    ['counts', [...entry(), { id: 's', op: 'select', table: 'slots' }], minimal],
-    [
-      'counts of nothing',
-      [{ id: 's', op: 'delete', table: 'slots', where: { id: { eq: 77 } } }],
-      minimal
-    ]
+    ['counts', [...entry(), { id: 's', op: 'select', table: 'slots' }], minimal]
   ]
   const responses = new Map<string, Answer>()
   for (const [name, batch, headers] of rows) {
