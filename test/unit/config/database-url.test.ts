@@ -33,7 +33,6 @@ const valid: ReadonlyArray<readonly [url: string, expected: object]> = [
     database: 'shop'
   }],
   ['postgres://app:@db/', { password: undefined, database: 'app' }],
-  ['postgres://app:p:w@db', { password: 'p:w' }],
   ['postgres://a%40b:p%40%2F%3A%25%3F@d-b_1.x/sh%2Fop', {
     user: 'a@b',
     password: 'p@/:%?',
@@ -46,18 +45,13 @@ const valid: ReadonlyArray<readonly [url: string, expected: object]> = [
     applicationName: 'a+b c=d'
   }],
   ['postgres://app@', { hosts: [local] }],
-  ['postgres://app@/shop', { hosts: [local], database: 'shop' }],
   ['postgres://app@:6432/shop', { hosts: [{ host: 'localhost', port: 6432 }] }],
   ['postgres://app@db:/shop', { hosts: [{ host: 'db', port: 5432 }] }],
   ['postgres://app@h1:1,h2:2,h3/shop', {
     hosts: [{ host: 'h1', port: 1 }, { host: 'h2', port: 2 }, { host: 'h3', port: 5432 }]
   }],
-  ['postgres://app@[::1]/shop', { hosts: [{ host: '::1', port: 5432 }] }],
   ['postgres://app@[::1]:6432,[fe80::1%25eth0]/shop', {
     hosts: [{ host: '::1', port: 6432 }, { host: 'fe80::1%eth0', port: 5432 }]
-  }],
-  ['postgres://app@%2Fvar%2Frun%2Fpostgresql/shop', {
-    hosts: [{ path: '/var/run/postgresql/.s.PGSQL.5432' }]
   }],
   ['postgres://app@%2Ftmp:6432,db/shop', {
     hosts: [{ path: '/tmp/.s.PGSQL.6432' }, { host: 'db', port: 5432 }]
@@ -67,9 +61,6 @@ const valid: ReadonlyArray<readonly [url: string, expected: object]> = [
     user: 'app',
     password: 'p@w',
     hosts: [{ host: 'h1', port: 5432 }, { host: '::1', port: 5432 }]
-  }],
-  ['postgres://app@/shop?host=h1,h2&port=1,2', {
-    hosts: [{ host: 'h1', port: 1 }, { host: 'h2', port: 2 }]
   }],
   ['postgres://app@/shop?host=h1,h2&port=1', {
     hosts: [{ host: 'h1', port: 1 }, { host: 'h2', port: 1 }]
@@ -90,17 +81,10 @@ const valid: ReadonlyArray<readonly [url: string, expected: object]> = [
   ['postgres://app@db?target_session_attrs=read-write&gssencmode=prefer&channel_binding=disable', {
     targetSessionAttrs: 'read-write'
   }],
-  ['postgres://app@db?sslmode=disable&sslrootcert=/r', {
-    tls: { mode: 'disable', rootCertPath: '/r' }
-  }],
   ['postgres://app@db?sslmode=allow', { tls: { mode: 'allow' } }],
-  ['postgres://app@db?sslmode=prefer', { tls: { mode: 'prefer' } }],
   ['postgres://app@db?sslmode=require', { tls: { mode: 'require', rootCertPath: undefined } }],
   ['postgres://app@db?ssl=true', { tls: { mode: 'require' } }],
   ['postgres://app@db?sslmode=require&sslrootcert=%2Fr', {
-    tls: { mode: 'verify-ca', rootCertPath: '/r' }
-  }],
-  ['postgres://app@db?sslmode=verify-ca&sslrootcert=/r', {
     tls: { mode: 'verify-ca', rootCertPath: '/r' }
   }],
   ['postgres://app@db?sslmode=verify-full&sslrootcert=/r&sslcert=/c&sslkey=/k', {
@@ -114,12 +98,6 @@ const valid: ReadonlyArray<readonly [url: string, expected: object]> = [
   }],
   ['postgres://app@db?sslmode=require&sslnegotiation=direct', {
     tls: { mode: 'require', negotiation: 'direct' }
-  }],
-  ['postgres://app@db?sslmode=verify-full&sslnegotiation=direct', {
-    tls: { mode: 'verify-full', negotiation: 'direct' }
-  }],
-  ['postgres://app@db?sslmode=verify-ca&sslrootcert=/r&sslnegotiation=direct', {
-    tls: { mode: 'verify-ca', negotiation: 'direct' }
   }]
 ]
 t.test('valid URLs are parsed', async t => {
@@ -133,10 +111,8 @@ const invalid: ReadonlyArray<readonly [url: string, message: string | RegExp]> =
   ['postgres://db/shop', 'has no user'],
   ['postgres://:hunter2@db/shop', 'has no user'],
   ['postgres://app:x@hunter2@db/shop', /an unencoded "@"/],
-  ['postgres://app:x/hunter2@db/shop', /an unencoded "@"/],
   ['postgres://app:x/y?hunter2=x@db/shop', /an unencoded "@"/],
   ['postgres://app:hunter2%zz@db', 'has an invalid percent-encoding in its password'],
-  ['postgres://app:hunter2%ff@db', 'has an invalid percent-encoding in its password'],
   ['postgres://app:hunter2%00@db', 'has an invalid percent-encoding in its password'],
   ['postgres://a%:hunter2@db', 'has an invalid percent-encoding in its user'],
   ['postgres://app:hunter2@d%b', 'has an invalid percent-encoding in its host'],
@@ -145,11 +121,9 @@ const invalid: ReadonlyArray<readonly [url: string, message: string | RegExp]> =
   ['postgres://app:hunter2@db?password=%', 'has an invalid percent-encoding in its parameter'],
   ['postgres://app:hunter2@[::1/shop', 'has a malformed host; only IPv6 addresses have brackets'],
   ['postgres://app:hunter2@::1/shop', 'port must be an integer from 1 to 65535'],
-  ['postgres://app:hunter2@[::1]x/shop', 'has a malformed host; only IPv6 addresses have brackets'],
   ['postgres://app:hunter2@h1,,h2/shop', 'has an empty host in its list'],
   ['postgres://app:hunter2@d b/shop', /not a name, an address or a socket directory/],
   ['postgres://app:hunter2@db:0/shop', 'port must be an integer from 1 to 65535'],
-  ['postgres://app:hunter2@db:65536/shop', 'port must be an integer from 1 to 65535'],
   ['postgres://app:hunter2@db:54x/shop', 'port must be an integer from 1 to 65535'],
   ['postgres://app:hunter2@h1:1,h2:2/shop?host=h', 'has 1 hosts but 2 ports'],
   ['postgres://app:hunter2@db?sslmod=require', 'has the unknown parameter sslmod'],
@@ -164,19 +138,11 @@ const invalid: ReadonlyArray<readonly [url: string, message: string | RegExp]> =
   ],
   ['postgres://app:hunter2@db?gssencmode=require', 'gssencmode must be one of disable, prefer'],
   [
-    'postgres://app:hunter2@db?channel_binding=require',
-    'channel_binding must be one of disable, prefer'
-  ],
-  [
     'postgres://app:hunter2@db?connect_timeout=0',
     'connect_timeout must be an integer from 1 to 600'
   ],
   [
     'postgres://app:hunter2@db?sslrootcert=/r',
-    'has certificates but no sslmode; add sslmode=verify-full'
-  ],
-  [
-    'postgres://app:hunter2@db?sslcert=/c&sslkey=/k',
     'has certificates but no sslmode; add sslmode=verify-full'
   ],
   [
@@ -189,10 +155,6 @@ const invalid: ReadonlyArray<readonly [url: string, message: string | RegExp]> =
     'sslcert and sslkey must be set together'
   ],
   ['postgres://app:hunter2@db?sslkey=/k', 'sslcert and sslkey must be set together'],
-  [
-    'postgres://app:hunter2@db?sslnegotiation=direct',
-    'sslnegotiation=direct requires sslmode=require or stronger'
-  ],
   [
     'postgres://app:hunter2@db?sslnegotiation=direct&sslmode=prefer',
     'sslnegotiation=direct requires sslmode=require or stronger'
