@@ -240,12 +240,6 @@ t.test('an issue in a file stops the start', async t => {
   t.match(service.output(), `oneflight: ${join(folder, 'a.json')}:1:2: "operations": `)
 })
 
-t.test('a missing folder stops the start', async t => {
-  const service = await start(t, { BATCHES_DIR: '/nowhere' })
-  await until(() => service.child.exitCode !== null)
-  t.match(service.output(), 'oneflight: BATCHES_DIR: the folder /nowhere cannot be read (ENOENT)')
-})
-
 t.test('without a folder, SIGHUP has no effect', async t => {
   const service = await start(t, { BATCHES_DIR: '' })
   await until(() => service.url() !== undefined)

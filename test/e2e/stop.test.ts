@@ -170,18 +170,6 @@ t.test('SHUTDOWN_DELAY_MS: requests are still served, with connection: close', a
   t.ok(performance.now() - started >= 300)
 })
 
-t.test('an idle service stops, also with open connections', async t => {
-  const service = await run(t)
-  t.equal((await post(service.url, nap(0))).status, 200)
-  const { hostname, port } = new URL(service.url)
-  const silent = connect({ host: hostname, port: Number(port) })
-  await once(silent, 'connect')
-  service.child.kill('SIGINT')
-  t.equal(await service.ended, 0)
-  silent.destroy()
-  await untilNoSessions()
-})
-
 t.test('a second signal and SHUTDOWN_TIMEOUT_MS force the exit', async t => {
   const rows: ReadonlyArray<
     readonly [string, Record<string, string>, (child: ChildProcess) => void, RegExp]
