@@ -89,23 +89,13 @@ async function alter (texts: readonly string[], { post } = service): Promise<voi
   )
 }
 
-const odd = [
-  'it\'s "quoted"', 'a, b,c', '"a", b', 'a=b=c', '=', 'ünï→日本 🦆', ' spaces ', 'back\\slash',
-  'line\nend', '{x}', ''
-]
+const odd = ['it\'s "quoted"', 'a, b,c', 'a=b=c', 'ünï→日本 🦆', ' spaces ', 'line\n\\end', '{x}', '']
 const quoted = (text: string): string => `'${text.replaceAll("'", "''").replaceAll('\\', '\\\\')}'`
 
 /** Clauses of ALTER ROLE, and the differences from a role without settings. */
 const rows: ReadonlyArray<readonly [clauses: readonly string[], differs: Settings]> = [
   [["set statement_timeout = '7s'", "set lock_timeout = '300ms'"],
     { statement_timeout: '7s', lock_timeout: '300ms' }],
-  [['set statement_timeout = 0', 'set lock_timeout = 0'],
-    { statement_timeout: '0', lock_timeout: '0' }],
-  [[
-    "set work_mem = '64kB'",
-    'set enable_seqscan = off',
-    "set default_text_search_config = 'pg_catalog.simple'"
-  ], { work_mem: '64kB', enable_seqscan: 'off', default_text_search_config: 'pg_catalog.simple' }],
   [["set app.tenant = 'acme'", "set app.other.Name = 'x'"],
     { 'app.tenant': 'acme', 'app.other.Name': 'x' }],
   ...odd.map(text => [[`set app.tenant = E${quoted(text)}`], { 'app.tenant': text }] as const),
@@ -128,13 +118,11 @@ const rows: ReadonlyArray<readonly [clauses: readonly string[], differs: Setting
   ],
   [['set default_transaction_read_only = on', "set default_transaction_isolation = 'serializable'",
     'set default_transaction_deferrable = on'], {}],
-  [['set transaction_read_only = on'], {}],
   [
     ['set request.jwt.claims = \'{"role":"postgres"}\'', "set request.id = 'x'",
       "set request.method = 'x'", "set oneflight.rows = 'x'"],
     {}
   ],
-  [['set role = oneflight_other'], {}],
   [['set role = none'], {}],
   // Settings that only a superuser may change.
   [
@@ -225,13 +213,6 @@ const setGone = (role: string): string => `
   alter role ${role} in database here set default_text_search_config = 'public.gone';
   alter role ${role} set app.tenant = 'x'`
 
-t.test('a setting that cannot be applied is skipped', async t => {
-  const role = `${prefix}_wrong`
-  await makeRoles(t, [role])
-  await alter([setGone(role), 'drop text search configuration gone'])
-  t.match(await look(role), { 'app.tenant': 'x' })
-})
-
 t.test('a setting that can no longer be applied leads to a new connection', async t => {
   const service = await useAnother(t, { env: { POOL_SIZE: '2' } })
   const role = `${prefix}_later`
@@ -281,21 +262,13 @@ t.test('a connection lost while settings are read fails to open', async t => {
   await sql.unsafe(`alter role ${role} set work_mem = '64kB'`)
   const proxy = await useProxy(t, loginUrl)
   const target = parseDatabaseUrl(proxy.through(loginUrl))
-  const rows = [
-    ['pg_db_role_setting', 'closed'],
-    ['set_config', 'closed'],
-    ['pg_db_role_setting', 'no session within']
-  ] as const
-  for (const [text, end] of rows) {
+  for (const text of ['pg_db_role_setting', 'set_config']) {
     proxy.deliver = ({ sent, held }) => {
       if (!sent.includes(text)) return held.length
-      if (end === 'closed') setImmediate(proxy.cut)
+      setImmediate(proxy.cut)
       return 0
     }
-    await t.rejects(
-      openConnection({ ...target, connectTimeoutMs: end === 'closed' ? 30_000 : 300 }),
-      new RegExp(end), `${text} ${end}`
-    )
+    await t.rejects(openConnection(target), /closed/, text)
   }
   proxy.deliver = ({ held }) => held.length
   const connection = await openConnection(target)

@@ -347,6 +347,8 @@ t.test('the connection of an endless body is closed', async t => {
 t.test('invalid input after a request does not change the response to its batch', async t => {
   const rows = [
     ['nonsense\r\n\r\n', [200]],
+    ['\u0000'.repeat(200_000), [200]],
+    ['CONNECT a:1 HTTP/1.1\r\n\r\n', [200]],
     [request('GET', '/health') + 'nonsense\r\n\r\n', [200, 200]],
     [`GET / HTTP/1.1\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`, [200]],
     [request('POST', '/', headers({ 'transfer-encoding': 'chunked' })) + 'zz\r\n', [200]],
