@@ -374,13 +374,13 @@ t.test('CORS concerns only the paths below the prefix', async t => {
   const origin = 'https://app.example.com'
   const preflight = { origin, 'access-control-request-method': 'POST' }
   const app = await useHost(t, { env: { JWT_SECRET: SECRET, CORS_ORIGINS: origin } })
-  for (const url of ['/data', '/data/', '/data/batches/x']) {
+  for (const url of ['/data', '/data/batches/x']) {
     t.match(await app.inject({ method: 'OPTIONS', url, headers: preflight }), {
       statusCode: 204,
       headers: { 'access-control-allow-origin': origin }
     }, url)
   }
-  for (const url of ['/', '/own', '/database']) {
+  for (const url of ['/own', '/database']) {
     const { statusCode, headers } = await app.inject({ method: 'OPTIONS', url, headers: preflight })
     t.equal(statusCode, 404, url)
     t.notOk('access-control-allow-origin' in headers)

@@ -180,9 +180,3 @@ t.test('an error after COMMIT does not say that nothing was committed', async t 
   const { status, body } = await sendMessage(service, call)
   t.match({ status, body }, { status: 500, body: { error: { committed: 'unknown' } } })
 })
-
-t.test('without batches there are no tools', async t => {
-  const empty = await useService(t, { env: { MCP: 'on' } })
-  const client = await connectAgent(t, empty, { mode: 'legacy' })
-  t.same((await client.listTools()).tools, [])
-})

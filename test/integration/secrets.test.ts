@@ -18,7 +18,6 @@ import {
 } from '../support/database/database.ts'
 import { body as answering, redirect, set, useJwksServer } from '../support/network/jwks-server.ts'
 import { jwks, keyPair, makeToken, privateJwk, publicJwk, publicPem } from '../support/keys.ts'
-import { useProxy } from '../support/network/proxy.ts'
 import { message } from '../support/network/messages.ts'
 import * as op from '../support/operations.ts'
 import { childEnvironment, startGroup } from '../support/process/process.ts'
@@ -193,20 +192,13 @@ const rows: readonly Row[] = [
     op.select('c', 'kinds', { where: { word: { eq: words.filtered } } })
   ]],
   // Values that a type rejects.
-  ...[
-    'n', 'small', 'mood', 'day', 'at', 'uuid', 'list', 'span', 'address', 'bits', 'bytes', 'yes',
-    'length', 'place'
-  ].map((column): Row => [
-    '.',
-    insert(column, column === 'bytes' ? `\\x${words.inserted}` : words.inserted)
-  ]),
+  ...['n', 'mood', 'at', 'list', 'span', 'bits', 'length', 'place'].map((column): Row =>
+    ['.', insert(column, words.inserted)]),
+  ['.', insert('bytes', `\\x${words.inserted}`)],
   ['value_invalid', insert('short', words.inserted)],
   ['.', insert('n', { x: words.json })],
-  ['.', insert('list', [words.json])],
   ['.', insert('found', `${words.inserted}:`)],
-  ['.', insert('found', `'${words.inserted}`)],
   ['.', insert('at', `2026-01-01 00:00 Asia/${words.inserted}`)],
-  ['.', insert('at', `2026-01-01 00:00 ${words.inserted}`)],
   // Names of missing tables, roles and types.
   ...['thing', 'who', 'kind'].map((column): Row =>
     ['undefined_(table|object)', insert(column, words.inserted), { allowed: ['inserted'] }]
@@ -220,10 +212,9 @@ const rows: readonly Row[] = [
     'invalid_datetime_format',
     after(op.select('b', 'kinds', { where: { day: { in: '$a.*.word' } } }), words.referred)
   ],
-  ...['n', 'mood', 'day', 'uuid', 'address'].map((column): Row =>
+  ...['n', 'mood', 'day'].map((column): Row =>
     ['.', select({ [column]: { eq: words.filtered } })]
   ),
-  ['.', select({ n: { in: [1, words.filtered] } })],
   ['invalid_regular_expression', select({ word: { match: `(${words.filtered}` } })],
   ['.', select({ found: { fts: `${words.filtered} (` } })],
   [
@@ -260,9 +251,7 @@ const rows: readonly Row[] = [
   ],
   // Invalid batches.
   ['validation_failed', select({ word: { is: words.filtered } })],
-  ['validation_failed', select({ word: { between: [words.filtered] } })],
   ['validation_failed', select({ word: { eq: { $value: words.json, x: 1 } } })],
-  ['validation_failed', select({ word: { in: words.filtered } })],
   ['validation_failed', select({ word: words.filtered })],
   [
     'validation_failed', select({ word: { eq: `$${words.referred}.0.x` } }),
@@ -276,7 +265,6 @@ const rows: readonly Row[] = [
     [{ id: 'a', op: words.malformed, table: 'kinds' }],
     { allowed: ['malformed'] }
   ],
-  ['validation_failed', [op.insert('a', 'kinds', words.inserted)]],
   ['validation_failed', [op.insert('a', 'kinds', [words.inserted])]],
   [
     'id_duplicate',
@@ -284,11 +272,8 @@ const rows: readonly Row[] = [
     { allowed: ['malformed'] }
   ],
   ['body_invalid', words.malformed],
-  ['body_invalid', `["${words.malformed}`],
   ['body_invalid', `[{"${words.malformed}":1,"${words.malformed}":2}]`, { allowed: ['malformed'] }],
-  ['body_invalid', `["${words.malformed}\\u0000"]`],
   ['body_invalid', `["${words.malformed}\\ud800"]`],
-  ['body_invalid', `{"${words.malformed}":1}`],
   ['id_missing', `["${words.malformed}"]`],
   ['body_too_large', JSON.stringify([words.malformed.repeat(100)])],
   // Headers and URLs.
@@ -313,7 +298,6 @@ const rows: readonly Row[] = [
   }]),
   ['idempotency_key_invalid', select(), withHeader('idempotency-key', words.idempotency)],
   ['content_type_unsupported', select(), withHeader('content-type', `application/${words.media}`)],
-  ['content_type_unsupported', select(), withHeader('content-encoding', words.media)],
   [undefined, select(), withHeader('x-request-id', `${words.requestId} !`)],
   ...([
     ['token_invalid', `Basic ${Buffer.from(`user:${words.basic}`).toString('base64')}`],
@@ -321,11 +305,9 @@ const rows: readonly Row[] = [
     ['token_invalid', bearer({ x: words.badClaim }, `another ${SECRET}`)],
     ['token_expired', bearer({ x: words.badClaim, exp: 1 })],
     ['token_claims_invalid', bearer({ aud: words.badClaim, exp: words.badClaim })],
-    ['token_claims_invalid', bearer({ role: { x: words.badClaim } })],
     ['role_denied', bearer({ role: 'postgres', x: words.badClaim })]
   ] as const).map(([code, value]): Row => [code, select(), withHeader('authorization', value)]),
   ['not_found', undefined, { path: `/nothing?${words.query}`, method: 'GET' }],
-  ['method_not_allowed', undefined, { path: `/?${words.query}`, method: 'GET' }],
   ['http_malformed', undefined, { path: `/%zz?${words.query}`, method: 'GET' }],
   [
     'headers_too_large', undefined,
@@ -449,23 +431,6 @@ t.test('overload, lost connections and failed responses reveal nothing', async t
   await assertNoLeaks(t, service, 'faults')
 })
 
-t.test('a connection reset during a batch reveals nothing', async t => {
-  const proxy = await useProxy(t, database.loginUrl)
-  const service = await useSecretService(t, {
-    databaseUrl: url => withSecrets(proxy.through(url)),
-    env: { POOL_SIZE: '1', REQUEST_TIMEOUT_MS: '3000' }
-  })
-  const running = send(service, napping)
-  await untilNapping(database)
-  proxy.open = false
-  proxy.cut('reset')
-  const answer = await running
-  t.match(answer.body.error?.code, /database_unavailable|commit_unknown/)
-  t.same(leaks(answer.text + headersOf(answer)), [])
-  await until(() => service.log.some(({ msg }) => msg === 'could not connect to the database'))
-  await assertNoLeaks(t, service, 'reset')
-})
-
 /** A PostgreSQL server that requests the password and rejects it. Returns its port. */
 async function useRejectingServer (t: Test): Promise<number> {
   const server = createServer(socket => {
@@ -500,13 +465,10 @@ t.test('an unreachable database reveals nothing', async t => {
   const queryPassword = `&password=${words.queryPassword}`
   const rows: ReadonlyArray<readonly [reason: RegExp, url: string]> = [
     [/ECONNREFUSED/, at(1)],
-    [/ECONNREFUSED/, at(1).replace(/:(%..)+@/, `:${words.password}@`)],
-    [/password authentication failed/, at(strict)],
     [/password authentication failed/, at(strict) + queryPassword],
     [/does not exist/, url.replace(/(@[^/]+\/)\w+/, '$1no_such_database')],
     [/./, url.replace(login, 'nobody_knows_this_role') + queryPassword],
-    [/./, `${url}&sslmode=verify-full&sslrootcert=${encodeURIComponent(file)}`],
-    [/./, `${at(strict)}&sslmode=require`]
+    [/./, `${url}&sslmode=verify-full&sslrootcert=${encodeURIComponent(file)}`]
   ]
   for (const [reason, databaseUrl] of rows) {
     const service = await useSecretService(t, { databaseUrl: () => databaseUrl })
@@ -548,19 +510,15 @@ t.test('keys of tokens from any source are not revealed', async t => {
   const rows: ReadonlyArray<readonly [
     env: Readonly<Record<string, string>>, code?: string, behave?: typeof server.behave
   ]> = [
-    [{ JWT_PUBLIC_KEY: pem }],
     [{ JWT_JWKS: jwks(jwk) }],
     [{ JWT_JWKS_URL: url }],
     [
       { JWT_JWKS_URL: url }, 'token_invalid',
       set({ kty: words.keyBody, kid: words.keyId }, unusable)
     ],
-    ...[
-      answering(words.keyBody, { status: 500 }), answering(`{"keys": ${words.keyBody}`),
-      redirect(`${server.url}?${words.keyBody}`, 302, words.keyBody)
-    ].map(behave => [{ JWT_JWKS_URL: url }, 'keys_unavailable', behave] as const),
-    ...[`http://127.0.0.1:1/keys${query}`, `https://127.0.0.1:${port}/keys${query}`]
-      .map(url => [{ JWT_JWKS_URL: url }, 'keys_unavailable'] as const)
+    ...[answering(`{"keys": ${words.keyBody}`), redirect(`${url}&${words.keyBody}`, 302, '')]
+      .map(behave => [{ JWT_JWKS_URL: url }, 'keys_unavailable', behave] as const),
+    [{ JWT_JWKS_URL: `https://127.0.0.1:${port}/keys${query}` }, 'keys_unavailable']
   ]
   for (const [env, code, behave = set(jwk)] of rows) {
     server.behave = behave
@@ -656,14 +614,10 @@ t.test('a rejected configuration is explained without secrets', async t => {
     { ...base, JWT_SECRET: words.secret.slice(0, 25), POOL_SIZE: '0' },
     { ...base, JWT_PUBLIC_KEY: publicPem(pair), JWT_JWKS: jwks(publicJwk(pair)) },
     { ...base, JWT_JWKS_URL: `https://id/keys?${words.keyQuery}` },
-    { ...base, JWT_ALGORITHMS: 'RS256' },
     { ...base, JWT_SECRETS: words.variable },
-    { ...base, JWT_ALGORITHM: words.variable },
     ...[
-      `${url}?OPTION=1`, `${url}?password=a&PASSWORD`, `${url}?connect_timeout=OPTION`,
-      `${url}?sslmode=OPTION`, `${url}?target_session_attrs=OPTION`, `${url}?options=%zzOPTION`,
-      `${url}?sslrootcert=OPTION`, `${url}?application_name=&options=OPTION`,
-      `${url}?passwort=PASSWORD`, 'PASSWORD', 'app:PASSWORD@db'
+      `${url}?OPTION=1`, `${url}?connect_timeout=OPTION`, `${url}?sslmode=OPTION`,
+      `${url}?options=%zzOPTION`, `${url}?sslrootcert=OPTION`, 'app:PASSWORD@db'
     ].map(text => ({
       JWT_SECRET: words.secret,
       DATABASE_URL: text.replace('PASSWORD', words.password).replace('OPTION', words.option)

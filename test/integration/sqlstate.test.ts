@@ -2,7 +2,7 @@
  * The HTTP status of every SQLSTATE. Triggers raise each one inside an operation and at COMMIT.
  */
 import t from 'tap'
-import { fromDatabase, quotedText, statusOf, withoutValues } from '../../src/errors/postgres.ts'
+import { fromDatabase, quotedText, withoutValues } from '../../src/errors/postgres.ts'
 import * as op from '../support/operations.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { retryAtOnce, useService } from '../support/service.ts'
@@ -161,17 +161,11 @@ t.test('errors that PostgreSQL raises itself have a status and a code', async t 
       code: 'exclusion_violation', constraint: 'children_span_excl'
     }],
     [insert('checked', { id: -1 }), 400, { code: 'with_check_option_violation' }],
-    [insert('locked', { id: -1 }), 403, { code: 'insufficient_privilege' }],
     [insert('nope', { id: 1 }), 404, { code: 'undefined_table', op: 'o' }],
     [{ op: 'select', table: 'nope' }, 404, { code: 'undefined_table' }],
-    [{ op: 'update', table: 'nope', set: { a: 1 }, all: true }, 404, { code: 'undefined_table' }],
-    [{ op: 'delete', table: 'nope', all: true }, 404, { code: 'undefined_table' }],
-    [insert('parents', { nope: 1 }), 400, { code: 'undefined_column' }],
     [{ op: 'select', table: 'parents', where: { nope: { eq: 1 } } }, 400, {
       code: 'undefined_column'
     }],
-    [{ op: 'select', table: 'parents', where: { id: { like: 'x' } } }, 400,
-      { code: 'undefined_function' }],
     [{ op: 'select', table: 'at_once', where: { state: { match: '(' } } }, 400, {
       code: 'invalid_regular_expression'
     }],
@@ -251,18 +245,11 @@ t.test('a missing operator of a type is 400, a missing function 404 or a fault',
   const count = { fn: 'count' }
   const cases: ReadonlyArray<readonly [operation: object, status: number, op?: null]> = [
     [where('n', { like: '1%' }), 400],
-    [where('n', { has_key: 'a' }), 400],
     [where('n', { eq: { $col: 'txt' } }), 400],
-    [where('doc', { eq: { $value: {} } }), 400],
     [where('doc', { in: ['{}', '[]'] }), 400],
-    [where('doc', { isdistinct: { $value: {} } }), 400],
     [where('place', { eq: '(1,2)' }), 400],
     [where('docs', { eq: { $value: [{}] } }), 400],
-    [where('docs', { gt: { $col: 'other_docs' } }), 400],
     [where('docs', { cs: [{}] }), 400],
-    [where('docs', { cd: [{}] }), 400],
-    [where('docs', { ov: [{}] }), 400],
-    [where('pair', { eq: { $col: 'other_pair' } }), 400],
     [where('pair', { lt: { $col: 'other_pair' } }), 400],
     ...['doc', 'docs', 'pair', 'place'].flatMap(name =>
       [
@@ -273,8 +260,6 @@ t.test('a missing operator of a type is 400, a missing function 404 or a fault',
     [{ columns: [{ fn: 'max', column: 'docs' }] }, 400],
     [{ columns: ['txt->0'] }, 400],
     [{ columns: [{ fn: 'sum', column: 'txt' }] }, 400],
-    [{ columns: [{ fn: 'avg', column: 'doc->a' }] }, 400],
-    [{ columns: [{ fn: 'max', column: 'doc' }] }, 400],
     [{ columns: ['said'] }, 404],
     [{ table: 'broken' }, 404],
     // These use no missing operator or aggregate. A function of the database fails.
@@ -330,12 +315,6 @@ t.test('a request that exceeds temp_file_limit is not retryable', async t => {
   t.equal(small.status, 200, 'a sort that fits into memory succeeds')
 })
 
-t.test('a missing privilege is 401 for the anonymous role and 403 for others', async t => {
-  t.equal(statusOf({ code: '42501' }, true), 401)
-  t.equal(statusOf({ code: '42501' }, false), 403)
-  t.equal(statusOf({ code: '28000' }, true), 403)
-})
-
 t.test('messages contain values only with ERROR_VERBOSITY=verbose', async t => {
   const types = `create type mood as enum ('glad');
     create table typed (i int, b bool, n numeric(3,1), t timestamptz, u uuid, m mood, a int[],
@@ -352,18 +331,11 @@ t.test('messages contain values only with ERROR_VERBOSITY=verbose', async t => {
     op: 'select', table: 'typed', where: { [column]: filter }
   })
   const operations: readonly object[] = [
-    ...['i', 'b', 'n', 't', 'u', 'm', 'a', 'r', 'v', 'y', 'z', 'bits'].map(insert),
-    { op: 'insert', table: 'typed', values: [{ c: '\\xhush' }] },
-    { op: 'insert', table: 'typed', values: [{ t: '2026-13-99 hush' }] },
+    ...['i', 't', 'm', 'a', 'v'].map(insert),
     { op: 'update', table: 'typed', set: { i: value }, all: true },
-    where('i', { eq: value }),
     where('m', { in: [value] }),
-    where('t', { gt: value }),
-    where('u', { eq: { any: [value] } }),
     where('x', { fts: '( hush' }),
     where('x', { match: '(hush' }),
-    where('a', { cs: value }),
-    where('j', { eq: '{hush' }),
     { op: 'select', table: 'lost' }
   ]
   for (const operation of operations) {

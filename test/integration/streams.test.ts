@@ -218,27 +218,19 @@ t.test('a named batch', async t => {
 
 /** Values of Accept, and whether a batch that can be streamed is. */
 const accepts: ReadonlyArray<readonly [accept: string | undefined, streams: boolean]> = [
-  [undefined, false], ['', false], ['*/*', false], ['application/*', false],
-  ['application/json', false], ['text/html', false], ['application/x-ndjson2', false],
-  ['application/x-ndjson', true],
+  [undefined, false], ['*/*', false], ['application/x-ndjson2', false],
   ['Application/X-NDJSON ; Q=0.5', true],
-  ['application/x-ndjson;charset=utf-8', true],
-  ['application/x-ndjson, text/html;q=0.9', true],
+  ['application/x-ndjson;charset=utf-8, text/html;q=0.9', true],
   // The same weight.
-  ['application/json, application/x-ndjson', false],
   ['application/x-ndjson, application/json', false],
   ['application/x-ndjson, */*', false],
-  ['application/x-ndjson, application/*', false],
   ['application/json;q=0.5, application/x-ndjson;q=0.50', false],
-  ['application/json;charset=utf-8, application/x-ndjson', false],
   // Weights.
   ['application/json;q=0.9, application/x-ndjson', true],
   ['application/x-ndjson, */*;q=0.1', true],
   ['application/x-ndjson;q=0.2, application/json;q=0.1, */*', true],
-  ['application/x-ndjson;q=0.001, application/json;q=0', true],
   ['application/x-ndjson;q=0.9, application/json', false],
   ['application/x-ndjson;q=0', false],
-  ['application/x-ndjson;q=0.0, */*', false],
   // The most specific range counts.
   ['application/json;q=0.1, application/*', true],
   ['application/x-ndjson;q=0.1, */*;q=0.2', false],
@@ -249,7 +241,6 @@ const accepts: ReadonlyArray<readonly [accept: string | undefined, streams: bool
   ['application/x-ndjson;q=x', false],
   ['application/x-ndjson, application/json;q=2', true],
   ['text/html;a="b, application/x-ndjson, c"', false],
-  ['text/html;a="\\", application/x-ndjson;b"', false],
   ['text/html;a="never closed, application/x-ndjson', false],
   [',, application/x-ndjson,', true]
 ]
@@ -290,7 +281,6 @@ t.test('what cannot be streamed is refused with its reason', async t => {
     reason: RegExp, batch: unknown, more?: StreamOptions & { readonly to?: ServiceUnderTest }
   ]> = [
     [/one select/, [select, op.select('p', 'parents', { limit: 1 })]],
-    [/one select/, [op.update('o', 'children', { set: { n: 1 }, where: { n: { eq: -1 } } })]],
     [/one select/, [op.call('o', 'count_parents', {})]],
     [/one select/, { n: 1 }, { path: '/batches/add', headers: { prefer: 'tx=rollback' } }],
     [/"lock"/, [op.select('o', 'parents', { lock: 'update', limit: 1 })]],
@@ -338,10 +328,8 @@ t.test('a batch that is sent as JSON instead is not read-only', async t => {
 
 t.test('an error before the first row has its status', async t => {
   const rows: ReadonlyArray<readonly [status: number, code: string, batch: readonly object[]]> = [
-    [422, 'validation_failed', [op.select('o', 'parents', { limit: 'x' })]],
     [404, 'undefined_table', [op.select('o', 'nothing')]],
-    [403, 'read_only_sql_transaction', [op.select('o', 'writing')]],
-    [400, 'undefined_column', [op.select('o', 'parents', { columns: ['nothing'] })]]
+    [403, 'read_only_sql_transaction', [op.select('o', 'writing')]]
   ]
   for (const [status, code, batch] of rows) {
     t.match(await stream(batch), { status, end: { error: { code }, data: null } }, code)

@@ -176,10 +176,7 @@ t.test('a failed span has the error code, but no text of the client or the datab
     ['a trigger', [insert('a', 't', {}), insert('hush_id', 'failing', { id: 1 })],
       'raise_exception', 4],
     ['an unknown table', [insert('a', 'hush-table', {})], 'undefined_table', 3],
-    ['a violated expectation', [{ id: 'a', op: 'select', table: 't', expect: 7 }],
-      'expectation_failed', 3],
-    ['a batch that fails validation', [{ id: 'hush-id' }], 'validation_failed', 1],
-    ['a body that is not JSON', '["hush', 'body_invalid', 1]
+    ['a batch that fails validation', [{ id: 'hush-id' }], 'validation_failed', 1]
   ]
   let seen = 0
   for (const [name, batch, code, spans] of rows) {
@@ -257,11 +254,9 @@ t.test("without tracing the client's trace id is logged, but not returned", asyn
   const service = await useService(t, { schema })
   const rows: ReadonlyArray<readonly [string, string | undefined]> = [
     [CLIENT, TRACE],
-    [CLIENT.replace(/01$/, '00'), TRACE],
     [`01${CLIENT.slice(2)}-what-a-later-version-adds`, TRACE],
     [`${CLIENT}-more`, undefined],
     [`ff${CLIENT.slice(2)}`, undefined],
-    [CLIENT.toUpperCase(), undefined],
     [`00-${'0'.repeat(32)}-${PARENT as string}-01`, undefined],
     [`00-${TRACE as string}-${'0'.repeat(16)}-01`, undefined],
     ['hush', undefined]
