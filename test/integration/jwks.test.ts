@@ -106,27 +106,6 @@ t.test('a new key is found with one fetch, a removed key is rejected after the n
   t.same(changes, [{ keys: 1 }], 'an unchanged number of keys is reported once')
 })
 
-t.test('concurrent lookups of unknown keys share one fetch', async t => {
-  const server = await useJwksServer(t)
-  server.behave = set(key('old'))
-  const { look } = useRemote(t, server)
-  const storm = (): Array<Promise<string>> =>
-    Array.from({ length: 200 }, (_, i) => look(i === 100 ? 'new' : `name ${i}`))
-  const outcome = async (looks: ReadonlyArray<Promise<string>>): Promise<ReadonlySet<string>> =>
-    new Set(await Promise.all(looks))
-  t.equal(await look('old'), 'old')
-  const { behave, release } = hold(set(key('old'), key('new')))
-  server.behave = behave
-  const waiting = storm()
-  await until(() => server.asked.length === 2)
-  t.equal(await look('old'), 'old', 'a lookup of a known key does not wait')
-  const later = storm()
-  release()
-  t.same(await outcome([...waiting, ...later]), new Set(['none', 'new']))
-  t.same(await outcome(storm()), new Set(['none', 'new']), 'within the cooldown')
-  t.equal(server.asked.length, 2)
-})
-
 t.test('lookups share a failed fetch, too, until the cooldown ends', async t => {
   const server = await useJwksServer(t)
   server.behave = set(key('old'))
