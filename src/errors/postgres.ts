@@ -194,7 +194,7 @@ const workerLosses: ReadonlySet<string | undefined> = new Set([
 /**
  * HTTP status of an error. `PTxyz` is PostgREST's convention for a function that sets the status.
  */
-export function statusOf (error: ErrorOrigin, anonymous: boolean): number {
+function statusOf (error: ErrorOrigin, anonymous: boolean): number {
   const { code, routine, position } = error
   if (code === SqlState.undefined_function &&
     (missingOperator.has(routine) || position !== undefined)) return 400
