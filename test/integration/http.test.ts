@@ -172,11 +172,11 @@ t.test('no header takes longer than another one of its length', async t => {
   }
   const usual = await fastest({ 'x-other': 'x'.repeat(size) })
   const beginnings: Readonly<Record<string, readonly string[]>> = {
-    'content-type': ['', 'application/json;', 'application/json; charset=utf-8'],
-    prefer: ['', 'a=', 'a; b', 'a="', 'tx=commit;'],
-    authorization: ['', 'Bearer ', 'Bearer a.b.'],
+    'content-type': ['', 'application/json;'],
+    prefer: ['', 'a=', 'a; b', 'a="'],
+    authorization: ['', 'Bearer a.b.'],
     'idempotency-key': ['', '"'],
-    'accept-encoding': ['', 'br;', 'br;q=0.'],
+    'accept-encoding': ['', 'br;q=0.'],
     traceparent: ['', '00-'],
     'x-request-id': [''],
     'oneflight-position': ['', '0/']

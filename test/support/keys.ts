@@ -11,7 +11,7 @@ import {
   type KeyObject
 } from 'node:crypto'
 
-export interface KeyPair {
+interface KeyPair {
   readonly publicKey: KeyObject
   readonly privateKey: KeyObject
 }
@@ -93,7 +93,7 @@ export type SigningKey = KeyPair | string | Buffer
  * Signs `text` as RFC 7518 §3 specifies: ES is r and s concatenated, PS has a salt as long as the
  * digest.
  */
-export function signature (alg: Algorithm, key: SigningKey, text: string): Buffer {
+function signature (alg: Algorithm, key: SigningKey, text: string): Buffer {
   const hash = `sha${alg.slice(2)}`
   const bytes = Buffer.from(text)
   if (typeof key === 'string' || Buffer.isBuffer(key)) {
@@ -127,7 +127,7 @@ export function signText (text: string, alg: Algorithm, key: SigningKey): string
   return `${text}.${signature(alg, key, text).toString('base64url')}`
 }
 
-export interface TokenParts {
+interface TokenParts {
   readonly alg: Algorithm
   readonly key: SigningKey
   readonly payload: unknown
