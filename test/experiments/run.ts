@@ -21,7 +21,14 @@ import { listAppend } from './list-append.ts'
 import { overload } from './overload.ts'
 import { patroni } from './patroni/patroni.ts'
 import { pieces } from './pieces.ts'
-import { isReached, readCommit, seeded, type Figure, type Scenario } from './scenario.ts'
+import {
+  isReached,
+  readCommit,
+  renderRecord,
+  seeded,
+  type Figure,
+  type Scenario
+} from './scenario.ts'
 import { storm } from './storm.ts'
 
 const scenarios: readonly Scenario[] = [
@@ -132,7 +139,7 @@ function write (run: ScenarioRun): void {
   )
   const runs = [...others, run]
   const ordered = scenarios.flatMap(({ name }) => runs.filter(({ scenario }) => scenario === name))
-  writeFileSync(file, `${JSON.stringify(ordered, null, 2)}\n`)
+  writeFileSync(file, `[${ordered.map(run => renderRecord(run, 'figures')).join(',\n')}]\n`)
 }
 
 async function embeddedVersion (): Promise<string> {

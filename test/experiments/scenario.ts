@@ -75,6 +75,13 @@ export function mustBeZero (...promises: readonly number[]) {
     figureFor(...promises)(name, value, { exactly: 0 })
 }
 
+/** Writes a record as JSON, with a line for each element of its array `name`. */
+export function renderRecord (record: object, name: string): string {
+  const { [name]: list, ...head } = record as Readonly<Record<string, unknown>>
+  const lines = (list as readonly unknown[]).map(element => JSON.stringify(element))
+  return `${JSON.stringify(head).slice(0, -1)},"${name}":[\n${lines.join(',\n')}\n]}`
+}
+
 /** Returns the commit that is checked out. HEAD may move while an experiment runs. */
 export function readCommit (): string {
   const options = { cwd: import.meta.dirname, encoding: 'utf8' } as const

@@ -12,7 +12,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { onStage, type Stage } from '../../../scripts/dev/stage.ts'
 import { resetTables, useDatabase, type Database } from '../../../bench/database.ts'
 import { useRestartableServer } from '../../support/database/restartable-server.ts'
-import { figureFor, type Figure, type Scenario, type ScenarioOptions } from '../scenario.ts'
+import {
+  figureFor,
+  renderRecord,
+  type Figure,
+  type Scenario,
+  type ScenarioOptions
+} from '../scenario.ts'
 import { cpuOfMachine, takeSlice, type Scene, type Slice } from './measure.ts'
 import { measuredFile, type Comparison, type Measured } from './measured.ts'
 import { measureOtherCosts, useWarmScene, type Effort } from './other-costs.ts'
@@ -57,7 +63,7 @@ async function runGrowth (
   }
   log(`the simulation beside the service:\n${renderReality(measured)}`)
   if (long && patience.ms > 0) {
-    writeFileSync(measuredFile, `${JSON.stringify(measured, null, 1)}\n`)
+    writeFileSync(measuredFile, `${renderRecord(measured, 'comparisons')}\n`)
     log('written: test/experiments/growth/measured.json')
   } else if (long) log('not written: other processes used more than a fifth of the machine')
   return describe(measured, long, patience.ms)

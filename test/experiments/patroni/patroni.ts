@@ -9,6 +9,7 @@ import {
   figureFor,
   mustBeZero,
   readCommit,
+  renderRecord,
   seeded,
   type Figure,
   type Scenario
@@ -88,7 +89,7 @@ function write (result: Result, commit: string): void {
       [result, ...earlier].find(result => isOf(experiment, result)) ?? []
     )
   }
-  writeFileSync(figuresFile, `${JSON.stringify(record, null, 2)}\n`)
+  writeFileSync(figuresFile, `${renderRecord(record, 'results')}\n`)
 }
 
 function isOf (experiment: Experiment, result: Result): boolean {
