@@ -47,8 +47,7 @@ export function costsOf (bench: BenchRecord, measured: Measured): Costs {
     readDatabaseMs: median(cpuPerBatch(read, 'postgres')),
     balancerMs: measured.balancerPerService * serviceMs,
     roundTripMs: find(bench, 'order', ROUND_TRIP_MS)?.measuredRoundTripMs ?? ROUND_TRIP_MS,
-    // Other processes that use the disk only add to it.
-    flushMs: Math.min(...measured.comparisons.map(({ slice }) => slice.flushMs)),
+    flushMs: measured.flushMs,
     hotRow: Math.max(...hot),
     walBytes: measured.walBytes
   }

@@ -1,5 +1,5 @@
 /**
- * The tables of docs/operations/growth.md, from the costs, the model and the simulation.
+ * The tables of docs/operations/growth.md, from the costs and the model.
  */
 import { show } from '../../../bench/goals.ts'
 import { renderTable } from '../../../bench/ratios.ts'
@@ -19,8 +19,6 @@ import {
   type Tier,
   type TierName
 } from './model.ts'
-import { renderReality } from './reality.ts'
-import { shapesOf, simulateAt } from './shapes.ts'
 
 /** The records and assumptions that the page shows. */
 export interface Sources {
@@ -38,8 +36,6 @@ export function readSources (): Sources {
 export const growthTables = {
   plans: renderPlans,
   tiers: renderTiers,
-  shapes: renderShapes,
-  reality: ({ measured }) => renderReality(measured),
   costs: renderCosts,
   assumptions: renderAssumptions
 } as const satisfies Record<string, (sources: Sources) => string>
@@ -100,7 +96,7 @@ function names (limits: Assumptions): Readonly<Record<TierName, string>> {
 }
 
 /** Where each tier gives way, the lowest limit first. */
-export function renderTiers ({ costs, limits, measured }: Sources): string {
+export function renderTiers ({ costs, limits }: Sources): string {
   const several = scaling('tenants-on-several-databases', 'a deployment for each database')
   const remedies: Readonly<Record<TierName, string>> = {
     row: `${scaling('limits-and-remedies', 'lock it last, or split it')}; no machine lifts ` +
@@ -114,9 +110,7 @@ export function renderTiers ({ costs, limits, measured }: Sources): string {
     database: `${scaling('reads-on-a-standby', 'reads on a standby')}, which serves ${
       about(limits.use * limits.cores * 1000 / costs.readDatabaseMs)
     } batches of one select per second as planned; then ${several}`,
-    connections: `${several}, or ${scaling('a-pooler', 'a pooler')}, which takes ${
-      show(measured.unpreparedPerPrepared)
-    } times the cores of the database`,
+    connections: `${several}, or ${scaling('a-pooler', 'a pooler')}`,
     standby: several,
     log: `a faster disk, or ${several}`
   }
@@ -124,24 +118,6 @@ export function renderTiers ({ costs, limits, measured }: Sources): string {
     [names(limits)[name], about(limit * limits.use), about(limit), remedies[name]]
   )
   return renderTable(['Tier', 'Planned, batches/s', 'Limit, batches/s', 'Remedy'], rows)
-}
-
-/** The parts of a limit at which it is simulated. */
-const LOADS = [0.6, 0.8, 0.95, 1.2] as const
-
-/** How the tiers give way: response times and refusals, simulated. */
-export function renderShapes ({ costs, limits, measured }: Sources): string {
-  const rows = shapesOf({ costs, limits, measured }).map(shape => [
-    shape.name,
-    about(shape.limit),
-    ...LOADS.map(load => {
-      const { p50Ms, p99Ms, refused } = simulateAt(shape, load)
-      const times = `${about(p50Ms)} / ${about(p99Ms)}`
-      return refused < 0.0005 ? times : `${times}, ${about(refused * 100)} % refused`
-    })
-  ])
-  const head = LOADS.map(load => `${load * 100} %`)
-  return renderTable(['Shape', 'Limit, batches/s', ...head], rows)
 }
 
 /** The inputs of the model that were measured. */
@@ -159,18 +135,13 @@ export function renderCosts ({ costs, measured }: Sources): string {
     ['Batches per second on one row',
       show(costs.hotRow),
       '[benchmarks](../internals/benchmarks.md#one-hot-row), the best'],
-    ['One flush of the log', ms(costs.flushMs), `${growth}, the shortest mean of a load`],
+    ['One flush of the log', ms(costs.flushMs), growth],
     ['Connection taken: round trip, PostgreSQL, one and a half flushes',
       ms(heldMs(costs)), 'the sum'],
     ['Log of a batch', `${show(costs.walBytes)} bytes`, growth],
     ['Load balancer, processor time by that of the service',
       `${show(measured.balancerPerService)}×`,
       `${growth}, [haproxy.cfg](../../deploy/haproxy/haproxy.cfg)`],
-    ['Refusal, processor time by that of a batch', `${show(measured.refusalPerBatch)}×`, growth],
-    ['PostgreSQL without prepared statements, as behind a pooler',
-      `${show(measured.unpreparedPerPrepared)}×`, growth],
-    [`PostgreSQL beside ${measured.idleConnections.count} idle connections`,
-      `${show(measured.idleConnections.ratio)}×`, growth],
     ['Memory of a connection that has run batches',
       `${show(measured.connectionBytes / 1e6)} MB`, growth]
   ])
@@ -181,12 +152,10 @@ export function renderAssumptions ({ limits }: Sources): string {
   const gp3 = 'https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html'
   return renderTable(['Assumption', 'Value', 'Source'], [
     ['Planned use of each tier', `${limits.use * 100} %`,
-      'the response times in the simulation above. If a quarter of a tier fails, the rest is ' +
-      'used at 80 %'],
+      'a choice. If a quarter of a tier fails, the rest is used at 80 %'],
     ['Cores of the largest database', show(limits.cores),
       'a choice. That PostgreSQL uses them all as well as two was not measured'],
-    ['Connections of one database', show(limits.connections),
-      'a choice, below which idle connections cost little (measured above)'],
+    ['Connections of one database', show(limits.connections), 'a choice'],
     ['Log of one database', `${show(limits.logBytes / 1e6)} MB/s`,
       `[the throughput of a gp3 volume](${gp3}) that was not paid for separately`],
     ['Batches that may run on a standby', `${limits.reads * 100} %`, 'an example'],

@@ -14,8 +14,6 @@ import {
   type Assumptions
 } from '../../experiments/growth/model.ts'
 import { growthTables, readSources, renderPlans } from '../../experiments/growth/page.ts'
-import { compareAll } from '../../experiments/growth/reality.ts'
-import { shapesOf, simulateAt } from '../../experiments/growth/shapes.ts'
 import { readRecord } from '../../../bench/record.ts'
 
 /** A process runs 1000 batches per second, a core of PostgreSQL 500. */
@@ -120,23 +118,4 @@ t.test('the tables name what is next, and link what helps', async t => {
     const widths = table.split('\n\n')[0]?.split('\n').map(line => line.split(' | ').length)
     t.equal(new Set(widths).size, 1, name)
   }
-})
-
-t.test('the plan serves its load in the simulation', async t => {
-  const sources = readSources()
-  for (const shape of shapesOf(sources)) {
-    const { refused, p99Ms } = simulateAt(shape, sources.limits.use)
-    const isAmple = !shape.name.includes('2 connections')
-    t.ok(refused < (isAmple ? 0.0005 : 0.005) && p99Ms < 50, shape.name)
-    t.ok(simulateAt(shape, 1.2).refused > 0.1, `${shape.name} gives way beyond its limit`)
-  }
-})
-
-t.test('the simulation is near the service in the recorded comparison', async t => {
-  const compared = compareAll(readMeasured())
-  t.ok(compared.length > 5)
-  const errors = compared.map(({ comparison, simulated }) =>
-    Math.abs(simulated.served / comparison.slice.served - 1)
-  ).sort((a, b) => a - b)
-  t.ok((errors[Math.floor(errors.length / 2)] as number) < 0.1, 'median error of the throughput')
 })
