@@ -1,7 +1,7 @@
 /**
  * Lints the workflows of GitHub with actionlint, which also has to find errors in a faulty one. It
  * checks neither pinned actions nor timeouts nor permissions: these tests do. Nothing runs the
- * workflows. The forms of issues are read as YAML.
+ * workflows.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
@@ -68,18 +68,5 @@ for (const file of files) {
 t.test('scripts of the workflows are valid shell', async t => {
   for (const { run } of files.flatMap(jobsOf).flatMap(({ steps = [] }) => steps)) {
     if (run !== undefined) t.equal(execFileSync('bash', ['-n'], { input: run }).toString(), '')
-  }
-})
-
-t.test('the forms of issues have labelled fields with ids of their own', async t => {
-  const forms = globSync('.github/ISSUE_TEMPLATE/{bug,feature}.yml', { cwd: root })
-  t.equal(forms.length, 2)
-  for (const form of forms) {
-    const { name, description, body } = parse(read(form))
-    t.match({ name, description }, { name: /./, description: /./ })
-    const fields = body.filter(({ type }: { type: string }) => type !== 'markdown')
-    t.ok(fields.every((field: any) => /^(?:input|textarea)$/.test(field.type)))
-    t.ok(fields.every(({ attributes }: any) => attributes.label !== undefined))
-    t.equal(new Set(fields.map(({ id }: { id: string }) => id)).size, fields.length)
   }
 })
