@@ -79,7 +79,7 @@ async function takeProfile (checkout: string): Promise<Taken> {
 }
 
 /** Adds up the samples of the time of the load, without those of an idle process. */
-export function addUp ({ profile, from, to }: Taken): Box {
+function addUp ({ profile, from, to }: Taken): Box {
   const nodes = new Map(profile.nodes.map(node => [node.id, node]))
   const parents = new Map(
     profile.nodes.flatMap(({ id, children = [] }) => children.map(child => [child, id] as const))
@@ -117,7 +117,7 @@ const groups = [
 const escape = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
 
 /** Draws the boxes below each other, the widest call first. */
-export function draw (all: Box): string {
+function draw (all: Box): string {
   const parts: string[] = []
   let depth = 0
   const place = (box: Box, x: number, row: number): void => {
