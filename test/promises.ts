@@ -118,7 +118,7 @@ export const promises: readonly Promised[] = [
     text: 'Overload is refused quickly, and memory stays bounded.',
     tests: [
       ['experiments/overload'],
-      ['experiments/hostile', 'requests that use every limit'],
+      ['unit/support/hostile', 'the time for a body as it grows'],
       ['integration/admission']
     ]
   },

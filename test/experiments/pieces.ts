@@ -6,9 +6,8 @@
  */
 import { collectGarbage } from '../support/garbage.ts'
 import { MAX_BODY_BYTES, nameOf, writeBody } from '../support/hostile/bodies.ts'
-import { namedParts } from '../support/hostile/named.ts'
+import { namedParts, writeParameters } from '../support/hostile/named.ts'
 import { parts } from '../support/hostile/parts.ts'
-import { writeParameters } from '../support/hostile/requests.ts'
 import {
   findShare,
   isTooMuch,

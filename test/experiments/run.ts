@@ -16,7 +16,6 @@ import { conflicts } from './conflicts.ts'
 import { cuts } from './cuts.ts'
 import { fairness } from './fairness.ts'
 import { growth } from './growth/growth.ts'
-import { hostile } from './hostile.ts'
 import { listAppend } from './list-append.ts'
 import { overload } from './overload.ts'
 import { patroni } from './patroni/patroni.ts'
@@ -37,7 +36,6 @@ const scenarios: readonly Scenario[] = [
   overload,
   conflicts,
   listAppend,
-  hostile,
   pieces,
   fairness,
   patroni,

@@ -12,9 +12,7 @@ import { MessageWriter } from '../../../src/postgres/messages.ts'
 import { noPreparedStatements, toRequests } from '../../../src/postgres/prepared-statements.ts'
 import { Compiler } from '../../../src/sql/compiler.ts'
 import type { Statement } from '../../../src/sql/statement/statement.ts'
-import { NO_SUGGESTIONS } from '../../../src/transaction/look-up.ts'
 import { batchSettings } from '../../../src/transaction/run-batch.ts'
-import { toFailure } from '../../../src/transaction/to-failure.ts'
 import { namedBatches } from './named.ts'
 
 /** Processor time of this thread, in milliseconds, by stage. */
@@ -22,12 +20,8 @@ export type Stages = ReadonlyMap<string, number>
 
 export interface Measured {
   readonly stages: Stages
-  /** The first failure that the body causes; undefined: none. */
+  /** The failure that the body causes; undefined: none. */
   readonly failure: unknown
-  /** Bytes of the response of a body that is refused. */
-  readonly answerBytes: number
-  /** Bytes for PostgreSQL, of the run with most. */
-  readonly sentBytes: number
 }
 
 /** The default limits of the service. */
@@ -86,16 +80,6 @@ const request = {
   trace: undefined
 } as never
 
-/** Errors of PostgreSQL that are described with the words of the request. */
-const errors = [
-  { code: '42703', message: 'column t.c1 does not exist' },
-  { code: '42883', message: 'operator does not exist: integer ~ unknown' },
-  { code: '42P01', message: 'relation "public.t" does not exist' },
-  { code: '42804', message: 'argument must be type boolean', routine: 'coerce_to_boolean' },
-  { code: '42803', message: 'column "t.a" must appear in the GROUP BY clause' },
-  { code: '22P02', message: 'invalid input syntax for type integer: "no such value"' }
-] as const
-
 /** Measures the body of a batch. */
 export function measureBody (body: string): Measured {
   const planner = new BatchPlanner(limits)
@@ -126,9 +110,7 @@ export function measureParameters (name: string, body: string): Measured {
 
 /** The longest piece of the event loop: others proceed between the stages of a large body. */
 export function longestPiece ({ stages }: Measured): number {
-  // A body is refused in the turn in which its issue is found.
-  return Math.max(...Array.from(stages, ([name, ms]) =>
-    /^(?:read|plan|error)/.test(name) ? ms + (stages.get('answer') ?? 0) : ms))
+  return Math.max(...stages.values())
 }
 
 /** Whether a body has too many names, operators and references. */
@@ -151,23 +133,20 @@ export function findShare (measure: (share: number) => Measured): number {
 
 class StageClock {
   readonly #stages = new Map<string, number>()
-  #failure: unknown
-  #sentBytes = 0
 
   measure (read: (clock: StageClock) => readonly PlannedBatch[]): Measured {
-    this.#attempt(() => {
+    let failure: unknown
+    try {
       const planned = read(this)
       // The same shape is compiled in another way when it is known.
       for (const batch of new Set([planned[0], planned.at(-1)])) {
-        this.#compile(batch as PlannedBatch)
+        this.run('compile', () =>
+          write(compiler.compile(batch as PlannedBatch, request).operations()))
       }
-    })
-    return {
-      stages: this.#stages,
-      failure: this.#failure,
-      answerBytes: this.#answer(),
-      sentBytes: this.#sentBytes
+    } catch (error) {
+      failure = error
     }
+    return { stages: this.#stages, failure }
   }
 
   /** Runs a stage. Of a stage that runs again, the longest time is kept. */
@@ -180,55 +159,14 @@ class StageClock {
       this.#stages.set(name, Math.max(this.#stages.get(name) ?? 0, (user + system) / 1000))
     }
   }
+}
 
-  /** Keeps the first failure. */
-  #attempt (work: () => void): void {
-    try {
-      work()
-    } catch (error) {
-      this.#failure ??= error
-    }
+/** Writes the messages for PostgreSQL. */
+function write (statements: readonly Statement[]): void {
+  const writer = new MessageWriter()
+  const connection = { prepared: noPreparedStatements(), prepares: true }
+  for (const { name, text, parameters } of toRequests(connection, statements)) {
+    writer.parse(name, text).bind(name, parameters).execute()
   }
-
-  #compile (planned: PlannedBatch): void {
-    const compile = () => compiler.compile(planned, request)
-    const stage = (name: string, create: () => readonly Statement[]): void =>
-      this.#attempt(() => this.run(name, () => this.#write(create())))
-    stage('operations', () => compile().operations())
-    this.#attempt(() => this.#describeErrors(planned, compile().operations()))
-  }
-
-  #write (statements: readonly Statement[]): void {
-    const writer = new MessageWriter()
-    const connection = { prepared: noPreparedStatements(), prepares: true }
-    for (const { name, text, parameters } of toRequests(connection, statements)) {
-      writer.parse(name, text).bind(name, parameters).execute()
-    }
-    this.#sentBytes = Math.max(this.#sentBytes, writer.finish().length)
-  }
-
-  /** Describes errors at the end of the longest statement. */
-  #describeErrors (planned: PlannedBatch, statements: readonly Statement[]): void {
-    const lengths = statements.map(({ text }) => text.length)
-    const at = lengths.indexOf(Math.max(...lengths))
-    const query = statements[at]?.text ?? ''
-    const { plan } = planned
-    const options = {
-      ...limits, role: 'user', anonymous: false, verbose: false, suggestions: NO_SUGGESTIONS
-    }
-    for (const error of errors) {
-      const described = { severity: 'ERROR', position: String(query.length - 1), query, ...error }
-      const outcome = { kind: 'failed', at, error: described } as never
-      this.run(`error ${error.code}`, () => toFailure(outcome, plan, options))
-    }
-  }
-
-  /** Returns the bytes of the response of a body that is refused. */
-  #answer (): number {
-    const failure = this.#failure
-    if (!(failure instanceof Failure)) return 0
-    const { code, message, details } = failure
-    return Buffer.byteLength(this.run('answer', () =>
-      JSON.stringify({ error: { code, message, ...details }, data: null })))
-  }
+  writer.finish()
 }

@@ -17,9 +17,8 @@ import { Failure } from '../../../src/errors/catalogue.ts'
 import { seeded } from '../../experiments/scenario.ts'
 import { nameOf, writeBody, type Recipe } from '../../support/hostile/bodies.ts'
 import { writeOperation } from '../../support/hostile/draft.ts'
-import { namedParts } from '../../support/hostile/named.ts'
+import { namedParts, writeParameters } from '../../support/hostile/named.ts'
 import { partGroups, parts } from '../../support/hostile/parts.ts'
-import { writeParameters } from '../../support/hostile/requests.ts'
 import {
   longestPiece,
   measureBody,
