@@ -8,7 +8,6 @@
  */
 import type { ChildProcess } from 'node:child_process'
 import { addKeptCoverage } from './coverage.ts'
-import { createFileReport, type FileReport } from './file-report.ts'
 
 /** Assertions ("test points"), as tap counts them. */
 export interface Totals {
@@ -39,14 +38,37 @@ interface TestFile {
   readonly time: number
   readonly counts: Counts
   readonly options: { readonly exitCode?: number | null, readonly signal?: string | null }
-  readonly parser: { on(event: 'line', listen: (line: string) => void): void }
+  readonly parser: {
+    on(event: 'line', listen: (line: string) => void): void
+    on(event: 'skip' | 'todo', listen: (test: Omitted) => void): void
+    on(event: 'complete', listen: (results: { readonly plan: FilePlan }) => void): void
+  }
   passing(): boolean
   on(event: 'process', listen: (process: ChildProcess) => void): void
 }
 
-interface Output extends FileReport {
+/** A skipped or pending test; true: without a reason (`Result` of tap-parser). */
+interface Omitted {
+  readonly fullname: string
+  readonly skip: string | boolean
+  readonly todo: string | boolean
+}
+
+/** The plan of a file that may be skipped as a whole. */
+interface FilePlan {
+  readonly skipAll: boolean
+  readonly skipReason: string
+}
+
+interface Output {
+  /** The output that explains failures, without passed assertions, plans and timings. */
+  failures(): string
+  /** One line for each skipped or pending test: file, test names, reason. */
+  readonly omissions: readonly string[]
   stderr(): string
 }
+
+const NOISE = /^\s*(ok \d|\d+\.\.\d|TAP version|# time=|# \{|$)/
 
 let attached = false
 
@@ -72,7 +94,7 @@ function attach (suite: Suite): void {
   suite.on('subtestEnd', file => {
     const output = outputs.get(file) ?? watch(file)
     finished++
-    omissions.push(...output.omissions())
+    omissions.push(...output.omissions)
     console.log(`[${finished}/${added}] ${describe(file)}`)
     if (output.stderr() !== '') console.log(output.stderr())
     if (file.passing()) return
@@ -82,7 +104,7 @@ function attach (suite: Suite): void {
     console.log(failure)
   })
   suite.on('complete', () => {
-    for (const omission of omissions) console.log(`# ${omission}`)
+    for (const omission of omissions) console.log(`# skipped or to do: ${omission}`)
     const { pass, fail, skip, todo } = suite.counts
     if (skip + todo > 0) console.log(`# ${skip + todo} skipped or to do`)
     if (finished > 1) for (const failure of failures) console.log(failure)
@@ -102,11 +124,31 @@ function removeHooks (file: TestFile): void {
 }
 
 function watch (file: TestFile): Output {
-  const report = createFileReport(file.name)
+  const { name, parser } = file
+  const [lines, omissions]: [string[], string[]] = [[], []]
   const stderr: Buffer[] = []
-  file.parser.on('line', line => report.add(line.replace(/\n$/, '')))
+  const omit = ({ fullname, skip, todo }: Omitted): void => {
+    const reason = skip || todo
+    // Those that `--grep` leaves out do not count.
+    if (String(reason).startsWith('filter')) return
+    // Some names repeat the reason.
+    const test = fullname.replace(` (skipped: ${reason})`, '')
+    omissions.push(`${test}: ${reason === true ? 'no reason given' : reason}`)
+  }
+  parser.on('skip', omit)
+  parser.on('todo', omit)
+  parser.on('complete', ({ plan }) => {
+    if (plan.skipAll) omissions.push(`${name}: ${plan.skipReason}`)
+  })
+  parser.on('line', line => {
+    if (!NOISE.test(line)) lines.push(line.trimEnd())
+  })
   file.on('process', child => child.stderr?.on('data', (chunk: Buffer) => stderr.push(chunk)))
-  return { ...report, stderr: () => Buffer.concat(stderr).toString().trimEnd() }
+  return {
+    failures: () => lines.join('\n'),
+    omissions,
+    stderr: () => Buffer.concat(stderr).toString().trimEnd()
+  }
 }
 
 function describe (file: TestFile): string {
