@@ -195,18 +195,3 @@ t.test(
     await untilRaised(t, live, ['OneflightDown'])
   }
 )
-
-t.test(...needs('an unknown outcome raises an alert', { prometheus }), async t => {
-  const service = await useService(t, { schema })
-  const live = await startPrometheus(t, [service])
-  await service.database.sql.unsafe(`
-    create function choose() returns trigger language plpgsql as $$
-      begin raise exception sqlstate 'PT500' using message = 'simulated failure'; end $$;
-    create table chosen (id int); grant all on chosen to oneflight_user;
-    create trigger choose before insert on chosen for each row execute function choose()`)
-  t.equal(
-    (await service.post([{ id: 'c', op: 'insert', table: 'chosen', values: [{ id: 1 }] }])).status,
-    500
-  )
-  await untilRaised(t, live, ['OneflightCommitUnknown'])
-})

@@ -37,36 +37,16 @@ export function watchedSchema (seconds: number): string {
 export interface Rule {
   readonly alert: string
   readonly expr: string
-  readonly for?: string
   readonly labels: Readonly<Record<string, string>>
   readonly annotations: Readonly<Record<string, string>>
 }
 
 export interface Panel {
-  readonly id: number
   readonly title: string
-  readonly type: string
-  readonly description?: string
-  readonly datasource?: { readonly uid: string }
-  readonly gridPos: {
-    readonly x: number,
-    readonly y: number,
-    readonly w: number,
-    readonly h: number
-  }
-  readonly fieldConfig?: { readonly defaults: { readonly unit?: string } }
-  readonly targets?: ReadonlyArray<
-    {
-      readonly refId: string,
-      readonly expr: string,
-      readonly legendFormat: string,
-      readonly datasource: { readonly uid: string }
-    }
-  >
+  readonly targets?: ReadonlyArray<{ readonly expr: string }>
 }
 
 export interface Dashboard {
-  readonly uid: string
   readonly panels: readonly Panel[]
   readonly templating: {
     readonly list: ReadonlyArray<{ readonly query: { readonly query: string } }>
@@ -123,7 +103,6 @@ export function readExpression (expr: string): Expression {
 export interface Family {
   readonly name: string
   readonly type: string
-  readonly help: string
   readonly labels: ReadonlySet<string>
 }
 
@@ -132,15 +111,10 @@ export interface Family {
  * `quantile`.
  */
 export function readExposition (text: string): ReadonlyMap<string, Family> {
-  const families = new Map<
-    string,
-    { name: string, type: string, help: string, labels: Set<string> }
-  >()
+  const families = new Map<string, { name: string, type: string, labels: Set<string> }>()
   for (const line of text.split('\n')) {
-    const [, word, name = '', rest = ''] = /^# (HELP|TYPE) (\S+) (.*)$/.exec(line) ?? []
-    if (word === 'HELP') families.set(name, { name, type: '', help: rest, labels: new Set() })
-    const family = families.get(name)
-    if (word === 'TYPE' && family !== undefined) family.type = rest
+    const [, name, type = ''] = /^# TYPE (\S+) (.*)$/.exec(line) ?? []
+    if (name !== undefined) families.set(name, { name, type, labels: new Set() })
     const [, sample = '', labels = ''] = /^([a-z0-9_]+)(?:\{(.*)\})? \S+$/.exec(line) ?? []
     const of = families.get(sample) ?? families.get(sample.replace(/_(bucket|sum|count)$/, ''))
     for (const [, label = ''] of labels.matchAll(/([a-z_]+)="/g)) {
