@@ -52,21 +52,13 @@ export function bearer (): string {
 
 /** Returns the sum of the samples of a metric whose line contains `labels`; 0 if there are none. */
 export async function readMetric (
-  service: Pick<RestartableService, 'adminUrl'>,
+  { adminUrl }: Pick<RestartableService, 'adminUrl'>,
   name: string,
   labels = ''
 ): Promise<number> {
-  return (await readMetrics(service))(name, labels)
-}
-
-/** Reads all metrics at once. Returns a function that adds the samples of one. */
-export async function readMetrics (
-  { adminUrl }: Pick<RestartableService, 'adminUrl'>
-): Promise<(name: string, labels?: string) => number> {
   const response = await fetch(`${adminUrl}/metrics`, { headers: { connection: 'close' } })
   const lines = (await response.text()).split('\n')
-  return (name, labels = '') =>
-    lines.filter(line => line.startsWith(`${name}{`) || line.startsWith(`${name} `))
-      .filter(line => line.includes(labels))
-      .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0)
+  return lines.filter(line => line.startsWith(`${name}{`) || line.startsWith(`${name} `))
+    .filter(line => line.includes(labels))
+    .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0)
 }
