@@ -1,10 +1,9 @@
 /**
  * Tests that `after` returns exactly the rows behind the given values: for random orders with mixed
- * directions and NULLs, for every row, with literals and references, in all runs of a batch.
+ * directions and NULLs, for every row, with literals and references.
  */
 import t from 'tap'
 import { assertIssues } from '../support/issues.ts'
-import { useRuns } from '../support/runs-of-batch.ts'
 import { useService } from '../support/service.ts'
 
 const schema = `
@@ -111,7 +110,6 @@ t.test('pages follow each other in random orders', async t => {
 })
 
 t.test('pages are those of the same select with other members', async t => {
-  const runs = await useRuns(t, { schema, tables: ['items'] })
   const orders: ReadonlyArray<readonly [order: readonly SortElement[], after: readonly unknown[]]> =
     [
       [[{ id: 'asc' }], [20]],
@@ -127,24 +125,16 @@ t.test('pages are those of the same select with other members', async t => {
       [[{ a: 'asc' }, { id: { direction: 'asc' } }], [null, 24]]
     ]
   for (const [order, after] of orders) {
-    const plainColumns = ['id', 'a', 'b', 'data->k']
-    const literals = await runs.run([select(order, { columns: plainColumns, after })])
-    t.equal(literals.effect.failure, undefined, JSON.stringify(order))
-    t.same(literals.used, ['aggregated'])
-    const whole = { ...items, id: 's', order, after, limit: 5 }
-    const rows = await runs.run([whole])
-    const distinct = await runs.run([{ ...whole, distinct: true }])
-    t.same(distinct.effect, rows.effect)
-    const having = await runs.run([
-      select(order, { columns: ['*'], having: { id: { gt: 0 } }, after, limit: 5 })
+    const whole = { ...items, id: 'rows', order, after, limit: 5 }
+    const { body, text } = await service.post([
+      whole,
+      { ...whole, id: 'distinct', distinct: true },
+      { ...whole, id: 'having', columns: ['*'], having: { id: { gt: 0 } } }
     ])
-    t.same(having.effect, rows.effect)
+    t.equal(body.error, null, text)
+    const { rows, distinct, having } = body.data
+    t.same([distinct, having], [rows, rows], JSON.stringify(order))
   }
-  const at = { ...items, id: 'at', where: { id: { eq: 8 } } }
-  const order = [{ a: 'desc' }, { id: 'asc' }]
-  const referring = await runs.run([at, select(order, { columns: ['id'], after: ['$at.0.a', 8] })])
-  t.equal(referring.effect.failure, undefined)
-  t.same(referring.used, ['aggregated', 'aggregated'])
 })
 
 t.test('an index finds the page of an order in one direction', async t => {
@@ -183,11 +173,7 @@ t.test('mistakes are refused', async t => {
     ].map(members => [{ ...members, after: [1] }, 'member_invalid after'] as const)
   ]
   assertIssues(t, invalid.map(([members, issue]) => [{ ...items, ...members }, issue]))
-  for (const attempt of [1, 2, 3]) {
-    const { body, status } = await service.post([
-      { ...items, id: 's', order, after: ['x', 1] }
-    ])
-    t.equal(status, 400)
-    t.match(body.error, { message: /^Column "a": invalid input syntax/ }, `attempt ${attempt}`)
-  }
+  const { body, status } = await service.post([{ ...items, id: 's', order, after: ['x', 1] }])
+  t.equal(status, 400)
+  t.match(body.error, { message: /^Column "a": invalid input syntax/ })
 })

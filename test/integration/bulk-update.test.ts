@@ -1,6 +1,6 @@
 /**
- * Tests updates with a row of values for each key: what they change and answer, in all runs of a
- * batch, and what they refuse.
+ * Tests updates with a row of values for each key: what they change and answer, and
+ * what they refuse.
  */
 import { deepEqual } from 'node:assert/strict'
 import fc from 'fast-check'
@@ -8,7 +8,6 @@ import t from 'tap'
 import { assertIssues, issuesOf, type InvalidOperation } from '../support/issues.ts'
 import { differsOneByOne } from '../support/environment.ts'
 import * as op from '../support/operations.ts'
-import { useRuns } from '../support/runs-of-batch.ts'
 import { ask, useService, type ServiceUnderTest } from '../support/service.ts'
 import { propertyRuns } from '../support/runs.ts'
 
@@ -56,8 +55,6 @@ const schema = `
     to oneflight_user;
   grant select, update (open) on partly to oneflight_user;
 `
-const tables = ['articles', 'codes', 'parts', 'secret', 'noted']
-
 type Op = Readonly<Record<string, unknown>>
 const articles = op.update('u', 'articles', { key: ['sku'] })
 const codes = { ...articles, table: 'codes', key: ['code'] }
@@ -90,25 +87,7 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
       { word: 'ONE', v: 'b' },
       { word: 'one', v: 'c' }
     ]
-  }], 'duplicate at 0'],
-  ['many rows with an array for a text', [{
-    ...articles,
-    values: Array.from({ length: 20 }, (_, i) => ({ sku: `s${i}`, region: i === 9 ? [1] : 'n' }))
-  }], 'value_invalid at 0'],
-  ['one row', [{
-    ...articles, values: [{ sku: 'fig', price: 2 }], returning: ['sku', 'price', 'qty']
-  }], [{ sku: 'fig', price: 2, qty: null }]],
-  ['modifiers with an operand for each row', [{
-    ...articles,
-    returning: ['sku', 'price', 'qty', 'data'],
-    values: [
-      { sku: 'pear', price: { $mul: 2 }, qty: { $inc: 1 }, data: { $merge: { b: 1.10 } } },
-      { sku: 'apple', price: { $mul: 2.5 }, qty: { $inc: -1 }, data: { $merge: { a: null } } }
-    ]
-  }], [
-    { sku: 'pear', price: 1, qty: 6, data: { b: 1.1 } },
-    { sku: 'apple', price: 0.75, qty: 9, data: { a: null } }
-  ]],
+  }], 'key_duplicate'],
   ['modifiers of types that have no name in the statement', [{
     ...articles,
     returning: ['sku', 'tags', 'due', 'data'],
@@ -176,14 +155,6 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
       { old: 'fig', region: 'n', sku: 'f' }
     ]
   }], [{ sku: 'p', region: 'n' }, { sku: '$p', region: 'n' }]],
-  ['references', [read('articles', 'sku'), {
-    ...articles,
-    returning: ['sku', 'qty'],
-    values: [
-      { sku: '$s.1.sku', qty: '$s.2.qty' },
-      { sku: { $first: ['$s.8.sku', '$s.0.sku'] }, qty: { $first: ['$s.0.qty'] } }
-    ]
-  }], [{ sku: 'fig', qty: 5 }, { sku: 'apple', qty: 10 }]],
   ['references in modifiers and in JSON', [read('articles', 'sku'), {
     ...articles,
     returning: ['qty', 'data', 'tags'],
@@ -205,48 +176,33 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
     { qty: 15, data: { q: 10 }, tags: ['apple', 'fig', 'pear'] },
     { qty: 11, data: { a: 1 }, tags: ['red', 'fig'] }
   ]],
-  ['a row that a reference names and that is missing', [
-    { ...read('articles', 'sku'), limit: 1 },
-    { ...articles, values: [{ sku: 'none', qty: '$s.1.qty' }, { sku: 'pear', qty: 1 }] }
-  ], 'row at 0'],
   ['the result that later operations read', [
     { ...articles, values: [{ sku: 'pear', qty: 1 }, { sku: 'apple', qty: 2 }] },
     op.select('n', 'articles', { where: { sku: { eq: '$u.1.sku' } }, columns: ['qty'] })
   ], [{ qty: 2 }]],
   ['keys that are equal for the database', '[{"id":"u","op":"update","table":"codes","key":["n"],' +
-      '"values":[{"n":1.0,"v":"a"},{"n":3,"v":"c"},{"n":1,"v":"b"}]}]', 'duplicate at 0'],
+      '"values":[{"n":1.0,"v":"a"},{"n":3,"v":"c"},{"n":1,"v":"b"}]}]', 'key_duplicate'],
   ['keys that a collation compares', [{
     ...codes,
     key: ['word'],
     returning: ['word', 'v'],
     values: [{ word: 'TWO', v: 'b' }, { word: 'one', v: 'a' }]
   }], [{ word: 'Two', v: 'b   ' }, { word: 'One', v: 'a   ' }]],
-  ['keys that are equal in a collation', [{
-    ...codes, key: ['word'], values: [{ word: 'ONE', v: 'a' }, { word: 'one', v: 'b' }]
-  }], 'duplicate at 0'],
   ['equal keys of different groups', [{
     ...articles,
     key: ['sku', 'qty'],
     values: [{ sku: 'pear', qty: 5, price: 1 }, { sku: 'pear', qty: '5', region: 'x' }]
-  }], 'duplicate at 0'],
+  }], 'key_duplicate'],
   ['a key that no value of its domain has', [{
     ...codes,
     returning: ['code', 'v'],
     values: [{ code: 'too long', v: 'a' }, { code: '', v: 'b' }, { code: 'b', v: 'c' }]
   }], [{ code: 'b', v: 'c   ' }]],
-  ['a value that the domain refuses', [{ ...codes, key: ['n'], values: [{ n: 1, code: '' }] }],
-    '23514 at 0'],
-  ['a value that is too long', [{ ...codes, key: ['n'], values: [{ n: 1, v: 'abcde' }] }],
-    'value_invalid at 0'],
   ['a column that is always generated', [{ ...codes, key: ['n'], values: [{ n: 1, double: 5 }] }],
-    '428C9 at 0'],
-  ['an identity column', [{ ...codes, key: ['n'], values: [{ n: 1, id: 5 }] }], '428C9 at 0'],
+    'generated_always'],
   ['a key that several rows have', [{
     ...articles, key: ['region'], values: [{ region: 's', qty: 1 }, { region: 'n', qty: 2 }]
-  }], 'ambiguous at 0'],
-  ['a key that several rows of a group have', [{
-    ...articles, key: ['region'], values: [{ region: 's', qty: 1 }, { region: 'n', price: 2 }]
-  }], 'ambiguous at 0'],
+  }], 'rows_ambiguous'],
   ['a filter that leaves one row of a key', [{
     ...articles,
     key: ['region'],
@@ -258,7 +214,7 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
     ...articles,
     key: ['qty'],
     values: [{ qty: '$s.0.qty', price: 1 }, { qty: '$s.1.qty', price: 2 }]
-  }], 'value at 1'],
+  }], 'value_invalid'],
   ['a partitioned table, between partitions', [{
     ...articles,
     table: 'parts',
@@ -269,7 +225,7 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
     [{ k: 11, v: 5 }, { k: 1, v: 6 }]],
   ['a view with a check option',
     [{ ...articles, table: 'low', key: ['k'], values: [{ k: 11, v: 5 }, { k: 1, v: 600 }] }],
-    '44000 at 0'],
+    'with_check_option_violation'],
   ['a view with a trigger', [{
     ...articles, table: 'summed', key: ['k'], values: [{ k: 11, v: 5 }, { k: 1, v: 6 }]
   }], [{ k: 11, v: 5 }, { k: 1, v: 6 }]],
@@ -280,8 +236,6 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
     values: [{ id: 2, n: 5 }, { id: 1, n: 6 }],
     returning: ['id', 'n']
   }], [{ id: 1, n: 6 }]],
-  ['a column without a privilege',
-    [{ ...articles, table: 'partly', key: ['id'], values: [{ id: 1, closed: 5 }] }], '42501 at 0'],
   ['a column with a privilege', [{
     ...articles, table: 'partly', key: ['id'], values: [{ id: 1, open: 5 }, { id: 2, open: 6 }]
   }], [{ id: 1, open: 5, closed: 1 }, { id: 2, open: 6, closed: 2 }]],
@@ -296,25 +250,14 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
     { id: 2, a: 3, b: 4, note: 'ab' }
   ]],
   ['a type without equality', [{ ...codes, key: ['doc'], values: [{ doc: { a: 1 }, v: 'x' }] }],
-    '42883 at 0'],
-  ['a value of another type',
-    [{ ...articles, values: [{ sku: 'fig', qty: 'x' }, { sku: 'pear', qty: 1 }] }], '22P02 at 0'],
-  ['an array for a text',
-    [{ ...articles, values: [{ sku: 'fig', region: [1] }, { sku: 'pear', region: 'n' }] }],
-    'value_invalid at 0'],
+    'undefined_function'],
   ['no columns', [
     { ...articles, values: [{ sku: 'fig', qty: 1 }, { sku: 'pear', qty: 1 }], returning: [] },
     { ...read('articles', 'sku'), columns: ['qty'], when: { u: 2 } }
   ], [{ qty: 10 }, { qty: 1 }, { qty: 1 }]],
-  ['the number of rows',
-    [{ ...articles, values: [{ sku: 'fig', qty: 1 }, { sku: 'x', qty: 1 }], answer: 'count' }], 1],
   ['an expectation',
     [{ ...articles, values: [{ sku: 'fig', qty: 1 }, { sku: 'x', qty: 1 }], expect: 2 }],
-    'expect at 0'],
-  ['a key that does not exist in an operation that is skipped', [
-    { ...read('articles', 'sku'), where: { sku: { eq: 'none' } } },
-    { ...articles, when: { s: 1 }, values: [{ sku: '$s.0.sku', qty: 1 }] }
-  ], null],
+    'expectation_failed'],
   ['an operation that is skipped', [
     { ...read('articles', 'sku'), where: { sku: { eq: 'none' } } },
     { ...articles, when: { s: 1 }, values: [{ sku: '$s.0.sku', qty: 1 }, { sku: 'fig', qty: 2 }] },
@@ -331,13 +274,9 @@ t.test('metrics count an update by key as an update', async t => {
 })
 
 t.test('an update by key returns the rows of the keys', async t => {
-  const runs = await useRuns(t, { schema, tables })
   for (const [name, batch, rows] of cases) {
-    const result = await runs.run(batch)
-    const last = result.effect.results?.at(-1)
-    t.same(last === undefined ? result.effect.failure : JSON.parse(last), rows, name)
-    const operation = result.used[typeof batch === 'string' || batch[0]?.['id'] === 'u' ? 0 : 1]
-    t.equal(operation, 'aggregated', name)
+    const { body, text } = await service.post(batch, { headers: { prefer: 'tx=rollback' } })
+    t.same(body.error?.code ?? Object.values(body.data).at(-1), rows, `${name} ${text}`)
   }
 })
 
@@ -448,12 +387,10 @@ t.test('failures name the row and say what to do', operatorMessage, async t => {
       'Table "articles" has no column "nope".']
   ]
   for (const [ops, code, message] of failures) {
-    for (const attempt of [1, 2, 3]) {
-      const { body } = await service.post(
-        [op.update('first', 'noted', { set: { a: 9 }, all: true }), ...ops]
-      )
-      t.match(body.error, { code, message, op: 'u' }, `${message} ${attempt}`.replaceAll('$', ''))
-    }
+    const { body } = await service.post(
+      [op.update('first', 'noted', { set: { a: 9 }, all: true }), ...ops]
+    )
+    t.match(body.error, { code, message, op: 'u' }, message.replaceAll('$', ''))
   }
   const rows = await service.database.sql`select a from noted order by id`
   t.same(rows.map(({ a }) => a as number), [1, 2, 3], 'nothing was changed')

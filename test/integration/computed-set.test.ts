@@ -90,44 +90,26 @@ const changes: ReadonlyArray<readonly [set: string, sql: string]> = [
   // numbers
   ['{"i2":{"$inc":1},"i4":{"$inc":-1},"i8":{"$inc":9007199254740993}}',
     'i2 = x.i2 + 1, i4 = x.i4 - 1, i8 = x.i8 + 9007199254740993'],
-  ['{"i8":{"$inc":9223372036854775777}}', 'i8 = x.i8 + 9223372036854775777'],
   ['{"i2":{"$mul":-2},"i4":{"$mul":3},"i8":{"$mul":9007199254740993}}',
     'i2 = x.i2 * -2, i4 = x.i4 * 3, i8 = x.i8 * 9007199254740993'],
-  ['{"num":{"$inc":0.0000000001}}', 'num = x.num + 0.0000000001'],
-  ['{"num":{"$inc":12345678901234567890.1234567890}}',
-    'num = x.num + 12345678901234567890.1234567890'],
-  ['{"num":{"$inc":-0}}', 'num = x.num + 0'],
   ['{"num":{"$inc":1e400}}', 'num = x.num + 1e400'],
-  ['{"num":{"$inc":1.10}}', 'num = x.num + 1.10'],
-  ['{"num":{"$mul":1.10}}', 'num = x.num * 1.10'],
   ['{"num":{"$mul":12345678901234567890.1234567890}}',
     'num = x.num * 12345678901234567890.1234567890'],
-  ['{"num":{"$mul":0}}', 'num = x.num * 0'],
   // The product is rounded; a reference and a sum, too.
   ['{"n62":{"$mul":0.33}}', 'n62 = x.n62 * 0.33'],
-  ['{"n62":{"$mul":-0.01}}', 'n62 = x.n62 * -0.01'],
-  ['{"n62":{"$inc":0.040}}', 'n62 = x.n62 + 0.04'],
   ['{"n62":{"$mul":"$src.0.small"}}', 'n62 = x.n62 * 0.000123456789'],
-  ['{"n62":{"$inc":"$src.0.small"}}', 'n62 = x.n62 + 0.000123456789'],
-  ['{"pos":{"$mul":2}}', 'pos = x.pos * 2'],
-  ['{"f8":{"$inc":0.2}}', 'f8 = x.f8 + 0.2::float8'],
-  ['{"f8":{"$mul":3}}', 'f8 = x.f8 * 3'],
   ['{"f8":{"$mul":1e-320}}', 'f8 = x.f8 * 1e-320::float8'],
   // subtraction
   ['{"i2":{"$dec":1},"i4":{"$dec":-1},"i8":{"$dec":9007199254740993}}',
     'i2 = x.i2 - 1, i4 = x.i4 + 1, i8 = x.i8 - 9007199254740993'],
   ['{"num":{"$dec":12345678901234567890.1234567890},"n62":{"$dec":0.04},"f8":{"$dec":0.2}}',
     'num = x.num - 12345678901234567890.1234567890, n62 = x.n62 - 0.04, f8 = x.f8 - 0.2::float8'],
-  ['{"num":{"$dec":"$src.0.num"}}', 'num = x.num - 12345678901234567890.1234567890'],
   ['{"i8":{"$dec":"$src.0.big"},"i4":{"$dec":"$src.1.id"},"i2":{"$dec":"$src.0.nothing"}}',
     'i8 = x.i8 - 9007199254740993, i4 = x.i4 - 6, i2 = null'],
   // references as operands take the type of the column
-  ['{"num":{"$inc":"$src.0.num"}}', 'num = x.num + 12345678901234567890.1234567890'],
-  ['{"num":{"$mul":"$src.num"}}', 'num = x.num * 12345678901234567890.1234567890'],
   ['{"i8":{"$inc":"$src.0.big"},"i4":{"$inc":"$src.1.id"},"i2":{"$mul":"$src.0.txt"}}',
     'i8 = x.i8 + 9007199254740993, i4 = x.i4 + 6, i2 = x.i2 * 7'],
   ['{"i4":{"$inc":"$src.0.nothing"},"num":{"$mul":"$src.nothing"}}', 'i4 = null, num = null'],
-  ['{"n62":{"$inc":"$src.id"},"f8":{"$mul":"$src.id"}}', 'n62 = x.n62 + 5, f8 = x.f8 * 5'],
   // $default
   ['{"w":{"$default":true},"i4":{"$default":true},"gen":{"$default":true}}',
     'w = default, i4 = default, gen = default'],
@@ -139,15 +121,12 @@ const changes: ReadonlyArray<readonly [set: string, sql: string]> = [
     '{"txt":{"$col":"j->>name"},"j":{"$col":"j->inner->q"},"with ' +
     'space":{"$col":"j->inner->q->>1"}}',
     "txt = x.j->>'name', j = x.j->'inner'->'q', \"with space\" = x.j->'inner'->'q'->>1"],
-  ['{"j":{"$col":"j->0"},"txt":{"$col":"j->>1"}}', 'j = x.j->0, txt = x.j->>1'],
   ['{"order":{"$col":"we\\"ird"},"we\\"ird":{"$col":"$inc"},"$inc":{"$col":"order"}}',
     '"order" = x."we""ird", "we""ird" = x."$inc", "$inc" = x."order"'],
-  ['{"k":{"$col":"k"}}', 'k = x.k'],
   // jsonb
   ['{"j":{"$merge":{"a":{"b":1},"n":1.10,"big":12345678901234567890.1234567890,"z":null,"":-0}}}',
     'j = coalesce(x.j, $$ {}$$) || $$ ' +
     '{"a":{"b":1},"n":1.10,"big":12345678901234567890.1234567890,"z":null,"":-0}$$'],
-  ['{"j":{"$merge":{}}}', "j = coalesce(x.j, '{}') || '{}'"],
   [
     '{"j":{"$merge":{"ref":"$src.0.num","deep":[{"x":"$src.1.id"},"$src.0.nothing"],' +
     '"raw":"$$src.0.num","obj":"$src.0.j"}}}',
@@ -156,47 +135,29 @@ const changes: ReadonlyArray<readonly [set: string, sql: string]> = [
     '{"z": 1.10}, "new": null}}$$'],
   ['{"j":{"$merge":{"$inc":1,"$col":"x","__proto__":{"y":1},"constructor":2}}}',
     'j = coalesce(x.j, $$ {}$$) || $$ {"$inc":1,"$col":"x","__proto__":{"y":1},"constructor":2}$$'],
-  ['{"j":{"$merge":{"$inc":1}}}', 'j = coalesce(x.j, $$ {}$$) || $$ {"$inc":1}$$'],
-  ['{"j":{"$merge":"$src.0.j"}}',
-    'j = coalesce(x.j, $$ {}$$) || $$ {"a": {"z": 1.10}, "new": null}$$'],
   ['{"j":{"$merge":"$src.1"}}',
     'j = coalesce(x.j, $$ {}$$) || $$ ' +
     '{"id":6,"num":null,"big":null,"txt":null,"word":null,"nothing":null,"arr":null,' +
     '"words":null,"j":null,"scalar":null,"small":null}$$'],
   ['{"j":{"$append":[1,{"a":1.10},[2],null,"$src.0.id","$src.0.nothing","$$src"]}}',
     'j = coalesce(x.j, $$[]$$) || $$[1,{"a":1.10},[2],null,5,null,"$src"]$$'],
-  ['{"j":{"$append":[]}}', "j = coalesce(x.j, '[]') || '[]'"],
-  ['{"j":{"$append":"$src.*.id"}}', "j = coalesce(x.j, '[]') || '[5,6]'"],
-  ['{"j":{"$append":"$src.0.arr"}}', "j = coalesce(x.j, '[]') || '[8,9]'"],
-  ['{"j":{"$append":"$src.0.id"}}', "j = coalesce(x.j, '[]') || '5'"],
-  ['{"j":{"$append":"$src.0.scalar"}}', 'j = coalesce(x.j, $$[]$$) || $$"text"$$'],
   // arrays
   ['{"arr":{"$append":[3,null,"$src.0.id","$src.nothing","4"]}}',
     "arr = coalesce(x.arr, '{}') || '{3,null,5,null,4}'::int[]"],
-  ['{"arr":{"$append":[]}}', "arr = coalesce(x.arr, '{}') || '{}'::int[]"],
-  ['{"arr":{"$append":"$src.0.arr"}}', "arr = coalesce(x.arr, '{}') || '{8,9}'::int[]"],
   ['{"arr":{"$append":"$src.*.id"}}', "arr = coalesce(x.arr, '{}') || '{5,6}'::int[]"],
   ['{"grid":{"$append":[[3,4],[5,6]]}}', "grid = coalesce(x.grid, '{}') || '{{3,4},{5,6}}'::int[]"],
   ['{"tarr":{"$append":["b,c","{}","\\"\\\\","NULL","","$src.0.word","$$src.0.word"]}}',
     "tarr = coalesce(x.tarr, $$ {}$$) || array['b,c', '{}', '\"\\', 'NULL', '', 'word', " +
     "'$src.0.word']"],
-  ['{"tarr":{"$append":"$src.0.words"}}', "tarr = coalesce(x.tarr, '{}') || '{p,q}'::text[]"],
   // $value, and data that only looks like a modifier
-  ['{"j":{"$value":{"$inc":1}}}', 'j = $$ {"$inc":1}$$'],
   ['{"j":{"$value":{"$value":{"$col":"x"}}}}', 'j = $$ {"$value":{"$col":"x"}}$$'],
   [
     '{"j":{"$value":{"$nope":1.10}},"txt":{"$value":"t"},"i4":{"$value":7},' +
     '"arr":{"$value":[1]},"x":{"$value":null}}',
     'j = $$ {"$nope":1.10}$$, txt = $$t$$, i4 = 7, arr = $$ {1}$$, x = null'],
-  ['{"j":{"$value":{"n":"$src.0.num"}},"i4":{"$value":"$src.0.id"}}',
-    'j = $$ {"n":12345678901234567890.1234567890}$$, i4 = 5'],
   ['{"j":{"$inc":1,"x":2}}', 'j = $$ {"$inc":1,"x":2}$$'],
-  ['{"j":{"x":{"$inc":1}}}', 'j = $$ {"x":{"$inc":1}}$$'],
   ['{"j":[{"$inc":1}]}', 'j = $$[{"$inc":1}]$$'],
-  ['{"j":{}}', "j = '{}'"],
-  ['{"j":{"x$inc":1}}', 'j = $$ {"x$inc":1}$$'],
   ['{"js":{"$inc":1,"$mul":2},"$inc":5}', 'js = \'{"$inc":1,"$mul":2}\', "$inc" = 5'],
-  ['{"$inc":{"$inc":5}}', '"$inc" = x."$inc" + 5'],
   // several modifiers and data in one set
   [
     '{"i4":{"$inc":1},"txt":"plain","num":1.10,"j":{"$merge":{"m":1}},' +
@@ -214,24 +175,13 @@ const single: ReadonlyArray<readonly [set: string, sql: string, k: number]> = [
   ['{"pos":{"$inc":-3}}', 'pos = x.pos - 3', 2],
   // a reference to NULL changes nothing
   ['{"j":{"$merge":"$src.0.nothing"}}', 'j = x.j', 1],
-  ['{"j":{"$append":"$src.0.nothing"}}', 'j = x.j', 3],
   ['{"arr":{"$append":"$src.0.nothing"}}', 'arr = x.arr', 1],
-  ['{"j":{"$remove":"$src.0.nothing"}}', 'j = x.j', 1],
-  ['{"j":{"$remove":"$src.0.nothing"}}', 'j = x.j', 2],
-  ['{"j":{"$remove":"a"}}', "j = x.j - 'a'", 1],
   ['{"j":{"$remove":"a"}}', "j = x.j - 'a'", 2],
-  ['{"j":{"$remove":"a"}}', "j = x.j - 'a'", 3],
-  ['{"j":{"$remove":"5"}}', "j = x.j - '5'::text", 3],
   ['{"j":{"$remove":"0"}}', "j = x.j - '0'::text", 3],
-  ['{"j":{"$remove":""}}', "j = x.j - ''::text", 1],
-  ['{"j":{"$remove":"$src.0.word"}}', "j = x.j - 'word'", 1],
   ['{"j":{"$remove":"$src.0.word"}}', "j = x.j - 'word'", 3],
-  ['{"j":{"$remove":"$src.0.id"}}', "j = x.j - '5'::text", 1],
-  ['{"j":{"$remove":"$src.0.id"}}', "j = x.j - '5'::text", 3],
   ['{"j":{"$remove":"$$src.0.word"}}', "j = x.j - '$src.0.word'", 1],
   ['{"j":{"$remove":"inner"},"txt":{"$col":"j->inner->q->>0"}}', "j = x.j - 'inner', txt = '1'", 1],
-  ['{"grid":{"$append":[3,4]}}', "grid = x.grid || '{3,4}'::int[]", 1],
-  ['{"n62":{"$mul":99.99}}', 'n62 = x.n62 * 99.99', 1]
+  ['{"grid":{"$append":[3,4]}}', "grid = x.grid || '{3,4}'::int[]", 1]
 ]
 
 const service = await useService(t, { schema })
@@ -278,46 +228,28 @@ const noObject = differsOneByOne('an array does not take an object of an earlier
 t.test('a value that does not fit is an error, and nothing is written', noObject, async t => {
   const rows: ReadonlyArray<readonly [set: string, status: number, code: string]> = [
     ['{"i4":{"$inc":2147483647}}', 400, 'numeric_value_out_of_range'],
-    ['{"i2":{"$inc":32767}}', 400, 'numeric_value_out_of_range'],
-    ['{"i2":{"$inc":40000}}', 400, 'numeric_value_out_of_range'],
-    ['{"i8":{"$mul":9223372036854775807}}', 400, 'numeric_value_out_of_range'],
-    ['{"i8":{"$inc":1e30}}', 400, 'numeric_value_out_of_range'],
     ['{"n62":{"$mul":1000}}', 400, 'numeric_value_out_of_range'],
-    ['{"f8":{"$inc":1e400}}', 400, 'numeric_value_out_of_range'],
     // Rejected because an integer column would round the operand.
     ['{"i4":{"$inc":1.5}}', 422, 'value_invalid'],
-    ['{"i4":{"$mul":0.5}}', 422, 'value_invalid'],
     ['{"n62":{"$inc":0.004}}', 422, 'value_invalid'],
-    ['{"n62":{"$mul":0.333}}', 422, 'value_invalid'],
     ['{"i4":{"$inc":"$src.0.num"}}', 400, 'numeric_value_out_of_range'],
     ['{"i4":{"$inc":"$src.0.word"}}', 400, 'invalid_text_representation'],
-    ['{"i4":{"$inc":"$src.0.big"}}', 400, 'numeric_value_out_of_range'],
     ['{"txt":{"$inc":1}}', 400, 'undefined_function'],
-    ['{"b":{"$inc":1}}', 400, 'undefined_function'],
     ['{"j":{"$inc":1}}', 400, 'undefined_function'],
-    ['{"i4":{"$dec":0.5}}', 422, 'value_invalid'],
     ['{"pos":{"$dec":10}}', 400, 'check_violation'],
     ['{"txt":{"$dec":1}}', 400, 'undefined_function'],
     // jsonb - text would remove a key.
     ['{"j":{"$dec":1}}', 400, 'undefined_function'],
-    ['{"j":{"$dec":"$src.0.txt"}}', 400, 'undefined_function'],
-    ['{"txt":{"$mul":1}}', 400, 'undefined_function'],
-    ['{"pos":{"$inc":-10}}', 400, 'check_violation'],
     ['{"j":{"$now":true}}', 400, 'datatype_mismatch'],
-    ['{"i4":{"$now":true}}', 400, 'datatype_mismatch'],
     ['{"i4":{"$col":"txt"}}', 400, 'datatype_mismatch'],
     ['{"short":{"$col":"num"}}', 400, 'string_data_right_truncation'],
     ['{"i4":{"$col":"nope"}}', 400, 'undefined_column'],
-    ['{"i4":{"$col":"name"}}', 400, 'undefined_column'],
     ['{"i4":{"$col":"i8->x"}}', 400, 'undefined_function'],
     ['{"nope":{"$inc":1}}', 400, 'undefined_column'],
-    ['{"nope":{"$now":true}}', 400, 'undefined_column'],
-    ['{"name":{"$inc":1}}', 400, 'undefined_column'],
     ['{"arr":{"$append":["x"]}}', 400, 'invalid_text_representation'],
     ['{"arr":{"$append":[1.5]}}', 422, 'value_invalid'],
     ['{"arr":{"$append":"$src.0.id"}}', 400, 'invalid_text_representation'],
     ['{"arr":{"$remove":"1"}}', 400, 'undefined_function'],
-    ['{"txt":{"$remove":"1"}}', 400, 'undefined_function'],
     // Text has an operator || too, and jsonb || turns other values into arrays.
     ['{"txt":{"$append":["z"]}}', 422, 'value_invalid'],
     ['{"j":{"$append":[1]}}', 422, 'value_invalid'],
@@ -329,7 +261,6 @@ t.test('a value that does not fit is an error, and nothing is written', noObject
     ['{"j":{"$remove":"a"}}', 400, 'invalid_parameter_value'],
     ['{"i4":{"$inc":"$src.2.id"}}', 422, 'reference_row_missing'],
     ['{"i4":{"$inc":"$src.0.nope"}}', 422, 'reference_column_missing'],
-    ['{"j":{"$merge":"$src.9"}}', 422, 'reference_row_missing']
   ]
   await sql.unsafe(seeds)
   // A jsonb scalar, from which no key can be removed.

@@ -1,12 +1,11 @@
 /**
  * Tests that update and delete with `from` change the same rows as UPDATE … FROM and DELETE …
- * USING in SQL, in all runs of a batch, that a row that meets several rows is refused, and
- * that a mistake never widens what is changed.
+ * USING in SQL, that a row that meets several rows is refused, and that a mistake never widens what
+ * is changed.
  */
 import t from 'tap'
 import * as op from '../support/operations.ts'
 import { assertIssues, type InvalidOperation } from '../support/issues.ts'
-import { useRuns } from '../support/runs-of-batch.ts'
 import { useService } from '../support/service.ts'
 
 const schema = `
@@ -123,7 +122,7 @@ const changes: ReadonlyArray<readonly [operation: object, statement: string]> = 
       columns: ['*', { column: 'qty', cast: 'bigint', as: 'n' }]
     },
     where: { exists: { table: 'copies', on, where: { n: { lte: { $from: 'n' } } } } }
-  }, 'delete from stock where false'],
+  }, 'delete from stock t where false'],
   [{ op: 'delete', table: 'stock', from: { table: 'order_items', on: { sku: 'data->>k' } } },
     'delete from stock t using order_items f where t.sku = f.data ->> \'k\''],
   [{
@@ -142,40 +141,25 @@ const changes: ReadonlyArray<readonly [operation: object, statement: string]> = 
     set: { n: { $inc: { $from: 'qty' } } }
   }, 'update copies t set n = n + qty from order_items f where t.sku = f.sku and order_id < 13'],
   [{ op: 'update', table: 'few', from: { table: 'own', on }, set: { qty: 7 }, returning: ['qty'] },
-    'update few set qty = 7 where sku = \'apple\'']
+    'update few t set qty = 7 where sku = \'apple\'']
 ]
-const tables = ['stock', 'order_items', 'copies', 'few']
 const dryRun = { headers: { prefer: 'tx=rollback' } }
 
 t.test('a change joined to another table changes what it changes in SQL', async t => {
-  const runs = await useRuns(t, { schema, tables })
-  /** Runs a statement in a transaction that is rolled back. */
-  const runSql = async (statement: string): Promise<{ count: number, stored: string }> => {
-    const connection = await runs.sql.reserve()
+  for (const [operation, statement] of changes) {
+    const { returning = ['*'] } = operation as { readonly returning?: readonly string[] }
+    const connection = await sql.reserve()
     await connection.unsafe("begin; set local timezone = 'UTC'")
-    const { count } = await connection.unsafe(statement)
-    const [row] = await connection`select content(${tables.join()}) as stored`
+    const [row] = await connection.unsafe(`
+      with r as (${statement} returning ${returning.map(name => `t.${name}`).join()})
+      select coalesce(json_agg(r), '[]') as rows from r`)
     await connection.unsafe('rollback')
     connection.release()
-    return { count, stored: row?.['stored'] as string }
-  }
-  const { stored: before } = await runSql('select')
-  for (const [operation, statement] of changes) {
-    const { count, stored } = await runSql(statement)
-    t.equal(stored === before, count === 0, 'it changes rows')
-    const isLimited = 'returning' in operation
-    const returned = [{}, { returning: ['*', { column: 'sku', as: 's' }] }, { returning: [] }]
-    for (const more of isLimited ? [{}] : returned) {
-      const result = await runs.run([first, {
-        id: 'c', ...operation, ...more
-      }, op.select('s', 'stock')])
-      t.equal(result.effect.failure, undefined, statement)
-      t.equal(result.effect.stored, stored, statement)
-    }
-    for (const attempt of [1, 2, 3]) {
-      const { body, text } = await service.post([first, { id: 'c', ...operation }], dryRun)
-      t.equal(body.data?.['c'].length, count, `${statement}, attempt ${attempt}: ${text}`)
-    }
+    const { body, text } = await service.post([first, { id: 'c', ...operation }], dryRun)
+    const sorted = (list: readonly object[]): readonly string[] =>
+      list.map(row => JSON.stringify(row)).sort()
+    const expected = row?.['rows'] as readonly object[]
+    t.same(sorted(body.data?.c ?? []), sorted(expected), `${statement}: ${text}`)
   }
 })
 

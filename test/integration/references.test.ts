@@ -1,15 +1,13 @@
 /**
  * References: the value of a column in a row that an earlier operation returned, resolved by the
  * server. `$first` is the first of several references whose row exists, wherever a reference to one
- * value may stand, in all runs of a batch.
+ * value may stand.
  */
 import t from 'tap'
 import { gauge, useService } from '../support/service.ts'
 import { differsOneByOne } from '../support/environment.ts'
 import * as op from '../support/operations.ts'
 import { findFailure, issuesOf } from '../support/issues.ts'
-import { isTaken } from '../support/runs.ts'
-import { useRuns } from '../support/runs-of-batch.ts'
 
 const schema = `
   create table a (id int generated always as identity primary key, big bigint, num numeric,
@@ -255,130 +253,12 @@ t.test('a row that is missing where it is read is found in the only run', async 
   t.notOk(await gauge(service, 'service_txn_retry_count{reason="stale_plan"}'))
 })
 
-const tables = ['targets']
-const columns = [
-  'n', 'big', 'num', 'txt', 'ts', 'day', 'flag', 'data', 'doc', 'mood', 'code', 'ints', 'texts'
-]
-
 type Op = Readonly<Record<string, unknown>>
 /** Reads one row, or none. */
 const readRow = (id: string, row: number, more: object = {}): Op =>
   op.select(id, 'sources', { where: { id: { eq: row } }, ...more })
 
-/** Operations that read a value of a column in each way that there is. */
-function readersOf (column: string, value: unknown): readonly Op[] {
-  const where = { id: { in: [1, 2] } }
-  const nested = { a: [value, { b: value }], c: value }
-  const filters = [
-    { [column]: { isdistinct: value } },
-    { or: [{ [column]: { eq: value } }, { id: { eq: 3 } }], not: { [column]: { neq: value } } },
-    { [column]: { in: [value] } },
-    { [column]: { between: [value, value] } },
-    { [column]: { gte: { any: [value] }, lte: { all: [value] } } }
-  ]
-  const insert = (values: readonly object[], more: object = {}): Op =>
-    ({ op: 'insert', table: 'targets', values, ...more })
-  const update = (set: object): Op => ({ op: 'update', table: 'targets', set, where })
-  const rows = (count: number): readonly object[] =>
-    Array.from({ length: count }, (_, i) => ({ id: 50 + i, [column]: value }))
-  return [
-    insert(rows(1)),
-    insert([{ id: 50, [column]: value }, { id: 51, [column]: value, txt: 'other' }]),
-    insert(rows(10)),
-    insert(rows(30)),
-    insert([{ id: 50, data: nested }, { id: 51, data: value }]),
-    insert([{ id: 50, data: [...Array.from({ length: 9 }, () => value), '$many.*.id'] }]),
-    insert([{ id: 1, [column]: null }, { id: 60, [column]: value }], {
-      on_conflict: { columns: ['id'], do: 'update', set: { [column]: value } }
-    }),
-    update({ [column]: value }),
-    update({ [column]: value, txt: 'z', data: nested }),
-    update({ data: { $merge: { a: value } } }),
-    update({ data: { $value: nested } }),
-    ...['json', 'ints', 'texts', 'doc', 'data'].includes(column)
-      ? []
-      : filters.flatMap((where): readonly Op[] => [
-        { op: 'select', table: 'targets', where, order: [{ id: 'asc' }] },
-        { op: 'delete', table: 'targets', where, returning: ['id'] }
-      ])
-  ]
-}
-
-const { run } = await useRuns(t, { schema, tables })
 const { post, database: { sql } } = service
-
-t.test('it reads the value of the row that exists', { timeout: 240_000 }, async t => {
-  const used = new Set<string>()
-  for (const [c, column] of columns.entries()) {
-    const single = `$some.0.${column}`
-    const lists = [
-      [`$none.0.${column}`, single],
-      [single, `$other.0.${column}`],
-      [`$none.${column}`, `$many.5.${column}`, `$some.${column}`, `$other.${column}`]
-    ]
-    for (const row of [1, 2, 3]) {
-      const before = [readRow('none', 77), readRow('other', 2), {
-        ...readRow('many', 0), where: { id: { gt: 1 } }, order: [{ id: 'asc' }]
-      }, readRow('some', row)]
-      for (const [j, direct] of readersOf(column, single).entries()) {
-        // Most combinations are alike, so the readers of most columns take turns.
-        const isThorough = column === 'num' || column === 'data'
-        if ((!isThorough && (c + j + row) % 3 > 0) || !isTaken(c + j, 2)) continue
-        const expected = (await run([...before, { id: 'it', ...direct }])).effect
-        for (const $first of isThorough && row === 1 ? lists : lists.slice(j % 3, j % 3 + 1)) {
-          const reader = readersOf(column, { $first })[j] as Op
-          const name = `${column}, row ${row}: ${JSON.stringify(reader)}`
-          const result = await run([...before, { id: 'it', ...reader }])
-          t.same(result.effect, expected, name)
-          used.add(`${reader['op'] as string} ${result.used[4]}`)
-        }
-      }
-    }
-  }
-  t.ok(['insert', 'update', 'select', 'delete'].every(op => used.has(`${op} aggregated`)))
-})
-
-t.test('modifiers, keys and searches', async t => {
-  const before = [readRow('none', 77), readRow('some', 1)]
-  const where = { id: { eq: 1 } }
-  const update = (set: object): Op => ({ op: 'update', table: 'targets', set, where })
-  const select = (where: object): Op => ({ op: 'select', table: 'targets', where })
-  const kinds: ReadonlyArray<(of: (column: string) => unknown) => Op> = [
-    of => update({ n: { $inc: of('n') } }),
-    of => update({ num: { $mul: of('num') } }),
-    of => update({ day: { $inc: of('n') } }),
-    of => update({ data: { $merge: of('data') } }),
-    of => update({ texts: { $append: [of('txt')] }, ints: { $append: of('ints') } }),
-    of => update({ data: { $remove: of('txt') } }),
-    of => select({ data: { has_key: of('txt') } }),
-    of => select({ data: { has_keys_any: ['k', of('txt')] } }),
-    of => select({ txt: { fts: of('txt') } }),
-    of => select({ txt: { plfts: { query: of('txt'), config: 'simple' } } }),
-    of => select({ data: { cs: of('data') }, ints: { ov: of('ints') } }),
-    of => select({ data: { eq: { $value: { k: [of('n'), of('txt')] } } } }),
-    of => select({ 'data->k->0': { eq: of('n') }, 'data->k->>1': { eq: of('txt') } }),
-    of => ({
-      op: 'insert',
-      table: 'targets',
-      values: [{ id: 1, n: 5 }],
-      on_conflict: {
-        columns: ['id'],
-        do: 'update',
-        set: { n: { $inc: of('n') }, txt: of('txt') },
-        where: { n: { lte: of('n') } }
-      }
-    })
-  ]
-  for (const [i, kind] of kinds.entries()) {
-    const result = await run([...before, {
-      id: 'it', ...kind(name => ({ $first: [`$none.${name}`, `$some.${name}`] }))
-    }])
-    const direct = (await run([...before, { id: 'it', ...kind(name => `$some.${name}`) }])).effect
-    t.same(result.effect, direct, `kind ${i}`)
-    const { results, failure } = result.effect
-    t.ok(results !== undefined || i === 4, `kind ${i}: ${failure}`)
-  }
-})
 
 const jsonNull = differsOneByOne('the JSON null of an earlier row is NULL')
 t.test('a value that is the JSON null is stored as such', jsonNull, async t => {
@@ -457,16 +337,17 @@ t.test('an update of many rows removes a key that an earlier operation returned'
 t.test('without any row the batch fails, even if no row needs the value', async t => {
   const value = { $first: ['$none.0.n', '$some.1.n', '$none.n'] }
   for (const reader of [
-    ...readersOf('n', value),
-    { op: 'update', table: 'targets', set: { n: value }, where: { id: { eq: -1 } } },
-    { op: 'delete', table: 'targets', where: { id: { eq: -1 }, n: { eq: value } } },
-    { op: 'select', table: 'targets', where: { or: [{ id: { eq: 1 } }, { n: { eq: value } }] } }
+    op.insert('it', 'targets', Array.from({ length: 20 }, (_, i) => ({ id: 50 + i, n: value }))),
+    op.update('it', 'targets', { set: { data: { $merge: { a: value } } }, all: true }),
+    op.update('it', 'targets', { set: { n: value }, where: { id: { eq: -1 } } }),
+    op.delete('it', 'targets', { where: { id: { eq: -1 }, n: { eq: value } } }),
+    op.select('it', 'targets', { where: { or: [{ id: { eq: 1 } }, { n: { eq: value } }] } })
   ]) {
-    const before = [readRow('none', 77), readRow('some', 1), readRow('many', 1)]
-    const result = await run([...before, { id: 'it', ...reader }])
-    t.same(result.effect, { failure: 'absent at 3' }, JSON.stringify(reader))
-    const skipped = await run([...before, { id: 'it', ...reader, when: { some: 0 } }])
-    t.match(skipped.effect.results, { 3: 'null' }, 'a skipped operation needs no row')
+    const before = [readRow('none', 77), readRow('some', 1)]
+    const { body } = await post([...before, reader])
+    t.match(body.error, { code: 'reference_row_missing', op: 'it' }, JSON.stringify(reader))
+    const skipped = await post([...before, { ...reader, when: { some: 0 } }])
+    t.equal(skipped.body.data?.it, null, 'a skipped operation needs no row')
   }
 })
 

@@ -1,7 +1,7 @@
 /**
- * The returned rows: `returning` of insert, update and delete; columns, aggregates, group_by,
- * order, limit and offset of a select. Each is compared byte for byte with a query in SQL. Columns
- * and aliases can have any name.
+ * The returned rows: `returning` of insert, update and delete; the names, paths and digits of what
+ * a select returns. The random batches of the model have the other selects. Each is compared byte
+ * for byte with a query in SQL. Columns and aliases can have any name.
  */
 import t from 'tap'
 import * as op from '../support/operations.ts'
@@ -57,11 +57,7 @@ const schema = `
 
 /** [members of the select, the same query in SQL] */
 const selects: ReadonlyArray<readonly [members: string, sql: string]> = [
-  ['"order":[{"id":"asc"}]', 'select * from s order by id'],
   // columns
-  ['"columns":["id"],"order":[{"id":"desc"}]', 'select id from s order by id desc'],
-  ['"columns":["total","id","at"],"order":[{"id":"asc"}]',
-    'select total, id, at from s order by id'],
   [
     '"columns":[{"column":"id"},{"column":"total","as":"sum of ' +
     'it"},{"column":"id","as":"again"}],"order":[{"id":"asc"}]',
@@ -89,77 +85,21 @@ const selects: ReadonlyArray<readonly [members: string, sql: string]> = [
     "select id, doc, doc->'a' as a, doc->>'l' as l from s order by id"],
   ['"columns":["doc->>a",{"fn":"count"}],"group_by":["doc->>a"],"order":[{"doc->>a":"asc"}]',
     "select doc->>'a' as a, count(*) from s group by doc->>'a' order by 1"],
-  // order
-  ['"columns":["id"],"order":[{"n":"asc"},{"id":"desc"}]', 'select id from s order by n, id desc'],
-  ['"columns":["id"],"order":[{"n":"desc"},{"id":"asc"}]', 'select id from s order by n desc, id'],
-  ['"columns":["id"],"order":[{"n":{"nulls":"first"}},{"id":{"direction":"desc"}}]',
-    'select id from s order by n nulls first, id desc'],
-  ['"columns":["id"],"order":[{"n":{"direction":"desc","nulls":"last"}},{"id":"asc"}]',
-    'select id from s order by n desc nulls last, id'],
-  [
-    '"columns":["id"],"order":[{"n":{"direction":"asc","nulls":"last"}},' +
-    '{"id":{"direction":"desc","nulls":"first"}}]',
-    'select id from s order by n nulls last, id desc'],
-  ['"columns":["id"],"order":[{"data->>city":"asc"},{"id":"asc"}]',
-    "select id from s order by data->>'city', id"],
-  ['"columns":["id"],"order":[{"data->items":"desc"},{"id":"asc"}]',
-    "select id from s order by data->'items' desc, id"],
   ['"columns":["id",{"column":"data->>city","as":"where"}],"order":[{"where":"asc"},{"id":"asc"}]',
     'select id, data->>\'city\' as "where" from s order by 2, 1'],
   ['"columns":["id","data->>city"],"order":[{"city":"desc"},{"id":"asc"}]',
     "select id, data->>'city' as city from s order by 2 desc, 1"],
-  ['"order":[{"total":"asc"}],"where":{"n":{"gt":0}}',
-    'select * from s where n > 0 order by total'],
   ['"columns":["id"],"order":[{"order":"asc"},{"count":"asc"}]',
     'select id from s order by "order", count'],
-  // limit and offset
-  ['"columns":["id"],"order":[{"id":"asc"}],"limit":2', 'select id from s order by id limit 2'],
-  ['"columns":["id"],"order":[{"id":"asc"}],"limit":2,"offset":2',
-    'select id from s order by id limit 2 offset 2'],
-  ['"columns":["id"],"order":[{"id":"asc"}],"offset":4', 'select id from s order by id offset 4'],
-  ['"columns":["id"],"order":[{"id":"asc"}],"limit":0', 'select id from s limit 0'],
-  ['"columns":["id"],"order":[{"id":"asc"}],"limit":0,"offset":0', 'select id from s limit 0'],
-  ['"columns":["id"],"order":[{"id":"asc"}],"limit":2,"offset":100', 'select id from s limit 0'],
   ['"columns":["id"],"order":[{"id":"asc"}],"limit":9007199254740991,"offset":1',
     'select id from s order by id offset 1'],
-  ['"limit":1,"where":{"id":{"eq":3}}', 'select * from s where id = 3'],
   // aggregates
-  ['"columns":[{"fn":"count"}]', 'select count(*) from s'],
-  [
-    '"columns":[{"fn":"count","column":"status"},{"fn":"count","as":"all"},{"fn":"count",' +
-    '"column":"data->k","as":"keys"}]',
-    "select count(status) as count, count(*) as all, count(data->'k') as keys from s"],
-  [
-    '"columns":[{"fn":"sum","column":"total"},{"fn":"avg","column":"total"},{"fn":"min",' +
-    '"column":"total"},{"fn":"max","column":"total"}]',
-    'select sum(total), avg(total), min(total), max(total) from s'],
-  [
-    '"columns":[{"fn":"sum","column":"big"},{"fn":"avg","column":"n"},{"fn":"min",' +
-    '"column":"at"},{"fn":"max","column":"status"}]',
-    'select sum(big), avg(n), min(at), max(status) from s'],
   [
     '"columns":[{"fn":"min","column":"data->>city"},{"fn":"max","column":"order","as":"order"},' +
     '{"fn":"sum","column":"count","as":"sum of count"}]',
     'select min(data->>\'city\'), max("order") as "order", sum(count) as "sum of count" from s'],
-  [
-    '"columns":[{"fn":"count"},{"fn":"sum","column":"n"},{"fn":"max","column":"at"}],' +
-    '"where":{"id":{"lt":0}}', 'select count(*), sum(n), max(at) from s where id < 0'],
-  ['"columns":["status",{"fn":"count"}],"group_by":["status"],"where":{"id":{"lt":0}}',
-    'select status, count(*) from s where id < 0 group by status'],
   ['"columns":[{"fn":"count"}],"limit":0', 'select count(*) from s limit 0'],
-  ['"columns":[{"fn":"count"}],"offset":1', 'select count(*) from s offset 1'],
-  ['"columns":[{"fn":"count"}],"order":[{"count":"desc"}]', 'select count(*) from s'],
   // group_by
-  ['"columns":["status",{"fn":"count"}],"group_by":["status"],"order":[{"status":"asc"}]',
-    'select status, count(*) from s group by status order by status'],
-  [
-    '"columns":["status",{"fn":"count","as":"n"},{"fn":"sum","column":"n","as":"total"}],' +
-    '"group_by":["status"],"order":[{"n":"desc"},{"status":"asc"}]',
-    'select status, count(*) as n, sum(n) as total from s group by status order by 2 desc, status'],
-  ['"columns":["status"],"group_by":["status"],"order":[{"status":{"nulls":"first"}}]',
-    'select distinct status from s order by status nulls first'],
-  ['"columns":[{"fn":"count"}],"group_by":["status","n"],"order":[{"n":"asc"},{"status":"asc"}]',
-    'select count(*) from s group by status, n order by n, status'],
   [
     '"columns":["data->>city",{"fn":"count"}],"group_by":["data->>city"],' +
     '"order":[{"data->>city":"asc"}]',
@@ -173,10 +113,6 @@ const selects: ReadonlyArray<readonly [members: string, sql: string]> = [
     '"group_by":["data->city","data->>0"],"order":[{"max":"asc"}]',
     "select data->'city' as city, data->>0 as data, max(id) from s group by data->'city', " +
     'data->>0 order by 3'],
-  [
-    '"columns":["status",{"fn":"count"}],"group_by":["status"],"order":[{"count":"desc"},' +
-    '{"status":"asc"}],"limit":1,"offset":1',
-    'select status, count(*) from s group by status order by 2 desc, 1 limit 1 offset 1'],
   ['"columns":["id","status",{"fn":"count"}],"group_by":["id"],"order":[{"id":"asc"}]',
     'select id, status, count(*) from s group by id order by id'],
   [
@@ -193,10 +129,6 @@ t.test('each select equals the query written in SQL', async t => {
     const { text } = await service.post(`[${select}]`)
     const rows = await renderRows(sql, query)
     t.equal(text, `{"error":null,"data":{"o":${rows}}}`, encodeURI(members))
-    // The same select is valid if a later operation refers to it.
-    const twice = await service.post(`[${select},{"id":"r","op":"select","table":"s","limit":0,
-      "where":{"id":{"in":"$o.*.missing_column"}}}]`)
-    t.ok(twice.status < 500, encodeURI(twice.text))
   }
 })
 
@@ -383,8 +315,8 @@ t.test('columns that are not returned need no privilege to read', async t => {
 t.test('a missing column is an error, even if a type, table or function has its name', async t => {
   // PostgreSQL would read column "text" or "name" of a row as a cast of the whole row.
   const missing = [
-    'nope', 'name', 'text', 'varchar', 'json', 'int4', 'record', 'public', 'pg_sleep',
-    'current_user', 'ID', 's', 't', 'x', 'r', 'j', 'status ', '**', 's.id', 'count(*)', '"id"'
+    'nope', 'name', 'text', 'int4', 'record', 'current_user', 'ID', 's', 't', 'r', 'status ', '**',
+    's.id', 'count(*)', '"id"'
   ]
   const rows: ReadonlyArray<readonly [operation: object, code: string]> = [
     ...missing.flatMap(name => [
