@@ -127,7 +127,7 @@ t.test('a number is no name of a configuration', async t => {
   }
 })
 
-t.test('whole json and jsonb columns are searched, also after DDL', async t => {
+t.test('whole json and jsonb columns are searched', async t => {
   const search = (column: string): object => ({
     id: column,
     op: 'select',
@@ -139,11 +139,7 @@ t.test('whole json and jsonb columns are searched, also after DDL', async t => {
     const { body, text } = await service.post([search(column)])
     return body.data?.[column] ?? text
   }
-  for (const attempt of [1, 2, 3]) {
-    for (const column of ['j', 'b', 'd', 'v']) {
-      t.same(await found(column), [{ id: 1 }], `${column}, attempt ${attempt}`)
-    }
-  }
+  for (const column of ['j', 'b', 'd', 'v']) t.same(await found(column), [{ id: 1 }], column)
   const changed = await service.post([
     search('b'),
     {
@@ -156,18 +152,4 @@ t.test('whole json and jsonb columns are searched, also after DDL', async t => {
     }
   ], { headers: { prefer: 'tx=rollback' } })
   t.same(changed.body.data, { b: [{ id: 1 }], u: [{ id: 2 }] })
-  const changes = [
-    ['tsvector', "to_tsvector('english', b)"],
-    ['text', "'ripe pears'"],
-    ['jsonb', 'to_jsonb(b)'],
-    ['text', 'b::text']
-  ]
-  await service.database.sql`drop index notes_to_tsvector_idx`
-  await service.database.sql`delete from notes where id = 2`
-  for (const [type = '', using = ''] of changes) {
-    await service.database.sql.unsafe(`alter table notes alter b type ${type} using ${using}`)
-    for (const attempt of [1, 2, 3]) {
-      t.same(await found('b'), [{ id: 1 }], `${type}, attempt ${attempt}`)
-    }
-  }
 })

@@ -8,7 +8,7 @@ import { planBatch } from '../../src/plan/plan-batch.ts'
 import { compile } from '../../src/sql/compile.ts'
 import { ColumnTypes } from '../../src/sql/values/column-types.ts'
 import * as op from '../support/operations.ts'
-import { useService, gauge } from '../support/service.ts'
+import { useService } from '../support/service.ts'
 
 const schema = `
   create type point2 as (x float8, y numeric);
@@ -275,38 +275,6 @@ t.test('a path into json or jsonb does not convert the column', t => {
   }
   t.notMatch(statement?.text, /(?:array|row)_to_json/)
   t.end()
-})
-
-t.test('types are read once, and again after they have changed', async t => {
-  const service = await useService(t, { schema })
-  const { sql } = service.database
-  const retries = (): Promise<number> =>
-    gauge(service, 'service_txn_retry_count{reason="stale_plan"}')
-  const street = async (): Promise<unknown> => {
-    const { body, text } = await service.post([
-      read({ where: { 'home->>street': { eq: 'Elm' } }, columns: ['id', 'home->no'] })
-    ])
-    return body.data?.o ?? text
-  }
-  const expected = [{ id: 1, no: 12345678901234567000 }]
-  for (let i = 0; i < 5; i++) t.same(await street(), expected)
-  t.notOk(await retries(), 'the types were read before the first batch')
-  await sql`drop view streets`
-  const changes = [
-    ['jsonb', 'to_jsonb(home)'],
-    ['json', 'to_json(home)'],
-    ['json[]', 'array[home]', 'none'],
-    ['json', 'home[1]'],
-    ['address', 'json_populate_record(null::address, home)'],
-    ['address[]', 'array[home]', 'none'],
-    ['address', 'home[1]'],
-    ['json', 'to_json(home)']
-  ]
-  for (const [type = '', using = '', none] of changes) {
-    await sql.unsafe(`alter table places alter home type ${type} using ${using}`)
-    for (let i = 0; i < 3; i++) t.same(await street(), none === undefined ? expected : [], type)
-  }
-  t.ok(await retries() > 0)
 })
 
 t.test('a column without a path is refused, and nothing happens', async t => {
