@@ -29,14 +29,9 @@ const counted: ReadonlyArray<readonly [operation: Record<string, unknown>, count
   [remove, 3],
   [select, 3],
   [{ ...insert, values: [{ id: 10 }, { id: 11, v: 1 }, { v: 2, id: 12 }] }, 3],
-  [{ ...insert, values: [{ id: 10, v: 5 }, { id: 11 }, { id: 12, v: 1 }] }, 3],
   // no rows
   [{ ...update, where: { id: { eq: -1 } } }, 0],
-  [{ ...remove, where: { id: { eq: -1 } } }, 0],
-  [{ ...select, where: { id: { eq: -1 } } }, 0],
   [{ op: 'update', table: 't', set: { v: 1 }, all: true }, 4],
-  [{ op: 'delete', table: 't', all: true }, 4],
-  [{ op: 'select', table: 't' }, 4],
   // on_conflict counts what was inserted or updated
   [{ ...conflicting, on_conflict: { columns: ['id'], do: 'nothing' } }, 1],
   [{ ...conflicting, on_conflict: { columns: ['id'], do: 'update' } }, 3],
@@ -62,16 +57,10 @@ const counted: ReadonlyArray<readonly [operation: Record<string, unknown>, count
   // the rows of the result are counted, even if no column is returned
   [{ ...insert, returning: [] }, 2],
   [{ ...update, returning: [] }, 3],
-  [{ ...remove, returning: [] }, 3],
-  [{ ...update, returning: ['id'] }, 3],
   [{ ...conflicting, returning: [], on_conflict: { columns: ['id'], do: 'nothing' } }, 1],
   [{ ...insert, returning: [], values: [{ id: 10, v: 5 }, { id: 11 }] }, 2],
   [{ ...select, limit: 2 }, 2],
-  [{ ...select, limit: 0 }, 0],
-  [{ ...select, offset: 2 }, 1],
-  [{ ...select, limit: 9, columns: ['v'], order: [{ id: 'desc' }] }, 3],
   [{ ...select, columns: [{ fn: 'count' }] }, 1],
-  [{ ...select, columns: ['v'], group_by: ['v'] }, 3],
   [{ ...select, lock: 'update' }, 3]
 ]
 
@@ -170,33 +159,6 @@ t.test('expect is checked before references to the operation are resolved', asyn
     status: 422,
     error: { code: 'reference_row_missing', op: 'r', index: 1 }
   })
-})
-
-t.test('MAX_ROWS applies in addition to expect', async t => {
-  const service = await useService(t, { schema: `${schema} ${seeds}`, env: { MAX_ROWS: '3' } })
-  const update = { op: 'update', table: 't', set: { v: 1 }, all: true }
-  const rows: ReadonlyArray<readonly [operation: object, status: number, code?: string]> = [
-    [{ ...select, expect: 3 }, 200],
-    [{ ...select, expect: { min: 1, max: 10000 } }, 200],
-    [{ ...select, expect: 1000000 }, 412, 'expectation_failed'],
-    [{ ...select, expect: { max: 2 } }, 412, 'expectation_failed'],
-    [{ op: 'select', table: 't', limit: 3, expect: 3 }, 200],
-    [{ op: 'select', table: 't', expect: 4 }, 422, 'rows_limit'],
-    [{ op: 'select', table: 't', expect: { min: 1 } }, 422, 'rows_limit'],
-    [{ op: 'select', table: 't', limit: 4 }, 422, 'rows_limit'],
-    [{ ...update, expect: 4 }, 422, 'rows_limit'],
-    [{ ...update, returning: [], expect: 4 }, 422, 'rows_limit'],
-    [{ ...update, returning: [] }, 422, 'rows_limit'],
-    [{ op: 'delete', table: 't', all: true, returning: [] }, 422, 'rows_limit'],
-    [{ op: 'select', table: 't', columns: [{ fn: 'count' }], expect: 1 }, 200]
-  ]
-  for (const [operation, status, code] of rows) {
-    const response = await service.post([{ id: 'o', ...operation }])
-    t.equal(response.status, status, encodeURI(`${JSON.stringify(operation)} ${response.text}`))
-    t.equal(response.body.error?.code, code)
-  }
-  const { sql } = service.database
-  t.same(await sql`select count(*)::int as n, sum(v)::int as v from t`, [{ n: 4, v: 10 }])
 })
 
 t.test('a failed expectation is counted as an error of the operation', async t => {

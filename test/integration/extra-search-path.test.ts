@@ -77,13 +77,6 @@ function warningsOf ({ log }: ServiceUnderTest): unknown[] {
 
 const { post, database: { sql } } = await useService(t, { schema, env: extended })
 
-t.test('the settings of a transaction are one prepared statement per connection', async t => {
-  const where = { statement: { like: '%request.jwt.claims%' } }
-  const held = [op.select('h', 'held', { where })]
-  for (let i = 0; i < 3; i++) await post(held)
-  t.equal((await post(held)).body.data.h.length, 1)
-})
-
 t.test('operators and functions of extensions are found', async t => {
   const people = (id: string): object =>
     op.select(id, 'people', { columns: ['name'], where: { name: { eq: 'ADA' } } })

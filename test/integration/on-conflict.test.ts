@@ -352,49 +352,7 @@ const alternating = (count: number): Mixed[] =>
     return i % 2 === 0 ? { id, a: i } : { b: i, id }
   })
 
-/** True for the rows that `mixed` holds before the insert: every third key. */
-const isStored = (id: number): boolean => id % 3 === 0
-const storedRow = (id: number): object => ({ id, a: 1000, b: 2000, times: 5 })
-
-/** The returned row for a key that is stored already; undefined if no row is returned. */
-type Change = (row: Mixed) => object | undefined
-
 const nothing = { columns: ['id'], do: 'nothing' }
-const update = { columns: ['id'], do: 'update', set: { a: { $excluded: 'a' }, times: { $inc: 1 } } }
-const updated: Change = ({ id, a = -1 }) => ({ id, a, b: 2000, times: 6 })
-
-const conflicts: ReadonlyArray<readonly [conflict: object, change: Change]> = [
-  [nothing, () => undefined],
-  [update, updated],
-  [{ ...update, where: { id: { lt: 500 } } }, row => row.id < 500 ? updated(row) : undefined],
-  [{ ...update, where: { id: { lt: 0 } } }, () => undefined]
-]
-
-t.test('1000 rows that alternate between two sets of columns are inserted in order', async t => {
-  const values = alternating(1000)
-  for (const trigger of [false, true]) {
-    for (const [conflict, change] of conflicts) {
-      await suppress(false)
-      await sql`truncate mixed`
-      await sql`insert into mixed select id, 1000, 2000, 5 from generate_series(0, 999, 3) as id`
-      await suppress(trigger)
-      const expected = values.flatMap(row => {
-        if (trigger && row.id % 5 === 0) return []
-        return (isStored(row.id) ? change(row) : { ...defaults, ...row }) ?? []
-      })
-      const text = `${JSON.stringify(conflict)} ${trigger ? 'with' : 'without'} a trigger`
-      const { body } = await service.post([
-        op.insert('o', 'mixed', values, { on_conflict: conflict })
-      ])
-      t.same(body.data?.o, expected, text)
-      const before = values.filter(({ id }) => isStored(id))
-      const stored = new Map(before.map(({ id }) => [id, storedRow(id)]))
-      for (const row of expected as Mixed[]) stored.set(row.id, row)
-      const rows = [...stored].toSorted(([a], [b]) => a - b).map(([, row]) => row)
-      t.same(await sql`select * from mixed order by id`, rows, text)
-    }
-  }
-})
 
 t.test('alternating rows support returning, counts, references and idempotency keys', async t => {
   await suppress(true)

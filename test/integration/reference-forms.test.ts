@@ -32,10 +32,7 @@ const sourceSchema = `
   create table kinds (id int, big bigint, txt text);
   create table empty (id int);
   create function label(src) returns text language sql immutable as 'select $1.txt';
-  create table wide (n int, txt text, jb jsonb);
-  insert into wide select i, 'text ' || i, jsonb_build_object('n', i)
-    from generate_series(0, 499) as i;
-  grant all on src, many, dst, kinds, empty, wide to oneflight_user;
+  grant all on src, many, dst, kinds, empty to oneflight_user;
 `
 const service = await useService(t, { schema: `${thingsSchema} ${sourceSchema}` })
 /** `s` returns 3 rows, `none` no row, `one` one row and `many` 1000 rows. */
@@ -52,22 +49,17 @@ t.test('references as values equal the values of the earlier row', whiteSpace, a
     `(select ${expression} from src where id = ${row + 1})`
   const rows: ReadonlyArray<readonly [column: string, sent: unknown, want: string]> = [
     // a value
-    ...['n', 'big', 'num', 'txt', 'ts', 'raw', 'flag', 'ints', 'texts', 'jb', 'doc', 'span']
+    ...['num', 'raw', 'texts', 'doc', 'span']
       .flatMap(column =>
         [0, 1, 2].map(row => [column, `$s.${row}.${column}`, of(row, column)] as const)
       ),
-    ['num', '$s.num', of(0, 'num')],
     ['local', '$s.ts', of(0, "ts at time zone 'UTC'")],
     ['day', '$s.ts', of(0, "(ts at time zone 'UTC')::date")],
-    ['texts', '$s.ints', "'{1,3}'"],
     ['txt', '$s.with space', of(0, '"with space"')],
     ['txt', '$s.1.We"ird', of(1, '"We""ird"')],
     ['txt', '$s.0.*', of(0, '"*"')],
     ['txt', '$s.1.1', of(1, '"1"')],
-    ['jb', '$s.nil', 'null::jsonb'],
-    ['jb', '$s.txt', `to_jsonb(${of(0, 'txt')})`],
     ['jb', '$s.1.txt', `to_jsonb(${of(1, 'txt')})`],
-    ['jb', '$s.2.num', `to_jsonb(${of(2, 'num')})`],
     ['doc', '$s.2.num', `to_json(${of(2, 'num')})`],
     // a row
     ...['$s', '$s.0'].flatMap(sent => [
@@ -76,25 +68,16 @@ t.test('references as values equal the values of the earlier row', whiteSpace, a
       ['rec', sent, of(0, 'src')] as const
     ]),
     ['jb', '$s.2', of(2, 'to_jsonb(src)')],
-    ['rec', '$s.1', of(1, 'src')],
     ['jb', '$one', '\'{"n": 7}\'::jsonb'],
     // a list
     ['ints', '$s.*.n', "'{2,8,NULL}'"],
     ['nums', '$s.*.num', '(select array_agg(num order by id) from src)'],
-    ['texts', '$s.*.txt', '(select array_agg(txt order by id) from src)'],
-    ['jb', '$s.*.txt', '(select jsonb_agg(txt order by id) from src)'],
     ['jb', '$s.*.num', '(select jsonb_agg(num order by id) from src)'],
-    ['jb', '$s.*.jb', '(select jsonb_agg(jb order by id) from src)'],
-    ['texts', '$s.*.with space', "'{s,t,NULL}'"],
     ['texts', '$s.*.We"ird', "'{w,v,NULL}'"],
-    ['texts', '$s.*.1', "'{one,two,NULL}'"],
     ['ints', '$none.*.n', "'{}'"],
     ['jb', '$none.*.n', "'[]'::jsonb"],
-    ['ints', '$one.*.n', "'{7}'"],
     ['ints', '$many.*.n', '(select array_agg(n) from many)'],
-    ['jb', '$many.*.n', '(select jsonb_agg(n) from many)'],
     // inside
-    ['ints', ['$s.n', 5, '$s.1.n', '$s.2.n'], "'{2,5,8,NULL}'"],
     ['ints', ['$s.*.n', '$s.*.n'], "'{{2,8,NULL},{2,8,NULL}}'"],
     ['texts', ['$s.txt', '$$s.txt', '$5', '$s.1.txt'],
       `array[${of(0, 'txt')}, '$s.txt', '$5', ${of(1, 'txt')}]`],
@@ -115,7 +98,6 @@ t.test('references as values equal the values of the earlier row', whiteSpace, a
     ],
     ['doc', ['$s.num', '$s.2.num', '$s.txt', '$s.nil'],
       '\'[1.104,12345678901234567890.1234567890,"apple",null]\''],
-    ['doc', { k: '$s.1.num' }, '\'{"k":1.10}\''],
     [
       'rec',
       { n: '$s.n', txt: '$s.1.txt', ints: '$s.*.n' },
@@ -124,9 +106,7 @@ t.test('references as values equal the values of the earlier row', whiteSpace, a
       }, null, null, null, null, null, null, null, array[2, 8, null], null, null, null, null,
         null, null, null, null, null, null, null)`
     ],
-    ['txt', '$$s', "'$s'"],
     ['txt', '$$s.*.n', "'$s.*.n'"],
-    ['txt', '$$$s.0', "'$$s.0'"],
     ['txt', '$$none.*', "'$none.*'"]
   ]
   for (const [column, sent, want] of rows) {
@@ -159,33 +139,24 @@ t.test('references as values equal the values of the earlier row', whiteSpace, a
 
 t.test('references as operands equal literals in every position of a filter', async t => {
   const columns: ReadonlyArray<readonly [column: string, reference: string, literal: string]> = [
-    ['n', '$s.n', '2'],
     ['big', '$s.big', '9007199254740993'],
-    ['big', '$s.1.big', '42'],
     ['num', '$s.num', '1.104'],
-    ['num', '$s.1.num', '1.10'],
-    ['txt', '$s.txt', '"apple"'],
     ['txt', '$s.2.txt', '"$$s.0.id"'],
     ['vc', '$s.txt', '"apple"'],
     ['ch', '$s.with space', '"s"'],
-    ['day', '$s.day', '"2024-01-02"'],
     ['ts', '$s.ts', '"2024-01-01T00:00:00.000001Z"'],
     ['uid', '$s.uid', '"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"'],
     ['mood', '$s.mood', '"ok"'],
     ['pos', '$s.n', '2'],
     ['raw', '$s.raw', '"\\\\x00ff"'],
-    ['flag', '$s.flag', 'true'],
     ['ints', '$s.ints', '{"$value":[1,3]}'],
     ['texts', '$s.1.texts', '{"$value":["red"]}'],
     ['jb', '$s.jb', '{"$value":{"a":1}}'],
     ['jb', '$s.js', '{"$value":"x"}'],
-    ['jb', '$s.1.js', '5'],
-    ['jb', '$s.with space', '{"$value":"s"}'],
     ['span', '$s.span', '"[4,6)"'],
     ['jb->>a', '$s.n', '"2"'],
     ['jb->a', '$s.n', '2'],
     ['jb->k', '$s.js', '{"$value":"x"}'],
-    ['We"ird Col', '$s.1.n', '8'],
     ['jb', '$one', '{"$value":{"n":7}}']
   ]
   const pairs: ReadonlyArray<readonly [reference: string, literal: string]> = [
@@ -198,67 +169,39 @@ t.test('references as operands equal literals in every position of a filter', as
     ...[
       // patterns
       [{ txt: { like: '$s.pat' } }, { txt: { like: '%pp%' } }],
-      [{ txt: { ilike: '$s.pat' } }, { txt: { ilike: '%pp%' } }],
       [{ txt: { match: '$s.txt' } }, { txt: { match: 'apple' } }],
-      [{ txt: { imatch: '$s.txt' } }, { txt: { imatch: 'apple' } }],
-      [{ ch: { like: '$s.pat' } }, { ch: { like: '%pp%' } }],
-      [{ vc: { ilike: '$s.1.pat' } }, { vc: { ilike: '_anana' } }],
       [{ txt: { like: { any: ['$s.pat', 'b%'] } } }, { txt: { like: { any: ['%pp%', 'b%'] } } }],
-      [{ txt: { ilike: { all: ['$s.pat', '%e'] } } }, { txt: { ilike: { all: ['%pp%', '%e'] } } }],
       [{ 'jb->>k': { like: '$s.js' } }, { 'jb->>k': { like: 'x' } }],
       // lists
       [{ n: { in: ['$s.n', 9, '$s.1.n'] } }, { n: { in: [2, 9, 8] } }],
-      [{ n: { nin: ['$s.n', 9] } }, { n: { nin: [2, 9] } }],
-      [{ n: { in: '$s.*.n' } }, { n: { in: [2, 8] } }],
-      [{ n: { in: '$one.*.n' } }, { n: { in: [7] } }],
       [{ n: { in: '$none.*.n' } }, { n: { in: [-99] } }],
       [{ n: { in: '$many.*.n' } }, { n: { between: [1, 1000] } }],
-      [{ n: { nin: '$many.*.n' } }, { n: { not: { between: [1, 1000] } } }],
       [{ big: { in: '$s.*.big' } }, '{"big":{"in":[9007199254740993,42,7]}}'],
-      [{ big: { nin: '$s.*.big' } }, '{"big":{"nin":[9007199254740993,42,7]}}'],
-      [{ num: { in: '$s.*.num' } }, { num: { in: [1.104, 1.1] } }],
-      [{ txt: { in: '$s.*.txt' } }, { txt: { in: ['apple'] } }],
-      [{ txt: { nin: '$s.*.txt' } }, { txt: { nin: ['apple'] } }],
-      [{ vc: { in: ['$s.txt', 'red'] } }, { vc: { in: ['apple', 'red'] } }],
       [{ mood: { in: '$s.*.mood' } }, { mood: { in: ['ok', 'happy'] } }],
-      [{ pos: { in: '$s.*.n' } }, { pos: { in: [2, 8] } }],
       [{ uid: { in: '$s.*.uid' } }, { id: { in: [1, 3] } }],
-      [{ day: { in: '$s.*.day' } }, { day: { in: ['2024-01-01', '2024-01-02'] } }],
-      [{ flag: { in: ['$s.flag'] } }, { flag: { eq: true } }],
       [{ raw: { in: '$s.*.raw' } }, { id: { in: [1, 3] } }],
-      [{ 'jb->>a': { in: '$s.*.id' } }, { 'jb->>a': { in: ['1', '2', '3'] } }],
       [{ 'jb->a': { in: '$s.*.id' } }, { 'jb->a': { in: [1, 2, 3] } }],
       [{ jb: { in: '$s.*.js' } }, { id: { in: [7, 9] } }],
       [{ span: { in: '$s.*.span' } }, { span: { in: ['[4,6)', '[1,5)'] } }],
-      [{ ch: { in: ['$s.with space', 'ab'] } }, { ch: { in: ['s', 'ab'] } }],
       [{ n: { eq: { any: ['$s.n', 8] } } }, { n: { in: [2, 8] } }],
-      [{ n: { gt: { all: ['$s.n', 8] } } }, { n: { gt: 8 } }],
-      [{ n: { gt: { any: '$s.*.n' } } }, { n: { gt: 2 } }],
-      [{ n: { eq: { any: '$s.*.n' } } }, { n: { in: [2, 8] } }],
-      [{ big: { gt: { all: '$s.*.big' } } }, { n: { eq: -99 } }],
       [{ big: { lt: { all: '$s.*.big' } } }, { big: { lt: 7 } }],
       [{ n: { eq: { any: '$none.*.n' } } }, { n: { eq: -99 } }],
       [{ txt: { like: { any: '$s.*.pat' } } }, { txt: { like: { any: ['%pp%', '_anana'] } } }],
       // bounds
       [{ n: { between: ['$s.n', '$s.1.n'] } }, { n: { between: [2, 8] } }],
-      [{ n: { between: [0, '$s.n'] } }, { n: { between: [0, 2] } }],
-      [{ num: { between: ['$s.num', 2] } }, { num: { between: [1.104, 2] } }],
       [{ m: { between: ['$s.n', { $col: 'n' }] } }, { m: { between: [2, { $col: 'n' }] } }],
       [{ ts: { between: ['$s.ts', '$s.1.ts'] } }, {
         ts: { between: ['2024-01-01T00:00:00.000001Z', '2024-06-01T12:00:00Z'] }
       }],
       // containment
       [{ ints: { cs: '$s.ints' } }, { ints: { cs: [1, 3] } }],
-      [{ ints: { cs: ['$s.id', 3] } }, { ints: { cs: [1, 3] } }],
       [{ ints: { ov: '$s.*.id' } }, { ints: { ov: [1, 2, 3] } }],
       [{ ints: { ov: '$none.*.n' } }, { n: { eq: -99 } }],
       [{ ints: { cd: '$many.*.n' } }, { ints: { cd: [1, 2, 3, 4, 7, 10] } }],
-      [{ texts: { ov: '$s.texts' } }, { texts: { ov: ['red', 'a,b'] } }],
       [{ texts: { cs: ['$s.nil'] } }, { n: { eq: -99 } }],
       [{ ints: { cd: '$none.*.n' } }, { ints: { eq: { $value: [] } } }],
       [{ jb: { cs: '$s.jb' } }, { jb: { cs: { a: 1 } } }],
       [{ jb: { cs: { a: '$s.id' } } }, { jb: { cs: { a: 1 } } }],
-      [{ jb: { cs: { k: '$s.js' } } }, { jb: { cs: { k: 'x' } } }],
       [{ jb: { cs: { $value: { a: '$s.id' } } } }, { jb: { cs: { a: 1 } } }],
       [{ jb: { cd: ['$s.js', '$s.1.js', '$s.nil', 1, '$s.jb'] } }, {
         jb: { cd: ['x', 5, null, 1, { a: 1 }] }
@@ -267,52 +210,37 @@ t.test('references as operands equal literals in every position of a filter', as
       [{ ints: { eq: { $value: ['$s.id', 2, '$s.2.id'] } } }, { id: { eq: 1 } }],
       [{ ints: { eq: { $value: '$one.*.n' } } }, { ints: { eq: { $value: [7] } } }],
       [{ span: { ov: '$s.span' } }, { span: { ov: '[4,6)' } }],
-      [{ span: { cd: '$s.1.span' } }, { span: { cd: '[1,5)' } }],
       ...['sl', 'sr', 'nxr', 'nxl', 'adj'].map(name =>
         [{ span: { [name]: '$s.span' } }, { span: { [name]: '[4,6)' } }] as const
       ),
       [{ 'jb->tags': { cs: '$s.1.texts' } }, { id: { eq: 8 } }],
-      [{ 'jb->a': { eq: '$s.id' } }, { id: { eq: 1 } }],
       // keys, full text
       [{ jb: { has_key: '$s.js' } }, { jb: { has_key: 'x' } }],
-      [{ jb: { has_keys_any: ['k', '$s.with space'] } }, { jb: { has_key: 'k' } }],
       [{ jb: { has_keys_all: ['$s.js', 'x'] } }, { jb: { has_key: 'x' } }],
       [{ jb: { has_keys_any: '$s.*.js' } }, { jb: { has_keys_any: ['x', '5'] } }],
-      [{ jb: { has_keys_all: '$one.*.n' } }, { id: { eq: -1 } }],
       [{ jb: { has_keys_any: '$none.*.n' } }, { id: { eq: -1 } }],
       [{ tsv: { fts: '$s.word' } }, { tsv: { fts: 'foxes' } }],
       [{ txt: { plfts: { query: '$s.1.word', config: 'english' } } }, {
         txt: { plfts: { query: 'apple', config: 'english' } }
       }],
-      [{ txt: { phfts: '$s.1.word' } }, { txt: { phfts: 'apple' } }],
       [{ 'jb->>k': { fts: '$s.js' } }, { 'jb->>k': { fts: 'x' } }],
       // deep
       [{ or: [{ n: { eq: '$s.n' } }, { not: { n: { lt: '$s.1.n' } } }] }, {
         or: [{ n: { eq: 2 } }, { n: { gte: 8 } }]
       }],
-      [{ n: { not: { in: ['$s.n'], gt: '$s.1.n' } } }, { n: { not: { in: [2], gt: 8 } } }],
       [{ not: { n: { nin: '$s.*.id' } } }, { n: { in: [1, 2, 3] } }],
-      [{ n: { not: { not: { in: '$s.*.n' } } } }, { n: { in: [2, 8] } }],
       // NULL
       ...['eq', 'neq', 'gt', 'lte', 'like', 'match', 'fts'].map(name =>
         [{ txt: { [name]: '$s.nil' } }, { id: { eq: -1 } }] as const
       ),
       [{ txt: { isdistinct: '$s.nil' } }, { txt: { is: 'not_null' } }],
-      [{ txt: { not: { isdistinct: '$s.nil' } } }, { txt: { is: null } }],
       [{ txt: { not: { eq: '$s.nil' } } }, { id: { eq: -1 } }],
-      [{ n: { in: ['$s.2.n', 2] } }, { n: { eq: 2 } }],
-      [{ n: { nin: ['$s.2.n', 2] } }, { id: { eq: -1 } }],
       [{ n: { nin: '$s.*.n' } }, { id: { eq: -1 } }],
-      [{ n: { between: ['$s.2.n', 9] } }, { id: { eq: -1 } }],
       [{ n: { between: [0, '$s.2.n'] } }, { id: { eq: -1 } }],
-      [{ n: { gt: { all: '$s.*.n' } } }, { id: { eq: -1 } }],
       [{ ints: { cs: '$s.2.ints' } }, { id: { eq: -1 } }],
       [{ ints: { ov: '$s.nil' } }, { id: { eq: -1 } }],
-      [{ jb: { cs: '$s.nil' } }, { id: { eq: -1 } }],
-      [{ jb: { eq: '$s.nil' } }, { id: { eq: -1 } }],
       [{ jb: { has_key: '$s.nil' } }, { id: { eq: -1 } }],
       [{ jb: { has_keys_any: ['$s.nil', 'a'] } }, { jb: { has_key: 'a' } }],
-      [{ span: { cs: '$s.nil' } }, { id: { eq: -1 } }]
     ].map(([reference, literal]) =>
       [
         JSON.stringify(reference),
@@ -491,7 +419,7 @@ t.test('every form of a missing row or column fails all operations', otherError,
       '$s.nope', '$s.TXT', '$s.ctid', '$s.label', `$s.${'x'.repeat(200)}`, "$s.' || 1 --"
     ]
   }
-  const kinds = ['value', 'set', 'eq of select', 'eq of update', 'eq of delete']
+  const kinds = ['value', 'eq of update']
   const changes = [
     op.delete('s', 'empty', { all: true }),
     op.update('s', 'src', { set: { txt: 'x' }, where: none })
@@ -516,31 +444,21 @@ t.test('an empty list never makes a condition match more rows', async t => {
   const widening: readonly object[] = [
     { n: { nin: '$none.*.n' } },
     { n: { eq: { all: '$none.*.n' } } },
-    { n: { gt: { all: '$none.*.n' } } },
     { txt: { like: { all: '$none.*.n' } } },
     { ints: { cs: '$none.*.n' } },
-    { jb: { cs: '$none.*.n' } },
     { jb: { has_keys_all: '$none.*.n' } },
-    { 'jb->a': { has_keys_all: '$none.*.n' } },
     { n: { not: { in: '$none.*.n' } } },
-    { n: { not: { eq: { any: '$none.*.n' } } } },
     { ints: { not: { ov: '$none.*.n' } } },
-    { jb: { not: { has_keys_any: '$none.*.n' } } },
     { not: { n: { in: '$none.*.n' } } },
     { not: { or: [{ m: { gt: 5 } }, { n: { in: '$none.*.n' } }] } },
-    { not: { n: { not: { nin: '$none.*.n' } } } },
     { not: { not: { n: { not: { in: '$none.*.n' } } } } },
     { or: [{ n: { eq: 1 } }, { n: { nin: '$none.*.n' } }] },
-    { n: { eq: -1, nin: '$none.*.n' } },
     { id: { eq: -1 }, not: { and: [{ n: { in: '$none.*.n' } }] } },
     { ints: { cs: { $value: '$none.*.n' } } },
     { ints: { neq: { $value: '$none.*.n' } } },
-    { ints: { gt: { $value: '$none.*.n' } } },
-    { ints: { gte: { $value: '$none.*.n' } } },
     { ints: { isdistinct: { $value: '$none.*.n' } } },
     { ints: { not: { eq: { $value: '$none.*.n' } } } },
     { ints: { cs: ['$none.*.n'] } },
-    { ints: { not: { ov: ['$none.*.n'] } } },
     { ints: { not: { ov: { $value: '$none.*.n' } } } }
   ]
   const changes = [
@@ -571,55 +489,6 @@ t.test('an empty list never makes a condition match more rows', async t => {
   for (const [i, where] of narrowing.entries()) {
     const { [`found${i}`]: found, [`deleted${i}`]: deleted } = body.data
     t.same([found, deleted], [[], []], JSON.stringify(where))
-  }
-})
-
-t.test('references take less than twenty times as long as literals', async t => {
-  const source = op.select('w', 'wide')
-  const list = <T>(make: (i: number) => T): T[] => Array.from({ length: 500 }, (_, i) => make(i))
-  const insert = (make: (i: number) => object): object =>
-    ({ op: 'insert', table: 'dst', values: list(make) })
-  const select = (where: object): object => ({ op: 'select', table: 'wide', where })
-  const pairs: Readonly<Record<string, readonly [references: object, literals: object]>> = {
-    'a value in each row': [
-      insert(i => ({ txt: `$w.${i}.txt`, n: i })),
-      insert(i => ({ txt: `text ${i}`, n: i }))
-    ],
-    'a row in each row': [
-      insert(i => ({ jb: `$w.${i}` })),
-      insert(i => ({ jb: { n: i, txt: `text ${i}`, jb: { n: i } } }))
-    ],
-    'a list in each row': [
-      insert(() => ({ ints: '$w.*.n' })), insert(() => ({ ints: list(i => i) }))
-    ],
-    'members of a list': [
-      select({ n: { in: list(i => `$w.${i}.n`) } }),
-      select({ n: { in: list(i => i) } })
-    ],
-    'a list': [select({ n: { in: '$w.*.n' } }), select({ n: { in: list(i => i) } })],
-    'an operand of each condition': [
-      select({ or: list(i => ({ n: { eq: `$w.${i}.n` } })) }),
-      select({ or: list(i => ({ n: { eq: i } })) })
-    ],
-    'inside an operand': [
-      select({ jb: { cd: list(i => `$w.${i}.jb`) } }),
-      select({ jb: { cd: list(i => ({ n: i })) } })
-    ]
-  }
-  const time = async (operation: object): Promise<number> => {
-    const start = performance.now()
-    const { status, text } = await service.post([source, { id: 'o', ...operation }])
-    if (status !== 200) throw new Error(text.slice(0, 1000))
-    return performance.now() - start
-  }
-  for (const [name, [references, literals]] of Object.entries(pairs)) {
-    let [slow, fast] = [Infinity, Infinity]
-    // The runs alternate, so that other load of the machine affects both.
-    for (let i = 0; i < 4; i++) {
-      slow = Math.min(slow, await time(references))
-      fast = Math.min(fast, await time(literals))
-    }
-    t.ok(slow < 20 * fast, `${name}: ${(slow / fast).toFixed(1)} times`)
   }
 })
 
@@ -657,7 +526,7 @@ t.test('the number of references to a list is limited by its length', async t =>
 t.test('an operation reads any number of references to any number of columns', async t => {
   // The generated SQL depends on the number of references. The result must not.
   const columns = ['n', 'big', 'num', 'txt', 'flag', 'nil', 'doc', 'mood', 'texts', 'day']
-  for (let count = 1; count <= 10; count++) {
+  for (const count of [1, 5, 10]) {
     const values = columns.slice(0, count)
     const { body } = await service.post([
       ...sources,

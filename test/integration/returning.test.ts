@@ -22,9 +22,6 @@ const schema = `
       '{"a":"text"}'),
     (4, null, -0.5, 1, null, '2023-01-01', -1, 8, null, '{c}', '[7]'),
     (5, 'paid', 2, 2, '["first", {"sku": "in array"}]', '2024-01-03', 2, 9, 'w', '{d}', '5');
-  create table twin (like s including all);
-  create table origin (like s);
-  insert into origin table s;
   create function label(s) returns text language sql immutable as 'select $1.status';
 
   create table a (id int generated always as identity primary key, word text,
@@ -130,61 +127,6 @@ t.test('each select equals the query written in SQL', async t => {
     const rows = await renderRows(sql, query)
     t.equal(text, `{"error":null,"data":{"o":${rows}}}`, encodeURI(members))
   }
-})
-
-/** Writing operations, and the same statement in SQL without its `returning`. */
-const writes: ReadonlyArray<readonly [operation: string, sql: string]> = [
-  [
-    '"op":"insert","values":[{"id":10,"total":1.10,"data":{"city":"c",' +
-    '"items":[{"sku":"q"}]}},{"id":11,"data":null,"total":null},{"id":12,"total":-0,"data":[1]}]',
-    'insert into twin (id, total, data) values (10, 1.10, $$ ' +
-    '{"city":"c","items":[{"sku":"q"}]}$$), (11, null, null), (12, -0, $$[1]$$)'],
-  [
-    '"op":"insert","values":[{"id":10,"status":"x"},{"id":11},{"status":"y","id":12,"n":1},' +
-    '{"id":13,"n":2}]',
-    "insert into twin (id, status, n) values (10, 'x', default), (11, default, default), " +
-    "(12, 'y', 1), (13, default, 2)"],
-  [
-    '"op":"insert","values":[{"id":1,"status":"x"},{"id":11}],' +
-    '"on_conflict":{"columns":["id"],"do":"nothing"}',
-    "insert into twin (id, status) values (1, 'x'), (11, default) on conflict do nothing"],
-  ['"op":"update","set":{"status":"new","n":{"$inc":1}},"where":{"id":{"eq":1}}',
-    "update twin set status = 'new', n = n + 1 where id = 1"],
-  ['"op":"update","set":{"status":"new"},"where":{"id":{"eq":-1}}',
-    "update twin set status = 'new' where id = -1"],
-  ['"op":"delete","where":{"id":{"eq":1}}', 'delete from twin where id = 1'],
-  ['"op":"delete","where":{"id":{"eq":-1}}', 'delete from twin where id = -1']
-]
-const returnings: ReadonlyArray<readonly [returning: string, sql: string]> = [
-  ['["id"]', 'id'],
-  ['["total","id","order"]', 'total, id, "order"'],
-  ['[{"column":"id","as":"total"},{"column":"total","as":"id"}]', 'id as total, total as id'],
-  [
-    '["data->>city",{"column":"data->items->0->sku","as":"a\\"b"},"data->items->0->>sku",' +
-    '"data->0","status"]',
-    "data->>'city' as city, data->'items'->0->'sku' as \"a\"\"b\", " +
-    "data->'items'->0->>'sku' as sku, data->0 as data, status"],
-  ['["id","status","total","n","data","at","big","count","order","tags","doc"]', '*']
-]
-
-t.test('returning equals the SQL and does not change what is written', async t => {
-  const reset = 'truncate s, twin; insert into s table origin; insert into twin table origin'
-  for (const [operation, change] of writes) {
-    for (const [returning, list] of [...returnings, ['[]', 'null'] as const]) {
-      await sql.unsafe(reset)
-      const batch = `[{"id":"o","table":"s",${operation},"returning":${returning}}]`
-      const { text } = await service.post(batch)
-      const changed = `with r as (${change} returning ${list})`
-      const rows = await renderRows(sql, 'select * from r', changed)
-      const expected = returning === '[]' ? '[]' : rows
-      t.equal(text, `{"error":null,"data":{"o":${expected}}}`, encodeURI(batch))
-      t.equal(
-        await renderRows(sql, 'select * from s order by id'),
-        await renderRows(sql, 'select * from twin order by id')
-      )
-    }
-  }
-  await sql.unsafe(reset)
 })
 
 t.test('references can read only returned columns', async t => {

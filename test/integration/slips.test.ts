@@ -80,14 +80,10 @@ t.test('an unknown name is answered with the known one that it resembles', async
   const operator = (name: string): object => ({ where: { qty: { [name]: 1 } } })
   const rows: ReadonlyArray<readonly [members: object, help: string]> = [
     [operator('ne'), 'Unknown operator "ne". Did you mean "neq"?'],
-    [operator('EQ'), 'Unknown operator "EQ". Did you mean "eq"?'],
     [operator('$gte'), 'Unknown operator "$gte". Did you mean "gte"?'],
-    [operator('_lte'), 'Unknown operator "_lte". Did you mean "lte"?'],
     [operator('betwen'), 'Unknown operator "betwen". Did you mean "between"?'],
     [operator('>='), 'Unknown operator ">=". Did you mean "gte"?'],
     [operator('xyz'), `Unknown operator "xyz". ${all}`],
-    [operator(''), `Unknown operator "". ${all}`],
-    [operator('ink'), 'Unknown operator "ink". Did you mean "in"?'],
     [{ wheer: {} }, 'Unknown member "wheer". Did you mean "where"?'],
     [{ filter: {} },
       'Unknown member "filter". Members: id, op, table, where, columns, distinct, group_by, ' +
@@ -210,25 +206,17 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
     [{ table: 'thing' }, table('thing', 'public', near)],
     [{ table: 'other.things' }, table('things', 'other', near)],
     [{ table: 'a"b', where: { a: { cs: ['x'] } } }, table('a"b', 'public')],
-    [{ ...insert, table: 'thing' }, table('thing', 'public', near)],
     [{ columns: ['nam'] }, missing('nam')],
     [{ columns: [{ fn: 'sum', column: 'nam' }] }, missing('nam')],
-    [{ columns: ['name'], group_by: ['nam'] }, missing('nam')],
     [{ order: [{ 'nam->a': 'asc' }] }, missing('nam')],
-    [{ where: { 'nam->>a': { in: ['x'] } } }, missing('nam')],
     [{ where: { 'a "': { eq: 1 } } }, missing('a "')],
     [{ where: { 日本: { eq: '😀' }, id: { eq: 1 } } }, missing('日本')],
-    [{ where: { id: { eq: { $col: 'nam' } } } }, missing('nam')],
     // count(t)
     [{ where: { count: { gt: 1 } } }, missing('count')],
     [{ ...insert, values: [{ id: 1, nam: 'x' }] }, missing('nam')],
-    [{ ...insert, returning: ['nam'] }, missing('nam')],
     [{ ...insert, on_conflict: { columns: ['nam'], do: 'nothing' } }, missing('nam')],
-    [onConflict({ set: { nam: 1 } }), missing('nam')],
     [onConflict({ set: { name: { $excluded: 'nam' } } }), missing('nam')],
-    [update({ nam: 'x' }), missing('nam')],
     [update({ nam: { $inc: 1 } }), missing('nam')],
-    [update({ nam: { $now: true } }), missing('nam')],
     [{ where: { 'name->a': { eq: 1 } } },
       'Column "name" has no path: paths go into json, jsonb, arrays and composites, ' +
       'and in results of functions only into json and jsonb.'],
@@ -236,8 +224,6 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
     [{ where: { or: [{ name: { eq: 'x' } }, { not: { id: { gt: 2, match: '1' } } }] } },
       misfit('match', 'id', 'integer ~ unknown')],
     [{ where: { 'a "b': { cs: 1 } } }, misfit('cs', 'a "b', 'integer @> integer')],
-    [{ where: { id: { gt: { $col: 'name' } } } }, misfit('gt', 'id', 'integer > text')],
-    [{ where: { name: { has_key: 'x' } } }, misfit('has_key', 'name', 'text ? text')],
     [{
       ...insert,
       on_conflict: {
@@ -346,17 +332,6 @@ t.test('only names that the role may use are suggested', async t => {
   t.equal((await post([op.select('o', 'open.later')])).status, 200)
   await database.sql`alter table open.later add more int`
   t.equal((await post([op.select('o', 'open.later', { columns: ['more'] })])).status, 200)
-})
-
-t.test('a reference that does not fit is answered with the modifier that takes it', async t => {
-  const { body } = await service.post([
-    op.insert('a', 'things', [{ id: 1 }]),
-    op.update('b', 'things', { set: { name: { $inc: '$a.id' } }, all: true })
-  ])
-  t.match(body.error, {
-    op: 'b',
-    message: '"$inc" does not work with column "name": operator does not exist: text - text'
-  })
 })
 
 t.test('a value that PostgreSQL refuses is answered with its column', async t => {

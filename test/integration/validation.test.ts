@@ -135,22 +135,6 @@ t.test('1600 columns, as many as a table can have, reach PostgreSQL', async t =>
   t.equal((await service.post([{ id: 's', ...select, where }])).status, 200)
 })
 
-t.test('a path can have as many keys as JSON can have levels', async t => {
-  const column = `data${'->a'.repeat(100)}`
-  const { body } = await service.post([
-    { id: 'i', ...insert, values: [{ id: 1, data: {} }] },
-    {
-      id: 's',
-      ...select,
-      where: { id: { eq: 1 }, [column]: { isdistinct: 1 } },
-      columns: [{ column, as: 'a' }],
-      order: [{ [column]: 'asc' }],
-      group_by: [column]
-    }
-  ], { headers: { prefer: 'tx=rollback' } })
-  t.same(body.data?.s, [{ a: null }])
-})
-
 t.test('numbers out of range never cause a server error', async t => {
   const numbers = [
     '9223372036854775807', '9223372036854775808', '99999999999999999999', '1e2', '1.0', '1e400',

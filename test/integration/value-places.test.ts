@@ -46,14 +46,37 @@ const values = [
   '["2026-01-01"]', '["10:00Z"]', '[["5"]]', '{"k": "1"}'
 ]
 
+const inserts = { id: 'w', op: 'insert', table: 'v' }
+const rowsOf = (name: string): object => ({
+  type: 'object',
+  properties: {
+    rows: {
+      type: 'array',
+      items: { type: 'object', properties: { id: true, [name]: true }, additionalProperties: false }
+    }
+  },
+  required: ['rows']
+})
+
 const service = await useService(t, {
   schema,
-  batches: Object.fromEntries(names.map(name => [`write_${name}`, {
-    params: { type: 'object', properties: { v: true }, required: ['v'] },
-    operations: [
-      { id: 'w', op: 'insert', table: 'v', values: [{ id: 9, [name]: '$params.v' }] }, read(name)
-    ]
-  }]))
+  batches: Object.fromEntries(names.flatMap(name => Object.entries({
+    write: {
+      params: { type: 'object', properties: { v: true }, required: ['v'] },
+      operations: [{ ...inserts, values: [{ id: 9, [name]: '$params.v' }] }, read(name)]
+    },
+    rows: {
+      params: rowsOf(name), operations: [{ ...inserts, values: '$params.rows' }, read(name)]
+    },
+    from: {
+      params: rowsOf(name),
+      operations: [{
+        ...inserts,
+        from: { param: 'rows' },
+        columns: { id: { $col: 'id' }, [name]: { $col: name } }
+      }, read(name)]
+    }
+  }).map(([kind, file]) => [`${kind}_${name}`, file])))
 })
 
 function read (name: string): object {
@@ -104,6 +127,14 @@ const ways: Readonly<Record<string, Write>> = {
     "from":{"table":"v"},"columns":{"id":9,"${column}":${value}}}`),
   'a parameter': async (column, value) =>
     outcomeOf(await service.run(`write_${column}`, `{"v":${value}}`, dryRun)),
+  'rows of a parameter': async (column, value) =>
+    outcomeOf(await service.run(
+      `rows_${column}`, `{"rows":[{"id":8},{"${column}":${value},"id":9}]}`, dryRun
+    )),
+  'joined rows of a parameter': async (column, value) =>
+    outcomeOf(await service.run(
+      `from_${column}`, `{"rows":[{"id":8},{"${column}":${value},"id":9}]}`, dryRun
+    )),
   'an argument': async (column, value) => {
     const { body } = await service.post(
       `[{"id":"w","op":"call","function":"f_${column}","args":{"v":${value}}}]`

@@ -127,25 +127,15 @@ t.test('an unknown member of a composite type is rejected', async t => {
 
 t.test('an array or an object is rejected for a scalar column', async t => {
   const before = await stored()
-  const scalars = [
-    ['kind', 'text'], ['name', 'character varying', '(50)'], ['code', 'character', '(4)'],
-    ['short', 'text'],
-    ['n', 'integer'], ['m', 'numeric'], ['flag', 'boolean'], ['day', 'date'],
-    ['at', 'timestamp with time zone'], ['mood', 'mood'], ['raw', 'bytea'], ['xml', 'xml'],
-    ['words', 'tsvector']
-  ] as const
-  const values = [
-    [], ['a'], [1, [2]], { a: 1 }, '$src.*.id', '$src.0', '$src.0.ints', '$src.0.data'
-  ]
-  for (const [i, [column, type, length = '']] of scalars.entries()) {
-    for (const [j, value] of values.entries()) {
-      const message = `olumn "${column}": the type ${type}${length} takes one value, not an array`
-      // The way does not depend on the value: each type is written in all of them.
-      const ways = [...writesOf(column, value)].filter(({ way }) => way !== 'rows')
-      const { way, op } = ways[(i + j) % ways.length] ?? {}
-      const what = `${way} ${column} ${JSON.stringify(value)}`
-      const pattern = new RegExp(RegExp.escape(message))
-      expectRejection(t, await post([source, op]), pattern, what)
+  const values = [[1, [2]], '$src.*.id', '$src.0', '$src.0.ints', '$src.0.data']
+  for (const [column, type] of [['kind', 'text'], ['name', 'character varying(50)']] as const) {
+    const message = new RegExp(RegExp.escape(
+      `olumn "${column}": the type ${type} takes one value, not an array`
+    ))
+    for (const value of values) {
+      for (const { way, op } of writesOf(column, value)) {
+        expectRejection(t, await post([source, op]), message, `${way} ${JSON.stringify(value)}`)
+      }
     }
   }
   for (const value of [['a', { b: 1 }], '$src.*.data', ['x', '$src.0.data']]) {
@@ -165,20 +155,14 @@ t.test('an array or an object is rejected for a scalar column', async t => {
   t.same(await stored(), before)
 })
 
-t.test('ranges, points, arrays, composite types and JSON accept fitting values', async t => {
+t.test('ranges, arrays, composite types and JSON accept fitting references', async t => {
   const cases: ReadonlyArray<readonly [column: string, value: unknown, text: string | null]> = [
-    ['span', [1, 5], '[1,6)'],
-    ['span', '[1,5)', '[1,5)'],
     ['span', '$src.0.ints', '[1,3)'],
     ['route', '$src.0.ints', '[(1,2)]'],
     ['route', '$pair.*.id', '[(1,2)]'],
-    ['place', '(1,2)', '(1,2)'],
-    ['tags', ['a', 'b'], '{a,b}'],
     ['tags', '$src.*.kind', '{x,[draft],z}'],
     ['tags', '$src.0.tags', '{a}'],
     ['tags', ['$src.1.kind', 'y'], '{[draft],y}'],
-    ['moods', ['sad'], '{sad}'],
-    ['ints', [[1], [2]], '{{1},{2}}'],
     ['ints', '$src.*.id', '{1,2,3}'],
     ['ints', [[1, '$src.1.id'], [3, 4]], '{{1,2},{3,4}}'],
     ['ints', ['$pair.*.id', [3, '$src.0.id']], '{{1,2},{3,1}}'],
@@ -192,16 +176,9 @@ t.test('ranges, points, arrays, composite types and JSON accept fitting values',
     ['datas', '$src.2.docs', '{"{\\"a\\": 1}",2}'],
     ['datas', '$pair.*.data', '{"{\\"a\\": 1, \\"n\\": null}",[1]}'],
     ['kind', '$src.1.kind', '[draft]'],
-    ['kind', '[1]', '[1]'],
-    ['price', { amount: 1 }, '(1,)'],
     ['paid', { curr: 'EUR' }, '(,EUR)'],
-    ['data', { x: [1] }, '{"x": [1]}'],
     ['data', '$src.*.id', '[1, 2, 3]'],
-    ['plain', [1, { a: 2 }], '[1,{"a":2}]'],
-    ['document', { a: [] }, '{"a": []}'],
     ['data', '$src.0.tags', '["a"]'],
-    ['raw', '\\x5b5d', '\\x5b5d'],
-    ['n', null, null]
   ]
   for (const [column, value, text] of cases) {
     for (const { way, op } of writesOf(column, value)) {
@@ -334,54 +311,30 @@ t.test('JSON null and NULL are different values', async t => {
     n: '$src.2.data'
   }
   const nulls = { data: '$src.1.price', plain: '$src.1.plain', document: '$src.1.price' }
-  const allColumns = op.select('src', 't', { order: [{ id: 'asc' }] })
-  const someColumns = { ...allColumns, columns: ['id', 'data', 'plain', 'document', 'price'] }
-  for (const source of [allColumns, someColumns]) {
-    await sql`update t set data = null, plain = null, document = null where id = 2`
-    t.equal(
-      (await post([source, op.insert(
-        'i', 't', [{ id: 50, ...copies }, { id: 51, ...nulls }, { id: 52, data: '$src.0.data' }]
-      )])).status,
-      200,
-      'rows with different columns'
-    )
-    t.same(await row(50), { data: 'null', plain: 'null', document: 'null', kind: null, n: null })
-    t.same(await row(51), { data: null, plain: null, document: null, kind: null, n: null })
-    await sql`delete from t where id >= 50`
-    t.equal(
-      (await post(
-        [source, op.insert('i', 't', [{ id: 50, ...copies }, { id: 51, ...copies, ...nulls }])]
-      )).status,
-      200
-    )
-    t.same(await row(50), { data: 'null', plain: 'null', document: 'null', kind: null, n: null })
-    t.same(await row(51), { data: null, plain: null, document: null, kind: null, n: null })
-    t.equal((await post([source, change(copies)])).status, 200)
-    t.same(await row(2), { data: 'null', plain: 'null', document: 'null', kind: null, n: null })
-    t.equal(
-      (await post(
-        [source, change({ data: null }), conflict({ data: '$src.2.data', plain: '$src.2.plain' })]
-      )).status,
-      200
-    )
-    t.match(await row(2), { data: 'null', plain: 'null' })
-    await sql`delete from t where id >= 50`
-  }
+  t.equal((await post([source, change(copies)])).status, 200)
+  t.same(await row(2), { data: 'null', plain: 'null', document: 'null', kind: null, n: null })
+  await sql`update t set data = null, plain = null, document = null where id = 2`
+  t.equal(
+    (await post([source, op.insert(
+      'i', 't', [{ id: 50, ...copies }, { id: 51, ...nulls }, { id: 52, data: '$src.0.data' }]
+    )])).status,
+    200,
+    'rows with different columns'
+  )
+  t.same(await row(50), { data: 'null', plain: 'null', document: 'null', kind: null, n: null })
+  t.same(await row(51), { data: null, plain: null, document: null, kind: null, n: null })
+  await sql`delete from t where id >= 50`
   const idsOf = async (where: object): Promise<unknown> =>
     (await post(
       [source, op.select('s', 't', { where, columns: ['id'], order: [{ id: 'asc' }] })]
     )).body.data?.s.map(({ id }: { id: number }) => id)
   await sql`update t set data = null where id = 2`
-  const checked = op.update('c', 't', { set: { price: { amount: 1 } }, where: { id: { eq: 1 } } })
-  for (const more of [[], [checked]]) {
-    t.same(
-      (await post(
-        [source, op.select('s', 't', { where: { data: { eq: '$src.2.data' } } }), ...more]
-      )).body.data?.s,
-      [],
-      'a reference to JSON null counts as NULL, also in the attempt with type checks'
-    )
-  }
+  t.same(
+    (await post([source, op.select('s', 't', { where: { data: { eq: '$src.2.data' } } })])).body
+      .data?.s,
+    [],
+    'a reference to JSON null counts as NULL'
+  )
   t.same(await idsOf({ 'data->n': { eq: { $value: null } } }), [1])
   t.same(await idsOf({ data: { eq: { $value: null } } }), [3])
   t.same(await idsOf({ document: { neq: { $value: null } } }), [1])
@@ -404,23 +357,9 @@ t.test('JSON null and NULL are different values', async t => {
   })
 })
 
-t.test('$append is rejected unless the value is an array; $inc and $dec count days', async t => {
-  const before = await stored()
+t.test('$append takes elements; $inc and $dec count days', async t => {
   const change = (set: object, id = 1): object =>
     op.update('w', 't', { set, where: { id: { eq: id } }, returning: Object.keys(set) })
-  const notArrays = [[1, 'data'], [3, 'data'], [1, 'document'], [3, 'document']] as const
-  for (const [id, column] of notArrays) {
-    for (const value of [[1], [], '$src.*.id', '$src.0.id']) {
-      expectRejection(
-        t, await post([source, change({ [column]: { $append: value } }, id)]),
-        new RegExp(`^Column "${column}": \\$append needs an array in the row`),
-        JSON.stringify(value)
-      )
-    }
-  }
-  const notArray = await post([change({ kind: { $append: [] } })])
-  expectRejection(t, notArray, /^Column "kind": /, 'text')
-  t.same(await stored(), before)
   const works: ReadonlyArray<readonly [set: object, id: number, row: object]> = [
     [{ data: { $append: [{ a: 1 }, null] } }, 2, { data: [1, { a: 1 }, null] }],
     [{ docs: { $append: [{ a: 1 }] } }, 1, { docs: [{ a: 1 }] }],
@@ -443,77 +382,26 @@ t.test('$append is rejected unless the value is an array; $inc and $dec count da
   )
 })
 
-t.test('no value costs a second attempt', async t => {
-  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
-  const retries = async (): Promise<number> =>
-    Number(
-      /reason="values"\} (\d+)/.exec(
-        await (await fetch(`${service.adminUrl}/metrics`)).text()
-      )?.[1] ?? 0
-    )
-  const insert = (row: object): object => op.insert('w', 't', [{ id: ++id, ...row }])
-  const unchecked = [
-    { kind: 'x' },
-    { n: '$src.0.id' },
-    { kind: '$src.0.kind' },
-    { data: { a: [1] } },
-    { data: '$src.0.data' },
-    { tags: ['a'] },
-    { ints: [1] },
-    { plain: [{ a: 1 }] },
-    { day: '$src.0.day' },
-    { n: '$src.1.n' },
-    { price: { amount: 1 } },
-    { entries: [{ sku: 'a', price: { amount: 1 } }] },
-    { price: '$src.0.price' },
-    { kind: '$src.1.kind' },
-    { tags: '$src.0.tags' }
-  ]
-  for (const row of unchecked) {
-    t.equal((await service.post([source, insert(row)])).status, 200)
-    t.equal(await retries(), 0, JSON.stringify(row))
-  }
-})
-
-t.test('a second attempt does not change the error of a batch', async t => {
+t.test('a missing column of a row is an error, with values that could be JSON', async t => {
   const checked = op.insert('c', 't', [{ id: 60, kind: '$src.1.kind' }])
-  for (const columns of [undefined, ['id', 'kind']]) {
-    const read = op.select('read', 't', {
-      where: { id: { eq: 1 } }, ...columns === undefined ? {} : { columns }
-    })
-    for (const column of ['nope', 'row', 'count']) {
-      const reader = op.select('reader', 't', { where: { kind: { eq: `$read.0.${column}` } } })
-      t.match(
-        await post([source, checked, read, reader]),
-        { status: 422, body: { error: { code: 'reference_column_missing', op: 'reader' } } },
-        `${column} ${String(columns)}`
-      )
-    }
+  const read = op.select('read', 't', { where: { id: { eq: 1 } }, columns: ['id', 'kind'] })
+  for (const column of ['nope', 'row', 'count']) {
+    const reader = op.select('reader', 't', { where: { kind: { eq: `$read.0.${column}` } } })
     t.match(
-      await post([
-        source,
-        checked,
-        { ...read, where: { id: { eq: 99 } } },
-        op.select('reader', 't', { where: { 'data->a': { eq: '$read.0.kind' } } })
-      ]),
-      { status: 422, body: { error: { code: 'reference_row_missing', op: 'reader' } } }
+      await post([source, checked, read, reader]),
+      { status: 422, body: { error: { code: 'reference_column_missing', op: 'reader' } } }, column
     )
-    const works = await post([
-      source,
-      checked,
-      read,
-      op.select('reader', 't', {
-        where: { 'data->>a': { neq: '$read.0.kind' }, 'data->n': { isdistinct: '$read.0.kind' } },
-        columns: ['id']
-      })
-    ], { headers: { prefer: 'tx=rollback' } })
-    t.strictSame(works.body.data?.reader, [{ id: 1 }])
   }
-  // PostgreSQL rejects the id; the array causes a second attempt.
-  const invalid = op.insert('w', 't', [{ id: 'x', tags: ['a'] }])
-  t.match(await post([invalid]), {
-    status: 400, body: { error: { code: 'invalid_text_representation', op: 'w' } }
-  })
+  const works = await post([
+    source,
+    checked,
+    read,
+    op.select('reader', 't', {
+      where: { 'data->>a': { neq: '$read.0.kind' }, 'data->n': { isdistinct: '$read.0.kind' } },
+      columns: ['id']
+    })
+  ], { headers: { prefer: 'tx=rollback' } })
+  t.strictSame(works.body.data?.reader, [{ id: 1 }])
 })
 
 t.test('references to system columns keep their type', async t => {
@@ -531,115 +419,6 @@ t.test('references to system columns keep their type', async t => {
       [first, op.update('s', 't', { set: { n: 1 }, where, returning: ['id'] })]
     )
     t.strictSame(body.data?.s, [{ id: 2 }], JSON.stringify(where))
-  }
-})
-
-/** JSON whose text PostgreSQL reads as a value of the type, as it skips brackets and quotes. */
-const readable = {
-  d: ['date', ['2026-01-01']],
-  dom: ['day', ['2026-01-01']],
-  ts: ['timestamp', ['2026-01-01T10:00']],
-  tz: ['timestamptz', ['2026-01-01 10:00Z']],
-  ti: ['time', ['10:00']],
-  tt: ['timetz', ['10:00Z']],
-  i: ['interval', ['5 days']],
-  im: ['interval minute', [['5']]]
-} as const
-
-t.test('an array whose text reads as a time is rejected, whatever reads it', async t => {
-  const entries = Object.entries(readable)
-  const columns = entries.map(([name, [type]]) => `${name} ${type}`).join()
-  const anything = { type: 'object', properties: { v: {}, rows: { type: 'array' } } }
-  const rows = {
-    type: 'array',
-    items: {
-      type: 'object',
-      additionalProperties: false,
-      properties: Object.fromEntries(['id', ...Object.keys(readable)].map(name => [name, {}]))
-    }
-  }
-  const service = await useService(t, {
-    schema: `
-      create domain day as date;
-      create table times (id int primary key, ${columns});
-      insert into times (id) values (1);
-      create table src (${entries.map(([name]) => `${name} json`).join()});
-      insert into src values (${entries.map(([, [, json]]) => `'${JSON.stringify(json)}'`).join()});
-      ${entries.map(([name, [type]]) => `create function f_${name}(v ${type}) returns text
-        language sql as 'select v::text';`).join('')}
-      grant all on times, src to oneflight_user`,
-    batches: Object.fromEntries([
-      ...entries.map(([name]) => [`set_${name}`, {
-        params: { ...anything, required: ['v'] },
-        operations: [
-          { id: 'w', op: 'update', table: 'times', all: true, set: { [name]: '$params.v' } }
-        ]
-      }]),
-      ['insert', {
-        params: { type: 'object', properties: { rows }, required: ['rows'] },
-        operations: [{ id: 'w', op: 'insert', table: 'times', values: '$params.rows' }]
-      }],
-      ['update', {
-        params: { type: 'object', properties: { rows }, required: ['rows'] },
-        operations: [{
-          id: 'w',
-          op: 'update',
-          table: 'times',
-          from: { param: 'rows', on: { id: 'id' } },
-          set: Object.fromEntries(entries.map(([name]) => [name, { $from: name }]))
-        }]
-      }]
-    ])
-  })
-  const src = op.select('src', 'src')
-  const ids = Array.from({ length: 20 }, (_, i) => i + 1)
-  const expectRefused = ({ status, body, text }: Answer, what: string): void => {
-    const error = { status: 422, code: 'value_invalid', op: 'w' }
-    t.match({ status, ...body.error }, error, `${what} ${text}`)
-  }
-  for (const [name, [, json]] of entries) {
-    const reference = `$src.0.${name}`
-    // Rows that differ are sent as JSON.
-    const many = ids.map(id => ({ id: id + 100, [name]: id === 7 ? reference : null }))
-    const where = (condition: object): object =>
-      op.update('w', 'times', { set: { id: 1 }, where: { [name]: condition } })
-    const words: Readonly<Record<string, object>> = {
-      insert: op.insert('w', 'times', [{ id: 2, [name]: reference }]),
-      'many rows': op.insert('w', 'times', many),
-      set: op.update('w', 'times', { set: { [name]: reference }, where: { id: { eq: 1 } } }),
-      'by key': {
-        id: 'w', op: 'update', table: 'times', key: ['id'], values: [{ id: 1, [name]: reference }]
-      },
-      'by many keys': { id: 'w', op: 'update', table: 'times', key: ['id'], values: many },
-      on_conflict: {
-        ...op.insert('w', 'times', [{ id: 1 }]),
-        on_conflict: { columns: ['id'], do: 'update', set: { [name]: reference } }
-      },
-      'insert from': {
-        id: 'w',
-        op: 'insert',
-        table: 'times',
-        from: { table: 'src' },
-        columns: { id: 5, [name]: reference }
-      },
-      eq: where({ eq: reference }),
-      between: where({ between: [reference, reference] }),
-      in: where({ in: [reference] }),
-      'in of all rows': where({ in: `$src.*.${name}` }),
-      call: op.call('w', `f_${name}`, { v: reference })
-    }
-    for (const [word, operation] of Object.entries(words)) {
-      for (const time of ['first', 'second']) {
-        expectRefused(await service.post([src, operation]), `${name}: ${word}, ${time} time`)
-      }
-    }
-    const listed = many.map(row => row[name] === null ? row : { ...row, [name]: json })
-    expectRefused(await service.run(`set_${name}`, { v: json }), `${name}: a parameter`)
-    expectRefused(await service.run('insert', { rows: listed }), `${name}: rows of a parameter`)
-    expectRefused(await service.run('update', { rows: listed }), `${name}: joined rows`)
-    const text = (json as readonly unknown[]).flat()[0]
-    t.equal((await service.run(`set_${name}`, { v: text })).status, 200, name)
-    t.equal((await service.run('update', { rows: [{ id: 1, [name]: text }] })).status, 200, name)
   }
 })
 
@@ -678,20 +457,12 @@ t.test('an hstore takes its text and references to an hstore, and nothing else',
     const { body, text } = await service.post([bags, operation], dry)
     t.strictSame(body.data?.w[0].bag, { k: '1', '"\\,=>': null }, `${word} ${text.slice(-300)}`)
   }
-  const refused = [['a', '1'], { a: '1' }, [], '$s.0.doc', '$s.*.bag', { $value: { a: '1' } }]
+  const refused = ['$s.0.doc', '$s.*.bag']
   for (const value of refused) {
     for (const [word, operation] of Object.entries(store(() => value))) {
-      if (word !== 'set' && '$value' in Object(value)) continue
       const { status, body, text } = await service.post([bags, operation], dry)
       const what = `${word} ${JSON.stringify(value)} ${text.slice(-300)}`
       t.match({ status, ...body.error }, { status: 422, code: 'value_invalid', op: 'w' }, what)
-    }
-  }
-  for (const bad of ['a=', 'a', '{"a": 1}']) {
-    for (const [word, operation] of Object.entries(store(() => bad))) {
-      const { status, body } = await service.post([bags, operation], dry)
-      const error = { status: 400, code: 'syntax_error', op: 'w' }
-      t.match({ status, ...body.error }, error, `${word} ${bad}`)
     }
   }
   const found = await service.post([

@@ -297,32 +297,13 @@ t.test('null is stored as NULL in columns of every type', async t => {
 
 t.test('a value that does not fit its column is rejected; nothing is written', async t => {
   const rows: ReadonlyArray<readonly [row: string, code: string]> = [
-    ['{"i2":32768}', 'numeric_value_out_of_range'],
     ['{"i4":2147483648}', 'numeric_value_out_of_range'],
-    ['{"i4":1.5}', 'value_invalid'],
-    ['{"i4":1e-2}', 'value_invalid'],
-    ['{"i4":1e10}', 'numeric_value_out_of_range'],
-    ['{"i4":true}', 'invalid_text_representation'],
-    ['{"i4":"x"}', 'invalid_text_representation'],
-    ['{"i4":""}', 'invalid_text_representation'],
-    ['{"b":2}', 'invalid_text_representation'],
-    ['{"f":1e400}', 'numeric_value_out_of_range'],
     ['{"n":100}', 'numeric_value_out_of_range'],
-    ['{"n":1.125}', 'value_invalid'],
-    ['{"c":"abc"}', 'value_invalid'],
-    ['{"c":"ab "}', 'value_invalid'],
     ['{"bits":"1"}', 'string_data_length_mismatch'],
-    ['{"d":"2023-02-29"}', 'datetime_field_overflow'],
-    ['{"d":"soon"}', 'invalid_datetime_format'],
-    ['{"u":"x"}', 'invalid_text_representation'],
-    ['{"m":"glad"}', 'invalid_text_representation'],
     ['{"p":0}', 'check_violation'],
     ['{"e":null}', 'not_null_violation'],
     ['{"e":"x"}', 'check_violation'],
-    ['{"a":5}', 'value_invalid'],
-    ['{"a":{"x":1}}', 'value_invalid'],
     ['{"a":[[1],[2,3]]}', 'value_invalid'],
-    ['{"j":5}', 'value_invalid'],
     ['{"j":{"x":"y"}}', 'invalid_text_representation']
   ]
   for (const [row, code] of rows) {
