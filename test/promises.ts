@@ -213,7 +213,11 @@ export const promises: readonly Promised[] = [
     number: 19,
     group: 'Transactions',
     text: 'A batch takes one round trip to the database, two after a pause, and none under a lock.',
-    tests: [['integration/round-trips', 'counted on the wire']]
+    tests: [
+      ['integration/cost', 'counted on the wire'],
+      ['integration/words-on-the-wire'],
+      ['integration/round-trips']
+    ]
   },
   {
     number: 20,

@@ -108,7 +108,8 @@ t.test('a value that does not fit the column is an error of the reading operatio
       'numeric_value_out_of_range'
     ],
     [{ op: 'select', table: 'b', where: { nope: { eq: '$src.big' } } }, 'undefined_column'],
-    [{ op: 'select', table: 'b', where: { doc: { eq: '$src.j' } } }, 'undefined_function']
+    [{ op: 'select', table: 'b', where: { doc: { eq: '$src.j' } } }, 'undefined_function'],
+    [{ op: 'select', table: 'b', where: { 'j->>k': { cs: '$src.*.txt' } } }, 'undefined_function']
   ]
   await service.database.sql`insert into b default values`
   for (const [operation, code] of rows) {
