@@ -4,7 +4,7 @@
  */
 import { deepEqual } from 'node:assert/strict'
 import fc from 'fast-check'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { assertIssues, issuesOf, type InvalidOperation } from '../support/issues.ts'
 import { differsOneByOne } from '../support/environment.ts'
 import * as op from '../support/operations.ts'
@@ -273,11 +273,20 @@ t.test('metrics count an update by key as an update', async t => {
   t.match(text, 'service_op_count{op="update",outcome="ok"} 1')
 })
 
-t.test('an update by key returns the rows of the keys', async t => {
-  for (const [name, batch, rows] of cases) {
+async function assertRows (t: Test, some: typeof cases): Promise<void> {
+  for (const [name, batch, rows] of some) {
     const { body, text } = await service.post(batch, { headers: { prefer: 'tx=rollback' } })
     t.same(body.error?.code ?? Object.values(body.data).at(-1), rows, `${name} ${text}`)
   }
+}
+
+t.test('an update by key returns the rows of the keys', async t => {
+  await assertRows(t, cases.filter(([, , rows]) => rows !== 'key_duplicate'))
+})
+
+const inTurn = differsOneByOne('keys that only the database finds equal are updated in turn')
+t.test('keys that are equal for the database are refused', inTurn, async t => {
+  await assertRows(t, cases.filter(([, , rows]) => rows === 'key_duplicate'))
 })
 
 /** Rows whose groups, with this many operands, are counted. */
