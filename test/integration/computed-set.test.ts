@@ -260,7 +260,7 @@ t.test('a value that does not fit is an error, and nothing is written', noObject
     ['{"gen":{"$inc":1}}', 400, 'generated_always'],
     ['{"j":{"$remove":"a"}}', 400, 'invalid_parameter_value'],
     ['{"i4":{"$inc":"$src.2.id"}}', 422, 'reference_row_missing'],
-    ['{"i4":{"$inc":"$src.0.nope"}}', 422, 'reference_column_missing'],
+    ['{"i4":{"$inc":"$src.0.nope"}}', 422, 'reference_column_missing']
   ]
   await sql.unsafe(seeds)
   // A jsonb scalar, from which no key can be removed.

@@ -127,7 +127,7 @@ const inserts: ReadonlyArray<readonly [values: string, onConflict: string, sql: 
     '"where":{"k":{"lt":"$src.0.id"},"n":{"in":["$src.0.id",10]}}}',
     '(k) values (1), (2) on conflict (k) do update set n = 5, note = null, j = $$ ' +
     '{"w":[1.10]}$$, x = x.x + 5, tags = coalesce(x.tags, $$ {}$$) || $$ {ref}$$::text[] ' +
-    'where x.k < 5 and x.n in (5, 10)'],
+    'where x.k < 5 and x.n in (5, 10)']
 ]
 
 const service = await useService(t, { schema, keys: true })

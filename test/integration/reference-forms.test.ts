@@ -240,7 +240,7 @@ t.test('references as operands equal literals in every position of a filter', as
       [{ ints: { cs: '$s.2.ints' } }, { id: { eq: -1 } }],
       [{ ints: { ov: '$s.nil' } }, { id: { eq: -1 } }],
       [{ jb: { has_key: '$s.nil' } }, { id: { eq: -1 } }],
-      [{ jb: { has_keys_any: ['$s.nil', 'a'] } }, { jb: { has_key: 'a' } }],
+      [{ jb: { has_keys_any: ['$s.nil', 'a'] } }, { jb: { has_key: 'a' } }]
     ].map(([reference, literal]) =>
       [
         JSON.stringify(reference),

@@ -178,7 +178,7 @@ t.test('ranges, arrays, composite types and JSON accept fitting references', asy
     ['kind', '$src.1.kind', '[draft]'],
     ['paid', { curr: 'EUR' }, '(,EUR)'],
     ['data', '$src.*.id', '[1, 2, 3]'],
-    ['data', '$src.0.tags', '["a"]'],
+    ['data', '$src.0.tags', '["a"]']
   ]
   for (const [column, value, text] of cases) {
     for (const { way, op } of writesOf(column, value)) {
