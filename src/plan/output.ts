@@ -20,6 +20,7 @@ import type {
   Expectation,
   InsertNode,
   OutputColumn,
+  PlanNode,
   RowCondition,
   SortKey,
   Predicate,
@@ -89,6 +90,14 @@ export function isUnchanged (
 /** Whether `returning` shows which rows are new, in an insert that may update rows instead. */
 export function isMarked ({ output = [] }: Pick<InsertNode, 'output'>): boolean {
   return output.some(({ inserted }) => inserted === 'unless updated')
+}
+
+/** Whether the result is the number of rows. `minimal`: see CompileOptions. */
+export function answersOnlyCount (
+  { answersCount }: Pick<PlanNode, 'answersCount'>,
+  minimal: boolean | undefined
+): boolean {
+  return minimal === true || answersCount === true
 }
 
 /** Whether the output is the whole row. */

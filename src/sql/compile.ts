@@ -24,12 +24,12 @@ import type {
   PlanNode,
   RowGroup
 } from '../plan/nodes.ts'
+import { answersOnlyCount } from '../plan/output.ts'
 import type { Plan } from '../plan/plan.ts'
 import type { CompileOptions, StatementContext } from './values/context.ts'
 import { buildOperation } from './operations/operation.ts'
 import { toPlain } from './operations/plain.ts'
 import {
-  answersOnlyCount,
   operationTimes,
   rowPartOf,
   type BuiltOperation,

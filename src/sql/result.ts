@@ -12,10 +12,11 @@ import {
   type Fragment
 } from '../fragment/fragment.ts'
 import type { PlanNode, RowGroup } from '../plan/nodes.ts'
+import { answersOnlyCount } from '../plan/output.ts'
 import { arrayText } from '../plan/value-text.ts'
 import type { StatementContext } from './values/context.ts'
 import { buildOperation, type OperationContext } from './operations/operation.ts'
-import { answersOnlyCount, rowPartOf, type RowPart } from './operations/output.ts'
+import { rowPartOf, type RowPart } from './operations/output.ts'
 import {
   buildCases,
   buildRowCountChecks,

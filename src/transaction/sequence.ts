@@ -7,13 +7,13 @@ import { failure } from '../errors/catalogue.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 import { has, isObject, type Json } from '../json/parse.ts'
 import type { PlanNode, Reference } from '../plan/nodes.ts'
+import { answersOnlyCount } from '../plan/output.ts'
 import type { RaisedError } from '../sql/statement/raised-error.ts'
 import {
   textOfKey,
   type FilledStatement,
   type SeparateBatch
 } from '../sql/statement/separate-batch.ts'
-import { answersOnlyCount } from '../sql/operations/output.ts'
 import { columnsRead, listsRead, mayReadLists } from '../sql/statement/shared-results.ts'
 import type { RefusedValue } from '../sql/statement/slot.ts'
 import type { Statement } from '../sql/statement/statement.ts'

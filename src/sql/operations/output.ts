@@ -21,7 +21,7 @@ import type {
   TableName
 } from '../../plan/nodes.ts'
 import type { Plan } from '../../plan/plan.ts'
-import { isAllColumns, isMarked, isUnchanged } from '../../plan/output.ts'
+import { answersOnlyCount, isAllColumns, isMarked, isUnchanged } from '../../plan/output.ts'
 import type { Check } from '../statement/checks.ts'
 import { raise } from '../statement/raised-error.ts'
 import { exposeColumns, type ExposedColumns } from '../statement/shared-results.ts'
@@ -42,14 +42,6 @@ import type { TypedValues } from '../values/typed-values.ts'
 /** Columns 1 and 2 of each operation: when it began, and when its rows were ready. */
 export const operationTimes: Fragment =
   sql`, pg_catalog.statement_timestamp(), pg_catalog.clock_timestamp()`
-
-/** Whether the result is the number of rows. `minimal`: see CompileOptions. */
-export function answersOnlyCount (
-  { answersCount }: Pick<PlanNode, 'answersCount'>,
-  minimal: boolean | undefined
-): boolean {
-  return minimal === true || answersCount === true
-}
 
 /**
  * The rows of `t`, or of another name, as values of the table's row type, with the name `row`.
