@@ -182,7 +182,8 @@ t.test('a value has the effect of its literal in every place', { timeout: 240_00
   const counts = { stored: 0, refused: 0, rejected: 0 }
   for (const [c, column] of names.entries()) {
     for (const [i, value] of values.entries()) {
-      if (!isTaken(c + i, 12)) continue
+      // All of them take seven minutes.
+      if ((c + i) % 4 !== 0 || !isTaken((c + i) / 4, 3)) continue
       const name = `${column} ${encodeURI(value)}`
       const first = await write(column, insert('w', `{"id":9,"${column}":${value}}`))
       // Each column and each value meets all places, not each pair of them.
@@ -196,7 +197,9 @@ t.test('a value has the effect of its literal in every place', { timeout: 240_00
       if (code === undefined) {
         counts.stored++
         // PostgreSQL has other literals of lists and objects.
-        if (!/^[[{]/.test(value)) t.ok(literals.includes(text), `${name}: ${text} ${literals}`)
+        if (!/^[[{]/.test(value)) {
+          t.ok(literals.includes(text), `${name}: ${encodeURI(`${text} ${literals}`)}`)
+        }
       } else if (code === 'value_invalid') {
         counts.refused++
       } else {
