@@ -108,6 +108,9 @@ async function collectFailures (
     ...await failuresOfRows(operations[index] as Operation, index, context),
     ...outcome.refusals[0]?.code === '23503'
       ? await failuresOfResult(operations, index, context)
+      : [],
+    ...outcome.refusals.some(({ code }) => code.startsWith('22'))
+      ? await failuresOfJoin(operations[index] as Operation, index, context)
       : []
   ]
   throw endWith({ kind: 'refused', refusals: [...outcome.refusals, ...alternatives] })
@@ -159,6 +162,18 @@ async function failuresOfResult (
     index,
     context
   )
+}
+
+/** A value in a condition of `from` may be read after the columns that are joined are compared. */
+async function failuresOfJoin (
+  operation: Operation,
+  index: number,
+  context: Context
+): Promise<readonly Failure[]> {
+  const { from } = operation
+  if (from === undefined) return []
+  const joined = { ...operation, from: { ...from, where: undefined, having: undefined } }
+  return failuresOf(() => runOperation(joined, context), index, context)
 }
 
 async function failuresOf (
