@@ -64,10 +64,8 @@ export class BatchContext implements KnownOperations {
   readonly earlier = new Map<string, number>()
   /** The tables that the batch names so far, by name. */
   readonly tables = new Map<string, TableName>()
-  /** What it names so far, each once. */
+  /** What its operations name so far. */
   readonly names: NamedPart[] = []
-  /** The columns among the names, by table; those that are stored have a `=`. */
-  readonly #named = new Map<TableName, Set<string | undefined>>()
   /** The rows of parameters that the batch uses so far. */
   readonly usedRows = { inserted: new Set<number>(), documents: [] as RowsDocument[] }
   readonly referenceUses = new Map<number, ReferenceUse[]>()
@@ -91,17 +89,6 @@ export class BatchContext implements KnownOperations {
     this.parameters = parameters
     this.isDeep = isDeep(operations)
     this.#slots = new Map(values.map((path, position) => [JSON.stringify(path), position]))
-  }
-
-  /** Records a name that is new. */
-  addName (part: NamedPart): void {
-    const { table, column, isStored } = part
-    const named = this.#named.get(table) ?? new Set()
-    const key = isStored ? `=${column}` : column
-    if (named.has(key)) return
-    this.#named.set(table, named.add(key))
-    // A copy has no room for more elements.
-    this.names.push({ ...part, path: part.path.slice() })
   }
 
   /** Finds the position of a value. `path`: from the operation with this index. */
@@ -153,6 +140,8 @@ export class PlanContext {
   readonly #parsed = new Map<string, ParsedString>()
   /** References whose use is recorded. */
   readonly #resolved = new Set<Reference>()
+  /** The columns that were named, by table; those that are stored have a `=`. */
+  readonly #named = new Map<TableName, Set<string | undefined>>()
   /** The references of each `$first`. */
   readonly #firsts = new Map<string, Reference>()
 
@@ -190,19 +179,29 @@ export class PlanContext {
 
   /** Records that a table is named. */
   nameTable (table: TableName, path: Path): void {
-    this.batch.addName({ table, column: undefined, isStored: false, index: this.index, path })
+    this.#addName({ table, column: undefined, isStored: false, path })
   }
 
   /** Records that a column is named, if its table is known. */
   nameColumn (table: TableName | undefined, column: string, path: Path): void {
-    if (table === undefined) return
-    this.batch.addName({ table, column, isStored: false, index: this.index, path })
+    if (table !== undefined) this.#addName({ table, column, isStored: false, path })
   }
 
   /** Records that a column of the table of the operation is stored. */
   nameStored (column: string, path: Path): void {
-    const { table, index } = this
-    if (table !== undefined) this.batch.addName({ table, column, isStored: true, index, path })
+    const { table } = this
+    if (table !== undefined) this.#addName({ table, column, isStored: true, path })
+  }
+
+  /** Records a name that is new. */
+  #addName ({ table, column, isStored, path }: Omit<NamedPart, 'index'>): void {
+    const { batch: { names }, index } = this
+    const named = this.#named.get(table) ?? new Set()
+    const key = isStored ? `=${column}` : column
+    if (named.has(key)) return
+    this.#named.set(table, named.add(key))
+    // A copy has no room for more elements.
+    names.push({ table, column, isStored, index, path: path.slice() })
   }
 
   /** Adds an issue of this operation. Returns undefined, so that planners can return the call. */

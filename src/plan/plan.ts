@@ -47,8 +47,8 @@ export interface Plan {
   /** All tables that the operations name, each once. */
   readonly tables: readonly TableName[]
   /**
-   * What the operations name, each where it is named first. Columns of the result of a function
-   * and members of rows of a parameter are left out: no table has them.
+   * What each operation names, where it does so first. Columns of the result of a function and
+   * members of rows of a parameter are left out: no table has them.
    */
   readonly names: readonly NamedPart[]
   /**

@@ -68,7 +68,8 @@ async function explain (
     idempotencyKey: undefined,
     trace: undefined
   }
-  const planned = { plan: { ...plan, operations: [node] }, values: [], isKept: false }
+  const names = plan.names.filter(name => name.index === index)
+  const planned = { plan: { ...plan, names, operations: [node] }, values: [], isKept: false }
   const batch = compiler.compile(planned, request)
   const outcome = await executeBatch(pool, batch, { deadline: performance.now() + timeoutMs })
   if (outcome.kind !== 'failed') return undefined
