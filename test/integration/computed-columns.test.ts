@@ -160,6 +160,13 @@ t.test('a row that is locked after a wait is returned in its latest state', asyn
   t.same((await pending.waiting).body.data, { s: [{ x: 7, a: 7 }] })
 })
 
+t.test('the JSON null is compared only with JSON', async t => {
+  const where = (column: string): object =>
+    ({ id: 's', op: 'select', table: 't', where: { [column]: { eq: { $value: null } } } })
+  t.match((await post([where('doc')])).body, { data: { s: [] } })
+  t.match((await post([where('note')])).body.error, { code: 'value_invalid', message: /"note"/ })
+})
+
 t.test('an aggregate cannot be read as a column', async t => {
   const queries = [
     { columns: ['count'] },

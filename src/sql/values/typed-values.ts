@@ -520,7 +520,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
       const issue = sql`${text} operator(pg_catalog.||)
         pg_catalog.left(pg_catalog.pg_typeof(${value})::pg_catalog.text, 0)`
       const failure = isRefused && this.#call === undefined
-        ? sql` else case when ${raiseText('value', issue)} is null then null end`
+        ? sql` else case when ${raiseText('value', issue)} is null then ${value} end`
         : empty
       return sql`case when ${isJson(value)}
         then case when false then ${value} else 'null' end${failure} end`
