@@ -310,8 +310,9 @@ function renderValue (figure: Figure): string {
     : `**${renderNumber(figure.value, figure)}, goal missed**`
 }
 
+/** The goal of a figure that has one. */
 function renderGoal (figure: Figure): string {
-  const { atLeast, atMost, exactly } = figure.goal ?? {}
+  const { atLeast, atMost, exactly } = figure.goal as NonNullable<Figure['goal']>
   const bounds = [['=', exactly], ['≥', atLeast], ['≤', atMost]] as const
   return bounds.flatMap(([sign, bound]) =>
     bound === undefined ? [] : [`${sign} ${renderNumber(bound, figure)}`]

@@ -118,14 +118,6 @@ export function columnsOf (table: TableName | undefined): ReadColumn {
   }
 }
 
-/** Writes a column or a path as a client does: `data->items->>0`. */
-export function writePath ({ column, keys, resultType }: ColumnPath): string {
-  const steps = keys.map((key, i) =>
-    `${resultType === 'text' && i === keys.length - 1 ? '->>' : '->'}${key}`
-  )
-  return `${column}${steps.join('')}`
-}
-
 /** A path as a key of a map. */
 export function keyOfPath ({ column, keys, resultType }: ColumnPath): string {
   return JSON.stringify([column, keys, resultType])

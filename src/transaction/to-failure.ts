@@ -118,7 +118,7 @@ function findPlace (
   if (ofParameter !== undefined) return { row, place: ofParameter, path: pathOf(node, ofParameter) }
   const compared = columnBeforeError(error)
   if (compared !== undefined) {
-    return { row, place: { column: compared, row: row?.position }, path: ofRow }
+    return { row, place: { column: compared }, path: ofRow }
   }
   const place = findStored(error, node, { row: row?.position, ...known })
   return { row, place, path: (place && pathOfStored(node, place)) ?? ofRow }

@@ -104,6 +104,16 @@ t.test('the messages equal those of the service', async t => {
   }
 })
 
+t.test('a column that the result of a function lacks is found', async t => {
+  const { check } = await useCheck(t)
+  const { code, out } = await check(`[
+  {"id": "a", "op": "call", "function": "unknown", "columns": ["nope"]}
+]`)
+  t.equal(code, 1)
+  t.match(out, '<stdin>:2:64: operation 0 (a): undefined_column: The result of "unknown" has no ' +
+    'column "nope".')
+})
+
 t.test('references are checked', async t => {
   const { check } = await useCheck(t)
   const { code, out } = await check(`[

@@ -176,6 +176,14 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
     { qty: 15, data: { q: 10 }, tags: ['apple', 'fig', 'pear'] },
     { qty: 11, data: { a: 1 }, tags: ['red', 'fig'] }
   ]],
+  ['references', [read('articles', 'sku'), {
+    ...articles,
+    returning: ['sku', 'qty'],
+    values: [
+      { sku: '$s.1.sku', qty: '$s.2.qty' },
+      { sku: { $first: ['$s.8.sku', '$s.0.sku'] }, qty: { $first: ['$s.0.qty'] } }
+    ]
+  }], [{ sku: 'fig', qty: 5 }, { sku: 'apple', qty: 10 }]],
   ['the result that later operations read', [
     { ...articles, values: [{ sku: 'pear', qty: 1 }, { sku: 'apple', qty: 2 }] },
     op.select('n', 'articles', { where: { sku: { eq: '$u.1.sku' } }, columns: ['qty'] })

@@ -87,6 +87,21 @@ t.test('a batch with a key changes the table that makes its commit a two-phase o
   t.equal((await sql`select from notes`).length, 1)
 })
 
+t.test('settings of workers are made again after code of the database', async t => {
+  const { post } = await useService(t, {
+    env,
+    schema: `
+      create table seen (a int);
+      create function note() returns trigger language plpgsql as 'begin return new; end';
+      create trigger note before insert on seen for each row execute function note();
+      grant all on seen to oneflight_user`
+  })
+  const write = { op: 'insert', table: 'seen', values: [{ a: 1 }] }
+  t.match(await post([{ id: 'a', ...write }, { id: 'b', ...write }]), {
+    status: 200, body: { data: { a: [{ a: 1 }], b: [{ a: 1 }] } }
+  })
+})
+
 t.test('query plans are explained', async t => {
   const { as } = await useShop(t, 'postgresql', { ...env, EXPLAIN: 'on' })
   const answer = await as(acme, [select], { prefer: 'explain' })

@@ -56,6 +56,20 @@ const move = (from: number, to: number): object[] =>
     where: { id: { eq: id } }
   }))
 
+t.test('a conflict is the answer if no connection is free for another attempt', async t => {
+  const service = await useThis(t, { env: { POOL_SIZE: '1', QUEUE_TIMEOUT_MS: '300' } })
+  await resetTries()
+  const row = await holdRow(database, 'select from hot where id = 1')
+  const update = { id: 'u', op: 'update', table: 'hot', set: { n: 5 }, where: { id: { eq: 1 } } }
+  const conflict = { id: 'm', op: 'insert', table: 'moody', values: [{ code: '40001', times: 99 }] }
+  const first = service.post([conflict])
+  // Takes the connection while the first one pauses, and waits for the row.
+  const second = service.post([update])
+  t.match((await first).body.error, { code: 'serialization_failure' })
+  await row.free()
+  t.equal((await second).status, 200)
+})
+
 t.test('a deadlock that an extension reports is retried', async t => {
   const proxy = await useProxy(t, database.loginUrl)
   const { post, adminUrl } = await useThis(t, { databaseUrl: proxy.through })

@@ -13,6 +13,8 @@ const schema = `
   create table items (id int primary key, kind text, price numeric, qty int, at timestamptz,
     m mood, p positive, tags text[], data jsonb, raw json);
   create function label(items) returns text language sql immutable as 'select $1.kind || $1.qty';
+  create function bad(items) returns int language plpgsql as $$
+    begin execute 'select 1 where 1'; return 1; end $$;
   insert into items values
     (1, 'a', 1.50, 1, '2026-01-01T00:00Z', 'wild', 1, '{x}', '{"k": 1, "s": "u"}', '{"k": 1}'),
     (2, 'a', 1.5, 2, '2026-01-02T00:00Z', 'calm', 2, '{}', '{"k": 1.0, "s": "v"}', '{"k":1}'),
@@ -38,6 +40,12 @@ const cases: readonly Case[] = [
     distinct: true,
     order: [{ 'data->k': 'asc' }, { 'raw->k': 'asc' }]
   }, "select distinct data->'k' as k, (raw->'k')::jsonb as r from items order by 1, 2"],
+  [{
+    columns: ['kind', 'qty'],
+    distinct: true,
+    having: { qty: { gt: 0 } },
+    order: [{ qty: 'desc' }, { kind: 'asc' }]
+  }, 'select distinct kind, qty from items where qty > 0 order by qty desc, kind'],
   [{ columns: ['label'], distinct: true, order: [{ label: 'asc' }] },
     'select distinct label(items) from items order by 1'],
   [{ table: 'pairs', distinct: true, order: [{ a: 'asc' }, { b: { nulls: 'first' } }], limit: 4 },
@@ -231,6 +239,13 @@ const referring: readonly Case[] = [
 
 t.test('conditions of the output can refer to earlier operations', async t => {
   await assertRows(t, referring, [op.select('v', 'vals')])
+})
+
+t.test('an error inside a function names no column', async t => {
+  const select = op.select('s', 'items', { columns: ['bad'] })
+  const { body } = await service.post([select])
+  t.match(body.error, { message: /argument of WHERE must be type boolean/ })
+  t.notMatch(body.error, { message: /^Column/ })
 })
 
 t.test('rows of a distinct select can be referred to', async t => {

@@ -72,6 +72,7 @@ const [one, two, three] = ['978-0-11-000222-4', '978-0-393-04002-9', '978-0-9016
 
 const kinds: readonly Kind[] = [
   { type: 'ean13', values: texts(one, two, three) },
+  { type: 'article', values: texts(one, two, three) },
   { type: 'code', values: numbers },
   { type: 'ext.code', values: numbers, operators: false },
   // Without its operators it compares as text.

@@ -588,6 +588,8 @@ t.test('the first faulty line of CSV is named', async t => {
     ['id,sensor\n1,a\0b\n', 'body_invalid', 2, /U\+0000/],
     [Buffer.from('id,sensor\n1,a\n2,\xe9\n', 'latin1'), 'body_invalid', 3, /not UTF-8/],
     [`id,sensor\n1,${'a'.repeat(200_000)}\n`, 'body_invalid', 2, /MAX_BODY_BYTES/],
+    ['id,\n1,2', 'params_invalid', 1, /names ""/, ['items']],
+    ['id,sensor\n,"\r\n",3\n', 'body_invalid', 3, /more or fewer fields/],
     ['id,sensor\nx,a\n1,a"b\n', 'params_invalid', 2, /"id" must be an integer/]
   ]
   for (const [body, code, line, message, path] of faults) {

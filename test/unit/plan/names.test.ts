@@ -28,6 +28,14 @@ function names (operation: object): readonly string[] {
 
 const own = 't table'
 
+t.test('a parameter that does not exist', async t => {
+  const batch = [{ id: 'o', op: 'select', table: 't', where: { a: { eq: '$params.row' } } }]
+  const plan = async () => planBatch(batch as unknown as Batch, limits, { parameters })
+  t.match(await plan().catch((error: unknown) => error), {
+    details: { errors: [{ message: /names no parameter. Declared parameters: rows\. / }] }
+  })
+})
+
 t.test('what is read', t => {
   t.strictSame(names({
     op: 'select',
