@@ -277,6 +277,11 @@ t.test('a path into json or jsonb does not convert the column', t => {
   t.end()
 })
 
+t.test('a path into an array is no boolean', async t => {
+  const { body } = await service.post([read({ where: { 'nums->0': { is: true } } })])
+  t.match(body.error, { code: 'datatype_mismatch', message: /argument of IS TRUE must be type/ })
+})
+
 t.test('a column without a path is refused, and nothing happens', async t => {
   const uses = [
     read({ where: { 'n->a': { is: null } } }),

@@ -75,6 +75,7 @@ const kinds: readonly Kind[] = [
   { type: 'article', values: texts(one, two, three) },
   { type: 'code', values: numbers },
   { type: 'ext.code', values: numbers, operators: false },
+  { type: 'ext.coded', values: numbers, operators: false },
   // Without its operators it compares as text.
   { type: 'ext.citext', values: texts('A', 'b', 'C') },
   { type: 'ext.mood', values: texts('happy', 'sad', 'great') },
