@@ -3,7 +3,7 @@
  */
 import t from 'tap'
 import type { Batch } from '../../../schemas/batch.ts'
-import { findValue, type ValuePlace } from '../../../src/plan/find-value.ts'
+import { findValue, storedRows, type ValuePlace } from '../../../src/plan/find-value.ts'
 import type { PlanNode } from '../../../src/plan/nodes.ts'
 import { planBatch } from '../../../src/plan/plan-batch.ts'
 import type { Parameter } from '../../../src/plan/parameter.ts'
@@ -39,4 +39,13 @@ t.test('the row of a text in several rows', async t => {
 t.test('parameters without a value have no text', async t => {
   const set = { a: 'bad', b: ['$params.tags'], c: { rows: '$params.rows' } }
   t.match(find({ op: 'update', all: true, set }), { column: 'a' })
+})
+
+t.test('of several rows, none is known if a reference is not', async t => {
+  const select = { id: 's', op: 'select', table: 't' }
+  const insert = { id: 'o', op: 'insert', table: 't', values: [{ a: 1 }, { a: '$s.0.a' }] }
+  const node = planBatch([select, insert] as unknown as Batch, limits).operations[1] as PlanNode
+  t.strictSame(storedRows(node, { readReference: () => undefined }), [])
+  const known = storedRows(node, { readReference: () => 2 })
+  t.match(known, [{ values: { a: 1 } }, { values: { a: 2 } }])
 })
