@@ -30,6 +30,8 @@ class Inliner {
   readonly #root: JsonObject
   #left = MAX_ADDED
   readonly #recursive: ReadonlySet<string>
+  /** The characters of referred schemas. */
+  readonly #sizes = new Map<string, number>()
 
   constructor (root: JsonObject) {
     this.#root = root
@@ -43,7 +45,8 @@ class Inliner {
     const mapped = this.#inlineChildren(rest)
     if (typeof reference !== 'string') return mapped
     const referred = findReferred(reference, this.#root)
-    const size = JSON.stringify(referred).length
+    const size = this.#sizes.get(reference) ?? JSON.stringify(referred).length
+    this.#sizes.set(reference, size)
     if (this.#recursive.has(reference) || size > this.#left) return { $ref: reference, ...mapped }
     this.#left -= size
     return join(this.inline(referred), mapped)

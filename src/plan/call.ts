@@ -14,7 +14,7 @@ export function planCall (
   common: Omit<OperationNode, 'output'>,
   context: PlanContext
 ): CallNode {
-  const output = planColumns(columns, { context, path: ['columns'] }, undefined)
+  const output = planColumns(columns, { context, path: ['columns'], table: undefined })
   return {
     kind: 'call',
     ...common,

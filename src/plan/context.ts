@@ -28,6 +28,11 @@ export interface Place {
   readonly path: Path
 }
 
+/** A node whose columns are those of a table; undefined: of a function, or after an issue. */
+export interface TablePlace extends Place {
+  readonly table: TableName | undefined
+}
+
 /** The place of a member or an element. */
 export function within<Outer extends Place> (place: Outer, step: string | number): Outer {
   return { ...place, path: [...place.path, step] }
@@ -140,7 +145,7 @@ export class PlanContext {
   readonly #parsed = new Map<string, ParsedString>()
   /** References whose use is recorded. */
   readonly #resolved = new Set<Reference>()
-  /** The columns that were named, by table; those that are stored have a `=`. */
+  /** The columns that were named, by table. Those that are stored begin with U+0000. */
   readonly #named = new Map<TableName, Set<string | undefined>>()
   /** The references of each `$first`. */
   readonly #firsts = new Map<string, Reference>()
@@ -197,7 +202,7 @@ export class PlanContext {
   #addName ({ table, column, isStored, path }: Omit<NamedPart, 'index'>): void {
     const { batch: { names }, index } = this
     const named = this.#named.get(table) ?? new Set()
-    const key = isStored ? `=${column}` : column
+    const key = isStored ? `\0${column}` : column
     if (named.has(key)) return
     this.#named.set(table, named.add(key))
     // A copy has no room for more elements.

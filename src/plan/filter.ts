@@ -109,17 +109,16 @@ function planExists (
 ): readonly Exists[] {
   place.used.conditions++
   const table = planTable(text as string, within(place, 'table'))
-  const read = columnsOf(table)
   const pairs = Object.entries(on as Readonly<Record<string, string>>)
   for (const [column, outer] of pairs) {
     const pair = within(within(place, 'on'), column)
-    read(column, pair)
+    place.context.nameColumn(table, column, pair.path)
     place.read(outer, pair)
   }
   const inner = {
     ...within(place, 'where'),
     negated: place.negated !== negated,
-    read,
+    read: columnsOf(table),
     isForeign: true
   }
   const predicates = planMembers(where as JsonObject, inner)

@@ -112,7 +112,7 @@ function planRead (
     context.nameColumn(table, column, path)
     context.nameColumn(outer, outerColumn, path)
   }
-  const output = planColumns(columns, within(place, 'columns'), table)
+  const output = planColumns(columns, { ...within(place, 'columns'), table })
   const planned = {
     name,
     on,

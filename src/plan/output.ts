@@ -11,7 +11,7 @@ import type {
   When
 } from '../../schemas/operation.ts'
 import type { Json } from '../json/parse.ts'
-import type { Place, PlanContext } from './context.ts'
+import type { Place, PlanContext, TablePlace } from './context.ts'
 import { planScalar } from './document.ts'
 import { planFilter } from './filter.ts'
 import { columnsOf, findColumnProblem, readPath, type ReadColumn } from './name.ts'
@@ -25,8 +25,7 @@ import type {
   SortKey,
   Predicate,
   PageStart,
-  SelectNode,
-  TableName
+  SelectNode
 } from './nodes.ts'
 
 /** An element of `columns` or `returning`. */
@@ -38,17 +37,15 @@ type Column = Output | Aggregate | Inserted
  */
 export function planColumns (
   columns: readonly Column[] | undefined,
-  place: Place,
-  table: TableName | undefined
+  place: TablePlace
 ): readonly OutputColumn[] | undefined {
-  return columns === undefined || isWhole(columns) ? undefined : planOutput(columns, place, table)
+  return columns === undefined || isWhole(columns) ? undefined : planOutput(columns, place)
 }
 
 /** Plans the output columns. Two with the same name are an issue: JSON would keep only one. */
 export function planOutput (
   columns: readonly Column[],
-  { context, path }: Place,
-  table: TableName | undefined
+  { context, path, table }: TablePlace
 ): readonly OutputColumn[] {
   const names = new Set<string>()
   return columns.map((column, i) => {
@@ -140,7 +137,7 @@ function defaultName ({ column, keys }: ColumnPath): string {
 export function planOrder (
   order: ReadonlyArray<Readonly<Record<string, Ordering>>> = [],
   output: readonly OutputColumn[] = [],
-  { context, path, table }: Place & { readonly table: TableName | undefined }
+  { context, path, table }: TablePlace
 ): readonly SortKey[] {
   const read = columnsOf(table)
   const named = new Map(
@@ -185,7 +182,7 @@ export function planWhen (when: When = {}, { context, path }: Place): readonly R
 export function planHaving (
   filter: object,
   output: readonly OutputColumn[],
-  { table, ...place }: Place & { readonly table: TableName | undefined }
+  { table, ...place }: TablePlace
 ): readonly Predicate[] {
   const allColumns = output.some(isAllColumns)
   const types = new Map(output.map(column => [column.name, resultTypeOf(column)]))

@@ -261,7 +261,7 @@ function planSelect (
   const grouped = groups !== undefined || having !== undefined
   const output = columns === undefined || (isWhole(columns) && !grouped)
     ? undefined
-    : planOutput(columns, { context, path: ['columns'] }, table)
+    : planOutput(columns, { context, path: ['columns'], table })
   checkLock(operation, context)
   checkNested(operation, output, context)
   const sorted = {
@@ -304,7 +304,7 @@ function planReturning (
   columns: Members<'insert'>['returning'],
   context: PlanContext
 ): PlanNode['output'] {
-  return planColumns(columns, { context, path: ['returning'] }, context.table)
+  return planColumns(columns, { context, path: ['returning'], table: context.table })
 }
 
 /** Without an update, every returned row is new. */

@@ -77,7 +77,7 @@ function planSource (members: SourceMembers, place: Place): PlannedSource {
   const read = columnsOf(table)
   const declared = columns === undefined
     ? []
-    : planOutput(columns as DeclaredColumns, within(place, 'columns'), table)
+    : planOutput(columns as DeclaredColumns, { ...within(place, 'columns'), table })
   const aggregated = declared.some(({ aggregate }) => aggregate !== undefined)
   const fixed = columns !== undefined &&
     (distinct || groupBy.length > 0 || having !== undefined || aggregated)
@@ -248,7 +248,10 @@ function planRowsSource (
   if (groups !== groupBy) {
     context.addIssue('member_missing', columnsPlace.path, '"group_by" requires "columns".')
   }
-  const declared = planOutput((columns ?? []) as DeclaredColumns, columnsPlace, undefined)
+  const declared = planOutput((columns ?? []) as DeclaredColumns, {
+    ...columnsPlace,
+    table: undefined
+  })
   const isFixed = groups !== undefined || declared.some(({ aggregate }) => aggregate !== undefined)
   if (isFixed) checkGrouped(declared, groups, columnsPlace)
   const aliases: Aliases = new Map(

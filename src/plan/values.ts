@@ -175,8 +175,7 @@ export function planRowGroups (
   return groups.map(group => {
     nameColumns(group, context)
     const { columns, positions } = group
-    // A single group is the array as sent, whose text planRows can reuse.
-    const own = groups.length === 1 ? rows : positions.map(i => rows[i] as JsonObject)
+    const own = positions.map(i => rows[i] as JsonObject)
     return { columns, positions, rows: planRows({ rows: own, columns, positions }, context) }
   })
 }

@@ -7,7 +7,7 @@ import type { Reference } from '../plan/nodes.ts'
 /** The rows of an operation. */
 export interface Rows {
   readonly length: number
-  /** A row, or undefined: there is none, or it cannot be read. */
+  /** A row; undefined if it does not exist or cannot be read. */
   readonly at: (row: number) => Json | undefined
 }
 

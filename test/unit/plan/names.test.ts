@@ -138,6 +138,11 @@ t.test('what is changed', t => {
   t.strictSame(
     names({ op: 'insert', values: '$params.rows' }), [own, '=t.a values', '=t.b values']
   )
+  t.strictSame(
+    names({ op: 'insert', values: [{ a: 1 }], returning: ['=a'] }),
+    [own, 't.=a returning[0]', '=t.a values[0].a'],
+    'a column can have any name'
+  )
   t.strictSame(names({ op: 'delete', where: { a: { eq: 1 } }, returning: ['b'] }), [
     own, 't.a where.a', 't.b returning[0]'
   ])
