@@ -9,7 +9,7 @@ import type { NamedPart, Plan } from '../plan/plan.ts'
 import { inlinesFunction } from './citus/citus.ts'
 import type { LearnedTypes, TypesQuery } from './frame/compiled-batch.ts'
 import type { Statement } from './statement/statement.ts'
-import type { UnknownNames } from './unknown-names.ts'
+import { findUnknownName } from './unknown-names.ts'
 import { columnTypesQuery, type ColumnTypes } from './values/column-types.ts'
 import { functionTypesQuery, type FunctionTypes } from './values/function-types.ts'
 
@@ -17,7 +17,6 @@ import { functionTypesQuery, type FunctionTypes } from './values/function-types.
 interface KnownTypes {
   readonly columnTypes: ColumnTypes
   readonly functionTypes: FunctionTypes
-  readonly unknownNames: UnknownNames
 }
 
 export class BatchTypes implements LearnedTypes {
@@ -71,8 +70,8 @@ export class BatchTypes implements LearnedTypes {
   }
 
   unknownName (): NamedPart | undefined {
-    const { columnTypes, unknownNames } = this.#cache
-    return unknownNames.find(this.#plan, { columnTypes, absent: this.#absent })
+    const { columnTypes } = this.#cache
+    return findUnknownName(this.#plan, { columnTypes, absent: this.#absent })
   }
 
   unknown (): TypesQuery | undefined {

@@ -39,7 +39,6 @@ import {
   type Statement
 } from './statement/statement.ts'
 import { StatementCache, statementBytes, type Variants } from './statement-cache.ts'
-import { UnknownNames } from './unknown-names.ts'
 import { FunctionTypes } from './values/function-types.ts'
 import { ColumnTypes } from './values/column-types.ts'
 
@@ -82,8 +81,6 @@ export class Compiler {
   readonly columnTypes = new ColumnTypes()
   /** What is known about the parameters of functions. */
   readonly functionTypes = new FunctionTypes()
-  /** What is known about the names in plans. */
-  readonly unknownNames = new UnknownNames()
   readonly #settings: CompileSettings
   readonly #statements = new StatementCache()
   readonly #plans = new WeakMap<Plan, Variants>()
