@@ -19,6 +19,7 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Its place among the batches of its principal; undefined without PRINCIPAL_CONCURRENCY. */
     place: Place | undefined
+    /** The bytes that are reserved for its body, and later for its response. */
     reservedBytes: number | undefined
   }
 }
@@ -84,6 +85,7 @@ async function admission (app: FastifyInstance, { config }: ConfigOptions): Prom
 }
 
 function createLimit (concurrency: number): onRequestHookHandler {
+  /** The number of batches of each principal that has one. */
   const counts = new Map<string, number>()
   const add = (principal: string, change: number): void => {
     const count = (counts.get(principal) ?? 0) + change
@@ -120,6 +122,7 @@ class Place {
     this.#count = count
   }
 
+  /** Keeps the place until the returned function is called. */
   keep (): () => void {
     if (this.#users++ === 0) this.#count(1)
     return () => {

@@ -30,6 +30,7 @@ declare module 'fastify' {
   }
 }
 
+/** Maximum time, in milliseconds, to fetch keys. */
 const KEYS_TIMEOUT_MS = 5000
 
 async function auth (app: FastifyInstance, options: AuthOptions): Promise<void> {
@@ -156,6 +157,7 @@ async function createVerify (
   config: Config
 ): Promise<Verify> {
   const source = openKeys(app, keys, config)
+  /** Keys of the requests whose tokens are being verified. */
   const keyOf = new WeakMap<FastifyRequest, VerificationKey>()
   // A host may have another instance, whose decorators stay as they are.
   app.decorate('jwt', Object.create(null))
@@ -218,6 +220,7 @@ function openKeys (
   return source
 }
 
+/** True for plain http to another host. */
 function isInsecure ({ protocol, hostname }: URL): boolean {
   return protocol === 'http:' && !/^(?:localhost|127\.[0-9.]+|\[::1\])$/.test(hostname)
 }

@@ -54,6 +54,7 @@ declare module 'fastify' {
 
 interface State extends ConnectionsOptions {
   readonly connections: Map<Socket, Connection>
+  /** Requests that arrived on a closing connection. */
   readonly dropped: WeakSet<IncomingMessage>
   readonly idleCloseMs: number
   stopping: boolean

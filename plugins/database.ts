@@ -23,6 +23,7 @@ export interface DatabaseOptions {
   readonly replica: DatabaseTarget | undefined
 }
 
+/** How often, in milliseconds, expired idempotency keys are deleted. */
 const PRUNE_MS = 60_000
 
 async function database (

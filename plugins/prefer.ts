@@ -55,6 +55,7 @@ const PIECE = /(?:[^",]+|"(?:[^"\\]|\\.?)*("|$))+/g
 
 const ALL_QUOTED = new RegExp(QUOTED, 'g')
 
+/** Maximum characters of a header that an error message quotes. */
 const MAX_QUOTE = 60
 
 async function prefer (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {

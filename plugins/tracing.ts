@@ -81,6 +81,7 @@ async function traceRequests (app: FastifyInstance, provider: TracerProvider): P
   await app.register(instrumentation.plugin())
 }
 
+/** Creates the spans of a batch and its operations after the batch has ended. */
 function createSpans (tracer: Tracer, target: DatabaseTarget): Spans {
   return {
     batch (request, report, failure) {

@@ -4,6 +4,7 @@
  */
 import { Type, type Static } from '@sinclair/typebox'
 
+/** An element of the batch, as the request-level check sees it. */
 export const BatchElement = Type.Object({
   id: Type.String({
     description: 'unique in the batch; names the result, also in references'
@@ -55,6 +56,7 @@ export const batchName = /^[a-z0-9][a-z0-9_-]{0,62}$/
 /** The id that references to the parameters of a named batch have. */
 export const paramsId = 'params'
 
+/** The file `<name>.json` in BATCHES_DIR. */
 export const NamedBatchFile = Type.Object({
   $schema: Type.Optional(
     Type.String({ description: 'the URL of the schema of this file, for editors' })

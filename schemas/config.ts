@@ -338,6 +338,7 @@ export interface ConfigOptions {
   readonly config: Config
 }
 
+/** All variables, in the order of the documentation. */
 export const configItems: ReadonlyArray<readonly [keyof Config, ConfigItem]> = Object.entries(
   ConfigSchema.properties
 ) as unknown as ReadonlyArray<[keyof Config, ConfigItem]>

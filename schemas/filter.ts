@@ -86,6 +86,7 @@ const constantOperands: OperandSchemas = allOperators
   .map(([name, { takes, meaning }]) => [name, { ...constants[takes] as TSchema, meaning }])
 
 interface FilterOptions {
+  /** The issue code of an empty filter. */
   readonly emptyCode: IssueCode
   readonly keys: 'plain' | 'path'
   readonly title: string

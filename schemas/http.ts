@@ -37,6 +37,7 @@ export const ttlPattern = '^[1-9][0-9]{0,5}(s|m|h|d)$'
 
 const unitSeconds = { s: 1, m: 60, h: 3600, d: 86_400 }
 
+/** Seconds of a duration such as `24h`. */
 export function readTtl (text: string): number {
   return Number(text.slice(0, -1)) * unitSeconds[text.slice(-1) as keyof typeof unitSeconds]
 }

@@ -32,7 +32,9 @@ export interface Modifier {
   /** JSON that replaces NULL. */
   readonly empty?: string
   readonly conflict?: boolean
+  /** Only beside `from`. */
   readonly joined?: boolean
+  /** Whether the operand can be a column of `from`. */
   readonly takesSource?: boolean
 }
 

@@ -60,6 +60,7 @@ export const firstReferences = Type.Array(
   }
 )
 
+/** `{"$first": [reference, …]}`: it stands for a reference. */
 export const First = Type.Object({ $first: firstReferences }, {
   ...exact,
   title: 'First',
@@ -81,16 +82,19 @@ export const PageValue = Type.Union([strings.value, Type.Number(), Type.Boolean(
   title: 'PageValue'
 })
 
+/** `{"$col": column}`: another column of the row. */
 export const ColumnOperand = Type.Object({ $col: Type.String({ name: 'path' }) }, {
   ...exact,
   title: 'Column',
   description: 'another column of the row'
 })
+/** `{"$excluded": column}`: a column of the row proposed for insertion. */
 export const ExcludedOperand = Type.Object({ $excluded: Type.String({ name: 'path' }) }, {
   ...exact,
   title: 'ExcludedColumn',
   description: 'a column of the row proposed for insertion'
 })
+/** `{"$from": column}`: a column of the rows in `from`. */
 export const SourceOperand = Type.Object({ $from: Type.String({ name: 'path' }) }, {
   ...exact,
   title: 'SourceColumn',

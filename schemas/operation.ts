@@ -318,6 +318,7 @@ export const JoinedParameter = Type.Object({
   description: 'rows of a parameter: `{"param", "on", "columns", "group_by"}`'
 })
 
+/** `inserted` requires `on_conflict`. */
 const insertedIsKnown = {
   if: { required: ['on_conflict'] },
   else: { properties: { returning: { items: { not: { type: 'object', required: ['fn'] } } } } }

@@ -19,6 +19,7 @@ export const algorithms: readonly Algorithm[] = Algorithm.anyOf.map(word => word
 /** Algorithms of shared secrets. A secret that verifies tokens can also sign them. */
 export const sharedAlgorithms: readonly Algorithm[] = ['HS256', 'HS384', 'HS512']
 
+/** Maximum length of a token in bytes. */
 export const maxTokenBytes = 16_384
 
 /**
@@ -59,6 +60,7 @@ export interface Identity {
   /** JSON text for `request.jwt.claims`: the token's payload as it was sent, or `{"role": …}`. */
   readonly claims: string
   readonly anonymous: boolean
+  /** The decoded token; undefined without one. */
   readonly payload?: object
 }
 

@@ -167,6 +167,7 @@ function urlOfBatch (url: string, name: string): string {
   return `${end}/batches/${encodeURIComponent(name)}${url.slice(path.length)}`
 }
 
+/** Sends a request. Resolves with the results by operation id. */
 async function post (
   options: PrepareOptions
 ): Promise<BatchResult<Readonly<Record<string, unknown>>>> {

@@ -3,6 +3,7 @@
  */
 import type { BatchOptions, ClientOptions, ServerTiming } from './options.ts'
 
+/** Returns the `Prefer` header of a batch; undefined without preferences. */
 export function preferHeader (
   { dryRun, isolation, readOnly, return: returned, explain, timing }: BatchOptions
 ): string | undefined {

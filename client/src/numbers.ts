@@ -30,6 +30,7 @@ export function parseAnswer (text: string, numbers: Numbers): unknown {
   )
 }
 
+/** Parses one row. Throws like JSON.parse. */
 export function parseRow (text: string, numbers: Numbers): unknown {
   return numbers === 'number' ? JSON.parse(text) : mapMembers(parseMarked(text), readColumn)
 }

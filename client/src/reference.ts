@@ -38,6 +38,7 @@ export type RowsReference<Row> = {
  */
 export type Referred<T> = T extends bigint ? number : T extends Date ? string : T
 
+/** The columns that references support: those without a dot in their name. */
 type Referable<Row> = keyof Row extends infer Name
   ? Name extends `${string}.${string}` | symbol ? never : Name & keyof Row
   : never

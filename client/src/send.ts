@@ -13,13 +13,16 @@ import type { UploadBody } from './upload.ts'
 export interface PreparedBatch {
   readonly url: string
   readonly fetch: Fetch
+  /** The headers without the token. */
   readonly headers: Readonly<Record<string, string>>
   /** The text of the body, or a function that begins to write it again. */
   readonly body: string | (() => UploadBody)
   readonly token: string | undefined | (() => string | undefined | Promise<string | undefined>)
   readonly idempotencyKey: string | undefined
   readonly requestId: string | undefined
+  /** Whether the batch cannot commit anything. Its outcome is never unknown then. */
   readonly commitsNothing: boolean
+  /** Whether the rows are read as a stream. `parse` then reads one row. */
   readonly streams: boolean
   /** Parses the text of a response. Throws if it is not JSON. */
   readonly parse: (text: string) => unknown

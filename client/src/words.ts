@@ -45,4 +45,5 @@ export const maxDepth = 100
 
 export const operationId = /^[A-Za-z_][A-Za-z0-9_]*$/
 
+/** Matches valid idempotency keys, except the quoted form. */
 export const idempotencyKey = /^[!\x23-\x7e][\x21-\x7e]{0,254}$/

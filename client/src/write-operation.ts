@@ -46,6 +46,7 @@ const writers: Readonly<Record<string, ((writer: Writer, value: unknown) => void
   }
 )
 
+/** Writes pairs of an operation and a number of rows as an object. */
 function writeWhen (writer: Writer, when: unknown): void {
   if (!Array.isArray(when) || !when.every(Array.isArray)) {
     throw invalidAt(writer, 'must be a list of operations with numbers of rows: [[found, 0]]')

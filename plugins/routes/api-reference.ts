@@ -32,6 +32,7 @@ type MainAddress = Pick<AddressInfo, 'address' | 'port'>
 /** Base URL of the page's requests; the path on the main server follows. */
 const tryUrl = '/reference/try'
 
+/** Added to the request timeout of the main server, in milliseconds. */
 const TIMEOUT_MARGIN_MS = 5000
 
 async function apiReference (

@@ -80,6 +80,7 @@ interface Outcome {
   readonly result: CallToolResult
   /** What the text of the result stands for; undefined: itself. */
   readonly rows?: Body
+  /** An error that is no failure. */
   readonly fault?: unknown
 }
 

@@ -106,6 +106,7 @@ function join (names: readonly string[], rows: readonly Buffer[], length: number
  * headers to 16 KiB or less.
  */
 const MOST_OPERATIONS = 20
+/** Maximum length of an id. Longer ones are left out. */
 const LONGEST_ID = 63
 
 /**

@@ -25,6 +25,7 @@ type RowMembersFound = ReturnType<typeof findRowMembers>
 export interface BatchRunner {
   /** Waits until the work for this many bytes may start. */
   readonly startWork: (bytes: number) => Promise<BodyWork>
+  /** Waits until the work for the body may start. */
   receive(request: FastifyRequest, reply: FastifyReply): Promise<Exchange>
   /** Finds what the statements of an upload take of its rows. Throws if there is no connection. */
   findRowMembers(plan: Plan, received: number): RowMembersFound

@@ -12,6 +12,7 @@ import { as, type Account } from './account.ts'
 
 const run = promisify(execFile)
 
+/** Supported major versions, oldest first. */
 const majors = [14, 15, 16, 17, 18] as const
 
 /** Where npm installs the packages: the newest version, and the others for the version matrix. */

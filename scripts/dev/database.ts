@@ -9,6 +9,7 @@ import postgres, { type Sql } from 'postgres'
 export interface DatabaseOptions {
   readonly file: string
   readonly name: string
+  /** Created if it does not exist. */
   readonly loginRole: string
 }
 

@@ -28,10 +28,12 @@ export async function freePort (tries = TRIES): Promise<number> {
   return port
 }
 
+/** Returns `port`, or a free port if a server accepts connections on it. */
 export async function preferPort (port: number): Promise<number> {
   return await accepts(port) ? freePort() : port
 }
 
+/** Returns whether a server accepts connections on a port of 127.0.0.1, or at an address. */
 export function accepts (address: number | NetConnectOpts): Promise<boolean> {
   return new Promise(resolve => {
     const socket = connect(

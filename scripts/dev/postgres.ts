@@ -38,6 +38,7 @@ export interface PostgresOptions {
   readonly dataDir?: string
   /** Directory for the temporary data, instead of the system's. The server's account enters it. */
   readonly temporaryIn?: string
+  /** TCP port on 127.0.0.1; a free one by default. */
   readonly port?: number
   /** Server settings by name, as in postgresql.conf. */
   readonly settings?: Readonly<Record<string, string | number>>

@@ -6,6 +6,7 @@ export interface Stage {
   teardown(end: () => unknown): void
 }
 
+/** Runs `work`, then its cleanup functions, also when it failed. */
 export async function onStage<T> (work: (stage: Stage) => Promise<T>): Promise<T> {
   const ends: Array<() => unknown> = []
   try {

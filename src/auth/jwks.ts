@@ -130,6 +130,7 @@ function isIgnored ({ kty, use = 'sig', key_ops: operations = ['verify'], alg }:
 
 export interface RemoteJwksOptions {
   readonly url: URL
+  /** Allowed algorithms. Keys without any of them are dropped. */
   readonly algorithms: readonly Algorithm[]
   /** Maximum time of one fetch. All times are in milliseconds. */
   readonly timeoutMs: number

@@ -8,7 +8,9 @@ import { tryParse } from '../json/try-parse.ts'
 
 /** A key that can verify tokens. */
 export interface VerificationKey {
+  /** Key id (RFC 7517 §4.5). */
   readonly kid: string | undefined
+  /** Algorithms of this key; at least one. */
   readonly algorithms: readonly Algorithm[]
   /** The secret, or the public key as PEM. */
   readonly material: string
@@ -41,6 +43,7 @@ export function readSecret (text: string): VerificationKey {
   return { kid: undefined, algorithms: sharedAlgorithms, material: text }
 }
 
+/** True for the JSON text of a key or a key set. */
 function isJwk (text: string): boolean {
   const value = tryParse(text.trim())
   return typeof value === 'object' && value !== null

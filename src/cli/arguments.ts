@@ -21,11 +21,13 @@ export function readSettings<T> (read: (env: Environment) => T, env: Environment
 }
 
 export interface Arguments {
+  /** Undefined when only options are given. */
   readonly command: CommandName | undefined
   readonly options: Readonly<Record<string, string | boolean | undefined>>
   readonly operands: readonly string[]
 }
 
+/** Reads the arguments after the name of the program. Throws a UsageError. */
 export function readArguments (argv: readonly string[]): Arguments {
   const [first, ...rest] = argv
   if (first === undefined || first.startsWith('-')) {

@@ -89,6 +89,7 @@ async function checkInput (
   }
 }
 
+/** Throws the Failure that the service would return. */
 function readPlan (bytes: Buffer, limits: Limits): Plan {
   if (bytes.length > limits.MAX_BODY_BYTES) throw failure('body_too_large')
   const allLimits = batchLimits(limits)

@@ -53,6 +53,7 @@ function blankSchema (bytes: Buffer): Buffer {
   return Buffer.from(`${before}${sourceOf(text, operations)}`)
 }
 
+/** Throws a UsageError when the file cannot be read. */
 export async function readBytes (file: string): Promise<Buffer> {
   try {
     return await readFile(file)

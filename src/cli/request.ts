@@ -134,6 +134,7 @@ interface HttpResponse {
 export interface LostResponse {
   /** The service may have received the batch. */
   readonly sent: boolean
+  /** Status of the incomplete response. */
   readonly status: number | undefined
   readonly reason: string
 }
@@ -178,6 +179,7 @@ export async function send (
 
 export interface Result {
   readonly id: string
+  /** JSON text as it was sent. */
   readonly source: string
   readonly rows: readonly Row[]
 }

@@ -14,6 +14,7 @@ import {
 import { readSettings } from './arguments.ts'
 import type { CliContext } from './terminal.ts'
 
+/** Prints the schema. Returns the exit code. */
 export function printSchema ({ env, stdout }: CliContext): number {
   stdout.write(writeBatchSchema(readSettings(readLimits, env)))
   return 0

@@ -32,6 +32,7 @@ export interface WorkerProcess {
 
 interface WorkerState {
   readonly serves: boolean
+  /** True once the worker has served. */
   readonly served: boolean
 }
 

@@ -100,6 +100,7 @@ export function readDatabaseSettings (env: Environment): DatabaseSettings {
   return { config: draft.values as Config, database }
 }
 
+/** Reads only DATABASE_ENGINE. Throws a `ConfigError`. */
 export function readEngine (env: Environment): EngineName | undefined {
   const { values, problems } = readVariables(setVariables(env), ['DATABASE_ENGINE'])
   if (problems.length > 0) throw configError(problems)

@@ -27,6 +27,7 @@ function readInteger ({ minimum = 0, maximum = 0 }: ConfigItem, text: string): n
   return value >= minimum && value <= maximum ? value : undefined
 }
 
+/** Reads a comma-separated list. White space around elements is ignored. */
 function readList ({ items }: ConfigItem, text: string): readonly string[] | undefined {
   const elements = text.split(',').map(element => element.trim())
   const words = items?.anyOf?.map(word => word.const) ?? elements
@@ -47,6 +48,7 @@ function readText (
     : undefined
 }
 
+/** Says what is wrong with an invalid text, without the variable's name. */
 export function describeProblem (item: ConfigItem, text: string): string {
   return `expected ${describeKind(item)}${show(item, text)}`
 }

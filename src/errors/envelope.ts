@@ -7,6 +7,7 @@ import { catalogue, type Failure } from './catalogue.ts'
 export interface FailureAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
+  /** JSON text. */
   readonly body: string
 }
 

@@ -133,7 +133,9 @@ export interface ErrorPlace {
   readonly verbose: boolean
   /** Rewrites a message of PostgreSQL in terms of the request. */
   readonly describe?: (message: string) => string
+  /** The path from the operation to what fails, if it is known. */
   readonly path?: ReadonlyArray<string | number> | undefined
+  /** Replaces the hint of the error. */
   readonly hint?: string | undefined
 }
 

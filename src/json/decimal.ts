@@ -18,6 +18,7 @@ export function isNumberText (text: string): boolean {
   return NUMBER.test(text)
 }
 
+/** Reads a number as JSON writes it. */
 export function readDecimal (text: string): Decimal {
   const power = text.search(/e/i)
   const end = power < 0 ? text.length : power
@@ -49,6 +50,7 @@ export function isDouble (text: string): boolean {
   return compareDecimals(readDecimal(text), readDecimal(String(Number(text)))) === 0
 }
 
+/** Returns the same text for equal numbers. */
 export function canonicalDecimal ({ sign, digits, magnitude }: Decimal): string {
   return `${sign < 0 ? '-' : ''}0.${digits}e${magnitude}`
 }

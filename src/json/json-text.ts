@@ -21,6 +21,7 @@ export interface Position {
 interface JsonTree {
   /** Undefined when the text is empty or nested too deep. */
   readonly root: JsonNode | undefined
+  /** Offset of the first syntax error. */
   readonly error: number | undefined
 }
 

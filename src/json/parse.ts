@@ -207,6 +207,7 @@ function toFailure (error: unknown, text: string): Failure {
 }
 
 interface InspectOptions {
+  /** Check every string. */
   readonly strings: boolean
   /** Replace marked strings by the numbers that they hold. */
   readonly exact: boolean

@@ -7,7 +7,9 @@ import { EXACT_DIGITS } from './decimal.ts'
 
 /** Facts about a text. Counts exclude the contents of strings. */
 export interface ScanFacts {
+  /** Number of members of all objects, including duplicates. */
   readonly members: number
+  /** Deepest nesting of arrays and objects. */
   readonly depth: number
   /**
    * The numbers that are not written as JavaScript writes them: `1.10`, `1e3`, `-0`,

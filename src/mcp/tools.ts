@@ -18,6 +18,7 @@ import { toDoubles } from '../named/numbers.ts'
 import type { PlanNode } from '../plan/nodes.ts'
 import { inlineReferences } from './inline-references.ts'
 
+/** The argument of a tool that is the idempotency key of its call. */
 const KEY = 'idempotency_key'
 
 const keyPattern = new RegExp(`^[ -~]{1,${maxKeyLength}}$`)
@@ -81,6 +82,7 @@ function isDestructive (operation: PlanNode): boolean {
 
 export interface Arguments {
   readonly parameters: JsonObject
+  /** undefined: the call has none. */
   readonly key: string | undefined
 }
 

@@ -11,7 +11,9 @@ import { SqlState } from '../errors/sqlstates.ts'
 
 export interface ErrorAnswer {
   readonly status: number
+  /** In Markdown. */
   readonly description: string
+  /** Envelopes by code. */
   readonly examples: Readonly<Record<string, { readonly summary: string, readonly value: unknown }>>
   /** Names of headers, in lower case. */
   readonly headers: readonly string[]

@@ -11,6 +11,7 @@ import { maxIdentifierBytes, operations } from '../../schemas/operation.ts'
 export type JsonSchema = Readonly<Record<string, unknown>>
 
 export interface Components {
+  /** Components by title. */
   readonly schemas: Readonly<Record<string, JsonSchema>>
   /**
    * Returns the converted schema, or a reference when it is a component. Schemas with the same

@@ -19,6 +19,7 @@ export type NotReadyReason = 'stopping' | DatabaseProblem | 'workers'
 export interface AdminRouteOptions {
   readonly config: Config
   readonly scrape: () => Promise<Exposition>
+  /** Resolves to undefined when the service is ready. */
   readonly notReadyReason: () => Promise<NotReadyReason | undefined>
 }
 

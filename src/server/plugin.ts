@@ -43,6 +43,7 @@ async function plugin (app: FastifyInstance, options: OneflightOptions): Promise
   options.admin?.register(adminRoutes as never, adminOptions as never)
 }
 
+/** Says why the options do not work in this host. */
 function findProblem (
   app: FastifyInstance,
   { config, keys, prefix }: OneflightOptions

@@ -100,6 +100,7 @@ interface ListOptions
   extends TableOptions, FailureOptions, Pick<AcquireOptions, 'clientClosed'> {
   readonly role: string
   readonly maxBytes: number
+  /** A time of performance.now(). */
   readonly deadline: number
 }
 
@@ -187,6 +188,7 @@ function describeType (oid: number, types: ReadonlyMap<number, TypeRow>): TypeDe
   return { kind: 'composite', fields: fields.map(describeField) }
 }
 
+/** A JSON array of the rows of a query, as text. */
 function listOf (rows: Fragment): Fragment {
   return sql`select coalesce(json_agg(row), '[]')::text from (${rows}) as row`
 }
