@@ -64,8 +64,8 @@ export function describeMethod ({ connections, slices, bulk }: BenchRecord): str
 - The load is a closed loop of ${connections} kept connections, by
   [autocannon](../../bench/load.ts) in its own process. Each contender is warmed up with
   ${show(slices.warmUpBatches)} batches or fewer. Then the contenders take ${slices.count} slices
-  of about ${slices.seconds} s each, in turns (A B C A B C …). A slice is a fixed number of batches,
-  so all of them have a response at its end. Many rows are sent and returned
+  of about ${slices.seconds} s each, in turns (A B C A B C …). A slice is a fixed number of
+  batches, so all of them have a response at its end. Many rows are sent and returned
   ${bulk[0]?.oneflight.length ?? 0} times each, in turns.
 - The run fails if the responses of the contenders or the rows in the database differ, or a
   contender returns an error.

@@ -265,13 +265,13 @@ function renderEvidence ([file, what]: Evidence): string {
 function renderFigures (): string {
   const runs = readRuns()
   if (runs.length === 0) return 'Nothing is measured yet. Run `npm run test:chaos`.'
-  const goals = runs.flatMap(({ scenario, figures }) =>
-    figures.filter(({ goal }) => goal !== undefined).map(figure => ({ scenario, figure }))
-  )
-  const zeros = goals.filter(({ figure }) => figure.goal?.exactly === 0)
+  const goals = runs.flatMap(({ scenario, figures }) => figures.flatMap(figure =>
+    figure.goal === undefined ? [] : [{ scenario, figure, goal: figure.goal }]))
+  const zeros = goals.filter(({ goal }) => goal.exactly === 0)
   const reached = (of: typeof goals): number => of.filter(({ figure }) => isReached(figure)).length
   const rows = goals.filter(({ figure }) => figure.unit !== '' || !isReached(figure)).map(
-    ({ scenario, figure }) => [scenario, figure.name, renderValue(figure), renderGoal(figure)]
+    ({ scenario, figure, goal }) =>
+      [scenario, figure.name, renderValue(figure), renderGoal(goal, figure)]
   )
   return [
     wrapText(
@@ -310,9 +310,10 @@ function renderValue (figure: Figure): string {
     : `**${renderNumber(figure.value, figure)}, goal missed**`
 }
 
-/** The goal of a figure that has one. */
-function renderGoal (figure: Figure): string {
-  const { atLeast, atMost, exactly } = figure.goal as NonNullable<Figure['goal']>
+function renderGoal (
+  { atLeast, atMost, exactly }: NonNullable<Figure['goal']>,
+  figure: Figure
+): string {
   const bounds = [['=', exactly], ['≥', atLeast], ['≤', atMost]] as const
   return bounds.flatMap(([sign, bound]) =>
     bound === undefined ? [] : [`${sign} ${renderNumber(bound, figure)}`]

@@ -1,6 +1,7 @@
 /**
  * Parts of single members: order, groups, nested reads, joined rows, keys.
  */
+import { maxColumns, maxConditions } from '../../../schemas/operation.ts'
 import type { Frame } from './draft.ts'
 import {
   column,
@@ -8,8 +9,6 @@ import {
   path,
   reference,
   times,
-  MAX_COLUMNS,
-  MAX_CONDITIONS,
   MAX_ROWS,
   UNLIMITED,
   type Element,
@@ -57,24 +56,24 @@ const described: Readonly<Record<string, Described>> = {
     order: i => `{"${column(i)}":{"direction":"desc","nulls":"last"}}`,
     after: i => i % 2 === 0 ? 'null' : '1'
   }),
-  'order of names': repeat(ordering, MAX_COLUMNS, { order: i => `{"${column(i)}":"asc"}` }),
-  'order of paths': repeat(ordering, MAX_COLUMNS, {
+  'order of names': repeat(ordering, maxColumns, { order: i => `{"${column(i)}":"asc"}` }),
+  'order of paths': repeat(ordering, maxColumns, {
     order: i => `{"${path(i, 99)}":{"direction":"desc","nulls":"last"}}`
   }),
   'rows of a page': repeat(['select', 'call'], 1, {
     limit: () => '10', offset: () => '2147483647'
   }),
-  'group_by of names': part(grouping, MAX_COLUMNS, n => ({
+  'group_by of names': part(grouping, maxColumns, n => ({
     columns: ['{"fn":"count","as":"n"}'], group_by: times(n, quoted)
   })),
-  'group_by with having': repeat(['select'], MAX_CONDITIONS, {
+  'group_by with having': repeat(['select'], maxConditions, {
     columns: quoted, group_by: quoted, having: i => `{"${column(i)}":{"eq":${i}}}`
   }),
-  'having of aggregates': repeat(['count'], MAX_CONDITIONS, {
+  'having of aggregates': repeat(['count'], maxConditions, {
     columns: i => `{"fn":"sum","column":"${path(i, 20)}","as":"${column(i)}"}`,
     having: i => `{"${column(i)}":{"gt":${i}}}`
   }),
-  'distinct columns': part(['select'], MAX_COLUMNS, n => ({
+  'distinct columns': part(['select'], maxColumns, n => ({
     distinct: ['true'], columns: times(n, quoted)
   })),
   'reads of with': repeat(['nested'], 100, { with: read }),
@@ -87,36 +86,36 @@ const described: Readonly<Record<string, Described>> = {
   'on of from': repeat(['update_from', 'delete_from'], UNLIMITED, {
     'from.on': i => `"${column(i)}":"${path(i, 10)}"`
   }),
-  'conditions of from': repeat(['insert_from', 'update_from', 'delete_from'], MAX_CONDITIONS, {
+  'conditions of from': repeat(['insert_from', 'update_from', 'delete_from'], maxConditions, {
     'from.where': condition
   }),
-  'columns of from, read by set': repeat(['update_from'], MAX_COLUMNS, {
+  'columns of from, read by set': repeat(['update_from'], maxColumns, {
     'from.columns': alias, set: i => `"${column(i)}":{"$from":"${column(i)}"}`
   }),
-  'columns of insert from': repeat(['insert_from'], MAX_COLUMNS, {
+  'columns of insert from': repeat(['insert_from'], maxColumns, {
     columns: i => `"${column(i)}":{"$col":"${path(i, 20)}"}`
   }),
   args: repeat(['call'], UNLIMITED, { args: i => `"${column(i)}":${i}` }),
   'args of JSON': repeat(['call'], UNLIMITED, { args: i => `"${column(i)}":{"k":[${i}]}` }),
-  'columns of on_conflict': repeat(['upsert'], MAX_COLUMNS, { 'on_conflict.columns': quoted }),
-  'conditions of on_conflict': repeat(['upsert'], MAX_CONDITIONS, {
+  'columns of on_conflict': repeat(['upsert'], maxColumns, { 'on_conflict.columns': quoted }),
+  'conditions of on_conflict': repeat(['upsert'], maxConditions, {
     'on_conflict.where': i => `{"a":{"eq":{"$excluded":"${path(i, 20)}"}}}`
   }),
-  'conditions of index_where': repeat(['upsert'], MAX_CONDITIONS, {
+  'conditions of index_where': repeat(['upsert'], maxConditions, {
     'on_conflict.index_where': i => `{"a":{"eq":"x${i}"}}`
   }),
   'repeated parts of on_conflict with rows of 50 shapes': part(['upsert'], 33, n => ({
     values: times(MAX_ROWS / 2, i => `{"id":${i},"c${i % 50}":1}`),
     'on_conflict.set': times(n, i => `"${column(i)}":{"$merge":{"k":${reference(i)}}}`)
   })),
-  'columns of key': part(['bulk_update'], MAX_COLUMNS, n => ({
+  'columns of key': part(['bulk_update'], maxColumns, n => ({
     key: times(n, i => `"k${i}"`),
     values: [`{"id":1,"a":"x",${times(n, i => `"k${i}":${i}`).join()}}`]
   })),
   'keys that are references': repeat(['bulk_update'], MAX_ROWS, {
     values: i => `{"id":"$p.${i}.id","a":"x"}`
   }),
-  'one row of columns': wrap(['insert', 'upsert'], MAX_COLUMNS, [
+  'one row of columns': wrap(['insert', 'upsert'], maxColumns, [
     'values', i => `"${column(i)}":${i}`, list => `{${list}}`
   ]),
   'rows of 100 columns': repeat(['insert', 'upsert'], MAX_ROWS, {

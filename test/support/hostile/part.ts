@@ -46,9 +46,7 @@ export function times (n: number, make: Element): readonly string[] {
 export const filtering: readonly Frame[] = ['select', 'update', 'delete', 'count', 'call', 'nested']
 export const writing: readonly Frame[] = ['update', 'update_from']
 
-export const MAX_CONDITIONS = 1000
 export const MAX_ROWS = 10_000
-export const MAX_COLUMNS = 1600
 export const UNLIMITED = 2 ** 20
 
 /** A name that is different for each number, and almost the same. */

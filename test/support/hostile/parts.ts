@@ -2,6 +2,7 @@
  * The repeated parts of the grammar of a batch: conditions, steps of a path, references, rows,
  * columns, letters of a name, …
  */
+import { maxColumns, maxConditions } from '../../../schemas/operation.ts'
 import type { Frame } from './draft.ts'
 import { conditions } from './conditions.ts'
 import { items, listPlaces } from './lists.ts'
@@ -11,8 +12,6 @@ import {
   filtering,
   times,
   writing,
-  MAX_COLUMNS,
-  MAX_CONDITIONS,
   MAX_ROWS,
   UNLIMITED,
   type Part
@@ -28,7 +27,7 @@ export const partGroups: ReadonlyArray<readonly Part[]> = [
   Object.entries(conditions).map(([name, make]): Part => ({
     name: `conditions: ${name}`,
     frames: [...filtering, 'bulk_update'],
-    max: MAX_CONDITIONS,
+    max: maxConditions,
     make: n => ({ where: times(n, make) })
   })),
   Object.entries(listPlaces).flatMap(([place, { frames, make }]) =>
@@ -51,40 +50,40 @@ export const partGroups: ReadonlyArray<readonly Part[]> = [
     {
       name: `set: ${name}`,
       frames: writing,
-      max: MAX_COLUMNS,
+      max: maxColumns,
       make: n => ({ set: times(n, i => `"${column(i)}":${make(i)}`) })
     },
     {
       name: `set of on_conflict: ${name}`,
       frames: ['upsert'],
-      max: MAX_COLUMNS,
+      max: maxColumns,
       make: n => ({ 'on_conflict.set': times(n, i => `"${column(i)}":${make(i)}`) })
     }
   ]),
   Object.entries(conflictOnly).map(([name, make]): Part => ({
     name: `set of on_conflict: ${name}`,
     frames: ['upsert'],
-    max: MAX_COLUMNS,
+    max: maxColumns,
     make: n => ({ 'on_conflict.set': times(n, i => `"${column(i)}":${make(i)}`) })
   })),
   Object.entries(outputs).flatMap(([name, make]): readonly Part[] => [
     {
       name: `columns: ${name}`,
       frames: ['select', 'call', 'nested'],
-      max: MAX_COLUMNS,
+      max: maxColumns,
       make: n => ({ columns: times(n, make) })
     },
     {
       name: `returning: ${name}`,
       frames: returning,
-      max: MAX_COLUMNS,
+      max: maxColumns,
       make: n => ({ returning: times(n, make) })
     }
   ]),
   Object.entries(aggregates).map(([name, make]): Part => ({
     name: `columns: ${name}`,
     frames: ['select', 'count'],
-    max: MAX_COLUMNS,
+    max: maxColumns,
     make: n => ({ columns: times(n, make) })
   })),
   Object.entries(texts).flatMap(([place, { frames, make }]) =>
