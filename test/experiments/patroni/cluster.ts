@@ -27,8 +27,6 @@ export interface Cluster {
   complete(): Promise<void>
   /** Sets `synchronous_mode` and waits until it is in effect. */
   setSynchronous(synchronous: boolean): Promise<void>
-  /** Hands the leadership over in order. */
-  switchover(): Promise<void>
 }
 
 /** Starts the cluster. The end of the stage kills it and deletes its data. */
@@ -119,10 +117,6 @@ function describeCluster (nodes: readonly Node[], balancerPort: number): Cluster
       // Also when it is on already: a leader that continued can have lost its synchronous standby.
       await setMode(false)
       if (synchronous) await setMode(true)
-    },
-    async switchover () {
-      const node = await until(leader)
-      await send(node, 'POST', 'switchover', { leader: node.name })
     }
   }
 }

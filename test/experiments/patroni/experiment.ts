@@ -1,9 +1,8 @@
 /**
- * One experiment on a Patroni cluster: clients transfer money through the service, the leader fails
- * in one way, another node is promoted, the old leader returns. Afterwards every response is
- * compared with the database.
+ * One experiment on a Patroni cluster: clients transfer money through the service, all processes of
+ * the leader die at once, another node is promoted, the old leader returns. Afterwards every
+ * response is compared with the database.
  */
-import { setTimeout as delay } from 'node:timers/promises'
 import { onStage, type Stage } from '../../../scripts/dev/stage.ts'
 import { execute } from '../../support/database/execute.ts'
 import { makeKeyTable } from '../../support/database/key-table.ts'
@@ -22,21 +21,10 @@ import { isReached, type Figure } from '../scenario.ts'
 import { RECOVERY_MS, type Cluster } from './cluster.ts'
 import type { Node } from './node.ts'
 
-/**
- * `kill`: all processes of the leader die at once. `switchover`: the leader hands over in order.
- * `freeze`: the leader stands still until another node is promoted, then continues.
- */
-export type Fault = 'kill' | 'switchover' | 'freeze'
-
 export interface Experiment {
-  readonly fault: Fault
   /** How the service finds the leader: three hosts in DATABASE_URL, or haproxy. */
   readonly route: 'hosts' | 'haproxy'
   readonly synchronous: boolean
-  /** REQUEST_TIMEOUT_MS. */
-  readonly requestTimeoutMs: number
-  /** Only for `freeze`: milliseconds from the promotion until the old leader continues. */
-  readonly thawAfterMs?: number
 }
 
 export interface Result extends Experiment {
@@ -52,11 +40,8 @@ export interface Result extends Experiment {
   readonly violations: readonly string[]
   /** Milliseconds from the fault to the promotion of another node. */
   readonly promotedMs: number
-  /**
-   * Milliseconds from the promotion to the first response with status 200. Undefined for `freeze`:
-   * the response may come from the old leader.
-   */
-  readonly servedMs: number | undefined
+  /** Milliseconds from the promotion to the first response with status 200. */
+  readonly servedMs: number
 }
 
 const CLIENTS = 24
@@ -88,12 +73,11 @@ async function run (
   stage: Stage,
   { cluster, experiment, database, random }: Setting
 ): Promise<Result> {
-  const { fault, route, synchronous, requestTimeoutMs } = experiment
+  const { route, synchronous } = experiment
   await cluster.setSynchronous(synchronous)
   await createDatabase(cluster, database)
   const service = await useRestartableService(stage, {
     DATABASE_URL: serviceUrl(cluster, route, database),
-    REQUEST_TIMEOUT_MS: String(requestTimeoutMs),
     LOG_LEVEL: 'fatal'
   })
   const crowd = startCrowd({
@@ -106,7 +90,8 @@ async function run (
   })
   stage.teardown(() => crowd.stop())
   await finishMore(crowd)
-  const times = await faults[fault]({ ...experiment, cluster, crowd }, await until(cluster.leader))
+  const leader = await until(cluster.leader)
+  const times = await killLeader(leader, { cluster, crowd })
   await cluster.complete()
   await finishMore(crowd)
   await crowd.end()
@@ -125,56 +110,23 @@ async function finishMore (crowd: Crowd): Promise<void> {
 
 type Times = Pick<Result, 'promotedMs' | 'servedMs'>
 
-interface Running extends Experiment {
+interface Running {
   readonly cluster: Cluster
   readonly crowd: Crowd
 }
 
-/** Each resolves when another node leads and the old leader has been started or continued. */
-const faults: Readonly<Record<Fault, (running: Running, leader: Node) => Promise<Times>>> = {
-  async kill ({ cluster, crowd }, leader) {
-    const start = performance.now()
-    await leader.kill()
-    const times = await measurePromotion(cluster, leader, { crowd, start })
-    leader.start()
-    return times
-  },
-  async switchover ({ cluster, crowd }, leader) {
-    const start = performance.now()
-    const [times] = await Promise.all([
-      measurePromotion(cluster, leader, { crowd, start }),
-      cluster.switchover()
-    ])
-    return times
-  },
-  async freeze ({ cluster, thawAfterMs }, leader) {
-    const start = performance.now()
-    leader.freeze()
-    const promoted = await awaitPromotion(cluster, leader)
-    await delay(thawAfterMs)
-    leader.thaw()
-    return { promotedMs: promoted - start, servedMs: undefined }
-  }
-}
-
-/** Resolves with the time of the promotion of another node. */
-async function awaitPromotion (cluster: Cluster, old: Node): Promise<number> {
+/** Resolves when another node leads, batches are committed again, and the old leader starts. */
+async function killLeader (leader: Node, { cluster, crowd }: Running): Promise<Times> {
+  const start = performance.now()
+  await leader.kill()
   const isPromoted = async (): Promise<boolean> => {
-    const leader = await cluster.leader()
-    return leader !== undefined && leader !== old
+    const now = await cluster.leader()
+    return now !== undefined && now !== leader
   }
   await withTimeout(until(isPromoted), RECOVERY_MS, 'no other node was promoted')
-  return performance.now()
-}
-
-/** Measures from `start`, the time of the fault. */
-async function measurePromotion (
-  cluster: Cluster,
-  old: Node,
-  { crowd, start }: { readonly crowd: Crowd, readonly start: number }
-): Promise<Times> {
-  const promoted = await awaitPromotion(cluster, old)
+  const promoted = performance.now()
   const served = await withTimeout(crowd.next(), RECOVERY_MS, 'no batch was committed')
+  leader.start()
   return { promotedMs: promoted - start, servedMs: served - promoted }
 }
 
@@ -187,7 +139,7 @@ interface Judged {
 /** Compares the responses with the database. */
 async function judge (
   stage: Stage,
-  { fault, synchronous }: Experiment,
+  { synchronous }: Experiment,
   { client, service, observed }: Judged
 ): Promise<Omit<Result, keyof Experiment | keyof Times>> {
   const figures = await audit(client, observed)
@@ -195,9 +147,8 @@ async function judge (
   // A batch that was lost would run again.
   const repeated = lost > 0 ? [] : await repeatKept(stage, service, observed)
   // With asynchronous replication PostgreSQL itself loses commits when a leader fails.
-  const mayLose = !synchronous && fault !== 'switchover'
   const missed = [...figures, ...repeated].filter(figure => !isReached(figure))
-    .filter(({ name }) => name !== LOST || !mayLose)
+    .filter(({ name }) => name !== LOST || synchronous)
   const unkeyed = Object.values(observed.unkeyed).reduce((sum, count) => sum + count, 0)
   return {
     keyed: observed.known.length - unkeyed,

@@ -1,7 +1,7 @@
 /** The figures of the last run of the experiments, and their table in the documentation. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Fault, Result } from './experiment.ts'
+import type { Result } from './experiment.ts'
 
 /** What a run writes. */
 export interface PatroniRecord {
@@ -16,7 +16,6 @@ export interface PatroniRecord {
 export const figuresFile = join(import.meta.dirname, 'figures.json')
 
 const HEAD = [
-  'Fault',
   'Replication',
   'Batches',
   'Unknown',
@@ -25,12 +24,6 @@ const HEAD = [
   'Next 200'
 ]
 
-const faults: Readonly<Record<Fault, string>> = {
-  kill: 'killed',
-  switchover: 'switchover',
-  freeze: 'stands still'
-}
-
 /** Reads what the last run has written. */
 export function readRecord (): PatroniRecord {
   return JSON.parse(readFileSync(figuresFile, 'utf8')) as PatroniRecord
@@ -38,16 +31,16 @@ export function readRecord (): PatroniRecord {
 
 /**
  * Returns the table in Markdown, with what was measured when. A row has all experiments with a
- * fault and a kind of replication.
+ * kind of replication.
  */
 export function renderPatroniFigures (): string {
   const record = readRecord()
-  const groups = Map.groupBy(record.results, ({ fault, synchronous }) =>
-    [faults[fault], synchronous ? 'synchronous' : 'asynchronous'].join(' | '))
+  const groups = Map.groupBy(record.results, ({ synchronous }) =>
+    synchronous ? 'synchronous' : 'asynchronous')
   const rows = [
     HEAD,
     HEAD.map(() => '---'),
-    ...[...groups].map(([cells, results]) => [cells, ...renderResults(results)])
+    ...[...groups].map(([replication, results]) => [replication, ...renderResults(results)])
   ]
   const broken = record.results.flatMap(({ violations }) => violations)
   return [
@@ -70,13 +63,12 @@ function renderResults (results: readonly Result[]): readonly string[] {
     String(sum(({ unknown }) => unknown)),
     lost === 0 ? '0' : `**${lost}**`,
     seconds(results.map(({ promotedMs }) => promotedMs)),
-    seconds(results.flatMap(({ servedMs = [] }) => servedMs))
+    seconds(results.map(({ servedMs }) => servedMs))
   ]
 }
 
-/** The shortest and the longest time; nothing if none was measured. */
+/** The shortest and the longest time. */
 function seconds (times: readonly number[]): string {
-  if (times.length === 0) return ''
   return [...new Set([Math.min(...times), Math.max(...times)].map(ms =>
     (ms / 1000).toFixed(ms < 10_000 ? 2 : 0)
   ))].join('–') + ' s'

@@ -1,4 +1,4 @@
-/** One node of a Patroni cluster that can be killed, frozen and started again. */
+/** One node of a Patroni cluster that can be killed and started again. */
 import type { ChildProcess } from 'node:child_process'
 import { chmod, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -16,10 +16,6 @@ export interface Node {
   readonly restPort: number
   /** Sends SIGKILL to all of its processes at once, as if the machine had lost power. */
   kill(): Promise<void>
-  /** Stops all of its processes (SIGSTOP), as if the machine had been suspended. */
-  freeze(): void
-  /** Continues them. */
-  thaw(): void
   start(): void
 }
 
@@ -66,19 +62,7 @@ export async function startNode (stage: Stage, host: Host, name: string): Promis
   stage.teardown(kill)
   // The end of this process by a signal runs no teardown. The postmaster ends its children.
   process.on('exit', () => signal('SIGKILL'))
-  return {
-    name,
-    port,
-    restPort,
-    start,
-    kill,
-    freeze () {
-      signal('SIGSTOP')
-    },
-    thaw () {
-      signal('SIGCONT')
-    }
-  }
+  return { name, port, restPort, start, kill }
 }
 
 /** Sends a signal to Patroni, then to its PostgreSQL, until no process of it is left out. */
