@@ -4,7 +4,7 @@
  */
 import tap from 'tap'
 import { skip, useRestartableServer } from '../support/database/restartable-server.ts'
-import { audit, ledgerSchema, pair, startLoad, type Load } from '../support/ledger.ts'
+import { audit, ledgerSchema, pair, servesAgain, startLoad, type Load } from '../support/ledger.ts'
 import { isAlive } from '../support/process/processes.ts'
 import { useService, type ServiceUnderTest } from '../support/service.ts'
 import { until } from '../support/until.ts'
@@ -17,9 +17,6 @@ tap.test('responses are true when the server crashes or restarts under load', { 
   const server = await useRestartableServer(tap)
   process.env['TEST_DATABASE_URL'] = server.current().url
 
-  /** Whether a pair posted at `since` or later was acknowledged. */
-  const served = (load: Load, since: number): boolean =>
-    [...load.answers].some(([id, { status }]) => id >= since && status === 200)
   const isUp = async ({ database }: ServiceUnderTest): Promise<boolean> =>
     await database.sql`select`.then(() => true, () => false)
 
@@ -49,8 +46,7 @@ tap.test('responses are true when the server crashes or restarts under load', { 
       process.kill(pids[0] as number, 'SIGKILL')
       await until(() => !pids.some(isAlive))
       await until(() => isUp(service))
-      const recovered = load.answers.size
-      await until(() => served(load, recovered))
+      await servesAgain(load)
     }
     await finish(t, service, load)
   })
@@ -69,8 +65,7 @@ tap.test('responses are true when the server crashes or restarts under load', { 
     t.match(refused.body, { error: { code: 'database_unavailable', committed: false } })
     t.equal(refused.headers.get('retry-after'), '1')
     await server.start()
-    const since = load.answers.size
-    await until(() => served(load, since))
+    await servesAgain(load)
     await finish(t, service, load)
   })
 })

@@ -6,7 +6,15 @@
 import { randomUUID } from 'node:crypto'
 import postgres, { type Sql } from 'postgres'
 import tap, { type Test } from 'tap'
-import { audit, ledgerSchema, pair, startLoad } from '../support/ledger.ts'
+import {
+  audit,
+  auditKeyed,
+  ledgerSchema,
+  pair,
+  servesAgain,
+  startKeyedLoad,
+  startLoad
+} from '../support/ledger.ts'
 import {
   ask,
   useService,
@@ -21,7 +29,6 @@ import { on } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 const schema = `${ledgerSchema}
-  create table moves (id int, slept text);
   create table read (id int);
   insert into read select generate_series(1, 100);
   create view nap as select pg_sleep(20)::text as slept;
@@ -86,10 +93,10 @@ for (const mode of ['stop', 'kill'] as const) {
       () =>
         [...load.answers.values()].some(({ body }) => body.error?.code === 'database_unavailable')
     )
-    const since = load.answers.size
-    await until(() => [...load.answers].some(([id, { status }]) => id >= since && status === 200))
+    await servesAgain(load)
     const outageMs = performance.now() - promoted
     t.ok(outageMs < 5000, `served ${outageMs.toFixed(0)} ms after the promotion`)
+    const since = load.answers.size
     await until(() => load.answers.size > since + 60)
     await load.stop()
     const codes = await audit(t, sql, load)
@@ -125,52 +132,17 @@ tap.test(
     const servers = await useServers(t)
     const service = await useFailover(t, servers, { keys: true })
     const sql = connectTo(t, servers, service)
-    const answers = new Map<number, Answer>()
-    const codes: Record<string, number> = {}
-    let next = 0
-    const stopping = new AbortController()
-    const client = async (): Promise<void> => {
-      while (!stopping.signal.aborted) {
-        const id = next++
-        const batch = [{ id: 'p', op: 'select', table: 'pause' }, {
-          id: 'm',
-          op: 'insert',
-          table: 'moves',
-          values: [{ id, slept: '$p.0.slept' }]
-        }]
-        // Repeats until a 200. A batch that always fails would let the test time out.
-        const answer = await until(async (): Promise<Answer | undefined> => {
-          const answer = await service.post(batch, { headers: { 'idempotency-key': `move-${id}` } })
-          const code = answer.status === 200
-            ? `ok${answer.headers.get('idempotent-replayed') === null ? '' : ' replayed'}`
-            : String(answer.body.error.code)
-          codes[code] = (codes[code] ?? 0) + 1
-          return answer.status === 200 ? answer : undefined
-        })
-        answers.set(id, answer)
-      }
-    }
-    const clients = Promise.all(Array.from({ length: 8 }, client))
-    await until(() => answers.size > 60)
-    await failOver(servers, 'kill', () => (codes['database_unavailable'] ?? 0) > 0)
-    const since = next
-    await until(() => [...answers.keys()].filter(id => id >= since).length > 60)
-    stopping.abort()
-    await clients
-    t.comment(JSON.stringify(codes))
+    const load = startKeyedLoad(8, (batch, headers) => service.post(batch, { headers }))
+    await load.more(60)
+    await failOver(servers, 'kill', () => (load.codes['database_unavailable'] ?? 0) > 0)
+    await load.more(60)
+    await auditKeyed(t, sql, load)
     t.same(
-      Object.keys(codes).filter(code =>
+      Object.keys(load.codes).filter(code =>
         ![...allowed, 'ok replayed', 'idempotency_key_in_progress'].includes(code)
       ),
       []
     )
-    t.equal(answers.size, next, 'every batch eventually gets a 200')
-    t.same(
-      await sql`select id, count(*)::int as n from moves group by id having count(*) <> 1`,
-      [],
-      'no batch is applied twice'
-    )
-    t.same(await sql`select count(*)::int as n from moves`, [{ n: next }], 'no batch is missing')
   }
 )
 

@@ -12,14 +12,19 @@ import { configItems } from '../../schemas/config.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { makeKeyTable } from '../support/database/key-table.ts'
 import { haproxy, startBalancer, startInstance, type Balancer } from '../support/network/haproxy.ts'
+import {
+  auditKeyed,
+  ledgerSchema,
+  move,
+  startKeyedLoad,
+  type KeyedLoad
+} from '../support/ledger.ts'
 import { needs } from '../support/process/programs.ts'
 import { ask, type Answer } from '../support/service.ts'
 import { bearer, headersOfBatch } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
-const schema = `
-  create table moves (id int not null);
-  create view pause as select pg_sleep(0.004)::text as slept;
+const schema = `${ledgerSchema}
   create view nap as select pg_sleep(60)::text as slept;
   grant all on all tables in schema public to oneflight_user;`
 
@@ -40,70 +45,13 @@ async function post (
   }).catch(() => undefined)
 }
 
-const move = (id: number): object[] => [
-  { id: 'm', op: 'insert', table: 'moves', values: [{ id }] },
-  { id: 'p', op: 'select', table: 'pause' }
-]
-
-/** Whether the response says that the batch may be sent again. */
-const mayBeSentAgain = ({ body }: Answer): boolean =>
-  Value.Check(ErrorEnvelope, body) &&
-  (body.error.committed === 'unknown' || body.error.retryable === true)
-
-interface Load {
-  /** Number of responses by kind: `200`, `200 replayed`, the error code, or `none`. */
-  readonly answers: Readonly<Record<string, number>>
-  /** The batches with a final response. */
-  readonly done: ReadonlySet<number>
-  stop(): Promise<number>
-}
-
-/**
- * Starts clients with kept connections. They repeat each batch until it returns 200, with a key
- * that begins with `name`. Other responses that forbid a retry are added to `wrong`.
- */
-function startClients (balancer: Balancer, clients: number, wrong: unknown[], name = 'move'): Load {
-  const answers: Record<string, number> = {}
-  const done = new Set<number>()
-  const end = new AbortController()
-  let next = 0
-  const work = async (): Promise<void> => {
-    while (!end.signal.aborted) {
-      const id = next++
-      await until(async () => {
-        const answer = await post(balancer.url, move(id), {
-          connection: 'keep-alive',
-          'idempotency-key': `${name}-${id}`
-        })
-        const code = answer === undefined
-          ? 'none'
-          : answer.status === 200
-            ? `200${answer.headers.has('idempotent-replayed') ? ' replayed' : ''}`
-            : String(answer.body?.error?.code)
-        answers[code] = (answers[code] ?? 0) + 1
-        if (answer !== undefined && answer.status !== 200 && !mayBeSentAgain(answer)) {
-          wrong.push(answer.text)
-        }
-        return answer?.status === 200
-      })
-      done.add(id)
-    }
-  }
-  const finished = Promise.all(Array.from({ length: clients }, work))
-  return {
-    answers,
-    done,
-    async stop () {
-      end.abort()
-      await finished
-      return next
-    }
-  }
-}
-
-const waitForBatches = async (load: Load, n: number): Promise<void> => {
-  const before = load.done.size
-  await until(() => load.done.size >= before + n)
+/** Starts clients with kept connections, whose keys begin with `name`. */
+function startClients ({ url }: Balancer, clients: number, name?: string): KeyedLoad {
+  return startKeyedLoad(
+    clients,
+    (batch, headers) => post(url, batch, { connection: 'keep-alive', ...headers }),
+    name
+  )
 }
 
 /** Starts one instance, which haproxy takes for three. */
@@ -121,33 +69,18 @@ t.test(...needs('a stopped and a killed instance lose no batch', { haproxy }), a
   )
   const [killed, stopped] = instances
   const balancer = await startBalancer(t, instances)
-  const wrong: unknown[] = []
-  const load = startClients(balancer, 12, wrong)
-  await waitForBatches(load, 600)
+  const load = startClients(balancer, 12)
+  await load.more(600)
 
   t.equal(await stopped?.end('SIGTERM'), 0)
-  const afterStop = { ...load.answers }
+  const afterStop = { ...load.codes }
   await until(async () => (await balancer.states())['oneflight-2'] === 'DOWN')
-  await waitForBatches(load, 300)
+  await load.more(300)
   await killed?.end('SIGKILL')
   await until(async () => (await balancer.states())['oneflight-1'] === 'DOWN')
-  await waitForBatches(load, 300)
-  const sent = await load.stop()
-
-  t.comment(
-    `${sent} batches; graceful stop: ${JSON.stringify(afterStop)}; then SIGKILL: ${
-      JSON.stringify(load.answers)
-    }`
-  )
-  t.same(Object.keys(afterStop), ['200'], 'the graceful stop causes no error')
-  t.same(wrong, [], 'all other responses allow a retry')
-  t.same(
-    await database.sql`select id, count(*)::int as n from moves group by id having count(*) <> 1`,
-    [],
-    'no batch is applied twice'
-  )
-  const applied = await database.sql`select count(*)::int as n from moves`
-  t.same(applied, [{ n: sent }], 'no batch is missing')
+  await load.more(300)
+  t.same(Object.keys(afterStop), ['ok'], 'the graceful stop causes no error')
+  await auditKeyed(t, database.sql, load)
   const served = instances.map(({ output }) =>
     output().split('\n').filter(line => line.includes('"request completed"')).length
   )
@@ -171,7 +104,7 @@ t.test(...needs('a rolling restart causes no error', { haproxy }), async t => {
       config => config.replace(/^ +mode http$/m, '$&\n  option http-server-close')
     )
   ]
-  const loads = balancers.map((balancer, i) => startClients(balancer, 6, [], `client-${i}`))
+  const loads = balancers.map((balancer, i) => startClients(balancer, 6, `client-${i}`))
   const state = (name: string): Promise<unknown> =>
     Promise.all(
       balancers.map(balancer => until(async () =>
@@ -179,7 +112,7 @@ t.test(...needs('a rolling restart causes no error', { haproxy }), async t => {
       )
     )
   const waitForAll = (n: number): Promise<unknown> =>
-    Promise.all(loads.map(load => waitForBatches(load, n)))
+    Promise.all(loads.map(load => load.more(n)))
   await waitForAll(200)
   // The instance restarts at its old address.
   const { port } = new URL(second.url)
@@ -189,7 +122,7 @@ t.test(...needs('a rolling restart causes no error', { haproxy }), async t => {
   await startInstance(t, database.loginUrl, { HTTP_PORT: port, ADMIN_HTTP_PORT: adminPort })
   await state('UP')
   await waitForAll(200)
-  for (const load of loads) t.same({ 200: await load.stop() }, load.answers)
+  for (const load of loads) t.same({ ok: await load.stop() }, load.codes)
 })
 
 t.test(...needs('the limits of the page on security hold per address', { haproxy }), async t => {

@@ -18,14 +18,21 @@ import {
   useRestartableServer
 } from '../support/database/restartable-server.ts'
 import { trapSchema } from '../support/database/triggers.ts'
-import { audit, ledgerSchema, pair, startLoad, type Load } from '../support/ledger.ts'
+import {
+  audit,
+  auditKeyed,
+  ledgerSchema,
+  pair,
+  servesAgain,
+  startKeyedLoad,
+  startLoad
+} from '../support/ledger.ts'
 import * as op from '../support/operations.ts'
 import {
   answering,
   ask,
   token,
   useService,
-  type Answer,
   type ServiceUnderTest
 } from '../support/service.ts'
 import { until } from '../support/until.ts'
@@ -54,7 +61,6 @@ const schema = `${ledgerSchema}
     (select count(*) from pg_class where relnamespace = pg_my_temp_schema()) as tables;
   -- Lets a trigger leave state on the session.
   ${trapSchema}
-  create table moves (id int, slept text);
   grant all on all tables in schema public to public;`
 
 const tricks = [
@@ -270,9 +276,6 @@ const unexpected = (codes: object, ...allowed: readonly string[]): readonly stri
   Object.keys(codes).filter(code =>
     !['ok', 'database_unavailable', 'commit_unknown', ...allowed].includes(code))
 
-const served = (load: Load, since: number): boolean =>
-  [...load.answers].some(([id, { status }]) => id >= since && status === 200)
-
 tap.test(title('responses are true when PgBouncer is killed under load'), { skip }, async t => {
   const { service, pooler } = await useServiceBehindPooler(t)
   const load = startLoad(service, 12)
@@ -280,8 +283,7 @@ tap.test(title('responses are true when PgBouncer is killed under load'), { skip
     const before = load.answers.size
     await until(() => load.answers.size > before + 60)
     await pooler.kill()
-    const since = load.answers.size
-    await until(() => served(load, since))
+    await servesAgain(load)
   }
   await load.stop()
   const codes = await audit(t, service.database.sql, load)
@@ -297,30 +299,9 @@ tap.test(
   async t => {
     const { service, pooler } = await useServiceBehindPooler(t)
     const { database: { sql } } = service
-    const codes: Record<string, number> = {}
-    const done = new Set<number>()
-    let next = 0
-    const end = new AbortController()
-    const clients = Promise.all(Array.from({ length: 12 }, async () => {
-      while (!end.signal.aborted) {
-        const id = next++
-        const batch = [op.insert('m', 'moves', [{ id }]), op.select('p', 'pause')]
-        await until(async () => {
-          const { status, headers, body }: Answer = await service.post(batch, {
-            headers: { 'idempotency-key': `move-${id}` }
-          })
-          const code = status === 200
-            ? `ok${headers.get('idempotent-replayed') === null ? '' : ' replayed'}`
-            : String(body.error.code)
-          codes[code] = (codes[code] ?? 0) + 1
-          return status === 200
-        })
-        done.add(id)
-      }
-    }))
+    const load = startKeyedLoad(12, (batch, headers) => service.post(batch, { headers }))
     for (let i = 0; i < 8; i++) {
-      const before = done.size
-      await until(() => done.size > before + 30)
+      await load.more(30)
       if (i % 2 === 0) await pooler.kill()
       else {
         await sql`select pg_terminate_backend(pid) from pg_stat_activity
@@ -328,18 +309,9 @@ tap.test(
           limit 2`
       }
     }
-    const before = done.size
-    await until(() => done.size > before + 30)
-    end.abort()
-    await clients
-    t.comment(JSON.stringify(codes))
-    t.same(unexpected(codes, 'ok replayed', 'idempotency_key_in_progress'), [])
-    t.same(
-      await sql`select id, count(*)::int as n from moves group by id having count(*) <> 1`,
-      [],
-      'no batch is applied twice'
-    )
-    t.same(await sql`select count(*)::int as n from moves`, [{ n: next }], 'no batch is missing')
+    await load.more(30)
+    await auditKeyed(t, sql, load)
+    t.same(unexpected(load.codes, 'ok replayed', 'idempotency_key_in_progress'), [])
   }
 )
 
@@ -368,8 +340,7 @@ tap.test(killTitle, { skip: skip || skipWithoutServer }, async t => {
     process.kill(victim?.['pid'] as number, 'SIGKILL')
     await until(async () => await sql`select`.then(() => false, () => true))
     await until(async () => await sql`select`.then(() => true, () => false))
-    const since = load.answers.size
-    await until(() => served(load, since))
+    await servesAgain(load)
   }
   await load.stop()
   const codes = await audit(t, sql, load)
