@@ -8,8 +8,22 @@ import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { Test } from 'tap'
 
-/** Returns the path of the first program found; undefined if none is installed. */
+/** Programs that must be installed, separated by spaces: no test that needs one may be skipped. */
+const required = (process.env['REQUIRE_PROGRAMS'] ?? '').split(' ')
+
+/**
+ * Returns the path of the first program found; undefined if none is installed. Throws if one of
+ * them must be.
+ */
 export function findProgram (...names: readonly string[]): string | undefined {
+  const found = searchProgram(names)
+  if (found === undefined && names.some(name => required.includes(name))) {
+    throw new Error(`${names[0]} is not installed, and REQUIRE_PROGRAMS contains it`)
+  }
+  return found
+}
+
+function searchProgram (names: readonly string[]): string | undefined {
   const directories = [
     ...(process.env['PATH'] ?? '').split(delimiter),
     '/usr/local/bin',

@@ -15,8 +15,7 @@ import { findProgram, startProgram } from './programs.ts'
 
 export const promtool = findProgram('promtool')
 export const prometheus = findProgram('prometheus')
-export const blackbox = findProgram('blackbox_exporter') ??
-  findProgram('prometheus-blackbox-exporter')
+export const blackbox = findProgram('blackbox_exporter', 'prometheus-blackbox-exporter')
 
 export const observability = join(import.meta.dirname, '../../../deploy/observability')
 
