@@ -27,7 +27,7 @@ import {
 } from './arbitrary-value.ts'
 import { compact, finish, type Operation } from './finish-batch.ts'
 import { digitsOf } from './raw-json.ts'
-import { modelTables, type Kind, type Table } from './tables.ts'
+import { echo, modelTables, type Kind, type Table } from './tables.ts'
 
 export interface Trial {
   /** Numbers whose digits matter are raw JSON (JSON.rawJSON). */
@@ -231,13 +231,48 @@ function distinctSelect (table: Table): Arbitrary<object> {
   ).map(([select, where]) => ({ ...select, where, distinct: true }))
 }
 
+/** Members of every operation. */
+const common = {
+  expect: expectation,
+  when: condition,
+  answer: optional(fc.constantFrom('count', 'count', 'rows'), 1, 9)
+}
+
+/** A text is JSON text for a parameter of type jsonb, so none is an argument. */
+const argument = (kind: Kind): Arbitrary<unknown> =>
+  value(kind, true, kind === 'doc' ? smallDoc.filter(isNested) : literals[kind])
+
+function isNested (value: unknown): boolean {
+  return typeof value === 'object' && digitsOf(value) === undefined
+}
+
+const call: Arbitrary<object> = fc.record({
+  ...common,
+  op: fc.constant('call'),
+  function: fc.constant('echo'),
+  args: fc.record(Object.fromEntries(entries(echo).map(([name, kind]) => [name, argument(kind)])))
+})
+
+/** Columns of constraints. Between the rows of an update by key, their changes could conflict. */
+const constrained = new Set([...foreign, 'id', 'code', 'slot', 'b', 'n'])
+
+/** Generates the rows of an update by the primary key, each with another key. */
+function rowsByKey (table: Table): Arbitrary<object> {
+  const key = fc.record(Object.fromEntries(
+    table.key.map(name => [name, fc.integer({ min: 1, max: 4 })])))
+  const free = entries(table).filter(([name]) => !constrained.has(name))
+  const set = arbitrarySet({ ...table, columns: Object.fromEntries(free) }, false)
+  const rows = fc.uniqueArray(fc.tuple(key, set), {
+    minLength: 1, maxLength: 3, selector: ([key]) => JSON.stringify(key)
+  })
+  return fc.record({
+    key: fc.constant(table.key),
+    values: rows.map(all => all.map(([key, set]) => ({ ...key, ...set })))
+  })
+}
+
 function operationOn (name: string, table: Table): Arbitrary<object> {
-  const base = {
-    table: fc.constantFrom(name, name, `public.${name}`),
-    expect: expectation,
-    when: condition,
-    answer: optional(fc.constantFrom('count', 'count', 'rows'), 1, 9)
-  }
+  const base = { ...common, table: fc.constantFrom(name, name, `public.${name}`) }
   const filtered = fc.oneof(
     { arbitrary: arbitraryFilter(table).map(where => ({ where })), weight: 9 },
     { arbitrary: fc.constant({ all: true }), weight: 1 }
@@ -272,7 +307,8 @@ function operationOn (name: string, table: Table): Arbitrary<object> {
           where: optional(arbitraryFilter(table, { levels: 1, source: columns }), 1, 1)
         })),
         weight: 1
-      }
+      },
+      { arbitrary: rowsByKey(table), weight: 1 }
     )
   )
   const remove = fc.tuple(
@@ -303,7 +339,11 @@ function operationOn (name: string, table: Table): Arbitrary<object> {
 /** Generates batches of 1 to 8 operations with their preferences. */
 export const arbitraryTrial: Arbitrary<Trial> = fc.record({
   drawn: fc.array(
-    fc.oneof(...Object.entries(modelTables).map(([name, table]) => operationOn(name, table))),
+    fc.oneof(
+      ...Object.entries(modelTables).map(([name, table]) =>
+        ({ arbitrary: operationOn(name, table), weight: 4 })),
+      { arbitrary: call, weight: 1 }
+    ),
     { minLength: 1, maxLength: 8, size: 'max' }
   ),
   prefer: fc.record({

@@ -8,7 +8,7 @@ import type { Kind } from './tables.ts'
 
 export type Operation = Readonly<Record<string, unknown>> & {
   readonly id: string,
-  readonly op: 'insert' | 'update' | 'delete' | 'select',
+  readonly op: 'insert' | 'update' | 'delete' | 'select' | 'call',
   readonly table: string
 }
 
@@ -123,10 +123,11 @@ function referenceOf (
 function rowsOf (operation: Operation): number {
   const { op, values, on_conflict: conflict, where, when, limit, offset = 0 } = operation
   if (when !== undefined) return 0
+  if (op === 'call') return 1
   if (op === 'insert') return conflict === undefined ? (values as unknown[] ?? []).length : 0
   const narrowing = ['from', 'having', 'after', 'group_by']
   const narrowed = narrowing.some(member => operation[member] !== undefined)
-  return op === 'delete' || where !== undefined || narrowed
+  return op === 'delete' || where !== undefined || operation['key'] !== undefined || narrowed
     ? 0
     : Math.min((operation['distinct'] === true ? 1 : 2) - Number(offset), Number(limit ?? 2))
 }

@@ -87,7 +87,7 @@ interface Existence {
 }
 
 function existence ({ table, on, where = {} }: Existence, context: Context): string {
-  const inner = { ...context, table: tableOf(table), row: `${context.row}_in` }
+  const inner = { ...context, table: tableOf({ table }), row: `${context.row}_in` }
   const pairs = Object.entries(on).map(([column, outer]) =>
     `${inner.row}.${name(column)} = ${context.row}.${name(outer)}`
   )

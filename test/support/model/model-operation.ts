@@ -5,6 +5,7 @@ import type { Operation } from './finish-batch.ts'
 import {
   columnOf,
   filter,
+  literal,
   storedLiteral,
   name,
   quote,
@@ -24,8 +25,12 @@ export async function runOperation (operation: Operation, context: Context): Pro
       return insert(operation, context)
     case 'select':
       return select(operation, context)
+    case 'call':
+      return call(operation, context)
     case 'update':
-      return change(operation, context, source =>
+      return operation['key'] !== undefined
+        ? changeByKey(operation, context)
+        : change(operation, context, source =>
         `update ${tableName(operation.table)} as t set ${
           assignments(operation['set'] as object, context)
         }${source === undefined ? '' : ` from ${source}`}`)
@@ -65,6 +70,36 @@ async function change (
     await checkUnused(operation['set'] as object, context)
   }
   return { texts, ordered: false }
+}
+
+/** Each row of `values` as an update of its own. None changes what another one reads. */
+async function changeByKey (operation: Operation, context: Context): Promise<Rows> {
+  const { key, values } = operation as unknown as {
+    readonly key: readonly string[],
+    readonly values: ReadonlyArray<Record<string, unknown>>
+  }
+  if (context.readOnly) throw endWith({ kind: 'open' })
+  const texts: string[] = []
+  for (const row of values) {
+    const set = Object.fromEntries(Object.entries(row).filter(([column]) => !key.includes(column)))
+    const conditions = key.map(column => `t.${name(column)} = ${literal(row[column], 'int')}`)
+    const statement = `update ${tableName(operation.table)} as t set ${
+      assignments(set, context)
+    } where ${conditions.join(' and ')}`
+    const changed = await runReturning(operation, statement, context)
+    if (changed.length === 0) await checkUnused(set, context)
+    texts.push(...changed)
+  }
+  return { texts, ordered: true }
+}
+
+async function call (operation: Operation, context: Context): Promise<Rows> {
+  const { session, results, table } = context
+  const args = operation['args'] as Readonly<Record<string, unknown>>
+  const values = Object.entries(table.columns).map(([column, kind]) =>
+    `${storedLiteral(resolveStored(args[column], results, kind), kind)}::${types[kind]}`)
+  const text = `select to_json(t)::text from public.echo(${values.join(', ')}) as t`
+  return { texts: await session.query(text), ordered: true }
 }
 
 type Joined = Read & { readonly on: Readonly<Record<string, string>> }

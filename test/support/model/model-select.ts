@@ -33,7 +33,7 @@ export async function buildSource (from: Read, context: Context): Promise<ReadSq
     outputs.some(({ fn }) => fn !== undefined)
   const renamed = outputs.filter(one => outputName(one) !== one.column)
   const read = fixed || columns === undefined ? from : { ...from, columns: ['*', ...renamed] }
-  return buildRead(read, { ...context, table: tableOf(from['table'] as string) })
+  return buildRead(read, { ...context, table: tableOf(from) })
 }
 
 async function buildRead (read: Read, context: Context): Promise<ReadSql> {

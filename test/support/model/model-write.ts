@@ -12,16 +12,17 @@ const PRICE_SCALE = 2
 
 /** Whether a value of the operation does not fit its column. */
 export function hasUnfit (operation: Operation): boolean {
-  const { values, set, columns, on_conflict: conflict } = operation
+  const { values, set, columns, args, on_conflict: conflict } = operation
   const stored = operation.op === 'select'
     ? []
     : [
         ...(values ?? []) as readonly object[],
         set ?? {},
+        args ?? {},
         operation.op === 'insert' ? columns ?? {} : {},
         (conflict as { readonly set?: object } | undefined)?.set ?? {}
       ]
-  const kinds = tableOf(operation.table).columns
+  const kinds = tableOf(operation).columns
   return stored.some(row => Object.entries(row).some(([column, value]) =>
     digitsAfterPoint(value) > limitOf(column, kinds[column])))
 }

@@ -57,7 +57,7 @@ export async function runModel (sql: Sql, { operations, prefer }: Trial): Promis
     )
     const results: Rows[] = []
     for (const [index, operation] of operations.entries()) {
-      const table = tableOf(operation.table)
+      const table = tableOf(operation)
       const context = {
         session,
         results,
@@ -100,7 +100,7 @@ async function collectFailures (
     throw endWith({ kind: 'open' })
   }
   // Values and access may be checked in either order.
-  const forbidden = context.readOnly && operations[index]?.op !== 'select'
+  const forbidden = context.readOnly && changes(operations[index] as Operation)
     ? [{ code: '25006', index }]
     : []
   const alternatives = [
@@ -127,15 +127,15 @@ function mayOmitCasts (
 }
 
 /**
- * Any failing row of an insert may be reported. Failures of single rows and failures of several
- * rows together may be checked in either order.
+ * Any failing row of an insert or an update by key may be reported. Failures of single rows and
+ * failures of several rows together may be checked in either order.
  */
 async function failuresOfRows (
   operation: Operation,
   index: number,
   context: Context
 ): Promise<readonly Failure[]> {
-  const rows = operation.op === 'insert' ? (operation['values'] ?? []) as readonly unknown[] : []
+  const rows = (operation['values'] ?? []) as readonly unknown[]
   if (rows.length < 2) return []
   const failuresWith = async (values: readonly unknown[]): Promise<readonly Failure[]> =>
     failuresOf(() => runOperation({ ...operation, values }, context), index, context)
@@ -189,6 +189,10 @@ async function failuresOf (
     const { outcome } = error as BatchEnd
     return outcome.kind === 'refused' ? outcome.refusals : []
   }
+}
+
+function changes ({ op }: Operation): boolean {
+  return op !== 'select' && op !== 'call'
 }
 
 // Checks of results: the expected number of rows, and what later operations refer to
@@ -251,7 +255,7 @@ async function runReader (operation: Operation, index: number, context: Context)
  */
 async function skip (operation: Operation, index: number, context: Context): Promise<Rows> {
   const { op, on_conflict: conflict } = operation
-  if (context.readOnly && op !== 'select') throw failWith('25006', index)
+  if (context.readOnly && changes(operation)) throw failWith('25006', index)
   if (op === 'insert' && (conflict as Conflict | undefined)?.do === 'update') {
     throw endWith({ kind: 'open' })
   }

@@ -6,7 +6,8 @@
 /** Members whose texts and numbers are no values. */
 const FIXED: ReadonlySet<string> = new Set([
   'id', 'table', 'op', 'columns', 'returning', 'column', 'as', 'fn', 'cast', 'constraint', 'do',
-  'answer', 'lock', 'order', 'group_by', 'on', 'key', 'when', 'expect', 'limit', 'offset', 'is',
+  'answer', 'function', 'lock',
+  'order', 'group_by', 'on', 'key', 'when', 'expect', 'limit', 'offset', 'is',
   '$col', '$from', '$excluded', '$first'
 ])
 

@@ -68,11 +68,10 @@ function kindOf (one: OutputColumn, all: Table['columns']): [string, Kind] {
 }
 
 /** The columns that an operation returns. Counts are small, and fit a column of integers. */
-export function outputOf (
-  { table, op, columns, returning }: Readonly<Record<string, unknown>>
-): Table['columns'] {
+export function outputOf (operation: Readonly<Record<string, unknown>>): Table['columns'] {
+  const { op, columns, returning } = operation
   const shown = (op === 'select' ? columns : returning) as readonly unknown[] | undefined
-  const kinds = outputKinds(shown, tableOf(table as string).columns)
+  const kinds = outputKinds(shown, tableOf(operation).columns)
   const counts = (shown ?? []).map(toOutputColumn).filter(({ fn }) => fn === 'count')
   return { ...kinds, ...Object.fromEntries(counts.map(one => [outputName(one), 'int' as const])) }
 }

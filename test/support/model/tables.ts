@@ -57,9 +57,19 @@ export const modelTables: Readonly<Record<string, Table>> = {
   }
 }
 
-/** Returns a table by the name that operations give it. */
-export function tableOf (name: string): Table {
-  return modelTables[name.replace('public.', '')] as Table
+/** The parameters of the function `echo`, which returns them as one row. */
+export const echo: Table = {
+  columns: { n: 'int', amount: 'num', note: 'text', day: 'day', tags: 'tags', doc: 'doc' },
+  needed: [],
+  key: [],
+  targets: []
+}
+
+/** Returns a table, or what a function returns, by the name that operations give it. */
+export function tableOf (
+  { table, function: called }: { readonly table?: unknown, readonly function?: unknown }
+): Table {
+  return called === 'echo' ? echo : modelTables[String(table).replace('public.', '')] as Table
 }
 
 export const modelSchema = `
@@ -82,6 +92,9 @@ export const modelSchema = `
   );
   create function unfit() returns jsonb language plpgsql as $$
     begin raise exception using errcode = 'UNFIT'; end $$;
+  create function echo(n int, amount numeric, note text, day date, tags text[], doc jsonb)
+    returns table (n int, amount numeric, note text, day date, tags text[], doc jsonb)
+    language sql stable as 'select $1, $2, $3, $4, $5, $6';
   grant all on shelves, boxes, links to oneflight_user;
 `
 
