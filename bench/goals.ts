@@ -142,7 +142,6 @@ function roundTripGoals (record: BenchRecord): readonly Goal[] {
 
 /** The goals for words: those of a select by key, and those that every word has. */
 function wordGoals (record: BenchRecord): readonly Goal[] {
-  const read = find(record, 'read', 0)
   const goals = { against: byHand.name, unit: '×' } as const
   const worst = (what: string, atMost: number, { name, other, of, guarded }: Divided): Goal => {
     const figures = Object.entries(words).flatMap(([word, { title }]) => {
@@ -178,7 +177,7 @@ function wordGoals (record: BenchRecord): readonly Goal[] {
       unit: '×',
       figure: divideCpu(
         slicesOf(find(record, 'shapes', 0), oneflight.name),
-        slicesOf(read, oneflight.name),
+        slicesOf(find(record, 'shapes', 0), named.name),
         'postgres'
       ),
       atMost: 1.15
