@@ -50,6 +50,8 @@ export interface AnswerHandler {
   completed(request: number, tag: string): void
   /** For a later statement of a text it is the number after that of the text. */
   failed(request: number, error: DatabaseError): void
+  /** COMMIT ran, and the server waits no longer for a synchronous standby to have it. */
+  unreplicated(): void
   /** All groups are answered. */
   finished(): void
   /** The server violated the protocol; nothing is called after this. */
@@ -97,6 +99,9 @@ function encodeGroups (
   }
   return writer
 }
+
+/** What warns that a wait for a synchronous standby was cancelled. */
+const SYNCHRONOUS_WAIT = 'SyncRepWaitForLSN'
 
 class AnswerReader implements Receiver {
   readonly #groups: readonly Group[]
@@ -150,9 +155,11 @@ class AnswerReader implements Receiver {
         return this.#readError(body)
       case Reply.ready:
         return this.#endGroup()
+      case Reply.notice:
+        if (readError(body).routine === SYNCHRONOUS_WAIT) this.#handler.unreplicated()
+        return
       case Reply.bindComplete:
       case Reply.rowDescription: // of a text by the simple protocol
-      case Reply.notice:
       case Reply.notification:
       case Reply.parameterStatus:
         return

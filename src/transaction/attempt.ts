@@ -253,6 +253,11 @@ class Attempt implements AnswerHandler {
     this.#connection.prepared.replaced.shift()
   }
 
+  /** A failover may lose it, so its state is looked up, as after a lost connection. */
+  unreplicated (): void {
+    destroyConnection(this.#connection)
+  }
+
   /** The number of a request among all steps. */
   #numberOf (request: number): number {
     return this.#answeredSteps + request
@@ -392,6 +397,7 @@ class Attempt implements AnswerHandler {
       exceeded: destroy,
       parsed: ignore,
       closed: ignore,
+      unreplicated: ignore,
       row: ignore,
       completed: ignore,
       failed () {

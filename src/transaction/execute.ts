@@ -125,17 +125,24 @@ async function runAttempts (
   const run = { pool, batch, softDeadline, ...options }
   let variant: AttemptVariant = {}
   let last = await runAttempt(run, variant)
+  // The outcome of an attempt that a pooler may still send to the server.
+  let open: BatchOutcome | undefined
   for (;;) {
     const lost = await resolveLoss(last, run)
     if (lost?.final === true) return lost.outcome
+    if (lost?.outcome.kind === 'unknown') open = lost.outcome
     const retry = isPassedOn(options.rowSink) ? undefined : decide(last, budget)
-    if (retry === undefined) return lost?.outcome ?? conclude(last, softDeadline)
+    if (retry === undefined) {
+      if (last.outcome.kind === 'committed') return last.outcome
+      return open ?? lost?.outcome ?? conclude(last, softDeadline)
+    }
     if (retry.pauseMs > 0) await delay(retry.pauseMs)
     variant = { ...variant, ...retry.variant }
-    const answer = lost?.outcome ?? (retry.isAnswer ? last.outcome as BatchOutcome : undefined)
+    const known = open ?? lost?.outcome
+    const answer = known ?? (retry.isAnswer ? last.outcome as BatchOutcome : undefined)
     const next = await runAttempt(run, variant, retry.reason).catch((error: unknown) => {
       const { code } = error as Failure
-      if (lost === undefined && (answer === undefined || !NO_CONNECTION.has(code))) throw error
+      if (known === undefined && (answer === undefined || !NO_CONNECTION.has(code))) throw error
     })
     if (next === undefined) return answer as BatchOutcome
     // The connection keeps statements for former types.

@@ -9,7 +9,7 @@ import { SqlState, isUndefinedTable } from '../errors/sqlstates.ts'
 import { query, type Connection } from '../postgres/connection.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
 import type { Key } from '../sql/frame/idempotency.ts'
-import { FAIL_ON_STANDBY } from '../sql/frame/server-state.ts'
+import { CONFIRM_REPLICATED, FAIL_ON_STANDBY } from '../sql/frame/server-state.ts'
 import { readRaised } from '../sql/statement/raised-error.ts'
 import { PAUSE_MS, readAnswer, withConnection, type StoredAnswer } from './lost-commit.ts'
 import type { Committed, Failed } from './outcome.ts'
@@ -40,16 +40,23 @@ export async function resolveKeyFailure (
   if (stored === 'missing') return fail(failure('idempotency_key_invalid', TABLE_MISSING))
   const raised = at === 'key' ? readRaised(error)?.kind : undefined
   if (stored === 'unknown' && raised !== 'busy') return fail(failure('database_unavailable'))
+  const inProgress = (): Failed =>
+    fail(failure('idempotency_key_in_progress', undefined, { retryable: true }))
   if (stored === 'unknown' || stored?.live !== true) {
-    return raised === undefined || raised === 'reset'
-      ? outcome
-      : fail(failure('idempotency_key_in_progress', undefined, { retryable: true }))
+    return raised === undefined || raised === 'reset' ? outcome : inProgress()
   }
   if (stored.differs !== 'nothing') {
     return fail(describeReuse(stored, context.key))
   }
+  if (stored.isSynchronous && !await isReplicated(context)) return inProgress()
   const { rows, txid } = stored
   return { kind: 'committed', replayed: true, rows, txid, times }
+}
+
+/** Waits until the synchronous standbys have what is stored; false: they do not in time. */
+function isReplicated ({ pool, until }: KeyFailureContext): Promise<boolean> {
+  return withConnection(pool, until, connection => query(connection, CONFIRM_REPLICATED))
+    .then(() => true, () => false)
 }
 
 /**

@@ -20,6 +20,7 @@ import { mayCommit, type CompiledBatch } from '../sql/frame/compiled-batch.ts'
 import { answerText, waitText, type Key } from '../sql/frame/idempotency.ts'
 import {
   addEpoch,
+  CONFIRM_REPLICATED,
   FAIL_ON_STANDBY,
   statusText,
   type TransactionStatus,
@@ -71,10 +72,14 @@ export async function resolveLostCommit (
   const { batch: { mode, key, writes }, lost: { rolledBack, transactionId } } = commit
   if (!mayCommit(mode) || writes === false || rolledBack) return { kind: 'rolled back' }
   if (key === undefined && transactionId === undefined) return { kind: 'unknown' }
-  const find = (connection: Connection): Promise<Verdict | undefined> =>
-    key === undefined
-      ? findById(connection, transactionId as TransactionId, commit)
-      : findByKey(connection, key, commit)
+  const find = async (connection: Connection): Promise<Verdict | undefined> => {
+    const verdict = key === undefined
+      ? await findById(connection, transactionId as TransactionId, commit)
+      : await findByKey(connection, key, commit)
+    const isCommitted = verdict?.kind === 'committed' || verdict?.kind === 'rows lost'
+    if (isCommitted) await query(connection, CONFIRM_REPLICATED)
+    return verdict
+  }
   do {
     // Without a connection, or when it is lost as well, the server may be about to restart.
     const verdict = await withConnection(pool, until, find).catch(() => undefined)
@@ -128,6 +133,8 @@ export interface StoredAnswer {
   readonly rows: readonly Buffer[]
   /** The id of the transaction that stored it, with its epoch. */
   readonly txid: string
+  /** Whether a failover could lose it, until CONFIRM_REPLICATED has run. */
+  readonly isSynchronous: boolean
   /** Short hashes of the claims of its owner; `{}` if an earlier version stored it. */
   readonly eachClaim: string
 }
@@ -145,7 +152,8 @@ export async function readAnswer (
     live: String(first[1]) === 't',
     rows: rows.map(([, , answer]) => answer as Buffer),
     txid: addEpoch(String(first[3]), String(first[4])),
-    eachClaim: String(first[5] ?? '{}')
+    eachClaim: String(first[5] ?? '{}'),
+    isSynchronous: String(first[6]) === 't'
   }
 }
 

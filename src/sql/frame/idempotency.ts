@@ -145,7 +145,8 @@ export function answerText (
       requestConstant(String(secondsAgo))
     })), a.answer, k.xmin::pg_catalog.text, pg_catalog.pg_snapshot_xmax(
       pg_catalog.pg_current_snapshot())::pg_catalog.text,
-      case when h.ours then pg_catalog.substr(k.claim_hashes, 129) end
+      case when h.ours then pg_catalog.substr(k.claim_hashes, 129) end,
+      pg_catalog.current_setting('synchronous_standby_names') operator(pg_catalog.<>) ''
     from ${TABLE} as k, pg_catalog.unnest(k.answer) with ordinality as a (answer, position),
       lateral (select pg_catalog.left(k.claim_hashes, 64) operator(pg_catalog.=)
         pg_catalog.encode(k.claims, 'hex') as ours) as h

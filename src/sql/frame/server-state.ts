@@ -44,6 +44,15 @@ export function statusText ({ xid, serverStarted, reportedAt }: TransactionId): 
           where ${seconds('stats_reset')} operator(pg_catalog.<) '${reportedAt}') as same`
 }
 
+/**
+ * A transaction whose COMMIT waits until the synchronous standbys, if there are any, have what was
+ * committed before. Transactions see what is committed on the server itself, also while its own
+ * COMMIT still waits, or was interrupted by a crash.
+ */
+export const CONFIRM_REPLICATED = `select case
+  when pg_catalog.current_setting('synchronous_standby_names') operator(pg_catalog.<>) ''
+  then pg_catalog.pg_logical_emit_message(true, 'oneflight', '') end`
+
 /** Divides by zero on a standby. */
 export const FAIL_ON_STANDBY =
   'select 1 operator(pg_catalog./) (not pg_catalog.pg_is_in_recovery())::pg_catalog.int4'
