@@ -213,8 +213,20 @@ export function startupSettings (
 ): Settings {
   const { server } = connection
   if (server === undefined) return []
-  return [...timeouts(defaults), ...ownSettings(defaults, connection), connectionCheck(server)]
+  return [
+    ...timeouts(defaults),
+    ...ownSettings(defaults, connection),
+    connectionCheck(server),
+    ...server.isLinux ? PROBES : []
+  ]
 }
+
+/**
+ * When the server probes a silent connection, in seconds. Without probes, tcp_user_timeout would
+ * not notice that the service is gone while it owes no acknowledgement: the first answers of a
+ * batch have been acknowledged, and later ones wait for Sync.
+ */
+const PROBES: Settings = [['tcp_keepalives_idle', '2'], ['tcp_keepalives_interval', '1']]
 
 /** Settings that roles can override. */
 function timeouts ({ statementTimeoutMs, lockTimeoutMs }: SessionDefaults): Settings {
@@ -252,8 +264,8 @@ export function searchPath (
 
 /**
  * Returns the name of the timeout for the rest of a batch that has arrived in part. If the service
- * or the network is gone, the results of that part are no longer acknowledged, which
- * tcp_user_timeout detects. The idle timeout is second choice: before Sync, the server does not
+ * or the network is gone, neither results nor probes are acknowledged, which tcp_user_timeout
+ * detects. The idle timeout is second choice: before Sync, the server does not
  * count as idle.
  */
 function timeoutName (server: ServerFacts | undefined): string {
