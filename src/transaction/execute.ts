@@ -115,6 +115,7 @@ async function runAttempts (
     // Every connection of the pool may be dead after a restart of the server, or hold statements
     // that a function has prepared or deallocated.
     connections: 2 * pool.size + 1,
+    standbys: 2,
     losses: mayCommit(batch.mode) && batch.key === undefined ? 1 : MAX_LOSSES,
     conflicts: MAX_ATTEMPTS,
     types: MAX_ATTEMPTS,

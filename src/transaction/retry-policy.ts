@@ -25,6 +25,8 @@ const MAX_PAUSE_MS = 1000
 export interface RetryBudget {
   /** Connections that turn out to be unusable. */
   connections: number
+  /** Connections to a standby, for a batch that writes. Another one may reach the primary. */
+  standbys: number
   /** Connections that are lost after COMMIT was sent. */
   losses: number
   /** Deadlocks and serialization failures. */
@@ -77,6 +79,7 @@ interface Rule {
 /** The first rule that applies decides. */
 const RULES: readonly Rule[] = [
   { when: isLost(true), reason: 'lost', spends: 'losses' },
+  { when: isStandby, reason: 'connection', spends: 'standbys' },
   { when: isLost(false), reason: 'connection', spends: 'connections' },
   { when: ({ typesChanged }) => typesChanged, reason: 'stale_plan', spends: 'types' },
   {
@@ -117,6 +120,10 @@ function isFailed ({ kind }: AttemptOutcome): boolean {
 
 function choosePause (attempts: number): number {
   return Math.random() * Math.min(10 * 2 ** attempts, MAX_PAUSE_MS)
+}
+
+function isStandby ({ outcome }: AttemptResult): boolean {
+  return outcome.kind === 'lost' && outcome.isStandby
 }
 
 function isLost (sent: boolean): Rule['when'] {

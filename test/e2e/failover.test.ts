@@ -179,6 +179,11 @@ tap.test('a standby serves read-only batches', { skip }, async t => {
   }
   t.match(written, refused)
   t.match(service.log.at(-1), { status: 503, reason: /^the server is a standby: connect to the pr/ })
+  t.match(
+    (await ask(`${service.adminUrl}/metrics`)).text,
+    /^service_txn_retry_count\{reason="connection"\} 1$/m,
+    'one other connection is tried'
+  )
   t.same(await sql`select from read where id = 101`, [])
   t.equal((await post(rows, readOnly)).status, 200, 'the next batch is served')
 

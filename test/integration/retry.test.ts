@@ -112,6 +112,7 @@ t.test('deadlocks and serialization failures of a recovery conflict are not retr
     const result = { batch: {} as never, outcome, hasRoleSettings: false, typesChanged: false }
     const budget = {
       connections: 2,
+      standbys: 2,
       losses: 2,
       conflicts: 2,
       types: 2,
