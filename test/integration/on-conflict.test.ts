@@ -7,6 +7,7 @@ import * as op from '../support/operations.ts'
 import { differsOneByOne } from '../support/environment.ts'
 import { renderRows } from '../support/operations.ts'
 import { useService, type Answer } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 const columns =
   `k int primary key, code text, n int default 7, note text default 'default', j jsonb,
@@ -332,6 +333,27 @@ t.test('concurrent upserts of one row all count', async t => {
     answers.map(({ body }) => body.data.o[0].n).sort((a, b) => a - b),
     Array.from({ length: 12 }, (_, i) => i + 1)
   )
+})
+
+t.test('a constraint that changes after the snapshot of the batch has its new key', async t => {
+  await sql.unsafe(`create table keyed (a int, b int, n int, constraint one unique (a));
+    grant all on keyed to oneflight_user; insert into keyed values (1, 1, 1)`)
+  const upsert = (a: number, n: number): object => op.insert('o', 'keyed', [{ a, b: 1, n }], {
+    on_conflict: { constraint: 'one', do: 'update' }
+  })
+  t.equal((await service.post([upsert(1, 2)])).status, 200, 'the key is known')
+  let answer: Promise<Answer> | undefined
+  await sql.begin(async tx => {
+    await tx`select from counted for update`
+    answer = service.post([
+      op.select('wait', 'counted', { lock: 'update', answer: 'count' }),
+      upsert(7, 3)
+    ], { headers: { prefer: 'isolation=repeatable-read' } })
+    await until(async () => (await sql`select from pg_stat_activity
+      where datname = ${service.database.name} and wait_event_type = 'Lock'`).length === 1)
+    await sql`alter table keyed drop constraint one, add constraint one unique (b)`
+  })
+  t.match((await answer)?.body.data, { o: [{ a: 7, b: 1, n: 3 }] })
 })
 
 /** A row of a request. Missing columns take the defaults of table `mixed`. */

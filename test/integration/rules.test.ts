@@ -27,6 +27,9 @@ const schema = `
   create view shown as select * from base;
   create rule r as on insert to shown
     do instead insert into base values (new.id, new.n) returning *;
+  create view many as select * from base;
+  create rule r as on insert to many do instead
+    insert into base select i, new.n from generate_series(11, 13) as i returning *;
   create function write() returns int language sql as
     'insert into insert_instead values (1) returning id';
   grant all on all tables in schema public to oneflight_user`
@@ -94,6 +97,17 @@ t.test('other changes, reads and a rule that returns its rows are not', async t 
   }
   const { body } = await post([op.insert('o', 'shown', [{ id: 1, n: 1 }])])
   t.same(body.data, { o: [{ id: 1, n: 1 }] })
+})
+
+t.test('the rows that a rule returns for one row are those of the operation', async t => {
+  const { body } = await post([
+    op.insert('many', 'many', [{ n: 5 }]),
+    op.select('first', 'base', { where: { id: { eq: '$many.0.id' } } })
+  ])
+  t.same(body.data, {
+    many: [{ id: 11, n: 5 }, { id: 12, n: 5 }, { id: 13, n: 5 }],
+    first: [{ id: 11, n: 5 }]
+  })
 })
 
 t.test('a rule that a function meets is described by PostgreSQL', async t => {

@@ -254,6 +254,9 @@ function returnsSeparateRows (
   if (node.expect !== undefined || node.output?.length === 0) return false
   if (answersOnlyCount(node, options.minimal) || options.keep === true) return false
   const uses = referenceUses.get(index) ?? []
+  if (node.kind === 'call' || node.kind === 'bulk_update') return false
+  const columns = findColumns?.(node.table)
+  if (columns?.standsAlone !== true) return false
   if (node.kind === 'insert') {
     const { groups: [group], groups: { length }, query, conflict } = node
     if (query !== undefined || length > 1 || group?.rows.cells === undefined) return false
@@ -261,8 +264,7 @@ function returnsSeparateRows (
       ? uses.every(({ rows }) => rows === 1)
       : conflict === undefined && uses.length === 0
   }
-  if (node.kind === 'call' || node.kind === 'bulk_update' || uses.length > 0) return false
-  const columns = findColumns?.(node.table)
+  if (uses.length > 0) return false
   if (node.kind !== 'select') return node.join === undefined && namesKey(node, columns)
   // PostgreSQL may not evaluate the checks of rows that a select reads.
   if (readsSeparate || requirements.has(index)) return false
@@ -276,11 +278,10 @@ function returnsSeparateRows (
  */
 function namesKey (
   { where }: Pick<SelectNode, 'where'>,
-  columns: TableColumns | undefined
-): columns is TableColumns {
-  if (columns?.uniqueKeys === undefined || columns.hasChildren === true) return false
+  { uniqueKeys = new Map() }: TableColumns
+): boolean {
   const fixed = new Set(where.flatMap(fixedColumn))
-  return [...columns.uniqueKeys.values()].some(({ columns: key }) =>
+  return [...uniqueKeys.values()].some(({ columns: key }) =>
     key.every(column => fixed.has(column))
   )
 }

@@ -15,7 +15,6 @@ import {
   type Fragment
 } from '../../fragment/fragment.ts'
 import type { TableName } from '../../plan/nodes.ts'
-import { arrayText } from '../../plan/value-text.ts'
 import { namesAsRows, nullRow, tableName } from '../statement/table.ts'
 import { CatalogueCache } from './catalogue-cache.ts'
 import { functionsOfRow } from './row-functions.ts'
@@ -37,8 +36,11 @@ export interface TableColumns extends ReadonlyMap<string, Column> {
   readonly inlines?: boolean | undefined
   /** The unique constraints by name. */
   readonly uniqueKeys?: ReadonlyMap<string, Key>
-  /** Whether other tables inherit from it, in which its unique constraints do not hold. */
-  readonly hasChildren?: boolean | undefined
+  /**
+   * Whether an operation on it affects its own rows only: no table inherits from it, in which its
+   * unique constraints would not hold, and it has no rules, which could return any rows.
+   */
+  readonly standsAlone?: boolean | undefined
   /**
    * The names of functions that take its row; see row-functions.ts. Undefined: not read. No
    * statement depends on them, so the table is the same when they are others.
@@ -101,12 +103,13 @@ export function columnTypesQuery (
             where a.attrelid operator(pg_catalog.=) c.oid
               and a.attnum operator(pg_catalog.>) 0 and not a.attisdropped) end,
         'types', ${typesOfRelation(sql`c.oid`)}, 'keys', (
-          select pg_catalog.json_object_agg(k.conname, pg_catalog.to_json(${COLUMNS_OF_KEY})
+          select pg_catalog.json_object_agg(k.conname, pg_catalog.json_build_object(
+              'index', k.conindid::pg_catalog.int8, 'columns', ${COLUMNS_OF_KEY})
               order by k.conname)
             from pg_catalog.pg_constraint as k
             where k.conrelid operator(pg_catalog.=) c.oid and k.contype in ('p', 'u')
-              and not k.condeferrable), 'hasChildren',
-        c.relhassubclass and c.relkind operator(pg_catalog.=) 'r', 'functions',
+              and not k.condeferrable), 'standsAlone', not c.relhasrules
+          and not (c.relhassubclass and c.relkind operator(pg_catalog.=) 'r'), 'functions',
         case when c.oid is not null then ${functions} end, 'code',
         case when c.oid is not null then ${code} end)), '[]')
       from ${namesAsRows(tables)}
@@ -115,20 +118,23 @@ export function columnTypesQuery (
         and c.relname operator(pg_catalog.=) q.name`
 }
 
-/** The names of the columns of a constraint `k`. */
+/** The names of the columns of a constraint `k`, in its order. */
 const COLUMNS_OF_KEY = sql`array(select a.attname::pg_catalog.text
   from pg_catalog.pg_attribute as a where a.attrelid operator(pg_catalog.=) k.conrelid
-    and a.attnum operator(pg_catalog.=) any (k.conkey) order by a.attnum)`
+    and a.attnum operator(pg_catalog.=) any (k.conkey)
+  order by pg_catalog.array_position(k.conkey, a.attnum))`
 
 type ColumnRow = readonly [column: string, oid: number, modifier: number]
 
-interface TableRow extends TableName, Pick<TableColumns, 'inlines' | 'hasChildren'> {
+interface TableRow extends TableName, Pick<TableColumns, 'inlines' | 'standsAlone'> {
   /** null: there is no such table. */
   readonly columns: readonly ColumnRow[] | null
   /** The types of the columns, and those that they contain, except built-in ones. */
   readonly types?: readonly TypeRow[]
-  /** The columns of unique constraints, by name. */
-  readonly keys?: Readonly<Record<string, readonly string[]>> | null
+  /** The unique constraints, by name: the OID of the index, and the columns. */
+  readonly keys?: Readonly<
+    Record<string, { readonly index: number, readonly columns: readonly string[] }>
+  > | null
   /** null: they were not read. */
   readonly functions?: readonly string[] | null
   /** null: it was not read. */
@@ -149,7 +155,7 @@ export class ColumnTypes extends CatalogueCache<TableColumns> {
   remember (json: string): readonly TableName[] {
     const absent: TableName[] = []
     for (const row of JSON.parse(json) as readonly TableRow[]) {
-      const { schema, name, columns, types = [], inlines, keys, hasChildren } = row
+      const { schema, name, columns, types = [], inlines, keys, standsAlone } = row
       const table = { schema, name }
       if (columns === null) {
         this.delete(table)
@@ -164,7 +170,7 @@ export class ColumnTypes extends CatalogueCache<TableColumns> {
       const create = (): TableColumns => {
         const uniqueKeys = readKeys(table, keys)
         return Object.assign(readColumns(table, columns, types), {
-          inlines, hasChildren, uniqueKeys, code
+          inlines, standsAlone, uniqueKeys, code
         })
       }
       this.keep(table, { source, isComplete: Boolean(row.code), create })
@@ -175,13 +181,23 @@ export class ColumnTypes extends CatalogueCache<TableColumns> {
   }
 }
 
+/**
+ * The check asks for the definition of the index, which functions read from the newest catalogue.
+ * A query would read it as of the snapshot of the transaction, but ON CONFLICT takes the newest.
+ */
 function readKeys (table: TableName, keys: TableRow['keys']): ReadonlyMap<string, Key> {
-  return new Map(Object.entries(keys ?? {}).map(([name, columns]) => {
-    const relation = sql`${constant(render(tableName(table)).text)}::pg_catalog.regclass`
-    const isSame = sql`(select ${COLUMNS_OF_KEY} from pg_catalog.pg_constraint as k
-        where k.conrelid operator(pg_catalog.=) ${relation}
-          and k.conname operator(pg_catalog.=) ${constant(name)})
-      operator(pg_catalog.=) ${constant(arrayText(columns))}::pg_catalog.text[]`
+  return new Map(Object.entries(keys ?? {}).map(([name, { index, columns }]) => {
+    const relation = render(tableName({ schema: table.schema, name })).text
+    const isSame = join(
+      [
+        sql`${constant(relation)}::pg_catalog.regclass::pg_catalog.oid
+          operator(pg_catalog.=) ${integer(index)}`,
+        ...columns.map((column, i) =>
+          sql`pg_catalog.pg_get_indexdef(${integer(index)}, ${integer(i + 1)}, false)
+            operator(pg_catalog.=) pg_catalog.quote_ident(${constant(column)})`)
+      ],
+      sql` and `
+    )
     return [name, { columns, isSame }]
   }))
 }
