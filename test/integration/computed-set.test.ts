@@ -50,7 +50,6 @@ const schema = `
   create table wide (
     "a 𝄞""b" int, ${unsupported.map((type, i) => `c${i} ${type}`).join()}, list int[]);
   insert into wide default values;
-  create table v (k int primary key, j jsonb);
   create domain ids as int[] check (array_length(value, 1) < 4);
   create domain money2 as numeric(6, 2) check (value < 1000);
   create domain note as jsonb check (value <> '{}');
@@ -61,8 +60,6 @@ const schema = `
   alter table d drop column gone;
   insert into d values (1, '{1}', 10.00, '{"a": 1}', '{sad}', 'abc', '{abc}', 'abc', b'101',
     '{1.00}', '(1,x)', '{"(1,x)"}', '2024-01-01Z', '\\x00', '1 day');
-  create table base (k int primary key, n int, j jsonb); insert into base values (1, 1, null);
-  create view simple as select k as key, n as amount, j from base;
   grant all on all tables in schema public to oneflight_user;
   create table p (k int primary key, n int default 9, secret int); insert into p values (1, 1, 1);
   grant update, select (n) on p to oneflight_user;
@@ -88,41 +85,20 @@ const source = '{"id":"src","op":"select","table":"src","order":[{"id":"asc"}]}'
 /** [set, the same change in SQL where x is the existing row]: run as update and as on_conflict. */
 const changes: ReadonlyArray<readonly [set: string, sql: string]> = [
   // numbers
-  ['{"i2":{"$inc":1},"i4":{"$inc":-1},"i8":{"$inc":9007199254740993}}',
-    'i2 = x.i2 + 1, i4 = x.i4 - 1, i8 = x.i8 + 9007199254740993'],
-  ['{"i2":{"$mul":-2},"i4":{"$mul":3},"i8":{"$mul":9007199254740993}}',
-    'i2 = x.i2 * -2, i4 = x.i4 * 3, i8 = x.i8 * 9007199254740993'],
-  ['{"num":{"$inc":1e400}}', 'num = x.num + 1e400'],
-  ['{"num":{"$mul":12345678901234567890.1234567890}}',
-    'num = x.num * 12345678901234567890.1234567890'],
-  // The product is rounded; a reference and a sum, too.
-  ['{"n62":{"$mul":0.33}}', 'n62 = x.n62 * 0.33'],
   ['{"n62":{"$mul":"$src.0.small"}}', 'n62 = x.n62 * 0.000123456789'],
   ['{"f8":{"$mul":1e-320}}', 'f8 = x.f8 * 1e-320::float8'],
-  // subtraction
-  ['{"i2":{"$dec":1},"i4":{"$dec":-1},"i8":{"$dec":9007199254740993}}',
-    'i2 = x.i2 - 1, i4 = x.i4 + 1, i8 = x.i8 - 9007199254740993'],
-  ['{"num":{"$dec":12345678901234567890.1234567890},"n62":{"$dec":0.04},"f8":{"$dec":0.2}}',
-    'num = x.num - 12345678901234567890.1234567890, n62 = x.n62 - 0.04, f8 = x.f8 - 0.2::float8'],
-  ['{"i8":{"$dec":"$src.0.big"},"i4":{"$dec":"$src.1.id"},"i2":{"$dec":"$src.0.nothing"}}',
-    'i8 = x.i8 - 9007199254740993, i4 = x.i4 - 6, i2 = null'],
   // references as operands take the type of the column
-  ['{"i8":{"$inc":"$src.0.big"},"i4":{"$inc":"$src.1.id"},"i2":{"$mul":"$src.0.txt"}}',
-    'i8 = x.i8 + 9007199254740993, i4 = x.i4 + 6, i2 = x.i2 * 7'],
   ['{"i4":{"$inc":"$src.0.nothing"},"num":{"$mul":"$src.nothing"}}', 'i4 = null, num = null'],
   // $default
   ['{"w":{"$default":true},"i4":{"$default":true},"gen":{"$default":true}}',
     'w = default, i4 = default, gen = default'],
   // $col
-  ['{"x":{"$col":"t"},"t":{"$col":"x"}}', 'x = x.t, t = x.x'],
   ['{"i8":{"$col":"i4"},"i4":{"$col":"i8"},"num":{"$col":"i2"},"txt":{"$col":"num"}}',
     'i8 = x.i4, i4 = x.i8, num = x.i2, txt = x.num'],
   [
     '{"txt":{"$col":"j->>name"},"j":{"$col":"j->inner->q"},"with ' +
     'space":{"$col":"j->inner->q->>1"}}',
     "txt = x.j->>'name', j = x.j->'inner'->'q', \"with space\" = x.j->'inner'->'q'->>1"],
-  ['{"order":{"$col":"we\\"ird"},"we\\"ird":{"$col":"$inc"},"$inc":{"$col":"order"}}',
-    '"order" = x."we""ird", "we""ird" = x."$inc", "$inc" = x."order"'],
   // jsonb
   ['{"j":{"$merge":{"a":{"b":1},"n":1.10,"big":12345678901234567890.1234567890,"z":null,"":-0}}}',
     'j = coalesce(x.j, $$ {}$$) || $$ ' +
@@ -133,31 +109,16 @@ const changes: ReadonlyArray<readonly [set: string, sql: string]> = [
     'j = coalesce(x.j, $$ {}$$) || $$ ' +
     '{"ref":12345678901234567890.1234567890,"deep":[{"x":6},null],"raw":"$src.0.num","obj":{"a": ' +
     '{"z": 1.10}, "new": null}}$$'],
-  ['{"j":{"$merge":{"$inc":1,"$col":"x","__proto__":{"y":1},"constructor":2}}}',
-    'j = coalesce(x.j, $$ {}$$) || $$ {"$inc":1,"$col":"x","__proto__":{"y":1},"constructor":2}$$'],
-  ['{"j":{"$merge":"$src.1"}}',
-    'j = coalesce(x.j, $$ {}$$) || $$ ' +
-    '{"id":6,"num":null,"big":null,"txt":null,"word":null,"nothing":null,"arr":null,' +
-    '"words":null,"j":null,"scalar":null,"small":null}$$'],
   ['{"j":{"$append":[1,{"a":1.10},[2],null,"$src.0.id","$src.0.nothing","$$src"]}}',
     'j = coalesce(x.j, $$[]$$) || $$[1,{"a":1.10},[2],null,5,null,"$src"]$$'],
   // arrays
   ['{"arr":{"$append":[3,null,"$src.0.id","$src.nothing","4"]}}',
     "arr = coalesce(x.arr, '{}') || '{3,null,5,null,4}'::int[]"],
-  ['{"arr":{"$append":"$src.*.id"}}', "arr = coalesce(x.arr, '{}') || '{5,6}'::int[]"],
   ['{"grid":{"$append":[[3,4],[5,6]]}}', "grid = coalesce(x.grid, '{}') || '{{3,4},{5,6}}'::int[]"],
   ['{"tarr":{"$append":["b,c","{}","\\"\\\\","NULL","","$src.0.word","$$src.0.word"]}}',
     "tarr = coalesce(x.tarr, $$ {}$$) || array['b,c', '{}', '\"\\', 'NULL', '', 'word', " +
     "'$src.0.word']"],
-  // $value, and data that only looks like a modifier
-  ['{"j":{"$value":{"$value":{"$col":"x"}}}}', 'j = $$ {"$value":{"$col":"x"}}$$'],
-  [
-    '{"j":{"$value":{"$nope":1.10}},"txt":{"$value":"t"},"i4":{"$value":7},' +
-    '"arr":{"$value":[1]},"x":{"$value":null}}',
-    'j = $$ {"$nope":1.10}$$, txt = $$t$$, i4 = 7, arr = $$ {1}$$, x = null'],
   ['{"j":{"$inc":1,"x":2}}', 'j = $$ {"$inc":1,"x":2}$$'],
-  ['{"j":[{"$inc":1}]}', 'j = $$[{"$inc":1}]$$'],
-  ['{"js":{"$inc":1,"$mul":2},"$inc":5}', 'js = \'{"$inc":1,"$mul":2}\', "$inc" = 5'],
   // several modifiers and data in one set
   [
     '{"i4":{"$inc":1},"txt":"plain","num":1.10,"j":{"$merge":{"m":1}},' +
@@ -171,16 +132,11 @@ const changes: ReadonlyArray<readonly [set: string, sql: string]> = [
 
 /** Changes that do not fit every row: [set, SQL, key of the row]. */
 const single: ReadonlyArray<readonly [set: string, sql: string, k: number]> = [
-  ['{"pos":{"$inc":-3}}', 'pos = x.pos - 3', 1],
-  ['{"pos":{"$inc":-3}}', 'pos = x.pos - 3', 2],
   // a reference to NULL changes nothing
   ['{"j":{"$merge":"$src.0.nothing"}}', 'j = x.j', 1],
   ['{"arr":{"$append":"$src.0.nothing"}}', 'arr = x.arr', 1],
   ['{"j":{"$remove":"a"}}', "j = x.j - 'a'", 2],
-  ['{"j":{"$remove":"0"}}', "j = x.j - '0'::text", 3],
   ['{"j":{"$remove":"$src.0.word"}}', "j = x.j - 'word'", 3],
-  ['{"j":{"$remove":"$$src.0.word"}}', "j = x.j - '$src.0.word'", 1],
-  ['{"j":{"$remove":"inner"},"txt":{"$col":"j->inner->q->>0"}}', "j = x.j - 'inner', txt = '1'", 1],
   ['{"grid":{"$append":[3,4]}}', "grid = x.grid || '{3,4}'::int[]", 1]
 ]
 
@@ -228,38 +184,20 @@ const noObject = differsOneByOne('an array does not take an object of an earlier
 t.test('a value that does not fit is an error, and nothing is written', noObject, async t => {
   const rows: ReadonlyArray<readonly [set: string, status: number, code: string]> = [
     ['{"i4":{"$inc":2147483647}}', 400, 'numeric_value_out_of_range'],
-    ['{"n62":{"$mul":1000}}', 400, 'numeric_value_out_of_range'],
     // Rejected because an integer column would round the operand.
     ['{"i4":{"$inc":1.5}}', 422, 'value_invalid'],
     ['{"n62":{"$inc":0.004}}', 422, 'value_invalid'],
-    ['{"i4":{"$inc":"$src.0.num"}}', 400, 'numeric_value_out_of_range'],
     ['{"i4":{"$inc":"$src.0.word"}}', 400, 'invalid_text_representation'],
-    ['{"txt":{"$inc":1}}', 400, 'undefined_function'],
-    ['{"j":{"$inc":1}}', 400, 'undefined_function'],
-    ['{"pos":{"$dec":10}}', 400, 'check_violation'],
-    ['{"txt":{"$dec":1}}', 400, 'undefined_function'],
     // jsonb - text would remove a key.
     ['{"j":{"$dec":1}}', 400, 'undefined_function'],
     ['{"j":{"$now":true}}', 400, 'datatype_mismatch'],
     ['{"i4":{"$col":"txt"}}', 400, 'datatype_mismatch'],
-    ['{"short":{"$col":"num"}}', 400, 'string_data_right_truncation'],
-    ['{"i4":{"$col":"nope"}}', 400, 'undefined_column'],
-    ['{"i4":{"$col":"i8->x"}}', 400, 'undefined_function'],
     ['{"nope":{"$inc":1}}', 400, 'undefined_column'],
-    ['{"arr":{"$append":["x"]}}', 400, 'invalid_text_representation'],
     ['{"arr":{"$append":[1.5]}}', 422, 'value_invalid'],
-    ['{"arr":{"$append":"$src.0.id"}}', 400, 'invalid_text_representation'],
     ['{"arr":{"$remove":"1"}}', 400, 'undefined_function'],
     // Text has an operator || too, and jsonb || turns other values into arrays.
-    ['{"txt":{"$append":["z"]}}', 422, 'value_invalid'],
-    ['{"j":{"$append":[1]}}', 422, 'value_invalid'],
-    ['{"txt":{"$merge":{"a":1}}}', 422, 'value_invalid'],
     ['{"js":{"$merge":{}}}', 422, 'value_invalid'],
-    ['{"j":{"$merge":"$src.0.scalar"}}', 422, 'value_invalid'],
-    ['{"j":{"$merge":{"a":1}}}', 422, 'value_invalid'],
     ['{"gen":{"$inc":1}}', 400, 'generated_always'],
-    ['{"j":{"$remove":"a"}}', 400, 'invalid_parameter_value'],
-    ['{"i4":{"$inc":"$src.2.id"}}', 422, 'reference_row_missing'],
     ['{"i4":{"$inc":"$src.0.nope"}}', 422, 'reference_column_missing']
   ]
   await sql.unsafe(seeds)
@@ -288,39 +226,23 @@ t.test('a value that does not fit is an error, and nothing is written', noObject
 const jsonNull = differsOneByOne('the JSON null of an earlier row is NULL')
 t.test('$merge takes objects and treats NULL as an empty object', jsonNull, async t => {
   const given = op.select('given', 'given', { order: [{ k: 'asc' }] })
-  const operands = [
-    '$given.0.j',
-    '$given.1.j',
-    '$given.2.j',
-    '$given.3.j',
-    '$given.4.j',
-    '$given.1',
-    { b: 1 }
-  ]
+  const operands = [...[0, 1, 2, 3, 4].map(row => `$given.${row}.j`), '$given.1', { b: 1 }]
   for (const k of [0, 1, 2, 3, 4]) {
     for (const [row, operand] of operands.entries()) {
-      const set = { j: { $merge: operand } }
-      const operations = [
-        { op: 'update', set, where: { k: { eq: k } } },
-        { op: 'insert', values: [{ k }], on_conflict: { columns: ['k'], do: 'update', set } }
-      ]
-      for (const operation of operations) {
-        const { status, body, text } = await service.post(
-          [given, { id: 'o', table: 'kept', ...operation, returning: ['j'] }],
-          { headers: { prefer: 'tx=rollback' } }
-        )
-        const name = encodeURI(`${k} ${JSON.stringify(operand)} ${text}`)
-        if (k > 1 || (row > 1 && row < 5)) {
-          t.match(
-            { status, ...body.error },
-            { status: 422, code: 'value_invalid', op: 'o', message: /^Column "j": \$merge needs/ },
-            name
-          )
-          continue
-        }
-        const members = [{}, { a: 2 }, {}, {}, {}, { k: 1, j: { a: 2 } }, { b: 1 }][row]
-        t.same(body.data?.o, [{ j: { ...k === 1 ? { a: 1 } : {}, ...members } }], name)
+      const { status, body, text } = await service.post(
+        [given, op.update('o', 'kept', {
+          set: { j: { $merge: operand } }, where: { k: { eq: k } }, returning: ['j']
+        })],
+        { headers: { prefer: 'tx=rollback' } }
+      )
+      const name = encodeURI(`${k} ${JSON.stringify(operand)} ${text}`)
+      if (k > 1 || (row > 1 && row < 5)) {
+        const error = { code: 'value_invalid', op: 'o', message: /^Column "j": \$merge needs/ }
+        t.match({ status, ...body.error }, { status: 422, ...error }, name)
+        continue
       }
+      const members = [{}, { a: 2 }, {}, {}, {}, { k: 1, j: { a: 2 } }, { b: 1 }][row]
+      t.same(body.data?.o, [{ j: { ...k === 1 ? { a: 1 } : {}, ...members } }], name)
     }
   }
 })
@@ -340,38 +262,9 @@ t.test('$merge and $append reject unsupported types and name the column', async 
           [given, op.update('o', 'wide', { set, all: true })]
         )
         t.match({ status, ...body.error }, {
-          status: 422,
-          type: 'execution_error',
-          code: 'value_invalid',
-          message: `Column "${column}": ${modifier} needs`,
-          op: 'o',
-          index: 1,
-          committed: false,
-          retryable: false
+          status: 422, code: 'value_invalid', message: `Column "${column}": ${modifier} needs`
         }, encodeURI(`${modifier} ${unsupported[i - 1]} ${JSON.stringify(operand)}`))
       }
-    }
-  }
-})
-
-t.test('values of an insert are data, even if on_conflict uses them', async t => {
-  const values = [
-    { $inc: 1 },
-    { $now: true },
-    { $nope: 1 },
-    { $value: { $inc: 1 } },
-    { $excluded: 'k' }
-  ]
-  const conflicts = [
-    { columns: ['k'], do: 'update' },
-    { columns: ['k'], do: 'update', set: { j: { $excluded: 'j' } } }
-  ]
-  for (const data of values) {
-    for (const onConflict of conflicts) {
-      const { body, text } = await service.post([op.insert('i', 'v', [{ k: 1, j: data }], {
-        on_conflict: onConflict
-      })])
-      t.same(body.data?.i, [{ k: 1, j: data }], encodeURI(text))
     }
   }
 })
@@ -403,28 +296,14 @@ t.test('operands of types with a length, domains and enums are checked, not trun
     }, { ids: [1, 2, 3], m: 10.5, note: { a: 1, b: 2 }, moods: ['sad', 'happy'] }],
     [{ ids: { $append: [2, 3, 4] } }, 'check_violation'],
     [{ m: { $mul: 100 } }, 'check_violation'],
-    [{ m: { $inc: -20 } }, { m: -10 }],
     [{ note: { $remove: 'a' } }, 'check_violation'],
-    [{ moods: { $append: ['glad'] } }, 'invalid_text_representation'],
     [{ vs: { $append: ['abcd'] } }, 'value_invalid'],
-    [{ vs: { $append: ['xyz', null] } }, { vs: ['abc', 'xyz', null] }],
-    [{ v: { $value: 'abcd' } }, 'value_invalid'],
     [{ v: 'abcd' }, 'value_invalid'],
-    [{ c: { $value: 'abcd' } }, 'value_invalid'],
-    [{ bits: { $value: '1' } }, 'string_data_length_mismatch'],
-    [{ bits: '010', c: 'x' }, { bits: '010', c: 'x  ' }],
     [{ n: { $append: [2.005, 3] } }, 'value_invalid'],
-    [{ n: { $append: [2.05, 3] } }, { n: [1, 2.05, 3] }],
     [{ n: { $append: [100] } }, 'numeric_value_out_of_range'],
     [{ p: { a: 5 }, ps: { $append: [{ a: 2, b: 'y' }] } }, {
       p: { a: 5, b: null }, ps: [{ a: 1, b: 'x' }, { a: 2, b: 'y' }]
     }],
-    [
-      { ts: '2024-05-05T00:00:01.0Z', b: '\\xff00', iv: { $value: '2 days' } },
-      { ts: '2024-05-05T00:00:01+00:00', b: '\\xff00', iv: '2 days' }
-    ],
-    [{ ts: '2024-05-05T00:00:00.6Z' }, 'value_invalid'],
-    [{ v: { $col: 'iv' } }, 'string_data_right_truncation'],
     [{ c: { $col: 'v' }, v: { $col: 'c' } }, { c: 'abc', v: 'abc' }]
   ]
   for (const [set, result] of rows) {
@@ -444,13 +323,6 @@ t.test('operands of types with a length, domains and enums are checked, not trun
       }
     }
   }
-})
-
-t.test('modifiers work through an updatable view', async t => {
-  const { body, text } = await service.post([op.update('o', 'simple', {
-    set: { amount: { $inc: 2 }, j: { $merge: { a: 1 } } }, where: { key: { eq: 1 } }
-  })])
-  t.same(body.data?.o, [{ key: 1, amount: 3, j: { a: 1 } }], text)
 })
 
 /** Runs a change on the table and in SQL on its twin, and compares the rows and the contents. */

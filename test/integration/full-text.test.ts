@@ -26,72 +26,47 @@ t.test('every operator works with and without a configuration', async t => {
   const columns: ReadonlyArray<readonly [key: string, vector: (config: string) => string]> = [
     ['tsv', () => 'tsv'],
     ['txt', config => `to_tsvector(${config}txt)`],
-    ['vc', config => `to_tsvector(${config}vc)`],
-    ['ch', config => `to_tsvector(${config}ch)`],
     ['jb->>k', config => `to_tsvector(${config}jb ->> 'k')`],
     ['jb->a', config => `to_tsvector(${config}jb -> 'a')`],
-    ['jb', config => `to_tsvector(${config}jb)`],
     ['doc', config => `to_tsvector(${config}doc)`]
   ]
-  await sameRows(
-    t,
-    service,
-    columns.flatMap(([column, vector]) =>
-      Object.entries(functions).flatMap(([name, fn]) =>
-        ['fox', 'foxes', 'x'].flatMap((query): FilterRow[] => {
-          const plain = `${vector('')} @@ ${fn}('${query}')`
-          return [
-            [{ [column]: { [name]: query } }, plain, 'perhaps none'],
-            [{ [column]: { [name]: { query } } }, plain, 'perhaps none'],
-            ...['english', 'simple', 'pg_catalog.german'].map((config): FilterRow => [
-              { [column]: { [name]: { query, config } } },
-              `${vector(`'${config}', `)} @@ ${fn}('${config}', '${query}')`,
-              'perhaps none'
-            ])
-          ]
-        })
-      )
-    )
-  )
+  await sameRows(t, service, columns.flatMap(([column, vector]) =>
+    Object.entries(functions).flatMap(([name, fn]): FilterRow[] => {
+      const query = 'foxes'
+      const plain = `${vector('')} @@ ${fn}('${query}')`
+      return [
+        [{ [column]: { [name]: query } }, plain, 'perhaps none'],
+        [{ [column]: { [name]: { query } } }, plain, 'perhaps none'],
+        ...['english', 'pg_catalog.german'].map((config): FilterRow => [
+          { [column]: { [name]: { query, config } } },
+          `${vector(`'${config}', `)} @@ ${fn}('${config}', '${query}')`,
+          'perhaps none'
+        ])
+      ]
+    })))
 })
 
 t.test('queries match the same rows as SQL', async t => {
   const config = 'english'
   await sameRows(t, service, [
-    [{ tsv: { fts: { query: 'foxes & dog', config } } }, 'id = 7'],
     [{ txt: { fts: { query: 'foxes & dog', config } } }, 'id = 7'],
     [{ txt: { fts: { query: 'apple | banana', config } } }, 'id in (1, 2, 3)'],
     [{ txt: { fts: { query: '!apple', config } } }, "txt !~* 'apple'"],
     [{ txt: { fts: { query: 'app:*', config } } }, 'id in (1, 2)'],
     [{ txt: { fts: { query: 'quick <2> fox', config } } }, 'id = 7'],
-    [{ txt: { plfts: { query: 'lazy & dog', config } } }, 'id = 7'],
     [{ txt: { plfts: { query: 'dog lazy', config } } }, 'id = 7'],
     [{ txt: { phfts: { query: 'lazy dogs', config } } }, 'id = 7'],
-    [
-      { txt: { phfts: { query: 'dogs lazy', config } } },
-      'false',
-      'none: the order of words counts'
-    ],
     [{ txt: { wfts: { query: '"lazy dog" or banana', config } } }, 'id in (3, 7)'],
-    [{ txt: { wfts: { query: 'apple -pie', config } } }, 'id = 1'],
     [{ txt: { wfts: { query: "O'Brien", config } } }, 'id = 9'],
     [{ txt: { fts: { query: 'fox', config: 'simple' } } }, 'false', 'none'],
     [{ txt: { fts: { query: 'foxes', config: 'simple' } } }, 'id = 7'],
     [{ txt: { plfts: { query: 'the', config } } }, 'false', 'none: the query has only stop words'],
-    [{ txt: { plfts: { query: 'the', config: 'simple' } } }, 'id = 7'],
-    [{ txt: { not: { fts: { query: 'apple', config } } } }, "txt !~* 'apple'"],
-    [{
-      or: [{ txt: { fts: { query: 'banana', config } } }, {
-        tsv: { wfts: { query: 'fox', config } }
-      }]
-    }, 'id in (3, 7)'],
     [
       { txt: { plfts: { query: '$$src.0.id', config: 'simple' } } },
       "to_tsvector('simple', txt) @@ plainto_tsquery('simple', '$src.0.id')"
     ],
     [{ 'jb->a->b->2->>c': { phfts: { query: 'deep fox', config } } }, 'id = 8'],
-    [{ 'doc->>k': { fts: 'x' } }, 'id = 1'],
-    [{ txt: { fts: { query: "'lazy dogs'", config } } }, 'id = 7']
+    [{ 'doc->>k': { fts: 'x' } }, 'id = 1']
   ])
 })
 
@@ -103,7 +78,6 @@ t.test('errors of PostgreSQL are reported', async t => {
     [{ tsv: { plfts: { query: 'a', config: "english'; --" } } }, ''],
     [{ txt: { wfts: { query: 'a', config: '' } } }, ''],
     [{ class: { fts: 'things' } }, 'cannot_coerce'],
-    [{ kind: { fts: 'text' } }, 'cannot_coerce'],
     [{ role: { fts: 'postgres' } }, 'cannot_coerce']
   ]
   for (const [where, code] of rows) {
@@ -116,7 +90,7 @@ t.test('errors of PostgreSQL are reported', async t => {
 })
 
 t.test('a number is no name of a configuration', async t => {
-  for (const config of ['0', '12345', '9'.repeat(1000), '-']) {
+  for (const config of ['0', '9'.repeat(1000), '-']) {
     const where = { txt: { fts: { query: 'a', config } } }
     const answer = await service.post([{ id: 'o', op: 'select', table: 'things', where }])
     t.match(answer, failed(422, 'validation_failed'))
