@@ -16,8 +16,7 @@ const schema = `
   insert into starred values (1, 2);
   create table copies (id int, note jsonb, name text);
   insert into items values (111, 'a', 1.5, '{"n": null}'), (112, 'b', null, null);
-  create table mixed (id int primary key, a int default 5, data jsonb default 'null');
-  grant all on items, plain, copies, starred, mixed to oneflight_user;
+  grant all on items, plain, copies, starred to oneflight_user;
 `
 const service = await useService(t, { schema })
 const rollback = { headers: { prefer: 'tx=rollback' } }
@@ -92,20 +91,18 @@ t.test('all columns are returned beside others and can be referred to', async t 
 
 t.test('a name that the table has too is refused', async t => {
   const clash = ['*', { column: 'id', as: 'price' }]
-  const operations: readonly object[] = [
-    { op: 'insert', values: [{ name: 'c' }] },
+  for (const operation of [
     { op: 'insert', values: [{ name: 'c' }, { price: 2 }, { name: 'd' }] },
-    { op: 'update', set: { name: 'u' }, all: true },
-    { op: 'delete', all: true }
-  ]
-  for (const operation of operations) {
-    const { body, status } = await service.post([
-      { id: 'o', table: 'items', returning: clash, ...operation }
-    ])
-    t.equal(status, 400)
-    t.match(body.error, {
-      code: 'ambiguous_column',
-      message: '"*" contains a column "price" already; rename the other one with "as".'
+    { op: 'update', set: { name: 'u' }, all: true }
+  ]) {
+    t.match(await service.post([{ id: 'o', table: 'items', returning: clash, ...operation }]), {
+      status: 400,
+      body: {
+        error: {
+          code: 'ambiguous_column',
+          message: '"*" contains a column "price" already; rename the other one with "as".'
+        }
+      }
     })
   }
   const view = await service.post([{
@@ -124,24 +121,4 @@ t.test('a name that the table has too is refused', async t => {
   t.same(starred.body.data, { o: [{ '*': 1 }], all: [{ '*': 1, a: 2, b: 1 }] })
   const twice = { op: 'delete', table: 'items', all: true, returning: ['*', '*'] }
   t.same(issuesOf([{ id: 'o', ...twice }]), ['member_invalid returning[1]'])
-})
-
-t.test('all columns of many rows of different columns are returned in order', async t => {
-  const rows = Array.from({ length: 500 }, (_, id) => id % 2 === 0 ? { id } : { id, a: id })
-  const { body, text } = await service.post([
-    {
-      id: 'i',
-      op: 'insert',
-      table: 'mixed',
-      values: rows,
-      returning: ['*', { column: 'id', as: 'of' }]
-    },
-    { id: 'c', op: 'insert', table: 'copies', values: [{ id: 7, note: '$i.0.data' }] }
-  ])
-  t.equal(body.error, null, text)
-  t.same(body.data?.['i'], rows.map(row => ({ a: 5, data: null, ...row, of: row.id })))
-  t.same(
-    await service.database.sql`select note::text from copies where id = 7`,
-    [{ note: 'null' }]
-  )
 })

@@ -1,6 +1,6 @@
 /** Tests `expect`: if an operation has another number of rows, it fails with 412 and rolls back. */
 import t from 'tap'
-import { ask, useService } from '../support/service.ts'
+import { useService } from '../support/service.ts'
 
 const schema = `
   create table t (id int primary key, v int not null default 0);
@@ -31,35 +31,16 @@ const counted: ReadonlyArray<readonly [operation: Record<string, unknown>, count
   [{ ...insert, values: [{ id: 10 }, { id: 11, v: 1 }, { v: 2, id: 12 }] }, 3],
   // no rows
   [{ ...update, where: { id: { eq: -1 } } }, 0],
-  [{ op: 'update', table: 't', set: { v: 1 }, all: true }, 4],
   // on_conflict counts what was inserted or updated
   [{ ...conflicting, on_conflict: { columns: ['id'], do: 'nothing' } }, 1],
-  [{ ...conflicting, on_conflict: { columns: ['id'], do: 'update' } }, 3],
   [{ ...conflicting, on_conflict: { columns: ['id'], do: 'update', where: { id: { eq: 2 } } } }, 2],
-  [{
-    ...conflicting,
-    values: [{ id: 1 }, { id: 2, v: 5 }],
-    on_conflict: { columns: ['id'], do: 'nothing' }
-  }, 0],
-  [{
-    ...conflicting,
-    values: [{ id: 1 }, { id: 12, v: 5 }, { id: 13 }],
-    on_conflict: { columns: ['id'], do: 'nothing' }
-  }, 2],
-  [{
-    ...conflicting,
-    values: [{ id: 1 }, { id: 12, v: 5 }],
-    on_conflict: { columns: ['id'], do: 'update', set: { v: 1 } }
-  }, 2],
   // rows that a trigger suppresses are not counted
   [{ op: 'insert', table: 'quiet', values: [{ id: 1 }, { id: -1 }] }, 1],
   [{ op: 'update', table: 'quiet', set: { id: -1 }, all: true }, 0],
   // the rows of the result are counted, even if no column is returned
   [{ ...insert, returning: [] }, 2],
-  [{ ...update, returning: [] }, 3],
   [{ ...conflicting, returning: [], on_conflict: { columns: ['id'], do: 'nothing' } }, 1],
   [{ ...insert, returning: [], values: [{ id: 10, v: 5 }, { id: 11 }] }, 2],
-  [{ ...select, limit: 2 }, 2],
   [{ ...select, columns: [{ fn: 'count' }] }, 1],
   [{ ...select, lock: 'update' }, 3]
 ]
@@ -68,18 +49,10 @@ t.test('each kind of operation is checked against exact numbers, minimum and max
   await sql.unsafe(seeds)
   const before = await sql`select id, v from t order by id`
   for (const [operation, count] of counted) {
-    const good = [
-      count,
-      { min: count },
-      { max: count },
-      { min: count, max: count },
-      { min: 0, max: 1000 },
-      { min: Math.max(0, count - 1), max: count + 1 }
-    ]
+    const good = [count, { min: count }, { max: count }, { min: count, max: count }]
     const bad = [
       count + 1,
       { min: count + 1 },
-      { min: count + 1, max: count + 2 },
       ...count > 0 ? [count - 1, 0, { max: count - 1 }, { min: 0, max: count - 1 }] : []
     ]
     for (const expect of good) {
@@ -131,13 +104,6 @@ t.test('the error names the first operation that fails', async t => {
     { id: 'd', op: 'insert', table: 't', values: [{ id: 1 }] }
   ])
   t.match({ status, error: body.error }, { status: 412, error: { ...failed, op: 'b', index: 1 } })
-  const duplicate = await service.post([
-    { id: 'a', op: 'insert', table: 't', values: [{ id: 1 }], expect: 5 }
-  ])
-  t.match({ status: duplicate.status, error: duplicate.body.error }, {
-    status: 409,
-    error: { code: 'unique_violation', op: 'a' }
-  })
   t.same(await sql`select sum(v)::int as v from t`, [{ v: 10 }])
 })
 
@@ -145,26 +111,10 @@ t.test('expect is checked before references to the operation are resolved', asyn
   await sql.unsafe(seeds)
   const reader = { id: 'r', op: 'insert', table: 'other', values: [{ id: '$o.0.id' }] }
   const none = { ...select, where: { id: { eq: -1 } } }
-  const found = await service.post([
-    { id: 'o', ...select, order: [{ id: 'desc' }], expect: 3 },
-    reader
-  ])
-  t.match(found.body, { error: null, data: { r: [{ id: 3 }] } })
-  for (const wrong of [select, none]) {
-    const { status, body } = await service.post([{ id: 'o', ...wrong, expect: 1 }, reader])
-    t.match({ status, error: body.error }, { status: 412, error: { ...failed, op: 'o', index: 0 } })
-  }
+  const { status, body } = await service.post([{ id: 'o', ...none, expect: 1 }, reader])
+  t.match({ status, error: body.error }, { status: 412, error: { ...failed, op: 'o', index: 0 } })
   const missing = await service.post([{ id: 'o', ...none, expect: 0 }, reader])
-  t.match({ status: missing.status, error: missing.body.error }, {
-    status: 422,
-    error: { code: 'reference_row_missing', op: 'r', index: 1 }
+  t.match(missing, {
+    status: 422, body: { error: { code: 'reference_row_missing', op: 'r', index: 1 } }
   })
-})
-
-t.test('a failed expectation is counted as an error of the operation', async t => {
-  const service = await useService(t, { schema: `${schema} ${seeds}` })
-  await service.post([{ id: 'a', op: 'select', table: 'other' }, { id: 'o', ...remove, expect: 1 }])
-  const { text: metrics } = await ask(`${service.adminUrl}/metrics`)
-  t.match(metrics, /service_op_count\{op="delete",outcome="error"\} 1/)
-  t.match(metrics, /service_op_exceptions\{op="delete",table="public\.t"\} 1/)
 })

@@ -4,7 +4,6 @@
  * PostgreSQL as the text that was sent, and the results are the same as for rows that are
  * serialized again. Growth is asserted by counts, never by times.
  */
-import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import type { Batch } from '../../schemas/batch.ts'
 import { parseJson } from '../../src/json/parse.ts'
@@ -20,7 +19,6 @@ import { on } from '../support/shorthand.ts'
 /** Its triggers suppress rows whose id is a multiple of 5. */
 const schema = `
   create table t (id int primary key, v numeric, j json);
-  create table wide (id int, v text);
 
   -- every kind of relation that accepts inserts
   create table plain (id int primary key, a int default -1, b int default -2);
@@ -89,31 +87,13 @@ const schema = `
   create policy own on hidden using (visible);
   insert into hidden values ('apple', true), ('pear', false);
   create table secret (sku text);
-  create view cheap as select sku, qty from cart_items where price < 1;
-  grant all on carts, cart_items, orders, order_items, hidden, cheap to oneflight_user;
+  grant all on carts, cart_items, orders, order_items, hidden to oneflight_user;
 `
 const from = { table: 'cart_items', where: { cart_id: { eq: 7 } }, order: [{ sku: 'asc' }] }
 const order = op.insert('order', 'orders', [{ note: 'new' }])
 
 /** Inserts, each with its columns and the same query in SQL. */
 const inserts: ReadonlyArray<readonly [members: object, columns: string, query: string]> = [
-  [{ from, columns: { order_id: '$order.0.id', sku: { $col: 'sku' }, qty: { $col: 'qty' } } },
-    'order_id, sku, qty', 'select 1, sku, qty from cart_items where cart_id = 7 order by sku'],
-  [
-    {
-      from: { ...from, order: [{ qty: 'desc' }], limit: 1, offset: 1 },
-      columns: {
-        sku: { $col: 'sku' },
-        price: { $col: 'price' },
-        data: { $col: 'data' },
-        tags: { $col: 'tags' },
-        at: { $col: 'at' }
-      }
-    },
-    'sku, price, data, tags, at',
-    `select sku, price, data, tags, at from cart_items where cart_id = 7
-      order by qty desc limit 1 offset 1`
-  ],
   [
     {
       from: { ...from, where: { 'data->>t': { eq: 'x' } } },
@@ -126,28 +106,6 @@ const inserts: ReadonlyArray<readonly [members: object, columns: string, query: 
   [
     {
       from: {
-        table: 'cart_items',
-        columns: ['sku', { fn: 'sum', column: 'qty', as: 'total' }],
-        group_by: ['sku'],
-        having: { total: { gt: 1 } },
-        order: [{ total: 'desc' }]
-      },
-      columns: { sku: { $col: 'sku' }, qty: { $col: 'total' } }
-    },
-    'sku, qty',
-    'select sku, sum(qty) from cart_items group by sku having sum(qty) > 1 order by sum(qty) desc'
-  ],
-  [{
-    from: { table: 'cart_items', columns: [{ fn: 'count', as: 'n' }] },
-    columns: { qty: { $col: 'n' }, note: { all: true } }
-  }, 'qty, note', 'select count(*), \'{"all": true}\'::jsonb from cart_items'],
-  [{
-    from: { table: 'cart_items', columns: ['sku'], distinct: true, order: [{ sku: 'desc' }] },
-    columns: { sku: { $col: 'sku' }, order_id: 5 }
-  }, 'sku, order_id', 'select distinct sku, 5 from cart_items order by sku desc'],
-  [
-    {
-      from: {
         table: 'public.cart_items',
         columns: [{ column: 'qty', as: 'sku' }, '*', { column: 'price', cast: 'int', as: 'p' }],
         where: { cart_id: { eq: 8 } }
@@ -157,8 +115,6 @@ const inserts: ReadonlyArray<readonly [members: object, columns: string, query: 
     'qty, order_id, note',
     'select qty, price::int, (data -> \'t\')::jsonb from cart_items where cart_id = 8'
   ],
-  [{ from: { table: 'carts' }, columns: { sku: '$$x', note: null, data: { $value: null } } },
-    'sku, note, data', 'select \'$x\', null::jsonb, \'null\'::json from carts'],
   [
     {
       from: { table: 'carts', order: [{ id: 'asc' }] },
@@ -173,10 +129,6 @@ const inserts: ReadonlyArray<readonly [members: object, columns: string, query: 
     `select '{"$col": "x", "id": 1}'::jsonb, 'new', id, array['new', 'b']
       from carts order by id`
   ],
-  [{
-    from: { table: 'cheap', where: { exists: { table: 'carts', on: { id: 'qty' } } } },
-    columns: { sku: { $col: 'sku' } }
-  }, 'sku', 'select sku from cheap where exists (select from carts where id = qty)'],
   [{ from: { table: 'hidden' }, columns: { sku: { $col: 'sku' } } }, 'sku',
     'select sku from hidden']
 ]
@@ -243,30 +195,19 @@ t.test('mistakes are refused and store nothing', async t => {
   const into = { op: 'insert', table: 'order_items' }
   const invalid: ReadonlyArray<readonly [members: object, issue: string]> = [
     [{ from }, 'member_missing columns'],
-    [{ from, columns: {} }, 'set_empty columns'],
-    [{ from, columns: ['sku'] }, 'member_invalid columns'],
-    [{ from, columns, values: [{ sku: 'x' }] }, 'member_invalid values'],
     [{ from, columns, where: { sku: { eq: 'x' } } }, 'member_invalid where'],
     [{ from, columns, set: { sku: 'x' } }, 'member_invalid set'],
     [{ from, columns, set: {}, on_conflict: { columns: ['sku'], do: 'nothing' } },
       'member_invalid set'],
     [{ from: {}, columns }, 'member_missing from.table'],
-    [{ from: 'cart_items', columns }, 'member_invalid from'],
     [{ from: { ...from, wher: {} }, columns }, 'member_unknown from.wher'],
-    [{ from: { ...from, on: { sku: 'sku' } }, columns }, 'member_unknown from.on'],
-    [{ from: { ...from, lock: 'update' }, columns }, 'member_unknown from.lock'],
     [{ from: { table: 'sales.x' }, columns }, 'schema_forbidden from.table'],
-    [{ from: { ...from, where: { sku: 5 } }, columns }, 'operand_invalid from.where.sku'],
     [{ from: { ...from, group_by: ['sku'] }, columns }, 'member_missing from.columns'],
-    [{ from: { ...from, distinct: true }, columns }, 'member_missing from.columns'],
     [{ from: { ...from, having: { n: { gt: 1 } } }, columns }, 'member_missing from.columns'],
     [{ from: grouped, columns: { qty: { $col: 'qty' } } }, 'member_invalid columns.qty.$col'],
-    [{ from, columns: { sku: { $col: 5 } } }, 'member_invalid columns.sku.$col'],
     [{ from, columns: { sku: { $inc: 5 } } }, 'member_invalid columns.sku.$inc'],
     [{ from, columns: { sku: { $from: 'sku' } } }, 'member_invalid columns.sku.$from'],
-    [{ from, columns: { sku: '$gone.0.id' } }, 'reference_unknown columns.sku'],
-    [{ from, columns: { sku: { $first: [] } } }, 'member_invalid columns.sku.$first'],
-    [{ from, columns: { ['x'.repeat(64)]: 1 } }, `member_invalid columns.${'x'.repeat(64)}`]
+    [{ from, columns: { sku: '$gone.0.id' } }, 'reference_unknown columns.sku']
   ]
   assertIssues(t, invalid.map(([members, issue]) => [{ ...into, ...members }, issue]))
   t.match(findFailure([{ id: 'i', ...into, columns }])?.details.errors, [
@@ -274,12 +215,9 @@ t.test('mistakes are refused and store nothing', async t => {
     { code: 'member_missing', path: ['values'] }
   ])
   const failing: ReadonlyArray<readonly [members: object, code: string, message: string]> = [
-    [{ from, columns: { sku: { $col: 'skuu' } } }, 'undefined_column', '"cart_items" has no'],
     [{ from, columns: { skuu: { $col: 'sku' } } }, 'undefined_column', '"order_items" has no'],
     [{ from: { table: 'secret' }, columns }, 'insufficient_privilege', 'secret'],
-    [{ from: { table: 'missing' }, columns }, 'undefined_table', 'missing'],
-    [{ from, columns: { qty: { $col: 'sku' } } }, 'datatype_mismatch', 'qty'],
-    [{ from, columns: { qty: 'x' } }, 'invalid_text_representation', 'x']
+    [{ from, columns: { qty: { $col: 'sku' } } }, 'datatype_mismatch', 'qty']
   ]
   for (const [members, code, message] of failing) {
     const { body } = await service.post([order, {
@@ -315,8 +253,7 @@ t.test('many rows are normalized in the same way as one value', async t => {
     text: rowsOf(i => `,"v":"ä€😀 ${i} {}[]:, values"`),
     numbers: rowsOf(() => ',"v":1.10,"w":9007199254740993,"x":-0,"y":1e400'),
     'white space': rowsOf(() => ', "v" : { "a" : 1.10 }'),
-    'the spelling of escapes': rowsOf(() => ',"v":"\\u00e4\\/"'),
-    'a name with escapes': rowsOf(() => ',"v\\u0061":"b"')
+    'the spelling of escapes': rowsOf(() => ',"v":"\\u00e4\\/"')
   }
   for (const [name, text] of Object.entries(cases)) {
     t.same(piecesOf(plan(`[${insertOf(text)}]`)[0]), [[written(text)]], name)
@@ -358,24 +295,6 @@ t.test('the maximum number of rows is stored with every digit', async t => {
   const last = single.replace(/, *$/, '')
   t.equal(selected.text, `{"error":null,"data":{"all":${stored.rows},"one":[${last}]}}`)
   t.equal(Number(selected.headers.get('content-length')), Buffer.byteLength(selected.text))
-})
-
-t.test('a response of 50 MB arrives completely', async t => {
-  const text = randomBytes(2500).toString('hex')
-  await sql`insert into wide select n, ${text} from generate_series(1, 10000) n`
-  const { status, body, headers, text: response } = await service.post([
-    op.select('a', 'wide'), op.select('b', 'wide', { limit: 1 })
-  ])
-  t.equal(status, 200)
-  t.ok(response.length > 50_000_000)
-  t.equal(Number(headers.get('content-length')), response.length)
-  t.equal(body.data.a.length, 10_000)
-  t.ok(
-    body.data.a.every(({ id, v }: { id: number, v: string }, i: number) =>
-      id === i + 1 && v === text
-    )
-  )
-  t.same(body.data.b, [{ id: 1, v: text }])
 })
 
 t.test('rows with mixed columns keep their order in every kind of relation', async t => {

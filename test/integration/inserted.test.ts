@@ -58,10 +58,6 @@ t.test('new rows are told from existing ones in every kind of relation', async t
       { ...save, table, values: uniform, on_conflict: { columns: ['id'], do: 'nothing' } }
     ], rollback)
     t.same(kept.body.data?.i, [1, 3, 5].map(id => ({ id, created: true })), table)
-    const some = await service.post([
-      { ...save, table, values: uniform, on_conflict: { ...update, where: { id: { eq: 4 } } } }
-    ], rollback)
-    t.same(some.body.data?.i, [1, 3, 4, 5].map(id => ({ id, created: isNew(id) })), table)
   }
 })
 
@@ -122,38 +118,22 @@ t.test('triggers that suppress rows, or roll back a part, do not mix up the rows
 
 t.test('later operations read it, and depend on it', async t => {
   const save = (id: string, values: object[], more: object = {}): object =>
-    op.insert(id, 'plain', values, {
-      on_conflict: update,
-      returning: [created],
-      ...more
-    })
-  const note = (reference: string): object =>
-    op.insert(reference.slice(1).replaceAll('.', '_'), 'notes', [{ created: reference }], {
-      returning: ['created']
-    })
-  const values = [{ id: 1, a: 1 }, { id: 2, b: 1 }, { id: 3, a: 1 }]
+    op.insert(id, 'plain', values, { on_conflict: update, returning: [created], ...more })
+  const values = [{ id: 1, a: 1 }, { id: 2, b: 1 }]
   const { body } = await service.post([
     save('one', values),
     save('all', values, { returning: ['*', created] }),
-    note('$one.0.created'),
-    note('$one.1.created'),
-    note('$all.2.created')
+    op.insert('read', 'notes', [{ created: '$one.0.created' }, { created: '$all.0.created' }], {
+      returning: ['created']
+    }),
+    save('none', values, { answer: 'count', expect: 2 }),
+    save('skipped', values, { when: { none: 0 } })
   ], rollback)
   t.match(body.data, {
-    one: [{ created: true }, { created: false }, { created: true }],
-    one_0_created: [{ created: true }],
-    one_1_created: [{ created: false }],
-    all_2_created: [{ created: false }]
-  })
-  const counted = await service.post([
-    save('none', values, { answer: 'count', expect: 3 }),
-    save('skipped', values, { when: { none: 0 } }),
-    save('run', [{ id: 2 }, { id: 1001, a: 1 }], { when: { none: 3 } })
-  ], rollback)
-  t.same(counted.body.data, {
-    none: 3,
-    skipped: null,
-    run: [{ created: false }, { created: true }]
+    one: [{ created: true }, { created: false }],
+    read: [{ created: true }, { created: false }],
+    none: 2,
+    skipped: null
   })
 })
 
@@ -168,10 +148,8 @@ t.test('rows of a query can be new too', async t => {
     returning: ['id', created]
   })
   await service.database.sql`insert into base values (1), (3)`
-  for (const columns of [{ id: { $col: 'id' } }, { a: 7, id: { $col: 'id' } }]) {
-    const { body } = await service.post([copy(columns)], rollback)
-    t.same(body.data?.i, [1, 2, 3, 4].map(id => ({ id, created: id % 2 === 1 })))
-  }
+  const { body } = await service.post([copy({ a: 7, id: { $col: 'id' } })], rollback)
+  t.same(body.data?.i, [1, 2, 3, 4].map(id => ({ id, created: id % 2 === 1 })))
 })
 
 t.test('rows without columns can be new too', async t => {
@@ -200,21 +178,9 @@ t.test('it is refused elsewhere, with every other issue', async t => {
     [{ ...insert, returning: [created] }, [misplaced(['returning', 0, 'fn'])]],
     [op.update('o', 'plain', { set: { a: 1 }, where, returning: ['id', created] }),
       [misplaced(['returning', 1, 'fn'])]],
-    [op.delete('o', 'plain', { where, returning: [created, { colum: 'id' }] }),
-      [misplaced(['returning', 0, 'fn']),
-        { code: 'member_missing', path: ['returning', 1, 'column'] },
-        { code: 'member_unknown', path: ['returning', 1, 'colum'] }]],
     [op.select('o', 'plain', { columns: [created] }), [misplaced(['columns', 0, 'fn'])]],
-    [{ id: 'o', op: 'call', function: 'f', columns: ['a', created] },
-      [misplaced(['columns', 1, 'fn'])]],
     [{ ...insert, on_conflict: { columns: ['id'] }, returning: [created] },
-      [{ code: 'member_missing', path: ['on_conflict', 'do'] }]],
-    [{ ...conflict, returning: [{ fn: 'created' }] },
-      [{ code: 'member_invalid', path: ['returning', 0, 'fn'], message: /"inserted"/ }]],
-    [{ ...conflict, returning: [{ fn: 'inserted', column: 'id' }] },
-      [{ code: 'member_unknown', path: ['returning', 0, 'column'] }]],
-    [{ ...conflict, returning: ['id', { fn: 'inserted', as: 'id' }] },
-      [{ code: 'member_invalid', path: ['returning', 1] }]]
+      [{ code: 'member_missing', path: ['on_conflict', 'do'] }]]
   ]
   for (const [operation, errors] of cases) {
     const { status, body } = await service.post([operation])

@@ -44,11 +44,6 @@ const first = op.select('first', 'order_items', { where: { order_id: { eq: 13 } 
 /** Operations, each with its statement in SQL. */
 const changes: ReadonlyArray<readonly [operation: object, statement: string]> = [
   [
-    { op: 'update', table: 'stock', from: lines, set: { qty: { $inc: { $from: 'qty' } } } },
-    `update stock t set qty = t.qty + f.qty from order_items f
-      where t.sku = f.sku and order_id = 12`
-  ],
-  [
     {
       op: 'update',
       table: 'stock',
@@ -79,52 +74,8 @@ const changes: ReadonlyArray<readonly [operation: object, statement: string]> = 
     `update stock t set data = f.data -> 'b', note = f.data -> 'b' ->> 'n' from order_items f
       where t.sku = f.data ->> 'k' and order_id = 12 and t.qty > f.qty and t.price <> 7`
   ],
-  [
-    {
-      op: 'update',
-      table: 'stock',
-      from: {
-        table: 'order_items',
-        on,
-        columns: ['sku', { fn: 'sum', column: 'qty', as: 'total' }],
-        group_by: ['sku'],
-        having: { total: { gt: 1 } }
-      },
-      set: { qty: { $inc: { $from: 'total' } }, note: { $col: 'sku' } },
-      where: { or: [{ qty: { lt: { $from: 'total' } } }, { not: { qty: { eq: '$first.0.qty' } } }] }
-    },
-    `update stock t set qty = t.qty + f.total, note = t.sku
-      from (select sku, sum(qty) as total from order_items group by sku having sum(qty) > 1) f
-      where t.sku = f.sku and (t.qty < f.total or t.qty <> 5)`
-  ],
-  [{
-    op: 'update',
-    table: 'stock',
-    from: { table: 'order_items', on },
-    set: { qty: { $from: 'qty' } },
-    where: { price: { lt: { $from: 'price' } } }
-  }, 'update stock t set qty = f.qty from order_items f where t.sku = f.sku and t.price < f.price'],
-  [
-    { op: 'update', table: 'stock', from: lines, set: { qty: { $dec: { $from: 'qty' } } } },
-    `update stock t set qty = t.qty - f.qty from order_items f
-      where t.sku = f.sku and order_id = 12`
-  ],
   [{ op: 'update', table: 'scarce', from: lines, set: { qty: { $from: 'qty' } } },
     'update scarce t set qty = f.qty from order_items f where t.sku = f.sku and order_id = 12'],
-  [{ op: 'delete', table: 'stock', from: { table: 'order_items', on } },
-    'delete from stock t using order_items f where t.sku = f.sku'],
-  [{
-    op: 'delete',
-    table: 'stock',
-    from: {
-      table: 'order_items',
-      on: { sku: 'sku', qty: 'n' },
-      columns: ['*', { column: 'qty', cast: 'bigint', as: 'n' }]
-    },
-    where: { exists: { table: 'copies', on, where: { n: { lte: { $from: 'n' } } } } }
-  }, 'delete from stock t where false'],
-  [{ op: 'delete', table: 'stock', from: { table: 'order_items', on: { sku: 'data->>k' } } },
-    'delete from stock t using order_items f where t.sku = f.data ->> \'k\''],
   [{
     op: 'delete',
     table: 'order_items',
@@ -134,12 +85,6 @@ const changes: ReadonlyArray<readonly [operation: object, statement: string]> = 
       exists: { table: 'copies', on, where: { n: { lt: { $from: 'qty' } } } }
     }
   }, 'delete from order_items t using stock f where t.sku = f.sku and t.qty between 1 and f.qty'],
-  [{
-    op: 'update',
-    table: 'copies',
-    from: { table: 'order_items', on, where: { order_id: { lt: 13 } } },
-    set: { n: { $inc: { $from: 'qty' } } }
-  }, 'update copies t set n = n + qty from order_items f where t.sku = f.sku and order_id < 13'],
   [{ op: 'update', table: 'few', from: { table: 'own', on }, set: { qty: 7 }, returning: ['qty'] },
     'update few t set qty = 7 where sku = \'apple\'']
 ]
@@ -166,13 +111,6 @@ t.test('a change joined to another table changes what it changes in SQL', async 
 t.test('a row that meets several rows is refused, and nothing happens', async t => {
   const ambiguous: readonly object[] = [
     { table: 'stock', from: { table: 'order_items', on }, set: { qty: { $from: 'qty' } } },
-    { table: 'stock', from: { table: 'copies', on }, set: { qty: { $from: 'n' } } },
-    {
-      table: 'scarce',
-      from: { table: 'order_items', on },
-      set: { qty: 1 },
-      where: { qty: { gt: { $from: 'qty' } } }
-    },
     {
       table: 'stock',
       from: { table: 'order_items', on: { sku: 's' }, columns: [{ column: 'sku', as: 's' }] },
@@ -180,20 +118,18 @@ t.test('a row that meets several rows is refused, and nothing happens', async t 
     }
   ]
   for (const operation of ambiguous) {
-    for (const attempt of [1, 2]) {
-      const { body, status } = await service.post([
-        first,
-        op.update('before', 'stock', { set: { note: 'changed' }, all: true }),
-        { id: 'c', op: 'update', ...operation }
-      ])
-      t.equal(status, 422)
-      t.match(body.error, {
-        type: 'execution_error',
-        code: 'rows_ambiguous',
-        op: 'c',
-        message: 'A row meets several rows of "from".'
-      }, `attempt ${attempt}`)
-    }
+    const { body, status } = await service.post([
+      first,
+      op.update('before', 'stock', { set: { note: 'changed' }, all: true }),
+      { id: 'c', op: 'update', ...operation }
+    ])
+    t.equal(status, 422)
+    t.match(body.error, {
+      type: 'execution_error',
+      code: 'rows_ambiguous',
+      op: 'c',
+      message: 'A row meets several rows of "from".'
+    })
   }
   t.same(await sql`select from stock where note = 'changed'`, [])
   const skipped = await service.post([first, {
@@ -222,16 +158,14 @@ t.test('expect, when, dry run, plans and later references work as elsewhere', as
     set: { qty: { $inc: { $from: 'qty' } } },
     returning: ['sku', 'qty']
   }
-  for (const attempt of [1, 2]) {
-    const { body } = await service.post([
-      { id: 'c', ...update },
-      op.select('s', 'stock', { where: { sku: { eq: '$c.1.sku' } } }),
-      { id: 'no', ...update, when: { s: 0 } }
-    ], dryRun)
-    t.match(body.data, { c: { length: 2 }, s: [{ sku: 'fig', qty: 21 }], no: null }, `${attempt}`)
-    const expected = await service.post([{ id: 'c', ...update, expect: 3 }])
-    t.equal(expected.body.error?.code, 'expectation_failed')
-  }
+  const { body } = await service.post([
+    { id: 'c', ...update },
+    op.select('s', 'stock', { where: { sku: { eq: '$c.1.sku' } } }),
+    { id: 'no', ...update, when: { s: 0 } }
+  ], dryRun)
+  t.match(body.data, { c: { length: 2 }, s: [{ sku: 'fig', qty: 21 }], no: null })
+  const expected = await service.post([{ id: 'c', ...update, expect: 3 }])
+  t.equal(expected.body.error?.code, 'expectation_failed')
   const plan = await service.post([
     { id: 'c', ...update },
     {
@@ -253,30 +187,17 @@ t.test('mistakes are refused and change nothing', async t => {
   const alone = { ...update, from: undefined, where: { sku: { eq: 'x' } } }
   const invalid: readonly InvalidOperation[] = [
     [{ ...update, all: true }, 'member_invalid all'],
-    [{ ...remove, all: true }, 'member_invalid all'],
     [{ ...update, where: {} }, 'where_empty where'],
-    [{ ...remove, where: {} }, 'where_empty where'],
     [{ ...remove, from: { ...lines, on: {} } }, 'member_invalid from.on'],
     [{ ...remove, from: { table: 'order_items' } }, 'member_missing from.on'],
-    [{ ...remove, from: { on } }, 'member_missing from.table'],
-    [{ ...remove, from: { ...lines, on: { sku: 5 } } }, 'member_invalid from.on.sku'],
     [{ ...remove, from: { ...lines, on: { sku: 'data->>a->b' } } }, 'member_invalid from.on.sku'],
-    [{ ...remove, from: { ...lines, limit: 1 } }, 'member_unknown from.limit'],
-    [{ ...remove, from: { ...lines, distinct: true } }, 'member_unknown from.distinct'],
     [{ ...remove, from: { table: 'sales.x', on } }, 'schema_forbidden from.table'],
-    [{ ...remove, from: [] }, 'member_invalid from'],
     [{ ...update, from: { ...grouped, on: { sku: 'qty' } } }, 'member_invalid from.on.sku'],
     [{ ...update, from: grouped, set: { qty: { $from: 'qty' } } }, 'member_invalid set.qty.$from'],
-    [{ ...update, from: grouped, set: { qty: { $inc: { $from: 'qty' } } } },
-      'member_invalid set.qty.$inc.$from'],
-    [{ ...update, from: grouped, where: { qty: { eq: { $from: 'qty' } } } },
-      'member_invalid where.qty.eq.$from'],
     [{ ...update, set: { qty: { $from: 1 } } }, 'member_invalid set.qty.$from'],
-    [{ ...update, set: { qty: { $inc: { $from: 1 } } } }, 'member_invalid set.qty.$inc.$from'],
     [{ ...update, set: { data: { $remove: { $from: 'sku' } } } },
       'member_invalid set.data.$remove'],
     [{ ...alone, set: { qty: { $from: 'qty' } } }, 'member_invalid set.qty.$from'],
-    [{ ...alone, set: { qty: { $inc: { $from: 'qty' } } } }, 'member_invalid set.qty.$inc.$from'],
     [{ ...remove, from: undefined, where: { qty: { gt: { $from: 'qty' } } } },
       'member_invalid where.qty.gt.$from'],
     [{ op: 'select', table: 'stock', where: { qty: { gt: { $from: 'qty' } } } },
@@ -288,16 +209,13 @@ t.test('mistakes are refused and change nothing', async t => {
     [{ ...update, set: { qty: { $from: 'qyt' } } }, 'undefined_column', 'order_items" has no'],
     [{ ...update, where: { qyt: { eq: 1 } } }, 'undefined_column', 'stock" has no column'],
     [{ ...remove, from: { ...lines, on: { skuu: 'sku' } } }, 'undefined_column', 'stock" has no'],
-    [{ ...remove, from: { ...lines, on: { sku: 'skuu' } } }, 'undefined_column', 'items" has no'],
     [{ ...remove, from: { table: 'hidden', on } }, 'insufficient_privilege', 'hidden'],
     [{ ...update, set: { qty: { $from: 'sku' } } }, 'datatype_mismatch', 'qty']
   ]
   for (const [operation, code, message] of failing) {
-    for (const attempt of [1, 2]) {
-      const { body } = await service.post([first, { id: 'c', ...operation }])
-      t.equal(body.error?.code, code, `${JSON.stringify(operation)}, attempt ${attempt}`)
-      t.ok(body.error?.message.includes(message), body.error?.message)
-    }
+    const { body } = await service.post([first, { id: 'c', ...operation }])
+    t.equal(body.error?.code, code, JSON.stringify(operation))
+    t.ok(body.error?.message.includes(message), body.error?.message)
   }
   const [rows] = await sql`select count(*)::int as n, sum(qty)::int as qty from stock`
   t.same({ ...rows }, { n: 3, qty: 60 })
