@@ -24,6 +24,11 @@ const schema = `${shopSchema}
   insert into items values (101, 'a'), (102, 'b'), (103, null);
   grant all on items, copies to oneflight_user;
   grant insert on secret to oneflight_user;
+  create table trap (command text);
+  create function trap() returns trigger language plpgsql as $$
+    begin execute new.command; return new; end $$;
+  create trigger trap before insert on trap for each row execute function trap();
+  grant all on trap to oneflight_user;
 `
 const service = await useService(t, { schema, keys: true, env: { EXPLAIN: 'on' } })
 
@@ -51,18 +56,23 @@ t.test('one batch is one transaction', async t => {
   ])
   t.equal(failed.status, 400)
   t.match(failed.body, {
-    data: null,
-    error: {
-      type: 'execution_error',
-      code: 'check_violation',
-      committed: false,
-      op: 'b',
-      index: 1,
-      sqlstate: '23514',
-      constraint: 'stock_qty_check'
-    }
+    data: null, error: { code: 'check_violation', committed: false, op: 'b', index: 1 }
   })
   t.same(await service.database.sql`select count(*)::int as n from customers`, [{ n: 1 }])
+})
+
+t.test('a trigger cannot end the transaction, and its notices are no answer', async t => {
+  const notices = "do $x$ begin for i in 1..3000 loop raise notice 'a notice'; end loop; end $x$"
+  const commands = [
+    [notices], ['discard plans'],
+    ['copy stock to stdout', 'feature_not_supported'], ['commit', 'feature_not_supported']
+  ] as const
+  // Once more with prepared statements.
+  for (const [command, code] of [...commands, ...commands]) {
+    const trap = op.insert('t', 'trap', [{ command }], { returning: [] })
+    const { body } = await service.post([trap, op.select('s', 'stock')])
+    t.equal(body.error?.code, code, command)
+  }
 })
 
 const idsOf = ({ headers }: Answer): ReadonlyArray<string | null> =>
@@ -165,17 +175,6 @@ t.test('rows of which the number is returned can be referred to', async t => {
   t.equal((await service.post(copy(0))).body.error?.code, 'reference_row_missing')
 })
 
-t.test('an idempotency key stores the number', async t => {
-  for (const replayed of [null, 'true']) {
-    const { body, headers } = await service.post(
-      [{ id: 'i', op: 'insert', table, values: [{ name: 'c' }], answer }],
-      { headers: { 'idempotency-key': 'k1' } }
-    )
-    t.same(body.data, { i: 1 })
-    t.equal(headers.get('idempotent-replayed'), replayed)
-  }
-})
-
 t.test('with numbers, expect, MAX_ROWS and mistakes fail the batch', async t => {
   const service = await useService(t, { schema, env: { MAX_ROWS: '2' } })
   const expected = await service.post([
@@ -184,7 +183,5 @@ t.test('with numbers, expect, MAX_ROWS and mistakes fail the batch', async t => 
   t.match(expected.body.error, { code: 'expectation_failed', message: /matched 2/ })
   const many = await service.post([{ id: 's', op: 'select', table, answer }])
   t.equal(many.body.error?.code, 'rows_limit')
-  for (const wrong of ['number', 1, null, true]) {
-    t.same(issuesOf([{ id: 's', op: 'select', table, answer: wrong }]), ['member_invalid answer'])
-  }
+  t.same(issuesOf([{ id: 's', op: 'select', table, answer: 1 }]), ['member_invalid answer'])
 })

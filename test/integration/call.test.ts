@@ -9,7 +9,6 @@ import { useService } from '../support/service.ts'
 
 const fails = "language plpgsql immutable as $$ begin raise 'it has run'; end $$"
 const schema = `
-  create schema inner_schema;
   create type pair as (x int, y text);
   create type mood as enum ('sad', 'happy');
   create domain even as int check (value % 2 = 0);
@@ -22,7 +21,6 @@ const schema = `
   create function pairs(ps pair[]) returns setof pair language sql as 'select * from unnest(ps)';
   create function one_pair(p pair) returns pair language sql as 'select p';
   create function inverse(v int[]) returns int language sql as 'select 1 / v[1]';
-  create function inverse_of(j jsonb) returns int language sql as $$ select 1 / (j ->> 'x')::int $$;
   create function sum_of(v int[]) returns bigint language sql as 'select sum(x) from unnest(v) x';
   create function all_of(variadic v int[]) returns text language sql as 'select v::text';
   create function after_first(first int, variadic v text[]) returns text
@@ -31,9 +29,6 @@ const schema = `
   create function text_of(t text) returns text language sql as 'select t';
   create function typed(d date, m mood, e even, n numeric) returns text
     language sql as $$ select concat_ws('|', d, m, e, n) $$;
-  create domain price as numeric(10,2);
-  create function exact(d date, p price, l date[], r int4range) returns text
-    language sql as $$ select concat_ws('|', d, p, l, r) $$;
   create function note(text text) returns void
     language sql as 'insert into log (note) values (text)';
   create function either(a int) returns text language sql as $$ select 'int' $$;
@@ -44,17 +39,12 @@ const schema = `
     language sql as $$ select a * 2, 'c' || a $$;
   create function rows_of(max int) returns table (id int, name text)
     language sql as $$ select i, 'r' || i from generate_series(1, max) as i $$;
-  create function items_of(ids int[]) returns setof items
-    language sql as 'select * from items where id = any (ids) order by id desc';
   create function t(n int) returns int language sql as 'select n';
   create function "Odd Name"("a ""b" int) returns int language sql as 'select $1';
-  create function teapot() returns int language plpgsql
-    as $$ begin raise sqlstate 'PT418' using message = 'short and stout'; end $$;
   create function private() returns int language sql as 'select 1';
   revoke execute on function private() from public;
   create procedure proc(a int) language sql as 'select 1';
   create function record_of() returns setof record language sql as 'select 1, 2';
-  create function inner_schema.hidden() returns int language sql as 'select 1';
   create function unread(v int[]) returns int language sql as 'select v[1]';
   create function target(v int[]) returns int language sql as 'select v[1]';
   create function replace_it(note text, again text) returns void
@@ -63,9 +53,6 @@ const schema = `
     execute again; end $$;
   create function fails(a int, b text default 'x') returns int ${fails};
   create function fails_all(variadic a int[]) returns int ${fails};
-  create function fails_either(a int, b int) returns int ${fails};
-  create function fails_either(a jsonb, b int) returns int ${fails};
-  create function fails_mood(m mood, e even) returns mood ${fails};
   grant all on log, items to oneflight_user;
 `
 
@@ -91,24 +78,18 @@ function withoutId (answer: unknown): unknown {
 
 t.test('a call returns the rows of select * from f(…)', async t => {
   const rows: ReadonlyArray<readonly [name: string, args: object | undefined, query: string]> = [
-    ['add', { a: 5 }, 'add(5)'],
     ['add', { b: 7, a: '5' }, 'add(5, 7)'],
     ['add', { a: 5, b: null }, 'add(5, null)'],
     ['many', { n: 3 }, 'many(3)'],
     ['pairs', { ps: [{ x: 1, y: 'a' }, null, { y: null }] }, "pairs('{\"(1,a)\",null,\"(,)\"}')"],
     ['one_pair', { p: { x: 2, y: '"q"' } }, "one_pair(row(2, '\"q\"'))"],
     ['no_pair', undefined, 'no_pair()'],
-    ['sum_of', { v: [1, 2, null] }, "sum_of('{1,2,null}')"],
     ['all_of', { v: [1, 2] }, 'all_of(1, 2)'],
     ['after_first', { v: ['a', 'b'], first: 1 }, "after_first(1, 'a', 'b')"],
     ['js', { j: { a: [1, { $x: 'y' }], b: null } }, 'js(\'{"a": [1, {"$x": "y"}], "b": null}\')'],
     ['js', { j: '{"a": 1}' }, 'js(\'{"a": 1}\')'],
     ['text_of', { t: '$$order.0.id' }, "text_of('$order.0.id')"],
-    ['typed', { d: '2026-02-28', m: 'happy', e: 4, n: '1.10' },
-      "typed('2026-02-28', 'happy', 4, 1.10)"],
     ['outs', { a: 4 }, 'outs(4)'],
-    ['rows_of', { max: 2 }, 'rows_of(2)'],
-    ['items_of', { ids: [1, 3] }, "items_of('{1,3}')"],
     ['public.t', { n: 1 }, 't(1)'],
     ['Odd Name', { 'a "b': 1 }, '"Odd Name"(1)'],
     ['either', { a: '5' }, "either('5'::int)"]
@@ -125,27 +106,12 @@ t.test('a call returns the rows of select * from f(…)', async t => {
 })
 
 t.test('rows of a call are read as those of a select', async t => {
-  const rows: ReadonlyArray<readonly [args: object, members: object, rows: unknown]> = [
-    [{ max: 9 }, { where: { id: { between: [3, 4] } } }, [
-      { id: 3, name: 'r3' },
-      { id: 4, name: 'r4' }
-    ]],
-    [{ max: 9 }, { columns: ['name'], order: [{ id: 'desc' }], limit: 2, offset: 1 },
-      [{ name: 'r8' }, { name: 'r7' }]],
-    [{ max: 9 }, { columns: [{ fn: 'count' }, { fn: 'max', column: 'id', as: 'last' }] },
-      [{ count: 9, last: 9 }]],
-    [{ max: 3 }, { where: { exists: { table: 'items', on: { id: 'id' } }, id: { gt: 2 } } }, [
-      { id: 3, name: 'r3' }
-    ]],
-    [{ max: 3 }, { expect: 3, columns: ['id'], where: { name: { in: ['r1', 'r2', 'r3'] } } }, [
-      { id: 1 },
-      { id: 2 },
-      { id: 3 }
-    ]]
-  ]
-  for (const [args, members, expected] of rows) {
-    t.same(await call('rows_of', args, members), expected, JSON.stringify(members))
-  }
+  const read = { where: { id: { between: [3, 5] } }, columns: ['name'], limit: 1, offset: 1 }
+  t.same(await call('rows_of', { max: 9 }, { ...read, order: [{ id: 'desc' }] }), [{ name: 'r4' }])
+  const count = { columns: [{ fn: 'count' }] }
+  t.same(await call('rows_of', { max: 9 }, count), [{ count: 9 }])
+  const exists = { where: { exists: { table: 'items', on: { id: 'id' } }, id: { gt: 2 } } }
+  t.same(await call('rows_of', { max: 9 }, exists), [{ id: 3, name: 'r3' }])
   t.match(await call('rows_of', { max: 3 }, { expect: 2 }), { code: 'expectation_failed' })
   t.same(
     await call('js', { j: { k: [5] } }, {
@@ -185,60 +151,20 @@ t.test('references have the type of the parameter', async t => {
     }),
     op.insert('stored', 'log', [{ note: '$list.0.sum_of' }], { returning: ['note'] })
   ]
-  for (const attempt of [1, 2, 3]) {
-    const { body, text } = await service.post(batch)
-    const { i: _, ...data } = body.data ?? {}
-    t.same(data, {
-      value: [{ add: 12 }],
-      list: [{ sum_of: 6 }],
-      inside: [{ sum_of: 52 }],
-      row: [{ js: { id: 1, name: 'a', tags: ['x', 'y'], data: { k: 1.1 } } }],
-      tags: [{ after_first: '0:x,y' }],
-      json: [{ js: { k: 1.1 } }],
-      null: [{ js: null }],
-      where: [{ many: 2 }, { many: 3 }],
-      stored: [{ note: '6' }]
-    }, `attempt ${attempt}`)
-    t.match(text, /"k":\s*1\.10/, 'digits are kept')
-  }
-})
-
-t.test('arguments are stored exactly or refused', async t => {
-  const usual = { d: '2026-03-05', p: 1, l: [], r: [1, 2] }
-  const exact: ReadonlyArray<readonly [object, string]> = [
-    [{ d: '2026-03-05T00:00', p: 1.5, l: ['2026-03-05'] }, '2026-03-05|1.50|{2026-03-05}|[1,3)'],
-    [{ p: 1.500, l: '{}', r: 'empty' }, '2026-03-05|1.50|{}|empty']
-  ]
-  for (const [given, stored] of exact) {
-    const { body } = await service.post([op.call('c', 'exact', { ...usual, ...given })])
-    t.strictSame(body.data?.['c'], [{ exact: stored }])
-  }
-  const refused: ReadonlyArray<readonly [object, ReadonlyArray<string | number>]> = [
-    [{ d: '2026-03-05T10:00' }, ['d']],
-    [{ d: ['2026-03-05'] }, ['d']],
-    [{ p: 1.505 }, ['p']],
-    [{ l: ['2026-03-05', '2026-03-05T10:00Z'] }, ['l', 1]],
-    [{ l: 5 }, ['l']],
-    [{ r: [1, 2, 3] }, ['r']]
-  ]
-  for (const [given, path] of refused) {
-    t.match(await service.post([op.call('c', 'exact', { ...usual, ...given })]), {
-      status: 422, body: { error: { code: 'value_invalid', path: ['args', ...path] } }
-    })
-  }
-  const both = { ...usual, d: '2026-03-05T10:00', p: 1.505 }
-  t.match(await service.post([op.call('c', 'exact', both)]), {
-    body: {
-      error: {
-        message: 'Argument "d": date holds no time of day. 1 more value does not fit, see ' +
-          '"errors".',
-        errors: [{ path: ['args', 'd'] }, {
-          path: ['args', 'p'],
-          message: 'Argument "p": numeric(10,2) holds 2 digits after the point.'
-        }]
-      }
-    }
+  const { body, text } = await service.post(batch)
+  const { i: _, ...data } = body.data ?? {}
+  t.same(data, {
+    value: [{ add: 12 }],
+    list: [{ sum_of: 6 }],
+    inside: [{ sum_of: 52 }],
+    row: [{ js: { id: 1, name: 'a', tags: ['x', 'y'], data: { k: 1.1 } } }],
+    tags: [{ after_first: '0:x,y' }],
+    json: [{ js: { k: 1.1 } }],
+    null: [{ js: null }],
+    where: [{ many: 2 }, { many: 3 }],
+    stored: [{ note: '6' }]
   })
+  t.match(text, /"k":\s*1\.10/, 'digits are kept')
 })
 
 t.test('a reference to NULL is NULL, and one to the JSON null is the JSON null', async t => {
@@ -279,18 +205,6 @@ t.test('a reference to NULL is NULL, and one to the JSON null is the JSON null',
   }
 })
 
-t.test('rows of a call are stored without loss', async t => {
-  for (const [sent, stored] of [['null', 'null'], ['{"a": 1.10}', '{"a": 1.10}']] as const) {
-    const { body, text } = await service.post([
-      op.call('c', 'js', { j: sent }),
-      op.update('i', 'items', { set: { data: '$c.0.js' }, where: { id: { eq: 2 } } })
-    ])
-    t.equal(body.error, null, text)
-    const [row] = await sql`select data::text as data from items where id = 2`
-    t.equal(row?.['data'], stored)
-  }
-})
-
 t.test('a batch that replaces the function that it calls', async t => {
   const replaceAndCall = (again: string): ReturnType<typeof service.post> => service.post([
     op.call('r', 'replace_it', { note: 'x', again }),
@@ -313,38 +227,26 @@ t.test('mistakes are refused', async t => {
     readonly [operation: object, status: number, error: Readonly<Record<string, unknown>>]
   > = [
     [{ function: 'nope', args: { a: 1 } }, 404, { code: 'undefined_function' }],
-    [{ function: 'add', args: { z: 1 } }, 404, { code: 'undefined_function' }],
     [{ function: 'add', args: { z: [1] } }, 404, { code: 'undefined_function' }],
     [{ function: 'private' }, 403, { code: 'insufficient_privilege' }],
     [{ function: 'proc', args: { a: 1 } }, 400, { code: 'wrong_object_type' }],
     [{ function: 'record_of' }, 400, { code: 'syntax_error' }],
-    [{ function: 'teapot' }, 418, { message: 'short and stout' }],
     [{ function: 'inverse', args: { v: [0] } }, 400, { code: 'division_by_zero' }],
-    [{ function: 'inverse_of', args: { j: { x: 0 } } }, 400, { code: 'division_by_zero' }],
     [{ function: 'any_type', args: { a: 1 } }, 400, { code: 'datatype_mismatch' }],
-    [{ function: 'any_type', args: { a: [1] } }, 400, { code: 'datatype_mismatch' }],
     [{ function: 'any_type', args: { a: '$i.0.id' } }, 422, {
       code: 'value_invalid',
       message: 'Argument "a": functions of this name take it with different types, or with any ' +
         'type. Send the value itself, not a reference.'
-    }],
-    [{ function: 'either', args: { a: '$i.0.id' } }, 422, { code: 'value_invalid' }],
-    [{ function: 'add', args: { a: 'x' } }, 400, {
-      code: 'invalid_text_representation',
-      message: 'Argument "a": invalid input syntax for type integer: "…"'
     }],
     [{ function: 'sum_of', args: { v: [1, [2], 3] } }, 422, {
       code: 'value_invalid',
       message: 'Argument "v", at 1: the type integer takes one value, not an array or an object. ' +
         'To store JSON text, send it as a string.'
     }],
-    [{ function: 'one_pair', args: { p: { z: 1 } } }, 422, { code: 'value_invalid' }],
-    [{ function: 'text_of', args: { t: { a: 1 } } }, 422, { code: 'value_invalid' }],
     [{ function: 'many', args: { n: 101 } }, 422, { code: 'rows_limit' }],
     [{ function: 'many', args: { n: 1 }, where: { nope: { eq: 1 } } }, 400, {
       code: 'undefined_column'
     }],
-    [{ function: 'add', args: { a: '$none.0.id' } }, 422, { code: 'validation_failed' }],
     [{ function: 'add', args: { a: '$i.9.id' } }, 422, { code: 'reference_row_missing' }]
   ]
   for (const [operation, status, error] of refused) {
@@ -360,13 +262,8 @@ t.test('mistakes are refused', async t => {
   assertIssues(t, [
     [base, 'member_missing function'],
     [{ ...base, function: 'a.b.c' }, 'table_invalid function'],
-    [{ ...base, function: 5 }, 'member_invalid function'],
-    [{ ...base, function: 'inner_schema.hidden' }, 'schema_forbidden function'],
-    [{ ...base, function: 'add', args: [] }, 'member_invalid args'],
-    [{ ...base, function: 'add', args: { '': 1 } }, 'member_invalid args[""]'],
     [{ ...base, function: 'add', arg: {} }, 'member_unknown arg'],
     [{ ...base, function: 'add', table: 't' }, 'member_invalid table'],
-    [{ ...base, function: 'add', group_by: ['a'] }, 'member_invalid group_by'],
     [{ ...base, function: 'add', lock: 'update' }, 'member_invalid lock'],
     [{ ...base, function: 'add', args: { a: '$before.x.y' } }, 'reference_malformed args.a']
   ])
@@ -375,9 +272,7 @@ t.test('mistakes are refused', async t => {
 
 t.test('a call that is skipped does not run its function', async t => {
   const calls: ReadonlyArray<readonly [name: string, args: object]> = [
-    ['fails', { a: 1 }], ['fails', { a: '1', b: null }], ['fails_all', { a: [1, 2] }],
-    ['fails_all', { a: '{1,2}' }], ['fails_either', { a: 1, b: 2 }],
-    ['fails_mood', { m: 'sad', e: 2 }]
+    ['fails', { a: 1 }], ['fails', { a: '1', b: null }], ['fails_all', { a: [1, 2] }]
   ]
   for (const [name, args] of calls) {
     const batch = (rows: number): unknown => [
@@ -390,14 +285,8 @@ t.test('a call that is skipped does not run its function', async t => {
     const { body } = await service.post(batch(1))
     t.match(body.error, { op: 'c', sqlstate: 'P0001', message: 'it has run' }, name)
   }
-  const text = (value: unknown): unknown => [
-    op.select('found', 'items', { where: { id: { eq: 1 } } }),
-    op.call('c', 'typed', value, { when: { found: 1 } })
-  ]
-  const args = { d: '2020-02-03', m: 'happy', e: 4, n: '1.10' }
-  t.same((await service.post(text(args))).body.data.c, [{ typed: '2020-02-03|happy|4|1.10' }])
-  const { status, body } = await service.post(text({ ...args, m: 'odd' }))
-  t.match({ status, error: body.error }, { status: 400, error: { op: 'c', sqlstate: '22P02' } })
+  const text = op.call('c', 'typed', { d: '2020-02-03', m: 'odd', e: 4, n: '1.10' })
+  t.match((await service.post([text])).body.error, { op: 'c', sqlstate: '22P02' })
 })
 
 t.test('a call works with keys, row counts, a dry run and query plans', async t => {

@@ -72,22 +72,15 @@ t.test('a volatile function is called once for each row', async t => {
   })
   const ordered = (column: string): object => ({ columns: [column], order: [{ [column]: 'asc' }] })
   const filters = [
-    { price: { gt: 2 } },
     { note: { fts: 'fox' } },
-    { strict_id: { eq: '$f.0.id' } },
     { strict_id: { in: [3, '$f.0.id', '$f.1.id'] } },
-    { strict_id: { nin: [3, '$f.0.id'] } },
     { strict_id: { gt: { any: [3, '$f.0.id'] } } }
   ]
   const once: readonly object[] = [
-    { columns: ['id', 'price'] },
     { columns: ['id', 'price'], order: [{ price: 'asc' }], limit: 3 },
     { columns: ['id'], order: [{ price: 'desc' }], limit: 3 },
-    { order: [{ price: 'desc' }], limit: 3 },
     ...['price', 'doc->>x', 'text_doc->x'].map(group),
     { columns: [{ fn: 'sum', column: 'price' }] },
-    { columns: ['doc->x'] },
-    { columns: ['text_doc->x'] },
     ...['doc->x', 'text_doc->x', 'text_doc->>x'].map(ordered),
     {
       columns: ['id', 'text_doc->x', { column: 'text_doc->x', as: 'again' }, 'text_doc->x->a'],
@@ -103,12 +96,6 @@ t.test('a volatile function is called once for each row', async t => {
   }
   const limited = { columns: ['id', 'price'], order: [{ id: 'asc' }], limit: 3 }
   t.equal((await select(limited)).calls, 3)
-  const found = await select({
-    columns: ['id'],
-    where: { strict_id: { in: [3, '$f.0.id'] } },
-    order: [{ id: 'asc' }]
-  }, first)
-  t.strictSame(found.rows, [{ id: 1 }, { id: 3 }])
   await sql`select setval('calls', 1, false)`
   const insert = {
     id: 'i',
@@ -170,12 +157,8 @@ t.test('the JSON null is compared only with JSON', async t => {
 t.test('an aggregate cannot be read as a column', async t => {
   const queries = [
     { columns: ['count'] },
-    { columns: ['id', 'count'] },
-    { columns: ['jsonb_agg->0'] },
     { columns: ['jsonb_agg->0'], order: [{ 'jsonb_agg->0': 'asc' }] },
     { order: [{ count: 'asc' }] },
-    { columns: [{ fn: 'count' }], order: [{ 'jsonb_agg->>0': 'asc' }] },
-    { columns: [{ fn: 'count' }], group_by: ['count'] },
     { where: { count: { gt: 0 } } }
   ]
   for (const query of queries) {

@@ -286,25 +286,11 @@ const shapes: ReadonlyArray<
     ])
   },
   {
-    name: 'values of a set',
-    texts: 1,
-    batches: ['', 'é', 'a longer note'].map(note => [op.update('a', 'invoices', {
-      set: { note }, where: { number: { eq: note.length } }
-    })])
-  },
-  {
     name: 'lists of a filter',
     texts: 1,
     batches: [1, 2, 50].map(length => [op.select('a', 'invoices', {
       where: { number: { in: Array.from({ length }, (_, i) => i) } }
     })])
-  },
-  {
-    name: 'limit and offset',
-    texts: 1,
-    batches: [[1, 0], [2, 1], [1000, 70]].map(
-      ([limit, offset]) => [op.select('a', 'invoices', { limit, offset })]
-    )
   }
 ]
 

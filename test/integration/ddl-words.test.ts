@@ -69,6 +69,11 @@ const words: Readonly<Record<string, Word>> = {
   'update other columns': table => [op.update('o', table, {
     set: { b: { $inc: 1 }, l: { $append: [4] }, j: { $merge: { y: 2 } } }, where: first, ...some
   })],
+  ...Object.fromEntries(Object.entries({ $append: 4, $inc: 1, $merge: { y: 2 } }).map(
+    ([word, value]): [string, Word] => [word, table => [
+      op.update('o', table, { set: { a: { [word]: value } }, where: first, ...some })
+    ]]
+  )),
   'update from': table => [op.update('o', table, {
     from: { table, on: { id: 'id' }, where: first }, set: { a: { $from: 'a' } }, ...some
   })],
@@ -84,6 +89,8 @@ const words: Readonly<Record<string, Word>> = {
   'select by a list': (table, a) => [op.select('o', table, {
     where: { a: { in: [a] } }, columns: ['id'], order: [{ id: 'asc' }]
   })],
+  'select by cs': (table, a) => [op.select('o', table, { where: { a: { cs: { $value: a } } } })],
+  'select by full text': table => [op.select('o', table, { where: { a: { fts: 'five' } } })],
   'select by a reference': table => [read(table), op.select('o', table, {
     where: { a: { eq: '$q.0.a' } }, columns: ['id'], order: [{ id: 'asc' }]
   })],
@@ -95,8 +102,12 @@ const words: Readonly<Record<string, Word>> = {
     where: { id: { lte: 2 } },
     order: [{ id: 'asc' }]
   })],
-  'select groups': table => [op.select('o', table, {
-    columns: ['a', { fn: 'count' }], group_by: ['a'], order: [{ count: 'desc' }], limit: 1
+  'select groups': (table, a) => [op.select('o', table, {
+    columns: ['a', { fn: 'count' }],
+    group_by: ['a'],
+    having: { a: { neq: { $value: a } } },
+    order: [{ count: 'desc' }],
+    limit: 1
   })],
   'select with': table => [op.select('o', table, {
     columns: ['id'], where: first, with: { more: { table, on: { id: 'id' } } }
@@ -141,16 +152,11 @@ const changes: Readonly<Record<string, Change>> = {
   'text becomes int': retype('text', 'int', { stored: "'5'", value: '5' }),
   'int becomes text': retype('int', 'text', { stored: '5', value: 5 }),
   'int becomes bigint': retype('int', 'bigint', { stored: '5', value: 3_000_000_000 }),
-  'int becomes numeric': retype('int', 'numeric', { stored: '5', value: '5.5' }),
   'numeric becomes int': retype('numeric', 'int', { stored: '5', value: 5 }),
-  'numeric gets a scale': retype('numeric(10,2)', 'numeric(10,4)', { stored: '5', value: '5.12' }),
   'numeric gets digits': retype('numeric(10,2)', 'numeric(10,4)', {
     stored: '5', value: '5.1234'
   }),
   'numeric loses digits': retype('numeric(10,4)', 'numeric(10,2)', {
-    stored: '5', value: '5.1234'
-  }),
-  'numeric gets its first scale': retype('numeric', 'numeric(10,2)', {
     stored: '5', value: '5.1234'
   }),
   'a domain takes a scale': retype('wide$N', 'narrow$N', {
@@ -158,14 +164,8 @@ const changes: Readonly<Record<string, Change>> = {
     stored: '5',
     value: '5.1234'
   }),
-  'numeric[] loses digits': retype('numeric(10,4)[]', 'numeric(10,2)[]', {
-    stored: "'{5}'", value: ['5.1234']
-  }),
   'timestamp loses its fraction': retype('timestamp(6)', 'timestamp(0)', {
     stored: "'2026-01-02'", value: '2026-01-02T10:00:00.123456'
-  }),
-  'timestamptz gets a fraction': retype('timestamptz(0)', 'timestamptz', {
-    stored: "'2026-01-02'", value: '2026-01-02T10:00:00.123456Z'
   }),
   'varchar gets shorter': retype('varchar(9)', 'varchar(1)', { stored: "'5'", value: '5  ' }),
   'interval loses a field': retype('interval', 'interval day to minute', {
@@ -186,14 +186,10 @@ const changes: Readonly<Record<string, Change>> = {
     value: { x: 1, y: 'b' },
     using: 'to_jsonb(a)'
   }),
-  'date becomes timestamp': retype('date', 'timestamp', {
-    stored: "'2026-01-02'", value: '2026-01-02'
-  }),
   'timestamptz becomes timestamp': retype('timestamptz', 'timestamp', {
     stored: "'2026-01-02'", value: '2026-01-02T10:00:00'
   }),
   'text becomes date': retype('text', 'date', { stored: "'2026-01-02'", value: '2026-01-02' }),
-  'date becomes text': retype('date', 'text', { stored: "'2026-01-02'", value: '2026-01-02' }),
   'int becomes int[]': retype('int', 'int[]', { stored: '5', value: '{5}', using: 'array[a]' }),
   'int[] becomes int': retype('int[]', 'int', { stored: "'{5}'", value: [5], using: 'a[1]' }),
   'int[] becomes text[]': retype('int[]', 'text[]', { stored: "'{5}'", value: [5] }),
@@ -203,23 +199,13 @@ const changes: Readonly<Record<string, Change>> = {
   'text[] becomes jsonb': retype('text[]', 'jsonb', {
     stored: "'{5}'", value: ['5'], using: 'to_jsonb(a)'
   }),
-  'varchar gets longer': retype('varchar(1)', 'varchar(9)', { stored: "'5'", value: '55' }),
   'interval gets a field': retype('interval', 'interval minute', { stored: "'5 min'", value: '5' }),
-  'uuid becomes text': retype('uuid', 'text', {
-    stored: "'00000000-0000-0000-0000-000000000001'", value: '00000000-0000-0000-0000-000000000001'
-  }),
   'text becomes a range': retype('text', 'int4range', { stored: "'[1,5)'", value: '[1,5)' }),
   'text becomes an enum': retype('text', 'mood$N', {
     before: "create type mood$N as enum ('5', '6')", stored: "'5'", value: '5'
   }),
-  'an enum becomes text': retype('mood$N', 'text', {
-    before: "create type mood$N as enum ('5', '6')", stored: "'5'", value: '5'
-  }),
   'text becomes a domain of int': retype('text', 'small$N', {
     before: 'create domain small$N as int', stored: "'5'", value: '5'
-  }),
-  'a domain becomes its array': retype('small$N', 'small$N[]', {
-    before: 'create domain small$N as int', stored: '5', value: 5, using: 'array[a]'
   }),
   'a domain gets a constraint': change('alter domain small$N add check (value < 9)', {
     before: 'create domain small$N as int', type: 'small$N', stored: '5', value: 10
@@ -236,11 +222,7 @@ const changes: Readonly<Record<string, Change>> = {
   }),
   ...Object.fromEntries(Object.entries({
     'gets an attribute': 'add attribute z int',
-    'loses an attribute': 'drop attribute y',
-    'has an attribute renamed': 'rename attribute y to z',
-    'has another attribute instead': 'drop attribute y, add attribute z text',
     'has its attributes in another order': 'drop attribute x, add attribute x int',
-    'has an attribute of another type instead': 'drop attribute y, add attribute y int',
     'has an attribute of another type': 'alter attribute y type int'
   }).map(([name, statement]) => [`a composite ${name}`, change(`alter type pair$N ${statement}`, {
     before: 'create type pair$N as (x int, y text)',
