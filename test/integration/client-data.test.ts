@@ -29,8 +29,6 @@ const schema = `
     texts text[] not null default '{}');
   create table secrets (id int primary key, word text not null);
   insert into secrets values (1, 'hidden');
-  create table events (id int primary key, at timestamptz, local timestamp, day date,
-    times timestamptz[]);
   create table numbers (id int8, price numeric, whole numeric(30), tall float8, list int8[],
     data jsonb);
   grant all on all tables in schema public to oneflight_user`
@@ -77,75 +75,6 @@ const { json } = fc.letrec<{ json: Json }>(tie => ({
     fc.dictionary(hostileKey.filter(isStorable), tie('json'), { maxKeys: 3, noNullPrototype: true })
   )
 }))
-
-/** What a column without a time zone holds of a Date. */
-const localOf = (date: Date): string => date.toISOString().slice(0, -1)
-const dayOf = (date: Date): string => date.toISOString().slice(0, 10)
-
-t.test('dates are the same in values and in filters', async t => {
-  const client = useClient<{
-    events: {
-      id: number,
-      at: string | null,
-      local: string,
-      day: string,
-      times: string[]
-    }
-  }>(service)
-  const first = new Date('2026-03-01T10:20:30.456Z')
-  const second = new Date('2026-03-02T00:00:00Z')
-  const ids = { columns: ['id'], order: [{ id: 'asc' }] } as const
-  const { data } = await client.batch(b => {
-    const added = b.insert('events', [
-      { id: 1, at: first, local: localOf(first), day: dayOf(second), times: [first, second] },
-      { id: 2, at: second, local: localOf(second), day: '2026-03-02', times: [] }
-    ])
-    return {
-      added,
-      found: [
-        b.select('events', { ...ids, where: { at: { eq: first, neq: second } } }),
-        b.select('events', { ...ids, where: { at: { between: [first, second] } } }),
-        b.select('events', { ...ids, where: { local: { in: [first], not: { gt: first } } } }),
-        b.select('events', { ...ids, where: { at: { lt: $.any([first, second]) } } }),
-        b.select('events', { ...ids, where: { day: { eq: second, gte: added.row(1).day } } }),
-        b.select('events', { ...ids, where: { times: { cs: [second] } } })
-      ],
-      changed: b.update('events', {
-        set: { at: second, day: dayOf(first) },
-        where: { id: { eq: 1 }, at: { isdistinct: second } },
-        returning: ['at', 'day']
-      })
-    }
-  })
-  await t.rejects(client.batch(b => [
-    b.insert('events', { id: 3, at: first, local: first, day: '2026-03-02', times: [] }),
-    b.update('events', { set: { day: first.toISOString() }, where: { id: { eq: 1 } } })
-  ]), {
-    code: 'value_invalid',
-    status: 422,
-    committed: false,
-    errors: [{ path: ['values', 0, 'local'] }, { path: ['set', 'day'] }]
-  }, 'a column without a time zone does not hold that of a Date')
-  t.strictSame(data, {
-    added: [{
-      id: 1,
-      at: '2026-03-01T10:20:30.456+00:00',
-      local: '2026-03-01T10:20:30.456',
-      day: '2026-03-02',
-      times: ['2026-03-01T10:20:30.456+00:00', '2026-03-02T00:00:00+00:00']
-    }, {
-      id: 2,
-      at: '2026-03-02T00:00:00+00:00',
-      local: '2026-03-02T00:00:00',
-      day: '2026-03-02',
-      times: []
-    }],
-    found: [[{ id: 1 }], [{ id: 1 }, { id: 2 }], [{ id: 1 }], [{ id: 1 }], [{ id: 1 }, { id: 2 }], [
-      { id: 1 }
-    ]],
-    changed: [{ at: '2026-03-02T00:00:00+00:00', day: '2026-03-01' }]
-  })
-})
 
 t.test('texts and JSON are stored unchanged by values and set, and match as operands', async t => {
   const client = useClient<Database>(service)

@@ -82,18 +82,13 @@ async function * generate (count: number): AsyncGenerator<object> {
 
 t.test('rows come from any iterable', async t => {
   const { client } = useUploads()
-  const sources = [
-    () => [{ id: 1n, note: 'a' }, { id: 9007199254740993n, note: 'b' }],
-    () => generate(2),
-    () => new Set([{ id: 1 }, { id: 2 }])
-  ]
-  for (const source of sources) {
-    t.match(await client.upload('load', source(), { return: 'minimal' }), {
+  for (const rows of [[{ id: 1n }, { id: 9007199254740993n }], generate(2)]) {
+    t.match(await client.upload('load', rows, { return: 'minimal' }), {
       data: { in: 2 }, attempts: 1, replayed: false
     })
     await sql`truncate notes`
   }
-  t.match(await client.upload('load', []), { data: { in: [] } }, 'no rows')
+  t.match(await client.upload('load', new Set()), { data: { in: [] } }, 'no rows')
   t.match(await client.upload('load', generate(20_000)), { data: { in: [] } })
   t.match(await sql`select count(*)::int from notes`, [{ count: 20_000 }])
 })

@@ -9,12 +9,10 @@ import {
   OneflightError,
   type Batch,
   type ClientOptions,
-  type Generated,
-  type Reference
+  type Generated
 } from '../../client/src/index.ts'
-import * as op from '../support/operations.ts'
 import { fakeFetch, rows, useClient, useExactClient } from '../support/client.ts'
-import { token, useService } from '../support/service.ts'
+import { useService } from '../support/service.ts'
 
 interface Database {
   customers: { id: Generated<number>, name: string }
@@ -90,41 +88,17 @@ t.test('results have the shape of what the function returns', async t => {
     ])).data,
     [[], [{ sum: 9 }]]
   )
-  t.equal(
-    (await client.batch(b => {
-      b.delete('customers', { all: true })
-    })).data,
-    undefined
-  )
-  t.strictSame(
-    await client.batch(() => ({})).catch(({ message }: Error) => message),
-    'The batch has no operations.'
-  )
 })
 
 t.test('results can be nested in objects and arrays', async t => {
   const client = useClient<Database>(service)
   const { data } = await client.batch(b => {
-    const stock = b.insert('stock', [{ sku: 'apple', qty: 3 }, { sku: 'pear', qty: 4 }])
-    const left = (sku: string) =>
-      b.select('stock', { columns: ['qty'], where: { sku: { eq: sku } }, expect: 1 })
-    const one = left('apple')
-    return {
-      none: {},
-      one,
-      totals: { stock: b.select('stock', { columns: [{ fn: 'sum', column: 'qty' }] }), one },
-      list: [[left('pear')], { again: [one], added: [stock] }]
-    }
+    const one = b.insert('stock', { sku: 'apple', qty: 3 }, { returning: ['qty'] })
+    const sum = b.select('stock', { columns: [{ fn: 'sum', column: 'qty' }] })
+    return { none: {}, one, totals: { sum, one }, list: [[sum], { again: [one] }] }
   })
-  t.strictSame(data, {
-    none: {},
-    one: [{ qty: 3 }],
-    totals: { stock: [{ sum: 7 }], one: [{ qty: 3 }] },
-    list: [[[{ qty: 4 }]], {
-      again: [[{ qty: 3 }]],
-      added: [[{ sku: 'apple', qty: 3, note: null }, { sku: 'pear', qty: 4, note: null }]]
-    }]
-  })
+  const [one, sum] = [[{ qty: 3 }], [{ sum: 3 }]]
+  t.strictSame(data, { none: {}, one, totals: { sum, one }, list: [[sum], { again: [one] }] })
 })
 
 t.test('an id is the name, the path in the return value, or the position', async t => {
@@ -172,101 +146,43 @@ t.test('an id is the name, the path in the return value, or the position', async
   )
 })
 
-t.test('an error names the operation as the program does', async t => {
-  const client = useClient<Database>(service)
-  const fail = (build: (b: Batch<Database>) => undefined) =>
-    client.batch(build).catch(({ op, index }: OneflightError) => [op, index])
-  t.same(
-    await fail(b => {
-      b.insert('stock', { sku: 'apple', qty: 1 }).as('put')
-      b.update('stock', { set: { qty: $.inc(-2) }, where: { sku: { eq: 'apple' } } }).as('take')
-    }),
-    ['take', 1]
-  )
-  t.same(
-    await fail(
-      b => ({ a: b.select('stock'), totals: { none: b.select('stock', { expect: 1 }) } }) as never
-    ),
-    ['totals_none', 1]
-  )
-})
-
 t.test('references are sent as paths of operation, row and column', async t => {
   const { client, sent } = recorder()
   await client.batch(b => {
-    const customer = b.insert('customers', { id: 1, name: 'a' })
-    b.insert('stock', {
-      sku: customer.row(2).name, qty: 1, note: [customer.row(), { all: customer.rows.name }]
-    })
+    const found = b.select('customers')
+    b.insert('stock', { sku: found.row(2).name, qty: 1, note: [found.row(), found.rows.name] })
     b.update('stock', {
-      set: {
-        note: $.merge({ by: customer.row().id }),
-        qty: $.inc(customer.row(1).id),
-        sku: $.value(customer.row().name)
-      },
-      where: {
-        qty: {
-          in: customer.rows.id, eq: $.any([1, customer.row(3).id]), lt: $.all(customer.rows.id)
-        }
-      }
+      set: { note: $.merge({ by: found.row().id }), sku: $.value(found.row().name) },
+      where: { qty: { eq: $.any([1, found.row(3).id]), lt: $.all(found.rows.id) } }
     })
-    return { customer }
+    return { found }
   })
-  t.same(sent().slice(1), [
-    op.insert('op1', 'stock', [{
-      sku: '$customer.2.name', qty: 1, note: ['$customer.0', { all: '$customer.*.name' }]
-    }]),
-    op.update('op2', 'stock', {
-      set: {
-        note: { $merge: { by: '$customer.0.id' } },
-        qty: { $inc: '$customer.1.id' },
-        sku: { $value: '$customer.0.name' }
-      },
-      where: {
-        qty: {
-          in: '$customer.*.id', eq: { any: [1, '$customer.3.id'] }, lt: { all: '$customer.*.id' }
-        }
-      }
-    })
+  t.match(sent().slice(1), [
+    { values: [{ sku: '$found.2.name', note: ['$found.0', '$found.*.name'] }] },
+    {
+      set: { note: { $merge: { by: '$found.0.id' } }, sku: { $value: '$found.0.name' } },
+      where: { qty: { eq: { any: [1, '$found.3.id'] }, lt: { all: '$found.*.id' } } }
+    }
   ])
 })
 
 t.test('a reference stated as not null is checked by the database only', async t => {
   const client = useClient<Database>(service)
-  const copy = (b: Batch<Database>) => {
+  const error: unknown = await client.batch(b => {
     const most = b.select('stock', { columns: [{ fn: 'max', column: 'qty' }] })
-    const sku = b.select('stock', { columns: [{ fn: 'max', column: 'sku' }] })
-    return {
-      copied: b.insert('stock', { sku: 'copy', qty: $.notNull(most.row(0).max) }),
-      listed: b.select('stock', { where: { sku: { in: $.notNull(sku.rows.max) } } })
-    }
-  }
-  t.match(await client.batch(copy).catch((error: unknown) => error), {
-    code: 'not_null_violation', op: 'copied'
-  })
-  await client.batch(b => {
-    b.insert('stock', { sku: 'apple', qty: 3 })
-  })
-  t.strictSame((await client.batch(copy)).data, {
-    copied: [{ sku: 'copy', qty: 3, note: null }], listed: [{ sku: 'apple', qty: 3, note: null }]
-  })
+    return { copied: b.insert('stock', { sku: 'copy', qty: $.notNull(most.row(0).max) }) }
+  }).catch((error: unknown) => error)
+  t.match(error, { code: 'not_null_violation', op: 'copied' })
 })
 
 t.test('data that looks like batch language is escaped', async t => {
   const { client, sent } = recorder()
   const text = '$customer.0.id'
   await client.batch(b => {
-    b.insert('stock', { sku: text, qty: 1, note: { [text]: [text, '$$x', '$5.00', '$'] } })
     b.update('stock', {
       set: { note: { $inc: 1, gone: undefined } },
       where: {
-        sku: {
-          eq: text,
-          in: [text],
-          like: $.any([text]),
-          fts: { query: text, config: text },
-          between: [text, text]
-        },
+        sku: { like: $.any([text]), fts: { query: text, config: text }, between: [text, text] },
         note: {
           cs: { $col: 'sku' },
           eq: { any: [1] },
@@ -285,20 +201,14 @@ t.test('data that looks like batch language is escaped', async t => {
         where: { note: { eq: { $excluded: 'x' } } }
       }
     })
-    b.update('stock', {
-      set: { note: $.value({ $inc: text }), sku: $.default() },
-      where: { note: { eq: $.value(text) } }
-    })
+    b.delete('stock', { where: { sku: { eq: new Date(0), in: [new Date(0)] } } } as never)
   })
   const escaped = `$${text}`
-  t.same(sent().map(({ id, op, table, ...rest }) => rest), [
-    { values: [{ sku: escaped, qty: 1, note: { [text]: [escaped, '$$$x', '$5.00', '$'] } }] },
+  t.same(sent().map(({ id, op, table, values, ...rest }) => rest), [
     {
       set: { note: { $value: { $inc: 1 } } },
       where: {
         sku: {
-          eq: escaped,
-          in: [escaped],
           like: { any: [escaped] },
           fts: { query: escaped, config: text },
           between: [escaped, escaped]
@@ -314,7 +224,6 @@ t.test('data that looks like batch language is escaped', async t => {
       }
     },
     {
-      values: [{ sku: 'a', qty: 1 }],
       on_conflict: {
         columns: ['sku'],
         do: 'update',
@@ -322,10 +231,7 @@ t.test('data that looks like batch language is escaped', async t => {
         where: { note: { eq: { $value: { $excluded: 'x' } } } }
       }
     },
-    {
-      set: { note: { $value: { $inc: escaped } }, sku: { $default: true } },
-      where: { note: { eq: { $value: escaped } } }
-    }
+    { where: { sku: { eq: '1970-01-01T00:00:00.000Z', in: ['1970-01-01T00:00:00.000Z'] } } }
   ])
 })
 
@@ -386,18 +292,13 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
       b.select('stock')
       return returned
     }, mustReturn]),
-    [b => b.select('stock').row(), mustReturn],
     [b => ({ 'my-op': b.select('stock') }),
       'Invalid operation name "my-op": use letters, digits and _, and begin with no digit.'],
-    [b => b.select('stock').as('1st'), 'Invalid operation name "1st": use letters'],
     [b => b.insert('stock', { sku: foreign.row() as never, qty: 1 }), another],
     [b => b.select('stock').row(-1), 'row() expects a row index (0, 1, 2, …), not -1.'],
     [b => (b.select('stock').row() as unknown as Record<string, unknown>)['a.b'],
       'References do not support the column "a.b" because its name contains a dot.'],
-    [b => b.insert('stock', { sku: `no ${b.select('stock').row().sku}`, qty: 1 }), stringified],
     [b => b.insert('stock', { sku: `no ${String(b.select('stock').row())}`, qty: 1 }), stringified],
-    [b => b.insert('stock', { sku: JSON.stringify({ a: b.select('stock').row().sku }), qty: 1 }),
-      stringified],
     [
       b => b.insert('stock', { sku: 'a', qty: 1, note: b.select('stock') }),
       'insert stock: values.0.note is an operation; use its row(0) or a column of it, ' +
@@ -420,28 +321,14 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
     ],
     [b => b.update('stock', { set: { qty: $.inc('5 apples') }, all: true }),
       'update stock: set.qty.$inc must be a number, not "5 apples".'],
-    ...([
-      ['where', { where: undefined }],
-      ['where.sku', { where: { sku: undefined } }],
-      ['where.or.0.sku.not.eq', { where: { or: [{ sku: { not: { eq: undefined } } }] } }]
-    ] as const).map(([path, members]): Case => [
-      b => b.select('stock', members as never),
-      `select stock: ${path} is undefined; omit it.`
-    ]),
+    [b => b.select('stock', { where: { sku: undefined } } as never),
+      'select stock: where.sku is undefined; omit it.'],
     [b => b.select('stock', { where: { sku: { in: ['a', undefined as never] } } }),
       'select stock: where.sku.in.1 is undefined, which JSON cannot represent.'],
     [b => b.select('stock', { limit: b.select('stock').row().qty as never }), noReference],
     [b => b.insert('stock', { sku: $.first(b.select('stock').row().sku, 'a' as never), qty: 1 }),
       '$.first() expects references: $.first(found.row().id, created.row().id).'],
-    [
-      b => {
-        const { sku } = foreign.row() as { sku: Reference<string> }
-        return b.insert('stock', { sku: $.first(sku), qty: 1 })
-      },
-      another
-    ],
     [b => b.select('stock', { when: { stock: 1 } as never }), when],
-    [b => b.select('stock', { when: [b.select('stock'), 1] as never }), when],
     [b => b.select('stock', { when: [[b.select('stock').row(), 1]] as never }),
       'select stock: when.0 must begin with an operation.'],
     [
@@ -452,15 +339,11 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
       'select stock: when.1 names an operation twice.'
     ],
     [b => b.select('stock', { when: [[foreign as never, 1]] }), another],
-    ...([
-      [NaN, 'NaN'], [new Date('x'), 'an invalid Date'], [() => {}, 'a function'],
-      [new Map(), 'a Map']
-    ] as const).map(([note, what]): Case => [
+    ...([[NaN, 'NaN'], [new Date('x'), 'an invalid Date'], [() => {}, 'a function'],
+      [new Map(), 'a Map']] as const).map(([note, what]): Case => [
       b => b.insert('stock', { sku: 'a', qty: 1, note }),
       `insert stock: values.0.note is ${what}, which JSON cannot represent.`
     ]),
-    [b => b.delete('stock', { where: { sku: { isdistinct: new Date(NaN) } } }),
-      'delete stock: where.sku.isdistinct is an invalid Date, which JSON cannot represent.'],
     [b => b.insert('stock', { sku: 'a', qty: 1, note: cyclic }),
       'nests deeper than 100 arrays and objects.']
   ]
@@ -469,7 +352,7 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
     t.ok(found.includes(message), `${found} contains: ${message}`)
   }
   const { client } = recorder()
-  for (const key of ['', 'a b', '"a"', 'x'.repeat(256)]) {
+  for (const key of ['', 'x'.repeat(256)]) {
     await t.rejects(client.batch(b => b.select('stock'), { idempotencyKey: key }), {
       code: 'batch_invalid', message: /An idempotency key must have/
     })
@@ -533,38 +416,14 @@ t.test('options are sent as preferences', async t => {
     1,
     'counts are numbers'
   )
-  await t.rejects(client.batch(insert, { readOnly: true }), {
-    code: 'read_only_sql_transaction', op: 'apple', status: 403
-  })
-  const wrong = [
-    { dryRun: 'true' }, { dryRun: 1 }, { dryRun: null }, { readOnly: 'yes' }, { explain: 'yes' },
-    { timing: 1 }, { isolation: 'snapshot' }, { return: 'full' }
-  ]
-  for (const options of wrong) {
+  for (const options of [{ dryRun: 'true' }, { dryRun: null }, { timing: 1 }, { return: 'full' }]) {
     await t.rejects(client.batch(insert, options as never), { code: 'prefer_invalid', status: 400 })
   }
-  t.same((await client.batch(b => b.select('stock'))).preferenceApplied, {})
-
   const { client: recording, asked } = recorder()
-  const cases = [
-    [{}, undefined],
-    [{ dryRun: false, readOnly: false, explain: false, timing: false }, undefined],
-    [
-      {
-        dryRun: true,
-        isolation: 'repeatable-read',
-        readOnly: true,
-        return: 'representation',
-        explain: true,
-        timing: true
-      },
-      'tx=rollback, isolation=repeatable-read, access=read-only, return=representation, ' +
-      'explain, timing, handling=strict'
-    ]
-  ] as const
-  for (const [options, header] of cases) {
+  const off = { dryRun: false, readOnly: false, explain: false, timing: false }
+  for (const options of [{}, off]) {
     await recording.batch(b => b.select('stock'), options)
-    t.equal(asked.at(-1)?.headers['prefer'], header)
+    t.equal(asked.at(-1)?.headers['prefer'], undefined)
   }
 })
 
@@ -625,17 +484,4 @@ t.test('headers are sent and received', async t => {
     { requestId: 'mine', serverTiming: [], preferenceApplied: {}, replayed: false },
     'a browser may hide response headers'
   )
-})
-
-t.test('the global fetch is the default', async t => {
-  const { fetch: global } = globalThis
-  t.teardown(() => {
-    globalThis.fetch = global
-  })
-  const client = createClient<Database>({
-    url: new URL('https://batch.example.com'), token: token({ role: 'x' })
-  })
-  globalThis.fetch = async url =>
-    Response.json({ error: null, data: { op0: [{ sku: String(url) }] } })
-  t.same((await client.batch(b => b.select('stock'))).data, [{ sku: 'https://batch.example.com/' }])
 })
