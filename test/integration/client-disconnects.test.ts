@@ -9,13 +9,11 @@
 import { once } from 'node:events'
 import { createServer, request as httpRequest, type IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
-import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { clientClosed } from '../../plugins/routes/respond.ts'
 import { LOGIN_ROLE, useDatabase, type Database } from '../support/database/database.ts'
 import { holdRow } from '../support/database/hold.ts'
 import { makeKeyTable } from '../support/database/key-table.ts'
-import { ledgerSchema, pair } from '../support/ledger.ts'
 import { untilQuiet, useProxy, type Proxy } from '../support/network/proxy.ts'
 import {
   ask,
@@ -249,21 +247,6 @@ t.test('a batch that waits for a lock completes, and its key replays the respons
   t.same(await notes(service.database), ['sent'])
 })
 
-t.test('a disconnect before the response to COMMIT leaves the batch committed', async t => {
-  const { service, database, proxy } = await useProxied(t)
-  t.equal((await service.post(add('before'))).status, 200)
-  proxy.deliver = ({ held }) =>
-    held.includes('COMMIT\0') ? held.indexOf('COMMIT\0') - 5 : held.length
-  const client = await send(service, add('committed'), 'commit')
-  await until(async () => (await notes(database)).length === 2)
-  client.leave()
-  await waitForEvents(service)
-  t.same(logged(service, 'commit'), [], 'the outcome is not known yet')
-  release(proxy)
-  await assertLogLine(t, service, 'commit', { status: 200, operations: 1 })
-  await waitUntilIdle(t, service, database)
-})
-
 t.test('a disconnect during a large response leaves the batch committed', async t => {
   const service = await useService(t, { schema })
   const post = httpRequest(service.url, {
@@ -282,59 +265,6 @@ t.test('a disconnect during a large response leaves the batch committed', async 
   response.destroy()
   await assertLogLine(t, service, 'large', { status: 200, operations: 2 })
   t.same(await notes(service.database), ['large'])
-})
-
-t.test('200 disconnects at random moments: the log is correct and nothing stays held', async t => {
-  const service = await useService(t, {
-    schema: ledgerSchema,
-    env: { QUEUE_SIZE: '30', QUEUE_TIMEOUT_MS: '5000' }
-  })
-  const { sql } = service.database
-  const one = async (id: number): Promise<void> => {
-    await delay(Math.random() * 500)
-    const socket = await connectTo(service)
-    socket.resume()
-    const body = JSON.stringify(pair(id))
-    const text = request('POST', '/', headers({ 'x-request-id': `c${id}` }), body)
-    socket.write(id % 10 === 0 ? text.slice(0, Math.random() * text.length) : text)
-    await delay(Math.random() * 60)
-    id % 3 === 0 ? socket.destroy() : resetSocket(socket)
-  }
-  await Promise.all(Array.from({ length: 200 }, (_, id) => one(id)))
-  await waitUntilIdle(t, service)
-  const rows = async (side: string): Promise<readonly number[]> =>
-    (await sql.unsafe(`select id from ${side}`)).map(({ id }) => id as number)
-  const left = new Set(await rows('left_side'))
-  t.same([...left].sort(), [...await rows('right_side')].sort(), 'no batch is applied in part')
-  const lines = (): ServiceUnderTest['log'] =>
-    service.log.filter(({ request_id: id, msg }) =>
-      msg === 'request completed' && /^c\d+$/.test(String(id))
-    )
-  await until(() => lines().filter(({ status }) => status === 200).length >= left.size)
-  const wrong = lines().filter(({ status, request_id: id }) =>
-    (status === 200) !== left.has(Number(String(id).slice(1)))
-  )
-  t.same(wrong, [], 'a line states 200 if and only if the batch is committed')
-  t.equal(
-    new Set(lines().map(({ request_id: id }) => id)).size,
-    lines().length,
-    'no request has two lines'
-  )
-  const statuses = new Set(lines().map(({ status, code }) => `${status} ${code}`))
-  const expected = new Set([
-    '200 undefined', '499 client_closed_request', '503 overloaded', '400 http_malformed'
-  ])
-  t.same([...statuses.difference(expected)], [])
-  t.ok(left.size > 0)
-  t.ok(statuses.has('499 client_closed_request'), 'some batches were cancelled')
-  t.same(
-    service.log.filter(({ level, status }) => Number(level) > 30 && status !== 503),
-    [],
-    'no other warnings are logged'
-  )
-  const after = await Promise.all(Array.from({ length: 4 }, (_, i) => service.post(pair(1000 + i))))
-  t.same(after.map(({ status }) => status), Array(4).fill(200))
-  await until(async () => await gauge(service, 'service_pool_connections_idle') === 4)
 })
 
 t.test('a client may have left while its batch was planned', async t => {

@@ -12,7 +12,7 @@ import { LOGIN_ROLE, useDatabase, type Database } from '../support/database/data
 import { holdRow } from '../support/database/hold.ts'
 import { makeKeyTable } from '../support/database/key-table.ts'
 import { CLAIMS, untilQuiet, useProxy, type Link, type Proxy } from '../support/network/proxy.ts'
-import { ask, gauge, token, useService, type ServiceUnderTest } from '../support/service.ts'
+import { gauge, token, useService, type ServiceUnderTest } from '../support/service.ts'
 import { until } from '../support/until.ts'
 import { dial, request } from '../support/network/wire.ts'
 
@@ -257,56 +257,6 @@ async function useProxied (
   return { service, database, proxy }
 }
 
-/**
- * Forwards the next pipeline on one connection up to its `count`th message of this type after the
- * settings, and drops the rest.
- */
-function loseRest (proxy: Proxy, type: string, count: number): void {
-  let victim: Link | undefined
-  proxy.forward = link => {
-    if (link === victim) return false
-    if (victim !== undefined || !link.sent.includes(CLAIMS)) return true
-    victim = link
-    link.server.write(link.sent.subarray(0, endOf(link.sent, type, count)))
-    return false
-  }
-}
-
-/** The offset after the `count`th message of a type that follows the statement of the settings. */
-function endOf (bytes: Buffer, type: string, count: number): number {
-  const claims = bytes.indexOf(CLAIMS)
-  let isSet = false
-  let seen = 0
-  for (let at = 0; at < bytes.length;) {
-    const found = String.fromCharCode(bytes[at] as number)
-    if (isSet && found === type) seen++
-    isSet ||= at > claims && found === 'E'
-    at += 1 + bytes.readUInt32BE(at + 1)
-    if (seen === count) return at
-  }
-  throw new Error(`fewer than ${count} messages ${type} after the settings`)
-}
-
-t.test('an attempt that arrives in part is ended by REQUEST_TIMEOUT_MS', async t => {
-  const key = { 'idempotency-key': 'k' }
-  // The operation before the cut holds its lock. The next one is missing, or bound but not run.
-  const cuts = [['E', {}, 1], ['B', key, 2]] as const
-  await Promise.all(cuts.map(async ([type, headers, count]) => {
-    // The server waits for the rest and does not count as idle. It ends the transaction when the
-    // service closes the connection, or when its answers are not acknowledged (tcp_user_timeout).
-    const { service, database, proxy } = await useProxied(t, { REQUEST_TIMEOUT_MS: '6000' })
-    loseRest(proxy, type, count)
-    const { response, ms } = await timed(() => service.post([touch, add()], { headers }))
-    t.match(response, refused(504, 'deadline_exceeded'), response.text)
-    between(t, ms, 5400, 12_000, 'REQUEST_TIMEOUT_MS')
-    Object.assign(proxy, { forward: () => true })
-    const freed = await timed(async () => await database.sql`update slots set n = n where id = 0`)
-    between(t, freed.ms, 0, 8000, 'the lock')
-    await waitUntilIdle(database)
-    t.equal(await entries(database), 0)
-  }))
-})
-
 t.test('if the database falls silent, every request still ends in time', async t => {
   const late = 'deadline_exceeded'
   /**
@@ -419,17 +369,4 @@ t.test('a key whose lock another session never releases is reported in time', as
       await waitUntilIdle(database)
     })
   }
-})
-
-t.test('health and readiness do not wait for a silent database', async t => {
-  const { service, proxy } = await useProxied(t, {})
-  Object.assign(proxy, { forward: () => false })
-  for (const url of [`${service.url}/health`, `${service.adminUrl}/ready`]) {
-    await until(async () => {
-      const { response, ms } = await timed(() => ask(url))
-      between(t, ms, 0, 5000, url)
-      return response.status === 503
-    })
-  }
-  t.equal((await ask(`${service.adminUrl}/live`)).status, 200)
 })

@@ -32,12 +32,10 @@ const schema = `
   create table entries (id int generated always as identity primary key,
     n numeric not null check (n >= 0), note text unique);
   create table late (id int primary key, slot int references slots deferrable initially deferred);
-  create table secret (id int);
   create table orders (id int primary key, code text);
   create function refuse() returns trigger language plpgsql as $$ begin raise exception
     using errcode = new.code, message = 'refused'; end $$;
   create trigger refuse before insert on orders for each row execute function refuse();
-  create view nap as select pg_sleep(5)::text as slept;
   create table anything (i int8, n numeric, f float8, t text, j json, b jsonb, a text[],
     at timestamptz, x bytea);
   insert into anything values
@@ -47,8 +45,8 @@ const schema = `
       \\U0001F600', 'null', 'null', '{}', '2026-01-01 00:00:00.123456+00', ''),
     (null, 1e-30, 1e300, '', '"\\u00e9"', '""', null, null, null);
   create table "Ünï" ("__proto__" text, "a b" text);
-  grant all on slots, entries, late, orders, nap, anything, "Ünï" to oneflight_user,
-    oneflight_other, oneflight_anon;`
+  grant all on slots, entries, late, orders, anything, "Ünï" to oneflight_user, oneflight_other,
+    oneflight_anon;`
 
 const service = await useService(t, {
   schema,
@@ -162,10 +160,7 @@ t.test('the header: valid values denote these keys, also in quotes', async t => 
   const rows: ReadonlyArray<readonly [key: string, ...sent: readonly string[]]> = [
     ['abc', 'abc', '"abc"', '  \t abc \t '],
     ['a"b', 'a"b', '"a\\"b"'],
-    ['abc;a=1', 'abc;a=1'],
     [`!${visible}`, `!${visible}`],
-    ['a\\b', 'a\\b', '"a\\\\b"'],
-    [' a, b; c=d ', '" a, b; c=d "'],
     ['x'.repeat(255), 'x'.repeat(255), `"${'x'.repeat(255)}"`],
     ['"'.repeat(255), `"${'\\"'.repeat(255)}"`]
   ]
@@ -187,14 +182,11 @@ t.test('the header: valid values denote these keys, also in quotes', async t => 
 
 t.test('the header: any other value is rejected, and nothing is applied', async t => {
   const values = [
-    ...['', '""', 'a b', 'a\tb', '"abc', '"abc"x', 'x'.repeat(256), `"${'\\\\'.repeat(256)}"`],
-    ...['"abc";a=1', '"abc", "def"', '"a"b"', '"a\\b"', '"a\\', '"a\tb"', '\xe4', '"\xe4"', '\x80']
+    '', '""', 'a b', '"abc', '"abc"x', 'x'.repeat(256), `"${'\\\\'.repeat(256)}"`, '"abc";a=1',
+    '"a\\b"', '"a\\', '"a\tb"', '\xe4'
   ].map(value => `Idempotency-Key: ${value}`)
-  const repeated = [
-    'Idempotency-Key: a\r\nidempotency-key: a',
-    'Idempotency-Key: a\r\nX: y\r\nIDEMPOTENCY-KEY:'
-  ]
-  for (const fields of [...values, ...repeated]) {
+  const repeated = 'Idempotency-Key: a\r\nidempotency-key: a'
+  for (const fields of [...values, repeated]) {
     const responses = await speak(service.url, raw(fields))
     t.match(responses, [invalidKey], fields)
     t.equal(responses.length, 1)
@@ -214,16 +206,13 @@ t.test('a repeated request gets the same bytes, and nothing is applied', async t
   const first = await post('k', entry(), { ...prefer, 'x-request-id': 'first' })
   t.match(first, { status: 200, body: { error: null, data: { e: [{ id: 1, n: 1 }] } } })
   t.equal(first.headers.get('preference-applied'), 'isolation=repeatable-read')
-  t.notOk(first.headers.has('idempotent-replayed'))
   await sql`update entries set n = 7`
-  for (const id of ['second', 'third']) {
-    const again = await post('k', entry(), { ...prefer, 'x-request-id': id })
-    expectReplay(t, again, first, id)
-    for (const name of ['content-type', 'content-length', 'preference-applied']) {
-      t.equal(again.headers.get(name), first.headers.get(name), name)
-    }
-    t.equal(again.headers.get('x-request-id'), id)
+  const again = await post('k', entry(), { ...prefer, 'x-request-id': 'second' })
+  expectReplay(t, again, first)
+  for (const name of ['content-type', 'content-length', 'preference-applied']) {
+    t.equal(again.headers.get(name), first.headers.get(name), name)
   }
+  t.equal(again.headers.get('x-request-id'), 'second')
   t.equal(await applied(), 1)
   t.same(await Promise.all(counts.map(count => count())), [1, 1, 0], 'a replay runs no transaction')
   t.equal((await post('l', entry(), prefer)).body.data.e[0].id, 2, 'another key is another batch')
@@ -250,31 +239,6 @@ t.test('of twenty concurrent requests with a key one is applied, the others get 
   t.equal(await transactions(), 2)
 })
 
-t.test('a batch is applied once, at every isolation level and by any instance', async t => {
-  const other = await useAnother(t)
-  for (const isolation of ['read-committed', 'repeatable-read', 'serializable']) {
-    const prefer = { prefer: `isolation=${isolation}` }
-    for (let round = 0; round < 8; round++) {
-      const key = `${isolation}_${round}`
-      const sendTo = (to: ServiceUnderTest): Promise<Answer> =>
-        poster(to)(key, touch(round), prefer)
-      const responses = await Promise.all(
-        Array.from({ length: 8 }, (_, i) => sendTo(i % 2 === 0 ? service : other))
-      )
-      const successful = responses.filter(({ status }) => status === 200)
-      for (const response of responses.filter(({ status }) => status !== 200)) {
-        refused(t, response, 409, 'idempotency_key_in_progress', key)
-      }
-      t.equal(successful.filter(response => !isReplay(response)).length, 1, key)
-      const repeated = [await sendTo(service), await sendTo(other)]
-      const texts = new Set([...successful, ...repeated].map(({ text }) => text))
-      t.equal(texts.size, 1, 'all successful responses are equal')
-    }
-  }
-  t.equal(await applied(), 24)
-  t.same(await sql`select sum(n)::int as n from slots`, [{ n: 24 }])
-})
-
 t.test('a repeated request that fails on its own rows gets the stored response', async t => {
   // At this level nothing looks for the key before the operations run.
   const prefer = { prefer: 'isolation=serializable' }
@@ -298,12 +262,11 @@ t.test('the same key with another request is rejected, and nothing is applied', 
   const text = JSON.stringify(entry())
   const first = await post('k', text)
   t.equal(first.status, 200)
-  const reordered = [{ op: 'insert', id: 'e', table: 'entries', values: [{ n: 1 }] }]
   const rows: ReadonlyArray<readonly [name: string, body: unknown, headers?: Headers]> = [
     ['another number', entry(2)],
-    ['members in another order', reordered],
-    ['counts', text, { prefer: 'return=minimal' }],
-    ['isolation', text, { prefer: 'isolation=serializable' }]
+    ['members in another order',
+      [{ op: 'insert', id: 'e', table: 'entries', values: [{ n: 1 }] }]],
+    ['counts', text, { prefer: 'return=minimal' }]
   ]
   for (const [name, body, headers] of rows) {
     const response = await post('k', body, headers)
@@ -316,10 +279,8 @@ t.test('the same key with another request is rejected, and nothing is applied', 
   t.equal(await transactions(), 1)
 
   const same: readonly Headers[] = [
-    { 'x-request-id': 'other' },
     { 'content-type': 'application/json; charset=utf-8' },
-    { prefer: 'tx=commit, isolation=read-committed, return=representation' },
-    { prefer: 'handling=strict' }
+    { prefer: 'tx=commit, isolation=read-committed, return=representation, handling=strict' }
   ]
   for (const headers of same) {
     expectReplay(t, await post('k', text, headers), first, JSON.stringify(headers))
@@ -331,33 +292,25 @@ t.test('the same key with another request is rejected, and nothing is applied', 
 
 t.test('a batch that fails frees its key, whatever the error is', async t => {
   retryAtOnce(t)
-  const limited = await useAnother(t, { env: { LOCK_TIMEOUT_MS: '100', MAX_ROWS: '5' } })
-  const hasty = await useAnother(t, { env: { STATEMENT_TIMEOUT_MS: '200' } })
+  const limited = await useAnother(t, { env: { LOCK_TIMEOUT_MS: '100' } })
   const slot = await holdRow(service.database)
-  const then = (operation: object): object[] => [...entry(), { id: 'x', ...operation }]
   const insert = (table: string, row: object): object[] =>
-    then({ op: 'insert', table, values: [row] })
-  const select = (table: string, more: object = {}): object[] =>
-    then({ op: 'select', table, ...more })
-  const raise = (code: string): object[] => insert('orders', { id: 1, code })
+    [...entry(), { id: 'x', op: 'insert', table, values: [row] }]
+  const expects =
+    [...entry(), { id: 'x', op: 'select', table: 'slots', where: { id: { eq: 1 } }, expect: 3 }]
   const rows: ReadonlyArray<readonly [code: string, status: number, batch: unknown]> = [
     ['foreign_key_violation', 409, insert('late', { id: 1, slot: 99 })],
-    ['expectation_failed', 412, select('slots', { where: { id: { eq: 1 } }, expect: 3 })],
-    ['rows_limit', 422, select('slots')],
-    ['reference_row_missing', 422, select('slots', { where: { id: { eq: '$e.1.id' } } })],
-    ['serialization_failure', 409, raise('40001')],
-    ['query_canceled', 504, select('nap')],
+    ['expectation_failed', 412, expects],
+    ['serialization_failure', 409, insert('orders', { id: 1, code: '40001' })],
     ['lock_not_available', 409, [...entry(), increment(0)]],
-    ['role_denied', 403, entry()],
-    ['validation_failed', 422, insert('entries', { n: '$y.0.n' })]
+    ['role_denied', 403, entry()]
   ]
   for (const [code, status, batch] of rows) {
     const headers = { 'idempotency-key': code }
-    const to = code === 'query_canceled' ? hasty : limited
     const role = code === 'role_denied' ? 'nobody_knows_this_role' : 'oneflight_user'
     // Twice, because a failure is not stored and replayed.
     for (const time of ['first', 'second']) {
-      const response = await to.post(batch, { role, headers })
+      const response = await limited.post(batch, { role, headers })
       refused(t, response, status, code, `${code}, ${time} time`)
       if (code !== 'foreign_key_violation') continue
       const constraint = 'late_slot_fkey'
@@ -377,17 +330,14 @@ t.test('a batch that fails frees its key, whatever the error is', async t => {
 
 t.test('keys of different principals are independent', async t => {
   const role = 'oneflight_user'
-  const now = Math.floor(Date.now() / 1000)
-  const exp = now + 7200
+  const exp = Math.floor(Date.now() / 1000) + 7200
   /** The claims of a principal, and those of its next token if they differ. */
   const people: ReadonlyArray<
     readonly [name: string, claims: Claims | undefined, renewed?: Claims]
   > = [
-    ['a subject', { role, sub: 'a' }, { exp, iat: now, nbf: now, jti: 'x', auth_time: 1, sid: 1 }],
-    ['another subject', { role, sub: 'b' }, { jti: 'y' }],
+    ['a subject, and U+0000 in a claim', { role, sub: 'a', name: '\0' }, { exp, jti: 'x', sid: 1 }],
     ['another role', { role: 'oneflight_other', sub: 'a' }],
     ['no subject, a claim', { role, user_id: 1 }, { exp }],
-    ['no subject, another value of the claim', { role, user_id: 2 }, { nbf: now }],
     ['the anonymous role with a token', { role: 'oneflight_anon' }, { exp }],
     ['anonymous', undefined]
   ]
@@ -485,32 +435,21 @@ t.test('while a request runs, other claims get 409, and another subject does not
   refused(t, await other(), 422, 'idempotency_key_reused', 'committed')
 })
 
-t.test('claims of IDEMPOTENCY_IGNORED_CLAIMS may differ between requests', async t => {
-  const env = { IDEMPOTENCY_IGNORED_CLAIMS: 'session_id, app_metadata.tenant' }
-  const lenient = await useAnother(t, { env })
-  const first = await send(member('bakery', { session_id: 1 }), entry(), lenient)
-  expectFresh(t, first)
-  const again = await send(member('corner-shop', { session_id: 2 }), entry(), lenient)
-  expectReplay(t, again, first)
-  const other = await send(member('bakery', { email: 'a@corner.shop' }), entry(), lenient)
-  refused(t, other, 422, 'idempotency_key_reused', 'another claim')
-})
-
-t.test('with IDEMPOTENCY_SCOPE, tenants have keys of their own', async t => {
-  const scoped = await useAnother(t, { env: { IDEMPOTENCY_SCOPE: 'app_metadata.tenant' } })
-  const people = [member('bakery'), member('corner-shop'), { role: 'oneflight_user', sub: 'a' }]
-  const batchOf = (i: number): object[] => i === 0 ? touch() : entry()
+t.test('settings decide which claims may differ, and which divide keys', async t => {
+  const some = await useAnother(t, {
+    env: {
+      IDEMPOTENCY_IGNORED_CLAIMS: 'session_id', IDEMPOTENCY_SCOPE: 'app_metadata.tenant'
+    }
+  })
   const slot = await holdRow(service.database)
-  const first = send(people[0], batchOf(0), scoped)
+  const first = send(member('bakery', { session_id: 1 }), touch(), some)
   await slot.awaited()
-  const second = await send(people[1], batchOf(1), scoped)
-  const third = await send(people[2], batchOf(2), scoped)
+  expectFresh(t, await send(member('corner-shop'), entry(), some), 'another tenant does not wait')
   await slot.free()
-  for (const [i, response] of [await first, second, third].entries()) {
-    expectFresh(t, response)
-    expectReplay(t, await send(people[i], batchOf(i), scoped), response)
-  }
-  t.equal(await applied(), 3)
+  expectReplay(t, await send(member('bakery', { session_id: 2 }), touch(), some), await first)
+  const other = await send(member('bakery', { email: 'a@corner.shop' }), touch(), some)
+  refused(t, other, 422, 'idempotency_key_reused', 'another claim')
+  t.equal(await applied(), 2)
 })
 
 t.test('an expired key is taken over with the claims of the new request', async t => {
@@ -528,19 +467,11 @@ t.test('an expired key is taken over with the claims of the new request', async 
   t.equal(await applied(), 2)
 })
 
-t.test('a key needs claims that can be compared', async t => {
-  const nested = JSON.parse(`${'['.repeat(101)}${']'.repeat(101)}`) as unknown
-  const deep = await send(member('bakery', { nested }))
-  refused(t, deep, 400, 'idempotency_key_invalid', 'nested')
-  expectFresh(t, await send(member('bakery', { name: '\0' })), 'U+0000 in a claim')
-  t.equal(await applied(), 1)
-})
-
 // Expiry
 // ------------------------------------------------------------
 
 t.test('a key is kept for IDEMPOTENCY_TTL and is free afterwards', async t => {
-  const ttls = [['7d', '168:00'], ['1s', '00:00:01'], ['', '24:00']] as const
+  const ttls = [['1s', '00:00:01'], ['', '24:00']] as const
   for (const [ttl, time] of ttls) {
     const some = ttl === '' ? service : await useAnother(t, { env: { IDEMPOTENCY_TTL: ttl } })
     const key = `"${ttl} or the default"`
@@ -557,7 +488,7 @@ t.test('a key is kept for IDEMPOTENCY_TTL and is free afterwards', async t => {
       const next = await poster(some)(key, entry(2))
       expectFresh(t, next, 'another batch, because the key has expired')
       t.match(next.body.data, { e: [{ n: 2 }] })
-      t.equal(await applied(), 3)
+      t.equal(await applied(), 2)
     }
     await sql`truncate oneflight.idempotency_keys`
   }
@@ -656,19 +587,12 @@ t.test('only expired keys are deleted in the background', async t => {
   t.same(refusals, ['42501'], 'a missing table is not reported')
 })
 
-t.test('the service deletes expired keys at start without delaying requests', async t => {
+t.test('the service deletes expired keys at start', async t => {
   await insertRows(sql, 1, '-1 days')
   await insertRows(sql, 1, '1 day')
   await useAnother(t)
   await until(async () => (await keys()).length === 1)
   t.same(await keys(), ['1 day 1'])
-
-  const unlock = await lockKeys(service.database)
-  const other = await useAnother(t)
-  await until(async () => await sessions(service.database, WAITING) === 1)
-  t.equal((await other.post(entry())).status, 200)
-  await other.stop()
-  await unlock()
 
   // A missing privilege is logged once and does not block requests.
   await sql.unsafe(`revoke delete on oneflight.idempotency_keys from ${LOGIN_ROLE}`)
@@ -698,10 +622,8 @@ t.test('keys are refused while the table or a privilege is missing, without a re
   // More often than the pool has connections and than a statement runs before it is prepared.
   for (let i = 0; i < 6; i++) await expectRefusal('no table')
   t.equal(await metric(without, TRANSACTIONS), 0)
-  const select = read({})
-  t.equal((await without.post(select)).status, 200, 'without a key')
+  t.equal((await without.post(read({}))).status, 200, 'without a key')
   t.equal((await post('k', entry(), { prefer: 'tx=rollback' })).status, 200, 'a dry run')
-  t.equal((await post('k', select, { prefer: 'access=read-only' })).status, 200, 'read-only')
   await database.sql.unsafe(
     'create schema oneflight; create table oneflight.idempotency_keys (key text)'
   )
@@ -719,11 +641,6 @@ t.test('keys are refused while the table or a privilege is missing, without a re
   for (const privilege of privileges) {
     await database.sql.unsafe(`revoke ${privilege} from ${LOGIN_ROLE}`)
     await expectRefusal(`no ${privilege}`)
-    if (privilege.startsWith('select')) {
-      // Such a batch does not read the table before it fails.
-      const serializable = { prefer: 'isolation=serializable' }
-      refused(t, await post('k', entry(-1), serializable), 400, 'idempotency_key_invalid')
-    }
     await database.sql.unsafe(`grant ${privilege} to ${LOGIN_ROLE}`)
   }
   const first = await post('k', entry())
@@ -746,12 +663,8 @@ t.test('a read-only default of the database does not count as a missing table', 
 t.test('dry runs and read-only batches store no key and replay nothing', async t => {
   const rollback = { prefer: 'tx=rollback' }
   const select = read({ id: { eq: 0 } })
-  const rows = [
-    [rollback, entry()],
-    [{ prefer: 'access=read-only' }, select],
-    [{ prefer: 'tx=rollback, access=read-only' }, select]
-  ] as const
-  for (const [headers, batch] of rows) {
+  for (const headers of [rollback, { prefer: 'access=read-only' }]) {
+    const batch = headers === rollback ? entry() : select
     for (let i = 0; i < 2; i++) expectFresh(t, await post('k', batch, headers), headers.prefer)
   }
   t.same(await keys(), [])
@@ -759,7 +672,6 @@ t.test('dry runs and read-only batches store no key and replay nothing', async t
   t.equal(first.status, 200)
   const dry = await post('k', entry(), rollback)
   expectFresh(t, dry, 'with a key that has a stored response')
-  t.not(dry.text, first.text)
   expectReplay(t, await post('k', entry()), first)
   t.equal(await applied(), 1)
   const slot = await holdRow(service.database)
@@ -777,15 +689,9 @@ t.test('replays of every kind of response are byte-identical', async t => {
   const huge = `1${'0'.repeat(400)}.50`
   const anything = (more: object = {}): object =>
     ({ id: 'a', op: 'select', table: 'anything', ...more })
-  const update = { id: 'a', op: 'update', table: 'slots', set: { n: 1 }, where: { id: { eq: 1 } } }
-  const megabyte = [
-    { id: 'a', op: 'insert', table: 'anything', values: [{ t: '"\\é'.repeat(200_000) }] },
-    anything({ id: 'b', where: { t: { like: '"%' } } })
-  ]
   const minimal = { prefer: 'return=minimal' }
   const rows: ReadonlyArray<readonly [name: string, batch: unknown, headers?: Headers]> = [
     ['values', [anything()]],
-    ['no columns', [{ ...update, returning: [] }]],
     [
       'digits',
       `[{"id":"a","op":"insert","table":"anything","values":
@@ -797,7 +703,6 @@ t.test('replays of every kind of response are byte-identical', async t => {
         [{"__proto__":"x","a b":"\\ud83d\\ude00\\u0001"}]},
         {"id":"toString","op":"select","table":"Ünï"}]`
     ],
-    ['a megabyte', megabyte],
     ['counts', [...entry(), { id: 's', op: 'select', table: 'slots' }], minimal]
   ]
   const responses = new Map<string, Answer>()
@@ -812,8 +717,6 @@ t.test('replays of every kind of response are byte-identical', async t => {
     const first = responses.get(name) as Answer
     const again = await post(`"${name}"`, batch, headers)
     expectReplay(t, again, first, name)
-    const applied = 'preference-applied'
-    t.equal(again.headers.get(applied), first.headers.get(applied), name)
     const [row] = await sql`select cardinality(answer) as n from oneflight.idempotency_keys
       where key = ${name}`
     t.equal(row?.['n'], Object.keys(first.body.data).length, `${name}: one text for each operation`)
@@ -825,27 +728,6 @@ t.test('replays of every kind of response are byte-identical', async t => {
 // Lost connections
 // ------------------------------------------------------------
 
-const terminate = () =>
-  sql`select pg_terminate_backend(pid) from pg_stat_activity
-    where datname = ${service.database.name} and usename = ${LOGIN_ROLE}
-    and wait_event_type = 'Lock'`
-
-t.test('a batch whose backend is terminated again and again fails and is not applied', async t => {
-  const retries = await startCount(LOST)
-  const slot = await holdRow(service.database)
-  const sent = post('k', touch())
-  const done = sent.then(() => true)
-  let kills = 0
-  do kills += (await terminate()).length
-  while (!await Promise.race([done, false]))
-  refused(t, await sent, 503, 'database_unavailable', 'lost')
-  t.ok(kills >= 2)
-  t.equal(await retries(), 1)
-  await slot.free()
-  expectFresh(t, await post('k', touch()))
-  t.equal(await applied(), 1)
-})
-
 /** A service with one connection, through a proxy. */
 async function useProxied (
   t: Test,
@@ -856,33 +738,6 @@ async function useProxied (
   const env = { POOL_SIZE: '1' }
   return { proxy, proxied: await useAnother(t, { env, databaseUrl: proxy.through }) }
 }
-
-t.test('if the response to COMMIT is lost, the rows come from the stored key', async t => {
-  const { proxy, proxied } = await useProxied(t)
-  const post = poster(proxied)
-  t.equal((await post('warm', entry())).status, 200)
-  const cases: ReadonlyArray<readonly [name: string, deliver: Proxy['deliver']]> = [
-    ['no response', ({ sent, held }) => sent.includes(CLAIMS) ? 0 : held.length],
-    [
-      'all but the response to COMMIT',
-      ({ held }) => held.includes('COMMIT\0') ? held.indexOf('COMMIT\0') - 5 : held.length
-    ]
-  ]
-  for (const [i, [name, deliver]] of cases.entries()) {
-    await until(async () => await metric(proxied, /^service_pool_connections_busy\{/) === 0)
-    proxy.deliver = deliver
-    const sent = post(`"${name}"`, entry(5))
-    await until(async () => (await sql`select from entries where n = 5`).length === i + 1)
-    proxy.deliver = ({ held }) => held.length
-    proxy.cut()
-    const response = await sent
-    expectFresh(t, response, name)
-    t.match(response.body.data, { e: [{ n: 5 }] }, name)
-    expectReplay(t, await post(`"${name}"`, entry(5)), response, name)
-  }
-  t.equal(await applied(), 3)
-  t.equal(await metric(proxied, LOST), 0)
-})
 
 t.test('a connection lost at any moment hides no stored response', async t => {
   const { proxy, proxied } = await useProxied(t)

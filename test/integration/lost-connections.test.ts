@@ -19,8 +19,7 @@ import {
   type Engine
 } from '../support/database/engine.ts'
 import { holdRow } from '../support/database/hold.ts'
-import { errorResponse } from '../support/network/messages.ts'
-import { CLAIMS, useProxy, type Link, type Proxy } from '../support/network/proxy.ts'
+import { useProxy, type Link, type Proxy } from '../support/network/proxy.ts'
 import { until } from '../support/until.ts'
 
 const schema = `
@@ -54,10 +53,6 @@ const terminateConnections = () =>
   sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}
     and usename = 'oneflight_login'`
 
-const connections = async (): Promise<number> =>
-  (await sql`select from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'`)
-    .length
-
 /** The numbers of the rows that batches have inserted. */
 const added = async (): Promise<unknown> =>
   (await sql`select n from t where n > 0 order by n`).map(({ n }) => n)
@@ -67,9 +62,6 @@ const holdTouched = () => holdRow(database, 'select from t where n = 0')
 const lostAt = (at: Place): object => ({ kind: 'failed', at, error: { code: '08006' } })
 const deadline = (ms = 5000): { readonly deadline: number } =>
   ({ deadline: performance.now() + ms })
-
-/** True if a batch, COMMIT included, was sent on the link. */
-const inFlight = ({ sent }: Link): boolean => sent.includes(CLAIMS)
 
 const XID = 'pg_catalog.pg_current_xact_id()::pg_catalog.text'
 
@@ -91,7 +83,6 @@ t.test('a connection lost inside an operation is resolved as rolled back', async
     // The server sends the results so far, so the operation that was running is known.
     ['terminated by the server', insert, terminateConnections, lostAt(1)],
     ['closed by the network with FIN', insert, proxy => proxy.cut(), lostAt('session')],
-    ['closed by the network with RST', insert, proxy => proxy.cut('reset'), lostAt('session')],
     ['a FATAL error needs no lookup', engine => touchWith(engine, 'null'), proxy => {
       close(proxy)
       return terminateConnections()
@@ -136,16 +127,6 @@ t.test('a connection lost at COMMIT is resolved as rolled back if the server say
   t.match(await batch, lostAt('commit'))
   await lock.free()
   t.same(await added(), [])
-})
-
-t.test('a COMMIT that succeeded before any response arrived has an unknown outcome', async t => {
-  const { proxy, engine } = await useProxiedEngine(t)
-  proxy.deliver = link => inFlight(link) ? 0 : link.held.length
-  const batch = engine.run([add(1)])
-  await until(async () => (await sql`select from t where n = 1`).length === 1)
-  t.comment('the transaction id never reached the engine')
-  proxy.cut()
-  t.match(await batch, { kind: 'unknown', committed: false })
 })
 
 t.test('a commit whose response is lost is resolved by asking for its transaction id', async t => {
@@ -264,22 +245,6 @@ t.test('resolving a lost connection does not wait for a free connection of the p
   t.same((await Promise.all(queued)).map(({ kind }) => kind), ['committed', 'committed'])
 })
 
-t.test('connections lost while idle are replaced without a failed batch', async t => {
-  const { engine } = await useProxiedEngine(t, { size: 3 })
-  for (const moment of ['noticed', 'not noticed']) {
-    await Promise.all(Array.from({ length: 3 }, () => engine.run(['select pg_sleep(0.1)::text'])))
-    await until(async () => await connections() === 3 && engine.pool.count().idle === 3)
-    // A connection that was just used gets everything at once, which may be lost with it.
-    const start = performance.now()
-    await until(() => performance.now() - start > 100)
-    await terminateConnections()
-    if (moment === 'noticed') await until(() => engine.pool.count().idle === 0)
-    const naps = Array.from({ length: 6 }, () => engine.run(['select pg_sleep(0.05)::text']))
-    const kinds = (await Promise.all(naps)).map(({ kind }) => kind)
-    t.same(kinds, Array(6).fill('committed'), moment)
-  }
-})
-
 t.test('terminating all idle connections fails no batch', async t => {
   const { engine: { run, pool } } = await useProxiedEngine(t, { size: 4 })
   let n = 0
@@ -291,32 +256,6 @@ t.test('terminating all idle connections fails no batch', async t => {
     t.same(batches.map(({ kind }) => kind), Array(6).fill('committed'), `round ${round}`)
   }
   t.equal((await added() as unknown[]).length, n)
-})
-
-t.test('a connection on which BEGIN is refused is replaced', async t => {
-  const { engine } = await useProxiedEngine(t)
-  for (const moment of ['just used', 'quiet']) {
-    // In a failed transaction, PostgreSQL refuses BEGIN and every other statement.
-    const connection = await engine.pool.acquire(performance.now() + 1000)
-    await connection.client.unsafe('begin')
-    await t.rejects(connection.client.unsafe('select 1 / 0'))
-    engine.pool.release(connection)
-    if (moment === 'quiet') await untilQuiet(engine)
-    t.equal((await engine.run([add(moment.length)])).kind, 'committed', moment)
-    t.ok(connection.state.retired)
-    await until(async () => await connections() === 1)
-  }
-})
-
-t.test('without a working connection, the number of attempts is limited', async t => {
-  const { proxy, engine } = await useProxiedEngine(t)
-  // Every connection opens, and the server ends it at BEGIN.
-  proxy.forward = link => {
-    if (!link.sent.includes('begin isolation') && !inFlight(link)) return true
-    link.client.end(errorResponse('57P01', { severity: 'FATAL' }))
-    return false
-  }
-  await t.rejects(engine.run(["select 'never'"]), { code: 'database_unavailable' })
 })
 
 t.test('no batch is sent on a connection that is being closed', async t => {
