@@ -49,8 +49,7 @@ t.test('an invalid header returns 401 and never falls back to the anonymous role
     const good = bearer().slice('Bearer '.length)
     const invalid = [
       '', 'Bearer ', 'Basic dXNlcjpwYXNz', good, `Bearer ${good}, Bearer ${good}`,
-      `Bearer ${good} ${good}`, `Bearer: ${good}`, `Bearer\t${good}`, `Bearer "${good}"`,
-      `Bearer ${good.slice(0, -8)}AAAAAAAA`
+      `Bearer\t${good}`, `Bearer "${good}"`, `Bearer ${good.slice(0, -8)}AAAAAAAA`
     ]
     for (const authorization of invalid) {
       const answer = await as(service, authorization)
@@ -80,34 +79,6 @@ t.test('an invalid header returns 401 and never falls back to the anonymous role
     }
     const health = await ask(`${service.url}/health`, { headers: { authorization: 'nonsense' } })
     t.equal(health.status, 200)
-  }
-})
-
-t.test('claims are validated', async t => {
-  const parties = { aud: 'shop', iss: 'https://id.example' }
-  const service = await useService(t, {
-    ...on(database),
-    env: { JWT_AUD: 'shop,till', JWT_ISS: parties.iss }
-  })
-  const cases: ReadonlyArray<readonly [code: string | undefined, claims: readonly object[]]> = [
-    [undefined, [{ exp: now() - 20 }, { nbf: now() + 20 }, { aud: ['x', 'till'] }]],
-    ['token_expired', [{ exp: now() - 31 }]],
-    ['token_not_active', [{ nbf: now() + 60 }]],
-    ['token_claims_invalid', [
-      ...['x', undefined, [], [1, null], 'shop,till', [['shop']]].map(aud => ({ aud })),
-      ...[undefined, 'https://id.example/', ['https://id.example']].map(iss => ({ iss }))
-    ]]
-  ]
-  for (const [code, list] of cases) {
-    for (const claims of list) {
-      const { status, body, headers } = await as(service, bearer({ ...parties, ...claims }))
-      const challenge = headers.get('www-authenticate')
-      t.same(
-        [status, body.error?.code, challenge],
-        code === undefined ? [200, undefined, null] : [401, code, 'Bearer error="invalid_token"'],
-        JSON.stringify(claims)
-      )
-    }
   }
 })
 
@@ -283,7 +254,9 @@ t.test('the log states why a token was refused: the claims', async t => {
       'iss is "https://id.example/", JWT_ISS is "https://id.example"'
     ],
     [claim({ iss: undefined }), 'iss is missing, JWT_ISS is "https://id.example"'],
+    [claim({ iss: [good.iss] }), /^iss is \["/],
     [claim({ aud: ['a', 1] }), 'aud is ["a",1], JWT_AUD is "shop,till"'],
+    ...[undefined, [], 'shop,till', [['shop']]].map((aud): Row => [claim({ aud }), /^aud is /]),
     [claim({ app: { role: 1 } }), 'app.role (JWT_ROLE_CLAIM) must be a non-empty string']
   ], 'token_claims_invalid')
   await check(t, service, [
@@ -302,6 +275,10 @@ t.test('the log states why a token was refused: the claims', async t => {
   await check(t, service, [
     [claim({ app: {} }), 'there is no app.role (JWT_ROLE_CLAIM)']
   ], 'role_missing')
+  for (const claims of [{ exp: now() - 20 }, { nbf: now() + 20 }, { aud: ['x', 'till'] }]) {
+    const answer = await as(service, claim(claims))
+    t.match(answer, failed(503, 'database_unavailable'), 'the token is valid')
+  }
 })
 
 t.test('the log states why a token was refused: the role', async t => {

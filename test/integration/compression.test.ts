@@ -67,10 +67,7 @@ t.test('responses are compressed from 10 KiB on, with the same content', async t
     // A large response is compressed while it is sent, so its length is not known.
     [9000, 'gzip', 'gzip', 'chunked'],
     [9000, 'br', 'br', 'chunked'],
-    [1000, 'gzip', 'gzip', undefined],
     [1000, 'gzip, deflate, br, zstd', 'br', undefined],
-    [1000, 'br;q=0.1, gzip', 'gzip', undefined],
-    [1000, 'deflate', undefined, undefined],
     [1000, 'gzip;q=0', undefined, undefined],
     [100, 'gzip', undefined, undefined]
   ] as const

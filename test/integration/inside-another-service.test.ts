@@ -101,12 +101,7 @@ t.test('the routes are below the prefix, and the routes of the host are as they 
   const alone = Fastify()
   addOwnRoutes(alone)
   const app = await useHost(t)
-  for (const url of ['/data', '/data/']) {
-    t.match(await post(app, select, { url }), { status: 200, body: rows })
-  }
-  const streamed = await post(app, select, { headers: { accept: 'application/x-ndjson' } })
-  t.match(streamed, { status: 200, text: /^\{"id":1\}\n/ })
-  t.match(await post(app, { op: 'select' }), failed(400, 'body_invalid'))
+  t.match(await post(app, select, { url: '/data/' }), { status: 200, body: rows })
   t.match(read(await app.inject('/data/health')), { status: 200, text: '{"ok":true}' })
   t.same((await app.inject('/data/openapi.json')).json().servers, [{ url: '/data' }])
   const message = /`POST \/data` or `POST \/data\/batches\/<name>`\.$/
@@ -119,10 +114,8 @@ t.test('the routes are below the prefix, and the routes of the host are as they 
   const requests = [
     { method: 'POST', url: '/own', payload: { a: 1 } },
     { method: 'POST', url: '/own', payload: 'text', headers: { 'content-type': 'text/plain' } },
-    { method: 'POST', url: '/own', payload: '{', headers: { 'content-type': 'application/json' } },
     { method: 'POST', url: '/own', payload: 'a=1', headers: { 'content-type': 'text/x' } },
     { method: 'GET', url: '/fails' },
-    { method: 'GET', url: '/database' },
     { method: 'OPTIONS', url: '/database' },
     { method: 'GET', url: '/own' }
   ] as const
@@ -374,17 +367,12 @@ t.test('CORS concerns only the paths below the prefix', async t => {
   const origin = 'https://app.example.com'
   const preflight = { origin, 'access-control-request-method': 'POST' }
   const app = await useHost(t, { env: { JWT_SECRET: SECRET, CORS_ORIGINS: origin } })
-  for (const url of ['/data', '/data/batches/x']) {
-    t.match(await app.inject({ method: 'OPTIONS', url, headers: preflight }), {
-      statusCode: 204,
-      headers: { 'access-control-allow-origin': origin }
-    }, url)
-  }
-  for (const url of ['/own', '/database']) {
-    const { statusCode, headers } = await app.inject({ method: 'OPTIONS', url, headers: preflight })
-    t.equal(statusCode, 404, url)
-    t.notOk('access-control-allow-origin' in headers)
-  }
+  t.match(await app.inject({ method: 'OPTIONS', url: '/data', headers: preflight }), {
+    statusCode: 204, headers: { 'access-control-allow-origin': origin }
+  })
+  const beside = await app.inject({ method: 'OPTIONS', url: '/database', headers: preflight })
+  t.equal(beside.statusCode, 404)
+  t.notOk('access-control-allow-origin' in beside.headers)
   t.match(await post(app, select, { headers: { origin } }), {
     headers: { 'access-control-allow-origin': origin }
   })
@@ -416,18 +404,6 @@ t.test('spans of batches belong to the span of the host, if it has one', async t
     const request = spans.find(({ parentSpanContext }) => parentSpanContext === undefined)
     t.equal(batch?.parentSpanContext?.spanId, request?.spanContext().spanId)
   }
-})
-
-t.test('named batches are those of BATCHES_DIR', async t => {
-  const file = (content: unknown) => t.testdir({ 'one.json': JSON.stringify(content) })
-  const content = { operations: select }
-  const app = await useHost(t, {
-    env: { JWT_SECRET: SECRET, BATCHES_DIR: file(content) }
-  })
-  t.match(await post(app, {}, { url: '/data/batches/one' }), { status: 200, body: rows })
-  await t.rejects(useHost(t, { env: { JWT_SECRET: SECRET, BATCHES_DIR: file({}) } }), {
-    message: /one\.json/
-  })
 })
 
 t.test('what the host has decorated before', async t => {

@@ -2,8 +2,6 @@
  * JWT_JWKS_URL: keys are found, replaced and removed as the endpoint serves them. An invalid or
  * missing response never changes the cached set, and the service runs without the endpoint.
  */
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
@@ -22,7 +20,6 @@ import {
 import {
   body,
   bytes,
-  cut,
   hold,
   redirect,
   reset,
@@ -37,7 +34,6 @@ import {
 } from '../support/network/jwks-server.ts'
 import { certs } from '../support/network/tls-server.ts'
 import {
-  answering,
   ask,
   useService,
   type Answer,
@@ -179,19 +175,17 @@ const inPieces = (text: string): Behaviour => response => {
 
 /** Invalid responses, and the reason that is reported. */
 const failures: ReadonlyArray<readonly [name: string, behave: Behaviour, reason: RegExp]> = [
-  ...[201, 206, 401, 503].map(status =>
+  ...[201, 503].map(status =>
     [`status ${status}`, body(evil, { status }), RegExp(`^status ${status}$`)] as const
   ),
-  ['no content', body('', { status: 204 }), /^status 204$/],
   ['no set', body('{"keys":["x"]}'), /^the response is not a JSON Web Key Set$/],
-  ['one byte too long', inPieces(evil.padEnd(MIB + 1)), /^the response is larger than 1048576 byte/],
+  ['too long', inPieces(evil.padEnd(MIB + 1)), /^the response is larger than 1048576 byte/],
   ['a few kB that decompress to 100 MiB', zipped(evil.padEnd(100 * MIB)), /larger/],
   [
     'not compressed, although the header says so',
     body(evil, { headers: { 'content-encoding': 'gzip' } }),
     /^Z_DATA_ERROR$/
   ],
-  ['cut off', cut(evil), /^\w+$/],
   ['reset', reset, /^(ECONNRESET|UND_ERR_SOCKET)$/],
   ['not HTTP', bytes(`${evil}\r\n\r\n`), /^the request failed$/]
 ]
@@ -259,12 +253,9 @@ t.test('redirects are not followed', async t => {
   const target = await useJwksServer(t)
   target.behave = body(evil)
   const { look, changes } = useRemote(t, server, { retryMs: 0, cooldownMs: 0 })
-  for (const location of [target.url, `data:application/json,${encodeURIComponent(evil)}`]) {
-    server.behave = redirect(location, 302, evil)
-    const before = server.asked.length
-    await until(() => server.asked.length > before)
-    t.equal(await look('evil'), 'keys_unavailable')
-  }
+  server.behave = redirect(target.url, 302, evil)
+  await until(() => server.asked.length > 1)
+  t.equal(await look('evil'), 'keys_unavailable')
   t.same(target.asked, [])
   t.equal(changes.length, 1)
 })
@@ -291,8 +282,7 @@ t.test('valid responses are accepted', async t => {
     ['in pieces', inPieces],
     ['1 MiB, compressed', text => zipped(text.padEnd(MIB))],
     ['as text', text => body(text, { headers: { 'content-type': 'text/plain; charset=latin1' } })],
-    ['with cookies', text => body(text, { headers: { 'set-cookie': 'hush=1; Path=/' } })],
-    ['with a byte order mark', text => body(`\ufeff${text}`)]
+    ['with cookies', text => body(text, { headers: { 'set-cookie': 'hush=1; Path=/' } })]
   ]
   for (const [name, behave] of rows) {
     server.behave = behave(jwk(name))
@@ -318,16 +308,12 @@ t.test('an untrusted certificate is a failure', async t => {
 })
 
 t.test('a URL without https causes a warning, except on the local host', async t => {
-  const insecure = ['http://keys.invalid/jwks?hush', 'http://127.0.0.1.keys.invalid/']
-  const urls = [
-    ...insecure, 'https://keys.invalid/', 'http://localhost:1/', 'http://127.9.9.9:1/',
-    'http://[::1]:1/'
-  ]
-  for (const url of urls) {
+  const insecure = 'http://127.0.0.1.keys.invalid/?hush'
+  for (const url of [insecure, 'https://keys.invalid/', 'http://localhost:1/', 'http://[::1]:1/']) {
     const { log } = await useService(t, { ...nowhere, env: { JWT_SECRET: '', JWT_JWKS_URL: url } })
     const warnings = log.filter(({ msg }) =>
       String(msg).startsWith('JWT_JWKS_URL does not use https'))
-    t.equal(warnings.length, insecure.includes(url) ? 1 : 0, url)
+    t.equal(warnings.length, url === insecure ? 1 : 0, url)
     t.notMatch(JSON.stringify(log), /hush/)
   }
 })
@@ -373,32 +359,6 @@ t.test('closing ends a running fetch', async t => {
     [3, { keys: 1 }],
     'no further fetch, and closing is not reported as a failure'
   )
-})
-
-t.test('after closing, the process exits without an unhandled rejection', async t => {
-  const server = await useJwksServer(t)
-  const script = `
-    const { RemoteJwks } = await import(${
-    JSON.stringify(new URL('../../src/auth/jwks.ts', import.meta.url).href)
-  })
-    const keys = new RemoteJwks({ url: new URL(${
-    JSON.stringify(server.url)}), algorithms: ['EdDSA'], timeoutMs: ${NEVER_MS},
-      refreshMs: 1, cooldownMs: 1, retryMs: 1, onChange () {} })
-    if (process.argv[1] === 'looking') keys.find({ alg: 'EdDSA' }).catch(() => {})
-    process.stdin.once('data', () => { keys.close(); process.stdin.destroy() })`
-  const rows = [[silence, 'looking'], [set(key('old')), 'refreshing']] as const
-  for (const [behave, name] of rows) {
-    const before = server.asked.length
-    server.behave = behave
-    const child = spawn(process.execPath, [
-      '--disable-warning=ExperimentalWarning', '--input-type=module', '--eval', script, name
-    ], { stdio: ['pipe', 'inherit', 'inherit'] })
-    t.teardown(() => child.kill('SIGKILL'))
-    const exited = once(child, 'exit')
-    await until(() => server.asked.length > before || child.exitCode !== null)
-    child.stdin.end('close')
-    t.same(await exited, [0, null], name)
-  }
 })
 
 const schema = `${shopSchema}
@@ -483,32 +443,6 @@ t.test('the service starts without keys and accepts tokens once they arrive', as
   }
 })
 
-t.test('keys rotate under traffic', async t => {
-  const server = await useJwksServer(t)
-  server.behave = set(key('old'))
-  const service = await useService(t, { ...on(database), env: envOf(server) })
-  t.same(brief(await post(service, tokenOf('old'))), [200, 'oneflight_user'])
-  const { behave, release } = hold(set(key('old'), key('new')))
-  server.behave = behave
-  const waiting = Array.from(
-    { length: 20 },
-    (_, i) => post(service, tokenOf(i % 2 === 0 ? 'new' : 'other'))
-  )
-  await until(() => server.asked.length === 2)
-  t.same(
-    brief(await post(service, tokenOf('old'))),
-    [200, 'oneflight_user'],
-    'a token with a known key does not wait'
-  )
-  await answering(`${service.url}/health`)
-  release()
-  for (const [i, answer] of (await Promise.all(waiting)).entries()) {
-    t.same(brief(answer), i % 2 === 0 ? [200, 'oneflight_user'] : [401, 'token_invalid'])
-  }
-  t.same(brief(await post(service, tokenOf('another'))), [401, 'token_invalid'])
-  t.equal(server.asked.length, 2)
-})
-
 t.test('a silent endpoint delays a request by at most half of its timeout', async t => {
   const server = await useJwksServer(t)
   server.behave = silence
@@ -534,15 +468,4 @@ t.test('stopping does not wait for keys', async t => {
   await idle.stop()
   await until(() => server.connections.size === 0)
   t.same(linesOf(idle), [], 'the ended fetch is not logged as a failure')
-
-  server.behave = set(key('old'))
-  const busy = await useService(t, { ...on(database), env: envOf(server) })
-  t.equal((await post(busy, tokenOf('old'))).status, 200)
-  server.behave = silence
-  const answer = post(busy, tokenOf('new'))
-  await until(() => server.asked.length === 3)
-  await busy.stop()
-  t.match(await answer, { status: 503, body: { error: { code: 'shutting_down' } } })
-  t.match(linesOf(busy), [{ keys: 1 }])
-  t.equal(linesOf(busy).length, 1, 'the ended fetch is not logged as a failure')
 })

@@ -121,14 +121,11 @@ export const silence: Behaviour = () => {}
 
 /** Sends the headers and half of the body, then nothing more. */
 export const stall = (text: string): Behaviour => response => {
-  begin(response, text)
-}
-
-/** Sends the headers and half of the body, then closes the connection. */
-export const cut = (text: string): Behaviour => response => {
-  begin(response, text, () => {
-    response.destroy()
+  response.writeHead(200, {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(text)
   })
+  response.write(text.slice(0, text.length / 2))
 }
 
 /** Sends one space every few milliseconds, without an end. */
@@ -163,12 +160,4 @@ export function hold (then: Behaviour): { readonly behave: Behaviour, release():
       for (const answer of held.splice(0)) answer()
     }
   }
-}
-
-function begin (response: ServerResponse, text: string, done = (): void => {}): void {
-  response.writeHead(200, {
-    'content-type': 'application/json',
-    'content-length': Buffer.byteLength(text)
-  })
-  response.write(text.slice(0, text.length / 2), done)
 }
