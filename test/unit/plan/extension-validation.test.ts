@@ -77,11 +77,8 @@ t.test('returning', async t => {
     'returning[0].column': [[{ column: '' }], [{ column: 1 }], [{ column: null }]],
     'returning[0].as': ['', long, null, 1].map(as => [{ column: 'id', as }]),
     'returning[1]': [
-      ['id', ''],
-      ['id', 'id'],
-      ['data->name', 'name'],
-      [{ column: 'n', as: 'id' }, { column: 'name', as: 'id' }],
-      ['data->0', 'data']
+      ['id', ''], ['id', 'id'], ['data->name', 'name'],
+      [{ column: 'n', as: 'id' }, { column: 'name', as: 'id' }], ['data->0', 'data']
     ],
     'returning[2]': [['id', 'name', { column: 'n', as: 'id' }]]
   }
@@ -94,14 +91,8 @@ t.test('returning', async t => {
       'member_missing'
     ),
     [{ ...update, returning: [{ column: 'id', alias: 'x' }] }, 'member_unknown returning[0].alias'],
-    [{ ...update, returning: [{ column: 'id', constructor: 'x' }] },
-      'member_unknown returning[0].constructor'],
-    [
-      JSON.parse(`{"op":"delete","table":"things","all":true,"returning":[${column}]}`),
-      'member_unknown returning[0].__proto__'
-    ],
-    [{ ...update, returning: [1, 'id', ''] }, 'member_invalid returning[0]',
-      'member_invalid returning[2]'],
+    [JSON.parse(`{"op":"delete","table":"things","all":true,"returning":[${column}]}`),
+      'member_unknown returning[0].__proto__'],
     [{ ...update, returning: ['n', 'id', 'n', { column: 'name', as: 'id' }] },
       'member_invalid returning[2]', 'member_invalid returning[3]']
   ])
@@ -114,12 +105,8 @@ t.test('columns and group_by', async t => {
       [2], [null], [[]], [''], ['data->'], ['->a'], ['->>a'], ['data->>a->b'], ['data->->b'], [{}]
     ],
     'columns[1]': [
-      ['id', long],
-      ['id', 'id'],
-      ['id', { column: 'name', as: 'id' }],
-      ['data->a', 'data->b->a'],
-      [{ fn: 'count' }, { fn: 'count', column: 'id' }],
-      ['count', { fn: 'count' }],
+      ['id', long], ['id', 'id'], ['id', { column: 'name', as: 'id' }], ['data->a', 'data->b->a'],
+      [{ fn: 'count' }, { fn: 'count', column: 'id' }], ['count', { fn: 'count' }],
       [{ fn: 'sum', column: 'id' }, { fn: 'sum', column: 'n' }],
       [{ fn: 'sum', column: 'n', as: 'id' }, 'id']
     ],
@@ -148,8 +135,6 @@ t.test('columns and group_by', async t => {
       columns => ({ ...select, columns }), 'member_missing'
     ),
     [{ ...select, columns: [{ fn: 'count', distinct: true }] }, 'member_missing columns[0].column'],
-    [{ ...select, columns: [{ column: 'id', x: 1 }, { column: 'n', as: '' }, 'name'] },
-      'member_unknown columns[0].x', 'member_invalid columns[1].as'],
     [{ ...select, group_by: ['id'] }, 'member_missing columns'],
     ...invalid(groupBy, value => ({ ...select, columns: ['id'], group_by: value }))
   ])
@@ -167,8 +152,6 @@ t.test('order, limit, offset and lock', async t => {
       [{ id: { direction: 'asc', nulls: null } }]
     ],
     'order[0][""]': [[{ '': 'asc' }]],
-    [`order[0].${long}`]: [[{ [long]: 'asc' }]],
-    'order[0]["data->"]': [[{ 'data->': 'asc' }]],
     'order[0]["data->>a->b"]': [[{ 'data->>a->b': 'asc' }]]
   }
   const lock = {
@@ -180,14 +163,10 @@ t.test('order, limit, offset and lock', async t => {
   assertIssues(t, [
     ...invalid(order, order => ({ ...select, order })),
     [{ ...select, order: [{ id: { dir: 'asc' } }] }, 'member_unknown order[0].id.dir'],
-    [{ ...select, order: [{ id: { direction: 'asc', null: 'first' } }, { n: 'x' }] },
-      'member_unknown order[0].id.null', 'member_invalid order[1].n'],
     ...invalid({ limit: numbers }, limit => ({ ...select, limit })),
     ...invalid({ offset: numbers }, offset => ({ ...select, offset })),
     ...invalid(lock, lock => ({ ...select, lock })),
-    [{ ...select, lock: { mode: 'share', skip_locked: true } }, 'member_unknown lock.skip_locked'],
-    [{ ...select, lock: { mode: 'x', wait: 'y', of: 'z' } }, 'member_invalid lock.mode',
-      'member_invalid lock.wait', 'member_unknown lock.of']
+    [{ ...select, lock: { mode: 'share', skip_locked: true } }, 'member_unknown lock.skip_locked']
   ])
 })
 
@@ -200,8 +179,7 @@ t.test('expect', async t => {
   assertIssues(t, [
     ...[insert, update, remove, select].flatMap(operation =>
       invalid(values, expect => ({ ...operation, expect }))),
-    [{ ...select, expect: { exactly: 1 } }, 'member_unknown expect.exactly'],
-    [{ ...select, expect: { min: 1, most: 2 } }, 'member_unknown expect.most']
+    [{ ...select, expect: { exactly: 1 } }, 'member_unknown expect.exactly']
   ])
 })
 
@@ -211,7 +189,6 @@ t.test('on_conflict', async t => {
     on_conflict: ['nothing', [], true, 1],
     'on_conflict.do': ['ignore', null, 1].map(action => ({ columns: ['id'], do: action })),
     'on_conflict.columns': [[], 'id', null].map(columns => ({ columns, do: 'nothing' })),
-    'on_conflict.columns[0]': [[''], [long]].map(columns => ({ columns, do: 'nothing' })),
     'on_conflict.columns[1]': [{ columns: ['id', 1], do: 'nothing' }],
     'on_conflict.constraint': ['', 1, null, long, ['a']].map(constraint =>
       ({ constraint, do: 'nothing' })
@@ -223,7 +200,6 @@ t.test('on_conflict', async t => {
       { ...upsert, set: Object.fromEntries(many(1601).map(name => [name, 1])) }
     ],
     'on_conflict.set[""]': [{ ...upsert, set: { '': 1 } }],
-    [`on_conflict.set.${long}`]: [{ ...upsert, set: { [long]: 1 } }],
     'on_conflict.set.n.$plus': [{ ...upsert, set: { n: { $plus: 1 } } }],
     'on_conflict.where': [
       { ...nothing, where: one },
@@ -238,16 +214,10 @@ t.test('on_conflict', async t => {
   assertIssues(t, [
     ...invalid(values, conflict),
     [conflict({ columns: ['id'] }), 'member_missing on_conflict.do'],
-    [
-      conflict({ ...nothing, target: 'x', doo: 'y' }),
-      'member_unknown on_conflict.target', 'member_unknown on_conflict.doo'
-    ],
+    [conflict({ ...nothing, target: 'x', doo: 'y' }),
+      'member_unknown on_conflict.target', 'member_unknown on_conflict.doo'],
     [conflict({ ...upsert, set: {} }), 'set_empty on_conflict.set'],
     [conflict({ ...upsert, where: { n: {} } }), 'where_empty on_conflict.where.n'],
-    [
-      conflict({ ...upsert, where: { n: { eq: null }, name: { nope: 1 } } }),
-      'operand_invalid on_conflict.where.n.eq', 'operator_unknown on_conflict.where.name.nope'
-    ],
     [
       conflict({
         ...upsert,
@@ -265,8 +235,7 @@ t.test('on_conflict', async t => {
     }, values => ({ ...insert, values, on_conflict: upsert })),
     // Other inserts ignore these members. Here they look like conditions of the conflict.
     [{ ...insert, on_conflict: upsert, where: { n: { gt: 1 } }, set: { n: 1 } },
-      'member_invalid where', 'member_invalid set'],
-    [{ ...insert, values: [1], on_conflict: upsert }, 'member_invalid values[0]']
+      'member_invalid where', 'member_invalid set']
   ])
 })
 
@@ -355,22 +324,6 @@ t.test('several issues are reported at once', async t => {
   assertIssues(t, [
     [
       {
-        ...select,
-        columns: ['', { fn: 'x' }],
-        group_by: [1],
-        order: [{ id: 'x' }],
-        limit: -1,
-        offset: '1',
-        lock: 'x',
-        expect: {},
-        returning: []
-      },
-      'member_invalid columns[0]', 'member_invalid columns[1].fn', 'member_invalid group_by[0]',
-      'member_invalid order[0].id', 'member_invalid limit', 'member_invalid offset',
-      'member_invalid lock', 'member_invalid expect', 'member_invalid returning'
-    ],
-    [
-      {
         ...update,
         set: { n: { $nope: 1 }, name: '$nope.id', '': 1 },
         where: { id: { nope: 1, eq: '$o.id' } },
@@ -381,30 +334,6 @@ t.test('several issues are reported at once', async t => {
       'member_invalid set.n.$nope', 'reference_unknown set.name', 'member_invalid set[""]',
       'operator_unknown where.id.nope', 'reference_unknown where.id.eq',
       'member_invalid returning[0]', 'member_invalid expect', 'member_invalid limit'
-    ],
-    [
-      {
-        ...insert,
-        values: [{ id: '$nope.id' }, 5],
-        returning: ['id', 'id'],
-        expect: { min: 2, max: 1 },
-        on_conflict: { columns: ['id'], constraint: 'x', do: 'nothing', set: { n: 1 } }
-      },
-      'reference_unknown values[0].id', 'member_invalid values[1]', 'member_invalid returning[1]',
-      'member_invalid expect', 'member_invalid on_conflict', 'member_invalid on_conflict.set'
-    ],
-    [
-      conflict({
-        columns: ['id'],
-        do: 'update',
-        set: { n: { $inc: 'x' }, name: '$nope.id', '': 1 },
-        where: { n: { eq: [1] } },
-        index_where: { n: { eq: {} } },
-        x: 1
-      }),
-      'member_invalid on_conflict.set.n.$inc', 'reference_unknown on_conflict.set.name',
-      'member_invalid on_conflict.set[""]', 'operand_invalid on_conflict.where.n.eq',
-      'operand_invalid on_conflict.index_where.n.eq', 'member_unknown on_conflict.x'
     ]
   ])
 })

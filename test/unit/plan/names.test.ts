@@ -132,10 +132,6 @@ t.test('what is changed', t => {
     [own, '=t.a values[0].a']
   )
   t.strictSame(
-    names({ op: 'insert', values: [{ a: 1 }], on_conflict: { columns: ['a'], do: 'nothing' } }),
-    [own, '=t.a on_conflict.columns[0]']
-  )
-  t.strictSame(
     names({ op: 'insert', values: '$params.rows' }), [own, '=t.a values', '=t.b values']
   )
   t.strictSame(
@@ -153,9 +149,6 @@ t.test('what is changed', t => {
     where: { d: { eq: 1 } }
   }), [
     own, 't.d where.d', 't.a key[0]', 't.b key[1]', '=t.b values[0].b', '=t.c values[0].c'
-  ])
-  t.strictSame(names({ op: 'update', key: ['a'], values: [{ a: 1, b: { $col: 'c' } }] }), [
-    own, 't.a key[0]', '=t.b values[0].b', 't.c values[0].b.$col'
   ])
   t.end()
 })
