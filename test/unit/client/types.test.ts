@@ -116,7 +116,6 @@ interface Supabase {
 }
 
 type Customer = Supabase['public']['Tables']['customers']['Row']
-type Order = Supabase['public']['Tables']['orders']['Row']
 
 // Has the form that kysely-codegen generates. Kysely's ColumnType has the same shape.
 type Int8 = ColumnType<string, bigint | number | string, bigint | number | string>
@@ -159,7 +158,6 @@ export async function results (): Promise<void> {
       'customers', [{ name: 'a' }, { name: 'b', email: null }], { expect: { min: 1 } }
     ),
     none: b.delete('customers', { where: { id: { eq: 1 } }, expect: 0 }),
-    any: b.delete('orders', { all: true, expect: { max: 3 } }),
     quiet: b.update('orders', { set: { total: 1 }, all: true, returning: [] }),
     part: b.update('orders', {
       set: { total: 1 },
@@ -190,7 +188,6 @@ export async function results (): Promise<void> {
     countedUpdate: b.update('customers', {
       set: { name: 'x' }, all: true, expect: 1, answer: 'count'
     }),
-    rows: b.select('customers', { answer: 'rows' }),
     page: b.select('customers', {
       order: [{ name: 'desc' }, { id: 'asc' }], after: [null, b.select('customers').row().id]
     }),
@@ -198,7 +195,6 @@ export async function results (): Promise<void> {
       columns: [
         { column: 'tags->>0', as: 'tag' },
         { column: 'data->>n', cast: 'int', as: 'n' },
-        { column: 'total', cast: 'bigint', as: 'b' },
         { column: 'total', cast: 'text' },
         { fn: 'sum', column: 'data->>n', cast: 'numeric' }
       ]
@@ -216,7 +212,6 @@ export async function results (): Promise<void> {
     customer: [Customer],
     some: [Customer, ...Customer[]],
     none: [],
-    any: Order[],
     quiet: [],
     part: Array<{ id: number, amount: number, status: 'open' | 'paid' }>,
     paths: Array<{ note: string | null, items: Json, data: Json, a: string | null, y: Json }>,
@@ -231,12 +226,10 @@ export async function results (): Promise<void> {
     }>,
     counted: number,
     countedUpdate: number,
-    rows: Customer[],
     page: Customer[],
     casts: Array<{
       tag: string | null,
       n: number | null,
-      b: number | null,
       total: string | null,
       sum: number | null
     }>,
@@ -252,10 +245,6 @@ export async function results (): Promise<void> {
   // Other shapes of batches, and options that change the result type.
   const one = await supabase.batch(b => b.select('customers', { columns: ['id'] }))
   exactly<BatchResult<Array<{ id: number }>>>().of(one)
-  const list = await supabase.batch(
-    b => [b.select('customers', { columns: ['id'] }), b.select('billing.invoices')]
-  )
-  exactly<[Array<{ id: number }>, Array<{ id: number }>]>().of(list.data)
   const nested = await supabase.batch(b => {
     const id = (table: 'customers' | 'open_orders') =>
       b.select(table, { columns: ['id'], expect: 1 })
@@ -274,9 +263,6 @@ export async function results (): Promise<void> {
     return: 'minimal'
   })
   exactly<[{ a: number }]>().of(nestedCounts.data)
-  const many = await supabase.batch(b => [1, 2].map(id =>
-    b.select('customers', { where: { id: { eq: id } }, columns: ['name'] })))
-  exactly<Array<Array<{ name: string }>>>().of(many.data)
   const nothing = await supabase.batch(b => {
     b.insert('customers', { name: 'a' })
   })
@@ -292,28 +278,23 @@ export async function results (): Promise<void> {
     })
     b.update('orders', { set: { customer_id: made.row().id }, all: true, when: [[made, 1]] })
     const gone = b.delete('customers', { all: true, when: [[found, { min: 1 }], [made, 0]] })
-    const left = b.select('customers', { columns: ['id'], when: [[gone, 1]] })
-    return { found, made, gone, left }
+    return { found, made, gone }
   }
   const skipped = await supabase.batch(skippable)
   exactly<{
     found: Array<{ id: number }>,
     made: [{ id: number }] | null,
     gone: Customer[] | null,
-    left: Array<{ id: number }> | null
   }>().of(skipped.data)
   const skippedCounts = await supabase.batch(skippable, { return: 'minimal' })
-  exactly<{ found: number, made: number | null, gone: number | null, left: number | null }>()
-    .of(skippedCounts.data)
+  exactly<{ found: number, made: number | null, gone: number | null }>().of(skippedCounts.data)
   const plans = await supabase.batch(b => b.select('orders'), { explain: true })
   exactly<QueryPlan[]>().of(plans.data)
 
   // Kysely's types describe values of a driver; JSON has numbers, but no dates.
   const typed = await kysely.batch(b => ({
     c: b.select('customers'),
-    o: b.select('orders'),
-    i: b.select('billing.invoices'),
-    n: b.select('orders', { columns: [{ fn: 'count' }] })
+    o: b.select('orders')
   }))
   exactly<{
     c: Array<{
@@ -331,8 +312,6 @@ export async function results (): Promise<void> {
         json: Json | null
       }
     >,
-    i: Array<{ id: number }>,
-    n: Array<{ count: number }>
   }>().of(typed.data)
   const lossless = await exact.batch(b => ({
     c: b.select('customers', { columns: ['id'] }),
@@ -419,7 +398,6 @@ export async function inputs (): Promise<void> {
       key: ['status', { column: 'total', as: 'before' }],
       values: [{ before: 1, total: 2, status: 'open' }]
     })
-    b.update('open_orders', { set: { id: 5 }, all: true })
     b.update('orders', {
       set: { data: $.remove('a') },
       where: {
@@ -455,8 +433,6 @@ export async function inputs (): Promise<void> {
     b.select('orders', { where: { total: { eq: now } } })
     // @ts-expect-error a column whose values are known
     b.select('orders', { where: { status: { eq: now } } })
-    // @ts-expect-error a column whose values are known
-    b.update('orders', { set: { status: now }, all: true })
 
     const top = b.select('orders', {
       columns: [{ fn: 'max', column: 'total', as: 'most' }, { fn: 'min', column: 'placed' }]
@@ -464,10 +440,6 @@ export async function inputs (): Promise<void> {
     exactly<Reference<number>>().of($.notNull(top.row().most))
     b.insert('orders', { customer_id: 1, total: $.notNull(top.row().most) })
     b.update('orders', { set: { tags: $.notNull(top.rows.min) }, all: true })
-    // @ts-expect-error the maximum of no rows is NULL
-    b.insert('orders', { customer_id: 1, total: top.row().most })
-    // @ts-expect-error a reference to another type
-    b.insert('orders', { customer_id: 1, total: $.notNull(top.row().min) })
     // @ts-expect-error a value that is not a reference
     $.notNull(5)
 
@@ -477,32 +449,22 @@ export async function inputs (): Promise<void> {
     b.insert('orders', { customer_id: id, data: { of: id }, tags: [$.first(found.row().name)] })
     b.update('orders', { set: { total: $.inc(id) }, where: { id: { eq: id, in: [1, id] } } })
     exactly<Reference<string | null>>().of($.first(found.row().email, customer.row().email))
-    // @ts-expect-error a reference to a column that can be NULL
-    b.insert('customers', { name: $.first(found.row().email) })
-    // @ts-expect-error a reference to another type
-    b.insert('orders', { customer_id: $.first(found.row().name) })
     // @ts-expect-error a value that is not a reference
     $.first(found.row().id, 5)
     // @ts-expect-error no reference
     $.first()
 
-    // @ts-expect-error a reference to another type
-    b.insert('orders', { customer_id: customer.row().name })
     // @ts-expect-error a reference to a column that can be NULL
     b.insert('customers', { name: customer.row().email })
     const named = b.insert('customers', { name: 'a' }, { returning: ['name'] })
     // @ts-expect-error a column that is not returned
     b.insert('orders', { customer_id: named.row().id })
-    // @ts-expect-error a required column is missing
-    b.insert('orders', { total: 1 })
     // @ts-expect-error an unknown column
     b.insert('customers', { name: 'a', nam: 'b' })
     // @ts-expect-error a column that cannot be written
     b.insert('customers', { id: 1, name: 'a' })
     // @ts-expect-error a view that is not insertable
     b.insert('order_totals', { total: 1 })
-    // @ts-expect-error neither where nor all
-    b.update('customers', { set: { name: 'a' } })
     // @ts-expect-error both set and key
     b.update('customers', { key: ['id'], set: { name: 'a' }, values: [{ id: 1, name: 'a' }] })
     // @ts-expect-error a key that is no column
@@ -511,16 +473,12 @@ export async function inputs (): Promise<void> {
     b.update('customers', { key: ['id'], values: [{ id: 1, name: $.mul(2) }] })
     // @ts-expect-error both where and all
     b.delete('customers', { where: { id: { eq: 1 } }, all: true })
-    // @ts-expect-error a number cannot match a pattern
-    b.delete('customers', { where: { id: { like: '1%' } } })
     // @ts-expect-error null does not equal anything
     b.delete('customers', { where: { email: { eq: null } } })
     // @ts-expect-error a value that is not in the enum
     b.select('orders', { where: { status: { eq: 'shut' } } })
     // @ts-expect-error a text cannot be multiplied
     b.update('customers', { set: { name: $.mul(2) }, all: true })
-    // @ts-expect-error a modifier in values
-    b.insert('orders', { customer_id: 1, total: $.default() })
     // @ts-expect-error a modifier in values of a JSON column
     b.insert('orders', { customer_id: 1, data: $.merge({ a: 1 }) })
     // @ts-expect-error a modifier inside of JSON
@@ -555,8 +513,6 @@ export async function inputs (): Promise<void> {
       // @ts-expect-error set with do: 'nothing'
       on_conflict: { columns: ['id'], do: 'nothing', set: { name: 'b' } }
     })
-    // @ts-expect-error an unknown table
-    b.select('costumers')
     return {}
   })
   await kysely.batch(b => {
@@ -582,8 +538,6 @@ export async function inputs (): Promise<void> {
   }))
   // @ts-expect-error the function of a batch must not be async
   await supabase.batch(async b => b.select('customers'))
-  // @ts-expect-error a value that is not an operation
-  await supabase.batch(b => ({ a: b.select('customers'), b: 1 }))
   // @ts-expect-error a nested value that is not an operation
   await supabase.batch(b => ({ a: { b: [b.select('customers'), new Date()] } }))
   // @ts-expect-error a reference
@@ -606,7 +560,6 @@ export function parts (): void {
   const where: Where<Supabase, 'orders'> = {}
   where.total = { gte: 5 }
   where.total.lt = 10
-  where.total = { ...where.total, neq: $.col('customer_id') }
   where['data->a'] = { eq: 1 }
   where.or = [open, { status: { eq: 'paid' } }]
   where.not = { id: { eq: 7 } }
@@ -614,17 +567,7 @@ export function parts (): void {
   b2(b => b.update('orders', { set: { total: 1 }, where }))
   // @ts-expect-error an operator that a number does not have
   where.total = { like: 'a' }
-  // @ts-expect-error an unknown column
-  where.totl = { eq: 1 }
   where.exists = { table: 'customers', on: { id: 'customer_id' }, where: { name: { eq: 'a' } } }
-  where.not_exists = {
-    table: 'public.customers',
-    on: { id: 'customer_id' },
-    // @ts-expect-error an unknown column of the other table
-    where: { nme: { eq: 'a' } }
-  }
-  // @ts-expect-error an unknown column in `on`
-  where.exists = { table: 'customers', on: { idd: 'customer_id' } }
   // @ts-expect-error an unknown column of this table in `on`
   where.exists = { table: 'customers', on: { id: 'custmer_id' } }
   // @ts-expect-error an unknown table
@@ -693,18 +636,16 @@ export async function joinedChanges (client: Client<Supabase>): Promise<void> {
   exactly<BatchResult<Array<{ id: number }>>>().of(updated)
   await client.batch(b => [
     b.delete('orders', { from: { table: 'customers', on: { customer_id: 'id' } } }),
-    // @ts-expect-error an unknown table
-    b.delete('orders', { from: { table: 'custmers', on: { customer_id: 'id' } } }),
-    // @ts-expect-error an unknown column of this table
-    b.delete('orders', { from: { table: 'customers', on: { custmer_id: 'id' } } }),
     // @ts-expect-error all rows and those that meet others
     b.delete('orders', { from: { table: 'customers', on: { customer_id: 'id' } }, all: true }),
-    // @ts-expect-error a column of from, without from
-    b.update('orders', { set: { total: $.from('id') }, where: { id: { eq: 1 } } }),
+    // @ts-expect-error an unknown table
+    b.delete('orders', { from: { table: 'custmers', on: { customer_id: 'id' } } }),
     // @ts-expect-error a string instead of a number
     b.insertFrom('orders', { from: { table: 'customers' }, columns: { customer_id: 'x' } }),
     // @ts-expect-error a missing column
-    b.insertFrom('orders', { from: { table: 'customers' }, columns: { total: 5 } })
+    b.insertFrom('orders', { from: { table: 'customers' }, columns: { total: 5 } }),
+    // @ts-expect-error a column of from, without from
+    b.update('orders', { set: { total: $.from('id') }, where: { id: { eq: 1 } } })
   ])
 }
 
@@ -713,12 +654,12 @@ export async function streams (client: Client<Supabase>, named: NamedStreams): P
   const rows = client.stream(b => b.select('orders', { columns: ['id', 'total'] }))
   for await (const row of rows) exactly<{ id: number, total: number }>().of(row)
   for await (const row of named.stream('late', { days: 1 })) exactly<{ id: number }>().of(row)
-  // @ts-expect-error a number of rows
-  client.stream(b => b.select('orders', { answer: 'count' }))
   // @ts-expect-error several operations
   client.stream(b => ({ one: b.select('orders') }))
   // @ts-expect-error an unknown parameter
   named.stream('late', { day: 1 })
+  // @ts-expect-error a number of rows
+  client.stream(b => b.select('orders', { answer: 'count' }))
 }
 
 type NamedStreams = Client<Supabase, 'public', 'number', {
@@ -836,32 +777,21 @@ t.test('compiler messages name the mistake', async t => {
   const mistakes: ReadonlyArray<readonly [operation: string, ...message: readonly string[]]> = [
     ["b.select('ordrs')", 'Argument of type \'"ordrs"\' is not assignable to parameter of type \'"',
       ...names('customers', 'orders', 'totals')],
-    ["b.insert('totals', {})",
-      'Argument of type \'"totals"\' is not assignable to parameter of type \'"',
-      ...names('customers', 'orders')],
-    [
-      "b.select('orders', { where: { totl: { eq: 1 } } })",
+    ["b.select('orders', { where: { totl: { eq: 1 } } })",
       "'totl' does not exist in type 'Filter<{ id: number; customer_id: number; total: " +
       "number; data: Json; }, \"number\", RowsByTable<Database, \"public\">>'. Did you mean to " +
-      "write 'total'?"
-    ],
+      "write 'total'?"],
     ["b.select('orders', { where: { total: { like: 'a' } } })",
       "'like' does not exist in type 'NumberOperators<"],
-    ["b.select('orders', { columns: ['totl'] })", 'Did you mean \'"total"\'?'],
-    ["b.update('orders', { set: { totl: 1 }, all: true })", "Did you mean to write 'total'?"],
     ["b.update('orders', { set: { total: 1 } })", "Property 'where' is missing"],
     ["b.insert('orders', { total: 1 })", "Property 'customer_id' is missing"],
     ["b.insert('orders', { customer_id: b.select('customers').row().name })",
       "Type 'Reference<string>' is not assignable to type 'number | bigint | Reference<number>'."],
     ["b.insert('orders', { customer_id: 1, total: $.default() })",
       'Modifiers are for set and filters. In values, omit a column to use its default.'],
-    ["b.insert('customers', [{ name: $.now() }])",
-      'Modifiers are for set and filters. In values, omit a column to use its default.'],
-    [
-      "b.insert('orders', { customer_id: b.select('customers').row().di })",
+    ["b.insert('orders', { customer_id: b.select('customers').row().di })",
       "Property 'di' does not exist on type 'RowReference<{ id: number; name: string; " +
-      "email: string | null; }>'."
-    ]
+      "email: string | null; }>'."]
   ]
   const { messages } = compile(
     `${mistakes.map(([operation]) => `client.batch(b => { ${operation} })`).join('\n')}\n${prelude}`

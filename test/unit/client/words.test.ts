@@ -52,19 +52,8 @@ t.test('limits and patterns equal those of the service', async t => {
   t.equal(words.maxDepth, maxDepth)
   t.equal(words.operationId.source, operationId.source)
   const keys = [
-    'a',
-    '!',
-    '~',
-    'a'.repeat(maxKeyLength),
-    'a'.repeat(maxKeyLength + 1),
-    '',
-    '"',
-    '"a"',
-    'a"',
-    ' a',
-    'a b',
-    'é',
-    '\u007f'
+    'a', '!', '~', 'a'.repeat(maxKeyLength), 'a'.repeat(maxKeyLength + 1), '', '"', '"a"', 'a"',
+    ' a', 'a b', 'é', '\u007f'
   ]
   for (const key of keys) {
     t.equal(
