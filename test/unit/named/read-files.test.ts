@@ -46,72 +46,39 @@ const issues: ReadonlyArray<readonly [text: string, ...issues: string[]]> = [
   ['{"a": 1, "a": 2}', '1:1: The file has an object with the duplicate key "a".'],
   [`{"operations": [${select}],\n "rolls": []}`, '2:2: "rolls": Unexpected property.'],
   ['{"operations": []}', '1:2: "operations": '],
-  [
-    `{"roles": [], "description": 5, "operations": [${select}]}`,
-    '1:15: "description"', '1:2: "roles"'
-  ],
+  [`{"roles": [], "description": 5, "operations": [${select}]}`,
+    '1:15: "description"', '1:2: "roles"'],
   [`{"operations": [${select}, ${select}]}`, '1:60: operation 1 (s): id_duplicate'],
   ['{"operations": [5]}', '1:17: operation 0: id_missing'],
-  [
-    `{"operations": [${[1, 2, 3, 4].map(n => select.replace('"s"', `"s${n}"`)).join()}]}`,
-    '1:2: too_many_ops'
-  ],
-  [
-    `{"operations": [${select.replace('"s"', '"params"')}]}`,
-    '1:17: operation 0 (params): id_duplicate: The id "params" is reserved'
-  ],
-  [
-    file(object('{}'), '{"id": {"eqq": 1}, "n": {"eq": "$params.x"}}'),
+  [`{"operations": [${[1, 2, 3, 4].map(n => select.replace('"s"', `"s${n}"`)).join()}]}`,
+    '1:2: too_many_ops'],
+  [`{"operations": [${select.replace('"s"', '"params"')}]}`,
+    '1:17: operation 0 (params): id_duplicate: The id "params" is reserved'],
+  [file(object('{}'), '{"id": {"eqq": 1}, "n": {"eq": "$params.x"}}'),
     '3:20: operation 0 (s): operator_unknown at where.id.eqq',
-    '3:37: operation 0 (s): reference_unknown at where.n.eq: "$params.x" names no'
-  ],
-  [
-    fileWithX('true', '{"id": {"eq": "$params.x"}}', ''),
+    '3:37: operation 0 (s): reference_unknown at where.n.eq: "$params.x" names no'],
+  [fileWithX('true', '{"id": {"eq": "$params.x"}}', ''),
     '3:20: operation 0 (s): reference_malformed at where.id.eq: "$params.x" can ' +
-    'be missing: add it to "required"'
-  ],
-  [
-    fileWithX('{"type": "array"}', '{"id": {"nin": "$params.x", "eq": "$params.x"}}'),
-    '3:40: operation 0 (s): operand_invalid at where.id.eq: "$params.x" is a list'
-  ],
-  [
-    fileWithX('{"type": "array"}', '{"id": {"nin": "$params.x"}}'),
+    'be missing: add it to "required"'],
+  [fileWithX('{"type": "array"}', '{"id": {"nin": "$params.x", "eq": "$params.x"}}'),
+    '3:40: operation 0 (s): operand_invalid at where.id.eq: "$params.x" is a list'],
+  [fileWithX('{"type": "array"}', '{"id": {"nin": "$params.x"}}'),
     '3:20: operation 0 (s): reference_malformed at where.id.nin: "$params.x" can ' +
-    'be an empty list'
-  ],
-  [
-    fileWithX('{"type": "integer"}', '{"id": {"in": "$params.x"}}'),
-    '3:20: operation 0 (s): operand_invalid at where.id.in'
-  ],
+    'be an empty list'],
   [`{"roles": ["a", 5], "operations": [${select}]}`, '1:17: "roles[1]": Expected string.'],
-  [`{"operations": [${'['.repeat(100)}${']'.repeat(100)}]}`, '1:1: The file is nested too deeply.'],
-  [
-    `{"operations": [${'['.repeat(9000)}${']'.repeat(9000)}]}`,
-    '1:1: The file is nested too deeply.'
-  ],
-  [
-    fileWithX('{"type": "integer"}', '{"id": {"eq": {"$first": ["$params.x"]}}}'),
+  [`{"operations": [${'['.repeat(9000)}${']'.repeat(9000)}]}`,
+    '1:1: The file is nested too deeply.'],
+  [fileWithX('{"type": "integer"}', '{"id": {"eq": {"$first": ["$params.x"]}}}'),
     '3:38: operation 0 (s): reference_malformed at where.id.eq.$first[0]: ' +
-    '"$params.x" always exists'
-  ],
+    '"$params.x" always exists'],
   [file(object('{"__proto__": true}'), '{}'), '1:46: "__proto__" is not allowed.'],
   [file('{"type": "string"}', '{}'), '1:2: "params" must be a JSON Schema with'],
-  [file('5', '{}'), '1:2: "params" must be'],
   [file('{"type": "object", "properties": []}', '{}'), '1:31: "properties" must be object.'],
-  [
-    fileWithX('{"type": "strnig"}', '{}', ''),
+  [fileWithX('{"type": "strnig"}', '{}', ''),
     '1:52: "type" must be equal to one of the allowed values: ["array"',
-    '1:52: "type" must be array.', '1:52: "type" must match a schema in anyOf.'
-  ],
-  [
-    fileWithX('{"minLenght": 1}', '{}', ''),
-    '1:52: "minLenght" is unknown.'
-  ],
-  [fileWithX('{"$ref": "http://a/b"}', '{}', ''), '1:52: "http://a/b" does not name a schema'],
-  [
-    fileWithX('{"maximum": 9007199254740993}', '{}', ''),
-    '1:52: The number has more digits than a double can hold.'
-  ],
+    '1:52: "type" must be array.', '1:52: "type" must match a schema in anyOf.'],
+  [fileWithX('{"maximum": 9007199254740993}', '{}', ''),
+    '1:52: The number has more digits than a double can hold.'],
   [fileWithX('{"type": "integer", "default": "a"}', '{}', ''), '1:71: "x" must be integer.']
 ]
 
@@ -131,28 +98,22 @@ const copied = (from: string, columns = '{"a": 1}'): string =>
 const rowIssues: ReadonlyArray<readonly [text: string, ...issues: string[]]> = [
   [rowsFile(closed, insert)],
   [rowsFile(items(''), copied('{"param": "rows", "columns": [{"fn": "count"}]}'))],
-  [
-    rowsFile('{"type": "array"}', insert),
-    'reference_malformed at values: "$params.rows" must be a list of objects'
-  ],
-  [
-    rowsFile('{"type": "array", "prefixItems": [true], "items": {"type": "object"}}', insert),
-    'reference_malformed at values: "$params.rows" must be a list of objects'
-  ],
-  [
-    rowsFile('{"type": "array", "items": {"type": "string"}}', insert),
-    'reference_malformed at values: "$params.rows" must be a list of objects'
-  ],
+  [rowsFile('{"type": "array"}', insert),
+    'reference_malformed at values: "$params.rows" must be a list of objects'],
+  ...['"prefixItems": [true], "items": {"type": "object"}', '"items": {"type": "string"}'].map(
+    (more): [string, string] => [rowsFile(`{"type": "array", ${more}}`, insert),
+      'reference_malformed at values: "$params.rows" must be a list of objects']
+  ),
+  [rowsFile(items(', "additionalProperties": false, "patternProperties": {"^a": true}'), insert),
+    'reference_malformed at values: "items" of "$params.rows" must have "additionalProperties"'],
+  [rowsFile(closed, copied('{"param": "$params.rows"}')),
+    'reference_unknown at from.param: "param" takes the name of a parameter: "rows".'],
+  [rowsFile(closed, joined('{"param": "rows", "on": {"a": "sku"}, "group_by": ["sku"]}')),
+    'member_missing at from.columns: "group_by" requires "columns".'],
   [rowsFile(closed, insert, ''), 'reference_malformed at values: "$params.rows" can be missing'],
-  [
-    rowsFile(items(', "properties": {"": true}'), insert),
+  [rowsFile(items(', "properties": {"": true}'), insert),
     'reference_malformed at values: "items" of "$params.rows" must have "additionalProperties"',
-    'reference_malformed at values: A column name must be'
-  ],
-  [
-    rowsFile(items(', "additionalProperties": false, "patternProperties": {"^a": true}'), insert),
-    'reference_malformed at values: "items" of "$params.rows" must have "additionalProperties"'
-  ],
+    'reference_malformed at values: A column name must be'],
   [
     rowsFile(
       items(`, "additionalProperties": false, "properties": {${
@@ -162,23 +123,11 @@ const rowIssues: ReadonlyArray<readonly [text: string, ...issues: string[]]> = [
     ),
     'reference_malformed at values: "$params.rows" has 1700 columns; at most 1600 are allowed.'
   ],
-  [
-    rowsFile(closed, insert.replace('rows"', 'row"')),
-    'reference_unknown at values: There is no parameter "row". Parameters: rows, other.'
-  ],
-  [
-    `{"params": ${object('{}')}, "operations": [${insert}]}`,
-    'reference_unknown at values: There is no parameter "rows". Parameters: none.'
-  ],
-  [
-    rowsFile(closed, copied('{"param": "$params.rows"}')),
-    'reference_unknown at from.param: "param" takes the name of a parameter: "rows".'
-  ],
-  [
-    rowsFile(closed, copied('{"param": "rows", "columns": ["sku", {"fn": "count"}]}')),
+  [`{"params": ${object('{}')}, "operations": [${insert}]}`,
+    'reference_unknown at values: There is no parameter "rows". Parameters: none.'],
+  [rowsFile(closed, copied('{"param": "rows", "columns": ["sku", {"fn": "count"}]}')),
     'member_invalid at from.columns[0]: "sku" must be in "group_by", or be aggregated.',
-    'member_invalid at from.columns[0]: "sku" meets no column whose type it could take.'
-  ],
+    'member_invalid at from.columns[0]: "sku" meets no column whose type it could take.'],
   [rowsFile(closed, insert.replace('$params.', '')), 'member_invalid at values: "values" must be'],
   [
     rowsFile(
@@ -188,22 +137,10 @@ const rowIssues: ReadonlyArray<readonly [text: string, ...issues: string[]]> = [
     'member_invalid at values: Beside "key", "values" must be an array. To use rows of a parameter'
   ],
   [rowsFile(closed, joined('{"param": "rows"}')), 'member_missing at from.on: "on" is required'],
-  [
-    rowsFile(closed, joined('{"param": "rows", "on": {"a": "sku"}, "where": {}}')),
-    'member_unknown at from.where: Unknown member "where"'
-  ],
-  [
-    rowsFile(closed, joined('{"param": "other", "on": {"a": "sku"}}')),
-    'reference_malformed at from.param: "$params.other" must be a list of objects'
-  ],
-  [
-    rowsFile(closed, joined('{"param": "rows", "on": {"a": "skuu"}}')),
-    'member_invalid at from.on.a: Unknown member "skuu". Did you mean "sku"?'
-  ],
-  [
-    rowsFile(closed, joined('{"param": "rows", "on": {"a": "sku"}, "group_by": ["sku"]}')),
-    'member_missing at from.columns: "group_by" requires "columns".'
-  ],
+  [rowsFile(closed, joined('{"param": "rows", "on": {"a": "sku"}, "where": {}}')),
+    'member_unknown at from.where: Unknown member "where"'],
+  [rowsFile(closed, joined('{"param": "rows", "on": {"a": "skuu"}}')),
+    'member_invalid at from.on.a: Unknown member "skuu". Did you mean "sku"?'],
   [
     rowsFile(
       closed,
@@ -316,7 +253,6 @@ const numbers: ReadonlyArray<
   ['{"type": "integer"}', ['1', '1.0', '1e2', '9007199254740993', '-0', '1e400'], [
     '1.5', '0.1', '"1"', 'null'
   ]],
-  ['{"type": "number"}', ['1.5', '1e999999', '0.1e-999999'], ['"1"', 'true']],
   ['{"type": "array", "uniqueItems": true}', ['[9007199254740993, 9007199254740992]'], [
     '[9007199254740993, 9007199254740993.0]', '[1e400, 10e399]', '[0.1e-400, -0.0, 0.10e-400]'
   ]],
@@ -331,16 +267,10 @@ const numbers: ReadonlyArray<
   ['{"multipleOf": 0.01}', ['0.29', '1e400', '12345678901234567890.12', '0'], [
     '0.291', '12345678901234567890.123', '1e-400'
   ]],
-  ['{"multipleOf": 3}', ['9', '-6.0', '0', '3e20'], ['10', '1e20', '9.5']],
-  ['{"items": {"minimum": 1}}', ['[1e301, 1e400]'], ['[1e-302]', '[1, 1e-400]']],
   ['{"additionalProperties": {"maximum": 1}}', ['{"__proto__": 1.0, "a": "2"}'], [
     '{"__proto__": 1.00000000000000000000001}', '{"a": 1e400}'
   ]],
-  ['{"const": 5}', ['5', '5.0'], ['5.1', '6']],
   ['{"enum": [9007199254740992, "a"]}', ['9007199254740992', '"a"'], ['9007199254740994']],
-  ['{"uniqueItems": true}', ['[9007199254740993, 9007199254740994.5, 9007199254740995]'], [
-    '[9007199254740993, 9007199254740993]'
-  ]],
   ['{"uniqueItems": true}', [
     '"x"', '[]', '["1", 1, [1], {"a": 1}, null, "null"]',
     '[{"a": 1, "b": 2}, {"a": 2, "b": 1}, {"a": 1}]',
@@ -400,19 +330,6 @@ t.test('integers become their digits', async t => {
   }
   t.equal(read('{"type": "integer", "default": 1e3}', ''), '1000')
   t.equal(read('{"properties": {"a": {"type": "integer"}}}', '{"a":1.0}'), '{"a":1.0}')
-})
-
-t.test('an exponent of any length is compared', async t => {
-  const many = '4'.repeat(400)
-  const isValid = (schema: string, value: string): boolean =>
-    prepareCheck(schema)(value).length === 0
-  for (const [value, order] of [[`1e${many}`, 1], [`0e${many}`, -1], [`-1e${many}`, -1]] as const) {
-    t.equal(isValid('{"minimum": 7}', value), order > 0, value)
-    t.equal(isValid('{"exclusiveMaximum": 7}', value), order < 0, value)
-    t.equal(isValid('{"items": {"maximum": 7}}', `[${value}]`), order < 0, value)
-  }
-  for (const value of [`14e${many}`, `0e-${many}`]) t.ok(isValid('{"multipleOf": 7}', value), value)
-  for (const value of [`15e${many}`, `7e-${many}`]) t.notOk(isValid('{"multipleOf": 7}', value))
 })
 
 t.test('equal items are named', async t => {
