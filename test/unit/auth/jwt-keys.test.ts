@@ -67,20 +67,15 @@ t.test('valid keys are accepted', async t => {
     [{ JWT_SECRET: secret, JWT_ALGORITHMS: ' HS512 , HS256' }, ['HS512', 'HS256']],
     // Any 32 bytes are a secret, even if they begin like JSON.
     [{ JWT_SECRET: `{${secret}` }, sharedAlgorithms],
-    [{ JWT_SECRET: 'é'.repeat(16) }, sharedAlgorithms],
     [{ JWT_PUBLIC_KEY: publicPem(rsa, 'pkcs1') }, rsaAlgorithms],
     [{ JWT_PUBLIC_KEY: certificate }, ['ES256']],
     ...['\\n', ' ', '', '\r\n'].map(end =>
       [{ JWT_PUBLIC_KEY: publicPem(rsa).replaceAll('\n', end) }, rsaAlgorithms] as const
     ),
     [{ JWT_PUBLIC_KEY: ` ${publicPem(rsa)}\n`, JWT_ALGORITHMS: 'PS384' }, ['PS384']],
-    [{ JWT_PUBLIC_KEY: publicPem(keyPair('p384')) }, ['ES384']],
-    [{ JWT_PUBLIC_KEY: publicPem(keyPair('p521')) }, ['ES512']],
     [{ JWT_PUBLIC_KEY: publicPem(keyPair('ed448')) }, ['EdDSA']],
-    [
-      { JWT_JWKS: ` ${jwks(publicJwk(p256), publicJwk(keyPair('ed25519')), publicJwk(rsa))}\n` },
-      [...rsaAlgorithms, 'ES256', 'EdDSA']
-    ],
+    [{ JWT_JWKS: ` ${jwks(publicJwk(p256), publicJwk(keyPair('ed25519')), publicJwk(rsa))}\n` },
+      [...rsaAlgorithms, 'ES256', 'EdDSA']],
     [
       {
         JWT_JWKS: jwks(publicJwk(rsa, { alg: 'PS256' }), publicJwk(p256)),
@@ -101,11 +96,8 @@ t.test('valid keys are accepted', async t => {
       },
       ['ES256']
     ],
-    [
-      { JWT_JWKS_URL: 'https://id.example/keys?key=x' },
-      [...rsaAlgorithms, 'ES256', 'ES384', 'ES512', 'EdDSA']
-    ],
-    [{ JWT_JWKS_URL: 'http://127.0.0.1:9/', JWT_ALGORITHMS: 'EdDSA,RS256' }, ['EdDSA', 'RS256']],
+    [{ JWT_JWKS_URL: 'https://id.example/keys?key=x' },
+      [...rsaAlgorithms, 'ES256', 'ES384', 'ES512', 'EdDSA']],
     [{ ANON_ROLE: 'anon' }, []]
   ]
   for (const [env, algorithms] of rows) {
@@ -141,19 +133,15 @@ t.test('invalid keys are rejected', async t => {
   const ecSets = (...members: readonly object[]) =>
     members.map(more => jwks(publicJwk(p256, more)))
   const rows: ReadonlyArray<readonly [name: string, problem: string, texts: readonly string[]]> = [
-    [
-      'JWT_SECRET', 'expected at least 32 bytes (the value is not shown)',
-      [secret.slice(0, 31), 'é'.repeat(15)]
-    ],
-    [
-      'JWT_SECRET',
+    ['JWT_SECRET', 'expected at least 32 bytes (the value is not shown)',
+      [secret.slice(0, 31), 'é'.repeat(15)]],
+    ['JWT_SECRET',
       'expected a secret, got a key or a key set; use JWT_PUBLIC_KEY or JWT_JWKS instead',
       [
         pem, `key: ${pem.replaceAll('\n', '\\n')}`, certificate, privatePem(rsa),
         JSON.stringify(publicJwk(rsa)), ` \n${jwks(publicJwk(rsa))}`,
         JSON.stringify([publicJwk(p256)])
-      ]
-    ],
+      ]],
     ['JWT_PUBLIC_KEY', 'is a private key; expected a public key', [
       privatePem(rsa, 'pkcs1'), privatePem(p256, 'sec1'), `${pem}${privatePem(rsa)}`,
       block('OPENSSH PRIVATE KEY'), encrypted as string
@@ -168,10 +156,8 @@ t.test('invalid keys are rejected', async t => {
       block('PUBLIC KEY', 'AAAA'), block('PUBLIC KEY', body.slice(0, 100)), block('CERTIFICATE')
     ]],
     ['JWT_PUBLIC_KEY', 'is an RSA key of fewer than 2048 bits', [publicPem(weak)]],
-    [
-      'JWT_PUBLIC_KEY', 'has a type that no algorithm supports',
-      kinds('secp256k1', 'x25519', 'pss').map(pair => publicPem(pair))
-    ],
+    ['JWT_PUBLIC_KEY', 'has a type that no algorithm supports',
+      kinds('secp256k1', 'x25519', 'pss').map(pair => publicPem(pair))],
     ['JWT_JWKS', 'expected a JSON Web Key Set, {"keys": [{…}]} (the value is not shown)', [
       'x', pem, '[]', '{}', 'null', '{"keys":{}}', '{"keys":["x"]}', '{"Keys":[]}', '{"keys":[',
       `\ufeff${jwks(publicJwk(rsa))}`, JSON.stringify(publicJwk(rsa)), jwks(publicJwk(rsa), 'x'),
@@ -193,31 +179,22 @@ t.test('invalid keys are rejected', async t => {
       jwks(publicJwk(weak), publicJwk(rsa)),
       jwks({ ...publicJwk(weak), n: `AAAA${'AAAA'.repeat(60)}${publicJwk(weak).n}` })
     ]],
-    [
-      'JWT_JWKS', 'key 1 is an RSA key of more than 16384 bits',
-      [jwks(publicJwk(rsa, { n: Buffer.alloc(2049, 255).toString('base64url') }))]
-    ],
-    [
-      'JWT_JWKS', 'key 1 has a type that no algorithm supports',
-      kinds('secp256k1', 'x25519').map(pair => jwks(publicJwk(pair)))
-    ],
+    ['JWT_JWKS', 'key 1 is an RSA key of more than 16384 bits',
+      [jwks(publicJwk(rsa, { n: Buffer.alloc(2049, 255).toString('base64url') }))]],
+    ['JWT_JWKS', 'key 1 has a type that no algorithm supports',
+      kinds('secp256k1', 'x25519').map(pair => jwks(publicJwk(pair)))],
     ['JWT_JWKS', 'key 1 cannot be read', [
       ...ecSets({ y: undefined }, { y: publicJwk(p256).x }, { crv: 'P-999' }, { x: 1 }),
       jwks(publicJwk(rsa, { e: undefined })), jwks({ kty: 'XYZ' })
     ]],
-    [
-      'JWT_JWKS', 'key 1 has an alg that does not match its type',
-      ecSets({ alg: 'ES384' }, { alg: 'RS256' })
-    ],
-    [
-      'JWT_JWKS_URL',
-      'expected an http:// or https:// URL without user, password or fragment ' +
+    ['JWT_JWKS', 'key 1 has an alg that does not match its type',
+      ecSets({ alg: 'ES384' }, { alg: 'RS256' })],
+    ['JWT_JWKS_URL', 'expected an http:// or https:// URL without user, password or fragment ' +
       '(the value is not shown)',
-      [
-        'id.example', 'file:///etc/keys.json', 'https://', 'https://u:p@id.example/',
-        'https://u@id.example/', 'https://:p@id.example/', 'https://id.example/#x', pem
-      ]
-    ]
+    [
+      'id.example', 'file:///etc/keys.json', 'https://', 'https://u:p@id.example/',
+      'https://u@id.example/', 'https://:p@id.example/', 'https://id.example/#x', pem
+    ]]
   ]
   for (const [name, problem, texts] of rows) {
     for (const text of texts) {
@@ -258,11 +235,8 @@ t.test('incompatible keys and algorithms are rejected', async t => {
       `(expected ${fits.join(', ')})`
     ] as const)
   const rows: ReadonlyArray<readonly [env: Environment, ...problems: readonly string[]]> = [
-    [
-      {},
-      'JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS_URL, JWT_JWKS, ANON_ROLE: at least one must be ' +
-      'set, or no request can be authorized'
-    ],
+    [{}, 'JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS_URL, JWT_JWKS, ANON_ROLE: at least one must be ' +
+      'set, or no request can be authorized'],
     ...[
       { JWT_SECRET: secret, JWT_PUBLIC_KEY: pem },
       { JWT_SECRET: secret, JWT_PUBLIC_KEY: pem, JWT_JWKS_URL: url, JWT_JWKS: set }
@@ -283,16 +257,12 @@ t.test('incompatible keys and algorithms are rejected', async t => {
       { JWT_JWKS_URL: url }, [...rsaAlgorithms, 'ES256', 'ES384', 'ES512', 'EdDSA'], 'RS256,HS256'
     ),
     // All problems are reported at once.
-    [
-      { JWT_PUBLIC_KEY: publicPem(weak), JWT_ALGORITHMS: 'x', JWT_REQUIRE_EXP: 'yes' },
+    [{ JWT_PUBLIC_KEY: publicPem(weak), JWT_ALGORITHMS: 'x', JWT_REQUIRE_EXP: 'yes' },
       `JWT_ALGORITHMS: expected a comma-separated list of any of ${known}, got "x"`,
       'JWT_REQUIRE_EXP: expected true or false, got "yes"',
-      'JWT_PUBLIC_KEY: is an RSA key of fewer than 2048 bits'
-    ],
-    [
-      { JWT_SECRET: 'short', JWT_ALGORITHMS: 'RS256' },
-      'JWT_SECRET: expected at least 32 bytes (the value is not shown)'
-    ]
+      'JWT_PUBLIC_KEY: is an RSA key of fewer than 2048 bits'],
+    [{ JWT_SECRET: 'short', JWT_ALGORITHMS: 'RS256' },
+      'JWT_SECRET: expected at least 32 bytes (the value is not shown)']
   ]
   for (const [env, ...problems] of rows) {
     t.strictSame(problemsOf(env), problems, JSON.stringify(env).slice(0, 80))
