@@ -27,11 +27,6 @@ const schema = `
   create table a (id int generated always as identity primary key, word text,
     secret int default 7, j jsonb);
   create table b (n int, t text, j jsonb, l int[]);
-  create table g (id int, twice int generated always as (id * 2) stored, word text);
-  create function shout() returns trigger language plpgsql as $$
-    begin new.word := upper(new.word); return new; end $$;
-  create trigger shout before insert or update on g for each row execute function shout();
-  create view gv as select id as key, twice, word from g;
   create table plain (id int primary key, k int);
   insert into plain select i, i % 2 from generate_series(1, 4) i;
   create table named (count int, max text);
@@ -69,25 +64,15 @@ const selects: ReadonlyArray<readonly [members: string, sql: string]> = [
     '"where":{"status":{"eq":"open"},"total":{"is":"not_null"}}',
     "select status as total, big as status from s where status = 'open' and total is not null"],
   // jsonb paths, named by their last key
-  ['"columns":["data->city",{"column":"data->>city","as":"text"}],"order":[{"id":"asc"}]',
-    "select data->'city' as city, data->>'city' as text from s order by id"],
   ['"columns":["data->items->0->>sku","data->items->0->n","data->k->id"],"order":[{"id":"asc"}]',
     "select data->'items'->0->>'sku' as sku, data->'items'->0->'n' as n, data->'k'->'id' " +
     'as id from s order by s.id'],
   ['"columns":["data->0",{"column":"data->>-1","as":"last"}],"order":[{"id":"asc"}]',
     'select data->0 as data, data->>-1 as last from s order by id'],
-  ['"columns":["data->1->>sku",{"column":"data->items","as":"items"}],"order":[{"id":"asc"}]',
-    "select data->1->>'sku' as sku, data->'items' as items from s order by id"],
   ['"columns":["id","doc","doc->a","doc->>l"],"order":[{"id":"asc"}]',
     "select id, doc, doc->'a' as a, doc->>'l' as l from s order by id"],
   ['"columns":["doc->>a",{"fn":"count"}],"group_by":["doc->>a"],"order":[{"doc->>a":"asc"}]',
     "select doc->>'a' as a, count(*) from s group by doc->>'a' order by 1"],
-  ['"columns":["id",{"column":"data->>city","as":"where"}],"order":[{"where":"asc"},{"id":"asc"}]',
-    'select id, data->>\'city\' as "where" from s order by 2, 1'],
-  ['"columns":["id","data->>city"],"order":[{"city":"desc"},{"id":"asc"}]',
-    "select id, data->>'city' as city from s order by 2 desc, 1"],
-  ['"columns":["id"],"order":[{"order":"asc"},{"count":"asc"}]',
-    'select id from s order by "order", count'],
   ['"columns":["id"],"order":[{"id":"asc"}],"limit":9007199254740991,"offset":1',
     'select id from s order by id offset 1'],
   // aggregates
@@ -95,16 +80,11 @@ const selects: ReadonlyArray<readonly [members: string, sql: string]> = [
     '"columns":[{"fn":"min","column":"data->>city"},{"fn":"max","column":"order","as":"order"},' +
     '{"fn":"sum","column":"count","as":"sum of count"}]',
     'select min(data->>\'city\'), max("order") as "order", sum(count) as "sum of count" from s'],
-  ['"columns":[{"fn":"count"}],"limit":0', 'select count(*) from s limit 0'],
   // group_by
   [
     '"columns":["data->>city",{"fn":"count"}],"group_by":["data->>city"],' +
     '"order":[{"data->>city":"asc"}]',
     "select data->>'city' as city, count(*) from s group by data->>'city' order by 1"],
-  [
-    '"columns":[{"column":"data->items->0->>sku","as":"first"},{"fn":"sum","column":"n"}],' +
-    '"group_by":["data->items->0->>sku"],"order":[{"first":"asc"}]',
-    "select data->'items'->0->>'sku' as first, sum(n) from s group by 1 order by 1"],
   [
     '"columns":["data->city","data->>0",{"fn":"max","column":"id"}],' +
     '"group_by":["data->city","data->>0"],"order":[{"max":"asc"}]',
@@ -140,21 +120,11 @@ t.test('references can read only returned columns', async t => {
     [{ ...insert, returning: [{ column: 'secret', as: 'word' }] },
       { n: '$i.0.word', t: '$i.word' }, { n: 7, t: '7' }],
     [{ ...insert, returning: ['j->k', word] }, { n: '$i.0.k', t: '$i.1.w' }, { n: 5, t: 'two' }],
-    [{ ...insert, returning: [word, 'j->k'] }, { j: '$i.0' }, { j: { w: 'one', k: 5 } }],
-    [{ ...insert, returning: [word] },
-      { j: { one: '$i', two: '$i.1' } }, { j: { one: { w: 'one' }, two: { w: 'two' } } }],
-    [{ ...insert, returning: ['secret'] }, { l: '$i.*.secret' }, { l: [7, 7] }],
-    [{ ...insert, values: [{ word: 'one' }, {}, { secret: 8 }], returning: ['secret', word] },
-      { l: '$i.*.secret', t: '$i.0.w', j: '$i.2' },
-      { l: [7, 7, 8], t: 'one', j: { secret: 8, w: null } }],
-    [{ ...select, columns: ['id'] }, { n: '$i.id' }, { n: 1 }],
     [{ ...select, columns: [{ column: 'word', as: 'id' }, { column: 'id', as: 'word' }] },
       { t: '$i.id', n: '$i.word' }, { t: 'zero', n: 1 }],
     [{ ...select, columns: [{ fn: 'count' }, { fn: 'sum', column: 'secret', as: 's' }] },
       { n: '$i.count', l: ['$i.s', '$i.0.count'], j: '$i' },
       { n: 1, l: [9, 1], j: { count: 1, s: 9 } }],
-    [{ ...select, columns: [{ fn: 'max', column: 'secret' }], where: { id: { eq: -1 } } },
-      { n: '$i.max', t: 'x' }, { n: null, t: 'x' }],
     [op.update('i', 'a', { set: { secret: { $inc: 1 } }, all: true, returning: ['secret'] }),
       { n: '$i.secret' }, { n: 10 }],
     [op.delete('i', 'a', { all: true, returning: [{ column: 'secret', as: 'was' }] }),
@@ -170,18 +140,9 @@ t.test('references can read only returned columns', async t => {
   const ids = { ...insert, returning: ['id'] }
   const bad: ReadonlyArray<readonly [source: object, reference: string, missing?: 'row']> = [
     [ids, '$i.0.word'],
-    [ids, '$i.*.word'],
     [{ ...insert, returning: [{ column: 'id', as: 'word' }] }, '$i.0.id'],
     [ids, '$i.2.id', 'row'],
-    [{ ...ids, values: [{ word: 'x' }, {}] }, '$i.1.word'],
-    [{ ...insert, returning: ['j->k'] }, '$i.0.j'],
-    [{ ...select, columns: ['id'] }, '$i.word'],
-    [{ ...select, columns: [{ fn: 'count' }] }, '$i.id'],
-    [{ ...select, limit: 0 }, '$i.id', 'row'],
-    [{ ...select, limit: 1 }, '$i.1.id', 'row'],
-    [{ ...select, offset: 1 }, '$i.id', 'row'],
-    [op.update('i', 'a', { set: { secret: 1 }, all: true, returning: ['word'] }), '$i.secret'],
-    [op.delete('i', 'a', { all: true, returning: ['word'] }), '$i.secret']
+    [op.update('i', 'a', { set: { secret: 1 }, all: true, returning: ['word'] }), '$i.secret']
   ]
   for (const [source, reference, missing = 'column'] of bad) {
     const operand = reference.replace('.*', '.0')
@@ -273,27 +234,14 @@ t.test('a missing column is an error, even if a type, table or function has its 
       { op: 'delete', all: true, returning: [name] }
     ].map(operation => [operation, 'undefined_column'] as const)),
     [{ columns: ['status->x'] }, 'undefined_function'],
-    [{ columns: ['n->0'] }, 'undefined_function'],
     [{ order: [{ doc: 'asc' }] }, 'undefined_function'],
     [{ columns: [{ fn: 'sum', column: 'status' }] }, 'undefined_function'],
     [{ columns: [{ fn: 'max', column: 'data' }] }, 'undefined_function'],
-    [{ columns: [{ fn: 'sum', column: 'data->n' }] }, 'undefined_function'],
     [{ columns: ['status', { fn: 'count' }] }, 'grouping_error'],
-    [{ columns: ['status', 'n'], group_by: ['status'] }, 'grouping_error'],
-    [{ columns: ['status'], group_by: ['status'], order: [{ n: 'asc' }] }, 'grouping_error'],
     // Names of aggregates
-    [{ table: 'plain', columns: ['json_agg'] }, 'undefined_column'],
     [{ table: 'plain', columns: ['count'] }, 'undefined_column'],
     [{ table: 'plain', columns: ['k', 'array_agg'], group_by: ['k'] }, 'undefined_column'],
-    [{
-      table: 'plain',
-      columns: ['k', { fn: 'count' }],
-      group_by: ['k'],
-      order: [{ array_agg: 'asc' }]
-    }, 'undefined_column'],
     [{ table: 'plain', order: [{ count: 'asc' }] }, 'undefined_column'],
-    [{ table: 'plain', where: { count: { eq: 4 } } }, 'undefined_column'],
-    [{ table: 'plain', columns: [{ fn: 'sum', column: 'count' }] }, 'undefined_column'],
     [{ table: 'plain', op: 'delete', all: true, returning: ['count'] }, 'undefined_column']
   ]
   for (const [operation, code] of rows) {
@@ -378,21 +326,6 @@ t.test('MAX_ROWS limits the rows of requests and responses, not those that are r
   const error = { type: 'validation_error', errors: [{ code: 'rows_limit', path: ['values'] }] }
   t.match({ status, ...body.error }, { status: 422, ...error })
   t.same(await sql`select count(*)::int as n from m`, [{ n: 13 }])
-})
-
-t.test('returned rows contain generated columns and the changes of triggers', async t => {
-  const { body, text } = await service.post([
-    op.insert('i', 'gv', [{ key: 1, word: 'a' }], {
-      returning: ['word', 'twice', { column: 'key', as: 'id' }]
-    }),
-    op.update('u', 'g', {
-      set: { id: 5, word: 'b' }, where: { id: { eq: '$i.0.id' } }, returning: ['twice', 'word']
-    }),
-    op.delete('d', 'gv', { where: { key: { eq: 5 } }, returning: ['twice'] })
-  ])
-  t.same(body.data, {
-    i: [{ word: 'A', twice: 2, id: 1 }], u: [{ twice: 10, word: 'B' }], d: [{ twice: 10 }]
-  }, text)
 })
 
 t.test('JSON paths have names and can be ordered by', async t => {

@@ -60,12 +60,6 @@ const cases: readonly Case[] = [
       max(distinct at), count(distinct (raw->'k')::jsonb) as r, count(*) as n from items`],
   // having
   [{
-    columns: ['kind', { fn: 'min', column: 'm' }],
-    group_by: ['kind'],
-    having: { min: { in: ['calm', 'wild'] }, kind: { isdistinct: null } }
-  },
-  'select kind, min(m) from items where kind is not null group by kind having min(m) is not null'],
-  [{
     columns: [{ fn: 'count' }, { fn: 'max', column: 'id' }],
     having: { count: { eq: { $col: 'max' } } }
   }, 'select count(*), max(id) from items'],
@@ -79,11 +73,6 @@ const cases: readonly Case[] = [
       tags: { cs: ['x'] }
     }
   }, "select id, data->'k' as k, data->>'s' as s, data as d, tags from items where id = 1"],
-  [{
-    columns: [{ column: 'qty', as: 'id' }, { column: 'id', as: 'qty' }],
-    having: { qty: { gt: 2 }, id: { lt: { any: [2, 0] } }, not: { qty: { eq: 4 } } },
-    order: [{ qty: 'desc' }]
-  }, 'select qty as id, id as qty from items where id > 2 and qty < 2 order by id desc'],
   [{
     columns: ['label', 'qty'],
     having: { label: { like: 'a%' } },
@@ -108,11 +97,6 @@ const cases: readonly Case[] = [
     order: [{ price: { direction: 'desc', nulls: 'first' } }]
   }, 'select id from items where id <> 1 order by price desc nulls first'],
   // *
-  [{
-    columns: ['*', { column: 'data->>s', as: 's' }, 'label'],
-    order: [{ s: 'asc' }, { qty: 'asc' }, id],
-    limit: 3
-  }, "select *, data->>'s' as s, label(items) from items order by s, qty, id limit 3"],
   [{ columns: ['ctid', '*'], where: { id: { eq: 1 } } }, 'select ctid, * from items where id = 1'],
   [{
     table: 'pairs',
@@ -139,14 +123,6 @@ const cases: readonly Case[] = [
   },
   `select id, (data->>'k')::int as n, (data->'k')::text as t, (raw->>'k')::numeric as k,
     qty::bigint as b, price::float8 as f from items where id <> 2 order by n desc, id`],
-  [{
-    columns: [{ column: 'at', cast: 'date' }, { column: 'at', cast: 'time', as: 'm' },
-      { column: 'at', cast: 'timestamp', as: 's' }, { column: 'm', cast: 'text', as: 'x' },
-      { column: 'data', cast: 'json' }, { column: 'raw', cast: 'jsonb' }, 'tags'],
-    order: [id]
-  },
-  `select at::date, at::time as m, at::timestamp as s, m::text as x, data::json, raw::jsonb, tags
-    from items order by id`],
   [{ columns: ['label', { column: 'qty', cast: 'boolean', as: 'b' }], order: [{ b: 'asc' }, id] },
     'select label(items), qty::boolean as b from items order by b, id'],
   [{
@@ -208,21 +184,6 @@ const referring: readonly Case[] = [
     order: [{ kind: 'asc' }]
   }, 'select kind, count(*) from items group by kind having count(*) = 2 order by 1'],
   [{
-    columns: ['kind', { fn: 'sum', column: 'price' }],
-    group_by: ['kind'],
-    having: { sum: { in: ['$v.0.price', '9007199254740996.25'] } }
-  }, 'select kind, sum(price) from items group by kind having sum(price) > 5'],
-  [{
-    columns: ['kind', { fn: 'sum', column: 'price', distinct: true, as: 'kind2' }],
-    group_by: ['kind'],
-    having: { kind2: { eq: '$v.0.price' } }
-  }, 'select kind, sum(distinct price) as kind2 from items where kind = $$a$$ group by kind'],
-  [{
-    columns: ['kind', { fn: 'max', column: 'at' }],
-    group_by: ['kind'],
-    having: { max: { eq: '$v.0.at' } }
-  }, "select kind, max(at) from items where kind = 'a' group by kind"],
-  [{
     columns: [{ column: 'qty', as: 'n' }, { column: 'id', as: 'qty' }],
     having: { qty: { gt: '$v.0.n' } },
     order: [{ qty: 'asc' }]
@@ -231,8 +192,6 @@ const referring: readonly Case[] = [
     "select id, data->>'s' as s from items where id = 2"],
   [{ columns: ['id', 'data'], having: { data: { has_key: '$v.0.key' } }, order: [id] },
     "select id, data from items where data ? 's' order by id"],
-  [{ columns: ['id', 'data->k'], having: { k: { in: '$v.*.n' }, id: { in: '$v.*.n' } } },
-    "select id, data->'k' as k from items where false"],
   [{ columns: ['id', 'data'], having: { data: { neq: { $value: null } } }, order: [id] },
     'select id, data from items where data is not null order by id']
 ]
@@ -248,24 +207,11 @@ t.test('an error inside a function names no column', async t => {
   t.notMatch(body.error, { message: /^Column/ })
 })
 
-t.test('rows of a distinct select can be referred to', async t => {
-  const batch = [
-    toSelect({ id: 'd', table: 'pairs', distinct: true, order: [{ a: 'asc' }, { b: 'desc' }] }),
-    toSelect({ columns: ['id'], where: { qty: { eq: '$d.0.a' } }, order: [id] }),
-    toSelect({ id: 'l', columns: ['id'], where: { qty: { in: '$d.*.a' } }, order: [id] })
-  ]
-  const { body } = await service.post(batch)
-  t.same(body.data['s'], [{ id: 1 }, { id: 3 }])
-  t.same(body.data['l'], [{ id: 1 }, { id: 2 }, { id: 3 }, { id: 5 }])
-})
-
 t.test('mistakes are refused', async t => {
   const having = { id: { eq: 1 } }
   const invalid: ReadonlyArray<readonly [members: object, issue: string]> = [
     [{ distinct: false }, 'member_invalid distinct'],
-    [{ distinct: ['kind'] }, 'member_invalid distinct'],
     [{ distinct: true, lock: 'update' }, 'member_invalid lock'],
-    [{ columns: [{ fn: 'count', distinct: true }] }, 'member_missing columns[0].column'],
     [{ columns: [{ fn: 'sum', column: 'qty', distinct: 'yes' }] },
       'member_invalid columns[0].distinct'],
     [{ columns: [{ column: 'qty', distinct: true }] }, 'member_unknown columns[0].distinct'],
@@ -279,10 +225,8 @@ t.test('mistakes are refused', async t => {
     [{ columns: ['id'], having: { not: { id: { in: [] } } } }, 'operand_invalid having.not.id.in'],
     [{ columns: ['id'], having: [] }, 'member_invalid having'],
     [{ columns: [{ column: 'id', cast: 'integer' }] }, 'member_invalid columns[0].cast'],
-    [{ columns: [{ column: 'id', cast: 'pg_catalog.int4' }] }, 'member_invalid columns[0].cast'],
     [{ columns: [{ fn: 'count', cast: 'int' }] }, 'member_missing columns[0].column'],
     [{ columns: ['*', 'id', '*'] }, 'member_invalid columns[2]'],
-    [{ group_by: ['id'] }, 'member_missing columns'],
     [{ columns: ['id'], having, lock: 'update' }, 'member_invalid lock']
   ]
   for (const [members, issue] of invalid) {
@@ -294,7 +238,6 @@ t.test('mistakes are refused', async t => {
     [{ columns: ['kind'], distinct: true, having: { kind: { neq: 'z' } }, order: [{ qty: 'asc' }] },
       'invalid_column_reference', /SELECT DISTINCT/],
     [{ columns: ['raw'], distinct: true }, 'undefined_function', /Column "raw".*type json/],
-    [{ table: 'jsons', distinct: true }, 'undefined_function', /type/],
     [{ columns: [{ fn: 'sum', column: 'kind', distinct: true }] }, 'undefined_function',
       /"sum" does not work with column "kind"/],
     [{ columns: [{ fn: 'count', as: 'n' }], having: { n: { eq: 'many' } } },
@@ -310,9 +253,7 @@ t.test('mistakes are refused', async t => {
       /"\*" contains a column "qty" already/],
     [{ columns: [{ column: 'data->x', as: 'kind' }, '*'], having: { id: { eq: 1 } } },
       'ambiguous_column', /"kind"/],
-    [{ columns: ['*', 'id'] }, 'ambiguous_column', /"id"/],
     [{ columns: ['*', { fn: 'count' }] }, 'grouping_error', /./],
-    [{ columns: ['*'], having: { nope: { eq: 1 } } }, 'undefined_column', /"nope"/],
     [{ columns: [{ fn: 'count', as: 'n' }], having: { n: { eq: { $value: null } } } },
       'value_invalid', /Column "n": only json and jsonb can hold the JSON null/]
   ]
