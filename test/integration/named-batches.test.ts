@@ -120,9 +120,7 @@ t.test('lists, defaults and conditions take parameters', async t => {
       when: null
     }, `attempt ${attempt}`)
     const second = await service.run(
-      'find',
-      { ids: [], least: 0, text: 'one', some: ['two', '$x'] },
-      { headers }
+      'find', { ids: [], least: 0, text: 'one', some: ['two', '$x'] }, { headers }
     )
     t.same(second.body.data, {
       in: [],
@@ -162,7 +160,6 @@ t.test('every issue of the parameters is listed with its path', async t => {
       ['lest'],
       'There is no parameter "lest". Parameters: ids, least, text, key, some.'
     ]]],
-    ['{"ids": [], "some": []}', [[['some'], '"some" must NOT have fewer than 1 items.']]],
     [`{"ids": [], "least": -1e${'9'.repeat(400)}}`, [[['least'], '"least" must be >= 0.']]],
     ['{"ids": [9007199254740.5]}', [[['ids', 0], 'Element 0 of "ids" must be integer.']]],
     [`{"ids": ${'['.repeat(101)}${']'.repeat(101)}}`, [
@@ -267,6 +264,23 @@ t.test('each caller has its own session, rows and preferences', async t => {
   }
 })
 
+t.test('a key belongs to the name of the batch', async t => {
+  const headers = { 'idempotency-key': 'k' }
+  const first = await service.run('add', { t: 'x' }, { headers })
+  const again = await service.run('add', { t: 'x' }, { headers })
+  t.equal(again.text, first.text)
+  t.equal(again.headers.get('idempotent-replayed'), 'true')
+  const other = await service.run('other', { t: 'x' }, { headers })
+  t.equal(other.body.error?.code, 'idempotency_key_reused')
+  const [stored] = await service.database.sql`select count(*)::int as n from v where t = 'x'`
+  t.equal(stored?.['n'], 1)
+})
+
+t.test('without BATCHES_DIR there are no named batches', async t => {
+  const service = await useService(t, { schema })
+  t.equal((await service.run('find', {})).body.error?.code, 'batch_unknown')
+})
+
 t.test('query plans of a named batch are those of its parameters', async t => {
   const all = {
     params: { type: 'object', properties: { x: true }, required: ['x'] },
@@ -278,7 +292,7 @@ t.test('query plans of a named batch are those of its parameters', async t => {
     ]
   }
   const medium = {
-    params: rowsOf({ id: { type: 'integer' }, n: { type: 'integer' } }),
+    params: op.rowsOf({ id: { type: 'integer' }, n: { type: 'integer' } }),
     operations: [op.update('u', 'medium', {
       from: { param: 'rows', on: { id: 'id' } }, set: { n: { $from: 'n' } }
     })]
@@ -311,18 +325,6 @@ t.test('query plans of a named batch are those of its parameters', async t => {
   t.notMatch(joined.text, /"Seq Scan"/)
 })
 
-t.test('a key belongs to the name of the batch', async t => {
-  const headers = { 'idempotency-key': 'k' }
-  const first = await service.run('add', { t: 'x' }, { headers })
-  const again = await service.run('add', { t: 'x' }, { headers })
-  t.equal(again.text, first.text)
-  t.equal(again.headers.get('idempotent-replayed'), 'true')
-  const other = await service.run('other', { t: 'x' }, { headers })
-  t.equal(other.body.error?.code, 'idempotency_key_reused')
-  const [stored] = await service.database.sql`select count(*)::int as n from v where t = 'x'`
-  t.equal(stored?.['n'], 1)
-})
-
 t.test('metrics and the access log name the batch', async t => {
   await service.run('counted', {})
   await service.run('counted', { x: 1 })
@@ -338,11 +340,6 @@ t.test('metrics and the access log name the batch', async t => {
   ])
 })
 
-t.test('without BATCHES_DIR there are no named batches', async t => {
-  const service = await useService(t, { schema })
-  t.equal((await service.run('find', {})).body.error?.code, 'batch_unknown')
-})
-
 t.test('a function takes parameters', async t => {
   const values = { i: 1, t: '$params.t', list: [2, 3], doc: { a: '$f.0.told' } }
   for (const attempt of [1, 2]) {
@@ -355,17 +352,6 @@ t.test('a function takes parameters', async t => {
   }
 })
 
-const rowsOf = (properties: object, more = {}): object => ({
-  type: 'object',
-  properties: {
-    rows: {
-      type: 'array',
-      items: { type: 'object', properties, additionalProperties: false },
-      ...more
-    }
-  },
-  required: ['rows']
-})
 const line = { sku: { type: 'string' }, qty: { type: 'integer' }, note: true }
 const lines = { id: 'l', op: 'insert', table: 'lines', returning: ['sku', 'qty', 'note'] }
 const join = (on: object, more = {}): object => ({ from: { param: 'rows', on, ...more } })
@@ -375,7 +361,7 @@ const from = (column: string): object => ({ $from: column })
 
 /** The file of a batch with these members of a row. */
 const file = (properties: object, ...operations: readonly object[]): object =>
-  ({ params: rowsOf(properties), operations })
+  ({ params: op.rowsOf(properties), operations })
 const update = (members: object, source = bySku): object =>
   op.update('u', 'stock', { returning: ['sku', 'qty'], ...source, ...members })
 const upsert = (conflict: object): object => op.insert('s', 'stock', '$params.rows', {
@@ -399,10 +385,6 @@ const rowBatches = {
     columns: ['sku', { fn: 'sum', column: 'qty', cast: 'int', as: 'total' }],
     group_by: ['sku']
   })),
-  count: file(line, copy({ qty: dollar('n'), sku: 'all' }, {
-    columns: [{ fn: 'count', as: 'n' }]
-  })),
-  constant: file(line, copy({ sku: 'same' })),
   take: file(line, update({ set: { qty: { $inc: from('qty') } } })),
   take_total: file(line, update({ set: { qty: { $inc: from('total') } } }, join({ sku: 'sku' }, {
     columns: ['sku', { fn: 'sum', column: 'qty', cast: 'bigint', as: 'total' }],
@@ -447,10 +429,6 @@ const rowBatches = {
   no_path: file(line, copy({ note: dollar('q->a') }, {
     columns: [{ column: 'qty', cast: 'int', as: 'q' }]
   })),
-  one: file({ sku: true }, op.insert('s', 'stock', '$params.rows', {
-    returning: ['sku', 'qty'],
-    expect: 1
-  })),
   texts: file(line, update({
     set: { tags: [] },
     where: { 'info->>a': { eq: from('note->0') }, sku: { neq: from('n') } }
@@ -472,59 +450,35 @@ t.test('rows of a parameter', { timeout: 120_000 }, async t => {
   > = [
     ['values', [apple, big], { l: [apple, big] }],
     ['values', [], { l: [] }],
-    ['values', [{ sku: '$$x' }], { l: [{ sku: '$$x', qty: 1, note: null }] }],
     // Missing members are defaults, in any mixture.
-    [
-      'values',
-      [{ qty: 3 }, { sku: '$l.0.sku' }, {}, { note: 5, qty: 4 }, { qty: 5 }],
+    ['values', [{ qty: 3 }, { sku: '$l.0.sku' }, {}, { note: 5, qty: 4 }, { qty: 5 }],
       {
         l: [
-          { sku: 'none', qty: 3, note: null },
-          { sku: '$l.0.sku', qty: 1, note: null },
-          { sku: 'none', qty: 1, note: null },
-          { sku: 'none', qty: 4, note: 5 },
+          { sku: 'none', qty: 3, note: null }, { sku: '$l.0.sku', qty: 1, note: null },
+          { sku: 'none', qty: 1, note: null }, { sku: 'none', qty: 4, note: 5 },
           { sku: 'none', qty: 5, note: null }
         ]
-      }
-    ],
-    ['values', [{}, {}], { l: Array(2).fill({ sku: 'none', qty: 1, note: null }) }],
+      }],
     ['values', Array(20).fill(apple), { l: Array(20).fill(apple) }],
-    ['upsert', [{ sku: 'apple', qty: 1 }, { sku: 'new', qty: 2 }], {
-      s: left(['apple', 1], ['new', 2])
-    }],
     ['upsert', [{ sku: 'a' }, { sku: 'pear', qty: 7 }], { s: left(['a', 0], ['pear', 7]) }],
     ['upsert_all', [{ sku: 'apple', qty: 8 }], { s: left(['apple', 8]) }],
-    ['upsert_all', [], { s: [] }],
     ['copy', [apple, big], {
       l: [apple, { sku: 'fig', qty: 9, note: '$l.0.sku' }],
       first: left(['apple', 5])
     }],
-    ['copy', [{ qty: 1, sku: 'pear' }, { sku: 'x', qty: 2, note: [] }], {
-      l: [{ sku: 'pear', qty: 1, note: null }, { sku: 'x', qty: 2, note: null }],
-      first: left(['pear', 3])
-    }],
     ['total', [apple, apple, big], {
       l: [{ sku: 'apple', qty: 4, note: null }, { sku: 'fig', qty: 9, note: null }]
     }],
-    ['total', [], { l: [] }],
-    ['count', [apple, apple, big], { l: [{ sku: 'all', qty: 3, note: null }] }],
-    ['constant', [apple, {}], { l: Array(2).fill({ sku: 'same', qty: 1, note: null }) }],
     ['take', [{ sku: 'apple', qty: -2 }, { sku: 'fig', qty: 1 }, { sku: 'no', qty: 1 }], {
       u: left(['apple', 3], ['fig', 1])
     }],
-    ['take', [], { u: [] }],
     ['take_total', [{ sku: 'pear', qty: 2 }, { sku: 'pear', qty: -3 }], { u: left(['pear', 2]) }],
-    [
-      'change',
+    ['change',
       [
         { sku: 'apple', days: 3, more: { x: 1 }, tags: ['a', '$b'], least: 5 },
         { sku: 'fig', days: 3, more: { x: 1 }, least: 1 }
-      ],
-      { u: [] }
-    ],
-    [
-      'change',
-      [{ sku: 'apple', days: 3, more: { x: 1, no: 'b' }, tags: ['a', '$b'], least: 5 }],
+      ], { u: [] }],
+    ['change', [{ sku: 'apple', days: 3, more: { x: 1, no: 'b' }, tags: ['a', '$b'], least: 5 }],
       {
         u: [{
           sku: 'apple',
@@ -533,8 +487,7 @@ t.test('rows of a parameter', { timeout: 120_000 }, async t => {
           tags: ['a', '$b'],
           price: 5
         }]
-      }
-    ],
+      }],
     ['drop', [{ sku: 'pear' }, { sku: 'pear' }, {}], { d: left(['pear', 3]) }],
     ['paths', [{ sku: 'x', qty: 2, note: { a: 's', b: [1] } }], {
       some: 1,
@@ -544,7 +497,6 @@ t.test('rows of a parameter', { timeout: 120_000 }, async t => {
     ['tagged', [{ sku: 'apple', qty: 1, note: ['a', 'b'] }], {
       u: [{ sku: 'b', tags: ['a', 'b'] }]
     }],
-    ['texts', [{ sku: 'apple', note: '1' }], { u: [] }],
     ['grouped', [{ note: { a: 1 } }, { note: { a: 1 } }, { note: { b: 3 } }], {
       u: left(['apple', 7])
     }],
@@ -554,7 +506,7 @@ t.test('rows of a parameter', { timeout: 120_000 }, async t => {
     Object.fromEntries(Object.entries(data).map(([id, rows]) =>
       [id, rows.toSorted((a, b) => JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)]
     ))
-  const isOrdered = new Set(['values', 'upsert', 'copy', 'constant', 'paths'])
+  const isOrdered = new Set(['values', 'upsert', 'copy', 'paths'])
   for (const attempt of [1, 2]) {
     for (const [name, rows, data] of cases) {
       const { body } = await service.run(name, { rows }, { headers })
@@ -571,41 +523,19 @@ t.test('rows of a parameter', { timeout: 120_000 }, async t => {
       code: 'rows_ambiguous',
       op: 'u'
     }],
-    ['values', Array(21).fill(apple), 422, {
-      code: 'params_invalid',
-      errors: [{ path: ['rows'], message: '"rows" has 21 rows; at most 20 are allowed.' }]
-    }],
-    ['copy', Array(21).fill(apple), 422, { code: 'params_invalid' }],
-    ['values', [{ ...apple, id: 5 }], 422, {
-      code: 'params_invalid',
-      errors: [{ path: ['rows', 0, 'id'], message: '"id" is unknown.' }]
-    }],
-    ['values', [5], 422, { code: 'params_invalid', errors: [{ path: ['rows', 0] }] }],
-    ['values', null, 422, { code: 'params_invalid', errors: [{ path: ['rows'] }] }],
     ['upsert', [{ sku: 'a', qty: 1 }, { sku: 'b', qty: 'x' }], 400, {
       code: 'invalid_text_representation',
       op: 's',
       message: 'Row 1 of values, column "qty": '
     }],
     ['upsert', [{ sku: 'a' }, { sku: ['a'], qty: 1 }], 422, { code: 'value_invalid', op: 's' }],
-    ['upsert', [{ sku: 'a', qty: 1 }, { sku: ['a'], qty: 1 }], 422, {
-      code: 'value_invalid',
-      op: 's'
-    }],
     ['change', [{}, { sku: ['apple'], days: 1 }], 422, {
       code: 'value_invalid',
       op: 'u',
       message: 'Row 1 of from, member "sku": '
     }],
-    ['change', [{ sku: 'fig', days: 'x' }], 400, {
-      code: 'invalid_text_representation',
-      op: 'u',
-      message: 'Row 0 of from, member "days": '
-    }],
     ['no_path', [{ qty: 1 }], 400, { op: 'l', committed: false }],
-    ['one', [], 412, { code: 'expectation_failed', op: 's' }],
     ['texts', [{ sku: 'apple', note: [['1']] }], 422, { code: 'value_invalid', op: 'u' }],
-    ['texts', [{ sku: 'apple', note: ['1'] }], 422, { code: 'value_invalid', op: 'u' }],
     ['take', [{ sku: 'apple', qty: -9 }], 400, { code: 'check_violation', op: 'u' }]
   ]
   for (const [name, rows, status, error] of issues) {
@@ -650,11 +580,11 @@ const ofEach = {
     operations: [op.call('o', 'told', { i: '$params.i', t: 't', list: '$params.list', doc: null })]
   },
   rows: {
-    params: { ...rowsOf(counts), $defs },
+    params: { ...op.rowsOf(counts), $defs },
     operations: [op.insert('o', 'v', '$params.rows' as never, { returning })]
   },
   from: {
-    params: { ...rowsOf(counts), $defs },
+    params: { ...op.rowsOf(counts), $defs },
     operations: [{
       ...op.insert('o', 'v', [], { returning }),
       values: undefined,

@@ -27,16 +27,7 @@ const { post, run, url } = await useService(t, {
   },
   batches: {
     store: {
-      params: {
-        type: 'object',
-        properties: {
-          rows: {
-            type: 'array',
-            items: { type: 'object', properties: { id: true }, additionalProperties: false }
-          }
-        },
-        required: ['rows']
-      },
+      params: op.rowsOf({ id: true }),
       operations: [{ id: 'i', op: 'insert', table: 't', values: '$params.rows' }]
     },
     join: {

@@ -71,18 +71,7 @@ const schema = `
     $$ declare n int; begin select s.n into strict n from saying s; return n; end $$;
   grant all on all tables in schema public to oneflight_user`
 
-const parameters = {
-  type: 'object',
-  properties: {
-    items: {
-      type: 'array',
-      items: {
-        type: 'object', properties: { n: { type: 'integer' } }, additionalProperties: false
-      }
-    }
-  },
-  required: ['items']
-}
+const parameters = op.rowsOf({ n: { type: 'integer' } }, 'items')
 const batches = {
   named: { operations: [op.call('o', 'plpgsql_table', {})] },
   load: {

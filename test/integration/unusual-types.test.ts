@@ -213,16 +213,13 @@ function insertRows (scene: Scene): readonly Step[] {
   return [
     source(scene),
     insert([literal(0)], 10),
-    insert([['$i10.0.v', stored[0]]], 20),
     insert([[stored[1].slice(1, -1), stored[1]]], 30),
     insert([[first, stored[1]]], 40),
     insert([literal(2), reference(0), [null, 'null'], [undefined, 'default'], literal(1)], 50),
     insert(rows(17, literal), 100),
     insert(rows(17, reference), 200),
-    insert(rows(17, () => reference(1)), 300),
     insert(rows(130, literal), 400),
     query({ v: { $col: 'v' } }, 'v'),
-    query({ v: json[2] }, stored[2]),
     query({ v: '$src.0.v' }, stored[0]),
     [
       {
@@ -234,12 +231,6 @@ function insertRows (scene: Scene): readonly Step[] {
       `insert into ${k} as t values (${stored[2]}, 7), (${stored[1]}, 8)
         on conflict (v) do update set n = excluded.n`
     ],
-    [{
-      op: 'insert',
-      table: k,
-      values: [{ v: json[0] }],
-      on_conflict: { columns: ['v'], do: 'nothing' }
-    }, `insert into ${k} as t values (${stored[0]}) on conflict do nothing`],
     [
       {
         op: 'insert',
@@ -276,9 +267,7 @@ function updateRows (scene: Scene): readonly Step[] {
     set(json[0], a),
     set({ $value: json[1] }, b),
     set('$src.0.v', a),
-    set(null, 'null'),
     keyed([{ id: 1, v: json[2] }, { id: 2, v: json[0] }], [c, a]),
-    keyed([{ id: 1, v: '$src.0.v' }, { id: 2, v: '$src.1.v' }], [a, b]),
     keyed([{ id: 1, v: json[0] }, ...many], [a, b]),
     [{
       op: 'update',
@@ -307,7 +296,6 @@ function compareRows (scene: Scene, { lists }: Kind): readonly Step[] {
     ...[a, '$src.0.v'].flatMap(operand => [
       where({ eq: operand }, `= ${x}`),
       where({ neq: operand }, `<> ${x}`),
-      where({ gt: operand }, `> ${x}`),
       where({ isdistinct: operand }, `is distinct from ${x}`),
       having(operand)
     ]),
@@ -315,27 +303,19 @@ function compareRows (scene: Scene, { lists }: Kind): readonly Step[] {
       ? []
       : [
           where({ in: [text, '$src.1.v'] }, `in (${x}, ${y})`),
-          where({ in: [text] }, `in (${x})`),
           where({ nin: ['$src.1.v'] }, `not in (${y})`),
           where({ in: '$src.*.v' }, `in (${x}, ${y})`)
         ],
     [{ ...select, order: [{ v: 'asc' }], after: ['$src.0.v'] },
       `select * from ${t} where v > ${x} or v is null order by v`],
-    [{ ...select, where: { exists: other } },
-      `select * from ${t} as t where exists (select from ${k} as k where k.v = t.v) order by id`],
-    [{ ...select, with: { kid: { ...other, one: true } } },
-      `select *, (select to_json(k) from ${k} as k where k.v = t.v) as kid from ${t} as t
-        order by id`],
     [{ op: 'update', table: t, set: { id: 10 }, where: { v: { eq: a } } },
       `update ${t} as t set id = 10 where v = ${x}`],
-    [{ op: 'update', table: t, key: ['v'], values: [{ v: '$src.0.v', id: 11 }] },
-      `update ${t} as t set id = 11 where v = ${x}`],
     [{
       op: 'update',
       table: t,
       key: ['v'],
       values: [{ v: operandToKey(a), id: 21 }, { v: operandToKey(b), id: 22 }]
-    }, `update ${t} as t set id = case when v = ${x} then 21 else 22 end where id in (2, 11)`],
+    }, `update ${t} as t set id = case when v = ${x} then 21 else 22 end where id in (2, 10)`],
     [{
       op: 'update',
       table: t,
@@ -429,11 +409,9 @@ t.test('operators outside the search path are refused, as by SQL', async t => {
   const [table, other] = [`t${n}`, `k${n}`]
   const refused: ReadonlyArray<readonly [operation: object, message: RegExp]> = [
     [{ op: 'select', where: { v: { eq: 1 } } }, /^"eq" does not work with column "v": /],
-    [{ op: 'select', where: { v: { in: [1, 2] } } }, /^"in" does not work with column "v": /],
     [{ op: 'delete', where: { v: { gt: 1 } } }, /^"gt" does not work with column "v": /],
     [{ op: 'select', where: { exists: { table: other, on: { v: 'v' } } } },
       /^Column "v": operator does not exist: ext\.code = ext\.code$/],
-    [{ op: 'update', key: ['v'], values: [{ v: 1, id: 5 }] }, /^Column "v": operator does not/],
     [{ op: 'update', from: { table: other, on: { v: 'v' } }, set: { id: 5 } },
       /operator does not exist: ext\.code = ext\.code$/]
   ]

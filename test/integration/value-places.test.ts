@@ -5,6 +5,7 @@
  */
 import t from 'tap'
 import type { Sql } from 'postgres'
+import * as op from '../support/operations.ts'
 import { isTaken } from '../support/runs.ts'
 import { useService, type Answer } from '../support/service.ts'
 
@@ -47,16 +48,7 @@ const values = [
 ]
 
 const inserts = { id: 'w', op: 'insert', table: 'v' }
-const rowsOf = (name: string): object => ({
-  type: 'object',
-  properties: {
-    rows: {
-      type: 'array',
-      items: { type: 'object', properties: { id: true, [name]: true }, additionalProperties: false }
-    }
-  },
-  required: ['rows']
-})
+const rowsOf = (name: string): object => op.rowsOf({ id: true, [name]: true })
 
 const service = await useService(t, {
   schema,

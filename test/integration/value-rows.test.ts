@@ -25,7 +25,6 @@ const refused: ReadonlyArray<readonly [column: string, value: unknown, text: str
   ['i', 'x', 'x'],
   ['i', 99_999_999_999, '99999999999'],
   ['i', 1.5, '1.5'],
-  ['i', 'null', 'null'],
   ['s', 70_000, '70000'],
   ['v', 'long', 'long'],
   ['d', '2024-02-31', '2024-02-31'],
@@ -39,20 +38,12 @@ const accepted: Readonly<Record<string, unknown>> = {
   i: null, s: 1, v: 'ok', d: '2024-02-29', r: '[1,5)', n: 2, m: 'ok', a: [2]
 }
 
+const { properties, required } =
+  op.rowsOf(Object.fromEntries([...'ktujlisvdrnmap'].map(name => [name, true])))
 const rowsParam = {
   type: 'object',
-  properties: {
-    rows: {
-      type: 'array',
-      items: {
-        type: 'object',
-        properties: Object.fromEntries([...'ktujlisvdrnmap'].map(name => [name, true])),
-        additionalProperties: false
-      }
-    },
-    word: { type: 'string' }
-  },
-  required: ['rows', 'word']
+  properties: { ...properties, word: { type: 'string' } },
+  required: [...required, 'word']
 }
 const first = op.insert('before', 'earlier', [{ t: '$params.word', n: 70_000 }])
 const insert = op.insert('o', 'things', '$params.rows' as never)
@@ -187,7 +178,6 @@ t.test('a value that is not one of a row is not taken for one', async t => {
   const { sql } = service.database
   await sql`create unique index on things (k)`
   for (const members of [
-    { set: { v: 'long' } },
     { set: { t: 'x' }, where: { i: { eq: 'x' } } },
     { set: { n: 12_345 } }
   ]) {
@@ -214,7 +204,6 @@ t.test('a value of an earlier operation that is refused is named', async t => {
     [op.insert('o', 'things', [{ k: 90, i: '$b.0.p' }]), 'Row 0 of values, column "i"'],
     [op.insert('o', 'things', [{ k: 90, i: 1 }, { k: 91, i: '$b.0.avg' }]),
       'Row 1 of values, column "i"'],
-    [set({ i: '$b.0.f', t: 'x' }), 'Column "i"'],
     [set({ i: { $inc: '$b.0.f' }, t: 'x' }), 'Column "i"'],
     [set({ i: { $first: ['$b.0.f', '$b.0.p'] } }), 'Column "i"'],
     [set({ s: '$b.0.p', i: '$b.0.q' }, { k: { lt: '$b.0.q' } }), 'Column "s"'],
@@ -236,7 +225,6 @@ t.test('a value of an earlier operation that is refused is named', async t => {
     }, 'Column "i"'],
     // Several columns could be meant, or a condition.
     [set({ i: '$b.0.p', t: '100.00' }), undefined],
-    [set({ i: '$b.0.p', t: '$b.0.p' }), undefined],
     [set({ i: '$b.0.p' }, { s: { eq: '$b.0.p' } }), undefined],
     [op.select('o', 'things', { where: { i: { in: ['$b.0.p', '$b.0.f'] } } }), undefined]
   ]
@@ -261,7 +249,6 @@ t.test('JSON of an earlier operation that a column refuses is named', async t =>
     [op.update('o', 'things', { key: ['k'], values: [{ k: 1, a: '$b.0.j' }] }),
       'Row 0 of values, column "a": '],
     [op.update('o', 'things', { set: { a: '$b.0.j' }, where: { k: { eq: 1 } } }), 'Column "a": '],
-    [insert({ k: 61, a: [['$b.0.k'], []] }), 'Row 0 of values, column "a"'],
     [insert({ k: 61, p: { word: '$b.0.t', nope: 1 } }),
       'Row 0 of values, column "p": the type pair has no member "nope".'],
     [insert({ k: 61, p: { $merge: '$b.0.t' } }),

@@ -161,21 +161,17 @@ t.test('ranges, arrays, composite types and JSON accept fitting references', asy
     ['route', '$src.0.ints', '[(1,2)]'],
     ['route', '$pair.*.id', '[(1,2)]'],
     ['tags', '$src.*.kind', '{x,[draft],z}'],
-    ['tags', '$src.0.tags', '{a}'],
     ['tags', ['$src.1.kind', 'y'], '{[draft],y}'],
-    ['ints', '$src.*.id', '{1,2,3}'],
     ['ints', [[1, '$src.1.id'], [3, 4]], '{{1,2},{3,4}}'],
     ['ints', ['$pair.*.id', [3, '$src.0.id']], '{{1,2},{3,1}}'],
     ['ints', '$pair.0.text', '{1,2}'],
     ['kind', '$pair.0.text', '{1,2}'],
     ['docs', [{ a: 1 }, [1]], '{"{\\"a\\":1}",[1]}'],
     ['docs', '$src.2.docs', '{"{\\"a\\":1}",2}'],
-    ['docs', '$src.0.ints', '{1,2}'],
     ['docs', '$src.*.id', '{1,2,3}'],
     ['docs', ['$src.0.id', [1]], '{1,[1]}'],
     ['datas', '$src.2.docs', '{"{\\"a\\": 1}",2}'],
     ['datas', '$pair.*.data', '{"{\\"a\\": 1, \\"n\\": null}",[1]}'],
-    ['kind', '$src.1.kind', '[draft]'],
     ['paid', { curr: 'EUR' }, '(,EUR)'],
     ['data', '$src.*.id', '[1, 2, 3]'],
     ['data', '$src.0.tags', '["a"]']
@@ -194,19 +190,6 @@ t.test('ranges, arrays, composite types and JSON accept fitting references', asy
   }
 })
 
-t.test('a column may have an array in one row and a reference in another', async t => {
-  const values = [{ id: 71, tags: ['a'] }, { id: 72, tags: '$src.0.tags' }, { id: 73, tags: null }]
-  const insert = op.insert('w', 't', values, { returning: ['tags'] })
-  t.strictSame(
-    (await post([source, insert])).body.data?.w, [{ tags: ['a'] }, { tags: ['a'] }, { tags: null }]
-  )
-  const mixed = [{ id: 74, kind: 'x' }, { id: 75, kind: ['a'] }, { id: 76, kind: '$src.0.kind' }]
-  expectRejection(
-    t, await post([source, { ...insert, values: mixed }]), /^Row 1 of values, column "kind": /,
-    'mixed'
-  )
-})
-
 t.test('a nested array is a second dimension, or rejected', async t => {
   const insert = (row: object): object =>
     op.insert('w', 't', [{ id: ++id, ...row }], { returning: pair })
@@ -215,11 +198,8 @@ t.test('a nested array is a second dimension, or rejected', async t => {
   t.strictSame((await post([insert(matrix)])).body.data?.w, [matrix])
   const rejected = [
     [{ tags: ['a', ['b']] }, 1], [{ tags: ['$src.0.kind', ['b']] }, 1],
-    [{ tags: [['a'], '$src.0.kind'] }, 1], [{ tags: ['a', '$src.*.kind'] }, 1],
     [{ tags: ['a', '$src.0.ints'] }, 1],
     [{ tags: ['$src.0.data'] }, 0], [{ names: ['$src.0.data'] }, 0],
-    [{ names: ['$src.1.n', { a: 1 }] }, 1], [{ raws: ['$src.0.data'] }, 0],
-    [{ vectors: ['$src.0.data'] }, 0],
     // It would be stored as an array without elements.
     [{ ints: [[]] }, 0], [{ tags: [[], []] }, 0], [{ names: [[[]]] }, 0], [{ docs: [[]] }, 0]
   ] as const
@@ -253,23 +233,11 @@ t.test('a list of references compares with each referenced value', async t => {
       [read(...ids), op.select('s', 'lists', { where, columns: ['id'], order: [{ id: 'asc' }] })]
     )).body.data?.s.map(({ id }: { id: number }) => id)
   t.same(await idsOf([1], { data: { in: '$src.*.data' } }), [1])
-  t.same(await idsOf([1], { data: { nin: '$src.*.data' } }), [2, 3, 4, 5])
   t.same(await idsOf([2], { data: { in: ['$src.0.data'] } }), [2])
   t.same(await idsOf([1, 2, 3, 6], { data: { in: '$src.*.data' } }), [1, 2, 3])
   t.same(await idsOf([4, 5], { data: { eq: { any: '$src.*.data' } } }), [4, 5])
-  t.same(await idsOf([4], { 'data->a': { in: '$src.*.a' } }), [4])
   t.same(await idsOf([4, 6], { 'data->a': { nin: '$src.*.a' } }), [], 'the list contains NULL')
   t.same(await idsOf([2, 4], { 'data->>a': { in: '$src.*.a' } }), [4], 'as text')
-  t.same(await idsOf([2, 3], { n: { in: ['$src.0.n', 1, '$src.1.n'] } }), [1, 2, 3])
-  const none = op.select('src', 'lists', { where: { id: { eq: 0 } }, columns: ['data', 'n'] })
-  for (const list of ['data', 'n']) {
-    t.same(
-      (await post([none, op.select('s', 'lists', {
-        where: { [list]: { in: `$src.*.${list}` } }
-      })])).body.data?.s,
-      []
-    )
-  }
   t.same(
     (await post(
       [read(1), op.select('s', 't', { where: { kind: { in: '$src.*.ints' } } })]
@@ -298,10 +266,6 @@ t.test('JSON null and NULL are different values', async t => {
   t.same(await row(2), { data: 'null', plain: 'null', document: 'null', kind: null, n: null })
   t.equal((await post([change({ data: null, plain: null, document: null })])).status, 200)
   t.same(await row(2), { data: null, plain: null, document: null, kind: null, n: null })
-  const conflict = (set: object): object =>
-    op.insert('i', 't', [{ id: 2 }], { on_conflict: { columns: ['id'], do: 'update', set } })
-  t.equal((await post([conflict({ data: { $value: null }, document: null })])).status, 200)
-  t.match(await row(2), { data: 'null', document: null })
 
   const copies = {
     data: '$src.2.data',
@@ -345,10 +309,7 @@ t.test('JSON null and NULL are different values', async t => {
     t, await post([eq({ kind: { neq: { $value: null } } })]),
     /^Column "kind": only json and jsonb can hold the JSON null/, 'text'
   )
-  expectRejection(
-    t, await post([eq({ n: { eq: { $value: null } } })]),
-    /^Column "n": only json and jsonb can hold the JSON null/, 'int'
-  )
+
   t.match(await post([eq({ 'data->>n': { eq: { $value: null } } })]), {
     status: 422,
     body: {
@@ -363,14 +324,11 @@ t.test('$append takes elements; $inc and $dec count days', async t => {
   const works: ReadonlyArray<readonly [set: object, id: number, row: object]> = [
     [{ data: { $append: [{ a: 1 }, null] } }, 2, { data: [1, { a: 1 }, null] }],
     [{ docs: { $append: [{ a: 1 }] } }, 1, { docs: [{ a: 1 }] }],
-    [{ docs: { $append: ['x', null] } }, 1, { docs: [{ a: 1 }, 'x', null] }],
     [{ document: { $append: [1] } }, 2, { document: [1] }],
     [{ ints: { $append: [3] } }, 2, { ints: [3] }],
     [{ day: { $inc: 3 } }, 1, { day: '2024-03-02' }],
-    [{ day: { $inc: -2 } }, 1, { day: '2024-02-29' }],
-    [{ day: { $inc: '$src.0.id' } }, 1, { day: '2024-03-01' }],
-    [{ day: { $dec: 1 } }, 1, { day: '2024-02-29' }],
-    [{ day: { $inc: 3 } }, 2, { day: null }]
+    [{ day: { $dec: 2 } }, 1, { day: '2024-02-29' }],
+    [{ day: { $inc: '$src.0.id' } }, 1, { day: '2024-03-01' }]
   ]
   for (const [set, id, row] of works) {
     const { body } = await post([source, change(set, id)])
@@ -392,16 +350,6 @@ t.test('a missing column of a row is an error, with values that could be JSON', 
       { status: 422, body: { error: { code: 'reference_column_missing', op: 'reader' } } }, column
     )
   }
-  const works = await post([
-    source,
-    checked,
-    read,
-    op.select('reader', 't', {
-      where: { 'data->>a': { neq: '$read.0.kind' }, 'data->n': { isdistinct: '$read.0.kind' } },
-      columns: ['id']
-    })
-  ], { headers: { prefer: 'tx=rollback' } })
-  t.strictSame(works.body.data?.reader, [{ id: 1 }])
 })
 
 t.test('references to system columns keep their type', async t => {

@@ -36,141 +36,67 @@ const v = (json: string, text?: string): Value => text === undefined ? { json } 
 const unequal = (json: string, text?: string): Value => ({ ...v(json, text), eq: false })
 
 const values: Readonly<Record<string, readonly Value[]>> = {
-  int2: [v('-32768'), v('32767'), v('"12"'), v('-0', '0')],
-  int4: [v('-2147483648'), v('2147483647'), v('0'), v('1e2', '100'), v('1.0', '1')],
-  int8: [
-    v('-9223372036854775808'), v('9223372036854775807'), v('9007199254740993'),
-    v('"9007199254740993"')
-  ],
-  numeric: [
-    v('1.10'),
-    v('10.00'),
-    v('0.000'),
-    v(huge),
-    v(`-${huge}`),
-    v('1e400'),
-    v('1E-400'),
-    v('-0', '0'),
-    v('1e2'),
-    v('9007199254740993.5'),
-    v('"NaN"'),
-    v('"Infinity"'),
-    v('"-Infinity"'),
-    v('1234567890123456789012345678901234567890')
-  ],
-  'numeric(6, 3)': [v('1.1'), v('999.999'), v('-0.001')],
-  float4: [
-    v('0.1'), v('-0'), v('-0.0'), v('1e-45'), v('3.4028235e38'), v('"NaN"'), v('"Infinity"'),
-    v('"-Infinity"'), v('16777217')
-  ],
-  float8: [
-    v('0.1'), v('-0'), v('5e-324'), v('1.7976931348623157e308'), v('0.30000000000000004'),
-    v('"NaN"'), v('"Infinity"'), v('9007199254740993'), v('1e22')
-  ],
-  bool: [v('true'), v('false'), v('"t"'), v('"yes"'), v('"off"')],
+  int2: [v('-32768'), v('-0', '0')],
+  int4: [v('2147483647'), v('1e2', '100')],
+  int8: [v('-9223372036854775808'), v('9007199254740993')],
+  numeric: [v('1.10'), v('0.000'), v(huge), v(`-${huge}`), v('1E-400'), v('"NaN"')],
+  'numeric(6, 3)': [v('999.999')],
+  float4: [v('-0'), v('1e-45'), v('16777217')],
+  float8: [v('5e-324'), v('0.30000000000000004'), v('"-Infinity"'), v('9007199254740993')],
+  bool: [v('true'), v('"off"')],
   text: [
-    v('""'),
-    v('" "'),
-    v('"null"'),
-    v('"NULL"'),
-    v('"true"'),
-    v('true'),
-    v('1.10'),
-    v('-0'),
-    v('9007199254740993'),
-    v('"a\\nb\\tc\\r\\u0001\\u007f"'),
-    v('"\\\\ \\" \' / \\b\\f"'),
-    v('"{\\"a\\": 1}"'),
-    v('"😀👨‍👩‍👧‍👦🏳️‍🌈"'),
-    v('"\uffff\ufffe\u{10ffff}"'),
-    v('"e\u0301 é"'),
-    v('"שלום مرحبا \u202e\u200f"'),
-    v('"\u2028\u2029\ufeff"'),
-    v('"$1 $5.00 $2b$10$x $$ off $"'),
-    v('"%s %I -- ; /* */"'),
+    v('""'), v('"NULL"'), v('true'), v('1.10'), v('"a\\nb\\tc\\r\\u0001\\u007f"'),
+    v('"\\\\ \\" \' / \\b\\f"'), v('"😀👨‍👩‍👧‍👦🏳️‍🌈"'),
+    v('"\uffff\ufffe\u{10ffff}"'), v('"e\u0301 é"'),
+    v('"\u2028\u2029\ufeff"'), v('"$1 $5.00 $2b$10$x $$ off $"'), v('"%s %I -- ; /* */"'),
     v(JSON.stringify('ä😀"\\'.repeat(160_000)))
   ],
-  'char(5)': [v('"ab"', 'ab   '), v('"äöüß€"')],
-  'varchar(3)': [v('"äöü"'), v('""')],
+  'char(5)': [v('"ab"', 'ab   ')],
+  'varchar(3)': [v('"äöü"')],
   citext: [v('"MiXeD"')],
-  name: [v('"a name"'), v(`"${'x'.repeat(63)}"`)],
+  name: [v(`"${'x'.repeat(63)}"`)],
   '"char"': [v('"x"')],
-  uuid: [v('"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"'), v('"A0EEBC999C0B4EF8BB6D6BB9BD380A11"')],
-  date: [
-    v('"2024-02-29"'), v('"infinity"'), v('"-infinity"'), v('"0044-03-15 BC"'),
-    v('"5874897-12-31"'), v('"4713-11-24 BC"')
-  ],
-  time: [v('"23:59:59.999999"'), v('"24:00:00"')],
-  timetz: [v('"23:59:59.999999+14:00"'), v('"04:05:06.789-08"')],
-  timestamp: [
-    v('"2024-02-29T23:59:59.999999"'), v('"infinity"'), v('"0044-03-15T12:00:00.000001 BC"'),
-    v('"294276-12-31 23:59:59.999999"')
-  ],
-  timestamptz: [
-    v('"2024-02-29T23:59:59.999999Z"'), v('"2024-02-29T23:59:59.999999+05:45"'), v('"-infinity"'),
-    v('"0044-03-15 12:00:00.000001 BC"')
-  ],
+  uuid: [v('"A0EEBC999C0B4EF8BB6D6BB9BD380A11"')],
+  date: [v('"infinity"'), v('"0044-03-15 BC"'), v('"5874897-12-31"')],
+  time: [v('"24:00:00"')],
+  timetz: [v('"23:59:59.999999+14:00"')],
+  timestamp: [v('"0044-03-15T12:00:00.000001 BC"')],
+  timestamptz: [v('"2024-02-29T23:59:59.999999+05:45"'), v('"-infinity"')],
   'timestamptz(3)': [v('"2024-02-29T23:59:59.123Z"')],
-  interval: [
-    v('"1 year 2 mons -3 days 04:05:06.789012"'),
-    v('"-00:00:00.000001"'),
-    v('"P1Y2M3DT4H5M6.7S"')
-  ],
-  bytea: [v('"\\\\x00ff10"'), v('"\\\\x"'), v('"plain"')],
+  interval: [v('"1 year 2 mons -3 days 04:05:06.789012"'), v('"P1Y2M3DT4H5M6.7S"')],
+  bytea: [v('"\\\\x00ff10"'), v('"plain"')],
   json: [
-    unequal('{"b":[1,2.50,-0,1e400],"a":null}'),
-    unequal('1.10'),
-    unequal('"text"', '"text"'),
-    unequal('"$$x"', '"$x"'),
-    unequal('[]'),
-    unequal('true'),
-    unequal('{"__proto__":{"constructor":1.10},"":[[]]}'),
+    unequal('{"b":[1,2.50,-0,1e400],"a":null}'), unequal('"text"', '"text"'),
+    unequal('"$$x"', '"$x"'), unequal('{"__proto__":{"constructor":1.10},"":[[]]}'),
     unequal('["\\u00e4","\\ud83d\\ude00"]', '["ä","😀"]')
   ],
   jsonb: [
-    unequal('{"b":[1,2.50,9007199254740993],"a":null}'),
-    v('1.10'),
-    v('12345678901234567890.0'),
-    unequal('"text"', '"text"'),
-    unequal('"5"', '"5"'),
-    v('false'),
-    unequal('[]'),
-    unequal('{"__proto__":1,"constructor":{"toString":[]}}'),
-    unequal(`[${huge}]`),
-    unequal('[[[[{"a":"$x y"}]]]]')
+    v('12345678901234567890.0'), unequal('"5"', '"5"'), unequal('[]'), unequal(`[${huge}]`),
+    unequal('{"__proto__":1,"constructor":{"toString":[]}}'), unequal('[[[[{"a":"$x y"}]]]]')
   ],
-  'int[]': [
-    v('[]', '{}'), v('[1,null,-3]', '{1,NULL,-3}'), v('[[1,2],[3,4]]', '{{1,2},{3,4}}'),
-    v('"{1,2}"')
-  ],
+  'int[]': [v('[1,null,-3]', '{1,NULL,-3}'), v('[[1,2],[3,4]]', '{{1,2},{3,4}}'), v('"{1,2}"')],
   'text[]': [
-    v('["a\\"b","c,d","{e}","NULL",null,"","\\\\"]', '{"a\\"b","c,d","{e}","NULL",NULL,"","\\\\"}'),
-    v('["1",2,true,1.10]', '{1,2,true,1.10}')
+    v('["a\\"b","c,d","{e}","NULL",null,"","\\\\"]', '{"a\\"b","c,d","{e}","NULL",NULL,"","\\\\"}')
   ],
-  'numeric[]': [v('[1.10,12345678901234567890.5,"NaN"]', '{1.10,12345678901234567890.5,NaN}')],
   'jsonb[]': [v('[{"a":1.10},null,"x"]', '{"{\\"a\\": 1.10}",NULL,"\\"x\\""}')],
   'timestamptz[]': [v('["2024-01-01T00:00:00.000001Z"]', '{2024-01-01T00:00:00.000001Z}')],
-  int4range: [v('"[1,5)"'), v('"empty"'), v('"(,)"')],
+  int4range: [v('"[1,5)"'), v('"empty"')],
   tstzrange: [v('"[2024-01-01 00:00:00.000001+00,)"')],
-  numrange: [v('"[1.10,2.20]"')],
-  int4multirange: [v('"{[1,3),[5,7)}"'), v('"{}"')],
+  int4multirange: [v('"{[1,3),[5,7)}"')],
   'int4range[]': [v('["[1,2)","empty"]', '{"[1,2)",empty}')],
-  inet: [v('"192.168.0.1/24"'), v('"::1"')],
+  inet: [v('"192.168.0.1/24"')],
   cidr: [v('"10.0.0.0/8"')],
   macaddr: [v('"08:00:2b:01:02:03"')],
   macaddr8: [v('"08:00:2b:01:02:03:04:05"')],
   'bit(3)': [v('"101"')],
-  varbit: [v('"10101"'), v('""')],
-  mood: [v('"so so"'), v('"HAPPY"'), v('"ä\\"\'\\\\"')],
+  varbit: [v('""')],
+  mood: [v('"ä\\"\'\\\\"')],
   'mood[]': [v('["sad","so so"]', '{sad,"so so"}')],
   positive: [v('5')],
   email: [v('"a@b"')],
   amount: [v('1.10')],
-  'positive[]': [v('[1,2]', '{1,2}')],
   point3: [
-    unequal('{"x":1,"y Z":1.10,"tags":["a",null]}', '(1,1.10,"{a,NULL}")'),
-    unequal('{"tags":[]}', '(,,{})'),
-    unequal('"(1,2,)"')
+    unequal('{"x":1,"y Z":1.10,"tags":["a",null]}', '(1,1.10,"{a,NULL}")'), unequal('"(1,2,)"')
   ],
   'point3[]': [unequal('[{"x":1},null]', '{"(1,,)",NULL}')],
   nested: [unequal(
@@ -178,15 +104,12 @@ const values: Readonly<Record<string, readonly Value[]>> = {
     '("(1,9007199254740993.10,)","{""k"": [1.10]}")'
   )],
   hstore: [
-    v('"\\"a\\"=>\\"1\\", \\"b\\"=>NULL"'), v('""'),
+    v('"\\"a\\"=>\\"1\\", \\"b\\"=>NULL"'),
     v(String.raw`"\"k \\\" =>,ä\"=>\"\\\\ NULL \\\"x\", \"NULL\"=>\"\""`)
   ],
   point: [unequal('"(1.5,-2)"')],
-  box: [unequal('"(3,4),(1,2)"')],
   path: [unequal('"[(1,2),(3,4)]"')],
-  polygon: [unequal('"((0,0),(1,0),(1,1))"')],
   circle: [v('"<(1,2),3>"')],
-  line: [v('"{1,2,3}"')],
   xml: [unequal('"<a b=\\"c\\">ä&amp;</a>"')],
   tsvector: [v("\"'cat':1A,3 'fat':2\"")],
   tsquery: [v("\"'a' & !'b'\"")],
@@ -201,10 +124,8 @@ const values: Readonly<Record<string, readonly Value[]>> = {
 
 const tables = `
   create table j (k int, v json);
-  create table n (k int, v jsonb default '1', a int[] default '{1}', s text default 'x');
-  create table x (k int, i2 int2, i4 int4, b bool, f float4, n numeric(4, 2), c varchar(2),
-    bits bit(2), d date, u uuid, m mood, p positive, e email default 'a@b', a int[], j point3);
-  grant all on j, n, x to oneflight_user;`
+  create table x (k int, e email default 'a@b');
+  grant all on j, x to oneflight_user;`
 const service = await useService(t, {
   schema: schema + tables, env: { MAX_BODY_BYTES: '16000000' }
 })
@@ -280,45 +201,6 @@ t.test('a json column is returned unchanged, byte for byte', whiteSpace, async t
     [op.select('s', 'j'), op.insert('i', 'j', [{ k: 2, v: '$s.v' }])]
   )
   t.equal(text, `{"error":null,"data":{"s":[{"k":1,"v":${stored}}],"i":[{"k":2,"v":${stored}}]}}`)
-})
-
-t.test('null is stored as NULL in columns of every type', async t => {
-  const { body } = await service.post([
-    op.insert('i', 'n', [{ k: 1, v: null, a: null, s: null }]),
-    op.insert('d', 'n', [{ k: 2 }]),
-    op.update('u', 'n', { set: { v: null, a: null, s: null }, where: { k: { eq: 2 } } })
-  ])
-  t.same(body.data, {
-    i: [{ k: 1, v: null, a: null, s: null }],
-    d: [{ k: 2, v: 1, a: [1], s: 'x' }],
-    u: [{ k: 2, v: null, a: null, s: null }]
-  })
-})
-
-t.test('a value that does not fit its column is rejected; nothing is written', async t => {
-  const rows: ReadonlyArray<readonly [row: string, code: string]> = [
-    ['{"i4":2147483648}', 'numeric_value_out_of_range'],
-    ['{"n":100}', 'numeric_value_out_of_range'],
-    ['{"bits":"1"}', 'string_data_length_mismatch'],
-    ['{"p":0}', 'check_violation'],
-    ['{"e":null}', 'not_null_violation'],
-    ['{"e":"x"}', 'check_violation'],
-    ['{"a":[[1],[2,3]]}', 'value_invalid'],
-    ['{"j":{"x":"y"}}', 'invalid_text_representation']
-  ]
-  for (const [row, code] of rows) {
-    const insert = `{"id":"o","op":"insert","table":"x","values":[${row}]}`
-    const update = '{"id":"i","op":"insert","table":"x","values":[{}]},' +
-      `{"id":"o","op":"update","table":"x","set":${row},"all":true}`
-    for (const operations of [insert, update]) {
-      const { status, body } = await service.post(`[${operations}]`)
-      t.match({ status, ...body }, {
-        status: code === 'value_invalid' ? 422 : 400,
-        error: { type: 'execution_error', code, op: 'o', committed: false }
-      }, encodeURI(row))
-    }
-  }
-  t.same((await sql`select * from x`).length, 0)
 })
 
 t.test('a column of a NOT NULL domain gets its default if a row omits it', async t => {

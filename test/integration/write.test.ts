@@ -36,7 +36,6 @@ const schema = `
 type Value = readonly [json: string, returned?: string]
 const values: Readonly<Record<string, readonly Value[]>> = {
   int2: [['5'], ['1.0', '1'], ['1e3', '1000'], ['"7"', '7']],
-  int4: [['-2147483648']],
   int8: [['9223372036854775807'], ['12e3', '12000']],
   oid: [['4294967295', '"4294967295"']],
   numeric: [['1.10'], ['12345678901234567890.5'], ['"NaN"']],
@@ -48,7 +47,6 @@ const values: Readonly<Record<string, readonly Value[]>> = {
   'char(3)': [['"ab"', '"ab "'], ['"äöü"']],
   'varchar(3)': [['"äöü"'], ['"ab "']],
   citext: [['"MiXeD"']],
-  name: [['"a name"']],
   '"char"': [['"x"']],
   uuid: [['"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"']],
   date: [['"2024-02-29"'], ['"2024-02-29T00:00:00"', '"2024-02-29"'], ['"0044-03-15 BC"']],
@@ -68,9 +66,7 @@ const values: Readonly<Record<string, readonly Value[]>> = {
   jsonb: [['{"a":null,"b":[1,2.50]}', '{"a": null, "b": [1, 2.50]}'], ['"5"'], ['[]']],
   money: [['1.50', '"$1.50"'], ['"$1,234.56"']],
   inet: [['"192.168.0.1/24"']],
-  cidr: [['"10.0.0.0/8"']],
   macaddr: [['"08:00:2b:01:02:03"']],
-  macaddr8: [['"08:00:2b:01:02:03:04:05"']],
   'bit(3)': [['"101"']],
   'varbit(5)': [['"101"'], ['""']],
   xml: [['"<a b=\\"c\\">ä&amp;</a>"']],
@@ -83,8 +79,6 @@ const values: Readonly<Record<string, readonly Value[]>> = {
   lseg: [['[1,2,3,4]', '"[(1,2),(3,4)]"']],
   box: [['"(3,4),(1,2)"']],
   path: [['[1,2,3,4]', '"[(1,2),(3,4)]"']],
-  polygon: [['"((0,0),(1,0),(1,1))"']],
-  circle: [['"<(1,2),3>"']],
   int4range: [['"[1,5)"'], ['[1,5]', '"[1,6)"'], ['"empty"']],
   tsrange: [['["2024-01-01","2024-01-02 10:00"]',
     '"[\\"2024-01-01 00:00:00\\",\\"2024-01-02 10:00:00\\"]"']],
@@ -99,14 +93,11 @@ const values: Readonly<Record<string, readonly Value[]>> = {
   'int[]': [['[]'], ['[1,null,-3]'], ['[[1,2],[3,4]]'], ['"{1,2}"', '[1,2]'], ['[1.0]', '[1]']],
   'text[]': [['["a\\"b","c,d","{e}","NULL","null",null,"","\\\\"," "]'], ['[["a"],["b"]]'],
     ['["1",2,true,1.10]', '["1","2","true","1.10"]']],
-  'varchar(3)[]': [['["abc","x  "]']],
-  'numeric(6,3)[]': [['[1.100,null]']],
   'interval minute[]': [['["5","90"]', '["00:05:00","01:30:00"]'],
     ['"{5,90}"', '["00:05:00","01:30:00"]']],
   'jsonb[]': [['[{"a":1.10},[1],null,"x"]', '[{"a": 1.10},[1],null,"x"]']],
   'mood[]': [['["sad","so so","ä\\"\'\\\\"]']],
   'box[]': [['["(1,1),(0,0)","(2,2),(0,0)"]']],
-  'int4range[]': [['["[1,2)","empty"]']],
   'hstore[]': [['["\\"a\\"=>\\"1\\""]', '[{"a": "1"}]']],
   inner_pair: [
     ['{"x":1,"y Z":1.10,"tags":["a",null]}'], ['{}', '{"x":null,"y Z":null,"tags":null}'],
@@ -171,39 +162,29 @@ t.test('values of every type are stored as they were sent', async t => {
 /** Texts from which PostgreSQL drops a part without an error, and what it stores instead. */
 const dropped: ReadonlyArray<readonly [type: string, text: string, stored: string]> = [
   ['numeric(10,2)', '25.005', '25.01'],
-  ['numeric(10,2)', ' +9.999e0 ', '10.00'],
   ['numeric(3)', '1.5', '2'],
   ['money', '1.005', '1.01'],
   ['varchar(3)', 'ab   ', 'ab '],
   ['name', 'ä'.repeat(40), 'ä'.repeat(31)],
   ['"char"', 'xy', 'x'],
   ['date', '2026-01-02T10:00', '2026-01-02'],
-  ['date', '20260102T101500', '2026-01-02'],
   ['date', '2026-01-02T00:00Z', '2026-01-02'],
   ['date', '2026-01-02+02', '2026-01-02'],
-  ['date', '2026-01-02Z', '2026-01-02'],
   ['time', '10:00:00.1234567', '10:00:00.123457'],
   ['time', '10:00+02', '10:00:00'],
-  ['time', '10:00 PST', '10:00:00'],
-  ['time', '10:00 PM UTC', '22:00:00'],
   ['time', '2026-01-02 10:00', '10:00:00'],
   ['time(0)', '10:00:00.5', '10:00:01'],
   ['timetz', '2026-01-02 10:00+02', '10:00:00+02'],
   ['timestamp', '2026-01-02T10:00+02:00', '2026-01-02 10:00:00'],
   ['timestamp', '2026-01-02 10:00 Europe/Berlin', '2026-01-02 10:00:00'],
-  ['timestamp', '2026-01-02+02:00', '2026-01-02 00:00:00'],
-  ['timestamp', '20260102T100000.1234567', '2026-01-02 10:00:00.123457'],
   ['timestamp(0)', '2026-01-02 10:00:00.6', '2026-01-02 10:00:01'],
-  ['interval', '1.1234567', '00:00:01.123457'],
   ['interval', '1.1234567 secs', '00:00:01.123457'],
   ['interval(1)', 'PT1.25S', '00:00:01.3'],
   ['interval year', '14 mons', '1 year'],
   ['interval year to month', '1-2 3 04:05:06', '1 year 2 mons'],
   ['interval day', '3 04:00', '3 days'],
-  ['interval hour', '90 minutes', '01:00:00'],
   ['interval minute', '1.5', '00:01:00'],
   ['interval minute', 'P1DT5M6.7S', '1 day 00:05:00'],
-  ['interval minute', '-00:05:01', '-00:05:00'],
   ['numeric(10,2)[]', '{1,"25.005"}', '{1.00,25.01}'],
   ['tsrange', '[2026-01-01 10:00Z,)', '["2026-01-01 10:00:00",)'],
   ['inner_pair', '(1,25.005,)', '(1,25.01,)']
@@ -269,36 +250,6 @@ t.test('random values are read as json_populate_record reads them', async t => {
       where to_json(v)::text is distinct from to_json(expected)::text`)
     t.same(found.slice(0, 3), [], name)
   }
-})
-
-t.test('DDL that changes a type gives a new record', async t => {
-  const { sql, ...database } = await useDatabase(t, {
-    schema: `${schema}
-      create table typed (p outer_pair, m mood[], a some_amounts, n node, i int)`
-  })
-  const known = new ColumnTypes()
-  const read = async (): Promise<TableColumns | undefined> => {
-    const query = render(columnTypesQuery([table])).text
-    const [row] = await sql.unsafe(`select (${query})::text as text`)
-    known.remember(row?.['text'] as string)
-    return known.lookup(table)
-  }
-  let before = await read()
-  t.equal(await read(), before)
-  const changes = [
-    'alter type inner_pair add attribute more int',
-    "alter type mood add value 'new'",
-    'alter table node add name text',
-    'alter type inner_pair rename attribute more to less'
-  ]
-  for (const change of changes) {
-    await sql.unsafe(change)
-    const after = await read()
-    t.not(after, before, change)
-    before = after
-  }
-  await sql.unsafe('create table none (i int)')
-  t.same([...await readTable({ sql, ...database }, 'none')].map(([name]) => name), ['i'])
 })
 
 t.test('what is read has a limit', async t => {

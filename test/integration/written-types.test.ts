@@ -8,120 +8,62 @@ import { useCompared } from '../support/compared.ts'
 import * as op from '../support/operations.ts'
 import type { ServiceUnderTest } from '../support/service.ts'
 
-/** A change. `$T` is the name of the table, `$N` a suffix for other names. */
-interface Change {
-  /** Statements before the table is created. */
-  readonly before?: string
-  /** The type of the column `a`. */
-  readonly type: string
-  readonly value: unknown
-  readonly change: string
-}
+/** `$T`: the name of the table, `$N`: a suffix for other names; `before` comes before the table. */
+type Change = readonly [
+  name: string, type: string, value: unknown, change: string, before?: string
+]
 
 const pair = 'create type pair$N as (x int, y int)'
 const xy = { x: 1, y: 2 }
 const swap = 'alter type pair$N drop attribute x, add attribute x int'
 const retype = (type: string): string => `alter table $T alter a type ${type}`
 
-const changes: Readonly<Record<string, Change>> = {
-  numeric: { type: 'numeric(10,4)', value: '1.2345', change: retype('numeric(10,2)') },
-  'numeric without a scale': { type: 'numeric', value: '1.2345', change: retype('numeric(10,2)') },
-  'an array of numeric': {
-    type: 'numeric(10,4)[]', value: ['1.2345'], change: retype('numeric(10,2)[]')
-  },
-  'varchar with a collation': {
-    type: 'varchar(9) collate "C"', value: 'a  ', change: retype('varchar(1) collate "C"')
-  },
-  char: { type: 'char(3)', value: 'a  ', change: retype('char(2)') },
-  time: { type: 'time(3)', value: '10:00:00.123', change: retype('time(0)') },
-  timetz: { type: 'timetz(3)', value: '10:00:00.123Z', change: retype('timetz(0)') },
-  timestamp: {
-    type: 'timestamp', value: '2026-01-02T10:00:00.5', change: retype('timestamp(0)')
-  },
-  timestamptz: {
-    type: 'timestamptz(6)', value: '2026-01-02T10:00:00.5Z', change: retype('timestamptz(0)')
-  },
-  'interval with fields': {
-    type: 'interval day to second', value: '1 day 5 s', change: retype('interval day to minute')
-  },
-  'interval with a precision': {
-    type: 'interval(3)', value: '5.123 s', change: retype('interval(1)')
-  },
-  'interval with both': {
-    type: 'interval day to second(3)',
-    value: '5.123 s',
-    change: retype('interval day to second(1)')
-  },
-  'the order of attributes': { before: pair, type: 'pair$N', value: xy, change: swap },
-  'names of attributes': {
-    before: pair,
-    type: 'pair$N',
-    value: xy,
-    change: `alter type pair$N rename attribute x to z; alter type pair$N rename attribute y to x;
-      alter type pair$N rename attribute z to y`
-  },
-  'another attribute': {
-    before: pair,
-    type: 'pair$N',
-    value: xy,
-    change: 'alter type pair$N drop attribute y, add attribute z int'
-  },
-  'the type of an attribute': {
-    before: 'create type pair$N as (x int, y text)',
-    type: 'pair$N',
-    value: { x: 1, y: '2' },
-    change: 'alter type pair$N drop attribute y, add attribute y jsonb'
-  },
-  'the scale of an attribute': {
-    before: 'create type pair$N as (x int, y numeric(10,4))',
-    type: 'pair$N',
-    value: { x: 1, y: '1.2345' },
-    change: 'alter type pair$N drop attribute y, add attribute y numeric(10,2)'
-  },
-  'names that SQL quotes': {
-    before: String.raw`create type pair$N as ("r" int, "1" int, "b\""
-      " int)`,
-    type: 'pair$N',
-    value: { 1: 1, r: 2 },
-    change: 'alter type pair$N drop attribute r, add attribute r int'
-  },
-  'an array': { before: pair, type: 'pair$N[]', value: [xy], change: swap },
-  'a domain': {
-    before: `${pair}; create domain of$N as pair$N`, type: 'of$N', value: xy, change: swap
-  },
-  'a domain of an array of a domain': {
-    before: `${pair}; create domain one$N as pair$N; create domain all$N as one$N[]`,
-    type: 'all$N',
-    value: [xy],
-    change: swap
-  },
-  'a composite in others': {
-    before: `${pair}; create type other$N as (p pair$N, q pair$N);
-      create type more$N as (o other$N[])`,
-    type: 'more$N',
-    value: { o: [{ p: xy }] },
-    change: swap
-  },
-  'a type of another schema': {
-    before: 'create type two.pair$N as (x int, y int)',
-    type: 'two.pair$N',
-    value: xy,
-    change: 'alter type two.pair$N drop attribute x, add attribute x int'
-  },
-  'a range': {
-    before: `${pair}; create type range$N as range (subtype = pair$N)`,
-    type: 'range$N',
-    value: [xy, { x: 3, y: 4 }],
-    change: swap
-  },
-  'a domain with a scale': {
-    before: `${pair}; create domain cents$N as numeric(10,2);
-      create type price$N as (p pair$N, c cents$N[])`,
-    type: 'price$N',
-    value: { p: xy, c: ['1.25'] },
-    change: swap
-  }
-}
+const changes: readonly Change[] = [
+  ['numeric', 'numeric(10,4)', '1.2345', retype('numeric(10,2)')],
+  ['numeric without a scale', 'numeric', '1.2345', retype('numeric(10,2)')],
+  ['an array of numeric', 'numeric(10,4)[]', ['1.2345'], retype('numeric(10,2)[]')],
+  ['varchar with a collation', 'varchar(9) collate "C"', 'a  ', retype('varchar(1) collate "C"')],
+  ['char', 'char(3)', 'a  ', retype('char(2)')],
+  ['time', 'time(3)', '10:00:00.123', retype('time(0)')],
+  ['timetz', 'timetz(3)', '10:00:00.123Z', retype('timetz(0)')],
+  ['timestamp', 'timestamp', '2026-01-02T10:00:00.5', retype('timestamp(0)')],
+  ['timestamptz', 'timestamptz(6)', '2026-01-02T10:00:00.5Z', retype('timestamptz(0)')],
+  ['interval with fields', 'interval day to second', '1 day 5 s', retype('interval day to minute')],
+  ['interval with a precision', 'interval(3)', '5.123 s', retype('interval(1)')],
+  ['interval with both', 'interval day to second(3)', '5.123 s',
+    retype('interval day to second(1)')],
+  ['the order of attributes', 'pair$N', xy, swap, pair],
+  ['names of attributes', 'pair$N', xy,
+    `alter type pair$N rename attribute x to z; alter type pair$N rename attribute y to x;
+      alter type pair$N rename attribute z to y`, pair],
+  ['another attribute', 'pair$N', xy,
+    'alter type pair$N drop attribute y, add attribute z int', pair],
+  ['the type of an attribute', 'pair$N', { x: 1, y: '2' },
+    'alter type pair$N drop attribute y, add attribute y jsonb',
+    'create type pair$N as (x int, y text)'],
+  ['the scale of an attribute', 'pair$N', { x: 1, y: '1.2345' },
+    'alter type pair$N drop attribute y, add attribute y numeric(10,2)',
+    'create type pair$N as (x int, y numeric(10,4))'],
+  ['names that SQL quotes', 'pair$N', { 1: 1, r: 2 },
+    'alter type pair$N drop attribute r, add attribute r int',
+    String.raw`create type pair$N as ("r" int, "1" int, "b\""
+      " int)`],
+  ['an array', 'pair$N[]', [xy], swap, pair],
+  ['a domain', 'of$N', xy, swap, `${pair}; create domain of$N as pair$N`],
+  ['a domain of an array of a domain', 'all$N', [xy], swap,
+    `${pair}; create domain one$N as pair$N; create domain all$N as one$N[]`],
+  ['a composite in others', 'more$N', { o: [{ p: xy }] }, swap,
+    `${pair}; create type other$N as (p pair$N, q pair$N);
+      create type more$N as (o other$N[])`],
+  ['a type of another schema', 'two.pair$N', xy,
+    'alter type two.pair$N drop attribute x, add attribute x int',
+    'create type two.pair$N as (x int, y int)'],
+  ['a range', 'range$N', [xy, { x: 3, y: 4 }], swap,
+    `${pair}; create type range$N as range (subtype = pair$N)`],
+  ['a domain with a scale', 'price$N', { p: xy, c: ['1.25'] }, swap,
+    `${pair}; create domain cents$N as numeric(10,2);
+      create type price$N as (p pair$N, c cents$N[])`]
+]
 
 /** More columns than the conditions read one by one. */
 const others = Array.from({ length: 60 }, (_, i) => `c${i}`)
@@ -154,7 +96,7 @@ async function send (service: ServiceUnderTest, operation: object): Promise<{
 t.test('the first statement after a change writes its values again', async t => {
   const { a, b } = await useCompared(t, '')
   let count = 0
-  for (const [name, { before = '', type, value, change }] of Object.entries(changes)) {
+  for (const [name, type, value, change, before = ''] of changes) {
     for (const [word, build] of Object.entries(words)) {
       const number = count++
       const run = async (text: string): Promise<void> => {

@@ -23,6 +23,15 @@ export { remove as delete }
 export const call = (id: string, name: string, args: unknown, members: object = {}): Operation =>
   ({ id, op: 'call', function: name, args, ...members })
 
+/** The parameters of a named batch: rows of these members, in the parameter `name`. */
+export const rowsOf = (properties: object, name = 'rows') => ({
+  type: 'object',
+  properties: {
+    [name]: { type: 'array', items: { type: 'object', properties, additionalProperties: false } }
+  },
+  required: [name]
+})
+
 /** Names of tables and columns: of SQL, of JavaScript, of the generated SQL, and of any letters. */
 export const strangeNames = [
   '__proto__', 'constructor', 'toString', 'hasOwnProperty', 'rawJSON', 'row', 'rows', 'r', 't',
