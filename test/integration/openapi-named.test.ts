@@ -234,54 +234,71 @@ t.test('named batches have their own errors', async t => {
 
 t.test('the results have the members that the plan names', async t => {
   const rows = { op: 'select', table: 't' }
-  const values = [{ id: 1 }]
+  const change = { op: 'insert', table: 'u', values: [{ t_id: 1 }] }
   const on = { t_id: 'id' }
-  const operations = [
-    { ...rows, id: 'whole' },
-    { ...rows, id: 'star', columns: ['*'] },
-    { ...rows, id: 'none', where: { id: { eq: 5 } } },
-    { ...rows, id: 'more', columns: ['*', { column: 'doc->a', as: 'b' }] },
-    { ...rows, id: 'named', columns: ['id', 'doc->a', { column: 'id', cast: 'text', as: 'text' }] },
-    { ...rows, id: 'total', columns: [{ fn: 'count' }, { fn: 'max', column: 'id', as: 'last' }] },
-    { ...rows, id: 'one', columns: ['id'], expect: 1 },
-    { ...rows, id: 'some', columns: ['id'], expect: { min: 1 } },
-    { ...rows, id: 'n', answer: 'count' },
-    { ...rows, id: 'skipped', columns: ['id'], when: { none: 1 } },
-    { ...rows, id: 'run', columns: ['id'], when: { one: 1 } },
-    { ...rows, id: 'noCount', answer: 'count', when: { none: 1 } },
-    {
-      ...rows,
-      id: 'nested',
-      columns: ['id'],
-      with: {
-        parts: { table: 'u', on, columns: ['t_id'] },
-        all: { table: 'u', on },
-        last: {
-          table: 'u',
-          on,
-          one: true,
-          columns: ['note'],
-          with: {
-            up: { table: 't', on: { id: 't_id' }, columns: ['id'] }
+  const any = { $ref: '#/components/schemas/AnswerRow' }
+  const list = (items: object): object => ({ type: 'array', items })
+  const row = (members: Readonly<Record<string, object>>): object =>
+    ({ type: 'object', properties: members, required: Object.keys(members) })
+  const orNull = (schema: object): object => ({ anyOf: [schema, { type: 'null' }] })
+  const [id, note] = [row({ id: {} }), row({ note: {} })]
+  const count = { type: 'integer', minimum: 0 }
+  /** Operations, and the schemas of their results. */
+  const described: Readonly<Record<string, readonly [operation: object, schema: object]>> = {
+    whole: [rows, list(any)],
+    star: [{ ...rows, columns: ['*'] }, list(any)],
+    none: [{ ...rows, where: { id: { eq: 5 } } }, list(any)],
+    more: [{ ...rows, columns: ['*', { column: 'doc->a', as: 'b' }] },
+      list({ ...row({ b: {} }), additionalProperties: {} })],
+    named: [{ ...rows, columns: ['id', 'doc->a', { column: 'id', cast: 'text', as: 'text' }] },
+      list(row({ id: {}, a: {}, text: {} }))],
+    total: [{ ...rows, columns: [{ fn: 'count' }, { fn: 'max', column: 'id', as: 'last' }] },
+      list(row({ count: {}, last: {} }))],
+    one: [{ ...rows, columns: ['id'], expect: 1 }, { ...list(id), minItems: 1, maxItems: 1 }],
+    some: [{ ...rows, columns: ['id'], expect: { min: 1 } }, list(id)],
+    n: [{ ...rows, answer: 'count' }, count],
+    skipped: [{ ...rows, columns: ['id'], when: { none: 1 } }, orNull(list(id))],
+    run: [{ ...rows, columns: ['id'], when: { one: 1 } }, orNull(list(id))],
+    noCount: [{ ...rows, answer: 'count', when: { none: 1 } }, orNull(count)],
+    nested: [
+      {
+        ...rows,
+        columns: ['id'],
+        with: {
+          parts: { table: 'u', on, columns: ['t_id'] },
+          all: { table: 'u', on },
+          last: {
+            table: 'u',
+            on,
+            one: true,
+            columns: ['note'],
+            with: { up: { table: 't', on: { id: 't_id' }, columns: ['id'] } }
           }
         }
-      }
-    },
-    { ...rows, id: 'wholeNested', with: { parts: { table: 'u', on, columns: ['note'] } } },
-    { id: 'new', op: 'insert', table: 'u', values: [{ t_id: 1 }], returning: ['t_id'] },
-    { id: 'silent', op: 'insert', table: 'u', values: [{ t_id: 1 }], returning: [] },
-    {
-      id: 'upsert',
+      },
+      list(row({
+        id: {},
+        parts: list(row({ t_id: {} })),
+        all: list(any),
+        last: orNull(row({ note: {}, up: list(id) }))
+      }))
+    ],
+    wholeNested: [{ ...rows, with: { parts: { table: 'u', on, columns: ['note'] } } },
+      list({ ...row({ parts: list(note) }), additionalProperties: {} })],
+    new: [{ ...change, returning: ['t_id'] }, list(row({ t_id: {} }))],
+    silent: [{ ...change, returning: [] }, list({ type: 'object', properties: {} })],
+    upsert: [{
       op: 'insert',
       table: 't',
-      values,
+      values: [{ id: 1 }],
       on_conflict: { columns: ['id'], do: 'update', set: { id: 1 } },
       returning: ['id', { fn: 'inserted', as: 'new' }]
-    },
-    { id: 'set', op: 'update', table: 't', set: { id: 1 }, where: { id: { eq: 1 } } },
-    { id: 'gone', op: 'delete', table: 'u', where: { t_id: { eq: 1 } }, returning: ['note'] },
-    { id: 'called', op: 'call', function: 'f' }
-  ]
+    }, list(row({ id: {}, new: {} }))],
+    gone: [{ op: 'delete', table: 'u', where: { t_id: { eq: 1 } }, returning: ['note'] },
+      list(note)],
+    called: [{ op: 'call', function: 'f' }, list(any)]
+  }
+  const operations = Object.entries(described).map(([id, [operation]]) => ({ id, ...operation }))
   const { url, run } = await useService(t, {
     schema: `create table t (id int primary key, doc jsonb default '{"a": 2}');
       insert into t values (1); create table u (t_id int, note text); insert into u values (1, 'x');
@@ -294,7 +311,7 @@ t.test('the results have the members that the plan names', async t => {
   t.equal(status, 200, text)
   const isValid = validatorsOf(document)(answerPointer(document, '/batches/all', 'post', 200))
   t.ok(isValid(body), `${JSON.stringify(isValid.errors)} ${text}`)
-  const described = document.paths['/batches/all']?.['post'] as unknown as {
+  const { responses } = document.paths['/batches/all']?.['post'] as unknown as {
     readonly responses: {
       readonly 200: {
         readonly content: Readonly<Record<string, {
@@ -304,43 +321,11 @@ t.test('the results have the members that the plan names', async t => {
     }
   }
   const { properties, required } =
-    described.responses[200].content['application/json']?.schema.properties.data as Results
-  t.same(required, operations.map(({ id }) => id))
-  const any = { $ref: '#/components/schemas/AnswerRow' }
-  const list = (items: object): object => ({ type: 'array', items })
-  const row = (members: Readonly<Record<string, object>>): object =>
-    ({ type: 'object', properties: members, required: Object.keys(members) })
-  const orNull = (schema: object): object => ({ anyOf: [schema, { type: 'null' }] })
-  const id = row({ id: {} })
-  const note = row({ note: {} })
-  const count = { type: 'integer', minimum: 0 }
-  t.same(properties, {
-    whole: list(any),
-    star: list(any),
-    none: list(any),
-    more: list({ ...row({ b: {} }), additionalProperties: {} }),
-    named: list(row({ id: {}, a: {}, text: {} })),
-    total: list(row({ count: {}, last: {} })),
-    one: { ...list(id), minItems: 1, maxItems: 1 },
-    some: list(id),
-    n: count,
-    skipped: orNull(list(id)),
-    run: orNull(list(id)),
-    noCount: orNull(count),
-    nested: list(row({
-      id: {},
-      parts: list(row({ t_id: {} })),
-      all: list(any),
-      last: orNull(row({ note: {}, up: list(id) }))
-    })),
-    wholeNested: list({ ...row({ parts: list(note) }), additionalProperties: {} }),
-    new: list(row({ t_id: {} })),
-    silent: list({ type: 'object', properties: {} }),
-    upsert: list(row({ id: {}, new: {} })),
-    set: list(any),
-    gone: list(note),
-    called: list(any)
-  })
+    responses[200].content['application/json']?.schema.properties.data as Results
+  t.same(required, Object.keys(described))
+  t.same(properties, Object.fromEntries(
+    Object.entries(described).map(([id, [, schema]]) => [id, schema])
+  ))
   t.same(await new Validator().validate(structuredClone(document) as never), { valid: true })
 
   const { data } = body
