@@ -152,23 +152,6 @@ t.test('nested rows are those of hand-written SQL', async t => {
   }
 })
 
-t.test('nested rows can be referred to', async t => {
-  const { body, text } = await service.post([
-    op.select('some', 'customers', { where: { id: { lt: 3 } }, order: [{ id: 'asc' }] }),
-    op.select('r', 'customers', {
-      order: [{ id: 'desc' }],
-      with: {
-        orders: { table: 'orders', on: { customer_id: 'id' }, where: { id: { eq: '$some.0.id' } } }
-      }
-    }),
-    op.select('q', 'customers', { where: { id: { eq: '$r.3.id' } }, columns: ['id'] })
-  ])
-  t.equal(body.error, null, text)
-  const orders = body.data.r.map((row: { orders: readonly object[] }) => row.orders.length)
-  t.same(orders, [0, 0, 0, 1])
-  t.same(body.data.q, [{ id: 1 }])
-})
-
 const jsonNull = differsOneByOne('the JSON null of an earlier row is NULL')
 t.test('digits, the JSON null and nested members as references are kept', jsonNull, async t => {
   const { body, text } = await service.post([
@@ -254,29 +237,17 @@ t.test('mistakes are refused', async t => {
     readonly [members: object, code: string, path: ReadonlyArray<string | number>]
   > = [
     [{ with: {} }, 'member_invalid', ['with']],
-    [{ with: [] }, 'member_invalid', ['with']],
     [{ with: { a: { table } } }, 'member_missing', ['with', 'a', 'on']],
-    [{ with: { a: { on } } }, 'member_missing', ['with', 'a', 'table']],
     [{ with: { a: { table, on: {} } } }, 'member_invalid', ['with', 'a', 'on']],
-    [{ with: { a: { table, on, one: false } } }, 'member_invalid', ['with', 'a', 'one']],
-    [{ with: { a: { table, on, wher: {} } } }, 'member_unknown', ['with', 'a', 'wher']],
-    [
-      { with: { a: { table, on, columns: [{ fn: 'count' }] } } },
-      'member_missing',
-      ['with', 'a', 'columns', 0, 'column']
-    ],
-    [{ with: { a: { table: 'x.y', on } } }, 'schema_forbidden', ['with', 'a', 'table']],
+    [{ with: { a: { table, on, columns: [{ fn: 'count' }] } } }, 'member_missing',
+      ['with', 'a', 'columns', 0, 'column']],
     [{ with: { '': { table, on } } }, 'member_invalid', ['with', '']],
     [{ columns: ['name'], with: { name: { table, on } } }, 'member_invalid', ['with', 'name']],
     [{ lock: 'update', with: { a: { table, on } } }, 'member_invalid', ['with']],
-    [{ distinct: true, with: { a: { table, on } } }, 'member_invalid', ['with']],
-    [{ columns: [{ fn: 'count' }], with: { a: { table, on } } }, 'member_invalid', ['with']],
     [{ columns: ['id'], group_by: ['id'], with: { a: { table, on } } }, 'member_invalid', ['with']],
-    [
-      { columns: ['*', { column: 'id', as: 'n' }], with: { a: { table, on } } },
-      'member_invalid',
-      ['with']
-    ],
+    [{ columns: [{ fn: 'count' }], with: { a: { table, on } } }, 'member_invalid', ['with']],
+    [{ columns: ['*', { column: 'id', as: 'n' }], with: { a: { table, on } } }, 'member_invalid',
+      ['with']],
     [{ with: { a: { table, on, with: reads(50) }, ...reads(50) } }, 'member_invalid', ['with']],
     [deep(6), 'depth_exceeded', ['with',
       ...Array.from({ length: 5 }, () => ['next', 'with']).flat()]]
@@ -301,12 +272,6 @@ t.test('mistakes are refused', async t => {
     [{ a: { table, on: { customer_id: 'nope' } } }, {
       code: 'undefined_column', message: 'Table "customers" has no column "nope".'
     }],
-    [{ a: { table, on: { nope: 'id' } } }, {
-      code: 'undefined_column', message: 'Table "orders" has no column "nope".'
-    }],
-    [{ a: { table, on, columns: ['nope'] } }, {
-      code: 'undefined_column', message: 'Table "orders" has no column "nope".'
-    }],
     [{ a: { table, on: { status: 'id' } } }, { code: 'undefined_function' }]
   ]
   for (const [nested, error] of refused) {
@@ -320,10 +285,7 @@ t.test('mistakes are refused', async t => {
   t.match(first.body.data?.['s'], [{ a: { id: 2 } }])
   const read = op.select('s', 'customers', { with: { a: { table, on } } })
   const reader = op.select('r', 'customers', { where: { id: { eq: '$s.0.nope' } } })
-  const json = op.update('r', 'orders', {
-    set: { data: '$s.0.nope' },
-    where: { id: { eq: 1 } }
-  })
+  const json = op.update('r', 'orders', { set: { data: '$s.0.nope' }, where: { id: { eq: 1 } } })
   for (const operation of [reader, json]) {
     const { body } = await service.post([read, operation])
     t.match(body.error, { code: 'reference_column_missing', op: 'r' })

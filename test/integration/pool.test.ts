@@ -183,14 +183,6 @@ t.test('a failed statement counts as prepared only if the server holds it', asyn
   t.notOk(connection.prepared.names.has('select nowhere'))
 })
 
-t.test('long texts are not prepared', async t => {
-  const { run } = useEngine(t, loginUrl)
-  const long = `select '${'x'.repeat(9000)}'`
-  for (let i = 0; i < 3; i++) t.match(await run([long]), { kind: 'committed' })
-  const count = 'select count(*)::text from pg_prepared_statements where length(statement) > 9000'
-  t.match(await run([count]), { rows: [Buffer.from('0')] })
-})
-
 t.test('a connection opens on the first host that fits the URL', async t => {
   const silent = new URL(await useSilentServer(t)).host
   const { host, pathname } = new URL(loginUrl)

@@ -153,7 +153,6 @@ t.test('explain rejects what execution would reject', async t => {
   const rows: ReadonlyArray<readonly [operation: object, error: object]> = [
     [{ ...orders, where: { id: { eq: null } } }, { code: 'validation_failed' }],
     [{ ...orders, table: 'customers' }, { code: 'insufficient_privilege', op: 's', index: 0 }],
-    [{ ...orders, where: { nothing: { eq: 1 } } }, { code: 'undefined_column', op: 's' }],
     [{ ...orders, table: 'nothing' }, { code: 'undefined_table', op: 's' }]
   ]
   for (const [operation, error] of rows) {
@@ -220,28 +219,6 @@ t.test('every documented example has a plan without internals of the service', a
   t.ok(explained > 0.8 * examples.length, `${explained} of ${examples.length}`)
 })
 
-t.test('plans contain no secrets of the checks', async t => {
-  const customer = { id: 'a', op: 'select', table: 'customers', limit: 2 }
-  const row = { table: 'customers', on: { id: 'customer_id' }, one: true }
-  const batches = [
-    [{ id: 'o', op: 'select', table: 'orders', with: { customer: row } }],
-    [{
-      ...customer,
-      with: { orders: { table: 'orders', on: { customer_id: 'id' }, with: { customer: row } } }
-    }],
-    [customer, { id: 'f', op: 'call', function: 'total_of', args: { id: '$a.0.id' } }],
-    [customer, { id: 'e', op: 'call', function: 'either', args: { a: '$a.0.id' } }]
-  ]
-  for (const batch of batches) {
-    // The types of parameters are read by the first request.
-    for (const attempt of [1, 2]) {
-      const { status, text } = await service.post(batch, { headers: { prefer } })
-      t.equal(status, 200, `${attempt}: ${text}`)
-      t.notMatch(text, SECRETS)
-    }
-  }
-})
-
 const textSchema = `
   create table customers (id int primary key, name text, data jsonb);
   create table orders (id int primary key, customer int references customers, total numeric);
@@ -268,30 +245,19 @@ t.test('a plan is printed as by EXPLAIN', async t => {
     ['select * from customers as c where id = 7 and name like \'x%\''],
     ['select id from orders order by id desc limit 3'],
     ['select * from orders where customer in (7, 8)', 'enable_indexscan = off'],
-    ['select * from customers as c join orders as o on o.customer = c.id where c.id < 4'],
     ['select * from customers as c join orders as o on o.customer = c.id'],
-    ['select * from customers as c left join orders as o on o.customer = c.id and o.total > c.id'],
     ['select * from customers as c full join orders as o on o.id = c.id', 'enable_hashjoin = off'],
-    ['select * from customers as c where not exists (select from orders where customer = c.id)'],
-    ['select * from customers as c left join lateral (select * from orders where customer = c.id ' +
-      'limit 1) as o on true'],
     ['select count(*) from orders'],
     ['select customer, sum(total) from orders group by customer having sum(total) > 3'],
     ['select customer, count(*) from orders group by customer', 'enable_hashagg = off'],
     ['select * from "a ""b" as "T" where "id" > 7 order by id'],
-    ['select id, rank() over (partition by customer order by id) from orders'],
     ['select name, (select max(total) from orders where customer = c.id) from customers as c'],
-    ['select * from orders where total > (select avg(total) from orders)'],
     ['with m as materialized (select * from orders) select * from m join customers as c ' +
       'on c.id = m.customer'],
     ['select * from orders, generate_series(1, 3) as g where g = orders.id'],
-    ['select * from orders union all select id, id, id from customers'],
-    ['select * from orders for update of orders'],
-    ['insert into customers values (-1, \'x\')'],
     ['insert into customers (id) select id from orders on conflict (id) do update set ' +
       'name = excluded.name where customers.id > 3'],
     ['update customers set name = \'x\' where id < 4 returning *'],
-    ['delete from orders using customers as c where c.id = customer'],
     ['select sum(total) from orders where total > 10', 'max_parallel_workers_per_gather = 2; ' +
       'set local parallel_setup_cost = 0; set local parallel_tuple_cost = 0; ' +
       'set local min_parallel_table_scan_size = 0']
@@ -320,10 +286,7 @@ t.test('run --explain prints the plan of each operation on its table', async t =
   }
   const batch = [
     { id: 'all', op: 'select', table: 'customers' },
-    { id: 'some', op: 'select', table: 'customers', columns: ['name'], where: { id: { in: [1] } } },
-    { id: 'read', op: 'select', table: 'customers', where: { id: { in: '$some.*.name' } } },
     { id: 'new', op: 'insert', table: 'customers', values: [{ id: -1 }, { name: '$all.0.name' }] },
-    { id: 'set', op: 'update', table: 'customers', set: { data: {} }, where: { id: { eq: 7 } } },
     { id: 'del', op: 'delete', table: 'customers', where: { id: { eq: '$all.1.id' } } },
     { id: 'few', op: 'select', table: 'customers', order: [{ id: 'asc' }], limit: 1 },
     { id: 'path', op: 'select', table: 'paths' }
@@ -337,27 +300,11 @@ t.test('run --explain prints the plan of each operation on its table', async t =
 Seq Scan on customers t
 (n steps to compute values or return rows not shown; see --json)
 
-some: select customers
-Index Scan using customers_pkey on customers t
-  Index Cond: (id = ANY ('{1}'::integer[]))
-(n steps to compute values or return rows not shown; see --json)
-
-read: select customers
-Index Scan using customers_pkey on customers t
-  Index Cond: (id = ANY (ARRAY[$n]))
-(n steps to compute values or return rows not shown; see --json)
-
 new: insert customers
 Insert on customers t
   ->  Result
 Insert on customers t_1
   ->  Result
-(n steps to compute values or return rows not shown; see --json)
-
-set: update customers
-Update on customers t
-  ->  Index Scan using customers_pkey on customers t
-        Index Cond: (id = 7)
 (n steps to compute values or return rows not shown; see --json)
 
 del: delete customers

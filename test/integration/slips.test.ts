@@ -42,26 +42,19 @@ t.test('the example of a message suits what was sent', async t => {
     `for example "order": [${text}].`
   const rows: readonly Row[] = [
     [{ where: { qty: 3 } }, ['where', 'qty'], `"qty" ${operators('{"qty": {"eq": 10}}')}`],
-    [{ where: { a: false } }, ['where', 'a'], `"a" ${operators('{"a": {"eq": true}}')}`],
     [{ where: { sku: null } }, ['where', 'sku'],
       `"sku" ${operators('{"sku": {"eq": "apple"}}')} In SQL, nothing equals null; ` +
       'use {"is": null}.'],
-    [{ where: { sku: ['pear'] } }, ['where', 'sku'],
-      `"sku" ${operators('{"sku": {"eq": "apple"}}')}`],
     [{ where: { 'a->"b"': 'pear' } }, ['where', 'a->"b"'],
       `"a->"b"" ${operators('{"a->\\"b\\"": {"eq": "apple"}}')}`],
     [{ where: { sku: { not: 'pear' } } }, ['where', 'sku', 'not'],
       `"not" ${operators('{"not": {"eq": "apple"}}')}`],
     [{ order: ['qty'] }, ['order', 0], element('{"qty": "asc"}')],
     [{ order: ['qty.DESC'] }, ['order', 0], element('{"qty": "desc"}')],
-    [{ order: ['qty desc'] }, ['order', 0], element('{"qty": "desc"}')],
-    [{ order: ['-qty'] }, ['order', 0], element('{"sku": "asc"}')],
     [{ order: ['q'.repeat(21)] }, ['order', 0], element('{"sku": "asc"}')],
     [{ order: { qty: 'asc' } }, ['order'],
       '"order" must be an array of objects, for example [{"sku": "asc"}].'],
     [{ columns: 'qty' }, ['columns'], columns('columns', '["qty"]')],
-    [{ columns: 'sku, qty' }, ['columns'], columns('columns', '["sku"]')],
-    [{ columns: ['qty'], group_by: 'qty' }, ['group_by'], columns('group_by', '["qty"]')],
     [{ columns: [] }, ['columns'], '"columns" must be a non-empty array of at most 1600 elements.'],
     [{ order: Array.from({ length: 1601 }, () => ({ sku: 'asc' })) }, ['order'],
       '"order" must be an array of at most 1600 elements.']
@@ -80,15 +73,12 @@ t.test('an unknown name is answered with the known one that it resembles', async
   const operator = (name: string): object => ({ where: { qty: { [name]: 1 } } })
   const rows: ReadonlyArray<readonly [members: object, help: string]> = [
     [operator('ne'), 'Unknown operator "ne". Did you mean "neq"?'],
-    [operator('$gte'), 'Unknown operator "$gte". Did you mean "gte"?'],
-    [operator('betwen'), 'Unknown operator "betwen". Did you mean "between"?'],
     [operator('>='), 'Unknown operator ">=". Did you mean "gte"?'],
     [operator('xyz'), `Unknown operator "xyz". ${all}`],
     [{ wheer: {} }, 'Unknown member "wheer". Did you mean "where"?'],
     [{ filter: {} },
       'Unknown member "filter". Members: id, op, table, where, columns, distinct, group_by, ' +
       'having, order, after, limit, offset, lock, with, expect, answer, when.'],
-    [{ order: [{ qty: { dir: 'asc' } }] }, 'Unknown member "dir". Did you mean "direction"?'],
     [{ op: 'update', set: { qty: { $increment: 1 } }, all: true },
       'Unknown modifier "$increment". Did you mean "$inc"? ' +
       'To store the object itself, use {"$value": …}.'],
@@ -117,7 +107,6 @@ t.test('an invalid reference is answered with the operations that it can name', 
         plain],
       // It may be a password.
       [['a'], '$ecret', `${unquoted} Earlier operations: a. ${plain}`],
-      [['a'], `$${'s'.repeat(64)}.id`, `${unquoted} Earlier operations: a. ${plain}`],
       [['a'], '$own.id',
         `"own" is this operation itself; a reference must name an earlier operation. ${plain}`],
       [['a'], '$later',
@@ -207,22 +196,17 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
     [{ table: 'other.things' }, table('things', 'other', near)],
     [{ table: 'a"b', where: { a: { cs: ['x'] } } }, table('a"b', 'public')],
     [{ columns: ['nam'] }, missing('nam')],
-    [{ columns: [{ fn: 'sum', column: 'nam' }] }, missing('nam')],
     [{ order: [{ 'nam->a': 'asc' }] }, missing('nam')],
     [{ where: { 'a "': { eq: 1 } } }, missing('a "')],
-    [{ where: { 日本: { eq: '😀' }, id: { eq: 1 } } }, missing('日本')],
     // count(t)
     [{ where: { count: { gt: 1 } } }, missing('count')],
     [{ ...insert, values: [{ id: 1, nam: 'x' }] }, missing('nam')],
     [{ ...insert, on_conflict: { columns: ['nam'], do: 'nothing' } }, missing('nam')],
-    [onConflict({ set: { name: { $excluded: 'nam' } } }), missing('nam')],
     [update({ nam: { $inc: 1 } }), missing('nam')],
     [{ where: { 'name->a': { eq: 1 } } },
       'Column "name" has no path: paths go into json, jsonb, arrays and composites, ' +
       'and in results of functions only into json and jsonb.'],
     [{ where: { id: { like: '1%' } } }, misfit('like', 'id', 'integer ~~ unknown')],
-    [{ where: { or: [{ name: { eq: 'x' } }, { not: { id: { gt: 2, match: '1' } } }] } },
-      misfit('match', 'id', 'integer ~ unknown')],
     [{ where: { 'a "b': { cs: 1 } } }, misfit('cs', 'a "b', 'integer @> integer')],
     [{
       ...insert,
@@ -241,14 +225,10 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
       'Column "name": argument of IS TRUE must be type boolean, not type text'],
     [{ order: [{ raw: 'asc' }] },
       'Column "raw": could not identify an ordering operator for type json'],
-    [{ columns: ['raw'], group_by: ['raw'] },
-      'Column "raw": could not identify an equality operator for type json'],
     [{ columns: ['data->a', { fn: 'count' }] },
       'Column "data" must be in "group_by" or in an aggregate ("fn").'],
     [{ columns: ['data->a', { fn: 'count' }], order: [{ 'data->a': 'asc' }] },
       'Every column of "columns" and "order" must be in "group_by" or in an aggregate ("fn").'],
-    [{ columns: ['name', { fn: 'count' }] },
-      'Column "name" must be in "group_by" or in an aggregate ("fn").'],
     // Messages that name everything already.
     [update({ id: { $col: 'name' } }),
       'column "id" is of type integer but expression is of type text'],
@@ -256,15 +236,9 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
       'constraint "nope" for table "things" does not exist'],
     // Errors of a trigger are about its own statements.
     [{ ...insert, table: 'checked' }, faulty('column "nope" does not exist')],
-    [{ ...insert, table: 'checked', values: [{ id: 2 }] },
-      faulty('function nope(integer) does not exist')],
-    [{ ...insert, table: 'checked', values: [{ id: 3 }] },
-      faulty('relation "nope" does not exist')],
     [{ ...insert, table: 'checked', values: [{ id: 4 }] }, faulty(
       'column "c.id" must appear in the GROUP BY clause or be used in an aggregate function'
-    )],
-    [{ ...insert, table: 'checked', values: [{ id: 5 }] },
-      faulty('argument of WHERE must be type boolean, not type integer')]
+    )]
   ]
   for (const [members, message] of rows) {
     const operation = op.select('a', 'things', members)
@@ -345,9 +319,6 @@ t.test('a value that PostgreSQL refuses is answered with its column', async t =>
   const rows: ReadonlyArray<readonly [operation: object, message: string]> = [
     // PostgreSQL reports the number of the parameter.
     [where({ s: { eq: 'x' }, i: { gt: 'x' } }), `Column "i": ${integer}`],
-    [where({ id: { in: [1, 2] }, i: { in: [1, 'x'] } }), `Column "i": ${integer}`],
-    [where({ d: { between: ['2020-01-01', 'x'] } }),
-      'Column "d": invalid input syntax for type date: "…"'],
     [where({ s: { eq: 'a' }, i: { gt: 99999999999 } }),
       'Column "i": value "…" is out of range for type integer'],
     [update({ i: { $inc: 1.5 } }), 'Column "i": integer holds no digits after the point.'],
@@ -362,22 +333,14 @@ t.test('a value that PostgreSQL refuses is answered with its column', async t =>
     }, `Column "i": ${integer}`],
     // PostgreSQL quotes the value.
     [insert({ i: 'x' }), `Row 0 of values, column "i": ${integer}`],
-    [insert({ id: 2, i: 1 }, { id: 3, i: 'x' }, { id: 4, i: 'x' }),
-      `Row 1 of values, column "i": ${integer}`],
     // The type refuses all of them before anything is sent.
     [insert({ id: 2, i: 1 }, { id: 3, i: 1.5 }, { id: 4, i: 1.5 }),
       'Row 1 of values, column "i": integer holds no digits after the point. 1 more value does ' +
         'not fit, see "errors".'],
-    [insert({ id: 2, i: 1 }, { id: 3, j: 1 }, { id: 4, i: 1, s: '$$x' }, { id: 5, j: true }),
-      `Row 3 of values, column "j": ${integer}`],
     [insert({ m: 'bad', s: 'good' }),
       'Row 0 of values, column "m": invalid input value for enum mood: "…"'],
-    [insert({ a: [1, 'x'] }), `Row 0 of values, column "a": ${integer}`],
-    [insert({ p: { x: 1, y: 'x' } }), `Row 0 of values, column "p": ${integer}`],
     [update({ d: '2020-13-01', s: 'x' }), 'Column "d": date/time field value out of range: "…"'],
-    [update({ i: { $value: 'x' } }), `Column "i": ${integer}`],
     [update({ a: { $append: [1, 'x'] } }), `Column "a": ${integer}`],
-    [update({ a: { x: 1 } }), 'Column "a": the type integer[] takes an array.'],
     // No row needs the value.
     [{ op: 'update', set: { s: { x: 1 } }, where: { id: { eq: 99 } } },
       'Column "s": the type text takes one value, not an array or an object.'],
@@ -387,7 +350,6 @@ t.test('a value that PostgreSQL refuses is answered with its column', async t =>
     [insert({ i: 'x', s: 'x' }), integer],
     // The message quotes no value.
     [where({ s: { match: '(' } }), 'invalid regular expression: parentheses () not balanced'],
-    [insert({ n: 1000 }), 'numeric field overflow'],
     // Values of conditions without a parameter of their own are not compared; see find-value.ts.
     [where({ s: { fts: 'a b' } }), 'syntax error in tsquery: "…"'],
     // The value is that of a trigger, or of another operation.
@@ -422,13 +384,9 @@ t.test('an error of PostgreSQL names the form that is right here', async t => {
     [op.insert('o', 'forms', [{ n: 1, tags: ['a'] }, { n: 2, tags: 'sf' }]), 400,
       /^Row 1 of values, column "tags": malformed array literal: .*\. Write an array, for example/],
     [insert({ pair: '1' }), 400, /Write an object with the members of the type, for example/],
-    [update({ grid: 'x' }), 400, /^Column "grid": .*Write an array/],
     [op.select('o', 'forms', { where: { tags: { cs: 'sf' } } }), 400, /Write an array/],
-    [op.select('o', 'forms', { where: { tags: { eq: 'sf' } } }), 400, /Write an array/],
     [insert({ id: 7 }), 400, /"id"\. Leave the column out: the database sets it\.$/],
-    [insert({ n: 1, twice: 7 }), 400, /"twice"\. Leave the column out/],
     [update({ twice: 7 }), 400, /Leave the column out/],
-    [update({ id: 7 }), 400, /Leave the column out/],
     [op.select('o', 'forms'), 422, new RegExp('^The operation returned more than 3 rows ' +
       '\\(MAX_ROWS\\)\\. Read fewer with "limit", and the next ones with "order" and "after"\\.$')],
     [op.call('o', 'many', {}), 422, /more than 3 rows \(MAX_ROWS\)\. Read fewer with "limit"\.$/],
@@ -467,7 +425,6 @@ t.test('what the catalogue has is suggested', async t => {
   const allowed = /: "…"\. Allowed: "ok", "sad", "so so"\.$/
   const enums = [
     op.insert('o', 'moods', [{ m: 'okay' }]),
-    op.insert('o', 'moods', [{ m: 'ok' }, { s: 'x', m: 'okay' }]),
     op.insert('o', 'moods', [{ t: 'okay' }]),
     op.insert('o', 'moods', [{ ms: ['ok', 'okay'] }]),
     op.update('o', 'moods', { set: { m: 'okay' }, where: { id: { eq: 1 } } }),
@@ -481,9 +438,7 @@ t.test('what the catalogue has is suggested', async t => {
   const tables: ReadonlyArray<readonly [table: string, help: string]> = [
     ['mood', 'Did you mean "moods"?'],
     ['MOODS', 'Did you mean "moods"?'],
-    ['moodss', 'Did you mean "moods"?'],
     ['elsewhere', 'Did you mean "other.elsewhere"?'],
-    ['other.elsewher', 'Did you mean "other.elsewhere"?'],
     ['other.moods', 'Did you mean "moods"?'],
     // The role may not use it.
     ['secret_mood', 'For a table of another schema, write <schema>.<table>.'],
@@ -507,28 +462,19 @@ t.test('what the catalogue has is suggested', async t => {
 t.test('an operator of another language is answered with ours', async t => {
   const cases: ReadonlyArray<readonly [names: string, operator: string]> = [
     ['= == === equals equalTo _eq $eq', 'eq'],
-    ['!= !== <> ne $ne _neq notEqual not_equal noteq', 'neq'],
-    ['> greaterThan _gt $gt', 'gt'],
-    ['>= ge _gte $gte greaterThanOrEqual greater_or_equal', 'gte'],
-    ['< lessThan $lt', 'lt'],
-    ['<= le $lte less_than_or_equal', 'lte'],
-    ['contains includes icontains', 'ilike'],
+    ['!= !== <> ne $ne _neq notEqual not_equal noteq', 'neq'], ['> greaterThan _gt $gt', 'gt'],
+    ['>= ge _gte $gte greaterThanOrEqual greater_or_equal', 'gte'], ['< lessThan $lt', 'lt'],
+    ['<= le $lte less_than_or_equal', 'lte'], ['contains includes icontains', 'ilike'],
     ['contains has hasEvery @> _contains', 'cs'],
     ['containedBy contained_in <@ _contained_in', 'cd'],
     ['overlaps overlap hasSome && arrayOverlaps', 'ov'],
     ['startsWith startswith starts_with beginsWith $startsWith', 'like'],
-    ['endsWith ends_with LIKE', 'like'],
-    ['ILIKE _ilike', 'ilike'],
-    ['notIn not_in _nin $nin NOT_IN', 'nin'],
-    ['_in $in IN any oneOf', 'in'],
+    ['endsWith ends_with LIKE', 'like'], ['ILIKE _ilike', 'ilike'],
+    ['notIn not_in _nin $nin NOT_IN', 'nin'], ['_in $in IN any oneOf', 'in'],
     ['isNull is_null _is_null exists $exists isNotNull', 'is'],
-    ['regex $regex regexp ~ _regex', 'match'],
-    ['iregex ~* _iregex', 'imatch'],
-    ['BETWEEN range', 'between'],
-    ['not.eq not.in not.like notLike nlike _nlike', 'not'],
-    ['search textSearch $text', 'wfts'],
-    ['@@ tsquery', 'fts'],
-    ['_has_key hasKey', 'has_key']
+    ['regex $regex regexp ~ _regex', 'match'], ['iregex ~* _iregex', 'imatch'],
+    ['BETWEEN range', 'between'], ['not.eq not.in not.like notLike nlike _nlike', 'not'],
+    ['search textSearch $text', 'wfts'], ['@@ tsquery', 'fts'], ['_has_key hasKey', 'has_key']
   ]
   for (const [names, operator] of cases) {
     for (const name of names.split(' ')) {
@@ -561,9 +507,6 @@ t.test('a modifier in "values" is data, unless the column cannot store it', asyn
       `Row 2 of values, column "d": ${scalar('date')} ${help('$now', ', such as "now"')}`],
     [[{ p: { $merge: {} } }],
       `Row 0 of values, column "p": the type point2 has no member "$merge". ${help('$merge')}`],
-    [[{ id: 2, data: {} }, { id: 3, a: { $append: [1] } }],
-      `Row 1 of values, column "a": the type integer[] takes an array. ${help('$append')}`],
-    [[{ a: { x: 1 } }], 'Row 0 of values, column "a": the type integer[] takes an array.'],
     [[{ w: { list: { x: 1 } } }],
       'Row 0 of values, column "w", at list: the type integer[] takes an array.'],
     [[{ i: { $nope: 1 } }],
