@@ -87,16 +87,14 @@ const BOTH = [true, true] as const
 const WRITES = [false, true] as const
 const NONE = [false, false] as const
 
-interface Carrier {
-  readonly name: string
-  /** What exists before the function. */
-  readonly before?: string
-  /** The function; FILTER by default. */
-  readonly signature?: string
-  /** What calls it. */
-  readonly schema: string
-  readonly expected: readonly [reads: boolean, writes: boolean]
-}
+/** `signature` is that of the function, `schema` what calls it, `before` what exists before it. */
+type Carrier = readonly [
+  name: string,
+  expected: readonly [reads: boolean, writes: boolean],
+  schema: string,
+  signature?: string,
+  before?: string
+]
 
 const FILTER = 'code(int) returns boolean'
 const trigger = 'code() returns trigger'
@@ -106,399 +104,175 @@ const onInsert = 'before insert on t for each row execute function'
 const notify = `create trigger x ${onInsert} code()`
 
 const carriers: readonly Carrier[] = [
-  { name: 'no call', schema: 'create table t (a int)', expected: NONE },
-  {
-    name: 'an identity column',
-    schema: 'create table t (a int generated always as identity primary key)',
-    expected: NONE
-  },
-  {
-    name: 'a default',
-    schema: 'create table t (a boolean default code(1))',
-    expected: WRITES
-  },
-  {
-    name: 'a generated column',
-    schema: 'create table t (a int, b boolean generated always as (code(a)) stored)',
-    expected: WRITES
-  },
-  { name: 'a check', schema: 'create table t (a int check (code(a)))', expected: WRITES },
-  {
-    name: 'an index expression',
-    schema: 'create table t (a int); create index on t (code(a))',
-    expected: BOTH
-  },
-  {
-    name: 'an index predicate',
-    schema: 'create table t (a int); create index on t (a) where code(a)',
-    expected: BOTH
-  },
+  ['no call', NONE, 'create table t (a int)'],
+  ['an identity column', NONE, 'create table t (a int generated always as identity primary key)'],
+  ['a default', WRITES, 'create table t (a boolean default code(1))'],
+  ['a generated column', WRITES,
+    'create table t (a int, b boolean generated always as (code(a)) stored)'],
+  ['a check', WRITES, 'create table t (a int check (code(a)))'],
+  ['an index expression', BOTH, 'create table t (a int); create index on t (code(a))'],
+  ['an index predicate', BOTH, 'create table t (a int); create index on t (a) where code(a)'],
   // Triggers.
-  {
-    name: 'a trigger',
-    signature: trigger,
-    schema: `create table t (); ${notify}`,
-    expected: WRITES
-  },
-  {
-    name: 'a trigger of a statement',
-    signature: trigger,
-    schema: 'create table t (); create trigger x after delete on t execute function code()',
-    expected: WRITES
-  },
-  {
-    name: 'a disabled trigger',
-    signature: trigger,
-    schema: `create table t (); ${notify}; alter table t disable trigger x`,
-    expected: NONE
-  },
-  {
-    name: 'a trigger for replicas',
-    signature: trigger,
-    schema: `create table t (); ${notify}; alter table t enable replica trigger x`,
-    expected: WRITES
-  },
-  {
-    name: 'a trigger of TRUNCATE',
-    signature: trigger,
-    schema: 'create table t (); create trigger x after truncate on t execute function code()',
-    expected: NONE
-  },
-  {
-    name: 'the condition of a trigger',
-    schema: `create table t (a int); create trigger x before update on t for each row
-      when (code(new.a)) execute function suppress_redundant_updates_trigger()`,
-    expected: WRITES
-  },
-  {
-    name: 'a trigger of a foreign table',
-    signature: trigger,
-    schema: `create foreign data wrapper w; create server s foreign data wrapper w;
-      create foreign table t () server s; ${notify}`,
-    expected: WRITES
-  },
+  ['a trigger', WRITES, `create table t (); ${notify}`, trigger],
+  ['a disabled trigger', NONE, `create table t (); ${notify}; alter table t disable trigger x`,
+    trigger],
+  ['a trigger for replicas', WRITES,
+    `create table t (); ${notify}; alter table t enable replica trigger x`, trigger],
+  ['a trigger of TRUNCATE', NONE,
+    'create table t (); create trigger x after truncate on t execute function code()', trigger],
+  ['the condition of a trigger', WRITES,
+    `create table t (a int); create trigger x before update on t for each row
+      when (code(new.a)) execute function suppress_redundant_updates_trigger()`],
+  ['a trigger of a foreign table', WRITES,
+    `create foreign data wrapper w; create server s foreign data wrapper w;
+      create foreign table t () server s; ${notify}`, trigger],
   // Rules and views.
-  {
-    name: 'a rule',
-    schema: 'create table t (); create rule x as on insert to t do also select code(1)',
-    expected: WRITES
-  },
-  {
-    name: 'the condition of a rule',
-    schema: `create table t (a int);
-      create rule x as on update to t where code(old.a) do instead nothing`,
-    expected: WRITES
-  },
-  {
-    name: 'a disabled rule',
-    schema: `create table t (); create rule x as on insert to t do also select code(1);
-      alter table t disable rule x`,
-    expected: NONE
-  },
-  {
-    name: 'a table that a rule writes',
-    schema: `create table u (a boolean default code(1)); create table t ();
-      create rule x as on insert to t do also insert into u default values`,
-    expected: WRITES
-  },
-  { name: 'a view', schema: 'create view t as select code(1) as a', expected: BOTH },
-  {
-    name: 'a view over a view',
-    schema: 'create view v as select code(1) as a; create view t as select * from v',
-    expected: BOTH
-  },
-  {
-    name: 'a view over a table with a default',
-    schema: `create table u (a boolean default code(1)); create view v as select * from u;
-      create view t as select * from v`,
-    expected: WRITES
-  },
-  {
-    name: 'a default of a view',
-    schema: `create table u (a boolean); create view t as select * from u;
-      alter view t alter column a set default code(1)`,
-    expected: WRITES
-  },
-  {
-    name: 'a trigger of a view',
-    signature: trigger,
-    schema: `create view t as select 1 as a;
-      create trigger x instead of insert on t for each row execute function code()`,
-    expected: WRITES
-  },
-  {
-    name: 'a materialized view, although a select does not run it',
-    schema: 'create materialized view t as select code(1) as a with no data',
-    expected: BOTH
-  },
+  ['a rule', WRITES, 'create table t (); create rule x as on insert to t do also select code(1)'],
+  ['the condition of a rule', WRITES, `create table t (a int);
+      create rule x as on update to t where code(old.a) do instead nothing`],
+  ['a disabled rule', NONE,
+    `create table t (); create rule x as on insert to t do also select code(1);
+      alter table t disable rule x`],
+  ['a table that a rule writes', WRITES,
+    `create table u (a boolean default code(1)); create table t ();
+      create rule x as on insert to t do also insert into u default values`],
+  ['a view', BOTH, 'create view t as select code(1) as a'],
+  ['a view over a table with a default', WRITES,
+    `create table u (a boolean default code(1)); create view v as select * from u;
+      create view t as select * from v`],
+  ['a default of a view', WRITES, `create table u (a boolean); create view t as select * from u;
+      alter view t alter column a set default code(1)`],
+  ['a trigger of a view', WRITES, `create view t as select 1 as a;
+      create trigger x instead of insert on t for each row execute function code()`, trigger],
+  ['a materialized view, although a select does not run it', BOTH,
+    'create materialized view t as select code(1) as a with no data'],
   // Policies.
-  {
-    name: 'a policy',
-    schema: 'create table t (a int); create policy x on t using (code(a))',
-    expected: BOTH
-  },
-  {
-    name: 'a policy for INSERT',
-    schema: 'create table t (a int); create policy x on t for insert with check (code(a))',
-    expected: WRITES
-  },
-  {
-    name: 'a policy for UPDATE, which a select with a lock needs',
-    schema: 'create table t (a int); create policy x on t for update using (code(a))',
-    expected: BOTH
-  },
-  {
-    name: 'a policy of a table that a policy reads',
-    schema: `create table u (a int); create policy x on u using (code(a)); create table t (a int);
-      create policy x on t using (exists (select from u where u.a = t.a))`,
-    expected: BOTH
-  },
-  {
-    name: 'a trigger of a table that a policy reads',
-    signature: trigger,
-    schema: `create table u (a int); create trigger x before insert on u execute function code();
+  ['a policy', BOTH, 'create table t (a int); create policy x on t using (code(a))'],
+  ['a policy for INSERT', WRITES,
+    'create table t (a int); create policy x on t for insert with check (code(a))'],
+  ['a policy for UPDATE, which a select with a lock needs', BOTH,
+    'create table t (a int); create policy x on t for update using (code(a))'],
+  ['a policy of a table that a policy reads', BOTH,
+    `create table u (a int); create policy x on u using (code(a)); create table t (a int);
+      create policy x on t using (exists (select from u where u.a = t.a))`],
+  ['a trigger of a table that a policy reads', NONE,
+    `create table u (a int); create trigger x before insert on u execute function code();
       create table t (a int); create policy x on t using (exists (select from u where u.a = t.a))`,
-    expected: NONE
-  },
+    trigger],
   // Partitions and inheritance.
-  {
-    name: 'the key of a partitioned table',
-    schema: 'create table t (a int) partition by hash (code(a))',
-    expected: WRITES
-  },
-  {
-    name: 'the key of the parent of a partition',
-    schema: `create table p (a int) partition by hash (code(a));
+  ['the key of a partitioned table', WRITES, 'create table t (a int) partition by hash (code(a))'],
+  ['the key of the parent of a partition', WRITES,
+    `create table p (a int) partition by hash (code(a));
       create table q partition of p for values with (modulus 1, remainder 0)
         partition by list (a);
-      create table t partition of q for values in (1)`,
-    expected: WRITES
-  },
-  {
-    name: 'a trigger of a partition',
-    signature: trigger,
-    schema: `create table t (a int) partition by list (a);
+      create table t partition of q for values in (1)`],
+  ['a trigger of a partition', WRITES, `create table t (a int) partition by list (a);
       create table p partition of t for values in (1) partition by list (a);
       create table q partition of p for values in (1);
-      create trigger x before insert on q for each row execute function code()`,
-    expected: WRITES
-  },
-  {
-    name: 'a trigger of another partition',
-    signature: trigger,
-    schema: `create table p (a int) partition by list (a);
+      create trigger x before insert on q for each row execute function code()`, trigger],
+  ['a trigger of another partition', NONE, `create table p (a int) partition by list (a);
       create table t partition of p for values in (1);
       create table u partition of p for values in (2);
-      create trigger x before insert on u for each row execute function code()`,
-    expected: NONE
-  },
-  {
-    name: 'a child of inheritance',
-    schema: 'create table t (a int); create table u (check (code(a))) inherits (t)',
-    expected: WRITES
-  },
+      create trigger x before insert on u for each row execute function code()`, trigger],
+  ['a child of inheritance', WRITES,
+    'create table t (a int); create table u (check (code(a))) inherits (t)'],
   // Foreign keys.
   ...['on delete cascade', 'on update cascade', 'on delete set null', 'on update set default']
-    .map(action => ({
-      name: `a foreign key ${action}`,
-      signature: trigger,
-      schema: `create table t (a int primary key); create table u (a int references t ${action});
-        create trigger x after update on u execute function code()`,
-      expected: WRITES
-    })),
-  {
-    name: 'foreign keys over two tables',
-    schema: `create table t (a int primary key);
+    .map((action): Carrier => [
+      `a foreign key ${action}`, WRITES,
+      `create table t (a int primary key); create table u (a int references t ${action});
+        create trigger x after update on u execute function code()`, trigger
+    ]),
+  ['foreign keys over two tables', WRITES, `create table t (a int primary key);
       create table u (a int primary key references t on delete cascade);
-      create table v (a int check (code(a)) references u on delete cascade)`,
-    expected: WRITES
-  },
-  {
-    name: 'a foreign key without an action',
-    schema: `create table t (a int primary key);
-      create table u (a int check (code(a)) references t)`,
-    expected: NONE
-  },
-  {
-    name: 'the table that a foreign key references',
-    schema: `create table u (a int primary key check (code(a)));
-      create table t (a int references u on delete cascade)`,
-    expected: NONE
-  },
+      create table v (a int check (code(a)) references u on delete cascade)`],
+  ['a foreign key without an action', NONE, `create table t (a int primary key);
+      create table u (a int check (code(a)) references t)`],
+  ['the table that a foreign key references', NONE,
+    `create table u (a int primary key check (code(a)));
+      create table t (a int references u on delete cascade)`],
   // Types.
-  { name: 'a domain', schema: `${domain}; create table t (a d)`, expected: BOTH },
-  {
-    name: 'the default of a domain',
-    schema: 'create domain d as boolean default code(1); create table t (a d)',
-    expected: BOTH
-  },
-  {
-    name: 'a domain over an array of a composite type',
-    schema: `${domain}; create type c as (a d[]); create domain e as c[]; create domain f as e;
-      create table t (a f)`,
-    expected: BOTH
-  },
-  {
-    name: 'a domain in the row type of another table',
-    schema: `${domain}; create table u (a d); create table t (a u)`,
-    expected: BOTH
-  },
-  {
-    name: 'a check of another table with the row type of a column',
-    schema: 'create table u (a int check (code(a))); create table t (a u)',
-    expected: NONE
-  },
-  {
-    name: 'a cast',
-    before: mood,
-    signature: 'code(mood) returns text',
-    schema: 'create cast (mood as text) with function code(mood); create table t (a mood)',
-    expected: BOTH
-  },
-  {
-    name: 'a cast to a type',
-    before: mood,
-    signature: 'code(text) returns mood',
-    schema: 'create cast (text as mood) with function code(text); create table t (a mood[])',
-    expected: BOTH
-  },
-  {
-    name: 'a cast of a type that the table does not have',
-    before: mood,
-    signature: 'code(mood) returns text',
-    schema: 'create cast (mood as text) with function code(mood); create table t (a text)',
-    expected: NONE
-  },
-  {
-    name: 'a cast between built-in types',
-    signature: 'code(point) returns int',
-    schema: 'create cast (point as int) with function code(point); create table t (a point)',
-    expected: BOTH
-  },
-  {
-    name: 'an operator',
-    before: mood,
-    signature: 'code(mood, text) returns boolean',
-    schema: `create operator = (leftarg = mood, rightarg = text, function = code);
-      create table t (a mood)`,
-    expected: BOTH
-  },
-  {
-    name: 'an operator of a type that the table does not have',
-    before: mood,
-    signature: 'code(mood, text) returns boolean',
-    schema: `create operator = (leftarg = mood, rightarg = text, function = code);
-      create table t (a text)`,
-    expected: NONE
-  },
-  {
-    name: 'an operator of built-in types',
-    signature: 'code(point, text) returns boolean',
-    schema: `create operator = (leftarg = point, rightarg = text, function = code);
-      create table t (a point)`,
-    expected: BOTH
-  },
-  {
-    name: 'an operator in a view',
-    signature: 'code(int, mood) returns boolean',
-    before: mood,
-    schema: `create operator === (leftarg = int, rightarg = mood, function = code);
-      create view t as select 1 === 'good'::mood as a`,
-    expected: BOTH
-  },
-  {
-    name: 'an operator class',
-    signature: 'code(point, point) returns int',
-    schema: `create operator class x default for type point using btree as
-      function 1 code(point, point); create table t (a point)`,
-    expected: BOTH
-  },
-  {
-    name: 'an operator class of a range',
-    before: 'create type pair as (a int, b int)',
-    signature: 'code(pair, pair) returns int',
-    schema: `create operator class x for type pair using btree as function 1 code(pair, pair);
+  ['a domain', BOTH, `${domain}; create table t (a d)`],
+  ['the default of a domain', BOTH,
+    'create domain d as boolean default code(1); create table t (a d)'],
+  ['a domain over an array of a composite type', BOTH,
+    `${domain}; create type c as (a d[]); create domain e as c[]; create domain f as e;
+      create table t (a f)`],
+  ['a domain in the row type of another table', BOTH,
+    `${domain}; create table u (a d); create table t (a u)`],
+  ['a check of another table with the row type of a column', NONE,
+    'create table u (a int check (code(a))); create table t (a u)'],
+  ['a cast', BOTH, 'create cast (mood as text) with function code(mood); create table t (a mood)',
+    'code(mood) returns text', mood],
+  ['a cast to a type', BOTH,
+    'create cast (text as mood) with function code(text); create table t (a mood[])',
+    'code(text) returns mood', mood],
+  ['a cast of a type that the table does not have', NONE,
+    'create cast (mood as text) with function code(mood); create table t (a text)',
+    'code(mood) returns text', mood],
+  ['a cast between built-in types', BOTH,
+    'create cast (point as int) with function code(point); create table t (a point)',
+    'code(point) returns int'],
+  ['an operator', BOTH, `create operator = (leftarg = mood, rightarg = text, function = code);
+      create table t (a mood)`, 'code(mood, text) returns boolean', mood],
+  ['an operator of a type that the table does not have', NONE,
+    `create operator = (leftarg = mood, rightarg = text, function = code);
+      create table t (a text)`, 'code(mood, text) returns boolean', mood],
+  ['an operator of built-in types', BOTH,
+    `create operator = (leftarg = point, rightarg = text, function = code);
+      create table t (a point)`, 'code(point, text) returns boolean'],
+  ['an operator in a view', BOTH,
+    `create operator === (leftarg = int, rightarg = mood, function = code);
+      create view t as select 1 === 'good'::mood as a`, 'code(int, mood) returns boolean', mood],
+  ['an operator class', BOTH, `create operator class x default for type point using btree as
+      function 1 code(point, point); create table t (a point)`, 'code(point, point) returns int'],
+  ['an operator class of a range', BOTH,
+    `create operator class x for type pair using btree as function 1 code(pair, pair);
       create type r as range (subtype = pair, subtype_opclass = x); create table t (a r)`,
-    expected: BOTH
-  },
-  {
-    name: 'the difference of a range',
-    signature: 'code(int, int) returns float8',
-    schema: 'create type r as range (subtype = int, subtype_diff = code); create table t (a r)',
-    expected: BOTH
-  },
-  {
-    name: 'the difference of a multirange',
-    signature: 'code(int, int) returns float8',
-    schema: `create type r as range (subtype = int, subtype_diff = code,
-      multirange_type_name = m); create table t (a m)`,
-    expected: BOTH
-  },
+    'code(pair, pair) returns int', 'create type pair as (a int, b int)'],
+  ['the difference of a range', BOTH,
+    'create type r as range (subtype = int, subtype_diff = code); create table t (a r)',
+    'code(int, int) returns float8'],
+  ['the difference of a multirange', BOTH,
+    `create type r as range (subtype = int, subtype_diff = code,
+      multirange_type_name = m); create table t (a m)`, 'code(int, int) returns float8'],
   // Functions that others call.
-  {
-    name: 'an aggregate in a view',
-    signature: 'code(int, int) returns int',
-    schema: `create aggregate total(int) (sfunc = code, stype = int);
+  ['an aggregate in a view', BOTH, `create aggregate total(int) (sfunc = code, stype = int);
       create view t as select total(a) as a from (values (1)) as v (a)`,
-    expected: BOTH
-  },
-  {
-    name: 'an aggregate with the name of one that statements call',
-    signature: 'code(int, text) returns int',
-    schema: 'create aggregate sum(text) (sfunc = code, stype = int); create table t (a text)',
-    expected: BOTH
-  },
-  {
-    name: 'an aggregate that nothing calls',
-    signature: 'code(int, text) returns int',
-    schema: 'create aggregate total(text) (sfunc = code, stype = int); create table t (a text)',
-    expected: NONE
-  },
-  {
-    name: 'a function with the name of one that statements call',
-    signature: 'count(int) returns int',
-    schema: 'create table t (a int)',
-    expected: BOTH
-  },
-  {
-    name: 'the default of a parameter',
-    schema: `create function outside(a boolean default code(1)) returns boolean stable
+  'code(int, int) returns int'],
+  ['an aggregate with the name of one that statements call', BOTH,
+    'create aggregate sum(text) (sfunc = code, stype = int); create table t (a text)',
+    'code(int, text) returns int'],
+  ['an aggregate that nothing calls', NONE,
+    'create aggregate total(text) (sfunc = code, stype = int); create table t (a text)',
+    'code(int, text) returns int'],
+  ['a function with the name of one that statements call', BOTH, 'create table t (a int)',
+    'count(int) returns int'],
+  ['the default of a parameter', WRITES,
+    `create function outside(a boolean default code(1)) returns boolean stable
         language sql as 'select a';
-      create table t (a boolean default outside())`,
-    expected: WRITES
-  },
-  {
-    name: 'a body in standard SQL',
-    schema: `create function outside() returns boolean stable language sql
+      create table t (a boolean default outside())`],
+  ['a body in standard SQL', WRITES, `create function outside() returns boolean stable language sql
         begin atomic select code(1); end;
-      create table t (a boolean default outside())`,
-    expected: WRITES
-  },
-  {
-    name: 'a table that a body in standard SQL reads',
-    schema: `create table u (a int); create policy x on u using (code(a));
+      create table t (a boolean default outside())`],
+  ['a table that a body in standard SQL reads', BOTH,
+    `create table u (a int); create policy x on u using (code(a));
       create function outside() returns bigint stable language sql
         begin atomic select count(*) from u; end;
-      create view t as select outside() as a`,
-    expected: BOTH
-  },
-  {
-    name: 'the domain that a function returns',
-    schema: `${domain};
+      create view t as select outside() as a`],
+  ['the domain that a function returns', WRITES, `${domain};
       create function outside() returns d immutable language plpgsql as 'begin return 1; end';
-      create table t (a int default outside())`,
-    expected: WRITES
-  }
+      create table t (a int default outside())`]
 ]
 
 t.test('operations run code if a function is VOLATILE and not in C', async t => {
   for (const kind of kinds) {
-    for (const { name, before = '', signature = FILTER, ...carrier } of carriers) {
+    for (const [name, expected, schema, signature = FILTER, before = ''] of carriers) {
       if (kind.language === 'sql' && signature === trigger) continue
       const [create, alter] = createFunction(signature, kind)
-      const [reads, writes] = await inSchema([before, create, carrier.schema, alter], codeOf)
+      const [reads, writes] = await inSchema([before, create, schema, alter], codeOf)
       const isCode = kind.volatility === 'volatile' && kind.language !== 'c'
-      t.strictSame([reads, writes], isCode ? carrier.expected : NONE, `${name}: ${kind.name}`)
+      t.strictSame([reads, writes], isCode ? expected : NONE, `${name}: ${kind.name}`)
     }
   }
 })
@@ -522,49 +296,29 @@ const harmless = [
 const expressions: ReadonlyArray<readonly [
   name: string,
   schema: (expression: string) => string,
-  expected: Carrier['expected']
+  expected: Carrier[1]
 ]> = [
   ['a default', call => `create table t (a boolean default (${call}))`, WRITES],
   ['a check', call => `create table t (a int check (${call}))`, WRITES],
   ['a policy', call => `create table t (); create policy x on t using (${call})`, BOTH],
-  [
-    'the check of a policy',
-    call => `create table t (); create policy x on t for insert with check (${call})`,
-    WRITES
-  ],
+  ['the check of a policy',
+    call => `create table t (); create policy x on t for insert with check (${call})`, WRITES],
   ['a view', call => `create view t as select ${call} as a`, BOTH],
-  [
-    'a rule',
-    call => `create table t ();
-      create rule x as on insert to t where ${call} do instead nothing`,
-    WRITES
-  ],
-  [
-    'the condition of a trigger',
+  ['a rule', call => `create table t ();
+      create rule x as on insert to t where ${call} do instead nothing`, WRITES],
+  ['the condition of a trigger',
     call => `create table t (); create trigger x before update on t for each row
-      when (${call}) execute function suppress_redundant_updates_trigger()`,
-    WRITES
-  ],
+      when (${call}) execute function suppress_redundant_updates_trigger()`, WRITES],
   ['a domain', call => `create domain d as int check (${call}); create table t (a d)`, BOTH],
-  [
-    'the default of a domain',
-    call => `create domain d as boolean default (${call}); create table t (a d)`,
-    BOTH
-  ],
-  [
-    'the default of a parameter',
+  ['the default of a domain',
+    call => `create domain d as boolean default (${call}); create table t (a d)`, BOTH],
+  ['the default of a parameter',
     call => `create function f(a boolean default (${call})) returns boolean stable
         language sql as 'select a';
-      create table t (a boolean default f())`,
-    WRITES
-  ],
-  [
-    'a body in standard SQL',
-    call => `create function f() returns boolean stable language sql
+      create table t (a boolean default f())`, WRITES],
+  ['a body in standard SQL', call => `create function f() returns boolean stable language sql
         begin atomic select ${call}; end;
-      create table t (a boolean default f())`,
-    WRITES
-  ]
+      create table t (a boolean default f())`, WRITES]
 ]
 
 t.test('calls of built-in functions that change the session are code', async t => {
@@ -592,16 +346,9 @@ t.test('these are all built-in functions that count', async t => {
     /^(?:query|cursor|table|schema|database)_to_xml(?:schema|_and_xmlschema)?$/.test(name)
   t.equal(names.filter(isXml).length, 14)
   t.strictSame(names.filter(name => !isXml(name)), [
-    'pg_advisory_lock',
-    'pg_advisory_lock_shared',
-    'pg_advisory_unlock',
-    'pg_advisory_unlock_all',
-    'pg_advisory_unlock_shared',
-    'pg_try_advisory_lock',
-    'pg_try_advisory_lock_shared',
-    'set_config',
-    'ts_rewrite',
-    'ts_stat'
+    'pg_advisory_lock', 'pg_advisory_lock_shared', 'pg_advisory_unlock', 'pg_advisory_unlock_all',
+    'pg_advisory_unlock_shared', 'pg_try_advisory_lock', 'pg_try_advisory_lock_shared',
+    'set_config', 'ts_rewrite', 'ts_stat'
   ])
 })
 
@@ -631,13 +378,7 @@ t.test('functions that can be read as columns', async t => {
     create procedure not_a_function(t) language sql as 'select 1';
     create function hidden(t) returns int language sql as 'select 1'`
   const names = [
-    'by_domain',
-    'hidden',
-    'inherited',
-    'of_any',
-    'of_record',
-    'own',
-    'variadic_rows',
+    'by_domain', 'hidden', 'inherited', 'of_any', 'of_record', 'own', 'variadic_rows',
     'with_default'
   ]
   t.strictSame(await inSchema([schema], codeOf), [false, false, names])
@@ -661,52 +402,30 @@ t.test('functions that can be read as columns', async t => {
 const calls: ReadonlyArray<readonly [name: string, schema: string, expected: boolean]> = [
   ['volatile SQL', "create function called() returns int language sql as 'select 1'", true],
   ['stable', "create function called() returns int stable language sql as 'select 1'", false],
-  [
-    'C',
+  ['C',
     "create function called() returns int language c as '$libdir/plpgsql', 'plpgsql_validator'",
-    false
-  ],
-  [
-    'the domain of a parameter',
+    false],
+  ['the domain of a parameter',
     `create function check_it(int) returns boolean language sql as 'select true';
       create domain d as int check (check_it(value));
-      create function called(d[]) returns int stable language sql as 'select 1'`,
-    true
-  ],
-  [
-    'the domain of a column of the result',
+      create function called(d[]) returns int stable language sql as 'select 1'`, true],
+  ['the domain of a column of the result',
     `create function check_it(int) returns boolean language sql as 'select true';
       create domain d as int check (check_it(value)); create table u (a d);
-      create function called() returns setof u stable language sql as 'select null::d'`,
-    true
-  ],
-  [
-    'the cast of a result',
+      create function called() returns setof u stable language sql as 'select null::d'`, true],
+  ['the cast of a result',
     `${mood}; create function as_text(mood) returns text language sql as 'select null';
       create cast (mood as text) with function as_text(mood);
-      create function called() returns mood stable language sql as 'select null::mood'`,
-    true
-  ],
-  [
-    'a trigger of the table whose rows it returns',
-    `create table u (a int);
+      create function called() returns mood stable language sql as 'select null::mood'`, true],
+  ['a trigger of the table whose rows it returns', `create table u (a int);
       create function code() returns trigger language plpgsql as 'begin return new; end';
       create trigger x before insert on u execute function code();
-      create function called() returns setof u stable language sql as 'select * from u'`,
-    false
-  ],
-  [
-    'the default of a parameter',
+      create function called() returns setof u stable language sql as 'select * from u'`, false],
+  ['the default of a parameter',
     `create function called(a text default set_config('a.b', '', false)) returns text stable
-      language sql as 'select a'`,
-    true
-  ],
-  [
-    'an aggregate',
-    `create function next(int, int) returns int language sql as 'select 1';
-      create aggregate called(int) (sfunc = next, stype = int)`,
-    true
-  ]
+      language sql as 'select a'`, true],
+  ['an aggregate', `create function next(int, int) returns int language sql as 'select 1';
+      create aggregate called(int) (sfunc = next, stype = int)`, true]
 ]
 
 t.test('calls of functions', async t => {
