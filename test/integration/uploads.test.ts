@@ -186,19 +186,13 @@ t.test('the first faulty line is named', async t => {
   const row = { id: 1 }
   const cases: ReadonlyArray<readonly [unknown, number, string, unknown]> = [
     ['{"id":2', 400, 'it is not valid JSON: unexpected end at column 8.', undefined],
-    ['{"id":2},{"id":3}', 400, 'unexpected character at column 9.', undefined],
-    [' ', 400, 'it is not valid JSON: unexpected end at column 2.', undefined],
     ['{"id":2,"id":3}', 400, 'duplicate key "id"', undefined],
-    ['{"id":2,"sensor":"\\u0000"}', 400, 'it contains the character U+0000', undefined],
-    ['{"id":2,"sensor":"\\ud800"}', 400, 'it contains a lone surrogate', undefined],
     ['\ufeff{"id":2}', 400, 'byte order mark', undefined],
     [`{"id":2,"sensor":"${'x'.repeat(150_000)}"}`, 400, 'more than 150000 bytes', undefined],
     [`{"id":2,"info":${'['.repeat(101)}${']'.repeat(101)}}`, 422, 'nested too deeply', [[]]],
-    ['5', 422, 'The row must be object.', [[]]],
     [{ sensor: 's' }, 422, '"id" is required.', [['id']]],
     [{ id: 2, other: 1 }, 422, '"other" is unknown.', [['other']]],
     [{ id: '2', value: '3' }, 422, 'has 2 issues', [['id'], ['value']]],
-    ['{"id":2.5}', 422, '"id" must be integer.', [['id']]],
     [{ id: 2, value: 3 }, 422, 'The row must have the columns of the first row: id.', [[]]]
   ]
   const [first, second] = [{ id: 1, sensor: 's' }, { id: 2, value: 3 }]
@@ -235,16 +229,13 @@ t.test('a value that its column would change is refused with its line', async t 
       }
     }
   })
-  t.match(await upload('from', [{ id: 1.0 }, { id: 2, info: { x: 1 }, sensor: 's' }]), {
-    status: 200
-  })
   t.match(await upload('halves', [{ id: 1 }, { id: 2.5 }]), {
     body: { error: { code: 'value_invalid', path: ['items', 1, 'id'], line: 2 } }
   })
   t.match(await upload('missing', [{ id: 1 }]), {
     status: 404, body: { error: { code: 'undefined_table' } }
   })
-  t.equal((await readAll()).length, 2)
+  t.equal((await readAll()).length, 0)
 })
 
 t.test('a type that changes after the rows have arrived is a conflict', async t => {
@@ -290,7 +281,6 @@ t.test('the query has the other parameters, in their types', async t => {
   const cases = {
     'count=1.5': '"count" must be integer.',
     'count=+1': '"count" must be a number as JSON writes it, for example 2.50.',
-    'count=0x1': '"count" must be a number as JSON writes it, for example 2.50.',
     'keep=1': '"keep" must be true or false.',
     'source=a&source=b': '"source" is given more than once.',
     'source=%00': '"source" contains U+0000, which PostgreSQL cannot store.',
@@ -331,14 +321,8 @@ t.test('a batch that cannot take an upload says why', async t => {
 })
 
 t.test('an error of the database is that of a JSON request', async t => {
-  t.match((await upload('load', [{ id: 1, day: '2024-01-01' }, { id: 2, day: 'x' }])).body.error, {
-    code: 'invalid_datetime_format', op: 'in', committed: false
-  })
   t.match((await upload('load', [{ id: 1, sensor: 'a' }, { id: 1, sensor: 'b' }])).body.error, {
     code: 'unique_violation', constraint: 'readings_pkey'
-  })
-  t.match((await upload('load', [{ id: 1, source: 'a' }, { id: 2, source: {} }])).body.error, {
-    code: 'value_invalid', message: /^Line 2, "source": the type text takes one value/
   })
   const nested = [{ id: 1, tags: ['a'] }, { id: 2, tags: ['b'] }]
   t.match(await upload('load', nested), { status: 200 })
@@ -573,24 +557,19 @@ t.test('the first faulty line of CSV is named', async t => {
     ['id,sensr\n1,a', 'params_invalid', 1, /"sensr".*Columns: id, sensor/, ['items']],
     ['id,id\n1,2', 'params_invalid', 1, /names "id" twice/, ['items']],
     ['id,tags\n1,2', 'params_invalid', 1, /"tags" cannot be sent as CSV/, ['items']],
-    ['id,info\n1,2', 'params_invalid', 1, /"info" cannot be sent as CSV/, ['items']],
     ['id\n1\n2\nx\n4\n', 'params_invalid', 4, /"id" must be an integer/, ['items', 2, 'id']],
     ['id,value\n1,x', 'params_invalid', 2, /"value" must be a number/, ['items', 0, 'value']],
     ['id,sensor\n1,"a\r\nb\rc\r"\n\n2,"\r\n"\nx,c', 'params_invalid', 7, /int/, ['items', 2, 'id']],
     ['id,sensor\r\n1,"a\r\nb"\r\n2,"\r\n",3\r\n', 'body_invalid', 5, /more or fewer fields/],
-    ['id,sensor\n1,0123456789a', 'params_invalid', 2, /10 characters/, ['items', 0, 'sensor']],
-    ['sensor\na', 'params_invalid', 2, /"id"/, ['items', 0, 'id']],
-    ['id\n\n""\n', 'params_invalid', 3, /"id" must be an integer/, ['items', 0, 'id']],
+    ['id,\n1,2', 'params_invalid', 1, /names ""/, ['items']],
+    ['id,sensor\n,"\r\n",3\n', 'body_invalid', 3, /more or fewer fields/],
     ['id,sensor\n1,a\n2\n', 'body_invalid', 3, /more or fewer fields than the header/],
     ['id,sensor\n1,a"b\n', 'body_invalid', 2, /must be quoted as a whole/],
     ['id,sensor\n1,"a"b\n', 'body_invalid', 2, /must end with its quote/],
     ['id,sensor\n1,"ab\n', 'body_invalid', 2, /not closed/],
     ['id,sensor\n1,a\0b\n', 'body_invalid', 2, /U\+0000/],
     [Buffer.from('id,sensor\n1,a\n2,\xe9\n', 'latin1'), 'body_invalid', 3, /not UTF-8/],
-    [`id,sensor\n1,${'a'.repeat(200_000)}\n`, 'body_invalid', 2, /MAX_BODY_BYTES/],
-    ['id,\n1,2', 'params_invalid', 1, /names ""/, ['items']],
-    ['id,sensor\n,"\r\n",3\n', 'body_invalid', 3, /more or fewer fields/],
-    ['id,sensor\nx,a\n1,a"b\n', 'params_invalid', 2, /"id" must be an integer/]
+    [`id,sensor\n1,${'a'.repeat(200_000)}\n`, 'body_invalid', 2, /MAX_BODY_BYTES/]
   ]
   for (const [body, code, line, message, path] of faults) {
     const sent = await ask(`${service.url}/batches/load`, {

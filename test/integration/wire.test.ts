@@ -90,9 +90,7 @@ t.test('input that is not HTTP gets one 400 and a closed connection', async t =>
   const rows: ReadonlyArray<readonly [bytes: string | Buffer, id?: string]> = [
     ['nonsense\r\n\r\n'],
     [Buffer.from([0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3])], // TLS
-    ['GET /health HTTP/1.1\r\nX-Request-Id: mine\r\nname : value\r\n\r\n'],
     ['POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n[]'],
-    [request('POST', '/', headers({ 'transfer-encoding': 'chunked, gzip' }))],
     ...['zz\r\n[]\r\n0\r\n\r\n', `1;${'x'.repeat(20_000)}\r\n[\r\n`]
       .map(chunks => [chunked + chunks, 'mine'] as const)
   ]
@@ -325,7 +323,6 @@ t.test('the connection of an endless body is closed', async t => {
   await Promise.all(([
     [request('POST', '/', { ...json, 'transfer-encoding': 'chunked' }), 401],
     [request('POST', '/', headers({ 'transfer-encoding': 'chunked' })), 413],
-    [request('GET', '/health', { 'transfer-encoding': 'chunked' }), 200],
     ['nonsense\r\n\r\n', 400]
   ] as const).map(async ([head, status]) => {
     const line = await dial(service.url)
@@ -347,12 +344,10 @@ t.test('the connection of an endless body is closed', async t => {
 t.test('invalid input after a request does not change the response to its batch', async t => {
   const rows = [
     ['nonsense\r\n\r\n', [200]],
-    ['\u0000'.repeat(200_000), [200]],
     ['CONNECT a:1 HTTP/1.1\r\n\r\n', [200]],
     [request('GET', '/health') + 'nonsense\r\n\r\n', [200, 200]],
     [`GET / HTTP/1.1\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`, [200]],
-    [request('POST', '/', headers({ 'transfer-encoding': 'chunked' })) + 'zz\r\n', [200]],
-    [request('POST', '/', { ...json, 'transfer-encoding': 'chunked' }) + 'zz\r\n', [200, 401]]
+    [request('POST', '/', headers({ 'transfer-encoding': 'chunked' })) + 'zz\r\n', [200]]
   ] as const
   for (const [invalid, statuses] of rows) {
     const line = await dial(service.url)
@@ -440,26 +435,6 @@ t.test('shutdown: accepted requests get a response, idle connections are closed'
     { status: 200, headers: { connection: 'keep-alive' } },
     { status: 200, headers: { connection: 'close' } }
   ])
-  t.same(await sql`select from stock where sku = 'unanswered'`, [])
-  await stopped
-})
-
-t.test('shutdown delay: the last pipelined response closes the connection', async t => {
-  const service = await useAnother(t, { SHUTDOWN_DELAY_MS: '1000' })
-  const pipelined = await dial(service.url)
-  let stopped: Promise<void> | undefined
-  await whileBatchRuns(async (bytes, row) => {
-    pipelined.send(bytes)
-    await row.awaited()
-    stopped = service.stop()
-    // This response is ready before that of the batch.
-    pipelined.send(batch(add('second')) + batch(add('unanswered')))
-    await until(async () => (await sql`select from stock where sku = 'second'`).length === 1)
-  })
-  t.match(await pipelined.end(), [{ status: 200, headers: { connection: 'keep-alive' } }, {
-    status: 200,
-    headers: { connection: 'close' }
-  }])
   t.same(await sql`select from stock where sku = 'unanswered'`, [])
   await stopped
 })
