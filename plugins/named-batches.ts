@@ -7,7 +7,12 @@ import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fast
 import fp from 'fastify-plugin'
 import type { Config, ConfigOptions } from '../schemas/config.ts'
 import { failure } from '../src/errors/catalogue.ts'
-import type { NamedAccess, NamedBatch, NamedBatches } from '../src/named/named-batch.ts'
+import {
+  unknownBatch,
+  type NamedAccess,
+  type NamedBatch,
+  type NamedBatches
+} from '../src/named/named-batch.ts'
 import { findUploadTarget } from '../src/named/upload-parameters.ts'
 
 declare module 'fastify' {
@@ -26,7 +31,9 @@ async function namedBatches (
     list: request => [...batches().values()].filter(({ roles }) => mayRun(request, roles)),
     find (request, name) {
       const batch = batches().get(name)
-      if (batch === undefined) throw failure('batch_unknown')
+      if (batch === undefined) {
+        throw unknownBatch(name, access.list(request).map(known => known.name))
+      }
       request.namedBatch = batch
       request.access.batch = name
       if (!mayRun(request, batch.roles)) throw failure('role_forbidden')

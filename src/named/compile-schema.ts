@@ -121,5 +121,7 @@ function limitRecursion (ajv: Ajv2020, recursive: ReadonlySet<string>): Ajv2020 
 function follow (): void {
   followed++
   if (followed <= MAX_FOLLOWED) return
-  refuse([{ path: [], message: 'The parameters are nested too deeply for their schema.' }])
+  const message =
+    `The parameters have more than ${MAX_FOLLOWED} parts that a recursive schema checks.`
+  refuse([{ path: [], message }])
 }

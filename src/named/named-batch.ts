@@ -1,7 +1,8 @@
 /**
  * A batch that is stored with the service: planned once, and run with the parameters of a request.
  */
-import { failure } from '../errors/catalogue.ts'
+import { failure, type Failure } from '../errors/catalogue.ts'
+import { suggest } from '../errors/suggestion.ts'
 import {
   isDeep,
   isObject,
@@ -9,6 +10,7 @@ import {
   type Json,
   type JsonObject
 } from '../json/parse.ts'
+import { shorten } from '../plan/check/issues.ts'
 import type { PlannedBatch } from '../plan/plan-batch.ts'
 import { refuse } from './issues.ts'
 import type { Parameters } from './parameters.ts'
@@ -37,6 +39,13 @@ export interface NamedAccess<Request> {
    * `role_forbidden` if it is not for the role.
    */
   find(request: Request, name: string): NamedBatch
+}
+
+/** Returns `batch_unknown` with the name that may have been meant, of those that may be run. */
+export function unknownBatch (name: string, known: readonly string[]): Failure {
+  const near = known.length === 0 ? undefined : suggest(name, known)
+  const help = near === undefined ? '' : ` Did you mean "${near}"?`
+  return failure('batch_unknown', `There is no named batch "${shorten(name)}".${help}`)
 }
 
 /** Reads the parameters of a request. Throws `body_invalid` for a body that is no JSON object. */

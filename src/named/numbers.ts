@@ -124,7 +124,7 @@ function addUniqueItems (ajv: Ajv2020): Ajv2020 {
     schemaType: 'boolean',
     error: {
       message: ({ params: { same } }) =>
-        str`must NOT have duplicate items (items ## ${same as Name} are identical)`
+        str`must have unique items; items ${same as Name} are equal`
     },
     code (context) {
       if (context.schema !== true) return

@@ -216,10 +216,20 @@ const MEMBER_ERRORS: Readonly<Record<string, readonly [parameter: string, proble
   unevaluatedProperties: ['unevaluatedProperty', 'is unknown']
 }
 
-function describeError (
-  { instancePath, keyword, message = '', params }: ErrorObject,
-  root: Json
-): PathIssue {
+/** Keywords of sizes: the bound, and what is counted. */
+const SIZES: Readonly<Record<string, readonly [bound: string, unit: string]>> = {
+  minLength: ['at least', 'character'],
+  maxLength: ['at most', 'character'],
+  minItems: ['at least', 'item'],
+  maxItems: ['at most', 'item'],
+  items: ['at most', 'item'],
+  unevaluatedItems: ['at most', 'item'],
+  minProperties: ['at least', 'member'],
+  maxProperties: ['at most', 'member']
+}
+
+function describeError (error: ErrorObject, root: Json): PathIssue {
+  const { instancePath, keyword, params } = error
   const path = readPointer(instancePath, root)
   const [parameter, problem] = MEMBER_ERRORS[keyword] ?? []
   if (parameter !== undefined) {
@@ -228,11 +238,35 @@ function describeError (
   }
   const allowed: unknown = params['allowedValues'] ?? params['allowedValue']
   const name = path.length === 0 ? 'The value' : nameOf(path)
-  const text = keyword === 'false schema' ? 'is not allowed' : message
+  const text = describeProblem(error)
   return {
     path,
     message: `${name} ${text}${allowed === undefined ? '' : `: ${JSON.stringify(allowed)}`}.`
   }
+}
+
+function describeProblem ({ keyword, message = '', params }: ErrorObject): string {
+  const [bound, unit] = SIZES[keyword] ?? []
+  if (bound !== undefined) {
+    const limit: unknown = params['limit']
+    return `must have ${bound} ${limit} ${unit}${limit === 1 ? '' : 's'}`
+  }
+  switch (keyword) {
+    case 'type':
+      return `must be ${[params['type'] as string | string[]].flat().map(nameType).join(' or ')}`
+    case 'not':
+      return 'must not match the schema of "not"'
+    case 'false schema':
+      return 'is not allowed'
+    default:
+      return message
+  }
+}
+
+/** `integer` → `an integer` */
+function nameType (type: string): string {
+  if (type === 'null') return type
+  return `${/^[aio]/.test(type) ? 'an' : 'a'} ${type}`
 }
 
 /** Reads a JSON Pointer; positions in arrays are numbers. */

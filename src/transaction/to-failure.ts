@@ -204,8 +204,8 @@ function describeRaised (raised: RaisedError, context: RaisedContext): Failure {
 function describeChange (name: string): string {
   const setting = name.toLowerCase()
   return `A function or trigger changed the setting ${name}, on which the values of the ` +
-    'operation depend. Let it use SET LOCAL and keep the change to itself: ' +
-    `ALTER FUNCTION … SET ${setting} FROM CURRENT.`
+    `operation depend. Restore it when the function ends: ALTER FUNCTION … SET ${setting} ` +
+    'FROM CURRENT.'
 }
 
 /** A function reset all settings, and with them the results that are kept in some. */

@@ -117,7 +117,7 @@ for (const mode of ['legacy', 'auto'] as const) {
       committed: false,
       error: {
         code: 'params_invalid',
-        errors: [{ path: ['n'] }, { path: ['id'], message: '"id" must be integer.' }],
+        errors: [{ path: ['n'] }, { path: ['id'], message: '"id" must be an integer.' }],
         repair: /Correct the arguments/
       }
     })

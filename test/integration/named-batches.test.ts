@@ -152,8 +152,8 @@ t.test('every issue of the parameters is listed with its path', async t => {
   > = [
     ['{}', [[['ids'], '"ids" is required.']]],
     ['{"ids": [1, "x", 1.5], "least": -1}', [
-      [['ids', 1], 'Element 1 of "ids" must be integer.'],
-      [['ids', 2], 'Element 2 of "ids" must be integer.'],
+      [['ids', 1], 'Element 1 of "ids" must be an integer.'],
+      [['ids', 2], 'Element 2 of "ids" must be an integer.'],
       [['least'], '"least" must be >= 0.']
     ]],
     ['{"ids": [], "lest": 1}', [[
@@ -161,7 +161,7 @@ t.test('every issue of the parameters is listed with its path', async t => {
       'There is no parameter "lest". Parameters: ids, least, text, key, some.'
     ]]],
     [`{"ids": [], "least": -1e${'9'.repeat(400)}}`, [[['least'], '"least" must be >= 0.']]],
-    ['{"ids": [9007199254740.5]}', [[['ids', 0], 'Element 0 of "ids" must be integer.']]],
+    ['{"ids": [9007199254740.5]}', [[['ids', 0], 'Element 0 of "ids" must be an integer.']]],
     [`{"ids": ${'['.repeat(101)}${']'.repeat(101)}}`, [
       [[], 'The parameters are nested too deeply.']
     ]]
@@ -194,8 +194,8 @@ t.test('the response to invalid parameters is bounded', async t => {
   t.ok(Number(listed) > 50)
   t.equal(message, `The parameters have more than ${listed} issues; see "errors".`)
   t.match(await run('k'.repeat(60_000), 1000), [4])
-  t.match(await run('k'.repeat(300_000), 1000), [1, /must be integer\.$/])
-  t.match(await run('k', 100_000), [1, /must be integer\.$/], 'of a large body only the first')
+  t.match(await run('k'.repeat(300_000), 1000), [1, /must be an integer\.$/])
+  t.match(await run('k', 100_000), [1, /must be an integer\.$/], 'of a large body only the first')
 })
 
 t.test('the path and the role are checked before the headers and the body', async t => {
@@ -218,6 +218,10 @@ t.test('the path and the role are checked before the headers and the body', asyn
     const answer = await service.run(name, '{', options)
     t.same([answer.status, answer.body.error?.code], [status, code], name)
   }
+  for (const [name, message] of [
+    ['nothings', 'There is no named batch "nothings". Did you mean "nothing"?'],
+    ['fin', 'There is no named batch "fin".']
+  ]) t.equal((await service.run(name as string, {})).body.error?.message, message)
   const adhoc = await service.post('{', { headers: bad })
   t.same([adhoc.status, adhoc.body.error?.code], [403, 'adhoc_forbidden'])
   t.equal(adhoc.body.error?.type, 'session_error')

@@ -279,7 +279,7 @@ t.test('the query has the other parameters, in their types', async t => {
   })
   t.match(await sql`select tags from readings`, [{ tags: ['-1.50', '9007199254740993'] }])
   const cases = {
-    'count=1.5': '"count" must be integer.',
+    'count=1.5': '"count" must be an integer.',
     'count=+1': '"count" must be a number as JSON writes it, for example 2.50.',
     'keep=1': '"keep" must be true or false.',
     'source=a&source=b': '"source" is given more than once.',

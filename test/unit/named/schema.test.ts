@@ -42,7 +42,7 @@ const issues: ReadonlyArray<
     `4:1: ${refused('$dynamicAnchor')}`],
   [{ a: { $id: own } }, {}, `3:21: ${refused('$id')}`],
   [{ a: true }, { $schema: 'http://json-schema.org/draft-07/schema#' }, `4:1: ${dialect}`],
-  [{ a: null }, {}, '3:16: "a" must be object,boolean.'],
+  [{ a: null }, {}, '3:16: "a" must be an object or a boolean.'],
   [{ a: { pattern: '(' } }, {}, '2:1: The schema is invalid: Invalid regular expression: /(/u: Un'],
   [{}, { patternProperties: { a: true, '[': true } }, ': Invalid regular expression: /[/u: '],
   [{ a: { pattern: '(?=a)b' } }, {}, ': RE2 does not support the regular expression: invalid'],
