@@ -260,7 +260,10 @@ export const ConfigSchema = Type.Object({
   QUEUE_TIMEOUT_MS: duration(1000, 'Maximum wait for a connection, then 503 `overloaded`'),
   STATEMENT_TIMEOUT_MS: duration(15_000, 'Maximum duration of a statement'),
   LOCK_TIMEOUT_MS: duration(5000, 'Maximum wait for a lock'),
-  REQUEST_TIMEOUT_MS: duration(30_000, 'Maximum time from a request to its response'),
+  REQUEST_TIMEOUT_MS: duration(
+    30_000,
+    'Maximum time for a request to arrive, and from the end of its headers to its response'
+  ),
   SHUTDOWN_DELAY_MS: duration(
     1000,
     'Time after SIGTERM in which new connections are still accepted, while ' +
