@@ -339,6 +339,18 @@ t.test('equal items are named', async t => {
   ])
 })
 
+t.test('messages about types and sizes are sentences', t => {
+  for (const [schema, value, message] of [
+    ['{"type": ["string", "null"]}', '1', 'must be a string or null'],
+    ['{"type": "object"}', '1', 'must be an object'],
+    ['{"not": {"type": "string"}}', '"a"', 'must not match the schema of "not"'],
+    ['{"minLength": 2}', '"a"', 'must have at least 2 characters'],
+    ['{"maxItems": 1}', '[1, 2]', 'must have at most 1 item'],
+    ['{"prefixItems": [{}], "items": false}', '[1, 2]', 'must have at most 1 item']
+  ] as const) t.same(prepareCheck(schema)(value)[0]?.message, `"x" ${message}.`, schema)
+  t.end()
+})
+
 t.test('a value that a recursive schema checks again and again is refused', async t => {
   const twice = '{"properties": {"y": {"$ref": "#/properties/x"}}}'
   const nest = (levels: number): string => `${'{"y":'.repeat(levels)}1${'}'.repeat(levels)}`
