@@ -1,7 +1,7 @@
 /**
  * Says why a value does not fit its type, and what to write instead.
  */
-import { nameOf, type BaseType, type Type } from '../catalogue/type.ts'
+import { nameOf, type BaseType, type Form, type Type } from '../catalogue/type.ts'
 import { MAX_PRECISION } from './time-text.ts'
 import type { WriteIssue, WriteProblem } from './write.ts'
 
@@ -33,6 +33,8 @@ export function describeIssue ({ problem, path, type }: WriteIssue, help?: strin
       return `the parts of the type ${name} are not known. Send its text as a string.`
     case 'other':
       return `the type ${name} takes no value of the type of this reference.`
+    case 'form':
+      return `${name} takes no text of this form. Write it like "${formOf(type as BaseType)}".`
     default:
       return `${name} holds ${describeLimit(problem, type)}.`
   }
@@ -70,6 +72,19 @@ function describeLimit (
       if (scale < 0) return `multiples of 1${'0'.repeat(-scale)}`
       return `${countDigits(type.name === 'money' ? 2 : scale)} after the point`
   }
+}
+
+const FORMS: Readonly<Partial<Record<Form, string>>> = {
+  date: '2026-03-05',
+  time: '10:00:00.5',
+  timetz: '10:00:00.5+02',
+  timestamp: '2026-03-05 10:00:00.5',
+  timestamptz: '2026-03-05 10:00:00.5+02'
+}
+
+/** A text that is understood. */
+function formOf ({ form, fields = 'second' }: BaseType): string {
+  return FORMS[form] ?? `5 ${fields.split(' ').at(-1)}s`
 }
 
 function countDigits (number: number): string {

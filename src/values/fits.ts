@@ -1,6 +1,6 @@
 /**
  * Finds what a type would drop from a text without an error. PostgreSQL reads many forms of a
- * value: a text that is not recognised here passes, and PostgreSQL reads or refuses it.
+ * value: one that is not understood here is refused if the type could drop a part of it.
  */
 import type { BaseType, Form } from '../catalogue/type.ts'
 import { readDecimal, writeInteger } from '../json/decimal.ts'
@@ -18,14 +18,19 @@ const FRACTION: Lost = { loses: 'fraction' }
 const ZONE: Lost = { loses: 'zone' }
 const DAY: Lost = { loses: 'day' }
 const CLOCK: Lost = { loses: 'clock' }
+const FORM: Lost = { loses: 'form' }
 
 /** A number with a point or an exponent, which Number and PostgreSQL read alike. */
 const DECIMAL = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/i
+
+/** An integer in another base, from PostgreSQL 16 on. */
+const BASED = /^[+-]?0[xob]/i
 
 /** The fraction digits that a number has; negative: zeros before its point. */
 function placesOf (text: string): number {
   // Underscores are separators from PostgreSQL 16 on.
   const plain = text.trim().replaceAll('_', '')
+  if (BASED.test(plain)) return 0
   if (!DECIMAL.test(plain)) return -Infinity
   const { digits, magnitude } = readDecimal(plain.replace(/^\+/, ''))
   return digits === '' ? -Infinity : digits.length - magnitude
@@ -33,6 +38,9 @@ function placesOf (text: string): number {
 
 /** Digits after the point of money. Locales with fewer or more are rare. */
 const MONEY_SCALE = 2
+
+/** A third digit of money with a sign, a currency or separators: `$1.005`. */
+const LONG_MONEY = /\.\d\d\d*[1-9]/
 
 const MAX_NAME_BYTES = 63
 
@@ -46,9 +54,10 @@ function isLonger (text: string, length: number): boolean {
 }
 
 function fitTime (drops: (time: TimeText) => Lost | undefined): Fit {
-  return (text, { precision = MAX_PRECISION }) => {
-    const time = readTime(text)
-    if (time === undefined) return text
+  return (text, { form, precision = MAX_PRECISION }) => {
+    const time = readTime(text, form === 'time' || form === 'timetz')
+    // A timestamptz drops only digits after a point.
+    if (time === undefined) return form === 'timestamptz' && !text.includes('.') ? text : FORM
     return drops(time) ?? (time.digits > precision ? FRACTION : text)
   }
 }
@@ -59,7 +68,10 @@ export const FITS: Readonly<Partial<Record<Form, Fit>>> = {
   integer: text => placesOf(text) > 0 ? DIGITS : writeInteger(readDecimal(text)) ?? text,
   numeric: (text, { scale }) =>
     scale !== undefined && placesOf(text) > scale ? DIGITS : text,
-  money: text => placesOf(text) > MONEY_SCALE ? DIGITS : text,
+  money: text => {
+    const isLong = DECIMAL.test(text) ? placesOf(text) > MONEY_SCALE : LONG_MONEY.test(text)
+    return isLong ? DIGITS : text
+  },
   characters: (text, { length = Infinity }) => isLonger(text, length) ? CHARACTERS : text,
   name: text => Buffer.byteLength(text) > MAX_NAME_BYTES ? BYTES : text,
   byte: text => Buffer.byteLength(text) > 1 && !OCTAL.test(text) ? BYTES : text,

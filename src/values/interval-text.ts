@@ -1,44 +1,47 @@
 /**
- * Reads the texts of intervals as far as the fields and the precision of their type may drop a
- * part (docs: "Interval Input").
+ * Reads the texts of intervals as far as their type may drop a part (docs: "Interval Input").
  */
 import type { BaseType } from '../catalogue/type.ts'
 import type { Lost } from './loss.ts'
-import { MAX_PRECISION, trimZeros } from './time-text.ts'
+import { MAX_PRECISION } from './time-text.ts'
 
-/** The units of months, days and seconds: what they are called, and how many of them one is. */
-type Part = 'months' | 'days' | 'seconds'
-const UNITS: ReadonlyArray<readonly [names: string, part: Part, size: number]> = [
-  ['y yr yrs year years', 'months', 12],
-  ['mon mons month months', 'months', 1],
-  ['w week weeks', 'days', 7],
-  ['d day days', 'days', 1],
-  ['h hr hrs hour hours', 'seconds', 3600],
-  ['m min mins minute minutes', 'seconds', 60],
-  ['s sec secs second seconds', 'seconds', 1]
+/** What PostgreSQL stores of an interval, and whether it is more than that. */
+type Part = 'months' | 'days' | 'microseconds' | 'rest'
+type Sums = Record<Part, bigint>
+
+/** The units: what they are called, and how many of a part one is. */
+const UNITS: ReadonlyArray<readonly [names: string, part: Part, size: bigint]> = [
+  ['y yr yrs year years', 'months', 12n],
+  ['mon mons month months', 'months', 1n],
+  ['w week weeks', 'days', 7n],
+  ['d day days', 'days', 1n],
+  ['h hr hrs hour hours', 'microseconds', 3_600_000_000n],
+  ['m min mins minute minutes', 'microseconds', 60_000_000n],
+  ['s sec secs second seconds', 'microseconds', 1_000_000n],
+  ['ms msec msecs millisecond milliseconds', 'microseconds', 1000n],
+  ['us usec usecs microsecond microseconds', 'microseconds', 1n]
 ]
 
 const UNIT_OF_NAME = new Map(UNITS.flatMap(([names, part, size]) =>
   names.split(' ').map(name => [name, { part, size }] as const)))
 
-/** For the last field of a type: the sizes of which it stores multiples. */
-const STORED: Readonly<Record<string, Readonly<Record<Part, number>>>> = {
-  year: { months: 12, days: Infinity, seconds: Infinity },
-  month: { months: 1, days: Infinity, seconds: Infinity },
-  day: { months: 1, days: 1, seconds: Infinity },
-  hour: { months: 1, days: 1, seconds: 3600 },
-  minute: { months: 1, days: 1, seconds: 60 }
+/** For the last field of a type: the sizes of which it stores multiples; 0: nothing. */
+const STORED: Readonly<Record<string, Omit<Sums, 'rest'>>> = {
+  year: { months: 12n, days: 0n, microseconds: 0n },
+  month: { months: 1n, days: 0n, microseconds: 0n },
+  day: { months: 1n, days: 1n, microseconds: 0n },
+  hour: { months: 1n, days: 1n, microseconds: 3_600_000_000n },
+  minute: { months: 1n, days: 1n, microseconds: 60_000_000n }
 }
 
 const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)$/
-const MINUTES = /^([+-]?)(\d+):(\d\d)$/
+const MINUTES = /(?<!\S)([+-]?)(\d+):(\d\d)(?!\S)/
 
-/** Digits after the point of a second: of a number alone, of `10:00:00.5` or of `1.5 seconds`. */
-const FRACTIONS = [
-  /^[+-]?\d*\.(\d+)$/,
-  /:\d\d\.(\d+)/,
-  /\.(\d+)\s*s(?:ec(?:ond)?s?)?\b/
-]
+/** What can be less than a microsecond, in a form that is not read. */
+const FRACTION = /\.|e[+-]?\d/
+
+/** PostgreSQL refuses longer texts. */
+const MAX_LENGTH = 255
 
 /**
  * Returns the text that a type without fields reads as this type reads `text`, or what it would
@@ -49,76 +52,82 @@ export function fitInterval (
   { fields, precision = MAX_PRECISION }: Pick<BaseType, 'fields' | 'precision'>
 ): string | Lost {
   const plain = text.trim().toLowerCase()
+  // `infinity`
+  if (!/\d/.test(plain)) return text
   const unit = fields?.split(' ').at(-1)
+  const written = addUnit(plain, fields, unit ?? 'second')
   const stored = STORED[unit ?? '']
-  if (stored === undefined) {
-    const fraction = FRACTIONS.map(pattern => pattern.exec(plain)?.[1]).find(Boolean) ?? ''
-    if (trimZeros(fraction).length > precision) return { loses: 'fraction' }
+  const sums = plain.length > MAX_LENGTH ? undefined : readParts(written)
+  if (sums === undefined) {
+    const isKept = stored === undefined && precision === MAX_PRECISION && !FRACTION.test(plain)
+    return isKept ? text : { loses: 'form' }
   }
-  if (unit === undefined) return text
-  if (NUMBER.test(plain)) return fitFields(`${plain} ${unit}`, stored)
-  const minutes = fields === 'minute to second' ? MINUTES.exec(plain) : null
-  if (minutes === null) return fitFields(text, stored)
-  const [, sign, minute, second] = minutes
-  return `${sign}00:${minute}:${second}`
+  const sizes = {
+    ...stored ?? { months: 1n, days: 1n, microseconds: 10n ** BigInt(MAX_PRECISION - precision) },
+    rest: 0n
+  }
+  const drops = (part: Part): boolean =>
+    sums[part] !== 0n && (sizes[part] === 0n || sums[part] % sizes[part] !== 0n)
+  if ((Object.keys(sums) as readonly Part[]).some(drops)) {
+    return { loses: stored === undefined ? 'fraction' : 'fields' }
+  }
+  return unit === undefined || written === plain ? text : written
 }
 
-function fitFields (
-  text: string,
-  stored: Readonly<Record<Part, number>> | undefined
-): string | Lost {
-  if (stored === undefined) return text
-  const sums = readParts(text.trim().toLowerCase())
-  if (sums === undefined) return text
-  const parts = Object.keys(sums) as readonly Part[]
-  return parts.some(part => sums[part] % stored[part] !== 0) ? { loses: 'fields' } : text
+function addUnit (plain: string, fields: string | undefined, unit: string): string {
+  if (NUMBER.test(plain)) return `${plain} ${unit}`
+  return fields === 'minute to second' ? plain.replace(MINUTES, '$100:$2:$3') : plain
 }
 
-const CLOCK = /([+-]?)\b(\d+):(\d\d)(?::(\d\d(?:\.\d*)?))?/
-const AMOUNT = /(?<![\d.])([+-]?\d+(?:\.\d+)?)\s*([a-z]+)/g
+/** A number before a time is one of days. */
+const CLOCK =
+  /(?:(?<![\d.+-])([+-]?\d+)\s+)?([+-]?)\b(\d+):(\d{1,2})(?::(\d{1,2}(?:\.\d*)?))?(?![\d:.])/
+const AMOUNT = /(?<![\d.])([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([a-z]+)/g
 /** `1-2`: a year and two months. */
-const YEARS = /^([+-]?)(\d+)-(\d+)$/
-/** A number of days. */
-const DAYS = /^[+-]?\d+$/
-const IGNORED: ReadonlySet<string> = new Set(['', '@', 'ago'])
+const YEARS = /(?<!\S)([+-]?)(\d+)-(\d+)(?!\S)/
+const IGNORED = /^(?:@|ago|\s)*$/
 /** ISO 8601, in which M is a month before the T and a minute after it. */
-const ISO = /^p([^t]*)(?:t(.*))?$/
+const ISO = /^p((?:[+-]?[\d.]+[ymwd])*)(?:t((?:[+-]?[\d.]+[hms])*))?$/
+const ISO_TIME = /^p(\d+-\d+)-(\d+)(?:t([\d:.]+))?$/
 
 /** Adds up the parts of an interval; undefined: its text is of another form. */
-function readParts (text: string): Record<Part, number> | undefined {
-  const sums: Record<Part, number> = { months: 0, days: 0, seconds: 0 }
+function readParts (text: string): Sums | undefined {
+  const sums: Sums = { months: 0n, days: 0n, microseconds: 0n, rest: 0n }
+  const read = (amount: string, name: string): string => add(sums, amount, name) ? '' : amount
   const unread = spellOut(text)
-    .replace(CLOCK, (_, sign: string, hours: string, minutes: string, seconds = '0') => {
-      const size = Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds)
-      sums.seconds += Number(`${sign}1`) * size
-      return ''
-    })
-    .replaceAll(AMOUNT, (all: string, amount: string, name: string) => {
-      const unit = UNIT_OF_NAME.get(name)
-      // A fraction of a day or of a month is divided among smaller units.
-      if (unit === undefined || (unit.part !== 'seconds' && amount.includes('.'))) return all
-      sums[unit.part] += Number(amount) * unit.size
-      return ''
-    })
-  const isRead = unread.split(/\s+/).every(word => readWord(word, sums))
-  sums.seconds = Math.round(sums.seconds * 1e6) / 1e6
-  return isRead ? sums : undefined
+    .replace(CLOCK, (_, days = '0', sign: string, hours: string, minutes: string, seconds = '0') =>
+      read(days, 'd') + read(sign + hours, 'h') + read(sign + minutes, 'm') +
+        read(sign + seconds, 's'))
+    .replaceAll(AMOUNT, (_, amount: string, name: string) => read(amount, name))
+    .replace(YEARS, (_, sign: string, years: string, months: string) =>
+      read(sign + years, 'y') + read(sign + months, 'mon'))
+  return IGNORED.test(unread) ? sums : undefined
 }
 
 /** Writes the units of ISO 8601 as those of other texts. */
 function spellOut (text: string): string {
   const [all, date = '', time = ''] = ISO.exec(text) ?? []
-  return all === undefined ? text : `${date.replace('m', 'mon')} ${time}`
+  return all === undefined
+    ? text.replace(ISO_TIME, (_, years: string, days: string, time = '') =>
+      `${years} ${days}d ${time}`)
+    : `${date.replace('m', 'mon')} ${time}`
 }
 
-/** Adds a word without a unit; false: it is unknown. */
-function readWord (word: string, sums: Record<Part, number>): boolean {
-  const [, sign, years, months] = YEARS.exec(word) ?? []
-  if (years !== undefined) {
-    sums.months += Number(`${sign}1`) * (Number(years) * 12 + Number(months))
-    return true
+/** What a part that is not whole is divided into. */
+const SMALLER = [['months', 30n], ['days', 86_400_000_000n], ['microseconds', 1n]] as const
+
+/** Adds an amount of a unit; false: the unit is unknown, or the months are rounded. */
+function add (sums: Sums, amount: string, name: string): boolean {
+  const unit = UNIT_OF_NAME.get(name)
+  if (unit === undefined) return false
+  const [whole, decimals = ''] = amount.split('.')
+  const scale = 10n ** BigInt(decimals.length)
+  let left = BigInt(`${whole}${decimals}`) * unit.size
+  if (unit.size === 12n && left % scale !== 0n) return false
+  for (const [part, size] of SMALLER.slice(SMALLER.findIndex(([part]) => part === unit.part))) {
+    sums[part] += left / scale
+    left = left % scale * size
   }
-  if (!DAYS.test(word)) return IGNORED.has(word)
-  sums.days += Number(word)
+  if (left !== 0n) sums.rest = 1n
   return true
 }

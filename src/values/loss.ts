@@ -11,6 +11,7 @@
  * - `day`: the date of a time
  * - `clock`: the time of a date
  * - `fields`: what is smaller than the last field of an interval
+ * - `form`: a part may be lost of a text that is not understood
  */
 export type Loss =
   | 'digits'
@@ -21,6 +22,7 @@ export type Loss =
   | 'day'
   | 'clock'
   | 'fields'
+  | 'form'
 
 export interface Lost {
   readonly loses: Loss

@@ -77,7 +77,7 @@ function fitComposite (text: string, { attributes }: CompositeType): string | Lo
   return text
 }
 
-/** Reads a field, of which any part can be in quotes. */
+/** Reads a field or a bound, of which any part can be in quotes. */
 function readField (raw: string): string {
   return raw.replaceAll(PARTS, (_, quoted: string | undefined, character: string) =>
     quoted === undefined
@@ -88,12 +88,12 @@ function readField (raw: string): string {
 const PARTS = /"((?:[^"\\]|\\[\s\S]|"")*)"|\\([\s\S])/g
 const ESCAPED_FIELD = /\\([\s\S])|""/g
 
-/** A bound in quotes, or without. */
-const BOUNDS = /"((?:[^"\\]|\\[\s\S])*)"?|[^"[\](){},]+/g
+/** A bound, of which any part can be in quotes. */
+const BOUNDS = /(?:"(?:[^"\\]|\\[\s\S])*"?|\\[\s\S]|[^"\\[\](){},])+/g
 
 function fitRange (text: string, { subtype }: RangeType): string | LostPart {
-  for (const [raw, quoted] of text.matchAll(BOUNDS)) {
-    const fitting = fitText((quoted ?? raw).replaceAll(ESCAPED, '$1'), subtype)
+  for (const [raw] of text.matchAll(BOUNDS)) {
+    const fitting = fitText(readField(raw), subtype)
     if (typeof fitting !== 'string') return fitting
   }
   return text

@@ -2,7 +2,7 @@
  * Reads the texts of dates and times (docs: "Date/Time Input Interpretation").
  */
 
-/** What the text of a time contains. */
+/** What a text contains. */
 export interface TimeText {
   /** Digits after the point of the second, without zeros at the end. */
   readonly digits: number
@@ -12,52 +12,60 @@ export interface TimeText {
   readonly hasDay: boolean
 }
 
-/** A date with an offset and no time. */
-const ZONED_DATE = /^\d{4,6}-\d{1,2}-\d{1,2}\s*(?:z|[+-]\d{1,2}(?::?\d\d)?)$/i
+/** `now`, `infinity`: a single word loses nothing. */
+const WORD = /^[+-]?[a-z]*$/i
 
-const NO_TIME: TimeText = { digits: 0, isMidnight: true, hasZone: true, hasDay: true }
+const MONTH = '(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|' +
+  'sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)(?![a-z])'
+const IN_DATE = String.raw`(?:\d{1,7}|${MONTH})`
 
-/** `10:00` or `10:00:00.5`. */
-const TIME = /(?:\b|t)(\d{1,2}):(\d\d)(?::(\d\d))?(?:\.(\d+))?/i
+/** The parts of a text, in any order. A word without another meaning is a time zone. */
+const PARTS = new RegExp([
+  String.raw`(?<day>${IN_DATE}(?<mark>[-/.])${IN_DATE}\k<mark>\d+|j\d+)`,
+  '(?<day>(?:today|tomorrow|yesterday|ad|bc)(?![a-z]))',
+  `(?<month>${MONTH})`,
+  '(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*|(?:am|pm|at|on)(?![a-z]))',
+  String.raw`t?(?<clock>\d{1,2}:\d{1,2}(?::\d{1,2})?(?:\.\d*)?)`,
+  String.raw`t(?<clock>\d{4}(?:\d\d(?:\.\d*)?)?)(?!\d)`,
+  String.raw`(?<number>\d+(?:\.\d*)?)`,
+  String.raw`(?<zone>[+-]\d{1,2}(?::?\d\d){0,2}|[a-z]+(?:[/_+-]\w+)*)`
+].join('|'), 'gi')
 
-/** The same without colons, after a T: `T1000`, `T100000.5`. */
-const SHORT_TIME = /(?<![a-z])t(\d\d)(\d\d)(\d\d)?(?:\.(\d+))?/i
+const BETWEEN = /^[\s,]*$/
 
-/** An offset, directly after the time or its half of the day. */
-const OFFSET = /^\s*(?:[ap]m\s*)?[+-]\d/i
+/** A time without colons. */
+const SHORT_CLOCK = /^(?:\d{4}|\d{6}(?:\.\d*)?)$/
 
-const WORD = /[a-z]+/gi
-
-/** Words after a time that are no time zone (datetktbl of datetime.c). */
-const NO_ZONES = new RegExp(
-  `^(?:${[
-    'ad', 'am', 'at', 'bc', 'on', 'pm', 'jan(?:uary)?', 'feb(?:ruary)?', 'mar(?:ch)?',
-    'apr(?:il)?', 'may', 'june?', 'july?', 'aug(?:ust)?', 'sept?(?:ember)?', 'oct(?:ober)?',
-    'nov(?:ember)?', 'dec(?:ember)?', '(?:sun|mon|fri)(?:day)?', 'tue(?:s(?:day)?)?',
-    'wed(?:s|nesday)?', 'thu(?:r|rs|rsday)?', 'sat(?:urday)?', 'today', 'tomorrow', 'yesterday'
-  ].join('|')})$`, 'i'
-)
-
-/** Reads a text with a time, or a date with an offset; undefined: it loses nothing. */
-export function readTime (text: string): TimeText | undefined {
-  const trimmed = text.trim()
-  if (ZONED_DATE.test(trimmed)) return NO_TIME
-  const found = TIME.exec(trimmed) ?? SHORT_TIME.exec(trimmed)
-  if (found === null) return undefined
-  const [all, hours, minutes, seconds = '', decimals = ''] = found
-  const fraction = trimZeros(decimals)
-  const before = trimmed.slice(0, found.index)
-  const after = trimmed.slice(found.index + all.length)
-  return {
-    digits: fraction.length,
-    isMidnight: [hours, minutes, seconds, fraction].every(part => Number(part) === 0),
-    hasZone: OFFSET.test(after) || words(after).some(word => !NO_ZONES.test(word)),
-    hasDay: /\d/.test(before)
+/** Reads a text of a date or a time, or of a time of day; undefined: it is not understood. */
+export function readTime (text: string, isOfDay: boolean): TimeText | undefined {
+  if (WORD.test(text.trim())) return { digits: 0, isMidnight: true, hasZone: false, hasDay: false }
+  if (!BETWEEN.test(text.replaceAll(PARTS, ''))) return undefined
+  const clocks: string[] = []
+  const zones: string[] = []
+  let [hasDay, numbers] = [false, 0]
+  for (const { groups = {} } of text.matchAll(PARTS)) {
+    const { day, month, clock, number, zone } = groups
+    if (zone !== undefined) zones.push(zone)
+    if (clock !== undefined) clocks.push(clock)
+    if (number !== undefined) {
+      // Six digits are a date, unless there is one.
+      const isClock = SHORT_CLOCK.test(number) && (hasDay ? number.length > 4 : isOfDay)
+      if (isClock) clocks.push(number)
+      else if (/^\d{5,}$/.test(number)) hasDay = true
+      else numbers += number.includes('.') ? NaN : 1
+    }
+    // With the name of a month, the day and the year are numbers.
+    if (month !== undefined) numbers -= 2
+    hasDay ||= (day ?? month) !== undefined
   }
-}
-
-function words (text: string): readonly string[] {
-  return text.match(WORD) ?? []
+  if (numbers !== 0 || clocks.length > 1 || zones.length > 1) return undefined
+  const [clock = ''] = clocks
+  return {
+    digits: trimZeros(clock.split('.')[1] ?? '').length,
+    isMidnight: !/[1-9]/.test(clock),
+    hasZone: zones.length > 0,
+    hasDay
+  }
 }
 
 /** PostgreSQL stores this many digits of a second. */
@@ -66,6 +74,6 @@ export const MAX_PRECISION = 6
 const TRAILING_ZEROS = /(?<!0)0+$/
 
 /** The digits after the point without zeros at the end. */
-export function trimZeros (decimals: string): string {
+function trimZeros (decimals: string): string {
   return decimals.replace(TRAILING_ZEROS, '')
 }

@@ -64,6 +64,7 @@ const types = {
   'numeric(3)': find(1700, numeric(3, 0)),
   'numeric(3,-2)': find(1700, numeric(3, -2)),
   money: find(790, -1),
+  'money[]': find(791, -1),
   'varchar(3)': find(1043, 7),
   'char(3)': find(1042, 7),
   'varchar(3)[]': find(1015, 7),
@@ -154,7 +155,7 @@ const matrix: Readonly<Partial<Record<Name, readonly string[]>>> = {
   text: scalar,
   'varchar(3)': changed(scalar, { 1: '! characters', 3: '! characters' }),
   'numeric(10,2)': scalar,
-  'timestamp(0)': scalar,
+  'timestamp(0)': changed(scalar, { 2: '! form', 3: '! form' }),
   interval: scalar,
   uuid: scalar,
   mood: scalar,
@@ -209,8 +210,16 @@ const cases: Readonly<Partial<Record<Name, readonly Case[]>>> = {
     ['123456789012']
   ],
   'numeric(3)': [['1.0'], ['1.5', '! digits']],
-  'numeric(3,-2)': [['1200'], ['12e2'], ['1250', '! digits'], ['0']],
-  money: [['1.50'], ['1.505', '! digits'], ['"$1.505"', '$1.505']],
+  'numeric(3,-2)': [
+    ['1200'], ['12e2'], ['1250', '! digits'], ['0'], ['"0x1F"', '! digits'],
+    ['"-0b1_01"', '! digits'], ['"0o17"', '! digits'], ['"NaN"', 'NaN']
+  ],
+  money: [
+    ['1.50'], ['1.505', '! digits'], ['1.234e1'], ['1.2345e1', '! digits'],
+    ['"$1.505"', '! digits'], ['"$ 1.005"', '! digits'], ['"(1.005)"', '! digits'],
+    ['"1,000.005"', '! digits'], ['"1.005-"', '! digits'], ['"-$1,000.500"', '-$1,000.500']
+  ],
+  'money[]': [['"{$1.505}"', '! digits'], ['["$1.50","1.005-"]', '! digits 1']],
   'varchar(3)': [
     ['"abc"', 'abc'], ['"äöü"', 'äöü'], ['"😀😀😀"', '😀😀😀'],
     ['"abcd"', '! characters'], ['"ab  "', '! characters'],
@@ -227,20 +236,31 @@ const cases: Readonly<Partial<Record<Name, readonly Case[]>>> = {
     ['"2026-01-02T10:00"', '! clock'], ['"2026-01-02 00:00:00.0001"', '! clock'],
     ['"20260102T101500"', '! clock'], ['"2026-01-02+02:00"', '! zone'], ['"2026-01-02Z"', '! zone'],
     ['"now"', 'now'], ['"infinity"', 'infinity'], ['"Jan 5 2026"', 'Jan 5 2026'],
-    ['"0044-03-15 BC"', '0044-03-15 BC'], ['20260102'], ['"2026-W01-1"', '2026-W01-1'],
-    ['"5oct2026"', '5oct2026'], ['"99999-01-01"', '99999-01-01']
+    ['"0044-03-15 BC"', '0044-03-15 BC'], ['20260102'], ['"2026-W01-1"', '! form'],
+    ['"5oct2026"', '5oct2026'], ['"99999-01-01"', '99999-01-01'],
+    ['"J2461105"', 'J2461105'], ['"Thu, March 5, 2026"', 'Thu, March 5, 2026'],
+    ['"20260305 100000"', '! clock'], ['"2026-03-05 040506.789"', '! clock'],
+    ['"2026-03-05 1:2"', '! clock'], ['"J2461105.5"', '! form'], ['"2026-03-05 1000"', '! form'],
+    ['"2026-03-05 UTC"', '! zone'], ['"2026-03-05 America/New_York"', '! zone'],
+    ['"20260305Z"', '! zone'], ['"20260305+05"', '! zone'], ['"Mar 5 2026 +05"', '! zone'],
+    ['"2026 064 MART"', '! form'], ['"040506"', '040506'], ['5', '! form']
   ],
   time: [
     ['"10:00"', '10:00'], ['"10:00:00.123456"', '10:00:00.123456'],
     ['"10:00:00.1234567"', '! fraction'], ['"10:00:00.1234560"', '10:00:00.1234560'],
     ['"10:00+02"', '! zone'], ['"10:00 PST"', '! zone'], ['"T100000"', 'T100000'],
     ['"10:00 PM"', '10:00 PM'], ['"2026-01-02 10:00"', '! day'],
-    ['"10:00 2026-01-02"', '10:00 2026-01-02'],
-    ['"2026-01-02Z"', '! day'], ['"allballs"', 'allballs']
+    ['"10:00 2026-01-02"', '! day'], ['"10:00 J2461105"', '! day'], ['"10:00 BC"', '! day'],
+    ['"2026-01-02Z"', '! day'], ['"allballs"', 'allballs'], ['"1000"', '1000'],
+    ['"040506-08"', '! zone'], ['"040506+07:30:00"', '! zone'], ['"040506Z"', '! zone'],
+    ['"1:2:3+02"', '! zone'], ['"UTC 10:00"', '! zone'], ['"040506.1234567"', '! fraction'],
+    ['"1:2:3.1234567"', '! fraction'], ['"040506.123456"', '040506.123456'],
+    ['"10:00 10:00"', '! form']
   ],
   'timetz(0)': [
     ['"10:00:00+02"', '10:00:00+02'], ['"10:00:00.5+02"', '! fraction'],
-    ['"2026-01-02 10:00+02"', '! day']
+    ['"2026-01-02 10:00+02"', '! day'], ['"10:00+02 J2461105"', '! day'], ['"040506Z"', '040506Z'],
+    ['"1:2:3.5+02"', '! fraction']
   ],
   timestamp: [
     ['"2026-01-02 10:00"', '2026-01-02 10:00'], ['"2026-01-02T10:00:00Z"', '! zone'],
@@ -249,34 +269,62 @@ const cases: Readonly<Partial<Record<Name, readonly Case[]>>> = {
     ['"2026-01-02+02"', '! zone'], ['"0044-03-15 12:00:00 BC"', '0044-03-15 12:00:00 BC'],
     ['"10:00 Friday January 2 2026"', '10:00 Friday January 2 2026'],
     ['"2026-01-02 10:00:00.1234567"', '! fraction'], ['"today"', 'today'],
-    ['"20260102T100000.5"', '20260102T100000.5'], ['"2026.01.02"', '2026.01.02']
+    ['"20260102T100000.5"', '20260102T100000.5'], ['"2026.01.02"', '2026.01.02'],
+    ['"20260305 100000"', '20260305 100000'], ['"20260305 100000+05"', '! zone'],
+    ['"2026-03-05 UTC 10:00"', '! zone'], ['"J2461105 UTC"', '! zone'],
+    ['"2026-03-05 1:2:3+02"', '! zone'], ['"20260305 100000.1234567"', '! fraction'],
+    ['"today UTC"', '! zone'], ['"Wed Dec 17 07:37:16 1997"', 'Wed Dec 17 07:37:16 1997'],
+    ['"2026-01-02 10:00 (CET)"', '! form']
   ],
   'timestamp(0)': [
     ['"2026-01-02 10:00:00.0"', '2026-01-02 10:00:00.0'],
     ['"2026-01-02 10:00:00.5"', '! fraction']
   ],
-  timestamptz: [['"2026-01-02T10:00:00.123456+02:00"', '2026-01-02T10:00:00.123456+02:00']],
+  timestamptz: [
+    ['"2026-01-02T10:00:00.123456+02:00"', '2026-01-02T10:00:00.123456+02:00'],
+    ['"20260305 100000.1234567 UTC"', '! fraction'], ['"J2461105.5 UTC"', '! form'],
+    ['"2026-01-02 10:00 EST5EDT"', '2026-01-02 10:00 EST5EDT']
+  ],
   'timestamptz(3)': [['"2026-01-02T10:00:00.1234Z"', '! fraction']],
   interval: [
     ['"1.123456"', '1.123456'], ['1.1234567', '! fraction'], ['"00:00:00.1234567"', '! fraction'],
     ['"1.1234567 secs"', '! fraction'], ['"PT1.1234567S"', '! fraction'],
-    ['"1.5 months"', '1.5 months'], ['"5"', '5']
+    ['"1.5 months"', '1.5 months'], ['"5"', '5'], ['"0.5 us"', '! fraction'],
+    ['"1.5 ms"', '1.5 ms'], ['"1 century"', '1 century'], ['"0.1 centuries"', '! form'],
+    ['"PT1e-7S"', '! form'], ['"0.123 years"', '! form'], ['"0.25 years"', '0.25 years'],
+    [`"1.${'0'.repeat(300)}1"`, '! form'], ['"infinity"', 'infinity']
   ],
-  'interval(1)': [['"1.25 s"', '! fraction'], ['"1.50 s"', '1.50 s']],
-  'interval year': [['"2 years"', '2 years'], ['"14 mons"', '! fields'], ['"5"', '5 year']],
+  'interval(1)': [
+    ['"1.25 s"', '! fraction'], ['"1.50 s"', '1.50 s'], ['"1234 ms"', '! fraction'],
+    ['"1234567 us"', '! fraction'], ['"1.2345 minutes"', '! fraction'], ['"1.25 min"', '1.25 min'],
+    ['"1 century"', '! form']
+  ],
+  'interval year': [
+    ['"2 years"', '2 years'], ['"14 mons"', '! fields'], ['"5"', '5 year'], ['1.5', '! fields']
+  ],
   'interval year to month': [
     ['"1-2"', '1-2'], ['"5"', '5 month'], ['"1 year 2 mons"', '1 year 2 mons'],
-    ['"1-2 3"', '! fields'], ['"P1Y2M"', 'P1Y2M'], ['"P1Y2M3D"', '! fields'],
+    ['"1-2 3"', '! form'], ['"1-2 3 00:00"', '! fields'], ['1.5', '! fields'],
+    ['"1.5 years"', '1.5 years'], ['"P1Y2M"', 'P1Y2M'], ['"P1Y2M3D"', '! fields'],
     ['"-1-2"', '-1-2'], ['"1 week"', '! fields']
   ],
-  'interval day': [['"3"', '3 day'], ['"3 04:00"', '! fields'], ['"1.5 days"', '1.5 days']],
-  'interval hour': [['"90 minutes"', '! fields'], ['"120 minutes ago"', '120 minutes ago']],
+  'interval day': [
+    ['"3"', '3 day'], ['"3 04:00"', '! fields'], ['"1.5 days"', '! fields'], ['1.5', '! fields'],
+    ['"P1.5D"', '! fields'], ['"P0000-00-01T12:00:00"', '! fields'], ['"61000 ms"', '! fields'],
+    ['"1.5 weeks"', '! fields'], ['"P00010203T040506"', '! form'], ['"-3 00:00"', '-3 00:00'],
+    ['"0.1 months"', '0.1 months']
+  ],
+  'interval hour': [
+    ['"90 minutes"', '! fields'], ['"120 minutes ago"', '120 minutes ago'], ['"1.5 h"', '! fields'],
+    ['"5400000 ms"', '! fields'], ['"P0000-00-00T01:30:00"', '! fields'], ['"1.5 d"', '1.5 d']
+  ],
   'interval minute': [
     ['"5"', '5 minute'], ['5', '5 minute'], ['"1.5"', '! fields'], ['"60 seconds"', '60 seconds'],
     ['"90 seconds"', '! fields'], ['"00:05:00"', '00:05:00'], ['"-00:05:01"', '! fields'],
-    ['"@ 1 day 5 min"', '@ 1 day 5 min'], ['"5 parsecs"', '5 parsecs'], ['"PT5M"', 'PT5M'],
+    ['"@ 1 day 5 min"', '@ 1 day 5 min'], ['"5 parsecs"', '! form'], ['"PT5M"', 'PT5M'],
     ['"PT5M6.7S"', '! fields'], ['"soon"', 'soon'],
-    ['"P0001-02-03T04:05:06"', 'P0001-02-03T04:05:06'], ['""', '']
+    ['"P0001-02-03T04:05:06"', '! fields'], ['""', ''],
+    ['"P0001-02-03T04:05:00"', 'P0001-02-03T04:05:00']
   ],
   'interval minute[]': [
     ['["5",90,null]', '{"5 minute",90 minute,NULL}'],
@@ -285,7 +333,8 @@ const cases: Readonly<Partial<Record<Name, readonly Case[]>>> = {
   ],
   'interval second(2)': [['"5"', '5 second'], ['"5.125"', '! fraction'], ['"1:02"', '1:02']],
   'interval minute to second': [
-    ['"4:05"', '00:4:05'], ['"-4:05"', '-00:4:05'], ['"5"', '5 second']
+    ['"4:05"', '00:4:05'], ['"-4:05"', '-00:4:05'], ['"1 -04:05"', '1 -00:04:05'],
+    ['"5"', '5 second']
   ],
   'bit(3)': [['"1"', '1']],
   'text[]': [
@@ -308,7 +357,8 @@ const cases: Readonly<Partial<Record<Name, readonly Case[]>>> = {
   ],
   tsrange: [
     ['"[2026-01-01 10:00, 2026-01-02 10:00)"', '[2026-01-01 10:00, 2026-01-02 10:00)'],
-    ['"[\\"2026-01-01 10:00Z\\",)"', '! zone'], ['["2026-01-01","2026-01-02 10:00"]',
+    ['"[\\"2026-01-01 10:00Z\\",)"', '! zone'],
+    ['"[2026-01-01 \\"10:00:00.1234\\"567,)"', '! fraction'], ['["2026-01-01","2026-01-02 10:00"]',
       '["2026-01-01","2026-01-02 10:00"]'], ['["2026-01-01","2026-01-02 10:00Z"]', '! zone 1']
   ],
   'int4range[]': [['["[1,2)","empty"]', '{"[1,2)","empty"}'], ['[[1,5]]', '{{1,5}}']],
@@ -368,6 +418,9 @@ t.test('an issue says what the type holds', t => {
     ['timestamp', '2026-01-01T10:00Z', 'timestamp without time zone holds no offset or time zone.'],
     ['time', '2026-01-01 10:00', 'time without time zone holds no date.'],
     ['date', '2026-01-01 10:00', 'date holds no time of day.'],
+    ['date', 'J2461105.5', 'date takes no text of this form. Write it like "2026-03-05".'],
+    ['interval day', '1 2', 'interval day takes no text of this form. Write it like "5 days".'],
+    ['interval(1)', '1 2', 'interval(1) takes no text of this form. Write it like "5 seconds".'],
     ['interval minute', '5 s', 'interval minute holds nothing smaller than a minute.'],
     ['price', { x: 1 }, 'the type price has no member "x".'],
     ['price', 5, 'the type price takes an object with its members.'],
