@@ -72,6 +72,16 @@ export function writeInteger (value: Decimal): string | undefined {
   return sign === 0 ? '0' : `${sign < 0 ? '-' : ''}${digits.padEnd(magnitude, '0')}`
 }
 
+/** Returns a number without an exponent, or with too many digits as it is. */
+export function writePlain (text: string): string {
+  const { sign, digits, magnitude } = readDecimal(text)
+  if (sign === 0) return '0'
+  if (!/e/i.test(text) || Math.abs(magnitude) > MAX_INTEGER_DIGITS) return text
+  const whole = digits.slice(0, Math.max(magnitude, 0)).padEnd(magnitude, '0')
+  const decimals = '0'.repeat(Math.max(-magnitude, 0)) + digits.slice(Math.max(magnitude, 0))
+  return `${sign < 0 ? '-' : ''}${whole === '' ? '0' : whole}${decimals && `.${decimals}`}`
+}
+
 /** Whether `value` is an integer times `divisor`, which is a double other than 0. */
 export function isMultipleOf (value: Decimal, divisor: Decimal): boolean {
   // Both end in a digit other than 0, so a multiple has no more decimal places than the divisor.

@@ -11,6 +11,7 @@ import {
   type RangeType,
   type Type
 } from '../catalogue/type.ts'
+import { writePlain } from '../json/decimal.ts'
 import { has, isNested, isObject, textOf, type Json, type JsonObject } from '../json/parse.ts'
 import { FITS } from './fits.ts'
 import type { Loss } from './loss.ts'
@@ -151,7 +152,10 @@ function writeBase (value: Exclude<Json, null>, type: BaseType): string | WriteI
     return form === 'list' ? JSON.stringify(value) : { problem: 'list', path: [], type }
   }
   if (isSame(value, type)) return textOf(value)
-  const fitting = FITS[form]?.(textOf(value), type) ?? textOf(value)
+  const isSeconds = form === 'interval' && typeof value !== 'string' && typeof value !== 'boolean'
+  // PostgreSQL reads no interval with an exponent.
+  const text = isSeconds ? writePlain(textOf(value)) : textOf(value)
+  const fitting = FITS[form]?.(text, type) ?? text
   return typeof fitting === 'string' ? fitting : { problem: fitting.loses, path: [], type }
 }
 

@@ -166,7 +166,9 @@ async function literalsOf (column: string, value: string): Promise<ReadonlyArray
   const text = typeof parsed === 'string' ? parsed : value
   return [
     await store(sql, column, quote(text)),
-    ...typeof parsed === 'number' ? [await store(sql, column, value)] : []
+    ...typeof parsed === 'number'
+      ? [await store(sql, column, value), await store(sql, column, quote(String(parsed)))]
+      : []
   ]
 }
 

@@ -289,6 +289,8 @@ const cases: Readonly<Partial<Record<Name, readonly Case[]>>> = {
   interval: [
     ['"1.123456"', '1.123456'], ['1.1234567', '! fraction'], ['"00:00:00.1234567"', '! fraction'],
     ['"1.1234567 secs"', '! fraction'], ['"PT1.1234567S"', '! fraction'],
+    ['1e2', '100'], ['-1.5e-6', '! fraction'], ['-2e-6', '-0.000002'], ['0e5', '0'],
+    ['1.25e1', '12.5'], ['"1e2"', '! form'], ['1e400', '! form'],
     ['"1.5 months"', '1.5 months'], ['"5"', '5'], ['"0.5 us"', '! fraction'],
     ['"1.5 ms"', '1.5 ms'], ['"1 century"', '1 century'], ['"0.1 centuries"', '! form'],
     ['"PT1e-7S"', '! form'], ['"0.123 years"', '! form'], ['"0.25 years"', '0.25 years'],
