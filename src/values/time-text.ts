@@ -12,8 +12,8 @@ export interface TimeText {
   readonly hasDay: boolean
 }
 
-/** `now`, `infinity`: a single word loses nothing. */
-const WORD = /^[+-]?[a-z]*$/i
+/** `now`, `infinity`: a single word loses nothing, nor does a number too short for a time. */
+const WORD = /^(?:[+-]?[a-z]*|\d{1,3})$/i
 
 const MONTH = '(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|' +
   'sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)(?![a-z])'

@@ -155,7 +155,7 @@ const matrix: Readonly<Partial<Record<Name, readonly string[]>>> = {
   text: scalar,
   'varchar(3)': changed(scalar, { 1: '! characters', 3: '! characters' }),
   'numeric(10,2)': scalar,
-  'timestamp(0)': changed(scalar, { 2: '! form', 3: '! form' }),
+  'timestamp(0)': changed(scalar, { 3: '! form' }),
   interval: scalar,
   uuid: scalar,
   mood: scalar,
@@ -243,7 +243,7 @@ const cases: Readonly<Partial<Record<Name, readonly Case[]>>> = {
     ['"2026-03-05 1:2"', '! clock'], ['"J2461105.5"', '! form'], ['"2026-03-05 1000"', '! form'],
     ['"2026-03-05 UTC"', '! zone'], ['"2026-03-05 America/New_York"', '! zone'],
     ['"20260305Z"', '! zone'], ['"20260305+05"', '! zone'], ['"Mar 5 2026 +05"', '! zone'],
-    ['"2026 064 MART"', '! form'], ['"040506"', '040506'], ['5', '! form']
+    ['"2026 064 MART"', '! form'], ['"040506"', '040506'], ['5'], ['1.5', '! form']
   ],
   time: [
     ['"10:00"', '10:00'], ['"10:00:00.123456"', '10:00:00.123456'],
