@@ -35,7 +35,7 @@ import { describeName } from './describe-name.ts'
 import type { Suggestions } from './look-up.ts'
 import type { Failed } from './outcome.ts'
 import { referenceReader, rowsOfResults } from './read-reference.ts'
-import { describeList } from '../values/describe.ts'
+import { describeDimension, describeList } from '../values/describe.ts'
 import { findRow, type FoundRow } from './find-row.ts'
 import { describeRefusedValues, pathOf, pathOfStored } from './refused-values.ts'
 
@@ -333,6 +333,8 @@ function describeValue ({ problem, path, type = '' }: ValueIssue, node: PlanNode
         'Send an object with its members, of which each can be a reference.'
     case 'list':
       return `${place}: ${describeList(type, help)}`
+    case 'dimension':
+      return `${place}: ${describeDimension(type)}`
     case 'type':
       return `${place}: functions of this name take it with different types, or with any type. ` +
         'Send the value itself, not a reference.'

@@ -17,6 +17,8 @@ export function describeIssue ({ problem, path, type }: WriteIssue, help?: strin
       return `the type ${name} has no member "${path.at(-1)}".${more}`
     case 'list':
       return describeList(name, help)
+    case 'dimension':
+      return describeDimension(name)
     case 'empty':
       return 'an array of PostgreSQL contains no empty list. Leave it out, or use a column of ' +
         'type jsonb.'
@@ -45,6 +47,12 @@ export function describeList (type: string, help?: string): string {
   return `the type ${type} takes one value, not an array or an object. ${
     help ?? 'To store JSON text, send it as a string.'
   }`
+}
+
+/** Describes a list that PostgreSQL takes for a dimension of an array of JSON. */
+export function describeDimension (type: string): string {
+  return `the first element of an array of ${type} is no list of an earlier operation or a ` +
+    'parameter, which would be a dimension. Use a column of type jsonb.'
 }
 
 function describeLimit (

@@ -23,6 +23,8 @@ import { fitText } from './text-forms.ts'
  * - `array`: the type takes an array, and this is an object, a number or a boolean
  * - `object`: the type takes an object, and this is an array, a number or a boolean
  * - `bounds`: a range takes an array of two bounds
+ * - `dimension`: the first element of an array of JSON is a list that a reference or a parameter
+ *   gives
  * - `empty`: an empty array inside an array
  * - `ragged`: the arrays inside an array differ in length or depth
  * - `unknown`: the parts of the type are not known
@@ -35,6 +37,7 @@ export type WriteProblem =
   | 'array'
   | 'object'
   | 'bounds'
+  | 'dimension'
   | 'empty'
   | 'ragged'
   | 'unknown'
@@ -175,8 +178,28 @@ function writeArray (value: Exclude<Json, null>, type: ArrayType): string | Writ
   const lengths: number[] = []
   for (let first: Json | undefined = list; isList(first); first = first[0]) {
     lengths.push(first.length)
+    if (isElement(first[0]) && isJson(baseOf(type.element))) {
+      return { problem: 'dimension', path: lengths.map(() => 0), type: type.element }
+    }
   }
   return writeDimension(list, type, lengths)
+}
+
+const elements = new WeakSet<readonly Json[]>()
+
+/**
+ * Copies a list as an element of an array of JSON, so that it is not taken for a dimension of the
+ * array. Other values are returned as they are.
+ */
+export function copyElement (value: Json): Json {
+  if (!isList(value)) return value
+  const copy = [...value]
+  elements.add(copy)
+  return copy
+}
+
+function isElement (value: Json | undefined): boolean {
+  return isList(value) && elements.has(value)
 }
 
 /** `lengths`: those of the lists in this dimension and in the ones below. */

@@ -86,7 +86,16 @@ export interface ValueIssue {
    * - `$append`: the current value is not an array
    * - `$merge`: the current value or the operand is not a jsonb object
    */
-  readonly problem: 'list' | 'array' | 'json' | 'type' | 'null' | 'key' | '$append' | '$merge'
+  readonly problem:
+    | 'list'
+    | 'array'
+    | 'json'
+    | 'dimension'
+    | 'type'
+    | 'null'
+    | 'key'
+    | '$append'
+    | '$merge'
   /** The row in `values` (or ''), the column, and the path into the value. */
   readonly path: readonly string[]
   readonly type?: string

@@ -6,7 +6,9 @@ import { isObject, writeJson, type Json, type JsonObject } from '../../json/pars
 import { readNumber } from '../../plan/document.ts'
 import type { PlanNode, Reference, TableName } from '../../plan/nodes.ts'
 import type { Plan } from '../../plan/plan.ts'
+import { isList } from '../../plan/reference.ts'
 import type { Input, SeparatePlan, SeparateStatement, Sending } from '../../plan/separate.ts'
+import { copyElement } from '../../values/write.ts'
 import { jsonOf, ReadValue, type Values } from './slot.ts'
 import { fillStatement, type CompiledStatement, type Statement } from './statement.ts'
 
@@ -102,11 +104,14 @@ export class SeparateBatch {
         return input.position === undefined ? input.value : this.#values[input.position] as Json
       case 'reference':
         return input.parameter === undefined
-          ? new ReadValue(read(input))
+          ? new ReadValue(isList(input) ? copyElements(read(input)) : read(input))
           : this.#values[input.parameter.position] as Json
       default:
-        return replaceNumbers(input.value, number =>
-          jsonOf(this.#readInput(input.references[number] as Reference, read)))
+        return replaceNumbers(input.value, number => {
+          const reference = input.references[number] as Reference
+          const value = jsonOf(this.#readInput(reference, read))
+          return isList(reference) ? copyElements(value) : copyElement(value)
+        })
     }
   }
 
@@ -135,6 +140,11 @@ export class SeparateBatch {
 }
 
 /** Replaces the strings of JSON that stand for references. */
+/** Copies a list whose items are elements of an array; see copyElement. */
+function copyElements (value: Json): Json {
+  return Array.isArray(value) ? (value as readonly Json[]).map(copyElement) : value
+}
+
 function replaceNumbers (value: Json, read: (number: number) => Json): Json {
   const number = readNumber(value)
   if (number !== undefined) return read(number)

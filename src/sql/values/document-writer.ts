@@ -14,8 +14,13 @@ import type { StatementNeeds } from './statement-needs.ts'
 import type { ReferencePlace, TypedReferences } from './typed-references.ts'
 import { isJsonType } from './value-type.ts'
 
-/** How a reference in a document is read: in its boxed form, or for a type. */
-type Reader = 'boxed' | { readonly type: Type, readonly place: ReferencePlace }
+/**
+ * How a reference in a document is read: in its boxed form, or for a type. `isFirst`: it is the
+ * first element of an array of JSON.
+ */
+type Reader =
+  | 'boxed'
+  | { readonly type: Type, readonly place: ReferencePlace, readonly isFirst?: boolean }
 
 export class DocumentWriter {
   readonly #references: readonly Reference[]
@@ -42,8 +47,13 @@ export class DocumentWriter {
       meet: (text, element, path, list) => {
         const number = readNumber(text)
         if (number === undefined) return undefined
-        if (isJsonType(baseOf(element))) return 'any'
         const reference = this.#references[number] as Reference
+        if (isJsonType(baseOf(element))) {
+          // PostgreSQL counts dimensions by the first element only.
+          if (list === undefined || path.at(-1) !== 0) return 'any'
+          this.#readers.set(number, { type: element, place: { ...place, path }, isFirst: true })
+          return isList(reference) ? 'list' : 'any'
+        }
         // A list inside an array is another dimension.
         const type = list !== undefined && isList(reference) ? list : element
         this.#readers.set(number, { type, place: { ...place, path } })
@@ -67,9 +77,11 @@ export class DocumentWriter {
   build (reference: Reference, number: number): Fragment | undefined {
     const reader = this.#readers.get(number)
     if (reader === undefined) return undefined
-    return reader === 'boxed'
-      ? this.#typed.boxOf(reference)
-      : this.#typed.jsonOf(reference, reader.type, reader.place)
+    if (reader === 'boxed') return this.#typed.boxOf(reference)
+    const { type, place, isFirst = false } = reader
+    return isFirst
+      ? this.#typed.firstElementOf(reference, type, place)
+      : this.#typed.jsonOf(reference, type, place)
   }
 
   /** Returns a function that writes a value of the batch for the document. */
@@ -77,9 +89,16 @@ export class DocumentWriter {
     const reader = this.#readers.get(number)
     // Rows with boxed values have no values of the batch: these are written as expressions.
     if (typeof reader !== 'object') return undefined
-    const { type, place: { path = [], ...place } } = reader
-    // A list may be a dimension of an array, so its elements are written one by one.
+    const { type, place: { path = [], ...place }, isFirst = false } = reader
     const isDimension = isList(this.#references[number] as Reference)
+    if (isFirst) {
+      return (value, refused) => {
+        if (!hasDimension(value, isDimension)) return value
+        refused.push({ ...place, issue: { problem: 'dimension', path, type } })
+        return null
+      }
+    }
+    // A list may be a dimension of an array, so its elements are written one by one.
     return (value, refused) => writeMixed(value, type, {
       refers: part => isDimension && Array.isArray(part),
       meet: () => undefined,
@@ -90,12 +109,24 @@ export class DocumentWriter {
   /** The form in which a reference is shared as it stands in the document; undefined: in none. */
   formOf (reference: Reference, number: number): Form | undefined {
     const reader = this.#readers.get(number)
+    if (typeof reader === 'object' && reader.isFirst === true) return undefined
     return reader === undefined ? 'json' : this.#typed.formOf(reference, reader)
   }
 
   /** A key that two lists have in common if they are read in the same way. */
   keyOf (number: number): string {
     const reader = this.#readers.get(number)
-    return typeof reader === 'object' ? `${reader.type.oid}` : `${reader}`
+    return typeof reader === 'object'
+      ? `${reader.type.oid} ${reader.isFirst === true}`
+      : `${reader}`
   }
+}
+
+/**
+ * Whether PostgreSQL takes the first element of an array of JSON for a dimension of the array, or
+ * that of a list that is a dimension itself.
+ */
+function hasDimension (value: Json, isDimension: boolean): boolean {
+  return Array.isArray(value) &&
+    (!isDimension || value.length === 0 || Array.isArray(value[0]))
 }

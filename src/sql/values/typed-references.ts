@@ -17,7 +17,7 @@ import {
   type SlotPlace
 } from '../statement/slot.ts'
 import { buildFirst } from '../statement/when.ts'
-import { readingOf, type Reading } from './reading.ts'
+import { isScalarType, readingOf, type Reading } from './reading.ts'
 import type { References } from './references.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 import { isJsonType, isTime } from './value-type.ts'
@@ -111,12 +111,53 @@ export class TypedReferences {
     }
   }
 
+  /**
+   * A value as the first element of an array of JSON, or a list as the first dimension. PostgreSQL
+   * takes a JSON array there for a dimension, and drops an empty one.
+   */
+  firstElementOf (reference: Reference, type: Type, place: ReferencePlace): Fragment {
+    if (reference.row === '*') {
+      const kind = sql`pg_catalog.json_typeof(r.value operator(pg_catalog.->) 0)`
+      const first = sql`coalesce(${kind}, 'array')`
+      return this.#refuseArray(this.#references.jsonOf(reference), first, { type, place })
+    }
+    return buildFirst(reference, one => {
+      const json = this.#references.readJson(one)
+      const source = isValue(one) ? this.#references.sourceOf(one)?.type : undefined
+      return !isValue(one) || (source !== undefined && isScalarType(source))
+        ? json
+        : this.#refuseArray(json, sql`pg_catalog.json_typeof(r.value)`, { type, place })
+    })
+  }
+
+  /** `kind`: the kind of a part of the row `r`, which must not be an array. */
+  #refuseArray (
+    json: Fragment,
+    kind: Fragment,
+    { type, place }: { readonly type: Type, readonly place: ReferencePlace }
+  ): Fragment {
+    if (this.#needs.facts.explain) return json
+    const issue: ValueIssue = {
+      problem: 'dimension',
+      path: pathOf(place),
+      type: nameOf(baseOf(type))
+    }
+    return sql`(select case when ${kind} operator(pg_catalog.=) 'array'
+        then ${raiseAt(issue, kind)}::pg_catalog.json else r.value end
+      from (select ${json} as value) as r)`
+  }
+
   #listFor (list: Reference, type: Type, place: ReferencePlace): Fragment {
     const base = baseOf(type)
     if (base.kind === 'array') {
-      return isJsonType(baseOf(base.element))
-        ? this.#references.jsonOf(list)
-        : this.listOf(list, base.element, place)
+      if (!isJsonType(baseOf(base.element))) return this.listOf(list, base.element, place)
+      const { path = [] } = place
+      const first = sql`pg_catalog.json_typeof(r.value operator(pg_catalog.->) 0)`
+      const at = { ...place, path: [...path, 0] }
+      return this.#refuseArray(this.#references.jsonOf(list), first, {
+        type: base.element,
+        place: at
+      })
     }
     const reading = { as: 'refused', problem: isOneValue(base) ? 'list' : 'other' } as const
     return base.kind === 'base' && base.form === 'list'

@@ -1,0 +1,111 @@
+/**
+ * Tests that references and parameters have the effect of a literal where their type is not simply
+ * that of the column: elements of JSON arrays, patterns, and operands of arithmetic and intervals.
+ */
+import t from 'tap'
+import * as op from '../support/operations.ts'
+import { useService, type Answer } from '../support/service.ts'
+
+const long = 'x'.repeat(63)
+const schema = `
+  create domain doc as jsonb check (value <> '13');
+  create type box_of as (l jsonb[]);
+  create table z (id int primary key, v jsonb, tx text, n numeric, span text);
+  create table arrays (id int primary key, l jsonb[], jl json[], dl doc[], c box_of);
+  create table texts (id int primary key, nm name, ch char(4), b "char", tx text, raw bytea);
+  create table counted (id int primary key, im interval minute, iv interval, price money,
+    n numeric(8, 2), days daterange, dates date[]);
+  insert into texts values
+    (1, '${long}', 'ab', 'a', 'ab', 'ab'), (2, 'b', 'ab c', 'a', 'ab ', '\\x00');
+  insert into counted values
+    (1, '5 minutes', '2 hours', 3, 1.5, '[2026-01-01,2026-01-05)', '{2026-01-01}'),
+    (2, '5 hours', '5 seconds', 4, 2.5, '[2026-02-01,2026-02-05)', '{2026-02-01}');
+  create function count_of(l jsonb[]) returns text language sql as 'select l::text';
+  grant all on z, arrays, texts, counted to oneflight_user`
+const param = { type: 'object', properties: { v: true }, required: ['v'] }
+const listParam = { type: 'object', properties: { v: { type: 'array' } }, required: ['v'] }
+const named = (params: object, ...operations: object[]): object => ({ params, operations })
+const where = { id: { eq: 1 } }
+const service = await useService(t, {
+  schema,
+  batches: {
+    element: named(param, op.insert('w', 'arrays', [{ id: 9, l: ['$params.v'] }]), readArray('l')),
+    elements: named(listParam, op.insert('w', 'arrays', [{ id: 9, l: ['$params.v'] }]),
+      readArray('l')),
+    ...Object.fromEntries([
+      ['like', { nm: { like: '$params.v' } }],
+      ['like_char', { ch: { like: '$params.v' } }],
+      ['like_any', { nm: { like: { any: ['$params.v'] } } }],
+      ['match', { nm: { match: '$params.v' } }]
+    ].map(([name, where]) => [name, named(param, op.select('s', 'texts', { where }))])),
+    ...Object.fromEntries([
+      ['im_eq', { im: { eq: '$params.v' } }],
+      ['im_in', { im: { in: ['$params.v'] } }],
+      ['im_any', { im: { eq: { any: ['$params.v'] } } }]
+    ].map(([name, where]) => [name, named(param, op.select('s', 'counted', { where }))])),
+    days_cs: named(
+      { type: 'object', properties: { v: { minItems: 1 } }, required: ['v'] },
+      op.select('s', 'counted', { where: { days: { cs: '$params.v' } } })
+    ),
+    im_list: named(listParam, op.select('s', 'counted', { where: { im: { in: '$params.v' } } })),
+    ...Object.fromEntries(['im', 'iv', 'price', 'n'].flatMap(column => ['$inc', '$mul'].map(of =>
+      [`${column}_${of.slice(1)}`, named(param,
+        op.update('s', 'counted', { set: { [column]: { [of]: '$params.v' } }, where }))])))
+  }
+})
+
+const dryRun = { headers: { prefer: 'tx=rollback' } }
+const post = (operations: readonly object[]): Promise<Answer> => service.post(operations, dryRun)
+const run = (name: string, v: unknown): Promise<Answer> => service.run(name, { v }, dryRun)
+
+function readArray (column: string): object {
+  const columns = [{ column, cast: 'text', as: 'text' }]
+  return op.select('r', 'arrays', { columns, where: { id: { eq: 9 } } })
+}
+
+const elementOf = ({ body }: Answer): unknown => body.error?.code ?? body.data.r[0].text
+
+t.test('a JSON array is no dimension of an array of JSON', async t => {
+  const z = (v: unknown): object => op.insert('z', 'z', [{ id: 1, v }, { id: 2, v: 5 }])
+  const write = (column: string, value: unknown): readonly object[] =>
+    [op.insert('w', 'arrays', [{ id: 9, [column]: value }]), readArray(column)]
+  const many = Array.from({ length: 17 }, (_, i) => ({ id: 20 + i, l: ['$z.v'] }))
+  const writes: ReadonlyArray<readonly object[]> = [
+    ...['l', 'jl', 'dl'].map(column => write(column, ['$z.v'])),
+    write('l', '$z.*.v'),
+    write('l', ['$z.*.v']),
+    write('l', [{ $first: ['$z.4.v', '$z.0.v'] }]),
+    write('c', { l: ['$z.v'] }),
+    [op.insert('w', 'arrays', [{ id: 9, l: [1] }, ...many]), readArray('l')],
+    [
+      op.insert('e', 'arrays', [{ id: 9, l: [1] }]),
+      op.update('w', 'arrays', { set: { l: { $append: ['$z.v'] } }, where: { id: { eq: 9 } } }),
+      readArray('l')
+    ],
+    [op.call('w', 'count_of', { l: ['$z.v'] })]
+  ]
+  for (const v of [[], [[]], ['a'], [1, 2]]) {
+    for (const operations of writes) {
+      const { status, body, text } = await post([z(v), ...operations])
+      t.match([status, body.error?.code], [422, 'value_invalid'], `${JSON.stringify(operations)} ` +
+        `${JSON.stringify(v)} ${text}`)
+    }
+    t.equal(elementOf(await run('element', v)), 'value_invalid')
+  }
+  t.equal(elementOf(await run('elements', [])), 'value_invalid')
+  t.equal(elementOf(await run('elements', [[1]])), 'value_invalid')
+  t.equal(elementOf(await run('elements', [1, 2])), '{{1,2}}')
+  t.equal(elementOf(await run('element', { a: 1 })), String.raw`{"{\"a\": 1}"}`)
+  // Behind another element it is one itself.
+  for (const [v, element] of [[[], '[]'], [[[1]], '[[1]]']] as const) {
+    t.equal(elementOf(await post([z(v), ...write('l', [1, '$z.v'])])), `{1,${element}}`)
+    t.equal(elementOf(await post([z(v), ...write('l', ['$z.1.v', '$z.v'])])), `{5,${element}}`)
+  }
+  t.equal(elementOf(await post([z({ a: [] }), ...write('l', ['$z.v', []])])),
+    String.raw`{"{\"a\": []}",[]}`)
+  t.equal(elementOf(await post([z(3), ...write('l', '$z.*.v')])), '{3,5}')
+  t.equal(elementOf(await post([z(3), ...write('l', ['$z.*.v'])])), '{{3,5}}')
+})
+
+const idsOf = ({ body }: Answer): unknown =>
+  body.error?.code ?? body.data.s.map(({ id }: { readonly id: number }) => id)
