@@ -109,3 +109,55 @@ t.test('a JSON array is no dimension of an array of JSON', async t => {
 
 const idsOf = ({ body }: Answer): unknown =>
   body.error?.code ?? body.data.s.map(({ id }: { readonly id: number }) => id)
+
+t.test('a pattern is text, whatever the type of the column', async t => {
+  const patterns: ReadonlyArray<readonly [column: string, pattern: string, ids: number[]]> = [
+    ['nm', `${long}y`, []],
+    ['nm', `${'_'.repeat(63)}y`, []],
+    ['nm', 'x%', [1]],
+    ['ch', 'ab  ', [1]],
+    ['ch', 'ab%', [1, 2]],
+    ['b', 'ab', []],
+    ['tx', 'ab ', [2]],
+    ['raw', 'a_', [1]]
+  ]
+  for (const [column, pattern, ids] of patterns) {
+    const z = op.insert('z', 'z', [{ id: 1, tx: pattern }])
+    const select = (where: object): readonly object[] => [z, op.select('s', 'texts', { where })]
+    for (const operator of ['like', 'ilike']) {
+      const operands = [
+        pattern, '$z.tx', { $first: ['$z.3.tx', '$z.tx'] }, { any: ['$z.tx'] }, { any: [pattern] },
+        { any: '$z.*.tx' }, { any: ['$z.tx', pattern] }, { all: '$z.*.tx' }
+      ]
+      for (const operand of operands) {
+        if (column === 'raw' && operator === 'ilike') continue
+        const answer = await post(select({ [column]: { [operator]: operand } }))
+        t.same(idsOf(answer), ids, `${column} ${operator} ${JSON.stringify(operand)}`)
+      }
+    }
+  }
+  for (const operator of ['match', 'imatch']) {
+    for (const operand of [`${long}y`, '$z.tx', { any: ['$z.tx'] }, { any: '$z.*.tx' }]) {
+      const answer = await post([
+        op.insert('z', 'z', [{ id: 1, tx: `${long}y` }]),
+        op.select('s', 'texts', { where: { nm: { [operator]: operand } } })
+      ])
+      t.same(idsOf(answer), [], `${operator} ${JSON.stringify(operand)}`)
+    }
+  }
+  for (const name of ['like', 'like_any', 'match']) t.same(idsOf(await run(name, `${long}y`)), [])
+  t.same(idsOf(await run('like', 'x%')), [1])
+  t.same(idsOf(await run('like_any', 'x%')), [1])
+  t.same(idsOf(await run('like_char', 'ab  ')), [1])
+  // Like a literal of SQL, a name is cut.
+  for (const operand of [`${long}y`, '$z.tx']) {
+    const answer = await post([
+      op.insert('z', 'z', [{ id: 1, tx: `${long}y` }]),
+      op.select('s', 'texts', { where: { nm: { eq: operand } } })
+    ])
+    t.same(idsOf(answer), [1])
+  }
+})
+
+const newValue = ({ body, text }: Answer, column: string): unknown =>
+  body.error === null ? body.data.s[0][column] : text

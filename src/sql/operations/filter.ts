@@ -22,6 +22,7 @@ import {
   buildSearchDocument,
   buildText,
   buildValue,
+  pathOfPattern,
   type ComparedColumns,
   type OperandContext
 } from '../values/operand.ts'
@@ -103,9 +104,10 @@ function buildCondition (
   { values, columns, constants = false }: Context
 ): Fragment {
   const operator: Operator = operators[name]
+  const met = operator.pattern === true ? pathOfPattern(path, { values, columns }) : path
   return fill(operator.sql, {
     column: constants ? identifier(path.column) : comparableValue(path, columns),
-    operand: buildOperand(operand, operator, { values, columns, path, constants }),
+    operand: buildOperand(operand, operator, { values, columns, path: met, constants }),
     document: operand.kind === 'search'
       ? buildSearchDocument(path, operand.config, columns)
       : empty

@@ -18,6 +18,7 @@ import { listSlot, plainSlot } from '../statement/slot.ts'
 import { type RowColumns, columnValue, comparableValue } from './column.ts'
 import type { TypedAs, TypedPath } from './typed-json.ts'
 import type { TypedValues } from './typed-values.ts'
+import { isCut } from './value-type.ts'
 
 /** Columns that values meet: those of a table, or the output columns of a select. */
 export interface ComparedColumns extends RowColumns {
@@ -47,6 +48,21 @@ export interface OperandContext {
   readonly as?: TypedAs
   /** The modifier that joins the operand to the value of the column. */
   readonly joins?: JoiningName | undefined
+}
+
+/**
+ * The path whose type a pattern has. PostgreSQL reads the literal of a pattern as text, also for
+ * types that would cut it, or drop the blanks at its end.
+ */
+export function pathOfPattern (
+  path: ColumnPath,
+  { values, columns }: { readonly values: TypedValues, readonly columns: ComparedColumns }
+): ColumnPath {
+  if (path.resultType !== 'column') return path
+  const { column, example } = columns.typed(path)
+  columns.addParameterType(column)
+  const type = example === undefined ? values.targetType(column) : undefined
+  return type === undefined || isCut(type) ? { ...path, resultType: 'text' } : path
 }
 
 /** Builds one value of the type of the column path. */

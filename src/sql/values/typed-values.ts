@@ -428,7 +428,8 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
 
   /** Builds the value of a reference as text. */
   buildReferenceText (reference: Reference): Fragment {
-    return this.#subquery(this.#references.textOf(reference))
+    const text = this.#references.textOf(reference)
+    return reference.parameter === undefined ? this.#subquery(text) : text
   }
 
   /**

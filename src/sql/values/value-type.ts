@@ -48,6 +48,13 @@ export function canJoin (type: Type, modifier: JoiningName): boolean {
   return isJsonType(base) || (base.kind === 'array' && modifier === '$append')
 }
 
+/** Whether a type has a fixed length, to which it cuts a text: name, char(n) and "char". */
+export function isCut (type: Type): boolean {
+  const base = baseOf(type)
+  return base.kind === 'base' &&
+    (base.form === 'name' || base.form === 'byte' || base.oid === TypeOid.bpchar)
+}
+
 /** Whether a type is a supported one. */
 export function isSupported ({ kind, oid }: Type): boolean {
   return kind === 'base' && SUPPORTED_OIDS.has(oid)
