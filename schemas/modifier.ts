@@ -23,10 +23,18 @@ export interface Modifier {
   readonly takes: string
   /**
    * How the operand is read: as the type of the column (`value`, `json`), as the type of the
-   * difference of two of its values, as text, as the name of a column, as references, or not at
-   * all.
+   * difference of two of its values, as the type by which it is multiplied, as text, as the name
+   * of a column, as references, or not at all.
    */
-  readonly reads: 'value' | 'difference' | 'json' | 'text' | 'column' | 'first' | 'nothing'
+  readonly reads:
+    | 'value'
+    | 'difference'
+    | 'factor'
+    | 'json'
+    | 'text'
+    | 'column'
+    | 'first'
+    | 'nothing'
   readonly sql: string
   readonly meaning: string
   /** JSON that replaces NULL. */
@@ -88,7 +96,7 @@ export const modifiers = {
   },
   $mul: {
     ...arithmetic,
-    reads: 'value',
+    reads: 'factor',
     sql: '<column> * <operand>',
     meaning: 'multiplies by a number; NULL stays NULL'
   },

@@ -335,7 +335,7 @@ export interface SourceField {
  */
 export interface Meeting {
   readonly path: ColumnPath
-  readonly as: 'value' | 'difference'
+  readonly as: 'value' | 'difference' | 'factor'
 }
 
 /** Which rows of a table or a function are returned, and in which order. */

@@ -12,7 +12,7 @@ import type { Place } from './context.ts'
 import { planDocument, planScalar, readDollarMember } from './document.ts'
 import { planSourceColumn } from './filter.ts'
 import { columnsOf, findColumnProblem, meetColumn, type ReadColumn } from './name.ts'
-import type { Assignment, NewValues, Single } from './nodes.ts'
+import type { Assignment, Meeting, NewValues, Single } from './nodes.ts'
 import { planObject, type DocumentMember } from './stored-values.ts'
 
 /**
@@ -178,11 +178,16 @@ export function planModifier (
       { context, path: [...place.path, '$from'] },
       {
         read: readSource,
-        meets: meetColumn(column, modifier.reads === 'difference' ? 'difference' : 'value')
+        meets: meetColumn(column, readAs(modifier))
       }
     )
     : planOperand(modifier, operand, place)
   return [{ column, modifier: name as ModifierName, operand: planned }]
+}
+
+/** How the operand meets the column. */
+function readAs ({ reads }: Modifier): Meeting['as'] {
+  return reads === 'difference' || reads === 'factor' ? reads : 'value'
 }
 
 /** Returns undefined after an issue. */

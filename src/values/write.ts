@@ -138,6 +138,14 @@ export function differenceType (type: Type): Type | undefined {
   }
 }
 
+/** The type by which values of a type are multiplied, which is the type itself for numbers. */
+export function factorType (type: Type): Type {
+  const base = baseOf(type)
+  const isNumber = base.kind === 'base' && (base.form === 'money' || base.form === 'interval')
+  return isNumber ? FLOAT : type
+}
+
+const FLOAT = builtInType(TypeOid.float8, -1) as BaseType
 const INTEGER = builtInType(TypeOid.int4, -1) as BaseType
 const INTERVAL = builtInType(TypeOid.interval, -1) as BaseType
 

@@ -79,6 +79,8 @@ function buildOperand (operand: Single, { reads }: Modifier, context: OperandCon
       return buildText(operand, context.values)
     case 'difference':
       return buildDifference(operand, context)
+    case 'factor':
+      return buildValue(operand, { ...context, as: 'factor' })
     default:
       return buildValue(operand, context)
   }

@@ -219,6 +219,10 @@ function buildBulkUpdateRows (
     if (boxed.has(field.name)) return sql`null::pg_catalog.json`
     const as = readAs(field)
     if (as === 'text') return sql`null::pg_catalog.text`
+    const factor = as === 'factor'
+      ? values.fieldType({ path: toPath(field.column), as })
+      : undefined
+    if (factor !== undefined) return sql`null::${factor}`
     const byModifier = field.modifier !== undefined && values.isReadByModifier(field.column)
     return typeExample(toPath(field.column), values.table, { as, byModifier })
   }
@@ -246,7 +250,7 @@ function writeRows (
 /** How a field is read; see TypedAs. */
 function readAs ({ modifier }: RowField): TypedAs | 'text' {
   const { reads }: Pick<Modifier, 'reads'> = modifiers[modifier ?? '$value']
-  return reads === 'difference' || reads === 'text' ? reads : 'value'
+  return reads === 'difference' || reads === 'factor' || reads === 'text' ? reads : 'value'
 }
 
 /**

@@ -5,7 +5,7 @@
 import type { Type } from '../../catalogue/type.ts'
 import { sql, type Fragment } from '../../fragment/fragment.ts'
 import type { Cell, ColumnPath } from '../../plan/nodes.ts'
-import { differenceType } from '../../values/write.ts'
+import { differenceType, factorType } from '../../values/write.ts'
 import type { Column, TableColumns } from './column-types.ts'
 import { SYSTEM_COLUMNS, type ColumnKind } from './column.ts'
 import type { StatementNeeds } from './statement-needs.ts'
@@ -69,7 +69,7 @@ export class KnownColumns {
   /** The type in which a reference is read that meets a column; undefined: it is not known. */
   targetType (column: string, as: TypedAs = 'value'): Type | undefined {
     const tree = this.#columns.get(column)?.tree
-    const type = tree && as === 'difference' ? differenceType(tree) : tree
+    const type = tree && typeAs(tree, as)
     if (type !== undefined) this.addParameterType(column)
     return type
   }
@@ -83,7 +83,7 @@ export class KnownColumns {
     { as = 'value', stored }: { readonly as?: TypedAs, readonly stored: boolean }
   ): Type | undefined {
     const known = this.#columns.get(column)
-    const type = known && as === 'difference' ? differenceType(known.tree) : known?.tree
+    const type = known && typeAs(known.tree, as)
     if (type === undefined) return undefined
     this.needs.addWritten(known as Column, stored)
     return stored ? type : withoutLimits(type)
@@ -133,5 +133,16 @@ export class KnownColumns {
 
   #canWriteCell (column: string, cell: Cell): boolean {
     return cell.kind !== 'literal' || this.writtenType(column, { stored: true }) !== undefined
+  }
+}
+
+function typeAs (type: Type, as: TypedAs): Type | undefined {
+  switch (as) {
+    case 'difference':
+      return differenceType(type)
+    case 'factor':
+      return factorType(type)
+    default:
+      return type
   }
 }

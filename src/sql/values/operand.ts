@@ -67,14 +67,14 @@ export function pathOfPattern (
 
 /** Builds one value of the type of the column path. */
 export function buildValue (operand: Single, context: OperandContext): Fragment {
-  const { values, columns = values, stored = false, joins } = context
+  const { values, columns = values, stored = false, as = 'value', joins } = context
   switch (operand.kind) {
     case 'null':
       return sql`null`
     case 'literal':
       return buildLiteral(operand, context)
     case 'reference':
-      return values.buildReference(operand, columns.typed(context.path), { stored })
+      return values.buildReference(operand, columns.typed(context.path), { stored, as })
     case 'document': {
       const path = columns.typed(context.path)
       if (operand.pieces[0] === 'null') return values.buildJsonNull(path, { refuse: !stored })

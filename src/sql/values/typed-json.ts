@@ -17,10 +17,10 @@ import { tableName, unusedName } from '../statement/table.ts'
 import { SYSTEM_COLUMNS } from './column.ts'
 
 /**
- * The type in which JSON is read: that of the column, or that of the difference of two of its
- * values (a number of days for a date).
+ * The type in which JSON is read: that of the column, that of the difference of two of its values
+ * (a number of days for a date), or that by which its values are multiplied (a number for money).
  */
-export type TypedAs = 'value' | 'difference'
+export type TypedAs = 'value' | 'difference' | 'factor'
 
 /** A column path, or an expression that has a type of its own. */
 export interface TypedPath extends ColumnPath {

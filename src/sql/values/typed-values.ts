@@ -208,9 +208,9 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
         : sql`${plainSlot(cell as Literal, 'text')}::pg_catalog.text`
     }
     if (cell.kind === 'reference') {
-      return as === 'difference'
-        ? this.buildReference(cell, path, { stored: true, as })
-        : this.storedReference(cell, column, { row, isCompared: !stored })
+      return as === 'value'
+        ? this.storedReference(cell, column, { row, isCompared: !stored })
+        : this.buildReference(cell, path, { stored: true, as })
     }
     if (cell.kind === 'mixed') return this.buildJson(cell.document, path, { stored, row })
     const type = this.writtenType(column, { as, stored })
