@@ -161,3 +161,40 @@ t.test('a pattern is text, whatever the type of the column', async t => {
 
 const newValue = ({ body, text }: Answer, column: string): unknown =>
   body.error === null ? body.data.s[0][column] : text
+
+t.test('operands of arithmetic are numbers, and those of intervals have its fields', async t => {
+  const cases: ReadonlyArray<readonly [column: string, modifier: string, result: unknown]> = [
+    ['im', '$inc', '00:10:00'],
+    ['im', '$dec', '00:00:00'],
+    ['iv', '$inc', '02:00:05'],
+    ['im', '$mul', '00:25:00'],
+    ['iv', '$mul', '10:00:00'],
+    ['price', '$mul', '$15.00'],
+    ['price', '$inc', '$8.00'],
+    ['n', '$mul', 7.5]
+  ]
+  for (const [column, modifier, result] of cases) {
+    for (const source of ['n', 'v', 'tx']) {
+      const z = op.insert('z', 'z', [{ id: 1, n: 5, v: 5, tx: '5' }])
+      const reference = `$z.${source}`
+      for (const operand of [5, reference, { $first: [`$z.3.${source}`, reference] }]) {
+        const value = { [column]: { [modifier]: operand } }
+        const set = await post([z, op.update('s', 'counted', { set: value, where })])
+        t.equal(newValue(set, column), result, JSON.stringify(value))
+        const keyed = (values: readonly object[]): Promise<Answer> =>
+          post([z, op.update('s', 'counted', { key: ['id'], values })])
+        const one = await keyed([{ id: 1, ...value }])
+        t.equal(newValue(one, column), result, `with a key: ${JSON.stringify(value)}`)
+        const two = await keyed([{ id: 1, ...value }, { id: 2, ...value }])
+        t.equal(newValue(two, column), result, `with two keys: ${JSON.stringify(value)}`)
+        const ids = Array.from({ length: 20 }, (_, i) => i + 1)
+        const many = await keyed(ids.map(id => ({ id, ...value })))
+        t.equal(newValue(many, column), result, `with many keys: ${JSON.stringify(value)}`)
+      }
+    }
+    if (modifier !== '$dec') {
+      const name = `${column}_${modifier.slice(1)}`
+      t.equal(newValue(await run(name, 5), column), result, `parameter: ${name}`)
+    }
+  }
+})

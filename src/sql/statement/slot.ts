@@ -95,6 +95,11 @@ interface WriteContext {
 /** Writes a value of an earlier operation: the text of its JSON if that is one value. */
 function writeRead (value: Json, type: Type, context: WriteContext): string | null {
   const { kind, ...base } = baseOf(type)
+  if ('fields' in base) {
+    // The statement may read the text without the fields, by which 5 is five minutes.
+    const written = write(value, type)
+    if (!isIssue(written)) return written
+  }
   const isText = !isNested(value) && kind !== 'composite' &&
     (kind !== 'array' || value === null || typeof value === 'string') &&
     !('form' in base && base.form === 'json')

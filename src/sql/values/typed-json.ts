@@ -145,7 +145,7 @@ export function typeExample (
   const value = SYSTEM_COLUMNS.has(column)
     ? sql`(select t.${name} from ${tableName(table)} as t)`
     : sql`n.${name}`
-  if (byModifier && as === 'value') return value
+  if (byModifier) return value
   return sql`case when false
     then ${as === 'difference' ? sql`${value} - ${value}` : value} end`
 }

@@ -387,13 +387,13 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     { as = 'value', stored = false }: StoredConversion
   ): Fragment {
     const { column, resultType, example } = path
-    const isColumn = resultType === 'column' && example === undefined && as === 'value'
-    const name = isColumn ? this.nameOf(column) : undefined
+    const isOfColumn = resultType === 'column' && example === undefined
+    const name = isOfColumn && as === 'value' ? this.nameOf(column) : undefined
     if (name !== undefined) this.addParameterType(column)
     const value = name === undefined
       ? this.converter.convert(json, path, {
         as,
-        byModifier: stored && isColumn && this.isReadByModifier(column)
+        byModifier: stored && isOfColumn && this.isReadByModifier(column)
       })
       : convertJson(json, name)
     return value
