@@ -198,3 +198,30 @@ t.test('operands of arithmetic are numbers, and those of intervals have its fiel
     }
   }
 })
+
+t.test('values that only compare are read without the fields of the type', async t => {
+  const find = (where: object): Promise<Answer> =>
+    post([
+      op.insert('z', 'z', [{ id: 1, n: 5, tx: '30 sec', span: '[2026-01-01T10:00,2026-01-03)' }]),
+      op.select('s', 'counted', { where })
+    ])
+  for (const v of [5, '30 sec']) {
+    const reference = v === 5 ? '$z.n' : '$z.tx'
+    for (const operand of [v, reference]) {
+      t.same(idsOf(await find({ im: { eq: operand } })), [])
+      t.same(idsOf(await find({ im: { in: [operand] } })), [])
+      t.same(idsOf(await find({ im: { eq: { any: [operand] } } })), [])
+    }
+    for (const name of ['im_eq', 'im_in', 'im_any']) t.same(idsOf(await run(name, v)), [], name)
+    t.same(idsOf(await run('im_list', [v])), [])
+  }
+  for (const name of ['im_eq', 'im_in', 'im_any']) t.same(idsOf(await run(name, '300')), [1], name)
+  for (const operand of ['[2026-01-01T10:00,2026-01-03)', '$z.span']) {
+    for (const operator of ['cs', 'eq', 'ov']) {
+      const ids = operator === 'eq' ? [] : [1]
+      t.same(idsOf(await find({ days: { [operator]: operand } })), ids, `${operator} ${operand}`)
+    }
+  }
+  t.same(idsOf(await find({ dates: { cs: '{2026-02-01T10:00}' } })), [2])
+  t.same(idsOf(await run('days_cs', '[2026-01-01T10:00,2026-01-03)')), [1])
+})

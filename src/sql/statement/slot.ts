@@ -165,7 +165,10 @@ export function operandSlot (given: Given, type: Type, place: SlotPlace): Fragme
 }
 
 function writeOperand (value: Json, type: Type, context: WriteContext): string | null {
-  return isNested(value) ? writeTyped(value, type, context) : textOf(value)
+  const { kind } = baseOf(type)
+  // Of these types, only a string is a text.
+  const hasParts = (kind === 'array' || kind === 'composite') && typeof value !== 'string'
+  return isNested(value) || hasParts ? writeTyped(value, type, context) : textOf(value)
 }
 
 /** A parameter with a value as it is: its text, or its JSON, in which NULL can stand for null. */

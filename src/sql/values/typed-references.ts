@@ -20,7 +20,7 @@ import { buildFirst } from '../statement/when.ts'
 import { isScalarType, readingOf, type Reading } from './reading.ts'
 import type { References } from './references.ts'
 import type { StatementNeeds } from './statement-needs.ts'
-import { isJsonType, isTime } from './value-type.ts'
+import { isJsonType, isTime, withoutLimits } from './value-type.ts'
 
 /** Where a reference stands. */
 export interface ReferencePlace extends SlotPlace {
@@ -76,7 +76,10 @@ export class TypedReferences {
   jsonOf (reference: Reference, type: Type, place: ReferencePlace): Fragment {
     const { parameter: of } = reference
     if (of !== undefined) {
-      return sql`pg_catalog.to_json(${slot(of, type, place)}::pg_catalog.text)`
+      const text = place.isCompared === true
+        ? operandSlot(of, withoutLimits(type), place)
+        : slot(of, type, place)
+      return sql`pg_catalog.to_json(${text}::pg_catalog.text)`
     }
     if (reference.row === '*') return this.#listFor(reference, type, place)
     return buildFirst(reference, one => {

@@ -452,8 +452,10 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     }
     const place = { column, row, isCompared: !stored }
     const given = readGiven(document)
-    if (given !== undefined) return this.#write(given, type, { ...place, stored })
     const base = baseOf(type)
+    if (given !== undefined) {
+      return this.#write(given, type, { ...place, stored, isOperand: !stored })
+    }
     return isJsonType(base)
       ? this.#documentAs(document, base.sql as Fragment)
       : this.#convert(this.#buildMixed(document, type, place), path, { stored })
