@@ -2,6 +2,7 @@
  * Says why a value does not fit its type, and what to write instead.
  */
 import { nameOf, type BaseType, type Form, type Type } from '../catalogue/type.ts'
+import { MAX_TEXT } from './text-forms.ts'
 import { MAX_PRECISION } from './time-text.ts'
 import type { WriteIssue, WriteProblem } from './write.ts'
 
@@ -35,6 +36,8 @@ export function describeIssue ({ problem, path, type }: WriteIssue, help?: strin
       return `the parts of the type ${name} are not known. Send its text as a string.`
     case 'other':
       return `the type ${name} takes no value of the type of this reference.`
+    case 'parts':
+      return `a text of the type ${name} has at most ${MAX_TEXT} characters. Send it as JSON.`
     case 'form':
       return `${name} takes no text of this form. Write it like "${formOf(type as BaseType)}".`
     default:

@@ -12,6 +12,7 @@
  * - `clock`: the time of a date
  * - `fields`: what is smaller than the last field of an interval
  * - `form`: a part may be lost of a text that is not understood
+ * - `parts`: a part may be lost of a text that is too long to look at each of them
  */
 export type Loss =
   | 'digits'
@@ -23,6 +24,7 @@ export type Loss =
   | 'clock'
   | 'fields'
   | 'form'
+  | 'parts'
 
 export interface Lost {
   readonly loses: Loss

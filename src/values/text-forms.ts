@@ -5,7 +5,9 @@
 import {
   baseOf,
   type ArrayType,
+  type BaseType,
   type CompositeType,
+  type Form,
   type RangeType,
   type Type
 } from '../catalogue/type.ts'
@@ -17,9 +19,19 @@ export interface LostPart extends Lost {
   readonly type: Type
 }
 
+/**
+ * Longest text of a type whose parts can lose something, in characters. To look at each part of 1
+ * MiB took 0.2 to 0.5 s, several times as long as JSON.
+ */
+export const MAX_TEXT = 65_536
+
 /** Returns the text to send, or what the type would drop from it. */
 export function fitText (text: string, type: Type): string | LostPart {
   const base = baseOf(type)
+  if (base.kind !== 'base') {
+    if (dropsNothing(base)) return text
+    if (text.length > MAX_TEXT) return { loses: 'parts', type: base }
+  }
   switch (base.kind) {
     case 'base': {
       // Only in JSON, 1.0 is an integer.
@@ -37,6 +49,32 @@ export function fitText (text: string, type: Type): string | LostPart {
     default:
       return text
   }
+}
+
+/** Whether no text of a type can lose a part. A composite may contain itself. */
+function dropsNothing (type: Type): boolean {
+  const base = baseOf(type)
+  switch (base.kind) {
+    case 'array':
+      return dropsNothing(base.element)
+    case 'range':
+    case 'multirange':
+      return dropsNothing(base.subtype)
+    case 'base': {
+      const limit = LIMITS[base.form]
+      if (limit !== undefined) return limit(base) === undefined
+      // Only in JSON, 1.0 is an integer.
+      return base.form === 'integer' || FITS[base.form] === undefined
+    }
+    default:
+      return base.kind !== 'composite'
+  }
+}
+
+/** The limits without which a type loses nothing. */
+const LIMITS: Readonly<Partial<Record<Form, (type: BaseType) => number | undefined>>> = {
+  numeric: ({ scale }) => scale,
+  characters: ({ length }) => length
 }
 
 /** An element in quotes, or without. */

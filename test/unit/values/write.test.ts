@@ -403,6 +403,15 @@ t.test('the texts of values', t => {
   t.end()
 })
 
+t.test('a long text is sent as it is if no part of it can be lost', t => {
+  const texts = [['int4[]', '1'], ['text[]', 'a'], ['mood[]', 'sad'], ['int4range', '1']] as const
+  for (const [name, part] of texts) {
+    const text = `{${`${part},`.repeat(65_536)}}`
+    t.equal(result(text, types[name]), text, name)
+  }
+  t.end()
+})
+
 t.test('an issue says what the type holds', t => {
   const descriptions: ReadonlyArray<readonly [Name, Json, string]> = [
     ['numeric(10,2)', 1.005, 'numeric(10,2) holds 2 digits after the point.'],
@@ -426,6 +435,8 @@ t.test('an issue says what the type holds', t => {
     ['interval minute', '5 s', 'interval minute holds nothing smaller than a minute.'],
     ['price', { x: 1 }, 'the type price has no member "x".'],
     ['price', 5, 'the type price takes an object with its members.'],
+    ['price', `(1,${' '.repeat(65_536)})`,
+      'a text of the type price has at most 65536 characters. Send it as JSON.'],
     ['price[]', {}, 'the type price[] takes an array.'],
     ['centses', 5, 'the type cents[] takes an array.'],
     ['int4range', [], 'the type int4range takes an array of two bounds, or a text like "[1,5)".'],
