@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto'
 import type { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { maxUploadBytes, type Config } from '../../schemas/config.ts'
+import type { Failure } from '../../src/errors/catalogue.ts'
 import type { NamedBatch } from '../../src/named/named-batch.ts'
 import { Upload, uploadTooLarge, type HoldBytes } from '../../src/named/upload.ts'
 import type { SetIdempotencyKey } from '../../src/sql/frame/idempotency.ts'
@@ -37,29 +38,38 @@ export function createRunUpload (
     const [, query = ''] = request.url.split(/\?(.*)/s, 2)
     const isCsv = request.upload === 'csv'
     const batch = request.namedBatch as NamedBatch
-    const members = await runner.findRowMembers(batch.planner.planOfFile, received)
+    const { members, compareTypes } =
+      await runner.findRowMembers(batch.planner.planOfFile, received)
     const upload = new Upload(batch, { query, isCsv, members }, limits)
     const hash = request.headers['idempotency-key'] === undefined ? undefined : createHash('sha256')
     let bytes = 0
     const hold = (read: number): void => holdBytes(request, Math.max(read, upload.bytes))
-    for await (const piece of readPieces(request, hold)) {
-      bytes += piece.length
-      hash?.update(piece)
-      const work = await runner.startWork(piece.length)
-      try {
-        upload.read(piece)
-      } finally {
-        work[Symbol.dispose]()
+    const receive = async (): Promise<void> => {
+      for await (const piece of readPieces(request, hold)) {
+        bytes += piece.length
+        hash?.update(piece)
+        const work = await runner.startWork(piece.length)
+        try {
+          upload.read(piece)
+        } finally {
+          work[Symbol.dispose]()
+        }
       }
+      await upload.end()
     }
-    await upload.end()
+    // The types that refuse a value may be outdated.
+    const refuse = async (error: Failure): Promise<never> => {
+      if (error.code === 'value_invalid') await compareTypes()
+      throw error
+    }
+    await receive().catch(refuse)
     if (hash !== undefined) {
       setKey(request, JSON.stringify([request.upload, query, hash.digest('hex')]))
     }
     const work = await runner.startWork(bytes)
     const times = { received, read: performance.now() }
     const exchange = { request, reply, bytes: Buffer.alloc(0), work, times }
-    return runner.run(exchange, () => upload.finish())
+    return await runner.run(exchange, () => upload.finish()).catch(refuse)
   }
 }
 

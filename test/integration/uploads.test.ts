@@ -256,6 +256,10 @@ t.test('a type that changes after the rows have arrived is a conflict', async t 
   })
   t.strictSame(await readAll(), ['(1,none,1.25,,,,)'])
   await sql`alter table readings alter column value type numeric`
+  t.match(await upload('load', [{ id: 2, value: 1.125 }]), {
+    status: 409, body: { error: { code: 'serialization_failure', retryable: true } }
+  }, 'its type was refusing the value')
+  t.match(await upload('load', [{ id: 2, value: 1.125 }]), { status: 200 })
 })
 
 t.test('the number of rows is that of the schema', async t => {

@@ -4,6 +4,7 @@
  */
 import { parameter, type Fragment, type ParameterText, type Slot } from '../../fragment/fragment.ts'
 import { baseOf, type Type } from '../../catalogue/type.ts'
+import type { Failure } from '../../errors/catalogue.ts'
 import { fromDatabase } from '../../errors/postgres.ts'
 import { SqlState } from '../../errors/sqlstates.ts'
 import { isNested, textOf, writeJson, type Json, type JsonObject } from '../../json/parse.ts'
@@ -267,9 +268,14 @@ export function rowsSlot (position: number, members: RowMembers): Fragment {
 
 function findText (written: readonly WrittenRows[], members: RowMembers): readonly Buffer[] {
   const text = findWritten(written, members)
-  if (text !== undefined) return text
+  if (text === undefined) throw columnsChanged()
+  return text
+}
+
+/** The failure of an upload whose rows were written or refused by outdated types. */
+export function columnsChanged (): Failure {
   const message = 'The columns of the batch were changed while its rows arrived.'
-  throw fromDatabase({ code: SqlState.serialization_failure, message }, NOWHERE)
+  return fromDatabase({ code: SqlState.serialization_failure, message }, NOWHERE)
 }
 
 const NOWHERE = { op: null, index: null, anonymous: false, verbose: false }
