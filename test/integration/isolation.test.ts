@@ -85,6 +85,8 @@ const settings = {
   bytea_output: 'hex',
   client_connection_check_interval: '1000',
   tcp_user_timeout: '5000',
+  tcp_keepalives_idle: '2',
+  tcp_keepalives_interval: '1',
   client_encoding: 'UTF8',
   extra_float_digits: '1',
   array_nulls: 'on',
