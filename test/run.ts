@@ -24,8 +24,8 @@ const SUITES = {
   default: ['test/unit', 'test/integration', 'test/docs'],
   'one-by-one': [
     'bulk-update', 'computed-set', 'exists', 'expect', 'filters', 'fuzz', 'insert', 'join', 'model',
-    'named-batches', 'nested', 'on-conflict', 'reference-forms', 'references', 'returning',
-    'select-output', 'values', 'when'
+    'named-batches', 'nested', 'on-conflict', 'reference-forms', 'reference-operands',
+    'references', 'returning', 'select-output', 'values', 'when'
   ].map(name => `test/integration/${name}.test.ts`),
   rest: ['test/e2e', 'test/experiments']
 }

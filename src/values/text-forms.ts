@@ -34,20 +34,18 @@ export function fitText (text: string, type: Type): string | LostPart {
   }
   switch (base.kind) {
     case 'base': {
+      const fit = FITS[base.form]
       // Only in JSON, 1.0 is an integer.
-      if (base.form === 'integer') return text
-      const fitting = FITS[base.form]?.(text, base) ?? text
+      if (fit === undefined || base.form === 'integer') return text
+      const fitting = fit(text, base)
       return typeof fitting === 'string' ? fitting : { ...fitting, type: base }
     }
     case 'array':
       return fitArray(text, base)
     case 'composite':
       return fitComposite(text, base)
-    case 'range':
-    case 'multirange':
-      return fitRange(text, base)
     default:
-      return text
+      return fitRange(text, base as RangeType)
   }
 }
 

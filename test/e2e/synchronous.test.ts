@@ -39,7 +39,7 @@ tap.test('a commit that no standby has is not answered 200', { skip }, async t =
       for (const headers of [{}, { 'idempotency-key': end }]) {
         const answer = move(next++, headers)
         await until(async () => (await sql.unsafe(`select pg_${end}_backend(pid)
-          from pg_stat_activity where wait_event = 'SyncRep'`)).length > 0)
+          from pg_stat_activity where wait_event = 'SyncRep' and query ~* '^commit'`)).length > 0)
         t.match(await answer, { status: 500, body: { error: { code: 'commit_unknown' } } })
       }
     })

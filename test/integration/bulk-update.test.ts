@@ -63,6 +63,11 @@ const read = (table: string, column: string): Op =>
 
 /** The rows that the last operation of a batch returns, or its failure. */
 const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: unknown]> = [
+  ['rows in the order of values, without keys that have none', [{
+    ...articles,
+    returning: ['sku', 'price'],
+    values: [{ sku: 'pear', price: 0.35 }, { sku: 'none', price: 1 }, { price: null, sku: 'fig' }]
+  }], [{ sku: 'pear', price: 0.35 }, { sku: 'fig', price: null }]],
   ['many rows', [{
     ...articles,
     returning: ['sku', 'qty', 'region'],
@@ -108,6 +113,19 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
     ],
     [{ region: 'n', tags: ['red'] }, { region: 'n', tags: null }, { region: 'n', tags: [] }]
   ],
+  ['rows that name different columns', [{
+    ...articles,
+    returning: ['sku', 'price', 'qty', 'data', 'region'],
+    values: [
+      { sku: 'pear', price: 5 },
+      { sku: 'apple', qty: 2, region: { $col: 'sku' } },
+      { sku: 'fig', price: { $inc: 1 }, data: { $value: { $inc: 1 } } }
+    ]
+  }], [
+    { sku: 'pear', price: 5, qty: 5, data: null, region: 'n' },
+    { sku: 'apple', price: 0.3, qty: 2, data: { a: 1 }, region: 'apple' },
+    { sku: 'fig', price: 2, qty: null, data: { $inc: 1 }, region: 's' }
+  ]],
   [
     'groups of rows in the order of values',
     [
@@ -121,6 +139,12 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
     ],
     [{ sku: 'fig' }]
   ],
+  ['the JSON null', [
+    { ...articles, values: [{ sku: 'fig', data: { $value: null } }], returning: [] },
+    op.select('s', 'articles', {
+      where: { data: { is: 'not_null' } }, columns: ['sku'], order: [{ sku: 'asc' }]
+    })
+  ], [{ sku: 'apple' }, { sku: 'fig' }]],
   ['a key with another name, which may change', [{
     ...articles,
     key: [{ column: 'sku', as: 'old' }, 'region'],
@@ -131,8 +155,47 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
       { old: 'fig', region: 'n', sku: 'f' }
     ]
   }], [{ sku: 'p', region: 'n' }, { sku: '$p', region: 'n' }]],
+  ['references in modifiers and in JSON', [read('articles', 'sku'), {
+    ...articles,
+    returning: ['qty', 'data', 'tags'],
+    values: [
+      {
+        sku: 'pear',
+        qty: { $inc: '$s.0.qty' },
+        data: { $merge: { q: '$s.0.qty' } },
+        tags: { $append: '$s.*.sku' }
+      },
+      {
+        sku: 'apple',
+        qty: { $inc: 1 },
+        data: { $merge: '$s.0.data' },
+        tags: { $append: ['$s.1.sku'] }
+      }
+    ]
+  }], [
+    { qty: 15, data: { q: 10 }, tags: ['apple', 'fig', 'pear'] },
+    { qty: 11, data: { a: 1 }, tags: ['red', 'fig'] }
+  ]],
+  ['references', [read('articles', 'sku'), {
+    ...articles,
+    returning: ['sku', 'qty'],
+    values: [
+      { sku: '$s.1.sku', qty: '$s.2.qty' },
+      { sku: { $first: ['$s.8.sku', '$s.0.sku'] }, qty: { $first: ['$s.0.qty'] } }
+    ]
+  }], [{ sku: 'fig', qty: 5 }, { sku: 'apple', qty: 10 }]],
+  ['the result that later operations read', [
+    { ...articles, values: [{ sku: 'pear', qty: 1 }, { sku: 'apple', qty: 2 }] },
+    op.select('n', 'articles', { where: { sku: { eq: '$u.1.sku' } }, columns: ['qty'] })
+  ], [{ qty: 2 }]],
   ['keys that are equal for the database', '[{"id":"u","op":"update","table":"codes","key":["n"],' +
       '"values":[{"n":1.0,"v":"a"},{"n":3,"v":"c"},{"n":1,"v":"b"}]}]', 'key_duplicate'],
+  ['keys that a collation compares', [{
+    ...codes,
+    key: ['word'],
+    returning: ['word', 'v'],
+    values: [{ word: 'TWO', v: 'b' }, { word: 'one', v: 'a' }]
+  }], [{ word: 'Two', v: 'b   ' }, { word: 'One', v: 'a   ' }]],
   ['equal keys of different groups', [{
     ...articles,
     key: ['sku', 'qty'],
@@ -143,6 +206,11 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
     returning: ['code', 'v'],
     values: [{ code: 'too long', v: 'a' }, { code: '', v: 'b' }, { code: 'b', v: 'c' }]
   }], [{ code: 'b', v: 'c   ' }]],
+  ['a column that is always generated', [{ ...codes, key: ['n'], values: [{ n: 1, double: 5 }] }],
+    'generated_always'],
+  ['a key that several rows have', [{
+    ...articles, key: ['region'], values: [{ region: 's', qty: 1 }, { region: 'n', qty: 2 }]
+  }], 'rows_ambiguous'],
   ['a filter that leaves one row of a key', [{
     ...articles,
     key: ['region'],
@@ -150,8 +218,22 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
     returning: ['sku', 'qty'],
     values: [{ region: 'n', qty: 2 }, { region: 's', qty: 1 }]
   }], [{ sku: 'pear', qty: 2 }, { sku: 'fig', qty: 1 }]],
+  ['a reference in a key that is NULL', [read('articles', 'sku'), {
+    ...articles,
+    key: ['qty'],
+    values: [{ qty: '$s.0.qty', price: 1 }, { qty: '$s.1.qty', price: 2 }]
+  }], 'value_invalid'],
+  ['a partitioned table, between partitions', [{
+    ...articles,
+    table: 'parts',
+    key: [{ column: 'k', as: 'from' }],
+    values: [{ from: 11, k: 5 }, { from: 1, k: 15 }]
+  }], [{ k: 5, v: 11 }, { k: 15, v: 1 }]],
   ['a view', [{ ...articles, table: 'low', key: ['k'], values: [{ k: 11, v: 5 }, { k: 1, v: 6 }] }],
     [{ k: 11, v: 5 }, { k: 1, v: 6 }]],
+  ['a view with a check option',
+    [{ ...articles, table: 'low', key: ['k'], values: [{ k: 11, v: 5 }, { k: 1, v: 600 }] }],
+    'with_check_option_violation'],
   ['a view with a trigger', [{
     ...articles, table: 'summed', key: ['k'], values: [{ k: 11, v: 5 }, { k: 1, v: 6 }]
   }], [{ k: 11, v: 5 }, { k: 1, v: 6 }]],
@@ -177,6 +259,13 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
   ]],
   ['a type without equality', [{ ...codes, key: ['doc'], values: [{ doc: { a: 1 }, v: 'x' }] }],
     'undefined_function'],
+  ['no columns', [
+    { ...articles, values: [{ sku: 'fig', qty: 1 }, { sku: 'pear', qty: 1 }], returning: [] },
+    { ...read('articles', 'sku'), columns: ['qty'], when: { u: 2 } }
+  ], [{ qty: 10 }, { qty: 1 }, { qty: 1 }]],
+  ['an expectation',
+    [{ ...articles, values: [{ sku: 'fig', qty: 1 }, { sku: 'x', qty: 1 }], expect: 2 }],
+    'expectation_failed'],
   ['an operation that is skipped', [
     { ...read('articles', 'sku'), where: { sku: { eq: 'none' } } },
     { ...articles, when: { s: 1 }, values: [{ sku: '$s.0.sku', qty: 1 }, { sku: 'fig', qty: 2 }] },
@@ -214,7 +303,9 @@ const rowsOf = (count: number, row: (i: number) => object): readonly object[] =>
 
 const refused: readonly InvalidOperation[] = ([
   [{ values: undefined }, 'member_missing values'],
+  [{ values: {} }, 'member_invalid values'],
   [{ values: [] }, 'values_empty values'],
+  [{ values: [1, { sku: 'a', qty: 1 }] }, 'member_invalid values[0]'],
   [{ values: [{ qty: 1 }, { sku: 'a' }, { sku: null, qty: 1 }, { sku: { $value: null }, qty: 1 }] },
     'member_missing values[0].sku', 'set_empty values[1]', 'member_invalid values[2].sku',
     'member_invalid values[3].sku.$value'],
@@ -222,13 +313,18 @@ const refused: readonly InvalidOperation[] = ([
     'member_invalid values[0].sku.$inc', 'member_invalid values[1].sku.$nope'],
   [{ values: [{ sku: 'a', qty: { $add: 1 } }, { sku: 'b', qty: { $excluded: 'qty' } }] },
     'member_invalid values[0].qty.$add', 'member_invalid values[1].qty.$excluded'],
+  [{ values: [{ sku: 'c', qty: { $inc: 'x' } }, { sku: 'd', qty: { $first: [] } }] },
+    'member_invalid values[0].qty.$inc', 'member_invalid values[1].qty.$first'],
   [{ values: [{ sku: '$x.0.id', qty: '$u.0.n' }, { sku: 'a', data: ['$later'] }] },
     'reference_unknown values[0].sku', 'reference_unknown values[0].qty',
     'reference_unknown values[1].data[0]'],
   [{ values: [{ sku: 'a', qty: 1 }, { sku: 'b', qty: 1 }, { qty: 1, sku: { $value: 'a' } }] },
     'key_duplicate values[2]'],
+  [{ key: ['sku', 'sku'] }, 'member_invalid key[1]'],
   [{ key: ['sku', { column: 'qty', as: 'sku' }] }, 'member_invalid key[1]'],
-  [{ key: [] }, 'member_invalid key'],
+  ...[[], 'sku', null].map((key): InvalidOperation => [{ key }, 'member_invalid key']),
+  [{ key: [''] }, 'member_invalid key[0]'],
+  [{ key: [{ column: 'sku' }] }, 'member_missing key[0].as'],
   [{ values: [{ sku: 'a', ['x'.repeat(64)]: 1 }] }, `member_invalid values[0].${'x'.repeat(64)}`],
   [{ set: { qty: 1 } }, 'member_invalid set'],
   [{ all: true }, 'member_invalid all'],
@@ -236,6 +332,7 @@ const refused: readonly InvalidOperation[] = ([
   [{ values: [{ sku: 'a', qty: { $from: 'n' }, price: { $inc: { $from: 'n' } } }] },
     'member_invalid values[0].price.$inc.$from', 'member_invalid values[0].qty.$from'],
   [{ where: {} }, 'where_empty where'],
+  [{ where: { qty: 1 } }, 'operand_invalid where.qty'],
   [{ values: rowsOf(501, () => ({ qty: 1 })) }, 'rows_limit values'],
   [{ values: rowsOf(201, i => ({ [`c${i}`]: 1 })) }, 'rows_limit values'],
   [{
@@ -274,6 +371,17 @@ t.test('failures name the row and say what to do', operatorMessage, async t => {
       'value_invalid',
       'Row 1 of values, column "qty": the type integer takes one value, not an array or an ' +
         'object. To store JSON text, send it as a string.'],
+    [[{ ...articles, values: [{ sku: 'fig', qty: 1 }, { sku: 'pear', qty: 'many' }] }],
+      'invalid_text_representation',
+      'Row 1 of values, column "qty": invalid input syntax for type integer: "…"'],
+    [[{ ...articles, values: [{ sku: 'fig', tags: { a: 1 } }, { sku: 'pear', tags: [] }] }],
+      'value_invalid', 'Row 0 of values, column "tags": the type text[] takes an array.'],
+    [[{
+      ...articles, values: [{ sku: 'fig', tags: { a: 1 } }, { sku: 'pear', price: 1, qty: 1 }]
+    }], 'value_invalid', 'Row 0 of values, column "tags": the type text[] takes an array.'],
+    [[{ ...articles, values: [{ sku: 'fig', due: '2024-01-01' }, { sku: 'pear', due: '1' }] }],
+      'invalid_datetime_format',
+      'Row 1 of values, column "due": invalid input syntax for type date: "…"'],
     [
       [{
         ...articles, values: [{ sku: 'fig', due: { $mul: 2 } }, { sku: 'pear', due: { $mul: 3 } }]
@@ -281,7 +389,18 @@ t.test('failures name the row and say what to do', operatorMessage, async t => {
       'undefined_function',
       '"$mul" does not work with column "due": operator does not exist: date * date'
     ],
+    [
+      [{
+        ...articles,
+        values: [{ sku: 'apple', data: { $append: [1] } }, { sku: 'fig', data: { $append: [] } }]
+      }],
+      'value_invalid',
+      'Column "data": $append needs an array in the row. To replace the value, set the value ' +
+        'itself.'
+    ],
     [[{ ...articles, key: ['nope'], values: [{ nope: 1, qty: 1 }] }], 'undefined_column',
+      'Table "articles" has no column "nope".'],
+    [[{ ...articles, values: [{ sku: 'fig', nope: 1 }] }], 'undefined_column',
       'Table "articles" has no column "nope".']
   ]
   for (const [ops, code, message] of failures) {
@@ -357,22 +476,31 @@ t.test('a batch of a known shape is checked like the first one', async t => {
 const jsonNull = differsOneByOne('the JSON null of an earlier row is NULL')
 t.test('references give JSON as it is', jsonNull, async t => {
   const source = op.select('s', 'docs', { order: [{ id: 'asc' }] })
-  const update = op.update('u', 'docs', { key: ['id'], returning: ['jb', 'js', 'word'] })
+  const update = op.update('u', 'docs', { key: ['id'] })
   const values = [3, 4].map((id, i) =>
     ({ id, jb: `$s.${i}.jb`, js: `$s.${i}.js`, word: `$s.${i}.word` })
   )
   const more = [{ id: 5, jb: { $append: '$s.0.jb' } }]
-  const kept = op.select('k', 'docs', {
-    where: { jb: { eq: { $value: null } } }, columns: ['id'], order: [{ id: 'asc' }]
-  })
-  const { body, text } = await service.post(
-    [source, { ...update, values: [...values, ...more] }, kept]
+  const { status, text } = await service.post([source, { ...update, values: [...values, ...more] }])
+  t.equal(status, 200, text)
+  const rows = await service.database.sql`select * from docs where id > 2 order by id`
+  t.same(rows.map(({ jb, js, word }) => [jb, js, word] as unknown[]), [
+    [null, null, '[x]'], [null, null, '{"a"'], [[1, null], 1, 'x']
+  ])
+  const kept = await service.database.sql`select id from docs where jb = 'null' order by id`
+  t.same(kept.map(({ id }) => id as number), [1, 3], 'the JSON null and NULL are different')
+  const many = Array.from({ length: 20 }, (_, i) =>
+    ({ id: i + 3, jb: i === 0 ? '$s.0.jb' : ['$$x', '$s.1.id'] })
   )
-  t.same(body.data?.['u'], [
-    { jb: null, js: null, word: '[x]' }, { jb: null, js: null, word: '{"a"' },
-    { jb: [1, null], js: 1, word: 'x' }
-  ], text)
-  t.same(body.data?.['k'], [{ id: 1 }, { id: 3 }], 'the JSON null and NULL are different')
+  t.equal((await service.post([source, { ...update, values: many }])).status, 200)
+  const [row] = await service.database.sql`
+    select string_agg(jb::text, ' ' order by id) as jb from docs where id > 2`
+  t.equal(row?.['jb'], 'null ["$x", 2] ["$x", 2]')
+  const nested = await service.post([source, {
+    ...update, values: [{ id: 3, word: '$s.4.jb' }, { id: 4, word: 'y' }]
+  }])
+  t.match(nested.body.error, { code: 'value_invalid', op: 'u' })
+  t.match(nested.body.error.message, /^Row 0 of values, column "word": the type text/)
   const keys = await service.post([source, {
     ...update, key: ['jb'], values: [{ jb: '$s.1.jb', word: 'x' }]
   }])

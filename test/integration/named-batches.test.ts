@@ -433,6 +433,10 @@ const rowBatches = {
   no_path: file(line, copy({ note: dollar('q->a') }, {
     columns: [{ column: 'qty', cast: 'int', as: 'q' }]
   })),
+  one: file({ sku: true }, op.insert('s', 'stock', '$params.rows', {
+    returning: ['sku', 'qty'],
+    expect: 1
+  })),
   texts: file(line, update({
     set: { tags: [] },
     where: { 'info->>a': { eq: from('note->0') }, sku: { neq: from('n') } }
@@ -539,6 +543,7 @@ t.test('rows of a parameter', { timeout: 120_000 }, async t => {
       message: 'Row 1 of from, member "sku": '
     }],
     ['no_path', [{ qty: 1 }], 400, { op: 'l', committed: false }],
+    ['one', [], 412, { code: 'expectation_failed', op: 's' }],
     ['texts', [{ sku: 'apple', note: [['1']] }], 422, { code: 'value_invalid', op: 'u' }],
     ['take', [{ sku: 'apple', qty: -9 }], 400, { code: 'check_violation', op: 'u' }]
   ]

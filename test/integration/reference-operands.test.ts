@@ -28,8 +28,14 @@ const named = (params: object, ...operations: object[]): object => ({ params, op
 const where = { id: { eq: 1 } }
 const service = await useService(t, {
   schema,
+  env: { EXPLAIN: 'on' },
   batches: {
     element: named(param, op.insert('w', 'arrays', [{ id: 9, l: ['$params.v'] }]), readArray('l')),
+    dates: named(param,
+      op.insert('z', 'z', [{ id: 1, tx: '2026-03-05' }]),
+      op.update('s', 'counted', { set: { dates: ['$params.v', '$z.tx'] }, where })),
+    beside: named(listParam, op.insert('z', 'z', [{ id: 1, v: 5 }]),
+      op.insert('w', 'arrays', [{ id: 9, l: ['$z.v', '$params.v'] }]), readArray('l')),
     elements: named(listParam, op.insert('w', 'arrays', [{ id: 9, l: ['$params.v'] }]),
       readArray('l')),
     ...Object.fromEntries([
@@ -109,6 +115,30 @@ t.test('a JSON array is no dimension of an array of JSON', async t => {
 
 const idsOf = ({ body }: Answer): unknown =>
   body.error?.code ?? body.data.s.map(({ id }: { readonly id: number }) => id)
+
+t.test('a row is an element of an array of JSON, and a plan needs none', async t => {
+  const insert = op.insert('w', 'arrays', [{ id: 9, l: ['$z'] }])
+  const z = op.insert('z', 'z', [{ id: 1 }], { returning: ['id'] })
+  t.equal(elementOf(await post([z, insert, readArray('l')])), '{"{\\"id\\": 1}"}')
+  const list = op.insert('w', 'arrays', [{ id: 9, l: ['$z.v'] }])
+  const plan = await service.post([op.select('z', 'z'), list], { headers: { prefer: 'explain' } })
+  t.same(plan.body.error, null)
+})
+
+t.test('a list behind another element is one of JSON', async t => {
+  t.equal(elementOf(await run('beside', [1, 2])), '{5,"[1, 2]"}')
+  const rows = Array.from({ length: 17 }, (_, i) => ({ id: 9 + i, l: [5, '$z.*.n'] }))
+  const z = op.insert('z', 'z', [{ id: 1, n: 1 }, { id: 2, n: 2 }])
+  t.equal(elementOf(await post([z, op.insert('w', 'arrays', rows), readArray('l')])),
+    '{5,"[1, 2]"}')
+})
+
+t.test('a parameter beside a reference in an array is written in its type', async t => {
+  t.match((await run('dates', '2026-03-04')).body, {
+    data: { s: [{ dates: ['2026-03-04', '2026-03-05'] }] }
+  })
+  t.match((await run('dates', '2026-03-04T10:00')).body.error, { code: 'value_invalid', op: 's' })
+})
 
 t.test('a pattern is text, whatever the type of the column', async t => {
   const patterns: ReadonlyArray<readonly [column: string, pattern: string, ids: number[]]> = [

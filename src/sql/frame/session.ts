@@ -217,7 +217,7 @@ export function startupSettings (
     ...timeouts(defaults),
     ...ownSettings(defaults, connection),
     connectionCheck(server),
-    ...server.isLinux ? PROBES : []
+    ...PROBES
   ]
 }
 

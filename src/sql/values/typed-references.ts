@@ -13,7 +13,6 @@ import {
   listJsonSlot,
   operandSlot,
   plainSlot,
-  slot,
   type SlotPlace
 } from '../statement/slot.ts'
 import { buildFirst } from '../statement/when.ts'
@@ -76,9 +75,8 @@ export class TypedReferences {
   jsonOf (reference: Reference, type: Type, place: ReferencePlace): Fragment {
     const { parameter: of } = reference
     if (of !== undefined) {
-      const text = place.isCompared === true
-        ? operandSlot(of, withoutLimits(type), place)
-        : slot(of, type, place)
+      // One that is stored is written where it stands; see buildDocument.
+      const text = operandSlot(of, withoutLimits(type), place)
       return sql`pg_catalog.to_json(${text}::pg_catalog.text)`
     }
     if (reference.row === '*') return this.#listFor(reference, type, place)

@@ -389,7 +389,8 @@ const cases: Readonly<Partial<Record<Name, readonly Case[]>>> = {
   node: [
     ['{"id":1,"parents":[{"id":2},{"id":3,"parents":[]}]}',
       String.raw`(1,"{\"(2,)\",\"(3,\\\"{}\\\")\"}")`],
-    ['{"parents":[{"parents":[{"x":1}]}]}', '! member parents 0 parents 0 x']
+    ['{"parents":[{"parents":[{"x":1}]}]}', '! member parents 0 parents 0 x'],
+    ['"(1,)"', '(1,)']
   ]
 }
 
