@@ -132,14 +132,14 @@ async function runAttempts (
     const lost = await resolveLoss(last, run)
     if (lost?.final === true) return lost.outcome
     if (lost?.outcome.kind === 'unknown') open = lost.outcome
+    const known = open ?? lost?.outcome
     const retry = isPassedOn(options.rowSink) ? undefined : decide(last, budget)
     if (retry === undefined) {
       if (last.outcome.kind === 'committed') return last.outcome
-      return open ?? lost?.outcome ?? conclude(last, softDeadline)
+      return known ?? conclude(last, softDeadline)
     }
     if (retry.pauseMs > 0) await delay(retry.pauseMs)
     variant = { ...variant, ...retry.variant }
-    const known = open ?? lost?.outcome
     const answer = known ?? (retry.isAnswer ? last.outcome as BatchOutcome : undefined)
     const next = await runAttempt(run, variant, retry.reason).catch((error: unknown) => {
       const { code } = error as Failure

@@ -19,7 +19,7 @@ tap.test('a commit that no standby has is not answered 200', { skip }, async t =
     env: { REQUEST_TIMEOUT_MS: '4000' }
   })
   const { database: { sql } } = service
-  const wait = async (names: string): Promise<void> => {
+  const requireStandby = async (names: string): Promise<void> => {
     await execute(
       { url },
       `alter system set synchronous_standby_names = '${names}'`,
@@ -31,7 +31,7 @@ tap.test('a commit that no standby has is not answered 200', { skip }, async t =
   const move = (id: number, headers: Readonly<Record<string, string>> = {}): Promise<Answer> =>
     service.post([{ id: 'm', op: 'insert', table: 'moves', values: [{ id }] }], { headers })
   t.equal((await move(0)).status, 200)
-  await wait('nobody')
+  await requireStandby('nobody')
   let next = 1
 
   for (const end of ['cancel', 'terminate']) {
@@ -48,7 +48,7 @@ tap.test('a commit that no standby has is not answered 200', { skip }, async t =
   await t.test('a stored response is sent when the standbys have it', async t => {
     const repeated = await move(4, { 'idempotency-key': 'terminate' })
     t.match(repeated, { status: 409, body: { error: { code: 'idempotency_key_in_progress' } } })
-    await wait('')
+    await requireStandby('')
     const replayed = await move(4, { 'idempotency-key': 'terminate' })
     t.equal(replayed.status, 200)
     t.equal(replayed.headers.get('idempotent-replayed'), 'true')

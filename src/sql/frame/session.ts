@@ -265,8 +265,7 @@ export function searchPath (
 /**
  * Returns the name of the timeout for the rest of a batch that has arrived in part. If the service
  * or the network is gone, neither results nor probes are acknowledged, which tcp_user_timeout
- * detects. The idle timeout is second choice: before Sync, the server does not
- * count as idle.
+ * detects. The idle timeout is second choice: before Sync, the server does not count as idle.
  */
 function timeoutName (server: ServerFacts | undefined): string {
   return server?.isLinux === true ? 'tcp_user_timeout' : 'idle_in_transaction_session_timeout'

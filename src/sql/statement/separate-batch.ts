@@ -139,12 +139,12 @@ export class SeparateBatch {
   }
 }
 
-/** Replaces the strings of JSON that stand for references. */
 /** Copies a list whose items are elements of an array; see copyElement. */
 function copyElements (value: Json): Json {
   return Array.isArray(value) ? (value as readonly Json[]).map(copyElement) : value
 }
 
+/** Replaces the strings of JSON that stand for references. */
 function replaceNumbers (value: Json, read: (number: number) => Json): Json {
   const number = readNumber(value)
   if (number !== undefined) return read(number)

@@ -118,8 +118,7 @@ export class TypedReferences {
    */
   firstElementOf (reference: Reference, type: Type, place: ReferencePlace): Fragment {
     if (reference.row === '*') {
-      const kind = sql`pg_catalog.json_typeof(r.value operator(pg_catalog.->) 0)`
-      const first = sql`coalesce(${kind}, 'array')`
+      const first = sql`coalesce(${KIND_OF_FIRST}, 'array')`
       return this.#refuseArray(this.#references.jsonOf(reference), first, { type, place })
     }
     return buildFirst(reference, one => {
@@ -127,7 +126,7 @@ export class TypedReferences {
       const source = isValue(one) ? this.#references.sourceOf(one)?.type : undefined
       return !isValue(one) || (source !== undefined && isScalarType(source))
         ? json
-        : this.#refuseArray(json, sql`pg_catalog.json_typeof(r.value)`, { type, place })
+        : this.#refuseArray(json, KIND, { type, place })
     })
   }
 
@@ -152,10 +151,8 @@ export class TypedReferences {
     const base = baseOf(type)
     if (base.kind === 'array') {
       if (!isJsonType(baseOf(base.element))) return this.listOf(list, base.element, place)
-      const { path = [] } = place
-      const first = sql`pg_catalog.json_typeof(r.value operator(pg_catalog.->) 0)`
-      const at = { ...place, path: [...path, 0] }
-      return this.#refuseArray(this.#references.jsonOf(list), first, {
+      const at = { ...place, path: [...place.path ?? [], 0] }
+      return this.#refuseArray(this.#references.jsonOf(list), KIND_OF_FIRST, {
         type: base.element,
         place: at
       })
@@ -319,11 +316,14 @@ function checkElements (json: Fragment, type: Type, place: ReferencePlace): Frag
       from (select ${json} as list) as l) as r)`
 }
 
+/** The kind of the JSON of a row `r`, and of its first element. */
+const KIND = sql`pg_catalog.json_typeof(r.value)`
+const KIND_OF_FIRST = sql`pg_catalog.json_typeof(r.value operator(pg_catalog.->) 0)`
+
 /** JSON that is one value: an array or an object raises the issue. */
 function onlyScalar (json: Fragment, issue: ValueIssue): Fragment {
-  const kind = sql`pg_catalog.json_typeof(r.value)`
-  return sql`(select case when ${kind} operator(pg_catalog.=) any ('{array,object}')
-      then ${raiseAt(issue, kind)}::pg_catalog.json else r.value end
+  return sql`(select case when ${KIND} operator(pg_catalog.=) any ('{array,object}')
+      then ${raiseAt(issue, KIND)}::pg_catalog.json else r.value end
     from (select ${json} as value) as r)`
 }
 
