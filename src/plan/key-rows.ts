@@ -248,15 +248,12 @@ function isField ({ sign, modifier }: Cell, rows: number): boolean {
  */
 export function hasEqualKeys ({ key, values }: JsonObject): boolean {
   if (!Array.isArray(key) || !Array.isArray(values)) return true
-  const names = (key as readonly Json[]).map(nameOfKey)
+  const names = (key as readonly Json[]).map(item => isObject(item) ? item['as'] : item)
+  if (!names.every(name => typeof name === 'string')) return true
   const texts = (values as readonly Json[]).map(row =>
     isObject(row) ? writeJson(names.map(name => unwrap(row[name]))) : undefined
   )
   return new Set(texts).size < texts.length
-}
-
-function nameOfKey (element: Json): string {
-  return String(isObject(element) ? element['as'] : element)
 }
 
 /** The value of a key as `checkDuplicates` compares it. */

@@ -118,6 +118,8 @@ t.test('some batches have no shape', async t => {
       '"op":"update","table":"t","key":"id","values":[{"id":1,"n":1}]',
       '"op":"update","table":"t","key":["id"],"values":[1,1]',
       '"op":"update","table":"t","key":["id"],"values":{"id":1,"n":1}',
+      ...['1e300', '{}', '{"as":1e300}', '{"as":{"as":1}}', 'null'].map(key =>
+        `"op":"update","table":"t","key":[${key}],"values":[{"id":1,"n":1}]`),
       insert(rows),
       insert(deep),
       select(`{"n":{"search":["${'x'.repeat(9000)}"]}}`)

@@ -217,6 +217,7 @@ t.test('on_conflict', async t => {
     [conflict({ ...nothing, target: 'x', doo: 'y' }),
       'member_unknown on_conflict.target', 'member_unknown on_conflict.doo'],
     [conflict({ ...upsert, set: {} }), 'set_empty on_conflict.set'],
+    [{ ...conflict(upsert), values: 1 }, 'member_invalid values'],
     [conflict({ ...upsert, where: { n: {} } }), 'where_empty on_conflict.where.n'],
     [
       conflict({

@@ -11,6 +11,8 @@ import { ColumnOperand, operands } from '../../../schemas/operand.ts'
 import { operations, type OperationKind } from '../../../schemas/operation.ts'
 import { operators } from '../../../schemas/operator.ts'
 import { Failure } from '../../../src/errors/catalogue.ts'
+import { parseJson } from '../../../src/json/parse.ts'
+import { readShape } from '../../../src/plan/batch-shape.ts'
 import { planBatch } from '../../../src/plan/plan-batch.ts'
 import { compile } from '../../../src/sql/compile.ts'
 
@@ -117,18 +119,23 @@ const operation = fc.constantFrom<OperationKind>('insert', 'update', 'delete', '
     const members = Object.keys(operations[op].properties).filter(name =>
       !['id', 'op', 'table', 'values', 'set', 'where'].includes(name)
     )
-    const plain = {
-      table: 't',
-      ...op === 'insert' ? { values: [{ a: 1 }] } : {},
-      ...op === 'update' ? { set: { a: 1 } } : {}
+    const keyed = { key: ['id', { column: 'a', as: 'b' }], values: [{ id: 1, b: 1, c: 1 }] }
+    const required = {
+      insert: [{ values: [{ a: 1 }] }],
+      update: [{ set: { a: 1 } }, keyed],
+      delete: [{}],
+      select: [{}],
+      call: []
     }
     return fc.record({
+      plain: fc.constantFrom<object>(...required[op]),
       where: op === 'insert' ? fc.constant(undefined) : filter,
       extra: fc.dictionary(fc.constantFrom(...members), filler, { maxKeys: 2 })
     })
-      .map(({ where, extra }) => ({
+      .map(({ plain, where, extra }) => ({
         id: 'o',
         op,
+        table: 't',
         ...plain,
         ...where === undefined ? {} : { where },
         ...extra
@@ -156,6 +163,22 @@ t.test('property: the planner and TypeBox agree', async t => {
     { numRuns: 5000 }
   )
   t.ok(counts.valid > 200 && counts.invalid > 200, JSON.stringify(counts))
+})
+
+t.test('property: a number that no double holds has no internal error anywhere', async t => {
+  const number = parseJson(Buffer.from('1e300'))
+  let issues = 0
+  fc.assert(
+    // The operation, its id and its kind are checked before.
+    fc.property(operation, fc.integer({ min: 3, max: 20 }), (operation, place) => {
+      const text = JSON.stringify(operation, (_, value) => place-- === 0 ? number : value)
+      const read = parseJson(Buffer.from(text)) as object
+      readShape([read] as never)
+      issues += issuesOf(read).length
+    }),
+    { numRuns: 5000 }
+  )
+  t.ok(issues > 1000, `${issues} issues`)
 })
 
 t.test('each operator accepts the operands of its schema, and no modifier takes null', async t => {
