@@ -75,6 +75,8 @@ export async function startWorker (
 
 export function onOrphaned (stop: () => void): void {
   const worker = self()
+  // A connection that the primary handed over when it ended cannot be acknowledged.
+  worker.on('error', () => {})
   worker.once('disconnect', () => {
     // Otherwise Node ends this process at once, while batches are running.
     worker.exitedAfterDisconnect = true

@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events'
 import { Agent, request } from 'node:http'
-import { createServer, type AddressInfo } from 'node:net'
+import { connect, createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { useDatabase, type Database } from '../support/database/database.ts'
@@ -341,7 +341,18 @@ t.test('a second signal forces the exit of all processes', async t => {
 t.test('SIGKILL of the primary: the workers finish their batches and exit', async t => {
   const service = await run(t)
   const answers = await whileWaiting(service, 4, async () => {
+    const pids = [1, 2].map(worker => pidOf(service, worker))
+    for (const pid of pids) process.kill(pid, 'SIGSTOP')
+    const { hostname, port } = new URL(service.url)
+    const socket = connect(Number(port), hostname)
+    t.teardown(() => socket.destroy())
+    await once(socket, 'connect')
+    // The response to this request shows that the connection was handed over to a worker.
+    await ask(`${service.adminUrl}/live`)
+    const exited = once(service.child, 'exit')
     service.child.kill('SIGKILL')
+    await exited
+    for (const pid of pids) process.kill(pid, 'SIGCONT')
     await untilStopping(service, 2)
   })
   t.same(answers, Array(4).fill(200))
