@@ -29,6 +29,8 @@ export interface ConnectedSocket {
   readonly address: string
   /** Index of the host to try when this server does not match, e.g. because it is a standby. */
   readonly nextHost: number
+  /** What is wrong with the hosts before it: each message begins with the address. */
+  readonly refusals: readonly Error[]
 }
 
 /**
@@ -56,7 +58,7 @@ export async function connectSocket (
       : { tls, context, name: host.host }
     try {
       const socket = await connectHost(host, encryption, { timeoutMs, signal })
-      return { socket, address, nextHost: index + 1 }
+      return { socket, address, nextHost: index + 1, refusals: errors }
     } catch (error) {
       errors.push(new Error(`${address}: ${describeError(error)}`, { cause: error }))
     }

@@ -60,8 +60,8 @@ const TEXT_TYPE = {
 
 /**
  * Opens a connection. Tries each host once, in order, until one matches `target_session_attrs`;
- * each session must start within `target.connectTimeoutMs`. Throws the last error when no host
- * does. A connection that is lost while its session starts is opened again: an administrator may
+ * each session must start within `target.connectTimeoutMs`. When no host does, throws the last
+ * error, or, if one did not match, an error with the reasons of the others. A connection that is lost while its session starts is opened again: an administrator may
  * have terminated all sessions.
  */
 export async function openConnection (
@@ -70,6 +70,7 @@ export async function openConnection (
 ): Promise<Connection> {
   const { targetSessionAttrs } = target
   const mismatched: Connection[] = []
+  const reasons: string[] = []
   let error: unknown
   let losses = 0
   try {
@@ -80,9 +81,10 @@ export async function openConnection (
         const connection = opening.createConnection(facts)
         if (matches) return connection
         mismatched.push(connection)
-        error = new Error(`no host matches target_session_attrs=${targetSessionAttrs}`)
+        reasons.push(...opening.refusals.map(({ message }) => message))
       } catch (reason) {
         error = reason
+        reasons.push(String((reason as Error).message))
       }
       const repeats = opening.isLost && ++losses < MAX_LOSSES
       nextHost = repeats ? opening.nextHost - 1 : opening.nextHost
@@ -91,6 +93,10 @@ export async function openConnection (
     if (fallback !== undefined) {
       const latest = performance.now() + FALLBACK_LIFETIME_MS
       return { ...fallback, expiresAt: Math.min(fallback.expiresAt, latest) }
+    }
+    if (mismatched.length > 0) {
+      const mismatch = `no host matches target_session_attrs=${targetSessionAttrs}`
+      throw new Error([mismatch, ...reasons].join('; '))
     }
   } finally {
     await Promise.all(mismatched.map(closeConnection))
@@ -104,6 +110,8 @@ class Opening {
   nextHost: number
   /** Whether the server or the network ended the session. */
   isLost = false
+  /** What is wrong with the hosts that were skipped. */
+  refusals: readonly Error[] = []
   readonly #target: DatabaseTarget
   readonly #options: OpenOptions
   readonly #firstHost: number
@@ -177,12 +185,13 @@ class Opening {
     // postgres.js reconnects when the connection closes during start-up.
     if (this.#socket !== undefined) throw new Error(this.#failure)
     const { connectTimeoutMs } = this.#target
-    const { socket, address, nextHost } = await connectSocket(this.#target, {
+    const { socket, address, nextHost, refusals } = await connectSocket(this.#target, {
       firstHost: this.#firstHost,
       timeoutMs: connectTimeoutMs,
       signal: this.#options.signal
     })
     this.nextHost = nextHost
+    this.refusals = refusals
     // Not the `onclose` option of postgres.js: it was not called for every connection when many
     // backends were terminated at once.
     socket.once('close', () => {

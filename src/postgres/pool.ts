@@ -65,6 +65,9 @@ const IDLE_TIMEOUT_MS = 60_000
 /** Few, because recovery follows the loss of connections, when the server may be struggling. */
 const RECOVERY_CONNECTIONS = 2
 
+/** The longest delay of a timer of Node. */
+const MAX_DELAY_MS = 2 ** 31 - 1
+
 /** Longest time to terminate an orphaned backend. */
 const TERMINATE_TIMEOUT_MS = 1000
 
@@ -150,7 +153,7 @@ export class ConnectionPool {
   }
 
   #createTarn (max: number, create: () => Promise<Connection>): Pool<Connection> {
-    const { target, queueTimeoutMs, onOpenFailed } = this.#options
+    const { queueTimeoutMs, onOpenFailed } = this.#options
     const pool = new Pool<Connection>({
       create,
       validate: isUsable,
@@ -161,7 +164,8 @@ export class ConnectionPool {
       min: 0,
       max,
       acquireTimeoutMillis: queueTimeoutMs,
-      createTimeoutMillis: target.connectTimeoutMs * target.hosts.length + 1000,
+      // `openConnection` has its own limits, whose errors name the host.
+      createTimeoutMillis: MAX_DELAY_MS,
       destroyTimeoutMillis: 2000,
       idleTimeoutMillis: IDLE_TIMEOUT_MS,
       createRetryIntervalMillis: 50,

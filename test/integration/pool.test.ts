@@ -198,6 +198,11 @@ t.test('a connection opens on the first host that fits the URL', async t => {
       new RegExp(`^no host matches target_session_attrs=${attributes.split('&')[0]}$`)
     ] as const),
     [`127.0.0.1:1,${host}`, ''],
+    ...[`127.0.0.1:1,${host}`, `${host},127.0.0.1:1`].map(hosts => [
+      hosts,
+      'target_session_attrs=standby',
+      /^no host matches target_session_attrs=standby; .*127\.0\.0\.1:1: /
+    ] as const),
     [`${silent},${host}`, 'connect_timeout=2'],
     [silent, 'connect_timeout=1', /^127\.0\.0\.1:\d+: no session within 1000 ms$/]
   ]
