@@ -19,15 +19,13 @@ import { namesAsRows, nullRow, tableName } from '../statement/table.ts'
 import { CatalogueCache } from './catalogue-cache.ts'
 import { functionsOfRow } from './row-functions.ts'
 import { codeOfRelation } from './runnable-code.ts'
-import { isSupported, isSupportedArray, readType, type ColumnType } from './value-type.ts'
+import { isSupported, isSupportedArray } from './value-type.ts'
 
 /** A column of a table. */
 export interface Column {
   /** Checks that it still has its type. */
   readonly check: TypeCheck
   readonly tree: Type
-  /** Its type, if statements name it. That of a domain is its base type. */
-  readonly type: ColumnType | undefined
 }
 
 /** The columns of a table by name. */
@@ -220,7 +218,7 @@ function readColumns (
   return new Map(rows.map(([column, oid, modifier]) => {
     const tree = find(oid, modifier)
     const check = { table, column: identifier(column), oid: tree.oid }
-    return [column, { check, tree, type: readType(tree) }]
+    return [column, { check, tree }]
   }))
 }
 

@@ -8,14 +8,6 @@ import type { JoiningName } from '../../../schemas/modifier.ts'
 import type { Fragment } from '../../fragment/fragment.ts'
 import type { ColumnKind } from './column.ts'
 
-/** A type that statements name. */
-export interface ColumnType {
-  readonly oid: number
-  /** The type without length or precision, as SQL. */
-  readonly sql: Fragment
-  readonly isEnum: boolean
-}
-
 /**
  * OIDs of supported types. A value of these types reads the same as a parameter and as JSON that
  * json_populate_record converts: bool, bytea, int8, int2, int4, text, json, float4, float8, bpchar,
@@ -32,7 +24,7 @@ export const NUMBER_OIDS: ReadonlySet<number> = new Set([20, 21, 23, 700, 701, 1
 export const TIME_OIDS: ReadonlySet<number> = new Set([1082, 1083, 1114, 1184, 1186, 1266])
 
 /** Whether a type is json or jsonb. */
-export function isJsonType ({ oid }: Pick<ColumnType, 'oid'>): boolean {
+export function isJsonType ({ oid }: Type): boolean {
   return oid === TypeOid.json || oid === TypeOid.jsonb
 }
 
@@ -63,15 +55,6 @@ export function isSupported ({ kind, oid }: Type): boolean {
 /** Whether a type is an array that statements name. Elements of json are read one at a time. */
 export function isSupportedArray (type: Type): boolean {
   return type.kind === 'array' && isSupported(type.element) && !isJsonType(type.element)
-}
-
-/** Reads the type of a column that statements name. */
-export function readType (type: Type): ColumnType | undefined {
-  const base = baseOf(type)
-  if (isSupported(base)) return { oid: base.oid, sql: base.sql as Fragment, isEnum: false }
-  return type.kind === 'enum' && type.sql !== undefined
-    ? { oid: type.oid, sql: type.sql, isEnum: true }
-    : undefined
 }
 
 /**
