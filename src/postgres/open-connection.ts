@@ -61,8 +61,8 @@ const TEXT_TYPE = {
 /**
  * Opens a connection. Tries each host once, in order, until one matches `target_session_attrs`;
  * each session must start within `target.connectTimeoutMs`. When no host does, throws the last
- * error, or, if one did not match, an error with the reasons of the others. A connection that is lost while its session starts is opened again: an administrator may
- * have terminated all sessions.
+ * error, or, if one did not match, an error with the reasons of the others. A connection that is
+ * lost while its session starts is opened again: an administrator may have terminated all sessions.
  */
 export async function openConnection (
   target: DatabaseTarget,
