@@ -29,8 +29,8 @@ export interface ConnectedSocket {
   readonly address: string
   /** Index of the host to try when this server does not match, e.g. because it is a standby. */
   readonly nextHost: number
-  /** What is wrong with the hosts before it: each message begins with the address. */
-  readonly refusals: readonly Error[]
+  /** Why the hosts before it were not used, each with its address. */
+  readonly refusals: readonly string[]
 }
 
 /**
@@ -58,15 +58,19 @@ export async function connectSocket (
       : { tls, context, name: host.host }
     try {
       const socket = await connectHost(host, encryption, { timeoutMs, signal })
-      return { socket, address, nextHost: index + 1, refusals: errors }
+      return { socket, address, nextHost: index + 1, refusals: errors.map(messageOf) }
     } catch (error) {
       errors.push(new Error(`${address}: ${describeError(error)}`, { cause: error }))
     }
   }
   throw new AggregateError(
     errors,
-    `no connection to the database: ${errors.map(({ message }) => message).join('; ')}`
+    `no connection to the database: ${errors.map(messageOf).join('; ')}`
   )
+}
+
+function messageOf ({ message }: Error): string {
+  return message
 }
 
 async function connectHost (

@@ -81,10 +81,10 @@ export async function openConnection (
         const connection = opening.createConnection(facts)
         if (matches) return connection
         mismatched.push(connection)
-        reasons.push(...opening.refusals.map(({ message }) => message))
+        reasons.push(...opening.refusals)
       } catch (reason) {
         error = reason
-        reasons.push(String((reason as Error).message))
+        reasons.push(...opening.refusals, (reason as Error).message)
       }
       const repeats = opening.isLost && ++losses < MAX_LOSSES
       nextHost = repeats ? opening.nextHost - 1 : opening.nextHost
@@ -110,8 +110,8 @@ class Opening {
   nextHost: number
   /** Whether the server or the network ended the session. */
   isLost = false
-  /** What is wrong with the hosts that were skipped. */
-  refusals: readonly Error[] = []
+  /** Why hosts were skipped. */
+  refusals: readonly string[] = []
   readonly #target: DatabaseTarget
   readonly #options: OpenOptions
   readonly #firstHost: number

@@ -203,6 +203,11 @@ t.test('a connection opens on the first host that fits the URL', async t => {
       'target_session_attrs=standby',
       /^no host matches target_session_attrs=standby; .*127\.0\.0\.1:1: /
     ] as const),
+    [
+      `127.0.0.1:1,${silent},${host}`,
+      'target_session_attrs=standby&connect_timeout=1',
+      /^no host matches target_session_attrs=standby; 127\.0\.0\.1:1: .*; .*: no session within /
+    ],
     [`${silent},${host}`, 'connect_timeout=2'],
     [silent, 'connect_timeout=1', /^127\.0\.0\.1:\d+: no session within 1000 ms$/]
   ]
