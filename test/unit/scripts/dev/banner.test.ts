@@ -17,7 +17,10 @@ const facts = {
 
 t.test('the shop: a token, and the URL only when the command line needs it', async t => {
   const shop = describeStart({ ...facts, token: 'a.b.c' })
-  t.match(shop, '\nexport ONEFLIGHT_TOKEN=a.b.c\n\nThen send a batch:\n\ncurl http://127.0.0.1:4000 ')
+  t.match(
+    shop,
+    '\nexport ONEFLIGHT_TOKEN=a.b.c\n\nThen send a batch:\n\ncurl http://127.0.0.1:4000 '
+  )
   t.match(shop, '\nTo start again with a fresh database: npm run dev -- --reset\n')
   const other = describeStart({ ...facts, token: 'a.b.c', url: 'http://127.0.0.1:4001' })
   t.match(other, '\nexport ONEFLIGHT_TOKEN=a.b.c\nexport ONEFLIGHT_URL=http://127.0.0.1:4001\n')
