@@ -63,11 +63,6 @@ export const ConfigSchema = Type.Object({
       'user. It has its own pool of `POOL_SIZE` connections',
     secret
   }),
-  REPLICA_BEHIND: oneOf(['primary', 'refuse'], {
-    description: 'What happens to a request if the replica does not reach its ' +
-      '`Oneflight-Position` within 500 ms: it runs on the primary, or gets 503 `replica_behind`',
-    default: 'primary'
-  }),
   DATABASE_ENGINE: Type.Optional(
     oneOf(engineNames, {
       description: 'Serve the database as this engine, even if the service recognizes another ' +

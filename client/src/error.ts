@@ -81,7 +81,6 @@ export type ServiceErrorCode =
   | 'overloaded'
   | 'principal_busy'
   | 'database_unavailable'
-  | 'replica_behind'
   | 'keys_unavailable'
   | 'shutting_down'
   | 'deadline_exceeded'

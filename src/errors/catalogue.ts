@@ -221,11 +221,6 @@ const serviceErrors = failuresOf('service_error', {
       'principal is the role, issuer and subject of a token, or the role without one.'
   },
   database_unavailable: { status: 503, meaning: 'The database is unreachable or shutting down.' },
-  replica_behind: {
-    status: 503,
-    meaning:
-      'The replica did not reach `Oneflight-Position` in time, and `REPLICA_BEHIND=refuse`.'
-  },
   keys_unavailable: {
     status: 503,
     meaning: 'The keys at `JWT_JWKS_URL` have not been fetched since the start.'

@@ -88,7 +88,7 @@ const NO_CONNECTION: ReadonlySet<string> = new Set<FailureCode>([
 
 /**
  * Executes the batch until its outcome is known. Throws `overloaded`, `database_unavailable`,
- * `shutting_down`, `deadline_exceeded`, `client_closed_request` or `replica_behind` when nothing
+ * `shutting_down`, `deadline_exceeded`, `client_closed_request` or `ReplicaBehind` when nothing
  * was sent or nothing is committed.
  */
 export async function executeBatch (

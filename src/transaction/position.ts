@@ -3,10 +3,12 @@
  * committed before.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { failure } from '../errors/catalogue.ts'
 import { query, withTimeout, type Connection, millisecondsUntil } from '../postgres/connection.ts'
 import { Lease, type ConnectionPool } from '../postgres/pool.ts'
 import { isAtPosition, POSITION } from '../sql/frame/server-state.ts'
+
+/** A standby did not reach a position in time. */
+export class ReplicaBehind extends Error {}
 
 /** A position that a standby may not have yet. */
 export interface NeededPosition {
@@ -21,7 +23,7 @@ const MAX_PAUSE_MS = 50
 
 /**
  * Acquires a connection whose server has a position. Others can use the connection while this one
- * waits. Throws `replica_behind` when no server has it in time, and what `acquire` throws.
+ * waits. Throws `ReplicaBehind` when no server has it in time, and what `acquire` throws.
  */
 export async function acquireAtPosition (
   { position, until, deadline }: NeededPosition & { readonly deadline: number },
@@ -38,7 +40,7 @@ export async function acquireAtPosition (
       )
       if (isReached) return lease.transfer()
     }
-    if (performance.now() + pauseMs > until) throw failure('replica_behind')
+    if (performance.now() + pauseMs > until) throw new ReplicaBehind()
     await delay(pauseMs)
     pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)
   }

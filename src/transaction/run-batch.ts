@@ -17,6 +17,7 @@ import { choosePool, type Database } from './decorators.ts'
 import { executeBatch, type ExecuteOptions } from './execute.ts'
 import { lookUp } from './look-up.ts'
 import type { BatchOutcome, Failed, RowSink } from './outcome.ts'
+import { ReplicaBehind } from './position.ts'
 import { createReport, type BatchReport } from './report.ts'
 import { toFailure } from './to-failure.ts'
 
@@ -36,8 +37,6 @@ export interface RunBatchOptions extends ExecuteOptions {
 export interface BatchSettings extends CompileSettings {
   /** Send PostgreSQL's own message and details to the client (ERROR_VERBOSITY). */
   readonly verbose: boolean
-  /** What happens to a batch if the replica does not have its position in time. */
-  readonly replicaBehind: Config['REPLICA_BEHIND']
 }
 
 /** The settings that the configuration contains. */
@@ -51,7 +50,6 @@ export function batchSettings (config: Config): BatchSettings {
     idleTimeoutMs,
     sqlComments: config.SQL_COMMENTS === 'on',
     returnsPosition: config.DATABASE_REPLICA_URL !== undefined,
-    replicaBehind: config.REPLICA_BEHIND,
     verbose: config.ERROR_VERBOSITY === 'verbose'
   }
 }
@@ -166,7 +164,7 @@ async function executeOn (
   batch: CompiledBatch,
   options: RunBatchOptions & Pick<BatchRequest, 'position'>
 ): Promise<BatchOutcome> {
-  const { position, onReplicaBehind, settings: { replicaBehind } } = options
+  const { position, onReplicaBehind } = options
   const pool = choosePool(database, batch.mode)
   if (position === undefined || pool === database.pool) {
     return await executeBatch(pool, batch, options)
@@ -175,9 +173,8 @@ async function executeOn (
   try {
     return await executeBatch(pool, batch, { ...options, needs })
   } catch (error) {
-    if ((error as Failure).code !== 'replica_behind') throw error
+    if (!(error instanceof ReplicaBehind)) throw error
     onReplicaBehind?.()
-    if (replicaBehind === 'refuse') throw error
     return await executeBatch(database.pool, batch, options)
   }
 }

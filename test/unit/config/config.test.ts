@@ -64,7 +64,6 @@ t.test('unset variables have their defaults', async t => {
   t.strictSame({ replica, tracing }, { replica: undefined, tracing: false })
   t.strictSame(config, {
     ...base,
-    REPLICA_BEHIND: 'primary',
     ADHOC_BATCHES: ['on'],
     DB_SCHEMAS: ['public'],
     DB_EXTRA_SEARCH_PATH: ['public'],

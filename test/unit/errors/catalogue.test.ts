@@ -45,8 +45,7 @@ const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
   service_error: {
     429: ['principal_busy'],
     500: ['commit_unknown', 'internal'],
-    503: ['overloaded', 'database_unavailable', 'keys_unavailable',
-      'replica_behind', 'shutting_down'],
+    503: ['overloaded', 'database_unavailable', 'keys_unavailable', 'shutting_down'],
     504: ['deadline_exceeded']
   }
 }
