@@ -197,7 +197,8 @@ export const ConfigSchema = Type.Object({
   MAX_UPLOAD_ROWS: Type.Integer({
     description:
       'Maximum rows of an [upload](named-batches.md#uploads) to a named batch, instead of ' +
-      '`MAX_ROWS`. Its body may have 32 × `MAX_BODY_BYTES`. 0: there are no uploads',
+      '`MAX_ROWS`. Its body may have 32 × `MAX_BODY_BYTES`, at most `MAX_BYTES_IN_FLIGHT`. 0: ' +
+      'there are no uploads',
     default: 0,
     minimum: 0,
     maximum: 1_000_000
