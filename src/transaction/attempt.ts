@@ -36,7 +36,7 @@ import {
   type Request
 } from '../postgres/pipeline.ts'
 import { toRequests } from '../postgres/prepared-statements.ts'
-import { runsCode, type AttemptBatch, type TransactionMode } from '../sql/frame/compiled-batch.ts'
+import { runsCode, type CompiledBatch, type TransactionMode } from '../sql/frame/compiled-batch.ts'
 import { POSITION } from '../sql/frame/server-state.ts'
 import {
   beginOptions,
@@ -84,7 +84,7 @@ export interface AttemptOptions {
  */
 export function startAttempt (
   connection: Connection,
-  batch: AttemptBatch,
+  batch: CompiledBatch,
   options: AttemptOptions = {}
 ): StartedAttempt {
   return new Attempt(connection, batch, options).start()
@@ -133,7 +133,7 @@ class Attempt implements AnswerHandler {
   readonly passedOn: boolean
   readonly #options: AttemptOptions
   readonly #connection: Connection
-  readonly #batch: AttemptBatch
+  readonly #batch: CompiledBatch
   readonly #outcome = Promise.withResolvers<AttemptOutcome>()
   /** Ends the callback of `sql.begin`. */
   readonly #answered = Promise.withResolvers<void>()
@@ -158,7 +158,7 @@ class Attempt implements AnswerHandler {
   /** The first error of the server. Later ones follow from it. */
   #firstError: Omit<Failed, 'kind' | 'rows' | 'times'> | undefined
 
-  constructor (connection: Connection, batch: AttemptBatch, options: AttemptOptions) {
+  constructor (connection: Connection, batch: CompiledBatch, options: AttemptOptions) {
     this.#options = options
     this.passedOn = options.rowSink !== undefined
     this.#connection = connection
@@ -176,9 +176,9 @@ class Attempt implements AnswerHandler {
 
   /** Adds steps, and returns them as they are sent. */
   #addSteps (steps: readonly Step[]): readonly Request[] {
-    const { variant, writes, key } = this.#batch
+    const { unprepared = false, writes, key } = this.#batch
     const statements = steps.map(({ statement }) =>
-      variant?.unprepared === true ? { ...statement, prepare: false } : statement
+      unprepared ? { ...statement, prepare: false } : statement
     )
     // The id of the transaction is needed if the connection is lost while operations run, unless a
     // key shows the outcome.

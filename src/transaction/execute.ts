@@ -10,11 +10,8 @@ import type { TableName } from '../plan/nodes.ts'
 import { destroyConnection, query, type Connection } from '../postgres/connection.ts'
 import { Lease, type ConnectionPool } from '../postgres/pool.ts'
 import {
-  applyVariant,
   mayCommit,
   refuseOperations,
-  type AttemptBatch,
-  type AttemptVariant,
   type CompiledBatch,
   type LearnedTypes,
   type TypesQuery
@@ -44,6 +41,7 @@ import {
   MAX_ATTEMPTS,
   MAX_INTERNAL_ERRORS,
   type AttemptResult,
+  type Retry,
   type RetryBudget
 } from './retry-policy.ts'
 import { responseTooLarge } from './to-failure.ts'
@@ -124,8 +122,8 @@ async function runAttempts (
     softDeadline
   }
   const run = { pool, batch, softDeadline, ...options }
-  let variant: AttemptVariant = {}
-  let last = await runAttempt(run, variant)
+  let unprepared = false
+  let last = await runAttempt(run, { unprepared })
   // The outcome of an attempt that a pooler may still send to the server.
   let open: BatchOutcome | undefined
   for (;;) {
@@ -139,9 +137,9 @@ async function runAttempts (
       return known ?? conclude(last, softDeadline)
     }
     if (retry.pauseMs > 0) await delay(retry.pauseMs)
-    variant = { ...variant, ...retry.variant }
+    unprepared ||= retry.unprepared
     const answer = known ?? (retry.isAnswer ? last.outcome as BatchOutcome : undefined)
-    const next = await runAttempt(run, variant, retry.reason).catch((error: unknown) => {
+    const next = await runAttempt(run, { unprepared }, retry.reason).catch((error: unknown) => {
       const { code } = error as Failure
       if (known === undefined && (answer === undefined || !NO_CONNECTION.has(code))) throw error
     })
@@ -200,7 +198,7 @@ interface FinishedAttempt extends AttemptResult {
 
 async function runAttempt (
   { pool, batch: compiled, softDeadline, deadline, needs, onRetry = () => {}, ...options }: Run,
-  variant: AttemptVariant,
+  { unprepared }: Pick<Retry, 'unprepared'>,
   reason?: RetryReason
 ): Promise<FinishedAttempt> {
   const { clientClosed, mayBegin, rowSink } = options
@@ -220,7 +218,7 @@ async function runAttempt (
   if (batch !== compiled) batch.operations()
   const refusal = await findRefusal(connection, batch)
   const sent = refusal === undefined
-    ? applyVariant(batch, variant)
+    ? { ...batch, unprepared }
     : refuseOperations(batch, tablesOf(refusal, batch))
   const started = startAttempt(connection, sent, { clientClosed, rowSink })
   lease.free = started.released
@@ -233,7 +231,7 @@ async function runAttempt (
     const until = Math.min(deadline, performance.now() + LOOKUP_TIMEOUT_MS)
     outcome = await resolveKeyFailure(outcome, { key: batch.key, connection, pool, until })
   }
-  const result = { batch: sent, outcome, hasRoleSettings, typesChanged, connection }
+  const result = { outcome, hasRoleSettings, typesChanged, connection }
   if (isConnectionStale(result)) connection.state.retired = true
   return result
 }
@@ -329,7 +327,7 @@ export async function readTypes (
  * types that has failed shows that they changed, also if they have changed back.
  */
 async function areTypesChanged (
-  { types }: AttemptBatch,
+  { types }: CompiledBatch,
   { outcome, lease }: { readonly outcome: AttemptOutcome, readonly lease: Lease }
 ): Promise<boolean> {
   if (types === undefined || !mayKnowOldTypes(outcome)) return false

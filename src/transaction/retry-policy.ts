@@ -1,8 +1,7 @@
 /**
- * Decides after each attempt whether another one can succeed, why, and in which variant.
+ * Decides after each attempt whether another one can succeed and why.
  */
 import { classOf, SqlState, SqlStateClass } from '../errors/sqlstates.ts'
-import type { AttemptBatch, AttemptVariant } from '../sql/frame/compiled-batch.ts'
 import { readRaised, type RaisedKind } from '../sql/statement/raised-error.ts'
 import type { AttemptOutcome, Failed, RetryReason } from './outcome.ts'
 
@@ -45,17 +44,16 @@ export interface RetryBudget {
 export interface Retry {
   readonly reason: RetryReason
   readonly pauseMs: number
-  /** What the next attempts do differently. */
-  readonly variant: AttemptVariant
+  /** The next attempts use nothing that was prepared. */
+  readonly unprepared: boolean
   /**
    * Whether the outcome of this attempt is the response if there is no connection for another one.
    */
   readonly isAnswer: boolean
 }
 
-/** One attempt, as it was sent, and how it ended. */
+/** How one attempt ended. */
 export interface AttemptResult {
-  readonly batch: AttemptBatch
   readonly outcome: AttemptOutcome
   /** The role has its own settings (ALTER ROLE … SET). */
   readonly hasRoleSettings: boolean
@@ -68,7 +66,7 @@ interface Rule {
   readonly when: (result: AttemptResult) => boolean
   readonly reason: RetryReason
   readonly spends: Exclude<keyof RetryBudget, 'softDeadline'>
-  /** The next attempts use nothing that was prepared. */
+  /** See Retry. */
   readonly unprepared?: true
   /** See Retry; by default that of each error. */
   readonly isAnswer?: (outcome: AttemptOutcome) => boolean
@@ -107,11 +105,10 @@ export function decide (result: AttemptResult, budget: RetryBudget): Retry | und
   if (outcome.kind === 'failed' && outcome.refusal !== undefined) return undefined
   const rule = RULES.find(({ when }) => when(result))
   if (rule === undefined || --budget[rule.spends] <= 0) return undefined
-  const { reason, spends, pauses, unprepared, isAnswer = isFailed } = rule
+  const { reason, spends, pauses, unprepared = false, isAnswer = isFailed } = rule
   const pauseMs = pauses === true ? choosePause(MAX_ATTEMPTS - budget[spends]) : 0
   if (performance.now() + pauseMs >= budget.softDeadline) return undefined
-  const variant = unprepared === true ? { unprepared } : {}
-  return { reason, pauseMs, variant, isAnswer: isAnswer(outcome) }
+  return { reason, pauseMs, unprepared, isAnswer: isAnswer(outcome) }
 }
 
 function isFailed ({ kind }: AttemptOutcome): boolean {

@@ -1,5 +1,5 @@
 /**
- * A batch as statements, ready to be sent, and the variants in which an attempt can send it.
+ * A batch as statements, ready to be sent.
  */
 import type { EngineName } from '../../../schemas/database.ts'
 import type { Preferences } from '../../../schemas/prefer.ts'
@@ -51,6 +51,8 @@ export interface CompiledBatch {
    * nothing is prepared.
    */
   readonly comment?: string
+  /** Whether it uses no statement that was prepared before. */
+  readonly unprepared?: boolean
 }
 
 /** A query of types in one row, and what keeps that row. */
@@ -80,22 +82,6 @@ export interface LearnedTypes {
   readonly renew: () => boolean
 }
 
-/** What an attempt does differently from the first one. */
-export interface AttemptVariant {
-  /** Use no statement that was prepared before. */
-  readonly unprepared?: boolean
-}
-
-/** A batch as one attempt sends it. */
-export interface AttemptBatch extends CompiledBatch {
-  readonly variant?: AttemptVariant
-}
-
-/** The batch in this variant. */
-export function applyVariant (batch: CompiledBatch, variant: AttemptVariant): AttemptBatch {
-  return { ...batch, variant }
-}
-
 /**
  * The batch without its operations. In their place it has a statement that fails: because the role
  * may not use the schema of these tables, or with `refused`.
@@ -103,7 +89,7 @@ export function applyVariant (batch: CompiledBatch, variant: AttemptVariant): At
 export function refuseOperations (
   batch: CompiledBatch,
   tables: readonly TableName[]
-): AttemptBatch {
+): CompiledBatch {
   const refusal = [refuseStatement(tables)]
   return { ...batch, operations: () => refusal, separate: undefined }
 }

@@ -20,7 +20,7 @@ import { renderTraceparent, type Trace } from '../../../schemas/http.ts'
 import { identifier } from '../../fragment/fragment.ts'
 import type { ConnectionFacts, FunctionCall } from '../../postgres/facts.ts'
 import type { Statement } from '../statement/statement.ts'
-import { runsCode, type AttemptBatch, type TransactionMode } from './compiled-batch.ts'
+import { runsCode, type CompiledBatch, type TransactionMode } from './compiled-batch.ts'
 import {
   claimStatement,
   loginRoleStatement,
@@ -68,7 +68,7 @@ export function beginOptions ({ isolation, access }: TransactionMode): string {
 
 /** Returns the steps before the operations. `begin`: with BEGIN. */
 export function buildStart (
-  batch: AttemptBatch,
+  batch: CompiledBatch,
   connection: ConnectionFacts,
   begin: boolean
 ): readonly Step[] {
@@ -92,7 +92,7 @@ export function buildStart (
 
 /** Returns the steps of all operations. */
 export function buildOperations (
-  batch: AttemptBatch,
+  batch: CompiledBatch,
   connection: ConnectionFacts
 ): readonly Step[] {
   const again = runsCode(batch) ? againSteps(batch, connection) : []
@@ -108,7 +108,7 @@ export function buildOperations (
 export function buildParts (
   statements: readonly Statement[],
   place: number,
-  batch: AttemptBatch,
+  batch: CompiledBatch,
   connection: ConnectionFacts
 ): readonly Step[] {
   const mustSetAgain = place < batch.count - 1 && statements.some(({ runsCode }) => runsCode)
@@ -123,7 +123,7 @@ export function buildParts (
  * the operations have kept them.
  */
 export function buildFinish (
-  batch: AttemptBatch,
+  batch: CompiledBatch,
   results: number | readonly string[] = batch.count
 ): readonly Step[] {
   const { key, mode } = batch
@@ -135,7 +135,7 @@ export function buildFinish (
   ])
 }
 
-function addComment ({ comment = '' }: AttemptBatch, steps: readonly Step[]): readonly Step[] {
+function addComment ({ comment = '' }: CompiledBatch, steps: readonly Step[]): readonly Step[] {
   if (comment === '') return steps
   return steps.map(step => ({
     ...step,
@@ -148,7 +148,7 @@ function addComment ({ comment = '' }: AttemptBatch, steps: readonly Step[]): re
  * read in it. What fails belongs to the operation before.
  */
 function againSteps (
-  { sessionAgain, workerSession }: AttemptBatch,
+  { sessionAgain, workerSession }: CompiledBatch,
   connection: ConnectionFacts
 ): ReadonlyArray<Omit<Step, 'place'>> {
   const again = sessionAgain(connection)
@@ -168,7 +168,7 @@ const ASCII = /^[\0-\x7f]*$/
  * 17 their triggers run under the current role. The role is set again for triggers that are
  * deferred a second time, to COMMIT.
  */
-function storeSteps (store: Statement, { role }: AttemptBatch): readonly Step[] {
+function storeSteps (store: Statement, { role }: CompiledBatch): readonly Step[] {
   return [loginRoleStatement, store, setRoleStatement(identifier(role))]
     .map(statement => ({ statement, place: 'key' }))
 }
@@ -211,7 +211,7 @@ export function buildReset ({ server }: ResetFacts): readonly [string, ...EndPar
  * answer. A pooler may not understand it.
  */
 export function isJoined (
-  { returnsPosition = false }: AttemptBatch,
+  { returnsPosition = false }: CompiledBatch,
   { server }: ResetFacts
 ): boolean {
   return server !== undefined && !returnsPosition
@@ -222,7 +222,7 @@ export function isJoined (
  * from giving the connection to another client before it is reset.
  */
 export function buildEnd (
-  batch: AttemptBatch,
+  batch: CompiledBatch,
   connection: ResetFacts
 ): readonly [string, ...EndPart[]] {
   const { mode: { tx }, comment = '' } = batch
