@@ -50,7 +50,7 @@ export async function checkBatch (
   for (const node of plan.operations) {
     const issue = await explain(node, plan, options)
     if (issue !== undefined) issues.push(issue)
-    issues.push(...await checkReaders(node, plan, options))
+    issues.push(...checkReaders(node, plan, options))
   }
   return issues.sort((a, b) => a.index - b.index)
 }
@@ -87,58 +87,31 @@ async function explain (
 }
 
 /** Finds the operations that read a column which `node` does not return. */
-async function checkReaders (
+function checkReaders (
   node: PlanNode,
   plan: Plan,
-  options: CheckOptions
-): Promise<readonly CheckIssue[]> {
+  { compiler }: CheckOptions
+): readonly CheckIssue[] {
   const uses = plan.referenceUses.get(node.index) ?? []
-  const issues: CheckIssue[] = []
-  for (const column of columnsRead(uses)) {
-    if (await returnsColumn(node, column, { plan, ...options })) continue
+  const missing = columnsRead(uses).filter(column => !returnsColumn(node, column, compiler))
+  return missing.flatMap(column => {
     const readers = uses.filter(({ reference }) => reference.column === column)
-    for (const reader of new Set(readers.map(use => use.reader))) {
+    return [...new Set(readers.map(({ reader }) => reader))].map(index => {
       const message = `"${node.id}" returns no column "${column}".`
-      const place = { op: (plan.operations[reader] as PlanNode).id, index: reader }
-      issues.push({
-        failure: failure('reference_column_missing', message, place),
-        index: reader,
-        column
-      })
-    }
-  }
-  return issues
+      const { id: op } = plan.operations[index] as PlanNode
+      const found = failure('reference_column_missing', message, { op, index })
+      return { failure: found, index, column }
+    })
+  })
 }
 
-/** An operation without a list of columns returns those of its table. */
-async function returnsColumn (
-  { index, id, table, output }: PlanNode,
+/** An operation without a list of columns returns those of its table, which have been read. */
+function returnsColumn (
+  { table, output }: PlanNode,
   column: string,
-  { plan, ...options }: CheckOptions & { readonly plan: Plan }
-): Promise<boolean> {
-  if (output !== undefined && !output.some(isAllColumns)) {
-    return output.some(({ name }) => name === column)
-  }
-  const select: PlanNode = {
-    kind: 'select',
-    index,
-    id,
-    table,
-    output: [
-      { name: column, path: { column, keys: [], resultType: 'column' }, aggregate: undefined }
-    ],
-    where: [],
-    distinct: false,
-    having: [],
-    groupBy: [],
-    order: [],
-    after: undefined,
-    limit: undefined,
-    offset: undefined,
-    lock: undefined,
-    expect: undefined,
-    when: []
-  }
-  const issue = await explain(select, plan, options)
-  return issue?.failure.details.sqlstate !== SqlState.undefined_column
+  { columnTypes }: Compiler
+): boolean {
+  if (output?.some(({ name }) => name === column) === true) return true
+  return (output === undefined || output.some(isAllColumns)) &&
+    columnTypes.lookup(table)?.has(column) !== false
 }

@@ -126,7 +126,11 @@ t.test('references are checked', async t => {
   {"id": "last", "op": "delete", "table": "things",
     "where": {"name": {"in": ["$some.0.name", "$some.0.id", "$all.0.nmae", "$all.1.nmae"]}}},
   {"id": "missing", "op": "select", "table": "thingz"},
-  {"id": "more", "op": "select", "table": "things", "where": {"id": {"eq": "$missing.0.x"}}}
+  {"id": "more", "op": "select", "table": "things", "where": {"id": {"eq": "$missing.0.x"}}},
+  {"id": "wide", "op": "select", "table": "things",
+    "columns": ["*", {"column": "name", "as": "title"}]},
+  {"id": "end", "op": "select", "table": "things",
+    "where": {"name": {"in": ["$wide.0.title", "$wide.0.name", "$wide.0.nmae"]}}}
 ]`)
   t.equal(code, 1)
   t.same(out.match(/(?<=^<stdin>:).*/gm), [
@@ -134,7 +138,8 @@ t.test('references are checked', async t => {
     '9:61: operation 3 (last): reference_column_missing: "all" returns no column "nmae".',
     '9:31: operation 3 (last): reference_column_missing: "some" returns no column "name".',
     '10:37: operation 4 (missing): undefined_table: Table "thingz" does not exist in ' +
-    'schema "public". Did you mean "things"?'
+    'schema "public". Did you mean "things"?',
+    '15:64: operation 7 (end): reference_column_missing: "wide" returns no column "nmae".'
   ])
 })
 
