@@ -2,18 +2,11 @@
  * Translates errors of Citus. Those of workers become errors as PostgreSQL would report them, and
  * refusals get a message that says what to do.
  */
+import type { DatabaseError } from './database-error.ts'
 import { SqlState } from './sqlstates.ts'
 
-interface Reported {
-  readonly code: string
-  readonly message: string
-  readonly routine?: string
-  readonly detail?: string
-  readonly constraint_name?: string
-}
-
 /** Returns the error with the names and the message that the client gets. */
-export function fromCitus<Error extends Reported> (error: Error): Error {
+export function fromCitus (error: DatabaseError): DatabaseError {
   const found = refusing.has(error.code)
     ? refusals.find(([pattern, , , detail]) =>
       pattern.test(error.message) && (detail === undefined || detail.test(error.detail ?? ''))
@@ -137,7 +130,7 @@ const namesConstraint: ReadonlySet<string> = new Set([
  * Citus passes on the message of a worker, in which tables and constraints have the id of a shard
  * at their end, and leaves out the fields of the error.
  */
-function withoutShards<Error extends Reported> (error: Error): Error {
+function withoutShards (error: DatabaseError): DatabaseError {
   if (error.routine !== 'ReportResultError') return error
   const remove = (text: string): string =>
     text.replaceAll(/_(\d{6,18})(?="|$)/g, (all, id) => Number(id) < FIRST_SHARD ? all : '')

@@ -5,32 +5,9 @@
 import { Failure, failure, withReason, type FailureDetails } from './catalogue.ts'
 import { fromCitus } from './citus.ts'
 import { conditions } from './conditions.ts'
+import type { DatabaseError } from './database-error.ts'
 import { findFunction, isSchemaFault } from './schema-fault.ts'
 import { classOf, isValueError, SqlState, SqlStateClass } from './sqlstates.ts'
-
-/** The fields we use of an ErrorResponse (protocol docs, "Error and Notice Message Fields"). */
-export interface DatabaseError {
-  readonly code: string
-  readonly message: string
-  readonly severity?: string
-  /** The severity in the language of the server. A pooler may send only this one, in English. */
-  readonly severity_local?: string
-  readonly routine?: string
-  readonly detail?: string
-  readonly hint?: string
-  readonly schema_name?: string
-  readonly table_name?: string
-  readonly column_name?: string
-  readonly constraint_name?: string
-  /** Position in the text of the statement; missing for an error inside a function. */
-  readonly position?: string
-  /** Position in the text of a statement inside a function. */
-  readonly internal_position?: string
-  /** Context: the parameter that could not be converted, or the functions that were running. */
-  readonly where?: string
-  /** Text of the statement, added by attempt.ts. */
-  readonly query?: string
-}
 
 type ErrorOrigin = Pick<DatabaseError, 'code' | 'routine' | 'position'>
 

@@ -2,22 +2,14 @@
  * Tells faults of the schema from mistakes of a request. A function, trigger or policy that names
  * what does not exist fails with the same SQLSTATE as a request that does.
  */
+import type { DatabaseError } from './database-error.ts'
 import { classOf, SqlState, SqlStateClass } from './sqlstates.ts'
-
-/** The fields of an error of PostgreSQL that are read here; see DatabaseError. */
-interface Reported {
-  readonly code: string
-  readonly routine?: string
-  readonly position?: string
-  readonly internal_position?: string
-  readonly where?: string
-}
 
 /**
  * Whether code of the database is faulty: it cannot be parsed or planned, reads a record that has
  * no value, or calls itself without end. What it raises by RAISE is a message to the client.
  */
-export function isSchemaFault (error: Reported): boolean {
+export function isSchemaFault (error: DatabaseError): boolean {
   const { code, routine } = error
   if (routine === 'exec_stmt_raise') return false
   // Policies and views that read themselves. They are part of the statement, without a context.
@@ -42,7 +34,7 @@ const codes: ReadonlySet<string> = new Set([
  * on from a worker.
  */
 function isInsideFunction (
-  { position, internal_position: internal, where, routine }: Reported
+  { position, internal_position: internal, where, routine }: DatabaseError
 ): boolean {
   if (internal !== undefined) return true
   return position === undefined && where !== undefined && !PARAMETER.test(where) &&
@@ -57,7 +49,7 @@ const PARAMETER = /^[^\n$]*\$[0-9]+\b[^\n]*$/
  * `name(types)` for PL/pgSQL, `name` for SQL. Texts of statements are skipped: they may contain
  * values.
  */
-export function findFunction ({ where = '' }: Reported): string | undefined {
+export function findFunction ({ where = '' }: DatabaseError): string | undefined {
   for (const line of where.slice(0, MAX_CONTEXT).split('\n')) {
     const signature = line.includes('PL/pgSQL') ? SIGNATURE.exec(line)?.[0] : undefined
     const name = signature ?? QUOTED_NAME.exec(line)?.[1]

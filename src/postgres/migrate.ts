@@ -1,6 +1,6 @@
 /** Creates the objects that the service needs in the database, by running deploy/migrate.sql. */
 import type { DatabaseTarget } from '../../schemas/database.ts'
-import type { DatabaseError } from '../errors/postgres.ts'
+import type { DatabaseError } from '../errors/database-error.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 import { identifier, render } from '../fragment/fragment.ts'
 import { closeConnection, query } from './connection.ts'

@@ -4,7 +4,7 @@
  */
 import postgres from 'postgres'
 import type { DatabaseTarget } from '../../schemas/database.ts'
-import type { DatabaseError } from '../errors/postgres.ts'
+import type { DatabaseError } from '../errors/database-error.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 import type { RecentTexts } from '../fragment/recent-texts.ts'
 import { connectSocket } from './connect.ts'

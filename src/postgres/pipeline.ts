@@ -2,7 +2,7 @@
  * Sends statements to PostgreSQL in one write and reads their answers. Statements of one group end
  * with one Sync: after an error the server skips the rest of the group.
  */
-import type { DatabaseError } from '../errors/postgres.ts'
+import type { DatabaseError } from '../errors/database-error.ts'
 import type { ParameterText } from '../fragment/fragment.ts'
 import type { DriverSocket, Receiver } from './driver-socket.ts'
 import type { FunctionCall } from './facts.ts'

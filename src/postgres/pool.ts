@@ -5,7 +5,7 @@
 import { Pool, TimeoutError } from 'tarn'
 import type { DatabaseTarget } from '../../schemas/database.ts'
 import { failure, type FailureCode } from '../errors/catalogue.ts'
-import type { DatabaseError } from '../errors/postgres.ts'
+import type { DatabaseError } from '../errors/database-error.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 import {
   closeConnection,

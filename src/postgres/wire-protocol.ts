@@ -2,7 +2,7 @@
  * The format of PostgreSQL's protocol messages: a type byte, the length of the rest, the body.
  * Source: https://www.postgresql.org/docs/18/protocol-message-formats.html
  */
-import type { DatabaseError } from '../errors/postgres.ts'
+import type { DatabaseError } from '../errors/database-error.ts'
 
 /** The type and the length, which counts itself but not the type. */
 export const HEADER_BYTES = 5

@@ -5,7 +5,7 @@
 import postgres from 'postgres'
 import type { DatabaseTarget } from '../../schemas/database.ts'
 import { Failure, failure } from '../errors/catalogue.ts'
-import type { DatabaseError } from '../errors/postgres.ts'
+import type { DatabaseError } from '../errors/database-error.ts'
 import {
   constant,
   identifier,

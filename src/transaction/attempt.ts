@@ -21,7 +21,8 @@
  * This file reports what happened; execute.ts and to-failure.ts decide what follows from it.
  */
 import { failure } from '../errors/catalogue.ts'
-import { withLaterCondition, type DatabaseError } from '../errors/postgres.ts'
+import type { DatabaseError } from '../errors/database-error.ts'
+import { withLaterCondition } from '../errors/postgres.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 import {
   destroyConnection,

@@ -4,7 +4,8 @@
  */
 import { operators, type Operator, type OperatorName } from '../../schemas/operator.ts'
 import { quote } from '../errors/catalogue.ts'
-import { NO_BINARY_INPUT, quotedText, type DatabaseError } from '../errors/postgres.ts'
+import type { DatabaseError } from '../errors/database-error.ts'
+import { NO_BINARY_INPUT, quotedText } from '../errors/postgres.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
 import { render } from '../fragment/fragment.ts'
 import { flattenConditions } from '../plan/filter.ts'

@@ -3,7 +3,7 @@
  * row. If there are several rows, the key in the detail of the error shows it, if exactly one of
  * them has this key: `Key (sku)=(apple) already exists.`
  */
-import type { DatabaseError } from '../errors/postgres.ts'
+import type { DatabaseError } from '../errors/database-error.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
 import { textOf, type Json, type JsonObject } from '../json/parse.ts'
 import { storedRows, type KnownValues } from '../plan/find-value.ts'

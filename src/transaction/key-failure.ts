@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { failure, quote, withReason, type Failure } from '../errors/catalogue.ts'
-import type { DatabaseError } from '../errors/postgres.ts'
+import type { DatabaseError } from '../errors/database-error.ts'
 import { SqlState, isUndefinedTable } from '../errors/sqlstates.ts'
 import { query, type Connection } from '../postgres/connection.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'

@@ -1,7 +1,7 @@
 /**
  * How an attempt to run a batch can end, and how the batch can end.
  */
-import type { DatabaseError } from '../errors/postgres.ts'
+import type { DatabaseError } from '../errors/database-error.ts'
 import type { NamedPart } from '../plan/plan.ts'
 import type { TransactionId } from '../sql/frame/server-state.ts'
 import type { Place } from '../sql/frame/steps.ts'

@@ -2,7 +2,7 @@
  * The report on a batch that was sent, for logs, metrics and traces.
  */
 import type { OperationKind } from '../../schemas/operation.ts'
-import type { DatabaseError } from '../errors/postgres.ts'
+import type { DatabaseError } from '../errors/database-error.ts'
 import { isSchemaFault } from '../errors/schema-fault.ts'
 import { isUndefinedTable } from '../errors/sqlstates.ts'
 import type { PlanNode } from '../plan/nodes.ts'

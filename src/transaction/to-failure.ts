@@ -10,7 +10,8 @@ import {
   refuse,
   withReason
 } from '../errors/catalogue.ts'
-import { fromDatabase, type DatabaseError } from '../errors/postgres.ts'
+import type { DatabaseError } from '../errors/database-error.ts'
+import { fromDatabase } from '../errors/postgres.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
 import type { Issue } from '../../schemas/error.ts'
 import type { Json } from '../json/parse.ts'

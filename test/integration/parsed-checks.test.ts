@@ -4,7 +4,8 @@
  */
 import t from 'tap'
 import { render, sql as write } from '../../src/fragment/fragment.ts'
-import { readRaised, type ServerError } from '../../src/sql/statement/raised-error.ts'
+import type { DatabaseError } from '../../src/errors/database-error.ts'
+import { readRaised } from '../../src/sql/statement/raised-error.ts'
 import {
   ColumnTypes,
   buildParsedCheck,
@@ -41,7 +42,7 @@ t.test('a column of each type against the condition of each other type', async t
     const query = `explain (verbose, costs off) select from known where ${
       render(buildParsedCheck(check) ?? write`false`).text
     }`
-    return sql.unsafe(query).then(rows => JSON.stringify(rows), (error: ServerError) =>
+    return sql.unsafe(query).then(rows => JSON.stringify(rows), (error: DatabaseError) =>
       readRaised({ ...error, message: error.message, query })?.kind ?? error.code)
   }
   let refused = 0

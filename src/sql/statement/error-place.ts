@@ -3,16 +3,10 @@
  * statement, or the number of a parameter that it could not convert. Nothing is read from the
  * message, which depends on lc_messages.
  */
+import type { DatabaseError } from '../../errors/database-error.ts'
 
-/** The members of a PostgreSQL error that name a place in the statement. */
-export interface PlacedError {
-  /** The position of the error in the statement, in characters from 1. */
-  readonly position?: string
-  /** The context: `unnamed portal parameter $1 = '...'`, or the functions that were running. */
-  readonly where?: string
-  /** The text of the statement, added by attempt.ts. */
-  readonly query?: string
-}
+/** The members of an error that name a place in the statement. */
+export type PlacedError = Pick<DatabaseError, 'position' | 'where' | 'query'>
 
 /** The text of the statement from the position of the error; '' without a position. */
 export function textAtError ({ position, query = '' }: PlacedError): string {

@@ -4,6 +4,7 @@
  * text contains a secret of this process.
  */
 import { randomBytes, randomUUID } from 'node:crypto'
+import type { DatabaseError } from '../../errors/database-error.ts'
 import {
   constant,
   parameter,
@@ -13,7 +14,7 @@ import {
   type RenderedSql,
   type Slot
 } from '../../fragment/fragment.ts'
-import { textAtError, type PlacedError } from './error-place.ts'
+import { textAtError } from './error-place.ts'
 
 const SECRET = `oneflight-${randomUUID()}`
 const RAISED = new RegExp(`${SECRET}:([a-z]+):([0-9a-f]+)`)
@@ -170,17 +171,10 @@ export function hideSecrets (
   }
 }
 
-/** The members of a PostgreSQL error that identify a raised error. */
-export interface ServerError extends PlacedError {
-  readonly code: string
-  readonly message: string
-  readonly routine?: string | undefined
-}
-
 /**
  * Returns the raised error in an error of PostgreSQL; undefined if the service did not raise it.
  */
-export function readRaised (error: ServerError): RaisedError | undefined {
+export function readRaised (error: DatabaseError): RaisedError | undefined {
   if (error.code === '42883' || error.code === '42725') return readMissingOperator(error)
   if (error.code === '42704') return readMissingSetting(error)
   if (error.code === '42804') return readOtherLimit(error)
@@ -192,12 +186,12 @@ export function readRaised (error: ServerError): RaisedError | undefined {
 }
 
 /** A condition of compareLimits, and not a function that fails in the same way. */
-function readOtherLimit ({ routine, where }: ServerError): RaisedError | undefined {
+function readOtherLimit ({ routine, where }: DatabaseError): RaisedError | undefined {
   const isOurs = routine === 'analyzeCTE' && where === undefined
   return isOurs ? { kind: 'types', value: 0 } : undefined
 }
 
-function readMissingSetting ({ message, routine }: ServerError): RaisedError | undefined {
+function readMissingSetting ({ message, routine }: DatabaseError): RaisedError | undefined {
   // A condition of buildParsedCheck: an array has no array type.
   if (routine === 'enforce_generic_type_consistency') return { kind: 'types', value: 0 }
   const [, source] = message.split(MISSING)
@@ -220,7 +214,7 @@ const JOIN_OPERATOR =
  * for a column whose type does not have their operator,
  * or can be cast to several types that have it ("char").
  */
-function readMissingOperator (error: ServerError): RaisedError | undefined {
+function readMissingOperator (error: DatabaseError): RaisedError | undefined {
   const text = textAtError(error)
   if (TYPE_OPERATOR.test(text)) return { kind: 'types', value: 0 }
   const found = JOIN_OPERATOR.exec(text)

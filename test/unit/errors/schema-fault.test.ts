@@ -3,7 +3,7 @@
  * texts of any language.
  */
 import t from 'tap'
-import type { DatabaseError } from '../../../src/errors/postgres.ts'
+import type { DatabaseError } from '../../../src/errors/database-error.ts'
 import { findFunction, isSchemaFault } from '../../../src/errors/schema-fault.ts'
 
 const error = (more: Partial<DatabaseError>): DatabaseError =>
