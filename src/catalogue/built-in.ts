@@ -19,12 +19,9 @@ export const TypeOid = {
   bpchar: 1042,
   varchar: 1043,
   date: 1082,
-  time: 1083,
   timestamp: 1114,
   timestamptz: 1184,
-  float8: 701,
   interval: 1186,
-  timetz: 1266,
   bit: 1560,
   varbit: 1562,
   numeric: 1700,
@@ -60,7 +57,7 @@ const BASE_TYPES: readonly Entry[] = [
   [628, 629, 'line', 'list'],
   [650, 651, 'cidr', 'plain'],
   [700, 1021, 'float4', 'plain', 'real'],
-  [TypeOid.float8, 1022, 'float8', 'plain', 'double precision'],
+  [701, 1022, 'float8', 'plain', 'double precision'],
   [718, 719, 'circle', 'list'],
   [774, 775, 'macaddr8', 'plain'],
   [790, 791, 'money', 'money'],
@@ -70,11 +67,11 @@ const BASE_TYPES: readonly Entry[] = [
   [TypeOid.bpchar, 1014, 'bpchar', 'characters', 'character'],
   [TypeOid.varchar, 1015, 'varchar', 'characters', 'character varying'],
   [TypeOid.date, 1182, 'date', 'date'],
-  [TypeOid.time, 1183, 'time', 'time', 'time without time zone'],
+  [1083, 1183, 'time', 'time', 'time without time zone'],
   [TypeOid.timestamp, 1115, 'timestamp', 'timestamp', 'timestamp without time zone'],
   [TypeOid.timestamptz, 1185, 'timestamptz', 'timestamptz', 'timestamp with time zone'],
   [TypeOid.interval, 1187, 'interval', 'interval'],
-  [TypeOid.timetz, 1270, 'timetz', 'timetz', 'time with time zone'],
+  [1266, 1270, 'timetz', 'timetz', 'time with time zone'],
   [TypeOid.bit, 1561, 'bit', 'plain'],
   [TypeOid.varbit, 1563, 'varbit', 'plain', 'bit varying'],
   [TypeOid.numeric, 1231, 'numeric', 'numeric'],
@@ -165,6 +162,15 @@ export function builtInType (oid: number, modifier: number): Type | undefined {
   if (type === undefined || modifier === -1) return type
   return withModifier(type, modifier)
 }
+
+/** Returns a built-in type by its name in pg_type: `int4`. */
+export function builtInNamed (typname: string): NamedBase {
+  return NAMED.get(typname) as NamedBase
+}
+
+type NamedBase = BaseType & { readonly sql: Fragment }
+
+const NAMED = new Map(BASE_TYPES.map(([oid, , typname]) => [typname, TYPES.get(oid) as NamedBase]))
 
 function withModifier (type: BaseType | ArrayType | RangeType, modifier: number): Type {
   switch (type.kind) {

@@ -2,7 +2,7 @@
  * Writes JSON as the text that PostgreSQL reads as a value of a type, exactly; or finds why it
  * cannot be stored exactly.
  */
-import { builtInType, TypeOid } from '../catalogue/built-in.ts'
+import { builtInNamed } from '../catalogue/built-in.ts'
 import {
   baseOf,
   type ArrayType,
@@ -145,9 +145,9 @@ export function factorType (type: Type): Type {
   return isNumber ? FLOAT : type
 }
 
-const FLOAT = builtInType(TypeOid.float8, -1) as BaseType
-const INTEGER = builtInType(TypeOid.int4, -1) as BaseType
-const INTERVAL = builtInType(TypeOid.interval, -1) as BaseType
+const FLOAT = builtInNamed('float8')
+const INTEGER = builtInNamed('int4')
+const INTERVAL = builtInNamed('interval')
 
 /** int8, int2, int4, float4, float8, money, interval and numeric. */
 const COUNTED_OIDS: ReadonlySet<number> = new Set([20, 21, 23, 700, 701, 790, 1186, 1700])

@@ -1,11 +1,9 @@
 /**
  * SQL for the output of an operation, also for whether a row is inserted or updated.
  */
-import { casts } from '../../../schemas/cast.ts'
 import {
   constant,
   empty,
-  fill,
   identifier,
   join,
   sql,
@@ -36,6 +34,7 @@ import {
 import type { TableColumns } from '../values/column-types.ts'
 import type { CompileOptions } from '../values/context.ts'
 import type { ComparedColumns } from '../values/operand.ts'
+import { typeOfCast } from '../values/sources.ts'
 import type { TypedPath } from '../values/typed-json.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 
@@ -63,7 +62,7 @@ export function outputValue (
   { aggregate, cast, distinct }: OutputColumn,
   value: Fragment
 ): Fragment {
-  const converted = cast === undefined ? value : sql`(${value})::${fill(casts[cast], {})}`
+  const converted = cast === undefined ? value : sql`(${value})::${typeOfCast(cast).sql}`
   if (aggregate === undefined) return converted
   return sql`${AGGREGATES[aggregate]}(${distinct === true ? sql`distinct ` : empty}${converted})`
 }

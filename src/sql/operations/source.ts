@@ -1,10 +1,8 @@
 /**
  * Builds the query of `from`, and what joins an update or a delete to its rows.
  */
-import { casts } from '../../../schemas/cast.ts'
 import {
   empty,
-  fill,
   identifier,
   join,
   sql,
@@ -94,7 +92,7 @@ function buildSourceRows (
   values: TypedValues
 ): Fragment {
   const types = fields.map(({ type }) =>
-    typeof type === 'string' ? fill(casts[type], {}) : values.fieldType(type)
+    typeof type === 'string' ? typeOfCast(type).sql : values.fieldType(type)
   )
   if (types.every(type => type !== undefined)) {
     const columns = fields.map(({ name }, i) => sql`${identifier(name)} ${types[i] as Fragment}`)
@@ -103,7 +101,7 @@ function buildSourceRows (
   }
   const examples = fields.map(({ type }) =>
     typeof type === 'string'
-      ? sql`null::${fill(casts[type], {})}`
+      ? sql`null::${typeOfCast(type).sql}`
       : typeExample(type.path, values.table, type)
   )
   return values.converter.buildFieldRows({

@@ -1,9 +1,10 @@
 /**
  * What is known of the values that operations return, for later ones that refer to them.
  */
-import type { CastName } from '../../../schemas/cast.ts'
-import { builtInType, TypeOid } from '../../catalogue/built-in.ts'
-import type { Type } from '../../catalogue/type.ts'
+import { casts, type CastName } from '../../../schemas/cast.ts'
+import { builtInNamed } from '../../catalogue/built-in.ts'
+import type { BaseType, Type } from '../../catalogue/type.ts'
+import type { Fragment } from '../../fragment/fragment.ts'
 import { isNested } from '../../plan/nested.ts'
 import type { OutputColumn, PlanNode } from '../../plan/nodes.ts'
 import { isAllColumns, isUnchanged } from '../../plan/output.ts'
@@ -105,24 +106,6 @@ function computed (name: CastName): SourceColumn {
 }
 
 /** The type of a cast. */
-export function typeOfCast (name: CastName): Type {
-  return builtInType(OIDS[name], -1) as Type
+export function typeOfCast (name: CastName): BaseType & { readonly sql: Fragment } {
+  return builtInNamed(casts[name])
 }
-
-/** The types of casts, by the words of requests (pg_type.dat). */
-const OIDS = {
-  text: 25,
-  int: TypeOid.int4,
-  bigint: 20,
-  numeric: TypeOid.numeric,
-  float8: 701,
-  boolean: 16,
-  date: TypeOid.date,
-  time: TypeOid.time,
-  timestamp: TypeOid.timestamp,
-  timestamptz: TypeOid.timestamptz,
-  interval: TypeOid.interval,
-  uuid: 2950,
-  json: TypeOid.json,
-  jsonb: TypeOid.jsonb
-} as const satisfies Record<CastName, number>
