@@ -9,9 +9,6 @@ import type { BaseType, Form, Type } from './type.ts'
 const MAX_TYPES = 200
 const MAX_ATTRIBUTES = 200
 
-/** An enum with more labels is known without them. */
-const MAX_LABELS = 100
-
 /** A type as typesOfRelation returns it. */
 export type TypeRow = readonly [
   oid: number,
@@ -27,8 +24,8 @@ export type TypeRow = readonly [
   modifier: number,
   delimiter: string,
   isBinary: boolean,
-  /** Labels of an enum, or attributes of a composite. null: it has none, or too many. */
-  members: readonly string[] | readonly AttributeRow[] | null,
+  /** The attributes of a composite; null: it has none. */
+  attributes: readonly AttributeRow[] | null,
   /** The OID of the relation of a composite; or 0. */
   relation: number
 ]
@@ -60,7 +57,7 @@ export function typesIn (roots: Fragment): Fragment {
     )
     select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(y.oid::pg_catalog.int8,
         y.typtype, s.nspname, y.typname, y.typcategory, ${PART}::pg_catalog.int8, y.typtypmod,
-        y.typdelim, y.typsend::pg_catalog.oid operator(pg_catalog.<>) 0, ${MEMBERS},
+        y.typdelim, y.typsend::pg_catalog.oid operator(pg_catalog.<>) 0, ${ATTRIBUTES},
         y.typrelid::pg_catalog.int8)
         order by y.oid), '[]')
       from (select r.oid from reached as r limit ${integer(MAX_TYPES)}) as r
@@ -85,13 +82,8 @@ const PART = sql`case when y.typtype operator(pg_catalog.=) 'd' then y.typbasety
       where g.rngtypid operator(pg_catalog.=) y.oid or g.rngmultitypid operator(pg_catalog.=) y.oid)
     else 0 end`
 
-/** The labels of a type `y`, or its attributes: one more than the maximum if it has more. */
-const MEMBERS = sql`case when y.typtype operator(pg_catalog.=) 'e' then (
-    select pg_catalog.json_agg(e.enumlabel order by e.enumsortorder) from (
-      select e.enumlabel, e.enumsortorder from pg_catalog.pg_enum as e
-      where e.enumtypid operator(pg_catalog.=) y.oid
-      order by e.enumsortorder limit ${integer(MAX_LABELS + 1)}) as e)
-  when y.typtype operator(pg_catalog.=) 'c' then (
+/** The attributes of a type `y`: one more than the maximum if it has more. */
+const ATTRIBUTES = sql`case when y.typtype operator(pg_catalog.=) 'c' then (
     select pg_catalog.json_agg(pg_catalog.json_build_array(a.attname,
       a.atttypid::pg_catalog.int8, a.atttypmod) order by a.attnum) from (
       select a.attname, a.atttypid, a.atttypmod, a.attnum from pg_catalog.pg_attribute as a
@@ -111,13 +103,13 @@ export function readTypes (rows: readonly TypeRow[], schema: string): FindType {
     if (type !== undefined) return type
     const row = rowsByOid.get(oid)
     const named = { oid, name: nameOfRow(row, schema), sql: sqlOfRow(row, schema) }
-    const members = row?.[9] ?? []
-    if (row?.[1] === 'c' && members.length <= MAX_ATTRIBUTES) {
+    const parts = row?.[9] ?? []
+    if (row?.[1] === 'c' && parts.length <= MAX_ATTRIBUTES) {
       const attributes = new Map<string, Type>()
       const composite: Type = { ...named, kind: 'composite', relation: row[10], attributes }
       // First, in case that a type contains itself.
       known.set(key, composite)
-      for (const [name, part, partModifier] of members as readonly AttributeRow[]) {
+      for (const [name, part, partModifier] of parts) {
         attributes.set(name, find(part, partModifier))
       }
       return composite
@@ -138,14 +130,12 @@ interface ReadContext {
 }
 
 function readType (row: TypeRow, { named, modifier, find }: ReadContext): Type {
-  const [, kind, , name, category, part, partModifier, delimiter, isBinary, members] = row
+  const [, kind, , name, category, part, partModifier, delimiter, isBinary] = row
   switch (kind) {
     case 'd':
       return { ...named, kind: 'domain', base: find(part, partModifier) }
-    case 'e': {
-      const labels = (members ?? []) as readonly string[]
-      return { ...named, kind: 'enum', labels: labels.length > MAX_LABELS ? undefined : labels }
-    }
+    case 'e':
+      return { ...named, kind: 'enum' }
     case 'r':
     case 'm':
       return { ...named, kind: kind === 'r' ? 'range' : 'multirange', subtype: find(part, -1) }

@@ -94,8 +94,6 @@ export interface DomainType extends NamedType {
 
 export interface EnumType extends NamedType {
   readonly kind: 'enum'
-  /** Undefined: it has too many. */
-  readonly labels: readonly string[] | undefined
 }
 
 export interface RangeType extends NamedType {

@@ -25,7 +25,7 @@ const rows: readonly TypeRow[] = [
   [20_000, 'c', 's', 'price', 'C', 0, -1, ',', true,
     [['amount', 1700, numeric(10, 2)], ['curr', 1042, 7], ['tags', 1009, -1]], 20_000],
   [20_001, 'b', 's', '_price', 'A', 20_000, -1, ',', true, null, 0],
-  [20_002, 'e', 's', 'mood', 'E', 0, -1, ',', true, ['sad', 'so "so"'], 0],
+  [20_002, 'e', 's', 'mood', 'E', 0, -1, ',', true, null, 0],
   [20_003, 'd', 's', 'cents', 'N', 1700, numeric(10, 2), ',', true, null, 0],
   [20_004, 'd', 'other', 'centses', 'A', 20_005, -1, ',', true, null, 0],
   [20_005, 'b', 's', '_cents', 'A', 20_003, -1, ',', true, null, 0],
@@ -38,11 +38,9 @@ const rows: readonly TypeRow[] = [
   [20_011, 'b', 's', '_node', 'A', 20_010, -1, ',', true, null, 0],
   [20_012, 'c', 's', 'wide', 'C', 0, -1, ',', true,
     Array.from({ length: 201 }, (_, i) => [`a${i}`, 23, -1] as const), 20_012],
-  [20_013, 'e', 's', 'letters', 'E', 0, -1, ',', true, Array(101).fill('a') as string[], 0],
   [20_014, 'c', 's', 'nothing', 'C', 0, -1, ',', true, null, 20_014],
   [20_015, 'b', 's', 'citext', 'S', 0, -1, ',', true, null, 0],
   [20_016, 'p', 's', 'record', 'P', 0, -1, ',', true, null, 0],
-  [20_018, 'e', 's', 'empty', 'E', 0, -1, ',', true, null, 0],
   [20_017, 'b', 's', '_mood', 'A', 20_002, -1, ',', true, null, 0]
 ]
 
@@ -464,9 +462,6 @@ t.test('names of types, and types that statements name', t => {
   t.equal(types.centses.sql, undefined)
   t.not(types.price.sql, undefined)
   t.equal(types.missing.sql, undefined)
-  t.match(find(20_013, -1), { kind: 'enum', labels: undefined })
-  t.match(find(20_002, -1), { kind: 'enum', labels: ['sad', 'so "so"'] })
-  t.match(find(20_018, -1), { kind: 'enum', labels: [] })
   t.match(find(20_016, -1), { kind: 'unknown' })
   t.equal(builtInType(3904, 5), builtInType(3904, -1))
   t.end()
