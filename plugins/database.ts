@@ -9,8 +9,8 @@ import type { DatabaseTarget } from '../schemas/database.ts'
 import type { DatabaseError } from '../src/errors/database-error.ts'
 import { withoutValues } from '../src/errors/postgres.ts'
 import type { Connection } from '../src/postgres/connection.ts'
-import { createHealthCheck } from '../src/postgres/health-check.ts'
-import { createPool, type ConnectionPool } from '../src/postgres/pool.ts'
+import { HealthCheck } from '../src/postgres/health-check.ts'
+import { ConnectionPool } from '../src/postgres/pool.ts'
 import { Compiler } from '../src/sql/compiler.ts'
 import { startupSettings } from '../src/sql/frame/session.ts'
 import type { Database, Observer, Server } from '../src/transaction/decorators.ts'
@@ -32,21 +32,16 @@ async function database (
   { config, database: target, replica: replicaTarget }: DatabaseOptions
 ): Promise<void> {
   const { log } = app
-  const warnOfSchemas = createSchemaWarning(log)
-  const pool = openPool(log, { config, target, warnOfSchemas })
+  const warn = createWarning(log)
+  const pool = openPool(log, { config, target, warn })
   const replica = replicaTarget === undefined
     ? undefined
-    : openPool(log, {
-      config,
-      target: replicaTarget,
-      warnOfSchemas,
-      logFields: { server: 'replica' }
-    })
+    : openPool(log, { config, target: replicaTarget, warn, logFields: { server: 'replica' } })
   const pools = new Map<Server, ConnectionPool>([
     ['primary', pool],
     ...replica === undefined ? [] : [['replica', replica] as const]
   ])
-  const probe = createHealthCheck(target, change => {
+  const probe = new HealthCheck(target, change => {
     if ('failed' in change) {
       const reason = withoutValues(change.failed as DatabaseError)
       log.warn({ reason }, 'health check of the database failed')
@@ -81,40 +76,35 @@ async function database (
   })
 }
 
-type WarnOfSchemas = (unsafe: Connection['unsafeSchemas']) => void
+type Warn = (fields: object, message: string) => void
 
-/** Logs each ignored schema once, although every connection of both servers reports it. */
-function createSchemaWarning (log: FastifyBaseLogger): WarnOfSchemas {
+/** Logs each warning once, although every connection has it. */
+function createWarning (log: FastifyBaseLogger): Warn {
   const logged = new Set<string>()
-  return unsafe => {
-    for (const { schema, remedy } of unsafe.filter(({ remedy }) => !logged.has(remedy))) {
-      log.warn(
-        { schema, remedy },
-        'ignoring a schema of DB_EXTRA_SEARCH_PATH: token roles can create objects in it'
-      )
-      logged.add(remedy)
-    }
+  return (fields, message) => {
+    const key = JSON.stringify([fields, message])
+    if (!logged.has(key)) log.warn(fields, message)
+    logged.add(key)
   }
 }
 
 interface OpenPoolOptions {
   readonly config: Config
   readonly target: DatabaseTarget
-  readonly warnOfSchemas: WarnOfSchemas
+  readonly warn: Warn
   readonly logFields?: { readonly server?: 'replica' }
 }
 
 /** Opens a pool that logs when connecting fails and when it succeeds again. */
 function openPool (
   log: FastifyBaseLogger,
-  { config, target, warnOfSchemas, logFields = {} }: OpenPoolOptions
+  { config, target, warn, logFields = {} }: OpenPoolOptions
 ): ConnectionPool {
   const settings = batchSettings(config)
   let product: string | undefined
-  const warned = new Set<string>()
   /** Reasons of failed connections that were logged since the last success. */
   const logged = new Set<string>()
-  return createPool({
+  return new ConnectionPool({
     target,
     size: config.POOL_SIZE,
     queueSize: config.QUEUE_SIZE,
@@ -130,10 +120,14 @@ function openPool (
       } else if (logged.size > 0) log.info(logFields, 'reconnected to the database')
       logged.clear()
       for (const { fields, message } of findWarnings(connection, target, logFields.server)) {
-        if (!warned.has(message)) log.warn({ ...logFields, ...fields }, message)
-        warned.add(message)
+        warn({ ...logFields, ...fields }, message)
       }
-      warnOfSchemas(connection.unsafeSchemas)
+      for (const unsafe of connection.unsafeSchemas) {
+        warn(
+          unsafe,
+          'ignoring a schema of DB_EXTRA_SEARCH_PATH: token roles can create objects in it'
+        )
+      }
     },
     // Every request tries to connect: each reason is logged once. Only the message is logged,
     // without values, because error objects of postgres.js carry the options of DATABASE_URL.

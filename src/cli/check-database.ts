@@ -8,7 +8,7 @@ import type { DatabaseError } from '../errors/database-error.ts'
 import { withoutValues } from '../errors/postgres.ts'
 import type { Position } from '../json/json-text.ts'
 import type { Plan } from '../plan/plan.ts'
-import { createPool } from '../postgres/pool.ts'
+import { ConnectionPool } from '../postgres/pool.ts'
 import { Compiler } from '../sql/compiler.ts'
 import { checkBatch, type CheckIssue } from '../transaction/check-batch.ts'
 import { batchSettings } from '../transaction/run-batch.ts'
@@ -34,7 +34,7 @@ export function openDatabaseCheck (
   if (isReservedRole(role)) throw new UsageError(`role "${role}" is reserved by PostgreSQL`)
   if (role === target.user) throw new UsageError(`"${role}" is the login role of DATABASE_URL`)
   let reason: string | undefined
-  const pool = createPool({
+  const pool = new ConnectionPool({
     target,
     size: 1,
     // The next operation waits for the connection while it is reset.

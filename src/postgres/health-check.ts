@@ -13,14 +13,6 @@ type OnChange = (change: { readonly failed?: unknown }) => void
 const CACHE_MS = 1000
 const TIMEOUT_MS = 1000
 
-/**
- * Creates a health check. It opens its connection on the first call, with the connect timeout of
- * `target` reduced to a second.
- */
-export function createHealthCheck (target: DatabaseTarget, onChange: OnChange): HealthCheck {
-  return new HealthCheck(target, onChange)
-}
-
 export class HealthCheck {
   readonly #target: DatabaseTarget
   readonly #onChange: OnChange
@@ -33,6 +25,7 @@ export class HealthCheck {
   #checkedAt = -Infinity
   #failing = false
 
+  /** It connects on the first call, with the connect timeout of `target` reduced to a second. */
   constructor (target: DatabaseTarget, onChange: OnChange) {
     this.#onChange = onChange
     const connectTimeoutMs = Math.min(target.connectTimeoutMs, TIMEOUT_MS)

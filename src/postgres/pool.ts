@@ -117,11 +117,7 @@ export class Lease implements Disposable {
   }
 }
 
-/** Creates a pool. Connections are opened on demand. */
-export function createPool (options: PoolOptions): ConnectionPool {
-  return new ConnectionPool(options)
-}
-
+/** Connections are opened on demand. */
 export class ConnectionPool {
   readonly size: number
   readonly #options: PoolOptions

@@ -7,7 +7,7 @@ import { createServer, type AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { closeConnection } from '../../src/postgres/connection.ts'
-import { createHealthCheck } from '../../src/postgres/health-check.ts'
+import { HealthCheck } from '../../src/postgres/health-check.ts'
 import { openConnection } from '../../src/postgres/open-connection.ts'
 import type { CompiledBatch } from '../../src/sql/frame/compiled-batch.ts'
 import { executeBatch } from '../../src/transaction/execute.ts'
@@ -120,7 +120,7 @@ t.test('closing does not wait for a silent server', async t => {
     const { pool, run, openFailures } = useEngine(t, url, { target, queueTimeoutMs: 100 })
     await t.rejects(run([NAP]), { code: 'database_unavailable' }, url)
     const changes: object[] = []
-    const probe = createHealthCheck(target, change => changes.push(change))
+    const probe = new HealthCheck(target, change => changes.push(change))
     const answer = probe.reachable()
     await Promise.all([pool.close(), probe.close()])
     t.equal(await answer, false)
@@ -300,7 +300,7 @@ t.test('a connection that does not respond is closed', async t => {
 t.test('the health check follows the state of the database', async t => {
   const proxy = await useProxy(t, loginUrl)
   const reported: object[] = []
-  const probe = createHealthCheck(
+  const probe = new HealthCheck(
     parseDatabaseUrl(proxy.through(loginUrl)),
     change => reported.push(change)
   )
@@ -332,7 +332,7 @@ t.test('the health check follows the state of the database', async t => {
   t.equal(await probe.reachable(), false)
   await until(() => proxy.links.size === 0)
 
-  const never = createHealthCheck(parseDatabaseUrl('postgres://u@127.0.0.1:1/d'), () => {})
+  const never = new HealthCheck(parseDatabaseUrl('postgres://u@127.0.0.1:1/d'), () => {})
   t.equal(await never.reachable(), false)
   await never.close()
 })

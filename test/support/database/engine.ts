@@ -5,7 +5,7 @@
 import type { Test } from 'tap'
 import { defaultPreferences } from '../../../schemas/prefer.ts'
 import { parseDatabaseUrl } from '../../../src/config/database-url.ts'
-import { createPool, type ConnectionPool, type PoolOptions } from '../../../src/postgres/pool.ts'
+import { ConnectionPool, type PoolOptions } from '../../../src/postgres/pool.ts'
 import type { CompiledBatch } from '../../../src/sql/frame/compiled-batch.ts'
 import {
   sessionAgainStatement,
@@ -28,7 +28,7 @@ export interface Engine {
 /** Creates a pool, by default with one connection. The end of `t` closes it. */
 export function useEngine (t: Test, url: string, options: Partial<PoolOptions> = {}): Engine {
   const openFailures: unknown[] = []
-  const pool = createPool({
+  const pool = new ConnectionPool({
     target: parseDatabaseUrl(url),
     size: 1,
     queueSize: 100,
