@@ -139,7 +139,6 @@ export const promises: readonly Promised[] = [
       'second.',
     tests: [
       ['experiments/storm'],
-      ['e2e/crash'],
       ['e2e/failover']
     ]
   },
