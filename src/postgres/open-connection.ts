@@ -15,8 +15,6 @@ import { inspectServer, type InspectOptions, type Inspected } from './inspect-se
 import { noPreparedStatements } from './prepared-statements.ts'
 
 export interface OpenOptions extends InspectOptions {
-  /** Age at which the connection is replaced; about half an hour by default. */
-  readonly lifetimeMs?: number | undefined
   /** Shared by the connections of a pool; see toRequests. */
   readonly recentTexts?: RecentTexts | undefined
   /** Cancels the opening of the connection. Has no effect on an open connection. */
@@ -212,7 +210,7 @@ class Opening {
   }
 
   createConnection (facts: Inspected['facts']): Connection {
-    const { lifetimeMs = LIFETIME_MS, prepares = true, recentTexts } = this.#options
+    const { prepares = true, recentTexts } = this.#options
     const socket = this.#socket as DriverSocket
     socket.keepSettings()
     return {
@@ -222,7 +220,7 @@ class Opening {
       prepares,
       ...facts,
       // Spread by a tenth: connections opened together do not all close at the same time.
-      expiresAt: performance.now() + lifetimeMs * (0.9 + Math.random() / 10),
+      expiresAt: performance.now() + LIFETIME_MS * (0.9 + Math.random() / 10),
       state: this.#state
     }
   }

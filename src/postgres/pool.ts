@@ -20,7 +20,7 @@ import type { Settings } from './facts.ts'
 import { openConnection, type OpenOptions } from './open-connection.ts'
 import { noRecentTexts } from './prepared-statements.ts'
 
-export interface PoolOptions extends Pick<OpenOptions, 'prepares' | 'extraSchemas' | 'lifetimeMs'> {
+export interface PoolOptions extends Pick<OpenOptions, 'prepares' | 'extraSchemas'> {
   readonly target: DatabaseTarget
   /** Maximum number of connections. */
   readonly size: number
@@ -141,11 +141,10 @@ export class ConnectionPool {
   constructor (options: PoolOptions) {
     this.size = options.size
     this.#options = options
-    const { lifetimeMs, target } = options
     const { signal } = this.#closed
     this.#batchPool = this.#createTarn(options.size, () => this.#openForBatches())
     this.#recoveryPool = this.#createTarn(RECOVERY_CONNECTIONS, () =>
-      openConnection(target, { lifetimeMs, roleSettings: false, signal }))
+      openConnection(options.target, { roleSettings: false, signal }))
   }
 
   #createTarn (max: number, create: () => Promise<Connection>): Pool<Connection> {
@@ -198,9 +197,8 @@ export class ConnectionPool {
   }
 
   #openBatchConnection (startup?: Settings): Promise<Connection> {
-    const { target, lifetimeMs, prepares, extraSchemas } = this.#options
+    const { target, prepares, extraSchemas } = this.#options
     return openConnection(target, {
-      lifetimeMs,
       prepares,
       extraSchemas,
       startup,
