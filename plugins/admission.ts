@@ -17,9 +17,12 @@ import { choosePool, type Database } from '../src/transaction/decorators.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Its place among the batches of its principal; undefined without PRINCIPAL_CONCURRENCY. */
-    place: Place | undefined
-    /** The bytes that are reserved for its body, and later for its response. */
+    /**
+     * Keeps its place among the batches of its principal until the returned function is called;
+     * undefined without PRINCIPAL_CONCURRENCY.
+     */
+    keepPlace: (() => () => void) | undefined
+    /** The bytes that are reserved for its body, later for its response until the client has it. */
     reservedBytes: number | undefined
   }
 }
@@ -36,21 +39,30 @@ const SPREAD_MS = 10
 async function admission (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {
   const database = app.getDecorator<Database>('database')
   const { MAX_BYTES_IN_FLIGHT: maxBytes, MAX_BODY_BYTES: maxBodyBytes } = config
-  const memory = new Reservations()
+  /** The reserved bytes of all requests. */
+  let total = 0
+  /** Replaces an earlier reservation of the request. */
+  const reserve = (request: FastifyRequest, bytes: number): void => {
+    total += bytes - (request.reservedBytes ?? 0)
+    request.reservedBytes = bytes
+  }
   /** When a request on a client connection was last refused, as a time of performance.now(). */
   const refusedAt = new WeakMap<Socket, number>()
   app.decorate<onRequestHookHandler>('admit', (request, reply, done) => {
     const { headers, socket } = request
     const bytes = Math.min(Number(headers['content-length'] ?? maxBodyBytes), maxBodyBytes)
     const pool = choosePool(database, request.preferences)
-    const isFull = (): boolean => pool.isFull() || memory.total + bytes > maxBytes
+    const isFull = (): boolean => pool.isFull() || total + bytes > maxBytes
     const decide = (): void => {
       if (isFull()) {
         refusedAt.set(socket, performance.now())
         done(failure('overloaded'))
       } else {
-        memory.reserve(request, bytes)
-        onClose(reply, () => memory.release(request))
+        reserve(request, bytes)
+        onClose(reply, () => {
+          reserve(request, 0)
+          request.reservedBytes = undefined
+        })
         done()
       }
     }
@@ -58,27 +70,27 @@ async function admission (app: FastifyInstance, { config }: ConfigOptions): Prom
       setTimeout(decide, PAUSE_MS + Math.random() * SPREAD_MS)
     } else decide()
   })
-  app.decorateRequest('place', undefined)
+  app.decorateRequest('keepPlace', undefined)
   app.decorateRequest('reservedBytes', undefined)
   const { PRINCIPAL_CONCURRENCY: concurrency } = config
   if (concurrency !== undefined) app.decorate('limitPrincipal', createLimit(concurrency))
   // A slow client that announces a large body, or no size, would otherwise keep others out.
   const holdBytes: HoldBytes<FastifyRequest> = (request, bytes) => {
-    if (!memory.has(request) || bytes <= maxBodyBytes) return
-    memory.reserve(request, bytes)
-    if (memory.total > maxBytes) throw failure('overloaded')
+    if (request.reservedBytes === undefined || bytes <= maxBodyBytes) return
+    reserve(request, bytes)
+    if (total > maxBytes) throw failure('overloaded')
   }
   app.decorate('holdBytes', holdBytes)
-  app.decorate('mayBegin', () => memory.total <= maxBytes)
+  app.decorate('mayBegin', () => total <= maxBytes)
   app.addHook('onSend', (request, reply, payload, done) => {
-    if (memory.has(request)) {
+    if (request.reservedBytes !== undefined) {
       // A large response is a stream with a content-length. Streamed rows have none, nor has
       // what a host compresses.
       const length = reply.getHeader('content-length') ??
         (payload instanceof Readable
           ? payload.readableHighWaterMark
           : Buffer.byteLength(payload as string | Buffer))
-      memory.reserve(request, Number(length))
+      reserve(request, Number(length))
     }
     done()
   })
@@ -98,8 +110,17 @@ function createLimit (concurrency: number): onRequestHookHandler {
       done(failure('principal_busy'))
       return
     }
-    request.place = new Place(change => add(principal, change))
-    onClose(reply, request.place.keep())
+    // It is taken until the response is closed and the handler has ended: the transaction may run
+    // on after its client has disconnected.
+    let users = 0
+    const keep = (): () => void => {
+      if (users++ === 0) add(principal, 1)
+      return () => {
+        if (--users === 0) add(principal, -1)
+      }
+    }
+    request.keepPlace = keep
+    onClose(reply, keep())
     done()
   }
 }
@@ -108,47 +129,6 @@ function createLimit (concurrency: number): onRequestHookHandler {
 function nameOf ({ role, payload = {} }: Identity): string {
   const { iss, sub }: { readonly iss?: unknown, readonly sub?: unknown } = payload
   return typeof sub === 'string' && sub !== '' ? JSON.stringify([role, iss, sub]) : role
-}
-
-/**
- * The place of one batch. It is taken until the response is closed and the handler has ended: the
- * transaction may run on after its client has disconnected.
- */
-class Place {
-  readonly #count: (change: 1 | -1) => void
-  #users = 0
-
-  constructor (count: (change: 1 | -1) => void) {
-    this.#count = count
-  }
-
-  /** Keeps the place until the returned function is called. */
-  keep (): () => void {
-    if (this.#users++ === 0) this.#count(1)
-    return () => {
-      if (--this.#users === 0) this.#count(-1)
-    }
-  }
-}
-
-/** Bytes reserved per request: for its body, later for its response until the client has it. */
-class Reservations {
-  total = 0
-
-  has (request: FastifyRequest): boolean {
-    return request.reservedBytes !== undefined
-  }
-
-  /** Replaces an earlier reservation of the request. */
-  reserve (request: FastifyRequest, bytes: number): void {
-    this.total += bytes - (request.reservedBytes ?? 0)
-    request.reservedBytes = bytes
-  }
-
-  release (request: FastifyRequest): void {
-    this.total -= request.reservedBytes as number
-    request.reservedBytes = undefined
-  }
 }
 
 /** Fastify does not call onResponse when the client has disconnected. */

@@ -79,7 +79,7 @@ export function createRunner (app: FastifyInstance, config: Config): BatchRunner
     async run (exchange, plan) {
       const { request, times } = exchange
       // Also if the client disconnects: its transaction runs on.
-      const leave = request.place?.keep()
+      const leave = request.keepPlace?.()
       try {
         const { batch, running } = await start(exchange, plan)
         const result = await running
