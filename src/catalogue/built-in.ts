@@ -24,9 +24,7 @@ export const TypeOid = {
   interval: 1186,
   bit: 1560,
   varbit: 1562,
-  numeric: 1700,
-  aclitem: 1033,
-  gtsvector: 3642
+  numeric: 1700
 } as const
 
 type Entry = readonly [oid: number, array: number, typname: string, form: Form, name?: string]
@@ -63,7 +61,7 @@ const BASE_TYPES: readonly Entry[] = [
   [790, 791, 'money', 'money'],
   [829, 1040, 'macaddr', 'plain'],
   [869, 1041, 'inet', 'plain'],
-  [TypeOid.aclitem, 1034, 'aclitem', 'plain'],
+  [1033, 1034, 'aclitem', 'plain'],
   [TypeOid.bpchar, 1014, 'bpchar', 'characters', 'character'],
   [TypeOid.varchar, 1015, 'varchar', 'characters', 'character varying'],
   [TypeOid.date, 1182, 'date', 'date'],
@@ -86,7 +84,7 @@ const BASE_TYPES: readonly Entry[] = [
   [3220, 3221, 'pg_lsn', 'plain'],
   [3614, 3643, 'tsvector', 'plain'],
   [3615, 3645, 'tsquery', 'plain'],
-  [TypeOid.gtsvector, 3644, 'gtsvector', 'plain'],
+  [3642, 3644, 'gtsvector', 'plain'],
   [3734, 3735, 'regconfig', 'plain'],
   [3769, 3770, 'regdictionary', 'plain'],
   [TypeOid.jsonb, 3807, 'jsonb', 'json'],
@@ -116,8 +114,6 @@ const RANGE_TYPES: readonly RangeEntry[] = [
   [4536, 6157, 'int8multirange', 'multirange', 20]
 ]
 
-const NOT_BINARY: ReadonlySet<number> = new Set([TypeOid.aclitem, TypeOid.gtsvector])
-
 function builtIn (typname: string): Fragment {
   return fill(`pg_catalog.${typname}`, {})
 }
@@ -130,8 +126,7 @@ function toBase ([oid, , typname, form, name = typname]: Entry): BaseType {
     sql: builtIn(typname),
     form,
     modifier: -1,
-    delimiter: oid === TypeOid.box ? ';' : ',',
-    isBinary: !NOT_BINARY.has(oid)
+    delimiter: oid === TypeOid.box ? ';' : ','
   }
 }
 

@@ -23,7 +23,6 @@ export type TypeRow = readonly [
   /** The type modifier of the base of a domain; -1: none. */
   modifier: number,
   delimiter: string,
-  isBinary: boolean,
   /** The attributes of a composite; null: it has none. */
   attributes: readonly AttributeRow[] | null,
   /** The OID of the relation of a composite; or 0. */
@@ -57,8 +56,7 @@ export function typesIn (roots: Fragment): Fragment {
     )
     select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(y.oid::pg_catalog.int8,
         y.typtype, s.nspname, y.typname, y.typcategory, ${PART}::pg_catalog.int8, y.typtypmod,
-        y.typdelim, y.typsend::pg_catalog.oid operator(pg_catalog.<>) 0, ${ATTRIBUTES},
-        y.typrelid::pg_catalog.int8)
+        y.typdelim, ${ATTRIBUTES}, y.typrelid::pg_catalog.int8)
         order by y.oid), '[]')
       from (select r.oid from reached as r limit ${integer(MAX_TYPES)}) as r
       join pg_catalog.pg_type as y on y.oid operator(pg_catalog.=) r.oid
@@ -103,10 +101,10 @@ export function readTypes (rows: readonly TypeRow[], schema: string): FindType {
     if (type !== undefined) return type
     const row = rowsByOid.get(oid)
     const named = { oid, name: nameOfRow(row, schema), sql: sqlOfRow(row, schema) }
-    const parts = row?.[9] ?? []
+    const parts = row?.[8] ?? []
     if (row?.[1] === 'c' && parts.length <= MAX_ATTRIBUTES) {
       const attributes = new Map<string, Type>()
-      const composite: Type = { ...named, kind: 'composite', relation: row[10], attributes }
+      const composite: Type = { ...named, kind: 'composite', relation: row[9], attributes }
       // First, in case that a type contains itself.
       known.set(key, composite)
       for (const [name, part, partModifier] of parts) {
@@ -130,7 +128,7 @@ interface ReadContext {
 }
 
 function readType (row: TypeRow, { named, modifier, find }: ReadContext): Type {
-  const [, kind, , name, category, part, partModifier, delimiter, isBinary] = row
+  const [, kind, , name, category, part, partModifier, delimiter] = row
   switch (kind) {
     case 'd':
       return { ...named, kind: 'domain', base: find(part, partModifier) }
@@ -142,7 +140,7 @@ function readType (row: TypeRow, { named, modifier, find }: ReadContext): Type {
     case 'b':
       return category === 'A'
         ? readArray(named, { element: find(part, modifier), delimiter })
-        : { ...named, kind: 'base', form: formOf(name, category), modifier, delimiter, isBinary }
+        : { ...named, kind: 'base', form: formOf(name, category), modifier, delimiter }
     default:
       return { ...named, kind: 'unknown' }
   }

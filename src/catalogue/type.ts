@@ -68,8 +68,6 @@ export interface BaseType extends NamedType, Limits {
   readonly modifier: number
   /** The delimiter of its values in an array. */
   readonly delimiter: string
-  /** Whether it has functions for a binary form. */
-  readonly isBinary: boolean
 }
 
 export interface ArrayType extends NamedType {

@@ -32,8 +32,8 @@ import type { Check } from '../statement/checks.ts'
 import { raise, raiseNumber, raiseText } from '../statement/raised-error.ts'
 import { tableName, unusedName } from '../statement/table.ts'
 import { buildSkipped, checksWhen } from '../statement/when.ts'
-import { buildRecordset, expectFewRows, typeExample, type TypedAs } from '../values/typed-json.ts'
-import type { TypedValues, WrittenRows } from '../values/typed-values.ts'
+import { buildRecordset, expectFewRows, type TypedAs } from '../values/typed-json.ts'
+import type { TypedValues, WrittenField, WrittenRows } from '../values/typed-values.ts'
 import { applyModifier, buildAssignment } from './assignment.ts'
 import { buildConditions } from './filter.ts'
 
@@ -215,20 +215,13 @@ function buildBulkUpdateRows (
   { values, conditions }: Pick<UpdateParts, 'values' | 'conditions'>
 ): Fragment {
   const { boxed } = written
-  const exampleOf = (field: RowField): Fragment => {
-    if (boxed.has(field.name)) return sql`null::pg_catalog.json`
-    const as = readAs(field)
-    if (as === 'text') return sql`null::pg_catalog.text`
-    const factor = as === 'factor'
-      ? values.fieldType({ path: toPath(field.column), as })
-      : undefined
-    if (factor !== undefined) return sql`null::${factor}`
-    const byModifier = field.modifier !== undefined && values.isReadByModifier(field.column)
-    return typeExample(toPath(field.column), values.table, { as, byModifier })
-  }
   const rows = values.converter.buildFieldRows({
     json: values.buildRows(written),
-    examples: [sql`null::pg_catalog.int4`, ...fields.map(exampleOf)],
+    fields: [
+      [fieldName(0), sql`null::pg_catalog.int4`],
+      ...fields.map(field =>
+        [field.name, values.exampleOf(toWritten(field), written)] as const)
+    ],
     conditions
   })
   if (boxed.size === 0) return rows
@@ -242,9 +235,11 @@ function writeRows (
   { fields, rows, positions }: BulkUpdateGroup,
   values: TypedValues
 ): WrittenRows {
-  const written = fields.map(field =>
-    ({ ...field, as: readAs(field), stored: field.modifier !== undefined }))
-  return values.writeRows(rows, written, positions)
+  return values.writeRows(rows, fields.map(toWritten), positions)
+}
+
+function toWritten (field: RowField): WrittenField {
+  return { ...field, as: readAs(field), stored: field.modifier !== undefined }
 }
 
 /** How a field is read; see TypedAs. */

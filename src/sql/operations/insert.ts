@@ -62,9 +62,9 @@ function buildNumberedRows (
     return sql` select from ${countTo(positions.length)} as x (${number})${where}`
   }
   const names = join(columns.map(identifier), COMMA)
-  const { from, stored, checks } = buildRowSource(group, buildLists(group, values), values)
+  const { from, stored } = buildRowSource(group, buildLists(group, values), values)
   const rows = sql`select ${nameStored(columns, stored)}, row_number() over () as ${number}
-    from ${from}${whereAll(checks)}`
+    from ${from}`
   return sql` (${names}) select ${names} from (${rows}) as x${where}`
 }
 
@@ -78,8 +78,7 @@ function buildRowSource (
   const names = group.columns.map(identifier)
   return {
     from: sql`(values ${join(lists, COMMA)}) as x (${join(names, COMMA)})`,
-    stored: names.map(name => sql`x.${name}`),
-    checks: []
+    stored: names.map(name => sql`x.${name}`)
   }
 }
 
@@ -125,11 +124,10 @@ function buildRows (
   }
   const names = join(columns.map(identifier), COMMA)
   const lists = buildLists(group, values)
-  const select = ({ from, stored, checks }: StoredRows): Fragment =>
-    sql` (${names}) select ${join(stored, COMMA)} from ${from}${
-      whereAll([...checks, ...conditions])
-    }`
-  if (lists === undefined) return select(buildStoredRows(group, values))
+  if (lists === undefined) {
+    const { from, stored } = buildStoredRows(group, values)
+    return sql` (${names}) select ${join(stored, COMMA)} from ${from}${where}`
+  }
   const rows = sql`values ${join(lists, COMMA)}`
   return sql` (${names}) ${
     conditions.length === 0 ? rows : sql`select * from (${rows}) as v${where}`

@@ -99,14 +99,11 @@ function buildSourceRows (
     const json = buildRowsJson({ fields, document }, values)
     return sql`select * from ${buildRecordset(json, columns)}${expectFewRows}`
   }
-  const examples = fields.map(({ type }) =>
-    typeof type === 'string'
-      ? sql`null::${typeOfCast(type).sql}`
-      : typeExample(type.path, values.table, type)
-  )
   return values.converter.buildFieldRows({
     json: buildRowsJson({ fields, document }, values),
-    examples
+    fields: fields.map(({ name, type }) => [name, typeof type === 'string'
+      ? sql`null::${typeOfCast(type).sql}`
+      : typeExample(type.path, values.table, type)])
   })
 }
 

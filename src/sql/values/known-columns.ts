@@ -14,7 +14,6 @@ import {
   NUMBER_OIDS,
   delimiterOf,
   isReadByModifier,
-  isTextDomain,
   kindOf,
   nameWritten,
   withoutLimits
@@ -97,11 +96,6 @@ export class KnownColumns {
   /** Whether PostgreSQL reads a stored text by the modifier of the column's type. */
   isReadByModifier (column: string): boolean {
     return isReadByModifier(this.#columns.get(column)?.tree)
-  }
-
-  /** Whether PostgreSQL reads JSON as a row of the table with these columns. */
-  takeJson (columns: readonly string[]): boolean {
-    return !columns.some(column => isTextDomain(this.#columns.get(column)?.tree))
   }
 
   /**

@@ -19,7 +19,6 @@ export interface StoredRows {
   readonly from: Fragment
   /** The values of the columns. */
   readonly stored: readonly Fragment[]
-  readonly checks: readonly Fragment[]
 }
 
 /** `<value> as "column", …` */
@@ -52,7 +51,7 @@ function findSame (
 /**
  * Builds rows that are stored from their JSON. A reference that is the value of a column in all
  * rows is written once, so the JSON is one parameter. If a column has a type without a name here,
- * PostgreSQL reads the rows as those of the table.
+ * PostgreSQL takes the types of all from the table.
  */
 export function buildStoredRows (
   { columns, positions, rows }: RowGroup,
@@ -60,7 +59,8 @@ export function buildStoredRows (
 ): StoredRows {
   const same = findSame(rows, positions.length)
   const own = columns.filter(column => !same.has(column))
-  const written = values.writeRows(rows, toFields(own), positions)
+  const fields = toFields(own)
+  const written = values.writeRows(rows, fields, positions)
   const { document, boxed } = written
   const json = same.size === 0
     ? buildRows(columns, written, values)
@@ -83,10 +83,13 @@ export function buildStoredRows (
     const from = own.length === 0
       ? sql`pg_catalog.json_array_elements(${json}::pg_catalog.json) as x`
       : buildRecordset(json, typed)
-    return { from, stored, checks: [] }
+    return { from, stored }
   }
-  const from = sql`${values.buildTableRows(sql`${json}::pg_catalog.json`, own, boxed)} as x`
-  return { from, stored, checks: [] }
+  const typed = values.converter.buildFieldRows({
+    json: sql`${json}::pg_catalog.json`,
+    fields: fields.map(field => [field.name, values.exampleOf(field, written)])
+  })
+  return { from: sql`(${typed}) as x`, stored }
 }
 
 function toFields (columns: readonly string[]): readonly WrittenField[] {

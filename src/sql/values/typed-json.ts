@@ -10,7 +10,6 @@ import {
   whereAll,
   type Fragment
 } from '../../fragment/fragment.ts'
-import { toPath } from '../../plan/name.ts'
 import type { ColumnPath, TableName } from '../../plan/nodes.ts'
 import { fieldName } from '../../plan/stored-values.ts'
 import { tableName, unusedName } from '../statement/table.ts'
@@ -38,8 +37,8 @@ export interface Conversion {
 /** The rows of a JSON array of objects, whose members are fields with types of their own. */
 interface FieldRows {
   readonly json: Fragment
-  /** A NULL of the type of each field, see typeExample. Their names are those of ROW(…). */
-  readonly examples: readonly Fragment[]
+  /** Each with a NULL of its type, see typeExample. */
+  readonly fields: ReadonlyArray<readonly [name: string, example: Fragment]>
   /** Conditions on the row `x`. */
   readonly conditions?: readonly Fragment[]
 }
@@ -77,32 +76,13 @@ export class JsonConverter {
     return sql`(select coalesce(array_agg(l.f1), '{}') from (${query}) as l)`
   }
 
-  /** Builds a query of rows with the types of their fields. */
-  buildFieldRows ({ json, examples, conditions = [] }: FieldRows): Fragment {
-    const records = sql`json_populate_recordset(example.value, ${json})`
-    return sql`select x.* from (${this.#buildRecords(records, examples)}) as x${
-      whereAll(conditions)
-    }`
-  }
-
-  /**
-   * Builds a query of rows with the names of columns. They have the types of the columns without
-   * domains, see typeExample; those of `boxed` are json.
-   */
-  buildColumnRows (
-    json: Fragment,
-    columns: readonly string[],
-    boxed: ReadonlySet<string>
-  ): Fragment {
-    const row = identifier(unusedName(columns))
-    const examples = columns.map(column => {
-      const example = boxed.has(column)
-        ? sql`null::pg_catalog.json`
-        : typeExample(toPath(column), this.#table)
-      return sql`${example} as ${identifier(column)}`
-    })
+  /** Builds a query of rows with the names and the types of their fields. */
+  buildFieldRows ({ json, fields, conditions = [] }: FieldRows): Fragment {
+    const row = identifier(unusedName(fields.map(([name]) => name)))
+    const examples = fields.map(([name, example]) => sql`${example} as ${identifier(name)}`)
     const example = sql`${row} as value from (select ${join(examples, COMMA)}) as ${row}`
-    return this.#populate(sql`json_populate_recordset(example.value, ${json})`, example)
+    const records = sql`json_populate_recordset(example.value, ${json})`
+    return sql`select x.* from (${this.#populate(records, example)}) as x${whereAll(conditions)}`
   }
 
   #buildRecords (records: Fragment, examples: readonly Fragment[]): Fragment {

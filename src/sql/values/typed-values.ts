@@ -45,6 +45,7 @@ import {
   isJson,
   jsonElements,
   pathLabel,
+  typeExample,
   type Conversion,
   type TypedAs,
   type TypedPath
@@ -136,19 +137,18 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     return buildDocument(document, this.#references)
   }
 
-  /**
-   * Builds a source of the rows of a JSON array, with these columns of the table. Where PostgreSQL
-   * cannot read them as rows of the table, a column with a domain has the type of the domain's
-   * base. Those of `boxed` are json.
-   */
-  buildTableRows (
-    json: Fragment,
-    columns: readonly string[],
-    boxed: ReadonlySet<string>
+  /** A NULL of the type in which PostgreSQL reads a field of JSON; see typeExample. */
+  exampleOf (
+    { name, column, as, stored }: WrittenField,
+    { boxed }: Pick<WrittenRows, 'boxed'>
   ): Fragment {
-    return boxed.size === 0 && this.takeJson(columns)
-      ? sql`pg_catalog.json_populate_recordset(${nullRow(this.table)}, ${json})`
-      : sql`(${this.converter.buildColumnRows(json, columns, boxed)})`
+    if (boxed.has(name)) return sql`null::pg_catalog.json`
+    if (as === 'text') return sql`null::pg_catalog.text`
+    const path = toPath(column)
+    const factor = as === 'factor' ? this.fieldType({ path, as }) : undefined
+    if (factor !== undefined) return sql`null::${factor}`
+    const byModifier = stored && this.isReadByModifier(column)
+    return typeExample(path, this.table, { as, byModifier })
   }
 
   /** The value of a column that is json and boxed in rows, in the type of the column. */

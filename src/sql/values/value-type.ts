@@ -105,12 +105,3 @@ export function isReadByModifier (type: Type | undefined): boolean {
   const value = base?.kind === 'array' ? base.element : base
   return value?.oid === TypeOid.interval
 }
-
-/**
- * Whether it is a domain over a type without a binary form, such as those of the extension isn.
- * From JSON, PostgreSQL converts no value to such a domain.
- */
-export function isTextDomain (type: Type | undefined): boolean {
-  const base = type && baseOf(type)
-  return type?.kind === 'domain' && base?.kind === 'base' && !base.isBinary
-}

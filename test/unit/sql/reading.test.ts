@@ -8,14 +8,14 @@ import type { Type } from '../../../src/catalogue/type.ts'
 import { readingOf } from '../../../src/sql/values/reading.ts'
 
 const rows: readonly TypeRow[] = [
-  [20_000, 'c', 's', 'price', 'C', 0, -1, ',', true, [['amount', 1700, -1]], 20_000],
-  [20_001, 'c', 's', 'cost', 'C', 0, -1, ',', true, [['amount', 1700, -1]], 20_001],
-  [20_002, 'b', 's', '_price', 'A', 20_000, -1, ',', true, null, 0],
-  [20_003, 'b', 's', '_cost', 'A', 20_001, -1, ',', true, null, 0],
-  [20_004, 'e', 's', 'mood', 'E', 0, -1, ',', true, null, 0],
-  [20_005, 'b', 's', 'isbn', 'N', 0, -1, ',', false, null, 0],
-  [20_006, 'b', 's', 'vector', 'U', 0, -1, ',', true, null, 0],
-  [20_007, 'd', 's', 'paid', 'C', 20_000, -1, ',', true, null, 0]
+  [20_000, 'c', 's', 'price', 'C', 0, -1, ',', [['amount', 1700, -1]], 20_000],
+  [20_001, 'c', 's', 'cost', 'C', 0, -1, ',', [['amount', 1700, -1]], 20_001],
+  [20_002, 'b', 's', '_price', 'A', 20_000, -1, ',', null, 0],
+  [20_003, 'b', 's', '_cost', 'A', 20_001, -1, ',', null, 0],
+  [20_004, 'e', 's', 'mood', 'E', 0, -1, ',', null, 0],
+  [20_005, 'b', 's', 'isbn', 'N', 0, -1, ',', null, 0],
+  [20_006, 'b', 's', 'vector', 'U', 0, -1, ',', null, 0],
+  [20_007, 'd', 's', 'paid', 'C', 20_000, -1, ',', null, 0]
 ]
 const find = readTypes(rows, 's')
 const builtIn = {

@@ -22,26 +22,26 @@ const numeric = (precision: number, scale: number): number =>
 const interval = (fields: number, precision = 0xffff): number => (fields << 16) | precision
 
 const rows: readonly TypeRow[] = [
-  [20_000, 'c', 's', 'price', 'C', 0, -1, ',', true,
+  [20_000, 'c', 's', 'price', 'C', 0, -1, ',',
     [['amount', 1700, numeric(10, 2)], ['curr', 1042, 7], ['tags', 1009, -1]], 20_000],
-  [20_001, 'b', 's', '_price', 'A', 20_000, -1, ',', true, null, 0],
-  [20_002, 'e', 's', 'mood', 'E', 0, -1, ',', true, null, 0],
-  [20_003, 'd', 's', 'cents', 'N', 1700, numeric(10, 2), ',', true, null, 0],
-  [20_004, 'd', 'other', 'centses', 'A', 20_005, -1, ',', true, null, 0],
-  [20_005, 'b', 's', '_cents', 'A', 20_003, -1, ',', true, null, 0],
-  [20_006, 'b', 's', 'hstore', 'U', 0, -1, ',', true, null, 0],
-  [20_007, 'b', 's', 'vector', 'U', 0, -1, ',', true, null, 0],
-  [20_008, 'r', 's', 'centrange', 'R', 20_003, -1, ',', true, null, 0],
-  [20_009, 'm', 's', 'centranges', 'R', 20_003, -1, ',', true, null, 0],
-  [20_010, 'c', 's', 'node', 'C', 0, -1, ',', true,
+  [20_001, 'b', 's', '_price', 'A', 20_000, -1, ',', null, 0],
+  [20_002, 'e', 's', 'mood', 'E', 0, -1, ',', null, 0],
+  [20_003, 'd', 's', 'cents', 'N', 1700, numeric(10, 2), ',', null, 0],
+  [20_004, 'd', 'other', 'centses', 'A', 20_005, -1, ',', null, 0],
+  [20_005, 'b', 's', '_cents', 'A', 20_003, -1, ',', null, 0],
+  [20_006, 'b', 's', 'hstore', 'U', 0, -1, ',', null, 0],
+  [20_007, 'b', 's', 'vector', 'U', 0, -1, ',', null, 0],
+  [20_008, 'r', 's', 'centrange', 'R', 20_003, -1, ',', null, 0],
+  [20_009, 'm', 's', 'centranges', 'R', 20_003, -1, ',', null, 0],
+  [20_010, 'c', 's', 'node', 'C', 0, -1, ',',
     [['id', 23, -1], ['parents', 20_011, -1]], 20_010],
-  [20_011, 'b', 's', '_node', 'A', 20_010, -1, ',', true, null, 0],
-  [20_012, 'c', 's', 'wide', 'C', 0, -1, ',', true,
+  [20_011, 'b', 's', '_node', 'A', 20_010, -1, ',', null, 0],
+  [20_012, 'c', 's', 'wide', 'C', 0, -1, ',',
     Array.from({ length: 201 }, (_, i) => [`a${i}`, 23, -1] as const), 20_012],
-  [20_014, 'c', 's', 'nothing', 'C', 0, -1, ',', true, null, 20_014],
-  [20_015, 'b', 's', 'citext', 'S', 0, -1, ',', true, null, 0],
-  [20_016, 'p', 's', 'record', 'P', 0, -1, ',', true, null, 0],
-  [20_017, 'b', 's', '_mood', 'A', 20_002, -1, ',', true, null, 0]
+  [20_014, 'c', 's', 'nothing', 'C', 0, -1, ',', null, 20_014],
+  [20_015, 'b', 's', 'citext', 'S', 0, -1, ',', null, 0],
+  [20_016, 'p', 's', 'record', 'P', 0, -1, ',', null, 0],
+  [20_017, 'b', 's', '_mood', 'A', 20_002, -1, ',', null, 0]
 ]
 
 const find = readTypes(rows, 's')
