@@ -14,13 +14,15 @@ import {
 } from '../../src/sql/values/column-types.ts'
 import { useDatabase } from '../support/database/database.ts'
 
-const scalars = [
+const builtIn = [
   'bool', 'bytea', 'int8', 'int2', 'int4', 'text', 'json', 'float4', 'float8', 'bpchar', 'varchar',
-  'date', 'time', 'timestamp', 'timestamptz', 'timetz', 'numeric', 'uuid', 'jsonb'
+  'date', 'time', 'timestamp', 'timestamptz', 'timetz', 'numeric', 'uuid', 'jsonb', 'name', '"char"',
+  'oid', 'inet', 'interval', 'xml', 'box', 'int2vector', 'oidvector', 'aclitem', 'gtsvector',
+  'int4range', 'int4multirange'
 ]
 /** Types without such a condition, to which a column may change. */
-const others = ['name', 'oid', 'inet', 'interval', 'xml', 'int4range', 'whole', 'mood', 'pair']
-const types = [...scalars, ...others].flatMap(type => [type, `${type}[]`])
+const others = ['whole', 'mood', 'pair']
+const types = [...builtIn, ...others].flatMap(type => [type, `${type}[]`])
 
 const table = { schema: 'public', name: 'known' }
 const schema = `
@@ -48,7 +50,7 @@ t.test('a column of each type against the condition of each other type', async t
   let refused = 0
   for (const { type, check } of columns) {
     const isChecked = buildParsedCheck(check) !== undefined
-    t.equal(isChecked, isSupported(type), type)
+    t.equal(isChecked, builtIn.includes(type.replace('[]', '')), type)
     if (!isChecked) continue
     t.notMatch(await explain(check), /Filter|^types|^42/, `${type} costs nothing`)
     const codes = await Promise.all(columns.filter(other => other.type !== type)
@@ -57,10 +59,5 @@ t.test('a column of each type against the condition of each other type', async t
     t.strictSame(codes.filter(kind => kind !== 'types'), [], type)
     refused += codes.length
   }
-  t.equal(refused, 36 * 55)
+  t.equal(refused, 2 * builtIn.length * (types.length - 1))
 })
-
-/** The service does not read arrays of json and jsonb as a list of parameters. */
-function isSupported (type: string): boolean {
-  return scalars.includes(type.replace('[]', '')) && !/^jsonb?\[\]$/.test(type)
-}

@@ -19,7 +19,6 @@ import { namesAsRows, nullRow, tableName } from '../statement/table.ts'
 import { CatalogueCache } from './catalogue-cache.ts'
 import { functionsOfRow } from './row-functions.ts'
 import { codeOfRelation } from './runnable-code.ts'
-import { isSupported, isSupportedArray } from './value-type.ts'
 
 /** A column of a table. */
 export interface Column {
@@ -239,13 +238,10 @@ export function buildParsedCheck ({ table, column, oid }: TypeCheck): Fragment |
   const value = sql`(null::${tableName(table)}).${column}`
   const type = builtInType(oid, -1)
   if (type?.sql === undefined) return undefined
-  if (isSupported(type)) {
-    return sql`(null::${type.sql}[] operator(pg_catalog.=)
-      pg_catalog.array_fill(${value}, '{0}')) is null`
-  }
-  return isSupportedArray(type)
+  return type.kind === 'array'
     ? sql`(null::${type.sql} operator(pg_catalog.=) ${value}) is null`
-    : undefined
+    : sql`(null::${type.sql}[] operator(pg_catalog.=)
+        pg_catalog.array_fill(${value}, '{0}')) is null`
 }
 
 /** Conditions that columns have the types they had when they were read. */

@@ -8,15 +8,6 @@ import type { JoiningName } from '../../../schemas/modifier.ts'
 import type { Fragment } from '../../fragment/fragment.ts'
 import type { ColumnKind } from './column.ts'
 
-/**
- * OIDs of supported types. A value of these types reads the same as a parameter and as JSON that
- * json_populate_record converts: bool, bytea, int8, int2, int4, text, json, float4, float8, bpchar,
- * varchar, date, time, timestamp, timestamptz, timetz, numeric, uuid, jsonb.
- */
-const SUPPORTED_OIDS: ReadonlySet<number> = new Set([
-  16, 17, 20, 21, 23, 25, 114, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1266, 1700, 2950, 3802
-])
-
 /** OIDs of numeric types. The difference of two values has the same type. */
 export const NUMBER_OIDS: ReadonlySet<number> = new Set([20, 21, 23, 700, 701, 1700])
 
@@ -45,16 +36,6 @@ export function isCut (type: Type): boolean {
   const base = baseOf(type)
   return base.kind === 'base' &&
     (base.form === 'name' || base.form === 'byte' || base.oid === TypeOid.bpchar)
-}
-
-/** Whether a type is a supported one. */
-export function isSupported ({ kind, oid }: Type): boolean {
-  return kind === 'base' && SUPPORTED_OIDS.has(oid)
-}
-
-/** Whether a type is an array that statements name. Elements of json are read one at a time. */
-export function isSupportedArray (type: Type): boolean {
-  return type.kind === 'array' && isSupported(type.element) && !isJsonType(type.element)
 }
 
 /**
