@@ -85,7 +85,6 @@ export function compile (
       minimal: answersOnlyCount(node, options.minimal),
       uses,
       shared: results.of(node.index),
-      result: sources.get(node.index),
       counted: plan.counted.has(node.index),
       requirements: plan.requirements.get(node.index),
       ...createBuilders(node, earlier, facts),

@@ -37,7 +37,6 @@ import {
   type SharedResult
 } from './statement/shared-results.ts'
 import { buildRequirements } from './statement/when.ts'
-import { isScalarType } from './values/reading.ts'
 
 /** What json_agg writes between two rows. */
 export const ROW_SEPARATOR = ', \n '
@@ -198,7 +197,7 @@ function buildChecks (
     ),
     ...shared.map((result, i) => {
       const value = sharedExpression(result, i, { ...context, part, row, isRecord })
-      return shareValues(result, value, { isScalar: hasScalars(result, context) })
+      return shareValues(result, value)
     }),
     ...counted ? [shareCount(node.index, ROW_COUNT)] : [],
     ...buildSkipCheck(node, keep ? node.index : undefined)
@@ -242,13 +241,6 @@ interface Row {
   readonly isRecord: boolean
   /** The whole row. */
   readonly row: Fragment
-}
-
-/** Whether the values of a shared result can be elements of an array. */
-function hasScalars ({ form, column }: SharedResult, { result }: StatementContext): boolean {
-  if (form !== 'json' || column === undefined) return form === 'text'
-  const type = result?.find(column)?.type
-  return type !== undefined && isScalarType(type)
 }
 
 /** A shared result in one row of `r`. */

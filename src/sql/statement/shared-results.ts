@@ -1,6 +1,6 @@
 /**
  * Shares results of an operation with later ones, in settings of the transaction. Each setting is a
- * JSON array: the values of one column, or whole rows, up to the last row that is read.
+ * JSON array: the values of one column, or whole rows, of all rows or of only the first.
  *
  * The operation that shares a result checks that the rows and columns to which later ones refer
  * exist. The reader cannot: PostgreSQL does not evaluate its subquery if no row needs the value, so
@@ -35,8 +35,8 @@ export interface SharedResult {
   readonly column: string | undefined
   readonly form: Form
   readonly setting: string
-  /** How many rows are read; undefined: all. */
-  readonly rows: number | undefined
+  /** Whether only the first row is read. */
+  readonly onlyFirst: boolean
 }
 
 /** More columns are shared as whole rows, because each column renders the rows once more. */
@@ -83,13 +83,12 @@ export class SharedResults {
     const read = uses.filter(({ reference }) => reference.column === column)
     const position = columnsRead(uses).indexOf(column as string)
     const setting = sharedSetting(source, `${form}${position}`)
-    return { column, form, setting, rows: rowsRead(read) }
+    return { column, form, setting, onlyFirst: readOnlyFirst(read) }
   }
 }
 
-/** How many rows are read; undefined: all. */
-function rowsRead (uses: readonly ReferenceUse[]): number | undefined {
-  return listsRead(uses).length > 0 ? undefined : countRows(uses)
+function readOnlyFirst (uses: readonly ReferenceUse[]): boolean {
+  return uses.every(({ reference: { row }, rows }) => row !== '*' && rows <= 1)
 }
 
 /**
@@ -109,7 +108,7 @@ function findShared (
       names.map((column, i) => {
         const read = whole ? uses : uses.filter(({ reference }) => reference.column === column)
         const setting = sharedSetting(index, String(i))
-        return { column, form: 'json' as const, setting, rows: rowsRead(read) }
+        return { column, form: 'json' as const, setting, onlyFirst: readOnlyFirst(read) }
       })
     ]
   }))
@@ -177,25 +176,13 @@ export function shareCount (index: number, rows: Fragment): Check {
   return share(countSetting(index), sql`(${rows})::text`)
 }
 
-/** Positions in an array have the type int4. */
-const MAX_INT4 = 2 ** 31 - 1
-
-/**
- * Shares one expression of the rows `r` in a statement that aggregates them. `isScalar`: its values
- * can be elements of an array.
- */
-export function shareValues (
-  { setting, rows }: SharedResult,
-  value: Fragment,
-  { isScalar }: { readonly isScalar: boolean }
-): Check {
+/** Shares one expression of the rows `r` in a statement that aggregates them. */
+export function shareValues ({ setting, onlyFirst }: SharedResult, value: Fragment): Check {
   const all = sql`pg_catalog.json_agg(${value})`
-  const shared = isScalar && rows !== undefined && rows <= MAX_INT4
-    ? sql`pg_catalog.to_json((pg_catalog.array_agg(${value}))[1:${integer(rows)}])`
-    : rows === 1
-      ? sql`pg_catalog.json_build_array(${all} operator(pg_catalog.->) 0)`
-      : all
-  return share(setting, sql`coalesce(${shared}, '[]')::pg_catalog.text`)
+  const shared = onlyFirst
+    ? sql`pg_catalog.json_build_array(${all} operator(pg_catalog.->) 0)`
+    : sql`coalesce(${all}, '[]')`
+  return share(setting, sql`${shared}::pg_catalog.text`)
 }
 
 /** Shares a value of the only row. */
@@ -230,11 +217,6 @@ export function sharedElements (setting: string, mayBeAbsent: boolean): Fragment
 export function buildExistenceCheck (source: number, setting: Fragment): Fragment {
   return sql`case when pg_catalog.current_setting(${setting}, true) operator(pg_catalog.<>) ''
     then true else ${raiseMissing(source)} is null end`
-}
-
-/** The number of rows up to the last of those that are read. */
-function countRows (uses: readonly ReferenceUse[]): number {
-  return uses.reduce((most, { rows }) => Math.max(most, rows), 0)
 }
 
 /** Sets a setting of the transaction. It is a check that never fails. */

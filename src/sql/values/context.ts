@@ -6,7 +6,6 @@ import type { SharedResult } from '../statement/shared-results.ts'
 import type { FindFunction } from './function-types.ts'
 import type { FindColumns } from './column-types.ts'
 import type { References } from './references.ts'
-import type { SourceColumns } from './sources.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 import type { TypedValues } from './typed-values.ts'
 
@@ -44,8 +43,6 @@ export interface StatementContext extends CompileOptions {
   readonly uses: readonly ReferenceUse[]
   readonly counted: boolean
   readonly shared: readonly SharedResult[]
-  /** What is known of its result; undefined: no operation refers to it. */
-  readonly result: SourceColumns | undefined
   readonly requirements: Requirements | undefined
   /** Whether the rows are known to have a column that others read. */
   readonly hasColumn: (column: string) => boolean
