@@ -13,7 +13,7 @@ import {
   useRestartableService,
   type RestartableService
 } from '../support/process/restartable-service.ts'
-import { encode, openConnection, quantile } from './client.ts'
+import { encode, openConnection } from './client.ts'
 import { orderRequest, schema, useBatchFolder } from './hostile-schema.ts'
 import { bearer, useServer } from './own-server.ts'
 import { figureFor, type Figure, type Scenario, type ScenarioOptions } from './scenario.ts'
@@ -54,16 +54,6 @@ interface Case {
 /** A row has 1 MB. */
 const LARGE_ROWS = 100
 
-interface Result {
-  readonly name: string
-  /** Throughput of the client while the request is sent, of that without. */
-  readonly share: number
-  /** Median response time, in milliseconds. */
-  readonly median: number
-  /** Responses to the hostile request, by status. */
-  readonly statuses: string
-}
-
 export const fairness: Scenario = {
   name: 'fairness',
   run: runFairness
@@ -87,18 +77,23 @@ async function runFairness (
   })
   await service.ready()
   await measure(service, undefined, ms)
-  const results: Result[] = []
-  const chosen = createCases()
-  for (const current of chosen.slice(0, cases)) {
+  const chosen = createCases().slice(0, cases)
+  const shares: number[] = []
+  for (const current of chosen) {
     const alone = await measure(service, undefined, ms)
-    const beside = await measure(service, current, ms)
-    const share = beside.orders / alone.orders
-    const result = { name: current.name, share, median: beside.median, statuses: beside.statuses }
-    results.push(result)
-    log(describe(result, alone.median))
+    const share = await measure(service, current, ms) / alone
+    shares.push(share)
+    log(`${(100 * share).toFixed(0).padStart(4)} %  ${current.name}`)
     await server.sql`select refill()`
   }
-  return summarize(results)
+  return [
+    figure('kinds of hostile requests', shares.length),
+    figure(
+      'smallest throughput beside a hostile request, of that without',
+      Math.min(...shares),
+      { unit: '%', atLeast: 0.4 }
+    )
+  ]
 }
 
 function createCases (): readonly Case[] {
@@ -138,81 +133,46 @@ function writeAllowed (recipe: Recipe): string {
     : whole
 }
 
-/** Orders per second and their median response time, beside a hostile request. */
+/** Orders per second, beside a hostile request if there is one. */
 async function measure (
   service: RestartableService,
   hostile: Case | undefined,
   ms: number
-): Promise<{ readonly orders: number, readonly median: number, readonly statuses: string }> {
+): Promise<number> {
   const end = new AbortController()
-  const statuses = new Map<number, number>()
   const attack = hostile === undefined
     ? Promise.resolve()
-    : sendAgain(service, hostile.request, { end: end.signal, statuses })
+    : sendAgain(service, hostile.request, end.signal)
   // The hostile request has begun, and once the first time was measured, its code is compiled.
   if (hostile !== undefined) await delay(ms / 4)
-  const times: number[] = []
+  let orders = 0
   const start = performance.now()
   const request = orderRequest()
   await Promise.all(Array.from({ length: CLIENTS }, async () => {
     const connection = await openConnection(service.url)
     while (performance.now() - start < ms) {
-      const { status, ms } = await connection.send(request)
-      if (status === 200) times.push(ms)
+      if ((await connection.send(request)).status === 200) orders++
     }
     connection.close()
   }))
   const seconds = (performance.now() - start) / 1000
   end.abort()
   await attack
-  return {
-    orders: times.length / seconds,
-    median: quantile(times, 0.5),
-    statuses: Array.from(statuses, ([status, count]) => `${count} × ${status}`).join(', ')
-  }
+  return orders / seconds
 }
 
 async function sendAgain (
   service: RestartableService,
   request: Buffer,
-  { end, statuses }: { readonly end: AbortSignal, readonly statuses: Map<number, number> }
+  end: AbortSignal
 ): Promise<void> {
   let connection = await openConnection(service.url)
   while (!end.aborted) {
     const response = await connection.send(request).catch(() => undefined)
-    const status = response?.status ?? 0
-    statuses.set(status, (statuses.get(status) ?? 0) + 1)
     if (response === undefined || response.closes) {
       connection.close()
       connection = await openConnection(service.url)
     }
   }
   connection.close()
-}
-
-function describe ({ name, share, median, statuses }: Result, alone: number): string {
-  return `${(100 * share).toFixed(0).padStart(4)} % ${median.toFixed(1).padStart(7)} ms (alone ${
-    alone.toFixed(1)
-  } ms)  ${name} (${statuses})`
-}
-
-function summarize (results: readonly Result[]): readonly Figure[] {
-  const shares = results.map(({ share }) => share)
-  return [
-    figure('kinds of hostile requests', results.length),
-    figure(
-      'kinds beside which another client has less than 40 % of its throughput',
-      shares.filter(share => share < 0.4).length
-    ),
-    figure(
-      'smallest throughput beside a hostile request, of that without',
-      Math.min(...shares),
-      { unit: '%', atLeast: 0.4 }
-    ),
-    figure(
-      'longest median response time beside a hostile request',
-      Math.max(...results.map(({ median }) => median)),
-      { unit: 'ms' }
-    )
-  ]
 }
