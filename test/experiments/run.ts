@@ -1,8 +1,7 @@
 /**
- * `npm run test:chaos -- [--quick] [--only=<word>] [experiment …]`: runs the long form of
- * experiments, prints their figures and writes `figures.json`. SEED=n replays a run. `--quick` runs
- * the short form and writes nothing. `--only` limits an experiment to some of its parts. Exit code
- * 1 if a goal is missed.
+ * `npm run test:chaos -- [--quick] [experiment …]`: runs the long form of experiments, prints their
+ * figures and writes `figures.json`. SEED=n replays a run. `--quick` runs the short form and writes
+ * nothing. Exit code 1 if a goal is missed.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -58,19 +57,15 @@ if (problem !== undefined) {
 interface Options {
   readonly names: readonly string[]
   readonly quick: boolean
-  readonly only: readonly string[]
   readonly seed: number
 }
 
 /** Returns what is wrong with the arguments. */
 async function run (args: string[]): Promise<string | undefined> {
-  const { values: { quick, only }, positionals: names } = parseArgs({
+  const { values: { quick }, positionals: names } = parseArgs({
     args,
     allowPositionals: true,
-    options: {
-      quick: { type: 'boolean', default: false },
-      only: { type: 'string', multiple: true, default: [] }
-    }
+    options: { quick: { type: 'boolean', default: false } }
   })
   const unknown = names.filter(name => !scenarios.some(scenario => scenario.name === name))
   const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31))
@@ -79,26 +74,25 @@ async function run (args: string[]): Promise<string | undefined> {
     return `unknown experiment ${unknown.join(', ')} (expected ${known})`
   }
   if (!Number.isSafeInteger(seed)) return 'SEED must be an integer'
-  await runAll({ names, quick, only, seed })
+  await runAll({ names, quick, seed })
   return undefined
 }
 
-async function runAll ({ names, quick, only, seed }: Options): Promise<void> {
+async function runAll ({ names, quick, seed }: Options): Promise<void> {
   console.log(`SEED=${seed}`)
   const commit = readCommit()
   const missed: string[] = []
   const chosen = scenarios.filter(({ name, isSpecial = false }) =>
     names.length === 0 ? !isSpecial : names.includes(name)
   )
-  for (const { name, run, server = embeddedVersion, hasOwnRecord = false } of chosen) {
+  for (const { name, run, hasOwnRecord = false } of chosen) {
     const start = performance.now()
     console.log(`# ${name}`)
     const options = {
       long: !quick,
       // A new sequence for each experiment, so its random numbers do not depend on the others.
       random: seeded(seed),
-      log: (text: string) => console.log(`#   ${text}`),
-      only
+      log: (text: string) => console.log(`#   ${text}`)
     }
     const figures = await onStage(stage => run(stage, options))
     if (!quick && !hasOwnRecord) {
@@ -108,7 +102,7 @@ async function runAll ({ names, quick, only, seed }: Options): Promise<void> {
         commit,
         seed,
         node: process.version,
-        postgres: await server(),
+        postgres: await embeddedVersion(),
         cores: availableParallelism(),
         figures
       })
@@ -124,7 +118,7 @@ async function runAll ({ names, quick, only, seed }: Options): Promise<void> {
       ? 'all goals reached'
       : `${missed.length} goals missed: ${missed.join('; ')}`
   )
-  const rerun = [...quick ? ['--quick'] : [], ...only.map(word => `--only=${word}`), ...names]
+  const rerun = [...quick ? ['--quick'] : [], ...names]
   console.log(`replay with: SEED=${seed} npm run test:chaos -- ${rerun.join(' ')}`)
   process.exitCode = missed.length === 0 ? 0 : 1
 }

@@ -35,16 +35,12 @@ export interface ScenarioOptions {
   readonly long: boolean
   /** Reports the progress, one line. */
   readonly log: (text: string) => void
-  /** Words that limit an experiment to those of its parts that all words describe. */
-  readonly only?: readonly string[]
 }
 
 export interface Scenario {
   readonly name: string
   /** It needs programs or servers that the project does not install: it runs only by its name. */
   readonly isSpecial?: boolean
-  /** Describes the server, if that is not the embedded one. */
-  readonly server?: () => Promise<string>
   /** Its long form writes a record of its own. The figures of others enter figures.json. */
   readonly hasOwnRecord?: boolean
   /** The end of the stage stops what it started. */

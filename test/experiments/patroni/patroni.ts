@@ -1,7 +1,7 @@
 /**
  * The patroni experiment: clients transfer money while the leader of a Patroni cluster is killed.
- * It starts the cluster on this machine and takes 5 minutes; the short form is its first part.
- * `--only=hosts --only=asynchronous` limits it. The results are in `patroni/figures.json`.
+ * It starts the cluster on this machine and takes 5 minutes; the short form is its first part. The
+ * results are in `patroni/figures.json`.
  * Needs Debian's packages patroni, etcd-server, haproxy and postgresql.
  */
 import { writeFileSync } from 'node:fs'
@@ -30,16 +30,13 @@ export const patroni: Scenario = {
   name: 'patroni',
   isSpecial: true,
   hasOwnRecord: true,
-  async run (stage, { long, random, log, only = [] }) {
+  async run (stage, { long, random, log }) {
     const missing = Object.keys(programs).filter(name => programs[name] === undefined)
     if (missing.length > 0) throw new Error(`not installed: ${missing.join(', ')}`)
     const commit = readCommit()
-    const chosen = experiments.filter(experiment =>
-      only.every(word => wordsOf(experiment).includes(word))
-    )
     const cluster = await startCluster(stage)
     const figures: Figure[] = []
-    for (const [i, experiment] of chosen.slice(0, long ? Infinity : 1).entries()) {
+    for (const [i, experiment] of experiments.slice(0, long ? Infinity : 1).entries()) {
       const options = { database: `shop${i + 1}`, random: seeded(random() * 2 ** 32) }
       const result = await runExperiment(cluster, experiment, options)
       log(JSON.stringify(result))
@@ -50,12 +47,8 @@ export const patroni: Scenario = {
   }
 }
 
-function wordsOf ({ route, synchronous }: Experiment): readonly string[] {
-  return [route, synchronous ? 'synchronous' : 'asynchronous']
-}
-
 function describe (result: Result): readonly Figure[] {
-  const part = wordsOf(result).join(', ')
+  const part = `${result.route}, ${result.synchronous ? 'synchronous' : 'asynchronous'}`
   return [
     figureFor(1)(`batches (${part})`, result.keyed + result.unkeyed),
     mustBeZero(1, 2, 3, 4)(`broken promises (${part})`, result.violations.length),
