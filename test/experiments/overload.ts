@@ -82,7 +82,6 @@ export const overload: Scenario = {
         const result = await onStage(stage =>
           measure(stage, loginUrl, { limit, retry }, options)
         )
-        options.log(describe(limit, retry, result))
         results.push(result)
         figures.push(figure(
           `goodput of capacity, limited by ${limit}, clients retry ${retry}`,
@@ -176,29 +175,6 @@ async function measure (
 function rate (phases: readonly Phase[]): number {
   return phases.reduce((sum, { accepted }) => sum + accepted.length, 0) /
     phases.reduce((sum, { ms }) => sum + ms, 0) * 1000
-}
-
-function describe (
-  limit: Limit,
-  retry: Retry,
-  { normal, overloaded, probeTimes, memoryGrowthMiB }: LoadResult
-): string {
-  const times = (name: 'accepted' | 'rejected', phases: readonly Phase[]): string =>
-    [0.5, 0.99, 1].map(share => quantile(phases.flatMap(phase => phase[name]), share).toFixed(1))
-      .join(' / ')
-  const rejections = overloaded.reduce((sum, { rejected }) => sum + rejected.length, 0) /
-    overloaded.reduce((sum, { ms }) => sum + ms, 0) * 1000
-  return `limited by ${limit}, clients retry ${retry}: ${
-    rate(normal).toFixed(0)
-  } batches/s at capacity (${times('accepted', normal)} ms: median, p99, max), ${
-    rate(overloaded).toFixed(0)
-  } under overload (${times('accepted', overloaded)} ms), ` +
-    `${rejections.toFixed(0)} rejections/s (${times('rejected', overloaded)} ms); memory +${
-      memoryGrowthMiB.toFixed(0)
-    } MiB; ${
-      Object.entries(probeTimes).map(([path, ms]) => `${path} ${quantile(ms, 0.99).toFixed(1)}`)
-        .join(', ')
-    } ms`
 }
 
 async function run (
