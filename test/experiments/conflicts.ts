@@ -178,7 +178,6 @@ async function summarize (
   )
   const added = counts.reduce((sum, { ok }, i) => sum + ok * (loads[i]?.adds ?? 0), 0)
   return [
-    figure('batches', total('ok') + total('refused') + total('conflict') + total('other')),
     figure('retries after a serialization failure', serializations, { atLeast: 1 }),
     figure('retries after a deadlock', deadlocks, { atLeast: 1 }),
     figure(

@@ -62,15 +62,14 @@ export interface CrowdOptions {
   /** How long a batch with a key is repeated, in milliseconds. */
   readonly repeatMs?: number
   readonly random: () => number
-  /** Creates the batch with this number; that of bank.ts by default. */
-  readonly createBatch?: typeof makeBatch
-  /** One of this many batches has no key; 5 by default. */
-  readonly unkeyedOneOf?: number
 }
 
 /** The probability that a client disconnects early, and the latest time (ms) at which it does. */
 const LEAVE_PROBABILITY = 0.02
 const LEAVE_MS = 15
+
+/** One of this many batches has no key. */
+const UNKEYED_ONE_OF = 5
 
 /** How long a batch with a key is repeated by default. */
 const REPEAT_MS = 30_000
@@ -79,8 +78,7 @@ type SendBatch = (id: number, body: string, random: () => number) => Promise<Kno
 
 /** Starts the clients. */
 export function startCrowd (options: CrowdOptions): Crowd {
-  const { url, clients, batches, keepOneOf, random } = options
-  const { createBatch = makeBatch, repeatMs = REPEAT_MS, unkeyedOneOf = 5 } = options
+  const { url, clients, batches, keepOneOf, random, repeatMs = REPEAT_MS } = options
   const observed: Observations = {
     known: [],
     responses: {},
@@ -142,8 +140,9 @@ export function startCrowd (options: CrowdOptions): Crowd {
   const work = async (random: () => number): Promise<void> => {
     while (!stopped.signal.aborted && (next < batches || !enough.signal.aborted)) {
       const id = next++
-      const body = JSON.stringify(createBatch(id, random))
-      const send = id % unkeyedOneOf === unkeyedOneOf - 1 ? sendOnce : repeat
+      const body = JSON.stringify(makeBatch(id, random))
+      // None of those that are kept.
+      const send = id % UNKEYED_ONE_OF === 1 ? sendOnce : repeat
       observed.known[id] = await send(id, body, random)
       finished++
     }

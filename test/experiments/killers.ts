@@ -23,10 +23,10 @@ export interface Kills {
   /** Number of kills by kind. */
   readonly counts: Record<KillKind, number>
   /**
-   * Milliseconds from PostgreSQL accepting connections to the next 200, by kind. None if the
-   * service was killed.
+   * Milliseconds from PostgreSQL accepting connections to the next 200. None if the service was
+   * killed.
    */
-  readonly pauses: Record<KillKind, number[]>
+  readonly pauses: number[]
 }
 
 export interface Targets {
@@ -50,7 +50,7 @@ export async function killAll (targets: Targets, plan: Plan): Promise<Kills> {
   const kills: Kills = {
     terminated: 0,
     counts: { backend: 0, postmaster: 0, shutdown: 0, service: 0, both: 0 },
-    pauses: { backend: [], postmaster: [], shutdown: [], service: [], both: [] }
+    pauses: []
   }
   const client = createQueryClient(targets.server.url)
   const over = new AbortController()
@@ -69,7 +69,7 @@ export async function killAll (targets: Targets, plan: Plan): Promise<Kills> {
         20_000,
         `no batch was committed within 20 s after a kill of kind ${kind}`
       )
-      if (accepting !== undefined) kills.pauses[kind].push(next - accepting)
+      if (accepting !== undefined) kills.pauses.push(next - accepting)
       kills.counts[kind]++
     }
   } finally {
@@ -177,7 +177,7 @@ function sessionQuery (random: () => number): string {
 }
 
 /** Waits until the server answers a query. Resolves with the time. */
-export async function waitUntilAccepting (url: string): Promise<number> {
+async function waitUntilAccepting (url: string): Promise<number> {
   await until(async () => {
     const client = createQueryClient(url)
     try {
@@ -199,7 +199,7 @@ function kill (pid: number): boolean {
 }
 
 /** Returns the items in a random order. */
-export function shuffle<T> (list: readonly T[], random: () => number): T[] {
+function shuffle<T> (list: readonly T[], random: () => number): T[] {
   const numbered = list.map(item => ({ item, at: random() }))
   return numbered.sort((a, b) => a.at - b.at).map(({ item }) => item)
 }

@@ -106,9 +106,6 @@ async function runLevel (
   return [
     figure('batches', count('invoke'), { atLeast: transactions }),
     figure('of these, committed', count('ok'), many(transactions / 4)),
-    figure('of these, not committed', count('fail')),
-    figure('of these, with unknown outcome', count('info')),
-    figure('requests sent again after an unknown outcome', clients.repeated()),
     figure('sessions terminated', kills.terminated, { atLeast: 1 }),
     figure('SIGKILL of PostgreSQL or the service', killed, {
       atLeast: Object.values(planned).reduce((sum, number) => sum + number, 0)

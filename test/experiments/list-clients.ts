@@ -11,8 +11,6 @@ import { seeded } from './scenario.ts'
 
 export interface ListClients {
   readonly history: readonly HistoryEvent[]
-  /** The number of requests that were sent again after an unknown outcome. */
-  repeated(): number
   /** The number of finished transactions. */
   finished(): number
   /** Resolves with the time of the next response with status 200. */
@@ -58,7 +56,7 @@ export function startListClients (options: ListClientsOptions): ListClients {
   const waiting: Array<(time: number) => void> = []
   const enough = new AbortController()
   const stopped = new AbortController()
-  const counts = { started: 0, finished: 0, repeated: 0 }
+  const counts = { started: 0, finished: 0 }
   const start = performance.now()
   const record = (event: Omit<HistoryEvent, 'time'>): void => {
     history.push({ ...event, time: performance.now() - start })
@@ -82,7 +80,6 @@ export function startListClients (options: ListClientsOptions): ListClients {
     let response: PostResponse | undefined
     while (response?.status !== 200 && performance.now() < until && !stopped.signal.aborted) {
       await pause(random)
-      counts.repeated++
       response = await post(body, key, random)
     }
     return response?.status === 200 ? response : undefined
@@ -130,7 +127,6 @@ export function startListClients (options: ListClientsOptions): ListClients {
   const done = Promise.all(Array.from({ length: clients }, (_, client) => work(client)))
   return {
     history,
-    repeated: () => counts.repeated,
     finished: () => counts.finished,
     next: () => new Promise(resolve => waiting.push(resolve)),
     async end () {

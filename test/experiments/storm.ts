@@ -11,7 +11,6 @@ import {
 } from '../support/process/restartable-service.ts'
 import { until } from '../support/until.ts'
 import { schema } from './bank.ts'
-import { quantile } from './client.ts'
 import { startCrowd } from './crowd.ts'
 import { audit, replay } from './invariants.ts'
 import { killAll, type KillKind, type Kills } from './killers.ts'
@@ -116,25 +115,11 @@ async function runStorm (
     ...describeKills(kills, form, observed.disconnected),
     ...audited,
     ...replayed,
-    figureFor(3)(
-      'batches without a key',
-      Object.values(observed.unkeyed).reduce((sum, count) => sum + count, 0)
-    ),
-    figureFor(3)('of these, answered commit_unknown', observed.unkeyed['commit_unknown'] ?? 0),
-    figureFor(3)('of these, without a response', observed.unkeyed['none'] ?? 0),
     mustBeZero(11)('unexpected exits of the service', service.crashes.length),
     figureFor(11)(
       'longest time from PostgreSQL accepting connections to the next 200',
-      Math.max(...Object.values(kills.pauses).flat()),
+      Math.max(...kills.pauses),
       { unit: 'ms', atMost: 1000 }
-    ),
-    ...(['postmaster', 'shutdown'] as const).map(kind =>
-      figureFor(11)(
-        'median time from PostgreSQL accepting connections to the next 200, after a ' +
-          (kind === 'shutdown' ? 'fast shutdown' : 'SIGKILL of the postmaster'),
-        quantile(kills.pauses[kind], 0.5),
-        { unit: 'ms' }
-      )
     ),
     ...leftovers,
     lock
