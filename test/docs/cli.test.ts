@@ -1,17 +1,14 @@
 /** Tests that the commands of docs/reference/cli.md print the documented output. */
 import { spawn } from 'node:child_process'
-import { chmodSync, readFileSync } from 'node:fs'
-import { delimiter, join, resolve } from 'node:path'
+import { chmodSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { program } from '../support/process/cli.ts'
-import { codeBlocks } from '../support/docs/markdown.ts'
+import { readBlocks, readPage, root } from '../support/docs/pages.ts'
 import { childEnvironment } from '../support/process/process.ts'
 import { token } from '../support/service.ts'
 import { CUSTOMER, useShopService } from '../support/database/shop.ts'
-
-const root = resolve(import.meta.dirname, '../..')
-const read = (path: string): string => readFileSync(join(root, path), 'utf8')
 
 t.test('the commands print the documented output', async t => {
   const service = await useShopService(t, { keys: true, env: { EXPLAIN: 'on' } })
@@ -27,11 +24,11 @@ t.test('the commands print the documented output', async t => {
     DATABASE_URL: service.database.loginUrl,
     ONEFLIGHT_TOKEN: token(CUSTOMER)
   })
-  const page = read('docs/reference/cli.md')
-  const blocks = codeBlocks(page)
+  const page = readPage('docs/reference/cli.md')
+  const blocks = readBlocks(page)
   const own = blocks
     .map((block, i) => [block, blocks[i + 1]?.text] as const)
-    .filter(([{ lead }]) => lead === '<!-- run by: test/docs/cli.test.ts -->')
+    .filter(([{ check }]) => check?.kind === 'run by' && check.file === 'test/docs/cli.test.ts')
     .filter(([{ language }]) => language === 'sh')
   t.equal(own.length, page.match(/run by: test\/docs\/cli\.test/g)?.length)
   for (const [{ text: line }, expected] of own) {

@@ -5,17 +5,16 @@
  * `OneflightError` without importing them.
  */
 import { execFile } from 'node:child_process'
-import { cp, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { cp, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { compileClient } from '../support/process/client-browser.ts'
-import { codeBlocks } from '../support/docs/markdown.ts'
+import { readBlocks, readPage, root } from '../support/docs/pages.ts'
 import { token } from '../support/service.ts'
 import { CUSTOMER, useShopService } from '../support/database/shop.ts'
 
 const run = promisify(execFile)
-const root = join(import.meta.dirname, '../..')
 const compilerOptions = {
   strict: true,
   noEmit: true,
@@ -84,9 +83,8 @@ async function writePrograms (
   directory: string,
   url: string
 ): Promise<readonly string[]> {
-  const blocks = codeBlocks(await readFile(join(root, page), 'utf8')).filter(({ language }) =>
-    language === 'ts'
-  ).map(({ text }) => text.replaceAll('http://127.0.0.1:4000', url))
+  const blocks = readBlocks(readPage(page)).filter(({ language }) => language === 'ts')
+    .map(({ text }) => text.replaceAll('http://127.0.0.1:4000', url))
   const fileOf = (text: string): string | undefined => /^\/\/ ([\w.-]+\.ts)\n/.exec(text)?.[1]
   const programs = blocks.filter(text => fileOf(text) === undefined)
   for (const text of blocks) {

@@ -4,8 +4,7 @@
  * commands.test.ts runs the commands.
  */
 import t from 'tap'
-import { compact } from '../support/docs/markdown.ts'
-import { readBlocks, readPage } from '../support/docs/pages.ts'
+import { compact, readBlocks, readPage } from '../support/docs/pages.ts'
 import { settleJson, useShop } from '../support/docs/commands.ts'
 import { asCustomer } from '../support/database/shop.ts'
 

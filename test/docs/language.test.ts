@@ -18,8 +18,7 @@ import { memberKinds, OnConflict } from '../../schemas/operation.ts'
 import { operators, type Operator } from '../../schemas/operator.ts'
 import { preferenceItems } from '../../schemas/prefer.ts'
 import { useClient } from '../support/client.ts'
-import { codeBlocks, compact } from '../support/docs/markdown.ts'
-import { readLanguage } from '../support/docs/pages.ts'
+import { compact, readBlocks, readLanguage } from '../support/docs/pages.ts'
 import { useService } from '../support/service.ts'
 
 interface Example {
@@ -32,7 +31,7 @@ interface Example {
 }
 
 const page = readLanguage()
-const blocks = codeBlocks(page)
+const blocks = readBlocks(page)
 const [tables = '', rows = ''] = blocks
   .filter(({ language }) => language === 'sql')
   .map(({ text }) => text)

@@ -4,20 +4,16 @@
  * docs/operations/security.md exist.
  */
 import { randomUUID } from 'node:crypto'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { STATUS_CODES } from 'node:http'
 import t, { type Test } from 'tap'
 import { withAdmin } from '../support/database/database.ts'
 import { makeKeyTable } from '../support/database/key-table.ts'
 import { openShell, settleJson } from '../support/docs/commands.ts'
-import { codeBlocks } from '../support/docs/markdown.ts'
-import { readBlocks } from '../support/docs/pages.ts'
+import { readBlocks, readPage } from '../support/docs/pages.ts'
 import { childEnvironment, startGroup } from '../support/process/process.ts'
 import { token, useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
-
-const read = (path: string): string =>
-  readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
 /**
  * A suffix for role names. Roles belong to the cluster, which concurrent runs of the suite may
@@ -31,10 +27,8 @@ const major = await withAdmin(async sql =>
   Math.floor(Number((await sql`show server_version_num`)[0]?.['server_version_num']) / 10_000)
 )
 /** The blocks of the page; `security_invoker` views need PostgreSQL 15. */
-const page = read('docs/guides/row-level-security.md')
-const blocks = codeBlocks(page).filter(({ heading }) =>
-  major >= 15 || heading !== 'Views'
-)
+const page = readPage('docs/guides/row-level-security.md')
+const blocks = readBlocks(page).filter(({ heading }) => major >= 15 || heading !== 'Views')
 const schema = rename(
   "create role oneflight login noinherit password 'change-me';\n" +
   blocks.filter(({ language }) => language === 'sql').map(({ text }) => text).join('\n')
@@ -132,7 +126,7 @@ t.test('claims in a subquery are read once per statement', async t => {
 })
 
 t.test('the tests named in security.md exist', async t => {
-  const page = read('docs/operations/security.md')
+  const page = readPage('docs/operations/security.md')
   const named = new Set(page.match(/(?<=`)test\/[\w/-]+\.test\.ts(?=`)/g))
   t.not(named.size, 0)
   for (const name of named) t.ok(existsSync(new URL(`../../${name}`, import.meta.url)), name)

@@ -2,51 +2,26 @@
  * Tests docs/operations/reliability.md: the curl command returns the printed response, once and
  * again, and the table of retries has the codes of the service.
  */
-import { readFileSync } from 'node:fs'
-import { STATUS_CODES } from 'node:http'
 import t from 'tap'
 import { catalogue } from '../../src/errors/catalogue.ts'
 import { conditions } from '../../src/errors/conditions.ts'
-import { CUSTOMER, useShopService } from '../support/database/shop.ts'
-import { codeBlocks, compact, type CodeBlock } from '../support/docs/markdown.ts'
-import { token } from '../support/service.ts'
+import { openTerminal, settleJson, useShop } from '../support/docs/commands.ts'
+import { readBlocks, readPage } from '../support/docs/pages.ts'
 
-const read = (path: string): string =>
-  readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
-const page = read('docs/operations/reliability.md')
-const blocks = codeBlocks(page)
-
-const CURL =
-  /^curl -i http:\/\/127\.0\.0\.1:4000 ((?:-H (?:'[^']*'|"[^"]*") )+)-d @(examples\/[a-z-]+\.json)$/
-
-/** Reads headers and file from a curl command. Throws an Error for any other command. */
-function readCurl (
-  line: string
-): { readonly headers: Record<string, string>, readonly file: string } {
-  const [, sent = '', file = ''] = CURL.exec(line.replace(/\s*\\\n\s*/g, ' ')) ?? []
-  if (file === '') throw new Error(`unexpected curl command: ${line}`)
-  const headers: Record<string, string> = {}
-  for (const [, name = '', value = ''] of sent.matchAll(/-H ['"](.*?): (.*?)['"] /g)) {
-    // The customer of the token that `npm run dev` prints.
-    headers[name.toLowerCase()] = value.replace('$ONEFLIGHT_TOKEN', token(CUSTOMER))
-  }
-  return { headers, file }
-}
+const page = readPage('docs/operations/reliability.md')
 
 t.test('the curl command returns the printed response, and again with the header', async t => {
-  const service = await useShopService(t, { keys: true })
-  const printed = (language: string): readonly CodeBlock[] =>
-    blocks.filter(block => block.language === language)
-  const [[command], heads, [answer]] = [printed('sh'), printed('http'), printed('json')]
-  const { headers, file } = readCurl((command as CodeBlock).text)
+  const service = await useShop(t)
+  const terminal = openTerminal(t, service)
+  const printed = (language: string): readonly string[] =>
+    readBlocks(page).filter(block => block.language === language).map(({ text }) => text)
+  const [[command = ''], heads, [answer = '']] = [printed('sh'), printed('http'), printed('json')]
   t.equal(heads.length, 2)
-  for (const [i, head] of heads.entries()) {
-    const { status, headers: sent, text } = await service.post(read(file), { role: null, headers })
-    const [first, ...fields] = head.text.split('\n')
-    t.equal(`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, first)
-    const replayed = sent.get('idempotent-replayed')
-    t.same(fields, replayed === null ? [] : [`Idempotent-Replayed: ${replayed}`])
-    t.equal(compact(text), compact((answer as CodeBlock).text), `attempt ${i}`)
+  for (const head of heads) {
+    const [fields = '', body = ''] = (await terminal.run(command)).stdout.split('\r\n\r\n')
+    const shown = fields.split('\r\n').filter(line => /^HTTP|^idempotent/i.test(line)).join('\n')
+    t.equal(shown.toLowerCase(), head.toLowerCase())
+    t.equal(settleJson(body), settleJson(answer))
   }
   const [counted] = await service.database.sql`select count(*)::int as transfers from transfers`
   t.same(counted, { transfers: 1 }, 'the second one transfers no money')

@@ -16,11 +16,10 @@ import {
   writeFileSync
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { delimiter, dirname, join, resolve } from 'node:path'
+import { delimiter, dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { LOGIN_ROLE, useDatabase } from '../support/database/database.ts'
-import { codeBlocks } from '../support/docs/markdown.ts'
-import { linksOf } from '../support/docs/pages.ts'
+import { linksOf, readBlocks, readPage, root } from '../support/docs/pages.ts'
 import { startGroup, type Group } from '../support/process/process.ts'
 import { answering, SECRET, token } from '../support/service.ts'
 import { CUSTOMER, useShopDatabase } from '../support/database/shop.ts'
@@ -29,7 +28,6 @@ import { until } from '../support/until.ts'
 // npm takes time to pack and install.
 t.setTimeout(300_000)
 
-const root = resolve(import.meta.dirname, '../..')
 const nodeDirectory = dirname(process.execPath)
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
   version: string,
@@ -221,8 +219,7 @@ t.test('migrate, start with several processes, run and stop work', async t => {
 })
 
 function readExample (path: string): string {
-  const page = readFileSync(join(root, path), 'utf8')
-  return codeBlocks(page).find(({ language }) => language === 'ts')?.text as string
+  return readBlocks(readPage(path)).find(({ language }) => language === 'ts')?.text as string
 }
 
 /** The example of the guide, on free ports, and what a client gets. The types of hosts differ. */

@@ -5,18 +5,17 @@
  * connected to a sync service.
  */
 import { execFile } from 'node:child_process'
-import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
+import { cp, mkdir, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import type { createClient, ClientOptions } from '../../client/src/index.ts'
 import { compileClient } from '../support/process/client-browser.ts'
-import { codeBlocks } from '../support/docs/markdown.ts'
+import { readBlocks, readPage, root } from '../support/docs/pages.ts'
 import { token, useService, type ServiceUnderTest } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
-const root = join(import.meta.dirname, '../..')
 const schema = `
   create table todos (id text primary key, title text not null check (title <> ''),
     done int not null default 0);
@@ -56,8 +55,7 @@ await writeFile(
   join(folder, 'powersync.ts'),
   "export * from '@powersync/common'\nexport * from '@powersync/node'\n"
 )
-const page = await readFile(join(root, 'docs/guides/sync-engines.md'), 'utf8')
-for (const { language, text } of codeBlocks(page)) {
+for (const { language, text } of readBlocks(readPage('docs/guides/sync-engines.md'))) {
   const [, name] = /^\/\/ ([\w.-]+)\n/.exec(text) ?? []
   if (language === 'ts') await writeFile(join(folder, name as string), text)
 }

@@ -3,7 +3,6 @@
  * the batches that the planner accepts and the responses that the service sends. It contains no
  * keywords of TypeBox.
  */
-import { readFileSync } from 'node:fs'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Kind, type TSchema } from '@sinclair/typebox'
 import fc from 'fast-check'
@@ -22,16 +21,13 @@ import { collectComponents, type Titles } from '../../src/openapi/json-schema.ts
 import { planBatch } from '../../src/plan/plan-batch.ts'
 import { buildApp } from '../../src/server/app.ts'
 import { asCustomer, useShopService } from '../support/database/shop.ts'
-import { codeBlocks } from '../support/docs/markdown.ts'
-import { languagePages } from '../support/docs/pages.ts'
+import { languagePages, readBlocks, readPage } from '../support/docs/pages.ts'
 import { arbitraryTrial } from '../support/model/arbitrary-batch.ts'
 import { answerPointer, batchPointer, validatorsOf } from '../support/openapi.ts'
 import { ask, SECRET, useService } from '../support/service.ts'
 import { propertyRuns } from '../support/runs.ts'
 import { findTracked } from '../support/tracked-files.ts'
 
-const read = (path: string): string =>
-  readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 const config =
   readConfig({ DATABASE_URL: 'postgres://app@127.0.0.1:1/shop', JWT_SECRET: SECRET }).config
 const document = await describeApi(config, '/')
@@ -377,10 +373,10 @@ t.test('the schemas and the planner agree on which batches are valid', async t =
   const first = { id: 'a', op: 'select', table: 't' }
 
   const pages = [...languagePages, 'docs/guides/row-level-security.md']
-    .flatMap(page => codeBlocks(read(page)))
+    .flatMap(page => readBlocks(readPage(page)))
     .filter(({ language, text }) => language === 'json' && text.startsWith('['))
     .map(({ text }) => text)
-  const files = findTracked('examples/*.json').map(read)
+  const files = findTracked('examples/*.json').map(readPage)
   const written = [...pages, ...files].map(text => JSON.parse(text) as readonly object[])
   t.ok(pages.length > 25 && files.length > 5)
   const accepted = written.filter(batch => issuesOf(batch).length === 0)

@@ -6,8 +6,7 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { renderQueryPlan } from '../../src/cli/result.ts'
-import { codeBlocks } from '../support/docs/markdown.ts'
-import { readLanguage } from '../support/docs/pages.ts'
+import { readBlocks, readLanguage } from '../support/docs/pages.ts'
 import { ask, useService, token } from '../support/service.ts'
 import { runInside } from '../support/process/cli.ts'
 
@@ -186,7 +185,7 @@ t.test('with EXPLAIN=off, explain is rejected and the batch is not executed', as
 })
 
 t.test('every documented example has a plan without internals of the service', async t => {
-  const blocks = codeBlocks(readLanguage())
+  const blocks = readBlocks(readLanguage())
   const [tables = '', rows = ''] = blocks
     .filter(({ language }) => language === 'sql')
     .map(({ text }) => text)

@@ -4,9 +4,7 @@
  */
 import { once } from 'node:events'
 import { execFile } from 'node:child_process'
-import { readFile } from 'node:fs/promises'
 import { request, type IncomingMessage } from 'node:http'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
@@ -15,7 +13,7 @@ import { gauge, token, useService, type ServiceUnderTest } from '../support/serv
 import { createClient, OneflightError } from '../../client/src/index.ts'
 import { useClient, useExactClient } from '../support/client.ts'
 import { useShopService } from '../support/database/shop.ts'
-import { codeBlocks } from '../support/docs/markdown.ts'
+import { readBlocks, readPage } from '../support/docs/pages.ts'
 import { arbitraryTrial } from '../support/model/arbitrary-batch.ts'
 import { modelReset, modelSchema } from '../support/model/tables.ts'
 import { propertyRuns } from '../support/runs.ts'
@@ -587,8 +585,7 @@ t.test('a cut stream is an error for the client', async t => {
 
 t.test('the example of the documentation', async t => {
   const shop = await useShopService(t, { env })
-  const page = fileURLToPath(new URL('../../docs/reference/http-api.md', import.meta.url))
-  const [command = '', answer = ''] = codeBlocks(await readFile(page, 'utf8'))
+  const [command = '', answer = ''] = readBlocks(readPage('docs/reference/http-api.md'))
     .filter(({ text }) => /ndjson|"data":\{"stock"/.test(text)).map(({ text }) => text)
   const script = command.replace('localhost:4000', shop.url)
   const { stdout } = await promisify(execFile)('sh', ['-c', script], {

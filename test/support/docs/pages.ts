@@ -43,6 +43,8 @@ export interface Block {
   readonly text: string
   /** The line number of its fence, from 1. */
   readonly line: number
+  /** The last heading above the block. */
+  readonly heading: string
   readonly check: Check | undefined
 }
 
@@ -52,15 +54,18 @@ const FENCE = /^(\s*)(`{3,}|~{3,})\s*([\w-]*)/
 export function readBlocks (page: string): readonly Block[] {
   const lines = page.split('\n')
   const blocks: Block[] = []
+  let heading = ''
   for (let i = 0; i < lines.length; i++) {
     const [, indent = '', fence = '', language = ''] = FENCE.exec(lines[i] as string) ?? []
+    heading = /^#+ (.*)$/.exec(lines[i] as string)?.[1] ?? heading
     if (fence === '') continue
     const start = i++
     while (i < lines.length && lines[i]?.trim() !== fence) i++
     const text = lines.slice(start + 1, i).map(line =>
       line.startsWith(indent) ? line.slice(indent.length) : line
     ).join('\n')
-    blocks.push({ language, text, line: start + 1, check: readCheck(lines[start - 1] ?? '') })
+    const check = readCheck(lines[start - 1] ?? '')
+    blocks.push({ language, text, line: start + 1, heading, check })
   }
   return blocks
 }
@@ -80,6 +85,11 @@ function readCheck (line: string): Check | undefined {
     default:
       return undefined
   }
+}
+
+/** Removes the white space of JSON. Digits and the order of keys stay. */
+export function compact (json: string): string {
+  return json.replace(/("(?:[^"\\]|\\.)*")|\s+/g, '$1')
 }
 
 /** Removes blocks and comments from a page. Links and headings remain. */

@@ -8,8 +8,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import t from 'tap'
 import json from 'vscode-json-languageservice'
 import { operations } from '../../../schemas/operation.ts'
-import { codeBlocks } from '../../support/docs/markdown.ts'
-import { readPage, root } from '../../support/docs/pages.ts'
+import { readBlocks, readPage, root } from '../../support/docs/pages.ts'
 import { findTracked } from '../../support/tracked-files.ts'
 
 const path = join(root, 'schemas/batch-file.json')
@@ -20,7 +19,7 @@ t.test('the files of the project are valid, and slips are not', t => {
   const files = findTracked('examples/*.json', 'deploy/batches/*.json')
   t.ok(files.length > 10)
   const pages = ['docs/reference/named-batches.md', 'docs/guides/from-ad-hoc-to-named.md']
-  const texts = pages.flatMap(page => codeBlocks(readPage(page)))
+  const texts = pages.flatMap(page => readBlocks(readPage(page)))
     .filter(({ language, text }) => language === 'json' && text.includes('"operations"'))
     .map(({ text }) => text)
   t.ok(texts.length > 1)
