@@ -97,7 +97,8 @@ export const promises: readonly Promised[] = [
     text: 'A value of a request is stored exactly or refused.',
     tests: [
       ['unit/values/write', 'what a type would round or cut'],
-      ['integration/write', 'every type, also nested, read back'],
+      ['integration/values', 'every type, written, read, matched and copied'],
+      ['integration/write', 'random nested values, read back'],
       ['integration/model', 'random batches against plain SQL']
     ]
   },

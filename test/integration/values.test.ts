@@ -17,6 +17,14 @@ const schema = `
   create domain amount as numeric(10, 2);
   create type point3 as (x int, "y Z" numeric, tags text[]);
   create type nested as (p point3, j jsonb);
+  create domain cents as numeric(10, 2);
+  create domain amounts as cents[];
+  create domain some_amounts as amounts;
+  create domain point_domain as point3;
+  create type floats as range (subtype = float8, multirange_type_name = manyfloats);
+  create type dropped as (a int, b int, c text);
+  alter type dropped drop attribute b;
+  create table node (id int, doubled int generated always as (id * 2) stored, p point3[]);
 `
 
 interface Value {
@@ -36,12 +44,12 @@ const v = (json: string, text?: string): Value => text === undefined ? { json } 
 const unequal = (json: string, text?: string): Value => ({ ...v(json, text), eq: false })
 
 const values: Readonly<Record<string, readonly Value[]>> = {
-  int2: [v('-32768'), v('-0', '0')],
+  int2: [v('-32768'), v('-0', '0'), v('1.0', '1'), v('"7"')],
   int4: [v('2147483647'), v('1e2', '100')],
-  int8: [v('-9223372036854775808'), v('9007199254740993')],
+  int8: [v('-9223372036854775808'), v('9007199254740993'), v('12e3', '12000')],
   numeric: [v('1.10'), v('0.000'), v(huge), v(`-${huge}`), v('1E-400'), v('"NaN"')],
-  'numeric(6, 3)': [v('999.999')],
-  float4: [v('-0'), v('1e-45'), v('16777217')],
+  'numeric(6, 3)': [v('999.999'), v('1.1000'), v('1e-3')],
+  float4: [v('-0'), v('1e-45'), v('16777217'), v('0.1')],
   float8: [v('5e-324'), v('0.30000000000000004'), v('"-Infinity"'), v('9007199254740993')],
   bool: [v('true'), v('"off"')],
   text: [
@@ -52,18 +60,23 @@ const values: Readonly<Record<string, readonly Value[]>> = {
     v(JSON.stringify('ä😀"\\'.repeat(160_000)))
   ],
   'char(5)': [v('"ab"', 'ab   ')],
-  'varchar(3)': [v('"äöü"')],
+  'varchar(3)': [v('"äöü"'), v('"ab "')],
   citext: [v('"MiXeD"')],
   name: [v(`"${'x'.repeat(63)}"`)],
   '"char"': [v('"x"')],
   uuid: [v('"A0EEBC999C0B4EF8BB6D6BB9BD380A11"')],
-  date: [v('"infinity"'), v('"0044-03-15 BC"'), v('"5874897-12-31"')],
+  date: [v('"infinity"'), v('"0044-03-15 BC"'), v('"5874897-12-31"'), v('"2024-02-29T00:00:00"')],
   time: [v('"24:00:00"')],
+  'time(0)': [v('"23:59:59.000"')],
   timetz: [v('"23:59:59.999999+14:00"')],
   timestamp: [v('"0044-03-15T12:00:00.000001 BC"')],
   timestamptz: [v('"2024-02-29T23:59:59.999999+05:45"'), v('"-infinity"')],
   'timestamptz(3)': [v('"2024-02-29T23:59:59.123Z"')],
   interval: [v('"1 year 2 mons -3 days 04:05:06.789012"'), v('"P1Y2M3DT4H5M6.7S"')],
+  'interval minute': [v('"5"', '00:05:00'), v('"00:05:00"'), v('60', '01:00:00')],
+  'interval year to month': [v('"5"', '5 mons'), v('"1-2"')],
+  'interval minute to second': [v('"4:05"', '00:04:05'), v('"-4:05"', '-00:04:05')],
+  'interval second(2)': [v('1.25')],
   bytea: [v('"\\\\x00ff10"'), v('"plain"')],
   json: [
     unequal('{"b":[1,2.50,-0,1e400],"a":null}'), unequal('"text"', '"text"'),
@@ -74,13 +87,21 @@ const values: Readonly<Record<string, readonly Value[]>> = {
     v('12345678901234567890.0'), unequal('"5"', '"5"'), unequal('[]'), unequal(`[${huge}]`),
     unequal('{"__proto__":1,"constructor":{"toString":[]}}'), unequal('[[[[{"a":"$x y"}]]]]')
   ],
-  'int[]': [v('[1,null,-3]', '{1,NULL,-3}'), v('[[1,2],[3,4]]', '{{1,2},{3,4}}'), v('"{1,2}"')],
+  'int[]': [v('[1,null,-3]', '{1,NULL,-3}'), v('[[1,2],[3,4]]', '{{1,2},{3,4}}'), v('"{1,2}"'),
+    v('[1.0]', '{1}'), v('[]', '{}')],
   'text[]': [
-    v('["a\\"b","c,d","{e}","NULL",null,"","\\\\"]', '{"a\\"b","c,d","{e}","NULL",NULL,"","\\\\"}')
+    v('["a\\"b","c,d","{e}","NULL",null,"","\\\\"]', '{"a\\"b","c,d","{e}","NULL",NULL,"","\\\\"}'),
+    v('["1",2,true,1.10]', '{1,2,true,1.10}'), v('[["a"],[" "]]', '{{a},{" "}}')
   ],
+  'interval minute[]': [v('["5","90"]', '{00:05,01:30}'), v('"{5,90}"', '{00:05,01:30}')],
+  'box[]': [unequal('["(1,1),(0,0)","(2,2),(0,0)"]', '{(1,1),(0,0);(2,2),(0,0)}')],
+  'hstore[]': [v('["\\"a\\"=>\\"1\\""]', String.raw`{"\"a\"=>\"1\""}`)],
   'jsonb[]': [v('[{"a":1.10},null,"x"]', '{"{\\"a\\": 1.10}",NULL,"\\"x\\""}')],
   'timestamptz[]': [v('["2024-01-01T00:00:00.000001Z"]', '{2024-01-01T00:00:00.000001Z}')],
-  int4range: [v('"[1,5)"'), v('"empty"')],
+  int4range: [v('"[1,5)"'), v('"empty"'), v('[1,5]', '[1,6)')],
+  tsrange: [v('["2024-01-01","2024-01-02 10:00"]', '[2024-01-01,2024-01-02 10:00]')],
+  floats: [v('[1.5,2]', '[1.5,2]')],
+  manyfloats: [v('"{[1,2)}"')],
   tstzrange: [v('"[2024-01-01 00:00:00.000001+00,)"')],
   int4multirange: [v('"{[1,3),[5,7)}"')],
   'int4range[]': [v('["[1,2)","empty"]', '{"[1,2)",empty}')],
@@ -95,6 +116,8 @@ const values: Readonly<Record<string, readonly Value[]>> = {
   positive: [v('5')],
   email: [v('"a@b"')],
   amount: [v('1.10')],
+  some_amounts: [v('[1.50,null]', '{1.50,NULL}'), v('[]', '{}')],
+  'some_amounts[]': [v('["{1.50,2.00}",null]', '{"{1.50,2.00}",NULL}')],
   point3: [
     unequal('{"x":1,"y Z":1.10,"tags":["a",null]}', '(1,1.10,"{a,NULL}")'), unequal('"(1,2,)"')
   ],
@@ -103,17 +126,21 @@ const values: Readonly<Record<string, readonly Value[]>> = {
     '{"p":{"x":1,"y Z":9007199254740993.10},"j":{"k":[1.10]}}',
     '("(1,9007199254740993.10,)","{""k"": [1.10]}")'
   )],
+  point_domain: [unequal('{"x":1,"tags":[]}', '(1,,{})')],
+  dropped: [unequal('{"a":1,"c":""}', '(1,"")')],
+  node: [unequal('{"id":1,"doubled":2,"p":[{"x":2}]}', '(1,2,"{""(2,,)""}")')],
   hstore: [
     v('"\\"a\\"=>\\"1\\", \\"b\\"=>NULL"'),
     v(String.raw`"\"k \\\" =>,ä\"=>\"\\\\ NULL \\\"x\", \"NULL\"=>\"\""`)
   ],
   point: [unequal('"(1.5,-2)"')],
-  path: [unequal('"[(1,2),(3,4)]"')],
+  lseg: [v('[1,2,3,4]', '[(1,2),(3,4)]')],
+  path: [unequal('"[(1,2),(3,4)]"'), unequal('[1,2,3,4]', '[(1,2),(3,4)]')],
   circle: [v('"<(1,2),3>"')],
   xml: [unequal('"<a b=\\"c\\">ä&amp;</a>"')],
   tsvector: [v("\"'cat':1A,3 'fat':2\"")],
   tsquery: [v("\"'a' & !'b'\"")],
-  money: [v('"$1,234.56"'), v('"-$0.01"')],
+  money: [v('"$1,234.56"'), v('"-$0.01"'), v('1.50')],
   oid: [v('4294967295')],
   regclass: [unequal('"pg_class"')],
   regtype: [unequal('"integer"')],

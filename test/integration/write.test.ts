@@ -1,12 +1,12 @@
 /**
  * Tests that types are read from the catalogue as trees, and that PostgreSQL reads the texts that
- * are written for values as the JSON that was sent.
+ * are written for random values as the JSON that was sent. values.test.ts has a table of values.
  */
 import fc from 'fast-check'
 import t from 'tap'
 import { nameOf, type Type } from '../../src/catalogue/type.ts'
 import { constant, render, sql as write, type Fragment } from '../../src/fragment/fragment.ts'
-import { parseJson, type Json } from '../../src/json/parse.ts'
+import type { Json } from '../../src/json/parse.ts'
 import {
   ColumnTypes,
   columnTypesQuery,
@@ -32,94 +32,20 @@ const schema = `
   alter type dropped drop attribute b;
   create table node (id int, doubled int generated always as (id * 2) stored, p inner_pair[]);`
 
-/** Types with values, and what PostgreSQL returns for a value if that is other JSON. */
-type Value = readonly [json: string, returned?: string]
-const values: Readonly<Record<string, readonly Value[]>> = {
-  int2: [['5'], ['1.0', '1'], ['1e3', '1000'], ['"7"', '7']],
-  int8: [['9223372036854775807'], ['12e3', '12000']],
-  oid: [['4294967295', '"4294967295"']],
-  numeric: [['1.10'], ['12345678901234567890.5'], ['"NaN"']],
-  'numeric(6,3)': [['1.100'], ['1.1000', '1.100'], ['1e-3', '0.001']],
-  float4: [['0.1']],
-  float8: [['0.1'], ['1e+22'], ['"Infinity"']],
-  bool: [['true'], ['"off"', 'false']],
-  text: [['"a\\nb\\"\\\\"'], ['""'], ['true', '"true"'], ['1.10', '"1.10"'], ['"{}"']],
-  'char(3)': [['"ab"', '"ab "'], ['"äöü"']],
-  'varchar(3)': [['"äöü"'], ['"ab "']],
-  citext: [['"MiXeD"']],
-  '"char"': [['"x"']],
-  uuid: [['"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"']],
-  date: [['"2024-02-29"'], ['"2024-02-29T00:00:00"', '"2024-02-29"'], ['"0044-03-15 BC"']],
-  time: [['"23:59:59.999999"']],
-  'time(0)': [['"23:59:59.000"', '"23:59:59"']],
-  timetz: [['"23:59:59.5+14:00"', '"23:59:59.5+14"']],
-  timestamp: [['"2024-02-29T23:59:59.999999"'], ['"infinity"']],
-  timestamptz: [['"2024-02-29T23:59:59+05:45"', '"2024-02-29T18:14:59+00:00"']],
-  'timestamptz(3)': [['"2024-02-29T23:59:59.123Z"', '"2024-02-29T23:59:59.123+00:00"']],
-  interval: [['"1 year 2 mons -3 days +04:05:06.789012"'], ['"5"', '"00:00:05"']],
-  'interval minute': [['"5"', '"00:05:00"'], ['"00:05:00"'], ['60', '"01:00:00"']],
-  'interval year to month': [['"5"', '"5 mons"'], ['"1-2"', '"1 year 2 mons"']],
-  'interval minute to second': [['"4:05"', '"00:04:05"'], ['"-4:05"', '"-00:04:05"']],
-  'interval second(2)': [['1.25', '"00:00:01.25"']],
-  bytea: [['"\\\\x00ff10"'], ['"plain"', '"\\\\x706c61696e"']],
-  json: [['{"b":[1,2.50,1e400],"a":null}'], ['"text"'], ['1.10']],
-  jsonb: [['{"a":null,"b":[1,2.50]}', '{"a": null, "b": [1, 2.50]}'], ['"5"'], ['[]']],
-  money: [['1.50', '"$1.50"'], ['"$1,234.56"']],
-  inet: [['"192.168.0.1/24"']],
-  macaddr: [['"08:00:2b:01:02:03"']],
-  'bit(3)': [['"101"']],
-  'varbit(5)': [['"101"'], ['""']],
-  xml: [['"<a b=\\"c\\">ä&amp;</a>"']],
-  tsvector: [["\"'cat':1A,3 'fat':2\""]],
-  tsquery: [["\"'a' & !'b'\""]],
-  jsonpath: [['"$.\\"a\\""']],
-  pg_lsn: [['"16/B374D848"']],
-  xid8: [['"18446744073709551615"']],
-  point: [['"(1.5,-2)"']],
-  lseg: [['[1,2,3,4]', '"[(1,2),(3,4)]"']],
-  box: [['"(3,4),(1,2)"']],
-  path: [['[1,2,3,4]', '"[(1,2),(3,4)]"']],
-  int4range: [['"[1,5)"'], ['[1,5]', '"[1,6)"'], ['"empty"']],
-  tsrange: [['["2024-01-01","2024-01-02 10:00"]',
-    '"[\\"2024-01-01 00:00:00\\",\\"2024-01-02 10:00:00\\"]"']],
-  floats: [['[1.5,2]', '"[1.5,2]"']],
-  int4multirange: [['"{[1,3),[5,7)}"']],
-  manyfloats: [['"{[1,2)}"']],
-  mood: [['"so so"'], ['"ä\\"\'\\\\"']],
-  hstore: [['"\\"a\\"=>\\"1\\", \\"b\\"=>NULL"', '{"a": "1", "b": null}']],
-  cents: [['1.50'], ['1.5000', '1.50']],
-  some_amounts: [['[1.50,null]'], ['[]']],
-  'some_amounts[]': [['["{1.50,2.00}",null]', '[[1.50,2.00],null]']],
-  'int[]': [['[]'], ['[1,null,-3]'], ['[[1,2],[3,4]]'], ['"{1,2}"', '[1,2]'], ['[1.0]', '[1]']],
-  'text[]': [['["a\\"b","c,d","{e}","NULL","null",null,"","\\\\"," "]'], ['[["a"],["b"]]'],
-    ['["1",2,true,1.10]', '["1","2","true","1.10"]']],
-  'interval minute[]': [['["5","90"]', '["00:05:00","01:30:00"]'],
-    ['"{5,90}"', '["00:05:00","01:30:00"]']],
-  'jsonb[]': [['[{"a":1.10},[1],null,"x"]', '[{"a": 1.10},[1],null,"x"]']],
-  'mood[]': [['["sad","so so","ä\\"\'\\\\"]']],
-  'box[]': [['["(1,1),(0,0)","(2,2),(0,0)"]']],
-  'hstore[]': [['["\\"a\\"=>\\"1\\""]', '[{"a": "1"}]']],
-  inner_pair: [
-    ['{"x":1,"y Z":1.10,"tags":["a",null]}'], ['{}', '{"x":null,"y Z":null,"tags":null}'],
-    ['"(1,2.00,{})"', '{"x":1,"y Z":2.00,"tags":[]}']
-  ],
-  pair_domain: [['{"x":1,"y Z":null,"tags":["\\"","(",",","\\\\",""]}']],
-  outer_pair: [
-    ['{"p":{"x":1,"y Z":null,"tags":["\\"\\\\,"]},"list":[{"x":2,"y Z":9.99,"tags":[]},null],' +
-      '"m":"ä\\"\'\\\\","j":{"k": ["\\"\\\\"]}}'],
-    ['{"p":null,"list":null,"m":null,"j":null}']
-  ],
-  'outer_pair[]': [
-    ['[{"p":{"x":1,"y Z":null,"tags":["\\"\\\\,"]},"list":null,"m":null,"j":"\\""}]']
-  ],
-  dropped: [['{"a":1,"c":""}']],
-  node: [['{"id":1,"doubled":2,"p":[{"x":2,"y Z":null,"tags":[]}]}']],
-  'other.color': [['"red"']]
-}
+const types = [
+  'int2', 'int8', 'oid', 'numeric', 'numeric(6,3)', 'float4', 'float8', 'bool', 'text', 'char(3)',
+  'varchar(3)', 'citext', '"char"', 'uuid', 'date', 'time', 'time(0)', 'timetz', 'timestamp',
+  'timestamptz', 'timestamptz(3)', 'interval', 'interval minute', 'interval year to month',
+  'interval minute to second', 'interval second(2)', 'bytea', 'json', 'jsonb', 'money', 'inet',
+  'macaddr', 'bit(3)', 'varbit(5)', 'xml', 'tsvector', 'tsquery', 'jsonpath', 'pg_lsn', 'xid8',
+  'point', 'lseg', 'box', 'path', 'int4range', 'tsrange', 'floats', 'int4multirange', 'manyfloats',
+  'mood', 'hstore', 'cents', 'some_amounts', 'some_amounts[]', 'int[]', 'text[]',
+  'interval minute[]', 'jsonb[]', 'mood[]', 'box[]', 'hstore[]', 'inner_pair', 'pair_domain',
+  'outer_pair', 'outer_pair[]', 'dropped', 'node', 'other.color'
+]
 
 const table = { schema: 'public', name: 'typed' }
-const names = Object.keys(values)
-const createTable = `create table typed (${names.map((type, i) => `c${i} ${type}`).join(', ')});`
+const createTable = `create table typed (${types.map((type, i) => `c${i} ${type}`).join(', ')});`
 
 async function readTable ({ sql }: Database, name = 'typed'): Promise<TableColumns> {
   const known = new ColumnTypes()
@@ -135,27 +61,17 @@ function literal (value: Json, tree: Type, type: Fragment): string {
   return text === null ? 'null' : render(write`${constant(text)}::${type}`).text
 }
 
-t.test('values of every type are stored as they were sent', async t => {
+t.test('a type has the name that PostgreSQL gives it', async t => {
   const database = await useDatabase(t, { schema: schema + createTable })
   const columns = await readTable(database)
-  const { sql } = database
-  const named = new Map((await sql`
+  const named = await database.sql<Array<{ column: string, name: string }>>`
     select attname as column, format_type(atttypid, atttypmod) as name from pg_attribute
-    where attrelid = 'typed'::regclass and attnum > 0`)
-    .map(({ column, name }) => [column as string, name as string]))
-  for (const [i, [type, list]] of Object.entries(values).entries()) {
-    const tree = columns.get(`c${i}`)?.tree as Type
-    t.equal(nameOf(tree), named.get(`c${i}`), type)
-    t.equal(tree.sql === undefined, type === 'other.color')
-    for (const [json, returned = json] of [...list, ['null'] as const]) {
-      const value = literal(parseJson(Buffer.from(json)), tree, tree.sql ?? write`other.color`)
-      const [row] = await sql.begin(async sql => {
-        await sql.unsafe("set local timezone = 'UTC'; set local intervalstyle = 'postgres'")
-        return sql.unsafe(`with w as (insert into typed (c${i}) values (${value}) returning c${i})
-          select to_json(c${i})::text as text from w`)
-      })
-      t.equal(row?.['text'] ?? 'null', returned, `${type} ${json}`)
-    }
+    where attrelid = 'typed'::regclass and attnum > 0 order by attnum`
+  t.equal(named.length, types.length)
+  for (const { column, name } of named) {
+    const tree = columns.get(column)?.tree as Type
+    t.equal(nameOf(tree), name)
+    t.equal(tree.sql === undefined, name === 'other.color')
   }
 })
 
@@ -231,9 +147,10 @@ t.test('random values are read as json_populate_record reads them', async t => {
     }, { requiredKeys: [] }),
     'outer_pair[]': fc.array(fc.record({ list: fc.array(pair), j: json }))
   }
-  const types = Object.keys(arbitraries).map(type => type === 'matrix' ? 'text[]' : type)
+  const columnTypes = Object.keys(arbitraries).map(type => type === 'matrix' ? 'text[]' : type)
   const database = await useDatabase(t, {
-    schema: `${schema} create table random (${types.map((type, i) => `c${i} ${type}`).join()})`
+    schema: `${schema}
+      create table random (${columnTypes.map((type, i) => `c${i} ${type}`).join()})`
   })
   const columns = await readTable(database, 'random')
   for (const [i, [name, arbitrary]] of Object.entries(arbitraries).entries()) {
