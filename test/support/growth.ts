@@ -1,8 +1,8 @@
-/** Measures how the time of a calculation grows with its input. */
+/** Measures how the processor time of a calculation grows with its input. */
 
 /**
  * Returns how many times longer four times the input takes: about 4 if the time is linear, 16 if it
- * is quadratic. The shortest of several runs counts, which others disturb least.
+ * is quadratic. The shortest of several runs counts. Time of other processes does not.
  */
 export function growthOf (size: number, prepare: (size: number) => () => unknown): number {
   const runs = [prepare(size), prepare(4 * size)] as const
@@ -12,7 +12,8 @@ export function growthOf (size: number, prepare: (size: number) => () => unknown
 }
 
 function measure (run: () => unknown): number {
-  const start = performance.now()
+  const start = process.cpuUsage()
   run()
-  return performance.now() - start
+  const { user, system } = process.cpuUsage(start)
+  return user + system
 }
