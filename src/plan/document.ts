@@ -13,7 +13,7 @@ import { isData, referTo } from './reference.ts'
 // Replaces reference number n while JSON.stringify writes the document. It is random, so data
 // cannot look like it.
 const placeholder = `reference-${randomUUID()}-`
-const placeholders = new RegExp(`"${placeholder}\\d+"`)
+const placeholders = new RegExp(`"${placeholder}(\\d+)"`)
 
 /**
  * Returns the only member of an object if its key begins with `$`, as in `{"$col": "a"}`. Such an
@@ -139,10 +139,11 @@ export function planDocument (
 ): JsonDocument {
   const position = context.findSlot(path)
   if (position !== undefined) return documentOf(referToValue(position, isNested(value)))
-  return cutDocument(
-    value,
-    references => replaceStrings(value, path, { context, minRows, references })
-  )
+  const text = writeJson(value)
+  if (!text.includes('"$')) return splitDocument(text, [])
+  const references: Reference[] = []
+  const replaced = replaceStrings(value, path, { context, minRows, references })
+  return splitDocument(writeJson(replaced), references)
 }
 
 /** A document that is the value of a reference. */
@@ -170,21 +171,16 @@ export function referToValue (position: number, isNested: boolean): Reference {
   return referTo('', { position, isNested, isList: false, minItems: 0, isOptional: false })
 }
 
-/** Cuts a document at its references. Calls `replace` only if there may be one. */
-export function cutDocument (
-  value: Json,
-  replace: (references: Reference[]) => Json
-): JsonDocument {
-  const text = writeJson(value)
-  if (!text.includes('"$')) return splitDocument(text, [])
-  const references: Reference[] = []
-  return splitDocument(JSON.stringify(replace(references)), references)
-}
-
-/** Splits a text at the placeholders of `references`. */
+/** Splits a text at the strings that stand for `references`. */
 export function splitDocument (text: string, references: readonly Reference[]): JsonDocument {
-  const pieces = references.length === 0 ? [text] : text.split(placeholders)
-  return { kind: 'document', pieces, references }
+  if (references.length === 0) return { kind: 'document', pieces: [text], references }
+  const parts = text.split(placeholders)
+  return {
+    kind: 'document',
+    pieces: parts.filter((_, i) => i % 2 === 0),
+    references: parts.filter((_, i) => i % 2 === 1)
+      .map(number => references[Number(number)] as Reference)
+  }
 }
 
 /** Returns the JSON of a document, in which strings stand for the references; see readNumber. */
@@ -204,6 +200,18 @@ export function readNumber (value: Json): number | undefined {
   return typeof value === 'string' && value.startsWith(placeholder)
     ? Number(value.slice(placeholder.length))
     : undefined
+}
+
+/** Replaces the strings of JSON that stand for references. */
+export function replaceNumbers (value: Json, read: (number: number) => Json): Json {
+  const number = readNumber(value)
+  if (number !== undefined) return read(number)
+  if (Array.isArray(value)) {
+    return (value as readonly Json[]).map(item => replaceNumbers(item, read))
+  }
+  if (!isObject(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([name, member]) =>
+    [name, replaceNumbers(member, read)]))
 }
 
 /** Whether JSON contains strings that stand for references. */
@@ -243,12 +251,4 @@ export function replaceStrings (value: Json, path: Path, replacement: Replacemen
       ([key, item]) => [key, replaceStrings(item, [...path, key], replacement)]
     )
   )
-}
-
-/** Returns the last reference if `replaced` is its placeholder. */
-export function findReference (
-  replaced: Json,
-  references: readonly Reference[]
-): Reference | undefined {
-  return replaced === placeholderOf(references.length - 1) ? references.at(-1) : undefined
 }

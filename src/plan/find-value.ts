@@ -8,12 +8,10 @@ import { modifiers } from '../../schemas/modifier.ts'
 import {
   isNested,
   isObject,
-  parseJson,
-  writeJson,
   type Json,
   type JsonObject
 } from '../json/parse.ts'
-import { readDollarMember, readWhole } from './document.ts'
+import { joinDocument, readDollarMember, replaceNumbers } from './document.ts'
 import type {
   Assignment,
   JsonDocument,
@@ -110,7 +108,7 @@ function rowsOfGroup (
   read: ReadReference,
   isLeftOut: (field: RowField) => boolean = () => false
 ): readonly StoredRow[] {
-  return parseRows(group.rows, read).map((row, i) => {
+  return readRows(group.rows, read).map((row, i) => {
     // Rows of a parameter have no positions of their own.
     const position = group.positions[i] ?? i
     if (!('fields' in group)) return { position, values: row }
@@ -141,7 +139,7 @@ function isWhole ({ row, value }: StoredValue, text: string): boolean {
 export function findModifier (node: PlanNode, { column, row }: ValuePlace): string | undefined {
   const groups = node.kind === 'insert' ? node.groups : []
   const values = groups.flatMap(({ positions, rows }) =>
-    parseRows(rows).filter((_, i) => row === undefined || positions[i] === row)
+    readRows(rows).filter((_, i) => row === undefined || positions[i] === row)
   ).map(values => values[column])
   return values
     .map(value => value === undefined ? undefined : readDollarMember(value)?.[0])
@@ -193,7 +191,7 @@ function storedValues (node: PlanNode, read: ReadReference): readonly StoredValu
     ...valuesOfDocuments(node, read),
     ...assignmentsOf(node).flatMap(({ column, operand }) => {
       if (operand?.kind === 'reference') return [{ column, value: read(operand) }]
-      return operand?.kind === 'document' ? [{ column, value: parseDocument(operand, read) }] : []
+      return operand?.kind === 'document' ? [{ column, value: readDocument(operand, read) }] : []
     })
   ]
 }
@@ -203,14 +201,14 @@ function valuesOfRows (
   { document, fields }: RowsSource,
   read: ReadReference
 ): readonly StoredValue[] {
-  return parseRows({ document }, read).flatMap((values, row) =>
+  return readRows(document, read).flatMap((values, row) =>
     fields.map(({ name, path: { column } }) => ({ column, value: values[name] ?? null, row })))
 }
 
 function valuesOfDocuments (node: PlanNode, read: ReadReference): readonly StoredValue[] {
   const values = newValuesOf(node)
   if (values !== undefined) {
-    return valuesOf(parseDocument(values.set.document, read) as JsonObject)
+    return readRows(values.set, read).flatMap(object => valuesOf(object))
   }
   if (node.kind !== 'insert' && node.kind !== 'bulk_update') return []
   return node.groups.flatMap(group => rowsOfGroup(group, read))
@@ -218,11 +216,13 @@ function valuesOfDocuments (node: PlanNode, read: ReadReference): readonly Store
 }
 
 /** Rows of an upload are not known. */
-function parseRows (
-  { document }: Pick<StoredJson, 'document'>,
+function readRows (
+  { objects, references }: Pick<StoredJson, 'objects' | 'references'>,
   read: ReadReference = () => null
 ): readonly JsonObject[] {
-  return (parseDocument(document, read) ?? []) as readonly JsonObject[]
+  const readNumbered = (number: number): Json => read(references[number] as Reference)
+  return (objects === undefined ? readNumbered(0) ?? [] : replaceNumbers(objects, readNumbered)) as
+    readonly JsonObject[]
 }
 
 function valuesOf (object: JsonObject, row?: number): readonly StoredValue[] {
@@ -230,15 +230,9 @@ function valuesOf (object: JsonObject, row?: number): readonly StoredValue[] {
 }
 
 /** The JSON of a document with the values of its references. */
-function parseDocument (document: JsonDocument, read: ReadReference): Json {
-  const whole = readWhole(document)
-  if (whole !== undefined) return read(whole)
-  const { pieces: [start = '', ...more], references } = document
-  const text = more.reduce(
-    (text, piece, i) => text + writeJson(read(references[i] as Reference)) + piece,
-    start
-  )
-  return parseJson(Buffer.from(text))
+function readDocument (document: JsonDocument, read: ReadReference): Json {
+  return replaceNumbers(joinDocument(document), number =>
+    read(document.references[number] as Reference))
 }
 
 function hasValue (value: Json, text: string): boolean {

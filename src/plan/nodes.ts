@@ -6,7 +6,7 @@ import type { CastName } from '../../schemas/cast.ts'
 import type { ModifierName } from '../../schemas/modifier.ts'
 import type { Aggregate, LockMode, LockWait } from '../../schemas/operation.ts'
 import type { OperatorName } from '../../schemas/operator.ts'
-import type { Json } from '../json/parse.ts'
+import type { Json, JsonObject } from '../json/parse.ts'
 import type { Parameter } from './parameter.ts'
 
 export interface TableName {
@@ -56,42 +56,24 @@ export interface JsonDocument {
   readonly references: readonly Reference[]
 }
 
-/**
- * A column that receives JSON or references, which its type may be unable to store. `references`
- * are the values that are references as a whole; `row` is the position in the document, from 0.
- */
-export interface UncertainColumn {
-  readonly column: string
-  readonly references: ReadonlyArray<{ readonly row: number, readonly reference: Reference }>
-}
-
 /** One stored value: a literal, a reference, or JSON that contains references (`mixed`). */
 export type Cell =
   | Literal
   | { readonly kind: 'mixed', readonly document: JsonDocument }
   | Reference
 
-/**
- * Returns what a document has in place of a value, in which strings stand for the references
- * (`joinDocument`). `row`: its position in the document. `refers`: it contains references.
- */
-export type Rewriter = (value: Json, row: number, refers: boolean) => Json
-
-/** Functions by column. */
-export type Rewriters = ReadonlyMap<string, Rewriter>
-
-/**
- * Rows, or the new values of one row. A statement stores the values of `cells`, or the document, of
- * which it checks the uncertain columns. `document` and `uncertainColumns` are computed when they
- * are read.
- */
+/** Rows, or the new values of one row. */
 export interface StoredJson {
-  readonly document: JsonDocument
-  /** Writes the document with other values. Undefined: the rows are a parameter. */
-  readonly rewrite?: ((rewriters: Rewriters) => JsonDocument) | undefined
-  readonly uncertainColumns: readonly UncertainColumn[]
-  /** The values of each row by column. Undefined for many rows. */
-  readonly cells: ReadonlyArray<ReadonlyMap<string, Cell>> | undefined
+  /**
+   * The values by column, in which strings stand for the references; see readNumber. Undefined: the
+   * only reference is a parameter with the rows.
+   */
+  readonly objects?: readonly JsonObject[]
+  readonly references: readonly Reference[]
+  /** Whether a statement takes the rows as one JSON, and not their values one by one. */
+  readonly asJson: boolean
+  /** Whether PostgreSQL reads the values in such JSON as they are. */
+  readonly isRaw?: boolean
 }
 
 /** A column of the current row, of the row proposed for insertion (`excluded`), or of `from`. */
@@ -197,8 +179,7 @@ export interface OperationNode {
 
 /**
  * Rows of an insert that name the same columns; other columns take their defaults. `positions` are
- * the ascending positions of the rows in `values`. The document of `rows` is a JSON array of row
- * objects.
+ * the ascending positions of the rows in `values`.
  */
 export interface RowGroup {
   readonly columns: readonly string[]

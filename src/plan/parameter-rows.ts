@@ -5,7 +5,6 @@ import { paramsId } from '../../schemas/batch.ts'
 import { maxColumns } from '../../schemas/operation.ts'
 import type { Json } from '../json/parse.ts'
 import { findParameterProblem, type Place, type PlanContext } from './context.ts'
-import { documentOf } from './document.ts'
 import { findColumnProblem } from './name.ts'
 import type { StoredJson } from './nodes.ts'
 import type { Parameter, RowsParameter } from './parameter.ts'
@@ -43,11 +42,7 @@ export function findInsertedParameter (
 
 /** Stands for any rows with the columns of a parameter. */
 export function storeParameter (name: string, parameter: RowsParameter): StoredJson {
-  return {
-    document: documentOf(referTo(name, parameter)),
-    uncertainColumns: [],
-    cells: undefined
-  }
+  return { references: [referTo(name, parameter)], asJson: true }
 }
 
 /** Finds a parameter that is a list of objects. Returns undefined after an issue. */

@@ -142,8 +142,8 @@ export function referTo (name: string, parameter: Parameter): Reference {
   return { kind: 'reference', source: NO_SOURCE, row: 0, column: name, parameter }
 }
 
-/** Whether a document has references to operations, and not only values of the batch. */
-export function refersToOperation ({ references }: JsonDocument): boolean {
+/** Whether JSON has references to operations, and not only values of the batch. */
+export function refersToOperation ({ references }: Pick<JsonDocument, 'references'>): boolean {
   return references.some(({ parameter }) => parameter === undefined)
 }
 

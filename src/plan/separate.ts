@@ -5,16 +5,14 @@
  * engine returns the rows of several in any order.
  */
 import { isJoining } from '../../schemas/modifier.ts'
-import { isNested, type Json, type JsonObject } from '../json/parse.ts'
-import { documentOf, hasReference, joinDocument, readNumber, referToValue } from './document.ts'
+import { isNested, type Json } from '../json/parse.ts'
+import { documentOf, hasReference, placeholderOf, readNumber, referToValue } from './document.ts'
 import { toPath } from './name.ts'
 import type {
   Assignment,
   BulkUpdateGroup,
   BulkUpdateNode,
-  Cell,
   InsertNode,
-  JsonDocument,
   Literal,
   PlanNode,
   Predicate,
@@ -126,8 +124,8 @@ function hasSeveralRows (node: InsertNode, isUpload: boolean): boolean {
 }
 
 /** The position of the parameter whose rows are stored; undefined: they are in the request. */
-function parameterOf ({ rewrite, document }: StoredJson): number | undefined {
-  return rewrite === undefined ? document.references[0]?.parameter?.position : undefined
+function parameterOf ({ objects, references: [of] }: StoredJson): number | undefined {
+  return objects === undefined ? of?.parameter?.position : undefined
 }
 
 /** Adds a statement, and returns its number. */
@@ -140,7 +138,8 @@ function separateInserts (
 ): readonly Sending[] {
   const sendings = node.groups.flatMap(group => {
     const { columns, positions, rows } = group
-    const own: RowGroup = { columns, positions: [0], rows: storedRow(columns, first) }
+    const fields = columns.map((column, i) => ({ column, position: first + i }))
+    const own: RowGroup = { columns, positions: [0], rows: storedRow(fields) }
     const replaced = replaceReferences({ ...node, groups: [own] }, first + columns.length)
     const statement = add(replaced.node)
     const { target, update } = node.conflict ?? {}
@@ -190,9 +189,10 @@ function sendRows (
   { rows, positions, names, given }: SentRows,
   sending: Omit<Sending, 'inputs' | 'row'>
 ): readonly Sending[] {
-  return readRows(rows).map((row, i) => ({
+  const { objects = [], references } = rows
+  return objects.map((object, i) => ({
     ...sending,
-    inputs: [...names.map(name => row.get(name) as Input), ...given],
+    inputs: [...names.map(name => readInput(object[name] as Json, references)), ...given],
     row: positions[i] as number
   }))
 }
@@ -230,50 +230,25 @@ function updateOfRow (
     ...node,
     kind: 'update',
     columns: set.map(({ column }) => column),
-    set: {
-      cells: [new Map(set.map(({ column, position }) => [column, { kind: 'literal', position }]))],
-      document: EMPTY,
-      uncertainColumns: []
-    },
+    set: storedRow(set),
     computed: [...changed, ...computed],
     where: [...keys, ...node.where]
   }
 }
 
-const EMPTY: JsonDocument = { kind: 'document', pieces: ['{}'], references: [] }
-
-/** One row of an insert, whose columns are the values from `first` on. */
-function storedRow (columns: readonly string[], first: number): StoredJson {
-  const cells = columns.map((column, i): readonly [string, Cell] =>
-    [column, { kind: 'literal', position: first + i }])
-  const pieces = columns.map((column, i) => `${i === 0 ? '[{' : ','}${JSON.stringify(column)}:`)
-  const document: JsonDocument = {
-    kind: 'document',
-    pieces: columns.length === 0 ? ['[{}]'] : [...pieces, '}]'],
-    references: columns.map((_, i) => referToValue(first + i, false))
+/** One row of values that are filled in. */
+function storedRow (
+  values: ReadonlyArray<{ readonly column: string, readonly position: number }>
+): StoredJson {
+  return {
+    objects: [Object.fromEntries(values.map(({ column }, i) => [column, placeholderOf(i)]))],
+    references: values.map(({ position }) => referToValue(position, false)),
+    asJson: false,
+    isRaw: true
   }
-  return { cells: [new Map(cells)], document, uncertainColumns: [], rewrite: () => document }
 }
 
-/** The values of rows, by column or field. */
-function readRows ({ cells, document }: StoredJson): ReadonlyArray<ReadonlyMap<string, Input>> {
-  if (cells !== undefined) {
-    return cells.map(row => new Map(Array.from(row, ([name, cell]) => [name, inputOf(cell)])))
-  }
-  const { references } = document
-  const isPlain = references.length === 0
-  return (joinDocument(document) as readonly JsonObject[]).map(row =>
-    new Map(Object.entries(row).map(([name, value]) =>
-      [name, isPlain ? { kind: 'literal', value } : inputOfJson(value, references)])))
-}
-
-function inputOf (cell: Cell): Input {
-  if (cell.kind !== 'mixed') return cell
-  const { document } = cell
-  return { kind: 'joined', value: joinDocument(document), references: document.references }
-}
-
-function inputOfJson (value: Json, references: readonly Reference[]): Input {
+function readInput (value: Json, references: readonly Reference[]): Input {
   const number = readNumber(value)
   if (number !== undefined) return references[number] as Reference
   return isNested(value) && hasReference(value)
@@ -311,32 +286,9 @@ function mapReferences<Part> (part: Part, replace: (reference: Reference) => Ref
     const reference = part as unknown as Reference
     return (reference.parameter === undefined ? replace(reference) : reference) as Part
   }
-  if ('uncertainColumns' in part) {
-    return new MappedValues(part as unknown as StoredJson, map) as Part
+  if ('objects' in part) {
+    const { references } = part as unknown as StoredJson
+    return { ...part, references: map(references) }
   }
   return Object.fromEntries(Object.entries(part).map(([name, value]) => [name, map(value)])) as Part
-}
-
-/** Values with other references. The document is written when it is read. */
-class MappedValues implements StoredJson {
-  readonly cells: StoredJson['cells']
-  readonly rewrite: StoredJson['rewrite']
-  readonly #stored: StoredJson
-  readonly #map: <Any>(value: Any) => Any
-
-  constructor (stored: StoredJson, map: <Any>(value: Any) => Any) {
-    const { rewrite } = stored
-    this.#stored = stored
-    this.#map = map
-    this.cells = map(stored.cells)
-    this.rewrite = rewrite && (rewriters => map(rewrite.call(stored, rewriters)))
-  }
-
-  get document (): JsonDocument {
-    return this.#map(this.#stored.document)
-  }
-
-  get uncertainColumns (): StoredJson['uncertainColumns'] {
-    return this.#map(this.#stored.uncertainColumns)
-  }
 }

@@ -13,7 +13,7 @@ import { planDocument, planScalar, readDollarMember } from './document.ts'
 import { planSourceColumn } from './filter.ts'
 import { columnsOf, findColumnProblem, meetColumn, type ReadColumn } from './name.ts'
 import type { Assignment, Meeting, NewValues, Single } from './nodes.ts'
-import { planObject, type DocumentMember } from './stored-values.ts'
+import { planFields, type DocumentMember } from './stored-values.ts'
 
 /**
  * Plans `set` of an update, or `columns` of an insert whose rows come from a query, whose only keys
@@ -42,7 +42,7 @@ export function planNewValues (
       plain.push({ column, value: word[1], path: [...place.path, '$value'] })
     } else computed.push(...planWord(column, word, place))
   }
-  return { columns: plain.map(({ column }) => column), set: planObject(plain, context), computed }
+  return { columns: plain.map(({ column }) => column), set: planFields([plain], context), computed }
 }
 
 const insertWords = ['$col', '$first', '$value']

@@ -56,7 +56,7 @@ export function readRows (values: Json, context: PlanContext): InsertRows | unde
   if (checkRows(rows, context)) return { rows, runs: findRuns(rows) }
   // Also reports the invalid references in all rows.
   for (const [i, row] of rows.entries()) {
-    if (isObject(row)) planRows({ rows: [row], columns: [], positions: [i] }, context)
+    if (isObject(row)) planRows([row], [i], context)
   }
   return undefined
 }
@@ -176,7 +176,7 @@ export function planRowGroups (
     nameColumns(group, context)
     const { columns, positions } = group
     const own = positions.map(i => rows[i] as JsonObject)
-    return { columns, positions, rows: planRows({ rows: own, columns, positions }, context) }
+    return { columns, positions, rows: planRows(own, positions, context) }
   })
 }
 

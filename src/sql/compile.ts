@@ -117,12 +117,8 @@ function hasRows (node: PlanNode): node is WithRows {
 
 /** The same operation with the rows of each group as JSON, which is one parameter. */
 function asJson (node: WithRows): PlanNode {
-  const ofGroup = <Group extends RowGroup | BulkUpdateGroup>(group: Group): Group => {
-    const { rows } = group
-    const { document, uncertainColumns } = rows
-    const rewrite = rows.rewrite?.bind(rows)
-    return { ...group, rows: { document, uncertainColumns, rewrite, cells: undefined } }
-  }
+  const ofGroup = <Group extends RowGroup | BulkUpdateGroup>(group: Group): Group =>
+    ({ ...group, rows: { ...group.rows, asJson: true } })
   return node.kind === 'insert'
     ? { ...node, groups: node.groups.map(ofGroup) }
     : { ...node, groups: node.groups.map(ofGroup) }

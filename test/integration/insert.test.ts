@@ -6,7 +6,8 @@
  */
 import t from 'tap'
 import type { Batch } from '../../schemas/batch.ts'
-import { parseJson } from '../../src/json/parse.ts'
+import { parseJson, writeJson } from '../../src/json/parse.ts'
+import { splitDocument } from '../../src/plan/document.ts'
 import type { InsertNode, PlanNode } from '../../src/plan/nodes.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
 import { compile } from '../../src/sql/compile.ts'
@@ -244,7 +245,8 @@ function plan (body: string): readonly PlanNode[] {
 }
 
 function piecesOf (node: PlanNode | undefined): ReadonlyArray<readonly string[]> {
-  return (node as InsertNode).groups.map(({ rows }) => rows.document.pieces)
+  return (node as InsertNode).groups.map(({ rows: { objects = [], references } }) =>
+    splitDocument(writeJson(objects), references).pieces)
 }
 
 t.test('many rows are normalized in the same way as one value', async t => {

@@ -20,14 +20,8 @@ import {
   type Fragment
 } from '../../fragment/fragment.ts'
 import { toPath } from '../../plan/name.ts'
-import type {
-  Cell,
-  BulkUpdateGroup,
-  BulkUpdateNode,
-  RowField,
-  StoredJson
-} from '../../plan/nodes.ts'
-import { fieldName } from '../../plan/stored-values.ts'
+import type { Cell, BulkUpdateGroup, BulkUpdateNode, RowField } from '../../plan/nodes.ts'
+import { fieldName, readCells, type Cells } from '../../plan/stored-values.ts'
 import type { Check } from '../statement/checks.ts'
 import { raise, raiseNumber, raiseText } from '../statement/raised-error.ts'
 import { tableName, unusedName } from '../statement/table.ts'
@@ -106,8 +100,8 @@ function buildRows (
   group: BulkUpdateGroup,
   values: TypedValues
 ): Fragment {
-  const conditions = values.explain ? [] : checkKeys(group, node)
-  const { cells } = group.rows
+  const cells = readCells(group.rows)
+  const conditions = values.explain ? [] : checkKeys(group, cells, node)
   const written = cells === undefined ? writeRows(group, values) : undefined
   const source = written !== undefined
     ? buildManyRows(group, written, values)
@@ -130,8 +124,6 @@ function buildRows (
     whereAll(conditions)
   }${cells === undefined ? expectFewRows : empty}`
 }
-
-type Cells = NonNullable<StoredJson['cells']>
 
 function buildCells (
   { fields, positions }: BulkUpdateGroup,
@@ -252,12 +244,15 @@ function readAs ({ modifier }: RowField): TypedAs | 'text' {
  * Builds conditions on the rows that are true, or fail because a reference in a key is NULL.
  * PostgreSQL may evaluate them while it plans the statement, also if the operation is skipped.
  */
-function checkKeys (group: BulkUpdateGroup, node: BulkUpdateNode): readonly Fragment[] {
+function checkKeys (
+  group: BulkUpdateGroup,
+  cells: Cells | undefined,
+  node: BulkUpdateNode
+): readonly Fragment[] {
   const keys = keysOf(group)
-  const { rows } = group
-  const known = rows.cells === undefined
-    ? rows.document.references.length === 0
-    : rows.cells.every(row => keys.every(({ name }) => row.get(name)?.kind === 'literal'))
+  const known = cells === undefined
+    ? group.rows.references.length === 0
+    : cells.every(row => keys.every(({ name }) => row.get(name)?.kind === 'literal'))
   if (known) return []
   const missing = keys.map(field =>
     sql` when ${readField(field)} is null then ${parameter(field.column)}::pg_catalog.text`

@@ -14,6 +14,7 @@ import {
 import type { Cell, InsertNode, NewValues, RowGroup, InsertQuery } from '../../plan/nodes.ts'
 import { isMarked } from '../../plan/output.ts'
 import { refersToOperation } from '../../plan/reference.ts'
+import { readCells } from '../../plan/stored-values.ts'
 import { raise } from '../statement/raised-error.ts'
 import { tableName, unusedName } from '../statement/table.ts'
 import { buildWhen } from '../statement/when.ts'
@@ -93,11 +94,10 @@ function buildLists (
   { columns, positions, rows }: RowGroup,
   values: TypedValues
 ): readonly Fragment[] | undefined {
-  const { cells } = rows
+  const cells = readCells(rows)
   if (cells === undefined || !values.canWriteCells(cells)) return undefined
   const isLong = cells.length * columns.length > MAX_CELLS
-  // To read `document` writes the JSON, so it is read last.
-  if (isLong && !refersToOperation(rows.document)) return undefined
+  if (isLong && !refersToOperation(rows)) return undefined
   return cells.map((row, i) => {
     const built = columns.map(column =>
       values.buildCell(row.get(column) as Cell, column, { row: positions[i] })
@@ -166,7 +166,7 @@ export function buildNewValues (
   { columns, set }: Pick<NewValues, 'columns' | 'set'>,
   values: TypedValues
 ): readonly Fragment[] {
-  const row = set.cells?.[0]
+  const row = readCells(set)?.[0]
   return columns.map(column => {
     const cell = row?.get(column) as Cell
     const value = values.buildCell(cell, column)

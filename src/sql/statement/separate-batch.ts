@@ -2,8 +2,8 @@
  * A batch whose operations are sent one by one: the statements of each, filled when the rows of
  * those before it are known.
  */
-import { isObject, writeJson, type Json, type JsonObject } from '../../json/parse.ts'
-import { readNumber } from '../../plan/document.ts'
+import { writeJson, type Json, type JsonObject } from '../../json/parse.ts'
+import { replaceNumbers } from '../../plan/document.ts'
 import type { PlanNode, Reference, TableName } from '../../plan/nodes.ts'
 import type { Plan } from '../../plan/plan.ts'
 import { isList } from '../../plan/reference.ts'
@@ -142,18 +142,6 @@ export class SeparateBatch {
 /** Copies a list whose items are elements of an array; see copyElement. */
 function copyElements (value: Json): Json {
   return Array.isArray(value) ? (value as readonly Json[]).map(copyElement) : value
-}
-
-/** Replaces the strings of JSON that stand for references. */
-function replaceNumbers (value: Json, read: (number: number) => Json): Json {
-  const number = readNumber(value)
-  if (number !== undefined) return read(number)
-  if (Array.isArray(value)) {
-    return (value as readonly Json[]).map(item => replaceNumbers(item, read))
-  }
-  if (!isObject(value)) return value
-  return Object.fromEntries(Object.entries(value).map(([name, member]) =>
-    [name, replaceNumbers(member, read)]))
 }
 
 /** The text by which two keys are the same. */

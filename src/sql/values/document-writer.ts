@@ -7,6 +7,7 @@ import type { Json } from '../../json/parse.ts'
 import { hasReference, readNumber } from '../../plan/document.ts'
 import type { Reference } from '../../plan/nodes.ts'
 import { isList } from '../../plan/reference.ts'
+import { writeMember, type WriteIssue } from '../../values/write.ts'
 import { writeMixed } from '../../values/write-mixed.ts'
 import type { Form } from '../statement/shared-results.ts'
 import type { DocumentValue } from '../statement/slot.ts'
@@ -40,8 +41,10 @@ export class DocumentWriter {
     this.#needs = needs
   }
 
-  /** Writes JSON with references for a type other than json and jsonb. */
+  /** Writes JSON for a type. With references, that is one other than json and jsonb. */
   write (value: Json, type: Type, place: ReferencePlace): Json {
+    const report = (issue: WriteIssue): unknown => this.#needs.refused.push({ ...place, issue })
+    if (this.#references.length === 0) return writeMember(value, type, report)
     return writeMixed(value, type, {
       refers: hasReference,
       meet: (text, element, path, list) => {
@@ -60,7 +63,7 @@ export class DocumentWriter {
         if (isList(reference)) return 'list'
         return reference.parameter === undefined ? 'value' : 'any'
       },
-      report: issue => this.#needs.refused.push({ ...place, issue })
+      report
     })
   }
 

@@ -8,8 +8,9 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import { readWhole } from '../../plan/document.ts'
-import type { Reference, RowGroup, StoredJson } from '../../plan/nodes.ts'
+import type { Reference, RowGroup } from '../../plan/nodes.ts'
+import type { Parameter } from '../../plan/parameter.ts'
+import { findReferences } from '../../plan/stored-values.ts'
 import { buildRecordset } from './typed-json.ts'
 import type { TypedValues, WrittenField, WrittenRows } from './typed-values.ts'
 
@@ -29,23 +30,24 @@ export function nameStored (columns: readonly string[], stored: readonly Fragmen
 
 /**
  * Finds the columns whose value is the same reference in all rows. Returns none if the rows contain
- * other references. `rows`: their number.
+ * other references.
  */
-function findSame (
-  { document, uncertainColumns }: StoredJson,
-  rows: number
-): ReadonlyMap<string, Reference> {
+function findSame ({ columns, positions, rows }: RowGroup): ReadonlyMap<string, Reference> {
   const same = new Map<string, Reference>()
-  for (const { column, references } of uncertainColumns) {
-    const first = references[0]?.reference
-    if (first === undefined || references.length < rows || first.otherwise !== undefined) continue
-    const isSame = references.every(({ reference: { source, row, column, ...rest } }) =>
+  const { references } = rows
+  // By far most rows have none.
+  if (references.length === 0) return same
+  for (const column of columns) {
+    const all = findReferences(rows, column) ?? []
+    const [first] = all
+    if (first === undefined || all.length < positions.length) continue
+    const isSame = all.every(({ source, row, column, otherwise, parameter }) =>
       source === first.source && row === first.row && column === first.column &&
-      rest.otherwise === undefined && rest.parameter === first.parameter
+      otherwise === undefined && parameter === first.parameter
     )
     if (isSame) same.set(column, first)
   }
-  return same.size * rows === document.references.length ? same : new Map<string, Reference>()
+  return same.size * positions.length === references.length ? same : new Map<string, Reference>()
 }
 
 /**
@@ -54,16 +56,17 @@ function findSame (
  * PostgreSQL takes the types of all from the table.
  */
 export function buildStoredRows (
-  { columns, positions, rows }: RowGroup,
+  group: RowGroup,
   values: TypedValues
 ): StoredRows {
-  const same = findSame(rows, positions.length)
+  const { columns, positions, rows } = group
+  const same = findSame(group)
   const own = columns.filter(column => !same.has(column))
   const fields = toFields(own)
   const written = values.writeRows(rows, fields, positions)
   const { document, boxed } = written
   const json = same.size === 0
-    ? buildRows(columns, written, values)
+    ? buildRows(group, written, values)
     : parameter(document.pieces.join('null'))
   const types = own.map(column => boxed.has(column)
     ? sql`pg_catalog.json`
@@ -96,14 +99,13 @@ function toFields (columns: readonly string[]): readonly WrittenField[] {
   return columns.map(column => ({ name: column, column, as: 'value', stored: true }))
 }
 
-/** Builds the rows of a document as JSON. */
+/** Builds the rows of a group as JSON. */
 function buildRows (
-  columns: readonly string[],
+  { columns, rows: { objects, references: [of] } }: RowGroup,
   written: WrittenRows,
   values: TypedValues
 ): Fragment {
-  const of = readWhole(written.document)?.parameter
-  return of?.rows === undefined
-    ? values.buildRows(written)
-    : values.buildParameterRows(of, toFields(columns))
+  return objects === undefined
+    ? values.buildParameterRows(of?.parameter as Parameter, toFields(columns))
+    : values.buildRows(written)
 }

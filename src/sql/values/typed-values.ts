@@ -12,6 +12,7 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
+import { writeJson, type Json } from '../../json/parse.ts'
 import { joinDocument, readGiven, readWhole, splitDocument } from '../../plan/document.ts'
 import type { Parameter } from '../../plan/parameter.ts'
 import { toPath } from '../../plan/name.ts'
@@ -23,12 +24,12 @@ import type {
   List,
   Literal,
   Reference,
-  Rewriter,
   StoredJson,
   TableName
 } from '../../plan/nodes.ts'
 import { refersToOperation } from '../../plan/reference.ts'
-import { isPlain, writeMember } from '../../values/write.ts'
+import { findReferences } from '../../plan/stored-values.ts'
+import { isPlain } from '../../values/write.ts'
 import { raiseText, type ValueIssue } from '../statement/raised-error.ts'
 import { nullRow } from '../statement/table.ts'
 import { nullRowOfCall, type ArgumentBuilder } from './call.ts'
@@ -225,29 +226,29 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     fields: readonly WrittenField[],
     positions: readonly number[]
   ): WrittenRows {
-    const { document: sent, uncertainColumns } = rows
-    const writer = new DocumentWriter(sent.references, this.#typed, this.needs)
+    const { objects = [], references, isRaw = false } = rows
+    const writer = new DocumentWriter(references, this.#typed, this.needs)
     const boxed = new Set<string>()
-    if (rows.rewrite === undefined) return { document: sent, writer, boxed }
-    const uncertain = new Map(uncertainColumns.map(one => [one.column, one]))
-    const rewriters = new Map<string, Rewriter>()
-    for (const field of fields) {
+    let written: Array<Record<string, Json>> | undefined
+    for (const field of isRaw ? [] : fields) {
       const { name, column } = field
       const type = this.#typeOfField(field)
-      const found = uncertain.get(name)
+      const found = findReferences(rows, name)
       if (type === undefined || (found === undefined && isPlain(type))) continue
       const isBoxed = isJsonType(baseOf(type)) &&
-        found?.references.some(({ reference }) => this.#typed.needsBox(reference)) === true
+        found?.some(reference => this.#typed.needsBox(reference)) === true
       if (isBoxed) boxed.add(name)
-      rewriters.set(name, (value, i, refers) => {
-        if (isBoxed) return writer.writeBoxed(value)
-        return refers
-          ? writer.write(value, type, { column, row: positions[i] })
-          : writeMember(value, type, issue =>
-            this.needs.refused.push({ column, row: positions[i], issue }))
-      })
+      for (let i = 0; i < objects.length; i++) {
+        const value = objects[i]?.[name] as Json
+        const other = isBoxed
+          ? writer.writeBoxed(value)
+          : writer.write(value, type, { column, row: positions[i] })
+        if (other === value) continue
+        written ??= objects.map(object => ({ ...object }));
+        (written[i] as Record<string, Json>)[name] = other
+      }
     }
-    return { document: rows.rewrite(rewriters), writer, boxed }
+    return { document: splitDocument(writeJson(written ?? objects), references), writer, boxed }
   }
 
   /** Builds the JSON of rows. */
