@@ -33,6 +33,8 @@ interface FilterColumns {
   readonly read: ReadColumn
   /** Reads a column of `from`; undefined if the operation has no `from`. */
   readonly readSource?: ReadColumn | undefined
+  /** It is the condition of an index, which reads no other table: `exists` names a column. */
+  readonly isOfIndex?: boolean
 }
 
 interface FilterPlace extends ListPlace, FilterColumns {
@@ -94,7 +96,7 @@ function planMembers (filter: JsonObject, place: FilterPlace): readonly Predicat
         of: combine(planMembers(value as JsonObject, { ...inner, negated: !place.negated }))
       }]
     }
-    if (key === 'exists' || key === 'not_exists') {
+    if (place.isOfIndex !== true && (key === 'exists' || key === 'not_exists')) {
       return planExists(value as JsonObject, key === 'not_exists', inner)
     }
     return planConditions(key, value as JsonObject, inner)

@@ -37,7 +37,11 @@ export function planConflict (
     context.nameStored(column, [...path, 'columns', i])
   }
   const update = planUpdate(conflict, runs, context)
-  const where = planFilter(indexWhere, { context, path: [...path, 'index_where'] })
+  const where = planFilter(
+    indexWhere,
+    { context, path: [...path, 'index_where'] },
+    { isOfIndex: true }
+  )
   return { target: constraint === undefined ? { columns, where } : { constraint }, update }
 }
 

@@ -23,6 +23,8 @@ const schema = `
   create table digits (k int, big bigint, num numeric);
   create unique index on digits (k)
     where big = 9007199254740993 and num = 12345678901234567890.1234567890;
+  create table present (k int, "exists" boolean);
+  create unique index on present (k) where "exists" = true;
   create table base (k int primary key, n int);
   create view renamed as select n as amount, k as key from base;
   create table parted (k int, n int, primary key (k)) partition by range (k);
@@ -142,6 +144,17 @@ t.test('numbers of index_where keep every digit', async t => {
       "num":{"eq":12345678901234567890.1234567890}},"do":"nothing"}}`
   const { body, text } = await service.post(`[${insert('a')},${insert('b')}]`)
   t.equal(body.data?.b.length, 0, text)
+})
+
+t.test('index_where can name a column like a word of filters', async t => {
+  const insert = {
+    op: 'insert',
+    table: 'present',
+    values: [{ k: 1, exists: true }],
+    on_conflict: { columns: ['k'], index_where: { exists: { eq: true } }, do: 'nothing' }
+  }
+  const { body, text } = await service.post([{ id: 'a', ...insert }, { id: 'b', ...insert }])
+  t.match(body.data, { a: [{ k: 1 }], b: [] }, text)
 })
 
 t.test('an error of PostgreSQL names the insert, and nothing is written', async t => {
