@@ -82,7 +82,7 @@ export function readParameters (text: Json = NO_PARAMETERS): Parameters | readon
         return [name, {
           position,
           isList: type === 'array',
-          minItems: minItems as number,
+          minItems: mayBeArray(type) ? minItems as number : Infinity,
           isOptional: !required.includes(name) && !has(defaults, name),
           rows: readRows(resolved, schema)
         }]
@@ -105,6 +105,11 @@ export function readParameters (text: Json = NO_PARAMETERS): Parameters | readon
       })
     }
   }
+}
+
+/** `type`: that of a JSON Schema, if it has one. */
+function mayBeArray (type: Json | undefined): boolean {
+  return type === undefined || [type].flat().includes('array')
 }
 
 /** Other issues, such as missing parameters, do not concern the defaults. */

@@ -38,6 +38,13 @@ t.test('a valid file is a batch', async t => {
   t.same(result.batch.parameters.read({ x: null }), [null, 5])
 })
 
+t.test('a parameter that is never a list can be part of an operand', async t => {
+  for (const type of ['"string"', '["object", "null"]']) {
+    const text = fileWithX(`{"type": ${type}}`, '{"tags": {"cs": ["$params.x"]}}')
+    t.ok('batch' in read(text), type)
+  }
+})
+
 /** The content of a file, and its issues, each without the name of the file. */
 const issues: ReadonlyArray<readonly [text: string, ...issues: string[]]> = [
   ['', '1:1: The file is not valid JSON: unexpected end at line 1, column 1.'],
@@ -65,6 +72,10 @@ const issues: ReadonlyArray<readonly [text: string, ...issues: string[]]> = [
   [fileWithX('{"type": "array"}', '{"id": {"nin": "$params.x"}}'),
     '3:20: operation 0 (s): reference_malformed at where.id.nin: "$params.x" can ' +
     'be an empty list'],
+  ...['{"type": ["null", "array"]}', '{}', '{"type": "array"}'].map((type): [string, string] => [
+    fileWithX(type, '{"tags": {"cs": ["a", "$params.x"]}}'),
+    '3:34: operation 0 (s): reference_malformed at where.tags.cs[1]: "$params.x" can be an empty'
+  ]),
   [`{"roles": ["a", 5], "operations": [${select}]}`, '1:17: "roles[1]": Expected string.'],
   [`{"operations": [${'['.repeat(9000)}${']'.repeat(9000)}]}`,
     '1:1: The file is nested too deeply.'],
