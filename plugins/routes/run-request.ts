@@ -4,10 +4,8 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../../schemas/config.ts'
-import type { Plan } from '../../src/plan/plan.ts'
 import type { PlannedBatch } from '../../src/plan/plan-batch.ts'
 import type { Database, Observer, Spans } from '../../src/transaction/decorators.ts'
-import { findRowMembers } from '../../src/transaction/find-row-members.ts'
 import { batchSettings, runBatch, type BatchResult } from '../../src/transaction/run-batch.ts'
 import { LargeBodies, type BodyWork } from './large-bodies.ts'
 import { clientClosed, type Answer } from './respond.ts'
@@ -20,15 +18,11 @@ export interface Exchange {
   readonly times: Answer['times']
 }
 
-type RowMembersFound = ReturnType<typeof findRowMembers>
-
 export interface BatchRunner {
   /** Waits until the work for this many bytes may start. */
   readonly startWork: (bytes: number) => Promise<BodyWork>
   /** Waits until the work for the body may start. */
   receive(request: FastifyRequest, reply: FastifyReply): Promise<Exchange>
-  /** Finds what the statements of an upload take of its rows. Throws if there is no connection. */
-  findRowMembers(plan: Plan, received: number): RowMembersFound
   /**
    * Plans and runs a batch, and ends the work for its body. Throws the failure of planning; that of
    * running is in the answer.
@@ -72,9 +66,6 @@ export function createRunner (app: FastifyInstance, config: Config): BatchRunner
       const bytes = request.body as Buffer
       const work = await large.start(bytes.length)
       return { request, reply, bytes, work, times: { received, read: performance.now() } }
-    },
-    async findRowMembers (plan, received) {
-      return await findRowMembers(plan, database, received + config.REQUEST_TIMEOUT_MS)
     },
     async run (exchange, plan) {
       const { request, times } = exchange

@@ -10,6 +10,8 @@ import type { Failure } from '../../src/errors/catalogue.ts'
 import type { NamedBatch } from '../../src/named/named-batch.ts'
 import { Upload, uploadTooLarge, type HoldBytes } from '../../src/named/upload.ts'
 import type { SetIdempotencyKey } from '../../src/sql/frame/idempotency.ts'
+import type { Database } from '../../src/transaction/decorators.ts'
+import { findRowMembers } from '../../src/transaction/find-row-members.ts'
 import type { Answer } from './respond.ts'
 import type { BatchRunner } from './run-request.ts'
 
@@ -26,6 +28,7 @@ export function createRunUpload (
   config: Config,
   runner: BatchRunner
 ): RunUpload {
+  const database = app.getDecorator<Database>('database')
   const setKey = app.getDecorator<SetIdempotencyKey<FastifyRequest>>('setIdempotencyKey')
   const holdBytes = app.getDecorator<HoldBytes<FastifyRequest>>('holdBytes')
   const limits = {
@@ -38,8 +41,9 @@ export function createRunUpload (
     const [, query = ''] = request.url.split(/\?(.*)/s, 2)
     const isCsv = request.upload === 'csv'
     const batch = request.namedBatch as NamedBatch
+    const deadline = received + config.REQUEST_TIMEOUT_MS
     const { members, compareTypes } =
-      await runner.findRowMembers(batch.planner.planOfFile, received)
+      await findRowMembers(batch.planner.planOfFile, database, deadline)
     const upload = new Upload(batch, { query, isCsv, members }, limits)
     const hash = request.headers['idempotency-key'] === undefined ? undefined : createHash('sha256')
     let bytes = 0

@@ -117,6 +117,20 @@ export class Lease implements Disposable {
   }
 }
 
+/**
+ * Runs `work` on a connection, by default one that no batch uses. Rejects if there is none until
+ * `until`, a time of performance.now(), or if the work takes longer.
+ */
+export async function withConnection<Result> (
+  pool: ConnectionPool,
+  until: number,
+  work: (connection: Connection) => Promise<Result>,
+  options: AcquireOptions = { recovery: true }
+): Promise<Result> {
+  using lease = new Lease(pool, await pool.acquire(until, options))
+  return await withTimeout(millisecondsUntil(until), lease.connection, work)
+}
+
 /** Connections are opened on demand. */
 export class ConnectionPool {
   readonly size: number

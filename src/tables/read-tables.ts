@@ -15,15 +15,9 @@ import {
   sql,
   type Fragment
 } from '../fragment/fragment.ts'
-import {
-  closeConnection,
-  millisecondsUntil,
-  query,
-  withTimeout,
-  type Connection
-} from '../postgres/connection.ts'
+import { closeConnection, query, type Connection } from '../postgres/connection.ts'
 import { openConnection } from '../postgres/open-connection.ts'
-import { Lease, type AcquireOptions, type ConnectionPool } from '../postgres/pool.ts'
+import { withConnection, type AcquireOptions, type ConnectionPool } from '../postgres/pool.ts'
 import {
   describeOutside,
   responseTooLarge,
@@ -110,10 +104,10 @@ interface ListOptions
  */
 export async function listTables (pool: ConnectionPool, options: ListOptions): Promise<string> {
   const { deadline, clientClosed, maxBytes } = options
-  using lease = new Lease(pool, await pool.acquire(deadline, { clientClosed }))
   try {
-    const list = await withTimeout(millisecondsUntil(deadline), lease.connection, connection =>
-      writeTables(connection, options))
+    const write = (connection: Connection): ReturnType<typeof writeTables> =>
+      writeTables(connection, options)
+    const list = await withConnection(pool, deadline, write, { clientClosed })
     if (list === undefined) throw responseTooLarge(maxBytes, { op: null, index: null })
     return list
   } catch (error) {

@@ -8,7 +8,7 @@ import { failure, withReason, type Failure, type FailureCode } from '../errors/c
 import { SqlState } from '../errors/sqlstates.ts'
 import type { TableName } from '../plan/nodes.ts'
 import { destroyConnection, query, type Connection } from '../postgres/connection.ts'
-import { Lease, type ConnectionPool } from '../postgres/pool.ts'
+import { Lease, withConnection, type ConnectionPool } from '../postgres/pool.ts'
 import {
   mayCommit,
   refuseOperations,
@@ -21,7 +21,7 @@ import type { Statement } from '../sql/statement/statement.ts'
 import type { RefusedValue } from '../sql/statement/slot.ts'
 import { startAttempt } from './attempt.ts'
 import { resolveKeyFailure } from './key-failure.ts'
-import { resolveLostCommit, withConnection } from './lost-commit.ts'
+import { resolveLostCommit } from './lost-commit.ts'
 import type {
   AttemptOutcome,
   BatchOutcome,

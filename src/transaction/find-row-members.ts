@@ -2,7 +2,7 @@
  * Finds the types in which the rows of an upload are written while they arrive.
  */
 import type { Plan } from '../plan/plan.ts'
-import { Lease } from '../postgres/pool.ts'
+import { withConnection } from '../postgres/pool.ts'
 import { columnsChanged } from '../sql/statement/slot.ts'
 import type { MembersByPosition } from '../values/rows.ts'
 import type { Database } from './decorators.ts'
@@ -24,13 +24,11 @@ export async function findRowMembers (
   { pool, compiler }: Pick<Database, 'pool' | 'compiler'>,
   deadline: number
 ): Promise<FoundMembers> {
-  const read = async (which: 'unknown' | 'all'): Promise<void> => {
-    using lease = new Lease(pool, await pool.acquire(deadline))
-    lease.endBy(deadline)
-    const { connection } = lease
-    const query = compiler.typesOf(plan, connection.engine)[which]()
-    if (query !== undefined) await readTypes(connection, query)
-  }
+  const read = (which: 'unknown' | 'all'): Promise<void> =>
+    withConnection(pool, deadline, async connection => {
+      const query = compiler.typesOf(plan, connection.engine)[which]()
+      if (query !== undefined) await readTypes(connection, query)
+    }, {})
   const types = compiler.typesOf(plan, 'postgresql')
   if (types.unknown() !== undefined) await read('unknown')
   types.compile(() => [])

@@ -2,16 +2,15 @@
  * Resolves the failure of a batch with an idempotency key: a stored response is the outcome,
  * whatever has failed.
  */
-import { setTimeout as delay } from 'node:timers/promises'
 import { failure, quote, withReason, type Failure } from '../errors/catalogue.ts'
 import type { DatabaseError } from '../errors/database-error.ts'
 import { SqlState, isUndefinedTable } from '../errors/sqlstates.ts'
 import { query, type Connection } from '../postgres/connection.ts'
-import type { ConnectionPool } from '../postgres/pool.ts'
+import { withConnection, type ConnectionPool } from '../postgres/pool.ts'
 import type { Key } from '../sql/frame/idempotency.ts'
 import { CONFIRM_REPLICATED, FAIL_ON_STANDBY } from '../sql/frame/server-state.ts'
 import { readRaised } from '../sql/statement/raised-error.ts'
-import { PAUSE_MS, readAnswer, withConnection, type StoredAnswer } from './lost-commit.ts'
+import { readAnswer, searchUntil, type StoredAnswer } from './lost-commit.ts'
 import type { Committed, Failed } from './outcome.ts'
 
 export interface KeyFailureContext {
@@ -77,12 +76,8 @@ async function findAnswer (
     if (stored === undefined) await query(other, FAIL_ON_STANDBY)
     return [stored]
   }
-  do {
-    const found = await withConnection(pool, until, find).catch(() => undefined)
-    if (found !== undefined) return found[0]
-    await delay(PAUSE_MS)
-  } while (performance.now() < until)
-  return 'unknown'
+  const [found] = await searchUntil(pool, until, find) ?? ['unknown' as const]
+  return found
 }
 
 /**
@@ -106,15 +101,11 @@ function describeReuse ({ differs, eachClaim }: StoredAnswer, key: Key): Failure
 }
 
 /** Returns the names of the claims that differ, if both sides know theirs. */
-function findDifferingClaims (...sides: readonly [string, string]): readonly string[] {
-  const [one = [], other = []] = sides.map(text =>
-    Object.entries(JSON.parse(text) as Readonly<Record<string, string>>))
-  if (one.length === 0 || other.length === 0) return []
-  const differing = [[one, other], [other, one]].flatMap(([from = [], to = []]) => {
-    const hashes = new Map(to)
-    return from.filter(([name, hash]) => hashes.get(name) !== hash).map(([name]) => name)
-  })
-  return [...new Set(differing)].sort()
+function findDifferingClaims (stored: string, sent: string): readonly string[] {
+  if ([stored, sent].includes('{}')) return []
+  const [one, other] = [JSON.parse(stored), JSON.parse(sent)] as
+    readonly [Readonly<Record<string, string>>, Readonly<Record<string, string>>]
+  return Object.keys({ ...one, ...other }).filter(name => one[name] !== other[name]).sort()
 }
 
 /** Maximum number of claims that a message names. */

@@ -6,8 +6,8 @@
 import { render, type Fragment } from '../fragment/fragment.ts'
 import type { NamedPart } from '../plan/plan.ts'
 import type { PlanNode, TableName } from '../plan/nodes.ts'
-import { millisecondsUntil, query, withTimeout } from '../postgres/connection.ts'
-import { Lease, type ConnectionPool } from '../postgres/pool.ts'
+import { query } from '../postgres/connection.ts'
+import { withConnection, type ConnectionPool } from '../postgres/pool.ts'
 import { enumLabels, usableColumns, usableTables } from '../sql/statement/suggestions.ts'
 import type { Failed } from './outcome.ts'
 
@@ -64,13 +64,13 @@ async function read<Result> (
   statement: Fragment,
   { pool, deadline }: LookUpOptions
 ): Promise<Result | undefined> {
+  const { text } = render(statement)
   try {
-    using lease = new Lease(pool, await pool.acquire(deadline, { retry: true }))
-    const { text } = render(statement)
-    const [row] = await withTimeout(
-      millisecondsUntil(deadline),
-      lease.connection,
-      connection => query(connection, text)
+    const [row] = await withConnection(
+      pool,
+      deadline,
+      connection => query(connection, text),
+      { retry: true }
     )
     return JSON.parse(row?.['found'] ?? 'null') as Result
   } catch {

@@ -9,13 +9,11 @@ import { SqlState } from '../errors/sqlstates.ts'
 import {
   query,
   queryRaw,
-  withTimeout,
   type Backend,
   type Connection,
-  terminateBackend,
-  millisecondsUntil
+  terminateBackend
 } from '../postgres/connection.ts'
-import { Lease, type ConnectionPool } from '../postgres/pool.ts'
+import { withConnection, type ConnectionPool } from '../postgres/pool.ts'
 import { mayCommit, type CompiledBatch } from '../sql/frame/compiled-batch.ts'
 import { answerText, waitText, type Key } from '../sql/frame/idempotency.ts'
 import {
@@ -45,7 +43,7 @@ export interface LostCommit {
 }
 
 /** Pause between two lookups. */
-export const PAUSE_MS = 20
+const PAUSE_MS = 20
 
 /**
  * Routines in which COMMIT fails on Citus although it may have committed: the only worker that was
@@ -80,23 +78,22 @@ export async function resolveLostCommit (
     if (isCommitted) await query(connection, CONFIRM_REPLICATED)
     return verdict
   }
-  do {
-    // Without a connection, or when it is lost as well, the server may be about to restart.
-    const verdict = await withConnection(pool, until, find).catch(() => undefined)
-    if (verdict !== undefined) return verdict
-    await delay(PAUSE_MS)
-  } while (performance.now() < until)
-  return { kind: 'unknown' }
+  return await searchUntil(pool, until, find) ?? { kind: 'unknown' }
 }
 
-/** Runs `work` on a connection that no batch uses. Rejects if there is none until `until`. */
-export async function withConnection<Result> (
+/** Repeats a search until it finds something; undefined: it does not until `until`. */
+export async function searchUntil<Result> (
   pool: ConnectionPool,
   until: number,
-  work: (connection: Connection) => Promise<Result>
-): Promise<Result> {
-  using lease = new Lease(pool, await pool.acquire(until, { recovery: true }))
-  return await withTimeout(millisecondsUntil(until), lease.connection, work)
+  find: (connection: Connection) => Promise<Result | undefined>
+): Promise<Result | undefined> {
+  do {
+    // Without a connection, or when it is lost as well, the server may be about to restart.
+    const found = await withConnection(pool, until, find).catch(() => undefined)
+    if (found !== undefined) return found
+    await delay(PAUSE_MS)
+  } while (performance.now() < until)
+  return undefined
 }
 
 /**

@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { query, withTimeout, type Connection, millisecondsUntil } from '../postgres/connection.ts'
-import { Lease, type ConnectionPool } from '../postgres/pool.ts'
+import { withConnection, type ConnectionPool, type Lease } from '../postgres/pool.ts'
 import { isAtPosition, POSITION } from '../sql/frame/server-state.ts'
 
 /** A standby did not reach a position in time. */
@@ -63,13 +63,7 @@ export async function readPosition (
   pool: ConnectionPool,
   deadline: number
 ): Promise<{ readonly position?: string }> {
-  try {
-    using lease = new Lease(pool, await pool.acquire(deadline, { recovery: true }))
-    const rows = await withTimeout(millisecondsUntil(deadline), lease.connection, connection =>
-      query<{ readonly position: string }>(connection, POSITION)
-    )
-    return rows[0] as { readonly position: string }
-  } catch {
-    return {}
-  }
+  const [row] = await withConnection(pool, deadline, connection =>
+    query<{ readonly position: string }>(connection, POSITION)).catch(() => [{}])
+  return row as { readonly position?: string }
 }
