@@ -97,8 +97,6 @@ export function startAttempt (
  */
 const UNCOUNTED_BYTES = 16 * 1024 * 1024
 
-function ignore (): void {}
-
 /**
  * The callback of `begin`. It reaches no attempt, as postgres.js keeps it in functions that are
  * garbage only for a major collection: 18 KB of each batch outlived all minor ones.
@@ -156,6 +154,8 @@ class Attempt implements AnswerHandler {
   #break: Break | undefined
   /** COMMIT has failed, and the connection is not reset. */
   #mustReset = false
+  /** What resets the connection is sent. */
+  #isReset = false
   /** The first error of the server. Later ones follow from it. */
   #firstError: Omit<Failed, 'kind' | 'rows' | 'times'> | undefined
 
@@ -351,8 +351,9 @@ class Attempt implements AnswerHandler {
   }
 
   finished (): void {
+    const mustReset = this.#mustReset || hasChangedSettings(this.#connection)
     if (!this.#isEnding) this.#continue()
-    else if (this.#mustReset || hasChangedSettings(this.#connection)) this.#reset()
+    else if (mustReset && !this.#isReset) this.#reset()
     else this.#release()
   }
 
@@ -387,33 +388,19 @@ class Attempt implements AnswerHandler {
 
   /**
    * Resets the connection after a COMMIT that failed, and with it the text that resets, or after
-   * code that the catalogue did not show. A connection that is still changed is replaced.
+   * code that the catalogue did not show. Its answers are like those after COMMIT.
    */
   #reset (): void {
-    const { socket, state } = this.#connection
-    const destroy = (): void => destroyConnection(this.#connection)
-    encodePipeline(buildReset(this.#connection)).send(socket, {
-      maxBytes: UNCOUNTED_BYTES,
-      passedOn: false,
-      exceeded: destroy,
-      parsed: ignore,
-      closed: ignore,
-      unreplicated: ignore,
-      row: ignore,
-      completed: ignore,
-      failed () {
-        state.retired = true
-      },
-      finished: () => {
-        state.retired ||= hasChangedSettings(this.#connection)
-        this.#release()
-      },
-      violated: destroy
-    })
+    this.#isReset = true
+    this.#answeredSteps = this.#steps.length + 1
+    encodePipeline(buildReset(this.#connection)).send(this.#connection.socket, this)
   }
 
+  /** A connection that is still changed is replaced. */
   #release (): void {
-    this.#connection.socket.answerCommit()
+    const { socket, state } = this.#connection
+    state.retired ||= hasChangedSettings(this.#connection)
+    socket.answerCommit()
     this.#answered.resolve()
   }
 
