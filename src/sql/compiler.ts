@@ -137,7 +137,6 @@ export class Compiler {
       session: connection => this.#compileSession(session, connection, sessionStatement),
       sessionAgain: connection => this.#compileSession(session, connection, sessionAgainStatement),
       ...engine === 'citus' && {
-        twoPhase: true,
         workerSession: (connection: ConnectionFacts) =>
           workerSettings(session, settings, connection)
       },

@@ -177,9 +177,11 @@ class Attempt implements AnswerHandler {
 
   /** Adds steps, and returns them as they are sent. */
   #addSteps (steps: readonly Step[]): readonly Request[] {
-    const { unprepared = false, writes, key } = this.#batch
+    const { comment = '', unprepared = false, writes, key } = this.#batch
     const statements = steps.map(({ statement }) =>
-      unprepared ? { ...statement, prepare: false } : statement
+      comment !== '' || unprepared
+        ? { ...statement, text: statement.text + comment, prepare: false }
+        : statement
     )
     // The id of the transaction is needed if the connection is lost while operations run, unless a
     // key shows the outcome.

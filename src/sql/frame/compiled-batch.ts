@@ -24,10 +24,11 @@ export interface CompiledBatch {
   readonly session: (connection: ConnectionFacts) => Statement
   /** Builds the statement that sets them again after an operation that can run code. */
   readonly sessionAgain: (connection: ConnectionFacts) => Statement
-  /** Builds the statements that set on workers what operations need there; only for Citus. */
+  /**
+   * Builds the statements that set on workers what operations need there; only for Citus. Then the
+   * commit of a batch with a key is a two-phase one.
+   */
   readonly workerSession?: ((connection: ConnectionFacts) => readonly Statement[]) | undefined
-  /** Makes the commit a two-phase one; only for Citus. */
-  readonly twoPhase?: boolean
   /** Returns the same batch with its operations one by one, for an engine that needs that. */
   readonly oneByOne?: (engine: EngineName) => CompiledBatch
   /** The operations one by one, in place of `operations`; undefined: all are sent at once. */

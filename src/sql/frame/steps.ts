@@ -68,26 +68,27 @@ export function beginOptions ({ isolation, access }: TransactionMode): string {
 
 /** Returns the steps before the operations. `begin`: with BEGIN. */
 export function buildStart (
-  batch: CompiledBatch,
+  { session, workerSession, key, mode }: CompiledBatch,
   connection: ConnectionFacts,
   begin: boolean
 ): readonly Step[] {
-  const { session, workerSession, twoPhase, key, mode } = batch
   const beginning = { text: `begin ${beginOptions(mode)}`, parameters: [], prepare: true }
   const claim = key && claimStatement(key, { serializable: mode.isolation === 'serializable' })
-  return addComment(batch, [
+  return [
     ...begin ? [{ statement: beginning, place: 'session', answer: 'begin' } as const] : [],
     ...claim === undefined
       ? []
       : [
           { statement: claim, place: 'key', answer: 'claim' } as const,
-          ...twoPhase === true ? [{ statement: twoPhaseStatement, place: 'key' } as const] : []
+          ...workerSession === undefined
+            ? []
+            : [{ statement: twoPhaseStatement, place: 'key' } as const]
         ],
     // Before the session, because it writes search_path in another way.
     ...(workerSession?.(connection) ?? []).map(statement =>
       ({ statement, place: 'session' }) as const),
     { statement: session(connection), place: 'session', answer: 'session' }
-  ])
+  ]
 }
 
 /** Returns the steps of all operations. */
@@ -96,12 +97,12 @@ export function buildOperations (
   connection: ConnectionFacts
 ): readonly Step[] {
   const again = runsCode(batch) ? againSteps(batch, connection) : []
-  return addComment(batch, batch.operations().flatMap((statement, place): readonly Step[] => [
+  return batch.operations().flatMap((statement, place): readonly Step[] => [
     { statement, place, answer: 'operation' },
     ...statement.runsCode === true && place < batch.count - 1
       ? again.map(step => ({ ...step, place }))
       : []
-  ]))
+  ])
 }
 
 /** Returns the steps of one operation, which is sent alone. */
@@ -112,10 +113,10 @@ export function buildParts (
   connection: ConnectionFacts
 ): readonly Step[] {
   const mustSetAgain = place < batch.count - 1 && statements.some(({ runsCode }) => runsCode)
-  return addComment(batch, [
+  return [
     ...statements.map(statement => ({ statement, place, answer: 'part' }) as const),
     ...mustSetAgain ? againSteps(batch, connection).map(step => ({ ...step, place })) : []
-  ])
+  ]
 }
 
 /**
@@ -127,20 +128,12 @@ export function buildFinish (
   results: number | readonly string[] = batch.count
 ): readonly Step[] {
   const { key, mode } = batch
-  return addComment(batch, [
+  return [
     ...key === undefined && mode.tx === 'commit'
       ? []
       : [{ statement: checkConstraints, place: 'commit' } as const],
     ...key === undefined ? [] : storeSteps(storeStatement(key, results), batch)
-  ])
-}
-
-function addComment ({ comment = '' }: CompiledBatch, steps: readonly Step[]): readonly Step[] {
-  if (comment === '') return steps
-  return steps.map(step => ({
-    ...step,
-    statement: { ...step.statement, text: step.statement.text + comment, prepare: false }
-  }))
+  ]
 }
 
 /**
