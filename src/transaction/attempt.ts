@@ -167,7 +167,8 @@ class Attempt implements AnswerHandler {
     this.maxBytes = batch.maxBytes + UNCOUNTED_BYTES
     this.#answers = new Answers(connection.server, options.rowSink)
     this.#begunByDriver = performance.now() - connection.socket.heardAt > MAX_QUIET_MS
-    this.#sequence = batch.separate && new Sequence(batch.separate(), options.rowSink)
+    this.#sequence = batch.separate &&
+      new Sequence(batch.separate(), this.#answers, options.rowSink)
     const start = buildStart(batch, connection, !this.#begunByDriver)
     this.#isEnding = this.#sequence === undefined
     this.#pipeline = this.#isEnding
@@ -370,11 +371,8 @@ class Attempt implements AnswerHandler {
     const batch = this.#batch
     const sequence = this.#sequence as Sequence
     const next = this.#firstError === undefined
-      ? sequence.next(this.#answers.takeParts())
+      ? sequence.next()
       : { kind: 'failed', failed: this.#firstError } as const
-    for (const result of sequence.results.slice(this.#answers.rows.length)) {
-      this.#answers.add(result)
-    }
     if (next.kind === 'operation') {
       const { statements, index } = next
       const steps = buildParts(statements, index, batch, this.#connection)

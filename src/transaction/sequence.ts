@@ -17,7 +17,7 @@ import {
 import { columnsRead, listsRead, mayReadLists } from '../sql/statement/shared-results.ts'
 import type { RefusedValue } from '../sql/statement/slot.ts'
 import type { Statement } from '../sql/statement/statement.ts'
-import { joinRows } from './answers.ts'
+import { joinRows, type Answers } from './answers.ts'
 import type { Failed, RowSink } from './outcome.ts'
 import { referenceReader, rowsOfCells, type Rows } from './read-reference.ts'
 
@@ -34,7 +34,10 @@ interface NextOperation {
 }
 
 /** Why the transaction is rolled back. */
-export type SequenceFailure = Pick<Failed, 'error' | 'at' | 'raised' | 'refusal'>
+export type SequenceFailure = Problem & Pick<Failed, 'at'>
+
+/** What is wrong with an operation. */
+type Problem = Pick<Failed, 'error' | 'raised' | 'refusal'>
 
 const SKIPPED = Buffer.from('null')
 const NO_ROWS = Buffer.from('[]')
@@ -42,9 +45,8 @@ const NO_ROWS = Buffer.from('[]')
 const NO_COLUMNS: Json = {}
 
 export class Sequence {
-  /** The result of each operation so far, as the response has it. */
-  readonly results: Buffer[] = []
   readonly #batch: SeparateBatch
+  readonly #answers: Answers
   readonly #sink: RowSink | undefined
   /** The rows that later operations read. */
   readonly #rows: Rows[] = []
@@ -53,23 +55,22 @@ export class Sequence {
   #keys: ReadonlyArray<FilledStatement['key']> = []
   #bytes = 0
 
-  /** `sink`: takes the rows of the only operation. */
-  constructor (batch: SeparateBatch, sink: RowSink | undefined) {
+  /** `answers`: gets the result of each operation. `sink`: takes the rows of the only one. */
+  constructor (batch: SeparateBatch, answers: Answers, sink: RowSink | undefined) {
     this.#batch = batch
+    this.#answers = answers
     this.#sink = sink
   }
 
-  /**
-   * Returns what is sent next. `parts`: the rows of each statement of the last operation, or the
-   * number of its rows.
-   */
-  next (parts: readonly (readonly Buffer[])[]): Next {
+  /** Returns what is sent next, after the answers to the last operation. */
+  next (): Next {
     const { operations } = this.#batch.plan
-    const last = operations[this.results.length]
-    const raised = parts.length === 0 ? undefined : this.#take(last as PlanNode, parts)
-    if (raised !== undefined) return this.#fail((last as PlanNode).index, raised)
+    const parts = this.#answers.takeParts()
+    const last = operations[this.#rows.length]
+    const problem = parts.length === 0 ? undefined : this.#take(last as PlanNode, parts)
+    if (problem !== undefined) return fail((last as PlanNode).index, problem)
     for (;;) {
-      const index = this.results.length
+      const index = this.#rows.length
       const node = operations[index]
       if (node === undefined) return { kind: 'end' }
       const next = this.#begin(node, index)
@@ -82,33 +83,32 @@ export class Sequence {
     if (!this.#holds(node)) {
       this.#add(SKIPPED, [])
       const missing = this.#findMissing(index, 0)
-      return missing && this.#fail(index, missing)
+      return missing && fail(index, missing)
     }
     const absent = this.#findAbsent(index)
-    if (absent !== undefined) return this.#fail(index, absent)
+    if (absent !== undefined) return fail(index, absent)
     const filled = this.#fill(index)
-    if ('kind' in filled) return filled
+    if ('error' in filled) return fail(index, filled)
     this.#keys = filled.map(({ key }) => key)
     const issue = node.kind === 'bulk_update' ? findKeyIssue(filled) : undefined
-    if (issue !== undefined) return this.#fail(index, issue)
+    if (issue !== undefined) return fail(index, issue)
     const refused = filled.flatMap(({ statement: { refused = [] } }) =>
       refused.map((value): RefusedValue => ({ ...value, index })))
     if (refused.length > 0) {
-      const refusal = { kind: 'values', values: refused, index } as const
-      return { kind: 'failed', failed: { error: REFUSED, at: index, refusal } }
+      return fail(index, { error: REFUSED, refusal: { kind: 'values', values: refused, index } })
     }
     if (filled.length === 0) {
-      const raised = this.#take(node, [])
-      return raised && this.#fail(index, raised)
+      const problem = this.#take(node, [])
+      return problem && fail(index, problem)
     }
     return { kind: 'operation', index, statements: filled.map(({ statement }) => statement) }
   }
 
-  #fill (index: number): readonly FilledStatement[] | Next {
+  #fill (index: number): readonly FilledStatement[] | Problem {
     try {
       return this.#batch.fill(index, reference => this.#valueOf(reference))
     } catch (error) {
-      return { kind: 'failed', failed: { error: error as Failed['error'], at: index } }
+      return { error: error as Failed['error'] }
     }
   }
 
@@ -135,18 +135,15 @@ export class Sequence {
   }
 
   /** Finds a row that an operation reads and that does not exist. */
-  #findAbsent (index: number): RaisedError | undefined {
+  #findAbsent (index: number): Problem | undefined {
     const requirements = [...this.#batch.plan.requirements.get(index)?.values() ?? []]
     const missing = requirements.findIndex(({ anyOf }) =>
       !anyOf.some(({ reference, rows }) => this.#countOf(reference.source) >= rows))
-    return missing < 0 ? undefined : { kind: 'absent', value: missing + 1 }
+    return missing < 0 ? undefined : raise('absent', missing + 1)
   }
 
   /** Takes the rows of an operation. Returns what is wrong with them. */
-  #take (
-    node: PlanNode,
-    parts: readonly (readonly Buffer[])[]
-  ): RaisedError | Twice | undefined {
+  #take (node: PlanNode, parts: readonly (readonly Buffer[])[]): Problem | undefined {
     if (this.#sink !== undefined) {
       this.#add(Buffer.from(String(this.#sink.count)), [])
       return undefined
@@ -160,13 +157,11 @@ export class Sequence {
     const counts = parts.map(cells => isCounted ? Number(String(cells[0])) : cells.length)
     const count = counts.reduce((sum, one) => sum + one, 0)
     const cells = parts.flat()
-    if (node.kind === 'bulk_update' && counts.some(one => one > 1)) {
-      return { kind: 'ambiguous', value: 0 }
-    }
-    if (node.kind === 'insert' && this.#affectsTwice(counts)) return { kind: 'twice', value: 0 }
-    if (count > (isCounted ? maxChanged : maxRows)) return { kind: 'rows', value: 0 }
+    if (node.kind === 'bulk_update' && counts.some(one => one > 1)) return raise('ambiguous')
+    if (node.kind === 'insert' && this.#affectsTwice(counts)) return { error: SECOND_TIME }
+    if (count > (isCounted ? maxChanged : maxRows)) return raise('rows')
     if (expect !== undefined && (count < expect.min || count > expect.max)) {
-      return { kind: 'expect', value: count }
+      return raise('expect', count)
     }
     const rows = isCounted ? { length: count, at: () => NO_COLUMNS } : rowsOfCells(cells)
     const missing = this.#findMissing(index, count) ?? this.#findColumn(index, rows)
@@ -174,7 +169,7 @@ export class Sequence {
     const hidden = answersCount ? Buffer.from(String(count)) : NO_ROWS
     const result = isHidden ? hidden : joinRows(cells)
     if (!isHidden) this.#bytes += result.length
-    if (this.#bytes > maxBytes) return { kind: 'bytes', value: 0 }
+    if (this.#bytes > maxBytes) return raise('bytes')
     this.#add(result, rows)
     return undefined
   }
@@ -192,43 +187,37 @@ export class Sequence {
   }
 
   #add (result: Buffer, rows: Rows): void {
-    this.results.push(result)
+    this.#answers.add(result)
     this.#rows.push(rows)
   }
 
   /** Finds a row that later operations read and that does not exist, or lists that are too long. */
-  #findMissing (index: number, count: number): RaisedError | undefined {
+  #findMissing (index: number, count: number): Problem | undefined {
     const { plan: { referenceUses }, limits: { maxRows } } = this.#batch
     const uses = referenceUses.get(index) ?? []
     if (uses.some(({ rows, checked }) => checked && rows > count)) {
-      return { kind: 'row', value: count }
+      return raise('row', count)
     }
-    return mayReadLists(listsRead(uses).length, count, maxRows)
-      ? undefined
-      : { kind: 'lists', value: count }
+    return mayReadLists(listsRead(uses).length, count, maxRows) ? undefined : raise('lists', count)
   }
 
   /** Finds a column that a later operation reads and that the rows do not have. */
-  #findColumn (index: number, rows: Rows): RaisedError | undefined {
+  #findColumn (index: number, rows: Rows): Problem | undefined {
     const columns = columnsRead(this.#batch.plan.referenceUses.get(index) ?? [])
     const first = columns.length === 0 ? undefined : rows.at(0)
     // A row that cannot be read is found when a value of it is needed.
     if (first === undefined) return undefined
     const missing = columns.findIndex(column => !(isObject(first) && has(first, column)))
-    return missing < 0 ? undefined : { kind: 'column', value: missing + 1 }
-  }
-
-  #fail (at: number, raised: RaisedError | Twice): Next {
-    return raised.kind === 'twice'
-      ? { kind: 'failed', failed: { error: SECOND_TIME, at } }
-      : { kind: 'failed', failed: { error: REFUSED, at, raised } }
+    return missing < 0 ? undefined : raise('column', missing + 1)
   }
 }
 
-/** A row is inserted or updated a second time. */
-interface Twice {
-  readonly kind: 'twice'
-  readonly value: 0
+function fail (at: number, problem: Problem): Next {
+  return { kind: 'failed', failed: { ...problem, at } }
+}
+
+function raise (kind: RaisedError['kind'], value = 0, issue?: RaisedError['issue']): Problem {
+  return { error: REFUSED, raised: { kind, value, ...issue && { issue } } }
 }
 
 /** As PostgreSQL refuses it. */
@@ -240,15 +229,15 @@ const SECOND_TIME = {
 const REFUSED = { code: SqlState.data_exception, message: 'The service refused the operation.' }
 
 /** Finds a part of a key that is NULL, or a row with the key of an earlier one. */
-function findKeyIssue (filled: readonly FilledStatement[]): RaisedError | undefined {
+function findKeyIssue (filled: readonly FilledStatement[]): Problem | undefined {
   const known = new Set<string>()
   for (const { key, row } of filled) {
     const column = key.find(([, value]) => value === null)?.[0]
     if (column !== undefined) {
-      return { kind: 'value', value: 0, issue: { problem: 'key', path: [String(row), column] } }
+      return raise('value', 0, { problem: 'key', path: [String(row), column] })
     }
     const text = textOfKey(key)
-    if (known.has(text)) return { kind: 'duplicate', value: row as number }
+    if (known.has(text)) return raise('duplicate', row)
     known.add(text)
   }
   return undefined
