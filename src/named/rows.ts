@@ -7,7 +7,7 @@ import type { ColumnPath } from '../plan/nodes.ts'
 import type { RowsDocument } from '../plan/plan.ts'
 import { isData } from '../plan/reference.ts'
 import type { PathIssue } from './issues.ts'
-import type { WriteIssue } from '../values/write.ts'
+import type { WriteIssue } from '../values/issue.ts'
 import { writeRow, type ReportMember, type RowMembers, type WrittenRows } from '../values/rows.ts'
 
 type Rows = readonly JsonObject[]

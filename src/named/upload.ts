@@ -7,7 +7,7 @@ import { isDeep, parseJson, parseLines, type Json, type JsonObject } from '../js
 import type { PlannedBatch } from '../plan/plan-batch.ts'
 import { describeIssue } from '../values/describe.ts'
 import type { MembersByPosition } from '../values/rows.ts'
-import type { WriteIssue } from '../values/write.ts'
+import type { WriteIssue } from '../values/issue.ts'
 import { CsvReader, type CsvProblem, type CsvRows } from './csv.ts'
 import { describeIssues, refuse, type PathIssue } from './issues.ts'
 import type { NamedBatch } from './named-batch.ts'

@@ -4,7 +4,7 @@
 import { nameOf, type BaseType, type Form, type Type } from '../catalogue/type.ts'
 import { MAX_TEXT } from './text-forms.ts'
 import { MAX_PRECISION } from './time-text.ts'
-import type { WriteIssue, WriteProblem } from './write.ts'
+import type { WriteIssue, WriteProblem } from './issue.ts'
 
 /**
  * Describes an issue without its place: `numeric(10,2) holds 2 digits after the point.` `help`:

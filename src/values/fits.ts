@@ -5,20 +5,11 @@
 import type { BaseType, Form } from '../catalogue/type.ts'
 import { readDecimal, writeInteger } from '../json/decimal.ts'
 import { fitInterval } from './interval-text.ts'
-import type { Lost } from './loss.ts'
+import { issueOf, type WriteIssue, type WriteProblem } from './issue.ts'
 import { MAX_PRECISION, readTime, type TimeText } from './time-text.ts'
 
 /** Returns the text to send, or what the type would drop from it. */
-export type Fit = (text: string, type: BaseType) => string | Lost
-
-const DIGITS: Lost = { loses: 'digits' }
-const CHARACTERS: Lost = { loses: 'characters' }
-const BYTES: Lost = { loses: 'bytes' }
-const FRACTION: Lost = { loses: 'fraction' }
-const ZONE: Lost = { loses: 'zone' }
-const DAY: Lost = { loses: 'day' }
-const CLOCK: Lost = { loses: 'clock' }
-const FORM: Lost = { loses: 'form' }
+export type Fit = (text: string, type: BaseType) => string | WriteIssue
 
 /** A number with a point or an exponent, which Number and PostgreSQL read alike. */
 const DECIMAL = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/i
@@ -53,32 +44,50 @@ function isLonger (text: string, length: number): boolean {
   return text.length > 2 * length || [...text].length > length
 }
 
-function fitTime (drops: (time: TimeText) => Lost | undefined): Fit {
-  return (text, { form, precision = MAX_PRECISION }) => {
-    const time = readTime(text, form === 'time' || form === 'timetz')
-    // A timestamptz drops only digits after a point.
-    if (time === undefined) return form === 'timestamptz' && !text.includes('.') ? text : FORM
-    return drops(time) ?? (time.digits > precision ? FRACTION : text)
+/** Makes a Fit of what finds what is dropped. */
+function refuse (findDropped: (text: string, type: BaseType) => WriteProblem | undefined): Fit {
+  return (text, type) => {
+    const dropped = findDropped(text, type)
+    return dropped === undefined ? text : issueOf(dropped, type)
   }
+}
+
+function refuseTime (findDropped: (time: TimeText) => WriteProblem | undefined): Fit {
+  return refuse((text, { form, precision = MAX_PRECISION }) => {
+    const time = readTime(text, form === 'time' || form === 'timetz')
+    if (time !== undefined) {
+      return findDropped(time) ?? (time.digits > precision ? 'fraction' : undefined)
+    }
+    // A timestamptz drops only digits after a point.
+    return form === 'timestamptz' && !text.includes('.') ? undefined : 'form'
+  })
 }
 
 /** The forms whose types can drop something; the others drop nothing. */
 export const FITS: Readonly<Partial<Record<Form, Fit>>> = {
   // A number of JSON. PostgreSQL refuses the texts `1.0` and `1e3`.
-  integer: text => placesOf(text) > 0 ? DIGITS : writeInteger(readDecimal(text)) ?? text,
-  numeric: (text, { scale }) =>
-    scale !== undefined && placesOf(text) > scale ? DIGITS : text,
-  money: text => {
+  integer: (text, type) =>
+    placesOf(text) > 0 ? issueOf('digits', type) : writeInteger(readDecimal(text)) ?? text,
+  numeric: refuse((text, { scale }) => placesOf(text) > (scale as number) ? 'digits' : undefined),
+  money: refuse(text => {
     const isLong = DECIMAL.test(text) ? placesOf(text) > MONEY_SCALE : LONG_MONEY.test(text)
-    return isLong ? DIGITS : text
-  },
-  characters: (text, { length = Infinity }) => isLonger(text, length) ? CHARACTERS : text,
-  name: text => Buffer.byteLength(text) > MAX_NAME_BYTES ? BYTES : text,
-  byte: text => Buffer.byteLength(text) > 1 && !OCTAL.test(text) ? BYTES : text,
-  date: fitTime(({ hasZone, isMidnight }) => hasZone ? ZONE : isMidnight ? undefined : CLOCK),
-  time: fitTime(({ hasDay, hasZone }) => hasDay ? DAY : hasZone ? ZONE : undefined),
-  timetz: fitTime(({ hasDay }) => hasDay ? DAY : undefined),
-  timestamp: fitTime(({ hasZone }) => hasZone ? ZONE : undefined),
-  timestamptz: fitTime(() => undefined),
+    return isLong ? 'digits' : undefined
+  }),
+  characters: refuse((text, { length }) =>
+    isLonger(text, length as number) ? 'characters' : undefined),
+  name: refuse(text => Buffer.byteLength(text) > MAX_NAME_BYTES ? 'bytes' : undefined),
+  byte: refuse(text => Buffer.byteLength(text) > 1 && !OCTAL.test(text) ? 'bytes' : undefined),
+  date: refuseTime(({ hasZone, isMidnight }) =>
+    hasZone ? 'zone' : isMidnight ? undefined : 'clock'),
+  time: refuseTime(({ hasDay, hasZone }) => hasDay ? 'day' : hasZone ? 'zone' : undefined),
+  timetz: refuseTime(({ hasDay }) => hasDay ? 'day' : undefined),
+  timestamp: refuseTime(({ hasZone }) => hasZone ? 'zone' : undefined),
+  timestamptz: refuseTime(() => undefined),
   interval: fitInterval
+}
+
+/** Whether a type drops nothing from any text: without their limits, these two do not either. */
+export function isLossless ({ form, scale, length }: BaseType): boolean {
+  return FITS[form] === undefined || (form === 'numeric' && scale === undefined) ||
+    (form === 'characters' && length === undefined)
 }

@@ -2,7 +2,7 @@
  * Reads the texts of intervals as far as their type may drop a part (docs: "Interval Input").
  */
 import type { BaseType } from '../catalogue/type.ts'
-import type { Lost } from './loss.ts'
+import { issueOf, type WriteIssue } from './issue.ts'
 import { MAX_PRECISION } from './time-text.ts'
 
 /** What PostgreSQL stores of an interval, and whether it is more than that. */
@@ -47,10 +47,8 @@ const MAX_LENGTH = 255
  * Returns the text that a type without fields reads as this type reads `text`, or what it would
  * drop. PostgreSQL reads a number without a unit, and two numbers with a colon, by the fields.
  */
-export function fitInterval (
-  text: string,
-  { fields, precision = MAX_PRECISION }: Pick<BaseType, 'fields' | 'precision'>
-): string | Lost {
+export function fitInterval (text: string, type: BaseType): string | WriteIssue {
+  const { fields, precision = MAX_PRECISION } = type
   const plain = text.trim().toLowerCase()
   // `infinity`
   if (!/\d/.test(plain)) return text
@@ -60,7 +58,7 @@ export function fitInterval (
   const sums = plain.length > MAX_LENGTH ? undefined : readParts(written)
   if (sums === undefined) {
     const isKept = stored === undefined && precision === MAX_PRECISION && !FRACTION.test(plain)
-    return isKept ? text : { loses: 'form' }
+    return isKept ? text : issueOf('form', type)
   }
   const sizes = {
     ...stored ?? { months: 1n, days: 1n, microseconds: 10n ** BigInt(MAX_PRECISION - precision) },
@@ -69,7 +67,7 @@ export function fitInterval (
   const drops = (part: Part): boolean =>
     sums[part] !== 0n && (sizes[part] === 0n || sums[part] % sizes[part] !== 0n)
   if ((Object.keys(sums) as readonly Part[]).some(drops)) {
-    return { loses: stored === undefined ? 'fraction' : 'fields' }
+    return issueOf(stored === undefined ? 'fraction' : 'fields', type)
   }
   return unit === undefined || written === plain ? text : written
 }

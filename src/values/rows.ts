@@ -5,7 +5,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Type } from '../catalogue/type.ts'
 import { has, type Json, type JsonObject } from '../json/parse.ts'
-import { writeMember, type WriteIssue } from './write.ts'
+import type { WriteIssue } from './issue.ts'
+import { writeMember } from './write.ts'
 
 /** A member of rows, and the type in which it is written. */
 export interface RowMember {

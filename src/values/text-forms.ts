@@ -5,19 +5,12 @@
 import {
   baseOf,
   type ArrayType,
-  type BaseType,
   type CompositeType,
-  type Form,
   type RangeType,
   type Type
 } from '../catalogue/type.ts'
-import { FITS } from './fits.ts'
-import type { Lost } from './loss.ts'
-
-/** What a part of a value loses, and the type of the part. */
-export interface LostPart extends Lost {
-  readonly type: Type
-}
+import { FITS, isLossless, type Fit } from './fits.ts'
+import { issueOf, type WriteIssue } from './issue.ts'
 
 /**
  * Longest text of a type whose parts can lose something, in characters. To look at each part of 1
@@ -25,21 +18,16 @@ export interface LostPart extends Lost {
  */
 export const MAX_TEXT = 65_536
 
-/** Returns the text to send, or what the type would drop from it. */
-export function fitText (text: string, type: Type): string | LostPart {
+/**
+ * Returns the text to send, or what the type, or that of a part, would drop from it. The issue has
+ * no path.
+ */
+export function fitText (text: string, type: Type): string | WriteIssue {
   const base = baseOf(type)
-  if (base.kind !== 'base') {
-    if (dropsNothing(base)) return text
-    if (text.length > MAX_TEXT) return { loses: 'parts', type: base }
-  }
+  if (dropsNothing(base)) return text
+  if (base.kind === 'base') return (FITS[base.form] as Fit)(text, base)
+  if (text.length > MAX_TEXT) return issueOf('parts', base)
   switch (base.kind) {
-    case 'base': {
-      const fit = FITS[base.form]
-      // Only in JSON, 1.0 is an integer.
-      if (fit === undefined || base.form === 'integer') return text
-      const fitting = fit(text, base)
-      return typeof fitting === 'string' ? fitting : { ...fitting, type: base }
-    }
     case 'array':
       return fitArray(text, base)
     case 'composite':
@@ -58,29 +46,20 @@ function dropsNothing (type: Type): boolean {
     case 'range':
     case 'multirange':
       return dropsNothing(base.subtype)
-    case 'base': {
-      const limit = LIMITS[base.form]
-      if (limit !== undefined) return limit(base) === undefined
+    case 'base':
       // Only in JSON, 1.0 is an integer.
-      return base.form === 'integer' || FITS[base.form] === undefined
-    }
+      return base.form === 'integer' || isLossless(base)
     default:
       return base.kind !== 'composite'
   }
-}
-
-/** The limits without which a type loses nothing. */
-const LIMITS: Readonly<Partial<Record<Form, (type: BaseType) => number | undefined>>> = {
-  numeric: ({ scale }) => scale,
-  characters: ({ length }) => length
 }
 
 /** An element in quotes, or without. */
 const ELEMENTS =
   /"((?:[^"\\]|\\[\s\S])*)"?|(?:[^"{},;\s\\]|\\[\s\S])(?:[^"{},;\\]|\\[\s\S])*/g
 
-function fitArray (text: string, { element }: ArrayType): string | LostPart {
-  let lost: LostPart | undefined
+function fitArray (text: string, { element }: ArrayType): string | WriteIssue {
+  let lost: WriteIssue | undefined
   // `[0:1]={1,2}`
   const start = text.indexOf('{')
   const body = text.slice(start).replaceAll(ELEMENTS, (raw, quoted: string | undefined) => {
@@ -99,7 +78,7 @@ const ESCAPED = /\\([\s\S])/g
 /** A field with the comma after it. */
 const FIELDS = /(?:[^",\\]|\\[\s\S]|"(?:[^"\\]|\\[\s\S])*")*,/y
 
-function fitComposite (text: string, { attributes }: CompositeType): string | LostPart {
+function fitComposite (text: string, { attributes }: CompositeType): string | WriteIssue {
   const inner = /^\s*\(([\s\S]*)\)\s*$/.exec(text)?.[1]
   if (inner === undefined) return text
   const fields = `${inner},`
@@ -127,7 +106,7 @@ const ESCAPED_FIELD = /\\([\s\S])|""/g
 /** A bound, of which any part can be in quotes. */
 const BOUNDS = /(?:"(?:[^"\\]|\\[\s\S])*"?|\\[\s\S]|[^"\\[\](){},])+/g
 
-function fitRange (text: string, { subtype }: RangeType): string | LostPart {
+function fitRange (text: string, { subtype }: RangeType): string | WriteIssue {
   for (const [raw] of text.matchAll(BOUNDS)) {
     const fitting = fitText(readField(raw), subtype)
     if (typeof fitting !== 'string') return fitting

@@ -4,7 +4,8 @@
  */
 import { baseOf, type ArrayType, type CompositeType, type Type } from '../catalogue/type.ts'
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
-import { writeMember, type WriteIssue } from './write.ts'
+import type { WriteIssue } from './issue.ts'
+import { writeMember } from './write.ts'
 
 type Path = WriteIssue['path']
 

@@ -13,45 +13,9 @@ import {
 } from '../catalogue/type.ts'
 import { writePlain } from '../json/decimal.ts'
 import { has, isNested, isObject, textOf, type Json, type JsonObject } from '../json/parse.ts'
-import { FITS } from './fits.ts'
-import type { Loss } from './loss.ts'
+import { FITS, isLossless } from './fits.ts'
+import { issueOf, type WriteIssue } from './issue.ts'
 import { fitText } from './text-forms.ts'
-
-/**
- * - `member`: a composite has no such attribute; its name ends the path
- * - `list`: the type takes one value, and this is an array or an object
- * - `array`: the type takes an array, and this is an object, a number or a boolean
- * - `object`: the type takes an object, and this is an array, a number or a boolean
- * - `bounds`: a range takes an array of two bounds
- * - `dimension`: the first element of an array of JSON is a list that a reference or a parameter
- *   gives
- * - `empty`: an empty array inside an array
- * - `ragged`: the arrays inside an array differ in length or depth
- * - `unknown`: the parts of the type are not known
- * - `other`: this is a value of an earlier operation, whose type has other parts
- * - a Loss: the type would drop a part of the value
- */
-export type WriteProblem =
-  | 'member'
-  | 'list'
-  | 'array'
-  | 'object'
-  | 'bounds'
-  | 'dimension'
-  | 'empty'
-  | 'ragged'
-  | 'unknown'
-  | 'other'
-  | Loss
-
-/** Why a value does not fit a type. */
-export interface WriteIssue {
-  readonly problem: WriteProblem
-  /** The members and positions inside the value. */
-  readonly path: ReadonlyArray<string | number>
-  /** The type of the part that does not fit. */
-  readonly type: Type
-}
 
 /**
  * Returns the text of a value, as the input function of its type reads it; null for NULL. The text
@@ -66,16 +30,16 @@ export function write (value: Json, type: Type): string | null | WriteIssue {
     case 'domain':
       return write(value, type.base)
     case 'array':
-      return typeof value === 'string' ? writeText(value, type) : writeArray(value, type)
+      return typeof value === 'string' ? fitText(value, type) : writeArray(value, type)
     case 'composite':
-      return typeof value === 'string' ? writeText(value, type) : writeComposite(value, type)
+      return typeof value === 'string' ? fitText(value, type) : writeComposite(value, type)
     case 'range':
     case 'multirange':
-      return isNested(value) ? writeRange(value, type) : writeText(textOf(value), type)
-    default: {
-      const problem = type.kind === 'enum' ? 'list' : 'unknown'
-      return isNested(value) ? { problem, path: [], type } : textOf(value)
-    }
+      return isNested(value) ? writeRange(value, type) : fitText(textOf(value), type)
+    default:
+      return isNested(value)
+        ? issueOf(type.kind === 'enum' ? 'list' : 'unknown', type)
+        : textOf(value)
   }
 }
 
@@ -105,18 +69,15 @@ export function writeMember (
 }
 
 /** Whether the text of most values is known without a look at it: 10 000 rows have many. */
-function isSame (value: Exclude<Json, null>, { form, scale }: BaseType): boolean {
-  if (typeof value === 'object') return false
-  if (FITS[form] === undefined) return true
-  if (form === 'numeric' && scale === undefined) return true
-  return form === 'integer' && !isFraction(value)
+function isSame (value: Exclude<Json, null>, type: BaseType): boolean {
+  return typeof value !== 'object' &&
+    (isLossless(type) || (type.form === 'integer' && !isFraction(value)))
 }
 
 /** Whether PostgreSQL reads every scalar of a type as it is, or refuses it. */
 export function isPlain (type: Type): boolean {
   const base = baseOf(type)
-  return base.kind === 'enum' ||
-    (base.kind === 'base' && (FITS[base.form] === undefined || base.form === 'json'))
+  return base.kind === 'enum' || (base.kind === 'base' && isLossless(base))
 }
 
 /**
@@ -160,27 +121,18 @@ function writeBase (value: Exclude<Json, null>, type: BaseType): string | WriteI
   const { form } = type
   if (form === 'json') return JSON.stringify(value)
   if (isNested(value)) {
-    return form === 'list' ? JSON.stringify(value) : { problem: 'list', path: [], type }
+    return form === 'list' ? JSON.stringify(value) : issueOf('list', type)
   }
   if (isSame(value, type)) return textOf(value)
   const isSeconds = form === 'interval' && typeof value !== 'string' && typeof value !== 'boolean'
   // PostgreSQL reads no interval with an exponent.
   const text = isSeconds ? writePlain(textOf(value)) : textOf(value)
-  const fitting = FITS[form]?.(text, type) ?? text
-  return typeof fitting === 'string' ? fitting : { problem: fitting.loses, path: [], type }
-}
-
-/** A text that PostgreSQL reads as a value with parts, none of which may lose anything. */
-function writeText (text: string, type: Type): string | WriteIssue {
-  const fitting = fitText(text, type)
-  return typeof fitting === 'string'
-    ? fitting
-    : { problem: fitting.loses, path: [], type: fitting.type }
+  return FITS[form]?.(text, type) ?? text
 }
 
 /** Writes an array (docs: "Array Input and Output Syntax"). */
 function writeArray (value: Exclude<Json, null>, type: ArrayType): string | WriteIssue {
-  if (!Array.isArray(value)) return { problem: 'array', path: [], type }
+  if (!Array.isArray(value)) return issueOf('array', type)
   const list = value as readonly Json[]
   // Every element may be an array, as for jsonb: the first one decides how many dimensions it has.
   const lengths: number[] = []
@@ -232,10 +184,10 @@ function writeInner (
   type: ArrayType,
   lengths: readonly number[]
 ): string | WriteIssue {
-  if (isList(item) && item.length === 0) return { problem: 'empty', path: [], type }
+  if (isList(item) && item.length === 0) return issueOf('empty', type)
   return isList(item) && item.length === lengths[0]
     ? writeDimension(item, type, lengths)
-    : { problem: 'ragged', path: [], type }
+    : issueOf('ragged', type)
 }
 
 function quoteElement (value: Json, text: string | null | WriteIssue): string | WriteIssue {
@@ -258,7 +210,7 @@ function inside (step: string | number, issue: WriteIssue): WriteIssue {
 
 /** Writes a composite (docs: "Composite Type Input and Output Syntax"). */
 function writeComposite (value: Exclude<Json, null>, type: CompositeType): string | WriteIssue {
-  if (!isObject(value)) return { problem: 'object', path: [], type }
+  if (!isObject(value)) return issueOf('object', type)
   const { attributes } = type
   const unknown = Object.keys(value).find(name => !attributes.has(name))
   if (unknown !== undefined) return { problem: 'member', path: [unknown], type }
@@ -284,7 +236,7 @@ function writeRange (
   type: RangeType
 ): string | WriteIssue {
   const isPair = isList(value) && value.length === 2 && !value.includes(null)
-  if (type.kind === 'multirange' || !isPair) return { problem: 'bounds', path: [], type }
+  if (type.kind === 'multirange' || !isPair) return issueOf('bounds', type)
   const texts: string[] = []
   for (const [i, bound] of value.entries()) {
     const text = quoteElement(bound, write(bound, type.subtype))

@@ -17,7 +17,8 @@ import {
   type RowMembers,
   type WrittenRows
 } from '../../values/rows.ts'
-import { isIssue, write, type WriteIssue } from '../../values/write.ts'
+import type { WriteIssue } from '../../values/issue.ts'
+import { isIssue, write } from '../../values/write.ts'
 
 /** The place of a value in its operation. */
 export interface SlotPlace {

@@ -3,7 +3,7 @@
  */
 import { FIRST_READ_OID } from '../../catalogue/built-in.ts'
 import { baseOf, type ArrayType, type Type } from '../../catalogue/type.ts'
-import type { WriteProblem } from '../../values/write.ts'
+import type { WriteProblem } from '../../values/issue.ts'
 import { isJsonType } from './value-type.ts'
 
 /**

@@ -8,13 +8,13 @@ import { readTypes, type TypeRow } from '../../../src/catalogue/read-types.ts'
 import { nameOf, type Type } from '../../../src/catalogue/type.ts'
 import { parseJson, type Json } from '../../../src/json/parse.ts'
 import { describeIssue } from '../../../src/values/describe.ts'
+import type { WriteIssue } from '../../../src/values/issue.ts'
 import {
   differenceType,
   isIssue,
   isPlain,
   write,
-  writeMember,
-  type WriteIssue
+  writeMember
 } from '../../../src/values/write.ts'
 
 const numeric = (precision: number, scale: number): number =>
@@ -488,7 +488,7 @@ t.test('the JSON of bulk rows is the value itself, or its text', t => {
 t.test('plain types, and types of differences', t => {
   const plain: readonly Name[] = ['bool', 'text', 'json', 'float8', 'uuid', 'mood']
   for (const [name, type] of Object.entries(types)) {
-    const expected = [...plain, 'jsonb', 'bit(3)', 'point', 'vector', 'hstore']
+    const expected = [...plain, 'jsonb', 'numeric', 'bit(3)', 'point', 'vector', 'hstore']
     t.equal(isPlain(type), expected.includes(name), name)
   }
   t.equal(differenceType(types.int4), types.int4)
