@@ -3,7 +3,6 @@
  * keeps what recurs. Requests whose plan is the same have the same statements, which are compiled
  * once and filled for each request.
  */
-import { LRUCache } from 'lru-cache'
 import type { EngineName } from '../../schemas/database.ts'
 import type { Trace } from '../../schemas/http.ts'
 import { enabled, type Preferences } from '../../schemas/prefer.ts'
@@ -38,7 +37,7 @@ import {
   type CompiledStatement,
   type Statement
 } from './statement/statement.ts'
-import { StatementCache, statementBytes, type Variants } from './statement-cache.ts'
+import { StatementCache, type Variants } from './statement-cache.ts'
 import { FunctionTypes } from './values/function-types.ts'
 import { ColumnTypes } from './values/column-types.ts'
 
@@ -69,12 +68,6 @@ export interface CompileSettings extends SessionDefaults {
   readonly returnsPosition?: boolean
 }
 
-/** The session statements, by role and by whether the batch writes. */
-type SessionStatements = LRUCache<string, CompiledStatement>
-
-/** Maximum memory for a connection. It has few roles, but the names in tokens are not limited. */
-const MAX_SESSION_BYTES = 512 * 1024
-
 /** Compiles the batches of one database. */
 export class Compiler {
   /** What is known about the types of columns. */
@@ -83,11 +76,11 @@ export class Compiler {
   readonly functionTypes = new FunctionTypes()
   readonly #settings: CompileSettings
   readonly #statements = new StatementCache()
-  readonly #plans = new WeakMap<Plan, Variants>()
+  /** The variants of the statements of a plan, and of the session on a connection. */
+  readonly #variants = new WeakMap<Plan | ConnectionFacts, Variants>()
   readonly #separatePlans = new WeakMap<Plan, SeparatePlan>()
   /** The same for uploads, whose rows are stored otherwise. */
   readonly #uploads = new WeakMap<Plan, SeparatePlan>()
-  readonly #sessions = new WeakMap<ConnectionFacts, SessionStatements>()
   readonly #find: Required<Pick<CompileOptions, 'findColumns' | 'findFunction'>> = {
     findColumns: table => this.columnTypes.lookup(table),
     findFunction: name => this.functionTypes.lookup(name)
@@ -226,9 +219,9 @@ export class Compiler {
     return this.#statements.find(this.#variantsOf(plan), { variant, types }, create)
   }
 
-  #variantsOf (plan: Plan): Variants {
-    const variants = this.#plans.get(plan) ?? new Map()
-    this.#plans.set(plan, variants)
+  #variantsOf (owner: Plan | ConnectionFacts): Variants {
+    const variants = this.#variants.get(owner) ?? new Map()
+    this.#variants.set(owner, variants)
     return variants
   }
 
@@ -243,20 +236,16 @@ export class Compiler {
   ): Statement {
     // The settings of query plans depend on the batch.
     if (session.settings !== undefined) return compile(session, this.#settings, connection)
-    const ofConnection: SessionStatements = this.#sessions.get(connection) ??
-      new LRUCache<string, CompiledStatement>({
-        maxSize: MAX_SESSION_BYTES,
-        sizeCalculation: statement => statementBytes([statement])
-      })
-    this.#sessions.set(connection, ofConnection)
-    const key = `${compile.name} ${session.writes} ${session.keepsResults} ${session.role}`
-    let compiled = ofConnection.get(key)
-    if (compiled === undefined) {
-      const generic = { ...session, claims: textSlot(0), requestId: textSlot(1) }
-      compiled = compile(generic, this.#settings, connection) as CompiledStatement
-      ofConnection.set(key, compiled)
-    }
-    return fillStatement(compiled, [session.claims, session.requestId])
+    const variant = `${compile.name} ${session.writes} ${session.keepsResults} ${session.role}`
+    const [compiled] = this.#statements.find(
+      this.#variantsOf(connection),
+      { variant, types: [] },
+      () => {
+        const generic = { ...session, claims: textSlot(0), requestId: textSlot(1) }
+        return [compile(generic, this.#settings, connection) as CompiledStatement]
+      }
+    )
+    return fillStatement(compiled as CompiledStatement, [session.claims, session.requestId])
   }
 }
 

@@ -13,7 +13,7 @@ interface Kept {
   readonly types: readonly unknown[]
 }
 
-/** The statements of a plan, by what else changes them. */
+/** The statements of a plan or of a session, by what else changes them. */
 export type Variants = Map<string, Kept>
 
 const MAX_BYTES = 8 * 1024 * 1024
@@ -55,7 +55,7 @@ export class StatementCache {
 }
 
 /** Returns the memory that statements take, at most. */
-export function statementBytes (statements: Statements): number {
+function statementBytes (statements: Statements): number {
   return statements.reduce((sum, { text, parameters }) => {
     const fixed = parameters.reduce<number>(
       (sum, value) => sum + (typeof value === 'string' ? bytesOf(value) : 0),
