@@ -6,13 +6,12 @@ import postgres from 'postgres'
 import type { DatabaseTarget } from '../../schemas/database.ts'
 import type { DatabaseError } from '../errors/database-error.ts'
 import { SqlState } from '../errors/sqlstates.ts'
-import type { RecentTexts } from '../fragment/recent-texts.ts'
 import { connectSocket } from './connect.ts'
 import { closeConnection, type Connection, type ConnectionState } from './connection.ts'
 import { DriverSocket } from './driver-socket.ts'
 import type { Settings } from './facts.ts'
 import { inspectServer, type InspectOptions, type Inspected } from './inspect-server.ts'
-import { noPreparedStatements } from './prepared-statements.ts'
+import { noPreparedStatements, type RecentTexts } from './prepared-statements.ts'
 
 export interface OpenOptions extends InspectOptions {
   /** Shared by the connections of a pool; see toRequests. */

@@ -4,7 +4,6 @@
  */
 import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { MAX_KEPT_LENGTH, RecentTexts } from '../fragment/recent-texts.ts'
 import type { Request } from './pipeline.ts'
 
 /**
@@ -13,8 +12,16 @@ import type { Request } from './pipeline.ts'
  */
 const MAX_PREPARED_BYTES = 16 * 1024 * 1024
 const BYTES_PER_CHARACTER = 44
-/** Maximum memory for recent texts, enough for some thousands of them. */
+
+/** Longer texts rarely recur: they are not remembered, and not prepared. */
+const MAX_LENGTH = 8192
+
+/** Maximum memory for recent texts, enough for some thousands of them, and that of an entry. */
 const MAX_RECENT_BYTES = 4 * 1024 * 1024
+const ENTRY_BYTES = 100
+
+/** Texts of statements that were seen. */
+export type RecentTexts = LRUCache<string, true>
 
 /** The statements that are prepared on a connection. */
 export interface PreparedStatements {
@@ -36,7 +43,10 @@ interface PreparingConnection {
 
 /** Returns an empty memory for the texts of the connections of a pool. */
 export function noRecentTexts (): RecentTexts {
-  return new RecentTexts(MAX_RECENT_BYTES)
+  return new LRUCache({
+    maxSize: MAX_RECENT_BYTES,
+    sizeCalculation: (_, text) => ENTRY_BYTES + 2 * text.length
+  })
 }
 
 export function noPreparedStatements (recentTexts = noRecentTexts()): PreparedStatements {
@@ -69,11 +79,11 @@ export function toRequests (
   return statements.map(({ text, parameters, prepare }, i): Request => {
     const closes = i === 0 && replaced.length > 0 ? [...replaced] : undefined
     const request = { text, parameters, name: '', parse: true, closes }
-    if (!connection.prepares || !prepare || text.length > MAX_KEPT_LENGTH) return request
+    if (!connection.prepares || !prepare || text.length > MAX_LENGTH) return request
     const name = names.get(text) ?? added.get(text)
     if (name !== undefined) return { ...request, name, parse: false }
     const recurs = recentTexts.has(text)
-    recentTexts.add(text)
+    recentTexts.set(text, true)
     if (!recurs) return request
     const created = createName()
     added.set(text, created)

@@ -2,7 +2,6 @@
  * Caches compiled statements, up to 8 MiB. The least recently used ones are dropped first.
  */
 import { LRUCache } from 'lru-cache'
-import { bytesOf } from '../fragment/recent-texts.ts'
 import type { CompiledStatement } from './statement/statement.ts'
 
 type Statements = readonly CompiledStatement[]
@@ -58,9 +57,9 @@ export class StatementCache {
 function statementBytes (statements: Statements): number {
   return statements.reduce((sum, { text, parameters }) => {
     const fixed = parameters.reduce<number>(
-      (sum, value) => sum + (typeof value === 'string' ? bytesOf(value) : 0),
+      (sum, value) => sum + (typeof value === 'string' ? 2 * value.length : 0),
       0
     )
-    return sum + STATEMENT_BYTES + bytesOf(text) + PARAMETER_BYTES * parameters.length + fixed
+    return sum + STATEMENT_BYTES + 2 * text.length + PARAMETER_BYTES * parameters.length + fixed
   }, STATEMENT_BYTES)
 }

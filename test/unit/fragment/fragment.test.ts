@@ -1,5 +1,5 @@
 /**
- * Tests how SQL is rendered, and which texts are remembered.
+ * Tests how SQL is rendered.
  */
 import fc from 'fast-check'
 import t from 'tap'
@@ -16,7 +16,6 @@ import {
   sql,
   type Fragment
 } from '../../../src/fragment/fragment.ts'
-import { RecentTexts } from '../../../src/fragment/recent-texts.ts'
 
 /** A fragment and a simple reference implementation of its text and parameters. */
 interface Sample {
@@ -87,17 +86,4 @@ t.test('a statement with a value of a request is marked', async t => {
     render(sql`select ${join([requestConstant(value)], empty)}`),
     { text, parameters: [], unique: true }
   )
-})
-
-t.test('recent texts are limited by their bytes', async t => {
-  const texts = new RecentTexts(100_000)
-  const textOf = (n: number): string => `${n} ${'x'.repeat(1000)}`
-  for (let n = 0; n < 200; n++) texts.add(textOf(n))
-  t.ok(texts.has(textOf(199)))
-  t.notOk(texts.has(textOf(0)))
-  t.ok(texts.bytes > 90_000 && texts.bytes <= 100_000, `${texts.bytes} bytes`)
-  const long = 'x'.repeat(8193)
-  texts.add(long)
-  t.notOk(texts.has(long), 'a long text is not kept')
-  t.ok(texts.has(textOf(199)))
 })

@@ -37,3 +37,15 @@ t.test('a connection keeps the texts that were used last, up to 16 MiB in the se
   t.equal(names.size, COUNT)
   t.end()
 })
+
+t.test('texts that were seen are remembered up to 4 MiB, without long ones', t => {
+  const connection = { prepared: noPreparedStatements(), prepares: true }
+  const { recentTexts } = connection.prepared
+  const see = (text: string) => toRequests(connection, [{ text, parameters: [], prepare: true }])
+  for (let i = 0; i < 400; i++) see(`text ${i}`.padEnd(TEXT_LENGTH))
+  const mebibytes = recentTexts.calculatedSize / 1024 ** 2
+  t.ok(mebibytes > 3.9 && mebibytes <= 4, `${mebibytes} MiB`)
+  see('x'.repeat(TEXT_LENGTH + 1))
+  t.equal(recentTexts.calculatedSize / 1024 ** 2, mebibytes)
+  t.end()
+})
