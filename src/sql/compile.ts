@@ -50,7 +50,7 @@ import { SharedResults } from './statement/shared-results.ts'
 import type { CompiledStatement } from './statement/statement.ts'
 import { buildWhen } from './statement/when.ts'
 import { References, type Earlier } from './values/references.ts'
-import { findKnown, findSources } from './values/sources.ts'
+import { findSources } from './values/sources.ts'
 import { StatementNeeds, type StatementFacts } from './values/statement-needs.ts'
 import { TypedValues } from './values/typed-values.ts'
 
@@ -67,14 +67,13 @@ export function compile (
 ): readonly CompiledStatement[] {
   const results = new SharedResults(plan)
   const { plain = false, explain = false } = options
-  const { findColumns = UNKNOWN, findFunction = UNKNOWN } = options
+  const { findColumns, findFunction } = options
   const { operations } = plan
-  const types = { findColumns, findFunction }
-  const facts = { plain, explain, ...types }
+  const facts = { plain, explain, findColumns, findFunction }
   const sources = findSources(plan, findColumns)
   const separate = explain || plain ? NONE : findSeparate(plan, options)
   const earlier = { results, sources, separate }
-  const code = createCodeTest(plan.tables, types)
+  const code = createCodeTest(plan.tables, options)
   // What an operation shares is known when those that read it are compiled.
   return operations.toReversed().map(planned => {
     const uses = plan.referenceUses.get(planned.index) ?? []
@@ -124,7 +123,6 @@ function asJson (node: WithRows): PlanNode {
     : { ...node, groups: node.groups.map(ofGroup) }
 }
 
-const UNKNOWN = (): undefined => undefined
 const NONE: ReadonlySet<number> = new Set()
 
 function createBuilders (
@@ -132,13 +130,12 @@ function createBuilders (
   earlier: Earlier,
   facts: Omit<StatementFacts, 'source' | 'call'>
 ): Pick<StatementContext, 'hasColumn' | 'needs' | 'references' | 'values'> {
-  const { findColumns } = facts
   const call = node.kind === 'call' ? node : undefined
-  const source = sourceColumns(node, findColumns)
+  const source = sourceColumns(node, facts.findColumns)
   const needs = new StatementNeeds({ source, call, ...facts })
   const references = new References(earlier, needs)
   return {
-    hasColumn: findKnown(node, call === undefined ? findColumns(node.table) : undefined),
+    hasColumn: column => earlier.sources.get(node.index)?.has(column) === true,
     needs,
     references,
     values: new TypedValues(node.table, references, needs)

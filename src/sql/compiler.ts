@@ -81,7 +81,7 @@ export class Compiler {
   readonly #separatePlans = new WeakMap<Plan, SeparatePlan>()
   /** The same for uploads, whose rows are stored otherwise. */
   readonly #uploads = new WeakMap<Plan, SeparatePlan>()
-  readonly #find: Required<Pick<CompileOptions, 'findColumns' | 'findFunction'>> = {
+  readonly #find: Pick<CompileOptions, 'findColumns' | 'findFunction'> = {
     findColumns: table => this.columnTypes.lookup(table),
     findFunction: name => this.functionTypes.lookup(name)
   }
@@ -250,8 +250,7 @@ export class Compiler {
 }
 
 /** The options of a batch that returns rows or query plans. */
-type RowOptions = CompileOptions &
-  Required<Pick<CompileOptions, 'findColumns' | 'findFunction' | 'minimal' | 'explain'>>
+type RowOptions = CompileOptions & Required<Pick<CompileOptions, 'minimal' | 'explain'>>
 
 /**
  * Compiles the statements of a plan that are sent one by one. An operation whose rows are read

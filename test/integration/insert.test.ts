@@ -407,7 +407,12 @@ t.test('the statement of mixed rows does not grow with their number', async t =>
       parseJson(Buffer.from(`[${insertOf(values)}]`)) as unknown as Batch, limits
     )
     t.equal((operation.operations[0] as InsertNode).groups.length, 5)
-    const [statement] = compile(operation, { maxRows: 10_000, maxBytes: 100_000 })
+    const [statement] = compile(operation, {
+      maxRows: 10_000,
+      maxBytes: 100_000,
+      findColumns: () => undefined,
+      findFunction: () => undefined
+    })
     return statement?.text
   })
   t.equal(texts[0], texts[1])

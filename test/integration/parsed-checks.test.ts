@@ -10,7 +10,7 @@ import {
   ColumnTypes,
   buildParsedCheck,
   columnTypesQuery,
-  type TypeCheck
+  type Column
 } from '../../src/sql/values/column-types.ts'
 import { useDatabase } from '../support/database/database.ts'
 
@@ -37,24 +37,23 @@ t.test('a column of each type against the condition of each other type', async t
   const known = new ColumnTypes()
   known.remember(row?.['text'] as string)
   const columns = types.map((type, i) => {
-    const { check } = known.lookup(table)?.get(`c${i}`) as { readonly check: TypeCheck }
-    return { type, check }
+    return { type, column: known.lookup(table)?.get(`c${i}`) as Column }
   })
-  const explain = (check: TypeCheck): Promise<string> => {
+  const explain = (column: Column): Promise<string> => {
     const query = `explain (verbose, costs off) select from known where ${
-      render(buildParsedCheck(check) ?? write`false`).text
+      render(buildParsedCheck(column) ?? write`false`).text
     }`
     return sql.unsafe(query).then(rows => JSON.stringify(rows), (error: DatabaseError) =>
       readRaised({ ...error, message: error.message, query })?.kind ?? error.code)
   }
   let refused = 0
-  for (const { type, check } of columns) {
-    const isChecked = buildParsedCheck(check) !== undefined
+  for (const { type, column } of columns) {
+    const isChecked = buildParsedCheck(column) !== undefined
     t.equal(isChecked, builtIn.includes(type.replace('[]', '')), type)
     if (!isChecked) continue
-    t.notMatch(await explain(check), /Filter|^types|^42/, `${type} costs nothing`)
+    t.notMatch(await explain(column), /Filter|^types|^42/, `${type} costs nothing`)
     const codes = await Promise.all(columns.filter(other => other.type !== type)
-      .map(({ check: { column } }) => explain({ ...check, column })))
+      .map(({ column: { name } }) => explain({ ...column, name })))
     // There is no such operator, or no array of arrays.
     t.strictSame(codes.filter(kind => kind !== 'types'), [], type)
     refused += codes.length

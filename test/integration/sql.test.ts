@@ -20,6 +20,7 @@ const limits = {
   maxBytes: 1_000_000,
   maxConditions: 1000
 }
+const nothing = { findColumns: () => undefined, findFunction: () => undefined }
 
 t.test('the text of a statement does not depend on the number of many rows', async t => {
   const types = new ColumnTypes()
@@ -33,7 +34,7 @@ t.test('the text of a statement does not depend on the number of many rows', asy
     const insert = (rows: number): CompiledStatement | undefined => {
       const values = Array.from({ length: rows }, (_, n) => ({ n }))
       const batch = [op.insert('i', 'items', values)] as unknown as Batch
-      return compile(planBatch(batch, limits), { ...limits, findColumns })[0]
+      return compile(planBatch(batch, limits), { ...limits, ...nothing, findColumns })[0]
     }
     t.equal(insert(17)?.text, insert(MAX_ROWS)?.text)
     for (const rows of [1, MAX_ROWS]) {
@@ -263,7 +264,7 @@ t.test('an operation with too many parameters for the protocol is rejected', asy
     maxParts: 1_000_000
   })
   t.throws(
-    () => compile(plan, limits),
+    () => compile(plan, { ...limits, ...nothing }),
     {
       type: 'execution_error',
       code: 'program_limit_exceeded',

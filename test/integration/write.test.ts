@@ -69,7 +69,7 @@ t.test('a type has the name that PostgreSQL gives it', async t => {
     where attrelid = 'typed'::regclass and attnum > 0 order by attnum`
   t.equal(named.length, types.length)
   for (const { column, name } of named) {
-    const tree = columns.get(column)?.tree as Type
+    const tree = columns.get(column)?.type as Type
     t.equal(nameOf(tree), name)
     t.equal(tree.sql === undefined, name === 'other.color')
   }
@@ -113,7 +113,7 @@ t.test('what is refused would have lost a part', async t => {
   const table = await readTable(database)
   await sql`set intervalstyle = 'postgres'`
   for (const [i, [type, text, stored]] of dropped.entries()) {
-    const { tree } = table.get(`c${i}`) as { readonly tree: Type }
+    const tree = table.get(`c${i}`)?.type as Type
     t.ok(isIssue(writeValue(text, tree)), `${type} ${text}`)
     const [row] = await sql.unsafe(
       `with w as (insert into typed (c${i}) values (${render(constant(text)).text}) returning c${i})
@@ -154,7 +154,7 @@ t.test('random values are read as json_populate_record reads them', async t => {
   })
   const columns = await readTable(database, 'random')
   for (const [i, [name, arbitrary]] of Object.entries(arbitraries).entries()) {
-    const { tree } = columns.get(`c${i}`) as { readonly tree: Type }
+    const tree = columns.get(`c${i}`)?.type as Type
     const samples = fc.sample(arbitrary, { seed: 42, numRuns: 300 }) as readonly Json[]
     const pairs = samples.map(sample => {
       const document = render(constant(JSON.stringify({ [`c${i}`]: sample }))).text
@@ -178,8 +178,8 @@ t.test('what is read has a limit', async t => {
       create table many (${Array.from({ length: 205 }, (_, i) => `c${i} e${i}`).join()})`
   })
   const typed = await readTable(database)
-  t.match(typed.get('w')?.tree, { kind: 'unknown', name: 'wide' })
-  const kinds = [...(await readTable(database, 'many')).values()].map(({ tree }) => tree.kind)
+  t.match(typed.get('w')?.type, { kind: 'unknown', name: 'wide' })
+  const kinds = [...(await readTable(database, 'many')).values()].map(({ type }) => type.kind)
   t.equal(kinds.filter(kind => kind === 'enum').length, 200)
   t.equal(kinds.filter(kind => kind === 'unknown').length, 5)
 })

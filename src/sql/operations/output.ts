@@ -254,7 +254,7 @@ function returnsSeparateRows (
   if (answersOnlyCount(node, options.minimal) || options.keep === true) return false
   const uses = referenceUses.get(index) ?? []
   if (node.kind === 'call' || node.kind === 'bulk_update') return false
-  const columns = findColumns?.(node.table)
+  const columns = findColumns(node.table)
   if (columns?.standsAlone !== true) return false
   if (node.kind === 'insert') {
     const { groups: [group], groups: { length }, query, conflict } = node

@@ -38,15 +38,15 @@ import { outputValue } from './output.ts'
 import { buildRows } from './select.ts'
 
 /** The columns of the rows of `from`. */
-export function sourceColumns (node: PlanNode, findColumns?: FindColumns): RowColumns {
+export function sourceColumns (node: PlanNode, findColumns: FindColumns): RowColumns {
   const source = sourceOf(node)
   return {
     row: SOURCE_ROW,
     kindOf: name =>
       source && kindOfOutput(source.output, name, column =>
         source.kind === 'table'
-          ? kindOf(findColumns?.(source.table)?.get(column)?.tree)
-          : kindOfField(source, column, findColumns?.(node.table))
+          ? kindOf(findColumns(source.table)?.get(column)?.type)
+          : kindOfField(source, column, findColumns(node.table))
       )
   }
 }
@@ -57,7 +57,7 @@ function kindOfField (
   columns: TableColumns | undefined
 ): ColumnKind | undefined {
   const { type } = fields.find(field => field.name === name) as SourceField
-  if (typeof type === 'object') return kindOf(columns?.get(type.path.column)?.tree)
+  if (typeof type === 'object') return kindOf(columns?.get(type.path.column)?.type)
   return type.startsWith('json') ? 'json' : undefined
 }
 

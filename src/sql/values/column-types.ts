@@ -20,11 +20,11 @@ import { CatalogueCache } from './catalogue-cache.ts'
 import { functionsOfRow } from './row-functions.ts'
 import { codeOfRelation } from './runnable-code.ts'
 
-/** A column of a table. */
+/** A column of a table. A statement that depends on its type checks that it still has it. */
 export interface Column {
-  /** Checks that it still has its type. */
-  readonly check: TypeCheck
-  readonly tree: Type
+  readonly table: TableName
+  readonly name: Fragment
+  readonly type: Type
 }
 
 /** The columns of a table by name. */
@@ -62,13 +62,6 @@ export interface Key {
   readonly columns: readonly string[]
   /** A condition that it still has these columns. */
   readonly isSame: Fragment
-}
-
-/** What checks that a column still has its type. */
-export interface TypeCheck {
-  readonly table: TableName
-  readonly column: Fragment
-  readonly oid: number
 }
 
 /** The columns of a table, or undefined if they are not known. */
@@ -214,11 +207,8 @@ function readColumns (
   types: readonly TypeRow[]
 ): Map<string, Column> {
   const find = readTypes(types, table.schema)
-  return new Map(rows.map(([column, oid, modifier]) => {
-    const tree = find(oid, modifier)
-    const check = { table, column: identifier(column), oid: tree.oid }
-    return [column, { check, tree }]
-  }))
+  return new Map(rows.map(([column, oid, modifier]) =>
+    [column, { table, name: identifier(column), type: find(oid, modifier) }]))
 }
 
 /**
@@ -234,8 +224,8 @@ export const MAX_COPIES = 50
  * otherwise computes the condition while it plans the statement. An execution therefore costs
  * nothing. A domain of an array counts as that array.
  */
-export function buildParsedCheck ({ table, column, oid }: TypeCheck): Fragment | undefined {
-  const value = sql`(null::${tableName(table)}).${column}`
+export function buildParsedCheck ({ table, name, type: { oid } }: Column): Fragment | undefined {
+  const value = sql`(null::${tableName(table)}).${name}`
   const type = builtInType(oid, -1)
   if (type?.sql === undefined) return undefined
   return type.kind === 'array'
@@ -245,17 +235,17 @@ export function buildParsedCheck ({ table, column, oid }: TypeCheck): Fragment |
 }
 
 /** Conditions that columns have the types they had when they were read. */
-export function compareTypes (checks: readonly TypeCheck[]): readonly Fragment[] {
-  return [...Map.groupBy(checks, ({ table }) => table)].map(([table, columns]) => {
+export function compareTypes (compared: readonly Column[]): readonly Fragment[] {
+  return [...Map.groupBy(compared, ({ table }) => table)].map(([table, columns]) => {
     const isMany = columns.length > MAX_COPIES
     const row = isMany ? sql`n` : sql`(null::${tableName(table)})`
     const array = sql`array[${
-      join(columns.map(({ column }) => sql`pg_catalog.pg_typeof(${row}.${column})`), COMMA)
+      join(columns.map(({ name }) => sql`pg_catalog.pg_typeof(${row}.${name})`), COMMA)
     }]::pg_catalog.oid[]`
     const current = isMany
       ? sql`(select ${array} from pg_catalog.json_populate_record(${nullRow(table)}, '{}') as n)`
       : array
-    const known = columns.map(({ oid }) => integer(oid))
+    const known = columns.map(({ type }) => integer(type.oid))
     return sql`${current} operator(pg_catalog.=) array[${join(known, COMMA)}]::pg_catalog.oid[]`
   })
 }

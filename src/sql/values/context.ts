@@ -32,10 +32,8 @@ export interface CompileOptions {
    * contain what Citus can run.
    */
   readonly plain?: boolean
-  /** Finds the types of columns; by default no table is known. */
-  readonly findColumns?: FindColumns
-  /** Finds the types of the parameters of functions; by default none is known. */
-  readonly findFunction?: FindFunction
+  readonly findColumns: FindColumns
+  readonly findFunction: FindFunction
 }
 
 /** What is known about the statement of one operation. */
@@ -44,7 +42,7 @@ export interface StatementContext extends CompileOptions {
   readonly counted: boolean
   readonly shared: readonly SharedResult[]
   readonly requirements: Requirements | undefined
-  /** Whether the rows are known to have a column that others read. */
+  /** Whether the rows are known to have a column that others read; see SourceColumns. */
   readonly hasColumn: (column: string) => boolean
   readonly needs: StatementNeeds
   readonly references: References

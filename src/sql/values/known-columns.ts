@@ -34,13 +34,13 @@ export class KnownColumns {
   }
 
   kindOf (column: string): ColumnKind | undefined {
-    return kindOf(this.#columns.get(column)?.tree)
+    return kindOf(this.#columns.get(column)?.type)
   }
 
   /** Registers that a parameter takes its type from a column. */
   addParameterType (column: string): void {
-    const check = this.#columns.get(column)?.check
-    if (check !== undefined) this.needs.addTypeCheck(check)
+    const known = this.#columns.get(column)
+    if (known !== undefined) this.needs.addColumn(known)
     else if (!SYSTEM_COLUMNS.has(column)) this.needs.hasUnknownTypes = true
   }
 
@@ -67,8 +67,8 @@ export class KnownColumns {
 
   /** The type in which a reference is read that meets a column; undefined: it is not known. */
   targetType (column: string, as: TypedAs = 'value'): Type | undefined {
-    const tree = this.#columns.get(column)?.tree
-    const type = tree && typeAs(tree, as)
+    const own = this.#columns.get(column)?.type
+    const type = own && typeAs(own, as)
     if (type !== undefined) this.addParameterType(column)
     return type
   }
@@ -82,7 +82,7 @@ export class KnownColumns {
     { as = 'value', stored }: { readonly as?: TypedAs, readonly stored: boolean }
   ): Type | undefined {
     const known = this.#columns.get(column)
-    const type = known && typeAs(known.tree, as)
+    const type = known && typeAs(known.type, as)
     if (type === undefined) return undefined
     this.needs.addWritten(known as Column, stored)
     return stored ? type : withoutLimits(type)
@@ -90,12 +90,12 @@ export class KnownColumns {
 
   /** The delimiter of the values of a column in an array. */
   delimiterOf (column: string): string {
-    return delimiterOf(this.#columns.get(column)?.tree)
+    return delimiterOf(this.#columns.get(column)?.type)
   }
 
   /** Whether PostgreSQL reads a stored text by the modifier of the column's type. */
   isReadByModifier (column: string): boolean {
-    return isReadByModifier(this.#columns.get(column)?.tree)
+    return isReadByModifier(this.#columns.get(column)?.type)
   }
 
   /**
@@ -117,7 +117,7 @@ export class KnownColumns {
 
   /** The type of a column without length or precision; undefined: it has no name here. */
   nameOf (column: string): Fragment | undefined {
-    return nameWritten(this.#columns.get(column)?.tree)
+    return nameWritten(this.#columns.get(column)?.type)
   }
 
   /** Whether each value of these rows can be written as an expression. */

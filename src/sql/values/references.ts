@@ -73,7 +73,7 @@ export class References {
     column = own as string
   ): SourceColumn | undefined {
     const found = this.#earlier.sources.get(source)?.find(column)
-    if (found?.check !== undefined) this.#needs.addTypeCheck(found.check)
+    if (found !== undefined && 'table' in found) this.#needs.addColumn(found)
     return found
   }
 

@@ -11,8 +11,7 @@ import {
   compareTypes,
   type Column,
   type FindColumns,
-  type Key,
-  type TypeCheck
+  type Key
 } from './column-types.ts'
 import type { RowColumns } from './column.ts'
 import type { RefusedHere } from '../statement/slot.ts'
@@ -42,7 +41,8 @@ export class StatementNeeds {
   #rows = 0
   /** The queries of the CTEs `c0`, `c1`, … */
   readonly #queries: Fragment[] = []
-  readonly #typeChecks = new Set<TypeCheck>()
+  /** The columns on whose types it depends. */
+  readonly #columns = new Set<Column>()
   readonly #keyChecks: Fragment[] = []
   /** The columns that values were written for, and whether these are stored. */
   readonly #written = new Map<Column, boolean>()
@@ -71,13 +71,13 @@ export class StatementNeeds {
   }
 
   /** Registers that the statement depends on the type of a column. */
-  addTypeCheck (check: TypeCheck): void {
-    this.#typeChecks.add(check)
+  addColumn (column: Column): void {
+    this.#columns.add(column)
   }
 
   /** Registers that a value is written for a column. `stored`: for its length and precision. */
   addWritten (column: Column, stored: boolean): void {
-    if (!hasParts(column.tree, stored)) return
+    if (!hasParts(column.type, stored)) return
     this.#written.set(column, stored || this.#written.get(column) === true)
   }
 
@@ -94,10 +94,12 @@ export class StatementNeeds {
    */
   typeChecks (): readonly Fragment[] {
     const parsed: Fragment[] = []
-    const evaluated: TypeCheck[] = []
-    for (const check of this.#typeChecks) {
-      const condition = this.#areParsed ? buildParsedCheck(check) : undefined
-      if (condition === undefined) evaluated.push(check)
+    const evaluated: Column[] = []
+    // PostgreSQL checks built-in types while it plans.
+    const areParsed = this.#columns.size <= MAX_COPIES
+    for (const column of this.#columns) {
+      const condition = areParsed ? buildParsedCheck(column) : undefined
+      if (condition === undefined) evaluated.push(column)
       else parsed.push(condition)
     }
     const written = compareWritten(this.#written)
@@ -114,10 +116,5 @@ export class StatementNeeds {
         : [sql`case when ${join(same, sql` and `)} then true
             else ${raise('types')} is null end`]
     ]
-  }
-
-  /** Whether PostgreSQL checks built-in types while it plans. */
-  get #areParsed (): boolean {
-    return this.#typeChecks.size <= MAX_COPIES
   }
 }

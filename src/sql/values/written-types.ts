@@ -43,7 +43,7 @@ interface WrittenChecks {
  * stored in it, and not only compared.
  */
 export function compareWritten (written: ReadonlyMap<Column, boolean>): WrittenChecks {
-  const tables = [...Map.groupBy(written, ([{ check }]) => check.table)]
+  const tables = [...Map.groupBy(written, ([{ table }]) => table)]
   const compared = tables.map(([table, columns]) => compareColumns(tableName(table), columns))
   return {
     parsed: compared.flatMap(({ parsed }) => parsed),
@@ -68,8 +68,8 @@ function compareColumns (
   const nulls = sql`(null::${table})`
   const isMany = columns.length > MAX_COPIES
   const row = isMany ? sql`n` : nulls
-  for (const [{ tree, check: { column } }, stored] of columns) {
-    addParts({ value: sql`${row}.${column}`, type: tree }, parts, stored)
+  for (const [{ name, type }, stored] of columns) {
+    addParts({ value: sql`${row}.${name}`, type }, parts, stored)
   }
   const from = isMany ? sql`(select ${nulls}.*) as n` : sql`(select) as n`
   return {
