@@ -83,10 +83,17 @@ export function readError (body: Buffer): DatabaseError {
   return fields as unknown as DatabaseError
 }
 
-/** Returns the first column of a DataRow, or null if it is NULL or there is no column. */
-export function readCell (body: Buffer): Buffer | null {
-  const length = body.readUInt16BE(0) === 0 ? -1 : body.readInt32BE(2)
-  return length < 0 ? null : body.subarray(6, 6 + length)
+/** Returns the first columns of a DataRow as the bytes received, `count` at most. */
+export function readRow (body: Buffer, count: number): ReadonlyArray<Buffer | null> {
+  const columns: Array<Buffer | null> = []
+  const size = Math.min(count, body.readUInt16BE(0))
+  for (let offset = 2; columns.length < size;) {
+    const length = body.readInt32BE(offset)
+    const end = offset + 4 + Math.max(0, length)
+    columns.push(length < 0 ? null : body.subarray(offset + 4, end))
+    offset = end
+  }
+  return columns
 }
 
 /** When a statement began and when its rows were ready, in milliseconds of the server's clock. */
@@ -96,36 +103,21 @@ export interface StatementTimes {
 }
 
 /**
- * Returns columns 1 and 2 of a DataRow, of type timestamptz in binary form; undefined: they are
+ * Returns columns 1 and 2 of a row, of type timestamptz in binary form; undefined: they are
  * something else.
  */
-export function readStatementTimes (body: Buffer): StatementTimes | undefined {
-  if (body.readUInt16BE(0) < 3) return undefined
-  const first = 6 + Math.max(0, body.readInt32BE(2))
-  const second = first + 4 + TIME_BYTES
-  const isTime = (offset: number): boolean =>
-    body.length >= offset + 4 + TIME_BYTES && body.readInt32BE(offset) === TIME_BYTES
-  if (!isTime(first) || !isTime(second)) return undefined
-  return { began: readTime(body, first + 4), ended: readTime(body, second + 4) }
+export function readStatementTimes (
+  [, began, ended]: ReadonlyArray<Buffer | null>
+): StatementTimes | undefined {
+  if (began?.length !== TIME_BYTES || ended?.length !== TIME_BYTES) return undefined
+  return { began: readTime(began), ended: readTime(ended) }
 }
 
 const TIME_BYTES = 8
 
 /** PostgreSQL counts microseconds. */
-function readTime (body: Buffer, offset: number): number {
-  return (body.readInt32BE(offset) * 2 ** 32 + body.readUInt32BE(offset + 4)) / 1000
-}
-
-/** Returns the first columns of a DataRow as text, `count` at most. */
-export function readRow (body: Buffer, count: number): ReadonlyArray<string | null> {
-  let offset = 2
-  return Array.from({ length: Math.min(count, body.readUInt16BE(0)) }, () => {
-    const length = body.readInt32BE(offset)
-    offset += 4
-    if (length < 0) return null
-    offset += length
-    return body.toString('utf8', offset - length, offset)
-  })
+function readTime (time: Buffer): number {
+  return (time.readInt32BE(0) * 2 ** 32 + time.readUInt32BE(4)) / 1000
 }
 
 /** Returns the command tag of a CommandComplete: `COMMIT`, `INSERT 0 1`. */

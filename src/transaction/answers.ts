@@ -2,12 +2,7 @@
  * What the server has answered to the statements of an attempt so far.
  */
 import type { Connection } from '../postgres/connection.ts'
-import {
-  readCell,
-  readRow,
-  readStatementTimes,
-  type StatementTimes
-} from '../postgres/wire-protocol.ts'
+import { readRow, readStatementTimes, type StatementTimes } from '../postgres/wire-protocol.ts'
 import type { TransactionId } from '../sql/frame/server-state.ts'
 import type { Step } from '../sql/frame/steps.ts'
 import { ROW_SEPARATOR } from '../sql/result.ts'
@@ -61,23 +56,23 @@ export class Answers {
 
   /** Returns false if the sink wants no more rows for now. */
   addRow (answer: Step['answer'], body: Buffer): boolean {
-    if (answer === 'session') this.#readTransactionId(body)
-    if (answer === 'operation') this.#serverTimes = readStatementTimes(body)
+    const columns = readRow(body, 3)
+    if (answer === 'session') this.#readTransactionId(columns)
+    if (answer === 'operation') this.#serverTimes = readStatementTimes(columns)
     // All but the operations return NULL.
-    const cell = readCell(body) ?? NO_VALUE
+    const cell = columns[0] ?? NO_VALUE
     if (READS_ROWS.has(answer) && this.#sink !== undefined) return this.#sink.write(cell)
     this.#cells.push(cell)
     return true
   }
 
-  #readTransactionId (body: Buffer): void {
-    const [xid, ...more] = readRow(body, 3)
+  #readTransactionId ([xid, ...more]: ReadonlyArray<Buffer | null>): void {
     if (xid == null) return
     // Without facts about the server the next two columns are its start and its clock.
     const [serverStarted, reportedAt] = this.#server === undefined
-      ? more as [string, string]
+      ? more.map(String) as [string, string]
       : [this.#server.started, this.#server.openedAt]
-    this.transactionId = { xid, serverStarted, reportedAt }
+    this.transactionId = { xid: String(xid), serverStarted, reportedAt }
   }
 
   /**
