@@ -105,9 +105,9 @@ export interface ErrorPlace {
   readonly op: string | null
   readonly index: number | null
   /** The transaction ran as ANON_ROLE: a missing privilege is then answered with 401. */
-  readonly anonymous: boolean
+  readonly anonymous?: boolean
   /** ERROR_VERBOSITY=verbose: send `detail`, `hint` and values in messages. */
-  readonly verbose: boolean
+  readonly verbose?: boolean
   /** Rewrites a message of PostgreSQL in terms of the request. */
   readonly describe?: (message: string) => string
   /** The path from the operation to what fails, if it is known. */
@@ -173,7 +173,7 @@ const workerLosses: ReadonlySet<string | undefined> = new Set([
 /**
  * HTTP status of an error. `PTxyz` is PostgREST's convention for a function that sets the status.
  */
-function statusOf (error: ErrorOrigin, anonymous: boolean): number {
+function statusOf (error: ErrorOrigin, anonymous = false): number {
   const { code, routine, position } = error
   if (code === SqlState.undefined_function &&
     (missingOperator.has(routine) || position !== undefined)) return 400
@@ -184,7 +184,7 @@ function statusOf (error: ErrorOrigin, anonymous: boolean): number {
 
 function messageOf (
   error: DatabaseError,
-  { anonymous, verbose, describe = message => message }: ErrorPlace
+  { anonymous = false, verbose = false, describe = message => message }: ErrorPlace
 ): string {
   // PostgreSQL's message names the wrong kind of statement: operations run inside of a SELECT.
   if (error.routine === 'PreventCommandIfReadOnly') return 'The transaction is read-only.'
@@ -226,14 +226,14 @@ function findQuotes (
 }
 
 function describe (error: DatabaseError, place: ErrorPlace): FailureDetails {
-  const { hint = error.hint, path } = place
+  const { hint = error.hint, path, verbose = false } = place
   return {
     op: place.op,
     index: place.index,
     sqlstate: error.code,
     ...(error.constraint_name === undefined ? {} : { constraint: error.constraint_name }),
     ...(path === undefined ? {} : { path: [...path] }),
-    ...(place.verbose && error.detail !== undefined ? { detail: error.detail } : {}),
-    ...(place.verbose && hint !== undefined ? { hint } : {})
+    ...(verbose && error.detail !== undefined ? { detail: error.detail } : {}),
+    ...(verbose && hint !== undefined ? { hint } : {})
   }
 }

@@ -72,7 +72,7 @@ function isError (sqlstate: string): boolean {
 }
 
 function raised (error: Parameters<typeof fromDatabase>[0], anonymous = false): Failure {
-  return fromDatabase(error, { op: 'order', index: 1, anonymous, verbose: false })
+  return fromDatabase(error, { op: 'order', index: 1, anonymous })
 }
 
 function detailsOf (code: FailureCode): Failure['details'] {

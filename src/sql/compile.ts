@@ -204,12 +204,7 @@ function tooManyParameters ({ id, index }: PlanNode): Failure {
   const message =
     `The operation is too large: its values and conditions need more than ${MAX_PARAMETERS} ` +
     'parameters.'
-  return fromDatabase({ code: SqlState.program_limit_exceeded, message }, {
-    op: id,
-    index,
-    anonymous: false,
-    verbose: false
-  })
+  return fromDatabase({ code: SqlState.program_limit_exceeded, message }, { op: id, index })
 }
 
 /**

@@ -33,9 +33,7 @@ import type { FindFunction } from '../values/function-types.ts'
 function notOnCitus (message: string, place?: Pick<PlanNode, 'id' | 'index'>): Failure {
   return fromDatabase({ code: SqlState.feature_not_supported, message }, {
     op: place?.id ?? null,
-    index: place?.index ?? null,
-    anonymous: false,
-    verbose: false
+    index: place?.index ?? null
   })
 }
 

@@ -276,10 +276,8 @@ function findText (written: readonly WrittenRows[], members: RowMembers): readon
 /** The failure of an upload whose rows were written or refused by outdated types. */
 export function columnsChanged (): Failure {
   const message = 'The columns of the batch were changed while its rows arrived.'
-  return fromDatabase({ code: SqlState.serialization_failure, message }, NOWHERE)
+  return fromDatabase({ code: SqlState.serialization_failure, message }, { op: null, index: null })
 }
-
-const NOWHERE = { op: null, index: null, anonymous: false, verbose: false }
 
 /** Whether a parameter takes rows. */
 export function isRowsSlot (parameter: unknown): parameter is RowsSlot {
