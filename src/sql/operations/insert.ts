@@ -43,44 +43,10 @@ export function buildInsert (
   const marked = isMarked(node)
   const conflict = buildConflictClause(node, values, { marked })
   const mark = marked ? [markRow(true)] : []
-  const build = numbered ? buildNumberedRows : buildRows
   const rows = node.query === undefined
-    ? build(group, [...buildWhen(node), ...mark], values)
+    ? buildRows(group, values, { conditions: [...buildWhen(node), ...mark], numbered })
     : buildQueryRows(node.query, [...mark, ...buildWhen(node)], values)
   return sql`insert into ${tableName(node.table)} as t${rows}${conflict}`
-}
-
-/** The same as buildRows with the number of each row. */
-function buildNumberedRows (
-  group: RowGroup,
-  conditions: readonly Fragment[],
-  values: TypedValues
-): Fragment {
-  const { columns, positions } = group
-  const number = identifier(unusedName(columns))
-  const where = whereAll([...conditions, numberRow(number)])
-  if (columns.length === 0) {
-    return sql` select from ${countTo(positions.length)} as x (${number})${where}`
-  }
-  const names = join(columns.map(identifier), COMMA)
-  const { from, stored } = buildRowSource(group, buildLists(group, values), values)
-  const rows = sql`select ${nameStored(columns, stored)}, row_number() over () as ${number}
-    from ${from}`
-  return sql` (${names}) select ${names} from (${rows}) as x${where}`
-}
-
-/** The rows of a group as a source of rows. `lists`: see buildLists. */
-function buildRowSource (
-  group: RowGroup,
-  lists: readonly Fragment[] | undefined,
-  values: TypedValues
-): StoredRows {
-  if (lists === undefined) return buildStoredRows(group, values)
-  const names = group.columns.map(identifier)
-  return {
-    from: sql`(values ${join(lists, COMMA)}) as x (${join(names, COMMA)})`,
-    stored: names.map(name => sql`x.${name}`)
-  }
 }
 
 /**
@@ -95,7 +61,7 @@ function buildLists (
   values: TypedValues
 ): readonly Fragment[] | undefined {
   const cells = readCells(rows)
-  if (cells === undefined || !values.canWriteCells(cells)) return undefined
+  if (cells === undefined) return undefined
   const isLong = cells.length * columns.length > MAX_CELLS
   if (isLong && !refersToOperation(rows)) return undefined
   return cells.map((row, i) => {
@@ -106,32 +72,37 @@ function buildLists (
   })
 }
 
-function countTo (rows: number): Fragment {
-  return sql`pg_catalog.generate_series(1, ${parameter(String(rows))}::pg_catalog.int4)`
-}
-
 /** Builds the columns of an insert, and its rows. */
 function buildRows (
   group: RowGroup,
-  conditions: readonly Fragment[],
-  values: TypedValues
+  values: TypedValues,
+  { conditions, numbered }: { readonly conditions: readonly Fragment[], readonly numbered: boolean }
 ): Fragment {
   const { columns, positions } = group
-  const where = whereAll(conditions)
+  const number = identifier(unusedName(columns))
+  const where = whereAll(numbered ? [...conditions, numberRow(number)] : conditions)
   if (columns.length === 0) {
-    if (positions.length === 1) return conditions.length === 0 ? DEFAULTS : sql` select${where}`
-    return sql` select from ${countTo(positions.length)}${where}`
+    return positions.length === 1 && conditions.length === 0
+      ? DEFAULTS
+      : sql` select from pg_catalog.generate_series(1, ${
+        parameter(String(positions.length))
+      }::pg_catalog.int4) as x (${number})${where}`
   }
   const names = join(columns.map(identifier), COMMA)
   const lists = buildLists(group, values)
-  if (lists === undefined) {
-    const { from, stored } = buildStoredRows(group, values)
-    return sql` (${names}) select ${join(stored, COMMA)} from ${from}${where}`
+  if (lists !== undefined && conditions.length === 0 && !numbered) {
+    return sql` (${names}) values ${join(lists, COMMA)}`
   }
-  const rows = sql`values ${join(lists, COMMA)}`
-  return sql` (${names}) ${
-    conditions.length === 0 ? rows : sql`select * from (${rows}) as v${where}`
-  }`
+  const { from, stored }: StoredRows = lists === undefined
+    ? buildStoredRows(group, values)
+    : {
+        from: sql`(values ${join(lists, COMMA)}) as x (${names})`,
+        stored: columns.map(name => sql`x.${identifier(name)}`)
+      }
+  if (!numbered) return sql` (${names}) select ${join(stored, COMMA)} from ${from}${where}`
+  return sql` (${names}) select ${names} from (select ${
+    nameStored(columns, stored)
+  }, row_number() over () as ${number} from ${from}) as x${where}`
 }
 
 const DEFAULTS = sql` default values`

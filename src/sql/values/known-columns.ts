@@ -4,7 +4,7 @@
  */
 import type { Type } from '../../catalogue/type.ts'
 import { sql, type Fragment } from '../../fragment/fragment.ts'
-import type { Cell, ColumnPath } from '../../plan/nodes.ts'
+import type { ColumnPath } from '../../plan/nodes.ts'
 import { differenceType, factorType } from '../../values/write.ts'
 import type { Column, TableColumns } from './column-types.ts'
 import { SYSTEM_COLUMNS, type ColumnKind } from './column.ts'
@@ -118,15 +118,6 @@ export class KnownColumns {
   /** The type of a column without length or precision; undefined: it has no name here. */
   nameOf (column: string): Fragment | undefined {
     return nameWritten(this.#columns.get(column)?.type)
-  }
-
-  /** Whether each value of these rows can be written as an expression. */
-  canWriteCells (cells: ReadonlyArray<ReadonlyMap<string, Cell>>): boolean {
-    return cells.every(row => [...row].every(([column, cell]) => this.#canWriteCell(column, cell)))
-  }
-
-  #canWriteCell (column: string, cell: Cell): boolean {
-    return cell.kind !== 'literal' || this.writtenType(column, { stored: true }) !== undefined
   }
 }
 
