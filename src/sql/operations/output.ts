@@ -1,6 +1,7 @@
 /**
  * SQL for the output of an operation, also for whether a row is inserted or updated.
  */
+import type { Type } from '../../catalogue/type.ts'
 import {
   constant,
   empty,
@@ -27,8 +28,7 @@ import { tableName } from '../statement/table.ts'
 import {
   columnValue,
   comparableValue,
-  kindOfOutput,
-  type ColumnKind,
+  typeOfOutput,
   type RowColumns
 } from '../values/column.ts'
 import type { TableColumns } from '../values/column-types.ts'
@@ -79,23 +79,15 @@ export class OutputColumns implements ComparedColumns {
     this.#output = output
   }
 
-  kindOf (column: string): ColumnKind | undefined {
-    return kindOfOutput(this.#output, column, name => this.#values.kindOf(name))
+  typeOf (column: string): Type | undefined {
+    return typeOfOutput(this.#output, column, name => this.#values.typeOf(name))
   }
 
   addParameterType (column: string): void {
-    const name = this.#columnOf(column)
-    if (name !== undefined) this.#values.addParameterType(name)
-  }
-
-  delimiterOf (column: string): string {
-    return this.#values.delimiterOf(this.#columnOf(column) ?? '')
-  }
-
-  #columnOf (column: string): string | undefined {
     const found = this.#find(column)
     // No output column has this name, so it is a column of the table (`*`).
-    return found === undefined ? column : found.path?.column
+    const name = found === undefined ? column : found.path?.column
+    if (name !== undefined) this.#values.addParameterType(name)
   }
 
   #find (name: string): OutputColumn | undefined {

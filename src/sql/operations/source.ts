@@ -1,6 +1,7 @@
 /**
  * Builds the query of `from`, and what joins an update or a delete to its rows.
  */
+import type { Type } from '../../catalogue/type.ts'
 import {
   empty,
   identifier,
@@ -22,17 +23,10 @@ import { sourceOf } from '../../plan/source.ts'
 import { raise } from '../statement/raised-error.ts'
 import { tableName } from '../statement/table.ts'
 import type { FindColumns, TableColumns } from '../values/column-types.ts'
-import {
-  kindOfOutput,
-  SOURCE_ROW,
-  type ColumnKind,
-  type RowColumns,
-  columnValue
-} from '../values/column.ts'
+import { SOURCE_ROW, columnValue, typeOfOutput, type RowColumns } from '../values/column.ts'
 import { typeOfCast } from '../values/sources.ts'
 import { buildRecordset, expectFewRows, typeExample } from '../values/typed-json.ts'
 import type { TypedValues, WrittenField } from '../values/typed-values.ts'
-import { kindOf } from '../values/value-type.ts'
 import { buildWhere } from './filter.ts'
 import { outputValue } from './output.ts'
 import { buildRows } from './select.ts'
@@ -42,23 +36,22 @@ export function sourceColumns (node: PlanNode, findColumns: FindColumns): RowCol
   const source = sourceOf(node)
   return {
     row: SOURCE_ROW,
-    kindOf: name =>
-      source && kindOfOutput(source.output, name, column =>
+    typeOf: name =>
+      source && typeOfOutput(source.output, name, column =>
         source.kind === 'table'
-          ? kindOf(findColumns(source.table)?.get(column)?.type)
-          : kindOfField(source, column, findColumns(node.table))
+          ? findColumns(source.table)?.get(column)?.type
+          : typeOfField(source, column, findColumns(node.table))
       )
   }
 }
 
-function kindOfField (
+function typeOfField (
   { fields }: RowsSource,
   name: string,
   columns: TableColumns | undefined
-): ColumnKind | undefined {
+): Type | undefined {
   const { type } = fields.find(field => field.name === name) as SourceField
-  if (typeof type === 'object') return kindOf(columns?.get(type.path.column)?.type)
-  return type.startsWith('json') ? 'json' : undefined
+  return typeof type === 'string' ? typeOfCast(type) : columns?.get(type.path.column)?.type
 }
 
 /** Builds the query whose rows have the columns of the source. */

@@ -7,6 +7,7 @@
  * notation. It does not exclude aggregates (`t."count"`). Conditions and RETURNING refuse these,
  * and for the rest see select.ts.
  */
+import type { Type } from '../../catalogue/type.ts'
 import {
   empty,
   identifier,
@@ -18,6 +19,7 @@ import {
 } from '../../fragment/fragment.ts'
 import type { ColumnPath, OutputColumn } from '../../plan/nodes.ts'
 import { isUnchanged } from '../../plan/output.ts'
+import { kindOf, type ColumnKind } from './value-type.ts'
 
 /** The name of a row of `from`. */
 export const SOURCE_ROW: Fragment = sql`f`
@@ -32,32 +34,26 @@ export const SYSTEM_COLUMNS: ReadonlySet<string> = new Set([
   'ctid'
 ])
 
-/**
- * The kinds of types that need SQL of their own, also as the base of a domain. `json` is json or
- * jsonb.
- */
-export type ColumnKind = 'json' | 'array' | 'composite'
-
 /** The columns of a row in a statement. */
 export interface RowColumns {
   /** The name of the row. */
   readonly row: Fragment
 
-  /** What a column is; undefined: it has another type, or is not known. */
-  kindOf(column: string): ColumnKind | undefined
+  /** The type of a column; undefined: it is not known. */
+  typeOf(column: string): Type | undefined
 }
 
-/** What an output column of a query is. `kindOf`: what a column of its table is. */
-export function kindOfOutput (
+/** The type of an output column of a query. `typeOf`: the type of a column of its table. */
+export function typeOfOutput (
   output: readonly OutputColumn[],
   name: string,
-  kindOf: RowColumns['kindOf']
-): ColumnKind | undefined {
+  typeOf: RowColumns['typeOf']
+): Type | undefined {
   const found = output.find(column => column.name === name)
   // No output column has this name, so it is a column of the table (`*`).
-  if (found === undefined) return kindOf(name)
+  if (found === undefined) return typeOf(name)
   const unchanged = isUnchanged(found) && found.path.resultType === 'column'
-  return unchanged ? kindOf(found.path.column) : undefined
+  return unchanged ? typeOf(found.path.column) : undefined
 }
 
 /**
@@ -98,7 +94,7 @@ export function columnValue (
       : sql`${arrow}${sharedParameter(key)}::text`
   })
   const value = sql`${row}.${identifier(column)}`
-  const kind = steps.length === 0 ? undefined : columns.kindOf(column)
+  const kind = steps.length === 0 ? undefined : kindOf(columns.typeOf(column))
   const toJson = kind && TO_JSON[kind]
   const json = toJson === undefined ? value : sql`${toJson}(${value})`
   return sql`${json}${join(steps, empty)}`

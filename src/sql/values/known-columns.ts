@@ -7,17 +7,10 @@ import { sql, type Fragment } from '../../fragment/fragment.ts'
 import type { ColumnPath } from '../../plan/nodes.ts'
 import { differenceType, factorType } from '../../values/write.ts'
 import type { Column, TableColumns } from './column-types.ts'
-import { SYSTEM_COLUMNS, type ColumnKind } from './column.ts'
+import { SYSTEM_COLUMNS } from './column.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 import type { TypedAs, TypedPath } from './typed-json.ts'
-import {
-  NUMBER_OIDS,
-  delimiterOf,
-  isReadByModifier,
-  kindOf,
-  nameWritten,
-  withoutLimits
-} from './value-type.ts'
+import { NUMBER_OIDS, nameWritten, withoutLimits } from './value-type.ts'
 
 /** The columns of a function are not known, nor are those of a table that does not exist. */
 export const NO_COLUMNS: TableColumns = new Map()
@@ -33,8 +26,8 @@ export class KnownColumns {
     if (columns === undefined) needs.hasUnknownTypes = true
   }
 
-  kindOf (column: string): ColumnKind | undefined {
-    return kindOf(this.#columns.get(column)?.type)
+  typeOf (column: string): Type | undefined {
+    return this.#columns.get(column)?.type
   }
 
   /** Registers that a parameter takes its type from a column. */
@@ -60,14 +53,9 @@ export class KnownColumns {
     return path
   }
 
-  /** Whether the catalogue has the column. */
-  has (column: string): boolean {
-    return this.#columns.has(column)
-  }
-
   /** The type in which a reference is read that meets a column; undefined: it is not known. */
   targetType (column: string, as: TypedAs = 'value'): Type | undefined {
-    const own = this.#columns.get(column)?.type
+    const own = this.typeOf(column)
     const type = own && typeAs(own, as)
     if (type !== undefined) this.addParameterType(column)
     return type
@@ -88,16 +76,6 @@ export class KnownColumns {
     return stored ? type : withoutLimits(type)
   }
 
-  /** The delimiter of the values of a column in an array. */
-  delimiterOf (column: string): string {
-    return delimiterOf(this.#columns.get(column)?.type)
-  }
-
-  /** Whether PostgreSQL reads a stored text by the modifier of the column's type. */
-  isReadByModifier (column: string): boolean {
-    return isReadByModifier(this.#columns.get(column)?.type)
-  }
-
   /**
    * Returns the type in which PostgreSQL reads JSON for a column path, or undefined if it has no
    * name here.
@@ -113,11 +91,6 @@ export class KnownColumns {
     const type = this.targetType(column, as)
     if (type === undefined || (as === 'difference' && !NUMBER_OIDS.has(type.oid))) return undefined
     return nameWritten(type)
-  }
-
-  /** The type of a column without length or precision; undefined: it has no name here. */
-  nameOf (column: string): Fragment | undefined {
-    return nameWritten(this.#columns.get(column)?.type)
   }
 }
 

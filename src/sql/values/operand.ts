@@ -18,15 +18,12 @@ import { listSlot, plainSlot } from '../statement/slot.ts'
 import { type RowColumns, columnValue, comparableValue } from './column.ts'
 import type { TypedAs, TypedPath } from './typed-json.ts'
 import type { TypedValues } from './typed-values.ts'
-import { isCut } from './value-type.ts'
+import { delimiterOf, isCut, kindOf } from './value-type.ts'
 
 /** Columns that values meet: those of a table, or the output columns of a select. */
 export interface ComparedColumns extends RowColumns {
   /** Registers that a parameter takes its type from a column. */
   addParameterType(column: string): void
-
-  /** The delimiter of the values of a column in an array. */
-  delimiterOf(column: string): string
 
   /** A path with the type of its column, which is that of the table, or an expression. */
   typed(path: ColumnPath): TypedPath
@@ -119,7 +116,7 @@ export function buildArray ({ literals, references }: List, context: OperandCont
   if (references === undefined) return constantPart as Fragment
   const { values, columns = values, path } = context
   const typed = columns.typed(path)
-  const delimiter = delimiterOf(context)
+  const delimiter = delimiterFor(context)
   const given = values.buildGivenList({ kind: 'list', literals, references }, typed, delimiter)
   if (given !== undefined) {
     if (path.resultType === 'column') columns.addParameterType(path.column)
@@ -173,7 +170,7 @@ export function buildSearchDocument (
   const value = columnValue(path, columns)
   const argument = configurationArgument(config)
   if (path.resultType === 'json') return sql`to_tsvector(${argument}(${value})::jsonb)`
-  const isJson = path.resultType === 'column' && columns.kindOf(path.column) === 'json'
+  const isJson = path.resultType === 'column' && kindOf(columns.typeOf(path.column)) === 'json'
   if (path.resultType === 'text' || isJson) return sql`to_tsvector(${argument}${value})`
   const isVector = sql`coalesce(case when false then ${value} end, '1')::text = '''1'''`
   return sql`case when ${isVector} then ${value}::tsvector
@@ -201,7 +198,7 @@ function buildLiteralArray (
   { values, columns = values, path, constants = false }: OperandContext
 ): Fragment {
   if (path.resultType === 'json') return sql`${listSlot(literals, 'json')}::jsonb[]`
-  const delimiter = delimiterOf({ values, columns, path })
+  const delimiter = delimiterFor({ values, columns, path })
   if (constants) {
     const texts = (constantOf(literals) as readonly Json[]).map(item => textOf(item))
     return requestConstant(arrayText(texts, delimiter))
@@ -210,10 +207,11 @@ function buildLiteralArray (
   return listSlot(literals, 'text', delimiter)
 }
 
-function delimiterOf (
+/** The delimiter of a list of values in an array. */
+function delimiterFor (
   { values, columns = values, path }: Pick<OperandContext, 'values' | 'columns' | 'path'>
 ): string {
-  return path.resultType === 'column' ? columns.delimiterOf(path.column) : ','
+  return delimiterOf(path.resultType === 'column' ? columns.typeOf(path.column) : undefined)
 }
 
 /** A constant is part of the plan. */

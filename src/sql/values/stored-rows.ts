@@ -13,6 +13,7 @@ import type { Parameter } from '../../plan/parameter.ts'
 import { findReferences } from '../../plan/stored-values.ts'
 import { buildRecordset } from './typed-json.ts'
 import type { TypedValues, WrittenField, WrittenRows } from './typed-values.ts'
+import { nameWritten } from './value-type.ts'
 
 /** Rows that are stored. */
 export interface StoredRows {
@@ -70,7 +71,7 @@ export function buildStoredRows (
     : parameter(document.pieces.join('null'))
   const types = own.map(column => boxed.has(column)
     ? sql`pg_catalog.json`
-    : values.nameOf(column))
+    : nameWritten(values.typeOf(column)))
   const stored = columns.map(column => {
     const reference = same.get(column)
     if (reference !== undefined) {

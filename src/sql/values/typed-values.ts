@@ -60,7 +60,7 @@ import {
   type SlotPlace
 } from '../statement/slot.ts'
 import { TypedReferences, type ReferencePlace } from './typed-references.ts'
-import { canJoin, isJsonType, isDecimal, nameWritten } from './value-type.ts'
+import { canJoin, isJsonType, isDecimal, isReadByModifier, nameWritten } from './value-type.ts'
 
 /** `stored`: the value is assigned, and not only compared. */
 interface ReferenceOptions {
@@ -148,7 +148,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     const path = toPath(column)
     const factor = as === 'factor' ? this.fieldType({ path, as }) : undefined
     if (factor !== undefined) return sql`null::${factor}`
-    const byModifier = stored && this.isReadByModifier(column)
+    const byModifier = stored && isReadByModifier(this.typeOf(column))
     return typeExample(path, this.table, { as, byModifier })
   }
 
@@ -389,12 +389,12 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   ): Fragment {
     const { column, resultType, example } = path
     const isOfColumn = resultType === 'column' && example === undefined
-    const name = isOfColumn && as === 'value' ? this.nameOf(column) : undefined
+    const name = isOfColumn && as === 'value' ? nameWritten(this.typeOf(column)) : undefined
     if (name !== undefined) this.addParameterType(column)
     const value = name === undefined
       ? this.converter.convert(json, path, {
         as,
-        byModifier: stored && isOfColumn && this.isReadByModifier(column)
+        byModifier: stored && isOfColumn && isReadByModifier(this.typeOf(column))
       })
       : convertJson(json, name)
     return value
@@ -516,7 +516,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     const issue: ValueIssue = { problem: 'null', path: ['', pathLabel(path)] }
     const text = sql`${parameter(JSON.stringify(issue))}::pg_catalog.text`
     const isRefused = refuse && !this.explain
-    if (example === undefined && !this.has(column)) {
+    if (example === undefined && this.typeOf(column) === undefined) {
       // PostgreSQL finds out whether the column is json or jsonb. The result has the type of the
       // column.
       const value = sql`${this.row}.${identifier(column)}`

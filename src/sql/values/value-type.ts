@@ -6,7 +6,12 @@ import { TypeOid } from '../../catalogue/built-in.ts'
 import { baseOf, type Type } from '../../catalogue/type.ts'
 import type { JoiningName } from '../../../schemas/modifier.ts'
 import type { Fragment } from '../../fragment/fragment.ts'
-import type { ColumnKind } from './column.ts'
+
+/**
+ * The kinds of types that need SQL of their own, also as the base of a domain. `json` is json or
+ * jsonb.
+ */
+export type ColumnKind = 'json' | 'array' | 'composite'
 
 /** OIDs of numeric types. The difference of two values has the same type. */
 export const NUMBER_OIDS: ReadonlySet<number> = new Set([20, 21, 23, 700, 701, 1700])
