@@ -42,76 +42,60 @@ export interface SharedResult {
 /** More columns are shared as whole rows, because each column renders the rows once more. */
 const MAX_SHARED_COLUMNS = 4
 
+/** What is read of one operation. */
+interface Read {
+  readonly columns: readonly string[]
+  /** Whether rows are shared as JSON, and not columns. */
+  readonly isWhole: boolean
+  /** By form and column. */
+  readonly results: Map<string, SharedResult>
+}
+
 /**
  * What the operations of a plan share. Those that read are compiled before those that share, which
  * share only what is read.
  */
 export class SharedResults {
   readonly #uses: Plan['referenceUses']
-  readonly #json: ReadonlyMap<number, readonly SharedResult[]>
-  readonly #read = new Map<number, Map<string, SharedResult>>()
+  readonly #read = new Map<number, Read>()
 
   constructor ({ referenceUses }: Pick<Plan, 'referenceUses'>) {
     this.#uses = referenceUses
-    this.#json = findShared({ referenceUses })
   }
 
   /** Returns the shared result in which a reference finds its value, which is read from there. */
-  find (reference: Reference, form: Form): SharedResult {
-    const { source, column } = reference
-    const read = this.#read.get(source) ?? new Map<string, SharedResult>()
+  find ({ source, column: own }: Reference, form: Form): SharedResult {
+    const uses = this.#uses.get(source) as readonly ReferenceUse[]
+    const read = this.#read.get(source) ?? findRead(uses)
     this.#read.set(source, read)
+    const { columns, isWhole, results } = read
+    const column = isWhole && form === 'json' ? undefined : own
     const key = `${form} ${column}`
-    const result = read.get(key) ??
-      (form === 'json' ? this.#findJson(reference) : this.#create(reference, form))
-    read.set(key, result)
+    const result = results.get(key) ?? {
+      column,
+      form,
+      setting: sharedSetting(source, `${form === 'json' ? '' : form}${
+        column === undefined ? 0 : columns.indexOf(column)
+      }`),
+      onlyFirst: uses.every(({ reference, rows }) =>
+        (column !== undefined && reference.column !== column) ||
+          (reference.row !== '*' && rows <= 1))
+    }
+    results.set(key, result)
     return result
   }
 
   /** What an operation shares. */
   of (index: number): readonly SharedResult[] {
-    return [...new Set(this.#read.get(index)?.values())]
-  }
-
-  #findJson ({ source, column }: Reference): SharedResult {
-    const shared = this.#json.get(source) as readonly [SharedResult, ...SharedResult[]]
-    return shared.find(result => result.column === column) ?? shared[0]
-  }
-
-  #create ({ source, column }: Reference, form: Form): SharedResult {
-    const uses = this.#uses.get(source) as readonly ReferenceUse[]
-    const read = uses.filter(({ reference }) => reference.column === column)
-    const position = columnsRead(uses).indexOf(column as string)
-    const setting = sharedSetting(source, `${form}${position}`)
-    return { column, form, setting, onlyFirst: readOnlyFirst(read) }
+    return [...this.#read.get(index)?.results.values() ?? []]
   }
 }
 
-function readOnlyFirst (uses: readonly ReferenceUse[]): boolean {
-  return uses.every(({ reference: { row }, rows }) => row !== '*' && rows <= 1)
-}
-
-/**
- * Returns what the operations of a plan can share as JSON. Of one operation it is either columns or
- * rows.
- */
-function findShared (
-  { referenceUses }: Pick<Plan, 'referenceUses'>
-): ReadonlyMap<number, readonly SharedResult[]> {
-  return new Map([...referenceUses].map(([index, uses]) => {
-    const columns = columnsRead(uses)
-    const whole = columns.length > MAX_SHARED_COLUMNS ||
-      uses.some(({ reference }) => reference.column === undefined)
-    const names = whole ? [undefined] : columns
-    return [
-      index,
-      names.map((column, i) => {
-        const read = whole ? uses : uses.filter(({ reference }) => reference.column === column)
-        const setting = sharedSetting(index, String(i))
-        return { column, form: 'json' as const, setting, onlyFirst: readOnlyFirst(read) }
-      })
-    ]
-  }))
+function findRead (uses: readonly ReferenceUse[]): Read {
+  const columns = columnsRead(uses)
+  const isWhole = columns.length > MAX_SHARED_COLUMNS ||
+    uses.some(({ reference }) => reference.column === undefined)
+  return { columns, isWhole, results: new Map() }
 }
 
 /** The member of an element that a reference reads; undefined: it reads the element. */
@@ -254,8 +238,11 @@ export function buildListCheck (
 export function emptyResults (
   plan: Pick<Plan, 'referenceUses' | 'counted'>
 ): ReadonlyArray<readonly [name: string, value: string]> {
+  const results = new SharedResults(plan)
   return [
-    ...[...findShared(plan).values()].flat().map(({ setting }) => [setting, '[]'] as const),
+    ...new Set([...plan.referenceUses.values()].flat()
+      .map(({ reference }) => results.find(reference, 'json').setting))
+      .values().map(setting => [setting, '[]'] as const),
     ...[...plan.counted].map(index => [countSetting(index), '0'] as const)
   ]
 }
