@@ -6,50 +6,6 @@ import { catalogue, failure, type FailureCode } from '../../../src/errors/catalo
 import { answerFailure } from '../../../src/errors/envelope.ts'
 import { fromDatabase } from '../../../src/errors/postgres.ts'
 
-const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
-  request_error: {
-    400: [
-      'body_invalid', 'body_empty', 'id_missing', 'id_duplicate', 'prefer_invalid',
-      'position_invalid', 'idempotency_key_invalid', 'http_malformed'
-    ],
-    401: [
-      'auth_required', 'token_invalid', 'token_expired', 'token_not_active', 'token_claims_invalid',
-      'role_missing'
-    ],
-    403: ['origin_forbidden'],
-    404: ['not_found', 'batch_unknown'],
-    405: ['method_not_allowed'],
-    406: ['not_streamable'],
-    408: ['request_timeout'],
-    409: ['idempotency_key_in_progress'],
-    413: ['body_too_large', 'too_many_ops', 'too_much_work'],
-    415: ['content_type_unsupported'],
-    417: ['expectation_unsupported'],
-    422: ['idempotency_key_reused'],
-    431: ['headers_too_large'],
-    499: ['client_closed_request']
-  },
-  validation_error: { 422: ['validation_failed', 'params_invalid'] },
-  session_error: {
-    400: ['session_changed'],
-    403: ['role_denied', 'role_forbidden', 'adhoc_forbidden']
-  },
-  execution_error: {
-    412: ['expectation_failed'],
-    422: [
-      'reference_row_missing', 'reference_column_missing', 'value_invalid', 'rows_limit',
-      'response_too_large', 'rows_ambiguous', 'key_duplicate'
-    ],
-    500: ['schema_fault']
-  },
-  service_error: {
-    429: ['principal_busy'],
-    500: ['commit_unknown', 'internal'],
-    503: ['overloaded', 'database_unavailable', 'keys_unavailable', 'shutting_down'],
-    504: ['deadline_exceeded']
-  }
-}
-
 t.test('what Citus refuses says what to do', async t => {
   const refused = (code: string, message: string) =>
     fromDatabase({ code, message }, { op: 'a', index: 0, anonymous: false, verbose: false })
@@ -82,18 +38,8 @@ t.test('what Citus refuses says what to do', async t => {
   })
 })
 
-t.test('every code has the type, status and headers of the contract', async t => {
-  const rows = Object.entries(contract).flatMap(([type, statuses]) =>
-    Object.entries(statuses).flatMap(([status, codes = []]) =>
-      codes.map(code => [code, type, Number(status)] as const)
-    )
-  )
-  t.same(
-    rows.map(([code]) => code).sort(),
-    Object.keys(catalogue).sort(),
-    'the catalogue has exactly the codes of the contract'
-  )
-  for (const [code, type, status] of rows) {
+t.test('every code has its type, status and headers in the response', async t => {
+  for (const [code, { type, status, meaning }] of Object.entries(catalogue)) {
     const response = answerFailure(failure(code as FailureCode), 'id')
     const committed = code === 'commit_unknown' ? 'unknown' : false
     const temporary = status === 503 || status === 429
@@ -102,7 +48,7 @@ t.test('every code has the type, status and headers of the contract', async t =>
       error: {
         type,
         code,
-        message: catalogue[code as FailureCode].meaning,
+        message: meaning,
         committed,
         request_id: 'id',
         ...temporary ? { retryable: true } : {}
