@@ -2,8 +2,6 @@
  * Tests the vocabulary of the client. The client is a separate package without imports and repeats
  * names and limits of the service; they must equal those of the schemas.
  */
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import t from 'tap'
 import { preferHeader } from '../../../client/src/headers.ts'
 import { $, OneflightError } from '../../../client/src/index.ts'
@@ -14,8 +12,6 @@ import { modifiers } from '../../../schemas/modifier.ts'
 import { maxDepth, operationId } from '../../../schemas/operation.ts'
 import { operators } from '../../../schemas/operator.ts'
 import { preferenceItems, renderPreference } from '../../../schemas/prefer.ts'
-
-const client = join(import.meta.dirname, '../../../client')
 
 t.test('operators and their operands equal those of the service', async t => {
   t.same(
@@ -70,25 +66,4 @@ t.test('OneflightError has every member of the error object', async t => {
     name === 'request_id' ? 'requestId' : name
   )
   t.same(names.filter(name => !(name in error)), [])
-})
-
-t.test('the client imports only its own files and uses no Node globals', async t => {
-  for (const file of readdirSync(join(client, 'src'))) {
-    const text = readFileSync(join(client, 'src', file), 'utf8')
-    t.same(
-      [...text.matchAll(/(?:(?<!\$)from|import\()\s*'([^']*)'/g)].map(([, path]) => path)
-        .filter(path => !/^\.\/[\w-]+\.ts$/.test(path ?? '')),
-      [],
-      file
-    )
-    t.notMatch(
-      text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*/g, ''),
-      /\b(?:process|Buffer|require|global)\b|export \*/,
-      file
-    )
-  }
-  const { dependencies, peerDependencies } = JSON.parse(
-    readFileSync(join(client, 'package.json'), 'utf8')
-  ) as Record<string, unknown>
-  t.same([dependencies, peerDependencies], [undefined, undefined])
 })
