@@ -1,11 +1,10 @@
 /**
- * Runs the benchmark in its smallest form with real processes. Tests that it detects contenders
- * that do less work, and that the report matches the recorded results. Figures are not judged,
- * because the machine is shared.
+ * Runs the benchmark in its smallest form with real processes. Tests that the report matches the
+ * recorded results. Figures are not judged, because the machine is shared.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import t from 'tap'
-import { takeTurns, warmUp } from '../../bench/compare.ts'
+import { warmUp } from '../../bench/compare.ts'
 import {
   contenders,
   CONNECTIONS,
@@ -124,29 +123,6 @@ t.test('every part of the benchmark runs', async t => {
       seconds: 0.1
     })
     t.match(costs, [{ size: 1, ms: [Number] }, { size: 100, ms: [Number] }])
-
-    const workload = { work: 'invoice', sql: database.sql } as const
-    const slow: Side = { name: 'honest', gist: 1, run: async batches => ({ batches, seconds: 1 }) }
-    await t.rejects(takeTurns([slow], workload, short), {
-      message:
-        /^honest did not do the work of \d+ batches \(invoice\): counted: 0 instead of \d+, invoices: 0 instead of \d+, lines: 0/
-    }, 'a contender that does no work is rejected')
-    const half: Side = {
-      name: 'half',
-      gist: undefined,
-      run: async batches => {
-        await database.sql`update counters set n = n + ${batches}`
-        return { batches, seconds: 1 }
-      }
-    }
-    await t.rejects(takeTurns([half], workload, short), {
-      message: /^half did not do the work of \d+ batches \(invoice\): invoices: 0 instead of/
-    }, 'a contender that does part of the work is rejected')
-    await t.rejects(
-      warmUp([slow, { ...slow, name: 'other', gist: 2 }], workload, short),
-      { message: 'different responses: honest 1, other 2' },
-      'a contender with another response is rejected'
-    )
   })
 })
 
