@@ -3,10 +3,8 @@
  * server, the requests that it does not forward, the errors without a main server, and, if Chromium
  * is installed, sending a batch in a browser.
  */
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
-import { join } from 'node:path'
 import { pino } from 'pino'
 import t from 'tap'
 import { exampleBatch } from '../../schemas/batch.ts'
@@ -16,9 +14,9 @@ import { buildAdmin, type AdminOptions } from '../../src/server/admin.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { CUSTOMER, useShopService } from '../support/database/shop.ts'
 import { browserProgram, openBrowser, tryBatch } from '../support/process/browser.ts'
-import { childEnvironment } from '../support/process/process.ts'
-import { ask, SECRET, testEnvironment, token, useService, type Answer } from '../support/service.ts'
-import { until } from '../support/until.ts'
+import { needs } from '../support/process/programs.ts'
+import { useRestartableService } from '../support/process/restartable-service.ts'
+import { ask, SECRET, token, useService, type Answer } from '../support/service.ts'
 import { shopSchema as schema } from '../support/shorthand.ts'
 
 // The browser and the processes take time to start.
@@ -216,31 +214,12 @@ const closed = await freePort()
 
 t.test('the page works with several processes', async t => {
   const database = await useDatabase(t, { schema })
-  const child = spawn(process.execPath, [
-    '--disable-warning=ExperimentalWarning',
-    join(import.meta.dirname, '../../src/main.ts')
-  ], {
-    env: childEnvironment({
-      DATABASE_URL: database.loginUrl,
-      ...testEnvironment,
-      WORKERS: '2',
-      POOL_SIZE: '2'
-    }),
-    stdio: ['ignore', 'pipe', 'inherit']
+  const { adminUrl, url, ready } = await useRestartableService(t, {
+    DATABASE_URL: database.loginUrl,
+    WORKERS: '2',
+    POOL_SIZE: '2'
   })
-  const ended = once(child, 'close')
-  t.teardown(async () => {
-    child.kill()
-    await ended
-  })
-  let output = ''
-  child.stdout.on('data', (bytes: Buffer) => {
-    output += bytes.toString()
-  })
-  await until(() => output.includes('limits apply to each worker') || child.exitCode !== null)
-  const address = (name: string): string =>
-    new RegExp(`${name} server listening at (http://[^"]+)`).exec(output)?.[1] as string
-  const [adminUrl, url] = [address('admin'), address('main')]
+  await ready()
   t.equal((await send(adminUrl, select)).status, 200)
   const [own, main] = await Promise.all(
     [adminUrl, url].map(async base => (await ask(`${base}/openapi.json`)).body as object)
@@ -248,8 +227,6 @@ t.test('the page works with several processes', async t => {
   t.same(own, { ...main, servers: [{ url }] })
   t.equal((await ask(`${adminUrl}/reference/`)).status, 200)
 })
-
-const skip = browserProgram === undefined ? 'Chromium is not installed' : false
 
 /**
  * Reads all data that the page stored in the browser. It is JavaScript text, because the types of
@@ -272,9 +249,7 @@ const readStores = `(async () => {
   return stores
 })()`
 
-const suffix = skip === false ? '' : ` (skipped: ${skip})`
-
-t.test(`a batch can be sent in a browser${suffix}`, { skip }, async t => {
+t.test(...needs('a batch can be sent in a browser', { Chromium: browserProgram }), async t => {
   const env = { MAX_STREAM_ROWS: '1000', MAX_UPLOAD_ROWS: '1000', API_TABLES: 'on' }
   const { adminUrl, url, database: { sql } } = await useShopService(t, { env })
   const browser = await openBrowser()

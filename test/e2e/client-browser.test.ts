@@ -4,12 +4,12 @@
 import t from 'tap'
 import { browserProgram, usePage } from '../support/process/browser.ts'
 import { compileClient, useOrigin } from '../support/process/client-browser.ts'
+import { needs } from '../support/process/programs.ts'
 import { token, useService } from '../support/service.ts'
 
-const skip = browserProgram === undefined ? 'no Chromium is installed' : false
-const title = (text: string): string => `${text}${skip === false ? '' : ` (skipped: ${skip})`}`
+const title = 'the client runs batches, retries and aborts in a browser'
 
-t.test(title('the client runs batches, retries and aborts in a browser'), { skip }, async t => {
+t.test(...needs(title, { Chromium: browserProgram }), async t => {
   const service = await useService(t, {
     schema: 'create table stock (sku text primary key, qty int8, price numeric); grant all on ' +
       'stock to oneflight_user',

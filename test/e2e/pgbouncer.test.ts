@@ -28,6 +28,7 @@ import {
   startLoad
 } from '../support/ledger.ts'
 import * as op from '../support/operations.ts'
+import { needs } from '../support/process/programs.ts'
 import {
   answering,
   ask,
@@ -37,8 +38,7 @@ import {
 } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
-const skip = program === undefined ? 'PgBouncer is not installed' : false
-const title = (text: string): string => `${text}${skip === false ? '' : ` (skipped: ${skip})`}`
+const withPooler = (title: string) => needs(title, { PgBouncer: program })
 
 const roles = Array.from({ length: 5 }, (_, i) => `oneflight_pgb_${i + 1}`)
 const REQUESTS = 2000
@@ -104,7 +104,7 @@ const sessionsOf = (
 ): Promise<ReadonlyArray<Record<string, unknown>>> =>
   sql`select pid, state from pg_stat_activity where datname = ${name} and usename = ${LOGIN_ROLE}`
 
-tap.test(title('pool_mode=statement is refused'), { skip }, async t => {
+tap.test(...withPooler('pool_mode=statement is refused'), async t => {
   const { service } = await useServiceBehindPooler(t, {
     settings: { pool_mode: 'statement' },
     env: { LOG_LEVEL: 'info' }
@@ -127,8 +127,7 @@ tap.test(title('pool_mode=statement is refused'), { skip }, async t => {
 })
 
 tap.test(
-  title('batches on shared connections are isolated and leave nothing behind'),
-  { skip },
+  ...withPooler('batches on shared connections are isolated and leave nothing behind'),
   async t => {
     await ensureRoles(roles)
     const { service, pooler } = await useServiceBehindPooler(t)
@@ -276,7 +275,7 @@ const unexpected = (codes: object, ...allowed: readonly string[]): readonly stri
   Object.keys(codes).filter(code =>
     !['ok', 'database_unavailable', 'commit_unknown', ...allowed].includes(code))
 
-tap.test(title('responses are true when PgBouncer is killed under load'), { skip }, async t => {
+tap.test(...withPooler('responses are true when PgBouncer is killed under load'), async t => {
   const { service, pooler } = await useServiceBehindPooler(t)
   const load = startLoad(service, 12)
   for (let i = 0; i < 3; i++) {
@@ -294,8 +293,7 @@ tap.test(title('responses are true when PgBouncer is killed under load'), { skip
 })
 
 tap.test(
-  title('batches with a key are applied exactly once when PgBouncer or backends are killed'),
-  { skip },
+  ...withPooler('batches with a key are applied exactly once when PgBouncer or backends die'),
   async t => {
     const { service, pooler } = await useServiceBehindPooler(t)
     const { database: { sql } } = service
@@ -315,7 +313,7 @@ tap.test(
   }
 )
 
-const killTitle = title('responses are true when a backend behind PgBouncer is killed')
+const [killTitle, { skip }] = withPooler('responses are true when a backend behind it is killed')
 
 tap.test(killTitle, { skip: skip || skipWithoutServer }, async t => {
   const { url } = (await useRestartableServer(t)).current()

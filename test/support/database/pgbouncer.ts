@@ -6,7 +6,7 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import postgres, { type Sql } from 'postgres'
+import postgres from 'postgres'
 import type { Test } from 'tap'
 import { as, give, scratchDirectory, serverAccount } from '../../../scripts/dev/account.ts'
 import { freePort } from '../../../scripts/dev/port.ts'
@@ -19,8 +19,6 @@ export const program = findProgram('pgbouncer')
 export interface Pooler {
   /** `url` with its host and port replaced by PgBouncer's. */
   through(url: string): string
-  /** Runs SHOW on PgBouncer's console, for example `show pools`. */
-  show(command: string): Promise<ReadonlyArray<Record<string, unknown>>>
   /** Kills PgBouncer with SIGKILL and starts it again. */
   kill(): Promise<void>
 }
@@ -69,12 +67,11 @@ export async function usePooler (
   )
   for (const path of [directory, file, join(directory, 'users.txt')]) await give(path, account)
 
-  const console = <T>(work: (sql: Sql) => Promise<T>): Promise<T> => withConsole(port, work)
   const start = async (): Promise<ChildProcess> => {
     const child = spawn(program as string, ['-q', file], { ...as(account), stdio: 'ignore' })
     await until(() => {
       if (child.exitCode !== null) throw new Error(`PgBouncer ended with ${child.exitCode}`)
-      return console(sql => sql.unsafe('show version').simple()).then(() => true, () => false)
+      return answers(port).then(() => true, () => false)
     })
     return child
   }
@@ -94,7 +91,6 @@ export async function usePooler (
       target.host = `127.0.0.1:${port}`
       return target.href
     },
-    show: command => console(sql => sql.unsafe(`show ${command}`).simple()),
     async kill () {
       await stop()
       child = await start()
@@ -102,7 +98,8 @@ export async function usePooler (
   }
 }
 
-async function withConsole<T> (port: number, work: (sql: Sql) => Promise<T>): Promise<T> {
+/** Rejects unless the console answers. */
+async function answers (port: number): Promise<void> {
   const sql = postgres({
     host: '127.0.0.1',
     port,
@@ -115,7 +112,7 @@ async function withConsole<T> (port: number, work: (sql: Sql) => Promise<T>): Pr
     onnotice () {}
   })
   try {
-    return await work(sql)
+    await sql.unsafe('show version').simple()
   } finally {
     await sql.end({ timeout: 0 })
   }

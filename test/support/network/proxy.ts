@@ -43,7 +43,7 @@ export interface Link {
 export type Moment =
   | { readonly bytes: number }
   | { readonly messages: number }
-  | { readonly tag: string, readonly delivered?: 'none' | 'half' | 'all' }
+  | { readonly tag: string, readonly delivered: 'none' | 'half' }
 
 /** A fault of one connection: the first one on which `from` is sent. */
 export interface Fault {
@@ -261,10 +261,7 @@ function createWatch ({ kind, side, after, from }: Fault): Watch {
     )
     if (answer === undefined) return undefined
     const { start, end } = answer
-    return Math.max(
-      0,
-      { none: start, half: Math.floor((start + end) / 2), all: end }[after.delivered ?? 'none']
-    )
+    return Math.max(0, after.delivered === 'none' ? start : Math.floor((start + end) / 2))
   }
   return {
     kind,
