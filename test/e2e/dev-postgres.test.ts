@@ -8,11 +8,11 @@ import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
-import postgres from 'postgres'
 import t, { type Test } from 'tap'
 import { availableMajors, startPostgres, type Postgres } from '../../scripts/dev/postgres.ts'
+import { execute } from '../support/database/execute.ts'
 import { isAlive } from '../support/process/processes.ts'
+import { until } from '../support/until.ts'
 
 const major = Number(process.env['PG_MAJOR']) || availableMajors().at(-1) || 18
 
@@ -24,34 +24,17 @@ async function createDirectory (t: Test): Promise<string> {
   return directory
 }
 
-async function query (url: string, text: string): Promise<Array<Record<string, unknown>>> {
-  const sql = postgres(url, { max: 1, onnotice: () => {} })
-  try {
-    return [...await sql.unsafe(text)] as Array<Record<string, unknown>>
-  } finally {
-    await sql.end()
-  }
-}
-
-async function until (what: string, condition: () => boolean): Promise<void> {
-  const deadline = Date.now() + 10_000
-  while (!condition()) {
-    if (Date.now() > deadline) throw new Error(`timeout: ${what}`)
-    await sleep(20)
-  }
-}
-
 t.test('data survives restarts and kills', async t => {
   const dataDir = join(await createDirectory(t), 'data')
   const first = await startPostgres({ major, dataDir, settings: { max_connections: 17 } })
-  const [facts] = await query(
-    first.url,
+  const [facts] = await execute(
+    first,
     "select current_setting('server_version_num')::int / 10000 as major, " +
       "current_setting('server_encoding') as encoding, current_setting('max_connections') as " +
       'connections, usesuper from pg_user where usename = current_user'
   )
   t.strictSame(facts, { major, encoding: 'UTF8', connections: '17', usesuper: true })
-  await query(first.url, 'create table kept as select 42 as answer')
+  await execute(first, 'create table kept as select 42 as answer')
   await first.stop()
   t.notOk(isAlive(first.pid), 'stop resolves after the server has exited')
   t.notOk(existsSync(first.socketDir), 'the socket directory is removed')
@@ -59,7 +42,7 @@ t.test('data survives restarts and kills', async t => {
 
   const second = await startPostgres({ major, dataDir, port: first.port })
   t.equal(second.port, first.port, 'a given port is used')
-  t.strictSame(await query(second.url, 'select * from kept'), [{ answer: 42 }])
+  t.same(await execute(second, 'select * from kept'), [{ answer: 42 }])
   await t.rejects(startPostgres({ major, dataDir }), {
     message: /^another "npm run dev" is using \S*data \(.* and port \d+\): stop it first$/
   }, 'only one server can use a directory')
@@ -70,7 +53,7 @@ t.test('data survives restarts and kills', async t => {
   await second.stop()
   t.ok(existsSync(join(dataDir, 'postmaster.pid')), 'a killed server leaves its lock file')
   const third = await startPostgres({ major, dataDir })
-  t.strictSame(await query(third.url, 'select * from kept'), [{ answer: 42 }])
+  t.same(await execute(third, 'select * from kept'), [{ answer: 42 }])
   await third.stop()
 
   // The pid of the stopped server now belongs to another running process: this one.
@@ -79,14 +62,14 @@ t.test('data survives restarts and kills', async t => {
     `${process.pid}\n${dataDir}\n1\n${third.port}\n${third.socketDir}\n127.0.0.1\n`
   )
   const fourth = await startPostgres({ major, dataDir })
-  t.strictSame(await query(fourth.url, 'select * from kept'), [{ answer: 42 }])
+  t.same(await execute(fourth, 'select * from kept'), [{ answer: 42 }])
   await fourth.stop()
 })
 
 t.test('temporary data is removed at stop, and parallel starts do not conflict', async t => {
   const servers = await Promise.all([startPostgres({ major }), startPostgres({ major })])
   t.not(servers[0].port, servers[1].port)
-  t.strictSame(await query(servers[0].url, 'select 1 as one'), [{ one: 1 }])
+  t.same(await execute(servers[0], 'select 1 as one'), [{ one: 1 }])
   await Promise.all(servers.map(server => server.stop()))
   for (const { dataDir } of servers) t.notOk(existsSync(dataDir))
 })
@@ -107,18 +90,10 @@ t.test('a server neither outlives its parent process nor keeps it alive', async 
       t.ok(isAlive(server.pid))
       parent.kill(signal)
     }
-    await until('the server has exited', () => !isAlive(server.pid))
-    await until(
-      'its directories are removed',
-      () => !existsSync(server.dataDir) && !existsSync(server.socketDir)
-    )
+    await until(() => !isAlive(server.pid))
+    await until(() => !existsSync(server.dataDir) && !existsSync(server.socketDir))
     t.pass(`${mode}: no server and no files are left`)
   }
-})
-
-t.test('the installed major versions are listed', async t => {
-  t.ok(availableMajors().includes(major))
-  t.strictSame(availableMajors(), availableMajors().sort((a, b) => a - b))
 })
 
 t.test('invalid directories, versions, settings and ports are rejected', async t => {
