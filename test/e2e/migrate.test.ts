@@ -2,10 +2,8 @@
  * Tests `npm run migrate` as a child process: what it creates, that it grants only the necessary
  * privileges, that it can be repeated, and its errors.
  */
-import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
 import postgres from 'postgres'
 import t from 'tap'
 import {
@@ -15,32 +13,19 @@ import {
   withAdmin,
   type Database
 } from '../support/database/database.ts'
-import { childEnvironment } from '../support/process/process.ts'
+import { runEntry, type Ended } from '../support/process/cli.ts'
 import { quoteName } from '../support/operations.ts'
 
 const script = join(import.meta.dirname, '../../src/migrate.ts')
 
-interface Run {
-  readonly code: number | null
-  readonly out: string
-  readonly err: string
-}
-
 /** Runs the migration with only `env` and the variables that Node needs. */
-async function migrate (env: Readonly<Record<string, string | undefined>>): Promise<Run> {
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', script], {
-    env: childEnvironment(env),
-    stdio: ['ignore', 'pipe', 'pipe']
-  })
-  const ended = new Promise<number | null>(resolve => child.once('close', resolve))
-  const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)])
-  return { code: await ended, out, err }
-}
+const migrate = (env: Readonly<Record<string, string | undefined>>): Promise<Ended> =>
+  runEntry(script, [], { env })
 
 /** The variables of a migration by the owner, for a login role without privileges. */
 const envOf = ({ url, loginUrl }: Database) =>
   ({ MIGRATE_DATABASE_URL: url, DATABASE_URL: loginUrl })
-const succeeded = (login: string): Run => ({
+const succeeded = (login: string): Ended => ({
   code: 0,
   out: `oneflight: schema oneflight is ready for role ${login}\n`,
   err: ''

@@ -26,13 +26,18 @@ export interface RunOptions {
 }
 
 /** Runs `oneflight` with these arguments, in the root of the project. */
-export async function oneflight (
+export const oneflight = (args: readonly string[], options?: RunOptions): Promise<Ended> =>
+  runEntry(program, args, options)
+
+/** The same for another entry point. */
+export async function runEntry (
+  entry: string,
   args: readonly string[],
   { env = {}, input = '', deaf = false }: RunOptions = {}
 ): Promise<Ended> {
   const child = spawn(
     process.execPath,
-    ['--disable-warning=ExperimentalWarning', program, ...args],
+    ['--disable-warning=ExperimentalWarning', entry, ...args],
     {
       cwd: join(import.meta.dirname, '../../..'),
       env: childEnvironment(env),
