@@ -6,7 +6,6 @@ import t, { type Test } from 'tap'
 import { useDatabase, type Database } from '../support/database/database.ts'
 import { useShopDatabase } from '../support/database/shop.ts'
 import { oneflight, runInside, type Ended } from '../support/process/cli.ts'
-import { useService } from '../support/service.ts'
 import { findTracked } from '../support/tracked-files.ts'
 
 const role = 'oneflight_user'
@@ -89,19 +88,6 @@ t.test('what PostgreSQL refuses is reported for every operation, with its positi
     '10:3: operation 8 (i): invalid_column_reference',
     '13:3: operation 10 (k): schema_fault'
   ])
-})
-
-t.test('the messages equal those of the service', async t => {
-  const { post, database } = await useService(t, { schema, env: { ERROR_VERBOSITY: 'verbose' } })
-  const { out } = await runInside(['check', '--database', '--role', role, '-'], {
-    env: { DATABASE_URL: database.loginUrl },
-    input: refused
-  })
-  const operations = JSON.parse(refused) as ReadonlyArray<{ id: string }>
-  for (const operation of operations.filter(({ id }) => id !== 'j')) {
-    const { body: { error } } = await post([operation])
-    t.match(out, `(${operation.id}): ${error.code}: ${error.message}\n`)
-  }
 })
 
 t.test('a column that the result of a function lacks is found', async t => {
