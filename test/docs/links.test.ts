@@ -27,29 +27,6 @@ function problemOf (path: string, link: string): string | undefined {
   return known.has(decodeURIComponent(anchor)) ? undefined : 'no such heading'
 }
 
-t.test('links in code are ignored', async t => {
-  t.same(
-    linksOf(
-      '[a](b.md) ![c](d.svg) [`e`](f.md#g "title") `[h](i)`\n```md\n[j](k)\n```\n[l]: ' +
-        'm.md\n<!-- [n](o) -->\n<img src="p.svg">'
-    ),
-    ['b.md', 'd.svg', 'f.md#g', 'm.md', 'p.svg']
-  )
-})
-
-t.test('anchors are generated as GitHub does', async t => {
-  const page = '# One `two_three`\n## [Four](x.md), five & six!\n### One two_three\n# One ' +
-    'two_three\n```sh\n# no heading\n```\n<a id="seven"></a>\n#### Über 0.5 ms'
-  t.same([...anchorsOf(page)], [
-    'seven',
-    'one-two_three',
-    'four-five--six',
-    'one-two_three-1',
-    'one-two_three-2',
-    'über-05-ms'
-  ])
-})
-
 t.test('broken links are reported', async t => {
   t.equal(problemOf('docs/reference/language.md', '../../README.md#quick-start'), undefined)
   t.equal(problemOf('docs/reference/language.md', 'https://www.postgresql.org/'), undefined)
@@ -76,12 +53,6 @@ function findWideLines (page: string): readonly string[] {
     return line.length > 100 && language !== 'text' && !UNBREAKABLE.test(line)
   })
 }
-
-t.test('wide lines are found', async t => {
-  const wide = 'word '.repeat(21)
-  const link = `[${wide}](${'x'.repeat(80)})`
-  t.same(findWideLines(`${wide}\n| ${wide}|\n${link}\n\`\`\`text\n${wide}\n`), [wide])
-})
 
 for (const path of listPages()) {
   t.test(path, async t => {
