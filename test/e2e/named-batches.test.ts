@@ -6,26 +6,21 @@ import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { useDatabase } from '../support/database/database.ts'
-import { childEnvironment, preload, startGroup, type Group } from '../support/process/process.ts'
+import { preload, startMain, type Line, type Main } from '../support/process/process.ts'
 import { ask, testEnvironment, token, type Answer } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 t.setTimeout(300_000)
 
-const main = join(import.meta.dirname, '../../src/main.ts')
 const batch = (alias: string): string =>
   JSON.stringify({
     operations: [{ id: 's', op: 'select', table: 't', columns: [{ column: 'n', as: alias }] }]
   })
 
-type Line = Readonly<Record<string, unknown>>
-
-interface Running extends Group {
+interface Running extends Main {
   readonly folder: string
   readonly url: () => string
   readonly adminUrl: () => string
-  /** The log lines so far. */
-  readonly lines: () => readonly Line[]
 }
 
 async function start (
@@ -37,21 +32,15 @@ async function start (
     schema: 'create table t (n int); insert into t values (1); grant all on t to oneflight_user'
   })
   const folder = t.testdir(files)
-  const group = startGroup(t, [process.execPath, ['--disable-warning=ExperimentalWarning', main]], {
-    env: childEnvironment({
-      ...testEnvironment,
-      DATABASE_URL: loginUrl,
-      BATCHES_DIR: folder,
-      QUEUE_TIMEOUT_MS: '60000',
-      ...env
-    })
+  const service = startMain(t, {
+    ...testEnvironment,
+    DATABASE_URL: loginUrl,
+    BATCHES_DIR: folder,
+    QUEUE_TIMEOUT_MS: '60000',
+    ...env
   })
-  const address = (name: string): string =>
-    new RegExp(`${name} server listening at (http://[^"]+)`).exec(group.output())?.[1] as string
-  const lines = (): readonly Line[] =>
-    group.output().split('\n').slice(0, -1).filter(line => line.startsWith('{'))
-      .map(line => JSON.parse(line) as Line)
-  return { ...group, folder, url: () => address('main'), adminUrl: () => address('admin'), lines }
+  const address = (name: 'main' | 'admin') => (): string => service.address(name) as string
+  return { ...service, folder, url: address('main'), adminUrl: address('admin') }
 }
 
 const run = (service: Running, name: string): Promise<Answer> =>

@@ -5,7 +5,6 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer, connect, type AddressInfo } from 'node:net'
-import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
@@ -14,7 +13,7 @@ import { startService } from '../../src/server/service.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { holdRow } from '../support/database/hold.ts'
 import { request } from '../support/network/wire.ts'
-import { childEnvironment, preload, startGroup, type Group } from '../support/process/process.ts'
+import { preload, startMain, type Group } from '../support/process/process.ts'
 import {
   answering,
   ask,
@@ -26,8 +25,6 @@ import {
 } from '../support/service.ts'
 import { headersOfBatch, insert, update } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
-
-const main = join(import.meta.dirname, '../../src/main.ts')
 
 const schema = `
   create table t (n int primary key);
@@ -58,18 +55,11 @@ interface Running extends Group {
   readonly adminUrl: string
 }
 
-/** Starts the service with only `env` and the variables that Node needs. */
-const spawnService = (t: Test, env: Readonly<Record<string, string>>): Group =>
-  startGroup(t, [process.execPath, ['--disable-warning=ExperimentalWarning', main]], {
-    env: childEnvironment(env)
-  })
-
 async function run (t: Test, env: Readonly<Record<string, string>> = {}): Promise<Running> {
-  const service = spawnService(t, { ...settings, ...testEnvironment, ...env })
-  const address = (name: string): Promise<string> =>
-    until(() =>
-      new RegExp(`${name} server listening at (http://[^"]+)`).exec(service.output())?.[1])
-  return { ...service, url: await address('main'), adminUrl: await address('admin') }
+  const service = startMain(t, { ...settings, ...testEnvironment, ...env })
+  const [url, adminUrl] = [await until(() => service.address('main')),
+    await until(() => service.address('admin'))]
+  return { ...service, url, adminUrl }
 }
 
 const untilStopping = ({ output }: Running): Promise<unknown> =>
@@ -101,7 +91,7 @@ t.test('SIGTERM while the service loads: nothing starts, or everything stops', a
     ["process.kill(process.pid, 'SIGTERM')", /SIGTERM before the start|"msg":"stopping"/]
   ] as const
   for (const [action, output] of signals) {
-    const service = spawnService(t, { ...settings, ...preload(send(action)) })
+    const service = startMain(t, { ...settings, ...preload(send(action)) })
     t.equal(await service.ended, 0, action)
     t.match(service.output(), output)
   }
@@ -112,7 +102,7 @@ t.test('SIGTERM before a server listens: the service starts completely and stops
   const script = "import net from 'node:net'; const { listen } = net.Server.prototype; " +
     'net.Server.prototype.listen = function (...all) { net.Server.prototype.listen = ' +
     "listen; process.kill(process.pid, 'SIGTERM'); return listen.apply(this, all) }"
-  const { ended, output } = spawnService(t, { ...settings, ...preload(script) })
+  const { ended, output } = startMain(t, { ...settings, ...preload(script) })
   t.equal(await ended, 0)
   t.match(output(), /"signal":"SIGTERM","msg":"stopping"/)
 })
@@ -174,9 +164,14 @@ t.test('a second signal and SHUTDOWN_TIMEOUT_MS force the exit', async t => {
   const rows: ReadonlyArray<
     readonly [string, Record<string, string>, (child: ChildProcess) => void, RegExp]
   > = [
-    ['second signal', {}, child => {
-      child.kill('SIGTERM')
-    }, /"signal":"SIGTERM".*second signal received/],
+    ...['1', '2'].map((WORKERS): (typeof rows)[number] => [
+      `second signal, WORKERS=${WORKERS}`,
+      { WORKERS },
+      child => {
+        child.kill('SIGTERM')
+      },
+      /"signal":"SIGTERM".*second signal received/
+    ]),
     ['timeout', { SHUTDOWN_TIMEOUT_MS: '200' }, () => {}, /"delay":200.*shutdown timed out/]
   ]
   for (const [name, env, force, logged] of rows) {
@@ -214,7 +209,7 @@ t.test('a port in use: exit code 1, and neither server listens', async t => {
   t.teardown(() => other.close())
   const taken = String((other.address() as AddressInfo).port)
   for (const name of ['HTTP_PORT', 'ADMIN_HTTP_PORT']) {
-    const { ended, output } = spawnService(t, { ...settings, [name]: taken })
+    const { ended, output } = startMain(t, { ...settings, [name]: taken })
     t.equal(await ended, 1, name)
     t.match(output(), new RegExp(`"reason":"${name}: listen EADDRINUSE.*could not start`))
   }

@@ -5,10 +5,9 @@
 import { once } from 'node:events'
 import { Agent, request } from 'node:http'
 import { connect, createServer, type AddressInfo } from 'node:net'
-import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { useDatabase, type Database } from '../support/database/database.ts'
-import { childEnvironment, preload, startGroup, type Group } from '../support/process/process.ts'
+import { preload, startMain, type Line, type Main } from '../support/process/process.ts'
 import { answering, ask, testEnvironment, type Answer } from '../support/service.ts'
 import { headersOfBatch } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
@@ -16,16 +15,7 @@ import { until } from '../support/until.ts'
 // Most tests start at least three processes.
 t.setTimeout(300_000)
 
-const main = join(import.meta.dirname, '../../src/main.ts')
-const user = 'oneflight_user'
-
-const schema = `
-  create table t (n int);
-  create table nap (seconds float8);
-  create function nap() returns trigger language plpgsql as $$ begin perform pg_sleep(new.seconds);
-    return new; end $$;
-  create trigger nap before insert on nap for each row execute function nap();
-  grant all on t, nap to ${user};`
+const schema = 'create table t (n int); grant all on t to oneflight_user'
 
 /** Longer than a busy machine needs to start a process. */
 const longTimeouts = {
@@ -35,34 +25,14 @@ const longTimeouts = {
   REQUEST_TIMEOUT_MS: '60000'
 }
 
-type Line = Readonly<Record<string, any>>
-
-interface ServiceGroup extends Group {
-  /** The log lines so far. */
-  lines(): readonly Line[]
-}
-
-interface Running extends ServiceGroup {
+interface Running extends Main {
   readonly url: string
   readonly adminUrl: string
   readonly database: Database
 }
 
-/**
- * Starts the service as leader of a process group, with only `env` and the variables that Node
- * needs.
- */
-function spawnService (t: Test, env: Readonly<Record<string, string>>): ServiceGroup {
-  const settings = { ...testEnvironment, WORKERS: '2', QUEUE_SIZE: '100', ...longTimeouts, ...env }
-  const group = startGroup(t, [process.execPath, ['--disable-warning=ExperimentalWarning', main]], {
-    env: childEnvironment(settings)
-  })
-  const lines = (): Line[] =>
-    group.output().split('\n').slice(0, -1).filter(line => line.startsWith('{')).map(line =>
-      JSON.parse(line) as Line
-    )
-  return { ...group, lines }
-}
+const spawnService = (t: Test, env: Readonly<Record<string, string>>): Main =>
+  startMain(t, { ...testEnvironment, WORKERS: '2', QUEUE_SIZE: '100', ...longTimeouts, ...env })
 
 /** Starts the service with a database. Resolves when this number of workers serves. */
 async function run (
@@ -74,31 +44,28 @@ async function run (
 ): Promise<Running> {
   const database = await useDatabase(t, { schema })
   const service = spawnService(t, { DATABASE_URL: database.loginUrl, ...env })
-  const address = (name: string): string | undefined =>
-    new RegExp(`${name} server listening at (http://[^"]+)`).exec(service.output())?.[1]
   await until(() => serving(service).length === workers || service.child.exitCode !== null)
   await until(() =>
     service.child.exitCode !== null || service.output().includes('limits apply to each worker')
   )
   return {
     ...service,
-    url: address('main') as string,
-    adminUrl: address('admin') as string,
+    url: service.address('main') as string,
+    adminUrl: service.address('admin') as string,
     database
   }
 }
 
 /** The log lines of workers that started to serve. */
-const serving = ({ lines }: ServiceGroup): readonly Line[] =>
+const serving = ({ lines }: Main): readonly Line[] =>
   lines().filter(({ worker, msg }) => worker !== undefined && String(msg).startsWith('main server'))
 /** The log lines of the primary about workers that exited. */
-const exits = ({ lines }: ServiceGroup): readonly Line[] =>
+const exits = ({ lines }: Main): readonly Line[] =>
   lines().filter(({ msg }) => msg === 'worker exited unexpectedly')
-const pidOf = (service: ServiceGroup, worker: number): number =>
+const pidOf = (service: Main, worker: number): number =>
   serving(service).find(line => line['worker'] === worker)?.['pid'] as number
 
 const insert = [{ id: 'i', op: 'insert', table: 't', values: [{ n: 1 }] }]
-const nap = [{ id: 'n', op: 'insert', table: 'nap', values: [{ seconds: 60 }] }]
 const headers = headersOfBatch()
 /** Posts a batch on a new connection. */
 const post = ({ url }: Running, batch: unknown): Promise<Answer> =>
@@ -108,11 +75,6 @@ const postMany = async (service: Running, count: number): Promise<number[]> => {
   return answers.map(({ status }) => status)
 }
 
-const untilSleeping = ({ database: { sql, name } }: Running): Promise<unknown> =>
-  until(async () =>
-    (await sql`select from pg_stat_activity where datname = ${name} and wait_event = 'PgSleep'`)
-      .length > 0
-  )
 const untilNoSessions = ({ database: { sql, name } }: Running): Promise<unknown> =>
   until(async () =>
     (await sql`select from pg_stat_activity
@@ -160,12 +122,12 @@ const untilReady = ({ adminUrl }: Running): Promise<unknown> => answering(`${adm
 const yes = [200, '{"ok":true}']
 const no = (error: string): unknown => [503, `{"ok":false,"error":"${error}"}`]
 
-async function stopCleanly (t: Test, { child, ended }: ServiceGroup): Promise<void> {
+async function stopCleanly (t: Test, { child, ended }: Main): Promise<void> {
   child.kill('SIGTERM')
   t.equal(await ended, 0)
 }
 /** Resolves when this number of processes has logged that it stops. */
-const untilStopping = ({ lines }: ServiceGroup, processes: number): Promise<unknown> =>
+const untilStopping = ({ lines }: Main, processes: number): Promise<unknown> =>
   until(() => lines().filter(({ msg }) => msg === 'stopping').length === processes)
 
 t.test('all workers serve, and the admin server sums their metrics', async t => {
@@ -322,19 +284,6 @@ t.test('Ctrl-C reaches every process, and each finishes its batches', async t =>
   })
   t.same(answers, Array(4).fill(200))
   t.equal(await service.ended, 0)
-  await untilNoSessions(service)
-})
-
-t.test('a second signal forces the exit of all processes', async t => {
-  const service = await run(t)
-  const batch = post(service, nap).catch(() => 'cut')
-  await untilSleeping(service)
-  service.child.kill('SIGTERM')
-  await untilStopping(service, 3)
-  service.child.kill('SIGTERM')
-  t.equal(await service.ended, 1)
-  t.match(service.output(), 'second signal received')
-  t.equal(await batch, 'cut')
   await untilNoSessions(service)
 })
 

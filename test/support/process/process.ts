@@ -3,6 +3,7 @@
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import { join } from 'node:path'
 import type { Test } from 'tap'
 
 /** The environment of a child: `env`, and what Node, its compile cache and coverage need. */
@@ -39,6 +40,35 @@ export interface Group {
    * its output: the processes that it started have exited too.
    */
   readonly ended: Promise<number | string>
+}
+
+export type Line = Readonly<Record<string, any>>
+
+export interface Main extends Group {
+  /** The log lines so far. */
+  lines(): readonly Line[]
+  /** The URL of the server of this name; undefined: it does not listen yet. */
+  address(name: 'main' | 'admin'): string | undefined
+}
+
+const main = join(import.meta.dirname, '../../../src/main.ts')
+
+/** Starts the service as leader of a process group, with only `env` and what Node needs. */
+export function startMain (
+  t: Pick<Test, 'teardown'>,
+  env: Readonly<Record<string, string>>
+): Main {
+  const group = startGroup(t, [process.execPath, ['--disable-warning=ExperimentalWarning', main]], {
+    env: childEnvironment(env)
+  })
+  const { output } = group
+  return {
+    ...group,
+    lines: () =>
+      output().split('\n').slice(0, -1).filter(line => line.startsWith('{'))
+        .map(line => JSON.parse(line) as Line),
+    address: name => new RegExp(`${name} server listening at (http://[^"]+)`).exec(output())?.[1]
+  }
 }
 
 /** Spawns the leader of a process group; the rest of the group is killed at the end of `t`. */
