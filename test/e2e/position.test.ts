@@ -7,7 +7,7 @@ import tap, { type Test } from 'tap'
 import type { AnyDatabase } from '../../client/src/index.ts'
 import { useClient } from '../support/client.ts'
 import { ask, useService, type ServiceUnderTest } from '../support/service.ts'
-import { execute } from '../support/database/execute.ts'
+import { changeSetting, execute } from '../support/database/execute.ts'
 import { skip } from '../support/database/restartable-server.ts'
 import { useServers, type Pair } from '../support/database/standby.ts'
 import { until } from '../support/until.ts'
@@ -20,7 +20,6 @@ const schema = `
   grant all on all sequences in schema public to oneflight_user;`
 const insert = [{ id: 'i', op: 'insert', table: 't', values: [{ word: 'a' }], returning: [] }]
 const select = [{ id: 's', op: 'select', table: 'seen' }]
-const title = (text: string): string => `${text}${skip === false ? '' : ` (skipped: ${skip})`}`
 
 interface Replicated {
   readonly servers: Pair
@@ -39,14 +38,7 @@ async function useReplica (
 ): Promise<Replicated> {
   const servers = await useServers(t)
   const { primary, standby } = servers
-  await execute(
-    primary,
-    "alter system set synchronous_commit = 'local'",
-    'select pg_reload_conf()'
-  )
-  await until(async () =>
-    (await execute(primary, 'show synchronous_commit'))[0]?.['synchronous_commit'] === 'local'
-  )
+  await changeSetting(primary, 'synchronous_commit', 'local')
   const service = await useService(t, {
     schema: `${schema} ${more} -- ${randomUUID()}`,
     replicaUrl: url => url.replace(`:${primary.port}/`, `:${standby.port}/`),
@@ -79,7 +71,7 @@ async function useReplica (
   return result
 }
 
-tap.test(title('a read with a position sees what was committed'), { skip }, async t => {
+tap.test('a read with a position sees what was committed', { skip }, async t => {
   const { service, write, read } = await useReplica(t, { POOL_SIZE: '1' })
   const places = new Set<boolean>()
   for (let rows = 1; rows <= 100; rows++) {
@@ -113,7 +105,7 @@ tap.test(title('a read with a position sees what was committed'), { skip }, asyn
   }
 })
 
-tap.test(title('a standby that is behind is waited for, or left'), { skip }, async t => {
+tap.test('a standby that is behind is waited for, or left', { skip }, async t => {
   const { servers: { standby }, service, write, read } = await useReplica(t, { POOL_SIZE: '1' })
   const before = (await read(await write())).rows
   await execute(standby, 'select pg_wal_replay_pause()')
@@ -133,7 +125,7 @@ tap.test(title('a standby that is behind is waited for, or left'), { skip }, asy
   t.match(text, /^service_replica_behind_count [2-9]$/m)
 })
 
-tap.test(title('a standby that is down is not replaced by the primary'), { skip }, async t => {
+tap.test('a standby that is down is not replaced by the primary', { skip }, async t => {
   const { servers, service, read } = await useReplica(t)
   t.equal((await read('0/0')).standby, true)
   await servers.loseStandby()
@@ -142,7 +134,7 @@ tap.test(title('a standby that is down is not replaced by the primary'), { skip 
   })).body.error?.code === 'database_unavailable')
 })
 
-tap.test(title('asynchronous commits of a role have a position'), { skip }, async t => {
+tap.test('asynchronous commits of a role have a position', { skip }, async t => {
   const { write, read } = await useReplica(
     t,
     {},

@@ -11,7 +11,7 @@ import {
   type ServiceUnderTest,
   type UseServiceOptions
 } from '../support/service.ts'
-import { execute } from '../support/database/execute.ts'
+import { changeSetting } from '../support/database/execute.ts'
 import { skip } from '../support/database/restartable-server.ts'
 import { useServers, type Pair } from '../support/database/standby.ts'
 import { until } from '../support/until.ts'
@@ -27,7 +27,6 @@ const schema = `
 
 const readOnly = { headers: { prefer: 'access=read-only' } }
 const selectPlace = [{ id: 'here', op: 'select', table: 'place' }]
-const title = (text: string): string => `${text}${skip === false ? '' : ` (skipped: ${skip})`}`
 
 async function useReplica (
   t: Test,
@@ -35,15 +34,7 @@ async function useReplica (
   options: UseServiceOptions = {}
 ): Promise<ServiceUnderTest> {
   // Committed rows, and the database itself, must be visible on the standby.
-  await execute(
-    primary,
-    "alter system set synchronous_commit = 'remote_apply'",
-    'select pg_reload_conf()'
-  )
-  await until(async () =>
-    (await execute(primary, 'show synchronous_commit'))[0]?.['synchronous_commit'] ===
-      'remote_apply'
-  )
+  await changeSetting(primary, 'synchronous_commit', 'remote_apply')
   return await useService(t, {
     schema: `${schema} -- ${randomUUID()}`,
     replicaUrl: url => url.replace(`:${primary.port}/`, `:${standby.port}/`),
@@ -51,23 +42,18 @@ async function useReplica (
   })
 }
 
-tap.test(title('only read-only batches run on the standby'), { skip }, async t => {
+tap.test('only read-only batches run on the standby', { skip }, async t => {
   const servers = await useServers(t)
   const service = await useReplica(t, servers, {
     env: { POOL_SIZE: '2', EXPLAIN: 'on' },
     keys: true
   })
+  const caller = { role: 'oneflight_user', sub: null }
   t.same((await service.post(selectPlace)).body.data.here, [{
-    standby: false,
-    readonly: 'off',
-    role: 'oneflight_user',
-    sub: null
+    standby: false, readonly: 'off', ...caller
   }])
   t.same((await service.post(selectPlace, readOnly)).body.data.here, [{
-    standby: true,
-    readonly: 'on',
-    role: 'oneflight_user',
-    sub: null
+    standby: true, readonly: 'on', ...caller
   }])
   for (const more of ['isolation=repeatable-read', 'tx=rollback', 'return=minimal', 'explain']) {
     t.equal(
@@ -85,12 +71,10 @@ tap.test(title('only read-only batches run on the standby'), { skip }, async t =
   t.same((await service.post([{ id: 's', op: 'select', table: 't' }], readOnly)).body.data.s, [
     written
   ])
-  const refused = await service.post([{
-    id: 'i',
-    op: 'insert',
-    table: 't',
-    values: [{ word: 'b' }]
-  }], readOnly)
+  const refused = await service.post(
+    [{ id: 'i', op: 'insert', table: 't', values: [{ word: 'b' }] }],
+    readOnly
+  )
   t.match(refused.body.error, { code: 'read_only_sql_transaction', op: 'i', committed: false })
   const serializable = await service.post(selectPlace, {
     headers: { prefer: 'access=read-only, isolation=serializable' }
@@ -115,7 +99,7 @@ tap.test(title('only read-only batches run on the standby'), { skip }, async t =
   t.equal(JSON.stringify(config).includes('login@'), false)
 })
 
-tap.test(title('primary and standby have separate pools and failures'), { skip }, async t => {
+tap.test('primary and standby have separate pools and failures', { skip }, async t => {
   const servers = await useServers(t)
   const service = await useReplica(t, servers, { env: { POOL_SIZE: '1', QUEUE_SIZE: '0' } })
   const blocker = await service.database.sql.reserve()
@@ -153,7 +137,7 @@ tap.test(title('primary and standby have separate pools and failures'), { skip }
   )
 })
 
-tap.test(title('a list of hosts falls back to the primary'), { skip }, async t => {
+tap.test('a list of hosts falls back to the primary', { skip }, async t => {
   const servers = await useServers(t)
   const { primary, standby } = servers
   const service = await useReplica(t, servers, {
@@ -170,10 +154,5 @@ tap.test(title('a list of hosts falls back to the primary'), { skip }, async t =
   await until(async () =>
     (await service.post(selectPlace, readOnly)).body.data?.here[0]?.standby === false
   )
-  t.same((await service.post(selectPlace, readOnly)).body.data.here, [{
-    standby: false,
-    readonly: 'on',
-    role: 'oneflight_user',
-    sub: null
-  }])
+  t.match((await service.post(selectPlace, readOnly)).body.data.here, [{ readonly: 'on' }])
 })

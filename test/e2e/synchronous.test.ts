@@ -4,7 +4,7 @@
  * server waits for a standby that does not exist.
  */
 import tap from 'tap'
-import { execute } from '../support/database/execute.ts'
+import { changeSetting } from '../support/database/execute.ts'
 import { skip, useRestartableServer } from '../support/database/restartable-server.ts'
 import { useService, type Answer } from '../support/service.ts'
 import { until } from '../support/until.ts'
@@ -19,15 +19,8 @@ tap.test('a commit that no standby has is not answered 200', { skip }, async t =
     env: { REQUEST_TIMEOUT_MS: '4000' }
   })
   const { database: { sql } } = service
-  const requireStandby = async (names: string): Promise<void> => {
-    await execute(
-      { url },
-      `alter system set synchronous_standby_names = '${names}'`,
-      'select pg_reload_conf()'
-    )
-    await until(async () => (await sql`show synchronous_standby_names`)[0]
-      ?.['synchronous_standby_names'] === names)
-  }
+  const requireStandby = (names: string): Promise<void> =>
+    changeSetting({ url }, 'synchronous_standby_names', names)
   const move = (id: number, headers: Readonly<Record<string, string>> = {}): Promise<Answer> =>
     service.post([{ id: 'm', op: 'insert', table: 'moves', values: [{ id }] }], { headers })
   t.equal((await move(0)).status, 200)

@@ -9,7 +9,7 @@ import { give, serverAccount } from '../../../scripts/dev/account.ts'
 import type { Postgres } from '../../../scripts/dev/postgres.ts'
 import type { Stage } from '../../../scripts/dev/stage.ts'
 import { until } from '../until.ts'
-import { execute } from './execute.ts'
+import { changeSetting, execute } from './execute.ts'
 import {
   createDataDirectory,
   useRestartableServer,
@@ -70,11 +70,7 @@ async function usePair (t: Stage, settings: ServerSettings): Promise<Pair> {
   )
   const standby = second.current()
   // Set only now. Without a standby COMMIT would wait forever.
-  await execute(
-    primary,
-    `alter system set synchronous_standby_names = '${NAME}'`,
-    'select pg_reload_conf()'
-  )
+  await changeSetting(primary, 'synchronous_standby_names', NAME)
   await until(async () =>
     (await execute(primary, "select from pg_stat_replication where sync_state = 'sync'")).length > 0
   )
@@ -84,11 +80,7 @@ async function usePair (t: Stage, settings: ServerSettings): Promise<Pair> {
     losePrimary: how => first[how](),
     async loseStandby () {
       await second.stop()
-      await execute(
-        primary,
-        'alter system reset synchronous_standby_names',
-        'select pg_reload_conf()'
-      )
+      await changeSetting(primary, 'synchronous_standby_names', '')
     },
     async promote () {
       await execute(standby, 'select pg_promote()')
