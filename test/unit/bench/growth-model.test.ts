@@ -1,11 +1,8 @@
 /**
- * Tests the model of growth with costs that make its results easy to compute by hand, and the
- * tables of its page.
+ * Tests the model of growth with costs that make its results easy to compute by hand.
  */
 import t from 'tap'
 import type { Costs } from '../../experiments/growth/costs.ts'
-import { readMeasured } from '../../experiments/growth/measured.ts'
-import { costsOf } from '../../experiments/growth/costs.ts'
 import {
   heldMs,
   nextTier,
@@ -13,8 +10,6 @@ import {
   tiersOf,
   type Assumptions
 } from '../../experiments/growth/model.ts'
-import { growthTables, readSources, renderPlans } from '../../experiments/growth/page.ts'
-import { readRecord } from '../../../bench/record.ts'
 
 /** A process runs 1000 batches per second, a core of PostgreSQL 500. */
 const costs: Costs = {
@@ -93,29 +88,4 @@ t.test('the next tier is the lowest that the load of one database has not passed
   t.equal(nextOf(3000), 'balancer')
   t.equal(nextOf(8000), 'database')
   t.equal(nextOf(20_000), undefined, 'each database has its own processes')
-})
-
-t.test('costs come from the records', async t => {
-  const [bench, measured] = [readRecord(), readMeasured()]
-  const taken = costsOf(bench, measured)
-  t.ok(Object.values(taken).every(value => value > 0 && Number.isFinite(value)))
-  t.equal(taken.walBytes, measured.walBytes)
-  t.throws(() => costsOf({ ...bench, comparisons: [] }, measured), {
-    message: 'the benchmark has not measured a cost of the model'
-  })
-})
-
-t.test('the tables name what is next, and link what helps', async t => {
-  const sources = { ...readSources(), costs, limits }
-  t.match(renderPlans(sources), '| Batches/s | 100 | 1 000 | 10 000 | 100 000 |')
-  t.match(
-    renderPlans(sources),
-    /\| Gives way next \| one process, at 500\/s \| .* \| a tenant .* one database, at 10 000\/s \|/
-  )
-  for (const [name, render] of Object.entries(growthTables)) {
-    const table = render(sources)
-    t.notMatch(table, /NaN|undefined|Infinity/, name)
-    const widths = table.split('\n\n')[0]?.split('\n').map(line => line.split(' | ').length)
-    t.equal(new Set(widths).size, 1, name)
-  }
 })
