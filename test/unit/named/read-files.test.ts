@@ -105,7 +105,7 @@ const joined = (from: string, set = '{"a": 1}'): string =>
 const copied = (from: string, columns = '{"a": 1}'): string =>
   `{"id": "i", "op": "insert", "table": "t", "columns": ${columns}, "from": ${from}}`
 
-/** Uses of rows, with their issues. */
+/** Uses of rows, with their issues: each names the operation and the path. */
 const rowIssues: ReadonlyArray<readonly [text: string, ...issues: string[]]> = [
   [rowsFile(closed, insert)],
   [rowsFile(items(''), copied('{"param": "rows", "columns": [{"fn": "count"}]}'))],
@@ -183,17 +183,6 @@ const rowIssues: ReadonlyArray<readonly [text: string, ...issues: string[]]> = [
   ]
 ]
 
-t.test('every issue of rows names the operation and the path', async t => {
-  for (const [text, ...expected] of rowIssues) {
-    const result = read(text)
-    const got = 'issues' in result ? result.issues : []
-    t.equal(got.length, expected.length, got.join('\n'))
-    for (const [i, issue] of expected.entries()) {
-      t.ok(got[i]?.includes(`: ${issue}`), `${issue} | ${got[i]}`)
-    }
-  }
-})
-
 t.test('only named batches take rows of a parameter', async t => {
   const batch = [JSON.parse(insert), JSON.parse(joined('{"param": "rows", "on": {"a": "b"}}'))]
   try {
@@ -209,12 +198,14 @@ t.test('only named batches take rows of a parameter', async t => {
 })
 
 t.test('every issue has its position', async t => {
-  for (const [text, ...expected] of issues) {
-    const result = read(text)
-    const got = 'issues' in result ? result.issues : []
-    t.equal(got.length, expected.length, got.join('\n'))
-    for (const [i, issue] of expected.entries()) {
-      t.ok(got[i]?.startsWith(`dir/order.json:${issue}`), `${issue} | ${got[i]}`)
+  for (const [before, rows] of [['dir/order.json:', issues], [': ', rowIssues]] as const) {
+    for (const [text, ...expected] of rows) {
+      const result = read(text)
+      const got = 'issues' in result ? result.issues : []
+      t.equal(got.length, expected.length, got.join('\n'))
+      for (const [i, issue] of expected.entries()) {
+        t.ok(got[i]?.includes(`${before}${issue}`), `${issue} | ${got[i]}`)
+      }
     }
   }
   for (const name of ['Order.json', 'a b.json', `${'x'.repeat(64)}.json`, '.json', '-a.json']) {
@@ -294,22 +285,23 @@ const numbers: ReadonlyArray<
   ['{"$ref": "#/$defs/n"}', ['4'], ['5']]
 ]
 
+/** The parameter `x` with a schema, which may refer to `n`. */
+function parameterOf (schema: string): Parameters {
+  const text = object(`{"x": ${schema}}`, ', "$defs": {"n": {"maximum": 4}}')
+  return readParameters(parseJson(Buffer.from(text))) as Parameters
+}
+
 t.test('numbers are checked by their digits', async t => {
   for (const [schema, valid, invalid] of numbers) {
-    const text =
-      `{"type": "object", "properties": {"x": ${schema}}, "$defs": {"n": {"maximum": 4}}}`
-    const parameters = readParameters(parseJson(Buffer.from(text))) as Parameters
-    const check = (value: string): number =>
-      [...parameters.check(parseJson(Buffer.from(`{"x": ${value}}`)) as JsonObject)].length
-    for (const value of valid) t.equal(check(value), 0, `${schema} takes ${value}`)
-    for (const value of invalid) t.ok(check(value) > 0, `${schema} refuses ${value}`)
+    const check = prepareCheck(schema)
+    for (const value of valid) t.same(check(value), [], `${schema} takes ${value}`)
+    for (const value of invalid) t.ok(check(value).length > 0, `${schema} refuses ${value}`)
   }
 })
 
 /** Returns a check of one value by a schema. */
 function prepareCheck (schema: string): (value: string) => readonly PathIssue[] {
-  const text = `{"type": "object", "properties": {"x": ${schema}}}`
-  const parameters = readParameters(parseJson(Buffer.from(text))) as Parameters
+  const parameters = parameterOf(schema)
   return value => [...parameters.check(parseJson(Buffer.from(`{"x": ${value}}`)) as JsonObject)]
 }
 
@@ -324,10 +316,8 @@ const comparisons: readonly string[] = [
 
 t.test('integers become their digits', async t => {
   const read = (schema: string, value: string): string => {
-    const text = `{"type": "object", "properties": {"x": ${schema}}}`
-    const parameters = readParameters(parseJson(Buffer.from(text))) as Parameters
     const values = parseJson(Buffer.from(value === '' ? '{}' : `{"x":${value}}`)) as JsonObject
-    return writeJson(parameters.read(values)[0] as Json)
+    return writeJson(parameterOf(schema).read(values)[0] as Json)
   }
   for (const [sent, digits] of [
     ['1.0', '1'], ['1e3', '1000'], ['-0', '0'], ['-1.50e1', '-15'], ['7', '7'], ['null', 'null'],
