@@ -7,7 +7,8 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { useDatabase } from '../support/database/database.ts'
 import { preload, startMain, type Line, type Main } from '../support/process/process.ts'
-import { ask, testEnvironment, token, type Answer } from '../support/service.ts'
+import { ask, testEnvironment, type Answer } from '../support/service.ts'
+import { headersOfBatch } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 t.setTimeout(300_000)
@@ -46,10 +47,7 @@ async function start (
 const run = (service: Running, name: string): Promise<Answer> =>
   ask(`${service.url()}/batches/${name}`, {
     method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      authorization: `Bearer ${token({ role: 'oneflight_user' })}`
-    },
+    headers: headersOfBatch(),
     body: '{}'
   })
 const runMany = (service: Running, name: string): Promise<readonly Answer[]> =>
@@ -57,13 +55,9 @@ const runMany = (service: Running, name: string): Promise<readonly Answer[]> =>
 
 const linesOf = ({ lines }: Running, message: string): readonly Line[] =>
   lines().filter(({ msg }) => String(msg).startsWith(message))
-const signal = ({ child }: Running, name: NodeJS.Signals): void => {
-  process.kill(child.pid as number, name)
-}
-async function stop (service: Running): Promise<void> {
-  signal(service, 'SIGTERM')
-  await until(() => service.child.exitCode !== null)
-  t.equal(service.child.exitCode, 0)
+async function stop ({ child, ended }: Running): Promise<void> {
+  child.kill('SIGTERM')
+  t.equal(await ended, 0)
 }
 
 /** The paths of named batches in the OpenAPI document, and its version. */
@@ -82,7 +76,7 @@ t.test('SIGHUP reads the folder again as a whole', async t => {
 
   writeFileSync(join(service.folder, 'second.json'), batch('b'))
   writeFileSync(join(service.folder, 'wrong.json'), '{"operations": [5]}')
-  signal(service, 'SIGHUP')
+  service.child.kill('SIGHUP')
   await until(() => service.output().includes('BATCHES_DIR has issues'))
   t.match(service.output(), 'wrong.json:1:17: operation 0: id_missing')
   t.equal((await run(service, 'second')).body.error?.code, 'batch_unknown')
@@ -91,7 +85,7 @@ t.test('SIGHUP reads the folder again as a whole', async t => {
 
   rmSync(join(service.folder, 'wrong.json'))
   writeFileSync(join(service.folder, 'first.json'), batch('c'))
-  signal(service, 'SIGHUP')
+  service.child.kill('SIGHUP')
   await until(() => service.output().includes('read BATCHES_DIR'))
   t.equal((await run(service, 'second')).status, 200)
   t.same((await run(service, 'first')).body.data, { s: [{ c: 1 }] })
@@ -125,7 +119,7 @@ t.test('all workers, also later ones, have the batches of the last valid folder'
 
   writeFileSync(join(service.folder, 'wrong.json'), '{"operations": [5]}')
   writeFileSync(join(service.folder, 'first.json'), batch('b'))
-  signal(service, 'SIGHUP')
+  service.child.kill('SIGHUP')
   await until(() => linesOf(service, 'BATCHES_DIR has issues').length > 0)
   await untilAnswered(service, { name: 'first', status: 200, workers: [1, 2, 3] })
   for (const { body } of await runMany(service, 'first')) t.same(body.data, { s: [{ a: 1 }] })
@@ -135,7 +129,7 @@ t.test('all workers, also later ones, have the batches of the last valid folder'
 
   rmSync(join(service.folder, 'wrong.json'))
   writeFileSync(join(service.folder, 'second.json'), batch('b'))
-  signal(service, 'SIGHUP')
+  service.child.kill('SIGHUP')
   await untilAnswered(service, { name: 'second', status: 200, workers: [1, 2, 3] })
   t.same((await describe(service.adminUrl()))[0], ['/batches/first', '/batches/second'])
 
@@ -174,7 +168,7 @@ t.test('a worker that starts during a reload has the new batches', async t => {
   await until(() => service.output().includes('worker 3 waits'))
   writeFileSync(join(service.folder, 'first.json'), batch('b'))
   writeFileSync(join(service.folder, 'second.json'), batch('c'))
-  signal(service, 'SIGHUP')
+  service.child.kill('SIGHUP')
   await untilAnswered(service, { name: 'second', status: 200, workers: [2] })
   writeFileSync(join(service.folder, 'gate'), '')
   await untilAnswered(service, { name: 'second', status: 200, workers: [2, 3] })
@@ -192,7 +186,7 @@ t.test('a worker that asks for its batches ignores SIGHUP and ends with the prim
   await until(() => linesOf(service, 'read BATCHES_DIR').length === 1)
   const before = waits()
   await until(() => waits() > before + 1)
-  signal(service, 'SIGKILL')
+  service.child.kill('SIGKILL')
   // Every process holds the output until it exits.
   t.equal(await service.ended, 'SIGKILL')
 })
@@ -214,8 +208,7 @@ t.test('an issue in a file stops the start', async t => {
   const files = { 'a.json': '{"operations": []}', 'B.json': batch('a') }
   const service = await start(t, {}, files)
   const { folder } = service
-  await until(() => service.child.exitCode !== null)
-  t.equal(service.child.exitCode, 1)
+  t.equal(await service.ended, 1)
   t.match(service.output(), `oneflight: ${join(folder, 'B.json')}: The name of the file must match`)
   t.match(service.output(), `oneflight: ${join(folder, 'a.json')}:1:2: "operations": `)
 })
@@ -223,7 +216,7 @@ t.test('an issue in a file stops the start', async t => {
 t.test('without a folder, SIGHUP has no effect', async t => {
   const service = await start(t, { BATCHES_DIR: '' })
   await until(() => service.url() !== undefined)
-  signal(service, 'SIGHUP')
+  service.child.kill('SIGHUP')
   await until(() => linesOf(service, 'SIGHUP has no effect without BATCHES_DIR').length === 1)
   t.equal((await ask(`${service.url()}/health`)).status, 200)
   await stop(service)
