@@ -238,23 +238,17 @@ t.test('options for preferences, keys and request ids work', async t => {
 t.test('errors are printed to standard error with the position of every issue', async t => {
   const input = `[
   {"id": "one", "op": "select", "wheer": {}},
-  {"id": "two", "op": "insert", "table": "things",
-    "values": [{"id": 1}, {"id": "$nobody.0.id", "a b": "\\u001b"}, 3], "limit": 1}
+  {"id": "two", "op": "insert", "table": "things", "values": [3]}
 ]`
   const { code, out, err } = await run(['--request-id', 'r', '-'], { input })
   t.same([code, err], [
     1,
-    `oneflight: validation_failed: The batch has 5 issues.
+    `oneflight: validation_failed: The batch has 3 issues.
   <stdin>:2:3: operation 0 (one): member_missing at table: "table" is required.
   <stdin>:2:33: operation 0 (one): member_unknown at wheer: Unknown member "wheer". ` +
     `Did you mean "where"?
-  <stdin>:4:72: operation 1 (two): member_invalid at limit: "limit" is a member of select ` +
-    `and call, not of insert.
-  <stdin>:4:68: operation 1 (two): member_invalid at values[2]: A row must ` +
+  <stdin>:3:63: operation 1 (two): member_invalid at values[0]: A row must ` +
     `be an object, for example {"sku": "apple"}.
-  <stdin>:4:28: operation 1 (two): reference_unknown at values[1].id: Unknown ` +
-    'operation "nobody". Earlier operations: one. To send the string itself, double its first ' +
-    `$.
   nothing was committed; request r
 `
   ])
