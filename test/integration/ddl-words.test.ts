@@ -7,13 +7,16 @@ import * as op from '../support/operations.ts'
 import { isTaken } from '../support/runs.ts'
 import { nameCase, useCompared, type Batch, type Statements } from '../support/compared.ts'
 
-/** The batch of a word. `table` is the table that changes, `value` one of its column `a`. */
-type Word = (table: string, value: unknown, key: string) => Batch
+/**
+ * The batch of a word. `table` is the table that changes, `value` one of its column `a`, `others`
+ * those of further columns.
+ */
+type Word = (table: string, value: unknown, key: string, others?: object) => Batch
 
 const first = { id: { eq: 1 } }
 const some = { returning: ['id', 'a'] }
-const rows = (count: number, value: unknown): readonly object[] =>
-  Array.from({ length: count }, (_, i) => ({ id: 100 + i, a: value }))
+const rows = (count: number, value: unknown, others?: object): readonly object[] =>
+  Array.from({ length: count }, (_, i) => ({ id: 100 + i, a: value, ...others }))
 const byKey = (table: string, count: number, value: unknown): Batch => [{
   id: 'o',
   op: 'update',
@@ -26,9 +29,11 @@ const read = (table: string): object =>
   op.select('q', table, { where: first, columns: ['id', 'a'] })
 
 const words: Readonly<Record<string, Word>> = {
-  'insert 1 row': (table, a) => [op.insert('o', table, [{ id: 9, a }], some)],
-  'insert whole rows': (table, a) => [op.insert('o', table, [{ id: 9, a, b: 1 }])],
-  'insert 20 rows': (table, a) => [op.insert('o', table, rows(20, a), some)],
+  'insert 1 row': (table, a, _, others) =>
+    [op.insert('o', table, [{ id: 9, a, ...others }], some)],
+  'insert whole rows': (table, a, _, others) =>
+    [op.insert('o', table, [{ id: 9, a, b: 1, ...others }])],
+  'insert 20 rows': (table, a, _, others) => [op.insert('o', table, rows(20, a, others), some)],
   'insert no value': table => [op.insert('o', table, [{ id: 9 }, { id: 10, a: null }], some)],
   'insert a reference': table => [
     read(table), op.insert('o', table, [{ id: 9, a: '$q.0.a' }], some)
@@ -137,6 +142,8 @@ interface Change extends Omit<Statements, 'create'> {
   readonly before?: string
   /** Statements after it is created. */
   readonly after?: string
+  /** Values of further columns. */
+  readonly others?: object
 }
 
 const change = (statements: string, more: Partial<Change> = {}): Change =>
@@ -147,6 +154,41 @@ const retype = (
   now: string,
   { using = `a::text::${now}`, ...more }: Partial<Change> & { readonly using?: string }
 ): Change => change(`alter table $T alter a type ${now} using ${using}`, { type, ...more })
+
+/** More columns than the conditions of a statement read one by one. */
+const many = Array.from({ length: 60 }, (_, i) => `c${i}`)
+
+const pair = 'create type pair$N as (x int, y int)'
+const swap = 'alter type pair$N drop attribute x, add attribute x int'
+/** Changes of a composite that is part of a type. */
+const parts: ReadonlyArray<
+  readonly [name: string, type: string, value: unknown, before: string, statement?: string]
+> = [
+  ['swaps names', 'pair$N', { x: 1, y: 2 }, pair,
+    `alter type pair$N rename attribute x to z; alter type pair$N rename attribute y to x;
+      alter type pair$N rename attribute z to y`],
+  ['has another attribute', 'pair$N', { x: 1, y: 2 }, pair,
+    'alter type pair$N drop attribute y, add attribute z int'],
+  ['has an attribute with fewer digits', 'pair$N', { x: 1, y: '1.2345' },
+    'create type pair$N as (x int, y numeric(10,4))',
+    'alter type pair$N drop attribute y, add attribute y numeric(10,2)'],
+  ['has names that SQL quotes', 'pair$N', { 1: 1, x: 2 },
+    String.raw`create type pair$N as (x int, "1" int, "b\""
+      " int)`],
+  ['is in an array', 'pair$N[]', [{ x: 1, y: 2 }], pair],
+  ['is in a domain of an array of a domain', 'all$N', [{ x: 1, y: 2 }],
+    `${pair}; create domain one$N as pair$N; create domain all$N as one$N[]`],
+  ['is in others', 'more$N', { o: [{ p: { x: 1, y: 2 } }] },
+    `${pair}; create type other$N as (p pair$N, q pair$N); create type more$N as (o other$N[])`],
+  ['is of another schema', 'two.pair$N', { x: 1, y: 2 },
+    'create type two.pair$N as (x int, y int)',
+    'alter type two.pair$N drop attribute x, add attribute x int'],
+  ['is in a range', 'range$N', [{ x: 1, y: 2 }, { x: 3, y: 4 }],
+    `${pair}; create type range$N as range (subtype = pair$N)`],
+  ['is beside a domain with a scale', 'price$N', { p: { x: 1, y: 2 }, c: ['1.25'] },
+    `${pair}; create domain cents$N as numeric(10,2);
+      create type price$N as (p pair$N, c cents$N[])`]
+]
 
 const changes: Readonly<Record<string, Change>> = {
   'text becomes int': retype('text', 'int', { stored: "'5'", value: '5' }),
@@ -168,9 +210,27 @@ const changes: Readonly<Record<string, Change>> = {
     stored: "'2026-01-02'", value: '2026-01-02T10:00:00.123456'
   }),
   'varchar gets shorter': retype('varchar(9)', 'varchar(1)', { stored: "'5'", value: '5  ' }),
-  'interval loses a field': retype('interval', 'interval day to minute', {
-    stored: "'5 min'", value: '5 min 7 s'
+  ...Object.fromEntries(([
+    ['numeric', 'numeric(10,2)', '5', '1.2345'],
+    ['numeric(10,4)[]', 'numeric(10,2)[]', '{5}', ['1.2345']],
+    ['varchar(9) collate "C"', 'varchar(1) collate "C"', '5', 'a  '],
+    ['char(3)', 'char(2)', 'a', 'a  '],
+    ['time(3)', 'time(0)', '10:00', '10:00:00.123'],
+    ['timetz(3)', 'timetz(0)', '10:00Z', '10:00:00.123Z'],
+    ['timestamptz(6)', 'timestamptz(0)', '2026-01-02', '2026-01-02T10:00:00.5Z'],
+    ['interval', 'interval day to minute', '5 min', '5 min 7 s'],
+    ['interval(3)', 'interval(1)', '5 s', '5.123 s'],
+    ['interval day to second(3)', 'interval day to second(1)', '5 s', '5.123 s']
+  ] as const).map(([type, now, stored, value]) =>
+    [`${type} becomes ${now}`, retype(type, now, { stored: `'${stored}'`, value })])),
+  'one of many columns loses digits': retype('numeric(10,4)', 'numeric(10,2)', {
+    stored: '5',
+    value: '1.2345',
+    after: `alter table $T ${many.map(name => `add ${name} numeric(9,1)`).join()}`,
+    others: Object.fromEntries(many.map(name => [name, '0.5']))
   }),
+  ...Object.fromEntries(parts.map(([name, type, value, before, statement = swap]) =>
+    [`a composite ${name}`, change(statement, { before, type, stored: 'null', value })])),
   'text becomes jsonb': retype('text', 'jsonb', { stored: "'5'", value: '5' }),
   'jsonb becomes text': retype('jsonb', 'text', { stored: "'5'", value: 5 }),
   'jsonb becomes json': retype('jsonb', 'json', { stored: '\'{"x":1}\'', value: { x: 1 } }),
@@ -313,7 +373,7 @@ t.test('each word after each change equals that of a new service', async t => {
   for (const [i, [name, each]] of Object.entries(changes).entries()) {
     const taken = Object.entries(words).filter((_, j) => isTaken(i + j, 3))
     const cases = taken.map(([word, build]) => nameCase(word, each.schema, names =>
-      build(names.table, each.value, `key${names.suffix}`)))
+      build(names.table, each.value, `key${names.suffix}`, each.others)))
     t.same(await compare(cases, { ...each, create: create(each) }), [], name)
   }
 })

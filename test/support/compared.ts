@@ -5,7 +5,7 @@
  * time. Both run it in dry runs on the same database.
  */
 import type { Test } from 'tap'
-import { useService, type Answer, type ServiceUnderTest } from './service.ts'
+import { ask, useService, type Answer, type ServiceUnderTest } from './service.ts'
 
 export type Batch = readonly object[]
 
@@ -61,7 +61,16 @@ function seen ({ status, body }: Answer): unknown {
 
 const dryRun = { headers: { prefer: 'tx=rollback' } }
 
-/** Starts both services. `compare` returns the cases in which their answers differ. */
+/** The retries of all batches so far. */
+async function readRetries ({ adminUrl }: ServiceUnderTest): Promise<string> {
+  const { text } = await ask(`${adminUrl}/metrics`)
+  return [...text.matchAll(/^service_txn_retry_count.*/gm)].join()
+}
+
+/**
+ * Starts both services. `compare` returns the cases in which their answers differ, and whether
+ * service A has noticed a change before there was one.
+ */
 export async function useCompared (t: Test, schema: string): Promise<{
   readonly a: ServiceUnderTest
   readonly b: ServiceUnderTest
@@ -88,10 +97,22 @@ export async function useCompared (t: Test, schema: string): Promise<{
         await database.sql.unsafe(texts.join(';\n'))
       }
       await run(create)
+      const repeat = async (some: readonly Case[]): Promise<string> => {
+        for (const { batch } of some) for (let i = 0; i < 2; i++) await a.post(batch, dryRun)
+        return await readRetries(a)
+      }
+      // A failure may be due to a change, so its batch is retried.
+      const failed: Case[] = []
+      for (const one of cases) {
+        if ((await a.post(one.batch, dryRun)).status !== 200) failed.push(one)
+      }
       // Then its plan is shared, and its statements are prepared.
-      for (const { batch } of cases) for (let i = 0; i < 3; i++) await a.post(batch, dryRun)
+      const before = await repeat(failed)
+      const after = await repeat(cases.filter(one => !failed.includes(one)))
+      const different: Difference[] = before === after
+        ? []
+        : [{ word: 'the retries before the change', changed: after, fresh: before }]
       await run(change, schema !== undefined)
-      const different: Difference[] = []
       for (const { word, batch } of cases) {
         const changed = seen(await a.post(batch, dryRun))
         const fresh = seen(await b.post(batch, dryRun))
