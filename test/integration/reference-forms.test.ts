@@ -319,8 +319,8 @@ const missing = {
     '$s.2147483648.txt', '$s.4294967296', '$s.99999999999999999999999999.txt'
   ],
   columns: [
-    '$s.2.nope', '$one.*x', '$s.nope', '$s.TXT', '$s.ctid', '$s.label', `$s.${'x'.repeat(200)}`,
-    "$s.' || 1 --"
+    '$s.2.nope', '$one.*x', '$s.nope', '$s.TXT', '$s.ctid', '$s.label', '$s.row', '$s.count',
+    `$s.${'x'.repeat(200)}`, "$s.' || 1 --"
   ]
 }
 
