@@ -42,27 +42,7 @@ const kinds: Readonly<Record<string, Op>> = {
     op: 'insert', table: 'log', values: Array.from({ length: 40 }, (_, n) => ({ word: `w${n}`, n }))
   },
   defaults: { op: 'insert', table: 'log', values: [{}] },
-  'many defaults': { op: 'insert', table: 'log', values: [{}, {}], returning: [] },
-  'update by key': {
-    op: 'update',
-    table: 'uses',
-    key: ['id'],
-    values: [{ id: 903, note: 'new', total: 1 }, { id: 901, total: 2, note: null }],
-    returning: ['id', 'note', 'total']
-  },
-  'update of different columns by key': {
-    op: 'update',
-    table: 'uses',
-    key: ['id'],
-    values: [{ id: 903, note: 'new' }, { id: 901, total: { $inc: 1 } }]
-  },
-  lock: {
-    op: 'select',
-    table: 'uses',
-    columns: ['id'],
-    order: [{ id: 'asc' }],
-    lock: { mode: 'update', wait: 'nowait' }
-  }
+  'many defaults': { op: 'insert', table: 'log', values: [{}, {}], returning: [] }
 }
 
 const service = await useService(t, { schema, keys: true, env: { EXPLAIN: 'on' } })
