@@ -142,7 +142,8 @@ function openBatches (
   return openBatchSet(config)
 }
 
-function readBatches (
+/** Reads the content of files of named batches, by name. */
+export function readBatches (
   files: NonNullable<UseServiceOptions['batches']>,
   limits: BatchLimits
 ): NamedBatches {

@@ -198,6 +198,7 @@ const invalid: ReadonlyArray<readonly [name: string, fault: string, ...values: s
   }).map(([name, meant]) => [name, `unknown variable; did you mean ${meant}?`, CANARY] as const)
 ]
 
+const origins = 'expected origins such as https://app.example.com or *, got'
 /** Variables that are invalid together. jwt-keys.test.ts has those of keys and algorithms. */
 const conflicts: ReadonlyArray<readonly [env: Environment, ...faults: string[]]> = [
   ...['127.0.0.1', '0.0.0.0', '::'].map(HTTP_HOST =>
@@ -214,6 +215,14 @@ const conflicts: ReadonlyArray<readonly [env: Environment, ...faults: string[]]>
   [{ DATABASE_REPLICA_URL: other }, 'DATABASE_REPLICA_URL: must have the same user as DATABASE_URL',
     'DATABASE_REPLICA_URL: must have the same database as DATABASE_URL'],
   [{ DATABASE_URL: '', DATABASE_REPLICA_URL: other }, 'DATABASE_URL: required'],
+  ...([
+    ['app.example.com', `${origins} "app.example.com"`],
+    ['https://app.example.com/',
+      `${origins} "https://app.example.com/" (its origin is https://app.example.com)`],
+    ['https://app.example.com,*', '* cannot be combined with origins'],
+    ['a,', 'expected a comma-separated list without empty elements, got "a,"']
+  ] as const).map(([CORS_ORIGINS, fault]) =>
+    [{ CORS_ORIGINS }, `CORS_ORIGINS: ${fault}`] as const),
   [{ ...collector, OTEL_TRACES_EXPORTER: 'zipkin', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' },
     'OTEL_TRACES_EXPORTER: expected otlp', 'OTEL_EXPORTER_OTLP_PROTOCOL: expected http/protobuf']
 ]
