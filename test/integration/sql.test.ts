@@ -27,16 +27,18 @@ t.test('the text of a statement does not depend on the number of many rows', asy
   types.remember(JSON.stringify([{
     schema: 'public',
     name: 'items',
-    columns: [['n', 1700, -1, 'b', 'pg_catalog', 'numeric', 'N', 0]]
+    columns: ['n', 'm'].map(name => [name, 1700, -1, 'b', 'pg_catalog', 'numeric', 'N', 0])
   }]))
   const findings: readonly FindColumns[] = [table => types.lookup(table), () => undefined]
   for (const [i, findColumns] of findings.entries()) {
-    const insert = (rows: number): CompiledStatement | undefined => {
-      const values = Array.from({ length: rows }, (_, n) => ({ n }))
+    const insert = (rows: number, isMixed = false): CompiledStatement | undefined => {
+      const values = Array.from({ length: rows }, (_, i) =>
+        ({ [isMixed && i % 2 > 0 ? 'm' : 'n']: i }))
       const batch = [op.insert('i', 'items', values)] as unknown as Batch
       return compile(planBatch(batch, limits), { ...limits, ...nothing, findColumns })[0]
     }
     t.equal(insert(17)?.text, insert(MAX_ROWS)?.text)
+    t.equal(insert(300, true)?.text, insert(MAX_ROWS, true)?.text, 'rows with other columns')
     for (const rows of [1, MAX_ROWS]) {
       t.equal(insert(rows)?.prepare, i === 0, 'only statements of known tables are prepared')
     }

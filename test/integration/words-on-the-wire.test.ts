@@ -54,10 +54,6 @@ function createTables (_: Word, n: number): string {
 const insert = (table: string, values: readonly object[], more: object = {}): object =>
   op.insert('i', table, values, more)
 const select = (table: string, more: object = {}): object => op.select('s', table, more)
-const source = ({ orders }: Tables): object => op.select('src', orders, {
-  where: { id: { lt: 0 } },
-  order: [{ id: 'desc' }]
-})
 const rows = (count: number, row: (i: number) => object): readonly object[] =>
   Array.from({ length: count }, (_, i) => row(i))
 
@@ -70,8 +66,6 @@ const words: readonly Word[] = [
       where: { id: { eq: n } }
     })
   ]],
-  ['many rows', ({ items }, n) =>
-    [insert(items, rows(200, i => ({ order_id: n, sku: `${i}`, qty: i })))]],
   ['upsert', ({ items }, n) => [
     insert(items, [{ order_id: -1, sku: 'apple', qty: n }, { order_id: n, sku: 'x', qty: 1 }], {
       on_conflict: { columns: ['order_id', 'sku'], do: 'update' },
@@ -139,40 +133,8 @@ const words: readonly Word[] = [
       with: { items: { table: items, on: { order_id: 'id' }, order: [{ sku: 'asc' }] } }
     })
   ]],
-  ['when and $first', ({ orders, items }, n) => [
-    select(orders, { where: { id: { eq: n } } }),
-    insert(orders, [{ id: n }], { when: { s: 0 } }),
-    op.insert('item', items, [{ order_id: { $first: ['$s.0.id', '$i.0.id'] }, sku: 'x' }], {
-      when: { i: { min: 1 } }
-    })
-  ]],
-  ['references', (tables, n) => [
-    source(tables),
-    insert(tables.items, [{ order_id: n, sku: '$src.0.status', qty: '$src.0.id' }]),
-    insert(tables.orders, [{
-      id: n,
-      status: '$src.0.status',
-      tags: '$src.0.tags',
-      data: '$src.0.data',
-      placed: '$src.0.placed'
-    }], { id: 'copy' }),
-    op.update('u', tables.orders, {
-      set: { data: { from: '$i.0.order_id' }, placed: '$src.0.placed' },
-      where: { id: { eq: '$copy.0.id' } }
-    })
-  ]],
-  ['lists of references', (tables, n) => [
-    source(tables),
-    select(tables.items, { where: { order_id: { in: '$src.*.id' } } }),
-    insert(tables.items, rows(20, i => ({ order_id: n + i, sku: 'x', qty: `$src.${i % 2}.id` }))),
-    op.delete('d', tables.items, {
-      where: { order_id: { nin: ['$src.0.id', '$src.1.id', -3] }, qty: { eq: '$i.3.qty' } }
-    })
-  ]],
   ['Idempotency-Key', ({ orders }, n) => [insert(orders, [{ id: n, data: { n } }]), select(orders)],
-    n => ({ 'idempotency-key': `key-${n}` })],
-  ['a dry run', ({ orders }, n) => [insert(orders, [{ id: n, tags: ['a'] }])],
-    () => ({ prefer: 'tx=rollback' })]
+    n => ({ 'idempotency-key': `key-${n}` })]
 ]
 
 const schema = `
