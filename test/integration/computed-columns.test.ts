@@ -3,8 +3,8 @@
  * called as often as in handwritten SQL, and aggregates are refused.
  */
 import t from 'tap'
+import { untilBlocked } from '../support/database/hold.ts'
 import { useService } from '../support/service.ts'
-import { until } from '../support/until.ts'
 
 const schema = `
   create table t (id int primary key, a int, data jsonb);
@@ -28,7 +28,8 @@ const schema = `
       perform nextval('calls'); return $1.id; end $$;
   grant all on t, calls to oneflight_user`
 
-const { post, database: { sql, name } } = await useService(t, { schema })
+const { post, database } = await useService(t, { schema })
+const { sql } = database
 
 /** Runs a select and returns its rows and the number of function calls. */
 async function select (
@@ -137,11 +138,7 @@ t.test('a row that is locked after a wait is returned in its latest state', asyn
       order: [{ 'text_doc->x->a': 'asc' }],
       lock: 'update'
     }])
-    await until(async () =>
-      (await sql`
-      select from pg_stat_activity
-      where datname = ${name} and wait_event_type = 'Lock'`).length === 1
-    )
+    await untilBlocked(database)
     return { waiting }
   })
   t.same((await pending.waiting).body.data, { s: [{ x: 7, a: 7 }] })

@@ -3,9 +3,9 @@
  * batch is held at a chosen point by a row that the test has locked.
  */
 import t, { type Test } from 'tap'
+import { untilBlocked } from '../support/database/hold.ts'
 import * as op from '../support/operations.ts'
 import { useService, type Answer } from '../support/service.ts'
-import { until } from '../support/until.ts'
 
 const schema = `
   create table jobs (id int primary key, prio int, state text not null default 'new',
@@ -29,7 +29,7 @@ interface Held {
 }
 
 const service = await useService(t, { schema, env: { POOL_SIZE: '6', MAX_ROWS: '5' } })
-const { sql, name } = service.database
+const { sql } = service.database
 
 /** Takes a lock in a separate transaction. */
 async function hold (t: Test, text = 'select from gate where id = 1 for update'): Promise<Held> {
@@ -46,14 +46,6 @@ async function hold (t: Test, text = 'select from gate where id = 1 for update')
   return { run: text => connection.unsafe(text), open }
 }
 
-/** Resolves when `count` batches wait for a lock. */
-const waiting = (count = 1): Promise<unknown> =>
-  until(async () =>
-    (await sql`select from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'
-      and wait_event_type = 'Lock'`)
-      .length === count
-  )
-
 /** Ids of the rows that a session can lock with `mode` at once. */
 async function free (mode = 'update'): Promise<number[]> {
   const rows = await sql.unsafe(`select id from jobs order by id for ${mode} skip locked`)
@@ -69,7 +61,7 @@ async function whileLocked (
 ): Promise<Answer> {
   const held = await hold(t)
   const answer = service.post([op.select('s', 'jobs', select), ...more, gate])
-  await waiting()
+  await untilBlocked(service.database)
   await check()
   await held.open()
   return await answer
@@ -132,7 +124,7 @@ t.test('a lock waits for the row as it is then, and evaluates its condition agai
     await sql`update jobs set state = 'new'`
     const held = await hold(t, "update jobs set state = 'changed' where id = 2")
     const answer = service.post([op.select('s', 'jobs', { ...select, lock: 'update' })])
-    await waiting()
+    await untilBlocked(service.database)
     await held.run('commit')
     await held.open()
     t.same((await answer).body.data.s, found)

@@ -3,9 +3,9 @@
  * many requests run at the same time.
  */
 import t, { type Test } from 'tap'
+import { untilBlocked } from '../support/database/hold.ts'
 import { asCustomer, useShopService } from '../support/database/shop.ts'
 import { ask, type Answer, type ServiceUnderTest } from '../support/service.ts'
-import { until } from '../support/until.ts'
 
 interface Shop extends ServiceUnderTest {
   readonly sql: ServiceUnderTest['database']['sql']
@@ -17,17 +17,13 @@ interface Shop extends ServiceUnderTest {
 
 async function useShop (t: Test): Promise<Shop> {
   const service = await useShopService(t, { env: { POOL_SIZE: '8' } })
-  const { sql, name: database } = service.database
-  await sql.unsafe(`alter database ${database} set deadlock_timeout = '10ms'`)
+  const { sql, name } = service.database
+  await sql.unsafe(`alter database ${name} set deadlock_timeout = '10ms'`)
   return {
     ...service,
     sql,
     send: (name, parameters, sub) => service.run(name, parameters, { headers: asCustomer(sub) }),
-    untilBlocked: batches =>
-      until(async () =>
-        (await sql`select from pg_stat_activity
-          where datname = ${database} and wait_event_type = 'Lock'`).length === batches
-      )
+    untilBlocked: batches => untilBlocked(service.database, batches)
   }
 }
 

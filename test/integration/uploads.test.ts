@@ -7,6 +7,7 @@ import { once } from 'node:events'
 import { request, type ClientRequest, type IncomingMessage } from 'node:http'
 import { json } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
+import { untilBlocked } from '../support/database/hold.ts'
 import * as op from '../support/operations.ts'
 import { failed, headersOfBatch, on } from '../support/shorthand.ts'
 import { ask, token, useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
@@ -245,8 +246,7 @@ t.test('a type that changes after the rows have arrived is a conflict', async t 
   await sql.begin(async tx => {
     await tx`alter table readings alter column value type numeric(6, 2)`
     answer = upload('load', [{ id: 2, value: 1.125 }])
-    await until(async () => (await sql`select from pg_stat_activity
-      where datname = ${service.database.name} and wait_event_type = 'Lock'`).length === 1)
+    await untilBlocked(service.database)
   })
   t.match(await answer, {
     status: 409, body: { error: { code: 'serialization_failure', retryable: true } }

@@ -12,20 +12,24 @@ export interface HeldRow {
   free(): Promise<void>
 }
 
+const countWaiting = async ({ sql }: Pick<Database, 'sql'>): Promise<number> =>
+  (await sql`select from pg_stat_activity where datname = current_database()
+    and wait_event_type = 'Lock'`).length
+
+/** Resolves when this number of sessions of the database waits for a lock. */
+export const untilBlocked = (database: Pick<Database, 'sql'>, batches = 1): Promise<unknown> =>
+  until(async () => await countWaiting(database) === batches)
+
 /** Locks the rows of `query` until `free` is called. */
 export async function holdRow (
-  { sql }: Pick<Database, 'sql'>,
+  database: Pick<Database, 'sql'>,
   query = 'select from slots where id = 0'
 ): Promise<HeldRow> {
-  const connection = await sql.reserve()
+  const connection = await database.sql.reserve()
   await connection.unsafe(`begin; ${query} for update`)
-  const count = async (): Promise<number> =>
-    (await sql`select from pg_stat_activity where datname = current_database()
-      and wait_event_type = 'Lock'`)
-      .length
   return {
-    count,
-    awaited: (batches = 1) => until(async () => await count() === batches),
+    count: () => countWaiting(database),
+    awaited: batches => untilBlocked(database, batches),
     async free () {
       await connection.unsafe('rollback')
       connection.release()
