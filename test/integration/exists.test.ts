@@ -35,28 +35,6 @@ const schema = `
 `
 const service = await useService(t, { schema })
 
-t.test('a filter of an upsert can look into another table', async t => {
-  const upsert = (status: string): object => op.insert(
-    'i', 'customers',
-    [{ id: 1, name: 'new' }, { id: 4, name: 'new' }],
-    {
-      on_conflict: {
-        columns: ['id'],
-        do: 'update',
-        set: { name: { $excluded: 'name' } },
-        where: {
-          exists: { table: 'orders', on: { customer_id: 'id' }, where: { status: { eq: status } } }
-        }
-      },
-      returning: ['id', 'name']
-    }
-  )
-  for (const [status, rows] of [['paid', [{ id: 1, name: 'new' }]], ['lost', []]] as const) {
-    const { body } = await service.post([upsert(status)], { headers: { prefer: 'tx=rollback' } })
-    t.same(body.data, { i: rows })
-  }
-})
-
 t.test('policies and privileges of the other table apply', async t => {
   const select = (table: string): object =>
     op.select('s', 'customers', { where: { exists: { table, on: { customer_id: 'id' } } } })

@@ -162,26 +162,6 @@ t.test('combinators match the same rows as SQL', async t => {
   ])
 })
 
-t.test('an operand or operator that does not fit the column is an error of PostgreSQL', async t => {
-  const rows: ReadonlyArray<readonly [where: object, code: string]> = [
-    [{ n: { like: '1%' } }, 'undefined_function'],
-    [{ n: { eq: 'x' } }, 'invalid_text_representation'],
-    [{ n: { in: [1, 'x'] } }, 'invalid_text_representation'],
-    [{ txt: { match: '(' } }, 'invalid_regular_expression'],
-    [{ nope: { eq: 1 } }, 'undefined_column'],
-    [{ n: { eq: { $col: 'nope' } } }, 'undefined_column']
-  ]
-  const select = { op: 'select', table: 'things' }
-  for (const [where, code] of rows) {
-    const { status, body } = await service.post(
-      [{ id: 'a', ...select }, { id: 'o', ...select, where }]
-    )
-    t.match({ status, error: body.error }, {
-      status: 400, error: { type: 'execution_error', code, committed: false, op: 'o', index: 1 }
-    }, JSON.stringify(where))
-  }
-})
-
 const noValue = differsOneByOne('a plan has no value for a reference')
 t.test('filters use the expected indexes', noValue, async t => {
   const service = await useService(t, {
