@@ -1,6 +1,6 @@
 /**
  * Tests computed columns, which are functions of a row that are read as columns. Each function is
- * called as often as in handwritten SQL, and aggregates are refused.
+ * called as often as in handwritten SQL. returning.test.ts has names of aggregates.
  */
 import t from 'tap'
 import { untilBlocked } from '../support/database/hold.ts'
@@ -149,20 +149,4 @@ t.test('the JSON null is compared only with JSON', async t => {
     ({ id: 's', op: 'select', table: 't', where: { [column]: { eq: { $value: null } } } })
   t.match((await post([where('doc')])).body, { data: { s: [] } })
   t.match((await post([where('note')])).body.error, { code: 'value_invalid', message: /"note"/ })
-})
-
-t.test('an aggregate cannot be read as a column', async t => {
-  const queries = [
-    { columns: ['count'] },
-    { columns: ['jsonb_agg->0'], order: [{ 'jsonb_agg->0': 'asc' }] },
-    { order: [{ count: 'asc' }] },
-    { where: { count: { gt: 0 } } }
-  ]
-  for (const query of queries) {
-    t.match(
-      await post([{ id: 's', op: 'select', table: 't', ...query }]),
-      { status: 400, body: { error: { code: 'undefined_column', op: 's' } } },
-      JSON.stringify(query)
-    )
-  }
 })

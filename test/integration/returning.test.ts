@@ -216,6 +216,7 @@ t.test('a missing column is an error, even if a type, table or function has its 
     [{ columns: ['status', { fn: 'count' }] }, 'grouping_error'],
     // Names of aggregates
     [{ table: 'plain', columns: ['count'] }, 'undefined_column'],
+    [{ table: 'plain', columns: ['jsonb_agg->0'] }, 'undefined_column'],
     [{ table: 'plain', columns: ['k', 'array_agg'], group_by: ['k'] }, 'undefined_column'],
     [{ table: 'plain', order: [{ count: 'asc' }] }, 'undefined_column'],
     [{ table: 'plain', op: 'delete', all: true, returning: ['count'] }, 'undefined_column']
