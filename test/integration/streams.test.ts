@@ -198,19 +198,6 @@ t.test('property: a stream has the rows of the response', async t => {
   t.ok(compared > 100, `${compared} rows`)
 })
 
-t.test('a named batch', async t => {
-  const path = '/batches/some'
-  for (let i = 0; i < 3; i++) {
-    t.strictSame(
-      await stream({ id: 2 }, { path }),
-      success([{ id: 1 }, { id: 2 }], 2, 'found')
-    )
-  }
-  t.match(await service.run('some', { id: 2 }), {
-    body: { data: { found: [{ id: 1 }, { id: 2 }] } }
-  })
-})
-
 /** Values of Accept, and whether a batch that can be streamed is. */
 const accepts: ReadonlyArray<readonly [accept: string | undefined, streams: boolean]> = [
   [undefined, false], ['*/*', false], ['application/x-ndjson2', false],
