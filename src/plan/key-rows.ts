@@ -212,9 +212,9 @@ function planGroup (
   for (const { column } of cells) context.nameStored(column, ['values', position, column])
   const own = cells.map(cell => isField(cell, rows.length))
   const fields: RowField[] = [
-    ...keys.map(({ column }) => ({ column, modifier: undefined })),
-    ...cells.filter((_, i) => own[i])
-  ].map(({ column, modifier }, i) => ({ name: fieldName(i + 1), column, modifier }))
+    ...keys.map(({ column, name }) => ({ column, modifier: undefined, member: name })),
+    ...cells.filter((_, i) => own[i]).map(({ column, modifier }) => ({ column, modifier }))
+  ].map((field, i) => ({ name: fieldName(i + 1), ...field }))
   const members = rows.map(({ position, keys, cells }): readonly DocumentMember[] => [
     { column: fieldName(0), value: position, path: [] },
     ...[

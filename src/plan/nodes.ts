@@ -249,6 +249,8 @@ export interface RowField {
   readonly name: string
   readonly column: string
   readonly modifier: ModifierName | undefined
+  /** The member of the rows in the request, if `key` gives it a name (`as`). */
+  readonly member?: string | undefined
 }
 
 /**

@@ -5,7 +5,7 @@ import type { Issue } from '../../schemas/error.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import { shorten } from '../plan/check/issues.ts'
 import { assignmentsOf, type ValuePlace } from '../plan/find-value.ts'
-import type { PlanNode } from '../plan/nodes.ts'
+import type { BulkUpdateNode, PlanNode, RowField } from '../plan/nodes.ts'
 import type { Plan } from '../plan/plan.ts'
 import { sourceOf } from '../plan/source.ts'
 import type { RefusedValue, SlotPlace } from '../sql/statement/slot.ts'
@@ -60,16 +60,40 @@ export function pathOf (
   // The columns of a key are compared with the values of a row.
   if (isCompared && row === undefined) return isOfWhere(node) ? ['where'] : []
   if (row !== undefined && node.kind === 'insert') return ['values', row, column]
+  if (node.kind === 'bulk_update') return pathInRows(node, { column, row, isCompared })
   if (node.kind === 'call') return ['args', column]
   const computed = assignmentsOf(node).find(assignment => assignment.column === column)
-  const modifier = computed?.modifier === undefined || computed.modifier === '$value'
-    ? []
-    : [computed.modifier]
-  if (row !== undefined) return ['values', row, column, ...modifier]
+  const modifier = modifierIn(computed)
   if (node.kind !== 'insert') return ['set', column, ...modifier]
   const isQuery = node.query?.columns.includes(column) === true ||
     node.query?.computed.includes(computed as never) === true
   return [...isQuery ? ['columns'] : ['on_conflict', 'set'], column, ...modifier]
+}
+
+/**
+ * The path of a value in the rows of an update by key. Without `row`, it is computed once for the
+ * rows of a group.
+ */
+function pathInRows (
+  { groups }: BulkUpdateNode,
+  { column, row, isCompared }: SlotPlace
+): Issue['path'] {
+  const isOfColumn = (value: { readonly column: string }): boolean => value.column === column
+  const [group, ...others] = groups.filter(({ positions, computed }) =>
+    row === undefined ? computed.some(isOfColumn) : positions.includes(row))
+  if (group === undefined || others.length > 0) return ['values']
+  const fields = group.fields.filter(isOfColumn)
+  const { modifier, member = column }: Partial<RowField> =
+    fields.find(({ modifier }) => (modifier === undefined) === isCompared) ?? fields[0] ??
+    group.computed.find(isOfColumn) ?? {}
+  return ['values', row ?? group.positions[0] as number, member, ...modifierIn({ modifier })]
+}
+
+/** The step of a path that a modifier is; a value itself has none. */
+function modifierIn (
+  { modifier = '$value' }: Partial<Pick<RowField, 'modifier'>> = {}
+): readonly string[] {
+  return modifier === '$value' ? [] : [modifier]
 }
 
 /** Whether the conditions of an operation are only those of `where`. */

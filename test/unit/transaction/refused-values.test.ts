@@ -29,6 +29,13 @@ const nodes = {
   update: plan(op.update('u', 't', { set: { a: { $inc: 1 } }, where })),
   joined: plan(op.update('u', 't', { set: { a: 1 }, from, where })),
   keyed: plan(op.update('u', 't', { key: ['a'], values: [{ a: 1, b: { $inc: 1 } }] })),
+  groups: plan(op.update('u', 't', {
+    key: [{ column: 'a', as: 'old' }],
+    values: [
+      { old: 1, b: { $inc: 1 } }, { old: 2, b: { $inc: 1 } }, { old: 3, b: { $dec: 1 } },
+      { old: 4, a: 1 }, { old: 5, c: { $inc: 1 } }, { old: 6, c: { $dec: 1 } }
+    ]
+  })),
   delete: plan(op.delete('d', 't', { where })),
   select: plan(op.select('s', 't', { where })),
   grouped: plan(op.select('s', 't', {
@@ -51,12 +58,26 @@ t.test('a value in a condition', async t => {
 t.test('a value that is stored', async t => {
   const stored = { column: 'a', row: 3 }
   t.strictSame(pathOf(nodes.insert, stored), ['values', 3, 'a'])
-  t.strictSame(pathOf(nodes.keyed, { column: 'b', row: 3 }), ['values', 3, 'b', '$inc'])
+  t.strictSame(pathOf(nodes.keyed, { column: 'b' }), ['values', 0, 'b', '$inc'])
+  t.strictSame(pathOf(nodes.keyed, { column: 'z', row: 0 }), ['values', 0, 'z'])
   t.strictSame(pathOf(nodes.insert, { column: 'b' }), ['on_conflict', 'set', 'b'])
   t.strictSame(pathOf(nodes.query, { column: 'a' }), ['columns', 'a'])
   t.strictSame(pathOf(nodes.query, { column: 'b' }), ['on_conflict', 'set', 'b'])
   t.strictSame(pathOf(nodes.update, { column: 'a' }), ['set', 'a', '$inc'])
   t.strictSame(pathOf(nodes.call, { column: 'a' }), ['args', 'a'])
+})
+
+t.test('a value in the rows of an update by key', async t => {
+  const rows: ReadonlyArray<readonly [Parameters<typeof pathOf>[1], ...path: unknown[]]> = [
+    [{ column: 'b', row: 1 }, 'values', 1, 'b', '$inc'],
+    [{ column: 'b' }, 'values', 2, 'b', '$dec'],
+    [{ column: 'c' }, 'values'],
+    [{ column: 'a', row: 2, isCompared: true }, 'values', 2, 'old'],
+    [{ column: 'a', row: 3, isCompared: true }, 'values', 3, 'old'],
+    [{ column: 'a', row: 3 }, 'values', 3, 'a'],
+    [{ column: 'a', row: 2 }, 'values', 2, 'old']
+  ]
+  for (const [place, ...path] of rows) t.strictSame(pathOf(nodes.groups, place), path)
 })
 
 t.test('a value that was found by its text', async t => {
