@@ -51,7 +51,9 @@ const schema = `
   create table medium (id int primary key, n int);
   insert into medium select i, i from generate_series(0, 9999) as i;
   analyze big, medium;
-  grant all on articles, codes, parts, low, summed, secret, noted, docs, big, medium
+  create table laps (took interval minute to second, word text);
+  insert into laps values ('1:02', '1:02');
+  grant all on laps, articles, codes, parts, low, summed, secret, noted, docs, big, medium
     to oneflight_user;
   grant select, update (open) on partly to oneflight_user;
 `
@@ -74,6 +76,10 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
       { sku: 'apple', qty: { $inc: 1 }, region: '"' }
     ]
   }], [{ sku: 'pear', qty: 7, region: 'x' }, { sku: 'apple', qty: 11, region: '"' }]],
+  ['a key by reference is read like a literal, without the fields of an interval', [
+    op.select('word', 'laps'),
+    op.update('u', 'laps', { key: ['took'], values: [{ took: '$word.0.word', word: 'x' }] })
+  ], []],
   ['many rows, of which two have one key', [{
     ...codes,
     key: ['word'],

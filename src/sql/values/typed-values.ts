@@ -311,25 +311,26 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     return type && slot(value, type, { column })
   }
 
-  /** The value of a reference that is stored, in the type of a column. */
+  /** The value of a reference in a row, in the type of a column. `isCompared`: it is a key. */
   storedReference (
     reference: Reference,
     column: string,
     { row, isCompared = false }: StoredPlace = {}
   ): Fragment {
-    return this.#writeParameter(reference, { column, row, stored: true }) ??
-      this.#readReference(reference, toPath(column), { row, isCompared, stored: true })
+    const stored = !isCompared
+    return this.#writeParameter(reference, { column, row, stored, isOperand: false }) ??
+      this.#readReference(reference, toPath(column), { row, isCompared, stored })
   }
 
   /** Builds the value of a parameter that is stored; undefined: its type is not known. */
   #writeParameter (
     { parameter: of }: Reference,
-    place: SlotPlace & Pick<StoredConversion, 'as' | 'stored'>
+    place: SlotPlace & Pick<StoredConversion, 'as' | 'stored'> & { readonly isOperand?: boolean }
   ): Fragment | undefined {
     if (of === undefined) return undefined
     const { column, as = 'value', stored = false } = place
     const type = this.writtenType(column, { as, stored })
-    return type && this.#write(of, type, { ...place, isOperand: !stored })
+    return type && this.#write(of, type, { isOperand: !stored, ...place })
   }
 
   /** Builds a reference in the type of a column path. */
