@@ -293,13 +293,18 @@ export function modifierHelp (node: PlanNode, place: ValuePlace): string | undef
     }.`
 }
 
-/** The name of a place in messages. */
-export function placeName ({ column, row }: ValuePlace, node: PlanNode): string {
+/** The name of a place in messages. `steps`: the path into its value. */
+export function placeName (
+  { column, row }: ValuePlace,
+  node: PlanNode,
+  steps: ReadonlyArray<string | number> = []
+): string {
+  const inside = steps.length === 0 ? '' : `, at ${steps.join('.')}`
   if (node.kind === 'call' && node.args.some(([name]) => name === column)) {
-    return `Argument "${column}"`
+    return `Argument "${column}"${inside}`
   }
   const [rows, member] = sourceOf(node)?.kind === 'rows' ? ['from', 'member'] : ['values', 'column']
-  return `${row === undefined ? 'Column' : `Row ${row} of ${rows}, ${member}`} "${column}"`
+  return `${row === undefined ? 'Column' : `Row ${row} of ${rows}, ${member}`} "${column}"${inside}`
 }
 
 /** Whether there is no function that the operation could call. */

@@ -37,9 +37,8 @@ function toIssue (
 ): Issue {
   const place = { column, row }
   const steps = issue.problem === 'member' ? issue.path.slice(0, -1) : issue.path
-  const inside = steps.length === 0 ? '' : `, at ${steps.join('.')}`
   const help = modifierHelp(node, place)
-  const message = `${placeName(place, node)}${inside}: ${describeIssue(issue, help)}`
+  const message = `${placeName(place, node, steps)}: ${describeIssue(issue, help)}`
   return {
     op: node.id,
     index,

@@ -6,12 +6,7 @@ import { idleTimeoutMs } from '../../schemas/database.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import type { PlanNode } from '../plan/nodes.ts'
 import type { PlannedBatch } from '../plan/plan-batch.ts'
-import {
-  wantsQueryPlan,
-  type BatchRequest,
-  type Compiler,
-  type CompileSettings
-} from '../sql/compiler.ts'
+import { wantsQueryPlan, type BatchRequest, type CompileSettings } from '../sql/compiler.ts'
 import { mayCommit, type CompiledBatch } from '../sql/frame/compiled-batch.ts'
 import { choosePool, type Database } from './decorators.ts'
 import { executeBatch, type ExecuteOptions } from './execute.ts'
@@ -77,7 +72,9 @@ export async function runBatch (
   options: RunBatchOptions
 ): Promise<BatchResult> {
   const { database } = options
-  const batch = compileAll(planned, request, database.compiler)
+  const batch = database.compiler.compile(planned, request)
+  // Errors of the operations are found without a connection.
+  batch.operations()
   const compiledAt = performance.now()
   const { position, rowSink } = request
   const outcome = limitRows(
@@ -140,17 +137,6 @@ async function describeFailure (outcome: Failed, sent: Sent): Promise<Failure> {
 
 /** Longest search for names that are similar to an unknown one. */
 const LOOK_UP_TIMEOUT_MS = 2000
-
-/** Also compiles the operations, so that their errors are found without a connection. */
-function compileAll (
-  planned: PlannedBatch,
-  request: BatchRequest,
-  compiler: Compiler
-): CompiledBatch {
-  const batch = compiler.compile(planned, request)
-  batch.operations()
-  return batch
-}
 
 /**
  * Longest wait until the replica has the position of a request. A replica that is further behind

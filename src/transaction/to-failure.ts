@@ -322,9 +322,8 @@ function countRows (count: number): string {
 /** Which value does not fit, why, and what to write instead. */
 function describeValue ({ problem, path, type = '' }: ValueIssue, node: PlanNode): string {
   const [row = '', column = '', ...steps] = path
-  const inside = steps.length === 0 ? '' : `, at ${steps.join('.')}`
   const valuePlace = { column, row: row === '' ? undefined : Number(row) }
-  const place = `${placeName(valuePlace, node)}${inside}`
+  const place = placeName(valuePlace, node, steps)
   const help = modifierHelp(node, valuePlace)
   switch (problem) {
     case 'array':
