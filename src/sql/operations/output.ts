@@ -1,7 +1,6 @@
 /**
  * SQL for the output of an operation, also for whether a row is inserted or updated.
  */
-import type { Type } from '../../catalogue/type.ts'
 import {
   constant,
   empty,
@@ -79,7 +78,7 @@ export class OutputColumns implements ComparedColumns {
     this.#output = output
   }
 
-  typeOf (column: string): Type | undefined {
+  typeOf (column: string): ReturnType<RowColumns['typeOf']> {
     return typeOfOutput(this.#output, column, name => this.#values.typeOf(name))
   }
 

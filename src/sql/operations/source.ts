@@ -1,7 +1,6 @@
 /**
  * Builds the query of `from`, and what joins an update or a delete to its rows.
  */
-import type { Type } from '../../catalogue/type.ts'
 import {
   empty,
   identifier,
@@ -49,7 +48,7 @@ function typeOfField (
   { fields }: RowsSource,
   name: string,
   columns: TableColumns | undefined
-): Type | undefined {
+): ReturnType<RowColumns['typeOf']> {
   const { type } = fields.find(field => field.name === name) as SourceField
   return typeof type === 'string' ? typeOfCast(type) : columns?.get(type.path.column)?.type
 }
