@@ -12,7 +12,7 @@ import { runCommand } from '../../src/cli/main.ts'
 import { useDatabase } from '../support/database/database.ts'
 import * as op from '../support/operations.ts'
 import { oneflight, program, runInside, type Ended } from '../support/process/cli.ts'
-import { childEnvironment, startGroup } from '../support/process/process.ts'
+import { startMain } from '../support/process/process.ts'
 import { answering, SECRET, token, useService, type ServiceUnderTest } from '../support/service.ts'
 import { on } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
@@ -426,17 +426,10 @@ t.test('start and migrate work like npm start and npm run migrate', async t => {
     err: /^oneflight: DATABASE_URL: required\n/
   })
   for (const args of [[], ['start']]) {
-    const { child, output, ended } = startGroup(t, [
-      process.execPath,
-      ['--disable-warning=ExperimentalWarning', program, ...args]
-    ], {
-      env: childEnvironment({
-        DATABASE_URL: loginUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0'
-      })
-    })
-    const address = await until(() =>
-      /main server listening at (http:\/\/[^"]+)/.exec(output())?.[1])
-    await answering(`${address}/health`)
+    const { child, address, ended } = startMain(t, {
+      DATABASE_URL: loginUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0'
+    }, [program, ...args])
+    await answering(`${await until(() => address('main'))}/health`)
     child.kill('SIGTERM')
     t.equal(await ended, 0)
   }

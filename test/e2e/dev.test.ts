@@ -2,8 +2,7 @@
  * `npm run dev` as a separate process in an empty folder: the printed commands work, data survive a
  * restart but not a reset, and no server is left running.
  */
-import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
+import { spawnSync } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -11,12 +10,13 @@ import postgres from 'postgres'
 import t, { type Test } from 'tap'
 import { signToken } from '../../src/auth/token.ts'
 import { readBlocks, readPage } from '../support/docs/pages.ts'
+import { startGroup, type Group } from '../support/process/process.ts'
 import { ask } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 const program = resolve(import.meta.dirname, '../../scripts/dev/main.ts')
 
-interface Running {
-  readonly child: ChildProcess
+interface Running extends Group {
   readonly printed: string
 }
 
@@ -37,28 +37,17 @@ async function start (
   { args = [], extra = {} }: Options = {}
 ): Promise<Running> {
   const { DATABASE_URL: _, ...env } = process.env
-  const child = spawn(process.execPath, [program, ...args], {
+  const group = startGroup(t, [process.execPath, [program, ...args]], {
     cwd: folder,
-    env: { ...env, ...extra, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', QUEUE_TIMEOUT_MS: '20000' },
-    stdio: ['ignore', 'pipe', 'inherit']
+    env: { ...env, ...extra, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', QUEUE_TIMEOUT_MS: '20000' }
   })
-  // Does nothing if the process has ended.
-  t.teardown(() => child.kill('SIGTERM'))
-  let printed = ''
-  child.stdout.setEncoding('utf8')
-  for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) {
-    printed += chunk as string
-    if (printed.includes('Ctrl-C')) break
-  }
-  return { child, printed }
+  await until(() => group.output().includes('Ctrl-C') || group.child.exitCode !== null)
+  return { ...group, printed: group.output() }
 }
 
-async function stop ({ child }: Running, signal: NodeJS.Signals): Promise<number | null> {
-  const ended = once(child, 'close')
-  child.stdout?.resume()
+function stop ({ child, ended }: Running, signal: NodeJS.Signals): Promise<number | string> {
   child.kill(signal)
-  await ended
-  return child.exitCode
+  return ended
 }
 
 function find (printed: string, pattern: RegExp): string {

@@ -56,11 +56,11 @@ const main = join(import.meta.dirname, '../../../src/main.ts')
 /** Starts the service as leader of a process group, with only `env` and what Node needs. */
 export function startMain (
   t: Pick<Test, 'teardown'>,
-  env: Readonly<Record<string, string>>
+  env: Readonly<Record<string, string>>,
+  program: readonly string[] = [main]
 ): Main {
-  const group = startGroup(t, [process.execPath, ['--disable-warning=ExperimentalWarning', main]], {
-    env: childEnvironment(env)
-  })
+  const args = ['--disable-warning=ExperimentalWarning', ...program]
+  const group = startGroup(t, [process.execPath, args], { env: childEnvironment(env) })
   const { output } = group
   return {
     ...group,
