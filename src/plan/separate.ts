@@ -223,7 +223,7 @@ function updateOfRow (
     if (modifier === undefined || modifier === '$value') return []
     const operand = isJoining(modifier)
       ? documentOf(referToValue(position, true))
-      : { kind: 'literal', position } as const
+      : referToRead(position, false)
     return [{ column, modifier, operand }]
   })
   return {
@@ -268,9 +268,14 @@ function replaceReferences<Node extends PlanNode> (
     const position = positions.get(key) ?? first + references.push(reference) - 1
     positions.set(key, position)
     const isList = reference.row === '*'
-    return referTo('', { position, isList, minItems: 0, isOptional: false })
+    return referToRead(position, isList)
   }
   return { node: mapReferences(node, replace), references }
+}
+
+/** A reference to a value that is read from an earlier operation, or that stands in its place. */
+function referToRead (position: number, isList: boolean): Reference {
+  return referTo('', { position, isList, minItems: 0, isOptional: false })
 }
 
 /** Returns a part of a plan with other references. */

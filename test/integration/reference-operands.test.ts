@@ -229,6 +229,15 @@ t.test('operands of arithmetic are numbers, and those of intervals have its fiel
   }
 })
 
+t.test('rows of an update by key read operands as a single row does', async t => {
+  const values = [1, 2].map(id => ({ id, im: { $inc: '$z.tx' } }))
+  const { body } = await post([
+    op.insert('z', 'z', [{ id: 1, tx: '1 day 5' }]),
+    op.update('s', 'counted', { key: ['id'], values, returning: ['im'] })
+  ])
+  t.same(body.data?.s, [{ im: '1 day 00:10:00' }, { im: '1 day 05:05:00' }])
+})
+
 t.test('values that only compare are read without the fields of the type', async t => {
   const find = (where: object): Promise<Answer> =>
     post([
