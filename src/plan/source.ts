@@ -65,9 +65,7 @@ interface PlannedSource {
 /** Plans a query whose shape is valid. */
 function planSource (members: SourceMembers, place: Place): PlannedSource {
   const { context } = place
-  const { columns, distinct = false, group_by: groupBy = [], having, order, limit, offset } =
-    members
-  const { where } = members
+  const { columns, where, distinct = false, group_by: groupBy = [], having, order } = members
   for (const name of ['group_by', 'having', 'distinct'] as const) {
     if (members[name] === undefined || columns !== undefined) continue
     const message = `"${name}" requires "columns".`
@@ -79,7 +77,7 @@ function planSource (members: SourceMembers, place: Place): PlannedSource {
     ? []
     : planOutput(columns as DeclaredColumns, { ...within(place, 'columns'), table })
   const aggregated = declared.some(({ aggregate }) => aggregate !== undefined)
-  const fixed = columns !== undefined &&
+  const isFixed = columns !== undefined &&
     (distinct || groupBy.length > 0 || having !== undefined || aggregated)
   const source = {
     kind: 'table' as const,
@@ -94,10 +92,10 @@ function planSource (members: SourceMembers, place: Place): PlannedSource {
       declared,
       { ...within(place, 'order'), table }
     ),
-    limit,
-    offset
+    limit: members.limit,
+    offset: members.offset
   }
-  const output = fixed ? fixedOutput(declared, read) : openOutput(declared, read)
+  const output = createOutput(declared, isFixed, read)
   return {
     read: output.read,
     finish: () => table && { ...source, table, output: output.columns() }
@@ -110,37 +108,24 @@ interface SourceOutput {
 }
 
 /**
- * The rows have exactly these columns. With groups or `distinct`, another column would change which
- * rows there are.
+ * The rows have the declared columns, and all others that are read. `isFixed`: no others. With
+ * groups or `distinct`, another column would change which rows there are.
  */
-function fixedOutput (
+function createOutput (
   declared: readonly OutputColumn[],
+  isFixed: boolean,
   readColumn: ReadColumn
 ): SourceOutput {
-  return {
-    columns: () => declared,
-    read (text, place) {
-      const found = findDeclared(declared, text)
-      if (found !== undefined) return found
-      if (!declared.some(isAllColumns)) refuseColumn(text, declared, place)
-      return readColumn(text, place)
-    }
-  }
-}
-
-/** The rows have these columns, and all others that are read. */
-function openOutput (
-  declared: readonly OutputColumn[],
-  readColumn: ReadColumn
-): SourceOutput {
-  const named = declared.filter(column => !isAllColumns(column))
+  const named = isFixed ? declared : declared.filter(column => !isAllColumns(column))
   const others = new Map<string, OutputColumn>()
   return {
     columns: () => [...named, ...others.values()],
     read (text, place) {
       const found = findDeclared(named, text)
       if (found !== undefined) return found
+      if (isFixed && !declared.some(isAllColumns)) refuseColumn(text, declared, place)
       const path = readColumn(text, place)
+      if (isFixed) return path
       // A name with an arrow is free: no column and no alias that is read has one.
       const { name } = others.get(text) ??
         { name: path.keys.length === 0 ? path.column : `->${others.size}` }
