@@ -56,11 +56,8 @@ export interface JsonDocument {
   readonly references: readonly Reference[]
 }
 
-/** One stored value: a literal, a reference, or JSON that contains references (`mixed`). */
-export type Cell =
-  | Literal
-  | { readonly kind: 'mixed', readonly document: JsonDocument }
-  | Reference
+/** One stored value: a literal, a reference, or JSON that contains references. */
+export type Cell = Literal | Reference | JsonDocument
 
 /** Rows, or the new values of one row. */
 export interface StoredJson {

@@ -85,7 +85,7 @@ function readCell (value: Json, references: readonly Reference[]): Cell {
   const number = readNumber(value)
   if (number === undefined) {
     return isNested(value) && hasReference(value)
-      ? { kind: 'mixed', document: splitDocument(writeJson(value), references) }
+      ? splitDocument(writeJson(value), references)
       : { kind: 'literal', value }
   }
   const reference = references[number] as Reference

@@ -213,7 +213,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
         ? this.storedReference(cell, column, { row, isCompared: !stored })
         : this.buildReference(cell, path, { stored: true, as })
     }
-    if (cell.kind === 'mixed') return this.buildJson(cell.document, path, { stored, row })
+    if (cell.kind === 'document') return this.buildJson(cell, path, { stored, row })
     const type = this.writtenType(column, { as, stored })
     return type === undefined
       ? this.#convert(sql`${plainSlot(cell, 'json')}::pg_catalog.json`, path, { as, stored })
