@@ -4,6 +4,7 @@
  */
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
 import {
+  annotations,
   findRecursive,
   findReferred,
   mapChildren,
@@ -13,12 +14,6 @@ import {
 
 /** Maximum characters that inlining adds to a schema. References beyond it stay. */
 const MAX_ADDED = 32_768
-
-/** Keywords that say nothing about a value. Beside a reference they replace those of its schema. */
-const ANNOTATIONS: ReadonlySet<string> = new Set([
-  '$comment', '$defs', 'definitions', 'title', 'description', 'default', 'examples', 'deprecated',
-  'readOnly', 'writeOnly'
-])
 
 const DEFINITIONS = ['$defs', 'definitions'] as const
 
@@ -64,12 +59,12 @@ class Inliner {
   }
 }
 
-/** Joins a referred schema and the keywords beside its reference. */
+/** Joins a referred schema and the keywords beside its reference, which replace its annotations. */
 function join (referred: Json, beside: JsonObject): Json {
   const words = Object.entries(beside)
   if (words.length === 0) return referred
   const isSimple = isObject(referred) && words.every(([word, value]) =>
-    ANNOTATIONS.has(word) || JSON.stringify(referred[word]) === JSON.stringify(value))
+    annotations.has(word) || JSON.stringify(referred[word]) === JSON.stringify(value))
   return isSimple ? { ...referred, ...beside } : { allOf: [referred], ...beside }
 }
 

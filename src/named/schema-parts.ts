@@ -24,6 +24,12 @@ const keywords: ReadonlyMap<string, Form> = new Map([
   ...words('members', 'properties', 'patternProperties', 'dependentSchemas', '$defs', 'definitions')
 ])
 
+/** Keywords that say nothing about values. */
+export const annotations: ReadonlySet<string> = new Set([
+  '$comment', '$defs', 'definitions', 'title', 'description', 'default', 'examples', 'deprecated',
+  'readOnly', 'writeOnly'
+])
+
 /** Lists a schema and all schemas inside of it, in their order. */
 export function listParts (schema: Json, path: Path = []): readonly Part[] {
   return [

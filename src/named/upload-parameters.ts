@@ -9,6 +9,7 @@ import { parseJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { NamedBatch } from './named-batch.ts'
 import { readParameters, resolveSchema, type Parameters } from './parameters.ts'
 import type { PathIssue } from './issues.ts'
+import { annotations } from './schema-parts.ts'
 
 export interface UploadTarget {
   /** The parameter whose rows are the lines of the body. */
@@ -26,21 +27,15 @@ export interface UploadTarget {
 
 type UploadedBatch = Pick<NamedBatch, 'name' | 'schema' | 'planner'>
 
-/** Keywords that say nothing about values. */
-const ANNOTATIONS = [
-  '$comment', '$defs', 'definitions', 'title', 'description', 'default', 'examples', 'deprecated',
-  'readOnly', 'writeOnly'
-]
-
 /** Keywords of the parameters that do not depend on the rows. */
 const ROOT_KEYWORDS: ReadonlySet<string> = new Set([
-  ...ANNOTATIONS, 'type', 'properties', 'required', 'additionalProperties', 'minProperties',
+  ...annotations, 'type', 'properties', 'required', 'additionalProperties', 'minProperties',
   'maxProperties'
 ])
 
 /** Keywords of the list that are checked with a part of its rows, or by their number. */
 const LIST_KEYWORDS: ReadonlySet<string> = new Set([
-  ...ANNOTATIONS, '$ref', 'type', 'items', 'minItems', 'maxItems'
+  ...annotations, '$ref', 'type', 'items', 'minItems', 'maxItems'
 ])
 
 const targets = new WeakMap<UploadedBatch, UploadTarget | Failure>()
