@@ -79,7 +79,7 @@ export class BatchContext implements KnownOperations {
   /** How many names, operators and references were counted. */
   parts = 0
   /** Positions among the values of the batch, by the paths of the values. */
-  readonly #slots: ReadonlyMap<string, number>
+  readonly positions: ReadonlyMap<string, number>
   /** The positions that the plan has. */
   readonly slots = new Set<number>()
 
@@ -93,15 +93,7 @@ export class BatchContext implements KnownOperations {
     this.limits = limits
     this.parameters = parameters
     this.isDeep = isDeep(operations)
-    this.#slots = new Map(values.map((path, position) => [JSON.stringify(path), position]))
-  }
-
-  /** Finds the position of a value. `path`: from the operation with this index. */
-  findSlot (index: number, path: Path): number | undefined {
-    if (this.#slots.size === 0) return undefined
-    const position = this.#slots.get(JSON.stringify([index, ...path]))
-    if (position !== undefined) this.slots.add(position)
-    return position
+    this.positions = new Map(values.map((path, position) => [JSON.stringify(path), position]))
   }
 }
 
@@ -161,7 +153,11 @@ export class PlanContext {
 
   /** Finds the position among the values of the batch of the value with this path. */
   findSlot (path: Path): number | undefined {
-    return this.batch.findSlot(this.index, path)
+    const { batch: { positions, slots }, index } = this
+    if (positions.size === 0) return undefined
+    const position = positions.get(JSON.stringify([index, ...path]))
+    if (position !== undefined) slots.add(position)
+    return position
   }
 
   /**
