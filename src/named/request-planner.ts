@@ -46,9 +46,7 @@ export class RequestPlanner {
   readonly #operations: Batch
   readonly #limits: PlanLimits
   readonly #known: Parameters['known']
-  /** The positions of the parameters whose values are rows. */
-  readonly #rows: ReadonlySet<number>
-  /** The names and positions of these parameters. */
+  /** The names and positions of the parameters whose values are rows. */
   readonly #rowParameters: ReadonlyArray<readonly [name: string, position: number]>
   readonly #name: string
   readonly #plans: PlanCache
@@ -72,9 +70,9 @@ export class RequestPlanner {
     this.#known = known
     this.planOfFile = this.#plan(known)
     const { inserted, documents } = this.planOfFile.usedRows
-    this.#rows = new Set([...inserted, ...documents.map(({ parameter }) => parameter.position)])
+    const rows = new Set([...inserted, ...documents.map(({ parameter }) => parameter.position)])
     const all = Array.from(known, ([name, { position }]) => [name, position] as const)
-    this.#rowParameters = all.filter(([, position]) => this.#rows.has(position))
+    this.#rowParameters = all.filter(([, position]) => rows.has(position))
   }
 
   /** The names of the parameters whose values are rows. */
@@ -125,7 +123,7 @@ export class RequestPlanner {
 
   /** Plans an upload. `values`: those of all parameters, in which the rows do not matter. */
   planUpload (values: readonly Json[], rows: CollectedRows): PlannedBatch {
-    const [position] = this.#rows
+    const [[, position] = []] = this.#rowParameters
     const { columns } = rows
     const own = values.map((value, i) => i === position ? listOfRows(rows.rows) : value)
     return {
