@@ -283,9 +283,6 @@ function mapReferences<Part> (part: Part, replace: (reference: Reference) => Ref
   const map = <Any>(value: Any): Any => mapReferences(value, replace)
   if (typeof part !== 'object' || part === null) return part
   if (Array.isArray(part)) return part.map(map) as Part
-  if (part instanceof Map) {
-    return new Map(Array.from(part, ([key, value]) => [key, map(value)])) as Part
-  }
   if ('kind' in part && part.kind === 'literal') return part
   if ('kind' in part && part.kind === 'reference') {
     const reference = part as unknown as Reference
