@@ -17,8 +17,8 @@ import { useDatabase } from '../support/database/database.ts'
 const builtIn = [
   'bool', 'bytea', 'int8', 'int2', 'int4', 'text', 'json', 'float4', 'float8', 'bpchar', 'varchar',
   'date', 'time', 'timestamp', 'timestamptz', 'timetz', 'numeric', 'uuid', 'jsonb', 'name',
-  '"char"', 'oid', 'inet', 'interval', 'xml', 'box', 'int2vector', 'oidvector', 'aclitem', 'gtsvector',
-  'int4range', 'int4multirange'
+  '"char"', 'oid', 'inet', 'interval', 'xml', 'box', 'int2vector', 'oidvector', 'aclitem',
+  'gtsvector', 'int4range', 'int4multirange'
 ]
 /** Types without such a condition, to which a column may change. */
 const others = ['whole', 'mood', 'pair']
