@@ -4,13 +4,22 @@
  */
 import { Type, type Static } from '@sinclair/typebox'
 
-/** The request body, as far as it is checked as a whole. */
-export type Batch = ReadonlyArray<{ readonly id: string }>
+/** An element of the batch, as the request-level check sees it. */
+export const BatchElement = Type.Object({
+  id: Type.String({
+    description: 'unique in the batch; names the result, also in references'
+  })
+})
 
-/** What the schema of the request body has beside its items. `maxItems` is MAX_OPS. */
-export function batchSchema (maxItems: number) {
-  return { minItems: 1, maxItems, description: 'operations, run in order in one transaction' }
+/** The request body. `maxOps` is MAX_OPS. */
+export function batchSchema (maxOps: number) {
+  return Type.Array(BatchElement, {
+    minItems: 1,
+    maxItems: maxOps,
+    description: 'operations, run in order in one transaction'
+  })
 }
+export type Batch = Static<ReturnType<typeof batchSchema>>
 
 /**
  * The response body with status 200: the rows of each operation by id, rendered by PostgreSQL, or

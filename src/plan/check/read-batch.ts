@@ -1,12 +1,14 @@
 /**
- * Reads the body of `POST /`: bytes → operations, checked as a whole. The route and `oneflight
- * check` share this code, so they accept and refuse the same batches.
+ * Reads the body of `POST /`: bytes → operations, checked as a whole against schemas/batch.ts. The
+ * route and `oneflight check` share this code, so they accept and refuse the same batches.
  */
-import type { Batch } from '../../../schemas/batch.ts'
+import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
+import { ValueErrorType, type ValueError } from '@sinclair/typebox/errors'
+import { type Batch, batchSchema } from '../../../schemas/batch.ts'
 import type { Config } from '../../../schemas/config.ts'
 import { maxConditions } from '../../../schemas/operation.ts'
 import { failure, type Failure } from '../../errors/catalogue.ts'
-import { isObject, parseJson, type Json } from '../../json/parse.ts'
+import { parseJson } from '../../json/parse.ts'
 import type { PlanLimits } from '../context.ts'
 
 /** Limits of one request. */
@@ -46,20 +48,40 @@ export function batchLimits (
  * `id_missing` or `id_duplicate`. Returns undefined for a valid body. `maxOps` is MAX_OPS.
  */
 export function validateBody (body: unknown, maxOps: number): Failure | undefined {
-  if (!Array.isArray(body)) {
-    return failure('body_invalid', 'The body must be a JSON array of operations.')
+  const check = compileSchema(maxOps)
+  return check.Check(body) ? findDuplicateId(body) : describeError(check.Errors(body).First())
+}
+
+const compiled = new Map<number, TypeCheck<ReturnType<typeof batchSchema>>>()
+
+/** Returns the compiled schema from a cache. A process uses only one value of `maxOps`. */
+function compileSchema (maxOps: number): TypeCheck<ReturnType<typeof batchSchema>> {
+  const check = compiled.get(maxOps) ?? TypeCompiler.Compile(batchSchema(maxOps))
+  compiled.set(maxOps, check)
+  return check
+}
+
+/** Converts TypeBox's first error to a Failure. */
+function describeError (error: ValueError | undefined): Failure {
+  const index = Number(error?.path.split('/')[1])
+  switch (error?.type) {
+    case ValueErrorType.ArrayMinItems:
+      return failure('body_empty')
+    case ValueErrorType.ArrayMaxItems:
+      return failure(
+        'too_many_ops',
+        `The batch has ${(error.value as unknown[]).length} operations; at most ${
+          String(error.schema['maxItems'])
+        } are allowed (MAX_OPS).`
+      )
+    case ValueErrorType.Array:
+      return failure('body_invalid', 'The body must be a JSON array of operations.')
+    default:
+      return failure('id_missing', `Operation ${index} must be an object with a string "id".`, {
+        op: null,
+        index
+      })
   }
-  const operations = body as readonly Json[]
-  const { length } = operations
-  if (length === 0) return failure('body_empty')
-  if (length > maxOps) {
-    const message = `The batch has ${length} operations; at most ${maxOps} are allowed (MAX_OPS).`
-    return failure('too_many_ops', message)
-  }
-  const index = operations.findIndex(item => !isObject(item) || typeof item['id'] !== 'string')
-  if (index < 0) return findDuplicateId(body as Batch)
-  const message = `Operation ${index} must be an object with a string "id".`
-  return failure('id_missing', message, { op: null, index })
 }
 
 function findDuplicateId (operations: Batch): Failure | undefined {
