@@ -230,11 +230,11 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     const writer = new DocumentWriter(references, this.#typed, this.needs)
     const boxed = new Set<string>()
     let written: Array<Record<string, Json>> | undefined
-    for (const field of isRaw ? [] : fields) {
+    for (const field of fields) {
       const { name, column } = field
       const type = this.#typeOfField(field)
       const found = findReferences(rows, name)
-      if (type === undefined || (found === undefined && isPlain(type))) continue
+      if (type === undefined || isRaw || (found === undefined && isPlain(type))) continue
       const isBoxed = isJsonType(baseOf(type)) &&
         found?.some(reference => this.#typed.needsBox(reference)) === true
       if (isBoxed) boxed.add(name)
