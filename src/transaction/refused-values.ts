@@ -43,12 +43,19 @@ function toIssue (
     op: node.id,
     index,
     code: 'value_invalid',
-    path: [
-      ...pathOf(node, { ...place, isCompared }),
-      ...isCompared && row === undefined ? [] : issue.path
-    ],
+    path: pathInto(node, { ...place, isCompared }, issue.path),
     message: shorten(message)
   }
+}
+
+/** The path of a part of a value. `steps`: those inside the value. */
+export function pathInto (
+  node: PlanNode,
+  place: SlotPlace,
+  steps: ReadonlyArray<string | number>
+): Issue['path'] {
+  const isOperand = place.isCompared === true && place.row === undefined
+  return [...pathOf(node, place), ...isOperand ? [] : steps]
 }
 
 /** The path of a value in its operation. */

@@ -38,7 +38,7 @@ import type { Failed } from './outcome.ts'
 import { referenceReader, rowsOfResults } from './read-reference.ts'
 import { describeDimension, describeList } from '../values/describe.ts'
 import { findRow, type FoundRow } from './find-row.ts'
-import { describeRefusedValues, pathOf, pathOfStored } from './refused-values.ts'
+import { describeRefusedValues, pathInto, pathOf, pathOfStored } from './refused-values.ts'
 
 export interface FailureOptions {
   /** The role of the batch. */
@@ -173,7 +173,7 @@ function describeRaised (raised: RaisedError, context: RaisedContext): Failure {
     case 'bytes':
       return responseTooLarge(maxBytes, place)
     case 'value':
-      return fail('value_invalid', describeValue(raised.issue as ValueIssue, node))
+      return describeValue(raised.issue as ValueIssue, node, place)
     case 'session':
       return fail('session_changed', describeChange(FORMAT_NAMES[raised.value - 1] as string))
     case 'function':
@@ -320,34 +320,50 @@ function countRows (count: number): string {
 }
 
 /** Which value does not fit, why, and what to write instead. */
-function describeValue ({ problem, path, type = '' }: ValueIssue, node: PlanNode): string {
-  const [row = '', column = '', ...steps] = path
-  const valuePlace = { column, row: row === '' ? undefined : Number(row) }
-  const place = placeName(valuePlace, node, steps)
-  const help = modifierHelp(node, valuePlace)
+function describeValue (
+  issue: ValueIssue,
+  node: PlanNode,
+  { op, index }: { readonly op: string, readonly index: number }
+): Failure {
+  const [row = '', column = '', ...steps] = issue.path
+  const place = { column, row: row === '' ? undefined : Number(row) }
+  const message = `${placeName(place, node, steps)}: ${
+    describeProblem(issue, modifierHelp(node, place))
+  }`
+  const isCompared = issue.isCompared ?? COMPARED.has(issue.problem)
+  const inside = steps.map(step => /^\d+$/.test(step) ? Number(step) : step)
+  const path = pathInto(node, { ...place, isCompared }, inside)
+  const errors: Issue[] = [{ op, index, code: 'value_invalid', path, message }]
+  return failure('value_invalid', message, { op, index, path, errors, retryable: false })
+}
+
+/** What only operands of conditions and keys are refused for. */
+const COMPARED: ReadonlySet<ValueIssue['problem']> = new Set(['null', 'key'])
+
+function describeProblem ({ problem, type = '' }: ValueIssue, help: string | undefined): string {
   switch (problem) {
     case 'array':
-      return `${place}: the type ${type} takes an array.`
+      return `the type ${type} takes an array.`
     case 'json':
-      return `${place}: the type ${type} takes no JSON of an earlier operation. ` +
+      return `the type ${type} takes no JSON of an earlier operation. ` +
         'Send an object with its members, of which each can be a reference.'
     case 'list':
-      return `${place}: ${describeList(type, help)}`
+      return describeList(type, help)
     case 'dimension':
-      return `${place}: ${describeDimension(type)}`
+      return describeDimension(type)
     case 'type':
-      return `${place}: functions of this name take it with different types, or with any type. ` +
+      return 'functions of this name take it with different types, or with any type. ' +
         'Send the value itself, not a reference.'
     case 'null':
-      return `${place}: only json and jsonb can hold the JSON null. ` +
+      return 'only json and jsonb can hold the JSON null. ' +
         'To compare with NULL, write {"is": null}.'
     case 'key':
-      return `${place}: a key must not be null.`
+      return 'a key must not be null.'
     case '$append':
-      return `${place}: $append needs an array in the row. ` +
+      return '$append needs an array in the row. ' +
         'To replace the value, set the value itself.'
     case '$merge':
-      return `${place}: $merge needs a jsonb column that holds an object, ` +
+      return '$merge needs a jsonb column that holds an object, ' +
         'and an object to merge. To replace the value, set the value itself.'
   }
 }

@@ -42,14 +42,23 @@ let id = 100
 function * writesOf (
   column: string,
   value: unknown
-): Generator<{ readonly op: object, readonly way: string }> {
-  yield { way: 'insert', op: op.insert('w', 't', [{ id: ++id, [column]: value }]) }
-  yield { way: 'rows', op: op.insert('w', 't', [{ id: ++id }, { id: ++id, [column]: value }]) }
+): Generator<{ readonly op: object, readonly way: string, readonly path: readonly unknown[] }> {
   yield {
-    way: 'set', op: op.update('w', 't', { set: { [column]: value }, where: { id: { eq: 1 } } })
+    way: 'insert', path: ['values', 0], op: op.insert('w', 't', [{ id: ++id, [column]: value }])
+  }
+  yield {
+    way: 'rows',
+    path: ['values', 1],
+    op: op.insert('w', 't', [{ id: ++id }, { id: ++id, [column]: value }])
+  }
+  yield {
+    way: 'set',
+    path: ['set'],
+    op: op.update('w', 't', { set: { [column]: value }, where: { id: { eq: 1 } } })
   }
   yield {
     way: 'on_conflict',
+    path: ['on_conflict', 'set'],
     op: op.insert('w', 't', [{ id: 1 }], {
       on_conflict: { columns: ['id'], do: 'update', set: { [column]: value } }
     })
@@ -70,6 +79,9 @@ function expectRejection (t: Test, response: Answer, message: RegExp, what: stri
       }
     }
   }, `${what} ${response.text}`)
+  const { path, errors } = response.body.error
+  t.match(errors, [{ op: 'w', code: 'value_invalid', path: [], message }])
+  t.strictSame(errors[0].path, path)
 }
 
 t.test('an unknown member of a composite type is rejected', async t => {
@@ -128,10 +140,23 @@ t.test('an array or an object is rejected for a scalar column', async t => {
       `olumn "${column}": the type ${type} takes one value, not an array`
     ))
     for (const value of values) {
-      for (const { way, op } of writesOf(column, value)) {
-        expectRejection(t, await post([source, op]), message, `${way} ${JSON.stringify(value)}`)
+      for (const { way, op, path } of writesOf(column, value)) {
+        const answer = await post([source, op])
+        expectRejection(t, answer, message, `${way} ${JSON.stringify(value)}`)
+        t.strictSame(answer.body.error.path, [...path, column])
       }
     }
+  }
+  const compared: ReadonlyArray<readonly [operation: object, ...path: unknown[]]> = [
+    [op.delete('w', 't', { where: { day: { eq: '$src.0.data' } } }), 'where'],
+    [op.delete('w', 't', { where: { datas: { cs: ['$src.1.data'] } } }), 'where'],
+    [op.update('w', 't', { key: ['day'], values: [{ day: '$src.0.data', kind: 'x' }] }),
+      'values', 0, 'day']
+  ]
+  for (const [operation, ...path] of compared) {
+    const answer = await post([source, operation])
+    expectRejection(t, answer, /olumn "(day|datas)"/, JSON.stringify(operation))
+    t.strictSame(answer.body.error.path, path)
   }
   for (const value of [['a', { b: 1 }], '$src.*.data', ['x', '$src.0.data']]) {
     for (const { way, op } of writesOf('tags', value)) {

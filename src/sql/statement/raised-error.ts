@@ -97,6 +97,8 @@ export interface ValueIssue {
     | 'key'
     | '$append'
     | '$merge'
+  /** It is the operand of a condition, or a key. */
+  readonly isCompared?: boolean | undefined
   /** The row in `values` (or ''), the column, and the path into the value. */
   readonly path: readonly string[]
   readonly type?: string

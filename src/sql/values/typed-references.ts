@@ -137,11 +137,7 @@ export class TypedReferences {
     { type, place }: { readonly type: Type, readonly place: ReferencePlace }
   ): Fragment {
     if (this.#needs.facts.explain) return json
-    const issue: ValueIssue = {
-      problem: 'dimension',
-      path: pathOf(place),
-      type: nameOf(baseOf(type))
-    }
+    const issue = issueAt(place, type, 'dimension')
     return sql`(select case when ${kind} operator(pg_catalog.=) 'array'
         then ${raiseAt(issue, kind)}::pg_catalog.json else r.value end
       from (select ${json} as value) as r)`
@@ -283,17 +279,20 @@ function pathOf ({ column, row, path = [] }: ReferencePlace): readonly string[] 
   return [row === undefined ? '' : String(row), column, ...path.map(String)]
 }
 
-function issueAt (place: ReferencePlace, type: Type): ValueIssue {
-  const base = baseOf(type)
-  const problem = base.kind === 'composite' ? 'json' : 'list'
-  return { problem, path: pathOf(place), type: nameOf(base) }
+function issueAt (
+  place: ReferencePlace,
+  type: Type,
+  problem: ValueIssue['problem'] = baseOf(type).kind === 'composite' ? 'json' : 'list'
+): ValueIssue {
+  const isCompared = place.isCompared === true ? true : undefined
+  return { problem, path: pathOf(place), type: nameOf(baseOf(type)), isCompared }
 }
 
 /** JSON that must be one value, or in an array a list of such values. */
 function checkJson (json: Fragment, type: Type, place: ReferencePlace): Fragment {
   const base = baseOf(type)
   if (base.kind !== 'array') return onlyScalar(json, issueAt(place, type))
-  const issue: ValueIssue = { problem: 'array', path: pathOf(place), type: nameOf(baseOf(type)) }
+  const issue = issueAt(place, type, 'array')
   const list = checkElements(sql`v.value`, base.element, place)
   const kind = sql`pg_catalog.json_typeof(v.value)`
   return sql`(select case when ${kind} operator(pg_catalog.=) 'array' then ${list}
