@@ -408,8 +408,9 @@ t.test('spans of batches belong to the span of the host, if it has one', async t
 
 t.test('what the host has decorated before', async t => {
   const env = { JWT_SECRET: SECRET }
-  await t.rejects(useHost(t, { env, prepare: app => app.decorateRequest('place', undefined) }), {
-    message: /'place' has already been added/
+  const prepare: HostOptions['prepare'] = app => app.decorateRequest('keepPlace', undefined)
+  await t.rejects(useHost(t, { env, prepare }), {
+    message: /'keepPlace' has already been added/
   })
   await t.rejects(
     useHost(t, { env: { ...env, CORS_ORIGINS: '*' }, prepare: app => app.register(fastifyCors) }),

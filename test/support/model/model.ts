@@ -111,6 +111,9 @@ async function collectFailures (
       : [],
     ...outcome.refusals.some(({ code }) => code.startsWith('22'))
       ? await failuresOfJoin(operations[index] as Operation, index, context)
+      : [],
+    ...outcome.refusals[0]?.code === 'rows_ambiguous'
+      ? await failuresOfSet(operations[index] as Operation, index, context)
       : []
   ]
   throw endWith({ kind: 'refused', refusals: [...outcome.refusals, ...alternatives] })
@@ -174,6 +177,17 @@ async function failuresOfJoin (
   if (from === undefined) return []
   const joined = { ...operation, from: { ...from, where: undefined, having: undefined } }
   return failuresOf(() => runOperation(joined, context), index, context)
+}
+
+/** New values may be read before the rows of `from` are counted. */
+async function failuresOfSet (
+  operation: Operation,
+  index: number,
+  context: Context
+): Promise<readonly Failure[]> {
+  const alone = { ...operation, from: undefined, where: undefined }
+  const failures = await failuresOf(() => runOperation(alone, context), index, context)
+  return failures.filter(({ code }) => code.startsWith('22'))
 }
 
 async function failuresOf (
