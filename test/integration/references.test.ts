@@ -58,6 +58,14 @@ const full = {
 }
 const source = op.insert('src', 'a', [full, { txt: 'second', num: 2 }, {}])
 
+t.test('many rows can consist of the same references', async t => {
+  const rows = Array.from({ length: 20 }, () => ({ num: '$src.0.num', txt: '$src.1.txt' }))
+  const returning = ['num', 'txt']
+  const { text, body } = await service.post([source, op.insert('r', 'b', rows, { returning })])
+  t.equal(body.data?.r.length, 20, text)
+  t.equal(text.split(`{"num":${full.num},"txt":"second"}`).length, 21, 'every digit')
+})
+
 t.test('every form of reference is resolved, and similar text stays text', async t => {
   const rows: ReadonlyArray<readonly [sent: string, txt: unknown]> = [
     ['$src.0.txt', full.txt],

@@ -115,6 +115,11 @@ t.test('an unknown member of a composite type is rejected', async t => {
   const rows = await post([source, op.insert('w', 't', many)])
   expectRejection(t, rows, /^Row 0 of values, column "price": /, 'the same in all rows')
   t.strictSame(rows.body.error.path, ['values', 0, 'price'])
+  const member = await post([source, op.insert('w', 't', [
+    { id: ++id, entries: [{ sku: 'a' }, { sku: '$src.0.data' }] }
+  ])])
+  expectRejection(t, member, /column "entries", at 1\.sku: the type text takes one value/i, 'member')
+  t.strictSame(member.body.error.path, ['values', 0, 'entries', 1, 'sku'])
   const where = { price: { eq: { $value: { amount: 5, currency: 'EUR' } } } }
   expectRejection(
     t, await post([op.delete('w', 't', { where })]),

@@ -1,12 +1,12 @@
 /**
  * Builds the INSERT of an insert operation.
  */
+import { maxColumns } from '../../../schemas/operation.ts'
 import {
   constant,
   identifier,
   integer,
   join,
-  parameter,
   sql,
   whereAll,
   type Fragment
@@ -19,7 +19,7 @@ import { raise } from '../statement/raised-error.ts'
 import { tableName, unusedName } from '../statement/table.ts'
 import { buildWhen } from '../statement/when.ts'
 import { SOURCE_ROW } from '../values/column.ts'
-import { buildStoredRows, nameStored, type StoredRows } from '../values/stored-rows.ts'
+import { buildStoredRows, countTo, nameStored, type StoredRows } from '../values/stored-rows.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { buildConflictClause, buildNewValue } from './assignment.ts'
 import { markRow } from './output.ts'
@@ -44,7 +44,11 @@ export function buildInsert (
   const conflict = buildConflictClause(node, values, { marked })
   const mark = marked ? [markRow(true)] : []
   const rows = node.query === undefined
-    ? buildRows(group, values, { conditions: [...buildWhen(node), ...mark], numbered })
+    ? buildRows(group, values, {
+      conditions: [...buildWhen(node), ...mark],
+      numbered,
+      asArrays: countColumns(node) <= maxColumns
+    })
     : buildQueryRows(node.query, [...mark, ...buildWhen(node)], values)
   return sql`insert into ${tableName(node.table)} as t${rows}${conflict}`
 }
@@ -72,11 +76,21 @@ function buildLists (
   })
 }
 
+/** The number of columns of all groups: a statement takes at most 65 533 parameters. */
+function countColumns ({ groups }: InsertNode): number {
+  return groups.reduce((sum, { columns }) => sum + columns.length, 0)
+}
+
+interface RowsOptions extends Required<Pick<InsertedRows, 'numbered'>> {
+  readonly conditions: readonly Fragment[]
+  readonly asArrays: boolean
+}
+
 /** Builds the columns of an insert, and its rows. */
 function buildRows (
   group: RowGroup,
   values: TypedValues,
-  { conditions, numbered }: { readonly conditions: readonly Fragment[], readonly numbered: boolean }
+  { conditions, numbered, asArrays }: RowsOptions
 ): Fragment {
   const { columns, positions } = group
   const number = identifier(unusedName(columns))
@@ -84,9 +98,7 @@ function buildRows (
   if (columns.length === 0) {
     return positions.length === 1 && conditions.length === 0
       ? DEFAULTS
-      : sql` select from pg_catalog.generate_series(1, ${
-        parameter(String(positions.length))
-      }::pg_catalog.int4) as x (${number})${where}`
+      : sql` select from ${countTo(positions.length)} as x (${number})${where}`
   }
   const names = join(columns.map(identifier), COMMA)
   const lists = buildLists(group, values)
@@ -94,7 +106,7 @@ function buildRows (
     return sql` (${names}) values ${join(lists, COMMA)}`
   }
   const { from, stored }: StoredRows = lists === undefined
-    ? buildStoredRows(group, values)
+    ? buildStoredRows(group, values, { asArrays })
     : {
         from: sql`(values ${join(lists, COMMA)}) as x (${names})`,
         stored: columns.map(name => sql`x.${identifier(name)}`)

@@ -1,7 +1,8 @@
 /**
- * Builds rows that are stored from their JSON.
+ * Builds rows that are stored.
  */
 import {
+  empty,
   identifier,
   join,
   parameter,
@@ -14,6 +15,8 @@ import { findReferences } from '../../plan/stored-values.ts'
 import { buildRecordset } from './typed-json.ts'
 import type { TypedValues, WrittenField, WrittenRows } from './typed-values.ts'
 import { nameWritten } from './value-type.ts'
+
+const COMMA = sql`, `
 
 /** Rows that are stored. */
 export interface StoredRows {
@@ -30,10 +33,12 @@ export function nameStored (columns: readonly string[], stored: readonly Fragmen
 }
 
 /**
- * Finds the columns whose value is the same reference in all rows. Returns none if the rows contain
+ * Finds the columns whose value is the same reference in all rows. Undefined: the rows contain
  * other references.
  */
-function findSame ({ columns, positions, rows }: RowGroup): ReadonlyMap<string, Reference> {
+function findSame (
+  { columns, positions, rows }: RowGroup
+): ReadonlyMap<string, Reference> | undefined {
   const same = new Map<string, Reference>()
   const { references } = rows
   // By far most rows have none.
@@ -48,46 +53,73 @@ function findSame ({ columns, positions, rows }: RowGroup): ReadonlyMap<string, 
     )
     if (isSame) same.set(column, first)
   }
-  return same.size * positions.length === references.length ? same : new Map<string, Reference>()
+  return same.size * positions.length === references.length ? same : undefined
+}
+
+/** Builds rows that are stored. `asArrays`: each column may be a parameter. */
+export function buildStoredRows (
+  group: RowGroup,
+  values: TypedValues,
+  { asArrays }: { readonly asArrays: boolean }
+): StoredRows {
+  const arrays = asArrays ? buildArrays(group, values) : undefined
+  return arrays ?? buildJson(group, values)
 }
 
 /**
- * Builds rows that are stored from their JSON. A reference that is the value of a column in all
- * rows is written once, so the JSON is one parameter. If a column has a type without a name here,
- * PostgreSQL takes the types of all from the table.
+ * Builds rows from an array for each column: PostgreSQL reads 1000 rows of four columns in 0.4 of
+ * the time that it takes for JSON. A reference that is the value of a column in all rows is written
+ * once. Undefined: there are other references, or a type has no name here.
  */
-export function buildStoredRows (
-  group: RowGroup,
-  values: TypedValues
-): StoredRows {
-  const { columns, positions, rows } = group
+function buildArrays (group: RowGroup, values: TypedValues): StoredRows | undefined {
+  const { columns, positions, rows: { objects, isRaw = false } } = group
   const same = findSame(group)
+  if (objects === undefined || isRaw || same === undefined) return undefined
   const own = columns.filter(column => !same.has(column))
-  const fields = toFields(own)
+  const arrays = own.map(column => values.buildArray(objects, column, positions))
+  if (!arrays.every(array => array !== undefined)) return undefined
+  const sources = arrays.length === 0
+    ? [countTo(positions.length)]
+    : arrays.map(({ array }) => sql`pg_catalog.unnest(${array})`)
+  const names = own.length === 0 ? empty : sql` (${join(own.map(identifier), COMMA)})`
+  const casts = new Map(own.map((column, i) => [column, arrays[i]?.cast]))
+  return {
+    from: sql`rows from (${join(sources, COMMA)}) as x${names}`,
+    stored: columns.map(column => {
+      const reference = same.get(column)
+      return reference === undefined
+        ? sql`x.${identifier(column)}${casts.get(column) ?? empty}`
+        : sql`(select ${values.storedReference(reference, column, { row: positions[0] })})`
+    })
+  }
+}
+
+/** The numbers from 1 to that of the rows. */
+export function countTo (rows: number): Fragment {
+  return sql`pg_catalog.generate_series(1, ${parameter(String(rows))}::pg_catalog.int4)`
+}
+
+/**
+ * Builds rows from one JSON. If a column has a type without a name here, PostgreSQL takes the types
+ * of all from the table.
+ */
+function buildJson (group: RowGroup, values: TypedValues): StoredRows {
+  const { columns, positions, rows } = group
+  const fields = toFields(columns)
   const written = values.writeRows(rows, fields, positions)
-  const { document, boxed } = written
-  const json = same.size === 0
-    ? buildRows(group, written, values)
-    : parameter(document.pieces.join('null'))
-  const types = own.map(column => boxed.has(column)
+  const { boxed } = written
+  const json = buildRows(group, written, values)
+  const types = columns.map(column => boxed.has(column)
     ? sql`pg_catalog.json`
     : nameWritten(values.typeOf(column)))
   const stored = columns.map(column => {
-    const reference = same.get(column)
-    if (reference !== undefined) {
-      const stored = values.storedReference(reference, column, { row: positions[0] })
-      return sql`(select ${stored})`
-    }
     const value = sql`x.${identifier(column)}`
     return boxed.has(column) ? values.unbox(value, column) : value
   })
   if (types.every(type => type !== undefined)) {
-    for (const column of own) values.addParameterType(column)
-    const typed = own.map((column, i) => sql`${identifier(column)} ${types[i] as Fragment}`)
-    const from = own.length === 0
-      ? sql`pg_catalog.json_array_elements(${json}::pg_catalog.json) as x`
-      : buildRecordset(json, typed)
-    return { from, stored }
+    for (const column of columns) values.addParameterType(column)
+    const typed = columns.map((column, i) => sql`${identifier(column)} ${types[i] as Fragment}`)
+    return { from: buildRecordset(json, typed), stored }
   }
   const typed = values.converter.buildFieldRows({
     json: sql`${json}::pg_catalog.json`,

@@ -12,7 +12,7 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import { writeJson, type Json } from '../../json/parse.ts'
+import { writeJson, type Json, type JsonObject } from '../../json/parse.ts'
 import { joinDocument, readGiven, readWhole, splitDocument } from '../../plan/document.ts'
 import type { Parameter } from '../../plan/parameter.ts'
 import { toPath } from '../../plan/name.ts'
@@ -29,7 +29,8 @@ import type {
 } from '../../plan/nodes.ts'
 import { refersToOperation } from '../../plan/reference.ts'
 import { findReferences } from '../../plan/stored-values.ts'
-import { isPlain } from '../../values/write.ts'
+import { arrayText } from '../../plan/value-text.ts'
+import { isIssue, isPlain, write } from '../../values/write.ts'
 import { raiseText, type ValueIssue } from '../statement/raised-error.ts'
 import { nullRow } from '../statement/table.ts'
 import { nullRowOfCall, type ArgumentBuilder } from './call.ts'
@@ -60,7 +61,14 @@ import {
   type SlotPlace
 } from '../statement/slot.ts'
 import { TypedReferences, type ReferencePlace } from './typed-references.ts'
-import { canJoin, isJsonType, isDecimal, isReadByModifier, nameWritten } from './value-type.ts'
+import {
+  canJoin,
+  delimiterOf,
+  isDecimal,
+  isJsonType,
+  isReadByModifier,
+  nameWritten
+} from './value-type.ts'
 
 /** `stored`: the value is assigned, and not only compared. */
 interface ReferenceOptions {
@@ -218,6 +226,31 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     return type === undefined
       ? this.#convert(sql`${plainSlot(cell, 'json')}::pg_catalog.json`, path, { as, stored })
       : this.#write(cell, type, { column, row, as, stored })
+  }
+
+  /**
+   * Builds an array of the values of a column. `cast`: follows an element that is a text, because
+   * unnest takes arrays and composites apart. Undefined: the type has no name here.
+   */
+  buildArray (
+    objects: readonly JsonObject[],
+    column: string,
+    positions: readonly number[]
+  ): { readonly array: Fragment, readonly cast?: Fragment } | undefined {
+    const type = this.writtenType(column, { stored: true })
+    const name = nameWritten(type)
+    if (type === undefined || name === undefined) return undefined
+    const texts = objects.map((object, i) => {
+      const text = write(object[column] as Json, type)
+      if (!isIssue(text)) return text
+      this.needs.refused.push({ column, row: positions[i], issue: text })
+      return null
+    })
+    this.addParameterType(column)
+    const base = baseOf(type)
+    return base.kind === 'array' || base.kind === 'composite'
+      ? { array: sql`${parameter(arrayText(texts))}::pg_catalog.text[]`, cast: sql`::${name}` }
+      : { array: sql`${parameter(arrayText(texts, delimiterOf(base)))}::${name}[]` }
   }
 
   /** Writes rows in the types of their columns. `positions`: those in `values`. */
