@@ -13,7 +13,6 @@ import type {
   BulkUpdateGroup,
   BulkUpdateNode,
   InsertNode,
-  Literal,
   PlanNode,
   Predicate,
   Reference,
@@ -56,7 +55,7 @@ export interface Sending {
 }
 
 /** A value that a statement gets: of the request, of an earlier operation, or JSON of both. */
-export type Input = Literal | Reference | {
+export type Input = { readonly kind: 'literal', readonly value: Json } | Reference | {
   readonly kind: 'joined'
   /** JSON in which strings stand for references; see readNumber. */
   readonly value: Json

@@ -268,6 +268,8 @@ const refused: readonly InvalidOperation[] = ([
 t.test('mistakes are refused, all at once', async t => {
   assertIssues(t, refused, { MAX_ROWS: '500' })
   t.same(issuesOf([op.select('s', 'articles', { key: ['sku'] })]), ['member_invalid key'])
+  const first = { sku: { $first: ['$s.0.sku', '$s.1.sku'] }, qty: 1 }
+  t.same(issuesOf([op.select('s', 'articles'), { ...articles, values: [first] }]), [])
   const ignored = op.update('u', 'articles', { values: 5, set: { qty: 1 }, all: true })
   t.same(issuesOf([ignored]), [], '"values" without "key" is ignored')
 })

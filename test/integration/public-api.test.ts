@@ -22,5 +22,6 @@ t.test('the package exports its documented names, which start a service', async 
   })
   t.teardown(() => service.stop())
   await answering(`${service.url}/health`)
+  await answering(`${service.url}/openapi.json`)
   await answering(`${service.adminUrl}/ready`)
 })

@@ -66,6 +66,12 @@ t.test('many rows can consist of the same references', async t => {
   t.equal(text.split(`{"num":${full.num},"txt":"second"}`).length, 21, 'every digit')
 })
 
+t.test('a column that a single row does not have is missing', async t => {
+  const one = op.insert('src', 'a', [{ txt: 'x' }])
+  const { body } = await service.post([one, op.insert('r', 'b', [{ txt: '$src.0.nope' }])])
+  t.match(body.error, { code: 'reference_column_missing', op: 'r' })
+})
+
 t.test('every form of reference is resolved, and similar text stays text', async t => {
   const rows: ReadonlyArray<readonly [sent: string, txt: unknown]> = [
     ['$src.0.txt', full.txt],

@@ -40,6 +40,12 @@ const cases: readonly Case[] = [
     distinct: true,
     order: [{ 'data->k': 'asc' }, { 'raw->k': 'asc' }]
   }, "select distinct data->'k' as k, (raw->'k')::jsonb as r from items order by 1, 2"],
+  [{
+    columns: ['data->k'],
+    distinct: true,
+    having: { k: { eq: { $value: 1 } } },
+    order: [{ 'data->k': 'asc' }]
+  }, "select distinct data->'k' as k from items where data->'k' = '1' order by 1"],
   [{ columns: ['label'], distinct: true, order: [{ label: 'asc' }] },
     'select distinct label(items) from items order by 1'],
   [{ table: 'pairs', distinct: true, order: [{ a: 'asc' }, { b: { nulls: 'first' } }], limit: 4 },

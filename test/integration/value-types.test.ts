@@ -115,6 +115,10 @@ t.test('an unknown member of a composite type is rejected', async t => {
   const rows = await post([source, op.insert('w', 't', many)])
   expectRejection(t, rows, /^Row 0 of values, column "price": /, 'the same in all rows')
   t.strictSame(rows.body.error.path, ['values', 0, 'price'])
+  const numbers = Array.from({ length: 20 }, (_, i) => ({ id: 200 + i, n: i === 7 ? 1.5 : i }))
+  const seventh = await post([op.insert('w', 't', numbers)])
+  expectRejection(t, seventh, /^Row 7 of values, column "n": /, 'one of many rows')
+  t.strictSame(seventh.body.error.path, ['values', 7, 'n'])
   const member = await post([source, op.insert('w', 't', [
     { id: ++id, entries: [{ sku: 'a' }, { sku: '$src.0.data' }] }
   ])])

@@ -101,7 +101,7 @@ export class SeparateBatch {
   #readInput (input: Input, read: ReadReference): Json | ReadValue {
     switch (input.kind) {
       case 'literal':
-        return input.position === undefined ? input.value : this.#values[input.position] as Json
+        return input.value
       case 'reference':
         return input.parameter === undefined
           ? new ReadValue(isList(input) ? copyElements(read(input)) : read(input))

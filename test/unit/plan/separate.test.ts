@@ -14,7 +14,7 @@ function divide (batch: readonly object[]): SeparatePlan {
 function show (input: Input): unknown {
   switch (input.kind) {
     case 'literal':
-      return input.position === undefined ? input.value : `position ${input.position}`
+      return input.value
     case 'reference':
       return `$${input.source}.${input.row}.${String(input.column)}`
     default:

@@ -5,7 +5,7 @@ import t from 'tap'
 import { builtInType } from '../../../src/catalogue/built-in.ts'
 import { readTypes, type TypeRow } from '../../../src/catalogue/read-types.ts'
 import type { Type } from '../../../src/catalogue/type.ts'
-import { readingOf } from '../../../src/sql/values/reading.ts'
+import { isScalarType, readingOf } from '../../../src/sql/values/reading.ts'
 
 const rows: readonly TypeRow[] = [
   [20_000, 'c', 's', 'price', 'C', 0, -1, ',', [['amount', 1700, -1]], 20_000],
@@ -38,6 +38,12 @@ const types = new Map<string, Type | undefined>([
   ...rows.map(([oid, , , name]) => [name.replace(/^_(.*)/, '$1[]'), find(oid, -1)] as const),
   ...Object.entries(builtIn).map(([name, oid]) => [name, builtInType(oid, -1)] as const)
 ])
+
+t.test('the JSON of a scalar type is one value', async t => {
+  for (const [name, expected] of [['mood', true], ['span', true], ['price', false]] as const) {
+    t.equal(isScalarType(types.get(name) as Type), expected, name)
+  }
+})
 
 t.test('values are read as exactly as both types allow', async t => {
   const cases: Readonly<Record<string, Readonly<Record<string, string>>>> = {
