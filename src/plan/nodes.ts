@@ -67,9 +67,9 @@ export interface StoredJson {
    */
   readonly objects?: readonly JsonObject[]
   readonly references: readonly Reference[]
-  /** Whether a statement takes the rows as one JSON, and not their values one by one. */
-  readonly asJson: boolean
-  /** Whether PostgreSQL reads the values in such JSON as they are. */
+  /** Whether a statement takes the rows together, as arrays or JSON, and not one by one. */
+  readonly inBulk: boolean
+  /** Whether PostgreSQL reads the values in the JSON of rows as they are. */
   readonly isRaw?: boolean
 }
 

@@ -42,7 +42,7 @@ export function findInsertedParameter (
 
 /** Stands for any rows with the columns of a parameter. */
 export function storeParameter (name: string, parameter: RowsParameter): StoredJson {
-  return { references: [referTo(name, parameter)], asJson: true }
+  return { references: [referTo(name, parameter)], inBulk: true }
 }
 
 /** Finds a parameter that is a list of objects. Returns undefined after an issue. */

@@ -242,7 +242,7 @@ function storedRow (
   return {
     objects: [Object.fromEntries(values.map(({ column }, i) => [column, placeholderOf(i)]))],
     references: values.map(({ position }) => referToValue(position, false)),
-    asJson: false,
+    inBulk: false,
     isRaw: true
   }
 }
@@ -272,7 +272,7 @@ function replaceReferences<Node extends PlanNode> (
   return { node: mapReferences(node, replace), references }
 }
 
-/** A reference to a value that is read from an earlier operation, or that stands in its place. */
+/** A reference to a value that is filled in when the statement is sent. */
 function referToRead (position: number, isList: boolean): Reference {
   return referTo('', { position, isList, minItems: 0, isOptional: false })
 }

@@ -1,6 +1,6 @@
 /**
  * Plans values that an operation stores: the rows of an insert, or the new values of an update.
- * References and issues are found at once; a statement writes the values one by one or as JSON.
+ * References and issues are found at once; a statement writes the values one by one or together.
  */
 import { isNested, writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { Path, PlanContext } from './context.ts'
@@ -62,20 +62,20 @@ function planObjects (
       ? replaceStrings(value, path, { context, references })
       : placeholderOf(references.push(referToValue(position, isNested(value))) - 1)
   }
-  const asJson = objects.length > MAX_CELL_ROWS
+  const inBulk = objects.length > MAX_CELL_ROWS
   // Values of many rows have no slots.
-  if (asJson && !writeJson(objects).includes('"$')) return { objects, references, asJson }
+  if (inBulk && !writeJson(objects).includes('"$')) return { objects, references, inBulk }
   const replaced = objects.map((object, i) =>
     Object.fromEntries(Object.entries(object).map(([column, value], member) =>
       [column, replaceValue(value, pathOf(i, column, member))])))
-  return { objects: replaced, references, asJson }
+  return { objects: replaced, references, inBulk }
 }
 
-/** The values of each row by column; undefined: a statement takes the rows as JSON. */
+/** The values of each row by column; undefined: a statement takes the rows together. */
 export type Cells = ReadonlyArray<ReadonlyMap<string, Cell>>
 
-export function readCells ({ objects, references, asJson }: StoredJson): Cells | undefined {
-  return asJson
+export function readCells ({ objects, references, inBulk }: StoredJson): Cells | undefined {
+  return inBulk
     ? undefined
     : objects?.map(object => new Map(Object.entries(object).map(([column, value]) =>
       [column, readCell(value, references)])))

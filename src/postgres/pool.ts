@@ -118,8 +118,8 @@ export class Lease implements Disposable {
 }
 
 /**
- * Runs `work` on a connection, by default one that no batch uses. Rejects if there is none until
- * `until`, a time of performance.now(), or if the work takes longer.
+ * Runs `work` on a connection, by default one that no batch uses. `until`: a time of
+ * performance.now(). Rejects if no connection is free by then, or if the work is not done.
  */
 export async function withConnection<Result> (
   pool: ConnectionPool,

@@ -102,7 +102,7 @@ export function compile (
         : bare
     }
     const statement = compileNode(node) ??
-      (hasRows(node) ? compileNode(asJson(node)) : undefined)
+      (hasRows(node) ? compileNode(inBulk(node)) : undefined)
     if (statement === undefined) throw tooManyParameters(node)
     return statement
   }).reverse()
@@ -114,10 +114,10 @@ function hasRows (node: PlanNode): node is WithRows {
   return node.kind === 'insert' || node.kind === 'bulk_update'
 }
 
-/** The same operation with the rows of each group as JSON, which is one parameter. */
-function asJson (node: WithRows): PlanNode {
+/** The same operation with the rows of each group together, which takes fewer parameters. */
+function inBulk (node: WithRows): PlanNode {
   const ofGroup = <Group extends RowGroup | BulkUpdateGroup>(group: Group): Group =>
-    ({ ...group, rows: { ...group.rows, asJson: true } })
+    ({ ...group, rows: { ...group.rows, inBulk: true } })
   return node.kind === 'insert'
     ? { ...node, groups: node.groups.map(ofGroup) }
     : { ...node, groups: node.groups.map(ofGroup) }

@@ -55,11 +55,11 @@ export function buildInsert (
 
 /**
  * Maximum number of values that are written as expressions. The text of more would be long, so
- * PostgreSQL reads them from JSON.
+ * PostgreSQL reads them from arrays or JSON.
  */
 const MAX_CELLS = 128
 
-/** Builds the rows as lists of VALUES; undefined: they are sent as JSON. */
+/** Builds the rows as lists of VALUES; undefined: they are sent together. */
 function buildLists (
   { columns, positions, rows }: RowGroup,
   values: TypedValues

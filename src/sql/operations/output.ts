@@ -249,7 +249,7 @@ function returnsSeparateRows (
   if (columns?.standsAlone !== true) return false
   if (node.kind === 'insert') {
     const { groups: [group], groups: { length }, query, conflict } = node
-    if (query !== undefined || length > 1 || group?.rows.asJson !== false) return false
+    if (query !== undefined || length > 1 || group?.rows.inBulk !== false) return false
     return group.positions.length === 1
       ? uses.every(({ rows }) => rows === 1)
       : conflict === undefined && uses.length === 0
