@@ -201,7 +201,8 @@ async function failuresOf (
     return []
   } catch (error) {
     const { outcome } = error as BatchEnd
-    return outcome.kind === 'refused' ? outcome.refusals : []
+    if (outcome.kind !== 'refused') throw error
+    return outcome.refusals
   }
 }
 
