@@ -181,6 +181,8 @@ export async function convertInserted (operation: Operation, context: Context): 
 async function insertFrom (operation: Operation, context: Context): Promise<Rows> {
   const { table, session } = context
   const columns = operation['columns'] as Readonly<Record<string, unknown>>
+  // Values and access may be checked in either order.
+  if (context.readOnly) await checkUnused(columns, context, inserted)
   const { text, ordered } = await buildSource(operation['from'] as Read, context)
   const [several] = await session.query(`select count(*) > 1 from (${text}) as f`)
   if (String(several) === 'true' && !ordered) throw endWith({ kind: 'open' })
