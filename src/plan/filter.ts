@@ -146,7 +146,13 @@ function planConditions (
     const operator: Operator = operators[name as OperatorName]
     const minRows = countRequiredRows(operator.emptyMatches === true, place.negated)
     const planned = planners[operator.takes](operand, { ...inner, minRows })
-    return { kind: 'condition', column: path, operator: name as OperatorName, operand: planned }
+    return {
+      kind: 'condition',
+      column: path,
+      operator: name as OperatorName,
+      operand: planned,
+      at: inner.path
+    }
   })
 }
 

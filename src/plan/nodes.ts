@@ -9,6 +9,9 @@ import type { OperatorName } from '../../schemas/operator.ts'
 import type { Json, JsonObject } from '../json/parse.ts'
 import type { Parameter } from './parameter.ts'
 
+/** The path of a value in its operation: members, and positions in lists. */
+export type ValuePath = ReadonlyArray<string | number>
+
 export interface TableName {
   readonly schema: string
   readonly name: string
@@ -111,6 +114,8 @@ export interface Condition {
   readonly column: ColumnPath
   readonly operator: OperatorName
   readonly operand: Operand
+  /** The path of the operand in its operation. */
+  readonly at?: ValuePath
 }
 
 /** Whether another table has (or, negated, has no) row that matches this one. */
@@ -374,6 +379,8 @@ export interface PageStart {
   /** Whether NULL comes before all values. */
   readonly nullsFirst: boolean
   readonly value: Literal | Reference | Null
+  /** The path of the value in its operation. */
+  readonly at: ValuePath
 }
 
 /** `by` is a column or the name of an aggregate or a cast in the output. */

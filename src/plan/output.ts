@@ -236,7 +236,7 @@ export function planAfter (
     const value = planned[i] as PageStart['value']
     if (typeof by === 'string') return []
     const nullsFirst = nulls === undefined ? direction === 'desc' : nulls === 'first'
-    return [{ path: by, descending: direction === 'desc', nullsFirst, value }]
+    return [{ path: by, descending: direction === 'desc', nullsFirst, value, at: [...path, i] }]
   })
   const aggregated = groupBy.length > 0 || output.some(({ aggregate }) => aggregate !== undefined)
   return aggregated || starts.length < order.length

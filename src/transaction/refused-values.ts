@@ -32,10 +32,9 @@ export function describeRefusedValues (
 }
 
 function toIssue (
-  { column, row, issue, index, isCompared = false }: RefusedValue,
+  { issue, index, ...place }: RefusedValue,
   node: PlanNode
 ): Issue {
-  const place = { column, row }
   const steps = issue.problem === 'member' ? issue.path.slice(0, -1) : issue.path
   const help = modifierHelp(node, place)
   const message = `${placeName(place, node, steps)}: ${describeIssue(issue, help)}`
@@ -43,28 +42,17 @@ function toIssue (
     op: node.id,
     index,
     code: 'value_invalid',
-    path: pathInto(node, { ...place, isCompared }, issue.path),
+    path: [...pathOf(node, place), ...issue.path],
     message: shorten(message)
   }
-}
-
-/** The path of a part of a value. `steps`: those inside the value. */
-export function pathInto (
-  node: PlanNode,
-  place: SlotPlace,
-  steps: ReadonlyArray<string | number>
-): Issue['path'] {
-  const isOperand = place.isCompared === true && place.row === undefined
-  return [...pathOf(node, place), ...isOperand ? [] : steps]
 }
 
 /** The path of a value in its operation. */
 export function pathOf (
   node: PlanNode,
-  { column, row, isCompared = false }: SlotPlace
+  { column, row, isCompared = false, at }: SlotPlace
 ): Issue['path'] {
-  // The columns of a key are compared with the values of a row.
-  if (isCompared && row === undefined) return isOfWhere(node) ? ['where'] : []
+  if (at !== undefined) return [...at]
   if (row !== undefined && node.kind === 'insert') return ['values', row, column]
   if (node.kind === 'bulk_update') return pathInRows(node, { column, row, isCompared })
   if (node.kind === 'call') return ['args', column]
@@ -100,21 +88,6 @@ function modifierIn (
   { modifier = '$value' }: Partial<Pick<RowField, 'modifier'>> = {}
 ): readonly string[] {
   return modifier === '$value' ? [] : [modifier]
-}
-
-/** Whether the conditions of an operation are only those of `where`. */
-function isOfWhere (node: PlanNode): boolean {
-  switch (node.kind) {
-    case 'insert':
-      return false
-    case 'bulk_update':
-      return true
-    case 'update':
-    case 'delete':
-      return node.join === undefined
-    default:
-      return node.having.length === 0 && node.after === undefined
-  }
 }
 
 /** The path of a value that is stored; undefined: it is not known. */

@@ -38,7 +38,7 @@ import type { Failed } from './outcome.ts'
 import { referenceReader, rowsOfResults } from './read-reference.ts'
 import { describeDimension, describeList } from '../values/describe.ts'
 import { findRow, type FoundRow } from './find-row.ts'
-import { describeRefusedValues, pathInto, pathOf, pathOfStored } from './refused-values.ts'
+import { describeRefusedValues, pathOf, pathOfStored } from './refused-values.ts'
 
 export interface FailureOptions {
   /** The role of the batch. */
@@ -330,15 +330,12 @@ function describeValue (
   const message = `${placeName(place, node, steps)}: ${
     describeProblem(issue, modifierHelp(node, place))
   }`
-  const isCompared = issue.isCompared ?? COMPARED.has(issue.problem)
+  const isCompared = issue.problem === 'key' || issue.isCompared
   const inside = steps.map(step => /^\d+$/.test(step) ? Number(step) : step)
-  const path = pathInto(node, { ...place, isCompared }, inside)
+  const path = [...pathOf(node, { ...place, at: issue.at ?? undefined, isCompared }), ...inside]
   const errors: Issue[] = [{ op, index, code: 'value_invalid', path, message }]
   return failure('value_invalid', message, { op, index, path, errors, retryable: false })
 }
-
-/** What only operands of conditions and keys are refused for. */
-const COMPARED: ReadonlySet<ValueIssue['problem']> = new Set(['null', 'key'])
 
 function describeProblem ({ problem, type = '' }: ValueIssue, help: string | undefined): string {
   switch (problem) {

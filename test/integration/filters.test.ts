@@ -17,6 +17,7 @@ t.test('comparisons use the type of the column', async t => {
   /** Operands, as JSON and as SQL, lie between stored values: each comparison matches some rows. */
   const operands: ReadonlyArray<readonly [column: string, operand: string, literal: string]> = [
     ['n', '"2"', '2'],
+    ['n', '2.0', '2'],
     ['big', '9007199254740992', '9007199254740992'],
     ['num', '1.1000', '1.1'],
     ['txt', '"$$src.0.id"', "'$src.0.id'"],
@@ -48,6 +49,31 @@ t.test('comparisons use the type of the column', async t => {
       'none: an operand is not cut to the length of the column'],
     [{ or: [{ eq: { gt: 8 } }, { eq: { eq: 1 } }] }, 'n > 8 or n = 1']
   ])
+})
+
+t.test('an operand that its column refuses has a path', async t => {
+  const from = { table: 'things', on: { n: 'n' }, where: { n: { eq: 'x' } } }
+  const page = { order: [{ n: 'asc' }, { big: 'asc' }], after: [1, 'x'] }
+  const counted = { columns: [{ fn: 'max', column: 'n', as: 'most' }] }
+  const refused: ReadonlyArray<readonly [operation: object, ...path: unknown[]]> = [
+    [{ where: { n: { gt: 0.5 } } }, 'where', 'n', 'gt'],
+    [{ where: { n: { in: [1, 'x'] } } }, 'where', 'n', 'in'],
+    [{ where: { n: { eq: { any: ['x'] } } } }, 'where', 'n', 'eq', 'any'],
+    [{ where: { n: { between: [1, 'x'] } } }, 'where', 'n', 'between', 1],
+    [{ where: { ints: { cs: [[{}]] } } }, 'where', 'ints', 'cs', 0, 0],
+    [{ where: { or: [{ n: { eq: 1 } }, { not: { n: { eq: 'x' } } }] } }, 'where', 'or', 1, 'not',
+      'n', 'eq'],
+    [{ where: { exists: { table: 'things', on: { n: 'n' }, where: { big: { eq: 'x' } } } } },
+      'where', 'exists', 'where', 'big', 'eq'],
+    [{ ...counted, having: { most: { eq: 'x' } } }, 'having', 'most', 'eq'],
+    [page, 'after', 1],
+    [{ op: 'update', set: { txt: 'a' }, from }, 'from', 'where', 'n', 'eq']
+  ]
+  for (const [operation, ...path] of refused) {
+    const answer = await service.post([op.select('s', 'things', operation)])
+    t.match(answer.body.error, { op: 's', committed: false }, JSON.stringify(operation))
+    t.strictSame(answer.body.error.path, path, JSON.stringify(operation))
+  }
 })
 
 t.test('a column of the same row can be an operand', async t => {

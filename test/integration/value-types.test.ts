@@ -158,8 +158,8 @@ t.test('an array or an object is rejected for a scalar column', async t => {
     }
   }
   const compared: ReadonlyArray<readonly [operation: object, ...path: unknown[]]> = [
-    [op.delete('w', 't', { where: { day: { eq: '$src.0.data' } } }), 'where'],
-    [op.delete('w', 't', { where: { datas: { cs: ['$src.1.data'] } } }), 'where'],
+    [op.delete('w', 't', { where: { day: { eq: '$src.0.data' } } }), 'where', 'day', 'eq'],
+    [op.delete('w', 't', { where: { datas: { cs: ['$src.1.data'] } } }), 'where', 'datas', 'cs', 0],
     [op.update('w', 't', { key: ['day'], values: [{ day: '$src.0.data', kind: 'x' }] }),
       'values', 0, 'day']
   ]

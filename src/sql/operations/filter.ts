@@ -100,14 +100,14 @@ function buildExists (
 }
 
 function buildCondition (
-  { column: path, operator: name, operand }: Condition,
+  { column: path, operator: name, operand, at }: Condition,
   { values, columns, constants = false }: Context
 ): Fragment {
   const operator: Operator = operators[name]
   const met = operator.pattern === true ? pathOfPattern(path, { values, columns }) : path
   return fill(operator.sql, {
     column: constants ? identifier(path.column) : comparableValue(path, columns),
-    operand: buildOperand(operand, operator, { values, columns, path: met, constants }),
+    operand: buildOperand(operand, operator, { values, columns, path: met, constants, at }),
     document: operand.kind === 'search'
       ? buildSearchDocument(path, operand.config, columns)
       : empty
@@ -115,6 +115,8 @@ function buildCondition (
 }
 
 function buildOperand (operand: Operand, { takes }: Operator, context: OperandContext): Fragment {
+  const within = (step: string | number): OperandContext =>
+    ({ ...context, at: context.at && [...context.at, step] })
   switch (operand.kind) {
     case 'list': {
       if (takes !== 'keys') return buildArray(operand, context)
@@ -122,11 +124,11 @@ function buildOperand (operand: Operand, { takes }: Operator, context: OperandCo
       return sql`(${buildArray(operand, { ...context, path })})::text[]`
     }
     case 'quantified': {
-      const list = buildArray(operand.list, context)
+      const list = buildArray(operand.list, within(operand.quantifier))
       return operand.quantifier === 'any' ? sql`any (${list})` : sql`all (${list})`
     }
     case 'bounds':
-      return sql`${buildValue(operand.low, context)} and ${buildValue(operand.high, context)}`
+      return sql`${buildValue(operand.low, within(0))} and ${buildValue(operand.high, within(1))}`
     case 'keyword':
       return buildKeyword(operand.word)
     case 'search':
@@ -146,7 +148,7 @@ export function buildAfter (starts: readonly PageStart[], values: TypedValues): 
   const keys = starts.map((start): Key => ({
     ...start,
     column: comparableValue(start.path, values),
-    operand: buildValue(start.value, { values, path: start.path })
+    operand: buildValue(start.value, { values, path: start.path, at: start.at })
   }))
   const first = keys[0] as Key
   const limited = first.value.kind === 'literal' && first.nullsFirst

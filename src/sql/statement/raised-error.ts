@@ -14,6 +14,7 @@ import {
   type RenderedSql,
   type Slot
 } from '../../fragment/fragment.ts'
+import type { ValuePath } from '../../plan/nodes.ts'
 import { textAtError } from './error-place.ts'
 
 const SECRET = `oneflight-${randomUUID()}`
@@ -99,6 +100,8 @@ export interface ValueIssue {
     | '$merge'
   /** It is the operand of a condition, or a key. */
   readonly isCompared?: boolean | undefined
+  /** The path of the operand of a condition in its operation. */
+  readonly at?: ValuePath | null | undefined
   /** The row in `values` (or ''), the column, and the path into the value. */
   readonly path: readonly string[]
   readonly type?: string

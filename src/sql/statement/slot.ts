@@ -8,7 +8,7 @@ import type { Failure } from '../../errors/catalogue.ts'
 import { fromDatabase } from '../../errors/postgres.ts'
 import { SqlState } from '../../errors/sqlstates.ts'
 import { isNested, textOf, writeJson, type Json, type JsonObject } from '../../json/parse.ts'
-import type { Given } from '../../plan/nodes.ts'
+import type { Given, ValuePath } from '../../plan/nodes.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import {
   findWritten,
@@ -25,8 +25,10 @@ export interface SlotPlace {
   readonly column: string
   /** The position of its row in `values`. */
   readonly row?: number | undefined
-  /** It is the operand of a condition. */
-  readonly isCompared?: boolean
+  /** It is the operand of a condition, or a key. */
+  readonly isCompared?: boolean | undefined
+  /** The path of the operand of a condition in its operation. */
+  readonly at?: ValuePath | undefined
 }
 
 /** A value that its type refuses. */
@@ -114,10 +116,11 @@ function writeRead (value: Json, type: Type, context: WriteContext): string | nu
  */
 export function operandListSlot (
   parts: ReadonlyArray<{ readonly given: Given, readonly isList: boolean }>,
-  type: Type,
+  type: Type | undefined,
   { delimiter, ...place }: SlotPlace & { readonly delimiter: string }
 ): Fragment {
   const written: ValueSlot = {
+    place,
     write (values, refused) {
       const items = parts.flatMap(({ given, isList }): readonly Json[] => {
         const value = valueOf(given, values)
@@ -157,20 +160,29 @@ function writeTyped (
 
 /**
  * A parameter with an operand of a condition. A single value only compares, so it is sent as it is,
- * and PostgreSQL may refuse it.
+ * or as the integer that it is, and PostgreSQL may refuse it. `type`: undefined if it is not known.
  */
-export function operandSlot (given: Given, type: Type, place: SlotPlace): Fragment {
+export function operandSlot (given: Given, type: Type | undefined, place: SlotPlace): Fragment {
   const written: ValueSlot = {
+    place,
     write: (values, refused) => writeOperand(valueOf(given, values), type, { place, refused })
   }
   return parameter(written)
 }
 
-function writeOperand (value: Json, type: Type, context: WriteContext): string | null {
-  const { kind } = baseOf(type)
+function writeOperand (
+  value: Json,
+  type: Type | undefined,
+  context: WriteContext
+): string | null {
+  if (type === undefined) return textOf(value)
+  const { kind, ...base } = baseOf(type)
   // Of these types, only a string is a text.
   const hasParts = (kind === 'array' || kind === 'composite') && typeof value !== 'string'
-  return isNested(value) || hasParts ? writeTyped(value, type, context) : textOf(value)
+  if (isNested(value) || hasParts) return writeTyped(value, type, context)
+  const isInteger = 'form' in base && base.form === 'integer' && typeof value !== 'string'
+  const text = isInteger ? write(value, type) : null
+  return text === null || isIssue(text) ? textOf(value) : text
 }
 
 /** A parameter with a value as it is: its text, or its JSON, in which NULL can stand for null. */
@@ -289,7 +301,7 @@ export function isSlot (parameter: unknown): parameter is Slot {
   return typeof parameter === 'object' && parameter !== null && 'write' in parameter
 }
 
-/** The place of the value of a parameter; undefined: it is no value, or several. */
+/** The place of the value of a parameter; undefined: it has none, or those of several columns. */
 export function placeOf (parameter: unknown): SlotPlace | undefined {
   return isSlot(parameter) ? (parameter as ValueSlot).place : undefined
 }

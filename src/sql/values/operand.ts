@@ -12,9 +12,9 @@ import {
 } from '../../fragment/fragment.ts'
 import { textOf, type Json } from '../../json/parse.ts'
 import { readWhole } from '../../plan/document.ts'
-import type { ColumnPath, List, Literal, Operand, Single } from '../../plan/nodes.ts'
+import type { ColumnPath, List, Literal, Operand, Single, ValuePath } from '../../plan/nodes.ts'
 import { arrayText } from '../../plan/value-text.ts'
-import { listSlot, plainSlot } from '../statement/slot.ts'
+import { listSlot, operandListSlot, operandSlot, plainSlot } from '../statement/slot.ts'
 import { type RowColumns, columnValue, comparableValue } from './column.ts'
 import type { TypedAs, TypedPath } from './typed-json.ts'
 import type { TypedValues } from './typed-values.ts'
@@ -38,6 +38,8 @@ export interface OperandContext {
   readonly columns?: ComparedColumns
   /** The column path that the operand is compared with or assigned to. */
   readonly path: ColumnPath
+  /** The path of an operand of a condition in its operation. */
+  readonly at?: ValuePath | undefined
   /** Writes literals as constants; see `requestConstant`. */
   readonly constants?: boolean
   /** Whether the operand is assigned, and not only compared. */
@@ -64,22 +66,22 @@ export function pathOfPattern (
 
 /** Builds one value of the type of the column path. */
 export function buildValue (operand: Single, context: OperandContext): Fragment {
-  const { values, columns = values, stored = false, as = 'value', joins } = context
+  const { values, columns = values, stored = false, as = 'value', joins, at } = context
   switch (operand.kind) {
     case 'null':
       return sql`null`
     case 'literal':
       return buildLiteral(operand, context)
     case 'reference':
-      return values.buildReference(operand, columns.typed(context.path), { stored, as })
+      return values.buildReference(operand, columns.typed(context.path), { stored, as, at })
     case 'document': {
       const path = columns.typed(context.path)
-      if (operand.pieces[0] === 'null') return values.buildJsonNull(path, { refuse: !stored })
+      if (operand.pieces[0] === 'null') return values.buildJsonNull(path, { refuse: !stored, at })
       const whole = readWhole(operand)
       if (whole !== undefined && (joins === undefined || whole.parameter === undefined)) {
-        return values.buildReference(whole, path, { stored })
+        return values.buildReference(whole, path, { stored, at })
       }
-      return values.buildJson(operand, path, { stored, joins })
+      return values.buildJson(operand, path, { stored, joins, at })
     }
     case 'column': {
       const { path, of } = operand
@@ -114,15 +116,15 @@ export function buildText (operand: Single, values: TypedValues): Fragment {
 export function buildArray ({ literals, references }: List, context: OperandContext): Fragment {
   const constantPart = literals && buildLiteralArray(literals, context)
   if (references === undefined) return constantPart as Fragment
-  const { values, columns = values, path } = context
+  const { values, columns = values, path, at } = context
   const typed = columns.typed(path)
   const delimiter = delimiterFor(context)
-  const given = values.buildGivenList({ kind: 'list', literals, references }, typed, delimiter)
+  const given = values.buildGivenList({ literals, references, at }, typed, delimiter)
   if (given !== undefined) {
     if (path.resultType === 'column') columns.addParameterType(path.column)
     return given
   }
-  const referencePart = values.buildList(references, typed)
+  const referencePart = values.buildList(references, typed, at)
   const array = constantPart === undefined
     ? referencePart
     // The subquery runs once. Without it, array_cat would run for each row.
@@ -183,19 +185,20 @@ function configurationArgument (config: string | undefined): Fragment {
 
 function buildLiteral (
   literal: Literal,
-  { values, columns = values, path, constants = false, stored = false, as }: OperandContext
+  { values, columns = values, path, constants = false, stored = false, as, at }: OperandContext
 ): Fragment {
   if (constants) return requestConstant(textOf(constantOf(literal)))
   if (stored) return values.buildOperand(literal, path.column, as)
-  if (path.resultType === 'column') columns.addParameterType(path.column)
-  return path.resultType === 'json'
-    ? sql`${plainSlot(literal, 'json')}::jsonb`
-    : plainSlot(literal, 'text')
+  if (path.resultType === 'json') return sql`${plainSlot(literal, 'json')}::jsonb`
+  const place = { column: path.column, isCompared: true, at }
+  if (path.resultType === 'text') return operandSlot(literal, undefined, place)
+  columns.addParameterType(path.column)
+  return operandSlot(literal, columns.typeOf(path.column), place)
 }
 
 function buildLiteralArray (
   literals: Literal,
-  { values, columns = values, path, constants = false }: OperandContext
+  { values, columns = values, path, constants = false, at }: OperandContext
 ): Fragment {
   if (path.resultType === 'json') return sql`${listSlot(literals, 'json')}::jsonb[]`
   const delimiter = delimiterFor({ values, columns, path })
@@ -203,8 +206,11 @@ function buildLiteralArray (
     const texts = (constantOf(literals) as readonly Json[]).map(item => textOf(item))
     return requestConstant(arrayText(texts, delimiter))
   }
-  if (path.resultType === 'column') columns.addParameterType(path.column)
-  return listSlot(literals, 'text', delimiter)
+  const isColumn = path.resultType === 'column'
+  if (isColumn) columns.addParameterType(path.column)
+  const type = isColumn ? columns.typeOf(path.column) : undefined
+  const place = { column: path.column, isCompared: true, at, delimiter }
+  return operandListSlot([{ given: literals, isList: true }], type, place)
 }
 
 /** The delimiter of a list of values in an array. */

@@ -253,11 +253,10 @@ export class TypedReferences {
   #refuse (
     { problem }: Extract<Reading, { as: 'refused' }>,
     type: Type,
-    { column, row, isCompared, path = [] }: ReferencePlace,
+    { path = [], ...place }: ReferencePlace,
     instead: Fragment
   ): Fragment {
-    const issue = { problem, path, type: baseOf(type) }
-    this.#needs.refused.push({ column, row, ...isCompared === true && { isCompared }, issue })
+    this.#needs.refused.push({ ...place, issue: { problem, path, type: baseOf(type) } })
     return instead
   }
 }
@@ -284,8 +283,8 @@ function issueAt (
   type: Type,
   problem: ValueIssue['problem'] = baseOf(type).kind === 'composite' ? 'json' : 'list'
 ): ValueIssue {
-  const isCompared = place.isCompared === true ? true : undefined
-  return { problem, path: pathOf(place), type: nameOf(baseOf(type)), isCompared }
+  const { at, isCompared } = place
+  return { problem, path: pathOf(place), type: nameOf(baseOf(type)), isCompared, at }
 }
 
 /** JSON that must be one value, or in an array a list of such values. */
@@ -306,7 +305,8 @@ function checkElements (json: Fragment, type: Type, place: ReferencePlace): Frag
   const path = sql`(${parameter(arrayText(pathOf(place)))}::pg_catalog.text[]
     operator(pg_catalog.||) r.nested::pg_catalog.text)`
   const issue = sql`pg_catalog.json_build_object('problem', 'list', 'path', ${path},
-    'type', ${parameter(nameOf(baseOf(type)))}::pg_catalog.text)::pg_catalog.text`
+    'type', ${parameter(nameOf(baseOf(type)))}::pg_catalog.text,
+    'at', ${parameter(JSON.stringify(place.at ?? null))}::pg_catalog.json)::pg_catalog.text`
   return sql`(select case when r.nested is null then r.list
       else ${raiseText('value', issue)}::pg_catalog.json end
     from (select l.list, (select pg_catalog.min(e.position) operator(pg_catalog.-) 1

@@ -71,7 +71,7 @@ import {
 } from './value-type.ts'
 
 /** `stored`: the value is assigned, and not only compared. */
-interface ReferenceOptions {
+interface ReferenceOptions extends Pick<SlotPlace, 'at'> {
   readonly stored: boolean
   readonly as?: TypedAs
 }
@@ -90,6 +90,9 @@ interface StoredConversion extends Pick<Conversion, 'as'> {
   /** The value is assigned, and not only compared. */
   readonly stored?: boolean | undefined
 }
+
+/** Where a reference stands, but for its column. */
+type ReferenceAt = Pick<SlotPlace, 'row' | 'at'>
 
 /** Where a reference is stored. */
 type StoredPlace = Pick<ReferencePlace, 'row' | 'isCompared'>
@@ -321,11 +324,11 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   #write (
     value: Given,
     type: Type,
-    { column, row, as = 'value', stored, isOperand = false }: SlotPlace &
+    { column, row, at, as = 'value', stored, isOperand = false }: SlotPlace &
       Pick<StoredConversion, 'as' | 'stored'> & { readonly isOperand?: boolean }
   ): Fragment {
     this.addParameterType(column)
-    const place = { column, row, isCompared: stored !== true }
+    const place = { column, row, at, isCompared: stored !== true }
     const text = isOperand && !isJsonType(baseOf(type))
       ? operandSlot(value, type, place)
       : slot(value, type, place)
@@ -370,10 +373,10 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   #readReference (
     reference: Reference,
     path: TypedPath,
-    { as = 'value', stored, row, isCompared = false }: ReadPlace
+    { as = 'value', stored, row, isCompared = false, at }: ReadPlace
   ): Fragment {
     const { column, example } = path
-    const place = { column, row, isCompared }
+    const place = { column, row, isCompared, at }
     const type = example === undefined ? this.targetType(column, as) : undefined
     if (type === undefined) {
       const json = this.#references.jsonOf(reference)
@@ -441,23 +444,23 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   buildReference (
     reference: Reference,
     path: TypedPath,
-    { stored, as = 'value' }: ReferenceOptions
+    { stored, as = 'value', at }: ReferenceOptions
   ): Fragment {
     if (path.resultType === 'text') return this.buildReferenceText(reference)
     const { parameter: of } = reference
     // It takes the type of the expression, of which Citus computes no row of NULLs.
     if (this.plain && of !== undefined && path.example !== undefined) {
-      return operandSlot(of, TEXT, { column: path.column, isCompared: true })
+      return operandSlot(of, TEXT, { column: path.column, isCompared: true, at })
     }
     if (path.resultType === 'json') {
       const json = sql`${this.#typed.nullableJson(reference)}::pg_catalog.jsonb`
       return of === undefined ? this.#subquery(json) : json
     }
     if (path.example === undefined) {
-      const written = this.#writeParameter(reference, { column: path.column, as, stored })
+      const written = this.#writeParameter(reference, { column: path.column, as, stored, at })
       if (written !== undefined) return written
     }
-    const value = this.#readReference(reference, path, { as, stored, isCompared: !stored })
+    const value = this.#readReference(reference, path, { as, stored, isCompared: !stored, at })
     return of === undefined ? this.#subquery(value) : value
   }
 
@@ -474,7 +477,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   buildJson (
     document: JsonDocument,
     path: TypedPath,
-    { stored = false, joins, row }: Pick<StoredConversion, 'stored'> & Pick<SlotPlace, 'row'> & {
+    { stored = false, joins, row, at }: Pick<StoredConversion, 'stored'> & ReferenceAt & {
       readonly joins?: JoiningName | undefined
     }
   ): Fragment {
@@ -485,7 +488,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     if (type === undefined || (joins !== undefined && !canJoin(type, joins))) {
       return this.#convert(this.buildDocument(document), path, { stored })
     }
-    const place = { column, row, isCompared: !stored }
+    const place = { column, row, isCompared: !stored, at }
     const given = readGiven(document)
     const base = baseOf(type)
     if (given !== undefined) {
@@ -541,13 +544,16 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
    * Builds the JSON null in the type of a column path. For a type other than json and jsonb that is
    * NULL, or with `refuse` a failure (`value`).
    */
-  buildJsonNull (path: TypedPath, { refuse }: { readonly refuse: boolean }): Fragment {
+  buildJsonNull (
+    path: TypedPath,
+    { refuse, at }: Pick<SlotPlace, 'at'> & { readonly refuse: boolean }
+  ): Fragment {
     const { column, resultType, example } = path
     if (resultType === 'json') return sql`'null'::pg_catalog.jsonb`
     const type = example === undefined ? this.targetType(column) : undefined
     const base = type && baseOf(type)
     if (base !== undefined && isJsonType(base)) return sql`'null'::${base.sql as Fragment}`
-    const issue: ValueIssue = { problem: 'null', path: ['', pathLabel(path)] }
+    const issue: ValueIssue = { problem: 'null', path: ['', pathLabel(path)], at }
     const text = sql`${parameter(JSON.stringify(issue))}::pg_catalog.text`
     const isRefused = refuse && !this.explain
     if (example === undefined && this.typeOf(column) === undefined) {
@@ -569,7 +575,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   }
 
   /** Builds a JSON array as an array of the type of a column path. */
-  buildList (document: JsonDocument, path: TypedPath): Fragment {
+  buildList (document: JsonDocument, path: TypedPath, at: SlotPlace['at']): Fragment {
     if (path.resultType !== 'column') {
       return jsonElements(this.buildDocument(document), path.resultType)
     }
@@ -578,7 +584,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     if (type === undefined) {
       return this.converter.convertList(this.buildDocument(document), path)
     }
-    const place = { column: path.column, isCompared: true }
+    const place = { column: path.column, isCompared: true, at }
     const list = readWhole(document)
     const name = nameWritten(type)
     const base = baseOf(type)
@@ -611,7 +617,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
    * type of what it is compared with. Undefined: it refers to operations, or has another type.
    */
   buildGivenList (
-    { literals, references }: List,
+    { literals, references, at }: Omit<List, 'kind'> & Pick<SlotPlace, 'at'>,
     { column, resultType, example }: TypedPath,
     delimiter: string
   ): Fragment | undefined {
@@ -624,7 +630,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
       ...references.references.map(({ parameter: of }) =>
         ({ given: of as Parameter, isList: of?.isList === true }))
     ]
-    return operandListSlot(parts, type, { column, isCompared: true, delimiter })
+    return operandListSlot(parts, type, { column, isCompared: true, delimiter, at })
   }
 }
 

@@ -19,7 +19,6 @@ function plan (operation: object): PlanNode {
 }
 
 const where = { a: { cs: [1] } }
-const from = { table: 's', on: { a: 'a' } }
 const conflict = { on_conflict: { columns: ['a'], do: 'update', set: { b: 1 }, where } }
 const nodes = {
   insert: plan(op.insert('i', 't', [{ a: 1 }], conflict)),
@@ -27,7 +26,6 @@ const nodes = {
     id: 'i', op: 'insert', table: 't', from: { table: 's' }, columns: { a: 1 }, ...conflict
   }),
   update: plan(op.update('u', 't', { set: { a: { $inc: 1 } }, where })),
-  joined: plan(op.update('u', 't', { set: { a: 1 }, from, where })),
   keyed: plan(op.update('u', 't', { key: ['a'], values: [{ a: 1, b: { $inc: 1 } }] })),
   groups: plan(op.update('u', 't', {
     key: [{ column: 'a', as: 'old' }],
@@ -36,22 +34,13 @@ const nodes = {
       { old: 4, a: 1 }, { old: 5, c: { $inc: 1 } }, { old: 6, c: { $dec: 1 } }
     ]
   })),
-  delete: plan(op.delete('d', 't', { where })),
-  select: plan(op.select('s', 't', { where })),
-  grouped: plan(op.select('s', 't', {
-    columns: ['a', { fn: 'count' }], group_by: ['a'], having: where
-  })),
   call: plan(op.call('c', 'f', { a: 1 }))
 }
 
 t.test('a value in a condition', async t => {
   const compared = { column: 'a', isCompared: true }
-  for (const name of ['update', 'keyed', 'delete', 'select', 'call'] as const) {
-    t.strictSame(pathOf(nodes[name], compared), ['where'], name)
-  }
-  for (const name of ['insert', 'joined', 'grouped'] as const) {
-    t.strictSame(pathOf(nodes[name], compared), [], name)
-  }
+  const at = ['where', 'a', 'cs']
+  t.strictSame(pathOf(nodes.query, { ...compared, at }), at)
   t.strictSame(pathOf(nodes.keyed, { ...compared, row: 0 }), ['values', 0, 'a'])
 })
 
