@@ -41,6 +41,8 @@ interface StoredValue extends ValuePlace {
 export interface KnownValues {
   /** The position in `values` of the row that fails. */
   readonly row?: number | undefined
+  /** The column of the value. */
+  readonly column?: string | undefined
   /** The values of the batch, by their positions. */
   readonly values?: readonly Json[] | undefined
   /** Whether its rows are those of an upload, which are not kept. */
@@ -59,7 +61,7 @@ export interface KnownValues {
 export function findValue (
   node: PlanNode,
   text: string,
-  { row, ...known }: KnownValues
+  { row, column, ...known }: KnownValues
 ): ValuePlace | undefined {
   const mayHave = (value: Json | undefined): boolean => value === undefined || hasValue(value, text)
   let isUnknown = listReferences(node).some(reference => mayHave(known.readReference(reference)))
@@ -68,7 +70,8 @@ export function findValue (
   })
   const all = storedValues(node, read).filter(({ value }) => hasValue(value, text))
   if (isUnknown) return undefined
-  const found = row === undefined ? all : all.filter(value => [row, undefined].includes(value.row))
+  const found = all.filter(value => (row === undefined || [row, undefined].includes(value.row)) &&
+    (column === undefined || value.column === column))
   const [first] = found
   if (first === undefined || found.some(({ column }) => column !== first.column)) return undefined
   const isCertain = found.every(value => value.row === first.row || isWhole(value, text))

@@ -21,6 +21,7 @@ import { sourceOf } from '../plan/source.ts'
 import {
   columnAtError,
   columnBeforeError,
+  parameterAtError,
   textAtError
 } from '../sql/statement/error-place.ts'
 import type { SlotPlace } from '../sql/statement/slot.ts'
@@ -274,8 +275,8 @@ export function findStored (
   node: PlanNode,
   known: KnownValues
 ): ValuePlace | undefined {
-  // An error with a context is one inside a function, whose values are not those of the request.
-  if (error.where !== undefined) return undefined
+  // Another context is that of a function, whose values are not those of the request.
+  if (error.where !== undefined && parameterAtError(error) === undefined) return undefined
   const text = quotedText(error.message)
   return text === undefined ? undefined : findValue(node, text, known)
 }

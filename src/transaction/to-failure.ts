@@ -23,6 +23,7 @@ import { columnBeforeError, exposedAtError } from '../sql/statement/error-place.
 import { readRaised, type RaisedError, type ValueIssue } from '../sql/statement/raised-error.ts'
 import { FORMAT_NAMES } from '../sql/statement/settings.ts'
 import { columnsRead, listsRead } from '../sql/statement/shared-results.ts'
+import type { SlotPlace } from '../sql/statement/slot.ts'
 import {
   describeError,
   describeGrant,
@@ -116,12 +117,15 @@ function findPlace (
   const row = findRow(error, node, known)
   const ofRow = row && ['values', row.position]
   if (!isValueError(error.code)) return { row, place: undefined, path: ofRow }
-  if (ofParameter !== undefined) return { row, place: ofParameter, path: pathOf(node, ofParameter) }
-  const compared = columnBeforeError(error)
+  const { column, isArray = false }: Partial<SlotPlace> = ofParameter ?? {}
+  if (ofParameter !== undefined && !isArray) {
+    return { row, place: ofParameter, path: pathOf(node, ofParameter) }
+  }
+  const compared = isArray ? undefined : columnBeforeError(error)
   if (compared !== undefined) {
     return { row, place: { column: compared }, path: ofRow }
   }
-  const place = findStored(error, node, { row: row?.position, ...known })
+  const place = findStored(error, node, { row: row?.position, column, ...known }) ?? ofParameter
   return { row, place, path: (place && pathOfStored(node, place)) ?? ofRow }
 }
 

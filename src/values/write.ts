@@ -138,8 +138,9 @@ function writeArray (value: Exclude<Json, null>, type: ArrayType): string | Writ
   const lengths: number[] = []
   for (let first: Json | undefined = list; isList(first); first = first[0]) {
     lengths.push(first.length)
-    if (isElement(first[0]) && isJson(baseOf(type.element))) {
-      return { problem: 'dimension', path: lengths.map(() => 0), type: type.element }
+    if (isElement(first[0])) {
+      const problem = isJson(baseOf(type.element)) ? 'dimension' : 'list'
+      return { problem, path: lengths.map(() => 0), type: type.element }
     }
   }
   return writeDimension(list, type, lengths)
@@ -148,8 +149,8 @@ function writeArray (value: Exclude<Json, null>, type: ArrayType): string | Writ
 const elements = new WeakSet<readonly Json[]>()
 
 /**
- * Copies a list as an element of an array of JSON, so that it is not taken for a dimension of the
- * array. Other values are returned as they are.
+ * Copies a list as an element of an array, so that it is not taken for a dimension of the array.
+ * Other values are returned as they are.
  */
 export function copyElement (value: Json): Json {
   if (!isList(value)) return value
@@ -185,7 +186,7 @@ function writeInner (
   lengths: readonly number[]
 ): string | WriteIssue {
   if (isList(item) && item.length === 0) return issueOf('empty', type)
-  return isList(item) && item.length === lengths[0]
+  return isList(item) && !isElement(item) && item.length === lengths[0]
     ? writeDimension(item, type, lengths)
     : issueOf('ragged', type)
 }

@@ -253,6 +253,23 @@ t.test('many rows are normalized in the same way as one value', async t => {
   }
 })
 
+t.test('many rows take every type, and each value that does not fit is listed once', async t => {
+  await sql.unsafe(`create type wide as (${
+    Array.from({ length: 201 }, (_, i) => `a${i} int`).join()
+  });
+    create table wides (id int, wide wide, n numeric(4, 1), wait interval);
+    grant all on wides to oneflight_user`)
+  const wide = `(${','.repeat(199)}2,1)`
+  const positions = [...Array.from({ length: 17 }).keys()]
+  const many = (more: object): object =>
+    op.insert('w', 'wides', positions.map(id => ({ id, wide, n: 1.5, ...more })))
+  t.match((await service.post([many({})])).body.data?.w, [{ id: 0, wide: { a200: 1 }, n: 1.5 }])
+  for (const more of [{}, { wait: '1 day' }]) {
+    const { errors = [] } = (await service.post([many({ n: 1.25, ...more })])).body.error
+    t.same(errors.map(({ path }: { path: unknown[] }) => path[1]), positions)
+  }
+})
+
 t.test('references and $$ are resolved in many rows', async t => {
   const rows = rowsOf(i => `,"v":"${i === 7 ? '$first.0.id' : i === 8 ? '$$first' : '$5'}"`)
   const [, node] = plan(`[${insertOf('[{"id":1}]', 'first')},${insertOf(rows)}]`)

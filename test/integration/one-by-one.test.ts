@@ -61,6 +61,11 @@ t.test('the service refuses what the rows of an operation show', async t => {
     [[read(1), op.insert('o', 't', [{ id: 80 }, { id: 81, a: '$s.0.list' }])], 'value_invalid',
       /^Row 1 of values, column "a"/],
     [[read(1), update({ list: '$s.0.a' })], 'value_invalid', /takes an array/],
+    [[read(1), update({ list: { $append: '$s.*.list' } })], 'value_invalid', /"list", at 0/],
+    [[read(1), update({ list: [[1, 2], '$s.0.list'] })], 'value_invalid', /"list", at 1/],
+    [[op.insert('o', 't', [{ id: 80, a: 1 }, { id: 81, a: 1 }], {
+      on_conflict: { columns: ['id'], do: 'update', set: { a: 1.5 } }
+    })], 'value_invalid', /^Column "a": /],
     [[read(9), update({ doc: '$s.0.odd' })], 'value_invalid', /"s" have JSON/],
     [[read(1), where({ wait: { in: '$s.*.list' } })], 'value_invalid', /"wait"/],
     [[{ ...byKey({ a: 1, txt: 'x' }), key: ['a'] }], 'rows_ambiguous', /same key/],

@@ -89,8 +89,9 @@ const arbitraryCase = fc.record({
   place: fc.nat(),
   copies: fc.array(fc.tuple(fc.nat(), fc.constantFrom(...'tujlp')), { maxLength: 8 }),
   others: fc.array(fc.tuple(fc.nat(), fc.constantFrom(...'isvdrnma')), { maxLength: 8 }),
+  inAll: fc.boolean(),
   reference: fc.boolean()
-}).map(({ kind, bad, count, place, copies, others, reference }): Case => {
+}).map(({ kind, bad, count, place, copies, others, inAll, reference }): Case => {
   const [column, value, text] = bad
   const size = kind === 'set' ? 1 : count
   const at = place % size
@@ -104,6 +105,13 @@ const arbitraryCase = fc.record({
   for (const [position, name] of copies) row(position)[name] = copy[name]
   if (reference && ['insert', 'key', 'set'].includes(kind)) row(place + 1)['u'] = '$before.0.t'
   row(at)[column] = value
+  // Rows that name the same columns are stored together.
+  if (inAll) {
+    const none = Object.fromEntries(rows.flatMap(Object.keys).map(name => [name, null]))
+    rows.forEach((row, i) => {
+      rows[i] = { ...none, ...row }
+    })
+  }
   return { kind, bad, rows, at }
 })
 

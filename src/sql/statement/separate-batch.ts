@@ -10,7 +10,12 @@ import { isList } from '../../plan/reference.ts'
 import type { Input, SeparatePlan, SeparateStatement, Sending } from '../../plan/separate.ts'
 import { copyElement } from '../../values/write.ts'
 import { jsonOf, ReadValue, type Values } from './slot.ts'
-import { fillStatement, type CompiledStatement, type Statement } from './statement.ts'
+import {
+  fillStatement,
+  type CompiledStatement,
+  type Statement,
+  type ToRow
+} from './statement.ts'
 
 /** Returns the value of a reference. */
 export type ReadReference = (reference: Reference) => Json
@@ -95,7 +100,12 @@ export class SeparateBatch {
     const compiled = this.#compiled[statement] as CompiledStatement
     const filled = fillStatement(compiled, [...this.#values, ...inputs])
     if (row === undefined) return filled
-    return { ...filled, row, refused: filled.refused?.map(value => ({ ...value, row })) }
+    const { plan } = this.#separate.statements[statement] as SeparateStatement
+    const hasRows = plan.operations[0]?.kind === 'insert'
+    // An update of one row has its values in no row, and an insert those of `on_conflict`.
+    const toRow: ToRow = place =>
+      place.at === undefined && (place.row !== undefined || !hasRows) ? { ...place, row } : place
+    return { ...filled, toRow, refused: filled.refused?.map(toRow) }
   }
 
   #readInput (input: Input, read: ReadReference): Json | ReadValue {

@@ -25,6 +25,8 @@ export interface SlotPlace {
   readonly column: string
   /** The position of its row in `values`. */
   readonly row?: number | undefined
+  /** It is one of several values of the column. */
+  readonly isArray?: boolean
   /** It is the operand of a condition, or a key. */
   readonly isCompared?: boolean | undefined
   /** The path of the operand of a condition in its operation. */
@@ -143,6 +145,26 @@ export function listJsonSlot (given: Given, type: Type, place: SlotPlace): Fragm
       for (const item of items) if (isNested(item)) writeTyped(item, type, { place, refused })
       return writeJson(list)
     }
+  }
+  return parameter(written)
+}
+
+/** A parameter with the values of a column in many rows, as an array. `rows`: their positions. */
+export function arraySlot (
+  list: readonly Json[],
+  type: Type,
+  { column, rows, delimiter }: {
+    readonly column: string
+    readonly rows: readonly number[]
+    readonly delimiter: string
+  }
+): Fragment {
+  const written: ValueSlot = {
+    place: { column, isArray: true },
+    write: (_, refused) => arrayText(
+      list.map((value, i) => writeTyped(value, type, { place: { column, row: rows[i] }, refused })),
+      delimiter
+    )
   }
   return parameter(written)
 }

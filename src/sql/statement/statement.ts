@@ -18,9 +18,12 @@ export interface CompiledStatement extends StatementFacts, RenderedSql<string | 
 export interface Statement extends StatementFacts, RenderedSql {
   /** The statement that was filled. */
   readonly compiled?: CompiledStatement
-  /** The position in `values` of the only row that it stores. */
-  readonly row?: number | undefined
+  /** Places a value in the only row of `values` that it stores. */
+  readonly toRow?: ToRow | undefined
 }
+
+/** Returns the place with its row, or as it is if the value stands elsewhere. */
+export type ToRow = <Place extends SlotPlace>(place: Place) => Place
 
 interface StatementFacts {
   /** Values that their types refuse: the statement cannot be sent. */
@@ -47,9 +50,9 @@ export function fillStatement (compiled: CompiledStatement, values: Values): Sta
 
 /** Where the value of a parameter stands; undefined: it is no value, or several. */
 export function placeOfParameter (
-  { compiled, row }: Statement,
+  { compiled, toRow }: Statement,
   number: number
 ): SlotPlace | undefined {
   const place = placeOf(compiled?.parameters[number - 1])
-  return row === undefined ? place : place && { ...place, row }
+  return toRow === undefined ? place : place && toRow(place)
 }

@@ -29,8 +29,7 @@ import type {
 } from '../../plan/nodes.ts'
 import { refersToOperation } from '../../plan/reference.ts'
 import { findReferences } from '../../plan/stored-values.ts'
-import { arrayText } from '../../plan/value-text.ts'
-import { isIssue, isPlain, write } from '../../values/write.ts'
+import { isPlain } from '../../values/write.ts'
 import { raiseText, type ValueIssue } from '../statement/raised-error.ts'
 import { nullRow } from '../statement/table.ts'
 import { nullRowOfCall, type ArgumentBuilder } from './call.ts'
@@ -53,6 +52,7 @@ import {
   type TypedPath
 } from './typed-json.ts'
 import {
+  arraySlot,
   operandListSlot,
   operandSlot,
   plainSlot,
@@ -238,22 +238,20 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   buildArray (
     objects: readonly JsonObject[],
     column: string,
-    positions: readonly number[]
+    rows: readonly number[]
   ): { readonly array: Fragment, readonly cast?: Fragment } | undefined {
     const type = this.writtenType(column, { stored: true })
     const name = nameWritten(type)
     if (type === undefined || name === undefined) return undefined
-    const texts = objects.map((object, i) => {
-      const text = write(object[column] as Json, type)
-      if (!isIssue(text)) return text
-      this.needs.refused.push({ column, row: positions[i], issue: text })
-      return null
-    })
     this.addParameterType(column)
     const base = baseOf(type)
-    return base.kind === 'array' || base.kind === 'composite'
-      ? { array: sql`${parameter(arrayText(texts))}::pg_catalog.text[]`, cast: sql`::${name}` }
-      : { array: sql`${parameter(arrayText(texts, delimiterOf(base)))}::${name}[]` }
+    const isText = base.kind === 'array' || base.kind === 'composite' || base.kind === 'unknown'
+    const delimiter = isText ? ',' : delimiterOf(base)
+    const list = objects.map(object => object[column] as Json)
+    const array = arraySlot(list, type, { column, rows, delimiter })
+    return isText
+      ? { array: sql`${array}::pg_catalog.text[]`, cast: sql`::${name}` }
+      : { array: sql`${array}::${name}[]` }
   }
 
   /** Writes rows in the types of their columns. `positions`: those in `values`. */

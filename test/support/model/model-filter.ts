@@ -18,21 +18,18 @@ export function textOf (value: unknown): string | undefined {
   return digitsOf(value) ?? JSON.stringify(value)
 }
 
-/** Returns a literal for a column of this kind, without a type if PostgreSQL can infer it. */
+/**
+ * Returns a literal for a column of this kind, without a type if PostgreSQL can infer it. Integers
+ * have no exponent in SQL.
+ */
 export function literal (value: unknown, kind: Kind): string {
   if (value === null || value === undefined) return 'null'
   if (kind === 'doc') return `${quote(JSON.stringify(value))}::jsonb`
   if (kind === 'tags' && Array.isArray(value)) {
     return `${array(value.map(one => literal(one, 'text')))}::text[]`
   }
-  return quote(textOf(value) as string)
-}
-
-/** A literal that is stored. Integers have no exponent in SQL. */
-export function storedLiteral (value: unknown, kind: Kind): string {
-  const digits = digitsOf(value)
-  const isWhole = (kind === 'int' || kind === 'big') && /^\d+e\d+$/.test(digits ?? '')
-  return isWhole ? quote(String(Number(digits))) : literal(value, kind)
+  const isWhole = (kind === 'int' || kind === 'big') && /^\d+e\d+$/.test(digitsOf(value) ?? '')
+  return quote(isWhole ? String(Number(digitsOf(value))) : textOf(value) as string)
 }
 
 export const types: Readonly<Record<Kind, string>> = {

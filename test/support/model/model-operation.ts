@@ -6,7 +6,6 @@ import {
   columnOf,
   filter,
   literal,
-  storedLiteral,
   name,
   quote,
   tableName,
@@ -97,7 +96,7 @@ async function call (operation: Operation, context: Context): Promise<Rows> {
   const { session, results, table } = context
   const args = operation['args'] as Readonly<Record<string, unknown>>
   const values = Object.entries(table.columns).map(([column, kind]) =>
-    `${storedLiteral(resolveStored(args[column], results, kind), kind)}::${types[kind]}`)
+    `${literal(resolveStored(args[column], results, kind), kind)}::${types[kind]}`)
   const text = `select to_json(t)::text from public.echo(${values.join(', ')}) as t`
   return { texts: await session.query(text), ordered: true }
 }
@@ -148,7 +147,7 @@ async function insert (operation: Operation, context: Context): Promise<Rows> {
     `(${
       columns.map(column =>
         Object.hasOwn(row, column)
-          ? storedLiteral(
+          ? literal(
             resolveStored(row[column], results, table.columns[column] as Kind),
             table.columns[column] as Kind
           )
@@ -205,7 +204,7 @@ function inserted (
   const { $col, $value = value } = (typeof value === 'object' && value !== null ? value : {}) as
     Readonly<Record<string, unknown>>
   if ($col !== undefined) return columnOf($col as string, { ...context, row: 'f' }).left
-  const stored = storedLiteral(resolveStored($value, context.results, kind), kind)
+  const stored = literal(resolveStored($value, context.results, kind), kind)
   return deferLiteral(stored, kind, typeOf(column, kind))
 }
 
@@ -264,7 +263,7 @@ function assigned (
   const source = modifier === '$from' ? operand as string : $from
   const other = source === undefined ? undefined : columnOf(source, { ...context, row: 'f' }).left
   const resolved = other === undefined ? resolveStored(operand, results, kind) : undefined
-  const text = other ?? storedLiteral(resolved, kind)
+  const text = other ?? literal(resolved, kind)
   switch (modifier) {
     case '$inc':
       return kind === 'at'
