@@ -175,6 +175,7 @@ export async function convertInserted (operation: Operation, context: Context): 
   }).join('')
   const source = from === undefined ? '' : ` from (${(await buildSource(from, context)).text}) as f`
   await context.session.query(`select 1${cells}${source}`)
+  if (from !== undefined) await checkUnused(columns ?? {}, context, inserted)
 }
 
 async function insertFrom (operation: Operation, context: Context): Promise<Rows> {
