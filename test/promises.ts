@@ -205,7 +205,6 @@ export const promises: readonly Promised[] = [
     text: 'Malformed input never causes a 5xx.',
     tests: [
       ['integration/fuzz', 'random bytes, bodies and headers'],
-      ['integration/validation', 'property test'],
       ['integration/wire']
     ]
   },
