@@ -2,7 +2,8 @@
  * What words of the language send, those that need types, functions or several statements. A batch
  * that names a table for the first time takes two round trips, because the types of its columns are
  * read first, and one from then on. A service that prepares nothing (`PREPARED_STATEMENTS=off`),
- * and one that writes comments (`SQL_COMMENTS=on`), run the same texts.
+ * and one that writes comments (`SQL_COMMENTS=on`), run the same texts. With comments, every
+ * statement of a batch, including COMMIT, has one with its request id and trace.
  */
 import t, { type Test } from 'tap'
 import { createFramer } from '../support/network/messages.ts'
@@ -148,6 +149,8 @@ interface Sent {
   readonly roundTrips: number
   /** The texts of the statements that name a table or a function of the batch. */
   readonly texts: readonly string[]
+  /** The texts of all statements. */
+  readonly all: readonly string[]
   /** Whether a statement was prepared, or run from a prepared one. */
   readonly prepares: boolean
 }
@@ -180,7 +183,9 @@ async function sendWords (
       const n = 100 * time
       proxy.record()
       const { status, text } = await post(batch(nameTables(i), n), {
-        headers: { authorization, 'x-request-id': `request-${n}`, ...headers?.(n) }
+        headers: {
+          authorization, 'x-request-id': `request-${n}`, traceparent: TRACE, ...headers?.(n)
+        }
       })
       if (status !== 200) throw new Error(`${name}: ${text}`)
       // The response does not wait for the statements after COMMIT.
@@ -199,10 +204,12 @@ function readSent ({ bursts }: Proxy, names: Map<string, string>): Sent {
   const isBegin = (bytes: Buffer): boolean =>
     messageTypes(bytes) === 'Q' && bytes.includes('begin isolation level')
   const texts: string[] = []
+  const all: string[] = []
   let prepares = false
   for (const { type, body } of createFramer().feed(Buffer.concat(sent))) {
     const [first = '', second = ''] = body.toString('latin1').split('\0', 2)
     if (type === 'P') names.set(first, second)
+    if (type === 'Q') all.push(first)
     if (type !== 'B') continue
     texts.push(names.get(second) as string)
     prepares ||= second !== ''
@@ -210,11 +217,13 @@ function readSent ({ bursts }: Proxy, names: Map<string, string>): Sent {
   return {
     roundTrips: sent.filter(bytes => !isBegin(bytes)).length,
     texts: texts.filter(text => text.includes('"public"."')),
+    all: [...texts, ...all],
     prepares
   }
 }
 
-const COMMENT = /^(.*) \/\*request_id='request-\d+'\*\/$/s
+const TRACE = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+const COMMENT = new RegExp(`^(.*) /\\*request_id='request-\\d+',traceparent='${TRACE}'\\*/$`, 's')
 
 t.test('each word takes two round trips for a new table, then one, with the same texts', {
   timeout: 120_000
@@ -233,9 +242,13 @@ t.test('each word takes two round trips for a new table, then one, with the same
       t.equal(unknown, 2, `${name}, ${service}: the first time`)
       t.ok(known.every(count => count === 1), `${name}, ${service}: ${known.join()} round trips`)
       const isCommented = service === 'commented'
-      for (const { texts: found } of sent) {
+      for (const [time, { texts: found, all }] of sent.entries()) {
         const bare = isCommented ? found.map(text => COMMENT.exec(text)?.[1]) : found
         t.same(bare, texts, `${name}, ${service}: the texts`)
+        // The first time, the types of columns are read, without a comment.
+        if (!isCommented || time === 0) continue
+        t.same(all.filter(text => !COMMENT.test(text)), [], name)
+        t.ok(all.some(text => text.startsWith('commit')), name)
       }
     }
   }
