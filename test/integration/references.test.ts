@@ -72,7 +72,7 @@ t.test('a column that a single row does not have is missing', async t => {
   t.match(body.error, { code: 'reference_column_missing', op: 'r' })
 })
 
-t.test('every form of reference is resolved, and similar text stays text', async t => {
+t.test('every form of reference is resolved', async t => {
   const rows: ReadonlyArray<readonly [sent: string, txt: unknown]> = [
     ['$src.0.txt', full.txt],
     ['$src.txt', full.txt],
@@ -83,34 +83,20 @@ t.test('every form of reference is resolved, and similar text stays text', async
     ['$src.ts', '2024-01-01T00:00:00.000001+00:00'],
     ['$src.b', '\\x00ff'],
     ['$src.flag', 'true'],
-    ['$$src.0.txt', '$src.0.txt'],
-    ['$$src', '$src'],
-    ['$$$src.txt', '$$src.txt'],
-    ['$$nope.', '$nope.'],
-    ['$$_', '$_'],
-    ...[
-      '$5.00', '$2b$10$abc', '$', '$$', '$$ off', '$$5', '$ src.txt', '$src txt', '$src-x.txt',
-      '$src,txt', ' $src.txt', 'x$src.txt', '$' + '{src}', '$(src)', '$é', '$src\n', '$$src!',
-      '$1.txt', '$.txt', ''
-    ].map(text => [text, text] as const)
+    ['$$src.0.txt', '$src.0.txt']
   ]
-  for (const part of [rows.slice(0, 17), rows.slice(17)]) {
-    const { body, text } = await service.post([
-      source,
-      ...part.flatMap(([txt], i) => [
-        { id: `i${i}`, op: 'insert', table: 'b', values: [{ txt }] },
-        { id: `m${i}`, op: 'insert', table: 'b', values: [{ txt }, {}] },
-        op.update(`u${i}`, 'b', {
-          set: { txt },
-          where: { id: { eq: `$m${i}.1.id` } }
-        })
-      ])
+  const { body, text } = await service.post([
+    source,
+    ...rows.flatMap(([txt], i) => [
+      op.insert(`i${i}`, 'b', [{ txt }]),
+      op.insert(`m${i}`, 'b', [{ txt }, {}]),
+      op.update(`u${i}`, 'b', { set: { txt }, where: { id: { eq: `$m${i}.1.id` } } })
     ])
-    t.equal(body.error, null, text)
-    for (const [i, [sent, txt]] of part.entries()) {
-      const written = ['i', 'm', 'u'].map(kind => body.data?.[`${kind}${i}`][0].txt as unknown)
-      t.same(written, [txt, txt, txt], encodeURI(sent))
-    }
+  ])
+  t.equal(body.error, null, text)
+  for (const [i, [sent, txt]] of rows.entries()) {
+    const written = ['i', 'm', 'u'].map(kind => body.data?.[`${kind}${i}`][0].txt as unknown)
+    t.same(written, [txt, txt, txt], encodeURI(sent))
   }
 })
 

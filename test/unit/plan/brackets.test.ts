@@ -123,8 +123,13 @@ t.test('an additional $ makes the text a string; other texts stay as they are', 
     ...texts.flatMap(([text]): ReadonlyArray<readonly [string, string]> =>
       [[`$${text}`, text], [`$$${text}`, `$${text}`]]),
     ...['$n[0].id', '${n.0.id}', '$$n[0].id', '$${n.0.id}', '$later[0].id', '${later.0.id}', '${m}',
-      '${m[0].id}', '$m{0}', '$[0]', '${0.m.}', '$M[0]', 'see $m[0].id'].map(text =>
-      [text, text] as const),
+      '${m[0].id}', '$m{0}', '$[0]', '${0.m.}', '$M[0]', 'see $m[0].id', '$5.00', '$2b$10$abc',
+      '$', '$$', '$$ off', '$$5', '$ m.txt', '$m txt', '$m-x.txt', '$m,txt', ' $m.txt', 'x$m.txt',
+      '$(m)', '$é', '$m\n', '$$m!', '$1.txt', '$.txt', ''].map(text => [text, text] as const),
+    ['$$m', '$m'],
+    ['$$$m.txt', '$$m.txt'],
+    ['$$nope.', '$nope.'],
+    ['$$_', '$_'],
     ['$$later[0].id', '$later[0].id'],
     ['$${o.0.id}', '${o.0.id}']
   ]
