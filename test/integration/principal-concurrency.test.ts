@@ -6,7 +6,7 @@
 import t, { type Test } from 'tap'
 import { holdRow } from '../support/database/hold.ts'
 import { dial, request } from '../support/network/wire.ts'
-import { ask, useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
+import { ask, useService, type ServiceUnderTest } from '../support/service.ts'
 import { bearer, failed, headersOfBatch, update } from '../support/shorthand.ts'
 import { select } from '../support/operations.ts'
 import { until } from '../support/until.ts'
@@ -25,25 +25,9 @@ const busy = {
 }
 const limit = { PRINCIPAL_CONCURRENCY: '1', ANON_ROLE: 'oneflight_anon' }
 
-const post = (
-  { url }: ServiceUnderTest,
-  batch: unknown,
-  claims: object | undefined = {},
-  path = '/'
-): Promise<Answer> => ask(url + path, {
-  method: 'POST',
-  headers: {
-    'content-type': 'application/json',
-    ...claims !== undefined && { authorization: bearer(claims) }
-  },
-  body: typeof batch === 'string' ? batch : JSON.stringify(batch)
-})
-const anonymous = async ({ url }: ServiceUnderTest, batch: unknown): Promise<Answer> =>
-  await ask(url, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(batch)
-  })
+/** The options of a request with a token of these claims. */
+const as = (claims: object): { readonly headers: { readonly authorization: string } } =>
+  ({ headers: { authorization: bearer(claims) } })
 
 t.test('a principal has this number of batches', async t => {
   const service = await useService(t, {
@@ -53,7 +37,7 @@ t.test('a principal has this number of batches', async t => {
   })
   const row = await holdRow(service.database)
   const one = { sub: 'one', iss: 'a' }
-  const running = [post(service, touch, one), post(service, touch, one)]
+  const running = [service.post(touch, as(one)), service.post(touch, as(one))]
   await row.awaited(2)
 
   const line = await dial(service.url)
@@ -62,7 +46,7 @@ t.test('a principal has this number of batches', async t => {
   t.match(await line.answers(1), [{ ...busy, headers: { 'retry-after': '1' } }],
     'refused although no byte of the body was sent')
   line.socket.destroy()
-  t.match(await post(service, {}, one, '/batches/read'), busy, 'a named batch')
+  t.match(await service.run('read', {}, as(one)), busy, 'a named batch')
 
   for (const [name, claims] of Object.entries({
     'another subject': { ...one, sub: 'two' },
@@ -70,12 +54,12 @@ t.test('a principal has this number of batches', async t => {
     'another role': { ...one, role: 'oneflight_other' },
     'no subject': {},
     'a subject that is no text': { sub: 1 }
-  })) t.match(await post(service, read, claims), { status: 200 }, name)
-  t.match(await anonymous(service, read), { status: 200 }, 'no token')
+  })) t.match(await service.post(read, as(claims)), { status: 200 }, name)
+  t.match(await service.post(read, { role: null }), { status: 200 }, 'no token')
 
   await row.free()
   t.match(await Promise.all(running), [{ status: 200 }, { status: 200 }])
-  t.match(await post(service, read, one), { status: 200 })
+  t.match(await service.post(read, as(one)), { status: 200 })
   const { text } = await ask(`${service.adminUrl}/metrics`)
   t.match(text, /^service_error_count\{code="principal_busy"\} 2$/m)
 })
@@ -83,16 +67,16 @@ t.test('a principal has this number of batches', async t => {
 t.test('those without a subject share a place', async t => {
   const service = await useService(t, { schema, env: limit })
   const row = await holdRow(service.database)
-  const running = [post(service, touch), anonymous(service, touch)]
+  const running = [service.post(touch), service.post(touch, { role: null })]
   await row.awaited(2)
-  t.match(await post(service, read, { jti: 'x' }), busy)
-  t.match(await anonymous(service, read), busy)
+  t.match(await service.post(read, as({ jti: 'x' })), busy)
+  t.match(await service.post(read, { role: null }), busy)
   await row.free()
   await Promise.all(running)
 })
 
 async function isFree (t: Test, service: ServiceUnderTest, name: string): Promise<void> {
-  await until(async () => (await post(service, read)).status === 200)
+  await until(async () => (await service.post(read)).status === 200)
   t.pass(name)
 }
 
@@ -104,12 +88,12 @@ t.test('every end of a batch frees its place', async t => {
     [JSON.stringify([select('s', 'nowhere')]), 404, 'undefined_table'],
     [JSON.stringify([select('s', 'x'.repeat(1000))]), 413, 'body_too_large']
   ] as const) {
-    t.match(await post(service, body), failed(status, code))
+    t.match(await service.post(body), failed(status, code))
     await isFree(t, service, code)
   }
   const line = await dial(service.url)
   line.send(request('POST', '/', headersOfBatch({ 'content-length': '100' }), '['))
-  await until(async () => (await post(service, read)).status === 429)
+  await until(async () => (await service.post(read)).status === 429)
   line.socket.destroy()
   await isFree(t, service, 'the client has gone before it sent the body')
 })
@@ -123,7 +107,7 @@ t.test('a batch counts until its transaction has ended, without its client, too'
   await row.awaited()
   line.socket.destroy()
   // The service reads the end of the connection before it has read all of these.
-  for (let i = 0; i < 10; i++) t.match(await post(service, read), busy)
+  for (let i = 0; i < 10; i++) t.match(await service.post(read), busy)
   await row.free()
   await isFree(t, service, 'after the transaction')
 })
@@ -134,9 +118,9 @@ t.test('a later hook that refuses frees the place', async t => {
     env: { ...limit, POOL_SIZE: '1', QUEUE_SIZE: '0' }
   })
   const row = await holdRow(service.database)
-  const running = post(service, touch, { sub: 'one' })
+  const running = service.post(touch, as({ sub: 'one' }))
   await row.awaited()
-  for (let i = 0; i < 3; i++) t.match(await post(service, read), failed(503, 'overloaded'))
+  for (let i = 0; i < 3; i++) t.match(await service.post(read), failed(503, 'overloaded'))
   await row.free()
   t.match(await running, { status: 200 })
 })
