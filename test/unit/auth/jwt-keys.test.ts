@@ -161,7 +161,8 @@ t.test('invalid keys are rejected', async t => {
     ['JWT_JWKS', 'expected a JSON Web Key Set, {"keys": [{…}]} (the value is not shown)', [
       'x', pem, '[]', '{}', 'null', '{"keys":{}}', '{"keys":["x"]}', '{"Keys":[]}', '{"keys":[',
       `\ufeff${jwks(publicJwk(rsa))}`, JSON.stringify(publicJwk(rsa)), jwks(publicJwk(rsa), 'x'),
-      jwks(publicJwk(rsa)).repeat(2)
+      jwks(publicJwk(rsa)).repeat(2), jwks(publicJwk(rsa)).replace('{', '{"keys":[],'),
+      jwks(publicJwk(rsa)).replace('[{', '[{"kty":"RSA",')
     ]],
     ['JWT_JWKS', 'contains no key that can verify tokens', [
       jwks(), jwks({ kty: 'oct', k: encode(secret) }),
@@ -170,7 +171,9 @@ t.test('invalid keys are rejected', async t => {
     ]],
     ['JWT_JWKS', 'key 1 is malformed', [
       jwks({}), `{"keys":[{"__proto__":${JSON.stringify(publicJwk(p256))}}]}`,
-      ...ecSets({ kty: 1 }, { kid: null }, { alg: ['ES256'] }, { use: 1 }, { key_ops: 'verify' })
+      ...ecSets({ kty: 1 }, { kid: null }, { alg: ['ES256'] }, { use: 1 }, { key_ops: 'verify' }),
+      jwks(publicJwk(rsa, { e: 'A'.repeat(700_000) })),
+      jwks(publicJwk(rsa, { n: 'A'.repeat(900_000) }))
     ]],
     // A private key is rejected even if it would not be used.
     ['JWT_JWKS', 'key 2 is a private key', [privateJwk(p256), privateJwk(rsa, { use: 'enc' })]
