@@ -170,20 +170,6 @@ t.test('each request has the statements of its parameters and preferences', asyn
   t.equal(texts.size, 4, 'the preferences change the text')
 })
 
-t.test('a parameter of any type has a text', t => {
-  const { compile } = useRequests()
-  for (const x of ['text', { a: 1 }, [{ b: null }]]) {
-    const statements = compile({ x })
-    t.equal(statements.length, 3)
-    const isRefused = ({ refused = [] }: Statement): boolean => refused.length > 0
-    t.ok(
-      statements.every(statement => hasText(statement, x) || isRefused(statement)),
-      JSON.stringify(x)
-    )
-  }
-  t.end()
-})
-
 t.test('statements are compiled once, and again for other types', async t => {
   const { compile, alone, isCompiled, columnTypes, functionTypes } = useRequests()
   const expectCompiled = (asked: Asked, expected: boolean, name: string): void => {
