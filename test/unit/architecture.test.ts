@@ -1,6 +1,6 @@
 /**
- * Tests the import directions of CONTRIBUTING.md, and which files may use the process, the database
- * driver and transactions. Reads the sources as text.
+ * Tests the import directions of CONTRIBUTING.md, the exports of the package, and which files may
+ * use the process, the database driver and transactions. Reads the sources as text.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
@@ -101,6 +101,11 @@ t.test('the code map of CONTRIBUTING.md names what there is', async t => {
     const all = sources.map(({ file }) => file).filter(file => `${dirname(file)}/` === folder)
     t.same(files.toSorted(), all.toSorted(), folder)
   }
+})
+
+t.test('the package exports exactly its documented names', async t => {
+  const names = Object.keys(await import('../../src/index.ts'))
+  t.same(names.sort(), ['buildApp', 'oneflight', 'readConfig', 'startService'])
 })
 
 t.test('every import follows the allowed directions', async t => {
