@@ -36,6 +36,7 @@ function createCode (schema: string): string {
 const types = `
   create schema ext;
   create extension isn;
+  create extension hstore;
   create extension citext schema ext;
   ${createCode('public')}
   ${createCode('ext')}
@@ -61,6 +62,8 @@ interface Kind {
   readonly operators?: false
   /** Its values are no operands of a list: they are arrays, or composites. */
   readonly lists?: false
+  /** It has no operator `>`. */
+  readonly after?: false
   /** PostgreSQL compares a composite with a literal only if that has a type. */
   readonly composite?: true
 }
@@ -76,6 +79,10 @@ const kinds: readonly Kind[] = [
   { type: 'code', values: numbers },
   { type: 'ext.code', values: numbers, operators: false },
   { type: 'ext.coded', values: numbers, operators: false },
+  // A cast makes it an object of JSON.
+  {
+    type: 'hstore', values: texts('"k"=>"1", "\\"\\\\,=>"=>NULL', '"k"=>"2"', ''), after: false
+  },
   // Without its operators it compares as text.
   { type: 'ext.citext', values: texts('A', 'b', 'C') },
   { type: 'ext.mood', values: texts('happy', 'sad', 'great') },
@@ -279,7 +286,7 @@ function updateRows (scene: Scene): readonly Step[] {
   ]
 }
 
-function compareRows (scene: Scene, { lists }: Kind): readonly Step[] {
+function compareRows (scene: Scene, { lists, after }: Kind): readonly Step[] {
   const { t, k, operand: [a, b], compared: [x, y], stored } = scene
   const text = stored[0].slice(1, -1)
   const select = { op: 'select', table: t, ...byId }
@@ -306,8 +313,10 @@ function compareRows (scene: Scene, { lists }: Kind): readonly Step[] {
           where({ nin: ['$src.1.v'] }, `not in (${y})`),
           where({ in: '$src.*.v' }, `in (${x}, ${y})`)
         ],
-    [{ ...select, order: [{ v: 'asc' }], after: ['$src.0.v'] },
-      `select * from ${t} where v > ${x} or v is null order by v`],
+    ...after === false
+      ? []
+      : [[{ ...select, order: [{ v: 'asc' }], after: ['$src.0.v'] },
+          `select * from ${t} where v > ${x} or v is null order by v`] as const],
     [{ op: 'update', table: t, set: { id: 10 }, where: { v: { eq: a } } },
       `update ${t} as t set id = 10 where v = ${x}`],
     [{

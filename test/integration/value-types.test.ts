@@ -347,63 +347,31 @@ t.test('references to system columns keep their type', async t => {
   }
 })
 
-t.test('an hstore takes its text and references to an hstore, and nothing else', async t => {
+t.test('an hstore takes no list and no JSON of an earlier operation', async t => {
   const service = await useService(t, {
     schema: `
       create extension hstore;
       create table bags (id int primary key, bag hstore, doc jsonb);
-      insert into bags select i, hstore(array['k', '"\\,=>']::text[], array[i::text, null]),
-        '{"k": "1"}' from generate_series(1, 20) as i;
-      create table copies (id int primary key, bag hstore);
-      insert into copies (id) select generate_series(1, 20);
-      grant all on bags, copies to oneflight_user`
+      insert into bags values (1, 'k=>1', '{"k": "1"}'), (2, 'k=>2', null);
+      grant all on bags to oneflight_user`
   })
   const bags = op.select('s', 'bags', { order: [{ id: 'asc' }] })
-  const ids = Array.from({ length: 20 }, (_, i) => i + 1)
-  const store = (value: (i: number) => unknown): Readonly<Record<string, object>> => ({
-    insert: op.insert('w', 'copies', [{ id: 101, bag: value(0) }]),
-    'many rows': op.insert('w', 'copies', ids.map(i => ({ id: i + 100, bag: value(i - 1) }))),
-    set: op.update('w', 'copies', { set: { bag: value(0) }, where: { id: { eq: 1 } } }),
-    'by key': op.update('w', 'copies', { key: ['id'], values: [{ id: 1, bag: value(0) }] }),
-    'by many keys': op.update('w', 'copies', {
-      key: ['id'],
-      values: ids.map(id => ({ id, bag: value(id - 1) }))
-    }),
-    on_conflict: op.insert('w', 'copies', [{ id: 1 }], {
-      on_conflict: { columns: ['id'], do: 'update', set: { bag: value(0) } }
-    }),
-    'insert from': op.insert('w', 'copies', undefined as never, {
-      from: { table: 'bags', where: { id: { eq: 1 } } },
-      columns: { id: 101, bag: value(0) }
-    })
-  })
-  const dry = { headers: { prefer: 'tx=rollback' } }
-  for (const [word, operation] of Object.entries(store(i => `$s.${i}.bag`))) {
-    const { body, text } = await service.post([bags, operation], dry)
-    t.strictSame(body.data?.w[0].bag, { k: '1', '"\\,=>': null }, `${word} ${text.slice(-300)}`)
-  }
-  const refused = ['$s.0.doc', '$s.*.bag']
-  for (const value of refused) {
-    for (const [word, operation] of Object.entries(store(() => value))) {
-      const { status, body, text } = await service.post([bags, operation], dry)
-      const what = `${word} ${JSON.stringify(value)} ${text.slice(-300)}`
-      t.match({ status, ...body.error }, { status: 422, code: 'value_invalid', op: 'w' }, what)
+  const where = { id: { eq: 1 } }
+  for (const bag of ['$s.0.doc', '$s.*.bag']) {
+    for (const operation of [
+      op.insert('w', 'bags', [{ id: 9, bag }]),
+      op.insert('w', 'bags', undefined, { from: { table: 'bags' }, columns: { id: 9, bag } }),
+      op.update('w', 'bags', { set: { bag }, where }),
+      op.update('w', 'bags', { key: ['id'], values: [{ id: 1, bag }] })
+    ]) {
+      const { status, body, text } = await service.post([bags, operation])
+      t.match({ status, ...body.error }, { status: 422, code: 'value_invalid', op: 'w' }, text)
     }
   }
-  const found = await service.post([
-    bags,
-    op.select('eq', 'bags', { where: { bag: { eq: '$s.2.bag' } }, columns: ['id'] }),
-    op.select('in', 'bags', { where: { bag: { in: '$s.*.bag' } }, columns: ['id'] }),
-    op.select('some', 'bags', {
-      where: { bag: { in: ['$s.0.bag', '$s.1.bag'] } },
-      columns: ['id']
-    }),
-    op.update('json', 'bags', { set: { doc: '$s.0.bag' }, where: { id: { eq: 1 } } })
-  ], dry)
-  const { eq, in: all, some, json } = found.body.data ?? {}
-  t.same([eq, all?.length, some, json?.[0].doc], [
-    [{ id: 3 }], 20, [{ id: 1 }, { id: 2 }], { k: '1', '"\\,=>': null }
-  ], found.text.slice(-500))
+  const { body } = await service.post([
+    bags, op.update('json', 'bags', { set: { doc: '$s.1.bag' }, where, returning: ['doc'] })
+  ])
+  t.strictSame(body.data?.json, [{ doc: { k: '2' } }])
 })
 
 t.test('lists of boxes are separated as PostgreSQL separates them', async t => {
