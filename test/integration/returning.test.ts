@@ -49,13 +49,6 @@ const schema = `
 
 /** [members of the select, the same query in SQL] */
 const selects: ReadonlyArray<readonly [members: string, sql: string]> = [
-  // columns
-  [
-    '"columns":[{"column":"id"},{"column":"total","as":"sum of ' +
-    'it"},{"column":"id","as":"again"}],"order":[{"id":"asc"}]',
-    'select id, total as "sum of it", id as again from s order by id'],
-  ['"columns":["count","order"],"order":[{"count":"asc"}]',
-    'select count, "order" from s order by count'],
   // an alias that is the name of another column
   ['"columns":[{"column":"id","as":"n"},{"column":"n","as":"id"}],"order":[{"n":"desc"}]',
     'select id as n, n as id from s order by 1 desc'],
@@ -81,10 +74,6 @@ const selects: ReadonlyArray<readonly [members: string, sql: string]> = [
     '{"fn":"sum","column":"count","as":"sum of count"}]',
     'select min(data->>\'city\'), max("order") as "order", sum(count) as "sum of count" from s'],
   // group_by
-  [
-    '"columns":["data->>city",{"fn":"count"}],"group_by":["data->>city"],' +
-    '"order":[{"data->>city":"asc"}]',
-    "select data->>'city' as city, count(*) from s group by data->>'city' order by 1"],
   [
     '"columns":["data->city","data->>0",{"fn":"max","column":"id"}],' +
     '"group_by":["data->city","data->>0"],"order":[{"max":"asc"}]',

@@ -48,8 +48,6 @@ const cases: readonly Case[] = [
   }, "select distinct data->'k' as k from items where data->'k' = '1' order by 1"],
   [{ columns: ['label'], distinct: true, order: [{ label: 'asc' }] },
     'select distinct label(items) from items order by 1'],
-  [{ table: 'pairs', distinct: true, order: [{ a: 'asc' }, { b: { nulls: 'first' } }], limit: 4 },
-    'select distinct * from pairs order by a, b nulls first limit 4'],
   [{
     columns: [{ fn: 'count', column: 'kind', distinct: true },
       { fn: 'sum', column: 'qty', distinct: true }, { fn: 'avg', column: 'price', distinct: true },
