@@ -2,8 +2,6 @@
  * The connection pool: connections, queue and waits are limited, excess requests fail fast, and a
  * lost connection is never handed out.
  */
-import { once } from 'node:events'
-import { createServer, type AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { closeConnection } from '../../src/postgres/connection.ts'
@@ -11,12 +9,14 @@ import { HealthCheck } from '../../src/postgres/health-check.ts'
 import { openConnection } from '../../src/postgres/open-connection.ts'
 import type { CompiledBatch } from '../../src/sql/frame/compiled-batch.ts'
 import { executeBatch } from '../../src/transaction/execute.ts'
-import { useDatabase, type Database } from '../support/database/database.ts'
+import { useDatabase } from '../support/database/database.ts'
 import { plainBatch, useEngine } from '../support/database/engine.ts'
 import { holdRow } from '../support/database/hold.ts'
 import { errorResponse } from '../support/network/messages.ts'
 import { useProxy, type Link } from '../support/network/proxy.ts'
+import { startServer } from '../support/network/tls-server.ts'
 import { gauge, useService } from '../support/service.ts'
+import { on } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 const soon = (ms = 5000): number => performance.now() + ms
@@ -30,8 +30,6 @@ const database = await useDatabase(t, {
     grant all on slots, t to oneflight_user`
 })
 const { sql, name, loginUrl, url: superuserUrl } = database
-/** The service has the same database. */
-const provide = async (): Promise<Database> => database
 const touch = [{ id: 'u', op: 'update', table: 'slots', set: { n: 1 }, where: { id: { eq: 0 } } }]
 const env = { POOL_SIZE: '2', LOCK_TIMEOUT_MS: '60000', STATEMENT_TIMEOUT_MS: '60000' }
 
@@ -45,13 +43,9 @@ const sessions = async (): Promise<number> => (await backends()).length
 
 /** The URL of a server that accepts connections and never sends a byte. */
 async function useSilentServer (t: Test): Promise<string> {
-  const server = createServer(socket => {
-    socket.on('error', () => {})
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => server.close())
-  return `postgres://u@127.0.0.1:${(server.address() as AddressInfo).port}/d`
+  const { port, stop } = await startServer('silent')
+  t.teardown(stop)
+  return `postgres://u@127.0.0.1:${port}/d`
 }
 
 t.test('requests beyond pool size and queue size fail at once', async t => {
@@ -78,7 +72,7 @@ t.test('opening the first connection early does not occupy the queue', async t =
 
 t.test('a login role that bypasses row level security causes one warning', async t => {
   for (const url of [superuserUrl, loginUrl]) {
-    const service = await useService(t, { provide, env, databaseUrl: () => url })
+    const service = await useService(t, { ...on(database), env, databaseUrl: () => url })
     const idle = async (n: number): Promise<boolean> =>
       await gauge(service, 'service_pool_connections_idle') === n
     await until(() => idle(1))
@@ -105,7 +99,7 @@ t.test('several hosts without a synchronous standby cause one warning', async t 
     const { host } = new URL(login)
     return login.replace(host, `${host},${host}`)
   }
-  const { log } = await useService(t, { provide, env, databaseUrl: severalHosts })
+  const { log } = await useService(t, { ...on(database), env, databaseUrl: severalHosts })
   await until(() => log.some(({ level }) => level === 40))
   t.match(log.filter(({ level }) => level === 40), [
     { msg: 'replication is asynchronous: a failover can lose batches that were answered 200' }

@@ -8,6 +8,7 @@ import { TableList } from '../../schemas/http.ts'
 import { asCustomer, useShopService } from '../support/database/shop.ts'
 import { readBlocks, readPage } from '../support/docs/pages.ts'
 import { ask, token, useService } from '../support/service.ts'
+import { failed, on } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 const env = { API_TABLES: 'on' }
@@ -81,16 +82,14 @@ t.test('columns and schemas follow the privileges', async t => {
 t.test('it needs a token of a role that batches can take', async t => {
   t.match(await ask(`${url}/tables`), { status: 401, body: { error: { code: 'auth_required' } } })
   for (const role of ['nobody', 'postgres']) {
-    t.match(await ask(`${url}/tables`, { headers: bearer({ role }) }), {
-      status: 403,
-      body: { error: { code: 'role_denied' } }
-    }, role)
+    const answer = await ask(`${url}/tables`, { headers: bearer({ role }) })
+    t.match(answer, failed(403, 'role_denied'), role)
   }
   t.match(await ask(`${url}/tables`, { method: 'POST', headers: bearer() }), { status: 405 })
 })
 
 t.test('it does not exist by default', async t => {
-  const { url, adminUrl } = await useService(t, { provide: async () => database })
+  const { url, adminUrl } = await useService(t, on(database))
   t.equal((await ask(`${url}/tables`, { headers: bearer() })).status, 404)
   t.equal((await ask(`${adminUrl}/reference/try/tables`, { headers: bearer() })).status, 404)
 })
@@ -110,10 +109,8 @@ t.test('a list that is too large is an error', async t => {
       'grant select on all tables in schema public to oneflight_user',
     env: { ...env, MAX_RESPONSE_BYTES: '65536' }
   })
-  t.match(await ask(`${url}/tables`, { headers: bearer() }), {
-    status: 422,
-    body: { error: { code: 'response_too_large', retryable: false } }
-  })
+  const answer = await ask(`${url}/tables`, { headers: bearer() })
+  t.match(answer, failed(422, 'response_too_large', { retryable: false }))
 })
 
 t.test('a list that is late or loses its connection is an error, the next one is not', async t => {
@@ -124,10 +121,7 @@ t.test('a list that is late or loses its connection is an error, the next one is
   ] as const
   for (const [limits, status, code] of cases) {
     const { name, sql } = database
-    const { url } = await useService(t, {
-      provide: async () => database,
-      env: { ...env, ...limits }
-    })
+    const { url } = await useService(t, { ...on(database), env: { ...env, ...limits } })
     await sql.begin(async lock => {
       // Only comments are read from it.
       await lock`lock table pg_catalog.pg_description in access exclusive mode`

@@ -233,9 +233,7 @@ t.test('a value that its column would change is refused with its line', async t 
   t.match(await upload('halves', [{ id: 1 }, { id: 2.5 }]), {
     body: { error: { code: 'value_invalid', path: ['items', 1, 'id'], line: 2 } }
   })
-  t.match(await upload('missing', [{ id: 1 }]), {
-    status: 404, body: { error: { code: 'undefined_table' } }
-  })
+  t.match(await upload('missing', [{ id: 1 }]), failed(404, 'undefined_table'))
   t.equal((await readAll()).length, 0)
 })
 
@@ -248,9 +246,7 @@ t.test('a type that changes after the rows have arrived is a conflict', async t 
     answer = upload('load', [{ id: 2, value: 1.125 }])
     await untilBlocked(service.database)
   })
-  t.match(await answer, {
-    status: 409, body: { error: { code: 'serialization_failure', retryable: true } }
-  })
+  t.match(await answer, failed(409, 'serialization_failure', { retryable: true }))
   t.match(await upload('load', [{ id: 2, value: 1.125 }]), {
     body: { error: { code: 'value_invalid', line: 1 } }
   })
