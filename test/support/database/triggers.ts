@@ -14,15 +14,15 @@ export const trapSchema = `
   create trigger trap after insert on trap for each row execute function trap();`
 
 /**
- * `moody()` raises a serialization failure as often as the row says; the sequence `tries` counts
- * the calls. The test creates the trigger.
+ * `moody()` raises an error, by default a serialization failure, as often as the row says; the
+ * sequence `tries` counts the calls. The test creates the trigger.
  */
 export const moodySchema = `
   create sequence tries;
-  create table moody (times int);
+  create table moody (times int, code text default '40001');
   create function moody() returns trigger language plpgsql as $$
     begin
-      if nextval('tries') <= new.times then raise exception using errcode = '40001',
+      if nextval('tries') <= new.times then raise exception using errcode = new.code,
         message = 'not now'; end if;
       return new;
     end $$;`
