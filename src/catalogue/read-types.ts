@@ -5,7 +5,7 @@ import { identifier, integer, sql, type Fragment } from '../fragment/fragment.ts
 import { builtInType, FIRST_READ_OID } from './built-in.ts'
 import type { BaseType, Form, Type } from './type.ts'
 
-/** Further types are unknown, and so are the attributes of a composite with more of them. */
+/** Further types of a relation are unknown, and the attributes of a composite with more of them. */
 const MAX_TYPES = 200
 const MAX_ATTRIBUTES = 200
 
@@ -42,7 +42,7 @@ export function typesOfRelation (relation: Fragment): Fragment {
  * Builds an expression that returns a JSON array of types, other than built-in ones, and of those
  * that they contain; see TypeRow. `roots`: a query of their OIDs.
  */
-export function typesIn (roots: Fragment): Fragment {
+export function typesIn (roots: Fragment, maxTypes = MAX_TYPES): Fragment {
   return sql`(with recursive reached (oid) as (
       select root.oid from (${roots}) as root (oid) where ${isRead(sql`root.oid`)}
       union
@@ -58,7 +58,7 @@ export function typesIn (roots: Fragment): Fragment {
         y.typtype, s.nspname, y.typname, y.typcategory, ${PART}::pg_catalog.int8, y.typtypmod,
         y.typdelim, ${ATTRIBUTES}, y.typrelid::pg_catalog.int8)
         order by y.oid), '[]')
-      from (select r.oid from reached as r limit ${integer(MAX_TYPES)}) as r
+      from (select r.oid from reached as r limit ${integer(maxTypes)}) as r
       join pg_catalog.pg_type as y on y.oid operator(pg_catalog.=) r.oid
       join pg_catalog.pg_namespace as s on s.oid operator(pg_catalog.=) y.typnamespace)`
 }

@@ -3,10 +3,11 @@
  * oneflight-client. Tables have the form of Kysely: a member for each with the types of its
  * columns, which are those of the service's JSON.
  */
+import type { Type } from '../catalogue/type.ts'
 import { readDatabaseSettings, readLimits } from '../config/config.ts'
 import { writeTypes, type ColumnsOf, union, writeObject } from '../named/write-types.ts'
 import { batchLimits } from '../plan/check/read-batch.ts'
-import type { TableDescription, ColumnDescription, TypeDescription } from '../tables/read-tables.ts'
+import type { ColumnDescription, DescribedTables } from '../tables/read-tables.ts'
 import { readSettings, UsageError } from './arguments.ts'
 import type { TypesOptions } from './commands.ts'
 import { readBatchFolder } from './input.ts'
@@ -28,37 +29,42 @@ export async function printTypes (
     stderr.write(read.issues.map(issue => `oneflight: ${visible(issue)}\n`).join(''))
     return 1
   }
-  const tables = options.database === true ? await readDatabase(options, env) : undefined
+  const database = options.database === true ? await readDatabase(options, env) : undefined
   const parts = [
-    ...tables === undefined ? [] : [writeTables(tables.all, tables.schema)],
-    ...read === undefined ? [] : [writeTypes(read.batches.values(), findColumns(tables?.all ?? []))]
+    ...database === undefined ? [] : [writeTables(database)],
+    ...read === undefined ? [] : [writeTypes(read.batches.values(), findColumns(database))]
   ]
   const text = parts.join('\n')
   stdout.write(`${writeImports(text)}${text}`)
   return 0
 }
 
+interface Database extends DescribedTables {
+  /** The schema of the tables that are named without it. */
+  readonly schema: string
+}
+
 /** Throws a UsageError when the database or the role cannot be used. */
 async function readDatabase (
   { role }: TypesOptions,
   env: CliContext['env']
-): Promise<{ readonly all: readonly TableDescription[], readonly schema: string }> {
+): Promise<Database> {
   const { config, database } = readSettings(readDatabaseSettings, env)
   const { DB_SCHEMAS: schemas } = config
   // Loaded only now: other commands do not need a database.
   const { describeTables } = await import('../tables/read-tables.ts')
   try {
     const options = { schemas, role, timeoutMs: config.STATEMENT_TIMEOUT_MS }
-    return { all: await describeTables(database, options), schema: schemas[0] as string }
+    return { ...await describeTables(database, options), schema: schemas[0] as string }
   } catch (error) {
     throw new UsageError(`cannot read the database: ${(error as Error).message}`)
   }
 }
 
-function findColumns (tables: readonly TableDescription[]): ColumnsOf {
-  const columns = new Map(tables.map(({ schema, name, columns }) => [
+function findColumns (database: Database | undefined): ColumnsOf {
+  const columns = new Map(database?.tables.map(({ schema, name, columns }) => [
     `${schema}.${name}`,
-    new Map(columns.map(column => [column.name, writeValue(column)]))
+    new Map(columns.map(column => [column.name, writeValue(column, database.labels)]))
   ]))
   return ({ schema, name }) => columns.get(`${schema}.${name}`)
 }
@@ -69,18 +75,15 @@ function writeImports (text: string): string {
   return used.length === 0 ? '' : `import type { ${used.join(', ')} } from 'oneflight-client'\n\n`
 }
 
-/**
- * Returns the declaration of `Database`, for `createClient` of oneflight-client. `schema`: that of
- * the tables that are named without it.
- */
-function writeTables (tables: readonly TableDescription[], schema: string): string {
+/** Returns the declaration of `Database`, for `createClient` of oneflight-client. */
+function writeTables ({ tables, labels, schema }: Database): string {
   const members = tables.map(table => ({
     name: table.schema === schema ? table.name : `${table.schema}.${table.name}`,
     description: table.comment,
     type: writeObject(table.columns.map(column => ({
       name: column.name,
       description: column.comment,
-      type: writeColumn(column)
+      type: writeColumn(column, labels)
     })))
   }))
   return `/** The tables of a database, written by \`oneflight types\`. */
@@ -88,9 +91,11 @@ export interface Database ${writeObject(members)}
 `
 }
 
-function writeColumn (column: ColumnDescription): string {
+type Labels = Database['labels']
+
+function writeColumn (column: ColumnDescription, labels: Labels): string {
   const { optional, select, insert, update } = column
-  const type = writeValue(column)
+  const type = writeValue(column, labels)
   if (select && insert && update) return optional ? `Generated<${type}>` : type
   const inserted = optional ? `${type} | undefined` : type
   return `ColumnType<${
@@ -98,8 +103,8 @@ function writeColumn (column: ColumnDescription): string {
   }>`
 }
 
-function writeValue ({ type, nullable }: ColumnDescription): string {
-  return orNull(writeType(type), nullable)
+function writeValue ({ type, nullable }: ColumnDescription, labels: Labels): string {
+  return orNull(writeType(type, labels), nullable)
 }
 
 /** `Json` contains null. */
@@ -111,27 +116,32 @@ function orNull (type: string, nullable: boolean): string {
  * Arrays have one dimension and no null in them, as in the types of other generators: PostgreSQL
  * records neither.
  */
-function writeType (type: TypeDescription): string {
+function writeType (type: Type, labels: Labels): string {
   switch (type.kind) {
-    case 'plain':
-      return PLAIN.get(type.name) ?? 'string'
+    case 'domain':
+      return writeType(type.base, labels)
     case 'enum':
-      return union(type.labels.map(label => JSON.stringify(label)))
+      return union(labels[type.oid]?.map(label => JSON.stringify(label)))
     case 'array':
-      return `Array<${writeType(type.element)}>`
+      return `Array<${writeType(type.element, labels)}>`
     case 'composite':
-      return writeObject(type.fields.map(field => ({
-        name: field.name,
-        type: orNull(writeType(field.type), true)
-      })))
+      return writeObject([...type.attributes].map(([name, attribute]) =>
+        ({ name, type: orNull(writeType(attribute, labels), true) })))
+    case 'unknown':
+      return 'unknown'
+    default:
+      return PLAIN.get(type.name) ?? 'string'
   }
 }
 
-/** The types that are not strings in JSON, by their names in pg_type. */
+/** The types that are not strings in JSON. */
 const PLAIN: ReadonlyMap<string, string> = new Map([
-  ...['int2', 'int4', 'float4', 'float8', 'numeric'].map(name => [name, 'number'] as const),
-  ['int8', 'bigint'],
-  ['bool', 'boolean'],
+  ...['smallint', 'integer', 'real', 'double precision', 'numeric'].map(name =>
+    [name, 'number'] as const),
+  ['bigint', 'bigint'],
+  ['boolean', 'boolean'],
   ['json', 'Json'],
-  ['jsonb', 'Json']
+  ['jsonb', 'Json'],
+  ['int2vector', 'Array<number>'],
+  ['oidvector', 'Array<string>']
 ])

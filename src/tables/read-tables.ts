@@ -4,6 +4,8 @@
  */
 import postgres from 'postgres'
 import type { DatabaseTarget } from '../../schemas/database.ts'
+import { readTypes, typesIn, type TypeRow } from '../catalogue/read-types.ts'
+import type { Type } from '../catalogue/type.ts'
 import { Failure, failure } from '../errors/catalogue.ts'
 import type { DatabaseError } from '../errors/database-error.ts'
 import {
@@ -34,7 +36,7 @@ export interface TableDescription {
 export interface ColumnDescription {
   readonly name: string
   readonly comment: string | null
-  readonly type: TypeDescription
+  readonly type: Type
   readonly nullable: boolean
   /** Whether an insert may omit the column because it has a default. */
   readonly optional: boolean
@@ -44,17 +46,10 @@ export interface ColumnDescription {
   readonly update: boolean
 }
 
-/** A type of PostgreSQL. Domains are their base types. */
-export type TypeDescription =
-  /** A type of PostgreSQL without parts, by its name in pg_type. */
-  | { readonly kind: 'plain', readonly name: string }
-  | { readonly kind: 'enum', readonly labels: readonly string[] }
-  | { readonly kind: 'array', readonly element: TypeDescription }
-  | { readonly kind: 'composite', readonly fields: readonly Field[] }
-
-interface Field {
-  readonly name: string
-  readonly type: TypeDescription
+export interface DescribedTables {
+  readonly tables: readonly TableDescription[]
+  /** The labels of enums by the OID of the type, in their order. */
+  readonly labels: Readonly<Record<number, readonly string[]>>
 }
 
 interface TableOptions {
@@ -72,19 +67,24 @@ interface TableOptions {
 export async function describeTables (
   target: DatabaseTarget,
   options: TableOptions
-): Promise<readonly TableDescription[]> {
+): Promise<DescribedTables> {
   const connection = await openConnection(target, { roleSettings: false })
   try {
-    const { tables, types } = await read<Catalogue>(connection, options, sql`
+    const { tables, types, labels } = await read<Catalogue>(connection, options, sql`
       ${describedTables(options, sql`'oid', atttypid::int8`)}
       select (${listOf(sql`select schema, name, comment, columns from described`)}) as tables,
-        (${listOf(TYPES)}) as types`)
-    const typesByOid = new Map((JSON.parse(types) as readonly TypeRow[]).map(row => [row.oid, row]))
-    return (JSON.parse(tables) as readonly TableRow[]).map(table => ({
-      ...table,
-      columns: table.columns.map(({ oid, ...column }) =>
-        ({ ...column, type: describeType(oid, typesByOid) }))
-    }))
+        ${typesIn(sql`select atttypid from usable`, MAX_TYPES)}::text as types,
+        (select coalesce(json_object_agg(enumtypid::int8, labels), '{}')::text from (
+          select enumtypid, json_agg(enumlabel order by enumsortorder) as labels from pg_enum
+          group by enumtypid) as enums) as labels`)
+    const findType = readTypes(JSON.parse(types) as readonly TypeRow[], NO_SCHEMA)
+    return {
+      tables: (JSON.parse(tables) as readonly TableRow[]).map(table => ({
+        ...table,
+        columns: table.columns.map(({ oid, ...column }) => ({ ...column, type: findType(oid, -1) }))
+      })),
+      labels: JSON.parse(labels) as DescribedTables['labels']
+    }
   } finally {
     await closeConnection(connection)
   }
@@ -150,36 +150,16 @@ async function read<Row extends Readonly<Record<string, string | null>>> (
   return row
 }
 
-type Catalogue = Readonly<Record<'tables' | 'types', string>>
+/** A schema of no type: so the names of types have their schemas. */
+const NO_SCHEMA = ''
+
+/** More than a database has. */
+const MAX_TYPES = 1_000_000
+
+type Catalogue = Readonly<Record<'tables' | 'types' | 'labels', string>>
 
 interface TableRow extends Omit<TableDescription, 'columns'> {
   readonly columns: ReadonlyArray<Omit<ColumnDescription, 'type'> & { readonly oid: number }>
-}
-
-interface TypeRow {
-  readonly oid: number
-  readonly name: string
-  /** OIDs; null: the type is no domain or array. */
-  readonly base: number | null
-  readonly element: number | null
-  readonly labels: readonly string[] | null
-  readonly fields: readonly TypedName[] | null
-}
-
-interface TypedName {
-  readonly name: string
-  readonly oid: number
-}
-
-function describeType (oid: number, types: ReadonlyMap<number, TypeRow>): TypeDescription {
-  const { name, base, element, labels, fields } = types.get(oid) as TypeRow
-  if (base !== null) return describeType(base, types)
-  if (element !== null) return { kind: 'array', element: describeType(element, types) }
-  if (labels !== null) return { kind: 'enum', labels }
-  if (fields === null) return { kind: 'plain', name }
-  const describeField = (field: TypedName): Field =>
-    ({ name: field.name, type: describeType(field.oid, types) })
-  return { kind: 'composite', fields: fields.map(describeField) }
 }
 
 /** A JSON array of the rows of a query, as text. */
@@ -203,7 +183,7 @@ function describedTables ({ schemas, role }: TableOptions, type: Fragment): Frag
     sql`a.attidentity <> 'a' and a.attgenerated = ''
       and (pg_relation_is_updatable(c.oid, false) & ${integer(event)}) <> 0
       and (c.relkind in ('r', 'p') or pg_column_is_updatable(c.oid, a.attnum, false))`
-  return sql`with recursive columns as (
+  return sql`with columns as (
       select c.oid as table_oid, n.nspname as schema, c.relname as name, a.*,
         ${may('select')} as may_select,
         ${may('insert')} and ${accepts(8)} as may_insert,
@@ -223,27 +203,5 @@ function describedTables ({ schemas, role }: TableOptions, type: Fragment): Frag
           'optional', atthasdef or attidentity <> '', 'select', may_select,
           'insert', may_insert, 'update', may_update) order by attnum) as columns
       from usable group by table_oid, schema, name
-      order by array_position(${names}, schema), name),
-    parts (oid) as (
-      select atttypid from usable
-      union
-      select part.oid from parts join pg_type as t on t.oid = parts.oid
-        cross join lateral (
-          select nullif(t.typbasetype, 0) as oid
-          union all select t.typelem where t.typcategory = 'A'
-          union all select f.atttypid from pg_attribute as f where t.typtype = 'c'
-            and f.attrelid = t.typrelid and f.attnum > 0 and not f.attisdropped) as part
-      where part.oid is not null)`
+      order by array_position(${names}, schema), name)`
 }
-
-const TYPES = sql`select t.oid::int8, t.typname as name,
-    case t.typtype when 'd' then t.typbasetype::int8 end as base,
-    case t.typcategory when 'A' then t.typelem::int8 end as element,
-    case t.typtype when 'e' then (
-      select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum as e
-      where e.enumtypid = t.oid) end as labels,
-    case t.typtype when 'c' then (
-      select json_agg(json_build_object('name', f.attname, 'oid', f.atttypid::int8)
-        order by f.attnum) from pg_attribute as f
-      where f.attrelid = t.typrelid and f.attnum > 0 and not f.attisdropped) end as fields
-  from parts join pg_type as t on t.oid = parts.oid`

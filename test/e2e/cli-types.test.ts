@@ -101,7 +101,11 @@ t.test('issues are printed to standard error', async t => {
   })
 })
 
+const attributes = Array.from({ length: 201 }, (_, i) => `c${i} int`).join(', ')
 const schema = `
+  create type nothing as enum ();
+  create type wide as (${attributes});
+  create table odd (none nothing, wide wide, places int2vector, types oidvector);
   create type mood as enum ('good', 'it''s "bad"');
   create type size as (width int, "unit" text);
   create domain age as int not null check (value > 0);
@@ -147,6 +151,12 @@ export interface Database {
   }
   names: {
     name: ColumnType<string | null, never, never>
+  }
+  odd: {
+    none: unknown | null
+    wide: unknown | null
+    places: Array<number> | null
+    types: Array<string> | null
   }
   parts: {
     id: number | null

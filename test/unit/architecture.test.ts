@@ -29,7 +29,7 @@ const directions: Readonly<Record<string, string>> = {
   'sql/statement': 'values catalogue fragment plan json errors',
   transaction: 'sql sql/values sql/frame sql/statement values fragment postgres plan ' +
     'json errors schemas',
-  tables: 'transaction fragment postgres errors schemas',
+  tables: 'catalogue transaction fragment postgres errors schemas',
   openapi: 'named json errors schemas',
   auth: 'json errors schemas',
   config: 'auth errors schemas',
@@ -37,7 +37,8 @@ const directions: Readonly<Record<string, string>> = {
     'schemas',
   server: 'plugins named transaction config schemas',
   cluster: 'server plugins named transaction',
-  cli: 'tables transaction sql named openapi postgres config auth plan json errors schemas',
+  cli: 'catalogue tables transaction sql named openapi postgres config auth plan json errors ' +
+    'schemas',
   process: 'server cluster cli named config postgres schemas'
 }
 
