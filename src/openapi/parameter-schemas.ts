@@ -7,10 +7,10 @@ import { isObject, type Json, type JsonObject } from '../json/parse.ts'
 import {
   childrenOf,
   keyOf,
-  listParts,
   mapChildren,
   readReference,
   referenceOf,
+  referencesIn,
   type Part
 } from '../named/schema-parts.ts'
 import type { ComponentNames } from './generated-names.ts'
@@ -23,8 +23,6 @@ interface Moved {
   readonly name: string
 }
 
-type Node = Record<string | number, unknown>
-
 /** Returns the components by name: `root` for the schema itself, and one for each moved part. */
 export function moveParameters (
   schema: JsonObject,
@@ -32,26 +30,28 @@ export function moveParameters (
   names: ComponentNames
 ): Readonly<Record<string, JsonSchema>> {
   const moved = new Map<string, Moved>([[keyOf([]), { path: [], name: root }]])
-  const move = (path: Path): Moved => {
+  for (const path of [...definitionsOf(schema), ...referencesIn(schema).map(readReference)]) {
     const key = keyOf(path)
-    const known = moved.get(key)
-    if (known !== undefined) return known
-    const part = { path, name: names.choose(`${root}_${path.at(-1)}`) }
-    moved.set(key, part)
-    return part
+    if (!moved.has(key)) moved.set(key, { path, name: names.choose(`${root}_${path.at(-1)}`) })
   }
-  for (const path of definitionsOf(schema)) move(path)
-  const copy = mapReferences(schema, reference => placeOf(move(readReference(reference))))
-  const objects = listParts(copy).map(part => part.schema).filter(isObject) as readonly Node[]
-  // The inner parts first, so that the outer ones refer to them.
-  const deepest = [...moved.values()].toSorted((a, b) => b.path.length - a.path.length)
-  const schemas = new Map(deepest.map(part => [part.name, cut(copy, part)]))
-  for (const object of objects) {
-    delete object['$defs']
-    delete object['definitions']
+  const refer = (path: Path): { readonly $ref: string } | undefined => {
+    const part = moved.get(keyOf(path))
+    return part && { $ref: `#/components/schemas/${part.name}` }
   }
-  return Object.fromEntries([...moved.values()].map(({ name }) =>
-    [name, schemas.get(name) as JsonSchema]))
+  const copy = (part: Json, path: Path): Json => {
+    if (!isObject(part)) return part
+    const { $defs, definitions, ...rest } = part
+    const reference = referenceOf(part)
+    const own = reference === undefined ? rest : { ...rest, ...refer(readReference(reference)) }
+    return mapChildren(own, (child, steps) => {
+      const at = [...path, ...steps]
+      return refer(at) ?? copy(child, at)
+    })
+  }
+  return Object.fromEntries([...moved.values()].map(({ path, name }) => {
+    const part = path.reduce<Json>((node, step) => (node as JsonObject)[step] as Json, schema)
+    return [name, writeBoolean(copy(part, path))]
+  }))
 }
 
 /** The paths of what `$defs` define, anywhere in the schema. */
@@ -63,29 +63,8 @@ function definitionsOf (schema: Json, path: Path = []): readonly Path[] {
   })
 }
 
-/** Returns a copy in which `write` returns each reference. */
-function mapReferences (schema: Json, write: (reference: string) => string): Json {
-  if (!isObject(schema)) return schema
-  const reference = referenceOf(schema)
-  return mapChildren(
-    reference === undefined ? schema : { ...schema, $ref: write(reference) },
-    child => mapReferences(child, write)
-  )
-}
-
-function placeOf ({ name }: Moved): string {
-  return `#/components/schemas/${name}`
-}
-
-/** Replaces a part by a reference to its component, and returns it. */
-function cut (root: Json, part: Moved): JsonSchema {
-  const nodes = part.path.reduce<readonly Node[]>(
-    (nodes, step) => [...nodes, (nodes.at(-1) as Node)[step] as Node],
-    [root as Node]
-  )
-  const parent = nodes.at(-2)
-  if (parent !== undefined) parent[part.path.at(-1) as string] = { $ref: placeOf(part) }
-  const schema = nodes.at(-1) as JsonSchema | boolean
-  if (typeof schema !== 'boolean') return schema
+/** Generators take no boolean for a component. */
+function writeBoolean (schema: Json): JsonSchema {
+  if (typeof schema !== 'boolean') return schema as JsonSchema
   return schema ? {} : { not: {} }
 }
