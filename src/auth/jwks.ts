@@ -67,19 +67,6 @@ export function usableKeys (found: readonly JwkResult[]): readonly VerificationK
   return found.flatMap(member => member.kind === 'usable' ? [member.key] : [])
 }
 
-/** Limits keys to the configured algorithms. Drops keys without any of them. */
-export function narrowKeys (
-  keys: readonly VerificationKey[],
-  allowed: readonly Algorithm[]
-): readonly VerificationKey[] {
-  return keys
-    .map(key => ({
-      ...key,
-      algorithms: key.algorithms.filter(algorithm => allowed.includes(algorithm))
-    }))
-    .filter(key => key.algorithms.length > 0)
-}
-
 /**
  * The key for the token's `alg`, and for its `kid` if it has one. The only key for the `alg`
  * matches every `kid` if it has none itself. Undefined when no key or more than one matches: trying
@@ -224,7 +211,8 @@ export class RemoteJwks implements KeySource {
       const text = await download(url, AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]))
       const found = readJwks(text)
       if (found === undefined) throw new Error('the response is not a JSON Web Key Set')
-      const usable = narrowKeys(usableKeys(found), algorithms)
+      const usable = usableKeys(found).filter(key =>
+        key.algorithms.some(algorithm => algorithms.includes(algorithm)))
       const hadKeys = this.#keys !== undefined && this.#keys.length > 0
       if (this.#failing || this.#keys === undefined || hadKeys !== (usable.length > 0)) {
         onChange({ keys: usable.length })
