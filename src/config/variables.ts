@@ -3,49 +3,33 @@
  * by those of OpenTelemetry whether traces are sent. Parsing is strict: "10abc" is not an integer
  * and "yes" is not a boolean. Problems never contain a secret.
  */
+import type { TSchema } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
 import { describeLimits, type ConfigItem } from '../../schemas/config.ts'
 import { closestName } from '../errors/suggestion.ts'
 
 /** `text` is not empty. Returns undefined if it is invalid. */
 export function readValue (item: ConfigItem, text: string): unknown {
-  if (item.anyOf !== undefined) return item.anyOf.find(word => word.const === text)?.const
-  switch (item.type) {
+  const { minBytes = 0, maxBytes = Infinity } = item
+  const bytes = Buffer.byteLength(text)
+  const value = bytes >= minBytes && bytes <= maxBytes ? parse(item, text) : undefined
+  return Value.Check(item as TSchema, value) ? value : undefined
+}
+
+/** Reads the elements of a list, which commas separate, without the white space around them. */
+function parse ({ type }: ConfigItem, text: string): unknown {
+  switch (type) {
     case 'integer':
-      return readInteger(item, text)
+      return /^(0|[1-9][0-9]{0,14})$/.test(text) ? Number(text) : undefined
     case 'boolean':
       return text === 'true' ? true : text === 'false' ? false : undefined
-    case 'array':
-      return readList(item, text)
+    case 'array': {
+      const elements = text.split(',').map(element => element.trim())
+      return elements.includes('') ? undefined : elements
+    }
     default:
-      return readText(item, text)
+      return text
   }
-}
-
-function readInteger ({ minimum = 0, maximum = 0 }: ConfigItem, text: string): number | undefined {
-  if (!/^(0|[1-9][0-9]{0,14})$/.test(text)) return undefined
-  const value = Number(text)
-  return value >= minimum && value <= maximum ? value : undefined
-}
-
-/** Reads a comma-separated list. White space around elements is ignored. */
-function readList ({ items }: ConfigItem, text: string): readonly string[] | undefined {
-  const elements = text.split(',').map(element => element.trim())
-  const words = items?.anyOf?.map(word => word.const) ?? elements
-  const pattern = new RegExp(items?.pattern ?? '')
-  return elements.includes('') ||
-    !elements.every(element => words.includes(element) && pattern.test(element))
-    ? undefined
-    : elements
-}
-
-function readText (
-  { minBytes = 0, maxBytes = Infinity, pattern = '' }: ConfigItem,
-  text: string
-): string | undefined {
-  const length = Buffer.byteLength(text)
-  return length >= minBytes && length <= maxBytes && new RegExp(pattern).test(text)
-    ? text
-    : undefined
 }
 
 /** Says what is wrong with an invalid text, without the variable's name. */
