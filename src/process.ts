@@ -11,12 +11,7 @@ import { onOrphaned, receiveBatches, startWorker } from './cluster/worker.ts'
 import { readConfig, type Settings } from './config/config.ts'
 import { openBatchSet, type BatchSet } from './named/read-files.ts'
 import { onNpmEnded, onSignals, terminalWasClosed } from './parent.ts'
-import {
-  openLogDestination,
-  type LogDestination,
-  createLogger,
-  loadPretty
-} from './server/logger.ts'
+import { LogDestination, createLogger, loadPretty } from './server/logger.ts'
 import type { Service } from './server/service.ts'
 
 /**
@@ -106,7 +101,7 @@ export async function run (): Promise<void> {
 }
 
 function openLog (level: string, role: Role): Pick<Process, 'logger' | 'output'> {
-  const output = openLogDestination(
+  const output = new LogDestination(
     1,
     lines => logger.warn({ lines }, 'log lines dropped: the output was blocked or full')
   )

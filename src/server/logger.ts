@@ -65,88 +65,73 @@ const ATOMIC_BYTES = 4096
 const STUCK_TICKS = 20
 const TICK_MS = 100
 
-export interface LogDestination {
+export class LogDestination {
+  readonly #stream: InstanceType<typeof sonicBoom.SonicBoom>
+  #isWriting = false
+  /** Ticks since the running write has begun, or has written a byte. */
+  #ticks = 0
+  #dropped = 0
+
+  /** Opens `fd`. Once it is writable again, `onDropped` receives the number of lost lines. */
+  constructor (fd: number, onDropped: (lines: number) => void) {
+    this.#stream = new sonicBoom.SonicBoom({
+      fd,
+      maxLength: MAX_BUFFERED_BYTES,
+      maxWrite: ATOMIC_BYTES
+    })
+    setInterval(() => {
+      this.#ticks++
+    }, TICK_MS).unref()
+    this.#stream.on('write', () => {
+      this.#ticks = 0
+    })
+    // The unwritten part stays first in the buffer and is tried again with the next line.
+    this.#stream.on('error', () => {
+      this.#isWriting = false
+    })
+    this.#stream.on('drop', () => {
+      this.#dropped++
+    })
+    this.#stream.on('drain', () => {
+      this.#isWriting = false
+      const lines = this.#dropped
+      this.#dropped = 0
+      if (lines > 0) onDropped(lines)
+    })
+  }
+
   /** Takes a line with its newline. Does not wait or throw. */
-  write(line: string): void
+  write (line: string): void {
+    this.#stream.write(line)
+    if (this.#isWriting) return
+    this.#isWriting = true
+    this.#ticks = 0
+    // Flushes the first buffered line, which is another one if this line was dropped.
+    this.#stream.flush()
+  }
+
   /** Resolves when everything is written, or the writer is stuck. */
-  flush(): Promise<void>
+  async flush (): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#stream.flush(() => resolve())
+    const timer = setInterval(() => {
+      if (this.#isStuck()) resolve()
+    }, TICK_MS)
+    return promise.finally(() => clearInterval(timer))
+  }
+
   /**
    * Writes the buffered lines synchronously at the exit of the process. Node waits for a stuck
    * write at exit, so `kill` is called instead to end the process.
    */
-  finish(kill: () => void): void
-}
-
-/** Opens `fd`. Once the output is writable again, `onDropped` receives the number of lost lines. */
-export function openLogDestination (
-  fd: number,
-  onDropped: (lines: number) => void
-): LogDestination {
-  const stream = new sonicBoom.SonicBoom({
-    fd,
-    maxLength: MAX_BUFFERED_BYTES,
-    maxWrite: ATOMIC_BYTES
-  })
-  const progress = watchProgress(stream, onDropped)
-  return {
-    write (line) {
-      stream.write(line)
-      if (progress.isWriting()) return
-      progress.startWrite()
-      // Flushes the first buffered line, which is another one if this line was dropped.
-      stream.flush()
-    },
-    async flush () {
-      const { promise, resolve } = Promise.withResolvers<void>()
-      stream.flush(() => resolve())
-      const timer = setInterval(() => {
-        if (progress.isStuck()) resolve()
-      }, TICK_MS)
-      return promise.finally(() => clearInterval(timer))
-    },
-    finish (kill) {
-      if (progress.isStuck()) return kill()
-      try {
-        stream.flushSync()
-      } catch { /* The log is the only place to report it. */ }
-    }
+  finish (kill: () => void): void {
+    if (this.#isStuck()) return kill()
+    try {
+      this.#stream.flushSync()
+    } catch { /* The log is the only place to report it. */ }
   }
-}
 
-/** Watches whether a write is running and since how many ticks it wrote no byte. */
-function watchProgress (
-  stream: InstanceType<typeof sonicBoom.SonicBoom>,
-  onDropped: (lines: number) => void
-) {
-  let dropped = 0
-  let writing = false
-  let ticks = 0
-  setInterval(() => {
-    ticks++
-  }, TICK_MS).unref()
-  stream.on('write', () => {
-    ticks = 0
-  })
-  // The unwritten part stays first in the buffer and is tried again with the next line.
-  stream.on('error', () => {
-    writing = false
-  })
-  stream.on('drop', () => {
-    dropped++
-  })
-  stream.on('drain', () => {
-    writing = false
-    if (dropped === 0) return
-    const lines = dropped
-    dropped = 0
-    onDropped(lines)
-  })
-  return {
-    startWrite () {
-      writing = true
-      ticks = 0
-    },
-    isWriting: () => writing,
-    isStuck: () => writing && ticks >= STUCK_TICKS
+  #isStuck (): boolean {
+    return this.#isWriting && this.#ticks >= STUCK_TICKS
   }
 }

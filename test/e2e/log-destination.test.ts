@@ -10,7 +10,7 @@ import { text } from 'node:stream/consumers'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { freePort } from '../../scripts/dev/port.ts'
-import { openLogDestination, createLogger } from '../../src/server/logger.ts'
+import { LogDestination, createLogger } from '../../src/server/logger.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { childEnvironment } from '../support/process/process.ts'
 import { findProgram, needs, runProgram } from '../support/process/programs.ts'
@@ -46,7 +46,7 @@ async function pipe (t: Test): Promise<{ readonly fd: number, read(bytes?: numbe
 
 t.test('all lines are written in order, including the last ones', async t => {
   const path = join(t.testdir(), 'log')
-  const output = openLogDestination(openSync(path, 'w'), never)
+  const output = new LogDestination(openSync(path, 'w'), never)
   await output.flush()
   const logger = createLogger('info', output)
   const numbers = Array.from({ length: 100 }, (_, n) => n)
@@ -69,7 +69,7 @@ t.test(
   async t => {
     const { fd, read } = await pipe(t)
     let lost = 0
-    const output = openLogDestination(fd, lines => {
+    const output = new LogDestination(fd, lines => {
       lost += lines
     })
     const filler = 'x'.repeat(1000)
@@ -111,10 +111,10 @@ t.test(
   async t => {
     const { fd, read } = await pipe(t)
     const script = `
-    const { openLogDestination } = await import(${
+    const { LogDestination } = await import(${
       JSON.stringify(join(import.meta.dirname, '../../src/server/logger.ts'))
     })
-    const output = openLogDestination(1, () => {})
+    const output = new LogDestination(1, () => {})
     for (let n = 0; n < 3000; n++) {
       const filler = 'x'.repeat(80 + n % 100)
       output.write('{"writer":' + process.argv[1] + ',"filler":"' + filler + '"}\\n')
@@ -152,7 +152,7 @@ t.test(
 t.test(...needs('a full disk: nothing is thrown, and writing is retried', devices), async t => {
   const fd = openSync('/dev/full', 'w')
   let lost = 0
-  const output = openLogDestination(fd, lines => {
+  const output = new LogDestination(fd, lines => {
     lost += lines
   })
   const line = `${'x'.repeat(1000)}\n`
