@@ -6,18 +6,12 @@ import Fastify from 'fastify'
 import { loadClient } from '../../plugins/metrics.ts'
 import type { Exposition, Snapshot } from '../transaction/decorators.ts'
 
-export interface ClusterMetrics {
-  /** Takes the current metrics of a worker and replaces its earlier ones. */
-  take(worker: number, snapshot: Snapshot): void
-  /** The worker has exited: keeps its counters and drops its gauges. */
-  end(worker: number): void
-  scrape(): Promise<Exposition>
-}
+export type ClusterMetrics = Awaited<ReturnType<typeof createClusterMetrics>>
 
 type Metric = Snapshot[number]
 
 /** Creates the aggregation, and starts to collect the process metrics of this process. */
-export async function createClusterMetrics (): Promise<ClusterMetrics> {
+export async function createClusterMetrics () {
   // An app that never listens: the client library is available only through one.
   const client = await loadClient(Fastify())
   const own = new client.Registry()
@@ -25,12 +19,15 @@ export async function createClusterMetrics (): Promise<ClusterMetrics> {
   const latest = new Map<number, Snapshot>()
   let ended: Snapshot = []
   const add = (snapshots: readonly Snapshot[]) =>
-    client.AggregatorRegistry.aggregate(snapshots.map(metrics => metrics.map(withAggregator)))
+    client.AggregatorRegistry.aggregate(snapshots.map(metrics =>
+      metrics.map(metric => ({ ...metric, aggregator: aggregatorOf(metric) }))))
   return {
-    take (worker, snapshot) {
+    /** Takes the current metrics of a worker and replaces its earlier ones. */
+    take (worker: number, snapshot: Snapshot): void {
       latest.set(worker, snapshot)
     },
-    end (worker) {
+    /** The worker has exited: keeps its counters and drops its gauges. */
+    end (worker: number): void {
       const counted = (latest.get(worker) ?? []).filter(({ type }) =>
         COUNTED.includes(String(type))
       )
@@ -38,7 +35,7 @@ export async function createClusterMetrics (): Promise<ClusterMetrics> {
       // Synchronous, so that no scrape sees the counters missing.
       ended = add([ended, counted]).getMetricsAsArray() as Snapshot
     },
-    async scrape () {
+    async scrape (): Promise<Exposition> {
       // Node's event loop metrics of this process would dilute those of the workers.
       const mine = (await own.getMetricsAsJSON()).filter(({ name }) => name.startsWith('process_'))
       const all = add([ended, ...latest.values(), mine])
@@ -48,10 +45,6 @@ export async function createClusterMetrics (): Promise<ClusterMetrics> {
 }
 
 const COUNTED: readonly string[] = ['counter', 'histogram']
-
-function withAggregator (metric: Metric): Metric {
-  return { ...metric, aggregator: aggregatorOf(metric) }
-}
 
 /**
  * Metrics are summed, except for these. The library's own rules omit the start time, and average

@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import type { BatchFiles } from '../named/read-files.ts'
 import type { ClusterMetrics } from './metrics.ts'
-import { spawnWorker, type WorkerProcess } from './spawned-worker.ts'
+import { WorkerProcess } from './spawned-worker.ts'
 
 /**
  * Pause before the replacement of a worker that exited without having served; doubled each time up
@@ -14,33 +14,24 @@ import { spawnWorker, type WorkerProcess } from './spawned-worker.ts'
 const FIRST_PAUSE_MS = 250
 const MAX_PAUSE_MS = 10_000
 
-export interface WorkerSet {
-  /** Starts `count` workers; resolves when one serves. Throws when the first one cannot start. */
-  start(count: number): Promise<void>
-  serving(): readonly WorkerProcess[]
-  isStopping(): boolean
-  /** Stops all workers; resolves to false if one of them did not stop cleanly. */
-  stop(): Promise<boolean>
-}
-
 export function createWorkerSet (
   logger: FastifyBaseLogger,
   metrics: ClusterMetrics,
   batches: () => BatchFiles
-): WorkerSet {
+) {
   const workers = new Set<WorkerProcess>()
   const stopping = new AbortController()
   const { signal } = stopping
   let clean = true
 
   const spawn = (): WorkerProcess => {
-    const worker = spawnWorker(metrics.take, batches)
+    const worker = new WorkerProcess(metrics.take, batches)
     workers.add(worker)
     worker.ended.then(exit => {
       workers.delete(worker)
       metrics.end(worker.id)
       // A worker that has not served yet has left nothing unfinished, however it exits.
-      if (signal.aborted && (exit.code === 0 || !worker.state.served)) return
+      if (signal.aborted && (exit.code === 0 || !worker.served)) return
       clean &&= !signal.aborted
       logger.error(
         { worker: worker.id, ...exit },
@@ -51,7 +42,8 @@ export function createWorkerSet (
   }
 
   return {
-    async start (count) {
+    /** Starts `count` workers; resolves when one serves. Throws when the first cannot start. */
+    async start (count: number): Promise<void> {
       const first = spawn()
       // If it cannot start, neither can the others, and it has logged the reason. If a signal ended
       // it, this process receives the signal, too.
@@ -62,9 +54,10 @@ export function createWorkerSet (
       const others = Array.from({ length: count - 1 }, spawn)
       for (const worker of [first, ...others]) keepReplacing(worker, spawn, signal)
     },
-    serving: () => [...workers].filter(({ state }) => state.serves),
+    serving: () => [...workers].filter(worker => worker.serves),
     isStopping: () => signal.aborted,
-    async stop () {
+    /** Stops all workers; resolves to false if one of them did not stop cleanly. */
+    async stop (): Promise<boolean> {
       stopping.abort()
       const all = [...workers]
       for (const worker of all) worker.stop()
@@ -83,7 +76,7 @@ async function keepReplacing (
   let pause = FIRST_PAUSE_MS
   for (let worker = first; ; worker = spawn()) {
     await worker.left
-    const { served } = worker.state
+    const { served } = worker
     await delay(served ? 0 : pause, undefined, { signal }).catch(() => {})
     if (signal.aborted) return
     pause = served ? FIRST_PAUSE_MS : Math.min(2 * pause, MAX_PAUSE_MS)
