@@ -19,14 +19,7 @@ export interface ConfigError extends Error {
   readonly problems: readonly string[]
 }
 
-/** Values and problems so far. A variable with a problem has no value. */
-interface Draft {
-  readonly values: Partial<Config>
-  readonly database?: DatabaseTarget | undefined
-  readonly replica?: DatabaseTarget | undefined
-  readonly keys?: TokenKeys | undefined
-  readonly problems: readonly string[]
-}
+type Draft = ReturnType<typeof readVariables>
 
 export interface Settings {
   readonly config: Config
@@ -45,9 +38,10 @@ export interface ConfigOptions {
 /** Reads the configuration. An empty variable is unset. Throws a `ConfigError`. */
 export function readConfig (env: Environment, { keys: source }: ConfigOptions = {}): Settings {
   const given = setVariables(env)
-  const draft = readTokenKeys(readDatabases(readVariables(given)), given)
+  const draft = readVariables(given)
+  const { values, database, replica, keys } = draft
   const { tracing, problems: tracingProblems } = readTracing(given)
-  const problems = [
+  const config = accept(values, [
     // A name of one word (WORKERS) has no prefix, so every unrelated variable would resemble it.
     ...findNearMisses(
       Object.keys(given),
@@ -56,21 +50,18 @@ export function readConfig (env: Environment, { keys: source }: ConfigOptions = 
     ...draft.problems,
     ...checkDatabase(given),
     ...tracingProblems,
-    ...checkServers(draft.values),
+    ...checkServers(values),
     ...checkReplica(draft),
-    ...checkOrigins(draft.values),
+    ...checkOrigins(values),
     ...source === 'host' ? [] : checkSources(given),
     ...checkAnonymousRole(draft),
-    ...checkSchemas(draft.values),
-    ...checkAdhocBatches(draft.values),
-    ...checkLimits(draft.values),
-    ...checkStop(draft.values),
-    ...findUnreadable({ folder: draft.values.BATCHES_DIR, ...draft })
-  ]
-  const { database, replica, keys } = draft
-  if (problems.length > 0 || database === undefined) throw configError(problems)
-  // Without problems, every variable has a value or its default.
-  return { config: draft.values as Config, database, replica, keys, tracing }
+    ...checkSchemas(values),
+    ...checkAdhocBatches(values),
+    ...checkLimits(values),
+    ...checkStop(values),
+    ...findUnreadable(values.BATCHES_DIR, database, replica)
+  ])
+  return { config, database: database as DatabaseTarget, replica, keys, tracing }
 }
 
 /** Limits that are checked without a database. */
@@ -80,9 +71,7 @@ export type Limits = Pick<Config, typeof limits[number]>
 /** Reads only the limits of a batch, for validation without a service. Throws a `ConfigError`. */
 export function readLimits (env: Environment): Limits {
   const { values, problems } = readVariables(setVariables(env), limits)
-  const all = [...problems, ...checkSchemas(values)]
-  if (all.length > 0) throw configError(all)
-  return values as Limits
+  return accept(values, [...problems, ...checkSchemas(values)])
 }
 
 export type DatabaseSettings = Pick<Settings, 'config' | 'database'>
@@ -93,39 +82,34 @@ export type DatabaseSettings = Pick<Settings, 'config' | 'database'>
  */
 export function readDatabaseSettings (env: Environment): DatabaseSettings {
   const given = setVariables(env)
-  const draft = readTokenKeys(readDatabases(readVariables(given)), given)
-  const problems = [...draft.problems, ...checkDatabase(given), ...checkSchemas(draft.values)]
-  const { database } = draft
-  if (problems.length > 0 || database === undefined) throw configError(problems)
-  return { config: draft.values as Config, database }
+  const { values, database, problems } = readVariables(given)
+  const all = [...problems, ...checkDatabase(given), ...checkSchemas(values)]
+  return { config: accept(values, all), database: database as DatabaseTarget }
 }
 
 /** Reads only DATABASE_ENGINE. Throws a `ConfigError`. */
 export function readEngine (env: Environment): EngineName | undefined {
   const { values, problems } = readVariables(setVariables(env), ['DATABASE_ENGINE'])
-  if (problems.length > 0) throw configError(problems)
-  return values.DATABASE_ENGINE
+  return accept(values, problems).DATABASE_ENGINE
 }
 
 const signing = [
-  'JWT_SECRET', 'JWT_ALGORITHMS', 'JWT_ROLE_CLAIM', 'JWT_ISS', 'JWT_AUD'
+  ...keyVariables, 'JWT_ALGORITHMS', 'JWT_ROLE_CLAIM', 'JWT_ISS', 'JWT_AUD'
 ] as const
 export type Signing = Pick<Config, typeof signing[number]> & { readonly JWT_SECRET: string }
 
 /** Reads what `oneflight token` needs. Throws a `ConfigError`, also when JWT_SECRET is not set. */
 export function readSigning (env: Environment): Signing {
   const given = setVariables(env)
-  const { values, problems } = readTokenKeys(readVariables(given, signing), given)
-  const all = [
+  const { values, problems } = readVariables(given, signing)
+  return accept(values, [
     ...problems,
     ...given['JWT_SECRET'] === undefined ? ['JWT_SECRET: required to sign a token'] : [],
     ...given['JWT_SECRET'] !== undefined && problems.length === 0 &&
       values.JWT_ALGORITHMS?.includes('HS256') === false
       ? ['JWT_ALGORITHMS: does not contain HS256']
       : []
-  ]
-  if (all.length > 0) throw configError(all)
-  return values as Signing
+  ]) as Signing
 }
 
 /**
@@ -158,62 +142,59 @@ function setVariables (env: Environment): Environment {
   )
 }
 
-/** `names`: the only variables that are read; undefined: all. */
-function readVariables (given: Environment, names?: readonly string[]): Draft {
-  const values: Record<string, unknown> = {}
+/**
+ * Returns values and problems so far. A variable with a problem has no value. `only`: the variables
+ * that are read; undefined: all.
+ */
+function readVariables (given: Environment, only?: readonly string[]) {
+  const all: Record<string, unknown> = {}
+  const values = all as Partial<Config>
   const problems: string[] = []
-  for (const [name, item] of configItems) {
-    if (names?.includes(name) === false) continue
+  const items = configItems.filter(([name]) => only?.includes(name) !== false)
+  for (const [name, item] of items) {
     const text = given[name]
     if (text !== undefined) {
       const value = readValue(item, text)
       if (value === undefined) problems.push(`${name}: ${describeProblem(item, text)}`)
-      else values[name] = value
+      else all[name] = value
     } else if (item.default !== undefined) {
-      values[name] = item.default
+      all[name] = item.default
     }
   }
   // Four waiting batches per connection: what is served within QUEUE_TIMEOUT_MS when a batch takes
   // 250 ms.
-  if (given['QUEUE_SIZE'] === undefined) values['QUEUE_SIZE'] = 4 * Number(values['POOL_SIZE'])
-  return { values, problems }
-}
-
-function readDatabases (draft: Draft): Draft {
-  const problems = [...draft.problems]
-  const { DATABASE_ENGINE: engine } = draft.values
-  const read = (name: 'DATABASE_URL' | 'DATABASE_REPLICA_URL'): DatabaseTarget | undefined => {
-    const text = draft.values[name]
+  if (given['QUEUE_SIZE'] === undefined) all['QUEUE_SIZE'] = 4 * Number(values.POOL_SIZE)
+  const attempt = <Result>(prefix: string, read: () => Result): Result | undefined => {
     try {
-      return text === undefined ? undefined : { ...parseDatabaseUrl(text), engine }
+      return read()
     } catch (error) {
-      problems.push(`${name}: ${(error as Error).message}`)
+      problems.push(`${prefix}${(error as Error).message}`)
       return undefined
     }
   }
-  return {
-    ...draft,
-    database: read('DATABASE_URL'),
-    replica: read('DATABASE_REPLICA_URL'),
-    problems
-  }
+  const { DATABASE_ENGINE: engine } = values
+  const [database, replica] = (['DATABASE_URL', 'DATABASE_REPLICA_URL'] as const).map(name => {
+    const text = values[name]
+    return text === undefined
+      ? undefined
+      : attempt(`${name}: `, () => ({ ...parseDatabaseUrl(text), engine }))
+  })
+  const names = items.map(([name]) => name).filter(name => given[name] !== undefined)
+  const keys = attempt('', () => readKeys(values, names))
+  all['JWT_ALGORITHMS'] = [...keys?.algorithms ?? []]
+  return { values, database, replica, keys, problems }
+}
+
+/** Throws a `ConfigError` if there are problems. Without them, every variable has a value. */
+function accept (values: Partial<Config>, problems: readonly string[]): Config {
+  if (problems.length === 0) return values as Config
+  const error: ConfigError =
+    Object.assign(new Error(problems.join('\n')), { name: 'ConfigError' as const, problems })
+  throw error
 }
 
 function checkDatabase (given: Environment): readonly string[] {
   return given['DATABASE_URL'] === undefined ? ['DATABASE_URL: required'] : []
-}
-
-function readTokenKeys (draft: Draft, given: Environment): Draft {
-  try {
-    const keys = readKeys(draft.values, Object.keys(given))
-    return {
-      ...draft,
-      keys,
-      values: { ...draft.values, JWT_ALGORITHMS: [...keys?.algorithms ?? []] }
-    }
-  } catch (error) {
-    return { ...draft, problems: [...draft.problems, (error as Error).message] }
-  }
 }
 
 function checkLimits (
@@ -322,8 +303,4 @@ function checkNames (
     }
     return schemas.indexOf(schema) < index ? [`${name}: "${schema}" is given twice`] : []
   })
-}
-
-function configError (problems: readonly string[]): ConfigError {
-  return Object.assign(new Error(problems.join('\n')), { name: 'ConfigError' as const, problems })
 }

@@ -5,15 +5,11 @@
 import { readFileSync, readdirSync } from 'node:fs'
 import type { DatabaseTarget } from '../../schemas/database.ts'
 
-export interface NamedFiles {
-  readonly folder: string | undefined
-  readonly database?: DatabaseTarget | undefined
-  readonly replica?: DatabaseTarget | undefined
-}
-
 /** Returns a line for each file or folder that cannot be read, with its variable. */
 export function findUnreadable (
-  { folder, database, replica }: NamedFiles
+  folder: string | undefined,
+  database: DatabaseTarget | undefined,
+  replica: DatabaseTarget | undefined
 ): readonly string[] {
   return [
     ...folder === undefined ? [] : describe('BATCHES_DIR: the folder', folder, readdirSync),
