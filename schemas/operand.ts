@@ -157,10 +157,7 @@ export const operands = {
       'a string, number, boolean or null, a reference, `{"$col": column}` or `{"$value": json}`'
   },
   list: {
-    schema: () =>
-      Type.Union([Type.Array(scalar), strings.list], {
-        expected: 'an array or a reference $op.*.column'
-      }),
+    schema: () => Type.Union([Type.Array(scalar), strings.list]),
     description: 'an array of scalars and references, or a reference `$op.*.column`'
   },
   nonEmptyList: {
