@@ -44,7 +44,7 @@ async function metrics (app: FastifyInstance): Promise<void> {
     }
   })
   const batchLabel = createBoundedLabel(MAX_BATCHES)
-  const metrics = new Metrics(client, register)
+  const metrics = createMetrics(client, register)
   app.decorate('observer', createObserver(metrics, batchLabel))
   const errors = metrics.counter(
     ['code'],
@@ -87,38 +87,30 @@ export async function loadClient (app: FastifyInstance): Promise<Client> {
 }
 
 type Described = readonly [name: string, help: string]
+type Metrics = ReturnType<typeof createMetrics>
 
-class Metrics {
-  readonly client: Client
-  readonly register: Registry
-
-  constructor (client: Client, register: Registry) {
-    this.client = client
-    this.register = register
-  }
-
-  counter (labelNames: readonly string[], ...[name, help]: Described): Counter {
-    return new this.client.Counter({ name, help, labelNames, registers: [this.register] })
-  }
-
-  /** Creates a counter and a histogram of milliseconds. Returns what adds to both. */
-  timer (
-    labelNames: readonly string[],
-    counter: Described,
-    [name, help]: Described
-  ): (labels: Readonly<Record<string, string>>, ms: number) => void {
-    const count = this.counter(labelNames, ...counter)
-    const registers = [this.register]
-    const duration = new this.client.Histogram({
-      name,
-      help,
-      labelNames,
-      registers,
-      buckets: BUCKETS_MS
-    })
-    return (labels, ms) => {
-      count.inc(labels)
-      duration.observe(labels, ms)
+function createMetrics (client: Client, register: Registry) {
+  const registers = [register]
+  const counter = (labelNames: readonly string[], ...[name, help]: Described): Counter =>
+    new client.Counter({ name, help, labelNames, registers })
+  return {
+    client,
+    register,
+    counter,
+    /** Creates a counter and a histogram of milliseconds. Returns what adds to both. */
+    timer (labelNames: readonly string[], counted: Described, [name, help]: Described) {
+      const count = counter(labelNames, ...counted)
+      const duration = new client.Histogram({
+        name,
+        help,
+        labelNames,
+        registers,
+        buckets: BUCKETS_MS
+      })
+      return (labels: Readonly<Record<string, string>>, ms: number): void => {
+        count.inc(labels)
+        duration.observe(labels, ms)
+      }
     }
   }
 }

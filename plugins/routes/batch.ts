@@ -29,7 +29,6 @@ async function batch (app: FastifyInstance, { config }: ConfigOptions): Promise<
 
   const runner = createRunner(app, config)
   const streams = createRowStreams(app, config)
-  app.decorate('acceptStreams', streams.accept)
   // Alerts and dashboards count all routes of this plugin.
   app.addHook('onRoute', route => {
     route.config = { ...route.config, kind: 'batch' }

@@ -18,19 +18,11 @@ export interface Exchange {
   readonly times: Answer['times']
 }
 
-export interface BatchRunner {
-  /** Waits until the work for this many bytes may start. */
-  readonly startWork: (bytes: number) => Promise<BodyWork>
-  /** Waits until the work for the body may start. */
-  receive(request: FastifyRequest, reply: FastifyReply): Promise<Exchange>
-  /**
-   * Plans and runs a batch, and ends the work for its body. Throws the failure of planning; that of
-   * running is in the answer.
-   */
-  run(exchange: Exchange, plan: () => Promise<PlannedBatch> | PlannedBatch): Promise<Answer>
-}
+export type BatchRunner = ReturnType<typeof createRunner>
 
-export function createRunner (app: FastifyInstance, config: Config): BatchRunner {
+type Planning = () => Promise<PlannedBatch> | PlannedBatch
+
+export function createRunner (app: FastifyInstance, config: Config) {
   const observer = app.getDecorator<Observer>('observer')
   const spans = app.getDecorator<Spans>('spans')
   const database = app.getDecorator<Database>('database')
@@ -39,7 +31,7 @@ export function createRunner (app: FastifyInstance, config: Config): BatchRunner
   const large = new LargeBodies()
   const start = async (
     { request, reply, work: ending, times }: Exchange,
-    plan: () => Promise<PlannedBatch> | PlannedBatch
+    plan: Planning
   ): Promise<{ readonly batch: PlannedBatch, readonly running: Promise<BatchResult> }> => {
     using work = ending
     const batch = await plan()
@@ -60,14 +52,20 @@ export function createRunner (app: FastifyInstance, config: Config): BatchRunner
     return { batch, running }
   }
   return {
-    startWork: bytes => large.start(bytes),
-    async receive (request, reply) {
+    /** Waits until the work for this many bytes may start. */
+    startWork: (bytes: number): Promise<BodyWork> => large.start(bytes),
+    /** Waits until the work for the body may start. */
+    async receive (request: FastifyRequest, reply: FastifyReply): Promise<Exchange> {
       const received = performance.now() - reply.elapsedTime
       const bytes = request.body as Buffer
       const work = await large.start(bytes.length)
       return { request, reply, bytes, work, times: { received, read: performance.now() } }
     },
-    async run (exchange, plan) {
+    /**
+     * Plans and runs a batch, and ends the work for its body. Throws the failure of planning; that
+     * of running is in the answer.
+     */
+    async run (exchange: Exchange, plan: Planning): Promise<Answer> {
       const { request, times } = exchange
       // Also if the client disconnects: its transaction runs on.
       const leave = request.keepPlace?.()

@@ -118,50 +118,37 @@ export class RowStream extends Readable implements RowSink {
   }
 }
 
-export interface RowStreams {
-  /**
-   * An onRequest hook that gives a request its stream if it prefers one to JSON. It runs after
-   * those that read preferences and keys.
-   */
-  readonly accept: onRequestHookHandler
-  /**
-   * Decides whether a planned batch is streamed. If it cannot be, the request loses its stream, or
-   * the failure is thrown if the client does not accept JSON. Throws `overloaded`.
-   */
-  admit(request: FastifyRequest, batch: PlannedBatch): PlannedBatch
-  /**
-   * Runs a batch and sends its stream, or JSON if it is not streamed. Throws the failure of the
-   * batch if there is one before the first row.
-   */
-  respond(reply: FastifyReply, run: () => Promise<Answer>): Promise<FastifyReply>
-}
-
 export function createRowStreams (
   app: FastifyInstance,
   { MAX_STREAM_ROWS: maxRows, POOL_SIZE: poolSize }: Config
-): RowStreams {
+) {
   const describe = app.getDecorator<DescribeFailure<FastifyRequest>>('describeFailure')
   const maxStreams = Math.max(1, Math.floor(poolSize / 2))
   /** Streams with a connection to the database, or waiting for one. */
   const streams = new Set<RowStream>()
   app.decorateRequest('rowSink', undefined)
+  /** Gives a request its stream if it prefers one to JSON. Runs after Prefer and keys are read. */
+  app.decorate<onRequestHookHandler>('acceptStreams', (request, reply, done) => {
+    const { accept } = request.headers
+    if (accept === undefined || accept === '*/*') return done()
+    const weigh = readAccept(accept)
+    const json = weigh(mediaTypes.json)
+    if (weigh(mediaTypes.ndjson) <= json) return done()
+    const refused = refuseRequest(request, maxRows)
+    if (refused === undefined) {
+      request.rowSink = new RowStream({ maxRows, orJson: json > 0 }, () => {
+        request.access.failure = failure('deadline_exceeded', STALLED)
+        reply.raw.destroy()
+      })
+    } else if (json === 0) throw refused
+    done()
+  })
   return {
-    accept (request, reply, done) {
-      const { accept } = request.headers
-      if (accept === undefined || accept === '*/*') return done()
-      const weigh = readAccept(accept)
-      const json = weigh(mediaTypes.json)
-      if (weigh(mediaTypes.ndjson) <= json) return done()
-      const refused = refuseRequest(request, maxRows)
-      if (refused === undefined) {
-        request.rowSink = new RowStream({ maxRows, orJson: json > 0 }, () => {
-          request.access.failure = failure('deadline_exceeded', STALLED)
-          reply.raw.destroy()
-        })
-      } else if (json === 0) throw refused
-      done()
-    },
-    admit (request, batch) {
+    /**
+     * Decides whether a planned batch is streamed. If it cannot be, the request loses its stream,
+     * or the failure is thrown if the client does not accept JSON. Throws `overloaded`.
+     */
+    admit (request: FastifyRequest, batch: PlannedBatch): PlannedBatch {
       const stream = request.rowSink as RowStream
       const refused = refusePlan(batch.plan)
       if (refused === undefined) {
@@ -175,7 +162,11 @@ export function createRowStreams (
       } else throw refused
       return batch
     },
-    async respond (reply, run) {
+    /**
+     * Runs a batch and sends its stream, or JSON if it is not streamed. Throws the failure of the
+     * batch if there is one before the first row.
+     */
+    async respond (reply: FastifyReply, run: () => Promise<Answer>): Promise<FastifyReply> {
       const { request } = reply
       const stream = request.rowSink as RowStream
       const running = run().finally(() => streams.delete(stream))

@@ -16,20 +16,13 @@ import { UsageError } from './arguments.ts'
 import type { CheckOptions } from './commands.ts'
 import { describeIssues, type BatchText } from './input.ts'
 
-export interface DatabaseCheck {
-  /**
-   * Resolves with one line per issue. Throws a UsageError when the database or the role
-   * cannot be used.
-   */
-  check(plan: Plan, text: BatchText): Promise<readonly string[]>
-  close(): Promise<void>
-}
+export type DatabaseCheck = ReturnType<typeof openDatabaseCheck>
 
 /** Connects with the first check. Throws a UsageError when the role is missing or reserved. */
 export function openDatabaseCheck (
   { config, database: target }: DatabaseSettings,
   { role = config.ANON_ROLE }: CheckOptions
-): DatabaseCheck {
+) {
   if (role === undefined) throw new UsageError('--database requires --role')
   if (isReservedRole(role)) throw new UsageError(`role "${role}" is reserved by PostgreSQL`)
   if (role === target.user) throw new UsageError(`"${role}" is the login role of DATABASE_URL`)
@@ -56,7 +49,11 @@ export function openDatabaseCheck (
     timeoutMs: config.REQUEST_TIMEOUT_MS
   }
   return {
-    async check (plan, text) {
+    /**
+     * Resolves with one line per issue. Throws a UsageError when the database or the role
+     * cannot be used.
+     */
+    async check (plan: Plan, text: BatchText): Promise<readonly string[]> {
       try {
         const issues = await checkBatch(plan, options)
         return issues.flatMap(issue => describe(issue, text))
@@ -65,7 +62,7 @@ export function openDatabaseCheck (
         throw new UsageError(`cannot check against the database: ${why}`)
       }
     },
-    close: () => pool.close()
+    close: (): Promise<void> => pool.close()
   }
 }
 

@@ -75,35 +75,30 @@ export async function readBatchFolder (folder: string, limits: BatchLimits): Pro
   return readFolder(folder, limits)
 }
 
-export interface BatchText {
-  readonly name: string
-  readonly text: string
-  /** Where `path` is in the text; undefined when that is unknown, for example in invalid JSON. */
-  locate(path: ReadonlyArray<string | number>): Position | undefined
-  /** Where an operation of a valid batch names a column or refers to one, else the operation. */
-  find(index: number, column: string, kind: 'column' | 'reference'): Position
-  /**
-   * Describes an operation: `insert orders`. `silent` is true when it returns no rows by request,
-   * so their number means nothing.
-   */
-  operation(id: string): { readonly title: string, readonly silent: boolean }
-}
+export type BatchText = ReturnType<typeof readBatchText>
 
 type Element = Readonly<Record<string, unknown>>
 
-export function readBatchText ({ name, bytes }: Input): BatchText {
+export function readBatchText ({ name, bytes }: Input) {
   const text = bytes.toString()
   const batch = tryParse(text)
   const root = batch === undefined ? undefined : parseJsonText(text).root
   return {
     name,
     text,
-    locate: path => root === undefined ? undefined : positionOf(text, offsetOf(root, path)),
-    find (index, column, kind) {
+    /** Where `path` is in the text; undefined when that is unknown, as in invalid JSON. */
+    locate: (path: ReadonlyArray<string | number>): Position | undefined =>
+      root === undefined ? undefined : positionOf(text, offsetOf(root, path)),
+    /** Where an operation of a valid batch names a column or refers to one, else the operation. */
+    find (index: number, column: string, kind: 'column' | 'reference'): Position {
       const operation = childrenOf(root as JsonNode)[index] as JsonNode
       return positionOf(text, (findColumn(operation, column, kind) ?? operation).offset)
     },
-    operation (id) {
+    /**
+     * Describes an operation: `insert orders`. `silent` is true when it returns no rows by request,
+     * so their number means nothing.
+     */
+    operation (id: string): { readonly title: string, readonly silent: boolean } {
       // The service ran it, so it exists.
       const { op, table, returning } = (batch as readonly Element[]).find(element =>
         element['id'] === id

@@ -9,16 +9,6 @@ import { answerFailure } from '../errors/envelope.ts'
 import { fromDatabase } from '../errors/postgres.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 
-export interface ErrorAnswer {
-  readonly status: number
-  /** In Markdown. */
-  readonly description: string
-  /** Envelopes by code. */
-  readonly examples: Readonly<Record<string, { readonly summary: string, readonly value: unknown }>>
-  /** Names of headers, in lower case. */
-  readonly headers: readonly string[]
-}
-
 export type BatchKind = 'adhoc' | 'named'
 
 /** Failures of other paths, and one that no client receives. */
@@ -48,7 +38,8 @@ const CONDITIONS_URL = 'https://www.postgresql.org/docs/18/errcodes-appendix.htm
 
 const requestId = '5856fecf-0c36-4a9b-bb2d-68428cc8a070'
 
-export function errorAnswers (kind: BatchKind): readonly ErrorAnswer[] {
+/** Returns the responses by status, with the names of their headers in lower case. */
+export function errorAnswers (kind: BatchKind) {
   const others = [...notOfBatches, ...notOfKind[kind]]
   const named = (Object.keys(catalogue) as FailureCode[]).filter(code =>
     !others.includes(code)
@@ -106,7 +97,7 @@ const forbidden = new Failure({
   }
 })
 
-function describeAnswer (status: number, failures: readonly Failure[]): ErrorAnswer {
+function describeAnswer (status: number, failures: readonly Failure[]) {
   const known = failures.filter(({ code }) => code in catalogue)
   const names = [
     ...new Set(failures.filter(({ code }) => !(code in catalogue)).map(({ code }) => code))

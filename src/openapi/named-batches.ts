@@ -17,12 +17,6 @@ export type DescribedBatch =
 
 export type Operation = Readonly<Record<string, unknown>>
 
-export interface NamedBatchParts {
-  readonly paths: Readonly<Record<string, { readonly post: Operation }>>
-  readonly schemas: Readonly<Record<string, JsonSchema>>
-  readonly responses: Readonly<Record<string, unknown>>
-}
-
 interface Response {
   readonly content: Readonly<Record<string, object>>
 }
@@ -39,7 +33,7 @@ export function describeNamedBatches (
   batches: readonly DescribedBatch[],
   { template, ids: otherIds, components }: Others,
   { ANON_ROLE, MAX_UPLOAD_ROWS: maxRows }: Pick<Config, 'ANON_ROLE' | 'MAX_UPLOAD_ROWS'>
-): NamedBatchParts {
+) {
   const ids = operationIds(batches.map(({ name }) => name), otherIds)
   const names = new ComponentNames(components)
   const roots = new Map([...ids].map(([name, id]) => [name, names.choose(`${id}_params`)]))
