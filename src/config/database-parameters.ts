@@ -5,36 +5,35 @@
 import type { DatabaseTls } from '../../schemas/database.ts'
 
 /**
- * Parameters with a fixed set of values. GSSAPI and channel binding are not supported, so they
- * cannot be required.
+ * The parameters, with their values if these are a fixed set. GSSAPI and channel binding are not
+ * supported, so they cannot be required.
  */
-const ENUMS = {
+const PARAMETERS = {
+  host: undefined,
+  port: undefined,
+  user: undefined,
+  password: undefined,
+  dbname: undefined,
   sslmode: ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'],
   ssl: ['true'],
   sslnegotiation: ['postgres', 'direct'],
+  sslrootcert: undefined,
+  sslcert: undefined,
+  sslkey: undefined,
   target_session_attrs: ['any', 'read-write', 'read-only', 'primary', 'standby', 'prefer-standby'],
   gssencmode: ['disable', 'prefer'],
-  channel_binding: ['disable', 'prefer']
-} as const satisfies Record<string, readonly string[]>
-
-const TEXTS = [
-  'host',
-  'port',
-  'user',
-  'password',
-  'dbname',
-  'sslrootcert',
-  'sslcert',
-  'sslkey',
-  'connect_timeout',
-  'application_name',
-  'options'
-] as const
+  channel_binding: ['disable', 'prefer'],
+  connect_timeout: undefined,
+  application_name: undefined,
+  options: undefined
+} as const satisfies Record<string, readonly string[] | undefined>
 
 /** Each parameter occurs at most once and is never empty. */
-export type Parameters =
-  & { readonly [name in keyof typeof ENUMS]?: typeof ENUMS[name][number] }
-  & { readonly [name in typeof TEXTS[number]]?: string }
+export type Parameters = {
+  readonly [name in keyof typeof PARAMETERS]?: typeof PARAMETERS[name] extends readonly string[]
+    ? typeof PARAMETERS[name][number]
+    : string
+}
 
 /**
  * Reads `name=value&name=value`. Throws an Error for an unknown, empty, repeated or invalid
@@ -47,10 +46,11 @@ export function readParameters (query: string): Parameters {
     if (equals < 0) throw new Error('has a parameter without "="')
     const name = decode(pair.slice(0, equals), 'parameter')
     const value = decode(pair.slice(equals + 1), 'parameter')
-    checkName(name)
+    if (!isKnown(name)) throw new Error(`has ${describeUnknown(name)}`)
     if (value === '') throw new Error(`${name} is empty`)
     if (given.has(name)) throw new Error(`${name} is given twice`)
-    checkEnum(name, value)
+    const values: readonly string[] = PARAMETERS[name] ?? [value]
+    if (!values.includes(value)) throw new Error(`${name} must be one of ${values.join(', ')}`)
     given.set(name, value)
   }
   return Object.fromEntries(given)
@@ -67,18 +67,13 @@ export function decode (text: string, part: string): string {
   throw new Error(`has an invalid percent-encoding in its ${part}`)
 }
 
-function checkName (name: string): void {
-  if (Object.hasOwn(ENUMS, name) || (TEXTS as readonly string[]).includes(name)) return
-  // After an unencoded "&" this may be a part of a password: only show what looks like a name.
-  throw new Error(
-    /^[a-z_]+$/.test(name) ? `has the unknown parameter ${name}` : 'has an unknown parameter'
-  )
+function isKnown (name: string): name is keyof typeof PARAMETERS {
+  return Object.hasOwn(PARAMETERS, name)
 }
 
-function checkEnum (name: string, value: string): void {
-  if (!Object.hasOwn(ENUMS, name)) return
-  const values: readonly string[] = ENUMS[name as keyof typeof ENUMS]
-  if (!values.includes(value)) throw new Error(`${name} must be one of ${values.join(', ')}`)
+/** After an unencoded "&" it may be a part of a password: only what looks like a name is shown. */
+function describeUnknown (name: string): string {
+  return /^[a-z_]+$/.test(name) ? `the unknown parameter ${name}` : 'an unknown parameter'
 }
 
 /**
@@ -104,25 +99,14 @@ export function readTls (given: Parameters): DatabaseTls {
   if ((sslcert === undefined) !== (sslkey === undefined)) {
     throw new Error('sslcert and sslkey must be set together')
   }
-  if (negotiation === 'direct' && !isStrong(mode)) {
+  if (negotiation === 'direct' && !['require', 'verify-ca', 'verify-full'].includes(String(mode))) {
     throw new Error('sslnegotiation=direct requires sslmode=require or stronger')
   }
   return {
-    mode: resolveMode(mode, sslrootcert),
+    mode: mode === 'require' && sslrootcert !== undefined ? 'verify-ca' : mode ?? 'disable',
     rootCertPath: mode === 'verify-full' ? sslrootcert ?? 'system' : sslrootcert,
     certPath: sslcert,
     keyPath: sslkey,
     negotiation
   }
-}
-
-function isStrong (mode: DatabaseTls['mode'] | undefined): boolean {
-  return mode === 'require' || mode === 'verify-ca' || mode === 'verify-full'
-}
-
-function resolveMode (
-  mode: DatabaseTls['mode'] = 'disable',
-  rootCert: string | undefined
-): DatabaseTls['mode'] {
-  return mode === 'require' && rootCert !== undefined ? 'verify-ca' : mode
 }

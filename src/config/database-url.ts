@@ -88,13 +88,10 @@ function readHosts (names: readonly string[], ports: readonly string[]): Databas
     throw new Error(`has ${names.length} hosts but ${ports.length} ports`)
   }
   if (names.length > 1 && names.includes('')) throw new Error('has an empty host in its list')
-  const portOf = (index: number): string =>
-    decode(ports[ports.length === 1 ? 0 : index] || DEFAULT_PORT, 'port')
-  const [first = '', ...rest] = names
-  return [
-    readHost(first || 'localhost', portOf(0)),
-    ...rest.map((name, index) => readHost(name, portOf(index + 1)))
-  ]
+  return names.map((name, index) => {
+    const port = ports[ports.length === 1 ? 0 : index] || DEFAULT_PORT
+    return readHost(name || 'localhost', decode(port, 'port'))
+  }) as unknown as DatabaseTarget['hosts']
 }
 
 function readHost (name: string, portText: string): HostAddress {
