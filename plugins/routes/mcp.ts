@@ -16,6 +16,7 @@ import { answerMessage } from '../../src/mcp/answer-message.ts'
 import { readMessage } from '../../src/mcp/message.ts'
 import { describeFailure, readArguments, toTool } from '../../src/mcp/tools.ts'
 import { planNamed, type NamedAccess } from '../../src/named/named-batch.ts'
+import type { PlannedBatch } from '../../src/plan/plan-batch.ts'
 import type { SetIdempotencyKey } from '../../src/sql/frame/idempotency.ts'
 import { readOutcome, renderBody, sendBody, type Answer, type Body } from './respond.ts'
 import type { BatchRunner, Exchange } from './run-request.ts'
@@ -35,26 +36,47 @@ export async function mcp (
   { config, runner, onRequest }: McpOptions
 ): Promise<void> {
   const access = app.getDecorator<NamedAccess<FastifyRequest>>('namedAccess')
-  const callTool = createCall(app, { config, runner, access })
+  const setKey = app.getDecorator<SetIdempotencyKey<FastifyRequest>>('setIdempotencyKey')
+  const verbose = config.ERROR_VERBOSITY === 'verbose'
+  const run = async (exchange: Exchange, name: string, given: JsonObject): Promise<Body> => {
+    const { request, reply, bytes } = exchange
+    const batch = access.find(request, name)
+    const { parameters, key } = readArguments(batch, given)
+    if (key !== undefined || request.idempotencyKey !== undefined) {
+      // The id of a message and the notation of its arguments differ when a call is repeated.
+      setKey(request, writeCanonically(parameters), key)
+    }
+    const planned = (): PlannedBatch => planNamed(batch, parameters, bytes.length)
+    return renderRows(reply, await runner.run(exchange, planned))
+  }
   const hooks = [requireOrigin(config), ...onRequest]
   app.post('/mcp', { onRequest: hooks }, async (request, reply) => {
     const exchange = await runner.receive(request, reply)
     using work = exchange.work
     const { envelope, given } = readMessage(exchange.bytes)
     await work.next()
-    let outcome: Outcome | undefined
+    /** What the text of the result stands for; undefined: itself. */
+    let rows: Body | undefined
+    /** An error that is no failure. */
+    let fault: unknown
     const response = await answerMessage(envelope, headersOf(request), {
       version,
       list: () => access.list(request).map(toTool),
       async call (name) {
-        outcome = await callTool(exchange, name, given)
-        return outcome.result
+        try {
+          rows = await run(exchange, name, given)
+          return toResult(ROWS)
+        } catch (error) {
+          if (error instanceof Failure) return toErrorResult(error, request, verbose)
+          fault = error
+          return toResult('')
+        }
       }
     })
-    if (outcome?.fault !== undefined) throw outcome.fault
+    if (fault !== undefined) throw fault
     const text = await response.text()
     reply.code(response.status)
-    return text === '' ? reply.send('') : sendBody(reply, await insertRows(text, outcome?.rows))
+    return text === '' ? reply.send('') : sendBody(reply, await insertRows(text, rows))
   })
 }
 
@@ -76,52 +98,19 @@ function headersOf ({ headers }: FastifyRequest): Readonly<Record<string, string
   }))
 }
 
-interface Outcome {
-  readonly result: CallToolResult
-  /** What the text of the result stands for; undefined: itself. */
-  readonly rows?: Body
-  /** An error that is no failure. */
-  readonly fault?: unknown
-}
-
 /** The text of a result until insertRows replaces it. It has no character that JSON escapes. */
 const ROWS = randomBytes(24).toString('base64url')
 
-type Call = (exchange: Exchange, name: string, given: JsonObject) => Promise<Outcome>
-
-function createCall (
-  app: FastifyInstance,
-  { config, runner, access }: Omit<McpOptions, 'onRequest'> & {
-    readonly access: NamedAccess<FastifyRequest>
-  }
-): Call {
-  const verbose = config.ERROR_VERBOSITY === 'verbose'
-  const setKey = app.getDecorator<SetIdempotencyKey<FastifyRequest>>('setIdempotencyKey')
-  const run: Call = async (exchange, name, given) => {
-    const { request, reply, bytes } = exchange
-    const batch = access.find(request, name)
-    const { parameters, key } = readArguments(batch, given)
-    if (key !== undefined || request.idempotencyKey !== undefined) {
-      // The id of a message and the notation of its arguments differ when a call is repeated.
-      setKey(request, writeCanonically(parameters), key)
-    }
-    const answer = await runner.run(exchange, () =>
-      planNamed(batch, parameters, bytes.length))
-    return { result: toResult(ROWS), rows: renderRows(reply, answer) }
-  }
-  return async (exchange, name, given) => {
-    const { request } = exchange
-    try {
-      return await run(exchange, name, given)
-    } catch (error) {
-      if (!(error instanceof Failure)) return { result: toResult(''), fault: error }
-      request.access.failure = error
-      request.preferenceApplied = ''
-      const hasKey = request.idempotencyKey !== undefined
-      const text = describeFailure(error, { requestId: request.id, verbose, hasKey })
-      return { result: { ...toResult(text), isError: true } }
-    }
-  }
+function toErrorResult (
+  error: Failure,
+  request: FastifyRequest,
+  verbose: boolean
+): CallToolResult {
+  request.access.failure = error
+  request.preferenceApplied = ''
+  const hasKey = request.idempotencyKey !== undefined
+  const text = describeFailure(error, { requestId: request.id, verbose, hasKey })
+  return { ...toResult(text), isError: true }
 }
 
 function toResult (text: string): CallToolResult {
