@@ -55,11 +55,11 @@ function blankSchema (bytes: Buffer): Buffer {
 
 /** Throws a UsageError when the file cannot be read. */
 export async function readBytes (file: string): Promise<Buffer> {
-  try {
-    return await readFile(file)
-  } catch (error) {
-    throw new UsageError(`${file}: ${(error as Error).message}`)
-  }
+  return readFile(file).catch(error => refuse(file, error))
+}
+
+function refuse (path: string, error: unknown): never {
+  throw new UsageError(`${path}: ${(error as Error).message}`)
 }
 
 /**
@@ -67,11 +67,7 @@ export async function readBytes (file: string): Promise<Buffer> {
  * listed.
  */
 export async function readBatchFolder (folder: string, limits: BatchLimits): Promise<ReadFolder> {
-  try {
-    await readdir(folder)
-  } catch (error) {
-    throw new UsageError(`${folder}: ${(error as Error).message}`)
-  }
+  await readdir(folder).catch(error => refuse(folder, error))
   return readFolder(folder, limits)
 }
 

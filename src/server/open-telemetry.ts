@@ -3,7 +3,7 @@
  * it, and the SDK reads them itself. Each of its problems is logged once.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { diag, DiagLogLevel, type TracerProvider } from '@opentelemetry/api'
+import { diag, DiagLogLevel } from '@opentelemetry/api'
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
 import {
   defaultResource,
@@ -14,18 +14,13 @@ import {
 import { BatchSpanProcessor, NodeTracerProvider } from '@opentelemetry/sdk-trace-node'
 import type { FastifyBaseLogger } from 'fastify'
 
-export interface OpenTelemetry {
-  readonly tracerProvider: TracerProvider
-  stop(): Promise<void>
-}
-
 const STOP_MS = 3000
 
 /**
  * Starts the SDK for this process. The service name is `oneflight` unless OTEL_SERVICE_NAME or
  * OTEL_RESOURCE_ATTRIBUTES sets another.
  */
-export function startOpenTelemetry (logger: FastifyBaseLogger): OpenTelemetry {
+export function startOpenTelemetry (logger: FastifyBaseLogger) {
   const report = createReport(logger)
   diag.setLogger({ error: report, warn: report, info: report, debug: report, verbose: report }, {
     logLevel: DiagLogLevel.WARN,
@@ -41,7 +36,7 @@ export function startOpenTelemetry (logger: FastifyBaseLogger): OpenTelemetry {
   provider.register({ contextManager: null })
   return {
     tracerProvider: provider,
-    async stop () {
+    async stop (): Promise<void> {
       const sent = provider.shutdown().catch((error: unknown) => report((error as Error).message))
       // A collector that does not respond must not delay the exit.
       await Promise.race([sent, delay(STOP_MS, undefined, { ref: false })])
