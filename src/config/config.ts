@@ -50,15 +50,10 @@ export function readConfig (env: Environment, { keys: source }: ConfigOptions = 
     ...draft.problems,
     ...checkDatabase(given),
     ...tracingProblems,
-    ...checkServers(values),
-    ...checkReplica(draft),
+    ...findConflicts(draft),
     ...checkOrigins(values),
     ...source === 'host' ? [] : checkSources(given),
-    ...checkAnonymousRole(draft),
     ...checkSchemas(values),
-    ...checkAdhocBatches(values),
-    ...checkLimits(values),
-    ...checkStop(values),
     ...findUnreadable(values.BATCHES_DIR, database, replica)
   ])
   return { config, database: database as DatabaseTarget, replica, keys, tracing }
@@ -197,40 +192,51 @@ function checkDatabase (given: Environment): readonly string[] {
   return given['DATABASE_URL'] === undefined ? ['DATABASE_URL: required'] : []
 }
 
-function checkLimits (
-  { MAX_BYTES_IN_FLIGHT: all = Infinity, MAX_BODY_BYTES: body = 0 }: Partial<Config>
-): readonly string[] {
-  return all < body ? [`MAX_BYTES_IN_FLIGHT: must be at least MAX_BODY_BYTES (${body})`] : []
-}
-
-function checkStop (
-  { SHUTDOWN_DELAY_MS: delay = 0, SHUTDOWN_TIMEOUT_MS: all = Infinity }: Partial<Config>
-): readonly string[] {
-  return delay >= all
-    ? [`SHUTDOWN_DELAY_MS: must be less than SHUTDOWN_TIMEOUT_MS (${all})`]
-    : []
-}
-
-/**
- * A standby has the roles and databases of its primary. With different users, a token could name
- * the login role of one of them.
- */
-function checkReplica ({ database, replica }: Draft): readonly string[] {
-  if (database === undefined || replica === undefined) return []
-  return (['user', 'database'] as const).filter(part => replica[part] !== database[part]).map(
-    part => `DATABASE_REPLICA_URL: must have the same ${part} as DATABASE_URL`
-  )
+/** Returns what must not be together, although each variable is valid. */
+function findConflicts ({ values, database, replica }: Draft): readonly string[] {
+  const {
+    ANON_ROLE: role,
+    ADHOC_BATCHES: adhoc = [],
+    MAX_BYTES_IN_FLIGHT: allBytes = Infinity,
+    MAX_BODY_BYTES: bodyBytes = 0,
+    SHUTDOWN_DELAY_MS: delay = 0,
+    SHUTDOWN_TIMEOUT_MS: timeout = Infinity
+  } = values
+  // It could be the name of a role, or allow every role or none.
+  const word = adhoc.length > 1 ? adhoc.find(name => name === 'on' || name === 'off') : undefined
+  const hasBoth = database !== undefined && replica !== undefined
+  const rules: ReadonlyArray<readonly [isBroken: boolean, problem: string]> = [
+    [shareAddress(values), 'ADMIN_HTTP_PORT: must differ from HTTP_PORT on the same address'],
+    // A standby has the roles and databases of its primary. With different users, a token could
+    // name the login role of one of them.
+    [
+      hasBoth && replica.user !== database.user,
+      'DATABASE_REPLICA_URL: must have the same user as DATABASE_URL'
+    ],
+    [
+      hasBoth && replica.database !== database.database,
+      'DATABASE_REPLICA_URL: must have the same database as DATABASE_URL'
+    ],
+    [role !== undefined && isReservedRole(role), `ANON_ROLE: "${role}" is reserved by PostgreSQL`],
+    [
+      role !== undefined && role === database?.user,
+      'ANON_ROLE: must differ from the login role of DATABASE_URL'
+    ],
+    [word !== undefined, `ADHOC_BATCHES: "${word}" cannot be in a list of roles`],
+    [allBytes < bodyBytes, `MAX_BYTES_IN_FLIGHT: must be at least MAX_BODY_BYTES (${bodyBytes})`],
+    [delay >= timeout, `SHUTDOWN_DELAY_MS: must be less than SHUTDOWN_TIMEOUT_MS (${timeout})`]
+  ]
+  return rules.flatMap(([isBroken, problem]) => isBroken ? [problem] : [])
 }
 
 const EVERY_ADDRESS: readonly unknown[] = ['0.0.0.0', '::']
 
-function checkServers (
+function shareAddress (
   { HTTP_HOST, HTTP_PORT, ADMIN_HTTP_HOST, ADMIN_HTTP_PORT }: Partial<Config>
-): readonly string[] {
+): boolean {
   const overlap = HTTP_HOST === ADMIN_HTTP_HOST || EVERY_ADDRESS.includes(HTTP_HOST) ||
     EVERY_ADDRESS.includes(ADMIN_HTTP_HOST)
-  if (!overlap || HTTP_PORT !== ADMIN_HTTP_PORT || !HTTP_PORT) return []
-  return ['ADMIN_HTTP_PORT: must differ from HTTP_PORT on the same address']
+  return overlap && HTTP_PORT === ADMIN_HTTP_PORT && Boolean(HTTP_PORT)
 }
 
 /** Origins as a browser sends them (RFC 6454 §6.2): anything else would never match. */
@@ -259,29 +265,9 @@ function checkSources (given: Environment): readonly string[] {
     : [`${sources.join(', ')}: at least one must be set, or no request can be authorized`]
 }
 
-function checkAnonymousRole (
-  { values: { ANON_ROLE: role }, database }: Draft
-): readonly string[] {
-  if (role === undefined) return []
-  if (isReservedRole(role)) return [`ANON_ROLE: "${role}" is reserved by PostgreSQL`]
-  if (role === database?.user) {
-    return ['ANON_ROLE: must differ from the login role of DATABASE_URL']
-  }
-  return []
-}
-
 function checkSchemas (values: Partial<Config>): readonly string[] {
   return (['DB_SCHEMAS', 'DB_EXTRA_SEARCH_PATH'] as const)
     .flatMap(name => checkNames(name, values[name] ?? []))
-}
-
-/**
- * In a list of roles, `on` and `off` would be ambiguous: they could be names of roles, or allow
- * every role or none.
- */
-function checkAdhocBatches ({ ADHOC_BATCHES: list = [] }: Partial<Config>): readonly string[] {
-  const word = list.length > 1 ? list.find(name => name === 'on' || name === 'off') : undefined
-  return word === undefined ? [] : [`ADHOC_BATCHES: "${word}" cannot be in a list of roles`]
 }
 
 function checkNames (
