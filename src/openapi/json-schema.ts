@@ -15,32 +15,29 @@ export interface Components {
   readonly schemas: Readonly<Record<string, JsonSchema>>
   /**
    * Returns the converted schema, or a reference when it is a component. Schemas with the same
-   * title must be equal, which a test checks: the first one is used. `titles`: of the recursive
-   * schemas around it.
+   * title must be equal, which a test checks: the first one is used.
    */
-  describe(schema: TSchema, titles?: Titles): JsonSchema
+  describe(schema: TSchema): JsonSchema
 }
+
+/** Titles of recursive schemas by their $id, of which each schema has one. */
+const titles = new Map<string, string>()
 
 /** `place`: where the components are in the document, as a JSON Pointer. */
 export function collectComponents (place = '/components/schemas'): Components {
   const schemas: Record<string, JsonSchema> = {}
-  const describe = (schema: TSchema, titles: Titles): JsonSchema => {
+  const describe = (schema: TSchema): JsonSchema => {
     if (schema[Kind] === 'This') {
       return refer(schema, place, titles.get(schema['$ref'] as string) as string)
     }
-    const { title } = schema
-    const inner = schema.$id === undefined
-      ? titles
-      : new Map(titles).set(schema.$id, title as string)
-    if (title === undefined) return write(schema, part => describe(part, inner))
-    schemas[title] ??= write(schema, part => describe(part, inner))
+    const { $id, title } = schema
+    if (title === undefined) return write(schema, describe)
+    if ($id !== undefined) titles.set($id, title)
+    schemas[title] ??= write(schema, describe)
     return refer(schema, place, title)
   }
-  return { schemas, describe: (schema, titles = new Map()) => describe(schema, titles) }
+  return { schemas, describe }
 }
-
-/** Titles of the enclosing recursive schemas, by their $id. */
-export type Titles = ReadonlyMap<string, string>
 
 type Describe = (schema: TSchema) => JsonSchema
 
