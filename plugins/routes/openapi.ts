@@ -20,20 +20,12 @@ export interface OpenApiOptions {
   readonly batches: () => NamedBatches
 }
 
-/** A document, and what it was created for. */
-interface Document {
-  readonly url: string
-  readonly batches: NamedBatches
-  readonly bytes: Buffer
-  readonly etag: string
-}
-
 async function openapi (
   app: FastifyInstance,
   { config, server, batches }: OpenApiOptions
 ): Promise<void> {
-  /** The last document: the URL and the batches rarely change. */
-  let created: Document | undefined
+  /** The last document, and what it was created for: the URL and the batches rarely change. */
+  let created: ReturnType<typeof createDocument> | undefined
   app.get('/openapi.json', async (request, reply) => {
     const [url, current] = [server(request), batches()]
     if (created?.url !== url || created.batches !== current) {
@@ -48,11 +40,7 @@ async function openapi (
   })
 }
 
-function createDocument (
-  config: DescribedConfig,
-  url: string,
-  batches: NamedBatches
-): Document {
+function createDocument (config: DescribedConfig, url: string, batches: NamedBatches) {
   const bytes = Buffer.from(JSON.stringify(describeApi(config, url, [...batches.values()])))
   const etag = `"${createHash('sha256').update(bytes).digest('base64url')}"`
   return { url, batches, bytes, etag }

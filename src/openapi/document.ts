@@ -15,6 +15,7 @@ import {
   TableList,
   Unhealthy
 } from '../../schemas/http.ts'
+import type { NamedBatch } from '../named/named-batch.ts'
 import { errorAnswers, type BatchKind } from './error-responses.ts'
 import {
   collectComponents,
@@ -22,7 +23,7 @@ import {
   type JsonSchema,
   describeOperations
 } from './json-schema.ts'
-import { describeNamedBatches, type DescribedBatch, type Operation } from './named-batches.ts'
+import { describeNamedBatches, type Operation } from './named-batches.ts'
 
 export interface ApiDocument {
   readonly openapi: string
@@ -36,17 +37,7 @@ export interface ApiDocument {
   readonly servers: ReadonlyArray<{ readonly url: string }>
 }
 
-export type DescribedConfig = Pick<
-  Config,
-  | 'MAX_OPS'
-  | 'MAX_ROWS'
-  | 'MAX_STREAM_ROWS'
-  | 'MAX_UPLOAD_ROWS'
-  | 'MAX_BODY_BYTES'
-  | 'ANON_ROLE'
-  | 'JWT_ALGORITHMS'
-  | 'API_TABLES'
-> & {
+export type DescribedConfig = Config & {
   /** Tokens are accepted although there are no JWT_ALGORITHMS. */
   readonly hasHostKeys?: boolean
 }
@@ -55,7 +46,7 @@ export type DescribedConfig = Pick<
 export function describeApi (
   config: DescribedConfig,
   server: string,
-  batches: readonly DescribedBatch[] = []
+  batches: readonly NamedBatch[] = []
 ): ApiDocument {
   const components = collectComponents()
   const adhoc = describeBatch(config, components)

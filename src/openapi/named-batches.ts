@@ -12,9 +12,6 @@ import type { JsonSchema } from './json-schema.ts'
 import { describeResults } from './named-results.ts'
 import { moveParameters } from './parameter-schemas.ts'
 
-export type DescribedBatch =
-  Pick<NamedBatch, 'name' | 'description' | 'roles' | 'schema' | 'planner'>
-
 export type Operation = Readonly<Record<string, unknown>>
 
 interface Response {
@@ -30,9 +27,9 @@ interface Others {
 }
 
 export function describeNamedBatches (
-  batches: readonly DescribedBatch[],
+  batches: readonly NamedBatch[],
   { template, ids: otherIds, components }: Others,
-  { ANON_ROLE, MAX_UPLOAD_ROWS: maxRows }: Pick<Config, 'ANON_ROLE' | 'MAX_UPLOAD_ROWS'>
+  { ANON_ROLE, MAX_UPLOAD_ROWS: maxRows }: Config
 ) {
   const ids = operationIds(batches.map(({ name }) => name), otherIds)
   const names = new ComponentNames(components)
@@ -81,13 +78,13 @@ export function describeNamedBatches (
   }
 }
 
-function describeCommitted (batch: DescribedBatch, response: Response): Response {
+function describeCommitted (batch: NamedBatch, response: Response): Response {
   const schema = describeResults(batch)
   return { ...response, content: { ...response.content, 'application/json': { schema } } }
 }
 
 function describeUpload (
-  { planner: { rowParameters: [name] } }: DescribedBatch,
+  { planner: { rowParameters: [name] } }: NamedBatch,
   form: string,
   maxRows: number
 ): { readonly schema: JsonSchema } {
