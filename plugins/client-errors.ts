@@ -9,7 +9,7 @@ import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { headerValues } from '../schemas/http.ts'
-import { failure, type Failure } from '../src/errors/catalogue.ts'
+import { failure, type Failure, type FailureCode } from '../src/errors/catalogue.ts'
 import { answerFailure } from '../src/errors/envelope.ts'
 
 export interface ClientErrorsOptions {
@@ -43,7 +43,7 @@ async function clientErrors (
     // commit; instead their responses are the last ones on this connection.
     if (connection.owesResponse()) return
     const { last } = connection
-    const refused = clientFailure(error.code)
+    const refused = failure(failures.get(error.code) ?? 'http_malformed')
     if (last === undefined || last.request.complete) {
       refuse(app, socket, { refused, id: randomUUID() })
       return
@@ -124,16 +124,11 @@ function handleExpect (app: FastifyInstance): void {
   })
 }
 
-function clientFailure (code: string | undefined): Failure {
-  switch (code) {
-    case 'HPE_HEADER_OVERFLOW':
-      return failure('headers_too_large')
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return failure('request_timeout')
-    default:
-      return failure('http_malformed')
-  }
-}
+/** Failures by codes of Node's HTTP server. */
+const failures: ReadonlyMap<string | undefined, FailureCode> = new Map([
+  ['HPE_HEADER_OVERFLOW', 'headers_too_large'],
+  ['ERR_HTTP_REQUEST_TIMEOUT', 'request_timeout']
+])
 
 interface Refusal {
   readonly refused: Failure
