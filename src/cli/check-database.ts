@@ -74,9 +74,8 @@ function describe (
   return describeIssues({ code, message, ...details }, text, findPlace())
 
   function findPlace (): Position | undefined {
-    if (column !== undefined) {
-      return text.find(index, column, details.sqlstate === undefined ? 'reference' : 'column')
-    }
-    return details.path === undefined ? undefined : text.locate([index, ...details.path])
+    if (details.path !== undefined) return text.locate([index, ...details.path])
+    if (column === undefined) return undefined
+    return text.find(index, column, details.sqlstate === undefined ? 'reference' : 'column')
   }
 }

@@ -85,10 +85,15 @@ export function readBatchText ({ name, bytes }: Input) {
     /** Where `path` is in the text; undefined when that is unknown, as in invalid JSON. */
     locate: (path: ReadonlyArray<string | number>): Position | undefined =>
       root === undefined ? undefined : positionOf(text, offsetOf(root, path)),
-    /** Where an operation of a valid batch names a column or refers to one, else the operation. */
+    /** Where an operation of a valid batch first names a column or refers to one, else itself. */
     find (index: number, column: string, kind: 'column' | 'reference'): Position {
       const operation = childrenOf(root as JsonNode)[index] as JsonNode
-      return positionOf(text, (findColumn(operation, column, kind) ?? operation).offset)
+      const found = textsOf(operation).find(({ value }) =>
+        kind === 'reference'
+          ? /^\$[^$]/.test(value) && value.endsWith(`.${column}`)
+          : value === column || value.startsWith(`${column}->`)
+      )
+      return positionOf(text, (found ?? operation).offset)
     },
     /**
      * Describes an operation: `insert orders`. `silent` is true when it returns no rows by request,
@@ -108,25 +113,6 @@ export function readBatchText ({ name, bytes }: Input) {
 }
 
 const NOT_COLUMNS: readonly unknown[] = ['id', 'op', 'table']
-
-/** The outermost key, or string, or reference with this column. */
-function findColumn (
-  operation: JsonNode,
-  column: string,
-  kind: 'column' | 'reference'
-): JsonNode | undefined {
-  const found = textsOf(operation).filter(({ value }) =>
-    kind === 'reference'
-      ? /^\$[^$]/.test(value) && value.endsWith(`.${column}`)
-      : value === column || value.startsWith(`${column}->`)
-  )
-  // A string with the name of a column may be data.
-  return found.find(isKey) ?? found[0]
-}
-
-function isKey (node: JsonNode): boolean {
-  return node.parent?.type === 'property' && node.parent.children?.[0] === node
-}
 
 /** The keys and strings of an operation that may name columns, outer ones first. */
 function textsOf (operation: JsonNode): ReadonlyArray<JsonNode & { readonly value: string }> {

@@ -33,7 +33,7 @@ export interface CheckIssue {
   readonly failure: Failure
   /** The operation. */
   readonly index: number
-  /** The column that does not exist, if that is the problem. */
+  /** The column that does not exist, if that is the problem. Its path may not be known. */
   readonly column: string | undefined
 }
 
@@ -79,10 +79,8 @@ async function explain (
   const options = { ...settings, role, anonymous: false, suggestions }
   const failure = toFailure({ ...outcome, at }, plan, options)
   if (at !== index || failure.details.retryable === true) throw failure
-  const { error, refusal } = outcome
-  const name = refusal?.kind === 'name' ? refusal.name : undefined
-  const column = name?.column ??
-    (error.code === SqlState.undefined_column ? columnAtError(error) : undefined)
+  const { error } = outcome
+  const column = error.code === SqlState.undefined_column ? columnAtError(error) : undefined
   return { failure, index, column }
 }
 
