@@ -34,11 +34,7 @@ const ZERO = 0x30
 /** With up to 6 decimal places JavaScript writes no `e`; 0.0000001 becomes 1e-7. */
 const MAX_PLACES = 6
 
-/**
- * Scans `bytes`. If they are not valid JSON, the facts are meaningless, and JSON.parse throws.
- *
- * One function of more than 60 lines: it runs for every byte of a body.
- */
+/** Scans `bytes`. If they are not valid JSON, the facts are meaningless, and JSON.parse throws. */
 export function scanJson (bytes: Buffer): ScanFacts {
   let members = 0
   let depth = 0
@@ -49,7 +45,7 @@ export function scanJson (bytes: Buffer): ScanFacts {
   for (let i = 0; i < length; i++) {
     switch (bytes[i]) {
       case QUOTE:
-        i = escapes ? endOfString(bytes, i) : endOfPlainString(bytes, i)
+        i = endOfString(bytes, i)
         break
       case 0x3a:
         members++
@@ -62,19 +58,10 @@ export function scanJson (bytes: Buffer): ScanFacts {
       case 0x7d: // ] }
         depth--
         break
-      // - 0 … 9
-      case MINUS:
-      case 0x30:
-      case 0x31:
-      case 0x32:
-      case 0x33:
-      case 0x34:
-      case 0x35:
-      case 0x36:
-      case 0x37:
-      case 0x38:
-      case 0x39: {
+      default: {
         const first = i
+        const byte = bytes[i] as number
+        if (!isDigit(byte) && byte !== MINUS) break
         while (i + 1 < length && isOfNumber(bytes[i + 1] as number)) i++
         if (!isPlain(bytes, first, i + 1)) exactNumbers.push({ start: first, end: i + 1 })
       }
@@ -91,14 +78,6 @@ function endOfString (bytes: Buffer, start: number): number {
   const { length } = bytes
   let i = start + 1
   while (i < length && bytes[i] !== QUOTE) i += bytes[i] === BACKSLASH ? 2 : 1
-  return i
-}
-
-/** The same for a text without escapes, which is the common case. */
-function endOfPlainString (bytes: Buffer, start: number): number {
-  const { length } = bytes
-  let i = start + 1
-  while (i < length && bytes[i] !== QUOTE) i++
   return i
 }
 
