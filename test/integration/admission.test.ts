@@ -7,7 +7,7 @@
  * pool itself.
  */
 import { once } from 'node:events'
-import { request as httpRequest, type IncomingMessage } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import t, { type Test } from 'tap'
 import { hold, set, useJwksServer } from '../support/network/jwks-server.ts'
 import { keyPair, makeToken, publicJwk } from '../support/keys.ts'
@@ -16,8 +16,8 @@ import {
   answering,
   ask,
   gauge,
+  postUnread,
   useService,
-  type Answer,
   type ServiceUnderTest
 } from '../support/service.ts'
 import { select } from '../support/operations.ts'
@@ -336,13 +336,8 @@ t.test('the bytes of a request are released exactly once, however it ends', asyn
 })
 
 /** Requests 40 MB, which is more than sockets buffer, and reads only the response headers. */
-async function askUnread (service: ServiceUnderTest): Promise<IncomingMessage> {
-  const post = httpRequest(service.url, { method: 'POST', agent: false, headers: headers() })
-  post.on('error', () => {})
-  post.end('[{"id":"b","op":"select","table":"big"}]')
-  const [response] = await once(post, 'response') as [IncomingMessage]
-  return response.on('error', () => {})
-}
+const askUnread = ({ url }: ServiceUnderTest): ReturnType<typeof postUnread> =>
+  postUnread(url, headers(), '[{"id":"b","op":"select","table":"big"}]')
 
 t.test('unread responses count against the limit until they are read or dropped', async t => {
   const service = await useService(t, { schema, env: { MAX_BYTES_IN_FLIGHT: String(60_000_000) } })
@@ -408,8 +403,7 @@ t.test('a disconnect during token verification releases the bytes of the request
   // The service has processed the disconnect before it responds to this request.
   await answering(`${service.url}/health`)
   release()
-  const post = (): Promise<Answer> =>
-    ask(service.url, { method: 'POST', headers: headers({ authorization }), body: text })
-  t.equal((await post()).status, 200)
-  t.equal((await post()).status, 200, 'all bytes are available to the next request')
+  for (const name of ['the next request', 'all bytes are available to one more']) {
+    t.equal((await service.post(text, { headers: { authorization } })).status, 200, name)
+  }
 })

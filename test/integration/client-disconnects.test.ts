@@ -7,21 +7,15 @@
  * the service.
  */
 import { once } from 'node:events'
-import { createServer, request as httpRequest, type IncomingMessage } from 'node:http'
+import { createServer } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { clientClosed } from '../../plugins/routes/respond.ts'
-import { LOGIN_ROLE, useDatabase, type Database } from '../support/database/database.ts'
+import { LOGIN_ROLE, type Database } from '../support/database/database.ts'
 import { holdRow } from '../support/database/hold.ts'
-import { makeKeyTable } from '../support/database/key-table.ts'
+import { moodySchema } from '../support/database/triggers.ts'
 import { untilQuiet, useProxy, type Proxy } from '../support/network/proxy.ts'
-import {
-  ask,
-  gauge,
-  useService,
-  type ServiceUnderTest,
-  type UseServiceOptions
-} from '../support/service.ts'
+import { ask, gauge, postUnread, useService, type ServiceUnderTest } from '../support/service.ts'
 import { select } from '../support/operations.ts'
 import { failed, headersOfBatch, insert, update } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
@@ -32,10 +26,7 @@ const schema = `
   create table slots (id int primary key, n int not null default 0);
   insert into slots values (0);
   create table entries (id int generated always as identity primary key, note text);
-  create sequence tries;
-  create table moody (code text);
-  create function moody() returns trigger language plpgsql as $$ begin perform nextval('tries');
-    raise exception using errcode = new.code, message = 'not now'; end $$;
+  ${moodySchema}
   create trigger moody before insert on moody for each row execute function moody();
   create view here as select pg_backend_pid()::text as pid;
   create view big as select repeat('x', 4000) as x from generate_series(1, 10000);
@@ -96,11 +87,8 @@ async function assertLogLine (
  * Waits until the service is idle: no running or queued batch, no open transaction and no lock. Its
  * answer to a new connection shows that it has accepted those before it.
  */
-async function waitUntilIdle (
-  t: Test,
-  service: ServiceUnderTest,
-  { sql, name }: Database = service.database
-): Promise<void> {
+async function waitUntilIdle (t: Test, service: ServiceUnderTest): Promise<void> {
+  const { sql, name } = service.database
   await ask(`${service.url}/health`)
   await until(async () =>
     await gauge(service, 'service_pool_connections_busy') === 0 &&
@@ -116,22 +104,6 @@ async function waitUntilIdle (
 
 const notes = async ({ sql }: Database): Promise<readonly string[]> =>
   (await sql`select note from entries order by id`).map(({ note }) => note as string)
-
-/** Starts a service that reaches the database through a proxy. */
-async function useProxied (
-  t: Test,
-  options: UseServiceOptions = {}
-): Promise<{ service: ServiceUnderTest, database: Database, proxy: Proxy }> {
-  const database = await useDatabase(t, { schema })
-  await makeKeyTable(database)
-  const proxy = await useProxy(t, database.loginUrl)
-  const service = await useService(t, {
-    schema,
-    databaseUrl: () => proxy.through(database.loginUrl),
-    ...options
-  })
-  return { service, database, proxy }
-}
 
 /**
  * Waits until the service has processed the earlier events of its other connections. It processes
@@ -192,7 +164,7 @@ t.test('a disconnect in the pause before a retry cancels the batch', async t => 
     await sql`select setval('tries', 1, false)`
     const client = await send(
       service,
-      [...add(), insert('m', 'moody', { code: '40001' })],
+      [...add(), insert('m', 'moody', { times: 99 })],
       id,
       more
     )
@@ -207,11 +179,14 @@ t.test('a disconnect in the pause before a retry cancels the batch', async t => 
 })
 
 t.test('a disconnect at BEGIN cancels the batch and keeps the connection', async t => {
-  const { service, database, proxy } = await useProxied(t, { env: { POOL_SIZE: '1' } })
+  const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
+  const service = await useService(t, {
+    schema, env: { POOL_SIZE: '1' }, databaseUrl: proxy.through
+  })
   const backendPid = async (note: string): Promise<unknown> =>
     (await service.post([...add(note), select('here', 'here')])).body.data.here
   const before = await backendPid('before')
-  await waitUntilIdle(t, service, database)
+  await waitUntilIdle(t, service)
   // BEGIN is then sent first.
   await untilQuiet(proxy)
   proxy.deliver = ({ sent, held }) => sent.includes('begin isolation') ? 0 : held.length
@@ -224,8 +199,8 @@ t.test('a disconnect at BEGIN cancels the batch and keeps the connection', async
   t.same(logged(service, 'begin'), [], 'the connection is not free yet')
   release(proxy)
   await assertLogLine(t, service, 'begin', cancelled)
-  await waitUntilIdle(t, service, database)
-  t.same(await notes(database), ['before'])
+  await waitUntilIdle(t, service)
+  t.same(await notes(service.database), ['before'])
   t.same(await backendPid('after'), before, 'the same connection')
 })
 
@@ -249,15 +224,8 @@ t.test('a batch that waits for a lock completes, and its key replays the respons
 
 t.test('a disconnect during a large response leaves the batch committed', async t => {
   const service = await useService(t, { schema })
-  const post = httpRequest(service.url, {
-    method: 'POST',
-    agent: false,
-    headers: headers({ 'x-request-id': 'large' })
-  })
-  post.on('error', () => {})
-  post.end(JSON.stringify([...add('large'), select('b', 'big')]))
-  const [response] = await once(post, 'response') as [IncomingMessage]
-  response.on('error', () => {})
+  const batch = JSON.stringify([...add('large'), select('b', 'big')])
+  const response = await postUnread(service.url, headers({ 'x-request-id': 'large' }), batch)
   await once(response, 'readable')
   t.ok(response.read(1000))
   await waitUntilIdle(t, service)

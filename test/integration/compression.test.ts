@@ -2,12 +2,11 @@
  * Tests COMPRESSION=on: which responses are compressed, that their content stays the same, and what
  * a failed compression says about COMMIT.
  */
-import { once } from 'node:events'
-import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
+import type { IncomingHttpHeaders } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 import zlib from 'node:zlib'
 import t, { type Test } from 'tap'
-import { useService, type ServiceUnderTest } from '../support/service.ts'
+import { postUnread, useService, type ServiceUnderTest } from '../support/service.ts'
 import { headersOfBatch, on } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 import * as op from '../support/operations.ts'
@@ -32,24 +31,12 @@ const read = (limit: number): string =>
   JSON.stringify([{ id: 'w', op: 'select', table: 'words', order: [{ n: 'asc' }], limit }])
 
 /** Sends a batch. The body of the response is not decoded, as fetch would do. */
-async function send (
-  { url }: Pick<ServiceUnderTest, 'url'>,
-  body: string,
-  headers: Readonly<Record<string, string>>
-): Promise<IncomingMessage> {
-  const options = { method: 'POST', agent: false, headers: headersOfBatch(headers) }
-  const request = httpRequest(url, options)
-  request.on('error', () => {}).end(body)
-  const [response] = await once(request, 'response') as [IncomingMessage]
-  return response
-}
-
 async function post (
   body: string,
   headers: Readonly<Record<string, string>> = {},
-  to: Pick<ServiceUnderTest, 'url'> = service
+  { url }: Pick<ServiceUnderTest, 'url'> = service
 ): Promise<Raw> {
-  const response = await send(to, body, headers)
+  const response = await postUnread(url, headersOfBatch(headers), body)
   const bytes = await buffer(response)
   return { status: Number(response.statusCode), headers: response.headers, bytes }
 }
@@ -114,7 +101,8 @@ t.test('a client that disconnects releases the memory of its response', async t 
   const limits = { MAX_BODY_BYTES: '1000', MAX_BYTES_IN_FLIGHT: '600000' }
   const service = await useAnother(t, { COMPRESSION: 'on', ...limits })
   for (let i = 0; i < 5; i++) {
-    const response = await send(service, read(9000), { ...gzip, 'x-request-id': `gone-${i}` })
+    const headers = headersOfBatch({ ...gzip, 'x-request-id': `gone-${i}` })
+    const response = await postUnread(service.url, headers, read(9000))
     response.destroy()
     await until(() => service.log.some(line => line['request_id'] === `gone-${i}`))
   }

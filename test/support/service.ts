@@ -183,10 +183,23 @@ export async function ask (url: string, init?: RequestInit): Promise<Answer> {
 
 /** Posts a text, in a third of the processor time that fetch takes. */
 async function postText (
+  ...request: Parameters<typeof postUnread>
+): Promise<Answer> {
+  const response = await postUnread(...request)
+  const answered = new Headers()
+  for (let i = 0; i < response.rawHeaders.length; i += 2) {
+    answered.append(response.rawHeaders[i] as string, response.rawHeaders[i + 1] as string)
+  }
+  const status = response.statusCode as number
+  return toAnswer({ status, headers: answered }, await readText(response))
+}
+
+/** Posts a text. Returns the response as soon as its headers arrive. */
+export async function postUnread (
   url: string,
   headers: Readonly<Record<string, string>>,
   body: string
-): Promise<Answer> {
+): Promise<IncomingMessage> {
   const bytes = Buffer.from(body) // a text would be sent as UTF-8 together with the headers
   const sent = request(url, {
     method: 'POST',
@@ -197,12 +210,7 @@ async function postText (
   sent.on('error', () => {})
   sent.end(bytes)
   const [response] = await once(sent, 'response') as [IncomingMessage]
-  const answered = new Headers()
-  for (let i = 0; i < response.rawHeaders.length; i += 2) {
-    answered.append(response.rawHeaders[i] as string, response.rawHeaders[i + 1] as string)
-  }
-  const status = response.statusCode as number
-  return toAnswer({ status, headers: answered }, await readText(response))
+  return response.on('error', () => {})
 }
 
 function toAnswer (
