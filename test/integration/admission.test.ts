@@ -25,7 +25,7 @@ import { failed, headersOfBatch, insert, update } from '../support/shorthand.ts'
 import { moodySchema } from '../support/database/triggers.ts'
 import { until } from '../support/until.ts'
 import { resetSocket } from '../support/network/reset.ts'
-import { dial, request, speak, type Line } from '../support/network/wire.ts'
+import { dial, exchange, request, speak, type Line } from '../support/network/wire.ts'
 
 const schema = `
   create table slots (id int primary key, n int not null default 0);
@@ -69,13 +69,6 @@ t.test('with one connection and a queue of one, both taken', async t => {
   await slot.awaited()
   const admitted = [first, service.post(touch)]
   await waiting(service, 1)
-  const answerTo = async (bytes: string): Promise<unknown> => {
-    const line = await dial(service.url)
-    line.send(bytes)
-    const [response] = await line.answers(1)
-    line.socket.destroy()
-    return response
-  }
 
   await t.test('a batch is refused before its body is read', async t => {
     const line = await dial(service.url)
@@ -99,8 +92,9 @@ t.test('with one connection and a queue of one, both taken', async t => {
       closing(text, { 'idempotency-key': 'k', prefer: 'tx=rollback' }),
       announce({ 'content-length': '100', expect: '100-continue', connection: 'close' })
     ]
-    for (const bytes of requests) t.match(await answerTo(bytes), overloaded, bytes)
-    t.match(await answerTo(closing(text, { prefer: 'tx=now' })), failed(400, 'prefer_invalid'))
+    for (const bytes of requests) t.match(await exchange(service.url, bytes), overloaded, bytes)
+    const invalid = closing(text, { prefer: 'tx=now' })
+    t.match(await exchange(service.url, invalid), failed(400, 'prefer_invalid'))
     await until(() =>
       service.log.filter(({ code }) => code === 'overloaded').length === requests.length + 1
     )

@@ -7,9 +7,9 @@ import t, { type Test } from 'tap'
 import { catalogue, type FailureCode } from '../../src/errors/catalogue.ts'
 import { ensureRoles, LOGIN_ROLE, useDatabase } from '../support/database/database.ts'
 import { makeToken, jwks, keyPair, publicJwk } from '../support/keys.ts'
-import { dial, request } from '../support/network/wire.ts'
+import { exchange, request } from '../support/network/wire.ts'
 import { ask, SECRET, useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
-import { bearer, failed, on, shopSchema, nowhere } from '../support/shorthand.ts'
+import { bearer, failed, headersOfBatch, on, shopSchema, nowhere } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 import { runInside } from '../support/process/cli.ts'
 
@@ -59,15 +59,14 @@ t.test('an invalid header returns 401 and never falls back to the anonymous role
     }
     // Two Authorization headers are rejected whatever their values are.
     for (const second of [`Bearer ${good}`, '', 'Basic eA==']) {
-      const line = await dial(service.url)
-      const authorization = `Bearer ${good}\r\nAuthorization: ${second}`
-      line.send(request('POST', '/', { authorization, 'content-type': 'application/json' }, me))
-      const answers = await line.answers(1)
-      t.match(answers, [failed(401, 'token_invalid')])
-      const id = answers[0]?.headers['x-request-id']
+      const headers = headersOfBatch({
+        authorization: `Bearer ${good}\r\nAuthorization: ${second}`
+      })
+      const answer = await exchange(service.url, request('POST', '/', headers, me))
+      t.match(answer, failed(401, 'token_invalid'))
+      const id = answer.headers['x-request-id']
       const logged = await until(() => service.log.find(line => line['request_id'] === id))
       t.match(logged, { reason: 'several Authorization headers were sent' })
-      line.socket.destroy()
     }
     const anonymous = await service.post(me, { role: null })
     if ('ANON_ROLE' in env) {

@@ -1,7 +1,7 @@
 /** Tests `CORS_ORIGINS`: the CORS headers of all responses, and their absence by default. */
 import t from 'tap'
 import { ask, useService, type Answer } from '../support/service.ts'
-import { dial, request } from '../support/network/wire.ts'
+import { exchange, request } from '../support/network/wire.ts'
 import { shopSchema as schema } from '../support/shorthand.ts'
 
 const app = 'https://app.example.com'
@@ -109,12 +109,9 @@ t.test('successful and refused responses have the CORS headers', async t => {
   t.equal(none.headers.get('vary'), 'Origin', 'a cache must not mix origins')
 
   // A request that is refused before its body is read has the same headers.
-  const line = await dial(service.url)
   const type = { 'content-type': 'application/json', 'content-length': '5' }
-  line.send(request('POST', '/', { ...headers, ...type }))
-  const [early] = await line.answers(1)
-  t.same([early?.status, early?.headers['access-control-allow-origin']], [401, app])
-  line.socket.destroy()
+  const early = await exchange(service.url, request('POST', '/', { ...headers, ...type }))
+  t.same([early.status, early.headers['access-control-allow-origin']], [401, app])
 })
 
 t.test('* allows every origin', async t => {

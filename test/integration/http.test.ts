@@ -13,7 +13,7 @@ import {
   type Answer,
   type UseServiceOptions
 } from '../support/service.ts'
-import { dial, request, speak, type WireAnswer } from '../support/network/wire.ts'
+import { dial, exchange, request, speak } from '../support/network/wire.ts'
 import { bearer, nowhere, on, shopSchema } from '../support/shorthand.ts'
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
@@ -24,14 +24,6 @@ await answering(`${service.url}/health`)
 /** Starts another service on the same database. */
 const useAnother = (t: Test, options: UseServiceOptions) =>
   useService(t, { ...on(service.database), ...options })
-/** Sends one request on a connection that stays open until the response has arrived. */
-async function exchange (bytes: string | Buffer): Promise<WireAnswer> {
-  const line = await dial(service.url)
-  line.send(bytes)
-  const [response] = await line.answers(1)
-  line.socket.destroy()
-  return response as WireAnswer
-}
 
 /** Asserts an error response: exactly the envelope, with the request id of the header. */
 function refused (
@@ -89,7 +81,8 @@ t.test('unknown methods and paths are rejected', async t => {
   for (const path of ['/nothing', '/health/', '//', '/metrics']) {
     refused(t, await ask(`${service.url}${path}`), 404, 'not_found')
   }
-  const response = await exchange(request('POST', '/%', { ...json, 'x-request-id': 'mine' }, stock))
+  const lost = request('POST', '/%', { ...json, 'x-request-id': 'mine' }, stock)
+  const response = await exchange(service.url, lost)
   refused(t, response, 400, 'http_malformed')
   t.equal(response.headers['x-request-id'], 'mine')
 })
@@ -115,12 +108,9 @@ t.test('unusual targets and methods are handled', async t => {
   t.notMatch(JSON.stringify(service.log), 'secret')
 
   for (const [target, status] of [['/health', 200], ['/', 405], ['/nothing', 404]] as const) {
-    const line = await dial(service.url, { head: true })
-    line.send(request('HEAD', target))
-    const [response] = await line.answers(1)
-    t.equal(response?.status, status)
-    t.ok(Number(response?.headers['content-length']) > 0)
-    line.socket.destroy()
+    const response = await exchange(service.url, request('HEAD', target), { head: true })
+    t.equal(response.status, status)
+    t.ok(Number(response.headers['content-length']) > 0)
   }
   const [old] = await speak(
     service.url,
@@ -193,7 +183,7 @@ t.test('only JSON without a content encoding is accepted', async t => {
   ]
   for (const headers of rejectedHeaders) {
     const bytes = request('POST', '/', { authorization: bearer(), ...headers }, stock)
-    refused(t, await exchange(bytes), 415, 'content_type_unsupported')
+    refused(t, await exchange(service.url, bytes), 415, 'content_type_unsupported')
   }
 })
 

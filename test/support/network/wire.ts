@@ -75,6 +75,19 @@ export async function speak (url: string, bytes: string | Buffer): Promise<reado
   return line.end()
 }
 
+/** Sends bytes on a new connection and returns the first response. */
+export async function exchange (
+  url: string,
+  bytes: string | Buffer,
+  options: { readonly head?: boolean } = {}
+): Promise<WireAnswer> {
+  const line = await dial(url, options)
+  line.send(bytes)
+  const [response] = await line.answers(1)
+  line.socket.destroy()
+  return response as WireAnswer
+}
+
 /** Returns a request as text. A body adds `Content-Length`; undefined fields are left out. */
 export function request (
   method: string,
