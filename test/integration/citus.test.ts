@@ -5,6 +5,7 @@
  */
 import t from 'tap'
 import { acme, useShop } from '../support/distributed-shop.ts'
+import { rowsOf } from '../support/operations.ts'
 import { useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
@@ -122,29 +123,14 @@ const catalogue = `
   grant all on t, whole to oneflight_user;`
 
 t.test('rows are returned in their order, except those of an upload', async t => {
-  const rows = {
-    params: {
-      type: 'object',
-      properties: {
-        rows: {
-          type: 'array',
-          items: {
-            type: 'object',
-            properties: { a: true, b: true },
-            additionalProperties: false
-          }
-        }
-      },
-      required: ['rows']
-    }
-  }
+  const params = rowsOf({ a: true, b: true })
   const operation = { id: 'i', op: 'insert', table: 'whole', values: '$params.rows' }
   const { post, run } = await useService(t, {
     schema: catalogue,
     env: { ...env, MAX_UPLOAD_ROWS: '100' },
     batches: {
-      returned: { ...rows, operations: [operation] },
-      hidden: { ...rows, operations: [{ ...operation, answer: 'count' }] }
+      returned: { params, operations: [operation] },
+      hidden: { params, operations: [{ ...operation, answer: 'count' }] }
     }
   })
   const make = (count: number): object[] =>

@@ -113,17 +113,15 @@ t.test('the error names the row', async t => {
 })
 
 t.test('of a named batch', async t => {
-  const properties = { id: {}, email: {} }
-  const items = { type: 'object', properties, additionalProperties: false }
-  const list = { type: 'array', items }
+  const { properties, required } = op.rowsOf({ id: {}, email: {} })
   const service = await useService(t, {
     schema,
     batches: {
       add: {
         params: {
           type: 'object',
-          properties: { note: { type: 'integer' }, rows: list },
-          required: ['note', 'rows']
+          properties: { note: { type: 'integer' }, ...properties },
+          required: ['note', ...required]
         },
         operations: [
           op.insert('note', 'notes', [{ id: '$params.note' }]),

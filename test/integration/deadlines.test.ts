@@ -8,11 +8,11 @@
  */
 import t, { type Test } from 'tap'
 import * as op from '../support/operations.ts'
-import { LOGIN_ROLE, useDatabase, type Database } from '../support/database/database.ts'
+import { LOGIN_ROLE, type Database } from '../support/database/database.ts'
 import { holdRow } from '../support/database/hold.ts'
-import { makeKeyTable } from '../support/database/key-table.ts'
 import { CLAIMS, untilQuiet, useProxy, type Link, type Proxy } from '../support/network/proxy.ts'
-import { gauge, token, useService, type ServiceUnderTest } from '../support/service.ts'
+import { gauge, useService, type ServiceUnderTest } from '../support/service.ts'
+import { failed, headersOfBatch } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 import { dial, request } from '../support/network/wire.ts'
 
@@ -58,12 +58,8 @@ async function sendSlowly (
   const start = performance.now()
   const age = (): number => performance.now() - start
   line.send(
-    request('POST', '/', {
-      authorization: `Bearer ${token({ role: 'oneflight_user' })}`,
-      'content-type': 'application/json',
-      'content-length': String(body.length),
-      ...headers
-    }) + body.slice(0, 10)
+    request('POST', '/', headersOfBatch({ 'content-length': String(body.length), ...headers })) +
+      body.slice(0, 10)
   )
   return {
     age,
@@ -87,9 +83,7 @@ const waitUntilIdle = ({ sql, name }: Database): Promise<unknown> =>
       .length === 0
   )
 
-const refused = (status: number, code: string): object => ({
-  status, body: { error: { code, committed: false }, data: null }
-})
+const refused = (status: number, code: string): object => failed(status, code, { committed: false })
 
 t.test('each wait in a transaction has its own timeout and error', async t => {
   const long = {
@@ -204,8 +198,7 @@ t.test('a batch leaves the queue at QUEUE_TIMEOUT_MS or REQUEST_TIMEOUT_MS', asy
 })
 
 t.test('the wait for a new connection is limited by three timeouts', async t => {
-  const database = await useDatabase(t, { schema })
-  const proxy = await useProxy(t, database.loginUrl)
+  const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
   proxy.forward = () => false
   const rows: ReadonlyArray<
     readonly [
@@ -227,7 +220,7 @@ t.test('the wait for a new connection is limited by three timeouts', async t => 
   for (const [name, query, env, status, code, least] of rows) {
     await t.test(name, async t => {
       const service = await useService(t, {
-        schema, env, databaseUrl: () => `${proxy.through(database.loginUrl)}${query}`
+        schema, env, databaseUrl: url => `${proxy.through(url)}${query}`
       })
       const { response, ms } = await timed(() => service.post([add()]))
       t.match(response, refused(status, code))
@@ -246,15 +239,13 @@ async function useProxied (
   t: Test,
   env: Readonly<Record<string, string>>
 ): Promise<{ service: ServiceUnderTest, database: Database, proxy: Proxy }> {
-  const database = await useDatabase(t, { schema })
-  await makeKeyTable(database)
-  const proxy = await useProxy(t, database.loginUrl)
+  const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
   const service = await useService(t, {
-    schema, databaseUrl: () => proxy.through(database.loginUrl), env: { POOL_SIZE: '1', ...env }
+    schema, keys: true, databaseUrl: proxy.through, env: { POOL_SIZE: '1', ...env }
   })
   t.equal((await service.post([touch])).status, 200)
   await until(async () => await gauge(service, 'service_pool_connections_busy') === 0)
-  return { service, database, proxy }
+  return { service, database: service.database, proxy }
 }
 
 t.test('if the database falls silent, every request still ends in time', async t => {
@@ -358,9 +349,8 @@ t.test('a key whose lock another session never releases is reported in time', as
       t.match(response, { status, body: { error: { code, committed } } }, response.text)
       between(t, ms, least, 12_000, 'REQUEST_TIMEOUT_MS')
       t.equal(await entries(database), 0)
-      t.match(await service.post([add(), touch], { headers }), {
-        status: 409, body: { error: { code: 'idempotency_key_in_progress' } }
-      }, 'the request does not wait for the lock')
+      const again = await service.post([add(), touch], { headers })
+      t.match(again, refused(409, 'idempotency_key_in_progress'), 'it does not wait for the lock')
       await holder.unsafe('select pg_advisory_unlock_all()')
       holder.release()
       await slot.free()

@@ -12,9 +12,10 @@ import { ErrorEnvelope } from '../../schemas/error.ts'
 import { arbitraryTrial } from '../support/model/arbitrary-batch.ts'
 import { digitsOf, readRaw } from '../support/model/raw-json.ts'
 import { modelReset, modelSchema } from '../support/model/tables.ts'
-import { dial, type WireAnswer } from '../support/network/wire.ts'
+import { dial, speak, type WireAnswer } from '../support/network/wire.ts'
 import { propertyRuns } from '../support/runs.ts'
-import { token, useService, type ServiceUnderTest } from '../support/service.ts'
+import { useService, type ServiceUnderTest } from '../support/service.ts'
+import { bearer } from '../support/shorthand.ts'
 
 const runs = propertyRuns(400, 1200)
 const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
@@ -186,7 +187,7 @@ const body: Arbitrary<Buffer> = weighted(
 // Requests
 // ------------------------------------------------------------
 
-const authorization = `Bearer ${token({ role: 'oneflight_user' })}`
+const authorization = bearer()
 /** Any value that a header can have. */
 const headerValue = fc.oneof(
   fc.array(fc.integer({ min: 32, max: 255 }).filter(code => code !== 127), { maxLength: 20 }).map(
@@ -213,11 +214,8 @@ const values: Readonly<Record<string, readonly string[]>> = {
     'Basic eDp4',
     authorization.toLowerCase(),
     `${authorization}, ${authorization}`,
-    `Bearer ${token({ role: 'oneflight_user', exp: 1 })}`,
-    `Bearer ${token({ role: 'pg_read_all_data' })}`,
-    `Bearer ${token({ role: 'oneflight_nobody' })}`,
-    `Bearer ${token({ role: { a: 1 } })}`,
-    `Bearer ${token({ role: 'a\u0000b' })}`
+    bearer({ exp: 1 }),
+    ...['pg_read_all_data', 'oneflight_nobody', { a: 1 }, 'a\u0000b'].map(role => bearer({ role }))
   ],
   prefer: [
     'tx=rollback', 'tx=rollback, return=minimal', 'handling=strict', 'tx=x',
@@ -431,11 +429,8 @@ const following = bytesOf(framed(
 ))
 
 /** Returns the responses until the server ends the connection. */
-async function exchange (url: string, bytes: Buffer): Promise<readonly WireAnswer[]> {
-  const line = await dial(url)
-  line.send(bytes)
-  return (await line.end()).filter(({ status }) => status >= 200)
-}
+const exchange = async (url: string, bytes: Buffer): Promise<readonly WireAnswer[]> =>
+  (await speak(url, bytes)).filter(({ status }) => status >= 200)
 
 /** Returns the responses. The client ends the connection after the first final one. */
 async function exchangeMisframed (url: string, bytes: Buffer): Promise<readonly WireAnswer[]> {

@@ -8,14 +8,9 @@ import { claimStatement, type Key } from '../../src/sql/frame/idempotency.ts'
 import { LOGIN_ROLE } from '../support/database/database.ts'
 import { holdRow } from '../support/database/hold.ts'
 import { useProxy } from '../support/network/proxy.ts'
-import {
-  token,
-  useService,
-  type Answer,
-  type ServiceUnderTest,
-  type UseServiceOptions
-} from '../support/service.ts'
-import { failed } from '../support/shorthand.ts'
+import { useService, type Answer, type ServiceUnderTest, type UseServiceOptions }
+  from '../support/service.ts'
+import { bearer, failed, on } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 const FORGED = '\'[{"forged":true}]\''
@@ -87,7 +82,7 @@ const { post, database, database: { sql } } = service
 
 /** Starts another service on the same database. */
 const useAnother = (t: Test, options: UseServiceOptions = {}): Promise<ServiceUnderTest> =>
-  useService(t, { ...options, provide: async () => database })
+  useService(t, { ...options, ...on(database) })
 
 t.beforeEach(async () => {
   await sql`truncate t, loot, seen, oneflight.idempotency_keys restart identity`
@@ -156,8 +151,8 @@ t.test('a lost batch does not get the response of a request with other claims', 
   const proxy = await useProxy(t, database.loginUrl)
   const proxied = await useAnother(t, { databaseUrl: proxy.through })
   const sendTo = ({ post }: ServiceUnderTest, tenant: string): Promise<Answer> => {
-    const bearer = `Bearer ${token({ role: 'oneflight_user', sub: 'a', tenant })}`
-    return post([insert], { role: null, headers: { ...headers, authorization: bearer } })
+    const authorization = bearer({ sub: 'a', tenant })
+    return post([insert], { headers: { ...headers, authorization } })
   }
   const lock = await holdRow(database, 'lock table t in exclusive mode; select 1')
   const lost = sendTo(proxied, 'bakery')
@@ -171,10 +166,7 @@ t.test('a lost batch does not get the response of a request with other claims', 
   await lock.free()
   t.equal((await sendTo(service, 'corner-shop')).status, 200)
   proxy.open = true
-  t.match(await lost, {
-    status: 422,
-    body: { error: { code: 'idempotency_key_reused', committed: false } }
-  })
+  t.match(await lost, failed(422, 'idempotency_key_reused', { committed: false }))
   t.equal(await applied(), 1)
 })
 
@@ -222,10 +214,9 @@ t.test('token roles have no privileges on stored responses', async t => {
   for (const headers of [{}, { 'idempotency-key': 'l' }]) {
     for (const operation of operations) {
       const forbidden = { id: 'x', table: 'oneflight.idempotency_keys', ...operation }
-      t.match(await post([insert, forbidden], { headers }), {
-        status: 403,
-        body: { error: { code: 'insufficient_privilege', committed: false } }
-      }, JSON.stringify(operation))
+      const answer = await post([insert, forbidden], { headers })
+      const error = failed(403, 'insufficient_privilege', { committed: false })
+      t.match(answer, error, JSON.stringify(operation))
     }
   }
   t.same(await keys(), ['a'])

@@ -24,6 +24,7 @@ import {
   type ServiceUnderTest,
   type UseServiceOptions
 } from '../support/service.ts'
+import { failed, headersOfBatch, on } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 const schema = `
@@ -57,7 +58,7 @@ const { sql } = service.database
 
 /** Starts another service on the same database. */
 const useAnother = (t: Test, options: UseServiceOptions = {}): Promise<ServiceUnderTest> =>
-  useService(t, { ...options, provide: async () => service.database })
+  useService(t, { ...options, ...on(service.database) })
 
 t.beforeEach(async () => {
   await sql`truncate entries, late, oneflight.idempotency_keys restart identity`
@@ -110,11 +111,7 @@ function expectReplay (t: Test, response: Answer, first: Answer, name = 'replay'
 }
 
 function refused (t: Test, response: Answer, status: number, code: string, name = code): void {
-  t.match(
-    response,
-    { status, body: { error: { code, committed: false }, data: null } },
-    `${name}: ${response.text.slice(0, 300)}`
-  )
+  t.match(response, failed(status, code, { committed: false }), `${name}: ${response.text}`)
   t.notOk(response.headers.has('idempotent-replayed'), name)
 }
 
@@ -136,23 +133,13 @@ async function startCount (pattern: RegExp, of = service): Promise<() => Promise
 // The header
 // ------------------------------------------------------------
 
-const raw = (fields: string, body = JSON.stringify(entry()), more: Headers = {}): Buffer => {
-  const headers = {
-    authorization: `Bearer ${token({ role: 'oneflight_user' })}`,
-    'content-type': 'application/json',
-    connection: 'close',
-    ...more
-  }
-  const text = request('POST', '/', headers, body).replace('\r\n', `\r\n${fields}\r\n`)
+const raw = (fields: string, body = JSON.stringify(entry())): Buffer => {
+  const text = request('POST', '/', headersOfBatch({ connection: 'close' }), body)
+    .replace('\r\n', `\r\n${fields}\r\n`)
   return Buffer.from(text, 'latin1')
 }
-const invalidKey = {
-  status: 400,
-  body: {
-    error: { type: 'request_error', code: 'idempotency_key_invalid', committed: false },
-    data: null
-  }
-}
+const invalidKey =
+  failed(400, 'idempotency_key_invalid', { type: 'request_error', committed: false })
 
 t.test('the header: valid values denote these keys, also in quotes', async t => {
   const visible = Array.from({ length: 0x7f - 0x21 }, (_, i) => String.fromCharCode(0x21 + i))
