@@ -1,43 +1,33 @@
 /**
  * Tests `expect`: if an operation has another number of rows, it fails with 412 and rolls back. The
- * model counts the rows of every other kind of operation.
+ * model expects numbers of rows of every kind of operation.
  */
 import t from 'tap'
 import { useService } from '../support/service.ts'
 
 const schema = `
-  create table t (id int primary key, v int not null default 0);
+  create table t (id int primary key);
   create table other (id int);
   create table quiet (id int);
   create function swallow() returns trigger language plpgsql as $$ begin if new.id > 0 then
     return new; end if; return null; end $$;
   create trigger quiet before insert or update on quiet for each row execute function swallow();
+  insert into t select generate_series(1, 4);
+  insert into quiet values (5);
   grant all on t, other, quiet to oneflight_user;
 `
-const seeds = `truncate t, other, quiet; insert into t select n, n from generate_series(1, 4) n;
-  insert into quiet values (5)`
 const service = await useService(t, { schema })
 const { sql } = service.database
 const failed = { code: 'expectation_failed', type: 'execution_error', committed: false }
-const insert = { op: 'insert', table: 't', values: [{ id: 10 }, { id: 11 }] }
-const update = { op: 'update', table: 't', set: { v: { $inc: 1 } }, where: { id: { lte: 3 } } }
-const remove = { op: 'delete', table: 't', where: { id: { lte: 3 } } }
 const select = { op: 'select', table: 't', where: { id: { lte: 3 } } }
 
-/** [operation, number of its rows] */
-const counted: ReadonlyArray<readonly [operation: Record<string, unknown>, count: number]> = [
-  [insert, 2],
-  [update, 3],
-  [remove, 3],
-  [select, 3],
-  // rows that a trigger suppresses are not counted
+/** Operations of which a trigger suppresses rows, and the number of the others. */
+const counted: ReadonlyArray<readonly [operation: object, count: number]> = [
   [{ op: 'insert', table: 'quiet', values: [{ id: 1 }, { id: -1 }] }, 1],
   [{ op: 'update', table: 'quiet', set: { id: -1 }, all: true }, 0]
 ]
 
-t.test('each kind of operation is checked against exact numbers, minimum and maximum', async t => {
-  await sql.unsafe(seeds)
-  const before = await sql`select id, v from t order by id`
+t.test('rows that a trigger suppresses are not counted', async t => {
   for (const [operation, count] of counted) {
     const good = [count, { min: count }, { max: count }, { min: count, max: count }]
     const bad = [
@@ -62,14 +52,12 @@ t.test('each kind of operation is checked against exact numbers, minimum and max
         body: { data: null, error: { ...failed, op: 'o', index: 1 } }
       }, encodeURI(`${JSON.stringify(operation)} ${text}`))
     }
-    t.same(await sql`select id, v from t order by id`, before)
     t.same(await sql`select * from quiet`, [{ id: 5 }])
     t.same(await sql`select * from other`, [])
   }
 })
 
 t.test('the error states the expected and the actual number and has no SQLSTATE', async t => {
-  await sql.unsafe(seeds)
   const rows: ReadonlyArray<readonly [expect: unknown, pattern: RegExp]> = [
     [1, /\b1\b/],
     [{ min: 4 }, /\b4\b/],
@@ -86,7 +74,6 @@ t.test('the error states the expected and the actual number and has no SQLSTATE'
 })
 
 t.test('expect is checked before references to the operation are resolved', async t => {
-  await sql.unsafe(seeds)
   const reader = { id: 'r', op: 'insert', table: 'other', values: [{ id: '$o.0.id' }] }
   const none = { ...select, where: { id: { eq: -1 } } }
   const { status, body } = await service.post([{ id: 'o', ...none, expect: 1 }, reader])
