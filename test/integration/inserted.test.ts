@@ -4,7 +4,9 @@
  */
 import t from 'tap'
 import * as op from '../support/operations.ts'
+import { assertIssues, findFailure } from '../support/issues.ts'
 import { useService } from '../support/service.ts'
+import { failed } from '../support/shorthand.ts'
 
 const schema = `
   create table plain (id int primary key, a int default -1, b int default -2);
@@ -166,29 +168,20 @@ t.test('rows without columns can be new too', async t => {
 })
 
 t.test('it is refused elsewhere, with every other issue', async t => {
-  const misplaced = (path: unknown[]): object => ({
-    code: 'member_invalid',
-    path,
-    message: '"inserted" works only in "returning" of an insert with "on_conflict".'
-  })
-  const insert = op.insert('o', 'plain', [{ id: 1 }])
-  const conflict = { ...insert, on_conflict: update }
-  const where = { id: { eq: 1 } }
-  const cases: ReadonlyArray<readonly [operation: object, errors: readonly object[]]> = [
-    [{ ...insert, returning: [created] }, [misplaced(['returning', 0, 'fn'])]],
-    [op.update('o', 'plain', { set: { a: 1 }, where, returning: ['id', created] }),
-      [misplaced(['returning', 1, 'fn'])]],
-    [op.select('o', 'plain', { columns: [created] }), [misplaced(['columns', 0, 'fn'])]],
-    [{ ...insert, on_conflict: { columns: ['id'] }, returning: [created] },
-      [{ code: 'member_missing', path: ['on_conflict', 'do'] }]]
-  ]
-  for (const [operation, errors] of cases) {
-    const { status, body } = await service.post([operation])
-    t.equal(status, 422, JSON.stringify(operation))
-    t.match(body.error?.errors, errors)
-    t.equal(body.error?.errors?.length, errors.length)
-  }
-  const clash = await service.post([{ ...conflict, returning: ['*', { fn: 'inserted', as: 'a' }] }])
-  t.match(clash, { status: 400, body: { error: { code: 'ambiguous_column' } } })
+  const insert = op.insert('o', 'plain', [{ id: 1 }], { returning: [created] })
+  assertIssues(t, [
+    [insert, 'member_invalid returning[0].fn'],
+    [op.update('o', 'plain', { set: { a: 1 }, all: true, returning: ['id', created] }),
+      'member_invalid returning[1].fn'],
+    [op.select('o', 'plain', { columns: [created] }), 'member_invalid columns[0].fn'],
+    [{ ...insert, on_conflict: { columns: ['id'] } }, 'member_missing on_conflict.do']
+  ])
+  t.equal(
+    findFailure([insert])?.message,
+    '"inserted" works only in "returning" of an insert with "on_conflict".'
+  )
+  const returning = ['*', { fn: 'inserted', as: 'a' }]
+  const clash = await service.post([{ ...insert, on_conflict: update, returning }])
+  t.match(clash, failed(400, 'ambiguous_column'))
   t.equal((await service.database.sql`select * from plain`).length, 200, 'nothing was written')
 })
