@@ -112,12 +112,6 @@ t.test('unusual targets and methods are handled', async t => {
     t.equal(response.status, status)
     t.ok(Number(response.headers['content-length']) > 0)
   }
-  const [old] = await speak(
-    service.url,
-    request('POST', '/', { host: undefined, authorization: bearer(), ...json }, stock)
-      .replace('HTTP/1.1', 'HTTP/1.0')
-  )
-  t.match(old, { status: 200, headers: { connection: 'close' }, body: { error: null } })
   const upgrade = request('POST', '/', {
     authorization: bearer(),
     ...json,
