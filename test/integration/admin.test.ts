@@ -1,11 +1,12 @@
 /**
-* Tests the admin server: liveness, readiness, metrics and configuration, which hides secrets.
-*/
+ * Tests the admin server: liveness, readiness, metrics and configuration, in which secrets.test.ts
+ * looks for secrets.
+ */
 import t from 'tap'
 import { configItems } from '../../schemas/config.ts'
 import { holdRow } from '../support/database/hold.ts'
 import { dial } from '../support/network/wire.ts'
-import { answering, ask, SECRET, useService, type Answer } from '../support/service.ts'
+import { answering, ask, useService, type Answer } from '../support/service.ts'
 import { nowhere, shopSchema as schema, update } from '../support/shorthand.ts'
 
 const brief = ({ status, text }: Answer): unknown => [status, text]
@@ -72,14 +73,11 @@ t.test('silent clients and half-sent requests do not delay the shutdown', async 
   for (const line of lines) t.same(await line.end(), [])
 })
 
-t.test('/config returns every setting, without secrets', async t => {
-  const { adminUrl, database } = await useService(t, {
-    schema, databaseUrl: url => `${url}?application_name=hush&options=-c%20geqo%3Doff`
-  })
-  const { status, body, text, headers } = await ask(`${adminUrl}/config`)
+t.test('/config returns every setting', async t => {
+  const { adminUrl, database } = await useService(t, { schema })
+  const { status, body, headers } = await ask(`${adminUrl}/config`)
   t.equal(status, 200)
   t.equal(headers.get('content-type'), 'application/json; charset=utf-8')
   t.match(body, { DATABASE_URL: { database: database.name }, JWT_SECRET: '[redacted]' })
   t.same(Object.keys(body).sort(), configItems.map(([name]) => name).sort())
-  for (const secret of [SECRET, ':login', 'login@', 'hush', 'geqo']) t.notOk(text.includes(secret))
 })
