@@ -5,16 +5,12 @@
 import t, { type Test } from 'tap'
 import * as op from '../support/operations.ts'
 import { differsOneByOne } from '../support/environment.ts'
-import { renderRows } from '../support/operations.ts'
 import { useService, type Answer } from '../support/service.ts'
 
 const columns = `
-  k int primary key, i2 int2, i4 int, i8 int8, num numeric, n62 numeric(6, 2), pos positive,
-  f8 float8, txt text, short varchar(5), b bool, d date,
-  j jsonb, js json, arr int[], grid int[], tarr text[], w int default 42, tz timestamptz,
-  gen int generated always as (k * 2) stored,
-  x int, t int, r int, excluded int, "order" int, "we""ird" int, "$inc" int, "__proto__" int,
-  "with space" text`
+  k int primary key, i2 int2, i4 int, i8 int8, num numeric, n62 numeric(6, 2), f8 float8, txt text,
+  key text, j jsonb, js json, arr int[], grid int[], tarr text[], w int default 42,
+  gen int generated always as (k * 2) stored`
 /** Types that support neither `$append` nor `$merge`, with and without an operator ||. */
 const unsupported = [
   'int', 'numeric', 'date', 'interval', 'timestamptz', 'bool', 'uuid', 'xml', 'inet', 'money',
@@ -28,13 +24,11 @@ const merged = [null, '{"a": 1}', '[1]', '"text"', 'null']
   .map(value => value === null ? 'null' : `'${value}'`)
 
 const schema = `
-  create domain positive as int check (value > 0);
   create table t (${columns});
   create table twin (${columns});
-  create table src (id int, num numeric, big int8, txt text, word text, nothing int, arr int[],
-    words text[], j jsonb, scalar jsonb, small numeric);
-  insert into src values (5, 12345678901234567890.1234567890, 9007199254740993, '7', 'word', null,
-    '{8,9}', '{p,q}', '{"a": {"z": 1.10}, "new": null}', '"text"', 0.000123456789);
+  create table src (id int, num numeric, word text, nothing int, j jsonb);
+  insert into src values (5, 12345678901234567890.1234567890, 'word', null,
+    '{"a": {"z": 1.10}, "new": null}');
   insert into src values (6);
   create table n (k int primary key, tz timestamptz default now(), ts timestamp, d date,
     other timestamptz);
@@ -55,26 +49,23 @@ const schema = `
   create domain note as jsonb check (value <> '{}');
   create type mood as enum ('happy', 'sad');
   create table d (k int primary key, gone int, ids ids, m money2, note note, moods mood[],
-    v varchar(3), vs varchar(3)[], c char(3), bits bit(3), n numeric(4, 2)[], p pair, ps pair[],
-    ts timestamptz(0), b bytea, iv interval);
+    v varchar(3), vs varchar(3)[], c char(3), n numeric(4, 2)[], p pair, ps pair[]);
   alter table d drop column gone;
-  insert into d values (1, '{1}', 10.00, '{"a": 1}', '{sad}', 'abc', '{abc}', 'abc', b'101',
-    '{1.00}', '(1,x)', '{"(1,x)"}', '2024-01-01Z', '\\x00', '1 day');
+  insert into d values (1, '{1}', 10.00, '{"a": 1}', '{sad}', 'abc', '{abc}', 'abc', '{1.00}',
+    '(1,x)', '{"(1,x)"}');
   grant all on all tables in schema public to oneflight_user;
   create table p (k int primary key, n int default 9, secret int); insert into p values (1, 1, 1);
   grant update, select (n) on p to oneflight_user;
 `
-const names =
-  'k, i2, i4, i8, num, n62, pos, f8, txt, short, b, d, j, js, arr, grid, tarr, w, x, t, r, ' +
-  'excluded, "order", "we""ird", "$inc", "__proto__", "with space"'
+const names = 'k, i2, i4, i8, num, n62, f8, txt, key, j, js, arr, grid, tarr, w'
 const seeds = `
   truncate t, twin;
   insert into t (${names}) values
-    (1, 10, 20, 30, 12345678901234567890.1234567890, 100.00, 10, 0.1, 'one', 'abc', true,
-      '2024-02-28', '{"a": 1, "name": "n", "inner": {"q": [1, 2]}, "5": 1, "word": 0}', '{"a":1}',
-      '{1,2}', '{{1,2}}', '{a}', 1, 1, 2, 3, 4, 5, 6, 7, 8, 's'),
-    (3, -1, 0, -30, -0.50, -0.01, 1, 1e300, '', '', false, 'infinity', '["a", "word", "5"]', '[]',
-      '{}', '{}', '{}', null, 0, 0, 0, 0, 0, 0, 0, 0, '');
+    (1, 10, 20, 30, 12345678901234567890.1234567890, 100.00, 0.1, 'one', 's',
+      '{"a": 1, "name": "n", "inner": {"q": [1, 2]}, "5": 1, "word": 0}', '{"a":1}', '{1,2}',
+      '{{1,2}}', '{a}', 1),
+    (3, -1, 0, -30, -0.50, -0.01, 1e300, '', '', '["a", "word", "5"]', '[]', '{}', '{}', '{}',
+      null);
   insert into t (k) values (2);
   insert into t (k, w, j) values (4, null, 'null');
   insert into twin (${names}) select ${names} from t`
@@ -84,21 +75,14 @@ const source = '{"id":"src","op":"select","table":"src","order":[{"id":"asc"}]}'
 
 /** [set, the same change in SQL where x is the existing row]: run as update and as on_conflict. */
 const changes: ReadonlyArray<readonly [set: string, sql: string]> = [
-  // numbers
-  ['{"n62":{"$mul":"$src.0.small"}}', 'n62 = x.n62 * 0.000123456789'],
   ['{"f8":{"$mul":1e-320}}', 'f8 = x.f8 * 1e-320::float8'],
-  // references as operands take the type of the column
-  ['{"i4":{"$inc":"$src.0.nothing"},"num":{"$mul":"$src.nothing"}}', 'i4 = null, num = null'],
-  // $default
   ['{"w":{"$default":true},"i4":{"$default":true},"gen":{"$default":true}}',
     'w = default, i4 = default, gen = default'],
-  // $col
   ['{"i8":{"$col":"i4"},"i4":{"$col":"i8"},"num":{"$col":"i2"},"txt":{"$col":"num"}}',
     'i8 = x.i4, i4 = x.i8, num = x.i2, txt = x.num'],
   [
-    '{"txt":{"$col":"j->>name"},"j":{"$col":"j->inner->q"},"with ' +
-    'space":{"$col":"j->inner->q->>1"}}',
-    "txt = x.j->>'name', j = x.j->'inner'->'q', \"with space\" = x.j->'inner'->'q'->>1"],
+    '{"txt":{"$col":"j->>name"},"j":{"$col":"j->inner->q"},"key":{"$col":"j->inner->q->>1"}}',
+    "txt = x.j->>'name', j = x.j->'inner'->'q', key = x.j->'inner'->'q'->>1"],
   // jsonb
   ['{"j":{"$merge":{"a":{"b":1},"n":1.10,"big":12345678901234567890.1234567890,"z":null,"":-0}}}',
     'j = coalesce(x.j, $$ {}$$) || $$ ' +
@@ -117,25 +101,11 @@ const changes: ReadonlyArray<readonly [set: string, sql: string]> = [
   ['{"grid":{"$append":[[3,4],[5,6]]}}', "grid = coalesce(x.grid, '{}') || '{{3,4},{5,6}}'::int[]"],
   ['{"tarr":{"$append":["b,c","{}","\\"\\\\","NULL","","$src.0.word","$$src.0.word"]}}',
     "tarr = coalesce(x.tarr, $$ {}$$) || array['b,c', '{}', '\"\\', 'NULL', '', 'word', " +
-    "'$src.0.word']"],
-  ['{"j":{"$inc":1,"x":2}}', 'j = $$ {"$inc":1,"x":2}$$'],
-  // several modifiers and data in one set
-  [
-    '{"i4":{"$inc":1},"txt":"plain","num":1.10,"j":{"$merge":{"m":1}},' +
-    '"arr":{"$append":[7]},"w":{"$default":true},"r":{"$col":"i4"},"excluded":{"$mul":2},' +
-    '"we\\"ird":{"$inc":1},"__proto__":{"$inc":2},"x":{"$inc":1},"t":null}',
-    'i4 = x.i4 + 1, txt = $$plain$$, num = 1.10, j = coalesce(x.j, $$ {}$$) || $$ ' +
-    '{"m":1}$$, arr = coalesce(x.arr, $$ {}$$) || $$ {7}$$::int[], w = default, r = x.i4, ' +
-    'excluded = x.excluded * 2, "we""ird" = x."we""ird" + 1, "__proto__" = x."__proto__" + ' +
-    '2, x = x.x + 1, t = null']
+    "'$src.0.word']"]
 ]
 
 /** Changes that do not fit every row: [set, SQL, key of the row]. */
 const single: ReadonlyArray<readonly [set: string, sql: string, k: number]> = [
-  // a reference to NULL changes nothing
-  ['{"j":{"$merge":"$src.0.nothing"}}', 'j = x.j', 1],
-  ['{"arr":{"$append":"$src.0.nothing"}}', 'arr = x.arr', 1],
-  ['{"j":{"$remove":"a"}}', "j = x.j - 'a'", 2],
   ['{"j":{"$remove":"$src.0.word"}}', "j = x.j - 'word'", 3],
   ['{"grid":{"$append":[3,4]}}', "grid = x.grid || '{3,4}'::int[]", 1]
 ]
@@ -143,7 +113,7 @@ const single: ReadonlyArray<readonly [set: string, sql: string, k: number]> = [
 const service = await useService(t, { schema })
 const { sql } = service.database
 const contents = (table: string): Promise<string> =>
-  renderRows(sql, `select * from ${table} order by k`)
+  op.renderRows(sql, `select * from ${table} order by k`)
 
 t.test('each change equals the one written in SQL, in update and in on_conflict', async t => {
   const keys = [1, 2, 3, 4]
@@ -197,8 +167,7 @@ t.test('a value that does not fit is an error, and nothing is written', noObject
     ['{"arr":{"$remove":"1"}}', 400, 'undefined_function'],
     // Text has an operator || too, and jsonb || turns other values into arrays.
     ['{"js":{"$merge":{}}}', 422, 'value_invalid'],
-    ['{"gen":{"$inc":1}}', 400, 'generated_always'],
-    ['{"i4":{"$inc":"$src.0.nope"}}', 422, 'reference_column_missing']
+    ['{"gen":{"$inc":1}}', 400, 'generated_always']
   ]
   await sql.unsafe(seeds)
   // A jsonb scalar, from which no key can be removed.
@@ -349,11 +318,9 @@ async function compare (
       encodeURI(`${operation} ${response.status === 200 ? '' : response.text}`)
     )
     if (response.status !== 200) continue
-    t.strictSame(
-      rowsOf(response),
-      splitRows(await renderRows(sql, 'select * from changed', `with changed as (${statement})`)),
-      'the same rows are returned'
-    )
+    const changed = `with changed as (${statement})`
+    const rows = await op.renderRows(sql, 'select * from changed', changed)
+    t.strictSame(rowsOf(response), splitRows(rows), 'the same rows are returned')
     t.equal(await contents('t'), await contents('twin'), 'both tables are equal')
   }
 }
