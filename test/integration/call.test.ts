@@ -13,9 +13,8 @@ const schema = `
   create type mood as enum ('sad', 'happy');
   create domain even as int check (value % 2 = 0);
   create table log (id int generated always as identity, note text);
-  create table items (id int primary key, name text, tags text[], data jsonb);
-  insert into items values (1, 'a', '{x,y}', '{"k": 1.10}'), (2, 'b', '{}', null),
-    (3, 'c', null, 'null');
+  create table items (id int primary key);
+  insert into items values (1), (2), (3);
   create function add(a int, b int default 10) returns int language sql as 'select a + b';
   create function many(n int) returns setof int language sql as 'select generate_series(1, n)';
   create function pairs(ps pair[]) returns setof pair language sql as 'select * from unnest(ps)';
@@ -136,35 +135,25 @@ t.test('a function that returns nothing gives no row, and runs once', async t =>
   t.same(rows.map(({ note }) => note as string), ['x', 'x', 'y', 'y'])
 })
 
-t.test('references have the type of the parameter', async t => {
+/** The random batches of the model refer to values, rows and JSON. */
+t.test('lists of references have the type of the parameter', async t => {
   const batch = [
     op.select('i', 'items', { order: [{ id: 'asc' }] }),
     op.call('value', 'add', { a: '$i.1.id' }),
     op.call('list', 'sum_of', { v: '$i.*.id' }),
     op.call('inside', 'sum_of', { v: [40, '$value.0.add'] }),
-    op.call('row', 'js', { j: '$i.0' }),
-    op.call('tags', 'after_first', { first: 0, v: '$i.0.tags' }),
-    op.call('json', 'js', { j: '$i.0.data' }),
-    op.call('null', 'js', { j: '$i.1.data' }),
     op.call('where', 'many', { n: 20 }, {
       where: { many: { in: '$i.*.id', gt: '$i.0.id', lt: { $value: '$value.0.add' } } }
-    }),
-    op.insert('stored', 'log', [{ note: '$list.0.sum_of' }], { returning: ['note'] })
+    })
   ]
-  const { body, text } = await service.post(batch)
+  const { body } = await service.post(batch)
   const { i: _, ...data } = body.data ?? {}
   t.same(data, {
     value: [{ add: 12 }],
     list: [{ sum_of: 6 }],
     inside: [{ sum_of: 52 }],
-    row: [{ js: { id: 1, name: 'a', tags: ['x', 'y'], data: { k: 1.1 } } }],
-    tags: [{ after_first: '0:x,y' }],
-    json: [{ js: { k: 1.1 } }],
-    null: [{ js: null }],
-    where: [{ many: 2 }, { many: 3 }],
-    stored: [{ note: '6' }]
+    where: [{ many: 2 }, { many: 3 }]
   })
-  t.match(text, /"k":\s*1\.10/, 'digits are kept')
 })
 
 t.test('a reference to NULL is NULL, and one to the JSON null is the JSON null', async t => {

@@ -17,7 +17,6 @@ const more = `
   create table events (tenant text not null, id int, note text, at timestamptz,
     primary key (tenant, id));
   create table notes (id int primary key, note text);
-  create function label(stock) returns text language plpgsql stable as 'begin return $1.sku; end';
   create function list_stock() returns setof stock language sql stable as 'select * from stock';
   create function read_stock() returns setof stock language sql as 'select * from stock';
   create view all_events as select * from events;
