@@ -7,7 +7,7 @@ import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
 import { $, type Generated, type Json } from '../../client/src/index.ts'
-import { useClient, useExactClient } from '../support/client.ts'
+import { useClient } from '../support/client.ts'
 import { propertyRuns } from '../support/runs.ts'
 import { useService } from '../support/service.ts'
 
@@ -29,8 +29,6 @@ const schema = `
     texts text[] not null default '{}');
   create table secrets (id int primary key, word text not null);
   insert into secrets values (1, 'hidden');
-  create table numbers (id int8, price numeric, whole numeric(30), tall float8, list int8[],
-    data jsonb);
   grant all on all tables in schema public to oneflight_user`
 
 const service = await useService(t, { schema, keys: true })
@@ -132,81 +130,6 @@ t.test('texts and JSON are stored unchanged by values and set, and match as oper
       assert.equal(data.deleted.length, 1)
     }),
     { numRuns: runs, seed }
-  )
-  t.pass(`${runs} batches`)
-})
-
-t.test('numbers beyond double precision keep every digit', async t => {
-  interface Numbers {
-    numbers: {
-      id: bigint | null,
-      price: number | null,
-      whole: number | null,
-      tall: number | null,
-      list: bigint[] | null,
-      data: Json
-    }
-  }
-  const client = useExactClient<Numbers>(service)
-  const digits = fc.tuple(
-    fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n }), fc.integer({ min: 1, max: 20 })
-  ).map(([value, scale]) => {
-    const [sign, text] = [
-      value < 0n ? '-' : '',
-      String(value < 0n ? -value : value).padStart(scale + 1, '0')
-    ]
-    return `${sign}${text.slice(0, -scale)}.${text.slice(-scale)}`
-  })
-  const int8 = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n })
-  await fc.assert(
-    fc.asyncProperty(
-      int8,
-      digits,
-      fc.bigInt({ min: -(10n ** 29n), max: 10n ** 29n }),
-      fc.double({ noNaN: true, noDefaultInfinity: true }),
-      async (id, price, whole, tall) => {
-        const { data } = await client.batch(b => {
-          const row = b.insert(
-            'numbers',
-            { id, price, whole, tall, list: [id, 1n], data: { id, small: 5, half: 0.5 } },
-            { expect: 1 }
-          )
-          const back = b.select('numbers', {
-            columns: ['id'],
-            where: {
-              id: { eq: id }, price: { eq: price }, whole: { in: [whole] }, 'data->id': { eq: id }
-            }
-          })
-          const sums = b.update('numbers', {
-            set: { price: $.inc(price), whole: $.mul(1n) },
-            where: { id: { eq: row.row().id } },
-            returning: ['price', 'whole']
-          })
-          b.delete('numbers', { all: true })
-          return { row, back, sums }
-        })
-        const safe = (value: bigint): number | bigint =>
-          Number.isSafeInteger(Number(value)) ? Number(value) : value
-        const [inserted] = data.row
-        // numeric has no negative zero.
-        assert.deepEqual({ ...inserted, tall: Number(inserted.tall) }, {
-          id,
-          price: price.replace(/^-(0\.0+)$/, '$1'),
-          whole,
-          tall,
-          list: [safe(id), 1],
-          data: { id: safe(id), small: 5, half: 0.5 }
-        })
-        assert.deepEqual(data.back, [{ id }])
-        assert.equal(data.sums[0]?.whole, whole)
-        assert.equal(typeof data.sums[0]?.price, 'string')
-      }
-    ),
-    {
-      numRuns: runs,
-      seed,
-      examples: [[9223372036854775807n, '0.10', 9007199254740993n, 0], [0n, '-0.00', 0n, -0]]
-    }
   )
   t.pass(`${runs} batches`)
 })
