@@ -154,15 +154,10 @@ const noObject = differsOneByOne('an array does not take an object of an earlier
 t.test('a value that does not fit is an error, and nothing is written', noObject, async t => {
   const rows: ReadonlyArray<readonly [set: string, status: number, code: string]> = [
     ['{"i4":{"$inc":2147483647}}', 400, 'numeric_value_out_of_range'],
-    // Rejected because an integer column would round the operand.
-    ['{"i4":{"$inc":1.5}}', 422, 'value_invalid'],
     ['{"n62":{"$inc":0.004}}', 422, 'value_invalid'],
-    ['{"i4":{"$inc":"$src.0.word"}}', 400, 'invalid_text_representation'],
     // jsonb - text would remove a key.
     ['{"j":{"$dec":1}}', 400, 'undefined_function'],
     ['{"j":{"$now":true}}', 400, 'datatype_mismatch'],
-    ['{"i4":{"$col":"txt"}}', 400, 'datatype_mismatch'],
-    ['{"nope":{"$inc":1}}', 400, 'undefined_column'],
     ['{"arr":{"$append":[1.5]}}', 422, 'value_invalid'],
     ['{"arr":{"$remove":"1"}}', 400, 'undefined_function'],
     // Text has an operator || too, and jsonb || turns other values into arrays.
