@@ -4,9 +4,10 @@
  * batches on Citus.
  */
 import t from 'tap'
-import { acme, useShop } from '../support/distributed-shop.ts'
+import { acme, citusCatalogue, useShop } from '../support/distributed-shop.ts'
 import { rowsOf } from '../support/operations.ts'
 import { useService } from '../support/service.ts'
+import { failed } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 const env = { DATABASE_ENGINE: 'citus' }
@@ -15,7 +16,7 @@ const insert = { id: 'i', op: 'insert', table: 'notes', values: [{ id: 1 }] }
 
 t.test('what Citus would accept and not keep is refused', async t => {
   const { as } = await useShop(t, 'postgresql', env)
-  const refused = { status: 400, body: { error: { code: 'feature_not_supported' } } }
+  const refused = failed(400, 'feature_not_supported')
   t.match(await as(acme, [select], { prefer: 'isolation=serializable' }), refused)
   const upsert = {
     ...insert,
@@ -78,9 +79,8 @@ t.test('what Citus would accept and not keep is refused', async t => {
 t.test('a batch with a key changes the table that makes its commit a two-phase one', async t => {
   const { as, database: { sql } } = await useShop(t, 'postgresql', env)
   const key = { 'idempotency-key': 'once' }
-  t.match(await as(acme, [insert], key), {
-    body: { error: { code: 'idempotency_key_invalid', message: /npm run migrate/ } }
-  })
+  const invalid = failed(400, 'idempotency_key_invalid', { message: /npm run migrate/ })
+  t.match(await as(acme, [insert], key), invalid)
   await sql.unsafe('create table oneflight.two_phase_commit (id int)')
   await sql.unsafe('grant delete on oneflight.two_phase_commit to public')
   t.equal((await as(acme, [insert], key)).status, 200)
@@ -109,24 +109,18 @@ t.test('query plans are explained', async t => {
   t.match(answer.body.data.s, [{ Plan: {} }])
 })
 
-/** A table of Citus and a function that PostgreSQL does not have; `t` is distributed by `a`. */
-const catalogue = `
-  set allow_system_table_mods = on;
-  create table pg_catalog.pg_dist_partition (logicalrelid regclass, partkey text);
-  create function pg_catalog.column_to_column_name (regclass, text) returns text
-    language sql as 'select $2';
-  reset allow_system_table_mods;
+/** `t` is distributed by `a`. */
+const schema = `${citusCatalogue}
   create table t (a int, b text);
   insert into pg_catalog.pg_dist_partition values ('t', 'a');
   create table whole (a int, b text);
-  grant select on pg_catalog.pg_dist_partition to public;
   grant all on t, whole to oneflight_user;`
 
 t.test('rows are returned in their order, except those of an upload', async t => {
   const params = rowsOf({ a: true, b: true })
   const operation = { id: 'i', op: 'insert', table: 'whole', values: '$params.rows' }
   const { post, run } = await useService(t, {
-    schema: catalogue,
+    schema,
     env: { ...env, MAX_UPLOAD_ROWS: '100' },
     batches: {
       returned: { params, operations: [operation] },
@@ -151,7 +145,7 @@ t.test('rows are returned in their order, except those of an upload', async t =>
 })
 
 t.test('rows without values are inserted one by one', async t => {
-  const { post } = await useService(t, { schema: catalogue, env })
+  const { post } = await useService(t, { schema, env })
   const none = { id: 'n', op: 'select', table: 't', where: { a: { eq: 7 } } }
   const insert = { id: 'i', op: 'insert', table: 't', values: [{}, { a: 1 }, {}, { b: 'x' }] }
   const i = [{ a: null, b: null }, { a: 1, b: null }, { a: null, b: null }, { a: null, b: 'x' }]
@@ -167,7 +161,7 @@ t.test('rows without values are inserted one by one', async t => {
 
 t.test('parameters of named batches have the types of their columns', async t => {
   const { run } = await useService(t, {
-    schema: catalogue,
+    schema,
     env: { ...env, EXPLAIN: 'on' },
     batches: {
       change: {

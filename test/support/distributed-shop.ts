@@ -40,17 +40,21 @@ const distribute = `
     using (nullif(current_setting('request.jwt.claims', true), '')::json ->> 'tier'
       is distinct from 'guest');`
 
-/** The same tables without Citus, and of its catalogue the part that the service reads. */
-const undistributed = `${shop}${more}${distribute}`
-  .replaceAll(/^.*select create_(distributed|reference)_table.*$/gm, '') + `
+/** The part of the catalogue of Citus that the service reads, without rows. */
+export const citusCatalogue = `
   set allow_system_table_mods to on;
   create table pg_catalog.pg_dist_partition (logicalrelid regclass, partkey text);
   create function pg_catalog.column_to_column_name(regclass, text) returns text
     language sql immutable as 'select $2';
+  grant select on pg_catalog.pg_dist_partition to public;
+  reset allow_system_table_mods;`
+
+/** The same tables without Citus. */
+const undistributed = `${shop}${more}${distribute}`
+  .replaceAll(/^.*select create_(distributed|reference)_table.*$/gm, '') + `${citusCatalogue}
   insert into pg_catalog.pg_dist_partition select attrelid, 'tenant' from pg_attribute
     where attname = 'tenant' and attrelid::regclass::text in (select relname from pg_class
-      where relkind = 'r' and relnamespace = 'public'::regnamespace);
-  grant select on pg_catalog.pg_dist_partition to public;`
+      where relkind = 'r' and relnamespace = 'public'::regnamespace);`
 
 export interface Caller {
   readonly tenant?: string
