@@ -4,6 +4,7 @@
  */
 import t from 'tap'
 import { untilBlocked } from '../support/database/hold.ts'
+import * as op from '../support/operations.ts'
 import { useService } from '../support/service.ts'
 
 const schema = `
@@ -37,10 +38,7 @@ async function select (
   before: readonly object[] = []
 ): Promise<{ rows: any, calls: number }> {
   await sql`select setval('calls', 1, false)`
-  const { status, text, body } = await post([
-    ...before,
-    { id: 's', op: 'select', table: 't', ...select }
-  ])
+  const { status, text, body } = await post([...before, op.select('s', 't', select)])
   if (status !== 200) throw new Error(text)
   const [{ n } = { n: 0 }] = await sql<Array<{ n: number }>>`
     select (last_value - (not is_called)::int)::int as n from calls`
@@ -63,9 +61,7 @@ t.test('a function that returns a set multiplies the rows once', async t => {
 })
 
 t.test('a volatile function is called once for each row', async t => {
-  const first = [
-    { id: 'f', op: 'select', table: 't', order: [{ id: 'asc' }], columns: ['id', 'a'] }
-  ]
+  const first = [op.select('f', 't', { order: [{ id: 'asc' }], columns: ['id', 'a'] })]
   const group = (column: string): object => ({
     columns: [column, { fn: 'count' }],
     group_by: [column],
@@ -98,28 +94,19 @@ t.test('a volatile function is called once for each row', async t => {
   const limited = { columns: ['id', 'price'], order: [{ id: 'asc' }], limit: 3 }
   t.equal((await select(limited)).calls, 3)
   await sql`select setval('calls', 1, false)`
-  const insert = {
-    id: 'i',
-    op: 'insert',
-    table: 't',
-    values: [{ id: 20, a: 1 }, { id: 21, a: 2 }],
+  const insert = op.insert('i', 't', [{ id: 20, a: 1 }, { id: 21, a: 2 }], {
     returning: ['id', 'price']
-  }
+  })
   const inserted = await post([insert], { headers: { prefer: 'tx=rollback' } })
   t.strictSame(inserted.body.data.i, [{ id: 20, price: 2 }, { id: 21, price: 4 }])
   t.same(await sql`select last_value::int from calls`, [{ last_value: 2 }])
 })
 
 t.test('a path into json is returned unchanged and ordered as jsonb', async t => {
-  const { text } = await post([{
-    id: 's',
-    op: 'select',
-    table: 't',
-    columns: ['id', 'text_doc->x'],
-    order: [{ 'text_doc->x': 'desc' }, { id: 'asc' }],
-    offset: 3,
-    limit: 2
-  }])
+  const order = [{ 'text_doc->x': 'desc' }, { id: 'asc' }]
+  const { text } = await post([
+    op.select('s', 't', { columns: ['id', 'text_doc->x'], order, offset: 3, limit: 2 })
+  ])
   t.match(
     text.replaceAll(/,\s*\n\s*/g, ','),
     '[{"id":11,"x":{"b" : 1.10,"a":2}},{"id":1,"x":{"b" : 1.10,"a":1}}]'
@@ -129,15 +116,12 @@ t.test('a path into json is returned unchanged and ordered as jsonb', async t =>
 t.test('a row that is locked after a wait is returned in its latest state', async t => {
   const pending = await sql.begin(async sql => {
     await sql`update t set data = '{"x": 7}' where id = 1`
-    const waiting = post([{
-      id: 's',
-      op: 'select',
-      table: 't',
+    const waiting = post([op.select('s', 't', {
       columns: ['data->x', { column: 'text_doc->x->a', as: 'a' }],
       where: { id: { eq: 1 } },
       order: [{ 'text_doc->x->a': 'asc' }],
       lock: 'update'
-    }])
+    })])
     await untilBlocked(database)
     return { waiting }
   })
@@ -146,7 +130,7 @@ t.test('a row that is locked after a wait is returned in its latest state', asyn
 
 t.test('the JSON null is compared only with JSON', async t => {
   const where = (column: string): object =>
-    ({ id: 's', op: 'select', table: 't', where: { [column]: { eq: { $value: null } } } })
+    op.select('s', 't', { where: { [column]: { eq: { $value: null } } } })
   t.match((await post([where('doc')])).body, { data: { s: [] } })
   t.match((await post([where('note')])).body.error, { code: 'value_invalid', message: /"note"/ })
 })

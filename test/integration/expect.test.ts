@@ -3,7 +3,9 @@
  * model expects numbers of rows of every kind of operation.
  */
 import t from 'tap'
+import * as op from '../support/operations.ts'
 import { useService } from '../support/service.ts'
+import { failed } from '../support/shorthand.ts'
 
 const schema = `
   create table t (id int primary key);
@@ -18,7 +20,9 @@ const schema = `
 `
 const service = await useService(t, { schema })
 const { sql } = service.database
-const failed = { code: 'expectation_failed', type: 'execution_error', committed: false }
+/** The response if operation `o` has another number of rows. */
+const refused = (index: number): object =>
+  failed(412, 'expectation_failed', { type: 'execution_error', committed: false, op: 'o', index })
 const select = { op: 'select', table: 't', where: { id: { lte: 3 } } }
 
 /** Operations of which a trigger suppresses rows, and the number of the others. */
@@ -42,15 +46,12 @@ t.test('rows that a trigger suppresses are not counted', async t => {
       t.equal(status, 200, encodeURI(`${JSON.stringify(operation)} ${text}`))
     }
     for (const expect of bad) {
-      const { status, body, text } = await service.post([
-        { id: 'before', op: 'insert', table: 'other', values: [{ id: 1 }] },
+      const answer = await service.post([
+        op.insert('before', 'other', [{ id: 1 }]),
         { id: 'o', ...operation, expect },
-        { id: 'after', op: 'insert', table: 'other', values: [{ id: 2 }] }
+        op.insert('after', 'other', [{ id: 2 }])
       ])
-      t.match({ status, body }, {
-        status: 412,
-        body: { data: null, error: { ...failed, op: 'o', index: 1 } }
-      }, encodeURI(`${JSON.stringify(operation)} ${text}`))
+      t.match(answer, refused(1), encodeURI(`${JSON.stringify(operation)} ${answer.text}`))
     }
     t.same(await sql`select * from quiet`, [{ id: 5 }])
     t.same(await sql`select * from other`, [])
@@ -74,12 +75,9 @@ t.test('the error states the expected and the actual number and has no SQLSTATE'
 })
 
 t.test('expect is checked before references to the operation are resolved', async t => {
-  const reader = { id: 'r', op: 'insert', table: 'other', values: [{ id: '$o.0.id' }] }
+  const reader = op.insert('r', 'other', [{ id: '$o.0.id' }])
   const none = { ...select, where: { id: { eq: -1 } } }
-  const { status, body } = await service.post([{ id: 'o', ...none, expect: 1 }, reader])
-  t.match({ status, error: body.error }, { status: 412, error: { ...failed, op: 'o', index: 0 } })
+  t.match(await service.post([{ id: 'o', ...none, expect: 1 }, reader]), refused(0))
   const missing = await service.post([{ id: 'o', ...none, expect: 0 }, reader])
-  t.match(missing, {
-    status: 422, body: { error: { code: 'reference_row_missing', op: 'r', index: 1 } }
-  })
+  t.match(missing, failed(422, 'reference_row_missing', { op: 'r', index: 1 }))
 })

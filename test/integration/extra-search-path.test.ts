@@ -10,6 +10,7 @@ import { openConnection } from '../../src/postgres/open-connection.ts'
 import * as op from '../support/operations.ts'
 import { LOGIN_ROLE, useDatabase, withAdmin, withRoles } from '../support/database/database.ts'
 import { gauge, useService, type ServiceUnderTest } from '../support/service.ts'
+import { failed } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 // Roles belong to the cluster, which other test files use at the same time.
@@ -118,9 +119,8 @@ t.test('a path applies only to json and jsonb, even if an extension defines ->',
     { op: 'select', columns: ['id'], order: [{ [column]: 'asc' }] }
   ]
   for (const use of ['bag->b', 'bag->>b'].flatMap(uses)) {
-    t.match(await post([{ id: 'o', table: 'bags', ...use }]), {
-      status: 400, body: { error: { code: 'undefined_function', message: /"bag" has no path/ } }
-    }, JSON.stringify(use))
+    const error = failed(400, 'undefined_function', { message: /"bag" has no path/ })
+    t.match(await post([{ id: 'o', table: 'bags', ...use }]), error, JSON.stringify(use))
   }
   const select = { op: 'select', table: 'bags', columns: ['id'] }
   const { body } = await post([
@@ -133,13 +133,10 @@ t.test('a path applies only to json and jsonb, even if an extension defines ->',
 
 t.test('a request cannot name an extra schema', async t => {
   const batch = (table: string): object[] => [op.select('s', table)]
-  t.match(await post(batch('extensions.private')), {
-    status: 403,
-    body: { error: { code: 'validation_failed', errors: [{ code: 'schema_forbidden' }] } }
-  })
-  t.match(await post(batch('private')), {
-    status: 404, body: { error: { code: 'undefined_table' } }
-  })
+  const errors = [{ code: 'schema_forbidden' }]
+  const forbidden = failed(403, 'validation_failed', { errors })
+  t.match(await post(batch('extensions.private')), forbidden)
+  t.match(await post(batch('private')), failed(404, 'undefined_table'))
 })
 
 t.test('search_path is DB_SCHEMAS, new schemas of DB_EXTRA_SEARCH_PATH, pg_temp', async t => {
