@@ -28,9 +28,8 @@ const schema = `
   grant all on customers, orders, lines, hidden to oneflight_user;
   create domain positive as int check (value > 0);
   create type mood as enum ('calm', 'wild');
-  create table items (id int primary key, name text, price numeric, p positive, m mood,
-    data jsonb);
-  insert into items values (1, 'a', 1.50, 1, 'calm', '{"k": 1}'), (2, null, null, null, null, null);
+  create table items (id int primary key, p positive, m mood, data jsonb);
+  insert into items values (1, 1, 'calm', '{"k": 1}'), (2, null, null, null);
   grant all on items to oneflight_user;
 `
 const service = await useService(t, { schema })
@@ -102,23 +101,15 @@ t.test('an empty list inside not_exists does not match every row', async t => {
 const table = 'items'
 const on = { id: 'id' }
 
-t.test('an empty list matches no row', async t => {
-  for (const column of ['id', 'p', 'm', 'data', 'data->>k']) {
+t.test('an empty list of each type matches no row', async t => {
+  for (const column of ['p', 'm', 'data', 'data->>k']) {
     const none = { [column]: { in: [] } }
-    const other = { or: [none, { id: { in: [2] } }] }
-    const select = (id: string, where: object): object =>
-      ({ id, op: 'select', table, where, columns: ['id'] })
-    const batch = [
-      select('none', none),
-      select('other', other),
-      select('twice', { not: { [column]: { not: { in: [] } } } }),
-      select('inner', { exists: { table, on, where: none } }),
-      { id: 'd', op: 'delete', table, where: none },
-      { id: 'u', op: 'update', table, set: { name: 'x' }, where: other, returning: ['id'] }
-    ]
-    const expected = [[], [{ id: 2 }], [], [], [], [{ id: 2 }]]
-    const { body, text } = await service.post(batch, { headers: { prefer: 'tx=rollback' } })
-    t.same(Object.values(body.data ?? {}), expected, `${column}: ${text}`)
+    const { body, text } = await service.post([
+      op.select('none', table, { where: none }),
+      op.select('other', table, { where: { or: [none, { id: { in: [2] } }] }, columns: ['id'] }),
+      op.select('twice', table, { where: { not: { [column]: { not: { in: [] } } } } })
+    ])
+    t.same(body.data, { none: [], other: [{ id: 2 }], twice: [] }, `${column}: ${text}`)
   }
 })
 
