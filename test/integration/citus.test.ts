@@ -5,7 +5,7 @@
  */
 import t from 'tap'
 import { acme, citusCatalogue, useShop } from '../support/distributed-shop.ts'
-import { rowsOf } from '../support/operations.ts'
+import * as op from '../support/operations.ts'
 import { useService } from '../support/service.ts'
 import { failed } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
@@ -25,31 +25,22 @@ t.test('what Citus would accept and not keep is refused', async t => {
   }
   t.match(await as(acme, [upsert]), refused)
   const ofAcme = { tenant: { eq: 'acme' } }
-  const set = (set: object): object => ({
-    id: 'i',
-    op: 'insert',
-    table: 'customers',
-    values: [{ id: 1, name: 'x' }],
-    on_conflict: { columns: ['tenant', 'id'], do: 'update', set }
-  })
+  const set = (set: object, more: object = {}): object =>
+    op.insert('i', 'customers', [{ id: 1, name: 'x' }], {
+      on_conflict: { columns: ['tenant', 'id'], do: 'update', set, ...more }
+    })
   const rows = [{ tenant: 'acme', id: 1, tags: { $append: ['x'] } }]
   for (const batch of [
     [set({ tags: { $append: ['x'] } })],
     [{ ...set({ id: 5 }), values: [1, 2].map(id => ({ tenant: 'acme', id, name: 'x' })) }],
-    [{ id: 'f', op: 'call', function: 'list_stock' }],
-    [{ id: 'v', op: 'select', table: 'listed_stock' }],
+    [op.call('f', 'list_stock', {})],
+    [op.select('v', 'listed_stock')],
     [{ ...select, where: { exists: { table: 'apples', on: { sku: 'sku' } } } }],
-    [{
-      ...set({ name: 'y' }),
-      on_conflict: {
-        columns: ['tenant', 'id'],
-        do: 'update',
-        set: { name: 'y' },
-        where: { or: [{ not: { exists: { table: 'orders', on: { tenant: 'tenant' } } } }] }
-      }
-    }],
-    [{ id: 'u', op: 'update', table: 'customers', set: { data: { $merge: {} } }, where: ofAcme }],
-    [{ id: 'k', op: 'update', table: 'customers', key: ['tenant', 'id'], values: rows }],
+    [set({ name: 'y' }, {
+      where: { or: [{ not: { exists: { table: 'orders', on: { tenant: 'tenant' } } } }] }
+    })],
+    [op.update('u', 'customers', { set: { data: { $merge: {} } }, where: ofAcme })],
+    [op.update('k', 'customers', { key: ['tenant', 'id'], values: rows })],
     [{
       ...select,
       columns: ['*'],
@@ -65,13 +56,9 @@ t.test('what Citus would accept and not keep is refused', async t => {
   for (const name of ['12', true]) {
     t.equal((await as(acme, [set({ name })])).status, 200, 'a text is not read as JSON')
   }
-  const upsertStock = {
-    id: 'i',
-    op: 'insert',
-    table: 'stock',
-    values: [{ sku: 'fig', price: 1, qty: 1 }],
+  const upsertStock = op.insert('i', 'stock', [{ sku: 'fig', price: 1, qty: 1 }], {
     on_conflict: { columns: ['tenant', 'sku'], do: 'update', set: { price: 1, qty: 'many' } }
-  }
+  })
   t.match((await as(acme, [upsertStock])).body.error?.message, /^Column "qty": invalid input/)
   t.equal((await as(acme, [select])).status, 200, 'the connection is free again')
 })
@@ -117,7 +104,7 @@ const schema = `${citusCatalogue}
   grant all on t, whole to oneflight_user;`
 
 t.test('rows are returned in their order, except those of an upload', async t => {
-  const params = rowsOf({ a: true, b: true })
+  const params = op.rowsOf({ a: true, b: true })
   const operation = { id: 'i', op: 'insert', table: 'whole', values: '$params.rows' }
   const { post, run } = await useService(t, {
     schema,
@@ -167,15 +154,9 @@ t.test('parameters of named batches have the types of their columns', async t =>
       change: {
         params: { type: 'object', properties: { a: true, b: true }, required: ['a', 'b'] },
         operations: [
-          { id: 'i', op: 'insert', table: 't', values: [{ a: '$params.a', b: '$params.b' }] },
-          { id: 's', op: 'select', table: 't', where: { a: { eq: '$params.a' } } },
-          {
-            id: 'u',
-            op: 'update',
-            table: 't',
-            set: { b: '$i.0.a' },
-            where: { a: { eq: '$s.0.a' } }
-          }
+          op.insert('i', 't', [{ a: '$params.a', b: '$params.b' }]),
+          op.select('s', 't', { where: { a: { eq: '$params.a' } } }),
+          op.update('u', 't', { set: { b: '$i.0.a' }, where: { a: { eq: '$s.0.a' } } })
         ]
       }
     }
