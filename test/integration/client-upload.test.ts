@@ -3,9 +3,10 @@
  * read again.
  */
 import t from 'tap'
-import { createClient, OneflightError, type Client } from '../../client/src/index.ts'
+import { OneflightError, type Client } from '../../client/src/index.ts'
+import { useClient } from '../support/client.ts'
 import * as op from '../support/operations.ts'
-import { token, useService } from '../support/service.ts'
+import { useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 const row = {
@@ -57,11 +58,7 @@ interface Fetching {
 /** A client whose first `lost` responses do not arrive. `query`: that of its URL. */
 function useUploads ({ lost = 0, query = '' } = {}): Fetching {
   const asked: string[] = []
-  const client = createClient<unknown>({
-    url: `${service.url}${query}`,
-    token: token({ role: 'oneflight_user' }),
-    headers: { connection: 'close' },
-    retry: { minDelay: 1 },
+  const client = useClient<unknown>({ url: `${service.url}${query}` }, {
     async fetch (url, init) {
       const response = await fetch(url, init)
       if (asked.push(url) <= lost) throw new TypeError('the response is lost')
