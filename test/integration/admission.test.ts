@@ -169,9 +169,6 @@ t.test('a batch that is retried is not refused by a full queue', async t => {
   t.same(await service.database.sql`select last_value::int as n from tries`, [{ n: 10 }])
 })
 
-// Bytes
-// ------------------------------------------------------------
-
 const MOST = 1000
 const bytesEnv = {
   MAX_BODY_BYTES: String(MOST),

@@ -109,9 +109,6 @@ const untilExpired = (): Promise<unknown> =>
       .length === 1
   )
 
-// Lost batches
-// ------------------------------------------------------------
-
 t.test('a batch whose outcome lookup outlasts its key is applied once', async t => {
   const proxy = await useProxy(t, database.loginUrl)
   const env = { IDEMPOTENCY_TTL: '1s' }
@@ -197,9 +194,6 @@ t.test('an attempt of which only the claim arrives does not hold its key forever
   await until(async () => await locks() === 0)
   t.same(await keys(), [])
 })
-
-// Hostile triggers
-// ------------------------------------------------------------
 
 t.test('token roles have no privileges on stored responses', async t => {
   const { post } = await useAnother(t, { env: { DB_SCHEMAS: 'public,oneflight' } })
