@@ -300,24 +300,18 @@ const CASES: readonly Case[] = [
   {
     name: 'an update by key',
     batch: [
-      {
-        id: 'k',
-        op: 'update',
-        table: 'stock',
+      op.update('k', 'stock', {
         key: ['tenant', 'sku'],
         values: [
           { tenant: 'acme', sku: 'plum', qty: { $inc: 5 } },
           { tenant: 'acme', sku: 'apple', qty: { $inc: 6 } }
         ]
-      },
-      {
-        id: 'm',
-        op: 'update',
-        table: 'events',
+      }),
+      op.update('m', 'events', {
         key: ['tenant', 'id'],
         values: many.map((tenant, id) => ({ tenant, id, note: `k${id}` })),
         returning: ['id', 'note']
-      },
+      }),
       op.insert('n', 'notes', [{ id: 9, note: '$m.5.note' }])
     ]
   },
