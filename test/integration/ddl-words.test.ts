@@ -199,23 +199,17 @@ const changes: Readonly<Record<string, Change>> = {
   'int becomes text': retype('int', 'text', { stored: '5', value: 5 }),
   'int becomes bigint': retype('int', 'bigint', { stored: '5', value: 3_000_000_000 }),
   'numeric becomes int': retype('numeric', 'int', { stored: '5', value: 5 }),
-  'numeric gets digits': retype('numeric(10,2)', 'numeric(10,4)', {
-    stored: '5', value: '5.1234'
-  }),
-  'numeric loses digits': retype('numeric(10,4)', 'numeric(10,2)', {
-    stored: '5', value: '5.1234'
-  }),
   'a domain takes a scale': retype('wide$N', 'narrow$N', {
     before: 'create domain wide$N as numeric(10,4); create domain narrow$N as numeric(10,2)',
     stored: '5',
     value: '5.1234'
   }),
-  'timestamp loses its fraction': retype('timestamp(6)', 'timestamp(0)', {
-    stored: "'2026-01-02'", value: '2026-01-02T10:00:00.123456'
-  }),
-  'varchar gets shorter': retype('varchar(9)', 'varchar(1)', { stored: "'5'", value: '5  ' }),
   ...Object.fromEntries(([
     ['numeric', 'numeric(10,2)', '5', '1.2345'],
+    ['numeric(10,2)', 'numeric(10,4)', '5', '5.1234'],
+    ['varchar(9)', 'varchar(1)', '5', '5  '],
+    ['timestamp(6)', 'timestamp(0)', '2026-01-02', '2026-01-02T10:00:00.123456'],
+    ['interval', 'interval minute', '5 min', '5'],
     ['numeric(10,4)[]', 'numeric(10,2)[]', '{5}', ['1.2345']],
     ['varchar(9) collate "C"', 'varchar(1) collate "C"', '5', 'a  '],
     ['char(3)', 'char(2)', 'a', 'a  '],
@@ -254,7 +248,6 @@ const changes: Readonly<Record<string, Change>> = {
   'timestamptz becomes timestamp': retype('timestamptz', 'timestamp', {
     stored: "'2026-01-02'", value: '2026-01-02T10:00:00'
   }),
-  'text becomes date': retype('text', 'date', { stored: "'2026-01-02'", value: '2026-01-02' }),
   'int becomes int[]': retype('int', 'int[]', { stored: '5', value: '{5}', using: 'array[a]' }),
   'int[] becomes int': retype('int[]', 'int', { stored: "'{5}'", value: [5], using: 'a[1]' }),
   'int[] becomes text[]': retype('int[]', 'text[]', { stored: "'{5}'", value: [5] }),
@@ -264,7 +257,6 @@ const changes: Readonly<Record<string, Change>> = {
   'text[] becomes jsonb': retype('text[]', 'jsonb', {
     stored: "'{5}'", value: ['5'], using: 'to_jsonb(a)'
   }),
-  'interval gets a field': retype('interval', 'interval minute', { stored: "'5 min'", value: '5' }),
   'text becomes a range': retype('text', 'int4range', { stored: "'[1,5)'", value: '[1,5)' }),
   'text becomes an enum': retype('text', 'mood$N', {
     before: "create type mood$N as enum ('5', '6')", stored: "'5'", value: '5'
