@@ -155,6 +155,7 @@ t.test('a value that does not fit is an error, and nothing is written', noObject
   const rows: ReadonlyArray<readonly [set: string, status: number, code: string]> = [
     ['{"i4":{"$inc":2147483647}}', 400, 'numeric_value_out_of_range'],
     ['{"n62":{"$inc":0.004}}', 422, 'value_invalid'],
+    ['{"i4":{"$inc":"$src.0.word"}}', 400, 'invalid_text_representation'],
     // jsonb - text would remove a key.
     ['{"j":{"$dec":1}}', 400, 'undefined_function'],
     ['{"j":{"$now":true}}', 400, 'datatype_mismatch'],

@@ -101,8 +101,10 @@ const inserts: ReadonlyArray<readonly [members: object, columns: string, query: 
     'qty, order_id, note',
     'select qty, price::int, (data -> \'t\')::jsonb from cart_items where cart_id = 8'
   ],
-  [{ from: { table: 'hidden' }, columns: { sku: { $col: 'sku' } } }, 'sku',
-    'select sku from hidden']
+  [{
+    from: { table: 'hidden' },
+    columns: { sku: { $col: 'sku' }, note: { $first: ['$one.4.sku', '$one.0.sku'] } }
+  }, 'sku, note', 'select sku, to_jsonb(sku) from hidden']
 ]
 const service = await useService(t, { schema, env: { MAX_BODY_BYTES: '16000000' } })
 const { sql } = service.database
@@ -121,6 +123,7 @@ t.test('an insert from a query stores what INSERT … SELECT stores', async t =>
     })
     await empty()
     const { body, text } = await service.post([
+      op.select('one', 'hidden'),
       { id: 'i', op: 'insert', table: 'order_items', ...members },
       op.select('s', 'order_items', { order: [{ n: 'asc' }] })
     ])
