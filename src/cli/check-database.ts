@@ -75,7 +75,6 @@ function describe (
 
   function findPlace (): Position | undefined {
     if (details.path !== undefined) return text.locate([index, ...details.path])
-    if (column === undefined) return undefined
-    return text.find(index, column, details.sqlstate === undefined ? 'reference' : 'column')
+    return column === undefined ? undefined : text.find(index, column)
   }
 }

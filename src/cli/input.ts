@@ -85,14 +85,11 @@ export function readBatchText ({ name, bytes }: Input) {
     /** Where `path` is in the text; undefined when that is unknown, as in invalid JSON. */
     locate: (path: ReadonlyArray<string | number>): Position | undefined =>
       root === undefined ? undefined : positionOf(text, offsetOf(root, path)),
-    /** Where an operation of a valid batch first names a column or refers to one, else itself. */
-    find (index: number, column: string, kind: 'column' | 'reference'): Position {
+    /** Where an operation of a valid batch first names a column, else itself. */
+    find (index: number, column: string): Position {
       const operation = childrenOf(root as JsonNode)[index] as JsonNode
       const found = textsOf(operation).find(({ value }) =>
-        kind === 'reference'
-          ? /^\$[^$]/.test(value) && value.endsWith(`.${column}`)
-          : value === column || value.startsWith(`${column}->`)
-      )
+        value === column || value.startsWith(`${column}->`))
       return positionOf(text, (found ?? operation).offset)
     },
     /**

@@ -240,7 +240,8 @@ export class PlanContext {
     this.#resolved.add(parsed)
     const rows = parsed.row === '*' ? minRows : parsed.row + 1
     const conditional = this.#conditional
-    const use = { reference: parsed, reader: this.index, rows, checked: !conditional }
+    const checked = !conditional
+    const use = { reference: parsed, reader: this.index, rows, checked, path: path.slice() }
     if (conditional) this.#requireRows(use)
     this.#addUse(use)
     return parsed
@@ -267,7 +268,8 @@ export class PlanContext {
       if (reference.kind !== 'reference') return []
       const { parameter, row, column } = reference
       if (parameter === undefined && row !== '*' && column !== undefined) {
-        return [{ reference, reader: this.index, rows: row + 1, checked: false }]
+        const { index: reader } = this
+        return [{ reference, reader, rows: row + 1, checked: false, path: path.slice() }]
       }
       const message = parameter === undefined
         ? 'must have the form $op.row.column or $op.column.'

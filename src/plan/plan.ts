@@ -1,19 +1,20 @@
 /**
  * The plan of a batch: its operations, and how they depend on each other.
  */
-import type { PlanNode, Reference, SourceField, TableName } from './nodes.ts'
+import type { PlanNode, Reference, SourceField, TableName, ValuePath } from './nodes.ts'
 import type { Parameter } from './parameter.ts'
 
 /**
  * The use of a reference. `reader` is the index of the operation that uses it; `rows` is how many
  * rows the earlier operation must have at least. `checked`: the earlier operation checks that it
- * has them, otherwise the reader does, see Requirement.
+ * has them, otherwise the reader does, see Requirement. `path`: where the reader first has it.
  */
 export interface ReferenceUse {
   readonly reference: Reference
   readonly reader: number
   readonly rows: number
   readonly checked: boolean
+  readonly path: ValuePath
 }
 
 /**
@@ -21,7 +22,7 @@ export interface ReferenceUse {
  * number of rows. `$first` has several. A reader that is skipped checks nothing.
  */
 export interface Requirement {
-  readonly anyOf: ReadonlyArray<Pick<ReferenceUse, 'reference' | 'rows'>>
+  readonly anyOf: readonly ReferenceUse[]
 }
 
 /** The requirements of one operation, each once. */

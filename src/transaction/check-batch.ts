@@ -7,7 +7,7 @@ import { defaultPreferences, enabled } from '../../schemas/prefer.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 import type { PlanNode } from '../plan/nodes.ts'
-import type { Plan } from '../plan/plan.ts'
+import type { Plan, ReferenceUse } from '../plan/plan.ts'
 import { isAllColumns } from '../plan/output.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
 import type { Compiler, BatchRequest } from '../sql/compiler.ts'
@@ -94,11 +94,12 @@ function checkReaders (
   const missing = columnsRead(uses).filter(column => !returnsColumn(node, column, compiler))
   return missing.flatMap(column => {
     const readers = uses.filter(({ reference }) => reference.column === column)
-    return [...new Set(readers.map(({ reader }) => reader))].map(index => {
+    return [...Map.groupBy(readers, ({ reader }) => reader)].map(([index, [first]]) => {
       const message = `"${node.id}" returns no column "${column}".`
       const { id: op } = plan.operations[index] as PlanNode
-      const found = failure('reference_column_missing', message, { op, index })
-      return { failure: found, index, column }
+      const { path } = first as ReferenceUse
+      const place = { op, index, path: [...path] }
+      return { failure: failure('reference_column_missing', message, place), index, column }
     })
   })
 }

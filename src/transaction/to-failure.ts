@@ -170,7 +170,8 @@ function describeRaised (raised: RaisedError, context: RaisedContext): Failure {
   const { plan, at, maxBytes } = context
   const node = plan.operations[at] as PlanNode
   const place = placeOf(plan, at)
-  const fail = (code: FailureCode, message: string): Failure => failFinally(place, code, message)
+  const fail = (code: FailureCode, message: string, more?: Pick<FailureDetails, 'path'>): Failure =>
+    failFinally({ ...place, ...more }, code, message)
   switch (raised.kind) {
     case 'rows':
       return fail('rows_limit', describeRows(node, context))
@@ -187,16 +188,17 @@ function describeRaised (raised: RaisedError, context: RaisedContext): Failure {
         'the rows, or which of them are new, is lost. Reset single settings instead.')
     case 'duplicate':
       return fail('key_duplicate', `Row ${raised.value} of "values" has the same key as an ` +
-        'earlier row.')
+        'earlier row.', { path: ['values', raised.value] })
     case 'ambiguous':
       return fail('rows_ambiguous', describeAmbiguity(node))
     case 'expect':
       return fail(
         'expectation_failed',
-        `Expected ${describeRange(node.expect as Expectation)}, matched ${raised.value}.`
+        `Expected ${describeRange(node.expect as Expectation)}, matched ${raised.value}.`,
+        { path: ['expect'] }
       )
     case 'absent':
-      return fail('reference_row_missing', describeAbsent(raised, context))
+      return describeAbsent(raised, context)
     case 'missing': {
       const missing = { plan, at: raised.value, reader: at }
       return describeReference({ kind: 'row', value: 0 }, missing)
@@ -250,7 +252,7 @@ export function responseTooLarge (maxBytes: number, place: FailureDetails): Fail
 const EMPTY_LIST = 'a condition with an empty list would match every row'
 
 /** Describes a failure that was found by the operation that reads the missing row. */
-function describeAbsent (raised: RaisedError, { plan, at }: RaisedContext): string {
+function describeAbsent (raised: RaisedError, { plan, at }: RaisedContext): Failure {
   const requirements = plan.requirements.get(at) as Requirements
   const { anyOf } = [...requirements.values()][raised.value - 1] as Requirement
   const missing = anyOf.map(({ reference: { source, row } }) => {
@@ -259,7 +261,9 @@ function describeAbsent (raised: RaisedError, { plan, at }: RaisedContext): stri
       ? `"${op}" returned no rows; ${EMPTY_LIST}`
       : `"${op}" returned no row ${row}`
   })
-  return `${missing.join(', and ')}.`
+  const { path } = anyOf[0] as ReferenceUse
+  const place = { ...placeOf(plan, at), path: [...path] }
+  return failFinally(place, 'reference_row_missing', `${missing.join(', and ')}.`)
 }
 
 function describeAmbiguity ({ kind }: PlanNode): string {
@@ -286,8 +290,8 @@ function describeReference (
 ): Failure {
   const uses = plan.referenceUses.get(at) as readonly ReferenceUse[]
   const { op: source } = placeOf(plan, at)
-  const fail = ({ reader }: ReferenceUse, code: FailureCode, message: string): Failure =>
-    failFinally(placeOf(plan, reader), code, message)
+  const fail = ({ reader, path }: ReferenceUse, code: FailureCode, message: string): Failure =>
+    failFinally({ ...placeOf(plan, reader), path: [...path] }, code, message)
   if (kind === 'lists') {
     const lists = listsRead(uses)
     const message = `"${source}" returned ${value} rows; ` +

@@ -82,7 +82,7 @@ t.test('what PostgreSQL refuses is reported for every operation, with its positi
     '4:78: operation 2 (c): undefined_column',
     '5:58: operation 3 (d): undefined_column',
     '6:83: operation 4 (e): undefined_column',
-    '7:3: operation 5 (f): invalid_text_representation',
+    '7:67: operation 5 (f): invalid_text_representation',
     '8:3: operation 6 (g): undefined_function',
     '9:3: operation 7 (h): insufficient_privilege',
     '10:3: operation 8 (i): invalid_column_reference',
@@ -120,7 +120,7 @@ t.test('references are checked', async t => {
 ]`)
   t.equal(code, 1)
   t.same(out.match(/(?<=^<stdin>:).*/gm), [
-    '3:73: operation 1 (some): reference_column_missing: "all" returns no column "nmae".',
+    '3:65: operation 1 (some): reference_column_missing: "all" returns no column "nmae".',
     '9:61: operation 3 (last): reference_column_missing: "all" returns no column "nmae".',
     '9:31: operation 3 (last): reference_column_missing: "some" returns no column "name".',
     '10:37: operation 4 (missing): undefined_table: Table "thingz" does not exist in ' +

@@ -22,7 +22,7 @@ const service = await useService(t, { schema })
 const { sql } = service.database
 /** The response if operation `o` has another number of rows. */
 const refused = (index: number): object =>
-  failed(412, 'expectation_failed', { type: 'execution_error', committed: false, op: 'o', index })
+  failed(412, 'expectation_failed', { committed: false, op: 'o', index, path: ['expect'] })
 const select = { op: 'select', table: 't', where: { id: { lte: 3 } } }
 
 /** Operations of which a trigger suppresses rows, and the number of the others. */
@@ -79,5 +79,5 @@ t.test('expect is checked before references to the operation are resolved', asyn
   const none = { ...select, where: { id: { eq: -1 } } }
   t.match(await service.post([{ id: 'o', ...none, expect: 1 }, reader]), refused(0))
   const missing = await service.post([{ id: 'o', ...none, expect: 0 }, reader])
-  t.match(missing, failed(422, 'reference_row_missing', { op: 'r', index: 1 }))
+  t.match(missing, failed(422, 'reference_row_missing', { op: 'r', path: ['values', 0, 'id'] }))
 })

@@ -311,6 +311,7 @@ t.test('the error of `$first` names every operation, or the column', async t => 
         message: '"found" returned no row 0, and "other" returned no row 2.',
         op: 'use',
         index: 2,
+        path: ['values', 0, 'n', '$first'],
         retryable: false
       }
     }
@@ -320,7 +321,10 @@ t.test('the error of `$first` names every operation, or the column', async t => 
     use({ $first: ['$found.0.m'] })
   ])
   t.match(column.body.error, {
-    code: 'reference_column_missing', message: '"found" returned no column "m".', op: 'use'
+    code: 'reference_column_missing',
+    message: '"found" returned no column "m".',
+    op: 'use',
+    path: ['values', 0, 'n', '$first']
   })
 })
 

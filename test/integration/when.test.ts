@@ -149,21 +149,26 @@ t.test('failures name the operation that reads', async t => {
   const one = op.select('found', 'tags', { where: { id: { eq: 901 } } })
   const two = { ...insert, values: [{ tag_id: '$found.0.id', note: '$found.2.name' }] }
   const emptyList = 'a condition with an empty list would match every row.'
-  const failing: ReadonlyArray<readonly [batch: readonly Op[], op: string, message: string]> = [
-    [[none, { ...insert, when: { found: 0 } }], 'use', '"found" returned no row 0.'],
-    [[none, { ...many, when: { found: 0 } }], 'many', `"found" returned no rows; ${emptyList}`],
-    [[first, skipped, insert], 'use', '"found" returned 0 rows or was skipped; there is no row 0.'],
-    [[first, skipped, many], 'many', `"found" returned no rows or was skipped; ${emptyList}`],
-    [[one, { ...two, when: { found: 1 } }], 'use', '"found" returned no row 2.']
+  const id = ['values', 0, 'tag_id']
+  const list = ['where', 'id', 'nin']
+  const failing: ReadonlyArray<
+    readonly [batch: readonly Op[], path: readonly unknown[], message: string]
+  > = [
+    [[none, { ...insert, when: { found: 0 } }], id, '"found" returned no row 0.'],
+    [[none, { ...many, when: { found: 0 } }], list, `"found" returned no rows; ${emptyList}`],
+    [[first, skipped, insert], id, '"found" returned 0 rows or was skipped; there is no row 0.'],
+    [[first, skipped, many], list, `"found" returned no rows or was skipped; ${emptyList}`],
+    [[one, { ...two, when: { found: 1 } }], ['values', 0, 'note'], '"found" returned no row 2.']
   ]
-  for (const [batch, op, message] of failing) {
+  for (const [batch, path, message] of failing) {
     await repeat(batch, ({ error }, status) => {
       t.equal(status, 422)
       t.match(error, {
         code: 'reference_row_missing',
         message,
-        op,
+        op: batch.at(-1)?.['id'],
         index: batch.length - 1,
+        path,
         retryable: false,
         committed: false
       })
