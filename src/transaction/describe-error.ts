@@ -16,7 +16,7 @@ import {
   type KnownValues,
   type ValuePlace
 } from '../plan/find-value.ts'
-import type { CallNode, Condition, Exists, PlanNode } from '../plan/nodes.ts'
+import type { CallNode, Condition, Exists, PlanNode, ValuePath } from '../plan/nodes.ts'
 import { sourceOf } from '../plan/source.ts'
 import {
   columnAtError,
@@ -180,7 +180,7 @@ function describeFunction (error: DatabaseError, message: string, node: PlanNode
       'and in results of functions only into json and jsonb.'
   }
   const aggregate = /^(\w+)\(/.exec(text)?.[1]
-  const name = aggregate ?? findOperator(text, column, node)
+  const name = aggregate ?? findOperator(error, node)?.name
   return name === undefined
     ? at({ column }, message, node)
     : `"${name}" does not work with column "${column}": ${message}${patternHelp(name)}`
@@ -202,14 +202,25 @@ function at (place: ValuePlace | undefined, message: string, node: PlanNode): st
   return place === undefined ? message : `${placeName(place, node)}: ${message}`
 }
 
-/** The operator of the request that stands at the beginning of this SQL, or the modifier. */
-function findOperator (text: string, column: string, node: PlanNode): string | undefined {
-  const operator = conditionsOf(node)
+/** An operator or a modifier of the request. */
+interface FoundOperator {
+  readonly name: string
+  readonly column: string
+  /** The path of the operand; undefined: that of a new value of the column. */
+  readonly at?: ValuePath | undefined
+}
+
+/** The operator of the request that stands where the error is, or the modifier. */
+export function findOperator (error: DatabaseError, node: PlanNode): FoundOperator | undefined {
+  const column = columnAtError(error) ?? columnBeforeError(error)
+  if (column === undefined) return undefined
+  const text = textAtError(error)
+  const condition = conditionsOf(node)
     .filter(part => part.kind === 'condition')
     .find(part => part.column.column === column && text.startsWith(symbolOf(part.operator)))
-    ?.operator
-  return operator ??
-    assignmentsOf(node).find(assignment => assignment.column === column)?.modifier
+  if (condition !== undefined) return { name: condition.operator, column, at: condition.at }
+  const assignment = assignmentsOf(node).find(assignment => assignment.column === column)
+  return assignment && { name: assignment.modifier, column }
 }
 
 /** The SQL between the column and the operand. */

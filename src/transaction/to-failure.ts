@@ -28,6 +28,7 @@ import {
   describeError,
   describeGrant,
   describeHint,
+  findOperator,
   findStored,
   isMissingFunction,
   modifierHelp,
@@ -116,6 +117,10 @@ function findPlace (
   const known = { ...given, readReference: referenceReader(rowsOfResults(rows)) }
   const row = findRow(error, node, known)
   const ofRow = row && ['values', row.position]
+  if (error.code === SqlState.undefined_function) {
+    const operator = findOperator(error, node)
+    return { row, place: undefined, path: operator && pathOf(node, operator) }
+  }
   if (!isValueError(error.code)) return { row, place: undefined, path: ofRow }
   const { column, isArray = false }: Partial<SlotPlace> = ofParameter ?? {}
   if (ofParameter !== undefined && !isArray) {

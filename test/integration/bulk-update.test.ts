@@ -318,6 +318,7 @@ t.test('failures name the row and say what to do', operatorMessage, async t => {
       [op.update('first', 'noted', { set: { a: 9 }, all: true }), ...ops]
     )
     t.match(body.error, { code, message, op: 'u' }, message.replaceAll('$', ''))
+    if (code === 'key_duplicate') t.same(body.error.path, ['values', 2])
   }
   const rows = await service.database.sql`select a from noted order by id`
   t.same(rows.map(({ a }) => a as number), [1, 2, 3], 'nothing was changed')

@@ -416,17 +416,19 @@ t.test('operators outside the search path are refused, as by SQL', async t => {
   await service.database.sql`grant all on shelves to oneflight_user`
   const n = kinds.findIndex(({ type }) => type === 'ext.code')
   const [table, other] = [`t${n}`, `k${n}`]
-  const refused: ReadonlyArray<readonly [operation: object, message: RegExp]> = [
-    [{ op: 'select', where: { v: { eq: 1 } } }, /^"eq" does not work with column "v": /],
-    [{ op: 'delete', where: { v: { gt: 1 } } }, /^"gt" does not work with column "v": /],
+  const refused: ReadonlyArray<readonly [operation: object, message: RegExp, path?: string[]]> = [
+    [{ op: 'select', where: { v: { eq: 1 } } }, /^"eq" does not work with column "v": /,
+      ['where', 'v', 'eq']],
+    [{ op: 'delete', where: { v: { gt: 1 } } }, /^"gt" does not work with column "v": /,
+      ['where', 'v', 'gt']],
     [{ op: 'select', where: { exists: { table: other, on: { v: 'v' } } } },
       /^Column "v": operator does not exist: ext\.code = ext\.code$/],
     [{ op: 'update', from: { table: other, on: { v: 'v' } }, set: { id: 5 } },
       /operator does not exist: ext\.code = ext\.code$/]
   ]
-  for (const [operation, message] of refused) {
+  for (const [operation, message, path] of refused) {
     await expectRefusal(t, service, { table, ...operation }, {
-      status: 400, code: 'undefined_function', message
+      status: 400, code: 'undefined_function', message, path
     })
   }
   // To convert a value to the type of a parameter, the service names the type.
