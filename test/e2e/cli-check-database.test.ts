@@ -83,7 +83,7 @@ t.test('what PostgreSQL refuses is reported for every operation, with its positi
     '5:58: operation 3 (d): undefined_column',
     '6:83: operation 4 (e): undefined_column',
     '7:67: operation 5 (f): invalid_text_representation',
-    '8:3: operation 6 (g): undefined_function',
+    '8:67: operation 6 (g): undefined_function',
     '9:3: operation 7 (h): insufficient_privilege',
     '10:3: operation 8 (i): invalid_column_reference',
     '13:3: operation 10 (k): schema_fault'

@@ -161,10 +161,15 @@ export function arraySlot (
 ): Fragment {
   const written: ValueSlot = {
     place: { column, isArray: true },
-    write: (_, refused) => arrayText(
-      list.map((value, i) => writeTyped(value, type, { place: { column, row: rows[i] }, refused })),
-      delimiter
-    )
+    write (_, refused) {
+      const texts = list.map((value, i) => {
+        const text = write(value, type)
+        if (!isIssue(text)) return text
+        refused.push({ column, row: rows[i], issue: text })
+        return null
+      })
+      return arrayText(texts, delimiter)
+    }
   }
   return parameter(written)
 }
