@@ -98,6 +98,10 @@ t.test('rows and values of every kind are sent alone', async t => {
   t.match((await run('join', { x: 'x' }, rollback)).body.data, {
     u: [{ doc: ['x', 2] }], i: [{ id: 70, doc: ['x', 2] }, { id: 71, txt: 'x' }]
   })
+  const upserted = op.insert('u', 't', [{ id: 2 }], {
+    on_conflict: { columns: ['id'], do: 'update', set: { doc: ['$s.0.id'] } }, returning: ['doc']
+  })
+  t.match((await post([read(3), upserted], rollback)).body.data?.u, [{ doc: [3] }])
   const empty = op.update('e', 't', { set: { a: 7 }, where: { id: { eq: 2 } }, returning: [] })
   const copied = op.update('c', 't', { set: { doc: '$e.0' }, where: { id: { eq: 3 } } })
   t.match((await post([empty, copied], rollback)).body.data, { e: [], c: [{ doc: {} }] })

@@ -64,6 +64,10 @@ t.test('many rows can consist of the same references', async t => {
   const { text, body } = await service.post([source, op.insert('r', 'b', rows, { returning })])
   t.equal(body.data?.r.length, 20, text)
   t.equal(text.split(`{"num":${full.num},"txt":"second"}`).length, 21, 'every digit')
+  const inside = rows.map(({ txt }) => ({ j: [txt], arr: ['$src.*.txt'] }))
+  const many = op.insert('r', 'b', inside, { returning: ['j', 'arr'] })
+  const row = { j: ['second'], arr: [[full.txt, 'second', null]] }
+  t.same((await service.post([source, many])).body.data?.r, rows.map(() => row), 'also inside')
 })
 
 t.test('a column that a single row does not have is missing', async t => {

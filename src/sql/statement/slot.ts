@@ -224,10 +224,9 @@ export function textSlot (position: number): Slot {
   return written
 }
 
-/** A parameter with a list of scalars as an array of their texts or their JSON. */
-export function listSlot (given: Given, as: 'text' | 'json', delimiter = ','): Fragment {
-  const textOfItem = as === 'json' ? writeJson : textOf
-  return plain(given, list => arrayText((list as readonly Json[]).map(textOfItem), delimiter))
+/** A parameter with a list of scalars as an array of their JSON. */
+export function listSlot (given: Given): Fragment {
+  return plain(given, list => arrayText((list as readonly Json[]).map(writeJson)))
 }
 
 /** A value of the request itself needs no slot. */

@@ -200,7 +200,7 @@ function buildLiteralArray (
   literals: Literal,
   { values, columns = values, path, constants = false, at }: OperandContext
 ): Fragment {
-  if (path.resultType === 'json') return sql`${listSlot(literals, 'json')}::jsonb[]`
+  if (path.resultType === 'json') return sql`${listSlot(literals)}::jsonb[]`
   const delimiter = delimiterFor({ values, columns, path })
   if (constants) {
     const texts = (constantOf(literals) as readonly Json[]).map(item => textOf(item))
