@@ -169,8 +169,8 @@ export class OneflightError extends Error {
   readonly sqlstate: string | undefined
   readonly constraint: string | undefined
   /**
-   * What fails, if it is known: the row of `values`, `['values', 3]`, or a table or column that
-   * does not exist.
+   * What fails, if it is known: a value, a name, a reference, or the row of `values`,
+   * `['values', 3]`.
    */
   readonly path: ReadonlyArray<string | number> | undefined
   /**
