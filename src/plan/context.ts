@@ -80,7 +80,7 @@ export class BatchContext implements KnownOperations {
   parts = 0
   /** Positions among the values of the batch, by the paths of the values. */
   readonly positions: ReadonlyMap<string, number>
-  /** The positions that the plan has. */
+  /** The positions to which the plan refers. */
   readonly slots = new Set<number>()
 
   constructor (
@@ -151,7 +151,7 @@ export class PlanContext {
     this.#conditional = Object.hasOwn(operation, 'when')
   }
 
-  /** Finds the position among the values of the batch of the value with this path. */
+  /** Returns the position of the value with this path among the values of the batch. */
   findSlot (path: Path): number | undefined {
     const { batch: { positions, slots }, index } = this
     if (positions.size === 0) return undefined
@@ -161,8 +161,8 @@ export class PlanContext {
   }
 
   /**
-   * Counts names, operators and references of the place with this path. Throws `too_much_work` if
-   * the batch has too many.
+   * Counts names, operators and references at this path. Throws `too_much_work` if the batch has
+   * too many.
    */
   count (parts: number, path: Path): void {
     const { batch, id: op, index } = this
@@ -201,7 +201,7 @@ export class PlanContext {
     const key = isStored ? `\0${column}` : column
     if (named.has(key)) return
     this.#named.set(table, named.add(key))
-    // A copy has no room for more elements.
+    // A copy takes less memory: it has no room for more elements.
     names.push({ table, column, isStored, index, path: path.slice() })
   }
 
@@ -235,7 +235,7 @@ export class PlanContext {
       if (problem !== undefined) this.addIssue('reference_malformed', path, `"${text}" ${problem}`)
       return parsed
     }
-    // Each use of a list counts: it is a list of its own.
+    // Each use of a list is recorded, because each counts towards MAX_LISTS.
     if (!isList(parsed) && this.#resolved.has(parsed)) return parsed
     this.#resolved.add(parsed)
     const rows = parsed.row === '*' ? minRows : parsed.row + 1

@@ -24,7 +24,7 @@ interface Key {
 /** The new value of a column in a row. */
 interface Cell {
   readonly column: string
-  /** `$value` also for a plain value. */
+  /** A plain value counts as `{"$value": …}`. */
   readonly modifier: ModifierName
   readonly operand: Json
   readonly path: Path

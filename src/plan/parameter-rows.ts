@@ -17,7 +17,10 @@ export function namesParameter (text: string, { batch }: PlanContext): boolean {
   return batch.parameters !== undefined && text.startsWith(PREFIX)
 }
 
-/** Adds an issue if a value is a reference to a parameter in brackets: `$params[items]`. */
+/**
+ * Whether a value is a reference to a parameter in brackets: `$params[items]`. Adds an issue if it
+ * is.
+ */
 export function isBracketedParameter (value: Json, { context, path }: Place): boolean {
   return typeof value === 'string' && findBracketed(value) === paramsId &&
     context.parseString(value, path).kind === 'malformed'
@@ -40,7 +43,7 @@ export function findInsertedParameter (
   return parameter
 }
 
-/** Stands for any rows with the columns of a parameter. */
+/** Returns the rows of a parameter, of which a plan knows only the columns. */
 export function storeParameter (name: string, parameter: RowsParameter): StoredJson {
   return { references: [referTo(name, parameter)], inBulk: true }
 }

@@ -9,7 +9,7 @@ export interface Parameter {
   readonly position: number
   /** Whether its values are arrays. */
   readonly isList: boolean
-  /** How many elements its arrays have at least. Infinity: its values are no arrays. */
+  /** Minimum number of elements of its arrays. Infinity: its values are not arrays. */
   readonly minItems: number
   /** Whether a request may leave it out, although it has no default. */
   readonly isOptional: boolean

@@ -89,7 +89,7 @@ export class BatchPlanner {
     }
     const { key, values } = shape
     const plan = planBatch(batch, this.#limits, { values: findValues(batch) })
-    // Otherwise it contains a value.
+    // A plan with fewer slots contains a value itself.
     const isKept = plan.slots === values.length
     if (isKept) this.#plans.set(key, plan)
     return { plan, values, isKept }

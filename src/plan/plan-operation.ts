@@ -90,10 +90,10 @@ export function planOperation (context: PlanContext): PlanNode | undefined {
   return table === undefined ? undefined : node
 }
 
-/** What a reference in a row counts: it makes no part of the text. */
+/** A reference in a row counts half: in many rows it adds nothing to the text of the SQL. */
 const PARTS_IN_ROWS = 0.5
 
-/** Counts the references of a member, also those inside of stored JSON, as so many parts each. */
+/** Counts each reference of a member, also inside stored JSON, as this number of parts. */
 function countReferences (value: Json, parts: number, place: Place): void {
   if (typeof value === 'string') {
     if (referenceAttempt.test(value)) place.context.count(parts, place.path)

@@ -7,7 +7,7 @@ import type { Parameter } from './parameter.ts'
 /**
  * The use of a reference. `reader` is the index of the operation that uses it; `rows` is how many
  * rows the earlier operation must have at least. `checked`: the earlier operation checks that it
- * has them, otherwise the reader does, see Requirement. `path`: where the reader first has it.
+ * has them, otherwise the reader does, see Requirement. `path`: where the reader first uses it.
  */
 export interface ReferenceUse {
   readonly reference: Reference
@@ -62,7 +62,7 @@ export interface Plan {
   /** Indexes of the operations on whose number of rows later ones depend. */
   readonly counted: ReadonlySet<number>
   readonly usedRows: UsedRows
-  /** How many values of the batch it has as positions. */
+  /** How many values of the batch the plan refers to by their positions. */
   readonly slots: number
 }
 

@@ -59,7 +59,9 @@ function check (schema: TSchema, value: Json, outer: SchemaPlace): boolean {
   return true
 }
 
-/** Adds an issue if a reference is allowed and the value is one in brackets. */
+/**
+ * Whether a value is a reference in brackets where a reference is allowed. Adds an issue if it is.
+ */
 function isMalformedReference (schema: TSchema, value: Json, { context, path }: Place): boolean {
   return typeof value === 'string' && findBracketed(value) !== undefined &&
     variantsOf(schema).some(variant => variant['reference'] !== undefined) &&
@@ -314,7 +316,7 @@ function refuse ({ context, code, path }: SchemaPlace, message: string): false {
   return false
 }
 
-/** Not that of context.ts: it runs for each member, and copies objects of one kind faster. */
+/** A copy of `within` in context.ts for one type: objects of one shape are copied faster. */
 function within (place: SchemaPlace, step: string | number): SchemaPlace {
   return { ...place, path: [...place.path, step] }
 }

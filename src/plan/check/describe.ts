@@ -16,7 +16,7 @@ export function nameOf (path: Path): string {
     : `"${String(last)}"`
 }
 
-/** Describes what a schema accepts in place of `value`, to follow "must be". */
+/** Describes what a schema accepts instead of `value`, to follow "must be". */
 export function describeExpected (schema: TSchema, value: Json, path: Path): string {
   // If an array was sent and an array is expected, its number of elements is wrong.
   const fits = schema[Kind] === 'Array' && Array.isArray(value)
