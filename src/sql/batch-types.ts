@@ -36,7 +36,7 @@ export class BatchTypes implements LearnedTypes {
     this.#isCitus = isCitus
   }
 
-  /** What is known of each table and function. It is the same object until it changes. */
+  /** What is known of each table and function; each is the same object until it changes. */
   get #known (): readonly unknown[] {
     const { columnTypes, functionTypes } = this.#cache
     return [

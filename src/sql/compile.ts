@@ -74,7 +74,7 @@ export function compile (
   const separate = explain || plain ? NONE : findSeparate(plan, options)
   const earlier = { results, sources, separate }
   const code = createCodeTest(plan.tables, options)
-  // What an operation shares is known when those that read it are compiled.
+  // What an operation shares is known when those that read it have been compiled.
   return operations.toReversed().map(planned => {
     const uses = plan.referenceUses.get(planned.index) ?? []
     const node = plain ? toPlain(planned, options) : planned
@@ -208,8 +208,8 @@ function tooManyParameters ({ id, index }: PlanNode): Failure {
 }
 
 /**
- * Conditions under which the operation starts. PostgreSQL starts it, with its statement triggers,
- * when it reads the first of its rows.
+ * The conditions of `when` of a select or a call. Operations that change rows have them in their
+ * own CTEs.
  */
 function computedFirst (node: PlanNode): readonly Fragment[] {
   return node.kind === 'select' || node.kind === 'call' ? buildWhen(node) : []

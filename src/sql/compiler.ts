@@ -79,7 +79,7 @@ export class Compiler {
   /** The variants of the statements of a plan, and of the session on a connection. */
   readonly #variants = new WeakMap<Plan | ConnectionFacts, Variants>()
   readonly #separatePlans = new WeakMap<Plan, SeparatePlan>()
-  /** The same for uploads, whose rows are stored otherwise. */
+  /** The same for uploads, which one statement stores. */
   readonly #uploads = new WeakMap<Plan, SeparatePlan>()
   readonly #find: Pick<CompileOptions, 'findColumns' | 'findFunction'> = {
     findColumns: table => this.columnTypes.lookup(table),

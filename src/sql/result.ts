@@ -47,7 +47,7 @@ export interface Body {
   readonly result: Fragment
   /** More columns, which set the settings of shared results. */
   readonly settings: Fragment
-  /** What follows all rows, which have no times then. */
+  /** What follows all rows. The rows then contain no times. */
   readonly end?: Fragment
   /** Builds what follows FROM. */
   readonly from: (where: Fragment) => Fragment
@@ -216,7 +216,7 @@ function checkColumns (
   const unknown = columnsRead(uses).map((name, i) => ({ name, position: i + 1 }))
     .filter(({ name }) => !hasColumn(name))
   if (unknown.length === 0) return []
-  // For few columns, one check each costs less. Not a constant; see raiseNumber.
+  // For few columns, one check each costs less. The number is not a constant; see raiseNumber.
   if (count !== undefined && unknown.length <= MAX_COLUMN_CHECKS) {
     return unknown.map(({ name, position }) => ({
       when: sql`${count} > 0 and (${first} operator(pg_catalog.->) ${
@@ -254,7 +254,7 @@ function sharedExpression (
     case 'text':
       return sql`${value}::pg_catalog.text`
     case 'boxed':
-      // A composite whose attributes are NULL is no NULL.
+      // Unlike IS NULL, num_nulls does not count a composite whose attributes are all NULL.
       return sql`case pg_catalog.num_nulls(${value}) when 0
         then pg_catalog.json_build_array(${value}) end`
     default:

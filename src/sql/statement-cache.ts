@@ -8,7 +8,7 @@ type Statements = readonly CompiledStatement[]
 
 interface Kept {
   readonly statements: Statements
-  /** What is known about types. If one of them is read again, it is another object. */
+  /** What is known about types. If one of them has changed, it is another object. */
   readonly types: readonly unknown[]
 }
 

@@ -70,7 +70,7 @@ function findProblem (
   plan: Plan,
   { findFunction, ...batch }: CitusBatch
 ): string | undefined {
-  // Their checks are functions that Citus does not run on workers.
+  // $append and $merge are checked by functions that Citus does not run on workers.
   const refused = assignmentsOf(node).find(({ modifier }) => isJoining(modifier))
   if (refused !== undefined) {
     return `Citus cannot run "${refused.modifier}" on column "${refused.column}". Read the ` +
@@ -161,13 +161,12 @@ export const inlinesFunction = sql`(c.relkind operator(pg_catalog.=) 'v' and exi
     join pg_catalog.pg_language as l on l.oid operator(pg_catalog.=) f.prolang
     where ${inlined}))`
 
-// Sets on the workers of Citus what policies and values depend on. Settings made by `set_config`
-// stay on the coordinator; Citus repeats only SET LOCAL on every worker of the transaction.
-
 /**
- * Builds the statements that set on workers what policies and values depend on. They are utility
- * statements, so no function can replace them. Workers also apply the settings of the role, because
- * Citus logs in there as the role; only the timeouts override them.
+ * Builds the statements that set on workers what policies and values depend on. Settings made by
+ * `set_config` stay on the coordinator; Citus repeats only SET LOCAL on every worker of the
+ * transaction. These are utility statements, so no function can replace them. Workers also apply
+ * the settings of the role, because Citus logs in there as the role; only the timeouts override
+ * them.
  */
 export function workerSettings (
   session: Session,

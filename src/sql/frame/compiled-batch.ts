@@ -31,7 +31,7 @@ export interface CompiledBatch {
   readonly workerSession?: ((connection: ConnectionFacts) => readonly Statement[]) | undefined
   /** Returns the same batch with its operations one by one, for an engine that needs that. */
   readonly oneByOne?: (engine: EngineName) => CompiledBatch
-  /** The operations one by one, in place of `operations`; undefined: all are sent at once. */
+  /** The operations one by one, instead of `operations`; undefined: all are sent at once. */
   readonly separate?: (() => SeparateBatch) | undefined
   /** Whether the batch can write. Then the session returns the id of the transaction. */
   readonly writes?: boolean
@@ -64,7 +64,7 @@ export interface TypesQuery {
 
 /** Types that are read before a batch begins. The operations are compiled for those known. */
 export interface LearnedTypes {
-  /** Returns the query of those that are not known, or not for a minute, if there are any. */
+  /** Returns the query of those that are not known or were read a minute ago, if there are any. */
   readonly unknown: () => TypesQuery | undefined
   readonly tables: readonly TableName[]
   /** Returns the first name of the batch that the database does not have, if there is one. */
@@ -72,7 +72,7 @@ export interface LearnedTypes {
   /** Returns the query of those that should be read again while batches go on, if there are any. */
   readonly aging: () => TypesQuery | undefined
   /**
-   * Returns the query of all of them, which reads the functions of rows in place of the code that
+   * Returns the query of all of them, which reads the functions of rows instead of the code that
    * operations can run.
    */
   readonly all: () => TypesQuery
@@ -84,8 +84,8 @@ export interface LearnedTypes {
 }
 
 /**
- * The batch without its operations. In their place it has a statement that fails: because the role
- * may not use the schema of these tables, or with `refused`.
+ * Returns the batch with a statement that fails instead of its operations: because the role may not
+ * use the schema of these tables, or by raising `refused`.
  */
 export function refuseOperations (
   batch: CompiledBatch,

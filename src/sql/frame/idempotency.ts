@@ -126,9 +126,10 @@ export function storeStatement (
 /**
  * Returns a query with one row per operation: what differs from the request that stored the key
  * (`claims`, `request` or `nothing`), whether the key was still valid `secondsAgo`, the result, the
- * id of the transaction that stored it, the next id; see addEpoch, and `eachClaim` of the owner.
- * There is no row for an unknown key. An expired key is known until its row is deleted. A row of an
- * earlier version has only the hash of that version, or no claims to compare.
+ * id of the transaction that stored it and the next id (see addEpoch), `eachClaim` of the owner,
+ * and whether the server has synchronous standbys. There is no row for an unknown key. An expired
+ * key is known until its row is deleted. A row of an earlier version has only the hash of that
+ * version, or no claims to compare.
  */
 export function answerText (
   { principal, claims, earlierClaims, text, fingerprint }: Key,

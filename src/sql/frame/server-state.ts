@@ -61,8 +61,7 @@ export const FAIL_ON_STANDBY =
  * Returns the position after everything that was committed so far. It counts what is inserted and
  * not yet on disk, because `synchronous_commit` may be off. Directly behind the header of a page,
  * it returns the end of the page before: PostgreSQL has already skipped the header, so its own
- * position is ahead of every record. It runs as the login role, so it names all operators with
- * their schema.
+ * position is ahead of every record.
  */
 export const POSITION = `select (p.lsn operator(pg_catalog.-)
   case when p.used operator(pg_catalog.=) any ('{24,40}') then p.used else 0 end)::pg_catalog.text

@@ -161,7 +161,10 @@ export const encodingStatement: Statement = {
   prepare: true
 }
 
-/** RESET ALL removes all settings at once that the startup message does not have. */
+/**
+ * Raises `reset` if the request id is gone: RESET ALL removes all settings that the startup message
+ * does not have.
+ */
 const keptResults = sql`case when coalesce(pg_catalog.current_setting(${REQUEST_ID}, true), '')
   operator(pg_catalog.=) '' then ${raise('reset')} end`
 
@@ -272,7 +275,7 @@ function timeoutName (server: ServerFacts | undefined): string {
 }
 
 /**
- * The role, but for the login role '', which is the name of no role. The server checks this,
+ * The role, or for the login role '', which is the name of no role. The server compares them,
  * because a pooler may log in with another name than the URL has.
  */
 function checkedRole (role: string): Fragment {

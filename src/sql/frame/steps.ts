@@ -40,7 +40,7 @@ export interface Step {
   readonly place: Place
   /**
    * What its answer means; undefined: only whether it succeeded counts. `part`: that of an
-   * operation which is sent alone, in one or more statements.
+   * operation which is sent alone, in one or more statements. `again`: the session is set again.
    */
   readonly answer?: 'begin' | 'claim' | 'session' | 'operation' | 'part' | 'again'
 }
@@ -199,9 +199,9 @@ export function buildReset ({ server }: ResetFacts): readonly [string, ...EndPar
 }
 
 /**
- * Whether the end follows the operations without a Sync, and the reset, if there is one, follows
- * the end in one text, of which nothing runs after a COMMIT that fails. It saves the server an
- * answer. A pooler may not understand it.
+ * Whether the end follows the operations without a Sync, which saves the server an answer, and
+ * whether the reset, if there is one, is in the same text as the end. Nothing of that text runs
+ * after a COMMIT that fails. A pooler may not understand either.
  */
 export function isJoined (
   { returnsPosition = false }: CompiledBatch,
