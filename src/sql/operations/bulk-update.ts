@@ -6,7 +6,7 @@
  * `x0` has the rows of the group: their position in `values`, their keys, and their new values or
  * the operands of modifiers. They have the types of the columns without length, precision or
  * domain, so that a key compares like the operand of a condition; an assignment converts to the
- * exact type. Conditions on a CTE can use an index.
+ * exact type. Although `x0` is a CTE, the comparison of keys can use an index of the table.
  */
 import { modifiers, type Modifier } from '../../../schemas/modifier.ts'
 import {

@@ -123,11 +123,11 @@ function nameKeys (
 }
 
 /**
- * The same without composite values, which a worker of Citus cannot send: rows are JSON. It joins
- * the rows of a shard on its worker. Each level reads its rows and those that belong to them in
- * one query, because the result of a subquery with a limit is not on the shards. The rows are added
- * up at the end, and members with several rows for `one` are refused there: a worker also reads the
- * members of rows beyond the limit:
+ * Builds such a select without composite values, which a worker of Citus cannot send: rows are
+ * JSON. It joins the rows of a shard on its worker. Each level reads its rows and those that belong
+ * to them in one query, because the result of a subquery with a limit is not on the shards. The
+ * rows are added up at the end, and members with several rows for `one` are refused there: a worker
+ * also reads the members of rows beyond the limit:
  *
  *     select s.row from (
  *       select q.row, sum(q.n) over (rows unbounded preceding) as total, q.several from (

@@ -1,6 +1,6 @@
 /**
- * What an operation is without values of row types, as statements that are sent one by one need it:
- * Citus has other ones on each worker.
+ * Rewrites an operation for statements that are sent one by one, so that it needs no values of row
+ * types: on Citus, each worker has other row types.
  */
 import type { InsertNode, OutputColumn, PlanNode } from '../../plan/nodes.ts'
 import { ALL_COLUMNS } from '../../plan/output.ts'
@@ -10,10 +10,10 @@ const WHOLE: readonly OutputColumn[] = [
 ]
 
 /**
- * Returns the operation with `*` where it returns whole rows, and a select with a limit: of several
- * shards, Citus merges a subquery without one into the conversion to JSON, which then loses the
- * order and names columns `f1`, `f2`, …. `maxRows`: MAX_ROWS. A statement reads one row more, to
- * find out whether there are too many.
+ * Returns the operation with `*` where it returns whole rows, and a select with a limit: over
+ * several shards, Citus merges a subquery without one into the conversion to JSON, which then loses
+ * the order and names columns `f1`, `f2`, …. `maxRows`: MAX_ROWS. A statement reads one row more,
+ * to find out whether there are too many.
  */
 export function toPlain (node: PlanNode, { maxRows }: { readonly maxRows: number }): PlanNode {
   const { output = WHOLE } = node

@@ -16,7 +16,7 @@ interface Known {
 interface CodeTest {
   /** Whether it can, whatever it reads: it is a call or a write. */
   readonly writes: (node: PlanNode) => boolean
-  /** Whether what it reads is code. */
+  /** Whether what it reads can run code. */
   readonly reads: (node: PlanNode, statement: { readonly text: string }) => boolean
 }
 

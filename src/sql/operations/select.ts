@@ -45,7 +45,7 @@ export interface RowSource {
   readonly more?: Fragment
   /** Further conditions. */
   readonly also?: readonly Fragment[]
-  /** Joins of whole rows, which take the place of the guard. */
+  /** Joins after the table, instead of the guard, if the operation returns whole rows. */
   readonly joins?: Fragment
 }
 

@@ -82,6 +82,7 @@ export interface ValueIssue {
    * - `list`: `type` takes one value, and this is an array or an object
    * - `array`: `type` takes an array, and this is an object, a number or a boolean
    * - `json`: `type` is a composite, and this is an array or an object
+   * - `dimension`: this is the first element of an array of JSON, and a list; see WriteProblem
    * - `type`: the type of this parameter of a function is not known
    * - `null`: this is the JSON null, and `type` is neither json nor jsonb
    * - `key`: this is NULL, and a part of a key
@@ -108,8 +109,8 @@ export interface ValueIssue {
 }
 
 /**
- * An expression of type text that fails when it is evaluated. It is a single function
- * call: many statements contain it, few fail, and PostgreSQL prepares each call at every execution.
+ * An expression of type text that fails when it is evaluated. It is a single function call: many
+ * statements contain it, few fail, and PostgreSQL prepares each call at every execution.
  */
 export function raise (kind: SettingKind | 'bytes'): Fragment {
   return raised.get(kind) as Fragment
@@ -216,8 +217,8 @@ const JOIN_OPERATOR =
 
 /**
  * Recognises a type that is no longer the one that was read, and the failure of $append or $merge
- * for a column whose type does not have their operator,
- * or can be cast to several types that have it ("char").
+ * for a column whose type does not have their operator, or can be cast to several types that have
+ * it ("char").
  */
 function readMissingOperator (error: DatabaseError): RaisedError | undefined {
   const text = textAtError(error)

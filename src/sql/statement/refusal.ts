@@ -1,5 +1,5 @@
 /**
- * Builds the statement that takes the place of the operations if one of them names a table or a
+ * Builds the statement that is sent instead of the operations if one of them names a table or a
  * column that does not exist, or has a value that its type refuses. The session is set before it,
  * so a role that does not exist, or a key that is in use, is reported first.
  */

@@ -102,7 +102,8 @@ export class SeparateBatch {
     if (row === undefined) return filled
     const { plan } = this.#separate.statements[statement] as SeparateStatement
     const hasRows = plan.operations[0]?.kind === 'insert'
-    // An update of one row has its values in no row, and an insert those of `on_conflict`.
+    // The places of an update of one row have no row yet. In an insert, those without one belong to
+    // `on_conflict`, and to no row.
     const toRow: ToRow = place =>
       place.at === undefined && (place.row !== undefined || !hasRows) ? { ...place, row } : place
     return { ...filled, toRow, refused: filled.refused?.map(toRow) }
@@ -140,7 +141,7 @@ export class SeparateBatch {
     })
   }
 
-  /** Without rows of a parameter, that of a row of NULLs. */
+  /** If a parameter has no rows, returns the statement of a row of NULLs. */
   #foreseeOne (sending: Sending): readonly Statement[] {
     const filled = this.#fillOne(sending, () => null).map(({ statement }) => statement)
     if (filled.length > 0) return filled

@@ -3,8 +3,9 @@
  * JSON array: the values of one column, or whole rows, of all rows or of only the first.
  *
  * The operation that shares a result checks that the rows and columns to which later ones refer
- * exist. The reader cannot: PostgreSQL does not evaluate its subquery if no row needs the value, so
- * a missing row would go unnoticed.
+ * exist: PostgreSQL does not evaluate the subquery of a reader if no row needs the value, so a
+ * missing row would go unnoticed. If the operation returns separate rows, or the reader has `when`
+ * or `$first`, the reader checks the rows in a condition of its own.
  */
 import {
   empty,
@@ -63,7 +64,7 @@ export class SharedResults {
     this.#uses = referenceUses
   }
 
-  /** Returns the shared result in which a reference finds its value, which is read from there. */
+  /** Returns the shared result with the value of a reference, and records that it is read. */
   find ({ source, column: own }: Reference, form: Form): SharedResult {
     const uses = this.#uses.get(source) as readonly ReferenceUse[]
     const read = this.#read.get(source) ?? findRead(uses)

@@ -61,7 +61,7 @@ export class ReadValue {
   }
 }
 
-/** The values of a batch, by the positions that its plan has. */
+/** The values of a batch, by the positions that its plan uses. */
 export type Values = ReadonlyArray<Json | ReadValue>
 
 function valueOf (given: Given, values: Values): Json {
@@ -102,7 +102,7 @@ interface WriteContext {
 function writeRead (value: Json, type: Type, context: WriteContext): string | null {
   const { kind, ...base } = baseOf(type)
   if ('fields' in base) {
-    // The statement may read the text without the fields, by which 5 is five minutes.
+    // Read without the fields, 5 is another value: only `interval minute` reads it as five minutes.
     const written = write(value, type)
     if (!isIssue(written)) return written
   }
@@ -113,7 +113,7 @@ function writeRead (value: Json, type: Type, context: WriteContext): string | nu
 }
 
 /**
- * A parameter with a list of values that only compare, as an array of their texts; see operandSlot.
+ * A parameter with a list of values that are only compared, as an array of texts; see operandSlot.
  * `parts`: lists, of which the values are elements, and single values.
  */
 export function operandListSlot (
@@ -136,7 +136,7 @@ export function operandListSlot (
   return parameter(written)
 }
 
-/** The same as JSON, which PostgreSQL reads in the type. */
+/** A parameter with a list of values as JSON, which PostgreSQL reads in the type. */
 export function listJsonSlot (given: Given, type: Type, place: SlotPlace): Fragment {
   const written: ValueSlot = {
     write (values, refused) {
@@ -186,8 +186,9 @@ function writeTyped (
 }
 
 /**
- * A parameter with an operand of a condition. A single value only compares, so it is sent as it is,
- * or as the integer that it is, and PostgreSQL may refuse it. `type`: undefined if it is not known.
+ * A parameter with an operand of a condition. A single value is only compared, so it is sent as it
+ * is, or as the integer that it is, and PostgreSQL may refuse it. `type`: undefined if it is not
+ * known.
  */
 export function operandSlot (given: Given, type: Type | undefined, place: SlotPlace): Fragment {
   const written: ValueSlot = {
@@ -204,7 +205,7 @@ function writeOperand (
 ): string | null {
   if (type === undefined) return textOf(value)
   const { kind, ...base } = baseOf(type)
-  // Of these types, only a string is a text.
+  // For these types, only a string is already their text.
   const hasParts = (kind === 'array' || kind === 'composite') && typeof value !== 'string'
   if (isNested(value) || hasParts) return writeTyped(value, type, context)
   const isInteger = 'form' in base && base.form === 'integer' && typeof value !== 'string'

@@ -1,7 +1,7 @@
 /**
  * Builds what makes PostgreSQL skip an operation (`when`), and what an operation checks before it
- * reads rows of earlier ones. An operation on which later ones depend in this way publishes the
- * number of its rows in a setting of the transaction.
+ * reads rows of earlier ones. An operation on which later ones depend in this way stores the number
+ * of its rows in a setting of the transaction.
  *
  * The conditions contain no column. PostgreSQL evaluates such a condition once, before it reads a
  * row or computes a value of the query (a one-time filter). The statement triggers of an operation
@@ -44,8 +44,8 @@ export function buildSkipped (node: Pick<PlanNode, 'when'>): Fragment {
 }
 
 /**
- * Builds conditions that are true, or raise `absent`: a row that the operation reads
- * does not exist. An operation that is skipped reads nothing.
+ * Builds conditions that are true, or raise `absent`: a row that the operation reads does not
+ * exist. An operation that is skipped reads nothing.
  */
 export function buildRequirements (
   node: Pick<PlanNode, 'when'>,
@@ -55,7 +55,7 @@ export function buildRequirements (
   return [...requirements.values()].map(({ anyOf }, i) => {
     const exists = join(anyOf.map(({ reference, rows }) => hasRows(reference, rows)), sql` or `)
     const { reference: { source } } = anyOf[0] as Requirement['anyOf'][number]
-    // Not a constant; see raiseNumber.
+    // An expression that is not a constant; see raiseNumber.
     const position = sql`${countOf(source)} operator(pg_catalog.*) 0 operator(pg_catalog.+) ${
       integer(i + 1)
     }`
