@@ -5,7 +5,7 @@ import { LRUCache } from 'lru-cache'
 import { tableKey } from '../../plan/name.ts'
 import type { TableName } from '../../plan/nodes.ts'
 
-/** What the catalogue says about a name is read again before it is this old. */
+/** A batch uses nothing that was read this long ago: it is read again before. */
 const MAX_AGE_MS = 60_000
 
 /** From this age on it is read again, while batches go on with what is known. */
@@ -61,7 +61,7 @@ export class CatalogueCache<Value extends object> {
     return this.#entries.get(tableKey(name))?.value
   }
 
-  /** Whether a name must be read before it is used: it is not known, or not for too long. */
+  /** Whether a name must be read before it is used: it is not known, or was read too long ago. */
   isUnknown (name: TableName): boolean {
     const entry = this.#entries.get(tableKey(name))
     return entry === undefined || performance.now() - entry.readAt >= MAX_AGE_MS

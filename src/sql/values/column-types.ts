@@ -40,7 +40,7 @@ export interface TableColumns extends ReadonlyMap<string, Column> {
   readonly standsAlone?: boolean | undefined
   /**
    * The names of functions that take its row; see row-functions.ts. Undefined: not read. No
-   * statement depends on them, so the table is the same when they are others.
+   * statement depends on them, so they are replaced in the same object.
    */
   functions?: ReadonlySet<string>
   /** The code of the database that operations can run. Undefined: they can run any. */

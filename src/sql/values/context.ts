@@ -23,7 +23,7 @@ export interface CompileOptions {
   /** Also keeps each result in a setting of the transaction, for storeStatement. */
   readonly keep?: boolean
   /**
-   * Returns the query plan of each operation, in place of its rows: `[{"Plan": {…}}]`. No operation
+   * Returns the query plan of each operation instead of its rows: `[{"Plan": {…}}]`. No operation
    * is skipped.
    */
   readonly explain?: boolean

@@ -127,8 +127,8 @@ export class DocumentWriter {
 }
 
 /**
- * Whether PostgreSQL takes the first element of an array of JSON for a dimension of the array, or
- * that of a list that is a dimension itself.
+ * Whether PostgreSQL takes an array for a dimension: `value` itself, the first element of an array
+ * of JSON; or with `isDimension`, the first element of the list `value`, also if the list is empty.
  */
 function hasDimension (value: Json, isDimension: boolean): boolean {
   return Array.isArray(value) &&

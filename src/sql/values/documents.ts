@@ -21,7 +21,8 @@ import type { References } from './references.ts'
 const MAX_CONCATENATED = 8
 
 /**
- * Instead of the number of a shared result: its elements are the lists and the values of `$first`.
+ * Instead of the number of a shared result: for values that are not an element of one as it is,
+ * such as lists and the values of `$first`.
  */
 const OTHERS = -1
 

@@ -220,7 +220,7 @@ function delimiterFor (
   return delimiterOf(path.resultType === 'column' ? columns.typeOf(path.column) : undefined)
 }
 
-/** A constant is part of the plan. */
+/** The value of a literal that is written as a constant. The plan contains it. */
 function constantOf (literal: Literal): Exclude<Json, null> {
   return (literal as { readonly value: Exclude<Json, null> }).value
 }

@@ -45,7 +45,7 @@ function readSource (node: PlanNode, findColumns: FindColumns): SourceColumns {
   const { output } = node
   const columns = node.kind === 'call' ? undefined : findColumns(node.table)
   const hasAll = output === undefined || output.some(isAllColumns)
-  // Both lists come from the client.
+  // A map, because both lists come from the client and may be long.
   const byName = new Map(output?.map(column => [column.name, column]))
   const own = hasAll ? columns?.keys() : []
   const has = (name: string): boolean =>

@@ -1,5 +1,5 @@
 /**
- * Builds rows that are stored.
+ * Builds the rows of an insert that a statement takes together, as arrays or as JSON.
  */
 import {
   empty,
@@ -18,7 +18,7 @@ import { nameWritten } from './value-type.ts'
 
 const COMMA = sql`, `
 
-/** Rows that are stored. */
+/** SQL of the rows to store: their source, and an expression for each column. */
 export interface StoredRows {
   /** What follows FROM; its rows are `x`. */
   readonly from: Fragment
@@ -41,7 +41,7 @@ function findSame (
 ): ReadonlyMap<string, Reference> | undefined {
   const same = new Map<string, Reference>()
   const { references } = rows
-  // By far most rows have none.
+  // Most rows have none.
   if (references.length === 0) return same
   for (const column of columns) {
     const all = findReferences(rows, column) ?? []
@@ -56,7 +56,7 @@ function findSame (
   return same.size * positions.length === references.length ? same : undefined
 }
 
-/** Builds rows that are stored. `asArrays`: each column may be a parameter. */
+/** `asArrays`: each column may be a parameter. */
 export function buildStoredRows (
   group: RowGroup,
   values: TypedValues,

@@ -130,7 +130,7 @@ export class TypedReferences {
     })
   }
 
-  /** `kind`: the kind of a part of the row `r`, which must not be an array. */
+  /** Refuses JSON with an array in one place. `kind`: the JSON type of this part of the row `r`. */
   #refuseArray (
     json: Fragment,
     kind: Fragment,
@@ -202,8 +202,8 @@ export class TypedReferences {
   }
 
   /**
-   * The form in which the value of one reference is shared as it is read, boxed or for a type;
-   * undefined: in none, or the reference is none to one value or one row.
+   * The form in which a value or row is shared exactly as it is read, boxed or for a type.
+   * Undefined: there is no such form.
    */
   formOf (
     reference: Reference,

@@ -558,7 +558,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
       // PostgreSQL finds out whether the column is json or jsonb. The result has the type of the
       // column.
       const value = sql`${this.row}.${identifier(column)}`
-      // Not a constant; see raiseNumber.
+      // An expression that is not a constant; see raiseNumber.
       const issue = sql`${text} operator(pg_catalog.||)
         pg_catalog.left(pg_catalog.pg_typeof(${value})::pg_catalog.text, 0)`
       const failure = isRefused && this.#call === undefined
