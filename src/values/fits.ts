@@ -44,7 +44,7 @@ function isLonger (text: string, length: number): boolean {
   return text.length > 2 * length || [...text].length > length
 }
 
-/** Makes a Fit of what finds what is dropped. */
+/** Returns a Fit that refuses what `findDropped` finds. */
 function refuse (findDropped: (text: string, type: BaseType) => WriteProblem | undefined): Fit {
   return (text, type) => {
     const dropped = findDropped(text, type)

@@ -5,7 +5,7 @@ import type { BaseType } from '../catalogue/type.ts'
 import { issueOf, type WriteIssue } from './issue.ts'
 import { MAX_PRECISION } from './time-text.ts'
 
-/** What PostgreSQL stores of an interval, and whether it is more than that. */
+/** What PostgreSQL stores of an interval. `rest`: 1 if a part of a microsecond is left. */
 type Part = 'months' | 'days' | 'microseconds' | 'rest'
 type Sums = Record<Part, bigint>
 
@@ -44,8 +44,8 @@ const FRACTION = /\.|e[+-]?\d/
 const MAX_LENGTH = 255
 
 /**
- * Returns the text that a type without fields reads as this type reads `text`, or what it would
- * drop. PostgreSQL reads a number without a unit, and two numbers with a colon, by the fields.
+ * Returns a text that means the same without the fields of the type, or what the type would drop.
+ * PostgreSQL reads a number without a unit, and two numbers with a colon, by the fields.
  */
 export function fitInterval (text: string, type: BaseType): string | WriteIssue {
   const { fields, precision = MAX_PRECISION } = type

@@ -68,7 +68,7 @@ export function writeMember (
   return isKept ? value : text
 }
 
-/** Whether the text of most values is known without a look at it: 10 000 rows have many. */
+/** Whether a value is known to be its own text, a quick check: 10 000 rows have many values. */
 function isSame (value: Exclude<Json, null>, type: BaseType): boolean {
   return typeof value !== 'object' &&
     (isLossless(type) || (type.form === 'integer' && !isFraction(value)))
@@ -224,14 +224,14 @@ function writeComposite (value: Exclude<Json, null>, type: CompositeType): strin
   return `(${texts.join(',')})`
 }
 
-/** NULL is no text at all. */
+/** Writes an attribute. For NULL, there is nothing between the commas. */
 function writeAttribute (object: JsonObject, name: string, type: Type): string | WriteIssue {
   const value = has(object, name) ? object[name] as Json : null
   const text = write(value, type)
   return text === null ? '' : quote(value, text)
 }
 
-/** Writes a range with two bounds that belong to it, as its text does: `[1,5]`. */
+/** Writes a range that includes both of its bounds: `[1,5]`. */
 function writeRange (
   value: readonly Json[] | JsonObject,
   type: RangeType
