@@ -59,7 +59,7 @@ export class Answers {
     const columns = readRow(body, 3)
     if (answer === 'session') this.#readTransactionId(columns)
     if (answer === 'operation') this.#serverTimes = readStatementTimes(columns)
-    // All but the operations return NULL.
+    // Statements other than operations may return NULL.
     const cell = columns[0] ?? NO_VALUE
     if (READS_ROWS.has(answer) && this.#sink !== undefined) return this.#sink.write(cell)
     this.#cells.push(cell)

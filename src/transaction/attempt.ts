@@ -98,8 +98,9 @@ export function startAttempt (
 const UNCOUNTED_BYTES = 16 * 1024 * 1024
 
 /**
- * The callback of `begin`. It reaches no attempt, as postgres.js keeps it in functions that are
- * garbage only for a major collection: 18 KB of each batch outlived all minor ones.
+ * The callback of `begin`. It has no reference to the attempt, because postgres.js keeps it in
+ * functions that only a major garbage collection frees: 18 KB of each batch outlived all minor
+ * ones.
  */
 function callbackOf (state: ConnectionState): () => Promise<void> | undefined {
   return () => state.transaction?.()
@@ -257,7 +258,7 @@ class Attempt implements AnswerHandler {
     this.#connection.prepared.replaced.shift()
   }
 
-  /** A failover may lose it, so its state is looked up, as after a lost connection. */
+  /** A failover may lose the transaction, so its state is looked up, as after a lost connection. */
   unreplicated (): void {
     destroyConnection(this.#connection)
   }
@@ -387,8 +388,8 @@ class Attempt implements AnswerHandler {
   }
 
   /**
-   * Resets the connection after a COMMIT that failed, and with it the text that resets, or after
-   * code that the catalogue did not show. Its answers are like those after COMMIT.
+   * Resets the connection if COMMIT failed, and with it the reset in the same text, or if code that
+   * the catalogue did not show has changed the session. The answers are like those after COMMIT.
    */
   #reset (): void {
     this.#isReset = true
@@ -441,7 +442,7 @@ class Attempt implements AnswerHandler {
     } else if (codeOf(refusal) === SqlState.feature_not_supported) this.#begin = 'standby'
     if (this.#progress === 'ended') this.#commit()
     if (this.#break !== 'protocol') this.#resolveFailure()
-    // It counts if nothing was resolved before.
+    // It has no effect if the outcome was resolved before.
     if (this.#progress !== 'committed') this.#outcome.resolve(this.#describeLoss())
     // After a refusal postgres.js does not use the connection again, and queries on it would wait
     // for ever.

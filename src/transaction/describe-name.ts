@@ -56,7 +56,7 @@ function helpWithColumn (column: string, columns: readonly string[]): string {
   return near === undefined ? '' : didYouMean(near)
 }
 
-/** SQL for an aggregate in place of a column. */
+/** SQL for an aggregate instead of a column. */
 const AGGREGATE_CALL = new RegExp(`^(?:${aggregateNames.join('|')})\\s*\\(`, 'i')
 
 function didYouMean (name: string): string {

@@ -175,7 +175,7 @@ function conclude (
   throw failure(performance.now() >= softDeadline ? 'deadline_exceeded' : 'database_unavailable')
 }
 
-/** What a failure shows in an attempt whose types were outdated depends on them. */
+/** Replaces the error of an attempt whose types were outdated, which may be the cause. */
 const TYPES_CHANGED = {
   code: SqlState.serialization_failure,
   message: 'The columns or functions of the batch were changed during each of its attempts.'
@@ -184,7 +184,7 @@ const TYPES_CHANGED = {
 const STANDBY = 'the server is a standby: connect to the primary, or list it and set ' +
   'target_session_attrs=primary'
 
-/** One batch on its way through its attempts. */
+/** What all attempts of a batch share. */
 interface Run extends ExecuteOptions {
   readonly pool: ConnectionPool
   readonly batch: CompiledBatch
@@ -309,7 +309,7 @@ function readAgingTypes (pool: ConnectionPool, { types }: CompiledBatch): void {
   }).catch(() => {})
 }
 
-/** If that fails, the connection is lost, and so is the attempt. */
+/** Reads types. If that fails, it closes the connection, so an attempt on it fails as well. */
 export async function readTypes (
   connection: Connection,
   { text, remember }: TypesQuery

@@ -28,8 +28,8 @@ import type { Lost, Committed } from './outcome.ts'
 
 /**
  * `rows lost`: the transaction is committed, but its rows were lost. `rolled back`: it is not in
- * the database and never will be, or it consists of selects. `absent`: it is not in the database
- * yet, but the server may still receive it. A batch with a key can be run again anyway.
+ * the database and never will be, or it changes nothing. `absent`: it is not in the database yet,
+ * but the server may still receive it. A batch with a key can be run again anyway.
  */
 export type Verdict =
   | Pick<Committed, 'kind' | 'rows' | 'txid'>

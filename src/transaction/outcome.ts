@@ -97,7 +97,7 @@ export interface Unknown {
 export interface AttemptTimes {
   /** The statements were sent; undefined: they were not. */
   readonly begun?: number | undefined
-  /** The session: role, claims, settings. */
+  /** The session was set: role, claims, settings. */
   readonly sessionSet?: number | undefined
   /** The end of each operation that was answered, in their order; see settleTimes. */
   readonly operations: readonly number[]

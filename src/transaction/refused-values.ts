@@ -83,7 +83,7 @@ function pathInRows (
   return ['values', row ?? group.positions[0] as number, member, ...modifierIn({ modifier })]
 }
 
-/** The step of a path that a modifier is; a value itself has none. */
+/** The step of a modifier in a path; a plain value has none. */
 function modifierIn (
   { modifier = '$value' }: Partial<Pick<RowField, 'modifier'>> = {}
 ): readonly string[] {

@@ -68,7 +68,7 @@ interface Rule {
   readonly spends: Exclude<keyof RetryBudget, 'softDeadline'>
   /** See Retry. */
   readonly unprepared?: true
-  /** See Retry; by default that of each error. */
+  /** See Retry; by default every failure is one. */
   readonly isAnswer?: (outcome: AttemptOutcome) => boolean
   /** The next attempt waits, and longer each time. */
   readonly pauses?: true

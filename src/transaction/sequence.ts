@@ -220,7 +220,7 @@ function raise (kind: RaisedError['kind'], value = 0, issue?: RaisedError['issue
   return { error: REFUSED, raised: { kind, value, ...issue && { issue } } }
 }
 
-/** As PostgreSQL refuses it. */
+/** The error of PostgreSQL for such rows in one statement. */
 const SECOND_TIME = {
   code: SqlState.cardinality_violation,
   message: 'ON CONFLICT DO UPDATE command cannot affect row a second time'
