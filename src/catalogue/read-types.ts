@@ -105,7 +105,7 @@ export function readTypes (rows: readonly TypeRow[], schema: string): FindType {
     if (row?.[1] === 'c' && parts.length <= MAX_ATTRIBUTES) {
       const attributes = new Map<string, Type>()
       const composite: Type = { ...named, kind: 'composite', relation: row[9], attributes }
-      // First, in case that a type contains itself.
+      // Before its attributes are read, because a type can contain itself.
       known.set(key, composite)
       for (const [name, part, partModifier] of parts) {
         attributes.set(name, find(part, partModifier))

@@ -162,7 +162,7 @@ const MAX_LISTED = 10
 /** Longest unknown name that a message quotes. */
 const MAX_NAME_LENGTH = 63
 
-/** Says why the name in a reference is no earlier operation. */
+/** Explains why no earlier operation has the name in a reference. */
 function describeUnknown (text: string, name: string, known: KnownOperations): string {
   const reason = describeOrder(name, known)
   if (reason !== undefined) return `${reason} ${plainTextHint}`
@@ -173,13 +173,13 @@ function describeUnknown (text: string, name: string, known: KnownOperations): s
   return `${problem} ${listEarlier([...known.earlier.keys()])} ${plainTextHint}`
 }
 
-/** Says why the name of an operation, which is not part of a reference, is no earlier one. */
+/** Explains why no earlier operation has a name that is not part of a reference. */
 export function describeUnknownOperation (name: string, known: KnownOperations): string {
   return describeOrder(name, known) ??
     `Unknown operation "${name}". ${listEarlier([...known.earlier.keys()])}`
 }
 
-/** Says that the name is that of this operation or a later one; otherwise undefined. */
+/** Returns the message for the name of this operation or of a later one; otherwise undefined. */
 function describeOrder (
   name: string,
   { earlier, ids }: KnownOperations

@@ -114,7 +114,7 @@ export function changesKey ({ conflict }: InsertNode): boolean {
   return 'constraint' in target || set.some(({ column }) => target.columns.includes(column))
 }
 
-/** Whether an insert stores several rows of the request, a statement for each of them. */
+/** Whether an insert has several rows, each of which becomes a statement. */
 function hasSeveralRows (node: InsertNode, isUpload: boolean): boolean {
   const { groups, query } = node
   if (query !== undefined || changesKey(node)) return false

@@ -79,7 +79,7 @@ const LEAVE_OUT = 'Leave the column out: the database sets it.'
  * column "t.sku".`
  */
 export function describeHint ({ code, hint, position }: DatabaseError): string | undefined {
-  // PostgreSQL's is "Use OVERRIDING SYSTEM VALUE to override."
+  // The hint of PostgreSQL is "Use OVERRIDING SYSTEM VALUE to override."
   if (code === SqlState.generated_always) return LEAVE_OUT
   return position === undefined
     ? hint
@@ -104,7 +104,7 @@ export function describeGrant (
     : `a privilege is missing: ${grant}`
 }
 
-/** What an operation needs beside SELECT. */
+/** The privileges that an operation needs in addition to SELECT. */
 function findPrivileges (node: Exclude<PlanNode, CallNode>): string {
   switch (node.kind) {
     case 'insert':

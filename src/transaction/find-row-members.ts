@@ -16,8 +16,9 @@ export interface FoundMembers {
 }
 
 /**
- * Types that are not known are read first. Throws `overloaded`, `database_unavailable` or
- * `deadline_exceeded` if there is no connection until `deadline`, a time of performance.now().
+ * Returns what the statements of an upload take of its rows. Types that are not known are read
+ * first. Throws `overloaded`, `database_unavailable` or `deadline_exceeded` if there is no
+ * connection until `deadline`, a time of performance.now().
  */
 export async function findRowMembers (
   plan: Plan,

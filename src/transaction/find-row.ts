@@ -25,7 +25,7 @@ const VIOLATIONS: ReadonlySet<string> = new Set([
 ])
 
 export interface FoundRow {
-  /** In `values`. */
+  /** Its position in `values`. */
   readonly position: number
   /** It is the only one. */
   readonly isOnly: boolean

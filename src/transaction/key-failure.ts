@@ -1,6 +1,5 @@
 /**
- * Resolves the failure of a batch with an idempotency key: a stored response is the outcome,
- * whatever has failed.
+ * Resolves the failure of a batch with an idempotency key.
  */
 import { failure, quote, withReason, type Failure } from '../errors/catalogue.ts'
 import type { DatabaseError } from '../errors/database-error.ts'

@@ -81,7 +81,7 @@ export async function resolveLostCommit (
   return await searchUntil(pool, until, find) ?? { kind: 'unknown' }
 }
 
-/** Repeats a search until it finds something; undefined: it does not until `until`. */
+/** Repeats a search until it finds something; undefined: it has not found anything by `until`. */
 export async function searchUntil<Result> (
   pool: ConnectionPool,
   until: number,

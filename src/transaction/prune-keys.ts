@@ -32,7 +32,7 @@ const BATCH_ROWS = 1000
 /** Longest run, for connections that do not respond any more. */
 const TIMEOUT_MS = 60_000
 
-/** Starts to prune. A run that fails without a connection is repeated at the next time. */
+/** Starts to prune. A run that gets no connection is repeated after the next pause. */
 export function startKeyPruner ({ target, everyMs, onRefused }: KeyPrunerOptions): KeyPruner {
   const stopped = new AbortController()
   const { signal } = stopped

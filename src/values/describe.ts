@@ -45,7 +45,7 @@ export function describeIssue ({ problem, path, type }: WriteIssue, help?: strin
   }
 }
 
-/** Describes a list or an object for a type that takes none. Values and references may be one. */
+/** Describes a list or an object, of the request or of a reference, for a type that takes none. */
 export function describeList (type: string, help?: string): string {
   return `the type ${type} takes one value, not an array or an object. ${
     help ?? 'To store JSON text, send it as a string.'

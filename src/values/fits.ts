@@ -86,7 +86,7 @@ export const FITS: Readonly<Partial<Record<Form, Fit>>> = {
   interval: fitInterval
 }
 
-/** Whether a type drops nothing from any text: without their limits, these two do not either. */
+/** Whether a type drops nothing from any text: only a limit makes numeric and characters do so. */
 export function isLossless ({ form, scale, length }: BaseType): boolean {
   return FITS[form] === undefined || (form === 'numeric' && scale === undefined) ||
     (form === 'characters' && length === undefined)

@@ -25,7 +25,7 @@ import type { Type } from '../catalogue/type.ts'
  * - `clock`: the time of a date
  * - `fields`: what is smaller than the last field of an interval
  * - `form`: perhaps a part of a text that is not understood
- * - `parts`: perhaps a part of a text that is too long to look at each of them
+ * - `parts`: perhaps a part of a text that is too long to check each of its parts
  */
 export type WriteProblem =
   | 'member'

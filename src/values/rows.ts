@@ -70,7 +70,7 @@ export function findWritten (
   return written.find(rows => areWrittenFor(rows.members, members))?.text
 }
 
-/** Leaves out members for which rows that are written for others serve as well. */
+/** Leaves out members if rows that are written for others of the list are written for them, too. */
 export function distinctMembers (all: readonly RowMembers[]): readonly RowMembers[] {
   const kept: RowMembers[] = []
   for (const members of all) {
@@ -79,7 +79,7 @@ export function distinctMembers (all: readonly RowMembers[]): readonly RowMember
   return kept
 }
 
-/** Whether rows that are written for the one are those for the other. */
+/** Whether rows that are written for `one` are also written for `other`. */
 function areWrittenFor (one: RowMembers, other: RowMembers): boolean {
   const types = new Map(one.map(({ name, type }) => [name, type]))
   return other.every(({ name, type }) => isDeepStrictEqual(types.get(name), type))

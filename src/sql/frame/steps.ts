@@ -175,7 +175,7 @@ function storeSteps (store: Statement, { role }: CompiledBatch): readonly Step[]
 const RESET = 'set session authorization default; reset all; discard temp; discard sequences; ' +
   'close all; unlisten *'
 
-/** Behind a pooler, which may understand no FunctionCall, other clients get the connection. */
+/** Behind a pooler, which may not know FunctionCall, other clients get the connection as well. */
 const RESET_SHARED = `${RESET}; select pg_catalog.pg_advisory_unlock_all(); deallocate all; commit`
 
 /**

@@ -160,7 +160,7 @@ export function raiseText (kind: 'value', text: Fragment): Fragment {
   return raiseNumber(kind, sql`pg_catalog.encode(pg_catalog.convert_to(${text}, 'UTF8'), 'hex')`)
 }
 
-/** Raises a failure that the request shows. */
+/** Raises an issue that is known when the statement is compiled. */
 export function raiseIssue (issue: ValueIssue): Fragment {
   return raiseText('value', parameter(JSON.stringify(issue)))
 }

@@ -48,7 +48,7 @@ export function fillStatement (compiled: CompiledStatement, values: Values): Sta
   return { ...compiled, compiled, parameters, refused }
 }
 
-/** Where the value of a parameter stands; undefined: it is no value, or several. */
+/** The place of the value of a parameter; undefined: it has none, or several. */
 export function placeOfParameter (
   { compiled, toRow }: Statement,
   number: number

@@ -42,7 +42,7 @@ export class DocumentWriter {
     this.#needs = needs
   }
 
-  /** Writes JSON for a type. With references, that is one other than json and jsonb. */
+  /** Writes JSON for a type. If it contains references, the type is neither json nor jsonb. */
   write (value: Json, type: Type, place: ReferencePlace): Json {
     const report = (issue: WriteIssue): unknown => this.#needs.refused.push({ ...place, issue })
     if (this.#references.length === 0) return writeMember(value, type, report)

@@ -75,7 +75,7 @@ export class TypedReferences {
   jsonOf (reference: Reference, type: Type, place: ReferencePlace): Fragment {
     const { parameter: of } = reference
     if (of !== undefined) {
-      // One that is stored is written where it stands; see buildDocument.
+      // A stored parameter is written in its document instead; see buildDocument.
       const text = operandSlot(of, withoutLimits(type), place)
       return sql`pg_catalog.to_json(${text}::pg_catalog.text)`
     }
