@@ -5,7 +5,7 @@ import { identifier, integer, sql, type Fragment } from '../fragment/fragment.ts
 import { builtInType, FIRST_READ_OID } from './built-in.ts'
 import type { BaseType, Form, Type } from './type.ts'
 
-/** Further types of a relation are unknown, and the attributes of a composite with more of them. */
+/** Types of a relation beyond these are unknown, and composites with more attributes. */
 const MAX_TYPES = 200
 const MAX_ATTRIBUTES = 200
 

@@ -214,7 +214,7 @@ class ShapeReader {
   }
 }
 
-/** What takes a list of scalars. */
+/** The kinds of operands that are lists of scalars. */
 const LISTS: ReadonlySet<string> = new Set(['list', 'nonEmptyList', 'keys'])
 
 /** Whether a value is a text or a number; undefined for any other value, such as a reference. */

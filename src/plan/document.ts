@@ -113,7 +113,7 @@ export function planList (operand: Json, place: ListPlace): List {
   const members = operand as readonly Json[]
   for (let i = 0; i < members.length; i++) {
     const member = members[i] as Json
-    // Of half a million plain elements, paths and literals took most of the time.
+    // For half a million plain elements, paths and literals took most of the time.
     if (isPlain(member)) {
       values.push(member)
       continue

@@ -109,7 +109,7 @@ export function readPath (text: string): ColumnPath {
  */
 export type ReadColumn = (text: string, place: Place, meets?: Meeting) => ColumnPath
 
-/** Returns what reads the columns of a table; undefined: those of a function. */
+/** Returns a function that reads names of columns of a table; undefined: of a function's result. */
 export function columnsOf (table: TableName | undefined): ReadColumn {
   return (text, { context, path }) => {
     const found = readPath(text)

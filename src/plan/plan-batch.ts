@@ -49,7 +49,7 @@ export interface PlannedBatch {
   readonly values: readonly Json[]
   /** Whether the plan is kept for other batches of the same shape, and so its statements. */
   readonly isKept: boolean
-  /** How many rows an operation may change that returns none; undefined: MAX_ROWS. */
+  /** Maximum rows of an operation that returns none; undefined: MAX_ROWS. */
   readonly maxChanged?: number
 }
 

@@ -98,7 +98,7 @@ function planOf (plan: Plan, node: PlanNode): Plan {
   }
 }
 
-/** What the service decides from the rows that arrive. */
+/** Removes what the service decides from the rows that arrive. */
 function withoutConditions (node: PlanNode, isRead: boolean): PlanNode {
   const answersCount = !isRead && node.answersCount === true
   return { ...node, when: [], expect: undefined, answersCount }

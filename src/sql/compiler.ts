@@ -274,7 +274,7 @@ function readMode (preferences: Preferences): TransactionMode {
   return wantsQueryPlan(preferences) ? { ...preferences, tx: 'rollback' } : preferences
 }
 
-/** Whether the transaction changes the database, so that it needs an id from its start. */
+/** Whether the transaction can change the database. It then needs an id from its start. */
 function writes (plan: Plan, mode: TransactionMode, key: Key | undefined): boolean {
   if (!mayCommit(mode)) return false
   return key !== undefined || plan.operations.some(({ kind }) => kind !== 'select')

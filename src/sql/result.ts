@@ -136,7 +136,7 @@ const ROW_VALUE = sql`r.*::record`
 const WHOLE_ROW = sql`row`
 const ALL_COLUMNS = sql`*`
 
-/** No column has a name with an arrow. */
+/** No column that is read has a name with an arrow. */
 const JSON_ROW = identifier('->')
 
 /** Returns all rows as one JSON array, after checks of their number. */

@@ -153,7 +153,7 @@ class Attempt implements AnswerHandler {
   #progress: Progress = 'not sent'
   #begin: Begin = 'accepted'
   #break: Break | undefined
-  /** COMMIT has failed, and the connection is not reset. */
+  /** COMMIT has failed, and the connection is not reset yet. */
   #mustReset = false
   /** What resets the connection is sent. */
   #isReset = false

@@ -51,7 +51,7 @@ export interface FailureOptions {
 
 export interface ToFailureOptions extends FailureOptions {
   readonly maxRows: number
-  /** Maximum rows of an operation that returns none; undefined: the same. */
+  /** Maximum rows of an operation that returns none; undefined: `maxRows`. */
   readonly maxChanged?: number | undefined
   readonly maxBytes: number
   /** DB_SCHEMAS */

@@ -9,7 +9,7 @@ import { MAX_PRECISION } from './time-text.ts'
 type Part = 'months' | 'days' | 'microseconds' | 'rest'
 type Sums = Record<Part, bigint>
 
-/** The units: what they are called, and how many of a part one is. */
+/** The units: their names, the part in which one is stored, and how many of that part it is. */
 const UNITS: ReadonlyArray<readonly [names: string, part: Part, size: bigint]> = [
   ['y yr yrs year years', 'months', 12n],
   ['mon mons month months', 'months', 1n],

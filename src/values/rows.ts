@@ -19,7 +19,7 @@ export interface RowMember {
 /** The members of rows that a statement takes. Others are sent as they are. */
 export type RowMembers = readonly RowMember[]
 
-/** What the statements of a batch take of rows, by the positions of these among its values. */
+/** What the statements of a batch take of rows, by the position of the rows among its values. */
 export type MembersByPosition = ReadonlyMap<number, readonly RowMembers[]>
 
 /** Called for a member that does not fit its type. */

@@ -275,7 +275,7 @@ function checkMember (
     return refuse({ ...place, code }, describeUnknown(kind, key, Object.keys(properties)))
   }
   const kind = schema['keys'] as NameKind | undefined
-  // Names of operations in `when`; those of stored JSON have any value.
+  // These are the names of operations in `when`. Members of stored JSON are not counted.
   if (kind === undefined && others[Kind] !== 'Unknown') place.context.count(1, place.path)
   const problem = findNameProblem(kind, key, place)
   if (problem !== undefined) return refuse({ ...place, code: 'member_invalid' }, problem)

@@ -56,7 +56,7 @@ export interface CompiledBatch {
   readonly unprepared?: boolean
 }
 
-/** A query of types in one row, and what keeps that row. */
+/** A query that returns types in one row, and the function that keeps them. */
 export interface TypesQuery {
   readonly text: string
   readonly remember: (row: Readonly<Record<string, string | null>>) => void

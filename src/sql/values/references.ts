@@ -118,7 +118,7 @@ export class References {
     return [...this.#unchecked].map(([source, setting]) => buildExistenceCheck(source, setting))
   }
 
-  /** The value of a reference as text: what its JSON is as text. */
+  /** The value of a reference as text: a string without quotes, any other value as its JSON. */
   textOf (reference: Reference, options: ReadOptions = {}): Fragment {
     const { parameter: of } = reference
     if (of !== undefined) return sql`${plainSlot(of, 'text')}::pg_catalog.text`

@@ -18,7 +18,7 @@ const ANY_ROW = sql`2249, 2276, 2283, 2776, 5077, 5079`
 const needsOneArgument = sql`(f.prokind operator(pg_catalog.=) 'f'
   and f.pronargs operator(pg_catalog.-) f.pronargdefaults operator(pg_catalog.<=) 1)`
 
-/** The type of the first argument. One of VARIADIC is an element of the array. */
+/** The type of the first argument; for VARIADIC, that of an element of the array. */
 const firstType = sql`case
   when f.pronargs operator(pg_catalog.=) 1
     and f.provariadic operator(pg_catalog.<>) 0::pg_catalog.oid then f.provariadic

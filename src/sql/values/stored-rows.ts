@@ -94,7 +94,7 @@ function buildArrays (group: RowGroup, values: TypedValues): StoredRows | undefi
   }
 }
 
-/** The numbers from 1 to that of the rows. */
+/** The numbers from 1 to the number of rows. */
 export function countTo (rows: number): Fragment {
   return sql`pg_catalog.generate_series(1, ${parameter(String(rows))}::pg_catalog.int4)`
 }

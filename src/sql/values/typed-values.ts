@@ -446,7 +446,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   ): Fragment {
     if (path.resultType === 'text') return this.buildReferenceText(reference)
     const { parameter: of } = reference
-    // It takes the type of the expression, of which Citus computes no row of NULLs.
+    // It takes the type of the expression: Citus cannot compute a row of NULLs of that type.
     if (this.plain && of !== undefined && path.example !== undefined) {
       return operandSlot(of, TEXT, { column: path.column, isCompared: true, at })
     }
