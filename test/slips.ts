@@ -158,6 +158,7 @@ export const slips: readonly Slip[] = [
     repair: '"where": {"qty": {"between": [10, 19]}}',
     status: 400,
     code: 'undefined_function',
+    path: ['where', 'qty', 'like'],
     message: '"like" does not work with column "qty": operator does not exist: integer ~~ ' +
       'unknown. A pattern matches only text; use "eq", "in" or "between" for other types.'
   },
