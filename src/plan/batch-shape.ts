@@ -80,6 +80,7 @@ class ShapeReader {
       else if (name === 'where' || name === 'having') this.#addFilter(value)
       else if (name === 'with') this.#addObject(value, (_, read) => this.#addRead(read))
       else if (name === 'after') this.#addArray(value, item => this.#addScalar(item))
+      else if (COUNTS.has(name)) this.#addCount(value)
       else this.#addFixed(value)
     })
   }
@@ -127,8 +128,15 @@ class ShapeReader {
     this.#addObject(read, (name, value) => {
       if (name === 'where' || name === 'having') this.#addFilter(value)
       else if (name === 'with') this.#addObject(value, (_, inner) => this.#addRead(inner))
+      else if (COUNTS.has(name)) this.#addCount(value)
       else this.#addFixed(value)
     })
+  }
+
+  /** Adds a number of rows. Another value has an issue. */
+  #addCount (value: Json): void {
+    if (Number.isSafeInteger(value) && value as number >= 0) this.#addValue(value, 'count')
+    else this.#addFixed(value)
   }
 
   #addConditions (conditions: Json): void {
@@ -213,6 +221,9 @@ class ShapeReader {
     if (!this.#isRefused()) this.#key += JSON.stringify(value)
   }
 }
+
+/** Members that are a number of rows. */
+const COUNTS: ReadonlySet<string> = new Set(['limit', 'offset'])
 
 /** The kinds of operands that are lists of scalars. */
 const LISTS: ReadonlySet<string> = new Set(['list', 'nonEmptyList', 'keys'])

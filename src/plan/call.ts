@@ -4,7 +4,7 @@
 import { isObject, type Json } from '../json/parse.ts'
 import type { Members } from './check/members.ts'
 import type { PlanContext } from './context.ts'
-import { documentOf, planDocument, planScalar } from './document.ts'
+import { documentOf, planCount, planDocument, planScalar } from './document.ts'
 import { planFilter } from './filter.ts'
 import type { Argument, CallNode, OperationNode } from './nodes.ts'
 import { planColumns, planOrder } from './output.ts'
@@ -27,8 +27,8 @@ export function planCall (
     having: [],
     after: undefined,
     order: planOrder(order, output, { context, path: ['order'], table: undefined }),
-    limit,
-    offset,
+    limit: planCount(limit, { context, path: ['limit'] }),
+    offset: planCount(offset, { context, path: ['offset'] }),
     lock: undefined
   }
 }

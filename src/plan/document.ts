@@ -59,6 +59,13 @@ export function planScalar (value: Json, { path, context }: Place): Literal | Re
   return typeof resolved === 'string' ? { kind: 'literal', value: resolved } : resolved
 }
 
+/** Plans a number of rows. */
+export function planCount (value: number | undefined, { path, context }: Place): Given | undefined {
+  if (value === undefined) return undefined
+  const position = context.findSlot(path)
+  return position === undefined ? { value } : { position }
+}
+
 /** Where a list is an operand. */
 export interface ListPlace extends Place {
   /**

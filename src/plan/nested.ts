@@ -9,6 +9,7 @@ import {
 } from '../../schemas/operation.ts'
 import { has, type JsonObject } from '../json/parse.ts'
 import { within, type Place, type PlanContext } from './context.ts'
+import { planCount } from './document.ts'
 import { planFilter } from './filter.ts'
 import { columnsOf, planTable } from './name.ts'
 import type {
@@ -120,8 +121,8 @@ function planRead (
     output,
     where: planFilter(where, within(place, 'where'), { read: columnsOf(table) }),
     order: planOrder(order, output, { ...within(place, 'order'), table }),
-    limit,
-    offset,
+    limit: planCount(limit, within(place, 'limit')),
+    offset: planCount(offset, within(place, 'offset')),
     nested: inner === undefined
       ? undefined
       : planNested(inner as Reads, output, {

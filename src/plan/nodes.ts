@@ -332,8 +332,9 @@ interface Query {
   readonly having: readonly Predicate[]
   readonly groupBy: readonly ColumnPath[]
   readonly order: readonly SortKey[]
-  readonly limit: number | undefined
-  readonly offset: number | undefined
+  /** Numbers of rows. */
+  readonly limit: Given | undefined
+  readonly offset: Given | undefined
 }
 
 interface ReadNode extends OperationNode, Query {

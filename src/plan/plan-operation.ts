@@ -16,6 +16,7 @@ import {
   type Members
 } from './check/members.ts'
 import type { Place, PlanContext, PlanLimits } from './context.ts'
+import { planCount } from './document.ts'
 import { flattenConditions, planFilter } from './filter.ts'
 import { planKeyRows } from './key-rows.ts'
 import { columnsOf, planName, planTable, readPath } from './name.ts'
@@ -281,8 +282,8 @@ function planSelect (
     where: planFilter(where, { context, path: ['where'] }),
     ...sorted,
     after: after === undefined ? undefined : planAfter(after as readonly Json[], sorted, context),
-    limit,
-    offset,
+    limit: planCount(limit, { context, path: ['limit'] }),
+    offset: planCount(offset, { context, path: ['offset'] }),
     lock: planLock(members.lock)
   }
 }

@@ -161,7 +161,7 @@ function buildPlainLevel (
     outer: column => sql`${values.row}.${identifier(column)}`,
     build ({ one, nested = { reads: [], maxRows }, ...parts }, inner, also) {
       const { table } = parts
-      const read = { ...PLAIN_READ, ...parts, limit: parts.limit ?? maxRows + 1 }
+      const read = { ...PLAIN_READ, ...parts, limit: parts.limit ?? { value: maxRows + 1 } }
       const level = buildPlainLevel({ read, table, nested, also }, inner)
       return sql`select ${
         one ? ONLY_MEMBER : MEMBER_LIST

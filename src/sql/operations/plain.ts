@@ -21,7 +21,7 @@ export function toPlain (node: PlanNode, { maxRows }: { readonly maxRows: number
     case 'call':
       return node
     case 'select': {
-      const { limit = maxRows + 1, nested, answersCount } = node
+      const { limit = { value: maxRows + 1 }, nested, answersCount } = node
       if (nested === undefined) return { ...node, output, limit }
       // Rows that are only counted are not read.
       return answersCount === true
@@ -39,5 +39,6 @@ export function toPlain (node: PlanNode, { maxRows }: { readonly maxRows: number
 function withLimit ({ query }: InsertNode, maxRows: number): Pick<InsertNode, 'query'> {
   if (query?.source.kind !== 'table') return { query }
   const { source } = query
-  return { query: { ...query, source: { ...source, limit: source.limit ?? maxRows + 1 } } }
+  const { limit = { value: maxRows + 1 } } = source
+  return { query: { ...query, source: { ...source, limit } } }
 }

@@ -1,9 +1,10 @@
 /**
  * Builds the SELECT of a select operation.
  */
-import { empty, identifier, join, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
+import { empty, identifier, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { ColumnPath, OutputColumn, SelectNode, SortKey } from '../../plan/nodes.ts'
 import { isAllColumns } from '../../plan/output.ts'
+import { plainSlot } from '../statement/slot.ts'
 import { unusedName } from '../statement/table.ts'
 import { columnValue, comparableValue, type RowColumns } from '../values/column.ts'
 import type { TypedValues } from '../values/typed-values.ts'
@@ -277,8 +278,8 @@ function collectColumns (
 /** Builds everything after ORDER BY: the limits and the lock. */
 function buildLimits ({ limit, offset, lock }: Read): Fragment {
   const parts = [
-    limit === undefined ? empty : sql` limit ${parameter(String(limit))}`,
-    offset === undefined ? empty : sql` offset ${parameter(String(offset))}`,
+    limit === undefined ? empty : sql` limit ${plainSlot(limit, 'text')}`,
+    offset === undefined ? empty : sql` offset ${plainSlot(offset, 'text')}`,
     lock === undefined ? empty : buildLock(lock)
   ]
   return join(parts, empty)

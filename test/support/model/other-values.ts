@@ -7,7 +7,7 @@
 const FIXED: ReadonlySet<string> = new Set([
   'id', 'table', 'op', 'columns', 'returning', 'column', 'as', 'fn', 'cast', 'constraint', 'do',
   'answer', 'function', 'lock',
-  'order', 'group_by', 'on', 'key', 'when', 'expect', 'limit', 'offset', 'is',
+  'order', 'group_by', 'on', 'key', 'when', 'expect', 'is',
   '$col', '$from', '$excluded', '$first'
 ])
 

@@ -95,7 +95,9 @@ t.test('everything else makes another shape', async t => {
     select('{"and":[]}'),
     select('1'),
     `${select('{}')},"limit":1`,
-    `${select('{}')},"limit":2`,
+    `${select('{}')},"limit":-1`,
+    `${select('{}')},"limit":1.5`,
+    `${select('{}')},"offset":1`,
     '"op":"insert","table":"t","values":1',
     update('1')
   ]
@@ -143,7 +145,8 @@ t.test('batches of one shape have one plan, each with its own values', async t =
     update(`{"n":{"$value":${n}},"m":{"$append":[${n}]},"k":[${n}]}`),
     `"op":"update","table":"t","key":["n"],"values":[{"n":${n},"m":{"$inc":1}},{"n":"a","m":2}]`,
     select(`{"n":{"in":${list},"gt":{"any":${list}},"between":[${n},1],"isdistinct":${n}}}`),
-    `${select('{}')},"order":[{"n":"asc"}],"after":[${n}]`,
+    `${select('{}')},"order":[{"n":"asc"}],"after":[${n}],"limit":${n},"offset":${n + 1}`,
+    `${select('{}')},"with":{"m":{"table":"s","on":{"n":"n"},"limit":${n}}}`,
     `"op":"call","function":"f","args":{"a":${n},"b":[[${n}]],"c":{"d":${n}}}`
   )
   const first = batch(1, '[1]')
@@ -156,6 +159,7 @@ t.test('batches of one shape have one plan, each with its own values', async t =
     2, [2], [2], 1,
     2, 1, 'a', 2,
     [3, 4], [3, 4], 2, 1, 2,
+    2, 2, 3,
     2,
     2, [[2]], { d: 2 }
   ])
