@@ -80,8 +80,7 @@ class ShapeReader {
       else if (name === 'where' || name === 'having') this.#addFilter(value)
       else if (name === 'with') this.#addObject(value, (_, read) => this.#addRead(read))
       else if (name === 'after') this.#addArray(value, item => this.#addScalar(item))
-      else if (COUNTS.has(name)) this.#addCount(value)
-      else this.#addFixed(value)
+      else this.#addOther(name, value)
     })
   }
 
@@ -128,14 +127,14 @@ class ShapeReader {
     this.#addObject(read, (name, value) => {
       if (name === 'where' || name === 'having') this.#addFilter(value)
       else if (name === 'with') this.#addObject(value, (_, inner) => this.#addRead(inner))
-      else if (COUNTS.has(name)) this.#addCount(value)
-      else this.#addFixed(value)
+      else this.#addOther(name, value)
     })
   }
 
-  /** Adds a number of rows. Another value has an issue. */
-  #addCount (value: Json): void {
-    if (Number.isSafeInteger(value) && value as number >= 0) this.#addValue(value, 'count')
+  /** Adds a number of rows, or what the plan contains. */
+  #addOther (name: string, value: Json): void {
+    const isCount = COUNTS.has(name) && Number.isSafeInteger(value) && value as number >= 0
+    if (isCount) this.#addValue(value, 'count')
     else this.#addFixed(value)
   }
 

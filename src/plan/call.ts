@@ -4,13 +4,13 @@
 import { isObject, type Json } from '../json/parse.ts'
 import type { Members } from './check/members.ts'
 import type { PlanContext } from './context.ts'
-import { documentOf, planCount, planDocument, planScalar } from './document.ts'
+import { documentOf, planDocument, planLimits, planScalar } from './document.ts'
 import { planFilter } from './filter.ts'
 import type { Argument, CallNode, OperationNode } from './nodes.ts'
 import { planColumns, planOrder } from './output.ts'
 
 export function planCall (
-  { args = {}, where, columns, order, limit, offset }: Members<'call'>,
+  { args = {}, where, columns, order, ...members }: Members<'call'>,
   common: Omit<OperationNode, 'output'>,
   context: PlanContext
 ): CallNode {
@@ -27,8 +27,7 @@ export function planCall (
     having: [],
     after: undefined,
     order: planOrder(order, output, { context, path: ['order'], table: undefined }),
-    limit: planCount(limit, { context, path: ['limit'] }),
-    offset: planCount(offset, { context, path: ['offset'] }),
+    ...planLimits(members, { context, path: [] }),
     lock: undefined
   }
 }

@@ -9,7 +9,7 @@ import {
 } from '../../schemas/operation.ts'
 import { has, type JsonObject } from '../json/parse.ts'
 import { within, type Place, type PlanContext } from './context.ts'
-import { planCount } from './document.ts'
+import { planLimits } from './document.ts'
 import { planFilter } from './filter.ts'
 import { columnsOf, planTable } from './name.ts'
 import type {
@@ -105,7 +105,7 @@ function planRead (
   place: NestedPlace
 ): NestedRead | undefined {
   const { context, level, outer } = place
-  const { on: joined, one = false, columns, where, order, limit, offset, with: inner } = read
+  const { on: joined, one = false, columns, where, order, with: inner } = read
   const table = planTable(read.table, within(place, 'table'))
   const on = Object.entries(joined as Readonly<Record<string, string>>)
   for (const [column, outerColumn] of on) {
@@ -121,8 +121,7 @@ function planRead (
     output,
     where: planFilter(where, within(place, 'where'), { read: columnsOf(table) }),
     order: planOrder(order, output, { ...within(place, 'order'), table }),
-    limit: planCount(limit, within(place, 'limit')),
-    offset: planCount(offset, within(place, 'offset')),
+    ...planLimits(read, place),
     nested: inner === undefined
       ? undefined
       : planNested(inner as Reads, output, {

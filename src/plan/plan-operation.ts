@@ -16,7 +16,7 @@ import {
   type Members
 } from './check/members.ts'
 import type { Place, PlanContext, PlanLimits } from './context.ts'
-import { planCount } from './document.ts'
+import { planLimits } from './document.ts'
 import { flattenConditions, planFilter } from './filter.ts'
 import { planKeyRows } from './key-rows.ts'
 import { columnsOf, planName, planTable, readPath } from './name.ts'
@@ -253,7 +253,7 @@ function planSelect (
 ): SelectNode {
   const { operation, table } = context
   const read = columnsOf(table)
-  const { where, columns, group_by: groups, having, with: nested, after, limit, offset } = members
+  const { where, columns, group_by: groups, having, with: nested, after } = members
   // A group has no whole row.
   const reader = ['group_by', 'having'].find(name => has(operation, name))
   if (reader !== undefined && !has(operation, 'columns')) {
@@ -282,8 +282,7 @@ function planSelect (
     where: planFilter(where, { context, path: ['where'] }),
     ...sorted,
     after: after === undefined ? undefined : planAfter(after as readonly Json[], sorted, context),
-    limit: planCount(limit, { context, path: ['limit'] }),
-    offset: planCount(offset, { context, path: ['offset'] }),
+    ...planLimits(members, { context, path: [] }),
     lock: planLock(members.lock)
   }
 }

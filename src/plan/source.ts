@@ -14,7 +14,7 @@ import type {
 import { has } from '../json/parse.ts'
 import { describeUnknown } from './check/describe.ts'
 import { within, type Place, type PlanContext } from './context.ts'
-import { documentOf, planCount } from './document.ts'
+import { documentOf, planLimits } from './document.ts'
 import { planFilter } from './filter.ts'
 import {
   columnsOf,
@@ -92,8 +92,7 @@ function planSource (members: SourceMembers, place: Place): PlannedSource {
       declared,
       { ...within(place, 'order'), table }
     ),
-    limit: planCount(members.limit, within(place, 'limit')),
-    offset: planCount(members.offset, within(place, 'offset'))
+    ...planLimits(members, place)
   }
   const output = createOutput(declared, isFixed, read)
   return {
