@@ -164,9 +164,7 @@ export function arraySlot (
     write (_, refused) {
       const texts = list.map((value, i) => {
         const text = write(value, type)
-        if (!isIssue(text)) return text
-        refused.push({ column, row: rows[i], issue: text })
-        return null
+        return isIssue(text) ? refuse(text, { place: { column, row: rows[i] }, refused }) : text
       })
       return arrayText(texts, delimiter)
     }
@@ -174,14 +172,13 @@ export function arraySlot (
   return parameter(written)
 }
 
-function writeTyped (
-  value: Json,
-  type: Type,
-  { place, refused }: WriteContext
-): string | null {
+function writeTyped (value: Json, type: Type, context: WriteContext): string | null {
   const text = write(value, type)
-  if (!isIssue(text)) return text
-  refused.push({ ...place, issue: text })
+  return isIssue(text) ? refuse(text, context) : text
+}
+
+function refuse (issue: WriteIssue, { place, refused }: WriteContext): null {
+  refused.push({ ...place, issue })
   return null
 }
 
@@ -204,12 +201,12 @@ function writeOperand (
   context: WriteContext
 ): string | null {
   if (type === undefined) return textOf(value)
-  const { kind, ...base } = baseOf(type)
-  // For these types, only a string is already their text.
-  const hasParts = (kind === 'array' || kind === 'composite') && typeof value !== 'string'
-  if (isNested(value) || hasParts) return writeTyped(value, type, context)
-  const isInteger = 'form' in base && base.form === 'integer' && typeof value !== 'string'
-  const text = isInteger ? write(value, type) : null
+  if (isNested(value)) return writeTyped(value, type, context)
+  const base = baseOf(type)
+  // A string is the text of the value itself.
+  if (typeof value === 'string') return value
+  if (base.kind === 'array' || base.kind === 'composite') return writeTyped(value, type, context)
+  const text = base.kind === 'base' && base.form === 'integer' ? write(value, type) : null
   return text === null || isIssue(text) ? textOf(value) : text
 }
 

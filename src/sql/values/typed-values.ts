@@ -91,9 +91,6 @@ interface StoredConversion extends Pick<Conversion, 'as'> {
   readonly stored?: boolean | undefined
 }
 
-/** Where a reference stands, but for its column. */
-type ReferenceAt = Pick<SlotPlace, 'row' | 'at'>
-
 /** Where a reference is stored. */
 type StoredPlace = Pick<ReferencePlace, 'row' | 'isCompared'>
 
@@ -475,7 +472,8 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   buildJson (
     document: JsonDocument,
     path: TypedPath,
-    { stored = false, joins, row, at }: Pick<StoredConversion, 'stored'> & ReferenceAt & {
+    { stored = false, row, at, joins }: Pick<SlotPlace, 'row' | 'at'> & {
+      readonly stored?: boolean | undefined
       readonly joins?: JoiningName | undefined
     }
   ): Fragment {
