@@ -13,6 +13,9 @@ const schema = `
     (array['wild', 'calm', null])[i % 3 + 1]::mood,
     case when i % 4 > 0 then jsonb_build_object('k', i % 3, 's', nullif(i % 2, 1)::text) end
     from generate_series(1, 24) as i;
+  create type pair as (x int, y text);
+  alter table items add c pair;
+  update items set c = (nullif(id % 5, 1), null) where id % 4 > 0;
   create function label(items) returns text language sql stable as 'select $1.b || ''!''';
   create table numbers (n int, id int primary key);
   insert into numbers select i / 3, i from generate_series(1, 30000) as i;
@@ -27,10 +30,11 @@ const orders: ReadonlyArray<readonly SortElement[]> = [
   [{ m: 'asc' }, { id: 'desc' }], [{ m: last }, { 'data->k': 'asc' }, { id: 'asc' }],
   [{ 'data->k': last }, { 'data->>s': last }, { id: last }],
   [{ 'data->>s': { nulls: 'first' } }, { b: 'desc' }, { id: 'asc' }],
-  [{ label: last }, { m: { nulls: 'first' } }, { id: 'desc' }]
+  [{ label: last }, { m: { nulls: 'first' } }, { id: 'desc' }],
+  [{ c: 'asc' }, { id: 'asc' }], [{ c: { nulls: 'first' } }, { id: 'asc' }]
 ]
 const service = await useService(t, { schema, env: { EXPLAIN: 'on' } })
-const columns = ['id', 'b', 'm', 'label', 'data->k', 'data->>s']
+const columns = ['id', 'b', 'm', 'c', 'label', 'data->k', 'data->>s']
 const items = { op: 'select', table: 'items' }
 
 t.test('pages follow each other', async t => {
@@ -39,13 +43,19 @@ t.test('pages follow each other', async t => {
     const { body, text } = await service.post([{ ...select, id: 's' }])
     t.equal(body.error, null, text)
     const rows = body.data['s'] as ReadonlyArray<Readonly<Record<string, unknown>>>
-    const pages = await service.post(rows.map((row, i) => {
-      const after = order.flatMap(Object.keys).map(name => row[name.replace(/^data->>?/, '')])
-      return { ...select, id: `p${i}`, after }
-    }))
+    const pages = await service.post([
+      { ...select, id: 's' },
+      ...rows.map((row, i) => {
+        const after = order.flatMap(Object.keys).map(name => {
+          const value = row[name.replace(/^data->>?/, '')]
+          return name === 'c' && value !== null ? `$s.${i}.c` : value
+        })
+        return { ...select, id: `p${i}`, after }
+      })
+    ])
     t.same(
       pages.body.data,
-      Object.fromEntries(rows.map((_, i) => [`p${i}`, rows.slice(i + 1)])),
+      { s: rows, ...Object.fromEntries(rows.map((_, i) => [`p${i}`, rows.slice(i + 1)])) },
       `${JSON.stringify(order)} ${pages.text.slice(0, 300)}`
     )
   }

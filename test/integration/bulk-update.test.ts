@@ -53,7 +53,10 @@ const schema = `
   analyze big, medium;
   create table laps (took interval minute to second, word text);
   insert into laps values ('1:02', '1:02');
-  grant all on laps, articles, codes, parts, low, summed, secret, noted, docs, big, medium
+  create type size as (x int, y text);
+  create table sizes (size size, n int);
+  insert into sizes values ((1, null), 1), ((null, null), 2), ((1, 'x'), 3);
+  grant all on laps, sizes, articles, codes, parts, low, summed, secret, noted, docs, big, medium
     to oneflight_user;
   grant select, update (open) on partly to oneflight_user;
 `
@@ -417,6 +420,21 @@ t.test('references give JSON as it is', jsonNull, async t => {
     ...update, key: ['jb'], values: [{ jb: '$s.1.jb', word: 'x' }]
   }])
   t.match(keys.body.error, { message: 'Row 0 of values, column "jb": a key must not be null.' })
+})
+
+t.test('a composite is a key, or an operand', async t => {
+  const { body, text } = await service.post([
+    op.select('s', 'sizes', { order: [{ n: 'asc' }] }),
+    op.update('u', 'sizes', {
+      key: ['size'],
+      values: [{ size: '$s.0.size', n: 5 }, { size: '$s.1.size', n: 6 }],
+      returning: ['n']
+    })
+  ])
+  t.same(body.data?.['u'], [{ n: 5 }, { n: 6 }], text)
+  const found = await service.post([{ eq: '(1,x)' }, { in: ['(1,x)'] }, { eq: { any: ['(1,x)'] } }]
+    .map((size, i) => op.select(`s${i}`, 'sizes', { where: { size }, columns: ['n'] })))
+  t.same(found.body.data, { s0: [{ n: 3 }], s1: [{ n: 3 }], s2: [{ n: 3 }] }, found.text)
 })
 
 t.test('many rows are found by their index', async t => {

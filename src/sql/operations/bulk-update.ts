@@ -29,7 +29,7 @@ import { buildSkipped, checksWhen } from '../statement/when.ts'
 import { buildRecordset, expectFewRows, type TypedAs } from '../values/typed-json.ts'
 import type { TypedValues, WrittenField, WrittenRows } from '../values/typed-values.ts'
 import { applyModifier, buildAssignment } from './assignment.ts'
-import { buildConditions } from './filter.ts'
+import { buildConditions, IS_NOT_NULL, IS_NULL } from './filter.ts'
 
 const AND = sql` and `
 const COMMA = sql`, `
@@ -255,11 +255,11 @@ function checkKeys (
     : cells.every(row => keys.every(({ name }) => row.get(name)?.kind === 'literal'))
   if (known) return []
   const missing = keys.map(field =>
-    sql` when ${readField(field)} is null then ${parameter(field.column)}::pg_catalog.text`
+    sql` when ${readField(field)} ${IS_NULL} then ${parameter(field.column)}::pg_catalog.text`
   )
   const issue = sql`pg_catalog.json_build_object('problem', 'key', 'path',
     pg_catalog.json_build_array(${rowPosition}::pg_catalog.text, case${join(missing, empty)} end))`
-  const named = join(keys.map(field => sql`${readField(field)} is not null`), AND)
+  const named = join(keys.map(field => sql`${readField(field)} ${IS_NOT_NULL}`), AND)
   return [sql`case when ${buildSkipped(node)}${named}
     then true else ${raiseText('value', sql`${issue}::pg_catalog.text`)} is null end`]
 }

@@ -181,18 +181,24 @@ function buildBehind ([key, ...deeper]: readonly Key[]): Fragment {
   return cases.length === 0 ? sql`false` : sql`(${join(cases, sql` or `)})`
 }
 
+/** `is null` and `is not null` ask about the attributes of a composite. */
+export const IS_NULL = sql`is not distinct from null`
+export const IS_NOT_NULL = sql`is distinct from null`
+
 /** Of these conditions, one is true for a value behind that of the key. */
 function buildStrictlyBehind (
   { column, operand, value, descending, nullsFirst }: Key
 ): readonly Fragment[] {
-  if (value.kind === 'null') return nullsFirst ? [sql`${column} is not null`] : []
+  if (value.kind === 'null') return nullsFirst ? [sql`${column} ${IS_NOT_NULL}`] : []
   const compared = sql`${column} ${descending ? sql`<` : sql`>`} ${operand}`
-  if (value.kind === 'literal') return nullsFirst ? [compared] : [compared, sql`${column} is null`]
+  if (value.kind === 'literal') {
+    return nullsFirst ? [compared] : [compared, sql`${column} ${IS_NULL}`]
+  }
   return [
     compared,
     nullsFirst
-      ? sql`(${column} is not null and ${operand} is null)`
-      : sql`(${column} is null and ${operand} is not null)`
+      ? sql`(${column} ${IS_NOT_NULL} and ${operand} ${IS_NULL})`
+      : sql`(${column} ${IS_NULL} and ${operand} ${IS_NOT_NULL})`
   ]
 }
 
@@ -200,10 +206,10 @@ function buildStrictlyBehind (
 function buildSame ({ column, operand, value }: Key): Fragment {
   switch (value.kind) {
     case 'null':
-      return sql`${column} is null`
+      return sql`${column} ${IS_NULL}`
     case 'literal':
       return sql`${column} = ${operand}`
     case 'reference':
-      return sql`(${column} = ${operand} or (${column} is null and ${operand} is null))`
+      return sql`(${column} = ${operand} or (${column} ${IS_NULL} and ${operand} ${IS_NULL}))`
   }
 }

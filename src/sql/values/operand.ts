@@ -10,6 +10,7 @@ import {
   requestConstant,
   sql
 } from '../../fragment/fragment.ts'
+import type { Type } from '../../catalogue/type.ts'
 import { textOf, type Json } from '../../json/parse.ts'
 import { readWhole } from '../../plan/document.ts'
 import type { ColumnPath, List, Literal, Operand, Single, ValuePath } from '../../plan/nodes.ts'
@@ -18,7 +19,7 @@ import { listSlot, operandListSlot, operandSlot, plainSlot } from '../statement/
 import { type RowColumns, columnValue, comparableValue } from './column.ts'
 import type { TypedAs, TypedPath } from './typed-json.ts'
 import type { TypedValues } from './typed-values.ts'
-import { delimiterOf, isCut, kindOf } from './value-type.ts'
+import { delimiterOf, isCut, kindOf, nameWritten } from './value-type.ts'
 
 /** Columns that values meet: those of a table, or the output columns of a select. */
 export interface ComparedColumns extends RowColumns {
@@ -30,7 +31,7 @@ export interface ComparedColumns extends RowColumns {
 }
 
 // A literal is a parameter without a cast, so PostgreSQL gives it the type of the column. Only
-// paths into jsonb, whose type is known, need a cast.
+// paths into jsonb, whose type is known, and composites need a cast.
 
 export interface OperandContext {
   readonly values: TypedValues
@@ -193,7 +194,15 @@ function buildLiteral (
   const place = { column: path.column, isCompared: true, at }
   if (path.resultType === 'text') return operandSlot(literal, undefined, place)
   columns.addParameterType(path.column)
-  return operandSlot(literal, columns.typeOf(path.column), place)
+  const type = columns.typeOf(path.column)
+  return nameComposite(operandSlot(literal, type, place), type)
+}
+
+/** PostgreSQL would read a composite that is compared as a row without a type. */
+function nameComposite (operand: Fragment, type: Type | undefined, many = empty): Fragment {
+  return kindOf(type) === 'composite'
+    ? sql`${operand}::${nameWritten(type) as Fragment}${many}`
+    : operand
 }
 
 function buildLiteralArray (
@@ -210,7 +219,8 @@ function buildLiteralArray (
   if (isColumn) columns.addParameterType(path.column)
   const type = isColumn ? columns.typeOf(path.column) : undefined
   const place = { column: path.column, isCompared: true, at, delimiter }
-  return operandListSlot([{ given: literals, isList: true }], type, place)
+  const list = operandListSlot([{ given: literals, isList: true }], type, place)
+  return nameComposite(list, type, sql`[]`)
 }
 
 /** The delimiter of a list of values in an array. */
