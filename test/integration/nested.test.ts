@@ -14,6 +14,8 @@ const schema = `
   create table lines (order_id int, sku text, qty numeric, primary key (order_id, sku));
   create domain sku as text;
   create table parts (sku sku primary key, tags text[], k0 int default 5, k1 int, row text);
+  create function halves(lines) returns setof numeric language sql stable as
+    'select $1.qty / n from generate_series(1, 2) as n';
   insert into customers values (1, 'a', 'n'), (2, 'b', 's'), (3, 'c', null), (4, 'd', 'n');
   insert into orders values (1, 1, 'n', 'paid', '{"k": 1.10}'), (2, 1, 's', 'open', 'null'),
     (3, 2, 's', 'open', '{"k": 2}'), (4, 3, null, 'paid', null), (5, null, null, 'open', null);
@@ -131,6 +133,35 @@ const selects: ReadonlyArray<readonly [select: object, query: string]> = [
     `select o.*, (select coalesce(json_agg(l), '[]') from lines l where l.order_id = o.id
       and exists (select from parts p where p.sku = l.sku and p.tags @> '{red}')) as lines
       from order_view o where id < 3 order by id`
+  ],
+  [
+    {
+      table: 'customers',
+      columns: [{ column: 'id', cast: 'text', as: 'n' }],
+      where: { id: { lt: 3 } },
+      order: [{ n: 'desc' }],
+      with: { orders: { table: 'orders', on: { customer_id: 'id' }, columns: ['status'] } }
+    },
+    `select c.id::text as n, (select coalesce(json_agg(o), '[]') from
+      (select status from orders where customer_id = c.id) as o) as orders
+      from customers c where id < 3 order by 1 desc`
+  ],
+  [
+    {
+      table: 'parts',
+      columns: ['sku'],
+      order: [{ sku: 'asc' }],
+      with: {
+        lines: {
+          table: 'lines',
+          on: { sku: 'sku' },
+          columns: ['halves'],
+          order: [{ halves: 'desc' }]
+        }
+      }
+    },
+    `select sku, (select coalesce(json_agg(h order by h.halves desc), '[]') from
+      (select halves(l) from lines l where l.sku = p.sku) as h) as lines from parts p order by sku`
   ],
   [{
     table: 'customers',

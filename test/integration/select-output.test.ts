@@ -102,7 +102,14 @@ const cases: readonly Case[] = [
     columns: ['id', { column: 'raw', cast: 'jsonb', as: 'j' }],
     having: { j: { cs: { k: 2 } }, 'j->k': { eq: 2 } },
     order: [id]
-  }, 'select id, raw::jsonb as j from items where raw->>\'k\' = \'2\' order by id']
+  }, 'select id, raw::jsonb as j from items where raw->>\'k\' = \'2\' order by id'],
+  [{
+    columns: [{ column: 'price', cast: 'text', as: 't' }, 'price'],
+    distinct: true,
+    having: { t: { neq: 'x' } },
+    order: [{ price: 'desc' }],
+    limit: 1
+  }, 'select max(price)::text as t, max(price) as price from items']
 ]
 
 const service = await useService(t, { schema })

@@ -20,7 +20,7 @@ import { exposeColumns, type ExposedColumns } from '../statement/shared-results.
 import { tableName } from '../statement/table.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { wholeRow } from './output.ts'
-import { buildOutput, buildRows, type Read } from './select.ts'
+import { buildOutput, buildRows, ownColumn, type Read } from './select.ts'
 
 const COMMA = sql`, `
 
@@ -184,7 +184,13 @@ function buildPlainLevel (
   const guard = guards.length === 0
     ? empty
     : sql` cross join lateral (select ${join(guards, COMMA)}) as g`
-  return buildRows({ ...read, output: undefined }, values, {
+  // A computed column that returns a set is called once.
+  const order = read.order.map(({ by, ...direction }) => {
+    const isKnown = typeof by === 'string' || by.resultType !== 'column' ||
+      values.typeOf(by.column) !== undefined
+    return { ...direction, by: isKnown ? by : ownColumn(by, output ?? []) ?? by }
+  })
+  return buildRows({ ...read, output: undefined, order }, values, {
     source: tableName(table),
     row: sql`pg_catalog.to_json(p.*) as row`,
     more: sql`, 1${all('count')} as n, false${

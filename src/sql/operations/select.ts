@@ -3,7 +3,7 @@
  */
 import { empty, identifier, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { ColumnPath, OutputColumn, SelectNode, SortKey } from '../../plan/nodes.ts'
-import { isAllColumns } from '../../plan/output.ts'
+import { isAllColumns, isUnchanged } from '../../plan/output.ts'
 import { plainSlot } from '../statement/slot.ts'
 import { unusedName } from '../statement/table.ts'
 import { columnValue, comparableValue, type RowColumns } from '../values/column.ts'
@@ -46,7 +46,10 @@ export interface RowSource {
   readonly more?: Fragment
   /** Further conditions. */
   readonly also?: readonly Fragment[]
-  /** Joins after the table, instead of the guard, if the operation returns whole rows. */
+  /**
+   * Joins after the table, instead of the guard, if the operation returns whole rows. The output
+   * columns are those of `p`.
+   */
   readonly joins?: Fragment
 }
 
@@ -61,7 +64,7 @@ export function buildRows (
   if (output === undefined) {
     if (distinct) return buildDistinctRows(node, values, { source, row })
     const columns = collectColumns([], values)
-    const order = buildOrder(node.order, columns.comparable)
+    const order = buildOrder(node.order, columns.comparable, sql`p.`)
     return sql`select ${row}${more} ${from}${joins ?? columns.guard()}${
       buildConditions(node, values, also)
     }${order}${buildLimits(node)}`
@@ -118,13 +121,9 @@ function orderOutside (
     keys.push(sql`, ${columns.comparable(path)} as ${identifier(name)}`)
     return name
   }
-  const ownColumn = (path: ColumnPath): string | undefined =>
-    output.find(column =>
-      column.aggregate === undefined && JSON.stringify(column.path) === JSON.stringify(path)
-    )?.name
   const outer = order.map(({ by, ...direction }) => ({
     ...direction,
-    by: typeof by === 'string' ? by : distinct ? ownColumn(by) : addKey(by)
+    by: typeof by === 'string' ? by : distinct ? ownColumn(by, output) : addKey(by)
   }))
   // A further column would change which rows are distinct.
   if (!outer.every(key => key.by !== undefined)) return undefined
@@ -136,6 +135,12 @@ function orderOutside (
       join(outer.map(key => sql`${written(key.by as string)}${buildDirection(key)}`), sql`, `)
     }`
   }
+}
+
+/** The name of the output column that is a column path. */
+export function ownColumn (path: ColumnPath, output: readonly OutputColumn[]): string | undefined {
+  return output.find(column =>
+    isUnchanged(column) && JSON.stringify(column.path) === JSON.stringify(path))?.name
 }
 
 function buildConditions (
@@ -285,12 +290,17 @@ function buildLimits ({ limit, offset, lock }: Read): Fragment {
   return join(parts, empty)
 }
 
-function buildOrder (order: readonly SortKey[], column: (path: ColumnPath) => Fragment): Fragment {
+/** `output`: precedes the name of an output column. */
+function buildOrder (
+  order: readonly SortKey[],
+  column: (path: ColumnPath) => Fragment,
+  output = empty
+): Fragment {
   if (order.length === 0) return empty
   return sql` order by ${
     join(
       order.map(key =>
-        sql`${typeof key.by === 'string' ? identifier(key.by) : column(key.by)}${
+        sql`${typeof key.by === 'string' ? sql`${output}${identifier(key.by)}` : column(key.by)}${
           buildDirection(key)
         }`
       ),
