@@ -114,7 +114,8 @@ const IGNORED = 'claims that change with every token and decide no rights belong
   'IDEMPOTENCY_IGNORED_CLAIMS'
 
 const TABLE_MISSING = 'Idempotency keys need the table oneflight.idempotency_keys of this ' +
-  'version, and privileges on it. Run "npm run migrate". Nothing was committed.'
+  'version, and privileges on it. Run "npm run migrate". This request was not run; an earlier ' +
+  'one with the key may be committed.'
 
 /** There is no such table, schema or column, or no privilege on it. */
 function isTableMissing (sqlstate: string): boolean {
