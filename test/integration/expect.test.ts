@@ -79,5 +79,8 @@ t.test('expect is checked before references to the operation are resolved', asyn
   const none = { ...select, where: { id: { eq: -1 } } }
   t.match(await service.post([{ id: 'o', ...none, expect: 1 }, reader]), refused(0))
   const missing = await service.post([{ id: 'o', ...none, expect: 0 }, reader])
-  t.match(missing, failed(422, 'reference_row_missing', { op: 'r', path: ['values', 0, 'id'] }))
+  const expected = failed(422, 'reference_row_missing', { op: 'r', path: ['values', 0, 'id'] })
+  t.match(missing, expected)
+  const suppressed = op.insert('o', 'quiet', [{ id: -1 }])
+  t.match(await service.post([suppressed, reader]), expected, 'of a row that a trigger suppresses')
 })

@@ -49,6 +49,9 @@ t.test('references as values equal the values of the earlier row', whiteSpace, a
       .flatMap(column =>
         [0, 1, 2].map(row => [column, `$s.${row}.${column}`, of(row, column)] as const)
       ),
+    ...['big', 'num', 'ts', 'raw', 'flag', 'nil'].map(column =>
+      ['txt', `$s.${column}`, of(0, `to_jsonb(src)->>'${column}'`)] as const
+    ),
     ['local', '$s.ts', of(0, "ts at time zone 'UTC'")],
     ['day', '$s.ts', of(0, "(ts at time zone 'UTC')::date")],
     ['doc', '$s.2.num', `to_json(${of(2, 'num')})`],
