@@ -55,9 +55,7 @@ const schema = `
   grant all on log, items to oneflight_user;
 `
 
-const service = await useService(t, {
-  schema, keys: true, env: { POOL_SIZE: '1', MAX_ROWS: '100', EXPLAIN: 'on' }
-})
+const service = await useService(t, { schema, env: { POOL_SIZE: '1', MAX_ROWS: '100' } })
 const { sql } = service.database
 t.beforeEach(() => sql`truncate log`)
 const notes = async (): Promise<number> => (await sql`select from log`).length
@@ -272,26 +270,6 @@ t.test('a call that is skipped does not run its function', async t => {
   }
   const text = op.call('c', 'typed', { d: '2020-02-03', m: 'odd', e: 4, n: '1.10' })
   t.match((await service.post([text])).body.error, { op: 'c', sqlstate: '22P02' })
-})
-
-t.test('a call works with keys, row counts, a dry run and query plans', async t => {
-  const batch = [
-    op.call('n', 'note', { text: 'x' }),
-    op.call('p', 'pairs', { ps: [{ x: 1, y: 'a' }] })
-  ]
-  const post = (headers: Readonly<Record<string, string>>) => service.post(batch, { headers })
-  t.same((await post({ Prefer: 'tx=rollback' })).body.data, { n: [], p: [{ x: 1, y: 'a' }] })
-  t.equal(await notes(), 0)
-  t.same((await post({ Prefer: 'return=minimal' })).body.data, { n: 0, p: 1 })
-  t.equal(await notes(), 1)
-  const key = { 'Idempotency-Key': 'k1' }
-  const [first, second] = [await post(key), await post(key)]
-  t.same(first.text, second.text)
-  t.same(first.body.data, { n: [], p: [{ x: 1, y: 'a' }] })
-  t.equal(await notes(), 2)
-  t.match((await post({ Prefer: 'explain' })).body.data['p'], [{ Plan: {} }])
-  t.equal(await notes(), 2, 'a query plan calls nothing')
-  t.equal((await post({ Prefer: 'access=read-only' })).status, 403)
 })
 
 t.test('without access to the catalogue of functions nothing is called', async t => {
