@@ -5,6 +5,7 @@
 import t from 'tap'
 import * as op from '../support/operations.ts'
 import { differsOneByOne } from '../support/environment.ts'
+import { assertIssues } from '../support/issues.ts'
 import { useService } from '../support/service.ts'
 
 const schema = `
@@ -262,29 +263,25 @@ t.test('mistakes are refused', async t => {
     level === 0 ? {} : { with: { next: { table, on: { id: 'id' }, ...deep(level - 1) } } }
   const reads = (count: number): object =>
     Object.fromEntries(Array.from({ length: count }, (_, i) => [`r${i}`, { table, on }]))
-  const invalid: ReadonlyArray<
-    readonly [members: object, code: string, path: ReadonlyArray<string | number>]
-  > = [
-    [{ with: {} }, 'member_invalid', ['with']],
-    [{ with: { a: { table } } }, 'member_missing', ['with', 'a', 'on']],
-    [{ with: { a: { table, on: {} } } }, 'member_invalid', ['with', 'a', 'on']],
-    [{ with: { a: { table, on, columns: [{ fn: 'count' }] } } }, 'member_missing',
-      ['with', 'a', 'columns', 0, 'column']],
-    [{ with: { '': { table, on } } }, 'member_invalid', ['with', '']],
-    [{ columns: ['name'], with: { name: { table, on } } }, 'member_invalid', ['with', 'name']],
-    [{ lock: 'update', with: { a: { table, on } } }, 'member_invalid', ['with']],
-    [{ columns: ['id'], group_by: ['id'], with: { a: { table, on } } }, 'member_invalid', ['with']],
-    [{ columns: [{ fn: 'count' }], with: { a: { table, on } } }, 'member_invalid', ['with']],
-    [{ columns: ['*', { column: 'id', as: 'n' }], with: { a: { table, on } } }, 'member_invalid',
-      ['with']],
-    [{ with: { a: { table, on, with: reads(50) }, ...reads(50) } }, 'member_invalid', ['with']],
-    [deep(6), 'depth_exceeded', ['with',
-      ...Array.from({ length: 5 }, () => ['next', 'with']).flat()]]
+  const invalid: ReadonlyArray<readonly [members: object, ...issues: string[]]> = [
+    [{ with: {} }, 'member_invalid with'],
+    [{ with: { a: { table } } }, 'member_missing with.a.on'],
+    [{ with: { a: { table, on: {} } } }, 'member_invalid with.a.on'],
+    [{ with: { a: { table, on, columns: [{ fn: 'count' }] } } },
+      'member_missing with.a.columns[0].column', 'member_unknown with.a.columns[0].fn'],
+    [{ with: { '': { table, on } } }, 'member_invalid with[""]'],
+    [{ columns: ['name'], with: { name: { table, on } } }, 'member_invalid with.name'],
+    [{ lock: 'update', with: { a: { table, on } } }, 'member_invalid with'],
+    [{ columns: ['id'], group_by: ['id'], with: { a: { table, on } } }, 'member_invalid with'],
+    [{ columns: [{ fn: 'count' }], with: { a: { table, on } } }, 'member_invalid with'],
+    [{ columns: ['*', { column: 'id', as: 'n' }], with: { a: { table, on } } },
+      'member_invalid with'],
+    [{ with: { a: { table, on, with: reads(50) }, ...reads(50) } }, 'member_invalid with'],
+    [deep(6), `depth_exceeded with${'.next.with'.repeat(5)}`]
   ]
-  for (const [members, code, path] of invalid) {
-    const { body } = await service.post([op.select('s', 'customers', members)])
-    t.match(body.error?.errors?.[0], { op: 's', code, path }, JSON.stringify(members).slice(0, 80))
-  }
+  assertIssues(t, invalid.map(([members, ...issues]) =>
+    [{ op: 'select', table: 'customers', ...members }, ...issues]
+  ))
   for (const most of [deep(5), { with: reads(100) }]) {
     const { status } = await service.post([op.select('s', 'customers', { limit: 1, ...most })])
     t.equal(status, 200)
