@@ -344,7 +344,9 @@ t.test('a missing row or column fails the batch in every position', otherError, 
 })
 
 t.test('an empty list never makes a condition match more rows', async t => {
+  const inside = { table: 'things', on: { id: 'id' }, where: { n: { in: '$none.*.n' } } }
   const widening: readonly object[] = [
+    { not_exists: inside },
     { n: { nin: '$none.*.n' } },
     { n: { eq: { all: '$none.*.n' } } },
     { txt: { like: { all: '$none.*.n' } } },
@@ -373,6 +375,7 @@ t.test('an empty list never makes a condition match more rows', async t => {
     }
   }
   const narrowing: readonly object[] = [
+    { exists: inside },
     { n: { in: '$none.*.n' } },
     { n: { eq: { any: '$none.*.n' } } },
     { ints: { ov: '$none.*.n' } },
