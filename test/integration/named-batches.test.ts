@@ -4,7 +4,7 @@
  * same way, and that nothing else can be run by its name.
  */
 import t from 'tap'
-import { ask, token, useService } from '../support/service.ts'
+import { ask, useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 import * as op from '../support/operations.ts'
 
@@ -238,36 +238,6 @@ t.test('ADHOC_BATCHES=off leaves only named batches', async t => {
   t.equal((await service.run('nothing', {})).status, 200)
 })
 
-t.test('each caller has its own session, rows and preferences', async t => {
-  const own = {
-    params: { type: 'object', properties: { note: { type: 'string' } }, required: ['note'] },
-    operations: [
-      { id: 'mine', op: 'insert', table: 'notes', values: [{ note: '$params.note' }] },
-      { id: 'all', op: 'select', table: 'notes', columns: ['owner', 'note'] }
-    ]
-  }
-  const owner = "current_user || ' ' || (current_setting('request.jwt.claims')::json ->> 'sub')"
-  const service = await useService(t, {
-    schema: `create table notes (owner text default ${owner}, note text);
-      alter table notes enable row level security;
-      create policy own on notes using (owner = ${owner});
-      grant all on notes to oneflight_user, oneflight_other;`,
-    batches: { own },
-    env: { POOL_SIZE: '1' }
-  })
-  for (const note of ['first', 'second', 'third']) {
-    for (const role of ['oneflight_user', 'oneflight_other']) {
-      for (const [sub, prefer] of [['a', 'tx=rollback'], ['b', 'tx=rollback, return=minimal']]) {
-        const { body } = await service.run('own', { note }, {
-          headers: { authorization: `Bearer ${token({ role, sub })}`, prefer: prefer as string }
-        })
-        const all = sub === 'b' ? 1 : [{ owner: `${role} ${sub}`, note }]
-        t.same(body.data?.all, all, `${note}, ${role}, ${sub}`)
-      }
-    }
-  }
-})
-
 t.test('a key belongs to the name of the batch', async t => {
   const headers = { 'idempotency-key': 'k' }
   const first = await service.run('add', { t: 'x' }, { headers })
@@ -278,11 +248,6 @@ t.test('a key belongs to the name of the batch', async t => {
   t.equal(other.body.error?.code, 'idempotency_key_reused')
   const [stored] = await service.database.sql`select count(*)::int as n from v where t = 'x'`
   t.equal(stored?.['n'], 1)
-})
-
-t.test('without BATCHES_DIR there are no named batches', async t => {
-  const service = await useService(t, { schema })
-  t.equal((await service.run('find', {})).body.error?.code, 'batch_unknown')
 })
 
 t.test('query plans of a named batch are those of its parameters', async t => {

@@ -216,31 +216,16 @@ t.test('preferences and idempotency keys', async t => {
     op.insert('use', 'uses', [{ tag_id: 5 }], { when: { made: 0 } }),
     op.delete('last', 'uses', { all: true, when: { use: 0 } })
   ]
-  for (let round = 0; round < 4; round++) {
-    const headers = { 'idempotency-key': `"when-${round}"` }
-    const first = await post(batch, { headers })
-    t.match(first.body.data, { made: null, use: [{ tag_id: 5 }], last: null })
-    const again = await post(batch, { headers })
-    t.equal(again.text, first.text, 'the stored response')
-    t.equal(again.headers.get('idempotent-replayed'), 'true')
-  }
-  t.same(await sql`select count(*)::int as n from uses where tag_id = 5`, [{ n: 4 }])
+  const headers = { 'idempotency-key': '"when"' }
+  const first = await post(batch, { headers })
+  t.match(first.body.data, { made: null, use: [{ tag_id: 5 }], last: null })
+  const again = await post(batch, { headers })
+  t.equal(again.text, first.text, 'the stored response')
+  t.equal(again.headers.get('idempotent-replayed'), 'true')
+  t.same(await sql`select count(*)::int as n from uses where tag_id = 5`, [{ n: 1 }])
   const dry = await post(batch, { headers: { prefer: 'tx=rollback' } })
   t.match(dry.body.data, { made: null, use: [{ tag_id: 5 }], last: null })
-  t.same(await sql`select count(*)::int as n from uses where tag_id = 5`, [{ n: 4 }])
-})
-
-t.test('row level security decides which rows are counted', async t => {
-  const { post } = await useService(t, {
-    schema: `${schema}; alter table tags enable row level security;
-      create policy own on tags using (name = 'b');`
-  })
-  for (const [name, n] of [['a', null], ['b', [{ count: 3 }]]] as const) {
-    const { body } = await post(
-      [found(name), op.select('n', 'uses', { columns: [{ fn: 'count' }], when: { found: 1 } })]
-    )
-    t.same(body.data.n, n)
-  }
+  t.same(await sql`select count(*)::int as n from uses where tag_id = 5`, [{ n: 1 }])
 })
 
 t.test('metrics count skipped operations on their own', async t => {
