@@ -576,7 +576,6 @@ t.test('the output of the process reveals nothing from start to exit', async t =
   t.same(leaks(output), [], output)
 })
 
-/** Keys and URLs that are invalid are in jwt-keys.test.ts and database-url.test.ts. */
 // config.test.ts, database-url.test.ts and jwt-keys.test.ts have the message of each mistake.
 t.test('a rejected configuration is explained without secrets', async t => {
   for (const [JWT_SECRET, POOL_SIZE, url] of [
@@ -604,16 +603,9 @@ t.test('a failed start and a forced shutdown reveal nothing', async t => {
   t.equal(failed.code, 1)
   t.match(failed.output, /could not start/)
   t.same(leaks(failed.output), [])
-  const thrown = `--import=data:text/javascript,${
-    encodeURIComponent(
-      "process.on('SIGUSR2', () => { throw Object.assign(new " +
-        'Error(process.env.DATABASE_URL), { env: process.env }) })'
-    ).replaceAll("'", '%27')
-  }`
   const forced = await runMain(t, {
     ...processEnvironment,
-    SHUTDOWN_TIMEOUT_MS: '200',
-    NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} ${thrown}`
+    SHUTDOWN_TIMEOUT_MS: '200'
   }, async url => {
     send({ url }, napping).catch(() => {})
     await untilNapping(database)
