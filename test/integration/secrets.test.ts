@@ -19,7 +19,7 @@ import { body as answering, redirect, set, useJwksServer } from '../support/netw
 import { jwks, keyPair, makeToken, privateJwk, publicJwk, publicPem } from '../support/keys.ts'
 import { message } from '../support/network/messages.ts'
 import * as op from '../support/operations.ts'
-import { childEnvironment, startGroup } from '../support/process/process.ts'
+import { startMain } from '../support/process/process.ts'
 import {
   ask,
   forbidAnswers,
@@ -526,22 +526,11 @@ async function runMain (
   env: Readonly<Record<string, string>>,
   use?: (url: string, adminUrl: string) => Promise<void>
 ): Promise<{ readonly output: string, readonly code: unknown }> {
-  const { child, output, ended } = startGroup(t, [
-    process.execPath,
-    ['--disable-warning=ExperimentalWarning', join(import.meta.dirname, '../../src/main.ts')]
-  ], {
-    env: childEnvironment({
-      HTTP_PORT: '0',
-      ADMIN_HTTP_PORT: '0',
-      LOG_LEVEL: 'trace',
-      SHUTDOWN_DELAY_MS: '0',
-      ...env
-    })
+  const { child, output, ended, address } = startMain(t, {
+    HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', LOG_LEVEL: 'trace', SHUTDOWN_DELAY_MS: '0', ...env
   })
   if (use !== undefined) {
-    const address = (name: string): Promise<string> =>
-      until(() => new RegExp(`${name} server listening at (http://[^"]+)`).exec(output())?.[1])
-    await use(await address('main'), await address('admin'))
+    await use(await until(() => address('main')), await until(() => address('admin')))
     child.kill('SIGTERM')
   }
   const code = await ended

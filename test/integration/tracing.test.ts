@@ -6,7 +6,6 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
 import { propagation, SpanKind, SpanStatusCode } from '@opentelemetry/api'
 import {
   AlwaysOnSampler,
@@ -17,7 +16,7 @@ import {
   type ReadableSpan
 } from '@opentelemetry/sdk-trace-node'
 import t, { type Test } from 'tap'
-import { startGroup } from '../support/process/process.ts'
+import { startMain, type Main } from '../support/process/process.ts'
 import {
   ask,
   testEnvironment,
@@ -38,7 +37,6 @@ const schema = `
   insert into counter values (0);
   grant all on all tables in schema public to oneflight_user;`
 
-const main = join(import.meta.dirname, '../../src/main.ts')
 const CLIENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
 const [, TRACE, PARENT] = CLIENT.split('-')
 
@@ -297,21 +295,17 @@ t.test('spans are sent to OTEL_EXPORTER_OTLP_ENDPOINT, and flushed at shutdown',
   await once(collector, 'listening')
   const { port } = collector.address() as AddressInfo
   const start = async (env: Readonly<Record<string, string>>) => {
-    const { child, output, ended } = startGroup(t, [process.execPath, [main]], {
-      env: {
-        ...process.env,
-        DATABASE_URL: loginUrl,
-        ...testEnvironment,
-        OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
-        ...env
-      }
+    const main = startMain(t, {
+      DATABASE_URL: loginUrl,
+      ...testEnvironment,
+      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
+      ...env
     })
-    const url = await until(() => /main server listening at (http:[^"]+)/.exec(output())?.[1])
     const stop = (): Promise<number | string> => {
-      child.kill('SIGTERM')
-      return ended
+      main.child.kill('SIGTERM')
+      return main.ended
     }
-    return { url, output, stop }
+    return { ...main, url: await until(() => main.address('main')), stop }
   }
   const post = (url: string): Promise<unknown> =>
     ask(url, {
@@ -333,10 +327,8 @@ t.test('spans are sent to OTEL_EXPORTER_OTLP_ENDPOINT, and flushed at shutdown',
   }
 
   mode = 'rejects'
-  const problems = ({ output }: { output: () => string }): readonly unknown[] =>
-    output().split('\n').filter(line => line.includes('OpenTelemetry')).map(line =>
-      (JSON.parse(line) as { reason: unknown }).reason
-    )
+  const problems = ({ lines }: Pick<Main, 'lines'>): readonly unknown[] =>
+    lines().filter(({ msg }) => /OpenTelemetry/.test(msg)).map(({ reason }) => reason)
   const rejected = await start({ OTEL_BSP_SCHEDULE_DELAY: '20', OTEL_TRACES_SAMPLER: 'nonsense' })
   for (let i = 0; i < 3; i++) await post(rejected.url)
   await until(() => problems(rejected).length === 2)
