@@ -8,7 +8,6 @@
  */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { clientClosed } from '../../plugins/routes/respond.ts'
 import { LOGIN_ROLE, type Database } from '../support/database/database.ts'
@@ -20,7 +19,7 @@ import { select } from '../support/operations.ts'
 import { failed, headersOfBatch, insert, update } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 import { resetSocket } from '../support/network/reset.ts'
-import { request } from '../support/network/wire.ts'
+import { dial, request } from '../support/network/wire.ts'
 
 const schema = `
   create table slots (id int primary key, n int not null default 0);
@@ -43,24 +42,14 @@ interface Client {
   leave(how?: 'reset' | 'end'): void
 }
 
-async function connectTo ({ url }: ServiceUnderTest): Promise<Socket> {
-  const { hostname, port } = new URL(url)
-  const socket = connect(Number(port), hostname)
-  socket.on('error', () => {})
-  await once(socket, 'connect')
-  return socket
-}
-
 async function send (
   service: ServiceUnderTest,
   batch: unknown,
   id: string,
   more: Readonly<Record<string, string>> = {}
 ): Promise<Client> {
-  const socket = await connectTo(service)
-  socket.write(
-    request('POST', '/', headers({ 'x-request-id': id, ...more }), JSON.stringify(batch))
-  )
+  const { socket, ...line } = await dial(service.url)
+  line.send(request('POST', '/', headers({ 'x-request-id': id, ...more }), JSON.stringify(batch)))
   return {
     leave: how => {
       how === 'end' ? socket.end() : resetSocket(socket)
@@ -241,8 +230,8 @@ t.test('a client may have left while its batch was planned', async t => {
   await once(server, 'listening')
   t.teardown(() => server.close())
   const { port } = server.address() as { readonly port: number }
-  const socket = connect(port, '127.0.0.1')
-  socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+  const { socket, ...line } = await dial(`http://127.0.0.1:${port}`)
+  line.send(request('GET', '/'))
   const [, raw] = await once(server, 'request')
   const noticed = clientClosed({ raw })
   t.equal(noticed.aborted, false)

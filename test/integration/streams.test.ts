@@ -2,14 +2,13 @@
  * Rows that are streamed as newline-delimited JSON: every line but the last is a row, and the last
  * one says how it ended.
  */
-import { once } from 'node:events'
 import { execFile } from 'node:child_process'
-import { request, type IncomingMessage } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { promisify } from 'node:util'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import * as op from '../support/operations.ts'
-import { gauge, token, useService, type ServiceUnderTest } from '../support/service.ts'
+import { gauge, postUnread, token, useService, type ServiceUnderTest } from '../support/service.ts'
 import { createClient, OneflightError } from '../../client/src/index.ts'
 import { useClient, useExactClient } from '../support/client.ts'
 import { useShopService } from '../support/database/shop.ts'
@@ -64,11 +63,7 @@ const { database } = service
 
 interface StreamOptions {
   readonly path?: string
-  readonly headers?: Readonly<Record<string, string | undefined>>
-}
-
-function defined (headers: object): Record<string, string> {
-  return Object.fromEntries(Object.entries(headers).filter(([, value]) => value !== undefined))
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 /** Sends a batch that accepts a stream, and returns the response before its body. */
@@ -77,14 +72,8 @@ async function open (
   batch: unknown,
   { path = '', headers = {} }: StreamOptions = {}
 ): Promise<IncomingMessage> {
-  const sent = request(`${url}${path}`, {
-    method: 'POST',
-    agent: false,
-    headers: defined({ ...headersOfBatch(), accept: 'application/x-ndjson', ...headers })
-  })
-  sent.end(JSON.stringify(batch))
-  const [response] = await once(sent, 'response') as [IncomingMessage]
-  return response.on('error', () => {})
+  const accepting = { ...headersOfBatch(), accept: 'application/x-ndjson', ...headers }
+  return await postUnread(`${url}${path}`, accepting, JSON.stringify(batch))
 }
 
 interface Streamed {
@@ -199,8 +188,8 @@ t.test('property: a stream has the rows of the response', async t => {
 })
 
 /** Values of Accept, and whether a batch that can be streamed is. */
-const accepts: ReadonlyArray<readonly [accept: string | undefined, streams: boolean]> = [
-  [undefined, false], ['*/*', false], ['application/x-ndjson2', false],
+const accepts: ReadonlyArray<readonly [accept: string, streams: boolean]> = [
+  ['*/*', false], ['application/x-ndjson2', false],
   ['Application/X-NDJSON ; Q=0.5', true],
   ['application/x-ndjson;charset=utf-8, text/html;q=0.9', true],
   // The same weight.
@@ -236,21 +225,15 @@ t.test('the header Accept chooses between JSON and a stream', async t => {
       streams
         ? success([{ id: 1 }])
         : { ...json, status: 200, end: { error: null, data: { o: [{ id: 1 }] } } },
-      String(accept)
+      accept
     )
   }
 })
 
 t.test('several headers count as one', async t => {
-  const ask = async (...lines: readonly string[]): Promise<string | undefined> => {
-    const sent = request(service.url, {
-      method: 'POST', agent: false, headers: { ...headersOfBatch(), accept: lines as never }
-    })
-    sent.end(JSON.stringify([op.select('o', 'parents', { limit: 1 })]))
-    const [response] = await once(sent, 'response') as [IncomingMessage]
-    response.resume()
-    return response.headers['content-type']
-  }
+  const batch = [op.select('o', 'parents', { limit: 1 })]
+  const ask = async (...lines: readonly string[]): Promise<string | undefined> =>
+    (await stream(batch, { headers: { accept: lines as never } })).type
   t.equal(await ask('application/json', 'application/x-ndjson'), json.type)
   t.equal(await ask('application/json;q=0.5', 'application/x-ndjson'), 'application/x-ndjson')
 })

@@ -3,16 +3,16 @@
  * disconnects and shutdown. They also check the connection after each response, because the body of
  * a rejected request must never be parsed as the next request.
  */
-import { once } from 'node:events'
-import { Agent, request as httpRequest, type IncomingMessage } from 'node:http'
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { buildApp } from '../../src/server/app.ts'
 import { readConfig } from '../../src/config/config.ts'
-import { ask, refusing, SECRET, useService, type ServiceUnderTest } from '../support/service.ts'
-import { headersOfBatch, shopSchema, update } from '../support/shorthand.ts'
+import {
+  ask, postUnread, refusing, SECRET, useService, type ServiceUnderTest
+} from '../support/service.ts'
+import { headersOfBatch, on, shopSchema, update } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 import { holdRow, type HeldRow } from '../support/database/hold.ts'
 import { resetSocket } from '../support/network/reset.ts'
@@ -48,22 +48,6 @@ function expectError (
 }
 
 /**
- * Requests a response of 40 MB, far more than sockets buffer, and reads only its headers.
- */
-async function requestBig (url: string, agent: Agent): Promise<IncomingMessage> {
-  const outgoing = httpRequest(url, { method: 'POST', agent, headers: headers() })
-  outgoing.end('[{"id":"b","op":"select","table":"big"}]')
-  const [response] = await once(outgoing, 'response') as [IncomingMessage]
-  return response
-}
-
-function useAgent (t: Test): Agent {
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
-  t.teardown(() => agent.destroy())
-  return agent
-}
-
-/**
  * Runs `work` while a transaction holds the lock of a row. `bytes` is a request whose batch updates
  * that row and therefore waits until `work` has finished.
  */
@@ -80,7 +64,7 @@ const service = await useService(t, { schema, env: { MAX_BODY_BYTES: '1000' } })
 const { database, database: { sql } } = service
 /** Starts a service that the test stops or that has other settings, on the same database. */
 const useAnother = (t: Test, env: Readonly<Record<string, string>> = {}) =>
-  useService(t, { env, provide: async () => database })
+  useService(t, { ...on(database), env })
 
 t.beforeEach(() => sql`update stock set qty = 10 where sku = 'apple'`)
 
@@ -370,16 +354,11 @@ t.test('invalid input after a request does not change the response to its batch'
 t.test('disconnects are logged and do not disturb the service', async t => {
   const before = service.log.length
   const logged = (id: string) => service.log.slice(before).filter(line => line['request_id'] === id)
-  const sendAndReset = (bytes: string): Promise<void> =>
-    new Promise(resolve => {
-      const { hostname, port } = new URL(service.url)
-      const socket = connect(Number(port), hostname, () =>
-        socket.write(bytes, () => {
-          resetSocket(socket)
-          resolve()
-        }))
-      socket.on('error', () => {})
-    })
+  const sendAndReset = async (bytes: string): Promise<void> => {
+    const line = await dial(service.url)
+    line.send(bytes)
+    resetSocket(line.socket)
+  }
   // The client disconnects in the middle of the body.
   await sendAndReset(
     request('POST', '/', headers({ 'content-length': '100', 'x-request-id': 'half' })) + '['
@@ -474,7 +453,8 @@ t.test('an idle connection is closed unless it waits for a batch', async t => {
   })
   t.match(await running?.answers(1), [{ status: 200 }])
   running?.socket.destroy()
-  const unread = await requestBig(url, useAgent(t))
+  // 40 MB, far more than sockets buffer.
+  const unread = await postUnread(url, headers(), '[{"id":"b","op":"select","table":"big"}]')
   const connections = (): Promise<number> =>
     new Promise((resolve, reject) =>
       app.server.getConnections((error, count) => error === null ? resolve(count) : reject(error))
