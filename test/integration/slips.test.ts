@@ -52,8 +52,6 @@ t.test('the example of a message suits what was sent', async t => {
     [{ order: ['qty'] }, ['order', 0], element('{"qty": "asc"}')],
     [{ order: ['qty.DESC'] }, ['order', 0], element('{"qty": "desc"}')],
     [{ order: ['q'.repeat(21)] }, ['order', 0], element('{"sku": "asc"}')],
-    [{ order: { qty: 'asc' } }, ['order'],
-      '"order" must be an array of objects, for example [{"sku": "asc"}].'],
     [{ columns: 'qty' }, ['columns'], columns('columns', '["qty"]')],
     [{ columns: [] }, ['columns'], '"columns" must be a non-empty array of at most 1600 elements.'],
     [{ order: Array.from({ length: 1601 }, () => ({ sku: 'asc' })) }, ['order'],
@@ -70,11 +68,8 @@ t.test('an unknown name is answered with the known one that it resembles', async
   const all = 'Operators: eq, neq, gt, gte, lt, lte, like, ilike, match, imatch, in, nin, ' +
     'between, is, isdistinct, fts, plfts, phfts, wfts, cs, cd, ov, sl, sr, nxr, nxl, adj, ' +
     'has_key, has_keys_any, has_keys_all, not.'
-  const operator = (name: string): object => ({ where: { qty: { [name]: 1 } } })
   const rows: ReadonlyArray<readonly [members: object, help: string]> = [
-    [operator('ne'), 'Unknown operator "ne". Did you mean "neq"?'],
-    [operator('>='), 'Unknown operator ">=". Did you mean "gte"?'],
-    [operator('xyz'), `Unknown operator "xyz". ${all}`],
+    [{ where: { qty: { xyz: 1 } } }, `Unknown operator "xyz". ${all}`],
     [{ wheer: {} }, 'Unknown member "wheer". Did you mean "where"?'],
     [{ filter: {} },
       'Unknown member "filter". Members: id, op, table, where, columns, distinct, group_by, ' +
@@ -101,7 +96,6 @@ t.test('an invalid reference is answered with the operations that it can name', 
   const rows: ReadonlyArray<readonly [earlier: readonly string[], text: string, message: string]> =
     [
       [[], '$x.id', `Unknown operation "x". There is no earlier operation. ${plain}`],
-      [['a', 'b'], '$c.*.id', `Unknown operation "c". Earlier operations: a, b. ${plain}`],
       [many, '$o.0.id',
         `Unknown operation "o". Earlier operations: ${many.slice(0, 10).join(', ')} and 1 more. ` +
         plain],
@@ -109,8 +103,6 @@ t.test('an invalid reference is answered with the operations that it can name', 
       [['a'], '$ecret', `${unquoted} Earlier operations: a. ${plain}`],
       [['a'], '$own.id',
         `"own" is this operation itself; a reference must name an earlier operation. ${plain}`],
-      [['a'], '$later',
-        `Operation "later" comes later in the batch; move it before this operation. ${plain}`],
       [['a'], '$a.01',
         'A reference must have the form $op, $op.column, $op.row, $op.row.column or ' +
         `$op.*.column. ${plain}`]
@@ -119,8 +111,7 @@ t.test('an invalid reference is answered with the operations that it can name', 
     const select = { op: 'select', table: 'stock' }
     const batch = [
       ...earlier.map(id => ({ id, ...select })),
-      { id: 'own', ...select, where: { sku: { cs: text } } },
-      { id: 'later', ...select }
+      { id: 'own', ...select, where: { sku: { cs: text } } }
     ]
     const answer = await shop.post(batch, { headers: asCustomer() })
     t.same(answer.body.error.errors.map((issue: Error) => issue.message), [message], text)
@@ -190,10 +181,8 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
     schema: string,
     help = 'For a table of another schema, write <schema>.<table>.'
   ): string => `Table "${name}" does not exist in schema "${schema}". ${help}`
-  const near = 'Did you mean "things"?'
   const rows: ReadonlyArray<readonly [members: object, message: string]> = [
-    [{ table: 'thing' }, table('thing', 'public', near)],
-    [{ table: 'other.things' }, table('things', 'other', near)],
+    [{ table: 'other.things' }, table('things', 'other', 'Did you mean "things"?')],
     [{ table: 'a"b', where: { a: { cs: ['x'] } } }, table('a"b', 'public')],
     [{ columns: ['nam'] }, missing('nam')],
     [{ order: [{ 'nam->a': 'asc' }] }, missing('nam')],
@@ -206,7 +195,6 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
     [{ where: { 'name->a': { eq: 1 } } },
       'Column "name" has no path: paths go into json, jsonb, arrays and composites, ' +
       'and in results of functions only into json and jsonb.'],
-    [{ where: { id: { like: '1%' } } }, misfit('like', 'id', 'integer ~~ unknown')],
     [{ where: { 'a "b': { cs: 1 } } }, misfit('cs', 'a "b', 'integer @> integer')],
     [{
       ...insert,
@@ -490,20 +478,17 @@ t.test('an operator of another language is answered with ours', async t => {
 })
 
 t.test('a modifier in "values" is data, unless the column cannot store it', async t => {
-  const help = (name: string, example = ''): string =>
-    `The modifier ${name} works only in "set"; "values" takes the value itself${example}.`
-  const scalar = (type: string): string =>
-    `the type ${type} takes one value, not an array or an object.`
+  const help = (name: string): string =>
+    `The modifier ${name} works only in "set"; "values" takes the value itself.`
+  const scalar = 'the type integer takes one value, not an array or an object.'
   const rows: ReadonlyArray<readonly [values: readonly object[], message: string]> = [
-    [[{ i: { $inc: 1 } }], `Row 0 of values, column "i": ${scalar('integer')} ${help('$inc')}`],
-    [[{ id: 2, i: 1 }, { id: 3, d: '2020-01-01' }, { id: 4, d: { $now: true } }],
-      `Row 2 of values, column "d": ${scalar('date')} ${help('$now', ', such as "now"')}`],
+    [[{ i: { $inc: 1 } }], `Row 0 of values, column "i": ${scalar} ${help('$inc')}`],
     [[{ p: { $merge: {} } }],
       `Row 0 of values, column "p": the type point2 has no member "$merge". ${help('$merge')}`],
     [[{ w: { list: { x: 1 } } }],
       'Row 0 of values, column "w", at list: the type integer[] takes an array.'],
     [[{ i: { $nope: 1 } }],
-      `Row 0 of values, column "i": ${scalar('integer')} To store JSON text, send it as a string.`]
+      `Row 0 of values, column "i": ${scalar} To store JSON text, send it as a string.`]
   ]
   for (const [values, message] of rows) {
     const { body } = await service.post([op.insert('a', 'v', values)])
