@@ -7,7 +7,7 @@ import { buffer } from 'node:stream/consumers'
 import zlib from 'node:zlib'
 import t, { type Test } from 'tap'
 import { postUnread, useService, type ServiceUnderTest } from '../support/service.ts'
-import { headersOfBatch, on } from '../support/shorthand.ts'
+import { headersOfBatch } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 import * as op from '../support/operations.ts'
 
@@ -16,9 +16,7 @@ const schema = `create table words (n int generated always as identity, word tex
   grant all on words to oneflight_user;`
 
 const service = await useService(t, { schema, keys: true, env: { COMPRESSION: 'on' } })
-/** Starts another service on the same database. */
-const useAnother = (t: Test, env: Readonly<Record<string, string>> = {}) =>
-  useService(t, { ...on(service.database), env })
+const { useAnother } = service
 
 interface Raw {
   readonly status: number
@@ -99,7 +97,7 @@ t.test('a stored response and an error are compressed, too', async t => {
 t.test('a client that disconnects releases the memory of its response', async t => {
   // Room for one response.
   const limits = { MAX_BODY_BYTES: '1000', MAX_BYTES_IN_FLIGHT: '600000' }
-  const service = await useAnother(t, { COMPRESSION: 'on', ...limits })
+  const service = await useAnother(t, { env: { COMPRESSION: 'on', ...limits } })
   for (let i = 0; i < 5; i++) {
     const headers = headersOfBatch({ ...gzip, 'x-request-id': `gone-${i}` })
     const response = await postUnread(service.url, headers, read(9000))
@@ -124,7 +122,7 @@ function breakGzip (t: Test): void {
 t.test('a failed compression reports whether the batch committed', async t => {
   breakGzip(t)
   // A service takes the functions of zlib when it starts.
-  const service = await useAnother(t, { COMPRESSION: 'on' })
+  const service = await useAnother(t, { env: { COMPRESSION: 'on' } })
   const insert = JSON.stringify([op.insert('w', 'words', [{ word: 'x'.repeat(20_000) }])])
   for (
     const [prefer, code, committed] of [

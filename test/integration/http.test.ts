@@ -6,24 +6,16 @@ import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { buildApp } from '../../src/server/app.ts'
 import { readConfig } from '../../src/config/config.ts'
-import {
-  answering,
-  ask,
-  useService,
-  type Answer,
-  type UseServiceOptions
-} from '../support/service.ts'
+import { answering, ask, useService, type Answer } from '../support/service.ts'
 import { dial, exchange, request, speak } from '../support/network/wire.ts'
-import { bearer, nowhere, on, shopSchema } from '../support/shorthand.ts'
+import { bearer, nowhere, shopSchema } from '../support/shorthand.ts'
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 const json = { 'content-type': 'application/json' }
 const stock = '[{"id":"s","op":"select","table":"stock"}]'
 const service = await useService(t, { schema: shopSchema, env: { COMPRESSION: 'on' } })
+const { useAnother } = service
 await answering(`${service.url}/health`)
-/** Starts another service on the same database. */
-const useAnother = (t: Test, options: UseServiceOptions) =>
-  useService(t, { ...on(service.database), ...options })
 
 /** Asserts an error response: exactly the envelope, with the request id of the header. */
 function refused (

@@ -8,9 +8,8 @@ import { claimStatement, type Key } from '../../src/sql/frame/idempotency.ts'
 import { LOGIN_ROLE } from '../support/database/database.ts'
 import { holdRow } from '../support/database/hold.ts'
 import { useProxy } from '../support/network/proxy.ts'
-import { useService, type Answer, type ServiceUnderTest, type UseServiceOptions }
-  from '../support/service.ts'
-import { bearer, failed, on } from '../support/shorthand.ts'
+import { useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
+import { bearer, failed } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 const FORGED = '\'[{"forged":true}]\''
@@ -78,11 +77,7 @@ const schema = `
   grant create on schema public to public;`
 
 const service = await useService(t, { schema, keys: true, env: { POOL_SIZE: '1' } })
-const { post, database, database: { sql } } = service
-
-/** Starts another service on the same database. */
-const useAnother = (t: Test, options: UseServiceOptions = {}): Promise<ServiceUnderTest> =>
-  useService(t, { ...options, ...on(database) })
+const { post, useAnother, database, database: { sql } } = service
 
 t.beforeEach(async () => {
   await sql`truncate t, loot, seen, oneflight.idempotency_keys restart identity`

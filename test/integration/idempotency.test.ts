@@ -21,10 +21,9 @@ import {
   token,
   useService,
   type Answer,
-  type ServiceUnderTest,
-  type UseServiceOptions
+  type ServiceUnderTest
 } from '../support/service.ts'
-import { failed, headersOfBatch, on } from '../support/shorthand.ts'
+import { failed, headersOfBatch } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 const schema = `
@@ -54,11 +53,7 @@ const service = await useService(t, {
   keys: true,
   env: { ANON_ROLE: 'oneflight_anon', QUEUE_SIZE: '100', MAX_BODY_BYTES: '2000000' }
 })
-const { sql } = service.database
-
-/** Starts another service on the same database. */
-const useAnother = (t: Test, options: UseServiceOptions = {}): Promise<ServiceUnderTest> =>
-  useService(t, { ...options, ...on(service.database) })
+const { useAnother, database: { sql } } = service
 
 t.beforeEach(async () => {
   await sql`truncate entries, late, oneflight.idempotency_keys restart identity`

@@ -21,10 +21,9 @@ import {
   retryAtOnce,
   useService,
   type Answer,
-  type ServiceUnderTest,
-  type UseServiceOptions
+  type ServiceUnderTest
 } from '../support/service.ts'
-import { failed, headersOfBatch, on } from '../support/shorthand.ts'
+import { failed, headersOfBatch } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 /** A select of `gate` waits until no session holds the advisory lock 1 exclusively. */
@@ -42,10 +41,7 @@ const schema = `
   grant all on all sequences in schema public to oneflight_user;`
 
 const service = await useService(t, { schema })
-const { post, database: { sql } } = service
-/** Starts another service on the same database. */
-const useAnother = (t: Test, options: UseServiceOptions): Promise<ServiceUnderTest> =>
-  useService(t, { ...on(service.database), ...options })
+const { post, useAnother, database: { sql } } = service
 
 t.beforeEach(async () => {
   await sql`truncate t, moody restart identity`

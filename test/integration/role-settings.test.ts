@@ -12,7 +12,7 @@ import { readRoleSettings } from '../../src/postgres/role-settings.ts'
 import * as op from '../support/operations.ts'
 import { ensureRoles, LOGIN_ROLE, withAdmin } from '../support/database/database.ts'
 import { useProxy } from '../support/network/proxy.ts'
-import { useService, type ServiceUnderTest, type UseServiceOptions } from '../support/service.ts'
+import { useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 // Roles belong to the whole cluster, which other test files use at the same time.
@@ -44,10 +44,7 @@ const schema = `
   grant all on all tables in schema public to public;`
 
 const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
-const { database, database: { sql, name, loginUrl } } = service
-/** Starts another service on the database. */
-const useAnother = (t: Test, options: UseServiceOptions): Promise<ServiceUnderTest> =>
-  useService(t, { ...options, provide: async () => database })
+const { useAnother, database: { sql, name, loginUrl } } = service
 
 type Settings = Readonly<Record<string, string>>
 

@@ -12,7 +12,7 @@ import { readConfig } from '../../src/config/config.ts'
 import {
   ask, postUnread, refusing, SECRET, useService, type ServiceUnderTest
 } from '../support/service.ts'
-import { headersOfBatch, on, shopSchema, update } from '../support/shorthand.ts'
+import { headersOfBatch, shopSchema, update } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 import { holdRow, type HeldRow } from '../support/database/hold.ts'
 import { resetSocket } from '../support/network/reset.ts'
@@ -61,10 +61,7 @@ async function whileBatchRuns (
 }
 
 const service = await useService(t, { schema, env: { MAX_BODY_BYTES: '1000' } })
-const { database, database: { sql } } = service
-/** Starts a service that the test stops or that has other settings, on the same database. */
-const useAnother = (t: Test, env: Readonly<Record<string, string>> = {}) =>
-  useService(t, { ...on(database), env })
+const { useAnother, database, database: { sql } } = service
 
 t.beforeEach(() => sql`update stock set qty = 10 where sku = 'apple'`)
 
@@ -199,7 +196,7 @@ t.test('a faulty Host, and chunks in HTTP/1.0, are refused and end the connectio
 })
 
 t.test('a request that does not arrive in time gets a 408', async t => {
-  const service = await useAnother(t, { REQUEST_TIMEOUT_MS: '1000' })
+  const service = await useAnother(t, { env: { REQUEST_TIMEOUT_MS: '1000' } })
   const announced = headers({ 'content-length': '100', 'x-request-id': 'mine' })
   const chunked = headers({ 'transfer-encoding': 'chunked', 'x-request-id': 'mine' })
   await Promise.all([
@@ -303,7 +300,8 @@ t.test('a body over the limit gets a 413, and the client can read it', async t =
 })
 
 t.test('the connection of an endless body is closed', async t => {
-  const service = await useAnother(t, { MAX_BODY_BYTES: '1000', REQUEST_TIMEOUT_MS: '2000' })
+  const env = { MAX_BODY_BYTES: '1000', REQUEST_TIMEOUT_MS: '2000' }
+  const service = await useAnother(t, { env })
   await Promise.all(([
     [request('POST', '/', { ...json, 'transfer-encoding': 'chunked' }), 401],
     [request('POST', '/', headers({ 'transfer-encoding': 'chunked' })), 413],
@@ -419,7 +417,7 @@ t.test('shutdown: accepted requests get a response, idle connections are closed'
 })
 
 t.test('shutdown: a late body gets a 408 after the usual timeout', async t => {
-  const service = await useAnother(t, { REQUEST_TIMEOUT_MS: '1000' })
+  const service = await useAnother(t, { env: { REQUEST_TIMEOUT_MS: '1000' } })
   const stalled = await dial(service.url)
   stalled.send(
     request('POST', '/', headers({ 'content-length': '100', 'x-request-id': 'late' })) + '['

@@ -42,6 +42,8 @@ export interface ServiceUnderTest extends Service {
    * default; null sends no token.
    */
   post(batch: unknown, options?: PostOptions): Promise<Answer>
+  /** Starts another service on the same database. */
+  useAnother(t: Test, options?: UseServiceOptions): Promise<ServiceUnderTest>
   /** Posts the parameters of a named batch. */
   run(name: string, parameters: unknown, options?: PostOptions): Promise<Answer>
 }
@@ -126,6 +128,7 @@ export async function useService (
     ...service,
     database,
     log,
+    useAnother: async (t, options) => useService(t, { ...options, provide: async () => database }),
     post: async (batch, options) => send('', batch, options),
     run: async (name, parameters, options) => send(`/batches/${name}`, parameters, options)
   }
