@@ -17,12 +17,9 @@ const schema = `
   grant all on slots to oneflight_user, oneflight_other, oneflight_anon`
 const touch = [update('t', 'slots', { n: { $inc: 1 } }, { id: { eq: 0 } })]
 const read = [select('s', 'slots')]
-const busy = {
-  status: 429,
-  body: {
-    error: { type: 'service_error', code: 'principal_busy', committed: false, retryable: true }
-  }
-}
+const busy = failed(429, 'principal_busy', {
+  type: 'service_error', committed: false, retryable: true
+})
 const limit = { PRINCIPAL_CONCURRENCY: '1', ANON_ROLE: 'oneflight_anon' }
 
 /** The options of a request with a token of these claims. */

@@ -5,6 +5,7 @@
  */
 import t from 'tap'
 import { useService } from '../support/service.ts'
+import { failed } from '../support/shorthand.ts'
 import * as op from '../support/operations.ts'
 import { collectGarbage } from '../support/garbage.ts'
 
@@ -76,19 +77,12 @@ t.test('PostgreSQL refuses a result that is too large', { timeout: 120_000 }, as
 const dryRun = (...more: readonly string[]) =>
   ({ headers: { prefer: ['tx=rollback', ...more].join() } })
 
-const refused = {
-  status: 422,
-  body: {
-    data: null,
-    error: {
-      type: 'execution_error',
-      code: 'response_too_large',
-      message: /100000 bytes \(MAX_RESPONSE_BYTES\)/,
-      committed: false,
-      retryable: false
-    }
-  }
-}
+const refused = failed(422, 'response_too_large', {
+  type: 'execution_error',
+  message: /100000 bytes \(MAX_RESPONSE_BYTES\)/,
+  committed: false,
+  retryable: false
+})
 
 t.test('a response that is too large is rolled back', async t => {
   const service = await useService(t, { schema, env: { MAX_RESPONSE_BYTES: String(MAX) } })
@@ -158,8 +152,8 @@ t.test('the service stops what PostgreSQL does not count', { timeout: 120_000 },
   if (note?.['n'] === 0) t.match(error, refused.body.error)
   else t.match(error, { code: 'commit_unknown', message: /is committed/ })
   const fail = { id: 'f', op: 'call', function: 'fail', args: { size: 2e7 } }
-  const failed = await service.post([mark, fail])
-  t.match(failed, refused, 'the text of an error')
+  const erring = await service.post([mark, fail])
+  t.match(erring, refused, 'the text of an error')
   t.same(await sql`select n from notes`, [note])
 })
 

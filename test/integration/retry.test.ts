@@ -20,6 +20,7 @@ import { moodySchema } from '../support/database/triggers.ts'
 import { useProxy } from '../support/network/proxy.ts'
 import { ask, retryAtOnce, useService, type ServiceUnderTest, type UseServiceOptions }
   from '../support/service.ts'
+import { failed } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 const schema = `
@@ -128,19 +129,13 @@ t.test('serialization failures are retried, with at most 15 attempts', async t =
   t.equal((await sql`select from moody`).length, 1)
 
   await resetTries()
-  t.match(await post(insert('40P01', 1000)), {
-    status: 409,
-    body: {
-      error: {
-        type: 'execution_error',
-        code: 'deadlock_detected',
-        retryable: true,
-        committed: false,
-        op: 'a',
-        index: 0
-      }
-    }
-  })
+  t.match(await post(insert('40P01', 1000)), failed(409, 'deadlock_detected', {
+    type: 'execution_error',
+    retryable: true,
+    committed: false,
+    op: 'a',
+    index: 0
+  }))
   t.equal(await countTries(), 15)
 
   for (const code of ['0A000', '26000', '23505']) {
@@ -208,9 +203,9 @@ t.test('failures are mapped to errors, operations and durations', async t => {
   }
   const select = [{ id: 'a', op: 'select', table: 't' }] as unknown as Batch
   const plan = planBatch(select, { schemas: ['s'], maxRows: 1, maxConditions: 1 })
-  const failed = (code: string, at: Place, times: AttemptTimes): Failed =>
+  const outcomeOf = (code: string, at: Place, times: AttemptTimes): Failed =>
     ({ kind: 'failed', error: { code, message: 'm' }, at, times })
-  t.match(toFailure(failed('57014', 'session', { begun: 1, operations: [] }), plan, options), {
+  t.match(toFailure(outcomeOf('57014', 'session', { begun: 1, operations: [] }), plan, options), {
     code: 'query_canceled',
     status: 504,
     details: { op: null }
@@ -221,7 +216,7 @@ t.test('failures are mapped to errors, operations and durations', async t => {
   t.equal(toFailure(outcome, plan, options), late)
   const operation = { id: 'a', op: 'select', table: 's.t', outcome: 'error' }
   t.same(
-    createReport(plan, failed('54000', 0, { operations: [] }), { role: 'r', failed: 0, now: 5 }),
+    createReport(plan, outcomeOf('54000', 0, { operations: [] }), { role: 'r', failed: 0, now: 5 }),
     {
       role: undefined,
       outcome: 'error',
@@ -241,7 +236,7 @@ t.test('failures are mapped to errors, operations and durations', async t => {
     operations: [{ ...operation, outcome: 'ok', since: 3, ms: 4 }]
   })
   t.same(
-    createReport(plan, failed('42P01', 0, set), { role: 'r', failed: 0, now: 9 }).operations,
+    createReport(plan, outcomeOf('42P01', 0, set), { role: 'r', failed: 0, now: 9 }).operations,
     [{ ...operation, table: undefined, since: 3, ms: 6 }]
   )
 })

@@ -5,6 +5,7 @@
 import t from 'tap'
 import * as op from '../support/operations.ts'
 import { useService } from '../support/service.ts'
+import { failed } from '../support/shorthand.ts'
 
 const events = ['insert', 'update', 'delete'] as const
 const actions = {
@@ -57,17 +58,11 @@ const changes = {
 
 const batches = { named: { operations: [op.insert('o', 'insert_instead', [{ id: 1 }])] } }
 const { post, run, database } = await useService(t, { schema, batches })
-const refused = (table: string) => ({
-  status: 400,
-  body: {
-    error: {
-      code: 'feature_not_supported',
-      op: 'o',
-      committed: false,
-      message: `Table "public.${table}" has a rule (CREATE RULE) for this change, which an ` +
-        'operation cannot run. Replace the rule by a trigger, or write to another table.'
-    }
-  }
+const refused = (table: string) => failed(400, 'feature_not_supported', {
+  op: 'o',
+  committed: false,
+  message: `Table "public.${table}" has a rule (CREATE RULE) for this change, which an ` +
+    'operation cannot run. Replace the rule by a trigger, or write to another table.'
 })
 
 t.test('a change for which the table has a rule is refused', async t => {
@@ -111,8 +106,7 @@ t.test('the rows that a rule returns for one row are those of the operation', as
 })
 
 t.test('a rule that a function meets is described by PostgreSQL', async t => {
-  t.match(await post([op.call('o', 'write', {})]), {
-    status: 400,
-    body: { error: { code: 'feature_not_supported', message: /RETURNING|rules/ } }
-  })
+  t.match(await post([op.call('o', 'write', {})]), failed(400, 'feature_not_supported', {
+    message: /RETURNING|rules/
+  }))
 })

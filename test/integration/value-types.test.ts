@@ -5,6 +5,7 @@
 import t, { type Test } from 'tap'
 import * as op from '../support/operations.ts'
 import { useService, type Answer } from '../support/service.ts'
+import { failed } from '../support/shorthand.ts'
 
 const seeds = `
   insert into t (id, kind, tags, ints, data, plain, document, day, price, docs) values
@@ -66,19 +67,13 @@ function * writesOf (
 }
 
 function expectRejection (t: Test, response: Answer, message: RegExp, what: string): void {
-  t.match(response, {
-    status: 422,
-    body: {
-      error: {
-        type: 'execution_error',
-        code: 'value_invalid',
-        committed: false,
-        retryable: false,
-        op: 'w',
-        message
-      }
-    }
-  }, `${what} ${response.text}`)
+  t.match(response, failed(422, 'value_invalid', {
+    type: 'execution_error',
+    committed: false,
+    retryable: false,
+    op: 'w',
+    message
+  }), `${what} ${response.text}`)
   const { path, errors } = response.body.error
   t.match(errors, [{ op: 'w', code: 'value_invalid', path: [], message }])
   t.strictSame(errors[0].path, path)
