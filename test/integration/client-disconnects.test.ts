@@ -60,7 +60,6 @@ async function send (
 const logged = ({ log }: ServiceUnderTest, id: string): ServiceUnderTest['log'] =>
   log.filter(({ request_id: logged }) => logged === id)
 
-/** Asserts that the log has exactly one line about the request. */
 async function assertLogLine (
   t: Test,
   service: ServiceUnderTest,

@@ -130,7 +130,6 @@ const words: Readonly<Record<string, Word>> = {
   ]
 }
 
-/** A kind of change. */
 interface Change extends Omit<Statements, 'create'> {
   /** The former type of the column `a`. */
   readonly type: string

@@ -305,7 +305,6 @@ t.test('a schema is unsafe if a token role can create objects in it', async t =>
   t.same((await read([first])).unsafeSchemas, [{ schema: first, remedy }], 'owner of the database')
 })
 
-/** The statements of a remedy, sorted. */
 function sorted (remedy: string | undefined): string | undefined {
   return remedy?.split('; ').sort().join('; ')
 }

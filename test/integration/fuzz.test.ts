@@ -22,7 +22,6 @@ const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
 const timeout = 60_000 + runs * 50
 t.setTimeout(4 * timeout)
 
-/** One of the arbitraries, with these weights. */
 const weighted = <T>(...rows: ReadonlyArray<readonly [number, Arbitrary<T>]>): Arbitrary<T> =>
   fc.oneof(...rows.map(([weight, arbitrary]) => ({ weight, arbitrary })))
 const toBuffer = (text: string): Buffer => Buffer.from(text)

@@ -324,7 +324,6 @@ t.test('keys of different principals are independent', async t => {
   t.same(rows, [{ principal: 32, claims: 32, request: 32 }], 'only hashes are stored')
 })
 
-/** The claims of one subject in a tenant. */
 const member = (tenant: string, more: Claims = {}): Claims =>
   ({ role: 'oneflight_user', sub: 'a', app_metadata: { tenant }, ...more })
 

@@ -57,7 +57,6 @@ const terminateConnections = () =>
 const added = async (): Promise<unknown> =>
   (await sql`select n from t where n > 0 order by n`).map(({ n }) => n)
 
-/** Locks the row that `touch` updates. */
 const holdTouched = () => holdRow(database, 'select from t where n = 0')
 const lostAt = (at: Place): object => ({ kind: 'failed', at, error: { code: '08006' } })
 const deadline = (ms = 5000): { readonly deadline: number } =>

@@ -52,7 +52,6 @@ const insert = (id: string, word: string, more = {}): object =>
   op.insert(id, 't', [{ word, ...more }])
 const select = (id: string, table: string): object => op.select(id, table)
 
-/** Posts a batch with a Prefer header. */
 const preferring = (
   prefer: string,
   batch: readonly object[],

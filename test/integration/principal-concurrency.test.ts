@@ -22,7 +22,6 @@ const busy = failed(429, 'principal_busy', {
 })
 const limit = { PRINCIPAL_CONCURRENCY: '1', ANON_ROLE: 'oneflight_anon' }
 
-/** The options of a request with a token of these claims. */
 const as = (claims: object): { readonly headers: { readonly authorization: string } } =>
   ({ headers: { authorization: bearer(claims) } })
 

@@ -253,7 +253,6 @@ const filterPositions: Readonly<Record<string, (reference: string) => object>> =
 const none = { id: { eq: -1 } }
 const dst = { table: 'dst' }
 
-/** Each kind of operation that has a filter. */
 const filtering: ReadonlyArray<readonly [name: string, of: (filter: object) => object]> = [
   ['select', filter => ({ ...dst, op: 'select', where: { ...none, ...filter } })],
   ['update', filter => ({ ...dst, op: 'update', set: { n: 1 }, where: { ...filter, ...none } })],
@@ -285,7 +284,6 @@ function codeOfRow (position: string, text: string): string {
   return isCompared && !takesRow.test(position) ? 'value_invalid' : 'reference_row_missing'
 }
 
-/** Asserts that a batch with `reader` fails and that the error names the reader. */
 async function assertFails (
   t: Test,
   reader: object,

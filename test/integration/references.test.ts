@@ -164,7 +164,6 @@ t.test('ids such as "x", "X" and "__proto__" are different', async t => {
 })
 
 type Op = Readonly<Record<string, unknown>>
-/** Reads one row, or none. */
 const readRow = (id: string, row: number, more: object = {}): Op =>
   op.select(id, 'sources', { where: { id: { eq: row } }, ...more })
 

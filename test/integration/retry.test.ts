@@ -33,7 +33,6 @@ const schema = `
 
 const database = await useDatabase(t, { schema })
 const { sql } = database
-/** Starts a service on the database. */
 const useThis = (t: Test, options: UseServiceOptions = {}): Promise<ServiceUnderTest> =>
   useService(t, { ...options, provide: async () => database })
 

@@ -35,7 +35,6 @@ const schema = `
     'insert into insert_instead values (1) returning id';
   grant all on all tables in schema public to oneflight_user`
 
-/** The changes of each event. */
 const changes = {
   insert: (table: string) => [
     op.insert('o', table, [{ id: 1, n: 1 }, { id: 2, n: 2 }]),

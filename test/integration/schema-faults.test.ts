@@ -84,7 +84,6 @@ const { log, post, run, url, ...service } = await useService(t, { schema, env, b
 
 interface Fault {
   readonly sqlstate: string
-  /** What the log says. */
   readonly reason: RegExp
   readonly place?: object
 }

@@ -168,7 +168,6 @@ const send = (
     body: typeof batch === 'string' ? batch : JSON.stringify(batch)
   })
 
-/** Resolves when a session runs the view `napping`. */
 const untilNapping = ({ sql }: Database): Promise<unknown> =>
   until(async () =>
     (await sql`select from pg_stat_activity

@@ -11,7 +11,6 @@ interface Shop extends ServiceUnderTest {
   readonly sql: ServiceUnderTest['database']['sql']
   /** Runs a named batch as a customer. */
   readonly send: (name: string, parameters: object, sub?: string) => Promise<Answer>
-  /** Resolves when this number of batches waits for a lock. */
   readonly untilBlocked: (batches: number) => Promise<unknown>
 }
 

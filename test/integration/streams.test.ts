@@ -114,7 +114,6 @@ const success = (rows: readonly object[], count = rows.length, id = 'o') => ({
   end: { error: null, data: { [id]: count } }
 })
 
-/** Resolves when the pool has no busy connection. */
 const untilFree = (of: ServiceUnderTest): Promise<unknown> =>
   until(async () => await gauge(of, 'service_pool_connections_busy') === 0)
 

@@ -93,7 +93,6 @@ function signedText (token: string): string {
   return token.slice(0, token.lastIndexOf('.'))
 }
 
-/** Replaces the signature of a token. */
 function resign (token: string, bytes: Buffer): string {
   return `${signedText(token)}.${bytes.toString('base64url')}`
 }

@@ -341,7 +341,6 @@ function operandToKey (operand: unknown): unknown {
   return typeof operand === 'object' ? (operand as { readonly $value: unknown }).$value : operand
 }
 
-/** The batches of a kind, by name. */
 function createBatches (kind: Kind, n: number): Readonly<Record<string, readonly Step[]>> {
   const scene = createScene(kind, n)
   return {

@@ -139,7 +139,6 @@ async function send ({ kind, bad: [, , word], rows }: Case) {
 // What the message says about the place.
 const named = /^(?:Row (?<row>\d+) of (?:values|from)(?:, (?:column|member)|:)|Column) ?(?:"(?<column>\w+)":)?/
 
-/** The path of the bad value in its operation. */
 function pathOf ({ kind, bad: [column], at }: Case): ReadonlyArray<string | number> {
   return kind === 'set' ? ['set', column] : [kind === 'upload' ? 'rows' : 'values', at, column]
 }

@@ -144,7 +144,6 @@ const schema = `
   ${words.map(createTables).join('')}
   grant all on all tables in schema public to oneflight_user;`
 
-/** What the service sent for one batch. */
 interface Sent {
   readonly roundTrips: number
   /** The texts of the statements that name a table or a function of the batch. */

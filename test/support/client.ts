@@ -39,7 +39,6 @@ function optionsFor (
   }
 }
 
-/** A request that the client sent. */
 export interface RecordedRequest {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
@@ -47,7 +46,6 @@ export interface RecordedRequest {
   readonly signal: AbortSignal
 }
 
-/** Creates the response to a request. */
 export type MakeResponse = (request: RecordedRequest) => Response | Promise<Response>
 
 /**

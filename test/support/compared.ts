@@ -61,7 +61,6 @@ function seen ({ status, body }: Answer): unknown {
 
 const dryRun = { headers: { prefer: 'tx=rollback' } }
 
-/** The retries of all batches so far. */
 async function readRetries ({ adminUrl }: ServiceUnderTest): Promise<string> {
   const { text } = await ask(`${adminUrl}/metrics`)
   return [...text.matchAll(/^service_txn_retry_count.*/gm)].join()

@@ -37,7 +37,6 @@ export function toTexts (issues: ReadonlyArray<Pick<Issue, 'code' | 'path'>> = [
   return issues.map(({ code, path }) => `${code} ${describePath(path)}`).sort()
 }
 
-/** Returns the issues of a batch as sorted texts. */
 export function issuesOf (batch: unknown, settings?: Limits): string[] {
   return toTexts(findFailure(batch, settings)?.details.errors)
 }

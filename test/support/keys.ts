@@ -33,7 +33,6 @@ const kinds = {
   x25519: () => generateKeyPairSync('x25519')
 } as const
 
-/** The key kind of each algorithm. */
 export const kindOf: Readonly<Record<Exclude<Algorithm, `HS${string}`>, KeyKind>> = {
   RS256: 'rsa',
   RS384: 'rsa',

@@ -74,7 +74,6 @@ export async function sendMessage (
   })
 }
 
-/** The text of the result of a call. */
 export function readText ({ body }: Answer): string {
   return body.result.content[0].text
 }

@@ -51,5 +51,4 @@ export function answerPointer (
   }/${method}/responses/${key}/content/application~1json/schema`
 }
 
-/** The pointer to the schema of a batch. */
 export const batchPointer = '/paths/~1/post/requestBody/content/application~1json/schema'

@@ -6,7 +6,6 @@ import type { Sql } from 'postgres'
 
 type Operation = Readonly<Record<string, unknown>>
 
-/** Returns an operation with its other members. */
 export const select = (id: string, table: string, members: object = {}): Operation =>
   ({ id, op: 'select', table, ...members })
 export const insert = (
@@ -44,7 +43,6 @@ export const strangeNames = [
   'id'
 ]
 
-/** Returns an identifier of SQL. */
 export const quoteName = (name: string): string => `"${name.replaceAll('"', '""')}"`
 
 /**

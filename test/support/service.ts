@@ -177,7 +177,6 @@ export function retryAtOnce (t: Test): void {
   t.intercept(Math, 'random', { value: () => 0 })
 }
 
-/** Sends one request. */
 export async function ask (url: string, init?: RequestInit): Promise<Answer> {
   // A kept connection would delay every stop of the service by its grace period.
   const response = await fetch(url, { ...init, headers: { connection: 'close', ...init?.headers } })

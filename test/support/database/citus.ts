@@ -7,7 +7,6 @@ import type { Stage } from '../../../scripts/dev/stage.ts'
 import type { Database } from './database.ts'
 import { LOGIN_ROLE, TEST_ROLES } from './roles.ts'
 
-/** Options of a test that needs Citus. */
 export const needsCitus = {
   skip: process.env['CITUS_URL'] ? false : 'CITUS_URL is not set: no Citus to test with'
 }

@@ -16,7 +16,6 @@ import type { Stage } from '../../../scripts/dev/stage.ts'
 import { familyOf, isAlive } from '../process/processes.ts'
 import { until } from '../until.ts'
 
-/** The major version of the servers. */
 export const major = Number(process.env['PG_MAJOR']) || availableMajors().at(-1) || 0
 
 /** Why no server can be started here, or false: the option `skip` of a test. */

@@ -115,7 +115,6 @@ async function matchingIds (
   return rows.map(({ ids }) => ids)
 }
 
-/** Returns the ids of rows in ascending order. */
 export function ids (rows: ReadonlyArray<{ readonly id: number }>): number[] {
   return rows.map(({ id }) => id).sort((a, b) => a - b)
 }

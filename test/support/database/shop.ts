@@ -30,7 +30,6 @@ export async function useShopService (
   })
 }
 
-/** Creates a database with the shop, without a service. */
 export async function useShopDatabase (t: Test): Promise<Database> {
   await ensureShopRoles()
   return await useDatabase(t, { schema })

@@ -12,7 +12,6 @@ import { token, type ServiceUnderTest, type UseServiceOptions } from '../service
 import { CUSTOMER, useShopService } from '../database/shop.ts'
 import { listRoot } from '../tracked-files.ts'
 
-/** Timeout of one block. */
 const TIMEOUT_MS = 60_000
 
 export interface Terminal {
@@ -23,7 +22,6 @@ export interface Terminal {
 }
 
 export interface Output {
-  /** Exit code. */
   readonly code: number
   readonly stdout: string
   readonly stderr: string

@@ -23,7 +23,6 @@ export interface Graph {
   readonly edges: ReadonlyArray<readonly Edge[]>
 }
 
-/** Builds the graph. */
 export function buildGraph (versions: Versions): Graph {
   const nodes = [...versions.committed].sort((a, b) => a.invoked - b.invoked)
   const positions = new Map(nodes.map((node, i) => [node, i]))

@@ -43,7 +43,6 @@ export interface Verdict {
   readonly allowed: readonly Anomaly[]
 }
 
-/** Checks a history of transactions that ran at `level`. */
 export function checkHistory (history: readonly HistoryEvent[], level: Level): Verdict {
   const transactions = readTransactions(history)
   const versions = orderVersions(transactions)

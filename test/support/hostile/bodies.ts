@@ -18,7 +18,6 @@ export interface Recipe {
   readonly operations: number
 }
 
-/** The name of a recipe, for messages. */
 export function nameOf ({ parts, operations }: Recipe): string {
   return `${parts.map(({ name }) => name).join(' + ')}${operations === 1 ? '' : ` × ${operations}`}`
 }

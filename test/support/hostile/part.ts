@@ -20,7 +20,6 @@ export interface Place {
   readonly make: (element: string) => Members
 }
 
-/** A place in a filter. */
 export function inFilter (write: (element: string) => string): Place {
   return { frames: filtering, make: element => ({ where: [write(element)] }) }
 }

@@ -24,7 +24,6 @@ export interface Measured {
   readonly failure: unknown
 }
 
-/** The default limits of the service. */
 const { config } = readConfig({
   DATABASE_URL: 'postgres://login@localhost/test', ANON_ROLE: 'user'
 })
@@ -80,7 +79,6 @@ const request = {
   trace: undefined
 } as never
 
-/** Measures the body of a batch. */
 export function measureBody (body: string): Measured {
   const planner = new BatchPlanner(limits)
   const bytes = Buffer.from(body)
@@ -98,7 +96,6 @@ const files = new Map(Object.entries(namedBatches).map(([name, content]): [strin
   return [name, read.batch]
 }))
 
-/** Measures the parameters of a named batch. */
 export function measureParameters (name: string, body: string): Measured {
   const bytes = Buffer.from(body)
   return new StageClock().measure(clock => {

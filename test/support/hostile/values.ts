@@ -64,7 +64,6 @@ export const conflictOnly: Readonly<Record<string, Element>> = {
 
 const words = Object.keys(casts)
 
-/** Output columns. */
 export const outputs: Readonly<Record<string, Element>> = {
   names: i => `"${column(i)}"`,
   'long names': i => `"${longColumn(i)}"`,

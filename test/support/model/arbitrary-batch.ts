@@ -231,7 +231,6 @@ function distinctSelect (table: Table): Arbitrary<object> {
   ).map(([select, where]) => ({ ...select, where, distinct: true }))
 }
 
-/** Members of every operation. */
 const common = {
   expect: expectation,
   when: condition,

@@ -39,7 +39,6 @@ function arbitraryCast (table: Table): Arbitrary<object> {
   })
 }
 
-/** Adds `having` to columns. */
 export function withHaving (
   columns: Arbitrary<readonly unknown[]>,
   table: Table

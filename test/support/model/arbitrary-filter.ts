@@ -147,7 +147,6 @@ interface FilterOptions {
   readonly source?: Table['columns']
 }
 
-/** Generates filters. */
 export function arbitraryFilter (
   table: Table,
   { levels = 2, source = {} }: FilterOptions = {}

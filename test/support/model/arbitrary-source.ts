@@ -75,7 +75,6 @@ const converted: Readonly<Record<Kind, readonly Kind[]>> = {
   doc: ['doc']
 }
 
-/** Generates `from` and `columns` of an insert. */
 export function insertSource (table: Table): Arbitrary<object> {
   return arbitrarySource(true).chain(({ from, columns }) => {
     const source = { ...table, columns }

@@ -127,7 +127,6 @@ export const wholeRows = ['whole 0', 'whole']
 export const foreign = new Set(['shelf_id', 'inside', 'a'])
 export const known = rarely(fc.integer({ min: 1, max: 3 }), fc.integer({ min: 4, max: 9 }))
 
-/** Generates a value for a column of this kind. */
 export function value (kind: Kind, nullable = true, plain = literals[kind]): Arbitrary<unknown> {
   return fc.oneof(
     { arbitrary: plain, weight: 12 },

@@ -40,7 +40,6 @@ export interface Context {
   readonly minimal: boolean
 }
 
-/** Thrown to end the batch. */
 export interface BatchEnd extends Error {
   readonly outcome: Outcome
 }

@@ -40,7 +40,6 @@ export const safeCasts: Readonly<Record<Kind, readonly string[]>> = {
 export const toOutputColumn = (one: unknown): OutputColumn =>
   typeof one === 'string' ? { column: one } : one as OutputColumn
 
-/** The name of an output column. */
 export function outputName ({ column = '', fn, as }: OutputColumn): string {
   return as ?? fn ?? (column.includes('->') ? column.split(/->>?/).at(-1) as string : column)
 }

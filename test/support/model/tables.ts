@@ -8,7 +8,6 @@ export interface Table {
   readonly columns: Readonly<Record<string, Kind>>
   /** Columns that an insert usually needs. */
   readonly needed: readonly string[]
-  /** The columns of the primary key. */
   readonly key: readonly string[]
   /** Valid targets of `on_conflict`. */
   readonly targets: ReadonlyArray<

@@ -20,7 +20,6 @@ import { certs } from './tls-server.ts'
 /** How the server responds to a request. */
 export type Behaviour = (response: ServerResponse, request: IncomingMessage) => void
 
-/** A recorded request. */
 export interface RecordedRequest {
   readonly method: string
   readonly path: string
@@ -92,7 +91,6 @@ export async function useJwksServer (
   return server
 }
 
-/** Sends a set of these keys. */
 export const set = (...keys: readonly unknown[]): Behaviour => body(jwks(...keys))
 
 /** Sends these bytes. */
@@ -108,7 +106,6 @@ export function body (
   }
 }
 
-/** Sends these bytes compressed. */
 export const zipped = (text: string): Behaviour =>
   body(gzipSync(text), { headers: { 'content-encoding': 'gzip' } })
 
@@ -116,7 +113,6 @@ export const zipped = (text: string): Behaviour =>
 export const redirect = (location: string, status: number, text: string): Behaviour =>
   body(text, { status, headers: { location } })
 
-/** Never responds. */
 export const silence: Behaviour = () => {}
 
 /** Sends the headers and half of the body, then nothing more. */

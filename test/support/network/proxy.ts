@@ -60,7 +60,6 @@ export interface Fault {
 }
 
 export interface Injected {
-  /** Whether counting has begun. */
   readonly begun: boolean
   readonly happened: boolean
   /** Whether the transaction or the connection ended without the fault. */
@@ -76,7 +75,6 @@ export interface Proxy {
   readonly bursts: readonly Burst[]
   /** Deletes the recorded bursts. */
   record(): void
-  /** The open connections. */
   readonly links: ReadonlySet<Link>
   /**
    * How many bytes of `link.held` may be delivered to the client; all by default. Called whenever

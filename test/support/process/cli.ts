@@ -19,7 +19,6 @@ export interface Ended {
 export interface RunOptions {
   /** Environment variables, in addition to those that Node needs. */
   readonly env?: Readonly<Record<string, string | undefined>>
-  /** Standard input. */
   readonly input?: string | Buffer
   /** Closes standard output, as if its reader had exited. */
   readonly deaf?: boolean

@@ -10,7 +10,6 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
 
-/** Compiles the client into `directory`. */
 export async function compileClient (directory: string): Promise<void> {
   const root = join(import.meta.dirname, '../../..')
   await promisify(execFile)(process.execPath, [

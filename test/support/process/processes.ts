@@ -3,7 +3,6 @@
  */
 import { execFileSync } from 'node:child_process'
 
-/** Whether a process with this id exists. */
 export function isAlive (pid: number): boolean {
   try {
     return process.kill(pid, 0)

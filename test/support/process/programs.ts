@@ -71,7 +71,6 @@ export function runProgram (
   })
 }
 
-/** How many characters of the output of a program are kept. */
 const MAX_OUTPUT = 100_000
 
 export interface Running {

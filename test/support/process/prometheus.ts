@@ -79,7 +79,6 @@ export interface Expression {
   readonly grouping: readonly string[]
 }
 
-/** Parses an expression. */
 export function readExpression (expr: string): Expression {
   const faults: string[] = []
   const selectors: Array<{ metric: string, labels: string[] }> = []

@@ -29,7 +29,6 @@ export interface RestartableService {
 
 const main = join(import.meta.dirname, '../../../src/main.ts')
 
-/** How long the service may take to stop. */
 const STOP_MS = 30_000
 
 /** Starts the service as `npm start` does. The end of the stage stops it with `lastSignal`. */
