@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { renderQueryPlan } from '../../src/cli/result.ts'
 import { readBlocks, readLanguage } from '../support/docs/pages.ts'
+import * as op from '../support/operations.ts'
 import { ask, useService, token } from '../support/service.ts'
 import { runInside } from '../support/process/cli.ts'
 
@@ -38,27 +39,14 @@ const schema = `
   grant all on customers, orders, journal, many to oneflight_user;`
 
 const batch = [
-  { id: 'customer', op: 'select', table: 'customers', where: { id: { eq: 7 } } },
-  {
-    id: 'order',
-    op: 'insert',
-    table: 'orders',
-    values: [{ customer_id: '$customer.0.id', total: 1 }]
-  },
-  {
-    id: 'paid',
-    op: 'update',
-    table: 'orders',
-    set: { total: { $inc: 1 } },
-    where: { id: { eq: '$order.0.id' } }
-  },
-  {
-    id: 'old',
-    op: 'delete',
-    table: 'orders',
-    where: { customer_id: { in: '$customer.*.id' } },
-    returning: []
-  }
+  op.select('customer', 'customers', { where: { id: { eq: 7 } } }),
+  op.insert('order', 'orders', [{ customer_id: '$customer.0.id', total: 1 }]),
+  op.update('paid', 'orders', {
+    set: { total: { $inc: 1 } }, where: { id: { eq: '$order.0.id' } }
+  }),
+  op.delete('old', 'orders', {
+    where: { customer_id: { in: '$customer.*.id' } }, returning: []
+  })
 ]
 const prefer = 'explain'
 
