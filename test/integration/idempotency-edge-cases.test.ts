@@ -3,12 +3,13 @@
  * a caller the rights of the login role. Each case was observed or is possible.
  */
 import postgres from 'postgres'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { claimStatement, type Key } from '../../src/sql/frame/idempotency.ts'
 import { LOGIN_ROLE } from '../support/database/database.ts'
 import { holdRow } from '../support/database/hold.ts'
 import { useProxy } from '../support/network/proxy.ts'
-import { useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
+import { expectReplay, useService, type Answer, type ServiceUnderTest }
+  from '../support/service.ts'
 import { bearer, failed } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
@@ -89,11 +90,6 @@ const leave = (command: string): object =>
 const headers = { 'idempotency-key': 'a' }
 const withKey = (key: string, batch: readonly object[]): Promise<Answer> =>
   post(batch, { headers: { 'idempotency-key': key } })
-
-function expectReplay (t: Test, again: Answer, first: Answer, name = 'replay'): void {
-  const replayed = again.headers.get('idempotent-replayed')
-  t.same([again.status, replayed, again.text], [200, 'true', first.text], name)
-}
 
 const applied = async (): Promise<number> => (await sql`select from t`).length
 const keys = async (): Promise<readonly unknown[]> =>

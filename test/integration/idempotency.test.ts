@@ -17,6 +17,7 @@ import { CLAIMS, useProxy, type Proxy } from '../support/network/proxy.ts'
 import { request, speak } from '../support/network/wire.ts'
 import {
   ask,
+  expectReplay,
   retryAtOnce,
   token,
   useService,
@@ -98,11 +99,6 @@ const expire = () => sql`update oneflight.idempotency_keys set expires_at = now(
 
 function expectFresh (t: Test, response: Answer, name = 'fresh'): void {
   t.match([response.status, isReplay(response)], [200, false], name)
-}
-
-function expectReplay (t: Test, response: Answer, first: Answer, name = 'replay'): void {
-  t.same([response.status, isReplay(response)], [200, true], name)
-  t.ok(response.text === first.text, `${name}: the same bytes`)
 }
 
 function refused (t: Test, response: Answer, status: number, code: string, name = code): void {

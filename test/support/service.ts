@@ -231,6 +231,12 @@ function checkSchema ({ status, body, text }: Answer): void {
   }
 }
 
+/** Asserts that a response is the stored one of an earlier request. */
+export function expectReplay (t: Test, again: Answer, first: Answer, name = 'replay'): void {
+  t.same([again.status, again.headers.get('idempotent-replayed')], [200, 'true'], name)
+  t.ok(again.text === first.text, `${name}: the same bytes`)
+}
+
 /** Resolves when a GET of `url` returns 200. */
 export async function answering (url: string): Promise<void> {
   await until(async () => (await ask(url)).status === 200)
