@@ -474,21 +474,9 @@ const insertRows = (sql: Sql, count: number, ttl: string): Promise<unknown> =>
   insert into oneflight.idempotency_keys select sha256(i::text::bytea), '${ttl} ' || i, '', '{}',
     now(), now() + interval '${ttl}' from generate_series(1, ${count}) as i`)
 
-/** The sessions of services, or those of them that wait for a lock. */
-const sessions = async ({ sql, name }: Database, which = 'true'): Promise<number> =>
-  (await sql.unsafe(`select from pg_stat_activity where datname = '${name}'
-    and usename = '${LOGIN_ROLE}' and ${which}`)).length
-const WAITING = "wait_event_type = 'Lock'"
-
-/** Locks the table of keys. Returns a function that unlocks it. */
-async function lockKeys ({ sql }: Database): Promise<() => Promise<void>> {
-  const lock = await sql.reserve()
-  await lock.unsafe('begin; lock table oneflight.idempotency_keys in access exclusive mode')
-  return async () => {
-    await lock.unsafe('rollback')
-    lock.release()
-  }
-}
+const sessions = async ({ sql, name }: Database): Promise<number> =>
+  (await sql`select from pg_stat_activity where datname = ${name} and usename = ${LOGIN_ROLE}`)
+    .length
 
 t.test('only expired keys are deleted in the background', async t => {
   const database = await useDatabase(t)
@@ -525,10 +513,13 @@ t.test('only expired keys are deleted in the background', async t => {
   t.same(refusals, ['42501'], 'reported once')
 
   // The pruner stops even while it waits for a lock.
-  const unlock = await lockKeys(database)
-  await until(async () => await sessions(database, WAITING) === 1)
+  const table = await holdRow(
+    database,
+    'lock table oneflight.idempotency_keys in access exclusive mode; select 1'
+  )
+  await table.awaited()
   await pruner.close()
-  await unlock()
+  await table.free()
   await until(async () => await sessions(database) === 0)
   await sql`drop schema oneflight cascade`
   const other = start()
