@@ -77,9 +77,7 @@ export function rows (
   headers: Readonly<Record<string, string>> = {}
 ): () => Response {
   return () =>
-    new Response(JSON.stringify({ error: null, data }), {
-      headers: { 'content-type': 'application/json', 'x-request-id': 'fake', ...headers }
-    })
+    Response.json({ error: null, data }, { headers: { 'x-request-id': 'fake', ...headers } })
 }
 
 /** Creates an error response of the service. */
@@ -88,19 +86,6 @@ export function refusal (
   error: object,
   headers: Readonly<Record<string, string>> = {}
 ): () => Response {
-  const envelope = {
-    error: {
-      type: 'service_error',
-      message: 'No.',
-      committed: false,
-      request_id: 'fake',
-      ...error
-    },
-    data: null
-  }
-  return () =>
-    new Response(JSON.stringify(envelope), {
-      status,
-      headers: { 'content-type': 'application/json', ...headers }
-    })
+  const common = { type: 'service_error', message: 'No.', committed: false, request_id: 'fake' }
+  return () => Response.json({ error: { ...common, ...error }, data: null }, { status, headers })
 }

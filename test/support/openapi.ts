@@ -14,7 +14,6 @@ export interface Validator {
 
 interface Ajv {
   addSchema(schema: object, key: string): void
-  getSchema(key: string): Validator | undefined
   compile(schema: object): Validator
 }
 
