@@ -2,9 +2,10 @@
  * Creates databases on the Citus cluster whose coordinator CITUS_URL names, as superuser. The
  * workers are those of the database in the URL.
  */
-import postgres, { type Sql } from 'postgres'
+import postgres from 'postgres'
 import type { Stage } from '../../../scripts/dev/stage.ts'
-import type { Database } from './database.ts'
+import { createRoles, urlOn, type Database } from './database.ts'
+import { execute } from './execute.ts'
 import { LOGIN_ROLE, TEST_ROLES } from './roles.ts'
 
 export const needsCitus = {
@@ -25,22 +26,24 @@ export async function useCitusDatabase (
   const name = `oneflight_citus_${process.pid}_${Date.now().toString(36)}`
   const nodes = await findNodes()
   const everywhere = (statement: string, database?: string): Promise<unknown> =>
-    Promise.all(nodes.map(node => withClient(node, database, sql => sql.unsafe(statement))))
+    Promise.all(nodes.map(node =>
+      execute({ url: database === undefined ? node.href : urlOn(node, database) }, statement)))
   await everywhere(`create database ${name}`)
   t.teardown(() => everywhere(`drop database ${name} with (force)`))
   await everywhere('create extension citus', name)
   const [coordinator, ...workers] = nodes
-  const url = urlOf(coordinator, name)
+  const url = urlOn(coordinator, name)
   const sql = postgres(url, { max: 4, onnotice () {} })
   t.teardown(() => sql.end({ timeout: 1 }))
   await sql`select citus_set_coordinator_host(${coordinator.hostname}, ${portOf(coordinator)})`
   for (const worker of workers) {
     await sql`select citus_add_node(${worker.hostname}, ${portOf(worker)})`
   }
-  await makeRoles(sql)
+  // Citus creates roles on its workers as well.
+  await createRoles(sql, TEST_ROLES, 'login')
   // Citus sends the text of a command to its workers, with all that was sent along with it.
   for (const statement of splitStatements(schema)) await sql.unsafe(statement)
-  return { name, url, loginUrl: urlOf(coordinator, name, LOGIN_ROLE, 'login'), sql }
+  return { name, url, loginUrl: urlOn(coordinator, name, LOGIN_ROLE, 'login'), sql }
 }
 
 /** Statements end at the end of a line, but not within a body in dollar quotes. */
@@ -57,46 +60,13 @@ function splitStatements (text: string): readonly string[] {
 
 async function findNodes (): Promise<Nodes> {
   const coordinator = new URL(process.env['CITUS_URL'] as string)
-  const rows = await withClient(coordinator, undefined, sql =>
-    sql`select nodename, nodeport from pg_dist_node where groupid > 0 order by nodeid`)
+  const rows = await execute(
+    { url: coordinator.href },
+    'select nodename, nodeport from pg_dist_node where groupid > 0 order by nodeid'
+  )
   const workers = rows.map(({ nodename, nodeport }) =>
     Object.assign(new URL(coordinator), { hostname: nodename, port: String(nodeport) }))
   return [coordinator, ...workers]
-}
-
-/** Citus creates roles on its workers as well. */
-async function makeRoles (sql: Sql): Promise<void> {
-  const rows = await sql`select rolname from pg_roles`
-  const known = new Set(rows.map(({ rolname }) => rolname as string))
-  if (!known.has(LOGIN_ROLE)) {
-    await sql.unsafe(`create role ${LOGIN_ROLE} login noinherit password 'login'`)
-  }
-  for (const role of TEST_ROLES.filter(role => !known.has(role))) {
-    await sql.unsafe(`create role ${role} login`)
-    await sql.unsafe(`grant ${role} to ${LOGIN_ROLE}`)
-  }
-}
-
-async function withClient<T> (
-  node: URL,
-  database: string | undefined,
-  work: (sql: Sql) => Promise<T>
-): Promise<T> {
-  const url = database === undefined ? node.href : urlOf(node, database)
-  const client = postgres(url, { max: 1, onnotice () {} })
-  try {
-    return await work(client)
-  } finally {
-    await client.end({ timeout: 1 })
-  }
-}
-
-function urlOf (node: URL, database: string, user?: string, password?: string): string {
-  const url = new URL(node)
-  url.pathname = `/${database}`
-  if (user !== undefined) url.username = user
-  if (password !== undefined) url.password = password
-  return url.href
 }
 
 function portOf ({ port }: URL): number {

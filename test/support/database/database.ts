@@ -2,7 +2,7 @@
  * Creates a database for each test, as a copy of a template that its file creates once, and the
  * roles that all files share. The test file brings its schema as SQL.
  */
-import postgres, { type Sql, type TransactionSql } from 'postgres'
+import postgres, { type ISql, type Sql, type TransactionSql } from 'postgres'
 import tap, { type Test } from 'tap'
 import { LOGIN_ROLE, TEST_ROLES } from './roles.ts'
 
@@ -60,17 +60,24 @@ export async function ensureRoles (
   names: readonly string[],
   attributes = 'nologin'
 ): Promise<void> {
-  await withRoles(async sql => {
-    const known = new Set(
-      (await sql`select rolname from pg_roles`).map(({ rolname }) => rolname as string)
-    )
-    if (!known.has(LOGIN_ROLE)) {
-      await sql.unsafe(`create role ${LOGIN_ROLE} login noinherit password 'login'`)
-    }
-    for (const name of names.filter(name => !known.has(name))) {
-      await sql.unsafe(`create role "${name}" ${attributes}; grant "${name}" to ${LOGIN_ROLE}`)
-    }
-  })
+  await withRoles(sql => createRoles(sql, names, attributes))
+}
+
+export async function createRoles (
+  sql: ISql,
+  names: readonly string[],
+  attributes: string
+): Promise<void> {
+  const known = new Set(
+    (await sql`select rolname from pg_roles`).map(({ rolname }) => rolname as string)
+  )
+  if (!known.has(LOGIN_ROLE)) {
+    await sql.unsafe(`create role ${LOGIN_ROLE} login noinherit password 'login'`)
+  }
+  for (const name of names.filter(name => !known.has(name))) {
+    await sql.unsafe(`create role "${name}" ${attributes}`)
+    await sql.unsafe(`grant "${name}" to ${LOGIN_ROLE}`)
+  }
 }
 
 /**
@@ -124,8 +131,17 @@ function nextName (kind: string): string {
   return `oneflight_${kind}_${process.pid}_${Date.now().toString(36)}_${counter}`
 }
 
-function urlOf (database: string, user?: string, password?: string): string {
-  const url = new URL(clusterUrl())
+const urlOf = (database: string, ...login: readonly [user?: string, password?: string]): string =>
+  urlOn(clusterUrl(), database, ...login)
+
+/** Returns the URL of a database on the server of another URL. */
+export function urlOn (
+  server: string | URL,
+  database: string,
+  user?: string,
+  password?: string
+): string {
+  const url = new URL(server)
   url.pathname = `/${database}`
   if (user !== undefined) url.username = user
   if (password !== undefined) url.password = password
