@@ -2,14 +2,11 @@
  * Tests updates with a row of values for each key: what they change and answer, and
  * what they refuse.
  */
-import { deepEqual } from 'node:assert/strict'
-import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { assertIssues, issuesOf, type InvalidOperation } from '../support/issues.ts'
 import { differsOneByOne } from '../support/environment.ts'
 import * as op from '../support/operations.ts'
 import { ask, useService, type ServiceUnderTest } from '../support/service.ts'
-import { propertyRuns } from '../support/runs.ts'
 
 const schema = `
   create table articles (sku text primary key, price numeric(8, 2), qty int, data jsonb,
@@ -83,6 +80,11 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
     op.select('word', 'laps'),
     op.update('u', 'laps', { key: ['took'], values: [{ took: '$word.0.word', word: 'x' }] })
   ], []],
+  ['a key by reference', [read('articles', 'sku'), {
+    ...articles,
+    returning: ['sku', 'region'],
+    values: [{ sku: '$s.1.sku', region: '$s.0.sku' }, { sku: 'pear', region: { $col: 'sku' } }]
+  }], [{ sku: 'fig', region: 'apple' }, { sku: 'pear', region: 'pear' }]],
   ['many rows, of which two have one key', [{
     ...codes,
     key: ['word'],
@@ -325,50 +327,6 @@ t.test('failures name the row and say what to do', operatorMessage, async t => {
   }
   const rows = await service.database.sql`select a from noted order by id`
   t.same(rows.map(({ a }) => a as number), [1, 2, 3], 'nothing was changed')
-})
-
-t.test('rows of keys change what an update of each row changes', async () => {
-  const cell = {
-    price: fc.oneof(fc.nat(9), fc.record({ $mul: fc.integer({ min: -9, max: 9 }) })),
-    qty: fc.oneof(
-      fc.constant(null), fc.nat(9), fc.record({ $inc: fc.nat(9) }), fc.record({ $dec: fc.nat(9) })
-    ),
-    region: fc.oneof(fc.constantFrom('n', 's', '$first.0.sku', '$first.2.region',
-      { $first: ['$first.8.sku', '$first.1.sku'] }),
-    fc.record({ $col: fc.constantFrom('sku', 'region') }), fc.constant({ $default: true })),
-    data: fc.oneof(fc.json().map(text => ({ $value: JSON.parse(text) as unknown })),
-      fc.constant({ $value: '$first.0' }), fc.constant(null))
-  }
-  const rows = fc.uniqueArray(
-    fc.tuple(
-      fc.constantFrom('apple', 'fig', 'pear', 'none', '$first.1.sku'),
-      fc.record(cell, { requiredKeys: [] }).filter(row => Object.keys(row).length > 0)
-    ),
-    // The reference is the fig.
-    { selector: ([sku]) => sku === '$first.1.sku' ? 'fig' : sku, minLength: 1 }
-  )
-  const headers = { Prefer: 'tx=rollback' }
-  await fc.assert(fc.asyncProperty(rows, async rows => {
-    const first = { ...read('articles', 'sku'), id: 'first' }
-    const last = { ...first, id: 'last' }
-    const keyed = await service.post(
-      [first, { ...articles, values: rows.map(([sku, set]) => ({ sku, ...set })) }, last],
-      { headers }
-    )
-    const single = await service.post([
-      first,
-      ...rows.map(([sku, set], i) =>
-        op.update(`u${i}`, 'articles', { set, where: { sku: { eq: sku } } })),
-      last
-    ], { headers })
-    const expected = single.body.data === null
-      ? single.body.error.code as string
-      : [rows.flatMap((_, i) => single.body.data[`u${i}`] as unknown[]), single.body.data.last]
-    const found = keyed.body.data === null
-      ? keyed.body.error.code as string
-      : [keyed.body.data.u, keyed.body.data.last]
-    deepEqual(found, expected, keyed.text)
-  }), { numRuns: propertyRuns(50, 150) })
 })
 
 t.test('a batch of a known shape is checked like the first one', async t => {
