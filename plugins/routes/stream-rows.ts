@@ -30,12 +30,12 @@ declare module 'fastify' {
   }
 }
 
-/** Bytes of rows that are sent as one piece, and that may wait for the client. */
-const PIECE_BYTES = 64 * 1024
-const WAITING_BYTES = 4 * PIECE_BYTES
+/** Bytes of rows that may wait for the client. */
+const WAITING_BYTES = 256 * 1024
 const LINE_FEED = 10
 const CARRIAGE_RETURN = 13
 const SPACE = 32
+const LINE_END = Buffer.of(LINE_FEED)
 
 export class RowStream extends Readable implements RowSink {
   readonly maxRows: number
@@ -48,8 +48,8 @@ export class RowStream extends Readable implements RowSink {
   readonly #onStall: () => void
   #timer: NodeJS.Timeout | undefined
   #isWanted = true
-  #piece = Buffer.allocUnsafe(0)
-  #filled = 0
+  /** The rows of the current read with their line feeds. */
+  #lines: Buffer[] = []
 
   /** `onStall` is called when the client has taken nothing for `idleTimeoutMs`. */
   constructor (
@@ -68,20 +68,13 @@ export class RowStream extends Readable implements RowSink {
   write (json: Buffer): boolean {
     if (++this.count > this.maxRows) return true
     if (this.count === 1) this.#begin()
-    if (json.length >= this.#piece.length - this.#filled) {
-      this.#flush()
-      this.#piece = Buffer.allocUnsafeSlow(Math.max(PIECE_BYTES, json.length + 1))
+    // Between the values of a json column, and between nested rows. In strings it is escaped.
+    for (const end of [LINE_FEED, CARRIAGE_RETURN]) {
+      for (let i = json.indexOf(end); i !== -1; i = json.indexOf(end, i + 1)) json[i] = SPACE
     }
     // All rows of a read are sent together.
-    if (this.#filled === 0) queueMicrotask(() => this.#flush())
-    const start = this.#filled
-    this.#filled += json.copy(this.#piece, start)
-    // Between the values of a json column, and between nested rows. In strings it is escaped.
-    const line = this.#piece.subarray(start, this.#filled)
-    for (const end of [LINE_FEED, CARRIAGE_RETURN]) {
-      for (let i = line.indexOf(end); i !== -1; i = line.indexOf(end, i + 1)) line[i] = SPACE
-    }
-    this.#piece[this.#filled++] = LINE_FEED
+    if (this.#lines.length === 0) queueMicrotask(() => this.#flush())
+    this.#lines.push(json, LINE_END)
     return this.#isWanted
   }
 
@@ -92,11 +85,9 @@ export class RowStream extends Readable implements RowSink {
   }
 
   #flush (): void {
-    if (this.#filled === 0) return
-    const rows = this.#piece.subarray(0, this.#filled)
-    this.#piece = this.#piece.subarray(this.#filled)
-    this.#filled = 0
-    this.#isWanted = this.push(rows)
+    if (this.#lines.length === 0) return
+    this.#isWanted = this.push(Buffer.concat(this.#lines))
+    this.#lines = []
     if (this.#isWanted) return
     this.#timer ??= setTimeout(this.#onStall, idleTimeoutMs)
   }
