@@ -18,7 +18,7 @@ import { describeFailure, readArguments, toTool } from '../../src/mcp/tools.ts'
 import { planNamed, type NamedAccess } from '../../src/named/named-batch.ts'
 import type { PlannedBatch } from '../../src/plan/plan-batch.ts'
 import type { SetIdempotencyKey } from '../../src/sql/frame/idempotency.ts'
-import { readOutcome, renderBody, sendBody, type Answer, type Body } from './respond.ts'
+import { readOutcome, renderBody, sendBody, type Answer } from './respond.ts'
 import type { BatchRunner, Exchange } from './run-request.ts'
 
 export interface McpOptions {
@@ -38,7 +38,11 @@ export async function mcp (
   const access = app.getDecorator<NamedAccess<FastifyRequest>>('namedAccess')
   const setKey = app.getDecorator<SetIdempotencyKey<FastifyRequest>>('setIdempotencyKey')
   const verbose = config.ERROR_VERBOSITY === 'verbose'
-  const run = async (exchange: Exchange, name: string, given: JsonObject): Promise<Body> => {
+  const run = async (
+    exchange: Exchange,
+    name: string,
+    given: JsonObject
+  ): Promise<readonly Buffer[]> => {
     const { request, reply, bytes } = exchange
     const batch = access.find(request, name)
     const { parameters, key } = readArguments(batch, given)
@@ -56,7 +60,7 @@ export async function mcp (
     const { envelope, given } = readMessage(exchange.bytes)
     await work.next()
     /** What the text of the result stands for; undefined: itself. */
-    let rows: Body | undefined
+    let rows: readonly Buffer[] | undefined
     /** An error that is no failure. */
     let fault: unknown
     const response = await answerMessage(envelope, headersOf(request), {
@@ -118,7 +122,7 @@ function toResult (text: string): CallToolResult {
 }
 
 /** `{"committed": true, "data": {…}}`, or throws the failure. */
-function renderRows (reply: FastifyReply, answer: Answer): Body {
+function renderRows (reply: FastifyReply, answer: Answer): readonly Buffer[] {
   const { rows, replayed } = readOutcome(reply, answer)
   const note = replayed === true ? `"replayed":true,"note":${JSON.stringify(REPLAYED)},` : ''
   const head = `{"committed":${answer.result.mayCommit},${note}"data":{`
@@ -133,18 +137,19 @@ const REPLAYED =
 const CHUNK = 1024 * 1024
 
 /** Puts rows into the message of the SDK, as JSON within a string of JSON. */
-async function insertRows (message: string, rows: Body | undefined): Promise<Body> {
+async function insertRows (
+  message: string,
+  rows: readonly Buffer[] = []
+): Promise<readonly Buffer[]> {
   const [before, after = ''] = message.split(ROWS)
   const pieces: Buffer[] = [Buffer.from(before as string)]
-  for (const piece of rows?.pieces ?? []) {
+  for (const piece of rows) {
     for (let start = 0; start < piece.length; start += CHUNK) {
       if (start > 0) await nextTurn()
       pieces.push(escape(piece.subarray(start, start + CHUNK)))
     }
   }
-  pieces.push(Buffer.from(after))
-  const all = rows === undefined || pieces.length === 3 ? [Buffer.concat(pieces)] : pieces
-  return { pieces: all, length: all.reduce((sum, piece) => sum + piece.length, 0) }
+  return [...pieces, Buffer.from(after)]
 }
 
 /** As latin1, a byte beyond ASCII is a character that is not escaped. */

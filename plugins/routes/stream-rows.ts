@@ -21,7 +21,7 @@ import type { PlannedBatch } from '../../src/plan/plan-batch.ts'
 import type { Plan } from '../../src/plan/plan.ts'
 import type { Committed, RowSink } from '../../src/transaction/outcome.ts'
 import { readAccept } from './accept.ts'
-import { readOutcome, renderAnswer, respond, type Answer } from './respond.ts'
+import { readOutcome, renderBody, respond, type Answer } from './respond.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -213,5 +213,5 @@ function findUnstreamable ({ lock, expect, answersCount }: SelectNode): string |
 /** Returns the last line of a stream that has all rows. Throws the failure of the batch. */
 function renderEnd ({ plan, result: { failure, outcome } }: Answer): string {
   if (failure !== undefined) throw failure
-  return Buffer.concat(renderAnswer(plan, (outcome as Committed).rows).pieces).toString()
+  return Buffer.concat(renderBody(plan, (outcome as Committed).rows)).toString()
 }

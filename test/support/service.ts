@@ -161,15 +161,15 @@ export function readBatches (
 
 /** Makes the encoding of successful responses fail until the end of `t`, as for too large ones. */
 export function forbidAnswers (t: Test): void {
-  const { prototype } = Buffer
-  const write = prototype.write as (text: string, ...place: readonly unknown[]) => number
-  t.teardown(() => {
-    prototype.write = write
+  const from = Buffer.from as (content: unknown, ...more: readonly unknown[]) => Buffer
+  t.intercept(Buffer, 'from', {
+    value: (content: unknown, ...more: readonly unknown[]) => {
+      if (typeof content === 'string' && /^\{"(?:error":null|committed":true)/.test(content)) {
+        throw new RangeError('too large')
+      }
+      return from.call(Buffer, content, ...more)
+    }
   })
-  prototype.write = function (this: Buffer, text: string, ...place: readonly unknown[]) {
-    if (/^\{"(?:error":null|committed":true)/.test(text)) throw new RangeError('too large')
-    return write.call(this, text, ...place)
-  }
 }
 
 /** Removes the pauses before retries until the end of `t`. */
