@@ -10,7 +10,7 @@ import type { Config } from '../schemas/config.ts'
 import { headerValues } from '../schemas/http.ts'
 import { type Identity, maxTokenBytes, type TokenHeader } from '../schemas/token.ts'
 import { checkParties, checkTimes, findClaim, namedClaims, readRole } from '../src/auth/claims.ts'
-import { openKeySource, type TokenKeys } from '../src/auth/jwks.ts'
+import { findKey, RemoteJwks, type TokenKeys } from '../src/auth/jwks.ts'
 import { createTokenCache, openToken, type OpenedToken, type Payload } from '../src/auth/token.ts'
 import type { VerificationKey } from '../src/auth/verification-key.ts'
 import { failure, quote, refuse } from '../src/errors/catalogue.ts'
@@ -156,7 +156,7 @@ async function createVerify (
   keys: TokenKeys,
   config: Config
 ): Promise<Verify> {
-  const source = openKeys(app, keys, config)
+  const find = openKeys(app, keys, config)
   /** Keys of the requests whose tokens are being verified. */
   const keyOf = new WeakMap<FastifyRequest, VerificationKey>()
   // A host may have another instance, whose decorators stay as they are.
@@ -180,7 +180,7 @@ async function createVerify (
       const allowed = keys.algorithms.join(', ')
       throw refuse('token_invalid', `alg ${quote(header.alg)} is not one of ${allowed}`)
     }
-    const key = await source.find(header)
+    const key = await find(header)
     if (key === undefined) throw refuse('token_invalid', describeUnknownKey(header))
     if (key !== verifiedBy) {
       keyOf.set(request, key)
@@ -198,15 +198,19 @@ function describeUnknownKey ({ alg, kid }: TokenHeader): string {
     : `there is no key with kid ${quote(kid)} for ${alg}, or several`
 }
 
+/** Returns what finds the key for a token; see findKey and RemoteJwks. */
 function openKeys (
   app: FastifyInstance,
-  keys: TokenKeys,
+  { keys, algorithms }: TokenKeys,
   { REQUEST_TIMEOUT_MS: timeoutMs }: Config
-): ReturnType<typeof openKeySource> {
-  if (keys.material.kind === 'url' && isInsecure(keys.material.url)) {
+): (header: TokenHeader) => ReturnType<RemoteJwks['find']> | ReturnType<typeof findKey> {
+  if (!(keys instanceof URL)) return header => findKey(keys, header)
+  if (isInsecure(keys)) {
     app.log.warn('JWT_JWKS_URL does not use https: an attacker on the network can replace the keys')
   }
-  const source = openKeySource(keys, {
+  const remote = new RemoteJwks({
+    url: keys,
+    algorithms,
     // A request may wait for the fetch, and has a deadline.
     timeoutMs: Math.min(KEYS_TIMEOUT_MS, timeoutMs / 2),
     onChange: change => {
@@ -216,8 +220,8 @@ function openKeys (
     }
   })
   // Not onClose, which waits for requests that may themselves be waiting for keys.
-  app.addHook('preClose', async () => source.close())
-  return source
+  app.addHook('preClose', async () => remote.close())
+  return header => remote.find(header)
 }
 
 /** True for plain http to another host. */

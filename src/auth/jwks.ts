@@ -8,32 +8,13 @@ import { failure } from '../errors/catalogue.ts'
 import { findDuplicate, tryParse } from '../json/try-parse.ts'
 import { type VerificationKey, readJwk } from './verification-key.ts'
 
-export type KeyMaterial =
-  | { readonly kind: 'keys', readonly keys: readonly VerificationKey[] }
-  | { readonly kind: 'url', readonly url: URL }
-
 /**
- * The keys and the allowed algorithms. A token with another algorithm is rejected before the key
- * lookup.
+ * The keys, or the URL of their set, and the allowed algorithms. A token with another algorithm is
+ * rejected before the key lookup.
  */
 export interface TokenKeys {
-  readonly material: KeyMaterial
+  readonly keys: readonly VerificationKey[] | URL
   readonly algorithms: readonly Algorithm[]
-}
-
-/** `timeoutMs` and `onChange` apply only to a URL; see RemoteJwksOptions. */
-export function openKeySource (
-  { material, algorithms }: TokenKeys,
-  options: Pick<RemoteJwksOptions, 'timeoutMs' | 'onChange'>
-): KeySource {
-  if (material.kind === 'url') {
-    return new RemoteJwks({ url: material.url, algorithms, ...options })
-  }
-  const { keys } = material
-  return {
-    find: header => findKey(keys, header),
-    close () {}
-  }
 }
 
 /** One key of a set: usable, ignored because it has another purpose, or invalid. */
@@ -51,16 +32,6 @@ export function readJwks (text: string): readonly JwkResult[] | undefined {
   return Value.Check(JwkSet, set) && findDuplicate(text) === undefined
     ? set.keys.map(readMember)
     : undefined
-}
-
-interface KeySource {
-  /**
-   * The key for a token with this header; undefined when there is none. A remote source throws
-   * `keys_unavailable` before the first successful fetch, and `shutting_down` when no key matches
-   * and the source is closed.
-   */
-  find(header: TokenHeader): VerificationKey | Promise<VerificationKey | undefined> | undefined
-  close(): void
 }
 
 export function usableKeys (found: readonly JwkResult[]): readonly VerificationKey[] {
@@ -143,7 +114,7 @@ const MAX_BYTES = 1_048_576
  * Starts fetching. When no key matches a token, `find` may fetch the set again before it resolves.
  * `close` stops timers and aborts a running fetch.
  */
-export class RemoteJwks implements KeySource {
+export class RemoteJwks {
   readonly #options: Required<RemoteJwksOptions>
   readonly #closing = new AbortController()
   #keys: readonly VerificationKey[] | undefined
@@ -158,6 +129,11 @@ export class RemoteJwks implements KeySource {
     this.#refresh()
   }
 
+  /**
+   * The key for a token with this header; undefined when there is none. Throws `keys_unavailable`
+   * before the first successful fetch, and `shutting_down` when no key matches and `close` was
+   * called.
+   */
   async find (header: TokenHeader): Promise<VerificationKey | undefined> {
     const first = this.#keys === undefined
     if (first) await this.#pending

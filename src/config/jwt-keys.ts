@@ -4,7 +4,7 @@
  */
 import type { Config } from '../../schemas/config.ts'
 import { algorithms, sharedAlgorithms, type Algorithm } from '../../schemas/token.ts'
-import { readJwks, usableKeys, type KeyMaterial, type TokenKeys } from '../auth/jwks.ts'
+import { readJwks, usableKeys, type TokenKeys } from '../auth/jwks.ts'
 import { readPublicKey, readSecret, type VerificationKey } from '../auth/verification-key.ts'
 
 /** At most one of them is set. */
@@ -31,8 +31,8 @@ export function readKeys (
   const text = name === undefined ? undefined : values[name]
   // A variable that is set but has no value was already reported.
   if (name === undefined || text === undefined) return undefined
-  const material = readMaterial(name, text)
-  const supported = algorithmsOf(material)
+  const keys = readKey(name, text)
+  const supported = algorithmsOf(keys)
   const unsupported = requested?.find(algorithm => !supported.includes(algorithm))
   if (unsupported !== undefined) {
     throw new Error(
@@ -40,20 +40,20 @@ export function readKeys (
         `(expected ${supported.join(', ')})`
     )
   }
-  return { material, algorithms: requested ?? supported }
+  return { keys, algorithms: requested ?? supported }
 }
 
-function readMaterial (name: KeyVariable, text: string): KeyMaterial {
+function readKey (name: KeyVariable, text: string): TokenKeys['keys'] {
   try {
     switch (name) {
       case 'JWT_SECRET':
-        return { kind: 'keys', keys: [readSecret(text)] }
+        return [readSecret(text)]
       case 'JWT_PUBLIC_KEY':
-        return { kind: 'keys', keys: [readPublicKey(text)] }
+        return [readPublicKey(text)]
       case 'JWT_JWKS_URL':
-        return { kind: 'url', url: readUrl(text) }
+        return readUrl(text)
       case 'JWT_JWKS':
-        return { kind: 'keys', keys: readSet(text) }
+        return readSet(text)
     }
   } catch (error) {
     throw new Error(`${name}: ${(error as Error).message}`)
@@ -91,10 +91,10 @@ function readSet (text: string): readonly VerificationKey[] {
   return keys
 }
 
-function algorithmsOf (material: KeyMaterial): readonly Algorithm[] {
+function algorithmsOf (keys: TokenKeys['keys']): readonly Algorithm[] {
   return algorithms.filter(algorithm =>
-    material.kind === 'url'
+    keys instanceof URL
       ? !sharedAlgorithms.includes(algorithm)
-      : material.keys.some(key => key.algorithms.includes(algorithm))
+      : keys.some(key => key.algorithms.includes(algorithm))
   )
 }
