@@ -6,6 +6,7 @@ import { batchSchema, NamedBatchFile, paramsId } from '../../schemas/batch.ts'
 import { InsertedParameter, JoinedParameter } from '../../schemas/operation.ts'
 import { readLimits, type Limits } from '../config/config.ts'
 import {
+  changeMember,
   collectComponents,
   describeOperations,
   type Components,
@@ -68,17 +69,5 @@ function allowParameters (
     InsertSource: { anyOf: [InsertSource, inserted] },
     JoinedSource: { anyOf: [JoinedSource, joined] },
     Insert: changeMember(Insert, 'values', values => ({ anyOf: [values, parameter] }))
-  }
-}
-
-function changeMember (
-  schema: JsonSchema,
-  name: string,
-  change: (member: JsonSchema) => JsonSchema
-): JsonSchema {
-  const properties = schema['properties'] as Readonly<Record<string, JsonSchema>>
-  return {
-    ...schema,
-    properties: { ...properties, [name]: change(properties[name] as JsonSchema) }
   }
 }

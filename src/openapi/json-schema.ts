@@ -186,11 +186,9 @@ export function describeOperations (
     $ref: components.describe(schema)['$ref'] as string
   }))
   const { schemas } = components
-  const closed = kinds.map(({ title }) =>
-    [title, { ...schemas[title], additionalProperties: false }] as const
+  const closed = Object.fromEntries(
+    kinds.map(({ title }) => [title, { ...schemas[title], additionalProperties: false }])
   )
-  const { Insert } = schemas
-  const properties = Insert?.['properties'] as Readonly<Record<string, JsonSchema>>
   return {
     Operation: {
       oneOf: kinds.map(({ $ref }) => ({ $ref })),
@@ -200,11 +198,21 @@ export function describeOperations (
       }
     },
     ...schemas,
-    ...Object.fromEntries(closed),
-    Insert: {
-      ...Insert,
-      properties: { ...properties, values: { ...properties['values'], maxItems: MAX_ROWS } },
-      additionalProperties: false
-    }
+    ...closed,
+    Insert: changeMember(closed['Insert'] as JsonSchema, 'values', values =>
+      ({ ...values, maxItems: MAX_ROWS }))
+  }
+}
+
+/** Returns the schema of an object with another schema of one member. */
+export function changeMember (
+  schema: JsonSchema,
+  name: string,
+  change: (member: JsonSchema) => JsonSchema
+): JsonSchema {
+  const properties = schema['properties'] as Readonly<Record<string, JsonSchema>>
+  return {
+    ...schema,
+    properties: { ...properties, [name]: change(properties[name] as JsonSchema) }
   }
 }
