@@ -17,18 +17,15 @@ const MAX_ADDED = 32_768
 
 export function inlineReferences (root: JsonObject): JsonObject {
   const recursive = findRecursive(root)
-  /** The characters of referred schemas. */
-  const sizes = new Map<string, number>()
   let left = MAX_ADDED
   const inline = (schema: Json): Json => {
     if (!isObject(schema)) return schema
     // No value is checked with contentSchema.
     const { $ref: reference, contentSchema, ...rest } = schema
-    const mapped = mapChildren(rest, child => inline(child))
+    const mapped = mapChildren(rest, inline)
     if (typeof reference !== 'string') return mapped
     const referred = findReferred(reference, root)
-    const size = sizes.get(reference) ?? JSON.stringify(referred).length
-    sizes.set(reference, size)
+    const size = JSON.stringify(referred).length
     if (recursive.has(reference) || size > left) return { $ref: reference, ...mapped }
     left -= size
     return join(inline(referred), mapped)

@@ -52,19 +52,16 @@ export function childrenOf (
   })
 }
 
-/** Returns a copy in which `map` returns each schema directly inside; `steps`: its path. */
-export function mapChildren (
-  schema: JsonObject,
-  map: (child: Json, steps: Path) => Json
-): JsonObject {
+/** Returns a copy in which `map` returns each schema directly inside. */
+export function mapChildren (schema: JsonObject, map: (child: Json) => Json): JsonObject {
   const mapMember = (word: string, value: Json): Json => {
     switch (keywords.get(word)) {
       case 'schema':
-        return map(value, [word])
+        return map(value)
       case 'list':
-        return (value as readonly Json[]).map((part, i) => map(part, [word, i]))
+        return (value as readonly Json[]).map(map)
       case 'members':
-        return mapMembers(value as JsonObject, (name, part) => map(part, [word, name]))
+        return mapMembers(value as JsonObject, (_, part) => map(part))
       default:
         return value
     }

@@ -1,25 +1,21 @@
 /**
- * Moves the schema of a named batch's parameters into components. What `$defs` define and what
- * references name become components of their own: generators read `$defs` as a member, or write no
- * type for it.
+ * Moves the schema of a named batch's parameters into components. What references name becomes a
+ * component of its own: generators read `$defs` as a member, or write no type for it.
  */
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
 import {
-  childrenOf,
+  findReferred,
   keyOf,
   mapChildren,
   readReference,
   referenceOf,
-  referencesIn,
-  type Part
+  referencesIn
 } from '../named/schema-parts.ts'
 import type { ComponentNames } from './generated-names.ts'
 import type { JsonSchema } from './json-schema.ts'
 
-type Path = Part['path']
-
 interface Moved {
-  readonly path: Path
+  readonly reference: string
   readonly name: string
 }
 
@@ -29,38 +25,22 @@ export function moveParameters (
   root: string,
   names: ComponentNames
 ): Readonly<Record<string, JsonSchema>> {
-  const moved = new Map<string, Moved>([[keyOf([]), { path: [], name: root }]])
-  for (const path of [...definitionsOf(schema), ...referencesIn(schema).map(readReference)]) {
+  const moved = new Map<string, Moved>([[keyOf([]), { reference: '#', name: root }]])
+  for (const reference of referencesIn(schema)) {
+    const path = readReference(reference)
     const key = keyOf(path)
-    if (!moved.has(key)) moved.set(key, { path, name: names.choose(`${root}_${path.at(-1)}`) })
+    if (!moved.has(key)) moved.set(key, { reference, name: names.choose(`${root}_${path.at(-1)}`) })
   }
-  const refer = (path: Path): { readonly $ref: string } | undefined => {
-    const part = moved.get(keyOf(path))
-    return part && { $ref: `#/components/schemas/${part.name}` }
-  }
-  const copy = (part: Json, path: Path): Json => {
+  const copy = (part: Json): Json => {
     if (!isObject(part)) return part
     const { $defs, definitions, ...rest } = part
     const reference = referenceOf(part)
-    const own = reference === undefined ? rest : { ...rest, ...refer(readReference(reference)) }
-    return mapChildren(own, (child, steps) => {
-      const at = [...path, ...steps]
-      return refer(at) ?? copy(child, at)
-    })
+    if (reference === undefined) return mapChildren(rest, copy)
+    const { name } = moved.get(keyOf(readReference(reference))) as Moved
+    return mapChildren({ ...rest, $ref: `#/components/schemas/${name}` }, copy)
   }
-  return Object.fromEntries([...moved.values()].map(({ path, name }) => {
-    const part = path.reduce<Json>((node, step) => (node as JsonObject)[step] as Json, schema)
-    return [name, writeBoolean(copy(part, path))]
-  }))
-}
-
-/** The paths of what `$defs` define, anywhere in the schema. */
-function definitionsOf (schema: Json, path: Path = []): readonly Path[] {
-  return childrenOf(schema).flatMap(({ steps, child }) => {
-    const inside = [...path, ...steps]
-    const isDefinition = steps[0] === '$defs' || steps[0] === 'definitions'
-    return [...isDefinition ? [inside] : [], ...definitionsOf(child, inside)]
-  })
+  return Object.fromEntries([...moved.values()].map(({ reference, name }) =>
+    [name, writeBoolean(copy(findReferred(reference, schema)))]))
 }
 
 /** Generators take no boolean for a component. */
