@@ -6,9 +6,19 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandle
 import fp from 'fastify-plugin'
 import type { ConfigOptions } from '../../schemas/config.ts'
 import { mediaTypes } from '../../schemas/http.ts'
-import { planNamed, readParameters, type NamedBatch } from '../../src/named/named-batch.ts'
+import {
+  planNamed,
+  readParameters,
+  type NamedBatch,
+  type NamedBatches
+} from '../../src/named/named-batch.ts'
 import { batchLimits, readBatch } from '../../src/plan/check/read-batch.ts'
 import { BatchPlanner, type PlannedBatch } from '../../src/plan/plan-batch.ts'
+import { createAdmission } from '../hooks/admission.ts'
+import { createIdempotencyKeys, readIdempotencyKey } from '../hooks/idempotency-key.ts'
+import { createMediaTypeHooks } from '../hooks/media-type.ts'
+import { createNamedAccess } from '../hooks/named-batches.ts'
+import { createReadPreferences, readPosition } from '../hooks/prefer.ts'
 import { compression, respond } from './respond.ts'
 import { createRunner, type Exchange } from './run-request.ts'
 import { createRowStreams } from './stream-rows.ts'
@@ -16,7 +26,11 @@ import { createRunUpload } from './upload.ts'
 
 type Planning = (exchange: Exchange) => Promise<PlannedBatch>
 
-async function batch (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {
+interface BatchOptions extends ConfigOptions {
+  readonly batches: () => NamedBatches
+}
+
+async function batch (app: FastifyInstance, { config, batches }: BatchOptions): Promise<void> {
   const limits = batchLimits(config)
   const planner = new BatchPlanner(limits)
   const planAdhoc: Planning = async ({ request, bytes, work }) => {
@@ -27,7 +41,13 @@ async function batch (app: FastifyInstance, { config }: ConfigOptions): Promise<
     return planner.plan(operations)
   }
 
-  const runner = createRunner(app, config)
+  const { requireJson, requireJsonOrRows } = createMediaTypeHooks(app, config)
+  const authenticate = app.getDecorator<onRequestHookHandler>('authenticate')
+  const access = createNamedAccess(app, config, batches)
+  const readPreferences = createReadPreferences(app, config)
+  const { setKey, keepBody } = createIdempotencyKeys(app, config)
+  const { hooks: admit, mayBegin, holdBytes } = createAdmission(app, config)
+  const runner = createRunner(app, config, mayBegin)
   const streams = createRowStreams(app, config)
   // Alerts and dashboards count all routes of this plugin.
   app.addHook('onRoute', route => {
@@ -36,7 +56,7 @@ async function batch (app: FastifyInstance, { config }: ConfigOptions): Promise<
   // Fastify's own parsers would also accept text/plain.
   app.removeAllContentTypeParsers()
   const options = { parseAs: 'buffer', bodyLimit: config.MAX_BODY_BYTES } as const
-  app.addContentTypeParser(mediaTypes.json, options, app.getDecorator('keepBody'))
+  app.addContentTypeParser(mediaTypes.json, options, keepBody)
   // The route reads the body itself.
   const { ndjson, csv } = mediaTypes
   app.addContentTypeParser([ndjson, csv], (_request, _body, done) => done(null))
@@ -55,11 +75,15 @@ async function batch (app: FastifyInstance, { config }: ConfigOptions): Promise<
         runner.run(exchange, async () => streams.admit(request, await plan(exchange))))
   }
 
-  const ofAdhoc = hooksOf(app, 'requireJson', 'admitAdhoc', 'acceptStreams')
+  const read = [readPreferences, readIdempotencyKey, readPosition]
+  const { admitAdhoc, findNamedBatch } = access
+  const { acceptStreams } = streams
+  const ofAdhoc = [requireJson, authenticate, admitAdhoc, ...read, acceptStreams, ...admit]
   app.post('/', { onRequest: ofAdhoc }, (request, reply) =>
     run(request, reply, planAdhoc))
-  const runUpload = createRunUpload(app, config, runner)
-  const ofNamed = hooksOf(app, 'requireJsonOrRows', 'findNamedBatch', 'acceptStreams')
+  const runUpload = createRunUpload(app, config, { runner, setKey, holdBytes })
+  const ofNamed =
+    [requireJsonOrRows, authenticate, findNamedBatch, ...read, acceptStreams, ...admit]
   app.post('/batches/:name', { onRequest: ofNamed }, async (request, reply) =>
     request.upload !== undefined
       ? respond(reply, await runUpload(request, reply))
@@ -67,29 +91,9 @@ async function batch (app: FastifyInstance, { config }: ConfigOptions): Promise<
   if (config.MCP === 'on') {
     // Loading the SDK takes 0.1 s and 24 MB.
     const { mcp } = await import('./mcp.ts')
-    await app.register(mcp, { config, runner, onRequest: hooksOf(app, 'requireJson') })
+    const onRequest = [requireJson, authenticate, ...read, ...admit]
+    await app.register(mcp, { config, runner, access, setKey, onRequest })
   }
-}
-
-/**
- * The hooks of a route, in their order: `bodies` checks the media type, `access` decides whether
- * the role may run the batch if the headers tell, `answer` decides about the form of the response.
- */
-function hooksOf (
-  app: FastifyInstance,
-  ...[bodies, access, answer]: readonly [bodies: string, access?: string, answer?: string]
-): onRequestHookHandler[] {
-  return [
-    bodies,
-    'authenticate',
-    access,
-    'readPreferences',
-    'readIdempotencyKey',
-    'readPosition',
-    answer,
-    app.hasDecorator('limitPrincipal') ? 'limitPrincipal' : undefined,
-    'admit'
-  ].flatMap(name => name === undefined ? [] : [app.getDecorator<onRequestHookHandler>(name)])
 }
 
 async function planRequested ({ request, bytes, work }: Exchange): Promise<PlannedBatch> {
@@ -101,15 +105,5 @@ async function planRequested ({ request, bytes, work }: Exchange): Promise<Plann
 export default fp(batch, {
   name: 'batch',
   encapsulate: true,
-  dependencies: [
-    'media-type',
-    'auth',
-    'named-batches',
-    'prefer',
-    'idempotency-key',
-    'admission',
-    'database',
-    'metrics',
-    'tracing'
-  ]
+  dependencies: ['errors', 'auth', 'database', 'metrics', 'tracing']
 })

@@ -15,15 +15,18 @@ import type { JsonObject } from '../../src/json/parse.ts'
 import { answerMessage } from '../../src/mcp/answer-message.ts'
 import { readMessage } from '../../src/mcp/message.ts'
 import { describeFailure, readArguments, toTool } from '../../src/mcp/tools.ts'
-import { planNamed, type NamedAccess } from '../../src/named/named-batch.ts'
+import { planNamed } from '../../src/named/named-batch.ts'
 import type { PlannedBatch } from '../../src/plan/plan-batch.ts'
-import type { SetIdempotencyKey } from '../../src/sql/frame/idempotency.ts'
+import type { SetIdempotencyKey } from '../hooks/idempotency-key.ts'
+import type { NamedAccess } from '../hooks/named-batches.ts'
 import { readOutcome, renderBody, sendBody, type Answer } from './respond.ts'
 import type { BatchRunner, Exchange } from './run-request.ts'
 
 export interface McpOptions {
   readonly config: Config
   readonly runner: BatchRunner
+  readonly access: NamedAccess
+  readonly setKey: SetIdempotencyKey
   readonly onRequest: onRequestHookHandler[]
 }
 
@@ -33,10 +36,8 @@ const { version } = createRequire(import.meta.url)('oneflight/package.json') as 
 
 export async function mcp (
   app: FastifyInstance,
-  { config, runner, onRequest }: McpOptions
+  { config, runner, access, setKey, onRequest }: McpOptions
 ): Promise<void> {
-  const access = app.getDecorator<NamedAccess<FastifyRequest>>('namedAccess')
-  const setKey = app.getDecorator<SetIdempotencyKey<FastifyRequest>>('setIdempotencyKey')
   const verbose = config.ERROR_VERBOSITY === 'verbose'
   const run = async (
     exchange: Exchange,

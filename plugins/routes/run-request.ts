@@ -22,11 +22,10 @@ export type BatchRunner = ReturnType<typeof createRunner>
 
 type Planning = () => Promise<PlannedBatch> | PlannedBatch
 
-export function createRunner (app: FastifyInstance, config: Config) {
+export function createRunner (app: FastifyInstance, config: Config, mayBegin: () => boolean) {
   const observer = app.getDecorator<Observer>('observer')
   const spans = app.getDecorator<Spans>('spans')
   const database = app.getDecorator<Database>('database')
-  const mayBegin = app.getDecorator<() => boolean>('mayBegin')
   const settings = batchSettings(config)
   const large = new LargeBodies()
   const start = async (

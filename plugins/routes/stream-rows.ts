@@ -119,7 +119,7 @@ export function createRowStreams (
   const streams = new Set<RowStream>()
   app.decorateRequest('rowSink', undefined)
   /** Gives a request its stream if it prefers one to JSON. Runs after Prefer and keys are read. */
-  app.decorate<onRequestHookHandler>('acceptStreams', (request, reply, done) => {
+  const acceptStreams: onRequestHookHandler = (request, reply, done) => {
     const { accept } = request.headers
     if (accept === undefined || accept === '*/*') return done()
     const weigh = readAccept(accept)
@@ -133,8 +133,9 @@ export function createRowStreams (
       })
     } else if (json === 0) throw refused
     done()
-  })
+  }
   return {
+    acceptStreams,
     /**
      * Decides whether a planned batch is streamed. If it cannot be, the request loses its stream,
      * or the failure is thrown if the client does not accept JSON. Throws `overloaded`.

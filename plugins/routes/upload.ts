@@ -8,10 +8,11 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { maxUploadBytes, type Config } from '../../schemas/config.ts'
 import type { Failure } from '../../src/errors/catalogue.ts'
 import type { NamedBatch } from '../../src/named/named-batch.ts'
-import { Upload, uploadTooLarge, type HoldBytes } from '../../src/named/upload.ts'
-import type { SetIdempotencyKey } from '../../src/sql/frame/idempotency.ts'
+import { Upload, uploadTooLarge } from '../../src/named/upload.ts'
 import type { Database } from '../../src/transaction/decorators.ts'
 import { findRowMembers } from '../../src/transaction/find-row-members.ts'
+import type { HoldBytes } from '../hooks/admission.ts'
+import type { SetIdempotencyKey } from '../hooks/idempotency-key.ts'
 import type { Answer } from './respond.ts'
 import type { BatchRunner } from './run-request.ts'
 
@@ -21,16 +22,16 @@ import type { BatchRunner } from './run-request.ts'
  */
 const PIECE_BYTES = 65_536
 
-export type RunUpload = (request: FastifyRequest, reply: FastifyReply) => Promise<Answer>
-
 export function createRunUpload (
   app: FastifyInstance,
   config: Config,
-  runner: BatchRunner
-): RunUpload {
+  { runner, setKey, holdBytes }: {
+    readonly runner: BatchRunner,
+    readonly setKey: SetIdempotencyKey,
+    readonly holdBytes: HoldBytes
+  }
+): (request: FastifyRequest, reply: FastifyReply) => Promise<Answer> {
   const database = app.getDecorator<Database>('database')
-  const setKey = app.getDecorator<SetIdempotencyKey<FastifyRequest>>('setIdempotencyKey')
-  const holdBytes = app.getDecorator<HoldBytes<FastifyRequest>>('holdBytes')
   const limits = {
     maxUploadRows: config.MAX_UPLOAD_ROWS,
     maxLineBytes: config.MAX_BODY_BYTES,

@@ -31,16 +31,6 @@ export interface NamedBatch {
 /** The batches of BATCHES_DIR, by name. */
 export type NamedBatches = ReadonlyMap<string, NamedBatch>
 
-/** The named batches that the identity of a request may run. */
-export interface NamedAccess<Request> {
-  list(request: Request): readonly NamedBatch[]
-  /**
-   * Returns the batch, which becomes that of the request. Throws `batch_unknown`, or
-   * `role_forbidden` if it is not for the role.
-   */
-  find(request: Request, name: string): NamedBatch
-}
-
 /** Returns `batch_unknown` with the name that may have been meant, of those that may be run. */
 export function unknownBatch (name: string, known: readonly string[]): Failure {
   const near = known.length === 0 ? undefined : suggest(name, known)

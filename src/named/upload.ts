@@ -30,12 +30,6 @@ export function uploadTooLarge (maxBytes: number, form = ''): Failure {
   )
 }
 
-/**
- * Counts the bytes of a body that have arrived, if they are more than MAX_BODY_BYTES. Throws
- * `overloaded` if there is no memory for them.
- */
-export type HoldBytes<Request> = (request: Request, bytes: number) => void
-
 interface UploadOptions {
   readonly query: string
   readonly isCsv: boolean

@@ -5,18 +5,13 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { TracerProvider } from '@opentelemetry/api'
 import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
-import admission from '../../plugins/admission.ts'
 import auth from '../../plugins/auth.ts'
 import clientErrors from '../../plugins/client-errors.ts'
 import connections from '../../plugins/connections.ts'
 import cors from '../../plugins/cors.ts'
 import database from '../../plugins/database.ts'
 import errors, { sendFrameworkError } from '../../plugins/errors.ts'
-import idempotencyKey from '../../plugins/idempotency-key.ts'
-import mediaType from '../../plugins/media-type.ts'
 import metrics from '../../plugins/metrics.ts'
-import namedBatches from '../../plugins/named-batches.ts'
-import prefer from '../../plugins/prefer.ts'
 import requestLog, { requestId } from '../../plugins/request-log.ts'
 import batch from '../../plugins/routes/batch.ts'
 import health from '../../plugins/routes/health.ts'
@@ -66,12 +61,7 @@ export async function registerRoutes (app: FastifyInstance, options: RouteOption
   await app.register(errors, { config })
   await app.register(metrics)
   await app.register(database, { config, database: target, replica })
-  await app.register(mediaType, { config })
   await app.register(auth, { config, keys, loginRole: target.user })
-  await app.register(namedBatches, { config, batches: named })
-  await app.register(prefer, { config })
-  await app.register(idempotencyKey, { config })
-  await app.register(admission, { config })
   await app.register(health)
   await app.register(openapi, {
     config: { ...config, hasHostKeys: keys === undefined && app.hasRequestDecorator('jwtVerify') },
@@ -79,7 +69,7 @@ export async function registerRoutes (app: FastifyInstance, options: RouteOption
     batches: named
   })
   if (config.API_TABLES === 'on') await app.register(tables, { config })
-  await app.register(batch, { config })
+  await app.register(batch, { config, batches: named })
 }
 
 const none: NamedBatches = new Map()

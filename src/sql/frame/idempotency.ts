@@ -40,16 +40,6 @@ export interface Key {
   readonly idleTimeoutMs: number
 }
 
-/**
- * Completes the key of a request: `given`, or that of its header. `content`: what another request
- * with the same key must have, too.
- */
-export type SetIdempotencyKey<Request> = (
-  request: Request,
-  content: Buffer | string,
-  given?: string
-) => void
-
 const TABLE = sql`oneflight.idempotency_keys`
 
 /**

@@ -3,12 +3,11 @@
  * says what a read on the replica must see. Sends `Preference-Applied` when the batch succeeds. An
  * unknown preference is ignored, as the RFC requires, unless the client sends `handling=strict`. A
  * known preference with an unknown value is always refused: a mistyped dry run must not commit.
- * Routes use the decorators `readPreferences` and `readPosition` as onRequest hooks.
+ * Routes use `readPreferences` and `readPosition` as onRequest hooks.
  */
 import type { FastifyInstance, onRequestHookHandler } from 'fastify'
-import fp from 'fastify-plugin'
-import type { ConfigOptions } from '../schemas/config.ts'
-import { headerValues, positionPattern } from '../schemas/http.ts'
+import type { Config } from '../../schemas/config.ts'
+import { headerValues, positionPattern } from '../../schemas/http.ts'
 import {
   enabled,
   defaultPreferences,
@@ -16,9 +15,9 @@ import {
   renderPreference,
   type PreferenceItem,
   type Preferences
-} from '../schemas/prefer.ts'
-import { failure, type Failure } from '../src/errors/catalogue.ts'
-import { suggest } from '../src/errors/suggestion.ts'
+} from '../../schemas/prefer.ts'
+import { failure, type Failure } from '../../src/errors/catalogue.ts'
+import { suggest } from '../../src/errors/suggestion.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -58,12 +57,20 @@ const ALL_QUOTED = new RegExp(QUOTED, 'g')
 /** Maximum characters of a header that an error message quotes. */
 const MAX_QUOTE = 60
 
-async function prefer (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {
+export function createReadPreferences (
+  app: FastifyInstance,
+  { EXPLAIN }: Config
+): onRequestHookHandler {
   app.decorateRequest('preferences')
   app.decorateRequest('preferenceApplied', '')
   app.decorateRequest('position', undefined)
-  app.decorate('readPosition', readPosition)
-  app.decorate<onRequestHookHandler>('readPreferences', (request, _reply, done) => {
+  app.addHook('onSend', (request, reply, _payload, done) => {
+    if (reply.statusCode === 200 && request.preferenceApplied !== '') {
+      reply.header('preference-applied', request.preferenceApplied)
+    }
+    done()
+  })
+  return (request, _reply, done) => {
     const lines = headerValues(request.raw.rawHeaders, 'prefer')
     if (lines.length === 0) {
       request.preferences = defaultPreferences
@@ -77,7 +84,7 @@ async function prefer (app: FastifyInstance, { config }: ConfigOptions): Promise
       throw refuse(describeUnknown(unknown))
     }
     // Always refused: a client that asks for query plans does not want the batch to run.
-    if (preferences.explain === enabled && config.EXPLAIN === 'off') {
+    if (preferences.explain === enabled && EXPLAIN === 'off') {
       throw refuse(
         'This service does not return query plans (EXPLAIN=off). The batch was not run.'
       )
@@ -86,17 +93,11 @@ async function prefer (app: FastifyInstance, { config }: ConfigOptions): Promise
     request.preferenceApplied = [...known].map(([name, value]) => renderPreference(name, value))
       .join(', ')
     done()
-  })
-  app.addHook('onSend', (request, reply, _payload, done) => {
-    if (reply.statusCode === 200 && request.preferenceApplied !== '') {
-      reply.header('preference-applied', request.preferenceApplied)
-    }
-    done()
-  })
+  }
 }
 
 /** `Oneflight-Position`: what a read on the replica must see. */
-const readPosition: onRequestHookHandler = (request, _reply, done) => {
+export const readPosition: onRequestHookHandler = (request, _reply, done) => {
   const [sent, ...more] = headerValues(request.raw.rawHeaders, 'oneflight-position')
   if (more.length > 0 || (sent !== undefined && !positionPattern.test(sent))) {
     throw failure('position_invalid')
@@ -187,5 +188,3 @@ function printable (text: string): string {
   const shown = text.trim().replace(/[^ -~]/g, '?')
   return shown.length > MAX_QUOTE ? `${shown.slice(0, MAX_QUOTE)}…` : shown
 }
-
-export default fp(prefer, { name: 'prefer', dependencies: ['errors'] })

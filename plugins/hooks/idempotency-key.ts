@@ -1,9 +1,9 @@
 /**
- * `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header). The decorator `readIdempotencyKey`
- * is a hook that checks the header before the body is read. The decorator `keepBody` is a content
- * type parser that keeps the bytes of the body and completes the key: the same key with another
- * body or other preferences is another request. `setIdempotencyKey` does that for a route whose
- * body has the key, or more than what belongs to it.
+ * `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header). `readIdempotencyKey` is a hook
+ * that checks the header before the body is read. `keepBody` is a content type parser that keeps
+ * the bytes of the body and completes the key: the same key with another body or other preferences
+ * is another request. `setKey` does that for a route whose body has the key, or more than what
+ * belongs to it.
  */
 import { createHash } from 'node:crypto'
 import type {
@@ -12,14 +12,13 @@ import type {
   FastifyRequest,
   onRequestHookHandler
 } from 'fastify'
-import fp from 'fastify-plugin'
-import type { ConfigOptions } from '../schemas/config.ts'
-import { idleTimeoutMs } from '../schemas/database.ts'
-import { bareKey, headerValues, maxKeyLength, quotedKey, readTtl } from '../schemas/http.ts'
-import type { Identity } from '../schemas/token.ts'
-import { ownerOf, type KeyOwner } from '../src/auth/key-owner.ts'
-import { failure } from '../src/errors/catalogue.ts'
-import type { Key, SetIdempotencyKey } from '../src/sql/frame/idempotency.ts'
+import type { Config } from '../../schemas/config.ts'
+import { idleTimeoutMs } from '../../schemas/database.ts'
+import { bareKey, headerValues, maxKeyLength, quotedKey, readTtl } from '../../schemas/http.ts'
+import type { Identity } from '../../schemas/token.ts'
+import { ownerOf, type KeyOwner } from '../../src/auth/key-owner.ts'
+import { failure } from '../../src/errors/catalogue.ts'
+import type { Key } from '../../src/sql/frame/idempotency.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -28,13 +27,16 @@ declare module 'fastify' {
   }
 }
 
-async function idempotencyKey (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {
+export const readIdempotencyKey: onRequestHookHandler = (request, _reply, done) => {
+  readHeader(request)
+  done()
+}
+
+export type SetIdempotencyKey = ReturnType<typeof createIdempotencyKeys>['setKey']
+
+export function createIdempotencyKeys (app: FastifyInstance, config: Config) {
   const ttlSeconds = readTtl(config.IDEMPOTENCY_TTL)
   app.decorateRequest('idempotencyKey', undefined)
-  app.decorate<onRequestHookHandler>('readIdempotencyKey', (request, _reply, done) => {
-    readHeader(request)
-    done()
-  })
   // Hashing many claims takes 14 µs, 2 % of a small batch. The cache of tokens keeps identities,
   // so it also bounds this one.
   const owners = new WeakMap<Identity, KeyOwner>()
@@ -43,7 +45,11 @@ async function idempotencyKey (app: FastifyInstance, { config }: ConfigOptions):
     owners.set(identity, owner)
     return owner
   }
-  const setIdempotencyKey: SetIdempotencyKey<FastifyRequest> = (request, content, given) => {
+  /**
+   * Completes the key of a request: `given`, or that of its header. `content`: what another request
+   * with the same key must have, too.
+   */
+  const setKey = (request: FastifyRequest, content: Buffer | string, given?: string): void => {
     const text = given ?? readHeader(request)
     if (text === undefined) return
     const owner = findOwner(request.identity)
@@ -56,11 +62,11 @@ async function idempotencyKey (app: FastifyInstance, { config }: ConfigOptions):
       idleTimeoutMs
     }
   }
-  app.decorate('setIdempotencyKey', setIdempotencyKey)
-  app.decorate<FastifyBodyParser<Buffer>>('keepBody', (request, body, done) => {
-    setIdempotencyKey(request, body)
+  const keepBody: FastifyBodyParser<Buffer> = (request, body, done) => {
+    setKey(request, body)
     done(null, body)
-  })
+  }
+  return { setKey, keepBody }
 }
 
 /** Returns the key without quotes; undefined without the header. */
@@ -95,8 +101,3 @@ function hashRequest (
 function lockOf ({ principal }: KeyOwner, text: string): bigint {
   return createHash('sha256').update(`${principal}:${text}`).digest().readBigInt64BE()
 }
-
-export default fp(idempotencyKey, {
-  name: 'idempotency-key',
-  dependencies: ['errors', 'auth', 'prefer', 'named-batches']
-})

@@ -1,19 +1,17 @@
 /**
  * Backpressure: refuses a request by its headers, before the body is read, while the pool or the
- * memory for bodies and responses is full. Routes that use the pool take the decorator `admit` as
- * an onRequest hook. `mayBegin` asks for the memory again when a batch has waited for a connection:
- * the responses of earlier batches may have become large. With PRINCIPAL_CONCURRENCY, the hook
- * `limitPrincipal` before `admit` refuses a principal that has too many batches.
+ * memory for bodies and responses is full. Routes that use the pool take `hooks` as onRequest
+ * hooks. `mayBegin` asks for the memory again when a batch has waited for a connection: the
+ * responses of earlier batches may have become large. With PRINCIPAL_CONCURRENCY, the first hook
+ * refuses a principal that has too many batches.
  */
 import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
-import fp from 'fastify-plugin'
-import type { ConfigOptions } from '../schemas/config.ts'
-import type { Identity } from '../schemas/token.ts'
-import { failure } from '../src/errors/catalogue.ts'
-import type { HoldBytes } from '../src/named/upload.ts'
-import { choosePool, type Database } from '../src/transaction/decorators.ts'
+import type { Config } from '../../schemas/config.ts'
+import type { Identity } from '../../schemas/token.ts'
+import { failure } from '../../src/errors/catalogue.ts'
+import { choosePool, type Database } from '../../src/transaction/decorators.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -36,9 +34,15 @@ const QUICK_RETRY_MS = 100
 const PAUSE_MS = 25
 const SPREAD_MS = 10
 
-async function admission (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {
+export type HoldBytes = ReturnType<typeof createAdmission>['holdBytes']
+
+export function createAdmission (app: FastifyInstance, config: Config) {
   const database = app.getDecorator<Database>('database')
-  const { MAX_BYTES_IN_FLIGHT: maxBytes, MAX_BODY_BYTES: maxBodyBytes } = config
+  const {
+    MAX_BYTES_IN_FLIGHT: maxBytes,
+    MAX_BODY_BYTES: maxBodyBytes,
+    PRINCIPAL_CONCURRENCY: concurrency
+  } = config
   /** The reserved bytes of all requests. */
   let total = 0
   /** Replaces an earlier reservation of the request. */
@@ -48,7 +52,7 @@ async function admission (app: FastifyInstance, { config }: ConfigOptions): Prom
   }
   /** When a request on a client connection was last refused, as a time of performance.now(). */
   const refusedAt = new WeakMap<Socket, number>()
-  app.decorate<onRequestHookHandler>('admit', (request, reply, done) => {
+  const admit: onRequestHookHandler = (request, reply, done) => {
     const { headers, socket } = request
     const bytes = Math.min(Number(headers['content-length'] ?? maxBodyBytes), maxBodyBytes)
     const pool = choosePool(database, request.preferences)
@@ -69,19 +73,9 @@ async function admission (app: FastifyInstance, { config }: ConfigOptions): Prom
     if (isFull() && performance.now() - (refusedAt.get(socket) ?? -Infinity) < QUICK_RETRY_MS) {
       setTimeout(decide, PAUSE_MS + Math.random() * SPREAD_MS)
     } else decide()
-  })
+  }
   app.decorateRequest('keepPlace', undefined)
   app.decorateRequest('reservedBytes', undefined)
-  const { PRINCIPAL_CONCURRENCY: concurrency } = config
-  if (concurrency !== undefined) app.decorate('limitPrincipal', createLimit(concurrency))
-  // A slow client that announces a large body, or no size, would otherwise keep others out.
-  const holdBytes: HoldBytes<FastifyRequest> = (request, bytes) => {
-    if (request.reservedBytes === undefined || bytes <= maxBodyBytes) return
-    reserve(request, bytes)
-    if (total > maxBytes) throw failure('overloaded')
-  }
-  app.decorate('holdBytes', holdBytes)
-  app.decorate('mayBegin', () => total <= maxBytes)
   app.addHook('onSend', (request, reply, payload, done) => {
     if (request.reservedBytes !== undefined) {
       // A large response is a stream with a content-length. Streamed rows have none, nor has
@@ -94,6 +88,20 @@ async function admission (app: FastifyInstance, { config }: ConfigOptions): Prom
     }
     done()
   })
+  return {
+    hooks: concurrency === undefined ? [admit] : [createLimit(concurrency), admit],
+    mayBegin: (): boolean => total <= maxBytes,
+    /**
+     * Counts the bytes of a body that have arrived, if they are more than MAX_BODY_BYTES. Throws
+     * `overloaded` if there is no memory for them.
+     */
+    holdBytes (request: FastifyRequest, bytes: number): void {
+      // A slow client that announces a large body, or no size, would otherwise keep others out.
+      if (request.reservedBytes === undefined || bytes <= maxBodyBytes) return
+      reserve(request, bytes)
+      if (total > maxBytes) throw failure('overloaded')
+    }
+  }
 }
 
 function createLimit (concurrency: number): onRequestHookHandler {
@@ -136,8 +144,3 @@ function onClose ({ raw }: FastifyReply, callback: () => void): void {
   if (raw.destroyed) callback()
   else raw.once('close', callback)
 }
-
-export default fp(admission, {
-  name: 'admission',
-  dependencies: ['errors', 'auth', 'prefer', 'database']
-})

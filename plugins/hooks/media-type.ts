@@ -1,12 +1,11 @@
 /**
- * Media types of requests. The decorator `requireJson` is a hook for routes that take JSON,
- * `requireJsonOrRows` one for named batches, which also take rows if uploads are allowed.
+ * Media types of requests. `requireJson` is a hook for routes that take JSON, `requireJsonOrRows`
+ * one for named batches, which also take rows if uploads are allowed.
  */
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
-import fp from 'fastify-plugin'
-import { maxUploadBytes, type ConfigOptions } from '../schemas/config.ts'
-import { headerValues, mediaTypes } from '../schemas/http.ts'
-import { failure } from '../src/errors/catalogue.ts'
+import { maxUploadBytes, type Config } from '../../schemas/config.ts'
+import { headerValues, mediaTypes } from '../../schemas/http.ts'
+import { failure } from '../../src/errors/catalogue.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -19,14 +18,13 @@ declare module 'fastify' {
 /** RFC 9110 §8.3: a media type, in UTF-8 if a charset is named. */
 const TYPE = /^([^; \t]+)[ \t]*(?:;[ \t]*(?:charset=(?:utf-8|"utf-8")[ \t]*)?)?$/i
 
-async function mediaType (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {
+export function createMediaTypeHooks (app: FastifyInstance, config: Config) {
   app.decorateRequest('upload', undefined)
   app.decorateRequest('maxBodyBytes', config.MAX_BODY_BYTES)
   const requireJson: onRequestHookHandler = (request, _reply, done) => {
     if (readType(request) !== mediaTypes.json) throw failure('content_type_unsupported')
     done()
   }
-  app.decorate('requireJson', requireJson)
   const requireJsonOrRows: onRequestHookHandler = (request, reply, done) => {
     const type = readType(request)
     const upload = (['ndjson', 'csv'] as const).find(name => mediaTypes[name] === type)
@@ -35,7 +33,10 @@ async function mediaType (app: FastifyInstance, { config }: ConfigOptions): Prom
     request.maxBodyBytes = maxUploadBytes(config)
     done()
   }
-  app.decorate('requireJsonOrRows', config.MAX_UPLOAD_ROWS > 0 ? requireJsonOrRows : requireJson)
+  return {
+    requireJson,
+    requireJsonOrRows: config.MAX_UPLOAD_ROWS > 0 ? requireJsonOrRows : requireJson
+  }
 }
 
 /** RFC 4180 §3: whether the first line is a header. */
@@ -58,5 +59,3 @@ function readType ({ raw, headers }: FastifyRequest): string | undefined {
   }
   return TYPE.exec(sent.replace(CSV_HEADER, '$1'))?.[1]?.toLowerCase()
 }
-
-export default fp(mediaType, { name: 'media-type', dependencies: ['errors'] })
