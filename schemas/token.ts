@@ -64,6 +64,23 @@ export interface Identity {
   readonly payload?: object
 }
 
+/** Who owns an idempotency key: SHA-256 hashes in hexadecimal digits. */
+export interface KeyOwner {
+  /**
+   * The hash of role, issuer and subject. Without a subject, any claim may identify the user: then
+   * it is the hash of the role and all claims that do not change with every token. Without a token,
+   * it is the hash of the role. The values of IDEMPOTENCY_SCOPE are parts of it, because one
+   * subject can belong to several tenants.
+   */
+  readonly principal: string
+  /** The hash of all claims that do not change with every token or login. */
+  readonly claims: string
+  /** The same, as earlier versions compute it, which know fewer of the claims that change. */
+  readonly earlierClaims: string
+  /** Short hashes of single claims by name, as JSON text, which tell what differs; may be `{}`. */
+  readonly eachClaim: string
+}
+
 /**
  * Roles that neither a token nor ANON_ROLE may name. SET ROLE NONE selects the login role. pg_* are
  * predefined roles, with access to files and more.

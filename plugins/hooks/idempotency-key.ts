@@ -13,10 +13,9 @@ import type {
   onRequestHookHandler
 } from 'fastify'
 import type { Config } from '../../schemas/config.ts'
-import { idleTimeoutMs } from '../../schemas/database.ts'
 import { bareKey, headerValues, maxKeyLength, quotedKey, readTtl } from '../../schemas/http.ts'
-import type { Identity } from '../../schemas/token.ts'
-import { ownerOf, type KeyOwner } from '../../src/auth/key-owner.ts'
+import type { Identity, KeyOwner } from '../../schemas/token.ts'
+import { ownerOf } from '../../src/auth/key-owner.ts'
 import { failure } from '../../src/errors/catalogue.ts'
 import type { Key } from '../../src/sql/frame/idempotency.ts'
 
@@ -58,8 +57,7 @@ export function createIdempotencyKeys (app: FastifyInstance, config: Config) {
       text,
       fingerprint: hashRequest(request, content),
       lock: lockOf(owner, text),
-      ttlSeconds,
-      idleTimeoutMs
+      ttlSeconds
     }
   }
   const keepBody: FastifyBodyParser<Buffer> = (request, body, done) => {

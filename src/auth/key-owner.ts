@@ -5,28 +5,11 @@
 import { createHash } from 'node:crypto'
 import type { Config } from '../../schemas/config.ts'
 import { maxDepth } from '../../schemas/operation.ts'
-import type { Identity } from '../../schemas/token.ts'
+import type { Identity, KeyOwner } from '../../schemas/token.ts'
 import { failure } from '../errors/catalogue.ts'
 import { isObject, parseExact, type Json, type JsonObject } from '../json/parse.ts'
 import { scanJson } from '../json/scan.ts'
 import { findClaim, locateClaim } from './claims.ts'
-
-/** Who owns a key: SHA-256 hashes in hexadecimal digits. */
-export interface KeyOwner {
-  /**
-   * The hash of role, issuer and subject. Without a subject, any claim may identify the user: then
-   * it is the hash of the role and all claims that do not change with every token. Without a token,
-   * it is the hash of the role. The values of IDEMPOTENCY_SCOPE are parts of it, because one
-   * subject can belong to several tenants.
-   */
-  readonly principal: string
-  /** The hash of all claims that do not change with every token or login. */
-  readonly claims: string
-  /** The same, as earlier versions compute it, which know fewer of the claims that change. */
-  readonly earlierClaims: string
-  /** Short hashes of single claims by name, as JSON text, which tell what differs; may be `{}`. */
-  readonly eachClaim: string
-}
 
 type OwnerSettings = Pick<Config, 'IDEMPOTENCY_SCOPE' | 'IDEMPOTENCY_IGNORED_CLAIMS'>
 

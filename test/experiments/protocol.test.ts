@@ -508,8 +508,7 @@ t.test('a batch with a key whose connection is lost', async t => {
     text: 'k',
     fingerprint: '00',
     lock: 1n,
-    ttlSeconds: 60,
-    idleTimeoutMs: 5000
+    ttlSeconds: 60
   }
   const lost = (kind: Kind): Script => at(kind, sendAndClose())
   const storedBy = (differs: string): Script => exchange =>

@@ -169,8 +169,7 @@ t.test('an attempt of which only the claim arrives does not hold its key forever
     text: 'a',
     fingerprint: 'bb',
     lock: 7n,
-    ttlSeconds: 60,
-    idleTimeoutMs: 3000
+    ttlSeconds: 60
   }
   const { text, parameters } = claimStatement(key)
   const locks = async (): Promise<number> =>

@@ -4,6 +4,8 @@
  * the storing after it is reset. All names and operators include their schema: other users may
  * create objects in schemas of the login role's search_path, and a trigger may have changed it.
  */
+import { idleTimeoutMs } from '../../../schemas/database.ts'
+import type { KeyOwner } from '../../../schemas/token.ts'
 import {
   empty,
   integer,
@@ -19,16 +21,8 @@ import { answerSetting } from '../statement/settings.ts'
 import type { Statement } from '../statement/statement.ts'
 import { checkConnection, setRoleStatement } from './session.ts'
 
-/** The idempotency key of a request. Hashes are in hexadecimal digits. */
-export interface Key {
-  /** The hash of the owner of the key. */
-  readonly principal: string
-  /** The hash of its claims, which detects another owner with the same principal. */
-  readonly claims: string
-  /** The hash that earlier versions store and compare. */
-  readonly earlierClaims: string
-  /** Short hashes of single claims, as JSON text. */
-  readonly eachClaim: string
+/** The idempotency key of a request, with its owner. Hashes are in hexadecimal digits. */
+export interface Key extends KeyOwner {
   readonly text: string
   /** The hash of the request, which detects another request with the same key. */
   readonly fingerprint: string
@@ -36,8 +30,6 @@ export interface Key {
   readonly lock: bigint
   /** How long the response is stored. */
   readonly ttlSeconds: number
-  /** How long the server waits for the statements after the claim. */
-  readonly idleTimeoutMs: number
 }
 
 const TABLE = sql`oneflight.idempotency_keys`
@@ -50,7 +42,7 @@ const TABLE = sql`oneflight.idempotency_keys`
  * release the lock of a service that has died.
  */
 export function claimStatement (
-  { principal, text, lock, idleTimeoutMs }: Key,
+  { principal, text, lock }: Key,
   { serializable = false } = {}
 ): Statement {
   const stored = sql` when exists (select from ${TABLE} where ${

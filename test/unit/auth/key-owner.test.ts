@@ -5,7 +5,8 @@
  */
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import { ownerOf, type KeyOwner } from '../../../src/auth/key-owner.ts'
+import type { KeyOwner } from '../../../schemas/token.ts'
+import { ownerOf } from '../../../src/auth/key-owner.ts'
 
 type Settings = Parameters<typeof ownerOf>[1]
 
