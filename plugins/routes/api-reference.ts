@@ -13,11 +13,7 @@ import { createHash } from 'node:crypto'
 import { isIPv6, type AddressInfo } from 'node:net'
 import replyFrom from '@fastify/reply-from'
 import type { ApiReferenceConfiguration } from '@scalar/fastify-api-reference'
-import Fastify, {
-  type FastifyInstance,
-  type FastifyRequest,
-  type RouteHandlerMethod
-} from 'fastify'
+import Fastify, { type FastifyInstance, type RouteHandlerMethod } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../../schemas/config.ts'
 
@@ -52,9 +48,9 @@ async function apiReference (
     destroyAgent: true,
     disableRequestLogging: true
   })
-  app.post(`${tryUrl}/`, forward(() => '/', main))
-  app.post(`${tryUrl}/batches/:name`, forward(pathOfBatch, main))
-  for (const path of ['/health', '/tables']) app.get(`${tryUrl}${path}`, forward(() => path, main))
+  const forward = createForward(main)
+  for (const path of ['/', '/batches/:name']) app.post(`${tryUrl}${path}`, forward)
+  for (const path of ['/health', '/tables']) app.get(`${tryUrl}${path}`, forward)
 }
 
 function servePage (app: FastifyInstance): void {
@@ -78,18 +74,12 @@ function servePage (app: FastifyInstance): void {
   })
 }
 
-function pathOfBatch ({ params }: FastifyRequest): string {
-  return `/batches/${encodeURIComponent((params as { readonly name: string }).name)}`
-}
-
-function forward (
-  pathOf: (request: FastifyRequest) => string,
-  main: ApiReferenceOptions['main']
-): RouteHandlerMethod {
+function createForward (main: ApiReferenceOptions['main']): RouteHandlerMethod {
   return (request, reply) => {
     const address = main()
     if (!address) return sendBadGateway(reply, NOT_SENT)
-    reply.from(pathOf(request), {
+    // The library adds the query.
+    reply.from(request.url.slice(tryUrl.length).split('?', 1)[0] as string, {
       getUpstream: () => urlOf(address),
       rewriteHeaders: headers =>
         Object.fromEntries(
