@@ -9,10 +9,9 @@ import type { PlanLimits } from '../plan/context.ts'
 import type { Parameter, ParameterRows, RowsParameter } from '../plan/parameter.ts'
 import type { Plan } from '../plan/plan.ts'
 import { planBatch, planBytes, type PlannedBatch } from '../plan/plan-batch.ts'
-import { isOperationId } from '../plan/reference.ts'
 import { listOfRows, type MembersByPosition } from '../values/rows.ts'
 import type { Parameters } from './parameters.ts'
-import { escapeRows, readFields, RowCollector, type CollectedRows } from './rows.ts'
+import { readFields, RowCollector, type CollectedRows } from './rows.ts'
 import type { PathIssue } from './issues.ts'
 
 /**
@@ -51,9 +50,6 @@ export class RequestPlanner {
   readonly #name: string
   readonly #plans: PlanCache
   readonly #length: number
-  readonly #ids: ReadonlySet<string>
-  readonly #isId = (name: string): boolean =>
-    isOperationId(name, { parameters: this.#known, ids: this.#ids })
 
   /** Throws `validation_failed` with all issues of the operations. */
   constructor (
@@ -64,7 +60,6 @@ export class RequestPlanner {
     this.#name = name
     this.#plans = plans
     this.#operations = operations
-    this.#ids = new Set(operations.map(({ id }) => id))
     this.#length = JSON.stringify(operations).length
     this.#limits = limits
     this.#known = known
@@ -99,7 +94,7 @@ export class RequestPlanner {
       ...this.#findPlan(({ position, rows }) => {
         const inserted = values[position] as Rows
         // For an empty list, the plan has all declared columns.
-        return inserted.length === 0 ? rows : { ...rows, ...describeRows(inserted, this.#isId) }
+        return inserted.length === 0 ? rows : { ...rows, ...describeRows(inserted) }
       }),
       values: documents.length === 0 ? values : [...values, ...documents]
     }
@@ -167,14 +162,10 @@ export class RequestPlanner {
  * Describes rows that are inserted: by their columns if all rows name the same ones, otherwise by
  * the rows themselves.
  */
-function describeRows (
-  rows: Rows,
-  isId: (name: string) => boolean
-): Pick<ParameterRows, 'columns' | 'data'> {
+function describeRows (rows: Rows): Pick<ParameterRows, 'columns' | 'data'> {
   const columns = Object.keys(rows[0] as JsonObject).toSorted()
   const isUniform = rows.every(row =>
     Object.keys(row).length === columns.length && columns.every(column => has(row, column))
   )
-  const data = isUniform && columns.length > 0 ? undefined : escapeRows(rows, isId)
-  return { columns, data }
+  return { columns, data: isUniform && columns.length > 0 ? undefined : rows }
 }

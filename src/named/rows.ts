@@ -1,38 +1,13 @@
 /**
- * The rows of a parameter: as data that contains no references, as the fields that operations read,
- * and, for an upload, as the texts that its statements take.
+ * The rows of a parameter: as the fields that operations read, and, for an upload, as the texts
+ * that its statements take.
  */
 import { has, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { ColumnPath } from '../plan/nodes.ts'
 import type { RowsDocument } from '../plan/plan.ts'
-import { isData } from '../plan/reference.ts'
 import type { PathIssue } from './issues.ts'
 import type { WriteIssue } from '../values/issue.ts'
 import { writeRow, type ReportMember, type RowMembers, type WrittenRows } from '../values/rows.ts'
-
-type Rows = readonly JsonObject[]
-
-/** `isId`: whether an operation of the batch has the id. */
-export function escapeRows (rows: Rows, isId: (id: string) => boolean): Rows {
-  return escape(rows, isId) as Rows
-}
-
-/** Escapes strings that would be read as references. Returns the value itself if it has none. */
-function escape (value: Json, isId?: (id: string) => boolean): Json {
-  if (typeof value === 'string') return isData(value, isId) ? value : `$${value}`
-  if (Array.isArray(value)) {
-    const items = value as readonly Json[]
-    const escaped = items.map(item => escape(item, isId))
-    return escaped.some((item, i) => item !== items[i]) ? escaped : value
-  }
-  if (!isObject(value)) return value
-  const escaped = Object.keys(value).flatMap(key => {
-    const item = value[key] as Json
-    const changed = escape(item, isId)
-    return changed === item ? [] : [[key, changed] as const]
-  })
-  return escaped.length === 0 ? value : { ...value, ...Object.fromEntries(escaped) }
-}
 
 /** The values of the fields of a row. A missing one is null. Names are those of `fieldName`. */
 export function readFields (row: JsonObject, fields: RowsDocument['fields']): JsonObject {

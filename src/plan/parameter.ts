@@ -30,9 +30,6 @@ export interface ParameterRows {
   readonly isClosed: boolean
   /** The members that each row has, if all have the same. */
   readonly columns: readonly string[]
-  /**
-   * The rows themselves, in which no string is a reference. undefined: the plan is used for all
-   * rows with these columns.
-   */
+  /** The rows themselves. undefined: the plan is used for all rows with these columns. */
   readonly data?: readonly JsonObject[] | undefined
 }

@@ -64,7 +64,7 @@ export function findBracketed (text: string): string | undefined {
 }
 
 /** Whether a name is the id of an operation, or that of the parameters of a named batch. */
-export function isOperationId (
+function isOperationId (
   name: string,
   { parameters, ids }: Omit<KnownOperations, 'earlier'>
 ): boolean {

@@ -49,6 +49,11 @@ export function planRows (
   return planObjects(objects, context, (i, column) => ['values', positions[i] as number, column])
 }
 
+/** Stores rows in which every string is data. */
+export function storeData (objects: readonly JsonObject[]): StoredJson {
+  return { objects, references: [], inBulk: objects.length > MAX_CELL_ROWS }
+}
+
 /** `pathOf`: returns the path of a value in the request. */
 function planObjects (
   objects: readonly JsonObject[],
@@ -64,7 +69,7 @@ function planObjects (
   }
   const inBulk = objects.length > MAX_CELL_ROWS
   // Values of many rows have no slots.
-  if (inBulk && !writeJson(objects).includes('"$')) return { objects, references, inBulk }
+  if (inBulk && !writeJson(objects).includes('"$')) return storeData(objects)
   const replaced = objects.map((object, i) =>
     Object.fromEntries(Object.entries(object).map(([column, value], member) =>
       [column, replaceValue(value, pathOf(i, column, member))])))

@@ -15,7 +15,7 @@ import {
   parameterName,
   storeParameter
 } from './parameter-rows.ts'
-import { planRows } from './stored-values.ts'
+import { planRows, storeData } from './stored-values.ts'
 
 /**
  * Maximum number of groups. A group is a separate INSERT within the statement. Measured: each
@@ -33,11 +33,11 @@ export const maxRepetition = 5000
 /** Rows next to each other that name the same columns. */
 type Run = Pick<RowGroup, 'columns' | 'positions'>
 
-/** Valid rows of `values`: those of the operation, or with `stored` those of a parameter. */
+/** Valid rows of `values`. `store` plans those of a group. */
 export interface InsertRows {
   readonly rows: readonly JsonObject[]
   readonly runs: readonly Run[]
-  readonly stored?: StoredJson
+  readonly store: (rows: readonly JsonObject[], positions: Run['positions']) => StoredJson
 }
 
 /** Reads `values` of an insert; returns undefined after an issue. */
@@ -46,14 +46,17 @@ export function readRows (values: Json, context: PlanContext): InsertRows | unde
     const name = parameterName(values)
     const parameter = findInsertedParameter(name, context)
     if (parameter === undefined) return undefined
-    const { columns, data: rows = [] } = parameter.rows
-    if (rows.length > 0) return { rows, runs: findRuns(rows) }
-    const stored = storeParameter(name, parameter)
-    return { rows, runs: [{ columns, positions: [] }], stored }
+    const { columns, data } = parameter.rows
+    if (data !== undefined) return { rows: data, runs: findRuns(data), store: storeData }
+    const store = (): StoredJson => storeParameter(name, parameter)
+    return { rows: [], runs: [{ columns, positions: [] }], store }
   }
   const rows = readRowList(values, context)
   if (rows === undefined) return undefined
-  if (checkRows(rows, context)) return { rows, runs: findRuns(rows) }
+  if (checkRows(rows, context)) {
+    const store: InsertRows['store'] = (own, positions) => planRows(own, positions, context)
+    return { rows, runs: findRuns(rows), store }
+  }
   // Also reports the invalid references in all rows.
   for (const [i, row] of rows.entries()) {
     if (isObject(row)) planRows([row], [i], context)
@@ -155,16 +158,10 @@ function equalLists (a: readonly string[], b: readonly string[]): boolean {
  * inserted.
  */
 export function planRowGroups (
-  { rows, runs, stored }: InsertRows,
+  { rows, runs, store }: InsertRows,
   parts: number,
   context: PlanContext
 ): readonly RowGroup[] | undefined {
-  if (stored !== undefined) {
-    return runs.map(run => {
-      nameColumns(run, context)
-      return { ...run, rows: stored }
-    })
-  }
   const max = Math.max(1, Math.min(maxGroups, Math.floor(maxRepetition / parts)))
   const groups = runs.length <= max ? runs : mergeRuns(runs)
   if (groups.length > max) {
@@ -176,7 +173,7 @@ export function planRowGroups (
     nameColumns(group, context)
     const { columns, positions } = group
     const own = positions.map(i => rows[i] as JsonObject)
-    return { columns, positions, rows: planRows(own, positions, context) }
+    return { columns, positions, rows: store(own, positions) }
   })
 }
 
