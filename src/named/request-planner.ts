@@ -18,19 +18,10 @@ import type { PathIssue } from './issues.ts'
  * The plans of several named batches, by the name of a batch and what else they depend on. Clients
  * leave out the same members of rows, so a batch has few plans.
  */
-export class PlanCache extends LRUCache<string, KeptPlan> {
+export class PlanCache extends LRUCache<string, Plan> {
   constructor () {
-    super({
-      maxSize: 8 * 1024 * 1024,
-      sizeCalculation: ({ length }, key) => planBytes(length + key.length)
-    })
+    super({ maxSize: 8 * 1024 * 1024 })
   }
-}
-
-interface KeptPlan {
-  readonly plan: Plan
-  /** Characters of the operations. */
-  readonly length: number
 }
 
 /** Maximum length of a key that is kept. A longer one, of hundreds of columns, hardly recurs. */
@@ -49,6 +40,7 @@ export class RequestPlanner {
   readonly #rowParameters: ReadonlyArray<readonly [name: string, position: number]>
   readonly #name: string
   readonly #plans: PlanCache
+  /** Characters of the operations. */
   readonly #length: number
 
   /** Throws `validation_failed` with all issues of the operations. */
@@ -152,8 +144,8 @@ export class RequestPlanner {
     if (key.length > MAX_KEY_LENGTH || all.some(({ rows }) => rows.data !== undefined)) {
       return { plan: this.#plan(parameters), isKept: false }
     }
-    const plan = this.#plans.get(key)?.plan ?? this.#plan(parameters)
-    this.#plans.set(key, { plan, length: this.#length })
+    const plan = this.#plans.get(key) ?? this.#plan(parameters)
+    this.#plans.set(key, plan, { size: planBytes(this.#length + key.length) })
     return { plan, isKept: true }
   }
 }
