@@ -3,9 +3,9 @@
  * results. Only the database knows the types of columns; without it they are `unknown`.
  */
 import { has, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
-import type { OutputColumn, TableName } from '../plan/nodes.ts'
+import type { NestedReads, OutputColumn, PlanNode, TableName } from '../plan/nodes.ts'
+import { isAllColumns, returnsOneRow } from '../plan/output.ts'
 import type { NamedBatch } from './named-batch.ts'
-import { listResults, type Result, type ResultRow } from './results.ts'
 import { findReferred } from './schema-parts.ts'
 
 /** The types of the columns of a table, by name; undefined: they are not known. */
@@ -21,7 +21,7 @@ export function writeTypes (
     description,
     type: writeObject([
       { name: 'params', type: writeParameters(schema) },
-      { name: 'result', type: writeResults(listResults(planner.planOfFile), columnsOf) }
+      { name: 'result', type: writeResults(planner.planOfFile.operations, columnsOf) }
     ])
   }))
   return [
@@ -36,27 +36,35 @@ export function writeTypes (
   ].join('\n')
 }
 
-function writeResults (results: readonly Result[], columnsOf: ColumnsOf): string {
-  return writeObject(results.map(({ id, isCount, canBeSkipped, isOneRow, row }) => {
-    const type = row === undefined ? ROW : writeRow(row, columnsOf)
-    const rows = isOneRow ? `[${type}]` : `${type}[]`
-    return { name: id, type: union([isCount ? 'number' : rows, ...canBeSkipped ? ['null'] : []]) }
+function writeResults (operations: readonly PlanNode[], columnsOf: ColumnsOf): string {
+  return writeObject(operations.map(node => {
+    // Only the database knows what a function returns.
+    const type = node.kind === 'call' ? ROW : writeRow(node, columnsOf)
+    const rows = returnsOneRow(node) ? `[${type}]` : `${type}[]`
+    const result = node.answersCount === true ? 'number' : rows
+    return { name: node.id, type: union([result, ...node.when.length > 0 ? ['null'] : []]) }
   }))
 }
 
 /** A row with columns of unknown types. */
 const ROW = 'Row'
 
-function writeRow ({ table, columns: output, nested }: ResultRow, columnsOf: ColumnsOf): string {
+/** A row of an operation or of a nested read. */
+interface ReturnedRow extends Pick<PlanNode, 'table' | 'output'> {
+  readonly nested?: NestedReads | undefined
+}
+
+function writeRow ({ table, output, nested }: ReturnedRow, columnsOf: ColumnsOf): string {
   const columns = columnsOf(table)
-  if (columns === undefined || output.length === 0) return ROW
+  if (columns === undefined || output?.length === 0) return ROW
   const all = [...columns].map(([name, type]) => ({ name, type }))
-  const own = output.flatMap(column => column === '*' ? all : [writeOutput(column, columns)])
-  const read = nested.map(({ name, isOne, row }): Member => {
-    const type = writeRow(row, columnsOf)
-    return { name, type: isOne ? `${type} | null` : `${type}[]` }
-  })
-  return writeObject([...own, ...read])
+  const own = output?.flatMap(column =>
+    isAllColumns(column) ? all : [writeOutput(column, columns)]) ?? all
+  const members = nested?.reads.map((read): Member => {
+    const type = writeRow(read, columnsOf)
+    return { name: read.name, type: read.one ? `${type} | null` : `${type}[]` }
+  }) ?? []
+  return writeObject([...own, ...members])
 }
 
 /** What is computed from columns is `unknown`, except for numbers of rows. */

@@ -89,6 +89,11 @@ export function isMarked ({ output = [] }: Pick<InsertNode, 'output'>): boolean 
   return output.some(({ inserted }) => inserted === 'unless updated')
 }
 
+/** Whether `expect` requires exactly one row. */
+export function returnsOneRow ({ expect }: Pick<PlanNode, 'expect'>): boolean {
+  return expect?.min === 1 && expect.max === 1
+}
+
 /** Whether the result is the number of rows. `minimal`: see CompileOptions. */
 export function answersOnlyCount (
   { answersCount }: Pick<PlanNode, 'answersCount'>,

@@ -30,7 +30,7 @@ const directions: Readonly<Record<string, string>> = {
   transaction: 'sql sql/values sql/frame sql/statement values fragment postgres plan ' +
     'json errors schemas',
   tables: 'catalogue transaction fragment postgres errors schemas',
-  openapi: 'named json errors schemas',
+  openapi: 'named plan json errors schemas',
   auth: 'json errors schemas',
   config: 'auth errors schemas',
   plugins: 'auth mcp named openapi tables transaction sql sql/frame postgres plan json errors ' +
