@@ -121,15 +121,14 @@ export function readQuery (
   query: string,
   { name: rows, schemas }: Pick<UploadTarget, 'name' | 'schemas'>
 ): QueryParameters {
+  if (!isEncoded(query)) {
+    const message = 'The query has an invalid percent-encoding.'
+    return { values: {}, issues: [{ path: [], message }] }
+  }
   const values = new Map<string, Json>()
   const issues: PathIssue[] = []
-  for (const part of query.split('&')) {
-    if (part === '') continue
-    const [name, text] = cut(part).map(decode)
-    if (name === undefined || text === undefined) {
-      issues.push({ path: [], message: 'The query has an invalid percent-encoding.' })
-      continue
-    }
+  // The first question mark is left out.
+  for (const [name, text] of new URLSearchParams(`?${query}`)) {
     const read = values.has(name)
       ? { problem: `"${name}" is given more than once.` }
       : name === rows
@@ -141,17 +140,13 @@ export function readQuery (
   return { values: Object.fromEntries(values), issues }
 }
 
-function cut (part: string): readonly [name: string, text: string] {
-  const end = part.indexOf('=')
-  return end < 0 ? [part, ''] : [part.slice(0, end), part.slice(end + 1)]
-}
-
-/** Returns undefined for a text that is not encoded correctly. */
-function decode (text: string): string | undefined {
+/** Whether the percent-encoding of a text is valid. URLSearchParams would replace bytes. */
+function isEncoded (text: string): boolean {
   try {
-    return decodeURIComponent(text.replaceAll('+', ' '))
+    decodeURIComponent(text)
+    return true
   } catch {
-    return undefined
+    return false
   }
 }
 
