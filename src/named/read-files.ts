@@ -32,15 +32,15 @@ export type ReadFolder = Loaded | { readonly issues: readonly string[] }
 /** Without a folder there are no batches. */
 export function readFolder (folder: string | undefined, limits: BatchLimits): ReadFolder {
   if (folder === undefined) return readFiles([], limits)
-  const names = tryToRead(() => readdirSync(folder).sort())
-  if (names === undefined) return { issues: [`${folder}: The folder cannot be read.`] }
+  const names = tryTo(() => readdirSync(folder).sort())
+  if ('error' in names) return { issues: [`${folder}: The folder cannot be read.`] }
   const files: Array<BatchFiles[number]> = []
   const unreadable: string[] = []
-  for (const name of names.filter(name => name.endsWith('.json'))) {
+  for (const name of names.result.filter(name => name.endsWith('.json'))) {
     const path = join(folder, name)
-    const bytes = tryToRead(() => readFileSync(path))
-    if (bytes === undefined) unreadable.push(`${path}: The file cannot be read.`)
-    else files.push([path, bytes])
+    const bytes = tryTo(() => readFileSync(path))
+    if ('error' in bytes) unreadable.push(`${path}: The file cannot be read.`)
+    else files.push([path, bytes.result])
   }
   const read = readFiles(files, limits)
   if (unreadable.length === 0) return read
@@ -58,15 +58,6 @@ function readFiles (files: BatchFiles, limits: BatchLimits): ReadFolder {
     else batches.set(read.batch.name, read.batch)
   }
   return issues.length > 0 ? { issues } : { batches, files }
-}
-
-/** Returns undefined if the folder or the file cannot be read. */
-function tryToRead<Content> (read: () => Content): Content | undefined {
-  try {
-    return read()
-  } catch {
-    return undefined
-  }
 }
 
 /** A batch, or its issues: `order.json:3:5: operation 1 (items): …`. */
@@ -102,8 +93,8 @@ function readContent (
   plans: PlanCache
 ): NamedBatch | { readonly issues: readonly PathIssue[] } {
   const file = tryTo(() => parseJson(bytes))
-  if ('failure' in file) {
-    const message = file.failure.message.replaceAll('The body', 'The file')
+  if ('error' in file) {
+    const message = file.error.message.replaceAll('The body', 'The file')
     return { issues: [{ path: [], message }] }
   }
   const content = file.result
@@ -124,7 +115,7 @@ function readContent (
       known: declared.known,
       plans
     }))
-  if ('failure' in planner) return { issues: describeFailure(planner.failure) }
+  if ('error' in planner) return { issues: describeFailure(planner.error) }
   return {
     name,
     description,
@@ -168,14 +159,14 @@ function describeFailure ({ code, message, details: { errors, op, index } }: Fai
     : [{ path: ['operations'], message: `${code}: ${message}` }]
 }
 
-/** Returns what the function returns, or the failure that it throws. */
+/** Returns what the function returns, or the error that it throws: that of a file, or a Failure. */
 function tryTo<Result> (
   run: () => Result
-): { readonly result: Result } | { readonly failure: Failure } {
+): { readonly result: Result } | { readonly error: Failure } {
   try {
     return { result: run() }
   } catch (error) {
-    return { failure: error as Failure }
+    return { error: error as Failure }
   }
 }
 
