@@ -16,11 +16,9 @@ import type {
   Assignment,
   JsonDocument,
   BulkUpdateGroup,
-  NewValues,
   PlanNode,
   Reference,
   RowField,
-  RowGroup,
   RowsSource,
   StoredJson
 } from './nodes.ts'
@@ -92,12 +90,11 @@ export function storedRows (
   node: PlanNode,
   known: KnownValues
 ): readonly StoredRow[] {
-  if (node.kind !== 'insert' && node.kind !== 'bulk_update') return []
   let isUnknown = false
   const read = createReader(known, () => {
     isUnknown = true
   })
-  const rows = node.groups.flatMap(group => rowsOfGroup(group, read, isOperand))
+  const rows = rowsOf(node, read, isOperand)
   return isUnknown && rows.length > 1 ? [] : rows
 }
 
@@ -105,20 +102,21 @@ function isOperand ({ modifier }: RowField): boolean {
   return modifier !== undefined && modifier !== '$value'
 }
 
-/** Reads the rows of a group, without the fields that are left out. */
-function rowsOfGroup (
-  group: RowGroup | BulkUpdateGroup,
+/** Reads the rows of `values`, without the fields that are left out. */
+function rowsOf (
+  node: PlanNode,
   read: ReadReference,
   isLeftOut: (field: RowField) => boolean = () => false
 ): readonly StoredRow[] {
-  return readRows(group.rows, read).map((row, i) => {
+  if (node.kind !== 'insert' && node.kind !== 'bulk_update') return []
+  return node.groups.flatMap(group => readRows(group.rows, read).map((row, i) => {
     // Rows of a parameter have no positions of their own.
     const position = group.positions[i] ?? i
     if (!('fields' in group)) return { position, values: row }
     const named = group.fields.filter(field => !isLeftOut(field))
       .map(({ name, column }) => [column, row[name] as Json] as const)
     return { position, values: Object.fromEntries(named) }
-  })
+  }))
 }
 
 /** Members of a node whose references are among the stored values. */
@@ -149,17 +147,18 @@ export function findModifier (node: PlanNode, { column, row }: ValuePlace): stri
     .find(name => name !== undefined && Object.hasOwn(modifiers, name))
 }
 
-/** All computed values of an operation. */
+/** All new values of an operation, without the rows of an insert. */
 export function assignmentsOf (node: PlanNode): readonly Assignment[] {
-  if (node.kind === 'bulk_update') return node.groups.flatMap(assignmentsOfGroup)
-  const computed = newValuesOf(node)?.computed ?? []
-  return node.kind === 'insert' ? [...computed, ...node.conflict?.update?.set ?? []] : computed
-}
-
-/** The new values that are the same for all rows. */
-function newValuesOf (node: PlanNode): NewValues | undefined {
-  if (node.kind === 'update') return node
-  return node.kind === 'insert' ? node.query : undefined
+  switch (node.kind) {
+    case 'bulk_update':
+      return node.groups.flatMap(assignmentsOfGroup)
+    case 'update':
+      return node.set
+    case 'insert':
+      return [...node.query?.set ?? [], ...node.conflict?.update?.set ?? []]
+    default:
+      return []
+  }
 }
 
 function assignmentsOfGroup ({ fields, computed }: BulkUpdateGroup): readonly Assignment[] {
@@ -191,7 +190,8 @@ function storedValues (node: PlanNode, read: ReadReference): readonly StoredValu
   const source = sourceOf(node)
   return [
     ...source?.kind === 'rows' ? valuesOfRows(source, read) : [],
-    ...valuesOfDocuments(node, read),
+    ...rowsOf(node, read).flatMap(({ position: row, values }) =>
+      Object.entries(values).map(([column, value]) => ({ column, value, row }))),
     ...assignmentsOf(node).flatMap(({ column, operand }) => {
       if (operand?.kind === 'reference') return [{ column, value: read(operand) }]
       return operand?.kind === 'document' ? [{ column, value: readDocument(operand, read) }] : []
@@ -208,16 +208,6 @@ function valuesOfRows (
     fields.map(({ name, path: { column } }) => ({ column, value: values[name] ?? null, row })))
 }
 
-function valuesOfDocuments (node: PlanNode, read: ReadReference): readonly StoredValue[] {
-  const values = newValuesOf(node)
-  if (values !== undefined) {
-    return readRows(values.set, read).flatMap(object => valuesOf(object))
-  }
-  if (node.kind !== 'insert' && node.kind !== 'bulk_update') return []
-  return node.groups.flatMap(group => rowsOfGroup(group, read))
-    .flatMap(({ position, values }) => valuesOf(values, position))
-}
-
 /** Rows of an upload are not known. */
 function readRows (
   { objects, references }: Pick<StoredJson, 'objects' | 'references'>,
@@ -226,10 +216,6 @@ function readRows (
   const readNumbered = (number: number): Json => read(references[number] as Reference)
   return (objects === undefined ? readNumbered(0) ?? [] : replaceNumbers(objects, readNumbered)) as
     readonly JsonObject[]
-}
-
-function valuesOf (object: JsonObject, row?: number): readonly StoredValue[] {
-  return Object.entries(object).map(([column, value]) => ({ column, value, row }))
 }
 
 /** The JSON of a document with the values of its references. */

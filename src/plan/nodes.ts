@@ -189,7 +189,7 @@ export interface RowGroup {
   readonly rows: StoredJson
 }
 
-/** A computed new value. `operand` is undefined for a modifier that takes none. */
+/** A new value; a plain one is a `$value`. `operand`: undefined for a modifier that takes none. */
 export interface Assignment {
   readonly column: string
   readonly modifier: ModifierName
@@ -211,13 +211,6 @@ export interface ConflictNode {
     | undefined
 }
 
-/** `set` has the new values of `columns`; `computed` has the values of other columns. */
-export interface NewValues {
-  readonly columns: readonly string[]
-  readonly set: StoredJson
-  readonly computed: readonly Assignment[]
-}
-
 /**
  * An insert has more than one group only if rows name different columns. It has none if its rows
  * come from a query.
@@ -230,14 +223,16 @@ export interface InsertNode extends OperationNode {
 }
 
 /** A query whose rows are inserted. The values can use its columns. */
-export interface InsertQuery extends NewValues {
+export interface InsertQuery {
   readonly source: Source
+  readonly set: readonly Assignment[]
   /** The maximum number of rows. */
   readonly maxRows: number
 }
 
-export interface UpdateNode extends OperationNode, NewValues {
+export interface UpdateNode extends OperationNode {
   readonly kind: 'update'
+  readonly set: readonly Assignment[]
   readonly join?: Join | undefined
   readonly where: readonly Predicate[]
 }

@@ -9,7 +9,7 @@ import type { PlanContext } from './context.ts'
 import { planFilter } from './filter.ts'
 import { toPath } from './name.ts'
 import type { Assignment, ConflictNode, Predicate, RowGroup } from './nodes.ts'
-import { planConflictSet } from './set.ts'
+import { planSet } from './set.ts'
 
 /** The columns that each run of rows names; undefined when the rows are invalid. */
 type RunColumns = ReadonlyArray<Pick<RowGroup, 'columns'>> | undefined
@@ -26,7 +26,7 @@ export function planConflict (
     // The schema does not check the values of `set`, so their issues are found here.
     const set = isObject(value) ? value['set'] : undefined
     if (isObject(set) && Object.keys(set).length > 0) {
-      planConflictSet(set, { context, path: [...path, 'set'] })
+      planSet(set, { context, path: [...path, 'set'], conflict: true })
     }
     return undefined
   }
@@ -81,7 +81,7 @@ function planUpdate (
   return {
     set: set === undefined
       ? assignInserted(key ?? [], runs, context)
-      : planConflictSet(set as Json, { context, path: [...path, 'set'] }) ?? [],
+      : planSet(set as Json, { context, path: [...path, 'set'], conflict: true }) ?? [],
     isDefault: set === undefined,
     where: planConditions(where, context)
   }

@@ -47,7 +47,7 @@ import {
   planOutput,
   planWhen
 } from './output.ts'
-import { planNewValues } from './set.ts'
+import { planInsertColumns, planSet } from './set.ts'
 import { planFrom, planJoin, withJoin, type PlannedJoin } from './source.ts'
 import { countRepeatedParts, planRowGroups, readRows } from './values.ts'
 
@@ -180,12 +180,11 @@ function planQuery ({ from }: Members<'insert'>, context: PlanContext): {
   const planned = from && planFrom(from, context)
   // Without a valid `from`, the other values are still checked.
   const readSource = planned?.read ?? readPath
-  const values = planNewValues('columns', columns, { context, readSource })
-  const query = planned?.finish()
-  const names = values && [...values.columns, ...values.computed.map(({ column }) => column)]
+  const set = planInsertColumns(columns, { context, path: ['columns'], readSource })
+  const source = planned?.finish()
   return {
-    planned: query && values && { source: query, ...values, maxRows: maxRowsOf(query, limits) },
-    runs: names && [{ columns: names }]
+    planned: source && set && { source, set, maxRows: maxRowsOf(source, limits) },
+    runs: set && [{ columns: set.map(({ column }) => column) }]
   }
 }
 
@@ -201,17 +200,17 @@ function planUpdate (
 ): UpdateNode | BulkUpdateNode | undefined {
   const { operation } = context
   if (has(operation, 'key')) return planBulkUpdate(members, common, context)
-  const set = requireMember(
+  const values = requireMember(
     'set',
     context,
     has(operation, 'values') ? '"values" works only together with "key".' : undefined
   )
   const joined = planJoin(members.from, context)
-  const changes = planNewValues('set', set, { context, readSource: joined?.read })
+  const set = planSet(values, { context, path: ['set'], readSource: joined?.read })
   const where = planRequiredFilter(members, joined, context)
   const output = planReturning(members.returning, context)
-  if (changes === undefined) return undefined
-  return withJoin({ kind: 'update', ...common, ...changes, where, output }, joined)
+  if (set === undefined) return undefined
+  return withJoin({ kind: 'update', ...common, set, where, output }, joined)
 }
 
 function planBulkUpdate (

@@ -217,10 +217,9 @@ function updateOfRow (
     operator: 'eq',
     operand: { kind: 'literal', position }
   }))
-  const set = all.filter(({ modifier }) => modifier === '$value')
   const changed = all.flatMap(({ column, modifier, position }): readonly Assignment[] => {
-    if (modifier === undefined || modifier === '$value') return []
-    const operand = isJoining(modifier)
+    if (modifier === undefined) return []
+    const operand = modifier === '$value' || isJoining(modifier)
       ? documentOf(referToValue(position, true))
       : referToRead(position, false)
     return [{ column, modifier, operand }]
@@ -228,9 +227,7 @@ function updateOfRow (
   return {
     ...node,
     kind: 'update',
-    columns: set.map(({ column }) => column),
-    set: storedRow(set),
-    computed: [...changed, ...computed],
+    set: [...changed, ...computed],
     where: [...keys, ...node.where]
   }
 }

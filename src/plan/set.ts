@@ -12,37 +12,38 @@ import type { Place } from './context.ts'
 import { planDocument, planScalar, readDollarMember } from './document.ts'
 import { planSourceColumn } from './filter.ts'
 import { columnsOf, findColumnProblem, meetColumn, type ReadColumn } from './name.ts'
-import type { Assignment, Meeting, NewValues, Single } from './nodes.ts'
-import { planFields, type DocumentMember } from './stored-values.ts'
+import type { Assignment, Meeting, Single } from './nodes.ts'
 
 /**
- * Plans `set` of an update, or `columns` of an insert whose rows come from a query, whose only keys
- * with `$` are `$col`, which names a column of the query, `$first` and `$value`. `columns` take
- * their values from one document, `computed` are the other columns. Returns undefined for a member
- * that is missing, and after an issue.
+ * Plans new values, of which a plain one that is not null is the same as `$value`. Returns
+ * undefined for a member that is missing, and after an issue.
  */
-export function planNewValues (
-  member: 'set' | 'columns',
+export function planSet (
   values: Json | undefined,
-  { context, readSource }: Omit<ModifierPlace, 'path'>
-): NewValues | undefined {
+  place: ModifierPlace,
+  planWord = planModifier
+): readonly Assignment[] | undefined {
   if (values === undefined) return undefined
-  const path = [member]
-  const planWord = member === 'set' ? planModifier : planInsertWord
-  const entries = readEntries(values, { context, path })
-  if (entries === undefined) return undefined
-  const plain: DocumentMember[] = []
-  const computed: Assignment[] = []
-  for (const [column, value] of entries) {
-    const word = readDollarMember(value)
-    const place = { context, path: [...path, column], readSource }
-    if (word === undefined) plain.push({ column, value, path: place.path })
-    // A member of the document that is null becomes NULL; the JSON null is an assignment.
-    else if (word[0] === '$value' && word[1] !== null) {
-      plain.push({ column, value: word[1], path: [...place.path, '$value'] })
-    } else computed.push(...planWord(column, word, place))
-  }
-  return { columns: plain.map(({ column }) => column), set: planFields([plain], context), computed }
+  return readEntries(values, place)?.flatMap(
+    ([column, value]): readonly Assignment[] => {
+      const word = readDollarMember(value)
+      const inner = { ...place, path: [...place.path, column] }
+      if (word !== undefined) return planWord(column, word, inner)
+      const operand: Single = value === null ? { kind: 'null' } : planDocument(value, inner)
+      return [{ column, modifier: '$value', operand }]
+    }
+  )
+}
+
+/**
+ * Plans `columns` of an insert whose rows come from a query. Its only keys with `$` are `$col`,
+ * which names a column of the query, `$first` and `$value`.
+ */
+export function planInsertColumns (
+  values: Json | undefined,
+  place: ModifierPlace
+): readonly Assignment[] | undefined {
+  return planSet(values, place, planInsertWord)
 }
 
 const insertWords = ['$col', '$first', '$value']
@@ -81,25 +82,6 @@ function planSourceValue (
 }
 
 const STORE_OBJECT = 'To store the object itself, use {"$value": …}.'
-
-/**
- * Plans `set` of `on_conflict`, where a plain value that is not null is the same as `$value`.
- * Returns undefined after an issue.
- */
-export function planConflictSet (
-  set: Json,
-  { context, path }: Place
-): readonly Assignment[] | undefined {
-  return readEntries(set, { context, path })?.flatMap(
-    ([column, value]): readonly Assignment[] => {
-      const modifier = readDollarMember(value)
-      const place = { context, path: [...path, column], conflict: true }
-      if (modifier !== undefined) return planModifier(column, modifier, place)
-      const operand: Single = value === null ? { kind: 'null' } : planDocument(value, place)
-      return [{ column, modifier: '$value', operand }]
-    }
-  )
-}
 
 function readEntries (
   set: Json,

@@ -219,7 +219,8 @@ export function findOperator (error: DatabaseError, node: PlanNode): FoundOperat
     .filter(part => part.kind === 'condition')
     .find(part => part.column.column === column && text.startsWith(symbolOf(part.operator)))
   if (condition !== undefined) return { name: condition.operator, column, at: condition.at }
-  const assignment = assignmentsOf(node).find(assignment => assignment.column === column)
+  const assignment = assignmentsOf(node).find(assignment =>
+    assignment.column === column && assignment.modifier !== '$value')
   return assignment && { name: assignment.modifier, column }
 }
 

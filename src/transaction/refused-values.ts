@@ -59,8 +59,7 @@ export function pathOf (
   const computed = assignmentsOf(node).find(assignment => assignment.column === column)
   const modifier = modifierIn(computed)
   if (node.kind !== 'insert') return ['set', column, ...modifier]
-  const isQuery = node.query?.columns.includes(column) === true ||
-    node.query?.computed.includes(computed as never) === true
+  const isQuery = node.query?.set.includes(computed as never) === true
   return [...isQuery ? ['columns'] : ['on_conflict', 'set'], column, ...modifier]
 }
 

@@ -127,7 +127,7 @@ function isExists ({ kind }: Condition | Exists): boolean {
 function assignmentsOf (node: PlanNode): readonly Assignment[] {
   switch (node.kind) {
     case 'update':
-      return node.computed
+      return node.set
     case 'bulk_update':
       return node.groups.flatMap(({ computed }) => computed)
     case 'insert':

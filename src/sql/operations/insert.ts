@@ -11,7 +11,7 @@ import {
   whereAll,
   type Fragment
 } from '../../fragment/fragment.ts'
-import type { Cell, InsertNode, NewValues, RowGroup, InsertQuery } from '../../plan/nodes.ts'
+import type { Cell, InsertNode, RowGroup, InsertQuery } from '../../plan/nodes.ts'
 import { isMarked } from '../../plan/output.ts'
 import { refersToOperation } from '../../plan/reference.ts'
 import { readCells } from '../../plan/stored-values.ts'
@@ -144,22 +144,6 @@ function numberRow (number: Fragment): Fragment {
 export const rowNumber: Fragment =
   sql`nullif(pg_catalog.current_setting(${NUMBER_SETTING}, true), '')::int`
 
-/** The values of columns that are the same in all rows. */
-export function buildNewValues (
-  { columns, set }: Pick<NewValues, 'columns' | 'set'>,
-  values: TypedValues
-): readonly Fragment[] {
-  const row = readCells(set)?.[0]
-  return columns.map(column => {
-    const cell = row?.get(column) as Cell
-    const value = values.buildCell(cell, column)
-    // A subquery is computed once, and not for each row.
-    return cell.kind === 'reference' && cell.parameter === undefined
-      ? sql`(select ${value})`
-      : value
-  })
-}
-
 /** The number of a row of the query. No column that is read has a name with an arrow. */
 const NUMBER = identifier('->')
 
@@ -173,12 +157,9 @@ function buildQueryRows (
   conditions: readonly Fragment[],
   values: TypedValues
 ): Fragment {
-  const { columns, computed, source, maxRows } = query
-  const names = [...columns, ...computed.map(({ column }) => column)].map(identifier)
-  const stored = [
-    ...buildNewValues(query, values),
-    ...computed.map(assignment => buildNewValue(assignment, values))
-  ]
+  const { set, source, maxRows } = query
+  const names = set.map(({ column }) => identifier(column))
+  const stored = set.map(assignment => buildNewValue(assignment, values))
   const numbered = sql`select q.*, pg_catalog.row_number() over () as ${NUMBER}
     from (${buildSource(source, values)}) as q limit ${integer(maxRows + 1)}`
   const where = whereAll([...conditions, ...checkNumber(maxRows, values)])

@@ -4,6 +4,7 @@
 import { empty, identifier, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import { isNested } from '../../plan/nested.ts'
 import type {
+  Assignment,
   CallNode,
   PlanNode,
   DeleteNode,
@@ -20,7 +21,7 @@ import type { TypedValues } from '../values/typed-values.ts'
 import { buildAssignment } from './assignment.ts'
 import { buildAmbiguityCheck, buildBulkUpdate } from './bulk-update.ts'
 import { buildGroups } from './insert-groups.ts'
-import { buildInsert, buildNewValues } from './insert.ts'
+import { buildInsert } from './insert.ts'
 import { buildNestedSelect, buildPlainNestedSelect } from './nested.ts'
 import {
   jsonRow,
@@ -116,16 +117,15 @@ const COMMA = sql`, `
 const PLAIN_ROW = sql`r`
 
 function buildUpdate (node: UpdateNode, values: TypedValues): Fragment {
-  const { table, columns, computed } = node
-  const stored = buildNewValues(node, values)
+  const { table, set } = node
+  const isPlain = ({ modifier }: Assignment): boolean => modifier === '$value'
+  const plain = set.filter(isPlain).map(value => buildAssignment(value, values))
   const converted = values.convertFirst()
-  const assignments = [
-    ...columns.map((column, i) => sql`${identifier(column)} = ${stored[i] as Fragment}`),
-    ...computed.map(value => buildAssignment(value, values))
-  ]
+  const computed = set.filter(value => !isPlain(value))
+    .map(value => buildAssignment(value, values))
   const { source, where, unambiguous } = buildJoin(node, values)
   const from = source.length === 0 ? empty : sql` from ${join(source, COMMA)}`
-  return sql`update ${tableName(table)} as t set ${join(assignments, COMMA)}${from}${
+  return sql`update ${tableName(table)} as t set ${join([...plain, ...computed], COMMA)}${from}${
     where(values.evaluateOnce(checksWhen(node, [...converted, ...unambiguous()])))
   }`
 }
