@@ -268,15 +268,14 @@ function sharedColumn (
   { hasColumn, part, row, isRecord }: StatementContext & Row
 ): Fragment {
   if (column === undefined) return row
-  if (isRecord || !hasColumn(column)) {
-    if (form !== 'json') return sql`r.${identifier(nameExposed(position))}`
+  const isKnown = !isRecord && hasColumn(column)
+  if (!isKnown && form === 'json') {
     return sql`(pg_catalog.to_json(${row}) operator(pg_catalog.->) ${
       parameter(column)
     }::pg_catalog.text)`
   }
   // A shared column beside the row has a name of its own.
-  const name = part === 'columns' ? column : `p${position}`
-  return sql`r.${identifier(name)}`
+  return sql`r.${identifier(isKnown && part === 'columns' ? column : nameExposed(position))}`
 }
 
 /** Builds conditions that are true, or fail if a row that the operation reads does not exist. */

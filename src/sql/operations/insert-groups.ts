@@ -10,7 +10,6 @@ import {
   type Fragment
 } from '../../fragment/fragment.ts'
 import type { InsertNode, RowGroup } from '../../plan/nodes.ts'
-import { isAllColumns } from '../../plan/output.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import type { Check } from '../statement/checks.ts'
 import { raise } from '../statement/raised-error.ts'
@@ -26,14 +25,14 @@ export function buildGroups (
   part: RowPart,
   { returned, names, values }: ReturnedColumns & { readonly values: TypedValues }
 ): BuiltOperation {
-  const groups = nameGroups(node, part)
+  const position = identifier(unusedName(names))
+  const groups = nameGroups(node, part, position)
   const inserts = groups.map(({ group, name, number }) => {
     const numbers = number === undefined ? empty : sql`, ${rowNumber} as ${number}`
     const statement = buildInsert(node, values, { group, numbered: number !== undefined })
     return sql`${name} as (${statement} returning ${returned}${numbers})`
   })
   const columns = join(names.map(identifier), sql`, `)
-  const position = identifier(unusedName(names))
   const placed = groups.map(group =>
     sql`select ${columns}, ${positionInValues(group)} as ${position} from ${group.name}`
   )
@@ -59,13 +58,10 @@ interface NamedGroup {
 }
 
 function nameGroups (
-  { groups, output = [] }: InsertNode,
-  part: RowPart
+  { groups }: InsertNode,
+  part: RowPart,
+  number: Fragment
 ): readonly NamedGroup[] {
-  const number = identifier(
-    // Such rows are one value, with exposed columns named n0, n1, … beside it.
-    output.some(isAllColumns) ? 'number' : unusedName(output.map(({ name }) => name))
-  )
   return groups.map((group, i) => ({
     group,
     name: identifier(`g${i}`),

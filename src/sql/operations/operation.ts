@@ -1,7 +1,7 @@
 /**
  * Builds what an operation does to its table, and the rows that it returns.
  */
-import { empty, identifier, join, sql, type Fragment } from '../../fragment/fragment.ts'
+import { empty, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import { isNested } from '../../plan/nested.ts'
 import type {
   Assignment,
@@ -48,10 +48,7 @@ export function buildOperation (
 ): BuiltOperation {
   const { exposed, values, json = false } = context
   const beside = part === 'whole' ? columnsBeside(context) : []
-  const more = join(
-    beside.map(({ column, name }) => sql`, t.${identifier(column)} as ${identifier(name)}`),
-    empty
-  )
+  const more = exposeColumns(beside, sql`t`)
   if (node.kind === 'call' || node.kind === 'select') {
     const rows = buildRead(node, more, context)
     return { ctes: [], rows: sql`(${rows}) as ${context.plain === true ? PLAIN_ROW : sql`q`}` }
@@ -69,11 +66,7 @@ export function buildOperation (
         : returningList(output, values)
   const names = part === 'columns' && !isRecord
     ? output.map(({ name }) => name)
-    : [
-        'row',
-        ...beside.map(({ name }) => name),
-        ...isRecord ? exposed.map(([, position]) => nameExposed(position)) : []
-      ]
+    : ['row', ...(isRecord ? exposed : beside).map(([, position]) => nameExposed(position))]
   if (node.kind === 'bulk_update') {
     const update = buildBulkUpdate(node, values, { returned, names })
     const checks = [buildAmbiguityCheck(update.positions)]
@@ -105,10 +98,10 @@ function buildRead (
   return plain ? buildPlainNestedSelect(node, values) : buildNestedSelect(node, values, exposed)
 }
 
-/** The columns that stand beside a whole row, and their names there. */
-function columnsBeside ({ shared, hasColumn }: OperationContext) {
+/** The columns that stand beside a whole row. */
+function columnsBeside ({ shared, hasColumn }: OperationContext): ExposedColumns {
   return shared.flatMap(({ column }, i) =>
-    column !== undefined && hasColumn(column) ? [{ column, name: `p${i}` }] : []
+    column !== undefined && hasColumn(column) ? [[column, i] as const] : []
   )
 }
 
