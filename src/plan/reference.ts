@@ -63,17 +63,11 @@ export function findBracketed (text: string): string | undefined {
   return before ?? inside
 }
 
-/** Whether a name is the id of an operation, or that of the parameters of a named batch. */
-function isOperationId (
-  name: string,
-  { parameters, ids }: Omit<KnownOperations, 'earlier'>
-): boolean {
-  return (name === paramsId && parameters !== undefined) || ids.has(name)
-}
-
 /** Parses a string of an operation. */
 export function parseString (text: string, known: KnownOperations): ParsedString {
-  if (isData(text, id => isOperationId(id, known))) return { kind: 'data', text }
+  const { parameters, ids } = known
+  const hasParameters = (id: string): boolean => id === paramsId && parameters !== undefined
+  if (isData(text, id => ids.has(id) || hasParameters(id))) return { kind: 'data', text }
   const bracketed = findBracketed(text)
   if (bracketed !== undefined) return parseBracketed(text, bracketed, known)
   if (escaped.test(text)) return { kind: 'data', text: text.slice(1) }
