@@ -77,10 +77,8 @@ class ShapeReader {
       else if (name === 'args') this.#addObject(value, (_, arg) => this.#addStored(arg))
       else if (name === 'on_conflict') this.#addConflict(value)
       else if (name === 'from') this.#addRead(value)
-      else if (name === 'where' || name === 'having') this.#addFilter(value)
-      else if (name === 'with') this.#addObject(value, (_, read) => this.#addRead(read))
       else if (name === 'after') this.#addArray(value, item => this.#addScalar(item))
-      else this.#addOther(name, value)
+      else this.#addReadMember(name, value)
     })
   }
 
@@ -124,17 +122,15 @@ class ShapeReader {
 
   /** Adds a read of another table: the operand of `exists` or `from`, or a member of `with`. */
   #addRead (read: Json): void {
-    this.#addObject(read, (name, value) => {
-      if (name === 'where' || name === 'having') this.#addFilter(value)
-      else if (name === 'with') this.#addObject(value, (_, inner) => this.#addRead(inner))
-      else this.#addOther(name, value)
-    })
+    this.#addObject(read, (name, value) => this.#addReadMember(name, value))
   }
 
-  /** Adds a number of rows, or what the plan contains. */
-  #addOther (name: string, value: Json): void {
+  /** Adds a filter, other reads, a number of rows, or what the plan contains. */
+  #addReadMember (name: string, value: Json): void {
     const isCount = COUNTS.has(name) && Number.isSafeInteger(value) && value as number >= 0
-    if (isCount) this.#addValue(value, 'count')
+    if (name === 'where' || name === 'having') this.#addFilter(value)
+    else if (name === 'with') this.#addObject(value, (_, inner) => this.#addRead(inner))
+    else if (isCount) this.#addValue(value, 'count')
     else this.#addFixed(value)
   }
 
