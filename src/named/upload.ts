@@ -8,7 +8,7 @@ import type { PlannedBatch } from '../plan/plan-batch.ts'
 import { describeIssue } from '../values/describe.ts'
 import type { MembersByPosition } from '../values/rows.ts'
 import type { WriteIssue } from '../values/issue.ts'
-import { CsvReader, type CsvProblem, type CsvRows } from './csv.ts'
+import { CsvReader, type CsvProblem, type CsvRow, type CsvRows } from './csv.ts'
 import { describeIssues, refuse, type PathIssue } from './issues.ts'
 import type { NamedBatch } from './named-batch.ts'
 import type { RowCollector } from './rows.ts'
@@ -105,34 +105,28 @@ export class Upload {
   }
 
   #addRows ({ rows, problem }: CsvRows): void {
-    this.#addLines(rows.map(({ text }) => text), rows.map(({ line }) => line))
+    this.#addLines(rows)
     if (problem !== undefined) this.#refuseCsv(problem)
   }
 
   /** Adds lines of JSON. An empty one is not a row. */
   #addJson (lines: readonly Buffer[]): void {
-    const rows: Buffer[] = []
-    const numbers: number[] = []
-    for (const line of lines) {
+    const rows: CsvRow[] = []
+    for (const text of lines) {
       this.#linesRead++
-      if (isEmpty(line)) continue
-      rows.push(line)
-      numbers.push(this.#linesRead)
+      if (!isEmpty(text)) rows.push({ text, line: this.#linesRead })
     }
-    this.#addLines(rows, numbers)
+    this.#addLines(rows)
   }
 
-  /**
-   * Lines that are valid are parsed together. Otherwise the first faulty one is looked for.
-   * `numbers`: those of the lines.
-   */
-  #addLines (lines: readonly Buffer[], numbers: readonly number[]): void {
-    const rows = parseLines(lines)
-    for (const [i, line] of lines.entries()) {
+  /** Lines that are valid are parsed together. Otherwise the first faulty one is looked for. */
+  #addLines (lines: readonly CsvRow[]): void {
+    const rows = parseLines(lines.map(({ text }) => text))
+    for (const [i, { text, line }] of lines.entries()) {
       this.#count++
-      this.#line = numbers[i] as number
+      this.#line = line
       this.#checkCount()
-      this.#addRow(rows === undefined ? this.#parse(line) : rows[i] as Json, line)
+      this.#addRow(rows === undefined ? this.#parse(text) : rows[i] as Json, text)
     }
   }
 
