@@ -3,32 +3,25 @@
  */
 import { isObject, type Json } from '../json/parse.ts'
 import type { Members } from './check/members.ts'
-import type { PlanContext } from './context.ts'
-import { documentOf, planDocument, planLimits, planScalar } from './document.ts'
-import { planFilter } from './filter.ts'
+import { within, type PlanContext } from './context.ts'
+import { documentOf, planDocument, planScalar } from './document.ts'
 import type { Argument, CallNode, OperationNode } from './nodes.ts'
-import { planColumns, planOrder } from './output.ts'
+import { planColumns, planQuery } from './output.ts'
 
 export function planCall (
-  { args = {}, where, columns, order, ...members }: Members<'call'>,
+  { args = {}, columns, ...members }: Members<'call'>,
   common: Omit<OperationNode, 'output'>,
   context: PlanContext
 ): CallNode {
-  const output = planColumns(columns, { context, path: ['columns'], table: undefined })
+  const place = { context, path: [], table: undefined }
+  const output = planColumns(columns, within(place, 'columns'))
   return {
     kind: 'call',
     ...common,
     args: Object.entries(args).map(([name, value]) =>
       [name, planArgument(value as Json, name, context)]),
-    where: planFilter(where, { context, path: ['where'] }),
     output,
-    distinct: false,
-    groupBy: [],
-    having: [],
-    after: undefined,
-    order: planOrder(order, output, { context, path: ['order'], table: undefined }),
-    ...planLimits(members, { context, path: [] }),
-    lock: undefined
+    ...planQuery(members, output, place)
   }
 }
 

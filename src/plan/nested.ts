@@ -9,9 +9,7 @@ import {
 } from '../../schemas/operation.ts'
 import { has, type JsonObject } from '../json/parse.ts'
 import { within, type Place, type PlanContext } from './context.ts'
-import { planLimits } from './document.ts'
-import { planFilter } from './filter.ts'
-import { columnsOf, planTable } from './name.ts'
+import { planTable } from './name.ts'
 import type {
   NestedRead,
   NestedReads,
@@ -20,7 +18,7 @@ import type {
   SelectNode,
   TableName
 } from './nodes.ts'
-import { isAllColumns, planColumns, planOrder } from './output.ts'
+import { isAllColumns, planColumns, planQuery } from './output.ts'
 
 type Reads = Readonly<Record<string, Static<typeof Schema>>>
 
@@ -105,7 +103,7 @@ function planRead (
   place: NestedPlace
 ): NestedRead | undefined {
   const { context, level, outer } = place
-  const { on: joined, one = false, columns, where, order, with: inner } = read
+  const { on: joined, one = false, columns, with: inner } = read
   const table = planTable(read.table, within(place, 'table'))
   const on = Object.entries(joined as Readonly<Record<string, string>>)
   for (const [column, outerColumn] of on) {
@@ -119,9 +117,7 @@ function planRead (
     on,
     one,
     output,
-    where: planFilter(where, within(place, 'where'), { read: columnsOf(table) }),
-    order: planOrder(order, output, { ...within(place, 'order'), table }),
-    ...planLimits(read, place),
+    ...planQuery(read, output, { context, path: place.path, table }),
     nested: inner === undefined
       ? undefined
       : planNested(inner as Reads, output, {

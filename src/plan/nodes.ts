@@ -319,7 +319,7 @@ export interface Meeting {
 }
 
 /** Which rows of a table or a function are returned, and in which order. */
-interface Query {
+export interface Query {
   readonly where: readonly Predicate[]
   /** Whether equal rows of the output are returned once. */
   readonly distinct: boolean
@@ -332,14 +332,11 @@ interface Query {
   readonly offset: Given | undefined
 }
 
-interface ReadNode extends OperationNode, Query {
-  /** Where the rows begin, for each element of `order`. Undefined: at the first row. */
-  readonly after: readonly PageStart[] | undefined
-  readonly lock: { readonly mode: LockMode, readonly wait: LockWait | undefined } | undefined
-}
-
-export interface SelectNode extends ReadNode {
+export interface SelectNode extends OperationNode, Query {
   readonly kind: 'select'
+  /** Where the rows begin, for each element of `order`. Undefined: at the first row. */
+  readonly after?: readonly PageStart[] | undefined
+  readonly lock?: { readonly mode: LockMode, readonly wait: LockWait | undefined } | undefined
   readonly nested?: NestedReads | undefined
 }
 
@@ -351,8 +348,7 @@ export interface NestedReads {
 }
 
 /** The rows of another table that belong to a row, as its member `name`. */
-export interface NestedRead
-  extends Pick<Query, 'where' | 'order' | 'limit' | 'offset'>, Pick<Exists, 'table' | 'on'> {
+export interface NestedRead extends Query, Pick<Exists, 'table' | 'on'> {
   readonly name: string
   /** The member is one row or NULL, and not an array. */
   readonly one: boolean
@@ -360,8 +356,8 @@ export interface NestedRead
   readonly nested: NestedReads | undefined
 }
 
-/** A call of the function that `table` names. It has neither groups nor a lock. */
-export interface CallNode extends ReadNode {
+/** A call of the function that `table` names. */
+export interface CallNode extends OperationNode, Query {
   readonly kind: 'call'
   readonly args: ReadonlyArray<readonly [parameter: string, value: Argument]>
 }

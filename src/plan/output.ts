@@ -11,8 +11,8 @@ import type {
   When
 } from '../../schemas/operation.ts'
 import type { Json } from '../json/parse.ts'
-import type { Place, PlanContext, TablePlace } from './context.ts'
-import { planScalar } from './document.ts'
+import { within, type Place, type PlanContext, type TablePlace } from './context.ts'
+import { planLimits, planScalar } from './document.ts'
 import { planFilter } from './filter.ts'
 import { columnsOf, findColumnProblem, readPath, type ReadColumn } from './name.ts'
 import type {
@@ -21,6 +21,7 @@ import type {
   InsertNode,
   OutputColumn,
   PlanNode,
+  Query,
   RowCondition,
   SortKey,
   Predicate,
@@ -138,9 +139,41 @@ function defaultName ({ column, keys }: ColumnPath): string {
   return String(keys.findLast(key => typeof key === 'string') ?? column)
 }
 
+type Orderings = ReadonlyArray<Readonly<Record<string, Ordering>>>
+
+interface QueryMembers {
+  readonly where?: object
+  readonly distinct?: boolean
+  readonly group_by?: readonly string[]
+  readonly having?: object
+  readonly order?: object
+  readonly limit?: number
+  readonly offset?: number
+}
+
+/** Plans the members of a query of a table. `output`: undefined without `columns`. */
+export function planQuery (
+  members: QueryMembers,
+  output: readonly OutputColumn[] | undefined,
+  place: TablePlace
+): Query {
+  const { where, distinct = false, group_by: groups = [], having, order } = members
+  const read = columnsOf(place.table)
+  return {
+    where: planFilter(where, within(place, 'where'), { read }),
+    distinct,
+    groupBy: groups.map((text, i) => read(text, within(within(place, 'group_by'), i))),
+    order: planOrder(order as Orderings | undefined, output, within(place, 'order')),
+    having: having === undefined || output === undefined
+      ? []
+      : planHaving(having, output, within(place, 'having')),
+    ...planLimits(members, place)
+  }
+}
+
 /** Plans `order`. The name of an output column takes precedence over a column of the table. */
-export function planOrder (
-  order: ReadonlyArray<Readonly<Record<string, Ordering>>> = [],
+function planOrder (
+  order: Orderings = [],
   output: readonly OutputColumn[] = [],
   { context, path, table }: TablePlace
 ): readonly SortKey[] {
@@ -184,7 +217,7 @@ export function planWhen (when: When = {}, { context, path }: Place): readonly R
 }
 
 /** Plans `having`, whose shape is valid. It names output columns. */
-export function planHaving (
+function planHaving (
   filter: object,
   output: readonly OutputColumn[],
   { table, ...place }: TablePlace

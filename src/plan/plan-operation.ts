@@ -16,10 +16,9 @@ import {
   type Members
 } from './check/members.ts'
 import type { Place, PlanContext, PlanLimits } from './context.ts'
-import { planLimits } from './document.ts'
 import { flattenConditions, planFilter } from './filter.ts'
 import { planKeyRows } from './key-rows.ts'
-import { columnsOf, planName, planTable, readPath } from './name.ts'
+import { planName, planTable, readPath } from './name.ts'
 import { checkNested, planNested } from './nested.ts'
 import type {
   BulkUpdateNode,
@@ -39,12 +38,11 @@ import type {
 import { planConflict } from './on-conflict.ts'
 import {
   planAfter,
-  planHaving,
   isWhole,
   planColumns,
   planExpectation,
-  planOrder,
   planOutput,
+  planQuery,
   planWhen
 } from './output.ts'
 import { planInsertColumns, planSet } from './set.ts'
@@ -145,7 +143,7 @@ function planInsert (
   context: PlanContext
 ): InsertNode | undefined {
   const { operation } = context
-  const query = planQuery(members, context)
+  const query = planInsertQuery(members, context)
   const values = query === undefined ? requireMember('values', context) : undefined
   const rows = values === undefined ? undefined : readRows(values, context)
   const runs = query === undefined ? rows?.runs : query.runs
@@ -162,7 +160,7 @@ function planInsert (
 }
 
 /** Plans the query of an insert without `values`. `runs`: the columns that it inserts. */
-function planQuery ({ from }: Members<'insert'>, context: PlanContext): {
+function planInsertQuery ({ from }: Members<'insert'>, context: PlanContext): {
   readonly planned: InsertQuery | undefined,
   readonly runs: ReadonlyArray<{ readonly columns: readonly string[] }> | undefined
 } | undefined {
@@ -251,8 +249,7 @@ function planSelect (
   context: PlanContext
 ): SelectNode {
   const { operation, table } = context
-  const read = columnsOf(table)
-  const { where, columns, group_by: groups, having, with: nested, after } = members
+  const { columns, group_by: groups, having, with: nested, after } = members
   // A group has no whole row.
   const reader = ['group_by', 'having'].find(name => has(operation, name))
   if (reader !== undefined && !has(operation, 'columns')) {
@@ -264,24 +261,14 @@ function planSelect (
     : planOutput(columns, { context, path: ['columns'], table })
   checkLock(operation, context)
   checkNested(operation, output, context)
-  const sorted = {
-    output,
-    groupBy: groups?.map((text, i) => read(text, { context, path: ['group_by', i] })) ?? [],
-    order: planOrder(members.order, output, { context, path: ['order'], table })
-  }
+  const query = { output, ...planQuery(members, output, { context, path: [], table }) }
   return {
     kind: 'select',
     ...common,
+    ...query,
     nested: nested &&
       planNested(nested, output, { context, path: ['with'], level: 1, outer: table }),
-    distinct: members.distinct === true,
-    having: having === undefined || output === undefined
-      ? []
-      : planHaving(having, output, { context, path: ['having'], table }),
-    where: planFilter(where, { context, path: ['where'] }),
-    ...sorted,
-    after: after === undefined ? undefined : planAfter(after as readonly Json[], sorted, context),
-    ...planLimits(members, { context, path: [] }),
+    after: after === undefined ? undefined : planAfter(after as readonly Json[], query, context),
     lock: planLock(members.lock)
   }
 }

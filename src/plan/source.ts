@@ -7,15 +7,13 @@ import type { Static } from '@sinclair/typebox'
 import type {
   Aggregate,
   InsertSource,
-  Ordering,
   JoinedParameter,
   Output
 } from '../../schemas/operation.ts'
 import { has } from '../json/parse.ts'
 import { describeUnknown } from './check/describe.ts'
 import { within, type Place, type PlanContext } from './context.ts'
-import { documentOf, planLimits } from './document.ts'
-import { planFilter } from './filter.ts'
+import { documentOf } from './document.ts'
 import {
   columnsOf,
   planTable,
@@ -37,11 +35,10 @@ import type {
   SourceField
 } from './nodes.ts'
 import {
-  planHaving,
   resultTypeOf,
   isAllColumns,
-  planOrder,
   planOutput,
+  planQuery,
   isUnchanged
 } from './output.ts'
 import { findRowsParameter } from './parameter-rows.ts'
@@ -65,39 +62,25 @@ interface PlannedSource {
 /** Plans a query whose shape is valid. */
 function planSource (members: SourceMembers, place: Place): PlannedSource {
   const { context } = place
-  const { columns, where, distinct = false, group_by: groupBy = [], having, order } = members
+  const { columns } = members
   for (const name of ['group_by', 'having', 'distinct'] as const) {
     if (members[name] === undefined || columns !== undefined) continue
     const message = `"${name}" requires "columns".`
     context.addIssue('member_missing', [...place.path, 'columns'], message)
   }
   const table = planTable(members.table as string, within(place, 'table'))
-  const read = columnsOf(table)
   const declared = columns === undefined
     ? []
     : planOutput(columns as DeclaredColumns, { ...within(place, 'columns'), table })
+  const query = planQuery(members, columns && declared, { ...place, table })
+  const { distinct, groupBy } = query
   const aggregated = declared.some(({ aggregate }) => aggregate !== undefined)
   const isFixed = columns !== undefined &&
-    (distinct || groupBy.length > 0 || having !== undefined || aggregated)
-  const source = {
-    kind: 'table' as const,
-    where: planFilter(where, within(place, 'where'), { read }),
-    distinct,
-    groupBy: groupBy.map((text, i) => read(text, within(within(place, 'group_by'), i))),
-    having: having === undefined || columns === undefined
-      ? []
-      : planHaving(having, declared, { ...within(place, 'having'), table }),
-    order: planOrder(
-      order as ReadonlyArray<Record<string, Ordering>> | undefined,
-      declared,
-      { ...within(place, 'order'), table }
-    ),
-    ...planLimits(members, place)
-  }
-  const output = createOutput(declared, isFixed, read)
+    (distinct || groupBy.length > 0 || members.having !== undefined || aggregated)
+  const output = createOutput(declared, isFixed, columnsOf(table))
   return {
     read: output.read,
-    finish: () => table && { ...source, table, output: output.columns() }
+    finish: () => table && { kind: 'table', ...query, table, output: output.columns() }
   }
 }
 

@@ -161,7 +161,7 @@ function buildPlainLevel (
     outer: column => sql`${values.row}.${identifier(column)}`,
     build ({ one, nested = { reads: [], maxRows }, ...parts }, inner, also) {
       const { table } = parts
-      const read = { ...PLAIN_READ, ...parts, limit: parts.limit ?? { value: maxRows + 1 } }
+      const read = { ...parts, limit: parts.limit ?? { value: maxRows + 1 } }
       const level = buildPlainLevel({ read, table, nested, also }, inner)
       return sql`select ${
         one ? ONLY_MEMBER : MEMBER_LIST
@@ -202,21 +202,12 @@ function buildPlainLevel (
   })
 }
 
-const PLAIN_READ = {
-  distinct: false,
-  groupBy: [],
-  having: [],
-  after: undefined,
-  lock: undefined
-} as const
-
 /** Builds one row: the member as `rows`, and the number of its rows of all levels as `n`. */
 function buildMember (
-  { table, one, nested, ...parts }: NestedRead,
+  { table, one, nested, ...read }: NestedRead,
   values: TypedValues,
   { also, depth, maxRows }: Pick<Level, 'also' | 'depth'> & Pick<NestedReads, 'maxRows'>
 ): Fragment {
-  const read = { ...parts, ...PLAIN_READ }
   const rows = memberRows(one)
   if (nested !== undefined) {
     const level = buildLevel({ read, table, nested, also, depth: depth + 1 }, values, [])

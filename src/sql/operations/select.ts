@@ -2,7 +2,7 @@
  * Builds the SELECT of a select operation.
  */
 import { empty, identifier, join, sql, type Fragment } from '../../fragment/fragment.ts'
-import type { ColumnPath, OutputColumn, SelectNode, SortKey } from '../../plan/nodes.ts'
+import type { ColumnPath, OutputColumn, Query, SelectNode, SortKey } from '../../plan/nodes.ts'
 import { isAllColumns, isUnchanged } from '../../plan/output.ts'
 import { plainSlot } from '../statement/slot.ts'
 import { unusedName } from '../statement/table.ts'
@@ -24,19 +24,7 @@ const LOCK_MODES = {
 const LOCK_WAITS = { nowait: sql` nowait`, skip_locked: sql` skip locked` }
 
 /** What is read, and how. */
-export type Read = Pick<
-  SelectNode,
-  | 'output'
-  | 'where'
-  | 'distinct'
-  | 'groupBy'
-  | 'having'
-  | 'order'
-  | 'after'
-  | 'limit'
-  | 'offset'
-  | 'lock'
->
+export type Read = Query & Pick<SelectNode, 'output' | 'after' | 'lock'>
 
 export interface RowSource {
   readonly source: Fragment

@@ -57,10 +57,7 @@ function typeOfField (
 export function buildSource (source: Source, values: TypedValues): Fragment {
   if (source.kind === 'rows') return buildRowsQuery(source, values)
   const inner = values.ofTable(source.table)
-  return buildRows({ ...source, after: undefined, lock: undefined }, inner, {
-    source: tableName(source.table),
-    row: empty
-  })
+  return buildRows(source, inner, { source: tableName(source.table), row: empty })
 }
 
 function buildRowsQuery (source: RowsSource, values: TypedValues): Fragment {
