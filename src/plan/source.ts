@@ -59,7 +59,11 @@ interface PlannedSource {
   readonly finish: () => Source | undefined
 }
 
-/** Plans a query whose shape is valid. */
+/**
+ * Plans a query whose shape is valid. Its rows have the declared columns, and all others that are
+ * read. `isFixed`: no others. With groups or `distinct`, another column would change which rows
+ * there are.
+ */
 function planSource (members: SourceMembers, place: Place): PlannedSource {
   const { context } = place
   const { columns } = members
@@ -77,31 +81,12 @@ function planSource (members: SourceMembers, place: Place): PlannedSource {
   const aggregated = declared.some(({ aggregate }) => aggregate !== undefined)
   const isFixed = columns !== undefined &&
     (distinct || groupBy.length > 0 || members.having !== undefined || aggregated)
-  const output = createOutput(declared, isFixed, columnsOf(table))
-  return {
-    read: output.read,
-    finish: () => table && { kind: 'table', ...query, table, output: output.columns() }
-  }
-}
-
-interface SourceOutput {
-  readonly read: ReadColumn
-  readonly columns: () => readonly OutputColumn[]
-}
-
-/**
- * The rows have the declared columns, and all others that are read. `isFixed`: no others. With
- * groups or `distinct`, another column would change which rows there are.
- */
-function createOutput (
-  declared: readonly OutputColumn[],
-  isFixed: boolean,
-  readColumn: ReadColumn
-): SourceOutput {
+  const readColumn = columnsOf(table)
   const named = isFixed ? declared : declared.filter(column => !isAllColumns(column))
   const others = new Map<string, OutputColumn>()
   return {
-    columns: () => [...named, ...others.values()],
+    finish: () =>
+      table && { kind: 'table', ...query, table, output: [...named, ...others.values()] },
     read (text, place) {
       const found = findDeclared(named, text)
       if (found !== undefined) return found
