@@ -30,9 +30,11 @@ import { buildRecordset, expectFewRows, type TypedAs } from '../values/typed-jso
 import type { TypedValues, WrittenField, WrittenRows } from '../values/typed-values.ts'
 import { applyModifier, buildAssignment } from './assignment.ts'
 import { buildConditions, IS_NOT_NULL, IS_NULL } from './filter.ts'
+import type { BuiltOperation } from './output.ts'
 
 const AND = sql` and `
 const COMMA = sql`, `
+const UNION = sql` union all `
 
 /** The name of the position among the columns of the rows. */
 const POSITION_NAME: Fragment = identifier(fieldName(0))
@@ -43,13 +45,6 @@ const rowPosition: Fragment = sql`x.${POSITION_NAME}`
 /** The names of the columns of the rows: the position and the fields. */
 function rowColumns ({ fields }: BulkUpdateGroup): Fragment {
   return join([POSITION_NAME, ...fields.map(({ name }) => identifier(name))], COMMA)
-}
-
-interface BulkUpdate {
-  /** CTEs, of which `r` has the rows. */
-  readonly ctes: readonly Fragment[]
-  /** A query of the positions in `values` of all updated rows. */
-  readonly positions: Fragment
 }
 
 export interface ReturnedColumns {
@@ -63,7 +58,7 @@ export function buildBulkUpdate (
   node: BulkUpdateNode,
   values: TypedValues,
   { returned, names }: ReturnedColumns
-): BulkUpdate {
+): BuiltOperation {
   const groups = node.groups.map((group, i) => ({
     group,
     source: values.needs.addRows(buildRows(node, group, values)),
@@ -82,17 +77,14 @@ export function buildBulkUpdate (
     return sql`${changed} as (${statement} returning ${returned}, ${rowPosition} as ${position})`
   })
   const ofAll = (columns: Fragment): Fragment =>
-    join(
-      groups.map(({ changed }) => sql`select ${columns} from ${changed}`),
-      sql` union all `
-    )
+    join(groups.map(({ changed }) => sql`select ${columns} from ${changed}`), UNION)
   const columns = join(names.map(identifier), COMMA)
   const rows = ofAll(sql`${columns}, ${position}`)
-  const ctes = [
-    ...updates,
-    sql`r as (select ${columns} from (${rows}) as u order by ${position})`
-  ]
-  return { ctes, positions: ofAll(position) }
+  return {
+    ctes: [...updates, sql`r as (select ${columns} from (${rows}) as u order by ${position})`],
+    rows: sql`r`,
+    checks: [checkAmbiguity(ofAll(position))]
+  }
 }
 
 function buildRows (
@@ -278,7 +270,7 @@ function checkDistinct (
   const keys = join(keysOf(group).map(({ name }) => identifier(name)), COMMA)
   const all = join(
     rows.map(source => sql`select ${POSITION_NAME}, ${keys} from ${source}`),
-    sql` union all `
+    UNION
   )
   return [sql`select case when q.position is null then true
       else ${raiseNumber('duplicate', sql`q.position`)} is null end
@@ -291,7 +283,7 @@ function checkDistinct (
  * Fails if a key matches several rows. `positions`: a query that returns the positions of all
  * updated rows.
  */
-export function buildAmbiguityCheck (positions: Fragment): Check {
+function checkAmbiguity (positions: Fragment): Check {
   return {
     when: sql`(select pg_catalog.count(*) operator(pg_catalog.>) pg_catalog.count(distinct u.n)
       from (${positions}) as u (n))`,

@@ -19,7 +19,7 @@ import { buildCall } from '../values/call.ts'
 import type { StatementContext } from '../values/context.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { buildAssignment } from './assignment.ts'
-import { buildAmbiguityCheck, buildBulkUpdate } from './bulk-update.ts'
+import { buildBulkUpdate } from './bulk-update.ts'
 import { buildGroups } from './insert-groups.ts'
 import { buildInsert } from './insert.ts'
 import { buildNestedSelect, buildPlainNestedSelect } from './nested.ts'
@@ -68,9 +68,7 @@ export function buildOperation (
     ? output.map(({ name }) => name)
     : ['row', ...(isRecord ? exposed : beside).map(([, position]) => nameExposed(position))]
   if (node.kind === 'bulk_update') {
-    const update = buildBulkUpdate(node, values, { returned, names })
-    const checks = [buildAmbiguityCheck(update.positions)]
-    return { ctes: update.ctes, rows: sql`r`, checks, isRecord }
+    return { ...buildBulkUpdate(node, values, { returned, names }), isRecord }
   }
   if (node.kind === 'insert' && node.groups.length > 1) {
     return { ...buildGroups(node, part, { returned, names, values }), isRecord }
