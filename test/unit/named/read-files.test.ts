@@ -305,15 +305,6 @@ function prepareCheck (schema: string): (value: string) => readonly PathIssue[] 
   return value => [...parameters.check(parseJson(Buffer.from(`{"x": ${value}}`)) as JsonObject)]
 }
 
-/** The keywords that compare numbers. */
-const comparisons: readonly string[] = [
-  ...['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf', 'const']
-    .map(word => `{"${word}": 7}`),
-  '{"enum": [7, "a"]}',
-  '{"type": "integer"}',
-  '{"type": "number"}'
-]
-
 t.test('integers become their digits', async t => {
   const read = (schema: string, value: string): string => {
     const values = parseJson(Buffer.from(value === '' ? '{}' : `{"x":${value}}`)) as JsonObject
@@ -367,31 +358,19 @@ t.test('a value that a recursive schema checks again and again is refused', asyn
   t.same(list(`[${'[],'.repeat(50_000)}[]]`), [], 'each value is checked once')
 })
 
-t.test('no text takes a pattern long', async t => {
-  const check = prepareCheck('{"pattern": "^(a+)+$", "patternProperties": {"^(a|a)*$": true}}')
-  const text = `"${'a'.repeat(100_000)}!"`
-  t.match(check(text), [{ path: ['x'], message: /must match pattern/ }])
-  t.same(check(`{${text}: 1}`), [])
-})
-
-t.test('the time of a check grows in proportion to the values', async t => {
-  const grow = (schema: string, size: number, write: (size: number) => string): number => {
-    const check = prepareCheck(schema)
-    return growthOf(size, size => {
-      const value = write(size)
-      return () => check(value)
-    })
-  }
-  for (const schema of comparisons) {
-    t.ok(grow(schema, 30_000, size => '9'.repeat(size)) < 12, schema)
-  }
+t.test('the time of a check grows in proportion to the items', async t => {
+  const check = prepareCheck('{"uniqueItems": true}')
   const lists: ReadonlyArray<(size: number) => string> = [
     size => JSON.stringify(Array.from({ length: size }, (_, i) => ({ i }))),
     size => JSON.stringify(Array.from({ length: size }, (_, i) => [String(i)])),
     size => `[${Array.from({ length: size }, (_, i) => `${i}.00000000000000000001`)}]`
   ]
   for (const [i, write] of lists.entries()) {
-    t.ok(grow('{"uniqueItems": true}', 500, write) < 12, `list ${i}`)
+    const growth = growthOf(500, size => {
+      const value = write(size)
+      return () => check(value)
+    })
+    t.ok(growth < 12, `list ${i}`)
   }
 })
 
