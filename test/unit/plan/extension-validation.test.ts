@@ -58,15 +58,6 @@ t.test('a member of another kind of operation, or null, is refused', async t => 
   ])
 })
 
-t.test('a typo never widens an operation', async t => {
-  assertIssues(t, [
-    [{ ...select, Limit: 1, orderBy: [], groupBy: [], colums: [] }, 'member_unknown Limit',
-      'member_unknown orderBy', 'member_unknown groupBy', 'member_unknown colums'],
-    [{ ...insert, onConflict: nothing, expected: 1, return: [] }, 'member_unknown onConflict',
-      'member_unknown expected', 'member_unknown return']
-  ])
-})
-
 t.test('returning', async t => {
   const values = {
     returning: ['id', {}, true, '*', many(1601)],
@@ -318,24 +309,6 @@ t.test('modifiers', async t => {
     ...[update, select].map((operation): InvalidOperation => [{
       ...operation, where: { id: { eq: { $excluded: 'id' } } }
     }, 'operand_invalid where.id.eq'])
-  ])
-})
-
-t.test('several issues are reported at once', async t => {
-  assertIssues(t, [
-    [
-      {
-        ...update,
-        set: { n: { $nope: 1 }, name: '$nope.id', '': 1 },
-        where: { id: { nope: 1, eq: '$o.id' } },
-        returning: [1],
-        expect: -1,
-        limit: 1
-      },
-      'member_invalid set.n.$nope', 'reference_unknown set.name', 'member_invalid set[""]',
-      'operator_unknown where.id.nope', 'reference_unknown where.id.eq',
-      'member_invalid returning[0]', 'member_invalid expect', 'member_invalid limit'
-    ]
   ])
 })
 
