@@ -115,14 +115,9 @@ t.test('a batch without parameters takes an empty object', async t => {
 })
 
 t.test('each schema has a type', async t => {
-  const definitions = {
-    sku: { type: 'string', maxLength: 9 },
-    'a/b': { type: 'boolean' },
-    tree: { type: 'object', properties: { left: { $ref: '#/$defs/tree' } } }
-  }
+  const definitions = { sku: { type: 'string', maxLength: 9 } }
   const rows: ReadonlyArray<readonly [schema: unknown, type: string]> = [
     [true, 'unknown'],
-    [false, 'never'],
     [{ minimum: 1 }, 'unknown'],
     [{ type: 'string' }, 'string'],
     [{ type: 'integer' }, 'number | bigint'],
@@ -152,10 +147,7 @@ t.test('each schema has a type', async t => {
       '{ a?: unknown b?: unknown }'],
     [{ allOf: [{ type: 'string' }, { $ref: '#/$defs/sku' }] }, 'string'],
     [{ allOf: [{ type: 'string' }, { type: 'boolean' }] }, 'string & boolean'],
-    [{ $ref: '#/$defs/sku' }, 'string'],
-    [{ $ref: '#/$defs/a~1b' }, 'boolean'],
-    [{ $ref: '#/$defs/tree' }, '{ left?: unknown }'],
-    [{ $ref: '#' }, 'unknown']
+    [{ $ref: '#/$defs/sku' }, 'string']
   ]
   for (const [schema, type] of rows) {
     const text = write('a', {
