@@ -7,24 +7,29 @@ import { answerFailure } from '../../../src/errors/envelope.ts'
 import { fromDatabase } from '../../../src/errors/postgres.ts'
 
 t.test('what Citus refuses says what to do', async t => {
-  const refused = (code: string, message: string) =>
-    fromDatabase({ code, message }, { op: 'a', index: 0, anonymous: false, verbose: false })
-  for (
-    const [code, message, instead] of [
-      ['0A000', 'complex joins are only supported when all', /Compare that column in "on"/],
-      ['0A000', 'found no worker with all shard placements', /Read the other rows first/],
-      ['0A000', 'direct joins between distributed and local tables are not', /a reference table/],
-      ['XX000', 'cannot modify table "a" because there was a parallel operation', /in front/],
-      ['XX000', 'relation notes is not distributed', /Read them first/],
-      ['0A000', 'could not run distributed query with FOR UPDATE/SHARE', /one value in "where"/],
-      ['42883', 'function public.label(stock_102034) does not exist', /a function of the row/],
-      ['42P01', 'missing FROM-clause entry for table "excluded_1"', /of its table/]
-    ] as const
-  ) {
-    t.match(refused(code, message), {
-      code: 'feature_not_supported',
-      status: 400,
-      message: instead
+  const place = { op: 'a', index: 0, anonymous: false, verbose: false }
+  const refused = (code: string, message: string, detail?: string) =>
+    fromDatabase({ code, message, ...detail !== undefined && { detail } }, place)
+  const subquery = 'cannot push down this subquery'
+  const rows: ReadonlyArray<
+    readonly [code: string, message: string, instead: RegExp, detail?: string]
+  > = [
+    ['0A000', 'complex joins are only supported when all', /Compare that column in "on"/],
+    ['0A000', 'found no worker with all shard placements', /Read the other rows first/],
+    ['0A000', 'direct joins between distributed and local tables are not', /a reference table/],
+    ['XX000', 'cannot modify table "a" because there was a parallel operation', /in front/],
+    ['XX000', 'relation notes is not distributed', /Read them first/],
+    ['0A000', 'could not run distributed query with FOR UPDATE/SHARE', /one value in "where"/],
+    ['42883', 'function public.label(stock_102034) does not exist', /a function of the row/],
+    ['42P01', 'missing FROM-clause entry for table "excluded_1"', /of its table/],
+    ['0A000', subquery, /^Citus does not compute/,
+      'Subqueries without a FROM clause can only contain immutable functions'],
+    ['0A000', subquery, /^Citus reads rows of several/, 'Limit clause is currently unsupported'],
+    ['0A000', subquery, /^Citus reads rows of several/]
+  ]
+  for (const [code, message, instead, detail] of rows) {
+    t.match(refused(code, message, detail), {
+      code: 'feature_not_supported', status: 400, message: instead
     }, message)
   }
   t.match(refused('22004', 'the partition column of table public.events cannot be NULL'), {
