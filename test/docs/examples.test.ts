@@ -4,9 +4,9 @@
  */
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
+import { untilBlocked } from '../support/database/hold.ts'
 import type { Answer, ServiceUnderTest } from '../support/service.ts'
 import { asCustomer, useShopService } from '../support/database/shop.ts'
-import { until } from '../support/until.ts'
 
 const read = (path: string): string =>
   readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
@@ -35,18 +35,13 @@ t.test('two transfers that deadlock are both applied', async t => {
   )
   const back = (batch: string): string =>
     batch.replace(/till|bank/g, account => account === 'till' ? 'bank' : 'till')
-  const untilBlocked = (batches: number) =>
-    until(async () =>
-      (await sql`select from pg_stat_activity where datname = ${name} and wait_event_type = 'Lock'`)
-        .length === batches
-    )
   const responses = await sql.begin(async blocker => {
     await blocker`select from accounts where name = 'till' for update`
     const forth = send('transfer')
-    await untilBlocked(1)
+    await untilBlocked(service.database)
     // This batch locks the bank and is the second to wait for the till.
     const reverse = send('transfer', back)
-    await untilBlocked(2)
+    await untilBlocked(service.database, 2)
     return [forth, reverse] as const
   })
   t.same((await Promise.all(responses)).map(({ status }) => status), [200, 200])
