@@ -5,8 +5,7 @@
 import { pathToFileURL } from 'node:url'
 import type { Sql } from 'postgres'
 import t from 'tap'
-import { useShop } from '../support/docs/commands.ts'
-import { CUSTOMER } from '../support/database/shop.ts'
+import { CUSTOMER, useShopDatabase } from '../support/database/shop.ts'
 import { readBlocks, readPage } from '../support/docs/pages.ts'
 
 const blocks = readBlocks(readPage('docs/guides/coming-from.md'))
@@ -19,7 +18,7 @@ type PlaceOrder = (
 ) => Promise<Record<string, unknown>>
 
 t.test('the handwritten endpoint does the same as the first batch', async t => {
-  const { database: { sql } } = await useShop(t)
+  const { sql } = await useShopDatabase(t)
   const text =
     blocks.find(({ check }) =>
       check?.kind === 'run by' && check.file === 'test/docs/coming-from.test.ts'
@@ -48,7 +47,7 @@ t.test('the handwritten endpoint does the same as the first batch', async t => {
 })
 
 t.test('the SQL function for PostgREST places an order', async t => {
-  const { database: { sql } } = await useShop(t)
+  const { sql } = await useShopDatabase(t)
   await sql.unsafe(blocks.find(({ language }) => language === 'sql')?.text ?? '')
   const [placed] = await sql.begin(async sql => {
     // As PostgREST does. The policies apply.
