@@ -1,7 +1,6 @@
 /**
  * Tests what docs/guides/from-ad-hoc-to-named.md says without a command: its operations are those
- * of the files, ad-hoc batches can be closed, and a key does not move between the paths.
- * commands.test.ts runs the commands.
+ * of the files, and ad-hoc batches can be closed. commands.test.ts runs the commands.
  */
 import t from 'tap'
 import { compact, readBlocks, readPage } from '../support/docs/pages.ts'
@@ -28,16 +27,4 @@ t.test('ADHOC_BATCHES=off refuses the batch that the client sent before', async 
   t.equal(settleJson(text), settleJson(json.at(-1) as string))
   const parameters = { from: 'till', to: 'bank', amount: 25 }
   t.equal((await service.run('transfer', parameters, { headers })).status, 200)
-})
-
-t.test('a key that was sent to one path is refused by the other', async t => {
-  const service = await useShop(t)
-  const headers = { ...asCustomer(), 'idempotency-key': 'a' }
-  t.equal((await service.post(adhoc, { headers })).status, 200)
-  const parameters = { from: 'till', to: 'bank', amount: 25 }
-  const { body } = await service.run('transfer', parameters, { headers })
-  t.match(body.error, { code: 'idempotency_key_reused', committed: false })
-  t.same(await service.database.sql`select balance::int from accounts where name = 'till'`, [
-    { balance: 75 }
-  ])
 })
