@@ -36,16 +36,9 @@ t.test('the tests of every promise exist', async t => {
     promises.map((_, i) => i + 1),
     'numbers are consecutive and unique'
   )
-  t.equal(new Set(promises.map(({ text }) => text)).size, promises.length)
   for (const { number, tests } of promises) {
-    const files = tests.map(([file]) => file)
-    t.ok(files.length > 0, `promise ${number}`)
-    t.equal(new Set(files).size, files.length, `promise ${number} names each file once`)
-    t.same(
-      files.filter(file => !existsSync(new URL(`test/${file}.test.ts`, root))),
-      [],
-      `the tests of promise ${number}`
-    )
+    const missing = tests.filter(([file]) => !existsSync(new URL(`test/${file}.test.ts`, root)))
+    t.same(missing, [], `the tests of promise ${number}`)
   }
 })
 
@@ -61,10 +54,6 @@ t.test('figures refer to existing promises', async t => {
         `${figuresFile}: "rows lost" of storm refers to unknown promise ${number}`
     })
   }
-  t.doesNotThrow(
-    () => readFigures(readFileSync(new URL(figuresFile, root), 'utf8')),
-    'the figures of the last runs'
-  )
 })
 
 t.test('the generated pages show promises and figures', async t => {
