@@ -1,6 +1,6 @@
 /**
- * Tests that links inside the project lead to existing files and headings, and that lines of
- * Markdown have at most 100 columns.
+ * Tests that links inside the project lead to existing files and headings, that the tests which
+ * pages name exist, and that lines of Markdown have at most 100 columns.
  */
 import { existsSync, statSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
@@ -58,6 +58,8 @@ for (const path of listPages()) {
   t.test(path, async t => {
     const problems = linksOf(readPage(path)).map(link => [link, problemOf(path, link)] as const)
     t.same(problems.filter(([, problem]) => problem !== undefined), [])
+    const tests = readPage(path).match(/(?<=`)test\/[\w/-]+\.test\.ts(?=`)/g) ?? []
+    t.same(tests.filter(test => !existsSync(join(root, test))), [])
     t.same(findWideLines(readPage(path)), [])
   })
 }
