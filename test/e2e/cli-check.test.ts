@@ -4,22 +4,12 @@
 import { join } from 'node:path'
 import t from 'tap'
 import { oneflight, runInside, type Ended } from '../support/process/cli.ts'
-import { findTracked } from '../support/tracked-files.ts'
 
 const check = (
   input: string | Buffer,
   env: Readonly<Record<string, string>> = {}
 ): Promise<Ended> => runInside(['check', '-'], { input, env })
 const failed = (line: string): Ended => ({ code: 1, out: `<stdin>${line}\n`, err: '' })
-
-t.test('a valid batch prints its number of operations', async t => {
-  const files = findTracked('examples/*.json')
-  const { code, out, err } = await oneflight(['check', ...files])
-  t.same([code, err], [0, ''])
-  t.match(out, 'examples/order.json: ok: 4 operations\n')
-  t.match(out, 'examples/new-version.json: ok: 1 operation\n')
-  t.same(out.match(/^.*(?=: ok)/gm), files)
-})
 
 t.test('a file may name its schema beside its operations', async t => {
   const inFile = (operations: string, more = ''): string =>
