@@ -2,8 +2,8 @@
  * Tests `oneflight types`: what it prints, that the client accepts it as types, and its exit codes.
  */
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
-import ts from 'typescript'
+import t from 'tap'
+import { compile } from '../support/compile.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { useShopDatabase } from '../support/database/shop.ts'
 import { oneflight, runInside } from '../support/process/cli.ts'
@@ -27,41 +27,19 @@ const file = JSON.stringify({
   ]
 })
 
-/** Returns the errors of a program that imports `createClient` and types of the client. */
-function compile (t: Test, text: string, types: readonly string[] = []): readonly string[] {
-  const client = JSON.stringify(join(import.meta.dirname, '../../client/src/index.ts'))
-  const imports = ['createClient', ...types.map(name => `type ${name}`)].join(', ')
-  const program = `import { ${imports} } from ${client}
-${text.replace("'oneflight-client'", client)}`
-  const path = join(t.testdirName, 'program.ts')
-  const host = ts.createCompilerHost({})
-  const { getSourceFile } = host
-  host.getSourceFile = (name, ...rest) =>
-    name === path
-      ? ts.createSourceFile(name, program, ts.ScriptTarget.ES2024)
-      : getSourceFile.call(host, name, ...rest)
-  const compiled = ts.createProgram([path], {
-    strict: true,
-    noEmit: true,
-    skipLibCheck: true,
-    noUncheckedIndexedAccess: true,
-    exactOptionalPropertyTypes: true,
-    allowImportingTsExtensions: true,
-    target: ts.ScriptTarget.ES2024,
-    lib: ['lib.es2024.d.ts', 'lib.dom.d.ts'],
-    module: ts.ModuleKind.ESNext,
-    moduleResolution: ts.ModuleResolutionKind.Bundler,
-    types: []
-  }, host)
-  return ts.getPreEmitDiagnostics(compiled).map(({ messageText, start }) =>
-    `${start}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`)
+/** Returns the errors of a program that uses the client. */
+function findErrors (text: string): ReadonlyMap<number, string> {
+  const program = `import { createClient, type AnyDatabase } from './src/index.ts'
+${text.replace('oneflight-client', './src/index.ts')}`
+  const options = { noUncheckedIndexedAccess: true, exactOptionalPropertyTypes: true }
+  return compile(program, options).messages
 }
 
 t.test('the client accepts the types of a folder', async t => {
   const folder = t.testdir({ batches: { 'take-job.json': file } })
   const { code, out, err } = await oneflight(['types', join(folder, 'batches')])
   t.same([code, err], [0, ''])
-  t.same(compile(t, `${out}
+  t.same(findErrors(`${out}
 const client = createClient<AnyDatabase, 'public', Batches>({ url: '' })
 export const { data } = await client.run('take-job', { id: 7n, items: [{ sku: 'a' }], note: null })
 export const first: unknown = data.one[0].name
@@ -85,7 +63,7 @@ await client.run('take-job', { id: 1, items: [{ sku: 'a', qty: 1 }] })
 export const none = data.two
 const open = createClient({ url: '' })
 export const anything: unknown = (await open.run('any', { x: [1] })).data['rows']
-`, ['AnyDatabase']), [])
+`), new Map())
 })
 
 t.test('issues are printed to standard error', async t => {
@@ -226,7 +204,7 @@ t.test('the client accepts the types of a database and of its named batches', as
   const env = { DATABASE_URL: loginUrl }
   const { code, out } = await runInside(['types', '--database', 'deploy/batches'], { env })
   t.equal(code, 0)
-  t.same(compile(t, `${out}
+  t.same(findErrors(`${out}
 const client = createClient<Database, 'public', Batches>({ url: '' })
 export const { data: { from, transfer } } =
   await client.run('transfer', { from: 'till', to: 'bank', amount: 20 })
@@ -247,5 +225,5 @@ export const orders = await client.batch(b => {
   return order
 })
 export const status: string = orders.data[0].status
-`), [])
+`), new Map())
 })

@@ -4,9 +4,7 @@
  * `@ts-expect-error` above a line that compiles. The test suite checks compiler messages and the
  * cost of compiling.
  */
-import { join } from 'node:path'
 import t from 'tap'
-import ts from 'typescript'
 import type { AnyOperators } from '../../../client/src/filter.ts'
 import {
   createClient,
@@ -34,6 +32,7 @@ import type {
   Select
 } from '../../../schemas/operation.ts'
 import type { FailureCode } from '../../../src/errors/catalogue.ts'
+import { compile } from '../../support/compile.ts'
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true
   : false
@@ -710,49 +709,6 @@ export function words (): void {
     keyof typeof OnConflictSchema.properties
   >(true)
   same<Extract<SelectOptions<object, 'number', object, [], number>['lock'], string>, LockMode>(true)
-}
-
-const root = join(import.meta.dirname, '../../..')
-
-/** Parsed and bound files, shared by all programs. */
-const parsed = new Map<string, ts.SourceFile | undefined>()
-
-/** Compiles `text`. Returns the messages of tsc by line, and the number of type instantiations. */
-function compile (
-  text: string,
-  { strict = true } = {}
-): { readonly messages: ReadonlyMap<number, string>, readonly instantiations: number } {
-  const file = join(root, 'client/probe.ts')
-  const options: ts.CompilerOptions = {
-    strict,
-    noEmit: true,
-    target: ts.ScriptTarget.ES2022,
-    module: ts.ModuleKind.NodeNext,
-    allowImportingTsExtensions: true,
-    skipLibCheck: true,
-    types: [],
-    lib: ['lib.es2023.d.ts', 'lib.dom.d.ts']
-  }
-  const host = ts.createCompilerHost(options)
-  const { getSourceFile, fileExists } = host
-  host.fileExists = name => name === file || fileExists(name)
-  host.getSourceFile = (name, ...rest) => {
-    if (name === file) return ts.createSourceFile(name, text, ts.ScriptTarget.ES2022)
-    if (!parsed.has(name)) parsed.set(name, getSourceFile(name, ...rest))
-    return parsed.get(name)
-  }
-  const program = ts.createProgram([file], options, host)
-  // Without `strict`, the source of the client has errors, which its declarations do not have.
-  const found = ts.getPreEmitDiagnostics(program).filter(({ file: source }) =>
-    strict || source?.fileName === file
-  )
-  const messages = found.map(({ messageText, start = 0 }) =>
-    [
-      text.slice(0, start).split('\n').length,
-      ts.flattenDiagnosticMessageText(messageText, '\n')
-    ] as const
-  )
-  return { messages: new Map(messages), instantiations: program.getInstantiationCount() }
 }
 
 const prelude = `import { $, type Client, type Json } from './src/index.ts'
