@@ -108,11 +108,9 @@ t.test('batches and responses are forwarded unchanged', async t => {
   }
   const rejected = [
     [401, 'token_invalid', select, { authorization: 'Basic eDp5' }],
-    [415, 'content_type_unsupported', select, { 'content-type': 'text/plain' }],
     [415, 'content_type_unsupported', select, {
       'content-type': 'application/x-www-form-urlencoded'
     }],
-    [400, 'body_invalid', '[1', {}],
     [413, 'body_too_large', `"${'x'.repeat(200_000)}"`, {}]
   ] as const
   for (const [status, code, body, headers] of rejected) {
@@ -156,32 +154,23 @@ t.test('the document names the URL of the main server', async t => {
     JWT_SECRET: SECRET,
     HTTP_PORT: '4321'
   }).config
-  const servers: ReadonlyArray<readonly [main: AdminOptions['main'], url: string]> = [
-    [() => ({ address: '10.1.2.3', port: 4000 }), 'http://10.1.2.3:4000'],
-    [() => ({ address: '::1', port: 4000 }), 'http://[::1]:4000'],
-    [() => ({ address: '0.0.0.0', port: 4000 }), 'http://batches.example:4000'],
-    [() => ({ address: '::', port: 4000 }), 'http://batches.example:4000'],
-    [() => undefined, 'http://127.0.0.1:4321']
-  ]
-  for (const [main, url] of servers) {
-    const admin = buildAdmin({ ...adminOptions, config, main })
-    const document = await admin.inject({
-      url: '/openapi.json',
-      headers: { host: 'batches.example:9568' }
-    })
-    t.same(document.json().servers, [{ url }])
-    await admin.close()
-  }
-  const admin = buildAdmin({ ...adminOptions, config, main: () => ({ address: '::', port: 80 }) })
+  let address: string | undefined
+  const main = () => address === undefined ? undefined : { address, port: 4000 }
+  const admin = buildAdmin({ ...adminOptions, config, main })
   t.teardown(() => admin.close())
-  const hosts = ['one:9568', '[::1]:9568', '[::1]:9568', 'one'] as const
-  const answers = await Promise.all(
-    hosts.map(host => admin.inject({ url: '/openapi.json', headers: { host } }))
-  )
-  t.same(
-    answers.map(answer => answer.json().servers[0].url),
-    ['http://one:80', 'http://[::1]:80', 'http://[::1]:80', 'http://one:80']
-  )
+  const rows = [
+    ['10.1.2.3', 'one:9568', 'http://10.1.2.3:4000'],
+    ['::1', 'one:9568', 'http://[::1]:4000'],
+    ['0.0.0.0', 'one:9568', 'http://one:4000'],
+    ['::', 'one', 'http://one:4000'],
+    ['::', '[::1]:9568', 'http://[::1]:4000'],
+    [undefined, 'one:9568', 'http://127.0.0.1:4321']
+  ] as const
+  for (const [own, host, url] of rows) {
+    address = own
+    const document = await admin.inject({ url: '/openapi.json', headers: { host } })
+    t.same(document.json().servers, [{ url }])
+  }
 })
 
 t.test('an unreachable or unresponsive main server yields 502', async t => {
