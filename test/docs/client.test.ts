@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { compileClient } from '../support/process/client-browser.ts'
+import { runProgram } from '../support/process/programs.ts'
 import { readBlocks, readPage, root } from '../support/docs/pages.ts'
 import { token } from '../support/service.ts'
 import { CUSTOMER, useShopService } from '../support/database/shop.ts'
@@ -51,16 +52,9 @@ t.test('the examples compile and print the documented output', async t => {
     programs.set(page, await writePrograms(page, join(home, directoryOf(page)), service.url))
   }
 
-  const checked = run(process.execPath, [
-    join(root, 'node_modules/typescript/bin/tsc'),
-    '-p',
-    home
-  ])
-  t.equal(
-    await checked.then(({ stdout }) => stdout, ({ stdout }: { stdout: string }) => stdout),
-    '',
-    'compiles'
-  )
+  const tsc = join(root, 'node_modules/typescript/bin/tsc')
+  const { output } = await runProgram(process.execPath, [tsc, '-p', home])
+  t.equal(output, '', 'compiles')
   for (const [page, texts] of programs) {
     const { stdout } = await run(process.execPath, [
       '--disable-warning=ExperimentalWarning',

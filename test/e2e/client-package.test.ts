@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { linksOf } from '../support/docs/pages.ts'
+import { runProgram } from '../support/process/programs.ts'
 import { token, useService } from '../support/service.ts'
 
 const run = promisify(execFile)
@@ -100,7 +101,7 @@ t.test('the client package can be packed, installed and used', async t => {
     ['--module', 'esnext', '--moduleResolution', 'bundler']
   ]
   for (const settings of variants) {
-    const checked = run(process.execPath, [
+    const { output } = await runProgram(process.execPath, [
       tsc,
       '--noEmit',
       '--strict',
@@ -112,11 +113,7 @@ t.test('the client package can be packed, installed and used', async t => {
       ...settings,
       'src/use.ts'
     ], { cwd: home })
-    t.equal(
-      await checked.then(({ stdout }) => stdout, ({ stdout }: { stdout: string }) => stdout),
-      '',
-      settings.join(' ')
-    )
+    t.equal(output, '', settings.join(' '))
   }
   const { version } = JSON.parse(
     await readFile(join(home, 'node_modules/oneflight-client/package.json'), 'utf8')
