@@ -24,7 +24,8 @@ const orders = '"op": "select", "table": "orders"'
 const items = '"op": "select", "table": "order_items"'
 const itemsOfOrder = '"where": {"order_id": {"in": "$order.*.id"}}'
 
-export const slips: readonly Slip[] = [
+/** Their status is 422 if they have none of their own. */
+const list: ReadonlyArray<Omit<Slip, 'status'> & Partial<Slip>> = [
   {
     mistake: '"where": {"sku": {"eq": "apple"}, "limit": 1',
     repair: '"where": {"sku": {"eq": "apple"}}, "limit": 1',
@@ -36,7 +37,6 @@ export const slips: readonly Slip[] = [
     batch: '[{"id": "a", <here>}]',
     mistake: '"table": "stock"',
     repair: '"op": "select", "table": "stock"',
-    status: 422,
     code: 'member_missing',
     path: ['op'],
     message: '"op" is required: one of insert, update, delete, select, call.'
@@ -45,7 +45,6 @@ export const slips: readonly Slip[] = [
     batch: '[{"id": "a", "op": "insert", "table": "jobs", "values": [{"task": {}}], <here>}]',
     mistake: '"returning": "*"',
     repair: '"returning": ["*"]',
-    status: 422,
     code: 'member_invalid',
     path: ['returning'],
     message: '"returning" must be an array of columns, for example ["*"].'
@@ -53,7 +52,6 @@ export const slips: readonly Slip[] = [
   {
     mistake: '"where": {"sku": "apple"}',
     repair: '"where": {"sku": {"eq": "apple"}}',
-    status: 422,
     code: 'operand_invalid',
     path: ['where', 'sku'],
     message: '"sku" must be an object of operators, for example {"sku": {"eq": "apple"}}.'
@@ -61,7 +59,6 @@ export const slips: readonly Slip[] = [
   {
     mistake: '"where": {"sku": {"equals": "apple"}}',
     repair: '"where": {"sku": {"eq": "apple"}}',
-    status: 422,
     code: 'operator_unknown',
     path: ['where', 'sku', 'equals'],
     message: 'Unknown operator "equals". Did you mean "eq"?'
@@ -69,7 +66,6 @@ export const slips: readonly Slip[] = [
   {
     mistake: '"where": {"sku": {"any": ["apple", "pear"]}}',
     repair: '"where": {"sku": {"in": ["apple", "pear"]}}',
-    status: 422,
     code: 'operator_unknown',
     path: ['where', 'sku', 'any'],
     message: 'Unknown operator "any". Did you mean "in"?'
@@ -85,7 +81,6 @@ export const slips: readonly Slip[] = [
   ] as const).map(([mistake, repair, name, advice]) => ({
     mistake,
     repair,
-    status: 422,
     code: 'operator_unknown',
     path: ['where', 'sku', name],
     message: `Unknown operator "${name}". ${advice}`
@@ -94,7 +89,6 @@ export const slips: readonly Slip[] = [
     batch: '[{"id": "a", "op": "select", <here>}]',
     mistake: '"table": "stock", "schema": "public"',
     repair: '"table": "public.stock"',
-    status: 422,
     code: 'member_unknown',
     path: ['schema'],
     message: 'Unknown member "schema". Write the schema before the table: ' +
@@ -103,7 +97,6 @@ export const slips: readonly Slip[] = [
   {
     mistake: '"limit": "1"',
     repair: '"limit": 1',
-    status: 422,
     code: 'member_invalid',
     path: ['limit'],
     message:
@@ -113,7 +106,6 @@ export const slips: readonly Slip[] = [
     batch: '[{"id": "a", "op": "update", "table": "jobs", <here>}]',
     mistake: '"set": {"attempts": 0}',
     repair: '"set": {"attempts": 0}, "where": {"id": {"eq": 1}}',
-    status: 422,
     code: 'member_missing',
     path: ['where'],
     message: '"where" is required, for example {"id": {"eq": 1}}; to affect every row, ' +
@@ -123,7 +115,6 @@ export const slips: readonly Slip[] = [
     batch: '[{"id": "a", "op": "update", "table": "jobs", <here>, "where": {"id": {"eq": 1}}}]',
     mistake: '"values": {"attempts": 0}',
     repair: '"set": {"attempts": 0}',
-    status: 422,
     code: 'member_missing',
     path: ['set'],
     message: '"set" is required. "values" works only together with "key".'
@@ -131,7 +122,6 @@ export const slips: readonly Slip[] = [
   {
     mistake: '"order": "sku"',
     repair: '"order": [{"sku": "asc"}]',
-    status: 422,
     code: 'member_invalid',
     path: ['order'],
     message: '"order" must be an array of objects, for example [{"sku": "asc"}].'
@@ -175,7 +165,6 @@ export const slips: readonly Slip[] = [
     batch: '[{"id": "a", "op": "insert", "table": "jobs", <here>}]',
     mistake: '"values": [{"task": {}, "started_at": {"$now": true}}]',
     repair: '"values": [{"task": {}, "started_at": "now"}]',
-    status: 422,
     code: 'value_invalid',
     path: ['values', 0, 'started_at'],
     message: 'Row 0 of values, column "started_at": the type timestamp with time zone takes one ' +
@@ -187,7 +176,6 @@ export const slips: readonly Slip[] = [
       '"where": {"name": {"eq": "till"}}, <here>}]',
     mistake: '"set": {"balance": {"$dec": 0.125}}',
     repair: '"set": {"balance": {"$dec": 0.13}}',
-    status: 422,
     code: 'value_invalid',
     path: ['set', 'balance', '$dec'],
     message: 'Column "balance": numeric(12,2) holds 2 digits after the point.'
@@ -196,7 +184,6 @@ export const slips: readonly Slip[] = [
     batch: `[{"id": "order", ${orders}}, {"id": "items", ${items}, <here>}]`,
     mistake: '"where": {"order_id": {"in": "$ordr.*.id"}}',
     repair: '"where": {"order_id": {"in": "$order.*.id"}}',
-    status: 422,
     code: 'reference_unknown',
     path: ['where', 'order_id', 'in'],
     message: 'Unknown operation "ordr". Earlier operations: order. To send the string itself, ' +
@@ -206,7 +193,6 @@ export const slips: readonly Slip[] = [
     batch: `[{"id": "order", ${orders}}, {"id": "items", ${items}, <here>}]`,
     mistake: '"where": {"order_id": {"eq": "$order[0].id"}}',
     repair: '"where": {"order_id": {"eq": "$order.0.id"}}',
-    status: 422,
     code: 'reference_malformed',
     path: ['where', 'order_id', 'eq'],
     message: 'A reference has no brackets and no braces: write "$order.0.id". To send the string ' +
@@ -216,7 +202,6 @@ export const slips: readonly Slip[] = [
     batch: '[<here>]',
     mistake: `{"id": "items", ${items}, ${itemsOfOrder}}, {"id": "order", ${orders}}`,
     repair: `{"id": "order", ${orders}}, {"id": "items", ${items}, ${itemsOfOrder}}`,
-    status: 422,
     code: 'reference_unknown',
     path: ['where', 'order_id', 'in'],
     message: 'Operation "order" comes later in the batch; move it before this operation. ' +
@@ -226,7 +211,6 @@ export const slips: readonly Slip[] = [
     batch: '[{"id": "a", "table": "tags", "values": [{"name": "new"}], <here>}]',
     mistake: '"op": "upsert"',
     repair: '"op": "insert", "on_conflict": {"columns": ["owner", "name"], "do": "nothing"}',
-    status: 422,
     code: 'op_unknown',
     path: ['op'],
     message: '"op" must be one of insert, update, delete, select, call. An upsert is an "insert" ' +
@@ -245,7 +229,6 @@ export const slips: readonly Slip[] = [
     batch: `[{"id": "a", ${orders}, <here>}]`,
     mistake: '"lock": "nowait"',
     repair: '"lock": {"mode": "update", "wait": "nowait"}',
-    status: 422,
     code: 'member_invalid',
     path: ['lock'],
     message: '"lock" must be "update", "no_key_update", "share", "key_share" or an object such ' +
@@ -255,12 +238,13 @@ export const slips: readonly Slip[] = [
     batch: '[{"id": "a", "op": "call", "function": "order_total", <here>}]',
     mistake: '"args": [1]',
     repair: '"args": {"id": 1}',
-    status: 422,
     code: 'member_invalid',
     path: ['args'],
     message: '"args" must be an object with the names of the parameters, for example {"id": 1}.'
   }
 ]
+
+export const slips: readonly Slip[] = list.map(slip => ({ status: 422, ...slip }))
 
 /** Returns the request body of a slip with its mistake or its repair. */
 export function bodyOf ({ batch = select }: Slip, part: string): string {
