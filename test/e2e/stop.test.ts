@@ -208,10 +208,12 @@ t.test('a port in use: exit code 1, and neither server listens', async t => {
   await once(other, 'listening')
   t.teardown(() => other.close())
   const taken = String((other.address() as AddressInfo).port)
-  for (const name of ['HTTP_PORT', 'ADMIN_HTTP_PORT']) {
-    const { ended, output } = startMain(t, { ...settings, [name]: taken })
-    t.equal(await ended, 1, name)
-    t.match(output(), new RegExp(`"reason":"${name}: listen EADDRINUSE.*could not start`))
+  for (const WORKERS of ['1', '2']) {
+    for (const name of ['HTTP_PORT', 'ADMIN_HTTP_PORT']) {
+      const { ended, output } = startMain(t, { ...settings, WORKERS, [name]: taken })
+      t.equal(await ended, 1, name)
+      t.match(output(), new RegExp(`"reason":"${name}: \\w+ EADDRINUSE.*could not start`))
+    }
   }
   const logger = pino({ level: 'silent' })
   const read = readConfig({ ...settings, ADMIN_HTTP_PORT: taken })
