@@ -40,9 +40,9 @@ export function startLoad (service: ServiceUnderTest, clients: number): Load {
 }
 
 /** Runs `work` in `clients` loops, each time with another number. `stop` returns how many. */
-function startWork (
+export function startWork (
   clients: number,
-  work: (id: number) => Promise<void>
+  work: (id: number) => Promise<unknown>
 ): { stop(): Promise<number> } {
   let next = 0
   const end = new AbortController()
