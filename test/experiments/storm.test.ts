@@ -4,11 +4,11 @@
  */
 import t from 'tap'
 import { ensureRoles, useDatabase } from '../support/database/database.ts'
-import { makeBatch, schema } from './bank.ts'
+import { schema } from './bank.ts'
 import type { KnownOutcome } from './crowd.ts'
 import { audit, replay } from './invariants.ts'
 import { ROLE } from './own-server.ts'
-import { isReached, seeded, type Figure } from './scenario.ts'
+import { isReached, type Figure } from './scenario.ts'
 import { testShortForm } from './short-form.ts'
 import { storm } from './storm.ts'
 
@@ -80,11 +80,4 @@ t.test('a replay that differs from the first response is a violation', async t =
   t.same(await violations({ status: 200, replayed: true, text: `${text} ` }), violation)
   t.same(await violations({ status: 409, replayed: true, text }), violation)
   t.same(await violations(undefined), violation)
-})
-
-t.test('the same seed yields the same batches', async t => {
-  const make = (seed: number): string =>
-    JSON.stringify(Array.from({ length: 50 }, (_, i) => makeBatch(i, seeded(seed + i))))
-  t.equal(make(1), make(1))
-  t.not(make(1), make(2))
 })
