@@ -8,7 +8,6 @@ import { closeConnection } from '../../src/postgres/connection.ts'
 import { openConnection } from '../../src/postgres/open-connection.ts'
 import { startCluster } from '../experiments/patroni/cluster.ts'
 import { runExperiment } from '../experiments/patroni/experiment.ts'
-import { renderPatroniFigures } from '../experiments/patroni/figures.ts'
 import { programs } from '../experiments/patroni/programs.ts'
 import { seeded } from '../experiments/scenario.ts'
 import { needs } from '../support/process/programs.ts'
@@ -36,10 +35,4 @@ t.test(...needs('no batch is lost when the leader is killed', programs), async t
       await closeConnection(connection)
     }
   })
-})
-
-t.test('no promise was broken in the recorded experiments', async t => {
-  const table = renderPatroniFigures()
-  t.match(table, /^Broken promises: none\.$/m)
-  t.match(table, /^\| synchronous \| [1-9]\d+ \| \d+ \| 0 \|/m)
 })
