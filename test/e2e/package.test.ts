@@ -19,7 +19,7 @@ import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { LOGIN_ROLE, useDatabase } from '../support/database/database.ts'
-import { linksOf, readBlocks, readPage, root } from '../support/docs/pages.ts'
+import { readBlocks, readPage, root } from '../support/docs/pages.ts'
 import { startGroup, type Group } from '../support/process/process.ts'
 import { answering, SECRET, token } from '../support/service.ts'
 import { CUSTOMER, useShopDatabase } from '../support/database/shop.ts'
@@ -139,7 +139,6 @@ t.test('the package contains the expected files and can be installed', async t =
       ['.d.ts', '.js', '.js.map'].map(end => `dist/${path.replace(/\.ts$/, end)}`)
     ).sort()
   )
-  t.same(deadLinks(tarball, packedFiles), [])
 
   // Without --omit=optional: optional dependencies of the project must not reach its users.
   const installed = run([
@@ -157,17 +156,6 @@ t.test('the package contains the expected files and can be installed', async t =
     'the embedded PostgreSQL is not installed'
   )
 })
-
-/** Returns the relative links of the packed pages whose files are not packed. */
-function deadLinks (tarball: string, files: readonly string[]): readonly string[] {
-  return files.filter(path => path.endsWith('.md')).flatMap(path =>
-    linksOf(run(['tar', '-xzOf', tarball, `package/${path}`]).out)
-      .filter(target => !URL.canParse(target) && !target.startsWith('#'))
-      .map(target => join(dirname(path), target.replace(/#.*/, '')))
-      .filter(target => !files.includes(target))
-      .map(target => `${path}: ${target}`)
-  )
-}
 
 t.test('the program runs', async t => {
   t.same(run(['npx', '--no', '--', 'oneflight', '--version']).out, `${manifest.version}\n`)
