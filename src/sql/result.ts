@@ -25,7 +25,7 @@ import {
   formatCheck,
   type Check
 } from './statement/checks.ts'
-import { raiseNumber } from './statement/raised-error.ts'
+import { raise, raiseNumber } from './statement/raised-error.ts'
 import {
   MAX_COLUMN_CHECKS,
   buildListCheck,
@@ -216,13 +216,13 @@ function checkColumns (
   const unknown = columnsRead(uses).map((name, i) => ({ name, position: i + 1 }))
     .filter(({ name }) => !hasColumn(name))
   if (unknown.length === 0) return []
-  // For few columns, one check each costs less. The number is not a constant; see raiseNumber.
+  // For few columns, one check each costs less.
   if (count !== undefined && unknown.length <= MAX_COLUMN_CHECKS) {
     return unknown.map(({ name, position }) => ({
       when: sql`${count} > 0 and (${first} operator(pg_catalog.->) ${
         parameter(name)
       }::pg_catalog.text) is null`,
-      then: raiseNumber('column', sql`${count} * 0 + ${integer(position)}`)
+      then: raise('column', position)
     }))
   }
   const exists = count === undefined ? empty : sql`${count} > 0 and `

@@ -48,8 +48,8 @@ t.test('the text of a statement does not depend on the number of many rows', asy
 t.test('only errors that the service raises are read as such', async t => {
   t.equal(
     readRaised({
-      code: '22P02',
-      message: 'invalid input syntax for type integer: "oneflight-x:rows:5"'
+      code: '42704',
+      message: 'unrecognized configuration parameter "oneflight.x_rows:5"'
     }),
     undefined
   )

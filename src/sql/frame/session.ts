@@ -19,7 +19,7 @@ import {
   type ServerFacts,
   type Settings
 } from '../../postgres/facts.ts'
-import { raise, raiseNumber } from '../statement/raised-error.ts'
+import { raise } from '../statement/raised-error.ts'
 import { SEARCH_PATH } from '../statement/settings.ts'
 import type { Statement } from '../statement/statement.ts'
 
@@ -146,12 +146,10 @@ function withRole (
 
 /**
  * The rows of a statement are rendered before its AFTER triggers, but encoded after them. The
- * number is that of the encoding in FORMAT_NAMES; it must not be a constant, see raiseNumber.
+ * number is that of the encoding in FORMAT_NAMES.
  */
 const sameEncoding = sql`case when pg_catalog.current_setting('client_encoding')
-  operator(pg_catalog.<>) 'UTF8' then ${raiseNumber('session', sql`(pg_catalog.length(
-    pg_catalog.current_setting('client_encoding')) operator(pg_catalog.*) 0
-    operator(pg_catalog.+) 1)`)} end`
+  operator(pg_catalog.<>) 'UTF8' then ${raise('session', 1)} end`
 
 /**
  * Sets the encoding before a session whose parameters are not ASCII, because they are read in it.

@@ -23,7 +23,7 @@ import { toPath } from '../../plan/name.ts'
 import type { Cell, BulkUpdateGroup, BulkUpdateNode, RowField } from '../../plan/nodes.ts'
 import { fieldName, readCells, type Cells } from '../../plan/stored-values.ts'
 import type { Check } from '../statement/checks.ts'
-import { raise, raiseNumber, raiseText } from '../statement/raised-error.ts'
+import { raise, raiseIssue, raiseNumber } from '../statement/raised-error.ts'
 import { tableName, unusedName } from '../statement/table.ts'
 import { buildSkipped, checksWhen } from '../statement/when.ts'
 import { buildRecordset, expectFewRows, type TypedAs } from '../values/typed-json.ts'
@@ -253,7 +253,7 @@ function checkKeys (
     pg_catalog.json_build_array(${rowPosition}::pg_catalog.text, case${join(missing, empty)} end))`
   const named = join(keys.map(field => sql`${readField(field)} ${IS_NOT_NULL}`), AND)
   return [sql`case when ${buildSkipped(node)}${named}
-    then true else ${raiseText('value', sql`${issue}::pg_catalog.text`)} is null end`]
+    then true else ${raiseIssue(sql`${issue}::pg_catalog.text`)} is null end`]
 }
 
 /**

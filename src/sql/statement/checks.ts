@@ -11,7 +11,7 @@ import {
   type Fragment
 } from '../../fragment/fragment.ts'
 import type { PlanNode } from '../../plan/nodes.ts'
-import { raise, raiseNumber } from './raised-error.ts'
+import { raise, raiseBytes, raiseNumber } from './raised-error.ts'
 import { answerSetting, changedFormat, formatsChanged } from './settings.ts'
 import { buildWhen } from './when.ts'
 
@@ -60,7 +60,7 @@ const HEADER_BYTES = 4
  */
 export function buildSizeCheck (result: Fragment, maxBytes: number, parts: number): Check {
   if (parts > 1) return buildSumCheck(result, maxBytes, parts)
-  return { when: isLarger(result, maxBytes), then: raise('bytes') }
+  return { when: isLarger(result, maxBytes), then: raiseBytes() }
 }
 
 function isLarger (result: Fragment, bytes: number): Fragment {
@@ -87,7 +87,7 @@ function buildSumCheck (result: Fragment, maxBytes: number, parts: number): Chec
   const when = sql`case when ${
     isLarger(result, Math.min(share, MAX_UNCOUNTED_BYTES))
   } then ${isTooMuch} end`
-  return { when, then: raise('bytes') }
+  return { when, then: raiseBytes() }
 }
 
 /**

@@ -1,9 +1,9 @@
 /**
  * Raises our own failures in SQL, so that the transaction cannot commit, and recognises them. The
- * SQL reads a setting that does not exist, or casts a text that is not a number. The name or the
- * text contains a secret of this process.
+ * SQL reads a setting that does not exist. Its name contains a secret of this process, the kind of
+ * the failure, and perhaps a number.
  */
-import { randomBytes, randomUUID } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import type { DatabaseError } from '../../errors/database-error.ts'
 import {
   constant,
@@ -17,31 +17,11 @@ import {
 import type { ValuePath } from '../../plan/nodes.ts'
 import { textAtError } from './error-place.ts'
 
-const SECRET = `oneflight-${randomUUID()}`
-const RAISED = new RegExp(`${SECRET}:([a-z]+):([0-9a-f]+)`)
-const secretText = sql`${sharedParameter(`${SECRET}:`)}::pg_catalog.text`
+/** The beginning of the names, which cannot be guessed. */
+const PREFIX = `oneflight.${randomBytes(10).toString('hex')}_`
 
-/** The kinds with a number or a text. */
-type NumberKind =
-  'row' | 'column' | 'absent' | 'expect' | 'lists' | 'value' | 'duplicate' | 'session'
-
-const SETTING_KINDS = [
-  'rows',
-  'order',
-  'reset',
-  'ambiguous',
-  'function',
-  'types',
-  'refused',
-  'busy',
-  'taken'
-] as const
-type SettingKind = typeof SETTING_KINDS[number]
-
-/** The other kinds, as settings that do not exist. Their names cannot be guessed. */
-const SETTINGS: ReadonlyMap<SettingKind, string> = new Map(
-  SETTING_KINDS.map(kind => [kind, `oneflight.${kind}_${randomBytes(10).toString('hex')}`])
-)
+/** A name; see raiseBytes. */
+const RAISED = new RegExp(`${PREFIX}(?:rows_)?([a-z]+)(?::([0-9a-f]+))?`)
 
 /**
  * - `rows`: more rows than allowed
@@ -66,7 +46,29 @@ const SETTINGS: ReadonlyMap<SettingKind, string> = new Map(
  * - `refused`: the batch is refused; see refuseStatement
  * - `busy`, `taken`: the idempotency key is in use or was used; see claimStatement
  */
-export type RaisedKind = NumberKind | SettingKind | 'bytes' | 'missing'
+export type RaisedKind = PlainKind | NumberKind | 'bytes' | 'value'
+
+type PlainKind =
+  | 'rows'
+  | 'order'
+  | 'reset'
+  | 'ambiguous'
+  | 'function'
+  | 'types'
+  | 'refused'
+  | 'busy'
+  | 'taken'
+
+/** The kinds with a number. */
+type NumberKind =
+  | 'row'
+  | 'missing'
+  | 'column'
+  | 'absent'
+  | 'expect'
+  | 'lists'
+  | 'duplicate'
+  | 'session'
 
 export interface RaisedError {
   readonly kind: RaisedKind
@@ -108,104 +110,96 @@ export interface ValueIssue {
   readonly type?: string
 }
 
+/** The parameters with the names of failures: a statement has each of them once. */
+const names = new Map<string, Fragment>()
+
+function nameOf (failure: string): Fragment {
+  const name = names.get(failure) ?? sharedParameter(`${PREFIX}${failure}`)
+  names.set(failure, name)
+  return name
+}
+
 /**
- * An expression of type text that fails when it is evaluated. It is a single function call: many
+ * Raises a failure, perhaps with a number. It is an expression of type text that fails when it is
+ * evaluated, and not when it is planned: the function is STABLE. It is a single function call: many
  * statements contain it, few fail, and PostgreSQL prepares each call at every execution.
  */
-export function raise (kind: SettingKind | 'bytes'): Fragment {
-  return raised.get(kind) as Fragment
+export function raise (kind: PlainKind | NumberKind, value?: number): Fragment {
+  return readSetting(nameOf(value === undefined ? kind : `${kind}:${value}`))
 }
 
-const names = new Map([...SETTINGS].map(([kind, name]) => [kind, sharedParameter(name)]))
-
-/**
- * The end of the setting for `bytes`. Its name begins with that for `rows`, so it needs no
- * parameter of its own.
- */
-const BYTES = '_bytes'
-
-const raised: ReadonlyMap<SettingKind | 'bytes', Fragment> = new Map([
-  ...[...names].map(([kind, name]) =>
-    [kind, sql`pg_catalog.current_setting(${name})`] as const
-  ),
-  ['bytes', sql`pg_catalog.current_setting(
-    ${names.get('rows') as Fragment}::pg_catalog.text operator(pg_catalog.||) ${constant(BYTES)})`]
-])
-
-/** The beginning of a setting that does not exist. */
-const MISSING = `oneflight.missing_${randomBytes(10).toString('hex')}_`
-
-/** Raises `missing` for an operation, in the same text for each. See raise. */
-export function raiseMissing (source: number): Fragment {
-  return sql`pg_catalog.current_setting(${sharedParameter(`${MISSING}${source}`)})`
+/** Raises `bytes` by the name of `rows` and an end, so it needs no parameter of its own. */
+export function raiseBytes (): Fragment {
+  return readSetting(
+    sql`${nameOf('rows')}::pg_catalog.text operator(pg_catalog.||) '_bytes'`
+  )
 }
 
-/**
- * Raises a failure with a number. `value` is an integer expression; it must not be a constant,
- * which PostgreSQL would evaluate during planning. The operators name their schema: with a
- * search_path, a user could create an operator that fits better and disables the failure.
- */
+/** Raises a failure with a number, an expression. */
 export function raiseNumber (kind: NumberKind, value: Fragment): Fragment {
-  return sql`cast(cast(${secretText} operator(pg_catalog.||) ${
-    constant(`${kind}:`)
-  } operator(pg_catalog.||) cast(${value} as pg_catalog.text) as pg_catalog.int4)
-    as pg_catalog.text)`
+  return raiseText(kind, sql`cast(${value} as pg_catalog.text)`)
 }
 
 /**
- * Raises a failure with a text, the JSON of a `ValueIssue`. It is encoded in hexadecimal digits, so
- * no translation of the error message can cut it.
+ * Raises `value`. The issue is given, or is an expression with its JSON as text. It is encoded in
+ * hexadecimal digits, so no translation of the error message can cut it.
  */
-export function raiseText (kind: 'value', text: Fragment): Fragment {
-  return raiseNumber(kind, sql`pg_catalog.encode(pg_catalog.convert_to(${text}, 'UTF8'), 'hex')`)
+export function raiseIssue (issue: ValueIssue | Fragment): Fragment {
+  if (!('problem' in issue)) {
+    return raiseText(
+      'value',
+      sql`pg_catalog.encode(pg_catalog.convert_to(${issue}, 'UTF8'), 'hex')`
+    )
+  }
+  const digits = Buffer.from(JSON.stringify(issue)).toString('hex')
+  return readSetting(parameter(`${PREFIX}value:${digits}`))
 }
 
-/** Raises an issue that is known when the statement is compiled. */
-export function raiseIssue (issue: ValueIssue): Fragment {
-  return raiseText('value', parameter(JSON.stringify(issue)))
+/**
+ * The operators name their schema: with a search_path, a user could create an operator that fits
+ * better and disables the failure.
+ */
+function raiseText (kind: NumberKind | 'value', text: Fragment): Fragment {
+  return readSetting(sql`${nameOf('')}::pg_catalog.text operator(pg_catalog.||) ${
+    constant(`${kind}:`)
+  } operator(pg_catalog.||) ${text}`)
 }
 
-const SECRETS: ReadonlySet<unknown> = new Set([`${SECRET}:`, ...SETTINGS.values()])
+function readSetting (name: Fragment): Fragment {
+  return sql`pg_catalog.current_setting(${name})`
+}
 
-/** Replaces the secrets of raised errors among the parameters of a statement that a client sees. */
+/** Replaces the names of failures among the parameters of a statement that a client sees. */
 export function hideSecrets (
   { text, parameters }: RenderedSql<string | null | Slot>
 ): RenderedSql<string | null | Slot> {
   return {
     text,
-    parameters: parameters.map(value => SECRETS.has(value) ? 'oneflight.check' : value)
+    parameters: parameters.map(value =>
+      typeof value === 'string' && value.startsWith(PREFIX) ? 'oneflight.check' : value)
   }
 }
+
+/** A type is no longer the one that was read. */
+const TYPES: RaisedError = { kind: 'types', value: 0 }
 
 /**
  * Returns the raised error in an error of PostgreSQL; undefined if the service did not raise it.
  */
 export function readRaised (error: DatabaseError): RaisedError | undefined {
-  if (error.code === '42883' || error.code === '42725') return readMissingOperator(error)
-  if (error.code === '42704') return readMissingSetting(error)
-  if (error.code === '42804') return readOtherLimit(error)
-  const found = error.code === '22P02' ? RAISED.exec(error.message) : null
-  if (found === null) return undefined
-  const [, kind, text = ''] = found
-  if (kind !== 'value') return { kind: kind as RaisedKind, value: Number(text) }
-  return { kind, value: 0, issue: JSON.parse(Buffer.from(text, 'hex').toString()) as ValueIssue }
-}
-
-/** A condition of compareLimits, and not a function that fails in the same way. */
-function readOtherLimit ({ routine, where }: DatabaseError): RaisedError | undefined {
-  const isOurs = routine === 'analyzeCTE' && where === undefined
-  return isOurs ? { kind: 'types', value: 0 } : undefined
-}
-
-function readMissingSetting ({ message, routine }: DatabaseError): RaisedError | undefined {
+  const { code, message, routine, where } = error
+  if (code === '42883' || code === '42725') return readMissingOperator(error)
+  // A condition of compareLimits, and not a function that fails in the same way.
+  if (code === '42804') return routine === 'analyzeCTE' && where === undefined ? TYPES : undefined
+  if (code !== '42704') return undefined
   // A condition of buildParsedCheck: an array has no array type.
-  if (routine === 'enforce_generic_type_consistency') return { kind: 'types', value: 0 }
-  const [, source] = message.split(MISSING)
-  if (source !== undefined) return { kind: 'missing', value: Number.parseInt(source) }
-  const found = [...SETTINGS].find(([, name]) => message.includes(name))
-  if (found === undefined) return undefined
-  const [kind, name] = found
-  return { kind: message.includes(name + BYTES) ? 'bytes' : kind, value: 0 }
+  if (routine === 'enforce_generic_type_consistency') return TYPES
+  const found = RAISED.exec(message)
+  if (found === null) return undefined
+  const [, kind, text = ''] = found as unknown as [string, RaisedKind, string?]
+  return kind === 'value'
+    ? { kind, value: 0, issue: JSON.parse(Buffer.from(text, 'hex').toString()) as ValueIssue }
+    : { kind, value: Number(text) }
 }
 
 /** The operator of a condition of buildParsedCheck. */
@@ -222,7 +216,7 @@ const JOIN_OPERATOR =
  */
 function readMissingOperator (error: DatabaseError): RaisedError | undefined {
   const text = textAtError(error)
-  if (TYPE_OPERATOR.test(text)) return { kind: 'types', value: 0 }
+  if (TYPE_OPERATOR.test(text)) return TYPES
   const found = JOIN_OPERATOR.exec(text)
   if (found === null) return undefined
   const [, problem, column = ''] = found

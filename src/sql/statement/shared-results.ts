@@ -19,7 +19,7 @@ import {
 import type { Reference } from '../../plan/nodes.ts'
 import type { Plan, ReferenceUse } from '../../plan/plan.ts'
 import type { Check } from './checks.ts'
-import { raiseMissing, raiseNumber } from './raised-error.ts'
+import { raise, raiseNumber } from './raised-error.ts'
 import { countSetting, sharedSetting } from './settings.ts'
 
 /**
@@ -201,7 +201,7 @@ export function sharedElements (setting: string, mayBeAbsent: boolean): Fragment
  */
 export function buildExistenceCheck (source: number, setting: Fragment): Fragment {
   return sql`case when pg_catalog.current_setting(${setting}, true) operator(pg_catalog.<>) ''
-    then true else ${raiseMissing(source)} is null end`
+    then true else ${raise('missing', source)} is null end`
 }
 
 /** Sets a setting of the transaction. It is a check that never fails. */

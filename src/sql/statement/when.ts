@@ -7,10 +7,10 @@
  * row or computes a value of the query (a one-time filter). The statement triggers of an operation
  * that is skipped still run.
  */
-import { empty, integer, join, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
+import { empty, join, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { PlanNode, Reference } from '../../plan/nodes.ts'
-import type { Requirement, Requirements } from '../../plan/plan.ts'
-import { raiseNumber } from './raised-error.ts'
+import type { Requirements } from '../../plan/plan.ts'
+import { raise } from './raised-error.ts'
 import { countSetting } from './settings.ts'
 
 const AND = sql` and `
@@ -54,13 +54,7 @@ export function buildRequirements (
   const skipped = buildSkipped(node)
   return [...requirements.values()].map(({ anyOf }, i) => {
     const exists = join(anyOf.map(({ reference, rows }) => hasRows(reference, rows)), sql` or `)
-    const { reference: { source } } = anyOf[0] as Requirement['anyOf'][number]
-    // An expression that is not a constant; see raiseNumber.
-    const position = sql`${countOf(source)} operator(pg_catalog.*) 0 operator(pg_catalog.+) ${
-      integer(i + 1)
-    }`
-    return sql`case when ${skipped}${exists} then true
-      else ${raiseNumber('absent', position)} is null end`
+    return sql`case when ${skipped}${exists} then true else ${raise('absent', i + 1)} is null end`
   })
 }
 

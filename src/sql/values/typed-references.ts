@@ -7,7 +7,7 @@ import { parameter, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { Reference } from '../../plan/nodes.ts'
 import { isValue } from '../../plan/reference.ts'
 import { arrayText } from '../../plan/value-text.ts'
-import { raiseText, type ValueIssue } from '../statement/raised-error.ts'
+import { raiseIssue, type ValueIssue } from '../statement/raised-error.ts'
 import type { Form } from '../statement/shared-results.ts'
 import {
   listJsonSlot,
@@ -139,7 +139,7 @@ export class TypedReferences {
     if (this.#needs.facts.explain) return json
     const issue = issueAt(place, type, 'dimension')
     return sql`(select case when ${kind} operator(pg_catalog.=) 'array'
-        then ${raiseAt(issue, kind)}::pg_catalog.json else r.value end
+        then ${raiseIssue(issue)}::pg_catalog.json else r.value end
       from (select ${json} as value) as r)`
   }
 
@@ -296,7 +296,7 @@ function checkJson (json: Fragment, type: Type, place: ReferencePlace): Fragment
   const kind = sql`pg_catalog.json_typeof(v.value)`
   return sql`(select case when ${kind} operator(pg_catalog.=) 'array' then ${list}
       when ${kind} operator(pg_catalog.=) any ('{object,number,boolean}')
-      then ${raiseAt(issue, kind)}::pg_catalog.json
+      then ${raiseIssue(issue)}::pg_catalog.json
       else v.value end from (select ${json} as value) as v)`
 }
 
@@ -308,7 +308,7 @@ function checkElements (json: Fragment, type: Type, place: ReferencePlace): Frag
     'type', ${parameter(nameOf(baseOf(type)))}::pg_catalog.text,
     'at', ${parameter(JSON.stringify(place.at ?? null))}::pg_catalog.json)::pg_catalog.text`
   return sql`(select case when r.nested is null then r.list
-      else ${raiseText('value', issue)}::pg_catalog.json end
+      else ${raiseIssue(issue)}::pg_catalog.json end
     from (select l.list, (select pg_catalog.min(e.position) operator(pg_catalog.-) 1
         from pg_catalog.json_array_elements(l.list) with ordinality as e (value, position)
         where pg_catalog.json_typeof(e.value) in ('array', 'object')) as nested
@@ -322,12 +322,6 @@ const KIND_OF_FIRST = sql`pg_catalog.json_typeof(r.value operator(pg_catalog.->)
 /** JSON that is one value: an array or an object raises the issue. */
 function onlyScalar (json: Fragment, issue: ValueIssue): Fragment {
   return sql`(select case when ${KIND} operator(pg_catalog.=) any ('{array,object}')
-      then ${raiseAt(issue, KIND)}::pg_catalog.json else r.value end
+      then ${raiseIssue(issue)}::pg_catalog.json else r.value end
     from (select ${json} as value) as r)`
-}
-
-/** Raises an issue. `kind`: a text of the row, so that it is not a constant; see raiseNumber. */
-function raiseAt (issue: ValueIssue, kind: Fragment): Fragment {
-  return raiseText('value', sql`${parameter(JSON.stringify(issue))}::pg_catalog.text
-    operator(pg_catalog.||) pg_catalog.left(${kind}, 0)`)
 }

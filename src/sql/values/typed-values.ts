@@ -30,7 +30,7 @@ import type {
 import { refersToOperation } from '../../plan/reference.ts'
 import { findReferences } from '../../plan/stored-values.ts'
 import { isPlain } from '../../values/write.ts'
-import { raiseText, type ValueIssue } from '../statement/raised-error.ts'
+import { raiseIssue, type ValueIssue } from '../statement/raised-error.ts'
 import { nullRow } from '../statement/table.ts'
 import { nullRowOfCall, type ArgumentBuilder } from './call.ts'
 import type { RowColumns } from './column.ts'
@@ -550,23 +550,19 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     const base = type && baseOf(type)
     if (base !== undefined && isJsonType(base)) return sql`'null'::${base.sql as Fragment}`
     const issue: ValueIssue = { problem: 'null', path: ['', pathLabel(path)], at }
-    const text = sql`${parameter(JSON.stringify(issue))}::pg_catalog.text`
     const isRefused = refuse && !this.explain
     if (example === undefined && this.typeOf(column) === undefined) {
       // PostgreSQL finds out whether the column is json or jsonb. The result has the type of the
       // column.
       const value = sql`${this.row}.${identifier(column)}`
-      // An expression that is not a constant; see raiseNumber.
-      const issue = sql`${text} operator(pg_catalog.||)
-        pg_catalog.left(pg_catalog.pg_typeof(${value})::pg_catalog.text, 0)`
       const failure = isRefused && this.#call === undefined
-        ? sql` else case when ${raiseText('value', issue)} is null then ${value} end`
+        ? sql` else case when ${raiseIssue(issue)} is null then ${value} end`
         : empty
       return sql`case when ${isJson(value)}
         then case when false then ${value} else 'null' end${failure} end`
     }
     return isRefused
-      ? this.#convert(sql`${raiseText('value', text)}::pg_catalog.json`, path, {})
+      ? this.#convert(sql`${raiseIssue(issue)}::pg_catalog.json`, path, {})
       : sql`null`
   }
 
