@@ -52,6 +52,7 @@ import {
   type Step
 } from '../sql/frame/steps.ts'
 import { parameterAtError } from '../sql/statement/error-place.ts'
+import { readRaised } from '../sql/statement/raised-error.ts'
 import { placeOfParameter } from '../sql/statement/statement.ts'
 import { Answers } from './answers.ts'
 import { isCommitUncertain } from './lost-commit.ts'
@@ -331,10 +332,12 @@ class Attempt implements AnswerHandler {
     // After COMMIT, it was the position or the reset that failed.
     if (this.#isRefused() || request > this.#steps.length) this.#connection.state.retired = true
     if (request <= this.#steps.length && !this.#isRefused()) {
+      const first = { ...withLaterCondition(error), query }
       this.#firstError ??= {
-        error: { ...withLaterCondition(error), query },
+        error: first,
         at: place,
         wasPrepared,
+        raised: readRaised(first),
         place: statement && placeOfParameter(statement, parameterAtError(error) ?? 0)
       }
     }

@@ -37,7 +37,6 @@ import {
   isConnectionStale,
   isStatementStale,
   mayKnowOldTypes,
-  raisedKind,
   MAX_ATTEMPTS,
   MAX_INTERNAL_ERRORS,
   type AttemptResult,
@@ -166,7 +165,9 @@ function conclude (
   { outcome, typesChanged }: AttemptResult,
   softDeadline: number
 ): BatchOutcome {
-  if (outcome.kind === 'failed' && typesChanged) return { ...outcome, error: TYPES_CHANGED }
+  if (outcome.kind === 'failed' && typesChanged) {
+    return { ...outcome, error: TYPES_CHANGED, raised: undefined }
+  }
   if (outcome.kind !== 'lost') return outcome
   if (outcome.isStandby) {
     const message = 'The database is a standby, which accepts no writes.'
@@ -285,7 +286,7 @@ function listRefused (statements: readonly Statement[]): readonly RefusedValue[]
 function toRefused (outcome: AttemptOutcome, refusal: Refusal): AttemptOutcome {
   if (outcome.kind !== 'failed' || typeof outcome.at !== 'number') return outcome
   const failed = { ...outcome, at: refusal.index }
-  if (raisedKind(outcome) !== 'refused') return failed
+  if (outcome.raised?.kind !== 'refused') return failed
   return { ...failed, error: { code: codeOfRefusal(refusal), message: 'It is refused.' }, refusal }
 }
 
@@ -333,7 +334,7 @@ async function areTypesChanged (
   if (types === undefined || !mayKnowOldTypes(outcome)) return false
   await lease.free
   await readTypes(lease.connection, types.all())
-  return types.renew() || raisedKind(outcome as Failed) === 'types'
+  return types.renew() || (outcome as Failed).raised?.kind === 'types'
 }
 
 /** The outcome of an attempt whose COMMIT was lost; undefined: it was not. */

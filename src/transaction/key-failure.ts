@@ -8,7 +8,6 @@ import { query, type Connection } from '../postgres/connection.ts'
 import { withConnection, type ConnectionPool } from '../postgres/pool.ts'
 import type { Key } from '../sql/frame/idempotency.ts'
 import { CONFIRM_REPLICATED, FAIL_ON_STANDBY } from '../sql/frame/server-state.ts'
-import { readRaised } from '../sql/statement/raised-error.ts'
 import { readAnswer, searchUntil, type StoredAnswer } from './lost-commit.ts'
 import type { Committed, Failed } from './outcome.ts'
 
@@ -36,7 +35,7 @@ export async function resolveKeyFailure (
     ? 'missing'
     : await findAnswer(context)
   if (stored === 'missing') return fail(failure('idempotency_key_invalid', TABLE_MISSING))
-  const raised = at === 'key' ? readRaised(error)?.kind : undefined
+  const raised = at === 'key' ? outcome.raised?.kind : undefined
   if (stored === 'unknown' && raised !== 'busy') return fail(failure('database_unavailable'))
   const inProgress = (): Failed =>
     fail(failure('idempotency_key_in_progress', undefined, { retryable: true }))

@@ -47,8 +47,8 @@ export interface Failed {
   readonly at: Place
   /** The statement that failed had been prepared by an earlier batch. */
   readonly wasPrepared?: boolean
-  /** What the service found in the rows of an operation that was sent alone. */
-  readonly raised?: RaisedError
+  /** What a statement of the service has found, or the service in the rows of an operation. */
+  readonly raised?: RaisedError | undefined
   /** The value that PostgreSQL could not convert, if it was a parameter. */
   readonly place?: SlotPlace | undefined
   /** No operation was run. */

@@ -2,8 +2,7 @@
  * Decides after each attempt whether another one can succeed and why.
  */
 import { classOf, SqlState, SqlStateClass } from '../errors/sqlstates.ts'
-import { readRaised, type RaisedKind } from '../sql/statement/raised-error.ts'
-import type { AttemptOutcome, Failed, RetryReason } from './outcome.ts'
+import type { AttemptOutcome, RetryReason } from './outcome.ts'
 
 /**
  * Maximum number of attempts that end with a deadlock or serialization failure. After that, the
@@ -133,9 +132,8 @@ function isLost (sent: boolean): Rule['when'] {
  */
 export function mayKnowOldTypes (outcome: AttemptOutcome): boolean {
   if (outcome.kind !== 'failed' || typeof outcome.at !== 'number') return false
-  const kind = raisedKind(outcome)
-  if (kind !== undefined) return kind === 'types' || kind === 'function'
-  const { error: { code, routine } } = outcome
+  const { error: { code, routine }, raised } = outcome
+  if (raised !== undefined) return raised.kind === 'types' || raised.kind === 'function'
   if (code === SqlState.insufficient_privilege) return false
   return TYPE_ERROR_CLASSES.has(classOf(code)) || routine === 'domain_check_input'
 }
@@ -178,8 +176,8 @@ export function isConnectionStale ({ outcome, hasRoleSettings }: AttemptResult):
  */
 function isInternal ({ outcome }: AttemptResult): boolean {
   if (outcome.kind !== 'failed') return false
-  const { error: { code, routine }, at } = outcome
-  if (raisedKind(outcome) === 'function') return true
+  const { error: { code, routine }, at, raised } = outcome
+  if (raised?.kind === 'function') return true
   return typeof at === 'number' && code === SqlState.internal_error && routine !== 'exec_stmt_raise'
 }
 
@@ -191,7 +189,7 @@ function isInternal ({ outcome }: AttemptResult): boolean {
  */
 export function isStatementStale (outcome: AttemptOutcome): boolean {
   if (outcome.kind !== 'failed' || outcome.wasPrepared !== true) return false
-  if (raisedKind(outcome) !== undefined) return false
+  if (outcome.raised !== undefined) return false
   const { error: { code, routine }, at } = outcome
   if (classOf(code) === SqlStateClass.syntax_error_or_access_rule_violation) {
     return code !== SqlState.insufficient_privilege
@@ -201,13 +199,6 @@ export function isStatementStale (outcome: AttemptOutcome): boolean {
     classOf(code) === SqlStateClass.data_exception || routine === 'domain_check_input' ||
       routine === 'getTypeInputInfo'
   )
-}
-
-/** The kind of a failure that the service raised; undefined for an error of PostgreSQL. */
-export function raisedKind (
-  { error, raised }: Pick<Failed, 'error' | 'raised'>
-): RaisedKind | undefined {
-  return (raised ?? readRaised(error))?.kind
 }
 
 /**

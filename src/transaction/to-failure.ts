@@ -20,7 +20,7 @@ import type { Expectation, PlanNode } from '../plan/nodes.ts'
 import type { Plan, ReferenceUse, Requirement, Requirements } from '../plan/plan.ts'
 import type { Place } from '../sql/frame/steps.ts'
 import { columnBeforeError, exposedAtError } from '../sql/statement/error-place.ts'
-import { readRaised, type RaisedError, type ValueIssue } from '../sql/statement/raised-error.ts'
+import type { RaisedError, ValueIssue } from '../sql/statement/raised-error.ts'
 import { FORMAT_NAMES } from '../sql/statement/settings.ts'
 import { columnsRead, listsRead } from '../sql/statement/shared-results.ts'
 import type { SlotPlace } from '../sql/statement/slot.ts'
@@ -75,10 +75,9 @@ export function toFailure (
     const place = { ...placeOf(plan, index), path: name.path }
     return fromDatabase(error, { ...place, describe, ...options })
   }
-  const known = outcome.raised ?? readRaised(error)
-  if (known?.kind === 'reset') return resultsLost(at, plan)
+  if (outcome.raised?.kind === 'reset') return resultsLost(at, plan)
   if (typeof at !== 'number') return describeOutside(error, at, options)
-  const raised = known ?? readMissingColumn(error, plan.referenceUses.get(at))
+  const raised = outcome.raised ?? readMissingColumn(error, plan.referenceUses.get(at))
   if (raised !== undefined) return describeRaised(raised, { plan, at, ...options })
   const node = plan.operations[at] as PlanNode
   // Only an upload may change more rows.
