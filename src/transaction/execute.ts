@@ -116,7 +116,6 @@ async function runAttempts (
     losses: mayCommit(batch.mode) && batch.key === undefined ? 1 : MAX_LOSSES,
     conflicts: MAX_ATTEMPTS,
     types: MAX_ATTEMPTS,
-    statements: 2,
     internal: MAX_INTERNAL_ERRORS,
     softDeadline
   }

@@ -31,9 +31,7 @@ export interface RetryBudget {
   conflicts: number
   /** Types that have changed since the operations were compiled. */
   types: number
-  /** Prepared statements that DDL made stale. The next attempt prepares its own. */
-  statements: number
-  /** Errors that PostgreSQL calls internal. */
+  /** Errors that PostgreSQL calls internal, and prepared statements that DDL made stale. */
   internal: number
   /** No attempt starts after this time of performance.now(). */
   readonly softDeadline: number
@@ -87,11 +85,10 @@ const RULES: readonly Rule[] = [
     unprepared: true,
     isAnswer: isStatementStale
   },
-  { when: isInternal, reason: 'stale_plan', spends: 'internal', unprepared: true },
   {
-    when: ({ outcome }) => isStatementStale(outcome),
+    when: ({ outcome }) => isInternal(outcome) || isStatementStale(outcome),
     reason: 'stale_plan',
-    spends: 'statements',
+    spends: 'internal',
     unprepared: true
   },
   ...(['deadlock_detected', 'serialization_failure'] as const).map(reason =>
@@ -174,7 +171,7 @@ export function isConnectionStale ({ outcome, hasRoleSettings }: AttemptResult):
  * starts ("cache lookup failed for function"). No request causes it, unless a function raises it. A
  * function that was created and dropped again leaves the types as they were.
  */
-function isInternal ({ outcome }: AttemptResult): boolean {
+function isInternal (outcome: AttemptOutcome): boolean {
   if (outcome.kind !== 'failed') return false
   const { error: { code, routine }, at, raised } = outcome
   if (raised?.kind === 'function') return true

@@ -104,7 +104,6 @@ t.test('deadlocks and serialization failures of a recovery conflict are not retr
       losses: 2,
       conflicts: 2,
       types: 2,
-      statements: 2,
       internal: 2,
       softDeadline: Infinity
     }
