@@ -4,20 +4,22 @@
  */
 import type { EngineName } from '../../schemas/database.ts'
 
-/** Settings with the same value in every batch. */
-export const FIXED_SETTINGS = [
-  ['row_security', 'on'],
+/** Settings with their values. */
+export type Settings = ReadonlyArray<readonly [name: string, value: string]>
+
+/** Settings that control how values are read and written, with their value in every batch. */
+export const FORMATS: Settings = [
   ['client_encoding', 'UTF8'],
+  ['TimeZone', 'UTC'],
   ['DateStyle', 'ISO, YMD'],
   ['IntervalStyle', 'postgres'],
-  ['TimeZone', 'UTC'],
   ['bytea_output', 'hex'],
   ['extra_float_digits', '1'],
   ['array_nulls', 'on']
-] as const
+]
 
-/** Settings with their values. */
-export type Settings = ReadonlyArray<readonly [name: string, value: string]>
+/** Settings with the same value in every batch. */
+export const FIXED_SETTINGS: Settings = [['row_security', 'on'], ...FORMATS]
 
 /**
  * The settings of `ALTER ROLE … SET` by role, as far as a transaction may set them. PostgreSQL

@@ -26,7 +26,7 @@ const directions: Readonly<Record<string, string>> = {
   'sql/citus': 'sql/values sql/frame sql/statement fragment postgres plan errors schemas',
   'sql/values': 'sql/statement values catalogue fragment plan json schemas',
   'sql/frame': 'sql/statement fragment postgres plan schemas',
-  'sql/statement': 'values catalogue fragment plan json errors',
+  'sql/statement': 'values catalogue fragment postgres plan json errors',
   transaction: 'sql sql/values sql/frame sql/statement values fragment postgres plan ' +
     'json errors schemas',
   tables: 'catalogue transaction fragment postgres errors schemas',

@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { constant, fixed, join, sql, type Fragment } from '../../fragment/fragment.ts'
+import { FORMATS } from '../../postgres/facts.ts'
 
 const ANSWER = `oneflight.answer_${randomUUID().replaceAll('-', '')}`
 
@@ -31,17 +32,6 @@ export function answerSetting (index: number): string {
 
 /** The transaction setting that holds the search_path of the batch. */
 export const SEARCH_PATH = 'oneflight.search_path'
-
-/** Settings that control how values are read and written, with their value in every batch. */
-const FORMATS = [
-  ['client_encoding', 'UTF8'],
-  ['TimeZone', 'UTC'],
-  ['DateStyle', 'ISO, YMD'],
-  ['IntervalStyle', 'postgres'],
-  ['bytea_output', 'hex'],
-  ['extra_float_digits', '1'],
-  ['array_nulls', 'on']
-] as const
 
 /** The names of the settings that `formatsChanged` compares, in its order. */
 export const FORMAT_NAMES: readonly string[] = [...FORMATS.map(([name]) => name), 'search_path']
