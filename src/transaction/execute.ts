@@ -302,11 +302,8 @@ function codeOfRefusal (refusal: Refusal): string {
 function readAgingTypes (pool: ConnectionPool, { types }: CompiledBatch): void {
   const aging = types?.aging()
   if (aging === undefined) return
-  const { text, remember } = aging
-  withConnection(pool, performance.now() + LOOKUP_TIMEOUT_MS, async connection => {
-    const [row = {}] = await query(connection, text)
-    remember(row)
-  }).catch(() => {})
+  withConnection(pool, performance.now() + LOOKUP_TIMEOUT_MS, connection =>
+    readTypes(connection, aging)).catch(() => {})
 }
 
 /** Reads types. If that fails, it closes the connection, so an attempt on it fails as well. */
