@@ -21,7 +21,7 @@ export interface InspectOptions {
 
 type OwnMember = 'client' | 'socket' | 'prepared' | 'prepares' | 'expiresAt' | 'state'
 
-export interface Inspected {
+interface Inspected {
   readonly facts: Omit<Connection, OwnMember>
   /** Whether the server matches `target_session_attrs`. */
   readonly matches: boolean
@@ -35,7 +35,7 @@ export interface Inspected {
 export async function inspectServer (
   client: postgres.Sql,
   { hosts, targetSessionAttrs, engine: chosen }: DatabaseTarget,
-  options: InspectOptions & { readonly checkPooler: (client: postgres.Sql) => Promise<void> }
+  options: InspectOptions & { readonly checkPooler: () => Promise<void> }
 ): Promise<Inspected> {
   const { roleSettings: forBatches = true, extraSchemas: names = [], prepares = true } = options
   // Alone, because another product may not have what the rest reads.
@@ -56,7 +56,7 @@ export async function inspectServer (
   // A pooler reports its own process id at start-up.
   const { pid, started } = server
   const backend = String(result.state.pid) === pid ? { pid, started } : undefined
-  if (backend === undefined) await options.checkPooler(client)
+  if (backend === undefined) await options.checkPooler()
   const facts = {
     backend,
     server: backend === undefined || !prepares ? undefined : readFacts(server, options.startup),

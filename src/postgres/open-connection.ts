@@ -6,11 +6,11 @@ import postgres from 'postgres'
 import type { DatabaseTarget } from '../../schemas/database.ts'
 import type { DatabaseError } from '../errors/database-error.ts'
 import { SqlState } from '../errors/sqlstates.ts'
-import { connectSocket } from './connect.ts'
+import { connectSocket, type ConnectedSocket } from './connect.ts'
 import { closeConnection, type Connection, type ConnectionState } from './connection.ts'
 import { DriverSocket } from './driver-socket.ts'
 import type { Settings } from './facts.ts'
-import { inspectServer, type InspectOptions, type Inspected } from './inspect-server.ts'
+import { inspectServer, type InspectOptions } from './inspect-server.ts'
 import { noPreparedStatements, type RecentTexts } from './prepared-statements.ts'
 
 export interface OpenOptions extends InspectOptions {
@@ -72,19 +72,25 @@ export async function openConnection (
   let losses = 0
   try {
     for (let nextHost = 0; nextHost < target.hosts.length;) {
-      const opening = new Opening(target, options, nextHost)
-      try {
-        const { facts, matches } = await opening.run()
-        const connection = opening.createConnection(facts)
-        if (matches) return connection
-        mismatched.push(connection)
-        reasons.push(...opening.refusals)
-      } catch (reason) {
+      const end = performance.now() + target.connectTimeoutMs
+      const connected = await connectSocket(target, {
+        firstHost: nextHost,
+        timeoutMs: target.connectTimeoutMs,
+        signal: options.signal
+      }).catch((reason: unknown) => {
         error = reason
-        reasons.push(...opening.refusals, (reason as Error).message)
-      }
-      const repeats = opening.isLost && ++losses < MAX_LOSSES
-      nextHost = repeats ? opening.nextHost - 1 : opening.nextHost
+        reasons.push((reason as Error).message)
+      })
+      if (connected === undefined) break
+      reasons.push(...connected.refusals)
+      ;({ nextHost } = connected)
+      const started = await startSession(connected, target, { ...options, end })
+      if ('error' in started) {
+        ;({ error } = started)
+        reasons.push((error as Error).message)
+        if (started.isLost && ++losses < MAX_LOSSES) nextHost--
+      } else if (started.matches) return started.connection
+      else mismatched.push(started.connection)
     }
     const [fallback] = targetSessionAttrs === 'prefer-standby' ? mismatched.splice(0, 1) : []
     if (fallback !== undefined) {
@@ -101,127 +107,88 @@ export async function openConnection (
   throw error
 }
 
-/** One attempt to open a connection, on the first host that accepts a socket. */
-class Opening {
-  /** Index of the host to try after this attempt. */
-  nextHost: number
-  /** Whether the server or the network ended the session. */
-  isLost = false
-  /** Why hosts were skipped. */
-  refusals: readonly string[] = []
-  readonly #target: DatabaseTarget
-  readonly #options: OpenOptions
-  readonly #firstHost: number
-  readonly #end: number
-  readonly #client: postgres.Sql
-  readonly #state: ConnectionState = {
+type Started =
+  | { readonly connection: Connection, readonly matches: boolean }
+  /** `isLost`: the server or the network ended the session. */
+  | { readonly error: unknown, readonly isLost: boolean }
+
+/** Starts a session on a socket, by `end`, a time of performance.now(). Does not reject. */
+async function startSession (
+  { socket: plain, address }: ConnectedSocket,
+  target: DatabaseTarget,
+  { end, signal, recentTexts, ...options }: OpenOptions & { readonly end: number }
+): Promise<Started> {
+  const state: ConnectionState = {
     dead: false,
     retired: false,
     onLost: undefined,
     transaction: undefined
   }
-
-  #socket: DriverSocket | undefined
-  #timer: NodeJS.Timeout | undefined
-  #failure = 'the server closed the connection'
-  #gaveUp = false
-
-  constructor (target: DatabaseTarget, options: OpenOptions, firstHost: number) {
-    this.#target = target
-    this.#options = options
-    this.#firstHost = firstHost
-    this.#end = performance.now() + target.connectTimeoutMs
-    this.#client = createClient(target, () => this.#connect(), options.startup)
-    this.nextHost = target.hosts.length
+  const socket = new DriverSocket(plain)
+  let failure = 'the server closed the connection'
+  let gaveUp = false
+  const giveUp = (why: string): void => {
+    failure = why
+    gaveUp = true
+    socket.destroy()
   }
-
-  async run (): Promise<Inspected> {
-    const { signal } = this.#options
-    const cancel = (): void => this.#giveUp('the connection is no longer needed')
-    signal?.addEventListener('abort', cancel)
-    // postgres.js does not settle queries that wait when their connection closes.
-    const lost = Promise.withResolvers<never>()
-    const lose = (): void => lost.reject(new Error(this.#failure))
-    this.#state.onLost = lose
-    const inspected = inspectServer(this.#client, this.#target, {
-      ...this.#options,
-      checkPooler: client => this.#checkPooler(client)
-    })
-    return await Promise.race([inspected, lost.promise]).catch(async error => {
-      this.isLost = this.#isLoss(error)
-      this.#socket?.destroy()
-      await this.#client.end({ timeout: 0 })
-      throw error
-    }).finally(() => {
-      this.#state.onLost = undefined
-      clearTimeout(this.#timer)
-      signal?.removeEventListener('abort', cancel)
-    })
-  }
-
-  /** A server that refuses a session reports an error before it closes the connection. */
-  #isLoss ({ severity, code }: Partial<DatabaseError>): boolean {
-    if (severity !== undefined) return code === SqlState.admin_shutdown
-    return this.#socket?.readyState === 'closed' && !this.#gaveUp
-  }
-
-  /**
-   * PgBouncer with pool_mode=statement ends a connection on which a transaction is open after a
-   * group of statements. A batch would be committed by then, and its outcome unknown.
-   */
-  async #checkPooler (client: postgres.Sql): Promise<void> {
-    const failure = this.#failure
-    this.#failure = STATEMENT_MODE
+  const cancel = (): void => giveUp('the connection is no longer needed')
+  signal?.addEventListener('abort', cancel)
+  const remaining = Math.max(1, end - performance.now())
+  const late = `${address}: no session within ${target.connectTimeoutMs} ms`
+  const timer = setTimeout(giveUp, remaining, late)
+  // postgres.js does not settle queries that wait when their connection closes.
+  const lost = Promise.withResolvers<never>()
+  const lose = (): void => lost.reject(new Error(failure))
+  state.onLost = lose
+  // Not the `onclose` option of postgres.js: it was not called for every connection when many
+  // backends were terminated at once.
+  plain.once('close', () => {
+    state.dead = true
+    state.onLost?.()
+  })
+  const client = createClient(target, async () => {
+    // postgres.js reconnects when the connection closes during start-up.
+    if (state.dead) throw new Error(failure)
+    return socket
+  }, options.startup)
+  // PgBouncer with pool_mode=statement ends a connection on which a transaction is open after a
+  // group of statements. A batch would be committed by then, and its outcome unknown.
+  const checkPooler = async (): Promise<void> => {
+    const before = failure
+    failure = STATEMENT_MODE
     await client.unsafe('begin')
     await client.unsafe('rollback')
-    this.#failure = failure
+    failure = before
   }
-
-  /** The `socket` option of postgres.js. */
-  async #connect (): Promise<DriverSocket> {
-    // postgres.js reconnects when the connection closes during start-up.
-    if (this.#socket !== undefined) throw new Error(this.#failure)
-    const { connectTimeoutMs } = this.#target
-    const { socket, address, nextHost, refusals } = await connectSocket(this.#target, {
-      firstHost: this.#firstHost,
-      timeoutMs: connectTimeoutMs,
-      signal: this.#options.signal
-    })
-    this.nextHost = nextHost
-    this.refusals = refusals
-    // Not the `onclose` option of postgres.js: it was not called for every connection when many
-    // backends were terminated at once.
-    socket.once('close', () => {
-      this.#state.dead = true
-      this.#state.onLost?.()
-    })
-    this.#socket = new DriverSocket(socket)
-    const remaining = Math.max(1, this.#end - performance.now())
-    const failure = `${address}: no session within ${connectTimeoutMs} ms`
-    this.#timer = setTimeout(() => this.#giveUp(failure), remaining)
-    return this.#socket
-  }
-
-  #giveUp (failure: string): void {
-    this.#failure = failure
-    this.#gaveUp = true
-    this.#socket?.destroy()
-  }
-
-  createConnection (facts: Inspected['facts']): Connection {
-    const { prepares = true, recentTexts } = this.#options
-    const socket = this.#socket as DriverSocket
+  try {
+    const inspected = inspectServer(client, target, { ...options, checkPooler })
+    const { facts, matches } = await Promise.race([inspected, lost.promise])
     socket.keepSettings()
-    return {
-      client: this.#client,
+    const connection = {
+      client,
       socket,
       prepared: noPreparedStatements(recentTexts),
-      prepares,
+      prepares: options.prepares ?? true,
       ...facts,
       // Spread by a tenth: connections opened together do not all close at the same time.
       expiresAt: performance.now() + LIFETIME_MS * (0.9 + Math.random() / 10),
-      state: this.#state
+      state
     }
+    return { connection, matches }
+  } catch (error) {
+    // A server that refuses a session reports an error before it closes the connection.
+    const { severity, code } = error as Partial<DatabaseError>
+    const isLost = severity === undefined
+      ? socket.readyState === 'closed' && !gaveUp
+      : code === SqlState.admin_shutdown
+    socket.destroy()
+    await client.end({ timeout: 0 })
+    return { error, isLost }
+  } finally {
+    state.onLost = undefined
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', cancel)
   }
 }
 
