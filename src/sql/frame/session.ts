@@ -44,13 +44,6 @@ type AnySession =
   & Omit<Session, 'claims' | 'requestId'>
   & Readonly<Record<'claims' | 'requestId', string | Slot>>
 
-const NO_FACTS: ConnectionFacts = {
-  roleSettings: new Map(),
-  extraSchemas: [],
-  server: undefined,
-  engine: 'postgresql'
-}
-
 /** Settings that are the same for every transaction. Times are in milliseconds. */
 export interface SessionDefaults {
   readonly schemas: readonly string[]
@@ -91,7 +84,7 @@ export function setRoleStatement (role: Fragment): Statement {
 export function sessionStatement (
   session: AnySession,
   defaults: SessionDefaults,
-  connection: ConnectionFacts = NO_FACTS
+  connection: ConnectionFacts
 ): Statement {
   const { server, engine } = connection
   // The settings of workers have been set before, search_path in another form.
