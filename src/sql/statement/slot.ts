@@ -81,16 +81,18 @@ function isRead (given: Given, values: Values): boolean {
   return given.position !== undefined && values[given.position] instanceof ReadValue
 }
 
+/** A parameter that is written when a batch fills the statement. */
+function written (write: ValueSlot['write'], place?: SlotPlace): Fragment {
+  const slot: ValueSlot = { write, ...place !== undefined && { place } }
+  return parameter(slot)
+}
+
 /** A parameter with the text of a value in a type. */
 export function slot (given: Given, type: Type, place: SlotPlace): Fragment {
-  const written: ValueSlot = {
-    place,
-    write: (values, refused) => {
-      const write = isRead(given, values) ? writeRead : writeTyped
-      return write(valueOf(given, values), type, { place, refused })
-    }
-  }
-  return parameter(written)
+  return written((values, refused) => {
+    const write = isRead(given, values) ? writeRead : writeTyped
+    return write(valueOf(given, values), type, { place, refused })
+  }, place)
 }
 
 interface WriteContext {
@@ -121,32 +123,25 @@ export function operandListSlot (
   type: Type | undefined,
   { delimiter, ...place }: SlotPlace & { readonly delimiter: string }
 ): Fragment {
-  const written: ValueSlot = {
-    place,
-    write (values, refused) {
-      const items = parts.flatMap(({ given, isList }): readonly Json[] => {
-        const value = valueOf(given, values)
-        // A list that is not known yet is NULL.
-        return isList ? value as readonly Json[] | null ?? [] : [value]
-      })
-      const texts = items.map(item => writeOperand(item, type, { place, refused }))
-      return arrayText(texts, delimiter)
-    }
-  }
-  return parameter(written)
+  return written((values, refused) => {
+    const items = parts.flatMap(({ given, isList }): readonly Json[] => {
+      const value = valueOf(given, values)
+      // A list that is not known yet is NULL.
+      return isList ? value as readonly Json[] | null ?? [] : [value]
+    })
+    const texts = items.map(item => writeOperand(item, type, { place, refused }))
+    return arrayText(texts, delimiter)
+  }, place)
 }
 
 /** A parameter with a list of values as JSON, which PostgreSQL reads in the type. */
 export function listJsonSlot (given: Given, type: Type, place: SlotPlace): Fragment {
-  const written: ValueSlot = {
-    write (values, refused) {
-      const list = valueOf(given, values)
-      const items = Array.isArray(list) ? list as readonly Json[] : []
-      for (const item of items) if (isNested(item)) writeTyped(item, type, { place, refused })
-      return writeJson(list)
-    }
-  }
-  return parameter(written)
+  return written((values, refused) => {
+    const list = valueOf(given, values)
+    const items = Array.isArray(list) ? list as readonly Json[] : []
+    for (const item of items) if (isNested(item)) writeTyped(item, type, { place, refused })
+    return writeJson(list)
+  })
 }
 
 /** A parameter with the values of a column in many rows, as an array. `rows`: their positions. */
@@ -159,17 +154,13 @@ export function arraySlot (
     readonly delimiter: string
   }
 ): Fragment {
-  const written: ValueSlot = {
-    place: { column, isArray: true },
-    write (_, refused) {
-      const texts = list.map((value, i) => {
-        const text = write(value, type)
-        return isIssue(text) ? refuse(text, { place: { column, row: rows[i] }, refused }) : text
-      })
-      return arrayText(texts, delimiter)
-    }
-  }
-  return parameter(written)
+  return written((_, refused) => {
+    const texts = list.map((value, i) => {
+      const text = write(value, type)
+      return isIssue(text) ? refuse(text, { place: { column, row: rows[i] }, refused }) : text
+    })
+    return arrayText(texts, delimiter)
+  }, { column, isArray: true })
 }
 
 function writeTyped (value: Json, type: Type, context: WriteContext): string | null {
@@ -188,11 +179,8 @@ function refuse (issue: WriteIssue, { place, refused }: WriteContext): null {
  * known.
  */
 export function operandSlot (given: Given, type: Type | undefined, place: SlotPlace): Fragment {
-  const written: ValueSlot = {
-    place,
-    write: (values, refused) => writeOperand(valueOf(given, values), type, { place, refused })
-  }
-  return parameter(written)
+  return written((values, refused) =>
+    writeOperand(valueOf(given, values), type, { place, refused }), place)
 }
 
 function writeOperand (
@@ -229,9 +217,9 @@ export function listSlot (given: Given): Fragment {
 
 /** A value of the request itself needs no slot. */
 function plain (given: Given, write: (value: Json) => string | null): Fragment {
-  if (given.position === undefined) return parameter(write(given.value))
-  const written: ValueSlot = { write: values => write(valueOf(given, values)) }
-  return parameter(written)
+  return given.position === undefined
+    ? parameter(write(given.value))
+    : written(values => write(valueOf(given, values)))
 }
 
 /** A value inside a document. */
@@ -261,8 +249,7 @@ function writeTexts (
 ): Fragment {
   const write = (values: Values, refused: RefusedHere[]): string =>
     join(texts.map(text => joinText(text, values, refused)))
-  const written: ValueSlot = { write }
-  return parameter(texts.flat().every(isText) ? write([], []) : written)
+  return texts.flat().every(isText) ? parameter(write([], [])) : written(write)
 }
 
 function isText (part: DocumentText[number]): part is string {
