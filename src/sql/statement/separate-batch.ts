@@ -52,23 +52,17 @@ export interface BatchLimits {
 export class SeparateBatch {
   readonly plan: Plan
   readonly limits: BatchLimits
-  readonly #separate: SeparatePlan
-  readonly #compiled: readonly CompiledStatement[]
-  readonly #values: readonly Json[]
-  readonly #findKey: SeparateBatchParts['findKey']
+  readonly #parts: SeparateBatchParts
 
-  constructor ({ plan, separate, compiled, values, limits, findKey }: SeparateBatchParts) {
-    this.#findKey = findKey
-    this.plan = plan
-    this.limits = limits
-    this.#separate = separate
-    this.#compiled = compiled
-    this.#values = values
+  constructor (parts: SeparateBatchParts) {
+    this.plan = parts.plan
+    this.limits = parts.limits
+    this.#parts = parts
   }
 
   /** Returns the statements of an operation, in the order in which they are sent. */
   fill (index: number, read: ReadReference): readonly FilledStatement[] {
-    const sendings = this.#separate.operations[index] as readonly Sending[]
+    const sendings = this.#parts.separate.operations[index] as readonly Sending[]
     return sendings.flatMap(sending => this.#fillOne(sending, read))
   }
 
@@ -79,7 +73,7 @@ export class SeparateBatch {
       key.map(([column, number]) => [column, jsonOf(values[number] as Json | ReadValue)])
     const given = inputs.map(input => this.#readInput(input, read))
     if (rowsOf !== undefined) {
-      const rows = this.#values[rowsOf] as readonly JsonObject[]
+      const rows = this.#parts.values[rowsOf] as readonly JsonObject[]
       return rows.map((own, row) => {
         const values = [...columns.map(column => own[column] as Json), ...given]
         return { statement: this.#fillWith(sending, values, row), row, key: keyIn(values) }
@@ -90,17 +84,17 @@ export class SeparateBatch {
 
   /** The columns of a key; none if not all of them are known to be in the rows. */
   #keyOf ({ statement, columns = [], key = [] }: Sending): readonly string[] {
-    const { plan } = this.#separate.statements[statement] as SeparateStatement
+    const { plan } = this.#parts.separate.statements[statement] as SeparateStatement
     const { table } = plan.operations[0] as PlanNode
-    const known = 'constraint' in key ? this.#findKey(table, key.constraint) : key
+    const known = 'constraint' in key ? this.#parts.findKey(table, key.constraint) : key
     return known.every(column => columns.includes(column)) ? known : []
   }
 
   #fillWith ({ statement }: Sending, inputs: Values, row?: number): Statement {
-    const compiled = this.#compiled[statement] as CompiledStatement
-    const filled = fillStatement(compiled, [...this.#values, ...inputs])
+    const compiled = this.#parts.compiled[statement] as CompiledStatement
+    const filled = fillStatement(compiled, [...this.#parts.values, ...inputs])
     if (row === undefined) return filled
-    const { plan } = this.#separate.statements[statement] as SeparateStatement
+    const { plan } = this.#parts.separate.statements[statement] as SeparateStatement
     const hasRows = plan.operations[0]?.kind === 'insert'
     // The places of an update of one row have no row yet. In an insert, those without one belong to
     // `on_conflict`, and to no row.
@@ -116,7 +110,7 @@ export class SeparateBatch {
       case 'reference':
         return input.parameter === undefined
           ? new ReadValue(isList(input) ? copyElements(read(input)) : read(input))
-          : this.#values[input.parameter.position] as Json
+          : this.#parts.values[input.parameter.position] as Json
       default:
         return replaceNumbers(input.value, number => {
           const reference = input.references[number] as Reference
@@ -131,7 +125,7 @@ export class SeparateBatch {
    * and whether it runs code.
    */
   foresee (): readonly Statement[] {
-    return this.#separate.operations.map(sendings => {
+    return this.#parts.separate.operations.map(sendings => {
       const all = sendings.flatMap(sending => this.#foreseeOne(sending))
       return {
         ...all[0] as Statement,
