@@ -25,7 +25,6 @@ import { resolveLostCommit } from './lost-commit.ts'
 import type {
   AttemptOutcome,
   BatchOutcome,
-  Failed,
   Lost,
   Refusal,
   RetryReason,
@@ -330,7 +329,7 @@ async function areTypesChanged (
   if (types === undefined || !mayKnowOldTypes(outcome)) return false
   await lease.free
   await readTypes(lease.connection, types.all())
-  return types.renew() || (outcome as Failed).raised?.kind === 'types'
+  return types.renew() || outcome.raised?.kind === 'types'
 }
 
 /** The outcome of an attempt whose COMMIT was lost; undefined: it was not. */

@@ -2,7 +2,7 @@
  * Decides after each attempt whether another one can succeed and why.
  */
 import { classOf, SqlState, SqlStateClass } from '../errors/sqlstates.ts'
-import type { AttemptOutcome, RetryReason } from './outcome.ts'
+import type { AttemptOutcome, Failed, RetryReason } from './outcome.ts'
 
 /**
  * Maximum number of attempts that end with a deadlock or serialization failure. After that, the
@@ -127,7 +127,7 @@ function isLost (sent: boolean): Rule['when'] {
  * Whether an operation failed in a way that outdated types could explain: PostgreSQL found no such
  * name, operator, function or cast, refused a value, or met an object that is being replaced.
  */
-export function mayKnowOldTypes (outcome: AttemptOutcome): boolean {
+export function mayKnowOldTypes (outcome: AttemptOutcome): outcome is Failed {
   if (outcome.kind !== 'failed' || typeof outcome.at !== 'number') return false
   const { error: { code, routine }, raised } = outcome
   if (raised !== undefined) return raised.kind === 'types' || raised.kind === 'function'
@@ -180,22 +180,13 @@ function isInternal (outcome: AttemptOutcome): boolean {
 
 /**
  * A prepared statement keeps the types of its parameters, and DDL may have changed the columns
- * since: no such operator or column (class 42), a value that the former type cannot hold (class 22,
- * or the check of a domain that reads it), or a former type that was dropped (XX000 from
- * getTypeInputInfo). Only a new preparation can tell.
+ * since: no such operator or column (class 42), or a value that the former type cannot hold (class
+ * 22). Only a new preparation can tell, also if the types are known meanwhile.
  */
 export function isStatementStale (outcome: AttemptOutcome): boolean {
-  if (outcome.kind !== 'failed' || outcome.wasPrepared !== true) return false
-  if (outcome.raised !== undefined) return false
-  const { error: { code, routine }, at } = outcome
-  if (classOf(code) === SqlStateClass.syntax_error_or_access_rule_violation) {
-    return code !== SqlState.insufficient_privilege
-  }
-  // An unknown role is of class 22, too, but the session reads no column.
-  return typeof at === 'number' && (
-    classOf(code) === SqlStateClass.data_exception || routine === 'domain_check_input' ||
-      routine === 'getTypeInputInfo'
-  )
+  return mayKnowOldTypes(outcome) && outcome.wasPrepared === true && outcome.raised === undefined &&
+    outcome.error.code !== SqlState.feature_not_supported &&
+    outcome.error.code !== SqlState.internal_error
 }
 
 /**
