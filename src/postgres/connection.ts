@@ -18,8 +18,6 @@ export interface Connection extends ConnectionFacts {
   readonly client: postgres.Sql
   readonly socket: DriverSocket
   readonly prepared: PreparedStatements
-  /** Whether statements may be prepared. */
-  readonly prepares: boolean
   /**
    * The server process of this connection. Undefined behind a pooler, where it can change with
    * every transaction.

@@ -19,7 +19,7 @@ export interface InspectOptions {
   readonly startup?: Settings | undefined
 }
 
-type OwnMember = 'client' | 'socket' | 'prepared' | 'prepares' | 'expiresAt' | 'state'
+type OwnMember = 'client' | 'socket' | 'prepared' | 'expiresAt' | 'state'
 
 interface Inspected {
   readonly facts: Omit<Connection, OwnMember>

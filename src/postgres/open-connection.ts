@@ -11,10 +11,10 @@ import { closeConnection, type Connection, type ConnectionState } from './connec
 import { DriverSocket } from './driver-socket.ts'
 import type { Settings } from './facts.ts'
 import { inspectServer, type InspectOptions } from './inspect-server.ts'
-import { noPreparedStatements, type RecentTexts } from './prepared-statements.ts'
+import { PreparedStatements, type RecentTexts } from './prepared-statements.ts'
 
 export interface OpenOptions extends InspectOptions {
-  /** Shared by the connections of a pool; see toRequests. */
+  /** Shared by the connections of a pool; see PreparedStatements. */
   readonly recentTexts?: RecentTexts | undefined
   /** Cancels the opening of the connection. Has no effect on an open connection. */
   readonly signal?: AbortSignal | undefined
@@ -168,8 +168,7 @@ async function startSession (
     const connection = {
       client,
       socket,
-      prepared: noPreparedStatements(recentTexts),
-      prepares: options.prepares ?? true,
+      prepared: new PreparedStatements(options.prepares, recentTexts),
       ...facts,
       // Spread by a tenth: connections opened together do not all close at the same time.
       expiresAt: performance.now() + LIFETIME_MS * (0.9 + Math.random() / 10),

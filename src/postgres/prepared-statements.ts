@@ -23,24 +23,6 @@ const ENTRY_BYTES = 100
 /** Texts of statements that were seen. */
 export type RecentTexts = LRUCache<string, true>
 
-/** The statements that are prepared on a connection. */
-export interface PreparedStatements {
-  /** Their names by text. */
-  readonly names: LRUCache<string, string>
-  /** The names of those that the next group closes, from the oldest. */
-  readonly replaced: string[]
-  /** The texts that were seen, also on the other connections of a pool. */
-  readonly recentTexts: RecentTexts
-  /** Returns a new name. */
-  readonly createName: () => string
-}
-
-/** The part of a Connection that this file reads and changes. */
-interface PreparingConnection {
-  readonly prepared: PreparedStatements
-  readonly prepares: boolean
-}
-
 /** Returns an empty memory for the texts of the connections of a pool. */
 export function noRecentTexts (): RecentTexts {
   return new LRUCache({
@@ -49,44 +31,54 @@ export function noRecentTexts (): RecentTexts {
   })
 }
 
-export function noPreparedStatements (recentTexts = noRecentTexts()): PreparedStatements {
-  const prefix = randomUUID().slice(0, 8)
-  let count = 0
-  const replaced: string[] = []
-  const names = new LRUCache<string, string>({
-    maxSize: MAX_PREPARED_BYTES,
-    sizeCalculation: (_, text) => BYTES_PER_CHARACTER * text.length,
-    dispose: name => replaced.push(name)
-  })
-  return { names, replaced, recentTexts, createName: () => `${prefix}.${count++}` }
-}
-
 /** A statement to be sent. `prepare`: whether its text may recur. */
 type Sendable = Pick<Request, 'text' | 'parameters'> & { readonly prepare: boolean }
 
-/**
- * Returns the requests that run the statements, in one group. A text is prepared when it is seen
- * for the second time. The caller records a name when the server has prepared it, and removes one
- * of `replaced` when the server has closed it.
- */
-export function toRequests (
-  connection: PreparingConnection,
-  statements: readonly Sendable[]
-): readonly Request[] {
-  const { names, replaced, recentTexts, createName } = connection.prepared
-  /** Names of statements that this group prepares. */
-  const added = new Map<string, string>()
-  return statements.map(({ text, parameters, prepare }, i): Request => {
-    const closes = i === 0 && replaced.length > 0 ? [...replaced] : undefined
-    const request = { text, parameters, name: '', parse: true, closes }
-    if (!connection.prepares || !prepare || text.length > MAX_LENGTH) return request
-    const name = names.get(text) ?? added.get(text)
-    if (name !== undefined) return { ...request, name, parse: false }
-    const recurs = recentTexts.has(text)
-    recentTexts.set(text, true)
-    if (!recurs) return request
-    const created = createName()
-    added.set(text, created)
-    return { ...request, name: created }
+/** The statements that are prepared on a connection. */
+export class PreparedStatements {
+  /** The names of those that the next group closes, from the oldest. */
+  readonly replaced: string[] = []
+  /** Their names by text. */
+  readonly names = new LRUCache<string, string>({
+    maxSize: MAX_PREPARED_BYTES,
+    sizeCalculation: (_, text) => BYTES_PER_CHARACTER * text.length,
+    dispose: name => this.replaced.push(name)
   })
+
+  readonly #prepares: boolean
+  readonly #recentTexts: RecentTexts
+  readonly #prefix = randomUUID().slice(0, 8)
+  #count = 0
+
+  /**
+   * `prepares`: whether statements may be prepared. `recentTexts`: those that were seen, also on
+   * other connections of a pool.
+   */
+  constructor (prepares = true, recentTexts = noRecentTexts()) {
+    this.#prepares = prepares
+    this.#recentTexts = recentTexts
+  }
+
+  /**
+   * Returns the requests that run the statements, in one group. A text is prepared when it is seen
+   * for the second time. The caller records a name when the server has prepared it, and removes one
+   * of `replaced` when the server has closed it.
+   */
+  toRequests (statements: readonly Sendable[]): readonly Request[] {
+    /** Names of statements that this group prepares. */
+    const added = new Map<string, string>()
+    return statements.map(({ text, parameters, prepare }, i): Request => {
+      const closes = i === 0 && this.replaced.length > 0 ? [...this.replaced] : undefined
+      const request = { text, parameters, name: '', parse: true, closes }
+      if (!this.#prepares || !prepare || text.length > MAX_LENGTH) return request
+      const name = this.names.get(text) ?? added.get(text)
+      if (name !== undefined) return { ...request, name, parse: false }
+      const recurs = this.#recentTexts.has(text)
+      this.#recentTexts.set(text, true)
+      if (!recurs) return request
+      const created = `${this.#prefix}.${this.#count++}`
+      added.set(text, created)
+      return { ...request, name: created }
+    })
+  }
 }

@@ -36,7 +36,6 @@ import {
   type Pipeline,
   type Request
 } from '../postgres/pipeline.ts'
-import { toRequests } from '../postgres/prepared-statements.ts'
 import { runsCode, type CompiledBatch, type TransactionMode } from '../sql/frame/compiled-batch.ts'
 import { POSITION } from '../sql/frame/server-state.ts'
 import {
@@ -189,7 +188,7 @@ class Attempt implements AnswerHandler {
     // The id of the transaction is needed if the connection is lost while operations run, unless a
     // key shows the outcome.
     const flushes = writes && key === undefined && this.#isEnding
-    const requests = toRequests(this.#connection, statements).map((request, i) =>
+    const requests = this.#connection.prepared.toRequests(statements).map((request, i) =>
       flushes && steps[i]?.answer === 'session' ? { ...request, flush: true } : request
     )
     this.#steps.push(...steps)

@@ -9,7 +9,7 @@ import { readNamedBatch } from '../../../src/named/read-files.ts'
 import { BatchPlanner, type PlannedBatch } from '../../../src/plan/plan-batch.ts'
 import { batchLimits, readBatch } from '../../../src/plan/check/read-batch.ts'
 import { MessageWriter } from '../../../src/postgres/messages.ts'
-import { noPreparedStatements, toRequests } from '../../../src/postgres/prepared-statements.ts'
+import { PreparedStatements } from '../../../src/postgres/prepared-statements.ts'
 import { Compiler } from '../../../src/sql/compiler.ts'
 import type { Statement } from '../../../src/sql/statement/statement.ts'
 import { batchSettings } from '../../../src/transaction/run-batch.ts'
@@ -161,8 +161,7 @@ class StageClock {
 /** Writes the messages for PostgreSQL. */
 function write (statements: readonly Statement[]): void {
   const writer = new MessageWriter()
-  const connection = { prepared: noPreparedStatements(), prepares: true }
-  for (const { name, text, parameters } of toRequests(connection, statements)) {
+  for (const { name, text, parameters } of new PreparedStatements().toRequests(statements)) {
     writer.parse(name, text).bind(name, parameters).execute()
   }
   writer.finish()

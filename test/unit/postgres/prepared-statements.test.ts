@@ -2,15 +2,15 @@
  * Tests how many statements a connection prepares, over several groups.
  */
 import t from 'tap'
-import { noPreparedStatements, toRequests } from '../../../src/postgres/prepared-statements.ts'
+import { noRecentTexts, PreparedStatements } from '../../../src/postgres/prepared-statements.ts'
 
 /** Longer texts are not kept. 46 of these fit into 16 MiB: a character takes 44 bytes. */
 const TEXT_LENGTH = 8192
 const COUNT = 46
 
 t.test('a connection keeps the texts that were used last, up to 16 MiB in the server', t => {
-  const connection = { prepared: noPreparedStatements(), prepares: true }
-  const { names, replaced } = connection.prepared
+  const prepared = new PreparedStatements()
+  const { names, replaced } = prepared
   const statements = Array.from(
     { length: COUNT + 1 },
     (_, i) => ({ text: `text ${i}`.padEnd(TEXT_LENGTH), parameters: [], prepare: true })
@@ -18,12 +18,12 @@ t.test('a connection keeps the texts that were used last, up to 16 MiB in the se
   const textOf = (i: number): string => statements[i]?.text as string
   /** Returns the texts that were prepared, and the names that were closed. */
   const send = (list: typeof statements): { prepared: string[], closed: readonly string[] } => {
-    const requests = toRequests(connection, list)
+    const requests = prepared.toRequests(list)
     const closed = requests.flatMap(({ closes = [] }) => closes)
     replaced.splice(0, closed.length)
-    const prepared = requests.filter(({ name, parse }) => name !== '' && parse)
-    for (const { text, name } of prepared) names.set(text, name)
-    return { prepared: prepared.map(({ text }) => text), closed }
+    const added = requests.filter(({ name, parse }) => name !== '' && parse)
+    for (const { text, name } of added) names.set(text, name)
+    return { prepared: added.map(({ text }) => text), closed }
   }
   t.match(send(statements), { prepared: [], closed: [] }, 'none on first use')
   t.equal(send(statements.slice(0, COUNT)).prepared.length, COUNT)
@@ -39,9 +39,9 @@ t.test('a connection keeps the texts that were used last, up to 16 MiB in the se
 })
 
 t.test('texts that were seen are remembered up to 4 MiB, without long ones', t => {
-  const connection = { prepared: noPreparedStatements(), prepares: true }
-  const { recentTexts } = connection.prepared
-  const see = (text: string) => toRequests(connection, [{ text, parameters: [], prepare: true }])
+  const recentTexts = noRecentTexts()
+  const prepared = new PreparedStatements(true, recentTexts)
+  const see = (text: string) => prepared.toRequests([{ text, parameters: [], prepare: true }])
   for (let i = 0; i < 400; i++) see(`text ${i}`.padEnd(TEXT_LENGTH))
   const mebibytes = recentTexts.calculatedSize / 1024 ** 2
   t.ok(mebibytes > 3.9 && mebibytes <= 4, `${mebibytes} MiB`)
