@@ -135,14 +135,17 @@ async function runAttempts (
     }
     if (retry.pauseMs > 0) await delay(retry.pauseMs)
     unprepared ||= retry.unprepared
-    const answer = known ?? (retry.isAnswer ? last.outcome as BatchOutcome : undefined)
+    // The response if there is no connection for another attempt.
+    const { outcome } = last
+    const answer = known ??
+      (outcome.kind === 'failed' && !isConnectionStale(last) ? outcome : undefined)
     const next = await runAttempt(run, { unprepared }, retry.reason).catch((error: unknown) => {
       const { code } = error as Failure
       if (known === undefined && (answer === undefined || !NO_CONNECTION.has(code))) throw error
     })
     if (next === undefined) return answer as BatchOutcome
     // The connection keeps statements for former types.
-    if (isStatementStale(last.outcome) && codeOf(next.outcome) !== codeOf(last.outcome)) {
+    if (isStatementStale(outcome) && codeOf(next.outcome) !== codeOf(outcome)) {
       last.connection.state.retired = true
     }
     last = next

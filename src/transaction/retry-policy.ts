@@ -43,10 +43,6 @@ export interface Retry {
   readonly pauseMs: number
   /** The next attempts use nothing that was prepared. */
   readonly unprepared: boolean
-  /**
-   * Whether the outcome of this attempt is the response if there is no connection for another one.
-   */
-  readonly isAnswer: boolean
 }
 
 /** How one attempt ended. */
@@ -65,8 +61,6 @@ interface Rule {
   readonly spends: Exclude<keyof RetryBudget, 'softDeadline'>
   /** See Retry. */
   readonly unprepared?: true
-  /** See Retry; by default every failure is one. */
-  readonly isAnswer?: (outcome: AttemptOutcome) => boolean
   /** The next attempt waits, and longer each time. */
   readonly pauses?: true
 }
@@ -82,8 +76,7 @@ const RULES: readonly Rule[] = [
     reason: 'stale_plan',
     spends: 'connections',
     // A trigger of the batch may deallocate the statements on every connection.
-    unprepared: true,
-    isAnswer: isStatementStale
+    unprepared: true
   },
   {
     when: ({ outcome }) => isInternal(outcome) || isStatementStale(outcome),
@@ -101,14 +94,10 @@ export function decide (result: AttemptResult, budget: RetryBudget): Retry | und
   if (outcome.kind === 'failed' && outcome.refusal !== undefined) return undefined
   const rule = RULES.find(({ when }) => when(result))
   if (rule === undefined || --budget[rule.spends] <= 0) return undefined
-  const { reason, spends, pauses, unprepared = false, isAnswer = isFailed } = rule
+  const { reason, spends, pauses, unprepared = false } = rule
   const pauseMs = pauses === true ? choosePause(MAX_ATTEMPTS - budget[spends]) : 0
   if (performance.now() + pauseMs >= budget.softDeadline) return undefined
-  return { reason, pauseMs, unprepared, isAnswer: isAnswer(outcome) }
-}
-
-function isFailed ({ kind }: AttemptOutcome): boolean {
-  return kind === 'failed'
+  return { reason, pauseMs, unprepared }
 }
 
 function choosePause (attempts: number): number {
