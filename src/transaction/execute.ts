@@ -114,7 +114,6 @@ async function runAttempts (
     standbys: 2,
     losses: mayCommit(batch.mode) && batch.key === undefined ? 1 : MAX_LOSSES,
     conflicts: MAX_ATTEMPTS,
-    types: MAX_ATTEMPTS,
     internal: MAX_INTERNAL_ERRORS,
     softDeadline
   }

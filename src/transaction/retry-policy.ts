@@ -27,10 +27,8 @@ export interface RetryBudget {
   standbys: number
   /** Connections that are lost after COMMIT was sent. */
   losses: number
-  /** Deadlocks and serialization failures. */
+  /** Deadlocks, serialization failures, and types that have changed since they were read. */
   conflicts: number
-  /** Types that have changed since the operations were compiled. */
-  types: number
   /** Errors that PostgreSQL calls internal, and prepared statements that DDL made stale. */
   internal: number
   /** No attempt starts after this time of performance.now(). */
@@ -70,7 +68,7 @@ const RULES: readonly Rule[] = [
   { when: isLost(true), reason: 'lost', spends: 'losses' },
   { when: isStandby, reason: 'connection', spends: 'standbys' },
   { when: isLost(false), reason: 'connection', spends: 'connections' },
-  { when: ({ typesChanged }) => typesChanged, reason: 'stale_plan', spends: 'types' },
+  { when: ({ typesChanged }) => typesChanged, reason: 'stale_plan', spends: 'conflicts' },
   {
     when: isConnectionStale,
     reason: 'stale_plan',

@@ -103,7 +103,6 @@ t.test('deadlocks and serialization failures of a recovery conflict are not retr
       standbys: 2,
       losses: 2,
       conflicts: 2,
-      types: 2,
       internal: 2,
       softDeadline: Infinity
     }
