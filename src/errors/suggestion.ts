@@ -24,13 +24,19 @@ function shorten (name: string): string {
 /**
  * Returns the closest name if it is near enough for "Did you mean", otherwise undefined. It must
  * share two characters, and either be the beginning of `name` (`eq` of `equals`) or share half of
- * `name` (`where` and `wheer`), the end included (`rollback` and `rolback`). `known` must not be
- * empty.
+ * `name` (`where` and `wheer`), the end included (`rollback` and `rolback`).
  */
 export function suggest (name: string, known: readonly string[]): string | undefined {
+  if (known.length === 0) return undefined
   const best = closestName(name, known)
   const { start, end } = compare(shorten(name), best.toLowerCase())
   return start >= 2 && (start === best.length || start + end >= name.length / 2) ? best : undefined
+}
+
+/** Returns ` Did you mean "…"?`, or nothing if no name is near enough. */
+export function didYouMean (name: string, known: readonly string[]): string {
+  const near = suggest(name, known)
+  return near === undefined ? '' : ` Did you mean "${near}"?`
 }
 
 /** The lengths of the common prefix of two names, and of the common end of what follows it. */

@@ -2,7 +2,7 @@
  * A batch that is stored with the service: planned once, and run with the parameters of a request.
  */
 import { failure, type Failure } from '../errors/catalogue.ts'
-import { suggest } from '../errors/suggestion.ts'
+import { didYouMean } from '../errors/suggestion.ts'
 import {
   isDeep,
   isObject,
@@ -33,8 +33,7 @@ export type NamedBatches = ReadonlyMap<string, NamedBatch>
 
 /** Returns `batch_unknown` with the name that may have been meant, of those that may be run. */
 export function unknownBatch (name: string, known: readonly string[]): Failure {
-  const near = known.length === 0 ? undefined : suggest(name, known)
-  const help = near === undefined ? '' : ` Did you mean "${near}"?`
+  const help = didYouMean(name, known)
   return failure('batch_unknown', `There is no named batch "${shorten(name)}".${help}`)
 }
 

@@ -2,7 +2,7 @@
  * Describes a table or a column that does not exist, with the name that may have been meant.
  */
 import { aggregateNames } from '../../schemas/operation.ts'
-import { suggest } from '../errors/suggestion.ts'
+import { didYouMean, suggest } from '../errors/suggestion.ts'
 import type { NamedPart } from '../plan/plan.ts'
 import type { TableName } from '../plan/nodes.ts'
 import type { Suggestions } from './look-up.ts'
@@ -16,10 +16,12 @@ interface NameContext {
 /** `Table "stocks" does not exist in schema "public". Did you mean "stock"?` */
 export function describeName ({ table, column }: NamedPart, context: NameContext): string {
   const { suggestions, schemas } = context
-  if (column === undefined) return describeTable(table, suggestions.tables, schemas)
-  return `Table "${table.name}" has no column "${column}".${
-    helpWithColumn(column, suggestions.columns)
-  }`
+  if (column === undefined) return describeTable(table, suggestions.tables ?? [], schemas)
+  // SQL for an aggregate instead of a column.
+  const help = AGGREGATE_CALL.test(column)
+    ? ' An aggregate is an object such as {"fn": "count"}.'
+    : didYouMean(column, suggestions.columns ?? [])
+  return `Table "${table.name}" has no column "${column}".${help}`
 }
 
 function describeTable (
@@ -31,7 +33,7 @@ function describeTable (
     ? ''
     : ' For a table of another schema, write <schema>.<table>.'
   const near = suggestTable(table, tables, schemas[0])
-  const help = near === undefined ? other : didYouMean(near)
+  const help = near === undefined ? other : ` Did you mean "${near}"?`
   return `Table "${table.name}" does not exist in schema "${table.schema}".${help}`
 }
 
@@ -42,23 +44,11 @@ function suggestTable (
   first: string | undefined
 ): string | undefined {
   const names = tables.filter(table => table.schema === schema).map(({ name }) => name)
-  const near = names.length === 0 ? undefined : suggest(name, names)
+  const near = suggest(name, names)
   const found = tables.find(table => table.name === name) ??
     (near === undefined ? undefined : { schema, name: near })
   if (found === undefined) return undefined
   return found.schema === first ? found.name : `${found.schema}.${found.name}`
 }
 
-/** `columns`: those that the role may use. */
-function helpWithColumn (column: string, columns: readonly string[]): string {
-  if (AGGREGATE_CALL.test(column)) return ' An aggregate is an object such as {"fn": "count"}.'
-  const near = columns.length === 0 ? undefined : suggest(column, columns)
-  return near === undefined ? '' : didYouMean(near)
-}
-
-/** SQL for an aggregate instead of a column. */
 const AGGREGATE_CALL = new RegExp(`^(?:${aggregateNames.join('|')})\\s*\\(`, 'i')
-
-function didYouMean (name: string): string {
-  return ` Did you mean "${name}"?`
-}

@@ -13,15 +13,12 @@ import type { Failed } from './outcome.ts'
 
 export interface Suggestions {
   /** Tables that the role may use. */
-  readonly tables: readonly TableName[]
+  readonly tables?: readonly TableName[] | undefined
   /** Columns that the role may use, of the table that lacks one. */
-  readonly columns: readonly string[]
+  readonly columns?: readonly string[] | undefined
   /** The labels of the enums of the operation's table, by column. */
-  readonly labels?: Readonly<Record<string, readonly string[]>>
+  readonly labels?: Readonly<Record<string, readonly string[]>> | undefined
 }
-
-/** What is suggested if nothing is known. */
-export const NO_SUGGESTIONS: Suggestions = { tables: [], columns: [] }
 
 interface LookUpOptions {
   readonly pool: ConnectionPool
@@ -37,27 +34,19 @@ export async function lookUp (
   node: PlanNode | undefined,
   options: LookUpOptions
 ): Promise<Suggestions> {
-  if (typeof at !== 'number' || node === undefined) return NO_SUGGESTIONS
-  if (refusal !== undefined) {
-    return refusal.kind === 'name' ? await lookUpNames(refusal.name, options) : NO_SUGGESTIONS
-  }
+  if (typeof at !== 'number' || node === undefined) return {}
+  if (refusal?.kind === 'name') return await lookUpNames(refusal.name, options)
   const { routine } = error as { readonly routine?: string }
-  if (routine !== 'enum_in') return NO_SUGGESTIONS
-  const labels = enumLabels(node.table)
-  const found = await read<NonNullable<Suggestions['labels']>>(labels, options)
-  return { ...NO_SUGGESTIONS, labels: found ?? {} }
+  return routine === 'enum_in' ? { labels: await read(enumLabels(node.table), options) } : {}
 }
 
 async function lookUpNames (
   { table, column }: NamedPart,
   options: LookUpOptions
 ): Promise<Suggestions> {
-  if (column === undefined) {
-    const tables = await read<readonly TableName[]>(usableTables(options), options)
-    return { ...NO_SUGGESTIONS, tables: tables ?? [] }
-  }
-  const columns = usableColumns(table, options.role)
-  return { ...NO_SUGGESTIONS, columns: await read<readonly string[]>(columns, options) ?? [] }
+  return column === undefined
+    ? { tables: await read(usableTables(options), options) }
+    : { columns: await read(usableColumns(table, options.role), options) }
 }
 
 async function read<Result> (
@@ -72,7 +61,7 @@ async function read<Result> (
       connection => query(connection, text),
       { retry: true }
     )
-    return JSON.parse(row?.['found'] ?? 'null') as Result
+    return (JSON.parse(row?.['found'] ?? 'null') ?? undefined) as Result | undefined
   } catch {
     // The error is sent without a suggestion.
     return undefined

@@ -8,7 +8,6 @@ import { failure } from '../../src/errors/catalogue.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
 import type { Place } from '../../src/sql/frame/steps.ts'
 import { executeBatch } from '../../src/transaction/execute.ts'
-import { NO_SUGGESTIONS } from '../../src/transaction/look-up.ts'
 import type { AttemptTimes, Failed } from '../../src/transaction/outcome.ts'
 import { createReport } from '../../src/transaction/report.ts'
 import { decide } from '../../src/transaction/retry-policy.ts'
@@ -190,7 +189,7 @@ t.test('failures are mapped to errors, operations and durations', async t => {
     ...limits,
     role: 'r',
     schemas: ['public'],
-    suggestions: NO_SUGGESTIONS
+    suggestions: {}
   }
   const select = [{ id: 'a', op: 'select', table: 't' }] as unknown as Batch
   const plan = planBatch(select, { schemas: ['s'], maxRows: 1, maxConditions: 1 })

@@ -4,7 +4,6 @@
 import t from 'tap'
 import type { PlanNode } from '../../src/plan/nodes.ts'
 import { describeError } from '../../src/transaction/describe-error.ts'
-import { NO_SUGGESTIONS } from '../../src/transaction/look-up.ts'
 import * as op from '../support/operations.ts'
 import { asCustomer, useShopService } from '../support/database/shop.ts'
 import { useService, type Answer } from '../support/service.ts'
@@ -511,7 +510,7 @@ t.test('an operator that no part of the operation explains is not named', t => {
     conflict: undefined
   }
   const error = { code: '42883', message: 'm', query: 'where "a" ~ 1', position: '11' }
-  const context = { node, suggestions: NO_SUGGESTIONS, place: undefined }
+  const context = { node, suggestions: {}, place: undefined }
   t.equal(describeError(error, 'm', context), 'Column "a": m')
   t.equal(describeError({ ...error, code: '23505' }, 'm', context), 'm')
   t.end()
