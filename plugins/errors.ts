@@ -119,8 +119,8 @@ function unexpected (error: unknown, request: FastifyRequest): Failure {
   request.log.error(describe(error), 'internal error')
   // A body that is too large for a buffer, or that cannot be compressed, does not undo COMMIT.
   return request.access.committed === true
-    ? failure('commit_unknown', COMMITTED, undefined, error)
-    : failure('internal', undefined, undefined, error)
+    ? failure('commit_unknown', COMMITTED)
+    : failure('internal')
 }
 
 /** Keeps the name and the stack without the message: drivers and parsers quote data in messages. */

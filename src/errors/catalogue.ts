@@ -263,10 +263,8 @@ export class Failure extends Error {
   /** Why, for the log. Sent only with ERROR_VERBOSITY=verbose; see refuse. */
   readonly reason?: string
 
-  constructor (
-    init: Pick<Failure, 'type' | 'code' | 'status' | 'message' | 'details' | 'cause'>
-  ) {
-    super(init.message, init.cause === undefined ? undefined : { cause: init.cause })
+  constructor (init: Pick<Failure, 'type' | 'code' | 'status' | 'message' | 'details'>) {
+    super(init.message)
     this.name = 'Failure'
     this.type = init.type
     this.code = init.code
@@ -280,28 +278,17 @@ export class Failure extends Error {
   }
 }
 
-/**
- * Creates a failure of the catalogue. `message` defaults to the meaning of its code. There are four
- * positional parameters, because almost every call needs only the first one or two.
- */
+/** Creates a failure of the catalogue. `message` defaults to the meaning of its code. */
 export function failure (
   code: FailureCode,
   message?: string,
-  details?: FailureDetails,
-  cause?: unknown
+  details: FailureDetails = {}
 ): Failure {
   const { type, status, meaning } = catalogue[code]
   // The stack is never read, and capturing it took 6 % of all time under overload.
   const { stackTraceLimit } = Error
   Error.stackTraceLimit = 0
-  const created = new Failure({
-    type,
-    code,
-    status,
-    message: message ?? meaning,
-    details: details ?? {},
-    cause
-  })
+  const created = new Failure({ type, code, status, message: message ?? meaning, details })
   Error.stackTraceLimit = stackTraceLimit
   return created
 }

@@ -10,9 +10,6 @@ export interface DatabaseError {
   readonly routine?: string
   readonly detail?: string
   readonly hint?: string
-  readonly schema_name?: string
-  readonly table_name?: string
-  readonly column_name?: string
   readonly constraint_name?: string
   /** Position in the text of the statement; missing for an error inside a function. */
   readonly position?: string

@@ -120,15 +120,14 @@ export interface ErrorPlace {
 export function fromDatabase (reported: DatabaseError, place: ErrorPlace): Failure {
   const error = fromCitus(reported)
   const details = describe(error, place)
-  if (isUnavailable(error)) return failure('database_unavailable', undefined, details, error)
+  if (isUnavailable(error)) return failure('database_unavailable', undefined, details)
   if (isSchemaFault(error)) return describeFault(error, details)
   return new Failure({
     type: 'execution_error',
     code: conditions.get(error.code) ?? error.code,
     status: statusOf(error, place.anonymous),
     message: messageOf(error, place),
-    details: { ...details, retryable: retryable.has(error.code) },
-    cause: error
+    details: { ...details, retryable: retryable.has(error.code) }
   })
 }
 
@@ -137,7 +136,7 @@ function describeFault (error: DatabaseError, details: FailureDetails): Failure 
   const message = `A function, trigger, policy or view is faulty, not the request: ${problem}`
   const reason = [findFunction(error), problem].filter(part => part !== undefined).join(': ')
   return withReason(
-    failure('schema_fault', message, { ...details, retryable: false }, error),
+    failure('schema_fault', message, { ...details, retryable: false }),
     error.hint === undefined ? reason : `${reason}. ${error.hint}`
   )
 }

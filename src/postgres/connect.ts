@@ -36,7 +36,7 @@ export interface ConnectedSocket {
 /**
  * Connects to the first host that accepts, in order from `firstHost`. The remaining time is divided
  * evenly among the remaining hosts, so an unresponsive one leaves time for the next. The caller
- * must attach an `error` listener before its next await. Throws an AggregateError after
+ * must attach an `error` listener before its next await. Throws an Error after
  * `timeoutMs`, or when `signal` is aborted. Its message names each address with its error, and no
  * secret.
  */
@@ -47,7 +47,7 @@ export async function connectSocket (
   const { hosts, tls } = target
   const end = performance.now() + timeoutMs
   const context = await readCredentials(tls, timeoutMs)
-  const errors: Error[] = []
+  const errors: string[] = []
   for (const [index, host] of hosts.entries()) {
     if (index < firstHost) continue
     const address = describeAddress(host)
@@ -58,19 +58,12 @@ export async function connectSocket (
       : { tls, context, name: host.host }
     try {
       const socket = await connectHost(host, encryption, { timeoutMs, signal })
-      return { socket, address, nextHost: index + 1, refusals: errors.map(messageOf) }
+      return { socket, address, nextHost: index + 1, refusals: errors }
     } catch (error) {
-      errors.push(new Error(`${address}: ${describeError(error)}`, { cause: error }))
+      errors.push(`${address}: ${describeError(error)}`)
     }
   }
-  throw new AggregateError(
-    errors,
-    `no connection to the database: ${errors.map(messageOf).join('; ')}`
-  )
-}
-
-function messageOf ({ message }: Error): string {
-  return message
+  throw new Error(`no connection to the database: ${errors.join('; ')}`)
 }
 
 async function connectHost (

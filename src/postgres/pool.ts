@@ -240,7 +240,7 @@ export class ConnectionPool {
     clientClosed?.addEventListener('abort', abort)
     const timer = setTimeout(abort, millisecondsUntil(deadline))
     const connection = await wait.promise.catch((error: unknown) => {
-      throw failure(this.#failureCode(error, deadline, clientClosed), undefined, undefined, error)
+      throw failure(this.#failureCode(error, deadline, clientClosed))
     }).finally(() => {
       clearTimeout(timer)
       clientClosed?.removeEventListener('abort', abort)

@@ -66,9 +66,6 @@ const ERROR_FIELDS: Readonly<Record<string, string>> = {
   P: 'position',
   p: 'internal_position',
   W: 'where',
-  s: 'schema_name',
-  t: 'table_name',
-  c: 'column_name',
   n: 'constraint_name',
   R: 'routine'
 }

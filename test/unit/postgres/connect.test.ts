@@ -44,14 +44,10 @@ t.test('hosts are tried in order from the given start', async t => {
 })
 
 t.test('the error lists the failure of every address', async t => {
-  const error = await t.rejects(
-    open('[::1]:1,127.0.0.1:1,twice.test:1', 'sslmode=require')
-  ) as unknown as AggregateError
-  t.match(
-    error.message,
-    /^no connection to the database: \[::1\]:1: connect .*; 127\.0\.0\.1:1: connect ECONNREFUSED .*; twice\.test:1: connect \w+ ::1:1.*, connect ECONNREFUSED 127\.0\.0\.1:1$/
-  )
-  t.equal(error.errors.length, 3)
+  await t.rejects(open('[::1]:1,127.0.0.1:1,twice.test:1', 'sslmode=require'), {
+    message:
+      /^no connection to the database: \[::1\]:1: connect .*; 127\.0\.0\.1:1: connect ECONNREFUSED .*; twice\.test:1: connect \w+ ::1:1.*, connect ECONNREFUSED 127\.0\.0\.1:1$/
+  })
 })
 
 t.test('the connect timeout is shared among the hosts', async t => {
