@@ -24,7 +24,6 @@ import {
   parameterAtError,
   textAtError
 } from '../sql/statement/error-place.ts'
-import type { SlotPlace } from '../sql/statement/slot.ts'
 import { tableName } from '../sql/statement/table.ts'
 import { isPath } from '../sql/values/column.ts'
 import type { Suggestions } from './look-up.ts'
@@ -35,8 +34,6 @@ export interface ErrorContext {
   /** The place of a value that PostgreSQL refuses. */
   readonly place: ValuePlace | undefined
   readonly suggestions: Suggestions
-  /** The value of the request that PostgreSQL could not convert. */
-  readonly value?: SlotPlace | undefined
 }
 
 /** Describes the error of an operation. `message` is that of PostgreSQL, as it may be sent. */
