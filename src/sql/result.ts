@@ -13,7 +13,6 @@ import {
 } from '../fragment/fragment.ts'
 import type { PlanNode, RowGroup } from '../plan/nodes.ts'
 import { answersOnlyCount } from '../plan/output.ts'
-import { arrayText } from '../plan/value-text.ts'
 import type { StatementContext } from './values/context.ts'
 import { buildOperation, type OperationContext } from './operations/operation.ts'
 import { rowPartOf, type RowPart } from './operations/output.ts'
@@ -27,7 +26,6 @@ import {
 } from './statement/checks.ts'
 import { raise, raiseNumber } from './statement/raised-error.ts'
 import {
-  MAX_COLUMN_CHECKS,
   buildListCheck,
   columnsRead,
   nameExposed,
@@ -213,25 +211,15 @@ function checkColumns (
   first: Fragment,
   count?: Fragment
 ): readonly Check[] {
-  const unknown = columnsRead(uses).map((name, i) => ({ name, position: i + 1 }))
-    .filter(({ name }) => !hasColumn(name))
-  if (unknown.length === 0) return []
-  // For few columns, one check each costs less.
-  if (count !== undefined && unknown.length <= MAX_COLUMN_CHECKS) {
-    return unknown.map(({ name, position }) => ({
-      when: sql`${count} > 0 and (${first} operator(pg_catalog.->) ${
-        parameter(name)
-      }::pg_catalog.text) is null`,
-      then: raise('column', position)
-    }))
-  }
   const exists = count === undefined ? empty : sql`${count} > 0 and `
-  const names = parameter(arrayText(unknown.map(({ name }) => name)))
-  const positions = parameter(arrayText(unknown.map(({ position }) => position)))
-  const missing = sql`(select min(c.position)
-    from unnest(${names}::pg_catalog.text[], ${positions}::pg_catalog.int4[]) as c (name, position)
-    where c.name not in (select pg_catalog.json_object_keys(${first})))`
-  return [{ when: sql`${exists}${missing} is not null`, then: raiseNumber('column', missing) }]
+  return columnsRead(uses).flatMap((name, i) => hasColumn(name)
+    ? []
+    : [{
+        when: sql`${exists}(${first} operator(pg_catalog.->) ${
+          parameter(name)
+        }::pg_catalog.text) is null`,
+        then: raise('column', i + 1)
+      }])
 }
 
 /** A row of `r`. */

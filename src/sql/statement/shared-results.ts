@@ -111,9 +111,6 @@ export function keyIn (result: SharedResult, { column }: Reference): string | un
  */
 export const MAX_LISTS = 100
 
-/** Up to this many columns are each checked by an expression of their own. */
-export const MAX_COLUMN_CHECKS = 4
-
 /**
  * Returns the distinct columns that later operations read from one operation. The value of a
  * `column` error is a position in this list, from 1.
