@@ -9,13 +9,6 @@ import { ROW_SEPARATOR } from '../sql/result.ts'
 import type { AttemptTimes, RowSink } from './outcome.ts'
 import { settleTimes } from './report.ts'
 
-/** Statements that return one row. */
-const NEEDS_ROW: ReadonlySet<Step['answer']> =
-  new Set(['claim', 'session', 'operation', 'part', 'again'])
-
-/** Statements whose rows are those of an operation. */
-const READS_ROWS: ReadonlySet<Step['answer']> = new Set(['operation', 'part'])
-
 /** Stands for NULL. */
 const NO_VALUE = Buffer.alloc(0)
 
@@ -61,7 +54,8 @@ export class Answers {
     if (answer === 'operation') this.#serverTimes = readStatementTimes(columns)
     // Statements other than operations may return NULL.
     const cell = columns[0] ?? NO_VALUE
-    if (READS_ROWS.has(answer) && this.#sink !== undefined) return this.#sink.write(cell)
+    const isRow = answer === 'operation' || answer === 'part'
+    if (isRow && this.#sink !== undefined) return this.#sink.write(cell)
     this.#cells.push(cell)
     return true
   }
@@ -85,7 +79,8 @@ export class Answers {
     this.#cells = []
     this.#serverTimes = undefined
     const separateRows = statement?.separateRows === true
-    if (NEEDS_ROW.has(answer) && !separateRows && cells.length !== 1) return undefined
+    const isOne = answer !== undefined && answer !== 'begin' && !separateRows
+    if (isOne && cells.length !== 1) return undefined
     const [cell = NO_VALUE] = cells
     if (answer === 'claim') this.keyClaimed = true
     if (answer === 'session') this.#arrived.sessionSet = performance.now()
