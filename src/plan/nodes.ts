@@ -72,8 +72,6 @@ export interface StoredJson {
   readonly references: readonly Reference[]
   /** Whether a statement takes the rows together, as arrays or JSON, and not one by one. */
   readonly inBulk: boolean
-  /** Whether PostgreSQL reads the values in the JSON of rows as they are. */
-  readonly isRaw?: boolean
 }
 
 /** A column of the current row, of the row proposed for insertion (`excluded`), or of `from`. */

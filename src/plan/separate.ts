@@ -239,8 +239,7 @@ function storedRow (
   return {
     objects: [Object.fromEntries(values.map(({ column }, i) => [column, placeholderOf(i)]))],
     references: values.map(({ position }) => referToValue(position, false)),
-    inBulk: false,
-    isRaw: true
+    inBulk: false
   }
 }
 

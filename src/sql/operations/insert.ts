@@ -54,8 +54,8 @@ export function buildInsert (
 }
 
 /**
- * Maximum number of values that are written as expressions. The text of more would be long, so
- * PostgreSQL reads them from arrays or JSON.
+ * Maximum number of values of several rows that are written as expressions. The text of more would
+ * be long, so PostgreSQL reads them from arrays or JSON.
  */
 const MAX_CELLS = 128
 
@@ -66,7 +66,7 @@ function buildLists (
 ): readonly Fragment[] | undefined {
   const cells = readCells(rows)
   if (cells === undefined) return undefined
-  const isLong = cells.length * columns.length > MAX_CELLS
+  const isLong = cells.length > 1 && cells.length * columns.length > MAX_CELLS
   if (isLong && !refersToOperation(rows)) return undefined
   return cells.map((row, i) => {
     const built = columns.map(column =>

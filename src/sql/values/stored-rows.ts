@@ -72,9 +72,9 @@ export function buildStoredRows (
  * once. Undefined: there are other references, or a type has no name here.
  */
 function buildArrays (group: RowGroup, values: TypedValues): StoredRows | undefined {
-  const { columns, positions, rows: { objects, isRaw = false } } = group
+  const { columns, positions, rows: { objects } } = group
   const same = findSame(group)
-  if (objects === undefined || isRaw || same === undefined) return undefined
+  if (objects === undefined || same === undefined) return undefined
   const own = columns.filter(column => !same.has(column))
   const arrays = own.map(column => values.buildArray(objects, column, positions))
   if (!arrays.every(array => array !== undefined)) return undefined

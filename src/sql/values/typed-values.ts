@@ -257,7 +257,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     fields: readonly WrittenField[],
     positions: readonly number[]
   ): WrittenRows {
-    const { objects = [], references, isRaw = false } = rows
+    const { objects = [], references } = rows
     const writer = new DocumentWriter(references, this.#typed, this.needs)
     const boxed = new Set<string>()
     let written: Array<Record<string, Json>> | undefined
@@ -265,7 +265,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
       const { name, column } = field
       const type = this.#typeOfField(field)
       const found = findReferences(rows, name)
-      if (type === undefined || isRaw || (found === undefined && isPlain(type))) continue
+      if (type === undefined || (found === undefined && isPlain(type))) continue
       const isBoxed = isJsonType(baseOf(type)) &&
         found?.some(reference => this.#typed.needsBox(reference)) === true
       if (isBoxed) boxed.add(name)
