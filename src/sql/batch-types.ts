@@ -83,7 +83,7 @@ export class BatchTypes implements LearnedTypes {
   }
 
   all (): TypesQuery {
-    return this.#query(this.#plan.tables, this.#functions, 'functions')
+    return this.#query(this.#plan.tables, this.#functions, true)
   }
 
   #queryIf (
@@ -98,14 +98,14 @@ export class BatchTypes implements LearnedTypes {
   #query (
     tables: readonly TableName[],
     functions: readonly TableName[],
-    also: 'code' | 'functions' = 'code'
+    rowFunctions = false
   ): TypesQuery {
     const { columnTypes, functionTypes } = this.#cache
     const inlines = this.#isCitus ? inlinesFunction : undefined
     const columns: readonly Fragment[] = [
       ...tables.length === 0
         ? []
-        : [sql`(${columnTypesQuery(tables, { inlines, also })}) as ${COLUMNS}`],
+        : [sql`(${columnTypesQuery(tables, { inlines, functions: rowFunctions })}) as ${COLUMNS}`],
       ...functions.length === 0 ? [] : [sql`(${functionTypesQuery(functions)}) as ${FUNCTIONS}`]
     ]
     return {

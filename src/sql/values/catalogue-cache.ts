@@ -28,8 +28,6 @@ interface Entry<Value> {
 interface Read<Value> {
   /** What the catalogue says, as JSON. */
   readonly source: string
-  /** Whether all of it was read, and not only what changes with types; by default true. */
-  readonly isComplete?: boolean
   readonly create: () => Value
 }
 
@@ -44,12 +42,14 @@ export class CatalogueCache<Value extends object> {
     })
   }
 
-  /** Keeps what was just read. The value stays the same object as long as its source does. */
-  keep (name: TableName, { source, isComplete = true, create }: Read<Value>): void {
+  /** Keeps and returns what was just read: the same object as long as its source is the same. */
+  keep (name: TableName, { source, create }: Read<Value>): Value {
     const known = this.#entries.get(tableKey(name))
     const value = known?.source === source ? known.value : create()
-    const readAt = isComplete ? performance.now() : known?.readAt ?? -Infinity
-    this.#entries.set(tableKey(name), { value, source, readAt, isRenewed: false })
+    this.#entries.set(tableKey(name), {
+      value, source, readAt: performance.now(), isRenewed: false
+    })
+    return value
   }
 
   delete (name: TableName): void {

@@ -70,20 +70,15 @@ export type FindColumns = (table: TableName) => TableColumns | undefined
 interface TypesQueryOptions {
   /** A condition on `c`, the row of pg_class. */
   readonly inlines?: Fragment | undefined
-  /**
-   * What is read, too: the runnable code, which takes most of the time, or the functions of rows.
-   */
-  readonly also?: 'code' | 'functions'
+  /** Whether the functions of rows are read, too. */
+  readonly functions?: boolean
 }
 
 /** Builds a query that returns the columns of tables as JSON, for `remember`. */
 export function columnTypesQuery (
   tables: readonly TableName[],
-  { inlines = sql`false`, also = 'code' }: TypesQueryOptions = {}
+  { inlines = sql`false`, functions = false }: TypesQueryOptions = {}
 ): Fragment {
-  const [code, functions] = also === 'code'
-    ? [codeOfRelation(sql`c.oid`), sql`null`]
-    : [sql`null`, functionsOfRow]
   return sql`select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
         'schema', q.schema, 'name', q.name, 'inlines', ${inlines}, 'columns',
         case when c.oid is not null then (
@@ -100,8 +95,8 @@ export function columnTypesQuery (
             where k.conrelid operator(pg_catalog.=) c.oid and k.contype in ('p', 'u')
               and not k.condeferrable), 'standsAlone', not c.relhasrules
           and not (c.relhassubclass and c.relkind operator(pg_catalog.=) 'r'), 'functions',
-        case when c.oid is not null then ${functions} end, 'code',
-        case when c.oid is not null then ${code} end)), '[]')
+        ${functions ? functionsOfRow : sql`null`}, 'code',
+        case when c.oid is not null then ${codeOfRelation(sql`c.oid`)} end)), '[]')
       from ${namesAsRows(tables)}
       left join pg_catalog.pg_namespace as n on n.nspname operator(pg_catalog.=) q.schema
       left join pg_catalog.pg_class as c on c.relnamespace operator(pg_catalog.=) n.oid
@@ -127,8 +122,7 @@ interface TableRow extends TableName, Pick<TableColumns, 'inlines' | 'standsAlon
   > | null
   /** null: they were not read. */
   readonly functions?: readonly string[] | null
-  /** null: it was not read. */
-  readonly code?: readonly [reads: boolean, writes: boolean, computed: readonly string[]] | null
+  readonly code?: readonly [reads: boolean, writes: boolean, computed: readonly string[]]
 }
 
 /** Bytes of a table and of a column. */
@@ -145,27 +139,22 @@ export class ColumnTypes extends CatalogueCache<TableColumns> {
   remember (json: string): readonly TableName[] {
     const absent: TableName[] = []
     for (const row of JSON.parse(json) as readonly TableRow[]) {
-      const { schema, name, columns, types = [], inlines, keys, standsAlone } = row
+      const { functions, ...known } = row
+      const { schema, name, columns, types = [], inlines, keys, standsAlone, code } = known
       const table = { schema, name }
       if (columns === null) {
         this.delete(table)
         absent.push(table)
         continue
       }
-      const before = this.lookup(table)
-      const code = row.code ? readCode(row.code, columns) : before?.code
-      const functions = row.functions ? new Set(row.functions) : before?.functions
-      const computed = [...code?.computed ?? []]
-      const source = JSON.stringify({ ...row, code, computed, functions: undefined })
-      const create = (): TableColumns => {
-        const uniqueKeys = readKeys(table, keys)
-        return Object.assign(readColumns(table, columns, types), {
-          inlines, standsAlone, uniqueKeys, code
-        })
-      }
-      this.keep(table, { source, isComplete: Boolean(row.code), create })
-      const kept = this.lookup(table)
-      if (kept !== undefined && functions !== undefined) kept.functions = functions
+      const create = (): TableColumns => Object.assign(readColumns(table, columns, types), {
+        inlines,
+        standsAlone,
+        uniqueKeys: readKeys(table, keys),
+        code: code && readCode(code, columns)
+      })
+      const kept = this.keep(table, { source: JSON.stringify(known), create })
+      if (functions) kept.functions = new Set(functions)
     }
     return absent
   }
