@@ -115,7 +115,7 @@ function joinPieces (
       ? writer === undefined ? 'json' : writer.formOf(reference, i)
       : undefined
     if (form !== undefined) {
-      const result = references.useShared(reference, { form })
+      const result = references.useShared(reference, form)
       const number = results.get(result) ?? results.size
       results.set(result, number)
       return [number, Number(reference.row), keyIn(result, reference) ?? null]

@@ -33,12 +33,6 @@ export interface Earlier {
   readonly separate: ReadonlySet<number>
 }
 
-/** How a reference is read. */
-export interface ReadOptions {
-  /** By default JSON. */
-  readonly form?: Form
-}
-
 /**
  * Maximum number of elements that a statement reads directly, which parses the text of the setting
  * each time. Further ones are read from a CTE, which parses it once.
@@ -88,7 +82,7 @@ export class References {
   }
 
   /** The shared result in which a reference finds its value. Registers that it is read. */
-  useShared (reference: Reference, { form = 'json' }: ReadOptions): SharedResult {
+  useShared (reference: Reference, form: Form): SharedResult {
     const { source } = reference
     const result = this.#earlier.results.find(reference, form)
     if (this.#earlier.separate.has(source)) {
@@ -119,34 +113,34 @@ export class References {
   }
 
   /** The value of a reference as text: a string without quotes, any other value as its JSON. */
-  textOf (reference: Reference, options: ReadOptions = {}): Fragment {
+  textOf (reference: Reference): Fragment {
     const { parameter: of } = reference
     if (of !== undefined) return sql`${plainSlot(of, 'text')}::pg_catalog.text`
     return buildFirst(reference, one => one.row === '*'
-      ? sql`${this.#listOf(one, options)}::pg_catalog.text`
-      : this.readText(one, options))
+      ? sql`${this.#listOf(one, 'json')}::pg_catalog.text`
+      : this.readText(one))
   }
 
   /** The value, the row or the list of a reference, as json. */
-  jsonOf (reference: Reference, options: ReadOptions = {}): Fragment {
+  jsonOf (reference: Reference, form: Form = 'json'): Fragment {
     const { parameter: of } = reference
     if (of !== undefined) return sql`${plainSlot(of, 'json')}::pg_catalog.json`
     return buildFirst(reference, one =>
-      one.row === '*' ? this.#listOf(one, options) : this.readJson(one, options))
+      one.row === '*' ? this.#listOf(one, form) : this.readJson(one, form))
   }
 
   /** One value or row of an earlier operation, as json. */
-  readJson (reference: Reference, options: ReadOptions = {}): Fragment {
-    return this.#read(reference, options, true)
+  readJson (reference: Reference, form: Form = 'json'): Fragment {
+    return this.#read(reference, form, true)
   }
 
   /** One value of an earlier operation, as text. */
-  readText (reference: Reference, options: ReadOptions = {}): Fragment {
-    return this.#read(reference, options, false)
+  readText (reference: Reference, form: Form = 'json'): Fragment {
+    return this.#read(reference, form, false)
   }
 
-  #read (reference: Reference, options: ReadOptions, isJson: boolean): Fragment {
-    const result = this.useShared(reference, options)
+  #read (reference: Reference, form: Form, isJson: boolean): Fragment {
+    const result = this.useShared(reference, form)
     this.#reads++
     if (this.#reads > MAX_DIRECT_READS) return this.#readElement(reference, result, isJson)
     const arrow = isJson ? sql`operator(pg_catalog.->)` : sql`operator(pg_catalog.->>)`
@@ -176,8 +170,8 @@ export class References {
   }
 
   /** The values of a column in all rows, as one JSON array. */
-  #listOf (list: Reference, options: ReadOptions): Fragment {
-    const result = this.useShared(list, options)
+  #listOf (list: Reference, form: Form): Fragment {
+    const result = this.useShared(list, form)
     const all = this.#readAll(result)
     const key = keyIn(result, list)
     if (key === undefined) return all

@@ -58,7 +58,7 @@ export class TypedReferences {
       const reading = this.#readingOf(one, type, place.isCompared)
       switch (reading.as) {
         case 'text':
-          return this.#references.readText(one, { form: 'text' })
+          return this.#references.readText(one, 'text')
         case 'checked':
           return sql`(${
             onlyScalar(this.#references.readJson(one), issueAt(place, type))
@@ -84,7 +84,7 @@ export class TypedReferences {
       const reading = this.#readingOf(one, type, place.isCompared)
       switch (reading.as) {
         case 'text':
-          return this.#references.readJson(one, { form: 'text' })
+          return this.#references.readJson(one, 'text')
         case 'checked':
           return checkJson(this.#references.readJson(one), type, place)
         case 'refused':
@@ -102,7 +102,7 @@ export class TypedReferences {
     const reading = this.#readingOf({ ...list, row: 0 }, type, place.isCompared)
     switch (reading.as) {
       case 'text':
-        return this.#references.jsonOf(list, { form: 'text' })
+        return this.#references.jsonOf(list, 'text')
       case 'checked':
         return checkElements(this.#references.jsonOf(list), type, place)
       case 'refused':
@@ -169,7 +169,7 @@ export class TypedReferences {
     }
     return buildFirst(reference, one => this.#needsBox(one)
       ? sql`(${
-          this.#references.readJson(one, { form: 'boxed' })
+          this.#references.readJson(one, 'boxed')
         } operator(pg_catalog.->) 0)::pg_catalog.text`
       : sql`nullif(${this.#references.readJson(one)}::pg_catalog.text, 'null')`)
   }
@@ -197,7 +197,7 @@ export class TypedReferences {
       return boxed(this.#references.jsonOf(reference))
     }
     return buildFirst(reference, one => this.#references.isTyped(one)
-      ? this.#references.readJson(one, { form: 'boxed' })
+      ? this.#references.readJson(one, 'boxed')
       : boxed(this.#references.readJson(one)))
   }
 
