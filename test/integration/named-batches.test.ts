@@ -635,6 +635,54 @@ t.test('a parameter inside an array or a composite fits its type, or is refused'
   }
 })
 
+t.test('a parameter stands beside references in arrays, composites and JSON', async t => {
+  const file = (row: object, x: unknown = true): object => ({
+    params: { type: 'object', properties: { x }, required: ['x'] },
+    operations: [
+      op.select('s', 'seeds'),
+      op.insert('o', 'mixed', [{ id: 1, ...row }], { returning: Object.keys(row) })
+    ]
+  })
+  const list = { type: 'array' }
+  const service = await useService(t, {
+    schema: `
+      create type price as (amount numeric(4, 2), curr text);
+      create table mixed (id int primary key, price price, tags text[], grid int[], docs jsonb[],
+        doc jsonb);
+      create table seeds (n int, curr text);
+      insert into seeds values (7, 'EUR');
+      grant all on mixed, seeds to oneflight_user`,
+    batches: {
+      tags: file({ tags: ['$s.0.curr', '$params.x'] }),
+      price: file({ price: { amount: '$params.x', curr: '$s.0.curr' } }),
+      grid: file({ grid: ['$params.x', ['$s.0.n', 4]] }, list),
+      docs: file({ docs: ['$params.x', '$s.0.n'] }),
+      lists: file({ docs: ['$params.x', ['$s.0.n']] }, list),
+      doc: file({ doc: Array(6).fill(['$params.x', '$s.0.n']) })
+    }
+  })
+  const run = async (name: string, x: unknown): ReturnType<typeof service.run> =>
+    service.run(name, { x }, { headers: { prefer: 'tx=rollback' } })
+  const stored: ReadonlyArray<readonly [name: string, x: unknown, row: object]> = [
+    ['tags', 'b', { tags: ['EUR', 'b'] }],
+    ['price', 1.5, { price: { amount: 1.5, curr: 'EUR' } }],
+    ['grid', [1, 2], { grid: [[1, 2], [7, 4]] }],
+    ['docs', { a: 1 }, { docs: [{ a: 1 }, 7] }],
+    ['lists', [1], { docs: [[1], [7]] }],
+    ['doc', [null], { doc: Array(6).fill([[null], 7]) }]
+  ]
+  for (const [name, x, row] of stored) {
+    const { body, text } = await run(name, x)
+    t.same(body.data?.o, [row], text)
+  }
+  const refused: ReadonlyArray<readonly [name: string, x: unknown]> =
+    [['tags', ['b']], ['price', 1.234], ['grid', [1, 2.5]], ['docs', [1]], ['lists', [[1]]]]
+  for (const [name, x] of refused) {
+    const { body, text } = await run(name, x)
+    t.match(body.error, { code: 'value_invalid' }, text)
+  }
+})
+
 t.test('a list has parameters beside values of earlier operations', async t => {
   const { run } = await useService(t, {
     schema: `create table n (id int); insert into n values (1), (2), (3);
