@@ -157,10 +157,12 @@ function readArray (
 /** The letters of categories of scalar types (docs: "pg_type", typcategory). */
 const SCALAR_CATEGORIES = 'SNBDTIEVZ'
 
-/** An array or an object is the text of a value only for the types of other categories. */
+/**
+ * An array or an object is the text of a value only for the types of other categories, and not for
+ * hstore.
+ */
 function formOf (name: string, category: string): Form {
-  if (name === 'hstore') return 'hstore'
-  return SCALAR_CATEGORIES.includes(category) ? 'plain' : 'list'
+  return name === 'hstore' || SCALAR_CATEGORIES.includes(category) ? 'plain' : 'list'
 }
 
 /** The name of a type, with its schema if that is not the schema of the table. */

@@ -28,13 +28,11 @@ interface NamedType {
  * How the values of a base type are written:
  * - `plain`: each scalar has a text that the type holds, or that PostgreSQL refuses
  * - `list`: also an array or an object, as JSON text (geometry, vectors)
- * - `hstore`: like `plain`; its JSON is not its text
  * - the others: what `write` does for them
  */
 export type Form =
   | 'plain'
   | 'list'
-  | 'hstore'
   | 'json'
   | 'integer'
   | 'numeric'
