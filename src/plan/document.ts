@@ -8,7 +8,7 @@ import { referenceAttempt } from '../../schemas/operand.ts'
 import { isNested, isObject, parseJson, writeJson, type Json } from '../json/parse.ts'
 import type { Path, Place, PlanContext } from './context.ts'
 import type { Given, JsonDocument, List, Literal, Reference } from './nodes.ts'
-import { isData, referTo } from './reference.ts'
+import { isData, referTo, refersToOperation } from './reference.ts'
 
 // Replaces reference number n while JSON.stringify writes the document. It is random, so data
 // cannot look like it.
@@ -171,12 +171,15 @@ export function readWhole (
   return pieces.every(piece => piece === '') ? references[0] : undefined
 }
 
-/** The value that a document is as a whole; undefined: it contains references. */
+/** The value that a document is as a whole; undefined: it refers to operations. */
 export function readGiven (document: JsonDocument): Given | undefined {
-  const { pieces: [json = ''], references } = document
-  return references.length === 0
-    ? { value: parseJson(Buffer.from(json)) }
-    : readWhole(document)?.parameter
+  if (refersToOperation(document)) return undefined
+  return readWhole(document)?.parameter ?? givenOf(joinDocument(document), document.references)
+}
+
+/** Returns JSON in which strings stand for parameters; see readNumber. */
+export function givenOf (value: Json, references: readonly Reference[]): Given {
+  return references.length === 0 ? { value } : { value, references }
 }
 
 /** Returns the reference to a value of a batch, by its position among them. */

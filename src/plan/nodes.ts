@@ -41,10 +41,21 @@ export interface Reference {
   readonly parameter?: Parameter
 }
 
-/** A value of the request, or its position among the values of each batch that has the plan. */
+/**
+ * A value of the request, or its position among the values of each batch that has the plan. With
+ * `references`, strings stand for parameters in the value; see readNumber.
+ */
 export type Given =
-  | { readonly value: Json, readonly position?: undefined }
-  | { readonly position: number, readonly isNested?: boolean }
+  | {
+    readonly value: Json,
+    readonly references?: readonly Reference[],
+    readonly position?: undefined
+  }
+  | {
+    readonly position: number,
+    readonly isNested?: boolean,
+    readonly references?: undefined
+  }
 
 /** A value of the request that contains no references; strings are unescaped. */
 export type Literal = Given & { readonly kind: 'literal' }

@@ -5,6 +5,7 @@
 import { isNested, writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { Path, PlanContext } from './context.ts'
 import {
+  givenOf,
   hasReference,
   placeholderOf,
   readNumber,
@@ -12,8 +13,8 @@ import {
   replaceStrings,
   splitDocument
 } from './document.ts'
-import type { Cell, Reference, RowGroup, StoredJson } from './nodes.ts'
-import { isValue } from './reference.ts'
+import type { Cell, Given, Reference, RowGroup, StoredJson } from './nodes.ts'
+import { isValue, refersToOperation } from './reference.ts'
 
 /** Maximum number of rows whose values are written one by one. */
 export const MAX_CELL_ROWS = 16
@@ -76,6 +77,14 @@ function planObjects (
   return { objects: replaced, references, inBulk }
 }
 
+export type StoredObjects = Pick<StoredJson, 'objects' | 'references'>
+
+/** The rows as a value; undefined: they refer to operations. */
+export function readRows ({ objects, references }: StoredObjects): Given | undefined {
+  if (refersToOperation({ references })) return undefined
+  return objects === undefined ? references[0]?.parameter : givenOf(objects, references)
+}
+
 /** The values of each row by column; undefined: a statement takes the rows together. */
 export type Cells = ReadonlyArray<ReadonlyMap<string, Cell>>
 
@@ -105,7 +114,7 @@ function readCell (value: Json, references: readonly Reference[]): Cell {
  * scalars, which every type can store.
  */
 export function findReferences (
-  { objects = [], references }: StoredJson,
+  { objects = [], references }: StoredObjects,
   column: string
 ): readonly Reference[] | undefined {
   let found: Reference[] | undefined

@@ -20,7 +20,7 @@ export interface RowMember {
 export type RowMembers = readonly RowMember[]
 
 /** What the statements of a batch take of rows, by the position of the rows among its values. */
-export type MembersByPosition = ReadonlyMap<number, readonly RowMembers[]>
+export type MembersByPosition = ReadonlyMap<number | undefined, readonly RowMembers[]>
 
 /** Called for a member that does not fit its type. */
 export type ReportMember = (member: RowMember, issue: WriteIssue) => void

@@ -21,6 +21,7 @@ import {
 } from '../../fragment/fragment.ts'
 import { toPath } from '../../plan/name.ts'
 import type { Cell, BulkUpdateGroup, BulkUpdateNode, RowField } from '../../plan/nodes.ts'
+import { refersToOperation } from '../../plan/reference.ts'
 import { fieldName, readCells, type Cells } from '../../plan/stored-values.ts'
 import type { Check } from '../statement/checks.ts'
 import { raise, raiseIssue, raiseNumber } from '../statement/raised-error.ts'
@@ -96,7 +97,7 @@ function buildRows (
   const conditions = values.explain ? [] : checkKeys(group, cells, node)
   const written = cells === undefined ? writeRows(group, values) : undefined
   const source = written !== undefined
-    ? buildManyRows(group, written, values)
+    ? buildManyRows(group, written.json, values)
     : sql`(values ${
       join(buildCells(group, cells as Cells, values), COMMA)
     }) as x (${rowColumns(group)})`
@@ -138,20 +139,20 @@ function buildCells (
  * are references, or if a type has no name here.
  */
 function buildManyRows (
-  { fields }: BulkUpdateGroup,
-  { document }: WrittenRows,
+  { fields, rows }: BulkUpdateGroup,
+  json: Fragment,
   values: TypedValues
 ): Fragment | undefined {
   const types = fields.map(field => ({
     name: field.name,
     type: values.fieldType({ path: toPath(field.column), as: readAs(field) })
   }))
-  if (document.references.length > 0 || types.some(({ type }) => type === undefined)) {
+  if (refersToOperation(rows) || types.some(({ type }) => type === undefined)) {
     return undefined
   }
   const columns = types.map(({ name, type }) => sql`${identifier(name)} ${type as Fragment}`)
   const position = sql`${POSITION_NAME} pg_catalog.int4`
-  return buildRecordset(parameter(document.pieces[0] as string), [position, ...columns])
+  return buildRecordset(json, [position, ...columns])
 }
 
 interface UpdateParts {
@@ -200,7 +201,7 @@ function buildBulkUpdateRows (
 ): Fragment {
   const { boxed } = written
   const rows = values.converter.buildFieldRows({
-    json: values.buildRows(written),
+    json: sql`${written.json}::pg_catalog.json`,
     fields: [
       [fieldName(0), sql`null::pg_catalog.int4`],
       ...fields.map(field =>
@@ -219,7 +220,7 @@ function writeRows (
   { fields, rows, positions }: BulkUpdateGroup,
   values: TypedValues
 ): WrittenRows {
-  return values.writeRows(rows, fields.map(toWritten), positions)
+  return values.buildRows(rows, fields.map(toWritten), positions)
 }
 
 function toWritten (field: RowField): WrittenField {

@@ -17,7 +17,6 @@ import type {
   Join,
   UpdateNode
 } from '../../plan/nodes.ts'
-import type { Parameter } from '../../plan/parameter.ts'
 import { sourceOf } from '../../plan/source.ts'
 import { raise } from '../statement/raised-error.ts'
 import { tableName } from '../statement/table.ts'
@@ -98,7 +97,7 @@ function buildSourceRows (
 
 /** Builds the rows of a parameter as JSON. Each value is written in the type that it meets. */
 function buildRowsJson (
-  { fields, document: { references: [reference] } }: Pick<RowsSource, 'fields' | 'document'>,
+  { fields, document }: Pick<RowsSource, 'fields' | 'document'>,
   values: TypedValues
 ): Fragment {
   const written = fields.map(({ name, path, type }): WrittenField => {
@@ -110,7 +109,7 @@ function buildRowsJson (
       ? { name, column, as, stored: true }
       : { name, column, as, stored: true, type: typeOfCast(resultType) }
   })
-  return values.buildParameterRows(reference?.parameter as Parameter, written)
+  return sql`${values.buildRows(document, written).json}::pg_catalog.json`
 }
 
 type Target = Pick<UpdateNode | DeleteNode, 'table' | 'join' | 'where'>

@@ -3,13 +3,11 @@
  * those before it are known.
  */
 import { writeJson, type Json, type JsonObject } from '../../json/parse.ts'
-import { replaceNumbers } from '../../plan/document.ts'
 import type { PlanNode, Reference, TableName } from '../../plan/nodes.ts'
 import type { Plan } from '../../plan/plan.ts'
 import { isList } from '../../plan/reference.ts'
 import type { Input, SeparatePlan, SeparateStatement, Sending } from '../../plan/separate.ts'
-import { copyElement } from '../../values/write.ts'
-import { jsonOf, ReadValue, type Values } from './slot.ts'
+import { copyElements, fillIn, jsonOf, ReadValue, type Values } from './slot.ts'
 import {
   fillStatement,
   type CompiledStatement,
@@ -112,11 +110,8 @@ export class SeparateBatch {
           ? new ReadValue(isList(input) ? copyElements(read(input)) : read(input))
           : this.#parts.values[input.parameter.position] as Json
       default:
-        return replaceNumbers(input.value, number => {
-          const reference = input.references[number] as Reference
-          const value = jsonOf(this.#readInput(reference, read))
-          return isList(reference) ? copyElements(value) : copyElement(value)
-        })
+        return fillIn(input.value, input.references, reference =>
+          jsonOf(this.#readInput(reference, read)))
     }
   }
 
@@ -142,11 +137,6 @@ export class SeparateBatch {
     const { columns = [], inputs } = sending
     return [this.#fillWith(sending, [...columns, ...inputs].map(() => null))]
   }
-}
-
-/** Copies a list whose items are elements of an array; see copyElement. */
-function copyElements (value: Json): Json {
-  return Array.isArray(value) ? (value as readonly Json[]).map(copyElement) : value
 }
 
 /** The text by which two keys are the same. */

@@ -8,7 +8,10 @@ import type { Failure } from '../../errors/catalogue.ts'
 import { fromDatabase } from '../../errors/postgres.ts'
 import { SqlState } from '../../errors/sqlstates.ts'
 import { isNested, textOf, writeJson, type Json, type JsonObject } from '../../json/parse.ts'
-import type { Given, ValuePath } from '../../plan/nodes.ts'
+import { replaceNumbers } from '../../plan/document.ts'
+import type { Given, Reference, ValuePath } from '../../plan/nodes.ts'
+import type { Parameter } from '../../plan/parameter.ts'
+import { isList } from '../../plan/reference.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import {
   findWritten,
@@ -18,7 +21,8 @@ import {
   type WrittenRows
 } from '../../values/rows.ts'
 import type { WriteIssue } from '../../values/issue.ts'
-import { isIssue, write } from '../../values/write.ts'
+import { copyElement, isIssue, write } from '../../values/write.ts'
+import { writeMixed } from '../../values/write-mixed.ts'
 
 /** The place of a value in its operation. */
 export interface SlotPlace {
@@ -65,7 +69,30 @@ export class ReadValue {
 export type Values = ReadonlyArray<Json | ReadValue>
 
 function valueOf (given: Given, values: Values): Json {
-  return given.position === undefined ? given.value : valueAt(values, given.position)
+  if (given.position !== undefined) return valueAt(values, given.position)
+  const { value, references } = given
+  return references === undefined
+    ? value
+    : fillIn(value, references, ({ parameter }) =>
+      valueAt(values, (parameter as Parameter).position))
+}
+
+/** Returns JSON with the values for which its strings stand; see readNumber. */
+export function fillIn (
+  json: Json,
+  references: readonly Reference[],
+  read: (reference: Reference) => Json
+): Json {
+  return replaceNumbers(json, number => {
+    const reference = references[number] as Reference
+    const value = read(reference)
+    return isList(reference) ? copyElements(value) : copyElement(value)
+  })
+}
+
+/** Copies a list whose items are elements of an array; see copyElement. */
+export function copyElements (value: Json): Json {
+  return Array.isArray(value) ? (value as readonly Json[]).map(copyElement) : value
 }
 
 function valueAt (values: Values, position: number): Json {
@@ -217,74 +244,50 @@ export function listSlot (given: Given): Fragment {
 
 /** A value of the request itself needs no slot. */
 function plain (given: Given, write: (value: Json) => string | null): Fragment {
-  return given.position === undefined
+  return given.position === undefined && given.references === undefined
     ? parameter(write(given.value))
     : written(values => write(valueOf(given, values)))
 }
 
-/** A value inside a document. */
-export interface DocumentValue {
-  readonly given: Given
-  /** Writes it for the document, which by default contains the value itself. */
-  readonly write?: ((value: Json, refused: RefusedHere[]) => Json) | undefined
-}
-
-/** Text of JSON, with values in it. */
-export type DocumentText = ReadonlyArray<string | DocumentValue>
-
-/** A parameter with JSON. */
-export function documentSlot (text: DocumentText): Fragment {
-  return writeTexts([text], ([json]) => json as string)
-}
-
-/** A parameter with an array of texts. */
-export function documentsSlot (texts: readonly DocumentText[]): Fragment {
-  return writeTexts(texts, arrayText)
-}
-
-/** Texts without values are written once, and need no slot. */
-function writeTexts (
-  texts: readonly DocumentText[],
-  join: (texts: readonly string[]) => string
+/** A parameter with a value inside of JSON, as JSON that PostgreSQL reads in the type. */
+export function memberSlot (
+  given: Parameter,
+  type: Type,
+  { path, ...place }: SlotPlace & { readonly path: WriteIssue['path'] }
 ): Fragment {
-  const write = (values: Values, refused: RefusedHere[]): string =>
-    join(texts.map(text => joinText(text, values, refused)))
-  return texts.flat().every(isText) ? parameter(write([], [])) : written(write)
+  return written((values, refused) => writeJson(writeMixed(valueOf(given, values), type, {
+    // A list may be a dimension of an array, so its elements are written one by one.
+    refers: part => given.isList && Array.isArray(part),
+    meet: () => undefined,
+    report: issue => refused.push({ ...place, issue })
+  }, path)))
 }
 
-function isText (part: DocumentText[number]): part is string {
-  return typeof part === 'string'
-}
-
-function joinText (text: DocumentText, values: Values, refused: RefusedHere[]): string {
-  return text.map(part => {
-    if (isText(part)) return part
-    const value = valueOf(part.given, values)
-    return writeJson(part.write === undefined ? value : part.write(value, refused))
-  }).join('')
-}
-
-/** The rows of a parameter. */
+/** Rows of the request or of a parameter. */
 export interface RowsSlot extends ValueSlot {
-  readonly position: number
+  readonly position: number | undefined
   readonly members: RowMembers
 }
 
 /**
- * A parameter with the rows of a parameter of a named batch as JSON. Those of an upload were
- * written while they arrived; the statement fails with `serialization_failure` if that was in other
- * types.
+ * A parameter with rows as JSON. Those of an upload were written while they arrived; the statement
+ * fails with `serialization_failure` if that was in other types. `positions`: those of the rows in
+ * `values`, by default in their order.
  */
-export function rowsSlot (position: number, members: RowMembers): Fragment {
+export function rowsSlot (
+  given: Given,
+  members: RowMembers,
+  positions?: readonly number[]
+): Fragment {
   const written: RowsSlot = {
-    position,
+    position: given.position,
     members,
     write (values, refused) {
-      const list = valueAt(values, position) as readonly JsonObject[]
+      const list = valueOf(given, values) as readonly JsonObject[]
       const texts = writtenRows(list)
       if (texts !== undefined) return findText(texts, members)
       return writeJson(list.map((row, i) => writeRow(row, members, ({ column }, issue) =>
-        refused.push({ column, row: i, issue }))))
+        refused.push({ column, row: positions === undefined ? i : positions[i], issue }))))
     }
   }
   return parameter(written)

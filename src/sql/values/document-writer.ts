@@ -11,7 +11,6 @@ import type { WriteIssue } from '../../values/issue.ts'
 import { writeMember } from '../../values/write.ts'
 import { writeMixed } from '../../values/write-mixed.ts'
 import type { Form } from '../statement/shared-results.ts'
-import type { DocumentValue } from '../statement/slot.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 import type { ReferencePlace, TypedReferences } from './typed-references.ts'
 import { isJsonType } from './value-type.ts'
@@ -88,28 +87,6 @@ export class DocumentWriter {
       : this.#typed.jsonOf(reference, type, place)
   }
 
-  /** Returns a function that writes a value of the batch for the document. */
-  writerOf (number: number): DocumentValue['write'] {
-    const reader = this.#readers.get(number)
-    // Rows with boxed values have no values of the batch: these are written as expressions.
-    if (typeof reader !== 'object') return undefined
-    const { type, place: { path = [], ...place }, isFirst = false } = reader
-    const isDimension = isList(this.#references[number] as Reference)
-    if (isFirst) {
-      return (value, refused) => {
-        if (!hasDimension(value, isDimension)) return value
-        refused.push({ ...place, issue: { problem: 'dimension', path, type } })
-        return null
-      }
-    }
-    // A list may be a dimension of an array, so its elements are written one by one.
-    return (value, refused) => writeMixed(value, type, {
-      refers: part => isDimension && Array.isArray(part),
-      meet: () => undefined,
-      report: issue => refused.push({ ...place, issue })
-    }, path)
-  }
-
   /** The form in which a reference is shared as it stands in the document; undefined: in none. */
   formOf (reference: Reference, number: number): Form | undefined {
     const reader = this.#readers.get(number)
@@ -124,13 +101,4 @@ export class DocumentWriter {
       ? `${reader.type.oid} ${reader.isFirst === true}`
       : `${reader}`
   }
-}
-
-/**
- * Whether PostgreSQL takes an array for a dimension: `value` itself, the first element of an array
- * of JSON; or with `isDimension`, the first element of the list `value`, also if the list is empty.
- */
-function hasDimension (value: Json, isDimension: boolean): boolean {
-  return Array.isArray(value) &&
-    (!isDimension || value.length === 0 || Array.isArray(value[0]))
 }

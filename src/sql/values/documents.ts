@@ -6,11 +6,11 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import { readWhole } from '../../plan/document.ts'
+import { readGiven, readWhole } from '../../plan/document.ts'
 import type { JsonDocument, Reference } from '../../plan/nodes.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import { keyIn, type SharedResult } from '../statement/shared-results.ts'
-import { documentSlot, documentsSlot, type DocumentText } from '../statement/slot.ts'
+import { plainSlot } from '../statement/slot.ts'
 import type { DocumentWriter } from './document-writer.ts'
 import type { References } from './references.ts'
 
@@ -27,63 +27,32 @@ const MAX_CONCATENATED = 8
 const OTHERS = -1
 
 /**
- * Builds JSON, in which PostgreSQL replaces the references with their values. Values of the batch
- * are written before it is sent. `writer`: what wrote the document; by default each reference is
- * read as JSON.
+ * Builds JSON, in which PostgreSQL replaces the references with their values. `writer`: what wrote
+ * the document; by default each reference is read as JSON.
  */
 export function buildDocument (
   document: JsonDocument,
   references: References,
   writer?: DocumentWriter
 ): Fragment {
+  const { pieces, references: used } = document
+  if (used.length === 0) return sql`${parameter(pieces[0] as string)}::pg_catalog.json`
+  const given = writer === undefined ? readGiven(document) : undefined
+  if (given !== undefined) return sql`${plainSlot(given, 'json')}::pg_catalog.json`
   const build = (reference: Reference, number: number): Fragment =>
     writer?.build(reference, number) ?? references.jsonOf(reference)
   const whole = readWhole(document)
   if (whole !== undefined) return build(whole, 0)
-  const { pieces, used } = joinValues(document, writer)
-  if (used.length === 0) return sql`${documentSlot(pieces[0] as DocumentText)}::pg_catalog.json`
   return used.length <= MAX_CONCATENATED
-    ? concatenate(pieces, used.map(([reference, number]) => build(reference, number)))
-    : joinPieces(pieces, used, { references, build, writer })
-}
-
-/** A reference to an operation, and its number in the document. */
-type Numbered = readonly [reference: Reference, number: number]
-
-interface JoinedDocument {
-  /** One more than there are references to operations. */
-  readonly pieces: readonly DocumentText[]
-  readonly used: readonly Numbered[]
-}
-
-/** Joins the pieces around each value of the batch. */
-function joinValues (
-  { pieces, references }: JsonDocument,
-  writer: DocumentWriter | undefined
-): JoinedDocument {
-  const used: Numbered[] = []
-  const [start = '', ...more] = pieces
-  const joined: Array<Array<DocumentText[number]>> = [[start]]
-  for (const [i, piece] of more.entries()) {
-    const reference = references[i] as Reference
-    const { parameter } = reference
-    if (parameter === undefined) {
-      used.push([reference, i])
-      joined.push([])
-    } else {
-      const value = { given: parameter, write: writer?.writerOf(i) }
-      joined.at(-1)?.push(value)
-    }
-    joined.at(-1)?.push(piece)
-  }
-  return { used, pieces: joined }
+    ? concatenate(pieces, used.map(build))
+    : joinPieces(document, { references, build, writer })
 }
 
 /** Concatenates the pieces of a document and the values of its references, which are json. */
-function concatenate (pieces: readonly DocumentText[], values: readonly Fragment[]): Fragment {
+function concatenate (pieces: readonly string[], values: readonly Fragment[]): Fragment {
   const parts = pieces.flatMap((piece, i) => {
     const value = values[i]
-    const text = sql`${documentSlot(piece)}::pg_catalog.text`
+    const text = sql`${parameter(piece)}::pg_catalog.text`
     if (value === undefined) return [text]
     // PostgreSQL may plan the statement before the row exists.
     return [text, sql`coalesce(${value}::pg_catalog.text, 'null')`]
@@ -103,14 +72,13 @@ interface Builder {
  * references cost as much as literals.
  */
 function joinPieces (
-  pieces: readonly DocumentText[],
-  used: readonly Numbered[],
+  { pieces, references: used }: JsonDocument,
   { references, writer, build }: Builder
 ): Fragment {
   const results = new Map<SharedResult, number>()
   // Lists of one setting are read once.
   const others = new Map<Reference | string, readonly [position: number, value: Fragment]>()
-  const places = used.map(([reference, i]): readonly [number, number, string | null] => {
+  const places = used.map((reference, i): readonly [number, number, string | null] => {
     const form = isElement(reference)
       ? writer === undefined ? 'json' : writer.formOf(reference, i)
       : undefined
@@ -133,14 +101,14 @@ function joinPieces (
     select string_agg(cut.piece || coalesce(
       (case when cut.key is null then found.element else found.element -> cut.key end)::text, ''),
       '' order by cut.position)
-    from unnest(${documentsSlot(pieces)}::text[], ${list(0)}::int[], ${list(1)}::int[],
+    from unnest(${parameter(arrayText(pieces))}::text[], ${list(0)}::int[], ${list(1)}::int[],
       ${list(2)}::text[]) with ordinality as cut (piece, result, row, key, position)
     left join shared as found on found.result = cut.result and found.row = cut.row)::json`
 }
 
 /** Whether a reference reads one element of what an operation shares. */
-function isElement ({ otherwise, row }: Reference): boolean {
-  return otherwise === undefined && row !== '*'
+function isElement ({ otherwise, row, parameter }: Reference): boolean {
+  return otherwise === undefined && row !== '*' && parameter === undefined
 }
 
 /** All elements of shared results, and the values of the other references. */

@@ -10,10 +10,9 @@ import {
   type Fragment
 } from '../../fragment/fragment.ts'
 import type { Reference, RowGroup } from '../../plan/nodes.ts'
-import type { Parameter } from '../../plan/parameter.ts'
 import { findReferences } from '../../plan/stored-values.ts'
 import { buildRecordset } from './typed-json.ts'
-import type { TypedValues, WrittenField, WrittenRows } from './typed-values.ts'
+import type { TypedValues, WrittenField } from './typed-values.ts'
 import { nameWritten } from './value-type.ts'
 
 const COMMA = sql`, `
@@ -106,9 +105,8 @@ export function countTo (rows: number): Fragment {
 function buildJson (group: RowGroup, values: TypedValues): StoredRows {
   const { columns, positions, rows } = group
   const fields = toFields(columns)
-  const written = values.writeRows(rows, fields, positions)
-  const { boxed } = written
-  const json = buildRows(group, written, values)
+  const written = values.buildRows(rows, fields, rows.objects && positions)
+  const { json, boxed } = written
   const types = columns.map(column => boxed.has(column)
     ? sql`pg_catalog.json`
     : nameWritten(values.typeOf(column)))
@@ -130,15 +128,4 @@ function buildJson (group: RowGroup, values: TypedValues): StoredRows {
 
 function toFields (columns: readonly string[]): readonly WrittenField[] {
   return columns.map(column => ({ name: column, column, as: 'value', stored: true }))
-}
-
-/** Builds the rows of a group as JSON. */
-function buildRows (
-  { columns, rows: { objects, references: [of] } }: RowGroup,
-  written: WrittenRows,
-  values: TypedValues
-): Fragment {
-  return objects === undefined
-    ? values.buildParameterRows(of?.parameter as Parameter, toFields(columns))
-    : values.buildRows(written)
 }

@@ -5,12 +5,13 @@
 import { baseOf, nameOf, type Type } from '../../catalogue/type.ts'
 import { parameter, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { Reference } from '../../plan/nodes.ts'
-import { isValue } from '../../plan/reference.ts'
+import { isList, isValue } from '../../plan/reference.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import { raiseIssue, type ValueIssue } from '../statement/raised-error.ts'
 import type { Form } from '../statement/shared-results.ts'
 import {
   listJsonSlot,
+  memberSlot,
   operandSlot,
   plainSlot,
   type SlotPlace
@@ -75,9 +76,12 @@ export class TypedReferences {
   jsonOf (reference: Reference, type: Type, place: ReferencePlace): Fragment {
     const { parameter: of } = reference
     if (of !== undefined) {
-      // A stored parameter is written in its document instead; see buildDocument.
-      const text = operandSlot(of, withoutLimits(type), place)
-      return sql`pg_catalog.to_json(${text}::pg_catalog.text)`
+      const { path } = place
+      return path === undefined
+        ? sql`pg_catalog.to_json(${
+          operandSlot(of, withoutLimits(type), place)
+        }::pg_catalog.text)`
+        : sql`${memberSlot(of, type, { ...place, path })}::pg_catalog.json`
     }
     if (reference.row === '*') return this.#listFor(reference, type, place)
     return buildFirst(reference, one => {
@@ -117,12 +121,12 @@ export class TypedReferences {
    * takes a JSON array there for a dimension, and drops an empty one.
    */
   firstElementOf (reference: Reference, type: Type, place: ReferencePlace): Fragment {
-    if (reference.row === '*') {
+    if (isList(reference)) {
       const first = sql`coalesce(${KIND_OF_FIRST}, 'array')`
       return this.#refuseArray(this.#references.jsonOf(reference), first, { type, place })
     }
     return buildFirst(reference, one => {
-      const json = this.#references.readJson(one)
+      const json = this.#references.jsonOf(one)
       const source = isValue(one) ? this.#references.sourceOf(one)?.type : undefined
       return !isValue(one) || (source !== undefined && isScalarType(source))
         ? json

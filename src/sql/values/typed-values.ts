@@ -28,7 +28,7 @@ import type {
   TableName
 } from '../../plan/nodes.ts'
 import { refersToOperation } from '../../plan/reference.ts'
-import { findReferences } from '../../plan/stored-values.ts'
+import { findReferences, readRows } from '../../plan/stored-values.ts'
 import { isPlain } from '../../values/write.ts'
 import { raiseIssue, type ValueIssue } from '../statement/raised-error.ts'
 import { nullRow } from '../statement/table.ts'
@@ -98,8 +98,7 @@ interface ReadPlace extends StoredPlace, ReferenceOptions {}
 
 /** Rows as JSON, with their values in the types of their columns. */
 export interface WrittenRows {
-  readonly document: JsonDocument
-  readonly writer: DocumentWriter
+  readonly json: Fragment
   /** The names of the fields whose values are boxed; see Form. */
   readonly boxed: ReadonlySet<string>
 }
@@ -251,16 +250,35 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
       : { array: sql`${array}::${name}[]` }
   }
 
-  /** Writes rows in the types of their columns. `positions`: those in `values`. */
-  writeRows (
-    rows: StoredJson,
+  /**
+   * Builds rows as JSON, with their values in the types of their columns. `positions`: those in
+   * `values`, by default in their order.
+   */
+  buildRows (
+    rows: Pick<StoredJson, 'objects' | 'references'>,
     fields: readonly WrittenField[],
-    positions: readonly number[]
+    positions?: readonly number[]
   ): WrittenRows {
-    const { objects = [], references } = rows
+    const given = readRows(rows)
+    if (given === undefined) return this.#buildReferringRows(rows, fields, positions)
+    const members = fields.flatMap(field => {
+      const { name, column } = field
+      const type = this.#typeOfField(field)
+      return type === undefined ? [] : [{ name, column, type }]
+    })
+    return { json: rowsSlot(given, members, positions), boxed: new Set() }
+  }
+
+  /** Builds rows with references to operations. */
+  #buildReferringRows (
+    rows: Pick<StoredJson, 'objects' | 'references'>,
+    fields: readonly WrittenField[],
+    positions: readonly number[] | undefined
+  ): WrittenRows {
+    const { references } = rows
     const writer = new DocumentWriter(references, this.#typed, this.needs)
     const boxed = new Set<string>()
-    let written: Array<Record<string, Json>> | undefined
+    const objects = (rows.objects as readonly JsonObject[]).map(object => ({ ...object }))
     for (const field of fields) {
       const { name, column } = field
       const type = this.#typeOfField(field)
@@ -269,39 +287,20 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
       const isBoxed = isJsonType(baseOf(type)) &&
         found?.some(reference => this.#typed.needsBox(reference)) === true
       if (isBoxed) boxed.add(name)
-      for (let i = 0; i < objects.length; i++) {
-        const value = objects[i]?.[name] as Json
-        const other = isBoxed
+      for (const [i, object] of objects.entries()) {
+        const value = object[name] as Json
+        object[name] = isBoxed
           ? writer.writeBoxed(value)
-          : writer.write(value, type, { column, row: positions[i] })
-        if (other === value) continue
-        written ??= objects.map(object => ({ ...object }));
-        (written[i] as Record<string, Json>)[name] = other
+          : writer.write(value, type, { column, row: positions?.[i] })
       }
     }
-    return { document: splitDocument(writeJson(written ?? objects), references), writer, boxed }
-  }
-
-  /** Builds the JSON of rows. */
-  buildRows ({ document, writer }: WrittenRows): Fragment {
-    return buildDocument(document, this.#references, writer)
-  }
-
-  /**
-   * Builds the rows of a parameter as JSON, whose members are written in the types of the columns.
-   */
-  buildParameterRows ({ position }: Parameter, fields: readonly WrittenField[]): Fragment {
-    const members = fields.flatMap(field => {
-      const { name, column, type: own } = field
-      const type = own ?? this.#typeOfField(field)
-      return type === undefined ? [] : [{ name, column, type }]
-    })
-    return sql`${rowsSlot(position, members)}::pg_catalog.json`
+    const document = splitDocument(writeJson(objects), references)
+    return { json: buildDocument(document, this.#references, writer), boxed }
   }
 
   /** The type in which a field is written. */
-  #typeOfField ({ column, as, stored }: WrittenField): Type | undefined {
-    return as === 'text' ? undefined : this.writtenType(column, { as, stored })
+  #typeOfField ({ column, as, stored, type }: WrittenField): Type | undefined {
+    return type ?? (as === 'text' ? undefined : this.writtenType(column, { as, stored }))
   }
 
   /**

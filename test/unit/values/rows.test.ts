@@ -21,7 +21,7 @@ const uploaded = [listOfRows([{ members: membersOf({ a: [NUMERIC, -1] }), text: 
 }])]
 
 function slotOf (members: RowMembers): RowsSlot {
-  const { parameters: [slot] } = renderSlots(rowsSlot(0, members))
+  const { parameters: [slot] } = renderSlots(rowsSlot({ position: 0 }, members))
   if (!isRowsSlot(slot)) throw new Error('no slot')
   return slot
 }
