@@ -19,16 +19,15 @@ import {
   whereAll,
   type Fragment
 } from '../../fragment/fragment.ts'
-import { toPath } from '../../plan/name.ts'
 import type { Cell, BulkUpdateGroup, BulkUpdateNode, RowField } from '../../plan/nodes.ts'
-import { refersToOperation } from '../../plan/reference.ts'
 import { fieldName, readCells, type Cells } from '../../plan/stored-values.ts'
 import type { Check } from '../statement/checks.ts'
 import { raise, raiseIssue, raiseNumber } from '../statement/raised-error.ts'
 import { tableName, unusedName } from '../statement/table.ts'
 import { buildSkipped, checksWhen } from '../statement/when.ts'
-import { buildRecordset, expectFewRows, type TypedAs } from '../values/typed-json.ts'
-import type { TypedValues, WrittenField, WrittenRows } from '../values/typed-values.ts'
+import { typeOfCast } from '../values/sources.ts'
+import { expectFewRows, type TypedAs } from '../values/typed-json.ts'
+import type { TypedValues, WrittenField } from '../values/typed-values.ts'
 import { applyModifier, buildAssignment } from './assignment.ts'
 import { buildConditions, IS_NOT_NULL, IS_NULL } from './filter.ts'
 import type { BuiltOperation } from './output.ts'
@@ -93,27 +92,27 @@ function buildRows (
   group: BulkUpdateGroup,
   values: TypedValues
 ): Fragment {
-  const cells = readCells(group.rows)
+  const { fields, positions, rows } = group
+  const cells = readCells(rows)
   const conditions = values.explain ? [] : checkKeys(group, cells, node)
-  const written = cells === undefined ? writeRows(group, values) : undefined
-  const source = written !== undefined
-    ? buildManyRows(group, written.json, values)
-    : sql`(values ${
-      join(buildCells(group, cells as Cells, values), COMMA)
-    }) as x (${rowColumns(group)})`
-  if (source === undefined) {
-    return buildBulkUpdateRows(group, written as WrittenRows, { values, conditions })
-  }
+  const { from, stored: [, ...stored] } = cells === undefined
+    ? values.buildRows(rows, [POSITION, ...fields.map(toWritten)], positions)
+    : {
+        from: sql`(values ${join(buildCells(group, cells, values), COMMA)}) as x (${
+          rowColumns(group)
+        })`,
+        stored: [rowPosition, ...fields.map(readField)]
+      }
   // The CASE gives a value the collation of its column, which the CTE keeps. The branch with the
   // column is never computed.
-  const columns = group.fields.map(({ name, column, modifier }) => {
-    const value = sql`x.${identifier(name)}`
-    return modifier !== undefined || cells?.length === 1
+  const columns = fields.map(({ name, column, modifier }, i) => {
+    const value = stored[i] as Fragment
+    return sql`${modifier !== undefined || cells?.length === 1
       ? value
       : sql`case when false then (null::${tableName(values.table)}).${identifier(column)}
-          else ${value} end as ${identifier(name)}`
+          else ${value} end`} as ${identifier(name)}`
   })
-  return sql`select ${join([rowPosition, ...columns], COMMA)} from ${source}${
+  return sql`select ${join([rowPosition, ...columns], COMMA)} from ${from}${
     whereAll(conditions)
   }${cells === undefined ? expectFewRows : empty}`
 }
@@ -132,27 +131,6 @@ function buildCells (
     })
     return sql`(${join([integer(positions[i] as number), ...built], COMMA)})`
   })
-}
-
-/**
- * Builds the rows from JSON, of which the first field is the position. Returns undefined if there
- * are references, or if a type has no name here.
- */
-function buildManyRows (
-  { fields, rows }: BulkUpdateGroup,
-  json: Fragment,
-  values: TypedValues
-): Fragment | undefined {
-  const types = fields.map(field => ({
-    name: field.name,
-    type: values.fieldType({ path: toPath(field.column), as: readAs(field) })
-  }))
-  if (refersToOperation(rows) || types.some(({ type }) => type === undefined)) {
-    return undefined
-  }
-  const columns = types.map(({ name, type }) => sql`${identifier(name)} ${type as Fragment}`)
-  const position = sql`${POSITION_NAME} pg_catalog.int4`
-  return buildRecordset(json, [position, ...columns])
 }
 
 interface UpdateParts {
@@ -193,34 +171,12 @@ function readField ({ name }: RowField): Fragment {
   return sql`x.${identifier(name)}`
 }
 
-/** Builds the query of the rows of a group, with the types of its fields. */
-function buildBulkUpdateRows (
-  { fields }: BulkUpdateGroup,
-  written: WrittenRows,
-  { values, conditions }: Pick<UpdateParts, 'values' | 'conditions'>
-): Fragment {
-  const { boxed } = written
-  const rows = values.converter.buildFieldRows({
-    json: sql`${written.json}::pg_catalog.json`,
-    fields: [
-      [fieldName(0), sql`null::pg_catalog.int4`],
-      ...fields.map(field =>
-        [field.name, values.exampleOf(toWritten(field), written)] as const)
-    ],
-    conditions
-  })
-  if (boxed.size === 0) return rows
-  const columns = fields.map(field => boxed.has(field.name)
-    ? sql`${values.unbox(readField(field), field.column)} as ${identifier(field.name)}`
-    : readField(field))
-  return sql`select ${join([rowPosition, ...columns], COMMA)} from (${rows}) as x`
-}
-
-function writeRows (
-  { fields, rows, positions }: BulkUpdateGroup,
-  values: TypedValues
-): WrittenRows {
-  return values.buildRows(rows, fields.map(toWritten), positions)
+const POSITION: WrittenField = {
+  name: fieldName(0),
+  column: fieldName(0),
+  as: 'value',
+  stored: true,
+  type: typeOfCast('int')
 }
 
 function toWritten (field: RowField): WrittenField {

@@ -23,7 +23,7 @@ import { tableName } from '../statement/table.ts'
 import type { FindColumns, TableColumns } from '../values/column-types.ts'
 import { SOURCE_ROW, columnValue, typeOfOutput, type RowColumns } from '../values/column.ts'
 import { typeOfCast } from '../values/sources.ts'
-import { buildRecordset, expectFewRows, typeExample } from '../values/typed-json.ts'
+import { expectFewRows } from '../values/typed-json.ts'
 import type { TypedValues, WrittenField } from '../values/typed-values.ts'
 import { buildWhere } from './filter.ts'
 import { outputValue } from './output.ts'
@@ -74,42 +74,18 @@ function buildRowsQuery (source: RowsSource, values: TypedValues): Fragment {
   }) as r${groups}`
 }
 
-/** Builds the query of the rows of a parameter. */
-function buildSourceRows (
-  { fields, document }: RowsSource,
-  values: TypedValues
-): Fragment {
-  const types = fields.map(({ type }) =>
-    typeof type === 'string' ? typeOfCast(type).sql : values.fieldType(type)
-  )
-  if (types.every(type => type !== undefined)) {
-    const columns = fields.map(({ name }, i) => sql`${identifier(name)} ${types[i] as Fragment}`)
-    const json = buildRowsJson({ fields, document }, values)
-    return sql`select * from ${buildRecordset(json, columns)}${expectFewRows}`
-  }
-  return values.converter.buildFieldRows({
-    json: buildRowsJson({ fields, document }, values),
-    fields: fields.map(({ name, type }) => [name, typeof type === 'string'
-      ? sql`null::${typeOfCast(type).sql}`
-      : typeExample(type.path, values.table, type)])
-  })
-}
-
-/** Builds the rows of a parameter as JSON. Each value is written in the type that it meets. */
-function buildRowsJson (
-  { fields, document }: Pick<RowsSource, 'fields' | 'document'>,
-  values: TypedValues
-): Fragment {
+/** Builds the query of the rows of a parameter. Each value is written in the type that it meets. */
+function buildSourceRows ({ fields, document }: RowsSource, values: TypedValues): Fragment {
   const written = fields.map(({ name, path, type }): WrittenField => {
     if (typeof type === 'string') {
       return { name, column: path.column, as: 'value', stored: true, type: typeOfCast(type) }
     }
     const { path: { column, resultType }, as } = type
-    return resultType === 'column'
-      ? { name, column, as, stored: true }
-      : { name, column, as, stored: true, type: typeOfCast(resultType) }
+    const field = { name, column, as, stored: true } as const
+    if (resultType === 'column') return field
+    return { ...field, type: typeOfCast(resultType === 'json' ? 'jsonb' : 'text') }
   })
-  return sql`${values.buildRows(document, written).json}::pg_catalog.json`
+  return sql`select * from ${values.buildRows(document, written).from}${expectFewRows}`
 }
 
 type Target = Pick<UpdateNode | DeleteNode, 'table' | 'join' | 'where'>

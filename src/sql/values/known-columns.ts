@@ -3,14 +3,13 @@
  * it depends.
  */
 import type { Type } from '../../catalogue/type.ts'
-import { sql, type Fragment } from '../../fragment/fragment.ts'
 import type { ColumnPath } from '../../plan/nodes.ts'
 import { differenceType, factorType } from '../../values/write.ts'
 import type { Column, TableColumns } from './column-types.ts'
 import { SYSTEM_COLUMNS } from './column.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 import type { TypedAs, TypedPath } from './typed-json.ts'
-import { NUMBER_OIDS, nameWritten, withoutLimits } from './value-type.ts'
+import { withoutLimits } from './value-type.ts'
 
 /** The columns of a function are not known, nor are those of a table that does not exist. */
 export const NO_COLUMNS: TableColumns = new Map()
@@ -74,23 +73,6 @@ export class KnownColumns {
     if (type === undefined) return undefined
     this.needs.addWritten(known as Column, stored)
     return stored ? type : withoutLimits(type)
-  }
-
-  /**
-   * Returns the type in which PostgreSQL reads JSON for a column path, or undefined if it has no
-   * name here.
-   */
-  fieldType (
-    { path: { column, resultType }, as }: {
-      readonly path: ColumnPath
-      readonly as: TypedAs | 'text'
-    }
-  ): Fragment | undefined {
-    if (resultType === 'json') return sql`pg_catalog.jsonb`
-    if (as === 'text' || resultType === 'text') return sql`pg_catalog.text`
-    const type = this.targetType(column, as)
-    if (type === undefined || (as === 'difference' && !NUMBER_OIDS.has(type.oid))) return undefined
-    return nameWritten(type)
   }
 }
 

@@ -11,19 +11,9 @@ import {
 } from '../../fragment/fragment.ts'
 import type { Reference, RowGroup } from '../../plan/nodes.ts'
 import { findReferences } from '../../plan/stored-values.ts'
-import { buildRecordset } from './typed-json.ts'
-import type { TypedValues, WrittenField } from './typed-values.ts'
-import { nameWritten } from './value-type.ts'
+import type { StoredRows, TypedValues, WrittenField } from './typed-values.ts'
 
 const COMMA = sql`, `
-
-/** SQL of the rows to store: their source, and an expression for each column. */
-export interface StoredRows {
-  /** What follows FROM; its rows are `x`. */
-  readonly from: Fragment
-  /** The values of the columns. */
-  readonly stored: readonly Fragment[]
-}
 
 /** `<value> as "column", …` */
 export function nameStored (columns: readonly string[], stored: readonly Fragment[]): Fragment {
@@ -98,34 +88,9 @@ export function countTo (rows: number): Fragment {
   return sql`pg_catalog.generate_series(1, ${parameter(String(rows))}::pg_catalog.int4)`
 }
 
-/**
- * Builds rows from one JSON. If a column has a type without a name here, PostgreSQL takes the types
- * of all from the table.
- */
-function buildJson (group: RowGroup, values: TypedValues): StoredRows {
-  const { columns, positions, rows } = group
-  const fields = toFields(columns)
-  const written = values.buildRows(rows, fields, rows.objects && positions)
-  const { json, boxed } = written
-  const types = columns.map(column => boxed.has(column)
-    ? sql`pg_catalog.json`
-    : nameWritten(values.typeOf(column)))
-  const stored = columns.map(column => {
-    const value = sql`x.${identifier(column)}`
-    return boxed.has(column) ? values.unbox(value, column) : value
-  })
-  if (types.every(type => type !== undefined)) {
-    for (const column of columns) values.addParameterType(column)
-    const typed = columns.map((column, i) => sql`${identifier(column)} ${types[i] as Fragment}`)
-    return { from: buildRecordset(json, typed), stored }
-  }
-  const typed = values.converter.buildFieldRows({
-    json: sql`${json}::pg_catalog.json`,
-    fields: fields.map(field => [field.name, values.exampleOf(field, written)])
-  })
-  return { from: sql`(${typed}) as x`, stored }
-}
-
-function toFields (columns: readonly string[]): readonly WrittenField[] {
-  return columns.map(column => ({ name: column, column, as: 'value', stored: true }))
+/** Builds rows from one JSON. */
+function buildJson ({ columns, positions, rows }: RowGroup, values: TypedValues): StoredRows {
+  const fields = columns.map((column): WrittenField =>
+    ({ name: column, column, as: 'value', stored: true }))
+  return values.buildRows(rows, fields, rows.objects && positions)
 }

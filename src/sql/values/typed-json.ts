@@ -7,7 +7,6 @@ import {
   identifier,
   join,
   sql,
-  whereAll,
   type Fragment
 } from '../../fragment/fragment.ts'
 import type { ColumnPath, TableName } from '../../plan/nodes.ts'
@@ -32,15 +31,6 @@ export interface Conversion {
   readonly as?: TypedAs
   /** The value is read by the modifier of the column's type. */
   readonly byModifier?: boolean | undefined
-}
-
-/** The rows of a JSON array of objects, whose members are fields with types of their own. */
-interface FieldRows {
-  readonly json: Fragment
-  /** Each with a NULL of its type, see typeExample. */
-  readonly fields: ReadonlyArray<readonly [name: string, example: Fragment]>
-  /** Conditions on the row `x`. */
-  readonly conditions?: readonly Fragment[]
 }
 
 export class JsonConverter {
@@ -76,13 +66,19 @@ export class JsonConverter {
     return sql`(select coalesce(array_agg(l.f1), '{}') from (${query}) as l)`
   }
 
-  /** Builds a query of rows with the names and the types of their fields. */
-  buildFieldRows ({ json, fields, conditions = [] }: FieldRows): Fragment {
+  /**
+   * Builds a query of the objects of a JSON array. `fields`: their members, each with a NULL of its
+   * type; see typeExample.
+   */
+  buildFieldRows (
+    json: Fragment,
+    fields: ReadonlyArray<readonly [name: string, example: Fragment]>
+  ): Fragment {
     const row = identifier(unusedName(fields.map(([name]) => name)))
     const examples = fields.map(([name, example]) => sql`${example} as ${identifier(name)}`)
     const example = sql`${row} as value from (select ${join(examples, COMMA)}) as ${row}`
     const records = sql`json_populate_recordset(example.value, ${json})`
-    return sql`select x.* from (${this.#populate(records, example)}) as x${whereAll(conditions)}`
+    return this.#populate(records, example)
   }
 
   #buildRecords (records: Fragment, examples: readonly Fragment[]): Fragment {

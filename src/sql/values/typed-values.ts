@@ -24,11 +24,10 @@ import type {
   List,
   Literal,
   Reference,
-  StoredJson,
   TableName
 } from '../../plan/nodes.ts'
 import { refersToOperation } from '../../plan/reference.ts'
-import { findReferences, readRows } from '../../plan/stored-values.ts'
+import { findReferences, readRows, type StoredObjects } from '../../plan/stored-values.ts'
 import { isPlain } from '../../values/write.ts'
 import { raiseIssue, type ValueIssue } from '../statement/raised-error.ts'
 import { nullRow } from '../statement/table.ts'
@@ -42,6 +41,7 @@ import { typeOfCast } from './sources.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 import {
   JsonConverter,
+  buildRecordset,
   convertJson,
   isJson,
   jsonElements,
@@ -96,8 +96,15 @@ type StoredPlace = Pick<ReferencePlace, 'row' | 'isCompared'>
 
 interface ReadPlace extends StoredPlace, ReferenceOptions {}
 
+/** SQL of rows to store: their source, and an expression for each value. */
+export interface StoredRows {
+  /** What follows FROM; its rows are `x`. */
+  readonly from: Fragment
+  readonly stored: readonly Fragment[]
+}
+
 /** Rows as JSON, with their values in the types of their columns. */
-export interface WrittenRows {
+interface WrittenRows {
   readonly json: Fragment
   /** The names of the fields whose values are boxed; see Form. */
   readonly boxed: ReadonlySet<string>
@@ -143,26 +150,6 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
 
   buildDocument (document: JsonDocument): Fragment {
     return buildDocument(document, this.#references)
-  }
-
-  /** A NULL of the type in which PostgreSQL reads a field of JSON; see typeExample. */
-  exampleOf (
-    { name, column, as, stored }: WrittenField,
-    { boxed }: Pick<WrittenRows, 'boxed'>
-  ): Fragment {
-    if (boxed.has(name)) return sql`null::pg_catalog.json`
-    if (as === 'text') return sql`null::pg_catalog.text`
-    const path = toPath(column)
-    const factor = as === 'factor' ? this.fieldType({ path, as }) : undefined
-    if (factor !== undefined) return sql`null::${factor}`
-    const byModifier = stored && isReadByModifier(this.typeOf(column))
-    return typeExample(path, this.table, { as, byModifier })
-  }
-
-  /** The value of a column that is json and boxed in rows, in the type of the column. */
-  unbox (value: Fragment, column: string): Fragment {
-    const type = baseOf(this.targetType(column) as Type)
-    return sql`(${value} operator(pg_catalog.->) 0)::${type.sql as Fragment}`
   }
 
   /** Builds values that meet columns of another table, whose row gets a name of its own. */
@@ -251,13 +238,49 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   }
 
   /**
-   * Builds rows as JSON, with their values in the types of their columns. `positions`: those in
-   * `values`, by default in their order.
+   * Builds rows from JSON, whose fields have the types of their columns. A type without a name here
+   * is taken from the table. `positions`: those in `values`, by default in their order.
    */
   buildRows (
-    rows: Pick<StoredJson, 'objects' | 'references'>,
+    rows: StoredObjects,
     fields: readonly WrittenField[],
     positions?: readonly number[]
+  ): StoredRows {
+    const { json, boxed } = this.#writeRows(rows, fields, positions)
+    const types = fields.map(field =>
+      boxed.has(field.name) ? sql`pg_catalog.json` : this.#nameOfField(field))
+    const stored = fields.map(({ name, column }) => {
+      const value = sql`x.${identifier(name)}`
+      return boxed.has(name) ? this.#unbox(value, column) : value
+    })
+    const columns = fields.map(({ name }, i) => sql`${identifier(name)} ${types[i] ?? empty}`)
+    if (!types.includes(undefined)) return { from: buildRecordset(json, columns), stored }
+    const typed = this.converter.buildFieldRows(
+      sql`${json}::pg_catalog.json`,
+      fields.map(({ name, column, as, stored }, i) => [name, types[i] === undefined
+        ? typeExample(toPath(column), this.table, {
+            as: as as TypedAs,
+            byModifier: stored && isReadByModifier(this.typeOf(column))
+          })
+        : sql`null::${types[i]}`])
+    )
+    return { from: sql`(${typed}) as x`, stored }
+  }
+
+  #nameOfField ({ column, as, type }: WrittenField): Fragment | undefined {
+    return as === 'text' ? TEXT.sql : type?.sql ?? nameWritten(this.targetType(column, as))
+  }
+
+  /** The value of a column that is json and boxed in rows, in the type of the column. */
+  #unbox (value: Fragment, column: string): Fragment {
+    const type = baseOf(this.targetType(column) as Type)
+    return sql`(${value} operator(pg_catalog.->) 0)::${type.sql as Fragment}`
+  }
+
+  #writeRows (
+    rows: StoredObjects,
+    fields: readonly WrittenField[],
+    positions: readonly number[] | undefined
   ): WrittenRows {
     const given = readRows(rows)
     if (given === undefined) return this.#buildReferringRows(rows, fields, positions)
@@ -271,7 +294,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
 
   /** Builds rows with references to operations. */
   #buildReferringRows (
-    rows: Pick<StoredJson, 'objects' | 'references'>,
+    rows: StoredObjects,
     fields: readonly WrittenField[],
     positions: readonly number[] | undefined
   ): WrittenRows {

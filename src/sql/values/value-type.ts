@@ -13,9 +13,6 @@ import type { Fragment } from '../../fragment/fragment.ts'
  */
 export type ColumnKind = 'json' | 'array' | 'composite'
 
-/** OIDs of numeric types. The difference of two values has the same type. */
-export const NUMBER_OIDS: ReadonlySet<number> = new Set([20, 21, 23, 700, 701, 1700])
-
 /** date, time, timestamp, timestamptz, interval and timetz. */
 export const TIME_OIDS: ReadonlySet<number> = new Set([1082, 1083, 1114, 1184, 1186, 1266])
 
