@@ -26,13 +26,6 @@ export interface TypedPath extends ColumnPath {
   readonly example?: Fragment
 }
 
-/** How JSON is converted. */
-export interface Conversion {
-  readonly as?: TypedAs
-  /** The value is read by the modifier of the column's type. */
-  readonly byModifier?: boolean | undefined
-}
-
 export class JsonConverter {
   readonly #table: TableName
   readonly #nulls: () => Fragment
@@ -47,8 +40,8 @@ export class JsonConverter {
    * Converts JSON to the type of a column path, which is not named: PostgreSQL takes it from the
    * column.
    */
-  convert (json: Fragment, path: TypedPath, { as = 'value', byModifier }: Conversion): Fragment {
-    const example = typeExample(path, this.#table, { as, byModifier })
+  convert (json: Fragment, path: TypedPath, as: TypedAs): Fragment {
+    const example = typeExample(path, this.#table, as)
     const object = sql`json_build_object(${constant(fieldName(0))}, ${json})`
     const record = sql`json_populate_record(example.value, ${object})`
     return sql`(select x.f1 from (${this.#buildRecords(record, [example])}) as x)`
@@ -105,13 +98,12 @@ const COMMA = sql`, `
  * A NULL of the type to which JSON is converted. It must compare like a literal, so it has the type
  * of the column without length, precision or domain: as numeric(4,2), 1.234 would become 1.23 and
  * match the wrong rows. CASE removes these modifiers. A branch that cannot be chosen is not
- * computed, so a computed column is not called for its type. `byModifier`: for a value that is
- * stored in such a column.
+ * computed, so a computed column is not called for its type.
  */
 export function typeExample (
   { column, resultType, example }: TypedPath,
   table: TableName,
-  { as = 'value', byModifier = false }: Pick<Conversion, 'as' | 'byModifier'> = {}
+  as: TypedAs = 'value'
 ): Fragment {
   if (example !== undefined) return sql`case when false then ${example} end`
   // JSON for a path with a result of json or jsonb is a parameter of that type.
@@ -121,7 +113,6 @@ export function typeExample (
   const value = SYSTEM_COLUMNS.has(column)
     ? sql`(select t.${name} from ${tableName(table)} as t)`
     : sql`n.${name}`
-  if (byModifier) return value
   return sql`case when false
     then ${as === 'difference' ? sql`${value} - ${value}` : value} end`
 }

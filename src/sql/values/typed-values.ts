@@ -47,7 +47,6 @@ import {
   jsonElements,
   pathLabel,
   typeExample,
-  type Conversion,
   type TypedAs,
   type TypedPath
 } from './typed-json.ts'
@@ -66,8 +65,9 @@ import {
   delimiterOf,
   isDecimal,
   isJsonType,
-  isReadByModifier,
-  nameWritten
+  nameCast,
+  nameWritten,
+  withoutLimits
 } from './value-type.ts'
 
 /** `stored`: the value is assigned, and not only compared. */
@@ -86,7 +86,8 @@ export interface WrittenField {
   readonly type?: Type
 }
 
-interface StoredConversion extends Pick<Conversion, 'as'> {
+interface StoredConversion {
+  readonly as?: TypedAs | undefined
   /** The value is assigned, and not only compared. */
   readonly stored?: boolean | undefined
 }
@@ -257,18 +258,17 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     if (!types.includes(undefined)) return { from: buildRecordset(json, columns), stored }
     const typed = this.converter.buildFieldRows(
       sql`${json}::pg_catalog.json`,
-      fields.map(({ name, column, as, stored }, i) => [name, types[i] === undefined
-        ? typeExample(toPath(column), this.table, {
-            as: as as TypedAs,
-            byModifier: stored && isReadByModifier(this.typeOf(column))
-          })
+      fields.map(({ name, column, as }, i) => [name, types[i] === undefined
+        ? typeExample(toPath(column), this.table, as as TypedAs)
         : sql`null::${types[i]}`])
     )
     return { from: sql`(${typed}) as x`, stored }
   }
 
-  #nameOfField ({ column, as, type }: WrittenField): Fragment | undefined {
-    return as === 'text' ? TEXT.sql : type?.sql ?? nameWritten(this.targetType(column, as))
+  #nameOfField ({ column, as, stored, type: own }: WrittenField): Fragment | undefined {
+    if (as === 'text') return TEXT.sql
+    const type = own ?? this.targetType(column, as)
+    return nameWritten(type && (stored ? type : withoutLimits(type)))
   }
 
   /** The value of a column that is json and boxed in rows, in the type of the column. */
@@ -349,7 +349,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     const text = isOperand && !isJsonType(baseOf(type))
       ? operandSlot(value, type, place)
       : slot(value, type, place)
-    const name = nameWritten(type)
+    const name = nameCast(type)
     if (name !== undefined) return sql`${text}::${name}`
     const json = sql`pg_catalog.to_json(${text}::pg_catalog.text)`
     return this.#convert(json, toPath(column), { as, stored })
@@ -415,7 +415,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
       const json = this.#typed.jsonOf(reference, type, place)
       return register(this.#convert(json, path, { as, stored }))
     }
-    const name = nameWritten(type)
+    const name = nameCast(stored ? type : withoutLimits(type))
     const text = this.#typed.textOf(reference, type, place)
     if (name === undefined || base.oid >= FIRST_READ_OID) {
       const json = sql`pg_catalog.to_json(${text})`
@@ -443,15 +443,11 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   ): Fragment {
     const { column, resultType, example } = path
     const isOfColumn = resultType === 'column' && example === undefined
-    const name = isOfColumn && as === 'value' ? nameWritten(this.typeOf(column)) : undefined
-    if (name !== undefined) this.addParameterType(column)
-    const value = name === undefined
-      ? this.converter.convert(json, path, {
-        as,
-        byModifier: stored && isOfColumn && isReadByModifier(this.typeOf(column))
-      })
+    const type = isOfColumn ? this.targetType(column, as) : undefined
+    const name = nameWritten(type && (stored ? type : withoutLimits(type)))
+    return name === undefined
+      ? this.converter.convert(json, path, as)
       : convertJson(json, name)
-    return value
   }
 
   /**
@@ -600,7 +596,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     }
     const place = { column: path.column, isCompared: true, at }
     const list = readWhole(document)
-    const name = nameWritten(type)
+    const name = nameWritten(withoutLimits(type))
     const base = baseOf(type)
     if (isJsonType(base)) {
       return sql`(select array(

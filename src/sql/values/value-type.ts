@@ -2,10 +2,10 @@
  * What the compiler reads from the type of a column: how statements name it, and what is special
  * about its values.
  */
-import { TypeOid } from '../../catalogue/built-in.ts'
-import { baseOf, type Type } from '../../catalogue/type.ts'
+import { limitedType, TypeOid } from '../../catalogue/built-in.ts'
+import { baseOf, type BaseType, type Type } from '../../catalogue/type.ts'
 import type { JoiningName } from '../../../schemas/modifier.ts'
-import type { Fragment } from '../../fragment/fragment.ts'
+import { sql, type Fragment } from '../../fragment/fragment.ts'
 
 /**
  * The kinds of types that need SQL of their own, also as the base of a domain. `json` is json or
@@ -41,11 +41,29 @@ export function isCut (type: Type): boolean {
 }
 
 /**
- * The name of the type in which a value is written, which is the base of a domain. Undefined: it
- * has no name here, or its text is not read without its modifier.
+ * The name of the type in which a value is written, which is the base of a domain; undefined: it
+ * has no name here.
  */
 export function nameWritten (type: Type | undefined): Fragment | undefined {
-  return type === undefined || isReadByModifier(type) ? undefined : baseOf(type).sql ?? type.sql
+  const base = type && baseOf(type)
+  const interval = intervalOf(type)
+  if (interval === undefined) return base?.sql ?? type?.sql
+  return base?.kind === 'array' ? sql`${limitedType(interval)}[]` : limitedType(interval)
+}
+
+/** The name of the type to which a text is cast. A cast ignores the fields of an interval. */
+export function nameCast (type: Type): Fragment | undefined {
+  return intervalOf(type) === undefined ? nameWritten(type) : undefined
+}
+
+/**
+ * The interval with fields that a type is, or of which it is an array. PostgreSQL reads a text by
+ * the fields: for `interval minute`, 5 is five minutes.
+ */
+function intervalOf (type: Type | undefined): BaseType | undefined {
+  const base = type && baseOf(type)
+  const value = base?.kind === 'array' ? base.element : base
+  return value?.kind === 'base' && value.fields !== undefined ? value : undefined
 }
 
 /** A type without length and precision. */
@@ -80,11 +98,4 @@ export function delimiterOf (type: Type | undefined): string {
 /** Whether it is a date, a time or an interval, whose text may contain brackets and quotes. */
 export function isTime (type: Type | undefined): boolean {
   return type !== undefined && TIME_OIDS.has(baseOf(type).oid)
-}
-
-/** Whether PostgreSQL reads a text by the modifier: in `interval minute`, 5 is five minutes. */
-export function isReadByModifier (type: Type | undefined): boolean {
-  const base = type && baseOf(type)
-  const value = base?.kind === 'array' ? base.element : base
-  return value?.oid === TypeOid.interval
 }
