@@ -66,7 +66,7 @@ export class KnownColumns {
    */
   writtenType (
     column: string,
-    { as = 'value', stored }: { readonly as?: TypedAs, readonly stored: boolean }
+    { as = 'value', stored }: { readonly as?: TypedAs | undefined, readonly stored: boolean }
   ): Type | undefined {
     const known = this.#columns.get(column)
     const type = known && typeAs(known.type, as)

@@ -78,7 +78,9 @@ function buildArrays (group: RowGroup, values: TypedValues): StoredRows | undefi
       const reference = same.get(column)
       return reference === undefined
         ? sql`x.${identifier(column)}${casts.get(column) ?? empty}`
-        : sql`(select ${values.storedReference(reference, column, { row: positions[0] })})`
+        : sql`(select ${
+          values.buildReferenceCell(reference, column, { stored: true, row: positions[0] })
+        })`
     })
   }
 }

@@ -70,10 +70,11 @@ import {
   withoutLimits
 } from './value-type.ts'
 
-/** `stored`: the value is assigned, and not only compared. */
-interface ReferenceOptions extends Pick<SlotPlace, 'at'> {
+/** Where and how a value meets a column. */
+interface ValuePlace extends Pick<SlotPlace, 'row' | 'at'> {
+  /** The value is assigned, and not only compared. */
   readonly stored: boolean
-  readonly as?: TypedAs
+  readonly as?: TypedAs | undefined
 }
 
 /** A field of rows, which is a value of a column. */
@@ -85,17 +86,6 @@ export interface WrittenField {
   /** Its type, if that is not the type of the column. */
   readonly type?: Type
 }
-
-interface StoredConversion {
-  readonly as?: TypedAs | undefined
-  /** The value is assigned, and not only compared. */
-  readonly stored?: boolean | undefined
-}
-
-/** Where a reference is stored. */
-type StoredPlace = Pick<ReferencePlace, 'row' | 'isCompared'>
-
-interface ReadPlace extends StoredPlace, ReferenceOptions {}
 
 /** SQL of rows to store: their source, and an expression for each value. */
 export interface StoredRows {
@@ -203,16 +193,12 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
         ? this.#references.textOf(cell)
         : sql`${plainSlot(cell as Literal, 'text')}::pg_catalog.text`
     }
-    if (cell.kind === 'reference') {
-      return as === 'value'
-        ? this.storedReference(cell, column, { row, isCompared: !stored })
-        : this.buildReference(cell, path, { stored: true, as })
-    }
+    if (cell.kind === 'reference') return this.buildReferenceCell(cell, column, { as, stored, row })
     if (cell.kind === 'document') return this.buildJson(cell, path, { stored, row })
     const type = this.writtenType(column, { as, stored })
     return type === undefined
       ? this.#convert(sql`${plainSlot(cell, 'json')}::pg_catalog.json`, path, { as, stored })
-      : this.#write(cell, type, { column, row, as, stored })
+      : this.#write(cell, type, { column, place: { row, as, stored } })
   }
 
   /**
@@ -337,15 +323,21 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     return isChecked ? slot(operand, type, { column }) : plainSlot(operand, 'text')
   }
 
-  /** Builds a value of the request that is written in the type of a column. */
+  /**
+   * Builds a value of the request that is written in the type of a column. `isOperand`: a single
+   * value is only compared; see operandSlot.
+   */
   #write (
     value: Given,
     type: Type,
-    { column, row, at, as = 'value', stored, isOperand = false }: SlotPlace &
-      Pick<StoredConversion, 'as' | 'stored'> & { readonly isOperand?: boolean }
+    { column, place: { as, stored, ...at }, isOperand = false }: {
+      readonly column: string
+      readonly place: ValuePlace
+      readonly isOperand?: boolean
+    }
   ): Fragment {
     this.addParameterType(column)
-    const place = { column, row, at, isCompared: stored !== true }
+    const place = { ...at, column, isCompared: !stored }
     const text = isOperand && !isJsonType(baseOf(type))
       ? operandSlot(value, type, place)
       : slot(value, type, place)
@@ -364,46 +356,41 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     return type && slot(value, type, { column })
   }
 
-  /** The value of a reference in a row, in the type of a column. `isCompared`: it is a key. */
-  storedReference (
-    reference: Reference,
-    column: string,
-    { row, isCompared = false }: StoredPlace = {}
-  ): Fragment {
-    const stored = !isCompared
-    return this.#writeParameter(reference, { column, row, stored, isOperand: false }) ??
-      this.#readReference(reference, toPath(column), { row, isCompared, stored })
+  /** The value of a reference in a row, in the type of a column. If not `stored`, it is a key. */
+  buildReferenceCell (reference: Reference, column: string, place: ValuePlace): Fragment {
+    return this.#writeParameter(reference, { column, place }) ??
+      this.#readReference(reference, toPath(column), place)
   }
 
-  /** Builds the value of a parameter that is stored; undefined: its type is not known. */
+  /** Builds the value of a parameter; undefined: its type is not known. */
   #writeParameter (
     { parameter: of }: Reference,
-    place: SlotPlace & Pick<StoredConversion, 'as' | 'stored'> & { readonly isOperand?: boolean }
+    options: {
+      readonly column: string
+      readonly place: ValuePlace
+      readonly isOperand?: boolean
+    }
   ): Fragment | undefined {
     if (of === undefined) return undefined
-    const { column, as = 'value', stored = false } = place
-    const type = this.writtenType(column, { as, stored })
-    return type && this.#write(of, type, { isOperand: !stored, ...place })
+    const type = this.writtenType(options.column, options.place)
+    return type && this.#write(of, type, options)
   }
 
   /** Builds a reference in the type of a column path. */
-  #readReference (
-    reference: Reference,
-    path: TypedPath,
-    { as = 'value', stored, row, isCompared = false, at }: ReadPlace
-  ): Fragment {
+  #readReference (reference: Reference, path: TypedPath, read: ValuePlace): Fragment {
     const { column, example } = path
-    const place = { column, row, isCompared, at }
+    const { as = 'value', stored, row, at } = read
+    const place = { column, row, isCompared: !stored, at }
     const type = example === undefined ? this.targetType(column, as) : undefined
     if (type === undefined) {
       const json = this.#references.jsonOf(reference)
-      return this.#convert(json, path, { as, stored })
+      return this.#convert(json, path, read)
     }
     const base = baseOf(type)
     if (isJsonType(base)) {
-      const text = isCompared
-        ? this.#typed.nullableJson(reference)
-        : this.#typed.jsonTextOf(reference)
+      const text = stored
+        ? this.#typed.jsonTextOf(reference)
+        : this.#typed.nullableJson(reference)
       return sql`${text}::${base.sql as Fragment}`
     }
     const isChecked = stored && this.#typed.isChecked(reference, type)
@@ -413,13 +400,13 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     }
     if (this.#typed.needsJson(reference, type)) {
       const json = this.#typed.jsonOf(reference, type, place)
-      return register(this.#convert(json, path, { as, stored }))
+      return register(this.#convert(json, path, read))
     }
     const name = nameCast(stored ? type : withoutLimits(type))
     const text = this.#typed.textOf(reference, type, place)
     if (name === undefined || base.oid >= FIRST_READ_OID) {
       const json = sql`pg_catalog.to_json(${text})`
-      return register(this.#convert(json, path, { as, stored }))
+      return register(this.#convert(json, path, read))
     }
     return register(sql`${text}::${name}`)
   }
@@ -439,7 +426,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   #convert (
     json: Fragment,
     path: TypedPath,
-    { as = 'value', stored = false }: StoredConversion
+    { as = 'value', stored = false }: Partial<ValuePlace>
   ): Fragment {
     const { column, resultType, example } = path
     const isOfColumn = resultType === 'column' && example === undefined
@@ -457,23 +444,24 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   buildReference (
     reference: Reference,
     path: TypedPath,
-    { stored, as = 'value', at }: ReferenceOptions
+    place: ValuePlace
   ): Fragment {
     if (path.resultType === 'text') return this.buildReferenceText(reference)
     const { parameter: of } = reference
     // It takes the type of the expression: Citus cannot compute a row of NULLs of that type.
     if (this.plain && of !== undefined && path.example !== undefined) {
-      return operandSlot(of, TEXT, { column: path.column, isCompared: true, at })
+      return operandSlot(of, TEXT, { column: path.column, isCompared: true, at: place.at })
     }
     if (path.resultType === 'json') {
       const json = sql`${this.#typed.nullableJson(reference)}::pg_catalog.jsonb`
       return of === undefined ? this.#subquery(json) : json
     }
     if (path.example === undefined) {
-      const written = this.#writeParameter(reference, { column: path.column, as, stored, at })
+      const { column } = path
+      const written = this.#writeParameter(reference, { column, place, isOperand: !place.stored })
       if (written !== undefined) return written
     }
-    const value = this.#readReference(reference, path, { as, stored, isCompared: !stored, at })
+    const value = this.#readReference(reference, path, place)
     return of === undefined ? this.#subquery(value) : value
   }
 
@@ -490,27 +478,24 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   buildJson (
     document: JsonDocument,
     path: TypedPath,
-    { stored = false, row, at, joins }: Pick<SlotPlace, 'row' | 'at'> & {
-      readonly stored?: boolean | undefined
-      readonly joins?: JoiningName | undefined
-    }
+    { joins, ...meeting }: ValuePlace & { readonly joins?: JoiningName | undefined }
   ): Fragment {
     if (path.resultType === 'json') return this.#documentAs(document, sql`pg_catalog.jsonb`)
     const { column, resultType, example } = path
     const isColumn = resultType === 'column' && example === undefined
+    const { stored, row, at } = meeting
     const type = isColumn ? this.writtenType(column, { stored }) : undefined
     if (type === undefined || (joins !== undefined && !canJoin(type, joins))) {
-      return this.#convert(this.buildDocument(document), path, { stored })
+      return this.#convert(this.buildDocument(document), path, meeting)
     }
-    const place = { column, row, isCompared: !stored, at }
     const given = readGiven(document)
     const base = baseOf(type)
     if (given !== undefined) {
-      return this.#write(given, type, { ...place, stored, isOperand: !stored })
+      return this.#write(given, type, { column, place: meeting, isOperand: !stored })
     }
-    return isJsonType(base)
-      ? this.#documentAs(document, base.sql as Fragment)
-      : this.#convert(this.#buildMixed(document, type, place), path, { stored })
+    if (isJsonType(base)) return this.#documentAs(document, base.sql as Fragment)
+    const place = { column, row, isCompared: !stored, at }
+    return this.#convert(this.#buildMixed(document, type, place), path, meeting)
   }
 
   /** Builds JSON with references as JSON that PostgreSQL converts to a type. */
