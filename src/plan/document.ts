@@ -137,12 +137,17 @@ export function planList (operand: Json, place: ListPlace): List {
   }
   const literals = { kind: 'literal' as const, value: values }
   if (references.length === 0) return { kind: 'list', literals, references: undefined }
-  const pieces = ['[', ...references.slice(1).map(() => ','), ']']
   return {
     kind: 'list',
     literals: values.length === 0 ? undefined : literals,
-    references: { kind: 'document', pieces, references }
+    references: listReferences(references)
   }
+}
+
+/** A document that is a list of references. */
+export function listReferences (references: readonly Reference[]): JsonDocument {
+  const pieces = ['[', ...references.slice(1).map(() => ','), ']']
+  return { kind: 'document', pieces, references }
 }
 
 /** Plans any JSON. `minRows` is the minimum number of rows of a list in it. */

@@ -141,34 +141,33 @@ function writeRead (value: Json, type: Type, context: WriteContext): string | nu
   return isText ? textOf(value) : writeTyped(value, type, context)
 }
 
+/** A part of a list: a list, of which the values are elements, or a single value. */
+export interface ListPart {
+  readonly given: Given
+  readonly isList: boolean
+  /** Its elements are JSON, and not texts of the type. */
+  readonly isJson: boolean
+}
+
 /**
  * A parameter with a list of values that are only compared, as an array of texts; see operandSlot.
- * `parts`: lists, of which the values are elements, and single values.
  */
 export function operandListSlot (
-  parts: ReadonlyArray<{ readonly given: Given, readonly isList: boolean }>,
+  parts: readonly ListPart[],
   type: Type | undefined,
   { delimiter, ...place }: SlotPlace & { readonly delimiter: string }
 ): Fragment {
   return written((values, refused) => {
-    const items = parts.flatMap(({ given, isList }): readonly Json[] => {
+    const texts = parts.flatMap(({ given, isList, isJson }): ReadonlyArray<string | null> => {
       const value = valueOf(given, values)
       // A list that is not known yet is NULL.
-      return isList ? value as readonly Json[] | null ?? [] : [value]
+      const items = isList ? value as readonly Json[] | null ?? [] : [value]
+      return items.map(item => isJson && item !== null
+        ? writeJson(item)
+        : writeOperand(item, type, { place, refused }))
     })
-    const texts = items.map(item => writeOperand(item, type, { place, refused }))
     return arrayText(texts, delimiter)
   }, place)
-}
-
-/** A parameter with a list of values as JSON, which PostgreSQL reads in the type. */
-export function listJsonSlot (given: Given, type: Type, place: SlotPlace): Fragment {
-  return written((values, refused) => {
-    const list = valueOf(given, values)
-    const items = Array.isArray(list) ? list as readonly Json[] : []
-    for (const item of items) if (isNested(item)) writeTyped(item, type, { place, refused })
-    return writeJson(list)
-  })
 }
 
 /** A parameter with the values of a column in many rows, as an array. `rows`: their positions. */
@@ -237,11 +236,6 @@ export function textSlot (position: number): Slot {
   return written
 }
 
-/** A parameter with a list of scalars as an array of their JSON. */
-export function listSlot (given: Given): Fragment {
-  return plain(given, list => arrayText((list as readonly Json[]).map(writeJson)))
-}
-
 /** A value of the request itself needs no slot. */
 function plain (given: Given, write: (value: Json) => string | null): Fragment {
   return given.position === undefined && given.references === undefined
@@ -253,7 +247,7 @@ function plain (given: Given, write: (value: Json) => string | null): Fragment {
 export function memberSlot (
   given: Parameter,
   type: Type,
-  { path, ...place }: SlotPlace & { readonly path: WriteIssue['path'] }
+  { path, ...place }: SlotPlace & { readonly path?: WriteIssue['path'] }
 ): Fragment {
   return written((values, refused) => writeJson(writeMixed(valueOf(given, values), type, {
     // A list may be a dimension of an array, so its elements are written one by one.

@@ -2,6 +2,7 @@
  * Builds the operands of conditions and assignments.
  */
 import type { JoiningName } from '../../../schemas/modifier.ts'
+import type { Type } from '../../catalogue/type.ts'
 import {
   type Fragment,
   empty,
@@ -10,12 +11,12 @@ import {
   requestConstant,
   sql
 } from '../../fragment/fragment.ts'
-import type { Type } from '../../catalogue/type.ts'
 import { textOf, type Json } from '../../json/parse.ts'
-import { readWhole } from '../../plan/document.ts'
+import { listReferences, readWhole } from '../../plan/document.ts'
 import type { ColumnPath, List, Literal, Operand, Single, ValuePath } from '../../plan/nodes.ts'
+import type { Parameter } from '../../plan/parameter.ts'
 import { arrayText } from '../../plan/value-text.ts'
-import { listSlot, operandListSlot, operandSlot, plainSlot } from '../statement/slot.ts'
+import { operandListSlot, operandSlot, plainSlot } from '../statement/slot.ts'
 import { type RowColumns, columnValue, comparableValue } from './column.ts'
 import type { TypedAs, TypedPath } from './typed-json.ts'
 import type { TypedValues } from './typed-values.ts'
@@ -115,21 +116,30 @@ export function buildText (operand: Single, values: TypedValues): Fragment {
  * one array, PostgreSQL computes the column that it is compared with once per row.
  */
 export function buildArray ({ literals, references }: List, context: OperandContext): Fragment {
-  const constantPart = literals && buildLiteralArray(literals, context)
-  if (references === undefined) return constantPart as Fragment
   const { values, columns = values, path, at } = context
   const typed = columns.typed(path)
-  const delimiter = delimiterFor(context)
-  const given = values.buildGivenList({ literals, references, at }, typed, delimiter)
-  if (given !== undefined) {
-    if (path.resultType === 'column') columns.addParameterType(path.column)
-    return given
-  }
-  const referencePart = values.buildList(references, typed, at)
-  const array = constantPart === undefined
+  const type = path.resultType === 'column' ? columns.typeOf(path.column) : undefined
+  // Others are converted from JSON: an array of arrays has no type, and that of composites is not
+  // known. Citus cannot convert to the type of an expression.
+  const kind = kindOf(type)
+  const isKnown = type !== undefined || (values.plain && typed.example !== undefined)
+  const isText = path.resultType !== 'column' ||
+    (isKnown && kind !== 'array' && kind !== 'composite')
+  const all = references?.references ?? []
+  const given = all.flatMap(({ parameter }) =>
+    parameter === undefined || !isText ? [] : [parameter])
+  const givenPart = literals === undefined && given.length === 0
+    ? undefined
+    : buildGivenArray({ literals, given, type }, context)
+  if (references === undefined || given.length === all.length) return givenPart as Fragment
+  const read = given.length === 0
+    ? references
+    : listReferences(all.filter(({ parameter }) => parameter === undefined))
+  const referencePart = values.buildList(read, typed, at)
+  const array = givenPart === undefined
     ? referencePart
     // The subquery runs once. Without it, array_cat would run for each row.
-    : sql`(select pg_catalog.array_cat(${constantPart}, ${referencePart}))`
+    : sql`(select pg_catalog.array_cat(${givenPart}, ${referencePart}))`
   // Without `array[…]` it would be a subquery after `any`, whose rows are compared; `any` reads an
   // array of arrays like their elements. With COALESCE instead, no condition on a table with row
   // level security would use an index: PostgreSQL does not know that it reveals nothing (measured:
@@ -205,29 +215,31 @@ function nameComposite (operand: Fragment, type: Type | undefined, many = empty)
     : operand
 }
 
-function buildLiteralArray (
-  literals: Literal,
-  { values, columns = values, path, constants = false, at }: OperandContext
-): Fragment {
-  if (path.resultType === 'json') return sql`${listSlot(literals)}::jsonb[]`
-  const delimiter = delimiterFor({ values, columns, path })
-  if (constants) {
-    const texts = (constantOf(literals) as readonly Json[]).map(item => textOf(item))
-    return requestConstant(arrayText(texts, delimiter))
-  }
-  const isColumn = path.resultType === 'column'
-  if (isColumn) columns.addParameterType(path.column)
-  const type = isColumn ? columns.typeOf(path.column) : undefined
-  const place = { column: path.column, isCompared: true, at, delimiter }
-  const list = operandListSlot([{ given: literals, isList: true }], type, place)
-  return nameComposite(list, type, sql`[]`)
+interface GivenList extends Pick<List, 'literals'> {
+  readonly given: readonly Parameter[]
+  readonly type: Type | undefined
 }
 
-/** The delimiter of a list of values in an array. */
-function delimiterFor (
-  { values, columns = values, path }: Pick<OperandContext, 'values' | 'columns' | 'path'>
-): string {
-  return delimiterOf(path.resultType === 'column' ? columns.typeOf(path.column) : undefined)
+/** Builds the values of a list that the batch contains. */
+function buildGivenArray (
+  { literals, given, type }: GivenList,
+  { values, columns = values, path, constants = false, at }: OperandContext
+): Fragment {
+  const { column, resultType } = path
+  const delimiter = delimiterOf(type)
+  if (constants) {
+    const texts = (constantOf(literals as Literal) as readonly Json[]).map(item => textOf(item))
+    return requestConstant(arrayText(texts, delimiter))
+  }
+  const isPath = resultType === 'json'
+  const parts = [
+    ...literals === undefined ? [] : [{ given: literals, isList: true, isJson: isPath }],
+    ...given.map(given =>
+      ({ given, isList: given.isList, isJson: isPath || kindOf(type) === 'json' }))
+  ]
+  if (resultType === 'column') columns.addParameterType(column)
+  const array = operandListSlot(parts, type, { column, isCompared: true, at, delimiter })
+  return isPath ? sql`${array}::jsonb[]` : nameComposite(array, type, sql`[]`)
 }
 
 /** The value of a literal that is written as a constant. The plan contains it. */

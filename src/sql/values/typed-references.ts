@@ -9,18 +9,12 @@ import { isList, isValue } from '../../plan/reference.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import { raiseIssue, type ValueIssue } from '../statement/raised-error.ts'
 import type { Form } from '../statement/shared-results.ts'
-import {
-  listJsonSlot,
-  memberSlot,
-  operandSlot,
-  plainSlot,
-  type SlotPlace
-} from '../statement/slot.ts'
+import { memberSlot, plainSlot, type SlotPlace } from '../statement/slot.ts'
 import { buildFirst } from '../statement/when.ts'
 import { isScalarType, readingOf, type Reading } from './reading.ts'
 import type { References } from './references.ts'
 import type { StatementNeeds } from './statement-needs.ts'
-import { isJsonType, isTime, withoutLimits } from './value-type.ts'
+import { isJsonType, isTime } from './value-type.ts'
 
 /** Where a reference stands. */
 export interface ReferencePlace extends SlotPlace {
@@ -53,8 +47,6 @@ export class TypedReferences {
 
   /** A value as a text that a type reads. */
   textOf (reference: Reference, type: Type, place: ReferencePlace): Fragment {
-    const { parameter: of } = reference
-    if (of !== undefined) return sql`${operandSlot(of, type, place)}::pg_catalog.text`
     return buildFirst(reference, one => {
       const reading = this.#readingOf(one, type, place.isCompared)
       switch (reading.as) {
@@ -72,17 +64,10 @@ export class TypedReferences {
     })
   }
 
-  /** A value as JSON that PostgreSQL converts to a type. */
+  /** A value as JSON that PostgreSQL converts to a type. A parameter stands in a document. */
   jsonOf (reference: Reference, type: Type, place: ReferencePlace): Fragment {
     const { parameter: of } = reference
-    if (of !== undefined) {
-      const { path } = place
-      return path === undefined
-        ? sql`pg_catalog.to_json(${
-          operandSlot(of, withoutLimits(type), place)
-        }::pg_catalog.text)`
-        : sql`${memberSlot(of, type, { ...place, path })}::pg_catalog.json`
-    }
+    if (of !== undefined) return sql`${memberSlot(of, type, place)}::pg_catalog.json`
     if (reference.row === '*') return this.#listFor(reference, type, place)
     return buildFirst(reference, one => {
       const reading = this.#readingOf(one, type, place.isCompared)
@@ -101,8 +86,6 @@ export class TypedReferences {
 
   /** A list as the JSON of an array whose elements have this type. */
   listOf (list: Reference, type: Type, place: ReferencePlace): Fragment {
-    const { parameter: of } = list
-    if (of !== undefined) return sql`${listJsonSlot(of, type, place)}::pg_catalog.json`
     const reading = this.#readingOf({ ...list, row: 0 }, type, place.isCompared)
     switch (reading.as) {
       case 'text':

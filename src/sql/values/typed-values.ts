@@ -14,19 +14,16 @@ import {
 } from '../../fragment/fragment.ts'
 import { writeJson, type Json, type JsonObject } from '../../json/parse.ts'
 import { joinDocument, readGiven, readWhole, splitDocument } from '../../plan/document.ts'
-import type { Parameter } from '../../plan/parameter.ts'
 import { toPath } from '../../plan/name.ts'
 import type {
   CallNode,
   Cell,
   Given,
   JsonDocument,
-  List,
   Literal,
   Reference,
   TableName
 } from '../../plan/nodes.ts'
-import { refersToOperation } from '../../plan/reference.ts'
 import { findReferences, readRows, type StoredObjects } from '../../plan/stored-values.ts'
 import { isPlain } from '../../values/write.ts'
 import { raiseIssue, type ValueIssue } from '../statement/raised-error.ts'
@@ -52,7 +49,6 @@ import {
 } from './typed-json.ts'
 import {
   arraySlot,
-  operandListSlot,
   operandSlot,
   plainSlot,
   rowsSlot,
@@ -569,7 +565,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
       : sql`null`
   }
 
-  /** Builds a JSON array as an array of the type of a column path. */
+  /** Builds a list of references to operations as an array of the type of a column path. */
   buildList (document: JsonDocument, path: TypedPath, at: SlotPlace['at']): Fragment {
     if (path.resultType !== 'column') {
       return jsonElements(this.buildDocument(document), path.resultType)
@@ -605,27 +601,6 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     const values = references.map(reference =>
       sql`${this.#typed.textOf(reference, type, place)}::${name as Fragment}`)
     return sql`(select array[${join(values, sql`, `)}])`
-  }
-
-  /**
-   * Builds a list of values of the request, or that were read before, as one array, which takes the
-   * type of what it is compared with. Undefined: it refers to operations, or has another type.
-   */
-  buildGivenList (
-    { literals, references, at }: Omit<List, 'kind'> & Pick<SlotPlace, 'at'>,
-    { column, resultType, example }: TypedPath,
-    delimiter: string
-  ): Fragment | undefined {
-    if (references === undefined || refersToOperation(references)) return undefined
-    const ofExpression = this.plain ? TEXT : undefined
-    const type = example === undefined ? this.targetType(column) : ofExpression
-    if (resultType !== 'column' || type === undefined || !isText(type)) return undefined
-    const parts = [
-      ...literals === undefined ? [] : [{ given: literals, isList: true }],
-      ...references.references.map(({ parameter: of }) =>
-        ({ given: of as Parameter, isList: of?.isList === true }))
-    ]
-    return operandListSlot(parts, type, { column, isCompared: true, delimiter, at })
   }
 }
 
