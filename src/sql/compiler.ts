@@ -9,7 +9,7 @@ import { enabled, type Preferences } from '../../schemas/prefer.ts'
 import type { Identity } from '../../schemas/token.ts'
 import type { PlannedBatch } from '../plan/plan-batch.ts'
 import type { Plan } from '../plan/plan.ts'
-import { separate, type SeparatePlan } from '../plan/separate.ts'
+import { separate as divide, type SeparatePlan } from '../plan/separate.ts'
 import { distinctMembers, type MembersByPosition } from '../values/rows.ts'
 import type { ConnectionFacts } from '../postgres/facts.ts'
 import { refuseOnCitus, workerSettings } from './citus/citus.ts'
@@ -37,7 +37,7 @@ import {
   type CompiledStatement,
   type Statement
 } from './statement/statement.ts'
-import { StatementCache, type Variants } from './statement-cache.ts'
+import { StatementCache, type Compiled } from './statement-cache.ts'
 import { FunctionTypes } from './values/function-types.ts'
 import { ColumnTypes } from './values/column-types.ts'
 
@@ -76,11 +76,6 @@ export class Compiler {
   readonly functionTypes = new FunctionTypes()
   readonly #settings: CompileSettings
   readonly #statements = new StatementCache()
-  /** The variants of the statements of a plan, and of the session on a connection. */
-  readonly #variants = new WeakMap<Plan | ConnectionFacts, Variants>()
-  readonly #separatePlans = new WeakMap<Plan, SeparatePlan>()
-  /** The same for uploads, which one statement stores. */
-  readonly #uploads = new WeakMap<Plan, SeparatePlan>()
   readonly #find: Pick<CompileOptions, 'findColumns' | 'findFunction'> = {
     findColumns: table => this.columnTypes.lookup(table),
     findFunction: name => this.functionTypes.lookup(name)
@@ -174,20 +169,20 @@ export class Compiler {
     const types = this.typesOf(plan, engine)
     if (engine === 'postgresql') {
       const operations = (): readonly Statement[] => types.compile(known =>
-        this.#compileKept(batch, options, known, () => compile(plan, options))
-          .map(statement => fillStatement(statement, values)))
+        this.#compileKept(batch, options, known, () => ({ statements: compile(plan, options) }))
+          .statements.map(statement => fillStatement(statement, values)))
       return { operations, types }
     }
     let current: SeparateBatch | undefined
     const isUpload = batch.maxChanged !== undefined
     const operations = (): readonly Statement[] => types.compile(known => {
       if (engine === 'citus') refuseOnCitus(plan, { ...options, mode, isUpload })
-      const separate = this.#separate(batch)
-      const compiled = this.#compileKept(batch, options, known, () =>
-        compileSeparate(separate, options))
+      const kept = this.#compileKept(batch, options, known, () =>
+        compileSeparate(divide(plan, { values: values.length, isUpload }), options))
       const findKey: SeparateBatchParts['findKey'] = (table, constraint) =>
         this.columnTypes.lookup(table)?.uniqueKeys?.get(constraint)?.columns ?? []
-      current = new SeparateBatch({ plan, separate, compiled, values, limits: options, findKey })
+      const compiled = kept as Required<Compiled>
+      current = new SeparateBatch({ plan, compiled, values, limits: options, findKey })
       return current.foresee()
     })
     const separate = (): SeparateBatch => {
@@ -198,31 +193,16 @@ export class Compiler {
     return { operations, types, separate: options.explain ? undefined : separate }
   }
 
-  /** Divides a plan, once for all batches that have it. */
-  #separate ({ plan, values, maxChanged }: PlannedBatch): SeparatePlan {
-    const isUpload = maxChanged !== undefined
-    const plans = isUpload ? this.#uploads : this.#separatePlans
-    const known = plans.get(plan) ?? separate(plan, { values: values.length, isUpload })
-    plans.set(plan, known)
-    return known
-  }
-
   /** Compiles statements, or returns those that are kept for their plan. */
   #compileKept (
     { plan, isKept }: PlannedBatch,
     { minimal, keep, streamed, plain, maxChanged, explain }: CompileOptions,
     types: readonly unknown[],
-    create: () => readonly CompiledStatement[]
-  ): readonly CompiledStatement[] {
+    create: () => Compiled
+  ): Compiled {
     if (!isKept || explain === true) return create()
     const variant = JSON.stringify([minimal, keep, streamed, plain, maxChanged])
-    return this.#statements.find(this.#variantsOf(plan), { variant, types }, create)
-  }
-
-  #variantsOf (owner: Plan | ConnectionFacts): Variants {
-    const variants = this.#variants.get(owner) ?? new Map()
-    this.#variants.set(owner, variants)
-    return variants
+    return this.#statements.find({ owner: plan, variant, types }, create)
   }
 
   /**
@@ -237,14 +217,11 @@ export class Compiler {
     // The settings of query plans depend on the batch.
     if (session.settings !== undefined) return compile(session, this.#settings, connection)
     const variant = `${compile.name} ${session.writes} ${session.keepsResults} ${session.role}`
-    const [compiled] = this.#statements.find(
-      this.#variantsOf(connection),
-      { variant, types: [] },
-      () => {
-        const generic = { ...session, claims: textSlot(0), requestId: textSlot(1) }
-        return [compile(generic, this.#settings, connection) as CompiledStatement]
-      }
-    )
+    const key = { owner: connection, variant, types: [] }
+    const { statements: [compiled] } = this.#statements.find(key, () => {
+      const generic = { ...session, claims: textSlot(0), requestId: textSlot(1) }
+      return { statements: [compile(generic, this.#settings, connection) as CompiledStatement] }
+    })
     return fillStatement(compiled as CompiledStatement, [session.claims, session.requestId])
   }
 }
@@ -256,12 +233,10 @@ type RowOptions = CompileOptions & Required<Pick<CompileOptions, 'minimal' | 'ex
  * Compiles the statements of a plan that are sent one by one. An operation whose rows are read
  * returns them, whatever the client wants to have.
  */
-function compileSeparate (
-  { statements }: SeparatePlan,
-  options: RowOptions
-): readonly CompiledStatement[] {
-  return statements.flatMap(({ plan, isRead }) =>
+function compileSeparate (separate: SeparatePlan, options: RowOptions): Compiled {
+  const statements = separate.statements.flatMap(({ plan, isRead }) =>
     compile(plan, { ...options, minimal: options.minimal && !isRead }))
+  return { statements, separate }
 }
 
 /** Whether the client requests query plans instead of rows. */

@@ -2,18 +2,28 @@
  * Caches compiled statements, up to 8 MiB. The least recently used ones are dropped first.
  */
 import { LRUCache } from 'lru-cache'
+import type { SeparatePlan } from '../plan/separate.ts'
 import type { CompiledStatement } from './statement/statement.ts'
 
-type Statements = readonly CompiledStatement[]
+/** What is compiled of a plan or of a session. */
+export interface Compiled {
+  readonly statements: readonly CompiledStatement[]
+  /** The division of the plan, if its operations are sent one by one. */
+  readonly separate?: SeparatePlan
+}
 
 interface Kept {
-  readonly statements: Statements
+  readonly compiled: Compiled
   /** What is known about types. If one of them has changed, it is another object. */
   readonly types: readonly unknown[]
 }
 
-/** The statements of a plan or of a session, by what else changes them. */
-export type Variants = Map<string, Kept>
+interface Key extends Pick<Kept, 'types'> {
+  /** The plan, or the connection of the session. */
+  readonly owner: object
+  /** What else changes the statements. */
+  readonly variant: string
+}
 
 const MAX_BYTES = 8 * 1024 * 1024
 
@@ -22,29 +32,25 @@ const STATEMENT_BYTES = 400
 const PARAMETER_BYTES = 100
 
 export class StatementCache {
-  /** Each entry with the function that removes it from its plan. */
-  readonly #kept = new LRUCache<Kept, () => void>({
+  readonly #kept = new LRUCache<string, Kept>({
     maxSize: MAX_BYTES,
-    sizeCalculation: (_, { statements }) => statementBytes(statements),
-    dispose: remove => remove()
+    sizeCalculation: ({ compiled }) => statementBytes(compiled)
   })
 
-  /** Returns the statements of a variant. Calls `create` if they are not known for these types. */
-  find (
-    variants: Variants,
-    { variant, types }: { readonly variant: string, readonly types: readonly unknown[] },
-    create: () => Statements
-  ): Statements {
-    const known = variants.get(variant)
-    if (known?.types.every((type, i) => type === types[i]) === true) {
-      this.#kept.get(known)
-      return known.statements
-    }
-    if (known !== undefined) this.#kept.delete(known)
-    const created = { types, statements: create() }
-    this.#kept.set(created, () => variants.delete(variant))
-    if (this.#kept.has(created)) variants.set(variant, created)
-    return created.statements
+  /** The numbers of plans and sessions. */
+  readonly #numbers = new WeakMap<object, number>()
+  #count = 0
+
+  /** Returns what is compiled. Calls `create` if that is not known for these types. */
+  find ({ owner, variant, types }: Key, create: () => Compiled): Compiled {
+    const number = this.#numbers.get(owner) ?? this.#count++
+    this.#numbers.set(owner, number)
+    const key = `${number} ${variant}`
+    const known = this.#kept.get(key)
+    if (known?.types.every((type, i) => type === types[i]) === true) return known.compiled
+    const compiled = create()
+    this.#kept.set(key, { types, compiled })
+    return compiled
   }
 
   /** The memory that the statements take. */
@@ -54,7 +60,7 @@ export class StatementCache {
 }
 
 /** Returns the memory that statements take, at most. */
-function statementBytes (statements: Statements): number {
+function statementBytes ({ statements }: Compiled): number {
   return statements.reduce((sum, { text, parameters }) => {
     const fixed = parameters.reduce<number>(
       (sum, value) => sum + (typeof value === 'string' ? 2 * value.length : 0),

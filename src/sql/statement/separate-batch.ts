@@ -29,9 +29,11 @@ export interface FilledStatement {
 
 export interface SeparateBatchParts {
   readonly plan: Plan
-  readonly separate: SeparatePlan
-  /** The statements of the plan, compiled. */
-  readonly compiled: readonly CompiledStatement[]
+  /** The division of the plan, and its statements. */
+  readonly compiled: {
+    readonly separate: SeparatePlan
+    readonly statements: readonly CompiledStatement[]
+  }
   /** The values of the batch. */
   readonly values: readonly Json[]
   readonly limits: BatchLimits
@@ -60,7 +62,7 @@ export class SeparateBatch {
 
   /** Returns the statements of an operation, in the order in which they are sent. */
   fill (index: number, read: ReadReference): readonly FilledStatement[] {
-    const sendings = this.#parts.separate.operations[index] as readonly Sending[]
+    const sendings = this.#parts.compiled.separate.operations[index] as readonly Sending[]
     return sendings.flatMap(sending => this.#fillOne(sending, read))
   }
 
@@ -82,17 +84,17 @@ export class SeparateBatch {
 
   /** The columns of a key; none if not all of them are known to be in the rows. */
   #keyOf ({ statement, columns = [], key = [] }: Sending): readonly string[] {
-    const { plan } = this.#parts.separate.statements[statement] as SeparateStatement
+    const { plan } = this.#parts.compiled.separate.statements[statement] as SeparateStatement
     const { table } = plan.operations[0] as PlanNode
     const known = 'constraint' in key ? this.#parts.findKey(table, key.constraint) : key
     return known.every(column => columns.includes(column)) ? known : []
   }
 
   #fillWith ({ statement }: Sending, inputs: Values, row?: number): Statement {
-    const compiled = this.#parts.compiled[statement] as CompiledStatement
+    const compiled = this.#parts.compiled.statements[statement] as CompiledStatement
     const filled = fillStatement(compiled, [...this.#parts.values, ...inputs])
     if (row === undefined) return filled
-    const { plan } = this.#parts.separate.statements[statement] as SeparateStatement
+    const { plan } = this.#parts.compiled.separate.statements[statement] as SeparateStatement
     const hasRows = plan.operations[0]?.kind === 'insert'
     // The places of an update of one row have no row yet. In an insert, those without one belong to
     // `on_conflict`, and to no row.
@@ -120,7 +122,7 @@ export class SeparateBatch {
    * and whether it runs code.
    */
   foresee (): readonly Statement[] {
-    return this.#parts.separate.operations.map(sendings => {
+    return this.#parts.compiled.separate.operations.map(sendings => {
       const all = sendings.flatMap(sending => this.#foreseeOne(sending))
       return {
         ...all[0] as Statement,

@@ -2,10 +2,10 @@
  * Tests that kept statements are limited by their bytes, over all plans and variants.
  */
 import t from 'tap'
-import { StatementCache, type Variants } from '../../../src/sql/statement-cache.ts'
+import { StatementCache } from '../../../src/sql/statement-cache.ts'
 
 const MAX_BYTES = 8 * 1024 * 1024
-const newPlan = (): Variants => new Map()
+const newPlan = (): object => ({})
 
 function useCache () {
   const cache = new StatementCache()
@@ -13,16 +13,16 @@ function useCache () {
     cache,
     /** Returns how many times the statements were compiled. */
     find (
-      plan: Variants,
+      owner: object,
       bytes: number,
       { variant = '', types = [] }: { variant?: string, types?: readonly unknown[] } = {}
     ): number {
       let created = 0
-      cache.find(plan, { variant, types }, () => {
+      cache.find({ owner, variant, types }, () => {
         created++
         const parameters = ['x'.repeat(bytes / 4)]
         const statement = { text: 'x'.repeat(bytes / 4), parameters, prepare: true }
-        return [statement]
+        return { statements: [statement] }
       })
       return created
     }
