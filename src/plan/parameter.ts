@@ -15,6 +15,8 @@ export interface Parameter {
   readonly isOptional: boolean
   /** Set for a value of a batch without a name: whether it is an object or an array. */
   readonly isNested?: boolean
+  /** Set for a value that the service reads in the rows of an earlier operation. */
+  readonly isRead?: true
   /** What is known about rows, if its values are arrays of objects. */
   readonly rows?: ParameterRows | undefined
 }

@@ -270,7 +270,7 @@ function replaceReferences<Node extends PlanNode> (
 
 /** A reference to a value that is filled in when the statement is sent. */
 function referToRead (position: number, isList: boolean): Reference {
-  return referTo('', { position, isList, minItems: 0, isOptional: false })
+  return referTo('', { position, isList, minItems: 0, isOptional: false, isRead: true })
 }
 
 /** Returns a part of a plan with other references. */

@@ -15,6 +15,8 @@ const schema = `
     (2, 1, 'two', '{3}', '{"k": [2]}', '1'),
     (3, null, 'k', null, null, null),
     (9, null, null, null, null, '{"b": 1, "b": 2}');
+  create function twice(a int) returns int language sql as 'select 2 * a';
+  create function twice(a text) returns text language sql as 'select a || a';
   grant all on t to oneflight_user;`
 const { post, run, url } = await useService(t, {
   schema,
@@ -69,6 +71,8 @@ t.test('the service refuses what the rows of an operation show', async t => {
     [[read(9), update({ doc: '$s.0.odd' })], 'value_invalid', /"s" have JSON/],
     [[read(1), where({ wait: { in: '$s.*.list' } })], 'value_invalid', /"wait"/],
     [[{ ...byKey({ a: 1, txt: 'x' }), key: ['a'] }], 'rows_ambiguous', /same key/],
+    [[read(1), { id: 'o', op: 'call', function: 'twice', args: { a: '$s.0.id' } }],
+      'value_invalid', /take it with different types/],
     [[read(3), byKey({ id: '$s.0.a', a: 1 })], 'value_invalid', /key must not be null/],
     [[read(3), byKey({ id: '$s.0.id', a: 1 }, { id: 3, a: 2 })], 'key_duplicate', /Row 1 /],
     [[upsert(3, 4, 3)], 'cardinality_violation', /second time/],

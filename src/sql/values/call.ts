@@ -136,7 +136,10 @@ function buildArgument (
     const converted = values.convertDocument(value, type, { tree, label: name })
     return { argument: write(hideFromPlanner(node, converted)), variadic, same }
   }
-  if (given !== undefined) return { argument: write(plainSlot(given, 'text')), variadic }
+  const isRead = value.references.some(({ parameter }) => parameter?.isRead === true)
+  if (given !== undefined && !isRead) {
+    return { argument: write(plainSlot(given, 'text')), variadic }
+  }
   return {
     argument: write(sql`null::${first?.type ?? sql`pg_catalog.text`}`),
     variadic,
