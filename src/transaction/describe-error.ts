@@ -83,23 +83,32 @@ export function describeHint ({ code, hint, position }: DatabaseError): string |
     : hint?.replaceAll(/(["«„“‘「])(?:t\d*|x|n|o|excluded|\*SELECT\*)\./g, '$1')
 }
 
-/** The statement that gives a role what an operation without privileges needs. */
+/**
+ * The statement that gives a role what an operation without privileges needs, or what PostgreSQL
+ * misses if that is not a privilege on the table or function itself.
+ */
 export function describeGrant (
-  { code, routine }: DatabaseError,
+  { code, message, routine }: DatabaseError,
   node: PlanNode,
   { role, anonymous }: { readonly role: string, readonly anonymous: boolean }
 ): string | undefined {
-  // Errors of policies have the same code.
-  if (code !== SqlState.insufficient_privilege || routine !== 'aclcheck_error') return undefined
+  if (code !== SqlState.insufficient_privilege || !privilegeChecks.has(routine)) return undefined
   const object = render(tableName(node.table)).text
   const privileges = node.kind === 'call'
     ? `EXECUTE ON FUNCTION ${object}`
     : `SELECT${findPrivileges(node)} ON ${object}`
-  const grant = `run GRANT ${privileges} TO ${quote(role)}, or grant what the message names`
+  const grant = message.split(' ').includes(node.table.name)
+    ? `run GRANT ${privileges} TO ${quote(role)}`
+    : `grant ${quote(role)} what PostgreSQL names: ${message}`
   return anonymous
     ? `no token was sent. Send one; if requests without a token may do this, ${grant}`
     : `a privilege is missing: ${grant}`
 }
+
+/** The routines that miss a privilege. Errors of policies have the same code. */
+const privilegeChecks: ReadonlySet<string | undefined> = new Set([
+  'aclcheck_error', 'nextval_internal'
+])
 
 /** The privileges that an operation needs in addition to SELECT. */
 function findPrivileges (node: Exclude<PlanNode, CallNode>): string {

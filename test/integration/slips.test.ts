@@ -132,6 +132,8 @@ const schema = `
   insert into v (id) values (1);
   grant all on v to oneflight_user;
   create table bare (id int primary key, n int);
+  create table numbered (id serial primary key, n int);
+  grant select, insert on numbered to oneflight_user;
   create function bare_function() returns int language sql as 'select 1';
   revoke execute on function bare_function from public;
   create table things (id int primary key, name text, data jsonb, raw json, "a ""b" int);
@@ -534,8 +536,12 @@ t.test('in development, a missing privilege has its GRANT', async t => {
   for (const [operation, grant] of rows) {
     const { status, body } = await verbose.post([operation])
     t.equal(status, 403)
-    t.match(body.error?.hint, `run GRANT ${grant} TO "oneflight_user", or`)
+    t.equal(body.error?.hint, `a privilege is missing: run GRANT ${grant} TO "oneflight_user"`)
   }
+  const numbered = await verbose.post([
+    { id: 'a', op: 'insert', table: 'numbered', values: [{ n: 1 }] }
+  ])
+  t.match(numbered.body.error?.hint, /grant .* permission denied for sequence numbered_id_seq$/)
   const anonymous = await verbose.post([of('select', {})], { role: null })
   t.match(anonymous.body.error?.hint, /^no token was sent\. Send one; if .*, run GRANT SELECT ON/)
   const denied = await verbose.post([of('select', {})], { role: 'nobody_has_this_name' })
