@@ -130,7 +130,7 @@ function entry (name: string, ms: number): string {
  * gains only on links below about 200 Mbit/s.
  */
 export const compression: FastifyCompressOptions = {
-  // A body with a Content-Encoding is refused; the media-type plugin does it.
+  // A body with a Content-Encoding is refused; media-type.ts does it.
   globalDecompression: false,
   // For clients without a preference: Brotli takes half the CPU time of gzip from 100 KB on.
   encodings: ['br', 'gzip'],

@@ -107,12 +107,14 @@ export async function openConnection (
   throw error
 }
 
+const CLOSED = 'the server closed the connection'
+
 type Started =
   | { readonly connection: Connection, readonly matches: boolean }
   /** `isLost`: the server or the network ended the session. */
   | { readonly error: unknown, readonly isLost: boolean }
 
-/** Starts a session on a socket, by `end`, a time of performance.now(). Does not reject. */
+/** Starts a session on a socket, by `end`, a time of performance.now(). */
 async function startSession (
   { socket: plain, address }: ConnectedSocket,
   target: DatabaseTarget,
@@ -125,7 +127,7 @@ async function startSession (
     transaction: undefined
   }
   const socket = new DriverSocket(plain)
-  let failure = 'the server closed the connection'
+  let failure = CLOSED
   let gaveUp = false
   const giveUp = (why: string): void => {
     failure = why
@@ -141,6 +143,10 @@ async function startSession (
   const lost = Promise.withResolvers<never>()
   const lose = (): void => lost.reject(new Error(failure))
   state.onLost = lose
+  // postgres.js listens for errors only a moment later.
+  socket.once('error', ({ message }: Error) => {
+    if (failure === CLOSED) failure = message
+  })
   // Not the `onclose` option of postgres.js: it was not called for every connection when many
   // backends were terminated at once.
   plain.once('close', () => {

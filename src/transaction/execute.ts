@@ -303,8 +303,11 @@ function codeOfRefusal (refusal: Refusal): string {
 function readAgingTypes (pool: ConnectionPool, { types }: CompiledBatch): void {
   const aging = types?.aging()
   if (aging === undefined) return
-  withConnection(pool, performance.now() + LOOKUP_TIMEOUT_MS, connection =>
-    readTypes(connection, aging)).catch(() => {})
+  const { text, remember } = aging
+  withConnection(pool, performance.now() + LOOKUP_TIMEOUT_MS, async connection => {
+    const [row = {}] = await query(connection, text)
+    remember(row)
+  }).catch(() => {})
 }
 
 /** Reads types. If that fails, it closes the connection, so an attempt on it fails as well. */

@@ -30,7 +30,7 @@ export async function resolveKeyFailure (
   context: KeyFailureContext
 ): Promise<Committed | Failed> {
   const { error, at, times } = outcome
-  const fail = (error: Failure): Failed => ({ ...outcome, error })
+  const fail = (error: Failure): Failed => ({ ...outcome, raised: undefined, error })
   const stored = at === 'key' && isTableMissing(error.code)
     ? 'missing'
     : await findAnswer(context)

@@ -5,14 +5,14 @@ import { classOf, SqlState, SqlStateClass } from '../errors/sqlstates.ts'
 import type { AttemptOutcome, Failed, RetryReason } from './outcome.ts'
 
 /**
- * Maximum number of attempts that end with a deadlock or serialization failure. After that, the
- * client may try again later.
+ * Maximum number of attempts that end with a deadlock, a serialization failure or changed types.
+ * After that, the client may try again later.
  */
 export const MAX_ATTEMPTS = 15
 
 /**
- * Maximum number of attempts that end with an internal error. With a function that was replaced
- * without a pause, one attempt in 13 did.
+ * Maximum number of attempts that end with an internal error or a stale statement. With a function
+ * that was replaced without a pause, one attempt in 13 did.
  */
 export const MAX_INTERNAL_ERRORS = 5
 

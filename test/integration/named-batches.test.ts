@@ -601,6 +601,18 @@ t.test('a parameter inside an array or a composite fits its type, or is refused'
       price: insert({ price: { amount: '$params.x', curr: 'EUR' } }),
       grid: insert({ grid: ['$params.x', [3, 4]] }, numbers),
       ints: insert({ grid: ['$params.x'] }, { type: 'array' }),
+      many: {
+        params: { type: 'object', properties: { x: { type: 'array' } }, required: ['x'] },
+        operations: [op.insert('o', 'offers', Array.from({ length: 20 }, (_, id) =>
+          ({ id, grid: '$params.x' })), { returning: ['grid'] })]
+      },
+      list: {
+        params: { type: 'object', properties: { x: { type: 'array' } }, required: ['x'] },
+        operations: [
+          op.insert('o', 'offers', [{ id: 1, price: { amount: 1.23, curr: 'EUR' } }]),
+          op.select('s', 'offers', { columns: ['id'], where: { price: { in: '$params.x' } } })
+        ]
+      },
       found: {
         params: { type: 'object', properties: { x: true }, required: ['x'] },
         operations: [
@@ -622,8 +634,20 @@ t.test('a parameter inside an array or a composite fits its type, or is refused'
     const { body, text } = await run(name, x)
     t.same(body.data?.o, [{ [name]: value }], text)
   }
-  const { body, text } = await run('found', { amount: 1.5, curr: 'EUR' })
-  t.same(body.data?.s, [{ id: 1 }], text)
+  const { body: lists, text } = await run('ints', [[1, 2], [3, 4]])
+  t.same(lists.data?.o, [{ grid: [[[1, 2], [3, 4]]] }], text)
+  const many = await run('many', [[1, 2], [3, 4]])
+  t.same(many.body.data?.o[19], { grid: [[1, 2], [3, 4]] }, many.text)
+  const found: ReadonlyArray<readonly [name: string, x: unknown]> = [
+    ['found', { amount: 1.5, curr: 'EUR' }], ['list', [{ amount: 1.23, curr: 'EUR' }]]
+  ]
+  for (const [name, x] of found) {
+    const { body, text } = await run(name, x)
+    t.same(body.data?.s, [{ id: 1 }], text)
+  }
+  for (const price of [{ amount: 1.234, curr: 'EUR' }, { amount: 1.23, currency: 'EUR' }]) {
+    t.match((await run('list', [price])).body.error, { code: 'value_invalid', op: 's' })
+  }
   const refused: ReadonlyArray<readonly [name: string, x: unknown, column?: string]> =
     [['tags', { a: 1 }], ['tags', ['b']], ['price', 1.234], ['price', [1]],
       ['ints', [1, 2.5], 'grid']]

@@ -3,11 +3,13 @@
  * those before it are known.
  */
 import { writeJson, type Json, type JsonObject } from '../../json/parse.ts'
+import { replaceNumbers } from '../../plan/document.ts'
 import type { PlanNode, Reference, TableName } from '../../plan/nodes.ts'
 import type { Plan } from '../../plan/plan.ts'
 import { isList } from '../../plan/reference.ts'
 import type { Input, SeparatePlan, SeparateStatement, Sending } from '../../plan/separate.ts'
-import { copyElements, fillIn, jsonOf, ReadValue, type Values } from './slot.ts'
+import { copyElement } from '../../values/write.ts'
+import { jsonOf, ReadValue, type Values } from './slot.ts'
 import {
   fillStatement,
   type CompiledStatement,
@@ -112,8 +114,11 @@ export class SeparateBatch {
           ? new ReadValue(isList(input) ? copyElements(read(input)) : read(input))
           : this.#parts.values[input.parameter.position] as Json
       default:
-        return fillIn(input.value, input.references, reference =>
-          jsonOf(this.#readInput(reference, read)))
+        return replaceNumbers(input.value, number => {
+          const reference = input.references[number] as Reference
+          const value = jsonOf(this.#readInput(reference, read))
+          return isList(reference) ? copyElements(value) : copyElement(value)
+        })
     }
   }
 
@@ -139,6 +144,11 @@ export class SeparateBatch {
     const { columns = [], inputs } = sending
     return [this.#fillWith(sending, [...columns, ...inputs].map(() => null))]
   }
+}
+
+/** Copies a list whose items are elements of an array; see copyElement. */
+function copyElements (value: Json): Json {
+  return Array.isArray(value) ? (value as readonly Json[]).map(copyElement) : value
 }
 
 /** The text by which two keys are the same. */

@@ -9,9 +9,8 @@ import { fromDatabase } from '../../errors/postgres.ts'
 import { SqlState } from '../../errors/sqlstates.ts'
 import { isNested, textOf, writeJson, type Json, type JsonObject } from '../../json/parse.ts'
 import { replaceNumbers } from '../../plan/document.ts'
-import type { Given, Reference, ValuePath } from '../../plan/nodes.ts'
+import type { Given, ValuePath } from '../../plan/nodes.ts'
 import type { Parameter } from '../../plan/parameter.ts'
-import { isList } from '../../plan/reference.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import {
   findWritten,
@@ -73,26 +72,12 @@ function valueOf (given: Given, values: Values): Json {
   const { value, references } = given
   return references === undefined
     ? value
-    : fillIn(value, references, ({ parameter }) =>
-      valueAt(values, (parameter as Parameter).position))
-}
-
-/** Returns JSON with the values for which its strings stand; see readNumber. */
-export function fillIn (
-  json: Json,
-  references: readonly Reference[],
-  read: (reference: Reference) => Json
-): Json {
-  return replaceNumbers(json, number => {
-    const reference = references[number] as Reference
-    const value = read(reference)
-    return isList(reference) ? copyElements(value) : copyElement(value)
-  })
-}
-
-/** Copies a list whose items are elements of an array; see copyElement. */
-export function copyElements (value: Json): Json {
-  return Array.isArray(value) ? (value as readonly Json[]).map(copyElement) : value
+    : replaceNumbers(value, number => {
+      const { position, isList } = references[number]?.parameter as Parameter
+      const item = valueAt(values, position)
+      // A list may be a dimension of an array.
+      return isList ? item : copyElement(item)
+    })
 }
 
 function valueAt (values: Values, position: number): Json {
@@ -142,7 +127,7 @@ function writeRead (value: Json, type: Type, context: WriteContext): string | nu
 }
 
 /** A part of a list: a list, of which the values are elements, or a single value. */
-export interface ListPart {
+interface ListPart {
   readonly given: Given
   readonly isList: boolean
   /** Its elements are JSON, and not texts of the type. */
@@ -168,6 +153,17 @@ export function operandListSlot (
     })
     return arrayText(texts, delimiter)
   }, place)
+}
+
+/** A parameter with a list of composites or arrays as JSON, which PostgreSQL reads in the type. */
+export function listJsonSlot (given: Given, type: Type, place: SlotPlace): Fragment {
+  return written((values, refused) => {
+    const list = valueOf(given, values)
+    for (const item of Array.isArray(list) ? list as readonly Json[] : []) {
+      if (isNested(item)) writeTyped(item, type, { place, refused })
+    }
+    return writeJson(list)
+  })
 }
 
 /** A parameter with the values of a column in many rows, as an array. `rows`: their positions. */

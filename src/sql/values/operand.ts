@@ -210,9 +210,8 @@ function buildLiteral (
 
 /** PostgreSQL would read a composite that is compared as a row without a type. */
 function nameComposite (operand: Fragment, type: Type | undefined, many = empty): Fragment {
-  return kindOf(type) === 'composite'
-    ? sql`${operand}::${nameWritten(type) as Fragment}${many}`
-    : operand
+  const name = kindOf(type) === 'composite' ? nameWritten(type) : undefined
+  return name === undefined ? operand : sql`${operand}::${name}${many}`
 }
 
 interface GivenList extends Pick<List, 'literals'> {

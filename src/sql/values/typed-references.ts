@@ -9,7 +9,7 @@ import { isList, isValue } from '../../plan/reference.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import { raiseIssue, type ValueIssue } from '../statement/raised-error.ts'
 import type { Form } from '../statement/shared-results.ts'
-import { memberSlot, plainSlot, type SlotPlace } from '../statement/slot.ts'
+import { listJsonSlot, memberSlot, plainSlot, type SlotPlace } from '../statement/slot.ts'
 import { buildFirst } from '../statement/when.ts'
 import { isScalarType, readingOf, type Reading } from './reading.ts'
 import type { References } from './references.ts'
@@ -64,7 +64,7 @@ export class TypedReferences {
     })
   }
 
-  /** A value as JSON that PostgreSQL converts to a type. A parameter stands in a document. */
+  /** A value as JSON that PostgreSQL converts to a type. */
   jsonOf (reference: Reference, type: Type, place: ReferencePlace): Fragment {
     const { parameter: of } = reference
     if (of !== undefined) return sql`${memberSlot(of, type, place)}::pg_catalog.json`
@@ -86,6 +86,8 @@ export class TypedReferences {
 
   /** A list as the JSON of an array whose elements have this type. */
   listOf (list: Reference, type: Type, place: ReferencePlace): Fragment {
+    const { parameter: of } = list
+    if (of !== undefined) return sql`${listJsonSlot(of, type, place)}::pg_catalog.json`
     const reading = this.#readingOf({ ...list, row: 0 }, type, place.isCompared)
     switch (reading.as) {
       case 'text':

@@ -565,7 +565,10 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
       : sql`null`
   }
 
-  /** Builds a list of references to operations as an array of the type of a column path. */
+  /**
+   * Builds a list as an array of the type of a column path: of references to operations, and for
+   * composites and arrays also of parameters.
+   */
   buildList (document: JsonDocument, path: TypedPath, at: SlotPlace['at']): Fragment {
     if (path.resultType !== 'column') {
       return jsonElements(this.buildDocument(document), path.resultType)
