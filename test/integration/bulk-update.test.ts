@@ -52,6 +52,9 @@ const schema = `
   insert into laps values ('1:02', '1:02');
   create type size as (x int, y text);
   create table sizes (size size, n int);
+  create schema elsewhere;
+  create type elsewhere.size as (x int);
+  alter table sizes add other elsewhere.size;
   insert into sizes values ((1, null), 1), ((null, null), 2), ((1, 'x'), 3);
   grant all on laps, sizes, articles, codes, parts, low, summed, secret, noted, docs, big, medium
     to oneflight_user;
@@ -393,6 +396,8 @@ t.test('a composite is a key, or an operand', async t => {
   const found = await service.post([{ eq: '(1,x)' }, { in: ['(1,x)'] }, { eq: { any: ['(1,x)'] } }]
     .map((size, i) => op.select(`s${i}`, 'sizes', { where: { size }, columns: ['n'] })))
   t.same(found.body.data, { s0: [{ n: 3 }], s1: [{ n: 3 }], s2: [{ n: 3 }] }, found.text)
+  const unnamed = await service.post([op.select('s', 'sizes', { where: { other: { eq: '(1)' } } })])
+  t.equal(unnamed.body.error?.code, 'feature_not_supported', 'its type has no name here')
 })
 
 t.test('many rows are found by their index', async t => {
