@@ -167,34 +167,35 @@ async function startSession (
     await client.unsafe('rollback')
     failure = before
   }
-  try {
-    const inspected = inspectServer(client, target, { ...options, checkPooler })
-    const { facts, matches } = await Promise.race([inspected, lost.promise])
-    socket.keepSettings()
-    const connection = {
-      client,
-      socket,
-      prepared: new PreparedStatements(options.prepares, recentTexts),
-      ...facts,
-      // Spread by a tenth: connections opened together do not all close at the same time.
-      expiresAt: performance.now() + LIFETIME_MS * (0.9 + Math.random() / 10),
-      state
-    }
-    return { connection, matches }
-  } catch (error) {
-    // A server that refuses a session reports an error before it closes the connection.
-    const { severity, code } = error as Partial<DatabaseError>
-    const isLost = severity === undefined
-      ? socket.readyState === 'closed' && !gaveUp
-      : code === SqlState.admin_shutdown
-    socket.destroy()
-    await client.end({ timeout: 0 })
-    return { error, isLost }
-  } finally {
+  const inspected = inspectServer(client, target, { ...options, checkPooler })
+  const started = Promise.race([inspected, lost.promise])
+    .then(({ facts, matches }): Started => {
+      socket.keepSettings()
+      const connection = {
+        client,
+        socket,
+        prepared: new PreparedStatements(options.prepares, recentTexts),
+        ...facts,
+        // Spread by a tenth: connections opened together do not all close at the same time.
+        expiresAt: performance.now() + LIFETIME_MS * (0.9 + Math.random() / 10),
+        state
+      }
+      return { connection, matches }
+    })
+    .catch(async (error: Partial<DatabaseError>): Promise<Started> => {
+      // A server that refuses a session reports an error before it closes the connection.
+      const isLost = error.severity === undefined
+        ? socket.readyState === 'closed' && !gaveUp
+        : error.code === SqlState.admin_shutdown
+      socket.destroy()
+      await client.end({ timeout: 0 })
+      return { error, isLost }
+    })
+  return await started.finally(() => {
     state.onLost = undefined
     clearTimeout(timer)
     signal?.removeEventListener('abort', cancel)
-  }
+  })
 }
 
 function createClient (

@@ -377,6 +377,11 @@ t.test('references give JSON as it is', jsonNull, async t => {
   }])
   t.match(nested.body.error, { code: 'value_invalid', op: 'u' })
   t.match(nested.body.error.message, /^Row 0 of values, column "word": the type text/)
+  const nulls = [{ id: 3, jb: { $value: null } }, { id: 4, jb: null }]
+  t.match(await service.post([{ ...update, values: nulls, returning: ['jb'] }]), { status: 200 })
+  const stored = await service.database.sql`
+    select jb::text from docs where id in (3, 4) order by id`
+  t.same(stored.map(({ jb }) => jb as unknown), ['null', null])
   const keys = await service.post([source, {
     ...update, key: ['jb'], values: [{ jb: '$s.1.jb', word: 'x' }]
   }])

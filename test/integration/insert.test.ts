@@ -215,6 +215,14 @@ t.test('many rows take every type, and each value that does not fit is listed on
   }
 })
 
+t.test('a few rows of many columns are stored', async t => {
+  const row = Object.fromEntries(Array.from({ length: 70 }, (_, i) => [`c${i}`, i]))
+  const columns = Object.keys(row).map(name => `${name} int`).join()
+  await sql.unsafe(`create table broad (${columns}); grant all on broad to oneflight_user`)
+  const { body, text } = await service.post([op.insert('b', 'broad', [row, row])])
+  t.same(body.data?.b, [row, row], text)
+})
+
 t.test('the maximum number of rows is stored with every digit', async t => {
   const rows = rowsOf(i => `,"v":${i}.10,"j":{"0":[1e400,"ä€😀","$x"],"b":${i}}`)
   const values = rows.replaceAll('$x', () => '$$x')

@@ -126,6 +126,5 @@ function plainText (
 ): Fragment | undefined {
   if (modifier !== '$value' || operand?.kind !== 'document') return undefined
   const given = readGiven(operand)
-  if (given === undefined) return undefined
-  return values.writeText(given, column)
+  return given && values.writeText(given, column)
 }

@@ -8,7 +8,6 @@ import { hasReference, readNumber } from '../../plan/document.ts'
 import type { Reference } from '../../plan/nodes.ts'
 import { isList } from '../../plan/reference.ts'
 import type { WriteIssue } from '../../values/issue.ts'
-import { writeMember } from '../../values/write.ts'
 import { writeMixed } from '../../values/write-mixed.ts'
 import type { Form } from '../statement/shared-results.ts'
 import type { StatementNeeds } from './statement-needs.ts'
@@ -41,10 +40,9 @@ export class DocumentWriter {
     this.#needs = needs
   }
 
-  /** Writes JSON for a type. If it contains references, the type is neither json nor jsonb. */
+  /** Writes JSON with references for a type, which is neither json nor jsonb. */
   write (value: Json, type: Type, place: ReferencePlace): Json {
     const report = (issue: WriteIssue): unknown => this.#needs.refused.push({ ...place, issue })
-    if (this.#references.length === 0) return writeMember(value, type, report)
     return writeMixed(value, type, {
       refers: hasReference,
       meet: (text, element, path, list) => {
