@@ -138,8 +138,9 @@ function writeArray (value: Exclude<Json, null>, type: ArrayType): string | Writ
   const lengths: number[] = []
   for (let first: Json | undefined = list; isList(first); first = first[0]) {
     lengths.push(first.length)
-    if (isElement(first[0])) {
-      const problem = isJson(baseOf(type.element)) ? 'dimension' : 'list'
+    const ofJson = isJson(baseOf(type.element))
+    if (isElement(first[0]) || (ofJson && dimensions.has(first) && isList(first[0]))) {
+      const problem = ofJson ? 'dimension' : 'list'
       return { problem, path: lengths.map(() => 0), type: type.element }
     }
   }
@@ -147,15 +148,25 @@ function writeArray (value: Exclude<Json, null>, type: ArrayType): string | Writ
 }
 
 const elements = new WeakSet<readonly Json[]>()
+const dimensions = new WeakSet<readonly Json[]>()
 
 /**
  * Copies a list as an element of an array, so that it is not taken for a dimension of the array.
  * Other values are returned as they are.
  */
 export function copyElement (value: Json): Json {
+  return copyAs(elements, value)
+}
+
+/** Copies a list as a dimension of an array. In an array of JSON, a list in it is an element. */
+export function copyDimension (value: Json): Json {
+  return copyAs(dimensions, value)
+}
+
+function copyAs (kind: WeakSet<readonly Json[]>, value: Json): Json {
   if (!isList(value)) return value
   const copy = [...value]
-  elements.add(copy)
+  kind.add(copy)
   return copy
 }
 

@@ -20,7 +20,7 @@ import {
   type WrittenRows
 } from '../../values/rows.ts'
 import type { WriteIssue } from '../../values/issue.ts'
-import { copyElement, isIssue, write } from '../../values/write.ts'
+import { copyDimension, copyElement, isIssue, write } from '../../values/write.ts'
 import { writeMixed } from '../../values/write-mixed.ts'
 
 /** The place of a value in its operation. */
@@ -75,8 +75,7 @@ function valueOf (given: Given, values: Values): Json {
     : replaceNumbers(value, number => {
       const { position, isList } = references[number]?.parameter as Parameter
       const item = valueAt(values, position)
-      // A list may be a dimension of an array.
-      return isList ? item : copyElement(item)
+      return isList ? copyDimension(item) : copyElement(item)
     })
 }
 
