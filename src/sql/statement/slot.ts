@@ -158,7 +158,8 @@ export function operandListSlot (
 export function listJsonSlot (given: Given, type: Type, place: SlotPlace): Fragment {
   return written((values, refused) => {
     const list = valueOf(given, values)
-    for (const item of Array.isArray(list) ? list as readonly Json[] : []) {
+    // A list that is not known yet is NULL.
+    for (const item of [list].flat() as readonly Json[]) {
       if (isNested(item)) writeTyped(item, type, { place, refused })
     }
     return writeJson(list)
