@@ -130,9 +130,9 @@ export class RemoteJwks {
   }
 
   /**
-   * The key for a token with this header; undefined when there is none. Throws `keys_unavailable`
-   * before the first successful fetch, and `shutting_down` when no key matches and `close` was
-   * called.
+   * Returns the key for a token with this header; undefined: there is none. Throws
+   * `keys_unavailable` before the first successful fetch, and `shutting_down` if no key matches
+   * after `close`.
    */
   async find (header: TokenHeader): Promise<VerificationKey | undefined> {
     const first = this.#keys === undefined

@@ -136,9 +136,9 @@ function writeArray (value: Exclude<Json, null>, type: ArrayType): string | Writ
   const list = value as readonly Json[]
   // Every element may be an array, as for jsonb: the first one decides how many dimensions it has.
   const lengths: number[] = []
+  const ofJson = isJson(baseOf(type.element))
   for (let first: Json | undefined = list; isList(first); first = first[0]) {
     lengths.push(first.length)
-    const ofJson = isJson(baseOf(type.element))
     if (isElement(first[0]) || (ofJson && dimensions.has(first) && isList(first[0]))) {
       const problem = ofJson ? 'dimension' : 'list'
       return { problem, path: lengths.map(() => 0), type: type.element }

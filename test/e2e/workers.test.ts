@@ -401,7 +401,10 @@ t.test('no worker can start: exit code 1, a message, and no process remains', as
   t.equal(await ended, 1)
   t.match(
     output(),
-    /"code":null,"signal":null,"msg":"worker exited unexpectedly"[^]*"reason":"the first worker could not start","msg":"could not start the service"/
+    new RegExp([
+      '"code":null,"signal":null,"msg":"worker exited unexpectedly"',
+      '"reason":"the first worker could not start","msg":"could not start the service"'
+    ].join('[^]*'))
   )
 })
 

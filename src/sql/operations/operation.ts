@@ -110,6 +110,7 @@ const PLAIN_ROW = sql`r`
 function buildUpdate (node: UpdateNode, values: TypedValues): Fragment {
   const { table, set } = node
   const isPlain = ({ modifier }: Assignment): boolean => modifier === '$value'
+  // Plain values are built first: only what they convert is computed if no row matches, too.
   const plain = set.filter(isPlain).map(value => buildAssignment(value, values))
   const converted = values.convertFirst()
   const computed = set.filter(value => !isPlain(value))

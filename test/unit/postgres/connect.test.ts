@@ -45,8 +45,13 @@ t.test('hosts are tried in order from the given start', async t => {
 
 t.test('the error lists the failure of every address', async t => {
   await t.rejects(open('[::1]:1,127.0.0.1:1,twice.test:1', 'sslmode=require'), {
-    message:
-      /^no connection to the database: \[::1\]:1: connect .*; 127\.0\.0\.1:1: connect ECONNREFUSED .*; twice\.test:1: connect \w+ ::1:1.*, connect ECONNREFUSED 127\.0\.0\.1:1$/
+    message: new RegExp(`^${
+      [
+        String.raw`no connection to the database: \[::1\]:1: connect .*`,
+        String.raw`127\.0\.0\.1:1: connect ECONNREFUSED .*`,
+        String.raw`twice\.test:1: connect \w+ ::1:1.*, connect ECONNREFUSED 127\.0\.0\.1:1`
+      ].join('; ')
+    }$`)
   })
 })
 
