@@ -80,7 +80,7 @@ function planObjects (
 export type StoredObjects = Pick<StoredJson, 'objects' | 'references'>
 
 /** The rows as a value; undefined: they refer to operations. */
-export function readRows ({ objects, references }: StoredObjects): Given | undefined {
+export function readGivenRows ({ objects, references }: StoredObjects): Given | undefined {
   if (refersToOperation({ references })) return undefined
   return objects === undefined ? references[0]?.parameter : givenOf(objects, references)
 }

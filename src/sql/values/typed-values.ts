@@ -24,7 +24,7 @@ import type {
   Reference,
   TableName
 } from '../../plan/nodes.ts'
-import { findReferences, readRows, type StoredObjects } from '../../plan/stored-values.ts'
+import { findReferences, readGivenRows, type StoredObjects } from '../../plan/stored-values.ts'
 import { isPlain } from '../../values/write.ts'
 import { raiseIssue, type ValueIssue } from '../statement/raised-error.ts'
 import { nullRow } from '../statement/table.ts'
@@ -264,7 +264,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     fields: readonly WrittenField[],
     positions: readonly number[] | undefined
   ): WrittenRows {
-    const given = readRows(rows)
+    const given = readGivenRows(rows)
     if (given === undefined) return this.#buildReferringRows(rows, fields, positions)
     const members = fields.flatMap(field => {
       const { name, column } = field
