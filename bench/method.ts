@@ -58,23 +58,30 @@ samples, and stands below the functions that called it.
 `
 }
 
+/** Why a figure may miss its goal. */
+export function describeMisses (): string {
+  return `Why goals are missed: with a round trip, load, proxy, contender and database still share
+the cores. The slower these are, the more processor time decides, and the less the round trips.
+PostgreSQL renders all rows as JSON, which costs it more than to return columns. Node parses and
+checks a language instead of one fixed form, and compiles more than 16 rows anew in each batch.`
+}
+
 export function describeMethod ({ connections, slices, bulk }: BenchRecord): string {
   return `## Method
 
 - The load is a closed loop of ${connections} kept connections, by
   [autocannon](../../bench/load.ts) in its own process. Each contender is warmed up with
   ${show(slices.warmUpBatches)} batches or fewer. Then the contenders take ${slices.count} slices
-  of about ${slices.seconds} s each, in turns (A B C A B C …). A slice is a fixed number of
+  of about ${slices.seconds} s each, in turns. A slice is a fixed number of
   batches, so all of them have a response at its end. Many rows are sent and returned
   ${bulk[0]?.oneflight.length ?? 0} times each, in turns.
 - The run fails if the responses of the contenders or the rows in the database differ, or a
   contender returns an error.
 - [A proxy](../../bench/delay-proxy.ts) adds the round trip: it delays each direction by half of
   it, for all contenders. The tables show the round trip that \`select 1\` measures.
-- Processor time is what the kernel reports for the contender's process, and for all processes of
-  the PostgreSQL server, during the same slices. Memory is the resident set.
-- The hot row is the number of the next invoice. As numbering without gaps requires, the first
-  statement locks it and everything else follows.`
+- Processor time is what the kernel reports for the contender's process and for all processes of
+  the PostgreSQL server. Memory is the resident set.
+- As numbering without gaps requires, the first statement locks the hot row.`
 }
 
 export function describeLimits (): string {
@@ -82,12 +89,11 @@ export function describeLimits (): string {
 
 - Load, contender and database share the cores of one machine: a contender that needs less
   processor time leaves more of it to the database. On separate machines, compare processor time.
-- Unfair to Oneflight: it parses and checks a language instead of one fixed form, returns the rows
-  of every operation, and collects metrics. pgbench, psql and the bare function do without HTTP,
-  tokens or roles.
+- Unfair to Oneflight: it returns the rows of every operation, and collects metrics. pgbench, psql
+  and the bare function do without HTTP, tokens or roles.
 - Unfair to the others: the hot row is locked first, where hand-written code can often lock it last.
   PostGraphile users would write an order as a custom mutation, which is the PL/pgSQL function.
-- A real network has jitter, which costs contenders with many round trips the most.
+- A real network has jitter, which costs those with many round trips the most.
 - Each contender is one process. There is one size of the database, which fits in memory.`
 }
 
@@ -102,11 +108,10 @@ npm run bench hot wire         # of order, hot, words, wire, bulk, large, cost; 
 npm run bench:report           # writes this page from bench/results.json
 node bench/flame.ts            # draws flame.svg; a folder of a checkout, a file
 npm run bench order -- --round-trips=0,2.5 --against=postgres.js
-npm run bench words -- --words=upsert,call --against-checkout=../oneflight-before
+npm run bench words -- --words=upsert,call --against-checkout=../before
 \`\`\`
 
-With \`DATABASE_URL\`, the URL of a superuser, it runs on another server: it creates the database
-\`oneflight_bench\` and roles \`oneflight_bench_…\` there, and drops them at the end. pgbench and
-psql are included if they are on the PATH.
+With \`DATABASE_URL\`, the URL of a superuser, it runs on another server, and creates the database
+\`oneflight_bench\` and roles \`oneflight_bench_…\` there until its end.
 `
 }

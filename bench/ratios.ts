@@ -156,7 +156,7 @@ export const dutyNames = [
 
 /** A batch of the client, and a named one. */
 const forms = [contenders.oneflight.name, contenders['named batch'].name] as const
-const FIGURES_HEAD = ['Batches/s', 'Throughput', 'Node CPU', 'PostgreSQL CPU'] as const
+const FIGURES_HEAD = ['Throughput', 'Node CPU', 'PostgreSQL CPU'] as const
 const FORMS_HEAD = ['Contender', ...FIGURES_HEAD] as const
 
 function areMeasured (comparison: Comparison | undefined, names: readonly string[]): boolean {
@@ -171,7 +171,7 @@ function compareForms (
   return forms.map(name => [name, ...compare(comparison, name, other(name))])
 }
 
-/** The batches per second of one contender, and its figures divided by those of another one. */
+/** The figures of one contender, divided by those of another one. */
 function compare (
   comparison: Comparison | undefined,
   name: string,
@@ -179,13 +179,10 @@ function compare (
 ): readonly string[] {
   const [slices, divisor] = [slicesOf(comparison, name), slicesOf(comparison, other)]
   return [
-    showMedian(throughputOf(slices), ''),
-    ...[
-      throughputRatio(slices, divisor),
-      divideCpu(slices, divisor, 'node'),
-      divideCpu(slices, divisor, 'postgres')
-    ].map(figure => showFigure({ figure, unit: '×' }))
-  ]
+    throughputRatio(slices, divisor),
+    divideCpu(slices, divisor, 'node'),
+    divideCpu(slices, divisor, 'postgres')
+  ].map(figure => showFigure({ figure, unit: '×' }))
 }
 
 function showMedian (figure: Spread | undefined, unit = '×'): string {

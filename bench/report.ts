@@ -11,6 +11,7 @@ import {
   describeContenders,
   describeLimits,
   describeMethod,
+  describeMisses,
   describeRepetition,
   describeTime
 } from './method.ts'
@@ -88,6 +89,8 @@ ${chart('hot-row.svg', 'Batches per second on one hot row, by round trip and con
 ## Goals
 
 ${renderGoalTable([...goalsOf(record), ...overloadGoals()])}
+
+${describeMisses()}
 
 ## All figures
 
@@ -264,8 +267,7 @@ function renderGoalTable (goals: readonly Goal[]): string {
 const WORKS: Readonly<Partial<Record<Work, string>>> = {
   order: 'Order of 5 operations',
   'order with ids': 'Order of 5 operations, ids chosen by the client',
-  invoice: 'One hot row (an invoice with the next number)',
-  read: 'One operation (a row by a unique number)'
+  invoice: 'One hot row (an invoice with the next number)'
 }
 
 /** One work with all round trips: the spread of the ratios, and medians. */

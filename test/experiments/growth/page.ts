@@ -130,7 +130,7 @@ export function renderCosts ({ costs, measured }: Sources): string {
     ['Service, processor time of a batch', ms(costs.serviceMs), bench],
     ['PostgreSQL, processor time of a batch', ms(costs.databaseMs), bench],
     ['PostgreSQL, processor time of a batch of one select', ms(costs.readDatabaseMs),
-      '[benchmarks](../internals/benchmarks.md#one-operation-a-row-by-a-unique-number)'],
+      '[record](../../bench/results.json)'],
     ['Round trip', ms(costs.roundTripMs), bench],
     ['Batches per second on one row',
       show(costs.hotRow),
