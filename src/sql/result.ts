@@ -67,7 +67,7 @@ export function buildDirect (node: PlanNode, context: StatementContext): Body {
     buildSizeCheck(row, maxBytes, operations * count)
   ]
   const settings = shared.map((result, i) => {
-    const value = sharedExpression(result, i, { ...context, part, row, isRecord: false })
+    const value = sharedExpression(result, i, { ...context, part, row })
     return sql`, ${shareValue(result, value)} is null`
   })
   const rest = shared.length === 0 ? empty : sql`r.*, `
@@ -116,7 +116,7 @@ export function buildPlain (node: PlanNode, context: StatementContext): Body {
   const part = rowPartOf(node, counts)
   const operation = buildOperation(node, part, { ...context, exposed: [] })
   // Citus cannot read anonymous composites that were computed in another part of a statement.
-  const all = part === 'columns' && operation.isRecord !== true ? sql`r.*` : sql`r.row`
+  const all = part === 'columns' ? sql`r.*` : sql`r.row`
   const row = sql`pg_catalog.to_json(${counts ? ROW_COUNT : all})`
   const { when, then } = formatCheck
   return {
@@ -148,8 +148,7 @@ export function buildAggregated (node: PlanNode, context: StatementContext): Bod
   const exposed = context.shared.flatMap(({ form, column }, i) =>
     form === 'json' || column === undefined ? [] : [[column, i] as const])
   const operation = buildOperation(node, part, { ...context, exposed })
-  const { isRecord = false } = operation
-  const row = part === 'columns' && !isRecord ? ROW_VALUE : sql`r.row`
+  const row = part === 'columns' ? ROW_VALUE : sql`r.row`
   const result = minimal
     ? sql`pg_catalog.to_json(${ROW_COUNT})`
     : hidden ? sql`'[]'` : sql`coalesce(pg_catalog.json_agg(${row}), '[]')`
@@ -158,7 +157,7 @@ export function buildAggregated (node: PlanNode, context: StatementContext): Bod
   const checks = [
     ...checkRequiredRows(node, context),
     ...operation.checks ?? [],
-    ...buildChecks(node, { ...context, maxRows, part, row, isRecord, exposed }),
+    ...buildChecks(node, { ...context, maxRows, part, row, exposed }),
     ...size
   ]
   return {
@@ -174,7 +173,7 @@ const ROW_COUNT = sql`count(*)`
 
 function buildChecks (
   node: PlanNode,
-  { part, row, isRecord, ...context }: OperationContext & Row
+  { part, row, ...context }: OperationContext & Row
 ): readonly Check[] {
   const { maxRows, keep = false, uses, counted, shared, runsCode } = context
   const needed = uses.reduce((most, { rows, checked }) => checked ? Math.max(most, rows) : most, 0)
@@ -194,7 +193,7 @@ function buildChecks (
       ROW_COUNT
     ),
     ...shared.map((result, i) => {
-      const value = sharedExpression(result, i, { ...context, part, row, isRecord })
+      const value = sharedExpression(result, i, { ...context, part, row })
       return shareValues(result, value)
     }),
     ...counted ? [shareCount(node.index, ROW_COUNT)] : [],
@@ -225,8 +224,6 @@ function checkColumns (
 /** A row of `r`. */
 interface Row {
   readonly part: RowPart
-  /** See BuiltOperation. */
-  readonly isRecord: boolean
   /** The whole row. */
   readonly row: Fragment
 }
@@ -253,10 +250,10 @@ function sharedExpression (
 function sharedColumn (
   { column, form }: SharedResult,
   position: number,
-  { hasColumn, part, row, isRecord }: StatementContext & Row
+  { hasColumn, part, row }: StatementContext & Row
 ): Fragment {
   if (column === undefined) return row
-  const isKnown = !isRecord && hasColumn(column)
+  const isKnown = hasColumn(column)
   if (!isKnown && form === 'json') {
     return sql`(pg_catalog.to_json(${row}) operator(pg_catalog.->) ${
       parameter(column)

@@ -30,7 +30,7 @@ import { expectFewRows, type TypedAs } from '../values/typed-json.ts'
 import type { TypedValues, WrittenField } from '../values/typed-values.ts'
 import { applyModifier, buildAssignment } from './assignment.ts'
 import { buildConditions, IS_NOT_NULL, IS_NULL } from './filter.ts'
-import type { BuiltOperation } from './output.ts'
+import type { BuiltOperation, ReturnedColumns } from './output.ts'
 
 const AND = sql` and `
 const COMMA = sql`, `
@@ -47,17 +47,10 @@ function rowColumns ({ fields }: BulkUpdateGroup): Fragment {
   return join([POSITION_NAME, ...fields.map(({ name }) => identifier(name))], COMMA)
 }
 
-export interface ReturnedColumns {
-  /** The list after `returning`. */
-  readonly returned: Fragment
-  /** The names of the columns of `r`. */
-  readonly names: readonly string[]
-}
-
 export function buildBulkUpdate (
   node: BulkUpdateNode,
   values: TypedValues,
-  { returned, names }: ReturnedColumns
+  { returned, names, selected }: ReturnedColumns
 ): BuiltOperation {
   const groups = node.groups.map((group, i) => ({
     group,
@@ -81,7 +74,7 @@ export function buildBulkUpdate (
   const columns = join(names.map(identifier), COMMA)
   const rows = ofAll(sql`${columns}, ${position}`)
   return {
-    ctes: [...updates, sql`r as (select ${columns} from (${rows}) as u order by ${position})`],
+    ctes: [...updates, sql`r as (select ${selected} from (${rows}) as u order by ${position})`],
     rows: sql`r`,
     checks: [checkAmbiguity(ofAll(position))]
   }

@@ -15,15 +15,14 @@ import type { Check } from '../statement/checks.ts'
 import { raise } from '../statement/raised-error.ts'
 import { unusedName } from '../statement/table.ts'
 import type { TypedValues } from '../values/typed-values.ts'
-import type { ReturnedColumns } from './bulk-update.ts'
 import { buildInsert, rowNumber } from './insert.ts'
-import type { BuiltOperation, RowPart } from './output.ts'
+import type { BuiltOperation, ReturnedColumns, RowPart } from './output.ts'
 
 /** Inserts each group by a statement of its own, and sorts the rows into the order of `values`. */
 export function buildGroups (
   node: InsertNode,
   part: RowPart,
-  { returned, names, values }: ReturnedColumns & { readonly values: TypedValues }
+  { returned, names, selected, values }: ReturnedColumns & { readonly values: TypedValues }
 ): BuiltOperation {
   const position = identifier(unusedName(names))
   const groups = nameGroups(node, part, position)
@@ -39,7 +38,7 @@ export function buildGroups (
   return {
     ctes: [
       ...inserts,
-      sql`r as (select ${columns} from (${
+      sql`r as (select ${selected} from (${
         join(placed, sql` union all `)
       }) as placed order by ${position})`
     ],

@@ -1,17 +1,17 @@
 /**
  * Builds what an operation does to its table, and the rows that it returns.
  */
-import { empty, join, sql, type Fragment } from '../../fragment/fragment.ts'
+import { empty, identifier, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import { isNested } from '../../plan/nested.ts'
 import type {
   Assignment,
   CallNode,
   PlanNode,
   DeleteNode,
+  OutputColumn,
   SelectNode,
   UpdateNode
 } from '../../plan/nodes.ts'
-import { isAllColumns } from '../../plan/output.ts'
 import { exposeColumns, nameExposed, type ExposedColumns } from '../statement/shared-results.ts'
 import { tableName } from '../statement/table.ts'
 import { buildWhen, checksWhen } from '../statement/when.ts'
@@ -25,9 +25,9 @@ import { buildInsert } from './insert.ts'
 import { buildNestedSelect, buildPlainNestedSelect } from './nested.ts'
 import {
   jsonRow,
+  returnedColumns,
   returningList,
   wholeRow,
-  returnedRecord,
   type BuiltOperation,
   type RowPart
 } from './output.ts'
@@ -46,33 +46,28 @@ export function buildOperation (
   part: RowPart,
   context: OperationContext
 ): BuiltOperation {
-  const { exposed, values, json = false } = context
+  const { values, json = false } = context
   const beside = part === 'whole' ? columnsBeside(context) : []
   const more = exposeColumns(beside, sql`t`)
   if (node.kind === 'call' || node.kind === 'select') {
     const rows = buildRead(node, more, context)
     return { ctes: [], rows: sql`(${rows}) as ${context.plain === true ? PLAIN_ROW : sql`q`}` }
   }
-  const { output = [] } = node
-  const hasGroups = node.kind === 'bulk_update' ||
-    (node.kind === 'insert' && node.groups.length > 1)
-  const isRecord = part === 'columns' && hasGroups && output.some(isAllColumns)
-  const returned = part === 'nothing'
+  const row = part === 'nothing'
     ? sql`null as row`
-    : part === 'whole'
-      ? sql`${json ? jsonRow(node.table) : wholeRow(node.table)}${more}`
-      : isRecord
-        ? returnedRecord(node, values, exposed)
-        : returningList(output, values)
-  const names = part === 'columns' && !isRecord
-    ? output.map(({ name }) => name)
-    : ['row', ...(isRecord ? exposed : beside).map(([, position]) => nameExposed(position))]
-  if (node.kind === 'bulk_update') {
-    return { ...buildBulkUpdate(node, values, { returned, names }), isRecord }
+    : sql`${json ? jsonRow(node.table) : wholeRow(node.table)}${more}`
+  if (node.kind === 'bulk_update' || (node.kind === 'insert' && node.groups.length > 1)) {
+    const names = ['row', ...beside.map(([, position]) => nameExposed(position))]
+    const returned = part === 'columns'
+      ? returnedColumns(node, values)
+      : { returned: row, names, selected: join(names.map(identifier), COMMA) }
+    return node.kind === 'insert'
+      ? buildGroups(node, part, { ...returned, values })
+      : buildBulkUpdate(node, values, returned)
   }
-  if (node.kind === 'insert' && node.groups.length > 1) {
-    return { ...buildGroups(node, part, { returned, names, values }), isRecord }
-  }
+  const returned = part === 'columns'
+    ? returningList(node.output as readonly OutputColumn[], values)
+    : row
   const statement = node.kind === 'insert'
     ? buildInsert(node, values)
     : node.kind === 'update' ? buildUpdate(node, values) : buildDelete(node, values)

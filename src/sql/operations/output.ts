@@ -19,11 +19,10 @@ import type {
   TableName
 } from '../../plan/nodes.ts'
 import type { Plan } from '../../plan/plan.ts'
-import { answersOnlyCount, isAllColumns, isMarked, isUnchanged } from '../../plan/output.ts'
+import { answersOnlyCount, isAllColumns, isUnchanged } from '../../plan/output.ts'
 import type { Check } from '../statement/checks.ts'
 import { raise } from '../statement/raised-error.ts'
-import { exposeColumns, type ExposedColumns } from '../statement/shared-results.ts'
-import { tableName } from '../statement/table.ts'
+import { tableName, unusedName } from '../statement/table.ts'
 import {
   columnValue,
   comparableValue,
@@ -131,15 +130,16 @@ function hasMark (inserted: boolean): Fragment {
 const isInserted: Fragment = sql`case when ${hasMark(true)} then true
   when ${hasMark(false)} then false else ${raise('order')} is null end`
 
-/** `expression as "name", …` for RETURNING, which has no aggregates. */
+/** `expression as "name", …` for RETURNING, which has no aggregates. `all`: what `*` returns. */
 export function returningList (
   output: readonly OutputColumn[],
-  columns: RowColumns
+  columns: RowColumns,
+  all = sql`t.*`
 ): Fragment {
   const clash = buildNameClash(output)
   return join(
     output.map(column => {
-      if (isAllColumns(column)) return sql`t.*`
+      if (isAllColumns(column)) return all
       const value = returnedValue(column, columns)
       const checked = clash === undefined
         ? value
@@ -185,20 +185,35 @@ export function rowPartOf (node: PlanNode, unread: boolean): RowPart {
   return node.output === undefined || isNested(node) ? 'whole' : 'columns'
 }
 
+/** What each of several statements returns whose rows are put together as `r`. */
+export interface ReturnedColumns {
+  /** The list after `returning`. */
+  readonly returned: Fragment
+  /** The names of its columns. */
+  readonly names: readonly string[]
+  /** The columns of `r`. */
+  readonly selected: Fragment
+}
+
 /**
- * Builds the output columns as one value `row`, and the exposed columns. With `*` the names of the
- * columns are not known, so the number of a row could not be named beside them.
+ * Returns the output columns. `*` is first one column, the row: the names of its columns are not
+ * known, so the number of a row could not be named beside them.
  */
-export function returnedRecord (
-  node: PlanNode,
-  columns: RowColumns,
-  exposed: ExposedColumns
-): Fragment {
-  // This makes the subquery depend on the row: otherwise it is computed once for all rows.
-  const each = isMarked(node) ? sql` where pg_catalog.num_nulls(t.*) is not null` : empty
-  const list = returningList(node.output as readonly OutputColumn[], columns)
-  const source = sql`(select ${list}${each}) as q`
-  return sql`(select q.*::record from ${source}) as row${exposeColumns(exposed, sql`q`, source)}`
+export function returnedColumns (
+  { table, output = [] }: PlanNode,
+  columns: RowColumns
+): ReturnedColumns {
+  const all = unusedName(output.map(({ name }) => name))
+  const row = sql`t.*::${tableName(table)} as ${identifier(all)}`
+  return {
+    returned: returningList(output, columns, row),
+    names: output.map(column => isAllColumns(column) ? all : column.name),
+    selected: join(
+      output.map(column =>
+        isAllColumns(column) ? sql`(${identifier(all)}).*` : identifier(column.name)),
+      sql`, `
+    )
+  }
 }
 
 export interface BuiltOperation {
@@ -206,8 +221,6 @@ export interface BuiltOperation {
   /** What follows FROM. */
   readonly rows: Fragment
   readonly checks?: readonly Check[]
-  /** The output columns are one value `row`. */
-  readonly isRecord?: boolean
 }
 
 // Which operations return each row as soon as it is there, without an aggregate.

@@ -128,21 +128,13 @@ export type ExposedColumns = ReadonlyArray<readonly [column: string, position: n
 
 /**
  * Builds these columns of `from` as further columns beside the row: `, <from>."<column>" as "n0",
- * …`. Without `from` only their names; with `source` each of them is a subquery of it.
+ * …`. Without `from` only their names.
  */
-export function exposeColumns (
-  exposed: ExposedColumns,
-  from?: Fragment,
-  source?: Fragment
-): Fragment {
+export function exposeColumns (exposed: ExposedColumns, from?: Fragment): Fragment {
   return join(
     exposed.map(([column, position]) => {
       const name = identifier(nameExposed(position))
-      if (from === undefined) return sql`, ${name}`
-      const value = sql`${from}.${identifier(column)}`
-      return sql`, ${
-        source === undefined ? value : sql`(select ${value} from ${source})`
-      } as ${name}`
+      return from === undefined ? sql`, ${name}` : sql`, ${from}.${identifier(column)} as ${name}`
     }),
     empty
   )
