@@ -38,7 +38,7 @@ export interface Modifier {
   readonly sql: string
   readonly meaning: string
   /** JSON that replaces NULL. */
-  readonly empty?: string
+  readonly empty?: Readonly<Record<string, never>> | readonly []
   readonly conflict?: boolean
   /** Only beside `from`. */
   readonly joined?: boolean
@@ -134,7 +134,7 @@ export const modifiers = {
     takes: 'an object or a reference',
     reads: 'json',
     sql: mergeSql,
-    empty: '{}',
+    empty: {},
     meaning: 'sets these members of a jsonb object; NULL counts as an empty object, other values ' +
       'are refused',
     takesSource: true
@@ -144,7 +144,7 @@ export const modifiers = {
     takes: 'an array or a reference',
     reads: 'json',
     sql: appendSql,
-    empty: '[]',
+    empty: [],
     meaning: 'appends these elements to an array or a jsonb array; NULL counts as an empty ' +
       'array, other values are refused',
     takesSource: true

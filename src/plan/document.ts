@@ -1,17 +1,16 @@
 /**
- * Plans values of the request: a scalar → a literal or a reference, JSON → one JSON text cut at its
- * references, a list that is an operand → literals and references. Numbers keep their source text.
- * PostgreSQL converts values to the types of columns.
+ * Plans values of the request: a scalar → a literal or a reference, JSON → JSON in which strings
+ * stand for its references, a list that is an operand → literals and references. Numbers keep their
+ * source text. PostgreSQL converts values to the types of columns.
  */
 import { randomUUID } from 'node:crypto'
 import { referenceAttempt } from '../../schemas/operand.ts'
-import { isNested, isObject, parseJson, writeJson, type Json } from '../json/parse.ts'
+import { isNested, isObject, writeJson, type Json } from '../json/parse.ts'
 import type { Path, Place, PlanContext } from './context.ts'
 import type { Given, JsonDocument, List, Literal, Reference } from './nodes.ts'
 import { isData, referTo, refersToOperation } from './reference.ts'
 
-// Replaces reference number n while JSON.stringify writes the document. It is random, so data
-// cannot look like it.
+// Begins the strings that stand for references. It is random, so data cannot look like it.
 const placeholder = `reference-${randomUUID()}-`
 const placeholders = new RegExp(`"${placeholder}(\\d+)"`)
 
@@ -146,8 +145,7 @@ export function planList (operand: Json, place: ListPlace): List {
 
 /** A document that is a list of references. */
 export function listReferences (references: readonly Reference[]): JsonDocument {
-  const pieces = ['[', ...references.slice(1).map(() => ','), ']']
-  return { kind: 'document', pieces, references }
+  return { kind: 'document', value: references.map((_, i) => placeholderOf(i)), references }
 }
 
 /** Plans any JSON. `minRows` is the minimum number of rows of a list in it. */
@@ -157,29 +155,28 @@ export function planDocument (
 ): JsonDocument {
   const position = context.findSlot(path)
   if (position !== undefined) return documentOf(referToValue(position, isNested(value)))
-  const text = writeJson(value)
-  if (!text.includes('"$')) return splitDocument(text, [])
   const references: Reference[] = []
-  const replaced = replaceStrings(value, path, { context, minRows, references })
-  return splitDocument(writeJson(replaced), references)
+  const replaced = writeJson(value).includes('"$')
+    ? replaceStrings(value, path, { context, minRows, references })
+    : value
+  return { kind: 'document', value: replaced, references }
 }
 
 /** A document that is the value of a reference. */
 export function documentOf (reference: Reference): JsonDocument {
-  return { kind: 'document', pieces: ['', ''], references: [reference] }
+  return { kind: 'document', value: placeholderOf(0), references: [reference] }
 }
 
 /** The reference that a document is as a whole; undefined: it is other JSON. */
-export function readWhole (
-  { pieces, references }: Pick<JsonDocument, 'pieces' | 'references'>
-): Reference | undefined {
-  return pieces.every(piece => piece === '') ? references[0] : undefined
+export function readWhole ({ value, references }: JsonDocument): Reference | undefined {
+  const number = readNumber(value)
+  return number === undefined ? undefined : references[number]
 }
 
 /** The value that a document is as a whole; undefined: it refers to operations. */
 export function readGiven (document: JsonDocument): Given | undefined {
   if (refersToOperation(document)) return undefined
-  return readWhole(document)?.parameter ?? givenOf(joinDocument(document), document.references)
+  return readWhole(document)?.parameter ?? givenOf(document.value, document.references)
 }
 
 /** Returns JSON in which strings stand for parameters; see readNumber. */
@@ -192,23 +189,17 @@ export function referToValue (position: number, isNested: boolean): Reference {
   return referTo('', { position, isNested, isList: false, minItems: 0, isOptional: false })
 }
 
-/** Splits a text at the strings that stand for `references`. */
-export function splitDocument (text: string, references: readonly Reference[]): JsonDocument {
-  if (references.length === 0) return { kind: 'document', pieces: [text], references }
-  const parts = text.split(placeholders)
+/**
+ * Cuts the text of JSON at the strings that stand for references: pieces[0] numbers[0] pieces[1] …
+ */
+export function cutJson (
+  value: Json
+): { readonly pieces: readonly string[], readonly numbers: readonly number[] } {
+  const parts = writeJson(value).split(placeholders)
   return {
-    kind: 'document',
     pieces: parts.filter((_, i) => i % 2 === 0),
-    references: parts.filter((_, i) => i % 2 === 1)
-      .map(number => references[Number(number)] as Reference)
+    numbers: parts.filter((_, i) => i % 2 === 1).map(Number)
   }
-}
-
-/** Returns the JSON of a document, in which strings stand for the references; see readNumber. */
-export function joinDocument ({ pieces }: Pick<JsonDocument, 'pieces'>): Json {
-  const [start = '', ...more] = pieces
-  const text = more.reduce((text, piece, i) => `${text}"${placeholderOf(i)}"${piece}`, start)
-  return parseJson(Buffer.from(text))
 }
 
 /** The string that stands for a reference, by its number in the document. */

@@ -11,7 +11,7 @@ import {
   type Json,
   type JsonObject
 } from '../json/parse.ts'
-import { joinDocument, readDollarMember, replaceNumbers } from './document.ts'
+import { readDollarMember, replaceNumbers } from './document.ts'
 import type {
   Assignment,
   JsonDocument,
@@ -128,6 +128,9 @@ function listReferences (part: unknown): readonly Reference[] {
   if ('kind' in part && part.kind === 'reference') {
     return (part as Reference).parameter === undefined ? [part as Reference] : []
   }
+  if ('kind' in part && part.kind === 'document') {
+    return listReferences((part as JsonDocument).references)
+  }
   return Object.entries(part).flatMap(([name, value]) =>
     STORED.has(name) ? [] : listReferences(value))
 }
@@ -219,9 +222,8 @@ function readRows (
 }
 
 /** The JSON of a document with the values of its references. */
-function readDocument (document: JsonDocument, read: ReadReference): Json {
-  return replaceNumbers(joinDocument(document), number =>
-    read(document.references[number] as Reference))
+function readDocument ({ value, references }: JsonDocument, read: ReadReference): Json {
+  return replaceNumbers(value, number => read(references[number] as Reference))
 }
 
 function hasValue (value: Json, text: string): boolean {

@@ -60,13 +60,10 @@ export type Given =
 /** A value of the request that contains no references; strings are unescaped. */
 export type Literal = Given & { readonly kind: 'literal' }
 
-/**
- * JSON text, cut at its references: pieces[0] references[0] pieces[1] … It has one more piece than
- * references.
- */
+/** JSON in which strings stand for the references; see readNumber. */
 export interface JsonDocument {
   readonly kind: 'document'
-  readonly pieces: readonly string[]
+  readonly value: Json
   readonly references: readonly Reference[]
 }
 

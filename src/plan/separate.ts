@@ -5,13 +5,14 @@
  * engine returns the rows of several in any order.
  */
 import { isJoining } from '../../schemas/modifier.ts'
-import { isNested, type Json } from '../json/parse.ts'
-import { documentOf, hasReference, placeholderOf, readNumber, referToValue } from './document.ts'
+import type { Json } from '../json/parse.ts'
+import { documentOf, placeholderOf, referToValue } from './document.ts'
 import { toPath } from './name.ts'
 import type {
   Assignment,
   BulkUpdateGroup,
   BulkUpdateNode,
+  Cell,
   InsertNode,
   PlanNode,
   Predicate,
@@ -23,6 +24,7 @@ import type {
 } from './nodes.ts'
 import type { Plan } from './plan.ts'
 import { referTo } from './reference.ts'
+import { readCell } from './stored-values.ts'
 
 /** A plan whose operations are sent one by one. */
 export interface SeparatePlan {
@@ -43,7 +45,7 @@ export interface SeparateStatement {
 export interface Sending {
   /** The number of the statement. */
   readonly statement: number
-  readonly inputs: readonly Input[]
+  readonly inputs: readonly Cell[]
   /** The position of the row in `values`. */
   readonly row?: number
   /** The columns of the first inputs. */
@@ -52,14 +54,6 @@ export interface Sending {
   readonly key?: readonly string[] | { readonly constraint: string } | undefined
   /** The rows are those of this parameter: the first inputs are the columns of each of them. */
   readonly rowsOf?: number
-}
-
-/** A value that a statement gets: of the request, of an earlier operation, or JSON of both. */
-export type Input = { readonly kind: 'literal', readonly value: Json } | Reference | {
-  readonly kind: 'joined'
-  /** JSON in which strings stand for references; see readNumber. */
-  readonly value: Json
-  readonly references: readonly Reference[]
 }
 
 export interface SeparateOptions {
@@ -180,7 +174,7 @@ interface SentRows {
   /** The names of the values of each row, in the order of the inputs. */
   readonly names: readonly string[]
   /** The inputs after them, which are the same for each row. */
-  readonly given: readonly Input[]
+  readonly given: readonly Cell[]
 }
 
 /** Sends a statement for each row. */
@@ -191,7 +185,7 @@ function sendRows (
   const { objects = [], references } = rows
   return objects.map((object, i) => ({
     ...sending,
-    inputs: [...names.map(name => readInput(object[name] as Json, references)), ...given],
+    inputs: [...names.map(name => readCell(object[name] as Json, references)), ...given],
     row: positions[i] as number
   }))
 }
@@ -243,14 +237,6 @@ function storedRow (
   }
 }
 
-function readInput (value: Json, references: readonly Reference[]): Input {
-  const number = readNumber(value)
-  if (number !== undefined) return references[number] as Reference
-  return isNested(value) && hasReference(value)
-    ? { kind: 'joined', value, references }
-    : { kind: 'literal', value }
-}
-
 /** Replaces the references to operations by values from the position `first` on. */
 function replaceReferences<Node extends PlanNode> (
   node: Node,
@@ -283,7 +269,8 @@ function mapReferences<Part> (part: Part, replace: (reference: Reference) => Ref
     const reference = part as unknown as Reference
     return (reference.parameter === undefined ? replace(reference) : reference) as Part
   }
-  if ('objects' in part) {
+  // Their values are data.
+  if ('objects' in part || ('kind' in part && part.kind === 'document')) {
     const { references } = part as unknown as StoredJson
     return { ...part, references: map(references) }
   }

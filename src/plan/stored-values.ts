@@ -10,8 +10,8 @@ import {
   placeholderOf,
   readNumber,
   referToValue,
-  replaceStrings,
-  splitDocument
+  replaceNumbers,
+  replaceStrings
 } from './document.ts'
 import type { Cell, Given, Reference, RowGroup, StoredJson } from './nodes.ts'
 import { isValue, refersToOperation } from './reference.ts'
@@ -95,12 +95,15 @@ export function readCells ({ objects, references, inBulk }: StoredJson): Cells |
       [column, readCell(value, references)])))
 }
 
-function readCell (value: Json, references: readonly Reference[]): Cell {
+/** The value of a column, in which strings stand for these references. */
+export function readCell (value: Json, references: readonly Reference[]): Cell {
   const number = readNumber(value)
   if (number === undefined) {
-    return isNested(value) && hasReference(value)
-      ? splitDocument(writeJson(value), references)
-      : { kind: 'literal', value }
+    if (!isNested(value) || !hasReference(value)) return { kind: 'literal', value }
+    const own: Reference[] = []
+    const copied = replaceNumbers(value, used =>
+      placeholderOf(own.push(references[used] as Reference) - 1))
+    return { kind: 'document', value: copied, references: own }
   }
   const reference = references[number] as Reference
   const { parameter } = reference

@@ -59,7 +59,7 @@ export function applyModifier (
     empty: modifier.empty === undefined
       ? empty
       : values.buildJson(
-        { kind: 'document', pieces: [modifier.empty], references: [] },
+        { kind: 'document', value: modifier.empty, references: [] },
         path,
         { stored: true, joins: readJoining(name) }
       ),

@@ -4,10 +4,10 @@
  */
 import { writeJson, type Json, type JsonObject } from '../../json/parse.ts'
 import { replaceNumbers } from '../../plan/document.ts'
-import type { PlanNode, Reference, TableName } from '../../plan/nodes.ts'
+import type { Cell, PlanNode, Reference, TableName } from '../../plan/nodes.ts'
 import type { Plan } from '../../plan/plan.ts'
 import { isList } from '../../plan/reference.ts'
-import type { Input, SeparatePlan, SeparateStatement, Sending } from '../../plan/separate.ts'
+import type { SeparatePlan, SeparateStatement, Sending } from '../../plan/separate.ts'
 import { copyElement } from '../../values/write.ts'
 import { jsonOf, ReadValue, type Values } from './slot.ts'
 import {
@@ -105,10 +105,12 @@ export class SeparateBatch {
     return { ...filled, toRow, refused: filled.refused?.map(toRow) }
   }
 
-  #readInput (input: Input, read: ReadReference): Json | ReadValue {
+  #readInput (input: Cell, read: ReadReference): Json | ReadValue {
     switch (input.kind) {
       case 'literal':
-        return input.value
+        return input.position === undefined
+          ? input.value
+          : this.#parts.values[input.position] as Json
       case 'reference':
         return input.parameter === undefined
           ? new ReadValue(isList(input) ? copyElements(read(input)) : read(input))

@@ -6,11 +6,10 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import { readGiven, readWhole } from '../../plan/document.ts'
+import { cutJson } from '../../plan/document.ts'
 import type { JsonDocument, Reference } from '../../plan/nodes.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import { keyIn, type SharedResult } from '../statement/shared-results.ts'
-import { plainSlot } from '../statement/slot.ts'
 import type { DocumentWriter } from './document-writer.ts'
 import type { References } from './references.ts'
 
@@ -26,26 +25,27 @@ const MAX_CONCATENATED = 8
  */
 const OTHERS = -1
 
+/** A reference that stands in a document, and its number. */
+type Used = readonly [reference: Reference, number: number]
+
 /**
  * Builds JSON, in which PostgreSQL replaces the references with their values. `writer`: what wrote
- * the document; by default each reference is read as JSON.
+ * the document.
  */
 export function buildDocument (
-  document: JsonDocument,
+  { value, references: all }: JsonDocument,
   references: References,
-  writer?: DocumentWriter
+  writer: DocumentWriter
 ): Fragment {
-  const { pieces, references: used } = document
-  if (used.length === 0) return sql`${parameter(pieces[0] as string)}::pg_catalog.json`
-  const given = writer === undefined ? readGiven(document) : undefined
-  if (given !== undefined) return sql`${plainSlot(given, 'json')}::pg_catalog.json`
-  const build = (reference: Reference, number: number): Fragment =>
-    writer?.build(reference, number) ?? references.jsonOf(reference)
-  const whole = readWhole(document)
-  if (whole !== undefined) return build(whole, 0)
+  const { pieces, numbers } = cutJson(value)
+  const used = numbers.map((number): Used => [all[number] as Reference, number])
+  const build = ([reference, number]: Used): Fragment =>
+    writer.build(reference, number) ?? references.jsonOf(reference)
+  const [first] = used
+  if (first !== undefined && pieces.every(piece => piece === '')) return build(first)
   return used.length <= MAX_CONCATENATED
     ? concatenate(pieces, used.map(build))
-    : joinPieces(document, { references, build, writer })
+    : joinPieces(pieces, used, { references, build, writer })
 }
 
 /** Concatenates the pieces of a document and the values of its references, which are json. */
@@ -62,9 +62,8 @@ function concatenate (pieces: readonly string[], values: readonly Fragment[]): F
 
 interface Builder {
   readonly references: References
-  readonly writer: DocumentWriter | undefined
-  /** Builds the value of a reference by its number. */
-  readonly build: (reference: Reference, number: number) => Fragment
+  readonly writer: DocumentWriter
+  readonly build: (used: Used) => Fragment
 }
 
 /**
@@ -72,25 +71,25 @@ interface Builder {
  * references cost as much as literals.
  */
 function joinPieces (
-  { pieces, references: used }: JsonDocument,
+  pieces: readonly string[],
+  all: readonly Used[],
   { references, writer, build }: Builder
 ): Fragment {
   const results = new Map<SharedResult, number>()
   // Lists of one setting are read once.
   const others = new Map<Reference | string, readonly [position: number, value: Fragment]>()
-  const places = used.map((reference, i): readonly [number, number, string | null] => {
-    const form = isElement(reference)
-      ? writer === undefined ? 'json' : writer.formOf(reference, i)
-      : undefined
+  const places = all.map((used): readonly [number, number, string | null] => {
+    const [reference, number] = used
+    const form = isElement(reference) ? writer.formOf(reference, number) : undefined
     if (form !== undefined) {
       const result = references.useShared(reference, form)
-      const number = results.get(result) ?? results.size
-      results.set(result, number)
-      return [number, Number(reference.row), keyIn(result, reference) ?? null]
+      const position = results.get(result) ?? results.size
+      results.set(result, position)
+      return [position, Number(reference.row), keyIn(result, reference) ?? null]
     }
     const { source, row, column = '' } = reference
-    const key = row === '*' ? `${source} ${column} ${writer?.keyOf(i)}` : `${i}`
-    const other = others.get(key) ?? [others.size, build(reference, i)]
+    const key = row === '*' ? `${source} ${column} ${writer.keyOf(number)}` : `${number}`
+    const other = others.get(key) ?? [others.size, build(used)]
     others.set(key, other)
     return [OTHERS, other[0], null]
   })

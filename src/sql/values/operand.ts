@@ -78,7 +78,7 @@ export function buildValue (operand: Single, context: OperandContext): Fragment 
       return values.buildReference(operand, columns.typed(context.path), { stored, as, at })
     case 'document': {
       const path = columns.typed(context.path)
-      if (operand.pieces[0] === 'null') return values.buildJsonNull(path, { refuse: !stored, at })
+      if (operand.value === null) return values.buildJsonNull(path, { refuse: !stored, at })
       const whole = readWhole(operand)
       if (whole !== undefined && (joins === undefined || whole.parameter === undefined)) {
         return values.buildReference(whole, path, { stored, at })

@@ -8,12 +8,11 @@ import {
   empty,
   identifier,
   join,
-  parameter,
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import { writeJson, type Json, type JsonObject } from '../../json/parse.ts'
-import { joinDocument, readGiven, readWhole, splitDocument } from '../../plan/document.ts'
+import type { Json, JsonObject } from '../../json/parse.ts'
+import { readGiven, readWhole } from '../../plan/document.ts'
 import { toPath } from '../../plan/name.ts'
 import type {
   CallNode,
@@ -136,7 +135,13 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   }
 
   buildDocument (document: JsonDocument): Fragment {
-    return buildDocument(document, this.#references)
+    const given = readGiven(document)
+    if (given !== undefined) return sql`${plainSlot(given, 'json')}::pg_catalog.json`
+    return buildDocument(document, this.#references, this.#writerOf(document))
+  }
+
+  #writerOf ({ references }: Pick<JsonDocument, 'references'>): DocumentWriter {
+    return new DocumentWriter(references, this.#typed, this.needs)
   }
 
   /** Builds values that meet columns of another table, whose row gets a name of its own. */
@@ -281,7 +286,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     positions: readonly number[] | undefined
   ): WrittenRows {
     const { references } = rows
-    const writer = new DocumentWriter(references, this.#typed, this.needs)
+    const writer = this.#writerOf(rows)
     const boxed = new Set<string>()
     const objects = (rows.objects as readonly JsonObject[]).map(object => ({ ...object }))
     for (const field of fields) {
@@ -299,7 +304,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
           : writer.write(value, type, { column, row: positions?.[i] })
       }
     }
-    const document = splitDocument(writeJson(objects), references)
+    const document = { kind: 'document', value: objects, references } as const
     return { json: buildDocument(document, this.#references, writer), boxed }
   }
 
@@ -496,10 +501,9 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
 
   /** Builds JSON with references as JSON that PostgreSQL converts to a type. */
   #buildMixed (document: JsonDocument, type: Type, place: ReferencePlace): Fragment {
-    const writer = new DocumentWriter(document.references, this.#typed, this.needs)
-    const value = writer.write(joinDocument(document), type, place)
-    const written = splitDocument(JSON.stringify(value), document.references)
-    return buildDocument(written, this.#references, writer)
+    const writer = this.#writerOf(document)
+    const value = writer.write(document.value, type, place)
+    return buildDocument({ ...document, value }, this.#references, writer)
   }
 
   convertDocument (
@@ -529,10 +533,10 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
 
   /** A document in the type json or jsonb. With references it is a subquery, computed once. */
   #documentAs (document: JsonDocument, type: Fragment): Fragment {
-    const { pieces: [json = ''], references } = document
-    return references.length === 0
-      ? sql`${parameter(json)}::${type}`
-      : sql`(select ${this.buildDocument(document)}::${type})`
+    const given = readGiven(document)
+    return given === undefined
+      ? sql`(select ${this.buildDocument(document)}::${type})`
+      : sql`${plainSlot(given, 'json')}::${type}`
   }
 
   /**

@@ -2,7 +2,8 @@
 import t from 'tap'
 import type { Batch } from '../../../schemas/batch.ts'
 import { planBatch } from '../../../src/plan/plan-batch.ts'
-import { separate, type Input, type SeparatePlan } from '../../../src/plan/separate.ts'
+import type { Cell } from '../../../src/plan/nodes.ts'
+import { separate, type SeparatePlan } from '../../../src/plan/separate.ts'
 
 const limits = { schemas: ['public'], maxRows: 100, maxConditions: 100 }
 
@@ -11,10 +12,10 @@ function divide (batch: readonly object[]): SeparatePlan {
 }
 
 /** An input as a client writes it. */
-function show (input: Input): unknown {
+function show (input: Cell): unknown {
   switch (input.kind) {
     case 'literal':
-      return input.value
+      return 'value' in input ? input.value : undefined
     case 'reference':
       return `$${input.source}.${input.row}.${String(input.column)}`
     default:
