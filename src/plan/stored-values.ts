@@ -105,11 +105,13 @@ export function readCell (value: Json, references: readonly Reference[]): Cell {
       placeholderOf(own.push(references[used] as Reference) - 1))
     return { kind: 'document', value: copied, references: own }
   }
-  const reference = references[number] as Reference
+  return cellOf(references[number] as Reference)
+}
+
+/** A value that is a reference as a whole. That of a parameter is a value of the batch. */
+export function cellOf (reference: Reference): Cell {
   const { parameter } = reference
-  return parameter?.isNested === undefined
-    ? reference
-    : { kind: 'literal', position: parameter.position }
+  return parameter === undefined ? reference : { kind: 'literal', position: parameter.position }
 }
 
 /**

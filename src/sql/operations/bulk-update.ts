@@ -87,7 +87,7 @@ function buildRows (
 ): Fragment {
   const { fields, positions, rows } = group
   const cells = readCells(rows)
-  const conditions = values.explain ? [] : checkKeys(group, cells, node)
+  const conditions = values.explain ? [] : checkKeys(group, node)
   const { from, stored: [, ...stored] } = cells === undefined
     ? values.buildRows(rows, [POSITION, ...fields.map(toWritten)], positions)
     : {
@@ -186,16 +186,10 @@ function readAs ({ modifier }: RowField): TypedAs | 'text' {
  * Builds conditions on the rows that are true, or fail because a reference in a key is NULL.
  * PostgreSQL may evaluate them while it plans the statement, also if the operation is skipped.
  */
-function checkKeys (
-  group: BulkUpdateGroup,
-  cells: Cells | undefined,
-  node: BulkUpdateNode
-): readonly Fragment[] {
+function checkKeys (group: BulkUpdateGroup, node: BulkUpdateNode): readonly Fragment[] {
+  // Other values of the batch are never NULL.
+  if (group.rows.references.every(({ parameter }) => parameter?.isNested !== undefined)) return []
   const keys = keysOf(group)
-  const known = cells === undefined
-    ? group.rows.references.length === 0
-    : cells.every(row => keys.every(({ name }) => row.get(name)?.kind === 'literal'))
-  if (known) return []
   const missing = keys.map(field =>
     sql` when ${readField(field)} ${IS_NULL} then ${parameter(field.column)}::pg_catalog.text`
   )

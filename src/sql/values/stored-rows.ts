@@ -9,8 +9,8 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import type { Reference, RowGroup } from '../../plan/nodes.ts'
-import { findReferences } from '../../plan/stored-values.ts'
+import type { Cell, RowGroup } from '../../plan/nodes.ts'
+import { cellOf, findReferences } from '../../plan/stored-values.ts'
 import type { StoredRows, TypedValues, WrittenField } from './typed-values.ts'
 
 const COMMA = sql`, `
@@ -27,8 +27,8 @@ export function nameStored (columns: readonly string[], stored: readonly Fragmen
  */
 function findSame (
   { columns, positions, rows }: RowGroup
-): ReadonlyMap<string, Reference> | undefined {
-  const same = new Map<string, Reference>()
+): ReadonlyMap<string, Cell> | undefined {
+  const same = new Map<string, Cell>()
   const { references } = rows
   // Most rows have none.
   if (references.length === 0) return same
@@ -40,7 +40,7 @@ function findSame (
       source === first.source && row === first.row && column === first.column &&
       otherwise === undefined && parameter === first.parameter
     )
-    if (isSame) same.set(column, first)
+    if (isSame) same.set(column, cellOf(first))
   }
   return same.size * positions.length === references.length ? same : undefined
 }
@@ -75,12 +75,10 @@ function buildArrays (group: RowGroup, values: TypedValues): StoredRows | undefi
   return {
     from: sql`rows from (${join(sources, COMMA)}) as x${names}`,
     stored: columns.map(column => {
-      const reference = same.get(column)
-      return reference === undefined
+      const cell = same.get(column)
+      return cell === undefined
         ? sql`x.${identifier(column)}${casts.get(column) ?? empty}`
-        : sql`(select ${
-          values.buildReferenceCell(reference, column, { stored: true, row: positions[0] })
-        })`
+        : sql`(select ${values.buildCell(cell, column, { row: positions[0] })})`
     })
   }
 }

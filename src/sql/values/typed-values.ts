@@ -194,7 +194,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
         ? this.#references.textOf(cell)
         : sql`${plainSlot(cell as Literal, 'text')}::pg_catalog.text`
     }
-    if (cell.kind === 'reference') return this.buildReferenceCell(cell, column, { as, stored, row })
+    if (cell.kind === 'reference') return this.#readReference(cell, path, { as, stored, row })
     if (cell.kind === 'document') return this.buildJson(cell, path, { stored, row })
     const type = this.writtenType(column, { as, stored })
     return type === undefined
@@ -357,26 +357,6 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     return type && slot(value, type, { column })
   }
 
-  /** The value of a reference in a row, in the type of a column. If not `stored`, it is a key. */
-  buildReferenceCell (reference: Reference, column: string, place: ValuePlace): Fragment {
-    return this.#writeParameter(reference, { column, place }) ??
-      this.#readReference(reference, toPath(column), place)
-  }
-
-  /** Builds the value of a parameter; undefined: its type is not known. */
-  #writeParameter (
-    { parameter: of }: Reference,
-    options: {
-      readonly column: string
-      readonly place: ValuePlace
-      readonly isOperand?: boolean
-    }
-  ): Fragment | undefined {
-    if (of === undefined) return undefined
-    const type = this.writtenType(options.column, options.place)
-    return type && this.#write(of, type, options)
-  }
-
   /** Builds a reference in the type of a column path. */
   #readReference (reference: Reference, path: TypedPath, read: ValuePlace): Fragment {
     const { column, example } = path
@@ -457,10 +437,12 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
       const json = sql`${this.#typed.nullableJson(reference)}::pg_catalog.jsonb`
       return of === undefined ? this.#subquery(json) : json
     }
-    if (path.example === undefined) {
+    if (of !== undefined && path.example === undefined) {
       const { column } = path
-      const written = this.#writeParameter(reference, { column, place, isOperand: !place.stored })
-      if (written !== undefined) return written
+      const type = this.writtenType(column, place)
+      if (type !== undefined) {
+        return this.#write(of, type, { column, place, isOperand: !place.stored })
+      }
     }
     const value = this.#readReference(reference, path, place)
     return of === undefined ? this.#subquery(value) : value
