@@ -26,7 +26,7 @@ type Node =
 interface Parameter {
   readonly kind: 'parameter'
   readonly value: string | null | Slot
-  /** Whether all uses of this parameter in a statement have one number. */
+  /** Whether all such parameters of a statement that have this value have one number. */
   readonly shared: boolean
 }
 
@@ -70,8 +70,8 @@ export function parameter (value: string | null | Slot): Fragment {
 }
 
 /**
- * A parameter that is sent once, even if a statement uses this fragment several times. It must have
- * the same type everywhere.
+ * A parameter that is sent once, even if a statement uses its value several times. It must have the
+ * same type everywhere.
  */
 export function sharedParameter (value: string): Fragment {
   return { [brand]: { kind: 'parameter', value, shared: true } }
@@ -145,7 +145,7 @@ export function render (fragment: Fragment): RenderedSql {
 /** Renders a fragment. Parameters are numbered in the order of their first use. */
 export function renderSlots (fragment: Fragment): RenderedSql<string | null | Slot> {
   const parameters: Array<string | null | Slot> = []
-  const shared = new Map<Parameter, number>()
+  const shared = new Map<Parameter['value'], number>()
   let text = ''
   let unique = false
   const walk = ({ [brand]: node }: Fragment): void => {
@@ -170,8 +170,9 @@ export function renderSlots (fragment: Fragment): RenderedSql<string | null | Sl
         unique ||= node.ofRequest
         break
       case 'parameter': {
-        const number = shared.get(node) ?? parameters.push(node.value)
-        if (node.shared) shared.set(node, number)
+        const { value, shared: isShared } = node
+        const number = (isShared ? shared.get(value) : undefined) ?? parameters.push(value)
+        if (isShared) shared.set(value, number)
         text += `$${number}`
       }
     }

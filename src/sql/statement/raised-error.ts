@@ -110,13 +110,9 @@ export interface ValueIssue {
   readonly type?: string
 }
 
-/** The parameters with the names of failures: a statement has each of them once. */
-const names = new Map<string, Fragment>()
-
+/** The parameter with the name of a failure: a statement has each of them once. */
 function nameOf (failure: string): Fragment {
-  const name = names.get(failure) ?? sharedParameter(`${PREFIX}${failure}`)
-  names.set(failure, name)
-  return name
+  return sharedParameter(`${PREFIX}${failure}`)
 }
 
 /**

@@ -13,6 +13,7 @@ import {
   integer,
   join,
   parameter,
+  sharedParameter,
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
@@ -165,13 +166,14 @@ export function shareValue ({ setting }: SharedResult, value: Fragment): Fragmen
 }
 
 /**
- * The JSON array of a shared result. `setting`: a parameter with its name. `mayBeAbsent`: NULL if
- * the operation had no row; see buildExistenceCheck.
+ * The JSON array of a shared result. `mayBeAbsent`: NULL if the operation had no row; see
+ * buildExistenceCheck.
  */
-export function readShared (setting: Fragment, mayBeAbsent = false): Fragment {
+export function readShared (setting: string, mayBeAbsent: boolean): Fragment {
+  const name = sharedParameter(setting)
   return mayBeAbsent
-    ? sql`nullif(pg_catalog.current_setting(${setting}, true), '')::pg_catalog.json`
-    : sql`pg_catalog.current_setting(${setting})::pg_catalog.json`
+    ? sql`nullif(pg_catalog.current_setting(${name}, true), '')::pg_catalog.json`
+    : sql`pg_catalog.current_setting(${name})::pg_catalog.json`
 }
 
 /**
@@ -180,16 +182,17 @@ export function readShared (setting: Fragment, mayBeAbsent = false): Fragment {
  */
 export function sharedElements (setting: string, mayBeAbsent: boolean): Fragment {
   return sql`select array(select element from json_array_elements(${
-    readShared(parameter(setting), mayBeAbsent)
+    readShared(setting, mayBeAbsent)
   }) as elements (element)) as rows`
 }
 
 /**
  * A condition that is true, or raises `missing`: the operation `source`, which returns its row at
- * once, had none. `setting`: a parameter with the name of a setting of that operation.
+ * once, had none. `setting`: that of a result of the operation.
  */
-export function buildExistenceCheck (source: number, setting: Fragment): Fragment {
-  return sql`case when pg_catalog.current_setting(${setting}, true) operator(pg_catalog.<>) ''
+export function buildExistenceCheck (source: number, setting: string): Fragment {
+  const name = sharedParameter(setting)
+  return sql`case when pg_catalog.current_setting(${name}, true) operator(pg_catalog.<>) ''
     then true else ${raise('missing', source)} is null end`
 }
 

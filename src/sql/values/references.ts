@@ -6,7 +6,6 @@ import {
   identifier,
   integer,
   parameter,
-  sharedParameter,
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
@@ -42,14 +41,12 @@ const MAX_DIRECT_READS = 16
 export class References {
   readonly #earlier: Earlier
   readonly #needs: StatementNeeds
-  /** Parameters with the names of settings. */
-  readonly #settings = new Map<string, Fragment>()
   /** Names of the CTEs with the elements of shared results. */
   readonly #sources = new Map<SharedResult, string>()
   /** The shared results of operations that may have no row. */
   readonly #separate = new Set<SharedResult>()
   /** A setting of each operation whose readers check that its row exists. */
-  readonly #unchecked = new Map<number, Fragment>()
+  readonly #unchecked = new Map<number, string>()
   /** The elements that were read from the text of a setting. */
   #reads = 0
 
@@ -87,7 +84,7 @@ export class References {
     const result = this.#earlier.results.find(reference, form)
     if (this.#earlier.separate.has(source)) {
       this.#separate.add(result)
-      this.#unchecked.set(source, this.#setting(result.setting))
+      this.#unchecked.set(source, result.setting)
     }
     return result
   }
@@ -162,13 +159,6 @@ export class References {
     return sql`(select ${value} from ${this.readElements(result)} as s)`
   }
 
-  /** A parameter with the name of a setting. */
-  #setting (name: string): Fragment {
-    const setting = this.#settings.get(name) ?? sharedParameter(name)
-    this.#settings.set(name, setting)
-    return setting
-  }
-
   /** The values of a column in all rows, as one JSON array. */
   #listOf (list: Reference, form: Form): Fragment {
     const result = this.useShared(list, form)
@@ -182,6 +172,6 @@ export class References {
 
   /** All values of a shared result, as one JSON array. */
   #readAll (result: SharedResult): Fragment {
-    return readShared(this.#setting(result.setting), this.#separate.has(result))
+    return readShared(result.setting, this.#separate.has(result))
   }
 }
