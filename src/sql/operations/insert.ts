@@ -1,7 +1,6 @@
 /**
  * Builds the INSERT of an insert operation.
  */
-import { maxColumns } from '../../../schemas/operation.ts'
 import {
   constant,
   identifier,
@@ -44,11 +43,7 @@ export function buildInsert (
   const conflict = buildConflictClause(node, values, { marked })
   const mark = marked ? [markRow(true)] : []
   const rows = node.query === undefined
-    ? buildRows(group, values, {
-      conditions: [...buildWhen(node), ...mark],
-      numbered,
-      asArrays: countColumns(node) <= maxColumns
-    })
+    ? buildRows(group, values, { conditions: [...buildWhen(node), ...mark], numbered })
     : buildQueryRows(node.query, [...mark, ...buildWhen(node)], values)
   return sql`insert into ${tableName(node.table)} as t${rows}${conflict}`
 }
@@ -76,21 +71,15 @@ function buildLists (
   })
 }
 
-/** The number of columns of all groups: a statement takes at most 65 533 parameters. */
-function countColumns ({ groups }: InsertNode): number {
-  return groups.reduce((sum, { columns }) => sum + columns.length, 0)
-}
-
 interface RowsOptions extends Required<Pick<InsertedRows, 'numbered'>> {
   readonly conditions: readonly Fragment[]
-  readonly asArrays: boolean
 }
 
 /** Builds the columns of an insert, and its rows. */
 function buildRows (
   group: RowGroup,
   values: TypedValues,
-  { conditions, numbered, asArrays }: RowsOptions
+  { conditions, numbered }: RowsOptions
 ): Fragment {
   const { columns, positions } = group
   const number = identifier(unusedName(columns))
@@ -106,7 +95,7 @@ function buildRows (
     return sql` (${names}) values ${join(lists, COMMA)}`
   }
   const { from, stored }: StoredRows = lists === undefined
-    ? buildStoredRows(group, values, { asArrays })
+    ? buildStoredRows(group, values)
     : {
         from: sql`(values ${join(lists, COMMA)}) as x (${names})`,
         stored: columns.map(name => sql`x.${identifier(name)}`)

@@ -45,14 +45,9 @@ function findSame (
   return same.size * positions.length === references.length ? same : undefined
 }
 
-/** `asArrays`: each column may be a parameter. */
-export function buildStoredRows (
-  group: RowGroup,
-  values: TypedValues,
-  { asArrays }: { readonly asArrays: boolean }
-): StoredRows {
-  const arrays = asArrays ? buildArrays(group, values) : undefined
-  return arrays ?? buildJson(group, values)
+/** Builds the rows of an insert that a statement takes together. */
+export function buildStoredRows (group: RowGroup, values: TypedValues): StoredRows {
+  return buildArrays(group, values) ?? buildJson(group, values)
 }
 
 /**
