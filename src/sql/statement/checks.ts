@@ -53,40 +53,30 @@ export function buildRowCountChecks (
 /** PostgreSQL's own header of a value. */
 const HEADER_BYTES = 4
 
-/**
- * Checks the size of a result, an expression of type json, without copying it. `parts`: how many
- * results there are, which are added up. The check is in SQL because COMMIT is sent along: when the
- * service receives the rows, it can no longer stop the batch.
- */
-export function buildSizeCheck (result: Fragment, maxBytes: number, parts: number): Check {
-  if (parts > 1) return buildSumCheck(result, maxBytes, parts)
-  return { when: isLarger(result, maxBytes), then: raiseBytes() }
-}
-
-function isLarger (result: Fragment, bytes: number): Fragment {
-  const most = integer(bytes + HEADER_BYTES)
-  return sql`pg_catalog.pg_column_size(${result}) operator(pg_catalog.>) ${most}`
-}
-
 /** The setting that holds the bytes of the larger results so far. */
 const BYTES = constant('oneflight.bytes')
 
 /** Results of up to this many bytes are not counted, or of less if there are many. */
 const MAX_UNCOUNTED_BYTES = 8192
 
-/** Checks the size of all results so far. It costs PostgreSQL 3 us, and that of one result 1 us. */
-function buildSumCheck (result: Fragment, maxBytes: number, parts: number): Check {
+/**
+ * Checks the size of a result, an expression of type json, and of all results so far, without
+ * copying them. `parts`: how many results there are. The check is in SQL because COMMIT is sent
+ * along: when the service receives the rows, it can no longer stop the batch. It costs PostgreSQL
+ * 1 us, and 3 us for a result that is counted.
+ */
+export function buildSizeCheck (result: Fragment, maxBytes: number, parts: number): Check {
   // The number of parts is rounded up to a power of two, so an operation has only few different
   // texts.
   const share = maxBytes / 2 ** Math.ceil(Math.log2(parts))
+  const size = sql`pg_catalog.pg_column_size(${result})`
   const before = sql`pg_catalog.concat('0', pg_catalog.current_setting(${BYTES}, true))`
   const sum = sql`pg_catalog.set_config(${BYTES}, (${before}::pg_catalog.int8
-    operator(pg_catalog.+) pg_catalog.pg_column_size(${result}))::pg_catalog.text,
-    true)::pg_catalog.int8`
-  const isTooMuch = sql`${sum} operator(pg_catalog.>) ${integer(maxBytes)}`
-  const when = sql`case when ${
-    isLarger(result, Math.min(share, MAX_UNCOUNTED_BYTES))
-  } then ${isTooMuch} end`
+    operator(pg_catalog.+) ${size})::pg_catalog.text, true)::pg_catalog.int8`
+  const isLarger = (bytes: Fragment, most: number): Fragment =>
+    sql`${bytes} operator(pg_catalog.>) ${integer(most + HEADER_BYTES)}`
+  const when = sql`case when ${isLarger(size, Math.min(share, MAX_UNCOUNTED_BYTES))}
+    then ${isLarger(sum, maxBytes)} end`
   return { when, then: raiseBytes() }
 }
 
