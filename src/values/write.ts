@@ -99,11 +99,14 @@ export function differenceType (type: Type): Type | undefined {
   }
 }
 
-/** The type by which values of a type are multiplied, which is the type itself for numbers. */
-export function factorType (type: Type): Type {
+/**
+ * The type by which values of a type are multiplied, which is the type itself for numbers;
+ * undefined if they cannot be multiplied.
+ */
+export function factorType (type: Type): Type | undefined {
   const base = baseOf(type)
-  const isNumber = base.kind === 'base' && (base.form === 'money' || base.form === 'interval')
-  return isNumber ? FLOAT : type
+  if (base.kind !== 'base' || !COUNTED_OIDS.has(base.oid)) return undefined
+  return base.form === 'money' || base.form === 'interval' ? FLOAT : type
 }
 
 const FLOAT = builtInNamed('float8')

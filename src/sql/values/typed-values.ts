@@ -58,7 +58,6 @@ import { TypedReferences, type ReferencePlace } from './typed-references.ts'
 import {
   canJoin,
   delimiterOf,
-  isDecimal,
   isJsonType,
   nameCast,
   nameWritten,
@@ -320,8 +319,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   buildOperand (operand: Given, column: string, as: TypedAs = 'value'): Fragment {
     this.addParameterType(column)
     const type = this.writtenType(column, { as, stored: true })
-    const isChecked = type !== undefined && (as === 'difference' || isDecimal(type))
-    return isChecked ? slot(operand, type, { column }) : plainSlot(operand, 'text')
+    return type === undefined ? plainSlot(operand, 'text') : slot(operand, type, { column })
   }
 
   /**

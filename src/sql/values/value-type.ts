@@ -21,12 +21,6 @@ export function isJsonType ({ oid }: Type): boolean {
   return oid === TypeOid.json || oid === TypeOid.jsonb
 }
 
-/** Whether a type has a number of digits after the point: numeric, or an integer. */
-export function isDecimal (type: Type): boolean {
-  const base = baseOf(type)
-  return base.kind === 'base' && (base.form === 'numeric' || base.form === 'integer')
-}
-
 /** Whether a modifier can join values of a type: both join JSON, and $append also arrays. */
 export function canJoin (type: Type, modifier: JoiningName): boolean {
   const base = baseOf(type)
