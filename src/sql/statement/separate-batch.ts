@@ -38,22 +38,26 @@ export interface SeparateBatchParts {
   }
   /** The values of the batch. */
   readonly values: readonly Json[]
-  readonly limits: BatchLimits
+  readonly limits: RowLimits
   /** Finds the columns of a unique constraint; none if they are not known. */
   readonly findKey: (table: TableName, constraint: string) => readonly string[]
 }
 
-/** What the service limits while it sends the operations of a batch; see CompileOptions. */
-export interface BatchLimits {
+/** How many rows a batch returns. */
+export interface RowLimits {
+  /** Maximum rows per operation. */
   readonly maxRows: number
+  /** Maximum rows of an operation that returns none; `maxRows` by default. */
   readonly maxChanged?: number | undefined
+  /** Maximum bytes of the rows of a response. */
   readonly maxBytes: number
+  /** Returns the number of rows instead of the rows, for every operation. */
   readonly minimal?: boolean
 }
 
 export class SeparateBatch {
   readonly plan: Plan
-  readonly limits: BatchLimits
+  readonly limits: RowLimits
   readonly #parts: SeparateBatchParts
 
   constructor (parts: SeparateBatchParts) {

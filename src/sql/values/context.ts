@@ -2,6 +2,7 @@
  * What the compiler needs to know about a batch, and about one of its operations.
  */
 import type { ReferenceUse, Requirements } from '../../plan/plan.ts'
+import type { RowLimits } from '../statement/separate-batch.ts'
 import type { SharedResult } from '../statement/shared-results.ts'
 import type { FindFunction } from './function-types.ts'
 import type { FindColumns } from './column-types.ts'
@@ -9,15 +10,7 @@ import type { References } from './references.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 import type { TypedValues } from './typed-values.ts'
 
-export interface CompileOptions {
-  /** Maximum rows per operation. */
-  readonly maxRows: number
-  /** Maximum rows of an operation that returns none; `maxRows` by default. */
-  readonly maxChanged?: number | undefined
-  /** Maximum bytes of the rows of a response. */
-  readonly maxBytes: number
-  /** Returns the number of rows instead of the rows, for every operation. */
-  readonly minimal?: boolean
+export interface CompileOptions extends RowLimits {
   /** Returns each row of the only operation, a select, as soon as it is read. */
   readonly streamed?: boolean
   /** Also keeps each result in a setting of the transaction, for storeStatement. */
