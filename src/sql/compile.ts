@@ -195,6 +195,7 @@ function compileOperation (
     ...statement,
     prepare: statement.unique !== true && !needs.hasUnknownTypes,
     refused: needs.refused,
+    issues: needs.issues,
     separateRows: separate || streamed || plain,
     runsCode: context.runsCode
   }

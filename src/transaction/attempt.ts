@@ -336,7 +336,7 @@ class Attempt implements AnswerHandler {
         error: first,
         at: place,
         wasPrepared,
-        raised: readRaised(first),
+        raised: readRaised(first, statement?.issues),
         place: statement && placeOfParameter(statement, parameterAtError(error) ?? 0)
       }
     }

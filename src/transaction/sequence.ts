@@ -228,13 +228,15 @@ const SECOND_TIME = {
 
 const REFUSED = { code: SqlState.data_exception, message: 'The service refused the operation.' }
 
+const KEY_ISSUE = { problem: 'key', path: [] } as const
+
 /** Finds a part of a key that is NULL, or a row with the key of an earlier one. */
 function findKeyIssue (filled: readonly FilledStatement[]): Problem | undefined {
   const known = new Set<string>()
   for (const { key, row } of filled) {
     const column = key.find(([, value]) => value === null)?.[0]
     if (column !== undefined) {
-      return raise('value', 0, { problem: 'key', path: [String(row), column] })
+      return raise('value', 0, { column, row, isCompared: true, issue: KEY_ISSUE })
     }
     const text = textOfKey(key)
     if (known.has(text)) return raise('duplicate', row)

@@ -20,25 +20,22 @@ import type { Expectation, PlanNode } from '../plan/nodes.ts'
 import type { Plan, ReferenceUse, Requirement, Requirements } from '../plan/plan.ts'
 import type { Place } from '../sql/frame/steps.ts'
 import { columnBeforeError, exposedAtError } from '../sql/statement/error-place.ts'
-import type { RaisedError, ValueIssue } from '../sql/statement/raised-error.ts'
+import type { RaisedError } from '../sql/statement/raised-error.ts'
 import { FORMAT_NAMES } from '../sql/statement/settings.ts'
 import { columnsRead, listsRead } from '../sql/statement/shared-results.ts'
-import type { SlotPlace } from '../sql/statement/slot.ts'
+import type { RefusedHere, SlotPlace } from '../sql/statement/slot.ts'
 import {
   describeError,
   describeGrant,
   describeHint,
   findOperator,
   findStored,
-  isMissingFunction,
-  modifierHelp,
-  placeName
+  isMissingFunction
 } from './describe-error.ts'
 import { describeName } from './describe-name.ts'
 import type { Suggestions } from './look-up.ts'
 import type { Failed } from './outcome.ts'
 import { referenceReader, rowsOfResults } from './read-reference.ts'
-import { describeDimension, describeList } from '../values/describe.ts'
 import { findRow, type FoundRow } from './find-row.ts'
 import { describeRefusedValues, pathOf, pathOfStored } from './refused-values.ts'
 
@@ -182,7 +179,7 @@ function describeRaised (raised: RaisedError, context: RaisedContext): Failure {
     case 'bytes':
       return responseTooLarge(maxBytes, place)
     case 'value':
-      return describeValue(raised.issue as ValueIssue, node, place)
+      return describeRefusedValues([{ ...raised.issue as RefusedHere, index: at }], plan)
     case 'session':
       return fail('session_changed', describeChange(FORMAT_NAMES[raised.value - 1] as string))
     case 'function':
@@ -329,52 +326,6 @@ function describeRange ({ min, max }: Expectation): string {
 
 function countRows (count: number): string {
   return `${count} ${count === 1 ? 'row' : 'rows'}`
-}
-
-/** Which value does not fit, why, and what to write instead. */
-function describeValue (
-  issue: ValueIssue,
-  node: PlanNode,
-  { op, index }: { readonly op: string, readonly index: number }
-): Failure {
-  const [row = '', column = '', ...steps] = issue.path
-  const place = { column, row: row === '' ? undefined : Number(row) }
-  const message = `${placeName(place, node, steps)}: ${
-    describeProblem(issue, modifierHelp(node, place))
-  }`
-  const isCompared = issue.problem === 'key' || issue.isCompared
-  const inside = steps.map(step => /^\d+$/.test(step) ? Number(step) : step)
-  const path = [...pathOf(node, { ...place, at: issue.at ?? undefined, isCompared }), ...inside]
-  const errors: Issue[] = [{ op, index, code: 'value_invalid', path, message }]
-  return failure('value_invalid', message, { op, index, path, errors, retryable: false })
-}
-
-function describeProblem ({ problem, type = '' }: ValueIssue, help: string | undefined): string {
-  switch (problem) {
-    case 'array':
-      return `the type ${type} takes an array.`
-    case 'json':
-      return `the type ${type} takes no JSON of an earlier operation. ` +
-        'Send an object with its members, of which each can be a reference.'
-    case 'list':
-      return describeList(type, help)
-    case 'dimension':
-      return describeDimension(type)
-    case 'type':
-      return 'functions of this name take it with different types, or with any type. ' +
-        'Send the value itself, not a reference.'
-    case 'null':
-      return 'only json and jsonb can hold the JSON null. ' +
-        'To compare with NULL, write {"is": null}.'
-    case 'key':
-      return 'a key must not be null.'
-    case '$append':
-      return '$append needs an array in the row. ' +
-        'To replace the value, set the value itself.'
-    case '$merge':
-      return '$merge needs a jsonb column that holds an object, ' +
-        'and an object to merge. To replace the value, set the value itself.'
-  }
 }
 
 function placeOf (plan: Plan, index: number): { op: string, index: number } {

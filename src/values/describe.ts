@@ -11,15 +11,21 @@ import type { WriteIssue, WriteProblem } from './issue.ts'
  * what to write instead, if that is known.
  */
 export function describeIssue ({ problem, path, type }: WriteIssue, help?: string): string {
-  const name = nameOf(type)
+  const name = type === undefined ? '' : nameOf(type)
   const more = help === undefined ? '' : ` ${help}`
   switch (problem) {
     case 'member':
       return `the type ${name} has no member "${path.at(-1)}".${more}`
     case 'list':
-      return describeList(name, help)
+      return `the type ${name} takes one value, not an array or an object. ${
+        help ?? 'To store JSON text, send it as a string.'
+      }`
+    case 'json':
+      return `the type ${name} takes no JSON of an earlier operation. Send an object with its ` +
+        'members, of which each can be a reference.'
     case 'dimension':
-      return describeDimension(name)
+      return `the first element of an array of ${name} is no list of an earlier operation or a ` +
+        'parameter, which would be a dimension. Use a column of type jsonb.'
     case 'empty':
       return 'an array of PostgreSQL contains no empty list. Leave it out, or use a column of ' +
         'type jsonb.'
@@ -36,26 +42,25 @@ export function describeIssue ({ problem, path, type }: WriteIssue, help?: strin
       return `the parts of the type ${name} are not known. Send its text as a string.`
     case 'other':
       return `the type ${name} takes no value of the type of this reference.`
+    case 'type':
+      return 'functions of this name take it with different types, or with any type. Send the ' +
+        'value itself, not a reference.'
+    case 'null':
+      return 'only json and jsonb can hold the JSON null. To compare with NULL, write {"is": null}.'
+    case 'key':
+      return 'a key must not be null.'
+    case '$append':
+      return '$append needs an array in the row. To replace the value, set the value itself.'
+    case '$merge':
+      return '$merge needs a jsonb column that holds an object, and an object to merge. To ' +
+        'replace the value, set the value itself.'
     case 'parts':
       return `a text of the type ${name} has at most ${MAX_TEXT} characters. Send it as JSON.`
     case 'form':
       return `${name} takes no text of this form. Write it like "${formOf(type as BaseType)}".`
     default:
-      return `${name} holds ${describeLimit(problem, type)}.`
+      return `${name} holds ${describeLimit(problem, type as Type)}.`
   }
-}
-
-/** Describes a list or an object, of the request or of a reference, for a type that takes none. */
-export function describeList (type: string, help?: string): string {
-  return `the type ${type} takes one value, not an array or an object. ${
-    help ?? 'To store JSON text, send it as a string.'
-  }`
-}
-
-/** Describes a list that PostgreSQL takes for a dimension of an array of JSON. */
-export function describeDimension (type: string): string {
-  return `the first element of an array of ${type} is no list of an earlier operation or a ` +
-    'parameter, which would be a dimension. Use a column of type jsonb.'
 }
 
 function describeLimit (

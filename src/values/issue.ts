@@ -15,6 +15,12 @@ import type { Type } from '../catalogue/type.ts'
  * - `ragged`: the arrays inside an array differ in length or depth
  * - `unknown`: the parts of the type are not known
  * - `other`: this is a value of an earlier operation, whose type has other parts
+ * - `json`: the type is a composite, and this is an array or an object of an earlier operation
+ * - `type`: the type of this parameter of a function is not known
+ * - `null`: this is the JSON null, and the type is neither json nor jsonb
+ * - `key`: this is NULL, and a part of a key
+ * - `$append`: the current value is not an array
+ * - `$merge`: the current value or the operand is not a jsonb object
  *
  * What the type would drop without an error:
  * - `digits`: digits after the point, or with a negative scale before it
@@ -38,6 +44,12 @@ export type WriteProblem =
   | 'ragged'
   | 'unknown'
   | 'other'
+  | 'json'
+  | 'type'
+  | 'null'
+  | 'key'
+  | '$append'
+  | '$merge'
   | 'digits'
   | 'characters'
   | 'bytes'
@@ -54,8 +66,8 @@ export interface WriteIssue {
   readonly problem: WriteProblem
   /** The members and positions inside the value. */
   readonly path: ReadonlyArray<string | number>
-  /** The type of the part that does not fit. */
-  readonly type: Type
+  /** The type of the part that does not fit; undefined: it does not matter. */
+  readonly type?: Type
 }
 
 /** The issue of a whole value. */

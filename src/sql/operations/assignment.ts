@@ -21,7 +21,6 @@ import { readGiven } from '../../plan/document.ts'
 import { toPath } from '../../plan/name.ts'
 import { withoutKey } from '../../plan/on-conflict.ts'
 import type { Assignment, Single, InsertNode } from '../../plan/nodes.ts'
-import { raiseIssue } from '../statement/raised-error.ts'
 import { buildDifference, buildText, buildValue, type OperandContext } from '../values/operand.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { buildWhere } from './filter.ts'
@@ -64,7 +63,7 @@ export function applyModifier (
         { stored: true, joins: readJoining(name) }
       ),
     refused: isJoining(name)
-      ? raiseIssue({ problem: name, path: ['', column] })
+      ? values.needs.raiseIssue({ column, issue: { problem: name, path: [] } })
       : empty
   })
 }

@@ -14,7 +14,6 @@ import {
   identifier,
   integer,
   join,
-  parameter,
   sql,
   whereAll,
   type Fragment
@@ -22,7 +21,7 @@ import {
 import type { Cell, BulkUpdateGroup, BulkUpdateNode, RowField } from '../../plan/nodes.ts'
 import { fieldName, readCells, type Cells } from '../../plan/stored-values.ts'
 import type { Check } from '../statement/checks.ts'
-import { raise, raiseIssue, raiseNumber } from '../statement/raised-error.ts'
+import { raise, raiseNumber } from '../statement/raised-error.ts'
 import { tableName, unusedName } from '../statement/table.ts'
 import { buildSkipped, checksWhen } from '../statement/when.ts'
 import { typeOfCast } from '../values/sources.ts'
@@ -87,7 +86,7 @@ function buildRows (
 ): Fragment {
   const { fields, positions, rows } = group
   const cells = readCells(rows)
-  const conditions = values.explain ? [] : checkKeys(group, node)
+  const conditions = values.explain ? [] : checkKeys(group, node, values)
   const { from, stored: [, ...stored] } = cells === undefined
     ? values.buildRows(rows, [POSITION, ...fields.map(toWritten)], positions)
     : {
@@ -186,19 +185,24 @@ function readAs ({ modifier }: RowField): TypedAs | 'text' {
  * Builds conditions on the rows that are true, or fail because a reference in a key is NULL.
  * PostgreSQL may evaluate them while it plans the statement, also if the operation is skipped.
  */
-function checkKeys (group: BulkUpdateGroup, node: BulkUpdateNode): readonly Fragment[] {
+function checkKeys (
+  group: BulkUpdateGroup,
+  node: BulkUpdateNode,
+  { needs }: TypedValues
+): readonly Fragment[] {
   // Other values of the batch are never NULL.
   if (group.rows.references.every(({ parameter }) => parameter?.isNested !== undefined)) return []
   const keys = keysOf(group)
-  const missing = keys.map(field =>
-    sql` when ${readField(field)} ${IS_NULL} then ${parameter(field.column)}::pg_catalog.text`
-  )
-  const issue = sql`pg_catalog.json_build_object('problem', 'key', 'path',
-    pg_catalog.json_build_array(${rowPosition}::pg_catalog.text, case${join(missing, empty)} end))`
+  const missing = keys.map(field => {
+    const issue = { column: field.column, isCompared: true, issue: KEY_ISSUE }
+    return sql` when ${readField(field)} ${IS_NULL} then ${needs.raiseIssue(issue, rowPosition)}`
+  })
   const named = join(keys.map(field => sql`${readField(field)} ${IS_NOT_NULL}`), AND)
   return [sql`case when ${buildSkipped(node)}${named}
-    then true else ${raiseIssue(sql`${issue}::pg_catalog.text`)} is null end`]
+    then true else case${join(missing, empty)} end is null end`]
 }
+
+const KEY_ISSUE = { problem: 'key', path: [] } as const
 
 /**
  * Builds a query that returns true, or raises `duplicate`: two rows have the same key. PostgreSQL

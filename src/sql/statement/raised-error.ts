@@ -7,21 +7,20 @@ import { randomBytes } from 'node:crypto'
 import type { DatabaseError } from '../../errors/database-error.ts'
 import {
   constant,
-  parameter,
   sharedParameter,
   sql,
   type Fragment,
   type RenderedSql,
   type Slot
 } from '../../fragment/fragment.ts'
-import type { ValuePath } from '../../plan/nodes.ts'
 import { textAtError } from './error-place.ts'
+import type { RefusedHere } from './slot.ts'
 
 /** The beginning of the names, which cannot be guessed. */
 const PREFIX = `oneflight.${randomBytes(10).toString('hex')}_`
 
 /** A name; see raiseBytes. */
-const RAISED = new RegExp(`${PREFIX}(?:rows_)?([a-z]+)(?::([0-9a-f]+))?`)
+const RAISED = new RegExp(String.raw`${PREFIX}(?:rows_)?([a-z]+)(?::(\d+)(?:\.(\d+))?)?`)
 
 /**
  * - `rows`: more rows than allowed
@@ -38,7 +37,7 @@ const RAISED = new RegExp(`${PREFIX}(?:rows_)?([a-z]+)(?::([0-9a-f]+))?`)
  * - `session`: code of the database changed a setting; the value is its number in FORMAT_NAMES,
  *   from 1
  * - `reset`: code of the database reset the settings that hold the results of operations
- * - `value`: a value does not fit its type; see ValueIssue
+ * - `value`: a value does not fit its type; the value is the number of the issue in the statement
  * - `ambiguous`: several rows match where one is required
  * - `duplicate`: several rows of `values` have the same key; the value is the position of one
  * - `function`: a function was replaced since the types of its parameters were read
@@ -46,7 +45,7 @@ const RAISED = new RegExp(`${PREFIX}(?:rows_)?([a-z]+)(?::([0-9a-f]+))?`)
  * - `refused`: the batch is refused; see refuseStatement
  * - `busy`, `taken`: the idempotency key is in use or was used; see claimStatement
  */
-export type RaisedKind = PlainKind | NumberKind | 'bytes' | 'value'
+export type RaisedKind = PlainKind | NumberKind | 'bytes'
 
 type PlainKind =
   | 'rows'
@@ -69,45 +68,14 @@ type NumberKind =
   | 'lists'
   | 'duplicate'
   | 'session'
+  | 'value'
 
 export interface RaisedError {
   readonly kind: RaisedKind
   /** A number, for kinds that have one. */
   readonly value: number
   /** For `value`: the value that does not fit, and the reason. */
-  readonly issue?: ValueIssue
-}
-
-/** A value that does not fit its column. */
-export interface ValueIssue {
-  /**
-   * - `list`: `type` takes one value, and this is an array or an object
-   * - `array`: `type` takes an array, and this is an object, a number or a boolean
-   * - `json`: `type` is a composite, and this is an array or an object
-   * - `dimension`: this is the first element of an array of JSON, and a list; see WriteProblem
-   * - `type`: the type of this parameter of a function is not known
-   * - `null`: this is the JSON null, and `type` is neither json nor jsonb
-   * - `key`: this is NULL, and a part of a key
-   * - `$append`: the current value is not an array
-   * - `$merge`: the current value or the operand is not a jsonb object
-   */
-  readonly problem:
-    | 'list'
-    | 'array'
-    | 'json'
-    | 'dimension'
-    | 'type'
-    | 'null'
-    | 'key'
-    | '$append'
-    | '$merge'
-  /** It is the operand of a condition, or a key. */
-  readonly isCompared?: boolean | undefined
-  /** The path of the operand of a condition in its operation. */
-  readonly at?: ValuePath | null | undefined
-  /** The row in `values` (or ''), the column, and the path into the value. */
-  readonly path: readonly string[]
-  readonly type?: string
+  readonly issue?: RefusedHere
 }
 
 /** The parameter with the name of a failure: a statement has each of them once. */
@@ -131,34 +99,26 @@ export function raiseBytes (): Fragment {
   )
 }
 
-/** Raises a failure with a number, an expression. */
+/**
+ * Raises a failure with a number, an expression. The operators name their schema: with a
+ * search_path, a user could create an operator that fits better and disables the failure.
+ */
 export function raiseNumber (kind: NumberKind, value: Fragment): Fragment {
-  return raiseText(kind, sql`cast(${value} as pg_catalog.text)`)
-}
-
-/**
- * Raises `value`. The issue is given, or is an expression with its JSON as text. It is encoded in
- * hexadecimal digits, so no translation of the error message can cut it.
- */
-export function raiseIssue (issue: ValueIssue | Fragment): Fragment {
-  if (!('problem' in issue)) {
-    return raiseText(
-      'value',
-      sql`pg_catalog.encode(pg_catalog.convert_to(${issue}, 'UTF8'), 'hex')`
-    )
-  }
-  const digits = Buffer.from(JSON.stringify(issue)).toString('hex')
-  return readSetting(parameter(`${PREFIX}value:${digits}`))
-}
-
-/**
- * The operators name their schema: with a search_path, a user could create an operator that fits
- * better and disables the failure.
- */
-function raiseText (kind: NumberKind | 'value', text: Fragment): Fragment {
   return readSetting(sql`${nameOf('')}::pg_catalog.text operator(pg_catalog.||) ${
     constant(`${kind}:`)
-  } operator(pg_catalog.||) ${text}`)
+  } operator(pg_catalog.||) cast(${value} as pg_catalog.text)`)
+}
+
+/**
+ * Raises `value` with the number of an issue. `position`: that of the row of a key, or of an
+ * element of a list; an expression.
+ */
+export function raiseIssue (issue: number, position?: Fragment): Fragment {
+  return position === undefined
+    ? raise('value', issue)
+    : raiseNumber('value', sql`${constant(`${issue}.`)} operator(pg_catalog.||) cast(${
+      position
+    } as pg_catalog.text)`)
 }
 
 function readSetting (name: Fragment): Fragment {
@@ -181,8 +141,12 @@ const TYPES: RaisedError = { kind: 'types', value: 0 }
 
 /**
  * Returns the raised error in an error of PostgreSQL; undefined if the service did not raise it.
+ * `issues`: those of the statement.
  */
-export function readRaised (error: DatabaseError): RaisedError | undefined {
+export function readRaised (
+  error: DatabaseError,
+  issues: readonly RefusedHere[] = []
+): RaisedError | undefined {
   const { code, message, routine, where } = error
   if (code === '42883' || code === '42725') return readMissingOperator(error)
   // A condition of compareLimits, and not a function that fails in the same way.
@@ -192,10 +156,20 @@ export function readRaised (error: DatabaseError): RaisedError | undefined {
   if (routine === 'enforce_generic_type_consistency') return TYPES
   const found = RAISED.exec(message)
   if (found === null) return undefined
-  const [, kind, text = ''] = found as unknown as [string, RaisedKind, string?]
+  const [, kind, number = '', position] =
+    found as unknown as [string, RaisedKind, string?, string?]
+  const value = Number(number)
   return kind === 'value'
-    ? { kind, value: 0, issue: JSON.parse(Buffer.from(text, 'hex').toString()) as ValueIssue }
-    : { kind, value: Number(text) }
+    ? { kind, value, issue: placeIssue(issues[value] as RefusedHere, position) }
+    : { kind, value }
+}
+
+function placeIssue (refused: RefusedHere, position: string | undefined): RefusedHere {
+  if (position === undefined) return refused
+  const { issue } = refused
+  return issue.problem === 'key'
+    ? { ...refused, row: Number(position) }
+    : { ...refused, issue: { ...issue, path: [...issue.path, Number(position)] } }
 }
 
 /** The operator of a condition of buildParsedCheck. */
@@ -216,6 +190,6 @@ function readMissingOperator (error: DatabaseError): RaisedError | undefined {
   const found = JOIN_OPERATOR.exec(text)
   if (found === null) return undefined
   const [, problem, column = ''] = found
-  const path = ['', column.replaceAll('""', '"')]
-  return { kind: 'value', value: 0, issue: { problem: problem as '$append' | '$merge', path } }
+  const issue = { problem: problem as '$append' | '$merge', path: [] }
+  return { kind: 'value', value: 0, issue: { column: column.replaceAll('""', '"'), issue } }
 }

@@ -28,6 +28,8 @@ export type ToRow = <Place extends SlotPlace>(place: Place) => Place
 interface StatementFacts {
   /** Values that their types refuse: the statement cannot be sent. */
   readonly refused?: readonly RefusedHere[] | undefined
+  /** The issues that it can raise, by their numbers; see raiseIssue. */
+  readonly issues?: readonly RefusedHere[]
   /** Whether the text does not depend on the amount of data, so that preparing it pays off. */
   readonly prepare: boolean
   /**

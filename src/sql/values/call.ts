@@ -14,7 +14,7 @@ import {
 import { readGiven } from '../../plan/document.ts'
 import type { Argument, CallNode, JsonDocument, Literal, TableName } from '../../plan/nodes.ts'
 import { plainSlot, slot } from '../statement/slot.ts'
-import { raise, raiseIssue } from '../statement/raised-error.ts'
+import { raise } from '../statement/raised-error.ts'
 import { tableName } from '../statement/table.ts'
 import { findOnly, findParameters, isOnly, versionOf, VOID } from './function-types.ts'
 import type { StatementNeeds } from './statement-needs.ts'
@@ -143,7 +143,7 @@ function buildArgument (
   return {
     argument: write(sql`null::${first?.type ?? sql`pg_catalog.text`}`),
     variadic,
-    refusal: raiseIssue({ problem: 'type', path: ['', name] })
+    refusal: values.needs.raiseIssue({ column: name, issue: { problem: 'type', path: [] } })
   }
 }
 

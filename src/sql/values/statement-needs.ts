@@ -3,7 +3,7 @@
  */
 import { integer, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { CallNode } from '../../plan/nodes.ts'
-import { raise } from '../statement/raised-error.ts'
+import { raise, raiseIssue } from '../statement/raised-error.ts'
 import type { FindFunction } from './function-types.ts'
 import {
   MAX_COPIES,
@@ -38,6 +38,8 @@ export class StatementNeeds {
   readonly converted: Fragment[] = []
   /** Values of documents that their types refuse. */
   readonly refused: RefusedHere[] = []
+  /** Values that the statement refuses while it runs. */
+  readonly issues: RefusedHere[] = []
   #rows = 0
   /** The queries of the CTEs `c0`, `c1`, … */
   readonly #queries: Fragment[] = []
@@ -68,6 +70,11 @@ export class StatementNeeds {
   rowCtes (): readonly Fragment[] {
     const as = this.facts.plain ? sql`as materialized` : sql`as`
     return this.#queries.map((query, i) => sql`c${integer(i)} ${as} (${query})`)
+  }
+
+  /** Builds an expression that fails: a value does not fit. `position`: see raiseIssue. */
+  raiseIssue (issue: RefusedHere, position?: Fragment): Fragment {
+    return raiseIssue(this.issues.push(issue) - 1, position)
   }
 
   /** Registers that the statement depends on the type of a column. */

@@ -2,14 +2,19 @@
  * Builds the values of references for the types that they meet, exactly or not at all. What can be
  * refused by the types of both ends is refused before the batch is sent.
  */
-import { baseOf, nameOf, type Type } from '../../catalogue/type.ts'
-import { parameter, sql, type Fragment } from '../../fragment/fragment.ts'
+import { baseOf, type Type } from '../../catalogue/type.ts'
+import { sql, type Fragment } from '../../fragment/fragment.ts'
 import type { Reference } from '../../plan/nodes.ts'
 import { isList, isValue } from '../../plan/reference.ts'
-import { arrayText } from '../../plan/value-text.ts'
-import { raiseIssue, type ValueIssue } from '../statement/raised-error.ts'
+import type { WriteProblem } from '../../values/issue.ts'
 import type { Form } from '../statement/shared-results.ts'
-import { listJsonSlot, memberSlot, plainSlot, type SlotPlace } from '../statement/slot.ts'
+import {
+  listJsonSlot,
+  memberSlot,
+  plainSlot,
+  type RefusedHere,
+  type SlotPlace
+} from '../statement/slot.ts'
 import { buildFirst } from '../statement/when.ts'
 import { isScalarType, readingOf, type Reading } from './reading.ts'
 import type { References } from './references.ts'
@@ -54,7 +59,7 @@ export class TypedReferences {
           return this.#references.readText(one, 'text')
         case 'checked':
           return sql`(${
-            onlyScalar(this.#references.readJson(one), issueAt(place, type))
+            this.#onlyScalar(this.#references.readJson(one), type, place)
           } operator(pg_catalog.#>>) '{}')`
         case 'refused':
           return this.#refuse(reading, type, place, sql`null::pg_catalog.text`)
@@ -75,7 +80,7 @@ export class TypedReferences {
         case 'text':
           return this.#references.readJson(one, 'text')
         case 'checked':
-          return checkJson(this.#references.readJson(one), type, place)
+          return this.#checkJson(this.#references.readJson(one), type, place)
         case 'refused':
           return this.#refuse(reading, type, place, sql`null::pg_catalog.json`)
         default:
@@ -93,7 +98,7 @@ export class TypedReferences {
       case 'text':
         return this.#references.jsonOf(list, 'text')
       case 'checked':
-        return checkElements(this.#references.jsonOf(list), type, place)
+        return this.#checkElements(this.#references.jsonOf(list), type, place)
       case 'refused':
         return this.#refuse(reading, type, place, sql`'[]'::pg_catalog.json`)
       default:
@@ -126,9 +131,9 @@ export class TypedReferences {
     { type, place }: { readonly type: Type, readonly place: ReferencePlace }
   ): Fragment {
     if (this.#needs.facts.explain) return json
-    const issue = issueAt(place, type, 'dimension')
+    const issue = refusalAt(place, type, 'dimension')
     return sql`(select case when ${kind} operator(pg_catalog.=) 'array'
-        then ${raiseIssue(issue)}::pg_catalog.json else r.value end
+        then ${this.#needs.raiseIssue(issue)}::pg_catalog.json else r.value end
       from (select ${json} as value) as r)`
   }
 
@@ -242,11 +247,42 @@ export class TypedReferences {
   #refuse (
     { problem }: Extract<Reading, { as: 'refused' }>,
     type: Type,
-    { path = [], ...place }: ReferencePlace,
+    place: ReferencePlace,
     instead: Fragment
   ): Fragment {
-    this.#needs.refused.push({ ...place, issue: { problem, path, type: baseOf(type) } })
+    this.#needs.refused.push(refusalAt(place, type, problem))
     return instead
+  }
+
+  /** JSON that must be one value, or in an array a list of such values. */
+  #checkJson (json: Fragment, type: Type, place: ReferencePlace): Fragment {
+    const base = baseOf(type)
+    if (base.kind !== 'array') return this.#onlyScalar(json, type, place)
+    const list = this.#checkElements(sql`v.value`, base.element, place)
+    const kind = sql`pg_catalog.json_typeof(v.value)`
+    return sql`(select case when ${kind} operator(pg_catalog.=) 'array' then ${list}
+        when ${kind} operator(pg_catalog.=) any ('{object,number,boolean}')
+        then ${this.#needs.raiseIssue(refusalAt(place, type, 'array'))}::pg_catalog.json
+        else v.value end from (select ${json} as value) as v)`
+  }
+
+  /** The JSON of a list, of which each element must be one value. */
+  #checkElements (json: Fragment, type: Type, place: ReferencePlace): Fragment {
+    const issue = refusalAt(place, type, 'list')
+    return sql`(select case when r.nested is null then r.list
+        else ${this.#needs.raiseIssue(issue, sql`r.nested`)}::pg_catalog.json end
+      from (select l.list, (select pg_catalog.min(e.position) operator(pg_catalog.-) 1
+          from pg_catalog.json_array_elements(l.list) with ordinality as e (value, position)
+          where pg_catalog.json_typeof(e.value) in ('array', 'object')) as nested
+        from (select ${json} as list) as l) as r)`
+  }
+
+  /** JSON that is one value: an array or an object is refused. */
+  #onlyScalar (json: Fragment, type: Type, place: ReferencePlace): Fragment {
+    const problem = baseOf(type).kind === 'composite' ? 'json' : 'list'
+    return sql`(select case when ${KIND} operator(pg_catalog.=) any ('{array,object}')
+        then ${this.#needs.raiseIssue(refusalAt(place, type, problem))}::pg_catalog.json
+        else r.value end from (select ${json} as value) as r)`
   }
 }
 
@@ -263,54 +299,14 @@ function boxed (json: Fragment): Fragment {
       else pg_catalog.json_build_array(r.value) end from (select ${json} as value) as r)`
 }
 
-function pathOf ({ column, row, path = [] }: ReferencePlace): readonly string[] {
-  return [row === undefined ? '' : String(row), column, ...path.map(String)]
-}
-
-function issueAt (
-  place: ReferencePlace,
+function refusalAt (
+  { path = [], ...place }: ReferencePlace,
   type: Type,
-  problem: ValueIssue['problem'] = baseOf(type).kind === 'composite' ? 'json' : 'list'
-): ValueIssue {
-  const { at, isCompared } = place
-  return { problem, path: pathOf(place), type: nameOf(baseOf(type)), isCompared, at }
-}
-
-/** JSON that must be one value, or in an array a list of such values. */
-function checkJson (json: Fragment, type: Type, place: ReferencePlace): Fragment {
-  const base = baseOf(type)
-  if (base.kind !== 'array') return onlyScalar(json, issueAt(place, type))
-  const issue = issueAt(place, type, 'array')
-  const list = checkElements(sql`v.value`, base.element, place)
-  const kind = sql`pg_catalog.json_typeof(v.value)`
-  return sql`(select case when ${kind} operator(pg_catalog.=) 'array' then ${list}
-      when ${kind} operator(pg_catalog.=) any ('{object,number,boolean}')
-      then ${raiseIssue(issue)}::pg_catalog.json
-      else v.value end from (select ${json} as value) as v)`
-}
-
-/** The JSON of a list, of which each element must be one value. */
-function checkElements (json: Fragment, type: Type, place: ReferencePlace): Fragment {
-  const path = sql`(${parameter(arrayText(pathOf(place)))}::pg_catalog.text[]
-    operator(pg_catalog.||) r.nested::pg_catalog.text)`
-  const issue = sql`pg_catalog.json_build_object('problem', 'list', 'path', ${path},
-    'type', ${parameter(nameOf(baseOf(type)))}::pg_catalog.text,
-    'at', ${parameter(JSON.stringify(place.at ?? null))}::pg_catalog.json)::pg_catalog.text`
-  return sql`(select case when r.nested is null then r.list
-      else ${raiseIssue(issue)}::pg_catalog.json end
-    from (select l.list, (select pg_catalog.min(e.position) operator(pg_catalog.-) 1
-        from pg_catalog.json_array_elements(l.list) with ordinality as e (value, position)
-        where pg_catalog.json_typeof(e.value) in ('array', 'object')) as nested
-      from (select ${json} as list) as l) as r)`
+  problem: WriteProblem
+): RefusedHere {
+  return { ...place, issue: { problem, path, type: baseOf(type) } }
 }
 
 /** The kind of the JSON of a row `r`, and of its first element. */
 const KIND = sql`pg_catalog.json_typeof(r.value)`
 const KIND_OF_FIRST = sql`pg_catalog.json_typeof(r.value operator(pg_catalog.->) 0)`
-
-/** JSON that is one value: an array or an object raises the issue. */
-function onlyScalar (json: Fragment, issue: ValueIssue): Fragment {
-  return sql`(select case when ${KIND} operator(pg_catalog.=) any ('{array,object}')
-      then ${raiseIssue(issue)}::pg_catalog.json else r.value end
-    from (select ${json} as value) as r)`
-}

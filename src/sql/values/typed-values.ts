@@ -25,7 +25,6 @@ import type {
 } from '../../plan/nodes.ts'
 import { findReferences, readGivenRows, type StoredObjects } from '../../plan/stored-values.ts'
 import { isPlain } from '../../values/write.ts'
-import { raiseIssue, type ValueIssue } from '../statement/raised-error.ts'
 import { nullRow } from '../statement/table.ts'
 import { nullRowOfCall, type ArgumentBuilder } from './call.ts'
 import type { RowColumns } from './column.ts'
@@ -532,20 +531,21 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     const type = example === undefined ? this.targetType(column) : undefined
     const base = type && baseOf(type)
     if (base !== undefined && isJsonType(base)) return sql`'null'::${base.sql as Fragment}`
-    const issue: ValueIssue = { problem: 'null', path: ['', pathLabel(path)], at }
+    const raise = (): Fragment => this.needs.raiseIssue(
+      { column: pathLabel(path), at, issue: { problem: 'null', path: [] } })
     const isRefused = refuse && !this.explain
     if (example === undefined && this.typeOf(column) === undefined) {
       // PostgreSQL finds out whether the column is json or jsonb. The result has the type of the
       // column.
       const value = sql`${this.row}.${identifier(column)}`
       const failure = isRefused && this.#call === undefined
-        ? sql` else case when ${raiseIssue(issue)} is null then ${value} end`
+        ? sql` else case when ${raise()} is null then ${value} end`
         : empty
       return sql`case when ${isJson(value)}
         then case when false then ${value} else 'null' end${failure} end`
     }
     return isRefused
-      ? this.#convert(sql`${raiseIssue(issue)}::pg_catalog.json`, path, {})
+      ? this.#convert(sql`${raise()}::pg_catalog.json`, path, {})
       : sql`null`
   }
 
