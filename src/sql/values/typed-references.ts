@@ -111,28 +111,24 @@ export class TypedReferences {
    * takes a JSON array there for a dimension, and drops an empty one.
    */
   firstElementOf (reference: Reference, type: Type, place: ReferencePlace): Fragment {
+    const issue = refusalAt(place, type, 'dimension')
     if (isList(reference)) {
-      const first = sql`coalesce(${KIND_OF_FIRST}, 'array')`
-      return this.#refuseArray(this.#references.jsonOf(reference), first, { type, place })
+      const isDimension = sql`(${FIRST_IS_ARRAY}) is not false`
+      return this.#refuseIf(isDimension, this.#references.jsonOf(reference), issue)
     }
     return buildFirst(reference, one => {
       const json = this.#references.jsonOf(one)
       const source = isValue(one) ? this.#references.sourceOf(one)?.type : undefined
       return !isValue(one) || (source !== undefined && isScalarType(source))
         ? json
-        : this.#refuseArray(json, KIND, { type, place })
+        : this.#refuseIf(IS_ARRAY, json, issue)
     })
   }
 
-  /** Refuses JSON with an array in one place. `kind`: the JSON type of this part of the row `r`. */
-  #refuseArray (
-    json: Fragment,
-    kind: Fragment,
-    { type, place }: { readonly type: Type, readonly place: ReferencePlace }
-  ): Fragment {
+  /** JSON, which is refused if this condition on the value of the row `r` is true. */
+  #refuseIf (condition: Fragment, json: Fragment, issue: RefusedHere): Fragment {
     if (this.#needs.facts.explain) return json
-    const issue = refusalAt(place, type, 'dimension')
-    return sql`(select case when ${kind} operator(pg_catalog.=) 'array'
+    return sql`(select case when ${condition}
         then ${this.#needs.raiseIssue(issue)}::pg_catalog.json else r.value end
       from (select ${json} as value) as r)`
   }
@@ -142,10 +138,8 @@ export class TypedReferences {
     if (base.kind === 'array') {
       if (!isJsonType(baseOf(base.element))) return this.listOf(list, base.element, place)
       const at = { ...place, path: [...place.path ?? [], 0] }
-      return this.#refuseArray(this.#references.jsonOf(list), KIND_OF_FIRST, {
-        type: base.element,
-        place: at
-      })
+      const issue = refusalAt(at, base.element, 'dimension')
+      return this.#refuseIf(FIRST_IS_ARRAY, this.#references.jsonOf(list), issue)
     }
     const reading = { as: 'refused', problem: isOneValue(base) ? 'list' : 'other' } as const
     return base.kind === 'base' && base.form === 'list'
@@ -280,9 +274,7 @@ export class TypedReferences {
   /** JSON that is one value: an array or an object is refused. */
   #onlyScalar (json: Fragment, type: Type, place: ReferencePlace): Fragment {
     const problem = baseOf(type).kind === 'composite' ? 'json' : 'list'
-    return sql`(select case when ${KIND} operator(pg_catalog.=) any ('{array,object}')
-        then ${this.#needs.raiseIssue(refusalAt(place, type, problem))}::pg_catalog.json
-        else r.value end from (select ${json} as value) as r)`
+    return this.#refuseIf(IS_NESTED, json, refusalAt(place, type, problem))
   }
 }
 
@@ -307,6 +299,8 @@ function refusalAt (
   return { ...place, issue: { problem, path, type: baseOf(type) } }
 }
 
-/** The kind of the JSON of a row `r`, and of its first element. */
-const KIND = sql`pg_catalog.json_typeof(r.value)`
-const KIND_OF_FIRST = sql`pg_catalog.json_typeof(r.value operator(pg_catalog.->) 0)`
+/** Conditions on the JSON of a row `r`. */
+const IS_ARRAY = sql`pg_catalog.json_typeof(r.value) operator(pg_catalog.=) 'array'`
+const IS_NESTED = sql`pg_catalog.json_typeof(r.value) operator(pg_catalog.=) any ('{array,object}')`
+const FIRST_IS_ARRAY =
+  sql`pg_catalog.json_typeof(r.value operator(pg_catalog.->) 0) operator(pg_catalog.=) 'array'`
