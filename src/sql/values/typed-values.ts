@@ -389,12 +389,9 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     return register(sql`${text}::${name}`)
   }
 
-  /**
-   * A subquery with the value of a reference, which is computed once. Conditions on it can use an
-   * index.
-   */
-  #subquery (value: Fragment): Fragment {
-    return sql`(select ${value})`
+  /** The value of a reference, which is computed once. Conditions on it can use an index. */
+  #once ({ parameter }: Reference, value: Fragment): Fragment {
+    return parameter === undefined ? sql`(select ${value})` : value
   }
 
   /**
@@ -431,8 +428,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
       return operandSlot(of, TEXT, { column: path.column, isCompared: true, at: place.at })
     }
     if (path.resultType === 'json') {
-      const json = sql`${this.#typed.nullableJson(reference)}::pg_catalog.jsonb`
-      return of === undefined ? this.#subquery(json) : json
+      return this.#once(reference, sql`${this.#typed.nullableJson(reference)}::pg_catalog.jsonb`)
     }
     if (of !== undefined && path.example === undefined) {
       const { column } = path
@@ -441,14 +437,12 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
         return this.#write(of, type, { column, place, isOperand: !place.stored })
       }
     }
-    const value = this.#readReference(reference, path, place)
-    return of === undefined ? this.#subquery(value) : value
+    return this.#once(reference, this.#readReference(reference, path, place))
   }
 
   /** Builds the value of a reference as text. */
   buildReferenceText (reference: Reference): Fragment {
-    const text = this.#references.textOf(reference)
-    return reference.parameter === undefined ? this.#subquery(text) : text
+    return this.#once(reference, this.#references.textOf(reference))
   }
 
   /**
@@ -501,8 +495,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
         }::${type}`
     }
     if (isJsonType(base)) {
-      const json = sql`${this.#typed.jsonTextOf(reference)}::${type}`
-      return reference.parameter === undefined ? this.#subquery(json) : json
+      return this.#once(reference, sql`${this.#typed.jsonTextOf(reference)}::${type}`)
     }
     const json = reference.parameter === undefined
       ? this.#typed.jsonOf(reference, tree, place)
