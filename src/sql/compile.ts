@@ -44,7 +44,7 @@ import {
   requiredRows,
   type Body
 } from './result.ts'
-import { createCodeTest } from './operations/runs-code.ts'
+import { canRunCode } from './operations/runs-code.ts'
 import { hideSecrets } from './statement/raised-error.ts'
 import { SharedResults } from './statement/shared-results.ts'
 import type { CompiledStatement } from './statement/statement.ts'
@@ -73,12 +73,11 @@ export function compile (
   const sources = findSources(plan, findColumns)
   const separate = explain || plain ? NONE : findSeparate(plan, options)
   const earlier = { results, sources, separate }
-  const code = createCodeTest(plan.tables, options)
   // What an operation shares is known when those that read it have been compiled.
   return operations.toReversed().map(planned => {
     const uses = plan.referenceUses.get(planned.index) ?? []
     const node = plain ? toPlain(planned, options) : planned
-    const contextOf = (node: PlanNode, runsCode: boolean): StatementContext => ({
+    const contextOf = (node: PlanNode): StatementContext => ({
       ...options,
       ...facts,
       minimal: answersOnlyCount(node, options.minimal),
@@ -88,19 +87,12 @@ export function compile (
       requirements: plan.requirements.get(node.index),
       ...createBuilders(node, earlier, facts),
       separate: separate.has(node.index),
-      runsCode,
+      runsCode: canRunCode(node, plan, options),
       operations: operations.length
     })
-    if (explain) {
-      return explainOperation({ ...node, when: [] }, { ...contextOf(node, false), ...ALONE })
-    }
-    const compileNode = (node: PlanNode): CompiledStatement | undefined => {
-      if (code.writes(node)) return compileOperation(node, contextOf(node, true))
-      const bare = compileOperation(node, contextOf(node, false))
-      return bare !== undefined && code.reads(node, bare)
-        ? compileOperation(node, contextOf(node, true))
-        : bare
-    }
+    if (explain) return explainOperation({ ...node, when: [] }, { ...contextOf(node), ...ALONE })
+    const compileNode = (node: PlanNode): CompiledStatement | undefined =>
+      compileOperation(node, contextOf(node))
     const statement = compileNode(node) ??
       (hasRows(node) ? compileNode(inBulk(node)) : undefined)
     if (statement === undefined) throw tooManyParameters(node)
