@@ -112,51 +112,38 @@ export class References {
   /** The value of a reference as text: a string without quotes, any other value as its JSON. */
   textOf (reference: Reference): Fragment {
     const { parameter: of } = reference
-    if (of !== undefined) return sql`${plainSlot(of, 'text')}::pg_catalog.text`
-    return buildFirst(reference, one => one.row === '*'
-      ? sql`${this.#listOf(one, 'json')}::pg_catalog.text`
-      : this.readText(one))
+    return of === undefined
+      ? textOfJson(this.jsonOf(reference))
+      : sql`${plainSlot(of, 'text')}::pg_catalog.text`
   }
 
   /** The value, the row or the list of a reference, as json. */
-  jsonOf (reference: Reference, form: Form = 'json'): Fragment {
+  jsonOf (reference: Reference): Fragment {
     const { parameter: of } = reference
     if (of !== undefined) return sql`${plainSlot(of, 'json')}::pg_catalog.json`
-    return buildFirst(reference, one =>
-      one.row === '*' ? this.#listOf(one, form) : this.readJson(one, form))
+    return buildFirst(reference, one => this.readJson(one))
   }
 
-  /** One value or row of an earlier operation, as json. */
+  /** A value, a row or a list of an earlier operation, as json. */
   readJson (reference: Reference, form: Form = 'json'): Fragment {
-    return this.#read(reference, form, true)
-  }
-
-  /** One value of an earlier operation, as text. */
-  readText (reference: Reference, form: Form = 'json'): Fragment {
-    return this.#read(reference, form, false)
-  }
-
-  #read (reference: Reference, form: Form, isJson: boolean): Fragment {
+    if (reference.row === '*') return this.#listOf(reference, form)
     const result = this.useShared(reference, form)
     this.#reads++
-    if (this.#reads > MAX_DIRECT_READS) return this.#readElement(reference, result, isJson)
-    const arrow = isJson ? sql`operator(pg_catalog.->)` : sql`operator(pg_catalog.->>)`
-    const json = this.#readAll(result)
-    const row = integer(Number(reference.row))
+    if (this.#reads > MAX_DIRECT_READS) return this.#readElement(reference, result)
+    const json = sql`${this.#readAll(result)} operator(pg_catalog.->) ${integer(reference.row)}`
     const key = keyIn(result, reference)
     return key === undefined
-      ? sql`(${json} ${arrow} ${row})`
-      : sql`(${json} operator(pg_catalog.->) ${row} ${arrow} ${parameter(key)})`
+      ? sql`(${json})`
+      : sql`(${json} operator(pg_catalog.->) ${parameter(key)})`
   }
 
-  #readElement (reference: Reference, result: SharedResult, isJson: boolean): Fragment {
+  #readElement (reference: Reference, result: SharedResult): Fragment {
     const element = sql`s.rows[${integer(Number(reference.row) + 1)}]`
     const key = keyIn(result, reference)
     const member = key === undefined
       ? element
       : sql`${element} operator(pg_catalog.->) ${parameter(key)}`
-    const value = isJson ? member : sql`(${member}) operator(pg_catalog.#>>) '{}'`
-    return sql`(select ${value} from ${this.readElements(result)} as s)`
+    return sql`(select ${member} from ${this.readElements(result)} as s)`
   }
 
   /** The values of a column in all rows, as one JSON array. */
@@ -174,4 +161,9 @@ export class References {
   #readAll (result: SharedResult): Fragment {
     return readShared(result.setting, this.#separate.has(result))
   }
+}
+
+/** JSON as text: a string without quotes, and NULL for null. */
+export function textOfJson (json: Fragment): Fragment {
+  return sql`(${json} operator(pg_catalog.#>>) '{}')`
 }

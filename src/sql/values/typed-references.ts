@@ -17,7 +17,7 @@ import {
 } from '../statement/slot.ts'
 import { buildFirst } from '../statement/when.ts'
 import { isScalarType, readingOf, type Reading } from './reading.ts'
-import type { References } from './references.ts'
+import { textOfJson, type References } from './references.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 import { isJsonType, isTime } from './value-type.ts'
 
@@ -52,21 +52,7 @@ export class TypedReferences {
 
   /** A value as a text that a type reads. */
   textOf (reference: Reference, type: Type, place: ReferencePlace): Fragment {
-    return buildFirst(reference, one => {
-      const reading = this.#readingOf(one, type, place.isCompared)
-      switch (reading.as) {
-        case 'text':
-          return this.#references.readText(one, 'text')
-        case 'checked':
-          return sql`(${
-            this.#onlyScalar(this.#references.readJson(one), type, place)
-          } operator(pg_catalog.#>>) '{}')`
-        case 'refused':
-          return this.#refuse(reading, type, place, sql`null::pg_catalog.text`)
-        default:
-          return this.#references.readText(one)
-      }
-    })
+    return textOfJson(this.jsonOf(reference, type, place))
   }
 
   /** A value as JSON that PostgreSQL converts to a type. */
@@ -74,36 +60,28 @@ export class TypedReferences {
     const { parameter: of } = reference
     if (of !== undefined) return sql`${memberSlot(of, type, place)}::pg_catalog.json`
     if (reference.row === '*') return this.#listFor(reference, type, place)
-    return buildFirst(reference, one => {
-      const reading = this.#readingOf(one, type, place.isCompared)
-      switch (reading.as) {
-        case 'text':
-          return this.#references.readJson(one, 'text')
-        case 'checked':
-          return this.#checkJson(this.#references.readJson(one), type, place)
-        case 'refused':
-          return this.#refuse(reading, type, place, sql`null::pg_catalog.json`)
-        default:
-          return this.#references.readJson(one)
-      }
-    })
+    return buildFirst(reference, one => this.#read(one, type, place))
   }
 
   /** A list as the JSON of an array whose elements have this type. */
   listOf (list: Reference, type: Type, place: ReferencePlace): Fragment {
     const { parameter: of } = list
-    if (of !== undefined) return sql`${listJsonSlot(of, type, place)}::pg_catalog.json`
-    const reading = this.#readingOf({ ...list, row: 0 }, type, place.isCompared)
-    switch (reading.as) {
-      case 'text':
-        return this.#references.jsonOf(list, 'text')
-      case 'checked':
-        return this.#checkElements(this.#references.jsonOf(list), type, place)
-      case 'refused':
-        return this.#refuse(reading, type, place, sql`'[]'::pg_catalog.json`)
-      default:
-        return this.#references.jsonOf(list)
-    }
+    return of === undefined
+      ? this.#read(list, type, place)
+      : sql`${listJsonSlot(of, type, place)}::pg_catalog.json`
+  }
+
+  /** Reads a value or a row for a type, or a list for the type of its elements. */
+  #read (reference: Reference, type: Type, place: ReferencePlace): Fragment {
+    const isAll = reference.row === '*'
+    const one = isAll ? { ...reference, row: 0 } : reference
+    const reading = this.#readingOf(one, type, place.isCompared)
+    if (reading.as === 'refused') return this.#refuse(reading.problem, type, place)
+    const json = this.#references.readJson(reference, reading.as === 'text' ? 'text' : 'json')
+    if (reading.as !== 'checked') return json
+    return isAll
+      ? this.#checkElements(json, type, place)
+      : this.#checkJson(json, type, place)
   }
 
   /**
@@ -117,7 +95,7 @@ export class TypedReferences {
       return this.#refuseIf(isDimension, this.#references.jsonOf(reference), issue)
     }
     return buildFirst(reference, one => {
-      const json = this.#references.jsonOf(one)
+      const json = this.#references.readJson(one)
       const source = isValue(one) ? this.#references.sourceOf(one)?.type : undefined
       return !isValue(one) || (source !== undefined && isScalarType(source))
         ? json
@@ -141,10 +119,9 @@ export class TypedReferences {
       const issue = refusalAt(at, base.element, 'dimension')
       return this.#refuseIf(FIRST_IS_ARRAY, this.#references.jsonOf(list), issue)
     }
-    const reading = { as: 'refused', problem: isOneValue(base) ? 'list' : 'other' } as const
     return base.kind === 'base' && base.form === 'list'
       ? this.#references.jsonOf(list)
-      : this.#refuse(reading, type, place, sql`null::pg_catalog.json`)
+      : this.#refuse(isOneValue(base) ? 'list' : 'other', type, place)
   }
 
   /**
@@ -198,15 +175,9 @@ export class TypedReferences {
     reader: 'boxed' | { readonly type: Type, readonly place: ReferencePlace }
   ): Form | undefined {
     if (reader === 'boxed') return this.#references.isTyped(reference) ? 'boxed' : undefined
-    switch (this.#readingOf(reference, reader.type, reader.place.isCompared).as) {
-      case 'text':
-        return 'text'
-      case 'scalar':
-      case 'json':
-        return 'json'
-      default:
-        return undefined
-    }
+    const { as } = this.#readingOf(reference, reader.type, reader.place.isCompared)
+    if (as === 'text') return as
+    return as === 'scalar' || as === 'json' ? 'json' : undefined
   }
 
   /** `isCompared`: JSON that is compared may be of any kind, if its text is not read as a time. */
@@ -223,10 +194,9 @@ export class TypedReferences {
 
   /** A row is read as JSON for a composite that has attributes for all of its columns. */
   #readRow (reference: Reference, type: Type): Reading {
-    const isOne = isOneValue(type)
     const names = this.#references.namesOf(reference)
     if (type.kind !== 'composite' || names === undefined) {
-      return { as: 'refused', problem: isOne ? 'list' : 'other' }
+      return { as: 'refused', problem: isOneValue(type) ? 'list' : 'other' }
     }
     const isRead = names.every(name => {
       const attribute = type.attributes.get(name)
@@ -238,20 +208,19 @@ export class TypedReferences {
     return isRead ? { as: 'json' } : { as: 'refused', problem: 'other' }
   }
 
-  #refuse (
-    { problem }: Extract<Reading, { as: 'refused' }>,
-    type: Type,
-    place: ReferencePlace,
-    instead: Fragment
-  ): Fragment {
+  /** Refuses the statement, which is not sent. */
+  #refuse (problem: WriteProblem, type: Type, place: ReferencePlace): Fragment {
     this.#needs.refused.push(refusalAt(place, type, problem))
-    return instead
+    return sql`null::pg_catalog.json`
   }
 
   /** JSON that must be one value, or in an array a list of such values. */
   #checkJson (json: Fragment, type: Type, place: ReferencePlace): Fragment {
     const base = baseOf(type)
-    if (base.kind !== 'array') return this.#onlyScalar(json, type, place)
+    if (base.kind !== 'array') {
+      const problem = base.kind === 'composite' ? 'json' : 'list'
+      return this.#refuseIf(IS_NESTED, json, refusalAt(place, type, problem))
+    }
     const list = this.#checkElements(sql`v.value`, base.element, place)
     const kind = sql`pg_catalog.json_typeof(v.value)`
     return sql`(select case when ${kind} operator(pg_catalog.=) 'array' then ${list}
@@ -269,12 +238,6 @@ export class TypedReferences {
           from pg_catalog.json_array_elements(l.list) with ordinality as e (value, position)
           where pg_catalog.json_typeof(e.value) in ('array', 'object')) as nested
         from (select ${json} as list) as l) as r)`
-  }
-
-  /** JSON that is one value: an array or an object is refused. */
-  #onlyScalar (json: Fragment, type: Type, place: ReferencePlace): Fragment {
-    const problem = baseOf(type).kind === 'composite' ? 'json' : 'list'
-    return this.#refuseIf(IS_NESTED, json, refusalAt(place, type, problem))
   }
 }
 
