@@ -220,23 +220,18 @@ function writeOperand (
   return text === null || isIssue(text) ? textOf(value) : text
 }
 
-/** A parameter with a value as it is: its text, or its JSON, in which NULL can stand for null. */
-export function plainSlot (given: Given, as: 'text' | 'json' | 'json or null'): Fragment {
-  return plain(given, value =>
-    as === 'text' || (value === null && as === 'json or null') ? textOf(value) : writeJson(value))
+/** A parameter with a value as it is: its text or its JSON. A value of the plan needs no slot. */
+export function plainSlot (given: Given, as: 'text' | 'json'): Fragment {
+  const write: (value: Json) => string | null = as === 'text' ? textOf : writeJson
+  return given.position === undefined && given.references === undefined
+    ? parameter(write(given.value))
+    : written(values => write(valueOf(given, values)))
 }
 
 /** A slot of a text. */
 export function textSlot (position: number): Slot {
   const written: ValueSlot = { write: values => textOf(valueAt(values, position)) }
   return written
-}
-
-/** A value of the request itself needs no slot. */
-function plain (given: Given, write: (value: Json) => string | null): Fragment {
-  return given.position === undefined && given.references === undefined
-    ? parameter(write(given.value))
-    : written(values => write(valueOf(given, values)))
 }
 
 /** A parameter with a value inside of JSON, as JSON that PostgreSQL reads in the type. */

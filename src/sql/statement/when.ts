@@ -66,10 +66,10 @@ export function buildFirst (
   reference: Reference,
   build: (reference: Reference) => Fragment
 ): Fragment {
-  const { otherwise = [] } = reference
+  const { otherwise = [], ...first } = reference
   const last = otherwise.at(-1)
-  if (last === undefined) return build(reference)
-  const cases = [reference, ...otherwise.slice(0, -1)].map(reference =>
+  if (last === undefined) return build(first)
+  const cases = [first, ...otherwise.slice(0, -1)].map(reference =>
     sql` when ${hasRows(reference, Number(reference.row) + 1)} then ${build(reference)}`
   )
   return sql`case${join(cases, empty)} else ${build(last)} end`

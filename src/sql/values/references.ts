@@ -10,6 +10,7 @@ import {
   type Fragment
 } from '../../fragment/fragment.ts'
 import type { Reference } from '../../plan/nodes.ts'
+import { isValue } from '../../plan/reference.ts'
 import {
   buildExistenceCheck,
   keyIn,
@@ -74,8 +75,9 @@ export class References {
   }
 
   /** Whether the column that a reference reads can be shared in every form. */
-  isTyped ({ source, column }: Reference): boolean {
-    return column !== undefined && this.#earlier.sources.get(source)?.isTyped(column) === true
+  isTyped (reference: Reference): boolean {
+    return isValue(reference) &&
+      this.#earlier.sources.get(reference.source)?.isTyped(reference.column as string) === true
   }
 
   /** The shared result in which a reference finds its value. Registers that it is read. */
@@ -118,14 +120,10 @@ export class References {
   }
 
   /** The value, the row or the list of a reference, as json. */
-  jsonOf (reference: Reference): Fragment {
-    const { parameter: of } = reference
+  jsonOf (reference: Reference, form: Form = 'json'): Fragment {
+    const { parameter: of, otherwise } = reference
     if (of !== undefined) return sql`${plainSlot(of, 'json')}::pg_catalog.json`
-    return buildFirst(reference, one => this.readJson(one))
-  }
-
-  /** A value, a row or a list of an earlier operation, as json. */
-  readJson (reference: Reference, form: Form = 'json'): Fragment {
+    if (otherwise !== undefined) return buildFirst(reference, one => this.jsonOf(one, form))
     if (reference.row === '*') return this.#listOf(reference, form)
     const result = this.useShared(reference, form)
     this.#reads++

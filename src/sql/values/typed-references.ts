@@ -11,7 +11,6 @@ import type { Form } from '../statement/shared-results.ts'
 import {
   listJsonSlot,
   memberSlot,
-  plainSlot,
   type RefusedHere,
   type SlotPlace
 } from '../statement/slot.ts'
@@ -77,7 +76,7 @@ export class TypedReferences {
     const one = isAll ? { ...reference, row: 0 } : reference
     const reading = this.#readingOf(one, type, place.isCompared)
     if (reading.as === 'refused') return this.#refuse(reading.problem, type, place)
-    const json = this.#references.readJson(reference, reading.as === 'text' ? 'text' : 'json')
+    const json = this.#references.jsonOf(reference, reading.as === 'text' ? 'text' : 'json')
     if (reading.as !== 'checked') return json
     return isAll
       ? this.#checkElements(json, type, place)
@@ -95,7 +94,7 @@ export class TypedReferences {
       return this.#refuseIf(isDimension, this.#references.jsonOf(reference), issue)
     }
     return buildFirst(reference, one => {
-      const json = this.#references.readJson(one)
+      const json = this.#references.jsonOf(one)
       const source = isValue(one) ? this.#references.sourceOf(one)?.type : undefined
       return !isValue(one) || (source !== undefined && isScalarType(source))
         ? json
@@ -129,19 +128,15 @@ export class TypedReferences {
    * of a column stays the JSON null.
    */
   jsonTextOf (reference: Reference): Fragment {
-    if (!isValue(reference) || reference.parameter !== undefined) {
-      return this.nullableJson(reference)
-    }
     return buildFirst(reference, one => this.#needsBox(one)
       ? sql`(${
-          this.#references.readJson(one, 'boxed')
+          this.#references.jsonOf(one, 'boxed')
         } operator(pg_catalog.->) 0)::pg_catalog.text`
-      : sql`nullif(${this.#references.readJson(one)}::pg_catalog.text, 'null')`)
+      : this.nullableJson(one))
   }
 
   /** The JSON of a reference as text; NULL also for the JSON null. A text `null` has quotes. */
   nullableJson (reference: Reference): Fragment {
-    if (reference.parameter !== undefined) return plainSlot(reference.parameter, 'json or null')
     return sql`nullif(${this.#references.jsonOf(reference)}::pg_catalog.text, 'null')`
   }
 
@@ -158,12 +153,9 @@ export class TypedReferences {
 
   /** A value in its boxed form; see Form. */
   boxOf (reference: Reference): Fragment {
-    if (!isValue(reference) || reference.parameter !== undefined) {
-      return boxed(this.#references.jsonOf(reference))
-    }
     return buildFirst(reference, one => this.#references.isTyped(one)
-      ? this.#references.readJson(one, 'boxed')
-      : boxed(this.#references.readJson(one)))
+      ? this.#references.jsonOf(one, 'boxed')
+      : boxed(this.#references.jsonOf(one)))
   }
 
   /**
