@@ -36,11 +36,8 @@ function findSame (
     const all = findReferences(rows, column) ?? []
     const [first] = all
     if (first === undefined || all.length < positions.length) continue
-    const isSame = all.every(({ source, row, column, otherwise, parameter }) =>
-      source === first.source && row === first.row && column === first.column &&
-      otherwise === undefined && parameter === first.parameter
-    )
-    if (isSame) same.set(column, cellOf(first))
+    // The plan has one reference for each text.
+    if (all.every(reference => reference === first)) same.set(column, cellOf(first))
   }
   return same.size * positions.length === references.length ? same : undefined
 }
