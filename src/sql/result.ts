@@ -15,7 +15,7 @@ import type { PlanNode, RowGroup } from '../plan/nodes.ts'
 import { answersOnlyCount } from '../plan/output.ts'
 import type { StatementContext } from './values/context.ts'
 import { buildOperation, type OperationContext } from './operations/operation.ts'
-import { rowPartOf, type RowPart } from './operations/output.ts'
+import { JSON_ROW, rowPartOf, type RowPart } from './operations/output.ts'
 import {
   buildCases,
   buildRowCountChecks,
@@ -60,10 +60,10 @@ export function buildDirect (node: PlanNode, context: StatementContext): Body {
   const isJson = !isSelect && part === 'whole'
   const count = node.kind === 'insert' ? (node.groups[0] as RowGroup).positions.length : 1
   const source = isSelect ? sql`q` : sql`r`
-  const row = isJson ? sql`r.row` : sql`r.${JSON_ROW}`
+  const row = sql`r.${JSON_ROW}`
   const checks = [
     ...runsCode ? [formatCheck] : [],
-    ...checkColumns(context, sql`pg_catalog.to_json(${row})`),
+    ...checkColumns(context, row),
     buildSizeCheck(row, maxBytes, operations * count)
   ]
   const settings = shared.map((result, i) => {
@@ -133,9 +133,6 @@ const ROW_VALUE = sql`r.*::record`
 
 const WHOLE_ROW = sql`row`
 const ALL_COLUMNS = sql`*`
-
-/** No column that is read has a name with an arrow. */
-const JSON_ROW = identifier('->')
 
 /** Returns all rows as one JSON array, after checks of their number. */
 export function buildAggregated (node: PlanNode, context: StatementContext): Body {
@@ -253,14 +250,14 @@ function sharedColumn (
   { hasColumn, part, row }: StatementContext & Row
 ): Fragment {
   if (column === undefined) return row
-  const isKnown = hasColumn(column)
-  if (!isKnown && form === 'json') {
-    return sql`(pg_catalog.to_json(${row}) operator(pg_catalog.->) ${
+  if (hasColumn(column)) {
+    return part === 'columns' ? sql`r.${identifier(column)}` : sql`(r.row).${identifier(column)}`
+  }
+  return form === 'json'
+    ? sql`(pg_catalog.to_json(${row}) operator(pg_catalog.->) ${
       parameter(column)
     }::pg_catalog.text)`
-  }
-  // A shared column beside the row has a name of its own.
-  return sql`r.${identifier(isKnown && part === 'columns' ? column : nameExposed(position))}`
+    : sql`r.${identifier(nameExposed(position))}`
 }
 
 /** Builds conditions that are true, or fail if a row that the operation reads does not exist. */

@@ -12,7 +12,7 @@ import type {
   SelectNode,
   UpdateNode
 } from '../../plan/nodes.ts'
-import { exposeColumns, nameExposed, type ExposedColumns } from '../statement/shared-results.ts'
+import { exposeColumns, type ExposedColumns } from '../statement/shared-results.ts'
 import { tableName } from '../statement/table.ts'
 import { buildWhen, checksWhen } from '../statement/when.ts'
 import { buildCall } from '../values/call.ts'
@@ -35,9 +35,9 @@ import { buildRows } from './select.ts'
 import { buildJoin } from './source.ts'
 
 export interface OperationContext extends StatementContext {
-  /** Columns that stand beside the row. */
+  /** Columns that stand beside a row whose type has no name. */
   readonly exposed: ExposedColumns
-  /** Whole rows are JSON. */
+  /** Whole rows are returned as JSON, too. */
   readonly json?: boolean
 }
 
@@ -47,20 +47,17 @@ export function buildOperation (
   context: OperationContext
 ): BuiltOperation {
   const { values, json = false } = context
-  const beside = part === 'whole' ? columnsBeside(context) : []
-  const more = exposeColumns(beside, sql`t`)
   if (node.kind === 'call' || node.kind === 'select') {
-    const rows = buildRead(node, more, context)
+    const rows = buildRead(node, context)
     return { ctes: [], rows: sql`(${rows}) as ${context.plain === true ? PLAIN_ROW : sql`q`}` }
   }
   const row = part === 'nothing'
     ? sql`null as row`
-    : sql`${json ? jsonRow(node.table) : wholeRow(node.table)}${more}`
+    : json ? jsonRow(node.table) : wholeRow(node.table)
   if (node.kind === 'bulk_update' || (node.kind === 'insert' && node.groups.length > 1)) {
-    const names = ['row', ...beside.map(([, position]) => nameExposed(position))]
     const returned = part === 'columns'
       ? returnedColumns(node, values)
-      : { returned: row, names, selected: join(names.map(identifier), COMMA) }
+      : { returned: row, names: ['row'], selected: identifier('row') }
     return node.kind === 'insert'
       ? buildGroups(node, part, { ...returned, values })
       : buildBulkUpdate(node, values, returned)
@@ -74,10 +71,8 @@ export function buildOperation (
   return { ctes: [sql`r as (${statement} returning ${returned})`], rows: sql`r` }
 }
 
-/** Builds a query of the rows. `more`: the columns that stand beside a whole row. */
 function buildRead (
   node: CallNode | SelectNode,
-  more: Fragment,
   { exposed, plain = false, values }: OperationContext
 ): Fragment {
   if (node.kind === 'call') {
@@ -85,17 +80,9 @@ function buildRead (
     return buildRows(node, values, { source: buildCall(node, values), row })
   }
   if (!isNested(node)) {
-    const row = sql`${wholeRow(node.table)}${more}`
-    return buildRows(node, values, { source: tableName(node.table), row })
+    return buildRows(node, values, { source: tableName(node.table), row: wholeRow(node.table) })
   }
   return plain ? buildPlainNestedSelect(node, values) : buildNestedSelect(node, values, exposed)
-}
-
-/** The columns that stand beside a whole row. */
-function columnsBeside ({ shared, hasColumn }: OperationContext): ExposedColumns {
-  return shared.flatMap(({ column }, i) =>
-    column !== undefined && hasColumn(column) ? [[column, i] as const] : []
-  )
 }
 
 const COMMA = sql`, `

@@ -48,9 +48,12 @@ export function wholeRow (table: TableName, row = sql`t`): Fragment {
   return sql`${row}.*::${tableName(table)} as row`
 }
 
-/** The row `t` as JSON, with the name `row`. */
+/** The name of a row as JSON. No column that is read has a name with an arrow. */
+export const JSON_ROW = identifier('->')
+
+/** The row `t`, with the name `row`, and as JSON. */
 export function jsonRow (table: TableName): Fragment {
-  return sql`pg_catalog.to_json(t.*::${tableName(table)}) as row`
+  return sql`${wholeRow(table)}, pg_catalog.to_json(t.*::${tableName(table)}) as ${JSON_ROW}`
 }
 
 const AGGREGATES = { count: sql`count`, sum: sql`sum`, avg: sql`avg`, min: sql`min`, max: sql`max` }
