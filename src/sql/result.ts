@@ -56,10 +56,8 @@ export function buildDirect (node: PlanNode, context: StatementContext): Body {
   const { maxBytes, operations, shared, runsCode } = context
   const part = rowPartOf(node, false)
   const operation = buildOperation(node, part, { ...context, exposed: [], json: true })
-  const isSelect = node.kind === 'select'
-  const isJson = !isSelect && part === 'whole'
+  const isJson = node.kind !== 'select' && part === 'whole'
   const count = node.kind === 'insert' ? (node.groups[0] as RowGroup).positions.length : 1
-  const source = isSelect ? sql`q` : sql`r`
   const row = sql`r.${JSON_ROW}`
   const checks = [
     ...runsCode ? [formatCheck] : [],
@@ -78,7 +76,7 @@ export function buildDirect (node: PlanNode, context: StatementContext): Body {
     // Without OFFSET, PostgreSQL would render each row for every use of its JSON.
     from: where => isJson
       ? sql`${operation.rows}${where}`
-      : sql`(select ${rest}pg_catalog.to_json(${source}.${
+      : sql`(select ${rest}pg_catalog.to_json(r.${
         part === 'whole' ? WHOLE_ROW : ALL_COLUMNS
       }) as ${JSON_ROW} from ${operation.rows}${where} offset 0) as r`
   }

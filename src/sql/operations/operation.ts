@@ -48,8 +48,7 @@ export function buildOperation (
 ): BuiltOperation {
   const { values, json = false } = context
   if (node.kind === 'call' || node.kind === 'select') {
-    const rows = buildRead(node, context)
-    return { ctes: [], rows: sql`(${rows}) as ${context.plain === true ? PLAIN_ROW : sql`q`}` }
+    return { ctes: [], rows: sql`(${buildRead(node, context)}) as r` }
   }
   const row = part === 'nothing'
     ? sql`null as row`
@@ -86,8 +85,6 @@ function buildRead (
 }
 
 const COMMA = sql`, `
-
-const PLAIN_ROW = sql`r`
 
 function buildUpdate (node: UpdateNode, values: TypedValues): Fragment {
   const { table, set } = node
