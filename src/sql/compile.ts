@@ -17,13 +17,7 @@ import {
   whereAll,
   type Fragment
 } from '../fragment/fragment.ts'
-import type {
-  InsertNode,
-  BulkUpdateGroup,
-  BulkUpdateNode,
-  PlanNode,
-  RowGroup
-} from '../plan/nodes.ts'
+import type { PlanNode } from '../plan/nodes.ts'
 import { answersOnlyCount } from '../plan/output.ts'
 import type { Plan } from '../plan/plan.ts'
 import type { CompileOptions, StatementContext } from './values/context.ts'
@@ -93,26 +87,17 @@ export function compile (
     if (explain) return explainOperation({ ...node, when: [] }, { ...contextOf(node), ...ALONE })
     const compileNode = (node: PlanNode): CompiledStatement | undefined =>
       compileOperation(node, contextOf(node))
-    const statement = compileNode(node) ??
-      (hasRows(node) ? compileNode(inBulk(node)) : undefined)
+    const statement = compileNode(node) ?? compileNode(inBulk(node))
     if (statement === undefined) throw tooManyParameters(node)
     return statement
   }).reverse()
 }
 
-type WithRows = InsertNode | BulkUpdateNode
-
-function hasRows (node: PlanNode): node is WithRows {
-  return node.kind === 'insert' || node.kind === 'bulk_update'
-}
-
 /** The same operation with the rows of each group together, which takes fewer parameters. */
-function inBulk (node: WithRows): PlanNode {
-  const ofGroup = <Group extends RowGroup | BulkUpdateGroup>(group: Group): Group =>
-    ({ ...group, rows: { ...group.rows, inBulk: true } })
-  return node.kind === 'insert'
-    ? { ...node, groups: node.groups.map(ofGroup) }
-    : { ...node, groups: node.groups.map(ofGroup) }
+function inBulk (node: PlanNode): PlanNode {
+  if (!('groups' in node)) return node
+  const groups = node.groups.map(group => ({ ...group, rows: { ...group.rows, inBulk: true } }))
+  return { ...node, groups } as PlanNode
 }
 
 const NONE: ReadonlySet<number> = new Set()
