@@ -12,7 +12,6 @@ import {
   type Fragment
 } from '../fragment/fragment.ts'
 import type { PlanNode, RowGroup } from '../plan/nodes.ts'
-import { answersOnlyCount } from '../plan/output.ts'
 import type { StatementContext } from './values/context.ts'
 import { buildOperation, type OperationContext } from './operations/operation.ts'
 import { JSON_ROW, rowPartOf, type RowPart } from './operations/output.ts'
@@ -110,7 +109,7 @@ export function buildStreamed (node: PlanNode, context: StatementContext): Body 
  * next operation.
  */
 export function buildPlain (node: PlanNode, context: StatementContext): Body {
-  const counts = answersOnlyCount(node, context.minimal) || node.output?.length === 0
+  const counts = context.minimal === true || node.output?.length === 0
   const part = rowPartOf(node, counts)
   const operation = buildOperation(node, part, { ...context, exposed: [] })
   // Citus cannot read anonymous composites that were computed in another part of a statement.
