@@ -9,8 +9,8 @@ import type { NamedPart, Plan } from '../plan/plan.ts'
 import { inlinesFunction } from './citus/citus.ts'
 import type { LearnedTypes, TypesQuery } from './frame/compiled-batch.ts'
 import type { Statement } from './statement/statement.ts'
-import { findUnknownName } from './unknown-names.ts'
-import { columnTypesQuery, type ColumnTypes } from './values/column-types.ts'
+import { columnTypesQuery, type ColumnTypes, type TableColumns } from './values/column-types.ts'
+import { SYSTEM_COLUMNS } from './values/column.ts'
 import { functionTypesQuery, type FunctionTypes } from './values/function-types.ts'
 
 /** What is known of the types of one database. */
@@ -70,8 +70,18 @@ export class BatchTypes implements LearnedTypes {
   }
 
   unknownName (): NamedPart | undefined {
-    const { columnTypes } = this.#cache
-    return findUnknownName(this.#plan, { columnTypes, absent: this.#absent })
+    // To look up a table for each of its columns would take most of the time.
+    let table: TableName | undefined
+    let columns: TableColumns | undefined
+    return this.#plan.names.find(part => {
+      if (part.table !== table) {
+        table = part.table
+        columns = this.#cache.columnTypes.lookup(table)
+      }
+      return columns === undefined
+        ? part.column === undefined && this.#absent.has(tableKey(part.table))
+        : !mayHave(columns, part)
+    })
   }
 
   unknown (): TypesQuery | undefined {
@@ -118,6 +128,12 @@ export class BatchTypes implements LearnedTypes {
       }
     }
   }
+}
+
+/** Whether a table has a column, or is itself named. */
+function mayHave (columns: TableColumns, { column, isStored }: NamedPart): boolean {
+  if (column === undefined || columns.has(column) || SYSTEM_COLUMNS.has(column)) return true
+  return !isStored && columns.functions?.has(column) === true
 }
 
 const COLUMNS = identifier('columns')
