@@ -46,7 +46,6 @@ import {
   buildParts,
   buildReset,
   buildStart,
-  END_TAGS,
   isJoined,
   type Step
 } from '../sql/frame/steps.ts'
@@ -295,7 +294,8 @@ class Attempt implements AnswerHandler {
       return
     }
     this.#resolveFailure()
-    if (tag !== END_TAGS[this.#batch.mode.tx]) return
+    // A COMMIT of a failed transaction returns the tag ROLLBACK and no error.
+    if (tag !== this.#batch.mode.tx.toUpperCase()) return
     if (this.#batch.returnsPosition === true) this.#progress = 'ended'
     else this.#commit()
   }

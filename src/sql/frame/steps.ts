@@ -45,16 +45,6 @@ export interface Step {
   readonly answer?: 'begin' | 'claim' | 'session' | 'operation' | 'part' | 'again'
 }
 
-/**
- * The command tag of the end of a transaction. It goes by the simple protocol: with the extended
- * one, 79 of 282 batches that failed while backends were terminated had in fact committed. A COMMIT
- * of a failed transaction returns the tag ROLLBACK and no error.
- */
-export const END_TAGS = {
-  commit: 'COMMIT',
-  rollback: 'ROLLBACK'
-} as const satisfies Record<TransactionMode['tx'], string>
-
 const checkConstraints: Statement = {
   text: 'set constraints all immediate',
   parameters: [],
@@ -211,8 +201,10 @@ export function isJoined (
 }
 
 /**
- * Returns what ends a transaction, and then what resets the connection. AND CHAIN keeps a pooler
- * from giving the connection to another client before it is reset.
+ * Returns what ends a transaction, and then what resets the connection. The end goes by the simple
+ * protocol: with the extended one, 79 of 282 batches that failed while backends were terminated had
+ * in fact committed. AND CHAIN keeps a pooler from giving the connection to another client before
+ * it is reset.
  */
 export function buildEnd (
   batch: CompiledBatch,
