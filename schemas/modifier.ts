@@ -22,12 +22,11 @@ export interface Modifier {
   readonly operand: TSchema
   readonly takes: string
   /**
-   * How the operand is read: as the type of the column (`value`, `json`), as the type of the
-   * difference of two of its values, as the type by which it is multiplied, as text, as the name
-   * of a column, as references, or not at all.
+   * How the operand is read: as the type of the column (`json`), as the type of the difference of
+   * two of its values, as the type by which it is multiplied, as text, as the name of a column, as
+   * references, or not at all.
    */
   readonly reads:
-    | 'value'
     | 'difference'
     | 'factor'
     | 'json'
