@@ -175,13 +175,7 @@ export function readWhole ({ value, references }: JsonDocument): Reference | und
 
 /** The value that a document is as a whole; undefined: it refers to operations. */
 export function readGiven (document: JsonDocument): Given | undefined {
-  if (refersToOperation(document)) return undefined
-  return readWhole(document)?.parameter ?? givenOf(document.value, document.references)
-}
-
-/** Returns JSON in which strings stand for parameters; see readNumber. */
-export function givenOf (value: Json, references: readonly Reference[]): Given {
-  return references.length === 0 ? { value } : { value, references }
+  return refersToOperation(document) ? undefined : readWhole(document)?.parameter ?? document
 }
 
 /** Returns the reference to a value of a batch, by its position among them. */

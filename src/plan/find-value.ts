@@ -19,8 +19,7 @@ import type {
   PlanNode,
   Reference,
   RowField,
-  RowsSource,
-  StoredJson
+  RowsSource
 } from './nodes.ts'
 import { sourceOf } from './source.ts'
 
@@ -213,12 +212,10 @@ function valuesOfRows (
 
 /** Rows of an upload are not known. */
 function readRows (
-  { objects, references }: Pick<StoredJson, 'objects' | 'references'>,
+  rows: JsonDocument,
   read: ReadReference = () => null
 ): readonly JsonObject[] {
-  const readNumbered = (number: number): Json => read(references[number] as Reference)
-  return (objects === undefined ? readNumbered(0) ?? [] : replaceNumbers(objects, readNumbered)) as
-    readonly JsonObject[]
+  return (readDocument(rows, read) ?? []) as readonly JsonObject[]
 }
 
 /** The JSON of a document with the values of its references. */

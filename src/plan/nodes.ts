@@ -6,7 +6,7 @@ import type { CastName } from '../../schemas/cast.ts'
 import type { ModifierName } from '../../schemas/modifier.ts'
 import type { Aggregate, LockMode, LockWait } from '../../schemas/operation.ts'
 import type { OperatorName } from '../../schemas/operator.ts'
-import type { Json, JsonObject } from '../json/parse.ts'
+import type { Json } from '../json/parse.ts'
 import type { Parameter } from './parameter.ts'
 
 /** The path of a value in its operation: members, and positions in lists. */
@@ -51,11 +51,7 @@ export type Given =
     readonly references?: readonly Reference[],
     readonly position?: undefined
   }
-  | {
-    readonly position: number,
-    readonly isNested?: boolean,
-    readonly references?: undefined
-  }
+  | { readonly position: number }
 
 /** A value of the request that contains no references; strings are unescaped. */
 export type Literal = Given & { readonly kind: 'literal' }
@@ -70,14 +66,8 @@ export interface JsonDocument {
 /** One stored value: a literal, a reference, or JSON that contains references. */
 export type Cell = Literal | Reference | JsonDocument
 
-/** Rows, or the new values of one row. */
-export interface StoredJson {
-  /**
-   * The values by column, in which strings stand for the references; see readNumber. Undefined: the
-   * only reference is a parameter with the rows.
-   */
-  readonly objects?: readonly JsonObject[]
-  readonly references: readonly Reference[]
+/** Rows: a list of objects of columns, or as a whole the reference to a parameter with the rows. */
+export interface StoredJson extends JsonDocument {
   /** Whether a statement takes the rows together, as arrays or JSON, and not one by one. */
   readonly inBulk: boolean
 }

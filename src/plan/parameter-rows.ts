@@ -5,6 +5,7 @@ import { paramsId } from '../../schemas/batch.ts'
 import { maxColumns } from '../../schemas/operation.ts'
 import type { Json } from '../json/parse.ts'
 import { findParameterProblem, type Place, type PlanContext } from './context.ts'
+import { documentOf } from './document.ts'
 import { findColumnProblem } from './name.ts'
 import type { StoredJson } from './nodes.ts'
 import type { Parameter, RowsParameter } from './parameter.ts'
@@ -45,7 +46,7 @@ export function findInsertedParameter (
 
 /** Returns the rows of a parameter, of which a plan knows only the columns. */
 export function storeParameter (name: string, parameter: RowsParameter): StoredJson {
-  return { references: [referTo(name, parameter)], inBulk: true }
+  return { ...documentOf(referTo(name, parameter)), inBulk: true }
 }
 
 /** Finds a parameter that is a list of objects. Returns undefined after an issue. */

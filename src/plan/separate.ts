@@ -5,8 +5,8 @@
  * engine returns the rows of several in any order.
  */
 import { isJoining } from '../../schemas/modifier.ts'
-import type { Json } from '../json/parse.ts'
-import { documentOf, placeholderOf, referToValue } from './document.ts'
+import type { Json, JsonObject } from '../json/parse.ts'
+import { documentOf, placeholderOf, readWhole, referToValue } from './document.ts'
 import { toPath } from './name.ts'
 import type {
   Assignment,
@@ -14,6 +14,7 @@ import type {
   BulkUpdateNode,
   Cell,
   InsertNode,
+  JsonDocument,
   PlanNode,
   Predicate,
   Reference,
@@ -117,8 +118,8 @@ function hasSeveralRows (node: InsertNode, isUpload: boolean): boolean {
 }
 
 /** The position of the parameter whose rows are stored; undefined: they are in the request. */
-function parameterOf ({ objects, references: [of] }: StoredJson): number | undefined {
-  return objects === undefined ? of?.parameter?.position : undefined
+function parameterOf (rows: StoredJson): number | undefined {
+  return readWhole(rows)?.parameter?.position
 }
 
 /** Adds a statement, and returns its number. */
@@ -182,8 +183,8 @@ function sendRows (
   { rows, positions, names, given }: SentRows,
   sending: Omit<Sending, 'inputs' | 'row'>
 ): readonly Sending[] {
-  const { objects = [], references } = rows
-  return objects.map((object, i) => ({
+  const { value, references } = rows
+  return (value as readonly JsonObject[]).map((object, i) => ({
     ...sending,
     inputs: [...names.map(name => readCell(object[name] as Json, references)), ...given],
     row: positions[i] as number
@@ -231,7 +232,8 @@ function storedRow (
   values: ReadonlyArray<{ readonly column: string, readonly position: number }>
 ): StoredJson {
   return {
-    objects: [Object.fromEntries(values.map(({ column }, i) => [column, placeholderOf(i)]))],
+    kind: 'document',
+    value: [Object.fromEntries(values.map(({ column }, i) => [column, placeholderOf(i)]))],
     references: values.map(({ position }) => referToValue(position, false)),
     inBulk: false
   }
@@ -269,10 +271,8 @@ function mapReferences<Part> (part: Part, replace: (reference: Reference) => Ref
     const reference = part as unknown as Reference
     return (reference.parameter === undefined ? replace(reference) : reference) as Part
   }
-  // Their values are data.
-  if ('objects' in part || ('kind' in part && part.kind === 'document')) {
-    const { references } = part as unknown as StoredJson
-    return { ...part, references: map(references) }
+  if ('kind' in part && part.kind === 'document') {
+    return { ...part, references: map((part as unknown as JsonDocument).references) }
   }
   return Object.fromEntries(Object.entries(part).map(([name, value]) => [name, map(value)])) as Part
 }

@@ -5,7 +5,6 @@
 import { isNested, writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { Path, PlanContext } from './context.ts'
 import {
-  givenOf,
   hasReference,
   placeholderOf,
   readNumber,
@@ -13,8 +12,8 @@ import {
   replaceNumbers,
   replaceStrings
 } from './document.ts'
-import type { Cell, Given, Reference, RowGroup, StoredJson } from './nodes.ts'
-import { isValue, refersToOperation } from './reference.ts'
+import type { Cell, JsonDocument, Reference, RowGroup, StoredJson } from './nodes.ts'
+import { isValue } from './reference.ts'
 
 /** Maximum number of rows whose values are written one by one. */
 export const MAX_CELL_ROWS = 16
@@ -52,7 +51,8 @@ export function planRows (
 
 /** Stores rows in which every string is data. */
 export function storeData (objects: readonly JsonObject[]): StoredJson {
-  return { objects, references: [], inBulk: objects.length > MAX_CELL_ROWS }
+  const inBulk = objects.length > MAX_CELL_ROWS
+  return { kind: 'document', value: objects, references: [], inBulk }
 }
 
 /** `pathOf`: returns the path of a value in the request. */
@@ -71,28 +71,21 @@ function planObjects (
   const inBulk = objects.length > MAX_CELL_ROWS
   // Values of many rows have no slots.
   if (inBulk && !writeJson(objects).includes('"$')) return storeData(objects)
-  const replaced = objects.map((object, i) =>
+  const value = objects.map((object, i) =>
     Object.fromEntries(Object.entries(object).map(([column, value], member) =>
       [column, replaceValue(value, pathOf(i, column, member))])))
-  return { objects: replaced, references, inBulk }
-}
-
-export type StoredObjects = Pick<StoredJson, 'objects' | 'references'>
-
-/** The rows as a value; undefined: they refer to operations. */
-export function readGivenRows ({ objects, references }: StoredObjects): Given | undefined {
-  if (refersToOperation({ references })) return undefined
-  return objects === undefined ? references[0]?.parameter : givenOf(objects, references)
+  return { kind: 'document', value, references, inBulk }
 }
 
 /** The values of each row by column; undefined: a statement takes the rows together. */
 export type Cells = ReadonlyArray<ReadonlyMap<string, Cell>>
 
-export function readCells ({ objects, references, inBulk }: StoredJson): Cells | undefined {
+export function readCells ({ value, references, inBulk }: StoredJson): Cells | undefined {
+  const objects = value as readonly JsonObject[]
   return inBulk
     ? undefined
-    : objects?.map(object => new Map(Object.entries(object).map(([column, value]) =>
-      [column, readCell(value, references)])))
+    : objects.map(object => new Map(Object.entries(object).map(([column, cell]) =>
+      [column, readCell(cell, references)])))
 }
 
 /** The value of a column, in which strings stand for these references. */
@@ -119,9 +112,10 @@ export function cellOf (reference: Reference): Cell {
  * scalars, which every type can store.
  */
 export function findReferences (
-  { objects = [], references }: StoredObjects,
+  { value, references }: JsonDocument,
   column: string
 ): readonly Reference[] | undefined {
+  const objects = value as readonly JsonObject[]
   let found: Reference[] | undefined
   // By index: an iterator would create an object for each of many thousand values.
   for (let i = 0; i < objects.length; i++) {

@@ -69,14 +69,14 @@ export type Values = ReadonlyArray<Json | ReadValue>
 
 function valueOf (given: Given, values: Values): Json {
   if (given.position !== undefined) return valueAt(values, given.position)
-  const { value, references } = given
-  return references === undefined
-    ? value
-    : replaceNumbers(value, number => {
-      const { position, isList } = references[number]?.parameter as Parameter
-      const item = valueAt(values, position)
-      return isList ? copyDimension(item) : copyElement(item)
-    })
+  const { value, references = [] } = given
+  // A copy of many values would take long.
+  if (references.length === 0) return value
+  return replaceNumbers(value, number => {
+    const { position, isList } = references[number]?.parameter as Parameter
+    const item = valueAt(values, position)
+    return isList ? copyDimension(item) : copyElement(item)
+  })
 }
 
 function valueAt (values: Values, position: number): Json {
@@ -262,7 +262,7 @@ export interface RowsSlot extends ValueSlot {
 export function rowsSlot (
   given: Given,
   members: RowMembers,
-  positions?: readonly number[]
+  positions: readonly number[] = []
 ): Fragment {
   const written: RowsSlot = {
     position: given.position,
@@ -272,7 +272,7 @@ export function rowsSlot (
       const texts = writtenRows(list)
       if (texts !== undefined) return findText(texts, members)
       return writeJson(list.map((row, i) => writeRow(row, members, ({ column }, issue) =>
-        refused.push({ column, row: positions === undefined ? i : positions[i], issue }))))
+        refused.push({ column, row: positions[i] ?? i, issue }))))
     }
   }
   return parameter(written)

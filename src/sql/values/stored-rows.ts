@@ -9,6 +9,7 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
+import type { JsonObject } from '../../json/parse.ts'
 import type { Cell, RowGroup } from '../../plan/nodes.ts'
 import { cellOf, findReferences } from '../../plan/stored-values.ts'
 import type { StoredRows, TypedValues, WrittenField } from './typed-values.ts'
@@ -53,11 +54,12 @@ export function buildStoredRows (group: RowGroup, values: TypedValues): StoredRo
  * once. Undefined: there are other references, or a type has no name here.
  */
 function buildArrays (group: RowGroup, values: TypedValues): StoredRows | undefined {
-  const { columns, positions, rows: { objects } } = group
-  const same = findSame(group)
-  if (objects === undefined || same === undefined) return undefined
+  const { columns, positions, rows: { value } } = group
+  const same = Array.isArray(value) ? findSame(group) : undefined
+  if (same === undefined) return undefined
   const own = columns.filter(column => !same.has(column))
-  const arrays = own.map(column => values.buildArray(objects, column, positions))
+  const arrays = own.map(column =>
+    values.buildArray(value as readonly JsonObject[], column, positions))
   if (!arrays.every(array => array !== undefined)) return undefined
   const sources = arrays.length === 0
     ? [countTo(positions.length)]
@@ -84,5 +86,5 @@ export function countTo (rows: number): Fragment {
 function buildJson ({ columns, positions, rows }: RowGroup, values: TypedValues): StoredRows {
   const fields = columns.map((column): WrittenField =>
     ({ name: column, column, as: 'value', stored: true }))
-  return values.buildRows(rows, fields, rows.objects && positions)
+  return values.buildRows(rows, fields, positions)
 }

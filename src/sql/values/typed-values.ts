@@ -23,7 +23,7 @@ import type {
   Reference,
   TableName
 } from '../../plan/nodes.ts'
-import { findReferences, readGivenRows, type StoredObjects } from '../../plan/stored-values.ts'
+import { findReferences } from '../../plan/stored-values.ts'
 import { isPlain } from '../../values/write.ts'
 import { nullRow } from '../statement/table.ts'
 import { nullRowOfCall, type ArgumentBuilder } from './call.ts'
@@ -228,9 +228,9 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
    * is taken from the table. `positions`: those in `values`, by default in their order.
    */
   buildRows (
-    rows: StoredObjects,
+    rows: JsonDocument,
     fields: readonly WrittenField[],
-    positions?: readonly number[]
+    positions: readonly number[] = []
   ): StoredRows {
     const { json, boxed } = this.#writeRows(rows, fields, positions)
     const types = fields.map(field =>
@@ -263,11 +263,11 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   }
 
   #writeRows (
-    rows: StoredObjects,
+    rows: JsonDocument,
     fields: readonly WrittenField[],
-    positions: readonly number[] | undefined
+    positions: readonly number[]
   ): WrittenRows {
-    const given = readGivenRows(rows)
+    const given = readGiven(rows)
     if (given === undefined) return this.#buildReferringRows(rows, fields, positions)
     const members = fields.flatMap(field => {
       const { name, column } = field
@@ -279,14 +279,13 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
 
   /** Builds rows with references to operations. */
   #buildReferringRows (
-    rows: StoredObjects,
+    rows: JsonDocument,
     fields: readonly WrittenField[],
-    positions: readonly number[] | undefined
+    positions: readonly number[]
   ): WrittenRows {
-    const { references } = rows
     const writer = this.#writerOf(rows)
     const boxed = new Set<string>()
-    const objects = (rows.objects as readonly JsonObject[]).map(object => ({ ...object }))
+    const objects = (rows.value as readonly JsonObject[]).map(object => ({ ...object }))
     for (const field of fields) {
       const { name, column } = field
       const type = this.#typeOfField(field)
@@ -299,11 +298,10 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
         const value = object[name] as Json
         object[name] = isBoxed
           ? writer.writeBoxed(value)
-          : writer.write(value, type, { column, row: positions?.[i] })
+          : writer.write(value, type, { column, row: positions[i] })
       }
     }
-    const document = { kind: 'document', value: objects, references } as const
-    return { json: buildDocument(document, this.#references, writer), boxed }
+    return { json: buildDocument({ ...rows, value: objects }, this.#references, writer), boxed }
   }
 
   /** The type in which a field is written. */

@@ -92,7 +92,7 @@ t.test('text of rows that looks like a reference is data', async t => {
   const [last] = plan(JSON.stringify([rows.slice(8), [], 5, []])).plan.operations
   const stored = [node, more, last].flatMap(node => node?.kind !== 'insert'
     ? []
-    : node.groups.flatMap(({ rows: { objects = [] } }) => objects))
+    : node.groups.flatMap(({ rows: { value } }) => value))
   t.same(stored, rows)
 })
 
