@@ -24,6 +24,8 @@ export interface BatchShape {
   readonly key: string
   /** Texts, numbers, and objects and arrays without references. */
   readonly values: readonly Json[]
+  /** Their paths, which begin with the operation. */
+  readonly paths: readonly Path[]
 }
 
 /** Maximum length of the key. Longer ones hardly recur. */
@@ -31,38 +33,26 @@ const MAX_KEY_LENGTH = 8192
 
 /** Returns the shape, or undefined for a batch whose plan is not kept. */
 export function readShape (batch: Batch): BatchShape | undefined {
-  return isDeep(batch) ? undefined : new ShapeReader(batch).read()
-}
-
-/** Returns the paths of the values of a batch, in their order. */
-export function findValues (batch: Batch): readonly Path[] {
-  const paths: Path[] = []
-  new ShapeReader(batch, path => paths.push(path)).read()
-  return paths
+  return isDeep(batch) ? undefined : new ShapeReader().read(batch)
 }
 
 /** Modifiers that take the name of a column. */
 const NAMING: ReadonlySet<string> = new Set(['$col', '$excluded', '$from'])
 
 class ShapeReader {
-  readonly #batch: Batch
-  readonly #onValue: ((path: Path) => void) | undefined
   readonly #values: Json[] = []
+  readonly #paths: Path[] = []
   /** Where the reader is. */
   readonly #path: Array<string | number> = []
   #key = ''
   /** Whether an operation contains something that excludes a shape, such as many rows. */
   #unsupported = false
 
-  /** `onValue`: called for each value with its path, which begins with the operation. */
-  constructor (batch: Batch, onValue?: (path: Path) => void) {
-    this.#batch = batch
-    this.#onValue = onValue
-  }
-
-  read (): BatchShape | undefined {
-    this.#addArray(this.#batch as unknown as Json, operation => this.#addOperation(operation))
-    return this.#isRefused() ? undefined : { key: this.#key, values: this.#values }
+  read (batch: Batch): BatchShape | undefined {
+    this.#addArray(batch as unknown as Json, operation => this.#addOperation(operation))
+    return this.#isRefused()
+      ? undefined
+      : { key: this.#key, values: this.#values, paths: this.#paths }
   }
 
   /** Whether the batch gets no shape. The rest of it is then not read. */
@@ -209,7 +199,7 @@ class ShapeReader {
   #addValue (value: Json, kind: string): void {
     this.#key += `?${kind}`
     this.#values.push(value)
-    this.#onValue?.([...this.#path])
+    this.#paths.push([...this.#path])
   }
 
   #addFixed (value: Json): void {

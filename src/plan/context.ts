@@ -53,7 +53,7 @@ export interface PlanLimits {
 export interface PlanInput {
   /** The parameters of a named batch, by name. */
   readonly parameters?: ReadonlyMap<string, Parameter> | undefined
-  /** The paths of the values that the plan does not contain; see findValues. */
+  /** The paths of the values that the plan does not contain; see BatchShape. */
   readonly values?: readonly Path[] | undefined
 }
 

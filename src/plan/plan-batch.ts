@@ -5,7 +5,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Batch } from '../../schemas/batch.ts'
 import type { Json } from '../json/parse.ts'
-import { findValues, readShape } from './batch-shape.ts'
+import { readShape } from './batch-shape.ts'
 import { BatchContext, PlanContext, type PlanInput, type PlanLimits } from './context.ts'
 import type { PlanNode } from './nodes.ts'
 import type { Plan } from './plan.ts'
@@ -80,15 +80,11 @@ export class BatchPlanner {
   /** Plans a batch that validateBody accepted. Throws what planBatch throws. */
   plan (batch: Batch): PlannedBatch {
     const shape = readShape(batch)
-    const known = shape && this.#plans.get(shape.key)
-    if (shape !== undefined && known !== undefined) {
-      return { plan: known, values: shape.values, isKept: true }
-    }
     if (shape === undefined) {
       return { plan: planBatch(batch, this.#limits), values: [], isKept: false }
     }
-    const { key, values } = shape
-    const plan = planBatch(batch, this.#limits, { values: findValues(batch) })
+    const { key, values, paths } = shape
+    const plan = this.#plans.get(key) ?? planBatch(batch, this.#limits, { values: paths })
     // A plan with fewer slots contains a value itself.
     const isKept = plan.slots === values.length
     if (isKept) this.#plans.set(key, plan)
