@@ -32,41 +32,32 @@ export const annotations: ReadonlySet<string> = new Set([
 
 /** Lists a schema and all schemas inside of it, in their order. */
 export function listParts (schema: Json, path: Path = []): readonly Part[] {
-  return [
-    { schema, path },
-    ...childrenOf(schema).flatMap(({ steps, child }) => listParts(child, [...path, ...steps]))
-  ]
-}
-
-/** The schemas directly inside of a schema, with their paths from it. */
-export function childrenOf (
-  schema: Json
-): ReadonlyArray<{ readonly steps: Path, readonly child: Json }> {
-  if (!isObject(schema)) return []
-  return Object.entries(schema).flatMap(([word, value]) => {
-    const form = keywords.get(word)
-    if (form === undefined) return []
-    if (form === 'schema') return [{ steps: [word], child: value }]
-    return Object.entries(value as JsonObject).map(([key, child]) =>
-      ({ steps: [word, form === 'list' ? Number(key) : key], child }))
+  const parts: Part[] = [{ schema, path }]
+  if (!isObject(schema)) return parts
+  mapChildren(schema, (child, steps) => {
+    parts.push(...listParts(child, [...path, ...steps]))
+    return child
   })
+  return parts
 }
 
-/** Returns a copy in which `map` returns each schema directly inside. */
-export function mapChildren (schema: JsonObject, map: (child: Json) => Json): JsonObject {
-  const mapMember = (word: string, value: Json): Json => {
+/** Returns a copy in which `map` returns each schema directly inside. `steps`: its path. */
+export function mapChildren (
+  schema: JsonObject,
+  map: (child: Json, steps: Path) => Json
+): JsonObject {
+  return mapMembers(schema, (word, value) => {
     switch (keywords.get(word)) {
       case 'schema':
-        return map(value)
+        return map(value, [word])
       case 'list':
-        return (value as readonly Json[]).map(map)
+        return (value as readonly Json[]).map((child, i) => map(child, [word, i]))
       case 'members':
-        return mapMembers(value as JsonObject, (_, part) => map(part))
+        return mapMembers(value as JsonObject, (name, child) => map(child, [word, name]))
       default:
         return value
     }
-  }
-  return mapMembers(schema, mapMember)
+  })
 }
 
 function mapMembers (object: JsonObject, map: (name: string, value: Json) => Json): JsonObject {
