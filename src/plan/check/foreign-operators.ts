@@ -6,105 +6,49 @@
 /** An operator of the batch language with an operand, and when to use it if there is a choice. */
 type Example = readonly [operator: string, operand: string, use?: string]
 
-const contains: readonly Example[] = [
-  ['ilike', '"%apple%"', 'for a part of a text'],
-  ['cs', '["apple"]', 'for elements of an array or members of jsonb']
+/**
+ * The names of operators, in lower case and without `_`, `-`, spaces and a leading `$`, and what to
+ * write instead of them.
+ */
+const advice: ReadonlyArray<readonly [names: string, ...Example[]]> = [
+  ['== === equal', ['eq', '"apple"']],
+  ['!= !== notequal notequals noteq', ['neq', '"apple"']],
+  ['greaterthan morethan after', ['gt', '10']],
+  ['ge greaterthanorequal greaterthanequal greaterorequal min', ['gte', '10']],
+  ['lessthan before', ['lt', '10']],
+  ['le lessthanorequal lessthanequal lessorequal max', ['lte', '10']],
+  ['oneof anyof', ['in', '["apple", "pear"]']],
+  ['notin notoneof noneof', ['nin', '["apple", "pear"]']],
+  ['range', ['between', '[10, 19]']],
+  [
+    'contains icontains includes',
+    ['ilike', '"%apple%"', 'for a part of a text'],
+    ['cs', '["apple"]', 'for elements of an array or members of jsonb']
+  ],
+  ['has arraycontains', ['cs', '["apple"]']],
+  ['hasevery', ['cs', '["apple", "pear"]']],
+  ['containedby containedin', ['cd', '["apple", "pear"]']],
+  ['overlap overlaps hassome arrayoverlaps arraycontainsany', ['ov', '["apple", "pear"]']],
+  ['startswith beginswith prefix', ['like', '"apple%"']],
+  ['istartswith', ['ilike', '"apple%"']],
+  ['endswith suffix', ['like', '"%apple"']],
+  ['iendswith', ['ilike', '"%apple"']],
+  ['notlike nlike', ['not', '{"like": "apple%"}']],
+  ['notilike nilike', ['not', '{"ilike": "apple%"}']],
+  ['notbetween', ['not', '{"between": [10, 19]}']],
+  ['regex regexp rlike similar', ['match', '"^apple"']],
+  ['iregex', ['imatch', '"^apple"']],
+  ['isnull null', ['is', 'null']],
+  ['isnot isnotnull notnull exists isset', ['is', '"not_null"']],
+  ['search text textsearch websearch fulltext', ['wfts', '"apple pear"']],
+  ['tsquery @@', ['fts', '"apple & pear"']],
+  ['haskey', ['has_key', '"apple"']],
+  ['haskeysany', ['has_keys_any', '["apple", "pear"]']],
+  ['haskeysall', ['has_keys_all', '["apple", "pear"]']]
 ]
-const greater: readonly Example[] = [['gt', '10']]
-const greaterOrEqual: readonly Example[] = [['gte', '10']]
-const less: readonly Example[] = [['lt', '10']]
-const lessOrEqual: readonly Example[] = [['lte', '10']]
-const equal: readonly Example[] = [['eq', '"apple"']]
-const notEqual: readonly Example[] = [['neq', '"apple"']]
-const oneOf: readonly Example[] = [['in', '["apple", "pear"]']]
-const noneOf: readonly Example[] = [['nin', '["apple", "pear"]']]
-const overlaps: readonly Example[] = [['ov', '["apple", "pear"]']]
-const isNull: readonly Example[] = [['is', 'null']]
-const isNotNull: readonly Example[] = [['is', '"not_null"']]
-const search: readonly Example[] = [['wfts', '"apple pear"']]
-
-/** By their names in lower case, without `_`, `-`, spaces and a leading `$`. */
-const foreignOperators: Readonly<Record<string, readonly Example[]>> = {
-  '==': equal,
-  '===': equal,
-  equal,
-  '!=': notEqual,
-  '!==': notEqual,
-  notequal: notEqual,
-  notequals: notEqual,
-  noteq: notEqual,
-  greaterthan: greater,
-  morethan: greater,
-  after: greater,
-  ge: greaterOrEqual,
-  greaterthanorequal: greaterOrEqual,
-  greaterthanequal: greaterOrEqual,
-  greaterorequal: greaterOrEqual,
-  min: greaterOrEqual,
-  lessthan: less,
-  before: less,
-  le: lessOrEqual,
-  lessthanorequal: lessOrEqual,
-  lessthanequal: lessOrEqual,
-  lessorequal: lessOrEqual,
-  max: lessOrEqual,
-  oneof: oneOf,
-  anyof: oneOf,
-  notin: noneOf,
-  notoneof: noneOf,
-  noneof: noneOf,
-  range: [['between', '[10, 19]']],
-  contains,
-  icontains: contains,
-  includes: contains,
-  has: [['cs', '["apple"]']],
-  hasevery: [['cs', '["apple", "pear"]']],
-  arraycontains: [['cs', '["apple"]']],
-  containedby: [['cd', '["apple", "pear"]']],
-  containedin: [['cd', '["apple", "pear"]']],
-  overlap: overlaps,
-  overlaps,
-  hassome: overlaps,
-  arrayoverlaps: overlaps,
-  arraycontainsany: overlaps,
-  startswith: [['like', '"apple%"']],
-  istartswith: [['ilike', '"apple%"']],
-  beginswith: [['like', '"apple%"']],
-  prefix: [['like', '"apple%"']],
-  endswith: [['like', '"%apple"']],
-  iendswith: [['ilike', '"%apple"']],
-  suffix: [['like', '"%apple"']],
-  notlike: [['not', '{"like": "apple%"}']],
-  nlike: [['not', '{"like": "apple%"}']],
-  notilike: [['not', '{"ilike": "apple%"}']],
-  nilike: [['not', '{"ilike": "apple%"}']],
-  notbetween: [['not', '{"between": [10, 19]}']],
-  regex: [['match', '"^apple"']],
-  regexp: [['match', '"^apple"']],
-  rlike: [['match', '"^apple"']],
-  iregex: [['imatch', '"^apple"']],
-  similar: [['match', '"^apple"']],
-  isnull: isNull,
-  null: isNull,
-  isnot: isNotNull,
-  isnotnull: isNotNull,
-  notnull: isNotNull,
-  exists: isNotNull,
-  isset: isNotNull,
-  search,
-  text: search,
-  textsearch: search,
-  websearch: search,
-  fulltext: search,
-  tsquery: [['fts', '"apple & pear"']],
-  '@@': [['fts', '"apple & pear"']],
-  haskey: [['has_key', '"apple"']],
-  haskeysany: [['has_keys_any', '["apple", "pear"]']],
-  haskeysall: [['has_keys_all', '["apple", "pear"]']]
-}
 
 const examplesByName: ReadonlyMap<string, readonly Example[]> = new Map(
-  Object.entries(foreignOperators).map(([name, examples]) => [toKey(name), examples])
+  advice.flatMap(([names, ...examples]) => names.split(' ').map(name => [name, examples] as const))
 )
 
 function toKey (name: string): string {
