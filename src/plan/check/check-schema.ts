@@ -210,18 +210,12 @@ function checkArray (schema: TSchema, value: readonly Json[], place: SchemaPlace
 }
 
 /** Types of scalars that a schema accepts without further checks, except for references. */
-const acceptedBySchema = new WeakMap<TSchema, ReadonlySet<string>>()
-
 function acceptedScalars (schema: TSchema): ReadonlySet<string> {
-  const known = acceptedBySchema.get(schema)
-  if (known !== undefined) return known
-  const accepted = new Set(
+  return new Set(
     variantsOf(schema)
       .filter(variant => variant['pattern'] === undefined && variant['name'] === undefined)
       .map(variant => String(variant[Kind]).toLowerCase())
   )
-  acceptedBySchema.set(schema, accepted)
-  return accepted
 }
 
 function checkObject (schema: TSchema, value: JsonObject, place: SchemaPlace): boolean {
