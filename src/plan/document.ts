@@ -111,35 +111,14 @@ export function planPossiblyEmptyList (operand: Json, place: ListPlace): List {
  * or a parameter).
  */
 export function planList (operand: Json, place: ListPlace): List {
-  if (typeof operand === 'string') {
-    return { kind: 'list', literals: undefined, references: planDocument(operand, place) }
-  }
   const { context, path } = place
+  if (typeof operand === 'string') return { kind: 'list', of: planDocument(operand, place) }
   const position = context.findSlot(path)
-  if (position !== undefined) {
-    const literals = { kind: 'literal', position } as const
-    return { kind: 'list', literals, references: undefined }
-  }
-  const values: Json[] = []
-  const references: Reference[] = []
-  const members = operand as readonly Json[]
-  for (let i = 0; i < members.length; i++) {
-    const member = members[i] as Json
-    // For half a million plain elements, paths and literals took most of the time.
-    if (isPlain(member)) {
-      values.push(member)
-      continue
-    }
-    const planned = planScalar(member, { context, path: [...path, i] })
-    if (planned.kind === 'reference') references.push(planned)
-    else values.push((planned as { readonly value: Json }).value)
-  }
-  const literals = { kind: 'literal' as const, value: values }
-  if (references.length === 0) return { kind: 'list', literals, references: undefined }
   return {
     kind: 'list',
-    literals: values.length === 0 ? undefined : literals,
-    references: listReferences(references)
+    of: position === undefined
+      ? planDocument(operand, { context, path })
+      : { kind: 'literal', position }
   }
 }
 
@@ -243,7 +222,9 @@ export function replaceStrings (value: Json, path: Path, replacement: Replacemen
       : placeholderOf(references.push(resolved) - 1)
   }
   if (Array.isArray(value)) {
-    return value.map((item: Json, i) => replaceStrings(item, [...path, i], replacement))
+    // For half a million plain elements, paths took most of the time.
+    return value.map((item: Json, i) =>
+      isPlain(item) ? item : replaceStrings(item, [...path, i], replacement))
   }
   if (!isObject(value)) return value
   const first = readFirst(value)

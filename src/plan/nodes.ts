@@ -79,14 +79,10 @@ export interface ColumnOperand {
   readonly of: 'row' | 'excluded' | 'source'
 }
 
-/**
- * A list of values. `literals` is a list of scalars; undefined: it has none. `references` is a JSON
- * array of the elements that are references, or a single reference to a list.
- */
+/** A list of scalars and references, or a single reference to a list. */
 export interface List {
   readonly kind: 'list'
-  readonly literals: Literal | undefined
-  readonly references: JsonDocument | undefined
+  readonly of: Literal | JsonDocument
 }
 
 /** SQL's NULL. The document `null` is different: the JSON null, which json and jsonb can store. */

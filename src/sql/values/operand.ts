@@ -12,7 +12,7 @@ import {
   sql
 } from '../../fragment/fragment.ts'
 import { textOf, type Json } from '../../json/parse.ts'
-import { listReferences, readWhole } from '../../plan/document.ts'
+import { listReferences, readNumber, readWhole } from '../../plan/document.ts'
 import type { ColumnPath, List, Literal, Operand, Single, ValuePath } from '../../plan/nodes.ts'
 import type { Parameter } from '../../plan/parameter.ts'
 import { arrayText } from '../../plan/value-text.ts'
@@ -115,7 +115,7 @@ export function buildText (operand: Single, values: TypedValues): Fragment {
  * Builds the literals and references of a list as one array of the type of the column path. With
  * one array, PostgreSQL computes the column that it is compared with once per row.
  */
-export function buildArray ({ literals, references }: List, context: OperandContext): Fragment {
+export function buildArray ({ of: list }: List, context: OperandContext): Fragment {
   const { values, columns = values, path, at } = context
   const typed = columns.typed(path)
   const type = path.resultType === 'column' ? columns.typeOf(path.column) : undefined
@@ -125,16 +125,17 @@ export function buildArray ({ literals, references }: List, context: OperandCont
   const isKnown = type !== undefined || (values.plain && typed.example !== undefined)
   const isText = path.resultType !== 'column' ||
     (isKnown && kind !== 'array' && kind !== 'composite')
-  const all = references?.references ?? []
+  const literals = literalsOf(list)
+  const all = list.kind === 'document' ? list.references : []
   const given = all.flatMap(({ parameter }) =>
     parameter === undefined || !isText ? [] : [parameter])
   const givenPart = literals === undefined && given.length === 0
     ? undefined
     : buildGivenArray({ literals, given, type }, context)
-  if (references === undefined || given.length === all.length) return givenPart as Fragment
-  const read = given.length === 0
-    ? references
-    : listReferences(all.filter(({ parameter }) => parameter === undefined))
+  if (list.kind === 'literal' || given.length === all.length) return givenPart as Fragment
+  const read = readWhole(list) === undefined
+    ? listReferences(all.filter(({ parameter }) => parameter === undefined || !isText))
+    : list
   const referencePart = values.buildList(read, typed, at)
   const array = givenPart === undefined
     ? referencePart
@@ -145,6 +146,14 @@ export function buildArray ({ literals, references }: List, context: OperandCont
   // level security would use an index: PostgreSQL does not know that it reveals nothing (measured:
   // 3 ms instead of 0.1).
   return sql`array[${array}]`
+}
+
+/** The elements of a list that are no references; undefined: there are only references. */
+function literalsOf (list: List['of']): Literal | undefined {
+  if (list.kind === 'literal' || list.references.length === 0) return { ...list, kind: 'literal' }
+  const values = ([list.value].flat() as readonly Json[])
+    .filter(item => readNumber(item) === undefined)
+  return values.length === 0 ? undefined : { kind: 'literal', value: values }
 }
 
 /** Builds the operand of `is`: `null`, `not null`, `true` … */
@@ -214,7 +223,8 @@ function nameComposite (operand: Fragment, type: Type | undefined, many = empty)
   return name === undefined ? operand : sql`${operand}::${name}${many}`
 }
 
-interface GivenList extends Pick<List, 'literals'> {
+interface GivenList {
+  readonly literals: Literal | undefined
   readonly given: readonly Parameter[]
   readonly type: Type | undefined
 }
