@@ -38,8 +38,6 @@ export interface Parameters {
    * is looked for. Each issue is described only when it is read. Throws `params_invalid`.
    */
   check(values: JsonObject, first?: boolean): Iterable<PathIssue>
-  /** Whether the schema accepts the values of declared parameters. Throws `params_invalid`. */
-  accepts(values: JsonObject): boolean
   /**
    * Returns the values by position, with defaults, and with integers as digits. They must be valid.
    */
@@ -96,7 +94,6 @@ export function readParameters (text: Json = NO_PARAMETERS): Parameters | readon
       }
       for (const error of findErrors(values, first)) yield describeError(error, values)
     },
-    accepts: values => findErrors(values, true).length === 0,
     read: values => {
       const all = { ...defaults, ...values }
       return names.map(name => {

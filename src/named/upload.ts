@@ -136,9 +136,8 @@ export class Upload {
     if (this.bytes > maxBytes) throw uploadTooLarge(maxBytes, ' as JSON')
     this.#list[0] = row
     const { parameters } = this.#target
-    if (!parameters.accepts(this.#sample)) {
-      this.#refuseRow(parameters.check(this.#sample))
-    }
+    const issues = [...parameters.check(this.#sample)]
+    if (issues.length > 0) this.#refuseRow(issues)
     // The schema accepts only objects.
     const problem = this.#rows.add(row as JsonObject, text, (path, issue) =>
       this.#refuseValue(path, issue))
@@ -198,10 +197,10 @@ export class Upload {
   }
 
   /** Throws `params_invalid`. The row is the first one in the paths of the issues. */
-  #refuseRow (issues: Iterable<PathIssue>): never {
+  #refuseRow (issues: readonly PathIssue[]): never {
     const { name } = this.#target
     const element = `Element 0 of "${name}"`
-    const moved = [...issues].map(({ path: [, , ...rest], message }) => ({
+    const moved = issues.map(({ path: [, , ...rest], message }) => ({
       path: [...this.#path(this.#count - 1), ...rest],
       message: message.replace(element, 'The row')
     }))
