@@ -58,19 +58,6 @@ export function planScalar (value: Json, { path, context }: Place): Literal | Re
   return typeof resolved === 'string' ? { kind: 'literal', value: resolved } : resolved
 }
 
-/** Plans the numbers of rows of a query. */
-export function planLimits (
-  { limit, offset }: { readonly limit?: number, readonly offset?: number },
-  { path, context }: Place
-): Readonly<Record<'limit' | 'offset', Given | undefined>> {
-  const plan = (name: string, value: number | undefined): Given | undefined => {
-    if (value === undefined) return undefined
-    const position = context.findSlot([...path, name])
-    return position === undefined ? { value } : { position }
-  }
-  return { limit: plan('limit', limit), offset: plan('offset', offset) }
-}
-
 /** Where a list is an operand. */
 export interface ListPlace extends Place {
   /**

@@ -12,13 +12,14 @@ import type {
 } from '../../schemas/operation.ts'
 import type { Json } from '../json/parse.ts'
 import { within, type Place, type PlanContext, type TablePlace } from './context.ts'
-import { planLimits, planScalar } from './document.ts'
+import { planScalar } from './document.ts'
 import { planFilter } from './filter.ts'
 import { columnsOf, findColumnProblem, readPath, type ReadColumn } from './name.ts'
 import type {
   ColumnPath,
   Expectation,
   InsertNode,
+  Literal,
   OutputColumn,
   PlanNode,
   Query,
@@ -159,6 +160,10 @@ export function planQuery (
 ): Query {
   const { where, distinct = false, group_by: groups = [], having, order } = members
   const read = columnsOf(place.table)
+  const planNumber = (name: 'limit' | 'offset'): Literal | undefined =>
+    members[name] === undefined
+      ? undefined
+      : planScalar(members[name], within(place, name)) as Literal
   return {
     where: planFilter(where, within(place, 'where'), { read }),
     distinct,
@@ -167,7 +172,8 @@ export function planQuery (
     having: having === undefined || output === undefined
       ? []
       : planHaving(having, output, within(place, 'having')),
-    ...planLimits(members, place)
+    limit: planNumber('limit'),
+    offset: planNumber('offset')
   }
 }
 
