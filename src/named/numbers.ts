@@ -2,7 +2,7 @@
  * Numbers in the check of parameters. Ajv checks doubles. The keywords that compare numbers read
  * the digits that were sent, so rounding never lets a value pass a limit.
  */
-import { _, str, type Ajv2020, type Name } from 'ajv/dist/2020.js'
+import type { Ajv2020, FuncKeywordDefinition } from 'ajv/dist/2020.js'
 import { writeCanonically } from '../json/canonical.ts'
 import { compareDecimals, isMultipleOf, readDecimal } from '../json/decimal.ts'
 import {
@@ -116,24 +116,18 @@ function replaceKeyword (
   })
 }
 
+type Validate = NonNullable<FuncKeywordDefinition['validate']>
+
 /** Ajv compares each pair of items: with 20 000 objects it would take 8 s. */
 function addUniqueItems (ajv: Ajv2020): Ajv2020 {
-  return ajv.removeKeyword('uniqueItems').addKeyword({
-    keyword: 'uniqueItems',
-    type: 'array',
-    schemaType: 'boolean',
-    error: {
-      message: ({ params: { same } }) =>
-        str`must have unique items; items ${same as Name} are equal`
-    },
-    code (context) {
-      if (context.schema !== true) return
-      const { gen, data } = context
-      const same = gen.const('same', _`${gen.scopeValue('func', { ref: findSameItems })}(${data})`)
-      context.setParams({ same })
-      context.fail(_`${same} !== undefined`)
-    }
-  })
+  const validate: Validate = (isRequired: boolean, items: readonly Json[]) => {
+    const same = isRequired ? findSameItems(items) : undefined
+    const message = `must have unique items; items ${same} are equal`
+    validate.errors = [{ keyword: 'uniqueItems', message, params: {} }]
+    return same === undefined
+  }
+  const keyword = { keyword: 'uniqueItems', type: 'array', schemaType: 'boolean' } as const
+  return ajv.removeKeyword('uniqueItems').addKeyword({ ...keyword, validate })
 }
 
 /** The positions of the first two equal items, such as `0 and 2`. */
