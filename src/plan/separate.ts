@@ -5,14 +5,12 @@
  * engine returns the rows of several in any order.
  */
 import { isJoining } from '../../schemas/modifier.ts'
-import type { Json, JsonObject } from '../json/parse.ts'
 import { documentOf, placeholderOf, readWhole, referToValue } from './document.ts'
 import { toPath } from './name.ts'
 import type {
   Assignment,
   BulkUpdateGroup,
   BulkUpdateNode,
-  Cell,
   InsertNode,
   JsonDocument,
   PlanNode,
@@ -25,7 +23,6 @@ import type {
 } from './nodes.ts'
 import type { Plan } from './plan.ts'
 import { referTo } from './reference.ts'
-import { readCell } from './stored-values.ts'
 
 /** A plan whose operations are sent one by one. */
 export interface SeparatePlan {
@@ -46,15 +43,21 @@ export interface SeparateStatement {
 export interface Sending {
   /** The number of the statement. */
   readonly statement: number
-  readonly inputs: readonly Cell[]
-  /** The position of the row in `values`. */
-  readonly row?: number
-  /** The columns of the first inputs. */
-  readonly columns?: readonly string[]
+  /** Rows of which each is sent; undefined: the statement is that of the whole operation. */
+  readonly sent?: SentRows
+  /** The values that follow those of a row. */
+  readonly inputs: readonly Reference[]
+}
+
+/** Rows that are sent one by one. */
+export interface SentRows {
+  readonly rows: StoredJson
+  /** Their positions in `values`. Rows of a parameter have none. */
+  readonly positions: readonly number[]
+  /** The values of each row, which are the first ones of the statement. */
+  readonly fields: ReadonlyArray<Pick<RowField, 'name' | 'column'>>
   /** Columns whose values no other row may have, or the constraint with these columns. */
-  readonly key?: readonly string[] | { readonly constraint: string } | undefined
-  /** The rows are those of this parameter: the first inputs are the columns of each of them. */
-  readonly rowsOf?: number
+  readonly key: readonly string[] | { readonly constraint: string } | undefined
 }
 
 export interface SeparateOptions {
@@ -114,12 +117,7 @@ function hasSeveralRows (node: InsertNode, isUpload: boolean): boolean {
   const { groups, query } = node
   if (query !== undefined || changesKey(node)) return false
   return groups.length > 1 || groups.some(({ positions, rows }) =>
-    parameterOf(rows) === undefined ? positions.length > 1 : !isUpload)
-}
-
-/** The position of the parameter whose rows are stored; undefined: they are in the request. */
-function parameterOf (rows: StoredJson): number | undefined {
-  return readWhole(rows)?.parameter?.position
+    readWhole(rows) === undefined ? positions.length > 1 : !isUpload)
 }
 
 /** Adds a statement, and returns its number. */
@@ -130,23 +128,16 @@ function separateInserts (
   first: number,
   add: AddStatement
 ): readonly Sending[] {
-  const sendings = node.groups.flatMap(group => {
-    const { columns, positions, rows } = group
-    const fields = columns.map((column, i) => ({ column, position: first + i }))
-    const own: RowGroup = { columns, positions: [0], rows: storedRow(fields) }
-    const replaced = replaceReferences({ ...node, groups: [own] }, first + columns.length)
-    const statement = add(replaced.node)
-    const { target, update } = node.conflict ?? {}
-    // PostgreSQL refuses a second row with the same key, but only in one statement.
-    const key = update && target && ('columns' in target ? target.columns : target)
-    const rowsOf = parameterOf(rows)
-    if (rowsOf !== undefined) {
-      return [{ statement, inputs: replaced.references, columns, key, rowsOf }]
-    }
-    const sent = { rows, positions, names: columns, given: replaced.references }
-    return sendRows(sent, { statement, columns, key })
+  const { target, update } = node.conflict ?? {}
+  // PostgreSQL refuses a second row with the same key, but only in one statement.
+  const key = update && target && ('columns' in target ? target.columns : target)
+  return node.groups.map(({ columns, positions, rows }) => {
+    const fields = columns.map(column => ({ name: column, column }))
+    const group: RowGroup = { columns, positions: [0], rows: storedRow(columns, first) }
+    const own = replaceReferences({ ...node, groups: [group] }, first + columns.length)
+    const sent = { rows, positions, fields, key }
+    return { statement: add(own.node), sent, inputs: own.references }
   })
-  return sortRows(sendings)
 }
 
 function separateUpdates (
@@ -154,45 +145,13 @@ function separateUpdates (
   first: number,
   add: AddStatement
 ): readonly Sending[] {
-  const sendings = node.groups.flatMap(group => {
+  return node.groups.map(group => {
     const { fields, positions, rows } = group
-    const replaced = replaceReferences(updateOfRow(node, group, first), first + fields.length)
-    const statement = add(replaced.node)
+    const own = replaceReferences(updateOfRow(node, group, first), first + fields.length)
     const key = fields.filter(isKey).map(({ column }) => column)
-    const columns = fields.map(({ column }) => column)
-    const names = fields.map(({ name }) => name)
-    const sent = { rows, positions, names, given: replaced.references }
-    return sendRows(sent, { statement, columns, key })
+    const sent = { rows, positions, fields, key }
+    return { statement: add(own.node), sent, inputs: own.references }
   })
-  return sortRows(sendings)
-}
-
-/** The rows of a group. */
-interface SentRows {
-  readonly rows: StoredJson
-  /** The positions of the rows in `values`. */
-  readonly positions: readonly number[]
-  /** The names of the values of each row, in the order of the inputs. */
-  readonly names: readonly string[]
-  /** The inputs after them, which are the same for each row. */
-  readonly given: readonly Cell[]
-}
-
-/** Sends a statement for each row. */
-function sendRows (
-  { rows, positions, names, given }: SentRows,
-  sending: Omit<Sending, 'inputs' | 'row'>
-): readonly Sending[] {
-  const { value, references } = rows
-  return (value as readonly JsonObject[]).map((object, i) => ({
-    ...sending,
-    inputs: [...names.map(name => readCell(object[name] as Json, references)), ...given],
-    row: positions[i] as number
-  }))
-}
-
-function sortRows (sendings: readonly Sending[]): readonly Sending[] {
-  return sendings.toSorted(({ row: one = 0 }, { row: other = 0 }) => one - other)
 }
 
 function isKey ({ modifier }: RowField): boolean {
@@ -227,14 +186,12 @@ function updateOfRow (
   }
 }
 
-/** One row of values that are filled in. */
-function storedRow (
-  values: ReadonlyArray<{ readonly column: string, readonly position: number }>
-): StoredJson {
+/** One row, whose values are those from the position `first` on. */
+function storedRow (columns: readonly string[], first: number): StoredJson {
   return {
     kind: 'document',
-    value: [Object.fromEntries(values.map(({ column }, i) => [column, placeholderOf(i)]))],
-    references: values.map(({ position }) => referToValue(position, false)),
+    value: [Object.fromEntries(columns.map((column, i) => [column, placeholderOf(i)]))],
+    references: columns.map((_, i) => referToValue(first + i, false)),
     inBulk: false
   }
 }

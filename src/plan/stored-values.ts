@@ -89,7 +89,7 @@ export function readCells ({ value, references, inBulk }: StoredJson): Cells | u
 }
 
 /** The value of a column, in which strings stand for these references. */
-export function readCell (value: Json, references: readonly Reference[]): Cell {
+function readCell (value: Json, references: readonly Reference[]): Cell {
   const number = readNumber(value)
   if (number === undefined) {
     if (!isNested(value) || !hasReference(value)) return { kind: 'literal', value }

@@ -3,11 +3,11 @@
  * those before it are known.
  */
 import { writeJson, type Json, type JsonObject } from '../../json/parse.ts'
-import { replaceNumbers } from '../../plan/document.ts'
-import type { Cell, PlanNode, Reference, TableName } from '../../plan/nodes.ts'
+import { readNumber, readWhole, replaceNumbers } from '../../plan/document.ts'
+import type { PlanNode, Reference, TableName } from '../../plan/nodes.ts'
 import type { Plan } from '../../plan/plan.ts'
 import { isList } from '../../plan/reference.ts'
-import type { SeparatePlan, SeparateStatement, Sending } from '../../plan/separate.ts'
+import type { SentRows, SeparatePlan, SeparateStatement, Sending } from '../../plan/separate.ts'
 import { copyElement } from '../../values/write.ts'
 import { jsonOf, ReadValue, type Values } from './slot.ts'
 import {
@@ -70,33 +70,44 @@ export class SeparateBatch {
   fill (index: number, read: ReadReference): readonly FilledStatement[] {
     const sendings = this.#parts.compiled.separate.operations[index] as readonly Sending[]
     return sendings.flatMap(sending => this.#fillOne(sending, read))
+      .toSorted(({ row: one = 0 }, { row: other = 0 }) => one - other)
   }
 
-  #fillOne (sending: Sending, read: ReadReference): readonly FilledStatement[] {
-    const { inputs, rowsOf, columns = [], row } = sending
-    const key = this.#keyOf(sending).map(column => [column, columns.indexOf(column)] as const)
-    const keyIn = (values: Values): FilledStatement['key'] =>
-      key.map(([column, number]) => [column, jsonOf(values[number] as Json | ReadValue)])
-    const given = inputs.map(input => this.#readInput(input, read))
-    if (rowsOf !== undefined) {
-      const rows = this.#parts.values[rowsOf] as readonly JsonObject[]
-      return rows.map((own, row) => {
-        const values = [...columns.map(column => own[column] as Json), ...given]
-        return { statement: this.#fillWith(sending, values, row), row, key: keyIn(values) }
-      })
+  #fillOne ({ statement, sent, inputs }: Sending, read: ReadReference): readonly FilledStatement[] {
+    const given = inputs.map(reference => this.#readValue(reference, read))
+    if (sent === undefined) {
+      return [{ statement: this.#fillWith(statement, given), row: undefined, key: [] }]
     }
-    return [{ statement: this.#fillWith(sending, given, row), row, key: keyIn(given) }]
+    const { rows, positions, fields } = sent
+    const { parameter } = readWhole(rows) ?? {}
+    const list = parameter === undefined ? rows.value : this.#parts.values[parameter.position]
+    const key = this.#keyOf(statement, sent)
+    return (list as readonly JsonObject[]).map((object, i) => {
+      const own = fields.map(({ name }) =>
+        this.#readCell(object[name] as Json, rows.references, read))
+      const row = positions[i] ?? i
+      return {
+        statement: this.#fillWith(statement, [...own, ...given], row),
+        row,
+        key: key.map(([column, number]) => [column, jsonOf(own[number] as Json | ReadValue)])
+      }
+    })
   }
 
-  /** The columns of a key; none if not all of them are known to be in the rows. */
-  #keyOf ({ statement, columns = [], key = [] }: Sending): readonly string[] {
+  /** The columns of a key, with their numbers in the row; none if not all of them are there. */
+  #keyOf (
+    statement: number,
+    { fields, key = [] }: SentRows
+  ): ReadonlyArray<readonly [column: string, number: number]> {
     const { plan } = this.#parts.compiled.separate.statements[statement] as SeparateStatement
     const { table } = plan.operations[0] as PlanNode
-    const known = 'constraint' in key ? this.#parts.findKey(table, key.constraint) : key
-    return known.every(column => columns.includes(column)) ? known : []
+    const names = 'constraint' in key ? this.#parts.findKey(table, key.constraint) : key
+    const known = names.map(name =>
+      [name, fields.findIndex(({ column }) => column === name)] as const)
+    return known.every(([, number]) => number >= 0) ? known : []
   }
 
-  #fillWith ({ statement }: Sending, inputs: Values, row?: number): Statement {
+  #fillWith (statement: number, inputs: Values, row?: number): Statement {
     const compiled = this.#parts.compiled.statements[statement] as CompiledStatement
     const filled = fillStatement(compiled, [...this.#parts.values, ...inputs])
     if (row === undefined) return filled
@@ -109,23 +120,24 @@ export class SeparateBatch {
     return { ...filled, toRow, refused: filled.refused?.map(toRow) }
   }
 
-  #readInput (input: Cell, read: ReadReference): Json | ReadValue {
-    switch (input.kind) {
-      case 'literal':
-        return input.position === undefined
-          ? input.value
-          : this.#parts.values[input.position] as Json
-      case 'reference':
-        return input.parameter === undefined
-          ? new ReadValue(isList(input) ? copyElements(read(input)) : read(input))
-          : this.#parts.values[input.parameter.position] as Json
-      default:
-        return replaceNumbers(input.value, number => {
-          const reference = input.references[number] as Reference
-          const value = jsonOf(this.#readInput(reference, read))
-          return isList(reference) ? copyElements(value) : copyElement(value)
-        })
-    }
+  #readCell (
+    cell: Json,
+    references: readonly Reference[],
+    read: ReadReference
+  ): Json | ReadValue {
+    const number = readNumber(cell)
+    if (number !== undefined) return this.#readValue(references[number] as Reference, read)
+    return replaceNumbers(cell, number => {
+      const reference = references[number] as Reference
+      const value = jsonOf(this.#readValue(reference, read))
+      return isList(reference) ? copyElements(value) : copyElement(value)
+    })
+  }
+
+  #readValue (reference: Reference, read: ReadReference): Json | ReadValue {
+    const { parameter } = reference
+    if (parameter !== undefined) return this.#parts.values[parameter.position] as Json
+    return new ReadValue(isList(reference) ? copyElements(read(reference)) : read(reference))
   }
 
   /**
@@ -147,8 +159,9 @@ export class SeparateBatch {
   #foreseeOne (sending: Sending): readonly Statement[] {
     const filled = this.#fillOne(sending, () => null).map(({ statement }) => statement)
     if (filled.length > 0) return filled
-    const { columns = [], inputs } = sending
-    return [this.#fillWith(sending, [...columns, ...inputs].map(() => null))]
+    const { statement, sent, inputs } = sending
+    const { fields } = sent as SentRows
+    return [this.#fillWith(statement, [...fields, ...inputs].map(() => null))]
   }
 }
 

@@ -1,9 +1,16 @@
 /** Tests how a plan is divided into statements that are sent one by one. */
 import t from 'tap'
 import type { Batch } from '../../../schemas/batch.ts'
+import { isNested, type Json, type JsonObject } from '../../../src/json/parse.ts'
+import { readNumber } from '../../../src/plan/document.ts'
+import type { Reference } from '../../../src/plan/nodes.ts'
 import { planBatch } from '../../../src/plan/plan-batch.ts'
-import type { Cell } from '../../../src/plan/nodes.ts'
-import { separate, type SeparatePlan } from '../../../src/plan/separate.ts'
+import {
+  separate,
+  type Sending,
+  type SentRows,
+  type SeparatePlan
+} from '../../../src/plan/separate.ts'
 
 const limits = { schemas: ['public'], maxRows: 100, maxConditions: 100 }
 
@@ -11,16 +18,26 @@ function divide (batch: readonly object[]): SeparatePlan {
   return separate(planBatch(batch as unknown as Batch, limits), { values: 0, isUpload: false })
 }
 
-/** An input as a client writes it. */
-function show (input: Cell): unknown {
-  switch (input.kind) {
-    case 'literal':
-      return 'value' in input ? input.value : undefined
-    case 'reference':
-      return `$${input.source}.${input.row}.${String(input.column)}`
-    default:
-      return 'joined'
-  }
+/** A reference as a client writes it. */
+function show ({ source, row, column }: Reference): string {
+  return `$${source}.${row}.${String(column)}`
+}
+
+/** The rows that are sent: their positions, and their values as a client writes them. */
+function rowsOf ({ sent, inputs }: Sending): ReadonlyArray<readonly [number, readonly unknown[]]> {
+  const { rows: { value, references }, positions, fields } = sent as SentRows
+  return (value as readonly JsonObject[]).map((row, i) => [
+    positions[i] as number,
+    [
+      ...fields.map(({ name }) => {
+        const cell = row[name] as Json
+        const number = readNumber(cell)
+        if (number !== undefined) return show(references[number] as Reference)
+        return isNested(cell) ? 'joined' : cell
+      }),
+      ...inputs.map(show)
+    ]
+  ])
 }
 
 const order = { id: 'o', op: 'insert', table: 'orders', values: [{ a: 1 }] }
@@ -57,7 +74,7 @@ t.test('rows that are returned are stored by one statement each, in their order'
     ]
   }
   const [, sent] = divide([order, i]).operations
-  t.same(sent?.map(({ row, inputs }) => [row, inputs.map(show)]), [
+  t.same(sent?.flatMap(rowsOf), [
     [0, [1]],
     [1, ['joined']],
     [2, ['$0.0.id']]
@@ -74,8 +91,9 @@ t.test('many rows are stored one by one, with the references in them', t => {
     { id: 'i', op: 'insert', table: 't', values }
   ])
   t.equal(statements.length, 2)
-  t.same(sent[7]?.inputs.map(show), [7, 'x'])
-  t.same(sent[30]?.inputs.map(show), [30, 'joined'])
+  const rows = sent.flatMap(rowsOf)
+  t.same(rows[7], [7, [7, 'x']])
+  t.same(rows[30], [30, [30, 'joined']])
   t.end()
 })
 
@@ -88,9 +106,10 @@ t.test('each row of an update by key is an update, with what all of them have', 
     values: [{ k: 1, a: 2, n: { $inc: 3 } }, { k: '$o.0.id', a: null, n: { $inc: 4 } }],
     where: { c: { eq: '$o.0.c' } }
   }])
-  t.same(sent?.map(({ row, key, inputs }) => [row, key, inputs.map(show)]), [
-    [0, ['k'], [1, 2, 3, '$0.0.c']],
-    [1, ['k'], ['$0.0.id', null, 4, '$0.0.c']]
+  t.same(sent?.map(({ sent }) => sent?.key), [['k']])
+  t.same(sent?.flatMap(rowsOf), [
+    [0, [1, 2, 3, '$0.0.c']],
+    [1, ['$0.0.id', null, 4, '$0.0.c']]
   ])
   t.end()
 })
