@@ -6,7 +6,7 @@ import type { IssueCode } from '../../schemas/error.ts'
 import { maxFirstReferences } from '../../schemas/operand.ts'
 import { maxParts } from '../../schemas/operation.ts'
 import { failure } from '../errors/catalogue.ts'
-import { isDeep, type JsonObject } from '../json/parse.ts'
+import { has, isDeep, type JsonObject } from '../json/parse.ts'
 import { Issues } from './check/issues.ts'
 import type { Reference, TableName } from './nodes.ts'
 import type { NamedPart, ReferenceUse, Requirement, RowsDocument } from './plan.ts'
@@ -129,10 +129,6 @@ export class PlanContext {
   readonly index: number
   /** The table of the operation; undefined after an issue, and for a function. */
   table: TableName | undefined
-  /**
-   * Whether the operation has `when`. It then checks itself whether the rows that it reads exist.
-   */
-  readonly #conditional: boolean
   /** References that were parsed, by their text: a batch often repeats them. */
   readonly #parsed = new Map<string, ParsedString>()
   /** References whose use is recorded. */
@@ -148,7 +144,6 @@ export class PlanContext {
     this.operation = operation as unknown as JsonObject
     this.id = operation.id
     this.index = index
-    this.#conditional = Object.hasOwn(operation, 'when')
   }
 
   /** Returns the position of the value with this path among the values of the batch. */
@@ -225,8 +220,7 @@ export class PlanContext {
     if (repeated !== undefined) return repeated
     const parsed = parseString(text, this.batch)
     if (parsed.kind === 'reference') this.#parsed.set(text, parsed)
-    if (parsed.kind === 'unknown') this.addIssue('reference_unknown', path, parsed.message)
-    if (parsed.kind === 'malformed') this.addIssue('reference_malformed', path, parsed.message)
+    if ('message' in parsed) this.addIssue(`reference_${parsed.kind}`, path, parsed.message)
     return parsed
   }
 
@@ -248,10 +242,10 @@ export class PlanContext {
     if (!isList(parsed) && this.#resolved.has(parsed)) return parsed
     this.#resolved.add(parsed)
     const rows = parsed.row === '*' ? minRows : parsed.row + 1
-    const conditional = this.#conditional
-    const checked = !conditional
+    // An operation with `when` checks itself whether the rows that it reads exist.
+    const checked = !has(this.operation, 'when')
     const use = { reference: parsed, reader: this.index, rows, checked, path: path.slice() }
-    if (conditional) this.#requireRows(use)
+    if (!checked) this.#requireRows(use)
     this.#addUse(use)
     return parsed
   }
