@@ -3,13 +3,7 @@
  */
 import { failure, type Failure } from '../errors/catalogue.ts'
 import { didYouMean } from '../errors/suggestion.ts'
-import {
-  isDeep,
-  isObject,
-  parseJson,
-  type Json,
-  type JsonObject
-} from '../json/parse.ts'
+import { isDeep, isObject, parseJson, type JsonObject } from '../json/parse.ts'
 import { shorten } from '../plan/check/issues.ts'
 import type { PlannedBatch } from '../plan/plan-batch.ts'
 import { refuse } from './issues.ts'
@@ -46,25 +40,17 @@ export function readParameters (body: Buffer): JsonObject {
   return values
 }
 
-/** Checks and plans parameters. Throws what checkParameters throws. */
-export function planNamed (named: NamedBatch, given: JsonObject, bytes: number): PlannedBatch {
-  return named.planner.plan(checkParameters(named, given, bytes))
-}
-
-/**
- * Checks the parameters of a body of this many bytes and returns them by position. Throws
- * `params_invalid` with every issue.
- */
-export function checkParameters (
+/** Checks and plans the parameters of a body of this many bytes. Throws `params_invalid`. */
+export function planNamed (
   { parameters, planner }: NamedBatch,
   values: JsonObject,
   bytes: number
-): readonly Json[] {
+): PlannedBatch {
   if (isDeep(values)) refuse([{ path: [], message: 'The parameters are nested too deeply.' }])
   refuse(parameters.check(values, bytes > MAX_LISTED_BODY))
   const all = parameters.read(values)
   refuse(planner.findIssues(all))
-  return all
+  return planner.plan(all)
 }
 
 /**

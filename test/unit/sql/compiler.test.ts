@@ -6,7 +6,7 @@ import t from 'tap'
 import type { Preferences } from '../../../schemas/prefer.ts'
 import type { Identity } from '../../../schemas/token.ts'
 import type { JsonObject } from '../../../src/json/parse.ts'
-import { checkParameters, type NamedBatch } from '../../../src/named/named-batch.ts'
+import { planNamed, type NamedBatch } from '../../../src/named/named-batch.ts'
 import { readNamedBatch } from '../../../src/named/read-files.ts'
 import type { Plan } from '../../../src/plan/plan.ts'
 import type { PlannedBatch } from '../../../src/plan/plan-batch.ts'
@@ -48,7 +48,7 @@ function useBatch () {
   const plans = new Map<Plan, Plan>()
   return {
     read (x: unknown): PlannedBatch {
-      const planned = batch.planner.plan(checkParameters(batch, { x } as JsonObject, 100))
+      const planned = planNamed(batch, { x } as JsonObject, 100)
       const plan = plans.get(planned.plan) ?? watch(planned.plan)
       plans.set(planned.plan, plan)
       return { ...planned, plan }
