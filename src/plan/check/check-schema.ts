@@ -18,28 +18,25 @@ import { describe, describeExpected, describeUnknown, nameOf, variantsOf } from 
 interface SchemaPlace extends Place {
   /** The code of a value that does not match. */
   readonly code: IssueCode
-  /** Recursive schemas around this place, by $id. */
-  readonly recursive: ReadonlyMap<string, TSchema>
   /** Number of combinators of a filter around this place. */
   readonly depth: number
 }
 
 /** Returns whether `value` matches `schema`. Adds an issue for each problem. */
 export function checkSchema (schema: TSchema, value: Json, { context, path }: Place): boolean {
-  return check(schema, value, {
-    context,
-    path,
-    code: 'member_invalid',
-    recursive: new Map(),
-    depth: 0
-  })
+  return check(schema, value, { context, path, code: 'member_invalid', depth: 0 })
 }
+
+/** The recursive schemas that were entered, by $id. */
+const recursive = new Map<string, TSchema>()
 
 function check (schema: TSchema, value: Json, outer: SchemaPlace): boolean {
   if (schema[Kind] === 'This') {
-    return check(outer.recursive.get(schema['$ref'] as string) as TSchema, value, outer)
+    return check(recursive.get(schema['$ref'] as string) as TSchema, value, outer)
   }
-  const place = enter(schema, outer)
+  if (schema.$id !== undefined) recursive.set(schema.$id, schema)
+  const code = schema['issueCode'] as IssueCode | undefined
+  const place = code === undefined ? outer : { ...outer, code }
   const variant = schema[Kind] === 'Union' ? chooseVariant(schema, value) : schema
   if (variant === undefined || !matchesType(variant, value)) {
     if (isMalformedReference(schema, value, place)) return false
@@ -66,18 +63,6 @@ function isMalformedReference (schema: TSchema, value: Json, { context, path }: 
   return typeof value === 'string' && findBracketed(value) !== undefined &&
     variantsOf(schema).some(variant => variant['reference'] !== undefined) &&
     context.parseString(value, path).kind === 'malformed'
-}
-
-/** Returns the place with the issue code and the $id of `schema`, if it has them. */
-function enter (schema: TSchema, place: SchemaPlace): SchemaPlace {
-  if (schema['issueCode'] === undefined && schema.$id === undefined) return place
-  return {
-    ...place,
-    code: (schema['issueCode'] as IssueCode | undefined) ?? place.code,
-    recursive: schema.$id === undefined
-      ? place.recursive
-      : new Map(place.recursive).set(schema.$id, schema)
-  }
 }
 
 /**
