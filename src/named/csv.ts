@@ -11,22 +11,23 @@ import type { JsonObject } from '../json/parse.ts'
 import { scalarTypeOf, writeScalar, type ScalarType } from './upload-parameters.ts'
 
 /** A row as JSON, and the line of the body where it ends. */
-export interface CsvRow {
+export interface UploadRow {
   readonly text: Buffer
   readonly line: number
 }
 
-/** What is wrong: with the CSV itself, with the header, or with the value of a column. */
-export interface CsvProblem {
+/** What is wrong: with the line itself, with the header of CSV, or with the value of a column. */
+export interface UploadProblem {
   readonly line: number
-  readonly of: 'csv' | 'header' | { readonly column: string }
+  readonly of: 'line' | 'header' | { readonly column: string }
   readonly message: string
 }
 
-export interface CsvRows {
-  readonly rows: readonly CsvRow[]
-  /** undefined: nothing follows these rows that is faulty. */
-  readonly problem: CsvProblem | undefined
+/** What a part of an upload contains. */
+export interface UploadRows {
+  readonly rows: readonly UploadRow[]
+  /** What follows these rows and is faulty. */
+  readonly problem?: UploadProblem | undefined
 }
 
 /** NULL is undefined. */
@@ -44,8 +45,8 @@ export class CsvReader {
   /** The schemas of the columns that a row may have. */
   readonly #schemas: ReadonlyMap<string, JsonObject>
   #columns: readonly Column[] | undefined
-  #rows: CsvRow[] = []
-  #problem: CsvProblem | undefined
+  #rows: UploadRow[] = []
+  #problem: UploadProblem | undefined
   #isBegun = false
   /** The carriage returns in fields so far. csv-parse counts each as the end of a line. */
   #returns = 0
@@ -72,7 +73,7 @@ export class CsvReader {
   }
 
   /** Returns the rows that end in a chunk. */
-  read (chunk: Buffer): CsvRows {
+  read (chunk: Buffer): UploadRows {
     const hasMark = !this.#isBegun && chunk.subarray(0, 3).equals(BYTE_ORDER_MARK)
     this.#isBegun = true
     this.#parser.write(hasMark ? chunk.subarray(3) : chunk)
@@ -80,7 +81,7 @@ export class CsvReader {
   }
 
   /** Reads the last row, if it does not end with a line feed. */
-  async finish (): Promise<CsvRows> {
+  async finish (): Promise<UploadRows> {
     this.#parser.end()
     this.#parser.resume()
     if (this.#parser.errored === null) await once(this.#parser, 'close').catch(() => {})
@@ -90,13 +91,13 @@ export class CsvReader {
     return isEmpty ? { ...read, problem: NO_HEADER } : read
   }
 
-  #take (): CsvRows {
+  #take (): UploadRows {
     const rows = this.#rows
     this.#rows = []
     return { rows, problem: this.#problem ?? this.#describeError() }
   }
 
-  #describeError (): CsvProblem | undefined {
+  #describeError (): UploadProblem | undefined {
     const error = this.#parser.errored as CsvError | null
     if (error === null) return undefined
     // The other codes belong to options that are not used.
@@ -105,12 +106,12 @@ export class CsvReader {
     const record = (error['record'] ?? []) as ReadonlyArray<{ readonly data: number[] } | null>
     const fields = record.map(field => field === null ? undefined : Buffer.from(field.data))
     const returns = this.#returns + countReturns(fields)
-    return { line: error['lines'] as number - returns, of: 'csv', message }
+    return { line: error['lines'] as number - returns, of: 'line', message }
   }
 
   #add (fields: Fields, line: number): void {
     if (!fields.every(field => field === undefined || isUtf8(field))) {
-      this.#problem = { line, of: 'csv', message: 'it is not UTF-8.' }
+      this.#problem = { line, of: 'line', message: 'it is not UTF-8.' }
     } else if (this.#columns === undefined) this.#readHeader(fields, line)
     else this.#addRow(fields, this.#columns, line)
   }
@@ -164,9 +165,9 @@ const MESSAGES: Readonly<Record<string, string>> = {
   CSV_MAX_RECORD_SIZE: 'it is longer than MAX_BODY_BYTES.'
 }
 
-const NO_HEADER: CsvProblem = {
+const NO_HEADER: UploadProblem = {
   line: 1,
-  of: 'csv',
+  of: 'line',
   message: 'the header is missing; it names the columns of the rows.'
 }
 

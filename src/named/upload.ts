@@ -8,7 +8,7 @@ import type { PlannedBatch } from '../plan/plan-batch.ts'
 import { describeIssue } from '../values/describe.ts'
 import type { MembersByPosition } from '../values/rows.ts'
 import type { WriteIssue } from '../values/issue.ts'
-import { CsvReader, type CsvProblem, type CsvRow, type CsvRows } from './csv.ts'
+import { CsvReader, type UploadProblem, type UploadRow, type UploadRows } from './csv.ts'
 import { describeIssues, refuse, type PathIssue } from './issues.ts'
 import type { NamedBatch } from './named-batch.ts'
 import type { RowCollector } from './rows.ts'
@@ -42,17 +42,13 @@ export class Upload {
   readonly #batch: NamedBatch
   readonly #target: UploadTarget
   readonly #limits: UploadLimits
-  readonly #lines: Lines
-  /** undefined: the lines are JSON. */
-  readonly #csv: CsvReader | undefined
-  #lastRows: CsvRows = { rows: [], problem: undefined }
+  readonly #reader: CsvReader | LineReader
+  #lastRows: UploadRows = { rows: [] }
   readonly #rows: RowCollector
   /** All parameters, with a list of the row that is checked. */
   readonly #sample: JsonObject
   readonly #list: Json[] = []
   #count = 0
-  /** The lines of JSON that were read. */
-  #linesRead = 0
   /** The line that is read, from 1. */
   #line = 0
 
@@ -74,26 +70,25 @@ export class Upload {
     this.#sample = { ...values, [this.#target.name]: this.#list }
     refuse(this.#target.parameters.check(this.#sample))
     this.#rows = batch.planner.collectRows(members)
-    this.#csv = isCsv ? new CsvReader(this.#target.columns, limits.maxLineBytes) : undefined
-    this.#lines = new Lines(limits.maxLineBytes, before => this.#refuseLength(before))
+    this.#reader = isCsv
+      ? new CsvReader(this.#target.columns, limits.maxLineBytes)
+      : new LineReader(limits.maxLineBytes)
   }
 
   /**
    * Reads the next bytes. Throws `body_invalid`, `params_invalid` or `value_invalid`.
    */
   read (chunk: Buffer): void {
-    if (this.#csv === undefined) this.#addJson(this.#lines.read(chunk))
-    else this.#addRows(this.#csv.read(chunk))
+    this.#addRows(this.#reader.read(chunk))
   }
 
   /** Called when all bytes were read. */
   async end (): Promise<void> {
-    if (this.#csv !== undefined) this.#lastRows = await this.#csv.finish()
+    this.#lastRows = await this.#reader.finish()
   }
 
   /** Plans the batch after `end`. Throws what `read` throws. */
   finish (): PlannedBatch {
-    this.#addJson(this.#lines.finish())
     this.#addRows(this.#lastRows)
     const { name, minItems } = this.#target
     if (this.#count < minItems) {
@@ -104,30 +99,16 @@ export class Upload {
     return planner.planUpload(parameters.read(this.#sample), this.#rows.finish())
   }
 
-  #addRows ({ rows, problem }: CsvRows): void {
-    this.#addLines(rows)
-    if (problem !== undefined) this.#refuseCsv(problem)
-  }
-
-  /** Adds lines of JSON. An empty one is not a row. */
-  #addJson (lines: readonly Buffer[]): void {
-    const rows: CsvRow[] = []
-    for (const text of lines) {
-      this.#linesRead++
-      if (!isEmpty(text)) rows.push({ text, line: this.#linesRead })
-    }
-    this.#addLines(rows)
-  }
-
   /** Lines that are valid are parsed together. Otherwise the first faulty one is looked for. */
-  #addLines (lines: readonly CsvRow[]): void {
-    const rows = parseLines(lines.map(({ text }) => text))
-    for (const [i, { text, line }] of lines.entries()) {
+  #addRows ({ rows, problem }: UploadRows): void {
+    const parsed = parseLines(rows.map(({ text }) => text))
+    for (const [i, { text, line }] of rows.entries()) {
       this.#count++
       this.#line = line
       this.#checkCount()
-      this.#addRow(rows === undefined ? this.#parse(text) : rows[i] as Json, text)
+      this.#addRow(parsed === undefined ? this.#parse(text) : parsed[i] as Json, text)
     }
+    if (problem !== undefined) this.#refuseProblem(problem)
   }
 
   #addRow (row: Json, text: Buffer): void {
@@ -170,16 +151,9 @@ export class Upload {
     return this.#refuseRow([{ path: this.#path(0), message: 'The row is nested too deeply.' }])
   }
 
-  #refuseLength (before: readonly Buffer[]): never {
-    // One of them may be faulty.
-    this.#addJson(before)
-    this.#line = this.#linesRead + 1
-    throw this.#invalid(`it has more than ${this.#limits.maxLineBytes} bytes (MAX_BODY_BYTES).`)
-  }
-
-  #refuseCsv ({ line, of, message }: CsvProblem): never {
+  #refuseProblem ({ line, of, message }: UploadProblem): never {
     this.#line = line
-    if (of === 'csv') throw this.#invalid(message)
+    if (of === 'line') throw this.#invalid(message)
     const path = of === 'header' ? [this.#target.name] : [this.#target.name, this.#count, of.column]
     throw describeIssues([{ path, message }], line)
   }
@@ -217,55 +191,53 @@ function isEmpty (line: Buffer): boolean {
 }
 
 /**
- * Divides bytes that arrive in chunks into lines. In UTF-8, no part of another character is a line
- * feed, so lines are found before they are decoded.
+ * Reads the lines of an upload of JSON, of which an empty one is not a row. In UTF-8, no part of
+ * another character is a line feed, so lines are found before they are decoded.
  */
-class Lines {
+class LineReader {
   readonly #maxBytes: number
-  /** Throws for a line of more than `maxBytes`. `before`: the lines before it in its chunk. */
-  readonly #tooLong: (before: readonly Buffer[]) => never
   /** The parts of a line whose end has not arrived. */
   #parts: Buffer[] = []
   #length = 0
+  /** The lines that were read. */
+  #count = 0
 
-  constructor (maxBytes: number, tooLong: (before: readonly Buffer[]) => never) {
+  constructor (maxBytes: number) {
     this.#maxBytes = maxBytes
-    this.#tooLong = tooLong
   }
 
-  /** Returns the lines that end in a chunk, without their line feeds. */
-  read (chunk: Buffer): readonly Buffer[] {
-    const lines: Buffer[] = []
+  /** Returns the rows that end in a chunk. */
+  read (chunk: Buffer): UploadRows {
+    const rows: UploadRow[] = []
     let start = 0
     for (;;) {
       const end = chunk.indexOf(LINE_FEED, start)
       const part = chunk.subarray(start, end < 0 ? chunk.length : end)
-      if (this.#length + part.length > this.#maxBytes) this.#tooLong(lines)
-      if (end < 0) {
-        this.#keep(part)
-        return lines
+      this.#parts.push(part)
+      this.#length += part.length
+      if (this.#length > this.#maxBytes) {
+        const message = `it has more than ${this.#maxBytes} bytes (MAX_BODY_BYTES).`
+        return { rows, problem: { line: this.#count + 1, of: 'line', message } }
       }
-      lines.push(this.#join(part))
+      if (end < 0) return { rows }
+      rows.push(...this.#end())
       start = end + 1
     }
   }
 
-  /** Returns the last line, if it does not end with a line feed. */
-  finish (): readonly Buffer[] {
-    return this.#length === 0 ? [] : [this.#join(Buffer.alloc(0))]
+  /** Reads the last line, if it does not end with a line feed. */
+  finish (): UploadRows {
+    return { rows: this.#end() }
   }
 
-  #keep (part: Buffer): void {
-    if (part.length === 0) return
-    this.#parts.push(part)
-    this.#length += part.length
-  }
-
-  #join (last: Buffer): Buffer {
-    if (this.#parts.length === 0) return last
-    const line = Buffer.concat([...this.#parts, last])
+  #end (): readonly UploadRow[] {
+    const [first = EMPTY, ...more] = this.#parts
+    const text = more.length === 0 ? first : Buffer.concat(this.#parts)
     this.#parts = []
     this.#length = 0
-    return line
+    this.#count++
+    return isEmpty(text) ? [] : [{ text, line: this.#count }]
   }
 }
+
+const EMPTY = Buffer.alloc(0)

@@ -55,9 +55,10 @@ const both = batchOf([
 ])
 
 /** The texts of the rows that an upload hands on. */
-function read (batch: NamedBatch, chunks: readonly Buffer[]): readonly string[] {
+async function read (batch: NamedBatch, chunks: readonly Buffer[]): Promise<readonly string[]> {
   const upload = new Upload(batch, asLines, limits)
   for (const chunk of chunks) upload.read(chunk)
+  await upload.end()
   const values = upload.finish().values as readonly Json[]
   return values.flatMap(value => {
     const written = writtenRows(value as readonly Json[]) ?? []
@@ -86,17 +87,18 @@ t.test('chunks may end at every byte', async t => {
   for (const text of [lines.join('\n'), `${lines.join('\n')}\n`]) {
     const body = Buffer.from(text)
     for (let cut = 0; cut <= body.length; cut++) {
-      t.strictSame(read(inserted, [body.subarray(0, cut), body.subarray(cut)]), whole)
+      t.strictSame(await read(inserted, [body.subarray(0, cut), body.subarray(cut)]), whole)
     }
-    t.strictSame(read(inserted, Array.from(body, byte => Buffer.from([byte]))), whole)
+    t.strictSame(await read(inserted, Array.from(body, byte => Buffer.from([byte]))), whole)
   }
-  t.strictSame(read(inserted, []), ['[]'])
+  t.strictSame(await read(inserted, []), ['[]'])
 })
 
 t.test('each use of the rows has its own text', async t => {
   const long = 'x'.repeat(70_000)
   const body = Buffer.from(`{"a":1,"b":"${long}"}\n{"a":2,"b":"y"}`)
-  const [rows, documents, ...more] = read(both, [body]).map(text => JSON.parse(text) as unknown[])
+  const texts = await read(both, [body])
+  const [rows, documents, ...more] = texts.map(text => JSON.parse(text) as unknown[])
   t.same(rows, [{ a: 1, b: long }, { a: 2, b: 'y' }])
   t.equal(documents?.length, 2)
   t.strictSame(more, [])
@@ -109,15 +111,16 @@ t.test('members are written in the types of their columns', async t => {
     [{ name: 'b', column: 'b', type: list as Type }],
     [{ name: 'a', column: 'c', type: double as Type }]
   ]]])
-  const read = (lines: readonly string[]): unknown => {
+  const read = async (lines: readonly string[]): Promise<unknown> => {
     const upload = new Upload(inserted, { ...asLines, members: written }, limits)
     upload.read(Buffer.from(lines.join('\n')))
+    await upload.end()
     const [rows] = upload.finish().values as readonly Json[]
     return writtenRows(rows as readonly Json[])?.map(({ text }) => Buffer.concat(text).toString())
   }
   const texts = ['[{"a":1,"b":"{1,2}"}]', '[{"a":1,"b":[1,2]}]']
-  t.strictSame(read(['{"a":1,"b":[1,2]}']), texts)
-  t.throws(() => read(['{"a":1,"b":[1]}', '{"a":1,"b":[2,1.5]}', '']), {
+  t.strictSame(await read(['{"a":1,"b":[1,2]}']), texts)
+  await t.rejects(read(['{"a":1,"b":[1]}', '{"a":1,"b":[2,1.5]}', '']), {
     code: 'value_invalid',
     message: 'Line 2, "b": integer holds no digits after the point.',
     details: { path: ['rows', 1, 'b', 1], line: 2 }
