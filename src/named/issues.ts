@@ -2,7 +2,7 @@
  * Issues of parameters, and of the files that declare them.
  */
 import type { Issue, ParameterIssue } from '../../schemas/error.ts'
-import { failure, type Failure } from '../errors/catalogue.ts'
+import { failure } from '../errors/catalogue.ts'
 import { maxIssuesLength, shorten } from '../plan/check/issues.ts'
 import type { Path } from '../plan/context.ts'
 
@@ -12,20 +12,11 @@ export interface PathIssue {
   readonly message: string
 }
 
-/** Throws `params_invalid` if there are issues. */
-export function refuse (issues: Iterable<PathIssue>): void {
-  const refused = describeIssues(issues)
-  if (refused !== undefined) throw refused
-}
-
 /**
- * Returns `params_invalid` if there are issues. It lists them up to the size of a response. `line`:
+ * Throws `params_invalid` if there are issues. It lists them up to the size of a response. `line`:
  * that of an upload which has them.
  */
-export function describeIssues (
-  issues: Iterable<PathIssue>,
-  line?: number
-): Failure | undefined {
+export function refuse (issues: Iterable<PathIssue>, line?: number): void {
   const listed: ParameterIssue[] = []
   let length = 0
   let isCut = false
@@ -38,14 +29,14 @@ export function describeIssues (
     listed.push({ path, message })
   }
   const [first] = listed
-  if (first === undefined) return undefined
+  if (first === undefined) return
   const count = isCut ? `more than ${listed.length}` : listed.length
   const errors = listed as unknown as Issue[]
   if (line === undefined) {
     const several = `The parameters have ${count} issues; see "errors".`
-    return failure('params_invalid', count === 1 ? first.message : several, { errors })
+    throw failure('params_invalid', count === 1 ? first.message : several, { errors })
   }
   const several = `Line ${line} has ${count} issues; see "errors".`
   const message = count === 1 ? `Line ${line}: ${first.message}` : several
-  return failure('params_invalid', message, { errors, line })
+  throw failure('params_invalid', message, { errors, line })
 }

@@ -9,7 +9,7 @@ import { describeIssue } from '../values/describe.ts'
 import type { MembersByPosition } from '../values/rows.ts'
 import type { WriteIssue } from '../values/issue.ts'
 import { CsvReader, type UploadProblem, type UploadRow, type UploadRows } from './csv.ts'
-import { describeIssues, refuse, type PathIssue } from './issues.ts'
+import { refuse, type PathIssue } from './issues.ts'
 import type { NamedBatch } from './named-batch.ts'
 import type { RowCollector } from './rows.ts'
 import { findUploadTarget, readQuery, type UploadTarget } from './upload-parameters.ts'
@@ -155,7 +155,7 @@ export class Upload {
     this.#line = line
     if (of === 'line') throw this.#invalid(message)
     const path = of === 'header' ? [this.#target.name] : [this.#target.name, this.#count, of.column]
-    throw describeIssues([{ path, message }], line)
+    return refuse([{ path, message }], line) as never
   }
 
   #invalid (problem: string): Failure {
@@ -178,8 +178,7 @@ export class Upload {
       path: [...this.#path(this.#count - 1), ...rest],
       message: message.replace(element, 'The row')
     }))
-    const refused = describeIssues(moved, this.#line) as Failure
-    throw refused
+    return refuse(moved, this.#line) as never
   }
 }
 
