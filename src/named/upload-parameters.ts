@@ -8,7 +8,7 @@ import { isNumberText } from '../json/decimal.ts'
 import { parseJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { NamedBatch } from './named-batch.ts'
 import { readParameters, resolveSchema, type Parameters } from './parameters.ts'
-import type { PathIssue } from './issues.ts'
+import { refuse, type PathIssue } from './issues.ts'
 import { annotations } from './schema-parts.ts'
 
 export interface UploadTarget {
@@ -110,20 +110,16 @@ function findProblem (batch: UploadedBatch): string | undefined {
 /** The value of a text, or why the text is not valid. */
 type Converted = { readonly value: Json } | { readonly problem: string }
 
-/** The values of parameters, and what is wrong with the query. */
-interface QueryParameters {
-  readonly values: JsonObject
-  readonly issues: readonly PathIssue[]
-}
-
-/** `query`: what follows `?`. Names that are no parameters are among the values. */
+/**
+ * Returns the values of parameters, also of names that are none. `query`: what follows `?`. Throws
+ * `params_invalid`.
+ */
 export function readQuery (
   query: string,
   { name: rows, schemas }: Pick<UploadTarget, 'name' | 'schemas'>
-): QueryParameters {
+): JsonObject {
   if (!isEncoded(query)) {
-    const message = 'The query has an invalid percent-encoding.'
-    return { values: {}, issues: [{ path: [], message }] }
+    refuse([{ path: [], message: 'The query has an invalid percent-encoding.' }])
   }
   const values = new Map<string, Json>()
   const issues: PathIssue[] = []
@@ -137,7 +133,8 @@ export function readQuery (
     if ('problem' in read) issues.push({ path: [name], message: read.problem })
     else values.set(name, read.value)
   }
-  return { values: Object.fromEntries(values), issues }
+  refuse(issues)
+  return Object.fromEntries(values)
 }
 
 /** Whether the percent-encoding of a text is valid. URLSearchParams would replace bytes. */

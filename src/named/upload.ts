@@ -65,9 +65,7 @@ export class Upload {
     this.#batch = batch
     this.#target = findUploadTarget(batch)
     this.#limits = limits
-    const { values, issues } = readQuery(query, this.#target)
-    refuse(issues)
-    this.#sample = { ...values, [this.#target.name]: this.#list }
+    this.#sample = { ...readQuery(query, this.#target), [this.#target.name]: this.#list }
     refuse(this.#target.parameters.check(this.#sample))
     this.#rows = batch.planner.collectRows(members)
     this.#reader = isCsv
