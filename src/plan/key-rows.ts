@@ -57,7 +57,8 @@ export function planKeyRows (
   const groups = [...Map.groupBy(rows, ({ cells }) =>
     cells.map(({ column, sign }) => `${column}\0${sign}`).join('\0')
   ).values()]
-  const repeated = groups.reduce((sum, [row]) => sum + countComputed(row as Row) + parts, 0)
+  const repeated = groups.reduce((sum, [row]) =>
+    sum + (row as Row).cells.filter(({ sign }) => sign !== '').length + parts, 0)
   if (groups.length > maxGroups || (groups.length > 1 && repeated > maxRepetition)) {
     return context.addIssue('rows_limit', ['values'], describeLimit(groups.length, repeated))
   }
@@ -186,11 +187,6 @@ function checkDuplicates (
 function isLiteral (value: Json): boolean {
   if (typeof value === 'string') return !referenceAttempt.test(value)
   return typeof value !== 'object' || !JSON.stringify(value).includes('"$')
-}
-
-/** The number of expressions that a group computes. */
-function countComputed ({ cells }: Row): number {
-  return cells.filter(({ sign }) => sign !== '').length
 }
 
 function describeLimit (groups: number, repeated: number): string {

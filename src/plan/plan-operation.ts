@@ -14,7 +14,7 @@ import {
   requireMember,
   type Members
 } from './check/members.ts'
-import type { PlanContext, PlanLimits } from './context.ts'
+import type { PlanContext } from './context.ts'
 import { flattenConditions, planFilter } from './filter.ts'
 import { planKeyRows } from './key-rows.ts'
 import { planName, planTable, readPath } from './name.ts'
@@ -30,7 +30,6 @@ import type {
   PlanNode,
   Predicate,
   SelectNode,
-  Source,
   TableName,
   UpdateNode
 } from './nodes.ts'
@@ -44,7 +43,7 @@ import {
   planQuery,
   planWhen
 } from './output.ts'
-import { planInsertColumns, planSet } from './set.ts'
+import { planInsertWord, planSet } from './set.ts'
 import { planFrom, planJoin, withJoin, type PlannedJoin } from './source.ts'
 import { countRepeatedParts, planRowGroups, readRows } from './values.ts'
 
@@ -144,7 +143,7 @@ function planInsertQuery ({ from }: Members<'insert'>, context: PlanContext): {
   readonly planned: InsertQuery | undefined,
   readonly runs: ReadonlyArray<{ readonly columns: readonly string[] }> | undefined
 } | undefined {
-  const { operation, batch: { limits } } = context
+  const { operation, batch: { limits: { maxRows, maxUploadRows = 0 } } } = context
   if (!has(operation, 'from')) {
     if (has(operation, 'columns')) {
       context.addIssue('member_invalid', ['columns'], '"columns" requires "from" in an insert.')
@@ -158,17 +157,14 @@ function planInsertQuery ({ from }: Members<'insert'>, context: PlanContext): {
   const planned = from && planFrom(from, context)
   // Without a valid `from`, the other values are still checked.
   const readSource = planned?.read ?? readPath
-  const set = planInsertColumns(columns, { context, path: ['columns'], readSource })
+  const set = planSet(columns, { context, path: ['columns'], readSource }, planInsertWord)
   const source = planned?.finish()
+  // Rows of a parameter were counted when they came; an upload may have more than MAX_ROWS.
+  const max = source?.kind === 'rows' ? Math.max(maxRows, maxUploadRows) : maxRows
   return {
-    planned: source && set && { source, set, maxRows: maxRowsOf(source, limits) },
+    planned: source && set && { source, set, maxRows: max },
     runs: set && [{ columns: set.map(({ column }) => column) }]
   }
-}
-
-/** Rows of a parameter were counted when they came; an upload may have more than MAX_ROWS. */
-function maxRowsOf ({ kind }: Source, { maxRows, maxUploadRows = 0 }: PlanLimits): number {
-  return kind === 'rows' ? Math.max(maxRows, maxUploadRows) : maxRows
 }
 
 function planUpdate (

@@ -15,8 +15,8 @@ import { columnsOf, findColumnProblem, meetColumn, type ReadColumn } from './nam
 import type { Assignment, Meeting, Single } from './nodes.ts'
 
 /**
- * Plans new values, of which a plain one that is not null is the same as `$value`. Returns
- * undefined for a member that is missing, and after an issue.
+ * Plans new values, of which a plain one that is not null is the same as `$value`. `planWord`: for
+ * the others. Returns undefined for a member that is missing, and after an issue.
  */
 export function planSet (
   values: Json | undefined,
@@ -35,20 +35,13 @@ export function planSet (
   )
 }
 
-/**
- * Plans `columns` of an insert whose rows come from a query. Its only keys with `$` are `$col`,
- * which names a column of the query, `$first` and `$value`.
- */
-export function planInsertColumns (
-  values: Json | undefined,
-  place: ModifierPlace
-): readonly Assignment[] | undefined {
-  return planSet(values, place, planInsertWord)
-}
-
 const insertWords = ['$col', '$first', '$value']
 
-function planInsertWord (
+/**
+ * Plans an object with one key that begins with `$`, in `columns` of an insert whose rows come from
+ * a query. `$col` names a column of the query.
+ */
+export function planInsertWord (
   column: string,
   [name, operand]: readonly [string, Json],
   place: ModifierPlace

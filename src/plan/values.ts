@@ -169,20 +169,16 @@ export function planRowGroups (
   }
   const named = groups.reduce((sum, { columns }) => sum + columns.length, 0)
   context.count(named + parts * groups.length, ['values'])
-  return groups.map(group => {
-    nameColumns(group, context)
-    const { columns, positions } = group
+  return groups.map(({ columns, positions }) => {
+    // Rows of a parameter have no position.
+    const [position] = positions
+    for (const column of columns) {
+      const path = position === undefined ? ['values'] : ['values', position, column]
+      context.nameStored(column, path)
+    }
     const own = positions.map(i => rows[i] as JsonObject)
     return { columns, positions, rows: store(own, positions) }
   })
-}
-
-/** Records the columns of rows. Those of a parameter have no position. */
-function nameColumns ({ columns, positions: [position] }: Run, context: PlanContext): void {
-  for (const column of columns) {
-    const path = position === undefined ? ['values'] : ['values', position, column]
-    context.nameStored(column, path)
-  }
 }
 
 /** Merges all runs that name the same columns, in the order of their first rows. */
