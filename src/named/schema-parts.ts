@@ -102,20 +102,14 @@ export function referencesIn (schema: Json): readonly string[] {
 
 /** The references of a schema that lead back to themselves, directly or by others. */
 export function findRecursive (root: JsonObject): ReadonlySet<string> {
-  const inside = new Map<string, readonly string[]>()
-  const follow = (start: readonly string[]): ReadonlySet<string> => {
-    const seen = new Set<string>()
-    const open = [...start]
-    for (let next = open.pop(); next !== undefined; next = open.pop()) {
-      if (seen.has(next)) continue
-      seen.add(next)
-      const found = inside.get(next) ?? referencesIn(findReferred(next, root))
-      inside.set(next, found)
-      open.push(...found)
+  const all = [...new Set(referencesIn(root))]
+  const inside = new Map(all.map(reference =>
+    [reference, referencesIn(findReferred(reference, root))]))
+  const follow = (reference: string, seen: Set<string>): ReadonlySet<string> => {
+    for (const next of inside.get(reference) as readonly string[]) {
+      if (!seen.has(next)) follow(next, seen.add(next))
     }
     return seen
   }
-  const all = follow(referencesIn(root))
-  return new Set([...all].filter(reference =>
-    follow(inside.get(reference) as readonly string[]).has(reference)))
+  return new Set(all.filter(reference => follow(reference, new Set()).has(reference)))
 }
