@@ -525,15 +525,12 @@ export type When = Static<typeof when>
  */
 export const ignoredMembers: ReadonlySet<string> = new Set(['values', 'set', 'where'])
 
+const kinds = new Map<string, OperationKind[]>()
+for (const [kind, { properties }] of Object.entries(operations)) {
+  for (const name of Object.keys(properties)) {
+    kinds.set(name, [...kinds.get(name) ?? [], kind as OperationKind])
+  }
+}
+
 /** The kinds of operation that have a member: `limit` → [`select`, `call`]. */
-export const memberKinds: ReadonlyMap<string, readonly OperationKind[]> = new Map(
-  [...new Set(Object.values(operations).flatMap(({ properties }) => Object.keys(properties)))]
-    .map(
-      name => [
-        name,
-        (Object.keys(operations) as OperationKind[]).filter(kind =>
-          Object.hasOwn(operations[kind].properties as Record<string, TSchema>, name)
-        )
-      ]
-    )
-)
+export const memberKinds: ReadonlyMap<string, readonly OperationKind[]> = kinds
