@@ -25,7 +25,6 @@ import type {
   Query,
   RowCondition,
   SortKey,
-  Predicate,
   PageStart,
   SelectNode
 } from './nodes.ts'
@@ -171,7 +170,9 @@ export function planQuery (
     order: planOrder(order as Orderings | undefined, output, within(place, 'order')),
     having: having === undefined || output === undefined
       ? []
-      : planHaving(having, output, within(place, 'having')),
+      : planFilter(having, within(place, 'having'), {
+        read: readOutput(output, output.some(isAllColumns) ? read : refuseOthers(output, read))
+      }),
     limit: planNumber('limit'),
     offset: planNumber('offset')
   }
@@ -222,33 +223,45 @@ export function planWhen (when: When = {}, { context, path }: Place): readonly R
   })
 }
 
-/** Plans `having`, whose shape is valid. It names output columns. */
-function planHaving (
-  filter: object,
+/**
+ * Returns a function that reads names of output columns, and paths into them. `otherwise`: reads
+ * all other names.
+ */
+export function readOutput (
   output: readonly OutputColumn[],
-  { table, ...place }: TablePlace
-): readonly Predicate[] {
-  const allColumns = output.some(isAllColumns)
-  const types = new Map(output.map(column => [column.name, resultTypeOf(column)]))
-  const read: ReadColumn = (text, { context, path }) => {
-    const resultType = types.get(text)
-    if (resultType !== undefined) return { column: text, keys: [], resultType }
-    const found = readPath(text)
-    if (!allColumns && (found.keys.length === 0 || !types.has(found.column))) {
-      context.addIssue(
-        'member_invalid',
-        path,
-        `"${text}" is not in "columns". Output columns: ${[...types.keys()].join(', ')}.`
-      )
+  otherwise: ReadColumn
+): ReadColumn {
+  return (text, place) => {
+    const column = output.find(({ name }) => name === text)
+    if (column !== undefined && !isAllColumns(column)) {
+      return { column: text, keys: [], resultType: resultTypeOf(column) }
     }
-    if (!types.has(found.column)) context.nameColumn(table, found.column, path)
-    return found
+    const path = readPath(text)
+    return path.keys.length > 0 && output.some(({ name }) => name === path.column)
+      ? path
+      : otherwise(text, place)
   }
-  return planFilter(filter, place, { read })
+}
+
+/**
+ * Returns a function that reads names that are no output columns, and adds an issue for each. `of`:
+ * whose columns they are.
+ */
+export function refuseOthers (
+  output: readonly OutputColumn[],
+  read: ReadColumn,
+  of = ''
+): ReadColumn {
+  const names = output.map(({ name }) => name).join(', ')
+  return (text, place) => {
+    const message = `"${text}" is not in "columns"${of}. Output columns: ${names}.`
+    place.context.addIssue('member_invalid', place.path, message)
+    return read(text, place)
+  }
 }
 
 /** The type of the values of an output column. An aggregate has a type of its own. */
-export function resultTypeOf (column: OutputColumn): ColumnPath['resultType'] {
+function resultTypeOf (column: OutputColumn): ColumnPath['resultType'] {
   if (isUnchanged(column)) return column.path.resultType
   const cast = column.aggregate === undefined ? column.cast : undefined
   if (cast === 'json' || cast === 'jsonb') return 'json'

@@ -35,11 +35,12 @@ import type {
   SourceField
 } from './nodes.ts'
 import {
-  resultTypeOf,
   isAllColumns,
+  isUnchanged,
   planOutput,
   planQuery,
-  isUnchanged
+  readOutput,
+  refuseOthers
 } from './output.ts'
 import { findRowsParameter } from './parameter-rows.ts'
 import { referTo } from './reference.ts'
@@ -83,49 +84,27 @@ function planSource (members: SourceMembers, place: Place): PlannedSource {
     (distinct || groupBy.length > 0 || members.having !== undefined || aggregated)
   const readColumn = columnsOf(table)
   const named = isFixed ? declared : declared.filter(column => !isAllColumns(column))
+  const readFixed = declared.some(isAllColumns)
+    ? readColumn
+    : refuseOthers(declared, readColumn, OF)
   const others = new Map<string, OutputColumn>()
+  const readOther: ReadColumn = (text, place) => {
+    const path = readColumn(text, place)
+    // A name with an arrow is free: no column and no alias that is read has one.
+    const { name } = others.get(text) ??
+      { name: path.keys.length === 0 ? path.column : `->${others.size}` }
+    others.set(text, { name, path, aggregate: undefined })
+    return { column: name, keys: [], resultType: path.resultType }
+  }
   return {
+    read: readOutput(named, isFixed ? readFixed : readOther),
     finish: () =>
-      table && { kind: 'table', ...query, table, output: [...named, ...others.values()] },
-    read (text, place) {
-      const found = findDeclared(named, text)
-      if (found !== undefined) return found
-      if (isFixed && !declared.some(isAllColumns)) refuseColumn(text, declared, place)
-      const path = readColumn(text, place)
-      if (isFixed) return path
-      // A name with an arrow is free: no column and no alias that is read has one.
-      const { name } = others.get(text) ??
-        { name: path.keys.length === 0 ? path.column : `->${others.size}` }
-      others.set(text, { name, path, aggregate: undefined })
-      return { column: name, keys: [], resultType: path.resultType }
-    }
+      table && { kind: 'table', ...query, table, output: [...named, ...others.values()] }
   }
 }
 
-function refuseColumn (
-  text: string,
-  output: readonly OutputColumn[],
-  { context, path }: Place
-): void {
-  const names = output.map(({ name }) => name).join(', ')
-  const message = `"${text}" is not in "columns" of "from". Output columns: ${names}.`
-  context.addIssue('member_invalid', path, message)
-}
-
-/** Finds an output column by its name, or by a path into it. */
-function findDeclared (
-  declared: readonly OutputColumn[],
-  text: string
-): ReturnType<ReadColumn> | undefined {
-  const column = declared.find(({ name }) => name === text)
-  if (column !== undefined && !isAllColumns(column)) {
-    return { column: text, keys: [], resultType: resultTypeOf(column) }
-  }
-  const path = readPath(text)
-  return path.keys.length > 0 && declared.some(({ name }) => name === path.column)
-    ? path
-    : undefined
-}
+/** Whose columns are named, in messages. */
+const OF = ' of "from"'
 
 /** Returns what the operation reads with `from`. */
 export function sourceOf (node: PlanNode): Source | undefined {
@@ -222,10 +201,7 @@ function planRowsSource (
       }
       const into = readAlias(text, aliases)
       if (into.keys.length > 0 && output.some(({ name }) => name === into.column)) return into
-      if (isFixed) {
-        refuseColumn(text, output, place)
-        return into
-      }
+      if (isFixed) return refuseOthers(output, readPath, OF)(text, place)
       const key = JSON.stringify([text, meets])
       const other = others.get(key) ?? fields.addValue(into, { meets, place })
       others.set(key, other)
