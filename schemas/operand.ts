@@ -2,7 +2,7 @@
  * The operands of filters: what each kind of operator takes. filter.ts lists the keywords that
  * schemas have in addition to TypeBox's own.
  */
-import { Type, type TSchema } from '@sinclair/typebox'
+import { Type, type TProperties, type TSchema } from '@sinclair/typebox'
 
 /** Which references a string may be: to one value, to a list, to either, or none (a constant). */
 export type ReferenceKind = 'value' | 'list' | 'any' | 'none'
@@ -43,6 +43,8 @@ const strings: Readonly<Record<ReferenceKind, TSchema>> = {
 }
 
 const exact = { exact: true, additionalProperties: false }
+const exactly = (members: TProperties, title: string, description: string) =>
+  Type.Object(members, { ...exact, title, description })
 
 export const maxFirstReferences = 10
 
@@ -61,11 +63,8 @@ export const firstReferences = Type.Array(
 )
 
 /** `{"$first": [reference, …]}`: it stands for a reference. */
-export const First = Type.Object({ $first: firstReferences }, {
-  ...exact,
-  title: 'First',
-  description: 'the first of these references whose row exists'
-})
+export const First =
+  exactly({ $first: firstReferences }, 'First', 'the first of these references whose row exists')
 
 /** A scalar whose strings may be such references. */
 export function scalarOf (reference: ReferenceKind, title: string): TSchema {
@@ -76,6 +75,7 @@ export function scalarOf (reference: ReferenceKind, title: string): TSchema {
 const text = Type.Union([strings.value, First])
 
 const anything = Type.Unknown({ reference: 'any' })
+const path = Type.String({ name: 'path' })
 const scalar = scalarOf('value', 'Scalar')
 /** A scalar, or a reference to one row. */
 export const PageValue = Type.Union([strings.value, Type.Number(), Type.Boolean(), Type.Null()], {
@@ -83,42 +83,23 @@ export const PageValue = Type.Union([strings.value, Type.Number(), Type.Boolean(
 })
 
 /** `{"$col": column}`: another column of the row. */
-export const ColumnOperand = Type.Object({ $col: Type.String({ name: 'path' }) }, {
-  ...exact,
-  title: 'Column',
-  description: 'another column of the row'
-})
+export const ColumnOperand = exactly({ $col: path }, 'Column', 'another column of the row')
 /** `{"$excluded": column}`: a column of the row proposed for insertion. */
-export const ExcludedOperand = Type.Object({ $excluded: Type.String({ name: 'path' }) }, {
-  ...exact,
-  title: 'ExcludedColumn',
-  description: 'a column of the row proposed for insertion'
-})
+export const ExcludedOperand =
+  exactly({ $excluded: path }, 'ExcludedColumn', 'a column of the row proposed for insertion')
 /** `{"$from": column}`: a column of the rows in `from`. */
-export const SourceOperand = Type.Object({ $from: Type.String({ name: 'path' }) }, {
-  ...exact,
-  title: 'SourceColumn',
-  description: 'a column or an alias of `from`'
-})
-const value = Type.Object({ $value: Type.Unknown({ reference: 'any' }) }, {
-  ...exact,
-  title: 'Json',
-  description: 'any JSON, converted to the type of the column'
-})
+export const SourceOperand =
+  exactly({ $from: path }, 'SourceColumn', 'a column or an alias of `from`')
+const value =
+  exactly({ $value: anything }, 'Json', 'any JSON, converted to the type of the column')
 const listOf = (item: TSchema) =>
   Type.Union([Type.Array(item, { minItems: 1 }), strings.list], {
     expected: 'a non-empty array or a reference $op.*.column'
   })
-const any = Type.Object({ any: listOf(scalar) }, {
-  ...exact,
-  title: 'AnyOf',
-  description: 'true if the comparison is true for at least one element of the list'
-})
-const all = Type.Object({ all: listOf(scalar) }, {
-  ...exact,
-  title: 'AllOf',
-  description: 'true if the comparison is true for every element of the list'
-})
+const any = exactly({ any: listOf(scalar) }, 'AnyOf',
+  'true if the comparison is true for at least one element of the list')
+const all = exactly({ all: listOf(scalar) }, 'AllOf',
+  'true if the comparison is true for every element of the list')
 /** PostgreSQL reads digits or `-` as the number of a configuration, which need not exist. */
 const configuration = Type.String({
   pattern: '^(?!(\\d+|-)$)',
