@@ -5,9 +5,9 @@
 import { modifiers, type Modifier, type ModifierName } from '../../schemas/modifier.ts'
 import { referenceAttempt } from '../../schemas/operand.ts'
 import { has, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
-import type { Path, Place, PlanContext } from './context.ts'
+import type { Place, PlanContext } from './context.ts'
 import { readDollarMember } from './document.ts'
-import type { Assignment, BulkUpdateGroup, RowField } from './nodes.ts'
+import type { BulkUpdateGroup, RowField } from './nodes.ts'
 import { checkModifier, planModifier } from './set.ts'
 import { fieldName, planFields, type DocumentMember } from './stored-values.ts'
 import { checkRows, maxGroups, maxRepetition, readRowList } from './values.ts'
@@ -21,20 +21,18 @@ interface Key {
   readonly name: string
 }
 
-/** The new value of a column in a row. */
-interface Cell {
+/** The new value of a column in a row: the operand of a modifier. */
+interface Cell extends DocumentMember {
   readonly column: string
   /** A plain value counts as `{"$value": …}`. */
   readonly modifier: ModifierName
-  readonly operand: Json
-  readonly path: Path
   /** What all rows of a group have in common; see `signCell`. */
   readonly sign: string
 }
 
 interface Row {
   readonly position: number
-  readonly keys: readonly Pick<DocumentMember, 'value' | 'path'>[]
+  readonly keys: readonly DocumentMember[]
   /** Sorted by column. */
   readonly cells: readonly Cell[]
 }
@@ -140,17 +138,18 @@ function readCell (
   { context, path }: Place
 ): Cell | undefined {
   const member = readDollarMember(value)
-  if (member === undefined) return { column, modifier: '$value', operand: value, path, sign: '' }
+  if (member === undefined) return { column, modifier: '$value', value, path, sign: '' }
   const [name, operand] = member
   if (name === '$value') {
     // A member of the document that is null becomes NULL; the JSON null is an assignment.
     const sign = operand === null ? JSON.stringify(member) : ''
-    return { column, modifier: name, operand, path: [...path, name], sign }
+    return { column, modifier: name, value: operand, path: [...path, name], sign }
   }
   if (!checkModifier(column, member, { context, path })) return undefined
-  if (name === '$first') return { column, modifier: '$value', operand: value, path, sign: '' }
+  if (name === '$first') return { column, modifier: '$value', value, path, sign: '' }
   const modifier = name as ModifierName
-  return { column, modifier, operand, path: [...path, name], sign: signCell(modifier, operand) }
+  const sign = signCell(modifier, operand)
+  return { column, modifier, value: operand, path: [...path, name], sign }
 }
 
 /**
@@ -211,17 +210,11 @@ function planGroup (
     ...keys.map(({ column, name }) => ({ column, modifier: undefined, member: name })),
     ...cells.filter((_, i) => own[i]).map(({ column, modifier }) => ({ column, modifier }))
   ].map((field, i) => ({ name: fieldName(i + 1), ...field }))
-  const members = rows.map(({ position, keys, cells }): readonly DocumentMember[] => [
-    { column: fieldName(0), value: position, path: [] },
-    ...[
-      ...keys,
-      ...cells.filter((_, i) => own[i]).map(({ operand, path }) => ({ value: operand, path }))
-    ].map((member, i) => ({ column: fieldName(i + 1), ...member }))
-  ])
+  const members = rows.map(({ position, keys, cells }): readonly DocumentMember[] =>
+    [{ value: position, path: [] }, ...keys, ...cells.filter((_, i) => own[i])])
   const computed = cells.filter((_, i) => !own[i])
-    .flatMap(({ column, modifier, operand, path }): readonly Assignment[] => {
-      return planModifier(column, [modifier, operand], { context, path: path.slice(0, -1) })
-    })
+    .flatMap(({ column, modifier, value, path }) =>
+      planModifier(column, [modifier, value], { context, path: path.slice(0, -1) }))
   return {
     fields,
     computed,

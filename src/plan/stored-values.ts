@@ -19,7 +19,6 @@ import { isValue } from './reference.ts'
 export const MAX_CELL_ROWS = 16
 
 export interface DocumentMember {
-  readonly column: string
   readonly value: Json
   readonly path: Path
 }
@@ -29,14 +28,13 @@ export function fieldName (position: number): string {
   return `f${position + 1}`
 }
 
-/** Plans objects from members with their own paths in the request. */
+/** Plans objects, whose fields have values with their own paths in the request. */
 export function planFields (
   rows: ReadonlyArray<readonly DocumentMember[]>,
   context: PlanContext
 ): StoredJson {
   const objects = rows.map(members =>
-    Object.fromEntries(members.map(({ column, value }) => [column, value]))
-  )
+    Object.fromEntries(members.map(({ value }, i) => [fieldName(i), value])))
   return planObjects(objects, context, (i, _, member) => rows[i]?.[member]?.path as Path)
 }
 
