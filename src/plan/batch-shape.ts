@@ -84,10 +84,9 @@ class ShapeReader {
 
   #addSet (set: Json): void {
     this.#addObject(set, (_, value) => {
-      const [modifier, operand] = readDollarMember(value) ?? []
-      const isName = modifier !== undefined && NAMING.has(modifier)
-      if (modifier === undefined || isName || operand === undefined) this.#addStored(value)
-      else this.#addObject(value, () => this.#addStored(operand))
+      const [modifier] = readDollarMember(value) ?? []
+      if (modifier === undefined || NAMING.has(modifier)) this.#addStored(value)
+      else this.#addObject(value, (_, operand) => this.#addStored(operand))
     })
   }
 
