@@ -15,11 +15,9 @@ import { readDollarMember, replaceNumbers } from './document.ts'
 import type {
   Assignment,
   JsonDocument,
-  BulkUpdateGroup,
   PlanNode,
   Reference,
-  RowField,
-  RowsSource
+  RowField
 } from './nodes.ts'
 import { sourceOf } from './source.ts'
 
@@ -140,12 +138,9 @@ function isWhole ({ row, value }: StoredValue, text: string): boolean {
 
 /** Returns the modifier that an insert stores in a column as data: `$inc` of `{"$inc": 1}`. */
 export function findModifier (node: PlanNode, { column, row }: ValuePlace): string | undefined {
-  const groups = node.kind === 'insert' ? node.groups : []
-  const values = groups.flatMap(({ positions, rows }) =>
-    readRows(rows).filter((_, i) => row === undefined || positions[i] === row)
-  ).map(values => values[column])
-  return values
-    .map(value => value === undefined ? undefined : readDollarMember(value)?.[0])
+  const rows = node.kind === 'insert' ? rowsOf(node, () => null) : []
+  return rows.filter(({ position }) => row === undefined || position === row)
+    .map(({ values }) => readDollarMember(values[column] ?? null)?.[0])
     .find(name => name !== undefined && Object.hasOwn(modifiers, name))
 }
 
@@ -153,7 +148,11 @@ export function findModifier (node: PlanNode, { column, row }: ValuePlace): stri
 export function assignmentsOf (node: PlanNode): readonly Assignment[] {
   switch (node.kind) {
     case 'bulk_update':
-      return node.groups.flatMap(assignmentsOfGroup)
+      return node.groups.flatMap(({ fields, computed }) => [
+        ...fields.flatMap(({ column, modifier }) =>
+          modifier === undefined ? [] : [{ column, modifier, operand: undefined }]),
+        ...computed
+      ])
     case 'update':
       return node.set
     case 'insert':
@@ -161,13 +160,6 @@ export function assignmentsOf (node: PlanNode): readonly Assignment[] {
     default:
       return []
   }
-}
-
-function assignmentsOfGroup ({ fields, computed }: BulkUpdateGroup): readonly Assignment[] {
-  const own = fields.flatMap(({ column, modifier }) =>
-    modifier === undefined ? [] : [{ column, modifier, operand: undefined }]
-  )
-  return [...own, ...computed]
 }
 
 type ReadReference = (reference: Reference) => Json
@@ -191,7 +183,11 @@ function createReader (
 function storedValues (node: PlanNode, read: ReadReference): readonly StoredValue[] {
   const source = sourceOf(node)
   return [
-    ...source?.kind === 'rows' ? valuesOfRows(source, read) : [],
+    ...source?.kind === 'rows'
+      ? readRows(source.document, read).flatMap((values, row) =>
+        source.fields.map(({ name, path: { column } }) =>
+          ({ column, value: values[name] ?? null, row })))
+      : [],
     ...rowsOf(node, read).flatMap(({ position: row, values }) =>
       Object.entries(values).map(([column, value]) => ({ column, value, row }))),
     ...assignmentsOf(node).flatMap(({ column, operand }) => {
@@ -201,20 +197,8 @@ function storedValues (node: PlanNode, read: ReadReference): readonly StoredValu
   ]
 }
 
-/** The values in rows of a parameter that the operation reads. */
-function valuesOfRows (
-  { document, fields }: RowsSource,
-  read: ReadReference
-): readonly StoredValue[] {
-  return readRows(document, read).flatMap((values, row) =>
-    fields.map(({ name, path: { column } }) => ({ column, value: values[name] ?? null, row })))
-}
-
 /** Rows of an upload are not known. */
-function readRows (
-  rows: JsonDocument,
-  read: ReadReference = () => null
-): readonly JsonObject[] {
+function readRows (rows: JsonDocument, read: ReadReference): readonly JsonObject[] {
   return (readDocument(rows, read) ?? []) as readonly JsonObject[]
 }
 
