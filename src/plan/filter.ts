@@ -33,8 +33,6 @@ interface FilterColumns {
   readonly read: ReadColumn
   /** Reads a column of `from`; undefined if the operation has no `from`. */
   readonly readSource?: ReadColumn | undefined
-  /** It is the condition of an index, which reads no other table: `exists` names a column. */
-  readonly isOfIndex?: boolean
 }
 
 interface FilterPlace extends ListPlace, FilterColumns {
@@ -96,7 +94,8 @@ function planMembers (filter: JsonObject, place: FilterPlace): readonly Predicat
         of: combine(planMembers(value as JsonObject, { ...inner, negated: !place.negated }))
       }]
     }
-    if (place.isOfIndex !== true && (key === 'exists' || key === 'not_exists')) {
+    // In the condition of an index, it is the name of a column.
+    if ((key === 'exists' || key === 'not_exists') && has(value as JsonObject, 'table')) {
       return planExists(value as JsonObject, key === 'not_exists', inner)
     }
     return planConditions(key, value as JsonObject, inner)

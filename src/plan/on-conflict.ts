@@ -37,11 +37,7 @@ export function planConflict (
     context.nameStored(column, [...path, 'columns', i])
   }
   const update = planUpdate(conflict, runs, context)
-  const where = planFilter(
-    indexWhere,
-    { context, path: [...path, 'index_where'] },
-    { isOfIndex: true }
-  )
+  const where = planFilter(indexWhere, { context, path: [...path, 'index_where'] })
   return { target: constraint === undefined ? { columns, where } : { constraint }, update }
 }
 
