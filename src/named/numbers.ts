@@ -61,59 +61,48 @@ function findDigits (parent: object, name: string | number): string | undefined 
   return sent === undefined ? undefined : textOf(sent as number)
 }
 
-/** Whether a number is valid. `digits`: see findDigits. */
-type Check = (value: number, digits: string | undefined) => boolean
+/** Creates the check of a keyword with this limit. `digits`: see findDigits. */
+type Compile = (limit: number) => (value: number, digits: string | undefined) => boolean
 
-/**
- * By keyword, the text before the limit in messages, and whether a number is valid whose order to
- * the limit is that of a function for Array.sort.
- */
-const comparisons: ReadonlyArray<
-  readonly [keyword: string, text: string, holds: (order: number) => boolean]
-> = [
-  ['minimum', '>=', order => order >= 0],
-  ['maximum', '<=', order => order <= 0],
-  ['exclusiveMinimum', '>', order => order > 0],
-  ['exclusiveMaximum', '<', order => order < 0]
+/** `holds`: whether a number is valid, by its order to the limit as for Array.sort. */
+const compare = (holds: (order: number) => boolean): Compile => limit => {
+  const exact = readDecimal(String(limit))
+  return (value, digits) =>
+    holds(digits === undefined ? value - limit : compareDecimals(readDecimal(digits), exact))
+}
+
+/** By keyword, the text before the limit in messages, and the check. */
+const keywords: ReadonlyArray<readonly [keyword: string, text: string, compile: Compile]> = [
+  ['minimum', '>=', compare(order => order >= 0)],
+  ['maximum', '<=', compare(order => order <= 0)],
+  ['exclusiveMinimum', '>', compare(order => order > 0)],
+  ['exclusiveMaximum', '<', compare(order => order < 0)],
+  ['multipleOf', 'a multiple of', limit => {
+    const divisor = readDecimal(String(limit))
+    // The remainder of fractions is not exact: 0.3 % 0.1 is 0.1.
+    return (value, digits = String(value)) => isMultipleOf(readDecimal(digits), divisor)
+  }]
 ]
 
 /** Replaces the keywords that compare numbers by those that compare decimal digits. */
 export function addNumberKeywords (ajv: Ajv2020): Ajv2020 {
-  for (const [keyword, text, holds] of comparisons) {
-    replaceKeyword(ajv, keyword, text, limit => {
-      const exact = readDecimal(String(limit))
-      return (value, digits) =>
-        holds(digits === undefined ? value - limit : compareDecimals(readDecimal(digits), exact))
+  for (const [keyword, text, compile] of keywords) {
+    ajv.removeKeyword(keyword).addKeyword({
+      keyword,
+      type: 'number',
+      schemaType: 'number',
+      errors: false,
+      error: { message: ({ schema }) => `must be ${text} ${schema as number}` },
+      compile (limit: number) {
+        const check = compile(limit)
+        return (value: number, place) => {
+          const { parentData, parentDataProperty } = place as NonNullable<typeof place>
+          return check(value, findDigits(parentData, parentDataProperty))
+        }
+      }
     })
   }
-  replaceKeyword(ajv, 'multipleOf', 'a multiple of', limit => {
-    const divisor = readDecimal(String(limit))
-    // The remainder of fractions is not exact: 0.3 % 0.1 is 0.1.
-    return (value, digits = String(value)) => isMultipleOf(readDecimal(digits), divisor)
-  })
   return addUniqueItems(ajv)
-}
-
-function replaceKeyword (
-  ajv: Ajv2020,
-  keyword: string,
-  text: string,
-  compile: (limit: number) => Check
-): void {
-  ajv.removeKeyword(keyword).addKeyword({
-    keyword,
-    type: 'number',
-    schemaType: 'number',
-    errors: false,
-    error: { message: ({ schema }) => `must be ${text} ${schema as number}` },
-    compile (limit: number) {
-      const check = compile(limit)
-      return (value: number, place) => {
-        const { parentData, parentDataProperty } = place as NonNullable<typeof place>
-        return check(value, findDigits(parentData, parentDataProperty))
-      }
-    }
-  })
 }
 
 type Validate = NonNullable<FuncKeywordDefinition['validate']>
