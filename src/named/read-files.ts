@@ -170,21 +170,14 @@ function tryTo<Result> (
   }
 }
 
-export interface BatchSet {
-  readonly current: () => NamedBatches
-  /** The files of the current batches. */
-  readonly files: () => BatchFiles
-  /** Reads the folder again. Returns its issues; if there are any, the current batches stay. */
-  readonly reload: () => readonly string[]
-  /** Replaces the batches by those of other files, which are known to be valid. */
-  readonly replace: (files: BatchFiles) => void
-}
+/** The batches of BATCHES_DIR, which can be replaced. */
+export type BatchSet = ReturnType<typeof openBatchSet>
 
 /**
  * Opens BATCHES_DIR, or takes `given` files instead. The message of the error for invalid files has
  * a line for each issue.
  */
-export function openBatchSet (config: Config, given?: BatchFiles): BatchSet {
+export function openBatchSet (config: Config, given?: BatchFiles) {
   const { BATCHES_DIR: folder } = config
   const limits = batchLimits(config)
   const first = given === undefined ? readFolder(folder, limits) : readFiles(given, limits)
@@ -192,14 +185,17 @@ export function openBatchSet (config: Config, given?: BatchFiles): BatchSet {
   let loaded: Loaded = first
   return {
     current: () => loaded.batches,
+    /** The files of the current batches. */
     files: () => loaded.files,
-    reload () {
+    /** Reads the folder again. Returns its issues; if there are any, the current batches stay. */
+    reload (): readonly string[] {
       const read = readFolder(folder, limits)
       if ('issues' in read) return read.issues
       loaded = read
       return []
     },
-    replace (files) {
+    /** Replaces the batches by those of other files, which are known to be valid. */
+    replace (files: BatchFiles): void {
       loaded = readFiles(files, limits) as Loaded
     }
   }
