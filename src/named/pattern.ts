@@ -5,12 +5,6 @@
  */
 import { RE2JS, type RE2JSSyntaxException } from 're2js'
 
-/** A regular expression in the form that Ajv takes. */
-export interface Pattern {
-  test(text: string): boolean
-  toString(): string
-}
-
 /** White space of JavaScript. That of RE2 is only a part of it. */
 const SPACE = '\\t-\\r \\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}' +
   '\\x{3000}\\x{feff}'
@@ -24,13 +18,13 @@ const NO_LINE_END = '[^\\n\\r\\x{2028}\\x{2029}]'
 const TOKENS = /\\.|\[\^?|\]|\.|\(\?[a-z-]+:/gsu
 
 /**
- * Compiles a regular expression of ECMAScript with the flag `u`. Throws a SyntaxError if it is not
- * one, or if it needs what RE2 does not have.
+ * Compiles a regular expression of ECMAScript with the flag `u`, in the form that Ajv takes. Throws
+ * a SyntaxError if it is not one, or if it needs what RE2 does not have.
  */
-export function compilePattern (pattern: string): Pattern {
+export function compilePattern (pattern: string) {
   RegExp(pattern, 'u')
   const compiled = compileLinear(RE2JS.translateRegExp(translate(pattern)))
-  return { test: text => compiled.test(text), toString: () => pattern }
+  return { test: (text: string) => compiled.test(text), toString: () => pattern }
 }
 
 function compileLinear (pattern: string): RE2JS {

@@ -28,7 +28,6 @@ export class PlanCache extends LRUCache<string, Plan> {
 const MAX_KEY_LENGTH = 8192
 
 type Rows = readonly JsonObject[]
-type RequestParameters = ReadonlyMap<string, Parameter>
 
 export class RequestPlanner {
   /** The plan of the file, which shows what its operations are. */
@@ -120,7 +119,7 @@ export class RequestPlanner {
     }
   }
 
-  #plan (parameters: RequestParameters): Plan {
+  #plan (parameters: ReadonlyMap<string, Parameter>): Plan {
     return planBatch(this.#operations, this.#limits, { parameters })
   }
 
