@@ -187,8 +187,7 @@ function checkArray (schema: TSchema, value: readonly Json[], place: SchemaPlace
   // of the time.
   for (let i = 0; i < value.length; i++) {
     const item = value[i] as Json
-    const isSimple = isPlain(item) || (typeof item === 'string' && item.startsWith('$$'))
-    if (isSimple && accepted.has(isNumber(item) ? 'number' : typeof item)) continue
+    if (isPlain(item) && accepted.has(isNumber(item) ? 'number' : typeof item)) continue
     valid = check(items, item, within(place, i)) && valid
   }
   return valid
