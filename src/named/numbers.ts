@@ -5,51 +5,31 @@
 import type { Ajv2020, FuncKeywordDefinition } from 'ajv/dist/2020.js'
 import { writeCanonically } from '../json/canonical.ts'
 import { compareDecimals, isMultipleOf, readDecimal } from '../json/decimal.ts'
-import {
-  isNested,
-  isObject,
-  textOf,
-  type ExactNumber,
-  type Json,
-  type JsonObject
-} from '../json/parse.ts'
+import { isNested, textOf, type ExactNumber, type Json, type JsonObject } from '../json/parse.ts'
 
 /** What was sent, for copies of objects and arrays that contain numbers of many digits. */
 const sources = new WeakMap<object, JsonObject>()
 
-/** Returns an object or an array, or a copy in which every number is a double. */
-export function toDoubles (value: Json): unknown {
-  return hasExactNumber(value) ? copyNested(value as JsonObject) : value
-}
-
-/** Whether a value contains a number that is not written as JavaScript writes it. */
-function hasExactNumber (value: Json): boolean {
-  if (typeof value !== 'object' || value === null) return false
-  if (Array.isArray(value)) return (value as readonly Json[]).some(hasExactNumber)
-  if (!isObject(value)) return true
-  for (const key of Object.keys(value)) if (hasExactNumber(value[key] as Json)) return true
-  return false
-}
-
-function copyNested (sent: JsonObject): object {
-  // The copy has every member, also `__proto__`, so the assignments set data.
-  const copy = (Array.isArray(sent) ? [...sent] : { ...sent }) as Record<string, unknown>
+/** Returns a value in which every number is a double: itself, or a copy. */
+export function toDoubles (sent: Json): unknown {
+  if (typeof sent !== 'object' || sent === null) return sent
+  if (!isNested(sent)) return Number(textOf(sent))
+  const items = sent as Readonly<Record<string | number, Json>>
+  let copy: Record<string | number, unknown> | undefined
   let isLong = false
-  for (const key of Object.keys(sent)) {
-    const item = sent[key] as Json
-    if (typeof item !== 'object' || item === null) continue
-    if (isNested(item)) {
-      const copied = copyNested(item as JsonObject)
-      copy[key] = copied
-      isLong ||= sources.has(copied)
-    } else {
-      const { rawJSON } = item as ExactNumber
-      copy[key] = Number(rawJSON)
-      isLong ||= LONG.test(rawJSON)
-    }
+  for (const key of Array.isArray(sent) ? sent.keys() : Object.keys(sent)) {
+    const item = items[key] as Json
+    const double = toDoubles(item)
+    if (double === item) continue
+    // The copy has every member, also `__proto__`, so the assignment sets data.
+    copy ??= (Array.isArray(sent) ? [...sent] : { ...sent }) as Record<string | number, unknown>
+    copy[key] = double
+    isLong ||= isNested(item)
+      ? sources.has(double as object)
+      : LONG.test((item as ExactNumber).rawJSON)
   }
-  if (isLong) sources.set(copy, sent)
-  return copy
+  if (copy !== undefined && isLong) sources.set(copy, sent as JsonObject)
+  return copy ?? sent
 }
 
 /** A number with more digits than every double has, or with an exponent. */
