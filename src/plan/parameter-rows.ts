@@ -5,11 +5,9 @@ import { paramsId } from '../../schemas/batch.ts'
 import { maxColumns } from '../../schemas/operation.ts'
 import type { Json } from '../json/parse.ts'
 import { findParameterProblem, type Place, type PlanContext } from './context.ts'
-import { documentOf } from './document.ts'
 import { findColumnProblem } from './name.ts'
-import type { StoredJson } from './nodes.ts'
 import type { Parameter, RowsParameter } from './parameter.ts'
-import { findBracketed, referTo } from './reference.ts'
+import { findBracketed } from './reference.ts'
 
 const PREFIX = `$${paramsId}.`
 
@@ -42,11 +40,6 @@ export function findInsertedParameter (
   if (parameter === undefined || !checkColumns(name, parameter, place)) return undefined
   context.batch.usedRows.inserted.add(parameter.position)
   return parameter
-}
-
-/** Returns the rows of a parameter, of which a plan knows only the columns. */
-export function storeParameter (name: string, parameter: RowsParameter): StoredJson {
-  return { ...documentOf(referTo(name, parameter)), inBulk: true }
 }
 
 /** Finds a parameter that is a list of objects. Returns undefined after an issue. */

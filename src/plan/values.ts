@@ -5,6 +5,7 @@ import { isJoining } from '../../schemas/modifier.ts'
 import { maxColumns } from '../../schemas/operation.ts'
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
 import type { PlanContext } from './context.ts'
+import { documentOf } from './document.ts'
 import { flattenConditions } from './filter.ts'
 import { findColumnProblem } from './name.ts'
 import type { ConflictNode, OutputColumn, RowGroup, StoredJson } from './nodes.ts'
@@ -12,9 +13,9 @@ import {
   findInsertedParameter,
   isBracketedParameter,
   namesParameter,
-  parameterName,
-  storeParameter
+  parameterName
 } from './parameter-rows.ts'
+import { referTo } from './reference.ts'
 import { planRows, storeData } from './stored-values.ts'
 
 /**
@@ -48,7 +49,7 @@ export function readRows (values: Json, context: PlanContext): InsertRows | unde
     if (parameter === undefined) return undefined
     const { columns, data } = parameter.rows
     if (data !== undefined) return { rows: data, runs: findRuns(data), store: storeData }
-    const store = (): StoredJson => storeParameter(name, parameter)
+    const store = (): StoredJson => ({ ...documentOf(referTo(name, parameter)), inBulk: true })
     return { rows: [], runs: [{ columns, positions: [] }], store }
   }
   const rows = readRowList(values, context)
