@@ -220,9 +220,6 @@ export function replaceStrings (value: Json, path: Path, replacement: Replacemen
     const resolved = context.resolveFirst(first, [...path, '$first'])
     return placeholderOf(references.push(resolved) - 1)
   }
-  return Object.fromEntries(
-    Object.entries(value).map(
-      ([key, item]) => [key, replaceStrings(item, [...path, key], replacement)]
-    )
-  )
+  return Object.fromEntries(Object.entries(value).map(([key, item]) =>
+    [key, isPlain(item) ? item : replaceStrings(item, [...path, key], replacement)]))
 }
