@@ -125,7 +125,7 @@ function createBuilders (
  * raised errors.
  */
 function explainOperation (node: PlanNode, context: StatementContext): CompiledStatement {
-  const operation = buildOperation(node, rowPartOf(node, false), { ...context, exposed: [] })
+  const operation = buildOperation(node, rowPartOf(node, false), context)
   const statement = sql`explain (format json) ${buildCtes(operation, context)}select * from ${
     operation.rows
   } limit ${integer(context.maxRows + 1)}`

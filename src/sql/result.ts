@@ -13,8 +13,8 @@ import {
 } from '../fragment/fragment.ts'
 import type { PlanNode, RowGroup } from '../plan/nodes.ts'
 import type { StatementContext } from './values/context.ts'
-import { buildOperation, type OperationContext } from './operations/operation.ts'
-import { JSON_ROW, rowPartOf, type RowPart } from './operations/output.ts'
+import { buildOperation } from './operations/operation.ts'
+import { rowPartOf, type BuiltOperation, type RowPart } from './operations/output.ts'
 import {
   buildCases,
   buildRowCountChecks,
@@ -27,7 +27,6 @@ import { raise, raiseNumber } from './statement/raised-error.ts'
 import {
   buildListCheck,
   columnsRead,
-  nameExposed,
   shareCount,
   shareValue,
   shareValues,
@@ -54,32 +53,35 @@ export interface Body {
 export function buildDirect (node: PlanNode, context: StatementContext): Body {
   const { maxBytes, operations, shared, runsCode } = context
   const part = rowPartOf(node, false)
-  const operation = buildOperation(node, part, { ...context, exposed: [], json: true })
-  const isJson = node.kind !== 'select' && part === 'whole'
+  const operation = buildOperation(node, part, context)
   const count = node.kind === 'insert' ? (node.groups[0] as RowGroup).positions.length : 1
-  const row = sql`r.${JSON_ROW}`
+  const json = sql`r.json`
   const checks = [
     ...runsCode ? [formatCheck] : [],
-    ...checkColumns(context, row),
-    buildSizeCheck(row, maxBytes, operations * count)
+    ...checkColumns(context, json),
+    buildSizeCheck(json, maxBytes, operations * count)
   ]
-  const settings = shared.map((result, i) => {
-    const value = sharedExpression(result, i, { ...context, part, row })
-    return sql`, ${shareValue(result, value)} is null`
-  })
-  const rest = shared.length === 0 ? empty : sql`r.*, `
+  const settings = shared.map(result =>
+    sql`, ${shareValue(result, sharedExpression(result, context))} is null`)
   return {
     ctes: operation.ctes,
-    result: sql`case${buildCases(checks, row, undefined)} end`,
+    result: sql`case${buildCases(checks, json, undefined)} end`,
     settings: join(settings, empty),
+    // A write returns the JSON of whole rows, which takes PostgreSQL 5 us less than a subquery.
     // Without OFFSET, PostgreSQL would render each row for every use of its JSON.
-    from: where => isJson
+    from: where => part === 'whole' && node.kind !== 'select'
       ? sql`${operation.rows}${where}`
-      : sql`(select ${rest}pg_catalog.to_json(r.${
-        part === 'whole' ? WHOLE_ROW : ALL_COLUMNS
-      }) as ${JSON_ROW} from ${operation.rows}${where} offset 0) as r`
+      : sql`(select ${rowOf(part)} as row, pg_catalog.to_json(${rowOf(part)}) as json
+          from ${operation.rows}${where} offset 0) as r`
   }
 }
+
+/** The part of a row that the statement reads, as one value. */
+function rowOf (part: RowPart): Fragment {
+  return part === 'nothing' ? sql`null` : part === 'whole' ? ROW : sql`r.*::record`
+}
+
+const ROW = sql`r.row`
 
 /**
  * Returns each row as soon as it is read, and compares the formats after the last one, because a
@@ -89,19 +91,26 @@ export function buildDirect (node: PlanNode, context: StatementContext): Body {
 export function buildStreamed (node: PlanNode, context: StatementContext): Body {
   const { maxRows } = context
   const part = rowPartOf(node, false)
-  const operation = buildOperation(node, part, { ...context, exposed: [] })
-  const row = part === 'columns' ? ROW_VALUE : sql`r.row`
+  const operation = buildOperation(node, part, context)
   const { when, then } = formatCheck
   return {
     ctes: operation.ctes,
-    result: sql`pg_catalog.to_json(${row})`,
+    result: sql`pg_catalog.to_json(${ROW})`,
     settings: empty,
     end: context.runsCode
       ? sql` union all select case when ${when} then ${then}::json end where ${when}`
       : empty,
-    from: where =>
-      sql`(select * from ${operation.rows}${where} limit ${integer(maxRows + 1)}) as r`
+    from: where => limitRows(operation, part, { where, maxRows })
   }
+}
+
+/** Builds the rows as `r.row`, with one more than allowed. */
+function limitRows (
+  { rows }: BuiltOperation,
+  part: RowPart,
+  { where, maxRows }: { readonly where: Fragment, readonly maxRows: number }
+): Fragment {
+  return sql`(select ${rowOf(part)} as row from ${rows}${where} limit ${integer(maxRows + 1)}) as r`
 }
 
 /**
@@ -111,9 +120,9 @@ export function buildStreamed (node: PlanNode, context: StatementContext): Body 
 export function buildPlain (node: PlanNode, context: StatementContext): Body {
   const counts = context.minimal === true || node.output?.length === 0
   const part = rowPartOf(node, counts)
-  const operation = buildOperation(node, part, { ...context, exposed: [] })
+  const operation = buildOperation(node, part, context)
   // Citus cannot read anonymous composites that were computed in another part of a statement.
-  const all = part === 'columns' ? sql`r.*` : sql`r.row`
+  const all = part === 'columns' ? sql`r.*` : ROW
   const row = sql`pg_catalog.to_json(${counts ? ROW_COUNT : all})`
   const { when, then } = formatCheck
   return {
@@ -125,12 +134,6 @@ export function buildPlain (node: PlanNode, context: StatementContext): Body {
   }
 }
 
-/** The columns of `r` as one value. */
-const ROW_VALUE = sql`r.*::record`
-
-const WHOLE_ROW = sql`row`
-const ALL_COLUMNS = sql`*`
-
 /** Returns all rows as one JSON array, after checks of their number. */
 export function buildAggregated (node: PlanNode, context: StatementContext): Body {
   const { maxBytes, operations, uses } = context
@@ -139,35 +142,33 @@ export function buildAggregated (node: PlanNode, context: StatementContext): Bod
   const part = rowPartOf(node, hidden && uses.length === 0)
   const { maxRows: maxReturned, maxChanged = maxReturned } = context
   const maxRows = part === 'nothing' ? maxChanged : maxReturned
-  const exposed = context.shared.flatMap(({ form, column }, i) =>
-    form === 'json' || column === undefined ? [] : [[column, i] as const])
-  const operation = buildOperation(node, part, { ...context, exposed })
-  const row = part === 'columns' ? ROW_VALUE : sql`r.row`
+  const operation = buildOperation(node, part, context)
+  const json = sql`pg_catalog.json_agg(${ROW})`
   const result = minimal
     ? sql`pg_catalog.to_json(${ROW_COUNT})`
-    : hidden ? sql`'[]'` : sql`coalesce(pg_catalog.json_agg(${row}), '[]')`
-  const json = sql`pg_catalog.json_agg(${row})`
+    : hidden ? sql`'[]'` : sql`coalesce(${json}, '[]')`
   const size = hidden ? [] : [buildSizeCheck(json, maxBytes, operations)]
   const checks = [
     ...checkRequiredRows(node, context),
     ...operation.checks ?? [],
-    ...buildChecks(node, { ...context, maxRows, part, row, exposed }),
+    ...buildChecks(node, json, { ...context, maxRows }),
     ...size
   ]
   return {
     ctes: operation.ctes,
     result: sql`case${buildCases(checks, result, keep ? node.index : undefined)} end`,
     settings: empty,
-    from: where =>
-      sql`(select * from ${operation.rows}${where} limit ${integer(maxRows + 1)}) as r`
+    from: where => limitRows(operation, part, { where, maxRows })
   }
 }
 
 const ROW_COUNT = sql`count(*)`
 
+/** `json`: the rows as JSON. */
 function buildChecks (
   node: PlanNode,
-  { part, row, ...context }: OperationContext & Row
+  json: Fragment,
+  context: StatementContext
 ): readonly Check[] {
   const { maxRows, keep = false, uses, counted, shared, runsCode } = context
   const needed = uses.reduce((most, { rows, checked }) => checked ? Math.max(most, rows) : most, 0)
@@ -181,15 +182,8 @@ function buildChecks (
           then: raiseNumber('row', ROW_COUNT)
         }],
     ...buildListCheck(uses, ROW_COUNT, maxRows),
-    ...checkColumns(
-      context,
-      sql`(pg_catalog.json_agg(${row}) operator(pg_catalog.->) 0)`,
-      ROW_COUNT
-    ),
-    ...shared.map((result, i) => {
-      const value = sharedExpression(result, i, { ...context, part, row })
-      return shareValues(result, value)
-    }),
+    ...checkColumns(context, sql`(${json} operator(pg_catalog.->) 0)`, ROW_COUNT),
+    ...shared.map(result => shareValues(result, sharedExpression(result, context))),
     ...counted ? [shareCount(node.index, ROW_COUNT)] : [],
     ...buildSkipCheck(node, keep ? node.index : undefined)
   ]
@@ -215,21 +209,19 @@ function checkColumns (
       }])
 }
 
-/** A row of `r`. */
-interface Row {
-  readonly part: RowPart
-  /** The whole row. */
-  readonly row: Fragment
-}
-
 /** A shared result in one row of `r`. */
 function sharedExpression (
-  result: SharedResult,
-  position: number,
-  context: StatementContext & Row
+  { column, form }: SharedResult,
+  { hasColumn }: StatementContext
 ): Fragment {
-  const value = sharedColumn(result, position, context)
-  switch (result.form) {
+  if (column === undefined) return ROW
+  if (form === 'json' && !hasColumn(column)) {
+    return sql`(pg_catalog.to_json(${ROW}) operator(pg_catalog.->) ${
+      parameter(column)
+    }::pg_catalog.text)`
+  }
+  const value = sql`(${ROW}).${identifier(column)}`
+  switch (form) {
     case 'text':
       return sql`${value}::pg_catalog.text`
     case 'boxed':
@@ -239,22 +231,6 @@ function sharedExpression (
     default:
       return value
   }
-}
-
-function sharedColumn (
-  { column, form }: SharedResult,
-  position: number,
-  { hasColumn, part, row }: StatementContext & Row
-): Fragment {
-  if (column === undefined) return row
-  if (hasColumn(column)) {
-    return part === 'columns' ? sql`r.${identifier(column)}` : sql`(r.row).${identifier(column)}`
-  }
-  return form === 'json'
-    ? sql`(pg_catalog.to_json(${row}) operator(pg_catalog.->) ${
-      parameter(column)
-    }::pg_catalog.text)`
-    : sql`r.${identifier(nameExposed(position))}`
 }
 
 /** Builds conditions that are true, or fail if a row that the operation reads does not exist. */

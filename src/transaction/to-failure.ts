@@ -19,7 +19,7 @@ import type { KnownValues, ValuePlace } from '../plan/find-value.ts'
 import type { Expectation, PlanNode } from '../plan/nodes.ts'
 import type { Plan, ReferenceUse, Requirement, Requirements } from '../plan/plan.ts'
 import type { Place } from '../sql/frame/steps.ts'
-import { columnBeforeError, exposedAtError } from '../sql/statement/error-place.ts'
+import { columnBeforeError, sharedAtError } from '../sql/statement/error-place.ts'
 import type { RaisedError } from '../sql/statement/raised-error.ts'
 import { FORMAT_NAMES } from '../sql/statement/settings.ts'
 import { columnsRead, listsRead } from '../sql/statement/shared-results.ts'
@@ -137,7 +137,7 @@ function readMissingColumn (
   error: DatabaseError,
   uses: readonly ReferenceUse[] = []
 ): RaisedError | undefined {
-  const column = error.code === SqlState.undefined_column ? exposedAtError(error) : undefined
+  const column = error.code === SqlState.undefined_column ? sharedAtError(error) : undefined
   const value = columnsRead(uses).findIndex(name => name === column) + 1
   return value === 0 ? undefined : { kind: 'column', value }
 }

@@ -16,7 +16,6 @@ import type { NestedSelect } from '../../plan/nested.ts'
 import type { NestedRead, NestedReads, TableName } from '../../plan/nodes.ts'
 import { isAllColumns } from '../../plan/output.ts'
 import { raise } from '../statement/raised-error.ts'
-import { exposeColumns, type ExposedColumns } from '../statement/shared-results.ts'
 import { tableName } from '../statement/table.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { wholeRow } from './output.ts'
@@ -24,15 +23,10 @@ import { buildOutput, buildRows, ownColumn, type Read } from './select.ts'
 
 const COMMA = sql`, `
 
-/** Builds a query whose rows are one value `row` each, and the `exposed` columns. */
-export function buildNestedSelect (
-  node: NestedSelect,
-  values: TypedValues,
-  exposed: ExposedColumns
-): Fragment {
+/** Builds a query whose rows are one value `row` each. */
+export function buildNestedSelect (node: NestedSelect, values: TypedValues): Fragment {
   const level = { read: node, table: node.table, nested: node.nested, also: [], depth: 0 }
-  const rows = buildLevel(level, values, exposed)
-  return sql`select s.row${exposeColumns(exposed)} from (${rows}) as s where ${
+  return sql`select s.row from (${buildLevel(level, values)}) as s where ${
     checkTotal(node.nested)
   }`
 }
@@ -51,8 +45,7 @@ interface Level {
 /** Builds the rows of a level as `row`, and as `total` the number of all rows so far. */
 function buildLevel (
   { read, table, nested: { reads, maxRows }, also, depth }: Level,
-  values: TypedValues,
-  exposed: ExposedColumns
+  values: TypedValues
 ): Fragment {
   const base = sql`b${integer(depth)}`
   const keys = nameKeys(reads, read.output?.map(({ name }) => name) ?? [])
@@ -61,7 +54,7 @@ function buildLevel (
   )
   const rows = buildRows(read, values, {
     source: tableName(table),
-    row: wholeRow(table, values.row),
+    row: wholeRow(values),
     more: join(more, empty),
     also
   })
@@ -72,7 +65,7 @@ function buildLevel (
   const own = read.output === undefined
     ? sql`(${base}.row).*`
     : join(read.output.map(({ name }) => sql`${base}.${identifier(name)}`), COMMA)
-  return sql`select p.*::record as row${exposeColumns(exposed, sql`p`)},
+  return sql`select p.*::record as row,
       sum(1${all('count')}) over (rows unbounded preceding) as total
     from (${rows}) as ${base}${all('source')}
     cross join lateral (select ${own}${all('value')}) as p
@@ -210,13 +203,13 @@ function buildMember (
 ): Fragment {
   const rows = memberRows(one)
   if (nested !== undefined) {
-    const level = buildLevel({ read, table, nested, also, depth: depth + 1 }, values, [])
+    const level = buildLevel({ read, table, nested, also, depth: depth + 1 }, values)
     return sql`select ${rows} as rows, coalesce(max(m.total), 0) as n
       from (select * from (${level}) as s where ${checkTotal(nested)}) as m`
   }
   const source = buildRows(read, values, {
     source: tableName(table),
-    row: wholeRow(table, values.row),
+    row: wholeRow(values),
     also
   })
   const whole = read.output === undefined

@@ -12,7 +12,6 @@ import type {
   SelectNode,
   UpdateNode
 } from '../../plan/nodes.ts'
-import { exposeColumns, type ExposedColumns } from '../statement/shared-results.ts'
 import { tableName } from '../statement/table.ts'
 import { buildWhen, checksWhen } from '../statement/when.ts'
 import { buildCall } from '../values/call.ts'
@@ -34,25 +33,19 @@ import {
 import { buildRows } from './select.ts'
 import { buildJoin } from './source.ts'
 
-export interface OperationContext extends StatementContext {
-  /** Columns that stand beside a row whose type has no name. */
-  readonly exposed: ExposedColumns
-  /** Whole rows are returned as JSON, too. */
-  readonly json?: boolean
-}
-
+/** Builds an operation whose rows are those of `r`. */
 export function buildOperation (
   node: PlanNode,
   part: RowPart,
-  context: OperationContext
+  context: StatementContext
 ): BuiltOperation {
-  const { values, json = false } = context
+  const { separate, values } = context
   if (node.kind === 'call' || node.kind === 'select') {
     return { ctes: [], rows: sql`(${buildRead(node, context)}) as r` }
   }
   const row = part === 'nothing'
     ? sql`null as row`
-    : json ? jsonRow(node.table) : wholeRow(node.table)
+    : separate ? jsonRow(values) : wholeRow(values)
   if (node.kind === 'bulk_update' || (node.kind === 'insert' && node.groups.length > 1)) {
     const returned = part === 'columns'
       ? returnedColumns(node, values)
@@ -70,18 +63,19 @@ export function buildOperation (
   return { ctes: [sql`r as (${statement} returning ${returned})`], rows: sql`r` }
 }
 
+/** Builds a query of the rows. */
 function buildRead (
   node: CallNode | SelectNode,
-  { exposed, plain = false, values }: OperationContext
+  { plain = false, values }: StatementContext
 ): Fragment {
   if (node.kind === 'call') {
-    const row = sql`t.*::record as row${exposeColumns(exposed, sql`t`)}`
+    const row = sql`t.*::record as row`
     return buildRows(node, values, { source: buildCall(node, values), row })
   }
   if (!isNested(node)) {
-    return buildRows(node, values, { source: tableName(node.table), row: wholeRow(node.table) })
+    return buildRows(node, values, { source: tableName(node.table), row: wholeRow(values) })
   }
-  return plain ? buildPlainNestedSelect(node, values) : buildNestedSelect(node, values, exposed)
+  return plain ? buildPlainNestedSelect(node, values) : buildNestedSelect(node, values)
 }
 
 const COMMA = sql`, `

@@ -15,8 +15,7 @@ import type {
   OutputColumn,
   PlanNode,
   Predicate,
-  SelectNode,
-  TableName
+  SelectNode
 } from '../../plan/nodes.ts'
 import type { Plan } from '../../plan/plan.ts'
 import { answersOnlyCount, isAllColumns, isUnchanged } from '../../plan/output.ts'
@@ -41,19 +40,16 @@ export const operationTimes: Fragment =
   sql`, pg_catalog.statement_timestamp(), pg_catalog.clock_timestamp()`
 
 /**
- * The rows of `t`, or of another name, as values of the table's row type, with the name `row`.
- * Unlike `t.*` this is one column for every table, even for a table without columns.
+ * The row of a table as a value of its row type, by default with the name `row`. Unlike `t.*` this
+ * is one column for every table, even for a table without columns.
  */
-export function wholeRow (table: TableName, row = sql`t`): Fragment {
-  return sql`${row}.*::${tableName(table)} as row`
+export function wholeRow ({ table, row }: TypedValues, name = 'row'): Fragment {
+  return sql`${row}.*::${tableName(table)} as ${identifier(name)}`
 }
 
-/** The name of a row as JSON. No column that is read has a name with an arrow. */
-export const JSON_ROW = identifier('->')
-
-/** The row `t`, with the name `row`, and as JSON. */
-export function jsonRow (table: TableName): Fragment {
-  return sql`${wholeRow(table)}, pg_catalog.to_json(t.*::${tableName(table)}) as ${JSON_ROW}`
+/** The row of a table as `row`, and its JSON as `json`. */
+export function jsonRow (values: TypedValues): Fragment {
+  return sql`${wholeRow(values)}, pg_catalog.to_json(t.*::${tableName(values.table)}) as json`
 }
 
 const AGGREGATES = { count: sql`count`, sum: sql`sum`, avg: sql`avg`, min: sql`min`, max: sql`max` }
@@ -203,13 +199,12 @@ export interface ReturnedColumns {
  * known, so the number of a row could not be named beside them.
  */
 export function returnedColumns (
-  { table, output = [] }: PlanNode,
-  columns: RowColumns
+  { output = [] }: PlanNode,
+  values: TypedValues
 ): ReturnedColumns {
   const all = unusedName(output.map(({ name }) => name))
-  const row = sql`t.*::${tableName(table)} as ${identifier(all)}`
   return {
-    returned: returningList(output, columns, row),
+    returned: returningList(output, values, wholeRow(values, all)),
     names: output.map(column => isAllColumns(column) ? all : column.name),
     selected: join(
       output.map(column =>

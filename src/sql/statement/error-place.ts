@@ -39,12 +39,12 @@ export function columnAtError (error: PlacedError): string | undefined {
   return unquote(COLUMN_AT_ERROR.exec(textAtError(error))?.[1])
 }
 
-/** A column that stands beside the row for later operations; see exposeColumns. */
-const EXPOSED_AT_ERROR = /^[a-z]\d*\."((?:[^"]|"")+)" as "n\d+"/
+/** A column of the rows that later operations read; see sharedExpression. */
+const SHARED_AT_ERROR = /^r\.row\)\."((?:[^"]|"")+)"/
 
 /** The column at the position of the error that only later operations read. */
-export function exposedAtError (error: PlacedError): string | undefined {
-  return unquote(EXPOSED_AT_ERROR.exec(textAtError(error))?.[1])
+export function sharedAtError (error: PlacedError): string | undefined {
+  return unquote(SHARED_AT_ERROR.exec(textAtError(error))?.[1])
 }
 
 /** What stands before a column of the table, of a row of NULLs, or in `on_conflict.index_where`. */

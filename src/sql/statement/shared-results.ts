@@ -7,16 +7,7 @@
  * missing row would go unnoticed. If the operation returns separate rows, or the reader has `when`
  * or `$first`, the reader checks the rows in a condition of its own.
  */
-import {
-  empty,
-  identifier,
-  integer,
-  join,
-  parameter,
-  sharedParameter,
-  sql,
-  type Fragment
-} from '../../fragment/fragment.ts'
+import { integer, parameter, sharedParameter, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { Reference } from '../../plan/nodes.ts'
 import type { Plan, ReferenceUse } from '../../plan/plan.ts'
 import type { Check } from './checks.ts'
@@ -125,27 +116,6 @@ export function listsRead (uses: readonly ReferenceUse[]): readonly ReferenceUse
   return uses.filter(({ reference }) => reference.row === '*')
 }
 
-export type ExposedColumns = ReadonlyArray<readonly [column: string, position: number]>
-
-/**
- * Builds these columns of `from` as further columns beside the row: `, <from>."<column>" as "n0",
- * …`. Without `from` only their names.
- */
-export function exposeColumns (exposed: ExposedColumns, from?: Fragment): Fragment {
-  return join(
-    exposed.map(([column, position]) => {
-      const name = identifier(nameExposed(position))
-      return from === undefined ? sql`, ${name}` : sql`, ${from}.${identifier(column)} as ${name}`
-    }),
-    empty
-  )
-}
-
-/** The name of an exposed column by its position. */
-export function nameExposed (position: number): string {
-  return `n${position}`
-}
-
 /** Shares the number of rows, an expression. */
 export function shareCount (index: number, rows: Fragment): Check {
   return share(countSetting(index), sql`(${rows})::text`)
@@ -188,7 +158,7 @@ export function sharedElements (setting: string, mayBeAbsent: boolean): Fragment
 
 /**
  * A condition that is true, or raises `missing`: the operation `source`, which returns its row at
- * once, had none. `setting`: that of a result of the operation.
+ * once, had none. `setting`: one of that operation.
  */
 export function buildExistenceCheck (source: number, setting: string): Fragment {
   const name = sharedParameter(setting)
