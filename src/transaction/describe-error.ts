@@ -80,7 +80,7 @@ export function describeHint ({ code, hint, position }: DatabaseError): string |
   if (code === SqlState.generated_always) return LEAVE_OUT
   return position === undefined
     ? hint
-    : hint?.replaceAll(/(["«„“‘「])(?:t\d*|x|n|o|excluded|\*SELECT\*)\./g, '$1')
+    : hint?.replaceAll(/(["«„“‘「])(?:t\d*|x|n|o|c|excluded|\*SELECT\*)\./g, '$1')
 }
 
 /**

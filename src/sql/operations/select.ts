@@ -51,13 +51,13 @@ export function buildRows (
   const from = sql`from ${source} as ${values.row}`
   if (output === undefined) {
     if (distinct) return buildDistinctRows(node, values, { source, row })
-    const columns = collectColumns([], values)
+    const columns = collectColumns(values)
     const order = buildOrder(node.order, columns.comparable, sql`p.`)
     return sql`select ${row}${more} ${from}${joins ?? columns.guard()}${
       buildConditions(node, values, also)
     }${order}${buildLimits(node)}`
   }
-  const columns = collectColumns(orderedPaths(node), values)
+  const columns = collectColumns(values, values.row, orderedColumns(node, values))
   // Citus cannot store an intermediate result of rows without columns.
   const selected = output.length === 0
     ? NO_COLUMN
@@ -149,7 +149,7 @@ function buildDistinctRows (
   values: TypedValues,
   { source, row }: RowSource
 ): Fragment {
-  const columns = collectColumns([], values, sql`(d.row)`)
+  const columns = collectColumns(values, sql`(d.row)`)
   const order = buildOrder(node.order, columns.comparable)
   const from = sql`${source} as ${values.row}${columns.guard()}`
   return sql`select d.* from (select distinct ${row} from ${from}${
@@ -191,32 +191,28 @@ interface Columns {
 }
 
 /**
- * Returns the paths into json or jsonb that a select both returns and orders by. With groups or
- * `distinct`, there are none, because they return the value that is compared. With locks, there are
- * none either: if another transaction has changed a row, PostgreSQL reads the row again, but not
- * the joined subquery.
+ * Returns the computed columns by whose JSON a select is ordered. With groups or `distinct`, there
+ * are none, because they return the value that is compared. With locks, there are none either: if
+ * another transaction has changed a row, PostgreSQL reads the row again, but not the joined
+ * subquery.
  */
-function orderedPaths (
-  { output = [], distinct, groupBy, order, lock }: Read
-): readonly ColumnPath[] {
-  if (distinct || groupBy.length > 0 || lock !== undefined) return []
-  const ordered = new Set(order.map(({ by }) => JSON.stringify(by)))
-  const paths = new Map<string, ColumnPath>()
-  for (const { path, aggregate } of output) {
-    const key = JSON.stringify(path)
-    if (path?.resultType !== 'json' || aggregate !== undefined) continue
-    if (ordered.has(key)) paths.set(key, path)
-  }
-  return [...paths.values()]
+function orderedColumns (
+  { distinct, groupBy, order, lock }: Read,
+  values: RowColumns
+): ReadonlySet<string> {
+  if (distinct || groupBy.length > 0 || lock !== undefined) return new Set()
+  return new Set(order.flatMap(({ by }) =>
+    typeof by === 'string' || by.resultType !== 'json' || values.typeOf(by.column) !== undefined
+      ? []
+      : [by.column]))
 }
 
 /**
  * Writes the same path always as the same fragment, so its keys are the same parameters. GROUP BY,
  * ORDER BY and the output are then one expression, which PostgreSQL computes once per row.
  *
- * A json path is two expressions, because it is returned as json and compared as jsonb. The
- * `shared` paths are therefore computed in a joined subquery. Unless a path is volatile, PostgreSQL
- * merges the subquery into the outer query, so an index can still provide the order.
+ * A json path is two expressions, because it is returned as json and compared as jsonb. The columns
+ * `once` are therefore computed in a joined subquery, so that their functions are called once.
  *
  * If the table has no column "count", `t."count"` is count(t), which would turn the select into an
  * aggregate. The guard names every column again in a subquery, in which PostgreSQL refuses
@@ -224,46 +220,34 @@ function orderedPaths (
  * volatile or returns a set is called once, and an index can still provide the order.
  */
 function collectColumns (
-  shared: readonly ColumnPath[],
-  rowColumns: RowColumns,
-  row = rowColumns.row
+  values: RowColumns,
+  row = values.row,
+  once: ReadonlySet<string> = new Set()
 ): Columns {
-  const table = rowColumns.row
-  const values = new Map<string, Fragment>()
+  const written = new Map<string, Fragment>()
   const names = new Set<string>()
-  const sharedValues = shared.map((path, i) => {
-    const name = identifier(String(i))
-    values.set(JSON.stringify(path), sql`c.${name}`)
-    values.set(`comparable ${JSON.stringify(path)}`, sql`(c.${name})::jsonb`)
-    return sql`${columnValue(path, rowColumns)} as ${name}`
-  })
-  const subquery = sharedValues.length === 0
-    ? empty
-    : sql` cross join lateral (select ${join(sharedValues, sql`, `)}) as c`
   const write = (key: string, path: ColumnPath, create: typeof columnValue): Fragment => {
     names.add(path.column)
-    const value = values.get(key) ?? create(path, rowColumns, row)
-    values.set(key, value)
+    const value = written.get(key) ?? create(path, values, once.has(path.column) ? sql`c` : row)
+    written.set(key, value)
     return value
   }
+  const ofTable = (name: string): Fragment => sql`${values.row}.${identifier(name)}`
   return {
-    all: sql`${table}.*`,
+    all: sql`${values.row}.*`,
     plain: path => write(JSON.stringify(path), path, columnValue),
     comparable: path => write(`comparable ${JSON.stringify(path)}`, path, comparableValue),
     guard (output = []) {
-      const clash = buildNameClash(
-        output,
-        [...names].map(name => sql`${table}.${identifier(name)}`),
-        table
-      )
-      if (clash !== undefined) {
-        return sql`${subquery} left join lateral (select ${clash}) as g on false`
-      }
-      const named = [...names].map((name, i) =>
-        sql`${table}.${identifier(name)} as ${identifier(String(i))}`
-      )
-      if (named.length === 0) return empty
-      return sql`${subquery} left join lateral (select ${join(named, sql`, `)}) as g on false`
+      const named = [...names].map(ofTable)
+      const clash = buildNameClash(output, named, values.row)
+      if (clash === undefined && named.length === 0) return empty
+      const columns = named.map((column, i) => sql`${column} as ${identifier(String(i))}`)
+      const subquery = once.size === 0
+        ? empty
+        : sql` cross join lateral (select ${join([...once].map(ofTable), sql`, `)}) as c`
+      return sql`${subquery} left join lateral (select ${
+        clash ?? join(columns, sql`, `)
+      }) as g on false`
     }
   }
 }

@@ -27,7 +27,7 @@ function unitOf (text: string, character: number): number {
  * A quoted column behind one of our aliases: of a table, new values, a row of NULLs or the output.
  */
 const COLUMN_AT_ERROR = new RegExp(
-  String.raw`^\(*(?:\w+\((?:distinct )?\(*)?(?:(?:t\d*|x|n|o|excluded)\.)?` +
+  String.raw`^\(*(?:\w+\((?:distinct )?\(*)?(?:(?:t\d*|x|n|o|c|excluded)\.)?` +
     String.raw`"((?:[^"]|"")+)"(?!\.)`
 )
 
@@ -48,7 +48,7 @@ export function sharedAtError (error: PlacedError): string | undefined {
 }
 
 /** What stands before a column of the table, of a row of NULLs, or in `on_conflict.index_where`. */
-const BEFORE_COLUMN = /(?:\b(?:t\d*|n|o)\.|\bwhere |\band |\bor |\()$/
+const BEFORE_COLUMN = /(?:\b(?:t\d*|n|o|c)\.|\bwhere |\band |\bor |\()$/
 
 /** More characters than an alias and a word of SQL have. */
 const MAX_CONTEXT = 16
