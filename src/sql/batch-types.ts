@@ -93,7 +93,7 @@ export class BatchTypes implements LearnedTypes {
   }
 
   all (): TypesQuery {
-    return this.#query(this.#plan.tables, this.#functions, true)
+    return this.#query(this.#plan.tables, this.#functions)
   }
 
   #queryIf (
@@ -105,17 +105,13 @@ export class BatchTypes implements LearnedTypes {
     return tables.length + functions.length === 0 ? undefined : this.#query(tables, functions)
   }
 
-  #query (
-    tables: readonly TableName[],
-    functions: readonly TableName[],
-    rowFunctions = false
-  ): TypesQuery {
+  #query (tables: readonly TableName[], functions: readonly TableName[]): TypesQuery {
     const { columnTypes, functionTypes } = this.#cache
     const inlines = this.#isCitus ? inlinesFunction : undefined
     const columns: readonly Fragment[] = [
       ...tables.length === 0
         ? []
-        : [sql`(${columnTypesQuery(tables, { inlines, functions: rowFunctions })}) as ${COLUMNS}`],
+        : [sql`(${columnTypesQuery(tables, inlines)}) as ${COLUMNS}`],
       ...functions.length === 0 ? [] : [sql`(${functionTypesQuery(functions)}) as ${FUNCTIONS}`]
     ]
     return {

@@ -71,10 +71,7 @@ export interface LearnedTypes {
   readonly unknownName: () => NamedPart | undefined
   /** Returns the query of those that should be read again while batches go on, if there are any. */
   readonly aging: () => TypesQuery | undefined
-  /**
-   * Returns the query of all of them, which reads the functions of rows instead of the code that
-   * operations can run.
-   */
+  /** Returns the query of all of them. */
   readonly all: () => TypesQuery
   /**
    * Whether other types are known now than those for which the operations were compiled. If so, the

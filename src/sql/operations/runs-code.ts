@@ -21,9 +21,9 @@ export function canRunCode (
     : kind !== 'select' && findColumns(table)?.code?.writes !== false
   return writes || names.some(named => {
     if (named.index !== index) return false
-    const { reads, computed } = findColumns(named.table)?.code ?? UNKNOWN
-    return reads || (named.column !== undefined && computed.has(named.column))
+    const columns = findColumns(named.table)
+    const { column } = named
+    return columns?.code?.reads !== false || (column !== undefined && !columns.has(column) &&
+      columns.functions?.get(column) === true)
   })
 }
-
-const UNKNOWN = { reads: true, computed: new Set<string>() }

@@ -38,23 +38,18 @@ export interface TableColumns extends ReadonlyMap<string, Column> {
    * unique constraints would not hold, and it has no rules, which could return any rows.
    */
   readonly standsAlone?: boolean | undefined
-  /**
-   * The names of functions that take its row; see row-functions.ts. Undefined: not read. No
-   * statement depends on them, so they are replaced in the same object.
-   */
-  functions?: ReadonlySet<string>
+  /** The functions that take its row, by name; see row-functions.ts. True: the function is code. */
+  readonly functions?: ReadonlyMap<string, boolean>
   /** The code of the database that operations can run. Undefined: they can run any. */
   readonly code?: RunnableCode | undefined
 }
 
-/** The code of the database that operations on a table can run. */
-export interface RunnableCode {
-  /** Whether a select can run code. */
+/** Whether operations on a table can run code of the database. */
+interface RunnableCode {
+  /** Whether a select can. */
   readonly reads: boolean
-  /** Whether an insert, an update or a delete can run code. */
+  /** Whether an insert, an update or a delete can. */
   readonly writes: boolean
-  /** Names of functions that are code and can be read like columns. */
-  readonly computed: ReadonlySet<string>
 }
 
 /** A unique constraint. */
@@ -67,17 +62,13 @@ export interface Key {
 /** The columns of a table, or undefined if they are not known. */
 export type FindColumns = (table: TableName) => TableColumns | undefined
 
-interface TypesQueryOptions {
-  /** A condition on `c`, the row of pg_class. */
-  readonly inlines?: Fragment | undefined
-  /** Whether the functions of rows are read, too. */
-  readonly functions?: boolean
-}
-
-/** Builds a query that returns the columns of tables as JSON, for `remember`. */
+/**
+ * Builds a query that returns the columns of tables as JSON, for `remember`. `inlines`: a condition
+ * on `c`, the row of pg_class.
+ */
 export function columnTypesQuery (
   tables: readonly TableName[],
-  { inlines = sql`false`, functions = false }: TypesQueryOptions = {}
+  inlines = sql`false`
 ): Fragment {
   return sql`select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
         'schema', q.schema, 'name', q.name, 'inlines', ${inlines}, 'columns',
@@ -94,9 +85,9 @@ export function columnTypesQuery (
             from pg_catalog.pg_constraint as k
             where k.conrelid operator(pg_catalog.=) c.oid and k.contype in ('p', 'u')
               and not k.condeferrable), 'standsAlone', not c.relhasrules
-          and not (c.relhassubclass and c.relkind operator(pg_catalog.=) 'r'), 'functions',
-        ${functions ? functionsOfRow : sql`null`}, 'code',
-        case when c.oid is not null then ${codeOfRelation(sql`c.oid`)} end)), '[]')
+          and not (c.relhassubclass and c.relkind operator(pg_catalog.=) 'r'),
+        'functions', case when c.oid is not null then ${functionsOfRow} end,
+        'code', case when c.oid is not null then ${codeOfRelation(sql`c.oid`)} end)), '[]')
       from ${namesAsRows(tables)}
       left join pg_catalog.pg_namespace as n on n.nspname operator(pg_catalog.=) q.schema
       left join pg_catalog.pg_class as c on c.relnamespace operator(pg_catalog.=) n.oid
@@ -120,9 +111,8 @@ interface TableRow extends TableName, Pick<TableColumns, 'inlines' | 'standsAlon
   readonly keys?: Readonly<
     Record<string, { readonly index: number, readonly columns: readonly string[] }>
   > | null
-  /** null: they were not read. */
-  readonly functions?: readonly string[] | null
-  readonly code?: readonly [reads: boolean, writes: boolean, computed: readonly string[]]
+  readonly functions?: Readonly<Record<string, boolean>>
+  readonly code?: readonly [reads: boolean, writes: boolean]
 }
 
 /** Bytes of a table and of a column. */
@@ -139,8 +129,7 @@ export class ColumnTypes extends CatalogueCache<TableColumns> {
   remember (json: string): readonly TableName[] {
     const absent: TableName[] = []
     for (const row of JSON.parse(json) as readonly TableRow[]) {
-      const { functions, ...known } = row
-      const { schema, name, columns, types = [], inlines, keys, standsAlone, code } = known
+      const { schema, name, columns, types = [], functions = {}, keys, code, ...facts } = row
       const table = { schema, name }
       if (columns === null) {
         this.delete(table)
@@ -148,13 +137,12 @@ export class ColumnTypes extends CatalogueCache<TableColumns> {
         continue
       }
       const create = (): TableColumns => Object.assign(readColumns(table, columns, types), {
-        inlines,
-        standsAlone,
+        ...facts,
         uniqueKeys: readKeys(table, keys),
-        code: code && readCode(code, columns)
+        functions: new Map(Object.entries(functions)),
+        code: code && { reads: code[0], writes: code[1] }
       })
-      const kept = this.keep(table, { source: JSON.stringify(known), create })
-      if (functions) kept.functions = new Set(functions)
+      this.keep(table, { source: JSON.stringify(row), create })
     }
     return absent
   }
@@ -179,15 +167,6 @@ function readKeys (table: TableName, keys: TableRow['keys']): ReadonlyMap<string
     )
     return [name, { columns, isSame }]
   }))
-}
-
-function readCode (
-  [reads, writes, names]: NonNullable<TableRow['code']>,
-  columns: readonly ColumnRow[]
-): RunnableCode {
-  const computed = new Set(names)
-  for (const [column] of columns) computed.delete(column)
-  return { reads, writes, computed }
 }
 
 function readColumns (

@@ -35,7 +35,7 @@ const CONSTRAINT = sql`2606::pg_catalog.oid`
 const NONE = sql`0::pg_catalog.oid`
 
 /** The first OID that PostgreSQL uses for no object of its own (transam.h). */
-const FIRST_USER_OID = sql`16384`
+export const FIRST_USER_OID = sql`16384`
 
 /**
  * Built-in functions that change the session: set_config, and the advisory locks of the session.
@@ -56,7 +56,7 @@ function changesSession (expression: Fragment): Fragment {
 }
 
 /** Whether the function `f` is VOLATILE and in a language other than internal (12) and C (13). */
-const isVolatile = sql`(f.provolatile operator(pg_catalog.=) 'v'
+export const isVolatile = sql`(f.provolatile operator(pg_catalog.=) 'v'
   and f.prolang operator(pg_catalog.<>) all (array[12, 13]::pg_catalog.oid[]))`
 
 /**
@@ -196,16 +196,15 @@ const NEXT = fixed(sql`
         and d.classid operator(pg_catalog.=) any (array[${CAST}, ${OPERATOR}])`)
 
 /**
- * Builds an expression for the relation with this OID: JSON `[reads, writes, computed]`.
+ * Builds an expression for the relation with this OID: JSON `[reads, writes]`.
  * - `reads`: whether a select can run code.
  * - `writes`: whether an insert, an update or a delete can.
- * - `computed`: names of functions that are code, and that `t.name` may call.
  */
 export function codeOfRelation (relation: Fragment): Fragment {
   return sql`(with ${reachedFrom(sql`select ${RELATION}, ${relation}, 'w', true, ${
     isOfEachTable
   }`)} select pg_catalog.json_build_array(pg_catalog.bool_or(code and selected),
-      pg_catalog.bool_or(code), ${COMPUTED}) from reached)`
+      pg_catalog.bool_or(code)) from reached)`
 }
 
 /** Builds a condition on the OID of a function: a call can run code. */
@@ -215,22 +214,3 @@ export function callRunsCode (oid: Fragment): Fragment {
         '^(${CHANGES_SESSION})$'`)}
     select pg_catalog.bool_or(code) from reached)`
 }
-
-/**
- * The names of functions that are code and take one argument. Their first parameter has the row
- * type of a reached relation (the table, or one from which it inherits), a domain, or a pseudo-type
- * such as anyelement. Defaults of other parameters, and aggregates, count as code.
- */
-const COMPUTED = sql`(
-  select coalesce(pg_catalog.json_agg(distinct f.proname), '[]') from pg_catalog.pg_proc as f
-    join pg_catalog.pg_type as y on y.oid operator(pg_catalog.=) case
-      when f.pronargs operator(pg_catalog.=) 1 and f.provariadic operator(pg_catalog.<>) ${NONE}
-      then f.provariadic else f.proargtypes[0] end
-    where f.oid operator(pg_catalog.>=) ${FIRST_USER_OID}
-      and f.prokind operator(pg_catalog.<>) 'p'
-      and (${isVolatile} or f.pronargdefaults operator(pg_catalog.>) 0
-        or f.prokind operator(pg_catalog.=) 'a')
-      and f.pronargs operator(pg_catalog.-) f.pronargdefaults operator(pg_catalog.<=) 1
-      and (y.typtype operator(pg_catalog.=) any (array['d', 'p']::pg_catalog."char"[])
-        or (y.typrelid operator(pg_catalog.<>) ${NONE} and y.typrelid operator(pg_catalog.=) any (
-          array(select oid from reached where class operator(pg_catalog.=) ${RELATION})))))`
