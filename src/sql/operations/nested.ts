@@ -17,9 +17,10 @@ import type { NestedRead, NestedReads, TableName } from '../../plan/nodes.ts'
 import { isAllColumns } from '../../plan/output.ts'
 import { raise } from '../statement/raised-error.ts'
 import { tableName } from '../statement/table.ts'
+import { columnValue } from '../values/column.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { wholeRow } from './output.ts'
-import { buildOutput, buildRows, ownColumn, type Read } from './select.ts'
+import { buildRows, outputColumn, ownColumn, type Read } from './select.ts'
 
 const COMMA = sql`, `
 
@@ -165,7 +166,9 @@ function buildPlainLevel (
   })
   const { output } = read
   const whole = sql`${values.row}.*`
-  const own = output?.map(column => isAllColumns(column) ? whole : buildOutput(column, values))
+  const own = output?.map(column => isAllColumns(column)
+    ? whole
+    : outputColumn(column, path => columnValue(path, values)))
   // Beside all columns, the others must not have their names either.
   const added = output?.some(isAllColumns) === true
     ? output.filter(column => !isAllColumns(column))

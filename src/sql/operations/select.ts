@@ -51,35 +51,44 @@ export function buildRows (
   const from = sql`from ${source} as ${values.row}`
   if (output === undefined) {
     if (distinct) return buildDistinctRows(node, values, { source, row })
-    const columns = collectColumns(values)
-    const order = buildOrder(node.order, columns.comparable, sql`p.`)
-    return sql`select ${row}${more} ${from}${joins ?? columns.guard()}${
+    const order = buildOrder(node.order, path => comparableValue(path, values), sql`p.`)
+    return sql`select ${row}${more} ${from}${joins ?? buildGuard(node, values)}${
       buildConditions(node, values, also)
     }${order}${buildLimits(node)}`
   }
-  const columns = collectColumns(values, values.row, orderedColumns(node, values))
+  const once = orderedColumns(node, values)
+  const rowOf = ({ column }: ColumnPath): Fragment => once.has(column) ? sql`c` : values.row
+  const comparable: WritePath = path => comparableValue(path, values, rowOf(path))
+  const plain: WritePath = path => columnValue(path, values, rowOf(path))
+  // With groups and `distinct`, equal values count as one value.
+  const isCompared = groupBy.length > 0 || distinct
   // Citus cannot store an intermediate result of rows without columns.
   const selected = output.length === 0
     ? NO_COLUMN
-    : join(
-      output.map(column => outputColumn(column, columns, groupBy.length > 0 || distinct)),
-      sql`, `
-    )
+    : join(output.map(column => {
+      if (isAllColumns(column)) return sql`${values.row}.*`
+      return outputColumn(column, isCompared || column.distinct === true ? comparable : plain)
+    }), sql`, `)
   const groups = groupBy.length > 0
-    ? sql` group by ${join(groupBy.map(columns.comparable), sql`, `)}`
+    ? sql` group by ${join(groupBy.map(comparable), sql`, `)}`
     : empty
-  const order = buildOrder(node.order, columns.comparable)
-  const outer = having.length === 0 ? undefined : orderOutside(node, output, columns)
+  const order = buildOrder(node.order, comparable)
+  const outer = having.length === 0 ? undefined : orderOutside(node, output, comparable)
   const conditions = buildConditions(node, values, also)
   const rows = sql`select ${distinct ? DISTINCT : empty}${selected}${more}${
     outer?.keys ?? empty
-  } ${from}${columns.guard(output)}${conditions}${groups}${outer === undefined ? order : empty}`
+  } ${from}${buildGuard(node, values, once)}${conditions}${groups}${
+    outer === undefined ? order : empty
+  }`
   if (having.length === 0) return sql`${rows}${buildLimits(node)}`
   // PostgreSQL moves the conditions into the subquery where it can.
   return sql`select ${outer?.selected ?? sql`o.*`} from (${rows}) as o${
     buildWhere(having, values, { columns: new OutputColumns(values, output), ordered: true })
   }${outer?.order ?? empty}${buildLimits(node)}`
 }
+
+/** Writes a column path. The same path gives the same expression. */
+type WritePath = (path: ColumnPath) => Fragment
 
 interface OuterOrder {
   /** More columns of the subquery, which only the order reads. */
@@ -98,7 +107,7 @@ interface OuterOrder {
 function orderOutside (
   { order, distinct }: Read,
   output: readonly OutputColumn[],
-  columns: Columns
+  comparable: WritePath
 ): OuterOrder | undefined {
   if (order.length === 0 || output.some(isAllColumns)) return undefined
   const names = output.map(({ name }) => name)
@@ -106,7 +115,7 @@ function orderOutside (
   const addKey = (path: ColumnPath): string => {
     const name = unusedName(names)
     names.push(name)
-    keys.push(sql`, ${columns.comparable(path)} as ${identifier(name)}`)
+    keys.push(sql`, ${comparable(path)} as ${identifier(name)}`)
     return name
   }
   const outer = order.map(({ by, ...direction }) => ({
@@ -149,45 +158,19 @@ function buildDistinctRows (
   values: TypedValues,
   { source, row }: RowSource
 ): Fragment {
-  const columns = collectColumns(values, sql`(d.row)`)
-  const order = buildOrder(node.order, columns.comparable)
-  const from = sql`${source} as ${values.row}${columns.guard()}`
+  const order = buildOrder(node.order, path => comparableValue(path, values, sql`(d.row)`))
+  const from = sql`${source} as ${values.row}${buildGuard(node, values)}`
   return sql`select d.* from (select distinct ${row} from ${from}${
     buildConditions(node, values)
   }) as d${order}${buildLimits(node)}`
 }
 
-/** An output column of a select without groups, other than `"*"`. */
-export function buildOutput (column: OutputColumn, values: RowColumns): Fragment {
-  const value = columnValue(column.path as ColumnPath, values)
-  return sql`${outputValue(column, value)} as ${identifier(column.name)}`
-}
-
-/** `compared`: whether equal values count as one value, as with groups and `distinct`. */
-function outputColumn (column: OutputColumn, columns: Columns, compared: boolean): Fragment {
-  if (isAllColumns(column)) return columns.all
-  const { name, path, distinct } = column
-  const value = path === undefined
-    ? sql`*`
-    : compared || distinct === true
-      ? columns.comparable(path)
-      : columns.plain(path)
-  return sql`${outputValue(column, value)} as ${identifier(name)}`
-}
-
-/** Writes the columns that a select reads. */
-interface Columns {
-  /** All columns of the table. */
-  readonly all: Fragment
-  /** The value of a column path as it is returned. */
-  plain(path: ColumnPath): Fragment
-  /** The value of a column path as it is compared. */
-  comparable(path: ColumnPath): Fragment
-  /**
-   * The joins after the table. All columns must have been written before. `output`: its names must
-   * be different.
-   */
-  guard(output?: readonly OutputColumn[]): Fragment
+/** An output column of a select, other than `"*"`. */
+export function outputColumn (column: OutputColumn, write: WritePath): Fragment {
+  const { name, path } = column
+  return sql`${outputValue(column, path === undefined ? sql`*` : write(path))} as ${
+    identifier(name)
+  }`
 }
 
 /**
@@ -208,8 +191,7 @@ function orderedColumns (
 }
 
 /**
- * Writes the same path always as the same fragment, so its keys are the same parameters. GROUP BY,
- * ORDER BY and the output are then one expression, which PostgreSQL computes once per row.
+ * Builds the joins after the table.
  *
  * A json path is two expressions, because it is returned as json and compared as jsonb. The columns
  * `once` are therefore computed in a joined subquery, so that their functions are called once.
@@ -217,39 +199,27 @@ function orderedColumns (
  * If the table has no column "count", `t."count"` is count(t), which would turn the select into an
  * aggregate. The guard names every column again in a subquery, in which PostgreSQL refuses
  * aggregates. It joins on false, so PostgreSQL never evaluates it: a computed column that is
- * volatile or returns a set is called once, and an index can still provide the order.
+ * volatile or returns a set is called once, and an index can still provide the order. Output
+ * columns must have different names there, too.
  */
-function collectColumns (
-  values: RowColumns,
-  row = values.row,
+function buildGuard (
+  { output = [], groupBy, order }: Read,
+  { row }: RowColumns,
   once: ReadonlySet<string> = new Set()
-): Columns {
-  const written = new Map<string, Fragment>()
-  const names = new Set<string>()
-  const write = (key: string, path: ColumnPath, create: typeof columnValue): Fragment => {
-    names.add(path.column)
-    const value = written.get(key) ?? create(path, values, once.has(path.column) ? sql`c` : row)
-    written.set(key, value)
-    return value
-  }
-  const ofTable = (name: string): Fragment => sql`${values.row}.${identifier(name)}`
-  return {
-    all: sql`${values.row}.*`,
-    plain: path => write(JSON.stringify(path), path, columnValue),
-    comparable: path => write(`comparable ${JSON.stringify(path)}`, path, comparableValue),
-    guard (output = []) {
-      const named = [...names].map(ofTable)
-      const clash = buildNameClash(output, named, values.row)
-      if (clash === undefined && named.length === 0) return empty
-      const columns = named.map((column, i) => sql`${column} as ${identifier(String(i))}`)
-      const subquery = once.size === 0
-        ? empty
-        : sql` cross join lateral (select ${join([...once].map(ofTable), sql`, `)}) as c`
-      return sql`${subquery} left join lateral (select ${
-        clash ?? join(columns, sql`, `)
-      }) as g on false`
-    }
-  }
+): Fragment {
+  const ordered = order.flatMap(({ by }) => typeof by === 'string' ? [] : [by])
+  const paths = [...output.flatMap(({ path = [] }) => path), ...groupBy, ...ordered]
+  const ofTable = (name: string): Fragment => sql`${row}.${identifier(name)}`
+  const named = [...new Set(paths.map(({ column }) => column))].map(ofTable)
+  const clash = buildNameClash(output, named, row)
+  if (clash === undefined && named.length === 0) return empty
+  const columns = named.map((column, i) => sql`${column} as ${identifier(String(i))}`)
+  const subquery = once.size === 0
+    ? empty
+    : sql` cross join lateral (select ${join([...once].map(ofTable), sql`, `)}) as c`
+  return sql`${subquery} left join lateral (select ${
+    clash ?? join(columns, sql`, `)
+  }) as g on false`
 }
 
 /** Builds everything after ORDER BY: the limits and the lock. */
