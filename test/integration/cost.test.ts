@@ -332,7 +332,7 @@ const columnTypes = Object.entries({
   schema: 'public',
   name,
   columns: Object.entries(columns).map(([column, oid]) => [column, oid, -1]),
-  code: [false, false]
+  code: { reads: false, writes: false }
 }))
 
 /**

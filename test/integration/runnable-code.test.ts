@@ -31,13 +31,14 @@ async function inSchema<T> (
 
 type Code = readonly [reads: boolean, writes: boolean]
 
-/** The code of the relation `t`. */
+/** Whether operations on the relation `t` can run code. */
 async function codeOf (sql: TransactionSql): Promise<Code> {
   const [row] = await sql.unsafe(
     `select ${render(codeOfRelation(fragment`c.oid`)).text} as code
       from pg_class as c where c.oid operator(pg_catalog.=) 't'::regclass`
   )
-  return row?.['code'] as Code
+  const { reads, writes } = row?.['code'] as Readonly<Record<'reads' | 'writes', boolean>>
+  return [reads, writes]
 }
 
 /** Whether a call of the function `called` can run code. */

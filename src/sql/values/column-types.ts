@@ -102,7 +102,7 @@ const COLUMNS_OF_KEY = sql`array(select a.attname::pg_catalog.text
 
 type ColumnRow = readonly [column: string, oid: number, modifier: number]
 
-interface TableRow extends TableName, Pick<TableColumns, 'inlines' | 'standsAlone'> {
+interface TableRow extends TableName, Pick<TableColumns, 'inlines' | 'standsAlone' | 'code'> {
   /** null: there is no such table. */
   readonly columns: readonly ColumnRow[] | null
   /** The types of the columns, and those that they contain, except built-in ones. */
@@ -112,7 +112,6 @@ interface TableRow extends TableName, Pick<TableColumns, 'inlines' | 'standsAlon
     Record<string, { readonly index: number, readonly columns: readonly string[] }>
   > | null
   readonly functions?: Readonly<Record<string, boolean>>
-  readonly code?: readonly [reads: boolean, writes: boolean]
 }
 
 /** Bytes of a table and of a column. */
@@ -129,7 +128,7 @@ export class ColumnTypes extends CatalogueCache<TableColumns> {
   remember (json: string): readonly TableName[] {
     const absent: TableName[] = []
     for (const row of JSON.parse(json) as readonly TableRow[]) {
-      const { schema, name, columns, types = [], functions = {}, keys, code, ...facts } = row
+      const { schema, name, columns, types = [], functions = {}, keys, ...facts } = row
       const table = { schema, name }
       if (columns === null) {
         this.delete(table)
@@ -139,8 +138,7 @@ export class ColumnTypes extends CatalogueCache<TableColumns> {
       const create = (): TableColumns => Object.assign(readColumns(table, columns, types), {
         ...facts,
         uniqueKeys: readKeys(table, keys),
-        functions: new Map(Object.entries(functions)),
-        code: code && { reads: code[0], writes: code[1] }
+        functions: new Map(Object.entries(functions))
       })
       this.keep(table, { source: JSON.stringify(row), create })
     }

@@ -59,7 +59,7 @@ export function functionTypesQuery (functions: readonly TableName[]): Fragment {
         'schema', q.schema, 'name', q.name, 'version', ${versionOf(sql`q.schema`, sql`q.name`)},
         'types', ${typesIn(sql`select unnest(p.proargtypes) ${OF_NAME}`)},
         'variants', (
-          select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(p.pronargdefaults, (
+          select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object('parameters', (
             select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(
                 coalesce(p.proargnames[a.position], ''), s.nspname, y.typname, y.typtype,
                 coalesce(p.proargmodes[a.position], 'i'), y.oid::pg_catalog.int8)
@@ -69,9 +69,10 @@ export function functionTypesQuery (functions: readonly TableName[]): Fragment {
               join pg_catalog.pg_type as y on y.oid operator(pg_catalog.=) a.type
               join pg_catalog.pg_namespace as s on s.oid operator(pg_catalog.=) y.typnamespace
               where coalesce(p.proargmodes[a.position], 'i') in ('i', 'b', 'v')),
-            ${callRunsCode(sql`p.oid`)}, p.oid::pg_catalog.int8,
-            p.prorettype operator(pg_catalog.=) ${VOID}, p.prolang operator(pg_catalog.=) ${SQL}
-            and p.proretset and p.provolatile operator(pg_catalog.<>) 'v') order by p.oid), '[]')
+            'defaults', p.pronargdefaults, 'runsCode', ${callRunsCode(sql`p.oid`)},
+            'oid', p.oid::pg_catalog.int8, 'isVoid', p.prorettype operator(pg_catalog.=) ${VOID},
+            'isInlined', p.prolang operator(pg_catalog.=) ${SQL} and p.proretset
+              and p.provolatile operator(pg_catalog.<>) 'v') order by p.oid), '[]')
             ${OF_NAME}))), '[]')
       from ${namesAsRows(functions)}`
 }
@@ -110,14 +111,9 @@ interface FunctionRow extends TableName {
   readonly types: readonly TypeRow[]
 }
 
-type VariantRow = readonly [
-  defaults: number,
-  parameters: readonly ParameterRow[],
-  runsCode: boolean,
-  oid: number,
-  isVoid: boolean,
-  isInlined: boolean
-]
+interface VariantRow extends Omit<Variant, 'parameters'> {
+  readonly parameters: readonly ParameterRow[]
+}
 
 type ParameterRow = readonly [
   name: string,
@@ -154,13 +150,9 @@ export class FunctionTypes extends CatalogueCache<FunctionVariants> {
           const find = readTypes(types, name.schema)
           return {
             version,
-            variants: variants.map(([defaults, parameters, runsCode, oid, isVoid, isInlined]) => ({
-              defaults,
-              runsCode,
-              oid,
-              isVoid,
-              isInlined,
-              parameters: parameters.map(parameter => readParameter(parameter, find))
+            variants: variants.map(variant => ({
+              ...variant,
+              parameters: variant.parameters.map(parameter => readParameter(parameter, find))
             }))
           }
         }

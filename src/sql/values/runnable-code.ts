@@ -195,16 +195,12 @@ const NEXT = fixed(sql`
         and d.refobjid operator(pg_catalog.=) r.oid
         and d.classid operator(pg_catalog.=) any (array[${CAST}, ${OPERATOR}])`)
 
-/**
- * Builds an expression for the relation with this OID: JSON `[reads, writes]`.
- * - `reads`: whether a select can run code.
- * - `writes`: whether an insert, an update or a delete can.
- */
+/** Builds an expression for the relation with this OID: the JSON of RunnableCode. */
 export function codeOfRelation (relation: Fragment): Fragment {
   return sql`(with ${reachedFrom(sql`select ${RELATION}, ${relation}, 'w', true, ${
     isOfEachTable
-  }`)} select pg_catalog.json_build_array(pg_catalog.bool_or(code and selected),
-      pg_catalog.bool_or(code)) from reached)`
+  }`)} select pg_catalog.json_build_object('reads', pg_catalog.bool_or(code and selected),
+      'writes', pg_catalog.bool_or(code)) from reached)`
 }
 
 /** Builds a condition on the OID of a function: a call can run code. */

@@ -56,13 +56,14 @@ function createCompiler (): Compiler {
     version: '1',
     types: [],
     // PostgreSQL has at most 100 parameters.
-    variants: [[
-      100,
-      columns.slice(-100).map(([name]) => [name, 'pg_catalog', 'jsonb', 'b', 'i', 3802]),
-      true,
-      1,
-      false
-    ]]
+    variants: [{
+      defaults: 100,
+      parameters: columns.slice(-100)
+        .map(([name]) => [name, 'pg_catalog', 'jsonb', 'b', 'i', 3802]),
+      runsCode: true,
+      oid: 1,
+      isVoid: false
+    }]
   }]))
   return compiler
 }

@@ -94,7 +94,13 @@ const functions = (type: string): string =>
     name: 'f',
     version: type,
     types: [],
-    variants: [[0, [['a', 'pg_catalog', type, 'b', 'i', 0]], true, 1, false]]
+    variants: [{
+      defaults: 0,
+      parameters: [['a', 'pg_catalog', type, 'b', 'i', 0]],
+      runsCode: true,
+      oid: 1,
+      isVoid: false
+    }]
   }])
 
 const settings = {
