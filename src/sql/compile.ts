@@ -165,7 +165,7 @@ function compileOperation (
   const statement = renderSlots(
     sql`${buildCtes(body, context)}select ${body.result}${
       body.end === undefined ? operationTimes : empty
-    }${body.settings} from ${from}${body.end ?? empty}`
+    }${body.settings ?? empty} from ${from}${body.end ?? empty}`
   )
   if (statement.parameters.length > MAX_PARAMETERS) return undefined
   return {

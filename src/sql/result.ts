@@ -42,7 +42,7 @@ export interface Body {
   readonly ctes: readonly Fragment[]
   readonly result: Fragment
   /** More columns, which set the settings of shared results. */
-  readonly settings: Fragment
+  readonly settings?: Fragment
   /** What follows all rows. The rows then contain no times. */
   readonly end?: Fragment
   /** Builds what follows FROM. */
@@ -96,7 +96,6 @@ export function buildStreamed (node: PlanNode, context: StatementContext): Body 
   return {
     ctes: operation.ctes,
     result: sql`pg_catalog.to_json(${ROW})`,
-    settings: empty,
     end: context.runsCode
       ? sql` union all select case when ${when} then ${then}::json end where ${when}`
       : empty,
@@ -128,7 +127,6 @@ export function buildPlain (node: PlanNode, context: StatementContext): Body {
   return {
     ctes: operation.ctes,
     result: context.runsCode ? sql`case when ${when} then ${then}::json else ${row} end` : row,
-    settings: empty,
     end: node.kind === 'call' ? sql` limit ${integer(context.maxRows + 1)}` : empty,
     from: where => sql`${operation.rows}${where}`
   }
@@ -157,7 +155,6 @@ export function buildAggregated (node: PlanNode, context: StatementContext): Bod
   return {
     ctes: operation.ctes,
     result: sql`case${buildCases(checks, result, keep ? node.index : undefined)} end`,
-    settings: empty,
     from: where => limitRows(operation, part, { where, maxRows })
   }
 }

@@ -14,7 +14,7 @@ const schema = `
     data jsonb);
   create table lines (order_id int, sku text, qty numeric, primary key (order_id, sku));
   create domain sku as text;
-  create table parts (sku sku primary key, tags text[], k0 int default 5, k1 int, row text);
+  create table parts (sku sku primary key, tags text[], n0 int default 5, n1 int, row text);
   create function halves(lines) returns setof numeric language sql stable as
     'select $1.qty / n from generate_series(1, 2) as n';
   create function reversed(parts) returns text language sql stable as 'select reverse($1.sku)';
@@ -65,7 +65,7 @@ const selects: ReadonlyArray<readonly [select: object, query: string]> = [
   [
     {
       table: 'customers',
-      columns: [{ column: 'name', as: 'k0' }, { column: 'region', as: 'k1' }],
+      columns: [{ column: 'name', as: 'n0' }, { column: 'region', as: 'n1' }],
       order: [{ id: 'asc' }],
       with: {
         same: {
@@ -92,7 +92,7 @@ const selects: ReadonlyArray<readonly [select: object, query: string]> = [
         }
       }
     },
-    `select c.name as k0, c.region as k1, (select coalesce(json_agg(s order by s.id), '[]')
+    `select c.name as n0, c.region as n1, (select coalesce(json_agg(s order by s.id), '[]')
       from (select d.id, (select coalesce(json_agg(q), '[]') from (select o.id,
         (select coalesce(json_agg(m), '[]') from (select l.*, (select to_json(p) from parts p
           where p.sku = l.sku) as part from lines l where l.order_id = o.id order by l.sku limit 1)

@@ -4,7 +4,7 @@
  *
  *     select s.row from (
  *       select p.*::record as row, sum(1 + n0.n) over (rows unbounded preceding) as total
- *       from (select t.*::"orders" as row, t."id" as "k0" from "orders" as t …) as b0
+ *       from (select t.*::"orders" as row, t."id" as "n0" from "orders" as t …) as b0
  *         cross join lateral (select json_agg(…) as rows, count(*) as n from …) as n0
  *         cross join lateral (select (b0.row).*, n0.rows as "items") as p
  *     ) as s where <total is not too large>
@@ -16,7 +16,7 @@ import type { NestedSelect } from '../../plan/nested.ts'
 import type { NestedRead, NestedReads, TableName } from '../../plan/nodes.ts'
 import { isAllColumns } from '../../plan/output.ts'
 import { raise } from '../statement/raised-error.ts'
-import { tableName } from '../statement/table.ts'
+import { tableName, unusedNames } from '../statement/table.ts'
 import { columnValue } from '../values/column.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { wholeRow } from './output.ts'
@@ -110,10 +110,9 @@ function nameKeys (
   reads: readonly NestedRead[],
   taken: readonly string[]
 ): ReadonlyMap<string, string> {
-  const columns = new Set(reads.flatMap(({ on }) => on.map(([, outer]) => outer)))
-  const free = Array.from({ length: columns.size + taken.length }, (_, i) => `k${i}`)
-    .filter(name => !taken.includes(name))
-  return new Map([...columns].map((column, i) => [column, free[i] as string]))
+  const columns = [...new Set(reads.flatMap(({ on }) => on.map(([, outer]) => outer)))]
+  const names = unusedNames(taken, columns.length)
+  return new Map(columns.map((column, i) => [column, names[i] as string]))
 }
 
 /**

@@ -5,7 +5,7 @@ import { empty, identifier, join, sql, type Fragment } from '../../fragment/frag
 import type { ColumnPath, OutputColumn, Query, SelectNode, SortKey } from '../../plan/nodes.ts'
 import { isAllColumns, isUnchanged } from '../../plan/output.ts'
 import { plainSlot } from '../statement/slot.ts'
-import { unusedName } from '../statement/table.ts'
+import { unusedNames } from '../statement/table.ts'
 import { columnValue, comparableValue, type RowColumns } from '../values/column.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { buildAfter, buildWhere } from './filter.ts'
@@ -111,26 +111,19 @@ function orderOutside (
 ): OuterOrder | undefined {
   if (order.length === 0 || output.some(isAllColumns)) return undefined
   const names = output.map(({ name }) => name)
-  const keys: Fragment[] = []
-  const addKey = (path: ColumnPath): string => {
-    const name = unusedName(names)
-    names.push(name)
-    keys.push(sql`, ${comparable(path)} as ${identifier(name)}`)
-    return name
-  }
-  const outer = order.map(({ by, ...direction }) => ({
-    ...direction,
-    by: typeof by === 'string' ? by : distinct ? ownColumn(by, output) : addKey(by)
-  }))
+  const free = unusedNames(names, order.length)
   // A further column would change which rows are distinct.
-  if (!outer.every(key => key.by !== undefined)) return undefined
-  const written = (by: string): Fragment => sql`o.${identifier(by)}`
+  const keys = order.map(({ by }, i) =>
+    typeof by === 'string' ? by : distinct ? ownColumn(by, output) : free[i])
+  if (keys.includes(undefined)) return undefined
+  const more = order.map(({ by }, i) => distinct || typeof by === 'string'
+    ? empty
+    : sql`, ${comparable(by)} as ${identifier(free[i] as string)}`)
+  const outer = order.map((key, i) => ({ ...key, by: keys[i] as string }))
   return {
-    keys: join(keys, empty),
-    selected: join(output.map(({ name }) => written(name)), sql`, `),
-    order: sql` order by ${
-      join(outer.map(key => sql`${written(key.by as string)}${buildDirection(key)}`), sql`, `)
-    }`
+    keys: join(more, empty),
+    selected: join(names.map(name => sql`o.${identifier(name)}`), sql`, `),
+    order: buildOrder(outer, comparable, sql`o.`)
   }
 }
 

@@ -31,7 +31,13 @@ export function nullRow (table: TableName): Fragment {
 
 /** Returns a short name that is not in `names`. */
 export function unusedName (names: readonly string[]): string {
-  let i = 0
-  while (names.includes(`n${i}`)) i++
-  return `n${i}`
+  return unusedNames(names, 1)[0] as string
+}
+
+/** Returns short names that are not in `names`. */
+export function unusedNames (names: readonly string[], count: number): readonly string[] {
+  const taken = new Set(names)
+  const free: string[] = []
+  for (let i = 0; free.length < count; i++) if (!taken.has(`n${i}`)) free.push(`n${i}`)
+  return free
 }
