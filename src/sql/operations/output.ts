@@ -32,7 +32,6 @@ import type { TableColumns } from '../values/column-types.ts'
 import type { CompileOptions } from '../values/context.ts'
 import type { ComparedColumns } from '../values/operand.ts'
 import { typeOfCast } from '../values/sources.ts'
-import type { TypedPath } from '../values/typed-json.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 
 /** Columns 1 and 2 of each operation: when it began, and when its rows were ready. */
@@ -65,41 +64,32 @@ export function outputValue (
 }
 
 /** The output columns of a select, as `having` compares them. The row `o` has these columns. */
-export class OutputColumns implements ComparedColumns {
-  readonly row: Fragment = sql`o`
-  /** The builder of the values that meet the columns of the table. */
-  readonly #values: TypedValues
-  readonly #output: readonly OutputColumn[]
-
-  constructor (values: TypedValues, output: readonly OutputColumn[]) {
-    this.#values = values
-    this.#output = output
-  }
-
-  typeOf (column: string): ReturnType<RowColumns['typeOf']> {
-    return typeOfOutput(this.#output, column, name => this.#values.typeOf(name))
-  }
-
-  addParameterType (column: string): void {
-    const found = this.#find(column)
-    // No output column has this name, so it is a column of the table (`*`).
-    const name = found === undefined ? column : found.path?.column
-    if (name !== undefined) this.#values.addParameterType(name)
-  }
-
-  #find (name: string): OutputColumn | undefined {
-    return this.#output.find(column => column.name === name)
-  }
-
-  /** The type is that of the column that an output column returns, or of its expression. */
-  typed (path: ColumnPath): TypedPath {
-    const column = path.resultType === 'column' ? this.#find(path.column) : undefined
-    if (column === undefined) return path
-    if (isUnchanged(column)) return column.path
-    const values = this.#values
-    const value = column.path === undefined ? sql`*` : comparableValue(column.path, values, sql`t`)
-    const expression = outputValue(column, value)
-    return { ...path, example: sql`(select ${expression} from ${tableName(values.table)} as t)` }
+export function columnsOfOutput (
+  output: readonly OutputColumn[],
+  values: TypedValues
+): ComparedColumns {
+  const find = (name: string): OutputColumn | undefined =>
+    output.find(column => column.name === name)
+  return {
+    row: sql`o`,
+    typeOf: column => typeOfOutput(output, column, name => values.typeOf(name)),
+    addParameterType (column) {
+      const found = find(column)
+      // No output column has this name, so it is a column of the table (`*`).
+      const name = found === undefined ? column : found.path?.column
+      if (name !== undefined) values.addParameterType(name)
+    },
+    // The type is that of the column that an output column returns, or of its expression.
+    typed (path) {
+      const column = path.resultType === 'column' ? find(path.column) : undefined
+      if (column === undefined) return path
+      if (isUnchanged(column)) return column.path
+      const value = column.path === undefined
+        ? sql`*`
+        : comparableValue(column.path, values, sql`t`)
+      const expression = outputValue(column, value)
+      return { ...path, example: sql`(select ${expression} from ${tableName(values.table)} as t)` }
+    }
   }
 }
 

@@ -9,7 +9,7 @@ import { unusedNames } from '../statement/table.ts'
 import { columnValue, comparableValue, type RowColumns } from '../values/column.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { buildAfter, buildWhere } from './filter.ts'
-import { buildNameClash, OutputColumns, outputValue } from './output.ts'
+import { buildNameClash, columnsOfOutput, outputValue } from './output.ts'
 
 const DISTINCT = sql`distinct `
 const NO_COLUMN = sql`true as ${identifier('-')}`
@@ -83,7 +83,7 @@ export function buildRows (
   if (having.length === 0) return sql`${rows}${buildLimits(node)}`
   // PostgreSQL moves the conditions into the subquery where it can.
   return sql`select ${outer?.selected ?? sql`o.*`} from (${rows}) as o${
-    buildWhere(having, values, { columns: new OutputColumns(values, output), ordered: true })
+    buildWhere(having, values, { columns: columnsOfOutput(output, values), ordered: true })
   }${outer?.order ?? empty}${buildLimits(node)}`
 }
 
