@@ -20,10 +20,7 @@ export interface SourceColumns {
   readonly find: (name: string) => SourceColumn | undefined
   /** The names of all columns; undefined: not all are known. */
   readonly names: readonly string[] | undefined
-  /**
-   * Whether the rows are known to have a column. The columns of a function are not known, and
-   * nested rows are JSON.
-   */
+  /** Whether the rows are known to have a column. The columns of a function are not known. */
   readonly has: (name: string) => boolean
   /** Whether its values can be shared in another form than that of the JSON of its row. */
   readonly isTyped: (name: string) => boolean
@@ -49,7 +46,7 @@ function readSource (node: PlanNode, findColumns: FindColumns): SourceColumns {
   const byName = new Map(output?.map(column => [column.name, column]))
   const own = hasAll ? columns?.keys() : []
   const has = (name: string): boolean =>
-    !isNested(node) && (byName.has(name) || (hasAll && columns?.has(name) === true))
+    byName.has(name) || (hasAll && columns?.has(name) === true)
   return {
     names: own === undefined || isNested(node)
       ? undefined
