@@ -1,7 +1,7 @@
 /**
  * Builds what an operation does to its table, and the rows that it returns.
  */
-import { empty, identifier, join, sql, type Fragment } from '../../fragment/fragment.ts'
+import { identifier, join, sql, whereAll, type Fragment } from '../../fragment/fragment.ts'
 import { isNested } from '../../plan/nested.ts'
 import type {
   Assignment,
@@ -88,15 +88,16 @@ function buildUpdate (node: UpdateNode, values: TypedValues): Fragment {
   const converted = values.convertFirst()
   const computed = set.filter(value => !isPlain(value))
     .map(value => buildAssignment(value, values))
-  const { source, where, unambiguous } = buildJoin(node, values)
-  const from = source.length === 0 ? empty : sql` from ${join(source, COMMA)}`
-  return sql`update ${tableName(table)} as t set ${join([...plain, ...computed], COMMA)}${from}${
-    where(values.evaluateOnce(checksWhen(node, [...converted, ...unambiguous()])))
+  const { source, conditions, unambiguous } = buildJoin(node, values, sql`from`)
+  const checks = values.evaluateOnce(checksWhen(node, [...converted, ...unambiguous]))
+  return sql`update ${tableName(table)} as t set ${join([...plain, ...computed], COMMA)}${source}${
+    whereAll([...conditions, ...checks])
   }`
 }
 
 function buildDelete (node: DeleteNode, values: TypedValues): Fragment {
-  const { source, where } = buildJoin(node, values)
-  const using = source.length === 0 ? empty : sql` using ${join(source, empty)}`
-  return sql`delete from ${tableName(node.table)} as t${using}${where(buildWhen(node))}`
+  const { source, conditions } = buildJoin(node, values, sql`using`)
+  return sql`delete from ${tableName(node.table)} as t${source}${
+    whereAll([...conditions, ...buildWhen(node)])
+  }`
 }

@@ -6,6 +6,7 @@ import {
   identifier,
   join,
   sql,
+  whereAll,
   type Fragment
 } from '../../fragment/fragment.ts'
 import type {
@@ -25,7 +26,7 @@ import { SOURCE_ROW, columnValue, typeOfOutput, type RowColumns } from '../value
 import { typeOfCast } from '../values/sources.ts'
 import { expectFewRows } from '../values/typed-json.ts'
 import type { TypedValues, WrittenField } from '../values/typed-values.ts'
-import { buildWhere } from './filter.ts'
+import { buildConditions } from './filter.ts'
 import { outputValue } from './output.ts'
 import { buildRows } from './select.ts'
 
@@ -91,41 +92,33 @@ function buildSourceRows ({ fields, document }: RowsSource, values: TypedValues)
 type Target = Pick<UpdateNode | DeleteNode, 'table' | 'join' | 'where'>
 
 interface JoinParts {
-  /** The rows of `from`: `(…) as f`. Empty without a join. */
-  readonly source: readonly Fragment[]
-  /** Builds ` where …` with further conditions. */
-  readonly where: (conditions: readonly Fragment[]) => Fragment
-  /** Builds the condition that no row of the table matches several rows of `from`. */
-  readonly unambiguous: () => readonly Fragment[]
+  /** The rows of `from` after the word: ` from (…) as f`. Empty without a join. */
+  readonly source: Fragment
+  /** Conditions on a row of the table. */
+  readonly conditions: readonly Fragment[]
+  /** The condition that no row of the table matches several rows of `from`. */
+  readonly unambiguous: readonly Fragment[]
 }
 
-/** Builds the parts of a statement whose table is `t`. */
-export function buildJoin (target: Target, values: TypedValues): JoinParts {
+/** Builds the parts of a statement whose table is `t`. `word`: what precedes the rows of `from`. */
+export function buildJoin (target: Target, values: TypedValues, word: Fragment): JoinParts {
   const { table, join: joined, where } = target
-  if (joined === undefined) {
-    return {
-      source: [],
-      where: also => buildWhere(where, values, { also }),
-      unambiguous: () => []
-    }
-  }
+  const own = buildConditions(where, values)
+  if (joined === undefined) return { source: empty, conditions: own, unambiguous: [] }
   const query = buildSource(joined.source, values)
   // Rows of a parameter are read once. A table must stay in the join, for the planner to order it.
   const source = joined.source.kind === 'rows'
     ? values.needs.addRows(query)
     : sql`(${query})`
   const rows = sql`${source} as ${SOURCE_ROW}`
-  const pairs = buildWhere(where, values, { also: buildOn(joined, values) })
+  const conditions = [...own, ...buildOn(joined, values)]
   const check = {
     rows: sql`${tableName(table)} as ${values.row}`,
     source: rows,
-    where: pairs
+    where: whereAll(conditions)
   }
-  return {
-    source: [rows],
-    where: conditions => join([pairs, ...conditions], sql` and `),
-    unambiguous: () => values.explain ? [] : [checkPairs(check)]
-  }
+  const unambiguous = values.explain ? [] : [checkPairs(check)]
+  return { source: sql` ${word} ${rows}`, conditions, unambiguous }
 }
 
 function buildOn ({ on }: Join, { row, source }: TypedValues): readonly Fragment[] {
