@@ -9,7 +9,7 @@ import type { BaseType, Form, Type } from './type.ts'
 const MAX_TYPES = 200
 const MAX_ATTRIBUTES = 200
 
-/** A type as typesOfRelation returns it. */
+/** A type as typesIn returns it. */
 export type TypeRow = readonly [
   oid: number,
   /** pg_type.typtype */
@@ -30,13 +30,6 @@ export type TypeRow = readonly [
 ]
 
 type AttributeRow = readonly [name: string, oid: number, modifier: number]
-
-/** Builds typesIn of the columns of a relation. `relation`: its OID. */
-export function typesOfRelation (relation: Fragment): Fragment {
-  return typesIn(
-    sql`select a.atttypid from pg_catalog.pg_attribute as a where ${attributesOf(relation)}`
-  )
-}
 
 /**
  * Builds an expression that returns a JSON array of types, other than built-in ones, and of those
@@ -63,7 +56,8 @@ export function typesIn (roots: Fragment, maxTypes = MAX_TYPES): Fragment {
       join pg_catalog.pg_namespace as s on s.oid operator(pg_catalog.=) y.typnamespace)`
 }
 
-function attributesOf (relation: Fragment): Fragment {
+/** A condition on `a`, a row of pg_attribute: it is a column of the relation with this OID. */
+export function attributesOf (relation: Fragment): Fragment {
   return sql`a.attrelid operator(pg_catalog.=) ${relation}
     and a.attnum operator(pg_catalog.>) 0 and not a.attisdropped`
 }

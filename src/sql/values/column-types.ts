@@ -3,7 +3,7 @@
  * process. It may be outdated after DDL, so each statement checks the types on which it depends.
  */
 import { builtInType } from '../../catalogue/built-in.ts'
-import { readTypes, typesOfRelation, type TypeRow } from '../../catalogue/read-types.ts'
+import { attributesOf, readTypes, typesIn, type TypeRow } from '../../catalogue/read-types.ts'
 import type { Type } from '../../catalogue/type.ts'
 import {
   constant,
@@ -75,10 +75,8 @@ export function columnTypesQuery (
         case when c.oid is not null then (
           select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(a.attname,
               a.atttypid::pg_catalog.int8, a.atttypmod) order by a.attnum), '[]')
-            from pg_catalog.pg_attribute as a
-            where a.attrelid operator(pg_catalog.=) c.oid
-              and a.attnum operator(pg_catalog.>) 0 and not a.attisdropped) end,
-        'types', ${typesOfRelation(sql`c.oid`)}, 'keys', (
+            ${COLUMNS}) end,
+        'types', ${typesIn(sql`select a.atttypid ${COLUMNS}`)}, 'keys', (
           select pg_catalog.json_object_agg(k.conname, pg_catalog.json_build_object(
               'index', k.conindid::pg_catalog.int8, 'columns', ${COLUMNS_OF_KEY})
               order by k.conname)
@@ -93,6 +91,9 @@ export function columnTypesQuery (
       left join pg_catalog.pg_class as c on c.relnamespace operator(pg_catalog.=) n.oid
         and c.relname operator(pg_catalog.=) q.name`
 }
+
+/** The columns `a` of the relation `c`. */
+const COLUMNS = sql`from pg_catalog.pg_attribute as a where ${attributesOf(sql`c.oid`)}`
 
 /** The names of the columns of a constraint `k`, in its order. */
 const COLUMNS_OF_KEY = sql`array(select a.attname::pg_catalog.text
