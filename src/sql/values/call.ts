@@ -1,7 +1,7 @@
 /**
  * Builds the call of a function as a source of rows.
  */
-import type { Type } from '../../catalogue/type.ts'
+import { baseOf, type Type } from '../../catalogue/type.ts'
 import {
   constant,
   empty,
@@ -18,6 +18,7 @@ import { raise } from '../statement/raised-error.ts'
 import { tableName } from '../statement/table.ts'
 import { findOnly, findParameters, isOnly, versionOf, VOID } from './function-types.ts'
 import type { StatementNeeds } from './statement-needs.ts'
+import { isJsonType } from './value-type.ts'
 import { compareWrittenType } from './written-types.ts'
 
 /** What arguments need of TypedValues. */
@@ -151,16 +152,10 @@ const UNKNOWN = { type: undefined, tree: undefined }
 
 /** Whether a value of the request is written in the type of its parameter. */
 function canWrite (type: Type): boolean {
-  switch (type.kind) {
-    case 'base':
-      return type.form !== 'json'
-    case 'domain':
-      return canWrite(type.base)
-    case 'array':
-      return canWrite(type.element)
-    default:
-      return type.kind !== 'unknown'
-  }
+  const base = baseOf(type)
+  return base.kind === 'array'
+    ? canWrite(base.element)
+    : base.kind !== 'unknown' && !isJsonType(base)
 }
 
 /**
