@@ -2,11 +2,12 @@
  * Opens a connection: tries the hosts in order, starts a session and reads what the service needs
  * to know about the server.
  */
+import type { Socket } from 'node:net'
 import postgres from 'postgres'
-import type { DatabaseTarget } from '../../schemas/database.ts'
+import { describeAddress, type DatabaseTarget, type HostAddress } from '../../schemas/database.ts'
 import type { DatabaseError } from '../errors/database-error.ts'
 import { SqlState } from '../errors/sqlstates.ts'
-import { connectSocket, type ConnectedSocket } from './connect.ts'
+import { connectSocket, limitTime } from './connect.ts'
 import { closeConnection, type Connection, type ConnectionState } from './connection.ts'
 import { DriverSocket } from './driver-socket.ts'
 import type { Settings } from './facts.ts'
@@ -56,41 +57,48 @@ const TEXT_TYPE = {
 }
 
 /**
- * Opens a connection. Tries each host once, in order, until one matches `target_session_attrs`;
- * each session must start within `target.connectTimeoutMs`. When no host does, throws the last
- * error, or, if one did not match, an error with the reasons of the others. A connection that is
- * lost while its session starts is opened again: an administrator may have terminated all sessions.
+ * Opens a connection. Tries each host once, in order, until one matches `target_session_attrs`. The
+ * next one that accepts must start its session within `target.connectTimeoutMs`. Until one does,
+ * the remaining time is divided evenly among the remaining hosts, so an unresponsive one leaves
+ * time for the next. When no host is left, throws the last error, or, if one did not match, an
+ * error with the reasons of the others. A connection that is lost while its session starts is
+ * opened again: an administrator may have terminated all sessions.
  */
 export async function openConnection (
   target: DatabaseTarget,
   options: OpenOptions = {}
 ): Promise<Connection> {
-  const { targetSessionAttrs } = target
+  const { hosts, tls, connectTimeoutMs, targetSessionAttrs } = target
   const mismatched: Connection[] = []
   const reasons: string[] = []
+  /** Why hosts after the last session were not reached. */
+  const refusals: string[] = []
   let error: unknown
   let losses = 0
+  let end = performance.now() + connectTimeoutMs
   try {
-    for (let nextHost = 0; nextHost < target.hosts.length;) {
-      const end = performance.now() + target.connectTimeoutMs
-      const connected = await connectSocket(target, {
-        firstHost: nextHost,
-        timeoutMs: target.connectTimeoutMs,
-        signal: options.signal
-      }).catch((reason: unknown) => {
-        error = reason
-        reasons.push((reason as Error).message)
-      })
-      if (connected === undefined) break
-      reasons.push(...connected.refusals)
-      ;({ nextHost } = connected)
-      const started = await startSession(connected, target, { ...options, end })
+    for (let i = 0; i < hosts.length; i++) {
+      const host = hosts[i] as HostAddress
+      const timeoutMs = Math.max(1, (end - performance.now()) / (hosts.length - i))
+      const socket = await connectSocket(host, tls, { timeoutMs, signal: options.signal })
+        .catch(({ message }: Error) => {
+          refusals.push(message)
+        })
+      if (socket === undefined) continue
+      reasons.push(...refusals.splice(0))
+      const started = await startSession(socket, target, { ...options, host, end })
+      end = performance.now() + connectTimeoutMs
       if ('error' in started) {
         ;({ error } = started)
         reasons.push((error as Error).message)
-        if (started.isLost && ++losses < MAX_LOSSES) nextHost--
+        if (started.isLost && ++losses < MAX_LOSSES) i--
       } else if (started.matches) return started.connection
       else mismatched.push(started.connection)
+    }
+    if (refusals.length > 0) {
+      const message = `no connection to the database: ${refusals.join('; ')}`
+      error = new Error(message)
+      reasons.push(message)
     }
     const [fallback] = targetSessionAttrs === 'prefer-standby' ? mismatched.splice(0, 1) : []
     if (fallback !== undefined) {
@@ -116,9 +124,12 @@ type Started =
 
 /** Starts a session on a socket, by `end`, a time of performance.now(). */
 async function startSession (
-  { socket: plain, address }: ConnectedSocket,
+  plain: Socket,
   target: DatabaseTarget,
-  { end, signal, recentTexts, ...options }: OpenOptions & { readonly end: number }
+  { host, end, signal, recentTexts, ...options }: OpenOptions & {
+    readonly host: HostAddress
+    readonly end: number
+  }
 ): Promise<Started> {
   const state: ConnectionState = {
     dead: false,
@@ -128,17 +139,6 @@ async function startSession (
   }
   const socket = new DriverSocket(plain)
   let failure = CLOSED
-  let gaveUp = false
-  const giveUp = (why: string): void => {
-    failure = why
-    gaveUp = true
-    socket.destroy()
-  }
-  const cancel = (): void => giveUp('the connection is no longer needed')
-  signal?.addEventListener('abort', cancel)
-  const remaining = Math.max(1, end - performance.now())
-  const late = `${address}: no session within ${target.connectTimeoutMs} ms`
-  const timer = setTimeout(giveUp, remaining, late)
   // postgres.js does not settle queries that wait when their connection closes.
   const lost = Promise.withResolvers<never>()
   const lose = (): void => lost.reject(new Error(failure))
@@ -168,7 +168,11 @@ async function startSession (
     failure = before
   }
   const inspected = inspectServer(client, target, { ...options, checkPooler })
-  const started = Promise.race([inspected, lost.promise])
+  const timeoutMs = Math.max(1, end - performance.now())
+  const late =
+    new Error(`${describeAddress(host)}: no session within ${target.connectTimeoutMs} ms`)
+  const session = Promise.race([inspected, lost.promise])
+  return await limitTime(session, { socket, timeoutMs, late, signal })
     .then(({ facts, matches }): Started => {
       socket.keepSettings()
       const connection = {
@@ -185,17 +189,15 @@ async function startSession (
     .catch(async (error: Partial<DatabaseError>): Promise<Started> => {
       // A server that refuses a session reports an error before it closes the connection.
       const isLost = error.severity === undefined
-        ? socket.readyState === 'closed' && !gaveUp
+        ? socket.readyState === 'closed' && error !== late
         : error.code === SqlState.admin_shutdown
       socket.destroy()
       await client.end({ timeout: 0 })
       return { error, isLost }
     })
-  return await started.finally(() => {
-    state.onLost = undefined
-    clearTimeout(timer)
-    signal?.removeEventListener('abort', cancel)
-  })
+    .finally(() => {
+      state.onLost = undefined
+    })
 }
 
 function createClient (

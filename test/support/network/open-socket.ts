@@ -5,7 +5,7 @@
 import { open } from './sockets.ts'
 
 const [, , host = '', query = ''] = process.argv
-await open(host, query, 0, 5000).then(({ socket }) => {
+await open(host, query, 5000).then(socket => {
   socket.destroy()
   console.log('open')
 }, (error: Error) => console.log(error.message))

@@ -6,18 +6,12 @@ import dns from 'node:dns'
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { parseDatabaseUrl } from '../../../src/config/database-url.ts'
-import { connectSocket, type ConnectedSocket } from '../../../src/postgres/connect.ts'
+import { connectSocket } from '../../../src/postgres/connect.ts'
 
-export const open = (
-  hosts: string,
-  query = '',
-  start = 0,
-  timeoutMs = 2000
-): Promise<ConnectedSocket> =>
-  connectSocket(parseDatabaseUrl(`postgres://app:hunter2@${hosts}/db?${query}`), {
-    firstHost: start,
-    timeoutMs
-  })
+export function open (host: string, query = '', timeoutMs = 2000): Promise<Socket> {
+  const { hosts, tls } = parseDatabaseUrl(`postgres://app:hunter2@${host}/db?${query}`)
+  return connectSocket(hosts[0], tls, { timeoutMs })
+}
 
 /** Writes and waits for a response, like a client library. Closes the socket. */
 export async function ping (socket: Socket): Promise<string> {
