@@ -12,11 +12,9 @@ import { closeConnection, type Connection, type ConnectionState } from './connec
 import { DriverSocket } from './driver-socket.ts'
 import type { Settings } from './facts.ts'
 import { inspectServer, type InspectOptions } from './inspect-server.ts'
-import { PreparedStatements, type RecentTexts } from './prepared-statements.ts'
+import { PreparedStatements } from './prepared-statements.ts'
 
 export interface OpenOptions extends InspectOptions {
-  /** Shared by the connections of a pool; see PreparedStatements. */
-  readonly recentTexts?: RecentTexts | undefined
   /** Cancels the opening of the connection. Has no effect on an open connection. */
   readonly signal?: AbortSignal | undefined
 }
@@ -126,7 +124,7 @@ type Started =
 async function startSession (
   plain: Socket,
   target: DatabaseTarget,
-  { host, end, signal, recentTexts, ...options }: OpenOptions & {
+  { host, end, signal, ...options }: OpenOptions & {
     readonly host: HostAddress
     readonly end: number
   }
@@ -178,7 +176,7 @@ async function startSession (
       const connection = {
         client,
         socket,
-        prepared: new PreparedStatements(options.prepares, recentTexts),
+        prepared: new PreparedStatements(options.prepares),
         ...facts,
         // Spread by a tenth: connections opened together do not all close at the same time.
         expiresAt: performance.now() + LIFETIME_MS * (0.9 + Math.random() / 10),

@@ -18,7 +18,6 @@ import {
 } from './connection.ts'
 import type { Settings } from './facts.ts'
 import { openConnection, type OpenOptions } from './open-connection.ts'
-import { noRecentTexts } from './prepared-statements.ts'
 
 export interface PoolOptions extends Pick<OpenOptions, 'prepares' | 'extraSchemas'> {
   readonly target: DatabaseTarget
@@ -135,7 +134,6 @@ export async function withConnection<Result> (
 export class ConnectionPool {
   readonly size: number
   readonly #options: PoolOptions
-  readonly #recentTexts = noRecentTexts()
   readonly #batchPool: Pool<Connection>
   readonly #recoveryPool: Pool<Connection>
   readonly #open = new Set<Connection>()
@@ -216,7 +214,6 @@ export class ConnectionPool {
       prepares,
       extraSchemas,
       startup,
-      recentTexts: this.#recentTexts,
       signal: this.#closed.signal
     })
   }

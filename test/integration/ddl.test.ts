@@ -281,7 +281,6 @@ t.test('after DEALLOCATE ALL, each affected batch is retried once', async t => {
     acknowledged.push(id)
   }
   for (let i = 0; i < 5; i++) {
-    // A statement is prepared when its text is seen twice, separately on each connection.
     for (let j = 0; j < 3; j++) await post(i * 4 + j)
     t.same(await retriesOf(service), i === 0 ? {} : { stale_plan: i })
     t.equal((await service.post([op.insert('f', 'forget', [{ id: i }])])).status, 200)
