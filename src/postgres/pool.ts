@@ -67,8 +67,8 @@ const RECOVERY_CONNECTIONS = 2
 /** The longest delay of a timer of Node. */
 const MAX_DELAY_MS = 2 ** 31 - 1
 
-/** Longest time to terminate an orphaned backend. */
-const TERMINATE_TIMEOUT_MS = 1000
+/** Longest time to terminate an orphaned backend, including the wait for a connection. */
+const TERMINATE_TIMEOUT_MS = 2000
 
 /** Longest time from the answer of a batch until its connection is free for the next one. */
 const RELEASE_TIMEOUT_MS = 2000
@@ -291,11 +291,19 @@ export class ConnectionPool {
       return
     }
     this.#noteMove()
-    // When this fails, PostgreSQL detects the loss after its own timeouts.
-    if (connection.state.dead && !this.#isClosing()) {
-      terminateOrphan(connection, this.#recoveryPool).catch(() => {})
-    }
+    this.#terminateOrphan(connection)
     this.#batchPool.release(connection)
+  }
+
+  /**
+   * Terminates the backend of a connection that was lost without a fatal error: the part of a
+   * transaction that had arrived may hold locks. If that fails, PostgreSQL detects the loss after
+   * its own timeouts.
+   */
+  #terminateOrphan ({ state, socket, backend }: Connection): void {
+    if (!state.dead || socket.fatal || backend === undefined) return
+    const until = performance.now() + TERMINATE_TIMEOUT_MS
+    withConnection(this, until, other => terminateBackend(other, backend)).catch(() => {})
   }
 
   /**
@@ -333,20 +341,4 @@ export class ConnectionPool {
   #isClosing (): boolean {
     return this.#closed.signal.aborted
   }
-}
-
-/**
- * Terminates the backend of a connection that was lost without a fatal error: the part of a
- * transaction that had arrived may hold locks.
- */
-async function terminateOrphan (
-  { backend, socket }: Connection,
-  recoveryPool: Pool<Connection>
-): Promise<void> {
-  if (backend === undefined || socket.fatal) return
-  const connection = await recoveryPool.acquire().promise
-  const terminate = (): Promise<boolean> => terminateBackend(connection, backend)
-  await withTimeout(TERMINATE_TIMEOUT_MS, connection, terminate).finally(() =>
-    recoveryPool.release(connection)
-  )
 }
