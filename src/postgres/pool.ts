@@ -185,27 +185,23 @@ export class ConnectionPool {
     return pool
   }
 
+  /** The first connection shows what the startup message of all can set, and is opened again. */
   async #openForBatches (): Promise<Connection> {
-    const { startup, onOpened } = this.#options
-    const connection = await this.#openWithStartup(this.#startup).catch((error: unknown) => {
+    const { startup = () => [], onOpened } = this.#options
+    const known = this.#startup
+    const connection = await this.#openBatchConnection(known).catch((error: unknown) => {
       if (!REFUSALS.has((error as DatabaseError).code)) throw error
       this.#refusesStartup = true
       return this.#openBatchConnection()
     })
-    this.#startup = this.#refusesStartup ? undefined : startup?.(connection)
+    this.#startup = this.#refusesStartup ? [] : startup(connection)
+    if (known === undefined && this.#startup.length > 0) {
+      await closeConnection(connection)
+      return await this.#openForBatches()
+    }
     this.#open.add(connection)
     onOpened?.(connection)
     return connection
-  }
-
-  /** The first connection shows what the startup message of all can set, and is opened again. */
-  async #openWithStartup (known: Settings | undefined): Promise<Connection> {
-    const connection = await this.#openBatchConnection(known)
-    if (known !== undefined || this.#refusesStartup) return connection
-    const startup = this.#options.startup?.(connection) ?? []
-    if (startup.length === 0) return connection
-    await closeConnection(connection)
-    return await this.#openBatchConnection(startup)
   }
 
   #openBatchConnection (startup?: Settings): Promise<Connection> {
