@@ -7,7 +7,7 @@ import { fromCitus } from './citus.ts'
 import { conditions } from './conditions.ts'
 import type { DatabaseError } from './database-error.ts'
 import { findFunction, isSchemaFault } from './schema-fault.ts'
-import { classOf, isValueError, SqlState, SqlStateClass } from './sqlstates.ts'
+import { classOf, isValueError, SqlState } from './sqlstates.ts'
 
 type ErrorOrigin = Pick<DatabaseError, 'code' | 'routine' | 'position'>
 
@@ -31,21 +31,18 @@ const statuses: ReadonlyMap<string, number> = new Map([
   [SqlState.object_not_in_prerequisite_state, 400],
   // temp_file_limit is exceeded: the same request would exceed it again.
   [SqlState.configuration_limit_exceeded, 400],
-  [SqlState.query_canceled, 504]
-])
-
-/** HTTP status by class of SQLSTATEs. A class that is not listed has status 500. */
-const classStatuses: ReadonlyMap<string, number> = new Map([
-  [SqlStateClass.data_exception, 400],
-  [SqlStateClass.invalid_authorization_specification, 403],
-  [SqlStateClass.invalid_grantor, 403],
-  [SqlStateClass.invalid_role_specification, 403],
-  [SqlStateClass.syntax_error_or_access_rule_violation, 400],
-  [SqlStateClass.with_check_option_violation, 400],
-  [SqlStateClass.program_limit_exceeded, 400],
-  [SqlStateClass.feature_not_supported, 400],
-  [SqlStateClass.cardinality_violation, 400],
-  [SqlStateClass.plpgsql_error, 400]
+  [SqlState.query_canceled, 504],
+  // Classes. One that is not listed has status 500.
+  [SqlState.data_exception, 400],
+  [SqlState.invalid_authorization_specification, 403],
+  [SqlState.invalid_grantor, 403],
+  [SqlState.invalid_role_specification, 403],
+  [SqlState.syntax_error_or_access_rule_violation, 400],
+  [SqlState.with_check_option_violation, 400],
+  [SqlState.program_limit_exceeded, 400],
+  [SqlState.feature_not_supported, 400],
+  [SqlState.cardinality_violation, 400],
+  [SqlState.plpgsql_error, 400]
 ])
 
 /**
@@ -144,8 +141,8 @@ function describeFault (error: DatabaseError, details: FailureDetails): Failure 
 /** The server cannot be used: connection lost, shutting down, out of connections or resources. */
 function isUnavailable ({ code, routine }: ErrorOrigin): boolean {
   const cls = classOf(code)
-  return cls === SqlStateClass.connection_exception || shutdowns.has(code) ||
-    (cls === SqlStateClass.insufficient_resources &&
+  return cls === SqlState.connection_exception || shutdowns.has(code) ||
+    (cls === SqlState.insufficient_resources &&
       code !== SqlState.configuration_limit_exceeded) ||
     ((code === SqlState.internal_error || code === SqlState.io_error) &&
       workerLosses.has(routine))
@@ -178,7 +175,7 @@ function statusOf (error: ErrorOrigin, anonymous = false): number {
     (missingOperator.has(routine) || position !== undefined)) return 400
   if (code === SqlState.insufficient_privilege && anonymous) return 401
   if (/^PT[45]\d\d$/.test(code)) return Number(code.slice(2))
-  return statuses.get(code) ?? classStatuses.get(classOf(code)) ?? 500
+  return statuses.get(code) ?? statuses.get(classOf(code)) ?? 500
 }
 
 function messageOf (

@@ -3,7 +3,7 @@
  * what does not exist fails with the same SQLSTATE as a request that does.
  */
 import type { DatabaseError } from './database-error.ts'
-import { classOf, SqlState, SqlStateClass } from './sqlstates.ts'
+import { classOf, SqlState } from './sqlstates.ts'
 
 /**
  * Whether code of the database is faulty: it cannot be parsed or planned, reads a record that has
@@ -19,7 +19,7 @@ export function isSchemaFault (error: DatabaseError): boolean {
 
 function isFaulty (code: string): boolean {
   return codes.has(code) ||
-    (classOf(code) === SqlStateClass.syntax_error_or_access_rule_violation &&
+    (classOf(code) === SqlState.syntax_error_or_access_rule_violation &&
       code !== SqlState.insufficient_privilege)
 }
 

@@ -1,5 +1,5 @@
 /**
- * SQLSTATEs by PostgreSQL's condition names, and their classes.
+ * SQLSTATEs by PostgreSQL's condition names.
  */
 import { conditions, type ConditionName } from './conditions.ts'
 
@@ -8,25 +8,9 @@ export const SqlState = Object.fromEntries(
   [...conditions].reverse().map(([code, name]) => [name, code])
 ) as Readonly<Record<ConditionName, string>>
 
-/** The first two characters of an SQLSTATE, by the name of the class. */
-export const SqlStateClass = {
-  cardinality_violation: '21',
-  connection_exception: '08',
-  data_exception: '22',
-  feature_not_supported: '0A',
-  insufficient_resources: '53',
-  invalid_authorization_specification: '28',
-  invalid_grantor: '0L',
-  invalid_role_specification: '0P',
-  plpgsql_error: 'P0',
-  program_limit_exceeded: '54',
-  syntax_error_or_access_rule_violation: '42',
-  with_check_option_violation: '44'
-} as const
-
-/** The class of an SQLSTATE: `22` for `22P02`. */
+/** The class of an SQLSTATE, as the SQLSTATE of its general condition: `22000` for `22P02`. */
 export function classOf (sqlstate: string): string {
-  return sqlstate.slice(0, 2)
+  return `${sqlstate.slice(0, 2)}000`
 }
 
 /** The table, or the schema it is in, does not exist. */
@@ -39,5 +23,5 @@ export function isUndefinedTable (sqlstate: string): boolean {
  * of such an error quotes the value.
  */
 export function isValueError (sqlstate: string): boolean {
-  return classOf(sqlstate) === SqlStateClass.data_exception || sqlstate === SqlState.syntax_error
+  return classOf(sqlstate) === SqlState.data_exception || sqlstate === SqlState.syntax_error
 }

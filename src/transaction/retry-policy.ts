@@ -1,7 +1,7 @@
 /**
  * Decides after each attempt whether another one can succeed and why.
  */
-import { classOf, SqlState, SqlStateClass } from '../errors/sqlstates.ts'
+import { classOf, SqlState } from '../errors/sqlstates.ts'
 import type { AttemptOutcome, Failed, RetryReason } from './outcome.ts'
 
 /**
@@ -123,10 +123,10 @@ export function mayKnowOldTypes (outcome: AttemptOutcome): outcome is Failed {
 }
 
 const TYPE_ERROR_CLASSES: ReadonlySet<string> = new Set([
-  classOf(SqlState.feature_not_supported),
-  SqlStateClass.data_exception,
-  SqlStateClass.syntax_error_or_access_rule_violation,
-  classOf(SqlState.internal_error)
+  SqlState.feature_not_supported,
+  SqlState.data_exception,
+  SqlState.syntax_error_or_access_rule_violation,
+  SqlState.internal_error
 ])
 
 /**

@@ -3,21 +3,10 @@
  */
 import t from 'tap'
 import { conditions } from '../../../src/errors/conditions.ts'
-import {
-  isUndefinedTable,
-  isValueError,
-  SqlState,
-  SqlStateClass
-} from '../../../src/errors/sqlstates.ts'
+import { isUndefinedTable, isValueError, SqlState } from '../../../src/errors/sqlstates.ts'
 
 t.test('every SQLSTATE has the name of PostgreSQL', async t => {
   for (const [name, code] of Object.entries(SqlState)) t.equal(conditions.get(code), name)
-})
-
-t.test('every class is named after its first condition', async t => {
-  for (const [name, prefix] of Object.entries(SqlStateClass)) {
-    t.equal(conditions.get(`${prefix}000`), name)
-  }
 })
 
 t.test('a missing schema counts as a missing table', async t => {
