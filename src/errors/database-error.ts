@@ -20,3 +20,11 @@ export interface DatabaseError {
   /** Text of the statement, added by attempt.ts. */
   readonly query?: string
 }
+
+/** The number of the parameter that could not be converted, from 1. */
+export function parameterAtError ({ where = '' }: Partial<DatabaseError>): number | undefined {
+  // The context of a parameter is one line: `unnamed portal parameter $1`. That of a function has
+  // several lines or no `$`.
+  const number = /^[^\n$]*\$([0-9]+)\b[^\n]*$/.exec(where)?.[1]
+  return number === undefined ? undefined : Number(number)
+}

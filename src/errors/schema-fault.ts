@@ -2,7 +2,7 @@
  * Tells faults of the schema from mistakes of a request. A function, trigger or policy that names
  * what does not exist fails with the same SQLSTATE as a request that does.
  */
-import type { DatabaseError } from './database-error.ts'
+import { parameterAtError, type DatabaseError } from './database-error.ts'
 import { classOf, SqlState } from './sqlstates.ts'
 
 /**
@@ -33,16 +33,12 @@ const codes: ReadonlySet<string> = new Set([
  * Whether the error has the context of a function. A parameter has one, too, and what Citus passes
  * on from a worker.
  */
-function isInsideFunction (
-  { position, internal_position: internal, where, routine }: DatabaseError
-): boolean {
+function isInsideFunction (error: DatabaseError): boolean {
+  const { position, internal_position: internal, where, routine } = error
   if (internal !== undefined) return true
-  return position === undefined && where !== undefined && !PARAMETER.test(where) &&
-    routine !== 'ReportResultError'
+  return position === undefined && where !== undefined && routine !== 'ReportResultError' &&
+    parameterAtError(error) === undefined
 }
-
-/** The context of a parameter is one line with its number: `unnamed portal parameter $1`. */
-const PARAMETER = /^[^\n$]*\$[0-9]+\b[^\n]*$/
 
 /**
  * The function in which an error was raised, as the context names it in every language:

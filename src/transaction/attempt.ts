@@ -21,7 +21,7 @@
  * This file reports what happened; execute.ts and to-failure.ts decide what follows from it.
  */
 import { failure } from '../errors/catalogue.ts'
-import type { DatabaseError } from '../errors/database-error.ts'
+import { parameterAtError, type DatabaseError } from '../errors/database-error.ts'
 import { withLaterCondition } from '../errors/postgres.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 import {
@@ -49,7 +49,6 @@ import {
   isJoined,
   type Step
 } from '../sql/frame/steps.ts'
-import { parameterAtError } from '../sql/statement/error-place.ts'
 import { readRaised } from '../sql/statement/raised-error.ts'
 import { placeOfParameter } from '../sql/statement/statement.ts'
 import { Answers } from './answers.ts'

@@ -4,7 +4,7 @@
  */
 import { operators, type Operator, type OperatorName } from '../../schemas/operator.ts'
 import { quote } from '../errors/catalogue.ts'
-import type { DatabaseError } from '../errors/database-error.ts'
+import { parameterAtError, type DatabaseError } from '../errors/database-error.ts'
 import { NO_BINARY_INPUT, quotedText } from '../errors/postgres.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
 import { render } from '../fragment/fragment.ts'
@@ -18,12 +18,7 @@ import {
 } from '../plan/find-value.ts'
 import type { CallNode, Condition, Exists, PlanNode, ValuePath } from '../plan/nodes.ts'
 import { sourceOf } from '../plan/source.ts'
-import {
-  columnAtError,
-  columnBeforeError,
-  parameterAtError,
-  textAtError
-} from '../sql/statement/error-place.ts'
+import { columnAtError, columnBeforeError, textAtError } from '../sql/statement/error-place.ts'
 import { tableName } from '../sql/statement/table.ts'
 import { isPath } from '../sql/values/column.ts'
 import type { Suggestions } from './look-up.ts'

@@ -3,7 +3,7 @@
  * statement, or the number of a parameter that it could not convert. Nothing is read from the
  * message, which depends on lc_messages.
  */
-import type { DatabaseError } from '../../errors/database-error.ts'
+import { parameterAtError, type DatabaseError } from '../../errors/database-error.ts'
 
 /** The members of an error that name a place in the statement. */
 export type PlacedError = Pick<DatabaseError, 'position' | 'where' | 'query'>
@@ -81,13 +81,6 @@ function findNames (query: string): readonly QuotedName[] {
     .map(({ 0: text, 1: more, index }) =>
       ({ start: index, end: index + text.length, isQualified: more !== '' })
     )
-}
-
-/** The number of the parameter that could not be converted, from 1. */
-export function parameterAtError ({ where = '' }: PlacedError): number | undefined {
-  // The context of a function has several lines or no `$`.
-  const number = /^[^\n$]*\$([0-9]+)\b[^\n]*$/.exec(where)?.[1]
-  return number === undefined ? undefined : Number(number)
 }
 
 function textBeforeError (error: PlacedError): string {
