@@ -14,7 +14,6 @@ import type { Compiler, BatchRequest } from '../sql/compiler.ts'
 import { columnAtError } from '../sql/statement/error-place.ts'
 import { columnsRead } from '../sql/statement/shared-results.ts'
 import { executeBatch } from './execute.ts'
-import { lookUp } from './look-up.ts'
 import type { BatchSettings } from './run-batch.ts'
 import { toFailure } from './to-failure.ts'
 
@@ -75,9 +74,8 @@ async function explain (
   if (outcome.kind !== 'failed') return undefined
   const at = typeof outcome.at === 'number' ? index : outcome.at
   const deadline = performance.now() + timeoutMs
-  const suggestions = await lookUp({ ...outcome, at }, node, { pool, role, deadline, ...settings })
-  const options = { ...settings, role, anonymous: false, suggestions }
-  const failure = toFailure({ ...outcome, at }, plan, options)
+  const options = { ...settings, pool, role, anonymous: false, deadline }
+  const failure = await toFailure({ ...outcome, at }, plan, options)
   if (at !== index || failure.details.retryable === true) throw failure
   const { error } = outcome
   const column = error.code === SqlState.undefined_column ? columnAtError(error) : undefined

@@ -7,15 +7,14 @@ import type { NamedPart } from '../plan/plan.ts'
 import type { TableName } from '../plan/nodes.ts'
 import type { Suggestions } from './look-up.ts'
 
-interface NameContext {
-  readonly suggestions: Suggestions
-  /** DB_SCHEMAS */
-  readonly schemas: readonly string[]
-}
-
-/** `Table "stocks" does not exist in schema "public". Did you mean "stock"?` */
-export function describeName ({ table, column }: NamedPart, context: NameContext): string {
-  const { suggestions, schemas } = context
+/**
+ * `Table "stocks" does not exist in schema "public". Did you mean "stock"?` `schemas`: DB_SCHEMAS.
+ */
+export function describeName (
+  { table, column }: NamedPart,
+  suggestions: Suggestions,
+  schemas: readonly string[]
+): string {
   if (column === undefined) return describeTable(table, suggestions.tables ?? [], schemas)
   // SQL for an aggregate instead of a column.
   const help = AGGREGATE_CALL.test(column)

@@ -4,7 +4,7 @@
  * round trip.
  */
 import { render, type Fragment } from '../fragment/fragment.ts'
-import type { NamedPart } from '../plan/plan.ts'
+import type { NamedPart, Plan } from '../plan/plan.ts'
 import type { PlanNode, TableName } from '../plan/nodes.ts'
 import { query } from '../postgres/connection.ts'
 import { withConnection, type ConnectionPool } from '../postgres/pool.ts'
@@ -20,9 +20,11 @@ export interface Suggestions {
   readonly labels?: Readonly<Record<string, readonly string[]>> | undefined
 }
 
-interface LookUpOptions {
+export interface LookUpOptions {
   readonly pool: ConnectionPool
+  /** The role of the batch. */
   readonly role: string
+  /** DB_SCHEMAS */
   readonly schemas: readonly string[]
   /** A time of performance.now(). */
   readonly deadline: number
@@ -31,13 +33,13 @@ interface LookUpOptions {
 /** Returns what is known about the error of an operation; nothing if it cannot be read. */
 export async function lookUp (
   { error, at, refusal }: Failed,
-  node: PlanNode | undefined,
+  { operations }: Plan,
   options: LookUpOptions
 ): Promise<Suggestions> {
-  if (typeof at !== 'number' || node === undefined) return {}
+  if (typeof at !== 'number') return {}
   if (refusal?.kind === 'name') return await lookUpNames(refusal.name, options)
-  const { routine } = error as { readonly routine?: string }
-  return routine === 'enum_in' ? { labels: await read(enumLabels(node.table), options) } : {}
+  const { table } = operations[at] as PlanNode
+  return error.routine === 'enum_in' ? { labels: await read(enumLabels(table), options) } : {}
 }
 
 async function lookUpNames (

@@ -5,12 +5,12 @@ import type { Config } from '../../schemas/config.ts'
 import { idleTimeoutMs } from '../../schemas/database.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import type { PlanNode } from '../plan/nodes.ts'
+import type { Plan } from '../plan/plan.ts'
 import type { PlannedBatch } from '../plan/plan-batch.ts'
 import { wantsQueryPlan, type BatchRequest, type CompileSettings } from '../sql/compiler.ts'
 import { mayCommit, type CompiledBatch } from '../sql/frame/compiled-batch.ts'
 import { choosePool, type Database } from './decorators.ts'
 import { executeBatch, type ExecuteOptions } from './execute.ts'
-import { lookUp } from './look-up.ts'
 import type { BatchOutcome, Failed, RowSink } from './outcome.ts'
 import { ReplicaBehind } from './position.ts'
 import { createReport, type BatchReport } from './report.ts'
@@ -71,28 +71,31 @@ export async function runBatch (
   request: RunRequest,
   options: RunBatchOptions
 ): Promise<BatchResult> {
-  const { database } = options
+  const { database, settings } = options
+  const { plan, maxChanged, values } = planned
+  const { position, rowSink, identity: { role, anonymous } } = request
   const batch = database.compiler.compile(planned, request)
   // Errors of the operations are found without a connection.
   batch.operations()
   const compiledAt = performance.now()
-  const { position, rowSink } = request
   const outcome = limitRows(
     await executeOn(database, batch, { ...options, position, rowSink }),
-    planned,
+    plan,
     rowSink
   )
   const endedAt = performance.now()
+  const deadline = Math.min(options.deadline, endedAt + LOOK_UP_TIMEOUT_MS)
+  const known = { pool: database.pool, deadline, role, anonymous, maxChanged, values }
   const failed = outcome.kind === 'failed'
-    ? await describeFailure(outcome, { planned, request, ...options })
+    ? await toFailure(outcome, plan, { ...settings, ...known })
     : undefined
   const answeredAt = performance.now()
   return {
     outcome,
     failure: failed ?? describeUnknown(outcome),
     report: didRun(outcome, failed)
-      ? createReport(planned.plan, outcome, {
-        role: request.identity.role,
+      ? createReport(plan, outcome, {
+        role,
         failed: failed && findOperation(outcome as Failed, failed),
         now: endedAt
       })
@@ -107,7 +110,7 @@ export async function runBatch (
 /** A statement that streams rows reads one more than the maximum. */
 function limitRows (
   outcome: BatchOutcome,
-  { plan: { operations } }: PlannedBatch,
+  { operations }: Plan,
   rowSink: RowSink | undefined
 ): BatchOutcome {
   if (rowSink === undefined || rowSink.count <= rowSink.maxRows) return outcome
@@ -116,23 +119,6 @@ function limitRows (
   const { id: op } = operations[0] as PlanNode
   const error = failure('rows_limit', message, { op, index: 0, retryable: false })
   return { kind: 'failed', error, at: 0, times: outcome.times }
-}
-
-interface Sent extends RunBatchOptions {
-  readonly planned: PlannedBatch
-  readonly request: BatchRequest
-}
-
-async function describeFailure (outcome: Failed, sent: Sent): Promise<Failure> {
-  const { planned, request: { identity: { role, anonymous } }, settings } = sent
-  const deadline = Math.min(sent.deadline, performance.now() + LOOK_UP_TIMEOUT_MS)
-  const { maxChanged } = planned
-  const node = typeof outcome.at === 'number' ? planned.plan.operations[outcome.at] : undefined
-  const { pool } = sent.database
-  const suggestions = await lookUp(outcome, node, { pool, role, deadline, ...settings })
-  const more = { values: planned.values, suggestions }
-  const options = { ...settings, maxChanged, role, anonymous, ...more }
-  return toFailure(outcome, planned.plan, options)
 }
 
 /** Longest search for names that are similar to an unknown one. */

@@ -33,7 +33,7 @@ import {
   isMissingFunction
 } from './describe-error.ts'
 import { describeName } from './describe-name.ts'
-import type { Suggestions } from './look-up.ts'
+import { lookUp, type LookUpOptions } from './look-up.ts'
 import type { Failed } from './outcome.ts'
 import { referenceReader, rowsOfResults } from './read-reference.ts'
 import { findRow, type FoundRow } from './find-row.ts'
@@ -46,29 +46,27 @@ export interface FailureOptions {
   readonly verbose: boolean
 }
 
-export interface ToFailureOptions extends FailureOptions {
+export interface ToFailureOptions extends FailureOptions, LookUpOptions {
   readonly maxRows: number
   /** Maximum rows of an operation that returns none; undefined: `maxRows`. */
   readonly maxChanged?: number | undefined
   readonly maxBytes: number
-  /** DB_SCHEMAS */
-  readonly schemas: readonly string[]
-  readonly suggestions: Suggestions
   /** The values of the batch, by their positions. */
   readonly values?: readonly Json[] | undefined
 }
 
-export function toFailure (
+export async function toFailure (
   outcome: Failed,
   plan: Plan,
-  { schemas, values, suggestions, ...options }: ToFailureOptions
-): Failure {
+  { values, ...options }: ToFailureOptions
+): Promise<Failure> {
   const { error, at, refusal } = outcome
   if (error instanceof Failure) return error
   if (refusal?.kind === 'values') return describeRefusedValues(refusal.values, plan)
+  const suggestions = await lookUp(outcome, plan, options)
   if (refusal?.kind === 'name') {
     const { name, index } = refusal
-    const describe = (): string => describeName(name, { suggestions, schemas })
+    const describe = (): string => describeName(name, suggestions, options.schemas)
     const place = { ...placeOf(plan, index), path: name.path }
     return fromDatabase(error, { ...place, describe, ...options })
   }

@@ -182,20 +182,23 @@ t.test('a statement can have 65533 parameters', async t => {
 })
 
 t.test('failures are mapped to errors, operations and durations', async t => {
-  const limits = { maxRows: 1, maxBytes: 100_000 }
+  const { pool } = useEngine(t, database.loginUrl)
   const options = {
     anonymous: false,
     verbose: false,
-    ...limits,
+    maxRows: 1,
+    maxBytes: 100_000,
     role: 'r',
     schemas: ['public'],
-    suggestions: {}
+    pool,
+    deadline: 0
   }
   const select = [{ id: 'a', op: 'select', table: 't' }] as unknown as Batch
   const plan = planBatch(select, { schemas: ['s'], maxRows: 1, maxConditions: 1 })
   const outcomeOf = (code: string, at: Place, times: AttemptTimes): Failed =>
     ({ kind: 'failed', error: { code, message: 'm' }, at, times })
-  t.match(toFailure(outcomeOf('57014', 'session', { begun: 1, operations: [] }), plan, options), {
+  const canceled = outcomeOf('57014', 'session', { begun: 1, operations: [] })
+  t.match(await toFailure(canceled, plan, options), {
     code: 'query_canceled',
     status: 504,
     details: { op: null }
@@ -203,7 +206,7 @@ t.test('failures are mapped to errors, operations and durations', async t => {
   const late = failure('deadline_exceeded')
   const set = { begun: 1, sessionSet: 3, operations: [] }
   const outcome = { kind: 'failed', error: late, at: 'commit', times: set } as const
-  t.equal(toFailure(outcome, plan, options), late)
+  t.equal(await toFailure(outcome, plan, options), late)
   const operation = { id: 'a', op: 'select', table: 's.t', outcome: 'error' }
   t.same(
     createReport(plan, outcomeOf('54000', 0, { operations: [] }), { role: 'r', failed: 0, now: 5 }),
