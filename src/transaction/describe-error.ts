@@ -38,24 +38,28 @@ export function describeError (
   context: ErrorContext
 ): string {
   const { node } = context
+  const column = columnAtError(error)
   switch (error.code) {
     case SqlState.undefined_column:
-      return describeColumn(error, message, node)
+      return describeColumn(column, message, node)
     case SqlState.ambiguous_column:
-      return describeClash(error, message)
+      // An output column has the name of a column of the table, which "*" returns too.
+      return column === undefined
+        ? message
+        : `"*" contains a column "${column}" already; rename the other one with "as".`
     case SqlState.grouping_error:
       // An aggregate where none is allowed: `t."count"` is also count(t).
       return error.routine === 'check_agglevels_and_constraints'
-        ? describeColumn(error, message, node)
-        : describeGroup(error)
+        ? describeColumn(column, message, node)
+        : describeGroup(column)
     case SqlState.undefined_function:
       return describeFunction(error, message, node)
     case SqlState.generated_always:
       return `${message}. ${LEAVE_OUT}`
     case SqlState.datatype_mismatch:
       // An assigned value of another type is reported with the column that it is assigned to.
-      return error.routine === 'coerce_to_boolean'
-        ? at(toPlace(columnAtError(error)), message, node)
+      return column !== undefined && error.routine === 'coerce_to_boolean'
+        ? `${placeName({ column }, node)}: ${message}`
         : message
     case SqlState.feature_not_supported:
       return describeRule(error, message, node)
@@ -139,27 +143,17 @@ function describeRule (
  * function or a system column which the row does not have.
  */
 function describeColumn (
-  error: DatabaseError,
+  column: string | undefined,
   message: string,
   { kind, table }: PlanNode
 ): string {
-  const column = columnAtError(error)
   if (column === undefined) return message
   return kind === 'call'
     ? `The result of "${table.name}" has no column "${column}".`
     : `There is no column "${column}".`
 }
 
-/** An output column has the name of a column of the table, which "*" returns too. */
-function describeClash (error: DatabaseError, message: string): string {
-  const column = columnAtError(error)
-  return column === undefined
-    ? message
-    : `"*" contains a column "${column}" already; rename the other one with "as".`
-}
-
-function describeGroup (error: DatabaseError): string {
-  const column = columnAtError(error)
+function describeGroup (column: string | undefined): string {
   const name = column === undefined
     ? 'Every column of "columns" and "order"'
     : `Column "${column}"`
@@ -183,7 +177,7 @@ function describeFunction (error: DatabaseError, message: string, node: PlanNode
   const aggregate = /^(\w+)\(/.exec(text)?.[1]
   const name = aggregate ?? findOperator(error, node)?.name
   return name === undefined
-    ? at({ column }, message, node)
+    ? `${placeName({ column }, node)}: ${message}`
     : `"${name}" does not work with column "${column}": ${message}${patternHelp(name)}`
 }
 
@@ -194,14 +188,6 @@ const patternHelp = (name: string): string =>
   operatorsByName.get(name)?.pattern === true
     ? '. A pattern matches only text; use "eq", "in" or "between" for other types.'
     : ''
-
-function toPlace (column: string | undefined): ValuePlace | undefined {
-  return column === undefined ? undefined : { column }
-}
-
-function at (place: ValuePlace | undefined, message: string, node: PlanNode): string {
-  return place === undefined ? message : `${placeName(place, node)}: ${message}`
-}
 
 /** An operator or a modifier of the request. */
 interface FoundOperator {
@@ -252,7 +238,7 @@ function describeRefused (
   }
   const labels = context.suggestions.labels?.[place.column]
   const help = modifierHelp(node, place) ?? form ?? (labels && describeLabels(labels))
-  return `${at(place, message, node)}${help === undefined ? '' : `. ${help}`}`
+  return `${placeName(place, node)}: ${message}${help === undefined ? '' : `. ${help}`}`
 }
 
 /** Maximum number of labels that a message lists. */
