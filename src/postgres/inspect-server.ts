@@ -150,17 +150,12 @@ function matchesSessionAttrs (
   { standby, readonly }: Server,
   sessionAttrs: DatabaseTarget['targetSessionAttrs']
 ): boolean {
-  switch (sessionAttrs) {
-    case 'any':
-      return true
-    case 'primary':
-      return standby === 'f'
-    case 'standby':
-    case 'prefer-standby':
-      return standby === 't'
-    case 'read-write':
-      return readonly === 'off'
-    case 'read-only':
-      return readonly === 'on'
-  }
+  return {
+    any: true,
+    primary: standby === 'f',
+    standby: standby === 't',
+    'prefer-standby': standby === 't',
+    'read-write': readonly === 'off',
+    'read-only': readonly === 'on'
+  }[sessionAttrs]
 }
