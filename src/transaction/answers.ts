@@ -16,7 +16,7 @@ const SEPARATOR = Buffer.from(ROW_SEPARATOR)
 
 export class Answers {
   /** The JSON of each operation that was answered; with a sink, the number of its rows. */
-  rows: Buffer[] = []
+  readonly rows: Buffer[] = []
   /** The server has answered that this transaction holds the idempotency key. */
   keyClaimed = false
   transactionId: TransactionId | undefined
@@ -106,13 +106,6 @@ export class Answers {
     const parts = this.#parts
     this.#parts = []
     return parts
-  }
-
-  /** Forgets the rows, which are larger than allowed. */
-  clear (): void {
-    this.rows = []
-    this.#parts = []
-    this.#cells = []
   }
 
   /** `count`: the number of operations. */

@@ -418,7 +418,6 @@ class Attempt implements AnswerHandler {
    */
   exceeded (): void {
     this.#break ??= 'size'
-    this.#answers.clear()
     destroyConnection(this.#connection)
   }
 
