@@ -12,7 +12,7 @@ import { readCredentials, startTls, waitForEvent } from './tls.ts'
 /** Idle time before the kernel probes the server; Linux gives up after 9 more probes of 75 s. */
 const KEEP_ALIVE_DELAY_MS = 60_000
 
-export interface ConnectOptions {
+interface ConnectOptions {
   readonly timeoutMs: number
   readonly signal?: AbortSignal | undefined
 }
@@ -28,9 +28,9 @@ export async function connectSocket (
   { timeoutMs, signal }: ConnectOptions
 ): Promise<Socket> {
   try {
-    signal?.throwIfAborted()
     // libpq does not encrypt Unix sockets either: no network can be listened to.
     const context = 'path' in host ? undefined : await readCredentials(tls, timeoutMs)
+    signal?.throwIfAborted()
     const plain = (context === undefined ? connectWithReadBuffer : connect)({
       ...host,
       // A transaction is several small writes. With Nagle's algorithm the second one would wait for
@@ -66,33 +66,25 @@ function describeError (error: unknown): string {
   return (error as Error).message
 }
 
-export interface TimeLimit extends ConnectOptions {
+interface TimeLimit extends ConnectOptions {
   readonly socket: { destroy(): unknown }
-  /** The error after `timeoutMs`. */
+  /** The error after that. */
   readonly late: Error
 }
 
 /**
- * Destroys the socket after `timeoutMs` or when `signal` is aborted, so that the work on it fails.
- * Then it rejects with the reason. Not the `signal` option of `connect`: it would also destroy an
- * open connection.
+ * Destroys the socket after `timeoutMs` or when `signal` is aborted, so that the work on it fails,
+ * with `late`. Not the `signal` option of `connect`: it would also destroy an open connection.
  */
 export function limitTime<Result> (
   work: Promise<Result>,
   { socket, timeoutMs, late, signal }: TimeLimit
 ): Promise<Result> {
-  let reason: unknown
-  const giveUp = (why: unknown): void => {
-    reason = why
-    socket.destroy()
-  }
-  const onAbort = (): void => giveUp(signal?.reason)
-  signal?.addEventListener('abort', onAbort)
-  const timer = setTimeout(giveUp, timeoutMs, late)
+  const timeout = AbortSignal.timeout(Math.ceil(timeoutMs))
+  const limit = signal === undefined ? timeout : AbortSignal.any([signal, timeout])
+  const giveUp = (): unknown => socket.destroy()
+  limit.addEventListener('abort', giveUp)
   return work.catch((error: unknown) => {
-    throw reason ?? error
-  }).finally(() => {
-    clearTimeout(timer)
-    signal?.removeEventListener('abort', onAbort)
-  })
+    throw limit.aborted ? late : error
+  }).finally(() => limit.removeEventListener('abort', giveUp))
 }
