@@ -41,11 +41,11 @@ export class HealthCheck {
     if (expired || this.#verified?.state.dead === true) {
       this.#checkedAt = Infinity
       this.#verified = undefined
-      this.#result = this.#check().then(() => this.#succeed(), error => this.#fail(error)).finally(
-        () => {
+      this.#result = this.#check()
+        .then(() => this.#note({}), (failed: unknown) => this.#note({ failed }))
+        .finally(() => {
           this.#checkedAt = performance.now()
-        }
-      )
+        })
     }
     return this.#result
   }
@@ -66,16 +66,12 @@ export class HealthCheck {
     this.#verified = connection
   }
 
-  #succeed (): boolean {
-    if (this.#failing) this.#onChange({})
-    this.#failing = false
-    return true
-  }
-
-  #fail (error: unknown): boolean {
-    if (!this.#failing && !this.#closed.signal.aborted) this.#onChange({ failed: error })
-    this.#failing = true
-    return false
+  /** Returns whether the check succeeded. */
+  #note (change: Parameters<OnChange>[0]): boolean {
+    const failing = 'failed' in change
+    if (failing !== this.#failing && !this.#closed.signal.aborted) this.#onChange(change)
+    this.#failing = failing
+    return !failing
   }
 
   async #connect (): Promise<Connection> {
