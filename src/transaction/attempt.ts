@@ -56,14 +56,6 @@ import { isCommitUncertain } from './lost-commit.ts'
 import type { AttemptOutcome, Failed, Lost, RowSink } from './outcome.ts'
 import { Sequence } from './sequence.ts'
 
-/** Neither promise rejects. */
-export interface StartedAttempt {
-  /** Resolves as soon as the outcome is known. */
-  readonly outcome: Promise<AttemptOutcome>
-  /** Resolves when the connection is free for the next transaction. */
-  readonly released: Promise<void>
-}
-
 /** Runs as the login role, because COMMIT has reset the role. */
 const READ_POSITION: Request = { text: POSITION, parameters: [], name: '', parse: true }
 
@@ -75,18 +67,6 @@ export interface AttemptOptions {
   readonly clientClosed?: AbortSignal | undefined
   /** Takes the rows of the only operation. If the client closes, so does the connection. */
   readonly rowSink?: RowSink | undefined
-}
-
-/**
- * Starts an attempt on a connection that is reserved for it. All that can throw is done first: an
- * error leaves the connection as it was.
- */
-export function startAttempt (
-  connection: Connection,
-  batch: CompiledBatch,
-  options: AttemptOptions = {}
-): StartedAttempt {
-  return new Attempt(connection, batch, options).start()
 }
 
 /**
@@ -126,7 +106,11 @@ type Begin = 'accepted' | 'failed' | 'refused' | 'standby'
  */
 type Break = 'protocol' | 'size'
 
-class Attempt implements AnswerHandler {
+export class Attempt implements AnswerHandler {
+  /** Resolves as soon as the outcome is known. Does not reject. */
+  readonly outcome: Promise<AttemptOutcome>
+  /** Resolves when the connection is free for the next transaction. Does not reject. */
+  readonly released: Promise<void>
   readonly maxBytes: number
   readonly passedOn: boolean
   readonly #options: AttemptOptions
@@ -158,7 +142,11 @@ class Attempt implements AnswerHandler {
   /** The first error of the server. Later ones follow from it. */
   #firstError: Omit<Failed, 'kind' | 'rows' | 'times'> | undefined
 
-  constructor (connection: Connection, batch: CompiledBatch, options: AttemptOptions) {
+  /**
+   * Starts the attempt on a connection that is reserved for it. All that can throw is done first:
+   * an error leaves the connection as it was.
+   */
+  constructor (connection: Connection, batch: CompiledBatch, options: AttemptOptions = {}) {
     this.#options = options
     this.passedOn = options.rowSink !== undefined
     this.#connection = connection
@@ -173,6 +161,8 @@ class Attempt implements AnswerHandler {
     this.#pipeline = this.#isEnding
       ? this.#encodeEnd([...start, ...buildOperations(batch, connection), ...buildFinish(batch)])
       : encodePipeline([this.#addSteps(start)])
+    this.outcome = this.#outcome.promise
+    this.released = this.#start()
   }
 
   /** Adds steps, and returns them as they are sent. */
@@ -204,7 +194,7 @@ class Attempt implements AnswerHandler {
       : encodePipeline([this.#addSteps(steps), ...groups], isJoined(batch, this.#connection))
   }
 
-  start (): StartedAttempt {
+  #start (): Promise<void> {
     const { client, socket, state } = this.#connection
     const { clientClosed, rowSink } = this.#options
     const close = (): void => destroyConnection(this.#connection)
@@ -224,7 +214,7 @@ class Attempt implements AnswerHandler {
     const lose = (): void => queueMicrotask(finish)
     state.onLost = lose
     begun.then(() => finish(), finish)
-    return { outcome: this.#outcome.promise, released: released.promise }
+    return released.promise
   }
 
   /**

@@ -19,7 +19,7 @@ import {
 import type { Place } from '../sql/frame/steps.ts'
 import type { Statement } from '../sql/statement/statement.ts'
 import type { RefusedValue } from '../sql/statement/slot.ts'
-import { startAttempt } from './attempt.ts'
+import { Attempt } from './attempt.ts'
 import { resolveKeyFailure } from './key-failure.ts'
 import { resolveLostCommit } from './lost-commit.ts'
 import type {
@@ -221,9 +221,9 @@ async function runAttempt (
   const sent = refusal === undefined
     ? { ...batch, unprepared }
     : refuseOperations(batch, tablesOf(refusal, batch))
-  const started = startAttempt(connection, sent, { clientClosed, rowSink })
-  lease.free = started.released
-  let outcome = await started.outcome
+  const attempt = new Attempt(connection, sent, { clientClosed, rowSink })
+  lease.free = attempt.released
+  let outcome = await attempt.outcome
   if (refusal !== undefined) outcome = toRefused(outcome, refusal)
   const typesChanged = refusal === undefined && !isPassedOn(rowSink) &&
     await areTypesChanged(sent, { outcome, lease })

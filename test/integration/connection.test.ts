@@ -13,7 +13,7 @@ import {
   type Connection
 } from '../../src/postgres/connection.ts'
 import { openConnection } from '../../src/postgres/open-connection.ts'
-import { startAttempt } from '../../src/transaction/attempt.ts'
+import { Attempt } from '../../src/transaction/attempt.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { plainBatch } from '../support/database/engine.ts'
 import * as op from '../support/operations.ts'
@@ -78,7 +78,7 @@ t.test('an attempt ends with its connection, even if begin never settles', async
     ...connection,
     client: { begin: () => new Promise(() => {}) } as unknown as Connection['client']
   }
-  const { outcome, released } = startAttempt(neverBegins, plainBatch([]))
+  const { outcome, released } = new Attempt(neverBegins, plainBatch([]))
   connection.socket.destroy()
   t.match(await outcome, { kind: 'lost', sent: false })
   await released

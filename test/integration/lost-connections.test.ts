@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { destroyConnection, type Connection } from '../../src/postgres/connection.ts'
 import { Lease, type ConnectionPool } from '../../src/postgres/pool.ts'
 import type { Place } from '../../src/sql/frame/steps.ts'
-import { startAttempt } from '../../src/transaction/attempt.ts'
+import { Attempt } from '../../src/transaction/attempt.ts'
 import { executeBatch } from '../../src/transaction/execute.ts'
 import type { BatchOutcome } from '../../src/transaction/outcome.ts'
 import { acquireAtPosition, ReplicaBehind } from '../../src/transaction/position.ts'
@@ -262,7 +262,7 @@ t.test('no batch is sent on a connection that is being closed', async t => {
   const { engine } = await useProxiedEngine(t)
   await untilQuiet(engine)
   const connection = await engine.pool.acquire(performance.now() + 1000)
-  const { outcome, released } = startAttempt(connection, plainBatch([add(1)]))
+  const { outcome, released } = new Attempt(connection, plainBatch([add(1)]))
   connection.state.dead = true
   // In this state the server has executed BEGIN.
   await until(async () =>
@@ -285,7 +285,7 @@ t.test('a connection lost while the batch is being written', async t => {
     send(bytes.subarray(0, bytes.length / 2), receive)
     destroyConnection(connection)
   }
-  const { outcome, released } = startAttempt(connection, plainBatch([add(1)]))
+  const { outcome, released } = new Attempt(connection, plainBatch([add(1)]))
   t.match(await outcome, { kind: 'lost', sent: true })
   await released
   engine.pool.release(connection)
