@@ -7,6 +7,8 @@ import { Kind, type TSchema } from '@sinclair/typebox'
 import type { Config } from '../../schemas/config.ts'
 import { referenceAttempt, type ReferenceKind } from '../../schemas/operand.ts'
 import { maxIdentifierBytes, operations } from '../../schemas/operation.ts'
+import { isObject, type Json, type JsonObject } from '../json/parse.ts'
+import { mapChildren } from '../named/schema-parts.ts'
 
 export type JsonSchema = Readonly<Record<string, unknown>>
 
@@ -48,47 +50,42 @@ function refer ({ meaning }: TSchema, place: string, title: string): JsonSchema 
   }
 }
 
-/** Keywords of JSON Schema that contain no schema of ours. */
-const plainWords = [
-  'type',
-  'const',
-  'pattern',
-  'minimum',
-  'maximum',
-  'minLength',
-  'maxLength',
-  'minItems',
-  'maxItems',
-  'minProperties',
-  'maxProperties',
-  'required',
-  'not',
-  'if',
-  'then',
-  'else',
-  'dependentRequired',
-  'dependentSchemas',
-  'default'
-]
-
+/** All keywords that are not ours stay, with the schemas in them. */
 function write (schema: TSchema, describe: Describe): JsonSchema {
-  if (schema['described'] !== undefined) return describe(schema['described'] as TSchema)
-  const words = {
-    ...Object.fromEntries(
-      plainWords.filter(word => schema[word] !== undefined).map(word => [word, schema[word]])
-    ),
-    ...(schema[Kind] === 'Integer' && schema['maximum'] === undefined
-      ? { maximum: Number.MAX_SAFE_INTEGER }
-      : {}),
-    ...nameWords[schema['name'] as keyof typeof nameWords],
-    ...referenceWords[schema['reference'] as ReferenceKind],
-    ...writeUnion(schema, describe),
-    ...writeObject(schema, describe),
-    ...(schema['items'] === undefined ? {} : { items: describe(schema['items'] as TSchema) })
+  const {
+    $id, title, meaning, issueCode, emptyCode, unknownCode, exact, nested,
+    described, description, expected, name, keys, reference, anyOf = [], patternProperties = {},
+    ...words
+  } = schema as Readonly<Record<string, unknown>> & OwnWords
+  if (described !== undefined) return describe(described)
+  const variants = flatten(anyOf)
+  const text = description ?? expected ?? describeConstants(variants)
+  const [others] = Object.values(patternProperties)
+  return {
+    ...text !== undefined && { description: text },
+    ...mapChildren(words as JsonObject, part =>
+      isObject(part) ? describe(part as unknown as TSchema) as Json : part),
+    ...schema[Kind] === 'Integer' && words['maximum'] === undefined &&
+      { maximum: Number.MAX_SAFE_INTEGER },
+    ...name && nameWords[name],
+    ...reference && referenceWords[reference],
+    ...keys && { propertyNames: nameWords[keys] },
+    ...others && { additionalProperties: describe(others) },
+    ...variants.length > 0 && writeUnion(variants, describe)
   }
-  const description = schema.description ?? schema['expected'] as string | undefined ??
-    describeWords(schema)
-  return description === undefined ? words : { description, ...words }
+}
+
+/** Keywords that are written in another form. */
+interface OwnWords {
+  readonly described?: TSchema
+  readonly description?: string
+  readonly expected?: string
+  readonly name?: keyof typeof nameWords
+  readonly keys?: keyof typeof nameWords
+  readonly reference?: ReferenceKind
+  readonly anyOf?: readonly TSchema[]
+  /** Of a record, which has one. */
+  readonly patternProperties?: Readonly<Record<string, TSchema>>
 }
 
 /** For `name` and `keys`. Never stricter than the planner, which counts bytes and reads paths. */
@@ -107,29 +104,24 @@ const referenceWords: Readonly<Record<ReferenceKind, JsonSchema>> = {
   none: { not: { pattern: referenceAttempt.source } }
 }
 
-/**
- * Constants become one `enum`, for which code generators create one type. Nested unions without a
- * title are flattened.
- */
-function writeUnion (schema: TSchema, describe: Describe): JsonSchema {
-  if (schema[Kind] !== 'Union') return {}
-  const variants = flatten(schema)
+/** Constants become one `enum`, for which code generators create one type. */
+function writeUnion (variants: readonly TSchema[], describe: Describe): JsonSchema {
   const constants = variants.filter(isConstant).map(({ const: value = null }) =>
     value as string | boolean | null
   )
+  if (constants.length < 2) return { anyOf: variants.map(describe) }
   const types = new Set(constants.map(value => value === null ? 'null' : typeof value))
-  const words = constants.length < 2
-    ? undefined
-    : { ...(types.size === 1 ? { type: [...types][0] } : {}), enum: constants }
-  const others = (words === undefined ? variants : variants.filter(variant => !isConstant(variant)))
-    .map(describe)
-  if (words === undefined) return { anyOf: others }
+  const words = { ...types.size === 1 && { type: [...types][0] }, enum: constants }
+  const others = variants.filter(variant => !isConstant(variant)).map(describe)
   return others.length === 0 ? words : { anyOf: [words, ...others] }
 }
 
-function flatten (union: TSchema): readonly TSchema[] {
-  return (union['anyOf'] as readonly TSchema[]).flatMap(variant =>
-    variant[Kind] === 'Union' && variant.title === undefined ? flatten(variant) : [variant]
+/** Nested unions without a title become parts of the union. */
+function flatten (variants: readonly TSchema[]): readonly TSchema[] {
+  return variants.flatMap(variant =>
+    variant[Kind] === 'Union' && variant.title === undefined
+      ? flatten(variant['anyOf'] as readonly TSchema[])
+      : [variant]
   )
 }
 
@@ -137,37 +129,12 @@ function isConstant (schema: TSchema): boolean {
   return schema[Kind] === 'Literal' || schema[Kind] === 'Null'
 }
 
-function describeWords (schema: TSchema): string | undefined {
-  const said = schema[Kind] === 'Union'
-    ? flatten(schema).filter(({ description, const: value }) =>
-      description !== undefined && value !== undefined
-    )
-    : []
-  return said.length === 0
-    ? undefined
-    : said.map(({ description, const: value }) => `\`${String(value)}\`: ${String(description)}`)
-      .join('; ')
-}
-
-function writeObject (schema: TSchema, describe: Describe): JsonSchema {
-  const properties = schema['properties'] as Readonly<Record<string, TSchema>> | undefined
-  const [others] = schema[Kind] === 'Record'
-    ? Object.values(schema['patternProperties'] as Record<string, TSchema>)
-    : [schema['additionalProperties'] as TSchema | false | undefined]
-  const keys = schema['keys'] as keyof typeof nameWords | undefined
-  return {
-    ...(properties === undefined
-      ? {}
-      : {
-          properties: Object.fromEntries(
-            Object.entries(properties).map(([name, property]) => [name, describe(property)])
-          )
-        }),
-    ...(others === undefined
-      ? {}
-      : { additionalProperties: others === false ? false : describe(others) }),
-    ...(keys === undefined ? {} : { propertyNames: nameWords[keys] })
-  }
+function describeConstants (variants: readonly TSchema[]): string | undefined {
+  const texts = variants.flatMap(({ description, const: value }) =>
+    description === undefined || value === undefined
+      ? []
+      : [`\`${String(value)}\`: ${description}`])
+  return texts.length === 0 ? undefined : texts.join('; ')
 }
 
 /**
