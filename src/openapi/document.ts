@@ -50,7 +50,8 @@ export function describeApi (
 ): ApiDocument {
   const components = collectComponents()
   const adhoc = describeBatch(config, components)
-  const template = describeTemplate(config, components)
+  const template =
+    { ...commonParts(config), responses: batchResponses('named', config, components) }
   const others = {
     ...config.API_TABLES === 'on' && { '/tables': { get: describeTables(config, components) } },
     '/health': { get: describeHealth(components) }
@@ -131,11 +132,6 @@ The example uses the tables of the sample shop (\`deploy/shop.sql\`). In another
     ...commonParts(config),
     responses: batchResponses('adhoc', config, components)
   }
-}
-
-/** The operation from which those of the named batches are made. */
-function describeTemplate (config: DescribedConfig, components: Components): Operation {
-  return { ...commonParts(config), responses: batchResponses('named', config, components) }
 }
 
 /** Without a token, the anonymous role is used. */

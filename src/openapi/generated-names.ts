@@ -35,22 +35,16 @@ function camelCase (name: string): string {
 }
 
 /**
- * Gives names to components. A name that generators would not tell from an earlier one gets a
- * number.
+ * Returns a function that names components: with a name that begins with `text`, of characters that
+ * OpenAPI allows. A name that generators would not tell from an earlier one gets a number.
  */
-export class ComponentNames {
-  readonly #taken: Set<string>
-
-  constructor (taken: readonly string[]) {
-    this.#taken = new Set(taken.map(significantOf))
-  }
-
-  /** Returns a name that begins with `text`, of characters that OpenAPI allows. */
-  choose (text: string): string {
+export function nameComponents (earlier: readonly string[]): (text: string) => string {
+  const taken = new Set(earlier.map(significantOf))
+  return text => {
     const base = text.replace(/[^A-Za-z0-9]+/g, '_')
     let name = base
-    for (let i = 2; this.#taken.has(significantOf(name)); i++) name = `${base}_${i}`
-    this.#taken.add(significantOf(name))
+    for (let i = 2; taken.has(significantOf(name)); i++) name = `${base}_${i}`
+    taken.add(significantOf(name))
     return name
   }
 }

@@ -7,7 +7,7 @@ import { mediaTypes } from '../../schemas/http.ts'
 import type { JsonObject } from '../json/parse.ts'
 import type { NamedBatch } from '../named/named-batch.ts'
 import { takesUploads } from '../named/upload-parameters.ts'
-import { ComponentNames, operationIds } from './generated-names.ts'
+import { nameComponents, operationIds } from './generated-names.ts'
 import type { JsonSchema } from './json-schema.ts'
 import { describeResults } from './named-results.ts'
 import { moveParameters } from './parameter-schemas.ts'
@@ -32,8 +32,8 @@ export function describeNamedBatches (
   { ANON_ROLE, MAX_UPLOAD_ROWS: maxRows }: Config
 ) {
   const ids = operationIds(batches.map(({ name }) => name), otherIds)
-  const names = new ComponentNames(components)
-  const roots = new Map([...ids].map(([name, id]) => [name, names.choose(`${id}_params`)]))
+  const nameComponent = nameComponents(components)
+  const roots = new Map([...ids].map(([name, id]) => [name, nameComponent(`${id}_params`)]))
   const paths: Record<string, { readonly post: Operation }> = {}
   const schemas: Record<string, JsonSchema> = {}
   const { 200: committed, ...failed } =
@@ -42,7 +42,8 @@ export function describeNamedBatches (
   for (const batch of batches) {
     const { name, description, roles, schema } = batch
     const component = roots.get(name) as string
-    Object.assign(schemas, describeParameters(schema, component, names))
+    const parameters = Object.keys(schema).length === 0 ? noParameters : schema
+    Object.assign(schemas, moveParameters(parameters, component, nameComponent))
     const isForAnonymous = roles === undefined || (ANON_ROLE !== undefined && roles.has(ANON_ROLE))
     paths[`/batches/${name}`] = {
       post: {
@@ -78,6 +79,8 @@ export function describeNamedBatches (
   }
 }
 
+const noParameters: JsonObject = { type: 'object', additionalProperties: false }
+
 function describeCommitted (batch: NamedBatch, response: Response): Response {
   const schema = describeResults(batch)
   return { ...response, content: { ...response.content, 'application/json': { schema } } }
@@ -99,14 +102,4 @@ function describe (description = '', roles: ReadonlySet<string> | undefined): st
     ? []
     : [`Roles: ${[...roles].map(role => `\`${role}\``).join(', ')}.`]
   return [description, ...allowed].filter(text => text !== '').join('\n\n')
-}
-
-function describeParameters (
-  schema: JsonObject,
-  component: string,
-  names: ComponentNames
-): Readonly<Record<string, JsonSchema>> {
-  return Object.keys(schema).length === 0
-    ? { [component]: { type: 'object', additionalProperties: false } }
-    : moveParameters(schema, component, names)
 }

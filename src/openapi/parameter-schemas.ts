@@ -5,42 +5,35 @@
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
 import {
   findReferred,
-  keyOf,
   mapChildren,
   readReference,
   referenceOf,
   referencesIn
 } from '../named/schema-parts.ts'
-import type { ComponentNames } from './generated-names.ts'
 import type { JsonSchema } from './json-schema.ts'
-
-interface Moved {
-  readonly reference: string
-  readonly name: string
-}
 
 /** Returns the components by name: `root` for the schema itself, and one for each moved part. */
 export function moveParameters (
   schema: JsonObject,
   root: string,
-  names: ComponentNames
+  name: (text: string) => string
 ): Readonly<Record<string, JsonSchema>> {
-  const moved = new Map<string, Moved>([[keyOf([]), { reference: '#', name: root }]])
+  const moved = new Map<Json, string>([[schema, root]])
   for (const reference of referencesIn(schema)) {
-    const path = readReference(reference)
-    const key = keyOf(path)
-    if (!moved.has(key)) moved.set(key, { reference, name: names.choose(`${root}_${path.at(-1)}`) })
+    const part = findReferred(reference, schema)
+    const step = readReference(reference).at(-1)
+    if (!moved.has(part)) moved.set(part, name(`${root}_${step}`))
   }
-  const copy = (part: Json): Json => {
+  const refer = (part: Json): JsonObject => ({ $ref: `#/components/schemas/${moved.get(part)}` })
+  const write = (part: Json): Json => {
     if (!isObject(part)) return part
     const { $defs, definitions, ...rest } = part
     const reference = referenceOf(part)
-    if (reference === undefined) return mapChildren(rest, copy)
-    const { name } = moved.get(keyOf(readReference(reference))) as Moved
-    return mapChildren({ ...rest, $ref: `#/components/schemas/${name}` }, copy)
+    const own = reference === undefined ? {} : refer(findReferred(reference, schema))
+    return mapChildren({ ...rest, ...own }, child =>
+      isObject(child) && moved.has(child) ? refer(child) : write(child))
   }
-  return Object.fromEntries([...moved.values()].map(({ reference, name }) =>
-    [name, writeBoolean(copy(findReferred(reference, schema)))]))
+  return Object.fromEntries([...moved].map(([part, name]) => [name, writeBoolean(write(part))]))
 }
 
 /** Generators take no boolean for a component. */

@@ -136,6 +136,10 @@ t.test('parts that references name become components', async t => {
     'deep_params_node', 'deep_params_x_y', 'deep_params_x_y_2'
   ])
   t.same([schemas['deep_params_x_y_2'], schemas['deep_params_never']], [{}, { not: {} }])
+  t.match(schemas['deep_params']?.['properties'], {
+    $defs: { properties: { a: { $ref: '#/components/schemas/deep_params_a' } } },
+    c: { prefixItems: [{}, { $ref: '#/components/schemas/deep_params_1' }] }
+  }, 'a component is referred to in its place, too')
   t.same(await new Validator().validate(structuredClone(document) as never), { valid: true })
   const isValid = validatorsOf(document)(pointer('deep'))
   const good = { $defs: { a: 9 }, b: 9, c: [{}, 'x'], d: 'x', e: true, g: { next: { next: {} } } }
