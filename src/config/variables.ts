@@ -101,31 +101,39 @@ function prefixOf (name: string): string {
 
 const ENDPOINTS = ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'OTEL_EXPORTER_OTLP_ENDPOINT'] as const
 
-/** Variables with one supported value. The first variable of a row has precedence. */
-const SUPPORTED: ReadonlyArray<readonly [names: readonly string[], value: string]> = [
-  [['OTEL_TRACES_EXPORTER'], 'otlp'],
-  [['OTEL_EXPORTER_OTLP_TRACES_PROTOCOL', 'OTEL_EXPORTER_OTLP_PROTOCOL'], 'http/protobuf']
+/** What values must be. The first variable of a row has precedence. */
+const SUPPORTED: ReadonlyArray<
+  readonly [names: readonly string[], isValid: (text: string) => boolean, expected: string]
+> = [
+  ...ENDPOINTS.map(name => [[name], isHttp, 'an http:// or https:// URL'] as const),
+  [['OTEL_TRACES_EXPORTER'], text => text === 'otlp', 'otlp'],
+  [
+    ['OTEL_EXPORTER_OTLP_TRACES_PROTOCOL', 'OTEL_EXPORTER_OTLP_PROTOCOL'],
+    text => text === 'http/protobuf',
+    'http/protobuf'
+  ],
+  [
+    ['OTEL_TRACES_SAMPLER'],
+    text => /^(?:parentbased_)?(?:always_on|always_off|traceidratio)$/.test(text),
+    'a sampler such as parentbased_traceidratio'
+  ],
+  [['OTEL_TRACES_SAMPLER_ARG'], text => /^(?:0?\.\d+|[01](?:\.0*)?)$/.test(text),
+    'a number from 0 to 1']
 ]
 
 /** `given` contains the variables that are set. Problems are one line each, without secrets. */
 export function readTracing (
   given: Readonly<Record<string, string | undefined>>
 ): { readonly tracing: boolean, readonly problems: readonly string[] } {
-  const endpoints = ENDPOINTS.filter(name => given[name] !== undefined)
-  const off = endpoints.length === 0 || given['OTEL_SDK_DISABLED']?.toLowerCase() === 'true' ||
-    given['OTEL_TRACES_EXPORTER'] === 'none'
+  const off = ENDPOINTS.every(name => given[name] === undefined) ||
+    given['OTEL_SDK_DISABLED']?.toLowerCase() === 'true' || given['OTEL_TRACES_EXPORTER'] === 'none'
   if (off) return { tracing: false, problems: [] }
-  const problems = [
-    ...endpoints.filter(name => !isHttp(given[name] as string)).map(name =>
-      `${name}: expected an http:// or https:// URL`
-    ),
-    ...SUPPORTED.flatMap(([names, value]) => {
-      const name = names.find(name => given[name] !== undefined)
-      return name === undefined || given[name] === value
-        ? []
-        : [`${name}: expected ${value}`]
-    })
-  ]
+  const problems = SUPPORTED.flatMap(([names, isValid, expected]) => {
+    const name = names.find(name => given[name] !== undefined)
+    return name === undefined || isValid(given[name] as string)
+      ? []
+      : [`${name}: expected ${expected}`]
+  })
   return { tracing: true, problems }
 }
 

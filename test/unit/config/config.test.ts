@@ -203,7 +203,10 @@ const conflicts: ReadonlyArray<readonly [env: Environment, ...faults: string[]]>
   ] as const).map(([CORS_ORIGINS, fault]) =>
     [{ CORS_ORIGINS }, `CORS_ORIGINS: ${fault}`] as const),
   [{ ...collector, OTEL_TRACES_EXPORTER: 'zipkin', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' },
-    'OTEL_TRACES_EXPORTER: expected otlp', 'OTEL_EXPORTER_OTLP_PROTOCOL: expected http/protobuf']
+    'OTEL_TRACES_EXPORTER: expected otlp', 'OTEL_EXPORTER_OTLP_PROTOCOL: expected http/protobuf'],
+  [{ ...collector, OTEL_TRACES_SAMPLER: 'nonsense', OTEL_TRACES_SAMPLER_ARG: '1.5' },
+    'OTEL_TRACES_SAMPLER: expected a sampler such as parentbased_traceidratio',
+    'OTEL_TRACES_SAMPLER_ARG: expected a number from 0 to 1']
 ]
 
 t.test('invalid values are reported', async t => {
@@ -231,7 +234,11 @@ t.test('tracing is on if an endpoint is set and the SDK is not disabled', async 
       },
       true
     ],
-    [{ ...collector, OTEL_SDK_DISABLED: 'TRUE' }, false],
+    ...['0', '1', '0.05', '.5', '1.0'].map(OTEL_TRACES_SAMPLER_ARG => [
+      { ...collector, OTEL_TRACES_SAMPLER: 'traceidratio', OTEL_TRACES_SAMPLER_ARG },
+      true
+    ] as const),
+    [{ ...collector, OTEL_TRACES_SAMPLER: 'nonsense', OTEL_SDK_DISABLED: 'TRUE' }, false],
     [{ ...collector, OTEL_TRACES_EXPORTER: 'none' }, false]
   ]
   for (const [env, tracing] of rows) {
