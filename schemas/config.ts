@@ -280,7 +280,7 @@ export const ConfigSchema = Type.Object({
       '`24h`, `7d`',
     default: '24h',
     pattern: ttlPattern,
-    patternText: 'a number of s, m, h or d'
+    patternText: '1 to 999999 s, m, h or d'
   }),
   IDEMPOTENCY_SCOPE: Type.Optional(
     Type.Array(claimPaths('app_metadata.tenant'), {

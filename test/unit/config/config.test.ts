@@ -142,7 +142,7 @@ const invalid: ReadonlyArray<readonly [name: string, fault: string, ...values: s
   ['JWT_REQUIRE_EXP', 'expected true or false, got "*"', 'yes'],
   ['LOG_LEVEL', 'expected one of trace, debug, info, warn, error, fatal, silent, got "*"', 'INFO'],
   ['JWT_ROLE_CLAIM', 'expected a dotted path such as app_metadata.role, got "*"', 'a..b'],
-  ['IDEMPOTENCY_TTL', 'expected a number of s, m, h or d, got "*"', '24'],
+  ['IDEMPOTENCY_TTL', 'expected 1 to 999999 s, m, h or d, got "*"', '24', '0h'],
   ['IDEMPOTENCY_SCOPE', `${paths} app_metadata.tenant, got "*"`, 'tenant,a..b'],
   ['DATABASE_ENGINE', 'expected one of postgresql, citus, sequential, got "*"', 'oracle'],
   ['MAX_BYTES_IN_FLIGHT', 'must be at least MAX_BODY_BYTES (1048576)', '1000'],
