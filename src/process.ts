@@ -69,9 +69,10 @@ export async function run (): Promise<void> {
       startOpenTelemetry(logger)
     )
     : undefined
+  let service: Pick<Service, 'stop'> | undefined
   const starting = (async () => {
     const start = await starts[role]()
-    return await start({
+    service = await start({
       ...settings,
       logger,
       // A worker has those of the primary, also if the folder has become faulty meanwhile.
@@ -80,8 +81,9 @@ export async function run (): Promise<void> {
     })
   })()
   const stop = stopOnSignals({ config, role, logger, output }, async now => {
-    // A signal may arrive before everything has started.
-    await (await starting).stop(now)
+    // A signal may arrive before everything has started. After an uncaught error it may never be.
+    if (now === undefined) await starting
+    await service?.stop(now)
     await (await telemetry)?.stop()
   })
   if (own !== undefined) {

@@ -248,6 +248,24 @@ t.test('an uncaught error: exit code 1, and its message is not logged', async t 
   }
 })
 
+t.test('an uncaught error during the start does not wait for its end', async t => {
+  const { ended, output } = startMain(t, {
+    ...settings,
+    ...testEnvironment,
+    ...longDelays,
+    ...preload(`
+      import { subscribe } from 'node:diagnostics_channel'
+      subscribe('fastify.initialization', ({ fastify }) =>
+        fastify.addHook('onReady', () => {
+          setImmediate(() => { throw new RangeError('hu' + 'sh') })
+          return new Promise(() => {})
+        }))`)
+  })
+  t.equal(await ended, 1)
+  t.match(output(), /"reason":"RangeError\\n {4}at .*uncaught error: stopping.*"msg":"stopped"/s)
+  t.notMatch(output(), /hush|could not start/)
+})
+
 t.test('an uncaught error during the stop exits at once', async t => {
   const service = await run(
     t,
