@@ -12,7 +12,6 @@ import closeWithGrace from 'close-with-grace'
 import { signToken } from '../../src/auth/token.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
-import { openBatchSet } from '../../src/named/read-files.ts'
 import { onNpmEnded } from '../../src/parent.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { createLogger, loadPretty } from '../../src/server/logger.ts'
@@ -141,7 +140,6 @@ async function startDevelopmentService (
   const pretty = await loadPretty(process.stdout)
   return startService({
     ...settings,
-    batches: openBatchSet(settings.config),
     logger: createLogger(settings.config.LOG_LEVEL, process.stdout, pretty)
   })
 }

@@ -19,13 +19,13 @@ import openapi from '../../plugins/routes/openapi.ts'
 import tables from '../../plugins/routes/tables.ts'
 import tracing from '../../plugins/tracing.ts'
 import type { Settings } from '../config/config.ts'
-import type { NamedBatches } from '../named/named-batch.ts'
-import type { BatchSet } from '../named/read-files.ts'
+import { openBatchSet, type BatchSet } from '../named/read-files.ts'
 import { createHttpServer, listen, originForm } from './http-server.ts'
 
 export interface RouteOptions extends Settings {
   /** Creates the spans of requests, batches and operations. Without it there are no spans. */
   readonly tracerProvider?: TracerProvider | undefined
+  /** By default those of BATCHES_DIR, read once. */
   readonly batches?: Pick<BatchSet, 'current'> | undefined
 }
 
@@ -54,7 +54,7 @@ export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
 
 export async function registerRoutes (app: FastifyInstance, options: RouteOptions): Promise<void> {
   const { config, database: target, replica, keys, tracerProvider } = options
-  const named = namedBatchesOf(options)
+  const { batches: { current: batches } = openBatchSet(config) } = options
   await app.register(requestLog)
   await app.register(tracing, { tracerProvider, database: target })
   await app.register(cors, { config })
@@ -66,16 +66,10 @@ export async function registerRoutes (app: FastifyInstance, options: RouteOption
   await app.register(openapi, {
     config: { ...config, hasHostKeys: keys === undefined && app.hasRequestDecorator('jwtVerify') },
     server: () => app.prefix === '' ? '/' : app.prefix,
-    batches: named
+    batches
   })
   if (config.API_TABLES === 'on') await app.register(tables, { config })
-  await app.register(batch, { config, batches: named })
-}
-
-const none: NamedBatches = new Map()
-
-export function namedBatchesOf ({ batches }: Pick<AppOptions, 'batches'>): () => NamedBatches {
-  return () => batches?.current() ?? none
+  await app.register(batch, { config, batches })
 }
 
 function createFastify ({ config, logger }: AppOptions): FastifyInstance {

@@ -6,7 +6,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { openBatchSet } from '../named/read-files.ts'
 import type { Observer } from '../transaction/decorators.ts'
 import { adminRoutes, type AdminRouteOptions } from './admin.ts'
 import { registerRoutes, type RouteOptions } from './app.ts'
@@ -33,7 +32,7 @@ async function plugin (app: FastifyInstance, options: OneflightOptions): Promise
   // Then the hooks of this context run for paths without a route. One of them responds.
   /* c8 ignore next */
   app.setNotFoundHandler((_request, reply) => reply.send())
-  await registerRoutes(app, { ...options, batches: openBatchSet(options.config) })
+  await registerRoutes(app, options)
   const adminOptions: AdminRouteOptions & { readonly prefix: string } = {
     prefix: app.prefix,
     config: options.config,

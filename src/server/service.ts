@@ -3,21 +3,22 @@
  * not read the environment and does not end the process.
  */
 import type { AddressInfo } from 'node:net'
+import { openBatchSet } from '../named/read-files.ts'
 import type { Observer } from '../transaction/decorators.ts'
 import { buildAdmin, type NotReadyReason } from './admin.ts'
-import { namedBatchesOf, startMain, type AppOptions, type StartedServer } from './app.ts'
+import { startMain, type AppOptions, type StartedServer } from './app.ts'
 import { listen } from './http-server.ts'
 
 /** Starts both servers. Throws when one of them cannot listen, and leaves neither running. */
 export async function startService (options: AppOptions): Promise<Service> {
-  const { config, logger } = options
-  const main = await startMain(options)
+  const { config, logger, batches = openBatchSet(config) } = options
+  const main = await startMain({ ...options, batches })
   const { app, url } = main
   const { scrape } = app.getDecorator<Observer>('observer')
   const admin = buildAdmin({
     config,
     logger,
-    batches: namedBatchesOf(options),
+    batches: batches.current,
     scrape,
     main: () => app.server.address() as AddressInfo | null,
     notReadyReason: app.getDecorator<() => Promise<NotReadyReason | undefined>>('notReadyReason')
