@@ -7,13 +7,10 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import type { ConfigOptions } from '../schemas/config.ts'
 
-export interface ConnectionsOptions {
-  /** Maximum bytes of a body that are read after its request was answered. */
-  readonly maxBodyBytes: number
-  /** How long, in milliseconds, a client may take to read the last response on a connection. */
-  readonly lingerMs: number
-}
+/** Maximum time, in milliseconds, for a client to read the last response on its connection. */
+const LINGER_MS = 5000
 
 /** How long, in milliseconds, a stopping server keeps idle connections open. */
 const IDLE_CLOSE_MS = 1000
@@ -52,21 +49,26 @@ declare module 'fastify' {
   }
 }
 
-interface State extends ConnectionsOptions {
+interface State {
   readonly connections: Map<Socket, Connection>
   /** Requests that arrived on a closing connection. */
   readonly dropped: WeakSet<IncomingMessage>
+  /** Maximum bytes of a body that are read after its request was answered. */
+  readonly maxBodyBytes: number
+  readonly lingerMs: number
   readonly idleCloseMs: number
   stopping: boolean
 }
 
-async function connections (app: FastifyInstance, options: ConnectionsOptions): Promise<void> {
+async function connections (app: FastifyInstance, { config }: ConfigOptions): Promise<void> {
   const { server } = app
+  const lingerMs = Math.min(LINGER_MS, config.REQUEST_TIMEOUT_MS)
   const state: State = {
-    ...options,
     connections: new Map(),
     dropped: new WeakSet(),
-    idleCloseMs: Math.min(IDLE_CLOSE_MS, options.lingerMs),
+    maxBodyBytes: config.MAX_BODY_BYTES,
+    lingerMs,
+    idleCloseMs: Math.min(IDLE_CLOSE_MS, lingerMs),
     stopping: false
   }
   server.on('connection', socket => {
@@ -80,7 +82,7 @@ async function connections (app: FastifyInstance, options: ConnectionsOptions): 
   server.closeIdleConnections = ignore
 
   app.decorate('connections', state.connections)
-  app.decorate('lingeringClose', (socket: Socket) => lingeringClose(socket, options.lingerMs))
+  app.decorate('lingeringClose', (socket: Socket) => lingeringClose(socket, lingerMs))
   app.decorate('announceStop', () => {
     state.stopping = true
   })
@@ -94,7 +96,7 @@ async function connections (app: FastifyInstance, options: ConnectionsOptions): 
   app.addHook('onSend', ({ raw, headers }, reply, _payload, done) => {
     const connection = state.connections.get(raw.socket)
     // A body without a known end is not read to its end; see drain.
-    const endless = !raw.complete && !(Number(headers['content-length']) <= options.maxBodyBytes)
+    const endless = !raw.complete && !(Number(headers['content-length']) <= state.maxBodyBytes)
     // Pipelined responses keep the order of their requests: only the last may close the connection.
     const last = state.stopping && connection?.pending.length === 1
     if (connection !== undefined && (endless || last)) {
@@ -167,7 +169,7 @@ function lingeringClose (socket: Socket, lingerMs: number): void {
  * Discards the rest of the body of an answered request, so that the connection can serve the next
  * one. Stops reading after `maxBodyBytes`.
  */
-function drain (request: IncomingMessage, { maxBodyBytes, lingerMs }: ConnectionsOptions): void {
+function drain (request: IncomingMessage, { maxBodyBytes, lingerMs }: State): void {
   const { socket } = request
   let left = maxBodyBytes
   request.on('data', (chunk: Buffer) => {

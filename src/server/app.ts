@@ -33,20 +33,13 @@ export interface AppOptions extends RouteOptions {
   readonly logger: FastifyBaseLogger
 }
 
-/** Maximum time, in milliseconds, for a client to read the last response on its connection. */
-const LINGER_MS = 5000
-
 /**
  * Builds the main server. `app.ready()` starts to open database connections; it does not fail
  * without a database.
  */
 export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
-  const { config } = options
   const app = createFastify(options)
-  await app.register(connections, {
-    maxBodyBytes: config.MAX_BODY_BYTES,
-    lingerMs: Math.min(LINGER_MS, config.REQUEST_TIMEOUT_MS)
-  })
+  await app.register(connections, { config: options.config })
   await app.register(clientErrors, { requestId })
   await registerRoutes(app, options)
   return app
