@@ -6,7 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../../schemas/config.ts'
 import type { PlannedBatch } from '../../src/plan/plan-batch.ts'
 import type { Database, Observer, Spans } from '../../src/transaction/decorators.ts'
-import { batchSettings, runBatch, type BatchResult } from '../../src/transaction/run-batch.ts'
+import { batchSettings, runBatch } from '../../src/transaction/run-batch.ts'
 import { LargeBodies, type BodyWork } from './large-bodies.ts'
 import { clientClosed, type Answer } from './respond.ts'
 
@@ -28,28 +28,6 @@ export function createRunner (app: FastifyInstance, config: Config, mayBegin: ()
   const database = app.getDecorator<Database>('database')
   const settings = batchSettings(config)
   const large = new LargeBodies()
-  const start = async (
-    { request, reply, work: ending, times }: Exchange,
-    plan: Planning
-  ): Promise<{ readonly batch: PlannedBatch, readonly running: Promise<BatchResult> }> => {
-    using work = ending
-    const batch = await plan()
-    request.access.operations = batch.plan.operations.length
-    await work.next()
-    const running = runBatch(batch, request, {
-      database,
-      settings,
-      deadline: times.received + config.REQUEST_TIMEOUT_MS,
-      clientClosed: clientClosed(reply),
-      mayBegin,
-      onReplicaBehind: () => observer.replicaBehind(),
-      onRetry (reason) {
-        observer.retry(reason)
-        spans.retry(request, reason)
-      }
-    })
-    return { batch, running }
-  }
   return {
     /** Waits until the work for this many bytes may start. */
     startWork: (bytes: number): Promise<BodyWork> => large.start(bytes),
@@ -65,31 +43,38 @@ export function createRunner (app: FastifyInstance, config: Config, mayBegin: ()
      * of running is in the answer.
      */
     async run (exchange: Exchange, plan: Planning): Promise<Answer> {
-      const { request, times } = exchange
+      const { request, reply, work, times } = exchange
       // Also if the client disconnects: its transaction runs on.
       const leave = request.keepPlace?.()
       try {
-        const { batch, running } = await start(exchange, plan)
+        const batch = await plan()
+        request.access.operations = batch.plan.operations.length
+        await work.next()
+        const running = runBatch(batch, request, {
+          database,
+          settings,
+          deadline: times.received + config.REQUEST_TIMEOUT_MS,
+          clientClosed: clientClosed(reply),
+          mayBegin,
+          onReplicaBehind: () => observer.replicaBehind(),
+          onRetry (reason) {
+            observer.retry(reason)
+            spans.retry(request, reason)
+          }
+        })
+        work[Symbol.dispose]()
         const result = await running
-        observe(request, result, { observer, spans })
+        const { mayCommit, report, isQueryPlan, failure } = result
+        request.access.committed = mayCommit && failure === undefined
+        if (report !== undefined) {
+          if (!isQueryPlan) observer.batch(report, request.namedBatch?.name)
+          spans.batch(request, report, failure)
+        }
         return { plan: batch.plan, result, times }
       } finally {
+        work[Symbol.dispose]()
         leave?.()
       }
     }
   }
-}
-
-function observe (
-  request: FastifyRequest,
-  { mayCommit, report, isQueryPlan, failure }: BatchResult,
-  { observer, spans }: { readonly observer: Observer, readonly spans: Spans }
-): void {
-  request.access.committed = mayCommit && failure === undefined
-  if (report === undefined) return
-  const { namedBatch } = request
-  if (!isQueryPlan) {
-    observer.batch(report, namedBatch?.name)
-  }
-  spans.batch(request, report, failure)
 }
