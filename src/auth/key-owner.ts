@@ -47,9 +47,11 @@ export function ownerOf (
   { IDEMPOTENCY_SCOPE: scope = [], IDEMPOTENCY_IGNORED_CLAIMS: names = [] }: OwnerSettings
 ): KeyOwner {
   const claims = parseClaims(text)
-  const ignored = [...tokenClaims, ...names.flatMap(name => locateIn(claims, name))]
+  const ignored = [...tokenClaims, ...names.map(name => locateClaim(claims, name) ?? [])]
   const parts = [role, ...anonymous ? ['anonymous'] : describe(claims, ignored)]
-  if (scope.length > 0) parts.push(scope.map(path => [path, readClaim(claims, path)]))
+  if (scope.length > 0) {
+    parts.push(scope.map(path => [path, sortMembers((findClaim(claims, path) ?? null) as Json)]))
+  }
   const principal = hash(parts)
   const compared = sortMembers(omit(claims, [...ignored, ...loginClaims]))
   return {
@@ -86,16 +88,6 @@ function describe (claims: JsonObject, ignored: readonly Path[]): unknown[] {
   const { iss = null, sub } = claims
   if (typeof sub === 'string' && sub !== '') return ['subject', iss, sub]
   return ['claims', Object.entries(omit(claims, ignored)).sort(byName)]
-}
-
-function locateIn (claims: JsonObject, name: string): readonly Path[] {
-  const path = locateClaim(claims, name)
-  return path === undefined ? [] : [path]
-}
-
-/** Returns the claim that `path` names, or null if the token does not have it. */
-function readClaim (claims: JsonObject, path: string): Json {
-  return sortMembers(findClaim(claims, path) as Json | undefined ?? null)
 }
 
 function omit (object: JsonObject, paths: readonly Path[]): JsonObject {
