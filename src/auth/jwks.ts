@@ -63,7 +63,7 @@ function readMember (member: object): JwkResult {
   if (!Value.Check(Jwk, member)) return { kind: 'invalid', problem: 'is malformed' }
   if (isIgnored(member)) return { kind: 'ignored' }
   try {
-    const key = readJwk(member, member.kid)
+    const key = readJwk(member)
     const narrowed = key.algorithms.filter(algorithm =>
       member.alg === undefined || member.alg === algorithm
     )

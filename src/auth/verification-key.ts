@@ -3,7 +3,7 @@
  * contain a part of a key.
  */
 import { createPublicKey, type AsymmetricKeyDetails, type KeyObject } from 'node:crypto'
-import { sharedAlgorithms, type Algorithm } from '../../schemas/token.ts'
+import { sharedAlgorithms, type Algorithm, type Jwk } from '../../schemas/token.ts'
 import { tryParse } from '../json/try-parse.ts'
 
 /** A key that can verify tokens. */
@@ -67,17 +67,13 @@ export function readPublicKey (text: string): VerificationKey {
   // Environment files may replace line ends by spaces, or drop them.
   const lines = base64.replace(/\s+/g, '').replace(/.{64}(?!$)/g, '$&\n')
   return toVerificationKey(
-    read(() => createPublicKey(`-----BEGIN ${label}-----\n${lines}\n-----END ${label}-----`)),
-    undefined
+    read(() => createPublicKey(`-----BEGIN ${label}-----\n${lines}\n-----END ${label}-----`))
   )
 }
 
 /** Reads a public key of a set. Throws an Error whose message is one line without secrets. */
-export function readJwk (
-  jwk: Readonly<Record<string, unknown>>,
-  kid: string | undefined
-): VerificationKey {
-  return toVerificationKey(read(() => createPublicKey({ key: jwk, format: 'jwk' })), kid)
+export function readJwk (jwk: Jwk): VerificationKey {
+  return toVerificationKey(read(() => createPublicKey({ key: jwk, format: 'jwk' })), jwk.kid)
 }
 
 function read (create: () => KeyObject): KeyObject {
@@ -88,7 +84,7 @@ function read (create: () => KeyObject): KeyObject {
   }
 }
 
-function toVerificationKey (key: KeyObject, kid: string | undefined): VerificationKey {
+function toVerificationKey (key: KeyObject, kid?: string): VerificationKey {
   const { modulusLength = MIN_RSA_BITS, publicExponent = 65_537n, namedCurve } = key
     .asymmetricKeyDetails as AsymmetricKeyDetails
   if (modulusLength < MIN_RSA_BITS) {

@@ -5,6 +5,7 @@
 import { createPublicKey } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import t from 'tap'
+import type { Jwk } from '../../../schemas/token.ts'
 import { readJwks, usableKeys } from '../../../src/auth/jwks.ts'
 import { readJwk, readPublicKey, readSecret } from '../../../src/auth/verification-key.ts'
 import {
@@ -280,11 +281,11 @@ t.test('all forms of a key give the same verification key', async t => {
   const forms = [
     publicPem(rsa), publicPem(rsa, 'pkcs1'), publicPem(rsa).replaceAll('\n', '\\n')
   ].map(readPublicKey)
-  for (const key of [...forms, readJwk(publicJwk(rsa) as Record<string, unknown>, undefined)]) {
+  for (const key of [...forms, readJwk(publicJwk(rsa) as Jwk)]) {
     t.strictSame(key, { kid: undefined, algorithms: rsaAlgorithms, material: publicPem(rsa) })
   }
   for (const kind of ['p256', 'p384', 'p521', 'ed25519', 'ed448'] as const) {
-    const { material, kid } = readJwk(publicJwk(keyPair(kind)) as Record<string, unknown>, kind)
+    const { material, kid } = readJwk({ ...publicJwk(keyPair(kind)) as Jwk, kid: kind })
     t.ok(createPublicKey(material).equals(keyPair(kind).publicKey), kind)
     t.equal(kid, kind)
   }
