@@ -76,7 +76,7 @@ export async function run (): Promise<void> {
       ...settings,
       logger,
       // A worker has those of the primary, also if the folder has become faulty meanwhile.
-      batches: own ?? openBatchSet(config, await receiveBatches()),
+      batches: own ?? await receiveBatches(config),
       tracerProvider: (await telemetry)?.tracerProvider
     })
   })()

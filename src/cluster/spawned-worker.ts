@@ -36,7 +36,6 @@ export class WorkerProcess {
   /** By id, what resolves the questions that are not answered yet. */
   readonly #questions = new Map<number | undefined, (answer: Reply | undefined) => void>()
   #lastId = 0
-  #sent: BatchFiles | undefined
 
   /**
    * Spawns a worker, which gets the files of the named batches. `onMetrics` receives each metrics
@@ -52,11 +51,9 @@ export class WorkerProcess {
     worker.on('message', (message: ToPrimary) => {
       switch (message.type) {
         case 'starting':
-          this.#sendBatches(batches())
+          send(worker, { type: 'batches', files: batches() })
           break
         case 'serving':
-          // A reload while the worker was starting has not reached it.
-          this.#sendBatches(batches())
           this.serves = this.served = true
           serving.resolve(undefined)
           break
@@ -91,7 +88,7 @@ export class WorkerProcess {
     const { promise, resolve } = Promise.withResolvers<Reply | undefined>()
     this.#questions.set(id, resolve)
     const timer = setTimeout(() => resolve(undefined), ANSWER_TIMEOUT_MS)
-    this.#worker.send({ type: question, id } satisfies ToWorker, () => {})
+    send(this.#worker, { type: question, id })
     return promise.finally(() => {
       clearTimeout(timer)
       this.#questions.delete(id)
@@ -105,12 +102,11 @@ export class WorkerProcess {
   stop (): void {
     this.#worker.kill('SIGTERM')
   }
+}
 
-  #sendBatches (files: BatchFiles): void {
-    if (this.#sent === files) return
-    this.#sent = files
-    this.#worker.send({ type: 'batches', files } satisfies ToWorker, () => {})
-  }
+/** A message that cannot be sent is lost: then the worker has ended. */
+function send (worker: Worker, message: ToWorker): void {
+  worker.send(message, () => {})
 }
 
 async function waitForEnd (worker: Worker): Promise<WorkerExit> {
@@ -128,14 +124,15 @@ async function waitForEnd (worker: Worker): Promise<WorkerExit> {
   return exit.promise
 }
 
+/** A worker that has not asked for the batches yet does not get the message. */
 export function sendBatches (files: BatchFiles): void {
-  for (const worker of Object.values(cluster.workers as Readonly<Record<string, Worker>>)) {
-    worker.send({ type: 'batches', files } satisfies ToWorker, () => {})
-  }
+  for (const worker of allWorkers()) send(worker, { type: 'batches', files })
 }
 
 export function killWorkers (): void {
-  for (const worker of Object.values(cluster.workers as Readonly<Record<string, Worker>>)) {
-    worker.kill('SIGKILL')
-  }
+  for (const worker of allWorkers()) worker.kill('SIGKILL')
+}
+
+function allWorkers (): readonly Worker[] {
+  return Object.values(cluster.workers as Readonly<Record<string, Worker>>)
 }

@@ -3,7 +3,7 @@
  * share. The primary process has the admin server. This file does not end the process.
  */
 import cluster, { type Worker } from 'node:cluster'
-import type { BatchFiles, BatchSet } from '../named/read-files.ts'
+import { openBatchSet, type BatchFiles, type BatchSet } from '../named/read-files.ts'
 import type { AppOptions } from '../server/app.ts'
 import type { Service } from '../server/service.ts'
 import {
@@ -32,22 +32,24 @@ export type ToPrimary =
   | { readonly type: 'ready', readonly id: number, readonly problem: DatabaseProblem | undefined }
 
 /**
- * Asks the primary for the files of the named batches. A message without a listener is lost. Throws
- * when the primary has ended.
+ * Asks the primary for the files of the named batches, and opens them. Later ones replace them. A
+ * message without a listener is lost. Throws when the primary has ended.
  */
-export async function receiveBatches (): Promise<BatchFiles> {
-  const { promise, resolve, reject } = Promise.withResolvers<BatchFiles>()
-  self().once('message', (message: Extract<ToWorker, { type: 'batches' }>) =>
-    resolve(message.files))
+export async function receiveBatches (config: AppOptions['config']): Promise<BatchSet> {
+  const { promise, resolve, reject } = Promise.withResolvers<BatchSet>()
+  let opened: BatchSet | undefined
+  self().on('message', (message: ToWorker) => {
+    if (message.type !== 'batches') return
+    opened?.replace(message.files)
+    resolve(opened ??= openBatchSet(config, message.files))
+  })
   self().once('disconnect', () => reject(new Error('the primary process has ended')))
-  const [files] = await Promise.all([promise, send({ type: 'starting' })])
-  return files
+  const [batches] = await Promise.all([promise, send({ type: 'starting' })])
+  return batches
 }
 
 /** Starts the main server and replies to the primary. Throws when it cannot listen. */
-export async function startWorker (
-  options: AppOptions & { readonly batches: BatchSet }
-): Promise<Pick<Service, 'stop'>> {
+export async function startWorker (options: AppOptions): Promise<Pick<Service, 'stop'>> {
   // Imported here, because the primary loads this file, too, but not the app.
   const { startMain } = await import('../server/app.ts')
   const { app, stop } = await startMain(options)
@@ -57,7 +59,6 @@ export async function startWorker (
     if (message.type === 'metrics') {
       send({ type: 'metrics', id: message.id, metrics: await snapshot() })
     }
-    if (message.type === 'batches') options.batches.replace(message.files)
     if (message.type === 'ready') {
       send({ type: 'ready', id: message.id, problem: await findProblem(database) })
     }
