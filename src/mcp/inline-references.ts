@@ -30,21 +30,14 @@ export function inlineReferences (root: JsonObject): JsonObject {
     left -= size
     return join(inline(referred), mapped)
   }
-  const { $defs, definitions, ...rest } = root
+  const { $defs = {}, definitions = {}, ...rest } = root
+  const all: Readonly<Record<string, Json>> = { $defs, definitions }
   const schema = inline(rest) as JsonObject
-  return { ...schema, ...inlineDefinitions({ $defs, definitions }, schema, inline) }
-}
-
-/** Inlines the definitions of the root that references in the schema still need. */
-function inlineDefinitions (
-  all: Readonly<Record<string, Json | undefined>>,
-  schema: Json,
-  inline: (schema: Json) => Json
-): JsonObject {
+  /** The definitions that references still need. */
   const kept: Record<string, Record<string, Json>> = {}
-  const open = [schema]
-  for (const next of open) {
-    for (const reference of referencesIn(next)) {
+  const open: Json[] = [schema]
+  for (const part of open) {
+    for (const reference of referencesIn(part)) {
       const [word = '', name = ''] = readReference(reference)
       const definition = (all[word] as JsonObject | undefined)?.[name]
       if (definition === undefined || has(kept[word] ?? {}, name)) continue
@@ -53,7 +46,7 @@ function inlineDefinitions (
       open.push(inlined)
     }
   }
-  return kept
+  return { ...schema, ...kept }
 }
 
 /** Joins a referred schema and the keywords beside its reference, which replace its annotations. */
