@@ -7,10 +7,8 @@ import {
   SpanKind,
   SpanStatusCode,
   trace,
-  type Attributes,
   type Context,
   type Span,
-  type SpanOptions,
   type Tracer,
   type TracerProvider
 } from '@opentelemetry/api'
@@ -20,7 +18,6 @@ import type { DatabaseTarget } from '../schemas/database.ts'
 import { readTraceparent, renderTraceparent, type Trace } from '../schemas/http.ts'
 import type { Failure } from '../src/errors/catalogue.ts'
 import type { Spans } from '../src/transaction/decorators.ts'
-import type { OperationReport } from '../src/transaction/report.ts'
 
 export interface TracingOptions {
   /** Creates the spans; undefined turns tracing off. */
@@ -104,39 +101,26 @@ function createSpans (tracer: Tracer, target: DatabaseTarget): Spans {
         context
       )
       const parent = trace.setSpan(context, span)
-      for (const [index, operation] of operations.entries()) {
-        const attributes = { ...system, 'oneflight.operation.index': index }
-        endSpan(
-          tracer.startSpan(spanName(operation), operationSpan(operation, attributes), parent),
-          operation.outcome === 'error' ? failure : undefined,
-          operation.since + operation.ms
+      for (const [index, { op, table, outcome, since, ms }] of operations.entries()) {
+        // Names follow the semantic conventions of OpenTelemetry for database clients.
+        const attributes = {
+          ...system,
+          'oneflight.operation.index': index,
+          'db.operation.name': op.toUpperCase(),
+          'oneflight.operation.skipped': outcome === 'skipped' || undefined,
+          'db.collection.name': table
+        }
+        const step = tracer.startSpan(
+          table === undefined ? op : `${op} ${table}`,
+          { kind: SpanKind.CLIENT, startTime: since, attributes },
+          parent
         )
+        endSpan(step, outcome === 'error' ? failure : undefined, since + ms)
       }
       endSpan(span, failure, since + ms)
     },
     retry (request, reason) {
       spanOf(request)?.addEvent('retry', { reason })
-    }
-  }
-}
-
-function spanName ({ op, table }: OperationReport): string {
-  return table === undefined ? op : `${op} ${table}`
-}
-
-/** Names follow the semantic conventions of OpenTelemetry for database clients. */
-function operationSpan (
-  { op, table, outcome, since }: OperationReport,
-  attributes: Attributes
-): SpanOptions {
-  return {
-    kind: SpanKind.CLIENT,
-    startTime: since,
-    attributes: {
-      ...attributes,
-      'db.operation.name': op.toUpperCase(),
-      'oneflight.operation.skipped': outcome === 'skipped' || undefined,
-      'db.collection.name': table
     }
   }
 }
