@@ -111,6 +111,7 @@ t.test('every algorithm is accepted with every kind of key', async t => {
       ['HS384', SECRET],
       ['HS512', SECRET, { typ: 'JWT', kid: 'unused' }]
     ]],
+    [{ JWT_SECRET: ` ${SECRET}\n` }, [['HS256', ` ${SECRET}\n`]]],
     [{ JWT_PUBLIC_KEY: publicPem(rsa) }, [...ofRsa, ['RS256', rsa, { kid: 'unused' }]]],
     [{ JWT_PUBLIC_KEY: publicPem(p256) }, [['ES256', p256]]],
     [{ JWT_PUBLIC_KEY: publicPem(ed448) }, [['EdDSA', ed448]]],
