@@ -419,10 +419,6 @@ t.test('the service starts without keys and accepts tokens once they arrive', as
 
   t.match(linesOf(service), [{ level: 40, reason: 'ECONNREFUSED' }, { level: 30, keys: 1 }])
   t.equal(linesOf(service).length, 2, 'one line for the failure, one for the first set')
-  t.notMatch(JSON.stringify(service.log), /canary|eyJ/)
-  const { body, text } = await ask(`${service.adminUrl}/config`)
-  t.equal(body.JWT_JWKS_URL, server.url)
-  t.notMatch(text, /canary/)
   for (const request of server.asked) {
     t.match(request, { method: 'GET', path: '/keys?key=canary' })
     t.notMatch(JSON.stringify(request.headers), /hush|eyJ|cookie|authorization/)
