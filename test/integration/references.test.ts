@@ -338,14 +338,3 @@ t.test('other content is data in `values` and inside JSON, and refused elsewhere
     message: 'An operation can have at most 100 different lists of "$first".'
   }])
 })
-
-t.test('a row of an update by key can refer to the key that it removes', async t => {
-  const values = [
-    { id: 7001, data: { $remove: '$i.1.id' } }, { id: 7002, data: { $remove: 'y' } }
-  ]
-  const { body, text } = await post([
-    op.insert('i', 'targets', [{ id: 7001, data: { 7002: 1 } }, { id: 7002, data: { y: 3 } }]),
-    { id: 'u', op: 'update', table: 'targets', key: ['id'], values, returning: ['data'] }
-  ])
-  t.same(body.data?.u, [{ data: {} }, { data: {} }], text)
-})

@@ -102,17 +102,15 @@ t.test('references cannot read columns that are not returned', async t => {
   const insert = op.insert('i', 'a', [{ word: 'one', j: { k: 5 } }, { word: 'two' }])
   const before = op.insert('before', 'a', [{ word: 'zero', secret: 9 }])
   const ids = { ...insert, returning: ['id'] }
-  const bad: ReadonlyArray<readonly [source: object, reference: string, missing?: 'row']> = [
+  const bad: ReadonlyArray<readonly [source: object, reference: string]> = [
     [ids, '$i.0.word'],
     [{ ...insert, returning: [{ column: 'id', as: 'word' }] }, '$i.0.id'],
-    [ids, '$i.2.id', 'row'],
     [op.update('i', 'a', { set: { secret: 1 }, all: true, returning: ['word'] }), '$i.secret']
   ]
-  for (const [source, reference, missing = 'column'] of bad) {
-    const operand = reference.replace('.*', '.0')
+  for (const [source, reference] of bad) {
     const readers = [
       op.insert('r', 'b', [{ j: reference }]),
-      op.select('r', 'b', { where: { n: { eq: -1 }, j: { eq: operand } } })
+      op.select('r', 'b', { where: { n: { eq: -1 }, j: { eq: reference } } })
     ]
     for (const reader of readers) {
       await sql`truncate a, b restart identity`
@@ -120,7 +118,7 @@ t.test('references cannot read columns that are not returned', async t => {
       t.match({ status, ...body.error }, {
         status: 422,
         type: 'execution_error',
-        code: `reference_${missing}_missing`,
+        code: 'reference_column_missing',
         op: 'r',
         index: 2,
         committed: false
